@@ -1,1 +1,49 @@
-fn main() {}
+//! The `segtrt` program: parse, dispatch, exit code.
+
+use std::process::ExitCode;
+
+use clap::Parser;
+use segtrt::cli::{Cli, Command, accept_underscores};
+use segtrt::cmd::{self, Outcome, UsageError};
+
+fn main() -> ExitCode {
+    let cli = Cli::parse_from(accept_underscores(std::env::args_os()));
+    let level = match cli.verbose {
+        0 => "warn",
+        1 => "info",
+        _ => "debug",
+    };
+    env_logger::Builder::from_env(env_logger::Env::default().default_filter_or(level))
+        .format(|out, record| {
+            use std::io::Write;
+            writeln!(out, "[{}] {}", level_name(record.level()), record.args())
+        })
+        .init();
+    match run(cli.command) {
+        Ok(Outcome::Done) => ExitCode::SUCCESS,
+        Ok(Outcome::PartlyFailed) => ExitCode::FAILURE,
+        Err(error) => {
+            eprintln!("Error: {error:#}");
+            let usage = error.downcast_ref::<UsageError>().is_some();
+            ExitCode::from(if usage { 2 } else { 1 })
+        }
+    }
+}
+
+fn run(command: Command) -> anyhow::Result<Outcome> {
+    match command {
+        Command::Bench(args) => cmd::bench::run(*args),
+        Command::Synth(args) => cmd::synth::run(args),
+        Command::BenchWorker => segtrt::bench::worker::run().map(|()| Outcome::Done),
+    }
+}
+
+/// The predecessor's words for the levels that users see.
+fn level_name(level: log::Level) -> &'static str {
+    match level {
+        log::Level::Error => "ERROR",
+        log::Level::Warn => "WARN",
+        log::Level::Info => "INFO",
+        _ => "DEBUG",
+    }
+}

@@ -1,0 +1,39 @@
+# Two commands on a fresh machine: `make demo` runs the main job on the CPU, `make test` passes the tests.
+SHELL := /bin/bash
+.DEFAULT_GOAL := help
+VENV := .venv
+ORT_STAMP := $(VENV)/.onnxruntime-installed
+SEGTRT := target/release/segtrt
+
+.PHONY: help demo test lint bench-metrics clean prerequisites
+
+help: ## This list.
+	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 18
+
+demo: prerequisites $(ORT_STAMP) ## Build, make a synthetic split, measure a small network on the CPU, print the table.
+	cargo build --release --locked
+	rm -rf demo
+	$(SEGTRT) synth --out demo/split --videos 2 --objects 2 --frames 24 --size 640x360 --seed 7
+	$(SEGTRT) bench --split-dir demo/split --models edgetam_mini_points,edgetam_mini_bbox --out-dir demo/out --save-overlays
+
+test: prerequisites $(ORT_STAMP) lint ## Formatting, lints and every test that needs no GPU.
+	cargo test --locked
+
+lint:
+	cargo fmt --check
+	cargo clippy --locked --all-targets -- -D warnings
+
+bench-metrics: ## Speed of the metrics against the Python evaluator, both sides in one run.
+	benches/python/run.sh
+
+prerequisites:
+	@scripts/prerequisites.sh
+
+# ONNX Runtime comes from PyPI's wheel: the program opens its library at run time.
+$(ORT_STAMP): onnx/requirements-runtime.txt
+	python3 -m venv $(VENV)
+	$(VENV)/bin/pip install --quiet --disable-pip-version-check -r $<
+	touch $@
+
+clean: ## Remove what was built here.
+	rm -rf target $(VENV) demo

@@ -1,0 +1,108 @@
+/*!
+One pass of the tracker over one object's part of a clip.
+
+Decoding happens frame by frame between the timed regions, so memory does not grow with the
+clip and no decoder thread competes with the network for the processors.
+*/
+
+use std::time::Instant;
+
+use crate::dataset::Clip;
+use crate::decode::{self, RgbImage};
+use crate::geometry::Geometry;
+use crate::mask::Mask;
+use crate::record::FrameTimes;
+use crate::tracker::{Network, NetworkPrompt, Tracker};
+
+use super::object_error::ObjectError;
+
+/// The frames of a clip that one object is tracked over.
+#[derive(Clone, Copy, Debug)]
+pub struct Span {
+    /// The prompted frame.
+    pub start: usize,
+    /// Index after the last frame.
+    pub end: usize,
+}
+
+impl Span {
+    /// From the prompted frame to the end of the clip or `max_frames` later (0: no limit).
+    pub fn new(prompted: usize, clip_frames: usize, max_frames: usize) -> Self {
+        let end = match max_frames {
+            0 => clip_frames,
+            n => clip_frames.min(prompted + n),
+        };
+        Self { start: prompted, end }
+    }
+
+    /// Number of frames.
+    pub fn frames(&self) -> usize {
+        self.end - self.start
+    }
+}
+
+/// What a pass yields.
+#[derive(Debug, Default)]
+pub struct Pass {
+    /// Times of each frame.
+    pub times: Vec<FrameTimes>,
+    /// Masks of the frames that were to be kept, by frame index.
+    pub masks: Vec<(usize, Mask)>,
+    /// Objectness logit of each frame.
+    pub objectness: Vec<f32>,
+    /// The decoder's own IoU estimate of each frame.
+    pub predicted_iou: Vec<f32>,
+}
+
+/// Runs `network` over `span` of `clip`; `keep` says of which frames the masks are wanted and
+/// `progress` hears of each finished frame.
+pub fn run_pass<N: Network>(
+    network: &mut N,
+    clip: &Clip,
+    span: Span,
+    prompt: &NetworkPrompt,
+    geometry: &Geometry,
+    keep: impl Fn(usize) -> bool,
+    mut progress: impl FnMut(usize),
+) -> Result<Pass, ObjectError> {
+    let mut pass = Pass::default();
+    let mut tracker = Tracker::new(network, geometry, span.frames())?;
+    for index in span.start..span.end {
+        let start = Instant::now();
+        let frame = decode_frame(clip, index, geometry)?;
+        let decode_ms = start.elapsed().as_secs_f64() * 1e3;
+        let step = match index == span.start {
+            true => tracker.prompt(&frame, prompt),
+            false => tracker.track(&frame),
+        };
+        let mut step = step.map_err(|error| ObjectError::inference(index, error))?;
+        step.stages.decode_ms = Some(decode_ms);
+        pass.times.push(FrameTimes {
+            frame: index,
+            latency_ms: step.latency_ms,
+            stages: step.stages,
+        });
+        pass.objectness.push(step.output.objectness);
+        pass.predicted_iou.push(step.output.predicted_iou);
+        if keep(index) {
+            pass.masks.push((index, step.output.mask));
+        }
+        progress(index);
+    }
+    Ok(pass)
+}
+
+/// Frame `index` of the clip, which must have the size that the clip started with.
+pub fn decode_frame(clip: &Clip, index: usize, geometry: &Geometry) -> Result<RgbImage, ObjectError> {
+    let path = &clip.frames[index];
+    let frame = decode::jpeg(path)?;
+    let found = (frame.width, frame.height);
+    if found != geometry.video_size() {
+        return Err(ObjectError::FrameSize {
+            path: path.clone(),
+            found,
+            expected: geometry.video_size(),
+        });
+    }
+    Ok(frame)
+}

@@ -1,0 +1,16 @@
+/*!
+The benchmark: one worker process for each model, one row for each object, files that survive a crash.
+
+[`plan`] says what will be done, [`supervise`] starts the workers and keeps the results,
+[`worker`] loads one model and measures object after object.
+*/
+
+mod clip_run;
+mod mask_file;
+mod object_error;
+mod object_run;
+pub mod plan;
+pub mod progress;
+pub mod supervise;
+pub mod work;
+pub mod worker;

@@ -1,0 +1,77 @@
+/*!
+Why one object got no numbers: a short code for machines and a sentence for people.
+
+Such an object costs its row, never the run.
+*/
+
+use std::path::PathBuf;
+
+use crate::dataset::ClipError;
+use crate::decode::DecodeError;
+use crate::prompt::PromptError;
+use crate::record::Status;
+
+/// Why an object was skipped or failed.
+#[derive(Debug, thiserror::Error)]
+pub enum ObjectError {
+    /// The clip cannot be listed.
+    #[error(transparent)]
+    Clip(#[from] ClipError),
+    /// The object cannot be prompted.
+    #[error(transparent)]
+    Prompt(#[from] PromptError),
+    /// A frame cannot be decoded.
+    #[error(transparent)]
+    Frame(#[from] DecodeError),
+    /// A frame has another size than the clip's first.
+    #[error(
+        "{} is {}x{} pixels, expected {}x{} as the clip's first frame; re-extract the clip at one size",
+        path.display(), found.0, found.1, expected.0, expected.1
+    )]
+    FrameSize {
+        /// The frame.
+        path: PathBuf,
+        /// Its width and height.
+        found: (usize, usize),
+        /// The clip's width and height.
+        expected: (usize, usize),
+    },
+    /// The network failed.
+    #[error("frame {frame}: {reason}")]
+    Inference {
+        /// Frame index in the clip.
+        frame: usize,
+        /// The backend's words.
+        reason: String,
+    },
+    /// Anything else.
+    #[error("{0:#}")]
+    Other(#[from] anyhow::Error),
+}
+
+impl ObjectError {
+    /// The network's error on a frame.
+    pub fn inference(frame: usize, error: anyhow::Error) -> Self {
+        Self::Inference { frame, reason: format!("{error:#}") }
+    }
+
+    /// A stable short name for the reason column.
+    pub fn code(&self) -> &'static str {
+        match self {
+            Self::Clip(error) => error.code(),
+            Self::Prompt(error) => error.code(),
+            Self::Frame(_) => "unreadable_frame",
+            Self::FrameSize { .. } => "frame_size_change",
+            Self::Inference { .. } => "inference",
+            Self::Other(_) => "failed",
+        }
+    }
+
+    /// The predecessor skips objects whose prompt mask is empty or missing; all else is a failure.
+    pub fn status(&self) -> Status {
+        match self.code() {
+            "empty_prompt_mask" | "missing_prompt_mask" | "no_annotations" => Status::Skipped,
+            _ => Status::Failed,
+        }
+    }
+}

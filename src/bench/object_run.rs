@@ -1,0 +1,231 @@
+/*!
+Everything that is done for one object with one model: prompt, warm-up, recorded passes, scores, pictures.
+
+Only the passes are timed. Ground truth is read, masks are scored and files are written after
+the last pass, so none of it can slow a frame down.
+*/
+
+use std::path::{Path, PathBuf};
+
+use anyhow::Context;
+
+use crate::dataset::{Clip, ObjectTruth};
+use crate::decode;
+use crate::geometry::Geometry;
+use crate::mask::Mask;
+use crate::metrics::{MetricsKind, Scorer};
+use crate::overlay::OverlayWriter;
+use crate::process_memory;
+use crate::prompt::ObjectPrompt;
+use crate::record::{
+    Conditions, FrameTimes, Measured, MemoryPeaks, ObjectKey, Quality, RunRecord, Status,
+    mean_stages, speed_of,
+};
+use crate::tracker::{Network, NetworkPrompt};
+
+use super::clip_run::{Pass, Span, decode_frame, run_pass};
+use super::mask_file;
+use super::object_error::ObjectError;
+use super::plan::BenchPlan;
+
+/// Warm-up passes stop after this many frames: by then the memory bank (7) and the pointer bank (16)
+/// are full and every later frame repeats the same work.
+const WARMUP_FRAMES: usize = 18;
+
+/// Where the worker stands, for the progress display.
+#[derive(Clone, Copy, Debug)]
+pub struct Progress {
+    /// Frames done of all passes over this object.
+    pub done: usize,
+    /// Frames of all passes over this object.
+    pub total: usize,
+}
+
+/// What stays the same for all objects of a worker.
+pub struct ObjectRunner<'a, N> {
+    /// The bench.
+    pub plan: &'a BenchPlan,
+    /// Model tag, for names.
+    pub tag: &'a str,
+    /// How the object is prompted.
+    pub prompt: crate::prompt::PromptKind,
+    /// The conditions that each row states.
+    pub conditions: &'a Conditions,
+    /// Time that loading the model took, ms.
+    pub load_ms: f64,
+    /// The network.
+    pub network: &'a mut N,
+}
+
+/// A recorded pass: its row and its frames.
+pub type Recorded = (RunRecord, Vec<FrameTimes>);
+
+impl<N: Network> ObjectRunner<'_, N> {
+    /// Measures `object` of `clip`; whatever goes wrong becomes a row with a reason.
+    pub fn run(
+        &mut self,
+        clip: &Clip,
+        object: &ObjectTruth,
+        progress: &mut dyn FnMut(Progress),
+    ) -> Vec<Recorded> {
+        let key = self.key(&clip.video, &object.name);
+        match self.measure(&key, clip, object, progress) {
+            Ok(recorded) => recorded,
+            Err(error) => vec![(self.row_without_numbers(key, &error), Vec::new())],
+        }
+    }
+
+    /// A row for an object that could not be measured.
+    pub fn row_without_numbers(&self, key: ObjectKey, error: &ObjectError) -> RunRecord {
+        RunRecord::unmeasured(key, self.conditions.clone(), error.status(), error.code(), error)
+    }
+
+    /// The name of an object's rows.
+    pub fn key(&self, video: &str, object: &str) -> ObjectKey {
+        ObjectKey { video: video.into(), object: object.into(), model: self.tag.into() }
+    }
+
+    fn measure(
+        &mut self,
+        key: &ObjectKey,
+        clip: &Clip,
+        object: &ObjectTruth,
+        progress: &mut dyn FnMut(Progress),
+    ) -> Result<Vec<Recorded>, ObjectError> {
+        process_memory::reset_peak();
+        let (width, height) = decode::probe_size(&clip.frames[0])?;
+        let side = self.network.manifest().model.imgsz;
+        let geometry = Geometry::new(self.plan.geometry, width, height, side);
+        let prompted = ObjectPrompt::new(
+            object,
+            clip.frames.len(),
+            (width, height),
+            self.prompt,
+            self.plan.prompt_policy,
+        )?;
+        let prompt = NetworkPrompt::new(&prompted.prompt, &geometry);
+        let span = Span::new(prompted.index, clip.frames.len(), self.plan.max_clip_frames);
+        let warmup = Span { end: span.end.min(span.start + WARMUP_FRAMES), ..span };
+
+        let (warmups, runs) = (self.plan.warmup_runs, self.plan.profile_runs);
+        let total = warmups * warmup.frames() + runs * span.frames();
+        let mut done = 0;
+        let mut count = |_| {
+            done += 1;
+            progress(Progress { done, total });
+        };
+        for _ in 0..warmups {
+            run_pass(self.network, clip, warmup, &prompt, &geometry, |_| false, &mut count)?;
+        }
+        let keep_all = self.plan.save_overlays || self.plan.save_masks;
+        let keep = |index: usize| keep_all || object.masks.contains_key(&index);
+        let mut recorded = Vec::new();
+        for run in 0..runs {
+            let pass = run_pass(self.network, clip, span, &prompt, &geometry, keep, &mut count)?;
+            let mut row = RunRecord {
+                key: key.clone(),
+                run,
+                status: Status::Ok,
+                reason: None,
+                conditions: self.conditions.clone(),
+                frames: Some(span.frames()),
+                processed_end_frame: Some(span.end),
+                input_size: Some([height, width]),
+                infer_size: Some([side, side]),
+                overlay: None,
+                nsight_report: None,
+                measured: None,
+            };
+            self.score(&mut row, object, span, &pass)?;
+            // The passes are the same computation: pictures of the first one are enough.
+            if run == 0 {
+                row.overlay = self.write_pictures(key, clip, &geometry, &pass)?;
+            }
+            recorded.push((row, pass.times));
+        }
+        Ok(recorded)
+    }
+
+    fn score(
+        &self,
+        row: &mut RunRecord,
+        object: &ObjectTruth,
+        span: Span,
+        pass: &Pass,
+    ) -> Result<(), ObjectError> {
+        let quality = score(self.plan.metrics, object, span, &pass.masks);
+        if quality.is_none() {
+            row.reason = Some(format!(
+                "nothing_to_score: no annotated frame below frame {} counts under the {} rules",
+                span.end,
+                self.plan.metrics.name()
+            ));
+        }
+        row.measured = Some(Measured {
+            speed: speed_of(&pass.times).context("a pass over no frames")?,
+            stages: mean_stages(&pass.times),
+            memory: MemoryPeaks {
+                cpu_peak_rss_mib: process_memory::peak_rss_mib(),
+                ..MemoryPeaks::default()
+            },
+            quality,
+            setup_ms: Some(self.load_ms),
+        });
+        Ok(())
+    }
+
+    /// Overlay and mask files of a pass; the overlay's path as the CSV names it.
+    fn write_pictures(
+        &self,
+        key: &ObjectKey,
+        clip: &Clip,
+        geometry: &Geometry,
+        pass: &Pass,
+    ) -> Result<Option<String>, ObjectError> {
+        let stem = format!("{}__obj{}__{}", key.video, key.object, key.model);
+        if self.plan.save_masks {
+            mask_file::write(&self.plan.out_dir.join("masks"), &stem, geometry, pass)?;
+        }
+        if !self.plan.save_overlays {
+            return Ok(None);
+        }
+        let path = write_overlay(&self.plan.out_dir, &stem, clip, geometry, &pass.masks)?;
+        Ok(Some(path.display().to_string()))
+    }
+}
+
+/// J and F over the annotated frames of the span; `None` where the rules leave none.
+fn score(
+    kind: MetricsKind,
+    object: &ObjectTruth,
+    span: Span,
+    masks: &[(usize, Mask)],
+) -> Option<Quality> {
+    let mut scorer = Scorer::new(kind);
+    for (index, mask) in masks.iter().filter(|(index, _)| object.masks.contains_key(index)) {
+        debug_assert!((span.start..span.end).contains(index));
+        // An unreadable ground-truth mask leaves its frame out of the averages, as before.
+        match object.mask_of_size(*index, mask.width(), mask.height()) {
+            Ok(truth) => scorer.push(Some(&truth), Some(mask)),
+            Err(error) => {
+                log::warn!("{error}");
+                scorer.push(None, Some(mask));
+            }
+        }
+    }
+    scorer.finish()
+}
+
+fn write_overlay(
+    out_dir: &Path,
+    stem: &str,
+    clip: &Clip,
+    geometry: &Geometry,
+    masks: &[(usize, Mask)],
+) -> Result<PathBuf, ObjectError> {
+    let mut writer = OverlayWriter::create(out_dir, stem, geometry.video_size())?;
+    for (index, mask) in masks {
+        writer.push(&decode_frame(clip, *index, geometry)?, mask)?;
+    }
+    Ok(writer.finish()?)
+}

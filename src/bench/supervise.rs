@@ -1,0 +1,211 @@
+/*!
+Starts a worker for each model, takes its rows, and outlives it.
+
+A worker that dies costs the object at hand a row; another worker goes on with the rest.
+*/
+
+use std::collections::VecDeque;
+use std::io::{BufRead, BufReader, Write};
+use std::process::{Child, Command, ExitStatus, Stdio};
+
+use anyhow::{Context, Result};
+
+use super::plan::{BenchPlan, Job, ModelPlan};
+use super::progress::Display;
+use super::work::Work;
+use super::worker::{Event, Loaded};
+use crate::files::{ObjectResult, ResultStore, RowOrder};
+use crate::record::{Conditions, ObjectKey, RunRecord, Status};
+
+/// A model whose worker dies this often in a row, without a row in between, is given up.
+const PATIENCE: usize = 3;
+
+/// One object still to be measured.
+struct Item {
+    order: RowOrder,
+    key: ObjectKey,
+}
+
+/// How a worker's life ended.
+enum End {
+    /// It finished its job.
+    Finished,
+    /// It told why it cannot go on.
+    Told(String),
+    /// It died without a word.
+    Died(String),
+}
+
+/// Measures everything in `work` that `store` does not hold yet; returns what the workers loaded.
+pub fn run(
+    plan: &BenchPlan,
+    work: &Work,
+    store: &mut ResultStore,
+    display: &mut Display,
+) -> Result<Vec<Loaded>> {
+    let mut loaded = Vec::new();
+    for (index, model) in plan.models.iter().enumerate() {
+        let mut queue = queue(plan, work, store, display, index, model)?;
+        let mut deaths = 0;
+        while !queue.is_empty() {
+            let before = queue.len();
+            let mut ready = None;
+            let end = one_worker(plan, index, &mut queue, store, display, &mut ready)?;
+            deaths = if queue.len() < before { 0 } else { deaths };
+            let is_ready = ready.is_some();
+            loaded.extend(ready);
+            let (code, why) = match end {
+                End::Finished if queue.is_empty() => break,
+                End::Finished => ("worker_died", "the worker stopped early".to_owned()),
+                End::Told(why) => ("model_not_loaded", why),
+                End::Died(why) => ("worker_died", why),
+            };
+            deaths += 1;
+            // Without a loaded model no object can be blamed, and none can be measured.
+            let hopeless = !is_ready || deaths >= PATIENCE;
+            let lost = if hopeless { queue.len() } else { 1 };
+            for item in queue.drain(..lost) {
+                let row = unmeasured(&item, plan, model, Status::Failed, code, &why);
+                keep(item.order, vec![(row, Vec::new())], store, display)?;
+            }
+        }
+    }
+    Ok(loaded)
+}
+
+/// The objects of one model that are still to be measured; clips that cannot be opened get their rows here.
+fn queue(
+    plan: &BenchPlan,
+    work: &Work,
+    store: &mut ResultStore,
+    display: &mut Display,
+    index: usize,
+    model: &ModelPlan,
+) -> Result<VecDeque<Item>> {
+    let mut queue = VecDeque::new();
+    for (video_index, (video, objects)) in work.clips.iter().enumerate() {
+        let item = |object: usize, name: &str| Item {
+            order: RowOrder { video: video_index, object, model: index },
+            key: ObjectKey { video: video.clone(), object: name.into(), model: model.tag.tag.clone() },
+        };
+        match objects {
+            Ok(names) => {
+                let items = names.iter().enumerate().map(|(o, name)| item(o, name));
+                queue.extend(items.filter(|item| !store.is_done(&item.key, index)));
+            }
+            Err(error) => {
+                let item = item(0, "");
+                if !store.is_done(&item.key, index) {
+                    let row = unmeasured(&item, plan, model, Status::Skipped, error.code(), &error.to_string());
+                    keep(item.order, vec![(row, Vec::new())], store, display)?;
+                }
+            }
+        }
+    }
+    Ok(queue)
+}
+
+/// Runs one worker until it ends; rows leave the queue as they come.
+fn one_worker(
+    plan: &BenchPlan,
+    index: usize,
+    queue: &mut VecDeque<Item>,
+    store: &mut ResultStore,
+    display: &mut Display,
+    ready: &mut Option<Loaded>,
+) -> Result<End> {
+    let mut child = start(plan, index, queue)?;
+    let output = child.stdout.take().context("the worker has no output")?;
+    let mut told = None;
+    for line in BufReader::new(output).lines() {
+        let line = line.context("cannot read the worker's output")?;
+        let Ok(event) = serde_json::from_str::<Event>(&line) else {
+            // Libraries write to standard output at times; their words are no rows.
+            log::warn!("the worker printed: {line}");
+            continue;
+        };
+        match event {
+            Event::Ready(loaded) => *ready = Some(loaded),
+            Event::Progress { video, object, done, total } => {
+                let model = &plan.models[index].tag.tag;
+                display.frames(&format!("{model} {video} {object}"), done, total);
+            }
+            Event::Object { key, passes } => {
+                if let Some(at) = queue.iter().position(|item| item.key == key)
+                    && let Some(item) = queue.remove(at)
+                {
+                    keep(item.order, passes, store, display)?;
+                }
+            }
+            Event::Failed { reason } => told = Some(reason),
+        }
+    }
+    let status = child.wait().context("cannot wait for the worker")?;
+    Ok(match (told, status.success()) {
+        (Some(reason), _) => End::Told(reason),
+        (None, true) => End::Finished,
+        (None, false) => End::Died(epitaph(status)),
+    })
+}
+
+fn start(plan: &BenchPlan, index: usize, queue: &VecDeque<Item>) -> Result<Child> {
+    let mut todo: Vec<(String, Vec<String>)> = Vec::new();
+    for Item { key, .. } in queue {
+        match todo.last_mut() {
+            Some((video, objects)) if *video == key.video => objects.push(key.object.clone()),
+            _ => todo.push((key.video.clone(), vec![key.object.clone()])),
+        }
+    }
+    let job = Job { plan: plan.clone(), model: index, todo };
+    let program = std::env::current_exe().context("cannot find this program's own file")?;
+    let mut child = Command::new(program)
+        .arg("bench-worker")
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .spawn()
+        .context("cannot start a worker process")?;
+    let mut line = serde_json::to_vec(&job)?;
+    line.push(b'\n');
+    let mut input = child.stdin.take().context("the worker has no input")?;
+    input.write_all(&line).context("the worker did not take its job")?;
+    Ok(child)
+}
+
+fn unmeasured(
+    item: &Item,
+    plan: &BenchPlan,
+    model: &ModelPlan,
+    status: Status,
+    code: &str,
+    why: &str,
+) -> RunRecord {
+    let conditions = Conditions {
+        imgsz: model.imgsz,
+        precision: model.precision.clone(),
+        geometry: plan.geometry.name().to_owned(),
+        prompt_policy: plan.prompt_policy.name().to_owned(),
+        metrics: plan.metrics.name().to_owned(),
+        ..Conditions::default()
+    };
+    RunRecord::unmeasured(item.key.clone(), conditions, status, code, why)
+}
+
+fn keep(
+    order: RowOrder,
+    passes: Vec<super::object_run::Recorded>,
+    store: &mut ResultStore,
+    display: &mut Display,
+) -> Result<()> {
+    let result = ObjectResult::new(order, passes).context("a worker sent an object without a pass")?;
+    display.row(&result.summary);
+    store.push(result)
+}
+
+fn epitaph(status: ExitStatus) -> String {
+    #[cfg(unix)]
+    if let Some(signal) = std::os::unix::process::ExitStatusExt::signal(&status) {
+        let hint = if signal == 9 { "; 9 usually means that memory ran out" } else { "" };
+        return format!("the worker process was killed by signal {signal}{hint}");
+    }
+    format!("the worker process ended with {status}")
+}

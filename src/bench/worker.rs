@@ -1,0 +1,175 @@
+/*!
+The worker: one model in a process of its own.
+
+`bench` starts one for each model, so that no model's memory, threads or crash shows in another's
+rows. It reads a [`Job`] from standard input and answers with one JSON line per [`Event`].
+*/
+
+use std::collections::HashMap;
+use std::io::{BufRead, Write};
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result};
+use serde::{Deserialize, Serialize};
+
+use super::object_error::ObjectError;
+use super::object_run::{ObjectRunner, Recorded};
+use super::plan::{Job, ModelPlan};
+use crate::backend::{self, OrtNetwork};
+use crate::bundle::{Bundle, Role};
+use crate::dataset;
+use crate::prompt::PromptKind;
+use crate::record::{Conditions, ObjectKey};
+
+/// Progress lines come at most this often.
+const PROGRESS_PERIOD: Duration = Duration::from_millis(200);
+
+/// What a worker says.
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(tag = "event", rename_all = "snake_case")]
+pub enum Event {
+    /// The model is loaded.
+    Ready(Loaded),
+    /// Frames done of the object at hand.
+    Progress {
+        /// Clip.
+        video: String,
+        /// Object.
+        object: String,
+        /// Frames done.
+        done: usize,
+        /// Frames in all passes.
+        total: usize,
+    },
+    /// One object is finished, well or not.
+    Object {
+        /// Which.
+        key: ObjectKey,
+        /// Its passes.
+        passes: Vec<Recorded>,
+    },
+    /// The worker cannot go on.
+    Failed {
+        /// Why.
+        reason: String,
+    },
+}
+
+/// What loading the model showed.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct Loaded {
+    /// The conditions that every row states.
+    pub conditions: Conditions,
+    /// Time to load the graphs, ms.
+    pub load_ms: f64,
+    /// ONNX Runtime's library and its build.
+    pub library: String,
+}
+
+/// Runs the job on standard input to its end; what stops it is told to the parent, which owns the screen.
+pub fn run() -> Result<()> {
+    match run_job() {
+        Ok(()) => Ok(()),
+        Err(error) => send(&Event::Failed { reason: format!("{error:#}") }),
+    }
+}
+
+fn run_job() -> Result<()> {
+    let mut line = String::new();
+    std::io::stdin().lock().read_line(&mut line).context("no job on standard input")?;
+    let job: Job = serde_json::from_str(&line).context("the job on standard input is damaged")?;
+    let model = job.plan.models.get(job.model).context("the job names a model that it lacks")?;
+    let (mut network, loaded) = load(&job, model)?;
+    send(&Event::Ready(loaded.clone()))?;
+    let mut runner = ObjectRunner {
+        plan: &job.plan,
+        tag: &model.tag.tag,
+        prompt: model.tag.prompt,
+        conditions: &loaded.conditions,
+        load_ms: loaded.load_ms,
+        network: &mut network,
+    };
+    let split = dataset::open(&job.plan.split_dir, &job.plan.split_name)?;
+    for (video, objects) in &job.todo {
+        let clip = split.clip(video);
+        let by_name: HashMap<&str, _> = match &clip {
+            Ok(clip) => clip.objects.iter().map(|o| (o.name.as_str(), o)).collect(),
+            Err(_) => HashMap::new(),
+        };
+        for name in objects {
+            let key = runner.key(video, name);
+            let passes = match (&clip, by_name.get(name.as_str())) {
+                (Ok(clip), Some(object)) => {
+                    let mut report = progress_reporter(video, name);
+                    runner.run(clip, object, &mut report)
+                }
+                (Ok(_), None) => {
+                    let error = ObjectError::Other(anyhow::anyhow!("the object is gone from the split"));
+                    vec![(runner.row_without_numbers(key.clone(), &error), Vec::new())]
+                }
+                (Err(error), _) => {
+                    let error = ObjectError::Other(anyhow::anyhow!("{error}"));
+                    vec![(runner.row_without_numbers(key.clone(), &error), Vec::new())]
+                }
+            };
+            send(&Event::Object { key, passes })?;
+        }
+    }
+    Ok(())
+}
+
+fn load(job: &Job, model: &ModelPlan) -> Result<(OrtNetwork, Loaded)> {
+    let bundle = Bundle::open(&model.bundle_dir)?;
+    let with_mask = model.tag.prompt == PromptKind::Mask;
+    let mut roles = vec![Role::Encoder, Role::Prompt, Role::Track, Role::Memory];
+    roles.extend(with_mask.then_some(Role::MaskPrompt));
+    // Before the clock starts: reading every byte of the graphs is not loading them.
+    bundle.verify(&roles)?;
+    let (environment, library) = backend::open(job.plan.ort_lib.as_deref())?;
+    let start = Instant::now();
+    let network =
+        OrtNetwork::open(&environment, &bundle, job.plan.provider, job.plan.threads, with_mask)?;
+    let load_ms = start.elapsed().as_secs_f64() * 1e3;
+    let contract = &bundle.manifest.contract;
+    let conditions = Conditions {
+        imgsz: model.imgsz,
+        precision: model.precision.clone(),
+        backend: backend::label(job.plan.provider),
+        device: backend::device_name(job.plan.provider),
+        geometry: job.plan.geometry.name().to_owned(),
+        prompt_policy: job.plan.prompt_policy.name().to_owned(),
+        metrics: job.plan.metrics.name().to_owned(),
+        fidelity: format!(
+            "mem{}/ptr{}/{}/pil-bicubic/noskip/nofill",
+            contract.max_memories, contract.max_pointers, model.imgsz
+        ),
+    };
+    let library = format!("{} ({})", library.display(), backend::build_info());
+    Ok((network, Loaded { conditions, load_ms, library }))
+}
+
+fn progress_reporter(video: &str, object: &str) -> impl FnMut(super::object_run::Progress) {
+    let (video, object) = (video.to_owned(), object.to_owned());
+    let mut last: Option<Instant> = None;
+    move |progress| {
+        if last.is_some_and(|at| at.elapsed() < PROGRESS_PERIOD) {
+            return;
+        }
+        last = Some(Instant::now());
+        let event = Event::Progress {
+            video: video.clone(),
+            object: object.clone(),
+            done: progress.done,
+            total: progress.total,
+        };
+        // A parent that is gone is noticed at the next object's row.
+        let _ = send(&event);
+    }
+}
+
+fn send(event: &Event) -> Result<()> {
+    let mut line = serde_json::to_vec(event)?;
+    line.push(b'\n');
+    let mut out = std::io::stdout().lock();
+    out.write_all(&line).and_then(|()| out.flush()).context("the parent process is gone")
+}

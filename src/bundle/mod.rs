@@ -1,0 +1,137 @@
+/*!
+A bundle: the ONNX graphs of one model at one size and precision, with their manifest.
+
+Opening one checks all that can be checked without running it, so that a measurement
+never starts on graphs that are not the ones the manifest speaks of.
+*/
+
+mod find;
+pub mod manifest;
+
+use std::fs::File;
+use std::io::Read;
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, Result, bail};
+use sha2::{Digest, Sha256};
+
+pub use find::{Wanted, find, list};
+pub use manifest::{Contract, DType, Family, Graph, Manifest, Role};
+
+/// An opened bundle.
+#[derive(Clone, Debug)]
+pub struct Bundle {
+    /// The folder that holds the manifest.
+    pub dir: PathBuf,
+    /// Its manifest.
+    pub manifest: Manifest,
+}
+
+impl Bundle {
+    /// Reads and checks `dir/manifest.toml`; the graphs' hashes are checked by [`Bundle::verify`].
+    pub fn open(dir: &Path) -> Result<Self> {
+        let path = dir.join("manifest.toml");
+        let text = std::fs::read_to_string(&path).with_context(|| {
+            format!("cannot read {}: a bundle is a folder written by onnx/export.py", path.display())
+        })?;
+        let manifest: Manifest = toml::from_str(&text).with_context(|| {
+            format!("{} is not a bundle manifest; export the model again", path.display())
+        })?;
+        if manifest.format != manifest::FORMAT {
+            bail!(
+                "{} has format {}, this segtrt reads format {}; export the model again with the \
+                 onnx/export.py of this version",
+                path.display(),
+                manifest.format,
+                manifest::FORMAT
+            );
+        }
+        check_contract(&manifest).with_context(|| format!("in {}", path.display()))?;
+        Ok(Self { dir: dir.to_owned(), manifest })
+    }
+
+    /// The file of the graph with this role; an error where the bundle lacks it.
+    pub fn graph_file(&self, role: Role) -> Result<PathBuf> {
+        match self.manifest.graph(role) {
+            Some(graph) => Ok(self.dir.join(&graph.file)),
+            None => bail!(
+                "the bundle {} has no {} graph; export the model again with this version's \
+                 onnx/export.py",
+                self.dir.display(),
+                role.name()
+            ),
+        }
+    }
+
+    /// Compares the SHA-256 of the graphs with these roles with the manifest.
+    pub fn verify(&self, roles: &[Role]) -> Result<()> {
+        for graph in self.manifest.graphs.iter().filter(|graph| roles.contains(&graph.role)) {
+            let path = self.dir.join(&graph.file);
+            let found = sha256_of(&path).with_context(|| {
+                format!("the graph that {} names", self.dir.join("manifest.toml").display())
+            })?;
+            if found != graph.sha256 {
+                bail!(
+                    "{} is not the graph of its manifest: sha256 found {found}, expected {}; \
+                     export the model again or restore the file",
+                    path.display(),
+                    graph.sha256
+                );
+            }
+        }
+        Ok(())
+    }
+
+    /// The folder's name, which names the bundle in messages.
+    pub fn name(&self) -> String {
+        let m = &self.manifest.model;
+        format!("{}_{}_{}", m.name, m.imgsz, m.precision)
+    }
+}
+
+/// SHA-256 of a file as lower-case hexadecimal digits.
+pub fn sha256_of(path: &Path) -> Result<String> {
+    let mut file = File::open(path).with_context(|| format!("cannot read {}", path.display()))?;
+    let mut hash = Sha256::new();
+    let mut buffer = vec![0; 1 << 20];
+    loop {
+        let n = file.read(&mut buffer).with_context(|| format!("cannot read {}", path.display()))?;
+        if n == 0 {
+            break;
+        }
+        hash.update(&buffer[..n]);
+    }
+    Ok(hash.finalize().iter().map(|byte| format!("{byte:02x}")).collect())
+}
+
+/// Shapes that the tracker relies on; anything else would only fail later and less clearly.
+fn check_contract(manifest: &Manifest) -> Result<()> {
+    let c = &manifest.contract;
+    let side = manifest.model.imgsz;
+    if c.grid * 16 != side || c.low_size != 4 * c.grid {
+        bail!(
+            "grid {} and low_size {} do not belong to imgsz {side}: expected {} and {}",
+            c.grid,
+            c.low_size,
+            side / 16,
+            side / 4
+        );
+    }
+    if c.max_memories < 2 || c.max_pointers < 2 {
+        bail!(
+            "max_memories {} and max_pointers {}: both must be at least 2",
+            c.max_memories,
+            c.max_pointers
+        );
+    }
+    for role in [Role::Encoder, Role::Prompt, Role::Track, Role::Memory] {
+        if manifest.graph(role).is_none() {
+            bail!("the {} graph is missing", role.name());
+        }
+    }
+    let timed = manifest.graph(Role::Track).is_some_and(|track| track.input("ptr_t").is_some());
+    if timed != c.pointer_times {
+        bail!("contract.pointer_times is {}, but the track graph says {timed}", c.pointer_times);
+    }
+    Ok(())
+}

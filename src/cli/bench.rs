@@ -1,0 +1,200 @@
+/*!
+Arguments of `segtrt bench`: the predecessor's flags with its defaults, and this tool's own.
+*/
+
+use std::path::PathBuf;
+
+use clap::{Args, ValueEnum};
+
+use crate::geometry::GeometryKind;
+use crate::metrics::MetricsKind;
+use crate::prompt::{PromptKind, PromptPolicy};
+
+/// What to measure and where to write it.
+#[derive(Debug, Args)]
+#[command(after_help = "Example: segtrt bench --split-dir demo/split --models edgetam_mini_points --out-dir demo/out\n\n\
+    What is timed, and what is not, is written in docs/measuring.md and in the sidecar of each run.")]
+pub struct BenchArgs {
+    /// The split: SA-V layout (JPEGImages_24fps, Annotations_6fps) or DAVIS layout.
+    #[arg(long)]
+    pub split_dir: Option<PathBuf>,
+    /// Stem of the manifest in the split folder; all clips where there is none.
+    #[arg(long, default_value = "sav_val")]
+    pub split_name: String,
+    /// Tags such as edgetam_points, sam2_tiny_bbox, separated by commas, or "all".
+    #[arg(long, default_value = "sam2_base_points,sam2_base_bbox,edgetam_points,edgetam_bbox")]
+    pub models: String,
+    /// Prompt of tags that name none.
+    #[arg(long, value_enum, default_value = "points")]
+    pub prompt: PromptKind,
+    /// Side of the network input in pixels [default: 1024, or the only size that is there].
+    #[arg(long)]
+    pub imgsz: Option<usize>,
+    /// Precision of the graphs.
+    #[arg(long, visible_alias = "autocast", alias = "autocast-dtype", default_value = "fp32", value_parser = parse_precision)]
+    pub precision: String,
+    /// Clips to measure, 0 for all.
+    #[arg(long, default_value_t = 0)]
+    pub limit_videos: usize,
+    /// Objects of each clip to measure, 0 for all.
+    #[arg(long, default_value_t = 0)]
+    pub limit_objects: usize,
+    /// Frames of each clip to run, from the prompted one on; 0 for all.
+    #[arg(long, default_value_t = 0)]
+    pub max_clip_frames: usize,
+    /// Shuffle the clips before limiting them, as Python's random.shuffle does.
+    #[arg(long)]
+    pub shuffle_videos: bool,
+    /// Seed of the shuffle; giving one implies it.
+    #[arg(long, allow_negative_numbers = true)]
+    pub seed: Option<i64>,
+    /// Passes over the clip's first frames before each object's measured runs, not recorded.
+    #[arg(long, default_value_t = 1)]
+    pub warmup_runs: usize,
+    /// Measured passes over each object.
+    #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..))]
+    pub profile_runs: u32,
+    /// Where results go [default: SPLIT_DIR/benchmark_outputs].
+    #[arg(long)]
+    pub out_dir: Option<PathBuf>,
+    /// Write the masks over the frames: mp4 where ffmpeg is installed, PNG files otherwise.
+    #[arg(long, num_args = 0..=1, default_missing_value = "1", default_value = "0", value_enum)]
+    pub save_overlays: Toggle,
+    /// Write every predicted mask as COCO RLE, one JSON file for each object and model.
+    #[arg(long)]
+    pub save_masks: bool,
+    /// Go on where an interrupted run into the same folder stopped.
+    #[arg(long)]
+    pub resume: bool,
+    /// How prompts are made from the ground truth.
+    #[arg(long, value_enum, default_value = "predecessor")]
+    pub prompt_policy: PromptPolicy,
+    /// How frames are brought to the network's square.
+    #[arg(long, value_enum, default_value = "stretch")]
+    pub geometry: GeometryKind,
+    /// Rules of J and F.
+    #[arg(long, value_enum, default_value = "predecessor")]
+    pub metrics: MetricsKind,
+    /// What runs the network.
+    #[arg(long, value_enum, default_value = "onnxruntime")]
+    pub backend: BackendChoice,
+    /// ONNX Runtime's execution provider; an error where the library lacks it, never another one instead.
+    #[arg(long, value_enum, default_value = "cpu")]
+    pub ort_provider: Provider,
+    /// ONNX Runtime's shared library, or its folder.
+    #[arg(long)]
+    pub ort_lib: Option<PathBuf>,
+    /// Threads of ONNX Runtime [default: all processors].
+    #[arg(long)]
+    pub threads: Option<usize>,
+    /// Folder of bundles (or one bundle) written by onnx/export.py; may be given several times
+    /// [default: onnx/bundles].
+    #[arg(long, env = "SEGTRT_ONNX_DIR", value_delimiter = ':')]
+    pub onnx_dir: Vec<PathBuf>,
+    /// Measure a synthetic clip: writes ./test_synthetic_data, results in ./test_outputs.
+    #[arg(long)]
+    pub test_mode: bool,
+    /// Flags of the predecessor that mean nothing here.
+    #[command(flatten)]
+    pub dead: DeadFlags,
+}
+
+/// On or off, written 1 or 0 as the predecessor does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum Toggle {
+    /// Off.
+    #[value(name = "0", alias = "false")]
+    Off,
+    /// On.
+    #[value(name = "1", alias = "true")]
+    On,
+}
+
+/// What runs the network.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum BackendChoice {
+    /// ONNX Runtime.
+    #[value(name = "onnxruntime", alias = "ort")]
+    OnnxRuntime,
+}
+
+/// Execution providers of ONNX Runtime.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum, serde::Serialize, serde::Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Provider {
+    /// The host's processor.
+    Cpu,
+    /// CUDA on device 0.
+    Cuda,
+    /// TensorRT inside ONNX Runtime, on device 0.
+    Tensorrt,
+}
+
+/// Accepted so that old command lines run; each one that is given costs a warning.
+#[derive(Debug, Args)]
+pub struct DeadFlags {
+    #[arg(long, hide = true)]
+    weights_dir: Option<String>,
+    #[arg(long, hide = true, num_args = 0..=1, default_missing_value = "1")]
+    compile_models: Option<String>,
+    #[arg(long, hide = true)]
+    compile_mode: Option<String>,
+    #[arg(long, hide = true)]
+    compile_backend: Option<String>,
+    #[arg(long, hide = true)]
+    disable_cudnn: bool,
+    #[arg(long, hide = true)]
+    max_frames_in_mem: Option<String>,
+    #[arg(long, hide = true)]
+    workspace_mb: Option<String>,
+    #[arg(long, hide = true)]
+    memory_log_interval: Option<String>,
+    #[arg(long, hide = true)]
+    enable_cudnn_tuning: bool,
+    #[arg(long, hide = true)]
+    nsight_path: Option<String>,
+    #[arg(long, hide = true)]
+    nsight_trace_options: Option<String>,
+    #[arg(long, hide = true)]
+    profile_mode: Option<String>,
+}
+
+impl DeadFlags {
+    /// The given ones: flag and why it does nothing.
+    pub fn given(&self) -> Vec<(&'static str, &'static str)> {
+        let weights = "weights are in the bundles that onnx/export.py writes (--onnx-dir)";
+        let compile = "graphs are compiled ahead; PyTorch does not run here";
+        let cudnn = "this tool does not use cuDNN";
+        let memory = "frames are decoded one by one, memory does not grow with the clip";
+        let nsight = "bench does not start nsys";
+        [
+            (self.weights_dir.is_some(), "--weights-dir", weights),
+            (self.compile_models.is_some(), "--compile-models", compile),
+            (self.compile_mode.is_some(), "--compile-mode", compile),
+            (self.compile_backend.is_some(), "--compile-backend", compile),
+            (self.disable_cudnn, "--disable-cudnn", cudnn),
+            (self.enable_cudnn_tuning, "--enable-cudnn-tuning", cudnn),
+            (self.max_frames_in_mem.is_some(), "--max-frames-in-mem", memory),
+            (self.memory_log_interval.is_some(), "--memory-log-interval", memory),
+            (self.workspace_mb.is_some(), "--workspace-mb", "it caps engine builds, bench builds none"),
+            (self.nsight_path.is_some(), "--nsight-path", nsight),
+            (self.nsight_trace_options.is_some(), "--nsight-trace-options", nsight),
+            (self.profile_mode.is_some(), "--profile-mode", nsight),
+        ]
+        .into_iter()
+        .filter(|(given, ..)| *given)
+        .map(|(_, flag, why)| (flag, why))
+        .collect()
+    }
+}
+
+fn parse_precision(text: &str) -> Result<String, String> {
+    match text {
+        "fp32" | "float32" | "none" => Ok("fp32".to_owned()),
+        "fp16" | "float16" => Ok("fp16".to_owned()),
+        "bf16" | "bfloat16" => Err("bf16 graphs are not exported: bf16 costs masks eight times \
+             fp16's error; use fp16 or fp32"
+            .to_owned()),
+        _ => Err(format!("{text:?} is not a precision; use fp32 or fp16")),
+    }
+}

@@ -1,0 +1,74 @@
+/*!
+What can be typed: clap's types, no behaviour.
+*/
+
+mod bench;
+mod synth;
+
+use std::ffi::OsString;
+
+use clap::{Parser, Subcommand};
+
+pub use bench::{BackendChoice, BenchArgs, DeadFlags, Provider, Toggle};
+pub use synth::SynthArgs;
+
+/// Measures how fast and how well promptable video object segmentation runs on this machine.
+#[derive(Debug, Parser)]
+#[command(version, propagate_version = true, max_term_width = 100)]
+pub struct Cli {
+    /// More messages on stderr; twice for debugging.
+    #[arg(short, long, global = true, action = clap::ArgAction::Count)]
+    pub verbose: u8,
+    /// What to do.
+    #[command(subcommand)]
+    pub command: Command,
+}
+
+/// The subcommands.
+#[derive(Debug, Subcommand)]
+pub enum Command {
+    /// Run models over the clips of a split; write speed and accuracy to CSV files.
+    Bench(Box<BenchArgs>),
+    /// Write a synthetic split: moving, deforming, occluding shapes with exact masks.
+    Synth(SynthArgs),
+    /// One model of a bench in a process of its own; `bench` starts it.
+    #[command(hide = true)]
+    BenchWorker,
+}
+
+/// Takes flags with underscores as their hyphenated forms, as the predecessor's scripts wrote them.
+pub fn accept_underscores(args: impl IntoIterator<Item = OsString>) -> Vec<OsString> {
+    let mut literal = false;
+    args.into_iter()
+        .map(|arg| {
+            literal |= arg == "--";
+            match arg.to_str() {
+                Some(text) if text.starts_with("--") && !literal => {
+                    let (name, value) = text.split_once('=').map_or((text, None), |(n, v)| (n, Some(v)));
+                    let name = name.replace('_', "-");
+                    value.map_or(name.clone(), |value| format!("{name}={value}")).into()
+                }
+                _ => arg,
+            }
+        })
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::CommandFactory;
+
+    #[test]
+    fn the_command_line_is_well_formed() {
+        Cli::command().debug_assert();
+    }
+
+    #[test]
+    fn underscores_change_in_flag_names_only() {
+        let out = accept_underscores(
+            ["segtrt", "--split_dir=/a_b", "--limit_videos", "sav_val", "--", "--x_y"].map(OsString::from),
+        );
+        assert_eq!(out, ["segtrt", "--split-dir=/a_b", "--limit-videos", "sav_val", "--", "--x_y"]);
+    }
+}

@@ -1,0 +1,36 @@
+/*!
+Arguments of `segtrt synth`.
+*/
+
+use std::path::PathBuf;
+
+use clap::Args;
+
+/// What `segtrt synth` writes.
+#[derive(Debug, Args)]
+#[command(after_help = "Example: segtrt synth --out demo/split --videos 2 --objects 2 --frames 24 --size 640x360 --seed 7")]
+pub struct SynthArgs {
+    /// Folder of the new split.
+    #[arg(long)]
+    pub out: PathBuf,
+    /// Number of clips.
+    #[arg(long, default_value_t = 2)]
+    pub videos: usize,
+    /// Objects in each clip.
+    #[arg(long, default_value_t = 2)]
+    pub objects: usize,
+    /// Frames of each clip.
+    #[arg(long, default_value_t = 24)]
+    pub frames: usize,
+    /// Frame size in pixels, WIDTHxHEIGHT.
+    #[arg(long, default_value = "640x360", value_parser = parse_size)]
+    pub size: (usize, usize),
+    /// The same seed gives the same bytes.
+    #[arg(long, default_value_t = 0)]
+    pub seed: u64,
+}
+
+fn parse_size(text: &str) -> Result<(usize, usize), String> {
+    let parsed = text.split_once(['x', 'X']).and_then(|(w, h)| Some((w.parse().ok()?, h.parse().ok()?)));
+    parsed.ok_or_else(|| format!("{text:?} is not WIDTHxHEIGHT; write for example 640x360"))
+}

@@ -1,0 +1,120 @@
+/*!
+`segtrt bench`: resolve, measure, write, show.
+*/
+
+use std::collections::BTreeMap;
+
+use anyhow::Result;
+use serde_json::{Value, json};
+
+use super::bench_plan::{Resolved, resolve};
+use super::{Outcome, bench_table};
+use crate::bench::plan::BenchPlan;
+use crate::bench::progress::Display;
+use crate::bench::supervise;
+use crate::bench::work::Work;
+use crate::bench::worker::Loaded;
+use crate::bundle::Bundle;
+use crate::cli::BenchArgs;
+use crate::environment;
+use crate::files::{Configuration, FileHash, ResultStore, Sidecar};
+use crate::record::Status;
+
+/// What lies inside the timed region; the sidecar carries it beside the numbers.
+const TIMED_REGION: &str = "One frame's latency runs from its RGB pixels in host memory to its mask at video \
+    resolution in host memory and its memory written to the bank: preprocess, encoder, prompt or track, \
+    postprocess, memory. fps is frames over the sum of the latencies, the prompted frame included; \
+    percentiles are of the frames after it. Outside: loading graphs (setup_ms), warm-up passes, JPEG \
+    decoding (decode_ms, between the timed regions), ground truth, metrics, overlays and files.";
+
+/// Runs the benchmark.
+pub fn run(args: BenchArgs) -> Result<Outcome> {
+    let Resolved { plan, split, left_out } = resolve(&args)?;
+    let work = Work::list(&plan, split.as_ref())?;
+    let configuration = configuration(&plan)?;
+    let mut store = match args.resume {
+        true => ResultStore::resume(&plan.out_dir, configuration)?,
+        false => ResultStore::create(&plan.out_dir, configuration)?,
+    };
+    let rows = work.rows() * plan.models.len();
+    let mut display = Display::new(rows, store.done_before());
+    if store.done_before() > 0 {
+        display.line(&format!("{} of {rows} rows are there already", store.done_before()));
+    }
+    let mut sidecar = Sidecar {
+        environment: environment::facts(),
+        timed_region: TIMED_REGION.to_owned(),
+        inputs: work.hashes.clone(),
+        graphs: graphs(&plan)?,
+    };
+    // Written before the first row too: a crash must not leave rows without their machine.
+    store.write_sidecar(&sidecar)?;
+    let loaded = supervise::run(&plan, &work, &mut store, &mut display);
+    display.finish();
+    if let Ok(loaded) = &loaded {
+        sidecar.environment.insert("onnxruntime".to_owned(), libraries(loaded));
+    }
+    println!("{}", bench_table::render(store.summaries()));
+    let failed = store.summaries().filter(|row| row.pooled.status == Status::Failed).count();
+    let skipped = store.summaries().filter(|row| row.pooled.status == Status::Skipped).count();
+    let files = store.finish(&sidecar)?;
+    loaded?;
+    for path in [&files.summary, &files.profile, &files.stats, &files.sidecar] {
+        if path.exists() {
+            println!("{}", path.display());
+        }
+    }
+    if failed + skipped > 0 {
+        eprintln!("{failed} rows failed and {skipped} were skipped; the reason column says why");
+    }
+    Ok(if failed + left_out > 0 { Outcome::PartlyFailed } else { Outcome::Done })
+}
+
+/// What must be the same for a run to be resumed.
+fn configuration(plan: &BenchPlan) -> Result<Configuration> {
+    let models: Vec<Value> = plan
+        .models
+        .iter()
+        .map(|model| {
+            let bundle = Bundle::open(&model.bundle_dir)?;
+            let hashes: Vec<&str> = bundle.manifest.graphs.iter().map(|g| g.sha256.as_str()).collect();
+            Ok(json!({
+                "tag": model.tag.tag, "imgsz": model.imgsz, "precision": model.precision,
+                "weights": bundle.manifest.weights_phrase(), "graphs": hashes,
+            }))
+        })
+        .collect::<Result<_>>()?;
+    Ok(Configuration::default()
+        .with("models", models)
+        .with("split", plan.split_name.as_str())
+        .with("videos", plan.videos.clone())
+        .with("limit_objects", plan.limit_objects)
+        .with("max_clip_frames", plan.max_clip_frames)
+        .with("prompt_policy", plan.prompt_policy.name())
+        .with("geometry", plan.geometry.name())
+        .with("metrics", plan.metrics.name())
+        .with("warmup_runs", plan.warmup_runs)
+        .with("profile_runs", plan.profile_runs)
+        .with("threads", plan.threads)
+        .with("provider", serde_json::to_value(plan.provider)?))
+}
+
+/// The graphs of all models with the hashes that the workers compare them with.
+fn graphs(plan: &BenchPlan) -> Result<BTreeMap<String, FileHash>> {
+    let mut graphs = BTreeMap::new();
+    for model in &plan.models {
+        let bundle = Bundle::open(&model.bundle_dir)?;
+        for graph in &bundle.manifest.graphs {
+            let bytes = std::fs::metadata(bundle.dir.join(&graph.file)).map_or(0, |meta| meta.len());
+            let hash = FileHash { sha256: graph.sha256.clone(), bytes };
+            graphs.insert(format!("{}/{}", bundle.name(), graph.file), hash);
+        }
+    }
+    Ok(graphs)
+}
+
+fn libraries(loaded: &[Loaded]) -> Value {
+    let mut names: Vec<&str> = loaded.iter().map(|loaded| loaded.library.as_str()).collect();
+    names.dedup();
+    json!(names)
+}

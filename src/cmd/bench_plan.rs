@@ -1,0 +1,160 @@
+/*!
+From what was typed to what will be done: defaults, splits, models and bundles resolved, or a clear error.
+*/
+
+use std::path::{Path, PathBuf};
+
+use anyhow::{Result, anyhow};
+
+use super::UsageError;
+use crate::bench::plan::{BenchPlan, ModelPlan};
+use crate::bundle::{self, Bundle, Wanted};
+use crate::cli::{BenchArgs, Toggle};
+use crate::dataset::{self, Dataset};
+use crate::environment;
+use crate::model_tag::ModelTag;
+use crate::synth::{SynthOptions, write_split};
+
+/// Where bundles are looked for unless `--onnx-dir` says otherwise.
+const USUAL_ONNX_DIR: &str = "onnx/bundles";
+
+/// The predecessor's folders of its test mode.
+const TEST_SPLIT: &str = "test_synthetic_data";
+const TEST_OUT: &str = "test_outputs";
+
+/// A plan with the split it is about, and how many named models it had to leave out.
+pub struct Resolved {
+    /// What will be done.
+    pub plan: BenchPlan,
+    /// The opened split.
+    pub split: Box<dyn Dataset>,
+    /// Entries of `--models` that are unknown or have no bundle.
+    pub left_out: usize,
+}
+
+/// Resolves the arguments.
+pub fn resolve(args: &BenchArgs) -> Result<Resolved> {
+    for (flag, why) in args.dead.given() {
+        log::warn!("{flag} does nothing here: {why}");
+    }
+    let (models, left_out) = models(args)?;
+    let split_dir = split_dir(args)?;
+    let split = dataset::open(&split_dir, &args.split_name)?;
+    let (limit_videos, limit_objects) =
+        if args.test_mode { (1, 1) } else { (args.limit_videos, args.limit_objects) };
+    let videos = dataset::select(split.videos(), limit_videos, args.shuffle_videos, args.seed);
+    let out_dir = match &args.out_dir {
+        Some(dir) => dir.clone(),
+        None if args.test_mode => PathBuf::from(TEST_OUT),
+        None => split_dir.join("benchmark_outputs"),
+    };
+    let plan = BenchPlan {
+        split_dir,
+        split_name: args.split_name.clone(),
+        videos,
+        limit_objects,
+        max_clip_frames: args.max_clip_frames,
+        models,
+        prompt_policy: args.prompt_policy,
+        geometry: args.geometry,
+        metrics: args.metrics,
+        warmup_runs: args.warmup_runs,
+        profile_runs: args.profile_runs as usize,
+        out_dir,
+        save_overlays: args.save_overlays == Toggle::On,
+        save_masks: args.save_masks,
+        ort_lib: args.ort_lib.clone(),
+        provider: args.ort_provider,
+        threads: args.threads.unwrap_or_else(environment::processors),
+    };
+    Ok(Resolved { plan, split, left_out })
+}
+
+fn split_dir(args: &BenchArgs) -> Result<PathBuf> {
+    match &args.split_dir {
+        Some(dir) => Ok(dir.clone()),
+        None if args.test_mode => {
+            let out = PathBuf::from(TEST_SPLIT);
+            let options = SynthOptions {
+                out: out.clone(),
+                videos: 1,
+                objects: 1,
+                frames: 12,
+                width: 480,
+                height: 320,
+                seed: 0,
+            };
+            write_split(&options)?;
+            Ok(out)
+        }
+        None => Err(UsageError(
+            "--split_dir is required unless --test_mode is used; name a folder with \
+             JPEGImages_24fps, or make one: segtrt synth --out demo/split"
+                .to_owned(),
+        )
+        .into()),
+    }
+}
+
+/// The models with their bundles; unknown tags and missing bundles are told and left out.
+fn models(args: &BenchArgs) -> Result<(Vec<ModelPlan>, usize)> {
+    let roots = match args.onnx_dir.as_slice() {
+        [] => vec![PathBuf::from(USUAL_ONNX_DIR)],
+        dirs => dirs.to_vec(),
+    };
+    let bundles = bundle::list(&roots)?;
+    let all = args.models.trim().is_empty() || args.models.trim() == "all";
+    let tags = match all {
+        true => ModelTag::all(),
+        false => split_tags(&args.models),
+    };
+    let mut models = Vec::new();
+    let mut left_out = 0;
+    for text in &tags {
+        match model(text, args, &bundles, &roots) {
+            Ok(model) => models.push(model),
+            Err(error) => {
+                log::warn!("{error:#}");
+                // "all" means whatever is there; a model asked for by name is missed.
+                left_out += usize::from(!all);
+            }
+        }
+    }
+    if models.is_empty() {
+        return Err(UsageError(format!(
+            "No valid models selected: --models {} gave none that can run (the reasons are above); \
+             known tags are {}",
+            args.models,
+            ModelTag::known()
+        ))
+        .into());
+    }
+    Ok((models, left_out))
+}
+
+fn model(
+    text: &str,
+    args: &BenchArgs,
+    bundles: &[Bundle],
+    roots: &[PathBuf],
+) -> Result<ModelPlan> {
+    let tag = ModelTag::parse(text, args.prompt).ok_or_else(|| {
+        anyhow!("Unknown model tag: {text} (skipping); known tags are {}", ModelTag::known())
+    })?;
+    let wanted = Wanted { model: &tag.model, imgsz: args.imgsz, precision: &args.precision };
+    let found = bundle::find(bundles, roots, &wanted)?;
+    Ok(ModelPlan {
+        bundle_dir: absolute(&found.dir),
+        imgsz: found.manifest.model.imgsz,
+        precision: found.manifest.model.precision.clone(),
+        tag,
+    })
+}
+
+fn split_tags(text: &str) -> Vec<String> {
+    text.split(',').map(str::trim).filter(|tag| !tag.is_empty()).map(str::to_owned).collect()
+}
+
+fn absolute(path: &Path) -> PathBuf {
+    std::path::absolute(path).unwrap_or_else(|_| path.to_owned())
+}

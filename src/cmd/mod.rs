@@ -1,0 +1,22 @@
+/*!
+One file a subcommand: arguments to plan, plan to library calls, results to the screen.
+*/
+
+pub mod bench;
+mod bench_plan;
+mod bench_table;
+pub mod synth;
+
+/// How a command ended that did not break off with an error.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Outcome {
+    /// Everything that was asked for was done.
+    Done,
+    /// The command ran to its end, but part of it failed and was reported.
+    PartlyFailed,
+}
+
+/// An error in how the command was called: exit code 2 instead of 1.
+#[derive(Debug, thiserror::Error)]
+#[error("{0}")]
+pub struct UsageError(pub String);

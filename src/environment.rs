@@ -1,0 +1,68 @@
+/*!
+What machine this is, for the sidecar and the device column: a number without its machine is worth nothing.
+*/
+
+use serde_json::{Map, Value, json};
+
+/// The processor's name as the kernel gives it, `unknown processor` where it does not.
+pub fn processor() -> String {
+    let info = std::fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
+    // ARM kernels name the board instead of the processor.
+    let board = || std::fs::read_to_string("/sys/firmware/devicetree/base/model").ok();
+    field(&info, "model name")
+        .map(str::to_owned)
+        .or_else(|| board().map(|text| text.trim_end_matches('\0').to_owned()))
+        .unwrap_or_else(|| "unknown processor".to_owned())
+}
+
+/// Processors that this process may use.
+pub fn processors() -> usize {
+    std::thread::available_parallelism().map_or(1, usize::from)
+}
+
+/// Facts for the sidecar.
+pub fn facts() -> Map<String, Value> {
+    let memory = std::fs::read_to_string("/proc/meminfo").unwrap_or_default();
+    let kernel = std::fs::read_to_string("/proc/sys/kernel/osrelease").unwrap_or_default();
+    let host = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
+    let system = std::fs::read_to_string("/etc/os-release").unwrap_or_default();
+    let governor =
+        std::fs::read_to_string("/sys/devices/system/cpu/cpu0/cpufreq/scaling_governor").ok();
+    let facts = json!({
+        "segtrt": env!("CARGO_PKG_VERSION"),
+        "commit": option_env!("SEGTRT_COMMIT"),
+        "build": if cfg!(debug_assertions) { "debug" } else { "release" },
+        "hostname": host.trim(),
+        "system": system.lines().find_map(|line| line.strip_prefix("PRETTY_NAME=")).map(|name| name.trim_matches('"')),
+        "kernel": kernel.trim(),
+        "architecture": std::env::consts::ARCH,
+        "processor": processor(),
+        "processors": processors(),
+        "frequency_governor": governor.as_deref().map(str::trim),
+        "memory": field(&memory, "MemTotal"),
+    });
+    match facts {
+        Value::Object(map) => map,
+        _ => Map::new(),
+    }
+}
+
+/// The value of the first `name : value` line.
+fn field<'a>(text: &'a str, name: &str) -> Option<&'a str> {
+    text.lines().find_map(|line| {
+        let (key, value) = line.split_once(':')?;
+        (key.trim() == name).then_some(value.trim())
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn fields_are_found_by_their_whole_name() {
+        let text = "model\t\t: 1\nmodel name\t: Fast Chip\nmodel name\t: Other\n";
+        assert_eq!(field(text, "model name"), Some("Fast Chip"));
+        assert_eq!(field(text, "name"), None);
+    }
+}

@@ -1,0 +1,97 @@
+/*!
+Model tags as the predecessor writes them: `<model>_<prompt>`, such as `sam2_tiny_points`.
+
+The CSV carries the tag, the bundles carry Meta's names; this is the only place that knows both.
+*/
+
+use serde::{Deserialize, Serialize};
+
+use crate::prompt::PromptKind;
+
+/// Tag root → model name in bundle manifests.
+const MODELS: [(&str, &str); 6] = [
+    ("edgetam", "edgetam"),
+    ("sam2_tiny", "sam2.1_tiny"),
+    ("sam2_small", "sam2.1_small"),
+    ("sam2_base", "sam2.1_base_plus"),
+    ("sam2_large", "sam2.1_large"),
+    ("edgetam_mini", "edgetam_mini"),
+];
+
+/// The predecessor's `--models all`, in its order.
+const ALL: [&str; 5] = ["edgetam", "sam2_tiny", "sam2_small", "sam2_base", "sam2_large"];
+
+/// One entry of `--models`.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ModelTag {
+    /// As the CSV prints it.
+    pub tag: String,
+    /// Model name in bundle manifests.
+    pub model: String,
+    /// How the object is prompted.
+    pub prompt: PromptKind,
+}
+
+impl ModelTag {
+    /// Parses one tag. Without a prompt suffix, `default_prompt` completes it. Manifest names
+    /// (`sam2.1_tiny_points`) are taken too. `None`: unknown.
+    pub fn parse(text: &str, default_prompt: PromptKind) -> Option<Self> {
+        let known = |root: &str| {
+            MODELS.iter().find(|(tag, model)| *tag == root || *model == root).copied()
+        };
+        let suffixed = text.rsplit_once('_').and_then(|(root, suffix)| {
+            Some((known(root)?, prompt_of_suffix(suffix)?))
+        });
+        let ((root, model), prompt) =
+            suffixed.or_else(|| known(text).map(|model| (model, default_prompt)))?;
+        let suffix = suffix_of(prompt);
+        Some(Self { tag: format!("{root}_{suffix}"), model: model.to_owned(), prompt })
+    }
+
+    /// `--models all`: every published model, prompted by points and by box.
+    pub fn all() -> Vec<String> {
+        ALL.iter()
+            .flat_map(|root| [format!("{root}_points"), format!("{root}_bbox")])
+            .collect()
+    }
+
+    /// Tags that `--models` knows, for messages.
+    pub fn known() -> String {
+        let roots: Vec<&str> = MODELS.iter().map(|(tag, _)| *tag).collect();
+        format!("{} followed by _points, _bbox or _mask", roots.join(", "))
+    }
+}
+
+fn prompt_of_suffix(suffix: &str) -> Option<PromptKind> {
+    match suffix {
+        "points" => Some(PromptKind::Points),
+        "bbox" => Some(PromptKind::Bbox),
+        "mask" => Some(PromptKind::Mask),
+        _ => None,
+    }
+}
+
+fn suffix_of(prompt: PromptKind) -> &'static str {
+    match prompt {
+        PromptKind::Points => "points",
+        PromptKind::Bbox => "bbox",
+        PromptKind::Mask => "mask",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn tags_parse_as_the_predecessor_splits_them() {
+        let parse = |text| ModelTag::parse(text, PromptKind::Bbox);
+        let tag = parse("sam2_base_points").unwrap();
+        assert_eq!((tag.model.as_str(), tag.prompt), ("sam2.1_base_plus", PromptKind::Points));
+        assert_eq!(parse("edgetam_mini").unwrap().tag, "edgetam_mini_bbox");
+        assert_eq!(parse("sam2.1_tiny_mask").unwrap().tag, "sam2_tiny_mask");
+        assert_eq!(parse("sam2_huge_points"), None);
+        assert_eq!(parse("edgetam_clicks"), None);
+        assert!(ModelTag::all().iter().all(|tag| parse(tag).is_some()));
+    }
+}

@@ -1,0 +1,82 @@
+/*!
+What the tracker needs of a backend: the steps of one frame, in order.
+
+Tensors never cross this line. A backend keeps features, memory bank and pointers where its
+device wants them and is told only which slots to read and write, so the same tracker drives
+ONNX Runtime on the host and engines on a GPU without a copy more.
+*/
+
+use anyhow::Result;
+
+use super::bank::{Selection, Slots};
+use crate::bundle::Manifest;
+use crate::decode::RgbImage;
+use crate::geometry::{Geometry, NetworkPoints};
+use crate::mask::Mask;
+use crate::preprocess;
+use crate::prompt::Prompt;
+
+/// A prompt in the network's own pixels.
+#[derive(Clone, Debug)]
+pub enum NetworkPrompt {
+    /// Clicks and box corners.
+    Points {
+        /// Where, and of which kind.
+        points: NetworkPoints,
+        /// Whether the decoder chooses among its three multimask outputs.
+        multimask: bool,
+    },
+    /// A mask of `imgsz` × `imgsz` pixels.
+    Mask(Mask),
+}
+
+impl NetworkPrompt {
+    /// Turns a prompt in video pixels into the network's own.
+    pub fn new(prompt: &Prompt, geometry: &Geometry) -> Self {
+        if let Prompt::Mask(mask) = prompt {
+            return Self::Mask(preprocess::mask::to_network(mask, geometry));
+        }
+        let points = geometry.points(prompt).unwrap_or_default();
+        // SAM 2 takes the multimask outputs for at most one point; a box counts as two.
+        let multimask = points.coords.len() <= 1;
+        Self::Points { points, multimask }
+    }
+}
+
+/// What one frame yields.
+#[derive(Clone, Debug)]
+pub struct FrameOutput {
+    /// The object's mask at video resolution.
+    pub mask: Mask,
+    /// Objectness logit; the object counts as visible above 0.
+    pub objectness: f32,
+    /// The decoder's own estimate of its mask's IoU.
+    pub predicted_iou: f32,
+}
+
+/// The steps of one frame. Call order: `load`, `encode`, then `prompt` or `track`, then `output` and `memorise`.
+pub trait Network {
+    /// What the graphs are.
+    fn manifest(&self) -> &Manifest;
+
+    /// Prepares for a clip with this geometry and forgets every memory.
+    fn begin_clip(&mut self, geometry: &Geometry) -> Result<()>;
+
+    /// Takes a frame and turns it into the network's input.
+    fn load(&mut self, frame: &RgbImage) -> Result<()>;
+
+    /// Image encoder: input to features.
+    fn encode(&mut self) -> Result<()>;
+
+    /// Prompt step on the conditioning frame.
+    fn prompt(&mut self, prompt: &NetworkPrompt) -> Result<()>;
+
+    /// Memory attention and mask decoder, reading the bank's filled slots.
+    fn track(&mut self, selection: &Selection) -> Result<()>;
+
+    /// Mask at video resolution and the scores of the step just run.
+    fn output(&mut self) -> Result<FrameOutput>;
+
+    /// Memory encoder: writes this frame's memory and pointer into `slots`. `binarise` on the conditioning frame.
+    fn memorise(&mut self, slots: Slots, binarise: bool) -> Result<()>;
+}
