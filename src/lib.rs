@@ -11,4 +11,8 @@ dataset → decode → preprocess → network (encoder → prompt | track → me
 
 pub mod dataset;
 pub mod decode;
+pub mod files;
 pub mod mask;
+pub mod process_memory;
+pub mod record;
+pub mod stats;

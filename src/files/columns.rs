@@ -1,0 +1,119 @@
+/*!
+A table as a list of columns, each a name and the function that fills it, so that a header can never
+disagree with its rows; and the columns that all our tables share.
+*/
+
+use std::io::Write;
+
+use anyhow::Result;
+
+use super::python_format::{Cell, write_csv_row};
+use crate::record::{Measured, Percentiles, Quality, RunRecord, StageTimes};
+
+/// One column of a table over rows of type [`Row`].
+pub(super) type Column = (&'static str, fn(&Row<'_>) -> Cell);
+
+/// What one line of a CSV shows: a pass, or the passes of one object taken together.
+pub(super) struct Row<'a> {
+    pub record: &'a RunRecord,
+    /// Ok passes behind the numbers.
+    pub runs: usize,
+}
+
+impl Row<'_> {
+    /// A number of an ok pass, rounded to `digits` decimals; empty for any other.
+    pub(super) fn number(&self, digits: usize, get: impl Fn(&Measured) -> Option<f64>) -> Cell {
+        Cell::rounded(self.record.numbers().and_then(get), digits)
+    }
+
+    fn quality(&self, get: impl Fn(Quality) -> f64) -> Cell {
+        self.number(4, |m| m.quality.map(&get))
+    }
+
+    fn later(&self, get: impl Fn(Percentiles) -> f64) -> Cell {
+        self.number(NEW_MS_DIGITS, |m| m.speed.later_frames.map(&get))
+    }
+
+    fn stage(&self, get: impl Fn(StageTimes) -> Option<f64>) -> Cell {
+        self.number(NEW_MS_DIGITS, |m| get(m.stages))
+    }
+
+    fn condition(&self, text: &str) -> Cell {
+        Cell::text((!text.is_empty()).then_some(text))
+    }
+}
+
+/// Decimals of the times that the predecessor did not have: GPU stages are far below 0.1 ms.
+const NEW_MS_DIGITS: usize = 3;
+
+/// Writes the header and all rows.
+pub(super) fn write_table<'a>(
+    out: &mut impl Write,
+    columns: &[&[Column]],
+    rows: impl IntoIterator<Item = Row<'a>>,
+) -> Result<()> {
+    let columns: Vec<&Column> = columns.iter().copied().flatten().collect();
+    write_csv_row(out, columns.iter().map(|(name, _)| name))?;
+    for row in rows {
+        write_csv_row(out, columns.iter().map(|(_, cell)| cell(&row).to_string()))?;
+    }
+    Ok(())
+}
+
+pub(super) const VIDEO: Column = ("video", |r| Cell::Text(r.record.key.video.clone()));
+pub(super) const OBJECT: Column = ("object", |r| Cell::Text(r.record.key.object.clone()));
+pub(super) const MODEL: Column = ("model", |r| Cell::Text(r.record.key.model.clone()));
+pub(super) const IMGSZ: Column = ("imgsz", |r| Cell::count(Some(r.record.conditions.imgsz)));
+pub(super) const PRECISION: Column = ("precision", |r| r.condition(&r.record.conditions.precision));
+pub(super) const FRAMES: Column = ("frames", |r| Cell::count(r.record.frames));
+pub(super) const FPS: Column = ("fps", |r| r.number(2, |m| Some(m.speed.fps)));
+pub(super) const LATENCY: Column = ("latency_ms", |r| r.number(1, |m| Some(m.speed.latency_ms)));
+pub(super) const GPU_ALLOC: Column =
+    ("gpu_peak_alloc_MiB", |r| r.number(1, |m| m.memory.gpu_peak_alloc_mib));
+pub(super) const GPU_RESERVED: Column =
+    ("gpu_peak_reserved_MiB", |r| r.number(1, |m| m.memory.gpu_peak_reserved_mib));
+pub(super) const CPU_RSS: Column =
+    ("cpu_peak_rss_MiB", |r| r.number(1, |m| m.memory.cpu_peak_rss_mib));
+pub(super) const SETUP: Column = ("setup_ms", |r| r.number(2, |m| m.setup_ms));
+
+/// J, F and their mean, 0..1.
+pub(super) const QUALITY: [Column; 3] = [
+    ("J", |r| r.quality(|q| q.j)),
+    ("F", |r| r.quality(|q| q.f)),
+    ("JandF", |r| r.quality(|q| q.jf)),
+];
+
+/// New columns up to the metric's name.
+pub(super) const OUTCOME: [Column; 7] = [
+    ("status", |r| Cell::Text(r.record.status.as_str().into())),
+    ("reason", |r| Cell::text(r.record.reason.as_deref())),
+    ("backend", |r| r.condition(&r.record.conditions.backend)),
+    ("device", |r| r.condition(&r.record.conditions.device)),
+    ("geometry", |r| r.condition(&r.record.conditions.geometry)),
+    ("prompt_policy", |r| r.condition(&r.record.conditions.prompt_policy)),
+    ("metrics", |r| r.condition(&r.record.conditions.metrics)),
+];
+
+/// New columns after it.
+pub(super) const DETAIL: [Column; 18] = [
+    ("scored_frames", |r| {
+        Cell::count(r.record.numbers().and_then(|m| Some(m.quality?.scored_frames)))
+    }),
+    ("runs", |r| Cell::count(r.record.numbers().map(|_| r.runs))),
+    ("first_frame_ms", |r| r.number(NEW_MS_DIGITS, |m| Some(m.speed.first_frame_ms))),
+    ("latency_p50_ms", |r| r.later(|p| p.p50_ms)),
+    ("latency_p90_ms", |r| r.later(|p| p.p90_ms)),
+    ("latency_p95_ms", |r| r.later(|p| p.p95_ms)),
+    ("latency_p99_ms", |r| r.later(|p| p.p99_ms)),
+    ("latency_max_ms", |r| r.later(|p| p.max_ms)),
+    ("decode_ms", |r| r.stage(|s| s.decode_ms)),
+    ("upload_ms", |r| r.stage(|s| s.upload_ms)),
+    ("preprocess_ms", |r| r.stage(|s| s.preprocess_ms)),
+    ("encoder_ms", |r| r.stage(|s| s.encoder_ms)),
+    ("prompt_ms", |r| r.stage(|s| s.prompt_ms)),
+    ("track_ms", |r| r.stage(|s| s.track_ms)),
+    ("memory_ms", |r| r.stage(|s| s.memory_ms)),
+    ("postprocess_ms", |r| r.stage(|s| s.postprocess_ms)),
+    ("download_ms", |r| r.stage(|s| s.download_ms)),
+    ("fidelity", |r| r.condition(&r.record.conditions.fidelity)),
+];

@@ -1,0 +1,268 @@
+/*!
+`rows.jsonl`: every result the moment it exists, one line per object, on disk before the next begins.
+
+The first line holds the configuration. Lines are only ever appended, so a crash can spoil the last
+one at most; it is dropped on reading and that object is measured again.
+*/
+
+use std::fs::{File, OpenOptions, TryLockError};
+use std::io::{BufRead, BufReader, Seek, SeekFrom, Write};
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, Result, bail};
+use serde::{Deserialize, Serialize};
+
+use super::Configuration;
+use super::atomic::sync_directory;
+use crate::record::{FrameTimes, RunRecord, StageTimes, SummaryRecord, summarise};
+
+const FILE_NAME: &str = "rows.jsonl";
+const PREVIOUS_NAME: &str = "rows.previous.jsonl";
+const FORMAT: &str = "segtrt rows 1";
+
+/// Where a row belongs: files are sorted by this, whatever order the objects were measured in.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub struct RowOrder {
+    /// Number of the video in the selection.
+    pub video: usize,
+    /// Number of the object in its video.
+    pub object: usize,
+    /// Number of the model on the command line.
+    pub model: usize,
+}
+
+/// All recorded passes over one object by one model.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct ObjectResult {
+    /// Its place in the files.
+    pub order: RowOrder,
+    /// The row of the summary.
+    pub summary: SummaryRecord,
+    /// The rows of the profile, one per pass.
+    pub runs: Vec<RunRecord>,
+    /// Raw times, one table per pass. The journal keeps them; they are not held in memory.
+    #[serde(skip_deserializing)]
+    pub(super) frame_times: Vec<FrameTable>,
+}
+
+impl ObjectResult {
+    /// From the passes in order, each with its frames' times; `None` without any pass.
+    pub fn new(order: RowOrder, passes: Vec<(RunRecord, Vec<FrameTimes>)>) -> Option<Self> {
+        let summary = summarise(&passes)?;
+        let frame_times = passes.iter().map(|(_, times)| FrameTable::new(times)).collect();
+        let runs = passes.into_iter().map(|(run, _)| run).collect();
+        Some(Self { order, summary, runs, frame_times })
+    }
+
+    /// A row without numbers for an object that was skipped or failed before any pass.
+    pub fn unmeasured(order: RowOrder, record: RunRecord) -> Self {
+        let pooled = RunRecord { measured: None, ..record };
+        let runs = vec![pooled.clone()];
+        let frame_times = Vec::new();
+        Self { order, summary: SummaryRecord { pooled, runs: 0 }, runs, frame_times }
+    }
+}
+
+/// Per-frame times column by column: a third of the size of a list of records.
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+pub(super) struct FrameTable {
+    frame: Vec<usize>,
+    latency_ms: Vec<f64>,
+    #[serde(flatten)]
+    stages: serde_json::Map<String, serde_json::Value>,
+}
+
+impl FrameTable {
+    fn new(times: &[FrameTimes]) -> Self {
+        // Nanoseconds: no clock in use is finer.
+        let rounded = |ms: f64| (ms * 1e6).round() / 1e6;
+        let mut stages = serde_json::Map::new();
+        for (index, name) in StageTimes::NAMES.iter().enumerate() {
+            let column: Vec<_> =
+                times.iter().map(|t| t.stages.to_array()[index].map(rounded)).collect();
+            if column.iter().any(Option::is_some) {
+                stages.insert((*name).to_owned(), column.into());
+            }
+        }
+        Self {
+            frame: times.iter().map(|t| t.frame).collect(),
+            latency_ms: times.iter().map(|t| rounded(t.latency_ms)).collect(),
+            stages,
+        }
+    }
+}
+
+#[derive(Serialize, Deserialize)]
+struct Header {
+    format: String,
+    configuration: Configuration,
+    configuration_sha256: String,
+}
+
+/// The open journal; locked against a second writer as long as it lives.
+pub(super) struct Journal {
+    file: File,
+    path: PathBuf,
+    /// Bytes so far: where the next line begins.
+    length: u64,
+}
+
+impl Journal {
+    /// A new journal; one that is already there is kept as `rows.previous.jsonl`.
+    pub(super) fn create(directory: &Path, configuration: &Configuration) -> Result<Self> {
+        let mut journal = Self::open(directory)?;
+        if journal.length > 0 {
+            let previous = directory.join(PREVIOUS_NAME);
+            std::fs::rename(&journal.path, &previous).with_context(|| {
+                format!("cannot move {} to {}", journal.path.display(), previous.display())
+            })?;
+            log::info!("the rows of an earlier run are kept in {}", previous.display());
+            journal = Self::open(directory)?;
+        }
+        journal.start(directory, configuration)?;
+        Ok(journal)
+    }
+
+    /// Continues the journal of an interrupted run: its results with the offset of each line, in the
+    /// order in which they were measured. Without a journal it begins a new one.
+    ///
+    /// Errors when the run was configured differently, or when a line before the last is damaged.
+    pub(super) fn resume(
+        directory: &Path,
+        configuration: &Configuration,
+    ) -> Result<(Self, Vec<(ObjectResult, u64)>)> {
+        let mut journal = Self::open(directory)?;
+        let found = journal.read(configuration)?;
+        if journal.length == 0 {
+            log::info!("{} holds no rows to resume; starting anew", directory.display());
+            journal.start(directory, configuration)?;
+        }
+        Ok((journal, found))
+    }
+
+    /// Appends a result and waits until it is on disk; returns where its line begins.
+    pub(super) fn append(&mut self, result: &ObjectResult) -> Result<u64> {
+        let offset = self.length;
+        let line = serde_json::to_string(result)?;
+        // JSON has no NaN: better to stop here than to find the line unreadable on resume.
+        serde_json::from_str::<ObjectResult>(&line).with_context(|| {
+            format!("a result of {} holds a NaN", result.summary.pooled.key.video)
+        })?;
+        self.append_line(line)?;
+        Ok(offset)
+    }
+
+    /// The line that begins at `offset`, as text.
+    pub(super) fn line_at(&self, offset: u64) -> Result<String> {
+        let mut reader = BufReader::new(&self.file);
+        reader.seek(SeekFrom::Start(offset))?;
+        let mut line = String::new();
+        reader
+            .read_line(&mut line)
+            .with_context(|| format!("cannot read {}", self.path.display()))?;
+        Ok(line)
+    }
+
+    fn open(directory: &Path) -> Result<Self> {
+        let path = directory.join(FILE_NAME);
+        let file =
+            OpenOptions::new().read(true).append(true).create(true).open(&path).with_context(
+                || format!("cannot open {}; choose a writable --out-dir", path.display()),
+            )?;
+        match file.try_lock() {
+            Ok(()) => {}
+            Err(TryLockError::WouldBlock) => bail!(
+                "{} is being written by another segtrt; wait for it or choose another --out-dir",
+                path.display()
+            ),
+            Err(TryLockError::Error(error)) => {
+                log::debug!("{} cannot be locked here: {error}", path.display());
+            }
+        }
+        let length = file.metadata()?.len();
+        Ok(Self { file, path, length })
+    }
+
+    fn start(&mut self, directory: &Path, configuration: &Configuration) -> Result<()> {
+        let header = Header {
+            format: FORMAT.into(),
+            configuration: configuration.clone(),
+            configuration_sha256: configuration.sha256(),
+        };
+        self.append_line(serde_json::to_string(&header)?)?;
+        sync_directory(directory);
+        Ok(())
+    }
+
+    fn append_line(&mut self, mut line: String) -> Result<()> {
+        line.push('\n');
+        self.file
+            .write_all(line.as_bytes())
+            .and_then(|()| self.file.sync_data())
+            .with_context(|| format!("cannot write {}; is the disk full?", self.path.display()))?;
+        self.length += line.len() as u64;
+        Ok(())
+    }
+
+    /// Reads everything, checks the configuration, cuts off a torn last line.
+    fn read(&mut self, configuration: &Configuration) -> Result<Vec<(ObjectResult, u64)>> {
+        let mut reader = BufReader::new(&self.file);
+        let (mut offset, mut number, mut found) = (0, 0, Vec::new());
+        let mut line = Vec::new();
+        while reader.read_until(b'\n', &mut line)? > 0 {
+            number += 1;
+            let parsed = if line.last() != Some(&b'\n') {
+                Err(anyhow::anyhow!("the line is cut off"))
+            } else if number == 1 {
+                serde_json::from_slice::<Header>(&line)
+                    .map(|h| Line::Header(Box::new(h)))
+                    .map_err(Into::into)
+            } else {
+                serde_json::from_slice(&line).map(|r| Line::Result(Box::new(r))).map_err(Into::into)
+            };
+            let is_last = offset + line.len() as u64 == self.length;
+            match parsed {
+                Ok(Line::Header(header)) => check(&self.path, &header, configuration)?,
+                Ok(Line::Result(result)) => found.push((*result, offset)),
+                Err(error) if is_last => {
+                    log::warn!(
+                        "{}: line {number} was torn by a crash ({error}); its object is measured again",
+                        self.path.display()
+                    );
+                    break;
+                }
+                Err(error) => bail!(
+                    "{}: line {number} is damaged ({error}); remove that line, or run without --resume",
+                    self.path.display()
+                ),
+            }
+            offset += line.len() as u64;
+            line.clear();
+        }
+        if offset != self.length {
+            self.file.set_len(offset)?;
+            self.length = offset;
+        }
+        Ok(found)
+    }
+}
+
+enum Line {
+    Header(Box<Header>),
+    Result(Box<ObjectResult>),
+}
+
+fn check(path: &Path, header: &Header, now: &Configuration) -> Result<()> {
+    if header.format != FORMAT {
+        bail!("{}: found format {:?}, expected {FORMAT:?}", path.display(), header.format);
+    }
+    if header.configuration_sha256 != now.sha256() {
+        bail!(
+            "{} belongs to a run with another configuration: {}; \
+             resume with the old settings, choose another --out-dir, or run without --resume",
+            path.display(),
+            header.configuration.differences(now).join(", ")
+        );
+    }
+    Ok(())
+}

@@ -1,0 +1,50 @@
+/*!
+`profile_summary.csv`: one row per recorded pass.
+
+The predecessor's columns come first, in its order and with its rounding; ours follow.
+*/
+
+use std::io::Write;
+
+use anyhow::Result;
+
+use super::columns::{self, Column, Row, write_table};
+use super::python_format::Cell;
+use crate::record::RunRecord;
+
+/// File name, the predecessor's.
+pub const FILE_NAME: &str = "profile_summary.csv";
+
+const PREDECESSOR: [Column; 13] = [
+    columns::VIDEO,
+    columns::OBJECT,
+    columns::MODEL,
+    ("run", |r| Cell::count(Some(r.record.run))),
+    columns::IMGSZ,
+    columns::FRAMES,
+    columns::FPS,
+    columns::LATENCY,
+    columns::GPU_ALLOC,
+    columns::GPU_RESERVED,
+    columns::CPU_RSS,
+    ("nsight_report", |r| Cell::text(r.record.nsight_report.as_deref())),
+    columns::SETUP,
+];
+
+const DOCUMENTED: [Column; 5] = [
+    columns::PRECISION,
+    ("H", |r| Cell::count(r.record.input_size.map(|[height, _]| height))),
+    ("W", |r| Cell::count(r.record.input_size.map(|[_, width]| width))),
+    ("infer_H", |r| Cell::count(r.record.infer_size.map(|[height, _]| height))),
+    ("infer_W", |r| Cell::count(r.record.infer_size.map(|[_, width]| width))),
+];
+
+/// Writes the header and one row per pass, in the order given.
+pub fn write<'a>(
+    out: &mut impl Write,
+    runs: impl IntoIterator<Item = &'a RunRecord>,
+) -> Result<()> {
+    let columns: [&[Column]; 5] =
+        [&PREDECESSOR, &DOCUMENTED, &columns::OUTCOME, &columns::QUALITY, &columns::DETAIL];
+    write_table(out, &columns, runs.into_iter().map(|record| Row { record, runs: 1 }))
+}

@@ -1,0 +1,122 @@
+/*!
+`sidecar.json`: what the CSVs have no room for, so that a number can be traced and repeated: the
+environment, the settings, hashes of every input and graph, and each frame's raw times.
+*/
+
+use std::collections::BTreeMap;
+use std::fs::File;
+use std::io::{self, Write};
+use std::path::Path;
+
+use anyhow::{Context, Result};
+use serde::Serialize;
+use serde_json::{Map, Value};
+use sha2::{Digest, Sha256};
+
+/// File name.
+pub(super) const FILE_NAME: &str = "sidecar.json";
+
+/// What the caller knows about the run; the store adds the settings and the raw times.
+#[derive(Clone, Debug, Default, Serialize)]
+pub struct Sidecar {
+    /// Machine, operating system, versions of every library in play.
+    pub environment: Map<String, Value>,
+    /// What lies inside the timed region and what outside, in words.
+    pub timed_region: String,
+    /// Clip or mask folder → its hash.
+    pub inputs: BTreeMap<String, FileHash>,
+    /// Graph and engine files → their hash.
+    pub graphs: BTreeMap<String, FileHash>,
+}
+
+/// The content of one file, or of a folder's files, as a hash.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct FileHash {
+    /// sha256 in hex.
+    pub sha256: String,
+    /// Size, bytes.
+    pub bytes: u64,
+}
+
+/// Hash of one file's content.
+pub fn sha256_of_file(path: &Path) -> Result<FileHash> {
+    sha256_of_files([path])
+}
+
+/// One hash over the contents of several files, one after another (a clip's frames in order).
+/// Lengths are hashed too, so that moving bytes from one file to the next is noticed.
+pub fn sha256_of_files(paths: impl IntoIterator<Item = impl AsRef<Path>>) -> Result<FileHash> {
+    let mut hasher = Sha256::new();
+    let (mut bytes, mut files) = (0, 0);
+    let mut first_length = 0;
+    for path in paths {
+        let path = path.as_ref();
+        let length = File::open(path)
+            .and_then(|mut file| io::copy(&mut file, &mut hasher))
+            .with_context(|| format!("cannot read {} to hash it", path.display()))?;
+        if files == 0 {
+            first_length = length;
+        } else {
+            // A lone file keeps the plain hash that `sha256sum` prints.
+            if files == 1 {
+                hasher.update(first_length.to_le_bytes());
+            }
+            hasher.update(length.to_le_bytes());
+        }
+        bytes += length;
+        files += 1;
+    }
+    Ok(FileHash { sha256: format!("{:x}", hasher.finalize()), bytes })
+}
+
+/// Writes the sidecar: `head` as it is, then one member `passes` with an entry per item.
+///
+/// The entries are streamed, because the raw times of a large run do not fit into memory.
+pub(super) fn write(
+    out: &mut impl Write,
+    head: &Map<String, Value>,
+    passes: impl IntoIterator<Item = Result<Value>>,
+) -> Result<()> {
+    out.write_all(b"{\n")?;
+    for (name, value) in head {
+        let value = serde_json::to_string_pretty(value)?.replace('\n', "\n  ");
+        writeln!(out, "  {}: {value},", Value::from(name.as_str()))?;
+    }
+    out.write_all(b"  \"passes\": [")?;
+    for (index, pass) in passes.into_iter().enumerate() {
+        out.write_all(if index == 0 { b"\n    " } else { b",\n    " })?;
+        serde_json::to_writer(&mut *out, &pass?)?;
+    }
+    Ok(out.write_all(b"\n  ]\n}\n")?)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn one_file_has_the_hash_that_sha256sum_prints() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("a");
+        std::fs::write(&path, "abc").unwrap();
+        let hash = sha256_of_file(&path).unwrap();
+        assert_eq!(hash.bytes, 3);
+        assert_eq!(hash.sha256, "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad");
+    }
+
+    #[test]
+    fn several_files_hash_by_content_order_and_boundary() {
+        let dir = tempfile::tempdir().unwrap();
+        let file = |name: &str, content: &str| {
+            let path = dir.path().join(name);
+            std::fs::write(&path, content).unwrap();
+            path
+        };
+        let (ab, c, a, bc) = (file("1", "ab"), file("2", "c"), file("3", "a"), file("4", "bc"));
+        let hash = |paths: [&Path; 2]| sha256_of_files(paths).unwrap().sha256;
+        assert_ne!(hash([&ab, &c]), hash([&a, &bc]));
+        assert_ne!(hash([&ab, &c]), hash([&c, &ab]));
+        let missing = sha256_of_file(&dir.path().join("gone")).unwrap_err();
+        assert!(format!("{missing:#}").contains("gone to hash it"));
+    }
+}

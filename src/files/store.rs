@@ -1,0 +1,211 @@
+/*!
+The result directory of one benchmark run: takes results in any order, keeps every file in the
+predecessor's order, loses nothing to a crash, and knows what a resumed run need not measure again.
+*/
+
+use std::collections::{BTreeMap, HashMap, HashSet};
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result};
+use serde_json::{Map, Value, json};
+
+use super::journal::Journal;
+use super::{
+    Configuration, ObjectResult, RowOrder, Sidecar, atomic, profile_csv, sidecar, stats_json,
+    summary_csv,
+};
+use crate::record::{ObjectKey, RunRecord, Status, SummaryRecord};
+
+/// Files that a run leaves.
+#[derive(Clone, Debug)]
+pub struct OutputFiles {
+    /// `sav_benchmark_summary.csv`.
+    pub summary: PathBuf,
+    /// `profile_summary.csv`.
+    pub profile: PathBuf,
+    /// `profile_stats.json`; exists only if a pass was ok.
+    pub stats: PathBuf,
+    /// `sidecar.json`.
+    pub sidecar: PathBuf,
+}
+
+/// An object by one entry of the model list (a tag may be listed twice).
+type Work = (ObjectKey, usize);
+
+/// All results of a run, in memory and on disk.
+pub struct ResultStore {
+    directory: PathBuf,
+    configuration: Configuration,
+    journal: Journal,
+    rows: BTreeMap<(RowOrder, ObjectKey), Entry>,
+    place: HashMap<Work, RowOrder>,
+    done_before: HashSet<Work>,
+    next_rewrite: Instant,
+}
+
+struct Entry {
+    summary: SummaryRecord,
+    runs: Vec<RunRecord>,
+    /// Where its line lies in the journal.
+    offset: u64,
+}
+
+impl ResultStore {
+    /// Rewriting all rows after each of many quick objects would be quadratic: not more often than this…
+    const REWRITE_INTERVAL: Duration = Duration::from_millis(500);
+    /// …nor for more than one part in this of the time.
+    const REWRITE_SHARE: u32 = 20;
+
+    /// Starts a run in `directory`, which is created. The journal of an earlier run is set aside.
+    pub fn create(directory: &Path, configuration: Configuration) -> Result<Self> {
+        make(directory)?;
+        let journal = Journal::create(directory, &configuration)?;
+        Self::with(directory, configuration, journal, Vec::new())
+    }
+
+    /// Continues the run in `directory`, or starts one if there is none.
+    ///
+    /// Errors when it was configured differently; the message names the settings.
+    pub fn resume(directory: &Path, configuration: Configuration) -> Result<Self> {
+        make(directory)?;
+        let (journal, found) = Journal::resume(directory, &configuration)?;
+        Self::with(directory, configuration, journal, found)
+    }
+
+    fn with(
+        directory: &Path,
+        configuration: Configuration,
+        journal: Journal,
+        found: Vec<(ObjectResult, u64)>,
+    ) -> Result<Self> {
+        let mut store = Self {
+            directory: directory.to_owned(),
+            configuration,
+            journal,
+            rows: BTreeMap::new(),
+            place: HashMap::new(),
+            done_before: HashSet::new(),
+            next_rewrite: Instant::now(),
+        };
+        for (result, offset) in found {
+            store.insert(result, offset);
+        }
+        let finished = store.rows.iter().filter(|(_, e)| e.summary.pooled.status != Status::Failed);
+        store.done_before = finished.map(|((order, key), _)| (key.clone(), order.model)).collect();
+        // Now, not after the first object: an unwritable directory must show at once.
+        store.rewrite()?;
+        Ok(store)
+    }
+
+    /// Whether the resumed run had this object done (ok or skipped; failed ones are tried again).
+    pub fn is_done(&self, key: &ObjectKey, model: usize) -> bool {
+        self.done_before.contains(&(key.clone(), model))
+    }
+
+    /// How many results the resumed run brought that need not be measured again.
+    pub fn done_before(&self) -> usize {
+        self.done_before.len()
+    }
+
+    /// Adds a result, or replaces the one of the same object and model. On return it is on disk in
+    /// the journal; the CSVs follow now or a moment later.
+    pub fn push(&mut self, result: ObjectResult) -> Result<()> {
+        let offset = self.journal.append(&result)?;
+        self.insert(result, offset);
+        if Instant::now() >= self.next_rewrite { self.rewrite() } else { Ok(()) }
+    }
+
+    /// The summary rows in the order of the file.
+    pub fn summaries(&self) -> impl Iterator<Item = &SummaryRecord> {
+        self.rows.values().map(|entry| &entry.summary)
+    }
+
+    /// The recorded passes in the order of the file.
+    pub fn runs(&self) -> impl Iterator<Item = &RunRecord> {
+        self.rows.values().flat_map(|entry| &entry.runs)
+    }
+
+    /// Brings every file up to date and writes the sidecar.
+    pub fn finish(mut self, facts: &Sidecar) -> Result<OutputFiles> {
+        self.rewrite()?;
+        self.write_sidecar(facts)?;
+        let at = |name: &str| self.directory.join(name);
+        Ok(OutputFiles {
+            summary: at(summary_csv::FILE_NAME),
+            profile: at(profile_csv::FILE_NAME),
+            stats: at(stats_json::FILE_NAME),
+            sidecar: at(sidecar::FILE_NAME),
+        })
+    }
+
+    fn insert(&mut self, result: ObjectResult, offset: u64) {
+        let ObjectResult { order, summary, runs, frame_times: _ } = result;
+        let key = summary.pooled.key.clone();
+        if let Some(old) = self.place.insert((key.clone(), order.model), order) {
+            self.rows.remove(&(old, key.clone()));
+        }
+        self.rows.insert((order, key), Entry { summary, runs, offset });
+    }
+
+    fn rewrite(&mut self) -> Result<()> {
+        let started = Instant::now();
+        let at = |name: &str| self.directory.join(name);
+        atomic::write(&at(summary_csv::FILE_NAME), |out| {
+            summary_csv::write(out, self.summaries())
+        })?;
+        atomic::write(&at(profile_csv::FILE_NAME), |out| profile_csv::write(out, self.runs()))?;
+        let stats = at(stats_json::FILE_NAME);
+        if self.runs().any(|run| run.numbers().is_some()) {
+            atomic::write(&stats, |out| stats_json::write(out, self.runs()))?;
+        } else if stats.exists() {
+            // One of an earlier run would pass for this one's.
+            std::fs::remove_file(&stats)
+                .with_context(|| format!("cannot remove the outdated {}", stats.display()))?;
+        }
+        let pause = Self::REWRITE_INTERVAL.max(started.elapsed() * Self::REWRITE_SHARE);
+        self.next_rewrite = Instant::now() + pause;
+        Ok(())
+    }
+
+    /// Writes `sidecar.json` from `facts`, the configuration and the journal's raw times. Called by
+    /// [`Self::finish`]; worth a call at the start too, so that a crash leaves the environment.
+    pub fn write_sidecar(&self, facts: &Sidecar) -> Result<()> {
+        let mut head = Map::new();
+        head.insert("segtrt".into(), env!("CARGO_PKG_VERSION").into());
+        head.insert("configuration".into(), serde_json::to_value(&self.configuration)?);
+        head.insert("configuration_sha256".into(), self.configuration.sha256().into());
+        if let Value::Object(facts) = serde_json::to_value(facts)? {
+            head.extend(facts);
+        }
+        let passes = self.rows.values().flat_map(|entry| self.passes(entry));
+        atomic::write(&self.directory.join(sidecar::FILE_NAME), |out| {
+            sidecar::write(out, &head, passes)
+        })
+    }
+
+    /// The raw times of an entry's passes, from the journal.
+    fn passes(&self, entry: &Entry) -> Vec<Result<Value>> {
+        let line = self.journal.line_at(entry.offset);
+        let tables = line.and_then(|line| {
+            let mut line: Value = serde_json::from_str(&line)?;
+            Ok(line["frame_times"].take())
+        });
+        let tables = match tables {
+            Ok(tables) => tables,
+            Err(error) => return vec![Err(error)],
+        };
+        let name = |run: &RunRecord, times: &Value| {
+            let ObjectKey { video, object, model } = &run.key;
+            json!({"video": video, "object": object, "model": model, "run": run.run, "frame_times": times})
+        };
+        let tables = tables.as_array().map_or(&[][..], Vec::as_slice);
+        entry.runs.iter().zip(tables).map(|(run, times)| Ok(name(run, times))).collect()
+    }
+}
+
+fn make(directory: &Path) -> Result<()> {
+    std::fs::create_dir_all(directory).with_context(|| {
+        format!("cannot create {}; choose a writable --out-dir", directory.display())
+    })
+}

@@ -1,0 +1,72 @@
+/*!
+Resident memory of this process as the kernel counts it.
+
+The kernel's own high-water mark (VmHWM) misses no peak between two samples, and on Linux it can be
+reset, so that each object's peak is its own. Elsewhere there is no number rather than a guess.
+*/
+
+use std::path::Path;
+
+const STATUS: &str = "/proc/self/status";
+const CLEAR_REFS: &str = "/proc/self/clear_refs";
+/// `man 5 proc`: "reset the peak resident set size to the process's current value".
+const RESET_PEAK: &str = "5";
+
+/// Highest resident set size since the start, or since [`reset_peak`]; MiB. `None` off Linux.
+pub fn peak_rss_mib() -> Option<f64> {
+    read(Path::new(STATUS), "VmHWM:")
+}
+
+/// Resident set size now; MiB. `None` off Linux.
+pub fn current_rss_mib() -> Option<f64> {
+    read(Path::new(STATUS), "VmRSS:")
+}
+
+/// Lets the peak begin anew at the present size. False where the kernel does not permit it: then
+/// [`peak_rss_mib`] stays the peak since the process began.
+pub fn reset_peak() -> bool {
+    std::fs::write(CLEAR_REFS, RESET_PEAK).is_ok()
+}
+
+fn read(status: &Path, field: &str) -> Option<f64> {
+    mib_of(&std::fs::read_to_string(status).ok()?, field)
+}
+
+/// A field such as `VmHWM:     1234 kB`, in MiB.
+fn mib_of(status: &str, field: &str) -> Option<f64> {
+    let line = status.lines().find_map(|line| line.strip_prefix(field))?;
+    let kib: f64 = line.trim().strip_suffix("kB")?.trim().parse().ok()?;
+    Some(kib / 1024.0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn kernel_kilobytes_become_mebibytes() {
+        let status = "Name:\tsegtrt\nVmHWM:\t    3072 kB\nVmRSS:\t 512 kB\nVmData: many kB\n";
+        assert_eq!(mib_of(status, "VmHWM:"), Some(3.0));
+        assert_eq!(mib_of(status, "VmRSS:"), Some(0.5));
+        assert_eq!(mib_of(status, "VmData:"), None);
+        assert_eq!(mib_of(status, "VmSwap:"), None);
+        assert_eq!(read(Path::new("/no/such/status"), "VmHWM:"), None);
+    }
+
+    #[test]
+    #[cfg(target_os = "linux")]
+    fn the_peak_sees_memory_that_is_gone_and_forgets_it_on_reset() {
+        let mib = 1 << 20;
+        let block = vec![1u8; 256 * mib];
+        assert!(std::hint::black_box(&block).iter().step_by(4096).all(|&b| b == 1));
+        let with_block = current_rss_mib().unwrap();
+        drop(block);
+        let peak = peak_rss_mib().unwrap();
+        assert!(peak + 1.0 >= with_block, "peak {peak}, was at {with_block}");
+        if !reset_peak() {
+            eprintln!("SKIPPED: this kernel does not let a process reset its VmHWM");
+            return;
+        }
+        assert!(peak_rss_mib().unwrap() < peak - 128.0);
+    }
+}

@@ -1,0 +1,300 @@
+/*!
+What one measurement is: plain records that the runner fills and every file and table reads.
+
+Nothing here measures, prints or writes. A record that is not [`Status::Ok`] carries no
+numbers, only a reason, so that a failure can never look like a speed.
+*/
+
+mod aggregate;
+mod speed;
+
+pub use aggregate::summarise;
+use serde::{Deserialize, Serialize};
+pub use speed::{mean_stages, speed_of};
+
+/// How a pass over one object ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Status {
+    /// Measured; the numbers stand.
+    Ok,
+    /// Not attempted, because its input makes no sense (for example an empty prompt mask).
+    Skipped,
+    /// Attempted and broken off.
+    Failed,
+}
+
+impl Status {
+    /// The word that files carry.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Ok => "ok",
+            Self::Skipped => "skipped",
+            Self::Failed => "failed",
+        }
+    }
+}
+
+/// Which object of which clip was segmented by which model.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub struct ObjectKey {
+    /// Video id as the split names it.
+    pub video: String,
+    /// Object name as the split names it (`000`).
+    pub object: String,
+    /// Model tag (`sam2_tiny_points`).
+    pub model: String,
+}
+
+/// Time per stage of one frame, or its mean over frames; ms. `None`: the stage did not run or is
+/// not measured apart.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct StageTimes {
+    /// Frame file to RGB pixels, ms (outside the latency).
+    pub decode_ms: Option<f64>,
+    /// Pixels to the device, ms.
+    pub upload_ms: Option<f64>,
+    /// Resize and normalise, ms.
+    pub preprocess_ms: Option<f64>,
+    /// Image encoder, ms.
+    pub encoder_ms: Option<f64>,
+    /// Prompt step (prompted frame only), ms.
+    pub prompt_ms: Option<f64>,
+    /// Memory attention and mask decoder (tracked frames only), ms.
+    pub track_ms: Option<f64>,
+    /// Memory encoder, ms.
+    pub memory_ms: Option<f64>,
+    /// Logits to a mask of the clip's size, ms.
+    pub postprocess_ms: Option<f64>,
+    /// Result back to the host, ms.
+    pub download_ms: Option<f64>,
+}
+
+impl StageTimes {
+    /// The stages in the order of the pipeline, named as the files name them.
+    pub const NAMES: [&str; 9] = [
+        "decode_ms",
+        "upload_ms",
+        "preprocess_ms",
+        "encoder_ms",
+        "prompt_ms",
+        "track_ms",
+        "memory_ms",
+        "postprocess_ms",
+        "download_ms",
+    ];
+
+    /// The times in the order of [`Self::NAMES`], ms.
+    pub fn to_array(self) -> [Option<f64>; 9] {
+        [
+            self.decode_ms,
+            self.upload_ms,
+            self.preprocess_ms,
+            self.encoder_ms,
+            self.prompt_ms,
+            self.track_ms,
+            self.memory_ms,
+            self.postprocess_ms,
+            self.download_ms,
+        ]
+    }
+
+    /// From times in the order of [`Self::NAMES`], ms.
+    pub fn from_array(times: [Option<f64>; 9]) -> Self {
+        let [
+            decode_ms,
+            upload_ms,
+            preprocess_ms,
+            encoder_ms,
+            prompt_ms,
+            track_ms,
+            memory_ms,
+            postprocess_ms,
+            download_ms,
+        ] = times;
+        Self {
+            decode_ms,
+            upload_ms,
+            preprocess_ms,
+            encoder_ms,
+            prompt_ms,
+            track_ms,
+            memory_ms,
+            postprocess_ms,
+            download_ms,
+        }
+    }
+}
+
+/// What one frame took.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct FrameTimes {
+    /// Frame index in the clip.
+    pub frame: usize,
+    /// The timed region of this frame, ms.
+    pub latency_ms: f64,
+    /// Its parts, ms.
+    #[serde(flatten)]
+    pub stages: StageTimes,
+}
+
+/// Latency percentiles (type 7) of the frames after the first; ms.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Percentiles {
+    /// Median, ms.
+    pub p50_ms: f64,
+    /// 90th percentile, ms.
+    pub p90_ms: f64,
+    /// 95th percentile, ms.
+    pub p95_ms: f64,
+    /// 99th percentile, ms.
+    pub p99_ms: f64,
+    /// Slowest frame, ms.
+    pub max_ms: f64,
+}
+
+/// Speed of one pass, from its frames' latencies.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Speed {
+    /// Frames that were timed.
+    pub frames: usize,
+    /// Sum of the frames' latencies, ms.
+    pub duration_ms: f64,
+    /// Frames per second: frames / duration.
+    pub fps: f64,
+    /// Mean latency, ms: 1000 / fps.
+    pub latency_ms: f64,
+    /// Latency of the first frame (the prompted one), ms.
+    pub first_frame_ms: f64,
+    /// Percentiles of the frames after the first; `None` when there is only one frame.
+    pub later_frames: Option<Percentiles>,
+}
+
+/// Peaks of memory during one pass; MiB. `None`: not measured here.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct MemoryPeaks {
+    /// Most GPU memory in use by allocations, MiB.
+    pub gpu_peak_alloc_mib: Option<f64>,
+    /// Most GPU memory reserved from the driver, MiB.
+    pub gpu_peak_reserved_mib: Option<f64>,
+    /// Most resident memory of the process, MiB.
+    pub cpu_peak_rss_mib: Option<f64>,
+}
+
+/// Mask quality of one pass, 0..1.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Quality {
+    /// Region similarity (mean IoU), 0..1.
+    pub j: f64,
+    /// Boundary accuracy (mean F), 0..1.
+    pub f: f64,
+    /// Their mean, 0..1.
+    pub jf: f64,
+    /// Frames that were scored.
+    pub scored_frames: usize,
+}
+
+/// Everything that an `ok` pass has and another has not.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Measured {
+    /// Frames per second and latencies.
+    pub speed: Speed,
+    /// Mean time per stage, ms.
+    pub stages: StageTimes,
+    /// Memory peaks, MiB.
+    pub memory: MemoryPeaks,
+    /// Mask quality; `None` when no frame could be scored.
+    pub quality: Option<Quality>,
+    /// Model build and prompt, before the first timed frame, ms.
+    pub setup_ms: Option<f64>,
+}
+
+/// The conditions of a pass: what must be equal for two rows to be comparable.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Conditions {
+    /// Image size as asked for, pixels.
+    pub imgsz: usize,
+    /// `fp32`, `fp16` or `bf16`.
+    pub precision: String,
+    /// What ran the network (`onnxruntime 1.22 cpu`, `tensorrt 10.3`).
+    pub backend: String,
+    /// The processor or GPU by name.
+    pub device: String,
+    /// `stretch` or `letterbox`.
+    pub geometry: String,
+    /// `predecessor` or `interior`.
+    pub prompt_policy: String,
+    /// `predecessor` or `official`.
+    pub metrics: String,
+    /// Memories, pointers, image size, resize and skips in one string.
+    pub fidelity: String,
+}
+
+/// One recorded pass over one object.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct RunRecord {
+    /// Clip, object and model.
+    pub key: ObjectKey,
+    /// Number of the recorded pass, from 0.
+    pub run: usize,
+    /// How it ended.
+    pub status: Status,
+    /// Why it is not plainly ok, as `code: sentence`.
+    pub reason: Option<String>,
+    /// The conditions it was measured under.
+    pub conditions: Conditions,
+    /// Frames of the processed part of the clip.
+    pub frames: Option<usize>,
+    /// Index after the last processed frame.
+    pub processed_end_frame: Option<usize>,
+    /// Height and width of the clip, pixels.
+    pub input_size: Option<[usize; 2]>,
+    /// Height and width that the network saw, pixels.
+    pub infer_size: Option<[usize; 2]>,
+    /// Overlay video, if one was written.
+    pub overlay: Option<String>,
+    /// Nsight Systems report, if one was recorded.
+    pub nsight_report: Option<String>,
+    /// The numbers; present exactly when the status is ok.
+    pub measured: Option<Measured>,
+}
+
+impl RunRecord {
+    /// A row without numbers: an object that was skipped or failed, and why.
+    pub fn unmeasured(
+        key: ObjectKey,
+        conditions: Conditions,
+        status: Status,
+        code: &str,
+        sentence: impl std::fmt::Display,
+    ) -> Self {
+        Self {
+            key,
+            run: 0,
+            status,
+            reason: Some(format!("{code}: {sentence}")),
+            conditions,
+            frames: None,
+            processed_end_frame: None,
+            input_size: None,
+            infer_size: None,
+            overlay: None,
+            nsight_report: None,
+            measured: None,
+        }
+    }
+
+    /// The numbers, and nothing unless the pass is ok.
+    pub fn numbers(&self) -> Option<&Measured> {
+        self.measured.as_ref().filter(|_| self.status == Status::Ok)
+    }
+}
+
+/// One object's row of the summary: its recorded passes taken together.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct SummaryRecord {
+    /// The passes as one: frames and times summed, percentiles pooled, peaks maximal.
+    pub pooled: RunRecord,
+    /// Ok passes that went into the numbers.
+    pub runs: usize,
+}

@@ -1,0 +1,99 @@
+/*!
+From per-frame times to the speed of a pass: one definition of fps and latency for every backend.
+*/
+
+use super::{FrameTimes, Percentiles, Speed, StageTimes};
+use crate::stats::{mean, percentile_of_sorted, sorted};
+
+/// Speed of a pass from its frames in order.
+///
+/// The duration is the sum of the frame latencies, fps = frames / duration and
+/// latency = 1000 / fps. `None` when there is no frame, or when the times are not
+/// positive and finite: such a clock has measured nothing.
+pub fn speed_of(frames: &[FrameTimes]) -> Option<Speed> {
+    let first_frame_ms = frames.first()?.latency_ms;
+    let later: Vec<f64> = frames[1..].iter().map(|frame| frame.latency_ms).collect();
+    let duration_ms = first_frame_ms + later.iter().sum::<f64>();
+    speed_from_parts(frames.len(), duration_ms, first_frame_ms, &later)
+}
+
+/// [`speed_of`] for passes that are taken together; `later` holds the latencies in ms of all
+/// frames but the first of each pass.
+pub(super) fn speed_from_parts(
+    frames: usize,
+    duration_ms: f64,
+    first_frame_ms: f64,
+    later: &[f64],
+) -> Option<Speed> {
+    if !duration_ms.is_finite() || duration_ms <= 0.0 {
+        return None;
+    }
+    let fps = frames as f64 / (duration_ms / 1000.0);
+    let latency_ms = 1000.0 / fps;
+    let later_frames = percentiles(later);
+    Some(Speed { frames, duration_ms, fps, latency_ms, first_frame_ms, later_frames })
+}
+
+fn percentiles(latencies_ms: &[f64]) -> Option<Percentiles> {
+    let sorted = sorted(latencies_ms);
+    let at = |percent| percentile_of_sorted(&sorted, percent);
+    Some(Percentiles {
+        p50_ms: at(50.0)?,
+        p90_ms: at(90.0)?,
+        p95_ms: at(95.0)?,
+        p99_ms: at(99.0)?,
+        max_ms: at(100.0)?,
+    })
+}
+
+/// Mean of each stage over the frames on which it ran, ms.
+pub fn mean_stages(frames: &[FrameTimes]) -> StageTimes {
+    StageTimes::from_array(std::array::from_fn(|stage| {
+        mean(&frames.iter().filter_map(|f| f.stages.to_array()[stage]).collect::<Vec<_>>())
+    }))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn frame(frame: usize, latency_ms: f64) -> FrameTimes {
+        FrameTimes { frame, latency_ms, stages: StageTimes::default() }
+    }
+
+    #[test]
+    fn the_first_frame_counts_for_fps_but_not_for_percentiles() {
+        let speed = speed_of(&[frame(0, 70.0), frame(1, 10.0), frame(2, 20.0)]).unwrap();
+        assert_eq!(speed.duration_ms, 100.0);
+        assert_eq!(speed.fps, 30.0);
+        assert_eq!(speed.latency_ms, 1000.0 / 30.0);
+        assert_eq!(speed.first_frame_ms, 70.0);
+        let later = speed.later_frames.unwrap();
+        assert_eq!((later.p50_ms, later.max_ms), (15.0, 20.0));
+        assert!((later.p99_ms - 19.9).abs() < 1e-12);
+    }
+
+    #[test]
+    fn one_frame_has_no_percentiles_and_no_frames_have_no_speed() {
+        assert_eq!(speed_of(&[frame(0, 5.0)]).unwrap().later_frames, None);
+        assert_eq!(speed_of(&[]), None);
+    }
+
+    #[test]
+    fn a_clock_that_measured_nothing_gives_no_fps() {
+        assert_eq!(speed_of(&[frame(0, 0.0), frame(1, 0.0)]), None);
+        assert_eq!(speed_of(&[frame(0, f64::NAN)]), None);
+        assert_eq!(speed_of(&[frame(0, -1.0)]), None);
+    }
+
+    #[test]
+    fn a_stage_is_averaged_over_the_frames_on_which_it_ran() {
+        let mut frames = [frame(0, 1.0), frame(1, 1.0), frame(2, 1.0)];
+        frames[0].stages.prompt_ms = Some(6.0);
+        frames[1].stages.track_ms = Some(2.0);
+        frames[2].stages.track_ms = Some(4.0);
+        let stages = mean_stages(&frames);
+        assert_eq!((stages.prompt_ms, stages.track_ms), (Some(6.0), Some(3.0)));
+        assert_eq!(stages.encoder_ms, None);
+    }
+}
