@@ -11,4 +11,9 @@ dataset → decode → preprocess → network (encoder → prompt | track → me
 
 pub mod dataset;
 pub mod decode;
+pub mod ffmpeg;
+pub mod geometry;
 pub mod mask;
+pub mod overlay;
+pub mod preprocess;
+pub mod prompt;
