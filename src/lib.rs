@@ -9,10 +9,26 @@ dataset → decode → preprocess → network (encoder → prompt | track → me
 ```
 */
 
+pub mod backend;
+pub mod bench;
+pub mod bundle;
+pub mod cli;
+pub mod cmd;
 pub mod dataset;
 pub mod decode;
+pub mod environment;
+pub mod ffmpeg;
 pub mod files;
+pub mod geometry;
 pub mod mask;
+pub mod metrics;
+pub mod model_tag;
+pub mod overlay;
+pub mod preprocess;
 pub mod process_memory;
+pub mod prompt;
 pub mod record;
+pub mod rle;
 pub mod stats;
+pub mod synth;
+pub mod tracker;

@@ -1,12 +1,46 @@
 /*!
 What a split contains: which clips, which frames, which objects, where each ground-truth mask lies.
 
-Nothing here decodes pixels except [`ObjectTruth::mask`]; a clip is a list of paths.
+A clip is a list of paths; pixels are decoded only when [`Clip::frame`] or
+[`ObjectTruth::mask`] is asked for them. Two layouts are read behind one trait:
+SA-V ([`sav`]) and DAVIS ([`davis`]). What is wrong with a split stops the run
+before it starts; what is wrong with a clip or an object costs only its rows.
 */
 
+pub mod davis;
+mod error;
+mod listing;
+mod open;
+pub mod sav;
+mod select;
+mod shuffle;
+mod truth;
+
+pub use error::{ClipError, MaskError};
+pub use open::open;
+pub use select::select;
+pub use shuffle::{Mt19937, shuffle};
+
 use std::collections::BTreeMap;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
+
+use crate::decode::{self, RgbImage};
+
+/// A split that can list its videos and open them one by one.
+pub trait Dataset: std::fmt::Debug + Send + Sync {
+    /// The split's directory.
+    fn root(&self) -> &Path;
+
+    /// All video ids in the split's order, before any shuffling or limit. Never empty.
+    fn videos(&self) -> &[String];
+
+    /// Lists the frames and objects of one video; extracts its frames when it is a video file.
+    ///
+    /// # Errors
+    /// The video is absent, has no frames, or has no annotated object.
+    fn clip(&self, video: &str) -> Result<Clip, ClipError>;
+}
 
 /// One clip of a split: its frames in order and the objects annotated in it.
 #[derive(Debug)]
@@ -19,6 +53,44 @@ pub struct Clip {
     pub objects: Vec<ObjectTruth>,
     /// Keeps frames that were extracted from a video file on disk as long as the clip lives.
     pub extracted: Option<Arc<tempfile::TempDir>>,
+}
+
+impl Clip {
+    /// Width and height of the clip, from the header of its first frame.
+    ///
+    /// # Errors
+    /// There is no frame, or the first is no readable JPEG.
+    pub fn frame_size(&self) -> Result<(usize, usize), ClipError> {
+        let path = self.frame_path(0)?;
+        decode::probe_size(path).map_err(ClipError::UnreadableFrame)
+    }
+
+    /// Decodes frame `index` of a clip of `width` × `height` pixels.
+    ///
+    /// # Errors
+    /// The index is past the end, the file is damaged, or the frame has another size.
+    pub fn frame(
+        &self,
+        index: usize,
+        (width, height): (usize, usize),
+    ) -> Result<RgbImage, ClipError> {
+        let path = self.frame_path(index)?;
+        let image = decode::jpeg(path).map_err(ClipError::UnreadableFrame)?;
+        if (image.width, image.height) != (width, height) {
+            let path = path.to_path_buf();
+            let found = (image.width, image.height);
+            return Err(ClipError::FrameSizeChange { path, found, expected: (width, height) });
+        }
+        Ok(image)
+    }
+
+    fn frame_path(&self, index: usize) -> Result<&Path, ClipError> {
+        self.frames.get(index).map(PathBuf::as_path).ok_or_else(|| ClipError::NoSuchFrame {
+            video: self.video.clone(),
+            index,
+            frames: self.frames.len(),
+        })
+    }
 }
 
 /// The ground truth of one object: a mask file for each annotated frame.

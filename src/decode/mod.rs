@@ -1,6 +1,22 @@
 /*!
 From files to pixels: JPEG frames to RGB, PNG masks to object ids.
+
+Both decoders refuse what they cannot read whole. A frame that is half grey or a
+mask whose ids were flattened to colours would still give numbers, and the
+numbers would be wrong.
 */
+
+mod jpeg;
+mod mask_png;
+mod unpack;
+
+pub use jpeg::{jpeg, probe_size};
+pub use mask_png::{IdImage, mask_png};
+
+use std::path::PathBuf;
+
+/// Largest width or height accepted, so that a damaged header cannot ask for all the memory.
+const MAX_SIDE: usize = 16384;
 
 /// An 8-bit RGB image, rows packed, channels interleaved.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -11,4 +27,34 @@ pub struct RgbImage {
     pub height: usize,
     /// `3 * width * height` bytes, R G B R G B …
     pub data: Vec<u8>,
+}
+
+/// Why a file gave no pixels.
+#[derive(Debug, thiserror::Error)]
+pub enum DecodeError {
+    /// The file is not there, or the system would not let us read it.
+    #[error("cannot read {}: {source}", path.display())]
+    Io {
+        /// The file.
+        path: PathBuf,
+        /// What the system said.
+        source: std::io::Error,
+    },
+    /// The bytes are not a whole image of the expected format.
+    #[error("cannot decode {} as {expected}: {reason}; replace or re-export the file", path.display())]
+    Format {
+        /// The file.
+        path: PathBuf,
+        /// The format that was expected, `a JPEG frame` or `a PNG mask`.
+        expected: &'static str,
+        /// What the decoder found.
+        reason: String,
+    },
+}
+
+impl DecodeError {
+    /// Whether the file is simply absent.
+    pub fn is_missing(&self) -> bool {
+        matches!(self, Self::Io { source, .. } if source.kind() == std::io::ErrorKind::NotFound)
+    }
 }

@@ -1,0 +1,184 @@
+/*!
+The DAVIS layout, 2016 (one object) and 2017 (several), 480p.
+
+```text
+<dir>/JPEGImages/480p/<video>/00000.jpg …
+<dir>/Annotations/480p/<video>/00000.png …     indexed: the pixel is the object's id
+<dir>/ImageSets/{2017,2016,480p}/<split>.txt   one video (2016, 2017) or one pair of files (480p) a line
+```
+
+The objects of a clip are the ids in its first mask (Perazzi et al., CVPR 2016;
+Pont-Tuset et al., "The 2017 DAVIS Challenge on Video Object Segmentation").
+*/
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context as _, Result, bail};
+
+use super::{Clip, ClipError, Dataset, MaskError, ObjectTruth, listing, open::found};
+use crate::decode;
+
+const FRAMES: &str = "JPEGImages/480p";
+const MASKS: &str = "Annotations/480p";
+const LISTS: [&str; 3] = ["ImageSets/2017", "ImageSets/2016", "ImageSets/480p"];
+/// Foreground of the 2016 masks; in the 2017 masks, pixels that are not scored.
+const FULL: u16 = 255;
+
+/// A split in the DAVIS layout.
+#[derive(Debug)]
+pub struct DavisSplit {
+    root: PathBuf,
+    videos: Vec<String>,
+}
+
+/// Whether `dir` looks like DAVIS, complete or not.
+pub(super) fn is_here(dir: &Path) -> bool {
+    [FRAMES, MASKS].iter().any(|name| dir.join(name).is_dir())
+}
+
+impl DavisSplit {
+    /// Opens the split that the list `<split_name>.txt` names; without any list all videos belong to it.
+    ///
+    /// # Errors
+    /// No frames, no annotations, no list of that name among those that are there, or no video at all.
+    pub fn open(dir: &Path, split_name: &str) -> Result<Self> {
+        let root = dir.to_path_buf();
+        for part in [FRAMES, MASKS] {
+            if !root.join(part).is_dir() {
+                bail!(
+                    "Missing {part} directory: expected it under {} (DAVIS layout), found {}",
+                    root.display(),
+                    found(&root)
+                );
+            }
+        }
+        let file = format!("{split_name}.txt");
+        let list = LISTS.iter().map(|list| root.join(list).join(&file)).find(|path| path.is_file());
+        let videos = match list {
+            Some(list) => {
+                let lines = listing::manifest(&list)
+                    .with_context(|| format!("cannot read the list {}", list.display()))?;
+                let mut videos: Vec<String> = Vec::new();
+                for line in &lines {
+                    let video = video_of(line).to_string();
+                    if !videos.contains(&video) {
+                        videos.push(video);
+                    }
+                }
+                videos
+            }
+            None => {
+                let others = split_names(&root);
+                if !others.is_empty() {
+                    bail!(
+                        "no list {file} in {}/ImageSets/{{2017,2016,480p}}; found {}. Try \
+                         --split-name {}",
+                        root.display(),
+                        others.join(", "),
+                        others[0]
+                    );
+                }
+                let frames = root.join(FRAMES);
+                listing::folders(&frames)
+                    .with_context(|| format!("cannot list {}", frames.display()))?
+            }
+        };
+        if videos.is_empty() {
+            bail!(
+                "the split {split_name} of {} names no video; expected folders in {FRAMES}/ or lines in \
+                 ImageSets/2017/{file}",
+                root.display()
+            );
+        }
+        Ok(Self { root, videos })
+    }
+}
+
+impl Dataset for DavisSplit {
+    fn root(&self) -> &Path {
+        &self.root
+    }
+
+    fn videos(&self) -> &[String] {
+        &self.videos
+    }
+
+    fn clip(&self, video: &str) -> Result<Clip, ClipError> {
+        if !listing::is_plain_name(video) {
+            return Err(ClipError::BadVideoId { video: video.into() });
+        }
+        let dir = self.root.join(FRAMES).join(video);
+        if !dir.is_dir() {
+            return Err(ClipError::MissingVideo { video: video.into(), expected: dir });
+        }
+        let list = |dir: &Path, suffix: &str| {
+            listing::files(dir, suffix)
+                .map_err(|source| ClipError::Unlistable { path: dir.into(), source })
+        };
+        let frames = list(&dir, "jpg")?;
+        if frames.is_empty() {
+            return Err(ClipError::NoFrames { dir });
+        }
+        let masks_dir = self.root.join(MASKS).join(video);
+        let masks = if masks_dir.is_dir() { list(&masks_dir, "png")? } else { Vec::new() };
+        let masks = by_frame(&frames, masks);
+        let objects = objects(&masks)?;
+        if objects.is_empty() {
+            let expected = masks_dir.join("00000.png");
+            return Err(ClipError::NoAnnotations { expected });
+        }
+        Ok(Clip { video: video.into(), frames, objects, extracted: None })
+    }
+}
+
+/// The mask of each frame is the file with the frame's stem.
+fn by_frame(frames: &[PathBuf], masks: Vec<PathBuf>) -> BTreeMap<usize, PathBuf> {
+    let index: BTreeMap<_, _> =
+        frames.iter().enumerate().filter_map(|(i, path)| Some((path.file_stem()?, i))).collect();
+    let position = |path: PathBuf| Some((*index.get(path.file_stem()?)?, path));
+    masks.into_iter().filter_map(position).collect()
+}
+
+/// One object for each id of the first mask.
+fn objects(masks: &BTreeMap<usize, PathBuf>) -> Result<Vec<ObjectTruth>, ClipError> {
+    let Some(first) = masks.values().next() else { return Ok(Vec::new()) };
+    let image = decode::mask_png(first)
+        .map_err(|error| ClipError::FirstMask(MaskError::Unreadable(error)))?;
+    let ids = image.present();
+    if !image.has_ids && !ids.is_empty() {
+        return Err(ClipError::FirstMask(MaskError::NoIds { path: first.clone(), id: ids[0] }));
+    }
+    let object = |name: String, id| ObjectTruth { name, masks: masks.clone(), id };
+    Ok(match ids.as_slice() {
+        // DAVIS 2016: one object, drawn in white.
+        [FULL] => vec![object("1".into(), None)],
+        ids => {
+            let ids = ids.iter().filter(|&&id| id != FULL);
+            ids.map(|&id| object(id.to_string(), Some(id))).collect()
+        }
+    })
+}
+
+/// `bear` of `bear`, and of `/JPEGImages/480p/bear/00000.jpg /Annotations/480p/bear/00000.png`.
+fn video_of(line: &str) -> &str {
+    let first = line.split_whitespace().next().unwrap_or(line);
+    let parent = Path::new(first).parent().and_then(Path::file_name).and_then(|name| name.to_str());
+    parent.unwrap_or(line)
+}
+
+/// The splits for which there is a list, each once.
+fn split_names(root: &Path) -> Vec<String> {
+    let mut names: Vec<String> = Vec::new();
+    for list in LISTS {
+        let dir = root.join(list);
+        for path in listing::files(&dir, "txt").unwrap_or_default() {
+            if let Some(stem) = path.file_stem().and_then(|stem| stem.to_str())
+                && !names.iter().any(|name| name == stem)
+            {
+                names.push(stem.into());
+            }
+        }
+    }
+    names
+}

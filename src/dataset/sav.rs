@@ -1,0 +1,213 @@
+/*!
+The SA-V layout (Segment Anything Video, val and test), by the predecessor's rules of discovery.
+
+```text
+<split_dir>/<split_name>.txt                                  optional manifest, one video id a line
+<split_dir>/JPEGImages_24fps/<video>/00000.jpg …              every frame
+<split_dir>/Annotations_6fps/<video>/<object>/00000.png …     masks; the stem is the frame's index
+<split_dir>/video_fps_24/<video>.mp4                          instead of JPEGs, through ffmpeg
+```
+
+Index N is the N-th JPEG in name order, whatever its own number says.
+*/
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use anyhow::{Context as _, Result, bail};
+
+use super::{Clip, ClipError, Dataset, ObjectTruth, listing, open::found};
+use crate::ffmpeg::Ffmpeg;
+
+const FRAMES: &str = "JPEGImages_24fps";
+const MASKS: &str = "Annotations_6fps";
+const VIDEOS: [&str; 2] = ["video_fps_24", "videos_fps_24"];
+const VIDEO_SUFFIXES: [&str; 3] = ["mp4", "mov", "mkv"];
+
+/// A split in the SA-V layout.
+#[derive(Debug)]
+pub struct SavSplit {
+    root: PathBuf,
+    videos: Vec<String>,
+}
+
+/// Whether `dir` looks like a SA-V split, complete or not.
+pub(super) fn is_here(dir: &Path) -> bool {
+    [FRAMES, MASKS].iter().chain(&VIDEOS).any(|name| dir.join(name).is_dir())
+}
+
+impl SavSplit {
+    /// Opens the split: `<split_name>.txt` lists its videos, or else the folders (or video files) do.
+    ///
+    /// # Errors
+    /// No frame source, no annotations, an unreadable manifest, or no video at all.
+    pub fn open(split_dir: &Path, split_name: &str) -> Result<Self> {
+        let root = split_dir.to_path_buf();
+        let sources = std::iter::once(FRAMES).chain(VIDEOS);
+        if !sources.clone().any(|name| root.join(name).is_dir()) {
+            bail!(
+                "Missing JPEGImages_24fps directory: expected JPEGImages_24fps or \
+                 video_fps_24/videos_fps_24 under {}, found {}",
+                root.display(),
+                found(&root)
+            );
+        }
+        if !root.join(MASKS).is_dir() {
+            bail!(
+                "Missing Annotations_6fps directory: expected it under {}, found {}; without ground \
+                 truth there is no prompt and no score",
+                root.display(),
+                found(&root)
+            );
+        }
+        let manifest = root.join(format!("{split_name}.txt"));
+        let videos = if manifest.is_file() {
+            listing::manifest(&manifest)
+                .with_context(|| format!("cannot read the manifest {}", manifest.display()))?
+        } else {
+            list_videos(&root)?
+        };
+        if videos.is_empty() {
+            bail!(
+                "the split {} names no video: {} has no line and {FRAMES}/ no folder; add videos, or \
+                 make a split with `segtrt synth --out DIR`",
+                root.display(),
+                manifest.display()
+            );
+        }
+        Ok(Self { root, videos })
+    }
+
+    fn objects(&self, video: &str) -> Result<Vec<ObjectTruth>, ClipError> {
+        let dir = self.root.join(MASKS).join(video);
+        let missing = || ClipError::NoAnnotations { expected: dir.join("<object>/00000.png") };
+        if !dir.is_dir() {
+            return Err(missing());
+        }
+        let mut objects = Vec::new();
+        for name in listing::folders(&dir).map_err(unlistable(&dir))? {
+            let folder = dir.join(&name);
+            let mut masks = BTreeMap::new();
+            for path in listing::files(&folder, "png").map_err(unlistable(&folder))? {
+                // In name order, so 00004.png replaces 4.png, never the other way round.
+                if let Some(index) = index_of(&path) {
+                    masks.insert(index, path);
+                }
+            }
+            if !masks.is_empty() {
+                objects.push(ObjectTruth { name, masks, id: None });
+            }
+        }
+        if objects.is_empty() { Err(missing()) } else { Ok(objects) }
+    }
+}
+
+impl Dataset for SavSplit {
+    fn root(&self) -> &Path {
+        &self.root
+    }
+
+    fn videos(&self) -> &[String] {
+        &self.videos
+    }
+
+    fn clip(&self, video: &str) -> Result<Clip, ClipError> {
+        if !listing::is_plain_name(video) {
+            return Err(ClipError::BadVideoId { video: video.into() });
+        }
+        let dir = self.root.join(FRAMES).join(video);
+        let mut frames = if dir.is_dir() {
+            listing::files(&dir, "jpg").map_err(unlistable(&dir))?
+        } else {
+            Vec::new()
+        };
+        let film = if frames.is_empty() { find_film(&self.root, video)? } else { None };
+        if frames.is_empty() && film.is_none() {
+            return Err(if dir.is_dir() {
+                ClipError::NoFrames { dir }
+            } else {
+                ClipError::MissingVideo { video: video.into(), expected: dir }
+            });
+        }
+        let objects = self.objects(video)?;
+        let mut extracted = None;
+        if let Some(film) = film {
+            let temporary = Ffmpeg::find()?.extract_frames(&film)?;
+            frames =
+                listing::files(temporary.path(), "jpg").map_err(unlistable(temporary.path()))?;
+            if frames.is_empty() {
+                return Err(ClipError::NoFrames { dir: film });
+            }
+            extracted = Some(Arc::new(temporary));
+        }
+        Ok(Clip { video: video.into(), frames, objects, extracted })
+    }
+}
+
+/// Ids without a manifest: the JPEG folders, or else the entries of the first video folder that has any.
+fn list_videos(root: &Path) -> Result<Vec<String>> {
+    let frames = root.join(FRAMES);
+    if frames.is_dir() {
+        let ids = listing::folders(&frames)
+            .with_context(|| format!("cannot list {}", frames.display()))?;
+        if !ids.is_empty() {
+            return Ok(ids);
+        }
+    }
+    for dir in VIDEOS.map(|name| root.join(name)).into_iter().filter(|dir| dir.is_dir()) {
+        let names =
+            listing::entries(&dir).with_context(|| format!("cannot list {}", dir.display()))?;
+        let mut ids: Vec<String> = Vec::new();
+        for name in names {
+            let path = dir.join(&name);
+            let id = if path.is_dir() { Some(name) } else { film_stem(&path).map(String::from) };
+            if let Some(id) = id.filter(|id| !ids.contains(id)) {
+                ids.push(id);
+            }
+        }
+        if !ids.is_empty() {
+            return Ok(ids);
+        }
+    }
+    Ok(Vec::new())
+}
+
+/// The video file of an id: in a folder of that name, or a file of that stem.
+fn find_film(root: &Path, video: &str) -> Result<Option<PathBuf>, ClipError> {
+    for dir in VIDEOS.map(|name| root.join(name)).into_iter().filter(|dir| dir.is_dir()) {
+        let folder = dir.join(video);
+        if folder.is_dir() {
+            let films = listing::files(&folder, "mp4").map_err(unlistable(&folder))?;
+            if let Some(film) = films.into_iter().next() {
+                return Ok(Some(film));
+            }
+        }
+        let direct = dir.join(format!("{video}.mp4"));
+        if direct.is_file() {
+            return Ok(Some(direct));
+        }
+        let names = listing::entries(&dir).map_err(unlistable(&dir))?;
+        let mut paths = names.into_iter().map(|name| dir.join(name));
+        if let Some(film) = paths.find(|path| film_stem(path) == Some(video)) {
+            return Ok(Some(film));
+        }
+    }
+    Ok(None)
+}
+
+/// The stem of a path with a video suffix in any case.
+fn film_stem(path: &Path) -> Option<&str> {
+    let suffix = path.extension()?.to_str()?.to_ascii_lowercase();
+    VIDEO_SUFFIXES.contains(&suffix.as_str()).then(|| path.file_stem()?.to_str()).flatten()
+}
+
+/// The frame index that a mask's file name states.
+fn index_of(path: &Path) -> Option<usize> {
+    path.file_stem()?.to_str()?.parse().ok()
+}
+
+fn unlistable(path: &Path) -> impl FnOnce(std::io::Error) -> ClipError {
+    let path = path.to_path_buf();
+    |source| ClipError::Unlistable { path, source }
+}

@@ -1,0 +1,153 @@
+/*!
+Where a video pixel lies in the network's square input, and back.
+
+The video is stretched to the square (Meta's own preprocessing) or fitted into it
+with black bars (the predecessor's letterbox); either way one scale and one
+offset per axis describe the whole mapping, and everything that crosses between
+video and network (prompts, frames, masks) goes through this one description.
+*/
+
+mod upsample;
+
+use crate::prompt::Prompt;
+
+/// How the video is fitted into the square.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum GeometryKind {
+    /// Both axes scaled to the side; the aspect ratio is not kept.
+    Stretch,
+    /// The aspect ratio kept, the rest padded with black, centred.
+    Letterbox,
+}
+
+impl GeometryKind {
+    /// The name on the command line and in every CSV row.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Stretch => "stretch",
+            Self::Letterbox => "letterbox",
+        }
+    }
+}
+
+/// A rectangle of network pixels.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Rect {
+    /// Left edge; also the width of the padding left of the content.
+    pub x: usize,
+    /// Top edge; also the height of the padding above the content.
+    pub y: usize,
+    /// Width, at least 1.
+    pub width: usize,
+    /// Height, at least 1.
+    pub height: usize,
+}
+
+/// The mapping between a video of one size and a network of one input side.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Geometry {
+    kind: GeometryKind,
+    video_width: usize,
+    video_height: usize,
+    side: usize,
+    content: Rect,
+}
+
+/// A prompt as the prompt step takes it: coordinates in network pixels and a label for each.
+#[derive(Clone, Debug, PartialEq)]
+pub struct NetworkPoints {
+    /// (x, y) in [0, side - 1].
+    pub coords: Vec<[f32; 2]>,
+    /// 1 positive click, 2 top-left and 3 bottom-right corner of a box.
+    pub labels: Vec<i32>,
+}
+
+impl Geometry {
+    /// The mapping for `video_width` × `video_height` frames into `side` × `side` inputs.
+    ///
+    /// Letterbox sizes follow the predecessor: rounded half to even, then up to an even number, never
+    /// past the side; an odd rest goes to the bottom and the right. Sizes of 0 count as 1.
+    pub fn new(kind: GeometryKind, video_width: usize, video_height: usize, side: usize) -> Self {
+        let (video_width, video_height, side) =
+            (video_width.max(1), video_height.max(1), side.max(1));
+        let content = match kind {
+            GeometryKind::Stretch => Rect { x: 0, y: 0, width: side, height: side },
+            GeometryKind::Letterbox => {
+                let (s, w, h) = (side as f64, video_width as f64, video_height as f64);
+                let ratio = (s / h).min(s / w);
+                let fit = |length: f64| {
+                    let rounded = ((length * ratio).round_ties_even() as usize).max(1);
+                    (rounded + rounded % 2).min(side)
+                };
+                let (width, height) = (fit(w), fit(h));
+                Rect { x: (side - width) / 2, y: (side - height) / 2, width, height }
+            }
+        };
+        Self { kind, video_width, video_height, side, content }
+    }
+
+    /// How the video is fitted.
+    pub fn kind(&self) -> GeometryKind {
+        self.kind
+    }
+
+    /// Width and height of the video in pixels.
+    pub fn video_size(&self) -> (usize, usize) {
+        (self.video_width, self.video_height)
+    }
+
+    /// Side of the network's input in pixels.
+    pub fn side(&self) -> usize {
+        self.side
+    }
+
+    /// The part of the network's input that shows the video; the rest is padding.
+    pub fn content(&self) -> Rect {
+        self.content
+    }
+
+    /// Padding below and right of the content, in network pixels.
+    pub fn padding_after(&self) -> (usize, usize) {
+        let Rect { x, y, width, height } = self.content;
+        (self.side - x - width, self.side - y - height)
+    }
+
+    /// A point of the video in network pixels, `p * scale + padding`, clipped to [0, side - 1].
+    pub fn to_network(&self, x: f32, y: f32) -> [f32; 2] {
+        let (scale_x, scale_y) = self.scale();
+        let last = (self.side - 1) as f64;
+        let map = |p: f32, scale: f64, pad: usize| {
+            (f64::from(p) * scale + pad as f64).clamp(0.0, last) as f32
+        };
+        [map(x, scale_x, self.content.x), map(y, scale_y, self.content.y)]
+    }
+
+    /// A point of the network's input in video pixels, not clipped; undoes [`Self::to_network`].
+    pub fn to_video(&self, point: [f32; 2]) -> (f32, f32) {
+        let (scale_x, scale_y) = self.scale();
+        let map = |p: f32, scale: f64, pad: usize| ((f64::from(p) - pad as f64) / scale) as f32;
+        (map(point[0], scale_x, self.content.x), map(point[1], scale_y, self.content.y))
+    }
+
+    /// A click or box as coordinates and labels; `None` for a mask, which is no list of points.
+    pub fn points(&self, prompt: &Prompt) -> Option<NetworkPoints> {
+        match *prompt {
+            Prompt::Point { x, y } => {
+                Some(NetworkPoints { coords: vec![self.to_network(x, y)], labels: vec![1] })
+            }
+            Prompt::Box { x_min, y_min, x_max, y_max } => Some(NetworkPoints {
+                coords: vec![self.to_network(x_min, y_min), self.to_network(x_max, y_max)],
+                labels: vec![2, 3],
+            }),
+            Prompt::Mask(_) => None,
+        }
+    }
+
+    /// Network pixels per video pixel, for each axis.
+    fn scale(&self) -> (f64, f64) {
+        (
+            self.content.width as f64 / self.video_width as f64,
+            self.content.height as f64 / self.video_height as f64,
+        )
+    }
+}

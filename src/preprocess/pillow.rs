@@ -1,0 +1,164 @@
+/*!
+Pillow's antialiased bicubic resize of 8-bit RGB, bit for bit.
+
+The pixels that SAM 2 was trained and is evaluated on come from
+`PIL.Image.resize`; another library's bicubic differs by a few levels, which is
+enough to flip mask pixels. The arithmetic follows `src/libImaging/Resample.c`:
+f64 weights with a = -0.5, widened when shrinking, normalised, turned into
+22-bit fixed point, applied along the rows first, rounded to bytes, then along
+the columns. A pass that changes no size is left out.
+*/
+
+/// 8 bits of result and 2 of headroom leave this many for the fraction.
+const PRECISION_BITS: u32 = 32 - 8 - 2;
+const HALF: i32 = 1 << (PRECISION_BITS - 1);
+/// Bicubic reaches two pixels to either side.
+const SUPPORT: f64 = 2.0;
+
+/// Weights of one axis: for each output position a run of input positions.
+#[derive(Clone, Debug, PartialEq)]
+struct Axis {
+    taps: Vec<Tap>,
+    weights: Vec<i32>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq)]
+struct Tap {
+    /// First input position.
+    first: usize,
+    /// Where its weights lie.
+    start: usize,
+    /// How many there are.
+    count: usize,
+}
+
+/// Resizes images of one size to another.
+#[derive(Clone, Debug)]
+pub struct Resizer {
+    from: (usize, usize),
+    to: (usize, usize),
+    horizontal: Option<Axis>,
+    vertical: Option<Axis>,
+    rows: Vec<u8>,
+    sums: Vec<i32>,
+}
+
+impl Resizer {
+    /// From and to are (width, height), each at least 1.
+    pub fn new(from: (usize, usize), to: (usize, usize)) -> Self {
+        let axis = |from: usize, to: usize| (from != to).then(|| Axis::new(from, to));
+        let (horizontal, vertical) = (axis(from.0, to.0), axis(from.1, to.1));
+        Self { from, to, horizontal, vertical, rows: Vec::new(), sums: Vec::new() }
+    }
+
+    /// Resizes interleaved RGB into `out`, which gets `3 * width * height` bytes.
+    ///
+    /// # Panics
+    /// `data` is not `3 * width * height` bytes of the size to resize from.
+    pub fn run(&mut self, data: &[u8], out: &mut Vec<u8>) {
+        assert_eq!(data.len(), 3 * self.from.0 * self.from.1, "image of the wrong size");
+        let rows = match &self.horizontal {
+            None => data,
+            Some(axis) => {
+                self.rows.resize(3 * self.to.0 * self.from.1, 0);
+                let lines = data.chunks_exact(3 * self.from.0);
+                for (line, out) in lines.zip(self.rows.chunks_exact_mut(3 * self.to.0)) {
+                    axis.along_row(line, out);
+                }
+                &self.rows
+            }
+        };
+        out.resize(3 * self.to.0 * self.to.1, 0);
+        match &self.vertical {
+            None => out.copy_from_slice(rows),
+            Some(axis) => axis.along_columns(rows, 3 * self.to.0, &mut self.sums, out),
+        }
+    }
+}
+
+impl Axis {
+    fn new(from: usize, to: usize) -> Self {
+        let scale = from as f64 / to as f64;
+        let widen = scale.max(1.0);
+        let support = SUPPORT * widen;
+        let (mut taps, mut weights) = (Vec::with_capacity(to), Vec::new());
+        let mut exact = Vec::new();
+        for position in 0..to {
+            let center = (position as f64 + 0.5) * scale;
+            let first = (center - support + 0.5).max(0.0) as usize;
+            let end = ((center + support + 0.5) as usize).min(from);
+            exact.clear();
+            exact.extend((first..end).map(|x| cubic((x as f64 - center + 0.5) * (1.0 / widen))));
+            let mut sum = 0.0;
+            for weight in &exact {
+                sum += weight;
+            }
+            taps.push(Tap { first, start: weights.len(), count: exact.len() });
+            weights.extend(
+                exact
+                    .iter()
+                    .map(|&weight| fixed_point(if sum == 0.0 { weight } else { weight / sum })),
+            );
+        }
+        Self { taps, weights }
+    }
+
+    fn weights(&self, tap: Tap) -> &[i32] {
+        &self.weights[tap.start..tap.start + tap.count]
+    }
+
+    fn along_row(&self, line: &[u8], out: &mut [u8]) {
+        for (pixel, &tap) in out.chunks_exact_mut(3).zip(&self.taps) {
+            let mut sums = [HALF; 3];
+            let sources = line[3 * tap.first..].chunks_exact(3);
+            for (source, weight) in sources.zip(self.weights(tap)) {
+                for (sum, &byte) in sums.iter_mut().zip(source) {
+                    *sum += i32::from(byte) * weight;
+                }
+            }
+            for (byte, sum) in pixel.iter_mut().zip(sums) {
+                *byte = to_byte(sum);
+            }
+        }
+    }
+
+    fn along_columns(&self, rows: &[u8], stride: usize, sums: &mut Vec<i32>, out: &mut [u8]) {
+        sums.resize(stride, 0);
+        for (line, &tap) in out.chunks_exact_mut(stride).zip(&self.taps) {
+            sums.fill(HALF);
+            for (source, &weight) in
+                rows[tap.first * stride..].chunks_exact(stride).zip(self.weights(tap))
+            {
+                for (sum, &byte) in sums.iter_mut().zip(source) {
+                    *sum += i32::from(byte) * weight;
+                }
+            }
+            for (byte, &sum) in line.iter_mut().zip(sums.iter()) {
+                *byte = to_byte(sum);
+            }
+        }
+    }
+}
+
+/// Keys' cubic convolution kernel with a = -0.5.
+fn cubic(x: f64) -> f64 {
+    const A: f64 = -0.5;
+    let x = x.abs();
+    if x < 1.0 {
+        ((A + 2.0) * x - (A + 3.0)) * x * x + 1.0
+    } else if x < 2.0 {
+        (((x - 5.0) * x + 8.0) * x - 4.0) * A
+    } else {
+        0.0
+    }
+}
+
+/// Rounded half away from zero.
+fn fixed_point(weight: f64) -> i32 {
+    let scaled = weight * f64::from(1 << PRECISION_BITS);
+    (if weight < 0.0 { scaled - 0.5 } else { scaled + 0.5 }) as i32
+}
+
+fn to_byte(sum: i32) -> u8 {
+    (sum >> PRECISION_BITS).clamp(0, 255) as u8
+}

@@ -1,0 +1,157 @@
+/*!
+What the model is told about an object: one click, a box, or its mask on one frame.
+
+The prompt is derived from the ground truth of the object's first annotated
+frame. Two policies exist because the predecessor's click can lie beside the
+object or on a stray speck of it: rows made with that policy compare with its
+old files, rows made with [`PromptPolicy::Interior`] say more about the model.
+*/
+
+mod components;
+mod distance;
+mod error;
+mod interior;
+
+pub use error::PromptError;
+
+use crate::dataset::ObjectTruth;
+use crate::mask::{Mask, PixelBox};
+
+/// Which kind of prompt the model gets; the last part of a model tag.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum PromptKind {
+    /// One positive click.
+    Points,
+    /// The tight box around the object.
+    Bbox,
+    /// The object's mask.
+    Mask,
+}
+
+impl PromptKind {
+    /// The name in model tags (`sam2_tiny_points`) and on the command line.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Points => "points",
+            Self::Bbox => "bbox",
+            Self::Mask => "mask",
+        }
+    }
+
+    /// The kind of that name.
+    pub fn from_name(name: &str) -> Option<Self> {
+        [Self::Points, Self::Bbox, Self::Mask].into_iter().find(|kind| kind.name() == name)
+    }
+}
+
+/// Where the click goes. Boxes and masks are the same under both.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum PromptPolicy {
+    /// Truncated centroid of the first 4-connected component in raster order; may miss the object.
+    #[default]
+    Predecessor,
+    /// The foreground pixel farthest from the object's edge.
+    Interior,
+}
+
+impl PromptPolicy {
+    /// The name on the command line and in the records.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Predecessor => "predecessor",
+            Self::Interior => "interior",
+        }
+    }
+}
+
+/// A prompt in video pixels; pixel (0, 0) is the top-left one.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Prompt {
+    /// One positive click.
+    Point {
+        /// Column.
+        x: f32,
+        /// Row.
+        y: f32,
+    },
+    /// A box with inclusive corners.
+    Box {
+        /// Left-most column.
+        x_min: f32,
+        /// Top-most row.
+        y_min: f32,
+        /// Right-most column.
+        x_max: f32,
+        /// Bottom-most row.
+        y_max: f32,
+    },
+    /// The object's mask.
+    Mask(Mask),
+}
+
+impl Prompt {
+    /// The prompt for an object that looks like `mask`; `None` when the mask is empty.
+    pub fn from_mask(mask: &Mask, kind: PromptKind, policy: PromptPolicy) -> Option<Self> {
+        let PixelBox { x_min, y_min, x_max, y_max } = mask.extents()?;
+        Some(match (kind, policy) {
+            (PromptKind::Mask, _) => Self::Mask(mask.clone()),
+            (PromptKind::Bbox, _) => Self::Box {
+                x_min: x_min as f32,
+                y_min: y_min as f32,
+                x_max: x_max as f32,
+                y_max: y_max as f32,
+            },
+            (PromptKind::Points, PromptPolicy::Predecessor) => {
+                let first = components::components(mask).into_iter().next()?;
+                let (x, y) = first.truncated_centroid();
+                Self::Point { x: x as f32, y: y as f32 }
+            }
+            (PromptKind::Points, PromptPolicy::Interior) => {
+                let (x, y) = interior::interior_point(mask)?;
+                Self::Point { x: x as f32, y: y as f32 }
+            }
+        })
+    }
+}
+
+/// The prompt of one object of a clip, with the frame and the mask that it comes from.
+#[derive(Clone, Debug)]
+pub struct ObjectPrompt {
+    /// Index of the prompted frame.
+    pub index: usize,
+    /// Ground truth of that frame.
+    pub mask: Mask,
+    /// What the model is given.
+    pub prompt: Prompt,
+}
+
+impl ObjectPrompt {
+    /// The prompt of `object` in a clip of `frames` frames of `width` × `height` pixels.
+    ///
+    /// # Errors
+    /// The object has no mask, its first mask lies past the end of the clip, is missing, unreadable, of
+    /// another size than the frames, or empty. No later frame is tried, as the predecessor did not either.
+    pub fn new(
+        object: &ObjectTruth,
+        frames: usize,
+        (width, height): (usize, usize),
+        kind: PromptKind,
+        policy: PromptPolicy,
+    ) -> Result<Self, PromptError> {
+        let index = object
+            .prompt_index()
+            .ok_or_else(|| PromptError::NoMasks { object: object.name.clone() })?;
+        if index >= frames {
+            return Err(PromptError::OutOfRange { object: object.name.clone(), index, frames });
+        }
+        let mask = object
+            .mask_of_size(index, width, height)
+            .map_err(|source| PromptError::from_mask_error(&object.name, index, source))?;
+        let prompt = Prompt::from_mask(&mask, kind, policy).ok_or_else(|| PromptError::Empty {
+            object: object.name.clone(),
+            index,
+            path: object.masks[&index].clone(),
+        })?;
+        Ok(Self { index, mask, prompt })
+    }
+}
