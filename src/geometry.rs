@@ -9,10 +9,15 @@ video and network (prompts, frames, masks) goes through this one description.
 
 mod upsample;
 
+use clap::ValueEnum;
+use serde::{Deserialize, Serialize};
+
+use crate::mask::Mask;
 use crate::prompt::Prompt;
 
 /// How the video is fitted into the square.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, ValueEnum, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
 pub enum GeometryKind {
     /// Both axes scaled to the side; the aspect ratio is not kept.
     Stretch,
@@ -129,17 +134,17 @@ impl Geometry {
         (map(point[0], scale_x, self.content.x), map(point[1], scale_y, self.content.y))
     }
 
-    /// A click or box as coordinates and labels; `None` for a mask, which is no list of points.
-    pub fn points(&self, prompt: &Prompt) -> Option<NetworkPoints> {
+    /// A click or box as coordinates and labels; a mask, which is no list of points, comes back as it is.
+    pub fn points<'p>(&self, prompt: &'p Prompt) -> Result<NetworkPoints, &'p Mask> {
         match *prompt {
             Prompt::Point { x, y } => {
-                Some(NetworkPoints { coords: vec![self.to_network(x, y)], labels: vec![1] })
+                Ok(NetworkPoints { coords: vec![self.to_network(x, y)], labels: vec![1] })
             }
-            Prompt::Box { x_min, y_min, x_max, y_max } => Some(NetworkPoints {
+            Prompt::Box { x_min, y_min, x_max, y_max } => Ok(NetworkPoints {
                 coords: vec![self.to_network(x_min, y_min), self.to_network(x_max, y_max)],
                 labels: vec![2, 3],
             }),
-            Prompt::Mask(_) => None,
+            Prompt::Mask(ref mask) => Err(mask),
         }
     }
 

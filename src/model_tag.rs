@@ -36,46 +36,25 @@ impl ModelTag {
     /// Parses one tag. Without a prompt suffix, `default_prompt` completes it. Manifest names
     /// (`sam2.1_tiny_points`) are taken too. `None`: unknown.
     pub fn parse(text: &str, default_prompt: PromptKind) -> Option<Self> {
-        let known = |root: &str| {
-            MODELS.iter().find(|(tag, model)| *tag == root || *model == root).copied()
-        };
-        let suffixed = text.rsplit_once('_').and_then(|(root, suffix)| {
-            Some((known(root)?, prompt_of_suffix(suffix)?))
-        });
+        let known =
+            |root: &str| MODELS.iter().find(|(tag, model)| *tag == root || *model == root).copied();
+        let suffixed = text
+            .rsplit_once('_')
+            .and_then(|(root, suffix)| Some((known(root)?, PromptKind::from_name(suffix)?)));
         let ((root, model), prompt) =
             suffixed.or_else(|| known(text).map(|model| (model, default_prompt)))?;
-        let suffix = suffix_of(prompt);
-        Some(Self { tag: format!("{root}_{suffix}"), model: model.to_owned(), prompt })
+        Some(Self { tag: format!("{root}_{}", prompt.name()), model: model.to_owned(), prompt })
     }
 
     /// `--models all`: every published model, prompted by points and by box.
     pub fn all() -> Vec<String> {
-        ALL.iter()
-            .flat_map(|root| [format!("{root}_points"), format!("{root}_bbox")])
-            .collect()
+        ALL.iter().flat_map(|root| [format!("{root}_points"), format!("{root}_bbox")]).collect()
     }
 
     /// Tags that `--models` knows, for messages.
     pub fn known() -> String {
         let roots: Vec<&str> = MODELS.iter().map(|(tag, _)| *tag).collect();
         format!("{} followed by _points, _bbox or _mask", roots.join(", "))
-    }
-}
-
-fn prompt_of_suffix(suffix: &str) -> Option<PromptKind> {
-    match suffix {
-        "points" => Some(PromptKind::Points),
-        "bbox" => Some(PromptKind::Bbox),
-        "mask" => Some(PromptKind::Mask),
-        _ => None,
-    }
-}
-
-fn suffix_of(prompt: PromptKind) -> &'static str {
-    match prompt {
-        PromptKind::Points => "points",
-        PromptKind::Bbox => "bbox",
-        PromptKind::Mask => "mask",
     }
 }
 

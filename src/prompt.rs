@@ -12,13 +12,16 @@ mod distance;
 mod error;
 mod interior;
 
+use clap::ValueEnum;
 pub use error::PromptError;
+use serde::{Deserialize, Serialize};
 
 use crate::dataset::ObjectTruth;
 use crate::mask::{Mask, PixelBox};
 
 /// Which kind of prompt the model gets; the last part of a model tag.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, ValueEnum, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
 pub enum PromptKind {
     /// One positive click.
     Points,
@@ -45,7 +48,8 @@ impl PromptKind {
 }
 
 /// Where the click goes. Boxes and masks are the same under both.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, ValueEnum, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
 pub enum PromptPolicy {
     /// Truncated centroid of the first 4-connected component in raster order; may miss the object.
     #[default]

@@ -38,7 +38,9 @@ fn explain(path: &Path, error: &ort::LoadDynamicError) -> anyhow::Error {
             "{} is not ONNX Runtime: it has no OrtGetApiBase; name libonnxruntime.so with --ort-lib",
             path.display()
         ),
-        other => anyhow!("cannot open ONNX Runtime: {other}; name libonnxruntime.so with --ort-lib"),
+        other => {
+            anyhow!("cannot open ONNX Runtime: {other}; name libonnxruntime.so with --ort-lib")
+        }
     }
 }
 
@@ -85,7 +87,8 @@ fn search_dirs() -> Vec<PathBuf> {
     let mut dirs = Vec::new();
     let exe = std::env::current_exe().ok();
     dirs.extend(exe.as_deref().and_then(Path::parent).map(Path::to_owned));
-    let mut venvs: Vec<PathBuf> = std::env::var_os("VIRTUAL_ENV").map(PathBuf::from).into_iter().collect();
+    let mut venvs: Vec<PathBuf> =
+        std::env::var_os("VIRTUAL_ENV").map(PathBuf::from).into_iter().collect();
     let here = std::env::current_dir().ok();
     for start in [here.as_deref(), exe.as_deref()].into_iter().flatten() {
         venvs.extend(start.ancestors().map(|dir| dir.join(".venv")).filter(|venv| venv.is_dir()));

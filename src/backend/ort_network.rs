@@ -7,11 +7,13 @@ use std::path::Path;
 use anyhow::{Context, Result, anyhow, bail};
 use half::f16;
 use ort::environment::Environment;
+use ort::ep;
 use ort::session::builder::GraphOptimizationLevel;
 use ort::session::{Session, SessionInputValue};
 use ort::value::{DynValue, TensorRef};
 
 use crate::bundle::{Bundle, DType, Manifest, Role};
+use crate::cli::Provider;
 use crate::decode::RgbImage;
 use crate::geometry::{Geometry, NetworkPoints};
 use crate::preprocess::Preprocessor;
@@ -66,12 +68,13 @@ impl OrtNetwork {
     pub fn open(
         environment: &Environment,
         bundle: &Bundle,
+        provider: Provider,
         threads: usize,
         with_mask_prompt: bool,
     ) -> Result<Self> {
         let load = |role: Role| -> Result<Session> {
             let path = bundle.graph_file(role)?;
-            load_session(environment, &path, threads)
+            load_session(environment, &path, provider, threads)
                 .with_context(|| format!("ONNX Runtime cannot load {}", path.display()))
         };
         let contract = &bundle.manifest.contract;
@@ -117,8 +120,21 @@ impl OrtNetwork {
     }
 }
 
-fn load_session(environment: &Environment, path: &Path, threads: usize) -> Result<Session> {
+fn load_session(
+    environment: &Environment,
+    path: &Path,
+    provider: Provider,
+    threads: usize,
+) -> Result<Session> {
+    // Without error_on_failure ONNX Runtime would run on the processor and call it a GPU.
+    let providers = match provider {
+        Provider::Cpu => vec![],
+        Provider::Cuda => vec![ep::CUDA::default().build().error_on_failure()],
+        Provider::Tensorrt => vec![ep::TensorRT::default().build().error_on_failure()],
+    };
     Session::builder(environment)
+        .map_err(plain)?
+        .with_execution_providers(providers)
         .map_err(plain)?
         .with_optimization_level(GraphOptimizationLevel::All)
         .map_err(plain)?
@@ -166,8 +182,7 @@ impl Network for OrtNetwork {
 
     fn load(&mut self, frame: &RgbImage) -> Result<()> {
         let preprocessor = self.preprocessor.as_mut().context("no clip has begun")?;
-        preprocessor.run(frame, &mut self.image);
-        Ok(())
+        Ok(preprocessor.run(frame, &mut self.image)?)
     }
 
     fn encode(&mut self) -> Result<()> {
@@ -207,11 +222,10 @@ impl Network for OrtNetwork {
             }
             NetworkPrompt::Mask(mask) => {
                 let side = self.manifest.model.imgsz;
-                let session = self.mask_prompt.as_mut().context("the mask prompt graph is not loaded")?;
-                let mut pixels = vec![0.0_f32; side * side];
-                mask.pixels().for_each(|(x, y)| pixels[y * side + x] = 1.0);
+                let session =
+                    self.mask_prompt.as_mut().context("the mask prompt graph is not loaded")?;
                 let shape = [1, 1, side as i64, side as i64];
-                let pixels = TensorRef::from_array_view((shape, pixels.as_slice())).map_err(plain)?;
+                let pixels = TensorRef::from_array_view((shape, mask.as_slice())).map_err(plain)?;
                 inputs.push(("mask", pixels.into()));
                 self.step = Some(run_step(session, inputs)?);
             }
@@ -275,7 +289,7 @@ impl Bank {
     }
 
     /// The first `count` slots as a graph input of this shape.
-    fn filled(&self, count: usize, shape: &[i64]) -> Result<SessionInputValue<'_>> {
+    fn filled<'a>(&'a self, count: usize, shape: &'a [i64]) -> Result<SessionInputValue<'a>> {
         let n = count * self.slot;
         Ok(match &self.data {
             BankData::F32(data) => {

@@ -8,7 +8,6 @@ clip and no decoder thread competes with the network for the processors.
 use std::time::Instant;
 
 use crate::dataset::Clip;
-use crate::decode::{self, RgbImage};
 use crate::geometry::Geometry;
 use crate::mask::Mask;
 use crate::record::FrameTimes;
@@ -69,7 +68,7 @@ pub fn run_pass<N: Network>(
     let mut tracker = Tracker::new(network, geometry, span.frames())?;
     for index in span.start..span.end {
         let start = Instant::now();
-        let frame = decode_frame(clip, index, geometry)?;
+        let frame = clip.frame(index, geometry.video_size())?;
         let decode_ms = start.elapsed().as_secs_f64() * 1e3;
         let step = match index == span.start {
             true => tracker.prompt(&frame, prompt),
@@ -90,19 +89,4 @@ pub fn run_pass<N: Network>(
         progress(index);
     }
     Ok(pass)
-}
-
-/// Frame `index` of the clip, which must have the size that the clip started with.
-pub fn decode_frame(clip: &Clip, index: usize, geometry: &Geometry) -> Result<RgbImage, ObjectError> {
-    let path = &clip.frames[index];
-    let frame = decode::jpeg(path)?;
-    let found = (frame.width, frame.height);
-    if found != geometry.video_size() {
-        return Err(ObjectError::FrameSize {
-            path: path.clone(),
-            found,
-            expected: geometry.video_size(),
-        });
-    }
-    Ok(frame)
 }

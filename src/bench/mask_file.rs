@@ -31,8 +31,8 @@ struct FrameEntry {
     predicted_iou: f32,
 }
 
-/// Writes `dir/stem.json`.
-pub fn write(dir: &Path, stem: &str, geometry: &Geometry, pass: &Pass) -> Result<PathBuf> {
+/// Writes `dir/name`.
+pub fn write(dir: &Path, name: &str, geometry: &Geometry, pass: &Pass) -> Result<PathBuf> {
     let (width, height) = geometry.video_size();
     let scores = pass.objectness.iter().zip(&pass.predicted_iou);
     let frames = pass
@@ -48,8 +48,8 @@ pub fn write(dir: &Path, stem: &str, geometry: &Geometry, pass: &Pass) -> Result
         })
         .collect();
     std::fs::create_dir_all(dir).with_context(|| format!("cannot make {}", dir.display()))?;
-    let path = dir.join(format!("{stem}.json"));
-    let text = serde_json::to_vec(&MaskFile { size: [height, width], frames })?;
-    atomic::write_bytes(&path, &text)?;
+    let path = dir.join(name);
+    let file = MaskFile { size: [height, width], frames };
+    atomic::write(&path, |out| Ok(serde_json::to_writer(out, &file)?))?;
     Ok(path)
 }

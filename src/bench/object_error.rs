@@ -4,38 +4,19 @@ Why one object got no numbers: a short code for machines and a sentence for peop
 Such an object costs its row, never the run.
 */
 
-use std::path::PathBuf;
-
 use crate::dataset::ClipError;
-use crate::decode::DecodeError;
 use crate::prompt::PromptError;
 use crate::record::Status;
 
 /// Why an object was skipped or failed.
 #[derive(Debug, thiserror::Error)]
 pub enum ObjectError {
-    /// The clip cannot be listed.
+    /// The clip cannot be listed, or a frame of it cannot be used.
     #[error(transparent)]
     Clip(#[from] ClipError),
     /// The object cannot be prompted.
     #[error(transparent)]
     Prompt(#[from] PromptError),
-    /// A frame cannot be decoded.
-    #[error(transparent)]
-    Frame(#[from] DecodeError),
-    /// A frame has another size than the clip's first.
-    #[error(
-        "{} is {}x{} pixels, expected {}x{} as the clip's first frame; re-extract the clip at one size",
-        path.display(), found.0, found.1, expected.0, expected.1
-    )]
-    FrameSize {
-        /// The frame.
-        path: PathBuf,
-        /// Its width and height.
-        found: (usize, usize),
-        /// The clip's width and height.
-        expected: (usize, usize),
-    },
     /// The network failed.
     #[error("frame {frame}: {reason}")]
     Inference {
@@ -60,8 +41,6 @@ impl ObjectError {
         match self {
             Self::Clip(error) => error.code(),
             Self::Prompt(error) => error.code(),
-            Self::Frame(_) => "unreadable_frame",
-            Self::FrameSize { .. } => "frame_size_change",
             Self::Inference { .. } => "inference",
             Self::Other(_) => "failed",
         }

@@ -5,12 +5,9 @@ Only the passes are timed. Ground truth is read, masks are scored and files are 
 the last pass, so none of it can slow a frame down.
 */
 
-use std::path::{Path, PathBuf};
-
 use anyhow::Context;
 
 use crate::dataset::{Clip, ObjectTruth};
-use crate::decode;
 use crate::geometry::Geometry;
 use crate::mask::Mask;
 use crate::metrics::{MetricsKind, Scorer};
@@ -23,7 +20,7 @@ use crate::record::{
 };
 use crate::tracker::{Network, NetworkPrompt};
 
-use super::clip_run::{Pass, Span, decode_frame, run_pass};
+use super::clip_run::{Pass, Span, run_pass};
 use super::mask_file;
 use super::object_error::ObjectError;
 use super::plan::BenchPlan;
@@ -93,7 +90,7 @@ impl<N: Network> ObjectRunner<'_, N> {
         progress: &mut dyn FnMut(Progress),
     ) -> Result<Vec<Recorded>, ObjectError> {
         process_memory::reset_peak();
-        let (width, height) = decode::probe_size(&clip.frames[0])?;
+        let (width, height) = clip.frame_size()?;
         let side = self.network.manifest().model.imgsz;
         let geometry = Geometry::new(self.plan.geometry, width, height, side);
         let prompted = ObjectPrompt::new(
@@ -182,15 +179,21 @@ impl<N: Network> ObjectRunner<'_, N> {
         geometry: &Geometry,
         pass: &Pass,
     ) -> Result<Option<String>, ObjectError> {
-        let stem = format!("{}__obj{}__{}", key.video, key.object, key.model);
+        let ObjectKey { video, object, model } = key;
+        let out_dir = &self.plan.out_dir;
         if self.plan.save_masks {
-            mask_file::write(&self.plan.out_dir.join("masks"), &stem, geometry, pass)?;
+            let name = format!("{video}__obj{object}__{model}.json");
+            mask_file::write(&out_dir.join("masks"), &name, geometry, pass)?;
         }
         if !self.plan.save_overlays {
             return Ok(None);
         }
-        let path = write_overlay(&self.plan.out_dir, &stem, clip, geometry, &pass.masks)?;
-        Ok(Some(path.display().to_string()))
+        let size = geometry.video_size();
+        let mut writer = OverlayWriter::create(out_dir, video, object, model, size)?;
+        for (index, mask) in &pass.masks {
+            writer.write(&clip.frame(*index, size)?, Some(mask))?;
+        }
+        Ok(Some(writer.finish()?.display().to_string()))
     }
 }
 
@@ -214,18 +217,4 @@ fn score(
         }
     }
     scorer.finish()
-}
-
-fn write_overlay(
-    out_dir: &Path,
-    stem: &str,
-    clip: &Clip,
-    geometry: &Geometry,
-    masks: &[(usize, Mask)],
-) -> Result<PathBuf, ObjectError> {
-    let mut writer = OverlayWriter::create(out_dir, stem, geometry.video_size())?;
-    for (index, mask) in masks {
-        writer.push(&decode_frame(clip, *index, geometry)?, mask)?;
-    }
-    Ok(writer.finish()?)
 }

@@ -26,7 +26,8 @@ impl Display {
                 Some(total as u64 * STEPS),
                 ProgressDrawTarget::stderr(),
             );
-            let style = "{wide_bar:.cyan/blue} {percent:>3}%  {elapsed_precise} ETA {eta_precise}\n{msg}";
+            let style =
+                "{wide_bar:.cyan/blue} {percent:>3}%  {elapsed_precise} ETA {eta_precise}\n{msg}";
             if let Ok(style) = ProgressStyle::with_template(style) {
                 bar.set_style(style);
             }
@@ -63,7 +64,8 @@ impl Display {
         let what = format!("{} {} {}", key.model, key.video, key.object);
         let outcome = match (record.status, record.numbers()) {
             (Status::Ok, Some(numbers)) => {
-                let quality = numbers.quality.map_or(String::new(), |q| format!(", J&F {:.4}", q.jf));
+                let quality =
+                    numbers.quality.map_or(String::new(), |q| format!(", J&F {:.4}", q.jf));
                 format!("{:.2} fps{quality}", numbers.speed.fps)
             }
             (status, _) => {

@@ -86,7 +86,11 @@ fn queue(
     for (video_index, (video, objects)) in work.clips.iter().enumerate() {
         let item = |object: usize, name: &str| Item {
             order: RowOrder { video: video_index, object, model: index },
-            key: ObjectKey { video: video.clone(), object: name.into(), model: model.tag.tag.clone() },
+            key: ObjectKey {
+                video: video.clone(),
+                object: name.into(),
+                model: model.tag.tag.clone(),
+            },
         };
         match objects {
             Ok(names) => {
@@ -96,7 +100,14 @@ fn queue(
             Err(error) => {
                 let item = item(0, "");
                 if !store.is_done(&item.key, index) {
-                    let row = unmeasured(&item, plan, model, Status::Skipped, error.code(), &error.to_string());
+                    let row = unmeasured(
+                        &item,
+                        plan,
+                        model,
+                        Status::Skipped,
+                        error.code(),
+                        &error.to_string(),
+                    );
                     keep(item.order, vec![(row, Vec::new())], store, display)?;
                 }
             }
@@ -196,7 +207,8 @@ fn keep(
     store: &mut ResultStore,
     display: &mut Display,
 ) -> Result<()> {
-    let result = ObjectResult::new(order, passes).context("a worker sent an object without a pass")?;
+    let result =
+        ObjectResult::new(order, passes).context("a worker sent an object without a pass")?;
     display.row(&result.summary);
     store.push(result)
 }

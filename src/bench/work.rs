@@ -30,9 +30,10 @@ impl Work {
                         clip.objects.truncate(plan.limit_objects);
                     }
                     let masks = clip.objects.iter().flat_map(|object| object.masks.values());
-                    for (kind, files) in
-                        [("frames", clip.frames.iter().collect()), ("masks", masks.collect::<Vec<_>>())]
-                    {
+                    for (kind, files) in [
+                        ("frames", clip.frames.iter().collect()),
+                        ("masks", masks.collect::<Vec<_>>()),
+                    ] {
                         match sha256_of_files(files) {
                             Ok(hash) => {
                                 work.hashes.insert(format!("{video}/{kind}"), hash);

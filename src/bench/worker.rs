@@ -104,7 +104,8 @@ fn run_job() -> Result<()> {
                     runner.run(clip, object, &mut report)
                 }
                 (Ok(_), None) => {
-                    let error = ObjectError::Other(anyhow::anyhow!("the object is gone from the split"));
+                    let error =
+                        ObjectError::Other(anyhow::anyhow!("the object is gone from the split"));
                     vec![(runner.row_without_numbers(key.clone(), &error), Vec::new())]
                 }
                 (Err(error), _) => {

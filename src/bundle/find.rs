@@ -59,7 +59,11 @@ pub fn find(bundles: &[Bundle], roots: &[PathBuf], wanted: &Wanted<'_>) -> Resul
         (_, several) => bail!(
             "several sizes of {} are there ({}); say which with --imgsz",
             wanted.model,
-            several.iter().map(|b| b.manifest.model.imgsz.to_string()).collect::<Vec<_>>().join(", ")
+            several
+                .iter()
+                .map(|b| b.manifest.model.imgsz.to_string())
+                .collect::<Vec<_>>()
+                .join(", ")
         ),
     }
 }

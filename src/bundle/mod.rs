@@ -32,7 +32,10 @@ impl Bundle {
     pub fn open(dir: &Path) -> Result<Self> {
         let path = dir.join("manifest.toml");
         let text = std::fs::read_to_string(&path).with_context(|| {
-            format!("cannot read {}: a bundle is a folder written by onnx/export.py", path.display())
+            format!(
+                "cannot read {}: a bundle is a folder written by onnx/export.py",
+                path.display()
+            )
         })?;
         let manifest: Manifest = toml::from_str(&text).with_context(|| {
             format!("{} is not a bundle manifest; export the model again", path.display())
@@ -95,7 +98,8 @@ pub fn sha256_of(path: &Path) -> Result<String> {
     let mut hash = Sha256::new();
     let mut buffer = vec![0; 1 << 20];
     loop {
-        let n = file.read(&mut buffer).with_context(|| format!("cannot read {}", path.display()))?;
+        let n =
+            file.read(&mut buffer).with_context(|| format!("cannot read {}", path.display()))?;
         if n == 0 {
             break;
         }

@@ -12,8 +12,10 @@ use crate::prompt::{PromptKind, PromptPolicy};
 
 /// What to measure and where to write it.
 #[derive(Debug, Args)]
-#[command(after_help = "Example: segtrt bench --split-dir demo/split --models edgetam_mini_points --out-dir demo/out\n\n\
-    What is timed, and what is not, is written in docs/measuring.md and in the sidecar of each run.")]
+#[command(
+    after_help = "Example: segtrt bench --split-dir demo/split --models edgetam_mini_points --out-dir demo/out\n\n\
+    What is timed, and what is not, is written in docs/measuring.md and in the sidecar of each run."
+)]
 pub struct BenchArgs {
     /// The split: SA-V layout (JPEGImages_24fps, Annotations_6fps) or DAVIS layout.
     #[arg(long)]
@@ -176,7 +178,11 @@ impl DeadFlags {
             (self.enable_cudnn_tuning, "--enable-cudnn-tuning", cudnn),
             (self.max_frames_in_mem.is_some(), "--max-frames-in-mem", memory),
             (self.memory_log_interval.is_some(), "--memory-log-interval", memory),
-            (self.workspace_mb.is_some(), "--workspace-mb", "it caps engine builds, bench builds none"),
+            (
+                self.workspace_mb.is_some(),
+                "--workspace-mb",
+                "it caps engine builds, bench builds none",
+            ),
             (self.nsight_path.is_some(), "--nsight-path", nsight),
             (self.nsight_trace_options.is_some(), "--nsight-trace-options", nsight),
             (self.profile_mode.is_some(), "--profile-mode", nsight),

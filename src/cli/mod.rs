@@ -44,7 +44,8 @@ pub fn accept_underscores(args: impl IntoIterator<Item = OsString>) -> Vec<OsStr
             literal |= arg == "--";
             match arg.to_str() {
                 Some(text) if text.starts_with("--") && !literal => {
-                    let (name, value) = text.split_once('=').map_or((text, None), |(n, v)| (n, Some(v)));
+                    let (name, value) =
+                        text.split_once('=').map_or((text, None), |(n, v)| (n, Some(v)));
                     let name = name.replace('_', "-");
                     value.map_or(name.clone(), |value| format!("{name}={value}")).into()
                 }
@@ -67,7 +68,8 @@ mod tests {
     #[test]
     fn underscores_change_in_flag_names_only() {
         let out = accept_underscores(
-            ["segtrt", "--split_dir=/a_b", "--limit_videos", "sav_val", "--", "--x_y"].map(OsString::from),
+            ["segtrt", "--split_dir=/a_b", "--limit_videos", "sav_val", "--", "--x_y"]
+                .map(OsString::from),
         );
         assert_eq!(out, ["segtrt", "--split-dir=/a_b", "--limit-videos", "sav_val", "--", "--x_y"]);
     }

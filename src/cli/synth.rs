@@ -8,7 +8,9 @@ use clap::Args;
 
 /// What `segtrt synth` writes.
 #[derive(Debug, Args)]
-#[command(after_help = "Example: segtrt synth --out demo/split --videos 2 --objects 2 --frames 24 --size 640x360 --seed 7")]
+#[command(
+    after_help = "Example: segtrt synth --out demo/split --videos 2 --objects 2 --frames 24 --size 640x360 --seed 7"
+)]
 pub struct SynthArgs {
     /// Folder of the new split.
     #[arg(long)]
@@ -31,6 +33,7 @@ pub struct SynthArgs {
 }
 
 fn parse_size(text: &str) -> Result<(usize, usize), String> {
-    let parsed = text.split_once(['x', 'X']).and_then(|(w, h)| Some((w.parse().ok()?, h.parse().ok()?)));
+    let parsed =
+        text.split_once(['x', 'X']).and_then(|(w, h)| Some((w.parse().ok()?, h.parse().ok()?)));
     parsed.ok_or_else(|| format!("{text:?} is not WIDTHxHEIGHT; write for example 640x360"))
 }

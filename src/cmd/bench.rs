@@ -77,7 +77,8 @@ fn configuration(plan: &BenchPlan) -> Result<Configuration> {
         .iter()
         .map(|model| {
             let bundle = Bundle::open(&model.bundle_dir)?;
-            let hashes: Vec<&str> = bundle.manifest.graphs.iter().map(|g| g.sha256.as_str()).collect();
+            let hashes: Vec<&str> =
+                bundle.manifest.graphs.iter().map(|g| g.sha256.as_str()).collect();
             Ok(json!({
                 "tag": model.tag.tag, "imgsz": model.imgsz, "precision": model.precision,
                 "weights": bundle.manifest.weights_phrase(), "graphs": hashes,
@@ -105,7 +106,8 @@ fn graphs(plan: &BenchPlan) -> Result<BTreeMap<String, FileHash>> {
     for model in &plan.models {
         let bundle = Bundle::open(&model.bundle_dir)?;
         for graph in &bundle.manifest.graphs {
-            let bytes = std::fs::metadata(bundle.dir.join(&graph.file)).map_or(0, |meta| meta.len());
+            let bytes =
+                std::fs::metadata(bundle.dir.join(&graph.file)).map_or(0, |meta| meta.len());
             let hash = FileHash { sha256: graph.sha256.clone(), bytes };
             graphs.insert(format!("{}/{}", bundle.name(), graph.file), hash);
         }

@@ -132,12 +132,7 @@ fn models(args: &BenchArgs) -> Result<(Vec<ModelPlan>, usize)> {
     Ok((models, left_out))
 }
 
-fn model(
-    text: &str,
-    args: &BenchArgs,
-    bundles: &[Bundle],
-    roots: &[PathBuf],
-) -> Result<ModelPlan> {
+fn model(text: &str, args: &BenchArgs, bundles: &[Bundle], roots: &[PathBuf]) -> Result<ModelPlan> {
     let tag = ModelTag::parse(text, args.prompt).ok_or_else(|| {
         anyhow!("Unknown model tag: {text} (skipping); known tags are {}", ModelTag::known())
     })?;

@@ -18,17 +18,28 @@ pub fn render<'a>(rows: impl Iterator<Item = &'a SummaryRecord>) -> String {
         }
     }
     let mut table = Table::new();
-    table.load_preset(presets::UTF8_HORIZONTAL_ONLY);
+    table.load_style(presets::UTF8_HORIZONTAL_ONLY);
     table.set_header([
-        "model", "imgsz", "precision", "objects", "fps", "p50 ms", "p95 ms", "first ms", "J", "F",
-        "J&F", "peak RSS MiB",
+        "model",
+        "imgsz",
+        "precision",
+        "objects",
+        "fps",
+        "p50 ms",
+        "p95 ms",
+        "first ms",
+        "J",
+        "F",
+        "J&F",
+        "peak RSS MiB",
     ]);
     for column in table.column_iter_mut().skip(1) {
         column.set_cell_alignment(CellAlignment::Right);
     }
     for model in models {
         let of_model: Vec<_> = rows.iter().filter(|row| row.pooled.key.model == model).collect();
-        let numbers: Vec<&Measured> = of_model.iter().filter_map(|row| row.pooled.numbers()).collect();
+        let numbers: Vec<&Measured> =
+            of_model.iter().filter_map(|row| row.pooled.numbers()).collect();
         let mean = |digits: usize, pick: &dyn Fn(&Measured) -> Option<f64>| {
             let values: Vec<f64> = numbers.iter().filter_map(|m| pick(m)).collect();
             stats::mean(&values).map_or_else(|| "-".to_owned(), |v| format!("{v:.digits$}"))

@@ -12,6 +12,9 @@ use crate::synth::{SynthOptions, write_split};
 pub fn run(args: SynthArgs) -> Result<Outcome> {
     let SynthArgs { out, videos, objects, frames, size: (width, height), seed } = args;
     write_split(&SynthOptions { out: out.clone(), videos, objects, frames, width, height, seed })?;
-    println!("wrote {videos} clips of {frames} frames, {objects} objects each, to {}", out.display());
+    println!(
+        "wrote {videos} clips of {frames} frames, {objects} objects each, to {}",
+        out.display()
+    );
     Ok(Outcome::Done)
 }

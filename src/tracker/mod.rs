@@ -46,11 +46,7 @@ impl<'a, N: Network> Tracker<'a, N> {
     }
 
     /// The conditioning frame: prompt, mask, first memory.
-    pub fn prompt(
-        &mut self,
-        frame: &RgbImage,
-        prompt: &NetworkPrompt,
-    ) -> Result<Step> {
+    pub fn prompt(&mut self, frame: &RgbImage, prompt: &NetworkPrompt) -> Result<Step> {
         if self.next != 0 {
             bail!("the prompt belongs to the first frame, frame {} came", self.next);
         }
@@ -65,11 +61,7 @@ impl<'a, N: Network> Tracker<'a, N> {
         self.step(frame, None)
     }
 
-    fn step(
-        &mut self,
-        frame: &RgbImage,
-        prompt: Option<&NetworkPrompt>,
-    ) -> Result<Step> {
+    fn step(&mut self, frame: &RgbImage, prompt: Option<&NetworkPrompt>) -> Result<Step> {
         let t = self.next;
         let mut times = StageTimes::default();
         let mut clock = StageClock::start();

@@ -26,20 +26,18 @@ pub enum NetworkPrompt {
         /// Whether the decoder chooses among its three multimask outputs.
         multimask: bool,
     },
-    /// A mask of `imgsz` × `imgsz` pixels.
-    Mask(Mask),
+    /// A mask of `imgsz` × `imgsz` pixels, 0 or 1, row after row.
+    Mask(Vec<f32>),
 }
 
 impl NetworkPrompt {
     /// Turns a prompt in video pixels into the network's own.
     pub fn new(prompt: &Prompt, geometry: &Geometry) -> Self {
-        if let Prompt::Mask(mask) = prompt {
-            return Self::Mask(preprocess::mask::to_network(mask, geometry));
+        match geometry.points(prompt) {
+            // SAM 2 takes the multimask outputs for at most one point; a box counts as two.
+            Ok(points) => Self::Points { multimask: points.coords.len() <= 1, points },
+            Err(mask) => Self::Mask(preprocess::mask::prompt_mask(geometry, mask)),
         }
-        let points = geometry.points(prompt).unwrap_or_default();
-        // SAM 2 takes the multimask outputs for at most one point; a box counts as two.
-        let multimask = points.coords.len() <= 1;
-        Self::Points { points, multimask }
     }
 }
 
