@@ -151,12 +151,22 @@ impl Mask {
         found
     }
 
-    /// Nearest-neighbour resize with OpenCV's rule, `src = floor(dst * src_size / dst_size)`.
+    /// Nearest-neighbour resize, pixel for pixel as OpenCV's `INTER_NEAREST`.
     pub fn resized_nearest(&self, width: usize, height: usize) -> Self {
-        Self::from_fn(width, height, |x, y| {
-            self.get(x * self.width / width, y * self.height / height)
-        })
+        if self.width == 0 || self.height == 0 {
+            return Self::new(width, height);
+        }
+        let column: Vec<usize> = (0..width).map(|x| nearest(x, width, self.width)).collect();
+        let row: Vec<usize> = (0..height).map(|y| nearest(y, height, self.height)).collect();
+        Self::from_fn(width, height, |x, y| self.get(column[x], row[y]))
     }
+}
+
+/// Source index of `index` when `from` pixels become `to`. OpenCV inverts the scale factor in double
+/// precision before it multiplies; the exact quotient differs from that at one pixel in some sizes.
+fn nearest(index: usize, to: usize, from: usize) -> usize {
+    let scale = 1.0 / (to as f64 / from as f64);
+    ((index as f64 * scale).floor() as usize).min(from - 1)
 }
 
 impl std::fmt::Debug for Mask {
@@ -179,6 +189,16 @@ mod tests {
         assert_eq!(mask.extents(), Some(PixelBox { x_min: 0, y_min: 0, x_max: 129, y_max: 2 }));
         assert_eq!(mask.area(), 4);
         assert_eq!(Mask::new(5, 5).extents(), None);
+    }
+
+    #[test]
+    fn resize_rounds_as_opencv_does() {
+        // cv2.resize of two pixels to 98 takes the first one for pixel 49, though 49 * 2 / 98 = 1.
+        let mask = Mask::from_fn(2, 1, |x, _| x == 1);
+        let resized = mask.resized_nearest(98, 1);
+        assert_eq!(resized.pixels().next(), Some((50, 0)));
+        assert_eq!(resized.area(), 48);
+        assert!(Mask::new(0, 0).resized_nearest(3, 3).is_empty());
     }
 
     #[test]

@@ -28,8 +28,7 @@ const METRICS: [Metric; 4] = [
 
 /// Writes the statistics of `runs`, models in order of first appearance, without a final newline.
 ///
-/// Passes that are not ok have no part in them; a metric without values and a model without
-/// metrics are left out.
+/// Passes that are not ok have no part in them; a metric without values is left out.
 pub fn write<'a>(
     out: &mut impl Write,
     runs: impl IntoIterator<Item = &'a RunRecord>,
@@ -37,14 +36,13 @@ pub fn write<'a>(
     let mut models: Vec<(&str, [Vec<f64>; METRICS.len()])> = Vec::new();
     let mut index_of = HashMap::new();
     for run in runs {
-        let Some(numbers) = run.numbers() else { continue };
         let tag = run.key.model.as_str();
         let index = *index_of.entry(tag).or_insert_with(|| {
             models.push((tag, Default::default()));
             models.len() - 1
         });
         for ((_, digits, get), values) in METRICS.iter().zip(&mut models[index].1) {
-            values.extend(get(numbers).map(|value| round(value, *digits)));
+            values.extend(run.numbers().and_then(get).map(|value| round(value, *digits)));
         }
     }
     let models = models.iter().map(|(tag, values)| {

@@ -24,7 +24,7 @@ pub struct OutputFiles {
     pub summary: PathBuf,
     /// `profile_summary.csv`.
     pub profile: PathBuf,
-    /// `profile_stats.json`; exists only if a pass was ok.
+    /// `profile_stats.json`; exists only if there are rows.
     pub stats: PathBuf,
     /// `sidecar.json`.
     pub sidecar: PathBuf,
@@ -156,7 +156,7 @@ impl ResultStore {
         })?;
         atomic::write(&at(profile_csv::FILE_NAME), |out| profile_csv::write(out, self.runs()))?;
         let stats = at(stats_json::FILE_NAME);
-        if self.runs().any(|run| run.numbers().is_some()) {
+        if self.runs().next().is_some() {
             atomic::write(&stats, |out| stats_json::write(out, self.runs()))?;
         } else if stats.exists() {
             // One of an earlier run would pass for this one's.
