@@ -17,3 +17,4 @@ pub mod mask;
 pub mod overlay;
 pub mod preprocess;
 pub mod prompt;
+pub mod synth;
