@@ -31,4 +31,5 @@ pub mod prompt;
 pub mod record;
 pub mod rle;
 pub mod stats;
+pub mod synth;
 pub mod tracker;
