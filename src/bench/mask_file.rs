@@ -11,29 +11,24 @@ use serde::Serialize;
 
 use super::clip_run::Pass;
 use crate::files::atomic;
-use crate::geometry::Geometry;
-use crate::rle;
+use crate::rle::Rle;
 
 #[derive(Serialize)]
 struct MaskFile {
-    /// Height and width, pixels, as COCO orders them.
-    size: [usize; 2],
     frames: Vec<FrameEntry>,
 }
 
 #[derive(Serialize)]
 struct FrameEntry {
     frame: usize,
-    /// COCO's compressed run lengths.
-    counts: String,
+    mask: Rle,
     area: usize,
     objectness: f32,
     predicted_iou: f32,
 }
 
 /// Writes `dir/name`.
-pub fn write(dir: &Path, name: &str, geometry: &Geometry, pass: &Pass) -> Result<PathBuf> {
-    let (width, height) = geometry.video_size();
+pub fn write(dir: &Path, name: &str, pass: &Pass) -> Result<PathBuf> {
     let scores = pass.objectness.iter().zip(&pass.predicted_iou);
     let frames = pass
         .masks
@@ -41,7 +36,7 @@ pub fn write(dir: &Path, name: &str, geometry: &Geometry, pass: &Pass) -> Result
         .zip(scores)
         .map(|((frame, mask), (&objectness, &predicted_iou))| FrameEntry {
             frame: *frame,
-            counts: rle::encode_compressed(mask),
+            mask: Rle::compressed(mask),
             area: mask.area(),
             objectness,
             predicted_iou,
@@ -49,7 +44,7 @@ pub fn write(dir: &Path, name: &str, geometry: &Geometry, pass: &Pass) -> Result
         .collect();
     std::fs::create_dir_all(dir).with_context(|| format!("cannot make {}", dir.display()))?;
     let path = dir.join(name);
-    let file = MaskFile { size: [height, width], frames };
+    let file = MaskFile { frames };
     atomic::write(&path, |out| Ok(serde_json::to_writer(out, &file)?))?;
     Ok(path)
 }

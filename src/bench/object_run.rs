@@ -133,7 +133,7 @@ impl<N: Network> ObjectRunner<'_, N> {
                 nsight_report: None,
                 measured: None,
             };
-            self.score(&mut row, object, span, &pass)?;
+            self.score(&mut row, object, &pass)?;
             // The passes are the same computation: pictures of the first one are enough.
             if run == 0 {
                 row.overlay = self.write_pictures(key, clip, &geometry, &pass)?;
@@ -147,17 +147,10 @@ impl<N: Network> ObjectRunner<'_, N> {
         &self,
         row: &mut RunRecord,
         object: &ObjectTruth,
-        span: Span,
         pass: &Pass,
     ) -> Result<(), ObjectError> {
-        let quality = score(self.plan.metrics, object, span, &pass.masks);
-        if quality.is_none() {
-            row.reason = Some(format!(
-                "nothing_to_score: no annotated frame below frame {} counts under the {} rules",
-                span.end,
-                self.plan.metrics.name()
-            ));
-        }
+        let (quality, note) = score(self.plan.metrics, object, &pass.masks);
+        row.reason = note;
         row.measured = Some(Measured {
             speed: speed_of(&pass.times).context("a pass over no frames")?,
             stages: mean_stages(&pass.times),
@@ -183,7 +176,7 @@ impl<N: Network> ObjectRunner<'_, N> {
         let out_dir = &self.plan.out_dir;
         if self.plan.save_masks {
             let name = format!("{video}__obj{object}__{model}.json");
-            mask_file::write(&out_dir.join("masks"), &name, geometry, pass)?;
+            mask_file::write(&out_dir.join("masks"), &name, pass)?;
         }
         if !self.plan.save_overlays {
             return Ok(None);
@@ -197,24 +190,40 @@ impl<N: Network> ObjectRunner<'_, N> {
     }
 }
 
-/// J and F over the annotated frames of the span; `None` where the rules leave none.
+/// J and F over the annotated frames that were run, and what is to be said about their ground truth.
 fn score(
     kind: MetricsKind,
     object: &ObjectTruth,
-    span: Span,
     masks: &[(usize, Mask)],
-) -> Option<Quality> {
+) -> (Option<Quality>, Option<String>) {
     let mut scorer = Scorer::new(kind);
+    let mut notes = Vec::new();
     for (index, mask) in masks.iter().filter(|(index, _)| object.masks.contains_key(index)) {
-        debug_assert!((span.start..span.end).contains(index));
-        // An unreadable ground-truth mask leaves its frame out of the averages, as before.
-        match object.mask_of_size(*index, mask.width(), mask.height()) {
-            Ok(truth) => scorer.push(Some(&truth), Some(mask)),
-            Err(error) => {
-                log::warn!("{error}");
-                scorer.push(None, Some(mask));
-            }
+        let truth = object.mask(*index);
+        match &truth {
+            Ok(truth) if truth.same_size(mask) => {}
+            Ok(truth) => notes.push(format!(
+                "mask_size: the ground truth of frame {index} is {}x{}, the frames are {}x{}; it was \
+                 compared with a resized prediction",
+                truth.width(),
+                truth.height(),
+                mask.width(),
+                mask.height()
+            )),
+            // An unreadable mask leaves its frame out of the averages, as it did before.
+            Err(error) => notes.push(format!("{}: {error}; not scored", error.code())),
         }
+        scorer.push(truth.as_ref().ok(), Some(mask));
     }
-    scorer.finish()
+    let quality = scorer.finish();
+    if quality.is_none() {
+        notes.push(format!(
+            "nothing_to_score: no annotated frame of those that were run counts under the {} rules",
+            kind.as_str()
+        ));
+    }
+    let more = notes.len().saturating_sub(1);
+    let note = notes.into_iter().next();
+    let note = note.map(|n| if more > 0 { format!("{n} (and {more} more)") } else { n });
+    (quality, note)
 }

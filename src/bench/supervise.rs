@@ -195,7 +195,7 @@ fn unmeasured(
         precision: model.precision.clone(),
         geometry: plan.geometry.name().to_owned(),
         prompt_policy: plan.prompt_policy.name().to_owned(),
-        metrics: plan.metrics.name().to_owned(),
+        metrics: plan.metrics.as_str().to_owned(),
         ..Conditions::default()
     };
     RunRecord::unmeasured(item.key.clone(), conditions, status, code, why)

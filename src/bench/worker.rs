@@ -139,7 +139,7 @@ fn load(job: &Job, model: &ModelPlan) -> Result<(OrtNetwork, Loaded)> {
         device: backend::device_name(job.plan.provider),
         geometry: job.plan.geometry.name().to_owned(),
         prompt_policy: job.plan.prompt_policy.name().to_owned(),
-        metrics: job.plan.metrics.name().to_owned(),
+        metrics: job.plan.metrics.as_str().to_owned(),
         fidelity: format!(
             "mem{}/ptr{}/{}/pil-bicubic/noskip/nofill",
             contract.max_memories, contract.max_pointers, model.imgsz

@@ -93,7 +93,7 @@ fn configuration(plan: &BenchPlan) -> Result<Configuration> {
         .with("max_clip_frames", plan.max_clip_frames)
         .with("prompt_policy", plan.prompt_policy.name())
         .with("geometry", plan.geometry.name())
-        .with("metrics", plan.metrics.name())
+        .with("metrics", plan.metrics.as_str())
         .with("warmup_runs", plan.warmup_runs)
         .with("profile_runs", plan.profile_runs)
         .with("threads", plan.threads)
