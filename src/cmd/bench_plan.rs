@@ -4,7 +4,7 @@ From what was typed to what will be done: defaults, splits, models and bundles r
 
 use std::path::{Path, PathBuf};
 
-use anyhow::{Result, anyhow};
+use anyhow::{Result, anyhow, bail};
 
 use super::UsageError;
 use crate::bench::plan::{BenchPlan, ModelPlan};
@@ -37,8 +37,8 @@ pub fn resolve(args: &BenchArgs) -> Result<Resolved> {
     for (flag, why) in args.dead.given() {
         log::warn!("{flag} does nothing here: {why}");
     }
-    let (models, left_out) = models(args)?;
     let split_dir = split_dir(args)?;
+    let (models, left_out) = models(args)?;
     let split = dataset::open(&split_dir, &args.split_name)?;
     let (limit_videos, limit_objects) =
         if args.test_mode { (1, 1) } else { (args.limit_videos, args.limit_objects) };
@@ -73,27 +73,28 @@ pub fn resolve(args: &BenchArgs) -> Result<Resolved> {
 fn split_dir(args: &BenchArgs) -> Result<PathBuf> {
     match &args.split_dir {
         Some(dir) => Ok(dir.clone()),
-        None if args.test_mode => {
-            let out = PathBuf::from(TEST_SPLIT);
-            let options = SynthOptions {
-                out: out.clone(),
-                videos: 1,
-                objects: 1,
-                frames: 12,
-                width: 480,
-                height: 320,
-                seed: 0,
-            };
-            write_split(&options)?;
-            Ok(out)
-        }
-        None => Err(UsageError(
+        None if args.test_mode => write_test_split(),
+        None => bail!(UsageError(
             "--split_dir is required unless --test_mode is used; name a folder with \
              JPEGImages_24fps, or make one: segtrt synth --out demo/split"
-                .to_owned(),
-        )
-        .into()),
+                .to_owned()
+        )),
     }
+}
+
+/// The test mode's own split.
+fn write_test_split() -> Result<PathBuf> {
+    let options = SynthOptions {
+        out: PathBuf::from(TEST_SPLIT),
+        videos: 1,
+        objects: 1,
+        frames: 12,
+        width: 480,
+        height: 320,
+        seed: 0,
+    };
+    write_split(&options)?;
+    Ok(options.out)
 }
 
 /// The models with their bundles; unknown tags and missing bundles are told and left out.

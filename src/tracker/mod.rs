@@ -121,3 +121,133 @@ impl StageClock {
         (self.last - self.first).as_secs_f64() * 1e3
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::bundle::Manifest;
+    use crate::geometry::GeometryKind;
+    use crate::mask::Mask;
+    use crate::prompt::Prompt;
+
+    /// A network that only writes down what it is asked to do.
+    struct Recorder {
+        manifest: Manifest,
+        calls: Vec<String>,
+        objectness: f32,
+    }
+
+    impl Recorder {
+        fn new() -> Self {
+            let text = include_str!("../../tests/data/manifest/complete.toml");
+            let manifest = toml::from_str(text).unwrap();
+            Self { manifest, calls: Vec::new(), objectness: 3.0 }
+        }
+    }
+
+    impl Network for Recorder {
+        fn manifest(&self) -> &Manifest {
+            &self.manifest
+        }
+        fn begin_clip(&mut self, geometry: &Geometry) -> Result<()> {
+            self.calls.push(format!("clip {:?}", geometry.video_size()));
+            Ok(())
+        }
+        fn load(&mut self, frame: &RgbImage) -> Result<()> {
+            self.calls.push(format!("load {}", frame.data[0]));
+            Ok(())
+        }
+        fn encode(&mut self) -> Result<()> {
+            self.calls.push("encode".into());
+            Ok(())
+        }
+        fn prompt(&mut self, prompt: &NetworkPrompt) -> Result<()> {
+            let text = match prompt {
+                NetworkPrompt::Points { points, multimask } => {
+                    format!("prompt {:?} multimask {multimask}", points.labels)
+                }
+                NetworkPrompt::Mask(_) => "prompt mask".into(),
+            };
+            self.calls.push(text);
+            Ok(())
+        }
+        fn track(&mut self, selection: &Selection) -> Result<()> {
+            self.calls.push(format!("track {:?}", selection.temporal_rows));
+            Ok(())
+        }
+        fn output(&mut self) -> Result<FrameOutput> {
+            self.calls.push("output".into());
+            Ok(FrameOutput {
+                mask: Mask::new(8, 6),
+                objectness: self.objectness,
+                predicted_iou: 0.5,
+            })
+        }
+        fn memorise(&mut self, slots: Slots, binarise: bool) -> Result<()> {
+            self.calls.push(format!("memorise {} {} {binarise}", slots.memory, slots.pointer));
+            Ok(())
+        }
+    }
+
+    fn frame(value: u8) -> RgbImage {
+        RgbImage { width: 8, height: 6, data: vec![value; 8 * 6 * 3] }
+    }
+
+    #[test]
+    fn each_frame_runs_its_steps_in_order() {
+        let mut network = Recorder::new();
+        let geometry = Geometry::new(GeometryKind::Stretch, 8, 6, 256);
+        let click = NetworkPrompt::new(&Prompt::Point { x: 3.0, y: 2.0 }, &geometry);
+        let mut tracker = Tracker::new(&mut network, &geometry, 3).unwrap();
+        assert!(tracker.track(&frame(9)).is_err(), "the prompt comes first");
+        let first = tracker.prompt(&frame(0), &click).unwrap();
+        assert!(first.stages.prompt_ms.is_some() && first.stages.track_ms.is_none());
+        assert!(tracker.prompt(&frame(0), &click).is_err(), "there is one prompt");
+        let later = tracker.track(&frame(1)).unwrap();
+        assert!(later.stages.prompt_ms.is_none() && later.stages.track_ms.is_some());
+        tracker.track(&frame(2)).unwrap();
+        assert!(tracker.track(&frame(3)).is_err(), "the clip has three frames");
+        let expected = [
+            "clip (8, 6)",
+            "load 0",
+            "encode",
+            "prompt [1] multimask true",
+            "output",
+            "memorise 0 0 true",
+            "load 1",
+            "encode",
+            "track [6]",
+            "output",
+            "memorise 1 1 false",
+            "load 2",
+            "encode",
+            "track [6, 0]",
+            "output",
+            "memorise 2 2 false",
+        ];
+        assert_eq!(network.calls, expected);
+    }
+
+    #[test]
+    fn a_box_takes_the_single_mask_output() {
+        let geometry = Geometry::new(GeometryKind::Stretch, 8, 6, 256);
+        let prompt = Prompt::Box { x_min: 1.0, y_min: 1.0, x_max: 5.0, y_max: 4.0 };
+        match NetworkPrompt::new(&prompt, &geometry) {
+            NetworkPrompt::Points { points, multimask } => {
+                assert_eq!((points.labels, multimask), (vec![2, 3], false));
+            }
+            other => panic!("{other:?}"),
+        }
+    }
+
+    #[test]
+    fn a_score_that_is_no_number_stops_the_clip() {
+        let mut network = Recorder::new();
+        network.objectness = f32::NAN;
+        let geometry = Geometry::new(GeometryKind::Stretch, 8, 6, 256);
+        let click = NetworkPrompt::new(&Prompt::Point { x: 3.0, y: 2.0 }, &geometry);
+        let mut tracker = Tracker::new(&mut network, &geometry, 1).unwrap();
+        let error = tracker.prompt(&frame(0), &click).unwrap_err().to_string();
+        assert!(error.contains("objectness NaN"), "{error}");
+    }
+}

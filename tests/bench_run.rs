@@ -1,0 +1,136 @@
+//! The whole way on the CPU: clips to masks of the committed network to the standard files.
+
+use std::fs;
+use std::io::Read;
+use std::path::Path;
+use std::process::Stdio;
+use std::time::{Duration, Instant};
+
+use crate::support::{bench, column, read_csv, synth};
+
+const SUMMARY: &str = "sav_benchmark_summary.csv";
+
+#[test]
+fn every_object_of_every_model_gets_its_row_with_numbers() {
+    let dir = tempfile::tempdir().unwrap();
+    let split = synth(dir.path(), 2, 2, 9);
+    let out = dir.path().join("out");
+    bench(&split, &out)
+        .args(["--models", "edgetam_mini_points,edgetam_mini_bbox,edgetam_mini_mask"])
+        .args(["--profile-runs", "2", "--warmup-runs", "1"])
+        .assert()
+        .success();
+
+    let summary = out.join(SUMMARY);
+    let keys: Vec<(String, String)> =
+        column(&summary, "video").into_iter().zip(column(&summary, "model")).collect();
+    let expected: Vec<(String, String)> = ["synth_000", "synth_001"]
+        .iter()
+        .flat_map(|video| {
+            let tags = ["edgetam_mini_points", "edgetam_mini_bbox", "edgetam_mini_mask"];
+            [tags, tags].concat().into_iter().map(|tag| ((*video).to_owned(), tag.to_owned()))
+        })
+        .collect();
+    assert_eq!(keys, expected, "the predecessor's order: video, object, model");
+    for name in ["fps", "latency_ms", "J", "F", "JandF", "cpu_peak_rss_MiB", "setup_ms", "first_frame_ms", "latency_p99_ms", "encoder_ms", "track_ms", "memory_ms", "decode_ms"] {
+        for value in column(&summary, name) {
+            let number: f64 = value.parse().unwrap_or_else(|_| panic!("{name} is {value:?}"));
+            assert!(number.is_finite() && number >= 0.0, "{name} is {number}");
+        }
+    }
+    assert!(column(&summary, "status").iter().all(|status| status == "ok"));
+    assert!(column(&summary, "frames").iter().all(|frames| frames == "9"));
+    // A CPU has no GPU memory: the columns stay empty rather than zero.
+    assert!(column(&summary, "gpu_peak_alloc_MiB").iter().all(String::is_empty));
+
+    let runs = column(&out.join("profile_summary.csv"), "run");
+    assert_eq!(runs.iter().filter(|run| *run == "1").count(), 12);
+    let text = fs::read_to_string(&summary).unwrap();
+    assert!(text.lines().count() == 13 && text.matches("\r\n").count() == 13, "CRLF line ends");
+    let stats: serde_json::Value =
+        serde_json::from_slice(&fs::read(out.join("profile_stats.json")).unwrap()).unwrap();
+    assert!(stats["edgetam_mini_mask"]["fps"]["median"].as_f64().unwrap() > 0.0);
+    let sidecar: serde_json::Value =
+        serde_json::from_slice(&fs::read(out.join("sidecar.json")).unwrap()).unwrap();
+    let passes = sidecar["passes"].as_array().unwrap();
+    assert_eq!(passes.len(), 24);
+    assert_eq!(passes[0]["frame_times"]["latency_ms"].as_array().unwrap().len(), 9);
+}
+
+#[test]
+fn the_same_pass_gives_the_same_masks_and_a_resume_measures_nothing_again() {
+    let dir = tempfile::tempdir().unwrap();
+    let split = synth(dir.path(), 1, 1, 6);
+    let out = dir.path().join("out");
+    let masks = out.join("masks/synth_000__obj000__edgetam_mini_points.json");
+    bench(&split, &out).arg("--save-masks").assert().success();
+    let (first, rows) = (fs::read(&masks).unwrap(), fs::read(out.join(SUMMARY)).unwrap());
+    bench(&split, &out).arg("--save-masks").assert().success();
+    assert_eq!(fs::read(&masks).unwrap(), first, "masks differ between two runs");
+    assert_ne!(fs::read(out.join(SUMMARY)).unwrap(), rows, "the second run measured anew");
+
+    let rows = fs::read(out.join(SUMMARY)).unwrap();
+    bench(&split, &out).arg("--resume").assert().success();
+    assert_eq!(fs::read(out.join(SUMMARY)).unwrap(), rows, "the resumed run measured again");
+    bench(&split, &out)
+        .args(["--resume", "--geometry", "letterbox"])
+        .assert()
+        .code(1)
+        .stderr(predicates::str::contains("geometry was \"stretch\" and is \"letterbox\""));
+}
+
+#[test]
+fn a_limited_clip_runs_only_its_first_frames() {
+    let dir = tempfile::tempdir().unwrap();
+    let split = synth(dir.path(), 2, 2, 9);
+    let out = dir.path().join("out");
+    let limits = ["--limit_videos", "1", "--limit-objects=1", "--max_clip_frames", "5"];
+    bench(&split, &out).args(limits).assert().success();
+    let (_, rows) = read_csv(&out.join(SUMMARY));
+    assert_eq!(rows.len(), 1);
+    assert_eq!(column(&out.join(SUMMARY), "frames"), ["5"]);
+}
+
+/// The worker's process id, found as the only child of `parent`.
+fn child_of(parent: u32) -> Option<u32> {
+    let text = fs::read_to_string(format!("/proc/{parent}/task/{parent}/children")).ok()?;
+    text.split_whitespace().next()?.parse().ok()
+}
+
+#[test]
+fn a_killed_worker_costs_one_object_and_the_rest_is_measured() {
+    let dir = tempfile::tempdir().unwrap();
+    let split = synth(dir.path(), 3, 2, 16);
+    let out = dir.path().join("out");
+    let assert = bench(&split, &out);
+    let mut command = std::process::Command::new(assert.get_program());
+    command.args(assert.get_args()).current_dir(env!("CARGO_MANIFEST_DIR"));
+    let mut bench = command.stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap();
+
+    // The journal holds its header and the first object: the worker is at the second one.
+    let journal = out.join("rows.jsonl");
+    let deadline = Instant::now() + Duration::from_secs(60);
+    while lines(&journal) < 2 {
+        assert!(Instant::now() < deadline, "no row within a minute");
+        std::thread::sleep(Duration::from_millis(2));
+    }
+    let worker = child_of(bench.id()).expect("a worker runs");
+    let killed = std::process::Command::new("kill").args(["-9", &worker.to_string()]).status();
+    assert!(killed.unwrap().success());
+    let status = bench.wait().unwrap();
+    let mut stderr = String::new();
+    bench.stderr.take().unwrap().read_to_string(&mut stderr).unwrap();
+    assert_eq!(status.code(), Some(1), "{stderr}");
+
+    let summary = out.join(SUMMARY);
+    let statuses = column(&summary, "status");
+    assert_eq!(statuses.len(), 6, "{stderr}");
+    assert_eq!(statuses.iter().filter(|s| *s == "failed").count(), 1, "{stderr}");
+    assert_eq!(statuses.iter().filter(|s| *s == "ok").count(), 5, "{stderr}");
+    let reasons = column(&summary, "reason");
+    assert!(reasons.iter().any(|r| r.starts_with("worker_died: ") && r.contains("signal 9")));
+}
+
+fn lines(path: &Path) -> usize {
+    fs::read_to_string(path).map_or(0, |text| text.matches('\n').count())
+}

@@ -1,0 +1,64 @@
+//! What the tests of the program share: the command, a small split, the small bundle, ONNX Runtime.
+
+use std::path::{Path, PathBuf};
+
+use assert_cmd::Command;
+
+/// The program under test, with nothing of the caller's environment that could change a result.
+pub fn segtrt() -> Command {
+    let mut command = Command::cargo_bin("segtrt").expect("the program is built with the tests");
+    command.current_dir(env!("CARGO_MANIFEST_DIR"));
+    for name in ["RUST_LOG", "SEGTRT_ONNX_DIR"] {
+        command.env_remove(name);
+    }
+    command
+}
+
+/// A bench over `split` with the small bundle, writing to `out`.
+pub fn bench(split: &Path, out: &Path) -> Command {
+    require_onnxruntime();
+    let mut command = segtrt();
+    command.args(["bench", "--models", "edgetam_mini_points", "--warmup-runs", "0", "--threads", "1"]);
+    command.arg("--split-dir").arg(split).arg("--out-dir").arg(out);
+    command
+}
+
+/// Writes a synthetic split and returns its folder.
+pub fn synth(dir: &Path, videos: usize, objects: usize, frames: usize) -> PathBuf {
+    let out = dir.join("split");
+    let numbers = [videos, objects, frames].map(|n| n.to_string());
+    segtrt()
+        .args(["synth", "--videos", &numbers[0], "--objects", &numbers[1], "--frames", &numbers[2]])
+        .args(["--size", "160x120", "--seed", "3", "--out"])
+        .arg(&out)
+        .assert()
+        .success();
+    out
+}
+
+/// The committed bundle.
+pub fn small_bundle() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("onnx/bundles/edgetam_mini_256_fp32")
+}
+
+/// ONNX Runtime is part of what `make test` prepares; a suite without it would prove little.
+pub fn require_onnxruntime() -> PathBuf {
+    segtrt::backend::find_library(None)
+        .expect("these tests run a network: `make test` installs ONNX Runtime first")
+}
+
+/// A CSV file as header and rows of fields.
+pub fn read_csv(path: &Path) -> (Vec<String>, Vec<Vec<String>>) {
+    let mut reader = csv::Reader::from_path(path).expect("a CSV file");
+    let header = reader.headers().expect("a header").iter().map(str::to_owned).collect();
+    let rows = reader.records().map(|row| row.expect("a row").iter().map(str::to_owned).collect());
+    (header, rows.collect())
+}
+
+/// One column of a CSV file.
+pub fn column(path: &Path, name: &str) -> Vec<String> {
+    let (header, rows) = read_csv(path);
+    let at = header.iter().position(|column| column == name);
+    let at = at.unwrap_or_else(|| panic!("no column {name} in {}", path.display()));
+    rows.into_iter().map(|row| row[at].clone()).collect()
+}
