@@ -1,0 +1,84 @@
+//! The committed bundle keeps the contract, and the search for bundles picks the right one.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use segtrt::bundle::{Bundle, Role, Wanted, find, list};
+
+use crate::support::small_bundle;
+
+const ROLES: [Role; 5] = [Role::Encoder, Role::Prompt, Role::MaskPrompt, Role::Track, Role::Memory];
+
+#[test]
+fn the_committed_bundle_is_whole() {
+    let bundle = Bundle::open(&small_bundle()).unwrap();
+    bundle.verify(&ROLES).unwrap();
+    let manifest = &bundle.manifest;
+    assert_eq!(manifest.export.opset, 17, "TensorRT 8.6 reads 17 at most");
+    for role in ROLES {
+        let graph = manifest.graph(role).unwrap();
+        assert!(graph.flops > 0 && !graph.inputs.is_empty() && !graph.outputs.is_empty());
+    }
+    let size: u64 = fs::read_dir(&bundle.dir)
+        .unwrap()
+        .map(|entry| entry.unwrap().metadata().unwrap().len())
+        .sum();
+    assert!(size < 8 << 20, "the repository carries it: {size} bytes");
+}
+
+/// A folder with manifests of these sizes; no graphs are needed to find a bundle.
+fn manifests(sizes: &[usize]) -> (tempfile::TempDir, Vec<PathBuf>) {
+    let dir = tempfile::tempdir().unwrap();
+    let text = fs::read_to_string(
+        Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data/manifest/complete.toml"),
+    )
+    .unwrap();
+    for side in sizes {
+        let text = text
+            .replace("imgsz = 256", &format!("imgsz = {side}"))
+            .replace("grid = 16", &format!("grid = {}", side / 16))
+            .replace("low_size = 64", &format!("low_size = {}", side / 4));
+        let bundle = dir.path().join(format!("edgetam_mini_{side}_fp32"));
+        fs::create_dir(&bundle).unwrap();
+        fs::write(bundle.join("manifest.toml"), text).unwrap();
+    }
+    let roots = vec![dir.path().to_owned()];
+    (dir, roots)
+}
+
+fn found(sizes: &[usize], imgsz: Option<usize>) -> Result<usize, String> {
+    let (_dir, roots) = manifests(sizes);
+    let bundles = list(&roots).unwrap();
+    let wanted = Wanted { model: "edgetam_mini", imgsz, precision: "fp32" };
+    find(&bundles, &roots, &wanted)
+        .map(|bundle| bundle.manifest.model.imgsz)
+        .map_err(|error| error.to_string())
+}
+
+#[test]
+fn the_usual_size_wins_and_a_lone_one_is_taken() {
+    assert_eq!(found(&[512, 1024], None), Ok(1024));
+    assert_eq!(found(&[512], None), Ok(512));
+    assert_eq!(found(&[512, 1024], Some(512)), Ok(512));
+    assert!(found(&[256, 512], None).unwrap_err().contains("256, 512"));
+    let missing = found(&[256], Some(1024)).unwrap_err();
+    assert!(missing.contains("onnx/export.py --model edgetam_mini --imgsz 1024"), "{missing}");
+    assert!(missing.contains("edgetam_mini_256_fp32"), "it says what is there: {missing}");
+}
+
+#[test]
+fn a_manifest_that_contradicts_itself_is_refused() {
+    let (dir, roots) = manifests(&[256]);
+    let path = dir.path().join("edgetam_mini_256_fp32/manifest.toml");
+    let text = fs::read_to_string(&path).unwrap();
+    for (from, to, message) in [
+        ("grid = 16", "grid = 17", "grid 17"),
+        ("pointer_times = false", "pointer_times = true", "pointer_times is true"),
+        ("role = \"memory\"", "role = \"mask_prompt\"", "the memory graph is missing"),
+        ("imgsz = 256", "imgsz = \"big\"", "is not a bundle manifest"),
+    ] {
+        fs::write(&path, text.replace(from, to)).unwrap();
+        let error = format!("{:#}", list(&roots).unwrap_err());
+        assert!(error.contains(message) && error.contains("manifest.toml"), "{error}");
+    }
+}

@@ -1,0 +1,46 @@
+//! What the command line says and how it ends.
+
+use predicates::str::contains;
+
+use crate::support::segtrt;
+
+#[test]
+fn help_names_every_subcommand_and_no_internal_one() {
+    let output = segtrt().arg("--help").output().unwrap();
+    insta::assert_snapshot!(String::from_utf8(output.stdout).unwrap());
+}
+
+#[test]
+fn bench_help_is_complete() {
+    let output = segtrt().args(["bench", "-h"]).env("COLUMNS", "100").output().unwrap();
+    insta::assert_snapshot!(String::from_utf8(output.stdout).unwrap());
+}
+
+#[test]
+fn wrong_usage_exits_with_two() {
+    segtrt().assert().code(2);
+    segtrt().arg("bnech").assert().code(2);
+    segtrt().args(["bench", "--profile-runs", "0"]).assert().code(2);
+    segtrt()
+        .args(["bench", "--precision", "bf16"])
+        .assert()
+        .code(2)
+        .stderr(contains("bf16 graphs are not exported"));
+    segtrt()
+        .args(["synth", "--out", "x", "--size", "640"])
+        .assert()
+        .code(2)
+        .stderr(contains("write for example 640x360"));
+}
+
+#[test]
+fn dead_flags_of_the_predecessor_are_taken_with_a_warning() {
+    segtrt()
+        .args(["bench", "--split_dir", "/nowhere", "--weights_dir", ".", "--compile_models", "--max_frames_in_mem", "600"])
+        .assert()
+        .code(1)
+        .stderr(contains("[WARN] --weights-dir does nothing here"))
+        .stderr(contains("[WARN] --compile-models does nothing here"))
+        .stderr(contains("[WARN] --max-frames-in-mem does nothing here"))
+        .stderr(contains("/nowhere does not exist"));
+}
