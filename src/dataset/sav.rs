@@ -90,9 +90,12 @@ impl SavSplit {
             let folder = dir.join(&name);
             let mut masks = BTreeMap::new();
             for path in listing::files(&folder, "png").map_err(unlistable(&folder))? {
-                // In name order, so 00004.png replaces 4.png, never the other way round.
                 if let Some(index) = index_of(&path) {
-                    masks.insert(index, path);
+                    // Where two stems say the same number, SA-V's own spelling is the mask.
+                    let usual = path.ends_with(format!("{index:05}.png"));
+                    if usual || !masks.contains_key(&index) {
+                        masks.insert(index, path);
+                    }
                 }
             }
             if !masks.is_empty() {

@@ -76,3 +76,78 @@ fn describe(bytes: &[u8], error: zune_jpeg::errors::DecodeErrors) -> String {
 fn format_error(path: &Path, reason: String) -> DecodeError {
     DecodeError::Format { path: path.into(), expected: "a JPEG frame", reason }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use jpeg_encoder::{ColorType, Encoder};
+
+    fn encode(color: ColorType, channels: usize, progressive: bool) -> Vec<u8> {
+        let data: Vec<u8> = (0..61 * 47)
+            .flat_map(|i| (0..channels).map(move |c| (i % 61 * 3 + i / 61 * (c + 1)) as u8))
+            .collect();
+        let mut bytes = Vec::new();
+        let mut encoder = Encoder::new(&mut bytes, 90);
+        encoder.set_progressive(progressive);
+        encoder.encode(&data, 61, 47, color).unwrap();
+        bytes
+    }
+
+    fn decode(bytes: &[u8]) -> Result<RgbImage, DecodeError> {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("00007.jpg");
+        std::fs::write(&path, bytes).unwrap();
+        jpeg(&path)
+    }
+
+    #[test]
+    fn colour_grey_and_cmyk_become_rgb_of_the_stated_size() {
+        let kinds = [
+            (ColorType::Rgb, 3),
+            (ColorType::Luma, 1),
+            (ColorType::Cmyk, 4),
+            (ColorType::CmykAsYcck, 4),
+        ];
+        for (color, channels) in kinds {
+            let image = decode(&encode(color, channels, false)).unwrap();
+            assert_eq!((image.width, image.height, image.data.len()), (61, 47, 3 * 61 * 47));
+            if channels == 1 {
+                assert!(image.data.chunks(3).all(|p| p[0] == p[1] && p[1] == p[2]));
+            }
+        }
+    }
+
+    #[test]
+    fn no_cut_of_a_file_gives_a_frame() {
+        for progressive in [false, true] {
+            let bytes = encode(ColorType::Rgb, 3, progressive);
+            assert!(decode(&bytes).is_ok());
+            for cut in (0..bytes.len()).step_by(13).chain([bytes.len() - 2, bytes.len() - 1]) {
+                let error = decode(&bytes[..cut]).unwrap_err().to_string();
+                assert!(error.contains("00007.jpg"), "{error}");
+                // A crash can leave a file of full length whose end was never written.
+                let mut padded = bytes[..cut].to_vec();
+                padded.resize(bytes.len(), 0);
+                assert!(decode(&padded).is_err(), "{cut} bytes, then zeros");
+            }
+        }
+    }
+
+    #[test]
+    fn what_is_no_jpeg_is_named() {
+        let error = decode(b"<html>404</html>").unwrap_err().to_string();
+        assert!(error.contains("00007.jpg") && error.contains("FF D8"), "{error}");
+        let error = jpeg(Path::new("absent/00001.jpg")).unwrap_err();
+        assert!(error.is_missing() && error.to_string().contains("00001.jpg"));
+    }
+
+    #[test]
+    fn the_header_alone_gives_the_size() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("a.jpg");
+        let bytes = encode(ColorType::Rgb, 3, false);
+        std::fs::write(&path, &bytes[..bytes.len() / 2]).unwrap();
+        assert_eq!(probe_size(&path).unwrap(), (61, 47));
+        assert!(jpeg(&path).is_err());
+    }
+}

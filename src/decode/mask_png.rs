@@ -81,3 +81,104 @@ fn decode(file: BufReader<File>) -> Result<IdImage, String> {
     let has_ids = !matches!(frame.color_type, ColorType::Rgb | ColorType::Rgba);
     Ok(IdImage { width, height, ids, has_ids })
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use png::BitDepth;
+    use proptest::prelude::*;
+    use std::path::PathBuf;
+
+    /// Writes packed rows as they are.
+    fn write(
+        dir: &Path,
+        (w, h): (usize, usize),
+        color: ColorType,
+        depth: BitDepth,
+        rows: &[u8],
+    ) -> PathBuf {
+        let path = dir.join("mask.png");
+        let mut encoder = png::Encoder::new(File::create(&path).unwrap(), w as u32, h as u32);
+        encoder.set_color(color);
+        encoder.set_depth(depth);
+        if color == ColorType::Indexed {
+            // Different ids of the same colour: only the index tells them apart.
+            encoder.set_palette([10, 200, 30].repeat(256));
+        }
+        encoder.write_header().unwrap().write_image_data(rows).unwrap();
+        path
+    }
+
+    /// Packs ids of `bits` bits into rows that begin on a byte.
+    fn pack(ids: &[u16], width: usize, bits: usize) -> Vec<u8> {
+        let mut rows = Vec::new();
+        for line in ids.chunks(width) {
+            if bits == 16 {
+                rows.extend(line.iter().flat_map(|id| id.to_be_bytes()));
+                continue;
+            }
+            for group in line.chunks(8 / bits) {
+                let mut byte = 0;
+                for (k, id) in group.iter().enumerate() {
+                    byte |= (*id as u8) << (8 - bits * (k + 1));
+                }
+                rows.push(byte);
+            }
+        }
+        rows
+    }
+
+    proptest! {
+        #[test]
+        fn ids_survive_every_bit_depth(
+            width in 1_usize..20, height in 1_usize..6, depth in 0_usize..5, indexed: bool, seed: u64,
+        ) {
+            let depth = [BitDepth::One, BitDepth::Two, BitDepth::Four, BitDepth::Eight, BitDepth::Sixteen][depth];
+            let bits = depth as usize;
+            let color = if indexed && bits < 16 { ColorType::Indexed } else { ColorType::Grayscale };
+            let ids: Vec<u16> = (0..width * height)
+                .map(|i| (seed.rotate_left(i as u32 * 7) % (1 << bits)) as u16)
+                .collect();
+            let dir = tempfile::tempdir().unwrap();
+            let path = write(dir.path(), (width, height), color, depth, &pack(&ids, width, bits));
+            let image = mask_png(&path).unwrap();
+            prop_assert!(image.has_ids);
+            prop_assert_eq!((image.width, image.height), (width, height));
+            prop_assert_eq!(&image.ids, &ids);
+            let present: std::collections::BTreeSet<u16> = ids.iter().copied().filter(|&id| id != 0).collect();
+            prop_assert_eq!(image.present(), present.into_iter().collect::<Vec<_>>());
+            for id in image.present() {
+                let area = ids.iter().filter(|&&other| other == id).count();
+                prop_assert_eq!(image.mask(Some(id)).area(), area);
+            }
+        }
+    }
+
+    #[test]
+    fn colour_counts_as_foreground_and_alpha_does_not() {
+        let dir = tempfile::tempdir().unwrap();
+        let rgba = [0, 0, 0, 255, 0, 0, 9, 0, 128, 0, 0, 255];
+        let image =
+            mask_png(&write(dir.path(), (3, 1), ColorType::Rgba, BitDepth::Eight, &rgba)).unwrap();
+        assert_eq!((image.ids.as_slice(), image.has_ids), ([0, 1, 1].as_slice(), false));
+        let grey = [0, 255, 7, 0];
+        let image =
+            mask_png(&write(dir.path(), (2, 1), ColorType::GrayscaleAlpha, BitDepth::Eight, &grey))
+                .unwrap();
+        assert_eq!((image.ids.as_slice(), image.has_ids), ([0, 7].as_slice(), true));
+    }
+
+    #[test]
+    fn damaged_files_are_errors_that_name_them() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = write(dir.path(), (40, 40), ColorType::Grayscale, BitDepth::Eight, &[5; 1600]);
+        let bytes = std::fs::read(&path).unwrap();
+        for cut in 0..bytes.len() - 12 {
+            std::fs::write(&path, &bytes[..cut]).unwrap();
+            let error = mask_png(&path).unwrap_err().to_string();
+            assert!(error.contains("mask.png") && error.contains("PNG mask"), "{error}");
+        }
+        std::fs::remove_file(&path).unwrap();
+        assert!(mask_png(&path).unwrap_err().is_missing());
+    }
+}

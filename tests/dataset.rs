@@ -1,0 +1,12 @@
+/*!
+Splits on disk. `disk` builds small ones; each topic has its module.
+*/
+
+mod davis;
+mod disk;
+mod faults;
+mod film;
+mod overlay;
+mod sav;
+mod select;
+mod synth;

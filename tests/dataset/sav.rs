@@ -1,0 +1,102 @@
+/*!
+Discovery in the SA-V layout.
+*/
+
+use segtrt::dataset::{self, Dataset as _, sav::SavSplit};
+
+use super::disk::{Disk, names};
+
+#[test]
+fn the_manifest_gives_the_order_and_folders_do_without_one() {
+    let disk = Disk::new();
+    for video in ["b", "a", "C"] {
+        disk.sav_video(video, 1);
+    }
+    disk.write("JPEGImages_24fps/readme.txt", b"");
+    let split = SavSplit::open(disk.root(), "sav_val").unwrap();
+    assert_eq!(split.videos(), ["C", "a", "b"], "sorted by code point, files left out");
+    disk.write("sav_val.txt", b"b\r\n\n  a  \nabsent\n");
+    let split = SavSplit::open(disk.root(), "sav_val").unwrap();
+    assert_eq!(split.videos(), ["b", "a", "absent"], "file order, stripped, not checked");
+    assert_eq!(SavSplit::open(disk.root(), "other").unwrap().videos(), ["C", "a", "b"]);
+    assert_eq!(split.root(), disk.root());
+}
+
+#[test]
+fn frames_are_sorted_jpgs_and_objects_have_integer_stems() {
+    let disk = Disk::new();
+    for name in ["00010.jpg", "00002.jpg", "9.jpg", "x.JPG", "y.png", ".z.jpg"] {
+        disk.jpeg(&format!("JPEGImages_24fps/v/{name}"), (32, 16));
+    }
+    for name in ["00004.png", "00000.png", "notes.png", "8.png", "00008.png", "0.png", "00012.jpg"]
+    {
+        disk.mask(&format!("Annotations_6fps/v/007/{name}"), (32, 16), 1);
+    }
+    disk.write("Annotations_6fps/v/000/readme.txt", b"no mask here");
+    disk.mask("Annotations_6fps/v/001/00004.png", (32, 16), 200);
+    let clip = SavSplit::open(disk.root(), "sav_val").unwrap().clip("v").unwrap();
+    assert_eq!(names(&clip.frames), ["00002.jpg", "00010.jpg", "9.jpg"]);
+    let objects: Vec<_> = clip.objects.iter().map(|object| object.name.as_str()).collect();
+    assert_eq!(objects, ["001", "007"], "objects without masks are dropped");
+    let object = &clip.objects[1];
+    assert_eq!(object.masks.keys().copied().collect::<Vec<_>>(), [0, 4, 8]);
+    assert_eq!(names(object.masks.values()), ["00000.png", "00004.png", "00008.png"]);
+    assert_eq!(clip.objects[0].prompt_index(), Some(4));
+    assert_eq!(clip.objects[0].mask(4).unwrap().area(), 16 * 16);
+    assert_eq!(clip.frame_size().unwrap(), (32, 16));
+    assert_eq!(clip.frame(2, (32, 16)).unwrap().data.len(), 3 * 32 * 16);
+}
+
+#[test]
+fn sixteen_bit_and_palette_masks_are_foreground_where_not_zero() {
+    let disk = Disk::new();
+    disk.sav_video("v", 5);
+    let samples = [0, 3, 3, 0].repeat(4);
+    let name = "Annotations_6fps/v/000/00000.png";
+    disk.png(name, (4, 4), png::ColorType::Indexed, &samples);
+    let file = std::fs::File::create(disk.path("Annotations_6fps/v/000/00004.png")).unwrap();
+    let mut encoder = png::Encoder::new(file, 4, 4);
+    encoder.set_color(png::ColorType::Grayscale);
+    encoder.set_depth(png::BitDepth::Sixteen);
+    // 256 has a low byte of zero: a decoder that strips to 8 bits from the wrong end loses it.
+    let wide: Vec<u8> = [0_u16, 256, 1, 0].repeat(4).iter().flat_map(|v| v.to_be_bytes()).collect();
+    encoder.write_header().unwrap().write_image_data(&wide).unwrap();
+    let clip = SavSplit::open(disk.root(), "sav_val").unwrap().clip("v").unwrap();
+    for index in [0, 4] {
+        let mask = clip.objects[0].mask(index).unwrap();
+        assert_eq!(mask.area(), 8, "mask {index}");
+        assert!(mask.get(1, 0) && mask.get(2, 3) && !mask.get(0, 0));
+    }
+}
+
+#[test]
+fn the_shared_davis_clips_open_as_a_sav_split() {
+    let data = std::env::var_os("SEGTRT_SHARED_DATA")
+        .map_or("../shared/data".into(), std::path::PathBuf::from);
+    let dir = data.join("davis16");
+    if !dir.is_dir() {
+        eprintln!(
+            "SKIPPED: no {}; set SEGTRT_SHARED_DATA to the shared data folder",
+            dir.display()
+        );
+        return;
+    }
+    let split = dataset::open(&dir, "sav_val").unwrap();
+    let mut frames = 0;
+    for video in split.videos() {
+        let clip = split.clip(video).unwrap();
+        let size = clip.frame_size().unwrap();
+        assert_eq!(size, (854, 480), "{video}");
+        frames += clip.frames.len();
+        for object in &clip.objects {
+            for &index in object.masks.keys() {
+                assert!(
+                    !object.mask_of_size(index, 854, 480).unwrap().is_empty(),
+                    "{video} {index}"
+                );
+            }
+        }
+        clip.frame(clip.frames.len() - 1, size).unwrap();
+    }
+    assert_eq!((split.videos().len(), frames), (4, 199));
+}
