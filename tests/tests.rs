@@ -1,1 +1,4 @@
 //! One integration binary; each topic is a module.
+
+// Quality of masks, dilation, run-length encoding: against slow definitions and Python.
+mod metrics;
