@@ -2,3 +2,5 @@
 
 // Quality of masks, dilation, run-length encoding: against slow definitions and Python.
 mod metrics;
+// Result files: bytes as Python's, crash safety, resumption.
+mod files;
