@@ -1,8 +1,22 @@
 //! One integration binary; each topic is a module.
 
+/// What goes wrong with the input of a bench, and what it costs.
+mod bench_bad_input;
+/// The bench from clips to files on the committed network.
+mod bench_run;
+/// Bundles of graphs: the committed one, finding one, damaged ones.
+mod bundle;
+/// Help, exit codes, old flags.
+mod cli;
 /// Splits on disk: SA-V, DAVIS, synthetic; what is wrong with them; their frames, masks and overlays.
 mod dataset;
+/// Result files: bytes as Python's, crash safety, resumption.
+mod files;
+/// Quality of masks, dilation, run-length encoding: against slow definitions and Python.
+mod metrics;
 /// Frames and prompt masks to network inputs, logits to masks: golden data from Pillow and torch.
 mod preprocess;
 /// Prompts from masks, and their way to the network and back.
 mod prompts;
+/// What the tests of the program share.
+mod support;

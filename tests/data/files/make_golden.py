@@ -1,0 +1,189 @@
+"""Makes the golden result files with Python's own csv, json, round, repr and numpy.
+
+    pip install numpy
+    python tests/data/files/make_golden.py
+
+records.json holds records as the Rust side serialises them; the other files are what Python writes
+from the same numbers. floats.json holds [bits, digits, repr(value), repr(round(value, digits))].
+"""
+
+import csv
+import json
+import math
+import pathlib
+import random
+import struct
+
+import numpy as np
+
+HERE = pathlib.Path(__file__).parent
+STAGES = ["decode", "upload", "preprocess", "encoder", "prompt", "track", "memory", "postprocess",
+          "download"]
+
+
+def floats(rng):
+    values = [0.0, -0.0, 1.0, 2016.0, 303.0, 3.3, 1e-5, 1e-4, 9.999e-5, 1e15, 1e16, 123456789012345680.0,
+              1e22, 1e23, 5e-324, 1.7976931348623157e308, 0.1 + 0.2, 2.675, 1.005, 0.045, 0.5, 1.5, 2.5,
+              0.125, 0.375, 0.0625, 0.15, 0.25, 0.35, 1234.45, 99999.95, -2.5, -0.001, math.inf, -math.inf,
+              math.nan, 9007199254740993.0, 0.00005, 0.00015, 1e-7]
+    values += [rng.randrange(1, 10**6) / 2 ** rng.randrange(1, 12) for _ in range(60)]
+    values += [rng.randrange(10**7) / 10 ** rng.randrange(1, 9) for _ in range(60)]
+    values += [struct.unpack("<d", rng.randbytes(8))[0] for _ in range(60)]
+    for value in values:
+        if math.isnan(value):
+            value = math.nan
+        for digits in (0, 1, 2, 3, 4):
+            bits = struct.unpack("<Q", struct.pack("<d", value))[0]
+            # round(x, 0) keeps a float, unlike round(x).
+            yield [str(bits), digits, repr(value), repr(round(value, digits))]
+
+
+def record(rng, video, obj, model, run, status="ok"):
+    names = [f"{stage}_ms" for stage in STAGES]
+    frames = rng.randrange(1, 300)
+    duration = rng.uniform(1, 60000)
+    percentiles = ["p50_ms", "p90_ms", "p95_ms", "p99_ms", "max_ms"]
+    maybe = lambda value: value if rng.random() < 0.8 else None  # noqa: E731
+    j, f = rng.random(), rng.random()
+    measured = {
+        "speed": {
+            "frames": frames, "duration_ms": duration, "fps": frames / (duration / 1000),
+            "latency_ms": 1000 / (frames / (duration / 1000)), "first_frame_ms": rng.uniform(1, 900),
+            "later_frames": maybe({name: rng.uniform(0, 500) for name in percentiles}),
+        },
+        "stages": {name: maybe(rng.choice([rng.uniform(0, 1e-3), rng.uniform(0, 99)])) for name in names},
+        "memory": {
+            "gpu_peak_alloc_mib": maybe(rng.randrange(2**33) / 2**20),
+            "gpu_peak_reserved_mib": maybe(2.0 * rng.randrange(2000)),
+            "cpu_peak_rss_mib": maybe(rng.randrange(2**22) / 2**10),
+        },
+        "quality": maybe({"j": j, "f": f, "jf": (j + f) / 2, "scored_frames": rng.randrange(1, 75)}),
+        "setup_ms": maybe(rng.choice([0.28, 1e16, 11550.005, rng.uniform(0, 1e5)])),
+    }
+    size = [rng.randrange(100, 2000), rng.randrange(100, 2000)]
+    known = status == "ok" or rng.random() < 0.5
+    return {
+        "key": {"video": video, "object": obj, "model": model},
+        "run": run,
+        "status": status,
+        "reason": None if status == "ok" else 'bad_mask: found "16-bit", expected 8, see\nthe log',
+        "conditions": {
+            "imgsz": rng.choice([256, 768, 1024]), "precision": rng.choice(["fp32", "fp16", "bf16"]),
+            "backend": "onnxruntime 1.22 cpu", "device": rng.choice(["", "Xeon, 2 cores", 'the "big" one']),
+            "geometry": "stretch", "prompt_policy": "predecessor", "metrics": "official",
+            "fidelity": "mem7 ptr16",
+        },
+        "frames": frames if known else None,
+        "processed_end_frame": frames + 1 if known else None,
+        "input_size": size if known else None,
+        "infer_size": [1024, 1024] if known else None,
+        "overlay": maybe("out/é, 1.mp4"),
+        "nsight_report": maybe(f"reports/{video}_run{run}.nsys-rep"),
+        # A careless caller leaves numbers in a failed record: they must not be written.
+        "measured": measured if status != "skipped" else None,
+    }
+
+
+def rounded(value, digits):
+    return None if value is None else round(value, digits)
+
+
+def columns(record, runs):
+    """Every column that either file has, by name."""
+    ok = record["status"] == "ok"
+    numbers = record["measured"] if ok else None
+    speed = numbers["speed"] if ok else {}
+    stages = numbers["stages"] if ok else {}
+    memory = numbers["memory"] if ok else {}
+    quality = (numbers["quality"] if ok else None) or {}
+    later = speed.get("later_frames") or {}
+    conditions = {key: value if value != "" else None for key, value in record["conditions"].items()}
+    input_size = record["input_size"] or [None, None]
+    infer_size = record["infer_size"] or [None, None]
+    row = {
+        **record["key"], **conditions, "run": record["run"], "frames": record["frames"],
+        "processed_end_frame": record["processed_end_frame"],
+        "fps": rounded(speed.get("fps"), 2), "latency_ms": rounded(speed.get("latency_ms"), 1),
+        "gpu_peak_alloc_MiB": rounded(memory.get("gpu_peak_alloc_mib"), 1),
+        "gpu_peak_reserved_MiB": rounded(memory.get("gpu_peak_reserved_mib"), 1),
+        "cpu_peak_rss_MiB": rounded(memory.get("cpu_peak_rss_mib"), 1),
+        "J": rounded(quality.get("j"), 4), "F": rounded(quality.get("f"), 4),
+        "JandF": rounded(quality.get("jf"), 4), "scored_frames": quality.get("scored_frames"),
+        "overlay": record["overlay"], "nsight_report": record["nsight_report"],
+        "input_H": input_size[0], "input_W": input_size[1], "H": input_size[0], "W": input_size[1],
+        "infer_H": infer_size[0], "infer_W": infer_size[1],
+        "setup_ms": rounded(numbers["setup_ms"], 2) if ok else None,
+        "status": record["status"], "reason": record["reason"], "runs": runs if ok else None,
+        "first_frame_ms": rounded(speed.get("first_frame_ms"), 3),
+    }
+    for name in ["p50", "p90", "p95", "p99", "max"]:
+        row[f"latency_{name}_ms"] = rounded(later.get(f"{name}_ms"), 3)
+    for stage in STAGES:
+        row[f"{stage}_ms"] = rounded(stages.get(f"{stage}_ms"), 3)
+    return row
+
+
+SUMMARY = ("video,object,model,imgsz,precision,frames,processed_end_frame,fps,latency_ms,"
+           "gpu_peak_alloc_MiB,gpu_peak_reserved_MiB,cpu_peak_rss_MiB,J,F,JandF,overlay,input_H,input_W,"
+           "infer_H,infer_W,setup_ms").split(",")
+PROFILE = ("video,object,model,run,imgsz,frames,fps,latency_ms,gpu_peak_alloc_MiB,gpu_peak_reserved_MiB,"
+           "cpu_peak_rss_MiB,nsight_report,setup_ms").split(",")
+OUTCOME = "status,reason,backend,device,geometry,prompt_policy,metrics".split(",")
+DETAIL = ("scored_frames,runs,first_frame_ms,latency_p50_ms,latency_p90_ms,latency_p95_ms,"
+          "latency_p99_ms,latency_max_ms,decode_ms,upload_ms,preprocess_ms,encoder_ms,prompt_ms,track_ms,"
+          "memory_ms,postprocess_ms,download_ms,fidelity").split(",")
+
+
+def write_csv(name, fields, rows):
+    with open(HERE / name, "w", newline="", encoding="utf-8") as handle:
+        writer = csv.DictWriter(handle, fieldnames=fields, extrasaction="ignore")
+        writer.writeheader()
+        writer.writerows(rows)
+
+
+def write_stats(rows):
+    pooled = {}
+    for row in rows:
+        of_model = pooled.setdefault(row["model"], {})
+        for metric in ["fps", "latency_ms", "gpu_peak_alloc_MiB", "gpu_peak_reserved_MiB"]:
+            of_model.setdefault(metric, [])
+            if row[metric] is not None:
+                of_model[metric].append(row[metric])
+    stats = {
+        model: {
+            metric: {name: float(getattr(np, name)(values)) for name in ["mean", "std", "min", "max", "median"]}
+            for metric, values in metrics.items() if values
+        }
+        for model, metrics in pooled.items()
+    }
+    (HERE / "profile_stats.json").write_bytes(json.dumps(stats, indent=2).encode())
+
+
+def main():
+    rng = random.Random(7)
+    names = ["sav_000001", 'with "quotes"', "with,comma", "with\nnewline", "with\rreturn", " spaced ", "é漢😀"]
+    models = ["sam2_tiny_points", "edgetam_bbox", 'odd "tag" é😀\\']
+    records = [
+        record(rng, rng.choice(names), f"{index % 5:03}", rng.choice(models), index % 3,
+               rng.choice(["ok"] * 7 + ["failed", "skipped"]))
+        for index in range(70)
+    ]
+    records.append(record(rng, "last", "000", "never_ok", 0, "failed"))
+    runs = [rng.randrange(1, 6) for _ in records]
+    pooled = [{"pooled": record, "runs": runs} for record, runs in zip(records, runs)]
+    lines = ",\n".join(json.dumps(item, separators=(",", ":")) for item in pooled)
+    (HERE / "records.json").write_text(f"[{lines}]\n")
+    lines = ",\n".join(json.dumps(item) for item in floats(rng))
+    (HERE / "floats.json").write_text(f"[{lines}]\n")
+
+    write_csv("sav_benchmark_summary.csv", SUMMARY + OUTCOME + DETAIL,
+              [columns(record, runs) for record, runs in zip(records, runs)])
+    profile = [columns(record, 1) for record in records]
+    write_csv("profile_summary.csv",
+              PROFILE + ["precision", "H", "W", "infer_H", "infer_W"] + OUTCOME + ["J", "F", "JandF"] + DETAIL,
+              profile)
+    write_stats(profile)
+
+
+if __name__ == "__main__":
+    main()
