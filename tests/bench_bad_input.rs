@@ -65,7 +65,18 @@ fn a_frame_of_another_size_fails_its_object_only() {
     let case = case();
     let other = tempfile::tempdir().unwrap();
     segtrt()
-        .args(["synth", "--videos", "1", "--frames", "3", "--objects", "1", "--size", "64x48", "--out"])
+        .args([
+            "synth",
+            "--videos",
+            "1",
+            "--frames",
+            "3",
+            "--objects",
+            "1",
+            "--size",
+            "64x48",
+            "--out",
+        ])
         .arg(other.path().join("split"))
         .assert()
         .success();
@@ -150,7 +161,10 @@ fn missing_and_empty_splits_say_what_was_expected() {
     let dir = tempfile::tempdir().unwrap();
     let out = dir.path().join("out");
     let missing = dir.path().join("nowhere");
-    bench(&missing, &out).assert().code(1).stderr(contains("does not exist").and(contains("segtrt synth")));
+    bench(&missing, &out)
+        .assert()
+        .code(1)
+        .stderr(contains("does not exist").and(contains("segtrt synth")));
     bench(dir.path(), &out).assert().code(1).stderr(contains("Missing JPEGImages_24fps directory"));
     segtrt().arg("bench").assert().code(2).stderr(contains("--split_dir is required"));
 }
@@ -196,7 +210,10 @@ fn a_graph_that_is_not_its_manifests_is_refused() {
     let reasons = column(&case.out.join(SUMMARY), "reason");
     assert_eq!(reasons.len(), 2);
     for reason in reasons {
-        assert!(reason.starts_with("model_not_loaded: ") && reason.contains("track.onnx"), "{reason}");
+        assert!(
+            reason.starts_with("model_not_loaded: ") && reason.contains("track.onnx"),
+            "{reason}"
+        );
         assert!(reason.contains("sha256 found") && reason.contains("expected"), "{reason}");
     }
 }
@@ -232,7 +249,8 @@ fn fake_onnxruntime(dir: &Path, version: &str) -> PathBuf {
     )
     .unwrap();
     let library = dir.join("libonnxruntime.so");
-    let built = Command::new("cc").args(["-shared", "-fPIC", "-o"]).arg(&library).arg(&source).status();
+    let built =
+        Command::new("cc").args(["-shared", "-fPIC", "-o"]).arg(&library).arg(&source).status();
     assert!(built.expect("a C compiler").success());
     library
 }

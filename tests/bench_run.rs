@@ -32,7 +32,21 @@ fn every_object_of_every_model_gets_its_row_with_numbers() {
         })
         .collect();
     assert_eq!(keys, expected, "the predecessor's order: video, object, model");
-    for name in ["fps", "latency_ms", "J", "F", "JandF", "cpu_peak_rss_MiB", "setup_ms", "first_frame_ms", "latency_p99_ms", "encoder_ms", "track_ms", "memory_ms", "decode_ms"] {
+    for name in [
+        "fps",
+        "latency_ms",
+        "J",
+        "F",
+        "JandF",
+        "cpu_peak_rss_MiB",
+        "setup_ms",
+        "first_frame_ms",
+        "latency_p99_ms",
+        "encoder_ms",
+        "track_ms",
+        "memory_ms",
+        "decode_ms",
+    ] {
         for value in column(&summary, name) {
             let number: f64 = value.parse().unwrap_or_else(|_| panic!("{name} is {value:?}"));
             assert!(number.is_finite() && number >= 0.0, "{name} is {number}");

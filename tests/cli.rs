@@ -36,7 +36,16 @@ fn wrong_usage_exits_with_two() {
 #[test]
 fn dead_flags_of_the_predecessor_are_taken_with_a_warning() {
     segtrt()
-        .args(["bench", "--split_dir", "/nowhere", "--weights_dir", ".", "--compile_models", "--max_frames_in_mem", "600"])
+        .args([
+            "bench",
+            "--split_dir",
+            "/nowhere",
+            "--weights_dir",
+            ".",
+            "--compile_models",
+            "--max_frames_in_mem",
+            "600",
+        ])
         .assert()
         .code(1)
         .stderr(contains("[WARN] --weights-dir does nothing here"))

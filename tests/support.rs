@@ -18,7 +18,15 @@ pub fn segtrt() -> Command {
 pub fn bench(split: &Path, out: &Path) -> Command {
     require_onnxruntime();
     let mut command = segtrt();
-    command.args(["bench", "--models", "edgetam_mini_points", "--warmup-runs", "0", "--threads", "1"]);
+    command.args([
+        "bench",
+        "--models",
+        "edgetam_mini_points",
+        "--warmup-runs",
+        "0",
+        "--threads",
+        "1",
+    ]);
     command.arg("--split-dir").arg(split).arg("--out-dir").arg(out);
     command
 }

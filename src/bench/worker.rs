@@ -135,7 +135,7 @@ fn load(job: &Job, model: &ModelPlan) -> Result<(OrtNetwork, Loaded)> {
     let conditions = Conditions {
         imgsz: model.imgsz,
         precision: model.precision.clone(),
-        backend: backend::label(job.plan.provider),
+        backend: backend::label(job.plan.provider, &library),
         device: backend::device_name(job.plan.provider),
         geometry: job.plan.geometry.name().to_owned(),
         prompt_policy: job.plan.prompt_policy.name().to_owned(),
