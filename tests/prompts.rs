@@ -47,6 +47,8 @@ fn an_empty_mask_has_no_prompt() {
         assert_eq!(PromptKind::from_name(kind.name()), Some(kind));
     }
     assert_eq!(PromptKind::from_name("scribble"), None);
+    assert_eq!(PromptPolicy::from_name("interior"), Some(PromptPolicy::Interior));
+    assert_eq!(GeometryKind::from_name("letterbox"), Some(GeometryKind::Letterbox));
 }
 
 #[test]
