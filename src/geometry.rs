@@ -33,6 +33,11 @@ impl GeometryKind {
             Self::Letterbox => "letterbox",
         }
     }
+
+    /// The kind of that name.
+    pub fn from_name(name: &str) -> Option<Self> {
+        [Self::Stretch, Self::Letterbox].into_iter().find(|kind| kind.name() == name)
+    }
 }
 
 /// A rectangle of network pixels.

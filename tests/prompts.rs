@@ -47,6 +47,8 @@ fn an_empty_mask_has_no_prompt() {
         assert_eq!(PromptKind::from_name(kind.name()), Some(kind));
     }
     assert_eq!(PromptKind::from_name("scribble"), None);
+    assert_eq!(PromptPolicy::from_name("interior"), Some(PromptPolicy::Interior));
+    assert_eq!(GeometryKind::from_name("letterbox"), Some(GeometryKind::Letterbox));
 }
 
 #[test]
@@ -144,7 +146,7 @@ proptest! {
         prop_assert_eq!(content.x + content.width + right, side);
         prop_assert_eq!(content.y + content.height + bottom, side);
         prop_assert!(content.width == side || content.height == side);
-        prop_assert!(content.width % 2 == 0 && content.height % 2 == 0);
+        prop_assert!(content.width.is_multiple_of(2) && content.height.is_multiple_of(2));
         prop_assert!(content.x == right && content.y == bottom);
         let ratio = (side as f64 / height as f64).min(side as f64 / width as f64);
         prop_assert!((content.width as f64 - width as f64 * ratio).abs() <= 2.0);

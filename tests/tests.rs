@@ -1,5 +1,8 @@
 //! One integration binary; each topic is a module.
 
+// Helpers of tests may fail as loudly as the tests themselves.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
+
 /// What goes wrong with the input of a bench, and what it costs.
 mod bench_bad_input;
 /// The bench from clips to files on the committed network.

@@ -68,9 +68,16 @@ impl SavSplit {
         } else {
             list_videos(&root)?
         };
+        if videos.is_empty() && manifest.is_file() {
+            bail!(
+                "the manifest {} names no video; write one video id a line, or remove the file to take \
+                 all videos",
+                manifest.display()
+            );
+        }
         if videos.is_empty() {
             bail!(
-                "the split {} names no video: {} has no line and {FRAMES}/ no folder; add videos, or \
+                "the split {} names no video: there is no {} and no folder in {FRAMES}/; add videos, or \
                  make a split with `segtrt synth --out DIR`",
                 root.display(),
                 manifest.display()

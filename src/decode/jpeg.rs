@@ -133,6 +133,24 @@ mod tests {
         }
     }
 
+    proptest::proptest! {
+        #[test]
+        fn no_damage_makes_it_panic(
+            progressive: bool,
+            damage in proptest::collection::vec((proptest::prelude::any::<u16>(), proptest::prelude::any::<u8>()), 1..20),
+        ) {
+            let mut bytes = encode(ColorType::Rgb, 3, progressive);
+            for (at, value) in damage {
+                let at = usize::from(at) % bytes.len();
+                bytes[at] = value;
+            }
+            // JPEG has no checksum, so damage may pass; a frame must then at least be whole.
+            if let Ok(image) = decode(&bytes) {
+                proptest::prop_assert_eq!(image.data.len(), 3 * image.width * image.height);
+            }
+        }
+    }
+
     #[test]
     fn what_is_no_jpeg_is_named() {
         let error = decode(b"<html>404</html>").unwrap_err().to_string();

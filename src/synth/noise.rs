@@ -1,27 +1,57 @@
 /*!
 Value noise: random numbers on a lattice, smoothly blended; the stuff of backgrounds and textures.
+
+The lattice repeats after 256 units. Tables instead of a hash for each corner,
+because every pixel asks for several dozen of them (K. Perlin, "An Image
+Synthesizer", SIGGRAPH 1985).
 */
 
-use super::random::{mix, unit};
+use super::random::Random;
 
-/// Smooth noise in [0, 1) with features about one unit wide.
-pub(super) fn noise(seed: u64, x: f64, y: f64) -> f64 {
-    let (column, row) = (x.floor(), y.floor());
-    let (fx, fy) = (ease(x - column), ease(y - row));
-    let (column, row) = (column as i64, row as i64);
-    let at = |dx: i64, dy: i64| {
-        let place = mix((column + dx) as u64).wrapping_add((row + dy) as u64);
-        unit(mix(seed ^ mix(place)))
-    };
-    let upper = at(0, 0) + (at(1, 0) - at(0, 0)) * fx;
-    let lower = at(0, 1) + (at(1, 1) - at(0, 1)) * fx;
-    upper + (lower - upper) * fy
+/// One random field of numbers in [0, 1).
+#[derive(Clone, Debug)]
+pub(super) struct Noise {
+    order: [u8; 256],
+    values: [f64; 256],
 }
 
-/// Three octaves of [`noise`]: coarse patches with finer grain on them.
-pub(super) fn fractal(seed: u64, x: f64, y: f64) -> f64 {
-    let octave = |k: u64, scale: f64| noise(seed.wrapping_add(k), x * scale, y * scale);
-    (4.0 * octave(0, 1.0) + 2.0 * octave(1, 2.3) + octave(2, 5.1)) / 7.0
+impl Noise {
+    pub fn new(random: &mut Random) -> Self {
+        let mut order: [u8; 256] = std::array::from_fn(|i| i as u8);
+        for i in (1..order.len()).rev() {
+            order.swap(i, random.below(i + 1));
+        }
+        Self { order, values: std::array::from_fn(|_| random.between(0.0, 1.0)) }
+    }
+
+    /// Smooth noise with features about one unit wide.
+    pub fn at(&self, x: f64, y: f64) -> f64 {
+        let (column, row) = (floor(x), floor(y));
+        let (fx, fy) = (ease(x - column as f64), ease(y - row as f64));
+        let (left, top) = (column as u8, row as u8);
+        let corner = |column: u8, row: u8| {
+            let place = self.order[usize::from(column)].wrapping_add(row);
+            self.values[usize::from(self.order[usize::from(place)])]
+        };
+        let (right, bottom) = (left.wrapping_add(1), top.wrapping_add(1));
+        let mix = |a: f64, b: f64, amount: f64| a + (b - a) * amount;
+        let upper = mix(corner(left, top), corner(right, top), fx);
+        let lower = mix(corner(left, bottom), corner(right, bottom), fx);
+        mix(upper, lower, fy)
+    }
+
+    /// Three octaves of [`Self::at`]: coarse patches with finer grain on them.
+    pub fn fractal(&self, x: f64, y: f64) -> f64 {
+        // Offsets, so that the octaves do not share their lattice points around the origin.
+        let (middle, fine) = (self.at(x * 2.3 + 37.1, y * 2.3), self.at(x * 5.1, y * 5.1 + 71.7));
+        (4.0 * self.at(x, y) + 2.0 * middle + fine) / 7.0
+    }
+}
+
+/// `f64::floor` is a call into the C library on machines without SSE 4.1.
+fn floor(x: f64) -> i64 {
+    let cut = x as i64;
+    cut - i64::from(cut as f64 > x)
 }
 
 fn ease(t: f64) -> f64 {

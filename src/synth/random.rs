@@ -40,14 +40,14 @@ impl Random {
 }
 
 /// Spreads the bits of `x`.
-pub(super) fn mix(mut x: u64) -> u64 {
+fn mix(mut x: u64) -> u64 {
     x = (x ^ x >> 30).wrapping_mul(0xBF58_476D_1CE4_E5B9);
     x = (x ^ x >> 27).wrapping_mul(0x94D0_49BB_1331_11EB);
     x ^ x >> 31
 }
 
 /// 53 bits as a number in [0, 1).
-pub(super) fn unit(bits: u64) -> f64 {
+fn unit(bits: u64) -> f64 {
     (bits >> 11) as f64 / (1_u64 << 53) as f64
 }
 

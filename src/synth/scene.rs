@@ -5,7 +5,7 @@ On the first frame the objects stand apart on a grid, so that every prompt mask
 has pixels; then they travel towards the middle and back and hide one another.
 */
 
-use super::noise::{fractal, noise};
+use super::noise::Noise;
 use super::random::{Random, sin, sin_cos};
 use super::shape::{Shape, Wave};
 use super::{SynthOptions, grid};
@@ -18,7 +18,7 @@ type Colour = [f64; 3];
 pub(super) struct Scene {
     width: usize,
     height: usize,
-    seed: u64,
+    noise: Noise,
     /// Size of the coarsest background patches in pixels.
     patch: f64,
     colours: [Colour; 2],
@@ -44,7 +44,7 @@ struct Object {
     /// Turns a frame.
     spin: f64,
     colours: [Colour; 2],
-    seed: u64,
+    noise: Noise,
     striped: bool,
 }
 
@@ -78,7 +78,7 @@ impl Scene {
         Self {
             width: options.width,
             height: options.height,
-            seed: random.next_u64(),
+            noise: Noise::new(&mut random),
             patch: width.min(height) / 5.0,
             colours,
             drift: (random.between(-1.5, 1.5), random.between(-0.7, 0.7)),
@@ -99,8 +99,8 @@ impl Scene {
             for x in 0..self.width {
                 let u = (x as f64 - shake.0 + self.drift.0 * t) * scale;
                 let v = (y as f64 - shake.1 + self.drift.1 * t) * scale;
-                let mixed = blend(self.colours, fractal(self.seed, u, v));
-                let grain = 30.0 * (noise(self.seed ^ 7, u * 14.0, v * 14.0) - 0.5);
+                let mixed = blend(self.colours, self.noise.fractal(u, v));
+                let grain = 30.0 * (self.noise.at(u * 14.0, v * 14.0) - 0.5);
                 data.extend(mixed.map(|c| to_byte(c + grain)));
             }
         }
@@ -135,7 +135,7 @@ impl Object {
             angle: random.between(0.0, 1.0),
             spin: random.sign() * random.between(0.003, 0.015),
             colours: [colour(random, 20.0, 255.0), colour(random, 20.0, 255.0)],
-            seed: random.next_u64(),
+            noise: Noise::new(random),
             striped: random.next_u64() & 1 == 0,
         }
     }
@@ -170,7 +170,7 @@ impl Object {
 
     /// Colour of a point of the object; it turns and deforms with it.
     fn texture(&self, u: f64, v: f64) -> Colour {
-        let grain = fractal(self.seed, u * 3.0 + 9.0, v * 3.0 + 9.0);
+        let grain = self.noise.fractal(u * 3.0 + 9.0, v * 3.0 + 9.0);
         if self.striped {
             let stripe = (u * 3.0 + grain).rem_euclid(1.0);
             blend(self.colours, if stripe < 0.5 { 0.15 } else { 0.85 })

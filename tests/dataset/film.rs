@@ -68,3 +68,17 @@ fn a_damaged_film_is_a_status_and_leaves_nothing() {
     let error = absent.extract_frames(&disk.root().join("video_fps_24/v.mp4")).unwrap_err();
     assert!(error.to_string().contains("cannot run ffmpeg"), "{error}");
 }
+
+#[test]
+fn a_film_without_ffmpeg_says_what_to_install() {
+    if Ffmpeg::find().is_ok() {
+        eprintln!("SKIPPED: ffmpeg is here; run with a PATH without it");
+        return;
+    }
+    let disk = Disk::new();
+    disk.write("video_fps_24/v.mp4", b"never opened");
+    disk.mask("Annotations_6fps/v/000/00000.png", (64, 48), 255);
+    let error = dataset::open(disk.root(), "sav_val").unwrap().clip("v").unwrap_err();
+    assert_eq!(error.code(), "ffmpeg_missing");
+    assert!(error.to_string().contains("apt-get install ffmpeg"), "{error}");
+}
