@@ -82,7 +82,7 @@ def spread(values):
 
 def compare(kind, indices, pairs, rust, rounds):
     """Per-frame times in ms of both sides; stops if they disagree about a single score."""
-    times = {"python": [], "rust": []}
+    times = {"python": {index: [] for index in indices}, "rust": {index: [] for index in indices}}
     for round_number in range(-1, rounds):
         for index in indices:
             sides = ["python", "rust"] if round_number % 2 else ["rust", "python"]
@@ -91,7 +91,7 @@ def compare(kind, indices, pairs, rust, rounds):
                 raise SystemExit(f"pair {index}, {kind}: Python says {found['python'][0]}, Rust {found['rust'][0]}")
             if round_number >= 0:  # The first round warms both up.
                 for side in sides:
-                    times[side].append(found[side][1])
+                    times[side][index].append(found[side][1])
     return times
 
 
@@ -106,7 +106,7 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--split", type=pathlib.Path)
     parser.add_argument("--rounds", type=int, default=30)
-    parser.add_argument("--raw", type=pathlib.Path, help="where to write every time as CSV")
+    parser.add_argument("--raw", type=pathlib.Path, help="where to write the medians of each pair as CSV")
     args = parser.parse_args()
     cv2.setNumThreads(1)
     base = list(real_pairs(args.split) if args.split else random_pairs())
@@ -123,14 +123,16 @@ def main():
     source = "annotations of a SA-V split" if args.split else "random shapes"
     print(f"masks: {len(base)} pairs per size, {source}; {args.rounds} rounds; ms per frame: median [quartiles]")
     print(f"{'evaluator':12} {'W x H':>10}  {'Python':^27} {'Rust':^27} ratio of medians")
-    raw = ["evaluator,width,height,side,sample,ms"]
+    raw = ["evaluator,width,height,pair,python_median_ms,rust_median_ms"]
     for kind in EVALUATORS:
         for (height, width), indices in groups.items():
             times = compare(kind, indices, pairs, rust, args.rounds)
-            ratio = statistics.median(times["python"]) / statistics.median(times["rust"])
-            print(f"{kind:12} {width:>5}x{height:<4}  {spread(times['python'])} {spread(times['rust'])} {ratio:8.1f}")
-            for side, values in times.items():
-                raw += [f"{kind},{width},{height},{side},{i},{value:.6f}" for i, value in enumerate(values)]
+            python, rusts = ([ms for values in times[side].values() for ms in values] for side in ["python", "rust"])
+            ratio = statistics.median(python) / statistics.median(rusts)
+            print(f"{kind:12} {width:>5}x{height:<4}  {spread(python)} {spread(rusts)} {ratio:8.1f}", flush=True)
+            for pair, index in enumerate(indices):
+                medians = (statistics.median(times[side][index]) for side in ["python", "rust"])
+                raw.append(f"{kind},{width},{height},{pair}," + ",".join(f"{ms:.4f}" for ms in medians))
     if args.raw:
         args.raw.write_text("\n".join(raw) + "\n")
 

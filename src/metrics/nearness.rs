@@ -97,3 +97,37 @@ impl Windows {
         at(y + self.margin - distance) | at(y + self.margin + distance)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::morphology::{disk, square};
+    use proptest::prelude::*;
+
+    #[test]
+    fn steps_widen_without_holes() {
+        assert_eq!(doubling_steps(0), [0; 0]);
+        assert_eq!(doubling_steps(6), [1, 2, 3]);
+        assert_eq!(doubling_steps(18), [1, 2, 4, 8, 3]);
+    }
+
+    proptest! {
+        /// [`dilate`] itself is held against a pixel-by-pixel definition in tests/metrics.rs.
+        #[test]
+        fn counts_what_a_dilation_would(
+            width in 1..300usize, height in 1..60usize, radius in 0..40usize, seed in any::<u64>(),
+            rarity in 1..400u64,
+        ) {
+            let mut state = seed;
+            let mut sparse = || Mask::from_fn(width, height, |_, _| {
+                state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+                (state >> 33) % rarity == 0
+            });
+            let (of, others) = (sparse(), sparse());
+            for element in [disk(radius), square(radius)] {
+                let expected = of.intersection_union(&dilate(&others, &element)).0;
+                prop_assert_eq!(count_near(&of, &others, &element), expected);
+            }
+        }
+    }
+}
