@@ -22,6 +22,10 @@ BLOCKS = (1, 1, 2, 1)
 # recurrent path (memories and pointers) weak and the image path strong, so that masks
 # follow the image and rounding stays rounding. A checkpoint replaces them.
 GAINS = {
+    "memory_attention.norm.weight": 0.35,
+    "memory_attention.layers": 0.6,
+    "neck.convs.3": 3.0,
+    "neck.convs.2": 2.0,
 }
 
 

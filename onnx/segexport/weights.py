@@ -89,7 +89,8 @@ def load_random(model, seed, overlay=None, family="sam2.1", side=1024, say=print
 
     Returns the manifest's [weights] entries.
     """
-    gains = getattr(model, "random_gains", None) or GAINS[family]
+    gains = getattr(model, "random_gains", None)
+    gains = GAINS[family] if gains is None else gains
     with torch.no_grad():
         for key, tensor in model.state_dict().items():
             tensor.copy_(random_tensor(key, tensor, seed, gains))
