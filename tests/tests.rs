@@ -23,3 +23,5 @@ mod preprocess;
 mod prompts;
 /// What the tests of the program share.
 mod support;
+/// The tracker and the committed network against Meta's own predictor.
+mod tracker;
