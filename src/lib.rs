@@ -17,6 +17,7 @@ pub mod cmd;
 pub mod dataset;
 pub mod decode;
 pub mod environment;
+pub mod ffi;
 pub mod ffmpeg;
 pub mod files;
 pub mod geometry;

@@ -107,6 +107,7 @@ def main():
             print(f"round {number + 1} {name:8} median {statistics.median(took):8.0f} ms", flush=True)
         ious = [iou(a, b) for a, b in zip(masks["segtrt"], masks["pytorch"], strict=True)]
         smallest = min(smallest, *ious)
+        print("mask IoU by frame", " ".join(f"{value:.6f}" for value in ious))
     for name, took in times.items():
         print(f"{name:8} {spread(took)}")
     ratio = statistics.median(times["pytorch"]) / statistics.median(times["segtrt"])

@@ -1,39 +1,36 @@
 /*!
-JPEG frames to RGB with `zune-jpeg`, all or nothing.
+JPEG frames to RGB with libjpeg-turbo's decoder (by way of mozjpeg), all or nothing.
 
-The decoder's own default fills what is missing with grey; the strict mode and a
-check of the end-of-image marker turn that into an error that names the file.
-EXIF orientation is ignored, as SAM 2's own loader does.
+Pillow, which SAM 2's own loader uses, decodes with libjpeg-turbo: the pixels are the same to the last
+bit, so masks can be compared with the original's. Its habit of filling what is missing with grey is
+turned into an error that names the file. EXIF orientation is ignored, as that loader does.
 */
 
 use std::path::Path;
 
-use zune_core::bytestream::ZCursor;
-use zune_core::colorspace::ColorSpace;
-use zune_core::options::DecoderOptions;
-use zune_jpeg::JpegDecoder;
-
 use super::{DecodeError, MAX_SIDE, RgbImage};
+use crate::ffi::libjpeg::{catch, strict_errors};
 
-/// Decodes a whole JPEG file. Grey and CMYK files come back as RGB.
+/// Decodes a whole JPEG file. Grey files come back as RGB.
 ///
 /// # Errors
-/// The file cannot be read, is no JPEG, is damaged, or ends early.
+/// The file cannot be read, is no JPEG, is damaged, ends early, or is CMYK.
 pub fn jpeg(path: &Path) -> Result<RgbImage, DecodeError> {
     let bytes = read(path)?;
-    let mut decoder = JpegDecoder::new_with_options(ZCursor::new(&bytes), options());
-    let data = decoder.decode().map_err(|error| format_error(path, describe(&bytes, error)))?;
-    let Some((width, height)) = decoder.dimensions() else {
-        return Err(format_error(path, "it states no size".into()));
-    };
-    if data.len() != 3 * width * height {
-        let reason = format!("{} bytes of pixels for {width}x{height} RGB", data.len());
-        return Err(format_error(path, reason));
-    }
+    let image = catch(|| {
+        let header = mozjpeg::Decompress::with_err(strict_errors()).from_mem(&bytes)?;
+        check_size(header.size())?;
+        let mut decoder = header.rgb()?;
+        let (width, height) = (decoder.width(), decoder.height());
+        let data = decoder.read_scanlines::<u8>()?;
+        decoder.finish()?;
+        Ok(RgbImage { width, height, data })
+    });
+    let image = image.map_err(|reason| format_error(path, describe(&bytes, reason)))?;
     if !has_end_marker(&bytes) {
         return Err(format_error(path, "the file ends before its end-of-image marker".into()));
     }
-    Ok(RgbImage { width, height, data })
+    Ok(image)
 }
 
 /// Width and height that the header states; no pixel is decoded.
@@ -42,17 +39,21 @@ pub fn jpeg(path: &Path) -> Result<RgbImage, DecodeError> {
 /// The file cannot be read or has no JPEG header.
 pub fn probe_size(path: &Path) -> Result<(usize, usize), DecodeError> {
     let bytes = read(path)?;
-    let mut decoder = JpegDecoder::new_with_options(ZCursor::new(&bytes), options());
-    decoder.decode_headers().map_err(|error| format_error(path, describe(&bytes, error)))?;
-    decoder.dimensions().ok_or_else(|| format_error(path, "it states no size".into()))
+    let size = catch(|| {
+        let header = mozjpeg::Decompress::with_err(strict_errors()).from_mem(&bytes)?;
+        check_size(header.size()).map(|()| header.size())
+    });
+    size.map_err(|reason| format_error(path, describe(&bytes, reason)))
 }
 
-fn options() -> DecoderOptions {
-    DecoderOptions::default()
-        .set_strict_mode(true)
-        .set_max_width(MAX_SIDE)
-        .set_max_height(MAX_SIDE)
-        .jpeg_set_out_colorspace(ColorSpace::RGB)
+/// A header can promise gigabytes; no frame of a video is that large.
+fn check_size((width, height): (usize, usize)) -> std::io::Result<()> {
+    if width > MAX_SIDE || height > MAX_SIDE {
+        return Err(std::io::Error::other(format!(
+            "it states {width}x{height} pixels, at most {MAX_SIDE}x{MAX_SIDE} are read"
+        )));
+    }
+    Ok(())
 }
 
 fn read(path: &Path) -> Result<Vec<u8>, DecodeError> {
@@ -65,10 +66,10 @@ fn has_end_marker(bytes: &[u8]) -> bool {
     matches!((last(0xDA), last(0xD9)), (Some(scan), Some(end)) if end > scan)
 }
 
-fn describe(bytes: &[u8], error: zune_jpeg::errors::DecodeErrors) -> String {
+fn describe(bytes: &[u8], reason: String) -> String {
     match bytes {
         [] => "the file is empty".into(),
-        [0xFF, 0xD8, ..] => error.to_string(),
+        [0xFF, 0xD8, ..] => reason,
         _ => "it does not begin with a JPEG marker (FF D8)".into(),
     }
 }
