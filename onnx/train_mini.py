@@ -14,8 +14,6 @@ from pathlib import Path
 
 from segexport import ExportError
 
-SIDE = 256
-
 
 def parse():
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
@@ -25,9 +23,10 @@ def parse():
     parser.add_argument("--device", default="cuda", choices=("cuda", "cpu"))
     parser.add_argument("--out", type=Path, default=Path("edgetam_mini.safetensors"))
     parser.add_argument("--resume", type=Path, metavar="FILE.resume.pt")
-    parser.add_argument("--frames-per-step", type=int, default=512, help="clips x frames of a batch")
+    parser.add_argument("--imgsz", type=int, default=256, help="image side; 128 for a quick trial")
+    parser.add_argument("--frames-per-step", type=int, default=1024, help="clips x frames of a batch")
     parser.add_argument("--longest", type=int, default=16, help="frames of the longest clips")
-    parser.add_argument("--lr", type=float, default=1e-3)
+    parser.add_argument("--lr", type=float, default=1.5e-3)
     parser.add_argument("--warm-up", type=int, default=200, metavar="STEPS")
     parser.add_argument("--weight-decay", type=float, default=0.01)
     parser.add_argument("--clip", type=float, default=1.0, help="largest gradient norm")
@@ -35,7 +34,7 @@ def parse():
     parser.add_argument("--held-out", type=int, default=48, help="clips of the held-out set")
     parser.add_argument("--log-every", type=int, default=50, metavar="STEPS")
     parser.add_argument("--eval-every", type=int, default=400, metavar="STEPS")
-    parser.add_argument("--threads", type=int, help="CPU threads of PyTorch")
+    parser.add_argument("--threads", type=int, help="CPU threads of PyTorch; 1 is best on a busy machine")
     parser.add_argument("--edgetam-src", type=Path, help="folder with EdgeTAM's `sam2` package")
     return parser.parse_args()
 
@@ -53,7 +52,7 @@ def main():
         torch.set_num_threads(options.threads)
     torch.backends.cuda.matmul.allow_tf32 = True
     torch.backends.cudnn.allow_tf32 = True
-    model, reference = build("edgetam_mini", SIDE, options.edgetam_src)
+    model, reference = build("edgetam_mini", options.imgsz, options.edgetam_src)
     load_random(model, options.seed)
 
     # Meta asks for flash attention and falls back with a warning; float32 has no such kernel.
@@ -65,7 +64,7 @@ def main():
     count = sum(p.numel() for p in model.parameters())
     print(f"edgetam_mini, {count} parameters, {reference}, torch {torch.__version__} on {options.device}")
     options.out.parent.mkdir(parents=True, exist_ok=True)
-    Training(model, SIDE, options).run()
+    Training(model, options.imgsz, options).run()
     print(f"written: {options.out}")
 
 

@@ -12,11 +12,15 @@ from .evaluate import HeldOut
 from .step import clip_loss
 from .unroll import Unroll
 
+# The perceiver attends in 64 windows of each clip; CUDA kernels take 65535 of them at most.
+MOST_CLIPS = 512
+
 
 def parameters(model, decay):
     """Optimizer groups: only matrices and kernels decay."""
     named = [(n, p) for n, p in model.named_parameters() if p.requires_grad]
-    heavy = [p for n, p in named if p.dim() >= 2 and "embed" not in n and "token" not in n and "latents" not in n]
+    tables = ("embed", "token", "latents", "tpos")
+    heavy = [p for n, p in named if p.dim() >= 2 and not any(part in n for part in tables)]
     chosen = set(map(id, heavy))
     light = [p for _, p in named if id(p) not in chosen]
     return [{"params": heavy, "weight_decay": decay}, {"params": light, "weight_decay": 0.0}]
@@ -48,7 +52,8 @@ class Training:
         # and a small network on endless data does not need it.
         self.model.eval().image_encoder.trunk.train()
         cuda = self.device.type == "cuda"
-        self.optimizer = torch.optim.AdamW(parameters(self.model, options.weight_decay), lr=options.lr, fused=cuda)
+        groups = parameters(self.model, options.weight_decay)
+        self.optimizer = torch.optim.AdamW(groups, lr=options.lr, fused=cuda)
         self.average = state.Average(self.model, options.ema)
         self.draw = Draw(options.seed * 7919 + 1, self.device)
         self.unroll = Unroll(self.model, side)
@@ -101,7 +106,7 @@ class Training:
         for group in self.optimizer.param_groups:
             group["lr"] = rate
         frames = schedule.clip_length(self.step, done, options.seed, options.longest)
-        clips = max(1, options.frames_per_step // frames)
+        clips = max(1, min(MOST_CLIPS, options.frames_per_step // frames))
         seed = options.seed * 1_000_003 + self.step
         loss, parts = clip_loss(self.unroll, self.draw, clips, frames, seed)
         self.optimizer.zero_grad(set_to_none=True)
@@ -117,7 +122,7 @@ class Training:
         names = ("loss", "mask", "iou", "score", "norm")
         values = torch.stack([sums[n] for n in names]).div(steps).tolist()
         if not all(v == v and abs(v) != float("inf") for v in values):
-            raise FloatingPointError(f"step {self.step}: the loss is not finite; lower --lr or resume earlier")
+            raise FloatingPointError(f"step {self.step}: the loss is not finite; try a lower --lr")
         now = time.perf_counter()
         text = "  ".join(f"{n} {v:.4f}" for n, v in zip(names, values))
         rate = self.optimizer.param_groups[0]["lr"]

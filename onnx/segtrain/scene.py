@@ -66,7 +66,7 @@ class Scenes:
         self.start = start + jitter * size
         goal = draw.between(0.3, 0.7, b, k, 2)
         # Some objects leave the picture on their way.
-        outside = torch.where(draw.chance(0.5, b, k, 2), draw.between(-0.5, -0.2, b, k, 2), draw.between(1.2, 1.5, b, k, 2))
+        outside = 0.5 + draw.sign(b, k, 2) * draw.between(0.7, 1.0, b, k, 2)
         goal = torch.where(draw.chance(0.15, b, k, 1), outside, goal)
         self.goal = goal * size
 
