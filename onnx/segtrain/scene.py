@@ -26,7 +26,9 @@ class Scenes:
         self.draw, self.clips = draw, clips
         aspects = torch.tensor([16 / 9, 16 / 9, 16 / 9, 1.5, 4 / 3, 1.0], device=dev)
         self.width = HEIGHT * aspects[draw.below(len(aspects), b)]
-        self.count = 1 + draw.below(OBJECTS, b)
+        # One object alone teaches foreground; telling objects apart needs company.
+        counts = torch.tensor([1, 2, 2, 3, 3], device=dev)
+        self.count = counts[draw.below(len(counts), b)]
         self.target = draw.below(self.count, b)
         self._place(draw, b, k)
         self.outlines = Outlines(draw, b, k)

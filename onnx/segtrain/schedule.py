@@ -8,7 +8,7 @@ import math
 import random
 
 # (up to this share of the training, possible clip lengths)
-CURRICULUM = ((0.15, (2,)), (0.3, (4,)), (0.85, (4, 6, 8)), (1.0, (12, 16)))
+CURRICULUM = ((0.25, (2,)), (0.4, (4,)), (0.85, (4, 6, 8)), (1.0, (12, 16)))
 
 
 def learning_rate(step, done, peak, warm_up):

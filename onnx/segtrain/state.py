@@ -36,6 +36,7 @@ def write_weights(model, path, about):
     }
     part = f"{path}.part"
     save_file(state, part, metadata={k: str(v) for k, v in about.items()})
+    os.chmod(part, 0o644)  # safetensors makes files that only their owner reads
     os.replace(part, path)
 
 
