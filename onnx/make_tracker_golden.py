@@ -26,9 +26,10 @@ OUT = Path(__file__).resolve().parent.parent / "tests" / "data" / "tracker"
 def main():
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("--edgetam-src", type=Path)
+    parser.add_argument("--checkpoint", type=Path, help="default: the seeded random weights")
     args = parser.parse_args()
-    args.model, args.imgsz, args.checkpoint = "edgetam_mini", 256, None
-    args.random_weights, args.weights_overlay = 0, None
+    args.model, args.imgsz, args.weights_overlay = "edgetam_mini", 256, None
+    args.random_weights = None if args.checkpoint else 0
     OUT.mkdir(parents=True, exist_ok=True)
     write(OUT / "edgetam_mini_20.json", mini(args))
     write(OUT / "bank_sam2.1.json", bank_only())
