@@ -102,14 +102,12 @@ mod tests {
     }
 
     #[test]
-    fn colour_grey_and_cmyk_become_rgb_of_the_stated_size() {
-        let kinds = [
-            (ColorType::Rgb, 3),
-            (ColorType::Luma, 1),
-            (ColorType::Cmyk, 4),
-            (ColorType::CmykAsYcck, 4),
-        ];
-        for (color, channels) in kinds {
+    fn colour_and_grey_become_rgb_of_the_stated_size_and_cmyk_is_refused() {
+        for color in [ColorType::Cmyk, ColorType::CmykAsYcck] {
+            let error = decode(&encode(color, 4, false)).unwrap_err().to_string();
+            assert!(error.contains("color conversion"), "{error}");
+        }
+        for (color, channels) in [(ColorType::Rgb, 3), (ColorType::Luma, 1)] {
             let image = decode(&encode(color, channels, false)).unwrap();
             assert_eq!((image.width, image.height, image.data.len()), (61, 47, 3 * 61 * 47));
             if channels == 1 {
