@@ -33,3 +33,4 @@ pub mod rle;
 pub mod stats;
 pub mod synth;
 pub mod tracker;
+pub mod trt;

@@ -23,3 +23,5 @@ mod preprocess;
 mod prompts;
 /// What the tests of the program share.
 mod support;
+/// TensorRT: tables against headers, the committed binding, real libraries.
+mod trt;
