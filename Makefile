@@ -23,8 +23,11 @@ lint:
 	cargo fmt --check
 	cargo clippy --locked --all-targets -- -D warnings
 
-bench-metrics: ## Speed of the metrics against the Python evaluator, both sides in one run.
-	benches/python/run.sh
+bench-metrics: prerequisites ## Speed of the metrics against the Python evaluator, both sides in one run.
+	cargo build --release --locked --example score_masks
+	python3 -m venv $(VENV)-metrics
+	$(VENV)-metrics/bin/pip install --quiet numpy opencv-python-headless scikit-image pycocotools
+	$(VENV)-metrics/bin/python benches/python/compare_metrics.py
 
 prerequisites:
 	@scripts/prerequisites.sh
@@ -36,4 +39,4 @@ $(ORT_STAMP): onnx/requirements-runtime.txt
 	touch $@
 
 clean: ## Remove what was built here.
-	rm -rf target $(VENV) demo
+	rm -rf target $(VENV) $(VENV)-metrics demo

@@ -2,6 +2,7 @@
 Result files: byte for byte what Python writes (tests/data/files/make_golden.py), and the journal's
 promises: order, crash safety, resumption.
 */
+#![allow(clippy::unwrap_used, reason = "helpers of tests may panic")]
 
 use std::fs::{self, OpenOptions};
 use std::io::Write;

@@ -2,6 +2,7 @@
 The metrics against two independent judges: slow pixel-by-pixel definitions on random masks, and
 numbers that numpy, OpenCV, scikit-image and pycocotools gave (tests/data/metrics/make_golden.py).
 */
+#![allow(clippy::unwrap_used, reason = "helpers of tests may panic")]
 
 use proptest::prelude::*;
 use segtrt::mask::Mask;

@@ -79,7 +79,10 @@ fn clicks_and_boxes_reach_the_network_with_their_labels() {
     let letterbox = Geometry::new(GeometryKind::Letterbox, 200, 100, 50);
     // 100 * 0.25 = 25 rows, made even: 26, with 12 above.
     assert_eq!(letterbox.to_network(100.0, 50.0), [25.0, 25.0]);
-    assert_eq!(letterbox.points(&Prompt::Mask(Mask::new(200, 100))), None);
+    assert!(
+        letterbox.points(&Prompt::Mask(Mask::new(200, 100))).is_err(),
+        "a mask is no list of points"
+    );
 }
 
 /// A diamond with holes, cut by the image's border; never empty.

@@ -25,3 +25,5 @@ mod prompts;
 mod support;
 /// TensorRT: tables against headers, the committed binding, real libraries.
 mod trt;
+/// The tracker and the committed network against Meta's own predictor.
+mod tracker;

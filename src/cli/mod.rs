@@ -14,7 +14,7 @@ pub use synth::SynthArgs;
 
 /// Measures how fast and how well promptable video object segmentation runs on this machine.
 #[derive(Debug, Parser)]
-#[command(version, propagate_version = true, max_term_width = 100)]
+#[command(version, propagate_version = true, max_term_width = 100, args_override_self = true)]
 pub struct Cli {
     /// More messages on stderr; twice for debugging.
     #[arg(short, long, global = true, action = clap::ArgAction::Count)]

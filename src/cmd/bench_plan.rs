@@ -38,8 +38,8 @@ pub fn resolve(args: &BenchArgs) -> Result<Resolved> {
         log::warn!("{flag} does nothing here: {why}");
     }
     let split_dir = split_dir(args)?;
-    let (models, left_out) = models(args)?;
     let split = dataset::open(&split_dir, &args.split_name)?;
+    let (models, left_out) = models(args)?;
     let (limit_videos, limit_objects) =
         if args.test_mode { (1, 1) } else { (args.limit_videos, args.limit_objects) };
     let videos = dataset::select(split.videos(), limit_videos, args.shuffle_videos, args.seed);

@@ -150,6 +150,14 @@ mod tests {
     }
 
     #[test]
+    fn cells_print_as_python_prints_them() {
+        let cells = [Cell::Empty, Cell::Bool(true), Cell::Bool(false), Cell::count(Some(7))];
+        assert_eq!(cells.map(|cell| cell.to_string()), ["", "True", "False", "7"]);
+        assert_eq!(Cell::rounded(Some(303.004), 2).to_string(), "303.0");
+        assert_eq!(Cell::rounded(None, 2), Cell::Empty);
+    }
+
+    #[test]
     fn rounding_is_half_even_on_the_exact_value() {
         assert_eq!(round(0.125, 2), 0.12);
         assert_eq!(round(0.375, 2), 0.38);

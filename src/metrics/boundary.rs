@@ -10,19 +10,23 @@ use crate::mask::Mask;
 pub(super) fn gradient(mask: &Mask) -> Mask {
     let (width, height) = (mask.width(), mask.height());
     let mut out = Mask::new(width, height);
+    let (mut any, mut all) = (EdgedRow::new(width), EdgedRow::new(width));
     for y in 0..height {
+        // A missing neighbour repeats its row or pixel: neutral for OR as for AND.
         let above = mask.row(y.saturating_sub(1));
         let here = mask.row(y);
         let below = mask.row((y + 1).min(height - 1));
-        // A missing neighbour repeats its row or pixel: neutral for OR as for AND.
-        let any = |i: usize| above[i] | here[i] | below[i];
-        let all = |i: usize| above[i] & here[i] & below[i];
-        for (i, out) in out.row_mut(y).iter_mut().enumerate() {
-            let valid = valid_bits(width, i);
-            let wide = any(i) | from_left(any, i) | from_right(any, i, width);
-            let narrow = all(i) & from_left(all, i) & from_right(all, i, width);
-            *out = wide & !narrow & valid;
+        let rows = || above.iter().zip(here).zip(below);
+        any.fill(rows().map(|((above, here), below)| above | here | below));
+        all.fill(rows().map(|((above, here), below)| above & here & below));
+        let row = out.row_mut(y);
+        for ((out, any), all) in row.iter_mut().zip(any.words.windows(3)).zip(all.words.windows(3))
+        {
+            let wide = any[1] | from_left(any) | from_right(any);
+            let narrow = all[1] & from_left(all) & from_right(all);
+            *out = wide & !narrow;
         }
+        clear_past(width, row);
     }
     out
 }
@@ -35,47 +39,57 @@ pub(super) fn gradient(mask: &Mask) -> Mask {
 pub(super) fn half_pixel(mask: &Mask) -> Mask {
     let (width, height) = (mask.width(), mask.height());
     let mut out = Mask::new(width, height);
+    let (mut here, mut below) = (EdgedRow::new(width), EdgedRow::new(width));
     for y in 0..height {
-        let last_row = y + 1 == height;
-        let here = mask.row(y);
-        let below = mask.row(if last_row { y } else { y + 1 });
-        for (i, out) in out.row_mut(y).iter_mut().enumerate() {
-            let right = from_right(|i| here[i], i, width);
-            let mut differs = here[i] ^ right;
-            if !last_row {
-                differs |= here[i] ^ below[i];
-                let diagonal = from_right(|i| below[i], i, width);
-                // In the last column the repeated pixel makes this the lower neighbour again.
-                differs |= here[i] ^ diagonal;
-            }
-            *out = differs & valid_bits(width, i);
+        // Beyond the last row and column the last ones repeat and differ in nothing of their own.
+        here.fill(mask.row(y).iter().copied());
+        below.fill(mask.row((y + 1).min(height - 1)).iter().copied());
+        let row = out.row_mut(y);
+        for ((out, h), b) in row.iter_mut().zip(here.words.windows(3)).zip(below.words.windows(3)) {
+            *out = (h[1] ^ from_right(h)) | (h[1] ^ b[1]) | (h[1] ^ from_right(b));
         }
+        clear_past(width, row);
     }
     out
 }
 
-/// The bits of word `index` that are pixels of a row of `width`.
-fn valid_bits(width: usize, index: usize) -> u64 {
-    match width - (index * 64).min(width) {
-        64.. => u64::MAX,
-        used => (1 << used) - 1,
+/// A row between two more words, with its first and last pixel repeated beyond its ends: no word of
+/// it is a special case.
+struct EdgedRow {
+    words: Vec<u64>,
+    width: usize,
+}
+
+impl EdgedRow {
+    fn new(width: usize) -> Self {
+        Self { words: vec![0; width.div_ceil(64) + 2], width }
+    }
+
+    fn fill(&mut self, row: impl Iterator<Item = u64>) {
+        let end = self.words.len() - 1;
+        self.words[1..end].iter_mut().zip(row).for_each(|(to, word)| *to = word);
+        self.words[0] = self.words[1] << 63;
+        let last = self.words[1 + (self.width - 1) / 64] >> ((self.width - 1) % 64) & 1;
+        self.words[end] = 0;
+        self.words[1 + self.width / 64] |= last << (self.width % 64);
     }
 }
 
-/// Word `i` of a row moved right by one pixel, so that each bit shows its left neighbour; the first
-/// pixel shows itself.
-fn from_left(word: impl Fn(usize) -> u64, i: usize) -> u64 {
-    let carry = if i == 0 { word(0) & 1 } else { word(i - 1) >> 63 };
-    word(i) << 1 | carry
+/// The middle one of three words, each bit showing its left neighbour.
+fn from_left(words: &[u64]) -> u64 {
+    words[1] << 1 | words[0] >> 63
 }
 
-/// Word `i` of a row moved left by one pixel, so that each bit shows its right neighbour; the last
-/// pixel shows itself.
-fn from_right(word: impl Fn(usize) -> u64, i: usize, width: usize) -> u64 {
-    let last = width - 1;
-    let carry = if (i + 1) * 64 < width { word(i + 1) << 63 } else { 0 };
-    let own = if i == last / 64 { word(i) & 1 << (last % 64) } else { 0 };
-    word(i) >> 1 | carry | own
+/// The middle one of three words, each bit showing its right neighbour.
+fn from_right(words: &[u64]) -> u64 {
+    words[1] >> 1 | words[2] << 63
+}
+
+/// Clears the bits of a row that are no pixels.
+fn clear_past(width: usize, row: &mut [u64]) {
+    if let (Some(last), 1..) = (row.last_mut(), width % 64) {
+        *last &= (1 << (width % 64)) - 1;
+    }
 }
 
 #[cfg(test)]

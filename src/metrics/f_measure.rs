@@ -6,20 +6,22 @@ After Perazzi et al., *A Benchmark Dataset and Evaluation Methodology for Video 
 */
 
 use super::boundary::{gradient, half_pixel};
+use super::nearness::count_near;
 use crate::mask::Mask;
-use crate::morphology::{dilate, disk, square};
+use crate::morphology::{disk, square};
 
 /// Neighbourhood as a part of the image diagonal.
 const TOLERANCE: f64 = 0.008;
 
-/// F as the Python predecessor computes it.
-pub(super) fn predecessor(truth: &Mask, prediction: &Mask) -> f64 {
+/// F as the Python predecessor computes it; `diagonal` is the image's, in pixels, as the masks may be
+/// cut out of it.
+pub(super) fn predecessor(truth: &Mask, prediction: &Mask, diagonal: f64) -> f64 {
     match (truth.is_empty(), prediction.is_empty()) {
         (true, true) => return 1.0,
         (false, false) => {}
         _ => return 0.0,
     }
-    let radius = (TOLERANCE * diagonal(truth)).round_ties_even().max(1.0) as usize;
+    let radius = (TOLERANCE * diagonal).round_ties_even().max(1.0) as usize;
     let matched = Matched::count(&gradient(truth), &gradient(prediction), &square(radius));
     match (matched.truth, matched.prediction) {
         (0, 0) => 1.0,
@@ -28,9 +30,9 @@ pub(super) fn predecessor(truth: &Mask, prediction: &Mask) -> f64 {
     }
 }
 
-/// F as DAVIS 2017 and SA-V compute it.
-pub(super) fn official(truth: &Mask, prediction: &Mask) -> f64 {
-    let radius = (TOLERANCE * diagonal(truth)).ceil() as usize;
+/// F as DAVIS 2017 and SA-V compute it; `diagonal` as in [`predecessor`].
+pub(super) fn official(truth: &Mask, prediction: &Mask, diagonal: f64) -> f64 {
+    let radius = (TOLERANCE * diagonal).ceil() as usize;
     let matched = Matched::count(&half_pixel(truth), &half_pixel(prediction), &disk(radius));
     match (matched.truth, matched.prediction) {
         (0, 0) => 1.0,
@@ -38,10 +40,6 @@ pub(super) fn official(truth: &Mask, prediction: &Mask) -> f64 {
         (0, _) | (_, 0) => 0.0,
         _ => matched.f(),
     }
-}
-
-fn diagonal(mask: &Mask) -> f64 {
-    ((mask.width().pow(2) + mask.height().pow(2)) as f64).sqrt()
 }
 
 /// Boundary pixels, and those of them that lie near the other boundary.
@@ -54,11 +52,12 @@ struct Matched {
 
 impl Matched {
     fn count(truth: &Mask, prediction: &Mask, neighbourhood: &[usize]) -> Self {
-        let (truth_near, prediction_near) = (
-            overlap(truth, &dilate(prediction, neighbourhood)),
-            overlap(prediction, &dilate(truth, neighbourhood)),
-        );
-        Self { truth: truth.area(), prediction: prediction.area(), truth_near, prediction_near }
+        Self {
+            truth: truth.area(),
+            prediction: prediction.area(),
+            truth_near: count_near(truth, prediction, neighbourhood),
+            prediction_near: count_near(prediction, truth, neighbourhood),
+        }
     }
 
     /// Harmonic mean of precision and recall, in the reference's order of operations.
@@ -70,8 +69,4 @@ impl Matched {
         }
         2.0 * precision * recall / (precision + recall)
     }
-}
-
-fn overlap(a: &Mask, b: &Mask) -> usize {
-    a.words().iter().zip(b.words()).map(|(a, b)| (a & b).count_ones() as usize).sum()
 }

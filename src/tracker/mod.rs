@@ -45,6 +45,11 @@ impl<'a, N: Network> Tracker<'a, N> {
         Ok(Self { network, bank, next: 0, frames })
     }
 
+    /// The network, as the last frame left it.
+    pub fn network(&self) -> &N {
+        self.network
+    }
+
     /// The conditioning frame: prompt, mask, first memory.
     pub fn prompt(&mut self, frame: &RgbImage, prompt: &NetworkPrompt) -> Result<Step> {
         if self.next != 0 {

@@ -1,0 +1,89 @@
+"""Exports a promptable video segmentation network as a bundle of static ONNX graphs.
+
+    python onnx/export.py --model edgetam --imgsz 1024 --checkpoint edgetam.pt --out bundles
+
+See onnx/README.md for the models, the graphs and what --verify prints.
+"""
+
+import argparse
+import sys
+from pathlib import Path
+
+from segexport import ExportError
+from segexport.commandline import add_weight_options, build_model
+
+
+def parse():
+    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    add_weight_options(parser)
+    parser.add_argument("--precision", choices=("fp32", "fp16"), default="fp32")
+    parser.add_argument("--out", required=True, help="directory that gets <model>_<imgsz>_<precision>/")
+    parser.add_argument("--padded-track", action="store_true", help="also write track_padded")
+    parser.add_argument("--verify", metavar="CLIP", help="directory of JPEG frames to compare on")
+    parser.add_argument("--frames", type=int, default=24, help="frames of the clip to verify (default 24)")
+    prompt = parser.add_mutually_exclusive_group()
+    prompt.add_argument("--prompt-point", metavar="X,Y", help="click in pixels of the video")
+    prompt.add_argument("--prompt-mask", metavar="PNG", help="mask whose interior point is clicked")
+    parser.add_argument(
+        "--memory-rounding",
+        choices=("bf16", "none"),
+        default="bf16",
+        help="how the graphs' memories are stored while verifying; the original stores bf16",
+    )
+    args = parser.parse_args()
+    if args.verify and not (args.prompt_point or args.prompt_mask):
+        parser.error("--verify needs --prompt-point or --prompt-mask")
+    if args.verify and args.frames < 20:
+        parser.error("--verify needs at least 20 frames, so that memories and pointers fill up")
+    return args
+
+
+def main():
+    args = parse()
+    from segexport.manifest import write_bundle
+
+    model, weights, reference = build_model(args)
+    folder = write_bundle(
+        model, args.model, args.imgsz, args.precision, weights, reference, args.out, args.padded_track
+    )
+    print(f"written: {folder}")
+    return 0 if not args.verify or verify(args, model, folder) else 1
+
+
+def verify(args, model, folder):
+    """Runs the comparison; True when it passed."""
+    from segexport import prompts, verify
+    from segexport.ort_driver import Bundle
+    from segexport.reference_run import PromptInput, run_clip
+
+    if args.prompt_point:
+        prompt = PromptInput("points", points=[point(args.prompt_point)])
+    else:
+        mask = prompts.read_mask(args.prompt_mask)
+        prompt = prompts.prompt_from_mask(mask, "points", interior=True)
+    print(f"click at {prompt.points[0]}, {args.frames} frames of {Path(args.verify).name}")
+    run = run_clip(model, args.verify, prompt, args.frames)
+    if len(run.frames) < 20:
+        raise ExportError(f"clip {args.verify} has {len(run.frames)} frames; --verify needs 20 or more")
+    good = verify.verify(Bundle(folder), run, prompt, args.memory_rounding)
+    if args.padded_track:
+        print("the same with track_padded:")
+        good &= verify.verify(Bundle(folder), run, prompt, args.memory_rounding, padded=True)
+    # Half precision is reported, not judged: its own error limits belong to the engines.
+    return good or args.precision == "fp16"
+
+
+def point(text):
+    """"x,y" -> [x, y]."""
+    try:
+        x, y = (float(part) for part in text.split(","))
+    except ValueError as error:
+        raise ExportError(f"--prompt-point {text!r} is not of the form X,Y") from error
+    return [x, y]
+
+
+if __name__ == "__main__":
+    try:
+        sys.exit(main())
+    except ExportError as error:
+        sys.exit(f"error: {error}")

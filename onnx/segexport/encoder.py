@@ -1,0 +1,53 @@
+"""The image encoder graph: normalised RGB image -> feat, hr0, hr1.
+
+`feat` is the raw FPN level at 1/16; hr0 (1/4) and hr1 (1/8) are what the mask
+decoder's skip convolutions make of the two finer levels. Those levels have no
+top-down path, so neck 1x1 and skip 1x1 compose into one convolution each (exact).
+"""
+
+import copy
+
+from torch import nn
+from torch.nn import functional as F
+
+from .hiera import HieraTrunk
+from .layers import compose_1x1
+
+
+class Encoder(nn.Module):
+    """image [1,3,S,S] -> feat [1,C,g,g], hr0 [1,C/8,4g,4g], hr1 [1,C/4,2g,2g]; g = S/16."""
+
+    def __init__(self, model, side):
+        super().__init__()
+        original = model.image_encoder
+        neck, decoder = original.neck, model.sam_mask_decoder
+        if neck.fpn_top_down_levels != [2, 3] or neck.fuse_type != "sum":
+            raise ValueError("the neck composition needs finer levels without a top-down path")
+        if hasattr(original.trunk, "blocks"):
+            self.trunk = HieraTrunk(original.trunk, side)
+        else:
+            self.trunk = fused_timm(original.trunk)
+        finest, fine, middle, coarse = reversed([c.conv for c in neck.convs])
+        self.hr0 = compose_1x1(finest, decoder.conv_s0)
+        self.hr1 = compose_1x1(fine, decoder.conv_s1)
+        self.middle, self.coarse = middle, coarse
+
+    def forward(self, image):
+        finest, fine, middle, coarse = self.trunk(image)
+        top_down = F.interpolate(self.coarse(coarse), scale_factor=2.0, mode="nearest")
+        return self.middle(middle) + top_down, self.hr0(finest), self.hr1(fine)
+
+
+def fused_timm(trunk):
+    """A copy of a RepViT trunk whose parallel branches and batch norms are single convolutions."""
+    trunk = copy.deepcopy(trunk).eval()
+    _fuse_children(trunk.body)
+    return trunk
+
+
+def _fuse_children(module):
+    for name, child in module.named_children():
+        if hasattr(child, "fuse"):
+            setattr(module, name, child.fuse())
+        else:
+            _fuse_children(child)

@@ -1,0 +1,160 @@
+"""The graphs of a bundle: module, names, element types and shapes of each.
+
+The single place that knows the contract's names and shapes; the writer, the
+manifest and the FLOP counter all read it from here.
+"""
+
+from dataclasses import dataclass
+
+import torch
+from torch import nn
+
+from .encoder import Encoder
+from .head import MaskPrompt, Prompt, Track
+from .memory_encoder import MemoryEncoder
+
+MAX_MEMORIES, MAX_POINTERS = 7, 16
+
+# Sizes that stand for "one object, one point, full bank" when FLOPs are counted.
+FULL = {"B": 1, "P": 1, "F": MAX_MEMORIES, "N": MAX_POINTERS}
+
+
+@dataclass(frozen=True)
+class Port:
+    """A graph input or output; `dtype` "f" follows the bundle's precision."""
+
+    name: str
+    dtype: str  # "f" | "f32" | "i32"
+    shape: tuple  # ints and symbols ("B", "P", "F", "N")
+
+
+@dataclass
+class Graph:
+    """One graph to export."""
+
+    role: str
+    module: nn.Module
+    inputs: list
+    outputs: list
+
+    def example(self, sizes, seed=0):
+        """Random inputs of the right shapes and types for tracing and checks."""
+        generator = torch.Generator().manual_seed(seed)
+        made = []
+        for port in self.inputs:
+            shape = [sizes[n] if isinstance(n, str) else n for n in port.shape]
+            if port.name == "labels":
+                made.append(torch.ones(shape, dtype=torch.int32))
+            elif port.name == "tidx":
+                made.append(torch.arange(shape[0], dtype=torch.int32) % MAX_MEMORIES)
+            elif port.name == "mask":
+                made.append((torch.rand(shape, generator=generator) > 0.7).float())
+            elif port.name in ("multi", "binar"):
+                made.append(torch.ones(shape))
+            elif port.name == "coords":
+                side = self.inputs[1].shape[-1] * 4
+                made.append(torch.rand(shape, generator=generator) * side)
+            elif port.name == "bias":
+                made.append(torch.zeros(shape))
+            else:
+                made.append(torch.randn(shape, generator=generator))
+        return tuple(made)
+
+
+@dataclass(frozen=True)
+class Contract:
+    """The numbers of the manifest's [contract] table."""
+
+    grid: int
+    low_size: int
+    feature_channels: int
+    memory_tokens: int
+    memory_channels: int
+    pointer_channels: int
+    max_memories: int
+    max_pointers: int
+    pointer_times: bool
+
+
+def contract_of(model, side):
+    """Contract numbers of an original predictor at image side `side`."""
+    grid = side // 16
+    perceiver = getattr(model, "spatial_perceiver", None)
+    tokens = perceiver.num_latents + perceiver.num_latents_2d if perceiver is not None else grid**2
+    return Contract(
+        grid=grid,
+        low_size=4 * grid,
+        feature_channels=model.hidden_dim,
+        memory_tokens=tokens,
+        memory_channels=model.mem_dim,
+        pointer_channels=model.hidden_dim,
+        max_memories=model.num_maskmem,
+        max_pointers=model.max_obj_ptrs_in_encoder,
+        pointer_times=bool(model.add_tpos_enc_to_obj_ptrs),
+    )
+
+
+def graphs_of(model, side, padded_track=False):
+    """Yields the bundle's graphs one by one (each holds copies of large tables)."""
+    c = contract_of(model, side)
+    g, width, low = c.grid, c.feature_channels, c.low_size
+    features = [
+        Port("feat", "f", (1, width, g, g)),
+        Port("hr0", "f", (1, width // 8, low, low)),
+        Port("hr1", "f", (1, width // 4, 2 * g, 2 * g)),
+    ]
+    answer = [
+        Port("low", "f32", ("B", 1, low, low)),
+        Port("iou", "f32", ("B", 1)),
+        Port("ptr", "f", ("B", width)),
+        Port("score", "f32", ("B", 1)),
+    ]
+    yield Graph("encoder", Encoder(model, side), [Port("image", "f", (1, 3, side, side))], features)
+    points = [
+        Port("coords", "f32", ("B", "P", 2)),
+        Port("labels", "i32", ("B", "P")),
+        Port("multi", "f32", (1,)),
+    ]
+    yield Graph("prompt", Prompt(model, side), features + points, answer)
+    mask = [Port("mask", "f32", ("B", 1, side, side))]
+    yield Graph("mask_prompt", MaskPrompt(model, side), features + mask, answer)
+
+    yield Graph("track", Track(model, side), features + _bank(c, "F", "N"), answer)
+    if padded_track:
+        keys = c.max_memories * c.memory_tokens + c.max_pointers * (width // c.memory_channels)
+        bias = Port("bias", "f32", (1, 1, 1, keys))
+        module = PaddedTrack(Track(model, side), c.pointer_times, keys)
+        inputs = features + _bank(c, c.max_memories, c.max_pointers) + [bias]
+        yield Graph("track_padded", module, inputs, answer)
+
+    memory = [
+        Port("feat", "f", (1, width, g, g)),
+        Port("low", "f32", ("B", 1, low, low)),
+        Port("score", "f32", ("B", 1)),
+        Port("binar", "f32", (1,)),
+    ]
+    tokens = [Port("mem", "f", ("B", c.memory_tokens, c.memory_channels))]
+    yield Graph("memory", MemoryEncoder(model, side), memory, tokens)
+
+
+def _bank(c, frames, pointers):
+    """Input ports of a memory bank with `frames` memories and `pointers` pointers."""
+    ports = [
+        Port("mem", "f", ("B", frames, c.memory_tokens, c.memory_channels)),
+        Port("tidx", "i32", (frames,)),
+        Port("ptrs", "f", ("B", pointers, c.pointer_channels)),
+    ]
+    return ports + [Port("ptr_t", "f32", (pointers,))] if c.pointer_times else ports
+
+
+class PaddedTrack(nn.Module):
+    """`track` at a fixed, full bank with an additive key bias (0 = real, -1e4 = padding)."""
+
+    def __init__(self, track, pointer_times, keys):
+        super().__init__()
+        self.track, self.pointer_times, self.keys = track, pointer_times, keys
+
+    def forward(self, feat, hr0, hr1, mem, tidx, ptrs, *rest):
+        ptr_t, bias = rest if self.pointer_times else (None, rest[0])
+        bias = bias.reshape(1, 1, self.keys)
+        return self.track(feat, hr0, hr1, mem, tidx, ptrs, ptr_t, bias)

@@ -1,0 +1,113 @@
+"""Writes a bundle directory: its graphs and `manifest.toml`."""
+
+import hashlib
+import platform
+import shutil
+from dataclasses import asdict
+from importlib.metadata import version
+from pathlib import Path
+
+import onnx
+
+from . import ExportError, __version__, flops
+from .graphs import contract_of, graphs_of
+from .fp16 import to_fp16
+from .models import spec_of
+from .onnx_write import OPSET, check, to_onnx
+
+MEAN, STD = [0.485, 0.456, 0.406], [0.229, 0.224, 0.225]
+
+
+def bundle_name(model, side, precision):
+    """Directory name of a bundle."""
+    return f"{model}_{side}_{precision}"
+
+
+def write_bundle(model, name, side, precision, weights, reference, out, padded_track=False, say=print):
+    """Exports every graph into `out`/<bundle name>; returns that directory.
+
+    The directory appears whole or not at all (written beside, then renamed).
+    """
+    final = Path(out) / bundle_name(name, side, precision)
+    folder = final.with_name(final.name + ".partial")
+    shutil.rmtree(folder, ignore_errors=True)
+    folder.mkdir(parents=True)
+    entries = []
+    for graph in graphs_of(model, side, padded_track):
+        proto = to_onnx(graph)
+        work = flops.count(proto)
+        if precision == "fp16":
+            proto = to_fp16(proto, graph)
+            check(proto, graph.role)
+        data = proto.SerializeToString()
+        (folder / f"{graph.role}.onnx").write_bytes(data)
+        entries.append(_graph_entry(graph, precision, hashlib.sha256(data).hexdigest(), work))
+        say(f"{graph.role}: {len(proto.graph.node)} nodes, {len(data) / 1e6:.1f} MB, {work / 1e9:.2f} GFLOP")
+    head = _head(model, name, side, precision, weights, reference)
+    (folder / "manifest.toml").write_text(head + "\n" + "\n".join(entries))
+    shutil.rmtree(final, ignore_errors=True)
+    folder.rename(final)
+    return final
+
+
+def _head(model, name, side, precision, weights, reference):
+    contract = asdict(contract_of(model, side)) | {"mean": MEAN, "std": STD}
+    tables = {
+        "model": {
+            "name": name,
+            "family": spec_of(name).family,
+            "imgsz": side,
+            "precision": precision,
+            "parameters": sum(p.numel() for p in model.parameters()),
+        },
+        "weights": weights,
+        "contract": contract,
+        "export": {
+            "exporter": f"segexport {__version__}",
+            "opset": OPSET,
+            "python": platform.python_version(),
+            "torch": version("torch"),
+            "timm": version("timm"),
+            "onnx": onnx.__version__,
+            "reference": reference,
+        },
+    }
+    if spec_of(name).family != "edgetam":
+        del tables["export"]["timm"]
+    parts = ["format = 1"]
+    for title, table in tables.items():
+        parts.append(f"\n[{title}]")
+        parts += [f"{key} = {_toml(value)}" for key, value in table.items()]
+    return "\n".join(parts) + "\n"
+
+
+def _graph_entry(graph, precision, digest, work):
+    lines = [
+        "[[graph]]",
+        f"role = {_toml(graph.role)}",
+        f"file = {_toml(graph.role + '.onnx')}",
+        f"sha256 = {_toml(digest)}",
+        f"flops = {work}",
+    ]
+    for title, ports in (("input", graph.inputs), ("output", graph.outputs)):
+        for port in ports:
+            dtype = {"fp32": "f32", "fp16": "f16"}[precision] if port.dtype == "f" else port.dtype
+            lines += [
+                f"[[graph.{title}]]",
+                f"name = {_toml(port.name)}",
+                f"dtype = {_toml(dtype)}",
+                f"shape = {_toml(list(port.shape))}",
+            ]
+    return "\n".join(lines) + "\n"
+
+
+def _toml(value):
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, (int, float)):
+        return repr(value)
+    if isinstance(value, list):
+        return "[" + ", ".join(_toml(v) for v in value) + "]"
+    if any(ord(c) < 32 or c in '"\\' for c in value):
+        raise ExportError(f"{value!r} cannot be written to the manifest")
+    return f'"{value}"'

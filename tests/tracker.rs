@@ -1,0 +1,117 @@
+//! The tracker against Meta's own predictor: `onnx/make_tracker_golden.py` ran it with the same weights.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::Path;
+
+use segtrt::backend::{self, OrtNetwork};
+use segtrt::bundle::Bundle;
+use segtrt::cli::Provider;
+use segtrt::decode::RgbImage;
+use segtrt::geometry::{Geometry, GeometryKind};
+use segtrt::prompt::Prompt;
+use segtrt::tracker::{BankSchedule, NetworkPrompt, Tracker};
+use serde_json::Value;
+
+use crate::support::{require_onnxruntime, small_bundle};
+
+fn golden(name: &str) -> Value {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data/tracker").join(name);
+    serde_json::from_slice(&fs::read(path).unwrap()).unwrap()
+}
+
+/// Frame `t` of the golden clip, by the formula that the golden file states.
+fn frame(side: usize, t: usize) -> RgbImage {
+    let (cx, cy) = ((side / 3 + 4 * t) as i64, (side / 2 + 2 * t - t * t / 8) as i64);
+    let radius = (side / 6) as i64;
+    let mut data = Vec::with_capacity(3 * side * side);
+    for y in 0..side {
+        for x in 0..side {
+            let (dx, dy) = (x as i64 - cx, y as i64 - cy);
+            let pixel = if dx * dx + dy * dy <= radius * radius {
+                [200 + (3 * x + y) % 48, 40 + (x + 5 * y) % 24, 60]
+            } else {
+                [(2 * x + 3 * t) % 128, (x + 2 * y) % 128, ((x ^ y) + 5 * t) % 128]
+            };
+            data.extend(pixel.map(|value| value as u8));
+        }
+    }
+    RgbImage { width: side, height: side, data }
+}
+
+#[test]
+fn a_closed_loop_of_twenty_frames_equals_the_original_predictor() {
+    let golden = golden("edgetam_mini_20.json");
+    let bundle = Bundle::open(&small_bundle()).unwrap();
+    let (environment, _) = backend::open(Some(&require_onnxruntime())).unwrap();
+    let mut network = OrtNetwork::open(&environment, &bundle, Provider::Cpu, 1, false).unwrap();
+    let side = bundle.manifest.model.imgsz;
+    let geometry = Geometry::new(GeometryKind::Stretch, side, side, side);
+    let frames = golden["frames"].as_array().unwrap();
+    let [x, y] = [0, 1].map(|i| golden["click"][i].as_f64().unwrap() as f32);
+    let click = NetworkPrompt::new(&Prompt::Point { x, y }, &geometry);
+    let mut tracker = Tracker::new(&mut network, &geometry, frames.len()).unwrap();
+    for (t, expected) in frames.iter().enumerate() {
+        let image = frame(side, t);
+        let step = if t == 0 { tracker.prompt(&image, &click) } else { tracker.track(&image) };
+        let output = step.unwrap().output;
+        let low = tracker.network().low_logits().unwrap();
+        let places = golden["sampled_logits"].as_array().unwrap();
+        for (place, value) in places.iter().zip(expected["logits"].as_array().unwrap()) {
+            let found = f64::from(low[place.as_u64().unwrap() as usize]);
+            let difference = (found - value.as_f64().unwrap()).abs();
+            // The original rounds memories to bfloat16 (8 bits); everything else is exact to f32.
+            assert!(difference < 0.02, "frame {t}, logit {place}: {found} instead of {value}");
+        }
+        let area = low.iter().filter(|&&v| v > 0.0).count() as f64;
+        let expected_area = expected["area"].as_f64().unwrap();
+        assert!(
+            (area - expected_area).abs() <= 0.02 * expected_area + 4.0,
+            "frame {t}: area {area}"
+        );
+        let score = expected["score"].as_f64().unwrap();
+        assert!((f64::from(output.objectness) - score).abs() < 0.02, "frame {t}: {output:?}");
+        let iou = expected["iou"].as_f64().unwrap();
+        assert!((f64::from(output.predicted_iou) - iou).abs() < 0.01, "frame {t}: {output:?}");
+    }
+}
+
+#[test]
+fn the_bank_reads_the_frames_that_the_original_reads() {
+    let mut contract = Bundle::open(&small_bundle()).unwrap().manifest.contract;
+    contract.pointer_times = true;
+    for clip in golden("bank_sam2.1.json")["clips"].as_array().unwrap() {
+        let frames = clip["num_frames"].as_u64().unwrap() as usize;
+        let bank = BankSchedule::new(&contract, frames);
+        let (mut memories, mut pointers) = (BTreeMap::new(), BTreeMap::new());
+        for t in 0..frames {
+            if let Some(expected) = clip["frames"].as_array().unwrap().get(t.wrapping_sub(1)) {
+                assert_eq!(expected["frame"].as_u64(), Some(t as u64));
+                let selection = bank.selection(t);
+                let rows = selection.temporal_rows.iter().enumerate();
+                let mut read: Vec<[i64; 2]> =
+                    rows.map(|(slot, &row)| [memories[&slot], i64::from(row)]).collect();
+                let mut wanted: Vec<[i64; 2]> =
+                    serde_json::from_value(expected["memories"].clone()).unwrap();
+                read.sort_unstable();
+                wanted.sort_unstable();
+                assert_eq!(read, wanted, "memories of frame {t} of {frames}");
+                let wanted: BTreeMap<i64, f64> = expected["pointers"]
+                    .as_array()
+                    .unwrap()
+                    .iter()
+                    .zip(expected["ptr_t"].as_array().unwrap())
+                    .map(|(frame, time)| (frame.as_i64().unwrap(), time.as_f64().unwrap()))
+                    .collect();
+                assert_eq!(selection.pointers(), wanted.len());
+                for (slot, &time) in selection.pointer_times.iter().enumerate() {
+                    let difference = (f64::from(time) - wanted[&pointers[&slot]]).abs();
+                    assert!(difference < 1e-6, "pointer {slot} of frame {t} of {frames}");
+                }
+            }
+            let slots = bank.write_slots(t);
+            memories.insert(slots.memory, t as i64);
+            pointers.insert(slots.pointer, t as i64);
+        }
+    }
+}
