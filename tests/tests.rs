@@ -23,7 +23,7 @@ mod preprocess;
 mod prompts;
 /// What the tests of the program share.
 mod support;
-/// TensorRT: tables against headers, the committed binding, real libraries.
-mod trt;
 /// The tracker and the committed network against Meta's own predictor.
 mod tracker;
+/// TensorRT: tables against headers, the committed binding, real libraries.
+mod trt;

@@ -111,8 +111,6 @@ fn program(release: &'static str) -> String {
 #include "callbacks.hpp"
 #include "dims.hpp"
 using namespace nvinfer1;
-using namespace nvonnxparser;
-using nvinfer1::ErrorCode;
 static int failures, compared;
 template <class P> int slot_of(P p) {
     // Itanium ABI: the pointer to a virtual method holds its byte offset in the vtable, plus 1 on x86-64; on aarch64
@@ -125,14 +123,27 @@ void expect(char const* key, long long found, long long declared) {
     ++compared;
     if (found != declared) { ++failures; std::printf("%s: header %lld, tables %lld\n", key, found, declared); }
 }
-int main() {
 "#,
     );
     let (family, _) = family_of(release);
-    for row in rows().filter(|row| row.release == release) {
-        let line = if row.kind == "enum" { enum_line(&row) } else { method_line(&row) };
-        text.push_str(&line);
+    // Both namespaces have an ErrorCode: each declaration is read where it was written.
+    for (namespace, function) in [("nvonnxparser", "parser"), ("nvinfer1", "library")] {
+        let _ = writeln!(text, "namespace {namespace} {{ void {function}() {{");
+        if function == "library" {
+            // Types that a class gives to its own methods only.
+            text.push_str("using Severity = ILogger::Severity;\n");
+            text.push_str("using ErrorDesc = IErrorRecorder::ErrorDesc;\n");
+            text.push_str("using RefCount = IErrorRecorder::RefCount;\n");
+        }
+        for row in rows().filter(|row| row.release == release) {
+            if row.owner.starts_with(namespace) {
+                let is_enum = row.kind == "enum";
+                text.push_str(&if is_enum { enum_line(&row) } else { method_line(&row) });
+            }
+        }
+        text.push_str("} }\n");
     }
+    text.push_str("int main() {\nnvonnxparser::parser();\nnvinfer1::library();\n");
     for class in [
         "Runtime",
         "CudaEngine",

@@ -149,8 +149,9 @@ fn a_real_library_opens_and_builds_or_says_why_not() {
 #[test]
 fn rtx_builds_ahead_of_time_without_a_gpu() {
     let Some(library) = rtx() else { return };
+    // Turing (75) is left out: it has no fp32 products in TensorRT for RTX.
     for kind in [FLOAT, FLOAT16] {
-        for sm in [vec![86], vec![89], vec![120], vec![75, 80]] {
+        for sm in [vec![86], vec![89], vec![120], vec![86, 89]] {
             let builder = Builder::new(&library).unwrap();
             let (mut network, outcome) = parsed(&builder, &attention_like(kind));
             outcome.unwrap();
