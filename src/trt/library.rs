@@ -9,11 +9,11 @@ use std::path::{Path, PathBuf};
 use std::ptr::NonNull;
 use std::sync::Arc;
 
-use libloading::os::unix::{Library as Loaded, RTLD_LOCAL, RTLD_NOW};
+use libloading::os::unix::{Library as Loaded, RTLD_LAZY, RTLD_LOCAL};
 
 use super::error::{Error, Result};
 use super::find::{Candidate, parser_names, parser_of, search};
-use super::log::{Log, LogLine, on_log, on_report};
+use super::log::{Log, LogListener, on_log, on_report};
 use super::sys;
 use super::version::{Family, Version};
 
@@ -162,7 +162,7 @@ impl Library {
     /// Calls `listener` for every line that TensorRT logs, from its threads; none stops that.
     ///
     /// The listener must not call TensorRT.
-    pub fn on_log(&self, listener: Option<Box<dyn Fn(&LogLine) + Send>>) {
+    pub fn on_log(&self, listener: Option<LogListener>) {
         self.inner.log.listen(listener);
     }
 }
@@ -196,9 +196,12 @@ fn open_parser(library: &Path, version: &Version) -> std::result::Result<Parser,
 }
 
 /// Opens a library for the life of the process; the error is the loader's own sentence.
+///
+/// Functions are bound when they are first called: 8.x's parser names cuDNN and cuBLAS, of which it calls nothing, and
+/// must open where only empty stand-ins of them exist.
 fn load(path: &Path) -> std::result::Result<&'static Loaded, String> {
     // SAFETY: the initialisers of NVIDIA's libraries may run at any time; the user named or installed this file as one.
-    let loaded = unsafe { Loaded::open(Some(path), RTLD_NOW | RTLD_LOCAL) };
+    let loaded = unsafe { Loaded::open(Some(path), RTLD_LAZY | RTLD_LOCAL) };
     let loaded = loaded.map_err(|error| {
         std::error::Error::source(&error).map_or_else(|| error.to_string(), ToString::to_string)
     })?;

@@ -45,13 +45,14 @@ const KEPT: usize = 256;
 /// Lines attached to one error: the first ones are nearest to the reason.
 const ATTACHED: usize = 12;
 
-type Listener = Box<dyn Fn(&LogLine) + Send>;
+/// Hears every line, from TensorRT's threads.
+pub type LogListener = Box<dyn Fn(&LogLine) + Send>;
 
 /// The log of one opened library.
 #[derive(Default)]
 pub(super) struct Log {
     state: Mutex<State>,
-    listener: Mutex<Option<Listener>>,
+    listener: Mutex<Option<LogListener>>,
 }
 
 #[derive(Default)]
@@ -117,7 +118,7 @@ impl Log {
     }
 
     /// Calls `listener` for every line, from TensorRT's threads.
-    pub(super) fn listen(&self, listener: Option<Listener>) {
+    pub(super) fn listen(&self, listener: Option<LogListener>) {
         *lock(&self.listener) = listener;
     }
 

@@ -47,7 +47,7 @@ pub use error::{Error, NodeError, Result};
 pub use find::{Candidate, Searched, search};
 pub use layers::LayerInfo;
 pub use library::Library;
-pub use log::{LogLine, Severity};
+pub use log::{LogLine, LogListener, Severity};
 pub use network::{Network, TensorSpec, Typing};
 pub use onnx_file::{OnnxNode, OnnxSummary};
 pub use plan::Plan;

@@ -282,13 +282,19 @@ fn rtx_builds_every_graph_of_a_bundle() {
         let open: Vec<_> =
             network.inputs().into_iter().filter(|input| input.shape.contains(&-1)).collect();
         if !open.is_empty() {
-            // Open extents are fill levels: memories (and what is counted per memory) and pointers.
-            for level in [1_i64, 7] {
+            // One object; memories and pointers (or points) of three fill levels.
+            for (memories, pointers) in [(1, 1), (2, 2), (7, 16)] {
                 let shapes = open.iter().map(|input| {
-                    let fill = |extent: &i64| if *extent == -1 { level } else { *extent };
-                    (input.name.clone(), input.shape.iter().map(fill).collect::<Vec<_>>())
+                    let fill =
+                        |(axis, extent): (usize, &i64)| match (extent, axis, input.shape.len()) {
+                            (-1, 0, 2..) => 1,
+                            (-1, _, _) if input.name == "ptrs" => pointers,
+                            (-1, _, _) => memories,
+                            (extent, _, _) => *extent,
+                        };
+                    (input.name.clone(), input.shape.iter().enumerate().map(fill).collect())
                 });
-                config.add_profile(&Profile::exact(shapes)).unwrap();
+                config.add_profile(&Profile::exact::<String>(shapes)).unwrap();
             }
         }
         match builder.build(&mut network, &mut config, &name) {
