@@ -1,5 +1,7 @@
 //! The TensorRT binding: its tables against NVIDIA's headers, its committed C binding, and real libraries.
 
+#[path = "trt/fake.rs"]
+mod fake;
 #[path = "trt/headers.rs"]
 mod headers;
 #[path = "trt/library.rs"]

@@ -7,7 +7,7 @@ An opened library is never closed: TensorRT keeps threads, a global logger and r
 use std::ffi::c_void;
 use std::path::{Path, PathBuf};
 use std::ptr::NonNull;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 
 use libloading::os::unix::{Library as Loaded, RTLD_LAZY, RTLD_LOCAL};
 
@@ -17,7 +17,11 @@ use super::log::{Log, LogListener, on_log, on_report};
 use super::sys;
 use super::version::{Family, Version};
 
-/// One opened TensorRT. Cheap to clone; every object keeps it alive.
+/// Libraries opened so far, by the address of their entry point. TensorRT has one logger a process, the first that it
+/// sees: a second opening of the same file must log to the same place.
+static OPENED: Mutex<Vec<(usize, Library)>> = Mutex::new(Vec::new());
+
+/// One opened TensorRT. Cheap to clone; opened again it is the same one.
 #[derive(Clone)]
 pub struct Library {
     pub(super) inner: Arc<Inner>,
@@ -52,7 +56,7 @@ impl Library {
         let (candidates, mut searched) = search(explicit);
         for candidate in candidates {
             match load(&candidate.library) {
-                Ok(loaded) => return Self::start(&candidate, loaded),
+                Ok(loaded) => return Self::once(&candidate, loaded),
                 Err(why) if candidate.named || candidate.library.is_absolute() => {
                     return Err(Error::Open { path: candidate.library, why });
                 }
@@ -64,6 +68,17 @@ impl Library {
             }
         }
         Err(Error::NotFound(searched))
+    }
+
+    fn once(candidate: &Candidate, loaded: &Loaded) -> Result<Self> {
+        let address = symbol(loaded, "getInferLibVersion") as usize;
+        let mut opened = OPENED.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some((_, library)) = opened.iter().find(|(known, _)| *known == address) {
+            return Ok(library.clone());
+        }
+        let library = Self::start(candidate, loaded)?;
+        opened.push((address, library.clone()));
+        Ok(library)
     }
 
     fn start(candidate: &Candidate, loaded: &Loaded) -> Result<Self> {

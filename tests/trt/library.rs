@@ -288,7 +288,7 @@ fn rtx_builds_every_graph_of_a_bundle() {
                     let fill =
                         |(axis, extent): (usize, &i64)| match (extent, axis, input.shape.len()) {
                             (-1, 0, 2..) => 1,
-                            (-1, _, _) if input.name == "ptrs" => pointers,
+                            (-1, _, _) if input.name.starts_with("ptr") => pointers,
                             (-1, _, _) => memories,
                             (extent, _, _) => *extent,
                         };
