@@ -9,8 +9,8 @@ use std::path::Path;
 use std::sync::{Arc, Mutex};
 
 use segtrt::trt::{
-    BuildProgress, Builder, Config, Error, Library, Mode, Network, Profile, Runtime, Stop, Typing,
-    Verbosity,
+    BuildProgress, Builder, Config, Error, Flag, Library, Mode, Network, Pool, Profile, Runtime,
+    Stop, Typing, Verbosity,
 };
 
 use super::model::{FLOAT, FLOAT16, attention_like, unknown_operator};
@@ -164,6 +164,48 @@ fn rtx_builds_ahead_of_time_without_a_gpu() {
             eprintln!("sm {sm:?}: {} bytes", plan.bytes().len());
         }
     }
+}
+
+#[test]
+fn caps_levels_and_flags_are_kept_or_refused() {
+    let Some(library) = rtx() else { return };
+    let builder = Builder::new(&library).unwrap();
+    let mut config = builder.config().unwrap();
+    config.set_pool(Pool::Workspace, 256 << 20).unwrap();
+    assert_eq!(config.pool(Pool::Workspace), Some(256 << 20));
+    config.set_pool(Pool::TacticSharedMemory, 48 << 10).unwrap();
+    assert_eq!(config.pool(Pool::TacticSharedMemory), Some(48 << 10));
+    config.set_optimization_level(2).unwrap();
+    assert_eq!(config.optimization_level(), Some(2));
+    config.set_flag(Flag::Tf32, false).unwrap();
+    assert_eq!(config.flag(Flag::Tf32), Some(false));
+    config.set_auxiliary_streams(0).unwrap();
+    if library.family().is_strongly_typed_only() {
+        let error = config.set_flag(Flag::Fp16, true).unwrap_err().to_string();
+        assert!(error.contains("has no way to set the builder flag Fp16"), "{error}");
+        assert_eq!((config.flag(Flag::Fp16), builder.has_fast_fp16()), (None, None));
+        let error = builder.network(Typing::Weak).err().unwrap().to_string();
+        assert!(error.ends_with("has no weakly typed networks"), "{error}");
+    }
+}
+
+#[test]
+fn a_timing_cache_goes_round_or_says_why_not() {
+    let Some(library) = rtx() else { return };
+    let builder = Builder::new(&library).unwrap();
+    let mut config = config(&builder, &[86]);
+    match config.set_timing_cache(&[]).and_then(|()| config.timing_cache()) {
+        Ok(bytes) => {
+            eprintln!("a timing cache of {} bytes", bytes.len());
+            config.set_timing_cache(&bytes).unwrap();
+        }
+        Err(error) => eprintln!("no timing cache: {:#}", anyhow::Error::from(error)),
+    }
+    let damaged = config.set_timing_cache(b"not a cache");
+    eprintln!(
+        "damaged: {:?}",
+        damaged.map_err(|error| format!("{:#}", anyhow::Error::from(error)))
+    );
 }
 
 #[test]

@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <cstdint>
 #include "dims.hpp"
+#include "shim.h"
 
 namespace segtrt {
 
@@ -421,19 +422,29 @@ constexpr Place kMethods[][FamilyCount] = {
     {{-1, 0}, {-1, 0}, {-1, 0}, {57, 3}, {57, 5}},  // BuilderConfig_setComputeCapability
 };
 
-enum Flag : int32_t { Flag_FP16, Flag_TF32, Flag_OBEY_PRECISION, Flag_PREFER_PRECISION, Flag_DISABLE_TIMING_CACHE, Flag_VERSION_COMPATIBLE, Flag_EXCLUDE_LEAN_RUNTIME, Flag_BF16, Flag_ERROR_ON_TIMING_CACHE_MISS, Flag_MONITOR_MEMORY, Flag_Count };
+enum Flag : int32_t { Flag_FP16, Flag_BF16, Flag_TF32, Flag_OBEY_PRECISION, Flag_PREFER_PRECISION, Flag_DISABLE_TIMING_CACHE, Flag_ERROR_ON_TIMING_CACHE_MISS, Flag_VERSION_COMPATIBLE, Flag_EXCLUDE_LEAN_RUNTIME, Flag_MONITOR_MEMORY, Flag_Count };
 constexpr Place kFlag[][FamilyCount] = {
     {{0, 5}, {0, 0}, {-1, 0}, {0, 3}, {-1, 0}},  // FP16
+    {{-1, 0}, {17, 0}, {-1, 0}, {17, 3}, {-1, 0}},  // BF16
     {{7, 5}, {6, 0}, {6, 0}, {6, 3}, {6, 5}},  // TF32
     {{10, 5}, {9, 0}, {-1, 0}, {9, 3}, {-1, 0}},  // OBEY_PRECISION
     {{11, 5}, {10, 0}, {-1, 0}, {10, 3}, {-1, 0}},  // PREFER_PRECISION
     {{6, 5}, {5, 0}, {5, 0}, {5, 3}, {5, 5}},  // DISABLE_TIMING_CACHE
+    {{-1, 0}, {16, 0}, {15, 0}, {16, 3}, {15, 5}},  // ERROR_ON_TIMING_CACHE_MISS
     {{15, 6}, {13, 0}, {12, 0}, {13, 3}, {12, 5}},  // VERSION_COMPATIBLE
     {{16, 6}, {14, 0}, {13, 0}, {14, 3}, {13, 5}},  // EXCLUDE_LEAN_RUNTIME
-    {{-1, 0}, {17, 0}, {-1, 0}, {17, 3}, {-1, 0}},  // BF16
-    {{-1, 0}, {16, 0}, {15, 0}, {16, 3}, {15, 5}},  // ERROR_ON_TIMING_CACHE_MISS
     {{-1, 0}, {25, 7}, {24, 0}, {25, 3}, {24, 5}},  // MONITOR_MEMORY
 };
+static_assert(int{SEGTRT_FLAG_FP16} == int{Flag_FP16}, "shim.h");
+static_assert(int{SEGTRT_FLAG_BF16} == int{Flag_BF16}, "shim.h");
+static_assert(int{SEGTRT_FLAG_TF32} == int{Flag_TF32}, "shim.h");
+static_assert(int{SEGTRT_FLAG_OBEY_PRECISION} == int{Flag_OBEY_PRECISION}, "shim.h");
+static_assert(int{SEGTRT_FLAG_PREFER_PRECISION} == int{Flag_PREFER_PRECISION}, "shim.h");
+static_assert(int{SEGTRT_FLAG_DISABLE_TIMING_CACHE} == int{Flag_DISABLE_TIMING_CACHE}, "shim.h");
+static_assert(int{SEGTRT_FLAG_ERROR_ON_TIMING_CACHE_MISS} == int{Flag_ERROR_ON_TIMING_CACHE_MISS}, "shim.h");
+static_assert(int{SEGTRT_FLAG_VERSION_COMPATIBLE} == int{Flag_VERSION_COMPATIBLE}, "shim.h");
+static_assert(int{SEGTRT_FLAG_EXCLUDE_LEAN_RUNTIME} == int{Flag_EXCLUDE_LEAN_RUNTIME}, "shim.h");
+static_assert(int{SEGTRT_FLAG_MONITOR_MEMORY} == int{Flag_MONITOR_MEMORY}, "shim.h");
 
 enum Pool : int32_t { Pool_WORKSPACE, Pool_TACTIC_DRAM, Pool_TACTIC_SHARED_MEMORY, Pool_Count };
 constexpr Place kPool[][FamilyCount] = {
@@ -441,6 +452,9 @@ constexpr Place kPool[][FamilyCount] = {
     {{4, 6}, {4, 0}, {4, 0}, {4, 3}, {4, 5}},  // TACTIC_DRAM
     {{-1, 0}, {5, 0}, {5, 0}, {5, 3}, {5, 5}},  // TACTIC_SHARED_MEMORY
 };
+static_assert(int{SEGTRT_POOL_WORKSPACE} == int{Pool_WORKSPACE}, "shim.h");
+static_assert(int{SEGTRT_POOL_TACTIC_DRAM} == int{Pool_TACTIC_DRAM}, "shim.h");
+static_assert(int{SEGTRT_POOL_TACTIC_SHARED_MEMORY} == int{Pool_TACTIC_SHARED_MEMORY}, "shim.h");
 
 enum Type : int32_t { Type_FLOAT, Type_HALF, Type_INT8, Type_INT32, Type_BOOL, Type_UINT8, Type_FP8, Type_BF16, Type_INT64, Type_INT4, Type_FP4, Type_Count };
 constexpr Place kType[][FamilyCount] = {
@@ -456,6 +470,17 @@ constexpr Place kType[][FamilyCount] = {
     {{-1, 0}, {9, 0}, {9, 0}, {9, 3}, {9, 5}},  // INT4
     {{-1, 0}, {10, 8}, {10, 0}, {10, 3}, {10, 5}},  // FP4
 };
+static_assert(int{SEGTRT_TYPE_FLOAT} == int{Type_FLOAT}, "shim.h");
+static_assert(int{SEGTRT_TYPE_HALF} == int{Type_HALF}, "shim.h");
+static_assert(int{SEGTRT_TYPE_INT8} == int{Type_INT8}, "shim.h");
+static_assert(int{SEGTRT_TYPE_INT32} == int{Type_INT32}, "shim.h");
+static_assert(int{SEGTRT_TYPE_BOOL} == int{Type_BOOL}, "shim.h");
+static_assert(int{SEGTRT_TYPE_UINT8} == int{Type_UINT8}, "shim.h");
+static_assert(int{SEGTRT_TYPE_FP8} == int{Type_FP8}, "shim.h");
+static_assert(int{SEGTRT_TYPE_BF16} == int{Type_BF16}, "shim.h");
+static_assert(int{SEGTRT_TYPE_INT64} == int{Type_INT64}, "shim.h");
+static_assert(int{SEGTRT_TYPE_INT4} == int{Type_INT4}, "shim.h");
+static_assert(int{SEGTRT_TYPE_FP4} == int{Type_FP4}, "shim.h");
 
 enum Creation : int32_t { Creation_EXPLICIT_BATCH, Creation_STRONGLY_TYPED, Creation_Count };
 constexpr Place kCreation[][FamilyCount] = {
@@ -471,6 +496,11 @@ constexpr Place kTactic[][FamilyCount] = {
     {{3, 5}, {3, 0}, {0, 0}, {3, 3}, {0, 5}},  // EDGE_MASK_CONVOLUTIONS
     {{4, 5}, {4, 0}, {1, 0}, {4, 3}, {1, 5}},  // JIT_CONVOLUTIONS
 };
+static_assert(int{SEGTRT_TACTIC_CUBLAS} == int{Tactic_CUBLAS}, "shim.h");
+static_assert(int{SEGTRT_TACTIC_CUBLAS_LT} == int{Tactic_CUBLAS_LT}, "shim.h");
+static_assert(int{SEGTRT_TACTIC_CUDNN} == int{Tactic_CUDNN}, "shim.h");
+static_assert(int{SEGTRT_TACTIC_EDGE_MASK_CONVOLUTIONS} == int{Tactic_EDGE_MASK_CONVOLUTIONS}, "shim.h");
+static_assert(int{SEGTRT_TACTIC_JIT_CONVOLUTIONS} == int{Tactic_JIT_CONVOLUTIONS}, "shim.h");
 
 enum Verbosity : int32_t { Verbosity_LAYER_NAMES, Verbosity_NONE, Verbosity_DETAILED, Verbosity_Count };
 constexpr Place kVerbosity[][FamilyCount] = {
@@ -478,6 +508,9 @@ constexpr Place kVerbosity[][FamilyCount] = {
     {{1, 5}, {1, 0}, {1, 0}, {1, 3}, {1, 5}},  // NONE
     {{2, 5}, {2, 0}, {2, 0}, {2, 3}, {2, 5}},  // DETAILED
 };
+static_assert(int{SEGTRT_VERBOSITY_LAYER_NAMES} == int{Verbosity_LAYER_NAMES}, "shim.h");
+static_assert(int{SEGTRT_VERBOSITY_NONE} == int{Verbosity_NONE}, "shim.h");
+static_assert(int{SEGTRT_VERBOSITY_DETAILED} == int{Verbosity_DETAILED}, "shim.h");
 
 enum Selector : int32_t { Selector_MIN, Selector_OPT, Selector_MAX, Selector_Count };
 constexpr Place kSelector[][FamilyCount] = {
@@ -485,17 +518,30 @@ constexpr Place kSelector[][FamilyCount] = {
     {{1, 5}, {1, 0}, {1, 0}, {1, 3}, {1, 5}},  // OPT
     {{2, 5}, {2, 0}, {2, 0}, {2, 3}, {2, 5}},  // MAX
 };
+static_assert(int{SEGTRT_SELECTOR_MIN} == int{Selector_MIN}, "shim.h");
+static_assert(int{SEGTRT_SELECTOR_OPT} == int{Selector_OPT}, "shim.h");
+static_assert(int{SEGTRT_SELECTOR_MAX} == int{Selector_MAX}, "shim.h");
 
 enum Mode : int32_t { Mode_INPUT, Mode_OUTPUT, Mode_Count };
 constexpr Place kMode[][FamilyCount] = {
     {{1, 5}, {1, 0}, {1, 0}, {1, 3}, {1, 5}},  // INPUT
     {{2, 5}, {2, 0}, {2, 0}, {2, 3}, {2, 5}},  // OUTPUT
 };
+static_assert(int{SEGTRT_MODE_INPUT} == int{Mode_INPUT}, "shim.h");
+static_assert(int{SEGTRT_MODE_OUTPUT} == int{Mode_OUTPUT}, "shim.h");
 
 enum Location : int32_t { Location_DEVICE, Location_HOST, Location_Count };
 constexpr Place kLocation[][FamilyCount] = {
     {{0, 5}, {0, 0}, {0, 0}, {0, 3}, {0, 5}},  // DEVICE
     {{1, 5}, {1, 0}, {1, 0}, {1, 3}, {1, 5}},  // HOST
+};
+static_assert(int{SEGTRT_LOCATION_DEVICE} == int{Location_DEVICE}, "shim.h");
+static_assert(int{SEGTRT_LOCATION_HOST} == int{Location_HOST}, "shim.h");
+
+enum Allocation : int32_t { Allocation_STATIC, Allocation_USER_MANAGED, Allocation_Count };
+constexpr Place kAllocation[][FamilyCount] = {
+    {{-1, 0}, {0, 0}, {0, 0}, {0, 3}, {0, 5}},  // STATIC
+    {{-1, 0}, {2, 0}, {2, 0}, {2, 3}, {2, 5}},  // USER_MANAGED
 };
 
 enum Format : int32_t { Format_ONELINE, Format_JSON, Format_Count };
@@ -512,10 +558,16 @@ constexpr Place kSeverity[][FamilyCount] = {
     {{3, 5}, {3, 0}, {-1, 0}, {3, 3}, {-1, 0}},  // INFO
     {{4, 5}, {4, 0}, {-1, 0}, {4, 3}, {-1, 0}},  // VERBOSE
 };
+static_assert(int{SEGTRT_SEVERITY_INTERNAL_ERROR} == int{Severity_INTERNAL_ERROR}, "shim.h");
+static_assert(int{SEGTRT_SEVERITY_ERROR} == int{Severity_ERROR}, "shim.h");
+static_assert(int{SEGTRT_SEVERITY_WARNING} == int{Severity_WARNING}, "shim.h");
+static_assert(int{SEGTRT_SEVERITY_INFO} == int{Severity_INFO}, "shim.h");
+static_assert(int{SEGTRT_SEVERITY_VERBOSE} == int{Severity_VERBOSE}, "shim.h");
 
-enum Layer : int32_t { Layer_CONVOLUTION, Layer_ACTIVATION, Layer_POOLING, Layer_LRN, Layer_SCALE, Layer_SOFTMAX, Layer_DECONVOLUTION, Layer_CONCATENATION, Layer_ELEMENTWISE, Layer_UNARY, Layer_PADDING, Layer_SHUFFLE, Layer_REDUCE, Layer_TOPK, Layer_GATHER, Layer_MATRIX_MULTIPLY, Layer_CONSTANT, Layer_IDENTITY, Layer_SLICE, Layer_SHAPE, Layer_RESIZE, Layer_SELECT, Layer_FILL, Layer_SCATTER, Layer_EINSUM, Layer_CAST, Layer_NORMALIZATION, Layer_SQUEEZE, Layer_UNSQUEEZE, Layer_Count };
+enum Layer : int32_t { Layer_CONVOLUTION, Layer_CAST, Layer_ACTIVATION, Layer_POOLING, Layer_LRN, Layer_SCALE, Layer_SOFTMAX, Layer_DECONVOLUTION, Layer_CONCATENATION, Layer_ELEMENTWISE, Layer_UNARY, Layer_PADDING, Layer_SHUFFLE, Layer_REDUCE, Layer_TOPK, Layer_GATHER, Layer_MATRIX_MULTIPLY, Layer_CONSTANT, Layer_IDENTITY, Layer_SLICE, Layer_SHAPE, Layer_RESIZE, Layer_SELECT, Layer_FILL, Layer_SCATTER, Layer_EINSUM, Layer_NORMALIZATION, Layer_SQUEEZE, Layer_UNSQUEEZE, Layer_Count };
 constexpr Place kLayer[][FamilyCount] = {
     {{0, 5}, {0, 0}, {0, 0}, {0, 3}, {0, 5}},  // CONVOLUTION
+    {{47, 6}, {1, 0}, {1, 0}, {1, 3}, {1, 5}},  // CAST
     {{2, 5}, {2, 0}, {2, 0}, {2, 3}, {2, 5}},  // ACTIVATION
     {{3, 5}, {3, 0}, {3, 0}, {3, 3}, {3, 5}},  // POOLING
     {{4, 5}, {4, 0}, {4, 0}, {4, 3}, {4, 5}},  // LRN
@@ -540,16 +592,9 @@ constexpr Place kLayer[][FamilyCount] = {
     {{32, 5}, {31, 0}, {31, 0}, {31, 3}, {31, 5}},  // FILL
     {{38, 5}, {37, 0}, {37, 0}, {37, 3}, {37, 5}},  // SCATTER
     {{39, 5}, {38, 0}, {38, 0}, {38, 3}, {38, 5}},  // EINSUM
-    {{47, 6}, {1, 0}, {1, 0}, {1, 3}, {1, 5}},  // CAST
     {{46, 6}, {45, 0}, {45, 0}, {45, 3}, {45, 5}},  // NORMALIZATION
     {{-1, 0}, {47, 7}, {47, 0}, {47, 3}, {47, 5}},  // SQUEEZE
     {{-1, 0}, {48, 7}, {48, 0}, {48, 3}, {48, 5}},  // UNSQUEEZE
-};
-
-enum Allocation : int32_t { Allocation_STATIC, Allocation_USER_MANAGED, Allocation_Count };
-constexpr Place kAllocation[][FamilyCount] = {
-    {{-1, 0}, {0, 0}, {0, 0}, {0, 3}, {0, 5}},  // STATIC
-    {{-1, 0}, {2, 0}, {2, 0}, {2, 3}, {2, 5}},  // USER_MANAGED
 };
 
 enum Compute : int32_t { Compute_SM75, Compute_SM80, Compute_SM86, Compute_SM89, Compute_SM120, Compute_SM121, Compute_Count };
@@ -564,14 +609,14 @@ constexpr Place kCompute[][FamilyCount] = {
 
 constexpr const char* kValueNames[] = {
     "Flag_FP16",
+    "Flag_BF16",
     "Flag_TF32",
     "Flag_OBEY_PRECISION",
     "Flag_PREFER_PRECISION",
     "Flag_DISABLE_TIMING_CACHE",
+    "Flag_ERROR_ON_TIMING_CACHE_MISS",
     "Flag_VERSION_COMPATIBLE",
     "Flag_EXCLUDE_LEAN_RUNTIME",
-    "Flag_BF16",
-    "Flag_ERROR_ON_TIMING_CACHE_MISS",
     "Flag_MONITOR_MEMORY",
     "Pool_WORKSPACE",
     "Pool_TACTIC_DRAM",
@@ -604,6 +649,8 @@ constexpr const char* kValueNames[] = {
     "Mode_OUTPUT",
     "Location_DEVICE",
     "Location_HOST",
+    "Allocation_STATIC",
+    "Allocation_USER_MANAGED",
     "Format_ONELINE",
     "Format_JSON",
     "Severity_INTERNAL_ERROR",
@@ -612,6 +659,7 @@ constexpr const char* kValueNames[] = {
     "Severity_INFO",
     "Severity_VERBOSE",
     "Layer_CONVOLUTION",
+    "Layer_CAST",
     "Layer_ACTIVATION",
     "Layer_POOLING",
     "Layer_LRN",
@@ -636,12 +684,9 @@ constexpr const char* kValueNames[] = {
     "Layer_FILL",
     "Layer_SCATTER",
     "Layer_EINSUM",
-    "Layer_CAST",
     "Layer_NORMALIZATION",
     "Layer_SQUEEZE",
     "Layer_UNSQUEEZE",
-    "Allocation_STATIC",
-    "Allocation_USER_MANAGED",
     "Compute_SM75",
     "Compute_SM80",
     "Compute_SM86",
@@ -652,14 +697,14 @@ constexpr const char* kValueNames[] = {
 
 constexpr const Place* kValues[] = {
     kFlag[Flag_FP16],
+    kFlag[Flag_BF16],
     kFlag[Flag_TF32],
     kFlag[Flag_OBEY_PRECISION],
     kFlag[Flag_PREFER_PRECISION],
     kFlag[Flag_DISABLE_TIMING_CACHE],
+    kFlag[Flag_ERROR_ON_TIMING_CACHE_MISS],
     kFlag[Flag_VERSION_COMPATIBLE],
     kFlag[Flag_EXCLUDE_LEAN_RUNTIME],
-    kFlag[Flag_BF16],
-    kFlag[Flag_ERROR_ON_TIMING_CACHE_MISS],
     kFlag[Flag_MONITOR_MEMORY],
     kPool[Pool_WORKSPACE],
     kPool[Pool_TACTIC_DRAM],
@@ -692,6 +737,8 @@ constexpr const Place* kValues[] = {
     kMode[Mode_OUTPUT],
     kLocation[Location_DEVICE],
     kLocation[Location_HOST],
+    kAllocation[Allocation_STATIC],
+    kAllocation[Allocation_USER_MANAGED],
     kFormat[Format_ONELINE],
     kFormat[Format_JSON],
     kSeverity[Severity_INTERNAL_ERROR],
@@ -700,6 +747,7 @@ constexpr const Place* kValues[] = {
     kSeverity[Severity_INFO],
     kSeverity[Severity_VERBOSE],
     kLayer[Layer_CONVOLUTION],
+    kLayer[Layer_CAST],
     kLayer[Layer_ACTIVATION],
     kLayer[Layer_POOLING],
     kLayer[Layer_LRN],
@@ -724,12 +772,9 @@ constexpr const Place* kValues[] = {
     kLayer[Layer_FILL],
     kLayer[Layer_SCATTER],
     kLayer[Layer_EINSUM],
-    kLayer[Layer_CAST],
     kLayer[Layer_NORMALIZATION],
     kLayer[Layer_SQUEEZE],
     kLayer[Layer_UNSQUEEZE],
-    kAllocation[Allocation_STATIC],
-    kAllocation[Allocation_USER_MANAGED],
     kCompute[Compute_SM75],
     kCompute[Compute_SM80],
     kCompute[Compute_SM86],

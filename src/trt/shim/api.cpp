@@ -6,15 +6,7 @@
 
 using namespace segtrt;
 
-// shim.h names values in the order of the generated tables; a new value must enter both.
-static_assert(SEGTRT_FLAG_MONITOR_MEMORY + 1 == Flag_Count, "flags");
-static_assert(SEGTRT_POOL_TACTIC_SHARED_MEMORY + 1 == Pool_Count, "pools");
-static_assert(SEGTRT_TYPE_FP4 + 1 == Type_Count && int{SEGTRT_TYPE_BF16} == int{Type_BF16}, "types");
-static_assert(SEGTRT_TACTIC_JIT_CONVOLUTIONS + 1 == Tactic_Count, "tactics");
-static_assert(SEGTRT_VERBOSITY_DETAILED + 1 == Verbosity_Count, "verbosities");
-static_assert(SEGTRT_SELECTOR_MAX + 1 == Selector_Count, "selectors");
-static_assert(SEGTRT_MODE_OUTPUT + 1 == Mode_Count && SEGTRT_LOCATION_HOST + 1 == Location_Count, "modes");
-static_assert(SEGTRT_SEVERITY_VERBOSE + 1 == Severity_Count, "severities");
+// The generated tables check all other names of shim.h themselves.
 static_assert(SEGTRT_FAMILY_RTX15 + 1 == FamilyCount && int{SEGTRT_FAMILY_TRT11} == int{Trt11}, "families");
 
 namespace {
