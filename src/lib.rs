@@ -34,3 +34,4 @@ pub mod rle;
 pub mod stats;
 pub mod synth;
 pub mod tracker;
+pub mod trt;

@@ -25,3 +25,5 @@ mod prompts;
 mod support;
 /// The tracker and the committed network against Meta's own predictor.
 mod tracker;
+/// TensorRT: tables against headers, the committed binding, real libraries.
+mod trt;

@@ -1,0 +1,206 @@
+/*!
+What can go wrong with TensorRT, in sentences that name what was found, what was expected and what to do.
+*/
+
+use std::fmt;
+use std::path::PathBuf;
+
+use super::find::Searched;
+use super::log::LogLine;
+use super::version::{SUPPORTED, Version};
+
+/// Shorthand for results of this module.
+pub type Result<T> = std::result::Result<T, Error>;
+
+/// Why TensorRT did not do what was asked.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// No library anywhere.
+    #[error("{0}")]
+    NotFound(Searched),
+    /// A file that is there, but does not open or is no TensorRT.
+    #[error("cannot open {} as TensorRT: {why}", path.display())]
+    Open {
+        /// The file.
+        path: PathBuf,
+        /// The loader's words, or what is missing in the file.
+        why: String,
+    },
+    /// A release whose interfaces are not known.
+    #[error(
+        "{} is {version} (it reports {raw}), which this program does not know; supported: {SUPPORTED}; \
+         name another directory with --tensorrt-lib or SEGTRT_TENSORRT_LIB", path.display()
+    )]
+    UnknownVersion {
+        /// The library.
+        path: PathBuf,
+        /// What its number says.
+        version: Version,
+        /// The number.
+        raw: i32,
+    },
+    /// The ONNX parser's library is missing or does not open.
+    #[error(
+        "{version} was found at {}, but its ONNX parser was not: {why}; install {package}, \
+         or put {name} beside it", path.display()
+    )]
+    ParserMissing {
+        /// The opened TensorRT.
+        path: PathBuf,
+        /// Its release.
+        version: Version,
+        /// The parser's file name.
+        name: &'static str,
+        /// The loader's words.
+        why: String,
+        /// What to install.
+        package: &'static str,
+    },
+    /// This release has no such thing.
+    #[error("{version} has no {what}")]
+    Unsupported {
+        /// What was asked for.
+        what: String,
+        /// The opened release.
+        version: Version,
+    },
+    /// The ONNX file cannot be turned into a network.
+    #[error("{version} cannot parse {}{}: {}", file.display(), opset_note(*opset), listed(nodes))]
+    Parse {
+        /// The ONNX file.
+        file: PathBuf,
+        /// The opened release.
+        version: Version,
+        /// The file's opset of the default domain, where it can be read.
+        opset: Option<i64>,
+        /// One entry per complaint.
+        nodes: Vec<NodeError>,
+        /// What TensorRT logged.
+        #[source]
+        cause: Cause,
+    },
+    /// The builder was asked to stop, and did.
+    #[error("the build of {what} was cancelled")]
+    Cancelled {
+        /// What was being built.
+        what: String,
+    },
+    /// Everything else that TensorRT refuses.
+    #[error("{version} could not {what}")]
+    Failed {
+        /// What was tried, as a verb phrase.
+        what: String,
+        /// The opened release.
+        version: Version,
+        /// What TensorRT logged.
+        #[source]
+        cause: Cause,
+    },
+    /// A name with a NUL byte inside.
+    #[error("'{}' has a NUL byte inside; TensorRT's names cannot", .0.escape_debug())]
+    Nul(String),
+}
+
+/// One complaint of the ONNX parser.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct NodeError {
+    /// The node's name, where known.
+    pub node: Option<String>,
+    /// The node's operator.
+    pub operator: Option<String>,
+    /// The parser's error code.
+    pub code: i32,
+    /// The parser's words.
+    pub description: String,
+}
+
+/// What TensorRT logged while it failed, worst first said.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Cause(pub Vec<LogLine>);
+
+impl Error {
+    /// TensorRT ran out of memory: host, device, or under the cap that was set.
+    pub fn is_out_of_memory(&self) -> bool {
+        let (Self::Failed { cause, .. } | Self::Parse { cause, .. }) = self else { return false };
+        cause.0.iter().any(LogLine::is_out_of_memory)
+    }
+}
+
+impl fmt::Display for Cause {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if self.0.is_empty() {
+            return f.write_str("TensorRT logged no reason");
+        }
+        for (index, line) in self.0.iter().enumerate() {
+            write!(f, "{}{line}", if index == 0 { "" } else { "; " })?;
+        }
+        Ok(())
+    }
+}
+
+impl std::error::Error for Cause {}
+
+impl fmt::Display for NodeError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match (&self.node, &self.operator) {
+            (Some(node), Some(operator)) => write!(f, "node '{node}' ({operator}): ")?,
+            (Some(node), None) => write!(f, "node '{node}': ")?,
+            (None, Some(operator)) => write!(f, "a {operator} node: ")?,
+            (None, None) => {}
+        }
+        f.write_str(&self.description)
+    }
+}
+
+fn opset_note(opset: Option<i64>) -> String {
+    opset.map_or_else(String::new, |opset| format!(" (opset {opset})"))
+}
+
+fn listed(nodes: &[NodeError]) -> String {
+    if nodes.is_empty() {
+        return "the parser names no node".to_owned();
+    }
+    nodes.iter().map(ToString::to_string).collect::<Vec<_>>().join("; ")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_unknown_major_names_what_is_supported() {
+        let error = Error::UnknownVersion {
+            path: "/lib/libnvinfer.so.12".into(),
+            version: Version::from_raw(120_000),
+            raw: 120_000,
+        };
+        assert_eq!(
+            error.to_string(),
+            "/lib/libnvinfer.so.12 is TensorRT 12.0.0 (it reports 120000), which this program does not know; \
+             supported: TensorRT 8.5 and 8.6, 10.x, 11.x, TensorRT for RTX 1.3 and later 1.x; \
+             name another directory with --tensorrt-lib or SEGTRT_TENSORRT_LIB"
+        );
+    }
+
+    #[test]
+    fn a_parse_error_names_node_operator_and_opset() {
+        let node = NodeError {
+            node: Some("/neck/Mean".into()),
+            operator: Some("ReduceMean".into()),
+            code: 8,
+            description: "axes must be an attribute".into(),
+        };
+        let error = Error::Parse {
+            file: "encoder.onnx".into(),
+            version: Version::from_raw(8600),
+            opset: Some(18),
+            nodes: vec![node],
+            cause: Cause::default(),
+        };
+        assert_eq!(
+            error.to_string(),
+            "TensorRT 8.6.0 cannot parse encoder.onnx (opset 18): node '/neck/Mean' (ReduceMean): \
+             axes must be an attribute"
+        );
+    }
+}

@@ -1,0 +1,138 @@
+/*!
+Which release was opened, and which layout of interfaces it has.
+
+`getInferLibVersion()` counts differently by product: 8.6.1 says 8601, 10.3.0 says 100300, TensorRT for RTX 1.7.1 says
+10701. The ranges do not meet, so the number alone tells them apart.
+*/
+
+use std::fmt;
+
+use super::sys;
+
+/// What this program can drive, as one phrase for error sentences.
+pub const SUPPORTED: &str = "TensorRT 8.5 and 8.6, 10.x, 11.x, TensorRT for RTX 1.3 and later 1.x";
+
+/// A release of TensorRT or of TensorRT for RTX.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Version {
+    /// TensorRT for RTX, which builds ahead of time for a list of GPUs and counts its releases on its own.
+    pub rtx: bool,
+    /// 8, 10, 11; 1 for RTX.
+    pub major: i32,
+    /// The second number.
+    pub minor: i32,
+    /// The third number.
+    pub patch: i32,
+}
+
+/// Releases that share one layout of vtables; methods are only appended within it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(i32)]
+pub enum Family {
+    /// 8.5 and 8.6: 32-bit extents, weakly typed, no progress monitor.
+    Trt8 = sys::SEGTRT_FAMILY_TRT8 as i32,
+    /// 10.0 to 10.16 and later 10.x.
+    Trt10 = sys::SEGTRT_FAMILY_TRT10 as i32,
+    /// 11.x: strongly typed only.
+    Trt11 = sys::SEGTRT_FAMILY_TRT11 as i32,
+    /// TensorRT for RTX 1.3 and 1.4.
+    Rtx13 = sys::SEGTRT_FAMILY_RTX13 as i32,
+    /// TensorRT for RTX 1.5 and later: strongly typed only.
+    Rtx15 = sys::SEGTRT_FAMILY_RTX15 as i32,
+}
+
+impl Version {
+    /// Reads what `getInferLibVersion()` reports.
+    pub fn from_raw(raw: i32) -> Self {
+        match raw {
+            100_000.. => {
+                Self { rtx: false, major: raw / 10_000, minor: raw / 100 % 100, patch: raw % 100 }
+            }
+            10_000.. => {
+                Self { rtx: true, major: raw / 10_000, minor: raw / 100 % 100, patch: raw % 100 }
+            }
+            _ => Self { rtx: false, major: raw / 1000, minor: raw / 100 % 10, patch: raw % 100 },
+        }
+    }
+
+    /// The layout of this release; none for a release that this program does not know.
+    ///
+    /// A minor release newer than the newest known one is taken: methods are only appended within a family.
+    pub fn family(self) -> Option<Family> {
+        match (self.rtx, self.major, self.minor) {
+            (false, 8, 5..) => Some(Family::Trt8),
+            (false, 10, _) => Some(Family::Trt10),
+            (false, 11, _) => Some(Family::Trt11),
+            (true, 1, 3..=4) => Some(Family::Rtx13),
+            (true, 1, 5..) => Some(Family::Rtx15),
+            _ => None,
+        }
+    }
+
+    /// Newer than any release whose interfaces were compared; it should work, but nobody saw it.
+    pub fn is_untried(self) -> bool {
+        match self.family() {
+            Some(Family::Trt8) => self.minor > 6,
+            Some(Family::Trt10) => self.minor > 16,
+            Some(Family::Trt11) => self.minor > 4,
+            Some(Family::Rtx13) => false,
+            Some(Family::Rtx15) => self.minor > 7,
+            None => true,
+        }
+    }
+}
+
+impl Family {
+    /// Networks take their types from the ONNX file alone: no precision flag, no pinned layer.
+    pub fn is_strongly_typed_only(self) -> bool {
+        matches!(self, Self::Trt11 | Self::Rtx15)
+    }
+
+    /// TensorRT for RTX.
+    pub fn is_rtx(self) -> bool {
+        matches!(self, Self::Rtx13 | Self::Rtx15)
+    }
+}
+
+impl fmt::Display for Version {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let product = if self.rtx { "TensorRT for RTX" } else { "TensorRT" };
+        write!(f, "{product} {}.{}.{}", self.major, self.minor, self.patch)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn named(raw: i32) -> (String, Option<Family>) {
+        let version = Version::from_raw(raw);
+        (version.to_string(), version.family())
+    }
+
+    #[test]
+    fn the_number_tells_product_release_and_layout() {
+        assert_eq!(named(8503), ("TensorRT 8.5.3".into(), Some(Family::Trt8)));
+        assert_eq!(named(8600), ("TensorRT 8.6.0".into(), Some(Family::Trt8)));
+        assert_eq!(named(100_300), ("TensorRT 10.3.0".into(), Some(Family::Trt10)));
+        assert_eq!(named(101_602), ("TensorRT 10.16.2".into(), Some(Family::Trt10)));
+        assert_eq!(named(110_400), ("TensorRT 11.4.0".into(), Some(Family::Trt11)));
+        assert_eq!(named(10_300), ("TensorRT for RTX 1.3.0".into(), Some(Family::Rtx13)));
+        assert_eq!(named(10_400), ("TensorRT for RTX 1.4.0".into(), Some(Family::Rtx13)));
+        assert_eq!(named(10_701), ("TensorRT for RTX 1.7.1".into(), Some(Family::Rtx15)));
+    }
+
+    #[test]
+    fn unknown_majors_and_too_old_minors_have_no_layout() {
+        for raw in [0, 7203, 8401, 9001, 10_200, 20_000, 90_300, 120_000, -1] {
+            assert_eq!(Version::from_raw(raw).family(), None, "{raw}");
+        }
+    }
+
+    #[test]
+    fn a_newer_minor_is_taken_but_called_untried() {
+        let newer = Version::from_raw(111_200);
+        assert_eq!(newer.family(), Some(Family::Trt11));
+        assert!(newer.is_untried() && !Version::from_raw(110_400).is_untried());
+    }
+}
