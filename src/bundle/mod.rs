@@ -8,13 +8,11 @@ never starts on graphs that are not the ones the manifest speaks of.
 mod find;
 pub mod manifest;
 
-use std::fs::File;
-use std::io::Read;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, bail};
-use sha2::{Digest, Sha256};
 
+use crate::files::sha256_of_file;
 pub use find::{Wanted, find, list};
 pub use manifest::{Contract, DType, Family, Graph, Manifest, Role};
 
@@ -70,14 +68,15 @@ impl Bundle {
     pub fn verify(&self, roles: &[Role]) -> Result<()> {
         for graph in self.manifest.graphs.iter().filter(|graph| roles.contains(&graph.role)) {
             let path = self.dir.join(&graph.file);
-            let found = sha256_of(&path).with_context(|| {
+            let found = sha256_of_file(&path).with_context(|| {
                 format!("the graph that {} names", self.dir.join("manifest.toml").display())
             })?;
-            if found != graph.sha256 {
+            if found.sha256 != graph.sha256 {
                 bail!(
-                    "{} is not the graph of its manifest: sha256 found {found}, expected {}; \
+                    "{} is not the graph of its manifest: sha256 found {}, expected {}; \
                      export the model again or restore the file",
                     path.display(),
+                    found.sha256,
                     graph.sha256
                 );
             }
@@ -90,22 +89,6 @@ impl Bundle {
         let m = &self.manifest.model;
         format!("{}_{}_{}", m.name, m.imgsz, m.precision)
     }
-}
-
-/// SHA-256 of a file as lower-case hexadecimal digits.
-pub fn sha256_of(path: &Path) -> Result<String> {
-    let mut file = File::open(path).with_context(|| format!("cannot read {}", path.display()))?;
-    let mut hash = Sha256::new();
-    let mut buffer = vec![0; 1 << 20];
-    loop {
-        let n =
-            file.read(&mut buffer).with_context(|| format!("cannot read {}", path.display()))?;
-        if n == 0 {
-            break;
-        }
-        hash.update(&buffer[..n]);
-    }
-    Ok(hash.finalize().iter().map(|byte| format!("{byte:02x}")).collect())
 }
 
 /// Shapes that the tracker relies on; anything else would only fail later and less clearly.
