@@ -1,0 +1,174 @@
+/*!
+`engine.json`: what lies in a folder of engines, from what and with what it was built, and what the build took.
+
+One folder holds the plans of one model, platform, size and precision. The bundle's manifest is inside, so that plans
+run where their ONNX files are not.
+*/
+
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, Result, bail};
+use serde::{Deserialize, Serialize};
+
+use super::settings::{Precision, Settings};
+use crate::bundle::{Manifest, Role};
+use crate::files::atomic;
+
+/// The manifest's file name.
+pub const FILE: &str = "engine.json";
+/// The layout that this program reads and writes.
+pub const FORMAT: u32 = 1;
+
+/// The whole file.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct EngineManifest {
+    /// Version of this layout, [`FORMAT`].
+    pub format: u32,
+    /// Row of the platform table.
+    pub platform: String,
+    /// Precision asked for.
+    pub precision: Precision,
+    /// The manifest of the bundle that the plans were built from.
+    pub bundle: Manifest,
+    /// The plans, in the order they were built.
+    pub plans: Vec<PlanRecord>,
+}
+
+/// One plan.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct PlanRecord {
+    /// What its graph does.
+    pub role: Role,
+    /// File name beside the manifest.
+    pub file: String,
+    /// SHA-256 of the plan, checked before TensorRT sees it.
+    pub sha256: String,
+    /// Size of the plan, bytes.
+    pub bytes: u64,
+    /// SHA-256 of the ONNX file.
+    pub onnx_sha256: String,
+    /// What built it and for which GPU.
+    pub made_by: Builder,
+    /// What was chosen.
+    pub settings: Settings,
+    /// What the build took.
+    pub build: BuildCost,
+    /// The layers after fusion; none where the engine could not be opened where it was built (no GPU).
+    pub layers: Option<Vec<LayerRecord>>,
+}
+
+/// The stack that a plan belongs to.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Builder {
+    /// "TensorRT 8.6.0", "TensorRT for RTX 1.7.1".
+    pub tensorrt: String,
+    /// Compute capabilities that the plan runs on, 90 for 9.0.
+    pub sm: Vec<u32>,
+    /// The GPU's name; none where it was built without one.
+    pub device: Option<String>,
+    /// Newest CUDA that the driver knows ("13.0"); none without a driver.
+    pub driver_cuda: Option<String>,
+    /// Version of this program.
+    pub segtrt: String,
+}
+
+/// What a build took.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct BuildCost {
+    /// From the parsed network to the plan, seconds.
+    pub seconds: f64,
+    /// The builder started from a timing cache that held entries.
+    pub warm_cache: bool,
+    /// Greatest resident memory of the building process, bytes; none where the system does not say.
+    pub peak_host_bytes: Option<u64>,
+    /// Greatest device memory that the builder held, bytes; none without a GPU.
+    pub peak_device_bytes: Option<u64>,
+    /// Device memory that a context of the engine needs, bytes; none where the engine could not be opened.
+    pub context_bytes: Option<u64>,
+    /// Device memory of the engine's weights, bytes; none where the engine could not be opened.
+    pub weights_bytes: Option<u64>,
+    /// Layers pinned to fp32 before the build; none where the ONNX file's types are kept.
+    pub pinned_layers: Option<Vec<String>>,
+}
+
+/// One layer of an engine, after fusion.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct LayerRecord {
+    /// TensorRT's name: the nodes that were fused into it.
+    pub name: String,
+    /// TensorRT's kind ("gemm", "Myelin", "CaskConvolution").
+    pub kind: String,
+    /// Element types of its outputs, as TensorRT spells their formats; empty where it does not say.
+    pub outputs: Vec<String>,
+    /// The tactic's name.
+    pub tactic: Option<String>,
+}
+
+/// `<root>/<platform>/<model>_<imgsz>_<precision>`, where the engines of one model lie.
+pub fn engine_dir(
+    root: &Path,
+    platform: &str,
+    model: &str,
+    imgsz: usize,
+    precision: Precision,
+) -> PathBuf {
+    root.join(platform).join(format!("{model}_{imgsz}_{precision}"))
+}
+
+impl EngineManifest {
+    /// Reads `dir/engine.json`; none where there is none.
+    ///
+    /// # Errors
+    /// A file that cannot be read or that this version does not understand.
+    pub fn read(dir: &Path) -> Result<Option<Self>> {
+        let path = dir.join(FILE);
+        let text = match std::fs::read_to_string(&path) {
+            Ok(text) => text,
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(None),
+            Err(error) => {
+                return Err(error).with_context(|| format!("cannot read {}", path.display()));
+            }
+        };
+        let manifest: Self = serde_json::from_str(&text).with_context(|| {
+            format!(
+                "{} is no engine manifest; build the engines again with: segtrt build-engines --force",
+                path.display()
+            )
+        })?;
+        if manifest.format != FORMAT {
+            bail!(
+                "{} has format {}, this segtrt reads format {FORMAT}; build the engines again with: \
+                 segtrt build-engines --force",
+                path.display(),
+                manifest.format
+            );
+        }
+        Ok(Some(manifest))
+    }
+
+    /// Writes `dir/engine.json`, whole or not at all.
+    pub fn write(&self, dir: &Path) -> Result<()> {
+        atomic::write(&dir.join(FILE), |out| Ok(serde_json::to_writer_pretty(out, self)?))
+    }
+
+    /// The plan with this role.
+    pub fn plan(&self, role: Role) -> Option<&PlanRecord> {
+        self.plans.iter().find(|plan| plan.role == role)
+    }
+
+    /// Puts a plan in, in place of one with the same role.
+    pub fn set(&mut self, record: PlanRecord) {
+        match self.plans.iter_mut().find(|plan| plan.role == record.role) {
+            Some(place) => *place = record,
+            None => self.plans.push(record),
+        }
+    }
+
+    /// The command that builds these engines.
+    pub fn rebuild_command(&self) -> String {
+        format!(
+            "segtrt build-engines --platform {} --models {} --imgsz {} --precision {}",
+            self.platform, self.bundle.model.name, self.bundle.model.imgsz, self.precision
+        )
+    }
+}

@@ -1,0 +1,96 @@
+/*!
+What a plan was, or is to be, built with: everything that changes the plan's bytes and that the user can choose.
+
+Two plans of the same graph, TensorRT and GPU with equal settings are interchangeable; that is what reuse rests on.
+*/
+
+use std::fmt;
+use std::str::FromStr;
+
+use serde::{Deserialize, Serialize};
+
+/// Arithmetic that a plan may use.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Precision {
+    /// 32-bit floats, TF32 off.
+    Fp32,
+    /// Half precision with fp32 islands.
+    Fp16,
+    /// Brain floats with fp32 islands (TensorRT 10, weakly typed).
+    Bf16,
+    /// Whatever of fp16, bf16, TF32 is fastest; islands stay fp32.
+    Best,
+}
+
+impl Precision {
+    /// All of them.
+    pub const ALL: [Self; 4] = [Self::Fp32, Self::Fp16, Self::Bf16, Self::Best];
+
+    /// The name in file names and on the command line.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Fp32 => "fp32",
+            Self::Fp16 => "fp16",
+            Self::Bf16 => "bf16",
+            Self::Best => "best",
+        }
+    }
+}
+
+impl fmt::Display for Precision {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(self.name())
+    }
+}
+
+impl FromStr for Precision {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let found = Self::ALL.into_iter().find(|precision| precision.name() == text);
+        found.ok_or_else(|| format!("'{text}' is no precision; expected fp16, fp32, bf16 or best"))
+    }
+}
+
+/// How the track step runs while the memory bank is not full.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Bank {
+    /// The bank is always full-sized; a key bias masks the empty slots.
+    Padded,
+    /// One profile for each fill level.
+    Exact,
+}
+
+/// Exact shapes of the inputs with open extents, for one optimization profile.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ProfileShapes {
+    /// What it is for ("1 object, 7 memories, 16 pointers").
+    pub label: String,
+    /// Input name and whole shape, in the graph's order.
+    pub shapes: Vec<(String, Vec<i64>)>,
+}
+
+/// Everything chosen for a build.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Settings {
+    /// Arithmetic asked for.
+    pub precision: Precision,
+    /// The types are the ONNX file's (11, RTX); else flags allow precisions and islands are pinned (8.x, 10.x).
+    pub strongly_typed: bool,
+    /// Builder optimization level; none where the release has none (8.5).
+    pub opt_level: Option<u8>,
+    /// Cap of the workspace, bytes.
+    pub workspace_bytes: u64,
+    /// Cap of the memory in which tactics are timed, bytes; none: TensorRT's default.
+    pub tactic_bytes: Option<u64>,
+    /// Cap of all device memory of the build, bytes.
+    pub memory_bytes: Option<u64>,
+    /// Tactics may come from cuBLAS and cuDNN too.
+    pub library_tactics: bool,
+    /// Compute capabilities to build for instead of the GPU at hand (TensorRT for RTX).
+    pub targets: Vec<u32>,
+    /// One per fill level, number of objects and points; empty where all shapes are fixed.
+    pub profiles: Vec<ProfileShapes>,
+}
