@@ -2,8 +2,14 @@
 Engines: TensorRT plans on disk, how they are built from a bundle, and how they are opened again.
 */
 
+pub mod freshness;
 pub mod manifest;
+mod open;
+mod profiles;
 mod settings;
+pub mod timing_cache;
 
 pub use manifest::{BuildCost, Builder, EngineManifest, LayerRecord, PlanRecord, engine_dir};
+pub use open::open_plan;
+pub use profiles::{fill_levels, profiles};
 pub use settings::{Bank, Precision, ProfileShapes, Settings};

@@ -1,0 +1,54 @@
+/*!
+From a plan on disk to an engine: everything that can be known to be wrong is refused in a sentence before TensorRT,
+which trusts what it reads, sees a byte.
+*/
+
+use std::path::Path;
+
+use anyhow::{Context, Result, anyhow};
+use sha2::{Digest, Sha256};
+
+use super::freshness::{Wanted, differs};
+use super::manifest::EngineManifest;
+use crate::bundle::Role;
+use crate::trt::{Engine, Runtime};
+
+/// Opens the plan with this role in an engine folder, on a GPU of compute capability `sm`.
+///
+/// # Errors
+/// A role that the folder lacks; a plan of another TensorRT or GPU; a truncated or altered file; what TensorRT refuses.
+/// Each names the file and the command that builds it again.
+pub fn open_plan(
+    runtime: &Runtime,
+    sm: u32,
+    dir: &Path,
+    manifest: &EngineManifest,
+    role: Role,
+) -> Result<Engine> {
+    let again = manifest.rebuild_command();
+    let record = manifest.plan(role).with_context(|| {
+        format!("{} has no {} engine; build it with: {again}", dir.display(), role.name())
+    })?;
+    let path = dir.join(&record.file);
+    let refuse = |why: String| {
+        anyhow!("{} cannot be used: {why}; build it again with: {again}", path.display())
+    };
+    let tensorrt = runtime.library().version().to_string();
+    let wanted = Wanted { onnx_sha256: None, tensorrt: &tensorrt, sm, settings: None };
+    if let Some(why) = differs(record, &wanted) {
+        return Err(refuse(why));
+    }
+    let plan = std::fs::read(&path).map_err(|error| refuse(error.to_string()))?;
+    if plan.len() as u64 != record.bytes {
+        return Err(refuse(format!(
+            "it is damaged: {} bytes found, {} expected",
+            plan.len(),
+            record.bytes
+        )));
+    }
+    if format!("{:x}", Sha256::digest(&plan)) != record.sha256 {
+        return Err(refuse("it is damaged: its sha256 is not that of its manifest".to_owned()));
+    }
+    let what = format!("{} ({})", path.display(), role.name());
+    runtime.deserialize(&plan, &what).with_context(|| format!("build it again with: {again}"))
+}
