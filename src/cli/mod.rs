@@ -3,6 +3,7 @@ What can be typed: clap's types, no behaviour.
 */
 
 mod bench;
+mod selftest;
 mod synth;
 
 use std::ffi::OsString;
@@ -10,6 +11,7 @@ use std::ffi::OsString;
 use clap::{Parser, Subcommand};
 
 pub use bench::{BackendChoice, BenchArgs, DeadFlags, Provider, Toggle};
+pub use selftest::SelftestArgs;
 pub use synth::SynthArgs;
 
 /// Measures how fast and how well promptable video object segmentation runs on this machine.
@@ -31,9 +33,14 @@ pub enum Command {
     Bench(Box<BenchArgs>),
     /// Write a synthetic split: moving, deforming, occluding shapes with exact masks.
     Synth(SynthArgs),
+    /// Run every engine on random inputs and compare it with ONNX Runtime.
+    Selftest(SelftestArgs),
     /// One model of a bench in a process of its own; `bench` starts it.
     #[command(hide = true)]
     BenchWorker,
+    /// One engine folder of a selftest in a process of its own; `selftest` starts it.
+    #[command(hide = true)]
+    SelftestWorker,
 }
 
 /// Takes flags with underscores as their hyphenated forms, as the predecessor's scripts wrote them.
