@@ -22,6 +22,8 @@ fn main() -> ExitCode {
     match run(cli.command) {
         Ok(Outcome::Done) => ExitCode::SUCCESS,
         Ok(Outcome::PartlyFailed) => ExitCode::FAILURE,
+        // What shells give a program that SIGINT ended.
+        Ok(Outcome::Stopped) => ExitCode::from(130),
         Err(error) => {
             eprintln!("Error: {error:#}");
             let usage = error.downcast_ref::<UsageError>().is_some();
@@ -34,6 +36,8 @@ fn run(command: Command) -> anyhow::Result<Outcome> {
     match command {
         Command::Bench(args) => cmd::bench::run(*args),
         Command::Synth(args) => cmd::synth::run(args),
+        Command::BuildEngines(args) => cmd::build_engines::run(*args),
+        Command::BuildWorker => segtrt::build::worker::run().map(|()| Outcome::Done),
         Command::BenchWorker => segtrt::bench::worker::run().map(|()| Outcome::Done),
     }
 }

@@ -3,6 +3,7 @@ What can be typed: clap's types, no behaviour.
 */
 
 mod bench;
+mod build_engines;
 mod synth;
 
 use std::ffi::OsString;
@@ -10,6 +11,7 @@ use std::ffi::OsString;
 use clap::{Parser, Subcommand};
 
 pub use bench::{BackendChoice, BenchArgs, DeadFlags, Provider, Toggle};
+pub use build_engines::BuildEnginesArgs;
 pub use synth::SynthArgs;
 
 /// Measures how fast and how well promptable video object segmentation runs on this machine.
@@ -29,11 +31,16 @@ pub struct Cli {
 pub enum Command {
     /// Run models over the clips of a split; write speed and accuracy to CSV files.
     Bench(Box<BenchArgs>),
+    /// Turn exported ONNX graphs into TensorRT engines for one platform, under capped memory.
+    BuildEngines(Box<BuildEnginesArgs>),
     /// Write a synthetic split: moving, deforming, occluding shapes with exact masks.
     Synth(SynthArgs),
     /// One model of a bench in a process of its own; `bench` starts it.
     #[command(hide = true)]
     BenchWorker,
+    /// One plan of a build in a process of its own; `build-engines` starts it.
+    #[command(hide = true)]
+    BuildWorker,
 }
 
 /// Takes flags with underscores as their hyphenated forms, as the predecessor's scripts wrote them.

@@ -3,6 +3,7 @@ Engines: TensorRT plans on disk, how they are built from a bundle, and how they 
 */
 
 pub mod freshness;
+pub mod islands;
 pub mod manifest;
 mod open;
 mod profiles;
