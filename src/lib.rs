@@ -23,6 +23,7 @@ pub mod ffi;
 pub mod ffmpeg;
 pub mod files;
 pub mod geometry;
+pub mod gpu;
 pub mod mask;
 pub mod metrics;
 pub mod model_tag;

@@ -49,10 +49,8 @@ impl Steps {
         act(&mut state);
         if state.last.is_none_or(|last| last.elapsed() >= PERIOD) {
             state.last = Some(Instant::now());
-            let (done, total) = state
-                .phases
-                .values()
-                .fold((0, 0), |sum, phase| (sum.0 + phase.0, sum.1 + phase.1));
+            let (done, total) =
+                state.phases.values().fold((0, 0), |sum, phase| (sum.0 + phase.0, sum.1 + phase.1));
             (self.report)(done, total, &state.doing);
         }
     }

@@ -8,9 +8,9 @@ Which graphs, typing and islands make an engine of a given precision under a giv
 | bf16 | none: there are no bf16 graphs | fp32 graphs with islands by kind (10.x) |
 */
 
+use crate::bundle::Role;
 use crate::engine::islands::Islands;
 use crate::engine::{Bank, Precision};
-use crate::bundle::Role;
 use crate::trt::{Family, Version};
 
 /// One way to make an engine.
@@ -28,11 +28,17 @@ pub struct Recipe {
 ///
 /// # Errors
 /// A sentence for what this release cannot do; `strong` asks for strong typing where the release leaves the choice.
-pub fn recipes(precision: Precision, version: Version, strong: bool) -> Result<Vec<Recipe>, String> {
+pub fn recipes(
+    precision: Precision,
+    version: Version,
+    strong: bool,
+) -> Result<Vec<Recipe>, String> {
     let family = version.family();
     let only_strong = family.is_some_and(Family::is_strongly_typed_only);
     if strong && family == Some(Family::Trt8) {
-        return Err(format!("{version} has no strongly typed networks; leave --strongly-typed out"));
+        return Err(format!(
+            "{version} has no strongly typed networks; leave --strongly-typed out"
+        ));
     }
     let recipe = |graphs, islands| Recipe { graphs, strongly_typed: false, islands };
     let typed = |graphs| Recipe { graphs, strongly_typed: true, islands: Islands::None };
@@ -79,6 +85,8 @@ mod tests {
         assert!(of(Precision::Bf16, 110_400).unwrap_err().contains("no bf16 graphs"));
         assert_eq!(of(Precision::Bf16, 100_300).unwrap()[0].graphs, "fp32");
         assert!(recipes(Precision::Fp32, Version::from_raw(8600), true).is_err());
-        assert!(recipes(Precision::Fp16, Version::from_raw(100_300), true).unwrap()[0].strongly_typed);
+        assert!(
+            recipes(Precision::Fp16, Version::from_raw(100_300), true).unwrap()[0].strongly_typed
+        );
     }
 }

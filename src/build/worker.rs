@@ -29,7 +29,8 @@ const ORPHANED: i32 = 3;
 pub fn run() -> Result<()> {
     let mut line = String::new();
     std::io::stdin().lock().read_line(&mut line).context("no job on standard input")?;
-    let job: BuildJob = serde_json::from_str(&line).context("the job on standard input is damaged")?;
+    let job: BuildJob =
+        serde_json::from_str(&line).context("the job on standard input is damaged")?;
     std::thread::spawn(|| {
         let mut rest = Vec::new();
         let _ = std::io::stdin().lock().read_to_end(&mut rest);
@@ -70,14 +71,16 @@ fn build(job: &BuildJob) -> Result<Built, Failure> {
     let some_pinned = pinned.as_ref().is_some_and(|names| !names.is_empty());
     let mut config = configure(&builder, &job.settings, some_pinned)?;
     let tensorrt = library.version().to_string();
-    let device = gpu.as_ref().map_or_else(|| "no GPU".to_owned(), |gpu| gpu.name().to_owned());
-    let cache = job.timing_cache.as_deref().and_then(|path| {
+    let device = gpu.as_ref().map_or_else(|| "no GPU".to_owned(), |gpu| gpu.facts().name.clone());
+    // Ahead of time nothing is timed.
+    let cache_path = job.timing_cache.as_deref().filter(|_| gpu.is_some());
+    let cache = cache_path.and_then(|path| {
         timing_cache::read(path, &tensorrt, &device).unwrap_or_else(|why| {
             notes.push(format!("the timing cache is not used: {why}"));
             None
         })
     });
-    let keeps_cache = job.timing_cache.is_some()
+    let keeps_cache = cache_path.is_some()
         && match config.set_timing_cache(cache.as_deref().unwrap_or_default()) {
             Ok(()) => true,
             Err(error) => {
@@ -89,7 +92,7 @@ fn build(job: &BuildJob) -> Result<Built, Failure> {
     let start = Instant::now();
     let plan = builder.build(&mut network, &mut config, &job.what)?;
     let seconds = start.elapsed().as_secs_f64();
-    if let (true, Some(path)) = (keeps_cache, &job.timing_cache) {
+    if let (true, Some(path)) = (keeps_cache, cache_path) {
         let kept = config.timing_cache().map_err(anyhow::Error::from);
         let kept = kept.and_then(|bytes| timing_cache::write(path, &tensorrt, &device, &bytes));
         if let Err(error) = kept {
@@ -167,9 +170,9 @@ fn look_inside(
 fn made_by(job: &BuildJob, tensorrt: String, gpu: Option<&Gpu>) -> MadeBy {
     MadeBy {
         tensorrt,
-        sm: gpu.map_or_else(|| job.settings.targets.clone(), |gpu| vec![gpu.sm()]),
-        device: gpu.map(|gpu| gpu.name().to_owned()),
-        driver_cuda: gpu.map(|gpu| gpu.driver_cuda().to_owned()),
+        sm: gpu.map_or_else(|| job.settings.targets.clone(), |gpu| vec![gpu.facts().sm]),
+        device: gpu.map(|gpu| gpu.facts().name.clone()),
+        driver_cuda: gpu.map(|gpu| gpu.facts().driver_cuda.clone()),
         segtrt: env!("CARGO_PKG_VERSION").to_owned(),
     }
 }

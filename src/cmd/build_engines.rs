@@ -8,20 +8,17 @@ use std::path::Path;
 use anyhow::{Context, Result};
 use indicatif::{ProgressBar, ProgressStyle};
 
+use super::Outcome;
 use super::build_resolve::{ModelBuild, Planned, Resolved, resolve};
 use super::build_table::{Row, Status, dry_run_table, json, table};
-use super::{Outcome, build_sweep};
 use crate::build::{BuildJob, Built, FailureKind, NotBuilt, Supervisor, plan_file};
 use crate::bundle::Role;
 use crate::cli::BuildEnginesArgs;
-use crate::engine::assess::assess;
+use crate::engine::assess::{Verdict, assess};
 use crate::engine::{EngineManifest, PlanRecord, manifest};
 
 /// Builds engines.
 pub fn run(args: BuildEnginesArgs) -> Result<Outcome> {
-    if !args.sweep_workspace.is_empty() {
-        return build_sweep::run(&args);
-    }
     let resolved = resolve(&args, None)?;
     for sentence in &resolved.left_out {
         eprintln!("left out: {sentence}");
@@ -122,7 +119,10 @@ fn one_plan(
     }
     let record = record(job, &planned.file, built);
     let report = assess(&record, &manifest.bundle);
-    if args.require_fused_attention && judged(job.role) && !report.attention_is_fused() {
+    if args.require_fused_attention
+        && judged(job.role)
+        && report.attention.verdict != Verdict::Fused
+    {
         let _ = std::fs::remove_file(&job.partial);
         let reason = format!("its attention is not seen to be fused: {report}");
         let not = NotBuilt { kind: FailureKind::Other, reason };

@@ -12,7 +12,7 @@ use crate::bundle::{self, Bundle, Role, Wanted};
 use crate::cli::BuildEnginesArgs;
 use crate::engine::freshness::{self, Wanted as WantedPlan};
 use crate::engine::{EngineManifest, Precision, Settings, engine_dir, profiles};
-use crate::gpu::Gpu;
+use crate::gpu::{Facts, Gpu};
 use crate::model_tag::ModelTag;
 use crate::platform::{Platform, Platforms};
 use crate::prompt::PromptKind;
@@ -148,9 +148,10 @@ pub fn resolve(args: &BuildEnginesArgs, workspace_mb: Option<u64>) -> Result<Res
                 settings,
                 islands: recipe.islands,
                 timing_cache: Some(cache.clone()),
-                log: args.build_log.as_ref().map(|dir| {
-                    dir.join(format!("{}_{}.log", build.name, role.name()))
-                }),
+                log: args
+                    .build_log
+                    .as_ref()
+                    .map(|dir| dir.join(format!("{}_{}.log", build.name, role.name()))),
             };
             let why = why_build(&job, there.as_ref(), &build.dir, &tensorrt, target.sm);
             build.plans.push(Planned { job, file, why });
@@ -202,7 +203,9 @@ fn wanted_models(args: &BuildEnginesArgs, platform: &Platform) -> Result<Vec<Str
     let Some(text) = &args.models else { return Ok(platform.models.clone()) };
     let tags = match text.as_str() {
         "all" => ModelTag::all(),
-        list => list.split(',').map(|tag| tag.trim().to_owned()).filter(|t| !t.is_empty()).collect(),
+        list => {
+            list.split(',').map(|tag| tag.trim().to_owned()).filter(|t| !t.is_empty()).collect()
+        }
     };
     let mut models = Vec::new();
     for tag in tags {
@@ -227,11 +230,11 @@ fn target(
     named: Option<Platform>,
     library: &Library,
 ) -> Result<(Platform, Target)> {
-    let gpu = Gpu::open(args.device);
-    let here = |gpu: &Gpu| format!("{} (sm_{})", gpu.name(), gpu.sm());
+    let gpu = Gpu::open(args.device).map(|gpu| gpu.facts().clone());
+    let here = |gpu: &Facts| format!("{} (sm_{})", gpu.name, gpu.sm);
     let platform = match (named, &gpu) {
         (Some(platform), _) => platform,
-        (None, Ok(gpu)) => platforms.of_device(gpu.name(), gpu.sm()).cloned().with_context(|| {
+        (None, Ok(gpu)) => platforms.of_device(&gpu.name, gpu.sm).cloned().with_context(|| {
             format!(
                 "no row of the platform table fits {}; name one with --platform ({}), or a table of your own with \
                  --platforms",
@@ -258,11 +261,15 @@ fn target(
         return Ok((platform, Target { sm, ahead: vec![sm], device: None }));
     }
     match gpu {
-        Ok(gpu) if gpu.sm() == sm => {
-            if platforms.of_device(gpu.name(), sm).is_none_or(|row| row.name != platform.name) {
-                log::warn!("building for {} on {}: plans are tuned to the latter", platform.title, here(&gpu));
+        Ok(gpu) if gpu.sm == sm => {
+            if platforms.of_device(&gpu.name, sm).is_none_or(|row| row.name != platform.name) {
+                log::warn!(
+                    "building for {} on {}: plans are tuned to the latter",
+                    platform.title,
+                    here(&gpu)
+                );
             }
-            let device = Some(gpu.name().to_owned());
+            let device = Some(gpu.name.clone());
             Ok((platform, Target { sm, ahead: Vec::new(), device }))
         }
         Ok(gpu) => bail!(
@@ -283,8 +290,12 @@ fn target(
 fn pack_hint(platform: &Platform) -> String {
     let name = &platform.name;
     let ahead = match platform.can_be_built_ahead() {
-        true => "; TensorRT for RTX builds for it on any machine (pip install tensorrt-rtx-cu13-libs)",
+        true => {
+            "; TensorRT for RTX builds for it on any machine (pip install tensorrt-rtx-cu13-libs)"
+        }
         false => "",
     };
-    format!("{ahead}; to take everything to that machine in one file: segtrt pack --platform {name}")
+    format!(
+        "{ahead}; to take everything to that machine in one file: segtrt pack --platform {name}"
+    )
 }

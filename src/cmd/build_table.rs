@@ -9,7 +9,7 @@ use serde::Serialize;
 use super::build_resolve::Resolved;
 use crate::build::{FailureKind, NotBuilt};
 use crate::bundle::{Manifest, Role};
-use crate::engine::assess::{LayerReport, assess};
+use crate::engine::assess::{LayerReport, Verdict, assess};
 use crate::engine::{BuildCost, PlanRecord};
 
 /// What became of a plan.
@@ -94,10 +94,22 @@ impl Row {
 /// All rows for a terminal.
 pub fn table(rows: &[Row]) -> String {
     let mut table = Table::new();
-    table.load_preset(presets::ASCII_MARKDOWN);
+    table.load_style(presets::UTF8_HORIZONTAL_ONLY);
     table.set_header([
-        "engine", "graph", "status", "build s", "cache", "plan MiB", "weights MiB", "context MiB",
-        "build GPU MiB", "build host MiB", "layers", "fp32", "fell back", "attention",
+        "engine",
+        "graph",
+        "status",
+        "build s",
+        "cache",
+        "plan MiB",
+        "weights MiB",
+        "context MiB",
+        "build GPU MiB",
+        "build host MiB",
+        "layers",
+        "fp32",
+        "fell back",
+        "attention",
     ]);
     for column in table.column_iter_mut().skip(3) {
         column.set_cell_alignment(CellAlignment::Right);
@@ -107,11 +119,12 @@ pub fn table(rows: &[Row]) -> String {
         let seconds = row.cost.as_ref().map_or_else(dash, |cost| format!("{:.1}", cost.seconds));
         let cache = match &row.cost {
             Some(cost) if cost.warm_cache => "warm".to_owned(),
-            Some(_) => "cold".to_owned(),
-            None => dash(),
+            // Ahead of time, without a GPU, nothing is timed.
+            Some(cost) if cost.peak_device_bytes.is_some() => "cold".to_owned(),
+            _ => dash(),
         };
         let [layers, fp32, fell_back, attention] =
-            row.layers.as_ref().map_or_else(|| [dash(), dash(), dash(), dash()], LayerReport::cells);
+            row.layers.as_ref().map_or_else(|| [dash(), dash(), dash(), dash()], layer_cells);
         table.add_row([
             row.model.clone(),
             row.role.name().to_owned(),
@@ -135,7 +148,7 @@ pub fn table(rows: &[Row]) -> String {
 /// What would be built, and why.
 pub fn dry_run_table(resolved: &Resolved) -> String {
     let mut table = Table::new();
-    table.load_preset(presets::ASCII_MARKDOWN);
+    table.load_style(presets::UTF8_HORIZONTAL_ONLY);
     table.set_header(["engine", "graph", "profiles", "workspace MiB", "what", "from", "to"]);
     for model in &resolved.models {
         for plan in &model.plans {
@@ -157,6 +170,22 @@ pub fn dry_run_table(resolved: &Resolved) -> String {
 /// All rows for a program.
 pub fn json(rows: &[Row]) -> Result<String> {
     Ok(serde_json::to_string_pretty(rows)?)
+}
+
+/// Number of layers, those in fp32, the share that fell back, and the verdict on attention.
+fn layer_cells(report: &LayerReport) -> [String; 4] {
+    let Some(layers) = report.layers else { return [dash(), dash(), dash(), dash()] };
+    let fell_back = |f: &crate::engine::assess::Fallback| format!("{:.0} %", 100.0 * f.fraction());
+    let attention = match report.attention.verdict {
+        Verdict::NotJudged => dash(),
+        verdict => verdict.to_string(),
+    };
+    [
+        layers.to_string(),
+        report.fp32_layers.len().to_string(),
+        report.fallback.as_ref().map_or_else(dash, fell_back),
+        attention,
+    ]
 }
 
 fn status(row: &Row) -> String {

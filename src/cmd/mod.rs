@@ -7,7 +7,6 @@ mod bench_plan;
 mod bench_table;
 pub mod build_engines;
 mod build_resolve;
-mod build_sweep;
 mod build_table;
 pub mod synth;
 

@@ -25,8 +25,21 @@ pub enum Islands {
 
 /// Kinds that move or select numbers and compute none.
 const MOVERS: [&str; 15] = [
-    "CAST", "CONCATENATION", "CONSTANT", "FILL", "GATHER", "IDENTITY", "PADDING", "RESIZE", "SCATTER",
-    "SELECT", "SHAPE", "SHUFFLE", "SLICE", "SQUEEZE", "UNSQUEEZE",
+    "CAST",
+    "CONCATENATION",
+    "CONSTANT",
+    "FILL",
+    "GATHER",
+    "IDENTITY",
+    "PADDING",
+    "RESIZE",
+    "SCATTER",
+    "SELECT",
+    "SHAPE",
+    "SHUFFLE",
+    "SLICE",
+    "SQUEEZE",
+    "UNSQUEEZE",
 ];
 
 /// Kinds that an fp32 graph must keep in fp32.
