@@ -1,0 +1,139 @@
+/*!
+One GPU: what it is, how much memory it has, and the making of everything else.
+*/
+
+use std::sync::Arc;
+
+use cudarc::driver::sys::{self, CUdevice_attribute, CUevent_flags};
+use cudarc::driver::{CudaContext, result};
+
+use super::buffer::Buffer;
+use super::driver;
+use super::error::{GpuError, Result, Tried, code, means_no_device};
+use super::stream::{Event, Stream};
+
+/// What a GPU is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Facts {
+    /// Its place among the devices that the driver shows, from 0.
+    pub ordinal: usize,
+    /// The driver's name ("NVIDIA H200", "Orin").
+    pub name: String,
+    /// Compute capability, 90 for 9.0.
+    pub sm: u32,
+    /// All its memory, bytes; on a Jetson that of the board.
+    pub total_bytes: u64,
+    /// It shares the host's memory.
+    pub unified: bool,
+    /// Newest CUDA that the driver knows ("13.0").
+    pub driver_cuda: String,
+}
+
+/// A GPU with its primary context. Cheap to clone, free to share.
+#[derive(Clone, Debug)]
+pub struct Gpu {
+    context: Arc<CudaContext>,
+    facts: Arc<Facts>,
+}
+
+impl Gpu {
+    /// Opens a device and makes its primary context current on the calling thread.
+    ///
+    /// # Errors
+    /// [`GpuError::NoDriver`], [`GpuError::NoDevice`], or what else the driver says; never a panic.
+    pub fn open(ordinal: usize) -> Result<Self> {
+        driver::require()?;
+        let no_device = |code| GpuError::NoDevice { ordinal, code };
+        let sorted = |error| match means_no_device(error) {
+            true => no_device(code(error)),
+            false => GpuError::Failed { what: format!("open GPU {ordinal}"), code: code(error) },
+        };
+        let count = CudaContext::device_count().map_err(sorted)?;
+        if i32::try_from(ordinal).map_or(true, |ordinal| ordinal >= count) {
+            return Err(no_device(format!("it shows {count}")));
+        }
+        let context = CudaContext::new(ordinal).map_err(sorted)?;
+        let facts = Arc::new(facts(&context, ordinal)?);
+        log::debug!("opened GPU {ordinal}: {facts:?}");
+        Ok(Self { context, facts })
+    }
+
+    /// What it is.
+    pub fn facts(&self) -> &Facts {
+        &self.facts
+    }
+
+    /// Memory that is free and in all, bytes; on a Jetson the host's programs count too.
+    pub fn memory_info(&self) -> Result<(u64, u64)> {
+        let (free, total) = self.context.mem_get_info().tried(|| "say its free memory".into())?;
+        Ok((free as u64, total as u64))
+    }
+
+    /// Makes the context current on the calling thread; needed before TensorRT is called on a new thread.
+    pub fn bind(&self) -> Result<()> {
+        self.context.bind_to_thread().tried(|| "make its context current".into())
+    }
+
+    /// Waits for all work on the device.
+    ///
+    /// # Errors
+    /// What went wrong in work enqueued earlier; the context is lost then.
+    pub fn synchronize(&self) -> Result<()> {
+        self.context.synchronize().tried(|| "finish its work".into())
+    }
+
+    /// A stream that does not wait for the default stream.
+    pub fn stream(&self) -> Result<Stream> {
+        self.context.new_stream().map(Stream::new).tried(|| "make a stream".into())
+    }
+
+    /// An event that takes the time.
+    pub fn event(&self) -> Result<Event> {
+        // Without a flag cudarc makes events that take no time.
+        let flags = Some(CUevent_flags::CU_EVENT_DEFAULT);
+        self.context.new_event(flags).map(Event::new).tried(|| "make an event".into())
+    }
+
+    /// Device memory, 256-byte aligned, its content unspecified.
+    pub fn buffer(&self, bytes: usize) -> Result<Buffer> {
+        Buffer::new(self, bytes)
+    }
+}
+
+fn facts(context: &CudaContext, ordinal: usize) -> Result<Facts> {
+    let say = |what: &'static str| move || format!("say its {what}");
+    let (major, minor) = context.compute_capability().tried(say("compute capability"))?;
+    let unified = CUdevice_attribute::CU_DEVICE_ATTRIBUTE_INTEGRATED;
+    Ok(Facts {
+        ordinal,
+        name: result::device::get_name(context.cu_device()).tried(say("name"))?,
+        sm: u32::try_from(10 * major + minor).unwrap_or_default(),
+        total_bytes: context.total_mem().tried(say("memory"))? as u64,
+        unified: context.attribute(unified).tried(say("kind of memory"))? != 0,
+        driver_cuda: cuda_version(driver_version()?),
+    })
+}
+
+fn driver_version() -> Result<i32> {
+    let mut version = 0;
+    // SAFETY: the driver writes one int to a place that lives through the call.
+    unsafe { sys::cuDriverGetVersion(&mut version) }.result().tried(|| "say its version".into())?;
+    Ok(version)
+}
+
+/// "12.2" for 12020.
+fn cuda_version(number: i32) -> String {
+    format!("{}.{}", number / 1000, number % 1000 / 10)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn driver_versions_read_as_people_write_them() {
+        assert_eq!(cuda_version(13000), "13.0");
+        assert_eq!(cuda_version(12020), "12.2");
+        assert_eq!(cuda_version(11040), "11.4");
+    }
+}

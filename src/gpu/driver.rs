@@ -1,0 +1,77 @@
+/*!
+Whether there is a driver to call at all.
+
+The binding panics where the library, or a function of it, is missing. Both are asked for here, once, before anything
+else of the driver is touched.
+*/
+
+use std::ffi::c_void;
+use std::sync::OnceLock;
+
+use cudarc::driver::sys;
+
+use super::error::{GpuError, Result};
+
+/// Every function of the driver that this module reaches; to be kept complete.
+const NEEDED: [&str; 38] = [
+    "cuInit",
+    "cuDriverGetVersion",
+    "cuGetErrorName",
+    "cuGetErrorString",
+    "cuDeviceGet",
+    "cuDeviceGetCount",
+    "cuDeviceGetAttribute",
+    "cuDeviceGetName",
+    "cuDeviceTotalMem_v2",
+    "cuDevicePrimaryCtxRetain",
+    "cuDevicePrimaryCtxRelease_v2",
+    "cuCtxGetCurrent",
+    "cuCtxSetCurrent",
+    "cuCtxSynchronize",
+    "cuMemGetInfo_v2",
+    "cuMemAlloc_v2",
+    "cuMemFree_v2",
+    "cuMemsetD8Async",
+    "cuMemcpyHtoDAsync_v2",
+    "cuMemcpyDtoHAsync_v2",
+    "cuMemcpyDtoDAsync_v2",
+    "cuStreamCreate",
+    "cuStreamDestroy_v2",
+    "cuStreamSynchronize",
+    "cuStreamWaitEvent",
+    "cuStreamBeginCapture_v2",
+    "cuStreamEndCapture",
+    "cuStreamIsCapturing",
+    "cuEventCreate",
+    "cuEventDestroy_v2",
+    "cuEventRecord",
+    "cuEventSynchronize",
+    "cuEventElapsedTime",
+    "cuGraphInstantiateWithFlags",
+    "cuGraphUpload",
+    "cuGraphLaunch",
+    "cuGraphExecDestroy",
+    "cuGraphDestroy",
+];
+
+/// Opens the driver's library and looks for its functions.
+pub(super) fn require() -> Result<()> {
+    static MISSING: OnceLock<std::result::Result<(), Option<&'static str>>> = OnceLock::new();
+    let found = MISSING.get_or_init(|| {
+        // SAFETY: the initialisers of libcuda may run at any time; it is the driver's own library.
+        if !unsafe { sys::is_culib_present() } {
+            return Err(None);
+        }
+        // SAFETY: the library is there, so this does not panic; it stays open for the life of the process.
+        let library = unsafe { sys::culib() };
+        let lacks = |symbol: &&&str| {
+            // SAFETY: the address is only looked up, never used under this type.
+            unsafe { library.get::<*const c_void>(symbol.as_bytes()) }.is_err()
+        };
+        NEEDED.iter().find(lacks).map_or(Ok(()), |symbol| Err(Some(*symbol)))
+    });
+    found.map_err(|symbol| match symbol {
+        None => GpuError::NoDriver,
+        Some(symbol) => GpuError::OldDriver { symbol },
+    })
+}

@@ -1,0 +1,29 @@
+/*!
+The door to the CUDA driver: device, streams, events, buffers, graphs, and an engine laid out in device memory.
+
+```text
+Gpu ─→ Stream ─→ Event          Execution = engine context + its Buffers + a Stream
+   └─→ Buffer, DriverMemory                 └─→ Graph
+```
+
+The driver is opened at run time, so the program starts, and says what is missing, on machines without one. The
+device's primary context is used: TensorRT, which lives on the CUDA runtime, uses the same, and addresses and streams
+can be handed over. Everything outside this module is safe: what names device memory stays inside.
+*/
+#![allow(unsafe_code)]
+
+mod buffer;
+mod device;
+mod driver;
+mod error;
+mod execution;
+mod graph;
+mod memory;
+mod stream;
+
+pub use buffer::Buffer;
+pub use device::{Facts, Gpu};
+pub use error::{GpuError, Result};
+pub use execution::{Execution, Port};
+pub use memory::DriverMemory;
+pub use stream::{Event, Stream};
