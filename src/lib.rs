@@ -11,6 +11,7 @@ dataset → decode → preprocess → network (encoder → prompt | track → me
 
 pub mod backend;
 pub mod bench;
+pub mod build;
 pub mod bundle;
 pub mod cli;
 pub mod cmd;
@@ -30,6 +31,7 @@ pub mod morphology;
 pub mod overlay;
 pub mod platform;
 pub mod preprocess;
+pub mod process_end;
 pub mod process_memory;
 pub mod prompt;
 pub mod record;

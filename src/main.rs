@@ -22,6 +22,8 @@ fn main() -> ExitCode {
     match run(cli.command) {
         Ok(Outcome::Done) => ExitCode::SUCCESS,
         Ok(Outcome::PartlyFailed) => ExitCode::FAILURE,
+        // What shells give a program that SIGINT ended.
+        Ok(Outcome::Stopped) => ExitCode::from(130),
         Err(error) => {
             eprintln!("Error: {error:#}");
             let usage = error.downcast_ref::<UsageError>().is_some();
@@ -36,6 +38,8 @@ fn run(command: Command) -> anyhow::Result<Outcome> {
         Command::Synth(args) => cmd::synth::run(args),
         Command::Selftest(args) => cmd::selftest::run(args),
         Command::SelftestWorker => segtrt::selftest::worker::run().map(|()| Outcome::Done),
+        Command::BuildEngines(args) => cmd::build_engines::run(*args),
+        Command::BuildWorker => segtrt::build::worker::run().map(|()| Outcome::Done),
         Command::BenchWorker => segtrt::bench::worker::run().map(|()| Outcome::Done),
     }
 }

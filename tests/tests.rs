@@ -7,6 +7,8 @@
 mod bench_bad_input;
 /// The bench from clips to files on the committed network.
 mod bench_run;
+/// Engines: built ahead of time with TensorRT for RTX, reused, refused; what is said where that cannot be.
+mod build_engines;
 /// Bundles of graphs: the committed one, finding one, damaged ones.
 mod bundle;
 /// Help, exit codes, old flags.

@@ -6,7 +6,7 @@ A worker that dies costs the object at hand a row; another worker goes on with t
 
 use std::collections::VecDeque;
 use std::io::{BufRead, BufReader, Write};
-use std::process::{Child, Command, ExitStatus, Stdio};
+use std::process::{Child, Command, Stdio};
 
 use anyhow::{Context, Result};
 
@@ -155,7 +155,7 @@ fn one_worker(
     Ok(match (told, status.success()) {
         (Some(reason), _) => End::Told(reason),
         (None, true) => End::Finished,
-        (None, false) => End::Died(epitaph(status)),
+        (None, false) => End::Died(crate::process_end::describe(status)),
     })
 }
 
@@ -211,13 +211,4 @@ fn keep(
         ObjectResult::new(order, passes).context("a worker sent an object without a pass")?;
     display.row(&result.summary);
     store.push(result)
-}
-
-fn epitaph(status: ExitStatus) -> String {
-    #[cfg(unix)]
-    if let Some(signal) = std::os::unix::process::ExitStatusExt::signal(&status) {
-        let hint = if signal == 9 { "; 9 usually means that memory ran out" } else { "" };
-        return format!("the worker process was killed by signal {signal}{hint}");
-    }
-    format!("the worker process ended with {status}")
 }

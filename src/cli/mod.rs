@@ -3,6 +3,7 @@ What can be typed: clap's types, no behaviour.
 */
 
 mod bench;
+mod build_engines;
 mod selftest;
 mod synth;
 
@@ -11,6 +12,7 @@ use std::ffi::OsString;
 use clap::{Parser, Subcommand};
 
 pub use bench::{BackendChoice, BenchArgs, DeadFlags, Provider, Toggle};
+pub use build_engines::BuildEnginesArgs;
 pub use selftest::SelftestArgs;
 pub use synth::SynthArgs;
 
@@ -31,6 +33,8 @@ pub struct Cli {
 pub enum Command {
     /// Run models over the clips of a split; write speed and accuracy to CSV files.
     Bench(Box<BenchArgs>),
+    /// Turn exported ONNX graphs into TensorRT engines for one platform, under capped memory.
+    BuildEngines(Box<BuildEnginesArgs>),
     /// Write a synthetic split: moving, deforming, occluding shapes with exact masks.
     Synth(SynthArgs),
     /// Run every engine on random inputs and compare it with ONNX Runtime.
@@ -41,6 +45,9 @@ pub enum Command {
     /// One engine folder of a selftest in a process of its own; `selftest` starts it.
     #[command(hide = true)]
     SelftestWorker,
+    /// One plan of a build in a process of its own; `build-engines` starts it.
+    #[command(hide = true)]
+    BuildWorker,
 }
 
 /// Takes flags with underscores as their hyphenated forms, as the predecessor's scripts wrote them.

@@ -5,6 +5,9 @@ One file a subcommand: arguments to plan, plan to library calls, results to the 
 pub mod bench;
 mod bench_plan;
 mod bench_table;
+pub mod build_engines;
+mod build_resolve;
+mod build_table;
 pub mod selftest;
 pub mod synth;
 
@@ -15,6 +18,8 @@ pub enum Outcome {
     Done,
     /// The command ran to its end, but part of it failed and was reported.
     PartlyFailed,
+    /// The user stopped it; what was done is kept.
+    Stopped,
 }
 
 /// An error in how the command was called: exit code 2 instead of 1.

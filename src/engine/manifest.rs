@@ -92,7 +92,7 @@ pub struct BuildCost {
 }
 
 /// One layer of an engine, after fusion.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LayerRecord {
     /// TensorRT's name: the nodes that were fused into it.
     pub name: String,
@@ -100,8 +100,17 @@ pub struct LayerRecord {
     pub kind: String,
     /// Element types of its outputs, as TensorRT spells their formats; empty where it does not say.
     pub outputs: Vec<String>,
-    /// The tactic's name.
+    /// The tactic's name, or its number where it has no name.
     pub tactic: Option<String>,
+    /// ONNX nodes that it computes, where TensorRT lists them (10 on); before that only the name tells.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub sources: Vec<String>,
+    /// Shapes of its inputs, -1 for what varies; empty where TensorRT does not say.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub input_shapes: Vec<Vec<i64>>,
+    /// Shapes of its outputs, as above.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub output_shapes: Vec<Vec<i64>>,
 }
 
 /// `<root>/<platform>/<model>_<imgsz>_<precision>`, where the engines of one model lie.

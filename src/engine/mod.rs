@@ -2,7 +2,10 @@
 Engines: TensorRT plans on disk, how they are built from a bundle, and how they are opened again.
 */
 
+pub mod assess;
 pub mod freshness;
+pub mod islands;
+pub mod layers;
 pub mod manifest;
 mod open;
 mod profiles;

@@ -5,12 +5,12 @@ Two plans of the same graph, TensorRT and GPU with equal settings are interchang
 */
 
 use std::fmt;
-use std::str::FromStr;
 
+use clap::ValueEnum;
 use serde::{Deserialize, Serialize};
 
 /// Arithmetic that a plan may use.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, ValueEnum, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Precision {
     /// 32-bit floats, TF32 off.
@@ -24,9 +24,6 @@ pub enum Precision {
 }
 
 impl Precision {
-    /// All of them.
-    pub const ALL: [Self; 4] = [Self::Fp32, Self::Fp16, Self::Bf16, Self::Best];
-
     /// The name in file names and on the command line.
     pub fn name(self) -> &'static str {
         match self {
@@ -44,17 +41,8 @@ impl fmt::Display for Precision {
     }
 }
 
-impl FromStr for Precision {
-    type Err = String;
-
-    fn from_str(text: &str) -> Result<Self, String> {
-        let found = Self::ALL.into_iter().find(|precision| precision.name() == text);
-        found.ok_or_else(|| format!("'{text}' is no precision; expected fp16, fp32, bf16 or best"))
-    }
-}
-
 /// How the track step runs while the memory bank is not full.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Bank {
     /// The bank is always full-sized; a key bias masks the empty slots.

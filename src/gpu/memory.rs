@@ -3,7 +3,7 @@ The driver's memory for TensorRT: where its own allocator would call the CUDA ru
 be counted and capped on the way.
 */
 
-use std::collections::HashSet;
+use std::collections::HashMap;
 use std::ffi::c_void;
 use std::ptr::NonNull;
 use std::sync::{Mutex, PoisonError};
@@ -13,14 +13,15 @@ use cudarc::driver::{result, sys};
 use super::device::Gpu;
 use crate::trt::DeviceMemory;
 
-/// The driver aligns its blocks to this (CUDA C++ programming guide, "Device memory accesses").
-const ALIGNMENT: u64 = 256;
+/// The driver promises this alignment (CUDA C++ programming guide, "Device memory accesses"); TensorRT 8.6 asks for 512.
+const PROMISED: u64 = 256;
 
 /// Device memory from cuMemAlloc.
 #[derive(Debug)]
 pub struct DriverMemory {
     gpu: Gpu,
-    given: Mutex<HashSet<usize>>,
+    /// Addresses given out, with the driver's own address of each block.
+    given: Mutex<HashMap<usize, sys::CUdeviceptr>>,
 }
 
 impl DriverMemory {
@@ -30,36 +31,33 @@ impl DriverMemory {
     }
 }
 
-// SAFETY: blocks are cuMemAlloc's own, of at least the size asked for, aligned as checked, and free for nobody else
-// until cuMemFree, which waits for work that uses them. The context is made current on whatever thread calls.
+// SAFETY: blocks are cuMemAlloc's own, of at least the size asked for, aligned by leaving out their start, and free for
+// nobody else until cuMemFree, which waits for work that uses them. The context is made current on whatever thread calls.
 unsafe impl DeviceMemory for DriverMemory {
     fn allocate(&self, bytes: u64, alignment: u64) -> Option<NonNull<c_void>> {
-        // An alignment that is no divisor of the driver's own cannot be promised.
-        if alignment != 0 && !ALIGNMENT.is_multiple_of(alignment) {
-            log::warn!(
-                "TensorRT asked for device memory aligned to {alignment} bytes, which the driver does not give"
-            );
-            return None;
-        }
         self.gpu.bind().ok()?;
-        let bytes = usize::try_from(bytes).ok()?;
+        let spare = if alignment > PROMISED { alignment - PROMISED } else { 0 };
+        let size = usize::try_from(bytes.checked_add(spare)?).ok()?;
         // SAFETY: a context is current; TensorRT takes the content as unspecified.
-        let address = unsafe { result::malloc_sync(bytes) };
-        let address = address.inspect_err(|error| log::debug!("{bytes} bytes: {error}")).ok()?;
-        let memory = NonNull::new(address as *mut c_void)?;
+        let block = unsafe { result::malloc_sync(size) };
+        let block = block.inspect_err(|error| log::debug!("{size} bytes: {error}")).ok()?;
+        let address = block.next_multiple_of(alignment.max(1));
+        let Some(memory) = NonNull::new(address as *mut c_void) else {
+            // SAFETY: just allocated, given to nobody.
+            let _ = unsafe { result::free_sync(block) };
+            return None;
+        };
         let mut given = self.given.lock().unwrap_or_else(PoisonError::into_inner);
-        given.insert(memory.as_ptr() as usize);
+        given.insert(memory.as_ptr() as usize, block);
         Some(memory)
     }
 
     fn release(&self, memory: NonNull<c_void>) -> bool {
         let address = memory.as_ptr() as usize;
         // Forgotten before it is freed: the driver may give the same address to another thread at once.
-        let ours = self.given.lock().unwrap_or_else(PoisonError::into_inner).remove(&address);
-        if !ours || self.gpu.bind().is_err() {
-            return false;
-        }
-        // SAFETY: the address came from malloc_sync above and was not freed since.
-        unsafe { result::free_sync(address as sys::CUdeviceptr) }.is_ok()
+        let block = self.given.lock().unwrap_or_else(PoisonError::into_inner).remove(&address);
+        let Some(block) = block.filter(|_| self.gpu.bind().is_ok()) else { return false };
+        // SAFETY: the block came from malloc_sync above and was not freed since.
+        unsafe { result::free_sync(block) }.is_ok()
     }
 }

@@ -11,11 +11,11 @@ folders ─→ supervise ─→ worker (a process a folder): case ─→ inputs 
 */
 
 mod bank_inputs;
-mod case;
+pub mod case;
 mod compare;
 mod engine_run;
 mod folders;
-mod inputs;
+pub mod inputs;
 mod noise;
 mod record;
 pub mod reference;

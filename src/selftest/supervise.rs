@@ -7,7 +7,7 @@ A worker that dies costs the case at hand a row; another worker goes on with the
 use std::collections::VecDeque;
 use std::io::{BufRead, BufReader, Write};
 use std::path::PathBuf;
-use std::process::{Child, Command, ExitStatus, Stdio};
+use std::process::{Child, Command, Stdio};
 
 use anyhow::{Context, Result};
 
@@ -16,6 +16,7 @@ use super::folders::Folder;
 use super::record::{EngineKey, Row};
 use super::worker::{Event, Job, Opened, Settings};
 use crate::bundle::Role;
+use crate::process_end;
 
 /// A folder whose worker dies this often in a row, without a case in between, is given up.
 const PATIENCE: usize = 3;
@@ -144,7 +145,7 @@ fn one_worker(
     Ok(match (told, status.success()) {
         (Some(reason), _) => End::Told(reason),
         (None, true) => End::Finished,
-        (None, false) => End::Died(epitaph(status)),
+        (None, false) => End::Died(process_end::describe(status)),
     })
 }
 
@@ -171,17 +172,4 @@ fn start(job: &Job) -> Result<Child> {
         log::debug!("the worker did not take its job: {error}");
     }
     Ok(child)
-}
-
-fn epitaph(status: ExitStatus) -> String {
-    #[cfg(unix)]
-    if let Some(signal) = std::os::unix::process::ExitStatusExt::signal(&status) {
-        let hint = match signal {
-            9 => "; 9 usually means that memory ran out",
-            11 => "; 11 is a wrong address, in TensorRT or the driver",
-            _ => "",
-        };
-        return format!("the worker process was killed by signal {signal}{hint}");
-    }
-    format!("the worker process ended with {status}")
 }

@@ -1,0 +1,83 @@
+/*!
+Why a build failed, sorted by what the user can do about it.
+*/
+
+use super::job::FailureKind;
+use crate::trt;
+
+/// A build that failed.
+#[derive(Debug)]
+pub struct Failure {
+    /// What the program makes of it.
+    pub kind: FailureKind,
+    /// Why, with its causes.
+    pub error: anyhow::Error,
+}
+
+impl Failure {
+    /// A failure that is nobody's kind.
+    pub fn other(error: impl Into<anyhow::Error>) -> Self {
+        Self { kind: FailureKind::Other, error: error.into() }
+    }
+}
+
+impl From<trt::Error> for Failure {
+    fn from(error: trt::Error) -> Self {
+        let kind = match &error {
+            trt::Error::Parse { .. } => FailureKind::Graph,
+            error if lacks_workspace(error) => FailureKind::WorkspaceTooSmall,
+            error if error.is_out_of_memory() => FailureKind::OutOfMemory,
+            _ => FailureKind::Other,
+        };
+        Self { kind, error: error.into() }
+    }
+}
+
+/// TensorRT found no implementation under the cap. 8.x and 10.x name the workspace in the same sentence.
+fn lacks_workspace(error: &trt::Error) -> bool {
+    let trt::Error::Failed { cause, .. } = error else { return false };
+    cause.0.iter().any(|line| {
+        let text = line.text.to_ascii_lowercase();
+        text.contains("insufficient workspace") || text.contains("increase the workspace")
+    })
+}
+
+impl FailureKind {
+    /// What to try next, as a phrase; `workspace_mib` is the cap that failed.
+    pub fn advice(self, workspace_mib: u64) -> String {
+        match self {
+            Self::OutOfMemory => format!(
+                "try --workspace-mb {} or --opt-level 2, and end other programs on the GPU",
+                (workspace_mib / 2).max(16)
+            ),
+            Self::WorkspaceTooSmall => format!(
+                "try --workspace-mb {} or {}",
+                workspace_mib * 2,
+                workspace_mib * 4
+            ),
+            Self::Graph => "export the graph with this version's onnx/export.py (opset 17), which every supported \
+                            TensorRT parses"
+                .to_owned(),
+            Self::Disk => "free space, or name another place with --out".to_owned(),
+            Self::Died => format!(
+                "the log says what it did last (--build-log DIR); a lack of memory is the usual reason: try \
+                 --workspace-mb {} or --opt-level 2",
+                (workspace_mib / 2).max(16)
+            ),
+            Self::Stopped => "run the command again: what is built is kept".to_owned(),
+            Self::Other => "the log says more (--build-log DIR)".to_owned(),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_lack_of_memory_asks_for_less_and_a_lack_of_workspace_for_more() {
+        assert!(FailureKind::OutOfMemory.advice(256).contains("--workspace-mb 128"));
+        let more = FailureKind::WorkspaceTooSmall.advice(256);
+        assert!(more.contains("--workspace-mb 512 or 1024"), "{more}");
+    }
+}

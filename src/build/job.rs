@@ -1,0 +1,99 @@
+/*!
+What the parent tells a building child, and what the child tells back: one JSON line each.
+*/
+
+use std::path::PathBuf;
+
+use serde::{Deserialize, Serialize};
+
+use crate::bundle::Role;
+use crate::engine::islands::Islands;
+use crate::engine::{BuildCost, Builder, LayerRecord, Settings};
+
+/// One plan to build.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct BuildJob {
+    /// What its graph does.
+    pub role: Role,
+    /// Names it in messages ("edgetam_1024_fp16 track").
+    pub what: String,
+    /// The ONNX file.
+    pub onnx: PathBuf,
+    /// SHA-256 that the bundle's manifest gives for it.
+    pub onnx_sha256: String,
+    /// Where the child leaves the finished plan; the parent gives it its name.
+    pub partial: PathBuf,
+    /// Directory or file of TensorRT, where one is named.
+    pub tensorrt_lib: Option<PathBuf>,
+    /// Which GPU; unused where the plan is for [`Settings::targets`].
+    pub device: usize,
+    /// How to build.
+    pub settings: Settings,
+    /// Which layers are pinned to fp32.
+    pub islands: Islands,
+    /// The timing cache to start from and to leave behind.
+    pub timing_cache: Option<PathBuf>,
+    /// Where TensorRT's whole log goes.
+    pub log: Option<PathBuf>,
+}
+
+/// A finished plan.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct Built {
+    /// SHA-256 of the plan.
+    pub sha256: String,
+    /// Its size, bytes.
+    pub bytes: u64,
+    /// The stack that made it.
+    pub made_by: Builder,
+    /// What it took.
+    pub cost: BuildCost,
+    /// The engine's layers, where it could be opened.
+    pub layers: Option<Vec<LayerRecord>>,
+    /// What the user should know, each a sentence.
+    pub notes: Vec<String>,
+}
+
+/// Why a build failed, as far as the program acts on it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum FailureKind {
+    /// The GPU, the host or the cap on all memory had too little.
+    OutOfMemory,
+    /// No implementation fits under the workspace cap.
+    WorkspaceTooSmall,
+    /// TensorRT does not take the graph.
+    Graph,
+    /// The plan could not be written.
+    Disk,
+    /// The child died.
+    Died,
+    /// The user stopped it.
+    Stopped,
+    /// Anything else.
+    Other,
+}
+
+/// What a child says.
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(tag = "event", rename_all = "snake_case")]
+pub enum Event {
+    /// How far it is.
+    Progress {
+        /// Steps done.
+        done: u64,
+        /// Steps known so far; 0 where nobody knows.
+        total: u64,
+        /// What it is doing.
+        doing: String,
+    },
+    /// It is done.
+    Built(Box<Built>),
+    /// It cannot be done.
+    Failed {
+        /// What the program makes of it.
+        kind: FailureKind,
+        /// Why.
+        reason: String,
+    },
+}

@@ -1,0 +1,92 @@
+/*!
+Which graphs, typing and islands make an engine of a given precision under a given TensorRT.
+
+| precision | strongly typed (11, RTX) | weakly typed (8.x, 10.x) |
+|---|---|---|
+| fp32 | fp32 graphs | fp32 graphs |
+| fp16, best | fp16 graphs | fp16 graphs with what they compute in fp32 pinned, else fp32 graphs with islands by kind |
+| bf16 | none: there are no bf16 graphs | fp32 graphs with islands by kind (10.x) |
+*/
+
+use crate::bundle::Role;
+use crate::engine::islands::Islands;
+use crate::engine::{Bank, Precision};
+use crate::trt::{Family, Version};
+
+/// One way to make an engine.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Recipe {
+    /// Precision of the bundle whose graphs are taken.
+    pub graphs: &'static str,
+    /// The ONNX file's types are kept.
+    pub strongly_typed: bool,
+    /// What is pinned to fp32.
+    pub islands: Islands,
+}
+
+/// Ways to make an engine, best first; where the first one's bundle is missing the next is taken.
+///
+/// # Errors
+/// A sentence for what this release cannot do; `strong` asks for strong typing where the release leaves the choice.
+pub fn recipes(
+    precision: Precision,
+    version: Version,
+    strong: bool,
+) -> Result<Vec<Recipe>, String> {
+    let family = version.family();
+    let only_strong = family.is_some_and(Family::is_strongly_typed_only);
+    if strong && family == Some(Family::Trt8) {
+        return Err(format!(
+            "{version} has no strongly typed networks; leave --strongly-typed out"
+        ));
+    }
+    let recipe = |graphs, islands| Recipe { graphs, strongly_typed: false, islands };
+    let typed = |graphs| Recipe { graphs, strongly_typed: true, islands: Islands::None };
+    match (precision, strong || only_strong) {
+        (Precision::Fp32, true) => Ok(vec![typed("fp32")]),
+        (Precision::Fp32, false) => Ok(vec![recipe("fp32", Islands::None)]),
+        (Precision::Fp16 | Precision::Best, true) => Ok(vec![typed("fp16")]),
+        (Precision::Fp16 | Precision::Best, false) => {
+            Ok(vec![recipe("fp16", Islands::Typed), recipe("fp32", Islands::ByKind)])
+        }
+        (Precision::Bf16, true) => Err(format!(
+            "{version} takes its precisions from the graphs, and there are no bf16 graphs; use --precision fp16"
+        )),
+        (Precision::Bf16, false) if family == Some(Family::Trt8) => {
+            Err(format!("{version} has no bf16; use --precision fp16, or TensorRT 10"))
+        }
+        (Precision::Bf16, false) => Ok(vec![recipe("fp32", Islands::ByKind)]),
+    }
+}
+
+/// The graphs that an engine folder holds, in the order they are built: what takes longest to fail comes first.
+pub fn roles(bank: Bank) -> [Role; 5] {
+    let track = match bank {
+        Bank::Padded => Role::TrackPadded,
+        Bank::Exact => Role::Track,
+    };
+    [Role::Encoder, Role::Prompt, Role::MaskPrompt, track, Role::Memory]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_release_gets_what_it_can_do() {
+        let of = |precision, raw| recipes(precision, Version::from_raw(raw), false);
+        let eight = of(Precision::Fp16, 8600).unwrap();
+        assert_eq!((eight[0].graphs, eight[0].islands), ("fp16", Islands::Typed));
+        assert_eq!((eight[1].graphs, eight[1].islands), ("fp32", Islands::ByKind));
+        assert!(!eight[0].strongly_typed);
+        let eleven = of(Precision::Fp16, 110_400).unwrap();
+        assert_eq!((eleven.len(), eleven[0].graphs, eleven[0].strongly_typed), (1, "fp16", true));
+        assert!(of(Precision::Bf16, 8600).unwrap_err().contains("has no bf16"));
+        assert!(of(Precision::Bf16, 110_400).unwrap_err().contains("no bf16 graphs"));
+        assert_eq!(of(Precision::Bf16, 100_300).unwrap()[0].graphs, "fp32");
+        assert!(recipes(Precision::Fp32, Version::from_raw(8600), true).is_err());
+        assert!(
+            recipes(Precision::Fp16, Version::from_raw(100_300), true).unwrap()[0].strongly_typed
+        );
+    }
+}

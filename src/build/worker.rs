@@ -1,0 +1,197 @@
+/*!
+The child: builds one plan and tells how it went.
+
+It ends when its parent does: standard input stays open as long as the parent lives.
+*/
+
+use std::io::{BufRead, Read, Write};
+use std::path::Path;
+use std::sync::{Arc, Mutex};
+use std::time::Instant;
+
+use anyhow::{Context, Result};
+
+use super::configure::configure;
+use super::failure::Failure;
+use super::job::{BuildJob, Built, Event, FailureKind};
+use super::log_progress::Steps;
+use super::plan_file;
+use crate::engine::islands::Islands;
+use crate::engine::{BuildCost, Builder as MadeBy, timing_cache};
+use crate::gpu::{DriverMemory, Gpu};
+use crate::process_memory;
+use crate::trt::{Builder, DataType, Library, LogListener, Network, Plan, Runtime, Stop, Typing};
+
+/// Exit code of a child whose parent is gone; nobody reads it.
+const ORPHANED: i32 = 3;
+
+/// Runs the job on standard input.
+pub fn run() -> Result<()> {
+    let mut line = String::new();
+    std::io::stdin().lock().read_line(&mut line).context("no job on standard input")?;
+    let job: BuildJob =
+        serde_json::from_str(&line).context("the job on standard input is damaged")?;
+    std::thread::spawn(|| {
+        let mut rest = Vec::new();
+        let _ = std::io::stdin().lock().read_to_end(&mut rest);
+        std::process::exit(ORPHANED);
+    });
+    match build(&job) {
+        Ok(built) => send(&Event::Built(Box::new(built))),
+        Err(failure) => {
+            send(&Event::Failed { kind: failure.kind, reason: format!("{:#}", failure.error) })
+        }
+    }
+}
+
+fn send(event: &Event) -> Result<()> {
+    let mut line = serde_json::to_vec(event)?;
+    line.push(b'\n');
+    let mut out = std::io::stdout().lock();
+    out.write_all(&line).and_then(|()| out.flush()).context("the parent process is gone")
+}
+
+fn build(job: &BuildJob) -> Result<Built, Failure> {
+    let library = Library::open(job.tensorrt_lib.as_deref())?;
+    let steps = Arc::new(Steps::new(|done, total, doing| {
+        // A parent that is gone ends this process by other means.
+        let _ = send(&Event::Progress { done, total, doing: doing.to_owned() });
+    }));
+    library.on_log(Some(listener(job.log.as_deref(), steps.clone()).map_err(Failure::other)?));
+    let gpu = match job.settings.targets.as_slice() {
+        [] => Some(Gpu::open(job.device).map_err(Failure::other)?),
+        _ => None,
+    };
+    let builder = Builder::new(&library)?;
+    if let Some(gpu) = &gpu {
+        builder.set_memory(Arc::new(DriverMemory::new(gpu)), job.settings.memory_bytes)?;
+    }
+    let mut notes = Vec::new();
+    let (mut network, pinned) = network(job, &builder)?;
+    let some_pinned = pinned.as_ref().is_some_and(|names| !names.is_empty());
+    let mut config = configure(&builder, &job.settings, some_pinned)?;
+    let tensorrt = library.version().to_string();
+    let device = gpu.as_ref().map_or_else(|| "no GPU".to_owned(), |gpu| gpu.facts().name.clone());
+    // Ahead of time nothing is timed.
+    let cache_path = job.timing_cache.as_deref().filter(|_| gpu.is_some());
+    let cache = cache_path.and_then(|path| {
+        timing_cache::read(path, &tensorrt, &device).unwrap_or_else(|why| {
+            notes.push(format!("the timing cache is not used: {why}"));
+            None
+        })
+    });
+    let keeps_cache = cache_path.is_some()
+        && match config.set_timing_cache(cache.as_deref().unwrap_or_default()) {
+            Ok(()) => true,
+            Err(error) => {
+                notes.push(format!("the timing cache is not used: {error}"));
+                false
+            }
+        };
+    config.watch(steps, Stop::default())?;
+    let start = Instant::now();
+    let plan = builder.build(&mut network, &mut config, &job.what)?;
+    let seconds = start.elapsed().as_secs_f64();
+    if let (true, Some(path)) = (keeps_cache, cache_path) {
+        let kept = config.timing_cache().map_err(anyhow::Error::from);
+        let kept = kept.and_then(|bytes| timing_cache::write(path, &tensorrt, &device, &bytes));
+        if let Err(error) = kept {
+            notes.push(format!("the timing cache is not kept: {error:#}"));
+        }
+    }
+    let mut cost = BuildCost {
+        seconds,
+        warm_cache: keeps_cache && cache.is_some(),
+        peak_host_bytes: process_memory::peak_rss_mib().map(|mib| (mib * 1048576.0) as u64),
+        peak_device_bytes: builder.memory_use().map(|usage| usage.peak),
+        context_bytes: None,
+        weights_bytes: None,
+        pinned_layers: pinned,
+    };
+    let bytes = plan.bytes();
+    let sha256 = plan_file::write(&job.partial, bytes).map_err(|error| Failure {
+        kind: FailureKind::Disk,
+        error: plan_file::write_error(&job.partial, bytes.len(), &error),
+    })?;
+    drop((network, config, builder));
+    let layers = match &gpu {
+        Some(gpu) => Some(look_inside(&library, gpu, &plan, job, &mut cost)?),
+        None => None,
+    };
+    Ok(Built {
+        sha256,
+        bytes: bytes.len() as u64,
+        made_by: made_by(job, tensorrt, gpu.as_ref()),
+        cost,
+        layers,
+        notes,
+    })
+}
+
+/// The parsed network and, where islands are pinned, the names of the pinned layers.
+fn network(job: &BuildJob, builder: &Builder) -> Result<(Network, Option<Vec<String>>), Failure> {
+    let typing = if job.settings.strongly_typed { Typing::Strong } else { Typing::Weak };
+    let mut network = builder.network(typing)?;
+    network.parse_onnx(&job.onnx)?;
+    if job.islands == Islands::None {
+        return Ok((network, None));
+    }
+    let layers = network.layers();
+    let mut names = Vec::new();
+    for index in job.islands.choose(&layers) {
+        network.pin_layer(index, DataType::Float)?;
+        names.extend(layers.iter().find(|layer| layer.index == index).map(|l| l.name.clone()));
+    }
+    Ok((network, Some(names)))
+}
+
+/// Opens the plan as a user would, for what only the engine knows.
+fn look_inside(
+    library: &Library,
+    gpu: &Gpu,
+    plan: &Plan,
+    job: &BuildJob,
+    cost: &mut BuildCost,
+) -> Result<Vec<crate::engine::LayerRecord>, Failure> {
+    let runtime = Runtime::with_memory(library, Arc::new(DriverMemory::new(gpu)), None)?;
+    let engine = runtime.deserialize(plan.bytes(), &job.what)?;
+    cost.weights_bytes = runtime.memory_use().map(|usage| usage.current);
+    cost.context_bytes = engine.device_memory(None);
+    let json = engine.layer_information()?;
+    if let Some(log) = &job.log {
+        let path = log.with_extension("layers.json");
+        std::fs::write(&path, &json)
+            .with_context(|| format!("cannot write {}", path.display()))
+            .map_err(Failure::other)?;
+    }
+    crate::engine::layers::parse(&json).map_err(Failure::other)
+}
+
+fn made_by(job: &BuildJob, tensorrt: String, gpu: Option<&Gpu>) -> MadeBy {
+    MadeBy {
+        tensorrt,
+        sm: gpu.map_or_else(|| job.settings.targets.clone(), |gpu| vec![gpu.facts().sm]),
+        device: gpu.map(|gpu| gpu.facts().name.clone()),
+        driver_cuda: gpu.map(|gpu| gpu.facts().driver_cuda.clone()),
+        segtrt: env!("CARGO_PKG_VERSION").to_owned(),
+    }
+}
+
+/// Feeds the progress, and the log file where one is wanted.
+fn listener(log: Option<&Path>, steps: Arc<Steps>) -> Result<LogListener> {
+    let file = log
+        .map(|path| {
+            std::fs::File::create(path)
+                .with_context(|| format!("cannot write the build log {}", path.display()))
+        })
+        .transpose()?
+        .map(|file| Mutex::new(std::io::BufWriter::new(file)));
+    let start = Instant::now();
+    Ok(Box::new(move |line| {
+        steps.hear(line);
+        if let Some(Ok(mut file)) = file.as_ref().map(Mutex::lock) {
+            // A full disk must not end a build that may fit elsewhere.
+            let _ = writeln!(file, "{:9.3} {line}", start.elapsed().as_secs_f64());
+        }
+    }))
+}

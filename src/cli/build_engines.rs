@@ -1,0 +1,92 @@
+/*!
+Arguments of `segtrt build-engines`.
+*/
+
+use std::path::PathBuf;
+
+use clap::Args;
+
+use crate::engine::{Bank, Precision};
+
+/// What to build, how, and where it goes.
+#[derive(Debug, Args)]
+#[command(
+    after_help = "Example: segtrt build-engines --platform orin --models edgetam --onnx-dir bundles\n\n\
+    Each plan goes to OUT/PLATFORM/MODEL_IMGSZ_PRECISION/, with engine.json beside it; plans that are up to date are \
+    kept. What TensorRT is used says --tensorrt-lib, else SEGTRT_TENSORRT_LIB, else the loader's path and pip's \
+    packages."
+)]
+pub struct BuildEnginesArgs {
+    /// Row of the platform table: orin, orin-nano, rtx3090, h200, …; "auto" takes the GPU at hand.
+    #[arg(long, default_value = "auto")]
+    pub platform: String,
+    /// Models such as edgetam, sam2_tiny, sam2.1_large, separated by commas, or "all" [default: the platform's].
+    #[arg(long)]
+    pub models: Option<String>,
+    /// Side of the network input in pixels [default: the platform's].
+    #[arg(long)]
+    pub imgsz: Option<usize>,
+    /// Arithmetic [default: the platform's].
+    #[arg(long, value_enum)]
+    pub precision: Option<Precision>,
+    /// Cap of TensorRT's workspace in MiB [default: the platform's].
+    #[arg(long, value_parser = clap::value_parser!(u64).range(1..))]
+    pub workspace_mb: Option<u64>,
+    /// Cap of the device memory in which tactics are timed, in MiB [default: TensorRT's].
+    #[arg(long, value_parser = clap::value_parser!(u64).range(1..))]
+    pub tactic_mb: Option<u64>,
+    /// Cap of all device memory that the build may hold, in MiB [default: none].
+    #[arg(long, value_parser = clap::value_parser!(u64).range(1..))]
+    pub memory_mb: Option<u64>,
+    /// TensorRT's builder optimization level [default: the platform's].
+    #[arg(long, value_parser = clap::value_parser!(u8).range(0..=5))]
+    pub opt_level: Option<u8>,
+    /// Most objects of a clip that run at once; each number up to it gets a profile.
+    #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u16).range(1..=64))]
+    pub max_objects: u16,
+    /// How a bank that is not full yet is run [default: the platform's].
+    #[arg(long, value_enum)]
+    pub bank: Option<Bank>,
+    /// Keep the graphs' own types where the release leaves the choice (10.x).
+    #[arg(long)]
+    pub strongly_typed: bool,
+    /// Take tactics from cuBLAS and cuDNN too; the plan then needs them.
+    #[arg(long)]
+    pub library_tactics: bool,
+    /// Timing cache to start from and to leave behind [default: OUT/PLATFORM/VERSION.timing].
+    #[arg(long)]
+    pub timing_cache: Option<PathBuf>,
+    /// Folders of exported bundles, or bundles.
+    #[arg(long, default_value = "onnx/bundles", num_args = 1..)]
+    pub onnx_dir: Vec<PathBuf>,
+    /// Where engines go.
+    #[arg(long, default_value = "engines")]
+    pub out: PathBuf,
+    /// Another platform table.
+    #[arg(long)]
+    pub platforms: Option<PathBuf>,
+    /// Directory or library of TensorRT.
+    #[arg(long)]
+    pub tensorrt_lib: Option<PathBuf>,
+    /// Which GPU builds.
+    #[arg(long, default_value_t = 0)]
+    pub device: usize,
+    /// Say what would be built and why, and build nothing.
+    #[arg(long)]
+    pub dry_run: bool,
+    /// Build what is up to date too.
+    #[arg(long)]
+    pub force: bool,
+    /// Build under each of these workspace caps (MiB, separated by commas) and print what each costs.
+    #[arg(long, value_delimiter = ',', value_name = "MIB,…", conflicts_with_all = ["workspace_mb", "dry_run"])]
+    pub sweep_workspace: Vec<u64>,
+    /// Refuse plans of the encoder and the track step whose attention is not seen to be fused.
+    #[arg(long)]
+    pub require_fused_attention: bool,
+    /// Folder for TensorRT's whole log and layer account of each plan.
+    #[arg(long)]
+    pub build_log: Option<PathBuf>,
+    /// Print the rows as JSON.
+    #[arg(long)]
+    pub json: bool,
+}

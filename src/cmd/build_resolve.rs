@@ -1,0 +1,301 @@
+/*!
+From the arguments of `build-engines` to a list of plans: platform, GPU, TensorRT, bundles, and what is there already.
+*/
+
+use std::path::PathBuf;
+
+use anyhow::{Context, Result, anyhow, bail};
+
+use super::UsageError;
+use crate::build::{BuildJob, plan_file, recipe};
+use crate::bundle::{self, Bundle, Role, Wanted};
+use crate::cli::BuildEnginesArgs;
+use crate::engine::freshness::{self, Wanted as WantedPlan};
+use crate::engine::{EngineManifest, Precision, Settings, engine_dir, profiles};
+use crate::gpu::{Facts, Gpu};
+use crate::model_tag::ModelTag;
+use crate::platform::{Platform, Platforms};
+use crate::prompt::PromptKind;
+use crate::trt::{Family, Library, Version};
+
+/// All that is to be built.
+pub struct Resolved {
+    /// The row of the platform table.
+    pub platform: Platform,
+    /// What builds: "TensorRT 8.6.0".
+    pub tensorrt: String,
+    /// The GPU's name; none where plans are built ahead of time.
+    pub device: Option<String>,
+    /// The models, in the order asked for.
+    pub models: Vec<ModelBuild>,
+    /// Models of the platform's list that have no bundle, each with the reason.
+    pub left_out: Vec<String>,
+}
+
+/// One engine folder.
+pub struct ModelBuild {
+    /// "edgetam_1024_fp16".
+    pub name: String,
+    /// Where its plans go.
+    pub dir: PathBuf,
+    /// Precision asked for.
+    pub precision: Precision,
+    /// The graphs.
+    pub bundle: Bundle,
+    /// Its plans.
+    pub plans: Vec<Planned>,
+}
+
+/// One plan.
+pub struct Planned {
+    /// How to build it.
+    pub job: BuildJob,
+    /// Its file name.
+    pub file: String,
+    /// Why it must be built; none where it is up to date.
+    pub why: Option<String>,
+}
+
+/// The machine side of a build.
+struct Target {
+    sm: u32,
+    ahead: Vec<u32>,
+    device: Option<String>,
+}
+
+/// Resolves the arguments; `workspace_mb` overrides the cap that they name.
+pub fn resolve(args: &BuildEnginesArgs, workspace_mb: Option<u64>) -> Result<Resolved> {
+    let platforms = Platforms::open(args.platforms.as_deref())?;
+    let named = (args.platform != "auto").then(|| {
+        platforms.get(&args.platform).cloned().ok_or_else(|| {
+            UsageError(format!(
+                "--platform {}: no such row; expected auto or one of {}, or a table of your own with --platforms",
+                args.platform,
+                platforms.names()
+            ))
+        })
+    });
+    let named = named.transpose()?;
+    let library = Library::open(args.tensorrt_lib.as_deref())?;
+    library.parser_path()?;
+    let (platform, target) = target(args, &platforms, named, &library)?;
+    let precision = args.precision.unwrap_or(platform.precision);
+    let recipes = recipe::recipes(precision, library.version(), args.strongly_typed)
+        .map_err(|why| UsageError(format!("--precision {precision}: {why}")))?;
+    let settings = |recipe: &recipe::Recipe| Settings {
+        precision,
+        strongly_typed: recipe.strongly_typed,
+        opt_level: has_levels(library.version())
+            .then_some(args.opt_level.unwrap_or(platform.opt_level)),
+        workspace_bytes: workspace_mb.or(args.workspace_mb).unwrap_or(platform.workspace_mb) << 20,
+        tactic_bytes: args.tactic_mb.map(|mib| mib << 20),
+        memory_bytes: args.memory_mb.map(|mib| mib << 20),
+        library_tactics: args.library_tactics,
+        targets: target.ahead.clone(),
+        profiles: Vec::new(),
+    };
+    let tensorrt = library.version().to_string();
+    let bundles = bundle::list(&args.onnx_dir)?;
+    let imgsz = args.imgsz.unwrap_or(platform.imgsz);
+    let bank = args.bank.unwrap_or(platform.bank);
+    let cache = args.timing_cache.clone().unwrap_or_else(|| {
+        let stack = tensorrt.to_lowercase().replace(' ', "-");
+        args.out.join(&platform.name).join(format!("{stack}.timing"))
+    });
+    let (mut models, mut left_out) = (Vec::new(), Vec::new());
+    for model in wanted_models(args, &platform)? {
+        let found = recipes.iter().find_map(|recipe| {
+            let wanted = Wanted { model: &model, imgsz: Some(imgsz), precision: recipe.graphs };
+            bundle::find(&bundles, &args.onnx_dir, &wanted).ok().map(|bundle| (recipe, bundle))
+        });
+        let Some((recipe, bundle)) = found else {
+            let wanted = Wanted { model: &model, imgsz: Some(imgsz), precision: recipes[0].graphs };
+            match bundle::find(&bundles, &args.onnx_dir, &wanted) {
+                Err(missing) if args.models.is_none() => left_out.push(format!("{missing:#}")),
+                Err(missing) => return Err(missing),
+                Ok(_) => bail!("the bundle of {model} changed while it was looked for; try again"),
+            }
+            continue;
+        };
+        let dir = engine_dir(&args.out, &platform.name, &model, imgsz, precision);
+        let mut build = ModelBuild {
+            name: format!("{model}_{imgsz}_{precision}"),
+            dir,
+            precision,
+            bundle,
+            plans: Vec::new(),
+        };
+        let there = if args.force { None } else { EngineManifest::read(&build.dir)? };
+        for role in recipe::roles(bank) {
+            let Some(graph) = build.bundle.manifest.graph(role) else {
+                let Some(missing) = missing_graph(&build.bundle, role) else { continue };
+                return Err(missing);
+            };
+            let objects = usize::from(args.max_objects);
+            let settings = Settings {
+                profiles: profiles(graph, &build.bundle.manifest.contract, objects),
+                ..settings(recipe)
+            };
+            let file = format!("{}.plan", role.name());
+            let job = BuildJob {
+                role,
+                what: format!("{} {}", build.name, role.name()),
+                onnx: build.bundle.dir.join(&graph.file),
+                onnx_sha256: graph.sha256.clone(),
+                partial: plan_file::partial_path(&build.dir, &file, std::process::id()),
+                tensorrt_lib: args.tensorrt_lib.clone(),
+                device: args.device,
+                settings,
+                islands: recipe.islands,
+                timing_cache: Some(cache.clone()),
+                log: args
+                    .build_log
+                    .as_ref()
+                    .map(|dir| dir.join(format!("{}_{}.log", build.name, role.name()))),
+            };
+            let why = why_build(&job, there.as_ref(), &build.dir, &tensorrt, target.sm);
+            build.plans.push(Planned { job, file, why });
+        }
+        models.push(build);
+    }
+    if models.is_empty() {
+        bail!("{}", left_out.join("; "));
+    }
+    Ok(Resolved { platform, tensorrt, device: target.device, models, left_out })
+}
+
+fn why_build(
+    job: &BuildJob,
+    there: Option<&EngineManifest>,
+    dir: &std::path::Path,
+    tensorrt: &str,
+    sm: u32,
+) -> Option<String> {
+    let Some(record) = there.and_then(|manifest| manifest.plan(job.role)) else {
+        return Some("not built yet".to_owned());
+    };
+    let wanted = WantedPlan {
+        onnx_sha256: Some(&job.onnx_sha256),
+        tensorrt,
+        sm,
+        settings: Some(&job.settings),
+    };
+    freshness::differs(record, &wanted).or_else(|| freshness::damaged(record, dir))
+}
+
+/// The padded track and the mask prompt are optional graphs; only the first is needed when it is asked for.
+fn missing_graph(bundle: &Bundle, role: Role) -> Option<anyhow::Error> {
+    (role == Role::TrackPadded).then(|| {
+        anyhow!(
+            "the bundle {} has no track_padded graph, which --bank padded needs; export it again with \
+             --padded-track, or build with --bank exact",
+            bundle.dir.display()
+        )
+    })
+}
+
+/// 8.5 has no optimization levels.
+fn has_levels(version: Version) -> bool {
+    version.family() != Some(Family::Trt8) || version.minor > 5
+}
+
+fn wanted_models(args: &BuildEnginesArgs, platform: &Platform) -> Result<Vec<String>> {
+    let Some(text) = &args.models else { return Ok(platform.models.clone()) };
+    let tags = match text.as_str() {
+        "all" => ModelTag::all(),
+        list => {
+            list.split(',').map(|tag| tag.trim().to_owned()).filter(|t| !t.is_empty()).collect()
+        }
+    };
+    let mut models = Vec::new();
+    for tag in tags {
+        let known = ModelTag::parse(&tag, PromptKind::Points).ok_or_else(|| {
+            UsageError(format!(
+                "--models {tag}: no such model; expected all or names such as edgetam, sam2_tiny, sam2.1_large"
+            ))
+        })?;
+        if !models.contains(&known.model) {
+            models.push(known.model);
+        }
+    }
+    if models.is_empty() {
+        bail!(UsageError("--models names no model".to_owned()));
+    }
+    Ok(models)
+}
+
+fn target(
+    args: &BuildEnginesArgs,
+    platforms: &Platforms,
+    named: Option<Platform>,
+    library: &Library,
+) -> Result<(Platform, Target)> {
+    let gpu = Gpu::open(args.device).map(|gpu| gpu.facts().clone());
+    let here = |gpu: &Facts| format!("{} (sm_{})", gpu.name, gpu.sm);
+    let platform = match (named, &gpu) {
+        (Some(platform), _) => platform,
+        (None, Ok(gpu)) => platforms.of_device(&gpu.name, gpu.sm).cloned().with_context(|| {
+            format!(
+                "no row of the platform table fits {}; name one with --platform ({}), or a table of your own with \
+                 --platforms",
+                here(gpu),
+                platforms.names()
+            )
+        })?,
+        (None, Err(error)) => bail!(UsageError(format!(
+            "--platform auto needs a GPU to look at: {error}; name a platform: {}",
+            platforms.names()
+        ))),
+    };
+    let sm = platform.sm;
+    if library.family().is_rtx() {
+        if !platform.can_be_built_ahead() {
+            bail!(
+                "{} does not build for {} (sm_{sm}); install NVIDIA's TensorRT 8.6, 10 or 11 on that board and build \
+                 there{}",
+                library.version(),
+                platform.title,
+                pack_hint(&platform)
+            );
+        }
+        return Ok((platform, Target { sm, ahead: vec![sm], device: None }));
+    }
+    match gpu {
+        Ok(gpu) if gpu.sm == sm => {
+            if platforms.of_device(&gpu.name, sm).is_none_or(|row| row.name != platform.name) {
+                log::warn!(
+                    "building for {} on {}: plans are tuned to the latter",
+                    platform.title,
+                    here(&gpu)
+                );
+            }
+            let device = Some(gpu.name.clone());
+            Ok((platform, Target { sm, ahead: Vec::new(), device }))
+        }
+        Ok(gpu) => bail!(
+            "{} builds for the GPU at hand, {}, and {} is sm_{sm}{}",
+            library.version(),
+            here(&gpu),
+            platform.title,
+            pack_hint(&platform)
+        ),
+        Err(error) => bail!(
+            "{} builds on the GPU that will run the plan, and there is none: {error}{}",
+            library.version(),
+            pack_hint(&platform)
+        ),
+    }
+}
+
+fn pack_hint(platform: &Platform) -> String {
+    let name = &platform.name;
+    let ahead = match platform.can_be_built_ahead() {
+        true => {
+            "; TensorRT for RTX builds for it on any machine (pip install tensorrt-rtx-cu13-libs)"
+        }
+        false => "",
+    };
+    format!(
+        "{ahead}; to take everything to that machine in one file: segtrt pack --platform {name}"
+    )
+}
