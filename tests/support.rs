@@ -1,8 +1,10 @@
 //! What the tests of the program share: the command, a small split, the small bundle, ONNX Runtime.
 
 use std::path::{Path, PathBuf};
+use std::sync::OnceLock;
 
 use assert_cmd::Command;
+use ort::environment::Environment;
 
 /// The program under test, with nothing of the caller's environment that could change a result.
 pub fn segtrt() -> Command {
@@ -53,6 +55,16 @@ pub fn small_bundle() -> PathBuf {
 pub fn require_onnxruntime() -> PathBuf {
     segtrt::backend::find_library(None)
         .expect("these tests run a network: `make test` installs ONNX Runtime first")
+}
+
+/// ONNX Runtime, opened once: a process may have one environment, and tests run side by side.
+pub fn onnxruntime() -> &'static Environment {
+    static OPENED: OnceLock<Environment> = OnceLock::new();
+    OPENED.get_or_init(|| {
+        let (environment, _) =
+            segtrt::backend::open(Some(&require_onnxruntime())).expect("ONNX Runtime opens");
+        environment
+    })
 }
 
 /// A CSV file as header and rows of fields.

@@ -23,6 +23,8 @@ mod metrics;
 mod preprocess;
 /// Prompts from masks, and their way to the network and back.
 mod prompts;
+/// The self-test of engines, and the door to the GPU below it.
+mod selftest;
 /// What the tests of the program share.
 mod support;
 /// The tracker and the committed network against Meta's own predictor.

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::path::Path;
 
-use segtrt::backend::{self, OrtNetwork};
+use segtrt::backend::OrtNetwork;
 use segtrt::bundle::Bundle;
 use segtrt::cli::Provider;
 use segtrt::decode::RgbImage;
@@ -13,7 +13,7 @@ use segtrt::prompt::Prompt;
 use segtrt::tracker::{BankSchedule, NetworkPrompt, Tracker};
 use serde_json::Value;
 
-use crate::support::{require_onnxruntime, small_bundle};
+use crate::support::{onnxruntime, small_bundle};
 
 fn golden(name: &str) -> Value {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data/tracker").join(name);
@@ -43,8 +43,7 @@ fn frame(side: usize, t: usize) -> RgbImage {
 fn a_closed_loop_of_twenty_frames_equals_the_original_predictor() {
     let golden = golden("edgetam_mini_20.json");
     let bundle = Bundle::open(&small_bundle()).unwrap();
-    let (environment, _) = backend::open(Some(&require_onnxruntime())).unwrap();
-    let mut network = OrtNetwork::open(&environment, &bundle, Provider::Cpu, 1, false).unwrap();
+    let mut network = OrtNetwork::open(onnxruntime(), &bundle, Provider::Cpu, 1, false).unwrap();
     let side = bundle.manifest.model.imgsz;
     let geometry = Geometry::new(GeometryKind::Stretch, side, side, side);
     let frames = golden["frames"].as_array().unwrap();

@@ -18,7 +18,7 @@ use crate::selftest::{self, Asked, Folder, Opened, Repeats, Row, Settings, Verdi
 const USUAL_ONNX_DIR: &str = "onnx/bundles";
 
 /// Makes inputs that are the same in every run, so that two runs can be compared.
-const SEED: u64 = 8;
+pub const SEED: u64 = 8;
 
 /// Tests the engines.
 pub fn run(args: SelftestArgs) -> Result<Outcome> {

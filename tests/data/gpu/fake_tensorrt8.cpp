@@ -1,0 +1,315 @@
+// A stand-in for TensorRT 8.6 that "runs" plans of recorded values on the stand-in driver: what the self-test does with
+// engines, contexts, profiles, memory and streams is exercised, and held against TensorRT's rules, without a GPU.
+//
+// A plan is a text: "memory BYTES", "profiles N", "behave ok|crash|nan|unwritten|unstable",
+// "in NAME TYPE FILE DIMS…" and "out NAME TYPE FILE DIMS…" (TYPE 0 fp32, 1 fp16, 3 int32; -1 in DIMS: open),
+// "shape PROFILE NAME DIMS…". FILE.PROFILE holds an input's expected, or an output's, bytes. A run whose inputs are not
+// the expected ones gives zeros. Slots and signatures are those of the shim's own tables.
+#include <dlfcn.h>
+
+#include <csignal>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <fstream>
+#include <iterator>
+#include <map>
+#include <sstream>
+#include <string>
+#include <vector>
+
+#include "abi_generated.hpp"
+#include "callbacks.hpp"
+
+using namespace segtrt;
+namespace m = segtrt::method;
+
+namespace {
+
+using Slot = void (*)();
+constexpr int kSlots = 64;
+PlainLogger* logger;
+
+[[noreturn]] void unexpected() {
+    std::fprintf(stderr, "the stand-in for TensorRT lacks a method that was called\n");
+    std::abort();
+}
+bool refuse(const std::string& why) {
+    logger->log(1, why.c_str());
+    return false;
+}
+
+/// A vtable made by hand: the tables of the shim say where each method is.
+struct Table {
+    Slot slots[kSlots];
+    Table() {
+        for (Slot& slot : slots) slot = unexpected;
+    }
+    template <class M>
+    Table& with(typename M::Fn* fn) {
+        slots[kMethods[M::index][Trt8].at] = reinterpret_cast<Slot>(fn);
+        return *this;
+    }
+};
+
+/// What users hold: a vtable with the destructor, and a pointer to the implementation, which has the methods.
+struct Inner {
+    const Table* methods;
+};
+struct Outer {
+    const Table* own;
+    Inner* inner;
+};
+
+struct Tensor {
+    bool input = false;
+    int32_t type = 0;
+    std::string file;
+    Dims32 dims{};
+    std::map<int32_t, Dims32> shapes;  // of profiles
+};
+struct Engine : Inner {
+    size_t memory = 0;
+    int32_t profiles = 1;
+    std::string behave = "ok";
+    std::vector<std::string> names;
+    std::map<std::string, Tensor> tensors;
+    PlainAllocator* allocator = nullptr;
+    void* weights = nullptr;
+};
+struct Context : Inner {
+    Engine* engine = nullptr;
+    int32_t profile = 0;
+    int runs = 0;
+    void* memory = nullptr;
+    std::map<std::string, Dims32> shapes;
+    std::map<std::string, void*> addresses;
+};
+struct Runtime : Inner {
+    PlainAllocator* allocator = nullptr;
+};
+
+bool same(const Dims32& a, const Dims32& b) {
+    return a.nbDims == b.nbDims && std::memcmp(a.d, b.d, sizeof(int32_t) * a.nbDims) == 0;
+}
+bool is_open(const Dims32& dims) {
+    for (int32_t i = 0; i < dims.nbDims; ++i)
+        if (dims.d[i] < 0) return true;
+    return false;
+}
+Dims32 read_dims(std::istream& from) {
+    Dims32 dims{};
+    for (int32_t extent; dims.nbDims < 8 && from >> extent;) dims.d[dims.nbDims++] = extent;
+    return dims;
+}
+Tensor& of(Engine* engine, const char* name) { return engine->tensors.at(name); }
+
+// ---- running
+
+std::vector<char> values(const Tensor& tensor, int32_t profile) {
+    std::ifstream file(tensor.file + "." + std::to_string(profile), std::ios::binary);
+    if (!file) {
+        std::fprintf(stderr, "no recorded values at %s.%d\n", tensor.file.c_str(), profile);
+        std::abort();
+    }
+    return {std::istreambuf_iterator<char>(file), {}};
+}
+
+/// The "kernel": runs when the driver's stream, or a graph, comes to it.
+void kernel(void* argument) {
+    auto* context = static_cast<Context*>(argument);
+    Engine* engine = context->engine;
+    std::memset(context->memory, 0x77, engine->memory);
+    bool expected = true;
+    for (auto& [name, tensor] : engine->tensors) {
+        if (!tensor.input || tensor.file == "-") continue;
+        const auto wanted = values(tensor, context->profile);
+        if (std::memcmp(context->addresses[name], wanted.data(), wanted.size()) != 0) {
+            std::fprintf(stderr, "input %s is not the expected one\n", name.c_str());
+            expected = false;
+        }
+    }
+    ++context->runs;
+    for (auto& [name, tensor] : engine->tensors) {
+        if (tensor.input) continue;
+        auto out = values(tensor, context->profile);
+        if (!expected) std::fill(out.begin(), out.end(), 0);
+        const bool odd = engine->behave == "unstable" && context->runs % 2 == 0;
+        const float bad = odd ? 1e3f : engine->behave == "nan" ? __builtin_nanf("") : 0.0f;
+        if (bad != 0.0f) std::memcpy(out.data(), &bad, sizeof bad);
+        const size_t size = engine->behave == "unwritten" ? out.size() / 2 : out.size();
+        std::memcpy(context->addresses[name], out.data(), size);
+    }
+}
+
+bool enqueue(void* self, void* stream) {
+    auto* context = static_cast<Context*>(self);
+    Engine* engine = context->engine;
+    if (engine->behave == "crash") std::raise(SIGSEGV);
+    if (engine->memory > 0 && context->memory == nullptr) return refuse("no device memory was set");
+    for (auto& [name, tensor] : engine->tensors) {
+        if (context->addresses.count(name) == 0) return refuse("no address was set for " + name);
+        if (tensor.input && is_open(tensor.dims) && context->shapes.count(name) == 0)
+            return refuse("no shape was set for " + name);
+    }
+    using Launch = int(void*, void (*)(void*), void*);
+    static auto* launch = reinterpret_cast<Launch*>(dlsym(dlopen("libcuda.so", RTLD_NOW), "cuLaunchHostFunc"));
+    return launch(stream, kernel, context) == 0 || refuse("the driver took no work");
+}
+
+// ---- deletion
+
+void delete_runtime(void* self) {
+    auto* outer = static_cast<Outer*>(self);
+    delete static_cast<Runtime*>(outer->inner);
+    delete outer;
+}
+void delete_engine(void* self) {
+    auto* outer = static_cast<Outer*>(self);
+    auto* engine = static_cast<Engine*>(outer->inner);
+    if (engine->weights != nullptr && !engine->allocator->deallocate(engine->weights)) std::abort();
+    delete engine;
+    delete outer;
+}
+void delete_context(void* self) {
+    auto* outer = static_cast<Outer*>(self);
+    delete static_cast<Context*>(outer->inner);
+    delete outer;
+}
+template <void (*Delete)(void*)>
+Outer* hold(Inner* inner) {
+    static const Table own = Table().with<m::NoCopy_deletingDestructor>(Delete);
+    return new Outer{&own, inner};
+}
+
+// ---- methods
+
+void* new_context(void* self) {
+    static const Table methods =
+        Table()
+            .with<m::ExecutionContext_setDeviceMemory>([](void* c, void* memory) {
+                if (reinterpret_cast<uintptr_t>(memory) % 256 != 0) std::abort();
+                static_cast<Context*>(c)->memory = memory;
+            })
+            .with<m::ExecutionContext_getOptimizationProfile>([](void* c) { return static_cast<Context*>(c)->profile; })
+            .with<m::ExecutionContext_setOptimizationProfileAsync>([](void* c, int32_t profile, void*) {
+                auto* context = static_cast<Context*>(c);
+                if (profile < 0 || profile >= context->engine->profiles) return refuse("no such profile");
+                context->profile = profile;
+                context->shapes.clear();
+                return true;
+            })
+            .with<m::ExecutionContext_setInputShape>([](void* c, const char* name, const void* dims) {
+                auto* context = static_cast<Context*>(c);
+                const auto& shape = *static_cast<const Dims32*>(dims);
+                const auto& shapes = of(context->engine, name).shapes;
+                const auto wanted = shapes.find(context->profile);
+                if (wanted == shapes.end() || !same(wanted->second, shape))
+                    return refuse(std::string("not the profile's shape: ") + name);
+                context->shapes[name] = shape;
+                return true;
+            })
+            .with<m::ExecutionContext_getTensorShape32>([](void* c, const char* name) {
+                auto* context = static_cast<Context*>(c);
+                const auto found = context->shapes.find(name);
+                if (found != context->shapes.end()) return found->second;
+                const Tensor& tensor = of(context->engine, name);
+                // Outputs are known once all inputs are.
+                const auto known = tensor.shapes.find(context->profile);
+                for (auto& [input, other] : context->engine->tensors)
+                    if (other.input && is_open(other.dims) && context->shapes.count(input) == 0) return tensor.dims;
+                return known == tensor.shapes.end() ? tensor.dims : known->second;
+            })
+            .with<m::ExecutionContext_setTensorAddress>([](void* c, const char* name, void* address) {
+                auto* context = static_cast<Context*>(c);
+                if (context->engine->tensors.count(name) == 0) return refuse("no such tensor");
+                if (reinterpret_cast<uintptr_t>(address) % 256 != 0) return refuse("an address is not aligned");
+                context->addresses[name] = address;
+                return true;
+            })
+            .with<m::ExecutionContext_inferShapes>([](void* c, int32_t, void*) {
+                auto* context = static_cast<Context*>(c);
+                int32_t missing = 0;
+                for (auto& [name, tensor] : context->engine->tensors)
+                    missing += tensor.input && is_open(tensor.dims) && context->shapes.count(name) == 0;
+                return missing;
+            })
+            .with<m::ExecutionContext_enqueueV3>(enqueue);
+    auto* context = new Context;
+    context->methods = &methods;
+    context->engine = static_cast<Engine*>(self);
+    return hold<delete_context>(context);
+}
+
+void* new_engine(void* self, const void* plan, size_t size, void*) {
+    static const Table methods =
+        Table()
+            .with<m::CudaEngine_getNbIOTensors>(
+                [](void* e) { return static_cast<int32_t>(static_cast<Engine*>(e)->names.size()); })
+            .with<m::CudaEngine_getIOTensorName>(
+                [](void* e, int32_t index) { return static_cast<Engine*>(e)->names.at(index).c_str(); })
+            .with<m::CudaEngine_getTensorIOMode>(
+                [](void* e, const char* name) { return of(static_cast<Engine*>(e), name).input ? 1 : 2; })
+            .with<m::CudaEngine_getTensorDataType>(
+                [](void* e, const char* name) { return of(static_cast<Engine*>(e), name).type; })
+            .with<m::CudaEngine_getTensorShape32>(
+                [](void* e, const char* name) { return of(static_cast<Engine*>(e), name).dims; })
+            .with<m::CudaEngine_getTensorLocation>([](void*, const char*) { return 0; })
+            .with<m::CudaEngine_getTensorFormatDesc>([](void*, const char*) { return "rows"; })
+            .with<m::CudaEngine_getNbOptimizationProfiles>([](void* e) { return static_cast<Engine*>(e)->profiles; })
+            .with<m::CudaEngine_getProfileShape32>([](void* e, const char* name, int32_t profile, int32_t) {
+                const Tensor& tensor = of(static_cast<Engine*>(e), name);
+                const auto found = tensor.shapes.find(profile);
+                return found == tensor.shapes.end() ? tensor.dims : found->second;
+            })
+            .with<m::CudaEngine_getDeviceMemorySize>([](void* e) { return static_cast<Engine*>(e)->memory; })
+            .with<m::CudaEngine_createExecutionContextWithoutDeviceMemory>(new_context);
+    auto* engine = new Engine;
+    engine->methods = &methods;
+    engine->allocator = static_cast<Runtime*>(self)->allocator;
+    // As 8.6 does: through the allocator, aligned to 512.
+    engine->weights = engine->allocator->allocate(size, 512, 0);
+    if (engine->weights == nullptr || reinterpret_cast<uintptr_t>(engine->weights) % 512 != 0) std::abort();
+
+    std::istringstream text(std::string(static_cast<const char*>(plan), size));
+    for (std::string line; std::getline(text, line);) {
+        std::istringstream words(line);
+        std::string what, name;
+        words >> what;
+        if (what == "memory") words >> engine->memory;
+        if (what == "profiles") words >> engine->profiles;
+        if (what == "behave") words >> engine->behave;
+        if (what == "in" || what == "out") {
+            words >> name;
+            Tensor& tensor = engine->tensors[name];
+            tensor.input = what == "in";
+            words >> tensor.type >> tensor.file;
+            tensor.dims = read_dims(words);
+            engine->names.push_back(name);
+        }
+        if (what == "shape") {
+            int32_t profile;
+            words >> profile >> name;
+            engine->tensors.at(name).shapes[profile] = read_dims(words);
+        }
+    }
+    return hold<delete_engine>(engine);
+}
+
+}  // namespace
+
+extern "C" {
+int32_t getInferLibVersion() { return 8601; }
+void* createInferRuntime_INTERNAL(void* l, int32_t) {
+    static const Table methods = Table()
+                                     .with<m::Runtime_deserializeCudaEngineWithPluginFactory>(new_engine)
+                                     .with<m::Runtime_setErrorRecorder>([](void*, void*) {})
+                                     .with<m::Runtime_setGpuAllocator>([](void* r, void* allocator) {
+                                         static_cast<Runtime*>(r)->allocator = static_cast<PlainAllocator*>(allocator);
+                                     });
+    logger = static_cast<PlainLogger*>(l);
+    auto* runtime = new Runtime;
+    runtime->methods = &methods;
+    return hold<delete_runtime>(runtime);
+}
+}

@@ -1,0 +1,203 @@
+//! The stand-ins for driver and TensorRT, compiled here, and engine folders that they can run.
+
+use std::fmt::Write;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use segtrt::bundle::manifest::Axis;
+use segtrt::bundle::{Bundle, Manifest, Role};
+use segtrt::cmd::selftest::SEED;
+use segtrt::engine::{
+    BuildCost, Builder, EngineManifest, PlanRecord, Precision, Settings, engine_dir, manifest,
+    profiles,
+};
+use segtrt::files::sha256_of_file;
+use segtrt::selftest::case::{Case, cases};
+use segtrt::selftest::inputs::Inputs;
+use segtrt::selftest::reference::{load, run_graph};
+use segtrt::selftest::tensor::{Tensor, Values};
+use segtrt::trt::DataType;
+
+use crate::support::{onnxruntime, segtrt, small_bundle};
+
+/// A folder with libcuda.so and libnvinfer.so.8.
+pub struct Fakes(tempfile::TempDir);
+
+impl Fakes {
+    /// Compiles both; none, said aloud, where there is no compiler.
+    pub fn new() -> Option<Self> {
+        let dir = tempfile::tempdir().unwrap();
+        let cuda = ["-Wl,-soname,libcuda.so", "tests/data/gpu/fake_driver.c", "-lpthread"];
+        compile("CC", "cc", &cuda, &dir.path().join("libcuda.so"))?;
+        let tensorrt =
+            ["-std=c++17", "-I", "src/trt/shim", "tests/data/gpu/fake_tensorrt8.cpp", "-ldl"];
+        compile("CXX", "c++", &tensorrt, &dir.path().join("libnvinfer.so.8"))?;
+        Some(Self(dir))
+    }
+
+    /// Where they are.
+    pub fn dir(&self) -> &Path {
+        self.0.path()
+    }
+
+    /// The self-test of the engines in `root` against the small bundle, on the stand-ins.
+    pub fn selftest(&self, root: &Path) -> assert_cmd::Command {
+        let mut command = segtrt();
+        command
+            .env("LD_LIBRARY_PATH", self.dir())
+            .args(["selftest", "--runs", "5", "--warmup", "1"]);
+        command.arg("--engines").arg(root).arg("--tensorrt-lib").arg(self.dir());
+        command
+    }
+}
+
+/// Compiles a shared library; none, said aloud, where there is no compiler.
+pub fn compile(variable: &str, usual: &str, arguments: &[&str], to: &Path) -> Option<()> {
+    let compiler = std::env::var(variable).unwrap_or_else(|_| usual.into());
+    let built =
+        Command::new(compiler).args(["-shared", "-fPIC", "-o"]).arg(to).args(arguments).output();
+    let Ok(built) = built else {
+        eprintln!("SKIPPED: no compiler {usual}");
+        return None;
+    };
+    assert!(built.status.success(), "{}", String::from_utf8_lossy(&built.stderr));
+    Some(())
+}
+
+/// Engine folders of the small bundle below a root.
+pub struct Engines {
+    root: PathBuf,
+    manifest: Manifest,
+    features: Vec<Tensor>,
+}
+
+impl Engines {
+    /// Runs the encoder once: the other graphs take its features.
+    pub fn new(root: &Path) -> Self {
+        let manifest = Bundle::open(&small_bundle()).unwrap().manifest;
+        let mut engines = Self { root: root.to_owned(), manifest, features: Vec::new() };
+        let plan = engines.record(Role::Encoder, Path::new(""));
+        let case = cases(&engines.manifest, &plan).unwrap().remove(0);
+        engines.features = engines.run(Role::Encoder, &engines.inputs(&case));
+        engines
+    }
+
+    fn inputs(&self, case: &Case) -> Vec<Tensor> {
+        let contract = &self.manifest.contract;
+        Inputs { contract, imgsz: 256, seed: SEED, features: &self.features }.make(case).unwrap()
+    }
+
+    fn run(&self, role: Role, inputs: &[Tensor]) -> Vec<Tensor> {
+        let path = small_bundle().join(&self.manifest.graph(role).unwrap().file);
+        run_graph(&mut load(onnxruntime(), &path, 1).unwrap(), inputs).unwrap()
+    }
+
+    /// Writes a folder with these plans; each behaves as the stand-in for TensorRT knows the word. Floating-point tensors
+    /// of `fp16` folders are halves.
+    pub fn write(&self, precision: Precision, plans: &[(Role, &str)]) -> PathBuf {
+        let dir = engine_dir(&self.root, "h200", "edgetam_mini", 256, precision);
+        std::fs::create_dir_all(&dir).unwrap();
+        let float = if precision == Precision::Fp16 { DataType::Half } else { DataType::Float };
+        let mut engines = EngineManifest {
+            format: manifest::FORMAT,
+            platform: "h200".to_owned(),
+            precision,
+            bundle: self.manifest.clone(),
+            plans: Vec::new(),
+        };
+        for (role, behave) in plans {
+            let path = dir.join(format!("{}.plan", role.name()));
+            std::fs::write(&path, self.plan(*role, behave, float, &dir)).unwrap();
+            engines.set(self.record(*role, &path));
+        }
+        engines.write(&dir).unwrap();
+        dir
+    }
+
+    /// The plan's text, with the recorded values of the first case of each profile beside it.
+    fn plan(&self, role: Role, behave: &str, float: DataType, dir: &Path) -> String {
+        let record = self.record(role, Path::new(""));
+        let mut cases = cases(&self.manifest, &record).unwrap();
+        cases.dedup_by_key(|case| case.profile);
+        let graph = self.manifest.graph(role).unwrap();
+        let mut text = format!("memory 4096\nprofiles {}\nbehave {behave}\n", cases.len());
+        let mut shapes = String::new();
+        for case in &cases {
+            let mut inputs = self.inputs(case);
+            inputs.iter_mut().for_each(|input| input.round_to(float));
+            let outputs = self.run(role, &inputs);
+            for tensor in inputs.iter().chain(&outputs) {
+                let dtype = dtype(tensor, float);
+                let file = dir.join(format!("{}.{}.{}", role.name(), tensor.name, case.profile));
+                std::fs::write(file, tensor.bytes(dtype).unwrap()).unwrap();
+                writeln!(shapes, "shape {} {} {}", case.profile, tensor.name, words(&tensor.shape))
+                    .unwrap();
+            }
+            if case.profile > 0 {
+                continue;
+            }
+            let declared = graph.inputs.iter().map(|t| ("in", t));
+            for (way, declared) in declared.chain(graph.outputs.iter().map(|t| ("out", t))) {
+                let mut made = inputs.iter().chain(&outputs);
+                let made = made.find(|tensor| tensor.name == declared.name).unwrap();
+                let open = |axis: &Axis| match axis {
+                    Axis::Fixed(extent) => *extent as i64,
+                    Axis::Symbol(_) => -1,
+                };
+                let dims: Vec<i64> = declared.shape.iter().map(open).collect();
+                let number = match dtype(made, float) {
+                    DataType::Int32 => 3,
+                    DataType::Half => 1,
+                    _ => 0,
+                };
+                let file = dir.join(format!("{}.{}", role.name(), declared.name));
+                writeln!(text, "{way} {} {number} {} {}", made.name, file.display(), words(&dims))
+                    .unwrap();
+            }
+        }
+        text + &shapes
+    }
+
+    fn record(&self, role: Role, file: &Path) -> PlanRecord {
+        let graph = self.manifest.graph(role).unwrap();
+        let hash = sha256_of_file(file).ok();
+        PlanRecord {
+            role,
+            file: file.file_name().unwrap_or_default().to_string_lossy().into_owned(),
+            sha256: hash.as_ref().map_or_else(String::new, |hash| hash.sha256.clone()),
+            bytes: hash.map_or(0, |hash| hash.bytes),
+            onnx_sha256: graph.sha256.clone(),
+            made_by: Builder {
+                tensorrt: "TensorRT 8.6.1".to_owned(),
+                sm: vec![90],
+                device: Some("NVIDIA H200".to_owned()),
+                driver_cuda: Some("13.0".to_owned()),
+                segtrt: env!("CARGO_PKG_VERSION").to_owned(),
+            },
+            settings: Settings {
+                precision: Precision::Fp32,
+                strongly_typed: false,
+                opt_level: None,
+                workspace_bytes: 1 << 28,
+                tactic_bytes: None,
+                memory_bytes: None,
+                library_tactics: false,
+                targets: Vec::new(),
+                profiles: profiles(graph, &self.manifest.contract, 1),
+            },
+            build: BuildCost::default(),
+            layers: None,
+        }
+    }
+}
+
+fn dtype(tensor: &Tensor, float: DataType) -> DataType {
+    match tensor.values {
+        Values::Real(_) => float,
+        Values::Whole(_) => DataType::Int32,
+    }
+}
+
+fn words(shape: &[i64]) -> String {
+    shape.iter().map(i64::to_string).collect::<Vec<_>>().join(" ")
+}
