@@ -36,6 +36,7 @@ pub mod process_memory;
 pub mod prompt;
 pub mod record;
 pub mod rle;
+pub mod selftest;
 pub mod stats;
 pub mod synth;
 pub mod tracker;

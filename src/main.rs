@@ -36,6 +36,8 @@ fn run(command: Command) -> anyhow::Result<Outcome> {
     match command {
         Command::Bench(args) => cmd::bench::run(*args),
         Command::Synth(args) => cmd::synth::run(args),
+        Command::Selftest(args) => cmd::selftest::run(args),
+        Command::SelftestWorker => segtrt::selftest::worker::run().map(|()| Outcome::Done),
         Command::BuildEngines(args) => cmd::build_engines::run(*args),
         Command::BuildWorker => segtrt::build::worker::run().map(|()| Outcome::Done),
         Command::BenchWorker => segtrt::bench::worker::run().map(|()| Outcome::Done),

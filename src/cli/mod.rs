@@ -4,6 +4,7 @@ What can be typed: clap's types, no behaviour.
 
 mod bench;
 mod build_engines;
+mod selftest;
 mod synth;
 
 use std::ffi::OsString;
@@ -12,6 +13,7 @@ use clap::{Parser, Subcommand};
 
 pub use bench::{BackendChoice, BenchArgs, DeadFlags, Provider, Toggle};
 pub use build_engines::BuildEnginesArgs;
+pub use selftest::SelftestArgs;
 pub use synth::SynthArgs;
 
 /// Measures how fast and how well promptable video object segmentation runs on this machine.
@@ -35,9 +37,14 @@ pub enum Command {
     BuildEngines(Box<BuildEnginesArgs>),
     /// Write a synthetic split: moving, deforming, occluding shapes with exact masks.
     Synth(SynthArgs),
+    /// Run every engine on random inputs and compare it with ONNX Runtime.
+    Selftest(SelftestArgs),
     /// One model of a bench in a process of its own; `bench` starts it.
     #[command(hide = true)]
     BenchWorker,
+    /// One engine folder of a selftest in a process of its own; `selftest` starts it.
+    #[command(hide = true)]
+    SelftestWorker,
     /// One plan of a build in a process of its own; `build-engines` starts it.
     #[command(hide = true)]
     BuildWorker,

@@ -8,6 +8,7 @@ mod bench_table;
 pub mod build_engines;
 mod build_resolve;
 mod build_table;
+pub mod selftest;
 pub mod synth;
 
 /// How a command ended that did not break off with an error.

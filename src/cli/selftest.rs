@@ -1,0 +1,67 @@
+/*!
+Arguments of `segtrt selftest`.
+*/
+
+use std::path::PathBuf;
+
+use clap::Args;
+
+use crate::engine::Precision;
+
+/// Which engines are tested, and how.
+#[derive(Debug, Args)]
+#[command(
+    after_help = "Example: segtrt selftest --engines engines --models edgetam --onnx-dir onnx/bundles --csv selftest.csv\n\n\
+    Each engine runs on random inputs and is compared with ONNX Runtime, which runs the fp32 bundle of the same model on \
+    the same inputs. Exit code 0: all agree; 1: one does not, or could not be tested."
+)]
+pub struct SelftestArgs {
+    /// Folder of engines written by build-engines, or one engine folder in it.
+    #[arg(long, default_value = "engines")]
+    pub engines: PathBuf,
+    /// Only engines of this row of the platform table [default: those that run on the GPU at hand].
+    #[arg(long)]
+    pub platform: Option<String>,
+    /// Only these models, separated by commas, such as edgetam,sam2.1_tiny.
+    #[arg(long, value_delimiter = ',')]
+    pub models: Vec<String>,
+    /// Only this side of the network input, pixels.
+    #[arg(long)]
+    pub imgsz: Option<usize>,
+    /// Only engines of this precision: fp16, fp32, bf16 or best.
+    #[arg(long)]
+    pub precision: Option<Precision>,
+    /// Folder of bundles (or one bundle) with the fp32 references; may be given several times
+    /// [default: onnx/bundles].
+    #[arg(long, env = "SEGTRT_ONNX_DIR", value_delimiter = ':')]
+    pub onnx_dir: Vec<PathBuf>,
+    /// TensorRT's library, or its folder [default: SEGTRT_TENSORRT_LIB, the loader's path, pip's packages].
+    #[arg(long)]
+    pub tensorrt_lib: Option<PathBuf>,
+    /// ONNX Runtime's shared library, or its folder.
+    #[arg(long)]
+    pub ort_lib: Option<PathBuf>,
+    /// Timed runs of each case.
+    #[arg(long, default_value_t = 50, value_parser = clap::value_parser!(u32).range(1..))]
+    pub runs: u32,
+    /// Runs before the timed ones.
+    #[arg(long, default_value_t = 10)]
+    pub warmup: u32,
+    /// Compare with nothing: outputs must only be written, and be numbers.
+    #[arg(long)]
+    pub no_reference: bool,
+    /// Greatest relative error of an output [default: 1e-3 for fp32, 2e-2 for the others].
+    #[arg(long, value_parser = parse_error)]
+    pub max_error: Option<f64>,
+    /// Write the rows to this CSV file.
+    #[arg(long)]
+    pub csv: Option<PathBuf>,
+    /// Write the rows, with the machine and its libraries, to this JSON file.
+    #[arg(long)]
+    pub json: Option<PathBuf>,
+}
+
+fn parse_error(text: &str) -> Result<f64, String> {
+    let parsed = text.parse::<f64>().ok().filter(|error| error.is_finite() && *error > 0.0);
+    parsed.ok_or_else(|| format!("{text:?} is no error; write a number above 0, for example 0.02"))
+}

@@ -1,0 +1,120 @@
+/*!
+Runs one case of an engine: once for its values, often for its times, enqueued and as a CUDA graph.
+*/
+
+use anyhow::{Context, Result};
+
+use super::case::Case;
+use super::record::{Cost, Timing};
+use super::tensor::{POISON, Readback, Tensor};
+use crate::gpu::{Execution, Gpu};
+use crate::trt::{DataType, Engine, Mode};
+
+/// How often a case is run for its times.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+pub struct Repeats {
+    /// Runs before, not counted.
+    pub warmup: usize,
+    /// Runs that are timed.
+    pub runs: usize,
+}
+
+/// An output of a case.
+#[derive(Clone, Debug)]
+pub struct Output {
+    /// Its name.
+    pub name: String,
+    /// Its values after one enqueued run.
+    pub enqueued: Readback,
+    /// Its values after one replay of the CUDA graph; none where there is no graph.
+    pub replayed: Option<Readback>,
+}
+
+/// The inputs as the engine will see them: without those that it lacks, rounded to its types.
+///
+/// # Errors
+/// An engine with an input that its graph does not declare.
+pub fn fit(engine: &Engine, inputs: &mut [Tensor]) -> Result<()> {
+    for info in engine.tensors()?.into_iter().filter(|info| info.mode == Mode::Input) {
+        let found = inputs.iter_mut().find(|tensor| tensor.name == info.name);
+        let tensor = found.with_context(|| {
+            format!("the engine has an input '{}' that its bundle does not declare", info.name)
+        })?;
+        tensor.round_to(info.dtype.unwrap_or(DataType::Float));
+    }
+    Ok(())
+}
+
+/// Runs a case on inputs that [`fit`] prepared.
+pub fn run(
+    gpu: &Gpu,
+    engine: &Engine,
+    case: &Case,
+    inputs: &[Tensor],
+    repeats: Repeats,
+) -> Result<(Vec<Output>, Cost)> {
+    let mut execution = Execution::new(gpu, engine, case.profile, &case.shapes)?;
+    let ports: Vec<_> = execution.ports().cloned().collect();
+    for port in ports.iter().filter(|port| port.mode == Mode::Input) {
+        let found = inputs.iter().find(|tensor| tensor.name == port.name);
+        let tensor = found.with_context(|| format!("input '{}' is missing", port.name))?;
+        execution.set_input(&port.name, &tensor.bytes(port.dtype)?)?;
+    }
+    let read = |execution: &mut Execution| -> Result<Vec<(String, Readback)>> {
+        let outputs = ports.iter().filter(|port| port.mode == Mode::Output);
+        outputs
+            .map(|port| {
+                let bytes = execution.output(&port.name)?;
+                Ok((port.name.clone(), Readback::new(&port.name, &bytes, port.dtype)?))
+            })
+            .collect()
+    };
+
+    execution.fill_outputs(POISON)?;
+    execution.enqueue()?;
+    execution.stream().synchronize()?;
+    let enqueued = read(&mut execution)?;
+    let mut cost = Cost { context_bytes: execution.scratch_bytes(), ..Cost::default() };
+    cost.enqueue = Timing::of(&times(gpu, &mut execution, repeats, Execution::enqueue)?);
+
+    let mut replayed = None;
+    match execution.record() {
+        Ok(()) => {
+            execution.fill_outputs(POISON)?;
+            execution.replay()?;
+            execution.stream().synchronize()?;
+            replayed = Some(read(&mut execution)?);
+            cost.graph = Timing::of(&times(gpu, &mut execution, repeats, |e| e.replay())?);
+        }
+        // An engine that cannot be recorded still runs.
+        Err(error) => cost.graph_problem = Some(format!("{error:#}")),
+    }
+    let mut replayed = replayed.map(Vec::into_iter);
+    let outputs = enqueued.into_iter().map(|(name, enqueued)| {
+        let replayed = replayed.as_mut().and_then(Iterator::next).map(|(_, read)| read);
+        Output { name, enqueued, replayed }
+    });
+    Ok((outputs.collect(), cost))
+}
+
+/// Milliseconds of single runs, each begun on an idle stream.
+fn times(
+    gpu: &Gpu,
+    execution: &mut Execution,
+    repeats: Repeats,
+    mut enqueue: impl FnMut(&mut Execution) -> Result<()>,
+) -> Result<Vec<f64>> {
+    for _ in 0..repeats.warmup {
+        enqueue(execution)?;
+    }
+    execution.stream().synchronize()?;
+    let (start, end) = (gpu.event()?, gpu.event()?);
+    (0..repeats.runs)
+        .map(|_| {
+            start.record(execution.stream())?;
+            enqueue(execution)?;
+            end.record(execution.stream())?;
+            Ok(end.ms_since(&start)?)
+        })
+        .collect()
+}

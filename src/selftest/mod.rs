@@ -1,0 +1,34 @@
+/*!
+The self-test of engines: each one is run on random inputs and compared with ONNX Runtime on the same inputs.
+
+What the owner of a new board runs first. A plan that TensorRT takes can still be wrong there: a kernel that overflows
+in half precision, an output that is never written, a fusion that this GPU's tactics get wrong.
+
+```text
+folders ─→ supervise ─→ worker (a process a folder): case ─→ inputs ─┬→ engine_run (GPU) ─┬→ verdict ─→ rows
+                                                                     └→ reference (CPU) ──┘
+```
+*/
+
+mod bank_inputs;
+pub mod case;
+mod compare;
+mod engine_run;
+mod folders;
+pub mod inputs;
+mod noise;
+mod record;
+pub mod reference;
+pub mod report;
+mod supervise;
+pub mod tensor;
+mod verdict;
+pub mod worker;
+
+pub use compare::Difference;
+pub use engine_run::Repeats;
+pub use folders::{Asked, Folder, find, reference_of};
+pub use record::{Cost, EngineKey, Row, Timing};
+pub use supervise::run;
+pub use verdict::{Judged, Verdict};
+pub use worker::{Opened, Settings};

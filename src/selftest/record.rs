@@ -1,0 +1,129 @@
+/*!
+What a self-test found: one row for each output of each case, or one that says why there is none.
+*/
+
+use serde::{Deserialize, Serialize};
+
+use super::verdict::{Judged, Verdict};
+use crate::bundle::Role;
+use crate::engine::Precision;
+use crate::stats;
+
+/// Times of repeated runs, milliseconds.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Timing {
+    /// How many runs.
+    pub runs: usize,
+    /// The middle one.
+    pub median_ms: f64,
+    /// 5th percentile.
+    pub p5_ms: f64,
+    /// 95th percentile.
+    pub p95_ms: f64,
+}
+
+impl Timing {
+    /// Of the times of single runs; none of none.
+    pub fn of(samples: &[f64]) -> Option<Self> {
+        let sorted = stats::sorted(samples);
+        Some(Self {
+            runs: samples.len(),
+            median_ms: stats::median(samples)?,
+            p5_ms: stats::percentile_of_sorted(&sorted, 5.0)?,
+            p95_ms: stats::percentile_of_sorted(&sorted, 95.0)?,
+        })
+    }
+}
+
+/// What a case takes.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Cost {
+    /// From event to event around one enqueue: with the launches of its kernels.
+    pub enqueue: Option<Timing>,
+    /// The same around one launch of the recorded CUDA graph.
+    pub graph: Option<Timing>,
+    /// Why there is no graph.
+    pub graph_problem: Option<String>,
+    /// Scratch memory that the context runs in, bytes; none where it has its own.
+    pub context_bytes: Option<u64>,
+    /// What the engine took from the allocator, weights and all, bytes.
+    pub engine_bytes: Option<u64>,
+}
+
+/// Which engine.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct EngineKey {
+    /// The folder of the plan.
+    pub dir: String,
+    /// Row of the platform table.
+    pub platform: String,
+    /// Model, by its name in bundle manifests.
+    pub model: String,
+    /// Side of the network input, pixels.
+    pub imgsz: usize,
+    /// Precision that was asked for.
+    pub precision: Precision,
+}
+
+/// One row.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Row {
+    /// Which engine.
+    #[serde(flatten)]
+    pub engine: EngineKey,
+    /// Which of its plans; none where the folder as a whole failed.
+    pub role: Option<Role>,
+    /// Which optimization profile.
+    pub profile: Option<usize>,
+    /// What the case is.
+    pub case: String,
+    /// The output; none where the case did not run to its end.
+    pub output: Option<Judged>,
+    /// What the case took.
+    pub cost: Cost,
+    /// The verdict.
+    pub verdict: Verdict,
+    /// Why it failed.
+    pub reason: Option<String>,
+}
+
+impl Row {
+    /// A row for something that did not run.
+    pub fn failed(
+        engine: &EngineKey,
+        role: Option<Role>,
+        case: Option<(usize, &str)>,
+        why: &str,
+    ) -> Self {
+        Self {
+            engine: engine.clone(),
+            role,
+            profile: case.map(|(profile, _)| profile),
+            case: case.map_or_else(String::new, |(_, label)| label.to_owned()),
+            output: None,
+            cost: Cost::default(),
+            verdict: Verdict::Failed,
+            reason: Some(why.to_owned()),
+        }
+    }
+
+    /// A row for an output.
+    pub fn of(
+        engine: &EngineKey,
+        role: Role,
+        case: (usize, &str),
+        cost: &Cost,
+        judged: Judged,
+    ) -> Self {
+        Self {
+            engine: engine.clone(),
+            role: Some(role),
+            profile: Some(case.0),
+            case: case.1.to_owned(),
+            cost: cost.clone(),
+            verdict: judged.verdict,
+            reason: judged.reason.clone(),
+            output: Some(judged),
+        }
+    }
+}

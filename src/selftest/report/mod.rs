@@ -1,0 +1,16 @@
+/*!
+A self-test's rows on the screen and in files.
+*/
+
+mod csv;
+mod json;
+mod table;
+
+pub use csv::write as write_csv;
+pub use json::write as write_json;
+pub use table::render;
+
+/// Bytes as MiB, which is what boards' memories are counted in.
+fn mib(bytes: u64) -> f64 {
+    bytes as f64 / f64::from(1 << 20)
+}

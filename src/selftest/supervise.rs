@@ -1,0 +1,175 @@
+/*!
+Starts a worker for each engine folder, takes its rows, and outlives it.
+
+A worker that dies costs the case at hand a row; another worker goes on with the rest.
+*/
+
+use std::collections::VecDeque;
+use std::io::{BufRead, BufReader, Write};
+use std::path::PathBuf;
+use std::process::{Child, Command, Stdio};
+
+use anyhow::{Context, Result};
+
+use super::case::{Case, cases};
+use super::folders::Folder;
+use super::record::{EngineKey, Row};
+use super::worker::{Event, Job, Opened, Settings};
+use crate::bundle::Role;
+use crate::process_end;
+
+/// A folder whose worker dies this often in a row, without a case in between, is given up.
+const PATIENCE: usize = 3;
+
+/// A case that is still to be run.
+struct Item {
+    role: Role,
+    number: usize,
+    case: Case,
+}
+
+/// How a worker's life ended.
+enum End {
+    /// It finished its job.
+    Finished,
+    /// It told why it cannot go on.
+    Told(String),
+    /// It died without a word.
+    Died(String),
+}
+
+/// Tests all plans of a folder; returns its rows and what they ran on, none where no worker came so far.
+pub fn run(
+    folder: &Folder,
+    reference: Option<PathBuf>,
+    settings: &Settings,
+) -> Result<(Vec<Row>, Option<Opened>)> {
+    let key = folder.key();
+    let mut rows = Vec::new();
+    let mut queue = queue(folder, &key, &mut rows);
+    let (mut opened, mut deaths) = (None, 0);
+    while !queue.is_empty() {
+        let before = queue.len();
+        let job = Job {
+            dir: folder.dir.clone(),
+            reference: reference.clone(),
+            todo: todo(&queue),
+            settings: settings.clone(),
+        };
+        let mut ready = None;
+        let end = one_worker(&job, &key, &mut queue, &mut rows, &mut ready)?;
+        deaths = if queue.len() < before { 0 } else { deaths + 1 };
+        let is_ready = ready.is_some();
+        opened = ready.or(opened);
+        let (why, at_hand) = match end {
+            End::Finished => ("the worker stopped early".to_owned(), 1),
+            // What it told of was the last case's, which has its row.
+            End::Told(why) if is_ready && deaths == 0 => (why, 0),
+            End::Told(why) => (why, 1),
+            End::Died(why) => (why, 1),
+        };
+        let lost = match is_ready && deaths < PATIENCE {
+            true => at_hand.min(queue.len()),
+            false => queue.len(),
+        };
+        for item in queue.drain(..lost) {
+            let case = (item.case.profile, item.case.label.as_str());
+            rows.push(Row::failed(&key, Some(item.role), Some(case), &why));
+        }
+    }
+    Ok((rows, opened))
+}
+
+fn queue(folder: &Folder, key: &EngineKey, rows: &mut Vec<Row>) -> VecDeque<Item> {
+    let mut queue = VecDeque::new();
+    for plan in &folder.manifest.plans {
+        match cases(&folder.manifest.bundle, plan) {
+            Ok(cases) => {
+                let cases = cases.into_iter().enumerate();
+                queue.extend(cases.map(|(number, case)| Item { role: plan.role, number, case }));
+            }
+            Err(error) => rows.push(Row::failed(key, Some(plan.role), None, &format!("{error:#}"))),
+        }
+    }
+    if folder.manifest.plans.is_empty() {
+        let why = format!("no plans; build them with: {}", folder.manifest.rebuild_command());
+        rows.push(Row::failed(key, None, None, &why));
+    }
+    queue
+}
+
+fn todo(queue: &VecDeque<Item>) -> Vec<(Role, Vec<usize>)> {
+    let mut todo: Vec<(Role, Vec<usize>)> = Vec::new();
+    for item in queue {
+        match todo.last_mut() {
+            Some((role, numbers)) if *role == item.role => numbers.push(item.number),
+            _ => todo.push((item.role, vec![item.number])),
+        }
+    }
+    todo
+}
+
+/// Runs one worker until it ends; cases leave the queue as they come.
+fn one_worker(
+    job: &Job,
+    key: &EngineKey,
+    queue: &mut VecDeque<Item>,
+    rows: &mut Vec<Row>,
+    ready: &mut Option<Opened>,
+) -> Result<End> {
+    let mut child = start(job)?;
+    let output = child.stdout.take().context("the worker has no output")?;
+    let mut told = None;
+    for line in BufReader::new(output).lines() {
+        let line = line.context("cannot read the worker's output")?;
+        let Ok(event) = serde_json::from_str::<Event>(&line) else {
+            // Libraries write to standard output at times; their words are no rows.
+            log::warn!("the worker printed: {line}");
+            continue;
+        };
+        match event {
+            Event::Ready(opened) => *ready = Some(opened),
+            Event::NoPlan { role, reason } => {
+                queue.retain(|item| item.role != role);
+                rows.push(Row::failed(key, Some(role), None, &reason));
+            }
+            Event::Case { role, case, rows: found } => {
+                queue.retain(|item| (item.role, item.number) != (role, case));
+                found.iter().for_each(say);
+                rows.extend(found);
+            }
+            Event::Failed { reason } => told = Some(reason),
+        }
+    }
+    let status = child.wait().context("cannot wait for the worker")?;
+    Ok(match (told, status.success()) {
+        (Some(reason), _) => End::Told(reason),
+        (None, true) => End::Finished,
+        (None, false) => End::Died(process_end::describe(status)),
+    })
+}
+
+fn say(row: &Row) {
+    let role = row.role.map_or("", Role::name);
+    let output = row.output.as_ref().map_or("", |judged| judged.output.as_str());
+    let reason = row.reason.as_deref().unwrap_or_default();
+    log::info!("{role} ({}) {output}: {} {reason}", row.case, row.verdict.word());
+}
+
+fn start(job: &Job) -> Result<Child> {
+    let program = std::env::current_exe().context("cannot find this program's own file")?;
+    let mut child = Command::new(program)
+        .arg("selftest-worker")
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .spawn()
+        .context("cannot start a worker process")?;
+    let mut line = serde_json::to_vec(job)?;
+    line.push(b'\n');
+    let mut input = child.stdin.take().context("the worker has no input")?;
+    // A worker that died before it read is met at the end of its output.
+    if let Err(error) = input.write_all(&line) {
+        log::debug!("the worker did not take its job: {error}");
+    }
+    Ok(child)
+}
