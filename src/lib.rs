@@ -26,6 +26,7 @@ pub mod mask;
 pub mod metrics;
 pub mod model_tag;
 pub mod morphology;
+pub mod onnx_file;
 pub mod overlay;
 pub mod platform;
 pub mod preprocess;
