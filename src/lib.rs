@@ -22,6 +22,7 @@ pub mod ffi;
 pub mod ffmpeg;
 pub mod files;
 pub mod geometry;
+pub mod inspect;
 pub mod mask;
 pub mod metrics;
 pub mod model_tag;

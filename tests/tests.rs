@@ -15,6 +15,8 @@ mod cli;
 mod dataset;
 /// Result files: bytes as Python's, crash safety, resumption.
 mod files;
+/// `segtrt inspect`: what a file or folder is, damage, TensorRT's own account and its death.
+mod inspect;
 /// Quality of masks, dilation, run-length encoding: against slow definitions and Python.
 mod metrics;
 /// Frames and prompt masks to network inputs, logits to masks: golden data from Pillow and torch.

@@ -3,6 +3,7 @@ What can be typed: clap's types, no behaviour.
 */
 
 mod bench;
+mod inspect;
 mod synth;
 
 use std::ffi::OsString;
@@ -10,6 +11,7 @@ use std::ffi::OsString;
 use clap::{Parser, Subcommand};
 
 pub use bench::{BackendChoice, BenchArgs, DeadFlags, Provider, Toggle};
+pub use inspect::InspectArgs;
 pub use synth::SynthArgs;
 
 /// Measures how fast and how well promptable video object segmentation runs on this machine.
@@ -31,9 +33,14 @@ pub enum Command {
     Bench(Box<BenchArgs>),
     /// Write a synthetic split: moving, deforming, occluding shapes with exact masks.
     Synth(SynthArgs),
+    /// Tell what an ONNX file, a plan, a bundle or an engine folder is.
+    Inspect(InspectArgs),
     /// One model of a bench in a process of its own; `bench` starts it.
     #[command(hide = true)]
     BenchWorker,
+    /// Opens one plan in a process of its own; `inspect` starts it.
+    #[command(hide = true)]
+    InspectWorker,
 }
 
 /// Takes flags with underscores as their hyphenated forms, as the predecessor's scripts wrote them.

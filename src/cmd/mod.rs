@@ -5,6 +5,7 @@ One file a subcommand: arguments to plan, plan to library calls, results to the 
 pub mod bench;
 mod bench_plan;
 mod bench_table;
+pub mod inspect;
 pub mod synth;
 
 /// How a command ended that did not break off with an error.

@@ -20,7 +20,7 @@ impl OnnxSummary {
     /// Reads a file.
     ///
     /// # Errors
-    /// A file that cannot be read or is no ONNX: kind `InvalidData` or `UnexpectedEof`.
+    /// A file that cannot be read, or that is no ONNX (kind `InvalidData`).
     pub fn read(path: &Path) -> io::Result<Self> {
         let file = File::open(path)?;
         let length = file.metadata()?.len();

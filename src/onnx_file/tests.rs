@@ -109,8 +109,37 @@ fn a_truncated_file_is_an_error() {
         assert!(read.is_err() || read.unwrap().opset.is_none(), "{length} bytes");
     }
     let error = read(b"not a model at all").unwrap_err().to_string();
-    assert!(error.contains("not an ONNX file, or a damaged one"), "{error}");
+    assert!(error.contains("truncated or no ONNX file: "), "{error}");
     assert!(read(&number(1, 8)).unwrap_err().to_string().contains("no graph"));
+}
+
+/// A sparse file: reading its weights would take seconds, and more memory than the tests have.
+#[test]
+fn weights_of_gigabytes_are_passed_over() {
+    use std::io::{Seek, SeekFrom, Write};
+
+    const WEIGHTS: u64 = 16 << 30;
+    let varint = |mut value: u64| {
+        let mut out = Vec::new();
+        while value >= 0x80 {
+            out.push((value & 0x7f) as u8 | 0x80);
+            value >>= 7;
+        }
+        out.push(value as u8);
+        out
+    };
+    let raw = [vec![9 << 3 | 2], varint(WEIGHTS)].concat();
+    let begin = [number(2, 1), raw].concat();
+    let tensor = [vec![5 << 3 | 2], varint(begin.len() as u64 + WEIGHTS), begin].concat();
+    let graph = [vec![7 << 3 | 2], varint(tensor.len() as u64 + WEIGHTS), tensor].concat();
+    let mut file = tempfile::NamedTempFile::new().unwrap();
+    file.write_all(&graph).unwrap();
+    file.seek(SeekFrom::Current(WEIGHTS.cast_signed())).unwrap();
+    file.write_all(&field(8, &number(2, 17))).unwrap();
+    let started = std::time::Instant::now();
+    let summary = OnnxSummary::read(file.path()).unwrap();
+    assert_eq!((summary.opset, summary.weights[&OnnxType(1)].tensors), (Some(17), 1));
+    assert!(started.elapsed().as_millis() < 500, "{:?}", started.elapsed());
 }
 
 #[test]

@@ -80,7 +80,7 @@ impl Reader {
         let mut value = 0_u64;
         for shift in (0..64).step_by(7) {
             let mut byte = [0];
-            self.file.read_exact(&mut byte)?;
+            self.file.read_exact(&mut byte).map_err(cut)?;
             self.at += 1;
             value |= u64::from(byte[0] & 0x7f) << shift;
             if byte[0] & 0x80 == 0 {
@@ -120,7 +120,7 @@ impl Reader {
         self.file.by_ref().take(length).read_to_end(&mut bytes)?;
         self.at += length;
         if bytes.len() as u64 != length {
-            return Err(io::ErrorKind::UnexpectedEof.into());
+            return Err(damaged("it ends inside a name"));
         }
         Ok(String::from_utf8_lossy(&bytes).into_owned())
     }
@@ -141,10 +141,15 @@ impl Reader {
     }
 }
 
+/// A file that ends too early is damaged; other errors stay what they are.
+fn cut(error: io::Error) -> io::Error {
+    match error.kind() {
+        io::ErrorKind::UnexpectedEof => damaged("it ends inside a number"),
+        _ => error,
+    }
+}
+
 /// The error for bytes that no ONNX file has.
 pub fn damaged(what: &str) -> io::Error {
-    io::Error::new(
-        io::ErrorKind::InvalidData,
-        format!("not an ONNX file, or a damaged one: {what}"),
-    )
+    io::Error::new(io::ErrorKind::InvalidData, format!("truncated or no ONNX file: {what}"))
 }
