@@ -29,6 +29,7 @@ pub mod model_tag;
 pub mod morphology;
 pub mod onnx_file;
 pub mod overlay;
+pub mod pack;
 pub mod platform;
 pub mod preprocess;
 pub mod process_memory;

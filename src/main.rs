@@ -35,6 +35,7 @@ fn run(command: Command) -> anyhow::Result<Outcome> {
         Command::Bench(args) => cmd::bench::run(*args),
         Command::Synth(args) => cmd::synth::run(args),
         Command::Inspect(args) => cmd::inspect::run(args),
+        Command::Pack(args) => cmd::pack::run(args),
         Command::BenchWorker => segtrt::bench::worker::run().map(|()| Outcome::Done),
         Command::InspectWorker => segtrt::inspect::worker::run().map(|()| Outcome::Done),
     }

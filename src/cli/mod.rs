@@ -4,6 +4,7 @@ What can be typed: clap's types, no behaviour.
 
 mod bench;
 mod inspect;
+mod pack;
 mod synth;
 
 use std::ffi::OsString;
@@ -12,6 +13,7 @@ use clap::{Parser, Subcommand};
 
 pub use bench::{BackendChoice, BenchArgs, DeadFlags, Provider, Toggle};
 pub use inspect::InspectArgs;
+pub use pack::PackArgs;
 pub use synth::SynthArgs;
 
 /// Measures how fast and how well promptable video object segmentation runs on this machine.
@@ -35,6 +37,8 @@ pub enum Command {
     Synth(SynthArgs),
     /// Tell what an ONNX file, a plan, a bundle or an engine folder is.
     Inspect(InspectArgs),
+    /// Put graphs, platform table and a run script into one tar for a board that builds its own engines.
+    Pack(PackArgs),
     /// One model of a bench in a process of its own; `bench` starts it.
     #[command(hide = true)]
     BenchWorker,

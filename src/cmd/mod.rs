@@ -6,6 +6,7 @@ pub mod bench;
 mod bench_plan;
 mod bench_table;
 pub mod inspect;
+pub mod pack;
 pub mod synth;
 
 /// How a command ended that did not break off with an error.
