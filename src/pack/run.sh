@@ -162,8 +162,10 @@ if "$segtrt" selftest --help >/dev/null 2>&1; then
     set -- selftest --engines engines
     has_option selftest --onnx-dir && set -- "$@" --onnx-dir onnx
     step selftest "$segtrt" "$@" || failed=1
+    rows="the rows are those of the selftest"
 else
     failed=1
+    rows="nothing was measured"
     say "this segtrt has no selftest: the engines are built, not tested"
 fi
 
@@ -188,7 +190,7 @@ if bench_has_tensorrt; then
         say "there are no clips to measure on"
     fi
 else
-    say "this segtrt has no TensorRT backend in its bench: the rows are those of the selftest"
+    say "this segtrt has no TensorRT backend in its bench: $rows"
 fi
 
 pack_results
