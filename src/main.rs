@@ -40,7 +40,10 @@ fn run(command: Command) -> anyhow::Result<Outcome> {
         Command::SelftestWorker => segtrt::selftest::worker::run().map(|()| Outcome::Done),
         Command::BuildEngines(args) => cmd::build_engines::run(*args),
         Command::BuildWorker => segtrt::build::worker::run().map(|()| Outcome::Done),
+        Command::Inspect(args) => cmd::inspect::run(args),
+        Command::Pack(args) => cmd::pack::run(args),
         Command::BenchWorker => segtrt::bench::worker::run().map(|()| Outcome::Done),
+        Command::InspectWorker => segtrt::inspect::worker::run().map(|()| Outcome::Done),
     }
 }
 

@@ -17,8 +17,12 @@ mod cli;
 mod dataset;
 /// Result files: bytes as Python's, crash safety, resumption.
 mod files;
+/// `segtrt inspect`: what a file or folder is, damage, TensorRT's own account and its death.
+mod inspect;
 /// Quality of masks, dilation, run-length encoding: against slow definitions and Python.
 mod metrics;
+/// `segtrt pack`: what is in the tar, and what its script does with a stand-in segtrt.
+mod pack;
 /// Frames and prompt masks to network inputs, logits to masks: golden data from Pillow and torch.
 mod preprocess;
 /// Prompts from masks, and their way to the network and back.

@@ -11,12 +11,15 @@ use crate::trt::{BuildProgress, LogLine};
 /// Reports come at most this often.
 const PERIOD: Duration = Duration::from_millis(250);
 
-/// What 8.x logs as it turns to the next group of layers.
+/// What 8.x logs before it turns to the first layer: how many there are.
+const LAYERS: &str = "After vertical fusions: ";
+/// What 8.x logs as it turns to a layer, once for each profile.
 const COSTS: &str = "Computing costs for";
 
 /// Gathers steps and passes them on.
 pub struct Steps {
     state: Mutex<State>,
+    profiles: u64,
     report: Box<dyn Fn(u64, u64, &str) + Send + Sync>,
 }
 
@@ -29,18 +32,23 @@ struct State {
 }
 
 impl Steps {
-    /// Calls `report(done, total, doing)` now and then.
-    pub fn new(report: impl Fn(u64, u64, &str) + Send + Sync + 'static) -> Self {
-        Self { state: Mutex::default(), report: Box::new(report) }
+    /// Calls `report(done, total, doing)` now and then; each layer is built for so many profiles.
+    pub fn new(profiles: usize, report: impl Fn(u64, u64, &str) + Send + Sync + 'static) -> Self {
+        let profiles = profiles.max(1) as u64;
+        Self { state: Mutex::default(), profiles, report: Box::new(report) }
     }
 
     /// Takes a line of TensorRT's log.
     pub fn hear(&self, line: &LogLine) {
-        if let Some((_, of)) = line.text.split_once(COSTS) {
+        if let Some((_, count)) = line.text.split_once(LAYERS) {
+            let layers = count.split(' ').next().and_then(|count| count.parse::<u64>().ok());
             self.change(|state| {
-                state.phases.entry("layers".to_owned()).or_default().0 += 1;
-                of.trim().clone_into(&mut state.doing);
+                let steps = layers.unwrap_or(0) * self.profiles;
+                state.phases.insert(LAYERS.to_owned(), (0, steps));
+                "timing layers".clone_into(&mut state.doing);
             });
+        } else if line.text.contains(COSTS) {
+            self.change(|state| state.phases.entry(LAYERS.to_owned()).or_default().0 += 1);
         }
     }
 
@@ -80,5 +88,52 @@ impl BuildProgress for Steps {
                 entry.0 = entry.1;
             }
         });
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use super::*;
+    use crate::trt::Severity;
+
+    fn steps(profiles: usize) -> (Steps, Arc<Mutex<Vec<(u64, u64)>>>) {
+        let heard: Arc<Mutex<Vec<(u64, u64)>>> = Arc::default();
+        let sink = heard.clone();
+        (
+            Steps::new(profiles, move |done, total, _| sink.lock().unwrap().push((done, total))),
+            heard,
+        )
+    }
+
+    fn now(steps: &Steps) -> (u64, u64) {
+        let state = steps.state.lock().unwrap();
+        state.phases.values().fold((0, 0), |sum, phase| (sum.0 + phase.0, sum.1 + phase.1))
+    }
+
+    #[test]
+    fn the_log_of_8_counts_layers_once_for_each_profile() {
+        let (steps, heard) = steps(2);
+        let line =
+            |text: &str| LogLine { severity: Severity::Verbose, code: None, text: text.into() };
+        for text in
+            ["After vertical fusions: 12 layers", "=============== Computing costs for ", "x"]
+        {
+            steps.hear(&line(text));
+        }
+        assert_eq!(now(&steps), (1, 24));
+        assert_eq!(heard.lock().unwrap().first(), Some(&(0, 24)));
+    }
+
+    #[test]
+    fn the_monitor_counts_steps_of_all_phases() {
+        let (steps, _) = steps(1);
+        steps.start("build", None, 4);
+        steps.start("tactics", Some("build"), 10);
+        steps.step("tactics", 4);
+        assert_eq!(now(&steps), (5, 14));
+        steps.finish("tactics");
+        assert_eq!(now(&steps), (10, 14));
     }
 }

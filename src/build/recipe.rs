@@ -4,8 +4,8 @@ Which graphs, typing and islands make an engine of a given precision under a giv
 | precision | strongly typed (11, RTX) | weakly typed (8.x, 10.x) |
 |---|---|---|
 | fp32 | fp32 graphs | fp32 graphs |
-| fp16, best | fp16 graphs | fp16 graphs with what they compute in fp32 pinned, else fp32 graphs with islands by kind |
-| bf16 | none: there are no bf16 graphs | fp32 graphs with islands by kind (10.x) |
+| fp16, best | fp16 graphs | fp16 graphs, else fp32 graphs, with islands pinned |
+| bf16 | none: there are no bf16 graphs | fp32 graphs with islands pinned (10.x) |
 */
 
 use crate::bundle::Role;
@@ -47,7 +47,7 @@ pub fn recipes(
         (Precision::Fp32, false) => Ok(vec![recipe("fp32", Islands::None)]),
         (Precision::Fp16 | Precision::Best, true) => Ok(vec![typed("fp16")]),
         (Precision::Fp16 | Precision::Best, false) => {
-            Ok(vec![recipe("fp16", Islands::Typed), recipe("fp32", Islands::ByKind)])
+            Ok(vec![recipe("fp16", Islands::Pinned), recipe("fp32", Islands::Pinned)])
         }
         (Precision::Bf16, true) => Err(format!(
             "{version} takes its precisions from the graphs, and there are no bf16 graphs; use --precision fp16"
@@ -55,7 +55,7 @@ pub fn recipes(
         (Precision::Bf16, false) if family == Some(Family::Trt8) => {
             Err(format!("{version} has no bf16; use --precision fp16, or TensorRT 10"))
         }
-        (Precision::Bf16, false) => Ok(vec![recipe("fp32", Islands::ByKind)]),
+        (Precision::Bf16, false) => Ok(vec![recipe("fp32", Islands::Pinned)]),
     }
 }
 
@@ -76,8 +76,8 @@ mod tests {
     fn each_release_gets_what_it_can_do() {
         let of = |precision, raw| recipes(precision, Version::from_raw(raw), false);
         let eight = of(Precision::Fp16, 8600).unwrap();
-        assert_eq!((eight[0].graphs, eight[0].islands), ("fp16", Islands::Typed));
-        assert_eq!((eight[1].graphs, eight[1].islands), ("fp32", Islands::ByKind));
+        assert_eq!((eight[0].graphs, eight[0].islands), ("fp16", Islands::Pinned));
+        assert_eq!((eight[1].graphs, eight[1].islands), ("fp32", Islands::Pinned));
         assert!(!eight[0].strongly_typed);
         let eleven = of(Precision::Fp16, 110_400).unwrap();
         assert_eq!((eleven.len(), eleven[0].graphs, eleven[0].strongly_typed), (1, "fp16", true));

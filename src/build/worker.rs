@@ -53,7 +53,8 @@ fn send(event: &Event) -> Result<()> {
 
 fn build(job: &BuildJob) -> Result<Built, Failure> {
     let library = Library::open(job.tensorrt_lib.as_deref())?;
-    let steps = Arc::new(Steps::new(|done, total, doing| {
+    let profiles = job.settings.profiles.len();
+    let steps = Arc::new(Steps::new(profiles, |done, total, doing| {
         // A parent that is gone ends this process by other means.
         let _ = send(&Event::Progress { done, total, doing: doing.to_owned() });
     }));

@@ -4,6 +4,8 @@ What can be typed: clap's types, no behaviour.
 
 mod bench;
 mod build_engines;
+mod inspect;
+mod pack;
 mod selftest;
 mod synth;
 
@@ -13,6 +15,8 @@ use clap::{Parser, Subcommand};
 
 pub use bench::{BackendChoice, BenchArgs, DeadFlags, Provider, Toggle};
 pub use build_engines::BuildEnginesArgs;
+pub use inspect::InspectArgs;
+pub use pack::PackArgs;
 pub use selftest::SelftestArgs;
 pub use synth::SynthArgs;
 
@@ -35,19 +39,26 @@ pub enum Command {
     Bench(Box<BenchArgs>),
     /// Turn exported ONNX graphs into TensorRT engines for one platform, under capped memory.
     BuildEngines(Box<BuildEnginesArgs>),
-    /// Write a synthetic split: moving, deforming, occluding shapes with exact masks.
-    Synth(SynthArgs),
     /// Run every engine on random inputs and compare it with ONNX Runtime.
     Selftest(SelftestArgs),
+    /// Tell what an ONNX file, a plan, a bundle or an engine folder is.
+    Inspect(InspectArgs),
+    /// Put graphs, platform table and a run script into one tar for a board that builds its own engines.
+    Pack(PackArgs),
+    /// Write a synthetic split: moving, deforming, occluding shapes with exact masks.
+    Synth(SynthArgs),
     /// One model of a bench in a process of its own; `bench` starts it.
     #[command(hide = true)]
     BenchWorker,
-    /// One engine folder of a selftest in a process of its own; `selftest` starts it.
-    #[command(hide = true)]
-    SelftestWorker,
     /// One plan of a build in a process of its own; `build-engines` starts it.
     #[command(hide = true)]
     BuildWorker,
+    /// One engine folder of a selftest in a process of its own; `selftest` starts it.
+    #[command(hide = true)]
+    SelftestWorker,
+    /// Opens one plan in a process of its own; `inspect` starts it.
+    #[command(hide = true)]
+    InspectWorker,
 }
 
 /// Takes flags with underscores as their hyphenated forms, as the predecessor's scripts wrote them.

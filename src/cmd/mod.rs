@@ -8,6 +8,8 @@ mod bench_table;
 pub mod build_engines;
 mod build_resolve;
 mod build_table;
+pub mod inspect;
+pub mod pack;
 pub mod selftest;
 pub mod synth;
 

@@ -11,9 +11,9 @@ use super::builder::{Builder, Inner};
 use super::door::{Object, c_name, copied};
 use super::error::{Cause, Error, NodeError, Result};
 use super::library::Library;
-use super::onnx_file::OnnxSummary;
 use super::sys;
 use super::types::{DataType, from_dims};
+use crate::onnx_file::OnnxSummary;
 
 /// Where the precision of layers comes from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

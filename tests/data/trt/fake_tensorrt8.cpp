@@ -65,11 +65,26 @@ struct VBuilder {
     virtual void setErrorRecorder(void* r) noexcept { recorder = static_cast<ErrorRecorder*>(r); }  // 13
 };
 
+struct VInspector {
+    virtual ~VInspector() = default;
+    PAD1(a0) PAD1(a1) PAD1(a2)
+    virtual const char* getEngineInformation(int32_t) const noexcept {  // 5
+        return "{\"Layers\": [{\"Name\": \"{ForeignNode[/a.../b]}\", \"LayerType\": \"Myelin\","
+               "\"Outputs\": [{\"Name\": \"y\", \"Format/Datatype\": \"Row major linear FP16 format\"}]}], \"Bindings\": []}";
+    }
+};
+
 struct VEngine {
     virtual ~VEngine() = default;
-    PAD4(a) PAD4(b) PAD4(c) PAD4(d) PAD4(e)
+    PAD4(a) PAD1(b0) PAD1(b1) PAD1(b2)
+    virtual int32_t getNbLayers() const noexcept { return 1; }  // 9
+    PAD4(c)
+    virtual size_t getDeviceMemorySize() const noexcept { return 4096; }  // 14
+    PAD4(d) PAD1(e0) PAD1(e1)
+    virtual const char* getName() const noexcept { return "stand-in"; }  // 21
     virtual int32_t getNbOptimizationProfiles() const noexcept { return 2; }  // 22
-    PAD4(f) PAD4(g) PAD1(h0) PAD1(h1) PAD1(h2)
+    PAD4(f) PAD4(g) PAD1(h0) PAD1(h1)
+    virtual void* createEngineInspector() const noexcept { return new Public<VInspector>; }  // 33
     virtual Dims getTensorShape(const char*) const noexcept { return {2, {-1, 64}}; }  // 34
     virtual int32_t getTensorDataType(const char*) const noexcept { return 1; }        // 35
     virtual int32_t getTensorLocation(const char*) const noexcept { return 0; }        // 36

@@ -1,0 +1,84 @@
+/*!
+`segtrt pack`.
+*/
+
+use std::path::PathBuf;
+
+use anyhow::{Context, Result, bail};
+
+use super::{Outcome, UsageError};
+use crate::cli::PackArgs;
+use crate::model_tag::ModelTag;
+use crate::pack::{self, Wanted};
+use crate::platform::{BUILT_IN, Platforms};
+use crate::prompt::PromptKind;
+
+/// Writes the pack and says what to do with it.
+pub fn run(args: PackArgs) -> Result<Outcome> {
+    let models = args.models.as_deref().map(models).transpose()?;
+    let platforms = Platforms::open(args.platforms.as_deref())?;
+    let Some(platform) = platforms.get(&args.platform).cloned() else {
+        bail!(UsageError(format!(
+            "--platform {}: no such row; expected one of {}, or a table of your own with --platforms",
+            args.platform,
+            platforms.names()
+        )));
+    };
+    let table = match &args.platforms {
+        None => BUILT_IN.to_owned(),
+        Some(path) => std::fs::read_to_string(path)
+            .with_context(|| format!("cannot read the platform table {}", path.display()))?,
+    };
+    let wanted = Wanted {
+        platform,
+        table,
+        models,
+        imgsz: args.imgsz,
+        precision: args.precision,
+        max_objects: args.max_objects,
+        onnx_dirs: args.onnx_dir,
+        binary: args.binary,
+        clips: args.with_clips,
+    };
+    let plan = pack::plan(&wanted)?;
+    for warning in &plan.warnings {
+        log::warn!("{warning}");
+    }
+    let usual = || PathBuf::from(format!("segtrt-pack-{}.tar", plan.platform.name));
+    let out = args.out.unwrap_or_else(usual);
+    let packed = pack::write(&plan, &out, args.force)?;
+    println!(
+        "{}: {} files, {:.1} MB, for {}; there: tar xf FILE && sh {}/run.sh",
+        out.display(),
+        packed.files,
+        packed.bytes as f64 / 1e6,
+        plan.platform.title,
+        packed.folder
+    );
+    Ok(Outcome::Done)
+}
+
+/// Names as manifests have them, each once.
+fn models(text: &str) -> Result<Vec<String>> {
+    let mut models = Vec::new();
+    let tags = match text.trim() {
+        "all" => ModelTag::all(),
+        list => {
+            list.split(',').map(|tag| tag.trim().to_owned()).filter(|tag| !tag.is_empty()).collect()
+        }
+    };
+    for tag in tags {
+        let Some(known) = ModelTag::parse(&tag, PromptKind::Points) else {
+            bail!(UsageError(format!(
+                "--models {tag}: no such model; expected all or names such as edgetam, sam2_tiny, sam2.1_large"
+            )));
+        };
+        if !models.contains(&known.model) {
+            models.push(known.model);
+        }
+    }
+    if models.is_empty() {
+        bail!(UsageError("--models names no model".to_owned()));
+    }
+    Ok(models)
+}

@@ -1,0 +1,215 @@
+/*!
+Folders: bundles of graphs and engine folders, one line a file; and what lies below a folder of such folders.
+*/
+
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, Result, bail};
+use serde::Serialize;
+
+use super::Report;
+use crate::bundle::manifest::{Axis, DType, Tensor};
+use crate::bundle::{Bundle, Graph, Role};
+use crate::engine::assess::{LayerReport, assess};
+use crate::engine::freshness::damaged;
+use crate::engine::{BuildCost, EngineManifest, PlanRecord};
+use crate::onnx_file::OnnxSummary;
+
+/// How deep below a folder manifests are looked for: engines/<platform>/<model>.
+const DEEPEST: usize = 2;
+
+/// A bundle.
+#[derive(Clone, Debug, Serialize)]
+pub struct BundleReport {
+    /// The folder.
+    pub path: PathBuf,
+    /// Model, size and precision.
+    pub name: String,
+    /// Trained scalars, as its manifest says.
+    pub parameters: u64,
+    /// Whose weights.
+    pub weights: String,
+    /// What wrote it.
+    pub exporter: String,
+    /// Opset of the graphs.
+    pub opset: u32,
+    /// The graphs, in the manifest's order.
+    pub graphs: Vec<GraphLine>,
+}
+
+/// One graph of a bundle.
+#[derive(Clone, Debug, Serialize)]
+pub struct GraphLine {
+    /// What it does.
+    pub role: &'static str,
+    /// File name.
+    pub file: String,
+    /// Its size; none where it cannot be read.
+    pub bytes: Option<u64>,
+    /// Number of nodes; none where it cannot be read.
+    pub nodes: Option<usize>,
+    /// 2 x multiply-accumulates of one run.
+    pub flops: u64,
+    /// Inputs in words.
+    pub inputs: Vec<String>,
+    /// Outputs in words.
+    pub outputs: Vec<String>,
+    /// What is wrong with the file.
+    pub problem: Option<String>,
+}
+
+/// An engine folder.
+#[derive(Clone, Debug, Serialize)]
+pub struct EngineFolderReport {
+    /// The folder.
+    pub path: PathBuf,
+    /// Model, size and precision of the bundle that it was built from.
+    pub bundle: String,
+    /// Row of the platform table.
+    pub platform: String,
+    /// Precision asked for.
+    pub precision: String,
+    /// The command that builds it again.
+    pub rebuild: String,
+    /// The plans, in the order they were built.
+    pub plans: Vec<PlanLine>,
+}
+
+/// One plan of an engine folder.
+#[derive(Clone, Debug, Serialize)]
+pub struct PlanLine {
+    /// What its graph does.
+    pub role: &'static str,
+    /// File name.
+    pub file: String,
+    /// Its size, bytes.
+    pub bytes: u64,
+    /// "TensorRT 8.6.0".
+    pub tensorrt: String,
+    /// Compute capabilities that it runs on.
+    pub sm: Vec<u32>,
+    /// Number of optimization profiles; 1 where all shapes are fixed.
+    pub profiles: usize,
+    /// What the build took.
+    pub build: BuildCost,
+    /// What its layers say.
+    pub assessment: LayerReport,
+    /// What is wrong with the file.
+    pub problem: Option<String>,
+}
+
+/// One report for each bundle and engine folder at or below `path`.
+pub fn inspect(path: &Path) -> Result<Vec<Report>> {
+    let mut reports = Vec::new();
+    collect(path, DEEPEST, &mut reports)?;
+    if reports.is_empty() {
+        bail!(
+            "{} holds neither a bundle (manifest.toml, written by onnx/export.py) nor engines (engine.json, written by \
+             segtrt build-engines); name such a folder, or a file in it",
+            path.display()
+        );
+    }
+    Ok(reports)
+}
+
+fn collect(path: &Path, deeper: usize, reports: &mut Vec<Report>) -> Result<()> {
+    if let Some(manifest) = EngineManifest::read(path)? {
+        reports.push(Report::Engines(engines(path, &manifest)));
+        return Ok(());
+    }
+    if path.join("manifest.toml").is_file() {
+        reports.push(Report::Bundle(bundle(&Bundle::open(path)?)));
+        return Ok(());
+    }
+    if deeper == 0 {
+        return Ok(());
+    }
+    let entries =
+        std::fs::read_dir(path).with_context(|| format!("cannot read {}", path.display()))?;
+    let mut below: Vec<PathBuf> =
+        entries.flatten().map(|entry| entry.path()).filter(|path| path.is_dir()).collect();
+    below.sort();
+    below.iter().try_for_each(|path| collect(path, deeper - 1, reports))
+}
+
+fn bundle(bundle: &Bundle) -> BundleReport {
+    let manifest = &bundle.manifest;
+    BundleReport {
+        path: bundle.dir.clone(),
+        name: bundle.name(),
+        parameters: manifest.model.parameters,
+        weights: manifest.weights_phrase(),
+        exporter: manifest.export.exporter.clone(),
+        opset: manifest.export.opset,
+        graphs: manifest.graphs.iter().map(|graph| graph_line(bundle, graph)).collect(),
+    }
+}
+
+fn graph_line(bundle: &Bundle, graph: &Graph) -> GraphLine {
+    let path = bundle.dir.join(&graph.file);
+    let nodes = OnnxSummary::read(&path).ok().map(|summary| summary.nodes.len());
+    GraphLine {
+        role: graph.role.name(),
+        file: graph.file.clone(),
+        bytes: std::fs::metadata(&path).ok().map(|meta| meta.len()),
+        nodes,
+        flops: graph.flops,
+        inputs: graph.inputs.iter().map(tensor_in_words).collect(),
+        outputs: graph.outputs.iter().map(tensor_in_words).collect(),
+        problem: graph_problem(bundle, graph.role),
+    }
+}
+
+fn graph_problem(bundle: &Bundle, role: Role) -> Option<String> {
+    bundle.verify(&[role]).err().map(|error| format!("{error:#}"))
+}
+
+/// "mem f16[B,F,512,64]".
+fn tensor_in_words(tensor: &Tensor) -> String {
+    let dtype = match tensor.dtype {
+        DType::F32 => "f32",
+        DType::F16 => "f16",
+        DType::I32 => "i32",
+    };
+    let extents: Vec<String> = tensor
+        .shape
+        .iter()
+        .map(|axis| match axis {
+            Axis::Fixed(extent) => extent.to_string(),
+            Axis::Symbol(symbol) => symbol.clone(),
+        })
+        .collect();
+    format!("{} {dtype}[{}]", tensor.name, extents.join(","))
+}
+
+fn engines(path: &Path, manifest: &EngineManifest) -> EngineFolderReport {
+    let model = &manifest.bundle.model;
+    EngineFolderReport {
+        path: path.to_owned(),
+        bundle: format!("{}_{}_{}", model.name, model.imgsz, model.precision),
+        platform: manifest.platform.clone(),
+        precision: manifest.precision.to_string(),
+        rebuild: manifest.rebuild_command(),
+        plans: manifest.plans.iter().map(|plan| plan_line(path, manifest, plan)).collect(),
+    }
+}
+
+fn plan_line(path: &Path, manifest: &EngineManifest, plan: &PlanRecord) -> PlanLine {
+    PlanLine {
+        role: plan.role.name(),
+        file: plan.file.clone(),
+        bytes: plan.bytes,
+        tensorrt: plan.made_by.tensorrt.clone(),
+        sm: plan.made_by.sm.clone(),
+        profiles: plan.settings.profiles.len().max(1),
+        build: plan.build.clone(),
+        assessment: assess(plan, &manifest.bundle),
+        problem: damaged(plan, path).map(|why| {
+            format!(
+                "{}: {why}; build it again with: {}",
+                path.join(&plan.file).display(),
+                manifest.rebuild_command()
+            )
+        }),
+    }
+}

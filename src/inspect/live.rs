@@ -1,0 +1,147 @@
+/*!
+The parent's side of asking TensorRT about a plan: a child process opens it, and whatever becomes of the child is one
+answer. TensorRT trusts what it reads; damaged or foreign bytes have crashed it.
+*/
+
+use std::io::{Read, Write};
+use std::process::{Child, Command, ExitStatus, Stdio};
+use std::sync::mpsc;
+use std::time::Duration;
+
+use anyhow::{Context, Result};
+use serde::{Deserialize, Serialize};
+
+use super::worker::Request;
+use crate::engine::LayerRecord;
+
+/// Longest time that opening one plan may take: large engines load in seconds, a library that hangs never ends.
+const PATIENCE: Duration = Duration::from_secs(300);
+
+/// What TensorRT says of a plan.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(tag = "state", rename_all = "snake_case")]
+pub enum Live {
+    /// It opened the plan.
+    Opened(Box<LiveEngine>),
+    /// It could not, or there is none.
+    NotOpened {
+        /// Why, in one sentence.
+        why: String,
+    },
+}
+
+/// What an opened engine says of itself.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct LiveEngine {
+    /// "TensorRT 8.6.0".
+    pub tensorrt: String,
+    /// The library's file.
+    pub library: String,
+    /// The engine's name; empty where it has none.
+    pub name: String,
+    /// Number of optimization profiles.
+    pub profiles: usize,
+    /// Inputs and outputs in the engine's order.
+    pub tensors: Vec<LiveTensor>,
+    /// Device memory that a context needs for the worst profile, bytes.
+    pub context_bytes: Option<u64>,
+    /// The same for each profile, where the release tells (10 on).
+    pub profile_bytes: Vec<u64>,
+    /// Number of layers after fusion.
+    pub layer_count: usize,
+    /// The layers; none where TensorRT would not describe them.
+    pub layers: Option<Vec<LayerRecord>>,
+    /// Why there are none.
+    pub layers_missing: Option<String>,
+}
+
+/// An input or output.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct LiveTensor {
+    /// Its name.
+    pub name: String,
+    /// It is an input.
+    pub input: bool,
+    /// Its element type; none for one that this program has no name for.
+    pub dtype: Option<String>,
+    /// Its extents, -1 where profiles differ.
+    pub shape: Vec<i64>,
+    /// Inputs: its shape in each profile.
+    pub profiles: Vec<Vec<i64>>,
+    /// It lies in device memory.
+    pub on_device: bool,
+    /// Its layout, in TensorRT's words.
+    pub format: String,
+}
+
+/// Asks TensorRT about a plan, in a process of its own.
+pub fn ask(request: &Request) -> Live {
+    run(request).unwrap_or_else(|error| Live::NotOpened { why: format!("{error:#}") })
+}
+
+fn run(request: &Request) -> Result<Live> {
+    let program = std::env::current_exe().context("cannot find this program's own file")?;
+    let mut child = Command::new(program)
+        .arg("inspect-worker")
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        // TensorRT's own lines reach the parent as the cause of an error; the rest would only be noise.
+        .stderr(Stdio::null())
+        .spawn()
+        .context("cannot start a process that opens the plan")?;
+    let mut input = child.stdin.take().context("the process has no input")?;
+    let asked = input.write_all(&serde_json::to_vec(request)?);
+    drop(input);
+    // A child that died before it read is told by its end, not by the broken pipe.
+    log::debug!("asked the worker: {asked:?}");
+    let printed = output(&mut child)?;
+    let status = child.wait().context("cannot wait for the process that opened the plan")?;
+    // Libraries write to standard output at times: the answer is the last line.
+    let answer = printed.as_deref().and_then(|text| text.lines().next_back());
+    match answer.and_then(|line| serde_json::from_str(line).ok()) {
+        Some(answer) => Ok(answer),
+        None => Ok(Live::NotOpened { why: epitaph(printed.is_some(), status) }),
+    }
+}
+
+/// What the child printed until it ended; none where it had to be stopped.
+fn output(child: &mut Child) -> Result<Option<String>> {
+    let mut stdout = child.stdout.take().context("the process has no output")?;
+    let (send, receive) = mpsc::channel();
+    std::thread::spawn(move || {
+        let mut bytes = Vec::new();
+        let read = stdout.read_to_end(&mut bytes);
+        // The parent may be gone already; then nobody needs the answer.
+        let _ = send.send(read.map(|_| String::from_utf8_lossy(&bytes).into_owned()));
+    });
+    match receive.recv_timeout(PATIENCE) {
+        Ok(text) => Ok(Some(text.context("cannot read what the process printed")?)),
+        Err(_) => {
+            child.kill().context("cannot stop the process that opened the plan")?;
+            Ok(None)
+        }
+    }
+}
+
+fn epitaph(ended_itself: bool, status: ExitStatus) -> String {
+    if !ended_itself {
+        return format!("TensorRT did not open the plan within {} s", PATIENCE.as_secs());
+    }
+    let signal = {
+        #[cfg(unix)]
+        {
+            std::os::unix::process::ExitStatusExt::signal(&status)
+        }
+        #[cfg(not(unix))]
+        {
+            None::<i32>
+        }
+    };
+    match signal {
+        Some(signal) => format!(
+            "TensorRT crashed while it opened the plan (signal {signal}): the plan is damaged or was built for another \
+             release or GPU"
+        ),
+        None => format!("the process that opened the plan ended without an answer ({status})"),
+    }
+}

@@ -1,0 +1,96 @@
+/*!
+The child's side of asking TensorRT about a plan: open it, say what it is, end. It may die at any call into TensorRT.
+*/
+
+use std::io::Write;
+use std::path::PathBuf;
+
+use anyhow::{Context, Result, bail};
+use serde::{Deserialize, Serialize};
+
+use super::live::{Live, LiveEngine, LiveTensor};
+use crate::engine::layers;
+use crate::trt::{Engine, Error, Library, Mode, Runtime, TensorInfo};
+
+/// What the child is to do.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct Request {
+    /// The plan.
+    pub plan: PathBuf,
+    /// Directory of TensorRT's libraries, where one is named.
+    pub tensorrt_lib: Option<PathBuf>,
+    /// The release that built it, where its manifest says so; no other is asked.
+    pub built_by: Option<String>,
+}
+
+/// Reads a request from standard input and prints the answer as one line.
+pub fn run() -> Result<()> {
+    let request: Request =
+        serde_json::from_reader(std::io::stdin()).context("the request is no JSON")?;
+    let answer = match open(&request) {
+        Ok(engine) => Live::Opened(Box::new(engine)),
+        Err(error) => Live::NotOpened { why: format!("{error:#}") },
+    };
+    let mut line = serde_json::to_vec(&answer)?;
+    line.push(b'\n');
+    let mut out = std::io::stdout().lock();
+    // A line of its own, whatever a library printed before.
+    out.write_all(b"\n").and_then(|()| out.write_all(&line)).and_then(|()| out.flush())?;
+    Ok(())
+}
+
+fn open(request: &Request) -> Result<LiveEngine> {
+    let library = match Library::open(request.tensorrt_lib.as_deref()) {
+        // How to get one is not what was asked; the manifest told what there is to tell.
+        Err(Error::NotFound(searched)) if !searched.named => {
+            bail!("no TensorRT library found; name the directory of one with --tensorrt-lib")
+        }
+        other => other?,
+    };
+    let version = library.version().to_string();
+    if let Some(built_by) = &request.built_by
+        && *built_by != version
+    {
+        bail!("it was built by {built_by}, this is {version}");
+    }
+    let runtime = Runtime::new(&library)?;
+    let plan = std::fs::read(&request.plan)
+        .with_context(|| format!("cannot read {}", request.plan.display()))?;
+    let engine = runtime.deserialize(&plan, &request.plan.display().to_string())?;
+    describe(&engine)
+}
+
+fn describe(engine: &Engine) -> Result<LiveEngine> {
+    let profiles = engine.profile_count();
+    let told = engine.layer_information().map_err(anyhow::Error::from);
+    let (layers, layers_missing) = match told.and_then(|json| layers::parse(&json)) {
+        Ok(layers) => (Some(layers), None),
+        Err(error) => (None, Some(format!("{error:#}"))),
+    };
+    Ok(LiveEngine {
+        tensorrt: engine.library().version().to_string(),
+        library: engine.library().path().display().to_string(),
+        name: engine.name(),
+        profiles,
+        tensors: engine.tensors()?.into_iter().map(tensor).collect(),
+        context_bytes: engine.device_memory(None),
+        profile_bytes: (0..profiles)
+            .map_while(|profile| engine.device_memory(Some(profile)))
+            .collect(),
+        layer_count: engine.layer_count(),
+        layers,
+        layers_missing,
+    })
+}
+
+fn tensor(info: TensorInfo) -> LiveTensor {
+    LiveTensor {
+        name: info.name,
+        input: info.mode == Mode::Input,
+        dtype: info.dtype.map(|dtype| dtype.to_string()),
+        shape: info.shape,
+        profiles: info.profiles,
+        on_device: info.on_device,
+        format: info.format,
+    }
+}

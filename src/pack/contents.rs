@@ -1,0 +1,174 @@
+/*!
+The files of a pack, in the order in which they are written: by name, so that the same input gives the same bytes.
+*/
+
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, Result, bail};
+
+use super::plan::PackPlan;
+use super::readme;
+use crate::dataset;
+use crate::engine::Precision;
+use crate::model_tag::ModelTag;
+use crate::prompt::PromptKind;
+
+/// The script that runs on the board.
+const RUN: &str = include_str!("run.sh");
+/// Results of earlier runs, which lie in a split by default.
+const NOT_CLIPS: &str = "benchmark_outputs";
+
+/// Where a file's bytes come from.
+pub enum Source {
+    /// A file on disk.
+    File(PathBuf),
+    /// Made here.
+    Made(Vec<u8>),
+}
+
+/// One file of a pack.
+pub struct Entry {
+    /// Its path in the pack, with slashes.
+    pub name: String,
+    /// Its bytes.
+    pub source: Source,
+    /// It can be run.
+    pub executable: bool,
+    /// The hash that its manifest promises.
+    pub sha256: Option<String>,
+}
+
+impl Entry {
+    /// A file made here.
+    pub fn made(name: &str, bytes: Vec<u8>) -> Self {
+        Self { name: name.to_owned(), source: Source::Made(bytes), executable: false, sha256: None }
+    }
+
+    fn file(name: String, path: PathBuf) -> Self {
+        Self { name, source: Source::File(path), executable: false, sha256: None }
+    }
+
+    fn executable(self) -> Self {
+        Self { executable: true, ..self }
+    }
+
+    /// The file on disk, for messages.
+    pub fn origin(&self) -> String {
+        match &self.source {
+            Source::File(path) => path.display().to_string(),
+            Source::Made(_) => self.name.clone(),
+        }
+    }
+}
+
+/// All files but the list of their sums.
+pub fn list(plan: &PackPlan) -> Result<Vec<Entry>> {
+    let mut entries = vec![
+        Entry::made("README.txt", readme::text(plan).into_bytes()),
+        Entry::made("platforms.toml", plan.table.clone().into_bytes()),
+        Entry::made("run.sh", RUN.as_bytes().to_vec()).executable(),
+        Entry::made("settings.sh", settings(plan).into_bytes()),
+    ];
+    for bundle in &plan.bundles {
+        let folder = format!("onnx/{}", bundle.name());
+        entries
+            .push(Entry::file(format!("{folder}/manifest.toml"), bundle.dir.join("manifest.toml")));
+        for graph in &bundle.manifest.graphs {
+            let entry =
+                Entry::file(format!("{folder}/{}", graph.file), bundle.dir.join(&graph.file));
+            entries.push(Entry { sha256: Some(graph.sha256.clone()), ..entry });
+        }
+    }
+    if let Some(binary) = &plan.binary {
+        if !binary.is_file() {
+            bail!(
+                "--binary {}: no such file; expected a segtrt built for the board",
+                binary.display()
+            );
+        }
+        entries.push(Entry::file("segtrt".to_owned(), binary.clone()).executable());
+    }
+    if let Some(clips) = &plan.clips {
+        // Anything else than a split would only be noticed on the board.
+        let split = dataset::open(clips, "sav_val").context("--with-clips")?;
+        if split.videos().is_empty() {
+            bail!("--with-clips {}: the split has no clip", clips.display());
+        }
+        collect(clips, "clips", &mut entries)?;
+    }
+    if let Some(odd) = entries.iter().find(|entry| entry.name.contains(['\\', '\n', '\r'])) {
+        bail!(
+            "cannot pack {:?}: SHA256SUMS has no way to write such a name; rename the file",
+            odd.name
+        );
+    }
+    entries.sort_by(|a, b| a.name.cmp(&b.name));
+    if let Some(twice) = entries.windows(2).find(|pair| pair[0].name == pair[1].name) {
+        bail!(
+            "{} would be in the pack twice: {} and {}",
+            twice[0].name,
+            twice[0].origin(),
+            twice[1].origin()
+        );
+    }
+    Ok(entries)
+}
+
+fn collect(dir: &Path, name: &str, entries: &mut Vec<Entry>) -> Result<()> {
+    let cannot = || format!("cannot read {}", dir.display());
+    for entry in std::fs::read_dir(dir).with_context(cannot)? {
+        let entry = entry.with_context(cannot)?;
+        let Ok(file) = entry.file_name().into_string() else {
+            bail!("cannot pack {}: its name is no UTF-8; rename it", entry.path().display());
+        };
+        let inside = format!("{name}/{file}");
+        // Splits are made of links at times: the files count.
+        match entry.path().is_dir() {
+            true if file == NOT_CLIPS => {}
+            true => collect(&entry.path(), &inside, entries)?,
+            false => entries.push(Entry::file(inside, entry.path())),
+        }
+    }
+    Ok(())
+}
+
+/// What `run.sh` reads: shell variables.
+fn settings(plan: &PackPlan) -> String {
+    let tags: Vec<String> = plan
+        .models
+        .iter()
+        .filter_map(|model| ModelTag::parse(model, PromptKind::Points).map(|tag| tag.tag))
+        .collect();
+    let values = [
+        ("PACK_VERSION", env!("CARGO_PKG_VERSION").to_owned()),
+        ("RUST_VERSION", env!("CARGO_PKG_RUST_VERSION").to_owned()),
+        ("NEEDS", readme::needs(plan)),
+        ("PLATFORM", plan.platform.name.clone()),
+        ("TITLE", plan.platform.title.clone()),
+        ("MODELS", plan.models.join(",")),
+        ("TAGS", tags.join(",")),
+        ("IMGSZ", plan.imgsz.to_string()),
+        ("PRECISION", Precision::name(plan.precision).to_owned()),
+        ("MAX_OBJECTS", plan.max_objects.to_string()),
+    ];
+    values.map(|(name, value)| format!("{name}={}\n", quoted(&value))).concat()
+}
+
+/// A word that the shell takes as it is.
+fn quoted(text: &str) -> String {
+    format!("'{}'", text.replace('\'', r"'\''"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_shell_takes_any_text_as_it_is() {
+        for text in ["orin", "it's $HOME `id` \"x\" \\ *", "a\nb", ""] {
+            let script = format!("printf %s {}", quoted(text));
+            let output = std::process::Command::new("sh").args(["-c", &script]).output().unwrap();
+            assert_eq!(String::from_utf8(output.stdout).unwrap(), text);
+        }
+    }
+}

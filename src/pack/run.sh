@@ -1,0 +1,198 @@
+#!/bin/sh
+# Builds the engines of this pack on the machine it lies on, tests and measures them, and leaves results.tar to send
+# back. Run it again after an interruption: engines that are up to date and clips that are measured are kept.
+#
+#   sh run.sh [OPTION OF build-engines]...     for example: sh run.sh --workspace-mb 128
+#
+#   SEGTRT=FILE               the segtrt to use, instead of the packed one or the one on the PATH
+#   SEGTRT_TENSORRT_LIB=DIR   where TensorRT's libraries lie, if they are not found by themselves
+set -u
+
+# A relative SEGTRT is meant from where the user is, not from the pack.
+case ${SEGTRT:-} in
+/*) ;;
+*/*) SEGTRT=$PWD/$SEGTRT ;;
+esac
+here=$(CDPATH='' cd -- "$(dirname -- "$0")" && pwd) || exit 1
+cd -- "$here" || exit 1
+
+for part in settings.sh SHA256SUMS platforms.toml onnx; do
+    if [ ! -e "$part" ]; then
+        echo "run.sh: $here/$part is missing; unpack the whole pack into one folder and run its run.sh" >&2
+        exit 1
+    fi
+done
+# shellcheck source=/dev/null
+. ./settings.sh
+mkdir -p results || exit 1
+failed=0
+
+say() {
+    printf '%s\n' "$*" | tee -a results/run.log
+}
+
+# Prints a reason and ends; what was logged so far is still worth sending.
+give_up() {
+    say "run.sh: $*"
+    pack_results
+    exit 1
+}
+
+# Runs a step, shows and keeps what it prints. A pipe has the status of its last part, so the step's own goes by file.
+step() {
+    step_name=$1
+    shift
+    say "== $*"
+    rm -f "results/$step_name.status"
+    {
+        "$@" 2>&1
+        echo "$?" >"results/$step_name.status"
+    } | tee "results/$step_name.log"
+    step_status=$(cat "results/$step_name.status" 2>/dev/null || echo 1)
+    [ "$step_status" -eq 0 ]
+}
+
+runs_here() {
+    [ -n "$1" ] && "$1" --version >/dev/null 2>&1
+}
+
+# Sets $segtrt: what the user names is final, a packed program for another processor is passed over.
+find_segtrt() {
+    if [ -n "${SEGTRT:-}" ]; then
+        segtrt=$SEGTRT
+        runs_here "$segtrt" && return 0
+        say "SEGTRT=$SEGTRT is no program that runs here"
+        return 1
+    fi
+    if [ -f segtrt ]; then
+        segtrt=$here/segtrt
+        runs_here "$segtrt" && return 0
+        say "the packed segtrt does not run here; it was built for another processor or system"
+    fi
+    segtrt=$(command -v segtrt) || segtrt=
+    runs_here "$segtrt"
+}
+
+# The command has this option.
+has_option() {
+    "$segtrt" "$1" --help 2>/dev/null |
+        awk -v option="$2" '$1 == option || $2 == option { found = 1 } END { exit !found }'
+}
+
+# The word tensorrt stands in the help of --backend; ONNX Runtime's provider of that name is another option's.
+bench_has_tensorrt() {
+    "$segtrt" bench --help 2>/dev/null | awk '
+        $1 ~ /^--/ || ($1 ~ /^-[A-Za-z],$/ && $2 ~ /^--/) { inside = ($1 == "--backend" || $2 == "--backend") }
+        inside {
+            gsub(/[^A-Za-z0-9_]+/, " ")
+            for (i = 1; i <= NF; i++) if ($i == "tensorrt") found = 1
+        }
+        END { exit !found }'
+}
+
+check_sums() {
+    if command -v sha256sum >/dev/null 2>&1; then
+        sha256sum -c SHA256SUMS >results/sums.log 2>&1
+    elif command -v shasum >/dev/null 2>&1; then
+        shasum -a 256 -c SHA256SUMS >results/sums.log 2>&1
+    else
+        echo "neither sha256sum nor shasum is installed" >results/sums.log
+        return 1
+    fi
+}
+
+machine() {
+    date -u
+    uname -a
+    "$segtrt" --version
+    for file in /etc/os-release /etc/nv_tegra_release /proc/device-tree/model; do
+        # Device tree texts end in a zero byte.
+        [ -r "$file" ] && tr -d '\000' <"$file" && echo
+    done
+    for tool in nvidia-smi nvpmodel; do
+        command -v "$tool" >/dev/null 2>&1 || continue
+        case $tool in
+        nvpmodel) nvpmodel -q ;;
+        *) "$tool" ;;
+        esac
+    done
+    true
+}
+
+pack_results() {
+    find engines -name engine.json 2>/dev/null | while IFS= read -r file; do
+        mkdir -p "results/$(dirname -- "$file")" && cp -- "$file" "results/$file"
+    done
+    if tar cf results.tar results; then
+        say "send back: $here/results.tar"
+    else
+        say "could not write $here/results.tar; send the folder $here/results"
+    fi
+}
+
+say "pack for $TITLE: $MODELS at $IMGSZ, $PRECISION"
+if ! check_sums; then
+    grep -v ': OK$' results/sums.log
+    give_up "the files are not those that were packed (above, and in results/sums.log); copy and unpack the pack again"
+fi
+if ! find_segtrt; then
+    say "no segtrt $PACK_VERSION found: not in the pack, not named with SEGTRT=FILE, not on the PATH."
+    say "Build it from its sources on this machine: Rust $RUST_VERSION or newer and a C and C++ compiler, then"
+    say "  cargo build --release --locked"
+    say "and put target/release/segtrt beside this script or name it: SEGTRT=FILE sh run.sh"
+    give_up "it needs $NEEDS at run time"
+fi
+version=$("$segtrt" --version)
+case $version in
+*" $PACK_VERSION") ;;
+*) say "note: the pack was made by segtrt $PACK_VERSION, this is $version" ;;
+esac
+machine >results/machine.txt 2>&1
+
+if ! step build-engines "$segtrt" build-engines --platform "$PLATFORM" --platforms platforms.toml --models "$MODELS" \
+    --imgsz "$IMGSZ" --precision "$PRECISION" --max-objects "$MAX_OBJECTS" --onnx-dir onnx --out engines "$@"; then
+    failed=1
+    say "not every engine was built; results/build-engines.log says why. Going on with those that were"
+fi
+if [ -z "$(find engines -name engine.json 2>/dev/null)" ]; then
+    give_up "no engine was built, so there is nothing to measure"
+fi
+
+if "$segtrt" selftest --help >/dev/null 2>&1; then
+    set -- selftest --engines engines
+    has_option selftest --onnx-dir && set -- "$@" --onnx-dir onnx
+    step selftest "$segtrt" "$@" || failed=1
+    rows="the rows are those of the selftest"
+else
+    failed=1
+    rows="nothing was measured"
+    say "this segtrt has no selftest: the engines are built, not tested"
+fi
+
+if bench_has_tensorrt; then
+    split=clips
+    if [ ! -d clips ]; then
+        split=synthetic
+        if [ ! -d synthetic ]; then
+            rm -rf synthetic.part
+            step synth "$segtrt" synth --out synthetic.part --videos 2 --objects 2 --frames 60 --size 1280x720 --seed 7 &&
+                mv synthetic.part synthetic
+        fi
+    fi
+    if [ -d "$split" ]; then
+        set -- bench --backend tensorrt --engines engines --onnx-dir onnx --split-dir "$split" --models "$TAGS" \
+            --imgsz "$IMGSZ" --out-dir results/bench
+        case $PRECISION in fp16 | fp32) set -- "$@" --precision "$PRECISION" ;; esac
+        [ -d results/bench ] && set -- "$@" --resume
+        step bench "$segtrt" "$@" || failed=1
+    else
+        failed=1
+        say "there are no clips to measure on"
+    fi
+else
+    say "this segtrt has no TensorRT backend in its bench: $rows"
+fi
+
+pack_results
+[ "$failed" -eq 0 ] || say "some steps failed; their logs are in results/"
+exit "$failed"

@@ -1,0 +1,148 @@
+//! run.sh, under the shell that `sh` is here (dash on Debian, as strict as a board's busybox).
+
+use super::board::{Board, said};
+
+const BUILD: &str = "<build-engines><--platform><testboard><--platforms><platforms.toml><--models><edgetam_mini>\
+    <--imgsz><256><--precision><fp32><--max-objects><2><--onnx-dir><onnx><--out><engines>";
+
+#[test]
+fn engines_are_built_tested_and_measured_and_the_results_packed() {
+    let board = Board::new(&["--max-objects", "2"]);
+    board.install(env!("CARGO_PKG_VERSION"), "tensorrt", true);
+    let output = board.run(&[], &[]);
+    let text = said(&output);
+    assert!(output.status.success(), "{text}");
+    let bench = "<bench><--backend><tensorrt><--engines><engines><--onnx-dir><onnx><--split-dir><synthetic>\
+        <--models><edgetam_mini_points><--imgsz><256><--out-dir><results/bench><--precision><fp32>";
+    assert_eq!(
+        board.calls(),
+        [
+            BUILD,
+            "<selftest><--engines><engines><--onnx-dir><onnx>",
+            "<synth><--out><synthetic.part><--videos><2><--objects><2><--frames><60><--size><1280x720><--seed><7>",
+            bench,
+        ]
+    );
+    assert!(
+        text.contains("pack for A board's \"name\" $HOME: edgetam_mini at 256, fp32"),
+        "{text}"
+    );
+    assert!(text.contains("send back: ") && board.pack.join("results.tar").is_file(), "{text}");
+    assert_eq!(board.result("selftest.log"), "all engines agree\n");
+    assert!(board.result("machine.txt").contains("segtrt"));
+    assert_eq!(board.result("engines/testboard/edgetam_mini_256_fp32/engine.json"), "{}\n");
+    // Once more: nothing is made twice, the bench goes on where it was.
+    let calls = board.calls().len();
+    assert!(board.run(&[], &[]).status.success());
+    let again = board.calls().split_off(calls);
+    assert_eq!(again.len(), 3);
+    assert_eq!(again[2], format!("{bench}<--resume>"));
+}
+
+#[test]
+fn without_a_tensorrt_bench_the_rows_are_the_selftests() {
+    let board = Board::new(&[]);
+    board.install(env!("CARGO_PKG_VERSION"), "onnxruntime", true);
+    let output = board.run(&["--workspace-mb", "32"], &[]);
+    let text = said(&output);
+    assert!(output.status.success(), "{text}");
+    assert!(
+        text.contains("no TensorRT backend in its bench: the rows are those of the selftest"),
+        "{text}"
+    );
+    let calls = board.calls();
+    assert_eq!(calls.len(), 2);
+    assert!(calls[0].ends_with("<--out><engines><--workspace-mb><32>"), "{}", calls[0]);
+}
+
+#[test]
+fn a_build_that_failed_in_part_is_measured_and_told() {
+    let board = Board::new(&[]);
+    board.install("0.0.1", "tensorrt", false);
+    let output = board.run(&[], &[("BUILD_STATUS", "1")]);
+    let text = said(&output);
+    assert_eq!(output.status.code(), Some(1), "{text}");
+    for words in [
+        "note: the pack was made by segtrt",
+        "not every engine was built; results/build-engines.log says why",
+        "this segtrt has no selftest",
+        "some steps failed",
+    ] {
+        assert!(text.contains(words), "{words} in {text}");
+    }
+    assert!(board.calls().last().unwrap().starts_with("<bench>"));
+    assert_eq!(board.result("build-engines.status"), "1\n");
+}
+
+#[test]
+fn one_flipped_byte_stops_everything() {
+    let board = Board::new(&[]);
+    board.install(env!("CARGO_PKG_VERSION"), "tensorrt", true);
+    let graph = board.pack.join("onnx/edgetam_mini_256_fp32/track.onnx");
+    let mut bytes = std::fs::read(&graph).unwrap();
+    bytes[5000] ^= 1;
+    std::fs::write(&graph, bytes).unwrap();
+    let output = board.run(&[], &[]);
+    let text = said(&output);
+    assert_eq!(output.status.code(), Some(1), "{text}");
+    assert!(text.contains("onnx/edgetam_mini_256_fp32/track.onnx: FAILED"), "{text}");
+    assert!(text.contains("copy and unpack the pack again"), "{text}");
+    assert!(board.calls().is_empty());
+}
+
+#[test]
+fn a_board_without_segtrt_is_told_how_to_get_it() {
+    let board = Board::new(&[]);
+    let output = board.run(&[], &[]);
+    let text = said(&output);
+    assert_eq!(output.status.code(), Some(1), "{text}");
+    for words in ["no segtrt ", "cargo build --release --locked", "Rust 1.", "JetPack 5.1"] {
+        assert!(text.contains(words), "{words} in {text}");
+    }
+}
+
+#[test]
+fn the_named_program_is_final_and_a_packed_one_goes_before_the_path() {
+    let board = Board::new(&[]);
+    let version = env!("CARGO_PKG_VERSION");
+    board.install(version, "tensorrt", true);
+    let first_word = |board: &Board| {
+        let record =
+            std::fs::read_to_string(board.pack.ancestors().nth(2).unwrap().join("calls")).unwrap();
+        record.lines().last().unwrap().split_once('>').unwrap().0.to_owned()
+    };
+    let output = board.run(&[], &[("SEGTRT", "/no/such/segtrt")]);
+    assert_eq!(output.status.code(), Some(1));
+    assert!(said(&output).contains("SEGTRT=/no/such/segtrt is no program that runs here"));
+    board.stand_in(&board.pack.join("segtrt"), version, "tensorrt", true);
+    assert!(board.run(&[], &[]).status.success());
+    assert!(first_word(&board).ends_with("segtrt-pack-testboard/segtrt"), "{}", first_word(&board));
+    // A packed program for another processor is passed over.
+    std::fs::write(board.pack.join("segtrt"), b"\x7fELF not for here").unwrap();
+    let output = board.run(&[], &[]);
+    assert!(output.status.success() && said(&output).contains("built for another processor"));
+    assert!(first_word(&board).ends_with("my bin/segtrt"), "{}", first_word(&board));
+}
+
+#[test]
+fn a_pack_that_was_not_unpacked_whole_is_refused() {
+    let board = Board::new(&[]);
+    std::fs::remove_file(board.pack.join("SHA256SUMS")).unwrap();
+    let output = board.run(&[], &[]);
+    assert!(
+        said(&output).contains("SHA256SUMS is missing; unpack the whole pack"),
+        "{}",
+        said(&output)
+    );
+}
+
+#[test]
+fn the_script_is_clean_for_shellcheck() {
+    let checked =
+        std::process::Command::new("shellcheck").args(["-s", "sh", "src/pack/run.sh"]).output();
+    let Ok(checked) = checked else {
+        eprintln!("SKIPPED: no shellcheck");
+        return;
+    };
+    assert!(checked.status.success(), "{}", said(&checked));
+}
