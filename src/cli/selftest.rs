@@ -28,7 +28,7 @@ pub struct SelftestArgs {
     /// Only this side of the network input, pixels.
     #[arg(long)]
     pub imgsz: Option<usize>,
-    /// Only engines of this precision: fp16, fp32, bf16 or best.
+    /// Only engines of this precision.
     #[arg(long)]
     pub precision: Option<Precision>,
     /// Folder of bundles (or one bundle) with the fp32 references; may be given several times

@@ -36,7 +36,7 @@ impl DriverMemory {
 unsafe impl DeviceMemory for DriverMemory {
     fn allocate(&self, bytes: u64, alignment: u64) -> Option<NonNull<c_void>> {
         self.gpu.bind().ok()?;
-        let spare = if alignment > PROMISED { alignment - PROMISED } else { 0 };
+        let spare = alignment.saturating_sub(PROMISED);
         let size = usize::try_from(bytes.checked_add(spare)?).ok()?;
         // SAFETY: a context is current; TensorRT takes the content as unspecified.
         let block = unsafe { result::malloc_sync(size) };

@@ -77,6 +77,8 @@ pub struct Row {
     pub profile: Option<usize>,
     /// What the case is.
     pub case: String,
+    /// Seed of the inputs; none where the case did not run.
+    pub seed: Option<u64>,
     /// The output; none where the case did not run to its end.
     pub output: Option<Judged>,
     /// What the case took.
@@ -100,6 +102,7 @@ impl Row {
             role,
             profile: case.map(|(profile, _)| profile),
             case: case.map_or_else(String::new, |(_, label)| label.to_owned()),
+            seed: None,
             output: None,
             cost: Cost::default(),
             verdict: Verdict::Failed,
@@ -112,6 +115,7 @@ impl Row {
         engine: &EngineKey,
         role: Role,
         case: (usize, &str),
+        seed: u64,
         cost: &Cost,
         judged: Judged,
     ) -> Self {
@@ -120,6 +124,7 @@ impl Row {
             role: Some(role),
             profile: Some(case.0),
             case: case.1.to_owned(),
+            seed: Some(seed),
             cost: cost.clone(),
             verdict: judged.verdict,
             reason: judged.reason.clone(),

@@ -13,8 +13,8 @@ use anyhow::{Context, Result};
 
 use super::case::{Case, cases};
 use super::folders::Folder;
+use super::protocol::{Event, Job, Opened, Settings};
 use super::record::{EngineKey, Row};
-use super::worker::{Event, Job, Opened, Settings};
 use crate::bundle::Role;
 use crate::process_end;
 

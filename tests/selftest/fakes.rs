@@ -4,8 +4,8 @@ use std::fmt::Write;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use segtrt::bundle::manifest::Axis;
-use segtrt::bundle::{Bundle, Manifest, Role};
+use segtrt::bundle::manifest::{Axis, Tensor as DeclaredTensor};
+use segtrt::bundle::{Bundle, DType, Graph, Manifest, Role};
 use segtrt::cmd::selftest::SEED;
 use segtrt::engine::{
     BuildCost, Builder, EngineManifest, PlanRecord, Precision, Settings, engine_dir, manifest,
@@ -45,7 +45,7 @@ impl Fakes {
         let mut command = segtrt();
         command
             .env("LD_LIBRARY_PATH", self.dir())
-            .args(["selftest", "--runs", "5", "--warmup", "1"]);
+            .args(["selftest", "--runs", "2", "--warmup", "1"]);
         command.arg("--engines").arg(root).arg("--tensorrt-lib").arg(self.dir());
         command
     }
@@ -54,8 +54,11 @@ impl Fakes {
 /// Compiles a shared library; none, said aloud, where there is no compiler.
 pub fn compile(variable: &str, usual: &str, arguments: &[&str], to: &Path) -> Option<()> {
     let compiler = std::env::var(variable).unwrap_or_else(|_| usual.into());
-    let built =
-        Command::new(compiler).args(["-shared", "-fPIC", "-o"]).arg(to).args(arguments).output();
+    let built = Command::new(compiler)
+        .args(["-O1", "-shared", "-fPIC", "-o"])
+        .arg(to)
+        .args(arguments)
+        .output();
     let Ok(built) = built else {
         eprintln!("SKIPPED: no compiler {usual}");
         return None;
@@ -74,7 +77,8 @@ pub struct Engines {
 impl Engines {
     /// Runs the encoder once: the other graphs take its features.
     pub fn new(root: &Path) -> Self {
-        let manifest = Bundle::open(&small_bundle()).unwrap().manifest;
+        let mut manifest = Bundle::open(&small_bundle()).unwrap().manifest;
+        manifest.graphs.push(padded_track(&manifest));
         let mut engines = Self { root: root.to_owned(), manifest, features: Vec::new() };
         let plan = engines.record(Role::Encoder, Path::new(""));
         let case = cases(&engines.manifest, &plan).unwrap().remove(0);
@@ -89,7 +93,36 @@ impl Engines {
 
     fn run(&self, role: Role, inputs: &[Tensor]) -> Vec<Tensor> {
         let path = small_bundle().join(&self.manifest.graph(role).unwrap().file);
-        run_graph(&mut load(onnxruntime(), &path, 1).unwrap(), inputs).unwrap()
+        let mut session = load(onnxruntime(), &path, 1).unwrap();
+        match role {
+            Role::TrackPadded => run_graph(&mut session, &self.filled_slots(inputs)).unwrap(),
+            _ => run_graph(&mut session, inputs).unwrap(),
+        }
+    }
+
+    /// One object's bank without the slots that `bias` masks.
+    fn filled_slots(&self, inputs: &[Tensor]) -> Vec<Tensor> {
+        let contract = &self.manifest.contract;
+        let bias = inputs.iter().find(|tensor| tensor.name == "bias").unwrap().reals().unwrap();
+        let (memory, pointer) = bias.split_at(contract.max_memories * contract.memory_tokens);
+        let filled = |keys: &[f32], slots: usize| {
+            keys.iter().filter(|key| **key == 0.0).count() * slots / keys.len()
+        };
+        let memories = filled(memory, contract.max_memories);
+        let pointers = filled(pointer, contract.max_pointers);
+        let mut inputs = inputs.to_vec();
+        for (name, axis, slots) in
+            [("mem", 1, memories), ("tidx", 0, memories), ("ptrs", 1, pointers)]
+        {
+            let tensor = inputs.iter_mut().find(|tensor| tensor.name == name).unwrap();
+            let kept = slots * tensor.shape[axis + 1..].iter().product::<i64>() as usize;
+            tensor.shape[axis] = slots as i64;
+            match &mut tensor.values {
+                Values::Real(values) => values.truncate(kept),
+                Values::Whole(values) => values.truncate(kept),
+            }
+        }
+        inputs
     }
 
     /// Writes a folder with these plans; each behaves as the stand-in for TensorRT knows the word. Floating-point tensors
@@ -114,26 +147,28 @@ impl Engines {
         dir
     }
 
-    /// The plan's text, with the recorded values of the first case of each profile beside it.
+    /// The plan's text, with the recorded values of each case beside it.
     fn plan(&self, role: Role, behave: &str, float: DataType, dir: &Path) -> String {
         let record = self.record(role, Path::new(""));
-        let mut cases = cases(&self.manifest, &record).unwrap();
-        cases.dedup_by_key(|case| case.profile);
+        let cases = cases(&self.manifest, &record).unwrap();
+        let profiles = cases.last().unwrap().profile + 1;
         let graph = self.manifest.graph(role).unwrap();
-        let mut text = format!("memory 4096\nprofiles {}\nbehave {behave}\n", cases.len());
+        let mut text = format!("memory 4096\nprofiles {}\nbehave {behave}\n", profiles);
         let mut shapes = String::new();
-        for case in &cases {
+        for (at, case) in cases.iter().enumerate() {
+            let before = cases[..at].iter().filter(|other| other.profile == case.profile).count();
             let mut inputs = self.inputs(case);
             inputs.iter_mut().for_each(|input| input.round_to(float));
             let outputs = self.run(role, &inputs);
             for tensor in inputs.iter().chain(&outputs) {
                 let dtype = dtype(tensor, float);
-                let file = dir.join(format!("{}.{}.{}", role.name(), tensor.name, case.profile));
+                let file = format!("{}.{}.{}.{before}", role.name(), tensor.name, case.profile);
+                let file = dir.join(file);
                 std::fs::write(file, tensor.bytes(dtype).unwrap()).unwrap();
                 writeln!(shapes, "shape {} {} {}", case.profile, tensor.name, words(&tensor.shape))
                     .unwrap();
             }
-            if case.profile > 0 {
+            if at > 0 {
                 continue;
             }
             let declared = graph.inputs.iter().map(|t| ("in", t));
@@ -189,6 +224,26 @@ impl Engines {
             layers: None,
         }
     }
+}
+
+/// The graph that the exporter would write with `--padded-track`; its file is the exact one's, which gives its values.
+fn padded_track(manifest: &Manifest) -> Graph {
+    let contract = &manifest.contract;
+    let mut graph = manifest.graph(Role::Track).unwrap().clone();
+    graph.role = Role::TrackPadded;
+    let fixed = [("F", contract.max_memories), ("N", contract.max_pointers)];
+    for axis in graph.inputs.iter_mut().flat_map(|input| &mut input.shape) {
+        let size = fixed.iter().find(|(name, _)| *axis == Axis::Symbol((*name).to_owned()));
+        if let Some((_, size)) = size {
+            *axis = Axis::Fixed(*size);
+        }
+    }
+    let split = contract.pointer_channels / contract.memory_channels;
+    let keys = contract.max_memories * contract.memory_tokens + contract.max_pointers * split;
+    let shape = [1, 1, 1, keys].map(Axis::Fixed).to_vec();
+    let bias = DeclaredTensor { name: "bias".to_owned(), dtype: DType::F32, shape };
+    graph.inputs.push(bias);
+    graph
 }
 
 fn dtype(tensor: &Tensor, float: DataType) -> DataType {

@@ -13,7 +13,7 @@ use crate::selftest::{Difference, Judged, Row, Timing};
 /// A column: its name and what fills it.
 type Column = (&'static str, fn(&Row) -> String);
 
-const COLUMNS: [Column; 28] = [
+const COLUMNS: [Column; 29] = [
     ("platform", |r| r.engine.platform.clone()),
     ("model", |r| r.engine.model.clone()),
     ("imgsz", |r| r.engine.imgsz.to_string()),
@@ -21,6 +21,7 @@ const COLUMNS: [Column; 28] = [
     ("role", |r| r.role.map_or_else(String::new, |role: Role| role.name().to_owned())),
     ("profile", |r| text(r.profile)),
     ("case", |r| r.case.clone()),
+    ("seed", |r| text(r.seed)),
     ("output", |r| r.output.as_ref().map_or_else(String::new, |o| o.output.clone())),
     ("elements", |r| output(r, |o| Some(o.elements))),
     ("relative_error", |r| output(r, |o| difference(o)?.relative)),

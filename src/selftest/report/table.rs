@@ -2,7 +2,7 @@
 The rows as a table for people, with what failed spelled out below it.
 */
 
-use comfy_table::{CellAlignment, Table, presets};
+use comfy_table::{CellAlignment, LineStyle, Table, presets};
 
 use super::mib;
 use crate::bundle::Role;
@@ -29,7 +29,8 @@ const WORDS: [usize; 5] = [0, 1, 2, 3, 11];
 /// Renders the rows in their order, then the reasons of failures and of missing graphs, each once.
 pub fn render(rows: &[Row]) -> String {
     let mut table = Table::new();
-    table.load_style(presets::UTF8_HORIZONTAL_ONLY);
+    // Four rows a case, up to sixteen cases a plan: lines between them would double the length.
+    table.load_style(presets::UTF8_HORIZONTAL_ONLY.row_separator(LineStyle::none()));
     table.set_header(HEADER);
     for (index, column) in table.column_iter_mut().enumerate() {
         if !WORDS.contains(&index) {
