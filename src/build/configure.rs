@@ -2,6 +2,7 @@
 From settings to TensorRT's configuration: flags, caps, tactics, profiles.
 */
 
+use crate::engine::islands::Islands;
 use crate::engine::{Precision, Settings};
 use crate::trt::{Builder, Config, Error, Flag, Pool, Profile, Result, Tactics, Verbosity};
 
@@ -13,8 +14,10 @@ pub fn configure(builder: &Builder, settings: &Settings, pinned: bool) -> Result
         for flag in flags(settings.precision) {
             config.set_flag(*flag, true)?;
         }
-        if pinned {
-            config.set_flag(Flag::ObeyPrecision, true)?;
+        match settings.islands {
+            Islands::Pinned if pinned => config.set_flag(Flag::ObeyPrecision, true)?,
+            Islands::Preferred if pinned => config.set_flag(Flag::PreferPrecision, true)?,
+            _ => {}
         }
     }
     if settings.precision != Precision::Best {

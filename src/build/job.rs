@@ -7,7 +7,6 @@ use std::path::PathBuf;
 use serde::{Deserialize, Serialize};
 
 use crate::bundle::Role;
-use crate::engine::islands::Islands;
 use crate::engine::{BuildCost, Builder, LayerRecord, Settings};
 
 /// One plan to build.
@@ -29,8 +28,6 @@ pub struct BuildJob {
     pub device: usize,
     /// How to build.
     pub settings: Settings,
-    /// Which layers are pinned to fp32.
-    pub islands: Islands,
     /// The timing cache to start from and to leave behind.
     pub timing_cache: Option<PathBuf>,
     /// Where TensorRT's whole log goes.

@@ -134,12 +134,12 @@ fn network(job: &BuildJob, builder: &Builder) -> Result<(Network, Option<Vec<Str
     let typing = if job.settings.strongly_typed { Typing::Strong } else { Typing::Weak };
     let mut network = builder.network(typing)?;
     network.parse_onnx(&job.onnx)?;
-    if job.islands == Islands::None {
+    if job.settings.islands == Islands::None {
         return Ok((network, None));
     }
     let layers = network.layers();
     let mut names = Vec::new();
-    for index in job.islands.choose(&layers) {
+    for index in job.settings.islands.choose(&layers) {
         network.pin_layer(index, DataType::Float)?;
         names.extend(layers.iter().find(|layer| layer.index == index).map(|l| l.name.clone()));
     }

@@ -139,6 +139,26 @@ pub enum Role {
 }
 
 impl Role {
+    const ALL: [Self; 6] = [
+        Self::Encoder,
+        Self::Prompt,
+        Self::MaskPrompt,
+        Self::Track,
+        Self::TrackPadded,
+        Self::Memory,
+    ];
+
+    /// The role of that name.
+    ///
+    /// # Errors
+    /// A sentence with the names that there are.
+    pub fn from_name(name: &str) -> Result<Self, String> {
+        Self::ALL.into_iter().find(|role| role.name() == name).ok_or_else(|| {
+            let known = Self::ALL.map(Self::name).join(", ");
+            format!("no graph is called '{name}'; expected one of {known}")
+        })
+    }
+
     /// The name in manifests and messages.
     pub fn name(self) -> &'static str {
         match self {

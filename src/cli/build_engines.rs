@@ -6,10 +6,12 @@ use std::path::PathBuf;
 
 use clap::Args;
 
+use crate::bundle::Role;
+use crate::engine::islands::Islands;
 use crate::engine::{Bank, Precision};
 
 /// What to build, how, and where it goes.
-#[derive(Debug, Args)]
+#[derive(Clone, Debug, Args)]
 #[command(
     after_help = "Example: segtrt build-engines --platform orin --models edgetam --onnx-dir bundles\n\n\
     Each plan goes to OUT/PLATFORM/MODEL_IMGSZ_PRECISION/, with engine.json beside it; plans that are up to date are \
@@ -23,6 +25,9 @@ pub struct BuildEnginesArgs {
     /// Models such as edgetam, sam2_tiny, sam2.1_large, separated by commas, or "all" [default: the platform's].
     #[arg(long)]
     pub models: Option<String>,
+    /// Build these graphs only: encoder, prompt, mask_prompt, track, track_padded, memory [default: those that the bank needs].
+    #[arg(long, value_delimiter = ',', value_parser = Role::from_name)]
+    pub graphs: Vec<Role>,
     /// Side of the network input in pixels [default: the platform's].
     #[arg(long)]
     pub imgsz: Option<usize>,
@@ -50,14 +55,23 @@ pub struct BuildEnginesArgs {
     /// Keep the graphs' own types where the release leaves the choice (10.x).
     #[arg(long)]
     pub strongly_typed: bool,
+    /// What half-precision engines keep in fp32 where types are not the graphs' own [default: pinned].
+    #[arg(long, value_enum)]
+    pub islands: Option<Islands>,
     /// Take tactics from cuBLAS and cuDNN too; the plan then needs them.
     #[arg(long)]
     pub library_tactics: bool,
-    /// Timing cache to start from and to leave behind [default: OUT/PLATFORM/VERSION.timing].
+    /// Timing cache to start from and to leave behind [default: OUT/TENSORRT.timing].
     #[arg(long)]
     pub timing_cache: Option<PathBuf>,
     /// Folders of exported bundles, or bundles.
-    #[arg(long, default_value = "onnx/bundles", num_args = 1..)]
+    #[arg(
+        long,
+        env = "SEGTRT_ONNX_DIR",
+        value_delimiter = ':',
+        default_value = "onnx/bundles",
+        num_args = 1..
+    )]
     pub onnx_dir: Vec<PathBuf>,
     /// Where engines go.
     #[arg(long, default_value = "engines")]

@@ -8,9 +8,9 @@ use std::path::Path;
 use anyhow::{Context, Result};
 use indicatif::{ProgressBar, ProgressStyle};
 
-use super::Outcome;
 use super::build_resolve::{ModelBuild, Planned, Resolved, resolve};
 use super::build_table::{Row, Status, dry_run_table, json, table};
+use super::{Outcome, build_sweep};
 use crate::build::{BuildJob, Built, FailureKind, NotBuilt, Supervisor, plan_file};
 use crate::bundle::Role;
 use crate::cli::BuildEnginesArgs;
@@ -19,6 +19,9 @@ use crate::engine::{EngineManifest, PlanRecord, manifest};
 
 /// Builds engines.
 pub fn run(args: BuildEnginesArgs) -> Result<Outcome> {
+    if !args.sweep_workspace.is_empty() {
+        return build_sweep::run(&args);
+    }
     let resolved = resolve(&args, None)?;
     for sentence in &resolved.left_out {
         eprintln!("left out: {sentence}");

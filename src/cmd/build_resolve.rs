@@ -2,7 +2,7 @@
 From the arguments of `build-engines` to a list of plans: platform, GPU, TensorRT, bundles, and what is there already.
 */
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, anyhow, bail};
 
@@ -11,6 +11,7 @@ use crate::build::{BuildJob, plan_file, recipe};
 use crate::bundle::{self, Bundle, Role, Wanted};
 use crate::cli::BuildEnginesArgs;
 use crate::engine::freshness::{self, Wanted as WantedPlan};
+use crate::engine::islands::Islands;
 use crate::engine::{EngineManifest, Precision, Settings, engine_dir, profiles};
 use crate::gpu::{Facts, Gpu};
 use crate::model_tag::ModelTag;
@@ -85,6 +86,11 @@ pub fn resolve(args: &BuildEnginesArgs, workspace_mb: Option<u64>) -> Result<Res
     let settings = |recipe: &recipe::Recipe| Settings {
         precision,
         strongly_typed: recipe.strongly_typed,
+        islands: match recipe.islands {
+            Islands::None => Islands::None,
+            usual => args.islands.unwrap_or(usual),
+        },
+        graphs: recipe.graphs.to_owned(),
         opt_level: has_levels(library.version())
             .then_some(args.opt_level.unwrap_or(platform.opt_level)),
         workspace_bytes: workspace_mb.or(args.workspace_mb).unwrap_or(platform.workspace_mb) << 20,
@@ -97,11 +103,12 @@ pub fn resolve(args: &BuildEnginesArgs, workspace_mb: Option<u64>) -> Result<Res
     let tensorrt = library.version().to_string();
     let bundles = bundle::list(&args.onnx_dir)?;
     let imgsz = args.imgsz.unwrap_or(platform.imgsz);
-    let bank = args.bank.unwrap_or(platform.bank);
-    let cache = args.timing_cache.clone().unwrap_or_else(|| {
-        let stack = tensorrt.to_lowercase().replace(' ', "-");
-        args.out.join(&platform.name).join(format!("{stack}.timing"))
-    });
+    let roles = match args.graphs.as_slice() {
+        [] => recipe::roles(args.bank.unwrap_or(platform.bank)).to_vec(),
+        named => named.to_vec(),
+    };
+    let cache =
+        args.timing_cache.clone().unwrap_or_else(|| default_timing_cache(&args.out, &tensorrt));
     let (mut models, mut left_out) = (Vec::new(), Vec::new());
     for model in wanted_models(args, &platform)? {
         let found = recipes.iter().find_map(|recipe| {
@@ -126,10 +133,13 @@ pub fn resolve(args: &BuildEnginesArgs, workspace_mb: Option<u64>) -> Result<Res
             plans: Vec::new(),
         };
         let there = if args.force { None } else { EngineManifest::read(&build.dir)? };
-        for role in recipe::roles(bank) {
+        for role in roles.iter().copied() {
             let Some(graph) = build.bundle.manifest.graph(role) else {
-                let Some(missing) = missing_graph(&build.bundle, role) else { continue };
-                return Err(missing);
+                if args.graphs.is_empty() && role == Role::MaskPrompt {
+                    // Not every bundle takes masks as prompts.
+                    continue;
+                }
+                return Err(missing_graph(&build.bundle, role));
             };
             let objects = usize::from(args.max_objects);
             let settings = Settings {
@@ -146,7 +156,6 @@ pub fn resolve(args: &BuildEnginesArgs, workspace_mb: Option<u64>) -> Result<Res
                 tensorrt_lib: args.tensorrt_lib.clone(),
                 device: args.device,
                 settings,
-                islands: recipe.islands,
                 timing_cache: Some(cache.clone()),
                 log: args
                     .build_log
@@ -164,10 +173,15 @@ pub fn resolve(args: &BuildEnginesArgs, workspace_mb: Option<u64>) -> Result<Res
     Ok(Resolved { platform, tensorrt, device: target.device, models, left_out })
 }
 
+/// One cache for all engines below `out` and each TensorRT; the file says which GPU it is of.
+pub fn default_timing_cache(out: &Path, tensorrt: &str) -> PathBuf {
+    out.join(format!("{}.timing", tensorrt.to_lowercase().replace(' ', "-")))
+}
+
 fn why_build(
     job: &BuildJob,
     there: Option<&EngineManifest>,
-    dir: &std::path::Path,
+    dir: &Path,
     tensorrt: &str,
     sm: u32,
 ) -> Option<String> {
@@ -183,15 +197,12 @@ fn why_build(
     freshness::differs(record, &wanted).or_else(|| freshness::damaged(record, dir))
 }
 
-/// The padded track and the mask prompt are optional graphs; only the first is needed when it is asked for.
-fn missing_graph(bundle: &Bundle, role: Role) -> Option<anyhow::Error> {
-    (role == Role::TrackPadded).then(|| {
-        anyhow!(
-            "the bundle {} has no track_padded graph, which --bank padded needs; export it again with \
-             --padded-track, or build with --bank exact",
-            bundle.dir.display()
-        )
-    })
+fn missing_graph(bundle: &Bundle, role: Role) -> anyhow::Error {
+    let hint = match role {
+        Role::TrackPadded => "; export it again with --padded-track, or build with --bank exact",
+        _ => "; export it again",
+    };
+    anyhow!("the bundle {} has no {} graph{hint}", bundle.dir.display(), role.name())
 }
 
 /// 8.5 has no optimization levels.

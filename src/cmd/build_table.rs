@@ -188,7 +188,8 @@ fn layer_cells(report: &LayerReport) -> [String; 4] {
     ]
 }
 
-fn status(row: &Row) -> String {
+/// What became of a plan, in words.
+pub fn status(row: &Row) -> String {
     match (row.status, row.failure) {
         (Status::Built, _) => "built",
         (Status::UpToDate, _) => "up to date",

@@ -7,6 +7,7 @@ mod bench_plan;
 mod bench_table;
 pub mod build_engines;
 mod build_resolve;
+mod build_sweep;
 mod build_table;
 pub mod inspect;
 pub mod pack;

@@ -72,6 +72,8 @@ fn different_setting(old: &Settings, new: &Settings) -> Option<String> {
     let changes = [
         ("precision", old.precision.to_string(), new.precision.to_string()),
         ("strong typing", old.strongly_typed.to_string(), new.strongly_typed.to_string()),
+        ("islands", format!("{:?}", old.islands), format!("{:?}", new.islands)),
+        ("source", old.graphs.clone(), new.graphs.clone()),
         ("optimization level", format!("{:?}", old.opt_level), format!("{:?}", new.opt_level)),
         ("workspace cap", mib(old.workspace_bytes), mib(new.workspace_bytes)),
         ("tactic memory cap", capped(old.tactic_bytes), capped(new.tactic_bytes)),

@@ -1,22 +1,30 @@
 /*!
 Which layers of a weakly typed network stay in fp32, where the builder would be free to run them in half precision.
 
-LayerNorm, exponentials written out, coordinate encodings and score heads lose digits there that masks depend on, or
-overflow. Layers are chosen by their kind and by the names that the exporter gives its own islands. Softmax nodes are not pinned: kernels accumulate in fp32 inside, and fp32 outside would double the
-largest tensor of the network. Rotary angles are tables made at export; rotating by them is harmless in fp16.
+Coordinate encodings, score heads and exponentials written out lose digits there that masks depend on, or overflow; they
+are chosen by the names that the exporter gives them. What is not pinned, and why:
+
+- LayerNormalization nodes: TensorRT's layer computes mean and variance in fp32 whatever its inputs are
+  (`INormalizationLayer::setComputePrecision`). Pinned, they turn the whole region that 8.6's Myelin makes of a
+  transformer into fp32: measured, that makes the track step 2.5 times slower.
+- Softmax nodes: kernels accumulate in fp32 inside; fp32 outside would double the largest tensor of the network.
+- Rotary embeddings: the angles are tables made at export; rotating by them is harmless in fp16.
 */
 
+use clap::ValueEnum;
 use serde::{Deserialize, Serialize};
 
 use crate::trt::{DataType, LayerInfo};
 
-/// How islands are found.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+/// What becomes of the islands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Islands {
-    /// Nothing is pinned: the plan is fp32, or the release keeps the ONNX file's types.
+    /// Nothing is pinned; for fp32 plans, and where the release keeps the ONNX file's types.
     None,
-    /// Normalisations, reductions, exponentials, angles and heads are pinned to fp32.
+    /// Islands run in fp32 where TensorRT has an implementation.
+    Preferred,
+    /// Islands run in fp32, or the build fails.
     Pinned,
 }
 
@@ -38,11 +46,9 @@ const MOVERS: [&str; 14] = [
     "UNSQUEEZE",
 ];
 
-/// Kinds that lose what masks depend on.
-const DELICATE: [&str; 3] = ["NORMALIZATION", "REDUCE", "UNARY"];
-
-/// Parts of names of nodes that turn positions into angles or give scores; the exporter's own fp32 islands.
-const DELICATE_NAMES: [&str; 2] = ["/f32_", "/pointer_pos/"];
+/// Parts of names of nodes that need fp32: the exporter's own islands (angles of coordinates, heads that give scores),
+/// and the perceiver's softmax, which is written out.
+const DELICATE_NAMES: [&str; 5] = ["/f32_", "/pointer_pos/", "/Exp", "/ReduceSum", "/ReduceMax"];
 
 impl Islands {
     /// Indices of the layers to pin.
@@ -54,9 +60,10 @@ impl Islands {
             let kind = layer.kind.as_deref().unwrap_or_default();
             let floats = |kind: &DataType| matches!(kind, DataType::Float | DataType::Half);
             let named = DELICATE_NAMES.iter().any(|part| layer.name.contains(part));
-            self == Self::Pinned
+            self != Self::None
                 && layer.outputs.iter().flatten().any(floats)
-                && (DELICATE.contains(&kind) || named && !MOVERS.contains(&kind))
+                && named
+                && !MOVERS.contains(&kind)
         });
         chosen.map(|layer| layer.index).collect()
     }
@@ -71,16 +78,19 @@ mod tests {
     }
 
     #[test]
-    fn delicate_kinds_and_named_islands_are_pinned_and_what_only_moves_is_not() {
+    fn named_islands_are_pinned_and_norms_softmax_and_what_only_moves_are_not() {
         let layers = [
-            layer(0, "/norm", "NORMALIZATION", DataType::Half),
+            layer(0, "/layers.0/norm1/LayerNormalization", "NORMALIZATION", DataType::Half),
             layer(1, "/matmul", "MATRIX_MULTIPLY", DataType::Float),
             layer(2, "/softmax", "SOFTMAX", DataType::Float),
             layer(3, "/f32_coords/mul", "ELEMENTWISE", DataType::Float),
             layer(4, "/f32_coords/slice", "SLICE", DataType::Float),
             layer(5, "/f32_labels/add", "ELEMENTWISE", DataType::Int32),
+            layer(6, "/perceiver/Exp", "UNARY", DataType::Half),
+            layer(7, "/blocks.0/act/Erf", "UNARY", DataType::Half),
         ];
-        assert_eq!(Islands::Pinned.choose(&layers), [0, 3]);
+        assert_eq!(Islands::Pinned.choose(&layers), [3, 6]);
+        assert_eq!(Islands::Preferred.choose(&layers), [3, 6]);
         assert!(Islands::None.choose(&layers).is_empty());
     }
 }

@@ -9,6 +9,8 @@ use std::fmt;
 use clap::ValueEnum;
 use serde::{Deserialize, Serialize};
 
+use super::islands::Islands;
+
 /// Arithmetic that a plan may use.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, ValueEnum, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
@@ -67,6 +69,10 @@ pub struct Settings {
     pub precision: Precision,
     /// The types are the ONNX file's (11, RTX); else flags allow precisions and islands are pinned (8.x, 10.x).
     pub strongly_typed: bool,
+    /// What is kept in fp32.
+    pub islands: Islands,
+    /// Precision of the bundle whose graphs are built.
+    pub graphs: String,
     /// Builder optimization level; none where the release has none (8.5).
     pub opt_level: Option<u8>,
     /// Cap of the workspace, bytes.

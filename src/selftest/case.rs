@@ -157,6 +157,8 @@ pub(super) mod tests {
             settings: Settings {
                 precision: Precision::Fp16,
                 strongly_typed: false,
+                islands: crate::engine::islands::Islands::None,
+                graphs: "fp32".to_owned(),
                 opt_level: None,
                 workspace_bytes: 0,
                 tactic_bytes: None,

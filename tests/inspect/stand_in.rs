@@ -52,6 +52,8 @@ pub fn engine_folder(dir: &Path) -> PathBuf {
         settings: Settings {
             precision: Precision::Fp16,
             strongly_typed: false,
+            islands: segtrt::engine::islands::Islands::None,
+            graphs: "fp32".to_owned(),
             opt_level: Some(3),
             workspace_bytes: 256 << 20,
             tactic_bytes: None,

@@ -40,6 +40,8 @@ fn plan(role: Role, precision: Precision, json: Option<&str>) -> PlanRecord {
         settings: Settings {
             precision,
             strongly_typed: false,
+            islands: crate::engine::islands::Islands::None,
+            graphs: "fp32".to_owned(),
             opt_level: Some(3),
             workspace_bytes: 0,
             tactic_bytes: None,

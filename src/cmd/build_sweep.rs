@@ -1,0 +1,166 @@
+/*!
+`build-engines --sweep-workspace`: the same engines under one workspace cap after another, and what each cap costs in
+build time, memory and latency.
+
+Each cap has a folder of its own, so that the sweep touches no engine in use; all share one timing cache.
+*/
+
+use std::collections::HashMap;
+
+use anyhow::Result;
+use comfy_table::{CellAlignment, Table, presets};
+use serde::Serialize;
+
+use super::Outcome;
+use super::build_engines::{build_all, outcome};
+use super::build_resolve::{Resolved, default_timing_cache, resolve};
+use super::build_table::{Row, mib, status};
+use crate::build::Supervisor;
+use crate::bundle::Role;
+use crate::cli::BuildEnginesArgs;
+use crate::engine::EngineManifest;
+use crate::selftest::{self, Folder, Repeats, Settings, Timing};
+use crate::trt::Library;
+
+/// Runs of each engine, as `selftest` has them by default.
+const REPEATS: Repeats = Repeats { warmup: 10, runs: 50 };
+/// Makes the inputs that engines are timed on.
+const SEED: u64 = 8;
+
+/// One engine under one cap.
+#[derive(Serialize)]
+struct Swept {
+    #[serde(flatten)]
+    build: Row,
+    /// Time of a replayed CUDA graph of the last profile, the fullest; of plain enqueues where it cannot be recorded.
+    latency: Option<Timing>,
+    /// Why there is no latency.
+    latency_problem: Option<String>,
+}
+
+/// Builds under each cap and shows the comparison.
+pub fn run(args: &BuildEnginesArgs) -> Result<Outcome> {
+    let tensorrt = Library::open(args.tensorrt_lib.as_deref())?.version().to_string();
+    let supervisor = Supervisor::new()?;
+    let mut swept = Vec::new();
+    for &cap in &args.sweep_workspace {
+        let mut args = args.clone();
+        args.timing_cache.get_or_insert_with(|| default_timing_cache(&args.out, &tensorrt));
+        args.out = args.out.join("sweep").join(format!("workspace-{cap}-mib"));
+        let resolved = resolve(&args, Some(cap))?;
+        eprintln!("workspace cap {cap} MiB");
+        let rows = build_all(&resolved, &args, &supervisor)?;
+        let times = match supervisor.is_stopped() {
+            true => Times::default(),
+            false => latencies(&resolved, &args),
+        };
+        swept.extend(rows.into_iter().map(|row| times.join(row)));
+        if supervisor.is_stopped() {
+            break;
+        }
+    }
+    match args.json {
+        true => println!("{}", serde_json::to_string_pretty(&swept)?),
+        false => println!("{}", table(&swept)),
+    }
+    let rows: Vec<Row> = swept.into_iter().map(|swept| swept.build).collect();
+    Ok(outcome(&rows, &supervisor))
+}
+
+/// Latencies by engine and graph, and why there are none.
+#[derive(Default)]
+struct Times {
+    measured: HashMap<(String, Role), Timing>,
+    problem: Option<String>,
+}
+
+impl Times {
+    fn join(&self, build: Row) -> Swept {
+        let latency = self.measured.get(&(build.model.clone(), build.role)).copied();
+        let latency_problem = if latency.is_none() { self.problem.clone() } else { None };
+        Swept { build, latency, latency_problem }
+    }
+}
+
+/// Times the engines where a GPU can.
+fn latencies(resolved: &Resolved, args: &BuildEnginesArgs) -> Times {
+    let mut times = Times::default();
+    if resolved.device.is_none() {
+        times.problem = Some("not measured: the engines were built without their GPU".to_owned());
+        return times;
+    }
+    let settings = Settings {
+        device: args.device,
+        repeats: REPEATS,
+        max_error: None,
+        seed: SEED,
+        tensorrt_lib: args.tensorrt_lib.clone(),
+        ort_lib: None,
+    };
+    for model in &resolved.models {
+        let tested = EngineManifest::read(&model.dir).and_then(|manifest| match manifest {
+            Some(manifest) => {
+                selftest::run(&Folder { dir: model.dir.clone(), manifest }, None, &settings)
+            }
+            None => Ok((Vec::new(), None)),
+        });
+        match tested {
+            Ok((rows, _)) => {
+                // Later profiles are fuller: the last one's time stays.
+                for row in rows {
+                    let timing = row.cost.graph.or(row.cost.enqueue);
+                    if let (Some(role), Some(timing)) = (row.role, timing) {
+                        times.measured.insert((model.name.clone(), role), timing);
+                    }
+                }
+            }
+            Err(error) => times.problem = Some(format!("{error:#}")),
+        }
+    }
+    times
+}
+
+fn table(swept: &[Swept]) -> String {
+    let mut table = Table::new();
+    table.load_style(presets::UTF8_HORIZONTAL_ONLY);
+    table.set_header([
+        "engine",
+        "graph",
+        "cap MiB",
+        "status",
+        "build s",
+        "plan MiB",
+        "weights MiB",
+        "context MiB",
+        "build GPU MiB",
+        "latency ms (p50)",
+    ]);
+    for column in table.column_iter_mut().skip(4) {
+        column.set_cell_alignment(CellAlignment::Right);
+    }
+    let mut rows: Vec<&Swept> = swept.iter().collect();
+    // Caps of one graph side by side; the order of building is kept otherwise.
+    rows.sort_by_key(|row| {
+        swept.iter().position(|first| {
+            (&first.build.model, first.build.role) == (&row.build.model, row.build.role)
+        })
+    });
+    for Swept { build, latency, .. } in rows {
+        let cost = build.cost.clone().unwrap_or_default();
+        let seconds = build.cost.as_ref().map(|cost| format!("{:.1}", cost.seconds));
+        table.add_row([
+            build.model.clone(),
+            build.role.name().to_owned(),
+            build.workspace_mib.to_string(),
+            status(build),
+            seconds.unwrap_or_else(|| "-".to_owned()),
+            mib(build.plan_bytes),
+            mib(cost.weights_bytes),
+            mib(cost.context_bytes),
+            mib(cost.peak_device_bytes),
+            latency.map_or("not measured".to_owned(), |time| format!("{:.3}", time.median_ms)),
+        ]);
+    }
+    let problem = swept.iter().find_map(|row| row.latency_problem.as_deref());
+    problem.map_or_else(|| table.to_string(), |why| format!("{table}\n{why}"))
+}
