@@ -80,7 +80,7 @@ fn allocator(gpu: &Gpu) {
     let first = std::thread::spawn(move || other.allocate(1000, 512).unwrap().as_ptr() as usize);
     let first = NonNull::new(first.join().unwrap() as *mut std::ffi::c_void).unwrap();
     let second = memory.allocate(1000, 0).unwrap();
-    assert!(first != second && first.as_ptr() as usize % 512 == 0);
+    assert!(first != second && (first.as_ptr() as usize).is_multiple_of(512));
     assert!(memory.allocate(2 << 20, 256).is_none(), "there is not so much");
     let (free, total) = gpu.memory_info().unwrap();
     assert!(total - free >= 2000);

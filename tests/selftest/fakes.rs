@@ -7,6 +7,7 @@ use std::process::Command;
 use segtrt::bundle::manifest::{Axis, Tensor as DeclaredTensor};
 use segtrt::bundle::{Bundle, DType, Graph, Manifest, Role};
 use segtrt::cmd::selftest::SEED;
+use segtrt::engine::islands::Islands;
 use segtrt::engine::{
     BuildCost, Builder, EngineManifest, PlanRecord, Precision, Settings, engine_dir, manifest,
     profiles,
@@ -212,6 +213,8 @@ impl Engines {
             settings: Settings {
                 precision: Precision::Fp32,
                 strongly_typed: false,
+                islands: Islands::None,
+                graphs: "fp32".to_owned(),
                 opt_level: None,
                 workspace_bytes: 1 << 28,
                 tactic_bytes: None,
