@@ -33,12 +33,15 @@ impl From<trt::Error> for Failure {
     }
 }
 
-/// TensorRT found no implementation under the cap. 8.x and 10.x name the workspace in the same sentence.
+/// TensorRT found no implementation under the cap. 8.6.0 gives no reason with it: seen for graphs that build under a
+/// larger cap.
 fn lacks_workspace(error: &trt::Error) -> bool {
     let trt::Error::Failed { cause, .. } = error else { return false };
     cause.0.iter().any(|line| {
         let text = line.text.to_ascii_lowercase();
-        text.contains("insufficient workspace") || text.contains("increase the workspace")
+        ["could not find any implementation", "insufficient workspace", "increase the workspace"]
+            .iter()
+            .any(|words| text.contains(words))
     })
 }
 
@@ -51,7 +54,8 @@ impl FailureKind {
                 (workspace_mib / 2).max(16)
             ),
             Self::WorkspaceTooSmall => format!(
-                "try --workspace-mb {} or {}",
+                "nothing fits under a workspace of {workspace_mib} MiB: try --workspace-mb {} or {}, or sweep caps with \
+                 --sweep-workspace",
                 workspace_mib * 2,
                 workspace_mib * 4
             ),

@@ -16,11 +16,14 @@ const LAYERS: &str = "After vertical fusions: ";
 /// What 8.x logs as it turns to a layer, once for each profile.
 const COSTS: &str = "Computing costs for";
 
+/// Hears steps done, steps known and what is being done.
+type Report = Box<dyn Fn(u64, u64, &str) + Send + Sync>;
+
 /// Gathers steps and passes them on.
 pub struct Steps {
     state: Mutex<State>,
     profiles: u64,
-    report: Box<dyn Fn(u64, u64, &str) + Send + Sync>,
+    report: Report,
 }
 
 #[derive(Default)]
@@ -98,15 +101,6 @@ mod tests {
     use super::*;
     use crate::trt::Severity;
 
-    fn steps(profiles: usize) -> (Steps, Arc<Mutex<Vec<(u64, u64)>>>) {
-        let heard: Arc<Mutex<Vec<(u64, u64)>>> = Arc::default();
-        let sink = heard.clone();
-        (
-            Steps::new(profiles, move |done, total, _| sink.lock().unwrap().push((done, total))),
-            heard,
-        )
-    }
-
     fn now(steps: &Steps) -> (u64, u64) {
         let state = steps.state.lock().unwrap();
         state.phases.values().fold((0, 0), |sum, phase| (sum.0 + phase.0, sum.1 + phase.1))
@@ -114,7 +108,11 @@ mod tests {
 
     #[test]
     fn the_log_of_8_counts_layers_once_for_each_profile() {
-        let (steps, heard) = steps(2);
+        let heard = Arc::new(Mutex::new(None));
+        let sink = heard.clone();
+        let steps = Steps::new(2, move |done, total, _| {
+            sink.lock().unwrap().get_or_insert((done, total));
+        });
         let line =
             |text: &str| LogLine { severity: Severity::Verbose, code: None, text: text.into() };
         for text in
@@ -123,12 +121,12 @@ mod tests {
             steps.hear(&line(text));
         }
         assert_eq!(now(&steps), (1, 24));
-        assert_eq!(heard.lock().unwrap().first(), Some(&(0, 24)));
+        assert_eq!(*heard.lock().unwrap(), Some((0, 24)));
     }
 
     #[test]
     fn the_monitor_counts_steps_of_all_phases() {
-        let (steps, _) = steps(1);
+        let steps = Steps::new(1, |_, _, _| {});
         steps.start("build", None, 4);
         steps.start("tactics", Some("build"), 10);
         steps.step("tactics", 4);
