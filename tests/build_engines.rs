@@ -39,6 +39,17 @@ fn build_quick(dir: &Path, sm: u32) -> assert_cmd::Command {
     command
 }
 
+/// The committed bundle where it may be damaged.
+fn copied_bundle(dir: &Path) -> PathBuf {
+    let bundle = dir.join("onnx/edgetam_mini_256_fp32");
+    std::fs::create_dir_all(&bundle).unwrap();
+    for entry in std::fs::read_dir(small_bundle()).unwrap() {
+        let path = entry.unwrap().path();
+        std::fs::copy(&path, bundle.join(path.file_name().unwrap())).unwrap();
+    }
+    bundle
+}
+
 fn engine_dir(dir: &Path) -> PathBuf {
     dir.join("engines/small/edgetam_mini_256_fp32")
 }
@@ -242,12 +253,7 @@ fn freshness(dir: &Path, sm: u32, tensorrt: &str) -> String {
 fn a_graph_that_is_not_its_manifests_costs_its_own_row_only() {
     let dir = tempfile::tempdir().unwrap();
     let Some(_) = rtx() else { return };
-    let bundle = dir.path().join("onnx/edgetam_mini_256_fp32");
-    std::fs::create_dir_all(&bundle).unwrap();
-    for entry in std::fs::read_dir(small_bundle()).unwrap() {
-        let path = entry.unwrap().path();
-        std::fs::copy(&path, bundle.join(path.file_name().unwrap())).unwrap();
-    }
+    let bundle = copied_bundle(dir.path());
     let memory = bundle.join("memory.onnx");
     let mut bytes = std::fs::read(&memory).unwrap();
     bytes.truncate(bytes.len() / 2);
@@ -259,6 +265,32 @@ fn a_graph_that_is_not_its_manifests_costs_its_own_row_only() {
     let table = String::from_utf8_lossy(&assert.get_output().stdout).into_owned();
     assert_eq!(table.matches("FAILED").count(), 1, "{table}");
     assert_eq!(manifest(dir.path()).plans.len(), 2);
+}
+
+/// The parser names node and operator, the file tells the opset, and the row says what to export instead.
+#[test]
+fn a_graph_that_tensorrt_cannot_parse_is_told_by_node_operator_and_opset() {
+    let dir = tempfile::tempdir().unwrap();
+    let Some(_) = rtx() else { return };
+    let bundle = copied_bundle(dir.path());
+    let odd = crate::trt::model::unknown_operator();
+    std::fs::write(bundle.join("memory.onnx"), &odd).unwrap();
+    let hash = segtrt::files::sha256_of_file(&bundle.join("memory.onnx")).unwrap().sha256;
+    let manifest = std::fs::read_to_string(bundle.join("manifest.toml")).unwrap();
+    let mut graphs: Vec<String> = manifest.split("[[graph]]").map(str::to_owned).collect();
+    for graph in graphs.iter_mut().filter(|graph| graph.contains("role = \"memory\"")) {
+        let line = graph.lines().find(|line| line.starts_with("sha256")).unwrap().to_owned();
+        *graph = graph.replace(&line, &format!("sha256 = \"{hash}\""));
+    }
+    std::fs::write(bundle.join("manifest.toml"), graphs.join("[[graph]]")).unwrap();
+    build(dir.path(), 86)
+        .args(["--graphs", "memory", "--onnx-dir"])
+        .arg(&bundle)
+        .assert()
+        .code(1)
+        .stderr(predicate::str::contains("memory.onnx (opset 17): "))
+        .stderr(predicate::str::contains("'/odd' (Frobnicate)"))
+        .stderr(predicate::str::contains("export the graph with this version's onnx/export.py"));
 }
 
 #[test]

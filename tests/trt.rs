@@ -7,7 +7,7 @@ mod headers;
 #[path = "trt/library.rs"]
 mod library;
 #[path = "trt/model.rs"]
-mod model;
+pub mod model;
 #[path = "trt/sys_fresh.rs"]
 mod sys_fresh;
 #[path = "trt/tables.rs"]

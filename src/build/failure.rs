@@ -78,6 +78,25 @@ impl FailureKind {
 mod tests {
     use super::*;
 
+    fn failed(line: &str) -> FailureKind {
+        let line =
+            trt::LogLine { severity: trt::Severity::Error, code: None, text: line.to_owned() };
+        let cause = trt::Cause(vec![line]);
+        let version = trt::Version::from_raw(8600);
+        Failure::from(trt::Error::Failed { what: "build it".to_owned(), version, cause }).kind
+    }
+
+    /// The lines as 8.6.0 wrote them on an H200.
+    #[test]
+    fn what_tensorrt_logs_tells_a_small_cap_from_a_lack_of_memory() {
+        let small = "[optimizer.cpp::computeCosts::3873] Error Code 10: Internal Error (Could not find any \
+                     implementation for node {ForeignNode[a...b]}.)";
+        assert_eq!(failed(small), FailureKind::WorkspaceTooSmall);
+        let full = "[globWriter.cpp::HybridGlobWriter::397] Error Code 2: OutOfMemory (no further information)";
+        assert_eq!(failed(full), FailureKind::OutOfMemory);
+        assert_eq!(failed("Error Code 4: something else"), FailureKind::Other);
+    }
+
     #[test]
     fn a_lack_of_memory_asks_for_less_and_a_lack_of_workspace_for_more() {
         assert!(FailureKind::OutOfMemory.advice(256).contains("--workspace-mb 128"));

@@ -43,7 +43,7 @@ pub use builder::Builder;
 pub use config::{Config, Flag, Pool, Tactics, Verbosity};
 pub use context::Context;
 pub use engine::{Engine, TensorInfo};
-pub use error::{Error, NodeError, Result};
+pub use error::{Cause, Error, NodeError, Result};
 pub use find::{Candidate, Searched, search};
 pub use layers::LayerInfo;
 pub use library::Library;
