@@ -17,6 +17,12 @@ fn bench_help_is_complete() {
 }
 
 #[test]
+fn build_engines_help_is_complete() {
+    let output = segtrt().args(["build-engines", "-h"]).env("COLUMNS", "100").output().unwrap();
+    insta::assert_snapshot!(String::from_utf8(output.stdout).unwrap());
+}
+
+#[test]
 fn wrong_usage_exits_with_two() {
     segtrt().assert().code(2);
     segtrt().arg("bnech").assert().code(2);
