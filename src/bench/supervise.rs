@@ -5,8 +5,6 @@ A worker that dies costs the object at hand a row; another worker goes on with t
 */
 
 use std::collections::VecDeque;
-use std::io::{BufRead, BufReader, Write};
-use std::process::{Child, Command, Stdio};
 
 use anyhow::{Context, Result};
 
@@ -14,6 +12,7 @@ use super::plan::{BenchPlan, Job, ModelPlan};
 use super::progress::Display;
 use super::work::Work;
 use super::worker::{Event, Loaded};
+use crate::child;
 use crate::files::{ObjectResult, ResultStore, RowOrder};
 use crate::record::{Conditions, ObjectKey, RunRecord, Status};
 
@@ -125,17 +124,10 @@ fn one_worker(
     display: &mut Display,
     ready: &mut Option<Loaded>,
 ) -> Result<End> {
-    let mut child = start(plan, index, queue)?;
-    let output = child.stdout.take().context("the worker has no output")?;
+    let (mut worker, _input) = child::start("bench-worker", &job(plan, index, queue))?;
     let mut told = None;
-    for line in BufReader::new(output).lines() {
-        let line = line.context("cannot read the worker's output")?;
-        let Ok(event) = serde_json::from_str::<Event>(&line) else {
-            // Libraries write to standard output at times; their words are no rows.
-            log::warn!("the worker printed: {line}");
-            continue;
-        };
-        match event {
+    for event in child::events::<Event>(&mut worker)? {
+        match event? {
             Event::Ready(loaded) => *ready = Some(loaded),
             Event::Progress { video, object, done, total } => {
                 let model = &plan.models[index].tag.tag;
@@ -151,15 +143,15 @@ fn one_worker(
             Event::Failed { reason } => told = Some(reason),
         }
     }
-    let status = child.wait().context("cannot wait for the worker")?;
+    let status = worker.wait().context("cannot wait for the worker")?;
     Ok(match (told, status.success()) {
         (Some(reason), _) => End::Told(reason),
         (None, true) => End::Finished,
-        (None, false) => End::Died(crate::process_end::describe(status)),
+        (None, false) => End::Died(child::describe(status)),
     })
 }
 
-fn start(plan: &BenchPlan, index: usize, queue: &VecDeque<Item>) -> Result<Child> {
+fn job(plan: &BenchPlan, index: usize, queue: &VecDeque<Item>) -> Job {
     let mut todo: Vec<(String, Vec<String>)> = Vec::new();
     for Item { key, .. } in queue {
         match todo.last_mut() {
@@ -167,19 +159,7 @@ fn start(plan: &BenchPlan, index: usize, queue: &VecDeque<Item>) -> Result<Child
             _ => todo.push((key.video.clone(), vec![key.object.clone()])),
         }
     }
-    let job = Job { plan: plan.clone(), model: index, todo };
-    let program = std::env::current_exe().context("cannot find this program's own file")?;
-    let mut child = Command::new(program)
-        .arg("bench-worker")
-        .stdin(Stdio::piped())
-        .stdout(Stdio::piped())
-        .spawn()
-        .context("cannot start a worker process")?;
-    let mut line = serde_json::to_vec(&job)?;
-    line.push(b'\n');
-    let mut input = child.stdin.take().context("the worker has no input")?;
-    input.write_all(&line).context("the worker did not take its job")?;
-    Ok(child)
+    Job { plan: plan.clone(), model: index, todo }
 }
 
 fn unmeasured(

@@ -6,7 +6,6 @@ rows. It reads a [`Job`] from standard input and answers with one JSON line per 
 */
 
 use std::collections::HashMap;
-use std::io::{BufRead, Write};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
@@ -17,6 +16,7 @@ use super::object_run::{ObjectRunner, Recorded};
 use super::plan::{Job, ModelPlan};
 use crate::backend::{self, OrtNetwork};
 use crate::bundle::{Bundle, Role};
+use crate::child;
 use crate::dataset;
 use crate::prompt::PromptKind;
 use crate::record::{Conditions, ObjectKey};
@@ -70,17 +70,15 @@ pub struct Loaded {
 pub fn run() -> Result<()> {
     match run_job() {
         Ok(()) => Ok(()),
-        Err(error) => send(&Event::Failed { reason: format!("{error:#}") }),
+        Err(error) => child::send(&Event::Failed { reason: format!("{error:#}") }),
     }
 }
 
 fn run_job() -> Result<()> {
-    let mut line = String::new();
-    std::io::stdin().lock().read_line(&mut line).context("no job on standard input")?;
-    let job: Job = serde_json::from_str(&line).context("the job on standard input is damaged")?;
+    let job: Job = child::read_job()?;
     let model = job.plan.models.get(job.model).context("the job names a model that it lacks")?;
     let (mut network, loaded) = load(&job, model)?;
-    send(&Event::Ready(loaded.clone()))?;
+    child::send(&Event::Ready(loaded.clone()))?;
     let mut runner = ObjectRunner {
         plan: &job.plan,
         tag: &model.tag.tag,
@@ -113,7 +111,7 @@ fn run_job() -> Result<()> {
                     vec![(runner.row_without_numbers(key.clone(), &error), Vec::new())]
                 }
             };
-            send(&Event::Object { key, passes })?;
+            child::send(&Event::Object { key, passes })?;
         }
     }
     Ok(())
@@ -164,13 +162,6 @@ fn progress_reporter(video: &str, object: &str) -> impl FnMut(super::object_run:
             total: progress.total,
         };
         // A parent that is gone is noticed at the next object's row.
-        let _ = send(&event);
+        let _ = child::send(&event);
     }
-}
-
-fn send(event: &Event) -> Result<()> {
-    let mut line = serde_json::to_vec(event)?;
-    line.push(b'\n');
-    let mut out = std::io::stdout().lock();
-    out.write_all(&line).and_then(|()| out.flush()).context("the parent process is gone")
 }

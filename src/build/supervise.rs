@@ -2,14 +2,14 @@
 The parent: runs one child a plan, and stops it when the user asks.
 */
 
-use std::io::{BufRead, BufReader, Write};
-use std::process::{Child, ChildStdin, Command, Stdio};
+use std::process::Child;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use anyhow::{Context, Result};
 
 use super::job::{BuildJob, Built, Event, FailureKind};
+use crate::child;
 
 /// A plan that was not built, in words.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -77,42 +77,24 @@ impl Supervisor {
         job: &BuildJob,
         mut progress: impl FnMut(u64, u64, &str),
     ) -> Result<Result<Built, NotBuilt>> {
-        let program = std::env::current_exe().context("cannot find this program's own file")?;
-        let mut child = Command::new(program)
-            .arg("build-worker")
-            .stdin(Stdio::piped())
-            .stdout(Stdio::piped())
-            .spawn()
-            .context("cannot start a building process")?;
-        let output = child.stdout.take().context("the building process has no output")?;
-        let input = child.stdin.take().context("the building process has no input")?;
-        *lock(&self.child) = Some(child);
-        // Held open until the child is done: it takes a closed input for the end of this process.
-        let _input = hand_over(input, job)?;
+        // The input is held open until the child is done: it takes a closed one for the end of this process.
+        let (mut worker, _input) = child::start("build-worker", job)?;
+        let events = child::events::<Event>(&mut worker)?;
+        *lock(&self.child) = Some(worker);
         let mut last = None;
-        for line in BufReader::new(output).lines() {
-            let line = line.context("cannot read the building process's output")?;
-            match serde_json::from_str::<Event>(&line) {
-                Ok(Event::Progress { done, total, doing }) => progress(done, total, &doing),
-                Ok(Event::Built(built)) => last = Some(Ok(*built)),
-                Ok(Event::Failed { kind, reason }) => last = Some(Err(NotBuilt { kind, reason })),
-                // Libraries write to standard output at times.
-                Err(_) => log::warn!("the building process printed: {line}"),
+        for event in events {
+            match event? {
+                Event::Progress { done, total, doing } => progress(done, total, &doing),
+                Event::Built(built) => last = Some(Ok(*built)),
+                Event::Failed { kind, reason } => last = Some(Err(NotBuilt { kind, reason })),
             }
         }
-        let child = lock(&self.child).take();
-        let status = child.context("the building process is lost")?.wait()?;
+        let worker = lock(&self.child).take();
+        let status = worker.context("the building process is lost")?.wait()?;
         Ok(last.filter(|_| status.success()).unwrap_or_else(|| {
-            Err(NotBuilt { kind: FailureKind::Died, reason: crate::process_end::describe(status) })
+            Err(NotBuilt { kind: FailureKind::Died, reason: child::describe(status) })
         }))
     }
-}
-
-fn hand_over(mut input: ChildStdin, job: &BuildJob) -> Result<ChildStdin> {
-    let mut line = serde_json::to_vec(job)?;
-    line.push(b'\n');
-    input.write_all(&line).context("the building process did not take its job")?;
-    Ok(input)
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {

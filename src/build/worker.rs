@@ -4,7 +4,7 @@ The child: builds one plan and tells how it went.
 It ends when its parent does: standard input stays open as long as the parent lives.
 */
 
-use std::io::{BufRead, Read, Write};
+use std::io::{Read, Write};
 use std::path::Path;
 use std::sync::{Arc, Mutex};
 use std::time::Instant;
@@ -16,6 +16,7 @@ use super::failure::Failure;
 use super::job::{BuildJob, Built, Event, FailureKind};
 use super::log_progress::Steps;
 use super::plan_file;
+use crate::child;
 use crate::engine::islands::Islands;
 use crate::engine::{BuildCost, Builder as MadeBy, timing_cache};
 use crate::gpu::{DriverMemory, Gpu};
@@ -27,28 +28,19 @@ const ORPHANED: i32 = 3;
 
 /// Runs the job on standard input.
 pub fn run() -> Result<()> {
-    let mut line = String::new();
-    std::io::stdin().lock().read_line(&mut line).context("no job on standard input")?;
-    let job: BuildJob =
-        serde_json::from_str(&line).context("the job on standard input is damaged")?;
+    let job: BuildJob = child::read_job()?;
     std::thread::spawn(|| {
         let mut rest = Vec::new();
         let _ = std::io::stdin().lock().read_to_end(&mut rest);
         std::process::exit(ORPHANED);
     });
     match build(&job) {
-        Ok(built) => send(&Event::Built(Box::new(built))),
-        Err(failure) => {
-            send(&Event::Failed { kind: failure.kind, reason: format!("{:#}", failure.error) })
-        }
+        Ok(built) => child::send(&Event::Built(Box::new(built))),
+        Err(failure) => child::send(&Event::Failed {
+            kind: failure.kind,
+            reason: format!("{:#}", failure.error),
+        }),
     }
-}
-
-fn send(event: &Event) -> Result<()> {
-    let mut line = serde_json::to_vec(event)?;
-    line.push(b'\n');
-    let mut out = std::io::stdout().lock();
-    out.write_all(&line).and_then(|()| out.flush()).context("the parent process is gone")
 }
 
 fn build(job: &BuildJob) -> Result<Built, Failure> {
@@ -56,7 +48,7 @@ fn build(job: &BuildJob) -> Result<Built, Failure> {
     let profiles = job.settings.profiles.len();
     let steps = Arc::new(Steps::new(profiles, |done, total, doing| {
         // A parent that is gone ends this process by other means.
-        let _ = send(&Event::Progress { done, total, doing: doing.to_owned() });
+        let _ = child::send(&Event::Progress { done, total, doing: doing.to_owned() });
     }));
     library.on_log(Some(listener(job.log.as_deref(), steps.clone()).map_err(Failure::other)?));
     let gpu = match job.settings.targets.as_slice() {

@@ -5,9 +5,7 @@ A worker that dies costs the case at hand a row; another worker goes on with the
 */
 
 use std::collections::VecDeque;
-use std::io::{BufRead, BufReader, Write};
 use std::path::PathBuf;
-use std::process::{Child, Command, Stdio};
 
 use anyhow::{Context, Result};
 
@@ -16,7 +14,7 @@ use super::folders::Folder;
 use super::protocol::{Event, Job, Opened, Settings};
 use super::record::{EngineKey, Row};
 use crate::bundle::Role;
-use crate::process_end;
+use crate::child;
 
 /// A folder whose worker dies this often in a row, without a case in between, is given up.
 const PATIENCE: usize = 3;
@@ -117,17 +115,10 @@ fn one_worker(
     rows: &mut Vec<Row>,
     ready: &mut Option<Opened>,
 ) -> Result<End> {
-    let mut child = start(job)?;
-    let output = child.stdout.take().context("the worker has no output")?;
+    let (mut worker, _input) = child::start("selftest-worker", job)?;
     let mut told = None;
-    for line in BufReader::new(output).lines() {
-        let line = line.context("cannot read the worker's output")?;
-        let Ok(event) = serde_json::from_str::<Event>(&line) else {
-            // Libraries write to standard output at times; their words are no rows.
-            log::warn!("the worker printed: {line}");
-            continue;
-        };
-        match event {
+    for event in child::events::<Event>(&mut worker)? {
+        match event? {
             Event::Ready(opened) => *ready = Some(opened),
             Event::NoPlan { role, reason } => {
                 queue.retain(|item| item.role != role);
@@ -141,11 +132,11 @@ fn one_worker(
             Event::Failed { reason } => told = Some(reason),
         }
     }
-    let status = child.wait().context("cannot wait for the worker")?;
+    let status = worker.wait().context("cannot wait for the worker")?;
     Ok(match (told, status.success()) {
         (Some(reason), _) => End::Told(reason),
         (None, true) => End::Finished,
-        (None, false) => End::Died(process_end::describe(status)),
+        (None, false) => End::Died(child::describe(status)),
     })
 }
 
@@ -154,22 +145,4 @@ fn say(row: &Row) {
     let output = row.output.as_ref().map_or("", |judged| judged.output.as_str());
     let reason = row.reason.as_deref().unwrap_or_default();
     log::info!("{role} ({}) {output}: {} {reason}", row.case, row.verdict.word());
-}
-
-fn start(job: &Job) -> Result<Child> {
-    let program = std::env::current_exe().context("cannot find this program's own file")?;
-    let mut child = Command::new(program)
-        .arg("selftest-worker")
-        .stdin(Stdio::piped())
-        .stdout(Stdio::piped())
-        .spawn()
-        .context("cannot start a worker process")?;
-    let mut line = serde_json::to_vec(job)?;
-    line.push(b'\n');
-    let mut input = child.stdin.take().context("the worker has no input")?;
-    // A worker that died before it read is met at the end of its output.
-    if let Err(error) = input.write_all(&line) {
-        log::debug!("the worker did not take its job: {error}");
-    }
-    Ok(child)
 }

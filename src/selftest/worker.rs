@@ -5,7 +5,6 @@ TensorRT and the driver can end a process, and a fault on the device ends its co
 rows.
 */
 
-use std::io::{BufRead, Write};
 use std::path::PathBuf;
 use std::sync::Arc;
 
@@ -22,6 +21,7 @@ use super::steadiness::is_steady;
 use super::tensor::Tensor;
 use super::verdict::{Judged, Verdict, judge, limit};
 use crate::bundle::{Bundle, Role};
+use crate::child;
 use crate::engine::{EngineManifest, open_plan};
 use crate::environment;
 use crate::gpu::{DriverMemory, Gpu};
@@ -38,28 +38,28 @@ const UNSTEADY: &str =
 pub fn run() -> Result<()> {
     match run_job() {
         Ok(()) => Ok(()),
-        Err(error) => send(&Event::Failed { reason: format!("{error:#}") }),
+        Err(error) => child::send(&Event::Failed { reason: format!("{error:#}") }),
     }
 }
 
 fn run_job() -> Result<()> {
-    let mut line = String::new();
-    std::io::stdin().lock().read_line(&mut line).context("no job on standard input")?;
-    let job: Job = serde_json::from_str(&line).context("the job on standard input is damaged")?;
+    let job: Job = child::read_job()?;
     let mut worker = Worker::open(&job)?;
-    send(&Event::Ready(worker.opened.clone()))?;
+    child::send(&Event::Ready(worker.opened.clone()))?;
     for (role, numbers) in &job.todo {
         match worker.open_plan(*role) {
             Ok((engine, cases, bytes)) => {
                 for (number, case) in cases.iter().enumerate().filter(|(n, _)| numbers.contains(n))
                 {
                     let rows = worker.case(*role, &engine, case, bytes);
-                    send(&Event::Case { role: *role, case: number, rows })?;
+                    child::send(&Event::Case { role: *role, case: number, rows })?;
                     // After a fault on the device nothing that this process says is worth anything.
                     worker.gpu.synchronize().context("the GPU's context is lost")?;
                 }
             }
-            Err(error) => send(&Event::NoPlan { role: *role, reason: format!("{error:#}") })?,
+            Err(error) => {
+                child::send(&Event::NoPlan { role: *role, reason: format!("{error:#}") })?
+            }
         }
     }
     Ok(())
@@ -222,11 +222,4 @@ fn features(reference: &mut Reference, folder: &Folder, seed: u64) -> Result<Vec
     let mut image = Inputs { contract, imgsz, seed, features: &[] }.make(&case)?;
     let image = image.pop().context("no image was made")?;
     reference.features(image).context("the reference's encoder does not run")
-}
-
-fn send(event: &Event) -> Result<()> {
-    let mut line = serde_json::to_vec(event)?;
-    line.push(b'\n');
-    let mut out = std::io::stdout().lock();
-    out.write_all(&line).and_then(|()| out.flush()).context("the parent process is gone")
 }

@@ -1,0 +1,76 @@
+/*!
+A child process of this program: it takes a job as one JSON line and answers with one JSON line an event.
+
+Whatever can crash, run out of memory or keep memory lives in such a child; its death costs what it had at hand.
+*/
+
+use std::io::{BufRead, BufReader, Write};
+use std::process::{Child, ChildStdin, Command, ExitStatus, Stdio};
+
+use anyhow::{Context, Result};
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+
+/// Starts this program's hidden `subcommand` and hands it its job. The input stays open as long as it is kept.
+pub fn start(subcommand: &str, job: &impl Serialize) -> Result<(Child, ChildStdin)> {
+    let program = std::env::current_exe().context("cannot find this program's own file")?;
+    let mut child = Command::new(program)
+        .arg(subcommand)
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .spawn()
+        .context("cannot start a worker process")?;
+    let mut input = child.stdin.take().context("the worker has no input")?;
+    // A worker that died before it read is met at the end of its output.
+    if let Err(error) = write_line(&mut input, job) {
+        log::debug!("the worker did not take its job: {error:#}");
+    }
+    Ok((child, input))
+}
+
+/// The child's events as they come; ends with its output.
+pub fn events<E: DeserializeOwned>(
+    child: &mut Child,
+) -> Result<impl Iterator<Item = Result<E>> + use<E>> {
+    let output = child.stdout.take().context("the worker has no output")?;
+    Ok(BufReader::new(output).lines().filter_map(|line| {
+        let line = match line.context("cannot read the worker's output") {
+            Ok(line) => line,
+            Err(error) => return Some(Err(error)),
+        };
+        let event = serde_json::from_str(&line);
+        if event.is_err() {
+            // Libraries write to standard output at times; their words are no events.
+            log::warn!("the worker printed: {line}");
+        }
+        event.ok().map(Ok)
+    }))
+}
+
+/// The child's side: its job.
+pub fn read_job<J: DeserializeOwned>() -> Result<J> {
+    let mut line = String::new();
+    std::io::stdin().lock().read_line(&mut line).context("no job on standard input")?;
+    serde_json::from_str(&line).context("the job on standard input is damaged")
+}
+
+/// The child's side: tells the parent.
+pub fn send(event: &impl Serialize) -> Result<()> {
+    write_line(&mut std::io::stdout().lock(), event).context("the parent process is gone")
+}
+
+fn write_line(out: &mut impl Write, value: &impl Serialize) -> Result<()> {
+    let mut line = serde_json::to_vec(value)?;
+    line.push(b'\n');
+    Ok(out.write_all(&line).and_then(|()| out.flush())?)
+}
+
+/// How a child ended that did not say why, as part of a sentence.
+pub fn describe(status: ExitStatus) -> String {
+    #[cfg(unix)]
+    if let Some(signal) = std::os::unix::process::ExitStatusExt::signal(&status) {
+        let hint = if signal == 9 { "; 9 usually means that memory ran out" } else { "" };
+        return format!("the worker process was killed by signal {signal}{hint}");
+    }
+    format!("the worker process ended with {status}")
+}
