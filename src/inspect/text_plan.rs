@@ -76,7 +76,12 @@ fn from_manifest(facts: &ManifestFacts) -> Vec<(&'static str, String)> {
         .pinned_layers
         .as_ref()
         .map(|layers| format!(", {} pinned to fp32", counted(layers.len())));
-    let cache = if build.warm_cache { "warm" } else { "cold" };
+    let cache = match (build.warm_cache, build.peak_device_bytes) {
+        (true, _) => " with a warm timing cache",
+        (false, Some(_)) => " with a cold timing cache",
+        // Ahead of time, without a GPU, nothing is timed.
+        (false, None) => "",
+    };
     vec![
         ("model", format!("{} at {}, {}", facts.model, facts.imgsz, facts.weights)),
         ("platform", facts.platform.clone()),
@@ -97,7 +102,7 @@ fn from_manifest(facts: &ManifestFacts) -> Vec<(&'static str, String)> {
         (
             "build",
             format!(
-                "{:.1} s with a {cache} timing cache, peak {} on the host, {} on the device",
+                "{:.1} s{cache}, peak {} on the host, {} on the device",
                 build.seconds,
                 build.peak_host_bytes.map_or_else(unknown, mebibytes),
                 build.peak_device_bytes.map_or_else(unknown, mebibytes)
