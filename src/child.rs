@@ -13,11 +13,21 @@ use serde::de::DeserializeOwned;
 
 /// Starts this program's hidden `subcommand` and hands it its job. The input stays open as long as it is kept.
 pub fn start(subcommand: &str, job: &impl Serialize) -> Result<(Child, ChildStdin)> {
+    start_with(subcommand, job, Stdio::inherit())
+}
+
+/// The same, with a place for what the child and its libraries write to standard error.
+pub fn start_with(
+    subcommand: &str,
+    job: &impl Serialize,
+    errors: Stdio,
+) -> Result<(Child, ChildStdin)> {
     let program = std::env::current_exe().context("cannot find this program's own file")?;
     let mut child = Command::new(program)
         .arg(subcommand)
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())
+        .stderr(errors)
         .spawn()
         .context("cannot start a worker process")?;
     let mut input = child.stdin.take().context("the worker has no input")?;
@@ -39,7 +49,7 @@ pub fn events<E: DeserializeOwned>(
             Err(error) => return Some(Err(error)),
         };
         let event = serde_json::from_str(&line);
-        if event.is_err() {
+        if event.is_err() && !line.is_empty() {
             // Libraries write to standard output at times; their words are no events.
             log::warn!("the worker printed: {line}");
         }
@@ -54,9 +64,11 @@ pub fn read_job<J: DeserializeOwned>() -> Result<J> {
     serde_json::from_str(&line).context("the job on standard input is damaged")
 }
 
-/// The child's side: tells the parent.
+/// The child's side: tells the parent, on a line of its own whatever a library printed before.
 pub fn send(event: &impl Serialize) -> Result<()> {
-    write_line(&mut std::io::stdout().lock(), event).context("the parent process is gone")
+    let mut out = std::io::stdout().lock();
+    let told = out.write_all(b"\n").map_err(anyhow::Error::from);
+    told.and_then(|()| write_line(&mut out, event)).context("the parent process is gone")
 }
 
 fn write_line(out: &mut impl Write, value: &impl Serialize) -> Result<()> {
@@ -65,10 +77,17 @@ fn write_line(out: &mut impl Write, value: &impl Serialize) -> Result<()> {
     Ok(out.write_all(&line).and_then(|()| out.flush())?)
 }
 
+/// The signal that ended a child; none where it ended by itself, or where there are no signals.
+pub fn signal(status: ExitStatus) -> Option<i32> {
+    #[cfg(unix)]
+    return std::os::unix::process::ExitStatusExt::signal(&status);
+    #[cfg(not(unix))]
+    return None;
+}
+
 /// How a child ended that did not say why, as part of a sentence.
 pub fn describe(status: ExitStatus) -> String {
-    #[cfg(unix)]
-    if let Some(signal) = std::os::unix::process::ExitStatusExt::signal(&status) {
+    if let Some(signal) = signal(status) {
         let hint = if signal == 9 { "; 9 usually means that memory ran out" } else { "" };
         return format!("the worker process was killed by signal {signal}{hint}");
     }

@@ -290,7 +290,9 @@ fn a_graph_that_tensorrt_cannot_parse_is_told_by_node_operator_and_opset() {
         .code(1)
         .stderr(predicate::str::contains("memory.onnx (opset 17): "))
         .stderr(predicate::str::contains("'/odd' (Frobnicate)"))
-        .stderr(predicate::str::contains("export the graph with this version's onnx/export.py"));
+        .stderr(predicate::str::contains(
+            "export the graph again with this version's onnx/export.py",
+        ));
 }
 
 #[test]

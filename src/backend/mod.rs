@@ -6,7 +6,8 @@ mod ort_library;
 mod ort_network;
 
 pub use ort_library::{build_info, find_library, open};
-pub use ort_network::OrtNetwork;
+pub(crate) use ort_network::plain;
+pub use ort_network::{OrtNetwork, load_session};
 
 use std::path::Path;
 

@@ -59,7 +59,7 @@ enum BankData {
 }
 
 /// ONNX Runtime's errors carry what failed to build, which cannot travel between threads; their text can.
-fn plain<R>(error: ort::Error<R>) -> anyhow::Error {
+pub(crate) fn plain<R>(error: ort::Error<R>) -> anyhow::Error {
     anyhow!("{error}")
 }
 
@@ -120,7 +120,8 @@ impl OrtNetwork {
     }
 }
 
-fn load_session(
+/// Loads a graph to run on `provider`.
+pub fn load_session(
     environment: &Environment,
     path: &Path,
     provider: Provider,

@@ -59,10 +59,9 @@ impl FailureKind {
                 workspace_mib * 2,
                 workspace_mib * 4
             ),
-            Self::Graph => "export the graph with this version's onnx/export.py (opset 17), which every supported \
-                            TensorRT parses"
+            Self::Graph => "export the graph again with this version's onnx/export.py, which writes opset 17"
                 .to_owned(),
-            Self::Disk => "free space, or name another place with --out".to_owned(),
+            Self::Disk => "check that the directory is writable and has that much space, or name another with --out".to_owned(),
             Self::Died => format!(
                 "the log says what it did last (--build-log DIR); a lack of memory is the usual reason: try \
                  --workspace-mb {} or --opt-level 2",

@@ -178,13 +178,15 @@ fn listener(log: Option<&Path>, steps: Arc<Steps>) -> Result<LogListener> {
                 .with_context(|| format!("cannot write the build log {}", path.display()))
         })
         .transpose()?
-        .map(|file| Mutex::new(std::io::BufWriter::new(file)));
+        .map(Mutex::new);
     let start = Instant::now();
     Ok(Box::new(move |line| {
         steps.hear(line);
         if let Some(Ok(mut file)) = file.as_ref().map(Mutex::lock) {
-            // A full disk must not end a build that may fit elsewhere.
-            let _ = writeln!(file, "{:9.3} {line}", start.elapsed().as_secs_f64());
+            // Unbuffered: the line before a crash is the one that matters. A full disk must not end a build that may
+            // fit elsewhere.
+            let text = format!("{:9.3} {line}\n", start.elapsed().as_secs_f64());
+            let _ = file.write_all(text.as_bytes());
         }
     }))
 }

@@ -23,10 +23,8 @@ pub fn run(args: BuildEnginesArgs) -> Result<Outcome> {
         return build_sweep::run(&args);
     }
     let resolved = resolve(&args, None)?;
-    for sentence in &resolved.left_out {
-        eprintln!("left out: {sentence}");
-    }
     if args.dry_run {
+        say_left_out(&resolved);
         println!("{}", dry_run_table(&resolved));
         return Ok(Outcome::Done);
     }
@@ -54,6 +52,7 @@ pub fn build_all(
     args: &BuildEnginesArgs,
     supervisor: &Supervisor,
 ) -> Result<Vec<Row>> {
+    say_left_out(resolved);
     if let Some(logs) = &args.build_log {
         std::fs::create_dir_all(logs)
             .with_context(|| format!("cannot make the log folder {}", logs.display()))?;
@@ -65,9 +64,9 @@ pub fn build_all(
         std::fs::create_dir_all(&model.dir)
             .with_context(|| format!("cannot make the engine folder {}", model.dir.display()))?;
         plan_file::remove_litter(&model.dir);
-        let mut manifest = manifest_of(model, &resolved.platform.name)?;
+        let mut manifest = manifest_of(model, &resolved.platform.name);
         for planned in &model.plans {
-            let row = one_plan(model, planned, &mut manifest, args, supervisor)?;
+            let row = one_plan(model, planned, &mut manifest, args, supervisor);
             if row.status != Status::UpToDate {
                 eprintln!("{}", row.line());
             }
@@ -77,8 +76,14 @@ pub fn build_all(
     Ok(rows)
 }
 
+fn say_left_out(resolved: &Resolved) {
+    for sentence in &resolved.left_out {
+        eprintln!("left out: {sentence}");
+    }
+}
+
 /// The folder's manifest, less what belongs to other graphs than those at hand.
-fn manifest_of(model: &ModelBuild, platform: &str) -> Result<EngineManifest> {
+fn manifest_of(model: &ModelBuild, platform: &str) -> EngineManifest {
     let there = EngineManifest::read(&model.dir).unwrap_or_else(|error| {
         log::warn!("{error:#}");
         None
@@ -88,13 +93,13 @@ fn manifest_of(model: &ModelBuild, platform: &str) -> Result<EngineManifest> {
     plans.retain(|plan| {
         bundle.graph(plan.role).is_some_and(|graph| graph.sha256 == plan.onnx_sha256)
     });
-    Ok(EngineManifest {
+    EngineManifest {
         format: manifest::FORMAT,
         platform: platform.to_owned(),
         precision: model.precision,
         bundle,
         plans,
-    })
+    }
 }
 
 fn one_plan(
@@ -103,10 +108,10 @@ fn one_plan(
     manifest: &mut EngineManifest,
     args: &BuildEnginesArgs,
     supervisor: &Supervisor,
-) -> Result<Row> {
+) -> Row {
     let job = &planned.job;
     if let (None, Some(record)) = (&planned.why, manifest.plan(job.role)) {
-        return Ok(Row::of(&model.name, record, Status::UpToDate, &manifest.bundle));
+        return Row::of(&model.name, record, Status::UpToDate, &manifest.bundle);
     }
     let built = match model.bundle.verify(&[job.role]) {
         Ok(()) => with_bar(job, supervisor),
@@ -115,7 +120,7 @@ fn one_plan(
     let workspace_mib = job.settings.workspace_bytes >> 20;
     let built = match built {
         Ok(built) => built,
-        Err(not) => return Ok(Row::failed(&model.name, job.role, &not, workspace_mib)),
+        Err(not) => return Row::failed(&model.name, job.role, &not, workspace_mib),
     };
     for note in &built.notes {
         eprintln!("{}: {note}", job.what);
@@ -129,10 +134,14 @@ fn one_plan(
         let _ = std::fs::remove_file(&job.partial);
         let reason = format!("its attention is not seen to be fused: {report}");
         let not = NotBuilt { kind: FailureKind::Other, reason };
-        return Ok(Row::failed(&model.name, job.role, &not, workspace_mib));
+        return Row::failed(&model.name, job.role, &not, workspace_mib);
     }
-    install(&model.dir, &record, job, manifest)?;
-    Ok(Row::of(&model.name, &record, Status::Built, &manifest.bundle))
+    if let Err(error) = install(&model.dir, &record, job, manifest) {
+        let _ = std::fs::remove_file(&job.partial);
+        let not = NotBuilt { kind: FailureKind::Disk, reason: format!("{error:#}") };
+        return Row::failed(&model.name, job.role, &not, workspace_mib);
+    }
+    Row::of(&model.name, &record, Status::Built, &manifest.bundle)
 }
 
 /// The plan first, then the manifest that vouches for it: in between, the old record's hash refuses the new plan.

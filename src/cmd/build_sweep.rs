@@ -24,8 +24,6 @@ use crate::trt::Library;
 
 /// Runs of each engine, as `selftest` has them by default.
 const REPEATS: Repeats = Repeats { warmup: 10, runs: 50 };
-/// Makes the inputs that engines are timed on.
-const SEED: u64 = 8;
 
 /// One engine under one cap.
 #[derive(Serialize)]
@@ -70,13 +68,22 @@ pub fn run(args: &BuildEnginesArgs) -> Result<Outcome> {
 /// Latencies by engine and graph, and why there are none.
 #[derive(Default)]
 struct Times {
-    measured: HashMap<(String, Role), Timing>,
+    /// With the profile that was timed.
+    measured: HashMap<(String, Role), (usize, Timing)>,
     problem: Option<String>,
 }
 
 impl Times {
+    /// Later profiles are fuller; of one profile the first case has the full bank.
+    fn keep(&mut self, engine: (String, Role), profile: usize, timing: Timing) {
+        let place = self.measured.entry(engine).or_insert((profile, timing));
+        if profile > place.0 {
+            *place = (profile, timing);
+        }
+    }
+
     fn join(&self, build: Row) -> Swept {
-        let latency = self.measured.get(&(build.model.clone(), build.role)).copied();
+        let latency = self.measured.get(&(build.model.clone(), build.role)).map(|(_, time)| *time);
         let latency_problem = if latency.is_none() { self.problem.clone() } else { None };
         Swept { build, latency, latency_problem }
     }
@@ -93,7 +100,7 @@ fn latencies(resolved: &Resolved, args: &BuildEnginesArgs) -> Times {
         device: args.device,
         repeats: REPEATS,
         max_error: None,
-        seed: SEED,
+        seed: super::selftest::SEED,
         tensorrt_lib: args.tensorrt_lib.clone(),
         ort_lib: None,
     };
@@ -106,11 +113,12 @@ fn latencies(resolved: &Resolved, args: &BuildEnginesArgs) -> Times {
         });
         match tested {
             Ok((rows, _)) => {
-                // Later profiles are fuller: the last one's time stays.
                 for row in rows {
                     let timing = row.cost.graph.or(row.cost.enqueue);
-                    if let (Some(role), Some(timing)) = (row.role, timing) {
-                        times.measured.insert((model.name.clone(), role), timing);
+                    if let (Some(role), Some(profile), Some(timing)) =
+                        (row.role, row.profile, timing)
+                    {
+                        times.keep((model.name.clone(), role), profile, timing);
                     }
                 }
             }

@@ -3,8 +3,8 @@ The parent's side of asking TensorRT about a plan: a child process opens it, and
 answer. TensorRT trusts what it reads; damaged or foreign bytes have crashed it.
 */
 
-use std::io::{Read, Write};
-use std::process::{Child, Command, ExitStatus, Stdio};
+use std::io::Read;
+use std::process::{Child, ExitStatus, Stdio};
 use std::sync::mpsc;
 use std::time::Duration;
 
@@ -12,6 +12,7 @@ use anyhow::{Context, Result};
 use serde::{Deserialize, Serialize};
 
 use super::worker::Request;
+use crate::child;
 use crate::engine::LayerRecord;
 
 /// Longest time that opening one plan may take: large engines load in seconds, a library that hangs never ends.
@@ -80,20 +81,8 @@ pub fn ask(request: &Request) -> Live {
 }
 
 fn run(request: &Request) -> Result<Live> {
-    let program = std::env::current_exe().context("cannot find this program's own file")?;
-    let mut child = Command::new(program)
-        .arg("inspect-worker")
-        .stdin(Stdio::piped())
-        .stdout(Stdio::piped())
-        // TensorRT's own lines reach the parent as the cause of an error; the rest would only be noise.
-        .stderr(Stdio::null())
-        .spawn()
-        .context("cannot start a process that opens the plan")?;
-    let mut input = child.stdin.take().context("the process has no input")?;
-    let asked = input.write_all(&serde_json::to_vec(request)?);
-    drop(input);
-    // A child that died before it read is told by its end, not by the broken pipe.
-    log::debug!("asked the worker: {asked:?}");
+    // TensorRT's own lines reach the parent as the cause of an error; the rest would only be noise.
+    let (mut child, _input) = child::start_with("inspect-worker", request, Stdio::null())?;
     let printed = output(&mut child)?;
     let status = child.wait().context("cannot wait for the process that opened the plan")?;
     // Libraries write to standard output at times: the answer is the last line.
@@ -127,17 +116,7 @@ fn epitaph(ended_itself: bool, status: ExitStatus) -> String {
     if !ended_itself {
         return format!("TensorRT did not open the plan within {} s", PATIENCE.as_secs());
     }
-    let signal = {
-        #[cfg(unix)]
-        {
-            std::os::unix::process::ExitStatusExt::signal(&status)
-        }
-        #[cfg(not(unix))]
-        {
-            None::<i32>
-        }
-    };
-    match signal {
+    match child::signal(status) {
         Some(signal) => format!(
             "TensorRT crashed while it opened the plan (signal {signal}): the plan is damaged or was built for another \
              release or GPU"

@@ -2,13 +2,13 @@
 The child's side of asking TensorRT about a plan: open it, say what it is, end. It may die at any call into TensorRT.
 */
 
-use std::io::Write;
 use std::path::PathBuf;
 
 use anyhow::{Context, Result, bail};
 use serde::{Deserialize, Serialize};
 
 use super::live::{Live, LiveEngine, LiveTensor};
+use crate::child;
 use crate::engine::layers;
 use crate::trt::{Engine, Error, Library, Mode, Runtime, TensorInfo};
 
@@ -25,18 +25,12 @@ pub struct Request {
 
 /// Reads a request from standard input and prints the answer as one line.
 pub fn run() -> Result<()> {
-    let request: Request =
-        serde_json::from_reader(std::io::stdin()).context("the request is no JSON")?;
+    let request: Request = child::read_job()?;
     let answer = match open(&request) {
         Ok(engine) => Live::Opened(Box::new(engine)),
         Err(error) => Live::NotOpened { why: format!("{error:#}") },
     };
-    let mut line = serde_json::to_vec(&answer)?;
-    line.push(b'\n');
-    let mut out = std::io::stdout().lock();
-    // A line of its own, whatever a library printed before.
-    out.write_all(b"\n").and_then(|()| out.write_all(&line)).and_then(|()| out.flush())?;
-    Ok(())
+    child::send(&answer)
 }
 
 fn open(request: &Request) -> Result<LiveEngine> {

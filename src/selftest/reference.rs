@@ -4,10 +4,9 @@ Runs any ONNX graph on named tensors in ONNX Runtime on the processor: the other
 
 use std::path::{Path, PathBuf};
 
-use anyhow::{Context, Result, anyhow, bail};
+use anyhow::{Context, Result, bail};
 use half::f16;
 use ort::environment::Environment;
-use ort::session::builder::GraphOptimizationLevel;
 use ort::session::{Session, SessionInputValue};
 use ort::value::{DynValue, Tensor as OrtTensor, TensorElementType, ValueType};
 
@@ -15,8 +14,9 @@ use super::bank_inputs;
 use super::case::Case;
 use super::inputs::FEATURES;
 use super::tensor::{Tensor, Values};
-use crate::backend;
+use crate::backend::{self, plain};
 use crate::bundle::{Bundle, Role};
+use crate::cli::Provider;
 
 /// The fp32 graphs of a model, one of them loaded at a time.
 pub struct Reference {
@@ -73,17 +73,8 @@ impl Reference {
 
 /// Loads a graph for the processor.
 pub fn load(environment: &Environment, path: &Path, threads: usize) -> Result<Session> {
-    let build = || -> Result<Session> {
-        Session::builder(environment)
-            .map_err(plain)?
-            .with_optimization_level(GraphOptimizationLevel::All)
-            .map_err(plain)?
-            .with_intra_threads(threads)
-            .map_err(plain)?
-            .commit_from_file(path)
-            .map_err(plain)
-    };
-    build().with_context(|| format!("ONNX Runtime cannot load {}", path.display()))
+    backend::load_session(environment, path, Provider::Cpu, threads)
+        .with_context(|| format!("ONNX Runtime cannot load {}", path.display()))
 }
 
 /// Runs a graph; tensors that it does not declare are left out, the others are converted to its element types.
@@ -125,9 +116,4 @@ fn read(name: &str, value: &ort::value::DynValueRef<'_>) -> Result<Tensor> {
     }
     let (shape, values) = value.try_extract_tensor::<f16>().map_err(plain)?;
     Ok(Tensor::real(name, shape, values.iter().map(|v| v.to_f32()).collect()))
-}
-
-/// ONNX Runtime's errors carry what failed to build, which cannot travel between threads; their text can.
-fn plain<R>(error: ort::Error<R>) -> anyhow::Error {
-    anyhow!("{error}")
 }
