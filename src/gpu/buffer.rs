@@ -43,6 +43,10 @@ impl Buffer {
         self.address as *mut c_void
     }
 
+    pub(super) fn gpu(&self) -> &Gpu {
+        &self.gpu
+    }
+
     /// Sets every byte, in the stream's order.
     pub fn fill(&mut self, byte: u8, stream: &Stream) -> Result<()> {
         self.gpu.bind()?;

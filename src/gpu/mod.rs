@@ -20,6 +20,7 @@ mod execution;
 mod graph;
 mod memory;
 mod stream;
+mod view;
 
 pub use buffer::Buffer;
 pub use device::{Facts, Gpu};
@@ -27,3 +28,4 @@ pub use error::{GpuError, Result};
 pub use execution::{Execution, Port};
 pub use memory::DriverMemory;
 pub use stream::{Event, Stream};
+pub use view::View;
