@@ -56,6 +56,9 @@ pub struct SelftestArgs {
     /// Write the rows to this CSV file.
     #[arg(long)]
     pub csv: Option<PathBuf>,
+    /// Time every layer of each case with TensorRT's profiler and write the medians to this CSV file.
+    #[arg(long)]
+    pub layers: Option<PathBuf>,
     /// Write the rows, with the machine and its libraries, to this JSON file.
     #[arg(long)]
     pub json: Option<PathBuf>,

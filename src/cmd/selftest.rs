@@ -25,9 +25,10 @@ pub fn run(args: SelftestArgs) -> Result<Outcome> {
     // Asked first, and closed again: without a GPU nothing below makes sense.
     let facts = Gpu::open(0)?.facts().clone();
     let folders = folders(&args, &facts)?;
+    let layer_runs = if args.layers.is_some() { args.runs as usize } else { 0 };
     let settings = Settings {
         device: facts.ordinal,
-        repeats: Repeats { warmup: args.warmup as usize, runs: args.runs as usize },
+        repeats: Repeats { warmup: args.warmup as usize, runs: args.runs as usize, layer_runs },
         max_error: args.max_error,
         seed: SEED,
         tensorrt_lib: args.tensorrt_lib.clone(),
@@ -67,6 +68,10 @@ pub fn run(args: SelftestArgs) -> Result<Outcome> {
     }
     if let Some(path) = &args.csv {
         report::write_csv(path, &rows)?;
+        println!("{}", path.display());
+    }
+    if let Some(path) = &args.layers {
+        report::write_layers(path, &rows)?;
         println!("{}", path.display());
     }
     if let Some(path) = &args.json {

@@ -82,6 +82,7 @@ struct Context : Inner {
     int32_t profile = 0;
     int runs = 0;
     void* memory = nullptr;
+    PlainProfiler* profiler = nullptr;
     std::map<std::string, Dims32> shapes;
     std::map<std::string, void*> addresses;
 };
@@ -161,7 +162,13 @@ bool enqueue(void* self, void* stream) {
     }
     using Launch = int(void*, void (*)(void*), void*);
     static auto* launch = reinterpret_cast<Launch*>(dlsym(dlopen("libcuda.so", RTLD_NOW), "cuLaunchHostFunc"));
-    return launch(stream, kernel, context) == 0 || refuse("the driver took no work");
+    if (launch(stream, kernel, context) != 0) return refuse("the driver took no work");
+    // Two layers of one name, as real engines have: the first takes as many ms as there were runs, the second 8.
+    if (context->profiler != nullptr) {
+        context->profiler->reportLayerTime("both", static_cast<float>(context->runs));
+        context->profiler->reportLayerTime("both", 8.0f);
+    }
+    return true;
 }
 
 // ---- deletion
@@ -240,6 +247,12 @@ void* new_context(void* self) {
                 for (auto& [name, tensor] : context->engine->tensors)
                     missing += tensor.input && is_open(tensor.dims) && context->shapes.count(name) == 0;
                 return missing;
+            })
+            .with<m::ExecutionContext_setProfiler>([](void* c, void* profiler) {
+                static_cast<Context*>(c)->profiler = static_cast<PlainProfiler*>(profiler);
+            })
+            .with<m::ExecutionContext_setEnqueueEmitsProfile>([](void*, bool at_once) {
+                if (!at_once) unexpected();
             })
             .with<m::ExecutionContext_enqueueV3>(enqueue);
     auto* context = new Context;
