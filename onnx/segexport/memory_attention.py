@@ -128,20 +128,32 @@ class _Layer(nn.Module):
         self.channels = channels
 
     def forward(self, x, keys, values, key_rotation, rotation, bias):
+        x = x + attend(*self.self_attention(x, rotation))
+        k = self.cross_keys(keys, key_rotation)
+        return self.finish(x, attend(self.cross_query(x, rotation), k, values, bias))
+
+    def self_attention(self, x, rotation):
+        """Query, key, and value-and-output of the frame's attention to itself, each [B,N,C]."""
         y = self.norm1(x)
-        q, k = rotate(self.q_self(y), *rotation), rotate(self.k_self(y), *rotation)
-        x = x + _attend(q, k, self.v_self(y))
+        return rotate(self.q_self(y), *rotation), rotate(self.k_self(y), *rotation), self.v_self(y)
 
+    def cross_query(self, x, rotation):
+        """Query of the attention to the bank [B,N,C]."""
+        return rotate(self.q_cross(self.norm2(x)), *rotation)
+
+    def cross_keys(self, keys, key_rotation):
+        """The bank's keys for this layer [B,K,C]: the memories' tokens, then the pointers'."""
         mem_keys, ptr_keys = keys
-        q = rotate(self.q_cross(self.norm2(x)), *rotation)
         frames = reshape(rotate(self.k_cross(mem_keys), *key_rotation), 0, -1, self.channels)
-        k = torch.cat([frames, self.k_cross(ptr_keys)], dim=1)
-        x = x + self.v_cross(_attend(q, k, values, bias))
+        return torch.cat([frames, self.k_cross(ptr_keys)], dim=1)
 
+    def finish(self, x, attended):
+        """Adds what was attended to [B,N,Cm] (in memory width) and the feed-forward part."""
+        x = x + self.v_cross(attended)
         return x + self.down(torch.relu(self.up(self.norm3(x))))
 
 
-def _attend(q, k, v, bias=None):
+def attend(q, k, v, bias=None):
     """softmax(q k^T + bias) v for q [B,N,C], k [B,K,C], v [B,K,D], bias [1,1,K] -> [B,N,D]."""
     scores = q[:, None] @ k[:, None].transpose(2, 3)
     if bias is not None:
