@@ -26,6 +26,7 @@ pub mod files;
 pub mod geometry;
 pub mod gpu;
 pub mod inspect;
+pub mod kernels;
 pub mod mask;
 pub mod metrics;
 pub mod model_tag;

@@ -19,6 +19,8 @@ mod dataset;
 mod files;
 /// `segtrt inspect`: what a file or folder is, damage, TensorRT's own account and its death.
 mod inspect;
+/// The kernels against the CPU, on the stand-in driver.
+mod kernels;
 /// Quality of masks, dilation, run-length encoding: against slow definitions and Python.
 mod metrics;
 /// `segtrt pack`: what is in the tar, and what its script does with a stand-in segtrt.

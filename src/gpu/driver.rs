@@ -13,7 +13,7 @@ use cudarc::driver::sys;
 use super::error::{GpuError, Result};
 
 /// Every function of the driver that this module reaches; to be kept complete.
-const NEEDED: [&str; 38] = [
+const NEEDED: [&str; 43] = [
     "cuInit",
     "cuDriverGetVersion",
     "cuGetErrorName",
@@ -47,6 +47,11 @@ const NEEDED: [&str; 38] = [
     "cuEventRecord",
     "cuEventSynchronize",
     "cuEventElapsedTime",
+    "cuModuleLoadData",
+    "cuModuleUnload",
+    "cuModuleGetFunction",
+    "cuFuncGetAttribute",
+    "cuLaunchKernel",
     "cuGraphInstantiateWithFlags",
     "cuGraphUpload",
     "cuGraphLaunch",

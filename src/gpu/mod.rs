@@ -3,12 +3,14 @@ The door to the CUDA driver: device, streams, events, buffers, graphs, and an en
 
 ```text
 Gpu ─→ Stream ─→ Event          Execution = engine context + its Buffers + a Stream
-   └─→ Buffer, DriverMemory                 └─→ Graph
+   ├─→ Buffer, DriverMemory                 └─→ Graph
+   └─→ Module ─→ Function (a kernel)
 ```
 
 The driver is opened at run time, so the program starts, and says what is missing, on machines without one. The
 device's primary context is used: TensorRT, which lives on the CUDA runtime, uses the same, and addresses and streams
-can be handed over. Everything outside this module is safe: what names device memory stays inside.
+can be handed over. Everything outside this module is safe, but for the launches of kernels in `crate::kernels`: only
+there is known what a kernel touches.
 */
 #![allow(unsafe_code)]
 
@@ -19,6 +21,7 @@ mod error;
 mod execution;
 mod graph;
 mod memory;
+mod module;
 mod stream;
 mod view;
 
@@ -27,5 +30,6 @@ pub use device::{Facts, Gpu};
 pub use error::{GpuError, Result};
 pub use execution::{Execution, Port};
 pub use memory::DriverMemory;
+pub use module::{Arg, Function, Image, Launch, Module};
 pub use stream::{Event, Stream};
 pub use view::View;
