@@ -26,6 +26,18 @@ pub struct Replay {
     pub replayed: u64,
 }
 
+impl std::ops::Add for Replay {
+    type Output = Self;
+
+    fn add(self, other: Self) -> Self {
+        Self {
+            enqueued: self.enqueued + other.enqueued,
+            recorded: self.recorded + other.recorded,
+            replayed: self.replayed + other.replayed,
+        }
+    }
+}
+
 /// Work with the graph that it became.
 ///
 /// Declared in the order of deletion: the graph, then what it runs on.

@@ -123,7 +123,8 @@ impl Stage {
     /// No such tensor, another element type, too little memory, or an address that TensorRT cannot take.
     pub fn bind(&mut self, tensor: &str, to: &Placed) -> Result<()> {
         let at = self.ports.iter().position(|port| port.name == tensor);
-        let at = at.with_context(|| format!("the {} engine has no tensor '{tensor}'", self.name))?;
+        let at =
+            at.with_context(|| format!("the {} engine has no tensor '{tensor}'", self.name))?;
         let port = &self.ports[at];
         ensure!(
             port.dtype == to.dtype,
@@ -139,6 +140,11 @@ impl Stage {
             self.name
         );
         let address = to.view.address();
+        if self.bound[at].as_ref().is_some_and(|bound| bound.address() == address) {
+            // The same memory, but perhaps another owner of it.
+            self.bound[at] = Some(to.view.clone());
+            return Ok(());
+        }
         ensure!(
             (address as usize).is_multiple_of(ALIGNMENT),
             "'{tensor}' of the {} engine would lie at an address that is no multiple of {ALIGNMENT}",

@@ -29,6 +29,11 @@ impl Stream {
         self.inner.cu_stream().cast()
     }
 
+    /// It is the same stream as `other`.
+    pub fn is(&self, other: &Self) -> bool {
+        Arc::ptr_eq(&self.inner, &other.inner)
+    }
+
     /// Lets what is enqueued from now on begin after what `event` was put behind; the host goes on.
     pub fn wait(&self, event: &Event) -> Result<()> {
         self.inner.wait(&event.inner).tried(|| "let a stream wait for an event".into())
@@ -44,7 +49,17 @@ impl Stream {
 }
 
 /// How the host waits for the device.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum, serde::Serialize, serde::Deserialize)]
+#[derive(
+    Clone,
+    Copy,
+    Debug,
+    Default,
+    PartialEq,
+    Eq,
+    clap::ValueEnum,
+    serde::Serialize,
+    serde::Deserialize,
+)]
 #[serde(rename_all = "lowercase")]
 pub enum Wait {
     /// By asking again and again: soonest to see the end, and takes a processor.

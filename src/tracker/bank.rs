@@ -64,6 +64,11 @@ impl BankSchedule {
         }
     }
 
+    /// What pointer ages are divided by.
+    pub fn greatest_age(&self) -> f32 {
+        self.greatest_age
+    }
+
     /// Where frame `t` (0 = the conditioning frame) writes.
     pub fn write_slots(&self, t: usize) -> Slots {
         Slots { memory: ring_slot(t, self.max_memories), pointer: ring_slot(t, self.max_pointers) }
