@@ -14,10 +14,10 @@ use crate::mask::Mask;
 
 /// The two source samples of an output position and the weight of the second.
 #[derive(Clone, Copy)]
-struct Tap {
-    first: usize,
-    second: usize,
-    weight: f32,
+pub(crate) struct Tap {
+    pub first: usize,
+    pub second: usize,
+    pub weight: f32,
 }
 
 impl Geometry {
@@ -31,9 +31,7 @@ impl Geometry {
     pub fn upsample(&self, low: &[f32], low_side: usize) -> Mask {
         assert_eq!(low.len(), low_side * low_side, "low-resolution logits of the wrong size");
         let (width, height) = self.video_size();
-        let content = self.content();
-        let columns = taps(width, low_side, content.x, content.width, self.side());
-        let rows = taps(height, low_side, content.y, content.height, self.side());
+        let [columns, rows] = self.upsample_taps(low_side);
         let mut mask = Mask::new(width, height);
         let (mut upper, mut lower) = (Row::new(width), Row::new(width));
         for (y, tap) in rows.iter().enumerate() {
@@ -45,6 +43,15 @@ impl Geometry {
             threshold(&upper.values, &lower.values, tap.weight, mask.row_mut(y));
         }
         mask
+    }
+
+    /// Samples and weights of each column and of each row of the video.
+    pub(crate) fn upsample_taps(&self, low_side: usize) -> [Vec<Tap>; 2] {
+        let ((width, height), content, side) = (self.video_size(), self.content(), self.side());
+        [
+            taps(width, low_side, content.x, content.width, side),
+            taps(height, low_side, content.y, content.height, side),
+        ]
     }
 }
 

@@ -84,6 +84,10 @@ impl Gpu {
         self.pool.gave_back(self.purpose, bytes);
     }
 
+    pub(super) fn context(&self) -> &Arc<CudaContext> {
+        &self.context
+    }
+
     /// Memory that is free and in all, bytes; on a Jetson the host's programs count too.
     pub fn memory_info(&self) -> Result<(u64, u64)> {
         let (free, total) = self.context.mem_get_info().tried(|| "say its free memory".into())?;

@@ -13,7 +13,7 @@ use cudarc::driver::sys;
 use super::error::{GpuError, Result};
 
 /// Every function of the driver that this module reaches; to be kept complete.
-const NEEDED: [&str; 42] = [
+const NEEDED: [&str; 47] = [
     "cuInit",
     "cuDriverGetVersion",
     "cuGetErrorName",
@@ -51,6 +51,11 @@ const NEEDED: [&str; 42] = [
     "cuEventQuery",
     "cuEventSynchronize",
     "cuEventElapsedTime",
+    "cuModuleLoadData",
+    "cuModuleUnload",
+    "cuModuleGetFunction",
+    "cuFuncGetAttribute",
+    "cuLaunchKernel",
     "cuGraphInstantiateWithFlags",
     "cuGraphUpload",
     "cuGraphLaunch",

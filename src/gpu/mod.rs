@@ -5,12 +5,14 @@ The door to the CUDA driver: device, streams, events, buffers, graphs, and an en
 Gpu ─→ Stream ─→ Event          Execution = engine context + its Buffers + a Stream: for single runs
    ├─→ Buffer, DriverMemory ─→ Pool (the count)
    ├─→ View (shared parts)      Stage = engine context + bound Views + shared scratch: for pipelines
-   └─→ Pinned (host memory)     Recorded = work, and the CUDA graph that it became
+   ├─→ Pinned (host memory)     Recorded = work, and the CUDA graph that it became
+   └─→ Module ─→ Function (a kernel)
 ```
 
 The driver is opened at run time, so the program starts, and says what is missing, on machines without one. The
 device's primary context is used: TensorRT, which lives on the CUDA runtime, uses the same, and addresses and streams
-can be handed over. Everything outside this module is safe: what names device memory stays inside.
+can be handed over. Everything outside this module is safe, but for the launches of kernels in `crate::kernels`: only
+there is known what a kernel touches.
 */
 #![allow(unsafe_code)]
 
@@ -21,6 +23,7 @@ mod error;
 mod execution;
 mod graph;
 mod memory;
+mod module;
 mod pinned;
 mod pool;
 mod recorded;
@@ -33,6 +36,7 @@ pub use device::{Facts, Gpu};
 pub use error::{GpuError, Result};
 pub use execution::{Execution, Port};
 pub use memory::DriverMemory;
+pub use module::{Arg, Function, Image, Launch, Module};
 pub use pinned::Pinned;
 pub use pool::{Pool, PoolUse, Purpose};
 pub use recorded::{Recorded, Replay, Work};

@@ -5,6 +5,7 @@ After Perazzi et al., *A Benchmark Dataset and Evaluation Methodology for Video 
 (CVPR 2016); the two evaluators differ in boundary, neighbourhood, radius and empty cases.
 */
 
+use super::MetricsKind;
 use super::boundary::{gradient, half_pixel};
 use super::nearness::count_near;
 use crate::mask::Mask;
@@ -13,41 +14,50 @@ use crate::morphology::{disk, square};
 /// Neighbourhood as a part of the image diagonal.
 const TOLERANCE: f64 = 0.008;
 
-/// F as the Python predecessor computes it; `diagonal` is the image's, in pixels, as the masks may be
-/// cut out of it.
-pub(super) fn predecessor(truth: &Mask, prediction: &Mask, diagonal: f64) -> f64 {
-    match (truth.is_empty(), prediction.is_empty()) {
-        (true, true) => return 1.0,
-        (false, false) => {}
-        _ => return 0.0,
+/// F of two masks, not both empty; `diagonal` is the image's, in pixels, as the masks may be cut out of it.
+pub(super) fn f(kind: MetricsKind, truth: &Mask, prediction: &Mask, diagonal: f64) -> f64 {
+    if kind == MetricsKind::Predecessor && (truth.is_empty() || prediction.is_empty()) {
+        return 0.0;
     }
-    let radius = (TOLERANCE * diagonal).round_ties_even().max(1.0) as usize;
-    let matched = Matched::count(&gradient(truth), &gradient(prediction), &square(radius));
-    match (matched.truth, matched.prediction) {
-        (0, 0) => 1.0,
-        (0, _) | (_, 0) => 0.0,
-        _ => matched.f(),
+    matched(kind, truth, prediction, &neighbourhood(kind, diagonal)).f()
+}
+
+/// The image's diagonal, pixels.
+pub(super) fn diagonal(width: usize, height: usize) -> f64 {
+    ((width.pow(2) + height.pow(2)) as f64).sqrt()
+}
+
+/// Half-widths of the element within which boundaries match.
+pub(super) fn neighbourhood(kind: MetricsKind, diagonal: f64) -> Vec<usize> {
+    match kind {
+        MetricsKind::Predecessor => {
+            square((TOLERANCE * diagonal).round_ties_even().max(1.0) as usize)
+        }
+        MetricsKind::Official => disk((TOLERANCE * diagonal).ceil() as usize),
     }
 }
 
-/// F as DAVIS 2017 and SA-V compute it; `diagonal` as in [`predecessor`].
-pub(super) fn official(truth: &Mask, prediction: &Mask, diagonal: f64) -> f64 {
-    let radius = (TOLERANCE * diagonal).ceil() as usize;
-    let matched = Matched::count(&half_pixel(truth), &half_pixel(prediction), &disk(radius));
-    match (matched.truth, matched.prediction) {
-        (0, 0) => 1.0,
-        // One of precision and recall is defined as 1 here, the other as 0.
-        (0, _) | (_, 0) => 0.0,
-        _ => matched.f(),
-    }
+/// The boundaries of both masks, and what of each is near the other.
+pub(super) fn matched(
+    kind: MetricsKind,
+    truth: &Mask,
+    prediction: &Mask,
+    neighbourhood: &[usize],
+) -> Matched {
+    let boundary = match kind {
+        MetricsKind::Predecessor => gradient,
+        MetricsKind::Official => half_pixel,
+    };
+    Matched::count(&boundary(truth), &boundary(prediction), neighbourhood)
 }
 
 /// Boundary pixels, and those of them that lie near the other boundary.
-struct Matched {
-    truth: usize,
-    prediction: usize,
-    truth_near: usize,
-    prediction_near: usize,
+#[derive(Default)]
+pub(super) struct Matched {
+    pub truth: usize,
+    pub prediction: usize,
+    pub truth_near: usize,
+    pub prediction_near: usize,
 }
 
 impl Matched {
@@ -60,8 +70,14 @@ impl Matched {
         }
     }
 
-    /// Harmonic mean of precision and recall, in the reference's order of operations.
-    fn f(&self) -> f64 {
+    /// Harmonic mean of precision and recall, in the reference's order of operations. Without any boundary it is 1;
+    /// with one boundary only, one of precision and recall counts as 1, the other as 0.
+    pub fn f(&self) -> f64 {
+        match (self.truth, self.prediction) {
+            (0, 0) => return 1.0,
+            (0, _) | (_, 0) => return 0.0,
+            _ => {}
+        }
         let precision = self.prediction_near as f64 / self.prediction as f64;
         let recall = self.truth_near as f64 / self.truth as f64;
         if precision + recall == 0.0 {

@@ -7,12 +7,14 @@ of empty and missing masks; see [`MetricsKind`].
 */
 
 mod boundary;
+mod counts;
 mod crop;
 mod f_measure;
 mod nearness;
 
 use std::borrow::Cow;
 
+pub use counts::{Counts, neighbourhood};
 use crop::crop;
 use serde::{Deserialize, Serialize};
 
@@ -60,14 +62,11 @@ pub fn score_frame(kind: MetricsKind, truth: &Mask, prediction: &Mask) -> FrameS
     } else {
         Cow::Owned(prediction.resized_nearest(truth.width(), truth.height()))
     };
-    let diagonal = ((truth.width().pow(2) + truth.height().pow(2)) as f64).sqrt();
+    let diagonal = f_measure::diagonal(truth.width(), truth.height());
     let Some((truth, prediction)) = crop(truth, &prediction) else {
         return FrameScore { j: 1.0, f: 1.0 };
     };
-    let f = match kind {
-        MetricsKind::Predecessor => f_measure::predecessor(&truth, &prediction, diagonal),
-        MetricsKind::Official => f_measure::official(&truth, &prediction, diagonal),
-    };
+    let f = f_measure::f(kind, &truth, &prediction, diagonal);
     FrameScore { j: truth.iou(&prediction), f }
 }
 

@@ -37,6 +37,17 @@ enum Key {
     Memory { set: usize, slot: usize },
 }
 
+/// What an object needs room for.
+#[derive(Clone, Copy, Debug)]
+pub struct Room {
+    /// The largest mask, bytes.
+    pub words_bytes: usize,
+    /// Feature sets that its work meets.
+    pub sets: usize,
+    /// Its work is recorded.
+    pub graphs: bool,
+}
+
 /// An object's memory on the device.
 pub struct Lane {
     recorded: HashMap<Key, Recorded<Steps>>,
@@ -65,17 +76,16 @@ pub struct Lane {
 }
 
 impl Lane {
-    /// Memory for one object whose masks take at most `words_bytes`.
+    /// Memory for one object.
     pub fn new(
         gpu: &Gpu,
         kernels: &Kernels,
         contract: &Contract,
         contexts: &Rc<Contexts>,
         stream: &Stream,
-        words_bytes: usize,
-        sets: usize,
-        graphs: bool,
+        room: Room,
     ) -> Result<Self> {
+        let Room { words_bytes, sets, graphs } = room;
         let track = contexts.tracks.last().context("there is no track context")?;
         let memory = &contexts.memory;
         let slot = port(memory, "mem")?;

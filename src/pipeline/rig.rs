@@ -11,7 +11,7 @@ use super::contexts::{Contexts, Shared, context};
 use super::engines::Engines;
 use super::features::{FeatureSet, element};
 use super::flight::Flight;
-use super::lane::{Lane, Results};
+use super::lane::{Lane, Results, Room};
 use super::options::{Mode, Options};
 use crate::bundle::Manifest;
 use crate::geometry::Geometry;
@@ -231,16 +231,12 @@ impl Pipeline {
     fn push_lane(&mut self, stream: &Stream) -> Result<()> {
         let contexts = self.contexts.last().context("there are no contexts")?;
         let (gpu, contract) = (&self.gpu, self.engines.contract());
-        let lane = Lane::new(
-            gpu,
-            &self.kernels,
-            contract,
-            contexts,
-            stream,
-            self.words_room,
-            self.sets.len(),
-            self.options.graphs,
-        )?;
+        let room = Room {
+            words_bytes: self.words_room,
+            sets: self.sets.len(),
+            graphs: self.options.graphs,
+        };
+        let lane = Lane::new(gpu, &self.kernels, contract, contexts, stream, room)?;
         self.lanes.push(lane);
         Ok(())
     }

@@ -49,12 +49,13 @@ pub fn prompt_mask(geometry: &Geometry, mask: &Mask) -> Vec<f32> {
 }
 
 /// The input positions of one output position, from `first` on.
-struct Tap {
-    first: usize,
-    weights: Vec<f32>,
+pub(super) struct Tap {
+    pub first: usize,
+    pub weights: Vec<f32>,
 }
 
-fn weights(from: usize, to: usize) -> Vec<Tap> {
+/// PyTorch's antialiased bilinear weights of one axis.
+pub(super) fn weights(from: usize, to: usize) -> Vec<Tap> {
     let scale = from as f32 / to as f32;
     let support = scale.max(1.0);
     let narrow = if scale >= 1.0 { 1.0 / scale } else { 1.0 };

@@ -6,6 +6,7 @@ This is the reference for every faster way of doing it: resized as Pillow does
 `(v / 255 - mean) / std` into planar f32.
 */
 
+pub mod linear;
 pub mod mask;
 pub mod pillow;
 
@@ -16,6 +17,17 @@ use crate::geometry::Geometry;
 pub const IMAGENET_MEAN: [f32; 3] = [0.485, 0.456, 0.406];
 /// Channel standard deviations of ImageNet.
 pub const IMAGENET_STD: [f32; 3] = [0.229, 0.224, 0.225];
+
+/// How a frame is resized.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Filter {
+    /// Pillow's bicubic with antialias, bit for bit: Meta's video loader.
+    PillowBicubic,
+    /// PyTorch's bilinear with antialias: Meta's image predictor.
+    AntialiasBilinear,
+    /// PyTorch's plain bilinear (`align_corners=False`).
+    Bilinear,
+}
 
 /// A frame that does not have the size that the geometry was made for.
 #[derive(Debug, thiserror::Error)]
@@ -28,6 +40,14 @@ pub struct WrongFrameSize {
     pub found: (usize, usize),
     /// Width and height of the video.
     pub expected: (usize, usize),
+}
+
+/// The network's value for each channel and byte.
+pub(crate) fn tables(mean: [f32; 3], std: [f32; 3]) -> [[f32; 256]; 3] {
+    // The quotient is rounded to f32 before the mean is taken off, as the reference loader does.
+    let value =
+        |channel: usize, byte: usize| ((byte as f64 / 255.0) as f32 - mean[channel]) / std[channel];
+    std::array::from_fn(|channel| std::array::from_fn(|byte| value(channel, byte)))
 }
 
 /// Turns frames of one size into inputs of one size; the resize weights are computed once.
@@ -45,12 +65,7 @@ impl Preprocessor {
     pub fn new(geometry: &Geometry, mean: [f32; 3], std: [f32; 3]) -> Self {
         let content = geometry.content();
         let resizer = pillow::Resizer::new(geometry.video_size(), (content.width, content.height));
-        // The quotient is rounded to f32 before the mean is taken off, as the reference loader does.
-        let value = |channel: usize, byte: usize| {
-            ((byte as f64 / 255.0) as f32 - mean[channel]) / std[channel]
-        };
-        let tables = std::array::from_fn(|c| std::array::from_fn(|byte| value(c, byte)));
-        Self { geometry: geometry.clone(), resizer, tables, resized: Vec::new() }
+        Self { geometry: geometry.clone(), resizer, tables: tables(mean, std), resized: Vec::new() }
     }
 
     /// The mapping that this preprocessor follows.

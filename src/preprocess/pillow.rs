@@ -32,6 +32,16 @@ struct Tap {
     count: usize,
 }
 
+/// First input position and fixed-point weights of each output position of one axis, for who resizes elsewhere. An
+/// axis that keeps its length has one weight of one, which is the same as leaving its pass out.
+pub(crate) fn taps(from: usize, to: usize) -> Vec<(usize, Vec<i32>)> {
+    if from == to {
+        return (0..to).map(|position| (position, vec![1 << PRECISION_BITS])).collect();
+    }
+    let axis = Axis::new(from, to);
+    axis.taps.iter().map(|&tap| (tap.first, axis.weights(tap).to_vec())).collect()
+}
+
 /// Resizes images of one size to another.
 #[derive(Clone, Debug)]
 pub struct Resizer {

@@ -21,18 +21,21 @@ use segtrt::trt::DataType;
 
 use crate::support::{onnxruntime, segtrt, small_bundle};
 
-/// A folder with libcuda.so and libnvinfer.so.8.
+/// A folder with libcuda.so, libkernels.so and libnvinfer.so.8.
 pub struct Fakes(tempfile::TempDir);
 
 impl Fakes {
-    /// Compiles both; none, said aloud, where there is no compiler.
+    /// Compiles them; none, said aloud, where there is no compiler.
     pub fn new() -> Option<Self> {
         let dir = tempfile::tempdir().unwrap();
-        let cuda = ["-Wl,-soname,libcuda.so", "tests/data/gpu/fake_driver.c", "-lpthread"];
+        let cuda = ["-Wl,-soname,libcuda.so", "tests/data/gpu/fake_driver.c", "-lpthread", "-ldl"];
         compile("CC", "cc", &cuda, &dir.path().join("libcuda.so"))?;
         let tensorrt =
             ["-std=c++17", "-I", "src/trt/shim", "tests/data/gpu/fake_tensorrt8.cpp", "-ldl"];
         compile("CXX", "c++", &tensorrt, &dir.path().join("libnvinfer.so.8"))?;
+        // Contracted products would round differently than the kernels do.
+        let kernels = ["-std=c++17", "-O2", "-ffp-contract=off", "tests/data/gpu/emulate.cpp"];
+        compile("CXX", "c++", &kernels, &dir.path().join("libkernels.so"))?;
         Some(Self(dir))
     }
 

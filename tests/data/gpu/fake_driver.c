@@ -1,14 +1,17 @@
 // A stand-in for libcuda in host memory: enough of the driver to run the door to it, and the self-test, without a GPU.
 // It is stricter than the real one: a call without a current context, a free of a foreign address, or a copy beyond a
-// block is an error. FAKE_CUDA_DEVICES, FAKE_CUDA_MEMORY (bytes) and FAKE_CUDA_GRAPHS (0: recording fails) change it.
+// block is an error, and what was written around a block stops the process when it is freed. Kernels run on the host
+// (emulate.h) where libkernels.so is beside this. FAKE_CUDA_DEVICES, FAKE_CUDA_MEMORY (bytes) and FAKE_CUDA_GRAPHS (0: recording fails) change it.
+#include <dlfcn.h>
 #include <pthread.h>
 #include <stdint.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
 
 enum { OK = 0, INVALID_VALUE = 1, OUT_OF_MEMORY = 2, NO_DEVICE = 100, INVALID_DEVICE = 101, INVALID_CONTEXT = 201,
-       INVALID_HANDLE = 400, CAPTURE_UNSUPPORTED = 900, CAPTURE_INVALIDATED = 901 };
+       INVALID_PTX = 218, INVALID_HANDLE = 400, NOT_FOUND = 500, CAPTURE_UNSUPPORTED = 900, CAPTURE_INVALIDATED = 901 };
 enum { BLOCKS = 4096, WORK = 64 };
 
 typedef void (*host_fn)(void*);
@@ -91,9 +94,9 @@ int cuMemAlloc_v2(uint64_t* p, size_t size) {
     if (size == 0) return INVALID_VALUE;
     if (held + size > (size_t)number("FAKE_CUDA_MEMORY", 1LL << 32)) return OUT_OF_MEMORY;
     // 256 beyond a multiple of 512: no more than what the driver promises.
-    char* block = aligned_alloc(512, (size + 256 + 511) / 512 * 512);
+    char* block = aligned_alloc(512, (size + 512 + 511) / 512 * 512);
     if (!block) return OUT_OF_MEMORY;
-    memset(block + 256, 0x5A, size);
+    memset(block, 0x5A, size + 512);
     pthread_mutex_lock(&lock);
     int i = 0;
     while (i < BLOCKS && blocks[i].at) i++;
@@ -106,7 +109,14 @@ int cuMemFree_v2(uint64_t p) {
     int found = 0;
     pthread_mutex_lock(&lock);
     for (int i = 0; i < BLOCKS && !found; i++)
-        if (p && blocks[i].at == (char*)p) found = 1, held -= blocks[i].size, blocks[i].at = NULL;
+        if (p && blocks[i].at == (char*)p) {
+            for (size_t rim = 0; rim < 256; rim++)
+                if (blocks[i].at[-1 - (long)rim] != 0x5A || blocks[i].at[blocks[i].size + rim] != 0x5A) {
+                    fprintf(stderr, "fake driver: written outside a block of %zu bytes\n", blocks[i].size);
+                    abort();
+                }
+            found = 1, held -= blocks[i].size, blocks[i].at = NULL;
+        }
     pthread_mutex_unlock(&lock);
     if (found) free((char*)p - 256);
     return found ? OK : INVALID_VALUE;
@@ -179,4 +189,52 @@ int cuEventRecord(struct event* e, void* s) { return (void)s, e->ms = now(), e->
 int cuEventSynchronize(struct event* e) { return e->recorded ? OK : INVALID_HANDLE; }
 int cuEventElapsedTime(float* ms, struct event* a, struct event* b) {
     return a->recorded && b->recorded ? (*ms = (float)(b->ms - a->ms), OK) : INVALID_HANDLE;
+}
+
+static const void* (*emulated)(const char*, const char*);
+static void (*emulate)(const void*, const unsigned*, unsigned, void**);
+static int (*parameters)(const void*);
+int cuModuleLoadData(void** m, const void* image) {
+    NEED_CONTEXT;
+    void* kernels = dlopen("libkernels.so", RTLD_NOW);
+    if (!kernels || strncmp(image, "//", 2)) return INVALID_PTX;
+    emulated = (const void* (*)(const char*, const char*))dlsym(kernels, "emulated");
+    emulate = (void (*)(const void*, const unsigned*, unsigned, void**))dlsym(kernels, "emulate");
+    parameters = (int (*)(const void*))dlsym(kernels, "parameters");
+    return *m = strdup(image), OK;
+}
+int cuModuleUnload(void* m) { return free(m), OK; }
+int cuModuleGetFunction(const void** f, void* m, const char* name) {
+    NEED_CONTEXT;
+    return (*f = emulated(m, name)) ? OK : NOT_FOUND;
+}
+int cuFuncGetAttribute(int* v, int a, void* f) { return (void)a, (void)f, *v = 32, OK; }
+
+struct launch {
+    const void* kernel;
+    unsigned grid[3], threads;
+    uint64_t words[24];
+};
+static void run_launch(void* arg) {
+    struct launch* l = arg;
+    void* values[24];
+    for (int i = 0; i < 24; i++) values[i] = &l->words[i];
+    // The emulation has one set of threads.
+    static pthread_mutex_t one = PTHREAD_MUTEX_INITIALIZER;
+    pthread_mutex_lock(&one);
+    emulate(l->kernel, l->grid, l->threads, values);
+    pthread_mutex_unlock(&one);
+}
+int cuLaunchKernel(const void* f, unsigned gx, unsigned gy, unsigned gz, unsigned bx, unsigned by, unsigned bz,
+                   unsigned shared, struct stream* s, void** values, void** extra) {
+    NEED_CONTEXT;
+    if (!gx || gy - 1 > 65534 || gz - 1 > 65534 || bx - 1 > 1023 || by != 1 || bz != 1 || shared || extra)
+        return INVALID_VALUE;
+    struct launch* l = calloc(1, sizeof *l);
+    *l = (struct launch){.kernel = f, .grid = {gx, gy, gz}, .threads = bx};
+    for (int i = 0; i < parameters(f); i++) memcpy(&l->words[i], values[i], 8);
+    // A recorded launch lives as long as the process.
+    int was = s->capturing, e = cuLaunchHostFunc(s, run_launch, l);
+    if (!was) free(l);
+    return e;
 }

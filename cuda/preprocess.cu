@@ -1,0 +1,282 @@
+// A decoded frame to the network's input: resized, padded, normalised, planar, in one launch.
+//
+// A block makes a tile of 64 x 16 outputs. It resizes the input rows that the tile needs along x into shared memory, a
+// few rows at a time, and adds them up along y in registers: any support fits, whatever the sizes. The tables (first
+// input position and weights of each output position) come from the host code that is the reference.
+//
+//   bicubic   Pillow's: 22-bit fixed-point weights, each pass rounded to bytes, then the value of each byte looked up.
+//   linear    float weights in the reference's order of operations: torchvision's antialiased bilinear, or the plain one.
+#include "common.cuh"
+
+namespace {
+
+const i32 TILE_X = 64, TILE_Y = 16, THREADS = 256;
+// Input rows in shared memory at a time.
+const i32 CHUNK = 32;
+// Pillow's fixed point: 8 bits of result and 2 of headroom leave these for the fraction.
+const i32 PRECISION_BITS = 22, HALF = 1 << (PRECISION_BITS - 1);
+
+// Four weights of one output position.
+struct alignas(16) Weights4 {
+    i32 w[4];
+};
+
+// Where the content lies in the square, and the size of the frame.
+struct Place {
+    i32 width, height, side, x, y, content_width, content_height;
+};
+
+template <class T> struct Pair;
+template <> struct Pair<u16> { typedef u32 type; };
+template <> struct Pair<u32> { typedef u64 type; };
+
+// Two neighbours of a row: one store where both are aligned, which an even side makes sure of.
+template <class T> __device__ __forceinline__ void store_pair(T* row, i32 x, i32 side, T first, T second) {
+    typedef typename Pair<T>::type Both;
+    if (side % 2 == 0) {
+        *reinterpret_cast<Both*>(row + x) = (Both)first | (Both)second << (8 * sizeof(T));
+    } else {
+        row[x] = first;
+        if (x + 1 < side) row[x + 1] = second;
+    }
+}
+
+// The input rows [begin, end) that the tile's outputs need; empty for a tile of padding.
+__device__ __forceinline__ void rows_of_tile(const Place& place, const i32* first, const i32* count, i32 top,
+                                             i32* begin, i32* end) {
+    i32 from = at_least(top - place.y, 0);
+    i32 to = at_most(top + TILE_Y - place.y, place.content_height);
+    bool some = from < to;
+    *begin = some ? first[from] : 0;
+    *end = some ? first[to - 1] + count[to - 1] : 0;
+}
+
+// Word `index` of the frame, whose last bytes may be no whole word; nothing beyond them is read.
+__device__ __forceinline__ u32 frame_word(const u32* frame, i32 index, i32 bytes) {
+    if (4 * index + 4 <= bytes) return frame[index];
+    u32 word = 0;
+    const u8* tail = reinterpret_cast<const u8*>(frame);
+    for (i32 at = 4 * index; at < bytes; ++at) word |= (u32)tail[at] << (8 * (at % 4));
+    return word;
+}
+
+__device__ __forceinline__ i32 byte_of(u32 word, i32 place) { return (i32)(word >> (8 * place) & 255u); }
+
+__device__ __forceinline__ u32 to_byte(i32 sum) {
+    return (u32)at_most(at_least(sum >> PRECISION_BITS, 0), 255);
+}
+
+// Two rows at once, so that each weight is read once for both. Weights are padded with zeros to groups of four.
+__device__ __forceinline__ void resize_two_rows(const u32* frame, i32 frame_bytes, const i32 starts[2],
+                                                const Weights4* weights, i32 stride, i32 groups, u32 out[2]) {
+    i32 sums[2][3], word[2], shift[2];
+    u32 held[2];
+#pragma unroll
+    for (i32 r = 0; r < 2; ++r) {
+        sums[r][0] = sums[r][1] = sums[r][2] = HALF;
+        word[r] = starts[r] / 4;
+        shift[r] = 8 * (starts[r] % 4);
+        held[r] = frame_word(frame, word[r], frame_bytes);
+    }
+    for (i32 group = 0; group < groups; ++group) {
+        const Weights4 four = weights[group * stride];
+#pragma unroll
+        for (i32 r = 0; r < 2; ++r) {
+            u32 a = frame_word(frame, word[r] + 1, frame_bytes);
+            u32 b = frame_word(frame, word[r] + 2, frame_bytes);
+            u32 c = frame_word(frame, word[r] + 3, frame_bytes);
+            // Twelve bytes, four pixels, from any byte on.
+            u32 p = __funnelshift_r(held[r], a, shift[r]);
+            u32 q = __funnelshift_r(a, b, shift[r]);
+            u32 s = __funnelshift_r(b, c, shift[r]);
+            held[r] = c;
+            word[r] += 3;
+            sums[r][0] += byte_of(p, 0) * four.w[0] + byte_of(p, 3) * four.w[1] + byte_of(q, 2) * four.w[2] +
+                          byte_of(s, 1) * four.w[3];
+            sums[r][1] += byte_of(p, 1) * four.w[0] + byte_of(q, 0) * four.w[1] + byte_of(q, 3) * four.w[2] +
+                          byte_of(s, 2) * four.w[3];
+            sums[r][2] += byte_of(p, 2) * four.w[0] + byte_of(q, 1) * four.w[1] + byte_of(s, 0) * four.w[2] +
+                          byte_of(s, 3) * four.w[3];
+        }
+    }
+#pragma unroll
+    for (i32 r = 0; r < 2; ++r) out[r] = to_byte(sums[r][0]) | to_byte(sums[r][1]) << 8 | to_byte(sums[r][2]) << 16;
+}
+
+template <class T>
+__device__ __forceinline__ void bicubic(const u32* __restrict__ frame, T* __restrict__ image,
+                                        const T* __restrict__ values, const i32* __restrict__ first_x,
+                                        const Weights4* __restrict__ weights_x, i32 groups_x,
+                                        const i32* __restrict__ first_y, const i32* __restrict__ count_y,
+                                        const i32* __restrict__ weights_y, i32 longest_y, Place place) {
+    // One word a pixel: red, green, blue, nothing.
+    alignas(8) __shared__ u32 rows[CHUNK][TILE_X];
+    __shared__ T lookup[3 * 256];
+    const i32 thread = (i32)threadIdx.x;
+    for (i32 i = thread; i < 3 * 256; i += THREADS) lookup[i] = values[i];
+
+    const i32 left = (i32)blockIdx.x * TILE_X, top = (i32)blockIdx.y * TILE_Y;
+    const i32 frame_bytes = 3 * place.width * place.height;
+    const i32 column = thread % TILE_X, source_x = left + column - place.x;
+    const bool shows = source_x >= 0 && source_x < place.content_width;
+    const i32 x = 2 * (thread % 32), lane_row = thread / 32;
+
+    i32 sums[2][2][3];
+#pragma unroll
+    for (i32 i = 0; i < 12; ++i) sums[i / 6][i / 3 % 2][i % 3] = HALF;
+    i32 begin, end;
+    rows_of_tile(place, first_y, count_y, top, &begin, &end);
+    for (i32 chunk = begin; chunk < end; chunk += CHUNK) {
+        const i32 height = at_most(CHUNK, end - chunk);
+        for (i32 row = 2 * (thread / TILE_X); row < height; row += 2 * (THREADS / TILE_X)) {
+            u32 pixels[2] = {0, 0};
+            if (shows) {
+                const i32 start = 3 * ((chunk + row) * place.width + first_x[source_x]);
+                const i32 starts[2] = {start, start + 3 * place.width};
+                resize_two_rows(frame, frame_bytes, starts, weights_x + source_x, place.content_width, groups_x,
+                                pixels);
+            }
+            rows[row][column] = pixels[0];
+            rows[row + 1][column] = pixels[1];
+        }
+        __syncthreads();
+#pragma unroll
+        for (i32 r = 0; r < 2; ++r) {
+            const i32 y = top + lane_row + 8 * r - place.y;
+            if (y < 0 || y >= place.content_height) continue;
+            const i32 first = first_y[y];
+            const i32 from = at_least(first, chunk), to = at_most(first + count_y[y], chunk + height);
+            for (i32 row = from; row < to; ++row) {
+                const i32 weight = weights_y[y * longest_y + row - first];
+                const u32 a = rows[row - chunk][x], b = rows[row - chunk][x + 1];
+#pragma unroll
+                for (i32 c = 0; c < 3; ++c) {
+                    sums[r][0][c] += byte_of(a, c) * weight;
+                    sums[r][1][c] += byte_of(b, c) * weight;
+                }
+            }
+        }
+        __syncthreads();
+    }
+    // Where a tile has no rows, nothing has waited for the lookup table yet.
+    if (begin >= end) __syncthreads();
+#pragma unroll
+    for (i32 r = 0; r < 2; ++r) {
+        const i32 y = top + lane_row + 8 * r;
+        if (y >= place.side || left + x >= place.side) continue;
+        const bool row_shows = y >= place.y && y < place.y + place.content_height;
+        const bool one = row_shows && left + x >= place.x && left + x < place.x + place.content_width;
+        const bool two = row_shows && left + x + 1 >= place.x && left + x + 1 < place.x + place.content_width;
+#pragma unroll
+        for (i32 c = 0; c < 3; ++c) {
+            // Padding is black.
+            const T a = lookup[256 * c + (one ? to_byte(sums[r][0][c]) : 0u)];
+            const T b = lookup[256 * c + (two ? to_byte(sums[r][1][c]) : 0u)];
+            store_pair(image + ((u64)c * (u64)place.side + (u64)y) * (u64)place.side, left + x, place.side, a, b);
+        }
+    }
+}
+
+// byte / 255, correctly rounded: the product is corrected by its exact remainder.
+__device__ __forceinline__ float unit(u32 byte) {
+    const float value = (float)byte, inverse = 1.0f / 255.0f;
+    const float product = __fmul_rn(value, inverse);
+    return __fmaf_rn(__fmaf_rn(-product, 255.0f, value), inverse, product);
+}
+
+__device__ __forceinline__ u16 as_element(float value, u16) { return half_bits(value); }
+__device__ __forceinline__ u32 as_element(float value, u32) { return __float_as_uint(value); }
+
+template <class T>
+__device__ __forceinline__ void linear(const u8* __restrict__ frame, T* __restrict__ image,
+                                       const i32* __restrict__ first_x, const i32* __restrict__ count_x,
+                                       const float* __restrict__ weights_x, const i32* __restrict__ first_y,
+                                       const i32* __restrict__ count_y, const float* __restrict__ weights_y,
+                                       i32 longest_y, const float* __restrict__ mean_std, Place place) {
+    __shared__ float rows[3][CHUNK][TILE_X];
+    const i32 thread = (i32)threadIdx.x;
+    const i32 left = (i32)blockIdx.x * TILE_X, top = (i32)blockIdx.y * TILE_Y;
+    const i32 column = thread % TILE_X, source_x = left + column - place.x;
+    const bool shows = source_x >= 0 && source_x < place.content_width;
+    const i32 x = 2 * (thread % 32), lane_row = thread / 32;
+
+    float sums[2][2][3];
+#pragma unroll
+    for (i32 i = 0; i < 12; ++i) sums[i / 6][i / 3 % 2][i % 3] = 0.0f;
+    i32 begin, end;
+    rows_of_tile(place, first_y, count_y, top, &begin, &end);
+    for (i32 chunk = begin; chunk < end; chunk += CHUNK) {
+        const i32 height = at_most(CHUNK, end - chunk);
+        for (i32 row = thread / TILE_X; row < height; row += THREADS / TILE_X) {
+            float sum[3] = {0.0f, 0.0f, 0.0f};
+            if (shows) {
+                const u8* pixel = frame + 3 * ((chunk + row) * place.width + first_x[source_x]);
+                const float* weight = weights_x + source_x;
+                for (i32 tap = 0; tap < count_x[source_x]; ++tap) {
+#pragma unroll
+                    for (i32 c = 0; c < 3; ++c) sum[c] = __fadd_rn(sum[c], __fmul_rn(*weight, unit(pixel[c])));
+                    pixel += 3;
+                    weight += place.content_width;
+                }
+            }
+#pragma unroll
+            for (i32 c = 0; c < 3; ++c) rows[c][row][column] = sum[c];
+        }
+        __syncthreads();
+#pragma unroll
+        for (i32 r = 0; r < 2; ++r) {
+            const i32 y = top + lane_row + 8 * r - place.y;
+            if (y < 0 || y >= place.content_height) continue;
+            const i32 first = first_y[y];
+            const i32 from = at_least(first, chunk), to = at_most(first + count_y[y], chunk + height);
+            for (i32 row = from; row < to; ++row) {
+                const float weight = weights_y[y * longest_y + row - first];
+#pragma unroll
+                for (i32 c = 0; c < 3; ++c) {
+                    sums[r][0][c] = __fadd_rn(sums[r][0][c], __fmul_rn(weight, rows[c][row - chunk][x]));
+                    sums[r][1][c] = __fadd_rn(sums[r][1][c], __fmul_rn(weight, rows[c][row - chunk][x + 1]));
+                }
+            }
+        }
+        __syncthreads();
+    }
+#pragma unroll
+    for (i32 r = 0; r < 2; ++r) {
+        const i32 y = top + lane_row + 8 * r;
+        if (y >= place.side || left + x >= place.side) continue;
+#pragma unroll
+        for (i32 c = 0; c < 3; ++c) {
+            const float mean = mean_std[c], deviation = mean_std[3 + c];
+            // Outside the content nothing was added up: black.
+            const T a = as_element(__fdiv_rn(__fsub_rn(sums[r][0][c], mean), deviation), T());
+            const T b = as_element(__fdiv_rn(__fsub_rn(sums[r][1][c], mean), deviation), T());
+            store_pair(image + ((u64)c * (u64)place.side + (u64)y) * (u64)place.side, left + x, place.side, a, b);
+        }
+    }
+}
+
+}  // namespace
+
+#define BICUBIC(NAME, T)                                                                                             \
+    extern "C" __global__ void __launch_bounds__(256)                                                                \
+        NAME(const u32* frame, T* image, const T* values, const i32* first_x, const Weights4* weights_x,             \
+             i32 groups_x, const i32* first_y, const i32* count_y, const i32* weights_y, i32 longest_y, i32 width,   \
+             i32 height, i32 side, i32 x, i32 y, i32 content_width, i32 content_height) {                            \
+        const Place place = {width, height, side, x, y, content_width, content_height};                              \
+        bicubic<T>(frame, image, values, first_x, weights_x, groups_x, first_y, count_y, weights_y, longest_y,       \
+                   place);                                                                                           \
+    }
+BICUBIC(preprocess_bicubic_f16, u16)
+BICUBIC(preprocess_bicubic_f32, u32)
+
+#define LINEAR(NAME, T)                                                                                              \
+    extern "C" __global__ void __launch_bounds__(256)                                                                \
+        NAME(const u8* frame, T* image, const i32* first_x, const i32* count_x, const float* weights_x,              \
+             const i32* first_y, const i32* count_y, const float* weights_y, i32 longest_y, const float* mean_std,   \
+             i32 width, i32 height, i32 side, i32 x, i32 y, i32 content_width, i32 content_height) {                 \
+        const Place place = {width, height, side, x, y, content_width, content_height};                              \
+        linear<T>(frame, image, first_x, count_x, weights_x, first_y, count_y, weights_y, longest_y, mean_std,       \
+                  place);                                                                                            \
+    }
+LINEAR(preprocess_linear_f16, u16)
+LINEAR(preprocess_linear_f32, u32)

@@ -1,0 +1,127 @@
+/*!
+Compiled kernels: loading them, and putting one of them into a stream's work.
+*/
+
+use std::ffi::c_void;
+use std::sync::Arc;
+
+use cudarc::driver::sys::CUfunction_attribute;
+use cudarc::driver::{CudaFunction, CudaModule, result};
+use cudarc::nvrtc::Ptx;
+
+use super::device::Gpu;
+use super::error::{Result, Tried};
+use super::stream::Stream;
+use super::view::View;
+
+/// What a module is loaded from.
+#[derive(Clone, Copy, Debug)]
+pub enum Image {
+    /// PTX, which the driver compiles for the GPU and keeps in its cache.
+    Ptx(&'static str),
+    /// A cubin, made for one architecture.
+    Cubin(&'static [u8]),
+}
+
+/// A loaded module; gone with its last function.
+#[derive(Clone, Debug)]
+pub struct Module {
+    inner: Arc<CudaModule>,
+    gpu: Gpu,
+}
+
+/// A kernel of a module. Cheap to clone.
+#[derive(Clone, Debug)]
+pub struct Function {
+    inner: CudaFunction,
+    name: Arc<str>,
+    gpu: Gpu,
+}
+
+/// Blocks and threads of a launch.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Launch {
+    /// Blocks along x, y and z.
+    pub grid: (u32, u32, u32),
+    /// Threads of a block, along x.
+    pub threads: u32,
+}
+
+/// One argument of a kernel.
+#[derive(Clone, Copy, Debug)]
+pub enum Arg<'v> {
+    /// A 32-bit integer.
+    I32(i32),
+    /// A 32-bit float.
+    F32(f32),
+    /// The address of a view's first byte.
+    View(&'v View),
+    /// The null pointer.
+    Null,
+}
+
+impl Arg<'_> {
+    /// The argument as the driver reads it: its bytes lie at the start of a word, the host being little-endian.
+    fn word(self) -> u64 {
+        match self {
+            Self::I32(value) => u64::from(value.cast_unsigned()),
+            Self::F32(value) => u64::from(value.to_bits()),
+            Self::View(view) => view.address() as u64,
+            Self::Null => 0,
+        }
+    }
+}
+
+impl Module {
+    /// Loads `image`; `name` is what errors call it.
+    ///
+    /// # Errors
+    /// The driver's: PTX that is newer than it, or a GPU that is older than what the image was made for.
+    pub fn load(gpu: &Gpu, name: &str, image: Image) -> Result<Self> {
+        let inner = match image {
+            Image::Ptx(text) => gpu.context().load_module(Ptx::from_src(text)),
+            Image::Cubin(bytes) => gpu.context().load_module(Ptx::from_binary(bytes.to_vec())),
+        };
+        let facts = gpu.facts();
+        let inner = inner.tried(|| format!("load {name} on sm {}", facts.sm))?;
+        Ok(Self { inner, gpu: gpu.clone() })
+    }
+
+    /// The kernel of that name, brought to the device: the first launch then loads nothing, as a recording needs.
+    pub fn function(&self, name: &str) -> Result<Function> {
+        self.gpu.bind()?;
+        let inner = self.inner.load_function(name).tried(|| format!("find the kernel {name}"))?;
+        // SAFETY: the function exists: the driver gave it above, and `inner` keeps its module loaded.
+        let registers = unsafe {
+            let attribute = CUfunction_attribute::CU_FUNC_ATTRIBUTE_NUM_REGS;
+            result::function::get_function_attribute(inner.cu_function(), attribute)
+        }
+        .tried(|| format!("bring the kernel {name} to the device"))?;
+        log::debug!("kernel {name}: {registers} registers");
+        Ok(Function { inner, name: name.into(), gpu: self.gpu.clone() })
+    }
+}
+
+impl Function {
+    /// Puts the kernel behind everything that is enqueued on `stream`. May be recorded.
+    ///
+    /// # Safety
+    /// `args` are the kernel's parameters in number, order and kind, and what the kernel reads and writes with this
+    /// launch lies inside the views among them. (A view that is dropped later is no danger: its memory is given back
+    /// only after work that is enqueued.)
+    pub unsafe fn launch(&self, launch: Launch, args: &[Arg], stream: &Stream) -> Result<()> {
+        self.gpu.bind()?;
+        let mut words: Vec<u64> = args.iter().map(|arg| arg.word()).collect();
+        let mut pointers: Vec<*mut c_void> =
+            words.iter_mut().map(|word| std::ptr::from_mut(word).cast()).collect();
+        // SAFETY: the function is loaded as long as `self.inner` lives; the driver copies the arguments, which the
+        // caller promises to be the kernel's own, before it returns.
+        unsafe {
+            let raw = stream.inner().cu_stream();
+            let threads = (launch.threads, 1, 1);
+            let function = self.inner.cu_function();
+            result::launch_kernel(function, launch.grid, threads, 0, raw, &mut pointers)
+        }
+        .tried(|| format!("launch the kernel {} as {launch:?}", self.name))
+    }
+}

@@ -1,0 +1,56 @@
+// The kernels of cuda/ for the stand-in driver, which opens this as libkernels.so.
+#include "emulate.h"
+
+#include "../../../cuda/preprocess.cu"
+#include "../../../cuda/mask.cu"
+#include "../../../cuda/memory.cu"
+
+namespace {
+
+struct Kernel {
+    const char* name;
+    void (*call)(void**);
+    int parameters;
+};
+
+template <auto KERNEL, class... A, size_t... I>
+void unpack(void (*)(A...), void** values, std::index_sequence<I...>) {
+    KERNEL(*static_cast<A*>(values[I])...);
+}
+template <auto KERNEL, class... A> void unpack(void (*kernel)(A...), void** values) {
+    unpack<KERNEL>(kernel, values, std::index_sequence_for<A...>());
+}
+template <auto KERNEL> void call(void** values) { unpack<KERNEL>(KERNEL, values); }
+template <class... A> constexpr int count(void (*)(A...)) {
+    static_assert(((sizeof(A) <= 8) && ...), "the stand-in driver keeps a word a parameter");
+    return (int)sizeof...(A);
+}
+
+#define KERNEL(name) {#name, call<name>, count(name)}
+const Kernel KERNELS[] = {
+    KERNEL(preprocess_bicubic_f16),
+    KERNEL(preprocess_bicubic_f32),
+    KERNEL(preprocess_linear_f16),
+    KERNEL(preprocess_linear_f32),
+    KERNEL(mask_words),
+    KERNEL(mask_boundaries),
+    KERNEL(mask_near),
+    KERNEL(bank_reset),
+    KERNEL(bank_inputs),
+    KERNEL(bank_advance),
+};
+
+}  // namespace
+
+// The kernel of that name, if the PTX that was loaded declares it.
+extern "C" const void* emulated(const char* ptx, const char* name) {
+    char entry[128];
+    snprintf(entry, sizeof entry, ".entry %s(", name);
+    for (const Kernel& kernel : KERNELS)
+        if (!strcmp(kernel.name, name) && strstr(ptx, entry)) return &kernel;
+    return nullptr;
+}
+extern "C" void emulate(const Kernel* kernel, const unsigned* grid, unsigned threads, void** values) {
+    emulation::launch(kernel->call, grid, threads, values);
+}
+extern "C" int parameters(const Kernel* kernel) { return kernel->parameters; }

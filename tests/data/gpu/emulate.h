@@ -1,0 +1,163 @@
+// Stand-ins for what CUDA C++ adds to C++, so that cuda/*.cu run on the host: an emulation, not a GPU.
+//
+// One block after another; the threads of a block are fibres that take turns at barriers and votes. A thread that waits at
+// a barrier that others never reach is an error, as is a vote that not every lane of the warp takes part in. What it
+// cannot show: races between barriers, the driver's own compiler, memory errors that stay inside a block.
+#pragma once
+#include <ucontext.h>
+
+#include <cmath>
+#include <cstdint>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <utility>
+#include <vector>
+
+#define __global__
+#define __device__
+#define __forceinline__ inline
+#define __shared__ static
+#define __launch_bounds__(threads)
+
+struct uint3 {
+    unsigned x, y, z;
+};
+static uint3 threadIdx, blockIdx, blockDim, gridDim;
+
+namespace emulation {
+
+enum State { READY, BARRIER, VOTE, DONE };
+struct Fibre {
+    ucontext_t context;
+    State state;
+    bool vote;
+    unsigned result;
+};
+static std::vector<Fibre> fibres;
+static std::vector<char> stacks;
+static ucontext_t scheduler;
+static size_t running;
+static void (*body)(void**);
+static void** arguments;
+const size_t STACK = 64 << 10;
+
+[[noreturn]] inline void fail(const char* what) {
+    fprintf(stderr, "emulation: %s (block %u %u %u)\n", what, blockIdx.x, blockIdx.y, blockIdx.z);
+    abort();
+}
+inline void wait(State state) {
+    const uint3 mine = threadIdx;
+    fibres[running].state = state;
+    swapcontext(&fibres[running].context, &scheduler);
+    threadIdx = mine;
+}
+inline void thread() {
+    body(arguments);
+    fibres[running].state = DONE;
+}
+
+// Lets every fibre of [from, to) go on until it waits or is done.
+inline void resume(size_t from, size_t to) {
+    for (size_t i = from; i < to; i++) {
+        if (fibres[i].state != READY) continue;
+        running = i;
+        threadIdx = {(unsigned)i, 0, 0};
+        swapcontext(&scheduler, &fibres[i].context);
+    }
+}
+// How many fibres of [from, to) are in that state.
+inline size_t count(size_t from, size_t to, State state) {
+    size_t found = 0;
+    for (size_t i = from; i < to; i++) found += fibres[i].state == state;
+    return found;
+}
+inline void set(size_t from, size_t to, State state) {
+    for (size_t i = from; i < to; i++) fibres[i].state = state;
+}
+
+inline void run_block() {
+    const size_t threads = blockDim.x;
+    for (size_t i = 0; i < threads; i++) {
+        Fibre& fibre = fibres[i];
+        fibre.state = READY;
+        getcontext(&fibre.context);
+        fibre.context.uc_stack.ss_sp = stacks.data() + i * STACK;
+        fibre.context.uc_stack.ss_size = STACK;
+        fibre.context.uc_link = &scheduler;
+        makecontext(&fibre.context, (void (*)())thread, 0);
+    }
+    while (count(0, threads, DONE) < threads) {
+        for (size_t warp = 0; warp < threads; warp += 32) {
+            const size_t end = warp + 32 < threads ? warp + 32 : threads;
+            resume(warp, end);
+            while (size_t voters = count(warp, end, VOTE)) {
+                if (voters != end - warp) fail("a vote without every lane of the warp");
+                unsigned result = 0;
+                for (size_t i = warp; i < end; i++) result |= (unsigned)fibres[i].vote << (i - warp);
+                for (size_t i = warp; i < end; i++) fibres[i].result = result;
+                set(warp, end, READY);
+                resume(warp, end);
+            }
+        }
+        const size_t waiting = count(0, threads, BARRIER);
+        if (waiting != 0 && waiting != threads) fail("a barrier that some threads never reach");
+        if (waiting != 0) set(0, threads, READY);
+    }
+}
+
+inline void launch(void (*call)(void**), const unsigned grid[3], unsigned threads, void** values) {
+    body = call, arguments = values;
+    gridDim = {grid[0], grid[1], grid[2]};
+    blockDim = {threads, 1, 1};
+    if (fibres.size() < threads) fibres.resize(threads), stacks.resize(threads * STACK);
+    for (blockIdx.z = 0; blockIdx.z < grid[2]; blockIdx.z++)
+        for (blockIdx.y = 0; blockIdx.y < grid[1]; blockIdx.y++)
+            for (blockIdx.x = 0; blockIdx.x < grid[0]; blockIdx.x++) run_block();
+}
+
+}  // namespace emulation
+
+inline void __syncthreads() { emulation::wait(emulation::BARRIER); }
+inline unsigned __ballot_sync(unsigned lanes, bool vote) {
+    if (lanes != 0xffffffffu) emulation::fail("a vote of some lanes only");
+    emulation::fibres[emulation::running].vote = vote;
+    emulation::wait(emulation::VOTE);
+    return emulation::fibres[emulation::running].result;
+}
+inline unsigned atomicAdd(unsigned* at, unsigned value) {
+    const unsigned before = *at;
+    *at += value;
+    return before;
+}
+// The host's compiler must not contract either: -ffp-contract=off.
+inline float __fmul_rn(float a, float b) { return a * b; }
+inline float __fadd_rn(float a, float b) { return a + b; }
+inline float __fsub_rn(float a, float b) { return a - b; }
+inline float __fdiv_rn(float a, float b) { return a / b; }
+inline float __fmaf_rn(float a, float b, float c) { return std::fmaf(a, b, c); }
+inline unsigned __float_as_uint(float value) {
+    unsigned bits;
+    memcpy(&bits, &value, 4);
+    return bits;
+}
+inline int __popcll(unsigned long long word) { return __builtin_popcountll(word); }
+inline unsigned __funnelshift_r(unsigned low, unsigned high, unsigned shift) {
+    return (unsigned)(((uint64_t)high << 32 | low) >> (shift & 31));
+}
+
+// Nearest half, ties to even: the sum moves the fraction to where a half's ends, and the processor rounds it there.
+inline uint16_t host_half_bits(float value) {
+    const unsigned bits = __float_as_uint(value), sign = bits >> 16 & 0x8000u;
+    const float size = std::fabs(value);
+    if (std::isnan(value)) return (uint16_t)(sign | 0x7fffu);
+    if (size >= 65520.0f) return (uint16_t)(sign | 0x7c00u);
+    int exponent = 0;
+    std::frexp(size, &exponent);
+    // A half has 11 significant bits, and none below 2^-24.
+    const int last = exponent - 11 > -24 ? exponent - 11 : -24;
+    const float units = std::nearbyint(std::ldexp(size, -last));
+    if (last == -24) return (uint16_t)(sign | (unsigned)units);
+    // `units` lies in [1024, 2048]; the leading one is the exponent's.
+    return (uint16_t)(sign | ((unsigned)(last + 25 - 1) * 1024u + (unsigned)units));
+}
