@@ -8,7 +8,7 @@ use std::io::Write;
 use anyhow::Result;
 
 use super::python_format::{Cell, write_csv_row};
-use crate::record::{Measured, Percentiles, Quality, RunRecord, StageTimes};
+use crate::record::{Measured, Percentiles, Quality, RunRecord, SourceAges, StageTimes};
 
 /// One column of a table over rows of type [`Row`].
 pub(super) type Column = (&'static str, fn(&Row<'_>) -> Cell);
@@ -32,6 +32,10 @@ impl Row<'_> {
 
     fn later(&self, get: impl Fn(Percentiles) -> f64) -> Cell {
         self.number(NEW_MS_DIGITS, |m| m.speed.later_frames.map(&get))
+    }
+
+    fn age(&self, get: impl Fn(SourceAges) -> f64) -> Cell {
+        self.number(NEW_MS_DIGITS, |m| m.speed.source_ages.map(&get))
     }
 
     fn stage(&self, get: impl Fn(StageTimes) -> Option<f64>) -> Cell {
@@ -95,7 +99,7 @@ pub(super) const OUTCOME: [Column; 7] = [
 ];
 
 /// New columns after it.
-pub(super) const DETAIL: [Column; 18] = [
+pub(super) const DETAIL: [Column; 23] = [
     ("scored_frames", |r| {
         Cell::count(r.record.numbers().and_then(|m| Some(m.quality?.scored_frames)))
     }),
@@ -116,4 +120,10 @@ pub(super) const DETAIL: [Column; 18] = [
     ("postprocess_ms", |r| r.stage(|s| s.postprocess_ms)),
     ("download_ms", |r| r.stage(|s| s.download_ms)),
     ("fidelity", |r| r.condition(&r.record.conditions.fidelity)),
+    ("mode", |r| r.condition(&r.record.conditions.mode)),
+    // Of overlapping frames only: these have no latency, and the columns of latencies stay empty.
+    ("source_age_p50_ms", |r| r.age(|a| a.decoded_p50_ms)),
+    ("source_age_p95_ms", |r| r.age(|a| a.decoded_p95_ms)),
+    ("source_age_with_decode_p50_ms", |r| r.age(|a| a.read_p50_ms)),
+    ("source_age_with_decode_p95_ms", |r| r.age(|a| a.read_p95_ms)),
 ];
