@@ -37,6 +37,7 @@ pub mod platform;
 pub mod preprocess;
 pub mod process_memory;
 pub mod prompt;
+pub mod ranges;
 pub mod record;
 pub mod rle;
 pub mod selftest;

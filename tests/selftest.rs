@@ -1,7 +1,7 @@
 //! The self-test: without a GPU, and on stand-ins for driver and TensorRT from end to end.
 
 mod door;
-mod fakes;
+pub mod fakes;
 
 use predicates::prelude::PredicateBooleanExt;
 use predicates::str::contains;
