@@ -43,5 +43,7 @@ pub mod rle;
 pub mod selftest;
 pub mod stats;
 pub mod synth;
+pub mod telemetry;
 pub mod tracker;
 pub mod trt;
+pub mod verdict;

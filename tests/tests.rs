@@ -33,6 +33,8 @@ mod ranges;
 mod selftest;
 /// What the tests of the program share.
 mod support;
+/// The GPU's sensors and the verdict.
+mod telemetry;
 /// The tracker and the committed network against Meta's own predictor.
 mod tracker;
 /// TensorRT: tables against headers, the committed binding, real libraries.

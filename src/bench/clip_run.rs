@@ -83,6 +83,7 @@ pub fn run_pass<N: Network>(
             frame: index,
             latency_ms: step.latency_ms,
             stages: step.stages,
+            ..FrameTimes::default()
         });
         pass.objectness.push(step.output.objectness);
         pass.predicted_iou.push(step.output.predicted_iou);
