@@ -156,7 +156,7 @@ fn drift(steady: &[f64], limits: &Thresholds) -> Option<Finding> {
     let change = (stats::median(second)? - stats::median(first)?) / stats::median(steady)?;
     (change.abs() > limits.drift).then(|| {
         let (direction, advice) = match change > 0.0 {
-            true => ("slower", "it is heating up or running out of something: let it cool, watch its clocks"),
+            true => ("slower", "it heats up, or another program began to run: let it cool, stop what else runs"),
             false => ("faster", "it was not warm yet: raise --warmup-runs"),
         };
         let sentence = format!(
