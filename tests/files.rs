@@ -94,6 +94,7 @@ fn measured(at: RowOrder, passes: usize) -> ObjectResult {
                 frame,
                 latency_ms: 10.0 + frame as f64 + run as f64 / 3.0,
                 stages: StageTimes { encoder_ms: Some(5.5), ..Default::default() },
+                ..Default::default()
             })
             .collect();
         let mut record = unmeasured(at, Status::Ok);
@@ -105,6 +106,9 @@ fn measured(at: RowOrder, passes: usize) -> ObjectResult {
             memory: MemoryPeaks::default(),
             quality: None,
             setup_ms: None,
+            gpu_ms: None,
+            residue_ms: None,
+            observed: None,
         });
         (record, times)
     });

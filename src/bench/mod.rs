@@ -12,5 +12,6 @@ mod object_run;
 pub mod plan;
 pub mod progress;
 pub mod supervise;
+pub mod watch;
 pub mod work;
 pub mod worker;

@@ -15,10 +15,12 @@ use crate::overlay::OverlayWriter;
 use crate::process_memory;
 use crate::prompt::ObjectPrompt;
 use crate::record::{
-    Conditions, FrameTimes, Measured, MemoryPeaks, ObjectKey, Quality, RunRecord, Status,
-    mean_stages, speed_of,
+    Conditions, FrameTimes, Measured, MemoryPeaks, ObjectKey, Observed, Quality, RunRecord, Status,
+    Verdict, mean_gpu_ms, mean_residue_ms, mean_stages, speed_of,
 };
+use crate::telemetry::Telemetry;
 use crate::tracker::{Network, NetworkPrompt};
+use crate::verdict::{self, Evidence};
 
 use super::clip_run::{Pass, Span, run_pass};
 use super::mask_file;
@@ -52,6 +54,10 @@ pub struct ObjectRunner<'a, N> {
     pub load_ms: f64,
     /// The network.
     pub network: &'a mut N,
+    /// A GPU runs it.
+    pub on_gpu: bool,
+    /// That GPU's sensors, where they can be read.
+    pub telemetry: Option<&'a Telemetry>,
 }
 
 /// A recorded pass: its row and its frames.
@@ -118,7 +124,9 @@ impl<N: Network> ObjectRunner<'_, N> {
         let keep = |index: usize| keep_all || object.masks.contains_key(&index);
         let mut recorded = Vec::new();
         for run in 0..runs {
+            let mark = self.telemetry.map(Telemetry::mark);
             let pass = run_pass(self.network, clip, span, &prompt, &geometry, keep, &mut count)?;
+            let observed = self.telemetry.zip(mark).map(|(gpu, mark)| gpu.since(mark));
             let mut row = RunRecord {
                 key: key.clone(),
                 run,
@@ -132,8 +140,9 @@ impl<N: Network> ObjectRunner<'_, N> {
                 overlay: None,
                 nsight_report: None,
                 measured: None,
+                verdict: Verdict::default(),
             };
-            self.score(&mut row, object, &pass)?;
+            self.score(&mut row, object, &pass, observed)?;
             // The passes are the same computation: pictures of the first one are enough.
             if run == 0 {
                 row.overlay = self.write_pictures(key, clip, &geometry, &pass)?;
@@ -148,6 +157,7 @@ impl<N: Network> ObjectRunner<'_, N> {
         row: &mut RunRecord,
         object: &ObjectTruth,
         pass: &Pass,
+        observed: Option<Observed>,
     ) -> Result<(), ObjectError> {
         let (quality, note) = score(self.plan.metrics, object, &pass.masks);
         row.reason = note;
@@ -155,11 +165,21 @@ impl<N: Network> ObjectRunner<'_, N> {
             speed: speed_of(&pass.times).context("a pass over no frames")?,
             stages: mean_stages(&pass.times),
             memory: MemoryPeaks {
+                gpu_peak_reserved_mib: observed.and_then(|seen| seen.process_memory_mib),
                 cpu_peak_rss_mib: process_memory::peak_rss_mib(),
                 ..MemoryPeaks::default()
             },
             quality,
             setup_ms: Some(self.load_ms),
+            gpu_ms: mean_gpu_ms(&pass.times),
+            residue_ms: mean_residue_ms(&pass.times),
+            observed,
+        });
+        row.verdict = verdict::judge(&Evidence {
+            frames: &pass.times,
+            overlapping: false,
+            on_gpu: self.on_gpu,
+            observed: observed.as_ref(),
         });
         Ok(())
     }

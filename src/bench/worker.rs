@@ -14,6 +14,7 @@ use serde::{Deserialize, Serialize};
 use super::object_error::ObjectError;
 use super::object_run::{ObjectRunner, Recorded};
 use super::plan::{Job, ModelPlan};
+use super::watch;
 use crate::backend::{self, OrtNetwork};
 use crate::bundle::{Bundle, Role};
 use crate::child;
@@ -64,6 +65,8 @@ pub struct Loaded {
     pub load_ms: f64,
     /// ONNX Runtime's library and its build.
     pub library: String,
+    /// What does not change of the GPU that is watched.
+    pub gpu: Option<serde_json::Map<String, serde_json::Value>>,
 }
 
 /// Runs the job on standard input to its end; what stops it is told to the parent, which owns the screen.
@@ -77,7 +80,10 @@ pub fn run() -> Result<()> {
 fn run_job() -> Result<()> {
     let job: Job = child::read_job()?;
     let model = job.plan.models.get(job.model).context("the job names a model that it lacks")?;
-    let (mut network, loaded) = load(&job, model)?;
+    let (mut network, mut loaded) = load(&job, model)?;
+    let target = watch::target_of(job.plan.provider);
+    let telemetry = target.as_ref().and_then(|target| watch::start(target, &job.plan));
+    loaded.gpu = telemetry.as_ref().map(|telemetry| telemetry.facts().clone());
     child::send(&Event::Ready(loaded.clone()))?;
     let mut runner = ObjectRunner {
         plan: &job.plan,
@@ -86,6 +92,8 @@ fn run_job() -> Result<()> {
         conditions: &loaded.conditions,
         load_ms: loaded.load_ms,
         network: &mut network,
+        on_gpu: target.is_some(),
+        telemetry: telemetry.as_ref(),
     };
     let split = dataset::open(&job.plan.split_dir, &job.plan.split_name)?;
     for (video, objects) in &job.todo {
@@ -144,7 +152,7 @@ fn load(job: &Job, model: &ModelPlan) -> Result<(OrtNetwork, Loaded)> {
         ),
     };
     let library = format!("{} ({})", library.display(), backend::build_info());
-    Ok((network, Loaded { conditions, load_ms, library }))
+    Ok((network, Loaded { conditions, load_ms, library, gpu: None }))
 }
 
 fn progress_reporter(video: &str, object: &str) -> impl FnMut(super::object_run::Progress) {
