@@ -34,6 +34,7 @@ pub mod morphology;
 pub mod onnx_file;
 pub mod overlay;
 pub mod pack;
+pub mod pipeline;
 pub mod platform;
 pub mod preprocess;
 pub mod process_memory;

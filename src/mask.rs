@@ -35,6 +35,25 @@ impl Mask {
         Self { width, height, words_per_row, words: vec![0; words_per_row * height] }
     }
 
+    /// A mask of these words, row after row as [`Mask::words`] gives them; none where they are not as many as that
+    /// size has. Bits past the width are cleared.
+    pub fn from_words(width: usize, height: usize, words: Vec<u64>) -> Option<Self> {
+        let words_per_row = width.div_ceil(64);
+        if words.len() != words_per_row * height {
+            return None;
+        }
+        let mut mask = Self { width, height, words_per_row, words };
+        let last = width % 64;
+        if last > 0 {
+            for y in 0..height {
+                if let Some(word) = mask.row_mut(y).last_mut() {
+                    *word &= (1 << last) - 1;
+                }
+            }
+        }
+        Some(mask)
+    }
+
     /// A mask whose pixel (x, y) is `f(x, y)`.
     pub fn from_fn(width: usize, height: usize, mut f: impl FnMut(usize, usize) -> bool) -> Self {
         let mut mask = Self::new(width, height);
@@ -189,6 +208,16 @@ mod tests {
         assert_eq!(mask.extents(), Some(PixelBox { x_min: 0, y_min: 0, x_max: 129, y_max: 2 }));
         assert_eq!(mask.area(), 4);
         assert_eq!(Mask::new(5, 5).extents(), None);
+    }
+
+    #[test]
+    fn words_make_the_mask_that_they_came_from() {
+        let mask = Mask::from_fn(70, 3, |x, y| (x + y) % 3 == 0);
+        assert_eq!(Mask::from_words(70, 3, mask.words().to_vec()), Some(mask.clone()));
+        let dirty =
+            mask.words().iter().enumerate().map(|(i, w)| if i % 2 == 1 { w | 1 << 40 } else { *w });
+        assert_eq!(Mask::from_words(70, 3, dirty.collect()), Some(mask));
+        assert_eq!(Mask::from_words(70, 3, vec![0; 3]), None);
     }
 
     #[test]

@@ -5,6 +5,8 @@
 
 /// What goes wrong with the input of a bench, and what it costs.
 mod bench_bad_input;
+/// The bench on a GPU, on stand-ins for driver, kernels and TensorRT: the CPU's masks, and what each frame costs.
+mod bench_gpu;
 /// The bench from clips to files on the committed network.
 mod bench_run;
 /// Engines: built ahead of time with TensorRT for RTX, reused, refused; what is said where that cannot be.

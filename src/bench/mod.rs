@@ -6,11 +6,13 @@ The benchmark: one worker process for each model, one row for each object, files
 */
 
 mod clip_run;
+mod gpu_runner;
 mod mask_file;
 mod object_error;
 mod object_run;
 pub mod plan;
 pub mod progress;
+mod runner;
 pub mod supervise;
 pub mod watch;
 pub mod work;

@@ -19,17 +19,14 @@ use crate::record::{
     Verdict, mean_gpu_ms, mean_residue_ms, mean_stages, speed_of,
 };
 use crate::telemetry::Telemetry;
-use crate::tracker::{Network, NetworkPrompt};
+use crate::tracker::NetworkPrompt;
 use crate::verdict::{self, Evidence};
 
-use super::clip_run::{Pass, Span, run_pass};
+use super::clip_run::{Pass, Span};
 use super::mask_file;
 use super::object_error::ObjectError;
 use super::plan::BenchPlan;
-
-/// Warm-up passes stop after this many frames: by then the memory bank (7) and the pointer bank (16)
-/// are full and every later frame repeats the same work.
-const WARMUP_FRAMES: usize = 18;
+use super::runner::{ClipRunner, PassRequest, Tracked};
 
 /// Where the worker stands, for the progress display.
 #[derive(Clone, Copy, Debug)]
@@ -41,7 +38,7 @@ pub struct Progress {
 }
 
 /// What stays the same for all objects of a worker.
-pub struct ObjectRunner<'a, N> {
+pub struct ObjectRunner<'a> {
     /// The bench.
     pub plan: &'a BenchPlan,
     /// Model tag, for names.
@@ -52,8 +49,8 @@ pub struct ObjectRunner<'a, N> {
     pub conditions: &'a Conditions,
     /// Time that loading the model took, ms.
     pub load_ms: f64,
-    /// The network.
-    pub network: &'a mut N,
+    /// What runs the network.
+    pub runner: &'a mut dyn ClipRunner,
     /// A GPU runs it.
     pub on_gpu: bool,
     /// That GPU's sensors, where they can be read.
@@ -63,19 +60,63 @@ pub struct ObjectRunner<'a, N> {
 /// A recorded pass: its row and its frames.
 pub type Recorded = (RunRecord, Vec<FrameTimes>);
 
-impl<N: Network> ObjectRunner<'_, N> {
-    /// Measures `object` of `clip`; whatever goes wrong becomes a row with a reason.
+/// An object that can be tracked.
+struct Ready<'a> {
+    key: ObjectKey,
+    truth: &'a ObjectTruth,
+    recorded: Vec<Recorded>,
+}
+
+impl ObjectRunner<'_> {
+    /// Measures `objects` of `clip` together; whatever goes wrong becomes rows with a reason. One result for each
+    /// object, in their order but for those that cannot be prompted, which come first.
     pub fn run(
         &mut self,
         clip: &Clip,
-        object: &ObjectTruth,
+        objects: &[&ObjectTruth],
         progress: &mut dyn FnMut(Progress),
-    ) -> Vec<Recorded> {
-        let key = self.key(&clip.video, &object.name);
-        match self.measure(&key, clip, object, progress) {
-            Ok(recorded) => recorded,
-            Err(error) => vec![(self.row_without_numbers(key, &error), Vec::new())],
+    ) -> Vec<(ObjectKey, Vec<Recorded>)> {
+        let mut rows = Vec::new();
+        let lost = |runner: &Self, key: &ObjectKey, error: &ObjectError| {
+            (key.clone(), vec![(runner.row_without_numbers(key.clone(), error), Vec::new())])
+        };
+        let size = match clip.frame_size() {
+            Ok(size) => size,
+            Err(error) => {
+                let error = ObjectError::Clip(error);
+                let of = |object: &&ObjectTruth| {
+                    lost(self, &self.key(&clip.video, &object.name), &error)
+                };
+                return objects.iter().map(of).collect();
+            }
+        };
+        let side = self.runner.manifest().model.imgsz;
+        let geometry = Geometry::new(self.plan.geometry, size.0, size.1, side);
+        let (mut ready, mut tracked) = (Vec::new(), Vec::new());
+        for truth in objects {
+            let key = self.key(&clip.video, &truth.name);
+            let frames = clip.frames.len();
+            let policy = self.plan.prompt_policy;
+            match ObjectPrompt::new(truth, frames, size, self.prompt, policy) {
+                Ok(prompted) => {
+                    let prompt = NetworkPrompt::new(&prompted.prompt, &geometry);
+                    let span = Span::new(prompted.index, frames, self.plan.max_clip_frames);
+                    tracked.push(Tracked { prompt, span });
+                    ready.push(Ready { key, truth, recorded: Vec::new() });
+                }
+                Err(error) => rows.push(lost(self, &key, &error.into())),
+            }
         }
+        if ready.is_empty() {
+            return rows;
+        }
+        match self.measure(clip, &geometry, &tracked, &mut ready, progress) {
+            Ok(()) => rows.extend(ready.into_iter().map(|ready| (ready.key, ready.recorded))),
+            Err(error) => {
+                rows.extend(ready.iter().map(|ready| lost(self, &ready.key, &error)));
+            }
+        }
+        rows
     }
 
     /// A row for an object that could not be measured.
@@ -90,66 +131,82 @@ impl<N: Network> ObjectRunner<'_, N> {
 
     fn measure(
         &mut self,
-        key: &ObjectKey,
         clip: &Clip,
-        object: &ObjectTruth,
+        geometry: &Geometry,
+        tracked: &[Tracked],
+        ready: &mut [Ready<'_>],
         progress: &mut dyn FnMut(Progress),
-    ) -> Result<Vec<Recorded>, ObjectError> {
+    ) -> Result<(), ObjectError> {
         process_memory::reset_peak();
-        let (width, height) = clip.frame_size()?;
-        let side = self.network.manifest().model.imgsz;
-        let geometry = Geometry::new(self.plan.geometry, width, height, side);
-        let prompted = ObjectPrompt::new(
-            object,
-            clip.frames.len(),
-            (width, height),
-            self.prompt,
-            self.plan.prompt_policy,
-        )?;
-        let prompt = NetworkPrompt::new(&prompted.prompt, &geometry);
-        let span = Span::new(prompted.index, clip.frames.len(), self.plan.max_clip_frames);
-        let warmup = Span { end: span.end.min(span.start + WARMUP_FRAMES), ..span };
-
+        self.runner.reset_peaks();
+        let short: Vec<Tracked> = tracked.iter().map(|t| self.warmup_of(t, tracked)).collect();
         let (warmups, runs) = (self.plan.warmup_runs, self.plan.profile_runs);
-        let total = warmups * warmup.frames() + runs * span.frames();
+        let repeats = self.runner.repeats().max(1);
+        let frames = |objects: &[Tracked]| objects.iter().map(|t| t.span.frames()).sum::<usize>();
+        // A clip that comes again ends for all objects at the same frame, so each repeat is at most this long.
+        let total = warmups * frames(&short) + runs * repeats * frames(tracked);
         let mut done = 0;
-        let mut count = |_| {
+        let mut count = || {
             done += 1;
-            progress(Progress { done, total });
+            progress(Progress { done: done.min(total), total });
         };
+        let request = |objects| PassRequest { clip, geometry, objects };
         for _ in 0..warmups {
-            run_pass(self.network, clip, warmup, &prompt, &geometry, |_| false, &mut count)?;
+            self.runner.run_pass(request(&short), 1, &|_, _| false, &mut count)?;
         }
         let keep_all = self.plan.save_overlays || self.plan.save_masks;
-        let keep = |index: usize| keep_all || object.masks.contains_key(&index);
-        let mut recorded = Vec::new();
         for run in 0..runs {
-            let mark = self.telemetry.map(Telemetry::mark);
-            let pass = run_pass(self.network, clip, span, &prompt, &geometry, keep, &mut count)?;
-            let observed = self.telemetry.zip(mark).map(|(gpu, mark)| gpu.since(mark));
-            let mut row = RunRecord {
-                key: key.clone(),
-                run,
-                status: Status::Ok,
-                reason: None,
-                conditions: self.conditions.clone(),
-                frames: Some(span.frames()),
-                processed_end_frame: Some(span.end),
-                input_size: Some([height, width]),
-                infer_size: Some([side, side]),
-                overlay: None,
-                nsight_report: None,
-                measured: None,
-                verdict: Verdict::default(),
+            let keep = |object: usize, index: usize| {
+                keep_all || ready[object].truth.masks.contains_key(&index)
             };
-            self.score(&mut row, object, &pass, observed)?;
-            // The passes are the same computation: pictures of the first one are enough.
-            if run == 0 {
-                row.overlay = self.write_pictures(key, clip, &geometry, &pass)?;
+            let mark = self.telemetry.map(Telemetry::mark);
+            let passes = self.runner.run_pass(request(tracked), repeats, &keep, &mut count)?;
+            let observed = self.telemetry.zip(mark).map(|(gpu, mark)| gpu.since(mark));
+            for ((ready, object), pass) in ready.iter_mut().zip(tracked).zip(passes) {
+                let mut row = self.row(&ready.key, run, geometry, object.span, &pass);
+                self.score(&mut row, ready.truth, &pass, observed)?;
+                // The passes are the same computation: pictures of the first one are enough.
+                if run == 0 {
+                    row.overlay = self.write_pictures(&ready.key, clip, geometry, &pass)?;
+                }
+                ready.recorded.push((row, pass.times));
             }
-            recorded.push((row, pass.times));
         }
-        Ok(recorded)
+        Ok(())
+    }
+
+    /// The first frames of an object, as many as a warm-up takes; objects that begin later are met too.
+    fn warmup_of(&self, object: &Tracked, all: &[Tracked]) -> Tracked {
+        let last_start = all.iter().map(|t| t.span.start).max().unwrap_or(object.span.start);
+        let end = object.span.end.min(last_start + self.runner.warmup_frames());
+        let span = Span { end: end.max(object.span.start + 1), ..object.span };
+        Tracked { prompt: object.prompt.clone(), span }
+    }
+
+    fn row(
+        &self,
+        key: &ObjectKey,
+        run: usize,
+        geometry: &Geometry,
+        span: Span,
+        pass: &Pass,
+    ) -> RunRecord {
+        let ((width, height), side) = (geometry.video_size(), geometry.side());
+        RunRecord {
+            key: key.clone(),
+            run,
+            status: Status::Ok,
+            reason: None,
+            conditions: self.conditions.clone(),
+            frames: Some(pass.times.len()),
+            processed_end_frame: Some(span.end),
+            input_size: Some([height, width]),
+            infer_size: Some([side, side]),
+            overlay: None,
+            nsight_report: None,
+            measured: None,
+            verdict: Verdict::default(),
+        }
     }
 
     fn score(
@@ -161,23 +218,29 @@ impl<N: Network> ObjectRunner<'_, N> {
     ) -> Result<(), ObjectError> {
         let (quality, note) = score(self.plan.metrics, object, &pass.masks);
         row.reason = note;
+        let overlapping = pass.times.iter().any(|times| times.age.is_some());
+        let gpu_memory = self.runner.gpu_memory();
         row.measured = Some(Measured {
             speed: speed_of(&pass.times).context("a pass over no frames")?,
             stages: mean_stages(&pass.times),
             memory: MemoryPeaks {
-                gpu_peak_reserved_mib: observed.and_then(|seen| seen.process_memory_mib),
+                // The driver's own figure of this process is better than what is missing of the device's memory.
+                gpu_peak_reserved_mib: observed
+                    .and_then(|seen| seen.process_memory_mib)
+                    .or(gpu_memory.gpu_peak_reserved_mib),
                 cpu_peak_rss_mib: process_memory::peak_rss_mib(),
-                ..MemoryPeaks::default()
+                ..gpu_memory
             },
             quality,
             setup_ms: Some(self.load_ms),
             gpu_ms: mean_gpu_ms(&pass.times),
-            residue_ms: mean_residue_ms(&pass.times),
+            // The stages of overlapping frames overlap too.
+            residue_ms: mean_residue_ms(&pass.times).filter(|_| !overlapping),
             observed,
         });
         row.verdict = verdict::judge(&Evidence {
             frames: &pass.times,
-            overlapping: false,
+            overlapping,
             on_gpu: self.on_gpu,
             observed: observed.as_ref(),
         });

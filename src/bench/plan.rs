@@ -12,6 +12,7 @@ use crate::cli::Provider;
 use crate::geometry::GeometryKind;
 use crate::metrics::MetricsKind;
 use crate::model_tag::ModelTag;
+use crate::pipeline::{Mode, Options};
 use crate::prompt::PromptPolicy;
 
 /// A resolved bench.
@@ -45,6 +46,8 @@ pub struct BenchPlan {
     pub save_overlays: bool,
     /// Whether every mask is written.
     pub save_masks: bool,
+    /// What runs the network: a GPU's engines, else ONNX Runtime.
+    pub gpu: Option<GpuPlan>,
     /// ONNX Runtime's library, where named.
     pub ort_lib: Option<PathBuf>,
     /// ONNX Runtime's provider.
@@ -55,13 +58,35 @@ pub struct BenchPlan {
     pub telemetry_ms: u64,
 }
 
+impl BenchPlan {
+    /// How frames follow one another.
+    pub fn mode(&self) -> Mode {
+        self.gpu.as_ref().map_or(Mode::Latency, |gpu| gpu.options.mode)
+    }
+}
+
+/// How engines are run on a GPU.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct GpuPlan {
+    /// Place among the devices that the driver shows.
+    pub device: usize,
+    /// TensorRT's library, where named.
+    pub tensorrt_lib: Option<PathBuf>,
+    /// How the pipeline runs.
+    pub options: Options,
+    /// Objects of a clip that share its frames.
+    pub objects_together: usize,
+    /// Times that a recorded pass goes over its frames.
+    pub repeat_clip: usize,
+}
+
 /// One model of a bench.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct ModelPlan {
     /// Tag, model and prompt.
     pub tag: ModelTag,
-    /// Its bundle.
-    pub bundle_dir: PathBuf,
+    /// Its bundle, or its folder of engines.
+    pub dir: PathBuf,
     /// Side of the network input, pixels.
     pub imgsz: usize,
     /// `fp32` or `fp16`.

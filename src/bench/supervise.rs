@@ -173,6 +173,7 @@ fn unmeasured(
     let conditions = Conditions {
         imgsz: model.imgsz,
         precision: model.precision.clone(),
+        mode: plan.mode().name().to_owned(),
         geometry: plan.geometry.name().to_owned(),
         prompt_policy: plan.prompt_policy.name().to_owned(),
         metrics: plan.metrics.as_str().to_owned(),

@@ -9,13 +9,15 @@ use crate::cli::Provider;
 use crate::gpu::Gpu;
 use crate::telemetry::{Options, Target, Telemetry};
 
-/// The GPU that a provider of ONNX Runtime uses; `None` on the CPU, where nothing is watched.
-pub fn target_of(provider: Provider) -> Option<Target> {
-    let address = |ordinal| Gpu::open(ordinal).and_then(|gpu| gpu.pci_address()).ok();
-    match provider {
-        Provider::Cpu => None,
-        Provider::Cuda | Provider::Tensorrt => Some(Target { ordinal: 0, pci_address: address(0) }),
-    }
+/// The GPU that a bench runs on; `None` on the CPU, where nothing is watched.
+pub fn target_of(plan: &BenchPlan) -> Option<Target> {
+    let ordinal = match (&plan.gpu, plan.provider) {
+        (Some(gpu), _) => gpu.device,
+        (None, Provider::Cuda | Provider::Tensorrt) => 0,
+        (None, Provider::Cpu) => return None,
+    };
+    let pci_address = Gpu::open(ordinal).and_then(|gpu| gpu.pci_address()).ok();
+    Some(Target { ordinal, pci_address })
 }
 
 /// Watches `target`. A bench goes on without sensors: its rows say so, and their columns stay empty.

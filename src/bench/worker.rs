@@ -11,14 +11,17 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result};
 use serde::{Deserialize, Serialize};
 
+use super::gpu_runner::GpuRunner;
 use super::object_error::ObjectError;
 use super::object_run::{ObjectRunner, Recorded};
-use super::plan::{Job, ModelPlan};
+use super::plan::{GpuPlan, Job, ModelPlan};
+use super::runner::{ClipRunner, StepByStep};
 use super::watch;
 use crate::backend::{self, OrtNetwork};
-use crate::bundle::{Bundle, Role};
+use crate::bundle::{Bundle, Manifest, Role};
 use crate::child;
 use crate::dataset;
+use crate::pipeline::Mode;
 use crate::prompt::PromptKind;
 use crate::record::{Conditions, ObjectKey};
 
@@ -63,7 +66,7 @@ pub struct Loaded {
     pub conditions: Conditions,
     /// Time to load the graphs, ms.
     pub load_ms: f64,
-    /// ONNX Runtime's library and its build.
+    /// The library that runs the graphs, and its build.
     pub library: String,
     /// What does not change of the GPU that is watched.
     pub gpu: Option<serde_json::Map<String, serde_json::Value>>,
@@ -80,8 +83,8 @@ pub fn run() -> Result<()> {
 fn run_job() -> Result<()> {
     let job: Job = child::read_job()?;
     let model = job.plan.models.get(job.model).context("the job names a model that it lacks")?;
-    let (mut network, mut loaded) = load(&job, model)?;
-    let target = watch::target_of(job.plan.provider);
+    let (mut runner, mut loaded) = load(&job, model)?;
+    let target = watch::target_of(&job.plan);
     let telemetry = target.as_ref().and_then(|target| watch::start(target, &job.plan));
     loaded.gpu = telemetry.as_ref().map(|telemetry| telemetry.facts().clone());
     child::send(&Event::Ready(loaded.clone()))?;
@@ -91,42 +94,73 @@ fn run_job() -> Result<()> {
         prompt: model.tag.prompt,
         conditions: &loaded.conditions,
         load_ms: loaded.load_ms,
-        network: &mut network,
+        runner: runner.as_mut(),
         on_gpu: target.is_some(),
         telemetry: telemetry.as_ref(),
     };
     let split = dataset::open(&job.plan.split_dir, &job.plan.split_name)?;
     for (video, objects) in &job.todo {
-        let clip = split.clip(video);
-        let by_name: HashMap<&str, _> = match &clip {
-            Ok(clip) => clip.objects.iter().map(|o| (o.name.as_str(), o)).collect(),
-            Err(_) => HashMap::new(),
+        let clip = match split.clip(video) {
+            Ok(clip) => clip,
+            Err(error) => {
+                let error = ObjectError::Other(anyhow::anyhow!("{error}"));
+                objects.iter().try_for_each(|name| lost(&runner, video, name, &error))?;
+                continue;
+            }
         };
-        for name in objects {
-            let key = runner.key(video, name);
-            let passes = match (&clip, by_name.get(name.as_str())) {
-                (Ok(clip), Some(object)) => {
-                    let mut report = progress_reporter(video, name);
-                    runner.run(clip, object, &mut report)
-                }
-                (Ok(_), None) => {
-                    let error =
-                        ObjectError::Other(anyhow::anyhow!("the object is gone from the split"));
-                    vec![(runner.row_without_numbers(key.clone(), &error), Vec::new())]
-                }
-                (Err(error), _) => {
-                    let error = ObjectError::Other(anyhow::anyhow!("{error}"));
-                    vec![(runner.row_without_numbers(key.clone(), &error), Vec::new())]
-                }
-            };
-            child::send(&Event::Object { key, passes })?;
+        let by_name: HashMap<&str, _> = clip.objects.iter().map(|o| (o.name.as_str(), o)).collect();
+        let (there, gone): (Vec<&String>, _) =
+            objects.iter().partition(|name| by_name.contains_key(name.as_str()));
+        for name in gone {
+            let error = ObjectError::Other(anyhow::anyhow!("the object is gone from the split"));
+            lost(&runner, video, name, &error)?;
+        }
+        for names in there.chunks(runner.runner.objects_together().max(1)) {
+            let group: Vec<_> =
+                names.iter().filter_map(|name| by_name.get(name.as_str()).copied()).collect();
+            let label = names.iter().map(|name| name.as_str()).collect::<Vec<_>>().join(",");
+            let mut report = progress_reporter(video, &label);
+            for (key, passes) in runner.run(&clip, &group, &mut report) {
+                child::send(&Event::Object { key, passes })?;
+            }
         }
     }
     Ok(())
 }
 
-fn load(job: &Job, model: &ModelPlan) -> Result<(OrtNetwork, Loaded)> {
-    let bundle = Bundle::open(&model.bundle_dir)?;
+/// A row for an object that is not there to be measured.
+fn lost(runner: &ObjectRunner<'_>, video: &str, name: &str, error: &ObjectError) -> Result<()> {
+    let key = runner.key(video, name);
+    let passes = vec![(runner.row_without_numbers(key.clone(), error), Vec::new())];
+    child::send(&Event::Object { key, passes })
+}
+
+fn load(job: &Job, model: &ModelPlan) -> Result<(Box<dyn ClipRunner>, Loaded)> {
+    match &job.plan.gpu {
+        Some(gpu) => load_engines(job, gpu, model),
+        None => load_graphs(job, model),
+    }
+}
+
+fn load_engines(
+    job: &Job,
+    gpu: &GpuPlan,
+    model: &ModelPlan,
+) -> Result<(Box<dyn ClipRunner>, Loaded)> {
+    let with_mask = model.tag.prompt == PromptKind::Mask;
+    let (runner, opened) = GpuRunner::open(gpu, &model.dir, with_mask)?;
+    let conditions = Conditions {
+        backend: opened.backend,
+        device: opened.device,
+        mode: gpu.options.mode.name().to_owned(),
+        ..conditions(job, model, runner.manifest())
+    };
+    let loaded = Loaded { conditions, load_ms: opened.load_ms, library: opened.library, gpu: None };
+    Ok((Box::new(runner), loaded))
+}
+
+fn load_graphs(job: &Job, model: &ModelPlan) -> Result<(Box<dyn ClipRunner>, Loaded)> {
+    let bundle = Bundle::open(&model.dir)?;
     let with_mask = model.tag.prompt == PromptKind::Mask;
     let mut roles = vec![Role::Encoder, Role::Prompt, Role::Track, Role::Memory];
     roles.extend(with_mask.then_some(Role::MaskPrompt));
@@ -137,12 +171,22 @@ fn load(job: &Job, model: &ModelPlan) -> Result<(OrtNetwork, Loaded)> {
     let network =
         OrtNetwork::open(&environment, &bundle, job.plan.provider, job.plan.threads, with_mask)?;
     let load_ms = start.elapsed().as_secs_f64() * 1e3;
-    let contract = &bundle.manifest.contract;
     let conditions = Conditions {
-        imgsz: model.imgsz,
-        precision: model.precision.clone(),
         backend: backend::label(job.plan.provider, &library),
         device: backend::device_name(job.plan.provider),
+        mode: Mode::Latency.name().to_owned(),
+        ..conditions(job, model, &bundle.manifest)
+    };
+    let library = format!("{} ({})", library.display(), backend::build_info());
+    Ok((Box::new(StepByStep(network)), Loaded { conditions, load_ms, library, gpu: None }))
+}
+
+/// What a row states whatever the backend is.
+fn conditions(job: &Job, model: &ModelPlan, manifest: &Manifest) -> Conditions {
+    let contract = &manifest.contract;
+    Conditions {
+        imgsz: model.imgsz,
+        precision: model.precision.clone(),
         geometry: job.plan.geometry.name().to_owned(),
         prompt_policy: job.plan.prompt_policy.name().to_owned(),
         metrics: job.plan.metrics.as_str().to_owned(),
@@ -150,9 +194,8 @@ fn load(job: &Job, model: &ModelPlan) -> Result<(OrtNetwork, Loaded)> {
             "mem{}/ptr{}/{}/pil-bicubic/noskip/nofill",
             contract.max_memories, contract.max_pointers, model.imgsz
         ),
-    };
-    let library = format!("{} ({})", library.display(), backend::build_info());
-    Ok((network, Loaded { conditions, load_ms, library, gpu: None }))
+        ..Conditions::default()
+    }
 }
 
 fn progress_reporter(video: &str, object: &str) -> impl FnMut(super::object_run::Progress) {

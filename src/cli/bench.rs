@@ -7,7 +7,9 @@ use std::path::PathBuf;
 use clap::{Args, ValueEnum};
 
 use crate::geometry::GeometryKind;
+use crate::gpu::Wait;
 use crate::metrics::MetricsKind;
+use crate::pipeline::Mode;
 use crate::prompt::{PromptKind, PromptPolicy};
 
 /// What to measure and where to write it.
@@ -32,9 +34,9 @@ pub struct BenchArgs {
     /// Side of the network input in pixels [default: 1024, or the only size that is there].
     #[arg(long)]
     pub imgsz: Option<usize>,
-    /// Precision of the graphs.
-    #[arg(long, visible_alias = "autocast", alias = "autocast-dtype", default_value = "fp32", value_parser = parse_precision)]
-    pub precision: String,
+    /// Precision of the graphs or engines [default: fp32; for engines the platform's, or the only one that is there].
+    #[arg(long, visible_alias = "autocast", alias = "autocast-dtype", value_parser = parse_precision)]
+    pub precision: Option<String>,
     /// Clips to measure, 0 for all.
     #[arg(long, default_value_t = 0)]
     pub limit_videos: usize,
@@ -80,6 +82,9 @@ pub struct BenchArgs {
     /// What runs the network.
     #[arg(long, value_enum, default_value = "onnxruntime")]
     pub backend: BackendChoice,
+    /// The GPU backend's own flags.
+    #[command(flatten)]
+    pub gpu: GpuArgs,
     /// ONNX Runtime's execution provider; an error where the library lacks it, never another one instead.
     #[arg(long, value_enum, default_value = "cpu")]
     pub ort_provider: Provider,
@@ -121,6 +126,52 @@ pub enum BackendChoice {
     /// ONNX Runtime.
     #[value(name = "onnxruntime", alias = "ort")]
     OnnxRuntime,
+    /// TensorRT engines on a GPU.
+    #[value(name = "tensorrt", alias = "trt")]
+    TensorRt,
+}
+
+/// How engines are run on a GPU.
+#[derive(Clone, Debug, Args)]
+#[command(next_help_heading = "With --backend tensorrt")]
+pub struct GpuArgs {
+    /// Folder of engines written by build-engines, or one engine folder in it.
+    #[arg(long, default_value = "engines")]
+    pub engines: PathBuf,
+    /// Only engines of this row of the platform table [default: those of the GPU at hand].
+    #[arg(long)]
+    pub platform: Option<String>,
+    /// Which GPU, as the driver counts them.
+    #[arg(long, default_value_t = 0)]
+    pub device: usize,
+    /// TensorRT's library, or its folder [default: SEGTRT_TENSORRT_LIB, the loader's path, pip's packages].
+    #[arg(long)]
+    pub tensorrt_lib: Option<PathBuf>,
+    /// One frame in flight, or as many frames a second as there can be.
+    #[arg(long, value_enum, default_value = "latency")]
+    pub mode: Mode,
+    /// Frames that the encoder may be ahead of the tracker in throughput mode.
+    #[arg(long, default_value_t = 3, value_parser = clap::value_parser!(u32).range(1..=32))]
+    pub encode_ahead: u32,
+    /// Objects of a clip that are tracked together: each frame is encoded once for all of them.
+    #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=64))]
+    pub objects_together: u32,
+    /// Objects that are tracked together run on a stream each, instead of one after the other.
+    #[arg(long)]
+    pub object_streams: bool,
+    /// Threads that decode frames ahead [default: all processors but one, at most 8].
+    #[arg(long, value_parser = clap::value_parser!(u32).range(1..=256))]
+    pub decode_threads: Option<u32>,
+    /// Enqueue each frame's work anew instead of replaying CUDA graphs.
+    #[arg(long)]
+    pub no_cuda_graphs: bool,
+    /// How the host waits for a frame.
+    #[arg(long, value_enum, default_value = "spin")]
+    pub host_wait: Wait,
+    /// Go over the clip this often in each recorded pass, without forgetting: long runs from short clips. Masks are kept
+    /// and scored of the first time.
+    #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..))]
+    pub repeat_clip: u32,
 }
 
 /// Execution providers of ONNX Runtime.

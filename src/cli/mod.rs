@@ -13,7 +13,7 @@ use std::ffi::OsString;
 
 use clap::{Parser, Subcommand};
 
-pub use bench::{BackendChoice, BenchArgs, DeadFlags, Provider, Toggle};
+pub use bench::{BackendChoice, BenchArgs, DeadFlags, GpuArgs, Provider, Toggle};
 pub use build_engines::BuildEnginesArgs;
 pub use inspect::InspectArgs;
 pub use pack::PackArgs;

@@ -4,21 +4,23 @@
 
 use std::collections::BTreeMap;
 
-use anyhow::Result;
+use anyhow::{Context, Result};
 use serde_json::{Value, json};
 
 use super::bench_plan::{Resolved, resolve};
 use super::bench_remarks::remarks as bench_remarks;
 use super::{Outcome, bench_table};
-use crate::bench::plan::BenchPlan;
+use crate::bench::plan::{BenchPlan, ModelPlan};
 use crate::bench::progress::Display;
 use crate::bench::supervise;
 use crate::bench::work::Work;
 use crate::bench::worker::Loaded;
-use crate::bundle::Bundle;
+use crate::bundle::{Bundle, Graph};
 use crate::cli::BenchArgs;
+use crate::engine::{EngineManifest, PlanRecord};
 use crate::environment;
 use crate::files::{Configuration, FileHash, ResultStore, Sidecar};
+use crate::pipeline::Mode;
 use crate::record::Status;
 
 /// What lies inside the timed region; the sidecar carries it beside the numbers.
@@ -27,6 +29,26 @@ const TIMED_REGION: &str = "One frame's latency runs from its RGB pixels in host
     postprocess, memory. fps is frames over the sum of the latencies, the prompted frame included; \
     percentiles are of the frames after it. Outside: loading graphs (setup_ms), warm-up passes, JPEG \
     decoding (decode_ms, between the timed regions), ground truth, metrics, overlays and files.";
+
+/// What a GPU adds to it.
+const ON_A_GPU: &str = " On the GPU the pixels lie in pinned host memory, the upload and the download are inside; files \
+    are decoded ahead by threads of their own. Stage times are from CUDA events. The download runs beside the memory \
+    step.";
+
+/// What frames that overlap change.
+const OVERLAPPING: &str = " In throughput mode frames overlap: fps is frames over the time from the first upload to the \
+    last mask, a frame's latency_ms in this file is the interval since the mask before it, and the age of a frame when \
+    its mask is there stands in its own columns.";
+
+/// The timed region of this bench, in words.
+fn timed_region(plan: &BenchPlan) -> String {
+    let more = match plan.mode() {
+        _ if plan.gpu.is_none() => ["", ""],
+        Mode::Latency => [ON_A_GPU, ""],
+        Mode::Throughput => [ON_A_GPU, OVERLAPPING],
+    };
+    format!("{TIMED_REGION}{}", more.concat())
+}
 
 /// Runs the benchmark.
 pub fn run(args: BenchArgs) -> Result<Outcome> {
@@ -44,7 +66,7 @@ pub fn run(args: BenchArgs) -> Result<Outcome> {
     }
     let mut sidecar = Sidecar {
         environment: environment::facts(),
-        timed_region: TIMED_REGION.to_owned(),
+        timed_region: timed_region(&plan),
         inputs: work.hashes.clone(),
         graphs: graphs(&plan)?,
     };
@@ -53,7 +75,8 @@ pub fn run(args: BenchArgs) -> Result<Outcome> {
     let loaded = supervise::run(&plan, &work, &mut store, &mut display);
     display.finish();
     if let Ok(loaded) = &loaded {
-        sidecar.environment.insert("onnxruntime".to_owned(), libraries(loaded));
+        let library = if plan.gpu.is_some() { "tensorrt" } else { "onnxruntime" };
+        sidecar.environment.insert(library.to_owned(), libraries(loaded));
         if let Some(gpu) = loaded.iter().find_map(|loaded| loaded.gpu.clone()) {
             sidecar.environment.insert("gpu".to_owned(), gpu.into());
         }
@@ -83,12 +106,12 @@ fn configuration(plan: &BenchPlan) -> Result<Configuration> {
         .models
         .iter()
         .map(|model| {
-            let bundle = Bundle::open(&model.bundle_dir)?;
+            let files = ModelFiles::of(plan, model)?;
             let hashes: Vec<&str> =
-                bundle.manifest.graphs.iter().map(|g| g.sha256.as_str()).collect();
+                files.files.iter().map(|(_, hash)| hash.sha256.as_str()).collect();
             Ok(json!({
                 "tag": model.tag.tag, "imgsz": model.imgsz, "precision": model.precision,
-                "weights": bundle.manifest.weights_phrase(), "graphs": hashes,
+                "weights": files.weights, "graphs": hashes,
             }))
         })
         .collect::<Result<_>>()?;
@@ -104,22 +127,49 @@ fn configuration(plan: &BenchPlan) -> Result<Configuration> {
         .with("warmup_runs", plan.warmup_runs)
         .with("profile_runs", plan.profile_runs)
         .with("threads", plan.threads)
-        .with("provider", serde_json::to_value(plan.provider)?))
+        .with("provider", serde_json::to_value(plan.provider)?)
+        .with("gpu", serde_json::to_value(&plan.gpu)?))
 }
 
-/// The graphs of all models with the hashes that the workers compare them with.
+/// The graphs or engines of all models with the hashes that the workers compare them with.
 fn graphs(plan: &BenchPlan) -> Result<BTreeMap<String, FileHash>> {
     let mut graphs = BTreeMap::new();
     for model in &plan.models {
-        let bundle = Bundle::open(&model.bundle_dir)?;
-        for graph in &bundle.manifest.graphs {
-            let bytes =
-                std::fs::metadata(bundle.dir.join(&graph.file)).map_or(0, |meta| meta.len());
-            let hash = FileHash { sha256: graph.sha256.clone(), bytes };
-            graphs.insert(format!("{}/{}", bundle.name(), graph.file), hash);
-        }
+        graphs.extend(ModelFiles::of(plan, model)?.files);
     }
     Ok(graphs)
+}
+
+/// What a model is made of.
+struct ModelFiles {
+    weights: String,
+    /// Name and hash of each file.
+    files: Vec<(String, FileHash)>,
+}
+
+impl ModelFiles {
+    fn of(plan: &BenchPlan, model: &ModelPlan) -> Result<Self> {
+        let dir = &model.dir;
+        if plan.gpu.is_some() {
+            let gone = || format!("{} has no engine.json any more", dir.display());
+            let engines = EngineManifest::read(dir)?.with_context(gone)?;
+            let name = dir.file_name().unwrap_or_default().to_string_lossy();
+            let hash = |plan: &PlanRecord| {
+                let hash = FileHash { sha256: plan.sha256.clone(), bytes: plan.bytes };
+                (format!("{}/{name}/{}", engines.platform, plan.file), hash)
+            };
+            let files = engines.plans.iter().map(hash).collect();
+            return Ok(Self { weights: engines.bundle.weights_phrase(), files });
+        }
+        let bundle = Bundle::open(dir)?;
+        let hash = |graph: &Graph| {
+            let bytes = std::fs::metadata(dir.join(&graph.file)).map_or(0, |meta| meta.len());
+            let hash = FileHash { sha256: graph.sha256.clone(), bytes };
+            (format!("{}/{}", bundle.name(), graph.file), hash)
+        };
+        let files = bundle.manifest.graphs.iter().map(hash).collect();
+        Ok(Self { weights: bundle.manifest.weights_phrase(), files })
+    }
 }
 
 fn libraries(loaded: &[Loaded]) -> Value {

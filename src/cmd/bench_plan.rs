@@ -7,16 +7,24 @@ use std::path::{Path, PathBuf};
 use anyhow::{Result, anyhow, bail};
 
 use super::UsageError;
-use crate::bench::plan::{BenchPlan, ModelPlan};
+use super::bench_engines::Catalogue;
+use crate::bench::plan::{BenchPlan, GpuPlan, ModelPlan};
 use crate::bundle::{self, Bundle, Wanted};
-use crate::cli::{BenchArgs, Toggle};
+use crate::cli::{BackendChoice, BenchArgs, GpuArgs, Toggle};
 use crate::dataset::{self, Dataset};
 use crate::environment;
 use crate::model_tag::ModelTag;
+use crate::pipeline::Options;
 use crate::synth::{SynthOptions, write_split};
 
 /// Where bundles are looked for unless `--onnx-dir` says otherwise.
 const USUAL_ONNX_DIR: &str = "onnx/bundles";
+
+/// Precision of graphs where none is asked for.
+const USUAL_PRECISION: &str = "fp32";
+
+/// More decoding threads than this only take processors from the rest.
+const MOST_DECODE_THREADS: usize = 8;
 
 /// The predecessor's folders of its test mode.
 const TEST_SPLIT: &str = "test_synthetic_data";
@@ -63,6 +71,7 @@ pub fn resolve(args: &BenchArgs) -> Result<Resolved> {
         out_dir,
         save_overlays: args.save_overlays == Toggle::On,
         save_masks: args.save_masks,
+        gpu: (args.backend == BackendChoice::TensorRt).then(|| gpu_plan(&args.gpu)),
         ort_lib: args.ort_lib.clone(),
         provider: args.ort_provider,
         threads: args.threads.unwrap_or_else(environment::processors),
@@ -98,13 +107,74 @@ fn write_test_split() -> Result<PathBuf> {
     Ok(options.out)
 }
 
-/// The models with their bundles; unknown tags and missing bundles are told and left out.
+fn gpu_plan(args: &GpuArgs) -> GpuPlan {
+    let usual = environment::processors().saturating_sub(1).clamp(1, MOST_DECODE_THREADS);
+    GpuPlan {
+        device: args.device,
+        tensorrt_lib: args.tensorrt_lib.clone(),
+        options: Options {
+            mode: args.mode,
+            graphs: !args.no_cuda_graphs,
+            wait: args.host_wait,
+            encode_ahead: args.encode_ahead as usize,
+            decode_threads: args.decode_threads.map_or(usual, |threads| threads as usize),
+            object_streams: args.object_streams,
+        },
+        objects_together: args.objects_together as usize,
+        repeat_clip: args.repeat_clip as usize,
+    }
+}
+
+/// Where models come from.
+enum Source {
+    /// Graphs in these folders.
+    Bundles(Vec<Bundle>, Vec<PathBuf>),
+    /// Engines of the GPU at hand.
+    Engines(Catalogue),
+}
+
+impl Source {
+    fn of(args: &BenchArgs) -> Result<Self> {
+        if args.backend == BackendChoice::TensorRt {
+            return Ok(Self::Engines(Catalogue::open(&args.gpu)?));
+        }
+        let roots = match args.onnx_dir.as_slice() {
+            [] => vec![PathBuf::from(USUAL_ONNX_DIR)],
+            dirs => dirs.to_vec(),
+        };
+        Ok(Self::Bundles(bundle::list(&roots)?, roots))
+    }
+
+    fn find(&self, tag: ModelTag, args: &BenchArgs) -> Result<ModelPlan> {
+        match self {
+            Self::Bundles(bundles, roots) => {
+                let precision = args.precision.as_deref().unwrap_or(USUAL_PRECISION);
+                let wanted = Wanted { model: &tag.model, imgsz: args.imgsz, precision };
+                let found = bundle::find(bundles, roots, &wanted)?;
+                let model = &found.manifest.model;
+                Ok(ModelPlan {
+                    dir: absolute(&found.dir),
+                    imgsz: model.imgsz,
+                    precision: model.precision.clone(),
+                    tag,
+                })
+            }
+            Self::Engines(catalogue) => {
+                let found = catalogue.find(&tag, args.imgsz, args.precision.as_deref())?;
+                Ok(ModelPlan {
+                    dir: absolute(&found.dir),
+                    imgsz: found.manifest.bundle.model.imgsz,
+                    precision: found.manifest.precision.name().to_owned(),
+                    tag,
+                })
+            }
+        }
+    }
+}
+
+/// The models with their bundles or engines; unknown tags and what is missing are told and left out.
 fn models(args: &BenchArgs) -> Result<(Vec<ModelPlan>, usize)> {
-    let roots = match args.onnx_dir.as_slice() {
-        [] => vec![PathBuf::from(USUAL_ONNX_DIR)],
-        dirs => dirs.to_vec(),
-    };
-    let bundles = bundle::list(&roots)?;
+    let source = Source::of(args)?;
     let all = args.models.trim().is_empty() || args.models.trim() == "all";
     let tags = match all {
         true => ModelTag::all(),
@@ -113,7 +183,7 @@ fn models(args: &BenchArgs) -> Result<(Vec<ModelPlan>, usize)> {
     let mut models = Vec::new();
     let mut left_out = 0;
     for text in &tags {
-        match model(text, args, &bundles, &roots) {
+        match model(text, args, &source) {
             Ok(model) => models.push(model),
             Err(error) => {
                 log::warn!("{error:#}");
@@ -134,18 +204,11 @@ fn models(args: &BenchArgs) -> Result<(Vec<ModelPlan>, usize)> {
     Ok((models, left_out))
 }
 
-fn model(text: &str, args: &BenchArgs, bundles: &[Bundle], roots: &[PathBuf]) -> Result<ModelPlan> {
+fn model(text: &str, args: &BenchArgs, source: &Source) -> Result<ModelPlan> {
     let tag = ModelTag::parse(text, args.prompt).ok_or_else(|| {
         anyhow!("Unknown model tag: {text} (skipping); known tags are {}", ModelTag::known())
     })?;
-    let wanted = Wanted { model: &tag.model, imgsz: args.imgsz, precision: &args.precision };
-    let found = bundle::find(bundles, roots, &wanted)?;
-    Ok(ModelPlan {
-        bundle_dir: absolute(&found.dir),
-        imgsz: found.manifest.model.imgsz,
-        precision: found.manifest.model.precision.clone(),
-        tag,
-    })
+    source.find(tag, args)
 }
 
 fn split_tags(text: &str) -> Vec<String> {

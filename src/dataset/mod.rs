@@ -84,6 +84,24 @@ impl Clip {
         Ok(image)
     }
 
+    /// Decodes frame `index` of a clip of `width` × `height` pixels into `out`, `3 * width * height` bytes.
+    ///
+    /// # Errors
+    /// As [`Clip::frame`].
+    pub fn frame_into(
+        &self,
+        index: usize,
+        expected: (usize, usize),
+        out: &mut [u8],
+    ) -> Result<(), ClipError> {
+        let path = self.frame_path(index)?;
+        let found = decode::jpeg_into(path, expected, out).map_err(ClipError::UnreadableFrame)?;
+        if found != expected {
+            return Err(ClipError::FrameSizeChange { path: path.to_path_buf(), found, expected });
+        }
+        Ok(())
+    }
+
     fn frame_path(&self, index: usize) -> Result<&Path, ClipError> {
         self.frames.get(index).map(PathBuf::as_path).ok_or_else(|| ClipError::NoSuchFrame {
             video: self.video.clone(),

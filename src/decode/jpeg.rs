@@ -33,6 +33,35 @@ pub fn jpeg(path: &Path) -> Result<RgbImage, DecodeError> {
     Ok(image)
 }
 
+/// Decodes a whole JPEG file of `width` × `height` pixels into `out`, which holds `3 * width * height` bytes. The size
+/// that the header states comes back; where it is another one, `out` is left as it is.
+///
+/// # Errors
+/// As [`jpeg`].
+pub fn jpeg_into(
+    path: &Path,
+    (width, height): (usize, usize),
+    out: &mut [u8],
+) -> Result<(usize, usize), DecodeError> {
+    let bytes = read(path)?;
+    let size = catch(|| {
+        let header = mozjpeg::Decompress::with_err(strict_errors()).from_mem(&bytes)?;
+        check_size(header.size())?;
+        if header.size() != (width, height) {
+            return Ok(header.size());
+        }
+        let mut decoder = header.rgb()?;
+        decoder.read_scanlines_into(out)?;
+        decoder.finish()?;
+        Ok((width, height))
+    });
+    let size = size.map_err(|reason| format_error(path, describe(&bytes, reason)))?;
+    if !has_end_marker(&bytes) {
+        return Err(format_error(path, "the file ends before its end-of-image marker".into()));
+    }
+    Ok(size)
+}
+
 /// Width and height that the header states; no pixel is decoded.
 ///
 /// # Errors
@@ -109,6 +138,14 @@ mod tests {
         }
         for (color, channels) in [(ColorType::Rgb, 3), (ColorType::Luma, 1)] {
             let image = decode(&encode(color, channels, false)).unwrap();
+            let dir = tempfile::tempdir().unwrap();
+            let path = dir.path().join("a.jpg");
+            std::fs::write(&path, encode(color, channels, false)).unwrap();
+            let mut into = vec![1; image.data.len()];
+            assert_eq!(jpeg_into(&path, (60, 47), &mut into).unwrap(), (61, 47));
+            assert!(into.iter().all(|&byte| byte == 1), "another size leaves the bytes alone");
+            assert_eq!(jpeg_into(&path, (61, 47), &mut into).unwrap(), (61, 47));
+            assert_eq!(into, image.data, "both ways give the same pixels");
             assert_eq!((image.width, image.height, image.data.len()), (61, 47, 3 * 61 * 47));
             if channels == 1 {
                 assert!(image.data.chunks(3).all(|p| p[0] == p[1] && p[1] == p[2]));

@@ -10,7 +10,7 @@ mod jpeg;
 mod mask_png;
 mod unpack;
 
-pub use jpeg::{jpeg, probe_size};
+pub use jpeg::{jpeg, jpeg_into, probe_size};
 pub use mask_png::{IdImage, mask_png};
 
 use std::path::PathBuf;

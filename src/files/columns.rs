@@ -9,7 +9,7 @@ use anyhow::Result;
 
 use super::python_format::{Cell, write_csv_row};
 use crate::record::{
-    Limits, Measured, Observed, Percentiles, Quality, RunRecord, StageTimes, Verdict,
+    Limits, Measured, Observed, Percentiles, Quality, RunRecord, SourceAges, StageTimes, Verdict,
 };
 
 /// One column of a table over rows of type [`Row`].
@@ -34,6 +34,10 @@ impl Row<'_> {
 
     fn later(&self, get: impl Fn(Percentiles) -> f64) -> Cell {
         self.number(NEW_MS_DIGITS, |m| m.speed.later_frames.map(&get))
+    }
+
+    fn age(&self, get: impl Fn(SourceAges) -> f64) -> Cell {
+        self.number(NEW_MS_DIGITS, |m| m.speed.source_ages.map(&get))
     }
 
     fn stage(&self, get: impl Fn(StageTimes) -> Option<f64>) -> Cell {
@@ -106,7 +110,7 @@ pub(super) const OUTCOME: [Column; 7] = [
 ];
 
 /// New columns after it.
-pub(super) const DETAIL: [Column; 18] = [
+pub(super) const DETAIL: [Column; 23] = [
     ("scored_frames", |r| {
         Cell::count(r.record.numbers().and_then(|m| Some(m.quality?.scored_frames)))
     }),
@@ -127,6 +131,12 @@ pub(super) const DETAIL: [Column; 18] = [
     ("postprocess_ms", |r| r.stage(|s| s.postprocess_ms)),
     ("download_ms", |r| r.stage(|s| s.download_ms)),
     ("fidelity", |r| r.condition(&r.record.conditions.fidelity)),
+    ("mode", |r| r.condition(&r.record.conditions.mode)),
+    // Of overlapping frames only: these have no latency, and the columns of latencies stay empty.
+    ("source_age_p50_ms", |r| r.age(|a| a.decoded_p50_ms)),
+    ("source_age_p95_ms", |r| r.age(|a| a.decoded_p95_ms)),
+    ("source_age_with_decode_p50_ms", |r| r.age(|a| a.read_p50_ms)),
+    ("source_age_with_decode_p95_ms", |r| r.age(|a| a.read_p95_ms)),
 ];
 
 /// New columns of the GPU's own clock and sensors, and the verdict.

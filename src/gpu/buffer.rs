@@ -3,11 +3,13 @@ Device memory with an owner.
 */
 
 use std::ffi::c_void;
+use std::sync::Arc;
 
 use cudarc::driver::{result, sys};
 
 use super::device::Gpu;
 use super::error::{Result, Tried};
+use super::pinned::Block;
 use super::stream::Stream;
 
 /// A block of device memory; goes back to the driver when it is dropped, after the work that uses it.
@@ -16,6 +18,8 @@ pub struct Buffer {
     address: sys::CUdeviceptr,
     bytes: usize,
     gpu: Gpu,
+    /// The host memory that this is the device's view of; none for memory of the device's own.
+    host: Option<Arc<Block>>,
 }
 
 impl Buffer {
@@ -25,7 +29,13 @@ impl Buffer {
         // SAFETY: a context is current; nobody reads the memory before it is written through this value.
         let address = unsafe { result::malloc_sync(bytes.max(1)) }
             .tried(|| format!("give {bytes} bytes of device memory"))?;
-        Ok(Self { address, bytes, gpu: gpu.clone() })
+        gpu.count(bytes.max(1));
+        Ok(Self { address, bytes, gpu: gpu.clone(), host: None })
+    }
+
+    /// Host memory under the address by which the device reaches it. It is not device memory, and not counted as such.
+    pub(super) fn of_host(gpu: &Gpu, address: sys::CUdeviceptr, host: Arc<Block>) -> Self {
+        Self { address, bytes: host.len(), gpu: gpu.clone(), host: Some(host) }
     }
 
     /// Its size, bytes.
@@ -96,6 +106,10 @@ impl Buffer {
 
 impl Drop for Buffer {
     fn drop(&mut self) {
+        if self.host.is_some() {
+            return;
+        }
+        self.gpu.discount(self.bytes.max(1));
         let freed = self.gpu.bind().and_then(|()| {
             // SAFETY: the address came from malloc_sync and is freed here only; cuMemFree waits for work that uses it.
             unsafe { result::free_sync(self.address) }.tried(|| "take memory back".into())

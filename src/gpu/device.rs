@@ -10,6 +10,7 @@ use cudarc::driver::{CudaContext, result};
 use super::buffer::Buffer;
 use super::driver;
 use super::error::{GpuError, Result, Tried, code, means_no_device};
+use super::pool::{Pool, Purpose};
 use super::stream::{Event, Stream};
 
 /// What a GPU is.
@@ -34,6 +35,8 @@ pub struct Facts {
 pub struct Gpu {
     context: Arc<CudaContext>,
     facts: Arc<Facts>,
+    pool: Pool,
+    purpose: Purpose,
 }
 
 impl Gpu {
@@ -55,12 +58,30 @@ impl Gpu {
         let context = CudaContext::new(ordinal).map_err(sorted)?;
         let facts = Arc::new(facts(&context, ordinal)?);
         log::debug!("opened GPU {ordinal}: {facts:?}");
-        Ok(Self { context, facts })
+        Ok(Self { context, facts, pool: Pool::default(), purpose: Purpose::default() })
     }
 
     /// What it is.
     pub fn facts(&self) -> &Facts {
         &self.facts
+    }
+
+    /// The count of device memory; one for everything that is made from one opening.
+    pub fn pool(&self) -> &Pool {
+        &self.pool
+    }
+
+    /// The same GPU, whose memory counts as taken for `purpose` from here on.
+    pub fn towards(&self, purpose: Purpose) -> Self {
+        Self { purpose, ..self.clone() }
+    }
+
+    pub(super) fn count(&self, bytes: usize) {
+        self.pool.took(self.purpose, bytes);
+    }
+
+    pub(super) fn discount(&self, bytes: usize) {
+        self.pool.gave_back(self.purpose, bytes);
     }
 
     pub(super) fn context(&self) -> &Arc<CudaContext> {
@@ -105,6 +126,12 @@ impl Gpu {
     pub fn event(&self) -> Result<Event> {
         // Without a flag cudarc makes events that take no time.
         let flags = Some(CUevent_flags::CU_EVENT_DEFAULT);
+        self.context.new_event(flags).map(Event::new).tried(|| "make an event".into())
+    }
+
+    /// An event that only orders work: cheaper than one that takes the time.
+    pub fn mark(&self) -> Result<Event> {
+        let flags = Some(CUevent_flags::CU_EVENT_DISABLE_TIMING);
         self.context.new_event(flags).map(Event::new).tried(|| "make an event".into())
     }
 

@@ -13,7 +13,7 @@ use cudarc::driver::sys;
 use super::error::{GpuError, Result};
 
 /// Every function of the driver that this module reaches; to be kept complete.
-const NEEDED: [&str; 43] = [
+const NEEDED: [&str; 47] = [
     "cuInit",
     "cuDriverGetVersion",
     "cuGetErrorName",
@@ -31,6 +31,9 @@ const NEEDED: [&str; 43] = [
     "cuMemGetInfo_v2",
     "cuMemAlloc_v2",
     "cuMemFree_v2",
+    "cuMemHostAlloc",
+    "cuMemFreeHost",
+    "cuMemHostGetDevicePointer_v2",
     "cuMemsetD8Async",
     "cuMemcpyHtoDAsync_v2",
     "cuMemcpyDtoHAsync_v2",
@@ -45,6 +48,7 @@ const NEEDED: [&str; 43] = [
     "cuEventCreate",
     "cuEventDestroy_v2",
     "cuEventRecord",
+    "cuEventQuery",
     "cuEventSynchronize",
     "cuEventElapsedTime",
     "cuModuleLoadData",

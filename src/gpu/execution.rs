@@ -200,7 +200,7 @@ impl Drop for Execution {
 }
 
 /// Fixes the inputs with open extents, and makes sure that none is left.
-fn set_shapes(
+pub(super) fn set_shapes(
     context: &mut Context,
     infos: &[TensorInfo],
     shapes: &[(String, Vec<i64>)],
@@ -217,7 +217,7 @@ fn set_shapes(
 }
 
 /// Bytes of a tensor; none where an extent is open or the size is beyond this machine.
-fn bytes(shape: &[i64], dtype: DataType) -> Option<usize> {
+pub(super) fn bytes(shape: &[i64], dtype: DataType) -> Option<usize> {
     let extents = shape.iter().map(|&extent| usize::try_from(extent).ok());
     let elements = extents.into_iter().try_fold(1_usize, |n, extent| n.checked_mul(extent?))?;
     Some(elements.checked_mul(dtype.bits())?.div_ceil(8))

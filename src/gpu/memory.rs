@@ -1,6 +1,6 @@
 /*!
 The driver's memory for TensorRT: where its own allocator would call the CUDA runtime, this calls the driver, and can
-be counted and capped on the way.
+be counted and capped on the way. It counts in the GPU's pool.
 */
 
 use std::collections::HashMap;
@@ -20,8 +20,8 @@ const PROMISED: u64 = 256;
 #[derive(Debug)]
 pub struct DriverMemory {
     gpu: Gpu,
-    /// Addresses given out, with the driver's own address of each block.
-    given: Mutex<HashMap<usize, sys::CUdeviceptr>>,
+    /// Addresses given out, with the driver's own address of each block and its size.
+    given: Mutex<HashMap<usize, (sys::CUdeviceptr, usize)>>,
 }
 
 impl DriverMemory {
@@ -48,7 +48,8 @@ unsafe impl DeviceMemory for DriverMemory {
             return None;
         };
         let mut given = self.given.lock().unwrap_or_else(PoisonError::into_inner);
-        given.insert(memory.as_ptr() as usize, block);
+        given.insert(memory.as_ptr() as usize, (block, size));
+        self.gpu.count(size);
         Some(memory)
     }
 
@@ -56,7 +57,8 @@ unsafe impl DeviceMemory for DriverMemory {
         let address = memory.as_ptr() as usize;
         // Forgotten before it is freed: the driver may give the same address to another thread at once.
         let block = self.given.lock().unwrap_or_else(PoisonError::into_inner).remove(&address);
-        let Some(block) = block.filter(|_| self.gpu.bind().is_ok()) else { return false };
+        let Some((block, size)) = block.filter(|_| self.gpu.bind().is_ok()) else { return false };
+        self.gpu.discount(size);
         // SAFETY: the block came from malloc_sync above and was not freed since.
         unsafe { result::free_sync(block) }.is_ok()
     }

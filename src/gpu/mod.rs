@@ -2,8 +2,10 @@
 The door to the CUDA driver: device, streams, events, buffers, graphs, and an engine laid out in device memory.
 
 ```text
-Gpu ─→ Stream ─→ Event          Execution = engine context + its Buffers + a Stream
-   ├─→ Buffer, DriverMemory                 └─→ Graph
+Gpu ─→ Stream ─→ Event          Execution = engine context + its Buffers + a Stream: for single runs
+   ├─→ Buffer, DriverMemory ─→ Pool (the count)
+   ├─→ View (shared parts)      Stage = engine context + bound Views + shared scratch: for pipelines
+   ├─→ Pinned (host memory)     Recorded = work, and the CUDA graph that it became
    └─→ Module ─→ Function (a kernel)
 ```
 
@@ -22,6 +24,10 @@ mod execution;
 mod graph;
 mod memory;
 mod module;
+mod pinned;
+mod pool;
+mod recorded;
+mod stage;
 mod stream;
 mod view;
 
@@ -31,5 +37,9 @@ pub use error::{GpuError, Result};
 pub use execution::{Execution, Port};
 pub use memory::DriverMemory;
 pub use module::{Arg, Function, Image, Launch, Module};
-pub use stream::{Event, Stream};
+pub use pinned::Pinned;
+pub use pool::{Pool, PoolUse, Purpose};
+pub use recorded::{Recorded, Replay, Work};
+pub use stage::{Placed, Stage};
+pub use stream::{Event, Stream, Wait};
 pub use view::View;

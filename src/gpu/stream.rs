@@ -29,6 +29,16 @@ impl Stream {
         self.inner.cu_stream().cast()
     }
 
+    /// It is the same stream as `other`.
+    pub fn is(&self, other: &Self) -> bool {
+        Arc::ptr_eq(&self.inner, &other.inner)
+    }
+
+    /// Lets what is enqueued from now on begin after what `event` was put behind; the host goes on.
+    pub fn wait(&self, event: &Event) -> Result<()> {
+        self.inner.wait(&event.inner).tried(|| "let a stream wait for an event".into())
+    }
+
     /// Waits until everything enqueued so far is done.
     ///
     /// # Errors
@@ -38,7 +48,28 @@ impl Stream {
     }
 }
 
-/// A point in a stream's work whose time the device takes.
+/// How the host waits for the device.
+#[derive(
+    Clone,
+    Copy,
+    Debug,
+    Default,
+    PartialEq,
+    Eq,
+    clap::ValueEnum,
+    serde::Serialize,
+    serde::Deserialize,
+)]
+#[serde(rename_all = "lowercase")]
+pub enum Wait {
+    /// By asking again and again: soonest to see the end, and takes a processor.
+    #[default]
+    Spin,
+    /// As the driver waits by itself: it may yield or sleep.
+    Block,
+}
+
+/// A point in a stream's work; the device takes its time unless it was made as a mark.
 #[derive(Debug)]
 pub struct Event {
     inner: CudaEvent,
@@ -52,6 +83,23 @@ impl Event {
     /// Puts the event behind everything enqueued so far.
     pub fn record(&self, stream: &Stream) -> Result<()> {
         self.inner.record(&stream.inner).tried(|| "record an event".into())
+    }
+
+    /// Waits until the work before it is done; how, says `wait`. An event that was never recorded is done.
+    ///
+    /// # Errors
+    /// What went wrong in that work.
+    pub fn synchronize(&self, wait: Wait) -> Result<()> {
+        let what = || "finish the work before an event".to_owned();
+        match wait {
+            Wait::Block => self.inner.synchronize().tried(what),
+            Wait::Spin => {
+                while !self.inner.try_is_complete().tried(what)? {
+                    std::hint::spin_loop();
+                }
+                Ok(())
+            }
+        }
     }
 
     /// Milliseconds from `start` to this event; waits for both.

@@ -29,6 +29,11 @@ impl View {
         Ok(Self { buffer: Arc::new(gpu.buffer(bytes)?), offset: 0, bytes })
     }
 
+    pub(super) fn of_buffer(buffer: Buffer) -> Self {
+        let bytes = buffer.len();
+        Self { buffer: Arc::new(buffer), offset: 0, bytes }
+    }
+
     /// The `bytes` bytes from `offset` on.
     ///
     /// # Errors

@@ -53,8 +53,8 @@ fn pool(ok: &[(&RunRecord, &Measured, &[FrameTimes])]) -> Option<Measured> {
         ok.iter().filter_map(|(_, m, _)| peak(&m.memory)).reduce(f64::max)
     };
     let frames: Vec<FrameTimes> = ok.iter().flat_map(|(.., times)| times.iter().copied()).collect();
-    let later: Vec<f64> =
-        ok.iter().flat_map(|(.., times)| times.iter().skip(1).map(|t| t.latency_ms)).collect();
+    let later: Vec<FrameTimes> =
+        ok.iter().flat_map(|(.., times)| times.iter().skip(1).copied()).collect();
     let first_frame_ms = mean_of(|m| Some(m.speed.first_frame_ms))?;
     let duration_ms = ok.iter().map(|(_, m, _)| m.speed.duration_ms).sum();
     let count = ok.iter().map(|(_, m, _)| m.speed.frames).sum();

@@ -145,6 +145,31 @@ pub struct FrameTimes {
     /// From the device's first work on this frame to its last, by the device's own clock, ms. `None` without a GPU.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub gpu_ms: Option<f64>,
+    /// How old the frame was when its mask was there; only where frames overlap.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub age: Option<SourceAge>,
+}
+
+/// Age of a frame at the moment when its mask lies in host memory; ms.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub struct SourceAge {
+    /// Since its pixels were decoded, ms.
+    pub decoded_ms: f64,
+    /// Since its file was opened, ms.
+    pub read_ms: f64,
+}
+
+/// Source ages of one pass, over the frames after the first; ms.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub struct SourceAges {
+    /// Median since the pixels were decoded, ms.
+    pub decoded_p50_ms: f64,
+    /// 95th percentile of the same, ms.
+    pub decoded_p95_ms: f64,
+    /// Median since the file was opened, ms.
+    pub read_p50_ms: f64,
+    /// 95th percentile of the same, ms.
+    pub read_p95_ms: f64,
 }
 
 /// Latency percentiles (type 7) of the frames after the first; ms.
@@ -178,8 +203,12 @@ pub struct Speed {
     pub latency_ms: f64,
     /// Latency of the first frame (the prompted one), ms.
     pub first_frame_ms: f64,
-    /// Percentiles of the frames after the first; `None` when there is only one frame.
+    /// Percentiles of the frames after the first; `None` when there is only one frame, and where frames overlap: then
+    /// the times are intervals between masks and no latencies.
     pub later_frames: Option<Percentiles>,
+    /// How old frames are when their masks are there; only where frames overlap.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub source_ages: Option<SourceAges>,
 }
 
 /// Peaks of memory during one pass; MiB. `None`: not measured here.
@@ -247,6 +276,9 @@ pub struct Conditions {
     pub prompt_policy: String,
     /// `predecessor` or `official`.
     pub metrics: String,
+    /// How frames follow one another: `latency` (one in flight) or `throughput` (overlapping).
+    #[serde(default)]
+    pub mode: String,
     /// Memories, pointers, image size, resize and skips in one string.
     pub fidelity: String,
 }

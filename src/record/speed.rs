@@ -2,7 +2,7 @@
 From per-frame times to the speed of a pass: one definition of fps and latency for every backend.
 */
 
-use super::{FrameTimes, Percentiles, Speed, StageTimes};
+use super::{FrameTimes, Percentiles, SourceAge, SourceAges, Speed, StageTimes};
 use crate::stats::{mean, percentile_of_sorted, sorted};
 
 /// Frames from which on there is a 99.9th percentile: of fewer it would be the slowest frame by another name.
@@ -11,30 +11,49 @@ const FRAMES_FOR_P999: usize = 1000;
 /// Speed of a pass from its frames in order.
 ///
 /// The duration is the sum of the frame latencies, fps = frames / duration and
-/// latency = 1000 / fps. `None` when there is no frame, or when the times are not
+/// latency = 1000 / fps. Where frames overlap, a frame's time is the interval since the mask before it. `None` when there is no frame, or when the times are not
 /// positive and finite: such a clock has measured nothing.
 pub fn speed_of(frames: &[FrameTimes]) -> Option<Speed> {
     let first_frame_ms = frames.first()?.latency_ms;
-    let later: Vec<f64> = frames[1..].iter().map(|frame| frame.latency_ms).collect();
-    let duration_ms = first_frame_ms + later.iter().sum::<f64>();
-    speed_from_parts(frames.len(), duration_ms, first_frame_ms, &later)
+    let duration_ms = frames.iter().map(|frame| frame.latency_ms).sum();
+    speed_from_parts(frames.len(), duration_ms, first_frame_ms, &frames[1..])
 }
 
-/// [`speed_of`] for passes that are taken together; `later` holds the latencies in ms of all
-/// frames but the first of each pass.
+/// [`speed_of`] for passes that are taken together; `later` holds all frames but the first of each pass.
 pub(super) fn speed_from_parts(
     frames: usize,
     duration_ms: f64,
     first_frame_ms: f64,
-    later: &[f64],
+    later: &[FrameTimes],
 ) -> Option<Speed> {
     if !duration_ms.is_finite() || duration_ms <= 0.0 {
         return None;
     }
     let fps = frames as f64 / (duration_ms / 1000.0);
     let latency_ms = 1000.0 / fps;
-    let later_frames = percentiles(later);
-    Some(Speed { frames, duration_ms, fps, latency_ms, first_frame_ms, later_frames })
+    let ages: Vec<SourceAge> = later.iter().filter_map(|frame| frame.age).collect();
+    let later: Vec<f64> =
+        later.iter().filter(|frame| frame.age.is_none()).map(|frame| frame.latency_ms).collect();
+    Some(Speed {
+        frames,
+        duration_ms,
+        fps,
+        latency_ms,
+        first_frame_ms,
+        later_frames: percentiles(&later),
+        source_ages: source_ages(&ages),
+    })
+}
+
+fn source_ages(ages: &[SourceAge]) -> Option<SourceAges> {
+    let of = |age: fn(&SourceAge) -> f64| sorted(&ages.iter().map(age).collect::<Vec<_>>());
+    let (decoded, read) = (of(|age| age.decoded_ms), of(|age| age.read_ms));
+    Some(SourceAges {
+        decoded_p50_ms: percentile_of_sorted(&decoded, 50.0)?,
+        decoded_p95_ms: percentile_of_sorted(&decoded, 95.0)?,
+        read_p50_ms: percentile_of_sorted(&read, 50.0)?,
+        read_p95_ms: percentile_of_sorted(&read, 95.0)?,
+    })
 }
 
 fn percentiles(latencies_ms: &[f64]) -> Option<Percentiles> {
@@ -117,6 +136,20 @@ mod tests {
         assert_eq!((mean_residue_ms(&[]), mean_gpu_ms(&frames)), (None, None));
         frames[1].gpu_ms = Some(5.5);
         assert_eq!(mean_gpu_ms(&frames), Some(5.5));
+    }
+
+    #[test]
+    fn frames_that_overlap_have_ages_and_no_latencies() {
+        let overlapping = |index: usize, age: f64| FrameTimes {
+            age: Some(SourceAge { decoded_ms: age, read_ms: age + 5.0 }),
+            ..frame(index, 2.0)
+        };
+        let speed =
+            speed_of(&[overlapping(0, 90.0), overlapping(1, 8.0), overlapping(2, 10.0)]).unwrap();
+        assert_eq!((speed.fps, speed.later_frames), (500.0, None));
+        let ages = speed.source_ages.unwrap();
+        assert_eq!((ages.decoded_p50_ms, ages.read_p50_ms), (9.0, 14.0));
+        assert_eq!(speed_of(&[frame(0, 1.0), frame(1, 1.0)]).unwrap().source_ages, None);
     }
 
     #[test]

@@ -92,16 +92,23 @@ impl<'a, N: Network> Tracker<'a, N> {
         within(Range::Memory, || self.network.memorise(slots, t == 0))?;
         times.memory_ms = Some(clock.lap());
         self.next += 1;
-        if !output.objectness.is_finite() || !output.predicted_iou.is_finite() {
-            bail!(
-                "non_finite: frame {t} of the clip gave objectness {} and predicted IoU {}; the \
-                 network overflowed or its weights are damaged",
-                output.objectness,
-                output.predicted_iou
-            );
-        }
+        require_finite(t, output.objectness, output.predicted_iou)?;
         Ok(Step { output, stages: times, latency_ms: clock.total() })
     }
+}
+
+/// Refuses the scores of frame `t` where they are no numbers.
+///
+/// # Errors
+/// `non_finite`, with both scores.
+pub fn require_finite(t: usize, objectness: f32, predicted_iou: f32) -> Result<()> {
+    if objectness.is_finite() && predicted_iou.is_finite() {
+        return Ok(());
+    }
+    bail!(
+        "non_finite: frame {t} of the clip gave objectness {objectness} and predicted IoU {predicted_iou}; the network \
+         overflowed or its weights are damaged"
+    )
 }
 
 struct StageClock {

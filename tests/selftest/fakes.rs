@@ -3,6 +3,7 @@
 use std::fmt::Write;
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::sync::OnceLock;
 
 use segtrt::bundle::manifest::{Axis, Tensor as DeclaredTensor};
 use segtrt::bundle::{Bundle, DType, Graph, Manifest, Role};
@@ -33,6 +34,8 @@ impl Fakes {
         let tensorrt =
             ["-std=c++17", "-I", "src/trt/shim", "tests/data/gpu/fake_tensorrt8.cpp", "-ldl"];
         compile("CXX", "c++", &tensorrt, &dir.path().join("libnvinfer.so.8"))?;
+        let kernels = ["-std=c++17", "-ffp-contract=off", "tests/data/gpu/emulate.cpp"];
+        compile("CXX", "c++", &kernels, &dir.path().join("libkernels.so"))?;
         // Contracted products would round differently than the kernels do.
         let kernels = ["-std=c++17", "-O2", "-ffp-contract=off", "tests/data/gpu/emulate.cpp"];
         compile("CXX", "c++", &kernels, &dir.path().join("libkernels.so"))?;
@@ -58,6 +61,12 @@ impl Fakes {
         command.arg("--engines").arg(root).arg("--tensorrt-lib").arg(self.dir());
         command
     }
+}
+
+/// The three, compiled once for all tests that only use them.
+pub fn shared() -> Option<&'static Fakes> {
+    static FAKES: OnceLock<Option<Fakes>> = OnceLock::new();
+    FAKES.get_or_init(Fakes::new).as_ref()
 }
 
 /// Compiles a shared library; none, said aloud, where there is no compiler.
@@ -154,6 +163,63 @@ impl Engines {
         }
         engines.write(&dir).unwrap();
         dir
+    }
+
+    /// Writes a folder of fp32 plans that run the bundle's own graphs in ONNX Runtime; each behaves as its word says.
+    pub fn write_live(&self, plans: &[(Role, &str)]) -> PathBuf {
+        let dir = engine_dir(&self.root, "h200", "edgetam_mini", 256, Precision::Fp32);
+        std::fs::create_dir_all(&dir).unwrap();
+        let mut engines = EngineManifest {
+            format: manifest::FORMAT,
+            platform: "h200".to_owned(),
+            precision: Precision::Fp32,
+            bundle: self.manifest.clone(),
+            plans: Vec::new(),
+        };
+        for (role, behave) in plans {
+            let path = dir.join(format!("{}.plan", role.name()));
+            std::fs::write(&path, self.live_plan(*role, behave)).unwrap();
+            engines.set(self.record(*role, &path));
+        }
+        engines.write(&dir).unwrap();
+        dir
+    }
+
+    fn live_plan(&self, role: Role, behave: &str) -> String {
+        let graph = self.manifest.graph(role).unwrap();
+        let file = small_bundle().join(&graph.file);
+        let profiles = profiles(graph, &self.manifest.contract, 1);
+        let mut text = format!(
+            "memory 4096\nprofiles {}\nbehave {behave}\nonnx {}\n",
+            profiles.len().max(1),
+            file.display()
+        );
+        let all = || {
+            let inputs = graph.inputs.iter().map(|tensor| ("in", tensor));
+            inputs.chain(graph.outputs.iter().map(|tensor| ("out", tensor)))
+        };
+        for (way, tensor) in all() {
+            let number = if tensor.dtype == DType::I32 { 3 } else { 0 };
+            let dims: Vec<i64> = tensor.shape.iter().map(|axis| extent(axis, &[])).collect();
+            writeln!(text, "{way} {} {number} - {}", tensor.name, words(&dims)).unwrap();
+        }
+        for (at, profile) in profiles.iter().enumerate() {
+            // What each symbol stands for in this profile.
+            let mut known = vec![("B".to_owned(), 1)];
+            for (name, shape) in &profile.shapes {
+                let declared = &graph.input(name).unwrap().shape;
+                for (axis, extent) in declared.iter().zip(shape) {
+                    if let Axis::Symbol(symbol) = axis {
+                        known.push((symbol.clone(), *extent));
+                    }
+                }
+            }
+            for (_, tensor) in all() {
+                let dims: Vec<i64> = tensor.shape.iter().map(|axis| extent(axis, &known)).collect();
+                writeln!(text, "shape {at} {} {}", tensor.name, words(&dims)).unwrap();
+            }
+        }
+        text
     }
 
     /// The plan's text, with the recorded values of each case beside it.
@@ -261,6 +327,16 @@ fn dtype(tensor: &Tensor, float: DataType) -> DataType {
     match tensor.values {
         Values::Real(_) => float,
         Values::Whole(_) => DataType::Int32,
+    }
+}
+
+/// An extent; -1 for a symbol that is not known.
+fn extent(axis: &Axis, known: &[(String, i64)]) -> i64 {
+    match axis {
+        Axis::Fixed(extent) => *extent as i64,
+        Axis::Symbol(symbol) => {
+            known.iter().find(|(name, _)| name == symbol).map_or(-1, |(_, extent)| *extent)
+        }
     }
 }
 

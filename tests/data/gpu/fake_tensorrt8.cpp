@@ -1,11 +1,13 @@
 // A stand-in for TensorRT 8.6 that "runs" plans of recorded values on the stand-in driver: what the self-test does with
 // engines, contexts, profiles, memory and streams is exercised, and held against TensorRT's rules, without a GPU.
 //
-// A plan is a text: "memory BYTES", "profiles N", "behave ok|crash|nan|unwritten|unstable|wrong",
+// A plan is a text: "memory BYTES", "profiles N", "behave ok|crash|nan|unwritten|unstable|wrong" or "onnx FILE",
 // "in NAME TYPE FILE DIMS…" and "out NAME TYPE FILE DIMS…" (TYPE 0 fp32, 1 fp16, 3 int32; -1 in DIMS: open),
 // "shape PROFILE NAME DIMS…". FILE.PROFILE.N holds the bytes of an input or output in the Nth recorded run. A run gives
-// the outputs of the one whose inputs it was given; zeros for inputs that were never recorded. Slots and signatures are
-// those of the shim's own tables.
+// the outputs of the one whose inputs it was given; zeros for inputs that were never recorded. With "onnx FILE" ONNX
+// Runtime (FAKE_TENSORRT_ONNXRUNTIME names its library) runs the graph in place, on the addresses that were set when the
+// run was enqueued; a padded bank is cut to the slots that its bias leaves. Slots and signatures are those of the shim's
+// own tables.
 #include <dlfcn.h>
 
 #include <csignal>
@@ -72,6 +74,8 @@ struct Engine : Inner {
     size_t memory = 0;
     int32_t profiles = 1;
     std::string behave = "ok";
+    std::string onnx;
+    void* session = nullptr;
     std::vector<std::string> names;
     std::map<std::string, Tensor> tensors;
     PlainAllocator* allocator = nullptr;
@@ -131,6 +135,96 @@ int recorded(const Context& context) {
     }
 }
 
+// ---- running a graph
+
+/// ONNX Runtime's C interface: a table of functions whose order never changes (OrtApi in onnxruntime_c_api.h).
+enum { GetErrorMessage = 2, CreateEnv = 3, CreateSession = 7, Run = 9, CreateSessionOptions = 10,
+       SetGraphOptimizationLevel = 23, SetIntraOpNumThreads = 24, CreateTensorWithData = 49, CreateCpuMemoryInfo = 69,
+       ReleaseValue = 96 };
+void* const* ort() {
+    static void* const* api = [] {
+        struct Base {
+            void* const* (*get)(uint32_t);
+        };
+        const char* path = std::getenv("FAKE_TENSORRT_ONNXRUNTIME");
+        void* library = path ? dlopen(path, RTLD_NOW) : nullptr;
+        auto* base = library ? reinterpret_cast<const Base* (*)()>(dlsym(library, "OrtGetApiBase")) : nullptr;
+        if (base == nullptr) std::fprintf(stderr, "no ONNX Runtime in FAKE_TENSORRT_ONNXRUNTIME\n"), std::abort();
+        return base()->get(17);
+    }();
+    return api;
+}
+template <class... A>
+void ask(int method, A... arguments) {
+    void* status = reinterpret_cast<void* (*)(A...)>(ort()[method])(arguments...);
+    if (status == nullptr) return;
+    std::fprintf(stderr, "ONNX Runtime: %s\n", reinterpret_cast<const char* (*)(void*)>(ort()[GetErrorMessage])(status));
+    std::abort();
+}
+void* open_session(const std::string& file) {
+    static void* env = nullptr;
+    void *options = nullptr, *session = nullptr;
+    if (env == nullptr) ask(CreateEnv, 3, "stand-in", &env);
+    ask(CreateSessionOptions, &options);
+    ask(SetGraphOptimizationLevel, options, 99);
+    ask(SetIntraOpNumThreads, options, 1);
+    ask(CreateSession, env, file.c_str(), options, &session);
+    return session;
+}
+/// One run as it was enqueued.
+struct Live {
+    Context* context;
+    std::map<std::string, void*> addresses;
+    std::map<std::string, Dims32> shapes;
+    void* memory;
+};
+size_t elements(const Dims32& dims) {
+    size_t count = 1;
+    for (int32_t i = 0; i < dims.nbDims; ++i) count *= dims.d[i];
+    return count;
+}
+/// Cuts a padded bank of one object to the slots whose keys are not masked.
+void cut_bank(const Live& run, std::map<std::string, Dims32>& shapes) {
+    const auto* bias = static_cast<const float*>(run.addresses.at("bias"));
+    Dims32 &mem = shapes.at("mem"), &ptrs = shapes.at("ptrs");
+    const size_t keys = elements(shapes.at("bias")), memory_keys = static_cast<size_t>(mem.d[1]) * mem.d[2];
+    const size_t split = (keys - memory_keys) / ptrs.d[1];
+    size_t memories = 0, pointers = 0;
+    for (size_t key = 0; key < keys; ++key) (key < memory_keys ? memories : pointers) += bias[key] == 0.0f;
+    mem.d[1] = shapes.at("tidx").d[0] = static_cast<int32_t>(memories / mem.d[2]);
+    ptrs.d[1] = static_cast<int32_t>(pointers / split);
+    if (shapes.count("ptr_t") != 0) shapes.at("ptr_t").d[0] = ptrs.d[1];
+    shapes.erase("bias");
+}
+void live(void* argument) {
+    auto* run = static_cast<Live*>(argument);
+    Engine* engine = run->context->engine;
+    std::memset(run->memory, 0x77, engine->memory);
+    static void* info = nullptr;
+    if (info == nullptr) ask(CreateCpuMemoryInfo, 0, 0, &info);
+    auto shapes = run->shapes;
+    if (shapes.count("bias") != 0) cut_bank(*run, shapes);
+    std::vector<const char*> names[2];
+    std::vector<void*> tensors[2];
+    for (auto& [name, dims] : shapes) {
+        const Tensor& tensor = engine->tensors.at(name);
+        int64_t shape[8];
+        for (int32_t i = 0; i < dims.nbDims; ++i) shape[i] = dims.d[i];
+        void* value = nullptr;
+        ask(CreateTensorWithData, info, run->addresses.at(name), 4 * elements(dims), static_cast<const int64_t*>(shape),
+            static_cast<size_t>(dims.nbDims), tensor.type == 3 ? 6 : 1, &value);
+        const int side = tensor.input ? 0 : 1;
+        names[side].push_back(engine->tensors.find(name)->first.c_str());
+        tensors[side].push_back(value);
+    }
+    if (engine->session == nullptr) engine->session = open_session(engine->onnx);
+    ask(Run, engine->session, static_cast<void*>(nullptr), names[0].data(), tensors[0].data(), names[0].size(),
+        names[1].data(), names[1].size(), tensors[1].data());
+    for (auto& side : tensors)
+        for (void* value : side) reinterpret_cast<void (*)(void*)>(ort()[ReleaseValue])(value);
+    if (engine->behave == "nan") *static_cast<float*>(run->addresses.at("score")) = __builtin_nanf("");
+}
+
 /// The "kernel": runs when the driver's stream, or a graph, comes to it.
 void kernel(void* argument) {
     auto* context = static_cast<Context*>(argument);
@@ -160,9 +254,24 @@ bool enqueue(void* self, void* stream) {
         if (tensor.input && is_open(tensor.dims) && context->shapes.count(name) == 0)
             return refuse("no shape was set for " + name);
     }
-    using Launch = int(void*, void (*)(void*), void*);
+    using host_fn = void(void*);
+    using Launch = int(void*, host_fn*, void*);
     static auto* launch = reinterpret_cast<Launch*>(dlsym(dlopen("libcuda.so", RTLD_NOW), "cuLaunchHostFunc"));
-    if (launch(stream, kernel, context) != 0) return refuse("the driver took no work");
+    host_fn* fn = kernel;
+    void* work = context;
+    if (!engine->onnx.empty()) {
+        // A recorded run may come again as long as the process lives.
+        auto* run = new Live{context, context->addresses, {}, context->memory};
+        for (auto& [name, tensor] : engine->tensors) {
+            const auto given = context->shapes.find(name);
+            const auto of_profile = tensor.shapes.find(context->profile);
+            run->shapes[name] = given != context->shapes.end()          ? given->second
+                                : of_profile != tensor.shapes.end() ? of_profile->second
+                                                                    : tensor.dims;
+        }
+        fn = live, work = run;
+    }
+    if (launch(stream, fn, work) != 0) return refuse("the driver took no work");
     // Two layers of one name, as real engines have: the first takes as many ms as there were runs, the second 8.
     if (context->profiler != nullptr) {
         context->profiler->reportLayerTime("both", static_cast<float>(context->runs));
@@ -299,6 +408,7 @@ void* new_engine(void* self, const void* plan, size_t size, void*) {
         if (what == "memory") words >> engine->memory;
         if (what == "profiles") words >> engine->profiles;
         if (what == "behave") words >> engine->behave;
+        if (what == "onnx") words >> engine->onnx;
         if (what == "in" || what == "out") {
             words >> name;
             Tensor& tensor = engine->tensors[name];

@@ -1,0 +1,175 @@
+/*!
+The GPU pipeline as the bench drives it: engines opened once, objects of a clip run together.
+*/
+
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Instant;
+
+use anyhow::{Context, Result};
+
+use super::clip_run::{Pass, Span};
+use super::object_error::ObjectError;
+use super::plan::GpuPlan;
+use super::runner::{ClipRunner, PassRequest};
+use crate::bundle::{Manifest, Role};
+use crate::gpu::{DriverMemory, Gpu, Purpose};
+use crate::mask::Mask;
+use crate::pipeline::{self, Engines, FrameResult, ObjectSpan, PassError, PassPlan, Pipeline};
+use crate::record::MemoryPeaks;
+use crate::trt::{Library, Runtime};
+
+/// A pipeline for the objects of one model.
+///
+/// Declared in the order of deletion: engines before the runtime that they came from.
+pub struct GpuRunner {
+    pipeline: Pipeline,
+    _runtime: Runtime,
+    plan: GpuPlan,
+    /// Free memory of the device before the engines were opened, bytes.
+    free_before: u64,
+    /// The most that was missing of it since the last reset, bytes.
+    reserved: u64,
+}
+
+/// What opening the engines showed.
+#[derive(Clone, Debug)]
+pub struct Opened {
+    /// The backend column.
+    pub backend: String,
+    /// The device column.
+    pub device: String,
+    /// Library and driver, for the sidecar.
+    pub library: String,
+    /// From opened driver to engines that can be run, ms.
+    pub load_ms: f64,
+}
+
+impl GpuRunner {
+    /// Opens the engines of `dir` as `plan` says.
+    ///
+    /// # Errors
+    /// No GPU, no TensorRT, or engines that do not run here.
+    pub fn open(plan: &GpuPlan, dir: &Path, with_mask: bool) -> Result<(Self, Opened)> {
+        let gpu = Gpu::open(plan.device)?;
+        let (free_before, _) = gpu.memory_info()?;
+        let library = Library::open(plan.tensorrt_lib.as_deref())?;
+        let start = Instant::now();
+        let memory = Arc::new(DriverMemory::new(&gpu.towards(Purpose::Weights)));
+        let runtime = Runtime::with_memory(&library, memory, None)?;
+        let engines = Engines::open(&gpu, &runtime, dir, with_mask)?;
+        let precision = engines.manifest.precision;
+        let bank = if engines.track.role == Role::TrackPadded { "padded" } else { "exact" };
+        let pipeline = Pipeline::new(&gpu, engines, plan.options)?;
+        let load_ms = start.elapsed().as_secs_f64() * 1e3;
+        let facts = gpu.facts();
+        let how = if plan.options.graphs { "graph" } else { "enqueue" };
+        let version = library.version().to_string();
+        let opened = Opened {
+            backend: format!("{} {precision} {bank} {how}", version.to_lowercase()),
+            device: facts.name.clone(),
+            library: format!(
+                "{} ({version}), {} (sm {}), driver for CUDA {}",
+                library.path().display(),
+                facts.name,
+                facts.sm,
+                facts.driver_cuda
+            ),
+            load_ms,
+        };
+        let runner =
+            Self { pipeline, _runtime: runtime, plan: plan.clone(), free_before, reserved: 0 };
+        Ok((runner, opened))
+    }
+
+    fn note_reserved(&mut self) {
+        if let Ok((free, _)) = self.pipeline.gpu().memory_info() {
+            self.reserved = self.reserved.max(self.free_before.saturating_sub(free));
+        }
+    }
+}
+
+impl ClipRunner for GpuRunner {
+    fn manifest(&self) -> &Manifest {
+        self.pipeline.manifest()
+    }
+
+    fn objects_together(&self) -> usize {
+        self.plan.objects_together
+    }
+
+    fn warmup_frames(&self) -> usize {
+        self.pipeline.warmup_frames()
+    }
+
+    fn repeats(&self) -> usize {
+        self.plan.repeat_clip
+    }
+
+    fn reset_peaks(&mut self) {
+        self.pipeline.gpu().pool().reset_peak();
+        self.reserved = 0;
+    }
+
+    fn gpu_memory(&self) -> MemoryPeaks {
+        let mib = |bytes: u64| Some(bytes as f64 / f64::from(1 << 20));
+        MemoryPeaks {
+            gpu_peak_alloc_mib: mib(self.pipeline.gpu().pool().usage().peak),
+            gpu_peak_reserved_mib: mib(self.reserved),
+            cpu_peak_rss_mib: None,
+        }
+    }
+
+    fn run_pass(
+        &mut self,
+        request: PassRequest<'_>,
+        repeats: usize,
+        keep: &dyn Fn(usize, usize) -> bool,
+        progress: &mut dyn FnMut(),
+    ) -> Result<Vec<Pass>, ObjectError> {
+        let PassRequest { clip, geometry, objects } = request;
+        let start = objects.iter().map(|object| object.span.start).min();
+        let end = objects.iter().map(|object| object.span.end).max();
+        let (start, end) = start.zip(end).context("a pass over no object")?;
+        let once = end - start;
+        let frames: Vec<usize> = (0..repeats.max(1)).flat_map(|_| start..end).collect();
+        let more = frames.len() - once;
+        let span = |span: Span| (span.start - start, span.end - start + more);
+        let spans = objects.iter().map(|object| {
+            let (start, end) = span(object.span);
+            ObjectSpan { prompt: &object.prompt, start, end }
+        });
+        let plan = PassPlan { clip, geometry, frames, objects: spans.collect() };
+        let mut passes: Vec<Pass> = objects.iter().map(|_| Pass::default()).collect();
+        let (width, height) = geometry.video_size();
+        let mut take = |result: FrameResult<'_>| -> Result<()> {
+            let FrameResult { object, position, results, times } = result;
+            let pass = &mut passes[object];
+            pass.times.push(times);
+            // A clip that comes again gives no more masks, so that memory does not grow with it.
+            if position < once {
+                pass.objectness.push(results.objectness);
+                pass.predicted_iou.push(results.predicted_iou);
+                if keep(object, times.frame) {
+                    let words = results.words.chunks_exact(8);
+                    let words = words.filter_map(|word| word.first_chunk().copied());
+                    let mask =
+                        Mask::from_words(width, height, words.map(u64::from_le_bytes).collect());
+                    let mask = mask.context("a mask of another size than the video came")?;
+                    pass.masks.push((times.frame, mask));
+                }
+            }
+            progress();
+            Ok(())
+        };
+        let ran = pipeline::run(&mut self.pipeline, &plan, &mut take);
+        self.note_reserved();
+        log::debug!("graphs: {:?}", self.pipeline.replay());
+        match ran {
+            Ok(()) => Ok(passes),
+            Err(PassError::Clip(error)) => Err(ObjectError::Clip(error)),
+            Err(PassError::Inference { frame, error }) => Err(ObjectError::inference(frame, error)),
+            Err(PassError::Other(error)) => Err(ObjectError::Other(error)),
+        }
+    }
+}

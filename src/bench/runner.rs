@@ -1,0 +1,101 @@
+/*!
+What runs passes over clips: the one line between the bench and its backends.
+
+A backend that tracks step by step on the host is driven by the tracker; a GPU runs whole clips by itself.
+*/
+
+use super::clip_run::{Pass, Span, run_pass};
+use super::object_error::ObjectError;
+use crate::bundle::Manifest;
+use crate::dataset::Clip;
+use crate::geometry::Geometry;
+use crate::record::MemoryPeaks;
+use crate::tracker::{Network, NetworkPrompt};
+
+/// Warm-up passes stop after this many frames: by then the memory bank (7) and the pointer bank (16)
+/// are full and every later frame repeats the same work.
+const WARMUP_FRAMES: usize = 18;
+
+/// One object of a pass.
+#[derive(Clone, Debug)]
+pub struct Tracked {
+    /// How it is prompted.
+    pub prompt: NetworkPrompt,
+    /// Its frames.
+    pub span: Span,
+}
+
+/// A pass over some objects of a clip, which share what objects can share.
+#[derive(Clone, Copy, Debug)]
+pub struct PassRequest<'a> {
+    /// The clip.
+    pub clip: &'a Clip,
+    /// How its frames become squares.
+    pub geometry: &'a Geometry,
+    /// The objects.
+    pub objects: &'a [Tracked],
+}
+
+/// Runs passes.
+pub trait ClipRunner {
+    /// What the graphs are.
+    fn manifest(&self) -> &Manifest;
+
+    /// Objects that one pass may have.
+    fn objects_together(&self) -> usize {
+        1
+    }
+
+    /// Frames after which a warm-up pass has done everything once that a recorded one does.
+    fn warmup_frames(&self) -> usize {
+        WARMUP_FRAMES
+    }
+
+    /// Times that a recorded pass goes over its frames.
+    fn repeats(&self) -> usize {
+        1
+    }
+
+    /// Lets the peaks of memory begin anew.
+    fn reset_peaks(&mut self) {}
+
+    /// GPU memory at its peak; nothing where no GPU takes part.
+    fn gpu_memory(&self) -> MemoryPeaks {
+        MemoryPeaks::default()
+    }
+
+    /// Runs a pass, `repeats` times over its frames; one result for each object. `keep` says of which frames (object,
+    /// index) the masks are wanted, `progress` hears of each finished frame of an object.
+    fn run_pass(
+        &mut self,
+        request: PassRequest<'_>,
+        repeats: usize,
+        keep: &dyn Fn(usize, usize) -> bool,
+        progress: &mut dyn FnMut(),
+    ) -> Result<Vec<Pass>, ObjectError>;
+}
+
+/// A network that the tracker drives, one object after the other.
+pub struct StepByStep<N>(pub N);
+
+impl<N: Network> ClipRunner for StepByStep<N> {
+    fn manifest(&self) -> &Manifest {
+        self.0.manifest()
+    }
+
+    fn run_pass(
+        &mut self,
+        request: PassRequest<'_>,
+        _repeats: usize,
+        keep: &dyn Fn(usize, usize) -> bool,
+        progress: &mut dyn FnMut(),
+    ) -> Result<Vec<Pass>, ObjectError> {
+        let PassRequest { clip, geometry, objects } = request;
+        let one = |(at, object): (usize, &Tracked)| {
+            let (span, prompt) = (object.span, &object.prompt);
+            let keep = |index| keep(at, index);
+            run_pass(&mut self.0, clip, span, prompt, geometry, keep, |_| progress())
+        };
+        objects.iter().enumerate().map(one).collect()
+    }
+}

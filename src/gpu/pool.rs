@@ -1,0 +1,130 @@
+/*!
+The count of all device memory that this process takes: what is held now, the most that was held, and for what.
+
+Every block counts, whoever asks for it: engines' weights and scratch memory, the memory bank, kernels' tables. So the
+peak is exact for what was asked for; what the driver keeps beside it (its context, code, rounding) is not in it.
+*/
+
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+/// What a block of device memory is for.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum Purpose {
+    /// Weights, and what else TensorRT asks for by itself.
+    Weights,
+    /// Memory that engines run in; contexts that never run at the same time share it.
+    Scratch,
+    /// Frames as they were decoded, and the network's input.
+    Frames,
+    /// The encoder's outputs.
+    Features,
+    /// Memories and object pointers.
+    Bank,
+    /// Logits, scores and masks.
+    Results,
+    /// Everything else: kernels' tables, constants.
+    #[default]
+    Other,
+}
+
+impl Purpose {
+    /// All of them, in the order of [`PoolUse::by_purpose`].
+    pub const ALL: [Self; 7] = [
+        Self::Weights,
+        Self::Scratch,
+        Self::Frames,
+        Self::Features,
+        Self::Bank,
+        Self::Results,
+        Self::Other,
+    ];
+
+    /// The name in messages.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Weights => "weights",
+            Self::Scratch => "scratch",
+            Self::Frames => "frames",
+            Self::Features => "features",
+            Self::Bank => "bank",
+            Self::Results => "results",
+            Self::Other => "other",
+        }
+    }
+}
+
+/// Device memory of this process, bytes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct PoolUse {
+    /// Held now.
+    pub current: u64,
+    /// The most that was held at once since the start or [`Pool::reset_peak`].
+    pub peak: u64,
+    /// Blocks that were ever asked for; a steady state asks for none.
+    pub taken: u64,
+    /// Held now, for each of [`Purpose::ALL`].
+    pub by_purpose: [u64; Purpose::ALL.len()],
+}
+
+/// The count, shared by everything that is made from one [`super::Gpu`].
+#[derive(Clone, Debug, Default)]
+pub struct Pool {
+    usage: Arc<Mutex<PoolUse>>,
+}
+
+impl Pool {
+    /// What is and was held.
+    pub fn usage(&self) -> PoolUse {
+        *self.lock()
+    }
+
+    /// Lets the peak begin anew at what is held now.
+    pub fn reset_peak(&self) {
+        let mut usage = self.lock();
+        usage.peak = usage.current;
+    }
+
+    pub(super) fn took(&self, purpose: Purpose, bytes: usize) {
+        let mut usage = self.lock();
+        usage.current += bytes as u64;
+        usage.by_purpose[purpose as usize] += bytes as u64;
+        usage.peak = usage.peak.max(usage.current);
+        usage.taken += 1;
+    }
+
+    pub(super) fn gave_back(&self, purpose: Purpose, bytes: usize) {
+        let mut usage = self.lock();
+        usage.current = usage.current.saturating_sub(bytes as u64);
+        let held = &mut usage.by_purpose[purpose as usize];
+        *held = held.saturating_sub(bytes as u64);
+    }
+
+    fn lock(&self) -> MutexGuard<'_, PoolUse> {
+        self.usage.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_peak_is_of_the_sum_and_each_purpose_is_counted_apart() {
+        let pool = Pool::default();
+        pool.took(Purpose::Weights, 100);
+        pool.took(Purpose::Scratch, 50);
+        pool.gave_back(Purpose::Scratch, 50);
+        pool.took(Purpose::Bank, 20);
+        let usage = pool.clone().usage();
+        assert_eq!((usage.current, usage.peak, usage.taken), (120, 150, 3));
+        let of = |purpose: Purpose| usage.by_purpose[purpose as usize];
+        assert_eq!((of(Purpose::Weights), of(Purpose::Scratch), of(Purpose::Bank)), (100, 0, 20));
+        pool.reset_peak();
+        assert_eq!(pool.usage().peak, 120);
+    }
+
+    #[test]
+    fn purposes_are_listed_in_their_own_order() {
+        assert!(Purpose::ALL.iter().enumerate().all(|(at, purpose)| *purpose as usize == at));
+    }
+}

@@ -1,0 +1,93 @@
+/*!
+Work that is always the same: enqueued once, recorded as a CUDA graph, replayed from then on.
+*/
+
+use anyhow::Result;
+
+use super::graph::Graph;
+use super::stream::Stream;
+
+/// Something that enqueues the same work, on the same memory, each time it is asked.
+///
+/// It owns, alone or with others, all memory that its work names, and keeps it as long as it lives.
+pub trait Work {
+    /// Enqueues the work; returns before it is done.
+    fn enqueue(&mut self, stream: &Stream) -> Result<()>;
+}
+
+/// How often work was enqueued call by call, recorded, and replayed.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Replay {
+    /// Enqueued call by call.
+    pub enqueued: u64,
+    /// Recorded as a graph.
+    pub recorded: u64,
+    /// Replayed.
+    pub replayed: u64,
+}
+
+impl std::ops::Add for Replay {
+    type Output = Self;
+
+    fn add(self, other: Self) -> Self {
+        Self {
+            enqueued: self.enqueued + other.enqueued,
+            recorded: self.recorded + other.recorded,
+            replayed: self.replayed + other.replayed,
+        }
+    }
+}
+
+/// Work with the graph that it became.
+///
+/// Declared in the order of deletion: the graph, then what it runs on.
+pub struct Recorded<W> {
+    graph: Option<Graph>,
+    work: W,
+    stream: Stream,
+    with_graph: bool,
+    count: Replay,
+}
+
+impl<W: Work> Recorded<W> {
+    /// Work for `stream`. Without `with_graph` it is enqueued anew each time.
+    pub fn new(work: W, stream: &Stream, with_graph: bool) -> Self {
+        Self { graph: None, work, stream: stream.clone(), with_graph, count: Replay::default() }
+    }
+
+    /// Enqueues the work; returns before it is done. The first time it is enqueued call by call, because TensorRT
+    /// prepares on first use, and recorded behind that; later it is replayed.
+    ///
+    /// # Errors
+    /// Work that cannot be enqueued, or not recorded: `--no-cuda-graphs` runs without.
+    pub fn run(&mut self) -> Result<()> {
+        if let Some(graph) = &self.graph {
+            self.count.replayed += 1;
+            // SAFETY: `work` owns all memory that was recorded, nobody can take it out, and it is dropped after the
+            // graph; drop waits for the stream.
+            return Ok(unsafe { graph.launch() }?);
+        }
+        self.work.enqueue(&self.stream)?;
+        self.count.enqueued += 1;
+        if self.with_graph {
+            self.stream.synchronize()?;
+            let (work, stream) = (&mut self.work, &self.stream);
+            self.graph = Some(Graph::record(stream, || work.enqueue(stream))?);
+            self.count.recorded += 1;
+        }
+        Ok(())
+    }
+
+    /// What was done so far.
+    pub fn count(&self) -> Replay {
+        self.count
+    }
+}
+
+impl<W> Drop for Recorded<W> {
+    fn drop(&mut self) {
+        if let Err(error) = self.stream.synchronize() {
+            log::debug!("{error}");
+        }
+    }
+}

@@ -1,0 +1,131 @@
+/*!
+Decoding ahead: worker threads turn JPEG files into pixels in pinned memory while the device is busy with earlier frames.
+
+Frames come out in order. A worker takes a free slot and the next frame's number together, so the frame that is waited
+for always has a slot, however few there are.
+*/
+
+use std::collections::BTreeMap;
+use std::sync::mpsc::{Receiver, Sender, channel};
+use std::sync::{Mutex, PoisonError};
+use std::thread::Scope;
+use std::time::Instant;
+
+use anyhow::anyhow;
+
+use super::PassError;
+use crate::dataset::Clip;
+use crate::gpu::Pinned;
+
+/// A decoded frame.
+pub struct Decoded {
+    /// Its pixels.
+    pub pixels: Pinned,
+    /// Before its file was opened.
+    pub read_begun: Instant,
+    /// Its pixels were complete.
+    pub decoded: Instant,
+}
+
+impl Decoded {
+    /// From the file to pixels, ms.
+    pub fn decode_ms(&self) -> f64 {
+        (self.decoded - self.read_begun).as_secs_f64() * 1e3
+    }
+}
+
+/// What the workers share: frames to be decoded and slots to put them in.
+pub struct Work {
+    next: Mutex<(usize, Receiver<Pinned>)>,
+    frames: Vec<usize>,
+    size: (usize, usize),
+}
+
+/// The taking end.
+pub struct DecodeAhead {
+    done: Receiver<(usize, Result<Decoded, PassError>)>,
+    free: Sender<Pinned>,
+    early: BTreeMap<usize, Result<Decoded, PassError>>,
+    next: usize,
+}
+
+impl Work {
+    /// For the frames with these indices, in this order, of `size` pixels; the sender takes free slots.
+    pub fn new(frames: Vec<usize>, size: (usize, usize)) -> (Self, Sender<Pinned>) {
+        let (free, slots) = channel();
+        (Self { next: Mutex::new((0, slots)), frames, size }, free)
+    }
+
+    /// The next frame and a slot for it; none at the end, or where nobody gives slots any more.
+    fn take(&self) -> Option<(usize, usize, Pinned)> {
+        let mut next = self.next.lock().unwrap_or_else(PoisonError::into_inner);
+        let frame = *self.frames.get(next.0)?;
+        let slot = next.1.recv().ok()?;
+        next.0 += 1;
+        Some((next.0 - 1, frame, slot))
+    }
+
+    fn decode(&self, clip: &Clip, frame: usize, mut pixels: Pinned) -> Result<Decoded, PassError> {
+        let read_begun = Instant::now();
+        let bytes = pixels.bytes().map_err(|error| PassError::Other(error.into()))?;
+        let (width, height) = self.size;
+        let room = bytes.get_mut(..3 * width * height);
+        let room = room.ok_or_else(|| PassError::Other(anyhow!("a slot is too small")))?;
+        clip.frame_into(frame, self.size, room).map_err(PassError::Clip)?;
+        Ok(Decoded { pixels, read_begun, decoded: Instant::now() })
+    }
+
+    /// The slots that are free at the end.
+    pub fn into_slots(self) -> Vec<Pinned> {
+        let (_, slots) = self.next.into_inner().unwrap_or_else(PoisonError::into_inner);
+        slots.try_iter().collect()
+    }
+}
+
+impl DecodeAhead {
+    /// Starts `threads` workers, which end with the frames or with this value.
+    pub fn start<'scope, 'env>(
+        scope: &'scope Scope<'scope, 'env>,
+        clip: &'env Clip,
+        work: &'env Work,
+        free: Sender<Pinned>,
+        threads: usize,
+    ) -> Self {
+        let (give, done) = channel();
+        for _ in 0..threads.max(1) {
+            let give = give.clone();
+            scope.spawn(move || {
+                while let Some((at, frame, slot)) = work.take() {
+                    // A frame that fails takes its slot with it: the pass ends there.
+                    if give.send((at, work.decode(clip, frame, slot))).is_err() {
+                        return;
+                    }
+                }
+            });
+        }
+        Self { done, free, early: BTreeMap::new(), next: 0 }
+    }
+
+    /// The next frame in order; waits for it.
+    ///
+    /// # Errors
+    /// A frame that cannot be decoded, or workers that gave up.
+    pub fn next(&mut self) -> Result<Decoded, PassError> {
+        let at = self.next;
+        self.next += 1;
+        loop {
+            if let Some(decoded) = self.early.remove(&at) {
+                return decoded;
+            }
+            let gone = || PassError::Other(anyhow!("the decoding threads ended early"));
+            let (found, decoded) = self.done.recv().map_err(|_| gone())?;
+            self.early.insert(found, decoded);
+        }
+    }
+
+    /// Gives a slot back; the workers wait by themselves for what the device does with it.
+    pub fn free(&self, pixels: Pinned) {
+        // Nobody takes slots after the last frame.
+        let _ = self.free.send(pixels);
+    }
+}

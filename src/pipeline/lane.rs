@@ -1,0 +1,287 @@
+/*!
+One object's way through the frames: its memory bank, its results, and the recorded work that connects them.
+
+The memory engine writes straight into the bank's slot: one piece of recorded work for each slot, none of them copies.
+*/
+
+use std::collections::HashMap;
+use std::rc::Rc;
+
+use anyhow::{Context, Result, ensure};
+
+use super::contexts::{Contexts, port};
+use super::features::{FeatureSet, element, placed};
+use super::prompt_input::PromptInput;
+use super::steps::{Part, Steps};
+use crate::bundle::Contract;
+use crate::gpu::{Event, Gpu, GpuError, Placed, Purpose, Recorded, Replay, Stage, Stream, View};
+use crate::kernels::{BankState, Element, Kernels};
+use crate::tracker::{BankSchedule, NetworkPrompt};
+use crate::trt::DataType;
+
+/// Tensors that TensorRT binds start at multiples of this.
+const ALIGNMENT: usize = 256;
+/// Where the mask's words begin behind the two scores.
+const WORDS: usize = 2 * ALIGNMENT;
+
+/// Which piece of work: with which features, and what else tells it from others.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+enum Key {
+    /// So many points.
+    Points { set: usize, points: usize },
+    /// A mask as prompt.
+    Mask { set: usize },
+    /// A fill level.
+    Track { set: usize, level: usize },
+    /// A memory slot.
+    Memory { set: usize, slot: usize },
+}
+
+/// What an object needs room for.
+#[derive(Clone, Copy, Debug)]
+pub struct Room {
+    /// The largest mask, bytes.
+    pub words_bytes: usize,
+    /// Feature sets that its work meets.
+    pub sets: usize,
+    /// Its work is recorded.
+    pub graphs: bool,
+}
+
+/// An object's memory on the device.
+pub struct Lane {
+    recorded: HashMap<Key, Recorded<Steps>>,
+    contexts: Rc<Contexts>,
+    state: Rc<BankState>,
+    memories: Placed,
+    slot_bytes: usize,
+    pointers: Placed,
+    pointer_element: Element,
+    rows: Placed,
+    ages: Option<Placed>,
+    bias: Option<Placed>,
+    answer: Vec<(&'static str, Placed)>,
+    low: View,
+    pointer: View,
+    results: View,
+    binarise: [Placed; 2],
+    prompt: PromptInput,
+    /// The stream of the object's work.
+    pub stream: Stream,
+    /// Behind the last download of the results: they may be overwritten.
+    pub results_read: Event,
+    /// Behind the last work with each feature set: it may be overwritten.
+    pub features_read: Vec<Event>,
+    graphs: bool,
+}
+
+impl Lane {
+    /// Memory for one object.
+    pub fn new(
+        gpu: &Gpu,
+        kernels: &Kernels,
+        contract: &Contract,
+        contexts: &Rc<Contexts>,
+        stream: &Stream,
+        room: Room,
+    ) -> Result<Self> {
+        let Room { words_bytes, sets, graphs } = room;
+        let track = contexts.tracks.last().context("there is no track context")?;
+        let memory = &contexts.memory;
+        let slot = port(memory, "mem")?;
+        let slot_bytes = Stage::port_bytes(&slot)?;
+        let bank = gpu.towards(Purpose::Bank);
+        let memories = Placed {
+            view: View::new(&bank, slot_bytes * contract.max_memories)?,
+            dtype: slot.dtype,
+        };
+        let pointer = placed(gpu, track, "ptr", Purpose::Results)?;
+        let pointers = Placed {
+            view: View::new(&bank, pointer.view.len() * contract.max_pointers)?,
+            dtype: pointer.dtype,
+        };
+        let low = placed(gpu, track, "low", Purpose::Results)?;
+        let results = View::new(&gpu.towards(Purpose::Results), WORDS + words_bytes)?;
+        let score = |name: &str, at: usize| -> Result<Placed> {
+            let port = port(track, name)?;
+            let floats = port.dtype == DataType::Float;
+            ensure!(floats, "'{name}' of the track engine is {}, expected fp32", port.dtype);
+            Ok(Placed { view: results.part(at, Stage::port_bytes(&port)?)?, dtype: port.dtype })
+        };
+        let (iou, objectness) = (score("iou", 0)?, score("score", ALIGNMENT)?);
+        let is_float = low.dtype == DataType::Float;
+        ensure!(is_float, "'low' of the track engine is {}, expected fp32", low.dtype);
+        let optional = |name: &str| -> Result<Option<Placed>> {
+            let has = track.borrow().port(name).is_some();
+            has.then(|| placed(gpu, track, name, Purpose::Bank)).transpose()
+        };
+        let constant = |value: f32| -> Result<Placed> {
+            let view = View::new(gpu, size_of::<f32>())?;
+            view.upload(&value.to_le_bytes(), stream)?;
+            Ok(Placed { view, dtype: DataType::Float })
+        };
+        Ok(Self {
+            recorded: HashMap::new(),
+            contexts: Rc::clone(contexts),
+            state: Rc::new(BankState::new(gpu, kernels, contract, stream)?),
+            slot_bytes,
+            pointer_element: element("ptr", pointer.dtype)?,
+            rows: placed(gpu, track, "tidx", Purpose::Bank)?,
+            ages: optional("ptr_t")?,
+            bias: optional("bias")?,
+            low: low.view.clone(),
+            pointer: pointer.view.clone(),
+            answer: vec![("low", low), ("iou", iou), ("ptr", pointer), ("score", objectness)],
+            memories,
+            pointers,
+            results,
+            binarise: [constant(0.0)?, constant(1.0)?],
+            prompt: PromptInput::new(gpu, contexts)?,
+            stream: stream.clone(),
+            results_read: gpu.mark()?,
+            features_read: (0..sets).map(|_| gpu.mark()).collect::<Result<_, GpuError>>()?,
+            graphs,
+        })
+    }
+
+    /// Forgets all memories; the next frame of a clip of `frames` frames is the prompted one. What frees the first
+    /// frame of it is done here: the prompt on its way to the device.
+    pub fn begin(&mut self, schedule: &BankSchedule) -> Result<()> {
+        self.state.reset(schedule.greatest_age(), &self.stream)?;
+        // Empty slots are masked, but what is masked must be numbers.
+        self.memories.view.fill(0, &self.stream)?;
+        Ok(self.pointers.view.fill(0, &self.stream)?)
+    }
+
+    /// Enqueues the prompt step on a feature set.
+    pub fn prompt(
+        &mut self,
+        set: usize,
+        features: &FeatureSet,
+        prompt: &NetworkPrompt,
+    ) -> Result<()> {
+        let bindings = self.prompt.enqueue(prompt, &self.stream)?;
+        let (key, stage) = match prompt {
+            NetworkPrompt::Points { points, .. } => {
+                let points = points.coords.len();
+                let stage = points.checked_sub(1).and_then(|at| self.contexts.prompts.get(at));
+                let refused = || format!("a prompt of {points} points; expected 1 or 2");
+                (Key::Points { set, points }, stage.with_context(refused)?)
+            }
+            NetworkPrompt::Mask(_) => {
+                let stage = self.contexts.mask_prompt.as_ref();
+                (Key::Mask { set }, stage.context("the mask prompt engine is not loaded")?)
+            }
+        };
+        let stage = Rc::clone(stage);
+        self.run(key, |lane| {
+            let mut all = features.bindings();
+            all.extend(bindings);
+            all.extend(lane.answer.iter().cloned());
+            Ok(vec![Steps::engine(&stage, all)])
+        })
+    }
+
+    /// Enqueues the track step of frame `t` on a feature set.
+    pub fn track(&mut self, t: usize, set: usize, features: &FeatureSet) -> Result<()> {
+        let contexts = Rc::clone(&self.contexts);
+        let (level, stage) = contexts.track(t)?;
+        self.run(Key::Track { set, level }, |lane| {
+            let mut all = features.bindings();
+            all.push(("mem", lane.memories.clone()));
+            all.push(("tidx", lane.rows.clone()));
+            all.push(("ptrs", lane.pointers.clone()));
+            all.extend(lane.ages.iter().map(|placed| ("ptr_t", placed.clone())));
+            all.extend(lane.bias.iter().map(|placed| ("bias", placed.clone())));
+            all.extend(lane.answer.iter().cloned());
+            let inputs = Part::BankInputs {
+                state: Rc::clone(&lane.state),
+                rows: lane.rows.view.clone(),
+                ages: lane.ages.as_ref().map(|placed| placed.view.clone()),
+                bias: lane.bias.as_ref().map(|placed| placed.view.clone()),
+            };
+            Ok(vec![inputs, Steps::engine(stage, all)])
+        })
+    }
+
+    /// Enqueues the memory step into `slot`, and the pointer's way into its own. Slot 0 is the prompted frame's, whose
+    /// mask is made binary.
+    pub fn memorise(&mut self, slot: usize, set: usize, features: &FeatureSet) -> Result<()> {
+        self.run(Key::Memory { set, slot }, |lane| {
+            let view = lane.memories.view.part(slot * lane.slot_bytes, lane.slot_bytes)?;
+            let memory = Placed { view, dtype: lane.memories.dtype };
+            let mut all = features.bindings();
+            all.extend(lane.answer.iter().cloned());
+            all.push(("binar", lane.binarise[usize::from(slot == 0)].clone()));
+            all.push(("mem", memory));
+            let advance = Part::Advance {
+                state: Rc::clone(&lane.state),
+                pointer: lane.pointer.clone(),
+                pointers: lane.pointers.view.clone(),
+                element: lane.pointer_element,
+            };
+            Ok(vec![Steps::engine(&lane.contexts.memory, all), advance])
+        })
+    }
+
+    /// The work so far with a feature set is all of this frame's.
+    pub fn read(&self, set: usize) -> Result<()> {
+        Ok(self.features_read[set].record(&self.stream)?)
+    }
+
+    /// The low-resolution logits.
+    pub fn low(&self) -> &View {
+        &self.low
+    }
+
+    /// Scores and the mask's `words_bytes` in one piece, to be downloaded at once.
+    pub fn results(&self, words_bytes: usize) -> Result<View> {
+        Ok(self.results.part(0, WORDS + words_bytes)?)
+    }
+
+    /// Where the mask's words go.
+    pub fn words(&self, words_bytes: usize) -> Result<View> {
+        Ok(self.results.part(WORDS, words_bytes)?)
+    }
+
+    /// How often its work was enqueued, recorded and replayed.
+    pub fn replay(&self) -> Replay {
+        self.recorded.values().fold(Replay::default(), |sum, recorded| sum + recorded.count())
+    }
+
+    fn run(&mut self, key: Key, make: impl FnOnce(&Self) -> Result<Vec<Part>>) -> Result<()> {
+        if let Some(recorded) = self.recorded.get_mut(&key) {
+            return recorded.run();
+        }
+        let work = Steps(make(self)?);
+        let mut recorded = Recorded::new(work, &self.stream, self.graphs);
+        recorded.run()?;
+        self.recorded.insert(key, recorded);
+        Ok(())
+    }
+}
+
+/// What one download brings.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Results<'a> {
+    /// The decoder's own estimate of its mask's IoU.
+    pub predicted_iou: f32,
+    /// Objectness logit.
+    pub objectness: f32,
+    /// The mask's words, little-endian.
+    pub words: &'a [u8],
+}
+
+impl<'a> Results<'a> {
+    /// Takes apart what [`Lane::results`] holds.
+    pub fn of(bytes: &'a [u8]) -> Option<Self> {
+        let float = |at: usize| Some(f32::from_le_bytes(*bytes.get(at..)?.first_chunk()?));
+        let (predicted_iou, objectness) = (float(0)?, float(ALIGNMENT)?);
+        Some(Self { predicted_iou, objectness, words: bytes.get(WORDS..)? })
+    }
+
+    /// Bytes of a download with a mask of `words_bytes`.
+    pub fn bytes(words_bytes: usize) -> usize {
+        WORDS + words_bytes
+    }
+}

@@ -1,0 +1,36 @@
+/*!
+Clips on a GPU: from JPEG files to masks in host memory, on engines, without a copy or a wait that is not needed.
+
+```text
+files ─ threads ─→ pinned slots ─ upload stream ─→ frame ─ preprocess ─→ encoder ─→ features      encode stream
+                                                                     ┌────────────────┘
+                     bank inputs ─→ track or prompt engine ─→ mask kernel ─→ memory engine        object's stream
+                                                                     └─→ scores and mask words    download stream
+```
+
+[`Pipeline`] owns everything that stays: engines, contexts, streams, memory. [`run`] feeds one pass over a clip through
+it. In `latency` mode one frame is in flight and everything but the download shares one stream; in `throughput` mode
+frames overlap, events order them, and the host only feeds and collects. What is the same for each frame (all engines, the
+bank's kernels) is recorded as CUDA graphs on first use, and replayed.
+
+The timed region of a frame is docs/measuring.md's: from pixels in host memory to the mask in host memory and the memory
+written. Within it the host waits once and allocates nothing.
+*/
+
+mod contexts;
+mod decode_ahead;
+mod engines;
+mod features;
+mod flight;
+mod lane;
+mod options;
+mod prompt_input;
+mod rig;
+mod run;
+mod steps;
+
+pub use engines::Engines;
+pub use lane::Results;
+pub use options::{Mode, Options};
+pub use rig::Pipeline;
+pub use run::{FrameResult, ObjectSpan, PassError, PassPlan, run};

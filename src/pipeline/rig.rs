@@ -1,0 +1,256 @@
+/*!
+Everything of the pipeline that stays from clip to clip: engines, contexts, streams, memory; and what is made anew where
+a clip has another size.
+*/
+
+use std::rc::Rc;
+
+use anyhow::{Context, Result};
+
+use super::contexts::{Contexts, Shared, context};
+use super::engines::Engines;
+use super::features::{FeatureSet, element};
+use super::flight::Flight;
+use super::lane::{Lane, Results, Room};
+use super::options::{Mode, Options};
+use crate::bundle::Manifest;
+use crate::geometry::Geometry;
+use crate::gpu::{Gpu, Pinned, Purpose, Replay, Stream, View};
+use crate::kernels::{Filter, Kernels, MaskMaker, Preprocess};
+
+/// Room for masks up to this size at first: 3840 × 2160 pixels. Larger videos make all results anew.
+const USUAL_WORDS_BYTES: usize = 3840 / 8 * 2160;
+
+/// A model on a GPU, ready to run clips.
+///
+/// Declared in the order of deletion: recorded work, contexts, engines.
+pub struct Pipeline {
+    pub(super) clip: Option<ClipSetup>,
+    pub(super) lanes: Vec<Lane>,
+    pub(super) sets: Vec<FeatureSet>,
+    pub(super) flights: Vec<Flight>,
+    pub(super) slots: Vec<Pinned>,
+    pub(super) streams: Streams,
+    contexts: Vec<Rc<Contexts>>,
+    words_room: usize,
+    _encoder: Shared,
+    scratch: View,
+    pub(super) engines: Engines,
+    kernels: Kernels,
+    pub(super) options: Options,
+    pub(super) gpu: Gpu,
+}
+
+/// The streams that all objects share.
+pub struct Streams {
+    pub upload: Stream,
+    pub encode: Stream,
+    pub download: Stream,
+}
+
+/// What depends on the size of the video.
+pub struct ClipSetup {
+    pub geometry: Geometry,
+    pub preprocess: Preprocess,
+    pub masks: MaskMaker,
+    /// One for each feature set; none where the device reads the host's memory in place.
+    pub frames: Vec<View>,
+    pub frame_bytes: usize,
+    pub words_bytes: usize,
+}
+
+impl Pipeline {
+    /// Lays out the engines for `objects` objects at once.
+    ///
+    /// # Errors
+    /// Engines that do not fit together or that lack a profile, or too little memory.
+    pub fn new(gpu: &Gpu, engines: Engines, options: Options) -> Result<Self> {
+        let kernels = Kernels::load(gpu)?;
+        let encode = gpu.stream()?;
+        // With one frame in flight a second stream could only add waits.
+        let upload = match options.mode {
+            Mode::Latency => encode.clone(),
+            Mode::Throughput => gpu.stream()?,
+        };
+        let streams = Streams { upload, encode, download: gpu.stream()? };
+        let (of_encoder, of_steps) = engines.scratch_bytes();
+        let scratch = |bytes: u64| -> Result<View> {
+            let bytes =
+                usize::try_from(bytes).context("the engines need too much scratch memory")?;
+            Ok(View::new(&gpu.towards(Purpose::Scratch), bytes)?)
+        };
+        // In latency mode the encoder and the first object's engines never run at the same time.
+        let shared = match options.mode {
+            Mode::Latency => of_encoder.max(of_steps),
+            Mode::Throughput => of_encoder,
+        };
+        let scratch = scratch(shared)?;
+        let encoder = context(gpu, &engines.encoder, 0, &scratch, &streams.encode)?;
+        let sets = (0..options.feature_sets())
+            .map(|_| FeatureSet::new(gpu, &encoder, &streams.encode, options.graphs))
+            .collect::<Result<_>>()?;
+        Ok(Self {
+            clip: None,
+            lanes: Vec::new(),
+            sets,
+            flights: Vec::new(),
+            slots: Vec::new(),
+            streams,
+            contexts: Vec::new(),
+            words_room: USUAL_WORDS_BYTES,
+            _encoder: encoder,
+            scratch,
+            engines,
+            kernels,
+            options,
+            gpu: gpu.clone(),
+        })
+    }
+
+    /// What the engines are.
+    pub fn manifest(&self) -> &Manifest {
+        &self.engines.manifest.bundle
+    }
+
+    /// The GPU, and with it the count of its memory.
+    pub fn gpu(&self) -> &Gpu {
+        &self.gpu
+    }
+
+    /// How it runs.
+    pub fn options(&self) -> &Options {
+        &self.options
+    }
+
+    /// How often engines' work was enqueued, recorded and replayed.
+    pub fn replay(&self) -> Replay {
+        let sets = self.sets.iter().map(|set| set.encode.count());
+        let lanes = self.lanes.iter().map(Lane::replay);
+        sets.chain(lanes).fold(Replay::default(), |sum, count| sum + count)
+    }
+
+    /// Frames from which on no pass over a clip does anything for the first time: the bank is full, and each of its
+    /// slots has met each feature set.
+    pub fn warmup_frames(&self) -> usize {
+        let contract = self.engines.contract();
+        let (sets, ring) = (self.sets.len(), contract.max_memories - 1);
+        let repeats_after = sets * ring / gcd(sets, ring);
+        contract.max_memories.max(contract.max_pointers) + repeats_after.max(sets) + 1
+    }
+
+    /// Makes ready for clips of this geometry and so many objects at once; does nothing where it is.
+    pub(super) fn set_up(&mut self, geometry: &Geometry, objects: usize) -> Result<()> {
+        let words_bytes = match &self.clip {
+            Some(clip) if clip.geometry == *geometry => clip.words_bytes,
+            _ => self.set_up_clip(geometry)?,
+        };
+        if words_bytes > self.words_room {
+            self.words_room = words_bytes;
+            self.lanes.clear();
+            self.contexts.clear();
+            self.flights.clear();
+        }
+        while self.lanes.len() < objects {
+            self.add_lane()?;
+        }
+        let wanted = self.options.flights();
+        if self.flights.len() != wanted || self.flights.iter().any(|f| f.objects.len() < objects) {
+            let differ = self.options.mode == Mode::Throughput;
+            let bytes = Results::bytes(self.words_room);
+            self.flights = (0..wanted)
+                .map(|_| Ok(Flight::new(&self.gpu, objects, bytes, differ)?))
+                .collect::<Result<_>>()?;
+        }
+        self.fill_slots()
+    }
+
+    fn set_up_clip(&mut self, geometry: &Geometry) -> Result<usize> {
+        // The old one first: both at once would be the peak.
+        self.clip = None;
+        self.slots.clear();
+        let contract = self.engines.contract();
+        let stream = &self.streams.encode;
+        let image = self.sets.first().context("there is no feature set")?.image.dtype;
+        let (gpu, kernels) = (&self.gpu, &self.kernels);
+        let preprocess = Preprocess::new(
+            gpu,
+            kernels,
+            geometry,
+            Filter::PillowBicubic,
+            element("image", image)?,
+            contract.mean,
+            contract.std,
+            stream,
+        )?;
+        let masks = MaskMaker::new(gpu, kernels, geometry, contract.low_size, stream)?;
+        let (width, height) = geometry.video_size();
+        let frame_bytes = 3 * width * height;
+        let frames = if gpu.facts().unified { 0 } else { self.sets.len() };
+        let frames = (0..frames)
+            .map(|_| Ok(View::new(&gpu.towards(Purpose::Frames), frame_bytes)?))
+            .collect::<Result<_>>()?;
+        let words_bytes = masks.words_bytes();
+        let geometry = geometry.clone();
+        self.clip =
+            Some(ClipSetup { geometry, preprocess, masks, frames, frame_bytes, words_bytes });
+        Ok(words_bytes)
+    }
+
+    /// Pinned slots: one for each frame in flight, one for each decoding thread, and one that is ready.
+    fn fill_slots(&mut self) -> Result<()> {
+        let bytes = self.clip.as_ref().context("no clip is set up")?.frame_bytes;
+        let wanted = self.options.flights() + self.options.decode_threads.max(1) + 1;
+        while self.slots.len() < wanted {
+            self.slots.push(Pinned::new(&self.gpu, bytes)?);
+        }
+        Ok(())
+    }
+
+    /// One more object. Objects on one stream share contexts; each stream has its own.
+    fn add_lane(&mut self) -> Result<()> {
+        let at = self.lanes.len();
+        let own_stream = at == 0 || self.options.object_streams;
+        if own_stream {
+            let overlapping = self.options.mode == Mode::Throughput || at > 0;
+            let (stream, scratch) = if overlapping {
+                let (_, bytes) = self.engines.scratch_bytes();
+                let bytes = usize::try_from(bytes).context("too much scratch memory")?;
+                (self.gpu.stream()?, View::new(&self.gpu.towards(Purpose::Scratch), bytes)?)
+            } else {
+                (self.streams.encode.clone(), self.scratch.clone())
+            };
+            let contexts = Contexts::new(&self.gpu, &self.engines, &scratch, &stream)?;
+            self.contexts.push(Rc::new(contexts));
+            self.push_lane(&stream)
+        } else {
+            let stream = self.lanes.first().context("there is no first object")?.stream.clone();
+            self.push_lane(&stream)
+        }
+    }
+
+    fn push_lane(&mut self, stream: &Stream) -> Result<()> {
+        let contexts = self.contexts.last().context("there are no contexts")?;
+        let (gpu, contract) = (&self.gpu, self.engines.contract());
+        let room = Room {
+            words_bytes: self.words_room,
+            sets: self.sets.len(),
+            graphs: self.options.graphs,
+        };
+        let lane = Lane::new(gpu, &self.kernels, contract, contexts, stream, room)?;
+        self.lanes.push(lane);
+        Ok(())
+    }
+}
+
+impl Drop for Pipeline {
+    fn drop(&mut self) {
+        // Everything below names memory that the device may still use.
+        if let Err(error) = self.gpu.synchronize() {
+            log::debug!("{error}");
+        }
+    }
+}
+
+fn gcd(a: usize, b: usize) -> usize {
+    if b == 0 { a } else { gcd(b, a % b) }
+}

@@ -1,0 +1,313 @@
+/*!
+One pass over a clip: frames are fed as they are decoded, results taken as they come.
+*/
+
+use std::thread;
+use std::time::Instant;
+
+use anyhow::{Context, Result};
+
+use super::decode_ahead::{DecodeAhead, Decoded, Work};
+use super::flight::Leg;
+use super::lane::Results;
+use super::options::Mode;
+use super::rig::Pipeline;
+use crate::dataset::{Clip, ClipError};
+use crate::geometry::Geometry;
+use crate::gpu::Event;
+use crate::record::{FrameTimes, SourceAge};
+use crate::tracker::{BankSchedule, NetworkPrompt, require_finite};
+
+/// An object of a pass: its prompt, and the positions among the pass's frames at which it is tracked.
+#[derive(Clone, Copy, Debug)]
+pub struct ObjectSpan<'a> {
+    /// How it is prompted, on its first frame.
+    pub prompt: &'a NetworkPrompt,
+    /// Position of the prompted frame.
+    pub start: usize,
+    /// Position after its last frame.
+    pub end: usize,
+}
+
+/// What a pass runs over.
+#[derive(Clone, Debug)]
+pub struct PassPlan<'a> {
+    /// The clip.
+    pub clip: &'a Clip,
+    /// Its geometry.
+    pub geometry: &'a Geometry,
+    /// Indices of the clip's frames, in the order in which they are run; they may come again.
+    pub frames: Vec<usize>,
+    /// The objects, all in one go.
+    pub objects: Vec<ObjectSpan<'a>>,
+}
+
+/// What one frame yields for one object.
+#[derive(Clone, Debug)]
+pub struct FrameResult<'a> {
+    /// Which object of the plan.
+    pub object: usize,
+    /// Position among the plan's frames.
+    pub position: usize,
+    /// Scores and mask; the mask's words are in place and gone after the call.
+    pub results: Results<'a>,
+    /// What the frame took; shared by its objects.
+    pub times: FrameTimes,
+}
+
+/// Why a pass broke off.
+#[derive(Debug, thiserror::Error)]
+pub enum PassError {
+    /// A frame that cannot be used.
+    #[error(transparent)]
+    Clip(ClipError),
+    /// The device or an engine failed at a frame.
+    #[error("frame {frame}: {error:#}")]
+    Inference {
+        /// Frame index in the clip.
+        frame: usize,
+        /// What it said.
+        error: anyhow::Error,
+    },
+    /// Anything else.
+    #[error("{0:#}")]
+    Other(#[from] anyhow::Error),
+}
+
+/// Runs a pass; `take` hears of each frame of each object, in order.
+///
+/// # Errors
+/// A frame that cannot be decoded, an engine that fails, scores that are no numbers.
+pub fn run(
+    pipeline: &mut Pipeline,
+    plan: &PassPlan<'_>,
+    take: &mut dyn FnMut(FrameResult<'_>) -> Result<()>,
+) -> Result<(), PassError> {
+    pipeline.set_up(plan.geometry, plan.objects.len())?;
+    let (work, free) = Work::new(plan.frames.clone(), plan.geometry.video_size());
+    for slot in pipeline.slots.drain(..) {
+        // The receiving end is in `work`, which lives.
+        let _ = free.send(slot);
+    }
+    let threads = pipeline.options.decode_threads;
+    let done = thread::scope(|scope| {
+        let ahead = DecodeAhead::start(scope, plan.clip, &work, free, threads);
+        Pass::begin(pipeline, plan, ahead)?.run(take)
+    });
+    pipeline.slots = work.into_slots();
+    if done.is_err() {
+        // What is still in flight must not write into the next pass.
+        pipeline.gpu.synchronize().map_err(anyhow::Error::from)?;
+    }
+    done
+}
+
+struct Pass<'a> {
+    pipeline: &'a mut Pipeline,
+    plan: &'a PassPlan<'a>,
+    ahead: DecodeAhead,
+    schedules: Vec<BankSchedule>,
+    /// The start of the pass on both clocks.
+    base: (Event, Instant),
+    /// When the last mask was there, ms after the base.
+    last_ms: f64,
+}
+
+impl<'a> Pass<'a> {
+    fn begin(
+        pipeline: &'a mut Pipeline,
+        plan: &'a PassPlan<'a>,
+        ahead: DecodeAhead,
+    ) -> Result<Self> {
+        let contract = &pipeline.engines.manifest.bundle.contract;
+        let schedules: Vec<BankSchedule> = plan
+            .objects
+            .iter()
+            .map(|object| BankSchedule::new(contract, object.end - object.start))
+            .collect();
+        for (lane, schedule) in pipeline.lanes.iter_mut().zip(&schedules) {
+            lane.begin(schedule)?;
+        }
+        pipeline.gpu.synchronize()?;
+        let event = pipeline.gpu.event()?;
+        event.record(&pipeline.streams.upload)?;
+        event.synchronize(pipeline.options.wait)?;
+        Ok(Self { pipeline, plan, ahead, schedules, base: (event, Instant::now()), last_ms: 0.0 })
+    }
+
+    fn run(mut self, take: &mut dyn FnMut(FrameResult<'_>) -> Result<()>) -> Result<(), PassError> {
+        let (frames, flights) = (self.plan.frames.len(), self.pipeline.flights.len());
+        for position in 0..frames {
+            if position >= flights {
+                self.take(position - flights, take)?;
+            }
+            let decoded = self.ahead.next()?;
+            let frame = self.plan.frames[position];
+            self.submit(position, decoded)
+                .map_err(|error| PassError::Inference { frame, error })?;
+        }
+        for position in frames.saturating_sub(flights)..frames {
+            self.take(position, take)?;
+        }
+        Ok(())
+    }
+
+    /// Enqueues a whole frame; the host waits for nothing.
+    fn submit(&mut self, position: usize, mut decoded: Decoded) -> Result<()> {
+        let Self { pipeline, plan, schedules, .. } = self;
+        let Pipeline { clip, lanes, sets, flights, streams, options, .. } = &mut **pipeline;
+        let clip = clip.as_ref().context("no clip is set up")?;
+        let overlapping = options.mode == Mode::Throughput;
+        let number = position % sets.len();
+        let set = &mut sets[number];
+        let at = position % flights.len();
+        let flight = &mut flights[at];
+        flight.submitted = Instant::now();
+        flight.position = position;
+
+        // Pixels to the device, once the frame that lay there was read.
+        flight.begun.record(&streams.upload)?;
+        let frame = match clip.frames.get(number) {
+            Some(frame) => {
+                if overlapping {
+                    streams.upload.wait(&set.frame_read)?;
+                }
+                decoded.pixels.upload(clip.frame_bytes, frame, &streams.upload)?;
+                frame.clone()
+            }
+            None => decoded.pixels.view()?,
+        };
+        flight.uploaded.record(&streams.upload)?;
+
+        // Pixels to features, once everybody who read the features there is done.
+        if overlapping {
+            streams.encode.wait(&flight.uploaded)?;
+            for lane in lanes.iter().take(plan.objects.len()) {
+                streams.encode.wait(&lane.features_read[number])?;
+            }
+        }
+        if let Some(event) = &flight.encode {
+            event.record(&streams.encode)?;
+        }
+        clip.preprocess.enqueue(&frame, &set.image.view, &streams.encode)?;
+        flight.preprocessed.record(&streams.encode)?;
+        if overlapping {
+            set.frame_read.record(&streams.encode)?;
+        }
+        if clip.frames.is_empty() {
+            decoded.pixels.used_by(&streams.encode)?;
+        }
+        set.encode.run()?;
+        flight.encoded.record(&streams.encode)?;
+
+        flight.legs.clear();
+        for (object, span) in plan.objects.iter().enumerate() {
+            if !(span.start..span.end).contains(&position) {
+                continue;
+            }
+            let t = position - span.start;
+            let lane = &mut lanes[object];
+            let schedule = &schedules[object];
+            let on_encode_stream = lane.stream.is(&streams.encode);
+            let leg = Leg { object, t, behind_encoder: on_encode_stream && flight.legs.is_empty() };
+            flight.legs.push(leg);
+            let events = &mut flight.objects[object];
+            if !on_encode_stream {
+                lane.stream.wait(&flight.encoded)?;
+            }
+            if overlapping {
+                lane.stream.wait(&lane.results_read)?;
+            }
+            if let (Some(begun), false) = (&events.begun, leg.behind_encoder) {
+                begun.record(&lane.stream)?;
+            }
+            match t {
+                0 => lane.prompt(number, set, span.prompt)?,
+                _ => lane.track(t, number, set)?,
+            }
+            events.answered.record(&lane.stream)?;
+            clip.masks.enqueue(lane.low(), &lane.words(clip.words_bytes)?, &lane.stream)?;
+            events.masked.record(&lane.stream)?;
+
+            // The mask leaves on a stream of its own: the memory is written meanwhile.
+            streams.download.wait(&events.masked)?;
+            events.download.record(&streams.download)?;
+            let results = lane.results(clip.words_bytes)?;
+            events.results.download(&results, &streams.download)?;
+            events.downloaded.record(&streams.download)?;
+            lane.memorise(schedule.write_slots(t).memory, number, set)?;
+            if overlapping {
+                lane.results_read.record(&streams.download)?;
+                lane.read(number)?;
+            } else {
+                lane.stream.wait(&events.downloaded)?;
+            }
+            events.memorised.record(&lane.stream)?;
+        }
+        flight.decoded = Some(decoded);
+        Ok(())
+    }
+
+    /// Waits for a frame and hands on what it gave.
+    fn take(
+        &mut self,
+        position: usize,
+        take: &mut dyn FnMut(FrameResult<'_>) -> Result<()>,
+    ) -> Result<(), PassError> {
+        let frame = self.plan.frames[position];
+        let failed = |error: anyhow::Error| PassError::Inference { frame, error };
+        let times = self.finish(position, frame).map_err(failed)?;
+        let words_bytes = self.pipeline.clip.as_ref().map_or(0, |clip| clip.words_bytes);
+        let at = position % self.pipeline.flights.len();
+        let flight = &mut self.pipeline.flights[at];
+        if let Some(decoded) = flight.decoded.take() {
+            self.ahead.free(decoded.pixels);
+        }
+        for leg in flight.legs.clone() {
+            let results = flight.results(leg.object, words_bytes).map_err(failed)?;
+            require_finite(leg.t, results.objectness, results.predicted_iou).map_err(failed)?;
+            take(FrameResult { object: leg.object, position, results, times })?;
+        }
+        Ok(())
+    }
+
+    /// Waits for a frame; what it took.
+    fn finish(&mut self, position: usize, frame: usize) -> Result<FrameTimes> {
+        let options = self.pipeline.options;
+        let at = position % self.pipeline.flights.len();
+        let flight = &self.pipeline.flights[at];
+        anyhow::ensure!(flight.position == position, "frame {position} is not in flight");
+        flight.wait(options.wait, options.mode == Mode::Latency)?;
+        let done = Instant::now();
+        let mut times = FrameTimes { frame, ..FrameTimes::default() };
+        match options.mode {
+            Mode::Latency => {
+                times.latency_ms = (done - flight.submitted).as_secs_f64() * 1e3;
+            }
+            Mode::Throughput => {
+                // The host may look later than the mask came; the device's clock tells.
+                let mask_ms = flight.masks_ms(&self.base.0)?;
+                times.latency_ms = mask_ms - self.last_ms;
+                self.last_ms = mask_ms;
+                times.age = flight.decoded.as_ref().map(|decoded| self.age(decoded, mask_ms));
+                // What the stages' events tell is there only after the memory.
+                flight.wait(options.wait, true)?;
+            }
+        }
+        times.stages = flight.stages()?;
+        times.gpu_ms = Some(flight.gpu_ms()?);
+        times.stages.decode_ms = flight.decoded.as_ref().map(Decoded::decode_ms);
+        Ok(times)
+    }
+
+    fn age(&self, decoded: &Decoded, mask_ms: f64) -> SourceAge {
+        let at = |instant: Instant| match instant.checked_duration_since(self.base.1) {
+            Some(after) => after.as_secs_f64() * 1e3,
+            None => -((self.base.1 - instant).as_secs_f64() * 1e3),
+        };
+        SourceAge {
+            decoded_ms: mask_ms - at(decoded.decoded),
+            read_ms: mask_ms - at(decoded.read_begun),
+        }
+    }
+}

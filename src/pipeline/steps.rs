@@ -1,0 +1,80 @@
+/*!
+The pieces of a frame's work that are always the same, and so can be recorded: engines with their bindings, and the
+bank's own kernels around them.
+*/
+
+use std::rc::Rc;
+
+use anyhow::Result;
+
+use super::contexts::Shared;
+use crate::gpu::{Placed, Stream, View, Work};
+use crate::kernels::{BankState, Element};
+
+/// One piece.
+pub enum Part {
+    /// A run of an engine with these tensors.
+    Engine {
+        /// Its context.
+        stage: Shared,
+        /// Tensor and memory; tensors that the engine lacks are left out.
+        bindings: Vec<(&'static str, Placed)>,
+    },
+    /// Which rows, ages and keys the frame at hand reads.
+    BankInputs {
+        /// The object's bank.
+        state: Rc<BankState>,
+        /// Rows of the temporal encoding.
+        rows: View,
+        /// Ages of the pointers, where the model takes them.
+        ages: Option<View>,
+        /// What masks empty slots, where the bank is padded.
+        bias: Option<View>,
+    },
+    /// The frame's pointer goes to its slot, and the next frame begins.
+    Advance {
+        /// The object's bank.
+        state: Rc<BankState>,
+        /// The pointer.
+        pointer: View,
+        /// All slots.
+        pointers: View,
+        /// Their element type.
+        element: Element,
+    },
+}
+
+/// Pieces in order.
+pub struct Steps(pub Vec<Part>);
+
+impl Steps {
+    /// A run of an engine.
+    pub fn engine(stage: &Shared, bindings: Vec<(&'static str, Placed)>) -> Part {
+        Part::Engine { stage: Rc::clone(stage), bindings }
+    }
+}
+
+impl Work for Steps {
+    fn enqueue(&mut self, stream: &Stream) -> Result<()> {
+        for part in &self.0 {
+            match part {
+                Part::Engine { stage, bindings } => {
+                    let mut stage = stage.borrow_mut();
+                    for (tensor, placed) in bindings {
+                        if stage.port(tensor).is_some() {
+                            stage.bind(tensor, placed)?;
+                        }
+                    }
+                    stage.enqueue(stream)?;
+                }
+                Part::BankInputs { state, rows, ages, bias } => {
+                    state.enqueue_inputs(rows, ages.as_ref(), bias.as_ref(), stream)?;
+                }
+                Part::Advance { state, pointer, pointers, element } => {
+                    state.enqueue_advance(pointer, pointers, *element, stream)?;
+                }
+            }
+        }
+        Ok(())
+    }
+}
