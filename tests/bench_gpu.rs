@@ -1,11 +1,11 @@
 //! The bench on a GPU, on stand-ins: TensorRT's engines run the committed network in ONNX Runtime, on the addresses that
 //! the pipeline bound, when the driver's streams come to it; kernels are emulated. So masks must equal the CPU's.
 
+use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 
 use assert_cmd::Command;
-use predicates::prelude::PredicateBooleanExt;
 use predicates::str::contains;
 use segtrt::bundle::Role;
 
@@ -88,14 +88,181 @@ fn masks_and_scores_equal_the_cpus_in_both_modes_and_with_both_banks() {
         for (out, flags) in [
             ("latency", &["--mode", "latency"][..]),
             ("calls", &["--no-cuda-graphs", "--host-wait", "block"]),
-            ("throughput", &["--mode", "throughput", "--encode-ahead", "3"]),
+            ("throughput", &["--mode", "throughput", "--encode-ahead", "4"]),
         ] {
-            // Lazy streams, and two orders of eager ones.
-            for seed in ["0", "1", "7"] {
+            // Lazy streams, and an order of eager ones.
+            for seed in ["0", "7"] {
                 let mut command = setting.gpu(out);
                 command.args(flags).env("FAKE_CUDA_SEED", seed).assert().success();
                 assert!(setting.masks(out) == expected, "{roles:?} {out}, seed {seed}");
             }
         }
     }
+}
+
+#[test]
+fn objects_together_have_the_masks_that_they_have_alone() {
+    let Some(setting) = Setting::new(3, 12, &PADDED) else { return };
+    let prompts = ["--models", "edgetam_mini_bbox,edgetam_mini_mask"];
+    setting.cpu("cpu").args(prompts).assert().success();
+    let expected = setting.masks("cpu");
+    assert_eq!(expected.len(), 6);
+    for (out, flags) in [
+        ("one_stream", &["--objects-together", "3"][..]),
+        ("two_and_one", &["--objects-together", "2", "--mode", "throughput"]),
+        ("streams", &["--objects-together", "3", "--object-streams"]),
+        ("all", &["--objects-together", "3", "--object-streams", "--mode", "throughput"]),
+    ] {
+        let mut command = setting.gpu(out);
+        command.args(prompts).args(flags).env("FAKE_CUDA_SEED", "3").assert().success();
+        assert!(setting.masks(out) == expected, "{out}");
+    }
+    // One pass, one speed.
+    let fps = setting.column("all", "fps");
+    assert!(fps[0] == fps[2] && fps[2] == fps[4], "{fps:?}");
+}
+
+#[test]
+fn a_device_that_shares_the_hosts_memory_reads_frames_in_place() {
+    let Some(setting) = Setting::new(1, 10, &PADDED) else { return };
+    setting.cpu("cpu").assert().success();
+    let log = setting.path("log");
+    for mode in ["latency", "throughput"] {
+        let mut command = setting.gpu(mode);
+        command.args(["--mode", mode]).env("FAKE_CUDA_UNIFIED", "1").env("FAKE_CUDA_LOG", &log);
+        command.assert().success();
+        assert!(setting.masks(mode) == setting.masks("cpu"), "{mode}");
+    }
+    let frame = format!("h2d {}", 3 * 160 * 120);
+    assert!(!fs::read_to_string(log).unwrap().lines().any(|line| line == frame));
+}
+
+#[test]
+fn a_steady_frame_costs_one_wait_no_memory_and_only_graphs() {
+    let Some(setting) = Setting::new(1, 30, &PADDED) else { return };
+    let log = setting.path("log");
+    let mut command = setting.gpu("out");
+    command.args(["--profile-runs", "2"]).env("FAKE_CUDA_LOG", &log).assert().success();
+    let log = fs::read_to_string(log).unwrap();
+    // The bank is reset when it is made and before each pass: the warm-up and two recorded ones.
+    let resets: Vec<usize> =
+        log.match_indices("bank_reset 1\n").map(|(at, found)| at + found.len()).collect();
+    assert_eq!(resets.len(), 4, "{log}");
+    let warmup = counts(&log[resets[1]..resets[2]]);
+    // Encoder, prompt, track, and the memory engine for each of its slots: recorded once, in the warm-up.
+    assert_eq!(warmup["instantiate"], 3 + 7);
+    for pass in [&log[resets[2]..resets[3]], &log[resets[3]..]] {
+        let of = counts(pass);
+        // Encoder, prompt or track, memory; pixels and a prompt to the device; results from it.
+        assert_eq!((of["graph"], of["preprocess_bicubic_f32"], of["mask_words"]), (90, 30, 30));
+        assert_eq!((of["h2d"], of["d2h"]), (31, 30), "{of:?}");
+        for never in ["alloc", "host_alloc", "instantiate", "bank_inputs", "wait_stream"] {
+            assert!(!of.contains_key(never), "{never}: {of:?}");
+        }
+        // One for each frame, and one before the next pass begins.
+        assert!((30..=31).contains(&of["wait_event"]), "{of:?}");
+    }
+    for (name, expected) in [("mode", "latency"), ("device", "NVIDIA H200"), ("precision", "fp32")]
+    {
+        assert_eq!(setting.column("out", name), [expected]);
+    }
+    assert_eq!(setting.column("out", "backend"), ["tensorrt 8.6.1 fp32 padded graph"]);
+    for name in [
+        "upload_ms",
+        "preprocess_ms",
+        "encoder_ms",
+        "prompt_ms",
+        "track_ms",
+        "memory_ms",
+        "postprocess_ms",
+        "download_ms",
+        "latency_p99_ms",
+        "gpu_peak_alloc_MiB",
+        "gpu_peak_reserved_MiB",
+    ] {
+        let value = &setting.column("out", name)[0];
+        assert!(value.parse::<f64>().is_ok_and(|number| number >= 0.0), "{name}: {value:?}");
+    }
+    assert_eq!(setting.column("out", "source_age_p50_ms"), [""]);
+}
+
+/// How often each word begins a line.
+fn counts(log: &str) -> BTreeMap<&str, usize> {
+    let mut counts = BTreeMap::new();
+    for word in log.lines().filter_map(|line| line.split(' ').next()) {
+        *counts.entry(word).or_default() += 1;
+    }
+    counts
+}
+
+#[test]
+fn overlapping_frames_have_ages_and_no_latencies() {
+    let Some(setting) = Setting::new(1, 12, &PADDED) else { return };
+    setting.gpu("out").args(["--mode", "throughput"]).assert().success();
+    assert_eq!(setting.column("out", "mode"), ["throughput"]);
+    assert_eq!(setting.column("out", "latency_p50_ms"), [""]);
+    let number = |name: &str| setting.column("out", name)[0].parse::<f64>().unwrap();
+    assert!(number("fps") > 0.0);
+    let (age, with_decode) = (number("source_age_p50_ms"), number("source_age_with_decode_p50_ms"));
+    assert!(0.0 < age && age <= with_decode, "{age} {with_decode}");
+    assert!(age <= number("source_age_p95_ms"));
+}
+
+#[test]
+fn thousands_of_frames_run_in_the_memory_of_a_few() {
+    let Some(setting) = Setting::new(1, 20, &PADDED) else { return };
+    let peaks = ["1", "100"].map(|repeats| {
+        let log = setting.path("log");
+        let mut command = setting.gpu("out");
+        command.args(["--mode", "throughput", "--repeat-clip", repeats]).env("FAKE_CUDA_LOG", &log);
+        command.assert().success();
+        let log = fs::read_to_string(log).unwrap();
+        let taken = log.lines().filter(|line| line.contains("alloc")).count();
+        let of = |name: &str| setting.column("out", name)[0].parse::<f64>().unwrap();
+        (taken, of("gpu_peak_alloc_MiB"), of("cpu_peak_rss_MiB"), of("frames"))
+    });
+    let [few, many] = peaks;
+    assert_eq!((few.3, many.3), (20.0, 2000.0));
+    // The second log has both runs' blocks.
+    assert_eq!((many.0, many.1), (2 * few.0, few.1));
+    assert!(many.2 < few.2 + 8.0, "{} MiB after 20 frames, {} after 2000", few.2, many.2);
+}
+
+#[test]
+fn what_is_wrong_is_said_with_what_to_do() {
+    let Some(setting) = Setting::new(1, 4, &PADDED) else { return };
+    let fails = |more: &[&str], said: &str| {
+        let output = setting.gpu("out").args(more).output().unwrap();
+        let text =
+            String::from_utf8_lossy(&output.stdout) + String::from_utf8_lossy(&output.stderr);
+        assert!(!output.status.success() && text.contains(said), "{said:?} is not in {text}");
+    };
+    fails(&["--models", "edgetam_points"], "segtrt build-engines --platform auto --models edgetam");
+    fails(&["--precision", "fp16"], "--precision fp16 --out");
+    fails(&["--engines", "/nowhere"], "/nowhere");
+    fails(&["--device", "3"], "shows no device 3");
+    // An engine that is missing, and one of another release, cost the model's rows.
+    setting.engines(&[(Role::Encoder, "ok"), (Role::Prompt, "ok"), (Role::TrackPadded, "ok")]);
+    fails(&[], "has no memory engine; build it with: segtrt build-engines --platform h200");
+    let dir = setting.engines(&PADDED.map(|role| (role, "ok")));
+    let manifest = fs::read_to_string(dir.join("engine.json")).unwrap();
+    fs::write(dir.join("engine.json"), manifest.replace("TensorRT 8.6.1", "TensorRT 8.5.3"))
+        .unwrap();
+    fails(&[], "it was built by TensorRT 8.5.3, this is TensorRT 8.6.1");
+    fs::write(dir.join("engine.json"), manifest.replace("90", "87")).unwrap();
+    fails(&[], "runs on NVIDIA H200 (sm 90)");
+    // A NaN is the row's failure, as on the CPU.
+    setting
+        .engines(&PADDED.map(|role| (role, if role == Role::TrackPadded { "nan" } else { "ok" })));
+    fails(&[], "non_finite: frame 1 of the clip gave objectness NaN");
+    // Without recording the frames' work can still be enqueued.
+    setting.engines(&PADDED.map(|role| (role, "ok")));
+    setting.gpu("out").env("FAKE_CUDA_GRAPHS", "0").assert().failure();
+    setting.gpu("out").arg("--no-cuda-graphs").env("FAKE_CUDA_GRAPHS", "0").assert().success();
+    setting
+        .gpu("out")
+        .env("FAKE_CUDA_MEMORY", "500000")
+        .assert()
+        .failure()
+        .stdout(contains("OUT_OF_MEMORY"));
 }

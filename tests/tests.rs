@@ -31,10 +31,14 @@ mod pack;
 mod preprocess;
 /// Prompts from masks, and their way to the network and back.
 mod prompts;
+/// NVTX ranges: one a frame, one a stage, as a tool and as Nsight Systems see them.
+mod ranges;
 /// The self-test of engines, and the door to the GPU below it.
 mod selftest;
 /// What the tests of the program share.
 mod support;
+/// The GPU's sensors and the verdict.
+mod telemetry;
 /// The tracker and the committed network against Meta's own predictor.
 mod tracker;
 /// TensorRT: tables against headers, the committed binding, real libraries.

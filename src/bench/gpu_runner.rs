@@ -20,11 +20,8 @@ use crate::record::MemoryPeaks;
 use crate::trt::{Library, Runtime};
 
 /// A pipeline for the objects of one model.
-///
-/// Declared in the order of deletion: engines before the runtime that they came from.
 pub struct GpuRunner {
     pipeline: Pipeline,
-    _runtime: Runtime,
     plan: GpuPlan,
     /// Free memory of the device before the engines were opened, bytes.
     free_before: u64,
@@ -57,9 +54,9 @@ impl GpuRunner {
         let start = Instant::now();
         let memory = Arc::new(DriverMemory::new(&gpu.towards(Purpose::Weights)));
         let runtime = Runtime::with_memory(&library, memory, None)?;
-        let engines = Engines::open(&gpu, &runtime, dir, with_mask)?;
+        let engines = Engines::open(&gpu, runtime, dir, with_mask)?;
         let precision = engines.manifest.precision;
-        let bank = if engines.track.role == Role::TrackPadded { "padded" } else { "exact" };
+        let bank = if engines.steps.track.role == Role::TrackPadded { "padded" } else { "exact" };
         let pipeline = Pipeline::new(&gpu, engines, plan.options)?;
         let load_ms = start.elapsed().as_secs_f64() * 1e3;
         let facts = gpu.facts();
@@ -77,8 +74,7 @@ impl GpuRunner {
             ),
             load_ms,
         };
-        let runner =
-            Self { pipeline, _runtime: runtime, plan: plan.clone(), free_before, reserved: 0 };
+        let runner = Self { pipeline, plan: plan.clone(), free_before, reserved: 0 };
         Ok((runner, opened))
     }
 

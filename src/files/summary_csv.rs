@@ -44,12 +44,13 @@ pub fn write<'a>(
     out: &mut impl Write,
     rows: impl IntoIterator<Item = &'a SummaryRecord>,
 ) -> Result<()> {
-    let columns: [&[Column]; 5] = [
+    let columns: [&[Column]; 6] = [
         &PREDECESSOR,
         &columns::QUALITY,
         &PREDECESSOR_AFTER_QUALITY,
         &columns::OUTCOME,
         &columns::DETAIL,
+        &columns::BELIEF,
     ];
     write_table(
         out,

@@ -7,8 +7,8 @@ use std::rc::Rc;
 
 use anyhow::{Context, Result};
 
-use super::engines::{Engines, Opened};
-use crate::bundle::Role;
+use super::engines::{Opened, StepEngines};
+use crate::bundle::{Contract, Role};
 use crate::engine::fill_levels;
 use crate::gpu::{Gpu, Port, Stage, Stream, View};
 
@@ -29,8 +29,13 @@ pub struct Contexts {
 
 impl Contexts {
     /// Makes all contexts, in `scratch`.
-    pub fn new(gpu: &Gpu, engines: &Engines, scratch: &View, stream: &Stream) -> Result<Self> {
-        let contract = engines.contract();
+    pub fn new(
+        gpu: &Gpu,
+        engines: &StepEngines,
+        contract: &Contract,
+        scratch: &View,
+        stream: &Stream,
+    ) -> Result<Self> {
         let make = |opened: &Opened, profile: usize| context(gpu, opened, profile, scratch, stream);
         let prompts = [1, 2].map(|points| {
             make(&engines.prompt, engines.prompt.profile_for(&[("coords", vec![1, points, 2])])?)

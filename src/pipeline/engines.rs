@@ -2,7 +2,7 @@
 The engines of one model, opened from their folder: which of them a clip needs, and which of the two track engines runs.
 */
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, ensure};
 
@@ -28,6 +28,21 @@ pub struct Engines {
     pub manifest: EngineManifest,
     /// Image to features.
     pub encoder: Opened,
+    /// The engines that track an object.
+    pub steps: StepEngines,
+    source: Source,
+}
+
+/// Where the engines came from, to open them again.
+struct Source {
+    runtime: Runtime,
+    sm: u32,
+    dir: PathBuf,
+    with_mask: bool,
+}
+
+/// The engines that track an object.
+pub struct StepEngines {
     /// Points to the first mask.
     pub prompt: Opened,
     /// Only where objects are prompted with masks.
@@ -43,26 +58,25 @@ impl Engines {
     ///
     /// # Errors
     /// An engine that is missing, damaged, or for another GPU or TensorRT, each with the command that builds it.
-    pub fn open(gpu: &Gpu, runtime: &Runtime, dir: &Path, with_mask: bool) -> Result<Self> {
+    pub fn open(gpu: &Gpu, runtime: Runtime, dir: &Path, with_mask: bool) -> Result<Self> {
         let manifest = EngineManifest::read(dir)?.with_context(|| {
             format!("{} has no engine.json; build it with: segtrt build-engines", dir.display())
         })?;
-        let sm = gpu.facts().sm;
-        let open = |role: Role| -> Result<Opened> {
-            let engine = open_plan(runtime, sm, dir, &manifest, role)?;
-            let plan = manifest.plan(role).context("the plan is gone")?;
-            let profiles = plan.settings.profiles.iter().map(|p| p.shapes.clone()).collect();
-            let profiles = if plan.settings.profiles.is_empty() { vec![vec![]] } else { profiles };
-            Ok(Opened { engine, role, profiles })
-        };
+        let source = Source { runtime, sm: gpu.facts().sm, dir: dir.to_owned(), with_mask };
         Ok(Self {
-            encoder: open(Role::Encoder)?,
-            prompt: open(Role::Prompt)?,
-            mask_prompt: with_mask.then(|| open(Role::MaskPrompt)).transpose()?,
-            track: open(track_role(&manifest)?)?,
-            memory: open(Role::Memory)?,
+            encoder: source.open(&manifest, Role::Encoder)?,
+            steps: source.steps(&manifest)?,
             manifest,
+            source,
         })
+    }
+
+    /// The engines that track, for one more stream. TensorRT 8 gives a profile to one context only: there they are
+    /// opened again, weights and all; none where contexts can share them.
+    pub fn steps_again(&self) -> Result<Option<StepEngines>> {
+        let version = self.source.runtime.library().version();
+        let one_context_a_profile = !version.rtx && version.major < 10;
+        one_context_a_profile.then(|| self.source.steps(&self.manifest)).transpose()
     }
 
     /// Shapes and constants of the model.
@@ -73,9 +87,31 @@ impl Engines {
     /// Scratch memory that the encoder needs, and the most that any other engine needs, bytes.
     pub fn scratch_bytes(&self) -> (u64, u64) {
         let of = |opened: &Opened| Stage::scratch_bytes(&opened.engine).unwrap_or(0);
-        let steps =
-            [Some(&self.prompt), self.mask_prompt.as_ref(), Some(&self.track), Some(&self.memory)];
+        let StepEngines { prompt, mask_prompt, track, memory } = &self.steps;
+        let steps = [Some(prompt), mask_prompt.as_ref(), Some(track), Some(memory)];
         (of(&self.encoder), steps.into_iter().flatten().map(of).max().unwrap_or(0))
+    }
+}
+
+impl Source {
+    fn open(&self, manifest: &EngineManifest, role: Role) -> Result<Opened> {
+        let engine = open_plan(&self.runtime, self.sm, &self.dir, manifest, role)?;
+        let profiles = &manifest.plan(role).context("the plan is gone")?.settings.profiles;
+        let profiles = match profiles.as_slice() {
+            [] => vec![vec![]],
+            profiles => profiles.iter().map(|profile| profile.shapes.clone()).collect(),
+        };
+        Ok(Opened { engine, role, profiles })
+    }
+
+    fn steps(&self, manifest: &EngineManifest) -> Result<StepEngines> {
+        let open = |role| self.open(manifest, role);
+        Ok(StepEngines {
+            prompt: open(Role::Prompt)?,
+            mask_prompt: self.with_mask.then(|| open(Role::MaskPrompt)).transpose()?,
+            track: open(track_role(manifest)?)?,
+            memory: open(Role::Memory)?,
+        })
     }
 }
 

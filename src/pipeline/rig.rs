@@ -219,7 +219,10 @@ impl Pipeline {
             } else {
                 (self.streams.encode.clone(), self.scratch.clone())
             };
-            let contexts = Contexts::new(&self.gpu, &self.engines, &scratch, &stream)?;
+            let again = if at > 0 { self.engines.steps_again()? } else { None };
+            let engines = again.as_ref().unwrap_or(&self.engines.steps);
+            let contract = self.engines.contract();
+            let contexts = Contexts::new(&self.gpu, engines, contract, &scratch, &stream)?;
             self.contexts.push(Rc::new(contexts));
             self.push_lane(&stream)
         } else {

@@ -166,12 +166,12 @@ impl<'a> Pass<'a> {
         flight.position = position;
 
         // Pixels to the device, once the frame that lay there was read.
+        if overlapping {
+            streams.upload.wait(&set.frame_read)?;
+        }
         flight.begun.record(&streams.upload)?;
         let frame = match clip.frames.get(number) {
             Some(frame) => {
-                if overlapping {
-                    streams.upload.wait(&set.frame_read)?;
-                }
                 decoded.pixels.upload(clip.frame_bytes, frame, &streams.upload)?;
                 frame.clone()
             }

@@ -16,6 +16,7 @@
 #include <cstring>
 #include <fstream>
 #include <map>
+#include <set>
 #include <sstream>
 #include <string>
 #include <vector>
@@ -78,6 +79,7 @@ struct Engine : Inner {
     void* session = nullptr;
     std::vector<std::string> names;
     std::map<std::string, Tensor> tensors;
+    std::set<int32_t> used;  // profiles that a context has
     PlainAllocator* allocator = nullptr;
     void* weights = nullptr;
 };
@@ -294,8 +296,21 @@ void delete_engine(void* self) {
     delete engine;
     delete outer;
 }
+/// As 8.x does without profile sharing: a profile belongs to one context.
+bool take_profile(Context* context, int32_t profile) {
+    Engine* engine = context->engine;
+    bool open = false;
+    for (auto& [name, tensor] : engine->tensors) open = open || is_open(tensor.dims);
+    if (open && profile != context->profile && engine->used.count(profile) != 0) return false;
+    engine->used.erase(context->profile);
+    engine->used.insert(profile);
+    context->profile = profile;
+    return true;
+}
 void delete_context(void* self) {
     auto* outer = static_cast<Outer*>(self);
+    auto* context = static_cast<Context*>(outer->inner);
+    context->engine->used.erase(context->profile);
     delete static_cast<Context*>(outer->inner);
     delete outer;
 }
@@ -318,7 +333,7 @@ void* new_context(void* self) {
             .with<m::ExecutionContext_setOptimizationProfileAsync>([](void* c, int32_t profile, void*) {
                 auto* context = static_cast<Context*>(c);
                 if (profile < 0 || profile >= context->engine->profiles) return refuse("no such profile");
-                context->profile = profile;
+                if (!take_profile(context, profile)) return refuse("another context uses the profile");
                 context->shapes.clear();
                 return true;
             })
@@ -367,6 +382,8 @@ void* new_context(void* self) {
     auto* context = new Context;
     context->methods = &methods;
     context->engine = static_cast<Engine*>(self);
+    context->profile = -1;
+    if (context->engine->used.empty()) take_profile(context, 0);
     return hold<delete_context>(context);
 }
 
