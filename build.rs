@@ -70,7 +70,14 @@ fn cubins(nvcc: &str, architecture: &str, out: &Path) -> Result<String, String> 
     for (topic, variant) in common.into_iter().chain(hopper) {
         let to = out.join(format!("{topic}.sm{sm}.cubin"));
         let ran = Command::new(nvcc)
-            .args(["-cubin", "-O3", "-std=c++17", "-lineinfo", &format!("-arch=sm_{sm}{variant}"), "-o"])
+            .args([
+                "-cubin",
+                "-O3",
+                "-std=c++17",
+                "-lineinfo",
+                &format!("-arch=sm_{sm}{variant}"),
+                "-o",
+            ])
             .arg(&to)
             .arg(format!("cuda/{topic}.cu"))
             .output()

@@ -122,7 +122,8 @@ impl Function {
     pub fn resident_blocks(&self, threads: u32) -> Result<u32> {
         self.gpu.bind()?;
         let shared = self.shared as usize;
-        let found = self.inner.occupancy_max_active_blocks_per_multiprocessor(threads, shared, None);
+        let found =
+            self.inner.occupancy_max_active_blocks_per_multiprocessor(threads, shared, None);
         found.tried(|| format!("say how many blocks of the kernel {} it holds", self.name))
     }
 

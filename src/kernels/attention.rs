@@ -98,7 +98,9 @@ impl AttentionKernels {
             match Self::of(gpu, true) {
                 Ok(kernels) => return Ok(kernels),
                 Err(error) => {
-                    log::warn!("the attention kernels for Hopper cannot be used, slower ones are: {error:#}");
+                    log::warn!(
+                        "the attention kernels for Hopper cannot be used, slower ones are: {error:#}"
+                    );
                 }
             }
         }

@@ -29,12 +29,7 @@ const TOPICS: [(Topic, &str, &[&str], &str); 5] = [
     (Topic::Preprocess, "preprocess", &["common.cuh"], include_str!("../../cuda/preprocess.ptx")),
     (Topic::Mask, "mask", &["common.cuh"], include_str!("../../cuda/mask.ptx")),
     (Topic::Memory, "memory", &["common.cuh"], include_str!("../../cuda/memory.ptx")),
-    (
-        Topic::Attention,
-        "attention",
-        &["attention.cuh"],
-        include_str!("../../cuda/attention.ptx"),
-    ),
+    (Topic::Attention, "attention", &["attention.cuh"], include_str!("../../cuda/attention.ptx")),
     (
         Topic::AttentionHopper,
         "attention_hopper",
@@ -91,7 +86,9 @@ fn cubin(gpu: &Gpu, sm: u32, topic: Topic) -> Result<(Topic, Module)> {
     Ok((topic, module))
 }
 
-fn entry(topic: Topic) -> Result<&'static (Topic, &'static str, &'static [&'static str], &'static str)> {
+fn entry(
+    topic: Topic,
+) -> Result<&'static (Topic, &'static str, &'static [&'static str], &'static str)> {
     let found = TOPICS.iter().find(|(of, ..)| *of == topic);
     found.with_context(|| format!("no kernels about {topic:?}"))
 }
@@ -159,7 +156,8 @@ mod tests {
     #[test]
     fn the_ptx_is_for_the_oldest_gpu_and_driver_that_are_served() {
         for (topic, name, _, ptx) in TOPICS {
-            let least = if topic == Topic::AttentionHopper { ("8.2", "sm_90a") } else { ("7.8", "sm_80") };
+            let least =
+                if topic == Topic::AttentionHopper { ("8.2", "sm_90a") } else { ("7.8", "sm_80") };
             assert_eq!(needs(ptx), least, "{name}");
         }
         assert_eq!((cuda_of("7.8"), cuda_of("8.2")), ("11.8".to_owned(), "12.2".to_owned()));
