@@ -19,7 +19,7 @@ fn selftest(dir: &Path, csv: &Path) -> assert_cmd::Command {
 fn every_kernel_equals_the_cpu_bit_for_bit() {
     let Some(fakes) = Fakes::new() else { return };
     let csv = fakes.dir().join("kernels.csv");
-    let said = contains("equal the CPU's bits, 0 failed");
+    let said = contains("agree with the CPU, 0 failed");
     selftest(fakes.dir(), &csv).assert().success().stdout(said);
     let kernels = column(&csv, "kernel");
     let of = |name: &str| kernels.iter().filter(|kernel| *kernel == name).count();
@@ -27,6 +27,11 @@ fn every_kernel_equals_the_cpu_bit_for_bit() {
         for element in ["f32", "f16"] {
             assert!(of(&format!("preprocess {filter} {element}")) >= 14);
         }
+    }
+    let launched =
+        ["attention_cross", "attention_self", "attention_cross_hopper", "attention_self_hopper"];
+    for name in launched {
+        assert!(of(name) >= 3 && of(&format!("{name} and combine")) >= 1, "{name}");
     }
     let others = [("mask", 10), ("mask counts", 50), ("bank inputs", 6), ("bank advance", 6)];
     for (name, least) in others {
@@ -102,4 +107,33 @@ fn a_driver_that_refuses_the_kernels_costs_one_row_that_says_what_they_need() {
          for CUDA 13.0 and NVIDIA H200 (sm 90)",
     ));
     assert_eq!(column(&csv, "verdict"), ["failed"]);
+}
+
+/// The attention kernels' own source, its tensor-core instructions emulated by the layouts of the PTX ISA; the stand-in
+/// driver only has what they compute.
+#[test]
+fn the_sources_of_attention_give_a_softmax_on_the_host() {
+    let Ok(ran) =
+        std::process::Command::new("sh").args(["scripts/attention/emulate.sh", "shipped"]).output()
+    else {
+        eprintln!("SKIPPED: no shell");
+        return;
+    };
+    let said = String::from_utf8_lossy(&ran.stdout);
+    assert!(ran.status.success(), "{said}{}", String::from_utf8_lossy(&ran.stderr));
+    let emulation = std::fs::read_to_string("scripts/attention/emulate.cpp").unwrap();
+    for (file, name) in [
+        ("attention", "attention_cross"),
+        ("attention", "attention_self"),
+        ("attention_hopper", "attention_cross_hopper"),
+        ("attention_hopper", "attention_self_hopper"),
+    ] {
+        let of = |line: &&str| line.starts_with(&format!("{name} ")) && line.ends_with(" ok");
+        assert_eq!(said.lines().filter(of).count(), 3, "{name}: {said}");
+        // What was emulated is what is compiled.
+        let source = std::fs::read_to_string(format!("cuda/{file}.cu")).unwrap();
+        let (before, _) = emulation.split_once(&format!(">>(\"{name}\")")).unwrap();
+        let (_, parameters) = before.rsplit_once("Attention<").unwrap();
+        assert!(source.contains(&format!("({name}, {parameters}")), "{name} <{parameters}>");
+    }
 }

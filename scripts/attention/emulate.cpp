@@ -3,10 +3,9 @@ Runs the attention kernels' own source on the CPU. Every GPU thread is a fibre; 
 mma, wgmma, shuffles, votes) meet all their lanes and follow the fragment layouts and descriptors of the PTX ISA; `cp.async` lands at once
 or only when it is waited for, `wgmma` runs at once or only when it is waited for, and warps run in random order, so that a missing wait,
 barrier or release shows as a wrong result. It says nothing about speed, and nothing about the proxies of Hopper's memory model.
-emulate.sh builds and runs it.
+emulate.sh builds and runs it: all variants, or with `shipped` the instances in the PTX alone, on few keys.
 */
 #include <ucontext.h>
-#include <immintrin.h>
 #include <cmath>
 #include <cstdio>
 #include <cstdlib>
@@ -15,6 +14,7 @@ emulate.sh builds and runs it.
 #include <random>
 #include <vector>
 #include <algorithm>
+#include "../../tests/data/gpu/half.h"
 #define __device__
 #define __global__
 #define __forceinline__ inline
@@ -26,8 +26,9 @@ struct float2 { float x, y; }; struct float4 { float x, y, z, w; }; struct uint2
 static float2 make_float2(float x, float y) { return {x, y}; }
 static float4 make_float4(float x, float y, float z, float w) { return {x, y, z, w}; }
 static uint2 make_uint2(u32 x, u32 y) { return {x, y}; }
-static float half(f16 h) { return _cvtsh_ss(h); }
-static f16 tohalf(float f) { return _cvtss_sh(f, 0); }
+static const float* HALVES = host_halves();
+static float half(f16 h) { return HALVES[h]; }
+static f16 tohalf(float f) { return host_half_bits(f); }
 
 struct Copy { u32 to; const void* from; int bytes; bool valid; };
 struct Fiber { ucontext_t c; std::vector<char> stack; int state = 0; unsigned id; std::vector<std::vector<Copy>> groups; std::vector<Copy> open; void* args; };
@@ -205,7 +206,8 @@ template <class A> static void test(const char* name, int batch, int m, int n, i
     for (int i = 0; i < n; i++) bias[i] = bias_kind == 1 ? (i < n / 2 ? -1e4f : 0) : bias_kind == 2 ? (rng() % 3 ? -1e4f : 0) : bias_kind == 3 ? -1e4f : normal(rng);
     std::vector<u32> counters(1024);
     Problem p{q, k, v, bias_kind ? bias.data() : nullptr, out.data(), partial.data(), stats.data(), counters.data(), m, n};
-    bool fused = rng() & 1;
+    // The last block merges, or a kernel, in turn.
+    static int turn; bool fused = turn++ & 1;
     if (!fused) p.counters = nullptr;
     unsigned gx = (m + A::QUERIES - 1) / A::QUERIES; conflicts = loads = 0;
     gridDim = {gx, (unsigned)splits, (unsigned)batch}; blockDim = {(unsigned)A::THREADS, 1, 1};
@@ -246,7 +248,24 @@ template <class A> static void suite(const char* name) {
     test<A>(name, 1, m, 65, 2, 3, 1, true);
     test<A>(name, 1, 33, 5, 4, 0, 1, true);
 }
-int main() {
+/// What the program runs: whole and ragged tiles, one part and several, merged by the last block or by a kernel.
+template <class A> static void shipped(const char* name) {
+    int m = A::QUERIES;
+    test<A>(name, 1, m, 192, 1, 2, 4, true);
+    test<A>(name, 1, m - 7, 333, 2, 4, 16, true);
+    test<A>(name, 1, 33, 260, 2, 0, 4, false);
+}
+int main(int count, char** words) {
+    if (count > 1 && !strcmp(words[1], "shipped")) {
+#ifdef HOPPER
+        shipped<Attention<2, 128, 64, 10, 2, true>>("attention_cross_hopper");
+        shipped<Attention<2, 64, 256, 16, 4, true>>("attention_self_hopper");
+#else
+        shipped<Attention<4, 2, 64, 64, 4, 1, 0>>("attention_cross");
+        shipped<Attention<8, 1, 64, 256, 4, 1, 0>>("attention_self");
+#endif
+        return 0;
+    }
 #ifdef HOPPER
     suite<Attention<2, 128, 64, 10, 4, true>>("hopper cross 2x128");
     suite<Attention<2, 160, 64, 8, 3, true>>("hopper cross 2x160");

@@ -1,5 +1,6 @@
 #!/bin/sh
-# Runs the attention kernels' own source on the CPU (emulate.cpp) and compares with a float64 reference. Needs g++ and an x86-64 with F16C.
+# emulate.sh [shipped]: all variants, or those that the program has.
+# Runs the attention kernels' own source on the CPU (emulate.cpp) and compares with a float64 reference. Needs a C++ compiler.
 set -e
 cd "$(dirname "$0")"
 folder=$(mktemp -d)
@@ -11,8 +12,8 @@ body() {
     done > "$folder/body.inc"
 }
 body attention.cuh attention.cu
-g++ -O2 -mf16c -std=c++17 -w -I"$folder" emulate.cpp -o "$folder/emulate"
-"$folder/emulate"
+"${CXX:-c++}" -O2 -std=c++17 -w -I"$folder" emulate.cpp -o "$folder/emulate"
+"$folder/emulate" "$@"
 body attention.cuh attention_hopper.cu
-g++ -O2 -mf16c -std=c++17 -w -DHOPPER -I"$folder" emulate.cpp -o "$folder/emulate"
-"$folder/emulate"
+"${CXX:-c++}" -O2 -std=c++17 -w -DHOPPER -I"$folder" emulate.cpp -o "$folder/emulate"
+"$folder/emulate" "$@"

@@ -1,10 +1,11 @@
 /*!
 The kernels of `cuda/` on the GPU at hand against the CPU code that they must equal, and how long they take.
 
-Needs no engines. Every comparison is of bits: the kernels claim the CPU's very results, on any size. Outputs are filled
-with a pattern first, so that what a kernel leaves out is found.
+Needs no engines. Every comparison is of bits but that of attention: all other kernels claim the CPU's very results, on
+any size. Outputs are filled with a pattern first, so that what a kernel leaves out is found.
 */
 
+mod attention;
 mod bank;
 mod mask;
 mod preprocess;
@@ -35,8 +36,12 @@ pub struct KernelRow {
     pub elements: usize,
     /// How many of them are not the CPU's; none where the case did not run.
     pub different: Option<usize>,
+    /// The relative error, where the kernel does not claim the CPU's bits.
+    pub error: Option<f64>,
     /// The time of one launch among several in a row.
     pub timing: Option<Timing>,
+    /// 10¹² multiplications and additions a second, where those are what takes the time.
+    pub tflops: Option<f64>,
     /// Passed or failed.
     pub verdict: Verdict,
     /// Why it failed.
@@ -73,7 +78,10 @@ pub fn run(gpu: &Gpu, repeats: Repeats, seed: u64) -> KernelReport {
         Ok(Bench { gpu, stream: gpu.stream()?, kernels, repeats, seed })
     });
     report.rows = match opened {
-        Ok(bench) => [preprocess::rows(&bench), mask::rows(&bench), bank::rows(&bench)].concat(),
+        Ok(bench) => {
+            let rows = [preprocess::rows, mask::rows, bank::rows, attention::rows];
+            rows.iter().flat_map(|rows| rows(&bench)).collect()
+        }
         Err(error) => vec![row("all", "", Err(error))],
     };
     report
@@ -92,18 +100,38 @@ struct Bench<'g> {
 struct Checked {
     elements: usize,
     different: usize,
+    error: Option<f64>,
     first: Option<String>,
     timing: Option<Timing>,
 }
 
 fn row(kernel: &str, case: &str, checked: Result<Checked>) -> KernelRow {
     let (kernel, case) = (kernel.to_owned(), case.to_owned());
-    let (elements, different, timing, reason) = match checked {
-        Ok(found) => (found.elements, Some(found.different), found.timing, found.first),
-        Err(error) => (0, None, None, Some(format!("{error:#}"))),
+    let mut row = KernelRow {
+        kernel,
+        case,
+        elements: 0,
+        different: None,
+        error: None,
+        timing: None,
+        tflops: None,
+        verdict: Verdict::Failed,
+        reason: None,
     };
-    let verdict = if reason.is_none() { Verdict::Passed } else { Verdict::Failed };
-    KernelRow { kernel, case, elements, different, timing, verdict, reason }
+    match checked {
+        Ok(found) => {
+            row.elements = found.elements;
+            row.different = Some(found.different);
+            row.error = found.error;
+            row.timing = found.timing;
+            row.reason = found.first;
+        }
+        Err(error) => row.reason = Some(format!("{error:#}")),
+    }
+    if row.reason.is_none() {
+        row.verdict = Verdict::Passed;
+    }
+    row
 }
 
 impl Bench<'_> {
@@ -172,7 +200,7 @@ fn compare(found: &[u8], expected: &[u8], width: usize) -> Result<Checked> {
             "{different} elements differ from the CPU's, the first is element {at}: {found}, {expected} is expected"
         )
     });
-    Ok(Checked { elements: expected.len() / width, different, first, timing: None })
+    Ok(Checked { elements: expected.len() / width, different, error: None, first, timing: None })
 }
 
 /// A little-endian element as people write numbers.

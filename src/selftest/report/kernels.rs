@@ -14,8 +14,18 @@ use crate::selftest::{KernelReport, KernelRow, Timing, Verdict};
 pub fn render(report: &KernelReport) -> String {
     let mut table = Table::new();
     table.load_style(presets::UTF8_HORIZONTAL_ONLY.row_separator(LineStyle::none()));
-    table.set_header(["kernel", "case", "elements", "different", "median µs", "p95 µs", "verdict"]);
-    for column in 2..6 {
+    table.set_header([
+        "kernel",
+        "case",
+        "elements",
+        "different",
+        "error",
+        "median µs",
+        "p95 µs",
+        "TFLOP/s",
+        "verdict",
+    ]);
+    for column in 2..8 {
         if let Some(column) = table.column_mut(column) {
             column.set_cell_alignment(CellAlignment::Right);
         }
@@ -27,8 +37,10 @@ pub fn render(report: &KernelReport) -> String {
             row.case.clone(),
             row.elements.to_string(),
             row.different.map_or_else(|| "-".to_owned(), |different| different.to_string()),
+            row.error.map_or_else(|| "-".to_owned(), |error| format!("{error:.1e}")),
             us(|timing| timing.median_ms),
             us(|timing| timing.p95_ms),
+            row.tflops.map_or_else(|| "-".to_owned(), |tflops| format!("{tflops:.0}")),
             row.verdict.word().to_owned(),
         ]);
     }
@@ -53,10 +65,12 @@ pub fn write_csv(path: &Path, report: &KernelReport) -> Result<()> {
             "case",
             "elements",
             "different",
+            "error",
             "runs",
             "median_us",
             "p5_us",
             "p95_us",
+            "tflops",
             "verdict",
             "reason",
             "device",
@@ -71,10 +85,12 @@ pub fn write_csv(path: &Path, report: &KernelReport) -> Result<()> {
                 row.case.clone(),
                 row.elements.to_string(),
                 row.different.map_or_else(String::new, |different| different.to_string()),
+                row.error.map_or_else(String::new, |error| format!("{error:e}")),
                 row.timing.map_or_else(String::new, |timing| timing.runs.to_string()),
                 us(|timing| timing.median_ms),
                 us(|timing| timing.p5_ms),
                 us(|timing| timing.p95_ms),
+                row.tflops.map_or_else(String::new, |tflops| format!("{tflops:.1}")),
                 row.verdict.word().to_owned(),
                 row.reason.clone().unwrap_or_default(),
                 report.device.clone(),

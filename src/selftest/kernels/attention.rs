@@ -1,0 +1,344 @@
+/*!
+The fused attention against float64 on the host, for a sample of the queries: all of them would take minutes.
+
+Other than the other kernels it rounds on its way (weights to fp16), so what is asked for is a small error, and the same
+bits from every run.
+*/
+
+use anyhow::Result;
+use half::f16;
+
+use super::{Bench, Checked, KernelRow, LAUNCHES, row};
+use crate::gpu::{Recorded, Stream, Work};
+use crate::kernels::{Attention, AttentionKernels, AttentionShape, HEAD, Merge, Values};
+use crate::selftest::noise::Noise;
+use crate::selftest::record::Timing;
+
+/// Limit of the relative error (of norms over the sample).
+const MAX_ERROR: f64 = 1e-3;
+/// Limit of a single element's error, in root mean squares of the elements.
+const MAX_DEVIATION: f64 = 2e-2;
+/// About how many queries of each object are looked at.
+const SAMPLE: usize = 64;
+/// Runs that must give the same bits.
+const RUNS: usize = 3;
+
+struct Case {
+    name: &'static str,
+    values: Values,
+    objects: usize,
+    queries: usize,
+    keys: usize,
+    /// Which of every eight keys the bias masks.
+    masked: &'static [usize],
+    /// Deviation of the scores.
+    scale: f32,
+    /// The separate kernel that merges parts is tested too.
+    both: bool,
+}
+
+const PLAIN: Case = Case {
+    name: "",
+    values: Values::Memory,
+    objects: 1,
+    queries: 4096,
+    keys: 28_736,
+    masked: &[],
+    scale: 2.0,
+    both: false,
+};
+
+/// The models' steady shapes at 1024 and 512 pixels, then what is odd.
+const CASES: [Case; 11] = [
+    Case { name: "SAM 2.1 at 1024", ..PLAIN },
+    Case { name: "SAM 2.1 at 1024, filling", masked: &[2, 3, 4, 5, 6], ..PLAIN },
+    Case { name: "EdgeTAM at 1024", keys: 3648, both: true, ..PLAIN },
+    Case { name: "EdgeTAM at 1024, filling", keys: 3648, masked: &[2, 3, 4, 5, 6], ..PLAIN },
+    Case { name: "SAM 2.1 at 512", queries: 1024, keys: 7232, ..PLAIN },
+    Case { name: "frame at 1024", values: Values::Frame, keys: 4096, ..PLAIN },
+    Case {
+        name: "frame at 512",
+        values: Values::Frame,
+        queries: 1024,
+        keys: 1024,
+        both: true,
+        ..PLAIN
+    },
+    Case {
+        name: "ragged, two objects",
+        objects: 2,
+        queries: 1000,
+        keys: 701,
+        masked: &[0, 3],
+        scale: 16.0,
+        both: true,
+        ..PLAIN
+    },
+    Case {
+        name: "ragged frame",
+        values: Values::Frame,
+        objects: 2,
+        queries: 130,
+        keys: 130,
+        ..PLAIN
+    },
+    Case { name: "few", queries: 33, keys: 5, ..PLAIN },
+    Case {
+        name: "sharp, three objects",
+        objects: 3,
+        queries: 200,
+        keys: 333,
+        scale: 60.0,
+        ..PLAIN
+    },
+];
+
+pub(super) fn rows(bench: &Bench) -> Vec<KernelRow> {
+    let hopper = bench.gpu.facts().sm == 90;
+    let mut variants = Vec::new();
+    for hopper in [true, false].into_iter().filter(|own| hopper || !own) {
+        match AttentionKernels::of(bench.gpu, hopper) {
+            Ok(kernels) => variants.push(kernels),
+            Err(error) => {
+                let case = if hopper { "for Hopper" } else { "for any GPU" };
+                return vec![row("attention", case, Err(error))];
+            }
+        }
+    }
+    let mut rows = Vec::new();
+    for case in &CASES {
+        let data = Data::new(case, bench.seed);
+        for kernels in &variants {
+            for merge in [Merge::LastBlock, Merge::Kernel] {
+                if merge == Merge::Kernel && !case.both {
+                    continue;
+                }
+                rows.push(case.row(bench, kernels, merge, &data));
+            }
+        }
+    }
+    rows
+}
+
+impl Case {
+    fn row(
+        &self,
+        bench: &Bench,
+        kernels: &AttentionKernels,
+        merge: Merge,
+        data: &Data,
+    ) -> KernelRow {
+        let Self { name, objects, queries, keys, values, .. } = self;
+        let shape =
+            AttentionShape { objects: *objects, queries: *queries, keys: *keys, values: *values };
+        let mut what = "attention".to_owned();
+        let checked =
+            Attention::new(bench.gpu, kernels, shape, merge, &bench.stream).and_then(|made| {
+                let merged = if merge == Merge::Kernel { " and combine" } else { "" };
+                what = format!("{}{merged}", made.kernel());
+                check(bench, made, data)
+            });
+        let mut row = row(&what, &format!("{name}: {objects} x {queries} x {keys}"), checked);
+        let products = 2 * objects * queries * keys * (HEAD + values.columns());
+        row.tflops = row.timing.map(|timing| products as f64 / timing.median_ms / 1e9);
+        row
+    }
+}
+
+/// Inputs as bytes, and what must come out.
+struct Data {
+    inputs: [Vec<u8>; 3],
+    bias: Option<Vec<u8>>,
+    /// Place of each looked-at query among all, and its result.
+    expected: Vec<(usize, Vec<f64>)>,
+}
+
+impl Data {
+    fn new(case: &Case, seed: u64) -> Self {
+        let Case { name, objects, queries, keys, values, masked, scale, .. } = case;
+        let mut noise = Noise::new(seed, name);
+        let mut tensor = |rows: usize, columns: usize, scale: f32| -> Vec<f16> {
+            (0..objects * rows * columns).map(|_| f16::from_f32(scale * noise.normal())).collect()
+        };
+        let columns = values.columns();
+        // Queries come scaled by 1/16: the score of a key is a sum of 256 products.
+        let q = tensor(*queries, HEAD, scale / 16.0);
+        let (k, v) = (tensor(*keys, HEAD, 1.0), tensor(*keys, columns, 1.0));
+        let bias: Option<Vec<f32>> = (!masked.is_empty()).then(|| {
+            let slot = |key: usize| key * 8 / keys;
+            (0..*keys).map(|key| if masked.contains(&slot(key)) { -1e4 } else { 0.0 }).collect()
+        });
+        let floats = |tensor: &[f16]| tensor.iter().map(|value| value.to_f32()).collect::<Vec<_>>();
+        let (k32, v32) = (floats(&k), floats(&v));
+        let mut expected = Vec::new();
+        for object in 0..*objects {
+            let of = |tensor: &'_ [f32], columns: usize| -> Vec<f32> {
+                tensor[object * keys * columns..(object + 1) * keys * columns].to_vec()
+            };
+            let (keys_of, values_of) = (of(&k32, HEAD), of(&v32, columns));
+            for query in (0..*queries).step_by(queries / SAMPLE | 1) {
+                let place = object * queries + query;
+                let q = floats(&q[place * HEAD..(place + 1) * HEAD]);
+                expected.push((place, attend(&q, &keys_of, &values_of, bias.as_deref(), columns)));
+            }
+        }
+        let bytes = |tensor: &[f16]| tensor.iter().flat_map(|value| value.to_le_bytes()).collect();
+        Self {
+            inputs: [&q, &k, &v].map(|tensor| bytes(tensor)),
+            bias: bias.map(|bias| bias.iter().flat_map(|value| value.to_le_bytes()).collect()),
+            expected,
+        }
+    }
+}
+
+/// One query's result in float64.
+fn attend(q: &[f32], k: &[f32], v: &[f32], bias: Option<&[f32]>, columns: usize) -> Vec<f64> {
+    let dot = |key: &[f32]| -> f64 {
+        // Eight sums that do not wait for each other.
+        let mut sums = [0.0_f64; 8];
+        for (q, k) in q.chunks_exact(8).zip(key.chunks_exact(8)) {
+            for (sum, (q, k)) in sums.iter_mut().zip(q.iter().zip(k)) {
+                *sum += f64::from(*q) * f64::from(*k);
+            }
+        }
+        sums.iter().sum()
+    };
+    let mut weights: Vec<f64> = k.chunks_exact(q.len()).map(dot).collect();
+    for (weight, bias) in weights.iter_mut().zip(bias.unwrap_or_default()) {
+        *weight += f64::from(*bias);
+    }
+    let top = weights.iter().copied().fold(f64::NEG_INFINITY, f64::max);
+    let (mut total, mut result) = (0.0, vec![0.0; columns]);
+    for (weight, value) in weights.iter().zip(v.chunks_exact(columns)) {
+        let weight = (weight - top).exp();
+        total += weight;
+        for (sum, value) in result.iter_mut().zip(value) {
+            *sum += weight * f64::from(*value);
+        }
+    }
+    result.iter_mut().for_each(|sum| *sum /= total);
+    result
+}
+
+fn check(bench: &Bench, made: Attention, data: &Data) -> Result<Checked> {
+    let [q, k, v] = &data.inputs;
+    let inputs = [bench.put(q)?, bench.put(k)?, bench.put(v)?];
+    let bias = data.bias.as_ref().map(|bias| bench.put(bias)).transpose()?;
+    let AttentionShape { objects, queries, values, .. } = made.shape();
+    let columns = values.columns();
+    let output = bench.poisoned(2 * objects * queries * columns)?;
+    let enqueue = move |stream: &Stream| {
+        let [q, k, v] = &inputs;
+        made.enqueue([q, k, v], bias.as_ref(), &output, stream).map(|()| output.clone())
+    };
+    let first = enqueue(&bench.stream)?.download(&bench.stream)?;
+    let mut checked = compare(&first, &data.expected, columns);
+    for _ in 1..RUNS {
+        let again = enqueue(&bench.stream)?.download(&bench.stream)?;
+        if again != first && checked.first.is_none() {
+            checked.first = Some("two runs on the same inputs gave other bits".to_owned());
+        }
+    }
+    checked.timing = time(bench, enqueue)?;
+    Ok(checked)
+}
+
+/// The sample against what is expected of it.
+fn compare(found: &[u8], expected: &[(usize, Vec<f64>)], columns: usize) -> Checked {
+    let value =
+        |at: usize| f64::from(f16::from_le_bytes([found[2 * at], found[2 * at + 1]]).to_f32());
+    let pairs = || {
+        let row = |(place, row): &'_ (usize, Vec<f64>)| {
+            let start = place * columns;
+            row.iter()
+                .enumerate()
+                .map(move |(at, wanted)| (start + at, *wanted))
+                .collect::<Vec<_>>()
+        };
+        expected.iter().flat_map(row)
+    };
+    let elements = pairs().count();
+    let norm = pairs().map(|(_, wanted)| wanted * wanted).sum::<f64>().sqrt();
+    let limit = MAX_DEVIATION * norm / (elements as f64).sqrt();
+    let error = pairs().map(|(at, wanted)| (value(at) - wanted).powi(2)).sum::<f64>().sqrt() / norm;
+    // A NaN is no small difference.
+    let off = |(at, wanted): &(usize, f64)| {
+        let difference = (value(*at) - wanted).abs();
+        difference.is_nan() || difference > limit
+    };
+    let different = pairs().filter(off).count();
+    let first = match pairs().find(off) {
+        Some((at, wanted)) => Some(format!(
+            "{different} elements are off by more than {limit:.1e}, the first is element {at}: {}, {wanted:.6} is expected",
+            value(at)
+        )),
+        None if error.is_nan() || error > MAX_ERROR => {
+            Some(format!("the relative error is {error:.1e}, {MAX_ERROR:.0e} is the limit"))
+        }
+        None => None,
+    };
+    Checked { elements, different, error: Some(error), first, timing: None }
+}
+
+/// Several launches in a row, recorded as one graph.
+struct Launches<F>(F, usize);
+
+impl<F: Fn(&Stream) -> Result<R>, R> Work for Launches<F> {
+    fn enqueue(&mut self, stream: &Stream) -> Result<()> {
+        (0..self.1).try_for_each(|_| (self.0)(stream).map(|_| ()))
+    }
+}
+
+/// The time of one launch among several in a graph. `enqueue` owns all memory that it names.
+fn time<R>(bench: &Bench, enqueue: impl Fn(&Stream) -> Result<R>) -> Result<Option<Timing>> {
+    let launches = LAUNCHES.min(bench.repeats.runs.max(1));
+    let mut recorded = Recorded::new(Launches(enqueue, launches), &bench.stream, true);
+    for _ in 0..=bench.repeats.warmup {
+        recorded.run()?;
+    }
+    let (start, end) = (bench.gpu.event()?, bench.gpu.event()?);
+    let mut samples = Vec::with_capacity(bench.repeats.runs);
+    for _ in 0..bench.repeats.runs {
+        bench.stream.synchronize()?;
+        start.record(&bench.stream)?;
+        recorded.run()?;
+        end.record(&bench.stream)?;
+        bench.stream.synchronize()?;
+        samples.push(end.ms_since(&start)? / launches as f64);
+    }
+    Ok(Timing::of(&samples))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn halves(values: &[f32]) -> Vec<u8> {
+        values.iter().flat_map(|value| f16::from_f32(*value).to_le_bytes()).collect()
+    }
+
+    #[test]
+    fn the_reference_is_a_softmax() {
+        let mut q = vec![0.0; 8];
+        q[0] = 1.0;
+        let mut k = vec![0.0; 16];
+        // Scores ln 3 and 0: weights 3/4 and 1/4.
+        k[0] = 3.0_f32.ln();
+        let found = attend(&q, &k, &[4.0, 8.0, 0.0, 4.0], None, 2);
+        assert!((found[0] - 3.0).abs() < 1e-6 && (found[1] - 7.0).abs() < 1e-6, "{found:?}");
+        // The bias takes the first key away.
+        assert_eq!(attend(&q, &k, &[4.0, 8.0, 0.0, 4.0], Some(&[-1e4, 0.0]), 2), [0.0, 4.0]);
+    }
+
+    #[test]
+    fn errors_and_numbers_that_are_none_are_found() {
+        let expected = [(1, vec![1.0, -1.0])];
+        let of = |values: [f32; 4]| compare(&halves(&values), &expected, 2);
+        assert!(of([9.0, 9.0, 1.0, -1.0]).first.is_none());
+        assert_eq!(of([9.0, 9.0, 1.0, -0.9]).different, 1);
+        assert_eq!(of([0.0, 0.0, f32::NAN, -1.0]).different, 1);
+        // Small for each element, too much for all.
+        let drift = of([0.0, 0.0, 1.01, -1.01]);
+        assert!(drift.different == 0 && drift.first.unwrap().starts_with("the relative error"));
+    }
+}
