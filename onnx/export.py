@@ -19,6 +19,9 @@ def parse():
     parser.add_argument("--precision", choices=("fp32", "fp16"), default="fp32")
     parser.add_argument("--out", required=True, help="directory that gets <model>_<imgsz>_<precision>/")
     parser.add_argument("--padded-track", action="store_true", help="also write track_padded")
+    parser.add_argument(
+        "--segments", action="store_true", help="also write the track step cut at its attentions (track_keys, track_seg*)"
+    )
     parser.add_argument("--verify", metavar="CLIP", help="directory of JPEG frames to compare on")
     parser.add_argument("--frames", type=int, default=24, help="frames of the clip to verify (default 24)")
     prompt = parser.add_mutually_exclusive_group()
@@ -44,7 +47,15 @@ def main():
 
     model, weights, reference = build_model(args)
     folder = write_bundle(
-        model, args.model, args.imgsz, args.precision, weights, reference, args.out, args.padded_track
+        model,
+        args.model,
+        args.imgsz,
+        args.precision,
+        weights,
+        reference,
+        args.out,
+        args.padded_track,
+        args.segments,
     )
     print(f"written: {folder}")
     return 0 if not args.verify or verify(args, model, folder) else 1

@@ -32,6 +32,11 @@ SIDE = 256
 torch.set_num_threads(1)  # the small model gains nothing from more
 
 
+def softmax(scores):
+    weight = np.exp(scores - scores.max(axis=-1, keepdims=True))
+    return weight / weight.sum(axis=-1, keepdims=True)
+
+
 def original():
     """The mini predictor with seed 0, or a loud skip."""
     try:
@@ -130,7 +135,7 @@ class AgainstTheOriginal(unittest.TestCase):
         for precision in ("fp32", "fp16"):
             path = write_bundle(
                 cls.model, "edgetam_mini", SIDE, precision, {"source": "random", "seed": 0},
-                reference, cls.folder.name, padded_track=True, say=lambda line: None,
+                reference, cls.folder.name, padded_track=True, segments=True, say=lambda line: None,
             )
             cls.bundles[precision] = Bundle(path)
 
@@ -163,6 +168,31 @@ class AgainstTheOriginal(unittest.TestCase):
         for r in self.reports(prompt, padded=True):
             self.assertGreaterEqual(min(r.closed_iou, r.forced_iou), 0.999)
             self.assertLess(r.forced_error, 1e-3 * max(r.largest, 1.0))
+
+    def test_segments_with_attention_between_them_equal_the_track_step(self):
+        bundle = self.bundles["fp32"]
+        random = np.random.default_rng(0)
+        sizes = {"B": 1, "F": graphs.MAX_MEMORIES, "N": graphs.MAX_POINTERS}
+        known = {}
+        for port in bundle.ports["track"][0]:
+            shape = [sizes.get(extent, extent) for extent in port["shape"]]
+            known[port["name"]] = random.standard_normal(shape)
+        known["tidx"] = np.arange(graphs.MAX_MEMORIES)
+        expected = bundle("track", **known)
+
+        keys = list(bundle("track_keys", **known).values())
+        width = bundle.contract["memory_channels"]
+        values = np.concatenate([known[name].reshape(1, -1, width) for name in ("mem", "ptrs")], axis=1)
+        for index in range(2 * len(keys) + 1):
+            out = bundle(f"track_seg{index}", **known)
+            if "k" in out:
+                known["o"] = softmax(out["q"] @ out["k"].swapaxes(1, 2)) @ out["v"]
+            elif "q" in out:
+                known["o"] = softmax(out["q"] @ keys.pop(0).swapaxes(1, 2)) @ values
+            known["x"] = out.get("y")
+        self.assertEqual(keys, [])
+        for name, value in expected.items():
+            np.testing.assert_allclose(out[name], value, atol=1e-4, err_msg=name)
 
     def test_absent_objects_get_the_fixed_logit_and_pointer(self):
         with torch.no_grad():

@@ -106,6 +106,9 @@ fn measured(at: RowOrder, passes: usize) -> ObjectResult {
             memory: MemoryPeaks::default(),
             quality: None,
             setup_ms: None,
+            gpu_ms: None,
+            residue_ms: None,
+            observed: None,
         });
         (record, times)
     });

@@ -85,6 +85,25 @@ fn the_reference_runs_a_graph_on_named_tensors_and_names_what_is_missing() {
 }
 
 #[test]
+fn layers_are_timed_one_by_one_where_asked_for() {
+    let Some(fakes) = Fakes::new() else { return };
+    let root = tempfile::tempdir().unwrap();
+    Engines::new(root.path()).write(Precision::Fp32, &[(Role::Memory, "ok")]);
+    let csv = root.path().join("layers.csv");
+    let mut command = fakes.selftest(root.path());
+    command.args(["--runs", "3"]).arg("--layers").arg(&csv).assert().success();
+    // Two cases of one plan, two layers each, however many outputs there are.
+    assert_eq!(column(&csv, "layer"), ["both"; 4]);
+    assert_eq!(column(&csv, "position"), ["0", "1", "0", "1"]);
+    let times: Vec<f64> = column(&csv, "median_ms").iter().map(|t| t.parse().unwrap()).collect();
+    let shares: Vec<f64> = column(&csv, "share").iter().map(|t| t.parse().unwrap()).collect();
+    assert_eq!((times[1], times[3]), (8.0, 8.0));
+    // The stand-in counts its runs: the median of three is the second's.
+    assert!(times[0] > 1.0 && times[0].fract() == 0.0, "{times:?}");
+    assert!((shares[0] - times[0] / (times[0] + 8.0)).abs() < 1e-4, "{shares:?}");
+}
+
+#[test]
 fn engines_that_agree_pass_in_every_profile_and_are_timed() {
     let Some(fakes) = Fakes::new() else { return };
     let root = tempfile::tempdir().unwrap();

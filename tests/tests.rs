@@ -21,6 +21,8 @@ mod dataset;
 mod files;
 /// `segtrt inspect`: what a file or folder is, damage, TensorRT's own account and its death.
 mod inspect;
+/// The kernels against the CPU, on the stand-in driver.
+mod kernels;
 /// Quality of masks, dilation, run-length encoding: against slow definitions and Python.
 mod metrics;
 /// `segtrt pack`: what is in the tar, and what its script does with a stand-in segtrt.
@@ -29,10 +31,14 @@ mod pack;
 mod preprocess;
 /// Prompts from masks, and their way to the network and back.
 mod prompts;
+/// NVTX ranges: one a frame, one a stage, as a tool and as Nsight Systems see them.
+mod ranges;
 /// The self-test of engines, and the door to the GPU below it.
 mod selftest;
 /// What the tests of the program share.
 mod support;
+/// The GPU's sensors and the verdict.
+mod telemetry;
 /// The tracker and the committed network against Meta's own predictor.
 mod tracker;
 /// TensorRT: tables against headers, the committed binding, real libraries.

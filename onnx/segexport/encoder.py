@@ -42,7 +42,41 @@ def fused_timm(trunk):
     """A copy of a RepViT trunk whose parallel branches and batch norms are single convolutions."""
     trunk = copy.deepcopy(trunk).eval()
     _fuse_children(trunk.body)
+    _pool_in_steps(trunk.body)
     return trunk
+
+
+def _pool_in_steps(module):
+    """Squeeze-and-excite blocks take their mean over tiles first, then over the tiles' means."""
+    from timm.layers.squeeze_excite import SEModule  # SAM 2.1 is exported without timm
+
+    for name, child in module.named_children():
+        if isinstance(child, SEModule):
+            setattr(module, name, _SqueezeExcite(child))
+        else:
+            _pool_in_steps(child)
+
+
+class _SqueezeExcite(nn.Module):
+    """timm's `SEModule` with its spatial mean in two steps.
+
+    TensorRT 8.6 reduces a whole map with few threads: 14 to 33 us for each of twelve means on an H200, and
+    0.92 ms for the encoder; after pooling over tiles the rest is small, and the encoder takes 0.85 ms.
+    """
+
+    def __init__(self, original):
+        super().__init__()
+        if original.add_maxpool:
+            raise ValueError("a squeeze-and-excite block with maximum pooling is not expected")
+        self.down, self.norm, self.act = original.fc1, original.bn, original.act
+        self.up, self.gate = original.fc2, original.gate
+
+    def forward(self, x):
+        side = int(x.shape[-1])
+        # The largest tile that divides the map and leaves about as many tiles as it has places.
+        tile = max(n for n in (1, 2, 4, 8, 16, 32) if side % n == 0 and n * n <= 2 * side)
+        mean = F.avg_pool2d(x, tile).mean((2, 3), keepdim=True)
+        return x * self.gate(self.up(self.act(self.norm(self.down(mean)))))
 
 
 def _fuse_children(module):

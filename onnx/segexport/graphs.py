@@ -9,6 +9,7 @@ from dataclasses import dataclass
 import torch
 from torch import nn
 
+from . import track_segments
 from .encoder import Encoder
 from .head import MaskPrompt, Prompt, Track
 from .memory_encoder import MemoryEncoder
@@ -94,8 +95,11 @@ def contract_of(model, side):
     )
 
 
-def graphs_of(model, side, padded_track=False):
-    """Yields the bundle's graphs one by one (each holds copies of large tables)."""
+def graphs_of(model, side, padded_track=False, segments=False):
+    """Yields the bundle's graphs one by one (each holds copies of large tables).
+
+    `padded_track` adds track_padded, `segments` track_keys and track_seg0, track_seg1, ...
+    """
     c = contract_of(model, side)
     g, width, low = c.grid, c.feature_channels, c.low_size
     features = [
@@ -127,6 +131,9 @@ def graphs_of(model, side, padded_track=False):
         inputs = features + _bank(c, c.max_memories, c.max_pointers) + [bias]
         yield Graph("track_padded", module, inputs, answer)
 
+    if segments:
+        yield from _segments(Track(model, side), c, features, answer)
+
     memory = [
         Port("feat", "f", (1, width, g, g)),
         Port("low", "f32", ("B", 1, low, low)),
@@ -135,6 +142,32 @@ def graphs_of(model, side, padded_track=False):
     ]
     tokens = [Port("mem", "f", ("B", c.memory_tokens, c.memory_channels))]
     yield Graph("memory", MemoryEncoder(model, side), memory, tokens)
+
+
+def _segments(track, c, features, answer):
+    """The track step of a full bank, cut at its attentions (track_segments.py)."""
+    tokens, width = c.grid**2, c.feature_channels
+    keys = c.max_memories * c.memory_tokens + c.max_pointers * (width // c.memory_channels)
+    made = [Port(f"k{i}", "f", ("B", keys, width)) for i in range(len(track.memory.layers))]
+    yield Graph("track_keys", track_segments.Keys(track), _bank(c, c.max_memories, c.max_pointers), made)
+    # The first segment sees the frame alone, whatever the number of objects.
+    def port(name, objects="B", columns=width):
+        return Port(name, "f", (objects, tokens, columns))
+
+    for index, module in enumerate(track_segments.modules(track)):
+        of = 1 if index <= 1 else "B"
+        match module:
+            case track_segments.Start():
+                inputs, outputs = features[:1], [port(name, 1) for name in "yqkv"]
+            case track_segments.Query():
+                inputs, outputs = [port("x", of), port("o", of)], [port("y", of), port("q", of)]
+            case track_segments.Finish():
+                inputs = [port("x", 1 if index == 2 else "B"), port("o", columns=c.memory_channels)]
+                outputs = [port(name) for name in "yqkv"]
+            case track_segments.Decode():
+                inputs = [port("x"), port("o", columns=c.memory_channels), *features[1:]]
+                outputs = answer
+        yield Graph(f"track_seg{index}", module, inputs, outputs)
 
 
 def _bank(c, frames, pointers):

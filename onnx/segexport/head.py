@@ -167,7 +167,10 @@ class Track(_Head):
 
     def forward(self, feat, hr0, hr1, mem, tidx, ptrs, ptr_t=None, bias=None):
         feat = tokens_of(feat, self.width, self.pixels)
-        image = self.memory(feat, mem, tidx, ptrs, ptr_t, bias)
+        return self.decode(self.memory(feat, mem, tidx, ptrs, ptr_t, bias), hr0, hr1)
+
+    def decode(self, image, hr0, hr1):
+        """Conditioned tokens [B,N,C] and the finer features -> low, iou, pointer, score."""
         score, iou, mask_tokens, image = self.decoder.attend_constant(image)
         present = (score > 0).float()
 

@@ -2,7 +2,9 @@
 
 Same function as Meta's `Hiera.forward`, with every window count a Python number
 (no Shape or Mod nodes), the positional table baked and 1/sqrt(d) folded into the
-query projection.
+query projection. Queries, keys and values have a projection each: slices of a common
+one cost TensorRT 8.6 a copy of all three (SAM2.1-tiny on an H200: 3.09 ms with slices,
+2.81 without, and 248 instead of 416 MiB to run in).
 """
 
 import torch
@@ -52,9 +54,9 @@ class HieraBlock(nn.Module):
         # 0 = global attention: one window of the whole map.
         self.window = block.window_size or grid
         self.padded = -(-grid // self.window) * self.window
-        scale = torch.ones(attn.qkv.out_features)
-        scale[: attn.proj.in_features] = self.depth**-0.5
-        self.qkv = linear(attn.qkv.weight * scale[:, None], attn.qkv.bias * scale)
+        weights, biases = attn.qkv.weight.chunk(3), attn.qkv.bias.chunk(3)
+        scales = (self.depth**-0.5, 1.0, 1.0)
+        self.q, self.k, self.v = (linear(w * s, b * s) for w, b, s in zip(weights, biases, scales))
         self.proj = attn.proj
         self.up, self.down = block.mlp.layers
         self.act = block.mlp.act
@@ -75,8 +77,8 @@ class HieraBlock(nn.Module):
         across = self.padded // w
         windows, dim = across * across, self.heads * d
         x = x.reshape(across, w, across, w, self.dim).transpose(1, 2)
-        qkv = self.qkv(x.reshape(windows, w * w, self.dim))
-        q, k, v = qkv[..., :dim], qkv[..., dim : 2 * dim], qkv[..., 2 * dim :]
+        x = x.reshape(windows, w * w, self.dim)
+        q, k, v = self.q(x), self.k(x), self.v(x)
         if self.pooled:
             q = _pool(q.reshape(windows, w, w, dim))
             w //= 2

@@ -23,7 +23,7 @@ def bundle_name(model, side, precision):
     return f"{model}_{side}_{precision}"
 
 
-def write_bundle(model, name, side, precision, weights, reference, out, padded_track=False, say=print):
+def write_bundle(model, name, side, precision, weights, reference, out, padded_track=False, segments=False, say=print):
     """Exports every graph into `out`/<bundle name>; returns that directory.
 
     The directory appears whole or not at all (written beside, then renamed).
@@ -33,7 +33,7 @@ def write_bundle(model, name, side, precision, weights, reference, out, padded_t
     shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir(parents=True)
     entries = []
-    for graph in graphs_of(model, side, padded_track):
+    for graph in graphs_of(model, side, padded_track, segments):
         proto = to_onnx(graph)
         work = flops.count(proto)
         if precision == "fp16":

@@ -9,7 +9,9 @@ only in part and asserted (mha_fusion.cpp, DCHECK fc1_ && fc2_ && softmax_). So 
 Softmax node stands between two products here: the numerator exp(s - max) goes into the
 second product and the division by the row sum comes after it (exact, and 64 columns are
 divided instead of N); the windows use elementwise products and sums, as one query per
-window is no matrix product anyway.
+window is no matrix product anyway. They are laid out with the place in the window first:
+with the windows first, Myelin multiplied every latent with every token (788 instead of
+28 MiB to run in, 0.58 instead of 0.37 ms for the memory graph on an H200).
 """
 
 import torch
@@ -35,8 +37,9 @@ class Perceiver(nn.Module):
     def forward(self, x):
         s, w, d = self.square, self.window, self.depth
         flat, grid = self.flat, self.map
-        # [B, (sy wy)(sx wx), d] -> [B, (sy sx), (wy wx), d]
+        # [B, (sy wy)(sx wx), d] -> [B, (wy wx), (sy sx), d]
         windows = x.reshape(-1, w, s, w * d).transpose(1, 2).reshape(-1, s * s, w * w, d)
+        windows = windows.transpose(1, 2)
         for layer in self.layers:
             flat = layer.all_tokens(flat, x, self.pos)
             grid = layer.own_window(grid, windows)
@@ -69,11 +72,11 @@ class _Layer(nn.Module):
         return latents + self.self_ff(latents)
 
     def own_window(self, latents, windows):
-        """Latents [B or 1,L,d] each attend to their window of [B,L,w*w,d]; no positions."""
+        """Latents [B or 1,L,d] each attend to their window of [B,w*w,L,d]; no positions."""
         y = self.norm_x(windows)
-        q, k, v = self.q(self.norm_latents(latents))[:, :, None], self.k(y), self.v(y)
-        weight = torch.softmax((q * k).sum(dim=-1, keepdim=True), dim=2)
-        latents = latents + self.out((weight * v).sum(dim=2))
+        q, k, v = self.q(self.norm_latents(latents))[:, None], self.k(y), self.v(y)
+        weight = torch.softmax((q * k).sum(dim=-1, keepdim=True), dim=1)
+        latents = latents + self.out((weight * v).sum(dim=1))
         latents = latents + self.ff(latents)
         latents = latents + self.alone(self.norm_self(latents))
         return latents + self.self_ff(latents)

@@ -10,6 +10,7 @@ use std::time::Instant;
 use crate::dataset::Clip;
 use crate::geometry::Geometry;
 use crate::mask::Mask;
+use crate::ranges::{self, Range, within};
 use crate::record::FrameTimes;
 use crate::tracker::{Network, NetworkPrompt, Tracker};
 
@@ -67,13 +68,15 @@ pub fn run_pass<N: Network>(
     let mut pass = Pass::default();
     let mut tracker = Tracker::new(network, geometry, span.frames())?;
     for index in span.start..span.end {
+        let pipeline = ranges::enter(Range::Pipeline);
         let start = Instant::now();
-        let frame = clip.frame(index, geometry.video_size())?;
+        let frame = within(Range::Decode, || clip.frame(index, geometry.video_size()))?;
         let decode_ms = start.elapsed().as_secs_f64() * 1e3;
         let step = match index == span.start {
             true => tracker.prompt(&frame, prompt),
             false => tracker.track(&frame),
         };
+        drop(pipeline);
         let mut step = step.map_err(|error| ObjectError::inference(index, error))?;
         step.stages.decode_ms = Some(decode_ms);
         pass.times.push(FrameTimes {

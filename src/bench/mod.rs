@@ -14,5 +14,6 @@ pub mod plan;
 pub mod progress;
 mod runner;
 pub mod supervise;
+pub mod watch;
 pub mod work;
 pub mod worker;

@@ -12,13 +12,16 @@ use crate::geometry::Geometry;
 use crate::mask::Mask;
 use crate::metrics::{MetricsKind, Scorer};
 use crate::overlay::OverlayWriter;
+use crate::pipeline::Mode;
 use crate::process_memory;
 use crate::prompt::ObjectPrompt;
 use crate::record::{
-    Conditions, FrameTimes, Measured, MemoryPeaks, ObjectKey, Quality, RunRecord, Status,
-    mean_stages, speed_of,
+    Conditions, FrameTimes, Measured, MemoryPeaks, ObjectKey, Observed, Quality, RunRecord, Status,
+    Verdict, mean_gpu_ms, mean_residue_ms, mean_stages, speed_of,
 };
+use crate::telemetry::Telemetry;
 use crate::tracker::NetworkPrompt;
+use crate::verdict::{self, Evidence};
 
 use super::clip_run::{Pass, Span};
 use super::mask_file;
@@ -49,6 +52,10 @@ pub struct ObjectRunner<'a> {
     pub load_ms: f64,
     /// What runs the network.
     pub runner: &'a mut dyn ClipRunner,
+    /// A GPU runs it.
+    pub on_gpu: bool,
+    /// That GPU's sensors, where they can be read.
+    pub telemetry: Option<&'a Telemetry>,
 }
 
 /// A recorded pass: its row and its frames.
@@ -153,10 +160,12 @@ impl ObjectRunner<'_> {
             let keep = |object: usize, index: usize| {
                 keep_all || ready[object].truth.masks.contains_key(&index)
             };
+            let mark = self.telemetry.map(Telemetry::mark);
             let passes = self.runner.run_pass(request(tracked), repeats, &keep, &mut count)?;
+            let observed = self.telemetry.zip(mark).map(|(gpu, mark)| gpu.since(mark));
             for ((ready, object), pass) in ready.iter_mut().zip(tracked).zip(passes) {
                 let mut row = self.row(&ready.key, run, geometry, object.span, &pass);
-                self.score(&mut row, ready.truth, &pass)?;
+                self.score(&mut row, ready.truth, &pass, observed)?;
                 // The passes are the same computation: pictures of the first one are enough.
                 if run == 0 {
                     row.overlay = self.write_pictures(&ready.key, clip, geometry, &pass)?;
@@ -197,6 +206,7 @@ impl ObjectRunner<'_> {
             overlay: None,
             nsight_report: None,
             measured: None,
+            verdict: Verdict::default(),
         }
     }
 
@@ -205,18 +215,32 @@ impl ObjectRunner<'_> {
         row: &mut RunRecord,
         object: &ObjectTruth,
         pass: &Pass,
+        observed: Option<Observed>,
     ) -> Result<(), ObjectError> {
         let (quality, note) = score(self.plan.metrics, object, &pass.masks);
         row.reason = note;
+        let memory = self.runner.gpu_memory();
+        // What the driver holds for this process, where its sensors tell; else what is missing of the free memory.
+        let reserved = observed.and_then(|seen| seen.process_memory_mib);
         row.measured = Some(Measured {
             speed: speed_of(&pass.times).context("a pass over no frames")?,
             stages: mean_stages(&pass.times),
             memory: MemoryPeaks {
+                gpu_peak_reserved_mib: reserved.or(memory.gpu_peak_reserved_mib),
                 cpu_peak_rss_mib: process_memory::peak_rss_mib(),
-                ..self.runner.gpu_memory()
+                ..memory
             },
             quality,
             setup_ms: Some(self.load_ms),
+            gpu_ms: mean_gpu_ms(&pass.times),
+            residue_ms: mean_residue_ms(&pass.times),
+            observed,
+        });
+        row.verdict = verdict::judge(&Evidence {
+            frames: &pass.times,
+            overlapping: self.plan.mode() == Mode::Throughput,
+            on_gpu: self.on_gpu,
+            observed: observed.as_ref(),
         });
         Ok(())
     }

@@ -54,6 +54,8 @@ pub struct BenchPlan {
     pub provider: Provider,
     /// ONNX Runtime's threads.
     pub threads: usize,
+    /// Time between two readings of the GPU's sensors, ms.
+    pub telemetry_ms: u64,
 }
 
 impl BenchPlan {

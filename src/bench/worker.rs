@@ -11,11 +11,12 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result};
 use serde::{Deserialize, Serialize};
 
-use super::gpu_runner::GpuRunner;
+use super::gpu_runner::{GpuRunner, Opened};
 use super::object_error::ObjectError;
 use super::object_run::{ObjectRunner, Recorded};
 use super::plan::{GpuPlan, Job, ModelPlan};
 use super::runner::{ClipRunner, StepByStep};
+use super::watch;
 use crate::backend::{self, OrtNetwork};
 use crate::bundle::{Bundle, Manifest, Role};
 use crate::child;
@@ -32,7 +33,7 @@ const PROGRESS_PERIOD: Duration = Duration::from_millis(200);
 #[serde(tag = "event", rename_all = "snake_case")]
 pub enum Event {
     /// The model is loaded.
-    Ready(Loaded),
+    Ready(Box<Loaded>),
     /// Frames done of the object at hand.
     Progress {
         /// Clip.
@@ -67,6 +68,8 @@ pub struct Loaded {
     pub load_ms: f64,
     /// The library that runs the graphs, and its build.
     pub library: String,
+    /// What does not change of the GPU that is watched.
+    pub gpu: Option<serde_json::Map<String, serde_json::Value>>,
 }
 
 /// Runs the job on standard input to its end; what stops it is told to the parent, which owns the screen.
@@ -80,8 +83,11 @@ pub fn run() -> Result<()> {
 fn run_job() -> Result<()> {
     let job: Job = child::read_job()?;
     let model = job.plan.models.get(job.model).context("the job names a model that it lacks")?;
-    let (mut runner, loaded) = load(&job, model)?;
-    child::send(&Event::Ready(loaded.clone()))?;
+    let (mut runner, mut loaded) = load(&job, model)?;
+    let target = watch::target_of(&job.plan);
+    let telemetry = target.as_ref().and_then(|target| watch::start(target, &job.plan));
+    loaded.gpu = telemetry.as_ref().map(|telemetry| telemetry.facts().clone());
+    child::send(&Event::Ready(Box::new(loaded.clone())))?;
     let mut runner = ObjectRunner {
         plan: &job.plan,
         tag: &model.tag.tag,
@@ -89,6 +95,8 @@ fn run_job() -> Result<()> {
         conditions: &loaded.conditions,
         load_ms: loaded.load_ms,
         runner: runner.as_mut(),
+        on_gpu: target.is_some(),
+        telemetry: telemetry.as_ref(),
     };
     let split = dataset::open(&job.plan.split_dir, &job.plan.split_name)?;
     for (video, objects) in &job.todo {
@@ -142,12 +150,13 @@ fn load_engines(
     let with_mask = model.tag.prompt == PromptKind::Mask;
     let (runner, opened) = GpuRunner::open(gpu, &model.dir, with_mask)?;
     let conditions = Conditions {
-        backend: opened.backend,
-        device: opened.device,
+        backend: opened.backend.clone(),
+        device: opened.device.clone(),
         mode: gpu.options.mode.name().to_owned(),
         ..conditions(job, model, runner.manifest())
     };
-    let loaded = Loaded { conditions, load_ms: opened.load_ms, library: opened.library };
+    let Opened { load_ms, library, .. } = opened;
+    let loaded = Loaded { conditions, load_ms, library, gpu: None };
     Ok((Box::new(runner), loaded))
 }
 
@@ -170,7 +179,7 @@ fn load_graphs(job: &Job, model: &ModelPlan) -> Result<(Box<dyn ClipRunner>, Loa
         ..conditions(job, model, &bundle.manifest)
     };
     let library = format!("{} ({})", library.display(), backend::build_info());
-    Ok((Box::new(StepByStep(network)), Loaded { conditions, load_ms, library }))
+    Ok((Box::new(StepByStep(network)), Loaded { conditions, load_ms, library, gpu: None }))
 }
 
 /// What a row states whatever the backend is.

@@ -60,12 +60,23 @@ pub fn recipes(
 }
 
 /// The graphs that an engine folder holds, in the order they are built: what takes longest to fail comes first.
-pub fn roles(bank: Bank) -> [Role; 5] {
-    let track = match bank {
-        Bank::Padded => Role::TrackPadded,
-        Bank::Exact => Role::Track,
-    };
-    [Role::Encoder, Role::Prompt, Role::MaskPrompt, track, Role::Memory]
+pub fn roles(bank: Bank) -> Vec<Role> {
+    let mut roles = vec![Role::Encoder, Role::Prompt, Role::MaskPrompt];
+    match bank {
+        Bank::Padded => roles.push(Role::TrackPadded),
+        Bank::Exact => roles.push(Role::Track),
+        Bank::Fused => {
+            roles.push(Role::TrackKeys);
+            roles.extend(Role::SEGMENTS);
+        }
+    }
+    roles.push(Role::Memory);
+    roles
+}
+
+/// A graph of [`roles`] that not every bundle has: some take no masks as prompts, and the fewer layers, the fewer segments.
+pub fn is_optional(role: Role) -> bool {
+    role == Role::MaskPrompt || Role::SEGMENTS[1..].contains(&role)
 }
 
 #[cfg(test)]

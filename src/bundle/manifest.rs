@@ -134,18 +134,61 @@ pub enum Role {
     Track,
     /// The same with a full, masked bank.
     TrackPadded,
+    /// The full bank to the keys of each layer's attention to it.
+    TrackKeys,
+    /// The track step up to its first attention; each further segment up to the next one.
+    TrackSeg0,
+    /// Segment 1 of the track step.
+    TrackSeg1,
+    /// Segment 2 of the track step.
+    TrackSeg2,
+    /// Segment 3 of the track step.
+    TrackSeg3,
+    /// Segment 4 of the track step.
+    TrackSeg4,
+    /// Segment 5 of the track step.
+    TrackSeg5,
+    /// Segment 6 of the track step.
+    TrackSeg6,
+    /// Segment 7 of the track step.
+    TrackSeg7,
+    /// Segment 8 of the track step.
+    TrackSeg8,
     /// Mask and features to one memory frame.
     Memory,
 }
 
 impl Role {
-    const ALL: [Self; 6] = [
+    const ALL: [Self; 16] = [
         Self::Encoder,
         Self::Prompt,
         Self::MaskPrompt,
         Self::Track,
         Self::TrackPadded,
         Self::Memory,
+        Self::TrackKeys,
+        Self::TrackSeg0,
+        Self::TrackSeg1,
+        Self::TrackSeg2,
+        Self::TrackSeg3,
+        Self::TrackSeg4,
+        Self::TrackSeg5,
+        Self::TrackSeg6,
+        Self::TrackSeg7,
+        Self::TrackSeg8,
+    ];
+
+    /// The segments of a track step that is cut at its attentions, in order; as many as four layers have.
+    pub const SEGMENTS: [Self; 9] = [
+        Self::TrackSeg0,
+        Self::TrackSeg1,
+        Self::TrackSeg2,
+        Self::TrackSeg3,
+        Self::TrackSeg4,
+        Self::TrackSeg5,
+        Self::TrackSeg6,
+        Self::TrackSeg7,
+        Self::TrackSeg8,
     ];
 
     /// The role of that name.
@@ -168,6 +211,16 @@ impl Role {
             Role::Track => "track",
             Role::TrackPadded => "track_padded",
             Role::Memory => "memory",
+            Role::TrackKeys => "track_keys",
+            Role::TrackSeg0 => "track_seg0",
+            Role::TrackSeg1 => "track_seg1",
+            Role::TrackSeg2 => "track_seg2",
+            Role::TrackSeg3 => "track_seg3",
+            Role::TrackSeg4 => "track_seg4",
+            Role::TrackSeg5 => "track_seg5",
+            Role::TrackSeg6 => "track_seg6",
+            Role::TrackSeg7 => "track_seg7",
+            Role::TrackSeg8 => "track_seg8",
         }
     }
 }

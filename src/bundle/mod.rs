@@ -116,6 +116,16 @@ fn check_contract(manifest: &Manifest) -> Result<()> {
             bail!("the {} graph is missing", role.name());
         }
     }
+    let segments = Role::SEGMENTS.map(|role| manifest.graph(role).is_some());
+    let first_missing = segments.iter().take_while(|there| **there).count();
+    if segments[first_missing..].contains(&true)
+        || (first_missing > 0) != manifest.graph(Role::TrackKeys).is_some()
+        || (first_missing > 0 && first_missing % 2 == 0)
+    {
+        bail!(
+            "the track step is cut into track_keys and an odd number of segments from track_seg0 on; one is missing"
+        );
+    }
     let timed = manifest.graph(Role::Track).is_some_and(|track| track.input("ptr_t").is_some());
     if timed != c.pointer_times {
         bail!("contract.pointer_times is {}, but the track graph says {timed}", c.pointer_times);

@@ -98,6 +98,9 @@ pub struct BenchArgs {
     /// [default: onnx/bundles].
     #[arg(long, env = "SEGTRT_ONNX_DIR", value_delimiter = ':')]
     pub onnx_dir: Vec<PathBuf>,
+    /// Milliseconds between two readings of the GPU's power, clocks and temperature.
+    #[arg(long, default_value_t = 100, value_parser = clap::value_parser!(u64).range(10..=60_000))]
+    pub telemetry_ms: u64,
     /// Measure a synthetic clip: writes ./test_synthetic_data, results in ./test_outputs.
     #[arg(long)]
     pub test_mode: bool,

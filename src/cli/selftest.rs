@@ -8,11 +8,11 @@ use clap::Args;
 
 use crate::engine::Precision;
 
-/// Which engines are tested, and how.
+/// Which kernels and engines are tested, and how.
 #[derive(Debug, Args)]
 #[command(
     after_help = "Example: segtrt selftest --engines engines --models edgetam --onnx-dir onnx/bundles --csv selftest.csv\n\n\
-    Each engine runs on random inputs and is compared with ONNX Runtime, which runs the fp32 bundle of the same model on \
+    First the kernels run on the GPU and are compared with the CPU's results, bit for bit. Then each engine runs on random inputs and is compared with ONNX Runtime, which runs the fp32 bundle of the same model on \
     the same inputs. Exit code 0: all agree; 1: one does not, or could not be tested."
 )]
 pub struct SelftestArgs {
@@ -41,6 +41,12 @@ pub struct SelftestArgs {
     /// ONNX Runtime's shared library, or its folder.
     #[arg(long)]
     pub ort_lib: Option<PathBuf>,
+    /// Test the kernels only; needs no engines. --csv then writes their rows.
+    #[arg(long, conflicts_with = "no_kernels")]
+    pub kernels: bool,
+    /// Test the engines only.
+    #[arg(long)]
+    pub no_kernels: bool,
     /// Timed runs of each case.
     #[arg(long, default_value_t = 50, value_parser = clap::value_parser!(u32).range(1..))]
     pub runs: u32,
@@ -56,6 +62,9 @@ pub struct SelftestArgs {
     /// Write the rows to this CSV file.
     #[arg(long)]
     pub csv: Option<PathBuf>,
+    /// Time every layer of each case with TensorRT's profiler and write the medians to this CSV file.
+    #[arg(long)]
+    pub layers: Option<PathBuf>,
     /// Write the rows, with the machine and its libraries, to this JSON file.
     #[arg(long)]
     pub json: Option<PathBuf>,

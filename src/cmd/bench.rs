@@ -8,6 +8,7 @@ use anyhow::{Context, Result};
 use serde_json::{Value, json};
 
 use super::bench_plan::{Resolved, resolve};
+use super::bench_remarks::remarks as bench_remarks;
 use super::{Outcome, bench_table};
 use crate::bench::plan::{BenchPlan, ModelPlan};
 use crate::bench::progress::Display;
@@ -76,8 +77,14 @@ pub fn run(args: BenchArgs) -> Result<Outcome> {
     if let Ok(loaded) = &loaded {
         let library = if plan.gpu.is_some() { "tensorrt" } else { "onnxruntime" };
         sidecar.environment.insert(library.to_owned(), libraries(loaded));
+        if let Some(gpu) = loaded.iter().find_map(|loaded| loaded.gpu.clone()) {
+            sidecar.environment.insert("gpu".to_owned(), gpu.into());
+        }
     }
     println!("{}", bench_table::render(store.summaries()));
+    for remark in bench_remarks(store.summaries()) {
+        println!("{remark}");
+    }
     let failed = store.summaries().filter(|row| row.pooled.status == Status::Failed).count();
     let skipped = store.summaries().filter(|row| row.pooled.status == Status::Skipped).count();
     let files = store.finish(&sidecar)?;

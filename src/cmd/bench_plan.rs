@@ -75,6 +75,7 @@ pub fn resolve(args: &BenchArgs) -> Result<Resolved> {
         ort_lib: args.ort_lib.clone(),
         provider: args.ort_provider,
         threads: args.threads.unwrap_or_else(environment::processors),
+        telemetry_ms: args.telemetry_ms,
     };
     Ok(Resolved { plan, split, left_out })
 }

@@ -4,7 +4,7 @@ The table at the end of a bench: one line a model, means over its objects.
 
 use comfy_table::{CellAlignment, Table, presets};
 
-use crate::record::{Measured, SummaryRecord};
+use crate::record::{Judgement, Measured, SummaryRecord};
 use crate::stats;
 
 /// Renders the models in the order in which they first appear.
@@ -32,6 +32,7 @@ pub fn render<'a>(rows: impl Iterator<Item = &'a SummaryRecord>) -> String {
         "F",
         "J&F",
         "peak RSS MiB",
+        "valid",
     ]);
     for column in table.column_iter_mut().skip(1) {
         column.set_cell_alignment(CellAlignment::Right);
@@ -44,6 +45,8 @@ pub fn render<'a>(rows: impl Iterator<Item = &'a SummaryRecord>) -> String {
             let values: Vec<f64> = numbers.iter().filter_map(|m| pick(m)).collect();
             stats::mean(&values).map_or_else(|| "-".to_owned(), |v| format!("{v:.digits$}"))
         };
+        let valid =
+            of_model.iter().filter(|row| row.pooled.verdict.judgement == Judgement::Valid).count();
         let conditions = &of_model[0].pooled.conditions;
         table.add_row([
             model.to_owned(),
@@ -58,6 +61,7 @@ pub fn render<'a>(rows: impl Iterator<Item = &'a SummaryRecord>) -> String {
             mean(4, &|m| m.quality.map(|q| q.f)),
             mean(4, &|m| m.quality.map(|q| q.jf)),
             mean(0, &|m| m.memory.cpu_peak_rss_mib),
+            format!("{}/{}", valid, numbers.len()),
         ]);
     }
     table.to_string()

@@ -104,7 +104,7 @@ pub fn resolve(args: &BuildEnginesArgs, workspace_mb: Option<u64>) -> Result<Res
     let bundles = bundle::list(&args.onnx_dir)?;
     let imgsz = args.imgsz.unwrap_or(platform.imgsz);
     let roles = match args.graphs.as_slice() {
-        [] => recipe::roles(args.bank.unwrap_or(platform.bank)).to_vec(),
+        [] => recipe::roles(args.bank.unwrap_or(platform.bank)),
         named => named.to_vec(),
     };
     let cache =
@@ -135,8 +135,7 @@ pub fn resolve(args: &BuildEnginesArgs, workspace_mb: Option<u64>) -> Result<Res
         let there = if args.force { None } else { EngineManifest::read(&build.dir)? };
         for role in roles.iter().copied() {
             let Some(graph) = build.bundle.manifest.graph(role) else {
-                if args.graphs.is_empty() && role == Role::MaskPrompt {
-                    // Not every bundle takes masks as prompts.
+                if args.graphs.is_empty() && recipe::is_optional(role) {
                     continue;
                 }
                 return Err(missing_graph(&build.bundle, role));
@@ -200,6 +199,9 @@ fn why_build(
 fn missing_graph(bundle: &Bundle, role: Role) -> anyhow::Error {
     let hint = match role {
         Role::TrackPadded => "; export it again with --padded-track, or build with --bank exact",
+        Role::TrackKeys | Role::TrackSeg0 => {
+            "; export it again with --segments, or build with --bank padded"
+        }
         _ => "; export it again",
     };
     anyhow!("the bundle {} has no {} graph{hint}", bundle.dir.display(), role.name())

@@ -23,7 +23,7 @@ use crate::selftest::{self, Folder, Repeats, Settings, Timing};
 use crate::trt::Library;
 
 /// Runs of each engine, as `selftest` has them by default.
-const REPEATS: Repeats = Repeats { warmup: 10, runs: 50 };
+const REPEATS: Repeats = Repeats { warmup: 10, runs: 50, layer_runs: 0 };
 
 /// One engine under one cap.
 #[derive(Serialize)]

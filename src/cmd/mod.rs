@@ -5,6 +5,7 @@ One file a subcommand: arguments to plan, plan to library calls, results to the 
 pub mod bench;
 mod bench_engines;
 mod bench_plan;
+mod bench_remarks;
 mod bench_table;
 pub mod build_engines;
 mod build_resolve;

@@ -1,5 +1,6 @@
 /*!
-`segtrt selftest`: find engines and references, test each folder in a process of its own, show and write the rows.
+`segtrt selftest`: test the kernels, find engines and references, test each folder in a process of its own, show and
+write the rows.
 */
 
 use std::path::PathBuf;
@@ -12,7 +13,9 @@ use crate::cli::SelftestArgs;
 use crate::gpu::{Facts, Gpu};
 use crate::model_tag::ModelTag;
 use crate::prompt::PromptKind;
-use crate::selftest::{self, Asked, Folder, Opened, Repeats, Row, Settings, Verdict, report};
+use crate::selftest::{
+    self, Asked, Folder, KernelReport, Opened, Repeats, Row, Settings, Verdict, kernels, report,
+};
 
 /// Where references are looked for unless `--onnx-dir` says otherwise.
 const USUAL_ONNX_DIR: &str = "onnx/bundles";
@@ -20,19 +23,27 @@ const USUAL_ONNX_DIR: &str = "onnx/bundles";
 /// Makes inputs that are the same in every run, so that two runs can be compared.
 pub const SEED: u64 = 8;
 
-/// Tests the engines.
+/// Tests kernels and engines.
 pub fn run(args: SelftestArgs) -> Result<Outcome> {
-    // Asked first, and closed again: without a GPU nothing below makes sense.
-    let facts = Gpu::open(0)?.facts().clone();
-    let folders = folders(&args, &facts)?;
+    // Asked first: without a GPU nothing below makes sense.
+    let gpu = Gpu::open(0)?;
+    let facts = gpu.facts().clone();
+    let layer_runs = if args.layers.is_some() { args.runs as usize } else { 0 };
     let settings = Settings {
         device: facts.ordinal,
-        repeats: Repeats { warmup: args.warmup as usize, runs: args.runs as usize },
+        repeats: Repeats { warmup: args.warmup as usize, runs: args.runs as usize, layer_runs },
         max_error: args.max_error,
         seed: SEED,
         tensorrt_lib: args.tensorrt_lib.clone(),
         ort_lib: args.ort_lib.clone(),
     };
+    let kernels = (!args.no_kernels).then(|| test_kernels(&gpu, &settings));
+    // Closed before the engines' processes open it.
+    drop(gpu);
+    if let Some(kernels) = kernels.as_ref().filter(|_| args.kernels) {
+        return write_kernels(&args, &settings, kernels);
+    }
+    let folders = folders(&args, &facts)?;
     let roots = match args.onnx_dir.as_slice() {
         [] => vec![PathBuf::from(USUAL_ONNX_DIR)],
         dirs => dirs.to_vec(),
@@ -69,11 +80,59 @@ pub fn run(args: SelftestArgs) -> Result<Outcome> {
         report::write_csv(path, &rows)?;
         println!("{}", path.display());
     }
-    if let Some(path) = &args.json {
-        report::write_json(path, &settings, opened.as_ref(), &rows)?;
+    if let Some(path) = &args.layers {
+        report::write_layers(path, &rows)?;
         println!("{}", path.display());
     }
-    Ok(outcome(&rows))
+    if let Some(path) = &args.json {
+        report::write_json(path, &settings, opened.as_ref(), kernels.as_ref(), &rows)?;
+        println!("{}", path.display());
+    }
+    Ok(match kernels.as_ref().is_some_and(|report| failed(report) > 0) {
+        true => {
+            outcome(&rows);
+            Outcome::PartlyFailed
+        }
+        false => outcome(&rows),
+    })
+}
+
+/// Tests the kernels and shows what came out.
+fn test_kernels(gpu: &Gpu, settings: &Settings) -> KernelReport {
+    eprintln!("testing the kernels on {}", gpu.facts().name);
+    let found = kernels::run(gpu, settings.repeats, settings.seed);
+    println!("{}", report::render_kernels(&found));
+    println!(
+        "{} (sm {}), driver for CUDA {}, kernels from {}",
+        found.device,
+        found.sm,
+        found.driver_cuda,
+        found.form.as_deref().unwrap_or("nothing that loads")
+    );
+    let (all, bad) = (found.rows.len(), failed(&found));
+    println!("{} of {all} kernel cases equal the CPU's bits, {bad} failed", all - bad);
+    found
+}
+
+fn failed(report: &KernelReport) -> usize {
+    report.rows.iter().filter(|row| row.verdict == Verdict::Failed).count()
+}
+
+/// Writes the files of a test without engines.
+fn write_kernels(
+    args: &SelftestArgs,
+    settings: &Settings,
+    kernels: &KernelReport,
+) -> Result<Outcome> {
+    if let Some(path) = &args.csv {
+        report::write_kernels_csv(path, kernels)?;
+        println!("{}", path.display());
+    }
+    if let Some(path) = &args.json {
+        report::write_json(path, settings, None, Some(kernels), &[])?;
+        println!("{}", path.display());
+    }
+    Ok(if failed(kernels) > 0 { Outcome::PartlyFailed } else { Outcome::Done })
 }
 
 /// The folders asked for; without a platform those that run on this GPU.

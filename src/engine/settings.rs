@@ -51,6 +51,8 @@ pub enum Bank {
     Padded,
     /// One profile for each fill level.
     Exact,
+    /// As padded, but the track step is cut at its attentions, which this program's own kernels compute.
+    Fused,
 }
 
 /// Exact shapes of the inputs with open extents, for one optimization profile.

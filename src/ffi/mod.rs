@@ -3,3 +3,4 @@ Foreign interfaces that no crate wraps safely; beside `trt` and `gpu` the only p
 */
 
 pub mod libjpeg;
+pub mod nvtx;

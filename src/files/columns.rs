@@ -8,7 +8,9 @@ use std::io::Write;
 use anyhow::Result;
 
 use super::python_format::{Cell, write_csv_row};
-use crate::record::{Measured, Percentiles, Quality, RunRecord, SourceAges, StageTimes};
+use crate::record::{
+    Limits, Measured, Observed, Percentiles, Quality, RunRecord, SourceAges, StageTimes, Verdict,
+};
 
 /// One column of a table over rows of type [`Row`].
 pub(super) type Column = (&'static str, fn(&Row<'_>) -> Cell);
@@ -40,6 +42,15 @@ impl Row<'_> {
 
     fn stage(&self, get: impl Fn(StageTimes) -> Option<f64>) -> Cell {
         self.number(NEW_MS_DIGITS, |m| get(m.stages))
+    }
+
+    fn sensor(&self, digits: usize, get: impl Fn(&Observed) -> Option<f64>) -> Cell {
+        self.number(digits, |m| m.observed.as_ref().and_then(&get))
+    }
+
+    /// Of an ok pass; no other has a speed to judge.
+    fn verdict(&self) -> Verdict {
+        self.record.numbers().map(|_| self.record.verdict.clone()).unwrap_or_default()
     }
 
     fn condition(&self, text: &str) -> Cell {
@@ -99,7 +110,7 @@ pub(super) const OUTCOME: [Column; 7] = [
 ];
 
 /// New columns after it.
-pub(super) const DETAIL: [Column; 23] = [
+pub(super) const DETAIL: [Column; 18] = [
     ("scored_frames", |r| {
         Cell::count(r.record.numbers().and_then(|m| Some(m.quality?.scored_frames)))
     }),
@@ -120,8 +131,35 @@ pub(super) const DETAIL: [Column; 23] = [
     ("postprocess_ms", |r| r.stage(|s| s.postprocess_ms)),
     ("download_ms", |r| r.stage(|s| s.download_ms)),
     ("fidelity", |r| r.condition(&r.record.conditions.fidelity)),
+];
+
+/// New columns of the GPU's own clock and sensors, and the verdict.
+pub(super) const BELIEF: [Column; 12] = [
+    ("gpu_ms", |r| r.number(NEW_MS_DIGITS, |m| m.gpu_ms)),
+    ("residue_ms", |r| r.number(NEW_MS_DIGITS, |m| m.residue_ms)),
+    ("power_w", |r| r.sensor(1, |seen| seen.power_mean_w)),
+    ("energy_j_per_frame", |r| {
+        r.number(4, |m| Some(m.observed?.energy_j? / m.speed.frames as f64))
+    }),
+    ("sm_clock_mhz_min", |r| r.sensor(1, |seen| seen.sm_clock_min_mhz)),
+    ("sm_clock_mhz_mean", |r| r.sensor(1, |seen| seen.sm_clock_mean_mhz)),
+    ("temperature_c_max", |r| r.sensor(1, |seen| seen.temperature_max_c)),
+    ("gpu_util", |r| r.sensor(1, |seen| seen.utilisation_percent)),
+    ("throttle", |r| {
+        let limits = r.record.numbers().and_then(|m| m.observed?.limits);
+        Cell::text(limits.map(Limits::text).as_deref())
+    }),
+    ("verdict", |r| Cell::Text(r.verdict().judgement.as_str().into())),
+    ("verdict_reason", |r| Cell::text(r.verdict().reason().as_deref())),
+    ("latency_p999_ms", |r| {
+        r.number(NEW_MS_DIGITS, |m| m.speed.later_frames.and_then(|later| later.p999_ms))
+    }),
+];
+
+/// New columns of how frames follow one another. Ages are of overlapping frames only: these have no latency, and the
+/// columns of latencies stay empty.
+pub(super) const PACE: [Column; 5] = [
     ("mode", |r| r.condition(&r.record.conditions.mode)),
-    // Of overlapping frames only: these have no latency, and the columns of latencies stay empty.
     ("source_age_p50_ms", |r| r.age(|a| a.decoded_p50_ms)),
     ("source_age_p95_ms", |r| r.age(|a| a.decoded_p95_ms)),
     ("source_age_with_decode_p50_ms", |r| r.age(|a| a.read_p50_ms)),

@@ -84,6 +84,10 @@ impl FrameTable {
                 stages.insert((*name).to_owned(), column.into());
             }
         }
+        if times.iter().any(|t| t.gpu_ms.is_some()) {
+            let column: Vec<_> = times.iter().map(|t| t.gpu_ms.map(rounded)).collect();
+            stages.insert("gpu_ms".to_owned(), column.into());
+        }
         Self {
             frame: times.iter().map(|t| t.frame).collect(),
             latency_ms: times.iter().map(|t| rounded(t.latency_ms)).collect(),

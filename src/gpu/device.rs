@@ -88,6 +88,16 @@ impl Gpu {
         &self.context
     }
 
+    /// Its PCI address as NVML takes it (`00000000:1b:00.0`): other tools count GPUs in another order than CUDA does.
+    pub fn pci_address(&self) -> Result<String> {
+        use CUdevice_attribute as Attribute;
+        let part = |attribute| self.context.attribute(attribute).tried(|| "say its address".into());
+        let domain = part(Attribute::CU_DEVICE_ATTRIBUTE_PCI_DOMAIN_ID)?;
+        let bus = part(Attribute::CU_DEVICE_ATTRIBUTE_PCI_BUS_ID)?;
+        let device = part(Attribute::CU_DEVICE_ATTRIBUTE_PCI_DEVICE_ID)?;
+        Ok(format!("{domain:08x}:{bus:02x}:{device:02x}.0"))
+    }
+
     /// Memory that is free and in all, bytes; on a Jetson the host's programs count too.
     pub fn memory_info(&self) -> Result<(u64, u64)> {
         let (free, total) = self.context.mem_get_info().tried(|| "say its free memory".into())?;

@@ -10,7 +10,7 @@ use super::buffer::Buffer;
 use super::device::Gpu;
 use super::graph::Graph;
 use super::stream::Stream;
-use crate::trt::{Context, DataType, Engine, Mode, TensorInfo};
+use crate::trt::{Context, DataType, Engine, LayerTime, Mode, TensorInfo};
 
 /// One input or output of an [`Execution`].
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -167,6 +167,21 @@ impl Execution {
         let Some(graph) = &self.graph else { bail!("no run of this engine was recorded") };
         // SAFETY: the graph names this value's buffers only, which live as long; drop waits for the stream.
         Ok(unsafe { graph.launch() }?)
+    }
+
+    /// Times each layer by itself in `runs` runs; the profiler stays, so it is the last that is asked of this value.
+    ///
+    /// # Errors
+    /// A TensorRT without a layer profiler.
+    pub fn layer_times(&mut self, runs: usize) -> Result<Vec<Vec<LayerTime>>> {
+        self.context.profile_layers(true)?;
+        let mut all = Vec::with_capacity(runs);
+        for _ in 0..runs {
+            self.enqueue()?;
+            self.stream.synchronize()?;
+            all.push(self.context.layer_times()?);
+        }
+        Ok(all)
     }
 
     fn tensor(&mut self, name: &str) -> Result<&mut (Port, Buffer)> {

@@ -116,18 +116,21 @@ pub fn plan(wanted: &Wanted) -> Result<PackPlan> {
                 built.manifest.weights_phrase()
             ));
         }
-        if lacks_track(&built, &platform) {
+        if let Some((role, flag)) = missing_track(&built, &platform) {
             problems.push(format!(
-                "the bundle {} has no track_padded graph, which the platform {} asks for; export it again with \
-                 --padded-track, or pack with a table whose row says bank = \"exact\"",
+                "the bundle {} has no {} graph, which the platform {} asks for; export it again with {flag}, or pack \
+                 with a table whose row says bank = \"exact\"",
                 built.dir.display(),
+                role.name(),
                 platform.name
             ));
-        } else if let Some(beside) = beside.as_ref().filter(|beside| lacks_track(beside, &platform))
+        } else if let Some((beside, (role, _))) =
+            beside.as_ref().and_then(|beside| Some((beside, missing_track(beside, &platform)?)))
         {
             warnings.push(format!(
-                "the bundle {} has no track_padded graph: there is nothing to compare that plan with in {}",
+                "the bundle {} has no {} graph: there is nothing to compare that plan with in {}",
                 beside.name(),
+                role.name(),
                 beside.manifest.model.precision
             ));
         }
@@ -160,7 +163,12 @@ fn same_weights(a: &Bundle, b: &Bundle) -> bool {
         && one.overlay_sha256 == other.overlay_sha256
 }
 
-/// The platform runs padded banks, and the bundle has no graph for them.
-fn lacks_track(bundle: &Bundle, platform: &Platform) -> bool {
-    platform.bank == Bank::Padded && bundle.manifest.graph(Role::TrackPadded).is_none()
+/// The graph of the platform's kind of bank, with the exporter's flag for it, where the bundle has none.
+fn missing_track(bundle: &Bundle, platform: &Platform) -> Option<(Role, &'static str)> {
+    let needed = match platform.bank {
+        Bank::Padded => (Role::TrackPadded, "--padded-track"),
+        Bank::Exact => return None,
+        Bank::Fused => (Role::TrackKeys, "--segments"),
+    };
+    bundle.manifest.graph(needed.0).is_none().then_some(needed)
 }

@@ -2,16 +2,18 @@
 Several recorded passes over one object become its one row in the summary.
 */
 
+use super::observed;
 use super::speed::speed_from_parts;
 use super::{
-    FrameTimes, Measured, MemoryPeaks, Quality, RunRecord, Status, SummaryRecord, mean_stages,
+    FrameTimes, Measured, MemoryPeaks, Quality, RunRecord, Status, SummaryRecord, Verdict,
+    mean_gpu_ms, mean_residue_ms, mean_stages,
 };
 use crate::stats::mean;
 
 /// Takes the passes of one object together; `None` when there is none.
 ///
 /// fps is total frames over total time of the ok passes, percentiles and stage means pool their
-/// frames, peaks are the highest, quality, set-up and first-frame time are means over passes. If no
+/// frames, peaks are the highest, sensors and verdicts of all passes are taken together, quality, set-up and first-frame time are means over passes. If no
 /// pass is ok, the first one's status and reason stand and there are no numbers.
 pub fn summarise(passes: &[(RunRecord, Vec<FrameTimes>)]) -> Option<SummaryRecord> {
     let ok: Vec<_> = passes
@@ -21,11 +23,13 @@ pub fn summarise(passes: &[(RunRecord, Vec<FrameTimes>)]) -> Option<SummaryRecor
     let Some(&(first, ..)) = ok.first() else {
         let mut pooled = passes.first()?.0.clone();
         pooled.measured = None;
+        pooled.verdict = Verdict::default();
         return Some(SummaryRecord { pooled, runs: 0 });
     };
     let mut pooled = first.clone();
     pooled.run = 0;
     pooled.measured = pool(&ok);
+    pooled.verdict = Verdict::pool(ok.iter().map(|(run, ..)| &run.verdict));
     if pooled.measured.is_none() {
         pooled.status = Status::Failed;
         pooled.reason = Some("no_times: the recorded passes hold no frame times".into());
@@ -71,6 +75,15 @@ fn pool(ok: &[(&RunRecord, &Measured, &[FrameTimes])]) -> Option<Measured> {
             scored_frames,
         }),
         setup_ms: mean_of(|m| m.setup_ms),
+        gpu_ms: mean_gpu_ms(&frames),
+        // Where a pass has none, because its frames overlap, the stages explain no frame of it.
+        residue_ms: mean_residue_ms(&frames)
+            .filter(|_| ok.iter().all(|(_, m, _)| m.residue_ms.is_some())),
+        observed: ok
+            .iter()
+            .map(|(_, m, _)| m.observed)
+            .collect::<Option<Vec<_>>>()
+            .and_then(|passes| observed::pool(&passes)),
     })
 }
 
@@ -101,6 +114,9 @@ mod tests {
             memory: MemoryPeaks { cpu_peak_rss_mib: Some(rss), ..Default::default() },
             quality: Some(Quality { j: 0.5, f: 0.7, jf: 0.6, scored_frames: 3 }),
             setup_ms: Some(100.0),
+            gpu_ms: None,
+            residue_ms: mean_residue_ms(&times),
+            observed: None,
         });
         (record, times)
     }
@@ -121,6 +137,7 @@ mod tests {
         assert_eq!(numbers.speed.first_frame_ms, 85.0);
         assert_eq!(numbers.speed.later_frames.unwrap().p50_ms, 15.0);
         assert_eq!(numbers.stages.encoder_ms, Some(25.0));
+        assert_eq!(numbers.residue_ms, Some(25.0));
         assert_eq!(numbers.memory.cpu_peak_rss_mib, Some(70.0));
         assert_eq!(numbers.quality.unwrap().jf, 0.6);
         assert_eq!(row.pooled.frames, Some(2));

@@ -6,11 +6,17 @@ numbers, only a reason, so that a failure can never look like a speed.
 */
 
 mod aggregate;
+mod limits;
+mod observed;
 mod speed;
+mod verdict;
 
 pub use aggregate::summarise;
+pub use limits::{Limit, Limits};
+pub use observed::Observed;
 use serde::{Deserialize, Serialize};
-pub use speed::{mean_stages, speed_of};
+pub use speed::{mean_gpu_ms, mean_residue_ms, mean_stages, speed_of};
+pub use verdict::{Finding, Judgement, Verdict, Weight};
 
 /// How a pass over one object ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -177,6 +183,9 @@ pub struct Percentiles {
     pub p95_ms: f64,
     /// 99th percentile, ms.
     pub p99_ms: f64,
+    /// 99.9th percentile, ms; only of frames enough that one of them lies beyond it.
+    #[serde(default)]
+    pub p999_ms: Option<f64>,
     /// Slowest frame, ms.
     pub max_ms: f64,
 }
@@ -239,6 +248,15 @@ pub struct Measured {
     pub quality: Option<Quality>,
     /// Model build and prompt, before the first timed frame, ms.
     pub setup_ms: Option<f64>,
+    /// Mean time of a frame by the GPU's own clock, ms; `None` without a GPU.
+    #[serde(default)]
+    pub gpu_ms: Option<f64>,
+    /// Mean part of a frame's latency that no stage accounts for, ms; `None` where no stage is timed.
+    #[serde(default)]
+    pub residue_ms: Option<f64>,
+    /// The GPU's sensors; `None` where no GPU was watched.
+    #[serde(default)]
+    pub observed: Option<Observed>,
 }
 
 /// The conditions of a pass: what must be equal for two rows to be comparable.
@@ -292,6 +310,9 @@ pub struct RunRecord {
     pub nsight_report: Option<String>,
     /// The numbers; present exactly when the status is ok.
     pub measured: Option<Measured>,
+    /// Whether the speed may be believed.
+    #[serde(default)]
+    pub verdict: Verdict,
 }
 
 impl RunRecord {
@@ -316,6 +337,7 @@ impl RunRecord {
             overlay: None,
             nsight_report: None,
             measured: None,
+            verdict: Verdict::default(),
         }
     }
 

@@ -5,6 +5,9 @@ From per-frame times to the speed of a pass: one definition of fps and latency f
 use super::{FrameTimes, Percentiles, SourceAge, SourceAges, Speed, StageTimes};
 use crate::stats::{mean, percentile_of_sorted, sorted};
 
+/// Frames from which on there is a 99.9th percentile: of fewer it would be the slowest frame by another name.
+const FRAMES_FOR_P999: usize = 1000;
+
 /// Speed of a pass from its frames in order.
 ///
 /// The duration is the sum of the frame latencies, fps = frames / duration and
@@ -61,6 +64,7 @@ fn percentiles(latencies_ms: &[f64]) -> Option<Percentiles> {
         p90_ms: at(90.0)?,
         p95_ms: at(95.0)?,
         p99_ms: at(99.0)?,
+        p999_ms: at(99.9).filter(|_| sorted.len() >= FRAMES_FOR_P999),
         max_ms: at(100.0)?,
     })
 }
@@ -70,6 +74,22 @@ pub fn mean_stages(frames: &[FrameTimes]) -> StageTimes {
     StageTimes::from_array(std::array::from_fn(|stage| {
         mean(&frames.iter().filter_map(|f| f.stages.to_array()[stage]).collect::<Vec<_>>())
     }))
+}
+
+/// Mean time by the GPU's clock over the frames that have one, ms.
+pub fn mean_gpu_ms(frames: &[FrameTimes]) -> Option<f64> {
+    mean(&frames.iter().filter_map(|frame| frame.gpu_ms).collect::<Vec<_>>())
+}
+
+/// Mean over the frames of their latency less the stages inside it (all but decoding), ms. Negative where stages
+/// overlap; `None` where a frame has no stage.
+pub fn mean_residue_ms(frames: &[FrameTimes]) -> Option<f64> {
+    let residue = |frame: &FrameTimes| {
+        let inside = StageTimes { decode_ms: None, ..frame.stages }.to_array();
+        let known: Vec<f64> = inside.into_iter().flatten().collect();
+        (!known.is_empty()).then(|| frame.latency_ms - known.iter().sum::<f64>())
+    };
+    mean(&frames.iter().map(residue).collect::<Option<Vec<_>>>()?)
 }
 
 #[cfg(test)]
@@ -104,6 +124,32 @@ mod tests {
         let ages = speed.source_ages.unwrap();
         assert_eq!((ages.decoded_p50_ms, ages.read_p50_ms), (9.0, 14.0));
         assert_eq!(speed_of(&[frame(0, 1.0), frame(1, 1.0)]).unwrap().source_ages, None);
+    }
+
+    #[test]
+    fn the_thousandth_slowest_frame_needs_a_thousand_frames() {
+        let frames: Vec<_> = (0..1001).map(|at| frame(at, 1.0 + at as f64)).collect();
+        let p999 = |frames| speed_of(frames).unwrap().later_frames.unwrap().p999_ms;
+        assert!((p999(&frames).unwrap() - 1000.001).abs() < 1e-9, "{:?}", p999(&frames));
+        assert_eq!(p999(&frames[..1000]), None);
+    }
+
+    #[test]
+    fn the_residue_is_what_no_stage_explains_decoding_apart() {
+        let mut frames = [frame(0, 10.0), frame(1, 6.0)];
+        assert_eq!(mean_residue_ms(&frames), None);
+        frames[0].stages = StageTimes {
+            decode_ms: Some(50.0),
+            encoder_ms: Some(4.0),
+            prompt_ms: Some(3.0),
+            ..StageTimes::default()
+        };
+        assert_eq!(mean_residue_ms(&frames), None, "the second frame has no stages");
+        frames[1].stages = StageTimes { encoder_ms: Some(5.0), ..StageTimes::default() };
+        assert_eq!(mean_residue_ms(&frames), Some(2.0));
+        assert_eq!((mean_residue_ms(&[]), mean_gpu_ms(&frames)), (None, None));
+        frames[1].gpu_ms = Some(5.5);
+        assert_eq!(mean_gpu_ms(&frames), Some(5.5));
     }
 
     #[test]

@@ -88,7 +88,6 @@ pub fn cases(manifest: &Manifest, plan: &PlanRecord) -> Result<Vec<Case>> {
 
 fn meanings(role: Role, contract: &Contract, case: &Case) -> Result<Vec<(Meaning, String)>> {
     Ok(match role {
-        Role::Encoder | Role::Prompt | Role::MaskPrompt => vec![(Meaning::Plain, String::new())],
         Role::Track => {
             let (memories, pointers) = (case.extent("tidx", 0)?, case.extent("ptrs", 1)?);
             vec![(Meaning::Bank { memories, pointers }, String::new())]
@@ -104,10 +103,15 @@ fn meanings(role: Role, contract: &Contract, case: &Case) -> Result<Vec<(Meaning
                 ),
             ]
         }
+        Role::TrackKeys => {
+            let (memories, pointers) = (contract.max_memories, contract.max_pointers);
+            vec![(Meaning::Bank { memories, pointers }, "bank full".to_owned())]
+        }
         Role::Memory => vec![
             (Meaning::Frame { prompted: false }, "tracked frame".to_owned()),
             (Meaning::Frame { prompted: true }, "prompted frame".to_owned()),
         ],
+        _ => vec![(Meaning::Plain, String::new())],
     })
 }
 

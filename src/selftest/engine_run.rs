@@ -5,10 +5,11 @@ Runs one case of an engine: once for its values, often for its times, enqueued a
 use anyhow::{Context, Result};
 
 use super::case::Case;
-use super::record::{Cost, Timing};
+use super::record::{Cost, LayerCost, Timing};
 use super::tensor::{POISON, Readback, Tensor};
 use crate::gpu::{Execution, Gpu};
-use crate::trt::{DataType, Engine, Mode};
+use crate::stats;
+use crate::trt::{DataType, Engine, LayerTime, Mode};
 
 /// How often a case is run for its times.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
@@ -17,6 +18,9 @@ pub struct Repeats {
     pub warmup: usize,
     /// Runs that are timed.
     pub runs: usize,
+    /// Runs in which each layer is timed by itself; 0 for none.
+    #[serde(default)]
+    pub layer_runs: usize,
 }
 
 /// An output of a case.
@@ -89,12 +93,28 @@ pub fn run(
         // An engine that cannot be recorded still runs.
         Err(error) => cost.graph_problem = Some(format!("{error:#}")),
     }
+    // Last, for the profiler stays in the context and keeps layers from running into each other.
+    if repeats.layer_runs > 0 {
+        cost.layers = layer_costs(&execution.layer_times(repeats.layer_runs)?);
+    }
     let mut replayed = replayed.map(Vec::into_iter);
     let outputs = enqueued.into_iter().map(|(name, enqueued)| {
         let replayed = replayed.as_mut().and_then(Iterator::next).map(|(_, read)| read);
         Output { name, enqueued, replayed }
     });
     Ok((outputs.collect(), cost))
+}
+
+/// Each layer's median over the runs, in the order in which the engine runs them.
+fn layer_costs(runs: &[Vec<LayerTime>]) -> Vec<LayerCost> {
+    let Some(first) = runs.first() else { return Vec::new() };
+    let median = |(index, layer): (usize, &LayerTime)| {
+        // A layer's name may come twice; its place in the run does not.
+        let times = runs.iter().filter_map(|run| Some(f64::from(run.get(index)?.milliseconds)));
+        let median_ms = stats::median(&times.collect::<Vec<_>>())?;
+        Some(LayerCost { layer: layer.layer.clone(), median_ms })
+    };
+    first.iter().enumerate().filter_map(median).collect()
 }
 
 /// Milliseconds of single runs, each begun on an idle stream.

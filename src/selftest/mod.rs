@@ -1,5 +1,6 @@
 /*!
-The self-test of engines: each one is run on random inputs and compared with ONNX Runtime on the same inputs.
+The self-test: the kernels against the CPU code that they equal ([`kernels`]), then the engines, each run on random inputs
+and compared with ONNX Runtime on the same inputs.
 
 What the owner of a new board runs first. A plan that TensorRT takes can still be wrong there: a kernel that overflows
 in half precision, an output that is never written, a fusion that this GPU's tactics get wrong.
@@ -16,6 +17,7 @@ mod compare;
 mod engine_run;
 mod folders;
 pub mod inputs;
+pub mod kernels;
 mod noise;
 mod protocol;
 mod record;
@@ -30,6 +32,7 @@ pub mod worker;
 pub use compare::Difference;
 pub use engine_run::Repeats;
 pub use folders::{Asked, Folder, find, reference_of};
+pub use kernels::{KernelReport, KernelRow};
 pub use protocol::{Opened, Settings};
 pub use record::{Cost, EngineKey, Row, Timing};
 pub use supervise::run;

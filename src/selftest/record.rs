@@ -48,6 +48,18 @@ pub struct Cost {
     pub context_bytes: Option<u64>,
     /// What the engine took from the allocator, weights and all, bytes.
     pub engine_bytes: Option<u64>,
+    /// Each layer by itself; empty unless asked for.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub layers: Vec<LayerCost>,
+}
+
+/// What one layer of an engine takes.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct LayerCost {
+    /// TensorRT's name: the nodes that were fused into it.
+    pub layer: String,
+    /// The middle time of the runs, ms. The profiler keeps layers apart, so the sum exceeds the engine's own time.
+    pub median_ms: f64,
 }
 
 /// Which engine.

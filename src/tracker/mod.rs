@@ -16,6 +16,7 @@ pub use network::{FrameOutput, Network, NetworkPrompt};
 
 use crate::decode::RgbImage;
 use crate::geometry::Geometry;
+use crate::ranges::{Range, within};
 use crate::record::StageTimes;
 
 /// One frame's result and what it took.
@@ -70,24 +71,25 @@ impl<'a, N: Network> Tracker<'a, N> {
         let t = self.next;
         let mut times = StageTimes::default();
         let mut clock = StageClock::start();
-        self.network.load(frame)?;
+        within(Range::Preprocess, || self.network.load(frame))?;
         times.preprocess_ms = Some(clock.lap());
-        self.network.encode()?;
+        within(Range::Encoder, || self.network.encode())?;
         times.encoder_ms = Some(clock.lap());
         match prompt {
             Some(prompt) => {
-                self.network.prompt(prompt)?;
+                within(Range::Prompt, || self.network.prompt(prompt))?;
                 times.prompt_ms = Some(clock.lap());
             }
             None => {
-                self.network.track(&self.bank.selection(t))?;
+                within(Range::Track, || self.network.track(&self.bank.selection(t)))?;
                 times.track_ms = Some(clock.lap());
             }
         }
         // The mask leaves before the memory is written: whoever waits for it waits less.
-        let output = self.network.output()?;
+        let output = within(Range::Postprocess, || self.network.output())?;
         times.postprocess_ms = Some(clock.lap());
-        self.network.memorise(self.bank.write_slots(t), t == 0)?;
+        let slots = self.bank.write_slots(t);
+        within(Range::Memory, || self.network.memorise(slots, t == 0))?;
         times.memory_ms = Some(clock.lap());
         self.next += 1;
         require_finite(t, output.objectness, output.predicted_iou)?;

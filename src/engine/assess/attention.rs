@@ -102,6 +102,7 @@ fn not_judged(role: Role, family: Family) -> Option<&'static str> {
         (Role::Encoder, Family::EdgeTam) => Some("the encoder is convolutional"),
         (Role::Encoder | Role::Prompt | Role::Track | Role::TrackPadded, _) => None,
         (Role::MaskPrompt | Role::Memory, _) => Some("its attention is too small to matter"),
+        _ => Some("its attention is computed by this program's own kernel"),
     }
 }
 

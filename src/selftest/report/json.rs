@@ -9,22 +9,24 @@ use serde_json::json;
 
 use crate::environment;
 use crate::files::atomic;
-use crate::selftest::{Opened, Row, Settings};
+use crate::selftest::{KernelReport, Opened, Row, Settings};
 
 /// Version of this layout.
 const FORMAT: u32 = 1;
 
-/// Writes everything to `path`, whole or not at all.
+/// Writes everything to `path`, whole or not at all; `kernels` is absent where they were not tested.
 pub fn write(
     path: &Path,
     settings: &Settings,
     opened: Option<&Opened>,
+    kernels: Option<&KernelReport>,
     rows: &[Row],
 ) -> Result<()> {
     let report = json!({
         "format": FORMAT,
         "environment": environment::facts(),
         "opened": opened,
+        "kernels": kernels,
         "settings": settings,
         "rows": rows,
     });

@@ -4,10 +4,14 @@ A self-test's rows on the screen and in files.
 
 mod csv;
 mod json;
+mod kernels;
+mod layers;
 mod table;
 
 pub use csv::write as write_csv;
 pub use json::write as write_json;
+pub use kernels::{render as render_kernels, write_csv as write_kernels_csv};
+pub use layers::write as write_layers;
 pub use table::render;
 
 /// Bytes as MiB, which is what boards' memories are counted in.

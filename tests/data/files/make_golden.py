@@ -38,6 +38,42 @@ def floats(rng):
             yield [str(bits), digits, repr(value), repr(round(value, digits))]
 
 
+def belief(rng, measured):
+    """Adds what came later, from numbers of its own: the older columns keep their values. Returns the verdict."""
+    maybe = lambda value: value if rng.random() < 0.8 else None  # noqa: E731
+    measured["gpu_ms"] = maybe(rng.uniform(0, 99))
+    measured["residue_ms"] = maybe(rng.uniform(-1e-3, 9))
+    if measured["speed"]["later_frames"]:
+        measured["speed"]["later_frames"]["p999_ms"] = maybe(rng.uniform(0, 500))
+    measured["observed"] = maybe({
+        "seconds": rng.uniform(0, 60), "readings": rng.randrange(600),
+        "power_mean_w": maybe(rng.uniform(5, 700)), "power_max_w": maybe(rng.uniform(5, 700)),
+        "energy_j": maybe(rng.choice([rng.uniform(0, 1e-3), rng.uniform(0, 1e5)])),
+        "sm_clock_min_mhz": maybe(1300.5), "sm_clock_mean_mhz": maybe(rng.uniform(300, 2000)),
+        "sm_clock_max_mhz": maybe(1980.0), "memory_clock_mhz": maybe(2619.0),
+        "temperature_max_c": maybe(rng.uniform(20, 99)), "utilisation_percent": maybe(rng.uniform(0, 100)),
+        "limits": maybe(rng.choice([[], ["power_cap"], ["thermal", "clocks_setting"]])),
+        "other_processes": maybe(rng.randrange(3)), "process_memory_mib": maybe(rng.uniform(0, 9e4)),
+        "device_memory_mib": maybe(rng.uniform(0, 9e4)),
+    })
+    return rng.choice([
+        {"judgement": "valid", "findings": []},
+        {"judgement": "unjudged", "findings": [
+            {"code": "few_frames", "sentence": "3 of 20", "weight": "gap"}]},
+        {"judgement": "invalid", "findings": [
+            {"code": "throttled", "sentence": 'held down, "hot"', "weight": "fault"},
+            {"code": "outliers", "sentence": "2 of 40", "weight": "note"}]},
+    ])
+
+
+def pace(rng, record):
+    """Adds how frames follow one another, which came later still."""
+    record["conditions"]["mode"] = rng.choice(["", "latency", "throughput"])
+    if record["measured"] and record["conditions"]["mode"] == "throughput":
+        names = ["decoded_p50_ms", "decoded_p95_ms", "read_p50_ms", "read_p95_ms"]
+        record["measured"]["speed"]["source_ages"] = {name: rng.uniform(0, 500) for name in names}
+
+
 def record(rng, video, obj, model, run, status="ok"):
     names = [f"{stage}_ms" for stage in STAGES]
     frames = rng.randrange(1, 300)
@@ -116,6 +152,27 @@ def columns(record, runs):
         "status": record["status"], "reason": record["reason"], "runs": runs if ok else None,
         "first_frame_ms": rounded(speed.get("first_frame_ms"), 3),
     }
+    observed = (numbers["observed"] if ok else None) or {}
+    energy, limits = observed.get("energy_j"), observed.get("limits")
+    verdict = record["verdict"] if ok else {"judgement": "unjudged", "findings": []}
+    row |= {
+        "gpu_ms": rounded(numbers["gpu_ms"], 3) if ok else None,
+        "residue_ms": rounded(numbers["residue_ms"], 3) if ok else None,
+        "power_w": rounded(observed.get("power_mean_w"), 1),
+        "energy_j_per_frame": rounded(None if energy is None else energy / speed["frames"], 4),
+        "sm_clock_mhz_min": rounded(observed.get("sm_clock_min_mhz"), 1),
+        "sm_clock_mhz_mean": rounded(observed.get("sm_clock_mean_mhz"), 1),
+        "temperature_c_max": rounded(observed.get("temperature_max_c"), 1),
+        "gpu_util": rounded(observed.get("utilisation_percent"), 1),
+        "throttle": None if limits is None else "+".join(limits) or "none",
+        "verdict": {"valid": "VALID", "invalid": "INVALID", "unjudged": "-"}[verdict["judgement"]],
+        "verdict_reason": "; ".join(f"{f['code']}: {f['sentence']}" for f in verdict["findings"]) or None,
+        "latency_p999_ms": rounded(later.get("p999_ms"), 3),
+    }
+    ages = speed.get("source_ages") or {}
+    for name in ["p50", "p95"]:
+        row[f"source_age_{name}_ms"] = rounded(ages.get(f"decoded_{name}_ms"), 3)
+        row[f"source_age_with_decode_{name}_ms"] = rounded(ages.get(f"read_{name}_ms"), 3)
     for name in ["p50", "p90", "p95", "p99", "max"]:
         row[f"latency_{name}_ms"] = rounded(later.get(f"{name}_ms"), 3)
     for stage in STAGES:
@@ -132,6 +189,10 @@ OUTCOME = "status,reason,backend,device,geometry,prompt_policy,metrics".split(",
 DETAIL = ("scored_frames,runs,first_frame_ms,latency_p50_ms,latency_p90_ms,latency_p95_ms,"
           "latency_p99_ms,latency_max_ms,decode_ms,upload_ms,preprocess_ms,encoder_ms,prompt_ms,track_ms,"
           "memory_ms,postprocess_ms,download_ms,fidelity").split(",")
+BELIEF = ("gpu_ms,residue_ms,power_w,energy_j_per_frame,sm_clock_mhz_min,sm_clock_mhz_mean,temperature_c_max,"
+          "gpu_util,throttle,verdict,verdict_reason,latency_p999_ms").split(",")
+PACE = ("mode,source_age_p50_ms,source_age_p95_ms,source_age_with_decode_p50_ms,"
+        "source_age_with_decode_p95_ms").split(",")
 
 
 def write_csv(name, fields, rows):
@@ -170,17 +231,23 @@ def main():
     ]
     records.append(record(rng, "last", "000", "never_ok", 0, "failed"))
     runs = [rng.randrange(1, 6) for _ in records]
+    later = random.Random(8)
+    for record_ in records:
+        if record_["measured"]:
+            record_["verdict"] = belief(later, record_["measured"])
+    for record_ in records:
+        pace(later, record_)
     pooled = [{"pooled": record, "runs": runs} for record, runs in zip(records, runs)]
     lines = ",\n".join(json.dumps(item, separators=(",", ":")) for item in pooled)
     (HERE / "records.json").write_text(f"[{lines}]\n")
     lines = ",\n".join(json.dumps(item) for item in floats(rng))
     (HERE / "floats.json").write_text(f"[{lines}]\n")
 
-    write_csv("sav_benchmark_summary.csv", SUMMARY + OUTCOME + DETAIL,
+    write_csv("sav_benchmark_summary.csv", SUMMARY + OUTCOME + DETAIL + BELIEF + PACE,
               [columns(record, runs) for record, runs in zip(records, runs)])
     profile = [columns(record, 1) for record in records]
     write_csv("profile_summary.csv",
-              PROFILE + ["precision", "H", "W", "infer_H", "infer_W"] + OUTCOME + ["J", "F", "JandF"] + DETAIL,
+              PROFILE + ["precision", "H", "W", "infer_H", "infer_W"] + OUTCOME + ["J", "F", "JandF"] + DETAIL + BELIEF + PACE,
               profile)
     write_stats(profile)
 

@@ -4,6 +4,9 @@
 // a barrier that others never reach is an error, as is a vote that not every lane of the warp takes part in. What it
 // cannot show: races between barriers, the driver's own compiler, memory errors that stay inside a block.
 #pragma once
+// Checked jumps refuse to leave a stack for another.
+#undef _FORTIFY_SOURCE
+#include <setjmp.h>
 #include <ucontext.h>
 
 #include <cmath>
@@ -29,14 +32,16 @@ namespace emulation {
 
 enum State { READY, BARRIER, VOTE, DONE };
 struct Fibre {
-    ucontext_t context;
+    // Where it waits; without system calls, unlike a context.
+    jmp_buf at;
     State state;
     bool vote;
     unsigned result;
 };
 static std::vector<Fibre> fibres;
 static std::vector<char> stacks;
-static ucontext_t scheduler;
+static jmp_buf scheduler;
+static ucontext_t creator;
 static size_t running;
 static void (*body)(void**);
 static void** arguments;
@@ -46,24 +51,41 @@ const size_t STACK = 64 << 10;
     fprintf(stderr, "emulation: %s (block %u %u %u)\n", what, blockIdx.x, blockIdx.y, blockIdx.z);
     abort();
 }
+// Gives the turn back, until the scheduler finds this fibre ready again.
 inline void wait(State state) {
-    const uint3 mine = threadIdx;
     fibres[running].state = state;
-    swapcontext(&fibres[running].context, &scheduler);
-    threadIdx = mine;
+    if (!_setjmp(fibres[running].at)) _longjmp(scheduler, 1);
 }
+// What a fibre does: one thread of one block after another.
 inline void thread() {
-    body(arguments);
-    fibres[running].state = DONE;
+    if (!_setjmp(fibres[running].at)) setcontext(&creator);
+    for (;;) {
+        body(arguments);
+        wait(DONE);
+    }
+}
+inline void make_fibres(size_t threads) {
+    if (fibres.size() >= threads) return;
+    fibres.resize(threads);
+    stacks = std::vector<char>(threads * STACK);
+    for (running = 0; running < threads; running++) {
+        ucontext_t context;
+        getcontext(&context);
+        context.uc_stack.ss_sp = stacks.data() + running * STACK;
+        context.uc_stack.ss_size = STACK;
+        context.uc_link = nullptr;
+        makecontext(&context, thread, 0);
+        swapcontext(&creator, &context);
+    }
 }
 
 // Lets every fibre of [from, to) go on until it waits or is done.
 inline void resume(size_t from, size_t to) {
-    for (size_t i = from; i < to; i++) {
-        if (fibres[i].state != READY) continue;
-        running = i;
-        threadIdx = {(unsigned)i, 0, 0};
-        swapcontext(&scheduler, &fibres[i].context);
+    // `running` counts, since what a jump comes back to keeps no other variable.
+    for (running = from; running < to; running++) {
+        if (fibres[running].state != READY) continue;
+        threadIdx = {(unsigned)running, 0, 0};
+        if (!_setjmp(scheduler)) _longjmp(fibres[running].at, 1);
     }
 }
 // How many fibres of [from, to) are in that state.
@@ -78,15 +100,7 @@ inline void set(size_t from, size_t to, State state) {
 
 inline void run_block() {
     const size_t threads = blockDim.x;
-    for (size_t i = 0; i < threads; i++) {
-        Fibre& fibre = fibres[i];
-        fibre.state = READY;
-        getcontext(&fibre.context);
-        fibre.context.uc_stack.ss_sp = stacks.data() + i * STACK;
-        fibre.context.uc_stack.ss_size = STACK;
-        fibre.context.uc_link = &scheduler;
-        makecontext(&fibre.context, (void (*)())thread, 0);
-    }
+    set(0, threads, READY);
     while (count(0, threads, DONE) < threads) {
         for (size_t warp = 0; warp < threads; warp += 32) {
             const size_t end = warp + 32 < threads ? warp + 32 : threads;
@@ -110,7 +124,7 @@ inline void launch(void (*call)(void**), const unsigned grid[3], unsigned thread
     body = call, arguments = values;
     gridDim = {grid[0], grid[1], grid[2]};
     blockDim = {threads, 1, 1};
-    if (fibres.size() < threads) fibres.resize(threads), stacks.resize(threads * STACK);
+    make_fibres(threads);
     for (blockIdx.z = 0; blockIdx.z < grid[2]; blockIdx.z++)
         for (blockIdx.y = 0; blockIdx.y < grid[1]; blockIdx.y++)
             for (blockIdx.x = 0; blockIdx.x < grid[0]; blockIdx.x++) run_block();
@@ -151,6 +165,7 @@ inline uint16_t host_half_bits(float value) {
     const unsigned bits = __float_as_uint(value), sign = bits >> 16 & 0x8000u;
     const float size = std::fabs(value);
     if (std::isnan(value)) return (uint16_t)(sign | 0x7fffu);
+    if (size == 0.0f) return (uint16_t)sign;
     if (size >= 65520.0f) return (uint16_t)(sign | 0x7c00u);
     int exponent = 0;
     std::frexp(size, &exponent);

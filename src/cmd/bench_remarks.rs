@@ -1,0 +1,129 @@
+/*!
+What is said below the table of a bench: speeds that may not be believed, and time that no stage explains.
+*/
+
+use std::collections::BTreeMap;
+
+use crate::record::{Judgement, SummaryRecord, Weight};
+use crate::stats;
+
+/// A residue above this part of the latency is worth a line.
+const RESIDUE: f64 = 0.10;
+
+/// One line for each thing to be said about each model, in the order in which models first appear.
+pub fn remarks<'a>(rows: impl Iterator<Item = &'a SummaryRecord>) -> Vec<String> {
+    let mut models: Vec<(&str, Vec<&SummaryRecord>)> = Vec::new();
+    for row in rows.filter(|row| row.pooled.numbers().is_some()) {
+        let model = row.pooled.key.model.as_str();
+        match models.iter_mut().find(|(known, _)| *known == model) {
+            Some((_, rows)) => rows.push(row),
+            None => models.push((model, vec![row])),
+        }
+    }
+    let lines = |(model, rows): &(&str, Vec<&SummaryRecord>)| {
+        [invalid(rows), unjudged(rows), residue(rows)]
+            .into_iter()
+            .flatten()
+            .map(|said| format!("{model}: {said}"))
+            .collect::<Vec<_>>()
+    };
+    models.iter().flat_map(lines).collect()
+}
+
+fn judged<'a>(rows: &'a [&SummaryRecord], judgement: Judgement) -> Vec<&'a SummaryRecord> {
+    rows.iter().copied().filter(|row| row.pooled.verdict.judgement == judgement).collect()
+}
+
+/// How many rows are INVALID, by the codes of their faults, and one sentence of each code.
+fn invalid(rows: &[&SummaryRecord]) -> Option<String> {
+    let bad = judged(rows, Judgement::Invalid);
+    let mut codes: BTreeMap<&str, (usize, &str)> = BTreeMap::new();
+    for row in &bad {
+        let faults = row.pooled.verdict.findings.iter().filter(|f| f.weight == Weight::Fault);
+        for fault in faults {
+            codes.entry(&fault.code).or_insert((0, &fault.sentence)).0 += 1;
+        }
+    }
+    let told: Vec<String> = codes
+        .iter()
+        .map(|(code, (count, sentence))| format!("{code} ({count}): {sentence}"))
+        .collect();
+    (!bad.is_empty())
+        .then(|| format!("{} of {} rows are INVALID; {}", bad.len(), rows.len(), told.join("; ")))
+}
+
+fn unjudged(rows: &[&SummaryRecord]) -> Option<String> {
+    let short = judged(rows, Judgement::Unjudged);
+    let said = short.iter().find_map(|row| row.pooled.verdict.findings.first())?;
+    let (count, all) = (short.len(), rows.len());
+    Some(format!("{count} of {all} rows are too short to judge; the first: {}", said.sentence))
+}
+
+fn residue(rows: &[&SummaryRecord]) -> Option<String> {
+    let mean = |number: &dyn Fn(&SummaryRecord) -> Option<f64>| {
+        stats::mean(&rows.iter().filter_map(|row| number(row)).collect::<Vec<_>>())
+    };
+    let residue = mean(&|row| row.pooled.numbers()?.residue_ms)?;
+    let latency = mean(&|row| Some(row.pooled.numbers()?.speed.latency_ms))?;
+    (residue > RESIDUE * latency).then(|| {
+        format!(
+            "{residue:.3} ms of each frame, {:.0} %, lie between its stages",
+            100.0 * residue / latency
+        )
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::record::{
+        Conditions, Finding, FrameTimes, Measured, MemoryPeaks, ObjectKey, RunRecord, StageTimes,
+        Status, Verdict, mean_residue_ms, mean_stages, speed_of,
+    };
+
+    fn row(model: &str, stage_ms: f64, findings: &[(&str, Weight)]) -> SummaryRecord {
+        let frame = FrameTimes {
+            latency_ms: 10.0,
+            stages: StageTimes { track_ms: Some(stage_ms), ..StageTimes::default() },
+            ..FrameTimes::default()
+        };
+        let times = [frame; 2];
+        let key = ObjectKey { video: "v".into(), object: "0".into(), model: model.into() };
+        let mut pooled =
+            RunRecord::unmeasured(key, Conditions::default(), Status::Ok, "none", "none");
+        pooled.measured = Some(Measured {
+            speed: speed_of(&times).unwrap(),
+            stages: mean_stages(&times),
+            memory: MemoryPeaks::default(),
+            quality: None,
+            setup_ms: None,
+            gpu_ms: None,
+            residue_ms: mean_residue_ms(&times),
+            observed: None,
+        });
+        let finding = |&(code, weight): &(&str, Weight)| Finding {
+            code: code.to_owned(),
+            sentence: format!("{code} it was"),
+            weight,
+        };
+        pooled.verdict = Verdict::of(findings.iter().map(finding).collect());
+        SummaryRecord { pooled, runs: 1 }
+    }
+
+    #[test]
+    fn what_is_wrong_is_said_once_for_each_model() {
+        let rows = [
+            row("b", 9.9, &[("throttled", Weight::Fault), ("outliers", Weight::Note)]),
+            row("b", 9.9, &[("throttled", Weight::Fault), ("drift", Weight::Fault)]),
+            row("a", 7.5, &[("few_frames", Weight::Gap)]),
+            row("b", 9.9, &[]),
+        ];
+        let expected = [
+            "b: 2 of 3 rows are INVALID; drift (1): drift it was; throttled (2): throttled it was",
+            "a: 1 of 1 rows are too short to judge; the first: few_frames it was",
+            "a: 2.500 ms of each frame, 25 %, lie between its stages",
+        ];
+        assert_eq!(remarks(rows.iter()), expected);
+        assert!(remarks([row("a", 9.9, &[])].iter()).is_empty());
+    }
+}

@@ -1,0 +1,142 @@
+/*!
+The mask kernels against `Geometry::upsample` and the metrics.
+*/
+
+use anyhow::Result;
+
+use super::{Bench, Checked, KernelRow, row};
+use crate::geometry::{Geometry, GeometryKind};
+use crate::gpu::Stream;
+use crate::kernels::{COUNTERS_BYTES, MaskCounts, MaskMaker};
+use crate::mask::Mask;
+use crate::metrics::{Counts, MetricsKind};
+use crate::selftest::noise::Noise;
+use GeometryKind::{Letterbox, Stretch};
+
+/// Video width and height, side of the logits, how the video fits, objects at once.
+const MASKS: [(usize, usize, usize, GeometryKind, usize); 10] = [
+    (1, 1, 1, Stretch, 1),
+    (1, 1, 64, Stretch, 1),
+    (64, 3, 1, Stretch, 1),
+    (65, 33, 64, Letterbox, 2),
+    (127, 300, 64, Letterbox, 1),
+    (16, 9, 256, Stretch, 3),
+    (640, 360, 64, Letterbox, 1),
+    (1920, 1080, 256, Stretch, 1),
+    (1920, 1080, 256, Letterbox, 4),
+    (3840, 2160, 256, Stretch, 1),
+];
+
+/// Width and height of masks to count.
+const COUNTS: [(usize, usize); 8] =
+    [(1, 1), (1, 70), (64, 2), (65, 33), (128, 40), (300, 200), (1920, 1080), (3840, 2160)];
+
+/// How truth and prediction differ.
+const WORDS: [&str; 4] = ["apart", "alike", "no truth", "nothing"];
+
+pub(super) fn rows(bench: &Bench) -> Vec<KernelRow> {
+    let mut rows = Vec::new();
+    for (width, height, low_side, kind, objects) in MASKS {
+        let geometry = Geometry::new(kind, width, height, 4 * low_side);
+        let shape = match objects {
+            1 => String::new(),
+            more => format!(", {more} objects"),
+        };
+        let case = format!("{low_side} to {width}x{height}, {}{shape}", kind.name());
+        rows.push(row("mask", &case, mask(bench, &geometry, low_side, objects, &case)));
+    }
+    for (width, height) in COUNTS {
+        for kind in [MetricsKind::Predecessor, MetricsKind::Official] {
+            // Nothing depends on large masks but the time.
+            let words = if width > 1000 { &WORDS[..1] } else { &WORDS[..] };
+            for (which, word) in words.iter().enumerate() {
+                let case = format!("{width}x{height}, {}, {word}", kind.as_str());
+                let checked = counts(bench, (width, height), kind, which, &case);
+                rows.push(row("mask counts", &case, checked));
+            }
+        }
+    }
+    rows
+}
+
+fn bytes_of(words: &[u64]) -> impl Iterator<Item = u8> {
+    words.iter().flat_map(|word| word.to_le_bytes())
+}
+
+fn mask(
+    bench: &Bench,
+    geometry: &Geometry,
+    low_side: usize,
+    objects: usize,
+    name: &str,
+) -> Result<Checked> {
+    let mut noise = Noise::new(bench.seed, name);
+    let mut logits = noise.normals(objects * low_side * low_side);
+    // Exact zeros are no foreground, nor is what is no number.
+    for at in (0..logits.len()).step_by(7) {
+        logits[at] = 0.0;
+    }
+    for at in (0..logits.len()).step_by(1001).skip(1) {
+        logits[at] = f32::NAN;
+    }
+    let expected: Vec<u8> = logits
+        .chunks(low_side * low_side)
+        .flat_map(|low| bytes_of(geometry.upsample(low, low_side).words()).collect::<Vec<u8>>())
+        .collect();
+    let made = MaskMaker::new(bench.gpu, &bench.kernels, geometry, low_side, &bench.stream)?;
+    let bytes: Vec<u8> = logits.iter().flat_map(|value| value.to_le_bytes()).collect();
+    let low = bench.put(&bytes)?;
+    let words = bench.poisoned(objects * made.words_bytes())?;
+    bench.check(&words, &expected, 8, |stream| made.enqueue(&low, &words, stream))
+}
+
+fn counts(
+    bench: &Bench,
+    (width, height): (usize, usize),
+    kind: MetricsKind,
+    which: usize,
+    name: &str,
+) -> Result<Checked> {
+    let mut noise = Noise::new(bench.seed, name);
+    // An ellipse with a frayed edge and dust around it.
+    let mut blob = |x0: f64, y0: f64, shown: bool| {
+        Mask::from_fn(width, height, |x, y| {
+            let dx = (x as f64 + 0.5) / width as f64 - x0;
+            let dy = (y as f64 + 0.5) / height as f64 - y0;
+            let rare = noise.between(0.0, 1.0);
+            shown && ((dx * dx + dy * dy < 0.06 + 0.004 * rare) ^ (rare < 0.001))
+        })
+    };
+    let truth = blob(0.45, 0.5, which < 2);
+    let prediction = match which {
+        0 => blob(0.6, 0.4, true),
+        1 => truth.clone(),
+        2 => blob(0.5, 0.5, true),
+        _ => blob(0.5, 0.5, false),
+    };
+    let counted = Counts::of(kind, &truth, &prediction);
+    let expected: Vec<u8> = [
+        counted.intersection,
+        counted.union,
+        counted.truth,
+        counted.prediction,
+        counted.truth_boundary,
+        counted.prediction_boundary,
+        counted.truth_near,
+        counted.prediction_near,
+    ]
+    .iter()
+    .flat_map(|count| (*count as u32).to_le_bytes())
+    .collect();
+    let made = MaskCounts::new(bench.gpu, &bench.kernels, (width, height), kind, &bench.stream)?;
+    let put = |mask: &Mask| bench.put(&bytes_of(mask.words()).collect::<Vec<u8>>());
+    let (truth, prediction) = (put(&truth)?, put(&prediction)?);
+    let counters = bench.poisoned(COUNTERS_BYTES)?;
+    let enqueue = |stream: &Stream| made.enqueue(&truth, &prediction, &counters, stream);
+    let checked = bench.check(&counters, &expected, 4, enqueue)?;
+    anyhow::ensure!(
+        checked.different > 0 || MaskCounts::read(&expected)? == counted,
+        "the counters are read in another order than they are written"
+    );
+    Ok(checked)
+}

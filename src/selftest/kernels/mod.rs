@@ -1,0 +1,198 @@
+/*!
+The kernels of `cuda/` on the GPU at hand against the CPU code that they must equal, and how long they take.
+
+Needs no engines. Every comparison is of bits: the kernels claim the CPU's very results, on any size. Outputs are filled
+with a pattern first, so that what a kernel leaves out is found.
+*/
+
+mod bank;
+mod mask;
+mod preprocess;
+
+use anyhow::{Result, ensure};
+use serde::{Deserialize, Serialize};
+
+use super::engine_run::Repeats;
+use super::record::Timing;
+use super::verdict::Verdict;
+use crate::gpu::{Gpu, Stream, View};
+use crate::kernels::Kernels;
+
+/// Fills outputs before a kernel writes them.
+const POISON: u8 = 0xA5;
+
+/// Launches between two events, where so many are timed at all: a single one is as short as the events' own resolution.
+const LAUNCHES: usize = 20;
+
+/// One case of one kernel.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct KernelRow {
+    /// The kernel, or the step that is made of several.
+    pub kernel: String,
+    /// Sizes and kind of the input.
+    pub case: String,
+    /// Elements of the output.
+    pub elements: usize,
+    /// How many of them are not the CPU's; none where the case did not run.
+    pub different: Option<usize>,
+    /// The time of one launch among several in a row.
+    pub timing: Option<Timing>,
+    /// Passed or failed.
+    pub verdict: Verdict,
+    /// Why it failed.
+    pub reason: Option<String>,
+}
+
+/// What all cases found, and on what.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct KernelReport {
+    /// The GPU's name.
+    pub device: String,
+    /// Its compute capability, 90 for 9.0.
+    pub sm: u32,
+    /// Newest CUDA that the driver knows.
+    pub driver_cuda: String,
+    /// What the kernels were loaded from; none where they could not be.
+    pub form: Option<String>,
+    /// One for each case.
+    pub rows: Vec<KernelRow>,
+}
+
+/// Runs every case. A kernel that fails costs its rows (and, if it broke the context, those after it).
+pub fn run(gpu: &Gpu, repeats: Repeats, seed: u64) -> KernelReport {
+    let facts = gpu.facts();
+    let mut report = KernelReport {
+        device: facts.name.clone(),
+        sm: facts.sm,
+        driver_cuda: facts.driver_cuda.clone(),
+        form: None,
+        rows: Vec::new(),
+    };
+    let opened = Kernels::load(gpu).and_then(|kernels| {
+        report.form = Some(kernels.form().to_owned());
+        Ok(Bench { gpu, stream: gpu.stream()?, kernels, repeats, seed })
+    });
+    report.rows = match opened {
+        Ok(bench) => [preprocess::rows(&bench), mask::rows(&bench), bank::rows(&bench)].concat(),
+        Err(error) => vec![row("all", "", Err(error))],
+    };
+    report
+}
+
+/// What the cases share.
+struct Bench<'g> {
+    gpu: &'g Gpu,
+    stream: Stream,
+    kernels: Kernels,
+    repeats: Repeats,
+    seed: u64,
+}
+
+/// What a case found.
+struct Checked {
+    elements: usize,
+    different: usize,
+    first: Option<String>,
+    timing: Option<Timing>,
+}
+
+fn row(kernel: &str, case: &str, checked: Result<Checked>) -> KernelRow {
+    let (kernel, case) = (kernel.to_owned(), case.to_owned());
+    let (elements, different, timing, reason) = match checked {
+        Ok(found) => (found.elements, Some(found.different), found.timing, found.first),
+        Err(error) => (0, None, None, Some(format!("{error:#}"))),
+    };
+    let verdict = if reason.is_none() { Verdict::Passed } else { Verdict::Failed };
+    KernelRow { kernel, case, elements, different, timing, verdict, reason }
+}
+
+impl Bench<'_> {
+    /// Device memory that holds these bytes.
+    fn put(&self, bytes: &[u8]) -> Result<View> {
+        let view = View::new(self.gpu, bytes.len())?;
+        view.upload(bytes, &self.stream)?;
+        Ok(view)
+    }
+
+    /// Device memory for an output, filled with the pattern.
+    fn poisoned(&self, bytes: usize) -> Result<View> {
+        let view = View::new(self.gpu, bytes)?;
+        view.fill(POISON, &self.stream)?;
+        Ok(view)
+    }
+
+    /// Runs `enqueue` once, compares `output` with `expected` in elements of `width` bytes, then takes the time.
+    fn check(
+        &self,
+        output: &View,
+        expected: &[u8],
+        width: usize,
+        enqueue: impl Fn(&Stream) -> Result<()>,
+    ) -> Result<Checked> {
+        enqueue(&self.stream)?;
+        let mut checked = compare(&output.download(&self.stream)?, expected, width)?;
+        checked.timing = self.time(enqueue)?;
+        Ok(checked)
+    }
+
+    fn time(&self, enqueue: impl Fn(&Stream) -> Result<()>) -> Result<Option<Timing>> {
+        let launches = LAUNCHES.min(self.repeats.runs.max(1));
+        for _ in 0..self.repeats.warmup {
+            enqueue(&self.stream)?;
+        }
+        let (start, end) = (self.gpu.event()?, self.gpu.event()?);
+        let mut samples = Vec::with_capacity(self.repeats.runs);
+        for _ in 0..self.repeats.runs {
+            self.stream.synchronize()?;
+            start.record(&self.stream)?;
+            for _ in 0..launches {
+                enqueue(&self.stream)?;
+            }
+            end.record(&self.stream)?;
+            samples.push(end.ms_since(&start)? / launches as f64);
+        }
+        Ok(Timing::of(&samples))
+    }
+}
+
+/// Counts the elements of `width` bytes that differ, and describes the first.
+fn compare(found: &[u8], expected: &[u8], width: usize) -> Result<Checked> {
+    ensure!(
+        found.len() == expected.len(),
+        "{} bytes came, {} are expected",
+        found.len(),
+        expected.len()
+    );
+    let pairs = || found.chunks(width).zip(expected.chunks(width)).enumerate();
+    let different = pairs().filter(|(_, (found, expected))| found != expected).count();
+    let first = pairs().find(|(_, (found, expected))| found != expected);
+    let first = first.map(|(at, (found, expected))| {
+        let (found, expected) = (hex(found), hex(expected));
+        format!(
+            "{different} elements differ from the CPU's, the first is element {at}: {found}, {expected} is expected"
+        )
+    });
+    Ok(Checked { elements: expected.len() / width, different, first, timing: None })
+}
+
+/// A little-endian element as people write numbers.
+fn hex(bytes: &[u8]) -> String {
+    bytes.iter().rev().fold("0x".to_owned(), |text, byte| text + &format!("{byte:02x}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_difference_is_counted_and_shown() {
+        let same = compare(&[1, 2, 3, 4], &[1, 2, 3, 4], 2).unwrap();
+        assert_eq!((same.elements, same.different, same.first), (2, 0, None));
+        let other = compare(&[1, 2, 3, 4], &[1, 2, 3, 5], 2).unwrap();
+        assert_eq!((other.elements, other.different), (2, 1));
+        assert!(other.first.unwrap().ends_with("element 1: 0x0403, 0x0503 is expected"));
+        assert!(compare(&[1], &[1, 2], 1).is_err());
+        assert_eq!(row("k", "c", compare(&[1], &[2], 1)).verdict, Verdict::Failed);
+        assert_eq!(row("k", "c", compare(&[2], &[2], 1)).verdict, Verdict::Passed);
+    }
+}

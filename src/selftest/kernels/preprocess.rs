@@ -1,0 +1,98 @@
+/*!
+The preprocessing kernels against `src/preprocess`.
+*/
+
+use anyhow::Result;
+use half::f16;
+
+use super::{Bench, Checked, KernelRow, row};
+use crate::decode::RgbImage;
+use crate::geometry::{Geometry, GeometryKind};
+use crate::kernels::{Element, Filter, Preprocess};
+use crate::preprocess::{IMAGENET_MEAN, IMAGENET_STD, Preprocessor, linear};
+use crate::selftest::noise::Noise;
+use GeometryKind::{Letterbox, Stretch};
+
+/// Frame width and height, side of the input, and how the one fits into the other.
+const CASES: [(usize, usize, usize, GeometryKind); 15] = [
+    (1, 1, 1, Stretch),
+    (1, 1, 17, Stretch),
+    (1, 9, 33, Letterbox),
+    (7, 2, 64, Stretch),
+    (37, 53, 64, Stretch),
+    (65, 33, 48, Letterbox),
+    // An odd side: no two values are stored at once.
+    (100, 75, 51, Letterbox),
+    // No resize at all, and along one axis only.
+    (64, 64, 64, Stretch),
+    (64, 200, 64, Stretch),
+    // Supports of thousands of pixels.
+    (7680, 2, 16, Stretch),
+    (3, 4321, 16, Letterbox),
+    (640, 360, 256, Letterbox),
+    (854, 480, 1024, Stretch),
+    (1920, 1080, 1024, Stretch),
+    (3840, 2160, 1024, Letterbox),
+];
+
+const FILTERS: [(Filter, &str); 3] = [
+    (Filter::PillowBicubic, "bicubic"),
+    (Filter::AntialiasBilinear, "antialiased"),
+    (Filter::Bilinear, "bilinear"),
+];
+
+pub(super) fn rows(bench: &Bench) -> Vec<KernelRow> {
+    let mut rows = Vec::new();
+    for (width, height, side, kind) in CASES {
+        let geometry = Geometry::new(kind, width, height, side);
+        let case = format!("{width}x{height} to {side}, {}", kind.name());
+        let mut noise = Noise::new(bench.seed, &case);
+        let data = (0..3 * width * height).map(|_| noise.between(0.0, 256.0) as u8).collect();
+        let frame = RgbImage { width, height, data };
+        for (filter, word) in FILTERS {
+            let expected = reference(&geometry, filter, &frame);
+            for (element, suffix) in [(Element::F32, "f32"), (Element::F16, "f16")] {
+                let checked = match &expected {
+                    Ok(expected) => check(bench, &geometry, filter, element, &frame, expected),
+                    Err(error) => Err(anyhow::anyhow!("{error:#}")),
+                };
+                rows.push(row(&format!("preprocess {word} {suffix}"), &case, checked));
+            }
+        }
+    }
+    rows
+}
+
+fn reference(geometry: &Geometry, filter: Filter, frame: &RgbImage) -> Result<Vec<f32>> {
+    let (mean, std) = (IMAGENET_MEAN, IMAGENET_STD);
+    let antialias = filter == Filter::AntialiasBilinear;
+    if filter != Filter::PillowBicubic {
+        return Ok(linear::run(geometry, antialias, frame, mean, std)?);
+    }
+    let mut values = Vec::new();
+    Preprocessor::new(geometry, mean, std).run(frame, &mut values)?;
+    Ok(values)
+}
+
+fn check(
+    bench: &Bench,
+    geometry: &Geometry,
+    filter: Filter,
+    element: Element,
+    frame: &RgbImage,
+    expected: &[f32],
+) -> Result<Checked> {
+    let (mean, std) = (IMAGENET_MEAN, IMAGENET_STD);
+    let expected: Vec<u8> = match element {
+        Element::F32 => expected.iter().flat_map(|value| value.to_le_bytes()).collect(),
+        Element::F16 => {
+            expected.iter().flat_map(|value| f16::from_f32(*value).to_le_bytes()).collect()
+        }
+    };
+    let stream = &bench.stream;
+    let made =
+        Preprocess::new(bench.gpu, &bench.kernels, geometry, filter, element, mean, std, stream)?;
+    let input = bench.put(&frame.data)?;
+    let image = bench.poisoned(made.image_bytes())?;
+    bench.check(&image, &expected, element.bytes(), |stream| made.enqueue(&input, &image, stream))
+}

@@ -1,0 +1,88 @@
+/*!
+The kernels' rows as a table and as CSV.
+*/
+
+use std::path::Path;
+
+use anyhow::Result;
+use comfy_table::{CellAlignment, LineStyle, Table, presets};
+
+use crate::files::atomic;
+use crate::selftest::{KernelReport, KernelRow, Timing, Verdict};
+
+/// Renders the rows in their order, then the reasons of failures.
+pub fn render(report: &KernelReport) -> String {
+    let mut table = Table::new();
+    table.load_style(presets::UTF8_HORIZONTAL_ONLY.row_separator(LineStyle::none()));
+    table.set_header(["kernel", "case", "elements", "different", "median µs", "p95 µs", "verdict"]);
+    for column in 2..6 {
+        if let Some(column) = table.column_mut(column) {
+            column.set_cell_alignment(CellAlignment::Right);
+        }
+    }
+    for row in &report.rows {
+        let us = |get: fn(&Timing) -> f64| micros(row, get).unwrap_or_else(|| "-".to_owned());
+        table.add_row([
+            row.kernel.clone(),
+            row.case.clone(),
+            row.elements.to_string(),
+            row.different.map_or_else(|| "-".to_owned(), |different| different.to_string()),
+            us(|timing| timing.median_ms),
+            us(|timing| timing.p95_ms),
+            row.verdict.word().to_owned(),
+        ]);
+    }
+    let mut text = table.to_string();
+    for row in report.rows.iter().filter(|row| row.verdict == Verdict::Failed) {
+        let reason = row.reason.as_deref().unwrap_or("no reason was given");
+        text += &format!("\nFAILED {} ({}): {reason}", row.kernel, row.case);
+    }
+    text
+}
+
+fn micros(row: &KernelRow, get: fn(&Timing) -> f64) -> Option<String> {
+    row.timing.map(|timing| format!("{:.2}", 1000.0 * get(&timing)))
+}
+
+/// Writes the rows to `path`, whole or not at all.
+pub fn write_csv(path: &Path, report: &KernelReport) -> Result<()> {
+    atomic::write(path, |out| {
+        let mut writer = csv::Writer::from_writer(out);
+        writer.write_record([
+            "kernel",
+            "case",
+            "elements",
+            "different",
+            "runs",
+            "median_us",
+            "p5_us",
+            "p95_us",
+            "verdict",
+            "reason",
+            "device",
+            "sm",
+            "driver_cuda",
+            "form",
+        ])?;
+        for row in &report.rows {
+            let us = |get: fn(&Timing) -> f64| micros(row, get).unwrap_or_default();
+            writer.write_record([
+                row.kernel.clone(),
+                row.case.clone(),
+                row.elements.to_string(),
+                row.different.map_or_else(String::new, |different| different.to_string()),
+                row.timing.map_or_else(String::new, |timing| timing.runs.to_string()),
+                us(|timing| timing.median_ms),
+                us(|timing| timing.p5_ms),
+                us(|timing| timing.p95_ms),
+                row.verdict.word().to_owned(),
+                row.reason.clone().unwrap_or_default(),
+                report.device.clone(),
+                report.sm.to_string(),
+                report.driver_cuda.clone(),
+                report.form.clone().unwrap_or_default(),
+            ])?;
+        }
+        Ok(writer.flush()?)
+    })
+}

@@ -1,0 +1,48 @@
+/*!
+Whether a pass's speed may be believed: VALID, INVALID with the reason and the advice, or `-` where too little was run.
+
+LoadGen refuses results that break a rule and says what to change; hyperfine warns of outliers and of a slow first run.
+This does both, from what was measured alone: a pass is never repeated or repaired behind the user's back. All limits
+stand in [`THRESHOLDS`], and docs/measuring.md shows the same table.
+*/
+
+mod rules;
+mod thresholds;
+
+pub use thresholds::{THRESHOLDS, Thresholds};
+
+use crate::record::{FrameTimes, Observed, Verdict};
+
+/// What a pass is judged by.
+#[derive(Clone, Copy, Debug)]
+pub struct Evidence<'a> {
+    /// Its frames in order, the prompted one first.
+    pub frames: &'a [FrameTimes],
+    /// Frames overlap: their times are intervals, and stages do not add up to them.
+    pub overlapping: bool,
+    /// A GPU took part.
+    pub on_gpu: bool,
+    /// What its sensors said.
+    pub observed: Option<&'a Observed>,
+}
+
+/// Judges a pass that has been measured.
+pub fn judge(evidence: &Evidence<'_>) -> Verdict {
+    let limits = &THRESHOLDS;
+    let steady: Vec<f64> =
+        evidence.frames.iter().skip(limits.steady_from).map(|frame| frame.latency_ms).collect();
+    let mut findings = Vec::new();
+    match evidence.observed {
+        Some(observed) => findings.extend(rules::sensors(observed, limits)),
+        None if evidence.on_gpu => findings.push(rules::unwatched()),
+        None => {}
+    }
+    if !evidence.overlapping {
+        findings.extend(rules::unexplained(evidence.frames, limits));
+    }
+    findings.extend(rules::steadiness(&steady, limits));
+    Verdict::of(findings)
+}
+
+#[cfg(test)]
+mod tests;

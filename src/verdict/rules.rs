@@ -1,0 +1,195 @@
+/*!
+The rules, one function each: what was found, what is allowed, what to do.
+*/
+
+use super::Thresholds;
+use crate::record::{Finding, Weight::Fault, Weight::Gap, Weight::Note};
+use crate::record::{FrameTimes, Limit, Observed, Weight, mean_residue_ms};
+use crate::stats;
+
+/// A median absolute deviation of nothing would make every frame an outlier that differs at all.
+const LEAST_MAD_MS: f64 = 1e-6;
+
+fn finding(weight: Weight, code: &str, sentence: String) -> Finding {
+    Finding { code: code.to_owned(), sentence, weight }
+}
+
+fn percent(part: f64) -> f64 {
+    100.0 * part
+}
+
+/// No sensors were read on a GPU.
+pub(super) fn unwatched() -> Finding {
+    let sentence =
+        "no sensors of the GPU were read, so throttling would not have been seen; the log says why";
+    finding(Note, "unwatched", sentence.to_owned())
+}
+
+/// What the sensors speak against.
+pub(super) fn sensors(observed: &Observed, limits: &Thresholds) -> Vec<Finding> {
+    [
+        throttled(observed),
+        clock_drift(observed, limits),
+        other_process(observed),
+        few_readings(observed, limits),
+    ]
+    .into_iter()
+    .flatten()
+    .collect()
+}
+
+fn throttled(observed: &Observed) -> Option<Finding> {
+    let found = observed.limits?.throttling();
+    let advice: Vec<&str> = found.iter().filter_map(advice).collect();
+    (!found.is_empty()).then(|| {
+        let sentence = format!(
+            "the clocks were held down ({}) during the pass; {}; then measure again",
+            found.text(),
+            advice.join(", ")
+        );
+        finding(Fault, "throttled", sentence)
+    })
+}
+
+/// What to do about a limit.
+fn advice(limit: Limit) -> Option<&'static str> {
+    match limit {
+        Limit::PowerCap => Some(
+            "raise the power limit (nvidia-smi -pl) or lock a clock that it can hold (nvidia-smi -lgc)",
+        ),
+        Limit::Thermal | Limit::ThermalHardware => Some("let the GPU cool and give it more air"),
+        Limit::PowerBrake => Some("look at the power supply"),
+        Limit::HardwareSlowdown => Some("look at the power supply and the temperature"),
+        Limit::OverCurrent => {
+            Some("choose a power mode with less current (nvpmodel -m) or a stronger supply")
+        }
+        Limit::SyncBoost => Some("leave the other GPUs of its group idle"),
+        Limit::ClocksSetting | Limit::DisplaySetting => None,
+    }
+}
+
+fn clock_drift(observed: &Observed, limits: &Thresholds) -> Option<Finding> {
+    let (low, high) = (observed.sm_clock_min_mhz?, observed.sm_clock_max_mhz?);
+    let drift = (high - low) / high;
+    (drift > limits.clock_drift).then(|| {
+        let sentence = format!(
+            "the SM clock moved between {low:.0} and {high:.0} MHz, {:.0} % apart, {:.0} % are allowed; lock it \
+             (nvidia-smi -lgc {low:.0}, on a Jetson jetson_clocks) or warm up longer (--warmup-runs)",
+            percent(drift),
+            percent(limits.clock_drift)
+        );
+        finding(Fault, "clock_drift", sentence)
+    })
+}
+
+fn other_process(observed: &Observed) -> Option<Finding> {
+    let others = observed.other_processes.filter(|others| *others > 0)?;
+    let sentence =
+        format!("{others} other processes had work on the GPU; stop them (nvidia-smi lists them)");
+    Some(finding(Fault, "other_process", sentence))
+}
+
+fn few_readings(observed: &Observed, limits: &Thresholds) -> Option<Finding> {
+    (observed.readings < limits.readings).then(|| {
+        let sentence = format!(
+            "the sensors were read {} times in {:.2} s, so short throttling may have been missed; run longer clips",
+            observed.readings, observed.seconds
+        );
+        finding(Note, "few_readings", sentence)
+    })
+}
+
+/// The stages must add up to the latency.
+pub(super) fn unexplained(frames: &[FrameTimes], limits: &Thresholds) -> Option<Finding> {
+    let latencies: Vec<f64> = frames.iter().map(|frame| frame.latency_ms).collect();
+    let (residue, latency) = (mean_residue_ms(frames)?, stats::mean(&latencies)?);
+    let explained = 1.0 - residue / latency;
+    (explained < limits.explained).then(|| {
+        let sentence = format!(
+            "the stages explain {:.0} % of the latency, {:.0} % are wanted; {residue:.3} ms of each frame lie between \
+             them: look with nsys profile -t nvtx,cuda",
+            percent(explained),
+            percent(limits.explained)
+        );
+        finding(Fault, "unexplained", sentence)
+    })
+}
+
+/// What the latencies of the steady frames, ms, speak against.
+pub(super) fn steadiness(steady: &[f64], limits: &Thresholds) -> Vec<Finding> {
+    if steady.len() < limits.steady_frames {
+        let sentence = format!(
+            "{} frames came after the first {}, which fill the memory; {} are needed to judge by: run longer clips, or \
+             raise --max-clip-frames",
+            steady.len(),
+            limits.steady_from,
+            limits.steady_frames
+        );
+        return vec![finding(Gap, "few_frames", sentence)];
+    }
+    [
+        unsteady(steady, limits),
+        drift(steady, limits),
+        outliers(steady, limits),
+        tail(steady, limits),
+    ]
+    .into_iter()
+    .flatten()
+    .collect()
+}
+
+fn unsteady(steady: &[f64], limits: &Thresholds) -> Option<Finding> {
+    let spread = stats::population_std(steady)? / stats::mean(steady)?;
+    (spread > limits.spread).then(|| {
+        let sentence = format!(
+            "the latencies spread by {:.0} % of their mean, {:.0} % are allowed; stop other programs, lock the clocks, \
+             use the performance governor",
+            percent(spread),
+            percent(limits.spread)
+        );
+        finding(Fault, "unsteady", sentence)
+    })
+}
+
+fn drift(steady: &[f64], limits: &Thresholds) -> Option<Finding> {
+    let (first, second) = steady.split_at(steady.len() / 2);
+    let change = (stats::median(second)? - stats::median(first)?) / stats::median(steady)?;
+    (change.abs() > limits.drift).then(|| {
+        let (direction, advice) = match change > 0.0 {
+            true => ("slower", "it heats up, or another program began to run: let it cool, stop what else runs"),
+            false => ("faster", "it was not warm yet: raise --warmup-runs"),
+        };
+        let sentence = format!(
+            "the second half of the frames was {:.0} % {direction} than the first, {:.0} % are allowed; {advice}",
+            percent(change.abs()),
+            percent(limits.drift)
+        );
+        finding(Fault, "drift", sentence)
+    })
+}
+
+fn outliers(steady: &[f64], limits: &Thresholds) -> Option<Finding> {
+    let median = stats::median(steady)?;
+    let allowed = limits.outlier_mads * stats::median_absolute_deviation(steady)?.max(LEAST_MAD_MS);
+    let count = steady.iter().filter(|latency| (**latency - median).abs() > allowed).count();
+    let slowest = stats::max(steady)?;
+    (count > 0).then(|| {
+        let sentence = format!(
+            "{count} of {} frames lie far from the median of {median:.3} ms, the slowest at {slowest:.3} ms; something \
+             else ran meanwhile: trust the median more than the mean",
+            steady.len()
+        );
+        finding(Note, "outliers", sentence)
+    })
+}
+
+fn tail(steady: &[f64], limits: &Thresholds) -> Option<Finding> {
+    (steady.len() < limits.p99_frames).then(|| {
+        let sentence = format!(
+            "the 99th percentile of {} frames is hardly more than the slowest one; {} are needed to read it",
+            steady.len(),
+            limits.p99_frames
+        );
+        finding(Note, "p99_of_few", sentence)
+    })
+}

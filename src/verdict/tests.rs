@@ -1,0 +1,185 @@
+use super::*;
+use crate::record::{Judgement, Limit, Limits, StageTimes};
+
+/// A pass whose frames take these times, ms, each explained by one stage.
+fn pass(latencies: impl IntoIterator<Item = f64>) -> Vec<FrameTimes> {
+    let frame = |(frame, latency_ms): (usize, f64)| FrameTimes {
+        frame,
+        latency_ms,
+        stages: StageTimes { track_ms: Some(latency_ms), ..StageTimes::default() },
+        ..FrameTimes::default()
+    };
+    latencies.into_iter().enumerate().map(frame).collect()
+}
+
+/// 18 frames that do not count, then `count` that swing by one percent about 10 ms.
+fn steady(count: usize) -> Vec<f64> {
+    let swing = (0..count).map(|at| if at % 2 == 0 { 10.05 } else { 9.95 });
+    std::iter::repeat_n(99.0, THRESHOLDS.steady_from).chain(swing).collect()
+}
+
+fn judged(frames: &[FrameTimes]) -> Verdict {
+    judge(&Evidence { frames, overlapping: false, on_gpu: false, observed: None })
+}
+
+fn watched(observed: &Observed) -> Verdict {
+    let frames = pass(steady(200));
+    judge(&Evidence { frames: &frames, overlapping: false, on_gpu: true, observed: Some(observed) })
+}
+
+fn calm() -> Observed {
+    Observed {
+        seconds: 2.0,
+        readings: 20,
+        sm_clock_min_mhz: Some(1950.0),
+        sm_clock_max_mhz: Some(1980.0),
+        limits: Some(Limits::of([Limit::ClocksSetting])),
+        other_processes: Some(0),
+        ..Observed::default()
+    }
+}
+
+#[track_caller]
+fn assert_found(verdict: &Verdict, judgement: Judgement, code: &str, says: &str) {
+    assert_eq!(verdict.judgement, judgement, "{verdict:?}");
+    let finding = verdict.findings.iter().find(|finding| finding.code == code);
+    let sentence = &finding.unwrap_or_else(|| panic!("no {code}: {verdict:?}")).sentence;
+    assert!(sentence.contains(says), "{sentence}");
+}
+
+#[test]
+fn a_steady_pass_is_valid_and_nothing_is_said() {
+    assert_eq!(judged(&pass(steady(200))), Verdict::of(vec![]));
+    assert_eq!(watched(&calm()), Verdict::of(vec![]));
+}
+
+#[test]
+fn too_few_frames_cannot_be_judged() {
+    let verdict = judged(&pass(steady(THRESHOLDS.steady_frames - 1)));
+    assert_found(&verdict, Judgement::Unjudged, "few_frames", "19 frames came after the first 18");
+    assert_eq!(judged(&pass(steady(THRESHOLDS.steady_frames))).judgement, Judgement::Valid);
+    assert_eq!(judged(&pass([5.0])).judgement, Judgement::Unjudged);
+}
+
+#[test]
+fn a_tail_of_few_frames_is_told_of() {
+    let verdict = judged(&pass(steady(99)));
+    assert_found(&verdict, Judgement::Valid, "p99_of_few", "99th percentile of 99 frames");
+    assert_eq!(judged(&pass(steady(100))).findings, []);
+}
+
+#[test]
+fn a_wide_spread_is_a_fault() {
+    let mut times = steady(200);
+    times.iter_mut().skip(18).step_by(2).for_each(|time| *time = 13.0);
+    assert_found(&judged(&pass(times)), Judgement::Invalid, "unsteady", "spread by 13 %");
+}
+
+#[test]
+fn halves_that_differ_are_a_fault_with_the_advice_for_their_direction() {
+    let mut times = steady(200);
+    times.iter_mut().skip(18 + 100).for_each(|time| *time *= 1.07);
+    let verdict = judged(&pass(times));
+    assert_found(&verdict, Judgement::Invalid, "drift", "7 % slower than the first");
+    assert_eq!(verdict.findings.len(), 1, "{verdict:?}");
+    let mut times = steady(200);
+    times.iter_mut().skip(18 + 100).for_each(|time| *time /= 1.07);
+    assert_found(&judged(&pass(times)), Judgement::Invalid, "drift", "raise --warmup-runs");
+}
+
+#[test]
+fn a_lone_outlier_is_a_hint() {
+    let mut times = steady(200);
+    times[60] = 14.0;
+    let verdict = judged(&pass(times));
+    assert_found(&verdict, Judgement::Valid, "outliers", "1 of 200 frames");
+    assert_found(&verdict, Judgement::Valid, "outliers", "the slowest at 14.000 ms");
+    // Times that are all equal have no deviation: nothing is an outlier for a rounding.
+    assert_eq!(judged(&pass(vec![10.0; 218])).findings, []);
+}
+
+#[test]
+fn latency_that_no_stage_explains_is_a_fault_unless_frames_overlap() {
+    let mut frames = pass(steady(200));
+    frames.iter_mut().for_each(|frame| {
+        frame.stages.track_ms = Some(0.88 * frame.latency_ms);
+        frame.stages.decode_ms = Some(5.0);
+    });
+    assert_found(&judged(&frames), Judgement::Invalid, "unexplained", "explain 88 %");
+    let overlapping =
+        Evidence { frames: &frames, overlapping: true, on_gpu: false, observed: None };
+    assert_eq!(judge(&overlapping).findings, []);
+    frames.iter_mut().for_each(|frame| frame.stages.track_ms = Some(0.91 * frame.latency_ms));
+    assert_eq!(judged(&frames).findings, []);
+}
+
+#[test]
+fn throttling_spoils_even_a_steady_pass_and_a_setting_does_not() {
+    let hot = Limits::of([Limit::ClocksSetting, Limit::Thermal, Limit::PowerCap]);
+    let verdict = watched(&Observed { limits: Some(hot), ..calm() });
+    assert_found(&verdict, Judgement::Invalid, "throttled", "(power_cap+thermal)");
+    assert_found(&verdict, Judgement::Invalid, "throttled", "nvidia-smi -lgc");
+    assert_found(&verdict, Judgement::Invalid, "throttled", "let the GPU cool");
+    for limit in Limit::ALL {
+        let verdict = watched(&Observed { limits: Some(Limits::of([limit])), ..calm() });
+        assert_eq!(verdict.judgement == Judgement::Invalid, limit.is_throttling(), "{limit:?}");
+        assert!(verdict.findings.iter().all(|found| !found.sentence.contains("; ;")), "{limit:?}");
+    }
+}
+
+#[test]
+fn a_clock_that_moves_is_a_fault() {
+    let moved = |low| watched(&Observed { sm_clock_min_mhz: Some(low), ..calm() });
+    assert_found(
+        &moved(1800.0),
+        Judgement::Invalid,
+        "clock_drift",
+        "between 1800 and 1980 MHz, 9 %",
+    );
+    assert_eq!(moved(1890.0).judgement, Judgement::Valid);
+}
+
+#[test]
+fn another_process_on_the_gpu_is_a_fault() {
+    let verdict = watched(&Observed { other_processes: Some(2), ..calm() });
+    assert_found(&verdict, Judgement::Invalid, "other_process", "2 other processes");
+}
+
+#[test]
+fn a_gpu_that_was_hardly_watched_is_told_of() {
+    let verdict = watched(&Observed { seconds: 0.15, readings: 2, ..calm() });
+    assert_found(&verdict, Judgement::Valid, "few_readings", "2 times in 0.15 s");
+    let frames = pass(steady(200));
+    let blind = Evidence { frames: &frames, overlapping: false, on_gpu: true, observed: None };
+    assert_found(
+        &judge(&blind),
+        Judgement::Valid,
+        "unwatched",
+        "throttling would not have been seen",
+    );
+    assert_eq!(judged(&frames).findings, [], "a CPU has no sensors to miss");
+}
+
+#[test]
+fn the_documentation_shows_the_limits_in_force() {
+    let text = include_str!("../../docs/measuring.md");
+    let t = THRESHOLDS;
+    let percent = |part: f64| format!("{:.0} %", 100.0 * part);
+    for (code, limit) in [
+        ("few_frames", format!("{} frames after the first {}", t.steady_frames, t.steady_from)),
+        ("p99_of_few", format!("{} such frames", t.p99_frames)),
+        ("unsteady", percent(t.spread)),
+        ("drift", percent(t.drift)),
+        ("outliers", format!("{} MAD", t.outlier_mads)),
+        ("clock_drift", percent(t.clock_drift)),
+        ("unexplained", percent(t.explained)),
+        ("few_readings", format!("{} readings", t.readings)),
+        ("throttled", "any reading".to_owned()),
+        ("other_process", "any reading".to_owned()),
+        ("unwatched", "no sensors".to_owned()),
+    ] {
+        let row = text.lines().find(|line| line.starts_with(&format!("| `{code}` |")));
+        let row = row.unwrap_or_else(|| panic!("docs/measuring.md has no row for {code}"));
+        assert!(row.contains(&limit), "docs/measuring.md says {row:?}, the limit is {limit:?}");
+    }
+}

@@ -1,0 +1,41 @@
+/*!
+Every limit of the verdict in one place.
+*/
+
+/// Limits of the rules.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Thresholds {
+    /// Frames of a pass before the steady ones: by then the banks are full (seven memories, sixteen pointers) and every
+    /// frame is the same work.
+    pub steady_from: usize,
+    /// Steady frames that it takes to judge by.
+    pub steady_frames: usize,
+    /// Steady frames below which the 99th percentile is hardly more than the slowest frame.
+    pub p99_frames: usize,
+    /// Standard deviation of the steady latencies over their mean.
+    pub spread: f64,
+    /// Difference between the medians of the first and second half of the steady frames, over the median of all.
+    pub drift: f64,
+    /// Distance from the median, in median absolute deviations, from which on a frame is an outlier: ten standard
+    /// deviations of a normal distribution, as in hyperfine.
+    pub outlier_mads: f64,
+    /// Highest less lowest clock of the multiprocessors, over the highest.
+    pub clock_drift: f64,
+    /// Part of the latency that the stages must explain.
+    pub explained: f64,
+    /// Readings of the sensors below which throttling may have been missed.
+    pub readings: usize,
+}
+
+/// The limits in force.
+pub const THRESHOLDS: Thresholds = Thresholds {
+    steady_from: 18,
+    steady_frames: 20,
+    p99_frames: 100,
+    spread: 0.10,
+    drift: 0.05,
+    outlier_mads: 14.826,
+    clock_drift: 0.05,
+    explained: 0.90,
+    readings: 3,
+};

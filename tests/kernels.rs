@@ -1,0 +1,105 @@
+//! The kernels of `cuda/`, run on the host by the stand-in driver: an emulation of their arithmetic and indexing, not of a
+//! GPU. What runs here is the program's own self-test, so that the launches and their arguments are tested too.
+
+use std::path::Path;
+
+use predicates::str::contains;
+
+use crate::selftest::fakes::{Fakes, compile};
+use crate::support::{column, segtrt};
+
+fn selftest(dir: &Path, csv: &Path) -> assert_cmd::Command {
+    let mut command = segtrt();
+    command.env("LD_LIBRARY_PATH", dir).args(["selftest", "--kernels"]);
+    command.args(["--runs", "1", "--warmup", "0"]).arg("--csv").arg(csv);
+    command
+}
+
+#[test]
+fn every_kernel_equals_the_cpu_bit_for_bit() {
+    let Some(fakes) = Fakes::new() else { return };
+    let csv = fakes.dir().join("kernels.csv");
+    let said = contains("equal the CPU's bits, 0 failed");
+    selftest(fakes.dir(), &csv).assert().success().stdout(said);
+    let kernels = column(&csv, "kernel");
+    let of = |name: &str| kernels.iter().filter(|kernel| *kernel == name).count();
+    for filter in ["bicubic", "antialiased", "bilinear"] {
+        for element in ["f32", "f16"] {
+            assert!(of(&format!("preprocess {filter} {element}")) >= 14);
+        }
+    }
+    let others = [("mask", 10), ("mask counts", 50), ("bank inputs", 6), ("bank advance", 6)];
+    for (name, least) in others {
+        assert!(of(name) >= least, "{} cases of {name}", of(name));
+    }
+    assert!(column(&csv, "verdict").iter().all(|verdict| verdict == "passed"));
+    assert!(column(&csv, "different").iter().all(|different| different == "0"));
+    assert!(column(&csv, "form").iter().all(|form| form == "PTX 7.8 for sm_80 and newer"));
+}
+
+/// The comparison must be able to fail: each of these faults has to be found.
+#[test]
+fn a_fault_in_any_kernel_is_found() {
+    let Some(fakes) = Fakes::new() else { return };
+    // What each fault breaks, the file, and the text that is replaced by another.
+    let faults = [
+        ("preprocess bicubic f32", "preprocess", "HALF = 1 << (PRECISION_BITS - 1)", "HALF = 0"),
+        ("preprocess bilinear f16", "preprocess", "__fdiv_rn(__fsub_rn", "__fmul_rn(__fsub_rn"),
+        ("mask", "mask", "a, row.weight, b) > 0.0f", "a, row.weight, b) >= 0.0f"),
+        ("mask counts", "mask", "any[1] | from_left(any)", "any[1] | from_right(any)"),
+        (
+            "bank inputs",
+            "memory",
+            "age_in_slot(t, at, memories) - 1",
+            "age_in_slot(t, at, memories)",
+        ),
+        ("bank advance", "memory", "1 + (t - 1) % (pointers - 1)", "t % pointers"),
+    ];
+    let sources = fakes.dir().join("cuda");
+    std::fs::create_dir(&sources).unwrap();
+    for name in ["common.cuh", "preprocess.cu", "mask.cu", "memory.cu"] {
+        let mut text = std::fs::read_to_string(Path::new("cuda").join(name)).unwrap();
+        for (_, _, from, to) in faults.iter().filter(|fault| name == format!("{}.cu", fault.1)) {
+            assert!(text.contains(from), "{name} has no {from:?}: the fault must be written anew");
+            text = text.replace(from, to);
+        }
+        std::fs::write(sources.join(name), text).unwrap();
+    }
+    let emulation = std::fs::read_to_string("tests/data/gpu/emulate.cpp").unwrap();
+    let host = fakes.dir().join("emulate.cpp");
+    std::fs::write(&host, emulation.replace("../../../cuda/", "cuda/")).unwrap();
+    let arguments =
+        ["-std=c++17", "-O2", "-ffp-contract=off", "-I", "tests/data/gpu", host.to_str().unwrap()];
+    compile("CXX", "c++", &arguments, &fakes.dir().join("libkernels.so")).unwrap();
+
+    let csv = fakes.dir().join("faults.csv");
+    // Little memory: the large cases fail for want of it, and take no time.
+    let mut command = selftest(fakes.dir(), &csv);
+    command
+        .env("FAKE_CUDA_MEMORY", "1000000")
+        .assert()
+        .code(1)
+        .stdout(contains("FAILED bank inputs"));
+    let (kernels, reasons) = (column(&csv, "kernel"), column(&csv, "reason"));
+    let found = |of: &str, what: &str| {
+        kernels.iter().zip(&reasons).any(|(kernel, why)| kernel == of && why.contains(what))
+    };
+    for (kernel, ..) in faults {
+        assert!(found(kernel, "differ from the CPU's"), "the fault in {kernel} was not found");
+    }
+    assert!(found("mask", "CUDA_ERROR_OUT_OF_MEMORY"));
+    let passed = column(&csv, "verdict").iter().filter(|verdict| *verdict == "passed").count();
+    assert!(passed > 0, "what has no fault passes");
+}
+
+#[test]
+fn a_driver_that_refuses_the_kernels_costs_one_row_that_says_what_they_need() {
+    let Some(fakes) = Fakes::new() else { return };
+    std::fs::remove_file(fakes.dir().join("libkernels.so")).unwrap();
+    let csv = fakes.dir().join("kernels.csv");
+    selftest(fakes.dir(), &csv).assert().code(1).stdout(contains(
+        "the kernels need a driver that takes PTX 7.8 (CUDA 11.8 or newer) and a GPU of sm_80 or newer; found a driver \
+         for CUDA 13.0 and NVIDIA H200 (sm 90)",
+    ));
+    assert_eq!(column(&csv, "verdict"), ["failed"]);
+}
