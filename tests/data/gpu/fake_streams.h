@@ -1,5 +1,5 @@
-// The streams of the stand-in driver: queues of work that runs as late as it may, or early in random order. Included once,
-// by fake_driver.c, whose first lines say why.
+// The streams of the stand-in driver: queues of work that runs as late as it may, or early in random order. Included
+// once, by fake_driver.c, whose first lines say why.
 #pragma once
 #define _GNU_SOURCE
 #include <dlfcn.h>
@@ -10,8 +10,8 @@
 #include <string.h>
 #include <time.h>
 
-enum { OK = 0, INVALID_VALUE = 1, OUT_OF_MEMORY = 2, NO_DEVICE = 100, INVALID_DEVICE = 101, INVALID_CONTEXT = 201, INVALID_PTX = 218,
-       INVALID_HANDLE = 400, NOT_FOUND = 500, NOT_READY = 600, CAPTURE_UNSUPPORTED = 900, CAPTURE_INVALIDATED = 901 };
+enum { OK = 0, INVALID_VALUE = 1, OUT_OF_MEMORY = 2, NO_DEVICE = 100, INVALID_DEVICE = 101, INVALID_CONTEXT = 201,
+       INVALID_PTX = 218, INVALID_HANDLE = 400, NOT_FOUND = 500, NOT_READY = 600, CAPTURE_UNSUPPORTED = 900, CAPTURE_INVALIDATED = 901 };
 enum { BLOCKS = 4096, WORK = 64, STREAMS = 64, PARAMETERS = 24 };
 enum kind { HOST, KERNEL, COPY, STAGED, FILL, RECORD, WAIT };
 
@@ -81,7 +81,8 @@ static int inside(const void* from, size_t size) {
 static int pinned(const void* from, size_t size) {
     const char* at = from;
     for (int i = 0; i < BLOCKS; i++)
-        if (blocks[i].at && blocks[i].on_host && at >= blocks[i].at && at + size <= blocks[i].at + blocks[i].size) return 1;
+        if (blocks[i].on_host && blocks[i].at && at >= blocks[i].at && at + size <= blocks[i].at + blocks[i].size)
+            return 1;
     return 0;
 }
 /// Whether this thread records: then it must not wait, allocate or free.
