@@ -3,8 +3,9 @@
 // beyond a block, or a call that a recording thread must not make is an error.
 //
 // Streams are as lazy as they may be: work runs when somebody waits for it and never before, and then only what that
-// needs. Who reads what it never waited for reads what was there before. With FAKE_CUDA_SEED work runs early and in
-// random order instead, as far as waits between streams allow: who overwrites what others still read is found by that.
+// needs. Who reads what it never waited for reads what was there before. FAKE_CUDA_SEED=1 to 9 lets the first to ninth
+// stream rush ahead of the lazy others, as far as its waits allow: who overwrites what others still read is found by that.
+// Greater seeds run all streams early, in random order.
 //
 // FAKE_CUDA_DEVICES, FAKE_CUDA_MEMORY (bytes), FAKE_CUDA_UNIFIED (1: the host's memory is shared) and FAKE_CUDA_GRAPHS (0:
 // recording fails) change it; FAKE_CUDA_LOG names a file that gets a line for each call that costs something. Kernels
