@@ -259,10 +259,6 @@ fn what_is_wrong_is_said_with_what_to_do() {
     setting.engines(&PADDED.map(|role| (role, "ok")));
     setting.gpu("out").env("FAKE_CUDA_GRAPHS", "0").assert().failure();
     setting.gpu("out").arg("--no-cuda-graphs").env("FAKE_CUDA_GRAPHS", "0").assert().success();
-    setting
-        .gpu("out")
-        .env("FAKE_CUDA_MEMORY", "500000")
-        .assert()
-        .failure()
-        .stdout(contains("OUT_OF_MEMORY"));
+    let mut command = setting.gpu("out");
+    command.env("FAKE_CUDA_MEMORY", "500000").assert().failure().stderr(contains("OUT_OF_MEMORY"));
 }
