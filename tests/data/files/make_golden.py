@@ -38,16 +38,6 @@ def floats(rng):
             yield [str(bits), digits, repr(value), repr(round(value, digits))]
 
 
-AGES = ["decoded_p50", "decoded_p95", "read_p50", "read_p95"]
-
-
-def overlap(rng, record):
-    """Adds the mode and source ages, from numbers of their own."""
-    record["conditions"]["mode"] = rng.choice(["", "latency", "throughput"])
-    if record["measured"] and rng.random() < 0.5:
-        record["measured"]["speed"]["source_ages"] = {f"{name}_ms": rng.uniform(0, 99) for name in AGES}
-
-
 def belief(rng, measured):
     """Adds what came later, from numbers of its own: the older columns keep their values. Returns the verdict."""
     maybe = lambda value: value if rng.random() < 0.8 else None  # noqa: E731
@@ -74,6 +64,14 @@ def belief(rng, measured):
             {"code": "throttled", "sentence": 'held down, "hot"', "weight": "fault"},
             {"code": "outliers", "sentence": "2 of 40", "weight": "note"}]},
     ])
+
+
+def pace(rng, record):
+    """Adds how frames follow one another, which came later still."""
+    record["conditions"]["mode"] = rng.choice(["", "latency", "throughput"])
+    if record["measured"] and record["conditions"]["mode"] == "throughput":
+        names = ["decoded_p50_ms", "decoded_p95_ms", "read_p50_ms", "read_p95_ms"]
+        record["measured"]["speed"]["source_ages"] = {name: rng.uniform(0, 500) for name in names}
 
 
 def record(rng, video, obj, model, run, status="ok"):
@@ -172,8 +170,9 @@ def columns(record, runs):
         "latency_p999_ms": rounded(later.get("p999_ms"), 3),
     }
     ages = speed.get("source_ages") or {}
-    for column, name in zip(["p50", "p95", "with_decode_p50", "with_decode_p95"], AGES):
-        row[f"source_age_{column}_ms"] = rounded(ages.get(f"{name}_ms"), 3)
+    for name in ["p50", "p95"]:
+        row[f"source_age_{name}_ms"] = rounded(ages.get(f"decoded_{name}_ms"), 3)
+        row[f"source_age_with_decode_{name}_ms"] = rounded(ages.get(f"read_{name}_ms"), 3)
     for name in ["p50", "p90", "p95", "p99", "max"]:
         row[f"latency_{name}_ms"] = rounded(later.get(f"{name}_ms"), 3)
     for stage in STAGES:
@@ -189,10 +188,11 @@ PROFILE = ("video,object,model,run,imgsz,frames,fps,latency_ms,gpu_peak_alloc_Mi
 OUTCOME = "status,reason,backend,device,geometry,prompt_policy,metrics".split(",")
 DETAIL = ("scored_frames,runs,first_frame_ms,latency_p50_ms,latency_p90_ms,latency_p95_ms,"
           "latency_p99_ms,latency_max_ms,decode_ms,upload_ms,preprocess_ms,encoder_ms,prompt_ms,track_ms,"
-          "memory_ms,postprocess_ms,download_ms,fidelity,mode,source_age_p50_ms,source_age_p95_ms,"
-          "source_age_with_decode_p50_ms,source_age_with_decode_p95_ms").split(",")
+          "memory_ms,postprocess_ms,download_ms,fidelity").split(",")
 BELIEF = ("gpu_ms,residue_ms,power_w,energy_j_per_frame,sm_clock_mhz_min,sm_clock_mhz_mean,temperature_c_max,"
           "gpu_util,throttle,verdict,verdict_reason,latency_p999_ms").split(",")
+PACE = ("mode,source_age_p50_ms,source_age_p95_ms,source_age_with_decode_p50_ms,"
+        "source_age_with_decode_p95_ms").split(",")
 
 
 def write_csv(name, fields, rows):
@@ -235,20 +235,19 @@ def main():
     for record_ in records:
         if record_["measured"]:
             record_["verdict"] = belief(later, record_["measured"])
-    latest = random.Random(9)
     for record_ in records:
-        overlap(latest, record_)
+        pace(later, record_)
     pooled = [{"pooled": record, "runs": runs} for record, runs in zip(records, runs)]
     lines = ",\n".join(json.dumps(item, separators=(",", ":")) for item in pooled)
     (HERE / "records.json").write_text(f"[{lines}]\n")
     lines = ",\n".join(json.dumps(item) for item in floats(rng))
     (HERE / "floats.json").write_text(f"[{lines}]\n")
 
-    write_csv("sav_benchmark_summary.csv", SUMMARY + OUTCOME + DETAIL + BELIEF,
+    write_csv("sav_benchmark_summary.csv", SUMMARY + OUTCOME + DETAIL + BELIEF + PACE,
               [columns(record, runs) for record, runs in zip(records, runs)])
     profile = [columns(record, 1) for record in records]
     write_csv("profile_summary.csv",
-              PROFILE + ["precision", "H", "W", "infer_H", "infer_W"] + OUTCOME + ["J", "F", "JandF"] + DETAIL + BELIEF,
+              PROFILE + ["precision", "H", "W", "infer_H", "infer_W"] + OUTCOME + ["J", "F", "JandF"] + DETAIL + BELIEF + PACE,
               profile)
     write_stats(profile)
 
