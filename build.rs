@@ -64,10 +64,20 @@ fn cubins(nvcc: &str, architecture: &str, out: &Path) -> Result<String, String> 
         .parse()
         .map_err(|_| "SEGTRT_CUDA_ARCHS takes numbers such as 86,87,90".to_owned())?;
     let mut lines = String::new();
-    for topic in ["preprocess", "mask", "memory"] {
+    let common = ["preprocess", "mask", "memory", "attention"].map(|topic| (topic, ""));
+    // Hopper's own instructions are for its architecture alone, which has a name of its own.
+    let hopper = (sm == 90).then_some(("attention_hopper", "a"));
+    for (topic, variant) in common.into_iter().chain(hopper) {
         let to = out.join(format!("{topic}.sm{sm}.cubin"));
         let ran = Command::new(nvcc)
-            .args(["-cubin", "-O3", "-std=c++17", "-lineinfo", &format!("-arch=sm_{sm}"), "-o"])
+            .args([
+                "-cubin",
+                "-O3",
+                "-std=c++17",
+                "-lineinfo",
+                &format!("-arch=sm_{sm}{variant}"),
+                "-o",
+            ])
             .arg(&to)
             .arg(format!("cuda/{topic}.cu"))
             .output()

@@ -2,11 +2,13 @@
 """Compiles cuda/*.cu to the committed cuda/*.ptx with NVRTC, and shows what ptxas makes of them. Needs no GPU.
 
     python3 -m venv v && v/bin/pip install nvidia-cuda-nvrtc-cu11==11.8.89 nvidia-cuda-nvcc-cu12==12.9.86
-    v/bin/python scripts/kernels.py            # rewrite cuda/*.ptx, then assemble them for every architecture
-    v/bin/python scripts/kernels.py --check    # compile and compare with what is committed; nothing is written
+    v/bin/pip install --target v/hopper nvidia-cuda-nvrtc-cu12==12.2.140
+    PYTHONPATH=v/hopper v/bin/python scripts/kernels.py            # rewrite cuda/*.ptx, then assemble them
+    PYTHONPATH=v/hopper v/bin/python scripts/kernels.py --check    # compare with what is committed; nothing is written
 
 NVRTC 11.8 writes PTX ISA 7.8, which every driver from CUDA 11.8 on loads: TensorRT 8.6 machines, JetPack 6, and
-whatever comes later. compute_80 is the oldest architecture of the platform table's GPUs.
+whatever comes later. compute_80 is the oldest architecture of the platform table's GPUs. Hopper's own instructions
+(wgmma) need compute_90a and NVRTC 12.2: PTX 8.2, for drivers from CUDA 12.2 on.
 """
 import ctypes
 import hashlib
@@ -14,12 +16,31 @@ import pathlib
 import re
 import subprocess
 import sys
+import typing
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
-TOPICS = ["preprocess", "mask", "memory"]
-VERSION = (11, 8)
-OPTIONS = ["--gpu-architecture=compute_80", "--std=c++17", "-lineinfo"]
-ARCHITECTURES = [80, 86, 87, 89, 90, 100, 120]
+
+
+class Topic(typing.NamedTuple):
+    """A source, and how it is compiled."""
+
+    name: str
+    headers: list
+    nvrtc: tuple
+    options: list
+    architectures: list
+
+
+AMPERE = ["--gpu-architecture=compute_80", "--std=c++17"]
+HOPPER = ["--gpu-architecture=compute_90a", "--std=c++17"]
+FROM_AMPERE_ON = ["80", "86", "87", "89", "90", "100", "120"]
+TOPICS = [
+    *(Topic(name, ["common.cuh"], (11, 8), [*AMPERE, "-lineinfo"], FROM_AMPERE_ON)
+      for name in ("preprocess", "mask", "memory")),
+    # Every line of these would name a dozen inlined places: line information doubles them.
+    Topic("attention", ["attention.cuh"], (11, 8), AMPERE, FROM_AMPERE_ON),
+    Topic("attention_hopper", ["attention.cuh", "wgmma.cuh"], (12, 2), HOPPER, ["90a"]),
+]
 
 
 def packaged(pattern):
@@ -31,12 +52,12 @@ def packaged(pattern):
     sys.exit(f"no nvidia/{pattern} among this Python's packages; install what the head of {__file__} names")
 
 
-def open_nvrtc():
-    library = ctypes.CDLL(str(packaged("cuda_nvrtc/lib/libnvrtc.so.11*")))
+def open_nvrtc(version):
+    library = ctypes.CDLL(str(packaged(f"cuda_nvrtc/lib/libnvrtc.so.{version[0]}*")))
     major, minor = ctypes.c_int(), ctypes.c_int()
     library.nvrtcVersion(ctypes.byref(major), ctypes.byref(minor))
-    if (major.value, minor.value) != VERSION:
-        sys.exit(f"NVRTC {major.value}.{minor.value} was found, {VERSION[0]}.{VERSION[1]} is expected")
+    if (major.value, minor.value) != version:
+        sys.exit(f"NVRTC {major.value}.{minor.value} was found, {version[0]}.{version[1]} is expected")
     return library
 
 
@@ -48,26 +69,29 @@ def text_of(library, program, size, get):
     return text.value.decode()
 
 
-def compile_ptx(library, topic):
+def compile_ptx(topic):
     """The PTX of a topic, below a header that says what it was made from."""
-    common = (ROOT / "cuda/common.cuh").read_bytes()
-    source = (ROOT / f"cuda/{topic}.cu").read_bytes()
+    library, name = open_nvrtc(topic.nvrtc), f"{topic.name}.cu"
+    headers = [(ROOT / "cuda" / header).read_bytes() for header in topic.headers]
+    source = (ROOT / "cuda" / name).read_bytes()
     program = ctypes.c_void_p()
-    strings = ctypes.c_char_p * 1
-    library.nvrtcCreateProgram(ctypes.byref(program), source, f"cuda/{topic}.cu".encode(), 1, strings(common),
-                               strings(b"common.cuh"))
-    options = (ctypes.c_char_p * len(OPTIONS))(*[option.encode() for option in OPTIONS])
-    failed = library.nvrtcCompileProgram(program, len(OPTIONS), options)
+    strings = ctypes.c_char_p * len(headers)
+    library.nvrtcCreateProgram(ctypes.byref(program), source, f"cuda/{name}".encode(), len(headers), strings(*headers),
+                               strings(*[header.encode() for header in topic.headers]))
+    options = (ctypes.c_char_p * len(topic.options))(*[option.encode() for option in topic.options])
+    failed = library.nvrtcCompileProgram(program, len(topic.options), options)
     log = text_of(library, program, "nvrtcGetProgramLogSize", "nvrtcGetProgramLog").strip()
     if log:
         print(log)
     if failed:
-        sys.exit(f"cuda/{topic}.cu does not compile")
+        sys.exit(f"cuda/{name} does not compile")
     ptx = text_of(library, program, "nvrtcGetPTXSize", "nvrtcGetPTX")
+    # Line information names files from where the compiler was started.
+    ptx = ptx.replace(f'"{pathlib.Path.cwd()}/', '"')
     return "\n".join([
-        f"// Made from common.cuh and {topic}.cu by scripts/kernels.py; not to be edited.",
-        f"// sha256 of both, one after the other: {hashlib.sha256(common + source).hexdigest()}",
-        f"// NVRTC {VERSION[0]}.{VERSION[1]} {' '.join(OPTIONS)}",
+        f"// Made from {', '.join([*topic.headers, name])} by scripts/kernels.py; not to be edited.",
+        f"// sha256 of these, one after the other: {hashlib.sha256(b''.join([*headers, source])).hexdigest()}",
+        f"// NVRTC {topic.nvrtc[0]}.{topic.nvrtc[1]} {' '.join(topic.options)}",
         ptx.strip(),
         "",
     ])
@@ -76,11 +100,11 @@ def compile_ptx(library, topic):
 def assemble(topic):
     """Prints registers, shared memory and spills of each kernel on each architecture."""
     ptxas = packaged("cuda_nvcc/bin/ptxas")
-    for sm in ARCHITECTURES:
-        command = [ptxas, "-v", f"-arch=sm_{sm}", ROOT / f"cuda/{topic}.ptx", "-o", "/dev/null"]
+    for sm in topic.architectures:
+        command = [ptxas, "-v", f"-arch=sm_{sm}", ROOT / f"cuda/{topic.name}.ptx", "-o", "/dev/null"]
         ran = subprocess.run(command, capture_output=True, text=True)
         if ran.returncode:
-            sys.exit(f"ptxas refuses cuda/{topic}.ptx for sm_{sm}:\n{ran.stderr}")
+            sys.exit(f"ptxas refuses cuda/{topic.name}.ptx for sm_{sm}:\n{ran.stderr}")
         name, stack = "?", "?"
         for line in ran.stderr.splitlines():
             if entry := re.search(r"Compiling entry function '(\w+)'", line):
@@ -95,9 +119,9 @@ def main():
     check = sys.argv[1:] == ["--check"]
     if sys.argv[1:] and not check:
         sys.exit(__doc__)
-    library, stale = open_nvrtc(), []
+    stale = []
     for topic in TOPICS:
-        ptx, path = compile_ptx(library, topic), ROOT / f"cuda/{topic}.ptx"
+        ptx, path = compile_ptx(topic), ROOT / f"cuda/{topic.name}.ptx"
         if check and path.read_text() != ptx:
             stale.append(path.name)
         if not check:

@@ -12,7 +12,7 @@ use super::clip_run::{Pass, Span};
 use super::object_error::ObjectError;
 use super::plan::GpuPlan;
 use super::runner::{ClipRunner, PassRequest};
-use crate::bundle::{Manifest, Role};
+use crate::bundle::Manifest;
 use crate::gpu::{DriverMemory, Gpu, Purpose};
 use crate::mask::Mask;
 use crate::pipeline::{self, Engines, FrameResult, ObjectSpan, PassError, PassPlan, Pipeline};
@@ -54,23 +54,25 @@ impl GpuRunner {
         let start = Instant::now();
         let memory = Arc::new(DriverMemory::new(&gpu.towards(Purpose::Weights)));
         let runtime = Runtime::with_memory(&library, memory, None)?;
-        let engines = Engines::open(&gpu, runtime, dir, with_mask)?;
+        let engines = Engines::open(&gpu, runtime, dir, with_mask, plan.bank)?;
         let precision = engines.manifest.precision;
-        let bank = if engines.steps.track.role == Role::TrackPadded { "padded" } else { "exact" };
+        let bank = engines.steps.track.bank().name();
         let pipeline = Pipeline::new(&gpu, engines, plan.options)?;
         let load_ms = start.elapsed().as_secs_f64() * 1e3;
         let facts = gpu.facts();
         let how = if plan.options.graphs { "graph" } else { "enqueue" };
         let version = library.version().to_string();
+        let attention = pipeline.attention().map(|form| format!(", attention from {form}"));
         let opened = Opened {
             backend: format!("{} {precision} {bank} {how}", version.to_lowercase()),
             device: facts.name.clone(),
             library: format!(
-                "{} ({version}), {} (sm {}), driver for CUDA {}",
+                "{} ({version}), {} (sm {}), driver for CUDA {}{}",
                 library.path().display(),
                 facts.name,
                 facts.sm,
-                facts.driver_cuda
+                facts.driver_cuda,
+                attention.unwrap_or_default()
             ),
             load_ms,
         };

@@ -9,6 +9,7 @@ use std::path::PathBuf;
 use serde::{Deserialize, Serialize};
 
 use crate::cli::Provider;
+use crate::engine::Bank;
 use crate::geometry::GeometryKind;
 use crate::metrics::MetricsKind;
 use crate::model_tag::ModelTag;
@@ -72,6 +73,9 @@ pub struct GpuPlan {
     pub device: usize,
     /// TensorRT's library, where named.
     pub tensorrt_lib: Option<PathBuf>,
+    /// The form of the track step; none: the folder's usual one.
+    #[serde(default)]
+    pub bank: Option<Bank>,
     /// How the pipeline runs.
     pub options: Options,
     /// Objects of a clip that share its frames.

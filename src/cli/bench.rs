@@ -6,6 +6,7 @@ use std::path::PathBuf;
 
 use clap::{Args, ValueEnum};
 
+use crate::engine::Bank;
 use crate::geometry::GeometryKind;
 use crate::gpu::Wait;
 use crate::metrics::MetricsKind;
@@ -147,6 +148,9 @@ pub struct GpuArgs {
     /// TensorRT's library, or its folder [default: SEGTRT_TENSORRT_LIB, the loader's path, pip's packages].
     #[arg(long)]
     pub tensorrt_lib: Option<PathBuf>,
+    /// Which of the folder's track engines [default: fused where it is there, else the platform's].
+    #[arg(long, value_enum)]
+    pub bank: Option<Bank>,
     /// One frame in flight, or as many frames a second as there can be.
     #[arg(long, value_enum, default_value = "latency")]
     pub mode: Mode,

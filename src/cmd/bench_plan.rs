@@ -112,6 +112,7 @@ fn gpu_plan(args: &GpuArgs) -> GpuPlan {
     GpuPlan {
         device: args.device,
         tensorrt_lib: args.tensorrt_lib.clone(),
+        bank: args.bank,
         options: Options {
             mode: args.mode,
             graphs: !args.no_cuda_graphs,

@@ -55,6 +55,17 @@ pub enum Bank {
     Fused,
 }
 
+impl Bank {
+    /// The name in messages and on the command line.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Padded => "padded",
+            Self::Exact => "exact",
+            Self::Fused => "fused",
+        }
+    }
+}
+
 /// Exact shapes of the inputs with open extents, for one optimization profile.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ProfileShapes {

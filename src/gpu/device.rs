@@ -109,6 +109,13 @@ impl Gpu {
         self.context.bind_to_thread().tried(|| "make its context current".into())
     }
 
+    /// How many multiprocessors it has.
+    pub fn multiprocessors(&self) -> Result<u32> {
+        let attribute = CUdevice_attribute::CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT;
+        let count = self.context.attribute(attribute).tried(|| "count its processors".into())?;
+        Ok(u32::try_from(count).unwrap_or_default())
+    }
+
     /// Waits for all work on the device.
     ///
     /// # Errors

@@ -13,7 +13,7 @@ use cudarc::driver::sys;
 use super::error::{GpuError, Result};
 
 /// Every function of the driver that this module reaches; to be kept complete.
-const NEEDED: [&str; 47] = [
+const NEEDED: [&str; 49] = [
     "cuInit",
     "cuDriverGetVersion",
     "cuGetErrorName",
@@ -55,6 +55,8 @@ const NEEDED: [&str; 47] = [
     "cuModuleUnload",
     "cuModuleGetFunction",
     "cuFuncGetAttribute",
+    "cuFuncSetAttribute",
+    "cuOccupancyMaxActiveBlocksPerMultiprocessorWithFlags",
     "cuLaunchKernel",
     "cuGraphInstantiateWithFlags",
     "cuGraphUpload",

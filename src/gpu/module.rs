@@ -36,6 +36,8 @@ pub struct Function {
     inner: CudaFunction,
     name: Arc<str>,
     gpu: Gpu,
+    /// Shared memory of each launch beyond what the kernel declares, bytes.
+    shared: u32,
 }
 
 /// Blocks and threads of a launch.
@@ -98,11 +100,38 @@ impl Module {
         }
         .tried(|| format!("bring the kernel {name} to the device"))?;
         log::debug!("kernel {name}: {registers} registers");
-        Ok(Function { inner, name: name.into(), gpu: self.gpu.clone() })
+        Ok(Function { inner, name: name.into(), gpu: self.gpu.clone(), shared: 0 })
     }
 }
 
 impl Function {
+    /// The same kernel with so many bytes of shared memory for each block, more than a launch may have unasked.
+    ///
+    /// # Errors
+    /// The GPU's blocks do not have as much.
+    pub fn with_shared(self, bytes: u32) -> Result<Self> {
+        self.gpu.bind()?;
+        let attribute = CUfunction_attribute::CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES;
+        let value = i32::try_from(bytes).unwrap_or(i32::MAX);
+        let set = self.inner.set_attribute(attribute, value);
+        set.tried(|| format!("give the kernel {} {bytes} bytes of shared memory", self.name))?;
+        Ok(Self { shared: bytes, ..self })
+    }
+
+    /// Blocks of so many threads that a multiprocessor holds at once.
+    pub fn resident_blocks(&self, threads: u32) -> Result<u32> {
+        self.gpu.bind()?;
+        let shared = self.shared as usize;
+        let found =
+            self.inner.occupancy_max_active_blocks_per_multiprocessor(threads, shared, None);
+        found.tried(|| format!("say how many blocks of the kernel {} it holds", self.name))
+    }
+
+    /// Its name in the source.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
     /// Puts the kernel behind everything that is enqueued on `stream`. May be recorded.
     ///
     /// # Safety
@@ -120,7 +149,7 @@ impl Function {
             let raw = stream.inner().cu_stream();
             let threads = (launch.threads, 1, 1);
             let function = self.inner.cu_function();
-            result::launch_kernel(function, launch.grid, threads, 0, raw, &mut pointers)
+            result::launch_kernel(function, launch.grid, threads, self.shared, raw, &mut pointers)
         }
         .tried(|| format!("launch the kernel {} as {launch:?}", self.name))
     }

@@ -15,53 +15,91 @@ pub(super) enum Topic {
     Mask,
     /// `cuda/memory.cu`
     Memory,
+    /// `cuda/attention.cu`
+    Attention,
+    /// `cuda/attention_hopper.cu`: for sm 90 alone.
+    AttentionHopper,
 }
 
-/// Name, source and PTX of each topic.
-const TOPICS: [(Topic, &str, &str); 3] = [
-    (Topic::Preprocess, "preprocess", include_str!("../../cuda/preprocess.ptx")),
-    (Topic::Mask, "mask", include_str!("../../cuda/mask.ptx")),
-    (Topic::Memory, "memory", include_str!("../../cuda/memory.ptx")),
+/// What every pipeline needs; the attention is loaded by those who use it, for the driver compiles it for seconds.
+pub(super) const USUAL: [Topic; 3] = [Topic::Preprocess, Topic::Mask, Topic::Memory];
+
+/// Name, headers and PTX of each topic.
+const TOPICS: [(Topic, &str, &[&str], &str); 5] = [
+    (Topic::Preprocess, "preprocess", &["common.cuh"], include_str!("../../cuda/preprocess.ptx")),
+    (Topic::Mask, "mask", &["common.cuh"], include_str!("../../cuda/mask.ptx")),
+    (Topic::Memory, "memory", &["common.cuh"], include_str!("../../cuda/memory.ptx")),
+    (Topic::Attention, "attention", &["attention.cuh"], include_str!("../../cuda/attention.ptx")),
+    (
+        Topic::AttentionHopper,
+        "attention_hopper",
+        &["attention.cuh", "wgmma.cuh"],
+        include_str!("../../cuda/attention_hopper.ptx"),
+    ),
 ];
 
 // `CUBINS: &[(u32, &str, &[u8])]`: compute capability, topic, image; empty unless SEGTRT_NVCC was set (build.rs).
 include!(concat!(env!("OUT_DIR"), "/cubins.rs"));
 
-/// Loads every topic, and says in words from what.
-pub(super) fn load(gpu: &Gpu) -> Result<(Vec<(Topic, Module)>, String)> {
+/// Loads these topics, and says in words from what.
+pub(super) fn load(gpu: &Gpu, topics: &[Topic]) -> Result<(Vec<(Topic, Module)>, String)> {
     let sm = gpu.facts().sm;
     if CUBINS.iter().any(|(of, ..)| *of == sm) {
-        match cubins(gpu, sm) {
+        match topics.iter().map(|topic| cubin(gpu, sm, *topic)).collect() {
             Ok(modules) => return Ok((modules, format!("cubins for sm {sm}"))),
             // A compiler newer than the driver makes such; the PTX does the same work.
             Err(error) => log::warn!("the kernels' cubins cannot be used, their PTX is: {error:#}"),
         }
     }
-    let load = |(topic, name, ptx): &(Topic, &str, &'static str)| {
+    let (mut modules, mut form) = (Vec::new(), String::new());
+    for topic in topics {
+        let (_, name, _, ptx) = entry(*topic)?;
+        let (isa, target) = needs(ptx);
+        let gpus = match target.strip_suffix('a') {
+            Some(only) => format!("of {only} alone"),
+            None => format!("of {target} or newer"),
+        };
         let module = Module::load(gpu, &format!("the kernels {name}.ptx"), Image::Ptx(ptx));
-        module.map(|module| (*topic, module)).with_context(|| {
-            let (isa, target) = needs(ptx);
+        let module = module.with_context(|| {
             format!(
-                "the kernels need a driver that takes PTX {isa} (CUDA 11.8 or newer) and a GPU of {target} or newer; \
-                 found a driver for CUDA {} and {} (sm {sm})",
+                "the kernels need a driver that takes PTX {isa} (CUDA {} or newer) and a GPU {gpus}; found a driver \
+                 for CUDA {} and {} (sm {sm})",
+                cuda_of(isa),
                 gpu.facts().driver_cuda,
                 gpu.facts().name
             )
-        })
-    };
-    let modules = TOPICS.iter().map(load).collect::<Result<Vec<_>>>()?;
-    let (isa, target) = needs(TOPICS[0].2);
-    Ok((modules, format!("PTX {isa} for {target} and newer")))
+        })?;
+        modules.push((*topic, module));
+        form = match target.strip_suffix('a') {
+            Some(only) => format!("PTX {isa} for {only} alone"),
+            None => format!("PTX {isa} for {target} and newer"),
+        };
+    }
+    Ok((modules, form))
 }
 
-fn cubins(gpu: &Gpu, sm: u32) -> Result<Vec<(Topic, Module)>> {
-    let load = |(topic, name, _): &(Topic, &str, &str)| {
-        let found = CUBINS.iter().find(|(of, about, _)| *of == sm && about == name);
-        let (.., bytes) = found.with_context(|| format!("there is none of {name} for sm {sm}"))?;
-        let module = Module::load(gpu, &format!("the cubin of {name}"), Image::Cubin(bytes))?;
-        Ok((*topic, module))
-    };
-    TOPICS.iter().map(load).collect()
+fn cubin(gpu: &Gpu, sm: u32, topic: Topic) -> Result<(Topic, Module)> {
+    let (_, name, ..) = entry(topic)?;
+    let found = CUBINS.iter().find(|(of, about, _)| *of == sm && about == name);
+    let (.., bytes) = found.with_context(|| format!("there is none of {name} for sm {sm}"))?;
+    let module = Module::load(gpu, &format!("the cubin of {name}"), Image::Cubin(bytes))?;
+    Ok((topic, module))
+}
+
+fn entry(
+    topic: Topic,
+) -> Result<&'static (Topic, &'static str, &'static [&'static str], &'static str)> {
+    let found = TOPICS.iter().find(|(of, ..)| *of == topic);
+    found.with_context(|| format!("no kernels about {topic:?}"))
+}
+
+/// The first CUDA whose driver takes PTX of this version: versions 7.x came with CUDA 11.x, 8.x with 12.x.
+fn cuda_of(isa: &str) -> String {
+    match isa.split_once('.') {
+        Some(("7", minor)) => format!("11.{minor}"),
+        Some(("8", minor)) => format!("12.{minor}"),
+        _ => "?".to_owned(),
+    }
 }
 
 /// The ISA version and the architecture that PTX declares.
@@ -79,30 +117,49 @@ mod tests {
     use sha2::{Digest as _, Sha256};
 
     /// Hash of a topic's sources, as scripts/kernels.py writes it into the PTX.
-    fn hash(common: &[u8], source: &[u8]) -> String {
-        let digest = Sha256::new().chain_update(common).chain_update(source).finalize();
+    fn hash(sources: &[Vec<u8>]) -> String {
+        let digest = Sha256::digest(sources.concat());
         digest.iter().map(|byte| format!("{byte:02x}")).collect()
     }
 
     #[test]
     fn the_ptx_belongs_to_its_source() {
-        let common = std::fs::read("cuda/common.cuh").unwrap();
-        for (_, name, ptx) in TOPICS {
-            let source = std::fs::read(format!("cuda/{name}.cu")).unwrap();
+        for (_, name, headers, ptx) in TOPICS {
+            let source = format!("{name}.cu");
+            let files = headers.iter().chain([&source.as_str()]).map(|file| format!("cuda/{file}"));
+            let mut sources: Vec<Vec<u8>> =
+                files.clone().map(|file| std::fs::read(file).unwrap()).collect();
             let line = ptx.lines().find(|line| line.contains("sha256")).unwrap();
             assert!(
-                line.ends_with(&hash(&common, &source)),
-                "cuda/{name}.ptx was made from another cuda/{name}.cu or cuda/common.cuh; run scripts/kernels.py"
+                line.ends_with(&hash(&sources)),
+                "cuda/{name}.ptx was made from other files than {}; run scripts/kernels.py",
+                files.collect::<Vec<_>>().join(", ")
             );
-            let changed = [source.as_slice(), b"\n"].concat();
-            assert!(!line.ends_with(&hash(&common, &changed)), "a changed source has another hash");
+            for at in 0..sources.len() {
+                sources[at].push(b'\n');
+                assert!(!line.ends_with(&hash(&sources)), "a changed source has another hash");
+                sources[at].pop();
+            }
+            // Headers that a source includes, and those that the hash knows, are the same.
+            for (header, bytes) in headers.iter().zip(&sources) {
+                let text = String::from_utf8_lossy(bytes);
+                assert!(!text.contains("#include"), "{header} includes what the hash leaves out");
+            }
+            let text = String::from_utf8_lossy(&sources[headers.len()]).into_owned();
+            let included: Vec<&str> =
+                text.lines().filter_map(|line| line.strip_prefix("#include ")).collect();
+            let known: Vec<String> = headers.iter().map(|header| format!("\"{header}\"")).collect();
+            assert_eq!(included, known, "cuda/{source}");
         }
     }
 
     #[test]
     fn the_ptx_is_for_the_oldest_gpu_and_driver_that_are_served() {
-        for (_, name, ptx) in TOPICS {
-            assert_eq!(needs(ptx), ("7.8", "sm_80"), "{name}");
+        for (topic, name, _, ptx) in TOPICS {
+            let least =
+                if topic == Topic::AttentionHopper { ("8.2", "sm_90a") } else { ("7.8", "sm_80") };
+            assert_eq!(needs(ptx), least, "{name}");
         }
+        assert_eq!((cuda_of("7.8"), cuda_of("8.2")), ("11.8".to_owned(), "12.2".to_owned()));
     }
 }

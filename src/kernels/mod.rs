@@ -5,6 +5,7 @@ The kernels of `cuda/`: what a frame needs on the device besides the engines.
 frame (u8) ─ Preprocess ─→ image ─ encoder … track ─→ low ─ MaskMaker ─→ mask words ─→ host
                                      ↑ tidx, ptr_t, bias      └─ MaskCounts, against a ground truth
                                   BankState ←─ ptr
+                  Attention: between the engines of a track step that is cut at its attentions
 ```
 
 Each piece is made once for a clip's sizes: its tables go to the device then, and all that a launch takes is fixed, so
@@ -13,6 +14,7 @@ bit unless it is said otherwise; `segtrt selftest --kernels` compares them on th
 */
 #![allow(unsafe_code)]
 
+mod attention;
 mod bank;
 mod counts;
 mod images;
@@ -24,6 +26,7 @@ use std::sync::Arc;
 
 use anyhow::{Context, Result, bail, ensure};
 
+pub use attention::{Attention, AttentionKernels, AttentionShape, HEAD, Merge, Values};
 pub use bank::BankState;
 pub use counts::{COUNTERS_BYTES, MaskCounts};
 pub use mask::MaskMaker;
@@ -67,7 +70,7 @@ impl Kernels {
     /// # Errors
     /// The driver refuses the PTX: it is older than CUDA 11.8, or the GPU is older than sm 80.
     pub fn load(gpu: &Gpu) -> Result<Self> {
-        let (modules, form) = images::load(gpu)?;
+        let (modules, form) = images::load(gpu, &images::USUAL)?;
         log::debug!("kernels from {form}");
         Ok(Self { modules: modules.into(), form: form.into() })
     }

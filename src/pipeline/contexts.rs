@@ -7,10 +7,12 @@ use std::rc::Rc;
 
 use anyhow::{Context, Result};
 
-use super::engines::{Opened, StepEngines};
+use super::engines::{Opened, StepEngines, TrackEngines};
+use super::fused::FusedTrack;
 use crate::bundle::{Contract, Role};
 use crate::engine::fill_levels;
 use crate::gpu::{Gpu, Port, Stage, Stream, View};
+use crate::kernels::AttentionKernels;
 
 /// A context that several pieces of recorded work bind in turn.
 pub type Shared = Rc<RefCell<Stage>>;
@@ -21,38 +23,86 @@ pub struct Contexts {
     pub prompts: Vec<Shared>,
     /// Where objects are prompted with masks.
     pub mask_prompt: Option<Shared>,
-    /// One for each fill level in the order in which a clip meets them; a single one where the bank is padded.
-    pub tracks: Vec<Shared>,
+    /// The track step.
+    pub track: Track,
     /// Writes memories.
     pub memory: Shared,
 }
 
-impl Contexts {
-    /// Makes all contexts, in `scratch`.
-    pub fn new(
+/// The track step, in the form in which it was built.
+pub enum Track {
+    /// One for each fill level in the order in which a clip meets them; a single one where the bank is padded.
+    Whole(Vec<Shared>),
+    /// Engines with attention between them.
+    Fused(FusedTrack),
+}
+
+impl Track {
+    fn new(
         gpu: &Gpu,
-        engines: &StepEngines,
+        engines: &TrackEngines,
         contract: &Contract,
+        kernels: Option<&AttentionKernels>,
         scratch: &View,
         stream: &Stream,
     ) -> Result<Self> {
         let make = |opened: &Opened, profile: usize| context(gpu, opened, profile, scratch, stream);
-        let prompts = [1, 2].map(|points| {
-            make(&engines.prompt, engines.prompt.profile_for(&[("coords", vec![1, points, 2])])?)
-        });
-        let tracks = match engines.track.role {
-            Role::TrackPadded => vec![make(&engines.track, one_object(&engines.track)?)?],
-            _ => fill_levels(contract)
-                .into_iter()
-                .map(|(memories, pointers)| {
+        let single = |opened: &Opened| make(opened, one_object(opened)?);
+        Ok(match engines {
+            TrackEngines::Whole(track) if track.role == Role::TrackPadded => {
+                Self::Whole(vec![single(track)?])
+            }
+            TrackEngines::Whole(track) => {
+                let levels = fill_levels(contract).into_iter().map(|(memories, pointers)| {
                     let (tokens, channels) = (contract.memory_tokens, contract.memory_channels);
                     let mem = [1, memories, tokens, channels].map(|extent| extent as i64);
                     let ptrs = [1, pointers, contract.pointer_channels].map(|extent| extent as i64);
                     let wanted = [("mem", mem.to_vec()), ("ptrs", ptrs.to_vec())];
-                    make(&engines.track, engines.track.profile_for(&wanted)?)
-                })
-                .collect::<Result<_>>()?,
-        };
+                    make(track, track.profile_for(&wanted)?)
+                });
+                Self::Whole(levels.collect::<Result<_>>()?)
+            }
+            TrackEngines::Fused { keys, segments } => {
+                let kernels = kernels.context("the attention kernels are not loaded")?;
+                let segments = segments.iter().map(single).collect::<Result<_>>()?;
+                let keys = single(keys)?;
+                Self::Fused(FusedTrack::new(gpu, kernels, contract, (keys, segments), stream)?)
+            }
+        })
+    }
+
+    /// The engine that reads the bank.
+    pub fn reader(&self) -> Result<&Shared> {
+        match self {
+            Self::Whole(tracks) => tracks.last().context("there is no track context"),
+            Self::Fused(track) => Ok(track.keys()),
+        }
+    }
+
+    /// The engine that gives the answer.
+    pub fn answerer(&self) -> Result<&Shared> {
+        match self {
+            Self::Whole(_) => self.reader(),
+            Self::Fused(track) => track.last(),
+        }
+    }
+}
+
+impl Contexts {
+    /// Makes all contexts, in `scratch`. `kernels`: those of the attention, where the track step is cut at it.
+    pub fn new(
+        gpu: &Gpu,
+        engines: &StepEngines,
+        contract: &Contract,
+        kernels: Option<&AttentionKernels>,
+        scratch: &View,
+        stream: &Stream,
+    ) -> Result<Self> {
+        let make = |opened: &Opened, profile: usize| context(gpu, opened, profile, scratch, stream);
+        let track = Track::new(gpu, &engines.track, contract, kernels, scratch, stream)?;
+        let prompts = [1, 2].map(|points| {
+            make(&engines.prompt, engines.prompt.profile_for(&[("coords", vec![1, points, 2])])?)
+        });
         Ok(Self {
             prompts: prompts.into_iter().collect::<Result<_>>()?,
             mask_prompt: engines
@@ -60,15 +110,9 @@ impl Contexts {
                 .as_ref()
                 .map(|opened| make(opened, one_object(opened)?))
                 .transpose()?,
-            tracks,
+            track,
             memory: make(&engines.memory, one_object(&engines.memory)?)?,
         })
-    }
-
-    /// The track context of frame `t`, and its number.
-    pub fn track(&self, t: usize) -> Result<(usize, &Shared)> {
-        let level = t.saturating_sub(1).min(self.tracks.len().saturating_sub(1));
-        self.tracks.get(level).map(|stage| (level, stage)).context("there is no track context")
     }
 }
 

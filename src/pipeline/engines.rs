@@ -1,10 +1,10 @@
 /*!
-The engines of one model, opened from their folder: which of them a clip needs, and which of the two track engines runs.
+The engines of one model, opened from their folder: which of them a clip needs, and in which of its forms the track step runs.
 */
 
 use std::path::{Path, PathBuf};
 
-use anyhow::{Context, Result, ensure};
+use anyhow::{Context, Result};
 
 use crate::bundle::{Contract, Role};
 use crate::engine::{Bank, EngineManifest, open_plan};
@@ -39,6 +39,7 @@ struct Source {
     sm: u32,
     dir: PathBuf,
     with_mask: bool,
+    bank: Option<Bank>,
 }
 
 /// The engines that track an object.
@@ -47,22 +48,61 @@ pub struct StepEngines {
     pub prompt: Opened,
     /// Only where objects are prompted with masks.
     pub mask_prompt: Option<Opened>,
-    /// Padded or exact; its role says which.
-    pub track: Opened,
+    /// The track step.
+    pub track: TrackEngines,
     /// Mask and features to a memory.
     pub memory: Opened,
 }
 
+/// The forms of the track step.
+pub enum TrackEngines {
+    /// One engine, padded or exact; its role says which.
+    Whole(Opened),
+    /// Cut at its attentions.
+    Fused {
+        /// The bank to keys.
+        keys: Opened,
+        /// The pieces in order.
+        segments: Vec<Opened>,
+    },
+}
+
+impl TrackEngines {
+    /// All of them.
+    pub fn all(&self) -> Vec<&Opened> {
+        match self {
+            Self::Whole(track) => vec![track],
+            Self::Fused { keys, segments } => [keys].into_iter().chain(segments).collect(),
+        }
+    }
+
+    /// How they take a bank that is not full.
+    pub fn bank(&self) -> Bank {
+        match self {
+            Self::Whole(track) if track.role == Role::TrackPadded => Bank::Padded,
+            Self::Whole(_) => Bank::Exact,
+            Self::Fused { .. } => Bank::Fused,
+        }
+    }
+}
+
 impl Engines {
-    /// Opens the folder's engines on `gpu`.
+    /// Opens the folder's engines on `gpu`; `with_mask`: also that for masks as prompts; `bank`: the form of the track
+    /// step, where the folder's usual one is not wanted.
     ///
     /// # Errors
     /// An engine that is missing, damaged, or for another GPU or TensorRT, each with the command that builds it.
-    pub fn open(gpu: &Gpu, runtime: Runtime, dir: &Path, with_mask: bool) -> Result<Self> {
+    pub fn open(
+        gpu: &Gpu,
+        runtime: Runtime,
+        dir: &Path,
+        with_mask: bool,
+        bank: Option<Bank>,
+    ) -> Result<Self> {
         let manifest = EngineManifest::read(dir)?.with_context(|| {
             format!("{} has no engine.json; build it with: segtrt build-engines", dir.display())
         })?;
-        let source = Source { runtime, sm: gpu.facts().sm, dir: dir.to_owned(), with_mask };
+        let source = Source { runtime, sm: gpu.facts().sm, dir: dir.to_owned(), with_mask, bank };
         Ok(Self {
             encoder: source.open(&manifest, Role::Encoder)?,
             steps: source.steps(&manifest)?,
@@ -88,8 +128,8 @@ impl Engines {
     pub fn scratch_bytes(&self) -> (u64, u64) {
         let of = |opened: &Opened| Stage::scratch_bytes(&opened.engine).unwrap_or(0);
         let StepEngines { prompt, mask_prompt, track, memory } = &self.steps;
-        let steps = [Some(prompt), mask_prompt.as_ref(), Some(track), Some(memory)];
-        (of(&self.encoder), steps.into_iter().flatten().map(of).max().unwrap_or(0))
+        let steps = [Some(prompt), mask_prompt.as_ref(), Some(memory)].into_iter().flatten();
+        (of(&self.encoder), steps.chain(track.all()).map(of).max().unwrap_or(0))
     }
 }
 
@@ -109,7 +149,18 @@ impl Source {
         Ok(StepEngines {
             prompt: open(Role::Prompt)?,
             mask_prompt: self.with_mask.then(|| open(Role::MaskPrompt)).transpose()?,
-            track: open(track_role(manifest)?)?,
+            track: match track_bank(manifest, self.bank)? {
+                Bank::Padded => TrackEngines::Whole(open(Role::TrackPadded)?),
+                Bank::Exact => TrackEngines::Whole(open(Role::Track)?),
+                Bank::Fused => {
+                    let there = |role: &Role| manifest.plan(*role).is_some();
+                    let segments = Role::SEGMENTS.into_iter().filter(there);
+                    TrackEngines::Fused {
+                        keys: open(Role::TrackKeys)?,
+                        segments: segments.map(open).collect::<Result<_>>()?,
+                    }
+                }
+            },
             memory: open(Role::Memory)?,
         })
     }
@@ -138,20 +189,25 @@ impl Opened {
     }
 }
 
-/// Where a folder has both track engines, the platform table says which one runs there.
-fn track_role(manifest: &EngineManifest) -> Result<Role> {
-    let has = |role: Role| manifest.plan(role).is_some();
-    ensure!(
-        has(Role::Track) || has(Role::TrackPadded),
-        "there is no track engine; build it with: {}",
-        manifest.rebuild_command()
-    );
-    let exact = Platforms::open(None)?
-        .get(&manifest.platform)
-        .is_some_and(|platform| platform.bank == Bank::Exact);
-    Ok(match (has(Role::TrackPadded), has(Role::Track)) {
-        (true, true) if exact => Role::Track,
-        (true, _) => Role::TrackPadded,
-        (false, _) => Role::Track,
-    })
+/// The form of the track step: the one that is asked for; else the cut one where it is there, for it was built on purpose;
+/// else what the platform table says, or what there is.
+fn track_bank(manifest: &EngineManifest, asked: Option<Bank>) -> Result<Bank> {
+    let role = |bank: Bank| match bank {
+        Bank::Padded => Role::TrackPadded,
+        Bank::Exact => Role::Track,
+        Bank::Fused => Role::TrackKeys,
+    };
+    let has = |bank: &Bank| manifest.plan(role(*bank)).is_some();
+    let missing =
+        |what: String| format!("there is no {what}; build it with: {}", manifest.rebuild_command());
+    if let Some(bank) = asked {
+        let name = role(bank).name();
+        return Some(bank).filter(has).with_context(|| missing(format!("{name} engine")));
+    }
+    let usual = Platforms::open(None)?.get(&manifest.platform).map(|platform| platform.bank);
+    [Some(Bank::Fused), usual, Some(Bank::Padded), Some(Bank::Exact)]
+        .into_iter()
+        .flatten()
+        .find(has)
+        .with_context(|| missing("track engine".to_owned()))
 }

@@ -9,7 +9,7 @@ use std::rc::Rc;
 
 use anyhow::{Context, Result, ensure};
 
-use super::contexts::{Contexts, port};
+use super::contexts::{Contexts, Track, port};
 use super::features::{FeatureSet, element, placed};
 use super::prompt_input::PromptInput;
 use super::steps::{Part, Steps};
@@ -31,7 +31,7 @@ enum Key {
     Points { set: usize, points: usize },
     /// A mask as prompt.
     Mask { set: usize },
-    /// A fill level.
+    /// A fill level; of a step that is cut at its attentions whether the bank is full.
     Track { set: usize, level: usize },
     /// A memory slot.
     Memory { set: usize, slot: usize },
@@ -53,6 +53,8 @@ pub struct Lane {
     recorded: HashMap<Key, Recorded<Steps>>,
     contexts: Rc<Contexts>,
     state: Rc<BankState>,
+    /// Memories, and behind them pointers.
+    bank: View,
     memories: Placed,
     slot_bytes: usize,
     pointers: Placed,
@@ -86,20 +88,17 @@ impl Lane {
         room: Room,
     ) -> Result<Self> {
         let Room { words_bytes, sets, graphs } = room;
-        let track = contexts.tracks.last().context("there is no track context")?;
+        let (reader, track) = (contexts.track.reader()?, contexts.track.answerer()?);
         let memory = &contexts.memory;
         let slot = port(memory, "mem")?;
         let slot_bytes = Stage::port_bytes(&slot)?;
-        let bank = gpu.towards(Purpose::Bank);
-        let memories = Placed {
-            view: View::new(&bank, slot_bytes * contract.max_memories)?,
-            dtype: slot.dtype,
-        };
         let pointer = placed(gpu, track, "ptr", Purpose::Results)?;
-        let pointers = Placed {
-            view: View::new(&bank, pointer.view.len() * contract.max_pointers)?,
-            dtype: pointer.dtype,
-        };
+        let of_memories = slot_bytes * contract.max_memories;
+        let of_pointers = pointer.view.len() * contract.max_pointers;
+        let behind = of_memories.next_multiple_of(ALIGNMENT);
+        let bank = View::new(&gpu.towards(Purpose::Bank), behind + of_pointers)?;
+        let memories = Placed { view: bank.part(0, of_memories)?, dtype: slot.dtype };
+        let pointers = Placed { view: bank.part(behind, of_pointers)?, dtype: pointer.dtype };
         let low = placed(gpu, track, "low", Purpose::Results)?;
         let results = View::new(&gpu.towards(Purpose::Results), WORDS + words_bytes)?;
         let score = |name: &str, at: usize| -> Result<Placed> {
@@ -112,8 +111,24 @@ impl Lane {
         let is_float = low.dtype == DataType::Float;
         ensure!(is_float, "'low' of the track engine is {}, expected fp32", low.dtype);
         let optional = |name: &str| -> Result<Option<Placed>> {
-            let has = track.borrow().port(name).is_some();
-            has.then(|| placed(gpu, track, name, Purpose::Bank)).transpose()
+            let has = reader.borrow().port(name).is_some();
+            has.then(|| placed(gpu, reader, name, Purpose::Bank)).transpose()
+        };
+        let bias = match &contexts.track {
+            Track::Whole(_) => optional("bias")?,
+            Track::Fused(fused) => {
+                let one = memories.dtype == DataType::Half && pointers.dtype == DataType::Half;
+                ensure!(
+                    one && behind == of_memories,
+                    "memories ({}, {of_memories} bytes) and pointers ({}) make no one row of fp16 values; build the \
+                     engines with --bank padded",
+                    memories.dtype,
+                    pointers.dtype
+                );
+                let bytes = size_of::<f32>() * fused.bank_length();
+                let view = View::new(&gpu.towards(Purpose::Bank), bytes)?;
+                Some(Placed { view, dtype: DataType::Float })
+            }
         };
         let constant = |value: f32| -> Result<Placed> {
             let view = View::new(gpu, size_of::<f32>())?;
@@ -126,9 +141,10 @@ impl Lane {
             state: Rc::new(BankState::new(gpu, kernels, contract, stream)?),
             slot_bytes,
             pointer_element: element("ptr", pointer.dtype)?,
-            rows: placed(gpu, track, "tidx", Purpose::Bank)?,
+            rows: placed(gpu, reader, "tidx", Purpose::Bank)?,
             ages: optional("ptr_t")?,
-            bias: optional("bias")?,
+            bias,
+            bank,
             low: low.view.clone(),
             pointer: pointer.view.clone(),
             answer: vec![("low", low), ("iou", iou), ("ptr", pointer), ("score", objectness)],
@@ -149,8 +165,7 @@ impl Lane {
     pub fn begin(&mut self, schedule: &BankSchedule) -> Result<()> {
         self.state.reset(schedule.greatest_age(), &self.stream)?;
         // Empty slots are masked, but what is masked must be numbers.
-        self.memories.view.fill(0, &self.stream)?;
-        Ok(self.pointers.view.fill(0, &self.stream)?)
+        Ok(self.bank.fill(0, &self.stream)?)
     }
 
     /// Enqueues the prompt step on a feature set.
@@ -185,23 +200,52 @@ impl Lane {
     /// Enqueues the track step of frame `t` on a feature set.
     pub fn track(&mut self, t: usize, set: usize, features: &FeatureSet) -> Result<()> {
         let contexts = Rc::clone(&self.contexts);
-        let (level, stage) = contexts.track(t)?;
-        self.run(Key::Track { set, level }, |lane| {
-            let mut all = features.bindings();
-            all.push(("mem", lane.memories.clone()));
-            all.push(("tidx", lane.rows.clone()));
-            all.push(("ptrs", lane.pointers.clone()));
-            all.extend(lane.ages.iter().map(|placed| ("ptr_t", placed.clone())));
-            all.extend(lane.bias.iter().map(|placed| ("bias", placed.clone())));
-            all.extend(lane.answer.iter().cloned());
-            let inputs = Part::BankInputs {
-                state: Rc::clone(&lane.state),
-                rows: lane.rows.view.clone(),
-                ages: lane.ages.as_ref().map(|placed| placed.view.clone()),
-                bias: lane.bias.as_ref().map(|placed| placed.view.clone()),
-            };
-            Ok(vec![inputs, Steps::engine(stage, all)])
-        })
+        match &contexts.track {
+            Track::Whole(stages) => {
+                let level = t.saturating_sub(1).min(stages.len().saturating_sub(1));
+                let stage = stages.get(level).context("there is no track context")?;
+                self.run(Key::Track { set, level }, |lane| {
+                    let mut all = features.bindings();
+                    all.extend(lane.bank_tensors());
+                    all.extend(lane.bias.iter().map(|placed| ("bias", placed.clone())));
+                    all.extend(lane.answer.iter().cloned());
+                    Ok(vec![lane.bank_inputs(true), Steps::engine(stage, all)])
+                })
+            }
+            Track::Fused(fused) => {
+                let full = fused.is_full(t);
+                self.run(Key::Track { set, level: usize::from(full) }, |lane| {
+                    let mut tensors = features.bindings();
+                    tensors.extend(lane.answer.iter().cloned());
+                    let bias = lane.bias.as_ref().filter(|_| !full).map(|placed| &placed.view);
+                    let mut parts = vec![lane.bank_inputs(!full)];
+                    parts.extend(fused.key_parts(&lane.bank_tensors()));
+                    parts.extend(fused.step_parts(&lane.bank, bias, &tensors));
+                    Ok(parts)
+                })
+            }
+        }
+    }
+
+    /// The bank as the engine that reads it names it.
+    fn bank_tensors(&self) -> Vec<(&'static str, Placed)> {
+        let mut all = vec![
+            ("mem", self.memories.clone()),
+            ("tidx", self.rows.clone()),
+            ("ptrs", self.pointers.clone()),
+        ];
+        all.extend(self.ages.iter().map(|placed| ("ptr_t", placed.clone())));
+        all
+    }
+
+    fn bank_inputs(&self, with_bias: bool) -> Part {
+        let bias = self.bias.as_ref().filter(|_| with_bias);
+        Part::BankInputs {
+            state: Rc::clone(&self.state),
+            rows: self.rows.view.clone(),
+            ages: self.ages.as_ref().map(|placed| placed.view.clone()),
+            bias: bias.map(|placed| placed.view.clone()),
+        }
     }
 
     /// Enqueues the memory step into `slot`, and the pointer's way into its own. Slot 0 is the prompted frame's, whose

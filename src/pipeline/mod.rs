@@ -22,6 +22,7 @@ mod decode_ahead;
 mod engines;
 mod features;
 mod flight;
+mod fused;
 mod lane;
 mod options;
 mod prompt_input;

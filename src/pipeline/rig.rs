@@ -14,9 +14,10 @@ use super::flight::Flight;
 use super::lane::{Lane, Results, Room};
 use super::options::{Mode, Options};
 use crate::bundle::Manifest;
+use crate::engine::Bank;
 use crate::geometry::Geometry;
 use crate::gpu::{Gpu, Pinned, Purpose, Replay, Stream, View};
-use crate::kernels::{Filter, Kernels, MaskMaker, Preprocess};
+use crate::kernels::{AttentionKernels, Filter, Kernels, MaskMaker, Preprocess};
 
 /// Room for masks up to this size at first: 3840 × 2160 pixels. Larger videos make all results anew.
 const USUAL_WORDS_BYTES: usize = 3840 / 8 * 2160;
@@ -37,6 +38,7 @@ pub struct Pipeline {
     scratch: View,
     pub(super) engines: Engines,
     kernels: Kernels,
+    attention: Option<AttentionKernels>,
     pub(super) options: Options,
     pub(super) gpu: Gpu,
 }
@@ -66,6 +68,8 @@ impl Pipeline {
     /// Engines that do not fit together or that lack a profile, or too little memory.
     pub fn new(gpu: &Gpu, engines: Engines, options: Options) -> Result<Self> {
         let kernels = Kernels::load(gpu)?;
+        let fused = engines.steps.track.bank() == Bank::Fused;
+        let attention = fused.then(|| AttentionKernels::load(gpu)).transpose()?;
         let encode = gpu.stream()?;
         // With one frame in flight a second stream could only add waits.
         let upload = match options.mode {
@@ -102,6 +106,7 @@ impl Pipeline {
             scratch,
             engines,
             kernels,
+            attention,
             options,
             gpu: gpu.clone(),
         })
@@ -110,6 +115,11 @@ impl Pipeline {
     /// What the engines are.
     pub fn manifest(&self) -> &Manifest {
         &self.engines.manifest.bundle
+    }
+
+    /// What the attention kernels were loaded from; none where the engines need none.
+    pub fn attention(&self) -> Option<&str> {
+        self.attention.as_ref().map(AttentionKernels::form)
     }
 
     /// The GPU, and with it the count of its memory.
@@ -222,7 +232,14 @@ impl Pipeline {
             let again = if at > 0 { self.engines.steps_again()? } else { None };
             let engines = again.as_ref().unwrap_or(&self.engines.steps);
             let contract = self.engines.contract();
-            let contexts = Contexts::new(&self.gpu, engines, contract, &scratch, &stream)?;
+            let contexts = Contexts::new(
+                &self.gpu,
+                engines,
+                contract,
+                self.attention.as_ref(),
+                &scratch,
+                &stream,
+            )?;
             self.contexts.push(Rc::new(contexts));
             self.push_lane(&stream)
         } else {

@@ -9,7 +9,7 @@ use anyhow::Result;
 
 use super::contexts::Shared;
 use crate::gpu::{Placed, Stream, View, Work};
-use crate::kernels::{BankState, Element};
+use crate::kernels::{Attention, BankState, Element};
 
 /// One piece.
 pub enum Part {
@@ -30,6 +30,17 @@ pub enum Part {
         ages: Option<View>,
         /// What masks empty slots, where the bank is padded.
         bias: Option<View>,
+    },
+    /// What comes between two pieces of a track step: softmax(q kᵀ + bias) v.
+    Attention {
+        /// The kernel and its sizes.
+        attention: Rc<Attention>,
+        /// Queries, keys, values.
+        inputs: [View; 3],
+        /// What masks empty slots, where there are any.
+        bias: Option<View>,
+        /// The result.
+        output: View,
     },
     /// The frame's pointer goes to its slot, and the next frame begins.
     Advance {
@@ -69,6 +80,9 @@ impl Work for Steps {
                 }
                 Part::BankInputs { state, rows, ages, bias } => {
                     state.enqueue_inputs(rows, ages.as_ref(), bias.as_ref(), stream)?;
+                }
+                Part::Attention { attention, inputs: [q, k, v], bias, output } => {
+                    attention.enqueue([q, k, v], bias.as_ref(), output, stream)?;
                 }
                 Part::Advance { state, pointer, pointers, element } => {
                     state.enqueue_advance(pointer, pointers, *element, stream)?;

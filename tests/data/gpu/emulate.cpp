@@ -4,6 +4,7 @@
 #include "../../../cuda/preprocess.cu"
 #include "../../../cuda/mask.cu"
 #include "../../../cuda/memory.cu"
+#include "attention.h"
 
 namespace {
 
@@ -38,6 +39,12 @@ const Kernel KERNELS[] = {
     KERNEL(bank_reset),
     KERNEL(bank_inputs),
     KERNEL(bank_advance),
+    KERNEL(attention_cross),
+    KERNEL(attention_self),
+    KERNEL(attention_cross_hopper),
+    KERNEL(attention_self_hopper),
+    KERNEL(attention_combine_64),
+    KERNEL(attention_combine_256),
 };
 
 }  // namespace

@@ -26,8 +26,8 @@ int cuDeviceGet(int* d, int n) { return *d = n, n < number("FAKE_CUDA_DEVICES", 
 int cuDeviceGetCount(int* n) { return *n = (int)number("FAKE_CUDA_DEVICES", 1), OK; }
 int cuDeviceGetAttribute(int* v, int a, int d) {
     (void)d;
-    // Compute capability 9.0, no memory pools.
-    *v = a == 75 ? 9 : a == 18 ? (int)number("FAKE_CUDA_UNIFIED", 0) : 0;
+    // Compute capability 9.0, 132 multiprocessors, no memory pools.
+    *v = a == 75 ? 9 : a == 16 ? 132 : a == 18 ? (int)number("FAKE_CUDA_UNIFIED", 0) : 0;
     return OK;
 }
 int cuDeviceGetName(char* s, int n, int d) { return (void)d, strncpy(s, "NVIDIA H200", n), OK; }
@@ -240,10 +240,35 @@ int cuModuleGetFunction(void** f, void* m, const char* name) {
     return *f ? OK : NOT_FOUND;
 }
 int cuFuncGetAttribute(int* v, int a, void* f) { return (void)a, (void)f, *v = 32, OK; }
+// Shared memory beyond 48 KiB a block is there for those who asked for it, and 227 KiB are all there is.
+enum { SHARED = 48 << 10, MOST_SHARED = 227 << 10 };
+static struct {
+    const void* kernel;
+    int bytes;
+} shared_of[PARAMETERS];
+static int allowed(const void* f, int bytes) {
+    for (int i = 0; i < PARAMETERS; i++)
+        if (shared_of[i].kernel == f) return bytes <= shared_of[i].bytes;
+    return bytes <= SHARED;
+}
+int cuFuncSetAttribute(void* f, int a, int v) {
+    NEED_CONTEXT;
+    if (a != 8 || v < 0 || v > MOST_SHARED) return INVALID_VALUE;
+    int i = 0;
+    while (i < PARAMETERS && shared_of[i].kernel && shared_of[i].kernel != f) i++;
+    return i < PARAMETERS ? (shared_of[i].kernel = f, shared_of[i].bytes = v, OK) : INVALID_VALUE;
+}
+int cuOccupancyMaxActiveBlocksPerMultiprocessorWithFlags(int* n, void* f, int threads, size_t shared, unsigned flags) {
+    NEED_CONTEXT;
+    (void)flags;
+    // As with 168 registers a thread, which is what a block of 384 can have.
+    const int fit = 65536 / 168 / threads, room = (int)(shared ? (size_t)MOST_SHARED / shared : 32);
+    return *n = allowed(f, (int)shared) ? (fit < room ? fit : room) : 0, OK;
+}
 int cuLaunchKernel(void* f, unsigned gx, unsigned gy, unsigned gz, unsigned bx, unsigned by, unsigned bz, unsigned shared,
                    struct stream* s, void** values, void** extra) {
     NEED_CONTEXT;
-    if (by != 1 || bz != 1 || shared || extra || !gx || !gy || !gz || !bx || bx > 1024) return INVALID_VALUE;
+    if (by != 1 || bz != 1 || !allowed(f, (int)shared) || extra || !gx || !gy || !gz || !bx || bx > 1024) return INVALID_VALUE;
     struct op op = {.kind = KERNEL, .arg = f, .grid = {gx, gy, gz}, .threads = bx};
     const int count = ((parameters_fn*)kernels("parameters"))(f);
     if (count > PARAMETERS) return INVALID_VALUE;

@@ -1,0 +1,303 @@
+/*!
+Fused attention of one head for the memory attention: O = softmax(Q Kᵀ + bias) V.
+
+Q `[batch, m, 256]` f16 (scaled by 1/√256 and rotated), K `[batch, n, 256]` f16, V `[batch, n, DV]` f16
+(DV = 64: the memory itself, its projection absorbed by the output projection; DV = 256: self-attention),
+bias `[n]` f32 added to every row of scores, or null; O `[batch, m, DV]` f16. The scores never leave the chip.
+
+One block owns `WARPS * ROW_BLOCKS * 16` queries and walks over the keys in tiles with the online softmax of
+Milakov and Gimelshein (2018), as flash attention does. A tile is cut into chunks of 64 columns (128 bytes a
+row): four of K, then DV / 64 of V. Chunks pass through a ring of shared-memory slots filled by `cp.async`;
+16-byte units are swizzled by `row mod 8` so that `ldmatrix` meets no bank conflict. Products run on
+`mma.sync.m16n8k16` with f32 accumulators: one PTX for Ampere, Ada, Hopper and Blackwell.
+
+What limits it: a warp of 16 queries reads a byte of K from shared memory for 8 multiply-adds, at
+128 bytes a clock just the tensor cores' rate on GA100; warps of 32 queries (ROW_BLOCKS = 2) halve that traffic.
+
+Grid: `x` = blocks of queries, `y` = parts of the keys ("splits"), `z` = batch. With more than one split the
+blocks write unnormalised f32 partial results, and `attention_combine_*` merges them.
+No header but its own is needed, so that NVRTC compiles it.
+*/
+
+#include "attention.cuh"
+
+// ---- tensor-core primitives ----
+
+/// Four 8x8 matrices of f16; lane l gives the address of row l % 8 of matrix l / 8.
+__device__ __forceinline__ void load_matrices(u32 (&r)[4], u32 address) {
+    asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0,%1,%2,%3}, [%4];"
+                 : "=r"(r[0]), "=r"(r[1]), "=r"(r[2]), "=r"(r[3]) : "r"(address));
+}
+__device__ __forceinline__ void load_matrices_transposed(u32 (&r)[4], u32 address) {
+    asm volatile("ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16 {%0,%1,%2,%3}, [%4];"
+                 : "=r"(r[0]), "=r"(r[1]), "=r"(r[2]), "=r"(r[3]) : "r"(address));
+}
+/// c[16x8] += a[16x16] b[16x8].
+__device__ __forceinline__ void multiply_add(float (&c)[4], const u32 (&a)[4], u32 b0, u32 b1) {
+    asm("mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 {%0,%1,%2,%3}, {%4,%5,%6,%7}, {%8,%9}, {%0,%1,%2,%3};"
+        : "+f"(c[0]), "+f"(c[1]), "+f"(c[2]), "+f"(c[3]) : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));
+}
+// ---- attention ----
+
+template <int WARPS_, int ROW_BLOCKS_, int KEYS_, int DV_, int SLOTS_, int GROUP_, int Q_REGISTERS_>
+struct Attention {
+    static constexpr int WARPS = WARPS_;            // warps of a block
+    static constexpr int ROW_BLOCKS = ROW_BLOCKS_;  // blocks of 16 queries a warp
+    static constexpr int KEYS = KEYS_;              // keys of a tile
+    static constexpr int DV = DV_;                  // columns of V
+    static constexpr int SLOTS = SLOTS_;            // chunks the ring holds
+    static constexpr int GROUP = GROUP_;            // chunks between two barriers
+    static constexpr int Q_REGISTERS = Q_REGISTERS_;  // of 16 column blocks of Q, those kept in registers
+
+    static constexpr int THREADS = WARPS * 32;
+    static constexpr int QUERIES = WARPS * ROW_BLOCKS * 16;
+    static constexpr int CHUNKS = K_CHUNKS + DV / CHUNK;
+    static constexpr int SLOT_BYTES = KEYS * 128;
+    static constexpr int RING = QUERIES * WIDTH * 2;              // offset of the ring: after Q
+    static constexpr int BIAS = RING + SLOTS * SLOT_BYTES;        // offset of two tiles' biases
+    static constexpr int SHARED = BIAS + 2 * KEYS * 4;
+    static constexpr int AHEAD = SLOTS - GROUP;                   // chunks in flight beyond the current group
+    static_assert(SLOTS % GROUP == 0 && CHUNKS % GROUP == 0 && SLOTS >= 2 * GROUP, "ring");
+    static_assert(AHEAD <= CHUNKS, "two bias buffers cover one tile ahead");
+
+    u32 shared;
+    int thread, lane;
+    int n, first, end;  // keys, this block's tiles
+    const f16 *k, *v;
+    const float* bias;
+
+    /// Starts the copies of chunk INDEX (counted from the start of tile `tile`) into the ring at `slot`.
+    template <int INDEX>
+    __device__ __forceinline__ void fetch(int tile, u32 slot) const {
+        constexpr int PART = INDEX % CHUNKS;
+        constexpr int STRIDE = PART < K_CHUNKS ? WIDTH : DV;
+        tile += INDEX / CHUNKS;
+        if (tile >= end) return;
+        const f16* source = PART < K_CHUNKS ? k + PART * CHUNK : v + (PART - K_CHUNKS) * CHUNK;
+        int unit = thread & 7;
+        u32 to = shared + RING + slot + (u32)(thread >> 3) * 128 + (u32)((unit ^ (thread >> 3)) & 7) * 16;
+#pragma unroll
+        for (int row = 0; row < KEYS; row += THREADS / 8) {
+            int key = tile * KEYS + row + (thread >> 3);
+            bool valid = key < n;
+            copy16(to + row * 128, source + (long long)(valid ? key : 0) * STRIDE + unit * 8, valid);
+        }
+        if (PART == 0 && bias && thread < KEYS) {
+            int key = tile * KEYS + thread;
+            copy4(shared + BIAS + (u32)((tile & 1) * KEYS + thread) * 4, bias + (key < n ? key : 0), key < n);
+        }
+    }
+
+    /// A group of GROUP chunks from chunk INDEX on, into consecutive slots.
+    template <int INDEX, int DONE = 0>
+    __device__ __forceinline__ void fetch_group(int tile, u32 slot) const {
+        if constexpr (DONE < GROUP) {
+            fetch<INDEX + DONE>(tile, slot + DONE * SLOT_BYTES);
+            fetch_group<INDEX, DONE + 1>(tile, slot);
+        } else {
+            copies_commit();
+        }
+    }
+    template <int INDEX = 0>
+    __device__ __forceinline__ void fetch_first() const {
+        if constexpr (INDEX < AHEAD) {
+            fetch_group<INDEX>(first, INDEX * SLOT_BYTES);
+            fetch_first<INDEX + GROUP>();
+        }
+    }
+
+    float scores[ROW_BLOCKS][KEYS / 8][4];
+    float result[ROW_BLOCKS][DV / 8][4];
+    float top[ROW_BLOCKS][2], sum[ROW_BLOCKS][2];  // of rows lane / 4 and lane / 4 + 8
+    u32 weights[ROW_BLOCKS][KEYS / 16][4];
+    u32 kept[Q_REGISTERS > 0 ? Q_REGISTERS : 1][ROW_BLOCKS][4];
+    u32 q_rows, k_rows, v_rows;  // this lane's addresses for ldmatrix, at column block 0
+
+    __device__ __forceinline__ void load_queries(u32 (&q)[ROW_BLOCKS][4], int block) const {
+        u32 address = (q_rows ^ (u32)((block & 3) * 32)) + (u32)(block >> 2) * (QUERIES * 128);
+#pragma unroll
+        for (int r = 0; r < ROW_BLOCKS; r++) load_matrices(q[r], address + r * 2048);
+    }
+
+    /// Scores start at the bias, so that adding it costs nothing.
+    __device__ __forceinline__ void start_scores(int tile) {
+        bool ragged = (tile + 1) * KEYS > n;
+#pragma unroll
+        for (int j = 0; j < KEYS / 8; j++) {
+#pragma unroll
+            for (int i = 0; i < 2; i++) {
+                int column = j * 8 + (lane & 3) * 2 + i;
+                float start = bias ? shared_float(shared + BIAS + (u32)((tile & 1) * KEYS + column) * 4) : 0.0f;
+                if (ragged && tile * KEYS + column >= n) start = NEVER;
+#pragma unroll
+                for (int r = 0; r < ROW_BLOCKS; r++) scores[r][j][i] = scores[r][j][i + 2] = start;
+            }
+        }
+    }
+
+    template <int PART>
+    __device__ __forceinline__ void multiply_keys(u32 slot) {
+#pragma unroll
+        for (int step = 0; step < 4; step++) {
+            constexpr int BASE = PART * 4;
+            u32 q[ROW_BLOCKS][4];
+            if (BASE + step >= Q_REGISTERS) load_queries(q, BASE + step);
+            u32 address = (k_rows ^ (u32)(step * 32)) + slot;
+#pragma unroll
+            for (int j = 0; j < KEYS / 16; j++) {
+                u32 b[4];
+                load_matrices(b, address + j * 2048);
+#pragma unroll
+                for (int r = 0; r < ROW_BLOCKS; r++) {
+                    const u32(&a)[4] = BASE + step < Q_REGISTERS ? kept[(BASE + step) % (Q_REGISTERS > 0 ? Q_REGISTERS : 1)][r] : q[r];
+                    multiply_add(scores[r][2 * j], a, b[0], b[1]);
+                    multiply_add(scores[r][2 * j + 1], a, b[2], b[3]);
+                }
+            }
+        }
+    }
+
+    /// Scores to weights 2^(s log2 e - top). `top` follows the running maximum only when it lags by more than
+    /// HEADROOM: weights up to 2^8 are as exact in f16 as those up to 1, and most tiles need no rescaling.
+    __device__ __forceinline__ void weigh() {
+#pragma unroll
+        for (int r = 0; r < ROW_BLOCKS; r++) {
+            float high[2] = {NOTHING, NOTHING};
+#pragma unroll
+            for (int j = 0; j < KEYS / 8; j++) {
+                high[0] = fmaxf(high[0], fmaxf(scores[r][j][0], scores[r][j][1]));
+                high[1] = fmaxf(high[1], fmaxf(scores[r][j][2], scores[r][j][3]));
+            }
+#pragma unroll
+            for (int h = 0; h < 2; h++) {
+                high[h] = fmaxf(high[h], from_lane(high[h], 1));
+                high[h] = fmaxf(high[h], from_lane(high[h], 2)) * LOG2E;
+            }
+            if (any_lane(high[0] > top[r][0] + HEADROOM || high[1] > top[r][1] + HEADROOM)) {
+#pragma unroll
+                for (int h = 0; h < 2; h++) {
+                    float next = fmaxf(top[r][h], high[h]);
+                    float scale = power_of_two(top[r][h] - next);
+                    top[r][h] = next;
+                    sum[r][h] *= scale;
+#pragma unroll
+                    for (int j = 0; j < DV / 8; j++) {
+                        result[r][j][2 * h] *= scale;
+                        result[r][j][2 * h + 1] *= scale;
+                    }
+                }
+            }
+#pragma unroll
+            for (int j = 0; j < KEYS / 8; j++) {
+#pragma unroll
+                for (int h = 0; h < 2; h++) {
+                    float low = power_of_two(fmaf(scores[r][j][2 * h], LOG2E, -top[r][h]));
+                    float next = power_of_two(fmaf(scores[r][j][2 * h + 1], LOG2E, -top[r][h]));
+                    sum[r][h] += low + next;
+                    weights[r][j / 2][(j & 1) * 2 + h] = pack(low, next);
+                }
+            }
+        }
+    }
+
+    template <int PART>
+    __device__ __forceinline__ void multiply_values(u32 slot) {
+#pragma unroll
+        for (int step = 0; step < KEYS / 16; step++) {
+#pragma unroll
+            for (int j = 0; j < 4; j++) {
+                u32 b[4];
+                load_matrices_transposed(b, (v_rows ^ (u32)(j * 32)) + slot + step * 2048);
+#pragma unroll
+                for (int r = 0; r < ROW_BLOCKS; r++) {
+                    multiply_add(result[r][PART * 8 + 2 * j], weights[r][step], b[0], b[1]);
+                    multiply_add(result[r][PART * 8 + 2 * j + 1], weights[r][step], b[2], b[3]);
+                }
+            }
+        }
+    }
+
+    /// One tile, chunk after chunk; `slot` is the ring offset of the current chunk.
+    template <int PART = 0>
+    __device__ __forceinline__ void walk(int tile, u32& slot) {
+        if constexpr (PART < CHUNKS) {
+            if constexpr (PART % GROUP == 0) {
+                copies_wait<SLOTS / GROUP - 2>();
+                block_barrier();  // this group has landed for all threads, and nobody reads the slots before it any more
+                fetch_group<PART + AHEAD>(tile, slot == 0 ? AHEAD * SLOT_BYTES : slot - GROUP * SLOT_BYTES);
+            }
+            if constexpr (PART == 0) start_scores(tile);
+            if constexpr (PART == K_CHUNKS) weigh();
+            if constexpr (PART < K_CHUNKS) multiply_keys<PART>(slot);
+            else multiply_values<PART - K_CHUNKS>(slot);
+            slot = slot == (SLOTS - 1) * SLOT_BYTES ? 0 : slot + SLOT_BYTES;
+            walk<PART + 1>(tile, slot);
+        }
+    }
+
+    __device__ __forceinline__ void run(const Problem& p, u32 shared_base) {
+        shared = shared_base;
+        thread = threadIdx.x;
+        lane = thread & 31;
+        n = p.n;
+        k = p.k + (long long)blockIdx.z * n * WIDTH;
+        v = p.v + (long long)blockIdx.z * n * DV;
+        bias = p.bias;
+        Tiles tiles(n, KEYS, blockIdx.y, gridDim.y);
+        first = tiles.first, end = tiles.end;
+        int warp_row = (thread >> 5) * ROW_BLOCKS * 16, start = blockIdx.x * QUERIES;
+
+        fetch_queries<QUERIES, THREADS>(p, shared);
+        fetch_first();
+
+        u32 low = lane & 7, q_row = lane & 15, k_row = low + ((lane >> 4) << 3);
+        q_rows = shared + (warp_row + q_row) * 128 + (((lane >> 4) ^ low) * 16);
+        k_rows = shared + RING + k_row * 128 + ((((lane >> 3) & 1) ^ low) * 16);
+        v_rows = shared + RING + q_row * 128 + (((lane >> 4) ^ low) * 16);
+#pragma unroll
+        for (int r = 0; r < ROW_BLOCKS; r++) {
+#pragma unroll
+            for (int h = 0; h < 2; h++) top[r][h] = NOTHING, sum[r][h] = 0.0f;
+#pragma unroll
+            for (int j = 0; j < DV / 8; j++)
+#pragma unroll
+                for (int i = 0; i < 4; i++) result[r][j][i] = 0.0f;
+        }
+        copies_wait<SLOTS / GROUP - 1>();
+        block_barrier();
+#pragma unroll
+        for (int i = 0; i < Q_REGISTERS; i++) load_queries(kept[i], i);
+
+        u32 slot = 0;
+        for (int tile = first; tile < end; tile++) walk(tile, slot);
+#pragma unroll
+        for (int r = 0; r < ROW_BLOCKS; r++)
+#pragma unroll
+            for (int h = 0; h < 2; h++)
+                store_row<DV>(p, start + warp_row + r * 16 + (lane >> 2) + h * 8, lane, top[r][h], sum[r][h],
+                              [&](int j, int i) { return result[r][j][2 * h + i]; });
+        merge_if_last<DV, QUERIES, 0, THREADS>(p, thread, shared + BIAS);
+    }
+};
+
+// ---- instances ----
+
+#define ATTENTION(NAME, WARPS, ROW_BLOCKS, KEYS, DV, SLOTS, GROUP, Q_REGISTERS, BLOCKS)                                \
+    extern "C" __global__ void __launch_bounds__(WARPS * 32, BLOCKS)                                                   \
+        NAME(const f16* q, const f16* k, const f16* v, const float* bias, f16* out, float* partial, float* stats,      \
+             u32* counters, int m, int n) {                                                                            \
+        extern __shared__ __align__(1024) unsigned char memory[];                                                      \
+        Attention<WARPS, ROW_BLOCKS, KEYS, DV, SLOTS, GROUP, Q_REGISTERS> attention;                                   \
+        attention.run(Problem{q, k, v, bias, out, partial, stats, counters, m, n}, shared_address(memory));            \
+    }
+#define COMBINE(NAME, DV)                                                                                              \
+    extern "C" __global__ void NAME(const float* partial, const float* stats, f16* out, int rows, int m, int splits) { \
+        combine<DV>(partial, stats, out, rows, m, splits);                                                             \
+    }
+
+#ifndef ATTENTION_NO_INSTANCES
+COMBINE(attention_combine_64, 64)
+COMBINE(attention_combine_256, 256)
+ATTENTION(attention_cross, 4, 2, 64, 64, 4, 1, 0, 1)
+ATTENTION(attention_self, 8, 1, 64, 256, 4, 1, 0, 1)
+#endif

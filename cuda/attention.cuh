@@ -1,0 +1,166 @@
+/*!
+What the attention kernels of every generation share: asynchronous copies, the arithmetic of the online softmax, the
+arguments of a launch, how a row of results is stored, and how the partial results of several parts of the keys are merged.
+*/
+
+typedef unsigned int u32;
+typedef unsigned long long u64;
+typedef unsigned short f16;
+
+// ---- primitives (PTX ISA 7.4, sm_80) ----
+
+__device__ __forceinline__ u32 shared_address(const void* p) { return (u32)__cvta_generic_to_shared(p); }
+
+/// 16 bytes from global to shared memory in the background; zeros where `valid` is false.
+__device__ __forceinline__ void copy16(u32 to, const void* from, bool valid) {
+    int bytes = valid ? 16 : 0;
+    asm volatile("cp.async.cg.shared.global.L2::128B [%0], [%1], 16, %2;" ::"r"(to), "l"(from), "r"(bytes) : "memory");
+}
+__device__ __forceinline__ void copy4(u32 to, const void* from, bool valid) {
+    int bytes = valid ? 4 : 0;
+    asm volatile("cp.async.ca.shared.global [%0], [%1], 4, %2;" ::"r"(to), "l"(from), "r"(bytes) : "memory");
+}
+__device__ __forceinline__ void copies_commit() { asm volatile("cp.async.commit_group;" ::: "memory"); }
+/// Waits until at most `LATEST` of this thread's committed groups are still under way.
+template <int LATEST>
+__device__ __forceinline__ void copies_wait() { asm volatile("cp.async.wait_group %0;" ::"n"(LATEST) : "memory"); }
+
+__device__ __forceinline__ u32 pack(float low, float high) {
+    u32 r;
+    asm("cvt.rn.f16x2.f32 %0, %1, %2;" : "=r"(r) : "f"(high), "f"(low));
+    return r;
+}
+__device__ __forceinline__ float power_of_two(float x) {
+    float r;
+    asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(r) : "f"(x));
+    return r;
+}
+__device__ __forceinline__ float shared_float(u32 address) {
+    float r;
+    asm volatile("ld.shared.f32 %0, [%1];" : "=f"(r) : "r"(address));
+    return r;
+}
+__device__ __forceinline__ float from_lane(float x, int mask) { return __shfl_xor_sync(0xffffffffu, x, mask); }
+__device__ __forceinline__ bool any_lane(bool p) { return __any_sync(0xffffffffu, p); }
+__device__ __forceinline__ void block_barrier() { __syncthreads(); }
+/// Named barrier of `THREADS` threads; 0 is the block's own.
+template <int BARRIER, int THREADS>
+__device__ __forceinline__ void threads_barrier() { asm volatile("bar.sync %0, %1;" ::"n"(BARRIER), "n"(THREADS) : "memory"); }
+__device__ __forceinline__ void set_shared(u32 address, u32 value) { asm volatile("st.shared.u32 [%0], %1;" ::"r"(address), "r"(value) : "memory"); }
+__device__ __forceinline__ u32 get_shared(u32 address) {
+    u32 r;
+    asm volatile("ld.shared.u32 %0, [%1];" : "=r"(r) : "r"(address) : "memory");
+    return r;
+}
+
+// ---- attention ----
+
+constexpr int WIDTH = 256;         // columns of Q and K
+constexpr int CHUNK = 64;          // columns of a chunk: 128 bytes, eight 16-byte units
+constexpr int K_CHUNKS = WIDTH / CHUNK;
+constexpr float LOG2E = 1.4426950408889634f;
+constexpr float NEVER = -1e30f;    // score of a key past the end; finite, so that no difference is a NaN
+constexpr float NOTHING = -3e38f;  // maximum of no scores at all
+constexpr float HEADROOM = 8.0f;   // the maximum may lag by this power of two before results are rescaled
+
+/// Everything a launch is given; `partial` [batch, splits, m, DV] f32 and `stats` [batch, splits, m, 2] f32
+/// (maximum in powers of two, sum) are used with more than one split only. `counters` [batch, blocks of queries], zero before the
+/// first launch and after each: the last block of a row merges its parts; null leaves that to `attention_combine_*`.
+struct Problem {
+    const f16 *q, *k, *v;
+    const float* bias;
+    f16* out;
+    float *partial, *stats;
+    u32* counters;
+    int m, n;
+};
+
+/// Stores one row: the quotient where one block saw all keys, else the parts of it. Each of a quad's lanes holds columns
+/// 8 j + 2 (lane mod 4) and the next one, `at(j, 0)` and `at(j, 1)`; `sum` is this lane's share of the row's weights.
+template <int DV, class At>
+__device__ __forceinline__ void store_row(const Problem& p, int row, int lane, float top, float sum, At at) {
+    sum += from_lane(sum, 1);
+    sum += from_lane(sum, 2);
+    if (row >= p.m) return;
+    int column = (lane & 3) * 2;
+    if (gridDim.y == 1) {
+        float share = 1.0f / sum;
+        u32* to = (u32*)(p.out + ((long long)blockIdx.z * p.m + row) * DV + column);
+#pragma unroll
+        for (int j = 0; j < DV / 8; j++) to[j * 4] = pack(at(j, 0) * share, at(j, 1) * share);
+    } else {
+        long long line = ((long long)blockIdx.z * gridDim.y + blockIdx.y) * p.m + row;
+        float2* to = (float2*)(p.partial + line * DV + column);
+#pragma unroll
+        for (int j = 0; j < DV / 8; j++) to[j * 4] = make_float2(at(j, 0), at(j, 1));
+        if ((lane & 3) == 0) ((float2*)p.stats)[line] = make_float2(top, sum);
+    }
+}
+
+/// Part `part` of `parts` of the keys, as a range of tiles.
+struct Tiles {
+    int first, end;
+    __device__ __forceinline__ Tiles(int keys, int tile, int part, int parts) {
+        long long tiles = (keys + tile - 1) / tile;
+        first = (int)(tiles * part / parts);
+        end = (int)(tiles * (part + 1) / parts);
+    }
+};
+
+/// Starts the copies of a block's queries into chunks of 64 columns; rows past the last are zeros.
+template <int QUERIES, int THREADS>
+__device__ __forceinline__ void fetch_queries(const Problem& p, u32 shared) {
+    const f16* q = p.q + (long long)blockIdx.z * p.m * WIDTH;
+    for (int i = threadIdx.x; i < QUERIES * (WIDTH / 8); i += THREADS) {
+        int row = i / (WIDTH / 8), unit = i % (WIDTH / 8), query = blockIdx.x * QUERIES + row;
+        bool valid = query < p.m;
+        u32 to = shared + (u32)((unit >> 3) * QUERIES + row) * 128 + (u32)((unit ^ row) & 7) * 16;
+        copy16(to, q + (long long)(valid ? query : 0) * WIDTH + unit * 8, valid);
+    }
+    copies_commit();
+}
+
+/// Four columns of one row from the partial results of all parts. Read past the L1 cache: other multiprocessors wrote them.
+template <int DV>
+__device__ __forceinline__ void merge(const float* partial, const float* stats, f16* out, int batch, int row, int m, int splits, int column) {
+    long long line = (long long)batch * splits * m + row;
+    float top = NOTHING, total = 0.0f;
+    for (int s = 0; s < splits; s++) top = fmaxf(top, __ldcg((const float2*)stats + line + (long long)s * m).x);
+    float4 sum = make_float4(0.0f, 0.0f, 0.0f, 0.0f);
+#pragma unroll 4
+    for (int s = 0; s < splits; s++) {
+        long long at = line + (long long)s * m;
+        float2 part = __ldcg((const float2*)stats + at);
+        float4 value = __ldcg((const float4*)(partial + at * DV + column));
+        float scale = power_of_two(part.x - top);
+        total += part.y * scale;
+        sum.x += value.x * scale, sum.y += value.y * scale, sum.z += value.z * scale, sum.w += value.w * scale;
+    }
+    float share = 1.0f / total;
+    *(uint2*)(out + ((long long)batch * m + row) * DV + column) =
+        make_uint2(pack(sum.x * share, sum.y * share), pack(sum.z * share, sum.w * share));
+}
+
+/// After `store_row` by THREADS threads (`thread` counts them): the last of a row's blocks to come here merges the row's parts.
+template <int DV, int QUERIES, int BARRIER, int THREADS>
+__device__ __forceinline__ void merge_if_last(const Problem& p, int thread, u32 flag) {
+    if (gridDim.y == 1 || !p.counters) return;
+    __threadfence();
+    threads_barrier<BARRIER, THREADS>();
+    // atomicInc wraps to zero at the last block: ready for the next launch.
+    if (thread == 0) set_shared(flag, atomicInc(p.counters + blockIdx.z * gridDim.x + blockIdx.x, gridDim.y - 1) == gridDim.y - 1);
+    threads_barrier<BARRIER, THREADS>();
+    if (!get_shared(flag)) return;
+    __threadfence();
+    for (int i = thread; i < QUERIES * DV / 4; i += THREADS) {
+        int row = blockIdx.x * QUERIES + i / (DV / 4);
+        if (row < p.m) merge<DV>(p.partial, p.stats, p.out, blockIdx.z, row, p.m, gridDim.y, i % (DV / 4) * 4);
+    }
+}
+
+/// The same as a kernel: one thread for four columns of one row.
+template <int DV>
+__device__ __forceinline__ void combine(const float* partial, const float* stats, f16* out, int rows, int m, int splits) {
+    int index = blockIdx.x * blockDim.x + threadIdx.x, row = index / (DV / 4);
+    if (row < rows) merge<DV>(partial, stats, out, row / m, row % m, m, splits, index % (DV / 4) * 4);
+}

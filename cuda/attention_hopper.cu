@@ -1,0 +1,326 @@
+/*!
+The attention of attention.cu for Hopper alone (sm_90a): the same arguments, partial results and masks, other instructions.
+
+Warpgroup 0 copies; each of the others owns 64 queries and multiplies with `wgmma`, scores and results in registers,
+Q, K and V read from shared memory through descriptors (128-byte swizzle: the layout that attention.cu already uses).
+Chunks of 64 columns pass through a ring of slots with a pair of barriers each ("full", "empty"), in the order of their use:
+K of tile 0, then K of tile j and V of tile j - 1. Two or three warpgroups take turns to issue products ("turn"), so that
+one weighs its scores while another multiplies, as FlashAttention-3 (Shah et al., 2024) does.
+*/
+
+#include "attention.cuh"
+#include "wgmma.cuh"
+
+// ---- attention ----
+
+/// Descriptor of a swizzled chunk for `wgmma`: rows of 128 bytes, groups of eight rows 1024 bytes apart; `next`: bytes to the
+/// chunk of the next 64 columns, where a product reads several.
+__device__ __forceinline__ u64 descriptor(u32 address, u32 next = 16) {
+    return (u64)((address & 0x3ffff) >> 4) | (u64)(next >> 4) << 16 | (u64)(1024 >> 4) << 32 | (u64)1 << 62;
+}
+
+template <int CONSUMERS_, int KEYS_, int DV_, int SLOTS_, int LAG_, bool TURNS>
+struct Attention {
+    static constexpr int CONSUMERS = CONSUMERS_;  // warpgroups that multiply
+    static constexpr int KEYS = KEYS_;            // keys of a tile
+    static constexpr int DV = DV_;                // columns of V
+    static constexpr int SLOTS = SLOTS_;          // chunks the ring holds
+    static constexpr int LAG = LAG_;              // chunks under way before one is waited for and handed over
+    // TURNS: whether warpgroups issue their products in turn, or whenever they can.
+
+    static constexpr int THREADS = (1 + CONSUMERS) * 128;
+    static constexpr int QUERIES = CONSUMERS * 64;
+    static constexpr int V_CHUNKS = DV / CHUNK;
+    static constexpr int SLOT_BYTES = KEYS * 128;
+    static constexpr int RING = QUERIES * WIDTH * 2;        // offset of the ring: after Q
+    static constexpr int BIAS = RING + SLOTS * SLOT_BYTES;  // offset of four tiles' biases
+    static constexpr int FULL = BIAS + 4 * KEYS * 4;        // offsets of the barriers
+    static constexpr int EMPTY = FULL + SLOTS * 8;
+    static constexpr int SHARED = EMPTY + SLOTS * 8;
+    // Before a K slot is free again its reader may need all of that K and the V before it.
+    static_assert(SLOTS >= K_CHUNKS + V_CHUNKS && LAG < SLOTS, "ring");
+    static_assert(SLOTS <= 4 * K_CHUNKS, "four bias buffers");
+    // One product reads all of V: its chunks must follow each other in the ring. K_CHUNKS and V_CHUNKS are then both 4, or V_CHUNKS 1.
+    static_assert(V_CHUNKS == 1 || (V_CHUNKS == K_CHUNKS && SLOTS % V_CHUNKS == 0), "chunks of V in a row");
+
+    /// A place in the ring and how often (modulo 2) it was passed.
+    struct Cursor {
+        int slot;
+        u32 turn;
+        __device__ __forceinline__ void next() {
+            if (++slot == SLOTS) slot = 0, turn ^= 1;
+        }
+    };
+
+    u32 shared;
+    int thread, lane;  // of the warpgroup, of the warp
+    int n, first, end;
+    const float* bias;
+
+    // ---- the copying warpgroup ----
+
+    /// Chunks begun and chunks handed over to the multiplying warpgroups.
+    struct Progress {
+        Cursor free, landed;
+        int begun, handed;
+    };
+
+    __device__ __forceinline__ void hand_over(Progress& at) const {
+        copies_publish();
+        barrier_arrive(shared + FULL + at.landed.slot * 8);
+        at.landed.next();
+        at.handed++;
+    }
+    __device__ __forceinline__ void hand_over_all(Progress& at) const {
+        copies_wait<0>();
+        while (at.handed < at.begun) hand_over(at);
+    }
+
+    __device__ __forceinline__ void fetch(Progress& at, const f16* source, int stride, int tile, bool with_bias) const {
+        u32 empty = shared + EMPTY + at.free.slot * 8, parity = at.free.turn ^ 1;
+        if (at.begun >= SLOTS && !barrier_ready(empty, parity)) {
+            hand_over_all(at);  // nothing better to do than to wait for what is under way
+            barrier_wait(empty, parity);
+        }
+        int unit = thread & 7, line = thread >> 3;
+        u32 to = shared + RING + at.free.slot * SLOT_BYTES + line * 128 + ((unit ^ line) & 7) * 16;
+        const f16* from = source + (long long)(tile * KEYS + line) * stride + unit * 8;
+#pragma unroll
+        for (int row = 0; row < KEYS; row += 16) {
+            bool valid = tile * KEYS + row + line < n;
+            copy16(to + row * 128, valid ? from + row * stride : source, valid);
+        }
+        for (int i = thread; with_bias && i < KEYS; i += 128) {
+            int key = tile * KEYS + i;
+            copy4(shared + BIAS + ((tile & 3) * KEYS + i) * 4, bias + (key < n ? key : 0), key < n);
+        }
+        copies_commit();
+        at.free.next();
+        if (++at.begun - at.handed > LAG) {
+            copies_wait<LAG>();
+            hand_over(at);
+        }
+    }
+
+    __device__ __forceinline__ void copy_all(const f16* k, const f16* v) const {
+        Progress at = {{0, 0}, {0, 0}, 0, 0};
+        for (int tile = first; tile <= end && first < end; tile++) {
+            if (tile < end)
+                for (int part = 0; part < K_CHUNKS; part++)
+                    fetch(at, k + part * CHUNK, WIDTH, tile, part == 0 && bias);
+            if (tile > first)
+                for (int part = 0; part < V_CHUNKS; part++) fetch(at, v + part * CHUNK, DV, tile - 1, false);
+        }
+        hand_over_all(at);
+    }
+
+    // ---- a multiplying warpgroup ----
+
+    float scores[KEYS / 2];
+    float result[DV / 2];
+    u32 weights[KEYS / 16][4];
+    float top[2], sum[2], scale[2];  // of rows lane / 4 and lane / 4 + 8 of the warp's 16
+    Cursor at;
+
+    __device__ __forceinline__ void await(const Cursor& c) const { barrier_wait(shared + FULL + c.slot * 8, c.turn); }
+
+    __device__ __forceinline__ void release(Cursor& from, int count) const {
+        for (int i = 0; i < count; i++) {
+            if (lane == 0) barrier_arrive(shared + EMPTY + from.slot * 8);
+            from.next();
+        }
+    }
+
+    /// Starts the scores at the bias where there is one; says whether they must be added to.
+    __device__ __forceinline__ int start_scores(int tile) {
+        bool ragged = (tile + 1) * KEYS > n;
+        if (!bias && !ragged) return 0;
+#pragma unroll
+        for (int j = 0; j < KEYS / 8; j++) {
+#pragma unroll
+            for (int i = 0; i < 2; i++) {
+                int column = j * 8 + (lane & 3) * 2 + i;
+                float start = bias ? shared_float(shared + BIAS + ((tile & 3) * KEYS + column) * 4) : 0.0f;
+                if (tile * KEYS + column >= n) start = NEVER;
+                scores[j * 4 + i] = scores[j * 4 + i + 2] = start;
+            }
+        }
+        return 1;
+    }
+
+    /// Nothing but products between the beginning and the commit: control flow there makes the compiler serialise them.
+    __device__ __forceinline__ void issue_scores(u32 queries, int add) {
+        u64 b[K_CHUNKS];
+#pragma unroll
+        for (int part = 0; part < K_CHUNKS; part++) {
+            await(at);
+            b[part] = descriptor(shared + RING + at.slot * SLOT_BYTES);
+            at.next();
+        }
+        settle(scores);
+        products_begin();
+#pragma unroll
+        for (int part = 0; part < K_CHUNKS; part++) {
+            u64 a = descriptor(queries + part * QUERIES * 128);
+#pragma unroll
+            for (int step = 0; step < 4; step++) {
+                multiply_keys_async(scores, a + step * 2, b[part] + step * 2, part + step > 0 ? 1 : add);
+            }
+        }
+        products_commit();
+    }
+
+    __device__ __forceinline__ void issue_values() {
+        u64 b = descriptor(shared + RING + at.slot * SLOT_BYTES, SLOT_BYTES);
+#pragma unroll
+        for (int part = 0; part < V_CHUNKS; part++) {
+            await(at);
+            at.next();
+        }
+        settle(result);
+        products_begin();
+#pragma unroll
+        for (int step = 0; step < KEYS / 16; step++) multiply_values_async(result, weights[step], b + step * 128);
+        products_commit();
+    }
+
+    /// Scores to weights 2^(s log2 e - top), still f32 and in place; true if results must be rescaled by `scale`.
+    __device__ __forceinline__ bool weigh() {
+        float high[2] = {NOTHING, NOTHING};
+#pragma unroll
+        for (int j = 0; j < KEYS / 8; j++) {
+            high[0] = fmaxf(high[0], fmaxf(scores[j * 4], scores[j * 4 + 1]));
+            high[1] = fmaxf(high[1], fmaxf(scores[j * 4 + 2], scores[j * 4 + 3]));
+        }
+#pragma unroll
+        for (int h = 0; h < 2; h++) {
+            high[h] = fmaxf(high[h], from_lane(high[h], 1));
+            high[h] = fmaxf(high[h], from_lane(high[h], 2)) * LOG2E;
+        }
+        bool rescale = any_lane(high[0] > top[0] + HEADROOM || high[1] > top[1] + HEADROOM);
+        if (rescale) {
+#pragma unroll
+            for (int h = 0; h < 2; h++) {
+                float next = fmaxf(top[h], high[h]);
+                scale[h] = power_of_two(top[h] - next);
+                top[h] = next;
+                sum[h] *= scale[h];
+            }
+        }
+#pragma unroll
+        for (int j = 0; j < KEYS / 2; j++) {
+            int h = j / 2 & 1;
+            scores[j] = power_of_two(fmaf(scores[j], LOG2E, -top[h]));
+            sum[h] += scores[j];
+        }
+        return rescale;
+    }
+
+    __device__ __forceinline__ void pack_weights(bool rescale) {
+        if (rescale) {
+#pragma unroll
+            for (int j = 0; j < DV / 2; j++) result[j] *= scale[j / 2 & 1];
+        }
+#pragma unroll
+        for (int step = 0; step < KEYS / 16; step++)
+#pragma unroll
+            for (int i = 0; i < 4; i++) weights[step][i] = pack(scores[step * 8 + i * 2], scores[step * 8 + i * 2 + 1]);
+    }
+
+    /// Waits for the tile's first chunk (the bias comes with it), then for this warpgroup's turn, and issues the scores.
+    __device__ __forceinline__ void begin_tile(int tile, u32 queries, int turn) {
+        await(at);
+        int add = start_scores(tile);
+        if (TURNS) turn_wait(turn);
+        issue_scores(queries, add);
+    }
+
+    __device__ __forceinline__ void multiply_all(int group) {
+        u32 queries = shared + group * 64 * 128;
+        bool closes = group + 1 == CONSUMERS;
+        int mine = 1 + group, other = closes ? 1 : mine + 1;  // named barrier 0 is the block's
+        if (first >= end) return;
+        at = Cursor{0, 0};
+        if (TURNS && closes) turn_give(other);
+        Cursor keys = at;
+        begin_tile(first, queries, mine);
+        if (TURNS && (!closes || first + 1 < end)) turn_give(other);
+        products_wait<0>();
+        settle(scores);
+        release(keys, K_CHUNKS);
+        pack_weights(weigh());
+        for (int tile = first + 1; tile < end; tile++) {
+            keys = at;
+            begin_tile(tile, queries, mine);
+            Cursor values = at;
+            issue_values();
+            if (TURNS && (!closes || tile + 1 < end)) turn_give(other);
+            products_wait<1>();
+            settle(scores);
+            release(keys, K_CHUNKS);
+            bool rescale = weigh();
+            products_wait<0>();
+            settle(result);
+            release(values, V_CHUNKS);
+            pack_weights(rescale);
+        }
+        issue_values();
+        products_wait<0>();
+        settle(result);
+    }
+
+    __device__ __forceinline__ void run(const Problem& p, u32 shared_base) {
+        shared = shared_base;
+        thread = threadIdx.x & 127;
+        lane = threadIdx.x & 31;
+        n = p.n;
+        bias = p.bias;
+        Tiles tiles(n, KEYS, blockIdx.y, gridDim.y);
+        first = tiles.first, end = tiles.end;
+
+        fetch_queries<QUERIES, THREADS>(p, shared);
+        if (threadIdx.x < SLOTS) {
+            barrier_create(shared + FULL + threadIdx.x * 8, 128);
+            barrier_create(shared + EMPTY + threadIdx.x * 8, CONSUMERS * 4);
+        }
+        copies_wait<0>();
+        copies_publish();
+        block_barrier();
+
+        // 65536 registers: what the copying warpgroup does not need goes to the others.
+        if (threadIdx.x < 128) {
+            registers_release<CONSUMERS == 2 ? 40 : 32>();
+            copy_all(p.k + (long long)blockIdx.z * n * WIDTH, p.v + (long long)blockIdx.z * n * DV);
+        } else {
+            registers_claim<CONSUMERS == 2 ? 232 : 160>();
+            int group = (threadIdx.x >> 7) - 1;
+#pragma unroll
+            for (int h = 0; h < 2; h++) top[h] = NOTHING, sum[h] = 0.0f, scale[h] = 1.0f;
+#pragma unroll
+            for (int j = 0; j < DV / 2; j++) result[j] = 0.0f;
+            multiply_all(group);
+            int row = blockIdx.x * QUERIES + group * 64 + (thread >> 5) * 16 + (lane >> 2);
+#pragma unroll
+            for (int h = 0; h < 2; h++)
+                store_row<DV>(p, row + h * 8, lane, top[h], sum[h],
+                              [&](int j, int i) { return result[j * 4 + 2 * h + i]; });
+            merge_if_last<DV, QUERIES, 1 + CONSUMERS, CONSUMERS * 128>(p, threadIdx.x - 128, shared + BIAS);
+        }
+    }
+};
+
+// ---- instances ----
+
+#define ATTENTION_HOPPER(NAME, CONSUMERS, KEYS, DV, SLOTS, LAG, TURNS)                                                 \
+    extern "C" __global__ void __launch_bounds__((1 + CONSUMERS) * 128, 1)                                             \
+        NAME(const f16* q, const f16* k, const f16* v, const float* bias, f16* out, float* partial, float* stats,      \
+             u32* counters, int m, int n) {                                                                            \
+        extern __shared__ __align__(1024) unsigned char memory[];                                                      \
+        Attention<CONSUMERS, KEYS, DV, SLOTS, LAG, TURNS> attention;                                                   \
+        attention.run(Problem{q, k, v, bias, out, partial, stats, counters, m, n}, shared_address(memory));            \
+    }
+
+#ifndef ATTENTION_NO_INSTANCES
+ATTENTION_HOPPER(attention_cross_hopper, 2, 128, 64, 10, 2, true)
+ATTENTION_HOPPER(attention_self_hopper, 2, 64, 256, 16, 4, true)
+#endif

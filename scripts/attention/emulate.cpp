@@ -1,0 +1,266 @@
+/*!
+Runs the attention kernels' own source on the CPU. Every GPU thread is a fibre; warp-wide and warpgroup-wide instructions (ldmatrix,
+mma, wgmma, shuffles, votes) meet all their lanes and follow the fragment layouts and descriptors of the PTX ISA; `cp.async` lands at once
+or only when it is waited for, `wgmma` runs at once or only when it is waited for, and warps run in random order, so that a missing wait,
+barrier or release shows as a wrong result. It says nothing about speed, and nothing about the proxies of Hopper's memory model.
+emulate.sh builds and runs it.
+*/
+#include <ucontext.h>
+#include <immintrin.h>
+#include <cmath>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <functional>
+#include <random>
+#include <vector>
+#include <algorithm>
+#define __device__
+#define __global__
+#define __forceinline__ inline
+#define __launch_bounds__(...)
+typedef unsigned u32;
+typedef unsigned short f16;
+struct Dim { unsigned x, y, z; } threadIdx, blockIdx, gridDim, blockDim;
+struct float2 { float x, y; }; struct float4 { float x, y, z, w; }; struct uint2 { u32 x, y; };
+static float2 make_float2(float x, float y) { return {x, y}; }
+static float4 make_float4(float x, float y, float z, float w) { return {x, y, z, w}; }
+static uint2 make_uint2(u32 x, u32 y) { return {x, y}; }
+static float half(f16 h) { return _cvtsh_ss(h); }
+static f16 tohalf(float f) { return _cvtss_sh(f, 0); }
+
+struct Copy { u32 to; const void* from; int bytes; bool valid; };
+struct Fiber { ucontext_t c; std::vector<char> stack; int state = 0; unsigned id; std::vector<std::vector<Copy>> groups; std::vector<Copy> open; void* args; };
+enum { RUN, WARP, BLOCK, DONE, GROUP };
+typedef unsigned long long u64;
+#include <map>
+
+static std::vector<Fiber> fibers; static Fiber* me; static ucontext_t home;
+static std::vector<unsigned char> memory; static bool late; static std::mt19937 rng(1);
+static std::function<void()> body;
+static void yield(int s) { me->state = s; Fiber* f = me; swapcontext(&f->c, &home); }
+template <class F> static void collective(void* args, F all) {
+    me->args = args; Fiber* f = me; unsigned w = f->id / 32; int waiting = 0;
+    for (int l = 0; l < 32; l++) waiting += fibers[w * 32 + l].state == WARP;
+    if (waiting == 31) { Fiber* lanes = &fibers[w * 32]; all(lanes); for (int l = 0; l < 32; l++) lanes[l].state = RUN; }
+    else yield(WARP);
+}
+static void land(const Copy& c) {
+    if (c.to % c.bytes || c.to + c.bytes > memory.size() || ((size_t)c.from % c.bytes)) { printf("bad copy\n"); exit(1); }
+    if (c.valid) memcpy(&memory[c.to], c.from, c.bytes); else memset(&memory[c.to], 0, c.bytes);
+}
+static void copy(u32 to, const void* from, int bytes, bool valid) { Copy c{to, from, bytes, valid}; if (late) me->open.push_back(c); else land(c); }
+static void copy16(u32 to, const void* from, bool v) { copy(to, from, 16, v); }
+static void copy4(u32 to, const void* from, bool v) { copy(to, from, 4, v); }
+static void copies_commit() { me->groups.push_back(me->open); me->open.clear(); }
+template <int L> static void copies_wait() { while ((int)me->groups.size() > L) { for (auto& c : me->groups[0]) land(c); me->groups.erase(me->groups.begin()); } }
+struct Ld { u32* r; u32 a; };
+static u32 get16(u32 a) { f16 h; if (a + 2 > memory.size()) { printf("bad ldmatrix\n"); exit(1); } memcpy(&h, &memory[a], 2); return h; }
+static long conflicts = 0, loads = 0;
+static void ld(u32 (&r)[4], u32 a, bool t) {
+    Ld x{r, a};
+    collective(&x, [&](Fiber* f) {
+        for (int i = 0; i < 4; i++) {
+            int banks[8] = {0};
+            for (int q = 0; q < 8; q++) { u32 ad = ((Ld*)f[i * 8 + q].args)->a; if (ad % 16) { printf("misaligned\n"); exit(1); } banks[(ad / 16) % 8]++; }
+            loads++; conflicts += *std::max_element(banks, banks + 8) - 1;
+            for (int l = 0; l < 32; l++) {
+                u32 lo, hi;
+                if (!t) { u32 row = ((Ld*)f[i * 8 + l / 4].args)->a; lo = get16(row + (l % 4) * 4); hi = get16(row + (l % 4) * 4 + 2); }
+                else { lo = get16(((Ld*)f[i * 8 + 2 * (l % 4)].args)->a + (l / 4) * 2); hi = get16(((Ld*)f[i * 8 + 2 * (l % 4) + 1].args)->a + (l / 4) * 2); }
+                ((Ld*)f[l].args)->r[i] = lo | hi << 16;
+            }
+        }
+    });
+}
+static void load_matrices(u32 (&r)[4], u32 a) { ld(r, a, false); }
+static void load_matrices_transposed(u32 (&r)[4], u32 a) { ld(r, a, true); }
+struct Mma { float* c; const u32* a; u32 b0, b1; };
+static void multiply_add(float (&c)[4], const u32 (&a)[4], u32 b0, u32 b1) {
+    Mma x{c, a, b0, b1};
+    collective(&x, [&](Fiber* f) {
+        float A[16][16], B[16][8];
+        for (int l = 0; l < 32; l++) {
+            Mma* m = (Mma*)f[l].args; int g = l / 4, t = l % 4;
+            for (int i = 0; i < 4; i++) for (int e = 0; e < 2; e++) A[g + (i & 1) * 8][t * 2 + e + (i >> 1) * 8] = half(m->a[i] >> (16 * e));
+            for (int e = 0; e < 2; e++) B[t * 2 + e][g] = half(m->b0 >> (16 * e)), B[t * 2 + e + 8][g] = half(m->b1 >> (16 * e));
+        }
+        for (int l = 0; l < 32; l++) {
+            Mma* m = (Mma*)f[l].args; int g = l / 4, t = l % 4;
+            for (int i = 0; i < 4; i++) { int r = g + (i >> 1) * 8, n = t * 2 + (i & 1); double s = m->c[i]; for (int k = 0; k < 16; k++) s += (double)A[r][k] * B[k][n]; m->c[i] = (float)s; }
+        }
+    });
+}
+static u32 pack(float lo, float hi) { return tohalf(lo) | (u32)tohalf(hi) << 16; }
+static float power_of_two(float x) { return exp2f(x); }
+static float shared_float(u32 a) { float r; memcpy(&r, &memory[a], 4); return r; }
+struct Shfl { float x, *r; };
+static float from_lane(float x, int mask) { float r; Shfl s{x, &r}; collective(&s, [&](Fiber* f) { for (int l = 0; l < 32; l++) *((Shfl*)f[l].args)->r = ((Shfl*)f[l ^ mask].args)->x; }); return r; }
+struct Vote { bool p, *r; };
+static bool any_lane(bool p) { bool r; Vote v{p, &r}; collective(&v, [&](Fiber* f) { bool a = false; for (int l = 0; l < 32; l++) a |= ((Vote*)f[l].args)->p; for (int l = 0; l < 32; l++) *((Vote*)f[l].args)->r = a; }); return r; }
+static void block_barrier() {
+    int waiting = 0; for (auto& f : fibers) waiting += f.state == BLOCK;
+    if (waiting == (int)fibers.size() - 1) { for (auto& f : fibers) f.state = RUN; } else yield(BLOCK);
+}
+
+static void set_shared(u32 a, u32 v) { memcpy(&memory[a], &v, 4); }
+static u32 get_shared(u32 a) { u32 v; memcpy(&v, &memory[a], 4); return v; }
+static void __threadfence() {}
+static u32 atomicInc(u32* at, u32 last) { u32 old = *at; *at = old >= last ? 0 : old + 1; return old; }
+template <class T> static T __ldcg(const T* p) { return *p; }
+struct Turn { int arrived, generation; } turns[16];
+static void turn_arrive(int b, int count) { if (++turns[b].arrived == count) turns[b].arrived = 0, turns[b].generation++; }
+static void turn_join(int b, int count) { int g = turns[b].generation; turn_arrive(b, count); while (turns[b].generation == g) yield(RUN); }
+template <int B, int T> static void threads_barrier() { turn_join(B, T); }
+#ifdef HOPPER
+template <class F> static void group_collective(void* args, F all) {
+    me->args = args; Fiber* f = me; unsigned w = f->id / 128; int waiting = 0;
+    for (int l = 0; l < 128; l++) waiting += fibers[w * 128 + l].state == GROUP;
+    if (waiting == 127) { Fiber* lanes = &fibers[w * 128]; all(lanes); for (int l = 0; l < 128; l++) lanes[l].state = RUN; }
+    else yield(GROUP);
+}
+struct Op { float* d; int n; const u32* a; u64 da, db; int add; bool keys; };
+static std::vector<std::vector<Op>> queue[1024]; static std::vector<Op> pending[1024];
+static bool late_products;
+static u32 swizzled(u64 desc, u32 offset) {
+    if (desc >> 62 != 1 || (desc >> 49 & 7)) { printf("bad descriptor\n"); exit(1); }
+    u32 a = ((u32)(desc & 0x3fff) << 4) + offset; return a ^ ((a >> 7 & 7) << 4);
+}
+static void execute(Op* const (&op)[128]) {
+    int n = op[0]->n; std::vector<float> A(64 * 16), B(16 * n);
+    for (int l = 1; l < 128; l++) if (op[l]->db != op[0]->db || op[l]->keys != op[0]->keys || op[l]->da != op[0]->da || op[l]->add != op[0]->add) { printf("lanes differ\n"); exit(1); }
+    u32 stride_a = (u32)(op[0]->da >> 32 & 0x3fff) << 4, stride_b = (u32)(op[0]->db >> 32 & 0x3fff) << 4;
+    for (int k = 0; k < 16; k++) for (int j = 0; j < n; j++)
+        B[k * n + j] = half(get16(swizzled(op[0]->db, op[0]->keys ? j / 8 * stride_b + j % 8 * 128 + k * 2 : k / 8 * stride_b + k % 8 * 128 + j / 64 * ((u32)(op[0]->db >> 16 & 0x3fff) << 4) + j % 64 * 2)));
+    if (op[0]->keys) for (int r = 0; r < 64; r++) for (int k = 0; k < 16; k++) A[r * 16 + k] = half(get16(swizzled(op[0]->da, r / 8 * stride_a + r % 8 * 128 + k * 2)));
+    else for (int l = 0; l < 128; l++) for (int i = 0; i < 4; i++) for (int e = 0; e < 2; e++)
+        A[(l / 32 * 16 + l % 32 / 4 + (i & 1) * 8) * 16 + l % 4 * 2 + e + (i >> 1) * 8] = half(op[l]->a[i] >> (16 * e));
+    for (int l = 0; l < 128; l++) for (int j = 0; j < n / 8; j++) for (int i = 0; i < 4; i++) {
+        int r = l / 32 * 16 + l % 32 / 4 + (i >> 1) * 8, c = j * 8 + l % 4 * 2 + (i & 1); float* d = op[l]->d + j * 4 + i; double s = op[l]->add ? *d : 0;
+        for (int k = 0; k < 16; k++) s += (double)A[r * 16 + k] * B[k * n + c];
+        *d = (float)s;
+    }
+}
+static void product(Op op) {
+    if (late_products) { pending[me->id].push_back(op); return; }
+    group_collective(&op, [&](Fiber* f) { Op* ops[128]; for (int l = 0; l < 128; l++) ops[l] = (Op*)f[l].args; execute(ops); });
+}
+template <int R> static void multiply_keys_async(float (&d)[R], u64 a, u64 b, int add) { product({d, R * 2, 0, a, b, add, true}); }
+template <int R> static void multiply_values_async(float (&d)[R], const u32 (&a)[4], u64 b) { product({d, R * 2, a, 0, b, 1, false}); }
+static void products_begin() {}
+static void products_commit() { queue[me->id].push_back(pending[me->id]); pending[me->id].clear(); }
+template <int LATEST> static void products_wait() {
+    int dummy;
+    group_collective(&dummy, [&](Fiber* f) {
+        int base = f[0].id;
+        while ((int)queue[base].size() > LATEST) {
+            for (size_t i = 0; i < queue[base][0].size(); i++) { Op* ops[128]; for (int l = 0; l < 128; l++) ops[l] = &queue[base + l].at(0).at(i); execute(ops); }
+            for (int l = 0; l < 128; l++) queue[base + l].erase(queue[base + l].begin());
+        }
+    });
+}
+template <int N> static void settle(float (&)[N]) {}
+static void copies_publish() {}
+struct Barrier { int count, left, phase; };
+static std::map<u32, Barrier> barriers;
+static void barrier_create(u32 b, int n) { if (b % 8) exit(1); barriers[b] = {n, n, 0}; }
+static void barrier_arrive(u32 b) { Barrier& x = barriers.at(b); if (--x.left == 0) x.phase++, x.left = x.count; }
+static void barrier_wait(u32 b, u32 parity) { while ((barriers.at(b).phase & 1) == (int)parity) yield(RUN); }
+static void turn_give(int b) { turn_arrive(b, 256); }
+static void turn_wait(int b) { turn_join(b, 256); }
+static bool barrier_ready(u32 b, u32 parity) { return (barriers.at(b).phase & 1) != (int)parity; }
+template <int> static void registers_release() {}
+template <int> static void registers_claim() {}
+#endif
+#include "body.inc"
+
+static void entry() { body(); me->state = DONE; swapcontext(&me->c, &home); }
+static void run_block(int threads, std::function<void()> b) {
+    body = b; fibers = std::vector<Fiber>(threads);
+    for (int i = 0; i < threads; i++) { Fiber& f = fibers[i]; f.id = i; f.stack.resize(1 << 17); getcontext(&f.c); f.c.uc_stack.ss_sp = f.stack.data(); f.c.uc_stack.ss_size = f.stack.size(); f.c.uc_link = 0; makecontext(&f.c, entry, 0); }
+    for (long step = 0;; step++) {
+        if (step > 3000000) { printf("stuck\n"); exit(1); }
+        std::vector<int> can; bool alive = false;
+        for (int w = 0; w < threads / 32; w++) { bool c = false; for (int l = 0; l < 32; l++) { c |= fibers[w * 32 + l].state == RUN; alive |= fibers[w * 32 + l].state != DONE; } if (c) can.push_back(w); }
+        if (!alive) return;
+        if (can.empty()) { printf("deadlock\n"); exit(1); }
+        int w = can[rng() % can.size()];
+        for (int times = 1 + rng() % 200; times > 0; times--) {
+            bool ran = false;
+            for (int l = 0; l < 32; l++) if (fibers[w * 32 + l].state == RUN) { me = &fibers[w * 32 + l]; threadIdx.x = me->id; swapcontext(&home, &me->c); ran = true; }
+            if (!ran) break;
+        }
+    }
+}
+template <class A> static void test(const char* name, int batch, int m, int n, int splits, int bias_kind, float scale, bool lazy) {
+    late = lazy; std::normal_distribution<float> normal;
+    constexpr int DV = A::DV;
+    std::vector<f16> qv(batch * m * 256 + 8), kv(batch * n * 256 + 8), vv(batch * n * DV + 8), out(batch * m * DV, 0x7e00);
+    auto align = [](std::vector<f16>& x) { return (f16*)(((size_t)x.data() + 15) / 16 * 16); };
+    f16 *q = align(qv), *k = align(kv), *v = align(vv);
+    for (int i = 0; i < batch * m * 256; i++) q[i] = tohalf(normal(rng) * scale / 16);
+    for (int i = 0; i < batch * n * 256; i++) k[i] = tohalf(normal(rng));
+    for (int i = 0; i < batch * n * DV; i++) v[i] = tohalf(normal(rng));
+    std::vector<float> bias(n), partial(batch * splits * m * DV, NAN), stats(batch * splits * m * 2, NAN);
+    for (int i = 0; i < n; i++) bias[i] = bias_kind == 1 ? (i < n / 2 ? -1e4f : 0) : bias_kind == 2 ? (rng() % 3 ? -1e4f : 0) : bias_kind == 3 ? -1e4f : normal(rng);
+    std::vector<u32> counters(1024);
+    Problem p{q, k, v, bias_kind ? bias.data() : nullptr, out.data(), partial.data(), stats.data(), counters.data(), m, n};
+    bool fused = rng() & 1;
+    if (!fused) p.counters = nullptr;
+    unsigned gx = (m + A::QUERIES - 1) / A::QUERIES; conflicts = loads = 0;
+    gridDim = {gx, (unsigned)splits, (unsigned)batch}; blockDim = {(unsigned)A::THREADS, 1, 1};
+    for (unsigned z = 0; z < (unsigned)batch; z++) for (unsigned y = 0; y < (unsigned)splits; y++) for (unsigned x = 0; x < gx; x++) {
+        blockIdx = {x, y, z}; memory.assign(1024 + A::SHARED, 0xff); for (auto& t : turns) t = {0, 0};
+#ifdef HOPPER
+        late_products = rng() & 1; barriers.clear(); for (auto& x : queue) x.clear();
+#endif
+
+        run_block(A::THREADS, [&] { A a; a.run(p, 1024); });
+#ifdef HOPPER
+        for (auto& t : turns) if (t.arrived) { printf("a turn is left over\n"); exit(1); }
+#endif
+
+    }
+    for (u32 c : counters) if (c) { printf("a counter is left over\n"); exit(1); }
+    if (splits > 1 && !fused) {
+        blockDim = {256, 1, 1}; int total = batch * m * DV / 4;
+        for (unsigned b = 0; b < (unsigned)(total + 255) / 256; b++) for (unsigned t = 0; t < 256; t++) { blockIdx = {b, 0, 0}; threadIdx = {t, 0, 0}; combine<DV>(partial.data(), stats.data(), out.data(), batch * m, m, splits); }
+    }
+    double worst = 0, norm = 0, err = 0;
+    for (int b = 0; b < batch; b++) for (int i = 0; i < m; i++) {
+        std::vector<double> s(n); double top = -1e300, total = 0, o[256] = {0};
+        for (int j = 0; j < n; j++) { double d = 0; for (int c = 0; c < 256; c++) d += (double)half(q[(b * m + i) * 256 + c]) * half(k[(b * n + j) * 256 + c]); s[j] = d + (bias_kind ? bias[j] : 0); top = std::max(top, s[j]); }
+        for (int j = 0; j < n; j++) { double w = exp(s[j] - top); total += w; if (w > 1e-12) for (int c = 0; c < DV; c++) o[c] += w * half(v[(b * n + j) * DV + c]); }
+        for (int c = 0; c < DV; c++) { double d = half(out[(b * m + i) * DV + c]) - o[c] / total; if (!(fabs(d) <= worst)) worst = std::isnan(d) ? 1e9 : fabs(d); err += d * d; norm += o[c] * o[c] / total / total; }
+    }
+    bool bad = !(worst < 1e-2) || !(sqrt(err / norm) < 2e-3) || conflicts;
+    printf("%s batch %d m %d n %d splits %d%s bias %d scale %.0f late %d: max abs %.2e rel %.2e bank conflicts %ld of %ld %s\n", name, batch, m, n, splits, splits > 1 && fused ? " merged" : "", bias_kind, scale, late, worst, sqrt(err / norm), conflicts, loads, bad ? "BAD" : "ok");
+    fflush(stdout); if (bad) exit(1);
+}
+template <class A> static void suite(const char* name) {
+    int m = A::QUERIES;
+    test<A>(name, 1, m, 200, 1, 0, 1, true);
+    test<A>(name, 1, m, 192, 1, 1, 4, false);
+    test<A>(name, 2, m + 24, 333, 3, 2, 16, true);
+    test<A>(name, 1, m - 7, 449, 2, 4, 60, false);
+    test<A>(name, 1, m, 65, 2, 3, 1, true);
+    test<A>(name, 1, 33, 5, 4, 0, 1, true);
+}
+int main() {
+#ifdef HOPPER
+    suite<Attention<2, 128, 64, 10, 4, true>>("hopper cross 2x128");
+    suite<Attention<2, 160, 64, 8, 3, true>>("hopper cross 2x160");
+    suite<Attention<2, 96, 256, 12, 4, true>>("hopper self 2x96");
+    test<Attention<2, 128, 64, 10, 2, false>>("hopper cross no turns", 1, 128, 1700, 1, 2, 4, true);
+    test<Attention<2, 128, 64, 10, 8, true>>("hopper cross lag 8", 1, 128, 1700, 1, 2, 4, true);
+    test<Attention<3, 128, 64, 8, 3, true>>("hopper cross 3", 1, 192, 1700, 2, 0, 4, false);
+    test<Attention<2, 64, 256, 16, 4, true>>("hopper self 2x64", 1, 128, 900, 1, 0, 4, true);
+    test<Attention<2, 96, 256, 12, 6, true>>("hopper self 2x96", 1, 128, 1300, 2, 0, 4, true);
+#else
+    suite<Attention<4, 2, 64, 64, 4, 1, 0>>("cross 4x2x64 ring4");
+    suite<Attention<8, 2, 64, 64, 10, 5, 3>>("cross 8x2x64 ring10 group5");
+    suite<Attention<4, 2, 128, 64, 3, 1, 0>>("cross 4x2x128 ring3");
+    suite<Attention<8, 1, 64, 256, 4, 1, 4>>("self 8x1x64 ring4 q4");
+    suite<Attention<8, 1, 64, 256, 8, 2, 0>>("self 8x1x64 ring8 group2");
+#endif
+}

@@ -1,0 +1,18 @@
+#!/bin/sh
+# Runs the attention kernels' own source on the CPU (emulate.cpp) and compares with a float64 reference. Needs g++ and an x86-64 with F16C.
+set -e
+cd "$(dirname "$0")"
+folder=$(mktemp -d)
+trap 'rm -r "$folder"' EXIT
+# The arithmetic without its primitives (which emulate.cpp replaces) and without its entry points.
+body() {
+    for file in "$@"; do
+        awk '/^\/\/ ---- attention ----/{p=1} /^\/\/ ---- instances/{p=0} p' "../../cuda/$file"
+    done > "$folder/body.inc"
+}
+body attention.cuh attention.cu
+g++ -O2 -mf16c -std=c++17 -w -I"$folder" emulate.cpp -o "$folder/emulate"
+"$folder/emulate"
+body attention.cuh attention_hopper.cu
+g++ -O2 -mf16c -std=c++17 -w -DHOPPER -I"$folder" emulate.cpp -o "$folder/emulate"
+"$folder/emulate"

@@ -1,0 +1,111 @@
+// What the attention kernels compute, without their source: a stand-in that shows whether launches, arguments and sizes
+// are right. The source itself runs on the host in scripts/attention, at a pace that no pipeline could be tested with.
+//
+// The part of each block, partial results, and who merges them are the real kernels'. Of large problems only every
+// ((m / 64) | 1)th query is computed, which are those that the self-test looks at; the others become NaN.
+#pragma once
+
+namespace attention {
+
+inline float from_half(uint16_t bits) {
+    const int exponent = bits >> 10 & 31, fraction = bits & 1023;
+    const float size = exponent == 31  ? (fraction ? NAN : INFINITY)
+                       : exponent == 0 ? std::ldexp((float)fraction, -24)
+                                       : std::ldexp((float)(fraction + 1024), exponent - 25);
+    return bits >> 15 ? -size : size;
+}
+inline const float* halves() {
+    static std::vector<float> table;
+    if (table.empty())
+        for (int bits = 0; bits < 1 << 16; bits++) table.push_back(from_half((uint16_t)bits));
+    return table.data();
+}
+inline bool looked_at(int row, int m, int n) { return (long long)m * n < 1 << 20 || row % (m / 64 | 1) == 0; }
+
+struct Arguments {
+    const uint16_t *q, *k, *v;
+    const float* bias;
+    uint16_t* out;
+    float *partial, *stats;
+    unsigned* counters;
+    int m, n;
+};
+
+/// Merges all parts of one query.
+template <int DV> void merge(const float* partial, const float* stats, uint16_t* out, long batch, int row, int m, int splits) {
+    float top = -INFINITY, total = 0.0f, sums[DV] = {};
+    for (int s = 0; s < splits; s++) top = std::fmax(top, stats[2 * ((batch * splits + s) * m + row)]);
+    for (int s = 0; s < splits; s++) {
+        const long line = (batch * splits + s) * m + row;
+        const float scale = std::exp(stats[2 * line] - top);
+        total += scale * stats[2 * line + 1];
+        for (int c = 0; c < DV; c++) sums[c] += scale * partial[line * DV + c];
+    }
+    for (int c = 0; c < DV; c++) out[(batch * m + row) * DV + c] = host_half_bits(sums[c] / total);
+}
+
+/// The first thread does the work of its block: 128 queries, one part of the keys.
+template <int DV, int TILE> void attend(const Arguments& a) {
+    if (threadIdx.x != 0) return;
+    const float* half = halves();
+    const long batch = blockIdx.z, splits = gridDim.y, tiles = (a.n + TILE - 1) / TILE;
+    const int first = (int)(tiles * blockIdx.y / splits) * TILE;
+    const int end = std::min((int)(tiles * (blockIdx.y + 1) / splits) * TILE, a.n);
+    const int last = std::min((int)(blockIdx.x + 1) * 128, a.m);
+    std::vector<float> weights(end - first);
+    for (int row = blockIdx.x * 128; row < last; row++) {
+        float q[256], sums[DV] = {}, top = -INFINITY, total = 0.0f;
+        const bool skip = !looked_at(row, a.m, a.n);
+        for (int c = 0; c < 256; c++) q[c] = half[a.q[(batch * a.m + row) * 256 + c]];
+        for (int key = first; key < end && !skip; key++) {
+            float dot[8] = {};
+            const uint16_t* k = a.k + (batch * a.n + key) * 256;
+            for (int c = 0; c < 256; c++) dot[c % 8] += q[c] * half[k[c]];
+            float score = a.bias ? a.bias[key] : 0.0f;
+            for (float part : dot) score += part;
+            top = std::fmax(top, weights[key - first] = score);
+        }
+        for (int key = first; key < end && !skip; key++) {
+            const float weight = std::exp(weights[key - first] - top);
+            const uint16_t* v = a.v + (batch * a.n + key) * DV;
+            total += weight;
+            for (int c = 0; c < DV; c++) sums[c] += weight * half[v[c]];
+        }
+        if (skip) total = NAN;
+        const long line = (batch * splits + blockIdx.y) * a.m + row;
+        for (int c = 0; c < DV; c++) {
+            if (splits == 1) a.out[(batch * a.m + row) * DV + c] = host_half_bits(sums[c] / total);
+            else a.partial[line * DV + c] = sums[c];
+        }
+        if (splits > 1) a.stats[2 * line] = top, a.stats[2 * line + 1] = total;
+    }
+    if (splits == 1 || !a.counters) return;
+    unsigned& counter = a.counters[batch * gridDim.x + blockIdx.x];
+    if (counter >= splits) emulation::fail("a counter of attention was not zero");
+    if (++counter < splits) return;
+    counter = 0;
+    for (int row = blockIdx.x * 128; row < last; row++) merge<DV>(a.partial, a.stats, a.out, batch, row, a.m, (int)splits);
+}
+
+template <int DV> void combine(const float* partial, const float* stats, uint16_t* out, int rows, int m, int splits) {
+    const int index = blockIdx.x * blockDim.x + threadIdx.x, row = index / (DV / 4);
+    if (row < rows && index % (DV / 4) == 0) merge<DV>(partial, stats, out, row / m, row % m, m, splits);
+}
+
+}  // namespace attention
+
+#define STAND_IN(NAME, DV, TILE)                                                                                            \
+    void NAME(const uint16_t* q, const uint16_t* k, const uint16_t* v, const float* bias, uint16_t* out, float* partial,    \
+              float* stats, unsigned* counters, int m, int n) {                                                             \
+        attention::attend<DV, TILE>({q, k, v, bias, out, partial, stats, counters, m, n});                                  \
+    }
+STAND_IN(attention_cross, 64, 64)
+STAND_IN(attention_self, 256, 64)
+STAND_IN(attention_cross_hopper, 64, 128)
+STAND_IN(attention_self_hopper, 256, 64)
+#define STAND_IN_COMBINE(NAME, DV)                                                                               \
+    void NAME(const float* partial, const float* stats, uint16_t* out, int rows, int m, int splits) {            \
+        attention::combine<DV>(partial, stats, out, rows, m, splits);                                            \
+    }
+STAND_IN_COMBINE(attention_combine_64, 64)
+STAND_IN_COMBINE(attention_combine_256, 256)
