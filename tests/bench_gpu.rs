@@ -8,6 +8,7 @@ use std::path::{Path, PathBuf};
 use assert_cmd::Command;
 use predicates::str::contains;
 use segtrt::bundle::Role;
+use segtrt::engine::Precision;
 
 use crate::selftest::fakes::{Engines, Fakes, shared};
 use crate::support::{bench, column, require_onnxruntime, segtrt, synth};
@@ -36,7 +37,7 @@ impl Setting {
     }
 
     fn engines(&self, plans: &[(Role, &str)]) -> PathBuf {
-        Engines::new(&self.path("engines")).write_live(plans)
+        Engines::new(&self.path("engines")).write_live(Precision::Fp32, plans)
     }
 
     fn path(&self, name: &str) -> PathBuf {

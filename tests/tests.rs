@@ -19,6 +19,8 @@ mod cli;
 mod dataset;
 /// Result files: bytes as Python's, crash safety, resumption.
 mod files;
+/// The track step that is cut at its attentions, on stand-ins.
+mod fused_track;
 /// `segtrt inspect`: what a file or folder is, damage, TensorRT's own account and its death.
 mod inspect;
 /// The kernels against the CPU, on the stand-in driver.

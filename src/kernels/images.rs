@@ -126,14 +126,19 @@ mod tests {
     fn the_ptx_belongs_to_its_source() {
         for (_, name, headers, ptx) in TOPICS {
             let source = format!("{name}.cu");
-            let files = headers.iter().chain([&source.as_str()]).map(|file| format!("cuda/{file}"));
+            let files: Vec<String> = headers
+                .iter()
+                .copied()
+                .chain([source.as_str()])
+                .map(|file| format!("cuda/{file}"))
+                .collect();
             let mut sources: Vec<Vec<u8>> =
-                files.clone().map(|file| std::fs::read(file).unwrap()).collect();
+                files.iter().map(|file| std::fs::read(file).unwrap()).collect();
             let line = ptx.lines().find(|line| line.contains("sha256")).unwrap();
             assert!(
                 line.ends_with(&hash(&sources)),
                 "cuda/{name}.ptx was made from other files than {}; run scripts/kernels.py",
-                files.collect::<Vec<_>>().join(", ")
+                files.join(", ")
             );
             for at in 0..sources.len() {
                 sources[at].push(b'\n');

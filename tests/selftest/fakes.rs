@@ -83,19 +83,32 @@ pub fn compile(variable: &str, usual: &str, arguments: &[&str], to: &Path) -> Op
     Some(())
 }
 
-/// Engine folders of the small bundle below a root.
+/// Tensors that stay fp32 in engines of fp16, as the exporter has them.
+const FLOATS: [&str; 9] =
+    ["low", "iou", "score", "coords", "multi", "mask", "binar", "bias", "ptr_t"];
+
+/// Engine folders of a bundle below a root.
 pub struct Engines {
     root: PathBuf,
+    bundle: PathBuf,
     manifest: Manifest,
     features: Vec<Tensor>,
 }
 
 impl Engines {
-    /// Runs the encoder once: the other graphs take its features.
+    /// Of any bundle, for [`Engines::write_live`] alone.
+    pub fn of(root: &Path, bundle: &Path) -> Self {
+        let manifest = Bundle::open(bundle).unwrap().manifest;
+        let (root, bundle) = (root.to_owned(), bundle.to_owned());
+        Self { root, bundle, manifest, features: Vec::new() }
+    }
+
+    /// Of the small bundle. Runs the encoder once: the other graphs take its features.
     pub fn new(root: &Path) -> Self {
         let mut manifest = Bundle::open(&small_bundle()).unwrap().manifest;
         manifest.graphs.push(padded_track(&manifest));
-        let mut engines = Self { root: root.to_owned(), manifest, features: Vec::new() };
+        let (root, bundle) = (root.to_owned(), small_bundle());
+        let mut engines = Self { root, bundle, manifest, features: Vec::new() };
         let plan = engines.record(Role::Encoder, Path::new(""));
         let case = cases(&engines.manifest, &plan).unwrap().remove(0);
         engines.features = engines.run(Role::Encoder, &engines.inputs(&case));
@@ -108,7 +121,7 @@ impl Engines {
     }
 
     fn run(&self, role: Role, inputs: &[Tensor]) -> Vec<Tensor> {
-        let path = small_bundle().join(&self.manifest.graph(role).unwrap().file);
+        let path = self.bundle.join(&self.manifest.graph(role).unwrap().file);
         let mut session = load(onnxruntime(), &path, 1).unwrap();
         match role {
             Role::TrackPadded => run_graph(&mut session, &self.filled_slots(inputs)).unwrap(),
@@ -163,29 +176,31 @@ impl Engines {
         dir
     }
 
-    /// Writes a folder of fp32 plans that run the bundle's own graphs in ONNX Runtime; each behaves as its word says.
-    pub fn write_live(&self, plans: &[(Role, &str)]) -> PathBuf {
-        let dir = engine_dir(&self.root, "h200", "edgetam_mini", 256, Precision::Fp32);
+    /// Writes a folder of plans that run the bundle's own graphs in ONNX Runtime; each behaves as its word says. Plans of
+    /// fp16 take and give halves.
+    pub fn write_live(&self, precision: Precision, plans: &[(Role, &str)]) -> PathBuf {
+        let imgsz = self.manifest.model.imgsz;
+        let dir = engine_dir(&self.root, "h200", "edgetam_mini", imgsz, precision);
         std::fs::create_dir_all(&dir).unwrap();
         let mut engines = EngineManifest {
             format: manifest::FORMAT,
             platform: "h200".to_owned(),
-            precision: Precision::Fp32,
+            precision,
             bundle: self.manifest.clone(),
             plans: Vec::new(),
         };
         for (role, behave) in plans {
             let path = dir.join(format!("{}.plan", role.name()));
-            std::fs::write(&path, self.live_plan(*role, behave)).unwrap();
+            std::fs::write(&path, self.live_plan(precision, *role, behave)).unwrap();
             engines.set(self.record(*role, &path));
         }
         engines.write(&dir).unwrap();
         dir
     }
 
-    fn live_plan(&self, role: Role, behave: &str) -> String {
+    fn live_plan(&self, precision: Precision, role: Role, behave: &str) -> String {
         let graph = self.manifest.graph(role).unwrap();
-        let file = small_bundle().join(&graph.file);
+        let file = self.bundle.join(&graph.file);
         let profiles = profiles(graph, &self.manifest.contract, 1);
         let mut text = format!(
             "memory 4096\nprofiles {}\nbehave {behave}\nonnx {}\n",
@@ -197,7 +212,12 @@ impl Engines {
             inputs.chain(graph.outputs.iter().map(|tensor| ("out", tensor)))
         };
         for (way, tensor) in all() {
-            let number = if tensor.dtype == DType::I32 { 3 } else { 0 };
+            let half = precision == Precision::Fp16 && !FLOATS.contains(&tensor.name.as_str());
+            let number = match (tensor.dtype, half) {
+                (DType::I32, _) => 3,
+                (_, true) => 1,
+                _ => 0,
+            };
             let dims: Vec<i64> = tensor.shape.iter().map(|axis| extent(axis, &[])).collect();
             writeln!(text, "{way} {} {number} - {}", tensor.name, words(&dims)).unwrap();
         }

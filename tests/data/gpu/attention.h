@@ -7,19 +7,6 @@
 
 namespace attention {
 
-inline float from_half(uint16_t bits) {
-    const int exponent = bits >> 10 & 31, fraction = bits & 1023;
-    const float size = exponent == 31  ? (fraction ? NAN : INFINITY)
-                       : exponent == 0 ? std::ldexp((float)fraction, -24)
-                                       : std::ldexp((float)(fraction + 1024), exponent - 25);
-    return bits >> 15 ? -size : size;
-}
-inline const float* halves() {
-    static std::vector<float> table;
-    if (table.empty())
-        for (int bits = 0; bits < 1 << 16; bits++) table.push_back(from_half((uint16_t)bits));
-    return table.data();
-}
 inline bool looked_at(int row, int m, int n) { return (long long)m * n < 1 << 20 || row % (m / 64 | 1) == 0; }
 
 struct Arguments {
@@ -47,7 +34,7 @@ template <int DV> void merge(const float* partial, const float* stats, uint16_t*
 /// The first thread does the work of its block: 128 queries, one part of the keys.
 template <int DV, int TILE> void attend(const Arguments& a) {
     if (threadIdx.x != 0) return;
-    const float* half = halves();
+    const float* half = host_halves();
     const long batch = blockIdx.z, splits = gridDim.y, tiles = (a.n + TILE - 1) / TILE;
     const int first = (int)(tiles * blockIdx.y / splits) * TILE;
     const int end = std::min((int)(tiles * (blockIdx.y + 1) / splits) * TILE, a.n);

@@ -18,6 +18,8 @@
 #include <utility>
 #include <vector>
 
+#include "half.h"
+
 #define __global__
 #define __device__
 #define __forceinline__ inline
@@ -159,21 +161,4 @@ inline unsigned __float_as_uint(float value) {
 inline int __popcll(unsigned long long word) { return __builtin_popcountll(word); }
 inline unsigned __funnelshift_r(unsigned low, unsigned high, unsigned shift) {
     return (unsigned)(((uint64_t)high << 32 | low) >> (shift & 31));
-}
-
-// Nearest half, ties to even: the sum moves the fraction to where a half's ends, and the processor rounds it there.
-inline uint16_t host_half_bits(float value) {
-    const unsigned bits = __float_as_uint(value), sign = bits >> 16 & 0x8000u;
-    const float size = std::fabs(value);
-    if (std::isnan(value)) return (uint16_t)(sign | 0x7fffu);
-    if (size == 0.0f) return (uint16_t)sign;
-    if (size >= 65520.0f) return (uint16_t)(sign | 0x7c00u);
-    int exponent = 0;
-    std::frexp(size, &exponent);
-    // A half has 11 significant bits, and none below 2^-24.
-    const int last = exponent - 11 > -24 ? exponent - 11 : -24;
-    const float units = std::nearbyint(std::ldexp(size, -last));
-    if (last == -24) return (uint16_t)(sign | (unsigned)units);
-    // `units` lies in [1024, 2048]; the leading one is the exponent's.
-    return (uint16_t)(sign | ((unsigned)(last + 25 - 1) * 1024u + (unsigned)units));
 }

@@ -34,12 +34,20 @@ void live(void* argument) {
     if (shapes.count("bias") != 0) cut_bank(*run, shapes);
     std::vector<const char*> names[2];
     std::vector<void*> tensors[2];
+    // The graphs' numbers are floats; what an engine's ports have as halves is converted on its way in and out.
+    std::map<std::string, std::vector<float>> floats;
     for (auto& [name, dims] : shapes) {
         const Tensor& tensor = engine->tensors.at(name);
         int64_t shape[8];
         for (int32_t i = 0; i < dims.nbDims; ++i) shape[i] = dims.d[i];
-        void* value = nullptr;
-        ask(CreateTensorWithData, info, run->addresses.at(name), 4 * elements(dims), static_cast<const int64_t*>(shape),
+        void *value = nullptr, *at = run->addresses.at(name);
+        if (tensor.type == 1) {
+            const auto* halves = static_cast<const uint16_t*>(at);
+            auto& own = floats[name];
+            for (size_t i = 0; i < elements(dims); ++i) own.push_back(tensor.input ? host_halves()[halves[i]] : 0.0f);
+            at = own.data();
+        }
+        ask(CreateTensorWithData, info, at, 4 * elements(dims), static_cast<const int64_t*>(shape),
             static_cast<size_t>(dims.nbDims), tensor.type == 3 ? 6 : 1, &value);
         const int side = tensor.input ? 0 : 1;
         names[side].push_back(engine->tensors.find(name)->first.c_str());
@@ -48,6 +56,9 @@ void live(void* argument) {
     if (engine->session == nullptr) engine->session = open_session(engine->onnx);
     ask(Run, engine->session, static_cast<void*>(nullptr), names[0].data(), tensors[0].data(), names[0].size(),
         names[1].data(), names[1].size(), tensors[1].data());
+    for (auto& [name, own] : floats)
+        for (size_t i = 0; i < own.size() && !engine->tensors.at(name).input; ++i)
+            static_cast<uint16_t*>(run->addresses.at(name))[i] = host_half_bits(own[i]);
     for (auto& side : tensors)
         for (void* value : side) reinterpret_cast<void (*)(void*)>(ort()[ReleaseValue])(value);
     if (engine->behave == "nan") *static_cast<float*>(run->addresses.at("score")) = __builtin_nanf("");

@@ -21,6 +21,7 @@
 #include <string>
 #include <vector>
 
+#include "half.h"
 #include "abi_generated.hpp"
 #include "callbacks.hpp"
 #include "fake_onnx.hpp"
