@@ -1,15 +1,17 @@
-"""Compares segtrt's masks with the original predictor's, frame by frame.
+"""Compares segtrt's masks with the original predictor's, or with those of another run of segtrt, frame by frame.
 
     segtrt bench … --save-masks
     python onnx/reference.py … --out run.npz
     python onnx/compare_masks.py OUT_DIR/masks/CLIP__objOBJECT__TAG.json run.npz
+    python onnx/compare_masks.py OUT_DIR/masks OTHER_OUT_DIR/masks
 
-Prints the IoU of each frame, their mean and minimum; ends with 1 below --min-iou.
+Prints the IoU of each frame (with two folders one line a file), their mean and minimum; ends with 1 below --min-iou.
 """
 
 import argparse
 import json
 import sys
+from pathlib import Path
 
 import numpy as np
 
@@ -44,26 +46,57 @@ def iou(a, b):
     return np.count_nonzero(a & b) / union if union else 1.0
 
 
-def main():
-    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
-    parser.add_argument("segtrt", help="mask file of segtrt (JSON)")
-    parser.add_argument("reference", help="run of onnx/reference.py (.npz)")
-    parser.add_argument("--min-iou", type=float, default=0.0, help="end with 1 below this")
-    args = parser.parse_args()
-    with open(args.segtrt) as file:
-        ours = {f["frame"]: decode_mask(f["mask"]) for f in json.load(file)["frames"]}
-    with np.load(args.reference) as run:
+def masks_of(path):
+    """Masks by frame of a mask file of segtrt."""
+    with open(path) as file:
+        return {f["frame"]: decode_mask(f["mask"]) for f in json.load(file)["frames"]}
+
+
+def reference_of(path, first):
+    """Masks by frame of a mask file or of a run of onnx/reference.py, which counts from the prompted frame `first`."""
+    if Path(path).suffix == ".json":
+        return masks_of(path)
+    with np.load(path) as run:
         width = json.loads(str(run["about"]))["width"]
         theirs = np.unpackbits(run["masks"], axis=-1, count=width).astype(bool)
-    first = min(ours)
-    pairs = [(i, ours[i + first], mask) for i, mask in enumerate(theirs) if i + first in ours]
-    if not pairs:
-        sys.exit(f"error: {args.segtrt} and {args.reference} have no frame in common")
-    print("frame  area segtrt  area reference       IoU")
-    for i, mask, other in pairs:
-        print(f"{i:5} {mask.sum():12} {other.sum():15} {iou(mask, other):9.6f}")
-    values = [iou(mask, other) for _, mask, other in pairs]
-    print(f"{len(values)} frames: mean {np.mean(values):.6f}, minimum {min(values):.6f}")
+    return {first + i: mask for i, mask in enumerate(theirs)}
+
+
+def compare(ours, theirs, say=print):
+    """The IoU of each frame that both have."""
+    say("frame  area segtrt  area reference       IoU")
+    values = []
+    for i in sorted(ours.keys() & theirs.keys()):
+        values.append(iou(ours[i], theirs[i]))
+        say(f"{i:5} {ours[i].sum():12} {theirs[i].sum():15} {values[-1]:9.6f}")
+    if not values:
+        sys.exit("error: the two have no frame in common")
+    return values
+
+
+def summary(values):
+    return f"{len(values)} frames: mean {np.mean(values):.6f}, minimum {min(values):.6f}"
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser.add_argument("segtrt", type=Path, help="mask file of segtrt (JSON), or a folder of such")
+    parser.add_argument("reference", type=Path, help="run of onnx/reference.py (.npz), mask file, or folder of mask files")
+    parser.add_argument("--min-iou", type=float, default=0.0, help="end with 1 below this")
+    args = parser.parse_args()
+    if args.segtrt.is_dir():
+        names = sorted(path.name for path in args.segtrt.glob("*.json") if (args.reference / path.name).exists())
+        if not names:
+            sys.exit(f"error: {args.segtrt} and {args.reference} have no mask file of one name")
+        values = []
+        for name in names:
+            found = compare(masks_of(args.segtrt / name), masks_of(args.reference / name), lambda line: None)
+            print(f"{name}: {summary(found)}")
+            values += found
+    else:
+        ours = masks_of(args.segtrt)
+        values = compare(ours, reference_of(args.reference, min(ours)))
+    print(summary(values))
     sys.exit(int(min(values) < args.min_iou))
 
 

@@ -12,6 +12,7 @@ use crate::geometry::Geometry;
 use crate::mask::Mask;
 use crate::metrics::{MetricsKind, Scorer};
 use crate::overlay::OverlayWriter;
+use crate::pipeline::Mode;
 use crate::process_memory;
 use crate::prompt::ObjectPrompt;
 use crate::record::{
@@ -218,29 +219,26 @@ impl ObjectRunner<'_> {
     ) -> Result<(), ObjectError> {
         let (quality, note) = score(self.plan.metrics, object, &pass.masks);
         row.reason = note;
-        let overlapping = pass.times.iter().any(|times| times.age.is_some());
-        let gpu_memory = self.runner.gpu_memory();
+        let memory = self.runner.gpu_memory();
+        // What the driver holds for this process, where its sensors tell; else what is missing of the free memory.
+        let reserved = observed.and_then(|seen| seen.process_memory_mib);
         row.measured = Some(Measured {
             speed: speed_of(&pass.times).context("a pass over no frames")?,
             stages: mean_stages(&pass.times),
             memory: MemoryPeaks {
-                // The driver's own figure of this process is better than what is missing of the device's memory.
-                gpu_peak_reserved_mib: observed
-                    .and_then(|seen| seen.process_memory_mib)
-                    .or(gpu_memory.gpu_peak_reserved_mib),
+                gpu_peak_reserved_mib: reserved.or(memory.gpu_peak_reserved_mib),
                 cpu_peak_rss_mib: process_memory::peak_rss_mib(),
-                ..gpu_memory
+                ..memory
             },
             quality,
             setup_ms: Some(self.load_ms),
             gpu_ms: mean_gpu_ms(&pass.times),
-            // The stages of overlapping frames overlap too.
-            residue_ms: mean_residue_ms(&pass.times).filter(|_| !overlapping),
+            residue_ms: mean_residue_ms(&pass.times),
             observed,
         });
         row.verdict = verdict::judge(&Evidence {
             frames: &pass.times,
-            overlapping,
+            overlapping: self.plan.mode() == Mode::Throughput,
             on_gpu: self.on_gpu,
             observed: observed.as_ref(),
         });

@@ -128,7 +128,7 @@ fn one_worker(
     let mut told = None;
     for event in child::events::<Event>(&mut worker)? {
         match event? {
-            Event::Ready(loaded) => *ready = Some(loaded),
+            Event::Ready(loaded) => *ready = Some(*loaded),
             Event::Progress { video, object, done, total } => {
                 let model = &plan.models[index].tag.tag;
                 display.frames(&format!("{model} {video} {object}"), done, total);

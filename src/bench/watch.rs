@@ -13,8 +13,8 @@ use crate::telemetry::{Options, Target, Telemetry};
 pub fn target_of(plan: &BenchPlan) -> Option<Target> {
     let ordinal = match (&plan.gpu, plan.provider) {
         (Some(gpu), _) => gpu.device,
-        (None, Provider::Cuda | Provider::Tensorrt) => 0,
         (None, Provider::Cpu) => return None,
+        (None, Provider::Cuda | Provider::Tensorrt) => 0,
     };
     let pci_address = Gpu::open(ordinal).and_then(|gpu| gpu.pci_address()).ok();
     Some(Target { ordinal, pci_address })

@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result};
 use serde::{Deserialize, Serialize};
 
-use super::gpu_runner::GpuRunner;
+use super::gpu_runner::{GpuRunner, Opened};
 use super::object_error::ObjectError;
 use super::object_run::{ObjectRunner, Recorded};
 use super::plan::{GpuPlan, Job, ModelPlan};
@@ -33,7 +33,7 @@ const PROGRESS_PERIOD: Duration = Duration::from_millis(200);
 #[serde(tag = "event", rename_all = "snake_case")]
 pub enum Event {
     /// The model is loaded.
-    Ready(Loaded),
+    Ready(Box<Loaded>),
     /// Frames done of the object at hand.
     Progress {
         /// Clip.
@@ -87,7 +87,7 @@ fn run_job() -> Result<()> {
     let target = watch::target_of(&job.plan);
     let telemetry = target.as_ref().and_then(|target| watch::start(target, &job.plan));
     loaded.gpu = telemetry.as_ref().map(|telemetry| telemetry.facts().clone());
-    child::send(&Event::Ready(loaded.clone()))?;
+    child::send(&Event::Ready(Box::new(loaded.clone())))?;
     let mut runner = ObjectRunner {
         plan: &job.plan,
         tag: &model.tag.tag,
@@ -150,12 +150,13 @@ fn load_engines(
     let with_mask = model.tag.prompt == PromptKind::Mask;
     let (runner, opened) = GpuRunner::open(gpu, &model.dir, with_mask)?;
     let conditions = Conditions {
-        backend: opened.backend,
-        device: opened.device,
+        backend: opened.backend.clone(),
+        device: opened.device.clone(),
         mode: gpu.options.mode.name().to_owned(),
         ..conditions(job, model, runner.manifest())
     };
-    let loaded = Loaded { conditions, load_ms: opened.load_ms, library: opened.library, gpu: None };
+    let Opened { load_ms, library, .. } = opened;
+    let loaded = Loaded { conditions, load_ms, library, gpu: None };
     Ok((Box::new(runner), loaded))
 }
 

@@ -110,7 +110,7 @@ pub(super) const OUTCOME: [Column; 7] = [
 ];
 
 /// New columns after it.
-pub(super) const DETAIL: [Column; 23] = [
+pub(super) const DETAIL: [Column; 18] = [
     ("scored_frames", |r| {
         Cell::count(r.record.numbers().and_then(|m| Some(m.quality?.scored_frames)))
     }),
@@ -131,12 +131,6 @@ pub(super) const DETAIL: [Column; 23] = [
     ("postprocess_ms", |r| r.stage(|s| s.postprocess_ms)),
     ("download_ms", |r| r.stage(|s| s.download_ms)),
     ("fidelity", |r| r.condition(&r.record.conditions.fidelity)),
-    ("mode", |r| r.condition(&r.record.conditions.mode)),
-    // Of overlapping frames only: these have no latency, and the columns of latencies stay empty.
-    ("source_age_p50_ms", |r| r.age(|a| a.decoded_p50_ms)),
-    ("source_age_p95_ms", |r| r.age(|a| a.decoded_p95_ms)),
-    ("source_age_with_decode_p50_ms", |r| r.age(|a| a.read_p50_ms)),
-    ("source_age_with_decode_p95_ms", |r| r.age(|a| a.read_p95_ms)),
 ];
 
 /// New columns of the GPU's own clock and sensors, and the verdict.
@@ -160,4 +154,14 @@ pub(super) const BELIEF: [Column; 12] = [
     ("latency_p999_ms", |r| {
         r.number(NEW_MS_DIGITS, |m| m.speed.later_frames.and_then(|later| later.p999_ms))
     }),
+];
+
+/// New columns of how frames follow one another. Ages are of overlapping frames only: these have no latency, and the
+/// columns of latencies stay empty.
+pub(super) const PACE: [Column; 5] = [
+    ("mode", |r| r.condition(&r.record.conditions.mode)),
+    ("source_age_p50_ms", |r| r.age(|a| a.decoded_p50_ms)),
+    ("source_age_p95_ms", |r| r.age(|a| a.decoded_p95_ms)),
+    ("source_age_with_decode_p50_ms", |r| r.age(|a| a.read_p50_ms)),
+    ("source_age_with_decode_p95_ms", |r| r.age(|a| a.read_p95_ms)),
 ];

@@ -44,13 +44,14 @@ pub fn write<'a>(
     out: &mut impl Write,
     runs: impl IntoIterator<Item = &'a RunRecord>,
 ) -> Result<()> {
-    let columns: [&[Column]; 6] = [
+    let columns: [&[Column]; 7] = [
         &PREDECESSOR,
         &DOCUMENTED,
         &columns::OUTCOME,
         &columns::QUALITY,
         &columns::DETAIL,
         &columns::BELIEF,
+        &columns::PACE,
     ];
     write_table(out, &columns, runs.into_iter().map(|record| Row { record, runs: 1 }))
 }

@@ -44,13 +44,14 @@ pub fn write<'a>(
     out: &mut impl Write,
     rows: impl IntoIterator<Item = &'a SummaryRecord>,
 ) -> Result<()> {
-    let columns: [&[Column]; 6] = [
+    let columns: [&[Column]; 7] = [
         &PREDECESSOR,
         &columns::QUALITY,
         &PREDECESSOR_AFTER_QUALITY,
         &columns::OUTCOME,
         &columns::DETAIL,
         &columns::BELIEF,
+        &columns::PACE,
     ];
     write_table(
         out,

@@ -34,7 +34,7 @@ pub enum Track {
     /// One for each fill level in the order in which a clip meets them; a single one where the bank is padded.
     Whole(Vec<Shared>),
     /// Engines with attention between them.
-    Fused(FusedTrack),
+    Fused(Box<FusedTrack>),
 }
 
 impl Track {
@@ -66,7 +66,13 @@ impl Track {
                 let kernels = kernels.context("the attention kernels are not loaded")?;
                 let segments = segments.iter().map(single).collect::<Result<_>>()?;
                 let keys = single(keys)?;
-                Self::Fused(FusedTrack::new(gpu, kernels, contract, (keys, segments), stream)?)
+                Self::Fused(Box::new(FusedTrack::new(
+                    gpu,
+                    kernels,
+                    contract,
+                    (keys, segments),
+                    stream,
+                )?))
             }
         })
     }

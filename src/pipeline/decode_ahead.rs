@@ -16,6 +16,7 @@ use anyhow::anyhow;
 use super::PassError;
 use crate::dataset::Clip;
 use crate::gpu::Pinned;
+use crate::ranges::{Range, within};
 
 /// A decoded frame.
 pub struct Decoded {
@@ -71,7 +72,8 @@ impl Work {
         let (width, height) = self.size;
         let room = bytes.get_mut(..3 * width * height);
         let room = room.ok_or_else(|| PassError::Other(anyhow!("a slot is too small")))?;
-        clip.frame_into(frame, self.size, room).map_err(PassError::Clip)?;
+        within(Range::Decode, || clip.frame_into(frame, self.size, room))
+            .map_err(PassError::Clip)?;
         Ok(Decoded { pixels, read_begun, decoded: Instant::now() })
     }
 

@@ -15,6 +15,7 @@ use super::rig::Pipeline;
 use crate::dataset::{Clip, ClipError};
 use crate::geometry::Geometry;
 use crate::gpu::Event;
+use crate::ranges::{self, Range, within};
 use crate::record::{FrameTimes, SourceAge};
 use crate::tracker::{BankSchedule, NetworkPrompt, require_finite};
 
@@ -165,6 +166,8 @@ impl<'a> Pass<'a> {
         flight.submitted = Instant::now();
         flight.position = position;
 
+        let _frame = ranges::enter(Range::Pipeline);
+
         // Pixels to the device, once the frame that lay there was read.
         if overlapping {
             streams.upload.wait(&set.frame_read)?;
@@ -172,7 +175,9 @@ impl<'a> Pass<'a> {
         flight.begun.record(&streams.upload)?;
         let frame = match clip.frames.get(number) {
             Some(frame) => {
-                decoded.pixels.upload(clip.frame_bytes, frame, &streams.upload)?;
+                within(Range::Upload, || {
+                    decoded.pixels.upload(clip.frame_bytes, frame, &streams.upload)
+                })?;
                 frame.clone()
             }
             None => decoded.pixels.view()?,
@@ -189,7 +194,9 @@ impl<'a> Pass<'a> {
         if let Some(event) = &flight.encode {
             event.record(&streams.encode)?;
         }
-        clip.preprocess.enqueue(&frame, &set.image.view, &streams.encode)?;
+        within(Range::Preprocess, || {
+            clip.preprocess.enqueue(&frame, &set.image.view, &streams.encode)
+        })?;
         flight.preprocessed.record(&streams.encode)?;
         if overlapping {
             set.frame_read.record(&streams.encode)?;
@@ -197,7 +204,7 @@ impl<'a> Pass<'a> {
         if clip.frames.is_empty() {
             decoded.pixels.used_by(&streams.encode)?;
         }
-        set.encode.run()?;
+        within(Range::Encoder, || set.encode.run())?;
         flight.encoded.record(&streams.encode)?;
 
         flight.legs.clear();
@@ -222,20 +229,22 @@ impl<'a> Pass<'a> {
                 begun.record(&lane.stream)?;
             }
             match t {
-                0 => lane.prompt(number, set, span.prompt)?,
-                _ => lane.track(t, number, set)?,
+                0 => within(Range::Prompt, || lane.prompt(number, set, span.prompt))?,
+                _ => within(Range::Track, || lane.track(t, number, set))?,
             }
             events.answered.record(&lane.stream)?;
-            clip.masks.enqueue(lane.low(), &lane.words(clip.words_bytes)?, &lane.stream)?;
+            let words = lane.words(clip.words_bytes)?;
+            within(Range::Postprocess, || clip.masks.enqueue(lane.low(), &words, &lane.stream))?;
             events.masked.record(&lane.stream)?;
 
             // The mask leaves on a stream of its own: the memory is written meanwhile.
             streams.download.wait(&events.masked)?;
             events.download.record(&streams.download)?;
             let results = lane.results(clip.words_bytes)?;
-            events.results.download(&results, &streams.download)?;
+            within(Range::Download, || events.results.download(&results, &streams.download))?;
             events.downloaded.record(&streams.download)?;
-            lane.memorise(schedule.write_slots(t).memory, number, set)?;
+            let slot = schedule.write_slots(t).memory;
+            within(Range::Memory, || lane.memorise(slot, number, set))?;
             if overlapping {
                 lane.results_read.record(&streams.download)?;
                 lane.read(number)?;

@@ -66,6 +66,14 @@ def belief(rng, measured):
     ])
 
 
+def pace(rng, record):
+    """Adds how frames follow one another, which came later still."""
+    record["conditions"]["mode"] = rng.choice(["", "latency", "throughput"])
+    if record["measured"] and record["conditions"]["mode"] == "throughput":
+        names = ["decoded_p50_ms", "decoded_p95_ms", "read_p50_ms", "read_p95_ms"]
+        record["measured"]["speed"]["source_ages"] = {name: rng.uniform(0, 500) for name in names}
+
+
 def record(rng, video, obj, model, run, status="ok"):
     names = [f"{stage}_ms" for stage in STAGES]
     frames = rng.randrange(1, 300)
@@ -161,6 +169,10 @@ def columns(record, runs):
         "verdict_reason": "; ".join(f"{f['code']}: {f['sentence']}" for f in verdict["findings"]) or None,
         "latency_p999_ms": rounded(later.get("p999_ms"), 3),
     }
+    ages = speed.get("source_ages") or {}
+    for name in ["p50", "p95"]:
+        row[f"source_age_{name}_ms"] = rounded(ages.get(f"decoded_{name}_ms"), 3)
+        row[f"source_age_with_decode_{name}_ms"] = rounded(ages.get(f"read_{name}_ms"), 3)
     for name in ["p50", "p90", "p95", "p99", "max"]:
         row[f"latency_{name}_ms"] = rounded(later.get(f"{name}_ms"), 3)
     for stage in STAGES:
@@ -179,6 +191,8 @@ DETAIL = ("scored_frames,runs,first_frame_ms,latency_p50_ms,latency_p90_ms,laten
           "memory_ms,postprocess_ms,download_ms,fidelity").split(",")
 BELIEF = ("gpu_ms,residue_ms,power_w,energy_j_per_frame,sm_clock_mhz_min,sm_clock_mhz_mean,temperature_c_max,"
           "gpu_util,throttle,verdict,verdict_reason,latency_p999_ms").split(",")
+PACE = ("mode,source_age_p50_ms,source_age_p95_ms,source_age_with_decode_p50_ms,"
+        "source_age_with_decode_p95_ms").split(",")
 
 
 def write_csv(name, fields, rows):
@@ -221,17 +235,19 @@ def main():
     for record_ in records:
         if record_["measured"]:
             record_["verdict"] = belief(later, record_["measured"])
+    for record_ in records:
+        pace(later, record_)
     pooled = [{"pooled": record, "runs": runs} for record, runs in zip(records, runs)]
     lines = ",\n".join(json.dumps(item, separators=(",", ":")) for item in pooled)
     (HERE / "records.json").write_text(f"[{lines}]\n")
     lines = ",\n".join(json.dumps(item) for item in floats(rng))
     (HERE / "floats.json").write_text(f"[{lines}]\n")
 
-    write_csv("sav_benchmark_summary.csv", SUMMARY + OUTCOME + DETAIL + BELIEF,
+    write_csv("sav_benchmark_summary.csv", SUMMARY + OUTCOME + DETAIL + BELIEF + PACE,
               [columns(record, runs) for record, runs in zip(records, runs)])
     profile = [columns(record, 1) for record in records]
     write_csv("profile_summary.csv",
-              PROFILE + ["precision", "H", "W", "infer_H", "infer_W"] + OUTCOME + ["J", "F", "JandF"] + DETAIL + BELIEF,
+              PROFILE + ["precision", "H", "W", "infer_H", "infer_W"] + OUTCOME + ["J", "F", "JandF"] + DETAIL + BELIEF + PACE,
               profile)
     write_stats(profile)
 

@@ -3,195 +3,14 @@
 // beyond a block, or a call that a recording thread must not make is an error.
 //
 // Streams are as lazy as they may be: work runs when somebody waits for it and never before, and then only what that
-// needs. Who reads what it never waited for reads what was there before. With FAKE_CUDA_SEED work runs early and in
-// random order instead, as far as waits between streams allow: who overwrites what others still read is found by that.
+// needs. Who reads what it never waited for reads what was there before. FAKE_CUDA_SEED=1 to 9 lets the first to ninth
+// stream rush ahead of the lazy others, as far as its waits allow: who overwrites what others still read is found by that.
+// Greater seeds run all streams early, in random order.
 //
 // FAKE_CUDA_DEVICES, FAKE_CUDA_MEMORY (bytes), FAKE_CUDA_UNIFIED (1: the host's memory is shared) and FAKE_CUDA_GRAPHS (0:
 // recording fails) change it; FAKE_CUDA_LOG names a file that gets a line for each call that costs something. Kernels
 // are emulated by libkernels.so.
-#define _GNU_SOURCE
-#include <dlfcn.h>
-#include <pthread.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <time.h>
-
-enum { OK = 0, INVALID_VALUE = 1, OUT_OF_MEMORY = 2, NO_DEVICE = 100, INVALID_DEVICE = 101, INVALID_CONTEXT = 201,
-       INVALID_PTX = 218, INVALID_HANDLE = 400, NOT_FOUND = 500, NOT_READY = 600, CAPTURE_UNSUPPORTED = 900, CAPTURE_INVALIDATED = 901 };
-enum { BLOCKS = 4096, WORK = 64, STREAMS = 64, PARAMETERS = 24 };
-enum kind { HOST, KERNEL, COPY, STAGED, FILL, RECORD, WAIT };
-
-typedef void (*host_fn)(void*);
-struct event;
-struct op {
-    enum kind kind;
-    host_fn fn;
-    void *arg, *to, *from;
-    size_t size;
-    unsigned char value;
-    struct event* event;
-    unsigned long version;
-    unsigned grid[3], threads;
-    uint64_t words[PARAMETERS];
-};
-struct graph {
-    int count;
-    struct op work[WORK];
-};
-struct stream {
-    int capturing;
-    pthread_t capturer;
-    struct graph recorded;
-    struct op* queue;
-    size_t first, last, room;
-};
-struct event {
-    double ms;
-    int timed, told;
-    unsigned long recorded, done;
-    struct stream* stream;
-};
-
-static int context;  // its address is the primary context
-static _Thread_local void* current;
-static pthread_mutex_t lock = PTHREAD_RECURSIVE_MUTEX_INITIALIZER_NP;
-static struct {
-    char* at;
-    size_t size;
-    int on_host;
-} blocks[BLOCKS];
-static struct stream* streams[STREAMS];
-static size_t held;
-
-static long long number(const char* name, long long otherwise) {
-    const char* text = getenv(name);
-    return text ? atoll(text) : otherwise;
-}
-static double now(void) {
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return t.tv_sec * 1e3 + t.tv_nsec * 1e-6;
-}
-static void say(const char* what, size_t size) {
-    static FILE* log;
-    static int asked;
-    if (!asked) asked = 1, log = getenv("FAKE_CUDA_LOG") ? fopen(getenv("FAKE_CUDA_LOG"), "a") : NULL;
-    if (log) fprintf(log, "%s %zu\n", what, size), fflush(log);
-}
-static int inside(const void* from, size_t size) {
-    const char* at = from;
-    for (int i = 0; i < BLOCKS; i++)
-        if (blocks[i].at && at >= blocks[i].at && at + size <= blocks[i].at + blocks[i].size) return 1;
-    return 0;
-}
-static int pinned(const void* from, size_t size) {
-    const char* at = from;
-    for (int i = 0; i < BLOCKS; i++)
-        if (blocks[i].at && blocks[i].on_host && at >= blocks[i].at && at + size <= blocks[i].at + blocks[i].size) return 1;
-    return 0;
-}
-/// Whether this thread records: then it must not wait, allocate or free.
-static int recording(void) {
-    for (int i = 0; i < STREAMS; i++)
-        if (streams[i] && streams[i]->capturing && pthread_equal(streams[i]->capturer, pthread_self()))
-            return streams[i]->capturing = -1, 1;
-    return 0;
-}
-static void guard(int* held_lock) { (void)held_lock, pthread_mutex_unlock(&lock); }
-#define LOCKED                                                    \
-    pthread_mutex_lock(&lock);                                    \
-    int locked __attribute__((cleanup(guard), unused)) = 1
-#define NEED_CONTEXT                                              \
-    LOCKED;                                                       \
-    if (current != &context) return INVALID_CONTEXT
-
-// ---- work
-
-typedef void emulate_fn(const void*, const unsigned*, unsigned, void**);
-typedef int parameters_fn(const void*);
-static void* kernels(const char* name) {
-    static void* library;
-    if (!library) library = dlopen("libkernels.so", RTLD_NOW);
-    return library ? dlsym(library, name) : NULL;
-}
-static void perform(struct op* op) {
-    void* values[PARAMETERS];
-    switch (op->kind) {
-        case HOST: op->fn(op->arg); break;
-        case KERNEL:
-            for (int i = 0; i < PARAMETERS; i++) values[i] = &op->words[i];
-            ((emulate_fn*)kernels("emulate"))(op->arg, op->grid, op->threads, values);
-            break;
-        case STAGED:
-        case COPY: memcpy(op->to, op->from, op->size); break;
-        case FILL: memset(op->to, op->value, op->size); break;
-        case RECORD: op->event->done = op->version, op->event->ms = now(); break;
-        case WAIT: break;
-    }
-    if (op->kind == STAGED) free(op->from);
-}
-/// Runs the oldest work of a stream; 0 where it must wait for another stream, or has none.
-static int step(struct stream* s) {
-    if (s->first == s->last) return 0;
-    struct op op = s->queue[s->first];
-    if (op.kind == WAIT && op.event->done < op.version) return 0;
-    s->first++;
-    perform(&op);
-    return 1;
-}
-static void reach(struct event* e, unsigned long version);
-/// Runs all work of a stream, and what that waits for.
-static void drain(struct stream* s) {
-    while (s->first < s->last)
-        if (!step(s)) reach(s->queue[s->first].event, s->queue[s->first].version);
-}
-static void reach(struct event* e, unsigned long version) {
-    struct stream* s = e->stream;
-    while (e->done < version)
-        if (!step(s)) {
-            // Nothing left that could get there: the program waits for ever.
-            if (s->first == s->last) abort();
-            reach(s->queue[s->first].event, s->queue[s->first].version);
-        }
-}
-static void drain_all(void) {
-    for (int i = 0; i < STREAMS; i++)
-        if (streams[i]) drain(streams[i]);
-}
-/// Early work in random order, where that is asked for.
-static void hurry(void) {
-    static long long seed = -1;
-    static unsigned state;
-    if (seed == -1) seed = number("FAKE_CUDA_SEED", 0), state = (unsigned)seed;
-    for (int i = 0; seed && i < 8; i++) {
-        state = state * 1664525u + 1013904223u;
-        struct stream* s = streams[(state >> 16) % STREAMS];
-        if (s && (state >> 8 & 1)) step(s);
-    }
-}
-static int push(struct stream* s, struct op op) {
-    if (s == NULL) {
-        // The default stream: at once, behind everything.
-        drain_all();
-        perform(&op);
-        return OK;
-    }
-    if (s->capturing) {
-        if (s->capturing < 0 || s->recorded.count == WORK) return CAPTURE_INVALIDATED;
-        s->recorded.work[s->recorded.count++] = op;
-        return OK;
-    }
-    if (s->first == s->last) s->first = s->last = 0;
-    if (s->last == s->room) {
-        s->room = s->room ? 2 * s->room : 64;
-        s->queue = realloc(s->queue, s->room * sizeof(struct op));
-    }
-    s->queue[s->last++] = op;
-    hurry();
-    return OK;
-}
+#include "fake_streams.h"
 
 // ---- device
 
@@ -410,7 +229,7 @@ int cuEventElapsedTime(float* ms, struct event* a, struct event* b) {
 typedef const void* emulated_fn(const char*, const char*);
 int cuModuleLoadData(void** m, const char* image) {
     NEED_CONTEXT;
-    if (!kernels("emulated") || strncmp(image, "//", 2)) return INVALID_PTX;
+    if (!kernels("emulate") || strncmp(image, "//", 2)) return INVALID_PTX;
     return *m = strdup(image), OK;
 }
 int cuModuleUnload(void* m) { LOCKED; return drain_all(), free(m), OK; }

@@ -24,6 +24,7 @@
 #include "half.h"
 #include "abi_generated.hpp"
 #include "callbacks.hpp"
+#include "fake_onnx.hpp"
 
 using namespace segtrt;
 namespace m = segtrt::method;
@@ -138,106 +139,7 @@ int recorded(const Context& context) {
     }
 }
 
-// ---- running a graph
-
-/// ONNX Runtime's C interface: a table of functions whose order never changes (OrtApi in onnxruntime_c_api.h).
-enum { GetErrorMessage = 2, CreateEnv = 3, CreateSession = 7, Run = 9, CreateSessionOptions = 10,
-       SetGraphOptimizationLevel = 23, SetIntraOpNumThreads = 24, CreateTensorWithData = 49, CreateCpuMemoryInfo = 69,
-       ReleaseValue = 96 };
-void* const* ort() {
-    static void* const* api = [] {
-        struct Base {
-            void* const* (*get)(uint32_t);
-        };
-        const char* path = std::getenv("FAKE_TENSORRT_ONNXRUNTIME");
-        void* library = path ? dlopen(path, RTLD_NOW) : nullptr;
-        auto* base = library ? reinterpret_cast<const Base* (*)()>(dlsym(library, "OrtGetApiBase")) : nullptr;
-        if (base == nullptr) std::fprintf(stderr, "no ONNX Runtime in FAKE_TENSORRT_ONNXRUNTIME\n"), std::abort();
-        return base()->get(17);
-    }();
-    return api;
-}
-template <class... A>
-void ask(int method, A... arguments) {
-    void* status = reinterpret_cast<void* (*)(A...)>(ort()[method])(arguments...);
-    if (status == nullptr) return;
-    std::fprintf(stderr, "ONNX Runtime: %s\n", reinterpret_cast<const char* (*)(void*)>(ort()[GetErrorMessage])(status));
-    std::abort();
-}
-void* open_session(const std::string& file) {
-    static void* env = nullptr;
-    void *options = nullptr, *session = nullptr;
-    if (env == nullptr) ask(CreateEnv, 3, "stand-in", &env);
-    ask(CreateSessionOptions, &options);
-    ask(SetGraphOptimizationLevel, options, 99);
-    ask(SetIntraOpNumThreads, options, 1);
-    ask(CreateSession, env, file.c_str(), options, &session);
-    return session;
-}
-/// One run as it was enqueued.
-struct Live {
-    Context* context;
-    std::map<std::string, void*> addresses;
-    std::map<std::string, Dims32> shapes;
-    void* memory;
-};
-size_t elements(const Dims32& dims) {
-    size_t count = 1;
-    for (int32_t i = 0; i < dims.nbDims; ++i) count *= dims.d[i];
-    return count;
-}
-/// Cuts a padded bank of one object to the slots whose keys are not masked.
-void cut_bank(const Live& run, std::map<std::string, Dims32>& shapes) {
-    const auto* bias = static_cast<const float*>(run.addresses.at("bias"));
-    Dims32 &mem = shapes.at("mem"), &ptrs = shapes.at("ptrs");
-    const size_t keys = elements(shapes.at("bias")), memory_keys = static_cast<size_t>(mem.d[1]) * mem.d[2];
-    const size_t split = (keys - memory_keys) / ptrs.d[1];
-    size_t memories = 0, pointers = 0;
-    for (size_t key = 0; key < keys; ++key) (key < memory_keys ? memories : pointers) += bias[key] == 0.0f;
-    mem.d[1] = shapes.at("tidx").d[0] = static_cast<int32_t>(memories / mem.d[2]);
-    ptrs.d[1] = static_cast<int32_t>(pointers / split);
-    if (shapes.count("ptr_t") != 0) shapes.at("ptr_t").d[0] = ptrs.d[1];
-    shapes.erase("bias");
-}
-void live(void* argument) {
-    auto* run = static_cast<Live*>(argument);
-    Engine* engine = run->context->engine;
-    std::memset(run->memory, 0x77, engine->memory);
-    static void* info = nullptr;
-    if (info == nullptr) ask(CreateCpuMemoryInfo, 0, 0, &info);
-    auto shapes = run->shapes;
-    if (shapes.count("bias") != 0) cut_bank(*run, shapes);
-    std::vector<const char*> names[2];
-    std::vector<void*> tensors[2];
-    // The graphs' numbers are floats; what an engine's ports have as halves is converted on its way in and out.
-    std::map<std::string, std::vector<float>> floats;
-    for (auto& [name, dims] : shapes) {
-        const Tensor& tensor = engine->tensors.at(name);
-        int64_t shape[8];
-        for (int32_t i = 0; i < dims.nbDims; ++i) shape[i] = dims.d[i];
-        void *value = nullptr, *at = run->addresses.at(name);
-        if (tensor.type == 1) {
-            const auto* halves = static_cast<const uint16_t*>(at);
-            auto& own = floats[name];
-            for (size_t i = 0; i < elements(dims); ++i) own.push_back(tensor.input ? host_halves()[halves[i]] : 0.0f);
-            at = own.data();
-        }
-        ask(CreateTensorWithData, info, at, 4 * elements(dims), static_cast<const int64_t*>(shape),
-            static_cast<size_t>(dims.nbDims), tensor.type == 3 ? 6 : 1, &value);
-        const int side = tensor.input ? 0 : 1;
-        names[side].push_back(engine->tensors.find(name)->first.c_str());
-        tensors[side].push_back(value);
-    }
-    if (engine->session == nullptr) engine->session = open_session(engine->onnx);
-    ask(Run, engine->session, static_cast<void*>(nullptr), names[0].data(), tensors[0].data(), names[0].size(),
-        names[1].data(), names[1].size(), tensors[1].data());
-    for (auto& [name, own] : floats)
-        for (size_t i = 0; i < own.size() && !engine->tensors.at(name).input; ++i)
-            static_cast<uint16_t*>(run->addresses.at(name))[i] = host_half_bits(own[i]);
-    for (auto& side : tensors)
-        for (void* value : side) reinterpret_cast<void (*)(void*)>(ort()[ReleaseValue])(value);
-    if (engine->behave == "nan") *static_cast<float*>(run->addresses.at("score")) = __builtin_nanf("");
-}
+#include "fake_live.hpp"
 
 /// The "kernel": runs when the driver's stream, or a graph, comes to it.
 void kernel(void* argument) {
