@@ -176,7 +176,7 @@ impl Data {
                 tensor[object * keys * columns..(object + 1) * keys * columns].to_vec()
             };
             let (keys_of, values_of) = (of(&k32, HEAD), of(&v32, columns));
-            for query in (0..*queries).step_by(queries / SAMPLE | 1) {
+            for query in (0..*queries).step_by((queries / SAMPLE) | 1) {
                 let place = object * queries + query;
                 let q = floats(&q[place * HEAD..(place + 1) * HEAD]);
                 expected.push((place, attend(&q, &keys_of, &values_of, bias.as_deref(), columns)));
