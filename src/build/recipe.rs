@@ -8,10 +8,14 @@ Which graphs, typing and islands make an engine of a given precision under a giv
 | bf16 | none: there are no bf16 graphs | fp32 graphs with islands pinned (10.x) |
 */
 
-use crate::bundle::Role;
+use crate::bundle::{Manifest, Role};
 use crate::engine::islands::Islands;
 use crate::engine::{Bank, Precision};
 use crate::trt::{Family, Version};
+
+/// Channels of a frame's token and of a memory's that the attention kernels are made for.
+const FRAME_WIDTH: usize = 256;
+const MEMORY_WIDTH: usize = 64;
 
 /// One way to make an engine.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -74,6 +78,23 @@ pub fn roles(bank: Bank) -> Vec<Role> {
     roles
 }
 
+/// The form of the track step for a bundle: what was asked for, else the platform's.
+///
+/// A platform whose form is fused takes the padded one for bundles that this program's attention kernels cannot serve: fp32
+/// graphs, other widths than theirs, or a track step that was not cut.
+pub fn bank_for(asked: Option<Bank>, usual: Bank, bundle: &Manifest) -> Bank {
+    let contract = &bundle.contract;
+    let widths = [contract.feature_channels, contract.memory_channels];
+    let served = bundle.model.precision == "fp16"
+        && bundle.graph(Role::TrackKeys).is_some()
+        && widths == [FRAME_WIDTH, MEMORY_WIDTH];
+    match (asked, usual) {
+        (Some(bank), _) => bank,
+        (None, Bank::Fused) if !served => Bank::Padded,
+        (None, usual) => usual,
+    }
+}
+
 /// A graph of [`roles`] that not every bundle has: some take no masks as prompts, and the fewer layers, the fewer segments.
 pub fn is_optional(role: Role) -> bool {
     role == Role::MaskPrompt || Role::SEGMENTS[1..].contains(&role)
@@ -82,6 +103,21 @@ pub fn is_optional(role: Role) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::bundle::Bundle;
+
+    #[test]
+    fn a_bundle_that_the_kernels_cannot_serve_gets_the_padded_bank() {
+        let of = |folder: &str| Bundle::open(folder.as_ref()).unwrap().manifest;
+        let (mini, mut cut) = (of("onnx/bundles/edgetam_mini_256_fp32"), of("tests/data/fused"));
+        assert_eq!(bank_for(None, Bank::Fused, &mini), Bank::Padded);
+        assert_eq!(bank_for(Some(Bank::Exact), Bank::Fused, &mini), Bank::Exact);
+        assert_eq!(bank_for(None, Bank::Exact, &mini), Bank::Exact);
+        cut.model.precision = "fp16".into();
+        assert_eq!(bank_for(None, Bank::Fused, &cut), Bank::Fused);
+        assert_eq!(bank_for(None, Bank::Padded, &cut), Bank::Padded);
+        cut.contract.memory_channels = 32;
+        assert_eq!(bank_for(None, Bank::Fused, &cut), Bank::Padded);
+    }
 
     #[test]
     fn each_release_gets_what_it_can_do() {

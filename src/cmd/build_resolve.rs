@@ -103,10 +103,6 @@ pub fn resolve(args: &BuildEnginesArgs, workspace_mb: Option<u64>) -> Result<Res
     let tensorrt = library.version().to_string();
     let bundles = bundle::list(&args.onnx_dir)?;
     let imgsz = args.imgsz.unwrap_or(platform.imgsz);
-    let roles = match args.graphs.as_slice() {
-        [] => recipe::roles(args.bank.unwrap_or(platform.bank)),
-        named => named.to_vec(),
-    };
     let cache =
         args.timing_cache.clone().unwrap_or_else(|| default_timing_cache(&args.out, &tensorrt));
     let (mut models, mut left_out) = (Vec::new(), Vec::new());
@@ -133,7 +129,12 @@ pub fn resolve(args: &BuildEnginesArgs, workspace_mb: Option<u64>) -> Result<Res
             plans: Vec::new(),
         };
         let there = if args.force { None } else { EngineManifest::read(&build.dir)? };
-        for role in roles.iter().copied() {
+        let bank = recipe::bank_for(args.bank, platform.bank, &build.bundle.manifest);
+        let roles = match args.graphs.as_slice() {
+            [] => recipe::roles(bank),
+            named => named.to_vec(),
+        };
+        for role in roles {
             let Some(graph) = build.bundle.manifest.graph(role) else {
                 if args.graphs.is_empty() && recipe::is_optional(role) {
                     continue;

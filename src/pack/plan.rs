@@ -6,6 +6,7 @@ use std::path::PathBuf;
 
 use anyhow::{Result, bail};
 
+use crate::build::recipe;
 use crate::bundle::{self, Bundle, Role};
 use crate::engine::{Bank, Precision};
 use crate::platform::Platform;
@@ -116,7 +117,8 @@ pub fn plan(wanted: &Wanted) -> Result<PackPlan> {
                 built.manifest.weights_phrase()
             ));
         }
-        if let Some((role, flag)) = missing_track(&built, &platform) {
+        let bank = recipe::bank_for(None, platform.bank, &built.manifest);
+        if let Some((role, flag)) = missing_track(&built, bank) {
             problems.push(format!(
                 "the bundle {} has no {} graph, which the platform {} asks for; export it again with {flag}, or pack \
                  with a table whose row says bank = \"exact\"",
@@ -125,7 +127,7 @@ pub fn plan(wanted: &Wanted) -> Result<PackPlan> {
                 platform.name
             ));
         } else if let Some((beside, (role, _))) =
-            beside.as_ref().and_then(|beside| Some((beside, missing_track(beside, &platform)?)))
+            beside.as_ref().and_then(|beside| Some((beside, missing_track(beside, bank)?)))
         {
             warnings.push(format!(
                 "the bundle {} has no {} graph: there is nothing to compare that plan with in {}",
@@ -163,9 +165,9 @@ fn same_weights(a: &Bundle, b: &Bundle) -> bool {
         && one.overlay_sha256 == other.overlay_sha256
 }
 
-/// The graph of the platform's kind of bank, with the exporter's flag for it, where the bundle has none.
-fn missing_track(bundle: &Bundle, platform: &Platform) -> Option<(Role, &'static str)> {
-    let needed = match platform.bank {
+/// The graph that this kind of bank begins with, and the exporter's flag for it, where the bundle has none.
+fn missing_track(bundle: &Bundle, bank: Bank) -> Option<(Role, &'static str)> {
+    let needed = match bank {
         Bank::Padded => (Role::TrackPadded, "--padded-track"),
         Bank::Exact => return None,
         Bank::Fused => (Role::TrackKeys, "--segments"),
