@@ -9,9 +9,10 @@
 # ORT_DYLIB_PATH        ONNX Runtime's library, likewise
 # MODELS, PRECISIONS    what to measure                      [edgetam sam2_tiny sam2_small sam2_base sam2_large; fp16 fp32]
 # SWEEP_MODELS, CAPS    what to sweep, in fp16               [edgetam sam2_tiny; 64,128,256,512,1024,4096]
+# TIMING_RUNS           runs over which a tactic is timed    [4]
 # TIMING                timing cache of this TensorRT and GPU to start from
 set -uo pipefail
-if [ $# -lt 2 ]; then sed -n '2,14s/^# \{0,1\}//p' "$0"; exit 2; fi
+if [ $# -lt 2 ]; then sed -n '2,15s/^# \{0,1\}//p' "$0"; exit 2; fi
 bundles=$1 out=$2 limit=${3:-0}
 segtrt=${SEGTRT:-target/release/segtrt}
 models=${MODELS-edgetam sam2_tiny sam2_small sam2_base sam2_large}
@@ -42,13 +43,14 @@ nvidia-smi --query-gpu=name,driver_version,clocks.sm,clocks.mem,power.draw,tempe
 for precision in $precisions; do
     for model in $models; do
         step "$out/build_${model}_$precision.json" "$segtrt" build-engines --platform auto --models "$model" \
-            --precision "$precision" --onnx-dir "$bundles" --out "$out/engines" --timing-cache "$timing" --json
+            --precision "$precision" --onnx-dir "$bundles" --out "$out/engines" --timing-cache "$timing" \
+            --timing-runs "${TIMING_RUNS:-4}" --json
         step "$out/selftest_${model}_$precision.txt" "$segtrt" selftest --engines "$out/engines" --models "$model" \
             --precision "$precision" --onnx-dir "$bundles" --csv "$out/selftest_${model}_$precision.csv"
     done
 done
 for model in $sweep_models; do
     step "$out/sweep_$model.json" "$segtrt" build-engines --platform auto --models "$model" --precision fp16 \
-        --onnx-dir "$bundles" --out "$out/engines" --timing-cache "$timing" --sweep-workspace "$caps" --json
+        --onnx-dir "$bundles" --out "$out/engines" --timing-cache "$timing" --timing-runs "${TIMING_RUNS:-4}" --sweep-workspace "$caps" --json
 done
 exit $failed

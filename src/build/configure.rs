@@ -31,6 +31,9 @@ pub fn configure(builder: &Builder, settings: &Settings, pinned: bool) -> Result
     if let Some(level) = settings.opt_level {
         config.set_optimization_level(level)?;
     }
+    if let Some(runs) = settings.timing_runs {
+        config.set_timing_runs(runs)?;
+    }
     let tactics = if settings.library_tactics { Tactics::ALL } else { Tactics::OWN };
     if_there_is(config.set_tactics(tactics))?;
     config.set_verbosity(Verbosity::Detailed)?;

@@ -46,6 +46,10 @@ pub struct BuildEnginesArgs {
     /// TensorRT's builder optimization level [default: the platform's].
     #[arg(long, value_parser = clap::value_parser!(u8).range(0..=5))]
     pub opt_level: Option<u8>,
+    /// Runs over which each tactic's time is averaged: more of them choose better where other work shares the GPU [default:
+    /// TensorRT's].
+    #[arg(long, value_parser = clap::value_parser!(u8).range(1..))]
+    pub timing_runs: Option<u8>,
     /// Most objects of a clip that run at once; each number up to it gets a profile.
     #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u16).range(1..=64))]
     pub max_objects: u16,

@@ -93,6 +93,7 @@ pub fn resolve(args: &BuildEnginesArgs, workspace_mb: Option<u64>) -> Result<Res
         graphs: recipe.graphs.to_owned(),
         opt_level: has_levels(library.version())
             .then_some(args.opt_level.unwrap_or(platform.opt_level)),
+        timing_runs: args.timing_runs,
         workspace_bytes: workspace_mb.or(args.workspace_mb).unwrap_or(platform.workspace_mb) << 20,
         tactic_bytes: args.tactic_mb.map(|mib| mib << 20),
         memory_bytes: args.memory_mb.map(|mib| mib << 20),

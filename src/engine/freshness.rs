@@ -69,11 +69,18 @@ pub fn damaged(record: &PlanRecord, dir: &Path) -> Option<String> {
 fn different_setting(old: &Settings, new: &Settings) -> Option<String> {
     let mib = |bytes: u64| format!("{} MiB", bytes >> 20);
     let capped = |bytes: Option<u64>| bytes.map_or("no cap".to_owned(), mib);
+    let runs = |runs: Option<u8>| runs.map_or("TensorRT's own".to_owned(), |runs| runs.to_string());
     let changes = [
         ("precision", old.precision.to_string(), new.precision.to_string()),
         ("strong typing", old.strongly_typed.to_string(), new.strongly_typed.to_string()),
         ("islands", format!("{:?}", old.islands), format!("{:?}", new.islands)),
         ("source", old.graphs.clone(), new.graphs.clone()),
+        // More care than was asked for is no reason to build again.
+        (
+            "number of timing runs",
+            runs(new.timing_runs.and(old.timing_runs)),
+            runs(new.timing_runs),
+        ),
         ("optimization level", format!("{:?}", old.opt_level), format!("{:?}", new.opt_level)),
         ("workspace cap", mib(old.workspace_bytes), mib(new.workspace_bytes)),
         ("tactic memory cap", capped(old.tactic_bytes), capped(new.tactic_bytes)),

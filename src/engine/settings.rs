@@ -88,6 +88,9 @@ pub struct Settings {
     pub graphs: String,
     /// Builder optimization level; none where the release has none (8.5).
     pub opt_level: Option<u8>,
+    /// Runs over which a tactic's time is averaged; none for TensorRT's own number.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub timing_runs: Option<u8>,
     /// Cap of the workspace, bytes.
     pub workspace_bytes: u64,
     /// Cap of the memory in which tactics are timed, bytes; none: TensorRT's default.

@@ -164,6 +164,7 @@ pub(super) mod tests {
                 islands: crate::engine::islands::Islands::None,
                 graphs: "fp32".to_owned(),
                 opt_level: None,
+                timing_runs: None,
                 workspace_bytes: 0,
                 tactic_bytes: None,
                 memory_bytes: None,

@@ -55,6 +55,7 @@ pub fn engine_folder(dir: &Path) -> PathBuf {
             islands: segtrt::engine::islands::Islands::None,
             graphs: "fp32".to_owned(),
             opt_level: Some(3),
+            timing_runs: None,
             workspace_bytes: 256 << 20,
             tactic_bytes: None,
             memory_bytes: Some(4 << 30),

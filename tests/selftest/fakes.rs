@@ -308,6 +308,7 @@ impl Engines {
                 islands: Islands::None,
                 graphs: "fp32".to_owned(),
                 opt_level: None,
+                timing_runs: None,
                 workspace_bytes: 1 << 28,
                 tactic_bytes: None,
                 memory_bytes: None,

@@ -43,6 +43,7 @@ fn plan(role: Role, precision: Precision, json: Option<&str>) -> PlanRecord {
             islands: crate::engine::islands::Islands::None,
             graphs: "fp32".to_owned(),
             opt_level: Some(3),
+            timing_runs: None,
             workspace_bytes: 0,
             tactic_bytes: None,
             memory_bytes: None,
