@@ -7,7 +7,6 @@ use std::sync::Arc;
 use cudarc::driver::sys::{self, CUdevice_attribute, CUevent_flags};
 use cudarc::driver::{CudaContext, result};
 
-use super::buffer::Buffer;
 use super::driver;
 use super::error::{GpuError, Result, Tried, code, means_no_device};
 use super::pool::{Pool, Purpose};
@@ -140,11 +139,6 @@ impl Gpu {
     pub fn mark(&self) -> Result<Event> {
         let flags = Some(CUevent_flags::CU_EVENT_DISABLE_TIMING);
         self.context.new_event(flags).map(Event::new).tried(|| "make an event".into())
-    }
-
-    /// Device memory, 256-byte aligned, its content unspecified.
-    pub fn buffer(&self, bytes: usize) -> Result<Buffer> {
-        Buffer::new(self, bytes)
     }
 }
 

@@ -6,10 +6,10 @@ This is the smallest thing that can be run safely: it owns every address that it
 
 use anyhow::{Context as _, Result, bail, ensure};
 
-use super::buffer::Buffer;
 use super::device::Gpu;
 use super::graph::Graph;
 use super::stream::Stream;
+use super::view::View;
 use crate::trt::{Context, DataType, Engine, LayerTime, Mode, TensorInfo};
 
 /// One input or output of an [`Execution`].
@@ -31,8 +31,8 @@ pub struct Port {
 pub struct Execution {
     graph: Option<Graph>,
     context: Context,
-    tensors: Vec<(Port, Buffer)>,
-    scratch: Option<Buffer>,
+    tensors: Vec<(Port, View)>,
+    scratch: Option<View>,
     stream: Stream,
 }
 
@@ -64,7 +64,7 @@ impl Execution {
         set_shapes(&mut context, &infos, shapes)?;
         let scratch = own.map(|bytes| {
             let needed = || format!("the engine needs {bytes} bytes to run in");
-            gpu.buffer(usize::try_from(bytes).with_context(needed)?).with_context(needed)
+            View::new(gpu, usize::try_from(bytes).with_context(needed)?).with_context(needed)
         });
         let mut execution = Self {
             graph: None,
@@ -93,7 +93,7 @@ impl Execution {
         let shape = self.context.shape(&name)?.unwrap_or_default();
         let bytes = bytes(&shape, dtype)
             .with_context(|| format!("the shape of '{name}' is still open: {shape:?}"))?;
-        let mut buffer = gpu.buffer(bytes)?;
+        let buffer = View::new(gpu, bytes)?;
         // An input that is never written must not hold what another process left there.
         buffer.fill(0, &self.stream)?;
         // SAFETY: as much memory as the tensor's shape needs; it is kept until the context is gone.
@@ -184,7 +184,7 @@ impl Execution {
         Ok(all)
     }
 
-    fn tensor(&mut self, name: &str) -> Result<&mut (Port, Buffer)> {
+    fn tensor(&mut self, name: &str) -> Result<&mut (Port, View)> {
         let found = self.tensors.iter_mut().find(|(port, _)| port.name == name);
         found.with_context(|| format!("the engine has no tensor '{name}'"))
     }

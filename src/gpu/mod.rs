@@ -2,9 +2,9 @@
 The door to the CUDA driver: device, streams, events, buffers, graphs, and an engine laid out in device memory.
 
 ```text
-Gpu ─→ Stream ─→ Event          Execution = engine context + its Buffers + a Stream: for single runs
-   ├─→ Buffer, DriverMemory ─→ Pool (the count)
-   ├─→ View (shared parts)      Stage = engine context + bound Views + shared scratch: for pipelines
+Gpu ─→ Stream ─→ Event          Execution = engine context + its Views + a Stream: for single runs
+   ├─→ View, DriverMemory ─→ Pool (the count)
+   │                            Stage = engine context + bound Views + shared scratch: for pipelines
    ├─→ Pinned (host memory)     Recorded = work, and the CUDA graph that it became
    └─→ Module ─→ Function (a kernel)
 ```
@@ -31,7 +31,6 @@ mod stage;
 mod stream;
 mod view;
 
-pub use buffer::Buffer;
 pub use device::{Facts, Gpu};
 pub use error::{GpuError, Result};
 pub use execution::{Execution, Port};

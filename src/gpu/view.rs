@@ -12,7 +12,7 @@ use super::device::Gpu;
 use super::error::{GpuError, Result, Tried};
 use super::stream::Stream;
 
-/// A range of a [`Buffer`], which lives as long as its last view.
+/// A range of a block of device memory, which lives as long as its last view.
 ///
 /// Views of one buffer may overlap. What work on different streams reads and writes in them is ordered by events, as
 /// on the device itself; a missing order gives wrong numbers, never memory that is gone.
@@ -24,9 +24,9 @@ pub struct View {
 }
 
 impl View {
-    /// A new block of device memory, seen whole; its content is unspecified.
+    /// A new block of device memory, 256-byte aligned, seen whole; its content is unspecified.
     pub fn new(gpu: &Gpu, bytes: usize) -> Result<Self> {
-        Ok(Self { buffer: Arc::new(gpu.buffer(bytes)?), offset: 0, bytes })
+        Ok(Self::of_buffer(Buffer::new(gpu, bytes)?))
     }
 
     pub(super) fn of_buffer(buffer: Buffer) -> Self {
@@ -40,7 +40,8 @@ impl View {
     /// A range that reaches beyond this view.
     pub fn part(&self, offset: usize, bytes: usize) -> Result<Self> {
         if offset.checked_add(bytes).is_none_or(|end| end > self.bytes) {
-            let what = format!("take bytes {offset}..{offset}+{bytes} of {}", self.bytes);
+            let what =
+                format!("take bytes {offset}..{} of {}", offset.saturating_add(bytes), self.bytes);
             return Err(GpuError::Failed { what, code: "the range is outside".to_owned() });
         }
         Ok(Self { buffer: Arc::clone(&self.buffer), offset: self.offset + offset, bytes })

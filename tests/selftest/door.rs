@@ -3,7 +3,7 @@
 use std::ptr::NonNull;
 use std::sync::Arc;
 
-use segtrt::gpu::{DriverMemory, Gpu, GpuError};
+use segtrt::gpu::{DriverMemory, Gpu, GpuError, View};
 use segtrt::trt::DeviceMemory;
 
 use super::fakes::Fakes;
@@ -46,18 +46,18 @@ fn inside() {
 
 fn buffers(gpu: &Gpu) {
     let stream = gpu.stream().unwrap();
-    let mut buffer = gpu.buffer(5).unwrap();
+    let buffer = View::new(gpu, 5).unwrap();
     assert_eq!(buffer.address() as usize % 256, 0);
     buffer.fill(0xFF, &stream).unwrap();
     buffer.upload(&[1, 2], &stream).unwrap();
     assert_eq!(buffer.download(&stream).unwrap(), [1, 2, 0xFF, 0xFF, 0xFF]);
     let error = buffer.upload(&[0; 6], &stream).unwrap_err().to_string();
-    assert_eq!(error, "the CUDA driver could not copy 6 bytes into a buffer of 5: it is too small");
-    let mut empty = gpu.buffer(0).unwrap();
+    assert_eq!(error, "the CUDA driver could not take bytes 0..6 of 5: the range is outside");
+    let empty = View::new(gpu, 0).unwrap();
     assert!(empty.is_empty() && empty.download(&stream).unwrap().is_empty());
     empty.fill(1, &stream).unwrap();
 
-    let error = gpu.buffer(2 << 20).unwrap_err();
+    let error = View::new(gpu, 2 << 20).unwrap_err();
     assert!(error.is_out_of_memory(), "{error}");
     assert_eq!(
         error.to_string(),
