@@ -26,7 +26,6 @@ pub mod files;
 pub mod geometry;
 pub mod gpu;
 pub mod inspect;
-pub mod kernels;
 pub mod mask;
 pub mod metrics;
 pub mod model_tag;

@@ -162,7 +162,8 @@ impl ClipRunner for GpuRunner {
         };
         let ran = pipeline::run(&mut self.pipeline, &plan, &mut take);
         self.note_reserved();
-        log::debug!("graphs: {:?}", self.pipeline.replay());
+        let pool = self.pipeline.gpu().pool().usage();
+        log::debug!("graphs: {:?}; device memory: {}", self.pipeline.replay(), pool.in_words());
         match ran {
             Ok(()) => Ok(passes),
             Err(PassError::Clip(error)) => Err(ObjectError::Clip(error)),

@@ -25,7 +25,7 @@ impl Buffer {
     pub(super) fn new(gpu: &Gpu, bytes: usize) -> Result<Self> {
         gpu.bind()?;
         // The driver gives no empty blocks, and engines may have empty tensors.
-        // SAFETY: a context is current; its content is unspecified, and what reads it is the business of whoever enqueues it.
+        // SAFETY: a context is current; the host never reads the block but through copies that the driver orders.
         let address = unsafe { result::malloc_sync(bytes.max(1)) }
             .tried(|| format!("give {bytes} bytes of device memory"))?;
         gpu.count(bytes.max(1));

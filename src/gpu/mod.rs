@@ -11,8 +11,8 @@ Gpu ─→ Stream ─→ Event          Execution = engine context + its Views +
 
 The driver is opened at run time, so the program starts, and says what is missing, on machines without one. The
 device's primary context is used: TensorRT, which lives on the CUDA runtime, uses the same, and addresses and streams
-can be handed over. Everything outside this module is safe, but for the launches of kernels in `crate::kernels`: only
-there is known what a kernel touches.
+can be handed over. Everything outside this module is safe; launches of kernels stay in `kernels`, where it is known
+what each of them touches.
 */
 #![allow(unsafe_code)]
 
@@ -22,6 +22,7 @@ mod driver;
 mod error;
 mod execution;
 mod graph;
+pub mod kernels;
 mod memory;
 mod module;
 mod pinned;
@@ -35,7 +36,6 @@ pub use device::{Facts, Gpu};
 pub use error::{GpuError, Result};
 pub use execution::{Execution, Port};
 pub use memory::DriverMemory;
-pub use module::{Arg, Function, Image, Launch, Module};
 pub use pinned::Pinned;
 pub use pool::{Pool, PoolUse, Purpose};
 pub use recorded::{Recorded, Replay, Work};

@@ -66,6 +66,16 @@ pub struct PoolUse {
     pub by_purpose: [u64; Purpose::ALL.len()],
 }
 
+impl PoolUse {
+    /// What is held now, for what ("weights 28.1 MiB, scratch 62.7 MiB").
+    pub fn in_words(&self) -> String {
+        let of = |(purpose, bytes): (&Purpose, &u64)| {
+            format!("{} {:.1} MiB", purpose.name(), *bytes as f64 / f64::from(1 << 20))
+        };
+        Purpose::ALL.iter().zip(&self.by_purpose).map(of).collect::<Vec<_>>().join(", ")
+    }
+}
+
 /// The count, shared by everything that is made from one [`super::Gpu`].
 #[derive(Clone, Debug, Default)]
 pub struct Pool {
@@ -119,6 +129,7 @@ mod tests {
         assert_eq!((usage.current, usage.peak, usage.taken), (120, 150, 3));
         let of = |purpose: Purpose| usage.by_purpose[purpose as usize];
         assert_eq!((of(Purpose::Weights), of(Purpose::Scratch), of(Purpose::Bank)), (100, 0, 20));
+        assert!(usage.in_words().starts_with("weights 0.0 MiB, scratch 0.0 MiB"));
         pool.reset_peak();
         assert_eq!(pool.usage().peak, 120);
     }

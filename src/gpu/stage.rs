@@ -9,7 +9,7 @@ use super::device::Gpu;
 use super::execution::{Port, bytes, set_shapes};
 use super::stream::Stream;
 use super::view::View;
-use crate::trt::{Context, DataType, Engine, Mode};
+use crate::trt::{Context, DataType, Engine};
 
 /// TensorRT asks for this alignment of tensors.
 const ALIGNMENT: usize = 256;
@@ -168,11 +168,6 @@ impl Stage {
         }
         // SAFETY: every tensor has memory (just checked) that lives as long as this value; drop waits for the device.
         Ok(unsafe { self.context.enqueue(stream.raw()) }?)
-    }
-
-    /// Names of all tensors that go in.
-    pub fn inputs(&self) -> impl Iterator<Item = &Port> {
-        self.ports.iter().filter(|port| port.mode == Mode::Input)
     }
 }
 

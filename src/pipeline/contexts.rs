@@ -11,8 +11,8 @@ use super::engines::{Opened, StepEngines, TrackEngines};
 use super::fused::FusedTrack;
 use crate::bundle::{Contract, Role};
 use crate::engine::fill_levels;
+use crate::gpu::kernels::AttentionKernels;
 use crate::gpu::{Gpu, Port, Stage, Stream, View};
-use crate::kernels::AttentionKernels;
 
 /// A context that several pieces of recorded work bind in turn.
 pub type Shared = Rc<RefCell<Stage>>;

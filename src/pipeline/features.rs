@@ -6,8 +6,8 @@ use anyhow::{Result, bail};
 
 use super::contexts::{Shared, port};
 use super::steps::Steps;
+use crate::gpu::kernels::Element;
 use crate::gpu::{Event, Gpu, Placed, Purpose, Recorded, Stage, Stream, View};
-use crate::kernels::Element;
 use crate::trt::DataType;
 
 /// The encoder's outputs, which all other engines take.

@@ -16,8 +16,8 @@ use super::features::placed;
 use super::steps::{Part, Steps};
 use crate::bundle::Contract;
 use crate::engine::fill_levels;
+use crate::gpu::kernels::{Attention, AttentionKernels, AttentionShape, HEAD, Merge, Values};
 use crate::gpu::{Gpu, Placed, Port, Purpose, Stream, View};
-use crate::kernels::{Attention, AttentionKernels, AttentionShape, HEAD, Merge, Values};
 use crate::trt::DataType;
 
 /// Names of the keys, layer by layer; no step has more layers than [`crate::bundle::Role::SEGMENTS`] has room for.

@@ -14,8 +14,8 @@ use super::features::{FeatureSet, element, placed};
 use super::prompt_input::PromptInput;
 use super::steps::{Part, Steps};
 use crate::bundle::Contract;
+use crate::gpu::kernels::{BankState, Element, Kernels};
 use crate::gpu::{Event, Gpu, GpuError, Placed, Purpose, Recorded, Replay, Stage, Stream, View};
-use crate::kernels::{BankState, Element, Kernels};
 use crate::tracker::{BankSchedule, NetworkPrompt};
 use crate::trt::DataType;
 
@@ -160,8 +160,7 @@ impl Lane {
         })
     }
 
-    /// Forgets all memories; the next frame of a clip of `frames` frames is the prompted one. What frees the first
-    /// frame of it is done here: the prompt on its way to the device.
+    /// Forgets all memories; the next frame is the prompted one of a clip with this schedule.
     pub fn begin(&mut self, schedule: &BankSchedule) -> Result<()> {
         self.state.reset(schedule.greatest_age(), &self.stream)?;
         // Empty slots are masked, but what is masked must be numbers.

@@ -16,8 +16,8 @@ use super::options::{Mode, Options};
 use crate::bundle::Manifest;
 use crate::engine::Bank;
 use crate::geometry::Geometry;
+use crate::gpu::kernels::{AttentionKernels, Filter, Kernels, MaskMaker, Preprocess};
 use crate::gpu::{Gpu, Pinned, Purpose, Replay, Stream, View};
-use crate::kernels::{AttentionKernels, Filter, Kernels, MaskMaker, Preprocess};
 
 /// Room for masks up to this size at first: 3840 × 2160 pixels. Larger videos make all results anew.
 const USUAL_WORDS_BYTES: usize = 3840 / 8 * 2160;
@@ -125,11 +125,6 @@ impl Pipeline {
     /// The GPU, and with it the count of its memory.
     pub fn gpu(&self) -> &Gpu {
         &self.gpu
-    }
-
-    /// How it runs.
-    pub fn options(&self) -> &Options {
-        &self.options
     }
 
     /// How often engines' work was enqueued, recorded and replayed.

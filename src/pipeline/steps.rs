@@ -8,8 +8,8 @@ use std::rc::Rc;
 use anyhow::Result;
 
 use super::contexts::Shared;
+use crate::gpu::kernels::{Attention, BankState, Element};
 use crate::gpu::{Placed, Stream, View, Work};
-use crate::kernels::{Attention, BankState, Element};
 
 /// One piece.
 pub enum Part {

@@ -9,8 +9,8 @@ use anyhow::Result;
 use half::f16;
 
 use super::{Bench, Checked, KernelRow, LAUNCHES, row};
+use crate::gpu::kernels::{Attention, AttentionKernels, AttentionShape, HEAD, Merge, Values};
 use crate::gpu::{Recorded, Stream, Work};
-use crate::kernels::{Attention, AttentionKernels, AttentionShape, HEAD, Merge, Values};
 use crate::selftest::noise::Noise;
 use crate::selftest::record::Timing;
 

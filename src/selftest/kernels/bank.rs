@@ -6,7 +6,7 @@ use anyhow::Result;
 
 use super::{Bench, Checked, KernelRow, compare, row};
 use crate::bundle::Contract;
-use crate::kernels::{BankState, Element};
+use crate::gpu::kernels::{BankState, Element};
 use crate::selftest::noise::Noise;
 use crate::tracker::BankSchedule;
 

@@ -7,7 +7,7 @@ use anyhow::Result;
 use super::{Bench, Checked, KernelRow, row};
 use crate::geometry::{Geometry, GeometryKind};
 use crate::gpu::Stream;
-use crate::kernels::{COUNTERS_BYTES, MaskCounts, MaskMaker};
+use crate::gpu::kernels::{COUNTERS_BYTES, MaskCounts, MaskMaker};
 use crate::mask::Mask;
 use crate::metrics::{Counts, MetricsKind};
 use crate::selftest::noise::Noise;

@@ -16,8 +16,8 @@ use serde::{Deserialize, Serialize};
 use super::engine_run::Repeats;
 use super::record::Timing;
 use super::verdict::Verdict;
+use crate::gpu::kernels::Kernels;
 use crate::gpu::{Gpu, Stream, View};
-use crate::kernels::Kernels;
 
 /// Fills outputs before a kernel writes them.
 const POISON: u8 = 0xA5;

@@ -8,7 +8,7 @@ use half::f16;
 use super::{Bench, Checked, KernelRow, row};
 use crate::decode::RgbImage;
 use crate::geometry::{Geometry, GeometryKind};
-use crate::kernels::{Element, Filter, Preprocess};
+use crate::gpu::kernels::{Element, Filter, Preprocess};
 use crate::preprocess::{IMAGENET_MEAN, IMAGENET_STD, Preprocessor, linear};
 use crate::selftest::noise::Noise;
 use GeometryKind::{Letterbox, Stretch};

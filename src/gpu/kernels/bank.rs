@@ -10,7 +10,8 @@ use anyhow::{Result, ensure};
 use super::images::Topic;
 use super::{Element, Kernels, blocks, int, need_exactly};
 use crate::bundle::Contract;
-use crate::gpu::{Arg, Function, Gpu, Launch, Stream, View};
+use crate::gpu::module::{Arg, Function, Launch};
+use crate::gpu::{Gpu, Stream, View};
 
 /// Threads of a block, as in the source.
 const THREADS: u32 = 256;

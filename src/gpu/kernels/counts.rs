@@ -7,7 +7,8 @@ use anyhow::{Result, ensure};
 use super::images::Topic;
 use super::tables::Tables;
 use super::{Kernels, blocks, int, need_exactly};
-use crate::gpu::{Arg, Function, Gpu, Launch, Stream, View};
+use crate::gpu::module::{Arg, Function, Launch};
+use crate::gpu::{Gpu, Stream, View};
 use crate::metrics::{self, Counts, MetricsKind};
 
 /// Threads of a block, as in the source.

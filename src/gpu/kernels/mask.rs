@@ -8,7 +8,8 @@ use super::images::Topic;
 use super::tables::Tables;
 use super::{Kernels, blocks, int, need_exactly};
 use crate::geometry::Geometry;
-use crate::gpu::{Arg, Function, Gpu, Launch, Stream, View};
+use crate::gpu::module::{Arg, Function, Launch};
+use crate::gpu::{Gpu, Stream, View};
 
 /// Rows of a block, as in the source: eight warps of four.
 const ROWS: usize = 32;

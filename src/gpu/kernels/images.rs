@@ -4,7 +4,8 @@ The compiled kernels inside the program, and which form of them a GPU gets.
 
 use anyhow::{Context, Result};
 
-use crate::gpu::{Gpu, Image, Module};
+use crate::gpu::Gpu;
+use crate::gpu::module::{Image, Module};
 
 /// The source files, one module each.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -26,15 +27,25 @@ pub(super) const USUAL: [Topic; 3] = [Topic::Preprocess, Topic::Mask, Topic::Mem
 
 /// Name, headers and PTX of each topic.
 const TOPICS: [(Topic, &str, &[&str], &str); 5] = [
-    (Topic::Preprocess, "preprocess", &["common.cuh"], include_str!("../../cuda/preprocess.ptx")),
-    (Topic::Mask, "mask", &["common.cuh"], include_str!("../../cuda/mask.ptx")),
-    (Topic::Memory, "memory", &["common.cuh"], include_str!("../../cuda/memory.ptx")),
-    (Topic::Attention, "attention", &["attention.cuh"], include_str!("../../cuda/attention.ptx")),
+    (
+        Topic::Preprocess,
+        "preprocess",
+        &["common.cuh"],
+        include_str!("../../../cuda/preprocess.ptx"),
+    ),
+    (Topic::Mask, "mask", &["common.cuh"], include_str!("../../../cuda/mask.ptx")),
+    (Topic::Memory, "memory", &["common.cuh"], include_str!("../../../cuda/memory.ptx")),
+    (
+        Topic::Attention,
+        "attention",
+        &["attention.cuh"],
+        include_str!("../../../cuda/attention.ptx"),
+    ),
     (
         Topic::AttentionHopper,
         "attention_hopper",
         &["attention.cuh", "wgmma.cuh"],
-        include_str!("../../cuda/attention_hopper.ptx"),
+        include_str!("../../../cuda/attention_hopper.ptx"),
     ),
 ];
 

@@ -12,7 +12,6 @@ Each piece is made once for a clip's sizes: its tables go to the device then, an
 that launches allocate nothing and a recorded CUDA graph serves every frame. Results are those of the CPU code, bit for
 bit unless it is said otherwise; `segtrt selftest --kernels` compares them on the GPU at hand.
 */
-#![allow(unsafe_code)]
 
 mod attention;
 mod bank;
@@ -34,7 +33,8 @@ pub use preprocess::Preprocess;
 
 pub use crate::preprocess::Filter;
 
-use crate::gpu::{Function, Gpu, Module, View};
+use crate::gpu::module::{Function, Module};
+use crate::gpu::{Gpu, View};
 use images::Topic;
 
 /// A floating-point type of tensors.

@@ -12,7 +12,8 @@ use super::images::Topic;
 use super::tables::{Axis, Tables};
 use super::{Element, Filter, Kernels, blocks, int, need, need_exactly};
 use crate::geometry::Geometry;
-use crate::gpu::{Arg, Function, Gpu, Launch, Stream, View};
+use crate::gpu::module::{Arg, Function, Launch};
+use crate::gpu::{Gpu, Stream, View};
 use crate::preprocess::{linear, pillow, tables};
 
 /// Outputs of a block, as in the source.

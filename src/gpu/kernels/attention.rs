@@ -13,7 +13,8 @@ use anyhow::{Result, ensure};
 
 use super::images::{self, Topic};
 use super::{blocks, int, need_exactly};
-use crate::gpu::{Arg, Function, Gpu, Launch, Module, Purpose, Stream, View};
+use crate::gpu::module::{Arg, Function, Launch, Module};
+use crate::gpu::{Gpu, Purpose, Stream, View};
 
 /// Columns of queries and keys: the one size that there are kernels for.
 pub const HEAD: usize = 256;
