@@ -22,6 +22,13 @@ def parse():
     parser.add_argument(
         "--segments", action="store_true", help="also write the track step cut at its attentions (track_keys, track_seg*)"
     )
+    parser.add_argument(
+        "--encoder-batches",
+        type=batch_sizes,
+        default=(),
+        metavar="N,...",
+        help="also write the encoder for so many frames at once (of 2, 4, 8, 16), for bench --encode-batch",
+    )
     parser.add_argument("--verify", metavar="CLIP", help="directory of JPEG frames to compare on")
     parser.add_argument("--frames", type=int, default=24, help="frames of the clip to verify (default 24)")
     prompt = parser.add_mutually_exclusive_group()
@@ -56,6 +63,7 @@ def main():
         args.out,
         args.padded_track,
         args.segments,
+        args.encoder_batches,
     )
     print(f"written: {folder}")
     return 0 if not args.verify or verify(args, model, folder) else 1
@@ -82,6 +90,15 @@ def verify(args, model, folder):
         good &= verify.verify(Bundle(folder), run, prompt, args.memory_rounding, padded=True)
     # Half precision is reported, not judged: its own error limits belong to the engines.
     return good or args.precision == "fp16"
+
+
+def batch_sizes(text):
+    """"2,8" -> (2, 8)."""
+    known = ("2", "4", "8", "16")
+    parts = [part.strip() for part in text.split(",")]
+    if not set(parts) <= set(known) or len(set(parts)) < len(parts):
+        raise argparse.ArgumentTypeError(f"{text!r}: expected some of {', '.join(known)}, each once")
+    return tuple(sorted(int(part) for part in parts))
 
 
 def point(text):

@@ -102,6 +102,37 @@ fn masks_and_scores_equal_the_cpus_in_both_modes_and_with_both_banks() {
 }
 
 #[test]
+fn frames_that_are_encoded_together_have_the_masks_that_they_have_alone() {
+    let roles: Vec<Role> = PADDED.into_iter().chain([Role::EncoderB2]).collect();
+    // The last batch of 23 frames is half empty.
+    let Some(setting) = Setting::new(2, 23, &roles) else { return };
+    setting.cpu("cpu").assert().success();
+    let expected = setting.masks("cpu");
+    let log = setting.path("log");
+    for seed in ["0", "1", "2", "3", "4", "77"] {
+        let mut command = setting.gpu("out");
+        command.args(["--mode", "throughput", "--encode-batch", "2", "--encode-ahead", "3"]);
+        command.args(["--objects-together", "2", "--object-streams"]).env("FAKE_CUDA_LOG", &log);
+        command.env("FAKE_CUDA_SEED", seed).assert().success();
+        assert!(setting.masks("out") == expected, "seed {seed}");
+    }
+    assert!(setting.column("out", "backend")[0].ends_with("graph encode2"));
+    let shares: f64 = setting.column("out", "encoder_ms")[0].parse().unwrap();
+    assert!(shares > 0.0);
+    // One object and whole batches, as calls.
+    let mut command = setting.gpu("calls");
+    command.args(["--mode", "throughput", "--encode-batch", "2", "--no-cuda-graphs"]);
+    command.args(["--limit-objects", "1"]).assert().success();
+    assert!(setting.masks("calls")[0] == expected[0]);
+    // No frame may wait for the next in latency mode; and an encoder that was not built is not made up.
+    let wrong = setting.gpu("out").args(["--encode-batch", "2"]).assert().code(2);
+    wrong.stderr(contains("--mode throughput"));
+    let mut command = setting.gpu("missing");
+    command.args(["--mode", "throughput", "--encode-batch", "4"]).assert().code(1);
+    assert!(setting.column("missing", "reason")[0].contains("--encoder-batches 4"));
+}
+
+#[test]
 fn objects_together_have_the_masks_that_they_have_alone() {
     let Some(setting) = Setting::new(3, 12, &PADDED) else { return };
     let prompts = ["--models", "edgetam_mini_bbox,edgetam_mini_mask"];

@@ -15,7 +15,7 @@ from .layers import compose_1x1
 
 
 class Encoder(nn.Module):
-    """image [1,3,S,S] -> feat [1,C,g,g], hr0 [1,C/8,4g,4g], hr1 [1,C/4,2g,2g]; g = S/16."""
+    """image [n,3,S,S] -> feat [n,C,g,g], hr0 [n,C/8,4g,4g], hr1 [n,C/4,2g,2g]; g = S/16."""
 
     def __init__(self, model, side):
         super().__init__()

@@ -95,10 +95,11 @@ def contract_of(model, side):
     )
 
 
-def graphs_of(model, side, padded_track=False, segments=False):
+def graphs_of(model, side, padded_track=False, segments=False, batches=()):
     """Yields the bundle's graphs one by one (each holds copies of large tables).
 
-    `padded_track` adds track_padded, `segments` track_keys and track_seg0, track_seg1, ...
+    `padded_track` adds track_padded, `segments` track_keys and track_seg0, track_seg1, ...;
+    `batches` the encoder for so many images at once each, encoder_b2, encoder_b4, ...
     """
     c = contract_of(model, side)
     g, width, low = c.grid, c.feature_channels, c.low_size
@@ -113,7 +114,11 @@ def graphs_of(model, side, padded_track=False, segments=False):
         Port("ptr", "f", ("B", width)),
         Port("score", "f32", ("B", 1)),
     ]
-    yield Graph("encoder", Encoder(model, side), [Port("image", "f", (1, 3, side, side))], features)
+    for batch in (1, *batches):
+        images = [Port("image", "f", (batch, 3, side, side))]
+        outputs = [Port(port.name, port.dtype, (batch, *port.shape[1:])) for port in features]
+        role = "encoder" if batch == 1 else f"encoder_b{batch}"
+        yield Graph(role, Encoder(model, side), images, outputs)
     points = [
         Port("coords", "f32", ("B", "P", 2)),
         Port("labels", "i32", ("B", "P")),

@@ -15,7 +15,7 @@ from .layers import linear, pad_end
 
 
 class HieraTrunk(nn.Module):
-    """image [1,3,S,S] -> maps at 1/4, 1/8, 1/16, 1/32, each [1,C,H,W]."""
+    """image [n,3,S,S] -> maps at 1/4, 1/8, 1/16, 1/32, each [n,C,H,W]; n images do not mix."""
 
     def __init__(self, trunk, side):
         super().__init__()
@@ -40,7 +40,7 @@ class HieraTrunk(nn.Module):
 
 
 class HieraBlock(nn.Module):
-    """One block on channels-last data [1, grid, grid, dim] -> [1, grid_out, grid_out, dim_out]."""
+    """One block on channels-last data [n, grid, grid, dim] -> [n, grid_out, grid_out, dim_out]."""
 
     def __init__(self, block, grid):
         super().__init__()
@@ -74,9 +74,9 @@ class HieraBlock(nn.Module):
         gap, w, d = self.padded - self.grid, self.window, self.depth
         if gap:
             x = pad_end(x, gap)
-        across = self.padded // w
-        windows, dim = across * across, self.heads * d
-        x = x.reshape(across, w, across, w, self.dim).transpose(1, 2)
+        images, across = int(x.shape[0]), self.padded // w
+        rows, windows, dim = images * across, images * across * across, self.heads * d
+        x = x.reshape(rows, w, across, w, self.dim).transpose(1, 2)
         x = x.reshape(windows, w * w, self.dim)
         q, k, v = self.q(x), self.k(x), self.v(x)
         if self.pooled:
@@ -88,7 +88,7 @@ class HieraBlock(nn.Module):
         x = (torch.softmax(q @ k, dim=-1) @ v).transpose(1, 2)
         x = self.proj(x.reshape(windows, w * w, dim))
         side = across * w
-        x = x.reshape(across, across, w, w, dim).transpose(1, 2).reshape(1, side, side, dim)
+        x = x.reshape(rows, across, w, w, dim).transpose(1, 2).reshape(images, side, side, dim)
         return x[:, : self.grid_out, : self.grid_out] if side > self.grid_out else x
 
 

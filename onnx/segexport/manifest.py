@@ -23,7 +23,9 @@ def bundle_name(model, side, precision):
     return f"{model}_{side}_{precision}"
 
 
-def write_bundle(model, name, side, precision, weights, reference, out, padded_track=False, segments=False, say=print):
+def write_bundle(
+    model, name, side, precision, weights, reference, out, padded_track=False, segments=False, batches=(), say=print
+):
     """Exports every graph into `out`/<bundle name>; returns that directory.
 
     The directory appears whole or not at all (written beside, then renamed).
@@ -33,7 +35,7 @@ def write_bundle(model, name, side, precision, weights, reference, out, padded_t
     shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir(parents=True)
     entries = []
-    for graph in graphs_of(model, side, padded_track, segments):
+    for graph in graphs_of(model, side, padded_track, segments, batches):
         proto = to_onnx(graph)
         work = flops.count(proto)
         if precision == "fp16":

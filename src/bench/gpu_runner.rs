@@ -54,17 +54,22 @@ impl GpuRunner {
         let start = Instant::now();
         let memory = Arc::new(DriverMemory::new(&gpu.towards(Purpose::Weights)));
         let runtime = Runtime::with_memory(&library, memory, None)?;
-        let engines = Engines::open(&gpu, runtime, dir, with_mask, plan.bank)?;
+        let engines =
+            Engines::open(&gpu, runtime, dir, with_mask, plan.bank, plan.options.encode_batch)?;
         let precision = engines.manifest.precision;
         let bank = engines.steps.track.bank().name();
         let pipeline = Pipeline::new(&gpu, engines, plan.options)?;
         let load_ms = start.elapsed().as_secs_f64() * 1e3;
         let facts = gpu.facts();
         let how = if plan.options.graphs { "graph" } else { "enqueue" };
+        let batch = match plan.options.encode_batch {
+            0 | 1 => String::new(),
+            frames => format!(" encode{frames}"),
+        };
         let version = library.version().to_string();
         let attention = pipeline.attention().map(|form| format!(", attention from {form}"));
         let opened = Opened {
-            backend: format!("{} {precision} {bank} {how}", version.to_lowercase()),
+            backend: format!("{} {precision} {bank} {how}{batch}", version.to_lowercase()),
             device: facts.name.clone(),
             library: format!(
                 "{} ({version}), {} (sm {}), driver for CUDA {}{}",

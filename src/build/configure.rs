@@ -15,13 +15,17 @@ pub fn configure(builder: &Builder, settings: &Settings, pinned: bool) -> Result
             config.set_flag(*flag, true)?;
         }
         match settings.islands {
-            Islands::Pinned if pinned => config.set_flag(Flag::ObeyPrecision, true)?,
+            Islands::Pinned | Islands::Whole if pinned => {
+                config.set_flag(Flag::ObeyPrecision, true)?;
+            }
             Islands::Preferred if pinned => config.set_flag(Flag::PreferPrecision, true)?,
             _ => {}
         }
     }
-    if settings.precision != Precision::Best {
-        // fp32 means fp32: TF32 keeps ten bits of the mantissa.
+    let mended = settings.islands == Islands::Whole || !settings.fp32_layers.is_empty();
+    if settings.precision != Precision::Best && !mended {
+        // fp32 means fp32: TF32 keeps ten bits of the mantissa. That is as many as the halves have which a mended layer
+        // reads.
         if_there_is(config.set_flag(Flag::Tf32, false))?;
     }
     config.set_pool(Pool::Workspace, to_usize(settings.workspace_bytes))?;

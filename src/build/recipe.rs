@@ -65,7 +65,9 @@ pub fn recipes(
 
 /// The graphs that an engine folder holds, in the order they are built: what takes longest to fail comes first.
 pub fn roles(bank: Bank) -> Vec<Role> {
-    let mut roles = vec![Role::Encoder, Role::Prompt, Role::MaskPrompt];
+    let mut roles = vec![Role::Encoder];
+    roles.extend(Role::ENCODER_BATCHES.map(|(_, role)| role));
+    roles.extend([Role::Prompt, Role::MaskPrompt]);
     match bank {
         Bank::Padded => roles.push(Role::TrackPadded),
         Bank::Exact => roles.push(Role::Track),
@@ -95,9 +97,11 @@ pub fn bank_for(asked: Option<Bank>, usual: Bank, bundle: &Manifest) -> Bank {
     }
 }
 
-/// A graph of [`roles`] that not every bundle has: some take no masks as prompts, and the fewer layers, the fewer segments.
+/// A graph of [`roles`] that not every bundle has: some take no masks as prompts, the fewer layers, the fewer segments, and
+/// encoders of several frames are written where they are asked for.
 pub fn is_optional(role: Role) -> bool {
-    role == Role::MaskPrompt || Role::SEGMENTS[1..].contains(&role)
+    let batched = role.is_encoder() && role != Role::Encoder;
+    batched || role == Role::MaskPrompt || Role::SEGMENTS[1..].contains(&role)
 }
 
 #[cfg(test)]

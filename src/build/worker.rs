@@ -131,7 +131,7 @@ fn network(job: &BuildJob, builder: &Builder) -> Result<(Network, Option<Vec<Str
     }
     let layers = network.layers();
     let mut names = Vec::new();
-    for index in job.settings.islands.choose(&layers) {
+    for index in job.settings.islands.choose(&layers, &job.settings.fp32_layers) {
         network.pin_layer(index, DataType::Float)?;
         names.extend(layers.iter().find(|layer| layer.index == index).map(|l| l.name.clone()));
     }

@@ -126,6 +126,14 @@ pub struct Export {
 pub enum Role {
     /// Image to features; once a frame, whatever the number of objects.
     Encoder,
+    /// The same for two frames at once.
+    EncoderB2,
+    /// For four.
+    EncoderB4,
+    /// For eight.
+    EncoderB8,
+    /// For sixteen.
+    EncoderB16,
     /// Points or a box on the conditioning frame to a mask.
     Prompt,
     /// A given mask on the conditioning frame to an object pointer.
@@ -159,8 +167,12 @@ pub enum Role {
 }
 
 impl Role {
-    const ALL: [Self; 16] = [
+    const ALL: [Self; 20] = [
         Self::Encoder,
+        Self::EncoderB2,
+        Self::EncoderB4,
+        Self::EncoderB8,
+        Self::EncoderB16,
         Self::Prompt,
         Self::MaskPrompt,
         Self::Track,
@@ -191,6 +203,24 @@ impl Role {
         Self::TrackSeg8,
     ];
 
+    /// The encoders of several frames at once, with the number of frames.
+    pub const ENCODER_BATCHES: [(usize, Self); 4] =
+        [(2, Self::EncoderB2), (4, Self::EncoderB4), (8, Self::EncoderB8), (16, Self::EncoderB16)];
+
+    /// The encoder of so many frames at once; none where no graph is written for that number.
+    pub fn encoder_of(frames: usize) -> Option<Self> {
+        let single = [(1, Self::Encoder)].into_iter();
+        single
+            .chain(Self::ENCODER_BATCHES)
+            .find(|(batch, _)| *batch == frames)
+            .map(|(_, role)| role)
+    }
+
+    /// Makes features of images, of one frame or of several.
+    pub fn is_encoder(self) -> bool {
+        self == Self::Encoder || Self::ENCODER_BATCHES.iter().any(|(_, role)| *role == self)
+    }
+
     /// The role of that name.
     ///
     /// # Errors
@@ -206,6 +236,10 @@ impl Role {
     pub fn name(self) -> &'static str {
         match self {
             Role::Encoder => "encoder",
+            Role::EncoderB2 => "encoder_b2",
+            Role::EncoderB4 => "encoder_b4",
+            Role::EncoderB8 => "encoder_b8",
+            Role::EncoderB16 => "encoder_b16",
             Role::Prompt => "prompt",
             Role::MaskPrompt => "mask_prompt",
             Role::Track => "track",

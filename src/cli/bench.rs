@@ -6,6 +6,7 @@ use std::path::PathBuf;
 
 use clap::{Args, ValueEnum};
 
+use crate::bundle::Role;
 use crate::engine::Bank;
 use crate::geometry::GeometryKind;
 use crate::gpu::Wait;
@@ -157,6 +158,10 @@ pub struct GpuArgs {
     /// Frames that the encoder may be ahead of the tracker in throughput mode.
     #[arg(long, default_value_t = 3, value_parser = clap::value_parser!(u32).range(1..=32))]
     pub encode_ahead: u32,
+    /// Frames that the encoder takes at once in throughput mode: 1, 2, 4, 8 or 16. The engines are built where the bundle
+    /// was exported with --encoder-batches.
+    #[arg(long, default_value_t = 1, value_parser = batch_size)]
+    pub encode_batch: u32,
     /// Objects of a clip that are tracked together: each frame is encoded once for all of them.
     #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=64))]
     pub objects_together: u32,
@@ -176,6 +181,13 @@ pub struct GpuArgs {
     /// and scored of the first time.
     #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..))]
     pub repeat_clip: u32,
+}
+
+/// A number of frames for which there are encoders.
+fn batch_size(text: &str) -> Result<u32, String> {
+    let frames: u32 = text.parse().map_err(|error| format!("{error}"))?;
+    let known = Role::encoder_of(frames as usize).is_some();
+    known.then_some(frames).ok_or_else(|| "expected 1, 2, 4, 8 or 16".to_owned())
 }
 
 /// Execution providers of ONNX Runtime.

@@ -62,6 +62,12 @@ pub struct BuildEnginesArgs {
     /// What half-precision engines keep in fp32 where types are not the graphs' own [default: pinned].
     #[arg(long, value_enum)]
     pub islands: Option<Islands>,
+    /// Graphs of half-precision engines that compute in fp32 throughout, with TF32 products: slower, and nearer to fp32.
+    #[arg(long, value_delimiter = ',', value_name = "GRAPH,…", value_parser = Role::from_name)]
+    pub fp32_graphs: Vec<Role>,
+    /// Further layers of half-precision engines that compute in fp32, by parts of their names (segtrt inspect shows them).
+    #[arg(long, value_delimiter = ',', value_name = "PART,…")]
+    pub fp32_layers: Vec<String>,
     /// Take tactics from cuBLAS and cuDNN too; the plan then needs them.
     #[arg(long)]
     pub library_tactics: bool,

@@ -14,7 +14,7 @@ use crate::cli::{BackendChoice, BenchArgs, GpuArgs, Toggle};
 use crate::dataset::{self, Dataset};
 use crate::environment;
 use crate::model_tag::ModelTag;
-use crate::pipeline::Options;
+use crate::pipeline::{Mode, Options};
 use crate::synth::{SynthOptions, write_split};
 
 /// Where bundles are looked for unless `--onnx-dir` says otherwise.
@@ -71,7 +71,7 @@ pub fn resolve(args: &BenchArgs) -> Result<Resolved> {
         out_dir,
         save_overlays: args.save_overlays == Toggle::On,
         save_masks: args.save_masks,
-        gpu: (args.backend == BackendChoice::TensorRt).then(|| gpu_plan(&args.gpu)),
+        gpu: (args.backend == BackendChoice::TensorRt).then(|| gpu_plan(&args.gpu)).transpose()?,
         ort_lib: args.ort_lib.clone(),
         provider: args.ort_provider,
         threads: args.threads.unwrap_or_else(environment::processors),
@@ -107,9 +107,17 @@ fn write_test_split() -> Result<PathBuf> {
     Ok(options.out)
 }
 
-fn gpu_plan(args: &GpuArgs) -> GpuPlan {
+fn gpu_plan(args: &GpuArgs) -> Result<GpuPlan> {
+    if args.encode_batch > 1 && args.mode == Mode::Latency {
+        let batch = args.encode_batch;
+        bail!(UsageError(format!(
+            "--encode-batch {batch} would let a frame wait for {} others, and in latency mode one is in flight; add --mode \
+             throughput",
+            batch - 1
+        )));
+    }
     let usual = environment::processors().saturating_sub(1).clamp(1, MOST_DECODE_THREADS);
-    GpuPlan {
+    Ok(GpuPlan {
         device: args.device,
         tensorrt_lib: args.tensorrt_lib.clone(),
         bank: args.bank,
@@ -118,12 +126,13 @@ fn gpu_plan(args: &GpuArgs) -> GpuPlan {
             graphs: !args.no_cuda_graphs,
             wait: args.host_wait,
             encode_ahead: args.encode_ahead as usize,
+            encode_batch: args.encode_batch as usize,
             decode_threads: args.decode_threads.map_or(usual, |threads| threads as usize),
             object_streams: args.object_streams,
         },
         objects_together: args.objects_together as usize,
         repeat_clip: args.repeat_clip as usize,
-    }
+    })
 }
 
 /// Where models come from.

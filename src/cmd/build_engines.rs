@@ -158,7 +158,7 @@ fn install(
 
 /// Only these graphs are dominated by attention.
 fn judged(role: Role) -> bool {
-    matches!(role, Role::Encoder | Role::Track | Role::TrackPadded)
+    role.is_encoder() || matches!(role, Role::Track | Role::TrackPadded)
 }
 
 fn record(job: &BuildJob, file: &str, built: Built) -> PlanRecord {

@@ -90,6 +90,10 @@ pub fn resolve(args: &BuildEnginesArgs, workspace_mb: Option<u64>) -> Result<Res
             Islands::None => Islands::None,
             usual => args.islands.unwrap_or(usual),
         },
+        fp32_layers: match recipe.islands {
+            Islands::None => Vec::new(),
+            _ => args.fp32_layers.clone(),
+        },
         graphs: recipe.graphs.to_owned(),
         opt_level: has_levels(library.version())
             .then_some(args.opt_level.unwrap_or(platform.opt_level)),
@@ -143,10 +147,20 @@ pub fn resolve(args: &BuildEnginesArgs, workspace_mb: Option<u64>) -> Result<Res
                 return Err(missing_graph(&build.bundle, role));
             };
             let objects = usize::from(args.max_objects);
-            let settings = Settings {
+            let mut settings = Settings {
                 profiles: profiles(graph, &build.bundle.manifest.contract, objects),
                 ..settings(recipe)
             };
+            if args.fp32_graphs.contains(&role) {
+                if recipe.islands == Islands::None {
+                    bail!(UsageError(format!(
+                        "--fp32-graphs {}: {precision} engines of {tensorrt} have the types of their graphs, so that there \
+                         is nothing to change; leave the flag out, or take --precision fp32",
+                        role.name()
+                    )));
+                }
+                settings.islands = Islands::Whole;
+            }
             let file = format!("{}.plan", role.name());
             let job = BuildJob {
                 role,

@@ -74,6 +74,7 @@ fn different_setting(old: &Settings, new: &Settings) -> Option<String> {
         ("precision", old.precision.to_string(), new.precision.to_string()),
         ("strong typing", old.strongly_typed.to_string(), new.strongly_typed.to_string()),
         ("islands", format!("{:?}", old.islands), format!("{:?}", new.islands)),
+        ("layers in fp32", format!("{:?}", old.fp32_layers), format!("{:?}", new.fp32_layers)),
         ("source", old.graphs.clone(), new.graphs.clone()),
         // More care than was asked for is no reason to build again.
         (

@@ -27,6 +27,9 @@ pub enum Islands {
     Preferred,
     /// Islands run in fp32, or the build fails.
     Pinned,
+    /// Whatever computes runs in fp32, products in TF32; halves are only stored between graphs. Finds the graph whose
+    /// half-precision arithmetic a mask suffers from, and mends it at some cost.
+    Whole,
 }
 
 /// Kinds that move or select numbers and compute none.
@@ -52,18 +55,19 @@ const MOVERS: [&str; 14] = [
 const DELICATE_NAMES: [&str; 5] = ["/f32_", "/pointer_pos/", "/Exp", "/ReduceSum", "/ReduceMax"];
 
 impl Islands {
-    /// Indices of the layers to pin.
+    /// Indices of the layers to pin; `more`: parts of the names of further ones.
     ///
     /// The types that a weakly typed network gives for its tensors do not help: 8.6 says fp32 for what a typed graph
     /// computes in fp16.
-    pub fn choose(self, layers: &[LayerInfo]) -> Vec<i32> {
+    pub fn choose(self, layers: &[LayerInfo], more: &[String]) -> Vec<i32> {
         let chosen = layers.iter().filter(|layer| {
             let kind = layer.kind.as_deref().unwrap_or_default();
             let floats = |kind: &DataType| matches!(kind, DataType::Float | DataType::Half);
-            let named = DELICATE_NAMES.iter().any(|part| layer.name.contains(part));
+            let named = DELICATE_NAMES.iter().any(|part| layer.name.contains(part))
+                || more.iter().any(|part| layer.name.contains(part.as_str()));
             self != Self::None
                 && layer.outputs.iter().flatten().any(floats)
-                && named
+                && (named || self == Self::Whole)
                 && !MOVERS.contains(&kind)
         });
         chosen.map(|layer| layer.index).collect()
@@ -90,8 +94,10 @@ mod tests {
             layer(6, "/perceiver/Exp", "UNARY", DataType::Half),
             layer(7, "/blocks.0/act/Erf", "UNARY", DataType::Half),
         ];
-        assert_eq!(Islands::Pinned.choose(&layers), [3, 6]);
-        assert_eq!(Islands::Preferred.choose(&layers), [3, 6]);
-        assert!(Islands::None.choose(&layers).is_empty());
+        assert_eq!(Islands::Pinned.choose(&layers, &[]), [3, 6]);
+        assert_eq!(Islands::Preferred.choose(&layers, &[]), [3, 6]);
+        assert_eq!(Islands::Pinned.choose(&layers, &["blocks.0".to_owned()]), [3, 6, 7]);
+        assert_eq!(Islands::Whole.choose(&layers, &[]), [0, 1, 2, 3, 6, 7]);
+        assert!(Islands::None.choose(&layers, &[]).is_empty());
     }
 }

@@ -76,6 +76,8 @@ pub struct ProfileShapes {
 }
 
 /// Everything chosen for a build.
+///
+/// Layers in fp32 that were asked for by name, or all of them, may have TF32 products.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Settings {
     /// Arithmetic asked for.
@@ -84,6 +86,9 @@ pub struct Settings {
     pub strongly_typed: bool,
     /// What is kept in fp32.
     pub islands: Islands,
+    /// Parts of the names of further layers that are kept in fp32.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub fp32_layers: Vec<String>,
     /// Precision of the bundle whose graphs are built.
     pub graphs: String,
     /// Builder optimization level; none where the release has none (8.5).

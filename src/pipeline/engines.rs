@@ -26,7 +26,7 @@ pub struct Opened {
 pub struct Engines {
     /// The folder's manifest.
     pub manifest: EngineManifest,
-    /// Image to features.
+    /// Images to features: one image, or as many as were asked for.
     pub encoder: Opened,
     /// The engines that track an object.
     pub steps: StepEngines,
@@ -88,7 +88,7 @@ impl TrackEngines {
 
 impl Engines {
     /// Opens the folder's engines on `gpu`; `with_mask`: also that for masks as prompts; `bank`: the form of the track
-    /// step, where the folder's usual one is not wanted.
+    /// step, where the folder's usual one is not wanted; `batch`: frames that the encoder takes at once.
     ///
     /// # Errors
     /// An engine that is missing, damaged, or for another GPU or TensorRT, each with the command that builds it.
@@ -98,13 +98,15 @@ impl Engines {
         dir: &Path,
         with_mask: bool,
         bank: Option<Bank>,
+        batch: usize,
     ) -> Result<Self> {
         let manifest = EngineManifest::read(dir)?.with_context(|| {
             format!("{} has no engine.json; build it with: segtrt build-engines", dir.display())
         })?;
+        let encoder = encoder(&manifest, batch)?;
         let source = Source { runtime, sm: gpu.facts().sm, dir: dir.to_owned(), with_mask, bank };
         Ok(Self {
-            encoder: source.open(&manifest, Role::Encoder)?,
+            encoder: source.open(&manifest, encoder)?,
             steps: source.steps(&manifest)?,
             manifest,
             source,
@@ -187,6 +189,21 @@ impl Opened {
             )
         })
     }
+}
+
+/// The encoder of `batch` frames.
+fn encoder(manifest: &EngineManifest, batch: usize) -> Result<Role> {
+    let role = Role::encoder_of(batch).with_context(|| {
+        format!("there are encoders for 1, 2, 4, 8 and 16 frames at once, not for {batch}")
+    })?;
+    let there = role == Role::Encoder || manifest.plan(role).is_some();
+    there.then_some(role).with_context(|| {
+        format!(
+            "there is no engine that encodes {batch} frames at once; export the bundle again with onnx/export.py \
+             --encoder-batches {batch}, then build it with: {}",
+            manifest.rebuild_command()
+        )
+    })
 }
 
 /// The form of the track step: the one that is asked for; else the cut one where it is there, for it was built on purpose;

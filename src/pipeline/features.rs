@@ -1,5 +1,6 @@
 /*!
-Feature sets: what the encoder reads and writes, as often as frames may be in it at once.
+Feature sets: what the encoder reads and writes, as often as frames may be in it at once. The sets of a batch lie one behind
+the other, so that the encoder takes and gives them as one tensor.
 */
 
 use anyhow::{Result, bail};
@@ -13,34 +14,43 @@ use crate::trt::DataType;
 /// The encoder's outputs, which all other engines take.
 pub const FEATURES: [&str; 3] = ["feat", "hr0", "hr1"];
 
-/// One set.
+/// One frame's set.
 pub struct FeatureSet {
     /// The network's input.
     pub image: Placed,
     /// In the order of [`FEATURES`].
     pub features: [Placed; 3],
-    /// The encoder on this set.
-    pub encode: Recorded<Steps>,
     /// Behind the preprocessing that read the set's frame: the frame may be overwritten.
     pub frame_read: Event,
 }
 
 impl FeatureSet {
-    /// Memory for one frame, and the encoder's work on it.
-    pub fn new(gpu: &Gpu, encoder: &Shared, stream: &Stream, graphs: bool) -> Result<Self> {
+    /// Memory for the `batch` frames that the encoder takes at once, and the encoder's work on them.
+    pub fn batch(
+        gpu: &Gpu,
+        encoder: &Shared,
+        batch: usize,
+        stream: &Stream,
+        graphs: bool,
+    ) -> Result<(Vec<Self>, Recorded<Steps>)> {
         let of = |name: &str, purpose| placed(gpu, encoder, name, purpose);
-        let image = of("image", Purpose::Frames)?;
+        let images = of("image", Purpose::Frames)?;
         let [feat, hr0, hr1] = FEATURES.map(|name| of(name, Purpose::Features));
         let features = [feat?, hr0?, hr1?];
-        let mut bindings = vec![("image", image.clone())];
-        bindings.extend(FEATURES.into_iter().zip(features.iter().cloned()));
+        let part = |whole: &Placed, at: usize| -> Result<Placed> {
+            let bytes = whole.view.len() / batch;
+            Ok(Placed { view: whole.view.part(at * bytes, bytes)?, dtype: whole.dtype })
+        };
+        let sets = (0..batch).map(|at| {
+            let [feat, hr0, hr1] = &features;
+            let features = [part(feat, at)?, part(hr0, at)?, part(hr1, at)?];
+            Ok(Self { image: part(&images, at)?, features, frame_read: gpu.mark()? })
+        });
+        let sets = sets.collect::<Result<_>>()?;
+        let mut bindings = vec![("image", images)];
+        bindings.extend(FEATURES.into_iter().zip(features));
         let work = Steps(vec![Steps::engine(encoder, bindings)]);
-        Ok(Self {
-            image,
-            features,
-            encode: Recorded::new(work, stream, graphs),
-            frame_read: gpu.mark()?,
-        })
+        Ok((sets, Recorded::new(work, stream, graphs)))
     }
 
     /// The features as bindings.

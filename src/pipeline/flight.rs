@@ -50,8 +50,12 @@ pub struct Flight {
     pub encode: Option<Event>,
     /// The network's input is there.
     pub preprocessed: Event,
+    /// Before the encoder; only where it takes several frames at once, and so begins behind the last one's preprocessing.
+    pub encoder_begun: Option<Event>,
     /// The features are there.
     pub encoded: Event,
+    /// Frames that the encoder took together with this one, itself among them.
+    pub batch: usize,
     /// One for each object.
     pub objects: Vec<ObjectFlight>,
     /// The objects that this frame has.
@@ -71,6 +75,7 @@ impl Flight {
         objects: usize,
         result_bytes: usize,
         streams_differ: bool,
+        batched: bool,
     ) -> Result<Self, GpuError> {
         let object = |_| {
             Ok(ObjectFlight {
@@ -88,7 +93,9 @@ impl Flight {
             uploaded: gpu.event()?,
             encode: streams_differ.then(|| gpu.event()).transpose()?,
             preprocessed: gpu.event()?,
+            encoder_begun: batched.then(|| gpu.event()).transpose()?,
             encoded: gpu.event()?,
+            batch: 1,
             objects: (0..objects).map(object).collect::<Result<_, GpuError>>()?,
             legs: Vec::with_capacity(objects),
             decoded: None,
@@ -111,14 +118,18 @@ impl Flight {
         Ok(())
     }
 
-    /// Times of the device's stages; those of several objects are sums. The frame must be done.
+    /// Times of the device's stages; those of several objects are sums, and of frames that were encoded together each has
+    /// its share. The frame must be done.
     pub fn stages(&self) -> Result<StageTimes, GpuError> {
         let mut times = StageTimes {
             upload_ms: Some(self.uploaded.ms_since(&self.begun)?),
             preprocess_ms: Some(
                 self.preprocessed.ms_since(self.encode.as_ref().unwrap_or(&self.uploaded))?,
             ),
-            encoder_ms: Some(self.encoded.ms_since(&self.preprocessed)?),
+            encoder_ms: Some(
+                self.encoded.ms_since(self.encoder_begun.as_ref().unwrap_or(&self.preprocessed))?
+                    / self.batch as f64,
+            ),
             ..StageTimes::default()
         };
         let add = |sum: &mut Option<f64>, ms: f64| *sum = Some(sum.unwrap_or(0.0) + ms);

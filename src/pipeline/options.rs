@@ -39,17 +39,37 @@ pub struct Options {
     pub wait: Wait,
     /// Throughput: frames that the encoder may be ahead of the tracker.
     pub encode_ahead: usize,
+    /// Throughput: frames that the encoder takes at once.
+    #[serde(default = "one")]
+    pub encode_batch: usize,
     /// Threads that decode JPEG files ahead.
     pub decode_threads: usize,
     /// The objects of a frame are tracked on a stream each, instead of one after the other.
     pub object_streams: bool,
 }
 
+fn one() -> usize {
+    1
+}
+
 impl Options {
+    /// Frames that the encoder takes at once in this mode.
+    pub(super) fn batch(&self) -> usize {
+        match self.mode {
+            Mode::Latency => 1,
+            Mode::Throughput => self.encode_batch.max(1),
+        }
+    }
+
     /// Feature sets in device memory.
     pub(super) fn feature_sets(&self) -> usize {
         match self.mode {
             Mode::Latency => 1,
+            // While one batch is tracked the next one is encoded.
+            Mode::Throughput if self.encode_batch > 1 => {
+                let batch = self.encode_batch;
+                self.encode_ahead.max(2 * batch).next_multiple_of(batch)
+            }
             Mode::Throughput => self.encode_ahead.max(1),
         }
     }

@@ -13,11 +13,12 @@ use super::features::{FeatureSet, element};
 use super::flight::Flight;
 use super::lane::{Lane, Results, Room};
 use super::options::{Mode, Options};
+use super::steps::Steps;
 use crate::bundle::Manifest;
 use crate::engine::Bank;
 use crate::geometry::Geometry;
 use crate::gpu::kernels::{AttentionKernels, Filter, Kernels, MaskMaker, Preprocess};
-use crate::gpu::{Gpu, Pinned, Purpose, Replay, Stream, View};
+use crate::gpu::{Gpu, Pinned, Purpose, Recorded, Replay, Stream, View};
 
 /// Room for masks up to this size at first: 3840 × 2160 pixels. Larger videos make all results anew.
 const USUAL_WORDS_BYTES: usize = 3840 / 8 * 2160;
@@ -28,6 +29,8 @@ const USUAL_WORDS_BYTES: usize = 3840 / 8 * 2160;
 pub struct Pipeline {
     pub(super) clip: Option<ClipSetup>,
     pub(super) lanes: Vec<Lane>,
+    /// The encoder's work on each batch of sets, in their order.
+    pub(super) encodes: Vec<Recorded<Steps>>,
     pub(super) sets: Vec<FeatureSet>,
     pub(super) flights: Vec<Flight>,
     pub(super) slots: Vec<Pinned>,
@@ -90,12 +93,18 @@ impl Pipeline {
         };
         let scratch = scratch(shared)?;
         let encoder = context(gpu, &engines.encoder, 0, &scratch, &streams.encode)?;
-        let sets = (0..options.feature_sets())
-            .map(|_| FeatureSet::new(gpu, &encoder, &streams.encode, options.graphs))
-            .collect::<Result<_>>()?;
+        let batch = options.batch();
+        let (mut sets, mut encodes) = (Vec::new(), Vec::new());
+        while sets.len() < options.feature_sets() {
+            let (more, encode) =
+                FeatureSet::batch(gpu, &encoder, batch, &streams.encode, options.graphs)?;
+            sets.extend(more);
+            encodes.push(encode);
+        }
         Ok(Self {
             clip: None,
             lanes: Vec::new(),
+            encodes,
             sets,
             flights: Vec::new(),
             slots: Vec::new(),
@@ -129,9 +138,9 @@ impl Pipeline {
 
     /// How often engines' work was enqueued, recorded and replayed.
     pub fn replay(&self) -> Replay {
-        let sets = self.sets.iter().map(|set| set.encode.count());
+        let encodes = self.encodes.iter().map(Recorded::count);
         let lanes = self.lanes.iter().map(Lane::replay);
-        sets.chain(lanes).fold(Replay::default(), |sum, count| sum + count)
+        encodes.chain(lanes).fold(Replay::default(), |sum, count| sum + count)
     }
 
     /// Frames from which on no pass over a clip does anything for the first time: the bank is full, and each of its
@@ -162,8 +171,9 @@ impl Pipeline {
         if self.flights.len() != wanted || self.flights.iter().any(|f| f.objects.len() < objects) {
             let differ = self.options.mode == Mode::Throughput;
             let bytes = Results::bytes(self.words_room);
+            let batched = self.options.batch() > 1;
             self.flights = (0..wanted)
-                .map(|_| Ok(Flight::new(&self.gpu, objects, bytes, differ)?))
+                .map(|_| Ok(Flight::new(&self.gpu, objects, bytes, differ, batched)?))
                 .collect::<Result<_>>()?;
         }
         self.fill_slots()

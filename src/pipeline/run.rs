@@ -153,24 +153,34 @@ impl<'a> Pass<'a> {
         Ok(())
     }
 
-    /// Enqueues a whole frame; the host waits for nothing.
-    fn submit(&mut self, position: usize, mut decoded: Decoded) -> Result<()> {
-        let Self { pipeline, plan, schedules, .. } = self;
+    /// Enqueues a frame, and where it is the last of its batch what follows for all of them; the host waits for nothing.
+    fn submit(&mut self, position: usize, decoded: Decoded) -> Result<()> {
+        let batch = self.pipeline.options.batch();
+        let _frame = ranges::enter(Range::Pipeline);
+        self.feed(position, decoded)?;
+        let first = position - position % batch;
+        if position + 1 < (first + batch).min(self.plan.frames.len()) {
+            return Ok(());
+        }
+        self.encode(first, position)?;
+        (first..=position).try_for_each(|position| self.track(position))
+    }
+
+    /// Pixels to the network's input.
+    fn feed(&mut self, position: usize, mut decoded: Decoded) -> Result<()> {
+        let Self { pipeline, plan, .. } = self;
         let Pipeline { clip, lanes, sets, flights, streams, options, .. } = &mut **pipeline;
         let clip = clip.as_ref().context("no clip is set up")?;
         let overlapping = options.mode == Mode::Throughput;
         let number = position % sets.len();
-        let set = &mut sets[number];
         let at = position % flights.len();
         let flight = &mut flights[at];
         flight.submitted = Instant::now();
         flight.position = position;
 
-        let _frame = ranges::enter(Range::Pipeline);
-
         // Pixels to the device, once the frame that lay there was read.
         if overlapping {
-            streams.upload.wait(&set.frame_read)?;
+            streams.upload.wait(&sets[number].frame_read)?;
         }
         flight.begun.record(&streams.upload)?;
         let frame = match clip.frames.get(number) {
@@ -184,16 +194,23 @@ impl<'a> Pass<'a> {
         };
         flight.uploaded.record(&streams.upload)?;
 
-        // Pixels to features, once everybody who read the features there is done.
+        // Pixels to features, once everybody who read the features there is done: those of the whole batch, for the
+        // encoder writes them all, however few frames it is given.
         if overlapping {
             streams.encode.wait(&flight.uploaded)?;
-            for lane in lanes.iter().take(plan.objects.len()) {
-                streams.encode.wait(&lane.features_read[number])?;
+            let batch = options.batch();
+            if number.is_multiple_of(batch) {
+                for lane in lanes.iter().take(plan.objects.len()) {
+                    for read in &lane.features_read[number..number + batch] {
+                        streams.encode.wait(read)?;
+                    }
+                }
             }
         }
         if let Some(event) = &flight.encode {
             event.record(&streams.encode)?;
         }
+        let set = &mut sets[number];
         within(Range::Preprocess, || {
             clip.preprocess.enqueue(&frame, &set.image.view, &streams.encode)
         })?;
@@ -204,9 +221,39 @@ impl<'a> Pass<'a> {
         if clip.frames.is_empty() {
             decoded.pixels.used_by(&streams.encode)?;
         }
-        within(Range::Encoder, || set.encode.run())?;
-        flight.encoded.record(&streams.encode)?;
+        flight.decoded = Some(decoded);
+        Ok(())
+    }
 
+    /// The features of the frames from `first` to `last`.
+    fn encode(&mut self, first: usize, last: usize) -> Result<()> {
+        let Pipeline { encodes, sets, flights, streams, options, .. } = &mut *self.pipeline;
+        let in_flight = flights.len();
+        for position in first..=last {
+            let flight = &mut flights[position % in_flight];
+            flight.batch = last - first + 1;
+            if let Some(event) = &flight.encoder_begun {
+                event.record(&streams.encode)?;
+            }
+        }
+        let encode = &mut encodes[first % sets.len() / options.batch()];
+        within(Range::Encoder, || encode.run())?;
+        for position in first..=last {
+            flights[position % in_flight].encoded.record(&streams.encode)?;
+        }
+        Ok(())
+    }
+
+    /// Features to masks and memories, of all objects.
+    fn track(&mut self, position: usize) -> Result<()> {
+        let Self { pipeline, plan, schedules, .. } = self;
+        let Pipeline { clip, lanes, sets, flights, streams, options, .. } = &mut **pipeline;
+        let clip = clip.as_ref().context("no clip is set up")?;
+        let overlapping = options.mode == Mode::Throughput;
+        let number = position % sets.len();
+        let set = &mut sets[number];
+        let at = position % flights.len();
+        let flight = &mut flights[at];
         flight.legs.clear();
         for (object, span) in plan.objects.iter().enumerate() {
             if !(span.start..span.end).contains(&position) {
@@ -253,7 +300,6 @@ impl<'a> Pass<'a> {
             }
             events.memorised.record(&lane.stream)?;
         }
-        flight.decoded = Some(decoded);
         Ok(())
     }
 

@@ -162,6 +162,7 @@ pub(super) mod tests {
                 precision: Precision::Fp16,
                 strongly_typed: false,
                 islands: crate::engine::islands::Islands::None,
+                fp32_layers: Vec::new(),
                 graphs: "fp32".to_owned(),
                 opt_level: None,
                 timing_runs: None,

@@ -53,6 +53,7 @@ pub fn engine_folder(dir: &Path) -> PathBuf {
             precision: Precision::Fp16,
             strongly_typed: false,
             islands: segtrt::engine::islands::Islands::None,
+            fp32_layers: Vec::new(),
             graphs: "fp32".to_owned(),
             opt_level: Some(3),
             timing_runs: None,

@@ -306,6 +306,7 @@ impl Engines {
                 precision: Precision::Fp32,
                 strongly_typed: false,
                 islands: Islands::None,
+                fp32_layers: Vec::new(),
                 graphs: "fp32".to_owned(),
                 opt_level: None,
                 timing_runs: None,

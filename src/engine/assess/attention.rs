@@ -99,8 +99,9 @@ pub fn judge(plan: &PlanRecord, bundle: &Manifest) -> Attention {
 
 fn not_judged(role: Role, family: Family) -> Option<&'static str> {
     match (role, family) {
-        (Role::Encoder, Family::EdgeTam) => Some("the encoder is convolutional"),
-        (Role::Encoder | Role::Prompt | Role::Track | Role::TrackPadded, _) => None,
+        (role, Family::EdgeTam) if role.is_encoder() => Some("the encoder is convolutional"),
+        (role, _) if role.is_encoder() => None,
+        (Role::Prompt | Role::Track | Role::TrackPadded, _) => None,
         (Role::MaskPrompt | Role::Memory, _) => Some("its attention is too small to matter"),
         _ => Some("its attention is computed by this program's own kernel"),
     }

@@ -82,7 +82,7 @@ pub fn decisive(plan: &PlanRecord, bundle: &Manifest) -> Vec<Scores> {
             }
             all
         }
-        Role::Encoder if bundle.model.family == Family::Sam21 => {
+        role if role.is_encoder() && bundle.model.family == Family::Sam21 => {
             vec![scores(1, global_heads(&bundle.model.name), queries)]
         }
         _ => Vec::new(),

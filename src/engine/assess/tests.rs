@@ -41,6 +41,7 @@ fn plan(role: Role, precision: Precision, json: Option<&str>) -> PlanRecord {
             precision,
             strongly_typed: false,
             islands: crate::engine::islands::Islands::None,
+            fp32_layers: Vec::new(),
             graphs: "fp32".to_owned(),
             opt_level: Some(3),
             timing_runs: None,
