@@ -19,12 +19,15 @@ def main(events):
 
     args = arguments.parse()  # help ends here, and needs no PyTorch
     from segtorch import tags
-    from segtorch.run_folder import RunFolder
-    from segtorch.side import Side
     from segtorch.split import Split
 
+    # A wrong command line shall be told at once: importing PyTorch takes seconds.
     chosen = tags.parse(args.models, args.prompt)
-    side = Side(args, chosen, Split(args.split_dir, args.split_name), say)
+    split = Split(args.split_dir, args.split_name)
+    from segtorch.run_folder import RunFolder
+    from segtorch.side import Side
+
+    side = Side(args, chosen, split, say)
     with side.contexts():
         side.prepare()
         facts = side.facts()

@@ -5,9 +5,8 @@ from pathlib import Path
 
 from . import RunError
 
-# Graphs whose shapes differ in every early frame make CUDA graphs costly to record; Meta's own class, with
-# --mode vos_optimized, records them.
-DEFAULT_MODE = "max-autotune-no-cudagraphs"
+# What `torch.compile(model)` means to most users; --mode vos_optimized is max-autotune with CUDA graphs.
+DEFAULT_MODE = "default"
 MODES = ("default", "reduce-overhead", "max-autotune", "max-autotune-no-cudagraphs")
 
 

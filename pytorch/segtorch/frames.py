@@ -15,7 +15,7 @@ import torch
 from PIL import Image
 from torch.nn import functional as F
 
-from . import ObjectError, RunError
+from . import ObjectError
 
 
 def decode(path, size=None):
@@ -64,14 +64,14 @@ class Preprocess:
             self.stages.begin("upload")
             small = self.staging.to(self.device, non_blocking=True)
             self.stages.begin("preprocess")
-        return (small.permute(2, 0, 1).float() / self.full - self.mean) / self.std
+        return (small.permute(2, 0, 1).contiguous().float() / self.full - self.mean) / self.std
 
     def _resized_by_torch(self, pixels):
         if self.device.type == "cuda":
             self.stages.begin("upload")
             pixels = pixels.to(self.device, non_blocking=True)
         self.stages.begin("preprocess")
-        whole = pixels.permute(2, 0, 1)[None].float()
+        whole = pixels.permute(2, 0, 1)[None].contiguous().float()
         size = (self.side, self.side)
         square = F.interpolate(whole, size=size, mode="bicubic", align_corners=False, antialias=True)
         return square[0].round_().clamp_(0, 255).mul_(self.scale).add_(self.shift)
@@ -102,8 +102,9 @@ def decode_ahead(paths, size, preprocess):
     needed = len(paths) * size[0] * size[1] * 4
     free = _available_bytes()
     if free is not None and needed > 0.8 * free:
-        raise RunError(
-            f"{len(paths)} decoded frames take {needed / 2**30:.1f} GiB, {free / 2**30:.1f} GiB of memory are free",
+        raise ObjectError(
+            "no_memory",
+            f"{len(paths)} decoded frames take {needed / 2**30:.1f} GiB, {free / 2**30:.1f} GiB of memory are free: "
             "use --decode inside or --max-clip-frames",
         )
     frames, times = [], []

@@ -26,7 +26,6 @@ class Loaded:
 
 def build_original(tag, choice, edgetam_src):
     """The original predictor with weights on the CPU -> (model, [weights] entries, reference)."""
-    _require("torchvision", "sam2's code imports it")
     from segexport import ExportError
 
     try:
@@ -53,7 +52,7 @@ def load(tag, choice, args, device, stages):
     """Builds, loads and moves; compiling comes later, when a clip is at hand."""
     start = time.perf_counter()
     model, weights, reference = build_original(tag, choice, args.edgetam_src)
-    model = model.to(device)
+    model = _to_device(model, device)
     if device.type == "cuda":
         torch.cuda.synchronize()
     setup_ms = (time.perf_counter() - start) * 1e3
@@ -86,8 +85,10 @@ def load(tag, choice, args, device, stages):
     )
 
 
-def _require(package, why):
-    try:
-        __import__(package)
-    except ImportError as error:
-        raise RunError(f"the Python package {package} is missing ({why})", "pip install -r pytorch/requirements.txt") from error
+def _to_device(model, device):
+    """Moves the model, and the ready table of positions that an overlay may have put into its trunk."""
+    trunk = model.image_encoder.trunk
+    if "_get_pos_embed" in vars(trunk):
+        table = trunk._get_pos_embed(None).to(device)
+        trunk._get_pos_embed = lambda size: table
+    return model.to(device)

@@ -2,10 +2,11 @@
 
 import contextlib
 import time
+import traceback
 
 import torch
 
-from segexport import ExportError, prompts
+from segexport import prompts
 
 from . import ObjectError, RunError, compiling, environment, frames, meta_model, records, telemetry, verdict
 from . import weights_choice
@@ -169,7 +170,8 @@ class Side:
                     except ObjectError as error:
                         row = records.unmeasured(key, self._conditions(tag), error.status, error.code, error)
                         folder.push((v, o, m), row, 0, [row], [])
-                    except (RuntimeError, torch.OutOfMemoryError) as error:
+                    except Exception as error:  # out of memory, a graph that does not compile, …: this object's alone
+                        traceback.print_exc()
                         # PyTorch's errors run over many lines; the first says what it is.
                         why = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
                         self.say(f"{video} {name} {tag.tag}: {why}")
