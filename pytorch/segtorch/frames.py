@@ -3,8 +3,8 @@
 Two ways to prepare the input, both inside a frame's latency:
 - `cpu`: Pillow's bicubic resize on the host, as Meta's loader does, then upload of the small square; the input is
   Meta's bit for bit.
-- `gpu`: upload of the whole frame, PyTorch's antialiased bicubic resize on the device, rounded to bytes as Pillow
-  rounds. Nearly the same pixels, and much faster.
+- `gpu`: upload of the whole frame, PyTorch's antialiased bicubic resize on the device in Pillow's two steps. On test
+  frames all but one byte in ten thousand or fewer are Pillow's, the others differ by one; it is much faster.
 And two ways to decode: `ahead`, all frames into host memory before the pass; `inside`, within the latency.
 """
 
@@ -72,9 +72,14 @@ class Preprocess:
             pixels = pixels.to(self.device, non_blocking=True)
         self.stages.begin("preprocess")
         whole = pixels.permute(2, 0, 1)[None].contiguous().float()
-        size = (self.side, self.side)
-        square = F.interpolate(whole, size=size, mode="bicubic", align_corners=False, antialias=True)
-        return square[0].round_().clamp_(0, 255).mul_(self.scale).add_(self.shift)
+        # Pillow resizes the rows, rounds to bytes, and then the columns: in one step up to 10 grey levels differ.
+        wide = self._bytes(whole, (whole.shape[2], self.side))
+        return self._bytes(wide, (self.side, self.side))[0].mul_(self.scale).add_(self.shift)
+
+    @staticmethod
+    def _bytes(image, size):
+        resized = F.interpolate(image, size=size, mode="bicubic", align_corners=False, antialias=True)
+        return resized.round_().clamp_(0, 255)
 
 
 class Feed:
