@@ -65,8 +65,19 @@ def compile_model(model, family, mode, compile_mode):
     return [*notes, f"{whose}, {chosen}, on {', '.join(done)}"]
 
 
-def _compile(part, mode, dynamic, clone):
-    compiled = torch.compile(part.forward, mode=mode, fullgraph=True, dynamic=dynamic)
+def compile_parts(model, names, compile_mode):
+    """Compiles the named parts that `model` has, memory attention with dynamic shapes; graphs may break."""
+    require_compiler()
+    _raise_limits()
+    names = [name for name in names if getattr(model, name, None) is not None]
+    for name in names:
+        dynamic, clone = name == "memory_attention", compile_mode in WITH_CUDA_GRAPHS
+        _compile(getattr(model, name), compile_mode, dynamic, clone, fullgraph=False)
+    return [f"torch.compile, {compile_mode}, on {', '.join(names)}"]
+
+
+def _compile(part, mode, dynamic, clone, fullgraph=True):
+    compiled = torch.compile(part.forward, mode=mode, fullgraph=fullgraph, dynamic=dynamic)
     if not clone:
         part.forward = compiled
         return

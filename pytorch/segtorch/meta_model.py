@@ -67,22 +67,26 @@ def load(tag, choice, args, device, stages):
     else:
         notes.append("memories older than 6 frames, pointers older than 15 and masks of past frames are dropped")
     session = MetaSession(model, stages, memory_dtype, drop=not args.keep_memories)
-    files = {
-        path.name: {"sha256": weights[f"{kind}_sha256"], "bytes": path.stat().st_size}
-        for kind, path in (("checkpoint", choice.checkpoint), ("overlay", choice.overlay))
-        if path is not None
-    }
     return Loaded(
         session,
         choice,
         weights_choice.phrase(weights),
-        files,
+        files_of(choice, weights),
         reference,
         setup_ms,
         model.num_maskmem,
         model.max_obj_ptrs_in_encoder,
         notes,
     )
+
+
+def files_of(choice, weights):
+    """Name -> hash of the files that the weights came from."""
+    return {
+        path.name: {"sha256": weights[f"{kind}_sha256"], "bytes": path.stat().st_size}
+        for kind, path in (("checkpoint", choice.checkpoint), ("overlay", choice.overlay))
+        if path is not None
+    }
 
 
 def _to_device(model, device):
