@@ -157,7 +157,9 @@ class Masks(OnOneSplit):
         for frame in done.frames[1:]:
             self.assertEqual(set(frame["stages"]), inside | {"track_ms"})
         residues = records.residues(done.frames, decode_inside=False)
-        self.assertTrue(all(-0.01 <= left < 5 for left in residues), residues)
+        self.assertGreater(min(residues), -0.01)
+        # The median: on a busy machine a frame may lose its processor between two stages.
+        self.assertLess(np.median(residues), 1.0)
 
 
 class Input(OnOneSplit):
@@ -181,6 +183,49 @@ class Input(OnOneSplit):
             grey = (self.prepared("gpu", path) - theirs[i]).abs() * 0.225 * 255
             self.assertLess(float(grey.max()), 1.1)
             self.assertLess(float((grey > 0.5).float().mean()), 1e-3)
+
+
+class Transformers(unittest.TestCase):
+    def test_every_weight_finds_its_place(self):
+        original()
+        try:
+            import transformers  # noqa: F401
+        except ImportError as error:
+            skip(f"{error}: pip install transformers")
+        from segexport.hf_names import to_meta_names
+        from segtorch import transformers_model
+
+        meta, _ = models.build("edgetam", 1024)
+        weights.load_random(meta, 3, family="edgetam", side=1024)
+        theirs, _ = transformers_model.build("edgetam")
+        with torch.no_grad():
+            transformers_model.copy_weights(theirs, meta)
+        back, known = to_meta_names(theirs.state_dict()), meta.state_dict()
+        self.assertGreater(len(back), 400)
+        for key, tensor in back.items():
+            if not key.endswith("num_batches_tracked"):
+                self.assertTrue(torch.equal(tensor, known[key]), key)
+
+
+class Ranges(unittest.TestCase):
+    def test_a_tool_hears_segtrt_s_domain_and_names(self):
+        try:
+            import nvtx  # noqa: F401
+        except ImportError as error:
+            skip(f"{error}: pip install nvtx")
+        compiler = shutil.which(os.environ.get("CC") or "cc") or skip("no C compiler for the listening tool")
+        with tempfile.TemporaryDirectory() as folder:
+            tool, log = Path(folder) / "tool.so", Path(folder) / "log"
+            source = ROOT / "tests/data/nvtx/recorder.c"
+            subprocess.run([compiler, "-shared", "-fPIC", "-o", tool, source, "-ldl"], check=True)
+            code = "from segtorch.stages import StageClock as C; c = C(False); c.frame(); c.begin('upload'); "
+            code += "c.begin('track'); c.end(); c.done()"
+            env = os.environ | {"NVTX_INJECTION64_PATH": str(tool), "RECORDER_LOG": str(log)}
+            subprocess.run([sys.executable, "-c", code], cwd=HERE, env=env, check=True)
+            heard = [line.split() for line in log.read_text().splitlines()]
+        self.assertIn(["domain", "segtrt"], heard)
+        order = [line[2] if line[0] == "push" else "." for line in heard if line[0] in ("push", "pop")]
+        self.assertEqual(order, ["pipeline", "upload", ".", "track", ".", "."])
 
 
 class Files(OnOneSplit):
@@ -289,7 +334,7 @@ class Command(OnOneSplit):
     def test_rounds_wait_for_go_and_leave_run_folders(self):
         original()
         args = self.arguments("rounds", rounds=3, interactive=True, save_masks=True, max_clip_frames=6)
-        events, code, log = run(*args, stdin="go\nwhat\ngo\nquit\n")
+        events, code, log = self.converse(args, ["go", "what\ngo", "quit"])
         self.assertEqual(code, 0, log)
         names = [(e["event"], e["round"]) for e in events]
         self.assertEqual(names, [("ready", 0), ("done", 0), ("ready", 1), ("done", 1), ("ready", 2)])
@@ -301,6 +346,29 @@ class Command(OnOneSplit):
         for frame in range(6):
             np.testing.assert_array_equal(ours[frame], theirs[frame])
         self.check_folder(folder)
+
+    def converse(self, args, answers):
+        """Answers each `ready` as a caller would, only when it has been read."""
+        with open(self.root / "stderr", "w+") as log:
+            child = subprocess.Popen(
+                [sys.executable, str(HERE / "run.py"), *args],
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=log,
+                text=True,
+            )
+            events = []
+            for line in child.stdout:
+                events.append(json.loads(line))
+                if events[-1]["event"] == "ready":
+                    self.assertFalse((self.root / "rounds" / f"round_{events[-1]['round']}").exists())
+                    child.stdin.write(answers.pop(0) + "\n")
+                    child.stdin.flush()
+            code = child.wait(timeout=60)
+            child.stdin.close()
+            child.stdout.close()
+            log.seek(0)
+            return events, code, log.read()
 
     def check_folder(self, folder):
         with open(folder / "sav_benchmark_summary.csv", newline="") as file:

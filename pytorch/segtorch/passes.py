@@ -55,6 +55,7 @@ class PassRunner:
                 if on_gpu:
                     torch.cuda.synchronize()
                 latencies.append((time.perf_counter() - start) * 1e3)
+                self.stages.done()
                 if keep:
                     masks.append(np.packbits(mask.numpy(), axis=-1))
         finally:

@@ -305,7 +305,8 @@ class Side:
             "inputs": inputs,
             "graphs": {name: hash_ for loaded in self.loaded.values() for name, hash_ in loaded.files.items()},
             "notes": {model: loaded.notes for model, loaded in self.loaded.items()},
-            "gpu_reserved_source": "the driver's count for the process where NVML tells it, else PyTorch's reserved memory",
+            "gpu_reserved_source": "the driver's count for the process where a pass's observed.process_memory_mib has it, "
+            "else what PyTorch's allocator reserved",
         }
 
 

@@ -34,7 +34,8 @@ def _nvtx_domain():
 
 
 class StageClock:
-    """One pass's marks. `begin(stage)` ends the stage before; `frame()` and `end()` enclose a frame."""
+    """One pass's marks. `begin(stage)` ends the stage before; `frame()` and `end()` enclose a frame's work, `done()`
+    follows when the host has waited for it."""
 
     def __init__(self, on_gpu):
         self.on_gpu = on_gpu
@@ -66,6 +67,9 @@ class StageClock:
         """The frame's last work has been enqueued."""
         self._close()
         self.frames[-1].append((None, self._mark()))
+
+    def done(self):
+        """The frame is over for the host, too."""
         if self._nvtx:
             self._nvtx[1]()
 

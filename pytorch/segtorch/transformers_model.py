@@ -115,7 +115,10 @@ def load(tag, choice, args, device, stages):
 
     memory_dtype = torch.float16 if args.precision == "fp16" else None
     session = TransformersSession(model, session_class, stages, memory_dtype, drop=not args.keep_memories)
-    notes = [f"transformers {transformers.__version__}: its model in place of Meta's, with weights copied from it"]
+    notes = [
+        f"transformers {transformers.__version__}: its model in place of Meta's, with weights copied from it; "
+        "setup_ms includes building both"
+    ]
     return meta_model.Loaded(
         session,
         choice,
