@@ -1,12 +1,8 @@
-"""Tests of the PyTorch runner on the small model: `python pytorch/test_runner.py` (a few minutes on a CPU).
+"""Tests of the PyTorch runner's parts on the small model: `python -m unittest discover pytorch` (minutes on a CPU).
 
-Without torch or EdgeTAM's code (EDGETAM_SRC or onnx/.edgetam) what needs them is skipped, loudly. Where a built
-`segtrt` is found (SEGTRT_BIN, target/release, target/debug), its own run is compared with ours, too.
+Without torch or EdgeTAM's code (EDGETAM_SRC or onnx/.edgetam) what needs them is skipped, loudly.
 """
 
-import csv
-import functools
-import json
 import os
 import re
 import shutil
@@ -16,83 +12,19 @@ import tempfile
 import unittest
 from pathlib import Path
 
-HERE = Path(__file__).resolve().parent
-ROOT = HERE.parent
-sys.path[:0] = [str(HERE), str(ROOT / "onnx")]
-TAG = "edgetam_mini_points"
-FRAMES = 20
+sys.path.insert(0, str(Path(__file__).resolve().parent))
+from support import FRAMES, HERE, ROOT, OnOneSplit, original, skip  # first: it finds the packages
 
+import numpy as np
+import torch
 
-def skip(why):
-    print(f"SKIPPED: {why}", file=sys.stderr)
-    raise unittest.SkipTest(why)
-
-
-try:
-    import numpy as np
-    import torch
-    from PIL import Image
-
-    import compare_masks
-    from segexport import ExportError, models, prompts, reference_run, weights
-    from segtorch import ObjectError, RunError, frames, records, rle, tables, tags, telemetry, verdict
-    from segtorch import weights_choice
-    from segtorch.meta_session import MetaSession
-    from segtorch.passes import PassRunner, unpack
-    from segtorch.split import Split
-    from segtorch.stages import StageClock
-
-    torch.set_num_threads(1)  # the small model gains nothing from more
-except ImportError as missing:
-    MISSING = f"{missing}: pip install -r pytorch/requirements.txt"
-else:
-    MISSING = None
-
-
-def setUpModule():
-    if MISSING:
-        skip(MISSING)
-
-
-@functools.cache
-def original():
-    try:
-        model, _ = models.build("edgetam_mini", 256)
-    except ExportError as error:
-        skip(str(error))
-    weights.load_random(model, 0, family="edgetam", side=256)
-    return model
-
-
-def make_split(folder, videos=("a",), count=FRAMES):
-    """SA-V split: a bright disc that moves over a gradient, and a small square before it in raster order."""
-    y, x = np.mgrid[0:120, 0:160]
-    for video in videos:
-        jpegs, masks = folder / "JPEGImages_24fps" / video, folder / "Annotations_6fps" / video / "000"
-        jpegs.mkdir(parents=True)
-        masks.mkdir(parents=True)
-        for t in range(count):
-            disc = (x - 60 - 2 * t) ** 2 + (y - 60) ** 2 < 30**2
-            image = np.stack([x, y, (x ^ y) % 128], axis=-1)
-            image[disc] = (230, 60, 40 + t)
-            Image.fromarray(image.astype(np.uint8)).save(jpegs / f"{t:05}.jpg", quality=95)
-            if t % 4 == 0:
-                mask = disc.copy()
-                mask[2:6, 100:106] = True
-                Image.fromarray((mask * 255).astype(np.uint8)).save(masks / f"{t:05}.png")
-    return folder
-
-
-def run(*args, stdin="", env=None):
-    """run.py as a child: (events, exit code, stderr)."""
-    command = [sys.executable, str(HERE / "run.py"), *map(str, args)]
-    environment = os.environ | {"OMP_NUM_THREADS": "1"} | (env or {})
-    done = subprocess.run(command, input=stdin, capture_output=True, text=True, env=environment, timeout=900)
-    return [json.loads(line) for line in done.stdout.splitlines()], done.returncode, done.stderr
-
-
-def masks_in(folder, video="a", tag=TAG):
-    return compare_masks.masks_of(folder / "masks" / f"{video}__obj000__{tag}.json")
+import compare_masks
+from segexport import models, prompts, reference_run, weights
+from segtorch import RunError, frames, records, rle, tables, tags, telemetry, verdict, weights_choice
+from segtorch.meta_session import MetaSession
+from segtorch.passes import PassRunner, unpack
+from segtorch.split import Split
+from segtorch.stages import StageClock
 
 
 def one_pass(model, split, kind="points", drop=True, preprocess="cpu", count=FRAMES):
@@ -110,20 +42,6 @@ def one_pass(model, split, kind="points", drop=True, preprocess="cpu", count=FRA
     for name in ("forward_image", "_encode_new_memory", "_forward_sam_heads"):
         delattr(model, name)
     return done, [unpack(bits, 160) for bits in done.masks], prompt
-
-
-class OnOneSplit(unittest.TestCase):
-    """Shares a synthetic split."""
-
-    @classmethod
-    def setUpClass(cls):
-        cls.folder = tempfile.TemporaryDirectory()
-        cls.root = Path(cls.folder.name)
-        cls.split = make_split(cls.root / "split")
-
-    @classmethod
-    def tearDownClass(cls):
-        cls.folder.cleanup()
 
 
 class Masks(OnOneSplit):
@@ -321,146 +239,6 @@ class Parts(unittest.TestCase):
             weights_choice.choose("edgetam_mini", 512, bundles, None, None, None)
         with self.assertRaisesRegex(RunError, "no weights were chosen"):
             weights_choice.choose("edgetam", None, [], None, None, None)
-
-
-class Command(OnOneSplit):
-    """run.py as others call it."""
-
-    def arguments(self, out, split=None, **changes):
-        flags = {"split-dir": split or self.split, "models": TAG, "bundle": ROOT / "onnx/bundles", "device": "cpu"}
-        flags |= {"out-dir": self.root / out} | {k.replace("_", "-"): v for k, v in changes.items()}
-        return [f"--{k}={v}" if v is not True else f"--{k}" for k, v in flags.items()]
-
-    def test_rounds_wait_for_go_and_leave_run_folders(self):
-        original()
-        args = self.arguments("rounds", rounds=3, interactive=True, save_masks=True, max_clip_frames=6)
-        events, code, log = self.converse(args, ["go", "what\ngo", "quit"])
-        self.assertEqual(code, 0, log)
-        names = [(e["event"], e["round"]) for e in events]
-        self.assertEqual(names, [("ready", 0), ("done", 0), ("ready", 1), ("done", 1), ("ready", 2)])
-        self.assertIn("'what' is not understood", log)
-        folder = Path(events[1]["folder"])
-        self.assertEqual(folder, self.root / "rounds" / "round_0")
-        self.assertGreater(events[1]["fps"], 0)
-        ours, theirs = (masks_in(self.root / "rounds" / f"round_{k}") for k in (0, 1))
-        for frame in range(6):
-            np.testing.assert_array_equal(ours[frame], theirs[frame])
-        self.check_folder(folder)
-
-    def converse(self, args, answers):
-        """Answers each `ready` as a caller would, only when it has been read."""
-        with open(self.root / "stderr", "w+") as log:
-            child = subprocess.Popen(
-                [sys.executable, str(HERE / "run.py"), *args],
-                stdin=subprocess.PIPE,
-                stdout=subprocess.PIPE,
-                stderr=log,
-                text=True,
-            )
-            events = []
-            for line in child.stdout:
-                events.append(json.loads(line))
-                if events[-1]["event"] == "ready":
-                    self.assertFalse((self.root / "rounds" / f"round_{events[-1]['round']}").exists())
-                    child.stdin.write(answers.pop(0) + "\n")
-                    child.stdin.flush()
-            code = child.wait(timeout=60)
-            child.stdin.close()
-            child.stdout.close()
-            log.seek(0)
-            return events, code, log.read()
-
-    def check_folder(self, folder):
-        with open(folder / "sav_benchmark_summary.csv", newline="") as file:
-            (row,) = csv.DictReader(file)
-        self.assertEqual((row["status"], row["frames"], row["model"], row["J"]), ("ok", "6", TAG, ""))
-        self.assertEqual((row["infer_H"], row["input_W"], row["geometry"]), ("256", "160", "stretch"))
-        sidecar = json.loads((folder / "sidecar.json").read_text())
-        (passed,) = sidecar["passes"]
-        times = passed["frame_times"]
-        self.assertAlmostEqual(float(row["fps"]), 6e3 / sum(times["latency_ms"]), delta=0.01)
-        for name in ("objectness", "chosen_mask", "iou_predictions", "encoder_ms", "decode_ms"):
-            self.assertEqual(len(times[name]), 6, name)
-        self.assertEqual(sidecar["configuration"]["models"][0]["weights"], "random weights, seed 0")
-        lines = [json.loads(line) for line in (folder / "rows.jsonl").read_text().splitlines()]
-        self.assertEqual(lines[0]["configuration_sha256"], sidecar["configuration_sha256"])
-        self.assertEqual(lines[1]["frame_times"], [times])
-        stats = json.loads((folder / "profile_stats.json").read_text())
-        self.assertEqual(stats[TAG]["fps"]["median"], float(row["fps"]))
-
-    def test_a_broken_object_costs_its_row_alone(self):
-        original()
-        split = make_split(self.root / "broken", ("a", "b", "c"), 6)
-        Image.fromarray(np.zeros((120, 160), np.uint8)).save(split / "Annotations_6fps/a/000/00000.png")
-        (split / "JPEGImages_24fps/b/00003.jpg").write_bytes(b"no JPEG")
-        (split / "sav_val.txt").write_text("a\nb\ngone\nc\n")
-        events, code, log = run(*self.arguments("broken_out", split, warmup_runs=0, decode="inside"))
-        self.assertEqual((code, events[-1]["failed"]), (1, 2), log)
-        with open(self.root / "broken_out" / "profile_summary.csv", newline="") as file:
-            rows = [(r["video"], r["status"], r["reason"].split(":")[0], r["fps"] != "") for r in csv.DictReader(file)]
-        self.assertEqual(
-            rows,
-            [
-                ("a", "skipped", "empty_prompt_mask", False),
-                ("b", "failed", "unreadable_frame", False),
-                ("gone", "failed", "missing_video", False),
-                ("c", "ok", "", True),
-            ],
-        )
-
-    def test_wrong_command_lines_are_told_in_one_sentence(self):
-        for changes, says, code in (
-            ({"models": "edgetam_mini_clicks"}, "unknown model tag", 2),
-            ({"split_dir": "/nowhere"}, "does not exist", 2),
-            ({"split_dir": HERE}, "neither a SA-V split", 2),
-            ({"rounds": "0"}, "not a whole number", 2),
-            ({"compile_mode": "default"}, "belongs to --mode compile", 2),
-            ({"bundle": HERE}, "no bundle of edgetam_mini", 2),
-            ({"mode": "compile"}, "needs a C++ compiler", 1),
-            *([] if torch.cuda.is_available() else [({"device": "cuda"}, "no CUDA device", 1)]),
-        ):
-            with self.subTest(says):
-                if "mode" in changes:
-                    original()
-                env = {"PATH": "/nowhere", "CXX": "", "CC": ""} if "mode" in changes else None
-                events, found, log = run(*self.arguments("wrong", **changes), env=env)
-                self.assertEqual((events[-1]["event"], found), ("error", code), log)
-                self.assertIn(says, events[-1]["what"])
-                self.assertTrue(events[-1]["advice"])
-                self.assertNotIn("Traceback", log)
-
-    def test_segtrt_s_own_run_agrees(self):
-        original()
-        segtrt = next((p for p in self.binaries() if p and Path(p).is_file()), None)
-        if segtrt is None:
-            skip("no segtrt was built (SEGTRT_BIN, target/release, target/debug)")
-        theirs, ours = self.root / "theirs", self.root / "ours"
-        bench = [segtrt, "bench", "--split-dir", self.split, "--models", TAG, "--out-dir", theirs, "--save-masks"]
-        done = subprocess.run([*bench, "--onnx-dir", ROOT / "onnx/bundles"], capture_output=True, text=True, timeout=600)
-        if done.returncode:
-            skip(f"segtrt bench did not run: {done.stderr.strip().splitlines()[-1:]}")
-        events, code, log = run(*self.arguments("ours", save_masks=True, warmup_runs=0))
-        self.assertEqual(code, 0, log)
-        for name in ("sav_benchmark_summary.csv", "profile_summary.csv"):
-            heads = [(folder / name).read_bytes().split(b"\r\n")[0] for folder in (ours, theirs)]
-            self.assertEqual(*heads)
-        sidecars = [json.loads((folder / "sidecar.json").read_text()) for folder in (ours, theirs)]
-        self.assertEqual(*(sidecar["inputs"] for sidecar in sidecars))
-        self.assertLessEqual(sidecars[1].keys(), sidecars[0].keys())
-        rows = [json.loads((folder / "rows.jsonl").read_text().splitlines()[1]) for folder in (ours, theirs)]
-        self.assertEqual(*(row["summary"]["pooled"].keys() for row in rows))
-        self.assertEqual(*(row["runs"][0]["measured"].keys() for row in rows))
-        # The same click on the two-part mask gives the same masks: the CPU backend keeps memories as fp32.
-        mine, other = masks_in(ours), masks_in(theirs)
-        self.assertEqual(mine.keys(), other.keys())
-        self.assertGreaterEqual(min(compare_masks.iou(mine[i], other[i]) for i in mine), 0.995)
-        self.assertGreaterEqual(compare_masks.iou(mine[0], other[0]), 0.9995)
-
-    @staticmethod
-    def binaries():
-        yield os.environ.get("SEGTRT_BIN")
-        yield from (ROOT / "target" / kind / "segtrt" for kind in ("release", "debug"))
-        yield shutil.which("segtrt")
 
 
 if __name__ == "__main__":

@@ -119,7 +119,7 @@ def _make_edgetam_compilable(model):
 
     encoder._embed_points = embed_points
     return [
-        "EdgeTAM's points are embedded by torch.where instead of boolean indexing (no graph break; the same numbers in fp32)",
+        "EdgeTAM's points are embedded by torch.where instead of boolean indexing (the same numbers in fp32)",
         "EdgeTAM's attention may use every kernel of PyTorch at once instead of trying flash attention first",
     ]
 

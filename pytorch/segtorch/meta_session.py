@@ -6,7 +6,7 @@
 
 What the predictor would keep for every frame of the video is dropped once no later frame can ask for it: memories
 after six frames, pointers after fifteen, masks at once. A user of a live camera has to do the same, and the numbers
-do not change (test_runner.py compares them with a run that keeps all).
+do not change (a test compares them with a run that keeps all).
 """
 
 import contextlib
