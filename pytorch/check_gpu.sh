@@ -17,8 +17,10 @@ for model in ${MODELS:-edgetam_points sam2_tiny_points}; do
             start=$SECONDS
             "${PYTHON:-python3}" pytorch/run.py --split-dir "$SPLIT" --models "$model" --precision "$precision" \
                 --mode "$mode" --device cuda --limit-videos "${VIDEOS:-1}" --max-clip-frames "${FRAMES:-0}" \
-                --out-dir "$OUT/$name" --save-masks "$@" 2>"$OUT/$name.log" | tail -n 1 | sed "s/^/$name $((SECONDS - start)) s: /"
-            [ "${PIPESTATUS[0]}" = 0 ] || { failed=1; tail -n 5 "$OUT/$name.log"; }
+                --out-dir "$OUT/$name" --save-masks "$@" >"$OUT/$name.events" 2>"$OUT/$name.log"
+            code=$?
+            echo "$name $((SECONDS - start)) s, exit $code: $(tail -n 1 "$OUT/$name.events")"
+            [ $code = 0 ] || { failed=1; tail -n 5 "$OUT/$name.log"; }
         done
     done
 done
