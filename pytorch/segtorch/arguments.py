@@ -1,0 +1,96 @@
+"""The command line of run.py: the flags of `segtrt bench` where they make sense, and PyTorch's own."""
+
+import argparse
+from pathlib import Path
+
+from . import RunError
+
+# What `torch.compile(model)` means to most users; --mode vos_optimized is max-autotune with CUDA graphs.
+DEFAULT_MODE = "default"
+MODES = ("default", "reduce-overhead", "max-autotune", "max-autotune-no-cudagraphs")
+
+
+class _Parser(argparse.ArgumentParser):
+    """Raises instead of exiting, so that the error can be told on stdout as an event."""
+
+    def error(self, message):
+        raise RunError(message, "run.py --help lists the options", usage=True)
+
+
+def _count(least):
+    def parse(text):
+        try:
+            value = int(text)
+        except ValueError:
+            value = least - 1
+        if value < least:
+            raise argparse.ArgumentTypeError(f"{text!r} is not a whole number of at least {least}")
+        return value
+
+    return parse
+
+
+def parser():
+    """The parser; help is its own documentation."""
+    p = _Parser(
+        prog="run.py",
+        description="Measures the original PyTorch predictors of SAM 2.1 and EdgeTAM as `segtrt bench` measures graphs.",
+        epilog="Example: python pytorch/run.py --split-dir demo/split --models edgetam_mini_points "
+        "--bundle onnx/bundles --device cpu --out-dir demo/pytorch",
+    )
+    p.add_argument("--split-dir", type=Path, required=True, help="split in SA-V or DAVIS layout")
+    p.add_argument("--split-name", default="sav_val", help="stem of the manifest in the split folder")
+    p.add_argument("--models", required=True, help="tags such as sam2_tiny_points,sam2_tiny_bbox; of one family")
+    p.add_argument("--prompt", choices=("points", "bbox", "mask"), default="points", help="of tags that name none")
+    p.add_argument("--out-dir", type=Path, required=True, help="run folder to write")
+    p.add_argument("--limit-videos", type=_count(0), default=0)
+    p.add_argument("--limit-objects", type=_count(0), default=0)
+    p.add_argument("--max-clip-frames", type=_count(0), default=0, help="frames from the prompted one on; 0 for all")
+    p.add_argument("--warmup-runs", type=_count(0), default=1, help="passes before each object's recorded ones")
+    p.add_argument("--profile-runs", type=_count(1), default=1, help="recorded passes over each object")
+    p.add_argument("--save-masks", action="store_true", help="write every mask as COCO RLE")
+
+    w = p.add_argument_group("weights")
+    w.add_argument(
+        "--bundle", action="append", default=[], help="exported bundle (or folder of bundles): its model, size, weights"
+    )
+    w.add_argument("--checkpoint", type=Path, help="Meta's .pt or a .safetensors file")
+    w.add_argument("--random-weights", type=int, metavar="SEED")
+    w.add_argument("--weights-overlay", type=Path, help="safetensors laid over random weights")
+    w.add_argument("--imgsz", type=_count(32), help="image side [default: the bundle's, else 1024, edgetam_mini 256]")
+    w.add_argument("--edgetam-src", type=Path, help="folder with EdgeTAM's `sam2` package [default: $EDGETAM_SRC]")
+    w.add_argument("--implementation", choices=("meta", "transformers"), default="meta")
+
+    r = p.add_argument_group("how it runs")
+    r.add_argument("--mode", choices=("eager", "compile", "vos_optimized"), default="eager")
+    r.add_argument("--compile-mode", choices=MODES, help=f"of --mode compile [default: {DEFAULT_MODE}]")
+    r.add_argument("--precision", choices=("fp32", "fp16", "bf16"), default="fp32", help="fp16 and bf16 by autocast")
+    r.add_argument("--tf32", action="store_true", help="let fp32 products use TF32")
+    r.add_argument("--cudnn-benchmark", action="store_true", help="let cuDNN time its algorithms; Meta leaves it off")
+    r.add_argument("--device", choices=("cuda", "cpu"), default="cuda")
+    r.add_argument("--threads", type=_count(1), help="PyTorch's threads on the CPU [default: all processors]")
+    r.add_argument("--preprocess", choices=("gpu", "cpu"), help="resize by PyTorch on the device, or by Pillow exactly "
+                   "[default: gpu with --device cuda, else cpu]; inside the latency either way")
+    r.add_argument("--decode", choices=("ahead", "inside"), default="ahead", help="JPEGs decoded before the pass into "
+                   "memory, or inside the latency")
+    r.add_argument("--telemetry-ms", type=_count(10), default=100, help="between two readings of the GPU's sensors")
+    r.add_argument("--keep-memories", action="store_true", help="keep every frame's outputs on the device, as Meta does")
+
+    i = p.add_argument_group("rounds")
+    i.add_argument("--rounds", type=_count(1), default=1, help="run folders OUT/round_0, round_1, … (one round: OUT)")
+    i.add_argument("--interactive", action="store_true", help="wait for `go` on stdin before each round")
+    return p
+
+
+def parse(argv=None):
+    """The arguments, completed and checked."""
+    args = parser().parse_args(argv)
+    if args.compile_mode and args.mode != "compile":
+        raise RunError("--compile-mode belongs to --mode compile", "leave one of them out", usage=True)
+    if args.mode == "compile":
+        args.compile_mode = args.compile_mode or DEFAULT_MODE
+    if args.preprocess is None:
+        args.preprocess = "gpu" if args.device == "cuda" else "cpu"
+    if args.implementation == "transformers" and args.mode == "vos_optimized":
+        raise RunError("vos_optimized is a class of Meta's", "use --implementation meta or --mode compile", usage=True)
+    return args

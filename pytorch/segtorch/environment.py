@@ -1,0 +1,113 @@
+"""What machine and which libraries: a number without its machine is worth nothing."""
+
+import os
+import platform
+import subprocess
+import tomllib
+from importlib import metadata
+from pathlib import Path
+
+import torch
+
+from . import REPOSITORY
+
+PACKAGES = (
+    "torch",
+    "torchvision",
+    "triton",
+    "transformers",
+    "timm",
+    "numpy",
+    "pillow",
+    "nvidia-cudnn-cu13",
+    "nvidia-cudnn-cu12",
+)
+
+
+def version():
+    """segtrt's version that this runner belongs to."""
+    return tomllib.loads((REPOSITORY / "Cargo.toml").read_text())["package"]["version"]
+
+
+def processor():
+    """The processor's name as the kernel gives it."""
+    for line in _read("/proc/cpuinfo").splitlines():
+        name, _, value = line.partition(":")
+        if name.strip() == "model name":
+            return value.strip()
+    return "unknown processor"
+
+
+def device_name(device):
+    """The device column."""
+    if device.type == "cuda":
+        return torch.cuda.get_device_name()
+    return f"cpu: {processor()} ({len(os.sched_getaffinity(0))} processors)"
+
+
+def facts(device):
+    """Facts for the sidecar."""
+    system = next((x for x in _read("/etc/os-release").splitlines() if x.startswith("PRETTY_NAME=")), "=")
+    memory = next((x for x in _read("/proc/meminfo").splitlines() if x.startswith("MemTotal:")), ":")
+    governor = _read("/sys/devices/system/cpu/cpu0/cpufreq/scaling_governor").strip()
+    known = {
+        "segtrt": version(),
+        "commit": _commit(),
+        "hostname": platform.node(),
+        "system": system.split("=", 1)[1].strip('"') or None,
+        "kernel": platform.release(),
+        "architecture": platform.machine(),
+        "processor": processor(),
+        "processors": len(os.sched_getaffinity(0)),
+        "frequency_governor": governor or None,
+        "memory": memory.split(":", 1)[1].strip() or None,
+        "python": platform.python_version(),
+        "packages": versions(),
+    }
+    if device.type == "cuda":
+        properties = torch.cuda.get_device_properties(torch.cuda.current_device())
+        known["cuda"] = torch.version.cuda
+        known["cudnn"] = torch.backends.cudnn.version()
+        known["compute_capability"] = f"{properties.major}.{properties.minor}"
+    known["inductor_cache"] = os.environ.get("TORCHINDUCTOR_CACHE_DIR")
+    return known
+
+
+def versions():
+    """Installed packages that have a part in the numbers."""
+    found = {}
+    for name in PACKAGES:
+        try:
+            found[name] = metadata.version(name)
+        except metadata.PackageNotFoundError:
+            continue
+    return found
+
+
+def reset_peak_rss():
+    """Lets VmHWM begin anew, where the kernel permits it."""
+    try:
+        Path("/proc/self/clear_refs").write_text("5")
+    except OSError:
+        pass
+
+
+def peak_rss_mib():
+    """Highest resident set size since then, MiB."""
+    line = next((x for x in _read("/proc/self/status").splitlines() if x.startswith("VmHWM:")), None)
+    return int(line.split()[1]) / 1024 if line else None
+
+
+def _commit():
+    try:
+        asked = ["git", "-C", str(REPOSITORY), "rev-parse", "--short=12", "HEAD"]
+        return subprocess.run(asked, capture_output=True, text=True, check=True).stdout.strip() or None
+    except (OSError, subprocess.CalledProcessError):
+        return None
+
+
+def _read(path):
+    try:
+        return Path(path).read_text(errors="replace")
+    except OSError:
+        return ""

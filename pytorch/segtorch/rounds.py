@@ -1,0 +1,59 @@
+"""The protocol with the caller: one JSON line an event on stdout, everything else on stderr.
+
+{"event":"ready","round":k}              models are built and warm; with --interactive `go` is awaited on stdin
+{"event":"done","round":k,"folder":…,"fps":…}
+{"event":"error","what":…,"advice":…}    the run is over: exit code 1, or 2 where the command line was wrong
+`quit`, or the end of stdin, ends the run before its next round.
+"""
+
+import json
+import os
+import sys
+
+
+class Events:
+    """stdout, kept for events: whatever libraries print goes to stderr."""
+
+    def __init__(self):
+        self._out = os.fdopen(os.dup(1), "w")
+        os.dup2(2, 1)
+
+    def send(self, event, **members):
+        """One line, at once."""
+        self._out.write(json.dumps({"event": event, **members}) + "\n")
+        self._out.flush()
+
+
+def say(text):
+    """A line for people."""
+    print(text, file=sys.stderr, flush=True)
+
+
+def run_rounds(args, side, events, make_folder):
+    """Measures `args.rounds` rounds; returns how many rows failed."""
+    failed = 0
+    for number in range(args.rounds):
+        events.send("ready", round=number)
+        if args.interactive and not _told_to_go():
+            return failed
+        alone = args.rounds == 1 and not args.interactive
+        path = args.out_dir if alone else args.out_dir / f"round_{number}"
+        folder = make_folder(path)
+        side.measure(folder)
+        failed += folder.failed()
+        fps = folder.fps()
+        events.send("done", round=number, folder=str(path), fps=fps, failed=folder.failed())
+    return failed
+
+
+def _told_to_go():
+    """Waits for `go`; False for `quit` or the end of stdin."""
+    for line in sys.stdin:
+        word = line.strip()
+        if word == "go":
+            return True
+        if word == "quit":
+            return False
+        if word:
+            say(f"{word!r} is not understood: go or quit")
+    return False

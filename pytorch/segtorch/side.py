@@ -1,0 +1,316 @@
+"""One side of a comparison: models loaded (and compiled) once, then measured over a split as often as asked."""
+
+import contextlib
+import time
+import traceback
+
+import torch
+
+from segexport import prompts
+
+from . import ObjectError, RunError, compiling, environment, frames, meta_model, records, telemetry, verdict
+from . import weights_choice
+from .passes import PassRunner, unpack
+from .stages import StageClock
+
+# By then seven memories and sixteen pointers are full and, with CUDA graphs, everything has been recorded.
+WARMUP_FRAMES = 24
+# torch.compile's CUDA graphs run a shape once, record it, and replay it from the third time on.
+COMPILE_PASSES = 3
+MEAN, STD = [0.485, 0.456, 0.406], [0.229, 0.224, 0.225]
+TIMED_REGION = (
+    "One frame's latency runs from its RGB pixels in host memory to its mask at video resolution in host memory and "
+    "its memory written to the bank, by the host's clock; on a GPU the host waits for the device at the end of each "
+    "frame. Inside: upload, resize and normalise, encoder, prompt or track, memory, upsampling, threshold, download. "
+    "The prompted frame counts for fps and not for percentiles. Outside: loading (setup_ms), compiling (compile_s), "
+    "warm-up passes, ground truth and files. Stage times are from CUDA events or the host's clock between the calls "
+    "into the model; a stage ends where the next begins."
+)
+DECODE_WORDS = {
+    "ahead": " JPEGs are decoded into host memory before the pass (decode_ms, outside the latency).",
+    "inside": " JPEGs are decoded inside the latency (decode_ms).",
+}
+
+
+class Side:
+    """The models of --models by one implementation, mode and precision."""
+
+    def __init__(self, args, tags, split, say):
+        self.args, self.tags, self.split, self.say = args, tags, split, say
+        self.device = _device(args)
+        self.stages = StageClock(self.device.type == "cuda")
+        self.runner = PassRunner(self.device, self.stages)
+        self.compile_s = None
+        self._settings()
+        self.loaded = {}
+        for tag in tags:
+            if tag.model not in self.loaded:
+                self.loaded[tag.model] = self._load(tag)
+        self.videos = split.videos(args.limit_videos)
+        self.clips = [(video, self._clip(video)) for video in self.videos]
+        self.sensors = telemetry.start(args.telemetry_ms, say) if self.device.type == "cuda" else None
+
+    def _settings(self):
+        args = self.args
+        torch.backends.cuda.matmul.allow_tf32 = args.tf32
+        torch.backends.cudnn.allow_tf32 = args.tf32
+        torch.backends.cudnn.benchmark = args.cudnn_benchmark
+        if args.threads:
+            torch.set_num_threads(args.threads)
+
+    def _load(self, tag):
+        args = self.args
+        choice = weights_choice.choose(
+            tag.model, args.imgsz, args.bundle, args.checkpoint, args.random_weights, args.weights_overlay
+        )
+        self.say(f"{tag.model}: building at {choice.imgsz} px")
+        if args.implementation == "transformers":
+            from . import transformers_model
+
+            return transformers_model.load(tag, choice, args, self.device, self.stages)
+        return meta_model.load(tag, choice, args, self.device, self.stages)
+
+    def _clip(self, video):
+        try:
+            return self.split.clip(video, self.args.limit_objects)
+        except ObjectError as error:
+            self.say(f"{video}: {error}")
+            return error
+
+    @contextlib.contextmanager
+    def contexts(self):
+        """Autocast and inference mode, as Meta's benchmark has them, around everything that is run."""
+        kind, dtype = self.device.type, {"fp16": torch.float16, "bf16": torch.bfloat16}.get(self.args.precision)
+        with torch.inference_mode():
+            if dtype is None:
+                yield
+            else:
+                with torch.autocast(kind, dtype=dtype):
+                    yield
+
+    def prepare(self):
+        """Compiles, where asked, on the longest object, with each tag's prompt; records how long that took."""
+        if self.args.mode == "eager":
+            return
+        compiling.require_compiler()
+        start = time.perf_counter()
+        jobs = [(clip, truth) for _, clip in self.clips if not isinstance(clip, ObjectError) for truth in clip.objects]
+        # Longest first; an object that cannot be prompted teaches the compiler nothing.
+        jobs.sort(key=lambda job: -self._span_length(*job))
+        compiled = set()
+        for tag in self.tags:
+            for clip, truth in jobs:
+                try:
+                    job = self._job(tag, clip, truth)
+                except ObjectError:
+                    continue
+                loaded = self.loaded[tag.model]
+                if tag.model not in compiled:
+                    # Once in eager mode: positions and rotations are cached at the first call.
+                    self._warm(loaded, job, 1, 2)
+                    loaded.notes += loaded.session.compile(tag.family, self.args.mode, self.args.compile_mode)
+                    compiled.add(tag.model)
+                self.say(f"{tag.tag}: compiling ({self.args.mode})")
+                self._warm(loaded, job, COMPILE_PASSES, WARMUP_FRAMES)
+                break
+        self.compile_s = time.perf_counter() - start
+        self.say(f"compiled in {self.compile_s:.1f} s")
+
+    def _span_length(self, clip, truth):
+        start = min(truth.masks)
+        length = len(clip.frames) - start
+        return min(length, self.args.max_clip_frames or length)
+
+    def _job(self, tag, clip, truth):
+        """What a pass over an object needs; ObjectError where it cannot be prompted."""
+        size = frames.decode(clip.frames[0]).size
+        start = min(truth.masks)
+        if start >= len(clip.frames):
+            raise ObjectError(
+                "prompt_out_of_range",
+                f"[obj {truth.name}] Prompt index {start} is out of range for {len(clip.frames)} frames",
+            )
+        mask = truth.mask(start)
+        if mask.shape != size[::-1]:
+            raise ObjectError("mask_size", f"[obj {truth.name}] {truth.masks[start]} has not the size of the frames")
+        if not mask.any():
+            raise ObjectError("empty_prompt_mask", f"[obj {truth.name}] empty mask at {start}, skipping object")
+        prompt = prompts.prompt_from_mask(mask, tag.prompt)
+        paths = clip.frames[start : start + self._span_length(clip, truth)]
+        side = self.loaded[tag.model].choice.imgsz
+        preprocess = frames.Preprocess(self.args.preprocess, side, self.device, self.stages, MEAN, STD)
+        return {"start": start, "paths": paths, "size": size, "prompt": prompt, "preprocess": preprocess}
+
+    def _feed(self, job, limit=None):
+        """The frames of a pass and the times of decoding them ahead, ms (None: inside)."""
+        paths, ahead, times = job["paths"][:limit], None, None
+        if self.args.decode == "ahead":
+            if "ahead" not in job or len(job["ahead"][0]) < len(paths):
+                job["ahead"] = frames.decode_ahead(paths, job["size"], job["preprocess"])
+            ahead, times = (values[: len(paths)] for values in job["ahead"])
+        return frames.Feed(paths, job["size"], job["preprocess"], self.stages, ahead), times
+
+    def _warm(self, loaded, job, passes, limit):
+        for _ in range(passes):
+            feed, times = self._feed(job, limit)
+            self.runner.run(loaded.session, feed, job["start"], times, job["prompt"], keep=False)
+
+    def measure(self, folder):
+        """Every object of every clip by every tag, into `folder`; what fails costs its row."""
+        for v, (video, clip) in enumerate(self.clips):
+            names = [None] if isinstance(clip, ObjectError) else range(len(clip.objects))
+            for o, index in enumerate(names):
+                for m, tag in enumerate(self.tags):
+                    name = "" if index is None else clip.objects[index].name
+                    key = {"video": video, "object": name, "model": tag.tag}
+                    try:
+                        if index is None:
+                            raise clip
+                        self._object(folder, (v, o, m), key, tag, clip, clip.objects[index])
+                    except ObjectError as error:
+                        row = records.unmeasured(key, self._conditions(tag), error.status, error.code, error)
+                        folder.push((v, o, m), row, 0, [row], [])
+                    except Exception as error:  # out of memory, a graph that does not compile, …: this object's alone
+                        traceback.print_exc()
+                        # PyTorch's errors run over many lines; the first says what it is.
+                        why = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
+                        self.say(f"{video} {name} {tag.tag}: {why}")
+                        row = records.unmeasured(key, self._conditions(tag), "failed", "inference", why)
+                        folder.push((v, o, m), row, 0, [row], [])
+
+    def _object(self, folder, order, key, tag, clip, truth):
+        args, loaded = self.args, self.loaded[tag.model]
+        environment.reset_peak_rss()
+        if self.device.type == "cuda":
+            torch.cuda.reset_peak_memory_stats()
+        job = self._job(tag, clip, truth)
+        self._warm(loaded, job, args.warmup_runs, WARMUP_FRAMES)
+        passes, tables_of_frames = [], []
+        from .run_folder import frame_table
+
+        for run in range(args.profile_runs):
+            feed, times = self._feed(job)
+            graphs = compiling.graphs_compiled()
+            if self.sensors:
+                self.sensors.mark()
+            done = self.runner.run(loaded.session, feed, job["start"], times, job["prompt"], args.save_masks)
+            observed = self.sensors.since() if self.sensors else None
+            made = None if graphs is None else compiling.graphs_compiled() - graphs
+            numbers = records.measured(
+                done.frames, self._memory(observed), loaded.setup_ms, observed, args.decode == "inside"
+            )
+            latencies = [frame["latency_ms"] for frame in done.frames]
+            residues = records.residues(done.frames, args.decode == "inside")
+            width, height = job["size"]
+            row = records.record(
+                key,
+                self._conditions(tag),
+                run=run,
+                frames=len(latencies),
+                processed_end_frame=job["start"] + len(latencies),
+                input_size=[height, width],
+                infer_size=[loaded.choice.imgsz] * 2,
+                measured=numbers,
+                verdict=verdict.judge(latencies, residues, self.device.type == "cuda", observed, made),
+            )
+            passes.append((row, done.frames))
+            tables_of_frames.append(frame_table(done.frames, done.extra))
+            if args.save_masks and run == 0:
+                numbers_of = [frame["frame"] for frame in done.frames]
+                folder.write_masks(key, numbers_of, [unpack(bits, width) for bits in done.masks], done.extra)
+        summary, count = records.summarise(passes, args.decode == "inside")
+        folder.push(order, summary, count, [row for row, _ in passes], tables_of_frames)
+        self.say(f"{key['video']} {key['object']} {key['model']}: {summary['measured']['speed']['fps']:.2f} fps")
+
+    def _memory(self, observed):
+        mib = float(1 << 20)
+        on_gpu = self.device.type == "cuda"
+        by_driver = observed["process_memory_mib"] if observed else None
+        return {
+            "gpu_peak_alloc_mib": torch.cuda.max_memory_allocated() / mib if on_gpu else None,
+            "gpu_peak_reserved_mib": by_driver or (torch.cuda.max_memory_reserved() / mib if on_gpu else None),
+            "cpu_peak_rss_mib": environment.peak_rss_mib(),
+        }
+
+    def _conditions(self, tag):
+        args, loaded = self.args, self.loaded[tag.model]
+        side = loaded.choice.imgsz
+        resize = "pil-bicubic" if args.preprocess == "cpu" else "torch-bicubic"
+        return {
+            "imgsz": side,
+            "precision": args.precision,
+            "backend": f"pytorch {torch.__version__} {args.implementation} {args.mode}",
+            "device": environment.device_name(self.device),
+            "geometry": "stretch",
+            "prompt_policy": "predecessor",
+            "metrics": "",
+            "mode": "latency",
+            "fidelity": f"mem{loaded.memories}/ptr{loaded.pointers}/{side}/{resize}/noskip/nofill",
+        }
+
+    def configuration(self):
+        """The settings: segtrt's members first."""
+        args = self.args
+        models = [
+            {
+                "tag": tag.tag,
+                "imgsz": self.loaded[tag.model].choice.imgsz,
+                "precision": args.precision,
+                "weights": self.loaded[tag.model].weights,
+                "graphs": [],
+            }
+            for tag in self.tags
+        ]
+        return {
+            "models": models,
+            "split": args.split_name,
+            "videos": self.videos,
+            "limit_objects": args.limit_objects,
+            "max_clip_frames": args.max_clip_frames,
+            "prompt_policy": "predecessor",
+            "geometry": "stretch",
+            "metrics": "none",
+            "warmup_runs": args.warmup_runs,
+            "profile_runs": args.profile_runs,
+            "threads": torch.get_num_threads(),
+            "provider": "pytorch",
+            "gpu": None,
+            "device": args.device,
+            "implementation": args.implementation,
+            "run_mode": args.mode,
+            "compile_mode": "max-autotune" if args.mode == "vos_optimized" else args.compile_mode,
+            "tf32": args.tf32,
+            "cudnn_benchmark": args.cudnn_benchmark,
+            "autocast": args.precision != "fp32",
+            "preprocess": args.preprocess,
+            "decode": args.decode,
+            "keep_memories": args.keep_memories,
+            "compile_s": self.compile_s,
+            "graphs_compiled": compiling.graphs_compiled(),
+        }
+
+    def facts(self):
+        """The sidecar's members beside settings and passes."""
+        inputs = {}
+        for _, clip in self.clips:
+            if not isinstance(clip, ObjectError):
+                inputs |= clip.hashes()
+        facts = environment.facts(self.device)
+        facts["reference"] = {model: loaded.reference for model, loaded in self.loaded.items()}
+        if self.sensors:
+            facts["gpu"] = self.sensors.facts()
+        return {
+            "environment": facts,
+            "timed_region": TIMED_REGION + DECODE_WORDS[self.args.decode],
+            "inputs": inputs,
+            "graphs": {name: hash_ for loaded in self.loaded.values() for name, hash_ in loaded.files.items()},
+            "notes": {model: loaded.notes for model, loaded in self.loaded.items()},
+            "gpu_reserved_source": "the driver's count for the process where a pass's observed.process_memory_mib has it, "
+            "else what PyTorch's allocator reserved",
+        }
+
+
+def _device(args):
+    if args.device == "cuda" and not torch.cuda.is_available():
+        raise RunError("PyTorch sees no CUDA device", "check nvidia-smi and torch.version.cuda, or use --device cpu")
+    return torch.device("cuda", torch.cuda.current_device()) if args.device == "cuda" else torch.device("cpu")

@@ -1,0 +1,101 @@
+"""Whether a pass's speed may be believed: segtrt's rules (src/verdict), and one of PyTorch's own.
+
+`compiled_inside` is a fault where torch.compile made a graph during a recorded pass: then compilation was timed.
+"""
+
+from statistics import fmean, median, pstdev
+
+# src/verdict/thresholds.rs; a test compares the two.
+THRESHOLDS = {
+    "steady_from": 18,
+    "steady_frames": 20,
+    "p99_frames": 100,
+    "spread": 0.10,
+    "drift": 0.05,
+    "outlier_mads": 14.826,
+    "clock_drift": 0.05,
+    "explained": 0.90,
+    "readings": 3,
+}
+WEIGHTS = ("fault", "gap", "note")
+_SETTINGS = {"clocks_setting", "display_setting"}
+_LEAST_MAD_MS = 1e-6
+
+
+def judge(latencies, residues, on_gpu, observed, graphs_made):
+    """The verdict of a pass: latencies and unexplained parts of all its frames, ms."""
+    t, found = THRESHOLDS, []
+
+    def add(weight, code, sentence):
+        found.append({"code": code, "sentence": sentence, "weight": weight})
+
+    if graphs_made:
+        add("fault", "compiled_inside", f"torch.compile made {graphs_made} graphs during the pass; raise --warmup-runs")
+    if observed is not None:
+        _sensors(observed, t, add)
+    elif on_gpu:
+        add("note", "unwatched", "no sensors of the GPU were read, so throttling would not have been seen")
+    if residues and 1 - fmean(residues) / fmean(latencies) < t["explained"]:
+        add("fault", "unexplained", f"{fmean(residues):.3f} ms of each frame lie outside its stages")
+    _steadiness(latencies[t["steady_from"] :], t, add)
+    found.sort(key=lambda finding: WEIGHTS.index(finding["weight"]))
+    return {"judgement": _judgement(found), "findings": found}
+
+
+def _judgement(findings):
+    heaviest = findings[0]["weight"] if findings else "note"
+    return {"fault": "invalid", "gap": "unjudged", "note": "valid"}[heaviest]
+
+
+def _sensors(seen, t, add):
+    throttling = [word for word in seen["limits"] or [] if word not in _SETTINGS]
+    if throttling:
+        add("fault", "throttled", f"the clocks were held down ({'+'.join(throttling)}); remove the cause, measure again")
+    low, high = seen["sm_clock_min_mhz"], seen["sm_clock_max_mhz"]
+    if low is not None and high and (high - low) / high > t["clock_drift"]:
+        add("fault", "clock_drift", f"the SM clock moved between {low:.0f} and {high:.0f} MHz; lock it or warm up longer")
+    if seen["other_processes"]:
+        add("fault", "other_process", f"{seen['other_processes']} other processes had work on the GPU; stop them")
+    if seen["readings"] < t["readings"]:
+        add("note", "few_readings", f"the sensors were read {seen['readings']} times; run longer clips")
+
+
+def _steadiness(steady, t, add):
+    if len(steady) < t["steady_frames"]:
+        add(
+            "gap",
+            "few_frames",
+            f"{len(steady)} frames came after the first {t['steady_from']}, which fill the memory; "
+            f"{t['steady_frames']} are needed to judge by: run longer clips, or raise --max-clip-frames",
+        )
+        return
+    middle = median(steady)
+    spread = pstdev(steady) / fmean(steady)
+    if spread > t["spread"]:
+        add("fault", "unsteady", f"the latencies spread by {100 * spread:.0f} % of their mean; stop other programs")
+    half = len(steady) // 2
+    drift = (median(steady[half:]) - median(steady[:half])) / middle
+    if abs(drift) > t["drift"]:
+        way = "slower" if drift > 0 else "faster"
+        add("fault", "drift", f"the second half of the frames was {100 * abs(drift):.0f} % {way} than the first")
+    mad = max(median([abs(x - middle) for x in steady]), _LEAST_MAD_MS)
+    far = sum(abs(x - middle) > t["outlier_mads"] * mad for x in steady)
+    if far:
+        add("note", "outliers", f"{far} of {len(steady)} frames lie far from the median of {middle:.3f} ms")
+    if len(steady) < t["p99_frames"]:
+        add("note", "p99_of_few", f"the 99th percentile of {len(steady)} frames is hardly more than the slowest one")
+
+
+def pool(verdicts):
+    """The passes of one object together: one INVALID pass spoils all; each code is told once."""
+    findings = []
+    for verdict in verdicts:
+        known = {finding["code"] for finding in findings}
+        findings += [finding for finding in verdict["findings"] if finding["code"] not in known]
+    findings.sort(key=lambda finding: WEIGHTS.index(finding["weight"]))
+    judgements = {verdict["judgement"] for verdict in verdicts}
+    if "invalid" in judgements:
+        judgement = "invalid"
+    else:
+        judgement = "valid" if judgements == {"valid"} else "unjudged"
+    return {"judgement": judgement, "findings": findings}

@@ -1,0 +1,174 @@
+"""Tests of run.py as others call it: its events, its files, its refusals (minutes on a CPU).
+
+Where a built `segtrt` is found (SEGTRT_BIN, target/release, target/debug), its own run is compared with ours, too.
+"""
+
+import csv
+import json
+import os
+import shutil
+import subprocess
+import sys
+import unittest
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).resolve().parent))
+from support import HERE, ROOT, TAG, OnOneSplit, make_split, masks_in, original, skip  # first: it finds the packages
+
+import numpy as np
+import torch
+from PIL import Image
+
+import compare_masks
+
+
+def run(*args, stdin="", env=None):
+    """run.py as a child: (events, exit code, stderr)."""
+    command = [sys.executable, str(HERE / "run.py"), *map(str, args)]
+    environment = os.environ | {"OMP_NUM_THREADS": "1"} | (env or {})
+    done = subprocess.run(command, input=stdin, capture_output=True, text=True, env=environment, timeout=900)
+    return [json.loads(line) for line in done.stdout.splitlines()], done.returncode, done.stderr
+
+
+class Command(OnOneSplit):
+    """run.py as others call it."""
+
+    def arguments(self, out, split=None, **changes):
+        flags = {"split-dir": split or self.split, "models": TAG, "bundle": ROOT / "onnx/bundles", "device": "cpu"}
+        flags |= {"out-dir": self.root / out} | {k.replace("_", "-"): v for k, v in changes.items()}
+        return [f"--{k}={v}" if v is not True else f"--{k}" for k, v in flags.items()]
+
+    def test_rounds_wait_for_go_and_leave_run_folders(self):
+        original()
+        args = self.arguments("rounds", rounds=3, interactive=True, save_masks=True, max_clip_frames=6)
+        events, code, log = self.converse(args, ["go", "what\ngo", "quit"])
+        self.assertEqual(code, 0, log)
+        names = [(e["event"], e["round"]) for e in events]
+        self.assertEqual(names, [("ready", 0), ("done", 0), ("ready", 1), ("done", 1), ("ready", 2)])
+        self.assertIn("'what' is not understood", log)
+        folder = Path(events[1]["folder"])
+        self.assertEqual(folder, self.root / "rounds" / "round_0")
+        self.assertGreater(events[1]["fps"], 0)
+        ours, theirs = (masks_in(self.root / "rounds" / f"round_{k}") for k in (0, 1))
+        for frame in range(6):
+            np.testing.assert_array_equal(ours[frame], theirs[frame])
+        self.check_folder(folder)
+
+    def converse(self, args, answers):
+        """Answers each `ready` as a caller would, only when it has been read."""
+        with open(self.root / "stderr", "w+") as log:
+            child = subprocess.Popen(
+                [sys.executable, str(HERE / "run.py"), *args],
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=log,
+                text=True,
+            )
+            events = []
+            for line in child.stdout:
+                events.append(json.loads(line))
+                if events[-1]["event"] == "ready":
+                    self.assertFalse((self.root / "rounds" / f"round_{events[-1]['round']}").exists())
+                    child.stdin.write(answers.pop(0) + "\n")
+                    child.stdin.flush()
+            code = child.wait(timeout=60)
+            child.stdin.close()
+            child.stdout.close()
+            log.seek(0)
+            return events, code, log.read()
+
+    def check_folder(self, folder):
+        with open(folder / "sav_benchmark_summary.csv", newline="") as file:
+            (row,) = csv.DictReader(file)
+        self.assertEqual((row["status"], row["frames"], row["model"], row["J"]), ("ok", "6", TAG, ""))
+        self.assertEqual((row["infer_H"], row["input_W"], row["geometry"]), ("256", "160", "stretch"))
+        sidecar = json.loads((folder / "sidecar.json").read_text())
+        (passed,) = sidecar["passes"]
+        times = passed["frame_times"]
+        self.assertAlmostEqual(float(row["fps"]), 6e3 / sum(times["latency_ms"]), delta=0.01)
+        for name in ("objectness", "chosen_mask", "iou_predictions", "encoder_ms", "decode_ms"):
+            self.assertEqual(len(times[name]), 6, name)
+        self.assertEqual(sidecar["configuration"]["models"][0]["weights"], "random weights, seed 0")
+        lines = [json.loads(line) for line in (folder / "rows.jsonl").read_text().splitlines()]
+        self.assertEqual(lines[0]["configuration_sha256"], sidecar["configuration_sha256"])
+        self.assertEqual(lines[1]["frame_times"], [times])
+        stats = json.loads((folder / "profile_stats.json").read_text())
+        self.assertEqual(stats[TAG]["fps"]["median"], float(row["fps"]))
+
+    def test_a_broken_object_costs_its_row_alone(self):
+        original()
+        split = make_split(self.root / "broken", ("a", "b", "c"), 6)
+        Image.fromarray(np.zeros((120, 160), np.uint8)).save(split / "Annotations_6fps/a/000/00000.png")
+        (split / "JPEGImages_24fps/b/00003.jpg").write_bytes(b"no JPEG")
+        (split / "sav_val.txt").write_text("a\nb\ngone\nc\n")
+        events, code, log = run(*self.arguments("broken_out", split, warmup_runs=0, decode="inside"))
+        self.assertEqual((code, events[-1]["failed"]), (1, 2), log)
+        with open(self.root / "broken_out" / "profile_summary.csv", newline="") as file:
+            rows = [(r["video"], r["status"], r["reason"].split(":")[0], r["fps"] != "") for r in csv.DictReader(file)]
+        self.assertEqual(
+            rows,
+            [
+                ("a", "skipped", "empty_prompt_mask", False),
+                ("b", "failed", "unreadable_frame", False),
+                ("gone", "failed", "missing_video", False),
+                ("c", "ok", "", True),
+            ],
+        )
+
+    def test_wrong_command_lines_are_told_in_one_sentence(self):
+        for changes, says, code in (
+            ({"models": "edgetam_mini_clicks"}, "unknown model tag", 2),
+            ({"split_dir": "/nowhere"}, "does not exist", 2),
+            ({"split_dir": HERE}, "neither a SA-V split", 2),
+            ({"rounds": "0"}, "not a whole number", 2),
+            ({"compile_mode": "default"}, "belongs to --mode compile", 2),
+            ({"bundle": HERE}, "no bundle of edgetam_mini", 2),
+            ({"mode": "compile"}, "needs a C++ compiler", 1),
+            *([] if torch.cuda.is_available() else [({"device": "cuda"}, "no CUDA device", 1)]),
+        ):
+            with self.subTest(says):
+                if "mode" in changes:
+                    original()
+                env = {"PATH": "/nowhere", "CXX": "", "CC": ""} if "mode" in changes else None
+                events, found, log = run(*self.arguments("wrong", **changes), env=env)
+                self.assertEqual((events[-1]["event"], found), ("error", code), log)
+                self.assertIn(says, events[-1]["what"])
+                self.assertTrue(events[-1]["advice"])
+                self.assertNotIn("Traceback", log)
+
+    def test_segtrt_s_own_run_agrees(self):
+        original()
+        segtrt = next((p for p in self.binaries() if p and Path(p).is_file()), None)
+        if segtrt is None:
+            skip("no segtrt was built (SEGTRT_BIN, target/release, target/debug)")
+        theirs, ours = self.root / "theirs", self.root / "ours"
+        bench = [segtrt, "bench", "--split-dir", self.split, "--models", TAG, "--out-dir", theirs, "--save-masks"]
+        done = subprocess.run([*bench, "--onnx-dir", ROOT / "onnx/bundles"], capture_output=True, text=True, timeout=600)
+        if done.returncode:
+            skip(f"segtrt bench did not run: {done.stderr.strip().splitlines()[-1:]}")
+        events, code, log = run(*self.arguments("ours", save_masks=True, warmup_runs=0))
+        self.assertEqual(code, 0, log)
+        for name in ("sav_benchmark_summary.csv", "profile_summary.csv"):
+            heads = [(folder / name).read_bytes().split(b"\r\n")[0] for folder in (ours, theirs)]
+            self.assertEqual(*heads)
+        sidecars = [json.loads((folder / "sidecar.json").read_text()) for folder in (ours, theirs)]
+        self.assertEqual(*(sidecar["inputs"] for sidecar in sidecars))
+        self.assertLessEqual(sidecars[1].keys(), sidecars[0].keys())
+        rows = [json.loads((folder / "rows.jsonl").read_text().splitlines()[1]) for folder in (ours, theirs)]
+        self.assertEqual(*(row["summary"]["pooled"].keys() for row in rows))
+        self.assertEqual(*(row["runs"][0]["measured"].keys() for row in rows))
+        # The same click on the two-part mask gives the same masks: the CPU backend keeps memories as fp32.
+        mine, other = masks_in(ours), masks_in(theirs)
+        self.assertEqual(mine.keys(), other.keys())
+        self.assertGreaterEqual(min(compare_masks.iou(mine[i], other[i]) for i in mine), 0.995)
+        self.assertGreaterEqual(compare_masks.iou(mine[0], other[0]), 0.9995)
+
+    @staticmethod
+    def binaries():
+        yield os.environ.get("SEGTRT_BIN")
+        yield from (ROOT / "target" / kind / "segtrt" for kind in ("release", "debug"))
+        yield shutil.which("segtrt")
+
+
+if __name__ == "__main__":
+    unittest.main()

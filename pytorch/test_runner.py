@@ -1,0 +1,245 @@
+"""Tests of the PyTorch runner's parts on the small model: `python -m unittest discover pytorch` (minutes on a CPU).
+
+Without torch or EdgeTAM's code (EDGETAM_SRC or onnx/.edgetam) what needs them is skipped, loudly.
+"""
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+import unittest
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).resolve().parent))
+from support import FRAMES, HERE, ROOT, OnOneSplit, original, skip  # first: it finds the packages
+
+import numpy as np
+import torch
+
+import compare_masks
+from segexport import models, prompts, reference_run, weights
+from segtorch import RunError, frames, records, rle, tables, tags, telemetry, verdict, weights_choice
+from segtorch.meta_session import MetaSession
+from segtorch.passes import PassRunner, unpack
+from segtorch.split import Split
+from segtorch.stages import StageClock
+
+
+def one_pass(model, split, kind="points", drop=True, preprocess="cpu", count=FRAMES):
+    """A pass in this process -> Pass, masks."""
+    clip = split.clip("a")
+    stages, device = StageClock(False), torch.device("cpu")
+    prepare = frames.Preprocess(preprocess, 256, device, stages, [0.485, 0.456, 0.406], [0.229, 0.224, 0.225])
+    paths, size = clip.frames[:count], (160, 120)
+    ahead, times = frames.decode_ahead(paths, size, prepare)
+    feed = frames.Feed(paths, size, prepare, stages, ahead)
+    prompt = prompts.prompt_from_mask(clip.objects[0].mask(0), kind)
+    session = MetaSession(model, stages, drop=drop)
+    with torch.inference_mode():
+        done = PassRunner(device, stages).run(session, feed, 0, times, prompt, keep=True)
+    for name in ("forward_image", "_encode_new_memory", "_forward_sam_heads"):
+        delattr(model, name)
+    return done, [unpack(bits, 160) for bits in done.masks], prompt
+
+
+class Masks(OnOneSplit):
+    def test_masks_are_those_of_the_original_predictor_run_as_a_whole(self):
+        model = original()
+        for kind in ("points", "bbox", "mask"):
+            done, masks, prompt = one_pass(model, Split(self.split, "sav_val"), kind)
+            whole = reference_run.run_clip(model, self.split / "JPEGImages_24fps" / "a", prompt, FRAMES)
+            del model._forward_sam_heads  # the reference's recorder
+            self.assertEqual(len(masks), len(whole.frames))
+            for i, (mine, theirs) in enumerate(zip(masks, whole.frames)):
+                self.assertEqual(compare_masks.iou(mine, theirs.mask), 1.0, f"{kind}, frame {i}")
+                self.assertAlmostEqual(done.extra["objectness"][i], theirs.score, places=5)
+            share = np.mean([mask.mean() for mask in masks])
+            self.assertTrue(0.01 < share < 0.95, f"{kind}: masks of {share:.3f} of the image prove nothing")
+            self.assertTrue(all(iou is None or len(iou) == 3 for iou in done.extra["iou_predictions"][1:]))
+            self.assertTrue(all(1 <= c <= 3 for c in done.extra["chosen_mask"][1:]))
+
+    def test_dropping_old_memories_changes_no_bit(self):
+        model = original()
+        split = Split(self.split, "sav_val")
+        (dropped, some, _), (kept, all_, _) = (one_pass(model, split, drop=drop) for drop in (True, False))
+        self.assertEqual(dropped.extra, kept.extra)
+        for mine, theirs in zip(some, all_):
+            np.testing.assert_array_equal(mine, theirs)
+
+    def test_stages_add_up_to_the_frames_and_the_first_has_the_prompt(self):
+        done, _, _ = one_pass(original(), Split(self.split, "sav_val"), count=6)
+        inside = {"preprocess_ms", "encoder_ms", "memory_ms", "postprocess_ms", "decode_ms"}
+        self.assertEqual(set(done.frames[0]["stages"]), inside | {"prompt_ms"})
+        for frame in done.frames[1:]:
+            self.assertEqual(set(frame["stages"]), inside | {"track_ms"})
+        residues = records.residues(done.frames, decode_inside=False)
+        self.assertGreater(min(residues), -0.01)
+        # The median: on a busy machine a frame may lose its processor between two stages.
+        self.assertLess(np.median(residues), 1.0)
+
+
+class Input(OnOneSplit):
+    def prepared(self, kind, path):
+        stages = StageClock(False)
+        prepare = frames.Preprocess(
+            kind, 256, torch.device("cpu"), stages, [0.485, 0.456, 0.406], [0.229, 0.224, 0.225]
+        )
+        return prepare(prepare.host(frames.decode(path)))
+
+    def test_pillow_s_input_is_meta_s_bit_for_bit_and_torch_s_is_near(self):
+        original()  # puts EdgeTAM's sam2 on the path
+        from sam2.utils.misc import load_video_frames
+
+        folder = self.split / "JPEGImages_24fps" / "a"
+        theirs, height, width = load_video_frames(str(folder), 256, True, compute_device=torch.device("cpu"))
+        self.assertEqual((height, width), (120, 160))
+        for i in (0, 7):
+            path = folder / f"{i:05}.jpg"
+            self.assertTrue(torch.equal(self.prepared("cpu", path), theirs[i]))
+            grey = (self.prepared("gpu", path) - theirs[i]).abs() * 0.225 * 255
+            self.assertLess(float(grey.max()), 1.1)
+            self.assertLess(float((grey > 0.5).float().mean()), 1e-3)
+
+
+class Transformers(unittest.TestCase):
+    def test_every_weight_finds_its_place(self):
+        original()
+        try:
+            import transformers  # noqa: F401
+        except ImportError as error:
+            skip(f"{error}: pip install transformers")
+        from segexport.hf_names import to_meta_names
+        from segtorch import transformers_model
+
+        meta, _ = models.build("edgetam", 1024)
+        weights.load_random(meta, 3, family="edgetam", side=1024)
+        theirs, _ = transformers_model.build("edgetam")
+        with torch.no_grad():
+            transformers_model.copy_weights(theirs, meta)
+        back, known = to_meta_names(theirs.state_dict()), meta.state_dict()
+        self.assertGreater(len(back), 400)
+        for key, tensor in back.items():
+            if not key.endswith("num_batches_tracked"):
+                self.assertTrue(torch.equal(tensor, known[key]), key)
+
+
+class Ranges(unittest.TestCase):
+    def test_a_tool_hears_segtrt_s_domain_and_names(self):
+        try:
+            import nvtx  # noqa: F401
+        except ImportError as error:
+            skip(f"{error}: pip install nvtx")
+        compiler = shutil.which(os.environ.get("CC") or "cc") or skip("no C compiler for the listening tool")
+        with tempfile.TemporaryDirectory() as folder:
+            tool, log = Path(folder) / "tool.so", Path(folder) / "log"
+            source = ROOT / "tests/data/nvtx/recorder.c"
+            subprocess.run([compiler, "-shared", "-fPIC", "-o", tool, source, "-ldl"], check=True)
+            code = "from segtorch.stages import StageClock as C; c = C(False); c.frame(); c.begin('upload'); "
+            code += "c.begin('track'); c.end(); c.done()"
+            env = os.environ | {"NVTX_INJECTION64_PATH": str(tool), "RECORDER_LOG": str(log)}
+            subprocess.run([sys.executable, "-c", code], cwd=HERE, env=env, check=True)
+            heard = [line.split() for line in log.read_text().splitlines()]
+        self.assertIn(["domain", "segtrt"], heard)
+        order = [line[2] if line[0] == "push" else "." for line in heard if line[0] in ("push", "pop")]
+        self.assertEqual(order, ["pipeline", "upload", ".", "track", ".", "."])
+
+
+class Files(OnOneSplit):
+    def test_run_lengths_are_read_by_compare_masks(self):
+        rng = np.random.default_rng(0)
+        shapes = [np.zeros((5, 4), bool), np.ones((5, 4), bool), rng.random((37, 53)) > 0.5]
+        shapes += [np.kron(rng.random((4, 6)) > 0.5, np.ones((90, 70), bool)).astype(bool)]
+        for mask in shapes:
+            np.testing.assert_array_equal(compare_masks.decode_mask(rle.encode(mask)), mask)
+
+    def test_headers_are_those_of_segtrt_s_source(self):
+        shared = rust_columns((ROOT / "src/files/columns.rs").read_text(), {})
+        for file, ours in (("summary_csv.rs", tables.SUMMARY), ("profile_csv.rs", tables.PROFILE)):
+            source = (ROOT / "src/files" / file).read_text()
+            own = rust_columns(source, shared)
+            order = re.search(r"let columns[^=]*= \[(.*?)\];", source, re.S)[1]
+            names = [n for part in re.findall(r"&(?:columns::)?([A-Z_]+)", order) for n in own[part]]
+            self.assertEqual([name for name, _ in ours], names, file)
+
+    def test_thresholds_are_segtrt_s(self):
+        source = (ROOT / "src/verdict/thresholds.rs").read_text()
+        theirs = dict(re.findall(r"^    (\w+): ([\d.]+),$", source, re.M))
+        self.assertEqual({k: float(v) for k, v in theirs.items()}, {k: float(v) for k, v in verdict.THRESHOLDS.items()})
+
+
+def rust_columns(source, shared):
+    """Names of each `const` of columns in a Rust file; `shared` are those of columns.rs."""
+    found = dict(shared)
+    for name, body in re.findall(r"const (\w+): (?:\[Column; \d+\]|Column) =(.*?);\n(?=\n|/|pub|const|$)", source, re.S):
+        entries = re.findall(r'\(\s*"(\w+)",|columns::([A-Z_]+)', body)
+        found[name] = [n for text, other in entries for n in ([text] if text else found[other])]
+    return found
+
+
+class Parts(unittest.TestCase):
+    def test_tags_parse_as_in_segtrt(self):
+        one = lambda text: tags.parse(text, "bbox")[0]
+        self.assertEqual((one("sam2_base_points").model, one("sam2_base_points").prompt), ("sam2.1_base_plus", "points"))
+        self.assertEqual(one("edgetam_mini").tag, "edgetam_mini_bbox")
+        self.assertEqual(one("sam2.1_tiny_mask").tag, "sam2_tiny_mask")
+        for bad in ("sam2_huge_points", "edgetam_clicks", "", "edgetam_points,sam2_tiny_points"):
+            with self.assertRaises(RunError) as caught:
+                tags.parse(bad)
+            self.assertTrue(caught.exception.usage)
+
+    def test_the_click_is_the_first_component_s_truncated_centroid(self):
+        mask = np.array([[c == "#" for c in row] for row in ("..#", "##.", ".##")])
+        self.assertEqual(prompts.predecessor_point(mask), [2, 0])
+        self.assertEqual(prompts.box(mask), [0, 0, 2, 2])
+
+    def test_percentiles_are_numpy_s(self):
+        values = np.random.default_rng(1).random(101).tolist()
+        for p in (50, 90, 95, 99, 99.9):
+            self.assertAlmostEqual(records.percentile(values, p), np.percentile(values, p), places=12)
+
+    def test_a_verdict_names_what_is_wrong(self):
+        codes = lambda v: (v["judgement"], [f["code"] for f in v["findings"]])
+        steady = [99.0] * 18 + [10.05, 9.95] * 60
+        self.assertEqual(codes(verdict.judge(steady, [], False, None, 0)), ("valid", []))
+        self.assertEqual(codes(verdict.judge(steady, [], True, None, 0)), ("valid", ["unwatched"]))
+        self.assertEqual(codes(verdict.judge(steady, [], False, None, 2)), ("invalid", ["compiled_inside"]))
+        self.assertEqual(codes(verdict.judge(steady[:37], [], False, None, 0)), ("unjudged", ["few_frames"]))
+        slower = steady[:78] + [11.0] * 60
+        self.assertIn("drift", codes(verdict.judge(slower, [], False, None, 0))[1])
+
+    def test_sensors_fold_into_one_record(self):
+        reading = lambda w, clock, limits: {"power_w": w, "sm_clock_mhz": clock, "limits": limits}
+        window = telemetry.Window(0.0, reading(100.0, 300.0, 0))
+        window.push(1.0, reading(300.0, 1980.0, 0x4))
+        window.push(2.0, reading(300.0, 1900.0, 0x1))
+        seen = window.observed()
+        self.assertEqual(tuple(seen), telemetry.MEMBERS)
+        self.assertEqual((seen["energy_j"], seen["power_mean_w"], seen["readings"]), (500.0, 250.0, 2))
+        self.assertEqual((seen["sm_clock_min_mhz"], seen["limits"]), (1900.0, ["power_cap"]))
+        process = lambda pid, used: type("P", (), {"pid": pid, "usedGpuMemory": used})
+        mib = 1 << 20
+        company = telemetry.company([process(7, mib), process(8, 9 * mib)], 7)
+        self.assertEqual(company, {"other_processes": 1, "process_memory_mib": 1.0})
+        self.assertEqual(telemetry.company([process(8, mib)], 7)["other_processes"], 0)
+        self.assertEqual(telemetry.company([], 7), {"other_processes": None, "process_memory_mib": None})
+
+    def test_weights_must_be_the_bundle_s(self):
+        bundles = [ROOT / "onnx" / "bundles"]
+        choice = weights_choice.choose("edgetam_mini", None, bundles, None, None, None)
+        self.assertEqual((choice.seed, choice.imgsz), (0, 256))
+        weights_choice.verify(choice, {"source": "random", "seed": 0})
+        with self.assertRaisesRegex(RunError, "seed is 1, the bundle says 0"):
+            weights_choice.verify(choice, {"source": "random", "seed": 1})
+        for options in ((None, 3, None), (Path("x.pt"), None, None), (None, None, Path("x.safetensors"))):
+            with self.assertRaises(RunError):
+                weights_choice.choose("edgetam_mini", None, bundles, *options)
+        with self.assertRaisesRegex(RunError, "no bundle of edgetam_mini at 512"):
+            weights_choice.choose("edgetam_mini", 512, bundles, None, None, None)
+        with self.assertRaisesRegex(RunError, "no weights were chosen"):
+            weights_choice.choose("edgetam", None, [], None, None, None)
+
+
+if __name__ == "__main__":
+    unittest.main()
