@@ -16,6 +16,7 @@ pub mod bundle;
 pub mod child;
 pub mod cli;
 pub mod cmd;
+pub mod compare;
 pub mod dataset;
 pub mod decode;
 pub mod engine;

@@ -18,6 +18,7 @@ use crate::decode::RgbImage;
 use crate::ffmpeg::Ffmpeg;
 use crate::mask::Mask;
 use film::Film;
+pub(crate) use paint::{paint, write_png};
 
 /// Folder of the frames while they are written, inside a private one that always vanishes.
 const FRAMES: &str = "frames";
@@ -99,14 +100,14 @@ impl OverlayWriter {
         self.painted.clear();
         self.painted.extend_from_slice(&frame.data);
         if let Some(mask) = mask {
-            paint::paint(&mut self.painted, mask);
+            paint(&mut self.painted, mask);
         }
         match &mut self.target {
             Target::Film(film) => film.write(&self.painted),
             Target::Frames { temporary, next, .. } => {
                 let path = temporary.path().join(FRAMES).join(format!("{next:05}.png"));
                 *next += 1;
-                paint::write_png(&path, self.size, &self.painted)
+                write_png(&path, self.size, &self.painted)
                     .with_context(|| format!("cannot write {}", path.display()))
             }
         }

@@ -15,6 +15,8 @@ mod build_engines;
 mod bundle;
 /// Help, exit codes, old flags.
 mod cli;
+/// PyTorch against segtrt: measured in turn, judged from folders.
+mod compare;
 /// Splits on disk: SA-V, DAVIS, synthetic; what is wrong with them; their frames, masks and overlays.
 mod dataset;
 /// Result files: bytes as Python's, crash safety, resumption.

@@ -54,6 +54,21 @@ pub struct Pass {
     pub predicted_iou: Vec<f32>,
 }
 
+impl Pass {
+    /// The times of each frame with the network's scores beside them. A clip that comes again has scores of its first time.
+    pub fn scored_times(&self) -> Vec<FrameTimes> {
+        let mut times = self.times.clone();
+        for (time, (score, iou)) in
+            times.iter_mut().zip(self.objectness.iter().zip(&self.predicted_iou))
+        {
+            // Not a number is no score, and JSON could not carry it.
+            time.objectness = Some(*score).filter(|score| score.is_finite());
+            time.predicted_iou = Some(*iou).filter(|iou| iou.is_finite());
+        }
+        times
+    }
+}
+
 /// Runs `network` over `span` of `clip`; `keep` says of which frames the masks are wanted and
 /// `progress` hears of each finished frame.
 pub fn run_pass<N: Network>(

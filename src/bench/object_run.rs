@@ -170,7 +170,7 @@ impl ObjectRunner<'_> {
                 if run == 0 {
                     row.overlay = self.write_pictures(&ready.key, clip, geometry, &pass)?;
                 }
-                ready.recorded.push((row, pass.times));
+                ready.recorded.push((row, pass.scored_times()));
             }
         }
         Ok(())

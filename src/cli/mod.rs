@@ -4,6 +4,7 @@ What can be typed: clap's types, no behaviour.
 
 mod bench;
 mod build_engines;
+mod compare;
 mod inspect;
 mod pack;
 mod selftest;
@@ -15,6 +16,7 @@ use clap::{Parser, Subcommand};
 
 pub use bench::{BackendChoice, BenchArgs, DeadFlags, GpuArgs, Provider, Toggle};
 pub use build_engines::BuildEnginesArgs;
+pub use compare::{CompareArgs, MeasureArgs, OwnSide};
 pub use inspect::InspectArgs;
 pub use pack::PackArgs;
 pub use selftest::SelftestArgs;
@@ -37,6 +39,8 @@ pub struct Cli {
 pub enum Command {
     /// Run models over the clips of a split; write speed and accuracy to CSV files.
     Bench(Box<BenchArgs>),
+    /// Measure PyTorch and segtrt in turn, prove that both computed the same thing, and say how many times as fast.
+    Compare(Box<CompareArgs>),
     /// Turn exported ONNX graphs into TensorRT engines for one platform, under capped memory.
     BuildEngines(Box<BuildEnginesArgs>),
     /// Run every engine on random inputs and compare it with ONNX Runtime.

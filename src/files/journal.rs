@@ -63,7 +63,7 @@ impl ObjectResult {
     }
 }
 
-/// Per-frame times column by column: a third of the size of a list of records.
+/// Per-frame times and the network's scores column by column: a third of the size of a list of records.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub(super) struct FrameTable {
     frame: Vec<usize>,
@@ -87,6 +87,15 @@ impl FrameTable {
         if times.iter().any(|t| t.gpu_ms.is_some()) {
             let column: Vec<_> = times.iter().map(|t| t.gpu_ms.map(rounded)).collect();
             stages.insert("gpu_ms".to_owned(), column.into());
+        }
+        type Score = fn(&FrameTimes) -> Option<f32>;
+        let scores: [(&str, Score); 2] =
+            [("objectness", |t| t.objectness), ("predicted_iou", |t| t.predicted_iou)];
+        for (name, score) in scores {
+            let column: Vec<_> = times.iter().map(score).collect();
+            if column.iter().any(Option::is_some) {
+                stages.insert(name.to_owned(), column.into());
+            }
         }
         Self {
             frame: times.iter().map(|t| t.frame).collect(),

@@ -9,7 +9,7 @@ use std::path::Path;
 use crate::mask::Mask;
 
 /// Tints the object half green, as the predecessor did, and outlines it in full green.
-pub(super) fn paint(rgb: &mut [u8], mask: &Mask) {
+pub(crate) fn paint(rgb: &mut [u8], mask: &Mask) {
     let (width, height) = (mask.width(), mask.height());
     for (x, y) in mask.pixels() {
         let inside = x > 0
@@ -30,7 +30,7 @@ pub(super) fn paint(rgb: &mut [u8], mask: &Mask) {
 }
 
 /// Writes interleaved RGB as PNG.
-pub(super) fn write_png(
+pub(crate) fn write_png(
     path: &Path,
     (width, height): (usize, usize),
     rgb: &[u8],

@@ -148,6 +148,12 @@ pub struct FrameTimes {
     /// How old the frame was when its mask was there; only where frames overlap.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub age: Option<SourceAge>,
+    /// The network's logit that the object is in the frame; none where it was not kept.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub objectness: Option<f32>,
+    /// The mask decoder's own estimate of its mask's IoU.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub predicted_iou: Option<f32>,
 }
 
 /// Age of a frame at the moment when its mask lies in host memory; ms.

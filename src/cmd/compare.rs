@@ -1,0 +1,85 @@
+/*!
+`segtrt compare`: measure what is missing, judge what is there, write and show it.
+*/
+
+use std::io::Write;
+
+use anyhow::Result;
+
+use super::compare_plan;
+use super::{Outcome, UsageError, compare_sweep};
+use crate::cli::CompareArgs;
+use crate::compare::runs::{self, AskedReference, Set};
+use crate::compare::{judge, measure, report};
+use crate::dataset;
+
+/// Runs the comparison.
+pub fn run(args: CompareArgs) -> Result<Outcome> {
+    if !args.measure.sweep.is_empty() {
+        return compare_sweep::run(&args);
+    }
+    let split = dataset::open(&args.split_dir, &args.split_name)?;
+    let Some(set) = measured(&args)? else { return Ok(Outcome::Done) };
+    let request = judge::Request {
+        set: &set,
+        split: split.as_ref(),
+        out_dir: &args.out_dir,
+        command: command(),
+    };
+    let comparison = judge::judge(&request)?;
+    let files = report::write(&args.out_dir, &comparison)?;
+    let mut out = std::io::stdout().lock();
+    if args.json {
+        serde_json::to_writer_pretty(&mut out, &comparison)?;
+        writeln!(out)?;
+    } else {
+        writeln!(out, "{}", report::render(&comparison))?;
+        for remark in report::remarks(&comparison) {
+            writeln!(out, "{remark}")?;
+        }
+        for path in files {
+            writeln!(out, "{}", path.display())?;
+        }
+    }
+    Ok(if comparison.is_sound() { Outcome::Done } else { Outcome::PartlyFailed })
+}
+
+/// What there is to judge, measured now or before; `None` where nothing is to be judged.
+fn measured(args: &CompareArgs) -> Result<Option<Set>> {
+    if !args.runs.is_empty() {
+        let asked =
+            AskedReference { run: args.reference_run.clone(), side: args.reference.clone() };
+        return runs::gather(&args.runs, &asked, args.subject.as_deref()).map(Some);
+    }
+    if args.subject.is_some() {
+        let text =
+            "--subject belongs to --runs; when measuring, the first of --sides is the subject";
+        return Err(UsageError(text.to_owned()).into());
+    }
+    let plan = compare_plan::resolve(args)?;
+    let measured = measure::run(&plan, &mut |line| eprintln!("{line}"))?;
+    if args.measure.measure_only {
+        for missing in &measured.missing {
+            eprintln!("{} {}: not available: {}", missing.model, missing.side, missing.why);
+        }
+        println!("{}", args.out_dir.join(runs::MEASURED_FILE).display());
+        return match measured.missing.is_empty() {
+            true => Ok(None),
+            false => anyhow::bail!("{} sides could not be measured", measured.missing.len()),
+        };
+    }
+    let mut set = measured.set(&args.out_dir)?;
+    if let measure::Referee::Folder(path) = &plan.reference {
+        set.reference = runs::Reference::Run(runs::reference_run(path, &set.sides)?);
+    }
+    Ok(Some(set))
+}
+
+/// The command line, for the files; the program by its name alone.
+pub(super) fn command() -> String {
+    let words = std::env::args().skip(1).map(|word| match word.contains([' ', '"']) {
+        true => format!("{word:?}"),
+        false => word,
+    });
+    std::iter::once("segtrt".to_owned()).chain(words).collect::<Vec<_>>().join(" ")
+}

@@ -1,0 +1,231 @@
+/*!
+From what was typed to what will be measured: sides, reference, bundles.
+*/
+
+use std::path::PathBuf;
+
+use anyhow::Result;
+
+use super::UsageError;
+use crate::bundle::{self, Bundle, Wanted};
+use crate::cli::{CompareArgs, MeasureArgs, OwnSide};
+use crate::compare::measure::{Clips, ModelWork, Plan, Referee, SideKind, SidePlan};
+use crate::model_tag::ModelTag;
+use crate::prompt::PromptKind;
+
+/// Where bundles are looked for unless `--onnx-dir` says otherwise.
+const USUAL_ONNX_DIR: &str = "onnx/bundles";
+
+/// The precision that the reference has, and what any bundle of a model is looked for by first.
+const SINGLE: &str = "fp32";
+
+/// PyTorch's sides.
+const BASELINES: [&str; 3] = ["eager", "compile", "vos_optimized"];
+
+/// The reference run of PyTorch, and of segtrt.
+const EAGER_REFERENCE: &str = "eager-fp32";
+const CPU_REFERENCE: &str = "cpu-fp32";
+
+fn usage<T>(text: String) -> Result<T> {
+    Err(UsageError(text).into())
+}
+
+/// Resolves the arguments.
+///
+/// # Errors
+/// An unknown model, baseline or reference.
+pub(super) fn resolve(args: &CompareArgs) -> Result<Plan> {
+    let measure = &args.measure;
+    let own = match measure.sides.as_slice() {
+        [] => vec![measure.backend],
+        sides => sides.to_vec(),
+    };
+    let precision = precision_of(measure, &own);
+    let mut sides: Vec<SidePlan> =
+        own.iter().map(|side| own_side(measure, *side, &precision)).collect();
+    let baselines: Vec<&str> =
+        measure.baselines.iter().map(|name| name.trim()).filter(|name| !name.is_empty()).collect();
+    let theirs = measure.baseline_precision.clone().unwrap_or_else(|| precision.clone());
+    for name in &baselines {
+        if !BASELINES.contains(name) {
+            return usage(format!(
+                "--baselines {name}: PyTorch's sides are {}",
+                BASELINES.join(", ")
+            ));
+        }
+        sides.push(runner_side(measure, name, name, &theirs, &[]));
+    }
+    let mut names: Vec<&str> = sides.iter().map(|side| side.name.as_str()).collect();
+    names.sort_unstable();
+    if let Some(twice) = names.windows(2).find(|pair| pair[0] == pair[1]) {
+        return usage(format!("{} is named twice among --sides and --baselines", twice[0]));
+    }
+    let reference = reference(args, &sides, !baselines.is_empty())?;
+    Ok(Plan {
+        out_dir: args.out_dir.clone(),
+        models: models(measure)?,
+        sides,
+        reference,
+        clips: clips(args),
+        rounds: measure.rounds as usize,
+        restart: measure.restart_runners,
+    })
+}
+
+/// The clips that were asked for.
+pub(super) fn clips(args: &CompareArgs) -> Clips {
+    let CompareArgs { split_dir, split_name, measure, .. } = args;
+    Clips {
+        split_dir: split_dir.clone(),
+        split_name: split_name.clone(),
+        limit_videos: measure.limit_videos,
+        limit_objects: measure.limit_objects,
+        max_clip_frames: measure.max_clip_frames,
+        warmup_runs: measure.warmup_runs,
+    }
+}
+
+/// The precision that was asked for, or the usual one of the sides.
+pub(super) fn precision_of(measure: &MeasureArgs, own: &[OwnSide]) -> String {
+    let on_cpu = own.iter().all(|side| *side == OwnSide::Cpu);
+    let usual = if on_cpu { SINGLE } else { "fp16" };
+    measure.precision.clone().unwrap_or_else(|| usual.to_owned())
+}
+
+/// One of segtrt's own sides.
+pub(super) fn own_side(measure: &MeasureArgs, side: OwnSide, precision: &str) -> SidePlan {
+    let mut args: Vec<String> = match side {
+        OwnSide::Tensorrt => ["--backend", "tensorrt", "--engines"].map(str::to_owned).into(),
+        OwnSide::Cpu => ["--ort-provider", "cpu"].map(str::to_owned).into(),
+        OwnSide::OrtCuda => ["--ort-provider", "cuda"].map(str::to_owned).into(),
+        OwnSide::OrtTensorrt => ["--ort-provider", "tensorrt"].map(str::to_owned).into(),
+    };
+    match side {
+        OwnSide::Tensorrt => args.push(measure.engines.display().to_string()),
+        _ => args.extend(
+            onnx_dirs(measure)
+                .iter()
+                .flat_map(|dir| ["--onnx-dir".to_owned(), dir.display().to_string()]),
+        ),
+    }
+    args.extend(measure.bench_arg.iter().cloned());
+    let (name, precision) = (side.name().to_owned(), precision.to_owned());
+    SidePlan { name, precision, imgsz: None, kind: SideKind::Bench(args) }
+}
+
+fn runner_side(
+    measure: &MeasureArgs,
+    name: &str,
+    mode: &str,
+    precision: &str,
+    more: &[&str],
+) -> SidePlan {
+    let on_cpu = measure.backend == OwnSide::Cpu && measure.sides.is_empty()
+        || !measure.sides.is_empty() && measure.sides.iter().all(|side| *side == OwnSide::Cpu);
+    let usual = if on_cpu { "cpu" } else { "cuda" };
+    let args = measure.runner_arg.iter().cloned().chain(more.iter().map(|arg| (*arg).to_owned()));
+    SidePlan {
+        name: name.to_owned(),
+        precision: precision.to_owned(),
+        imgsz: None,
+        kind: SideKind::Runner {
+            python: measure.python.clone(),
+            script: measure.runner.clone(),
+            mode: mode.to_owned(),
+            device: measure.device.clone().unwrap_or_else(|| usual.to_owned()),
+            args: args.collect(),
+        },
+    }
+}
+
+fn reference(args: &CompareArgs, sides: &[SidePlan], baselines: bool) -> Result<Referee> {
+    if let Some(path) = &args.reference_run {
+        return Ok(Referee::Folder(path.clone()));
+    }
+    let usual = if baselines { EAGER_REFERENCE } else { "cpu" };
+    let asked = args.reference.as_deref().unwrap_or(usual);
+    let single = |name: &str| sides.iter().find(|s| s.name == name && s.precision == SINGLE);
+    match asked {
+        // A side that is the same run serves as the reference too.
+        EAGER_REFERENCE => Ok(single("eager").map_or_else(
+            // segtrt resizes as Pillow does to the last bit, and so must what it is compared with.
+            || {
+                Referee::Run(runner_side(
+                    &args.measure,
+                    EAGER_REFERENCE,
+                    "eager",
+                    SINGLE,
+                    &["--preprocess", "cpu"],
+                ))
+            },
+            |side| Referee::Side(side.name.clone()),
+        )),
+        "cpu" => Ok(single("cpu").map_or_else(
+            || {
+                let side = own_side(&args.measure, OwnSide::Cpu, SINGLE);
+                Referee::Run(SidePlan { name: CPU_REFERENCE.to_owned(), ..side })
+            },
+            |side| Referee::Side(side.name.clone()),
+        )),
+        name if sides.iter().any(|side| side.name == name) => Ok(Referee::Side(name.to_owned())),
+        name => {
+            let known: Vec<&str> = sides.iter().map(|side| side.name.as_str()).collect();
+            usage(format!(
+                "--reference {name}: there is {EAGER_REFERENCE}, cpu, or one of the sides ({}); a folder goes with \
+                 --reference-run",
+                known.join(", ")
+            ))
+        }
+    }
+}
+
+fn onnx_dirs(measure: &MeasureArgs) -> Vec<PathBuf> {
+    match measure.onnx_dir.as_slice() {
+        [] => vec![PathBuf::from(USUAL_ONNX_DIR)],
+        dirs => dirs.to_vec(),
+    }
+}
+
+/// The models that were asked for.
+pub(super) fn models(measure: &MeasureArgs) -> Result<Vec<ModelWork>> {
+    let roots = onnx_dirs(measure);
+    // Engines run without bundles; who needs one says so then.
+    let bundles = bundle::list(&roots);
+    let mut models: Vec<ModelWork> = Vec::new();
+    for text in measure.models.iter().map(|text| text.trim()).filter(|text| !text.is_empty()) {
+        let Some(tag) = ModelTag::parse(text, PromptKind::Points) else {
+            return usage(format!("--models {text}: known tags are {}", ModelTag::known()));
+        };
+        let found = match &bundles {
+            Ok(bundles) => any_precision(bundles, &roots, &tag, measure.imgsz),
+            Err(error) => Err(format!("{error:#}")),
+        };
+        let imgsz = found.as_ref().ok().map(|bundle| bundle.manifest.model.imgsz);
+        models.push(ModelWork {
+            tag: tag.tag,
+            imgsz: measure.imgsz.or(imgsz),
+            bundle: found.map(|bundle| {
+                std::path::absolute(&bundle.dir).unwrap_or_else(|_| bundle.dir.clone())
+            }),
+        });
+    }
+    if models.is_empty() {
+        return usage(format!(
+            "--models is needed to measure; known tags are {}. To judge folders that are there, use --runs",
+            ModelTag::known()
+        ));
+    }
+    Ok(models)
+}
+
+/// The bundle of a model whose weights PyTorch takes: they do not depend on the graphs' precision.
+fn any_precision(
+    bundles: &[Bundle],
+    roots: &[PathBuf],
+    tag: &ModelTag,
+    imgsz: Option<usize>,
+) -> Result<Bundle, String> {
+    let find =
+        |precision| bundle::find(bundles, roots, &Wanted { model: &tag.model, imgsz, precision });
+    find(SINGLE).or_else(|error| find("fp16").map_err(|_| format!("{error:#}")))
+}

@@ -1,0 +1,70 @@
+/*!
+`segtrt compare --sweep`: segtrt's own side in every combination of settings.
+*/
+
+use std::io::Write;
+
+use anyhow::Result;
+
+use super::compare::command;
+use super::compare_plan::{clips, models, own_side, precision_of};
+use super::{Outcome, UsageError};
+use crate::cli::{CompareArgs, OwnSide};
+use crate::compare::measure::{self, Plan, Referee, SideKind, SidePlan};
+use crate::compare::sweep::{Combination, combinations, references};
+use crate::compare::{judge, report};
+use crate::dataset;
+
+/// Runs the sweep.
+pub fn run(args: &CompareArgs) -> Result<Outcome> {
+    let own = match args.measure.sides.as_slice() {
+        [] => args.measure.backend,
+        [side] => *side,
+        _ => return Err(UsageError("a sweep is of one side".to_owned()).into()),
+    };
+    let precision = precision_of(&args.measure, &[own]);
+    let all = combinations(&args.measure.sweep, &precision).map_err(UsageError)?;
+    if own != OwnSide::Tensorrt && all.iter().any(|one| one.objects.is_some()) {
+        let text =
+            "objects are tracked together by TensorRT's backend alone; leave out --sweep objects";
+        return Err(UsageError(text.to_owned()).into());
+    }
+    let split = dataset::open(&args.split_dir, &args.split_name)?;
+    let compared_with = references(&all);
+    let plan = Plan {
+        out_dir: args.out_dir.clone(),
+        models: models(&args.measure)?,
+        sides: all.iter().map(|one| side(args, own, one)).collect(),
+        reference: Referee::Side(all[compared_with[0]].name()),
+        clips: clips(args),
+        rounds: args.measure.rounds as usize,
+        restart: false,
+    };
+    let measured = measure::run(&plan, &mut |line| eprintln!("{line}"))?;
+    let set = measured.set(&args.out_dir)?;
+    let rows = judge::sweep(&set, split.as_ref(), &all, &compared_with)?;
+    let files = report::sweep::write(&args.out_dir, &rows, &all, &command(), &set.dates)?;
+    let mut out = std::io::stdout().lock();
+    if args.json {
+        serde_json::to_writer_pretty(&mut out, &rows)?;
+        writeln!(out)?;
+    } else {
+        writeln!(out, "{}", report::sweep::render(&rows))?;
+        for remark in report::sweep::remarks(&rows) {
+            writeln!(out, "{remark}")?;
+        }
+        for path in files {
+            writeln!(out, "{}", path.display())?;
+        }
+    }
+    let sound = rows.iter().all(|row| row.outcome.is_proven());
+    Ok(if sound { Outcome::Done } else { Outcome::PartlyFailed })
+}
+
+fn side(args: &CompareArgs, own: OwnSide, one: &Combination) -> SidePlan {
+    let mut side = own_side(&args.measure, own, &one.precision);
+    if let (Some(objects), SideKind::Bench(flags)) = (one.objects, &mut side.kind) {
+        flags.extend(["--objects-together".to_owned(), objects.to_string()]);
+    }
+    SidePlan { name: one.name(), imgsz: one.imgsz, ..side }
+}

@@ -1,0 +1,224 @@
+/*!
+Whether speeds may be believed: the rules that each pass is judged by, for both sides alike, and those of rounds and pairs.
+
+Passes are judged here anew from their raw times, whatever their writer thought of them: both sides by the same rules.
+*/
+
+use std::collections::BTreeMap;
+
+use super::bootstrap::Interval;
+use super::contender::{Contender, ModelRound};
+use super::speed::Speed;
+use crate::compare::runs::PassRecord;
+use crate::compare::thresholds::SPEED;
+use crate::record::{Finding, Observed, Verdict, Weight};
+use crate::stats;
+use crate::verdict::{self, Evidence};
+
+/// What is looked at here, from the raw times; the writer's opinion of it does not count.
+const RULES: [&str; 11] = [
+    "throttled",
+    "clock_drift",
+    "other_process",
+    "unsteady",
+    "drift",
+    "unexplained",
+    "few_frames",
+    "p99_of_few",
+    "outliers",
+    "few_readings",
+    "unwatched",
+];
+
+fn finding(weight: Weight, code: &str, sentence: String) -> Finding {
+    Finding { code: code.to_owned(), sentence, weight }
+}
+
+fn percent(part: f64) -> f64 {
+    100.0 * part
+}
+
+/// Judges one side: its passes, its rounds, its build.
+pub(super) fn of_side(side: &Contender<'_>, speed: &Speed) -> Verdict {
+    let mut findings = of_passes(side);
+    findings.extend(few_rounds(speed));
+    findings.extend(rounds_differ(speed));
+    findings.extend(tail_of_few(side, speed));
+    findings.extend(debug_build(side));
+    for finding in &mut findings {
+        finding.sentence = format!("{}: {}", side.name, finding.sentence);
+    }
+    Verdict::of(findings)
+}
+
+/// Each code once, with the number of passes that have it.
+fn of_passes(side: &Contender<'_>) -> Vec<Finding> {
+    let mut codes: BTreeMap<String, (usize, Finding)> = BTreeMap::new();
+    let mut passes = 0;
+    for (round, pass) in side.passes() {
+        passes += 1;
+        let observed = observed(round, pass);
+        let judged = verdict::judge(&Evidence {
+            frames: &pass.frames,
+            overlapping: side.overlapping(),
+            on_gpu: side.on_gpu(),
+            observed: observed.as_ref(),
+        });
+        // What only its writer can have seen, such as a graph that was compiled inside the pass, stands as it is.
+        let theirs = pass.findings.iter().filter(|found| !RULES.contains(&found.code.as_str()));
+        for found in judged.findings.into_iter().chain(theirs.cloned()) {
+            // Percentiles are of all passes together here, and are told of as such.
+            if found.code != "p99_of_few" {
+                codes.entry(found.code.clone()).or_insert((0, found)).0 += 1;
+            }
+        }
+    }
+    let told = |(count, found): (usize, Finding)| {
+        let sentence = format!("{count} of {passes} passes, the first: {}", found.sentence);
+        Finding { sentence, ..found }
+    };
+    codes.into_values().map(told).collect()
+}
+
+/// The sensors without the comparison's own runners: they wait for their turn and have no work on the GPU.
+fn observed(round: &ModelRound<'_>, pass: &PassRecord) -> Option<Observed> {
+    let seen = pass.observed?;
+    let others = seen.other_processes.map(|others| others.saturating_sub(round.waiting));
+    Some(Observed { other_processes: others, ..seen })
+}
+
+fn few_rounds(speed: &Speed) -> Option<Finding> {
+    let rounds = speed.round_fps.len();
+    (rounds < SPEED.rounds).then(|| {
+        let sentence = format!(
+            "{rounds} of the {} rounds that it takes to see how they differ; raise --rounds",
+            SPEED.rounds
+        );
+        finding(Weight::Gap, "few_rounds", sentence)
+    })
+}
+
+fn rounds_differ(speed: &Speed) -> Option<Finding> {
+    let spread = stats::population_std(&speed.round_fps)? / stats::mean(&speed.round_fps)?;
+    (spread > SPEED.round_spread).then(|| {
+        let (low, high) = (stats::min(&speed.round_fps), stats::max(&speed.round_fps));
+        let sentence = format!(
+            "its rounds spread by {:.1} %, {:.0} % are allowed ({:.2} to {:.2} FPS); leave the machine alone and measure again",
+            percent(spread),
+            percent(SPEED.round_spread),
+            low.unwrap_or(f64::NAN),
+            high.unwrap_or(f64::NAN)
+        );
+        finding(Weight::Fault, "rounds_differ", sentence)
+    })
+}
+
+fn tail_of_few(side: &Contender<'_>, speed: &Speed) -> Option<Finding> {
+    let untold: Vec<&str> = [("p50", speed.p50_ms), ("p95", speed.p95_ms), ("p99", speed.p99_ms)]
+        .into_iter()
+        .filter(|(_, value)| value.is_none() && !side.overlapping())
+        .map(|(name, _)| name)
+        .collect();
+    (!untold.is_empty()).then(|| {
+        let sentence = format!(
+            "{} of {} frames: fewer than {} frames lie beyond it; run more clips or rounds",
+            untold.join(" and "),
+            speed.later_frames,
+            SPEED.frames_beyond
+        );
+        finding(Weight::Note, "tail_of_few", sentence)
+    })
+}
+
+fn debug_build(side: &Contender<'_>) -> Option<Finding> {
+    let build = |round: &ModelRound<'_>| round.folder.environment.get("build").cloned();
+    let debug = side.rounds.iter().filter_map(build).any(|build| build == "debug");
+    debug.then(|| {
+        let sentence = "segtrt was built without optimisation; build with --release".to_owned();
+        finding(Weight::Fault, "debug_build", sentence)
+    })
+}
+
+/// Judges a ratio: both sides, and what is between them.
+pub(super) fn of_pair(
+    sides: [(&Contender<'_>, &Verdict); 2],
+    ratio: Option<f64>,
+    interval: Option<Interval>,
+    interleaved: bool,
+) -> Verdict {
+    let [(a, left), (b, right)] = sides;
+    let mut findings: Vec<Finding> =
+        [left, right].iter().flat_map(|v| v.findings.clone()).collect();
+    findings.extend(other_machine(a, b));
+    findings.extend(clocks_apart(a, b));
+    findings.extend(width(ratio, interval));
+    let clips = a.rounds.first().map_or(0, |round| {
+        round.objects.keys().map(|key| &key.video).collect::<std::collections::BTreeSet<_>>().len()
+    });
+    if clips == 1 {
+        let sentence =
+            "one clip was run: the interval says nothing of how clips differ; run more clips";
+        findings.push(finding(Weight::Note, "one_clip", sentence.to_owned()));
+    }
+    if !interleaved {
+        let sentence = "it is not known that the sides were measured in turn: slow drifts of the machine would show as a \
+                        difference; let segtrt compare measure both";
+        findings.push(finding(Weight::Note, "not_in_turn", sentence.to_owned()));
+    }
+    Verdict::of(findings)
+}
+
+fn other_machine(a: &Contender<'_>, b: &Contender<'_>) -> Option<Finding> {
+    let told = |what: &str, x: &str, y: &str| {
+        let sentence = format!("{what}: {} ran on {x}, {} on {y}", a.name, b.name);
+        finding(Weight::Fault, "other_machine", sentence)
+    };
+    let (x, y) = (&a.conditions.device, &b.conditions.device);
+    if a.on_gpu() != b.on_gpu() && !x.is_empty() && !y.is_empty()
+        || a.on_gpu() && b.on_gpu() && x != y
+    {
+        return Some(told("the sides ran on different devices", x, y));
+    }
+    let processor = |c: &Contender<'_>| -> Option<String> {
+        let value = c.rounds.first()?.folder.environment.get("processor")?.as_str()?.to_owned();
+        (!value.is_empty()).then_some(value)
+    };
+    let (x, y) = (processor(a)?, processor(b)?);
+    (x != y).then(|| told("the sides ran on different processors", &x, &y))
+}
+
+fn clocks_apart(a: &Contender<'_>, b: &Contender<'_>) -> Option<Finding> {
+    let mean = |c: &Contender<'_>| {
+        let clocks = c.passes().filter_map(|(_, pass)| pass.observed?.sm_clock_mean_mhz);
+        stats::mean(&clocks.collect::<Vec<_>>())
+    };
+    let (x, y) = (mean(a)?, mean(b)?);
+    let gap = (x - y).abs() / x.max(y);
+    (gap > SPEED.clock_gap).then(|| {
+        let sentence = format!(
+            "the mean SM clock was {x:.0} MHz for {} and {y:.0} MHz for {}, {:.0} % apart, {:.0} % are allowed; lock it \
+             (nvidia-smi -lgc)",
+            a.name,
+            b.name,
+            percent(gap),
+            percent(SPEED.clock_gap)
+        );
+        finding(Weight::Fault, "clocks_apart", sentence)
+    })
+}
+
+fn width(ratio: Option<f64>, interval: Option<Interval>) -> Option<Finding> {
+    let Some(Interval { low, high }) = interval else {
+        let sentence = "one round of one clip has no interval; raise --rounds or run more clips";
+        return Some(finding(Weight::Gap, "no_interval", sentence.to_owned()));
+    };
+    let half = (high - low) / 2.0 / ratio?;
+    (half > SPEED.interval).then(|| {
+        let sentence = format!(
+            "the interval is the ratio ± {:.0} %, more than {:.0} %; raise --rounds or run more clips",
+            percent(half),
+            percent(SPEED.interval)
+        );
+        finding(Weight::Note, "wide_interval", sentence)
+    })
+}

@@ -1,0 +1,159 @@
+/*!
+One side as one model saw it: the same objects in every round, with their passes.
+*/
+
+use std::collections::BTreeMap;
+
+use crate::compare::runs::{PassRecord, Row, RunFolder, Side};
+use crate::record::ObjectKey;
+
+/// The rounds of a side that measured a model.
+#[derive(Debug)]
+pub(super) struct Contender<'a> {
+    /// The side.
+    pub name: &'a str,
+    /// Model tag.
+    pub model: &'a str,
+    /// The first row of the first round: the conditions, which are the same in all rows.
+    pub conditions: &'a Row,
+    /// Its rounds.
+    pub rounds: Vec<ModelRound<'a>>,
+}
+
+/// What one round has of a model.
+#[derive(Debug)]
+pub(super) struct ModelRound<'a> {
+    /// The run.
+    pub folder: &'a RunFolder,
+    /// Own processes that waited with the GPU open.
+    pub waiting: usize,
+    /// The rows with numbers.
+    pub rows: Vec<&'a Row>,
+    /// The passes of each object, by clip and object.
+    pub objects: BTreeMap<ObjectKey, Vec<&'a PassRecord>>,
+}
+
+impl<'a> Contender<'a> {
+    /// The rounds of `side` that measured `model`; a sentence where they cannot be compared with anything.
+    pub fn of(side: &'a Side, model: &'a str) -> Result<Self, String> {
+        let rounds: Vec<ModelRound<'a>> = side
+            .rounds_of(model)
+            .map(|round| ModelRound::of(&round.folder, round.waiting, model))
+            .collect::<Result<_, _>>()?;
+        let Some(first) = rounds.first() else {
+            let why = side.missing.get(model).cloned();
+            return Err(why.unwrap_or_else(|| "it was not measured".to_owned()));
+        };
+        let conditions = *first.rows.first().ok_or("no object of it was measured")?;
+        let made_of = |round: &ModelRound<'_>| {
+            let entry = round.folder.model_entry(model);
+            entry.map(|entry| ["weights", "graphs"].map(|member| entry.get(member).cloned()))
+        };
+        for round in &rounds {
+            let path = round.folder.path.display();
+            if made_of(round) != made_of(first) {
+                return Err(format!(
+                    "{path} ran other graphs or weights than {}; measure all rounds anew",
+                    first.folder.path.display()
+                ));
+            }
+            if !round.objects.keys().eq(first.objects.keys()) {
+                return Err(format!(
+                    "{path} measured other objects than {}; the rounds of a side must be of the same objects",
+                    first.folder.path.display()
+                ));
+            }
+            // Folders that share a name by accident are not rounds of one side.
+            for row in &round.rows {
+                if let Some(what) = differing_condition(conditions, row) {
+                    return Err(format!(
+                        "{path} is no round of the same side: {what}; give the folders names of their own (NAME=FOLDER)"
+                    ));
+                }
+            }
+        }
+        Ok(Self { name: &side.name, model, conditions, rounds })
+    }
+
+    /// The objects that were measured.
+    pub fn objects(&self) -> impl Iterator<Item = &ObjectKey> {
+        self.rounds.iter().take(1).flat_map(|round| round.objects.keys())
+    }
+
+    /// Every pass with the round that it belongs to.
+    pub fn passes(&self) -> impl Iterator<Item = (&ModelRound<'a>, &'a PassRecord)> {
+        self.rounds
+            .iter()
+            .flat_map(|round| round.objects.values().flatten().map(move |pass| (round, *pass)))
+    }
+
+    /// The first pass over an object.
+    pub fn first_pass(&self, key: &ObjectKey) -> Option<&'a PassRecord> {
+        self.rounds.first()?.objects.get(key)?.first().copied()
+    }
+
+    /// Frames overlap, so that their times are no latencies.
+    pub fn overlapping(&self) -> bool {
+        self.conditions.mode == "throughput"
+    }
+
+    /// A GPU ran the network, as far as the rows tell.
+    pub fn on_gpu(&self) -> bool {
+        let device = self.conditions.device.to_lowercase();
+        !device.is_empty() && !device.starts_with("cpu")
+    }
+}
+
+impl<'a> ModelRound<'a> {
+    fn of(folder: &'a RunFolder, waiting: usize, model: &str) -> Result<Self, String> {
+        let mut rows = Vec::new();
+        for row in folder.rows.iter().filter(|row| row.model == model) {
+            match row.status.as_str() {
+                "ok" => rows.push(row),
+                // An object without a prompt is one for every side.
+                "skipped" => {}
+                status => {
+                    return Err(format!(
+                        "{} object {} {status} in {}: {}",
+                        row.video,
+                        row.object,
+                        folder.path.display(),
+                        row.reason
+                    ));
+                }
+            }
+        }
+        let mut objects = BTreeMap::new();
+        for row in &rows {
+            let key = row.key();
+            let passes: Vec<&PassRecord> =
+                folder.passes.iter().filter(|pass| pass.key == key).collect();
+            if passes.iter().all(|pass| pass.frames.is_empty()) {
+                return Err(format!(
+                    "the sidecar in {} has no pass over {} object {}",
+                    folder.path.display(),
+                    key.video,
+                    key.object
+                ));
+            }
+            objects.insert(key, passes);
+        }
+        Ok(Self { folder, waiting, rows, objects })
+    }
+}
+
+/// What must be the same in all rows of a side and is not.
+fn differing_condition(a: &Row, b: &Row) -> Option<String> {
+    let pairs = [
+        ("imgsz", &a.imgsz, &b.imgsz),
+        ("precision", &a.precision, &b.precision),
+        ("backend", &a.backend, &b.backend),
+        ("device", &a.device, &b.device),
+        ("mode", &a.mode, &b.mode),
+        ("geometry", &a.geometry, &b.geometry),
+        ("prompt_policy", &a.prompt_policy, &b.prompt_policy),
+        ("fidelity", &a.fidelity, &b.fidelity),
+    ];
+    let (name, a, b) = pairs.into_iter().find(|(_, a, b)| a != b)?;
+    Some(format!("{name} is {b:?} there and {a:?} elsewhere"))
+}

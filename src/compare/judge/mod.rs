@@ -1,0 +1,159 @@
+/*!
+From run folders to what may be said: same work, same masks, and only then speeds.
+
+Nothing is measured here. The order is the argument: [`same_work`] refuses what differs in the input, [`equality`] proves that
+the masks are the same, [`belief`] says whether the clocks may be trusted, and only a side that is proven shows a speed.
+*/
+
+mod agreement;
+mod belief;
+mod bootstrap;
+mod contender;
+mod equality;
+mod evidence;
+mod flips;
+mod model;
+mod picture;
+mod result;
+mod same_work;
+mod speed;
+mod sweep;
+
+use std::collections::{BTreeSet, HashMap};
+use std::path::Path;
+
+use anyhow::{Context, Result, bail};
+use serde_json::json;
+
+pub use bootstrap::{Cell, Interval, Rounds, interval, ratio};
+pub use equality::{DriftCurve, Equality, Scores, Worst};
+pub use flips::{Flip, Flips};
+pub use result::{
+    Comparison, Factor, ModelComparison, Outcome, Ratio, SideFacts, SideReport, Withheld,
+};
+pub use speed::Speed;
+pub use sweep::{SweepRow, fastest, sweep};
+
+use super::runs::{RunFolder, Set, Side};
+use super::thresholds::{CONFIDENCE, EQUALITY, PROOF, REPLICATES, SEED, SPEED};
+use crate::cmd::UsageError;
+use crate::dataset::{Clip, Dataset};
+use crate::files::sha256_of_files;
+use crate::verdict::THRESHOLDS;
+
+/// What to judge and where pictures go.
+pub struct Request<'a> {
+    /// The sides.
+    pub set: &'a Set,
+    /// The split that they were measured on.
+    pub split: &'a dyn Dataset,
+    /// The output folder.
+    pub out_dir: &'a Path,
+    /// How the comparison was called.
+    pub command: String,
+}
+
+/// Judges every model.
+///
+/// # Errors
+/// The split is another one, a clip of it cannot be opened, or nothing can be compared with anything.
+pub fn judge(request: &Request<'_>) -> Result<Comparison> {
+    let set = request.set;
+    let reference = set.reference_side().context("the reference is none of the sides")?;
+    let contestants = set.sides.iter().filter(|side| side.name != reference.name).count();
+    let Some(subject) = set.sides.first().filter(|_| contestants > 0) else {
+        let text = "a comparison needs two sides: name two folders, or one and --reference-run";
+        return Err(UsageError(text.to_owned()).into());
+    };
+    let clips = clips(set, request.split)?;
+    let mut models = Vec::new();
+    let mut drift_curves = Vec::new();
+    for model in set.models() {
+        let (compared, curves) = model::judge(request, &clips, &model)?;
+        models.push(compared);
+        drift_curves.extend(curves);
+    }
+    let comparison = Comparison {
+        format: "segtrt comparison result 1",
+        segtrt: env!("CARGO_PKG_VERSION"),
+        measured_on: set.dates.clone(),
+        command: request.command.clone(),
+        split_dir: request.split.root().display().to_string(),
+        subject: subject.name.clone(),
+        reference: set.reference.name().to_owned(),
+        interleaved: set.interleaved,
+        thresholds: json!({
+            "equality": EQUALITY, "proof": PROOF, "speed": SPEED,
+            "passes": {
+                "steady_from": THRESHOLDS.steady_from, "steady_frames": THRESHOLDS.steady_frames,
+                "spread": THRESHOLDS.spread, "drift": THRESHOLDS.drift, "clock_drift": THRESHOLDS.clock_drift,
+                "explained": THRESHOLDS.explained,
+            },
+            "bootstrap": {"replicates": REPLICATES, "confidence": CONFIDENCE, "seed": SEED},
+        }),
+        models,
+        drift_curves,
+        sides: set.sides.iter().chain([reference]).filter_map(facts).collect(),
+    };
+    comparable(&comparison)?;
+    Ok(comparison)
+}
+
+/// Errors where no side could be compared with the reference, with every reason.
+fn comparable(comparison: &Comparison) -> Result<()> {
+    let sides = || comparison.models.iter().flat_map(|m| m.sides.iter().map(move |s| (m, s)));
+    let compared =
+        |outcome| !matches!(outcome, Outcome::Reference | Outcome::Refused | Outcome::NotAvailable);
+    if sides().any(|(_, side)| compared(side.outcome)) {
+        return Ok(());
+    }
+    let told: BTreeSet<String> = sides()
+        .filter(|(_, side)| side.outcome != Outcome::Reference)
+        .map(|(model, side)| {
+            let why = side.why.as_deref().unwrap_or("no reason");
+            format!("{} {}: {}: {why}", model.model, side.side, side.outcome.as_str())
+        })
+        .collect();
+    bail!("nothing can be compared: {}", Vec::from_iter(told).join("; "))
+}
+
+fn facts(side: &Side) -> Option<(String, SideFacts)> {
+    let RunFolder { environment, configuration, timed_region, .. } = &side.rounds.first()?.folder;
+    let facts = SideFacts {
+        environment: environment.clone(),
+        configuration: configuration.clone(),
+        timed_region: timed_region.clone(),
+    };
+    Some((side.name.clone(), facts))
+}
+
+/// The clips of all sides, whose frames must be those that were measured.
+fn clips(set: &Set, split: &dyn Dataset) -> Result<HashMap<String, Clip>> {
+    let sides = || set.sides.iter().chain(set.reference_side());
+    let folders = || sides().flat_map(|side| &side.rounds).map(|round| &round.folder);
+    let ok = folders().flat_map(|folder| &folder.rows).filter(|row| row.status == "ok");
+    let videos: BTreeSet<&str> = ok.map(|row| row.video.as_str()).collect();
+    let mut clips = HashMap::new();
+    for video in videos {
+        let clip = split.clip(video).with_context(|| {
+            format!(
+                "{video} was measured and --split-dir {} cannot give it",
+                split.root().display()
+            )
+        })?;
+        let hash = sha256_of_files(&clip.frames)?.sha256;
+        let name = format!("{video}/frames");
+        for folder in folders() {
+            if folder.inputs.get(&name).is_some_and(|known| *known != hash) {
+                bail!(
+                    "the frames of {video} in {} are others than those that {} was measured on; name the split that it \
+                     was measured on with --split-dir",
+                    split.root().display(),
+                    folder.path.display()
+                );
+            }
+        }
+        clips.insert(video.to_owned(), clip);
+    }
+    Ok(clips)
+}

@@ -1,0 +1,292 @@
+/*!
+One model: every side against the reference, then the subject against every other side.
+*/
+
+use std::collections::{BTreeSet, HashMap};
+
+use anyhow::{Context, Result};
+
+use super::bootstrap;
+use super::contender::Contender;
+use super::equality::{self, DriftCurve, Equality, Worst};
+use super::evidence::{self, SideEvidence};
+use super::result::{Factor, ModelComparison, Outcome, Ratio, SideReport, Withheld};
+use super::{Request, belief, flips, picture, same_work, speed};
+use crate::compare::runs::Side;
+use crate::dataset::Clip;
+use crate::mask::Mask;
+use crate::record::{ObjectKey, Verdict};
+
+/// A side on its way to a report.
+type Entered<'a> = Result<Contender<'a>, (Outcome, String)>;
+
+/// Judges `model` of all sides.
+pub(super) fn judge(
+    request: &Request<'_>,
+    clips: &HashMap<String, Clip>,
+    model: &str,
+) -> Result<(ModelComparison, Vec<DriftCurve>)> {
+    let set = request.set;
+    let reference_side = set.reference_side().context("the reference is none of the sides")?;
+    let reference = Contender::of(reference_side, model);
+    let entered: Vec<Entered<'_>> =
+        set.sides.iter().map(|side| enter(side, model, reference.as_ref())).collect();
+    let entered = refuse_other_timing(entered);
+    let there: Vec<&Contender<'_>> = entered.iter().filter_map(|side| side.as_ref().ok()).collect();
+    let mut found = match &reference {
+        Ok(reference) => evidence::gather(reference, &there, clips).into_iter(),
+        Err(_) => Vec::new().into_iter(),
+    };
+    let mut curves = Vec::new();
+    let mut reports = Vec::new();
+    for (side, entered) in set.sides.iter().zip(&entered) {
+        reports.push(match (entered, &reference) {
+            (Ok(contender), Ok(reference)) => {
+                let evidence = found.next().unwrap_or_else(|| Err("not compared".to_owned()));
+                let judged = Judged { request, clips, reference, side: contender };
+                judged.report(evidence, &mut curves)
+            }
+            (Err((outcome, why)), _) => absent(side, *outcome, why),
+            (Ok(_), Err(why)) => {
+                let why = format!("the reference {}: {why}", reference_side.name);
+                absent(side, Outcome::Refused, &why)
+            }
+        });
+    }
+    let ratios = ratios(&entered, &reports, set.interleaved);
+    let any = reference.as_ref().ok().or_else(|| there.first().copied());
+    let comparison = ModelComparison {
+        model: model.to_owned(),
+        imgsz: any.map(|side| side.conditions.imgsz.clone()).unwrap_or_default(),
+        clips: any
+            .map_or(0, |side| side.objects().map(|key| &key.video).collect::<BTreeSet<_>>().len()),
+        objects: any.map_or(0, |side| side.objects().count()),
+        weights: any.and_then(|side| weights(side)),
+        sides: reports,
+        ratios,
+    };
+    Ok((comparison, curves))
+}
+
+fn weights(side: &Contender<'_>) -> Option<String> {
+    side.rounds.first()?.folder.weights(side.model).map(str::to_owned)
+}
+
+fn enter<'a>(
+    side: &'a Side,
+    model: &'a str,
+    reference: Result<&Contender<'_>, &String>,
+) -> Entered<'a> {
+    let missing = side.rounds_of(model).next().is_none();
+    let outcome = if missing { Outcome::NotAvailable } else { Outcome::Refused };
+    let contender = Contender::of(side, model).map_err(|why| (outcome, why))?;
+    let differs = match reference {
+        Ok(reference) if reference.name != side.name => {
+            same_work::other_input(&contender, reference)
+        }
+        _ => Vec::new(),
+    };
+    match differs.as_slice() {
+        [] => Ok(contender),
+        differs => Err((Outcome::Refused, differs.join("; "))),
+    }
+}
+
+/// Sides that were timed in another way than the subject have no place in its table.
+fn refuse_other_timing(entered: Vec<Entered<'_>>) -> Vec<Entered<'_>> {
+    let why: Vec<Option<String>> = entered
+        .iter()
+        .map(|side| {
+            let (Some(Ok(subject)), Ok(side)) = (entered.first(), side) else { return None };
+            let differs = same_work::other_timing(subject, side);
+            (!differs.is_empty()).then(|| differs.join("; "))
+        })
+        .collect();
+    entered
+        .into_iter()
+        .zip(why)
+        .map(|(side, why)| match why {
+            Some(why) => Err((Outcome::Refused, why)),
+            None => side,
+        })
+        .collect()
+}
+
+fn absent(side: &Side, outcome: Outcome, why: &str) -> SideReport {
+    SideReport {
+        side: side.name.clone(),
+        outcome,
+        why: Some(why.to_owned()),
+        precision: String::new(),
+        backend: String::new(),
+        device: String::new(),
+        rounds: 0,
+        folders: Vec::new(),
+        speed: None,
+        withheld: None,
+        equality: None,
+        objectness_flips: None,
+        chosen_mask_flips: None,
+        verdict: Verdict::default(),
+    }
+}
+
+/// A side with everything that its report is made from.
+struct Judged<'a> {
+    request: &'a Request<'a>,
+    clips: &'a HashMap<String, Clip>,
+    reference: &'a Contender<'a>,
+    side: &'a Contender<'a>,
+}
+
+impl Judged<'_> {
+    fn report(&self, evidence: SideEvidence, curves: &mut Vec<DriftCurve>) -> SideReport {
+        let (side, reference) = (self.side, self.reference);
+        let is_reference = side.name == reference.name;
+        let mut equality = None;
+        let (outcome, why) = match evidence {
+            Err(why) => (Outcome::Refused, Some(why)),
+            Ok(objects) => {
+                let mut found = equality::judge(&objects, &side.conditions.precision);
+                if !is_reference {
+                    curves.push(equality::drift(side.model, side.name, &objects));
+                    self.draw(&mut found);
+                }
+                let outcome = outcome(&found, is_reference);
+                let why = (!found.faults.is_empty()).then(|| found.faults.join("; "));
+                equality = Some(found);
+                (outcome, why)
+            }
+        };
+        let speed = speed::speed(side);
+        let verdict = speed.as_ref().map(|speed| belief::of_side(side, speed)).unwrap_or_default();
+        let (shown, withheld) = match (outcome.is_proven(), speed) {
+            (true, speed) => (speed, None),
+            (false, Some(speed)) => {
+                let why = why.clone().unwrap_or_else(|| outcome.as_str().to_owned());
+                (None, Some(Withheld { why, not_to_be_published: speed }))
+            }
+            (false, None) => (None, None),
+        };
+        let row = side.conditions;
+        let folder = |round: &super::contender::ModelRound<'_>| {
+            let path = &round.folder.path;
+            let below = path.strip_prefix(self.request.out_dir).unwrap_or(path);
+            below.display().to_string()
+        };
+        let flips = |count: fn(&Contender<'_>, &Contender<'_>) -> flips::Flips| {
+            (!is_reference).then(|| count(reference, side))
+        };
+        SideReport {
+            side: side.name.to_owned(),
+            outcome,
+            why,
+            precision: row.precision.clone(),
+            backend: row.backend.clone(),
+            device: row.device.clone(),
+            rounds: side.rounds.len(),
+            folders: side.rounds.iter().map(folder).collect(),
+            speed: shown,
+            withheld,
+            equality,
+            objectness_flips: flips(flips::objectness),
+            chosen_mask_flips: flips(flips::chosen_mask),
+            verdict,
+        }
+    }
+
+    /// Draws the worst frame; what keeps it from being drawn is told and costs nothing else.
+    fn draw(&self, found: &mut Equality) {
+        let Some(worst) = &mut found.worst else { return };
+        let plain =
+            |text: &str| text.replace(|c: char| !c.is_ascii_alphanumeric() && c != '-', "_");
+        let name = format!("worst/{}__{}.png", plain(self.side.model), plain(self.side.name));
+        match self.write_picture(worst, &name) {
+            Ok(()) => worst.picture = Some(name),
+            Err(error) => {
+                log::warn!("no picture of the worst frame of {}: {error:#}", self.side.name)
+            }
+        }
+    }
+
+    fn write_picture(&self, worst: &Worst, name: &str) -> Result<()> {
+        let key = ObjectKey {
+            video: worst.video.clone(),
+            object: worst.object.clone(),
+            model: self.side.model.to_owned(),
+        };
+        let mask = |side: &Contender<'_>, round: usize| -> Result<Mask> {
+            let round = side.rounds.get(round).context("no such round")?;
+            let masks = round.folder.masks(&key)?;
+            let entry = masks.frames.iter().find(|entry| entry.frame == worst.frame);
+            entry.context("no such mask")?.decode()
+        };
+        let clip = self.clips.get(&worst.video).context("no such clip")?;
+        let (theirs, ours) = (mask(self.reference, 0)?, mask(self.side, worst.round - 1)?);
+        picture::write(&self.request.out_dir.join(name), clip, worst.frame, &theirs, &ours)
+    }
+}
+
+pub(super) fn outcome(found: &Equality, is_reference: bool) -> Outcome {
+    match (found.same, found.proves, is_reference) {
+        (true, _, true) => Outcome::Reference,
+        (true, _, false) => Outcome::Same,
+        // Masks that differ are a mismatch whatever they would prove.
+        (false, false, _) if found.faults.len() == 1 => Outcome::ProvesNothing,
+        (false, ..) => Outcome::Mismatch,
+    }
+}
+
+/// The subject against every other side.
+fn ratios(entered: &[Entered<'_>], reports: &[SideReport], interleaved: bool) -> Vec<Ratio> {
+    let Some((subject, subject_report)) = entered.first().zip(reports.first()) else {
+        return Vec::new();
+    };
+    let others = entered.iter().zip(reports).skip(1);
+    others
+        .map(|(side, report)| ratio((subject, subject_report), (side, report), interleaved))
+        .collect()
+}
+
+fn ratio(
+    (subject, a): (&Entered<'_>, &SideReport),
+    (baseline, b): (&Entered<'_>, &SideReport),
+    interleaved: bool,
+) -> Ratio {
+    let unproven: Vec<String> = [a, b]
+        .iter()
+        .filter(|report| !report.outcome.is_proven())
+        .map(|report| {
+            let why = report.why.as_deref().unwrap_or("no reason");
+            format!("{} {}: {why}", report.side, report.outcome.as_str())
+        })
+        .collect();
+    let mut found = Ratio {
+        subject: a.side.clone(),
+        baseline: b.side.clone(),
+        times_as_fast: None,
+        withheld: None,
+        why: (!unproven.is_empty()).then(|| unproven.join("; ")),
+        sentence: format!("{} and {} cannot be compared", a.side, b.side),
+        verdict: Verdict::default(),
+    };
+    let (Ok(subject), Ok(baseline)) = (subject, baseline) else { return found };
+    let (left, right) = (speed::cells(subject), speed::cells(baseline));
+    let Some(ratio) = bootstrap::ratio(&left, &right) else { return found };
+    let interval = bootstrap::interval(&left, &right);
+    let factor = Factor { ratio, interval };
+    let sides = [(subject, &a.verdict), (baseline, &b.verdict)];
+    found.verdict = belief::of_pair(sides, Some(ratio), interval, interleaved);
+    match &found.why {
+        None => {
+            let name = |report: &SideReport| format!("{} {}", report.side, report.precision);
+            found.sentence =
+                format!("{} is {} times as fast as {}", name(a), factor.text(), name(b));
+            found.times_as_fast = Some(factor);
+        }
+        Some(why) => {
+            found.withheld = Some(Withheld { why: why.clone(), not_to_be_published: factor });
+        }
+    }
+    found
+}

@@ -1,0 +1,17 @@
+/*!
+Measuring a comparison: the sides in turn, A B A B …, round after round, each in processes of its own.
+
+[`run`] keeps every run folder and notes it in `measured.json` at once; what is there is not measured again. segtrt's own side
+is a fresh `segtrt bench` for each round; a PyTorch side is one process that builds and compiles once and then waits for its
+turn, because compiling takes minutes.
+*/
+
+mod bench_child;
+mod plan;
+mod rounds;
+mod runner;
+
+pub use bench_child::run as bench;
+pub use plan::{Clips, ModelWork, Plan, Referee, SideKind, SidePlan};
+pub use rounds::run;
+pub use runner::{Runner, RunnerCommand};

@@ -1,0 +1,277 @@
+/*!
+The sides in turn: model by model, round by round, side by side.
+*/
+
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, Result, bail};
+
+use super::bench_child;
+use super::plan::{Clips, ModelWork, Plan, Referee, SideKind, SidePlan};
+use super::runner::{Runner, RunnerCommand};
+use crate::compare::date;
+use crate::compare::runs::{MEASURED_FILE, Measured, MeasuredRun, Missing, RunFolder};
+
+/// Measures what is not there yet; the state with everything that is there now. `say` hears of each step.
+///
+/// # Errors
+/// The output folder belongs to another comparison or cannot be written. A side that fails is noted and costs only itself.
+pub fn run(plan: &Plan, say: &mut dyn FnMut(&str)) -> Result<Measured> {
+    std::fs::create_dir_all(&plan.out_dir).with_context(|| {
+        format!("cannot create {}; choose a writable --out-dir", plan.out_dir.display())
+    })?;
+    let measured = open(plan)?;
+    let mut measuring = Measuring { plan, measured, say };
+    measuring.measured.write(&plan.out_dir)?;
+    for model in &plan.models {
+        measuring.model(model)?;
+    }
+    Ok(measuring.measured)
+}
+
+/// The state of an earlier call, which must have had the same settings, or a new one.
+fn open(plan: &Plan) -> Result<Measured> {
+    let sides: Vec<String> = plan.sides.iter().map(|side| side.name.clone()).collect();
+    let reference = match &plan.reference {
+        Referee::Side(name) => name.clone(),
+        Referee::Run(side) => side.name.clone(),
+        Referee::Folder(path) => path.display().to_string(),
+    };
+    let (configuration, settings) = (plan.configuration(), plan.side_settings());
+    let Some(mut found) = Measured::read(&plan.out_dir)? else {
+        return Ok(Measured::new(configuration, settings, sides, reference));
+    };
+    let mut differs = found.configuration.differences(&configuration);
+    for (name, now) in &settings {
+        if let Some(before) = found.side_settings.get(name) {
+            differs.extend(before.differences(now).iter().map(|what| format!("{name}: {what}")));
+        }
+    }
+    if !differs.is_empty() {
+        bail!(
+            "{} belongs to a comparison with other settings: {}; choose another --out-dir, or give the old settings to go on",
+            plan.out_dir.join(MEASURED_FILE).display(),
+            differs.join(", ")
+        );
+    }
+    found.side_settings.extend(settings);
+    (found.sides, found.reference) = (sides, reference);
+    // What could not be measured before is tried again.
+    found.missing.clear();
+    // A folder that was taken away is measured again.
+    found.runs.retain(|run| plan.out_dir.join(&run.folder).join("sidecar.json").is_file());
+    Ok(found)
+}
+
+/// The comparison at work.
+struct Measuring<'a> {
+    plan: &'a Plan,
+    measured: Measured,
+    say: &'a mut dyn FnMut(&str),
+}
+
+/// A side on one model, with its process where it has one.
+struct Turn<'a> {
+    side: &'a SidePlan,
+    runner: Option<Runner>,
+    lost: bool,
+}
+
+impl Measuring<'_> {
+    fn model(&mut self, model: &ModelWork) -> Result<()> {
+        let plan = self.plan;
+        if let Referee::Run(side) = &plan.reference
+            && !self.measured.has(&model.tag, &side.name, 1)
+        {
+            let mut turn = Turn { side, runner: None, lost: false };
+            self.prepare(model, &mut turn, 1)?;
+            self.turn(model, &mut turn, 1, 0)?;
+        }
+        let mut turns: Vec<Turn<'_>> =
+            plan.sides.iter().map(|side| Turn { side, runner: None, lost: false }).collect();
+        if !plan.restart {
+            // Before the first round, so that nothing is compiled while a side is measured.
+            for turn in &mut turns {
+                self.prepare(model, turn, plan.rounds)?;
+            }
+        }
+        for round in 1..=plan.rounds {
+            for at in 0..turns.len() {
+                if turns[at].lost || self.measured.has(&model.tag, &turns[at].side.name, round) {
+                    continue;
+                }
+                if plan.restart {
+                    self.prepare(model, &mut turns[at], round)?;
+                }
+                let others = turns.iter().enumerate().filter(|(other, _)| *other != at);
+                let waiting = others.filter(|(_, turn)| turn.runner.is_some()).count();
+                self.turn(model, &mut turns[at], round, waiting)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Starts the process of a PyTorch side that has rounds left up to `last`.
+    fn prepare(&mut self, model: &ModelWork, turn: &mut Turn<'_>, last: usize) -> Result<()> {
+        let has = |round: &usize| self.measured.has(&model.tag, &turn.side.name, *round);
+        let left: Vec<usize> = match self.plan.restart {
+            true => vec![last],
+            false => (1..=last).filter(|round| !has(round)).collect(),
+        };
+        let (Some(first), SideKind::Runner { .. }) = (left.first(), &turn.side.kind) else {
+            return Ok(());
+        };
+        (self.say)(&format!("{} {}: building and warming up", model.tag, turn.side.name));
+        let command = self.runner_command(model, turn.side, *first, left.len());
+        match command.and_then(|command| Runner::start(&command)) {
+            Ok(runner) => turn.runner = Some(runner),
+            Err(error) => self.lose(model, turn, &error)?,
+        }
+        Ok(())
+    }
+
+    /// Measures one round of a side.
+    fn turn(
+        &mut self,
+        model: &ModelWork,
+        turn: &mut Turn<'_>,
+        round: usize,
+        waiting: usize,
+    ) -> Result<()> {
+        if turn.lost {
+            return Ok(());
+        }
+        let plan = self.plan;
+        let started_unix_s = date::now_unix_s();
+        let folder = match &turn.side.kind {
+            SideKind::Bench(args) => {
+                let folder = side_dir(plan, model, turn.side).join(format!("round_{round}"));
+                bench_child::run(&bench_args(plan, model, turn.side, args), &folder)
+                    .map(|()| folder)
+            }
+            SideKind::Runner { .. } => match &mut turn.runner {
+                Some(runner) => runner.round(),
+                None => Err(anyhow::anyhow!("the PyTorch runner is gone")),
+            },
+        };
+        let done = turn.runner.as_ref().is_some_and(|runner| runner.left() == 0);
+        if done || plan.restart {
+            turn.runner = None;
+        }
+        let folder = match folder.and_then(whole) {
+            Ok(folder) => folder,
+            Err(error) => return self.lose(model, turn, &error),
+        };
+        let ended_unix_s = date::now_unix_s();
+        self.measured.runs.push(MeasuredRun {
+            model: model.tag.clone(),
+            side: turn.side.name.clone(),
+            round,
+            folder: below(&plan.out_dir, &folder),
+            started_unix_s,
+            ended_unix_s,
+            waiting,
+        });
+        self.measured.write(&plan.out_dir)?;
+        (self.say)(&format!(
+            "{} {}: round {round} of {} took {} s",
+            model.tag,
+            turn.side.name,
+            plan.rounds,
+            ended_unix_s.saturating_sub(started_unix_s)
+        ));
+        Ok(())
+    }
+
+    /// Notes why a side has no further rounds on this model; the others go on.
+    fn lose(
+        &mut self,
+        model: &ModelWork,
+        turn: &mut Turn<'_>,
+        error: &anyhow::Error,
+    ) -> Result<()> {
+        turn.lost = true;
+        turn.runner = None;
+        let why = format!("{error:#}");
+        (self.say)(&format!("{} {}: not available: {why}", model.tag, turn.side.name));
+        let (model, side) = (model.tag.clone(), turn.side.name.clone());
+        self.measured.missing.push(Missing { model, side, why });
+        self.measured.write(&self.plan.out_dir)
+    }
+
+    fn runner_command(
+        &self,
+        model: &ModelWork,
+        side: &SidePlan,
+        first: usize,
+        rounds: usize,
+    ) -> Result<RunnerCommand> {
+        let SideKind::Runner { python, script, mode, device, args } = &side.kind else {
+            bail!("{} is no PyTorch side", side.name);
+        };
+        if !script.is_file() {
+            bail!("there is no {}; name the PyTorch runner with --runner", script.display());
+        }
+        let bundle = model.bundle.as_ref().map_err(|why| anyhow::anyhow!("{why}"))?;
+        let dir = side_dir(self.plan, model, side);
+        let Clips { warmup_runs, .. } = self.plan.clips;
+        let text = |path: &Path| path.display().to_string();
+        let mut all = vec![text(script)];
+        all.extend(self.plan.clips.flags());
+        let imgsz = side.imgsz.or(model.imgsz).map(|side| side.to_string());
+        let flags = [
+            ("--models", Some(model.tag.clone())),
+            ("--mode", Some(mode.clone())),
+            ("--precision", Some(side.precision.clone())),
+            ("--imgsz", imgsz),
+            ("--device", Some(device.clone())),
+            ("--bundle", Some(text(bundle))),
+            ("--warmup-runs", Some(warmup_runs.to_string())),
+            ("--rounds", Some(rounds.to_string())),
+            ("--out-dir", Some(text(&dir.join(format!("from_round_{first}"))))),
+        ];
+        for (flag, value) in flags {
+            all.extend(value.into_iter().flat_map(|value| [flag.to_owned(), value]));
+        }
+        all.extend(["--interactive".to_owned(), "--save-masks".to_owned()]);
+        all.extend(args.iter().cloned());
+        Ok(RunnerCommand { python: python.clone(), args: all, log: dir.join("runner.log"), rounds })
+    }
+}
+
+/// The folder, if no row of it failed: a speed over some of the objects is another speed.
+fn whole(folder: PathBuf) -> Result<PathBuf> {
+    let run = RunFolder::read(&folder)?;
+    match run.rows.iter().find(|row| row.status == "failed") {
+        Some(row) => bail!("{} object {}: {}", row.video, row.object, row.reason),
+        None => Ok(folder),
+    }
+}
+
+fn side_dir(plan: &Plan, model: &ModelWork, side: &SidePlan) -> PathBuf {
+    plan.out_dir.join("runs").join(&model.tag).join(&side.name)
+}
+
+fn bench_args(plan: &Plan, model: &ModelWork, side: &SidePlan, more: &[String]) -> Vec<String> {
+    let mut args = plan.clips.flags();
+    let pairs = [
+        ("--models", Some(model.tag.clone())),
+        ("--precision", Some(side.precision.clone())),
+        ("--imgsz", side.imgsz.or(model.imgsz).map(|side| side.to_string())),
+        ("--warmup-runs", Some(plan.clips.warmup_runs.to_string())),
+        ("--metrics", Some("official".to_owned())),
+    ];
+    for (flag, value) in pairs {
+        args.extend(value.into_iter().flat_map(|value| [flag.to_owned(), value]));
+    }
+    args.push("--save-masks".to_owned());
+    args.extend(more.iter().cloned());
+    args
+}
+
+/// `folder` from `root` on, so that the whole can be carried elsewhere; as it is where it lies outside.
+fn below(root: &Path, folder: &Path) -> PathBuf {
+    let absolute = |path: &Path| std::path::absolute(path).unwrap_or_else(|_| path.to_owned());
+    let (root, folder) = (absolute(root), absolute(folder));
+    folder.strip_prefix(&root).map(Path::to_owned).unwrap_or(folder)
+}

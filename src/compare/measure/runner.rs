@@ -1,0 +1,183 @@
+/*!
+The PyTorch runner as a child process: it says `ready`, measures a round on `go`, and says where it lies.
+
+`pytorch/run.py` tells of itself in JSON lines on its standard output; everything else that it or its libraries print goes
+into a log beside its runs.
+*/
+
+use std::fs::OpenOptions;
+use std::io::Write;
+use std::path::{Path, PathBuf};
+use std::process::{Child, ChildStdin, Command, Stdio};
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, anyhow, bail};
+use serde::Deserialize;
+
+use crate::child;
+
+/// A runner that was told to quit gets this long before it is killed.
+const PATIENCE: Duration = Duration::from_secs(10);
+
+/// What the runner says.
+#[derive(Debug, Deserialize)]
+#[serde(tag = "event", rename_all = "snake_case")]
+enum Event {
+    /// Built and warm; waits for `go`.
+    Ready {},
+    /// A round is measured.
+    Done {
+        /// Its run folder.
+        folder: PathBuf,
+    },
+    /// It cannot go on.
+    Error {
+        /// What happened.
+        what: String,
+        /// What to do.
+        #[serde(default)]
+        advice: String,
+    },
+}
+
+/// How to start one.
+#[derive(Clone, Debug)]
+pub struct RunnerCommand {
+    /// The interpreter.
+    pub python: PathBuf,
+    /// Interpreter's arguments: the script and its flags.
+    pub args: Vec<String>,
+    /// Where standard error goes.
+    pub log: PathBuf,
+    /// Rounds that it will be asked for.
+    pub rounds: usize,
+}
+
+/// A running runner, waiting for `go` unless all its rounds are done.
+pub struct Runner {
+    child: Child,
+    input: Option<ChildStdin>,
+    events: Box<dyn Iterator<Item = Result<Event>>>,
+    log: PathBuf,
+    left: usize,
+}
+
+impl Runner {
+    /// Starts it and waits until it is ready: built, compiled, warm.
+    ///
+    /// # Errors
+    /// It does not start, or says why it cannot go on, or dies.
+    pub fn start(command: &RunnerCommand) -> Result<Self> {
+        let RunnerCommand { python, args, log, rounds } = command;
+        if let Some(folder) = log.parent() {
+            std::fs::create_dir_all(folder)
+                .with_context(|| format!("cannot create {}", folder.display()))?;
+        }
+        let errors = OpenOptions::new()
+            .create(true)
+            .append(true)
+            .open(log)
+            .with_context(|| format!("cannot write {}", log.display()))?;
+        let mut child = Command::new(python)
+            .args(args)
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(errors)
+            .spawn()
+            .with_context(|| {
+                format!("cannot start {}; name a Python with PyTorch (--python)", python.display())
+            })?;
+        let input = child.stdin.take();
+        let events = Box::new(child::events::<Event>(&mut child)?);
+        let mut runner = Self { child, input, events, log: log.clone(), left: *rounds };
+        runner.wait_until_ready()?;
+        Ok(runner)
+    }
+
+    /// Measures a round; its run folder. Afterwards the runner is ready for the next one: nothing of it runs on while
+    /// another side is measured.
+    ///
+    /// # Errors
+    /// It says why it cannot go on, or dies.
+    pub fn round(&mut self) -> Result<PathBuf> {
+        let input = self.input.as_mut().context("the PyTorch runner has no input")?;
+        let told = input.write_all(b"go\n").and_then(|()| input.flush());
+        if told.is_err() {
+            return Err(self.ended());
+        }
+        let folder = match self.next()? {
+            Event::Done { folder } => folder,
+            Event::Ready {} => bail!("the PyTorch runner said ready where done was expected"),
+            Event::Error { what, advice } => return Err(refusal(&what, &advice)),
+        };
+        self.left = self.left.saturating_sub(1);
+        if self.left > 0 {
+            self.wait_until_ready()?;
+        }
+        Ok(folder)
+    }
+
+    /// Rounds that it can still measure.
+    pub fn left(&self) -> usize {
+        self.left
+    }
+
+    fn wait_until_ready(&mut self) -> Result<()> {
+        match self.next()? {
+            Event::Ready {} => Ok(()),
+            Event::Done { .. } => bail!("the PyTorch runner said done where ready was expected"),
+            Event::Error { what, advice } => Err(refusal(&what, &advice)),
+        }
+    }
+
+    fn next(&mut self) -> Result<Event> {
+        match self.events.next() {
+            Some(event) => event,
+            None => Err(self.ended()),
+        }
+    }
+
+    /// It ended without a word: how, and the last that it wrote.
+    fn ended(&mut self) -> anyhow::Error {
+        self.input = None;
+        let how = match self.child.wait() {
+            Ok(status) => child::describe(status),
+            Err(error) => format!("its end is unknown: {error}"),
+        };
+        let last = last_line(&self.log).map_or_else(String::new, |line| format!(": {line}"));
+        anyhow!("{how}{last}; see {}", self.log.display())
+    }
+}
+
+impl Drop for Runner {
+    fn drop(&mut self) {
+        if let Some(mut input) = self.input.take() {
+            // One that is gone already needs no word.
+            let _ = input.write_all(b"quit\n");
+        }
+        let deadline = Instant::now() + PATIENCE;
+        while Instant::now() < deadline {
+            if !matches!(self.child.try_wait(), Ok(None)) {
+                return;
+            }
+            std::thread::sleep(Duration::from_millis(20));
+        }
+        log::warn!("the PyTorch runner did not quit; it is killed");
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+fn refusal(what: &str, advice: &str) -> anyhow::Error {
+    match advice {
+        "" => anyhow!("{what}"),
+        advice => anyhow!("{what}; {advice}"),
+    }
+}
+
+/// The last line of a log that is not blank.
+pub(super) fn last_line(log: &Path) -> Option<String> {
+    let text = String::from_utf8_lossy(&std::fs::read(log).ok()?).into_owned();
+    let line = text.lines().rev().find(|line| !line.trim().is_empty())?;
+    Some(line.trim().to_owned())
+}

@@ -1,0 +1,117 @@
+/*!
+`comparison.md`: hardware, versions, date and command, one table, and everything that is to be said about it.
+*/
+
+use super::cells;
+use super::remarks::remarks;
+use crate::compare::judge::{Comparison, SideFacts, SideReport};
+
+/// The whole file.
+pub(super) fn render(comparison: &Comparison) -> String {
+    let mut lines = head(comparison);
+    let (header, rows) = cells::cells(comparison);
+    let line = |cells: &[String]| {
+        let cells: Vec<String> = cells.iter().map(|cell| escape(cell)).collect();
+        format!("| {} |", cells.join(" | "))
+    };
+    lines.push(line(&header));
+    let rule: Vec<&str> = (0..header.len()).map(|at| if at < 2 { "---" } else { "--:" }).collect();
+    lines.push(format!("|{}|", rule.join("|")));
+    lines.extend(rows.iter().map(|row| line(row)));
+    lines.push(String::new());
+    lines.extend(remarks(comparison).iter().map(|remark| format!("- {}", escape(remark))));
+    lines.push(String::new());
+    lines.push("The least equal frame of each side (frame, reference, side, difference: orange only the reference, blue only the side):".to_owned());
+    lines.push(String::new());
+    lines.extend(pictures(comparison));
+    lines.push(String::new());
+    lines.join("\n")
+}
+
+fn head(comparison: &Comparison) -> Vec<String> {
+    let first = comparison.sides.get(&comparison.subject);
+    let days = match comparison.measured_on.as_slice() {
+        [] => "on an unknown day".to_owned(),
+        days => days.join(", "),
+    };
+    let turn = if comparison.interleaved { "in turn" } else { "not known to be in turn" };
+    let mut lines = vec![
+        format!("Measured {days}, sides {turn}, judged by segtrt {}.", comparison.segtrt),
+        String::new(),
+        format!("Machine: {}.", machine(comparison, first)),
+        String::new(),
+        format!("Sides: {}.", sides(comparison)),
+        String::new(),
+        format!(
+            "Masks are compared with {}; J and F by the official rules, points of 100; intervals 95 %, bootstrap over \
+             rounds and clips (docs/comparing.md).",
+            comparison.reference
+        ),
+        String::new(),
+    ];
+    lines.push(format!("    {}", comparison.command));
+    lines.push(String::new());
+    lines
+}
+
+fn machine(comparison: &Comparison, facts: Option<&SideFacts>) -> String {
+    let known = |name: &str| {
+        let value = facts?.environment.get(name)?;
+        value.as_str().map(str::to_owned).or_else(|| value.as_u64().map(|n| n.to_string()))
+    };
+    let reports = comparison.models.iter().flat_map(|model| &model.sides);
+    let device = reports.map(|side| side.device.as_str()).find(|device| !device.is_empty());
+    let processors = known("processors").map(|count| format!("{count} processors"));
+    let mut parts: Vec<String> = device.map(str::to_owned).into_iter().collect();
+    for part in [known("processor"), processors, known("memory"), known("system"), known("kernel")]
+    {
+        parts.extend(part.filter(|part| !parts.iter().any(|told| told.contains(part))));
+    }
+    if parts.is_empty() { "unknown".to_owned() } else { parts.join(", ") }
+}
+
+/// What ran on each side: backend as the rows name it, and the commit.
+fn sides(comparison: &Comparison) -> String {
+    let mut told: Vec<String> = Vec::new();
+    for (name, facts) in &comparison.sides {
+        let reports = comparison.models.iter().flat_map(|model| &model.sides);
+        let backend = reports
+            .filter(|side| side.side == *name)
+            .map(|side| side.backend.as_str())
+            .find(|backend| !backend.is_empty());
+        let commit = facts.environment.get("commit").and_then(serde_json::Value::as_str);
+        let commit = commit.map_or_else(String::new, |commit| format!(" at {commit}"));
+        let backend = backend.map_or_else(String::new, |backend| format!(" ({backend}{commit})"));
+        told.push(format!("{name}{backend}"));
+    }
+    told.join("; ")
+}
+
+fn pictures(comparison: &Comparison) -> Vec<String> {
+    let of = |model: &str, side: &SideReport| {
+        let worst = side.equality.as_ref()?.worst.as_ref()?;
+        let path = worst.picture.as_ref()?;
+        Some(format!(
+            "- [{model} {}]({path}): {} object {} frame {}, IoU {:.4}",
+            side.side, worst.video, worst.object, worst.frame, worst.iou
+        ))
+    };
+    let sides = comparison.models.iter().flat_map(|m| m.sides.iter().map(move |s| (&m.model, s)));
+    let lines: Vec<String> = sides.filter_map(|(model, side)| of(model, side)).collect();
+    if lines.is_empty() { vec!["- none was drawn".to_owned()] } else { lines }
+}
+
+/// Names of clips may hold what Markdown would read as a column or as HTML.
+fn escape(text: &str) -> String {
+    text.replace('|', "\\|").replace('<', "&lt;").replace(['\n', '\r'], " ")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_cell_stays_one_cell() {
+        assert_eq!(escape("a|b\n<c>"), "a\\|b &lt;c>");
+    }
+}

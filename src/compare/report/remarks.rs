@@ -1,0 +1,74 @@
+/*!
+What is said below the table: the ratios in words, what is withheld and why, what may not be believed.
+*/
+
+use crate::compare::judge::{Comparison, Flips, ModelComparison, SideReport};
+use crate::record::{Judgement, Weight};
+
+/// One line for each thing to be said, model by model.
+pub fn remarks(comparison: &Comparison) -> Vec<String> {
+    comparison.models.iter().flat_map(of_model).collect()
+}
+
+fn of_model(model: &ModelComparison) -> Vec<String> {
+    let mut lines = Vec::new();
+    let mut say = |text: String| {
+        let line = format!("{}: {text}", model.model);
+        if !lines.contains(&line) {
+            lines.push(line);
+        }
+    };
+    for ratio in model.ratios.iter().filter(|ratio| ratio.times_as_fast.is_some()) {
+        let interval = ratio.times_as_fast.and_then(|factor| factor.interval);
+        let interval = interval.map_or_else(String::new, |interval| {
+            format!(" (95 % interval {:.3} to {:.3})", interval.low, interval.high)
+        });
+        // A sentence is read and copied alone: it must carry its own warning.
+        let mark = match ratio.verdict.judgement {
+            Judgement::Valid => "",
+            Judgement::Invalid => ", INVALID",
+            Judgement::Unjudged => ", too little to judge",
+        };
+        say(format!("{}{interval}{mark}", ratio.sentence));
+    }
+    for side in &model.sides {
+        if let Some(why) = side.why.as_deref().filter(|_| !side.outcome.is_proven()) {
+            let withheld = if side.withheld.is_some() { "; its speed is withheld" } else { "" };
+            say(format!("{} {}: {why}{withheld}", side.side, side.outcome.as_str()));
+        }
+        flips(side).into_iter().for_each(&mut say);
+    }
+    // A reason that several ratios share is told once.
+    let verdicts = model.ratios.iter().map(|ratio| &ratio.verdict);
+    for verdict in verdicts.chain(model.sides.iter().map(|side| &side.verdict)) {
+        for finding in &verdict.findings {
+            let word = match (verdict.judgement, finding.weight) {
+                (_, Weight::Note) => "note",
+                (Judgement::Invalid, Weight::Fault) => "INVALID",
+                _ => "too little to judge",
+            };
+            say(format!("{word}: {}: {}", finding.code, finding.sentence));
+        }
+    }
+    lines
+}
+
+fn flips(side: &SideReport) -> Vec<String> {
+    let told = |what: &str, flips: &Option<Flips>| {
+        let flips = flips.as_ref().filter(|flips| flips.flipped > 0)?;
+        let margin = flips.largest_margin.map_or_else(String::new, |margin| {
+            format!(", the reference at most {margin:.3} from deciding so itself")
+        });
+        Some(format!(
+            "{}: {what} turned over on {} of {} frames{margin}",
+            side.side, flips.flipped, flips.frames
+        ))
+    };
+    [
+        told("objectness", &side.objectness_flips),
+        told("the choice of a mask", &side.chosen_mask_flips),
+    ]
+    .into_iter()
+    .flatten()
+    .collect()
+}

@@ -1,0 +1,17 @@
+/*!
+Measurements as they lie on disk, whoever made them: run folders, and the sides and rounds that they belong to.
+*/
+
+mod folder;
+mod masks;
+mod measured;
+mod named;
+mod side;
+mod sidecar;
+
+pub use folder::{Row, RunFolder};
+pub use masks::{MaskFile, MaskFrame};
+pub use measured::{FILE_NAME as MEASURED_FILE, Measured, MeasuredRun, Missing};
+pub use named::{AskedReference, NamedFolder, gather, reference_run};
+pub use side::{Reference, Round, Set, Side};
+pub use sidecar::{Decisions, PassRecord};

@@ -1,0 +1,17 @@
+//! `segtrt compare`: measuring in turn against a stand-in for the PyTorch runner, judging folders, sweeps.
+
+/// Folders that are there already: same work, same masks, what is withheld.
+#[path = "compare/judge.rs"]
+mod judge;
+/// In turn, resumed, with sides that fail.
+#[path = "compare/measure.rs"]
+mod measure;
+/// The real PyTorch runner, where PyTorch is installed.
+#[path = "compare/pytorch.rs"]
+mod pytorch;
+/// What the tests here share.
+#[path = "compare/shared.rs"]
+mod shared;
+/// Sweeps on the CPU.
+#[path = "compare/sweep.rs"]
+mod sweep;

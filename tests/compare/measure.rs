@@ -1,0 +1,204 @@
+//! The sides in turn, every run kept, nothing measured twice, and what a failing side costs.
+
+use std::fs;
+
+use serde_json::Value;
+
+use super::shared::{FRAMES, Said, base, json, measure, run, side};
+use crate::support::column;
+
+/// Model, side and round of every run in the order of measuring.
+fn order(measured: &Value) -> Vec<String> {
+    let runs = measured["runs"].as_array().unwrap();
+    runs.iter().map(|run| format!("{} {}", run["side"].as_str().unwrap(), run["round"])).collect()
+}
+
+#[test]
+fn the_sides_are_measured_in_turn_and_nothing_twice() {
+    let dir = tempfile::tempdir().unwrap();
+    let out = dir.path().join("cmp");
+    let slower = ["--runner-arg=--fake-slower", "--runner-arg=3"];
+    let Said { code, out: table, err } = run(measure(&out, "eager,compile", "2").args(slower));
+    assert_eq!(code, 0, "{err}\n{table}");
+    let measured = json(&out.join("measured.json"));
+    let expected = ["cpu 1", "eager 1", "compile 1", "cpu 2", "eager 2", "compile 2"];
+    assert_eq!(order(&measured), expected);
+    assert_eq!(measured["reference"], "eager", "PyTorch in eager mode and fp32 is a side already");
+    let waiting: Vec<u64> = measured["runs"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|r| r["waiting"].as_u64().unwrap())
+        .collect();
+    assert_eq!(waiting, [2, 1, 1, 2, 1, 0], "eager is gone when compile has its last round");
+
+    let comparison = json(&out.join("comparison.json"));
+    assert_eq!((&comparison["subject"], &comparison["interleaved"]), (&"cpu".into(), &true.into()));
+    for (name, outcome) in [("cpu", "same"), ("eager", "reference"), ("compile", "same")] {
+        let found = side(&comparison, name);
+        assert_eq!(found["outcome"], outcome, "{found}");
+        assert_eq!(found["equality"]["min_iou"], 1.0);
+        assert_eq!(found["equality"]["frames"], 2 * FRAMES);
+        assert_eq!(found["speed"]["frames"], 4 * FRAMES);
+        assert_eq!(found["speed"]["round_fps"].as_array().unwrap().len(), 2);
+    }
+    let fps = |name| side(&comparison, name)["speed"]["fps"].as_f64().unwrap();
+    let ratio = &comparison["models"][0]["ratios"][0];
+    let times = ratio["times_as_fast"]["ratio"].as_f64().unwrap();
+    assert!((times - fps("cpu") / fps("eager")).abs() < 1e-9, "{ratio}");
+    let interval = &ratio["times_as_fast"]["interval"];
+    assert!(interval["low"].as_f64().unwrap() <= times, "{interval}");
+    assert!(interval["high"].as_f64().unwrap() >= times, "{interval}");
+    // The two baselines are one copied run: their speeds are equal to the last bit.
+    assert_eq!(fps("eager"), fps("compile"));
+    assert!(ratio["sentence"].as_str().unwrap().starts_with("cpu fp32 is "));
+    assert!(table.contains("times as fast as eager fp32"), "{table}");
+
+    assert_eq!(column(&out.join("comparison.csv"), "masks"), ["same", "reference", "same"]);
+    let drift = out.join("comparison_drift.csv");
+    assert_eq!(column(&drift, "frame").len(), 2 * FRAMES, "cpu and compile, not the reference");
+    assert!(column(&drift, "iou").iter().all(|iou| iou == "1"));
+    let text = fs::read_to_string(out.join("comparison.md")).unwrap();
+    for part in ["segtrt compare --split-dir", "| edgetam_mini_points | cpu | fp32 |", "Machine: "]
+    {
+        assert!(text.contains(part), "no {part:?} in {text}");
+    }
+    let picture =
+        out.join(side(&comparison, "cpu")["equality"]["worst"]["picture"].as_str().unwrap());
+    let reader = png::Decoder::new(std::io::BufReader::new(fs::File::open(picture).unwrap()));
+    let size = reader.read_info().unwrap().info().size();
+    assert_eq!(size, (4 * 160 + 12, 120), "four frames of 160x120 and three gaps of four pixels");
+
+    // Again: nothing is measured, and the judgement is the same.
+    let again = run(measure(&out, "eager,compile", "2").args(slower).arg("--json"));
+    assert_eq!(again.code, 0, "{}", again.err);
+    assert_eq!(json(&out.join("measured.json"))["runs"], measured["runs"]);
+    assert!(!again.err.contains("took") && !again.err.contains("building"), "{}", again.err);
+    let mut printed: Value = serde_json::from_str(&again.out).unwrap();
+    printed["command"] = comparison["command"].clone();
+    assert_eq!(printed, comparison);
+
+    // A round more, and one that was taken away.
+    fs::remove_dir_all(out.join("runs/edgetam_mini_points/cpu/round_2")).unwrap();
+    let more = run(measure(&out, "eager,compile", "3").args(slower));
+    assert_eq!(more.code, 0, "{}", more.err);
+    let now = json(&out.join("measured.json"));
+    let added = order(&now)[5..].to_vec();
+    assert_eq!(added, ["cpu 2", "cpu 3", "eager 3", "compile 3"]);
+
+    // The whole folder is judged where nothing can be measured.
+    let mut carried = super::shared::compare(&dir.path().join("elsewhere"));
+    let carried = run(carried.arg("--runs").arg(&out));
+    assert_eq!(carried.code, 0, "{}", carried.err);
+    let there = json(&dir.path().join("elsewhere/comparison.json"));
+    assert_eq!((&there["reference"], &there["interleaved"]), (&"eager".into(), &true.into()));
+    assert_eq!(side(&there, "compile")["rounds"], 3);
+
+    // Other settings do not go into the same folder.
+    let other = run(measure(&out, "eager,compile", "3").args(["--max-clip-frames", "4"]));
+    assert_eq!(other.code, 1);
+    assert!(other.err.contains("max_clip_frames was 0 and is 4"), "{}", other.err);
+    assert!(other.err.contains("--out-dir"), "{}", other.err);
+    let other = run(measure(&out, "eager,compile", "3").args(["--runner-arg=--tf32"]));
+    assert!(other.err.contains("compile: args was"), "{}", other.err);
+}
+
+#[test]
+fn a_side_that_fails_costs_only_itself() {
+    let dir = tempfile::tempdir().unwrap();
+    let out = dir.path().join("cmp");
+    let bad = ["--runner-arg=--fake-fail", "--runner-arg=compile"];
+    let worse = ["--runner-arg=--fake-die", "--runner-arg=vos_optimized"];
+    let said = run(measure(&out, "eager,compile,vos_optimized", "2").args(bad).args(worse));
+    assert_eq!(said.code, 1, "{}", said.err);
+    let comparison = json(&out.join("comparison.json"));
+    assert_eq!(side(&comparison, "cpu")["outcome"], "same");
+    assert!(side(&comparison, "cpu")["speed"]["fps"].as_f64().unwrap() > 0.0);
+    for (name, why) in [
+        ("compile", "the compiler found no GPU; use another machine"),
+        ("vos_optimized", "exit status: 7: Segmentation fault, as it were; see "),
+    ] {
+        let found = side(&comparison, name);
+        assert_eq!(found["outcome"], "not_available");
+        assert!(found["why"].as_str().unwrap().contains(why), "{found}");
+        assert!(found["speed"].is_null() && found["withheld"].is_null());
+        assert!(said.out.contains(why), "{}", said.out);
+    }
+    assert!(comparison["models"][0]["ratios"][1]["times_as_fast"].is_null());
+    let measured = json(&out.join("measured.json"));
+    assert_eq!(order(&measured), ["cpu 1", "eager 1", "cpu 2", "eager 2"]);
+
+    // Put right, only what is missing is measured.
+    let said = run(&mut measure(&out, "eager,compile", "2"));
+    // The settings of PyTorch's sides are others now, and that is not mixed with what is there.
+    assert!(said.err.contains("eager: args was"), "{}", said.err);
+}
+
+#[test]
+fn a_runner_that_cannot_start_and_a_backend_that_is_not_there_are_told() {
+    let dir = tempfile::tempdir().unwrap();
+    let out = dir.path().join("cmp");
+    let said = run(measure(&out, "eager", "1").args(["--python", "/no/such/python"]));
+    assert_eq!(said.code, 1);
+    assert!(said.err.contains("nothing can be compared"), "{}", said.err);
+    assert!(said.err.contains("cannot start /no/such/python"), "{}", said.err);
+    let out = dir.path().join("gpu");
+    let mut command = super::shared::compare(&out);
+    command.args([
+        "--models",
+        "edgetam_mini_points",
+        "--sides",
+        "cpu,ort-cuda",
+        "--precision",
+        "fp32",
+    ]);
+    command.args(["--baselines", "", "--rounds", "1", "--warmup-runs", "0"]);
+    let said = run(&mut command);
+    assert_eq!(said.code, 1, "{}", said.out);
+    assert!(said.err.contains("ort-cuda: not available: "), "{}", said.err);
+    assert!(said.err.to_lowercase().contains("cuda"), "{}", said.err);
+}
+
+#[test]
+fn restarted_runners_wait_for_nobody() {
+    let dir = tempfile::tempdir().unwrap();
+    let out = dir.path().join("cmp");
+    let said = run(measure(&out, "eager", "2").args(["--restart-runners", "--measure-only"]));
+    assert_eq!(said.code, 0, "{}", said.err);
+    assert!(!out.join("comparison.json").exists(), "--measure-only judges nothing");
+    let measured = json(&out.join("measured.json"));
+    assert_eq!(order(&measured), ["cpu 1", "eager 1", "cpu 2", "eager 2"]);
+    assert!(measured["runs"].as_array().unwrap().iter().all(|run| run["waiting"] == 0));
+    assert!(out.join("runs/edgetam_mini_points/eager/from_round_2/round_0").is_dir());
+    assert!(said.err.matches("building and warming up").count() == 2, "{}", said.err);
+}
+
+#[test]
+fn a_mismatch_withholds_the_speed_everywhere_but_under_its_key() {
+    let dir = tempfile::tempdir().unwrap();
+    let out = dir.path().join("cmp");
+    let damage = ["--runner-arg=--fake-damage", "--runner-arg=compile"];
+    let slower = ["--runner-arg=--fake-slower", "--runner-arg=0.125"];
+    let said = run(measure(&out, "eager,compile", "2").args(damage).args(slower));
+    assert_eq!(said.code, 1, "{}", said.err);
+    let comparison = json(&out.join("comparison.json"));
+    let bad = side(&comparison, "compile");
+    assert_eq!(bad["outcome"], "mismatch");
+    assert!(bad["speed"].is_null());
+    let withheld = bad["withheld"]["not_to_be_published"]["fps"].as_f64().unwrap();
+    assert_eq!(withheld, side(&comparison, "eager")["speed"]["fps"].as_f64().unwrap());
+    assert_eq!(bad["equality"]["worst"]["frame"], FRAMES - 1);
+    assert_eq!(bad["equality"]["min_iou"], 0.0);
+    assert!(bad["why"].as_str().unwrap().contains("lowest IoU 0.0000"), "{bad}");
+    let ratio = &comparison["models"][0]["ratios"][1];
+    assert!(ratio["times_as_fast"].is_null() && !ratio["withheld"].is_null(), "{ratio}");
+    let line = said.out.lines().find(|line| line.contains(" compile ")).unwrap();
+    assert!(line.contains("MISMATCH") && !line.contains(&format!("{withheld:.2}")), "{line}");
+    assert!(said.out.contains("compile MISMATCH: lowest IoU 0.0000"), "{}", said.out);
+    let rows = column(&out.join("comparison.csv"), "fps");
+    assert!(rows[2].is_empty() && !rows[1].is_empty(), "{rows:?}");
+    let drift = &comparison["drift_curves"].as_array().unwrap()[1];
+    assert_eq!((&drift["side"], &drift["iou"][FRAMES - 1]), (&"compile".into(), &0.0.into()));
+    // What was copied is untouched.
+    assert!(base().run.join("sidecar.json").is_file());
+}

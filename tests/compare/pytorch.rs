@@ -1,0 +1,44 @@
+//! The real PyTorch runner against the CPU backend.
+
+use std::path::Path;
+use std::process::Command;
+
+use super::shared::{compare, json, run, side};
+use crate::support::small_bundle;
+
+/// A Python with PyTorch: `SEGTRT_TEST_PYTHON`, else `python3`.
+fn python() -> Option<String> {
+    let python = std::env::var("SEGTRT_TEST_PYTHON").unwrap_or_else(|_| "python3".to_owned());
+    let imports = Command::new(&python).args(["-c", "import torch, timm"]).output().ok()?;
+    imports.status.success().then_some(python)
+}
+
+#[test]
+fn the_original_and_the_graphs_compute_the_same_masks() {
+    let runner = Path::new(env!("CARGO_MANIFEST_DIR")).join("pytorch/run.py");
+    let Some(python) = python().filter(|_| runner.is_file()) else {
+        eprintln!(
+            "SKIPPED: no PyTorch (SEGTRT_TEST_PYTHON names a Python that has it), or no pytorch/run.py"
+        );
+        return;
+    };
+    let dir = tempfile::tempdir().unwrap();
+    let out = dir.path().join("cmp");
+    let mut command = compare(&out);
+    command.args(["--models", "edgetam_mini_points", "--backend", "cpu", "--baselines", "eager"]);
+    command.args(["--rounds", "2", "--warmup-runs", "0", "--limit-videos", "1"]);
+    command.arg("--runner").arg(&runner).args(["--python", &python]);
+    command.arg("--onnx-dir").arg(small_bundle());
+    let said = run(&mut command);
+    if said.err.contains("edgetam") && said.err.contains("not available") {
+        eprintln!("SKIPPED: the PyTorch runner cannot run EdgeTAM here: {}", said.err);
+        return;
+    }
+    assert_eq!(said.code, 0, "{}\n{}", said.out, said.err);
+    let comparison = json(&out.join("comparison.json"));
+    assert_eq!(side(&comparison, "eager")["outcome"], "reference");
+    let cpu = side(&comparison, "cpu");
+    assert_eq!(cpu["outcome"], "same", "{cpu}");
+    assert_eq!(cpu["objectness_flips"]["flipped"], 0);
+    assert!(cpu["objectness_flips"]["frames"].as_u64().unwrap() > 0);
+}

@@ -1,0 +1,93 @@
+"""Speaks the PyTorch runner's protocol and measures nothing: each round is a copy of a run folder.
+
+    fake_runner.py … --fake-copy RUN [--fake-slower X] [--fake-damage MODE] [--fake-fail MODE] [--fake-die MODE]
+
+Needs Python's standard library only. What it prints beside events must not disturb the caller.
+"""
+
+import argparse
+import csv
+import json
+import os
+import shutil
+import sys
+from pathlib import Path
+
+parser = argparse.ArgumentParser()
+parser.add_argument("--mode")
+parser.add_argument("--precision")
+parser.add_argument("--rounds", type=int)
+parser.add_argument("--out-dir", type=Path)
+parser.add_argument("--models")
+parser.add_argument("--bundle", type=Path)
+parser.add_argument("--fake-copy", type=Path)
+parser.add_argument("--fake-slower", type=float, default=1.0)
+parser.add_argument("--fake-damage", default="")
+parser.add_argument("--fake-fail", default="")
+parser.add_argument("--fake-die", default="")
+args, _ = parser.parse_known_args()
+
+
+def send(event, **members):
+    print(json.dumps({"event": event, **members}), flush=True)
+
+
+def edit_table(path):
+    with open(path, newline="") as file:
+        rows = list(csv.DictReader(file))
+    for row in rows:
+        row["backend"] = f"fake {args.mode}"
+        row["precision"] = args.precision
+    with open(path, "w", newline="") as file:
+        writer = csv.DictWriter(file, rows[0].keys())
+        writer.writeheader()
+        writer.writerows(rows)
+
+
+def edit_sidecar(path):
+    sidecar = json.loads(path.read_text())
+    del sidecar["environment"]["build"]
+    sidecar["environment"]["packages"] = {"fake": "1"}
+    for entry in sidecar["configuration"]["models"]:
+        entry["precision"] = args.precision
+        entry["graphs"] = []
+    for run in sidecar["passes"]:
+        times = run["frame_times"]
+        for name in [name for name in times if name.endswith("_ms")]:
+            times[name] = [None if ms is None else ms * args.fake_slower for ms in times[name]]
+        times["chosen_mask"] = [0] * len(times["frame"])
+        times["iou_predictions"] = [[0.9, 0.4, 0.1]] * len(times["frame"])
+    path.write_text(json.dumps(sidecar))
+
+
+def damage(folder):
+    """The last frame of every object loses its mask."""
+    for path in folder.glob("*.json"):
+        masks = json.loads(path.read_text())
+        height, width = masks["frames"][-1]["mask"]["size"]
+        masks["frames"][-1]["mask"]["counts"] = [height * width]
+        path.write_text(json.dumps(masks))
+
+
+if not (args.bundle / "manifest.toml").is_file():
+    send("error", what=f"{args.bundle} is no bundle", advice="give one")
+    sys.exit(1)
+print("a library prints this on standard output", flush=True)
+if args.fake_fail == args.mode:
+    send("error", what="the compiler found no GPU", advice="use another machine")
+    sys.exit(1)
+for number in range(args.rounds):
+    send("ready", round=number)
+    word = sys.stdin.readline().strip()
+    if word != "go":
+        sys.exit(0)
+    if args.fake_die == args.mode:
+        print("Segmentation fault, as it were", file=sys.stderr, flush=True)
+        os._exit(7)
+    folder = args.out_dir / f"round_{number}"
+    shutil.copytree(args.fake_copy, folder)
+    edit_table(folder / "sav_benchmark_summary.csv")
+    edit_sidecar(folder / "sidecar.json")
+    if args.fake_damage == args.mode:
+        damage(folder / "masks")
+    send("done", round=number, folder=str(folder), fps=1.0)
