@@ -43,6 +43,8 @@ class TorchSide:
         command += ["--precision", precision, "--device", "cuda", "--bundle", args.bundles, "--save-masks"]
         command += ["--rounds", str(self.rounds), "--interactive", "--out-dir", str(self.out), *args.runner_arg]
         command += ["--max-clip-frames", str(args.frames)]
+        if precision == "fp32":
+            command += ["--preprocess", "cpu"]  # the reference gets Pillow's own resize
         self.process = subprocess.Popen(
             command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=open(self.out / "log.txt", "w"), text=True
         )

@@ -55,7 +55,7 @@ pub fn configure(builder: &Builder, settings: &Settings, pinned: bool) -> Result
 fn flags(precision: Precision) -> &'static [Flag] {
     match precision {
         Precision::Fp32 => &[],
-        Precision::Fp16 => &[Flag::Fp16],
+        Precision::Fp16 | Precision::Mixed => &[Flag::Fp16],
         Precision::Bf16 => &[Flag::Bf16],
         Precision::Best => &[Flag::Fp16, Flag::Tf32],
     }

@@ -268,9 +268,11 @@ fn parse_precision(text: &str) -> Result<String, String> {
     match text {
         "fp32" | "float32" | "none" => Ok("fp32".to_owned()),
         "fp16" | "float16" => Ok("fp16".to_owned()),
+        // Engines only: there are no mixed graphs for the CPU.
+        "mixed" => Ok("mixed".to_owned()),
         "bf16" | "bfloat16" => Err("bf16 graphs are not exported: bf16 costs masks eight times \
              fp16's error; use fp16 or fp32"
             .to_owned()),
-        _ => Err(format!("{text:?} is not a precision; use fp32 or fp16")),
+        _ => Err(format!("{text:?} is not a precision; use fp32, fp16 or mixed")),
     }
 }

@@ -12,7 +12,7 @@ use crate::bundle::{self, Bundle, Role, Wanted};
 use crate::cli::BuildEnginesArgs;
 use crate::engine::freshness::{self, Wanted as WantedPlan};
 use crate::engine::islands::Islands;
-use crate::engine::{EngineManifest, Precision, Settings, engine_dir, profiles};
+use crate::engine::{Bank, EngineManifest, Precision, Settings, engine_dir, profiles};
 use crate::gpu::{Facts, Gpu};
 use crate::model_tag::ModelTag;
 use crate::platform::{Platform, Platforms};
@@ -151,7 +151,16 @@ pub fn resolve(args: &BuildEnginesArgs, workspace_mb: Option<u64>) -> Result<Res
                 profiles: profiles(graph, &build.bundle.manifest.contract, objects),
                 ..settings(recipe)
             };
-            if args.fp32_graphs.contains(&role) {
+            if precision == Precision::Mixed && bank != Bank::Fused && args.graphs.is_empty() {
+                bail!(UsageError(format!(
+                    "--precision mixed: {} would have a {} bank, whose attention TensorRT would compute in fp32 too; export \
+                     it in fp16 with --segments, or take --precision fp16",
+                    build.name,
+                    bank.name()
+                )));
+            }
+            let whole = recipe::computes_whole(precision, role, &build.bundle.manifest);
+            if whole || args.fp32_graphs.contains(&role) {
                 if recipe.islands == Islands::None {
                     bail!(UsageError(format!(
                         "--fp32-graphs {}: {precision} engines of {tensorrt} have the types of their graphs, so that there \

@@ -45,7 +45,9 @@ pub(super) fn resolve(args: &CompareArgs) -> Result<Plan> {
         own.iter().map(|side| own_side(measure, *side, &precision)).collect();
     let baselines: Vec<&str> =
         measure.baselines.iter().map(|name| name.trim()).filter(|name| !name.is_empty()).collect();
-    let theirs = measure.baseline_precision.clone().unwrap_or_else(|| precision.clone());
+    // PyTorch has no mixed engines; what these are to be as near to fp32 as is its fp16.
+    let like = if precision == "mixed" { "fp16".to_owned() } else { precision.clone() };
+    let theirs = measure.baseline_precision.clone().unwrap_or(like);
     for name in &baselines {
         if !BASELINES.contains(name) {
             return usage(format!(

@@ -19,6 +19,9 @@ pub enum Precision {
     Fp32,
     /// Half precision with fp32 islands.
     Fp16,
+    /// Halves between the layers of the memory attention and between graphs; encoder, mask decoder and memory encoder compute
+    /// in fp32 with TF32 products: masks as near to fp32 as PyTorch's fp16 (8.x, 10.x; the bank must be fused).
+    Mixed,
     /// Brain floats with fp32 islands (TensorRT 10, weakly typed).
     Bf16,
     /// Whatever of fp16, bf16, TF32 is fastest; islands stay fp32.
@@ -31,6 +34,7 @@ impl Precision {
         match self {
             Self::Fp32 => "fp32",
             Self::Fp16 => "fp16",
+            Self::Mixed => "mixed",
             Self::Bf16 => "bf16",
             Self::Best => "best",
         }

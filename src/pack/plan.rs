@@ -84,7 +84,7 @@ pub fn plan(wanted: &Wanted) -> Result<PackPlan> {
             bundle::find(&there, &wanted.onnx_dirs, &wanted_bundle)
         };
         let (half, single) = (find("fp16"), find("fp32"));
-        let from_half = matches!(precision, Precision::Fp16 | Precision::Best);
+        let from_half = matches!(precision, Precision::Fp16 | Precision::Mixed | Precision::Best);
         let (built, beside) = match (from_half, half, single) {
             (true, Err(_), Ok(single)) => {
                 warnings.push(format!(

@@ -29,7 +29,7 @@ const LOGITS: &str = "low";
 pub fn limit(precision: Precision) -> f64 {
     match precision {
         Precision::Fp32 => 1e-3,
-        Precision::Fp16 | Precision::Bf16 | Precision::Best => 2e-2,
+        Precision::Fp16 | Precision::Mixed | Precision::Bf16 | Precision::Best => 2e-2,
     }
 }
 
