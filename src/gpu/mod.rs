@@ -2,7 +2,7 @@
 The door to the CUDA driver: device, streams, events, buffers, graphs, and an engine laid out in device memory.
 
 ```text
-Gpu ─→ Stream ─→ Event          Execution = engine context + its Views + a Stream: for single runs
+Gpu ─→ Stream ─→ Event          Execution = a Stage with its own Views and Stream: for single runs
    ├─→ View, DriverMemory ─→ Pool (the count)
    │                            Stage = engine context + bound Views + shared scratch: for pipelines
    ├─→ Pinned (host memory)     Recorded = work, and the CUDA graph that it became
@@ -34,11 +34,11 @@ mod view;
 
 pub use device::{Facts, Gpu};
 pub use error::{GpuError, Result};
-pub use execution::{Execution, Port};
+pub use execution::Execution;
 pub use memory::DriverMemory;
 pub use pinned::Pinned;
 pub use pool::{Pool, PoolUse, Purpose};
 pub use recorded::{Recorded, Replay, Work};
-pub use stage::{Placed, Stage};
+pub use stage::{Placed, Port, Stage};
 pub use stream::{Event, Stream, Wait};
 pub use view::View;

@@ -6,10 +6,9 @@ one engine writes and another reads, scratch memory of engines that never run at
 use anyhow::{Context as _, Result, ensure};
 
 use super::device::Gpu;
-use super::execution::{Port, bytes, set_shapes};
 use super::stream::Stream;
 use super::view::View;
-use crate::trt::{Context, DataType, Engine};
+use crate::trt::{Context, DataType, Engine, LayerTime, Mode, TensorInfo};
 
 /// TensorRT asks for this alignment of tensors.
 const ALIGNMENT: usize = 256;
@@ -21,6 +20,19 @@ pub struct Placed {
     pub view: View,
     /// Type of its elements.
     pub dtype: DataType,
+}
+
+/// One input or output of an engine.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Port {
+    /// The tensor's name.
+    pub name: String,
+    /// Its direction.
+    pub mode: Mode,
+    /// Its element type.
+    pub dtype: DataType,
+    /// Its extents, all known.
+    pub shape: Vec<i64>,
 }
 
 /// An engine's context for one profile with the memory that its tensors are bound to.
@@ -171,11 +183,65 @@ impl Stage {
     }
 }
 
+impl Stage {
+    /// Times each layer by itself from now on; the profiler stays.
+    ///
+    /// # Errors
+    /// A TensorRT without a layer profiler.
+    pub(super) fn profile_layers(&mut self) -> Result<()> {
+        Ok(self.context.profile_layers(true)?)
+    }
+
+    /// What the layers of the last run took, once it is done.
+    pub(super) fn layer_times(&mut self) -> Result<Vec<LayerTime>> {
+        Ok(self.context.layer_times()?)
+    }
+}
+
 impl Drop for Stage {
     fn drop(&mut self) {
         // Contexts are shared by streams: all work must be done before one goes.
         if let Err(error) = self.gpu.synchronize() {
             log::debug!("{error}");
         }
+    }
+}
+
+/// Fixes the inputs with open extents, and makes sure that none is left.
+fn set_shapes(
+    context: &mut Context,
+    infos: &[TensorInfo],
+    shapes: &[(String, Vec<i64>)],
+) -> Result<()> {
+    for info in infos.iter().filter(|info| info.mode == Mode::Input && info.shape.contains(&-1)) {
+        let given = shapes.iter().find(|(name, _)| *name == info.name);
+        let (_, shape) =
+            given.with_context(|| format!("input '{}' was given no shape", info.name))?;
+        context.set_input_shape(&info.name, shape)?;
+    }
+    let missing = context.missing_shapes().unwrap_or_default();
+    ensure!(missing.is_empty(), "the shapes of {} are still open", missing.join(", "));
+    Ok(())
+}
+
+/// Bytes of a tensor; none where an extent is open or the size is beyond this machine.
+fn bytes(shape: &[i64], dtype: DataType) -> Option<usize> {
+    let extents = shape.iter().map(|&extent| usize::try_from(extent).ok());
+    let elements = extents.into_iter().try_fold(1_usize, |n, extent| n.checked_mul(extent?))?;
+    Some(elements.checked_mul(dtype.bits())?.div_ceil(8))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sizes_count_bits_and_refuse_open_extents() {
+        assert_eq!(bytes(&[2, 3], DataType::Half), Some(12));
+        assert_eq!(bytes(&[], DataType::Float), Some(4));
+        assert_eq!(bytes(&[3], DataType::Int4), Some(2));
+        assert_eq!(bytes(&[1, 0, 5], DataType::Float), Some(0));
+        assert_eq!(bytes(&[1, -1], DataType::Float), None);
+        assert_eq!(bytes(&[i64::MAX, i64::MAX], DataType::Float), None);
     }
 }

@@ -57,7 +57,7 @@ pub fn run(
     inputs: &[Tensor],
     repeats: Repeats,
 ) -> Result<(Vec<Output>, Cost)> {
-    let mut execution = Execution::new(gpu, engine, case.profile, &case.shapes)?;
+    let mut execution = Execution::new(gpu, engine, "tested", case.profile, &case.shapes)?;
     let ports: Vec<_> = execution.ports().cloned().collect();
     for port in ports.iter().filter(|port| port.mode == Mode::Input) {
         let found = inputs.iter().find(|tensor| tensor.name == port.name);
