@@ -13,6 +13,7 @@ mod build_sweep;
 mod build_table;
 pub mod inspect;
 pub mod pack;
+pub mod report;
 pub mod selftest;
 pub mod synth;
 

@@ -1,0 +1,95 @@
+/*!
+The table that most readers came for: one line for each model under one set of conditions on one platform.
+*/
+
+use maud::{Markup, html};
+
+use super::cells::{badge, badges, number, table as cells_table, text};
+use crate::report::data::{Group, Report};
+
+/// Column, heading, decimals.
+type Number = (&'static str, &'static str, usize);
+
+const NUMBERS: [Number; 14] = [
+    ("fps", "FPS", 1),
+    ("latency_p50_ms", "P50 ms", 2),
+    ("latency_p95_ms", "P95 ms", 2),
+    ("latency_p99_ms", "P99 ms", 2),
+    ("first_frame_ms", "First frame ms", 1),
+    ("setup_ms", "Set-up ms", 0),
+    ("J", "J", 4),
+    ("F", "F", 4),
+    ("JandF", "J&F", 4),
+    ("gpu_peak_alloc_MiB", "GPU own MiB", 0),
+    ("gpu_peak_reserved_MiB", "GPU process MiB", 0),
+    ("cpu_peak_rss_MiB", "Host MiB", 0),
+    ("power_w", "Power W", 1),
+    ("energy_j_per_frame", "J per frame", 3),
+];
+
+fn lines(report: &Report) -> Markup {
+    let head = html! {
+        th scope="col" { "Model" }
+        th scope="col" { "Platform" }
+        th scope="col" { "Verdicts" }
+        th scope="col" class="n" { "Objects" }
+        @for (_, name, _) in NUMBERS { th scope="col" class="n" { (name) } }
+        th scope="col" { "Device" }
+        th scope="col" { "Conditions" }
+    };
+    let body = html! { @for group in &report.groups { (line(group)) } };
+    cells_table(
+        "Means over objects; latencies are means of each object's percentile. Objects: measured of all.",
+        true,
+        &head,
+        &body,
+    )
+}
+
+fn line(group: &Group) -> Markup {
+    let struck = group.invalid;
+    let conditions: Vec<String> = group
+        .conditions
+        .known()
+        .filter(|(name, _)| *name != "device")
+        .map(|(name, value)| format!("{name} {value}"))
+        .collect();
+    html! {
+        tr class=[struck.then_some("invalid")] {
+            th scope="row" { @if struck { s { (group.name) } } @else { (group.name) } }
+            td { (group.platform) }
+            td { (badges(group)) }
+            td.n data-v=(group.counts.measured) { (group.counts.measured) "/" (group.counts.rows) }
+            @for (column, _, digits) in NUMBERS { (number(group.mean(column), digits, struck && !is_quality(column))) }
+            (text(group.conditions.get("device")))
+            td.long { (conditions.join(", ")) }
+        }
+    }
+}
+
+/// The verdict speaks of speed: quality is not struck.
+fn is_quality(column: &str) -> bool {
+    matches!(column, "J" | "F" | "JandF")
+}
+
+/// The table, and the reasons of rows that do not count.
+pub fn table(report: &Report) -> Markup {
+    let doubted: Vec<&Group> =
+        report.groups.iter().filter(|group| !group.reasons.is_empty()).collect();
+    html! {
+        (lines(report))
+        @if !doubted.is_empty() {
+            h3 { "Why rows are INVALID or have no numbers" }
+            @for group in doubted {
+                details open[group.invalid] {
+                    summary { (group.full_name()) " " (badges(group)) }
+                    ul.notes {
+                        @for reason in &group.reasons {
+                            li { (reason.rows) " × " (badge(reason.state)) ": " (reason.text) }
+                        }
+                    }
+                }
+            }
+        }
+    }
+}
