@@ -44,7 +44,8 @@ pub fn hints(groups: &[Group]) -> Vec<Hint> {
 /// Of profiles.
 pub fn of_profiles(reports: &[NsysReport]) -> Vec<Hint> {
     let low = |report: &&NsysReport| {
-        report.gpu_util_percent.is_some_and(|util| util < UTILISATION_PERCENT)
+        report.faults.is_empty()
+            && report.gpu_util_percent.is_some_and(|util| util < UTILISATION_PERCENT)
     };
     let hint = |report: &NsysReport| Hint {
         about: report.name.clone(),

@@ -27,7 +27,7 @@ pub use platforms::{PlatformCell, PlatformLine, PlatformTable};
 pub use sources::SourceInfo;
 pub use stages::{StageLine, StageTable};
 
-use super::input::{DriftCurve, Inputs, NsysReport, Row};
+use super::input::{DriftCurve, Inputs, NsysReport, Row, Unproven};
 use super::targets::{self, Targets, Verdicts};
 
 /// Everything on the page.
@@ -47,6 +47,8 @@ pub struct Report {
     pub platforms: PlatformTable,
     /// Mask IoU against frame index.
     pub drift: Vec<DriftCurve>,
+    /// Sides of comparisons whose masks are not the reference's.
+    pub unproven: Vec<Unproven>,
     /// Profiles.
     pub nsys: Vec<NsysReport>,
     /// Targets, where asked for.
@@ -94,6 +96,7 @@ pub fn build(inputs: Inputs, targets: Option<&Targets>, generated: String) -> Re
         best: best::best(&groups),
         platforms: platforms::table(&groups),
         drift: inputs.drift,
+        unproven: inputs.unproven,
         nsys: inputs.nsys,
         targets,
         hints,

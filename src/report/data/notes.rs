@@ -26,6 +26,12 @@ pub fn notes(inputs: &Inputs, groups: &[Group]) -> Vec<String> {
     if unmeasured > 0 {
         notes.push(format!("{unmeasured} of {rows} rows were skipped or failed and have no numbers; the table of rows has the reasons."));
     }
+    for side in &inputs.unproven {
+        notes.push(format!(
+            "{}, {}: {}. Its masks are not proven to be the reference's: its speed is not to be used.",
+            side.model, side.side, side.why
+        ));
+    }
     if unjudged > 0 {
         notes.push(format!(
             "{unjudged} of {rows} rows were too short to be judged. They count, and are marked."

@@ -22,7 +22,7 @@ pub enum Kind {
     /// Rows.
     Table,
     /// `comparison.json`.
-    Drift,
+    Comparison,
 }
 
 /// A file to read.
@@ -71,7 +71,7 @@ pub fn find(given: &str) -> Result<Vec<Found>> {
         }
     } else {
         let json = path.extension().is_some_and(|extension| extension.eq_ignore_ascii_case("json"));
-        files.push((if json { Kind::Drift } else { Kind::Table }, path));
+        files.push((if json { Kind::Comparison } else { Kind::Table }, path));
     }
     Ok(files.into_iter().map(|(kind, path)| Found { path, kind, label: label.clone() }).collect())
 }
@@ -79,7 +79,7 @@ pub fn find(given: &str) -> Result<Vec<Found>> {
 fn walk(folder: &Path, depth: usize, files: &mut Vec<(Kind, PathBuf)>) {
     let comparison = folder.join(COMPARISON);
     if comparison.is_file() {
-        files.push((Kind::Drift, comparison));
+        files.push((Kind::Comparison, comparison));
     }
     if let Some(table) =
         RUN_TABLES.iter().map(|name| folder.join(name)).find(|table| table.is_file())

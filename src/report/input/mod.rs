@@ -6,7 +6,7 @@ Reading is lenient where files differ by age and strict about numbers: a column 
 a number belongs all mean 'not measured', never zero. A file that cannot be read is told of and keeps no other from being read.
 */
 
-mod drift;
+mod comparison;
 mod find;
 mod labels;
 mod nsys;
@@ -14,11 +14,12 @@ mod rows;
 mod sidecar;
 
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use anyhow::Result;
 use serde_json::{Map, Value};
 
-pub use drift::DriftCurve;
+pub use comparison::{DriftCurve, Unproven};
 pub use nsys::{NsysOperation, NsysReport};
 pub use rows::{Believed, Row};
 pub use sidecar::{Pass, StageSum};
@@ -30,6 +31,8 @@ pub struct Inputs {
     pub sources: Vec<Source>,
     /// Curves of every comparison.
     pub drift: Vec<DriftCurve>,
+    /// Sides of comparisons whose masks are not the reference's.
+    pub unproven: Vec<Unproven>,
     /// Summaries of profiler reports.
     pub nsys: Vec<NsysReport>,
     /// What could not be read, in words.
@@ -94,8 +97,11 @@ pub fn read(given: &[String], nsys: &[PathBuf]) -> Result<Inputs> {
         }
         seen.push(place);
         match thing.kind {
-            find::Kind::Drift => match drift::read(&thing.path) {
-                Ok(curves) => inputs.drift.extend(curves),
+            find::Kind::Comparison => match comparison::read(&thing.path) {
+                Ok(comparison) => {
+                    inputs.drift.extend(comparison.drift);
+                    inputs.unproven.extend(comparison.unproven);
+                }
                 Err(error) => inputs.problems.push(format!("{error:#}")),
             },
             find::Kind::Table => match source(&thing.path, label, &mut inputs.problems) {
@@ -112,10 +118,24 @@ pub fn read(given: &[String], nsys: &[PathBuf]) -> Result<Inputs> {
             Err(error) => inputs.problems.push(format!("{error:#}")),
         }
     }
+    for source in &mut inputs.sources {
+        doubt(source, &inputs.unproven);
+    }
     if inputs.sources.is_empty() && inputs.drift.is_empty() && inputs.nsys.is_empty() {
         anyhow::bail!("there is nothing to report on: {}", inputs.problems.join("; "));
     }
     Ok(inputs)
+}
+
+/// No speed stands beside a failed equality: rows of a side that a comparison found wanting are not to be believed.
+fn doubt(source: &mut Source, unproven: &[Unproven]) {
+    let Some(Ok(folder)) = source.path.parent().map(std::fs::canonicalize) else { return };
+    for side in unproven.iter().filter(|side| side.folders.contains(&folder)) {
+        let reason: Arc<str> = side.why.as_str().into();
+        for row in source.rows.iter_mut().filter(|row| row.key().2 == side.model) {
+            row.doubt(&reason);
+        }
+    }
 }
 
 /// Reads a table and what lies beside it.

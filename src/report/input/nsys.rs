@@ -33,6 +33,8 @@ pub struct NsysReport {
     pub name: String,
     /// Every operation of every table.
     pub operations: Vec<NsysOperation>,
+    /// Why it must not be taken for the profile of a program that did its work.
+    pub faults: Vec<String>,
     /// Share of time with work on the GPU, %.
     pub gpu_util_percent: Option<f64>,
     /// Share of the peak bandwidth of the GPU's memory, %.
@@ -111,9 +113,11 @@ pub fn read(path: &Path) -> Result<Vec<NsysReport>> {
 
 fn one(value: &Value, otherwise: &str) -> NsysReport {
     let named =
-        ["name", "report", "label", "file"].iter().find_map(|key| value.get(*key)?.as_str());
+        ["label", "name", "report", "file"].iter().find_map(|key| value.get(*key)?.as_str());
     let mut report =
         NsysReport { name: named.unwrap_or(otherwise).to_owned(), ..NsysReport::default() };
+    let faults = value.get("faults").and_then(Value::as_array).into_iter().flatten();
+    report.faults.extend(faults.filter_map(Value::as_str).map(str::to_owned));
     walk(value, "", &mut report);
     report
 }
@@ -129,7 +133,7 @@ fn walk(value: &Value, table: &str, report: &mut NsysReport) {
             }
         }
         Value::Object(members) => {
-            percentages(members, report);
+            percentages(members, table, report);
             if let Some((columns, rows)) = columns_and_rows(members) {
                 let own = ["table", "report", "name", "kind", "title"];
                 let own = own.iter().find_map(|key| members.get(*key)?.as_str()).unwrap_or(table);
@@ -183,7 +187,7 @@ fn operation(line: &Map<String, Value>, table: &str) -> Option<NsysOperation> {
         "totaldurns",
     ])
     .or_else(|| number(&["totaltimems", "totalms", "timems"]).map(|ms| ms * 1e6));
-    let bytes = number(&["totalbytes", "bytes", "sizebytes"])
+    let bytes = number(&["totalb", "totalbytes", "bytes", "sizebytes"])
         .or_else(|| number(&["totalmb", "sizemb"]).map(|mb| mb * 1e6))
         .or_else(|| number(&["totalmib", "sizemib"]).map(|mib| mib * f64::from(1 << 20)));
     (total_ns.is_some() || bytes.is_some()).then(|| NsysOperation {
@@ -195,17 +199,17 @@ fn operation(line: &Map<String, Value>, table: &str) -> Option<NsysOperation> {
     })
 }
 
-/// Shares that an object states by themselves.
-fn percentages(members: &Map<String, Value>, report: &mut NsysReport) {
+/// Shares that an object states by themselves, or that a table of utilisation has.
+fn percentages(members: &Map<String, Value>, table: &str, report: &mut NsysReport) {
     for (key, value) in members {
         let (key, Some(value)) = (plain(key), value.as_f64()) else { continue };
-        let percent = |words: &[&str]| words.iter().any(|word| key.contains(word));
-        if percent(&["gpuutil", "gputimeutil", "utilisationpercent", "utilizationpercent"])
-            && report.gpu_util_percent.is_none()
-        {
-            report.gpu_util_percent =
-                Some(if key.contains("share") { 100.0 * value } else { value });
-        } else if percent(&["bandwidthpercent", "dramthroughputpercent"])
+        let says = |words: &[&str]| words.iter().any(|word| key.contains(word));
+        let own_table = table.contains("util") && (key == "utilisation" || key == "utilization");
+        let util = own_table
+            || says(&["gpuutil", "gputimeutil", "utilisationpercent", "utilizationpercent"]);
+        if util && report.gpu_util_percent.is_none() {
+            report.gpu_util_percent = Some(value);
+        } else if says(&["bandwidthpercent", "dramthroughputpercent"])
             && report.bandwidth_percent.is_none()
         {
             report.bandwidth_percent = Some(value);

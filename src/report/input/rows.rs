@@ -51,6 +51,8 @@ impl Believed {
 pub struct Row {
     header: Arc<HashMap<String, usize>>,
     fields: csv::StringRecord,
+    /// Why its speed is doubted from outside its table.
+    doubted: Option<Arc<str>>,
 }
 
 impl Row {
@@ -90,6 +92,9 @@ impl Row {
         if !ok || self.number("fps").is_none_or(|fps| fps <= 0.0) {
             return Believed::Unmeasured;
         }
+        if self.doubted.is_some() {
+            return Believed::Invalid;
+        }
         match self.text("verdict") {
             Some("VALID") => Believed::Valid,
             Some("INVALID") => Believed::Invalid,
@@ -98,10 +103,16 @@ impl Row {
         }
     }
 
+    /// Takes its speed out of every comparison, for this reason.
+    pub fn doubt(&mut self, reason: &Arc<str>) {
+        self.doubted = Some(Arc::clone(reason));
+    }
+
     /// Why it has no numbers, or why they are doubted.
     pub fn why(&self) -> Option<&str> {
         match self.believed() {
             Believed::Unmeasured => self.text("reason"),
+            Believed::Invalid if self.doubted.is_some() => self.doubted.as_deref(),
             _ => self.text("verdict_reason"),
         }
     }
@@ -138,7 +149,7 @@ pub fn read(path: &Path) -> Result<Vec<Row>> {
         .records()
         .map(|fields| {
             let fields = fields.with_context(|| format!("{} is damaged", path.display()))?;
-            Ok(Row { header: Arc::clone(&columns), fields })
+            Ok(Row { header: Arc::clone(&columns), fields, doubted: None })
         })
         .collect()
 }

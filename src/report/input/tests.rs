@@ -161,6 +161,7 @@ fn drift_curves_are_found_wherever_they_lie() {
     let curve = |side: &str, frame: &[f64], iou: &[f64]| DriftCurve {
         model: "m".into(),
         side: side.into(),
+        lowest: None,
         frame: frame.into(),
         iou: iou.into(),
     };
@@ -170,7 +171,7 @@ fn drift_curves_are_found_wherever_they_lie() {
     );
     let error =
         format!("{:#}", read_one(&write(dir.path(), "n.json", "{\"rows\":[]}")).unwrap_err());
-    assert!(error.contains("holds no drift curve"), "{error}");
+    assert!(error.contains("holds no drift curve and no judged side"), "{error}");
     let error = format!("{:#}", read_one(&write(dir.path(), "t.json", "{\"iou\":[")).unwrap_err());
     assert!(error.contains("is no JSON"), "{error}");
 }
@@ -204,4 +205,44 @@ fn profiles_are_read_as_tables_and_as_lists_of_objects() {
     let empty = write(dir.path(), "e.json", "[]");
     let problems = read(&[table.display().to_string()], &[empty]).unwrap().problems;
     assert!(problems[0].contains("names no operation"), "{problems:?}");
+}
+
+#[test]
+fn the_profile_of_segtrt_nsys_is_read_as_it_writes_it() {
+    let dir = tempfile::tempdir().unwrap();
+    let text = r#"{"reports":[{"label":"bs04","file":"bs04.sqlite","exported_by":"nsys","notes":[],"faults":["the program failed"],"findings":{"gpu":null},
+        "tables":{"nvtx_gpu_proj_sum":[{"Range":"pipeline","Total Proj Time (ns)":900}],
+        "cuda_gpu_kern_sum":[{"Time (%)":100.0,"Total Time (ns)":800,"Instances":4,"Name":"gemm"}],
+        "cuda_gpu_mem_time_sum":[{"Total Time (ns)":50,"Count":2,"Operation":"H2D"}],
+        "cuda_gpu_mem_size_sum":[{"Total (B)":4096,"Count":2,"Operation":"H2D"}],
+        "cuda_api_sum":[{"Total Time (ns)":7000,"Num Calls":9,"Name":"cudaLaunchKernel"}],
+        "gpu_time_util":[{"Device ID":0,"Name":"Orin","Utilisation (%)":71.5,"Busy Time (ns)":850}]}}],"failed":[],"fastest":null}"#;
+    let reports = nsys::read(&write(dir.path(), "p.json", text)).unwrap();
+    let report = &reports[0];
+    assert_eq!((report.name.as_str(), report.gpu_util_percent), ("bs04", Some(71.5)));
+    assert_eq!(report.faults, ["the program failed"]);
+    let times: Vec<(&str, Option<f64>, Option<f64>)> =
+        report.by_time().iter().map(|op| (op.name.as_str(), op.total_ns, op.count)).collect();
+    assert_eq!(times, [("gemm", Some(800.0), Some(4.0)), ("H2D", Some(50.0), Some(2.0))]);
+    assert_eq!(report.by_memory()[0].bytes, Some(4096.0));
+}
+
+#[test]
+fn a_side_without_proof_has_no_speed() {
+    let dir = tempfile::tempdir().unwrap();
+    let table = "video,object,model,fps,status,verdict\nv,0,m,90,ok,VALID\nv,0,n,80,ok,VALID\n";
+    write(dir.path(), "fp16/round_1/sav_benchmark_summary.csv", table);
+    write(dir.path(), "fp32/round_1/sav_benchmark_summary.csv", table);
+    let comparison = r#"{"models":[{"model":"m","sides":[{"side":"fp32","outcome":"reference","folders":["fp32/round_1"]},
+        {"side":"fp16","outcome":"mismatch","why":"lowest IoU 0.41","folders":["fp16/round_1","gone"]}]}],
+        "drift_curves":[{"model":"m","side":"fp16","frame":[0,1],"iou":[1.0,0.6],"lowest":[0.9,0.41],"objects":[2,2]}]}"#;
+    write(dir.path(), "comparison.json", comparison);
+    let inputs = read_one(dir.path()).unwrap();
+    let believed =
+        |source: usize| inputs.sources[source].rows.iter().map(Row::believed).collect::<Vec<_>>();
+    assert_eq!(inputs.sources[0].label, "fp16");
+    assert_eq!(believed(0), [Believed::Invalid, Believed::Valid]);
+    assert_eq!(believed(1), [Believed::Valid, Believed::Valid]);
+    assert_eq!(inputs.sources[0].rows[0].why(), Some("MISMATCH: lowest IoU 0.41"));
+    assert_eq!((inputs.drift[0].lowest, inputs.problems.len()), (Some(0.41), 0));
 }

@@ -63,7 +63,7 @@ pub fn drift(report: &Report, figures: &Figures) -> Option<Markup> {
                 td { (curve.side) }
                 (number(Some(curve.iou.len() as f64), 0, false))
                 (number(crate::stats::mean(&curve.iou), 6, false))
-                (number(worst.map(|(_, iou)| iou), 6, false))
+                (number(curve.lowest.or(worst.map(|(_, iou)| iou)), 6, false))
                 (number(worst.map(|(at, _)| curve.frame[at]), 0, false))
             }
         }
@@ -71,7 +71,7 @@ pub fn drift(report: &Report, figures: &Figures) -> Option<Markup> {
     Some(html! {
         p { "How well two sides' masks agree along a clip: a curve that falls is an error that the memory carries on." }
         (draw(&figures.drift))
-        (table("Mask IoU with the reference side", true, &heads(&["Model", "Side", "Frames", "Mean IoU", "Lowest IoU", "At frame"], 2), &body))
+        (table("Mask IoU with the reference side", true, &heads(&["Model", "Side", "Frames", "Mean IoU", "Lowest IoU", "Lowest mean at frame"], 2), &body))
     })
 }
 
@@ -83,6 +83,7 @@ pub fn profiles(report: &Report) -> Option<Markup> {
     Some(html! {
         @for profile in &report.nsys {
             h3 { (profile.name) }
+            @for fault in &profile.faults { p { strong { "Not to be trusted: " } (fault) } }
             p {
                 "Work on the GPU in " (percent(profile.gpu_util_percent)) " of the time; "
                 "bandwidth of its memory against the peak: " (percent(profile.bandwidth_percent)) "."
@@ -105,10 +106,12 @@ fn by_time(profile: &NsysReport) -> Markup {
     let total: f64 = all.iter().filter_map(|op| op.total_ns).sum();
     let body = html! {
         @for op in all.iter().take(TOP) {
-            (named(op))
-            (number(op.total_ns.map(|ns| ns / 1e6), 3, false))
-            (number(op.total_ns.map(|ns| 100.0 * ns / total), 1, false))
-            (number(op.count, 0, false))
+            tr {
+                (named(op))
+                (number(op.total_ns.map(|ns| ns / 1e6), 3, false))
+                (number(op.total_ns.map(|ns| 100.0 * ns / total), 1, false))
+                (number(op.count, 0, false))
+            }
         }
     };
     lines(
@@ -124,10 +127,12 @@ fn by_memory(profile: &NsysReport) -> Markup {
     let total: f64 = all.iter().filter_map(|op| op.bytes).sum();
     let body = html! {
         @for op in all.iter().take(TOP) {
-            (named(op))
-            (number(op.bytes.map(|bytes| bytes / 1e6), 3, false))
-            (number(op.bytes.map(|bytes| 100.0 * bytes / total), 1, false))
-            (number(op.count, 0, false))
+            tr {
+                (named(op))
+                (number(op.bytes.map(|bytes| bytes / 1e6), 3, false))
+                (number(op.bytes.map(|bytes| 100.0 * bytes / total), 1, false))
+                (number(op.count, 0, false))
+            }
         }
     };
     lines(

@@ -12,7 +12,7 @@ pub fn figures(plots: &[Plot]) -> Markup {
         @if !plots.is_empty() {
             div.figures {
                 @for plot in plots {
-                    figure id=(plot.name) {
+                    figure id=(format!("plot-{}", plot.name)) {
                         figcaption { (plot.title) }
                         div.holder { (plot.inline()) }
                         @for note in &plot.notes { p { (note) } }
