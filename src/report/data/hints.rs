@@ -83,16 +83,14 @@ fn of(group: &Group) -> Vec<Hint> {
             );
         }
     }
-    if let (Some(util), true) = (group.mean("gpu_util"), group.overlapping()) {
-        if util < UTILISATION_PERCENT {
-            add(
-                "host-bound",
-                "Frames overlap and the GPU is idle all the same: decoding or the host's own work does not keep up.",
-                format!(
-                    "gpu_util is {util:.0} % on average; {UTILISATION_PERCENT:.0} % would be busy"
-                ),
-            );
-        }
+    if let (Some(util), true) = (group.mean("gpu_util"), group.overlapping())
+        && util < UTILISATION_PERCENT
+    {
+        add(
+            "host-bound",
+            "Frames overlap and the GPU is idle all the same: decoding or the host's own work does not keep up.",
+            format!("gpu_util is {util:.0} % on average; {UTILISATION_PERCENT:.0} % would be busy"),
+        );
     }
     if let Some(stages) = &group.stages {
         let per_frame =
@@ -136,23 +134,23 @@ fn of(group: &Group) -> Vec<Hint> {
         );
     }
     let fact = |name: &str| group.gpu_facts.get(name).copied();
-    if let (Some(clock), Some(most)) = (group.mean("sm_clock_mhz_mean"), fact("sm_clock_max_mhz")) {
-        if clock < CLOCK_SHARE * most {
-            add(
-                "low-clock",
-                "The GPU did not run at its highest clock: look at power mode and application clocks before comparing boards.",
-                format!("{clock:.0} MHz on average, the board can do {most:.0} MHz"),
-            );
-        }
+    if let (Some(clock), Some(most)) = (group.mean("sm_clock_mhz_mean"), fact("sm_clock_max_mhz"))
+        && clock < CLOCK_SHARE * most
+    {
+        add(
+            "low-clock",
+            "The GPU did not run at its highest clock: look at power mode and application clocks before comparing boards.",
+            format!("{clock:.0} MHz on average, the board can do {most:.0} MHz"),
+        );
     }
-    if let (Some(power), Some(limit)) = (group.mean("power_w"), fact("power_limit_w")) {
-        if power > POWER_SHARE * limit {
-            add(
-                "power-bound",
-                "The board is at its power limit: more speed would need more power.",
-                format!("{power:.0} W of {limit:.0} W"),
-            );
-        }
+    if let (Some(power), Some(limit)) = (group.mean("power_w"), fact("power_limit_w"))
+        && power > POWER_SHARE * limit
+    {
+        add(
+            "power-bound",
+            "The board is at its power limit: more speed would need more power.",
+            format!("{power:.0} W of {limit:.0} W"),
+        );
     }
     if let Some(memory) =
         group.device_memory.as_ref().filter(|memory| memory.percent > MEMORY_PERCENT)

@@ -7,6 +7,7 @@ mod bandwidth;
 mod best;
 mod conditions;
 mod frames;
+mod gather;
 mod group;
 mod hints;
 mod memory;
@@ -77,7 +78,7 @@ pub struct RowEntry {
 
 /// Makes the report of what was read.
 pub fn build(inputs: Inputs, targets: Option<&Targets>, generated: String) -> Report {
-    let (groups, places) = group::groups(&inputs.sources);
+    let (groups, places) = gather::groups(&inputs.sources);
     let sources = inputs.sources.iter().map(sources::info).collect();
     let notes = notes::notes(&inputs, &groups);
     let mut hints = hints::hints(&groups);

@@ -13,7 +13,7 @@ pub fn plots(report: &Report) -> Vec<Plot> {
     // A board and a server differ so much that one axis would hide the server's stages.
     let mut parts: Vec<Vec<(&Group, &StageTable)>> = Vec::new();
     let mut sorted = shown;
-    sorted.sort_by(|a, b| a.1.overlapping.cmp(&b.1.overlapping));
+    sorted.sort_by_key(|a| a.1.overlapping);
     for entry in sorted {
         let fits = |part: &Vec<(&Group, &StageTable)>| {
             part.len() < BAR_GROUPS

@@ -15,7 +15,7 @@ pub fn sources(report: &Report) -> Markup {
 fn one(source: &SourceInfo, open: bool) -> Markup {
     html! {
         details open[open] {
-            summary { (source.label) }
+            summary { (source.label) " " span.path { (source.path) } }
             dl {
                 dt { "table" } dd { code { (source.path) } }
                 dt { "rows" } dd { (source.rows) ", " (source.passes) " passes with frame times" }
@@ -62,12 +62,24 @@ fn pairs(members: &Map<String, Value>) -> Markup {
     }
 }
 
+/// A value in one line: members of objects as `name value`, hashes by their first letters.
 fn plain(value: &Value) -> String {
+    const HASH: usize = 64;
     match value {
+        Value::String(text)
+            if text.len() == HASH && text.bytes().all(|byte| byte.is_ascii_hexdigit()) =>
+        {
+            format!("{}…", &text[..12])
+        }
         Value::String(text) => text.clone(),
         Value::Null => "not said".to_owned(),
-        Value::Array(items) if items.iter().all(|item| !item.is_object() && !item.is_array()) => {
-            items.iter().map(plain).collect::<Vec<_>>().join(", ")
+        Value::Array(items) => {
+            let separator = if items.iter().any(Value::is_object) { "; " } else { ", " };
+            items.iter().map(plain).collect::<Vec<_>>().join(separator)
+        }
+        Value::Object(members) => {
+            let members = members.iter().map(|(name, value)| format!("{name} {}", plain(value)));
+            members.collect::<Vec<_>>().join(", ")
         }
         value => value.to_string(),
     }

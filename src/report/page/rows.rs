@@ -31,7 +31,7 @@ pub fn table(report: &Report) -> Markup {
             "Platform",
             "Video",
             "Object",
-            "Verdict",
+            "Verdict and reason",
             "Frames",
             "FPS",
             "P50 ms",
@@ -41,7 +41,6 @@ pub fn table(report: &Report) -> Markup {
             "F",
             "J&F",
             "GPU own MiB",
-            "Why",
         ],
         5,
     );
@@ -77,9 +76,8 @@ fn line(report: &Report, entry: &RowEntry) -> Markup {
             td { (group.platform) }
             td.wrap { (video) }
             td { (object) }
-            td { (badge(believed)) }
+            td { (badge(believed)) @if let Some(why) = row.why().filter(|_| !believed.counts()) { div.reason { (why) } } }
             @for (column, digits) in NUMBERS { (number(value(column), digits, struck && !matches!(column, "J" | "F" | "JandF" | "frames"))) }
-            td.why { (row.why().unwrap_or("")) }
         }
     }
 }
