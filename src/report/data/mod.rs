@@ -20,6 +20,7 @@ use serde::Serialize;
 
 pub use bandwidth::Bandwidth;
 pub use best::Best;
+pub use conditions::COLUMNS as CONDITIONS;
 pub use frames::{Frames, Series};
 pub use group::{Counts, Group, Reason, Stat};
 pub use hints::Hint;

@@ -5,7 +5,7 @@ The table that most readers came for: one line for each model under one set of c
 use maud::{Markup, html};
 
 use super::cells::{badge, badges, number, table as cells_table, text};
-use crate::report::data::{Group, Report};
+use crate::report::data::{CONDITIONS, Group, Report};
 
 /// Column, heading, decimals.
 type Number = (&'static str, &'static str, usize);
@@ -35,7 +35,6 @@ fn lines(report: &Report) -> Markup {
         th scope="col" class="n" { "Objects" }
         @for (_, name, _) in NUMBERS { th scope="col" class="n" { (name) } }
         th scope="col" { "Device" }
-        th scope="col" { "Conditions" }
     };
     let body = html! { @for group in &report.groups { (line(group)) } };
     cells_table(
@@ -48,12 +47,6 @@ fn lines(report: &Report) -> Markup {
 
 fn line(group: &Group) -> Markup {
     let struck = group.invalid;
-    let conditions: Vec<String> = group
-        .conditions
-        .known()
-        .filter(|(name, _)| *name != "device")
-        .map(|(name, value)| format!("{name} {value}"))
-        .collect();
     html! {
         tr class=[struck.then_some("invalid")] {
             th scope="row" { @if struck { s { (group.name) } } @else { (group.name) } }
@@ -62,7 +55,6 @@ fn line(group: &Group) -> Markup {
             td.n data-v=(group.counts.measured) { (group.counts.measured) "/" (group.counts.rows) }
             @for (column, _, digits) in NUMBERS { (number(group.mean(column), digits, struck && !is_quality(column))) }
             (text(group.conditions.get("device")))
-            td.long { (conditions.join(", ")) }
         }
     }
 }
@@ -78,6 +70,7 @@ pub fn table(report: &Report) -> Markup {
         report.groups.iter().filter(|group| !group.reasons.is_empty()).collect();
     html! {
         (lines(report))
+        (conditions(report))
         @if !doubted.is_empty() {
             h3 { "Why rows are INVALID or have no numbers" }
             @for group in doubted {
@@ -90,6 +83,36 @@ pub fn table(report: &Report) -> Markup {
                     }
                 }
             }
+        }
+    }
+}
+
+/// What each line was measured under, apart from the numbers: a table of its own, because it is wide.
+fn conditions(report: &Report) -> Markup {
+    let said =
+        |column: &str| report.groups.iter().any(|group| group.conditions.get(column).is_some());
+    let columns: Vec<&str> = CONDITIONS.into_iter().filter(|column| said(column)).collect();
+    let weights = report.groups.iter().any(|group| group.weights.is_some());
+    let head = html! {
+        th scope="col" { "Model" }
+        th scope="col" { "Platform" }
+        @for column in &columns { th scope="col" { (column.replace('_', " ")) } }
+        @if weights { th scope="col" { "weights" } }
+    };
+    let body = html! {
+        @for group in &report.groups {
+            tr {
+                th scope="row" { (group.name) }
+                td { (group.platform) }
+                @for column in &columns { (text(group.conditions.get(column))) }
+                @if weights { (text(group.weights.as_deref())) }
+            }
+        }
+    };
+    html! {
+        details {
+            summary { "Conditions of each line" }
+            (cells_table("What rows of a line have in common", true, &head, &body))
         }
     }
 }
