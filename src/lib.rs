@@ -41,6 +41,7 @@ pub mod process_memory;
 pub mod prompt;
 pub mod ranges;
 pub mod record;
+pub mod report;
 pub mod rle;
 pub mod selftest;
 pub mod stats;

@@ -43,6 +43,7 @@ fn run(command: Command) -> anyhow::Result<Outcome> {
         Command::BuildWorker => segtrt::build::worker::run().map(|()| Outcome::Done),
         Command::Inspect(args) => cmd::inspect::run(args),
         Command::Pack(args) => cmd::pack::run(args),
+        Command::Report(args) => cmd::report::run(args),
         Command::BenchWorker => segtrt::bench::worker::run().map(|()| Outcome::Done),
         Command::InspectWorker => segtrt::inspect::worker::run().map(|()| Outcome::Done),
     }

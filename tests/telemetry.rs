@@ -53,7 +53,8 @@ impl FakeNvml {
 }
 
 const CALM: &str = "power_mw 350000\nenergy_mj 5000000\nsm_mhz 1980\nmemory_mhz 3201\ntemperature_c 51\n\
-    utilisation 97\nreasons 2\nmemory_used 2147483648\nsm_max_mhz 1980\npower_limit_mw 700000\npersistence 1\nmig 0\n";
+    utilisation 97\nreasons 2\nmemory_used 2147483648\nsm_max_mhz 1980\npower_limit_mw 700000\npersistence 1\nmig 0\n\
+    memory_total 150754820096\nbus_bits 6144\n";
 
 fn steady_frames() -> Vec<FrameTimes> {
     let frame = |frame| FrameTimes {
@@ -107,6 +108,8 @@ fn the_gpu_that_cuda_means_is_read_by_its_address_and_a_calm_pass_is_valid() {
     assert_eq!((&facts["source"], &facts["driver"]), (&"NVML".into(), &"580.95.05".into()));
     assert_eq!((&facts["name"], &facts["power_limit_w"]), (&"NVIDIA H200".into(), &700.0.into()));
     assert_eq!((&facts["mig_mode"], &facts["persistence_mode"]), (&false.into(), &true.into()));
+    assert_eq!(facts["memory_total_mib"], 143771.0);
+    assert_eq!(facts["memory_bus_width_bits"], 6144);
     assert!(!facts.contains_key("ecc"), "what NVML does not know is not there: {facts:?}");
 }
 

@@ -37,6 +37,8 @@ mod preprocess;
 mod prompts;
 /// NVTX ranges: one a frame, one a stage, as a tool and as Nsight Systems see them.
 mod ranges;
+/// `segtrt report`: the page, its honesty, its files, a real browser.
+mod report;
 /// The self-test of engines, and the door to the GPU below it.
 mod selftest;
 /// What the tests of the program share.

@@ -7,6 +7,7 @@ mod build_engines;
 mod compare;
 mod inspect;
 mod pack;
+mod report;
 mod selftest;
 mod synth;
 
@@ -19,6 +20,7 @@ pub use build_engines::BuildEnginesArgs;
 pub use compare::{CompareArgs, MeasureArgs, OwnSide};
 pub use inspect::InspectArgs;
 pub use pack::PackArgs;
+pub use report::ReportArgs;
 pub use selftest::SelftestArgs;
 pub use synth::SynthArgs;
 
@@ -49,6 +51,8 @@ pub enum Command {
     Inspect(InspectArgs),
     /// Put graphs, platform table and a run script into one tar for a board that builds its own engines.
     Pack(PackArgs),
+    /// Make one page out of run folders and CSV files: tables, plots, targets.
+    Report(ReportArgs),
     /// Write a synthetic split: moving, deforming, occluding shapes with exact masks.
     Synth(SynthArgs),
     /// One model of a bench in a process of its own; `bench` starts it.

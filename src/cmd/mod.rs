@@ -16,6 +16,7 @@ mod compare_plan;
 mod compare_sweep;
 pub mod inspect;
 pub mod pack;
+pub mod report;
 pub mod selftest;
 pub mod synth;
 

@@ -86,6 +86,9 @@ impl Source for NvmlSource {
         fact("pcie_width", said(device.current_pcie_link_width()));
         fact("power_limit_w", said(device.enforced_power_limit().map(watts)));
         fact("power_limit_default_w", said(device.power_management_limit_default().map(watts)));
+        let size = device.memory_info().map(|memory| memory.total as f64 / MIB);
+        fact("memory_total_mib", size.ok().filter(|size| *size > 0.0).map(Value::from));
+        fact("memory_bus_width_bits", said(device.memory_bus_width()));
         fact("persistence_mode", said(device.is_in_persistent_mode()));
         fact("ecc", said(device.is_ecc_enabled().map(|state| state.currently_enabled)));
         fact("mig_mode", said(device.mig_mode().map(|mode| mode.current != 0)));

@@ -80,12 +80,14 @@ int nvmlDeviceGetUtilizationRates(void* gpu, unsigned rates[2]) {
 }
 int nvmlDeviceGetCurrentClocksThrottleReasons(void* gpu, unsigned long long* v) { return sensor(gpu, "reasons", v); }
 int nvmlDeviceGetEnforcedPowerLimit(void* gpu, unsigned* v) { return sensor32(gpu, "power_limit_mw", v); }
+int nvmlDeviceGetMemoryBusWidth(void* gpu, unsigned* v) { return sensor32(gpu, "bus_bits", v); }
 int nvmlDeviceGetPersistenceMode(void* gpu, unsigned* v) { return sensor32(gpu, "persistence", v); }
 int nvmlDeviceGetMigMode(void* gpu, unsigned* now, unsigned* later) { return *later = 0, sensor32(gpu, "mig", now); }
 int nvmlDeviceGetMemoryInfo_v2(void* gpu, unsigned long long* memory) {
     // version and padding, total, reserved, free, used
     if ((unsigned)memory[0] != (40 | 2u << 24)) return INVALID_ARGUMENT;
     memory[1] = memory[2] = memory[3] = 0;
+    sensor(gpu, "memory_total", &memory[1]);
     return sensor(gpu, "memory_used", &memory[4]);
 }
 int nvmlDeviceGetComputeRunningProcesses_v3(void* gpu, unsigned* count, process* to) {

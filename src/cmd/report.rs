@@ -1,0 +1,151 @@
+/*!
+`segtrt report`.
+*/
+
+use std::io::Write;
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, Result, bail};
+use comfy_table::{CellAlignment, Table, presets};
+
+use super::{Outcome, UsageError};
+use crate::cli::ReportArgs;
+use crate::files::atomic;
+use crate::report::chart::thousands;
+use crate::report::targets::{self, Targets, Verdicts};
+use crate::report::{self, Figures, Report};
+
+/// Reads, writes the page and what else was asked for. What could not be read is told of and ends in exit code 1; the rest is there.
+pub fn run(args: ReportArgs) -> Result<Outcome> {
+    if args.print_targets {
+        print!("{}", targets::DEFAULT);
+        return Ok(Outcome::Done);
+    }
+    let targets = targets(&args)?;
+    let inputs = report::read(&args.inputs, &args.nsys)?;
+    for problem in &inputs.problems {
+        eprintln!("Error: {problem}");
+    }
+    let report = report::build(inputs, targets.as_ref(), now());
+    if let Some(unknown) = targets
+        .as_ref()
+        .map(|targets| targets.unknown(&report.groups))
+        .filter(|all| !all.is_empty())
+    {
+        bail!(UsageError(format!(
+            "no table has the metric {}; known are the tables' own columns and {}",
+            unknown.join(", "),
+            Targets::known_metrics()
+        )));
+    }
+    let written = write(&args, &report)?;
+    if args.json {
+        let mut out = std::io::stdout().lock();
+        serde_json::to_writer_pretty(&mut out, &report)?;
+        writeln!(out)?;
+    } else {
+        print(&report, &written);
+    }
+    let missed = report.targets.as_ref().and_then(Verdicts::failure);
+    if let Some(missed) = missed.as_ref().filter(|_| args.check) {
+        eprintln!("Error: {missed}");
+    }
+    let sound = report.problems.is_empty() && !(args.check && missed.is_some());
+    Ok(if sound { Outcome::Done } else { Outcome::PartlyFailed })
+}
+
+fn targets(args: &ReportArgs) -> Result<Option<Targets>> {
+    let built_in = || args.check.then_some(Path::new("default"));
+    let Some(file) = args.targets.as_deref().or_else(built_in) else { return Ok(None) };
+    Targets::open(file).map(Some).map_err(|error| UsageError(format!("{error:#}")).into())
+}
+
+/// The page and the plots; where they are.
+fn write(args: &ReportArgs, report: &Report) -> Result<Vec<PathBuf>> {
+    let page = match (&args.out, args.json) {
+        (Some(path), _) => Some(path.clone()),
+        (None, false) => Some(PathBuf::from("report.html")),
+        (None, true) => None,
+    };
+    let mut written = Vec::new();
+    if page.is_none() && args.plots.is_none() {
+        return Ok(written);
+    }
+    let figures = Figures::of(report);
+    if let Some(path) = page {
+        if let Some(folder) = path.parent().filter(|folder| !folder.as_os_str().is_empty()) {
+            std::fs::create_dir_all(folder)
+                .with_context(|| format!("cannot create {}", folder.display()))?;
+        }
+        let text = report::render(report, &figures, &args.title);
+        atomic::write(&path, |out| Ok(out.write_all(text.as_bytes())?))?;
+        written.push(path);
+    }
+    if let Some(folder) = &args.plots {
+        written.extend(report::write_plots(folder, figures.all())?);
+    }
+    Ok(written)
+}
+
+/// The short form on the screen.
+fn print(report: &Report, written: &[PathBuf]) {
+    let mut table = Table::new();
+    table.load_style(presets::UTF8_HORIZONTAL_ONLY);
+    table.set_header(["model", "platform", "objects", "fps", "p50 ms", "p99 ms", "J&F", "valid"]);
+    for column in table.column_iter_mut().skip(2) {
+        column.set_cell_alignment(CellAlignment::Right);
+    }
+    for group in &report.groups {
+        let number = |column: &str, digits: usize| match group.mean(column) {
+            Some(value) if group.invalid && column != "JandF" => {
+                format!("({})", thousands(value, digits))
+            }
+            Some(value) => thousands(value, digits),
+            None => "-".to_owned(),
+        };
+        let counts = &group.counts;
+        table.add_row([
+            group.name.clone(),
+            group.platform.clone(),
+            format!("{}/{}", counts.measured, counts.rows),
+            number("fps", 2),
+            number("latency_p50_ms", 2),
+            number("latency_p99_ms", 2),
+            number("JandF", 4),
+            if counts.no_verdict > 0 {
+                "no verdict".to_owned()
+            } else {
+                format!("{}/{}", counts.valid, counts.measured)
+            },
+        ]);
+    }
+    if !report.groups.is_empty() {
+        println!("{table}");
+    }
+    if report.groups.iter().any(|group| group.invalid) {
+        println!("In brackets: every row is INVALID; the page says why.");
+    }
+    if let Some(verdicts) = &report.targets {
+        let count = |state| verdicts.count(state);
+        println!(
+            "targets: {} passed, {} failed, {} not measured, {} of INVALID rows ({})",
+            count(targets::State::Pass),
+            count(targets::State::Fail),
+            count(targets::State::NotMeasured),
+            count(targets::State::Invalid),
+            verdicts.from
+        );
+    }
+    for path in written {
+        println!("{}", path.display());
+    }
+}
+
+/// Now, in UTC; `SOURCE_DATE_EPOCH` stands in for the clock where a page must come out the same twice.
+fn now() -> String {
+    let fixed = std::env::var("SOURCE_DATE_EPOCH").ok().and_then(|seconds| seconds.parse().ok());
+    let moment = fixed
+        .and_then(|seconds| jiff::Timestamp::from_second(seconds).ok())
+        .unwrap_or_else(jiff::Timestamp::now);
+    moment.strftime("%F %H:%M UTC").to_string()
+}

@@ -1,0 +1,121 @@
+/*!
+Curves over a common axis: distributions, times along a clip, drift.
+*/
+
+use maud::html;
+
+use super::axes::{BELOW, BOTTOM, LEFT, RIGHT, TOP, axes};
+use super::legend::{Sign, legend, marker};
+use super::scale::Scale;
+use super::{Plot, SERIES, dashes, path, px};
+
+/// One curve.
+#[derive(Clone, Debug, Default)]
+pub struct Line {
+    /// Its name.
+    pub label: String,
+    /// Its points in order.
+    pub points: Vec<(f64, f64)>,
+    /// Points that are marked, with what is shown when the pointer rests on them.
+    pub marks: Vec<(f64, f64, String)>,
+}
+
+/// A dotted line across the plot at a value of y.
+#[derive(Clone, Debug)]
+pub struct Guide {
+    /// The value.
+    pub y: f64,
+    /// Its name, drawn at the right end.
+    pub label: String,
+}
+
+/// What a plot of curves is made of.
+#[derive(Clone, Debug, Default)]
+pub struct Lines {
+    /// File name without extension.
+    pub name: String,
+    /// Heading.
+    pub title: String,
+    /// What it shows, in words.
+    pub alt: String,
+    /// Name of the x axis with its unit.
+    pub x: String,
+    /// Name of the y axis with its unit.
+    pub y: String,
+    /// Ends of the y axis where they are given, such as 0 and 1 of a share.
+    pub y_ends: Option<(f64, f64)>,
+    /// The y axis begins at zero.
+    pub y_from_zero: bool,
+    /// The curves jump up and down: dashes would tear them, so they are thin and told apart by markers along them.
+    pub busy: bool,
+    /// The curves.
+    pub lines: Vec<Line>,
+    /// Dotted lines across.
+    pub guides: Vec<Guide>,
+    /// Said below.
+    pub notes: Vec<String>,
+}
+
+/// Draws it; `None` without a point.
+pub fn lines(data: Lines) -> Option<Plot> {
+    let xs = data.lines.iter().flat_map(|line| line.points.iter().map(|(x, _)| *x));
+    let ys = data.lines.iter().flat_map(|line| line.points.iter().map(|(_, y)| *y));
+    xs.clone().next()?;
+    let x = Scale::around(xs, LEFT, RIGHT);
+    let y = match (data.y_ends, data.y_from_zero) {
+        (Some((low, high)), _) => Scale::between(low, high, BOTTOM, TOP),
+        (None, true) => Scale::rates(ys, BOTTOM, TOP),
+        (None, false) => Scale::around(ys, BOTTOM, TOP),
+    };
+    let entries: Vec<(Sign, String)> = data
+        .lines
+        .iter()
+        .enumerate()
+        .map(|(at, line)| {
+            (if data.busy { Sign::Marked(at) } else { Sign::Line(at) }, line.label.clone())
+        })
+        .collect();
+    let (legend, legend_height) = legend(&entries, LEFT, BELOW);
+    let body = html! {
+        (axes((&x, &data.x), (&y, &data.y)))
+        @for (at, guide) in data.guides.iter().enumerate() {
+            @let next = data.guides.get(at + 1).map_or(f64::INFINITY, |next| y.at(guide.y) - y.at(next.y));
+            path.guide d=(format!("M{LEFT} {}H{RIGHT}", px(y.at(guide.y)))) {}
+            // Below its line where the next one is too near above.
+            text.tick x=(px(RIGHT - 4.0)) y=(px(y.at(guide.y) + if next < 15.0 { 12.0 } else { -4.0 })) text-anchor="end" { (guide.label) }
+        }
+        @for (at, line) in data.lines.iter().enumerate() {
+            path class=(format!("s{}{}", at % SERIES, if data.busy { " thin" } else { "" })) stroke-linejoin="round"
+                stroke-dasharray=[dashes(at).filter(|_| !data.busy)]
+                d=(path(line.points.iter().map(|(px, py)| (x.at(*px), y.at(*py))))) {
+                title { (line.label) }
+            }
+            @if data.busy {
+                @for (mx, my) in spread(&line.points) {
+                    path class=(format!("f{} halo", at % SERIES)) d=(marker(at, x.at(mx), y.at(my), 4.5)) {}
+                }
+            }
+            @for (mx, my, label) in &line.marks {
+                path class=(format!("f{} halo", at % SERIES)) d=(marker(at, x.at(*mx), y.at(*my), 4.5)) {
+                    title { (label) }
+                }
+            }
+        }
+        (legend)
+    };
+    Some(Plot {
+        name: data.name,
+        title: data.title,
+        alt: data.alt,
+        notes: data.notes,
+        height: BELOW + legend_height,
+        body,
+    })
+}
+
+/// A few points along a curve, the last one included.
+fn spread(points: &[(f64, f64)]) -> impl Iterator<Item = (f64, f64)> + '_ {
+    const MARKERS: usize = 6;
+    let last = points.len().saturating_sub(1);
+    (0..MARKERS.min(points.len())).map(move |at| points[last - at * last / MARKERS])
+}

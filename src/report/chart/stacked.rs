@@ -1,0 +1,90 @@
+/*!
+One bar a row, made of parts: where the time of a frame goes.
+*/
+
+use maud::html;
+
+use super::legend::{Sign, legend};
+use super::scale::{Scale, thousands};
+use super::words::{fit, width};
+use super::{Plot, WIDTH, fill, px};
+
+/// One bar.
+#[derive(Clone, Debug)]
+pub struct StackRow {
+    /// Stands above the bar.
+    pub label: String,
+    /// Series and length of each part, from the left.
+    pub parts: Vec<(usize, f64)>,
+    /// Not to be believed: its parts are drawn hollow.
+    pub doubtful: bool,
+}
+
+const LEFT: f64 = 16.0;
+const RIGHT: f64 = WIDTH - 90.0;
+const BAR: f64 = 22.0;
+const ROW: f64 = 54.0;
+
+/// Draws the rows from zero on one axis in `unit`; `series` names the parts; `None` where no part has a length.
+pub fn stacked(
+    (name, title, alt): (&str, &str, &str),
+    unit: &str,
+    series: &[(usize, &str)],
+    rows: &[StackRow],
+    notes: Vec<String>,
+) -> Option<Plot> {
+    let total = |row: &StackRow| row.parts.iter().map(|(_, length)| length).sum::<f64>();
+    rows.iter().find(|row| total(row) > 0.0)?;
+    let scale = Scale::from_zero(rows.iter().map(total), LEFT, RIGHT);
+    let name_of =
+        |part: usize| series.iter().find(|(at, _)| *at == part).map_or("", |(_, name)| *name);
+    let bottom = 8.0 + rows.len() as f64 * ROW;
+    let entries: Vec<(Sign, String)> =
+        series.iter().map(|(at, name)| (Sign::Block(*at), (*name).to_owned())).collect();
+    let (legend, legend_height) = legend(&entries, LEFT, bottom + 40.0);
+    let body = html! {
+        @for (value, label) in scale.ticks() {
+            path.grid d=(format!("M{} 6V{}", px(scale.at(value)), px(bottom))) {}
+            text.tick x=(px(scale.at(value))) y=(px(bottom + 15.0)) text-anchor="middle" { (label) }
+        }
+        text.muted x=(px((LEFT + RIGHT) / 2.0)) y=(px(bottom + 33.0)) text-anchor="middle" { (unit) }
+        @for (at, row) in rows.iter().enumerate() {
+            @let top = 8.0 + at as f64 * ROW;
+            text x=(px(LEFT)) y=(px(top + 14.0)) { (fit(&row.label, WIDTH - 2.0 * LEFT, 12.0)) }
+            @for (start, (part, length)) in starts(&row.parts).zip(&row.parts) {
+                @let (from, to) = (scale.at(start), scale.at(start + length));
+                @let share = format!("{:.0} %", 100.0 * length / total(row));
+                rect class=(if row.doubtful { "none".to_owned() } else { fill(*part) + " halo" })
+                    x=(px(from)) y=(px(top + 20.0)) width=(px(to - from)) height=(px(BAR)) {
+                    title { (row.label) ", " (name_of(*part)) ": " (thousands(*length, 3)) " " (unit) ", " (share) }
+                }
+                // On a chip of the page's colour: no text colour is readable on all eight.
+                @if to - from > width(&share, 11.0) + 12.0 {
+                    rect.chip x=(px((from + to - width(&share, 11.0)) / 2.0 - 3.0)) y=(px(top + 24.0)) rx="3"
+                        width=(px(width(&share, 11.0) + 6.0)) height="14" {}
+                    text.small x=(px((from + to) / 2.0)) y=(px(top + 35.0)) text-anchor="middle" { (share) }
+                }
+            }
+            text.small x=(px(scale.at(total(row)) + 6.0)) y=(px(top + 35.0)) { (thousands(total(row), 2)) }
+        }
+        path.axis d=(format!("M{} 6V{}", px(LEFT), px(bottom))) {}
+        (legend)
+    };
+    Some(Plot {
+        name: name.to_owned(),
+        title: title.to_owned(),
+        alt: alt.to_owned(),
+        notes,
+        height: bottom + 40.0 + legend_height,
+        body,
+    })
+}
+
+/// Where each part begins.
+fn starts(parts: &[(usize, f64)]) -> impl Iterator<Item = f64> + '_ {
+    parts.iter().scan(0.0, |sum, (_, length)| {
+        let start = *sum;
+        *sum += length;
+        Some(start)
+    })
+}

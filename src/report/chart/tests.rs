@@ -1,0 +1,119 @@
+//! Every kind of plot as XML that others can read, with words for those who do not see it.
+
+use resvg::usvg::{Options, Tree};
+
+use super::*;
+
+const NASTY: &str = "<script>alert(\"1\")</script> & 'x' \u{1}";
+
+fn kinds() -> Vec<Plot> {
+    let dot = Dot { x: 3.0, y: 0.5, series: 9, class: 9, label: NASTY.into(), doubtful: true };
+    let words = ("name", NASTY, NASTY);
+    let bar = |value| Bar { series: 0, value, text: NASTY.into(), doubtful: false };
+    vec![
+        scatter(Scatter {
+            name: "a".into(),
+            title: NASTY.into(),
+            alt: NASTY.into(),
+            x: NASTY.into(),
+            y: NASTY.into(),
+            series: vec![NASTY.into(); 12],
+            classes: vec![NASTY.into(); 12],
+            dots: vec![dot.clone(), Dot { x: 900.0, ..dot }],
+            notes: vec![NASTY.into()],
+            y_linear: true,
+        })
+        .unwrap(),
+        lines(Lines {
+            name: "b".into(),
+            title: NASTY.into(),
+            alt: NASTY.into(),
+            lines: vec![
+                Line {
+                    label: NASTY.into(),
+                    points: vec![(0.0, 1.0), (1.0, 2.0)],
+                    marks: vec![(1.0, 2.0, NASTY.into())]
+                };
+                9
+            ],
+            guides: vec![Guide { y: 1.0, label: NASTY.into() }],
+            ..Lines::default()
+        })
+        .unwrap(),
+        bars(
+            words,
+            NASTY,
+            &[NASTY.into(), "b".into()],
+            &[BarGroup { label: NASTY.into(), bars: vec![bar(Some(2.0)), bar(None)] }],
+            Vec::new(),
+        )
+        .unwrap(),
+        stacked(
+            words,
+            NASTY,
+            &[(0, NASTY), (REST, "rest")],
+            &[StackRow { label: NASTY.into(), parts: vec![(0, 2.0), (REST, 1.0)], doubtful: true }],
+            Vec::new(),
+        )
+        .unwrap(),
+    ]
+}
+
+#[test]
+fn files_are_sound_svg_whatever_things_are_called() {
+    for plot in kinds() {
+        let file = plot.file();
+        let tree = Tree::from_str(&file, &Options::default())
+            .unwrap_or_else(|e| panic!("{}: {e}\n{file}", plot.name));
+        assert!(tree.size().width() == WIDTH as f32 && tree.size().height() > 100.0);
+        assert!(!file.contains("<script") && !file.contains("var(--"), "{file}");
+    }
+}
+
+#[test]
+fn plots_on_a_page_have_a_role_a_title_and_a_text() {
+    for plot in kinds() {
+        let text = plot.inline().into_string();
+        let parsed = scraper::Html::parse_fragment(&text);
+        let one = |selector: &str| {
+            let selector = scraper::Selector::parse(selector).unwrap();
+            parsed.select(&selector).next().unwrap_or_else(|| panic!("no {selector:?} in {text}"))
+        };
+        let svg = one("svg.plot[role=img]");
+        let named: Vec<&str> = svg.attr("aria-labelledby").unwrap().split(' ').collect();
+        for id in named {
+            let words: String = one(&format!("#{id}")).text().collect();
+            assert_eq!(words.replace('\u{fffd}', "\u{1}"), NASTY);
+        }
+        assert!(!text.contains("NaN") && !text.contains("inf"), "{text}");
+    }
+}
+
+#[test]
+fn nothing_to_draw_is_no_plot() {
+    assert!(scatter(Scatter::default()).is_none() && lines(Lines::default()).is_none());
+    let unmeasured = BarGroup {
+        label: "a".into(),
+        bars: vec![Bar { series: 0, value: None, text: String::new(), doubtful: false }],
+    };
+    assert!(bars(("", "", ""), "ms", &[], &[unmeasured], Vec::new()).is_none());
+    let empty = StackRow { label: "a".into(), parts: Vec::new(), doubtful: false };
+    assert!(stacked(("", "", ""), "ms", &[], &[empty], Vec::new()).is_none());
+}
+
+#[test]
+fn what_is_not_measured_is_said_and_has_no_bar() {
+    let bar = |value: Option<f64>| Bar {
+        series: 0,
+        value,
+        text: value.map_or(String::new(), |v| v.to_string()),
+        doubtful: false,
+    };
+    let groups = [
+        BarGroup { label: "a".into(), bars: vec![bar(Some(4.0))] },
+        BarGroup { label: "b".into(), bars: vec![bar(None)] },
+    ];
+    let text =
+        bars(("n", "t", "a"), "ms", &[], &groups, Vec::new()).unwrap().inline().into_string();
+    assert_eq!((text.matches("<rect").count(), text.matches("not measured").count()), (1, 1));
+}

@@ -1,0 +1,108 @@
+/*!
+The best group by each measure that people choose by, and what speaks against comparing.
+
+A group whose rows are all INVALID never takes part, and a best of one is no best.
+*/
+
+use std::collections::BTreeSet;
+
+use serde::Serialize;
+
+use super::group::Group;
+
+/// Conditions that make numbers incomparable. Precision, backend and device are what people compare.
+const SHARED: [&str; 8] = [
+    "imgsz",
+    "mode",
+    "metrics",
+    "prompt_policy",
+    "geometry",
+    "input_frame_stride",
+    "experiment_name",
+    "cudnn_benchmark",
+];
+
+/// A winner.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Best {
+    /// By which measure, for people.
+    pub measure: &'static str,
+    /// Its column.
+    pub column: &'static str,
+    /// Index of the group.
+    pub group: usize,
+    /// Its mean.
+    pub value: f64,
+    /// Unit of the value; empty for shares.
+    pub unit: &'static str,
+    /// Decimals worth showing.
+    pub digits: usize,
+    /// Groups that were compared.
+    pub among: usize,
+    /// What differs between them beside what is compared.
+    pub caveats: Vec<String>,
+}
+
+/// Measure, column, unit, decimals, whether more is better.
+type Measure = (&'static str, &'static str, &'static str, usize, bool);
+
+const MEASURES: [Measure; 5] = [
+    ("Fastest", "fps", "FPS", 1, true),
+    ("Shortest P99 latency", "latency_p99_ms", "ms", 2, false),
+    ("Most accurate", "JandF", "J&F", 4, true),
+    ("Least GPU memory", "gpu_peak_alloc_MiB", "MiB", 0, false),
+    ("Least energy", "energy_j_per_frame", "J per frame", 3, false),
+];
+
+/// One winner for each measure that two groups or more have.
+pub fn best(groups: &[Group]) -> Vec<Best> {
+    MEASURES.into_iter().filter_map(|measure| winner(groups, measure)).collect()
+}
+
+fn winner(groups: &[Group], (measure, column, unit, digits, more): Measure) -> Option<Best> {
+    let candidates: Vec<(usize, f64)> = groups
+        .iter()
+        .enumerate()
+        .filter(|(_, group)| !group.invalid)
+        .filter_map(|(at, group)| Some((at, group.mean(column)?)))
+        .collect();
+    if candidates.len() < 2 {
+        return None;
+    }
+    let order = |a: &f64, b: &f64| if more { a.total_cmp(b) } else { b.total_cmp(a) };
+    let (group, value) = candidates.iter().copied().max_by(|a, b| order(&a.1, &b.1))?;
+    let compared: Vec<&Group> = candidates.iter().map(|(at, _)| &groups[*at]).collect();
+    Some(Best {
+        measure,
+        column,
+        group,
+        value,
+        unit,
+        digits,
+        among: compared.len(),
+        caveats: differences(&compared),
+    })
+}
+
+/// What differs between groups beside what is compared, in words.
+pub fn differences(groups: &[&Group]) -> Vec<String> {
+    let mut found = Vec::new();
+    for column in SHARED {
+        let values: BTreeSet<Option<&str>> =
+            groups.iter().map(|group| group.conditions.get(column)).collect();
+        // Models that take frames of their own size only are compared all the same; the size is said.
+        if values.len() > 1 {
+            let words: Vec<&str> =
+                values.into_iter().map(|value| value.unwrap_or("not said")).collect();
+            found.push(format!("{} ({})", column.replace('_', " "), words.join(", ")));
+        }
+    }
+    if groups.iter().any(|group| group.predecessor) && groups.iter().any(|group| !group.predecessor)
+    {
+        found.push("the timed region (rows of the Python predecessor and of segtrt)".to_owned());
+    }
+    if groups.windows(2).any(|pair| pair[0].objects != pair[1].objects) {
+        found.push("the clips and objects".to_owned());
+    }
+    found
+}

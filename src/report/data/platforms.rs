@@ -1,0 +1,97 @@
+/*!
+Platform against platform: one line for each model and set of conditions, one column for each platform.
+*/
+
+use serde::Serialize;
+
+use super::conditions::in_words;
+use super::group::Group;
+
+/// Conditions that a line keeps apart. Backend and device belong to the platform; by which rules masks are scored changes no speed.
+const KEPT: [&str; 6] =
+    ["precision", "imgsz", "mode", "geometry", "input_frame_stride", "experiment_name"];
+
+/// The whole comparison.
+#[derive(Debug, Default, Serialize)]
+pub struct PlatformTable {
+    /// Platforms in order of first appearance.
+    pub platforms: Vec<String>,
+    /// Lines; empty where there is one platform.
+    pub lines: Vec<PlatformLine>,
+}
+
+/// A model under one set of conditions.
+#[derive(Debug, Serialize)]
+pub struct PlatformLine {
+    /// Model and conditions.
+    pub name: String,
+    /// Its groups on each platform, most often one; empty: not measured there.
+    pub cells: Vec<Vec<PlatformCell>>,
+}
+
+/// One group.
+#[derive(Debug, Serialize)]
+pub struct PlatformCell {
+    /// Index of the group.
+    pub group: usize,
+    /// Mean FPS.
+    pub fps: Option<f64>,
+    /// FPS over that of the first platform that has a number; none of INVALID rows.
+    pub times_first: Option<f64>,
+}
+
+/// The comparison of all groups.
+pub fn table(groups: &[Group]) -> PlatformTable {
+    let mut platforms: Vec<String> = Vec::new();
+    for group in groups {
+        if !platforms.contains(&group.platform) {
+            platforms.push(group.platform.clone());
+        }
+    }
+    if platforms.len() < 2 {
+        return PlatformTable { platforms, lines: Vec::new() };
+    }
+    let mut keys: Vec<Vec<Option<&str>>> = Vec::new();
+    let mut lines: Vec<PlatformLine> = Vec::new();
+    for (at, group) in groups.iter().enumerate() {
+        let mut key = vec![Some(group.model.as_str())];
+        key.extend(KEPT.map(|column| group.conditions.get(column)));
+        let line = keys.iter().position(|known| *known == key).unwrap_or_else(|| {
+            keys.push(key);
+            let cells = platforms.iter().map(|_| Vec::new()).collect();
+            lines.push(PlatformLine { name: name(group), cells });
+            lines.len() - 1
+        });
+        let column = platforms.iter().position(|platform| *platform == group.platform).unwrap_or(0);
+        let cell = PlatformCell { group: at, fps: group.mean("fps"), times_first: None };
+        lines[line].cells[column].push(cell);
+    }
+    for line in &mut lines {
+        let first = line
+            .cells
+            .iter()
+            .flatten()
+            .find_map(|cell| cell.fps.filter(|_| !groups[cell.group].invalid));
+        if line.measured() < 2 {
+            continue;
+        }
+        for cell in line.cells.iter_mut().flatten().filter(|cell| !groups[cell.group].invalid) {
+            cell.times_first = cell.fps.zip(first).map(|(own, first)| own / first);
+        }
+    }
+    PlatformTable { platforms, lines }
+}
+
+impl PlatformLine {
+    /// Platforms on which it was measured.
+    pub fn measured(&self) -> usize {
+        self.cells.iter().filter(|cells| cells.iter().any(|cell| cell.fps.is_some())).count()
+    }
+}
+
+fn name(group: &Group) -> String {
+    let known = KEPT[..3]
+        .iter()
+        .filter_map(|column| Some(in_words(column, Some(group.conditions.get(column)?))));
+    std::iter::once(group.model.clone()).chain(known).collect::<Vec<_>>().join(" · ")
+}

@@ -1,0 +1,195 @@
+//! What follows from rows: who counts, what may be compared, what is only said.
+
+use std::path::Path;
+
+use super::*;
+use crate::report::input::{Believed, read};
+use crate::report::targets::State;
+
+const HEAD: &str = "video,object,model,imgsz,precision,frames,fps,gpu_peak_alloc_MiB,JandF,status,reason,device,mode,latency_p50_ms,throttle,verdict,verdict_reason\n";
+
+fn report_of(tables: &[(&str, String)], targets: Option<&Targets>) -> Report {
+    let dir = tempfile::tempdir().unwrap();
+    let given: Vec<String> = tables
+        .iter()
+        .map(|(name, rows)| {
+            let path = dir.path().join(format!("{name}.csv"));
+            std::fs::write(&path, rows).unwrap();
+            path.display().to_string()
+        })
+        .collect();
+    build(read(&given, &[]).unwrap(), targets, "then".into())
+}
+
+fn row(video: &str, model: &str, fps: f64, verdict: &str) -> String {
+    format!(
+        "{video},000,{model},1024,fp16,50,{fps},170.0,0.5,ok,,NVIDIA H200,latency,{},none,{verdict},\n",
+        1000.0 / fps
+    )
+}
+
+#[test]
+fn invalid_rows_have_no_part_in_speed_and_their_part_in_quality() {
+    let invalid = row("b", "m", 900.0, "INVALID").replace("0.5,ok", "0.9,ok");
+    let report =
+        report_of(&[("x", [HEAD, &row("a", "m", 100.0, "VALID"), &invalid].concat())], None);
+    let group = &report.groups[0];
+    assert_eq!((group.mean("fps"), group.mean("JandF")), (Some(100.0), Some(0.7)));
+    assert_eq!(
+        (group.counts.measured, group.counts.valid, group.counts.invalid, group.invalid),
+        (2, 1, 1, false)
+    );
+    assert_eq!((group.reasons[0].state, group.reasons[0].rows), (Believed::Invalid, 1));
+    assert!(report.notes[0].contains("1 of 2 rows are INVALID"), "{:?}", report.notes);
+}
+
+#[test]
+fn a_group_of_invalid_rows_alone_is_shown_and_is_never_the_best() {
+    let rows = [
+        HEAD,
+        &row("a", "fast", 900.0, "INVALID"),
+        &row("a", "slow", 10.0, "VALID"),
+        &row("a", "mid", 20.0, "-"),
+    ]
+    .concat();
+    let report = report_of(&[("x", rows)], None);
+    assert_eq!((report.groups[0].invalid, report.groups[0].mean("fps")), (true, Some(900.0)));
+    let fastest = report.best.iter().find(|best| best.column == "fps").unwrap();
+    assert_eq!((report.groups[fastest.group].model.as_str(), fastest.among), ("mid", 2));
+    let alone = report_of(&[("x", [HEAD, &row("a", "m", 1.0, "VALID")].concat())], None);
+    assert!(alone.best.is_empty(), "a best of one is no best");
+}
+
+#[test]
+fn failed_rows_have_no_numbers_even_where_fields_are_filled() {
+    let failed = row("b", "m", 99999.0, "-").replace("ok,,", "failed,oom: it broke,");
+    let report =
+        report_of(&[("x", [HEAD, &row("a", "m", 100.0, "VALID"), &failed].concat())], None);
+    let group = &report.groups[0];
+    assert_eq!((group.mean("fps"), group.counts.measured, group.counts.rows), (Some(100.0), 1, 2));
+    assert_eq!(group.reasons[0].text, "oom: it broke");
+}
+
+#[test]
+fn rows_under_different_conditions_are_different_groups() {
+    let rows = [
+        HEAD,
+        &row("a", "m", 100.0, "VALID"),
+        &row("a", "m", 200.0, "VALID").replace("latency,", "throughput,"),
+        &row("a", "n", 50.0, "VALID").replace("1024", "512"),
+    ]
+    .concat();
+    let report = report_of(&[("x", rows)], None);
+    let names: Vec<&str> = report.groups.iter().map(|group| group.name.as_str()).collect();
+    assert_eq!(names, ["m · latency", "m · throughput", "n"]);
+    let fastest = report.best.iter().find(|best| best.column == "fps").unwrap();
+    let caveats = fastest.caveats.join("; ");
+    assert!(
+        caveats.contains("imgsz (1024, 512)") && caveats.contains("mode (latency, throughput)"),
+        "{caveats}"
+    );
+}
+
+#[test]
+fn platforms_stand_side_by_side_with_ratios_of_what_is_believed() {
+    let old = "platform,hostname,timestamp,video,object,model,run,imgsz,frames,fps\njetson,orin1,t,a,000,m,0,1024,50,10\njetson,orin2,t,a,000,m,0,1024,50,12\n";
+    let merged = report_of(&[("merged", old.to_owned())], None);
+    assert_eq!(merged.platforms.platforms, ["jetson (orin1)", "jetson (orin2)"]);
+    assert_eq!(merged.platforms.lines[0].cells[1][0].times_first, Some(1.2));
+    let sides = report_of(
+        &[
+            ("board", [HEAD, &row("a", "m", 10.0, "INVALID")].concat()),
+            ("card", [HEAD, &row("a", "m", 100.0, "VALID")].concat()),
+            ("server", [HEAD, &row("b", "m", 200.0, "VALID")].concat()),
+        ],
+        None,
+    );
+    let cells = &sides.platforms.lines[0].cells;
+    let times: Vec<Option<f64>> = cells.iter().map(|cell| cell[0].times_first).collect();
+    assert_eq!(times, [None, Some(1.0), Some(2.0)]);
+    assert!(
+        sides.notes.iter().any(|note| note.contains("the clips and objects")),
+        "{:?}",
+        sides.notes
+    );
+}
+
+#[test]
+fn targets_pass_fail_or_were_not_measured_and_never_by_invalid_rows() {
+    let targets = Targets::open(Path::new("default")).unwrap();
+    let rows = [
+        HEAD,
+        &row("a", "fast", 100.0, "VALID"),
+        &row("a", "slow", 20.0, "VALID"),
+        &row("a", "hot", 900.0, "INVALID"),
+    ]
+    .concat();
+    let report = report_of(&[("x", rows)], Some(&targets));
+    let verdicts = report.targets.as_ref().unwrap();
+    let state = |model: &str, name: &str| {
+        let found = verdicts
+            .results
+            .iter()
+            .find(|r| report.groups[r.group].model == model && r.name == name);
+        found.unwrap().state
+    };
+    assert_eq!(
+        (state("fast", "Throughput"), state("slow", "Throughput")),
+        (State::Pass, State::Fail)
+    );
+    assert_eq!(
+        (state("hot", "Throughput"), state("fast", "Latency P99")),
+        (State::Invalid, State::NotMeasured)
+    );
+    assert_eq!(state("fast", "GPU memory"), State::Pass);
+    let failure = verdicts.failure().unwrap();
+    assert!(failure.contains("2 missed") && failure.contains("INVALID rows alone"), "{failure}");
+}
+
+#[test]
+fn a_check_of_nothing_fails() {
+    let targets = Targets::open(Path::new("default")).unwrap();
+    let report = report_of(
+        &[("x", "video,object,model,fps,status\nv,0,m,,failed\n".to_owned())],
+        Some(&targets),
+    );
+    assert!(report.targets.unwrap().failure().unwrap().contains("none of them was measured"));
+}
+
+#[test]
+fn hints_come_with_their_numbers() {
+    let held = row("a", "m", 100.0, "INVALID").replace(",none,", ",power_cap+clocks_setting,");
+    let report = report_of(&[("x", [HEAD, &held, &row("b", "m", 100.0, "VALID")].concat())], None);
+    let throttled: Vec<&Hint> =
+        report.hints.iter().filter(|hint| hint.code == "throttled").collect();
+    assert_eq!(throttled.len(), 1);
+    assert_eq!(throttled[0].evidence, "power_cap in 1 rows of 2", "a setting is no throttling");
+}
+
+#[test]
+fn host_and_decoding_are_blamed_where_the_numbers_say_so() {
+    let head = "video,object,model,frames,fps,status,verdict,mode,gpu_ms,encoder_ms,upload_ms,download_ms,decode_ms\n";
+    let rows = format!("{head}a,0,m,50,100,ok,VALID,latency,6.0,5.0,2.0,0.5,12.0\n");
+    let report = report_of(&[("x", rows)], None);
+    let codes: Vec<&str> = report.hints.iter().map(|hint| hint.code).collect();
+    assert_eq!(codes, ["host-bound", "transfer-bound", "decode-bound"]);
+    assert!(
+        report.hints[0].evidence.contains("40 % of a frame's 10.00 ms"),
+        "{}",
+        report.hints[0].evidence
+    );
+    assert!(report.hints[1].evidence.contains("25 %"), "{}", report.hints[1].evidence);
+}
+
+#[test]
+fn json_has_numbers_as_numbers_names_as_names_and_nothing_for_nothing() {
+    let report = report_of(&[("x", [HEAD, &row("007", "m", 100.0, "VALID")].concat())], None);
+    let json = serde_json::to_value(&report).unwrap();
+    let row = &json["rows"][0];
+    assert_eq!(
+        (row["video"].as_str(), row["fps"].as_f64(), row["reason"].is_null()),
+        (Some("007"), Some(100.0), true)
+    );
+    assert_eq!(json["groups"][0]["stats"]["fps"]["n"], 1);
+    assert!(json["groups"][0]["stats"].get("imgsz").is_none(), "a setting is no measurement");
+}
