@@ -41,6 +41,7 @@ fn run(command: Command) -> anyhow::Result<Outcome> {
         Command::BuildEngines(args) => cmd::build_engines::run(*args),
         Command::BuildWorker => segtrt::build::worker::run().map(|()| Outcome::Done),
         Command::Inspect(args) => cmd::inspect::run(args),
+        Command::Nsys(args) => cmd::nsys::run(args),
         Command::Pack(args) => cmd::pack::run(args),
         Command::BenchWorker => segtrt::bench::worker::run().map(|()| Outcome::Done),
         Command::InspectWorker => segtrt::inspect::worker::run().map(|()| Outcome::Done),

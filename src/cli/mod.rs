@@ -5,6 +5,7 @@ What can be typed: clap's types, no behaviour.
 mod bench;
 mod build_engines;
 mod inspect;
+mod nsys;
 mod pack;
 mod selftest;
 mod synth;
@@ -16,6 +17,7 @@ use clap::{Parser, Subcommand};
 pub use bench::{BackendChoice, BenchArgs, DeadFlags, GpuArgs, Provider, Toggle};
 pub use build_engines::BuildEnginesArgs;
 pub use inspect::InspectArgs;
+pub use nsys::{DiffArgs, NsysArgs, NsysCommand, ViewArgs};
 pub use pack::PackArgs;
 pub use selftest::SelftestArgs;
 pub use synth::SynthArgs;
@@ -45,6 +47,8 @@ pub enum Command {
     Inspect(InspectArgs),
     /// Put graphs, platform table and a run script into one tar for a board that builds its own engines.
     Pack(PackArgs),
+    /// Read reports of Nsight Systems: ranges on the CPU and projected onto the GPU, kernels, gaps.
+    Nsys(NsysArgs),
     /// Write a synthetic split: moving, deforming, occluding shapes with exact masks.
     Synth(SynthArgs),
     /// One model of a bench in a process of its own; `bench` starts it.

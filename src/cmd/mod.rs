@@ -12,6 +12,7 @@ mod build_resolve;
 mod build_sweep;
 mod build_table;
 pub mod inspect;
+pub mod nsys;
 pub mod pack;
 pub mod selftest;
 pub mod synth;
