@@ -35,6 +35,9 @@ fn main() -> ExitCode {
 fn run(command: Command) -> anyhow::Result<Outcome> {
     match command {
         Command::Bench(args) => cmd::bench::run(*args),
+        Command::Doctor(args) => cmd::doctor::run(args),
+        Command::DoctorWorker => segtrt::doctor::worker::run().map(|()| Outcome::Done),
+        Command::TestRun(args) => cmd::test_run::run(args),
         Command::Synth(args) => cmd::synth::run(args),
         Command::Selftest(args) => cmd::selftest::run(args),
         Command::SelftestWorker => segtrt::selftest::worker::run().map(|()| Outcome::Done),
@@ -43,6 +46,7 @@ fn run(command: Command) -> anyhow::Result<Outcome> {
         Command::Inspect(args) => cmd::inspect::run(args),
         Command::Nsys(args) => cmd::nsys::run(args),
         Command::Pack(args) => cmd::pack::run(args),
+        Command::Profile(args) => cmd::profile::run(args),
         Command::BenchWorker => segtrt::bench::worker::run().map(|()| Outcome::Done),
         Command::InspectWorker => segtrt::inspect::worker::run().map(|()| Outcome::Done),
     }

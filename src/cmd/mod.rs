@@ -11,11 +11,14 @@ pub mod build_engines;
 mod build_resolve;
 mod build_sweep;
 mod build_table;
+pub mod doctor;
 pub mod inspect;
 pub mod nsys;
 pub mod pack;
+pub mod profile;
 pub mod selftest;
 pub mod synth;
+pub mod test_run;
 
 /// How a command ended that did not break off with an error.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

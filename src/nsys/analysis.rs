@@ -7,14 +7,13 @@ use std::path::PathBuf;
 use anyhow::{Result, bail};
 use clap::ValueEnum;
 
-use super::database::Database;
-use super::export::export;
+use super::export::read;
 use super::filter::Filter;
 use super::findings::{Findings, find};
 use super::inputs::Input;
 use super::table::Table;
 use super::trace::Trace;
-use super::{api_tables, gpu_tables, idle_tables, load, range_tables};
+use super::{api_tables, gpu_tables, idle_tables, range_tables};
 
 /// What can be asked of a report.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, ValueEnum)]
@@ -103,9 +102,7 @@ pub struct Analysis {
 /// # Errors
 /// A file that is no report or is damaged, one in which nothing was recorded, or a filter that leaves nothing.
 pub fn analyse(input: &Input, options: &Options) -> Result<Analysis> {
-    let export = export(&input.path)?;
-    let database = Database::open(&export.path)?;
-    let mut trace = load::load(&database)?;
+    let mut trace = read(&input.path)?;
     let path = input.path.display();
     if trace.ranges.is_empty() && trace.ops().is_empty() && trace.calls().is_empty() {
         let last_words = last_words(&trace.stderr);

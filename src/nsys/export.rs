@@ -8,14 +8,17 @@ use std::process::{Command, Stdio};
 use anyhow::{Context, Result, bail};
 use tempfile::TempDir;
 
+use super::database::Database;
 use super::inputs::{EXPORT, is_report};
+use super::load;
 use super::program::Nsys;
+use super::trace::Trace;
 
 /// A database to read; one that was made for the occasion vanishes with this.
 #[derive(Debug)]
-pub struct Export {
+struct Export {
     /// The file.
-    pub path: PathBuf,
+    path: PathBuf,
     _folder: Option<TempDir>,
 }
 
@@ -23,7 +26,7 @@ pub struct Export {
 ///
 /// # Errors
 /// No nsys to export with, or a report that it cannot export.
-pub fn export(file: &Path) -> Result<Export> {
+fn export(file: &Path) -> Result<Export> {
     if !is_report(file) {
         return Ok(Export { path: file.to_owned(), _folder: None });
     }
@@ -54,6 +57,15 @@ pub fn export(file: &Path) -> Result<Export> {
         );
     }
     Ok(Export { path, _folder: Some(folder) })
+}
+
+/// Reads a report or an export.
+///
+/// # Errors
+/// As [`super::analyse`] has them, but for what was recorded.
+pub fn read(file: &Path) -> Result<Trace> {
+    let export = export(file)?;
+    load::load(&Database::open(&export.path)?)
 }
 
 /// The export is there and not older than its report.

@@ -36,9 +36,10 @@ mod trace;
 
 pub use analysis::{Analysis, Options, ReportKind, analyse};
 pub use compare::{difference, side_by_side};
+pub use export::read;
 pub use filter::{Filter, Window};
 pub use findings::{Comparison, Findings, compare};
 pub use inputs::{Input, inputs};
 pub use program::Nsys;
 pub use table::{Cell, Column, Table, Unit};
-pub use trace::Trace;
+pub use trace::{Range, Style, Trace};

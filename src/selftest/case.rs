@@ -134,7 +134,7 @@ fn all_shapes(graph: &Graph, profile: &[(String, Vec<i64>)]) -> Result<Vec<(Stri
 }
 
 #[cfg(test)]
-pub(super) mod tests {
+pub(crate) mod tests {
     use super::*;
     use crate::bundle::Bundle;
     use crate::engine::{BuildCost, Builder, Precision, Settings, profiles};
