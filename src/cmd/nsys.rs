@@ -49,10 +49,9 @@ fn read(found: &[Input], view: &ViewArgs) -> Read {
 
 fn show(paths: &[PathBuf], view: &ViewArgs) -> Result<Outcome> {
     let read = read(&inputs(paths)?, view);
-    if let ([], [(_, error)]) = (read.reports.as_slice(), read.failed.as_slice()) {
-        if !view.json {
-            bail!("{error}");
-        }
+    if let ([], [(_, error)], false) = (read.reports.as_slice(), read.failed.as_slice(), view.json)
+    {
+        bail!("{error}");
     }
     let compared = (read.reports.len() > 1).then(|| compared(&read.reports));
     let fastest = compared.as_ref().and_then(|compared| compared.as_ref().ok());

@@ -134,7 +134,7 @@ fn releases(root: &Path) -> Vec<PathBuf> {
     found
 }
 
-#[cfg(all(test, unix))]
+#[cfg(test)]
 mod tests {
     use super::*;
 
