@@ -82,3 +82,26 @@ pub fn column(path: &Path, name: &str) -> Vec<String> {
     let at = at.unwrap_or_else(|| panic!("no column {name} in {}", path.display()));
     rows.into_iter().map(|row| row[at].clone()).collect()
 }
+
+/// An nsys that runs, of those that the program itself finds or unpacked below target/nsys; none, said aloud, where there is none.
+pub fn nsys() -> Option<PathBuf> {
+    let unpacked = Path::new(env!("CARGO_MANIFEST_DIR")).join("target/nsys/nsys");
+    let found = segtrt::nsys::Nsys::find().or_else(|_| segtrt::nsys::Nsys::at(&unpacked));
+    if let (Err(error), true) = (&found, std::env::var_os("NSYS_CMD").is_some()) {
+        panic!("{error}");
+    }
+    if found.is_err() {
+        eprintln!("SKIPPED: no nsys; name one with NSYS_CMD, or unpack one into target/nsys");
+    }
+    found.ok().map(|nsys| nsys.path)
+}
+
+/// Writes a shell script that can be run. Another process writes it: a file that this one has open for writing while another
+/// test forks cannot be run.
+pub fn script(path: &Path, text: &str) -> PathBuf {
+    std::fs::create_dir_all(path.parent().expect("a file in a folder")).expect("a folder");
+    let write = r#"printf '#!/bin/sh\n%s\n' "$1" >"$0" && chmod +x "$0""#;
+    let written = std::process::Command::new("sh").args(["-c", write]).arg(path).arg(text).status();
+    assert!(written.expect("sh runs").success());
+    path.to_owned()
+}

@@ -19,6 +19,8 @@ mod cli;
 mod compare;
 /// Splits on disk: SA-V, DAVIS, synthetic; what is wrong with them; their frames, masks and overlays.
 mod dataset;
+/// `segtrt doctor` and `segtrt test-run`, with made-up tools and stand-ins for driver and TensorRT.
+mod doctor;
 /// Result files: bytes as Python's, crash safety, resumption.
 mod files;
 /// The track step that is cut at its attentions, on stand-ins.
@@ -29,10 +31,14 @@ mod inspect;
 mod kernels;
 /// Quality of masks, dilation, run-length encoding: against slow definitions and Python.
 mod metrics;
+/// `segtrt nsys`: made-up exports with every number worked out by hand, NVIDIA's own scripts beside them, damage.
+mod nsys;
 /// `segtrt pack`: what is in the tar, and what its script does with a stand-in segtrt.
 mod pack;
 /// Frames and prompt masks to network inputs, logits to masks: golden data from Pillow and torch.
 mod preprocess;
+/// `segtrt profile`: under a made-up nsys, which may fail in every way, and under a real one.
+mod profile;
 /// Prompts from masks, and their way to the network and back.
 mod prompts;
 /// NVTX ranges: one a frame, one a stage, as a tool and as Nsight Systems see them.

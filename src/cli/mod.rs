@@ -5,11 +5,15 @@ What can be typed: clap's types, no behaviour.
 mod bench;
 mod build_engines;
 mod compare;
+mod doctor;
 mod inspect;
+mod nsys;
 mod pack;
 mod report;
+mod profile;
 mod selftest;
 mod synth;
+mod test_run;
 
 use std::ffi::OsString;
 
@@ -18,11 +22,15 @@ use clap::{Parser, Subcommand};
 pub use bench::{BackendChoice, BenchArgs, DeadFlags, GpuArgs, Provider, Toggle};
 pub use build_engines::BuildEnginesArgs;
 pub use compare::{CompareArgs, MeasureArgs, OwnSide};
+pub use doctor::DoctorArgs;
 pub use inspect::InspectArgs;
+pub use nsys::{DiffArgs, NsysArgs, NsysCommand, ViewArgs};
 pub use pack::PackArgs;
 pub use report::ReportArgs;
+pub use profile::ProfileArgs;
 pub use selftest::SelftestArgs;
 pub use synth::SynthArgs;
+pub use test_run::TestRunArgs;
 
 /// Measures how fast and how well promptable video object segmentation runs on this machine.
 #[derive(Debug, Parser)]
@@ -39,6 +47,10 @@ pub struct Cli {
 /// The subcommands.
 #[derive(Debug, Subcommand)]
 pub enum Command {
+    /// Look at this machine: what a bench can run on, what is missing, what to do about it.
+    Doctor(DoctorArgs),
+    /// Go through every step once on a synthetic clip and a small network.
+    TestRun(TestRunArgs),
     /// Run models over the clips of a split; write speed and accuracy to CSV files.
     Bench(Box<BenchArgs>),
     /// Measure PyTorch and segtrt in turn, prove that both computed the same thing, and say how many times as fast.
@@ -53,8 +65,15 @@ pub enum Command {
     Pack(PackArgs),
     /// Make one page out of run folders and CSV files: tables, plots, targets.
     Report(ReportArgs),
+    /// Read reports of Nsight Systems: ranges on the CPU and projected onto the GPU, kernels, gaps.
+    Nsys(NsysArgs),
+    /// Run a bench, then its objects again under Nsight Systems: one report each, the rows untouched.
+    Profile(ProfileArgs),
     /// Write a synthetic split: moving, deforming, occluding shapes with exact masks.
     Synth(SynthArgs),
+    /// One probe of the doctor in a process of its own; `doctor` starts it.
+    #[command(hide = true)]
+    DoctorWorker,
     /// One model of a bench in a process of its own; `bench` starts it.
     #[command(hide = true)]
     BenchWorker,

@@ -101,7 +101,7 @@ pub fn run(args: BenchArgs) -> Result<Outcome> {
 }
 
 /// What must be the same for a run to be resumed.
-fn configuration(plan: &BenchPlan) -> Result<Configuration> {
+pub(super) fn configuration(plan: &BenchPlan) -> Result<Configuration> {
     let models: Vec<Value> = plan
         .models
         .iter()

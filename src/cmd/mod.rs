@@ -14,11 +14,15 @@ mod build_table;
 pub mod compare;
 mod compare_plan;
 mod compare_sweep;
+pub mod doctor;
 pub mod inspect;
+pub mod nsys;
 pub mod pack;
 pub mod report;
+pub mod profile;
 pub mod selftest;
 pub mod synth;
+pub mod test_run;
 
 /// How a command ended that did not break off with an error.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

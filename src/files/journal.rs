@@ -165,6 +165,18 @@ impl Journal {
         Ok(offset)
     }
 
+    /// Appends a line as it is: a changed copy of one that is there, with what is not kept in memory.
+    pub(super) fn append_again(&mut self, line: &serde_json::Value) -> Result<u64> {
+        let offset = self.length;
+        self.append_line(serde_json::to_string(line)?)?;
+        Ok(offset)
+    }
+
+    /// There is a journal in `directory`.
+    pub(super) fn is_there(directory: &Path) -> bool {
+        std::fs::metadata(directory.join(FILE_NAME)).is_ok_and(|meta| meta.len() > 0)
+    }
+
     /// The line that begins at `offset`, as text.
     pub(super) fn line_at(&self, offset: u64) -> Result<String> {
         let mut reader = BufReader::new(&self.file);

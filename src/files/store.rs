@@ -116,6 +116,33 @@ impl ResultStore {
         if Instant::now() >= self.next_rewrite { self.rewrite() } else { Ok(()) }
     }
 
+    /// Whether `directory` holds the rows of a run.
+    pub fn is_there(directory: &Path) -> bool {
+        Journal::is_there(directory)
+    }
+
+    /// Names the profiler's report of each pass, or none, and writes the CSVs; on disk when this returns. A row that is measured
+    /// again loses its report's name: the report is of another run then.
+    pub fn set_reports(
+        &mut self,
+        report: impl Fn(&ObjectKey, usize) -> Option<String>,
+    ) -> Result<()> {
+        for entry in self.rows.values_mut() {
+            let reports: Vec<Option<String>> =
+                entry.runs.iter().map(|run| report(&run.key, run.run)).collect();
+            if entry.runs.iter().map(|run| &run.nsight_report).eq(&reports) {
+                continue;
+            }
+            let mut line: Value = serde_json::from_str(&self.journal.line_at(entry.offset)?)?;
+            for (at, (run, report)) in entry.runs.iter_mut().zip(reports).enumerate() {
+                line["runs"][at]["nsight_report"] = report.as_deref().into();
+                run.nsight_report = report;
+            }
+            entry.offset = self.journal.append_again(&line)?;
+        }
+        self.rewrite()
+    }
+
     /// The summary rows in the order of the file.
     pub fn summaries(&self) -> impl Iterator<Item = &SummaryRecord> {
         self.rows.values().map(|entry| &entry.summary)

@@ -134,16 +134,16 @@ fn all_shapes(graph: &Graph, profile: &[(String, Vec<i64>)]) -> Result<Vec<(Stri
 }
 
 #[cfg(test)]
-pub(super) mod tests {
+pub(crate) mod tests {
     use super::*;
     use crate::bundle::Bundle;
     use crate::engine::{BuildCost, Builder, Precision, Settings, profiles};
 
-    pub(in crate::selftest) fn manifest() -> Manifest {
+    pub(crate) fn manifest() -> Manifest {
         Bundle::open("onnx/bundles/edgetam_mini_256_fp32".as_ref()).unwrap().manifest
     }
 
-    pub(in crate::selftest) fn plan(manifest: &Manifest, role: Role) -> PlanRecord {
+    pub(crate) fn plan(manifest: &Manifest, role: Role) -> PlanRecord {
         let graph = manifest.graph(role).unwrap();
         PlanRecord {
             role,

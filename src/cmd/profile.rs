@@ -1,0 +1,200 @@
+/*!
+`segtrt profile`: a bench as it is, then its objects again under nsys, then the reports' names into the rows.
+*/
+
+use std::collections::HashMap;
+use std::ffi::OsString;
+use std::path::PathBuf;
+
+use anyhow::{Context, Result, bail};
+use clap::Parser;
+
+use super::bench_plan::{Resolved, resolve};
+use super::{Outcome, UsageError, bench};
+use crate::bench::plan::BenchPlan;
+use crate::cli::{BenchArgs, Cli, Command, ProfileArgs, accept_underscores};
+use crate::dataset::Dataset;
+use crate::files::ResultStore;
+use crate::nsys::Nsys;
+use crate::profile::{Recorder, ReportName, Target};
+use crate::record::{ObjectKey, RunRecord, Status};
+
+/// Where reports lie in a bench's folder, the predecessor's name.
+const FOLDER: &str = "nsight_reports";
+
+/// A recorded pass of a bench.
+type Pass = (ObjectKey, usize);
+
+/// Runs the bench and records it.
+pub fn run(args: ProfileArgs) -> Result<Outcome> {
+    let parsed = parse(&args.command)?;
+    // Before anything is timed: without it there would be nothing to do afterwards.
+    let nsys = Nsys::find()?;
+    eprintln!("nsys {} ({})", nsys.version, nsys.path.display());
+    let resume = parsed.resume;
+    let Resolved { plan, split, left_out } = resolve(&parsed)?;
+    let timed = match args.no_timed_run {
+        true => Outcome::Done,
+        false => bench::run(parsed)?,
+    };
+    if timed == Outcome::Stopped {
+        return Ok(timed);
+    }
+    let targets = match args.no_timed_run {
+        true => all_objects(&plan, split.as_ref()),
+        false => measured_objects(&plan)?,
+    };
+    if targets.is_empty() {
+        bail!("no object of this bench can be profiled; the reason column of its rows says why");
+    }
+    let folder = args.output_dir.clone().unwrap_or_else(|| plan.out_dir.join(FOLDER));
+    std::fs::create_dir_all(&folder).with_context(|| {
+        format!("cannot create {}; choose another --output-dir", folder.display())
+    })?;
+    if plan.gpu.as_ref().is_some_and(|gpu| gpu.objects_together > 1) {
+        eprintln!("objects are profiled one at a time, not together: each has a report of its own");
+    }
+    let recorder = Recorder::new(nsys, &args.settings(), &plan)?;
+    let name = |target: &Target| {
+        ReportName::new(&folder, args.output_name.as_deref(), &target.key, target.run)
+    };
+    let timed_rows = rows_that_are_there(&plan)?;
+    let mut failed = 0;
+    for (at, target) in targets.iter().enumerate() {
+        let ObjectKey { video, object, model } = &target.key;
+        let what =
+            format!("[{}/{}] {model} {video} {object} run {}", at + 1, targets.len(), target.run);
+        let pass = (target.key.clone(), target.run);
+        let row = timed_rows.get(&pass);
+        let named = row.and_then(|row| row.nsight_report.as_ref()).map(PathBuf::from);
+        if resume && named.is_some() && named == name(target).find() {
+            eprintln!("{what}: its report is there already");
+            continue;
+        }
+        match recorder.record(target, &name(target)) {
+            Ok(recorded) => eprintln!(
+                "{what}: {} ({:.1} MB), {}",
+                recorded.path.display(),
+                recorded.bytes as f64 / 1e6,
+                cost(&recorded.pass, row)
+            ),
+            Err(error) => {
+                failed += 1;
+                eprintln!("{what}: FAILED: {error:#}");
+            }
+        }
+    }
+    let filled = fill_column(&plan, &targets, &name)?;
+    println!("{} of {} reports in {}", targets.len() - failed, targets.len(), folder.display());
+    if filled {
+        println!("{}", plan.out_dir.join(crate::files::profile_csv::FILE_NAME).display());
+    }
+    println!("look at them with: segtrt nsys {}", folder.display());
+    let sound = failed == 0 && left_out == 0 && timed == Outcome::Done;
+    Ok(if sound { Outcome::Done } else { Outcome::PartlyFailed })
+}
+
+/// The bench after the two hyphens.
+fn parse(command: &[OsString]) -> Result<BenchArgs> {
+    let line = [OsString::from("segtrt")].into_iter().chain(command.iter().cloned());
+    let usage = |what: String| anyhow::Error::from(UsageError(what));
+    let cli = Cli::try_parse_from(accept_underscores(line))
+        .map_err(|error| usage(format!("in the command after --: {error}")))?;
+    match cli.command {
+        Command::Bench(args) => Ok(*args),
+        _ => Err(usage(
+            "only a bench can be profiled; write: segtrt profile -- bench --split-dir DIR --models TAG".to_owned(),
+        )),
+    }
+}
+
+/// How much slower the pass was under the profiler.
+fn cost(profiled: &RunRecord, timed: Option<&RunRecord>) -> String {
+    let fps = |row: &RunRecord| row.numbers().map(|numbers| numbers.speed.fps);
+    match (fps(profiled), timed.and_then(fps)) {
+        (Some(profiled), Some(timed)) => {
+            format!("{profiled:.2} fps under nsys, {timed:.2} without")
+        }
+        (Some(profiled), None) => format!("{profiled:.2} fps under nsys"),
+        (None, _) => "no numbers".to_owned(),
+    }
+}
+
+/// Every object of the chosen clips; what cannot be opened is told and left out.
+fn all_objects(plan: &BenchPlan, split: &dyn Dataset) -> Vec<Target> {
+    let mut targets = Vec::new();
+    for video in &plan.videos {
+        let clip = match split.clip(video) {
+            Ok(clip) => clip,
+            Err(error) => {
+                log::warn!("{video}: {error}");
+                continue;
+            }
+        };
+        let limit = if plan.limit_objects == 0 { usize::MAX } else { plan.limit_objects };
+        for object in clip.objects.iter().take(limit) {
+            for (at, model) in plan.models.iter().enumerate() {
+                let key = ObjectKey {
+                    video: video.clone(),
+                    object: object.name.clone(),
+                    model: model.tag.tag.clone(),
+                };
+                let runs = 0..plan.profile_runs;
+                targets.extend(runs.map(|run| Target { key: key.clone(), model: at, run }));
+            }
+        }
+    }
+    targets
+}
+
+/// The passes of the bench that have numbers.
+fn measured_objects(plan: &BenchPlan) -> Result<Vec<Target>> {
+    let store = ResultStore::resume(&plan.out_dir, bench::configuration(plan)?)?;
+    let (ok, others): (Vec<_>, Vec<_>) = store.runs().partition(|row| row.status == Status::Ok);
+    if !others.is_empty() {
+        eprintln!("{} rows without numbers are not profiled", others.len());
+    }
+    let target = |row: &RunRecord| {
+        let model = plan.models.iter().position(|model| model.tag.tag == row.key.model)?;
+        Some(Target { key: row.key.clone(), model, run: row.run })
+    };
+    Ok(ok.into_iter().filter_map(target).collect())
+}
+
+/// The rows of this bench, timed now or earlier; none where there are none of the same settings.
+fn rows_that_are_there(plan: &BenchPlan) -> Result<HashMap<Pass, RunRecord>> {
+    if !ResultStore::is_there(&plan.out_dir) {
+        return Ok(HashMap::new());
+    }
+    match ResultStore::resume(&plan.out_dir, bench::configuration(plan)?) {
+        Ok(store) => {
+            let rows = store.runs().map(|row| ((row.key.clone(), row.run), row.clone()));
+            Ok(rows.collect())
+        }
+        Err(error) => {
+            log::warn!("no column nsight_report is filled: {error:#}");
+            Ok(HashMap::new())
+        }
+    }
+}
+
+/// Writes the reports that exist into the rows of this bench; false where it has none.
+fn fill_column(
+    plan: &BenchPlan,
+    targets: &[Target],
+    name: &dyn Fn(&Target) -> ReportName,
+) -> Result<bool> {
+    if rows_that_are_there(plan)?.is_empty() {
+        return Ok(false);
+    }
+    let reports: HashMap<Pass, Option<String>> = targets
+        .iter()
+        .map(|target| {
+            let path = name(target).find().map(|path| path.display().to_string());
+            ((target.key.clone(), target.run), path)
+        })
+        .collect();
+    let mut store = ResultStore::resume(&plan.out_dir, bench::configuration(plan)?)?;
+    store.set_reports(|key, run| reports.get(&(key.clone(), run)).cloned().flatten())?;
+    Ok(true)
+}

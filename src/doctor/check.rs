@@ -1,0 +1,74 @@
+/*!
+One line of the doctor.
+*/
+
+use serde::Serialize;
+
+/// How something is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum State {
+    /// As it should be.
+    Ok,
+    /// It works, and something about it is worth knowing or changing.
+    Warning,
+    /// It is not there, or does not work.
+    Missing,
+    /// It was not looked at.
+    NotAsked,
+}
+
+impl State {
+    /// The word for it.
+    pub fn word(self) -> &'static str {
+        match self {
+            Self::Ok => "ok",
+            Self::Warning => "warning",
+            Self::Missing => "missing",
+            Self::NotAsked => "-",
+        }
+    }
+}
+
+/// A line.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Check {
+    /// What was looked at.
+    pub name: String,
+    /// How it is.
+    pub state: State,
+    /// What was found.
+    pub found: String,
+    /// What to do; none where there is nothing to do.
+    pub advice: Option<String>,
+}
+
+impl Check {
+    /// All is well.
+    pub fn ok(name: impl Into<String>, found: impl Into<String>) -> Self {
+        Self { name: name.into(), state: State::Ok, found: found.into(), advice: None }
+    }
+
+    /// Something to know or to change.
+    pub fn warning(
+        name: impl Into<String>,
+        found: impl Into<String>,
+        advice: impl Into<String>,
+    ) -> Self {
+        Self { state: State::Warning, advice: Some(advice.into()), ..Self::ok(name, found) }
+    }
+
+    /// It is not there.
+    pub fn missing(
+        name: impl Into<String>,
+        found: impl Into<String>,
+        advice: impl Into<String>,
+    ) -> Self {
+        Self { state: State::Missing, advice: Some(advice.into()), ..Self::ok(name, found) }
+    }
+
+    /// Nobody asked for it, or it makes no sense here.
+    pub fn not_asked(name: impl Into<String>, found: impl Into<String>) -> Self {
+        Self { state: State::NotAsked, ..Self::ok(name, found) }
+    }
+}

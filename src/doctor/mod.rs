@@ -1,0 +1,79 @@
+/*!
+Whether this machine can do the main job, and what to do about everything that it lacks.
+
+```text
+probe (a process of its own for each library that may crash) ─→ Machine ─┐
+files, folders, tools                                                    ├→ checks ─→ verdict
+what the user names: split, bundles, engines                             ┘
+```
+
+A check is a line: what was looked at, how it is, what was found, what to do. Nothing is changed, nothing is measured.
+*/
+
+mod board;
+mod check;
+mod data;
+mod machine;
+mod models;
+mod probe;
+mod render;
+mod tools;
+mod verdict;
+pub mod worker;
+
+use std::path::PathBuf;
+
+pub use check::{Check, State};
+pub use probe::{Gpus, gpus, has_tensorrt};
+pub use render::{json, text};
+pub use verdict::{Ability, Verdict};
+
+/// What is looked at.
+#[derive(Clone, Debug)]
+pub struct Options {
+    /// The split that is to be measured, and its manifest's stem.
+    pub split: Option<(PathBuf, String)>,
+    /// Folders of bundles, or bundles.
+    pub onnx_dirs: Vec<PathBuf>,
+    /// Folder of engines.
+    pub engines: PathBuf,
+    /// TensorRT's library or folder, where named.
+    pub tensorrt_lib: Option<PathBuf>,
+    /// ONNX Runtime's library or folder, where named.
+    pub ort_lib: Option<PathBuf>,
+    /// Where results go.
+    pub out_dir: PathBuf,
+    /// Where `proc`, `sys` and `etc` are.
+    pub root: PathBuf,
+}
+
+/// Looks at everything; the lines in the order in which they are read.
+pub fn examine(options: &Options) -> (Vec<Check>, Verdict) {
+    let gpus = probe::gpus();
+    let tensorrts = probe::tensorrts(options.tensorrt_lib.as_deref());
+    let onnxruntime = probe::onnxruntime(options.ort_lib.as_deref());
+    let bundles = models::bundles(&options.onnx_dirs);
+    let engines = models::engines(&options.engines, &gpus, &tensorrts);
+    let data = data::split(options.split.as_ref());
+    let mut checks = vec![machine::system(), machine::memory(&options.root)];
+    checks.extend(machine::disk(&options.out_dir));
+    checks.push(machine::governor(&options.root));
+    checks.extend(board::jetson(&options.root));
+    checks.extend(probe::gpu_checks(&gpus));
+    checks.push(probe::onnxruntime_check(&onnxruntime));
+    checks.extend(probe::tensorrt_checks(&tensorrts, &gpus));
+    checks.extend(bundles.checks.clone());
+    checks.extend(engines.checks.clone());
+    checks.push(data.clone());
+    checks.push(tools::nsys());
+    checks.push(tools::ffmpeg());
+    let verdict = verdict::judge(&verdict::Evidence {
+        onnxruntime: onnxruntime.is_ok(),
+        bundles: bundles.usable,
+        gpu: gpus.as_ref().is_ok_and(|gpus| !gpus.is_empty()),
+        tensorrt: tensorrts.iter().any(|found| found.opened.is_ok()),
+        engines: engines.usable,
+        split: data.state,
+    });
+    (checks, verdict)
+}

@@ -1,0 +1,143 @@
+/*!
+The doctor's probes in a process of their own: a driver or a library that crashes costs one line.
+*/
+
+use std::path::PathBuf;
+
+use anyhow::Result;
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
+
+use crate::cli::Provider;
+use crate::gpu::{Gpu, GpuError};
+use crate::telemetry::{Options, Target, Telemetry};
+use crate::trt::{Error, Library};
+use crate::{backend, child};
+
+/// What is to be opened.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub enum Probe {
+    /// The driver and all its GPUs.
+    Gpus,
+    /// One TensorRT.
+    TensorRt(PathBuf),
+    /// One ONNX Runtime.
+    OnnxRuntime(PathBuf),
+}
+
+/// What came of it.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub enum Answer {
+    /// The GPUs.
+    Gpus(Vec<FoundGpu>),
+    /// A TensorRT.
+    TensorRt(FoundTensorRt),
+    /// ONNX Runtime's name with its version.
+    OnnxRuntime(String),
+    /// It is not there.
+    Absent,
+    /// It cannot be used.
+    Failed(String),
+}
+
+/// A GPU.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct FoundGpu {
+    /// Place among the driver's devices.
+    pub ordinal: usize,
+    /// Its name.
+    pub name: String,
+    /// Compute capability, 90 for 9.0.
+    pub sm: u32,
+    /// Memory, bytes.
+    pub total_bytes: u64,
+    /// Of that free, bytes.
+    pub free_bytes: u64,
+    /// It shares the host's memory.
+    pub unified: bool,
+    /// Newest CUDA that the driver knows.
+    pub driver_cuda: String,
+    /// What its sensors say that does not change; empty where there are none.
+    pub sensors: Map<String, Value>,
+}
+
+/// A TensorRT.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct FoundTensorRt {
+    /// "TensorRT 10.3.0".
+    pub version: String,
+    /// Its file.
+    pub path: PathBuf,
+    /// It can build engines.
+    pub builds: bool,
+    /// Why it cannot read ONNX files, where it cannot.
+    pub no_parser: Option<String>,
+}
+
+/// Does one probe.
+pub fn run() -> Result<()> {
+    let probe: Probe = child::read_job()?;
+    child::send(&answer(&probe))
+}
+
+fn answer(probe: &Probe) -> Answer {
+    match probe {
+        Probe::Gpus => gpus(),
+        Probe::TensorRt(library) => tensorrt(library.clone()),
+        Probe::OnnxRuntime(library) => match backend::open(Some(library)) {
+            Ok((_environment, path)) => Answer::OnnxRuntime(backend::label(Provider::Cpu, &path)),
+            Err(error) => Answer::Failed(format!("{error:#}")),
+        },
+    }
+}
+
+fn gpus() -> Answer {
+    let mut found = Vec::new();
+    loop {
+        match Gpu::open(found.len()) {
+            Ok(gpu) => found.push(describe(&gpu)),
+            Err(GpuError::NoDevice { .. }) if !found.is_empty() => return Answer::Gpus(found),
+            // Others are there: one that does not open must not hide them.
+            Err(error) if !found.is_empty() => {
+                log::warn!("{error}");
+                return Answer::Gpus(found);
+            }
+            Err(error) => return Answer::Failed(error.to_string()),
+        }
+    }
+}
+
+fn describe(gpu: &Gpu) -> FoundGpu {
+    let facts = gpu.facts();
+    let target = Target { ordinal: facts.ordinal, pci_address: gpu.pci_address().ok() };
+    let sensors = Telemetry::start(&target, &Options::default());
+    FoundGpu {
+        ordinal: facts.ordinal,
+        name: facts.name.clone(),
+        sm: facts.sm,
+        total_bytes: facts.total_bytes,
+        free_bytes: gpu.memory_info().map_or(0, |(free, _)| free),
+        unified: facts.unified,
+        driver_cuda: facts.driver_cuda.clone(),
+        sensors: sensors.map(|telemetry| telemetry.facts().clone()).unwrap_or_default(),
+    }
+}
+
+fn tensorrt(library: PathBuf) -> Answer {
+    match Library::open(Some(&library)) {
+        Ok(opened) => Answer::TensorRt(FoundTensorRt {
+            version: opened.version().to_string(),
+            path: opened.path().to_owned(),
+            builds: opened.has_builder(),
+            no_parser: opened.parser_path().err().map(|error| error.to_string()),
+        }),
+        Err(Error::NotFound(_)) => Answer::Absent,
+        // The loader's own sentence begins with the file that it does not find: with another one, a part is missing.
+        Err(Error::Open { path, why })
+            if why.starts_with(&*path.to_string_lossy()) && !path.is_absolute() =>
+        {
+            Answer::Absent
+        }
+        Err(error) => Answer::Failed(error.to_string()),
+    }
+}

@@ -1,0 +1,211 @@
+/*!
+One report from file to tables: what was asked for, what is not in it, and whether the program that it is of came to its end.
+*/
+
+use std::path::PathBuf;
+
+use anyhow::{Result, bail};
+use clap::ValueEnum;
+
+use super::export::read;
+use super::filter::Filter;
+use super::findings::{Findings, find};
+use super::inputs::Input;
+use super::table::Table;
+use super::trace::Trace;
+use super::{api_tables, gpu_tables, idle_tables, range_tables};
+
+/// What can be asked of a report.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, ValueEnum)]
+pub enum ReportKind {
+    /// Ranges, projected onto the GPU and on the CPU.
+    Nvtx,
+    /// Kernels and CUDA graphs.
+    Kernels,
+    /// Memory operations by time and by size.
+    Memory,
+    /// The CUDA API, and the calls that wait.
+    Api,
+    /// Stretches in which a GPU did nothing.
+    Gaps,
+    /// Share of time in which GPUs were busy.
+    Util,
+}
+
+impl ReportKind {
+    /// What it needs: a table with this in it.
+    fn needs(self) -> &'static str {
+        match self {
+            Self::Nvtx => "NVTX ranges (nsys profile --trace nvtx)",
+            Self::Api => {
+                "calls of the CUDA API (nsys profile --trace cuda, on a machine with a GPU)"
+            }
+            _ => "work of a GPU (nsys profile --trace cuda, on a machine with a GPU)",
+        }
+    }
+
+    fn is_in(self, trace: &Trace) -> bool {
+        match self {
+            Self::Nvtx => !trace.ranges.is_empty(),
+            Self::Api => trace.calls.is_some(),
+            Self::Kernels | Self::Memory | Self::Gaps | Self::Util => trace.ops.is_some(),
+        }
+    }
+
+    fn tables(self, trace: &Trace, options: &Options) -> Vec<Table> {
+        match self {
+            Self::Nvtx => {
+                let on_gpu = trace.ops.is_some().then(|| range_tables::projected(trace));
+                on_gpu.into_iter().chain([range_tables::on_cpu(trace)]).collect()
+            }
+            Self::Kernels => vec![gpu_tables::kernels(trace)],
+            Self::Memory => vec![gpu_tables::memory_time(trace), gpu_tables::memory_size(trace)],
+            Self::Api => vec![api_tables::calls(trace), api_tables::waits(trace)],
+            Self::Gaps => vec![idle_tables::gaps(trace, options.least_gap)],
+            Self::Util => vec![idle_tables::utilisation(trace, options.filter.window)],
+        }
+    }
+}
+
+/// What is looked at.
+#[derive(Clone, Debug)]
+pub struct Options {
+    /// The tables that were asked for by name: one that is not in a report is a fault then. Empty: all that there are.
+    pub asked: Vec<ReportKind>,
+    /// The part of the report.
+    pub filter: Filter,
+    /// Shortest gap that is listed, ns.
+    pub least_gap: i64,
+}
+
+/// What a report says.
+#[derive(Clone, Debug)]
+pub struct Analysis {
+    /// Its name in tables.
+    pub label: String,
+    /// Its file.
+    pub path: PathBuf,
+    /// What exported it.
+    pub exporter: String,
+    /// The tables.
+    pub tables: Vec<Table>,
+    /// Sentences about it.
+    pub findings: Findings,
+    /// What is not in it, for those who wonder.
+    pub notes: Vec<String>,
+    /// Why it must not be taken for the report of a program that did its work.
+    pub faults: Vec<String>,
+}
+
+/// Reads one report.
+///
+/// # Errors
+/// A file that is no report or is damaged, one in which nothing was recorded, or a filter that leaves nothing.
+pub fn analyse(input: &Input, options: &Options) -> Result<Analysis> {
+    let mut trace = read(&input.path)?;
+    let path = input.path.display();
+    if trace.ranges.is_empty() && trace.ops().is_empty() && trace.calls().is_empty() {
+        let last_words = last_words(&trace.stderr);
+        bail!(
+            "{path} holds no NVTX range, no CUDA call and no GPU work: the program did none, or failed before it did \
+             any{}; run it without nsys first",
+            last_words.map_or_else(String::new, |words| format!(" (it wrote: {words})"))
+        );
+    }
+    let faults = faults(&trace);
+    options.filter.apply(&mut trace).map_err(|error| error.context(format!("in {path}")))?;
+    if trace.ranges.is_empty() && trace.ops().is_empty() && trace.calls().is_empty() {
+        bail!("nothing of {path} lies in the time that was asked for");
+    }
+    let mut analysis = Analysis {
+        label: input.label.clone(),
+        path: input.path.clone(),
+        exporter: trace.exporter.clone(),
+        tables: Vec::new(),
+        findings: find(&trace),
+        notes: Vec::new(),
+        faults,
+    };
+    let all = options.asked.is_empty();
+    let kinds = if all { ReportKind::value_variants() } else { &options.asked };
+    let mut missing: Vec<&str> = Vec::new();
+    for kind in kinds {
+        if kind.is_in(&trace) {
+            analysis.tables.extend(kind.tables(&trace, options));
+        } else if !missing.contains(&kind.needs()) {
+            missing.push(kind.needs());
+        }
+    }
+    let why = match trace.cuda_was_traced {
+        Some(false) => "; CUDA was not traced",
+        Some(true) if trace.ops.is_none() => "; CUDA was traced, and nothing ran on a GPU",
+        _ => "",
+    };
+    let sentences = missing.iter().map(|what| format!("it holds no {what}{why}"));
+    match all {
+        true => analysis.notes.extend(sentences),
+        false => analysis.faults.extend(sentences),
+    }
+    Ok(analysis)
+}
+
+/// Signs that the program failed.
+fn faults(trace: &Trace) -> Vec<String> {
+    let mut faults = Vec::new();
+    if !trace.unended.is_empty() {
+        let mut names: Vec<&str> = trace.unended.iter().map(|name| trace.text(*name)).collect();
+        names.sort_unstable();
+        names.dedup();
+        faults.push(format!(
+            "{} ranges never ended ({}): the program, or the recording, was stopped inside them; the numbers are of what \
+             came before",
+            trace.unended.len(),
+            names.join(", ")
+        ));
+    }
+    if let Some(line) = trace.stderr.lines().find(|line| is_failure(line)) {
+        faults.push(format!(
+            "the program that was recorded failed; it wrote: {}; the numbers are of what it did before",
+            line.trim()
+        ));
+    }
+    faults
+}
+
+/// Lines with which programs say that they failed: this one and others in Rust, Python, C++ and shells.
+fn is_failure(line: &str) -> bool {
+    let line = line.trim();
+    // "0 rows failed" is no failure.
+    let rows = line.split_once(" rows failed and ").is_some_and(|(count, _)| count != "0");
+    rows || line.starts_with("Error: ")
+        || line.starts_with("Traceback (most recent call last)")
+        || line.starts_with("terminate called ")
+        || line.starts_with("Segmentation fault")
+        || (line.starts_with("thread '") && line.contains(" panicked at "))
+}
+
+fn last_words(stderr: &str) -> Option<&str> {
+    stderr.lines().map(str::trim).rfind(|line| !line.is_empty())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn failures_are_told_from_talk() {
+        for line in [
+            "Error: no GPU can be used",
+            "Traceback (most recent call last):",
+            "thread 'main' panicked at src/main.rs:3:5:",
+            "2 rows failed and 0 were skipped; the reason column says why",
+        ] {
+            assert!(is_failure(line), "{line}");
+        }
+        for line in
+            ["0 rows failed and 1 were skipped", "[WARN] Error: rate 0.1", "[1/4] x: 39.55 fps", ""]
+        {
+            assert!(!is_failure(line), "{line}");
+        }
+    }
+}

@@ -1,0 +1,157 @@
+/*!
+Where a report lies: `<folder>/<video>_obj<object>_<tag>_run<n>.nsys-rep`, the predecessor's name for it.
+*/
+
+use std::path::{Path, PathBuf};
+use std::time::SystemTime;
+
+use anyhow::{Context, Result};
+
+use crate::record::ObjectKey;
+
+/// Suffix of reports.
+const SUFFIX: &str = "nsys-rep";
+
+/// The place of one report.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ReportName {
+    folder: PathBuf,
+    /// What the user wants before the name, with nsys's own patterns (%p, %h, %q{…}).
+    prefix: Option<String>,
+    stem: String,
+}
+
+impl ReportName {
+    /// Of one recorded pass.
+    pub fn new(folder: &Path, prefix: Option<&str>, key: &ObjectKey, run: usize) -> Self {
+        let ObjectKey { video, object, model } = key;
+        Self {
+            folder: folder.to_owned(),
+            prefix: prefix.map(str::to_owned),
+            stem: format!("{video}_obj{object}_{model}_run{run}"),
+        }
+    }
+
+    /// What nsys gets as its output: a percent sign that is not the user's pattern is doubled, or nsys would take it for one.
+    pub fn pattern(&self) -> PathBuf {
+        let escaped = |text: &str| text.replace('%', "%%");
+        let prefix = self.prefix.as_ref().map_or_else(String::new, |prefix| format!("{prefix}_"));
+        let name = format!("{prefix}{}.{SUFFIX}", escaped(&self.stem));
+        match self.folder.to_str() {
+            Some(folder) => Path::new(&escaped(folder)).join(name),
+            None => self.folder.join(name),
+        }
+    }
+
+    /// The file; where the user's prefix holds patterns, the newest one whose name ends as it should.
+    pub fn find(&self) -> Option<PathBuf> {
+        let plain = match &self.prefix {
+            Some(prefix) if prefix.contains('%') => return self.newest(),
+            Some(prefix) => format!("{prefix}_{}", self.stem),
+            None => self.stem.clone(),
+        };
+        let path = self.folder.join(format!("{plain}.{SUFFIX}"));
+        holds_something(&path).then_some(path)
+    }
+
+    fn newest(&self) -> Option<PathBuf> {
+        let end = format!("_{}.{SUFFIX}", self.stem);
+        let entries = std::fs::read_dir(&self.folder).ok()?.flatten();
+        let ours = entries
+            .map(|entry| entry.path())
+            .filter(|path| path.to_str().is_some_and(|path| path.ends_with(&end)))
+            .filter(|path| holds_something(path));
+        let modified = |path: &PathBuf| {
+            let meta = std::fs::metadata(path).and_then(|meta| meta.modified());
+            meta.unwrap_or(SystemTime::UNIX_EPOCH)
+        };
+        ours.max_by_key(modified)
+    }
+
+    /// Takes an earlier report of this name away: it would pass for the new one if that is never written.
+    ///
+    /// # Errors
+    /// The system does not let it be removed.
+    pub fn clear(&self) -> Result<()> {
+        while let Some(old) = self.find() {
+            std::fs::remove_file(&old)
+                .with_context(|| format!("cannot remove the old {}", old.display()))?;
+        }
+        Ok(())
+    }
+
+    /// Gives a report that must not be believed another name, `….failed.nsys-rep`.
+    ///
+    /// # Errors
+    /// It cannot be renamed.
+    pub fn set_aside(&self) -> Result<Option<PathBuf>> {
+        let Some(path) = self.find() else { return Ok(None) };
+        let aside = path.with_extension(format!("failed.{SUFFIX}"));
+        std::fs::rename(&path, &aside)
+            .with_context(|| format!("cannot rename {}", path.display()))?;
+        Ok(Some(aside))
+    }
+}
+
+fn holds_something(path: &Path) -> bool {
+    std::fs::metadata(path).is_ok_and(|meta| meta.is_file() && meta.len() > 0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn name(folder: &Path, prefix: Option<&str>) -> ReportName {
+        let key = ObjectKey {
+            video: "sav_1%p".into(),
+            object: "000".into(),
+            model: "edgetam_points".into(),
+        };
+        ReportName::new(folder, prefix, &key, 2)
+    }
+
+    #[test]
+    fn the_name_is_the_predecessors_and_percent_signs_stay() {
+        let name = name(Path::new("out/100%/nsight_reports"), None);
+        let pattern = name.pattern();
+        assert_eq!(
+            pattern,
+            Path::new("out/100%%/nsight_reports/sav_1%%p_obj000_edgetam_points_run2.nsys-rep")
+        );
+        assert_eq!(name.find(), None);
+    }
+
+    #[test]
+    fn a_report_is_found_cleared_and_set_aside() {
+        let dir = tempfile::tempdir().unwrap();
+        let name = name(dir.path(), None);
+        let path = dir.path().join("sav_1%p_obj000_edgetam_points_run2.nsys-rep");
+        std::fs::write(&path, "").unwrap();
+        assert_eq!(name.find(), None, "an empty file is no report");
+        std::fs::write(&path, "report").unwrap();
+        assert_eq!(name.find(), Some(path.clone()));
+        let aside = name.set_aside().unwrap().unwrap();
+        assert!(aside.ends_with("sav_1%p_obj000_edgetam_points_run2.failed.nsys-rep"));
+        assert!(aside.is_file() && name.find().is_none());
+        std::fs::write(&path, "report").unwrap();
+        name.clear().unwrap();
+        assert!(!path.exists());
+    }
+
+    #[test]
+    fn a_name_with_nsyss_own_patterns_is_found_by_its_end() {
+        let dir = tempfile::tempdir().unwrap();
+        let name = name(dir.path(), Some("mine_%p_%h"));
+        assert!(
+            name.pattern().ends_with("mine_%p_%h_sav_1%%p_obj000_edgetam_points_run2.nsys-rep")
+        );
+        let path = dir.path().join("mine_77_board_sav_1%p_obj000_edgetam_points_run2.nsys-rep");
+        std::fs::write(&path, "report").unwrap();
+        std::fs::write(
+            dir.path().join("mine_77_board_sav_1%p_obj000_edgetam_points_run1.nsys-rep"),
+            "x",
+        )
+        .unwrap();
+        assert_eq!(name.find(), Some(path));
+    }
+}

@@ -1,0 +1,194 @@
+/*!
+Records one report: a bench worker under nsys, and what it says while it runs.
+*/
+
+use std::ffi::OsString;
+use std::fs::File;
+use std::io::{BufRead, BufReader, Seek, Write};
+use std::path::PathBuf;
+use std::process::{Command, Stdio};
+
+use anyhow::{Context, Result, bail};
+
+use super::name::ReportName;
+use super::settings::Settings;
+use crate::bench::plan::{BenchPlan, Job};
+use crate::bench::worker::Event;
+use crate::child;
+use crate::ffmpeg::tail;
+use crate::nsys::Nsys;
+use crate::record::{ObjectKey, RunRecord, Status};
+
+/// What is recorded: one object by one model, once.
+#[derive(Clone, Debug)]
+pub struct Target {
+    /// Clip, object and model.
+    pub key: ObjectKey,
+    /// Which of the plan's models.
+    pub model: usize,
+    /// Number of the recorded pass that it stands beside.
+    pub run: usize,
+}
+
+/// A report that was written.
+#[derive(Clone, Debug)]
+pub struct Recorded {
+    /// The file.
+    pub path: PathBuf,
+    /// Its size, bytes.
+    pub bytes: u64,
+    /// What the pass would have been measured as; distorted by the profiler, for comparison only.
+    pub pass: RunRecord,
+}
+
+/// Records reports of one bench.
+#[derive(Debug)]
+pub struct Recorder {
+    nsys: Nsys,
+    arguments: Vec<String>,
+    plan: BenchPlan,
+    program: PathBuf,
+}
+
+impl Recorder {
+    /// For a bench. Objects are recorded one at a time, each with its warm-up and one pass; nothing is written but reports.
+    ///
+    /// # Errors
+    /// This program's own file cannot be found.
+    pub fn new(nsys: Nsys, settings: &Settings, plan: &BenchPlan) -> Result<Self> {
+        let mut plan = plan.clone();
+        (plan.profile_runs, plan.save_masks, plan.save_overlays) = (1, false, false);
+        if let Some(gpu) = &mut plan.gpu {
+            gpu.objects_together = 1;
+        }
+        let program = std::env::current_exe().context("cannot find this program's own file")?;
+        Ok(Self { arguments: settings.arguments_for(&nsys), nsys, plan, program })
+    }
+
+    /// Records one report.
+    ///
+    /// # Errors
+    /// nsys or the program under it failed, or there is no report; one that there is then is called `….failed.nsys-rep`.
+    pub fn record(&self, target: &Target, name: &ReportName) -> Result<Recorded> {
+        name.clear()?;
+        let pass = match self.run(target, name) {
+            Ok(pass) => pass,
+            Err(error) => {
+                return Err(match name.set_aside()? {
+                    Some(aside) => error.context(format!(
+                        "the report is kept as {} to look at, and is none of a sound run",
+                        aside.display()
+                    )),
+                    None => error,
+                });
+            }
+        };
+        let Some(path) = name.find() else {
+            bail!(
+                "nsys {} ended without an error and wrote no {}; is the disk full?",
+                self.nsys.version,
+                name.pattern().display()
+            );
+        };
+        let bytes = std::fs::metadata(&path)?.len();
+        Ok(Recorded { path, bytes, pass })
+    }
+
+    fn run(&self, target: &Target, name: &ReportName) -> Result<RunRecord> {
+        let ObjectKey { video, object, .. } = &target.key;
+        let todo = vec![(video.clone(), vec![object.clone()])];
+        let job = Job { plan: self.plan.clone(), model: target.model, todo };
+        // A file and no pipe: the profiler starts the worker when it likes.
+        let mut input = tempfile::tempfile().context("cannot keep the worker's job")?;
+        serde_json::to_writer(&mut input, &job)?;
+        input.write_all(b"\n")?;
+        input.rewind()?;
+        let mut errors = tempfile::tempfile().context("cannot keep nsys's messages")?;
+        let mut output = OsString::from("--output=");
+        output.push(name.pattern());
+        let mut command = Command::new(&self.nsys.path);
+        command.arg("profile").args(&self.arguments).arg(output);
+        command.arg(&self.program).arg("bench-worker");
+        log::debug!("{command:?}");
+        let mut running = command
+            .stdin(Stdio::from(input))
+            .stdout(Stdio::piped())
+            .stderr(Stdio::from(errors.try_clone()?))
+            .spawn()
+            .with_context(|| format!("cannot run {}", self.nsys.path.display()))?;
+        let stdout = running.stdout.take().context("nsys has no output")?;
+        let (told, printed) = listen(BufReader::new(stdout));
+        let status = running.wait().context("cannot wait for nsys")?;
+        let said = |errors: &mut File| match printed.is_empty() {
+            true => tail(errors),
+            false => format!("{}; {printed}", tail(errors)),
+        };
+        match told? {
+            Told::Pass(pass) if status.success() => sound(*pass),
+            Told::Failed(reason) => bail!("the profiled program failed: {reason}"),
+            Told::Pass(_) => bail!(
+                "nsys {} ended with {status} after the pass: {}",
+                self.nsys.version,
+                said(&mut errors)
+            ),
+            Told::Nothing if status.success() => bail!(
+                "the profiled program ended without a result, and nsys {} did not mind: {}",
+                self.nsys.version,
+                said(&mut errors)
+            ),
+            Told::Nothing => bail!(
+                "nsys {} ended with {status} and the profiled program without a result ({}): {}",
+                self.nsys.version,
+                child::describe(status),
+                said(&mut errors)
+            ),
+        }
+    }
+}
+
+/// A row that has numbers.
+fn sound(pass: RunRecord) -> Result<RunRecord> {
+    match pass.status {
+        Status::Ok => Ok(pass),
+        status => bail!(
+            "the profiled pass is {}: {}",
+            status.as_str(),
+            pass.reason.as_deref().unwrap_or("no reason given")
+        ),
+    }
+}
+
+/// What the worker said.
+enum Told {
+    /// It finished its one pass.
+    Pass(Box<RunRecord>),
+    /// It said why it could not.
+    Failed(String),
+    /// It said neither.
+    Nothing,
+}
+
+/// Reads the worker's events to the end, and gives the last words of nsys, which writes to the same place.
+fn listen(output: impl BufRead) -> (Result<Told>, String) {
+    let (mut told, mut others) = (Told::Nothing, Vec::new());
+    for line in output.split(b'\n') {
+        let line = match line.context("cannot read what the worker says") {
+            Ok(line) => String::from_utf8_lossy(&line).into_owned(),
+            Err(error) => return (Err(error), String::new()),
+        };
+        match serde_json::from_str::<Event>(&line) {
+            Ok(Event::Object { passes, .. }) => {
+                if let Some((pass, _)) = passes.into_iter().next() {
+                    told = Told::Pass(Box::new(pass));
+                }
+            }
+            Ok(Event::Failed { reason }) => told = Told::Failed(reason),
+            Ok(Event::Ready(_) | Event::Progress { .. }) => {}
+            // The bar that nsys draws returns to the beginning of its line.
+            Err(_) => others.extend(line.rsplit('\r').next().map(str::trim).map(str::to_owned)),
+        }
+    }
+    others.retain(|line| !line.is_empty());
+    let last = others.split_off(others.len().saturating_sub(3));
+    (Ok(told), last.join("; "))
+}

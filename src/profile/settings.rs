@@ -1,0 +1,88 @@
+/*!
+The flags of `nsys profile`: the predecessor's, and what this program's graphs need.
+*/
+
+use crate::nsys::Nsys;
+
+/// What is traced where nothing else is asked for, the predecessor's choice.
+pub const USUAL_TRACE: &str = "cuda,cudnn,cublas,nvtx,osrt";
+
+/// How a report is recorded.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Settings {
+    /// APIs, separated by commas.
+    pub trace: String,
+    /// Sampling of the CPU.
+    pub sample: String,
+    /// Backtraces of the samples.
+    pub backtrace: String,
+    /// Whether each report is exported to SQLite too.
+    pub export_sqlite: bool,
+}
+
+impl Settings {
+    /// The arguments for `nsys profile`, without the output; `knows` tells which flags this release has.
+    pub fn arguments(&self, knows: impl Fn(&str) -> bool) -> Vec<String> {
+        let mut arguments = vec![
+            format!("--trace={}", self.trace),
+            format!("--sample={}", self.sample),
+            format!("--backtrace={}", self.backtrace),
+            "--force-overwrite=true".to_owned(),
+        ];
+        if self.trace.split(',').any(|api| api.trim() == "cuda") {
+            arguments.push("--cuda-memory-usage=true".to_owned());
+            // Engines are replayed as graphs: traced whole, they would hide their kernels.
+            if knows("--cuda-graph-trace") {
+                arguments.push("--cuda-graph-trace=node".to_owned());
+            }
+        }
+        // Without samples nobody asks for context switches, which many systems do not permit.
+        if self.sample == "none" && knows("--cpuctxsw") {
+            arguments.push("--cpuctxsw=none".to_owned());
+        }
+        if self.export_sqlite {
+            arguments.push("--export=sqlite".to_owned());
+        }
+        arguments
+    }
+
+    /// The arguments for an nsys that is here.
+    pub fn arguments_for(&self, nsys: &Nsys) -> Vec<String> {
+        self.arguments(|flag| nsys.profile_knows(flag))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn settings(trace: &str, sample: &str, export_sqlite: bool) -> Settings {
+        let (trace, sample) = (trace.to_owned(), sample.to_owned());
+        Settings { trace, sample, backtrace: "none".to_owned(), export_sqlite }
+    }
+
+    #[test]
+    fn the_predecessors_flags_come_out() {
+        let arguments = settings(USUAL_TRACE, "none", true).arguments(|_| false);
+        assert_eq!(
+            arguments,
+            [
+                "--trace=cuda,cudnn,cublas,nvtx,osrt",
+                "--sample=none",
+                "--backtrace=none",
+                "--force-overwrite=true",
+                "--cuda-memory-usage=true",
+                "--export=sqlite"
+            ]
+        );
+    }
+
+    #[test]
+    fn graphs_are_opened_where_cuda_is_traced_and_nsys_can() {
+        let all = settings("nvtx, cuda", "none", false).arguments(|_| true);
+        assert!(all.contains(&"--cuda-graph-trace=node".to_owned()), "{all:?}");
+        assert!(all.contains(&"--cpuctxsw=none".to_owned()), "{all:?}");
+        let no_cuda = settings("nvtx", "process-tree", false).arguments(|_| true);
+        assert_eq!(no_cuda.len(), 4, "{no_cuda:?}");
+    }
+}

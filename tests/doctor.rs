@@ -1,0 +1,231 @@
+//! `segtrt doctor` and `segtrt test-run`.
+
+use std::fs;
+use std::path::Path;
+
+use assert_cmd::Command;
+use predicates::str::contains;
+use serde_json::Value;
+
+use crate::selftest::fakes::shared;
+use crate::support::{column, require_onnxruntime, script, segtrt, small_bundle, synth};
+
+/// A doctor that sees the tools in `path` only, and no driver and no TensorRT but those that are given to it.
+fn doctor(path: &Path) -> Command {
+    let mut command = segtrt();
+    for name in ["NSYS_CMD", "SEGTRT_TENSORRT_LIB", "LD_LIBRARY_PATH", "VIRTUAL_ENV"] {
+        command.env_remove(name);
+    }
+    command.env("PATH", path).env("ORT_DYLIB_PATH", require_onnxruntime());
+    command.arg("doctor").arg("--onnx-dir").arg(small_bundle());
+    command
+}
+
+/// The document, and the exit code.
+fn look(command: &mut Command) -> (Value, Option<i32>) {
+    let output = command.arg("--json").output().unwrap();
+    let said = String::from_utf8_lossy(&output.stderr);
+    let document =
+        serde_json::from_slice(&output.stdout).unwrap_or_else(|error| panic!("{error}: {said}"));
+    (document, output.status.code())
+}
+
+/// The state of a line, and its words.
+fn line(document: &Value, name: &str) -> (String, String) {
+    let checks = document["checks"].as_array().unwrap();
+    let named = |check: &&Value| check["name"].as_str().is_some_and(|own| own.starts_with(name));
+    let check =
+        checks.iter().find(named).unwrap_or_else(|| panic!("no line {name} in {document:#}"));
+    let text = |key: &str| check[key].as_str().unwrap_or_default().to_owned();
+    (text("state"), format!("{} → {}", text("found"), text("advice")))
+}
+
+#[test]
+fn tools_are_found_on_the_path_or_said_to_be_missing() {
+    let dir = tempfile::tempdir().unwrap();
+    let (document, code) = look(&mut doctor(dir.path()));
+    assert_eq!(code, Some(0), "{document:#}");
+    let (state, words) = line(&document, "nsys");
+    // A machine may have one where installers put it.
+    assert!(state == "ok" || words.contains("apt install nsight-systems-cli"), "{state} {words}");
+    let (state, words) = line(&document, "ffmpeg");
+    assert_eq!(state, "missing");
+    assert!(words.contains("apt-get install ffmpeg"), "{words}");
+
+    script(&dir.path().join("nsys"), "echo NVIDIA Nsight Systems version 2099.1.1.1-0v0");
+    script(&dir.path().join("ffmpeg"), "echo ' V..... libx264   H.264'");
+    let (document, _) = look(&mut doctor(dir.path()));
+    let (state, words) = line(&document, "nsys");
+    assert_eq!(state, "ok");
+    assert!(words.starts_with("2099.1.1.1-0v0"), "{words}");
+    assert_eq!(line(&document, "ffmpeg").0, "ok");
+    script(&dir.path().join("ffmpeg"), "echo ' V..... mpeg4   MPEG-4'");
+    let (document, _) = look(&mut doctor(dir.path()));
+    assert_eq!(line(&document, "ffmpeg").0, "warning");
+}
+
+#[test]
+fn the_cpu_counts_and_what_it_needs_is_needed() {
+    let dir = tempfile::tempdir().unwrap();
+    let split = synth(dir.path(), 2, 1, 3);
+    let (document, code) = look(doctor(dir.path()).arg("--split-dir").arg(&split));
+    assert_eq!(code, Some(0), "{document:#}");
+    assert_eq!((&document["can_run"], &document["cpu"]["can_run"]), (&true.into(), &true.into()));
+    assert!(line(&document, "dataset").1.contains("2 videos"), "{document:#}");
+    assert_eq!(line(&document, "ONNX Runtime").0, "ok");
+    for name in [
+        "machine",
+        "memory",
+        "disk",
+        "CPU governor",
+        "GPU",
+        "bundle edgetam_mini_256_fp32",
+        "engines",
+    ] {
+        line(&document, name);
+    }
+
+    let (document, code) = look(doctor(dir.path()).env("ORT_DYLIB_PATH", "/no/such.so"));
+    assert_eq!(code, Some(1), "{document:#}");
+    assert_eq!(line(&document, "ONNX Runtime").0, "missing");
+    assert!(document["cpu"]["lacks"].as_array().unwrap().contains(&"ONNX Runtime".into()));
+    let no_library = dir.path().join("libonnxruntime.so");
+    fs::write(&no_library, "no library").unwrap();
+    let (document, code) = look(doctor(dir.path()).env("ORT_DYLIB_PATH", &no_library));
+    assert_eq!((code, line(&document, "ONNX Runtime").0.as_str()), (Some(1), "missing"));
+
+    let (document, code) = look(doctor(dir.path()).args(["--split-dir", "/no/such/split"]));
+    assert_eq!((code, line(&document, "dataset").0.as_str()), (Some(1), "missing"));
+    let (document, code) = look(doctor(dir.path()).arg("--onnx-dir").arg(dir.path().join("none")));
+    assert_eq!(code, Some(0), "another folder of bundles takes none away: {document:#}");
+    doctor(dir.path())
+        .assert()
+        .success()
+        .stdout(contains("a bench can run here (CPU: ready; GPU: "))
+        .stdout(contains("→ "));
+}
+
+#[test]
+fn a_gpu_with_its_sensors_and_its_tensorrt_is_described() {
+    let Some(fakes) = shared() else { return };
+    let dir = tempfile::tempdir().unwrap();
+    let mut command = doctor(dir.path());
+    command.env("LD_LIBRARY_PATH", fakes.dir()).arg("--tensorrt-lib").arg(fakes.dir());
+    let (document, code) = look(&mut command);
+    assert_eq!(code, Some(0), "{document:#}");
+    let (_, gpu) = line(&document, "GPU 0");
+    assert!(gpu.contains("sm 90") && gpu.contains("GiB memory free"), "{gpu}");
+    let (state, tensorrt) = line(&document, "TensorRT");
+    assert!(tensorrt.contains("TensorRT 8.6.1"), "{state} {tensorrt}");
+    assert!(
+        document["gpu"]["lacks"]
+            .as_array()
+            .unwrap()
+            .contains(&"engines for this GPU and TensorRT".into())
+    );
+}
+
+#[test]
+fn a_library_that_crashes_costs_its_line_only() {
+    let dir = tempfile::tempdir().unwrap();
+    let source = dir.path().join("crash.c");
+    fs::write(
+        &source,
+        "#include <stdlib.h>\n__attribute__((constructor)) static void die(void) { abort(); }\n",
+    )
+    .unwrap();
+    let library = dir.path().join("libnvinfer.so.10");
+    if crate::selftest::fakes::compile("CC", "cc", &[source.to_str().unwrap()], &library).is_none()
+    {
+        return;
+    }
+    let (document, code) = look(doctor(dir.path()).arg("--tensorrt-lib").arg(dir.path()));
+    assert_eq!(code, Some(0), "{document:#}");
+    let (state, words) = line(&document, "TensorRT");
+    assert_eq!(state, "warning");
+    assert!(words.contains("killed by signal 6"), "{words}");
+}
+
+#[test]
+fn a_test_run_goes_through_every_step_and_shows_the_files() {
+    let dir = tempfile::tempdir().unwrap();
+    let out = dir.path().join("run");
+    let mut command = segtrt();
+    command.env_remove("LD_LIBRARY_PATH").env("ORT_DYLIB_PATH", require_onnxruntime());
+    let output = command.args(["test-run", "--json", "--out"]).arg(&out).output().unwrap();
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{said}");
+    let document: Value = serde_json::from_slice(&output.stdout).unwrap();
+    let steps: Vec<(&str, &str)> = document["steps"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|step| (step["name"].as_str().unwrap(), step["outcome"].as_str().unwrap()))
+        .collect();
+    assert_eq!(
+        steps[..3],
+        [("split", "passed"), ("bundle", "passed"), ("cpu", "passed")],
+        "{said}"
+    );
+    let others: Vec<&str> = steps[3..].iter().map(|(name, _)| *name).collect();
+    assert_eq!(others, ["kernels", "engines", "selftest", "gpu"]);
+    assert!(document["seconds"].as_f64().unwrap() < 120.0, "{document:#}");
+    assert_eq!(column(&out.join("cpu/sav_benchmark_summary.csv"), "status"), ["ok", "ok"]);
+    assert!(out.join("logs/03_cpu.log").is_file());
+    // Again into the same folder: it is its own.
+    let mut again = segtrt();
+    again.env_remove("LD_LIBRARY_PATH").env("ORT_DYLIB_PATH", require_onnxruntime());
+    again
+        .args(["test-run", "--out"])
+        .arg(&out)
+        .assert()
+        .success()
+        .stdout(contains("sav_benchmark_summary.csv"))
+        .stdout(contains("the network's weights are random"));
+}
+
+#[test]
+fn a_test_run_says_which_step_failed() {
+    let dir = tempfile::tempdir().unwrap();
+    let bundle = dir.path().join("edgetam_mini");
+    fs::create_dir(&bundle).unwrap();
+    for entry in fs::read_dir(small_bundle()).unwrap().flatten() {
+        fs::copy(entry.path(), bundle.join(entry.file_name())).unwrap();
+    }
+    fs::write(bundle.join("track.onnx"), "cut").unwrap();
+    let mut command = segtrt();
+    command
+        .env_remove("LD_LIBRARY_PATH")
+        .args(["test-run", "--out"])
+        .arg(dir.path().join("run"))
+        .arg("--bundle")
+        .arg(&bundle)
+        .assert()
+        .code(1)
+        .stderr(contains("FAILED   bundle"))
+        .stderr(contains("track.onnx is not the graph of its manifest"))
+        .stderr(contains("skipped  cpu"))
+        .stdout(contains("1 failed"));
+    let mut command = segtrt();
+    command
+        .args(["test-run", "--bundle", "/no/bundle", "--out"])
+        .arg(dir.path().join("other"))
+        .assert()
+        .code(1)
+        .stderr(contains("/no/bundle/manifest.toml"));
+    assert!(!dir.path().join("other").exists(), "nothing is made where nothing can be tested");
+
+    // What is in the way of the split is not overwritten, and the step says so.
+    let taken = dir.path().join("taken");
+    fs::create_dir_all(taken.join("split")).unwrap();
+    fs::write(taken.join("split/mine.txt"), "mine").unwrap();
+    let mut command = segtrt();
+    command
+        .env_remove("LD_LIBRARY_PATH")
+        .args(["test-run", "--out"])
+        .arg(&taken)
+        .assert()
+        .code(1)
+        .stderr(contains("FAILED   split"));
+    assert_eq!(fs::read_to_string(taken.join("split/mine.txt")).unwrap(), "mine");
+}
