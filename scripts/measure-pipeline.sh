@@ -1,6 +1,6 @@
 #!/bin/bash
 # Runs whole clips on engines that are there (scripts/measure-engines.sh builds them): both modes, masks against the CPU
-# backend, objects and encode-ahead depths, a long run in constant memory, compute-sanitizer. Nothing else may use the GPU.
+# backend, objects, encode-ahead depths and batches, a long run in constant memory, compute-sanitizer. Nothing else may use the GPU.
 # Leaves the rows that docs/measurements is made of; run again, it goes on where it stopped.
 #
 #   scripts/measure-pipeline.sh BUNDLES ENGINES SPLIT OUT [SECONDS]      no new step is begun after SECONDS
@@ -54,13 +54,21 @@ for n in 1 2 4 8; do
     gpu "objects_$n" "$one" "$out/synth" --objects-together "$n" --mode throughput
     gpu "streams_$n" "$one" "$out/synth" --objects-together "$n" --mode throughput --object-streams
 done
-for n in 1 2 4 8 16; do gpu "ahead_$n" "$one" "$split" --encode-ahead "$n" --mode throughput --profile-runs 3; done
+for n in 1 2 4 8 16; do
+    gpu "ahead_$n" "$one" "$split" --encode-ahead "$n" --mode throughput --profile-runs 3
+    gpu "batch_$n" "$one" "$split" --encode-batch "$n" --mode throughput --profile-runs 3
+done
 gpu soak "$one" "$split" --limit-videos 1 --repeat-clip 250 --mode throughput
 if command -v compute-sanitizer > /dev/null; then
+    # TensorRT 8.6.0's own kernels fail under memcheck, so only this program's are looked at in a clip.
+    ours=()
+    for part in preprocess mask_ bank_ attention combine; do ours+=(--kernel-name "kernel_substring=$part"); done
     for tool in memcheck racecheck; do
-        step "$tool" compute-sanitizer --tool "$tool" --error-exitcode 1 --target-processes all "$segtrt" bench --backend tensorrt \
-            --engines "$engines" --split-dir "$split" --limit-videos 1 --max-clip-frames 4 --warmup-runs 0 \
-            --models "${one}_points" --precision "$precision" --out-dir "$out/$tool"
+        step "${tool}_kernels" compute-sanitizer --tool "$tool" --error-exitcode 1 --target-processes all \
+            "$segtrt" selftest --kernels --runs 1 --warmup 0
+        step "${tool}_clip" compute-sanitizer --tool "$tool" "${ours[@]}" --error-exitcode 1 --target-processes all "$segtrt" bench \
+            --backend tensorrt --engines "$engines" --split-dir "$split" --limit-videos 1 --max-clip-frames 4 --warmup-runs 0 \
+            --models "${one}_points" --precision "$precision" --out-dir "$out/${tool}_clip"
     done
 else
     echo "left out: compute-sanitizer is not installed"
