@@ -14,6 +14,7 @@ mod build_table;
 pub mod doctor;
 pub mod inspect;
 pub mod nsys;
+mod nsys_screen;
 pub mod pack;
 pub mod profile;
 pub mod selftest;
