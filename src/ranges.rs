@@ -6,6 +6,8 @@ pipeline ───────────────────────�
   decode  upload  preprocess  encoder  prompt|track  postprocess  memory  download
 ```
 
+The frames of a warm-up pass lie in a range `warmup` of their own, so that whoever reads a report can leave them out.
+
 Under `nsys profile -t nvtx` they stand beside the kernels that they enclose. Without a tool a range costs a
 load and a branch (`cargo bench --bench ranges`), so they are always compiled in. A range belongs to the
 thread that entered it and ends, innermost first, where its guard is dropped; a decoder's thread has its
@@ -40,11 +42,13 @@ pub enum Range {
     Postprocess,
     /// Results to the host.
     Download,
+    /// A pass that is not recorded.
+    Warmup,
 }
 
 impl Range {
     /// All of them, in the order of their declaration.
-    pub const ALL: [Self; 10] = [
+    pub const ALL: [Self; 11] = [
         Self::Pipeline,
         Self::Decode,
         Self::Upload,
@@ -55,6 +59,7 @@ impl Range {
         Self::Memory,
         Self::Postprocess,
         Self::Download,
+        Self::Warmup,
     ];
 
     /// The name that a profiler shows.
@@ -70,6 +75,7 @@ impl Range {
             Self::Memory => c"memory",
             Self::Postprocess => c"postprocess",
             Self::Download => c"download",
+            Self::Warmup => c"warmup",
         }
     }
 }

@@ -15,6 +15,7 @@ use crate::overlay::OverlayWriter;
 use crate::pipeline::Mode;
 use crate::process_memory;
 use crate::prompt::ObjectPrompt;
+use crate::ranges::{self, Range};
 use crate::record::{
     Conditions, FrameTimes, Measured, MemoryPeaks, ObjectKey, Observed, Quality, RunRecord, Status,
     Verdict, mean_gpu_ms, mean_residue_ms, mean_stages, speed_of,
@@ -153,6 +154,7 @@ impl ObjectRunner<'_> {
         };
         let request = |objects| PassRequest { clip, geometry, objects };
         for _ in 0..warmups {
+            let _warmup = ranges::enter(Range::Warmup);
             self.runner.run_pass(request(&short), 1, &|_, _| false, &mut count)?;
         }
         let keep_all = self.plan.save_overlays || self.plan.save_masks;

@@ -78,6 +78,9 @@ pub struct ViewArgs {
     /// 1.5:2, 800ms:, :2s. Seconds where no unit is written.
     #[arg(long, value_name = "START:END", value_parser = parse_window, allow_hyphen_values = true)]
     pub time: Option<Window>,
+    /// Keep the warm-up passes of a bench, which are left out of ranges, kernels, memory and API otherwise.
+    #[arg(long)]
+    pub with_warmup: bool,
     /// Shortest gap on the GPU that is listed.
     #[arg(long, default_value = "100us", value_parser = parse_time, value_name = "TIME")]
     pub gap: i64,

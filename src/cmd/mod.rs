@@ -17,6 +17,7 @@ mod compare_sweep;
 pub mod doctor;
 pub mod inspect;
 pub mod nsys;
+mod nsys_screen;
 pub mod pack;
 pub mod profile;
 pub mod report;

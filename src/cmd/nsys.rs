@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Result, bail};
 
-use super::{Outcome, UsageError};
+use super::{Outcome, UsageError, nsys_screen as screen};
 use crate::cli::{DiffArgs, NsysArgs, NsysCommand, ViewArgs};
 use crate::nsys::{
     Analysis, Comparison, Filter, Input, Options, Table, analyse, compare, difference, inputs,
@@ -35,6 +35,7 @@ fn read(found: &[Input], view: &ViewArgs) -> Read {
     let options = Options {
         asked: view.report.clone(),
         filter: Filter { window: view.time, range: view.range.clone() },
+        with_warmup: view.with_warmup,
         least_gap: view.gap,
     };
     let mut read = Read { reports: Vec::new(), failed: Vec::new() };
@@ -60,9 +61,9 @@ fn show(paths: &[PathBuf], view: &ViewArgs) -> Result<Outcome> {
     } else {
         match read.reports.as_slice() {
             [only] => print_tables(&only.tables, view)?,
-            several => print_tables(&side_by_side(several), view)?,
+            several => print_tables(&side_by_side(&screen::columns(several)), view)?,
         }
-        print_sentences(&read, compared.as_ref())?;
+        screen::sentences(&read.reports, &read.failed, compared.as_ref())?;
     }
     if let Some(folder) = &view.csv {
         print_files(&render::csv(folder, &read.reports, top(view))?, view)?;
@@ -88,8 +89,11 @@ fn diff(args: DiffArgs) -> Result<Outcome> {
     if view.json {
         print_json(&read, compared.as_ref().ok(), &changes, &view)?;
     } else {
-        print_tables(&changes, &view)?;
-        print_sentences(&read, Some(&compared))?;
+        let columns = screen::columns(&read.reports);
+        let lettered = columns.first().zip(columns.get(1));
+        let shown = lettered.map_or_else(Vec::new, |(first, second)| difference(first, second));
+        print_tables(&shown, &view)?;
+        screen::sentences(&read.reports, &read.failed, Some(&compared))?;
     }
     if let Some(folder) = &view.csv {
         print_files(&render::csv_of(folder, &changes, top(&view))?, &view)?;
@@ -139,33 +143,6 @@ fn print_tables(tables: &[Table], view: &ViewArgs) -> Result<()> {
     let mut out = std::io::stdout().lock();
     for table in tables {
         writeln!(out, "{}", render::text(table, top(view).unwrap_or(USUAL_TOP)))?;
-    }
-    Ok(())
-}
-
-/// What was found, and then what is wrong, each report by its name where there are several.
-fn print_sentences(read: &Read, compared: Option<&Result<Comparison, String>>) -> Result<()> {
-    let mut out = std::io::stdout().lock();
-    let several = read.reports.len() + read.failed.len() > 1;
-    for report in &read.reports {
-        let name = if several { format!("{}: ", report.label) } else { String::new() };
-        for line in render::findings(&report.findings) {
-            writeln!(out, "{name}{line}")?;
-        }
-        for note in &report.notes {
-            writeln!(out, "{name}{note}")?;
-        }
-        for fault in &report.faults {
-            eprintln!("Error: {}: {fault}", report.path.display());
-        }
-    }
-    match compared {
-        Some(Ok(found)) => writeln!(out, "{}", render::comparison(found).unwrap_or_default())?,
-        Some(Err(why)) => writeln!(out, "{why}")?,
-        None => {}
-    }
-    for (_, error) in &read.failed {
-        eprintln!("Error: {error}");
     }
     Ok(())
 }

@@ -2,9 +2,8 @@
 `segtrt profile`: a bench as it is, then its objects again under nsys, then the reports' names into the rows.
 */
 
-use std::collections::HashMap;
 use std::ffi::OsString;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, bail};
 use clap::Parser;
@@ -22,9 +21,6 @@ use crate::record::{ObjectKey, RunRecord, Status};
 /// Where reports lie in a bench's folder, the predecessor's name.
 const FOLDER: &str = "nsight_reports";
 
-/// A recorded pass of a bench.
-type Pass = (ObjectKey, usize);
-
 /// Runs the bench and records it.
 pub fn run(args: ProfileArgs) -> Result<Outcome> {
     let parsed = parse(&args.command)?;
@@ -40,9 +36,10 @@ pub fn run(args: ProfileArgs) -> Result<Outcome> {
     if timed == Outcome::Stopped {
         return Ok(timed);
     }
-    let targets = match args.no_timed_run {
-        true => all_objects(&plan, split.as_ref()),
-        false => measured_objects(&plan)?,
+    let mut rows = rows(&plan, args.no_timed_run)?;
+    let targets = match (args.no_timed_run, &rows) {
+        (false, Some(rows)) => measured_objects(&plan, rows),
+        _ => all_objects(&plan, split.as_ref()),
     };
     if targets.is_empty() {
         bail!("no object of this bench can be profiled; the reason column of its rows says why");
@@ -55,43 +52,50 @@ pub fn run(args: ProfileArgs) -> Result<Outcome> {
         eprintln!("objects are profiled one at a time, not together: each has a report of its own");
     }
     let recorder = Recorder::new(nsys, &args.settings(), &plan)?;
-    let name = |target: &Target| {
-        ReportName::new(&folder, args.output_name.as_deref(), &target.key, target.run)
-    };
-    let timed_rows = rows_that_are_there(&plan)?;
     let mut failed = 0;
     for (at, target) in targets.iter().enumerate() {
         let ObjectKey { video, object, model } = &target.key;
         let what =
             format!("[{}/{}] {model} {video} {object} run {}", at + 1, targets.len(), target.run);
-        let pass = (target.key.clone(), target.run);
-        let row = timed_rows.get(&pass);
+        let name = ReportName::new(&folder, args.output_name.as_deref(), &target.key, target.run);
+        let row = rows.as_ref().and_then(|rows| rows.runs().find(|row| is_of(row, target)));
         let named = row.and_then(|row| row.nsight_report.as_ref()).map(PathBuf::from);
-        if resume && named.is_some() && named == name(target).find() {
+        if resume && named.is_some() && named == name.find() {
             eprintln!("{what}: its report is there already");
             continue;
         }
-        match recorder.record(target, &name(target)) {
-            Ok(recorded) => eprintln!(
-                "{what}: {} ({:.1} MB), {}",
-                recorded.path.display(),
-                recorded.bytes as f64 / 1e6,
-                cost(&recorded.pass, row)
-            ),
+        let report = match recorder.record(target, &name) {
+            Ok(recorded) => {
+                let (path, megabytes) = (recorded.path.display(), recorded.bytes as f64 / 1e6);
+                eprintln!("{what}: {path} ({megabytes:.1} MB), {}", cost(&recorded.pass, row));
+                Some(path.to_string())
+            }
             Err(error) => {
                 failed += 1;
                 eprintln!("{what}: FAILED: {error:#}");
+                None
             }
+        };
+        // At once: whatever stops the next one must not lose this one's name.
+        if let Some(rows) = &mut rows {
+            rows.set_reports(|row| match is_of(row, target) {
+                true => report.clone(),
+                false => row.nsight_report.clone(),
+            })?;
         }
     }
-    let filled = fill_column(&plan, &targets, &name)?;
     println!("{} of {} reports in {}", targets.len() - failed, targets.len(), folder.display());
-    if filled {
+    if rows.is_some() {
         println!("{}", plan.out_dir.join(crate::files::profile_csv::FILE_NAME).display());
     }
     println!("look at them with: segtrt nsys {}", folder.display());
     let sound = failed == 0 && left_out == 0 && timed == Outcome::Done;
     Ok(if sound { Outcome::Done } else { Outcome::PartlyFailed })
+}
+
+/// The row stands beside the target's report.
+fn is_of(row: &RunRecord, target: &Target) -> bool {
+    row.key == target.key && row.run == target.run
 }
 
 /// The bench after the two hyphens.
@@ -148,9 +152,8 @@ fn all_objects(plan: &BenchPlan, split: &dyn Dataset) -> Vec<Target> {
 }
 
 /// The passes of the bench that have numbers.
-fn measured_objects(plan: &BenchPlan) -> Result<Vec<Target>> {
-    let store = ResultStore::resume(&plan.out_dir, bench::configuration(plan)?)?;
-    let (ok, others): (Vec<_>, Vec<_>) = store.runs().partition(|row| row.status == Status::Ok);
+fn measured_objects(plan: &BenchPlan, rows: &ResultStore) -> Vec<Target> {
+    let (ok, others): (Vec<_>, Vec<_>) = rows.runs().partition(|row| row.status == Status::Ok);
     if !others.is_empty() {
         eprintln!("{} rows without numbers are not profiled", others.len());
     }
@@ -158,43 +161,24 @@ fn measured_objects(plan: &BenchPlan) -> Result<Vec<Target>> {
         let model = plan.models.iter().position(|model| model.tag.tag == row.key.model)?;
         Some(Target { key: row.key.clone(), model, run: row.run })
     };
-    Ok(ok.into_iter().filter_map(target).collect())
+    ok.into_iter().filter_map(target).collect()
 }
 
-/// The rows of this bench, timed now or earlier; none where there are none of the same settings.
-fn rows_that_are_there(plan: &BenchPlan) -> Result<HashMap<Pass, RunRecord>> {
-    if !ResultStore::is_there(&plan.out_dir) {
-        return Ok(HashMap::new());
+/// The rows of this bench, less names of reports that are gone; none where nothing was timed now and there are none of the same
+/// settings from before.
+fn rows(plan: &BenchPlan, no_timed_run: bool) -> Result<Option<ResultStore>> {
+    if no_timed_run && !ResultStore::is_there(&plan.out_dir) {
+        return Ok(None);
     }
-    match ResultStore::resume(&plan.out_dir, bench::configuration(plan)?) {
-        Ok(store) => {
-            let rows = store.runs().map(|row| ((row.key.clone(), row.run), row.clone()));
-            Ok(rows.collect())
-        }
-        Err(error) => {
+    let mut rows = match ResultStore::resume(&plan.out_dir, bench::configuration(plan)?) {
+        Ok(rows) => rows,
+        Err(error) if no_timed_run => {
             log::warn!("no column nsight_report is filled: {error:#}");
-            Ok(HashMap::new())
+            return Ok(None);
         }
-    }
-}
-
-/// Writes the reports that exist into the rows of this bench; false where it has none.
-fn fill_column(
-    plan: &BenchPlan,
-    targets: &[Target],
-    name: &dyn Fn(&Target) -> ReportName,
-) -> Result<bool> {
-    if rows_that_are_there(plan)?.is_empty() {
-        return Ok(false);
-    }
-    let reports: HashMap<Pass, Option<String>> = targets
-        .iter()
-        .map(|target| {
-            let path = name(target).find().map(|path| path.display().to_string());
-            ((target.key.clone(), target.run), path)
-        })
-        .collect();
-    let mut store = ResultStore::resume(&plan.out_dir, bench::configuration(plan)?)?;
-    store.set_reports(|key, run| reports.get(&(key.clone(), run)).cloned().flatten())?;
-    Ok(true)
+        Err(error) => return Err(error),
+    };
+    let is_there = |name: &&String| Path::new(name).is_file();
+    rows.set_reports(|row| row.nsight_report.as_ref().filter(is_there).cloned())?;
+    Ok(Some(rows))
 }

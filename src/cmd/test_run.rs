@@ -106,9 +106,8 @@ fn steps(runner: &mut Runner, stage: &Stage, bundle: &Bundle, args: &TestRunArgs
 fn gpu_steps(runner: &mut Runner, stage: &Stage, args: &TestRunArgs, ready: bool) {
     const ENGINES: [&str; 3] = ["engines", "selftest", "gpu"];
     if let Err(why) = doctor::gpus() {
-        for name in ["kernels"].into_iter().chain(ENGINES) {
-            runner.skip(name, &why);
-        }
+        runner.skip("kernels", &why);
+        ENGINES.iter().for_each(|name| runner.skip(name, "no GPU"));
         return;
     }
     let words = |list: &[&str]| list.iter().map(OsString::from).collect::<Vec<_>>();

@@ -50,7 +50,7 @@ pub struct Options {
 /// Looks at everything; the lines in the order in which they are read.
 pub fn examine(options: &Options) -> (Vec<Check>, Verdict) {
     let gpus = probe::gpus();
-    let tensorrts = probe::tensorrts(options.tensorrt_lib.as_deref());
+    let (tensorrts, searched) = probe::tensorrts(options.tensorrt_lib.as_deref());
     let onnxruntime = probe::onnxruntime(options.ort_lib.as_deref());
     let bundles = models::bundles(&options.onnx_dirs);
     let engines = models::engines(&options.engines, &gpus, &tensorrts);
@@ -61,7 +61,7 @@ pub fn examine(options: &Options) -> (Vec<Check>, Verdict) {
     checks.extend(board::jetson(&options.root));
     checks.extend(probe::gpu_checks(&gpus));
     checks.push(probe::onnxruntime_check(&onnxruntime));
-    checks.extend(probe::tensorrt_checks(&tensorrts, &gpus));
+    checks.extend(probe::tensorrt_checks(&tensorrts, &searched, &gpus));
     checks.extend(bundles.checks.clone());
     checks.extend(engines.checks.clone());
     checks.push(data.clone());

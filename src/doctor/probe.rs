@@ -131,8 +131,8 @@ pub fn onnxruntime_check(found: &Result<(String, PathBuf), String>) -> Check {
 }
 
 /// Asks every TensorRT that can be found; those that are not there are left out.
-pub fn tensorrts(explicit: Option<&Path>) -> Vec<Tried> {
-    let (candidates, _) = trt::search(explicit);
+pub fn tensorrts(explicit: Option<&Path>) -> (Vec<Tried>, trt::Searched) {
+    let (candidates, searched) = trt::search(explicit);
     let mut found: Vec<Tried> = Vec::new();
     for candidate in candidates {
         let library = candidate.library;
@@ -153,28 +153,27 @@ pub fn tensorrts(explicit: Option<&Path>) -> Vec<Tried> {
             found.push(Tried { library, opened });
         }
     }
-    found
+    (found, searched)
 }
 
 /// A TensorRT is here that opens.
 pub fn has_tensorrt(explicit: Option<&Path>) -> bool {
-    tensorrts(explicit).iter().any(|tried| tried.opened.is_ok())
+    tensorrts(explicit).0.iter().any(|tried| tried.opened.is_ok())
 }
 
-/// One line for each TensorRT; without a GPU it is no loss that there is none.
-pub fn tensorrt_checks(found: &[Tried], gpus: &Gpus) -> Vec<Check> {
+/// One line for each TensorRT; without a GPU it is no loss that there is none, unless the user named a place.
+pub fn tensorrt_checks(found: &[Tried], searched: &trt::Searched, gpus: &Gpus) -> Vec<Check> {
     let name = "TensorRT";
     if found.is_empty() {
-        let (_, searched) = trt::search(None);
         let why = format!("none found; looked in {}", searched.places.join(", "));
-        return vec![match gpus {
-            Ok(_) => Check::missing(
+        return vec![match gpus.is_ok() || searched.named {
+            true => Check::missing(
                 name,
                 why,
                 "on JetPack: sudo apt install tensorrt; elsewhere: pip install tensorrt, or NVIDIA's apt repository; name \
                  its folder with --tensorrt-lib or SEGTRT_TENSORRT_LIB where it is not found by itself",
             ),
-            Err(_) => Check::not_asked(name, format!("{why}; it needs a GPU to run")),
+            false => Check::not_asked(name, format!("{why}; it needs a GPU to run")),
         }];
     }
     let line = |tried: &Tried| match &tried.opened {
@@ -243,10 +242,15 @@ mod tests {
 
     #[test]
     fn no_tensorrt_is_missed_only_where_there_is_a_gpu() {
-        let with = tensorrt_checks(&[], &Ok(vec![gpu(json!({}))]));
+        let places = trt::Searched { places: vec!["/here".into()], named: false };
+        let with = tensorrt_checks(&[], &places, &Ok(vec![gpu(json!({}))]));
         assert_eq!(with[0].state, State::Missing);
-        let without = tensorrt_checks(&[], &Err("none".into()));
+        let without = tensorrt_checks(&[], &places, &Err("none".into()));
         assert_eq!(without[0].state, State::NotAsked);
+        let named = trt::Searched { named: true, ..places.clone() };
+        let named = tensorrt_checks(&[], &named, &Err("none".into()));
+        assert_eq!(named[0].state, State::Missing);
+        assert!(named[0].found.contains("/here"));
         let no_parser = FoundTensorRt {
             version: "TensorRT 8.6.0".into(),
             path: "/x/libnvinfer.so.8".into(),
@@ -254,7 +258,7 @@ mod tests {
             no_parser: Some("no libnvonnxparser.so".into()),
         };
         let tried = Tried { library: "libnvinfer.so.8".into(), opened: Ok(no_parser) };
-        let lines = tensorrt_checks(&[tried], &Err("none".into()));
+        let lines = tensorrt_checks(&[tried], &places, &Err("none".into()));
         assert_eq!(lines[0].state, State::Warning);
         assert!(lines[0].found.contains("TensorRT 8.6.0, /x/libnvinfer.so.8; it cannot read ONNX"));
     }

@@ -132,9 +132,9 @@ fn tensorrt(library: PathBuf) -> Answer {
             no_parser: opened.parser_path().err().map(|error| error.to_string()),
         }),
         Err(Error::NotFound(_)) => Answer::Absent,
-        // The loader's own sentence begins with the file that it does not find: with another one, a part is missing.
+        // A bare name that the loader does not know; its sentence begins with another name where a part of it is missing.
         Err(Error::Open { path, why })
-            if why.starts_with(&*path.to_string_lossy()) && !path.is_absolute() =>
+            if path.components().count() == 1 && why.starts_with(&*path.to_string_lossy()) =>
         {
             Answer::Absent
         }

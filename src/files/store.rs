@@ -123,13 +123,9 @@ impl ResultStore {
 
     /// Names the profiler's report of each pass, or none, and writes the CSVs; on disk when this returns. A row that is measured
     /// again loses its report's name: the report is of another run then.
-    pub fn set_reports(
-        &mut self,
-        report: impl Fn(&ObjectKey, usize) -> Option<String>,
-    ) -> Result<()> {
+    pub fn set_reports(&mut self, report: impl Fn(&RunRecord) -> Option<String>) -> Result<()> {
         for entry in self.rows.values_mut() {
-            let reports: Vec<Option<String>> =
-                entry.runs.iter().map(|run| report(&run.key, run.run)).collect();
+            let reports: Vec<Option<String>> = entry.runs.iter().map(&report).collect();
             if entry.runs.iter().map(|run| &run.nsight_report).eq(&reports) {
                 continue;
             }

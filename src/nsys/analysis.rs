@@ -8,7 +8,7 @@ use anyhow::{Result, bail};
 use clap::ValueEnum;
 
 use super::export::read;
-use super::filter::Filter;
+use super::filter::{Filter, without_warmup};
 use super::findings::{Findings, find};
 use super::inputs::Input;
 use super::table::Table;
@@ -33,15 +33,18 @@ pub enum ReportKind {
 }
 
 impl ReportKind {
-    /// What it needs: a table with this in it.
+    /// What it is made of.
     fn needs(self) -> &'static str {
         match self {
-            Self::Nvtx => "NVTX ranges (nsys profile --trace nvtx)",
-            Self::Api => {
-                "calls of the CUDA API (nsys profile --trace cuda, on a machine with a GPU)"
-            }
-            _ => "work of a GPU (nsys profile --trace cuda, on a machine with a GPU)",
+            Self::Nvtx => "NVTX ranges",
+            Self::Api => "calls of the CUDA API",
+            Self::Kernels | Self::Memory | Self::Gaps | Self::Util => "work of a GPU",
         }
+    }
+
+    /// It is about the GPU's whole time, from which no part can be taken without leaving a hole.
+    fn is_of_all_time(self) -> bool {
+        matches!(self, Self::Gaps | Self::Util)
     }
 
     fn is_in(self, trace: &Trace) -> bool {
@@ -74,6 +77,8 @@ pub struct Options {
     pub asked: Vec<ReportKind>,
     /// The part of the report.
     pub filter: Filter,
+    /// Warm-up passes are kept among ranges, kernels, memory operations and calls.
+    pub with_warmup: bool,
     /// Shortest gap that is listed, ns.
     pub least_gap: i64,
 }
@@ -117,36 +122,57 @@ pub fn analyse(input: &Input, options: &Options) -> Result<Analysis> {
     if trace.ranges.is_empty() && trace.ops().is_empty() && trace.calls().is_empty() {
         bail!("nothing of {path} lies in the time that was asked for");
     }
+    let mut recorded = trace.clone();
+    let mut notes = Vec::new();
+    if !options.with_warmup && !options.filter.wants_warmup() {
+        let passes = without_warmup(&mut recorded);
+        if recorded.ranges.is_empty() && recorded.ops().is_empty() && passes > 0 {
+            bail!("{path} holds nothing but warm-up passes; --with-warmup shows them");
+        }
+        if passes > 0 {
+            notes.push(format!(
+                "{passes} warm-up passes are left out (--with-warmup keeps them); gaps and utilisation are of everything"
+            ));
+        }
+    }
     let mut analysis = Analysis {
         label: input.label.clone(),
         path: input.path.clone(),
         exporter: trace.exporter.clone(),
         tables: Vec::new(),
-        findings: find(&trace),
-        notes: Vec::new(),
+        findings: find(&recorded),
+        notes,
         faults,
     };
     let all = options.asked.is_empty();
     let kinds = if all { ReportKind::value_variants() } else { &options.asked };
     let mut missing: Vec<&str> = Vec::new();
     for kind in kinds {
-        if kind.is_in(&trace) {
-            analysis.tables.extend(kind.tables(&trace, options));
+        let of = if kind.is_of_all_time() { &trace } else { &recorded };
+        if kind.is_in(of) {
+            analysis.tables.extend(kind.tables(of, options));
         } else if !missing.contains(&kind.needs()) {
             missing.push(kind.needs());
         }
     }
-    let why = match trace.cuda_was_traced {
-        Some(false) => "; CUDA was not traced",
-        Some(true) if trace.ops.is_none() => "; CUDA was traced, and nothing ran on a GPU",
-        _ => "",
-    };
-    let sentences = missing.iter().map(|what| format!("it holds no {what}{why}"));
-    match all {
-        true => analysis.notes.extend(sentences),
-        false => analysis.faults.extend(sentences),
+    if !missing.is_empty() {
+        let sentence = lacks(&trace, &missing);
+        if all { analysis.notes.push(sentence) } else { analysis.faults.push(sentence) }
     }
     Ok(analysis)
+}
+
+/// What is not in a report, and how to get it in.
+fn lacks(trace: &Trace, missing: &[&str]) -> String {
+    let why = match trace.cuda_was_traced {
+        Some(false) => ": CUDA was not traced",
+        Some(true) if trace.ops.is_none() => ": CUDA was traced, and nothing ran on a GPU",
+        _ => "",
+    };
+    format!(
+        "it holds no {}{why}; nsys profile --trace cuda,nvtx records both, on a machine with a GPU",
+        missing.join(" and no ")
+    )
 }
 
 /// Signs that the program failed.

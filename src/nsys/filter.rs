@@ -6,7 +6,7 @@ use std::collections::{BTreeSet, HashMap, HashSet};
 
 use anyhow::{Result, bail};
 
-use super::trace::{Correlation, Trace};
+use super::trace::{Call, Correlation, Trace, process};
 
 /// A stretch of time, ns since the session began; an end that is open is none.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -59,6 +59,60 @@ fn is_meant(text: &str, name: &str) -> bool {
     text == name || text.split_once(':').is_some_and(|(_, own)| own == name)
 }
 
+/// The range around this program's warm-up passes.
+const WARMUP: &str = "segtrt:warmup";
+
+impl Filter {
+    /// The warm-up passes themselves are asked for.
+    pub fn wants_warmup(&self) -> bool {
+        self.range.as_ref().is_some_and(|name| is_meant(WARMUP, name))
+    }
+}
+
+/// Takes warm-up passes out: their ranges, calls and GPU work, on all threads of their process. Returns how many there were.
+pub fn without_warmup(trace: &mut Trace) -> usize {
+    let mut spans: HashMap<i64, Vec<(i64, i64)>> = HashMap::new();
+    let mut count = 0;
+    for range in trace.ranges.iter().filter(|range| trace.text(range.name) == WARMUP) {
+        spans.entry(process(range.thread)).or_default().push((range.start, range.end));
+        count += 1;
+    }
+    if count == 0 {
+        return 0;
+    }
+    let spans: HashMap<i64, Vec<(i64, i64)>> =
+        spans.into_iter().map(|(process, spans)| (process, merged(spans))).collect();
+    let all = merged(spans.values().flatten().copied().collect());
+    let of = |thread: i64| spans.get(&process(thread)).map_or(&[][..], Vec::as_slice);
+    trace.ranges.retain(|range| !lies_in(of(range.thread), range.start, range.end));
+    let calls = trace.calls.take();
+    let (warm, rest): (Vec<Call>, Vec<Call>) = calls
+        .iter()
+        .flatten()
+        .copied()
+        .partition(|call| lies_in(of(call.thread), call.start, call.end));
+    let launched = |calls: &[Call]| -> HashSet<Correlation> {
+        calls.iter().map(|call| call.correlation).collect()
+    };
+    let (warm, known) = (launched(&warm), launched(&rest));
+    trace.calls = calls.is_some().then_some(rest);
+    if let Some(ops) = &mut trace.ops {
+        ops.retain(|op| match op.correlation {
+            Some(set_off) if warm.contains(&set_off) => false,
+            Some(set_off) if known.contains(&set_off) => true,
+            // Nobody knows what set it off: its own time tells.
+            _ => !lies_in(&all, op.start, op.end),
+        });
+    }
+    count
+}
+
+/// Whether one of the spans, which are in order and apart, holds a stretch.
+fn lies_in(spans: &[(i64, i64)], start: i64, end: i64) -> bool {
+    let after = spans.partition_point(|span| span.0 <= start);
+    after.checked_sub(1).is_some_and(|at| end <= spans[at].1)
+}
+
 fn inside(trace: &mut Trace, name: &str) -> Result<()> {
     let mut spans: HashMap<i64, Vec<(i64, i64)>> = HashMap::new();
     for range in trace.ranges.iter().filter(|range| range.same_thread) {
@@ -77,9 +131,7 @@ fn inside(trace: &mut Trace, name: &str) -> Result<()> {
     let spans: HashMap<i64, Vec<(i64, i64)>> =
         spans.into_iter().map(|(thread, spans)| (thread, merged(spans))).collect();
     let holds = |thread: i64, start: i64, end: i64| {
-        let Some(spans) = spans.get(&thread) else { return false };
-        let after = spans.partition_point(|span| span.0 <= start);
-        after.checked_sub(1).is_some_and(|at| end <= spans[at].1)
+        spans.get(&thread).is_some_and(|spans| lies_in(spans, start, end))
     };
     trace.ranges.retain(|range| range.same_thread && holds(range.thread, range.start, range.end));
     let Some(calls) = &mut trace.calls else {
@@ -170,6 +222,24 @@ mod tests {
         let missing = Filter { range: Some("c".into()), window: None };
         let error = missing.apply(&mut trace).unwrap_err().to_string();
         assert_eq!(error, "no range is called c; there are :a, :b");
+    }
+
+    #[test]
+    fn warm_up_passes_are_taken_out_with_what_they_launched() {
+        let mut trace = trace();
+        let warmup = trace.names.place(WARMUP);
+        assert_eq!(without_warmup(&mut trace.clone()), 0);
+        trace.ranges.push(Range { name: warmup, start: 0, end: 50, ..trace.ranges[0] });
+        let ops = trace.ops.as_mut().unwrap();
+        // Whatever launched these is not in the report: one ran in the warm-up, one after it.
+        ops.extend([
+            Op { correlation: None, start: 10, end: 20, ..ops[0] },
+            Op { correlation: None, start: 70, end: 80, ..ops[0] },
+        ]);
+        assert_eq!(without_warmup(&mut trace), 1);
+        assert_eq!(trace.ranges.len(), 2, "those that reach beyond it stay");
+        assert_eq!(trace.calls().len(), 1);
+        assert_eq!(trace.ops().iter().map(|op| op.start).collect::<Vec<_>>(), [200, 70]);
     }
 
     #[test]

@@ -5,6 +5,14 @@ nanoseconds since the session began, as nsys's own tools show them.
 
 use std::collections::{BTreeMap, HashMap};
 
+/// A global thread id holds the process above its lowest 24 bits.
+const THREAD_BITS: u32 = 24;
+
+/// The process part of a global thread or process id.
+pub fn process(id: i64) -> i64 {
+    id >> THREAD_BITS
+}
+
 /// A name, as its place among [`Names`].
 pub type Name = u32;
 

@@ -3,7 +3,7 @@ Where a report lies: `<folder>/<video>_obj<object>_<tag>_run<n>.nsys-rep`, the p
 */
 
 use std::path::{Path, PathBuf};
-use std::time::SystemTime;
+use std::time::{Duration, SystemTime};
 
 use anyhow::{Context, Result};
 
@@ -43,54 +43,65 @@ impl ReportName {
         }
     }
 
-    /// The file; where the user's prefix holds patterns, the newest one whose name ends as it should.
+    /// The file; where the user's prefix holds patterns, the newest one that they can have given.
     pub fn find(&self) -> Option<PathBuf> {
         let plain = match &self.prefix {
-            Some(prefix) if prefix.contains('%') => return self.newest(),
-            Some(prefix) => format!("{prefix}_{}", self.stem),
+            Some(prefix) => match prefix.split_once('%') {
+                Some((literal, _)) => return self.newest(literal),
+                None => format!("{prefix}_{}", self.stem),
+            },
             None => self.stem.clone(),
         };
         let path = self.folder.join(format!("{plain}.{SUFFIX}"));
         holds_something(&path).then_some(path)
     }
 
-    fn newest(&self) -> Option<PathBuf> {
-        let end = format!("_{}.{SUFFIX}", self.stem);
-        let entries = std::fs::read_dir(&self.folder).ok()?.flatten();
-        let ours = entries
-            .map(|entry| entry.path())
-            .filter(|path| path.to_str().is_some_and(|path| path.ends_with(&end)))
-            .filter(|path| holds_something(path));
-        let modified = |path: &PathBuf| {
-            let meta = std::fs::metadata(path).and_then(|meta| meta.modified());
-            meta.unwrap_or(SystemTime::UNIX_EPOCH)
-        };
-        ours.max_by_key(modified)
+    /// The file, if it was written after `moment`.
+    pub fn find_since(&self, moment: SystemTime) -> Option<PathBuf> {
+        // Clocks of file systems are coarser than the system's.
+        self.find().filter(|path| modified(path) + Duration::from_secs(2) >= moment)
     }
 
-    /// Takes an earlier report of this name away: it would pass for the new one if that is never written.
+    fn newest(&self, literal: &str) -> Option<PathBuf> {
+        let end = format!("_{}.{SUFFIX}", self.stem);
+        let entries = std::fs::read_dir(&self.folder).ok()?.flatten();
+        let is_ours = |name: &str| name.starts_with(literal) && name.ends_with(&end);
+        let ours = entries
+            .filter(|entry| entry.file_name().to_str().is_some_and(is_ours))
+            .map(|entry| entry.path())
+            .filter(|path| holds_something(path));
+        ours.max_by_key(|path| modified(path))
+    }
+
+    /// Takes an earlier report of this name away: it would pass for the new one if that is never written. Where the name holds
+    /// patterns nothing is taken away: no two reports have one name then.
     ///
     /// # Errors
     /// The system does not let it be removed.
     pub fn clear(&self) -> Result<()> {
-        while let Some(old) = self.find() {
-            std::fs::remove_file(&old)
-                .with_context(|| format!("cannot remove the old {}", old.display()))?;
+        let has_patterns = self.prefix.as_ref().is_some_and(|prefix| prefix.contains('%'));
+        match self.find().filter(|_| !has_patterns) {
+            Some(old) => std::fs::remove_file(&old)
+                .with_context(|| format!("cannot remove the old {}", old.display())),
+            None => Ok(()),
         }
-        Ok(())
     }
+}
 
-    /// Gives a report that must not be believed another name, `….failed.nsys-rep`.
-    ///
-    /// # Errors
-    /// It cannot be renamed.
-    pub fn set_aside(&self) -> Result<Option<PathBuf>> {
-        let Some(path) = self.find() else { return Ok(None) };
-        let aside = path.with_extension(format!("failed.{SUFFIX}"));
-        std::fs::rename(&path, &aside)
-            .with_context(|| format!("cannot rename {}", path.display()))?;
-        Ok(Some(aside))
-    }
+/// Gives a report that must not be believed another name, `….failed.nsys-rep`, and returns it.
+///
+/// # Errors
+/// It cannot be renamed.
+pub fn set_aside(report: &Path) -> Result<PathBuf> {
+    let aside = report.with_extension(format!("failed.{SUFFIX}"));
+    std::fs::rename(report, &aside)
+        .with_context(|| format!("cannot rename {}", report.display()))?;
+    Ok(aside)
+}
+
+fn modified(path: &Path) -> SystemTime {
+    let meta = std::fs::metadata(path).and_then(|meta| meta.modified());
+    meta.unwrap_or(SystemTime::UNIX_EPOCH)
 }
 
 fn holds_something(path: &Path) -> bool {
@@ -130,12 +141,16 @@ mod tests {
         assert_eq!(name.find(), None, "an empty file is no report");
         std::fs::write(&path, "report").unwrap();
         assert_eq!(name.find(), Some(path.clone()));
-        let aside = name.set_aside().unwrap().unwrap();
+        let aside = set_aside(&path).unwrap();
         assert!(aside.ends_with("sav_1%p_obj000_edgetam_points_run2.failed.nsys-rep"));
         assert!(aside.is_file() && name.find().is_none());
         std::fs::write(&path, "report").unwrap();
         name.clear().unwrap();
         assert!(!path.exists());
+        std::fs::write(&path, "report").unwrap();
+        let later = SystemTime::now() + Duration::from_secs(60);
+        assert_eq!(name.find_since(later), None, "an old report is not the new one");
+        assert_eq!(name.find_since(SystemTime::now()), Some(path));
     }
 
     #[test]
@@ -152,6 +167,13 @@ mod tests {
             "x",
         )
         .unwrap();
-        assert_eq!(name.find(), Some(path));
+        std::fs::write(
+            dir.path().join("yours_78_sav_1%p_obj000_edgetam_points_run2.nsys-rep"),
+            "x",
+        )
+        .unwrap();
+        assert_eq!(name.find(), Some(path.clone()));
+        name.clear().unwrap();
+        assert!(path.is_file(), "no two reports have one name: none is in the way");
     }
 }

@@ -7,10 +7,11 @@ use std::fs::File;
 use std::io::{BufRead, BufReader, Seek, Write};
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
+use std::time::SystemTime;
 
 use anyhow::{Context, Result, bail};
 
-use super::name::ReportName;
+use super::name::{ReportName, set_aside};
 use super::settings::Settings;
 use crate::bench::plan::{BenchPlan, Job};
 use crate::bench::worker::Event;
@@ -71,10 +72,12 @@ impl Recorder {
     /// nsys or the program under it failed, or there is no report; one that there is then is called `….failed.nsys-rep`.
     pub fn record(&self, target: &Target, name: &ReportName) -> Result<Recorded> {
         name.clear()?;
+        let started = SystemTime::now();
         let pass = match self.run(target, name) {
             Ok(pass) => pass,
             Err(error) => {
-                return Err(match name.set_aside()? {
+                let report = name.find_since(started);
+                return Err(match report.as_deref().map(set_aside).transpose()? {
                     Some(aside) => error.context(format!(
                         "the report is kept as {} to look at, and is none of a sound run",
                         aside.display()
@@ -83,7 +86,7 @@ impl Recorder {
                 });
             }
         };
-        let Some(path) = name.find() else {
+        let Some(path) = name.find_since(started) else {
             bail!(
                 "nsys {} ended without an error and wrote no {}; is the disk full?",
                 self.nsys.version,

@@ -158,3 +158,52 @@ fn a_difference_shows_what_changed_and_what_is_in_one_only() {
     segtrt().args(["nsys", "diff", text(&before)]).assert().code(2);
     segtrt().args(["nsys", "diff", text(&before), text(dir.path())]).assert().code(2);
 }
+
+#[test]
+fn warm_up_passes_are_left_out_unless_they_are_asked_for() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("warm.sqlite");
+    let mut made = Made::new(&path);
+    made.domain();
+    made.range("warmup", 0, 1000);
+    for (frame, slow) in [(0, 300), (2000, 100)] {
+        made.range("pipeline", frame + 100, frame + 900);
+        made.range("track", frame + 200, frame + 400);
+        made.call("cudaLaunchKernel_v7000", frame + 210, frame + 220, frame + 1, MAIN);
+        // Work of the warm-up that runs after it is the warm-up's still.
+        made.kernel("attend", frame + 950, frame + 950 + slow, frame + 1);
+    }
+    drop(made);
+    let document = json(&[text(&path)], 0);
+    let report = &document["reports"][0];
+    assert_eq!(report["tables"]["nvtx_gpu_proj_sum"][0]["Proj Max (ns)"], 100, "{report:#}");
+    assert_eq!(report["tables"]["cuda_gpu_kern_sum"][0]["Instances"], 1);
+    assert_eq!(report["tables"]["gpu_time_util"][0]["Busy Time (ns)"], 400, "of everything");
+    assert!(report["notes"][0].as_str().unwrap().starts_with("1 warm-up passes are left out"));
+    let all = json(&[text(&path), "--with-warmup"], 0);
+    assert_eq!(all["reports"][0]["tables"]["cuda_gpu_kern_sum"][0]["Instances"], 2);
+    let warm = json(&[text(&path), "--range", "warmup"], 0);
+    assert_eq!(warm["reports"][0]["tables"]["cuda_gpu_kern_sum"][0]["Total Time (ns)"], 300);
+    segtrt()
+        .args(["nsys", text(&path), "--time", ":1us"])
+        .assert()
+        .code(1)
+        .stderr(contains("nothing but warm-up passes"));
+}
+
+#[test]
+fn long_labels_become_letters_on_the_screen_only() {
+    let dir = tempfile::tempdir().unwrap();
+    let long = |name: &str| format!("sav_000001_obj000_sam2_tiny_points_{name}.sqlite");
+    report(dir.path(), &long("run0"), 1);
+    report(dir.path(), &long("run1"), 2);
+    segtrt()
+        .args(["nsys", text(dir.path()), "--report", "kernels"])
+        .assert()
+        .success()
+        .stdout(predicates::str::is_match(" Name +A +B ").unwrap())
+        .stdout(contains("B sav_000001_obj000_sam2_tiny_points_run1: slowest stage on the GPU"))
+        .stdout(contains(
+            "fastest configuration on the GPU: sav_000001_obj000_sam2_tiny_points_run0",
+        ));
+}

@@ -43,8 +43,15 @@ impl Ranges {
 }
 
 /// Asserts that there is one `pipeline` for each of `frames` frames with every stage once inside it, in order, the
-/// prompt on `prompted` of them and the track step on the others.
-pub fn assert_frames(outermost: &[Ranged], frames: usize, prompted: usize) {
+/// prompt on `prompted` of them and the track step on the others; those of `warmups` passes lie in a `warmup`.
+pub fn assert_frames(outermost: &[Ranged], warmups: usize, frames: usize, prompted: usize) {
+    let is_warmup = |range: &&Ranged| range.name == "warmup";
+    assert_eq!(outermost.iter().filter(is_warmup).count(), warmups, "warm-up passes");
+    let of = |range: &Ranged| match range.name.as_str() {
+        "warmup" => range.inside.clone(),
+        _ => vec![range.clone()],
+    };
+    let outermost: Vec<Ranged> = outermost.iter().flat_map(of).collect();
     assert_eq!(outermost.len(), frames, "outer ranges");
     let mut prompts = 0;
     for (at, frame) in outermost.iter().enumerate() {

@@ -40,5 +40,5 @@ fn nsight_systems_exports_the_same_frames() {
             None => ranges.pop(thread),
         }
     }
-    assert_frames(&ranges.finish(), 9, 1);
+    assert_frames(&ranges.finish(), 0, 9, 1);
 }

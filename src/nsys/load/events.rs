@@ -6,8 +6,8 @@ use std::collections::HashMap;
 
 use anyhow::Result;
 
-use super::{Loader, process};
-use crate::nsys::trace::{Call, Range, Style, Trace};
+use super::Loader;
+use crate::nsys::trace::{Call, Range, Style, Trace, process};
 
 /// `ENUM_NSYS_EVENT_TYPE`: ranges of the program's own and of imported text, and the naming of a domain.
 const PUSH_POP: [i64; 2] = [59, 70];

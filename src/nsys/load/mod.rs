@@ -10,10 +10,7 @@ use std::collections::{BTreeMap, HashMap};
 use anyhow::Result;
 
 use super::database::Database;
-use super::trace::Trace;
-
-/// A global thread id holds the process above its lowest 24 bits.
-const THREAD_BITS: u32 = 24;
+use super::trace::{Trace, process};
 
 /// Reads everything.
 ///
@@ -55,11 +52,6 @@ impl Loader<'_> {
     fn owner(&self, id: Option<i64>) -> i64 {
         id.filter(|_| self.owners).map_or(0, process)
     }
-}
-
-/// The process part of a global thread or process id.
-fn process(id: i64) -> i64 {
-    id >> THREAD_BITS
 }
 
 fn strings(database: &Database) -> Result<HashMap<i64, String>> {
