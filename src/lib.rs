@@ -44,6 +44,7 @@ pub mod record;
 pub mod rle;
 pub mod selftest;
 pub mod stats;
+pub mod strides;
 pub mod synth;
 pub mod telemetry;
 pub mod tracker;

@@ -19,7 +19,7 @@ use crate::bundle::{Bundle, Graph};
 use crate::cli::BenchArgs;
 use crate::engine::{EngineManifest, PlanRecord};
 use crate::environment;
-use crate::files::{Configuration, FileHash, ResultStore, Sidecar};
+use crate::files::{ColumnSet, Configuration, FileHash, ResultStore, Sidecar};
 use crate::pipeline::Mode;
 use crate::record::Status;
 
@@ -55,10 +55,12 @@ pub fn run(args: BenchArgs) -> Result<Outcome> {
     let Resolved { plan, split, left_out } = resolve(&args)?;
     let work = Work::list(&plan, split.as_ref())?;
     let configuration = configuration(&plan)?;
+    let columns = args.columns.unwrap_or(ColumnSet::telling(plan.strides));
     let mut store = match args.resume {
         true => ResultStore::resume(&plan.out_dir, configuration)?,
         false => ResultStore::create(&plan.out_dir, configuration)?,
-    };
+    }
+    .with_columns(columns)?;
     let rows = work.rows() * plan.models.len();
     let mut display = Display::new(rows, store.done_before());
     if store.done_before() > 0 {
@@ -121,6 +123,7 @@ fn configuration(plan: &BenchPlan) -> Result<Configuration> {
         .with("videos", plan.videos.clone())
         .with("limit_objects", plan.limit_objects)
         .with("max_clip_frames", plan.max_clip_frames)
+        .with("strides", serde_json::to_value(plan.strides)?)
         .with("prompt_policy", plan.prompt_policy.name())
         .with("geometry", plan.geometry.name())
         .with("metrics", plan.metrics.as_str())
