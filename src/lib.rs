@@ -45,6 +45,7 @@ pub mod rle;
 pub mod selftest;
 pub mod stats;
 pub mod strides;
+pub mod suite;
 pub mod synth;
 pub mod telemetry;
 pub mod tracker;

@@ -36,6 +36,7 @@ fn run(command: Command) -> anyhow::Result<Outcome> {
     match command {
         Command::Bench(args) => cmd::bench::run(*args),
         Command::Compare(args) => cmd::compare::run(*args),
+        Command::Suite(args) => cmd::suite::run(*args),
         Command::Synth(args) => cmd::synth::run(args),
         Command::Selftest(args) => cmd::selftest::run(args),
         Command::SelftestWorker => segtrt::selftest::worker::run().map(|()| Outcome::Done),

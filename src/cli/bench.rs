@@ -16,7 +16,7 @@ use crate::pipeline::Mode;
 use crate::prompt::{PromptKind, PromptPolicy};
 
 /// What to measure and where to write it.
-#[derive(Debug, Args)]
+#[derive(Clone, Debug, Args)]
 #[command(
     after_help = "Example: segtrt bench --split-dir demo/split --models edgetam_mini_points --out-dir demo/out\n\n\
     What is timed, and what is not, is written in docs/measuring.md and in the sidecar of each run."
@@ -114,6 +114,9 @@ pub struct BenchArgs {
     /// Milliseconds between two readings of the GPU's power, clocks and temperature.
     #[arg(long, default_value_t = 100, value_parser = clap::value_parser!(u64).range(10..=60_000))]
     pub telemetry_ms: u64,
+    /// Print the table as one JSON document.
+    #[arg(long)]
+    pub json: bool,
     /// Measure a synthetic clip: writes ./test_synthetic_data, results in ./test_outputs.
     #[arg(long)]
     pub test_mode: bool,
@@ -214,7 +217,7 @@ pub enum Provider {
 }
 
 /// Accepted so that old command lines run; each one that is given costs a warning.
-#[derive(Debug, Args)]
+#[derive(Clone, Debug, Args)]
 pub struct DeadFlags {
     #[arg(long, hide = true)]
     weights_dir: Option<String>,

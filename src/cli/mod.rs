@@ -8,6 +8,7 @@ mod compare;
 mod inspect;
 mod pack;
 mod selftest;
+mod suite;
 mod synth;
 
 use std::ffi::OsString;
@@ -20,6 +21,7 @@ pub use compare::{CompareArgs, MeasureArgs, OwnSide};
 pub use inspect::InspectArgs;
 pub use pack::PackArgs;
 pub use selftest::SelftestArgs;
+pub use suite::SuiteArgs;
 pub use synth::SynthArgs;
 
 /// Measures how fast and how well promptable video object segmentation runs on this machine.
@@ -49,6 +51,8 @@ pub enum Command {
     Inspect(InspectArgs),
     /// Put graphs, platform table and a run script into one tar for a board that builds its own engines.
     Pack(PackArgs),
+    /// Run several experiments over the same clips, with other sizes and strides, into one table.
+    Suite(Box<SuiteArgs>),
     /// Write a synthetic split: moving, deforming, occluding shapes with exact masks.
     Synth(SynthArgs),
     /// One model of a bench in a process of its own; `bench` starts it.

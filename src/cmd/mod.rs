@@ -17,6 +17,7 @@ mod compare_sweep;
 pub mod inspect;
 pub mod pack;
 pub mod selftest;
+pub mod suite;
 pub mod synth;
 
 /// How a command ended that did not break off with an error.
