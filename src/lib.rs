@@ -48,6 +48,8 @@ pub mod report;
 pub mod rle;
 pub mod selftest;
 pub mod stats;
+pub mod strides;
+pub mod suite;
 pub mod synth;
 pub mod telemetry;
 pub mod test_run;

@@ -39,6 +39,7 @@ fn run(command: Command) -> anyhow::Result<Outcome> {
         Command::Doctor(args) => cmd::doctor::run(args),
         Command::DoctorWorker => segtrt::doctor::worker::run().map(|()| Outcome::Done),
         Command::TestRun(args) => cmd::test_run::run(args),
+        Command::Suite(args) => cmd::suite::run(*args),
         Command::Synth(args) => cmd::synth::run(args),
         Command::Selftest(args) => cmd::selftest::run(args),
         Command::SelftestWorker => segtrt::selftest::worker::run().map(|()| Outcome::Done),

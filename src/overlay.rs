@@ -39,7 +39,8 @@ enum Target {
 
 impl OverlayWriter {
     /// Starts `<out_dir>/<video>__obj<object>__<tag>.mp4` with the `ffmpeg` on PATH; where there is none,
-    /// or none that encodes H.264, PNG frames go into the folder of that name without `.mp4`.
+    /// or none that encodes H.264, PNG frames go into the folder of that name without `.mp4`. `stride` says every how many
+    /// frames of the clip one is written: the film then lasts as long as the clip, at 24/`stride` frames a second.
     ///
     /// # Errors
     /// A name with a path separator in it, or a directory that cannot be written.
@@ -49,8 +50,9 @@ impl OverlayWriter {
         object: &str,
         tag: &str,
         size: (usize, usize),
+        stride: usize,
     ) -> Result<Self> {
-        Self::create_with(Ffmpeg::find().ok(), out_dir, video, object, tag, size)
+        Self::create_with(Ffmpeg::find().ok(), out_dir, video, object, tag, size, stride)
     }
 
     /// Like [`Self::create`] with a particular `ffmpeg`, or none.
@@ -64,6 +66,7 @@ impl OverlayWriter {
         object: &str,
         tag: &str,
         size: (usize, usize),
+        stride: usize,
     ) -> Result<Self> {
         let name = format!("{video}__obj{object}__{tag}");
         let plain = !name.contains(['/', '\\']);
@@ -72,7 +75,8 @@ impl OverlayWriter {
             .with_context(|| format!("cannot create {} for overlays", out_dir.display()))?;
         let target = match ffmpeg.filter(|ffmpeg| ffmpeg.has_encoder("libx264")) {
             Some(ffmpeg) => {
-                Target::Film(Film::start(&ffmpeg, &out_dir.join(format!("{name}.mp4")), size)?)
+                let path = out_dir.join(format!("{name}.mp4"));
+                Target::Film(Film::start(&ffmpeg, &path, size, stride)?)
             }
             None => {
                 let temporary = tempfile::Builder::new()

@@ -9,7 +9,7 @@ use std::io::Write;
 use std::path::Path;
 
 use segtrt::files::python_format::{float_repr, round};
-use segtrt::files::{Configuration, ObjectResult, ResultStore, RowOrder, Sidecar};
+use segtrt::files::{ColumnSet, Configuration, ObjectResult, ResultStore, RowOrder, Sidecar};
 use segtrt::files::{profile_csv, stats_json, summary_csv};
 use segtrt::record::{
     Conditions, FrameTimes, Measured, MemoryPeaks, ObjectKey, RunRecord, StageTimes, Status,
@@ -50,8 +50,22 @@ fn python_rounds_and_prints_floats_the_same_way() {
 #[test]
 fn python_writes_the_same_summary() {
     let mut bytes = Vec::new();
-    summary_csv::write(&mut bytes, &records()).unwrap();
+    summary_csv::write(&mut bytes, ColumnSet::Standard, &records()).unwrap();
     assert_same_bytes(&bytes, &data("sav_benchmark_summary.csv"));
+}
+
+#[test]
+fn python_writes_the_same_extended_summary() {
+    let mut bytes = Vec::new();
+    summary_csv::write(&mut bytes, ColumnSet::Extended, &records()).unwrap();
+    assert_same_bytes(&bytes, &data("extended_summary.csv"));
+    // No name twice: readers that look by name would see one of the two.
+    let header = String::from_utf8(bytes).unwrap();
+    let mut names: Vec<&str> = header.lines().next().unwrap().split(',').collect();
+    let all = names.len();
+    names.sort_unstable();
+    names.dedup();
+    assert_eq!(names.len(), all);
 }
 
 #[test]

@@ -9,6 +9,8 @@ mod bench_bad_input;
 mod bench_gpu;
 /// The bench from clips to files on the committed network.
 mod bench_run;
+/// Every so many frames fed, every so many annotations scored; overlays of them.
+mod bench_strides;
 /// Engines: built ahead of time with TensorRT for RTX, reused, refused; what is said where that cannot be.
 mod build_engines;
 /// Bundles of graphs: the committed one, finding one, damaged ones.

@@ -23,21 +23,28 @@ pub struct Span {
     pub start: usize,
     /// Index after the last frame.
     pub end: usize,
+    /// Every how many frames one is fed, from the prompted one on; at least 1.
+    pub stride: usize,
 }
 
 impl Span {
-    /// From the prompted frame to the end of the clip or `max_frames` later (0: no limit).
-    pub fn new(prompted: usize, clip_frames: usize, max_frames: usize) -> Self {
+    /// From the prompted frame to the end of the clip or `max_frames` of its frames later (0: no limit).
+    pub fn new(prompted: usize, clip_frames: usize, max_frames: usize, stride: usize) -> Self {
         let end = match max_frames {
             0 => clip_frames,
             n => clip_frames.min(prompted + n),
         };
-        Self { start: prompted, end }
+        Self { start: prompted, end, stride: stride.max(1) }
     }
 
-    /// Number of frames.
+    /// Number of frames that are fed.
     pub fn frames(&self) -> usize {
-        self.end - self.start
+        (self.end - self.start).div_ceil(self.stride)
+    }
+
+    /// Their indices.
+    pub fn indices(&self) -> impl Iterator<Item = usize> + use<> {
+        (self.start..self.end).step_by(self.stride)
     }
 }
 
@@ -82,7 +89,7 @@ pub fn run_pass<N: Network>(
 ) -> Result<Pass, ObjectError> {
     let mut pass = Pass::default();
     let mut tracker = Tracker::new(network, geometry, span.frames())?;
-    for index in span.start..span.end {
+    for index in span.indices() {
         let pipeline = ranges::enter(Range::Pipeline);
         let start = Instant::now();
         let frame = within(Range::Decode, || clip.frame(index, geometry.video_size()))?;

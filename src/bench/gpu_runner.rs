@@ -8,7 +8,7 @@ use std::time::Instant;
 
 use anyhow::{Context, Result};
 
-use super::clip_run::{Pass, Span};
+use super::clip_run::Pass;
 use super::object_error::ObjectError;
 use super::plan::GpuPlan;
 use super::runner::{ClipRunner, PassRequest};
@@ -134,13 +134,16 @@ impl ClipRunner for GpuRunner {
         let start = objects.iter().map(|object| object.span.start).min();
         let end = objects.iter().map(|object| object.span.end).max();
         let (start, end) = start.zip(end).context("a pass over no object")?;
-        let once = end - start;
-        let frames: Vec<usize> = (0..repeats.max(1)).flat_map(|_| start..end).collect();
+        // All objects of a pass are fed the same frames, and positions count these.
+        let stride = objects.first().map_or(1, |object| object.span.stride);
+        let grid: Vec<usize> = (start..end).step_by(stride).collect();
+        let once = grid.len();
+        let frames = grid.repeat(repeats.max(1));
         let more = frames.len() - once;
-        let span = |span: Span| (span.start - start, span.end - start + more);
         let spans = objects.iter().map(|object| {
-            let (start, end) = span(object.span);
-            ObjectSpan { prompt: &object.prompt, start, end }
+            let begin = (object.span.start - start) / stride;
+            let end = begin + object.span.frames() + more;
+            ObjectSpan { prompt: &object.prompt, start: begin, end }
         });
         let plan = PassPlan { clip, geometry, frames, objects: spans.collect() };
         let mut passes: Vec<Pass> = objects.iter().map(|_| Pass::default()).collect();

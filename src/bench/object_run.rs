@@ -5,6 +5,8 @@ Only the passes are timed. Ground truth is read, masks are scored and files are 
 the last pass, so none of it can slow a frame down.
 */
 
+use std::collections::BTreeMap;
+
 use anyhow::Context;
 
 use crate::dataset::{Clip, ObjectTruth};
@@ -70,8 +72,8 @@ struct Ready<'a> {
 }
 
 impl ObjectRunner<'_> {
-    /// Measures `objects` of `clip` together; whatever goes wrong becomes rows with a reason. One result for each
-    /// object, in their order but for those that cannot be prompted, which come first.
+    /// Measures `objects` of `clip` together, as far as they are fed the same frames; whatever goes wrong becomes rows with
+    /// a reason. One result for each object, those that cannot be prompted first.
     pub fn run(
         &mut self,
         clip: &Clip,
@@ -102,20 +104,20 @@ impl ObjectRunner<'_> {
             match ObjectPrompt::new(truth, frames, size, self.prompt, policy) {
                 Ok(prompted) => {
                     let prompt = NetworkPrompt::new(&prompted.prompt, &geometry);
-                    let span = Span::new(prompted.index, frames, self.plan.max_clip_frames);
+                    let (most, stride) = (self.plan.max_clip_frames, self.plan.strides.input);
+                    let span = Span::new(prompted.index, frames, most, stride);
                     tracked.push(Tracked { prompt, span });
                     ready.push(Ready { key, truth, recorded: Vec::new() });
                 }
                 Err(error) => rows.push(lost(self, &key, &error.into())),
             }
         }
-        if ready.is_empty() {
-            return rows;
-        }
-        match self.measure(clip, &geometry, &tracked, &mut ready, progress) {
-            Ok(()) => rows.extend(ready.into_iter().map(|ready| (ready.key, ready.recorded))),
-            Err(error) => {
-                rows.extend(ready.iter().map(|ready| lost(self, &ready.key, &error)));
+        for (tracked, mut ready) in of_the_same_frames(tracked, ready) {
+            match self.measure(clip, &geometry, &tracked, &mut ready, progress) {
+                Ok(()) => rows.extend(ready.into_iter().map(|ready| (ready.key, ready.recorded))),
+                Err(error) => {
+                    rows.extend(ready.iter().map(|ready| lost(self, &ready.key, &error)));
+                }
             }
         }
         rows
@@ -159,15 +161,17 @@ impl ObjectRunner<'_> {
         }
         let keep_all = self.plan.save_overlays || self.plan.save_masks;
         for run in 0..runs {
+            let strides = self.plan.strides;
             let keep = |object: usize, index: usize| {
-                keep_all || ready[object].truth.masks.contains_key(&index)
+                let annotated = ready[object].truth.masks.contains_key(&index);
+                keep_all || annotated && strides.scores(tracked[object].span.start, index)
             };
             let mark = self.telemetry.map(Telemetry::mark);
             let passes = self.runner.run_pass(request(tracked), repeats, &keep, &mut count)?;
             let observed = self.telemetry.zip(mark).map(|(gpu, mark)| gpu.since(mark));
             for ((ready, object), pass) in ready.iter_mut().zip(tracked).zip(passes) {
                 let mut row = self.row(&ready.key, run, geometry, object.span, &pass);
-                self.score(&mut row, ready.truth, &pass, observed)?;
+                self.score(&mut row, ready.truth, object.span, &pass, observed)?;
                 // The passes are the same computation: pictures of the first one are enough.
                 if run == 0 {
                     row.overlay = self.write_pictures(&ready.key, clip, geometry, &pass)?;
@@ -181,7 +185,8 @@ impl ObjectRunner<'_> {
     /// The first frames of an object, as many as a warm-up takes; objects that begin later are met too.
     fn warmup_of(&self, object: &Tracked, all: &[Tracked]) -> Tracked {
         let last_start = all.iter().map(|t| t.span.start).max().unwrap_or(object.span.start);
-        let end = object.span.end.min(last_start + self.runner.warmup_frames());
+        let frames = self.runner.warmup_frames() * object.span.stride;
+        let end = object.span.end.min(last_start + frames);
         let span = Span { end: end.max(object.span.start + 1), ..object.span };
         Tracked { prompt: object.prompt.clone(), span }
     }
@@ -216,10 +221,15 @@ impl ObjectRunner<'_> {
         &self,
         row: &mut RunRecord,
         object: &ObjectTruth,
+        span: Span,
         pass: &Pass,
         observed: Option<Observed>,
     ) -> Result<(), ObjectError> {
-        let (quality, note) = score(self.plan.metrics, object, &pass.masks);
+        let scored = |index| {
+            object.masks.contains_key(&index) && self.plan.strides.scores(span.start, index)
+        };
+        let masks = pass.masks.iter().filter(|(index, _)| scored(*index));
+        let (quality, note) = score(self.plan.metrics, object, masks);
         row.reason = note;
         let memory = self.runner.gpu_memory();
         // What the driver holds for this process, where its sensors tell; else what is missing of the free memory.
@@ -266,7 +276,8 @@ impl ObjectRunner<'_> {
             return Ok(None);
         }
         let size = geometry.video_size();
-        let mut writer = OverlayWriter::create(out_dir, video, object, model, size)?;
+        let mut writer =
+            OverlayWriter::create(out_dir, video, object, model, size, self.plan.strides.input)?;
         for (index, mask) in &pass.masks {
             writer.write(&clip.frame(*index, size)?, Some(mask))?;
         }
@@ -274,15 +285,30 @@ impl ObjectRunner<'_> {
     }
 }
 
+/// Objects with the frames that they are fed: those that can be tracked together lie together. Without a stride all can;
+/// with one, objects that are prompted on frames of different grids share no frame.
+fn of_the_same_frames(
+    tracked: Vec<Tracked>,
+    ready: Vec<Ready<'_>>,
+) -> impl Iterator<Item = (Vec<Tracked>, Vec<Ready<'_>>)> {
+    let mut groups: BTreeMap<usize, (Vec<Tracked>, Vec<Ready<'_>>)> = BTreeMap::new();
+    for (tracked, ready) in tracked.into_iter().zip(ready) {
+        let group = groups.entry(tracked.span.start % tracked.span.stride).or_default();
+        group.0.push(tracked);
+        group.1.push(ready);
+    }
+    groups.into_values()
+}
+
 /// J and F over the annotated frames that were run, and what is to be said about their ground truth.
-fn score(
+fn score<'a>(
     kind: MetricsKind,
     object: &ObjectTruth,
-    masks: &[(usize, Mask)],
+    masks: impl Iterator<Item = &'a (usize, Mask)>,
 ) -> (Option<Quality>, Option<String>) {
     let mut scorer = Scorer::new(kind);
     let mut notes = Vec::new();
-    for (index, mask) in masks.iter().filter(|(index, _)| object.masks.contains_key(index)) {
+    for (index, mask) in masks {
         let truth = object.mask(*index);
         match &truth {
             Ok(truth) if truth.same_size(mask) => {}

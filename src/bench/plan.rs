@@ -15,6 +15,7 @@ use crate::metrics::MetricsKind;
 use crate::model_tag::ModelTag;
 use crate::pipeline::{Mode, Options};
 use crate::prompt::PromptPolicy;
+use crate::strides::Strides;
 
 /// A resolved bench.
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -31,6 +32,8 @@ pub struct BenchPlan {
     pub max_clip_frames: usize,
     /// The models in the order of the command line.
     pub models: Vec<ModelPlan>,
+    /// Which frames are fed and which annotations scored.
+    pub strides: Strides,
     /// How prompts are made.
     pub prompt_policy: PromptPolicy,
     /// How frames become squares.

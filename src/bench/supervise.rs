@@ -174,6 +174,7 @@ fn unmeasured(
         imgsz: model.imgsz,
         precision: model.precision.clone(),
         mode: plan.mode().name().to_owned(),
+        strides: plan.strides,
         geometry: plan.geometry.name().to_owned(),
         prompt_policy: plan.prompt_policy.name().to_owned(),
         metrics: plan.metrics.as_str().to_owned(),

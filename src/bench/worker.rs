@@ -192,9 +192,13 @@ fn conditions(job: &Job, model: &ModelPlan, manifest: &Manifest) -> Conditions {
         prompt_policy: job.plan.prompt_policy.name().to_owned(),
         metrics: job.plan.metrics.as_str().to_owned(),
         fidelity: format!(
-            "mem{}/ptr{}/{}/pil-bicubic/noskip/nofill",
-            contract.max_memories, contract.max_pointers, model.imgsz
+            "mem{}/ptr{}/{}/pil-bicubic/{}/nofill",
+            contract.max_memories,
+            contract.max_pointers,
+            model.imgsz,
+            job.plan.strides.fidelity()
         ),
+        strides: job.plan.strides,
         ..Conditions::default()
     }
 }

@@ -8,6 +8,7 @@ use clap::{Args, ValueEnum};
 
 use crate::bundle::Role;
 use crate::engine::Bank;
+use crate::files::ColumnSet;
 use crate::geometry::GeometryKind;
 use crate::gpu::Wait;
 use crate::metrics::MetricsKind;
@@ -15,7 +16,7 @@ use crate::pipeline::Mode;
 use crate::prompt::{PromptKind, PromptPolicy};
 
 /// What to measure and where to write it.
-#[derive(Debug, Args)]
+#[derive(Clone, Debug, Args)]
 #[command(
     after_help = "Example: segtrt bench --split-dir demo/split --models edgetam_mini_points --out-dir demo/out\n\n\
     What is timed, and what is not, is written in docs/measuring.md and in the sidecar of each run."
@@ -48,6 +49,16 @@ pub struct BenchArgs {
     /// Frames of each clip to run, from the prompted one on; 0 for all.
     #[arg(long, default_value_t = 0)]
     pub max_clip_frames: usize,
+    /// Feed every so many frames, from the prompted one on: 2 turns clips of 24 frames a second into clips of 12.
+    #[arg(long, value_name = "K", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..))]
+    pub input_frame_stride: u32,
+    /// Score annotations that lie a multiple of so many frames after the prompted one, as far as their frames are fed; 0 for all.
+    #[arg(long, value_name = "K", default_value_t = 0)]
+    pub annotation_stride_frames: u32,
+    /// Columns of sav_benchmark_summary.csv: the predecessor's, or its extended ones that tell the strides
+    /// [default: extended where a stride is given].
+    #[arg(long, value_enum)]
+    pub columns: Option<ColumnSet>,
     /// Shuffle the clips before limiting them, as Python's random.shuffle does.
     #[arg(long)]
     pub shuffle_videos: bool,
@@ -103,6 +114,9 @@ pub struct BenchArgs {
     /// Milliseconds between two readings of the GPU's power, clocks and temperature.
     #[arg(long, default_value_t = 100, value_parser = clap::value_parser!(u64).range(10..=60_000))]
     pub telemetry_ms: u64,
+    /// Print the table as one JSON document.
+    #[arg(long)]
+    pub json: bool,
     /// Measure a synthetic clip: writes ./test_synthetic_data, results in ./test_outputs.
     #[arg(long)]
     pub test_mode: bool,
@@ -203,7 +217,7 @@ pub enum Provider {
 }
 
 /// Accepted so that old command lines run; each one that is given costs a warning.
-#[derive(Debug, Args)]
+#[derive(Clone, Debug, Args)]
 pub struct DeadFlags {
     #[arg(long, hide = true)]
     weights_dir: Option<String>,

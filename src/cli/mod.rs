@@ -12,6 +12,7 @@ mod pack;
 mod profile;
 mod report;
 mod selftest;
+mod suite;
 mod synth;
 mod test_run;
 
@@ -29,6 +30,7 @@ pub use pack::PackArgs;
 pub use profile::ProfileArgs;
 pub use report::ReportArgs;
 pub use selftest::SelftestArgs;
+pub use suite::SuiteArgs;
 pub use synth::SynthArgs;
 pub use test_run::TestRunArgs;
 
@@ -69,6 +71,8 @@ pub enum Command {
     Nsys(NsysArgs),
     /// Run a bench, then its objects again under Nsight Systems: one report each, the rows untouched.
     Profile(ProfileArgs),
+    /// Run several experiments over the same clips, with other sizes and strides, into one table.
+    Suite(Box<SuiteArgs>),
     /// Write a synthetic split: moving, deforming, occluding shapes with exact masks.
     Synth(SynthArgs),
     /// One probe of the doctor in a process of its own; `doctor` starts it.

@@ -3,12 +3,15 @@
 */
 
 use std::collections::BTreeMap;
+use std::io::Write;
+use std::path::PathBuf;
 
 use anyhow::{Context, Result};
 use serde_json::{Value, json};
 
 use super::bench_plan::{Resolved, resolve};
 use super::bench_remarks::remarks as bench_remarks;
+use super::bench_table::Line;
 use super::{Outcome, bench_table};
 use crate::bench::plan::{BenchPlan, ModelPlan};
 use crate::bench::progress::Display;
@@ -19,7 +22,7 @@ use crate::bundle::{Bundle, Graph};
 use crate::cli::BenchArgs;
 use crate::engine::{EngineManifest, PlanRecord};
 use crate::environment;
-use crate::files::{Configuration, FileHash, ResultStore, Sidecar};
+use crate::files::{ColumnSet, Configuration, FileHash, ResultStore, Sidecar};
 use crate::pipeline::Mode;
 use crate::record::Status;
 
@@ -50,15 +53,64 @@ fn timed_region(plan: &BenchPlan) -> String {
     format!("{TIMED_REGION}{}", more.concat())
 }
 
-/// Runs the benchmark.
+/// What a bench leaves to be shown.
+pub(super) struct Report {
+    /// One line a model.
+    pub models: Vec<Line>,
+    /// Sentences about them.
+    pub remarks: Vec<String>,
+    /// Rows that failed.
+    pub failed: usize,
+    /// Rows that were skipped.
+    pub skipped: usize,
+    /// Models that were asked for and could not run.
+    pub left_out: usize,
+    /// The files, or what broke off.
+    pub ended: Result<Vec<PathBuf>>,
+}
+
+/// Runs the benchmark and shows what came out.
 pub fn run(args: BenchArgs) -> Result<Outcome> {
-    let Resolved { plan, split, left_out } = resolve(&args)?;
+    let report = measure(&args)?;
+    let Report { models, remarks, failed, skipped, left_out, ended } = report;
+    let mut out = std::io::stdout().lock();
+    if args.json {
+        let files = ended?;
+        let document = json!({
+            "models": models, "remarks": remarks, "failed": failed, "skipped": skipped,
+            "left_out": left_out, "files": files,
+        });
+        serde_json::to_writer_pretty(&mut out, &document)?;
+        writeln!(out)?;
+    } else {
+        writeln!(out, "{}", bench_table::render(&models))?;
+        for remark in remarks {
+            writeln!(out, "{remark}")?;
+        }
+        for path in ended? {
+            writeln!(out, "{}", path.display())?;
+        }
+    }
+    if failed + skipped > 0 {
+        eprintln!("{failed} rows failed and {skipped} were skipped; the reason column says why");
+    }
+    Ok(if failed + left_out > 0 { Outcome::PartlyFailed } else { Outcome::Done })
+}
+
+/// Runs the benchmark.
+///
+/// # Errors
+/// It could not begin; what goes wrong later is in the report, with the rows that there are.
+pub(super) fn measure(args: &BenchArgs) -> Result<Report> {
+    let Resolved { plan, split, left_out } = resolve(args)?;
     let work = Work::list(&plan, split.as_ref())?;
     let configuration = configuration(&plan)?;
+    let columns = args.columns.unwrap_or(ColumnSet::telling(plan.strides));
     let mut store = match args.resume {
         true => ResultStore::resume(&plan.out_dir, configuration)?,
         false => ResultStore::create(&plan.out_dir, configuration)?,
-    };
+    }
+    .with_columns(columns)?;
     let rows = work.rows() * plan.models.len();
     let mut display = Display::new(rows, store.done_before());
     if store.done_before() > 0 {
@@ -81,23 +133,17 @@ pub fn run(args: BenchArgs) -> Result<Outcome> {
             sidecar.environment.insert("gpu".to_owned(), gpu.into());
         }
     }
-    println!("{}", bench_table::render(store.summaries()));
-    for remark in bench_remarks(store.summaries()) {
-        println!("{remark}");
-    }
-    let failed = store.summaries().filter(|row| row.pooled.status == Status::Failed).count();
-    let skipped = store.summaries().filter(|row| row.pooled.status == Status::Skipped).count();
-    let files = store.finish(&sidecar)?;
-    loaded?;
-    for path in [&files.summary, &files.profile, &files.stats, &files.sidecar] {
-        if path.exists() {
-            println!("{}", path.display());
-        }
-    }
-    if failed + skipped > 0 {
-        eprintln!("{failed} rows failed and {skipped} were skipped; the reason column says why");
-    }
-    Ok(if failed + left_out > 0 { Outcome::PartlyFailed } else { Outcome::Done })
+    let count = |status| store.summaries().filter(|row| row.pooled.status == status).count();
+    let (failed, skipped) = (count(Status::Failed), count(Status::Skipped));
+    let models = bench_table::lines(store.summaries());
+    let remarks = bench_remarks(store.summaries());
+    let files = store.finish(&sidecar);
+    let ended = files.and_then(|files| {
+        loaded?;
+        let all = [files.summary, files.profile, files.stats, files.sidecar];
+        Ok(all.into_iter().filter(|path| path.exists()).collect())
+    });
+    Ok(Report { models, remarks, failed, skipped, left_out, ended })
 }
 
 /// What must be the same for a run to be resumed.
@@ -121,6 +167,7 @@ pub(super) fn configuration(plan: &BenchPlan) -> Result<Configuration> {
         .with("videos", plan.videos.clone())
         .with("limit_objects", plan.limit_objects)
         .with("max_clip_frames", plan.max_clip_frames)
+        .with("strides", serde_json::to_value(plan.strides)?)
         .with("prompt_policy", plan.prompt_policy.name())
         .with("geometry", plan.geometry.name())
         .with("metrics", plan.metrics.as_str())

@@ -15,6 +15,7 @@ use crate::dataset::{self, Dataset};
 use crate::environment;
 use crate::model_tag::ModelTag;
 use crate::pipeline::{Mode, Options};
+use crate::strides::Strides;
 use crate::synth::{SynthOptions, write_split};
 
 /// Where bundles are looked for unless `--onnx-dir` says otherwise.
@@ -62,6 +63,7 @@ pub fn resolve(args: &BenchArgs) -> Result<Resolved> {
         videos,
         limit_objects,
         max_clip_frames: args.max_clip_frames,
+        strides: strides(args),
         models,
         prompt_policy: args.prompt_policy,
         geometry: args.geometry,
@@ -78,6 +80,14 @@ pub fn resolve(args: &BenchArgs) -> Result<Resolved> {
         telemetry_ms: args.telemetry_ms,
     };
     Ok(Resolved { plan, split, left_out })
+}
+
+/// What was asked for of the frames.
+pub fn strides(args: &BenchArgs) -> Strides {
+    Strides {
+        input: args.input_frame_stride as usize,
+        annotation: args.annotation_stride_frames as usize,
+    }
 }
 
 fn split_dir(args: &BenchArgs) -> Result<PathBuf> {

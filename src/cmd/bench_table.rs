@@ -3,20 +3,84 @@ The table at the end of a bench: one line a model, means over its objects.
 */
 
 use comfy_table::{CellAlignment, Table, presets};
+use serde::Serialize;
 
 use crate::record::{Judgement, Measured, SummaryRecord};
 use crate::stats;
 
-/// Renders the models in the order in which they first appear.
-pub fn render<'a>(rows: impl Iterator<Item = &'a SummaryRecord>) -> String {
-    let rows: Vec<_> = rows.collect();
-    let mut models: Vec<&str> = Vec::new();
-    for row in &rows {
+/// One model; numbers are means over the objects that were measured, and absent where none has one.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Line {
+    /// Its tag.
+    pub model: String,
+    /// Side of the network input, pixels.
+    pub imgsz: usize,
+    /// `fp32` or `fp16`.
+    pub precision: String,
+    /// Rows, measured or not.
+    pub objects: usize,
+    /// Rows with numbers.
+    pub measured: usize,
+    /// Rows whose speed may be believed.
+    pub valid: usize,
+    /// Frames per second.
+    pub fps: Option<f64>,
+    /// Median latency of the frames after the first, ms.
+    pub p50_ms: Option<f64>,
+    /// 95th percentile of the same, ms.
+    pub p95_ms: Option<f64>,
+    /// Latency of the prompted frame, ms.
+    pub first_frame_ms: Option<f64>,
+    /// Region similarity, 0..1.
+    pub j: Option<f64>,
+    /// Boundary accuracy, 0..1.
+    pub f: Option<f64>,
+    /// Their mean, 0..1.
+    pub jf: Option<f64>,
+    /// Most resident memory of the process, MiB.
+    pub cpu_peak_rss_mib: Option<f64>,
+}
+
+/// The models in the order in which they first appear.
+pub fn lines<'a>(rows: impl Iterator<Item = &'a SummaryRecord>) -> Vec<Line> {
+    let mut models: Vec<(&str, Vec<&SummaryRecord>)> = Vec::new();
+    for row in rows {
         let model = row.pooled.key.model.as_str();
-        if !models.contains(&model) {
-            models.push(model);
+        match models.iter_mut().find(|(known, _)| *known == model) {
+            Some((_, rows)) => rows.push(row),
+            None => models.push((model, vec![row])),
         }
     }
+    models.into_iter().map(|(model, rows)| line(model, &rows)).collect()
+}
+
+fn line(model: &str, rows: &[&SummaryRecord]) -> Line {
+    let numbers: Vec<&Measured> = rows.iter().filter_map(|row| row.pooled.numbers()).collect();
+    let mean = |pick: &dyn Fn(&Measured) -> Option<f64>| {
+        stats::mean(&numbers.iter().filter_map(|m| pick(m)).collect::<Vec<_>>())
+    };
+    let valid = rows.iter().filter(|row| row.pooled.verdict.judgement == Judgement::Valid).count();
+    let conditions = &rows[0].pooled.conditions;
+    Line {
+        model: model.to_owned(),
+        imgsz: conditions.imgsz,
+        precision: conditions.precision.clone(),
+        objects: rows.len(),
+        measured: numbers.len(),
+        valid,
+        fps: mean(&|m| Some(m.speed.fps)),
+        p50_ms: mean(&|m| m.speed.later_frames.map(|p| p.p50_ms)),
+        p95_ms: mean(&|m| m.speed.later_frames.map(|p| p.p95_ms)),
+        first_frame_ms: mean(&|m| Some(m.speed.first_frame_ms)),
+        j: mean(&|m| m.quality.map(|q| q.j)),
+        f: mean(&|m| m.quality.map(|q| q.f)),
+        jf: mean(&|m| m.quality.map(|q| q.jf)),
+        cpu_peak_rss_mib: mean(&|m| m.memory.cpu_peak_rss_mib),
+    }
+}
+
+/// The lines for a terminal.
+pub fn render(lines: &[Line]) -> String {
     let mut table = Table::new();
     table.load_style(presets::UTF8_HORIZONTAL_ONLY);
     table.set_header([
@@ -37,31 +101,24 @@ pub fn render<'a>(rows: impl Iterator<Item = &'a SummaryRecord>) -> String {
     for column in table.column_iter_mut().skip(1) {
         column.set_cell_alignment(CellAlignment::Right);
     }
-    for model in models {
-        let of_model: Vec<_> = rows.iter().filter(|row| row.pooled.key.model == model).collect();
-        let numbers: Vec<&Measured> =
-            of_model.iter().filter_map(|row| row.pooled.numbers()).collect();
-        let mean = |digits: usize, pick: &dyn Fn(&Measured) -> Option<f64>| {
-            let values: Vec<f64> = numbers.iter().filter_map(|m| pick(m)).collect();
-            stats::mean(&values).map_or_else(|| "-".to_owned(), |v| format!("{v:.digits$}"))
-        };
-        let valid =
-            of_model.iter().filter(|row| row.pooled.verdict.judgement == Judgement::Valid).count();
-        let conditions = &of_model[0].pooled.conditions;
+    let number = |value: Option<f64>, digits: usize| {
+        value.map_or_else(|| "-".to_owned(), |value| format!("{value:.digits$}"))
+    };
+    for line in lines {
         table.add_row([
-            model.to_owned(),
-            conditions.imgsz.to_string(),
-            conditions.precision.clone(),
-            format!("{}/{}", numbers.len(), of_model.len()),
-            mean(2, &|m| Some(m.speed.fps)),
-            mean(1, &|m| m.speed.later_frames.map(|p| p.p50_ms)),
-            mean(1, &|m| m.speed.later_frames.map(|p| p.p95_ms)),
-            mean(1, &|m| Some(m.speed.first_frame_ms)),
-            mean(4, &|m| m.quality.map(|q| q.j)),
-            mean(4, &|m| m.quality.map(|q| q.f)),
-            mean(4, &|m| m.quality.map(|q| q.jf)),
-            mean(0, &|m| m.memory.cpu_peak_rss_mib),
-            format!("{}/{}", valid, numbers.len()),
+            line.model.clone(),
+            line.imgsz.to_string(),
+            line.precision.clone(),
+            format!("{}/{}", line.measured, line.objects),
+            number(line.fps, 2),
+            number(line.p50_ms, 1),
+            number(line.p95_ms, 1),
+            number(line.first_frame_ms, 1),
+            number(line.j, 4),
+            number(line.f, 4),
+            number(line.jf, 4),
+            number(line.cpu_peak_rss_mib, 0),
+            format!("{}/{}", line.valid, line.measured),
         ]);
     }
     table.to_string()

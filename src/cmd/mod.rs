@@ -22,6 +22,7 @@ pub mod pack;
 pub mod profile;
 pub mod report;
 pub mod selftest;
+pub mod suite;
 pub mod synth;
 pub mod test_run;
 

@@ -91,6 +91,10 @@ pub(super) const CPU_RSS: Column =
     ("cpu_peak_rss_MiB", |r| r.number(1, |m| m.memory.cpu_peak_rss_mib));
 pub(super) const SETUP: Column = ("setup_ms", |r| r.number(2, |m| m.setup_ms));
 
+pub(super) const SCORED_FRAMES: Column = ("scored_frames", |r| {
+    Cell::count(r.record.numbers().and_then(|m| Some(m.quality?.scored_frames)))
+});
+
 /// J, F and their mean, 0..1.
 pub(super) const QUALITY: [Column; 3] = [
     ("J", |r| r.quality(|q| q.j)),
@@ -111,9 +115,7 @@ pub(super) const OUTCOME: [Column; 7] = [
 
 /// New columns after it.
 pub(super) const DETAIL: [Column; 18] = [
-    ("scored_frames", |r| {
-        Cell::count(r.record.numbers().and_then(|m| Some(m.quality?.scored_frames)))
-    }),
+    SCORED_FRAMES,
     ("runs", |r| Cell::count(r.record.numbers().map(|_| r.runs))),
     ("first_frame_ms", |r| r.number(NEW_MS_DIGITS, |m| Some(m.speed.first_frame_ms))),
     ("latency_p50_ms", |r| r.later(|p| p.p50_ms)),

@@ -21,3 +21,4 @@ pub use configuration::Configuration;
 pub use journal::{ObjectResult, RowOrder};
 pub use sidecar::{FileHash, Sidecar, sha256_of_file, sha256_of_files};
 pub use store::{OutputFiles, ResultStore};
+pub use summary_csv::ColumnSet;

@@ -12,8 +12,8 @@ use serde_json::{Map, Value, json};
 
 use super::journal::Journal;
 use super::{
-    Configuration, ObjectResult, RowOrder, Sidecar, atomic, profile_csv, sidecar, stats_json,
-    summary_csv,
+    ColumnSet, Configuration, ObjectResult, RowOrder, Sidecar, atomic, profile_csv, sidecar,
+    stats_json, summary_csv,
 };
 use crate::record::{ObjectKey, RunRecord, Status, SummaryRecord};
 
@@ -42,6 +42,7 @@ pub struct ResultStore {
     place: HashMap<Work, RowOrder>,
     done_before: HashSet<Work>,
     next_rewrite: Instant,
+    columns: ColumnSet,
 }
 
 struct Entry {
@@ -87,6 +88,7 @@ impl ResultStore {
             place: HashMap::new(),
             done_before: HashSet::new(),
             next_rewrite: Instant::now(),
+            columns: ColumnSet::default(),
         };
         for (result, offset) in found {
             store.insert(result, offset);
@@ -96,6 +98,18 @@ impl ResultStore {
         // Now, not after the first object: an unwritable directory must show at once.
         store.rewrite()?;
         Ok(store)
+    }
+
+    /// Writes the summary with these columns.
+    ///
+    /// # Errors
+    /// The table cannot be written.
+    pub fn with_columns(mut self, columns: ColumnSet) -> Result<Self> {
+        if self.columns != columns {
+            self.columns = columns;
+            self.rewrite()?;
+        }
+        Ok(self)
     }
 
     /// Whether the resumed run had this object done (ok or skipped; failed ones are tried again).
@@ -175,7 +189,7 @@ impl ResultStore {
         let started = Instant::now();
         let at = |name: &str| self.directory.join(name);
         atomic::write(&at(summary_csv::FILE_NAME), |out| {
-            summary_csv::write(out, self.summaries())
+            summary_csv::write(out, self.columns, self.summaries())
         })?;
         atomic::write(&at(profile_csv::FILE_NAME), |out| profile_csv::write(out, self.runs()))?;
         let stats = at(stats_json::FILE_NAME);

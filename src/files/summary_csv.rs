@@ -11,48 +11,84 @@ use anyhow::Result;
 use super::columns::{self, Column, Row, write_table};
 use super::python_format::Cell;
 use crate::record::SummaryRecord;
+use crate::strides::Strides;
 
 /// File name, the predecessor's.
 pub const FILE_NAME: &str = "sav_benchmark_summary.csv";
 
-const PREDECESSOR: [Column; 12] = [
-    columns::VIDEO,
-    columns::OBJECT,
-    columns::MODEL,
-    columns::IMGSZ,
-    columns::PRECISION,
-    columns::FRAMES,
-    ("processed_end_frame", |r| Cell::count(r.record.processed_end_frame)),
-    columns::FPS,
-    columns::LATENCY,
-    columns::GPU_ALLOC,
-    columns::GPU_RESERVED,
-    columns::CPU_RSS,
-];
+/// Which of the predecessor's two tables comes first.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum)]
+pub enum ColumnSet {
+    /// The columns of its benchmark.
+    #[default]
+    Standard,
+    /// Those of its extended experiments: with strides and the number of scored frames.
+    Extended,
+}
 
-const PREDECESSOR_AFTER_QUALITY: [Column; 6] = [
+impl ColumnSet {
+    /// The columns that leave nothing untold of a run with these strides.
+    pub fn telling(strides: Strides) -> Self {
+        if strides.leave_nothing_out() { Self::Standard } else { Self::Extended }
+    }
+
+    /// Columns that come before ours, in the predecessor's order.
+    fn predecessor(self) -> Vec<Column> {
+        let extended = self == Self::Extended;
+        let mut all = vec![columns::VIDEO, columns::OBJECT, columns::MODEL, columns::IMGSZ];
+        all.extend_from_slice(if extended { &INPUT_STRIDE } else { &[] });
+        all.extend_from_slice(&[columns::PRECISION, columns::FRAMES, PROCESSED_END]);
+        all.extend(extended.then_some(columns::SCORED_FRAMES));
+        all.extend_from_slice(&SPEED);
+        all.extend_from_slice(&columns::QUALITY);
+        all.extend_from_slice(&PICTURE);
+        all.extend(extended.then_some(ANNOTATION_STRIDE));
+        all.push(columns::SETUP);
+        all
+    }
+}
+
+const PROCESSED_END: Column =
+    ("processed_end_frame", |r| Cell::count(r.record.processed_end_frame));
+
+const SPEED: [Column; 5] =
+    [columns::FPS, columns::LATENCY, columns::GPU_ALLOC, columns::GPU_RESERVED, columns::CPU_RSS];
+
+const PICTURE: [Column; 5] = [
     ("overlay", |r| Cell::text(r.record.overlay.as_deref())),
     ("input_H", |r| Cell::count(r.record.input_size.map(|[height, _]| height))),
     ("input_W", |r| Cell::count(r.record.input_size.map(|[_, width]| width))),
     ("infer_H", |r| Cell::count(r.record.infer_size.map(|[height, _]| height))),
     ("infer_W", |r| Cell::count(r.record.infer_size.map(|[_, width]| width))),
-    columns::SETUP,
 ];
 
+const INPUT_STRIDE: [Column; 2] = [
+    ("input_frame_stride", |r| Cell::count(Some(r.record.conditions.strides.input))),
+    ("input_fps", |r| Cell::rounded(Some(r.record.conditions.strides.input_fps()), 3)),
+];
+
+/// Empty where all annotations are scored.
+const ANNOTATION_STRIDE: Column = ("annotation_stride_frames", |r| {
+    let stride = r.record.conditions.strides.annotation;
+    Cell::count((stride > 0).then_some(stride))
+});
+
 /// Writes the header and one row per record, in the order given.
+///
+/// # Errors
+/// `out` cannot be written.
 pub fn write<'a>(
     out: &mut impl Write,
+    set: ColumnSet,
     rows: impl IntoIterator<Item = &'a SummaryRecord>,
 ) -> Result<()> {
-    let columns: [&[Column]; 7] = [
-        &PREDECESSOR,
-        &columns::QUALITY,
-        &PREDECESSOR_AFTER_QUALITY,
-        &columns::OUTCOME,
-        &columns::DETAIL,
-        &columns::BELIEF,
-        &columns::PACE,
-    ];
+    let first = set.predecessor();
+    let known = |name: &str| first.iter().any(|(known, _)| *known == name);
+    // A name that comes twice would be two columns to a reader that looks by name.
+    let detail: Vec<Column> =
+        columns::DETAIL.into_iter().filter(|(name, _)| !known(name)).collect();
+    let columns: [&[Column]; 5] =
+        [&first, &columns::OUTCOME, &detail, &columns::BELIEF, &columns::PACE];
     write_table(
         out,
         &columns,

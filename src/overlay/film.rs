@@ -26,8 +26,14 @@ pub(super) struct Film {
 }
 
 impl Film {
-    /// Starts the child. Odd sizes are padded by one black row or column, because yuv420p needs even ones.
-    pub fn start(ffmpeg: &Ffmpeg, path: &Path, (width, height): (usize, usize)) -> Result<Self> {
+    /// Starts the child. Odd sizes are padded by one black row or column, because yuv420p needs even ones. One frame
+    /// in `stride` of a clip of 24 a second comes.
+    pub fn start(
+        ffmpeg: &Ffmpeg,
+        path: &Path,
+        (width, height): (usize, usize),
+        stride: usize,
+    ) -> Result<Self> {
         let dir = path.parent().unwrap_or(Path::new("."));
         let temporary = tempfile::Builder::new()
             .prefix(".overlay_")
@@ -35,7 +41,8 @@ impl Film {
             .with_context(|| format!("cannot write overlays into {}", dir.display()))?;
         let log = tempfile::tempfile().context("cannot keep ffmpeg's messages")?;
         let mut command = ffmpeg.command();
-        command.args(["-y", "-f", "rawvideo", "-pix_fmt", "rgb24", "-framerate", "24"]);
+        command.args(["-y", "-f", "rawvideo", "-pix_fmt", "rgb24"]);
+        command.args(["-framerate", &format!("24/{}", stride.max(1))]);
         command.args(["-video_size", &format!("{width}x{height}"), "-i", "pipe:0"]);
         command.args(["-vf", "pad=ceil(iw/2)*2:ceil(ih/2)*2", "-an"]);
         command.args(["-c:v", "libx264", "-pix_fmt", "yuv420p", "-movflags", "+faststart"]);

@@ -18,6 +18,8 @@ use serde::{Deserialize, Serialize};
 pub use speed::{mean_gpu_ms, mean_residue_ms, mean_stages, speed_of};
 pub use verdict::{Finding, Judgement, Verdict, Weight};
 
+use crate::strides::Strides;
+
 /// How a pass over one object ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
@@ -287,6 +289,9 @@ pub struct Conditions {
     pub mode: String,
     /// Memories, pointers, image size, resize and skips in one string.
     pub fidelity: String,
+    /// Which frames were fed and which annotations scored.
+    #[serde(default)]
+    pub strides: Strides,
 }
 
 /// One recorded pass over one object.
@@ -304,7 +309,7 @@ pub struct RunRecord {
     pub conditions: Conditions,
     /// Frames of the processed part of the clip.
     pub frames: Option<usize>,
-    /// Index after the last processed frame.
+    /// Index after the part of the clip that was run; where frames are left out, its last ones may be among them.
     pub processed_end_frame: Option<usize>,
     /// Height and width of the clip, pixels.
     pub input_size: Option<[usize; 2]>,

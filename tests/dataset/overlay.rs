@@ -36,7 +36,8 @@ fn without_ffmpeg_the_frames_are_pngs() {
     let dir = tempfile::tempdir().unwrap();
     for masks in [vec![Some(square()), None, None], vec![Some(square()), None]] {
         let mut writer =
-            OverlayWriter::create_with(None, dir.path(), "v", "000", "edgetam_bbox", SIZE).unwrap();
+            OverlayWriter::create_with(None, dir.path(), "v", "000", "edgetam_bbox", SIZE, 1)
+                .unwrap();
         for mask in &masks {
             writer.write(&frame(), mask.as_ref()).unwrap();
         }
@@ -66,7 +67,7 @@ fn with_ffmpeg_there_is_an_mp4_of_even_size_and_all_frames() {
     let dir = tempfile::tempdir().unwrap();
     let (video, object, tag) = ("v", "1", "sam2_tiny_points");
     let mut writer =
-        OverlayWriter::create_with(Some(ffmpeg), dir.path(), video, object, tag, SIZE).unwrap();
+        OverlayWriter::create_with(Some(ffmpeg), dir.path(), video, object, tag, SIZE, 1).unwrap();
     for _ in 0..7 {
         writer.write(&frame(), Some(&square())).unwrap();
     }
@@ -90,13 +91,13 @@ fn what_is_not_finished_leaves_nothing() {
     let dir = tempfile::tempdir().unwrap();
     for ffmpeg in [None, Ffmpeg::find().ok()] {
         let mut writer =
-            OverlayWriter::create_with(ffmpeg, dir.path(), "v", "0", "t", SIZE).unwrap();
+            OverlayWriter::create_with(ffmpeg, dir.path(), "v", "0", "t", SIZE, 1).unwrap();
         writer.write(&frame(), None).unwrap();
         let wrong = RgbImage { width: 2, height: 2, data: vec![0; 12] };
         assert!(writer.write(&wrong, None).unwrap_err().to_string().contains("another size"));
         assert!(writer.write(&frame(), Some(&Mask::new(3, 3))).is_err());
     }
     assert!(listing(dir.path()).is_empty());
-    let bad = OverlayWriter::create_with(None, dir.path(), "../v", "0", "t", SIZE);
+    let bad = OverlayWriter::create_with(None, dir.path(), "../v", "0", "t", SIZE, 1);
     assert!(bad.unwrap_err().to_string().contains("path separators"));
 }

@@ -169,6 +169,11 @@ def columns(record, runs):
         "verdict_reason": "; ".join(f"{f['code']}: {f['sentence']}" for f in verdict["findings"]) or None,
         "latency_p999_ms": rounded(later.get("p999_ms"), 3),
     }
+    strides = record["conditions"]["strides"]
+    row |= {
+        "input_frame_stride": strides["input"], "input_fps": round(24 / strides["input"], 3),
+        "annotation_stride_frames": strides["annotation"] or None,
+    }
     ages = speed.get("source_ages") or {}
     for name in ["p50", "p95"]:
         row[f"source_age_{name}_ms"] = rounded(ages.get(f"decoded_{name}_ms"), 3)
@@ -183,6 +188,9 @@ def columns(record, runs):
 SUMMARY = ("video,object,model,imgsz,precision,frames,processed_end_frame,fps,latency_ms,"
            "gpu_peak_alloc_MiB,gpu_peak_reserved_MiB,cpu_peak_rss_MiB,J,F,JandF,overlay,input_H,input_W,"
            "infer_H,infer_W,setup_ms").split(",")
+EXTENDED = ("video,object,model,imgsz,input_frame_stride,input_fps,precision,frames,processed_end_frame,scored_frames,"
+            "fps,latency_ms,gpu_peak_alloc_MiB,gpu_peak_reserved_MiB,cpu_peak_rss_MiB,J,F,JandF,overlay,input_H,"
+            "input_W,infer_H,infer_W,annotation_stride_frames,setup_ms").split(",")
 PROFILE = ("video,object,model,run,imgsz,frames,fps,latency_ms,gpu_peak_alloc_MiB,gpu_peak_reserved_MiB,"
            "cpu_peak_rss_MiB,nsight_report,setup_ms").split(",")
 OUTCOME = "status,reason,backend,device,geometry,prompt_policy,metrics".split(",")
@@ -237,6 +245,9 @@ def main():
             record_["verdict"] = belief(later, record_["measured"])
     for record_ in records:
         pace(later, record_)
+    strides = random.Random(9)
+    for record_ in records:
+        record_["conditions"]["strides"] = {"input": strides.choice([1, 2, 7]), "annotation": strides.choice([0, 1, 8])}
     pooled = [{"pooled": record, "runs": runs} for record, runs in zip(records, runs)]
     lines = ",\n".join(json.dumps(item, separators=(",", ":")) for item in pooled)
     (HERE / "records.json").write_text(f"[{lines}]\n")
@@ -245,6 +256,8 @@ def main():
 
     write_csv("sav_benchmark_summary.csv", SUMMARY + OUTCOME + DETAIL + BELIEF + PACE,
               [columns(record, runs) for record, runs in zip(records, runs)])
+    extended = EXTENDED + OUTCOME + [name for name in DETAIL if name not in EXTENDED] + BELIEF + PACE
+    write_csv("extended_summary.csv", extended, [columns(record, runs) for record, runs in zip(records, runs)])
     profile = [columns(record, 1) for record in records]
     write_csv("profile_summary.csv",
               PROFILE + ["precision", "H", "W", "infer_H", "infer_W"] + OUTCOME + ["J", "F", "JandF"] + DETAIL + BELIEF + PACE,
