@@ -36,6 +36,9 @@ fn run(command: Command) -> anyhow::Result<Outcome> {
     match command {
         Command::Bench(args) => cmd::bench::run(*args),
         Command::Compare(args) => cmd::compare::run(*args),
+        Command::Experiment(args) => cmd::experiment::run(*args),
+        Command::JetsonBenchmark(args) => cmd::jetson_benchmark::run(*args),
+        Command::Predecode(args) => cmd::predecode::run(args),
         Command::Synth(args) => cmd::synth::run(args),
         Command::Selftest(args) => cmd::selftest::run(args),
         Command::SelftestWorker => segtrt::selftest::worker::run().map(|()| Outcome::Done),

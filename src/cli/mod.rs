@@ -5,8 +5,11 @@ What can be typed: clap's types, no behaviour.
 mod bench;
 mod build_engines;
 mod compare;
+mod experiment;
 mod inspect;
+mod jetson_benchmark;
 mod pack;
+mod predecode;
 mod selftest;
 mod synth;
 
@@ -17,8 +20,11 @@ use clap::{Parser, Subcommand};
 pub use bench::{BackendChoice, BenchArgs, DeadFlags, GpuArgs, Provider, Toggle};
 pub use build_engines::BuildEnginesArgs;
 pub use compare::{CompareArgs, MeasureArgs, OwnSide};
+pub use experiment::{BackendWish, ExperimentArgs};
 pub use inspect::InspectArgs;
+pub use jetson_benchmark::JetsonBenchmarkArgs;
 pub use pack::PackArgs;
+pub use predecode::PredecodeArgs;
 pub use selftest::SelftestArgs;
 pub use synth::SynthArgs;
 
@@ -41,6 +47,13 @@ pub enum Command {
     Bench(Box<BenchArgs>),
     /// Measure PyTorch and segtrt in turn, prove that both computed the same thing, and say how many times as fast.
     Compare(Box<CompareArgs>),
+    /// A whole experiment: platform, models, timed bench, profiles, in one folder that can be resumed.
+    Experiment(Box<ExperimentArgs>),
+    /// The predecessor's two phases: prepare and check everything, then measure each model in a fresh process.
+    #[command(visible_alias = "two-phase")]
+    JetsonBenchmark(Box<JetsonBenchmarkArgs>),
+    /// Decode and resize the frames of clips once, into files that bench maps.
+    Predecode(PredecodeArgs),
     /// Turn exported ONNX graphs into TensorRT engines for one platform, under capped memory.
     BuildEngines(Box<BuildEnginesArgs>),
     /// Run every engine on random inputs and compare it with ONNX Runtime.

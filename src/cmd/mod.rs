@@ -2,6 +2,7 @@
 One file a subcommand: arguments to plan, plan to library calls, results to the screen.
 */
 
+mod backend_choice;
 pub mod bench;
 mod bench_engines;
 mod bench_plan;
@@ -14,8 +15,14 @@ mod build_table;
 pub mod compare;
 mod compare_plan;
 mod compare_sweep;
+pub mod experiment;
+mod experiment_plan;
 pub mod inspect;
+pub mod jetson_benchmark;
+mod jetson_inference;
+mod jetson_plan;
 pub mod pack;
+pub mod predecode;
 pub mod selftest;
 pub mod synth;
 
