@@ -16,6 +16,7 @@ use crate::bundle::{Bundle, DType, Manifest, Role};
 use crate::cli::Provider;
 use crate::decode::RgbImage;
 use crate::geometry::{Geometry, NetworkPoints};
+use crate::predecode::PreparedFrame;
 use crate::preprocess::Preprocessor;
 use crate::tracker::{FrameOutput, Network, NetworkPrompt, Selection, Slots};
 
@@ -184,6 +185,11 @@ impl Network for OrtNetwork {
     fn load(&mut self, frame: &RgbImage) -> Result<()> {
         let preprocessor = self.preprocessor.as_mut().context("no clip has begun")?;
         Ok(preprocessor.run(frame, &mut self.image)?)
+    }
+
+    fn load_prepared(&mut self, frame: &PreparedFrame<'_>) -> Result<()> {
+        let preprocessor = self.preprocessor.as_ref().context("no clip has begun")?;
+        frame.widen(preprocessor.geometry().side(), preprocessor.tables(), &mut self.image)
     }
 
     fn encode(&mut self) -> Result<()> {

@@ -2,7 +2,8 @@
 One pass of the tracker over one object's part of a clip.
 
 Decoding happens frame by frame between the timed regions, so memory does not grow with the
-clip and no decoder thread competes with the network for the processors.
+clip and no decoder thread competes with the network for the processors. Frames that were decoded
+ahead of time are taken out of a mapped file instead.
 */
 
 use std::time::Instant;
@@ -10,9 +11,10 @@ use std::time::Instant;
 use crate::dataset::Clip;
 use crate::geometry::Geometry;
 use crate::mask::Mask;
+use crate::predecode::PreparedClip;
 use crate::ranges::{self, Range, within};
 use crate::record::FrameTimes;
-use crate::tracker::{Network, NetworkPrompt, Tracker};
+use crate::tracker::{FrameInput, Network, NetworkPrompt, Tracker};
 
 use super::object_error::ObjectError;
 
@@ -76,11 +78,20 @@ impl Pass {
     }
 }
 
-/// Runs `network` over `span` of `clip`; `keep` says of which frames the masks are wanted and
+/// Where the frames of a pass come from.
+#[derive(Clone, Copy)]
+pub struct Frames<'a> {
+    /// The clip.
+    pub clip: &'a Clip,
+    /// Its frames as they were decoded ahead of time.
+    pub prepared: Option<&'a PreparedClip>,
+}
+
+/// Runs `network` over `span` of `frames`; `keep` says of which frames the masks are wanted and
 /// `progress` hears of each finished frame.
 pub fn run_pass<N: Network>(
     network: &mut N,
-    clip: &Clip,
+    frames: Frames<'_>,
     span: Span,
     prompt: &NetworkPrompt,
     geometry: &Geometry,
@@ -91,16 +102,25 @@ pub fn run_pass<N: Network>(
     let mut tracker = Tracker::new(network, geometry, span.frames())?;
     for index in span.indices() {
         let pipeline = ranges::enter(Range::Pipeline);
-        let start = Instant::now();
-        let frame = within(Range::Decode, || clip.frame(index, geometry.video_size()))?;
-        let decode_ms = start.elapsed().as_secs_f64() * 1e3;
+        let mut decode_ms = None;
+        let decoded;
+        let frame = match frames.prepared {
+            Some(prepared) => FrameInput::Prepared(prepared.frame(index)?),
+            None => {
+                let start = Instant::now();
+                let size = geometry.video_size();
+                decoded = within(Range::Decode, || frames.clip.frame(index, size))?;
+                decode_ms = Some(start.elapsed().as_secs_f64() * 1e3);
+                FrameInput::Pixels(&decoded)
+            }
+        };
         let step = match index == span.start {
-            true => tracker.prompt(&frame, prompt),
-            false => tracker.track(&frame),
+            true => tracker.prompt(frame, prompt),
+            false => tracker.track(frame),
         };
         drop(pipeline);
         let mut step = step.map_err(|error| ObjectError::inference(index, error))?;
-        step.stages.decode_ms = Some(decode_ms);
+        step.stages.decode_ms = decode_ms;
         pass.times.push(FrameTimes {
             frame: index,
             latency_ms: step.latency_ms,

@@ -130,7 +130,11 @@ impl ClipRunner for GpuRunner {
         keep: &dyn Fn(usize, usize) -> bool,
         progress: &mut dyn FnMut(),
     ) -> Result<Vec<Pass>, ObjectError> {
-        let PassRequest { clip, geometry, objects } = request;
+        let PassRequest { clip, prepared, geometry, objects } = request;
+        if prepared.is_some() {
+            let what = "the GPU pipeline takes decoded pixels, not predecoded frames";
+            return Err(ObjectError::Other(anyhow::anyhow!(what)));
+        }
         let start = objects.iter().map(|object| object.span.start).min();
         let end = objects.iter().map(|object| object.span.end).max();
         let (start, end) = start.zip(end).context("a pass over no object")?;

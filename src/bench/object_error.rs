@@ -5,6 +5,7 @@ Such an object costs its row, never the run.
 */
 
 use crate::dataset::ClipError;
+use crate::predecode::CacheError;
 use crate::prompt::PromptError;
 use crate::record::Status;
 
@@ -17,6 +18,9 @@ pub enum ObjectError {
     /// The object cannot be prompted.
     #[error(transparent)]
     Prompt(#[from] PromptError),
+    /// The frames that were decoded ahead of time cannot be used.
+    #[error(transparent)]
+    Predecoded(#[from] CacheError),
     /// The network failed.
     #[error("frame {frame}: {reason}")]
     Inference {
@@ -41,6 +45,7 @@ impl ObjectError {
         match self {
             Self::Clip(error) => error.code(),
             Self::Prompt(error) => error.code(),
+            Self::Predecoded(error) => error.code(),
             Self::Inference { .. } => "inference",
             Self::Other(_) => "failed",
         }

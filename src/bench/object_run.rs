@@ -15,6 +15,7 @@ use crate::mask::Mask;
 use crate::metrics::{MetricsKind, Scorer};
 use crate::overlay::OverlayWriter;
 use crate::pipeline::Mode;
+use crate::predecode::{PreparedClip, Wanted};
 use crate::process_memory;
 use crate::prompt::ObjectPrompt;
 use crate::ranges::{self, Range};
@@ -59,6 +60,8 @@ pub struct ObjectRunner<'a> {
     pub on_gpu: bool,
     /// That GPU's sensors, where they can be read.
     pub telemetry: Option<&'a Telemetry>,
+    /// The clip whose frames were last taken from a file: its objects share them.
+    pub prepared: Option<PreparedClip>,
 }
 
 /// A recorded pass: its row and its frames.
@@ -141,6 +144,7 @@ impl ObjectRunner<'_> {
         ready: &mut [Ready<'_>],
         progress: &mut dyn FnMut(Progress),
     ) -> Result<(), ObjectError> {
+        self.prepare(clip, geometry)?;
         process_memory::reset_peak();
         self.runner.reset_peaks();
         let short: Vec<Tracked> = tracked.iter().map(|t| self.warmup_of(t, tracked)).collect();
@@ -154,7 +158,10 @@ impl ObjectRunner<'_> {
             done += 1;
             progress(Progress { done: done.min(total), total });
         };
-        let request = |objects| PassRequest { clip, geometry, objects };
+        // Taken out for the time of the passes, which need the runner too.
+        let prepared = self.prepared.take();
+        let request =
+            |objects| PassRequest { clip, prepared: prepared.as_ref(), geometry, objects };
         for _ in 0..warmups {
             let _warmup = ranges::enter(Range::Warmup);
             self.runner.run_pass(request(&short), 1, &|_, _| false, &mut count)?;
@@ -179,6 +186,20 @@ impl ObjectRunner<'_> {
                 ready.recorded.push((row, pass.scored_times()));
             }
         }
+        self.prepared = prepared;
+        Ok(())
+    }
+
+    /// Maps and checks the clip's predecoded frames, where the bench runs on such.
+    fn prepare(&mut self, clip: &Clip, geometry: &Geometry) -> Result<(), ObjectError> {
+        let Some(plan) = &self.plan.predecoded else { return Ok(()) };
+        if self.prepared.as_ref().is_some_and(|there| there.header.video == clip.video) {
+            return Ok(());
+        }
+        let contract = &self.runner.manifest().contract;
+        let normalisation = [contract.mean, contract.std];
+        let wanted = Wanted { clip, geometry, values: plan.values, normalisation };
+        self.prepared = Some(PreparedClip::for_bench(&plan.dir, &wanted)?);
         Ok(())
     }
 

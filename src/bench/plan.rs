@@ -14,6 +14,7 @@ use crate::geometry::GeometryKind;
 use crate::metrics::MetricsKind;
 use crate::model_tag::ModelTag;
 use crate::pipeline::{Mode, Options};
+use crate::predecode::Values;
 use crate::prompt::PromptPolicy;
 use crate::strides::Strides;
 
@@ -60,6 +61,18 @@ pub struct BenchPlan {
     pub threads: usize,
     /// Time between two readings of the GPU's sensors, ms.
     pub telemetry_ms: u64,
+    /// Frames that were decoded and resized ahead of time.
+    #[serde(default)]
+    pub predecoded: Option<PredecodedPlan>,
+}
+
+/// Where predecoded frames lie.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct PredecodedPlan {
+    /// Their folder.
+    pub dir: PathBuf,
+    /// What is stored in it.
+    pub values: Values,
 }
 
 impl BenchPlan {

@@ -4,11 +4,12 @@ What runs passes over clips: the one line between the bench and its backends.
 A backend that tracks step by step on the host is driven by the tracker; a GPU runs whole clips by itself.
 */
 
-use super::clip_run::{Pass, Span, run_pass};
+use super::clip_run::{Frames, Pass, Span, run_pass};
 use super::object_error::ObjectError;
 use crate::bundle::Manifest;
 use crate::dataset::Clip;
 use crate::geometry::Geometry;
+use crate::predecode::PreparedClip;
 use crate::record::MemoryPeaks;
 use crate::tracker::{Network, NetworkPrompt};
 
@@ -26,10 +27,12 @@ pub struct Tracked {
 }
 
 /// A pass over some objects of a clip, which share what objects can share.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy)]
 pub struct PassRequest<'a> {
     /// The clip.
     pub clip: &'a Clip,
+    /// Its frames decoded ahead of time; then no frame file is read.
+    pub prepared: Option<&'a PreparedClip>,
     /// How its frames become squares.
     pub geometry: &'a Geometry,
     /// The objects.
@@ -90,11 +93,12 @@ impl<N: Network> ClipRunner for StepByStep<N> {
         keep: &dyn Fn(usize, usize) -> bool,
         progress: &mut dyn FnMut(),
     ) -> Result<Vec<Pass>, ObjectError> {
-        let PassRequest { clip, geometry, objects } = request;
+        let PassRequest { clip, prepared, geometry, objects } = request;
+        let frames = Frames { clip, prepared };
         let one = |(at, object): (usize, &Tracked)| {
             let (span, prompt) = (object.span, &object.prompt);
             let keep = |index| keep(at, index);
-            run_pass(&mut self.0, clip, span, prompt, geometry, keep, |_| progress())
+            run_pass(&mut self.0, frames, span, prompt, geometry, keep, |_| progress())
         };
         objects.iter().enumerate().map(one).collect()
     }

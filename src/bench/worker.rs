@@ -97,6 +97,7 @@ fn run_job() -> Result<()> {
         runner: runner.as_mut(),
         on_gpu: target.is_some(),
         telemetry: telemetry.as_ref(),
+        prepared: None,
     };
     let split = dataset::open(&job.plan.split_dir, &job.plan.split_name)?;
     for (video, objects) in &job.todo {
@@ -185,6 +186,9 @@ fn load_graphs(job: &Job, model: &ModelPlan) -> Result<(Box<dyn ClipRunner>, Loa
 /// What a row states whatever the backend is.
 fn conditions(job: &Job, model: &ModelPlan, manifest: &Manifest) -> Conditions {
     let contract = &manifest.contract;
+    let predecoded = job.plan.predecoded.as_ref();
+    let predecoded =
+        predecoded.map_or_else(String::new, |plan| format!("-predecoded-{}", plan.values.name()));
     Conditions {
         imgsz: model.imgsz,
         precision: model.precision.clone(),
@@ -197,6 +201,8 @@ fn conditions(job: &Job, model: &ModelPlan, manifest: &Manifest) -> Conditions {
             contract.max_pointers,
             model.imgsz,
             job.plan.strides.fidelity()
+            "mem{}/ptr{}/{}/pil-bicubic{predecoded}/noskip/nofill",
+            contract.max_memories, contract.max_pointers, model.imgsz
         ),
         strides: job.plan.strides,
         ..Conditions::default()

@@ -120,6 +120,12 @@ pub struct BenchArgs {
     /// Measure a synthetic clip: writes ./test_synthetic_data, results in ./test_outputs.
     #[arg(long)]
     pub test_mode: bool,
+    /// Take frames from files that segtrt predecode wrote: decoding and resizing are then in no time, and rows say so.
+    #[arg(long, value_name = "DIR")]
+    pub predecoded: Option<PathBuf>,
+    /// Only the clips that this file names, one on a line.
+    #[arg(long, value_name = "FILE")]
+    pub video_list: Option<PathBuf>,
     /// Flags of the predecessor that mean nothing here.
     #[command(flatten)]
     pub dead: DeadFlags,

@@ -11,6 +11,11 @@ mod nsys;
 mod pack;
 mod profile;
 mod report;
+mod experiment;
+mod inspect;
+mod jetson_benchmark;
+mod pack;
+mod predecode;
 mod selftest;
 mod suite;
 mod synth;
@@ -29,6 +34,11 @@ pub use nsys::{DiffArgs, NsysArgs, NsysCommand, ViewArgs};
 pub use pack::PackArgs;
 pub use profile::ProfileArgs;
 pub use report::ReportArgs;
+pub use experiment::{BackendWish, ExperimentArgs};
+pub use inspect::InspectArgs;
+pub use jetson_benchmark::JetsonBenchmarkArgs;
+pub use pack::PackArgs;
+pub use predecode::PredecodeArgs;
 pub use selftest::SelftestArgs;
 pub use suite::SuiteArgs;
 pub use synth::SynthArgs;
@@ -57,6 +67,13 @@ pub enum Command {
     Bench(Box<BenchArgs>),
     /// Measure PyTorch and segtrt in turn, prove that both computed the same thing, and say how many times as fast.
     Compare(Box<CompareArgs>),
+    /// A whole experiment: platform, models, timed bench, profiles, in one folder that can be resumed.
+    Experiment(Box<ExperimentArgs>),
+    /// The predecessor's two phases: prepare and check everything, then measure each model in a fresh process.
+    #[command(visible_alias = "two-phase")]
+    JetsonBenchmark(Box<JetsonBenchmarkArgs>),
+    /// Decode and resize the frames of clips once, into files that bench maps.
+    Predecode(PredecodeArgs),
     /// Turn exported ONNX graphs into TensorRT engines for one platform, under capped memory.
     BuildEngines(Box<BuildEnginesArgs>),
     /// Run every engine on random inputs and compare it with ONNX Runtime.

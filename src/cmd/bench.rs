@@ -33,6 +33,15 @@ const TIMED_REGION: &str = "One frame's latency runs from its RGB pixels in host
     percentiles are of the frames after it. Outside: loading graphs (setup_ms), warm-up passes, JPEG \
     decoding (decode_ms, between the timed regions), ground truth, metrics, overlays and files.";
 
+/// The same where frames were decoded and resized ahead of time.
+const TIMED_REGION_PREDECODED: &str = "One frame's latency runs from its resized frame in a mapped file to its mask at \
+    video resolution in host memory and its memory written to the bank: upload (the frame out of the map into the \
+    network's input, normalised on the way where it is stored as bytes), encoder, prompt or track, postprocess, memory. \
+    Decoding and resizing were done before by segtrt predecode and are in no number of this run: it is not to be compared \
+    with runs that do them. fps is frames over the sum of the latencies, the prompted frame included; percentiles are of \
+    the frames after it. Outside: loading graphs (setup_ms), checking the mapped files, warm-up passes, ground truth, \
+    metrics, overlays and files.";
+
 /// What a GPU adds to it.
 const ON_A_GPU: &str = " On the GPU the pixels lie in pinned host memory, the upload and the download are inside; files \
     are decoded ahead by threads of their own. Stage times are from CUDA events. The download runs beside the memory \
@@ -50,7 +59,11 @@ fn timed_region(plan: &BenchPlan) -> String {
         Mode::Latency => [ON_A_GPU, ""],
         Mode::Throughput => [ON_A_GPU, OVERLAPPING],
     };
-    format!("{TIMED_REGION}{}", more.concat())
+    let region = match plan.predecoded {
+        Some(_) => TIMED_REGION_PREDECODED,
+        None => TIMED_REGION,
+    };
+    format!("{region}{}", more.concat())
 }
 
 /// What a bench leaves to be shown.
@@ -161,7 +174,7 @@ pub(super) fn configuration(plan: &BenchPlan) -> Result<Configuration> {
             }))
         })
         .collect::<Result<_>>()?;
-    Ok(Configuration::default()
+    let configuration = Configuration::default()
         .with("models", models)
         .with("split", plan.split_name.as_str())
         .with("videos", plan.videos.clone())
@@ -175,7 +188,12 @@ pub(super) fn configuration(plan: &BenchPlan) -> Result<Configuration> {
         .with("profile_runs", plan.profile_runs)
         .with("threads", plan.threads)
         .with("provider", serde_json::to_value(plan.provider)?)
-        .with("gpu", serde_json::to_value(&plan.gpu)?))
+        .with("gpu", serde_json::to_value(&plan.gpu)?);
+    // Absent otherwise, so that runs from before there was such a thing can be continued.
+    Ok(match &plan.predecoded {
+        Some(predecoded) => configuration.with("predecoded", predecoded.values.name()),
+        None => configuration,
+    })
 }
 
 /// The graphs or engines of all models with the hashes that the workers compare them with.

@@ -8,7 +8,7 @@ use anyhow::{Result, anyhow, bail};
 
 use super::UsageError;
 use super::bench_engines::Catalogue;
-use crate::bench::plan::{BenchPlan, GpuPlan, ModelPlan};
+use crate::bench::plan::{BenchPlan, GpuPlan, ModelPlan, PredecodedPlan};
 use crate::bundle::{self, Bundle, Wanted};
 use crate::cli::{BackendChoice, BenchArgs, GpuArgs, Toggle};
 use crate::dataset::{self, Dataset};
@@ -16,6 +16,7 @@ use crate::environment;
 use crate::model_tag::ModelTag;
 use crate::pipeline::{Mode, Options};
 use crate::strides::Strides;
+use crate::predecode;
 use crate::synth::{SynthOptions, write_split};
 
 /// Where bundles are looked for unless `--onnx-dir` says otherwise.
@@ -46,12 +47,17 @@ pub fn resolve(args: &BenchArgs) -> Result<Resolved> {
     for (flag, why) in args.dead.given() {
         log::warn!("{flag} does nothing here: {why}");
     }
+    let predecoded = predecoded(args)?;
     let split_dir = split_dir(args)?;
     let split = dataset::open(&split_dir, &args.split_name)?;
     let (models, left_out) = models(args)?;
     let (limit_videos, limit_objects) =
         if args.test_mode { (1, 1) } else { (args.limit_videos, args.limit_objects) };
-    let videos = dataset::select(split.videos(), limit_videos, args.shuffle_videos, args.seed);
+    let videos = match &args.video_list {
+        Some(list) => listed(list, split.as_ref())?,
+        None => split.videos().to_vec(),
+    };
+    let videos = dataset::select(&videos, limit_videos, args.shuffle_videos, args.seed);
     let out_dir = match &args.out_dir {
         Some(dir) => dir.clone(),
         None if args.test_mode => PathBuf::from(TEST_OUT),
@@ -78,6 +84,7 @@ pub fn resolve(args: &BenchArgs) -> Result<Resolved> {
         provider: args.ort_provider,
         threads: args.threads.unwrap_or_else(environment::processors),
         telemetry_ms: args.telemetry_ms,
+        predecoded,
     };
     Ok(Resolved { plan, split, left_out })
 }
@@ -87,6 +94,38 @@ pub fn strides(args: &BenchArgs) -> Strides {
     Strides {
         input: args.input_frame_stride as usize,
         annotation: args.annotation_stride_frames as usize,
+fn predecoded(args: &BenchArgs) -> Result<Option<PredecodedPlan>> {
+    let Some(dir) = &args.predecoded else { return Ok(None) };
+    if args.backend == BackendChoice::TensorRt {
+        bail!(UsageError(
+            "--predecoded is for the CPU backend: the GPU pipeline resizes frames itself and takes them as pixels; leave \
+             --predecoded out, or --backend tensorrt"
+                .to_owned()
+        ));
+    }
+    let values = predecode::values_in(dir)
+        .map_err(|error| UsageError(format!("--predecoded {}: {error:#}", dir.display())))?;
+    Ok(Some(PredecodedPlan { dir: absolute(dir), values }))
+}
+
+/// The clips that a file names, one on a line.
+fn listed(list: &Path, split: &dyn Dataset) -> Result<Vec<String>> {
+    let text = std::fs::read_to_string(list)
+        .map_err(|error| UsageError(format!("--video-list {}: {error}", list.display())))?;
+    let named: Vec<String> =
+        text.lines().map(str::trim).filter(|line| !line.is_empty()).map(str::to_owned).collect();
+    let unknown = named.iter().find(|name| !split.videos().contains(name));
+    match (unknown, named.as_slice()) {
+        (Some(name), _) => bail!(UsageError(format!(
+            "--video-list {}: {name:?} is no clip of {}; write one name of the split on each line",
+            list.display(),
+            split.root().display()
+        ))),
+        (None, []) => bail!(UsageError(format!(
+            "--video-list {} names no clip; write one on each line",
+            list.display()
+        ))),
+        (None, _) => Ok(named),
     }
 }
 
@@ -224,6 +263,18 @@ fn models(args: &BenchArgs) -> Result<(Vec<ModelPlan>, usize)> {
     Ok((models, left_out))
 }
 
+/// Each tag with its bundle or engines, or why it cannot be run.
+///
+/// # Errors
+/// None can: there is no folder to look in, or no GPU.
+pub(super) fn available(
+    tags: &[String],
+    args: &BenchArgs,
+) -> Result<Vec<(String, Result<ModelPlan>)>> {
+    let source = Source::of(args)?;
+    Ok(tags.iter().map(|text| (text.clone(), model(text, args, &source))).collect())
+}
+
 fn model(text: &str, args: &BenchArgs, source: &Source) -> Result<ModelPlan> {
     let tag = ModelTag::parse(text, args.prompt).ok_or_else(|| {
         anyhow!("Unknown model tag: {text} (skipping); known tags are {}", ModelTag::known())
@@ -231,7 +282,8 @@ fn model(text: &str, args: &BenchArgs, source: &Source) -> Result<ModelPlan> {
     source.find(tag, args)
 }
 
-fn split_tags(text: &str) -> Vec<String> {
+/// The entries of `--models`.
+pub(super) fn split_tags(text: &str) -> Vec<String> {
     text.split(',').map(str::trim).filter(|tag| !tag.is_empty()).map(str::to_owned).collect()
 }
 

@@ -2,6 +2,7 @@
 One file a subcommand: arguments to plan, plan to library calls, results to the screen.
 */
 
+mod backend_choice;
 pub mod bench;
 mod bench_engines;
 mod bench_plan;
@@ -21,6 +22,14 @@ mod nsys_screen;
 pub mod pack;
 pub mod profile;
 pub mod report;
+pub mod experiment;
+mod experiment_plan;
+pub mod inspect;
+pub mod jetson_benchmark;
+mod jetson_inference;
+mod jetson_plan;
+pub mod pack;
+pub mod predecode;
 pub mod selftest;
 pub mod suite;
 pub mod synth;

@@ -73,17 +73,38 @@ impl Preprocessor {
         &self.geometry
     }
 
+    /// The network's value for each channel and byte.
+    pub fn tables(&self) -> &[[f32; 256]; 3] {
+        &self.tables
+    }
+
+    /// Writes `3 * side * side` bytes, channel after channel, row after row, into `out`: the input before it is
+    /// normalised, for who stores it.
+    ///
+    /// # Errors
+    /// The frame has another size than the geometry's video.
+    pub fn planes(&mut self, image: &RgbImage, out: &mut Vec<u8>) -> Result<(), WrongFrameSize> {
+        self.resize(image)?;
+        let (side, content) = (self.geometry.side(), self.geometry.content());
+        out.clear();
+        out.resize(3 * side * side, 0);
+        for (channel, plane) in out.chunks_exact_mut(side * side).enumerate() {
+            let rows = plane.chunks_exact_mut(side).skip(content.y);
+            for (row, line) in rows.zip(self.resized.chunks_exact(3 * content.width)) {
+                for (value, pixel) in row[content.x..].iter_mut().zip(line.chunks_exact(3)) {
+                    *value = pixel[channel];
+                }
+            }
+        }
+        Ok(())
+    }
+
     /// Writes `3 * side * side` values, channel after channel, row after row, into `out`.
     ///
     /// # Errors
     /// The frame has another size than the geometry's video.
     pub fn run(&mut self, image: &RgbImage, out: &mut Vec<f32>) -> Result<(), WrongFrameSize> {
-        let expected = self.geometry.video_size();
-        let found = (image.width, image.height);
-        if found != expected {
-            return Err(WrongFrameSize { found, expected });
-        }
-        self.resizer.run(&image.data, &mut self.resized);
+        self.resize(image)?;
         let (side, content) = (self.geometry.side(), self.geometry.content());
         out.resize(3 * side * side, 0.0);
         for ((channel, plane), table) in
@@ -100,6 +121,16 @@ impl Preprocessor {
                 }
             }
         }
+        Ok(())
+    }
+
+    fn resize(&mut self, image: &RgbImage) -> Result<(), WrongFrameSize> {
+        let expected = self.geometry.video_size();
+        let found = (image.width, image.height);
+        if found != expected {
+            return Err(WrongFrameSize { found, expected });
+        }
+        self.resizer.run(&image.data, &mut self.resized);
         Ok(())
     }
 }

@@ -12,9 +12,8 @@ use std::time::Instant;
 use anyhow::{Result, bail};
 
 pub use bank::{BankSchedule, Selection, Slots};
-pub use network::{FrameOutput, Network, NetworkPrompt};
+pub use network::{FrameInput, FrameOutput, Network, NetworkPrompt};
 
-use crate::decode::RgbImage;
 use crate::geometry::Geometry;
 use crate::ranges::{Range, within};
 use crate::record::StageTimes;
@@ -52,27 +51,40 @@ impl<'a, N: Network> Tracker<'a, N> {
     }
 
     /// The conditioning frame: prompt, mask, first memory.
-    pub fn prompt(&mut self, frame: &RgbImage, prompt: &NetworkPrompt) -> Result<Step> {
+    pub fn prompt<'f>(
+        &mut self,
+        frame: impl Into<FrameInput<'f>>,
+        prompt: &NetworkPrompt,
+    ) -> Result<Step> {
         if self.next != 0 {
             bail!("the prompt belongs to the first frame, frame {} came", self.next);
         }
-        self.step(frame, Some(prompt))
+        self.step(frame.into(), Some(prompt))
     }
 
     /// The next frame.
-    pub fn track(&mut self, frame: &RgbImage) -> Result<Step> {
+    pub fn track<'f>(&mut self, frame: impl Into<FrameInput<'f>>) -> Result<Step> {
         if self.next == 0 || self.next >= self.frames {
             bail!("frame {} is outside the tracked frames 1..{}", self.next, self.frames);
         }
-        self.step(frame, None)
+        self.step(frame.into(), None)
     }
 
-    fn step(&mut self, frame: &RgbImage, prompt: Option<&NetworkPrompt>) -> Result<Step> {
+    fn step(&mut self, frame: FrameInput<'_>, prompt: Option<&NetworkPrompt>) -> Result<Step> {
         let t = self.next;
         let mut times = StageTimes::default();
         let mut clock = StageClock::start();
-        within(Range::Preprocess, || self.network.load(frame))?;
-        times.preprocess_ms = Some(clock.lap());
+        match frame {
+            FrameInput::Pixels(image) => {
+                within(Range::Preprocess, || self.network.load(image))?;
+                times.preprocess_ms = Some(clock.lap());
+            }
+            // Resized before: what is left is to bring it to the network.
+            FrameInput::Prepared(prepared) => {
+                within(Range::Upload, || self.network.load_prepared(&prepared))?;
+                times.upload_ms = Some(clock.lap());
+            }
+        }
         within(Range::Encoder, || self.network.encode())?;
         times.encoder_ms = Some(clock.lap());
         match prompt {
@@ -140,6 +152,7 @@ impl StageClock {
 mod tests {
     use super::*;
     use crate::bundle::Manifest;
+    use crate::decode::RgbImage;
     use crate::geometry::GeometryKind;
     use crate::mask::Mask;
     use crate::prompt::Prompt;

@@ -6,13 +6,14 @@ device wants them and is told only which slots to read and write, so the same tr
 ONNX Runtime on the host and engines on a GPU without a copy more.
 */
 
-use anyhow::Result;
+use anyhow::{Result, bail};
 
 use super::bank::{Selection, Slots};
 use crate::bundle::Manifest;
 use crate::decode::RgbImage;
 use crate::geometry::{Geometry, NetworkPoints};
 use crate::mask::Mask;
+use crate::predecode::PreparedFrame;
 use crate::preprocess;
 use crate::prompt::Prompt;
 
@@ -41,6 +42,21 @@ impl NetworkPrompt {
     }
 }
 
+/// A frame as the tracker gets it.
+#[derive(Clone, Copy, Debug)]
+pub enum FrameInput<'a> {
+    /// Decoded pixels of the video's size.
+    Pixels(&'a RgbImage),
+    /// The network's input, decoded and resized ahead of time.
+    Prepared(PreparedFrame<'a>),
+}
+
+impl<'a> From<&'a RgbImage> for FrameInput<'a> {
+    fn from(image: &'a RgbImage) -> Self {
+        Self::Pixels(image)
+    }
+}
+
 /// What one frame yields.
 #[derive(Clone, Debug)]
 pub struct FrameOutput {
@@ -62,6 +78,14 @@ pub trait Network {
 
     /// Takes a frame and turns it into the network's input.
     fn load(&mut self, frame: &RgbImage) -> Result<()>;
+
+    /// Takes a frame that was decoded and resized ahead of time.
+    ///
+    /// # Errors
+    /// This backend takes pixels only, or the frame has another size than its input.
+    fn load_prepared(&mut self, _frame: &PreparedFrame<'_>) -> Result<()> {
+        bail!("this backend takes decoded pixels, not predecoded frames; leave --predecoded out")
+    }
 
     /// Image encoder: input to features.
     fn encode(&mut self) -> Result<()>;

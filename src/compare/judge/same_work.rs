@@ -62,6 +62,14 @@ pub(super) fn other_timing(a: &Contender<'_>, b: &Contender<'_>) -> Vec<String> 
             inside.name, outside.name
         ));
     }
+    let (x, y) = (predecoded(a), predecoded(b));
+    if x != y {
+        let told = |values: Option<&str>| match values {
+            Some(values) => format!("takes predecoded {values} frames"),
+            None => "resizes frames inside the timed region".to_owned(),
+        };
+        found.push(format!("{} {} and {} {}", a.name, told(x), b.name, told(y)));
+    }
     let (x, y) = (objects_together(a), objects_together(b));
     if x != y {
         found.push(format!(
@@ -148,6 +156,10 @@ fn other_files(
 fn decodes_inside(c: &Contender<'_>) -> bool {
     let decode = c.rounds.first().and_then(|round| round.folder.configuration.get("decode"));
     decode.and_then(Value::as_str) == Some("inside")
+}
+
+fn predecoded<'a>(c: &Contender<'a>) -> Option<&'a str> {
+    c.rounds.first().and_then(|round| round.folder.configuration.get("predecoded"))?.as_str()
 }
 
 fn objects_together(c: &Contender<'_>) -> u64 {

@@ -1,0 +1,99 @@
+/*!
+Arguments of `segtrt experiment`: the predecessor's with its defaults, and those that it could not pass on.
+*/
+
+use std::path::PathBuf;
+
+use clap::{Args, ValueEnum};
+
+use crate::experiment::Kind;
+
+/// What an experiment is made of.
+#[derive(Debug, Args)]
+#[command(
+    after_help = "Example: segtrt experiment --split-dir demo/split --models edgetam_mini_points --videos 1 --objects 1 --runs 2\n\n\
+    Goes on after an interruption with: segtrt experiment --resume demo/split/nsight_experiment_desktop_20261121_093001\n\
+    Further flags of bench follow two hyphens: segtrt experiment --split-dir S -- --threads 2 --save-masks\n\
+    What is in the folder is written in docs/experiments.md."
+)]
+pub struct ExperimentArgs {
+    /// The split: SA-V layout (JPEGImages_24fps, Annotations_6fps) or DAVIS layout.
+    #[arg(long, required_unless_present = "resume")]
+    pub split_dir: Option<PathBuf>,
+    /// Stem of the manifest in the split folder; all clips where there is none.
+    #[arg(long, default_value = "sav_val")]
+    pub split_name: String,
+    /// Tags such as edgetam_points, separated by commas, or "all" [default: the platform's].
+    #[arg(long)]
+    pub models: Option<String>,
+    /// Clips to measure, 0 for all.
+    #[arg(long, visible_alias = "limit-videos", default_value_t = 3)]
+    pub videos: usize,
+    /// Objects of each clip, 0 for all.
+    #[arg(long, visible_alias = "limit-objects", default_value_t = 2)]
+    pub objects: usize,
+    /// Recorded passes over each object.
+    #[arg(long, visible_alias = "profile-runs", default_value_t = 5, value_parser = clap::value_parser!(u32).range(1..))]
+    pub runs: u32,
+    /// Passes before them that are not recorded.
+    #[arg(long, visible_alias = "warmup-runs", default_value_t = 2)]
+    pub warmup: usize,
+    /// Side of the network input in pixels [default: 768, or the usual one where no model is there at 768].
+    #[arg(long)]
+    pub imgsz: Option<usize>,
+    /// fp32 or fp16 [default: engines the platform's, graphs fp32].
+    #[arg(long, visible_alias = "autocast")]
+    pub precision: Option<String>,
+    /// Parent of the experiment's folder [default: SPLIT_DIR].
+    #[arg(long)]
+    pub out_dir: Option<PathBuf>,
+    /// Go on with an experiment that was interrupted: everything is as it was decided then.
+    #[arg(long, value_name = "DIR", exclusive = true)]
+    pub resume: Option<PathBuf>,
+    /// What runs the networks [default: engines where a GPU and engines are, else ONNX Runtime on the CPU].
+    #[arg(long, value_enum, default_value = "auto")]
+    pub backend: BackendWish,
+    /// Folder of engines written by build-engines.
+    #[arg(long, default_value = "engines")]
+    pub engines: PathBuf,
+    /// Folder of bundles, or a bundle; may be given several times [default: onnx/bundles].
+    #[arg(long, env = "SEGTRT_ONNX_DIR", value_delimiter = ':')]
+    pub onnx_dir: Vec<PathBuf>,
+    /// Which GPU, as the driver counts them.
+    #[arg(long, default_value_t = 0)]
+    pub device: usize,
+    /// Frames of each clip to run, 0 for all.
+    #[arg(long, default_value_t = 0)]
+    pub max_clip_frames: usize,
+    /// Shuffle the clips before limiting them.
+    #[arg(long)]
+    pub shuffle_videos: bool,
+    /// Seed of the shuffle; giving one implies it.
+    #[arg(long, allow_negative_numbers = true)]
+    pub seed: Option<i64>,
+    /// Take this platform instead of looking for it.
+    #[arg(long, value_enum)]
+    pub platform: Option<Kind>,
+    /// Leave the profiled passes out.
+    #[arg(long)]
+    pub no_profile: bool,
+    /// Accepted from old command lines: weights are in the bundles and engines.
+    #[arg(long, hide = true)]
+    pub weights_dir: Option<PathBuf>,
+    /// Further flags of bench.
+    #[arg(last = true, value_name = "bench flags")]
+    pub bench: Vec<String>,
+}
+
+/// What is to run the networks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum BackendWish {
+    /// Engines where they can be run, else the CPU.
+    Auto,
+    /// Engines, or an error.
+    #[value(name = "tensorrt", alias = "trt")]
+    TensorRt,
+    /// ONNX Runtime on the CPU.
+    #[value(name = "onnxruntime", alias = "ort", alias = "cpu")]
+    OnnxRuntime,
+}

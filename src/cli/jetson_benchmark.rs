@@ -1,0 +1,108 @@
+/*!
+Arguments of `segtrt jetson-benchmark`: the predecessor's, its presets, and what it only wished for.
+
+Whatever a preset or an earlier setup may say is an `Option` here, so that what the user typed wins.
+*/
+
+use std::path::PathBuf;
+
+use clap::Args;
+
+use super::BackendWish;
+use crate::predecode::Values;
+use crate::two_phase::Preset;
+
+/// What the two phases do.
+#[derive(Debug, Args)]
+#[command(
+    after_help = "Example: segtrt jetson-benchmark --split-dir demo/split --models edgetam_mini_points --imgsz 256 --limit-videos 1\n\n\
+    Only prepare:  segtrt jetson-benchmark --split-dir demo/split --skip-inference\n\
+    Only measure:  segtrt jetson-benchmark --split-dir demo/split --skip-setup\n\
+    Further flags of bench follow two hyphens: … -- --threads 2. What each phase does is written in docs/experiments.md."
+)]
+pub struct JetsonBenchmarkArgs {
+    /// The split: SA-V layout (JPEGImages_24fps, Annotations_6fps) or DAVIS layout.
+    #[arg(long)]
+    pub split_dir: PathBuf,
+    /// Stem of the manifest in the split folder [default: sav_val].
+    #[arg(long)]
+    pub split_name: Option<String>,
+    /// Flags that belong together; what is given beside them wins.
+    #[arg(long, value_enum)]
+    pub preset: Option<Preset>,
+    /// Tags separated by commas, or "all" [default: sam2_base_points,edgetam_points].
+    #[arg(long)]
+    pub models: Option<String>,
+    /// Side of the network input in pixels [default: 1024].
+    #[arg(long)]
+    pub imgsz: Option<usize>,
+    /// fp32 or fp16 [default: engines the platform's, graphs fp32].
+    #[arg(long, visible_alias = "autocast-dtype", alias = "autocast")]
+    pub precision: Option<String>,
+    /// Clips, 0 for all [default: 0].
+    #[arg(long)]
+    pub limit_videos: Option<usize>,
+    /// Objects of each clip, 0 for all [default: 0].
+    #[arg(long)]
+    pub limit_objects: Option<usize>,
+    /// Shuffle the clips before limiting them.
+    #[arg(long)]
+    pub shuffle_videos: bool,
+    /// Seed of the shuffle; giving one implies it.
+    #[arg(long, allow_negative_numbers = true)]
+    pub seed: Option<i64>,
+    /// Where results go [default: SPLIT_DIR/jetson_benchmark_outputs].
+    #[arg(long)]
+    pub out_dir: Option<PathBuf>,
+    /// Write the masks over the frames.
+    #[arg(long, num_args = 0..=1, default_missing_value = "1", default_value = "0", value_enum)]
+    pub save_overlays: super::Toggle,
+    /// Cap of TensorRT's workspace while engines are built, in MiB [default: 256].
+    #[arg(long, value_parser = clap::value_parser!(u64).range(1..))]
+    pub workspace_mb: Option<u64>,
+    /// Most decoded frames in memory at once [default: 600].
+    #[arg(long, value_parser = clap::value_parser!(u32).range(1..))]
+    pub max_frames_in_mem: Option<u32>,
+    /// Where the first phase leaves what the second one reads.
+    #[arg(long, default_value = "preprocessed_data")]
+    pub preprocessed_dir: PathBuf,
+    /// Only the second phase.
+    #[arg(long)]
+    pub skip_setup: bool,
+    /// Only the first phase.
+    #[arg(long, conflicts_with = "skip_setup")]
+    pub skip_inference: bool,
+    /// In the first phase decode and resize all frames into files that the second one maps; on the CPU backend only.
+    #[arg(long, value_enum, value_name = "VALUES")]
+    pub predecode: Option<Values>,
+    /// Seconds between two lines on the system's memory while a model runs, 0 for none.
+    #[arg(long, default_value_t = 10)]
+    pub memory_log_interval: u64,
+    /// Go on where an interrupted second phase stopped.
+    #[arg(long)]
+    pub resume: bool,
+    /// What runs the networks [default: engines where a GPU is, else ONNX Runtime on the CPU].
+    #[arg(long, value_enum, default_value = "auto")]
+    pub backend: BackendWish,
+    /// Folder of engines: those that are missing or outdated are built in the first phase.
+    #[arg(long, default_value = "engines")]
+    pub engines: PathBuf,
+    /// Folder of bundles, or a bundle; may be given several times [default: onnx/bundles].
+    #[arg(long, env = "SEGTRT_ONNX_DIR", value_delimiter = ':')]
+    pub onnx_dir: Vec<PathBuf>,
+    /// Which GPU, as the driver counts them.
+    #[arg(long, default_value_t = 0)]
+    pub device: usize,
+    /// Print the rows as JSON.
+    #[arg(long)]
+    pub json: bool,
+    /// Accepted from old command lines: weights are in the bundles and engines.
+    #[arg(long, hide = true)]
+    pub weights_dir: Option<PathBuf>,
+    /// Accepted from old command lines: cuDNN takes no part.
+    #[arg(long, hide = true)]
+    pub enable_cudnn_tuning: bool,
+    /// Further flags of bench.
+    #[arg(last = true, value_name = "bench flags")]
+    pub bench: Vec<String>,
+}

@@ -1,0 +1,153 @@
+/*!
+`segtrt predecode`: clip after clip to a file of resized frames; a clip that cannot be read costs its row only.
+*/
+
+use std::io::{IsTerminal, Write};
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, Result, bail};
+use comfy_table::{CellAlignment, Table, presets};
+use indicatif::{ProgressBar, ProgressStyle};
+use serde::Serialize;
+
+use super::{Outcome, UsageError};
+use crate::cli::PredecodeArgs;
+use crate::dataset::{self, Dataset};
+use crate::environment;
+use crate::predecode::{self, Done, Options};
+
+/// Sides of networks are multiples of this.
+const SIDE_STEP: usize = 32;
+/// No network here comes near; a typing error would fill the disk.
+const MOST_SIDE: usize = 4096;
+
+/// A clip's row.
+#[derive(Debug, Serialize)]
+pub(super) struct Row {
+    /// Clip.
+    pub video: String,
+    /// `written`, `up to date` or `failed`.
+    pub result: &'static str,
+    /// Why it failed, or why a file that was there was written again.
+    pub reason: Option<String>,
+    /// Its file.
+    pub file: Option<PathBuf>,
+    /// Frames in it.
+    pub frames: Option<usize>,
+    /// Its size, bytes.
+    pub bytes: Option<u64>,
+    /// Time for it, s.
+    pub seconds: Option<f64>,
+}
+
+/// Predecodes the chosen clips.
+pub fn run(args: PredecodeArgs) -> Result<Outcome> {
+    if args.imgsz == 0 || args.imgsz % SIDE_STEP != 0 || args.imgsz > MOST_SIDE {
+        let side = args.imgsz;
+        bail!(UsageError(format!(
+            "--imgsz {side}: expected a multiple of {SIDE_STEP} up to {MOST_SIDE}, the side of a network's input"
+        )));
+    }
+    let split = dataset::open(&args.split_dir, &args.split_name)?;
+    let videos = dataset::select(split.videos(), args.limit_videos, args.shuffle_videos, args.seed);
+    let dir = args.out_dir.clone().unwrap_or_else(|| args.split_dir.join("predecoded"));
+    let threads = args.threads.map_or_else(environment::processors, |threads| threads as usize);
+    let options = Options {
+        side: args.imgsz,
+        geometry: args.geometry,
+        values: args.values,
+        frames_in_memory: args.max_frames_in_mem.map_or(2 * threads, |frames| frames as usize),
+        force: args.force,
+    };
+    let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build();
+    let pool = pool.context("cannot start the decoding threads; try fewer with --threads")?;
+    let rows = pool.install(|| all(split.as_ref(), &videos, &dir, &options))?;
+    let mut out = std::io::stdout().lock();
+    if args.json {
+        serde_json::to_writer_pretty(&mut out, &rows)?;
+        writeln!(out)?;
+    } else {
+        writeln!(out, "{}", table(&rows))?;
+        writeln!(out, "{}", dir.display())?;
+    }
+    let failed = rows.iter().filter(|row| row.result == "failed").count();
+    if failed > 0 {
+        eprintln!("{failed} of {} clips failed; the others are there", rows.len());
+    }
+    Ok(if failed > 0 { Outcome::PartlyFailed } else { Outcome::Done })
+}
+
+/// Predecodes `videos` into `dir`, which is made; a row for each.
+pub(super) fn all(
+    split: &dyn Dataset,
+    videos: &[String],
+    dir: &Path,
+    options: &Options,
+) -> Result<Vec<Row>> {
+    std::fs::create_dir_all(dir)
+        .with_context(|| format!("cannot create {}; choose a writable folder", dir.display()))?;
+    predecode::remove_litter(dir);
+    Ok(videos.iter().map(|video| one(split, video, dir, options)).collect())
+}
+
+fn one(split: &dyn Dataset, video: &str, dir: &Path, options: &Options) -> Row {
+    let made = split.clip(video).map_err(anyhow::Error::from).and_then(|clip| {
+        let bar = match std::io::stderr().is_terminal() {
+            true => ProgressBar::new(clip.frames.len() as u64),
+            false => ProgressBar::hidden(),
+        };
+        if let Ok(style) = ProgressStyle::with_template("{prefix} {bar:30.cyan/blue} {pos}/{len}") {
+            bar.set_style(style);
+        }
+        bar.set_prefix(video.to_owned());
+        let done = predecode::predecode(&clip, dir, options, &mut |frames| {
+            bar.set_position(frames as u64);
+        });
+        bar.finish_and_clear();
+        done
+    });
+    match made {
+        Ok(Done { path, frames, bytes, outcome, why, took }) => Row {
+            video: video.to_owned(),
+            result: match outcome {
+                predecode::Outcome::Written => "written",
+                predecode::Outcome::UpToDate => "up to date",
+            },
+            reason: why,
+            file: Some(path),
+            frames: Some(frames),
+            bytes: Some(bytes),
+            seconds: Some(took.as_secs_f64()),
+        },
+        Err(error) => Row {
+            video: video.to_owned(),
+            result: "failed",
+            reason: Some(format!("{error:#}")),
+            file: None,
+            frames: None,
+            bytes: None,
+            seconds: None,
+        },
+    }
+}
+
+fn table(rows: &[Row]) -> String {
+    let mut table = Table::new();
+    table.load_style(presets::UTF8_HORIZONTAL_ONLY);
+    table.set_header(["clip", "frames", "MiB", "s", "result", "reason"]);
+    for column in table.column_iter_mut().skip(1).take(3) {
+        column.set_cell_alignment(CellAlignment::Right);
+    }
+    let or_dash = |text: Option<String>| text.unwrap_or_else(|| "-".to_owned());
+    for row in rows {
+        table.add_row([
+            row.video.clone(),
+            or_dash(row.frames.map(|frames| frames.to_string())),
+            or_dash(row.bytes.map(|bytes| format!("{:.1}", bytes as f64 / f64::from(1 << 20)))),
+            or_dash(row.seconds.map(|seconds| format!("{seconds:.2}"))),
+            row.result.to_owned(),
+            row.reason.clone().unwrap_or_default(),
+        ]);
+    }
+    table.to_string()
+}

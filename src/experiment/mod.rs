@@ -1,0 +1,27 @@
+/*!
+Whole experiments: what the machine is, which models run on it, a folder with everything that was decided, and the steps.
+
+```text
+arguments ─→ Spec ─→ nsight_experiment_PLATFORM_TIME/
+                       experiment_config.txt   the predecessor's lines
+                       experiment.json         all that a later --resume needs
+                       profile_outputs/        the timed bench, unprofiled
+                       nsight_reports/         the same objects again, under nsys
+```
+
+Each step is a child process of this program, so that nothing of one step is in another's numbers.
+*/
+
+mod bench_call;
+mod config_file;
+mod folder;
+mod nsys_program;
+mod platform;
+mod spec;
+
+pub use bench_call::{OWNED, Step, owned_flag, parse_bench, run_step};
+pub use config_file::render as render_config;
+pub use folder::Folder;
+pub use nsys_program::find as find_nsys;
+pub use platform::Kind;
+pub use spec::{Ran, Spec};

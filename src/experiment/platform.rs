@@ -1,0 +1,91 @@
+/*!
+Jetson or desktop: what the predecessor's shell script decides by, and what follows from it.
+*/
+
+use std::path::Path;
+
+use clap::ValueEnum;
+use serde::{Deserialize, Serialize};
+
+use crate::platform::Platform;
+
+/// The file by which the predecessor's script knows a Jetson.
+const RELEASE: &str = "etc/nv_tegra_release";
+
+/// The predecessor's two platforms.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Kind {
+    /// A Jetson board.
+    Jetson,
+    /// Everything else.
+    Desktop,
+}
+
+impl Kind {
+    /// By the release file below `root`, which is `/`; in a container, where that file may be absent, by the GPU's row in
+    /// the platform table.
+    pub fn detect(root: &Path, row: Option<&Platform>) -> Self {
+        match root.join(RELEASE).exists() || row.is_some_and(|row| row.tegra) {
+            true => Self::Jetson,
+            false => Self::Desktop,
+        }
+    }
+
+    /// The word in folder names and files.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Jetson => "jetson",
+            Self::Desktop => "desktop",
+        }
+    }
+
+    /// The predecessor's models for it.
+    pub fn usual_models(self) -> &'static [&'static str] {
+        const ALL: [&str; 6] = [
+            "sam2_tiny_points",
+            "sam2_tiny_bbox",
+            "sam2_small_points",
+            "sam2_small_bbox",
+            "sam2_base_points",
+            "sam2_base_bbox",
+        ];
+        match self {
+            Self::Jetson => &ALL[..4],
+            Self::Desktop => &ALL,
+        }
+    }
+
+    /// The host's name as the predecessor wrote it: always the same for a Jetson.
+    pub fn hostname(self) -> String {
+        let own = || std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
+        match self {
+            Self::Jetson => "jetson-orin".to_owned(),
+            Self::Desktop => match own().trim() {
+                "" => "unknown".to_owned(),
+                name => name.to_owned(),
+            },
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::platform::Platforms;
+
+    #[test]
+    fn the_release_file_or_the_table_tells_a_jetson() {
+        let root = tempfile::tempdir().unwrap();
+        let table = Platforms::open(None).unwrap();
+        assert_eq!(Kind::detect(root.path(), None), Kind::Desktop);
+        assert_eq!(Kind::detect(root.path(), table.get("h200")), Kind::Desktop);
+        assert_eq!(Kind::detect(root.path(), table.get("orin")), Kind::Jetson);
+        std::fs::create_dir(root.path().join("etc")).unwrap();
+        std::fs::write(root.path().join(RELEASE), "# R35").unwrap();
+        assert_eq!(Kind::detect(root.path(), None), Kind::Jetson);
+        assert_eq!(Kind::Jetson.usual_models().len(), 4);
+        assert_eq!(Kind::Jetson.hostname(), "jetson-orin");
+        assert_eq!(Kind::Desktop.usual_models()[5], "sam2_base_bbox");
+    }
+}

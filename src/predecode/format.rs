@@ -1,0 +1,258 @@
+/*!
+The file of one clip's predecoded frames.
+
+```text
+0       magic "SEGTRTFR", version (u32), length of the JSON (u32), the JSON, zeros to 4096
+4096    frames, one after another: 3 planes of side x side values each (R, G, B), rows from the top
+end-32  sha256 of everything before
+```
+
+Numbers are little-endian. Frames begin on a page, so that a map of the file can be read as it is.
+*/
+
+use clap::ValueEnum;
+use half::f16;
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
+
+use crate::geometry::{Geometry, GeometryKind};
+
+/// What such a file begins with.
+const MAGIC: [u8; 8] = *b"SEGTRTFR";
+/// Raised when the meaning of the bytes changes.
+const VERSION: u32 = 1;
+/// Where the first frame begins: one page.
+pub(super) const HEADER_BYTES: usize = 4096;
+/// A sha256.
+pub(super) const TRAILER_BYTES: usize = 32;
+/// Magic, version, length.
+const FIXED_BYTES: usize = 16;
+/// The resize that everything here does.
+const FILTER: &str = "pil-bicubic";
+/// The decoder of [`crate::decode::jpeg`].
+const DECODER: &str = "libjpeg-turbo";
+
+/// What a stored value is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Values {
+    /// Resized bytes; the network's normalisation is done when a frame is taken. Half the size, and the same masks to
+    /// the last bit as without predecoding.
+    U8,
+    /// Normalised half-precision numbers, as an fp16 network takes them; an fp32 network gets rounded inputs.
+    F16,
+}
+
+impl Values {
+    /// Both.
+    pub const ALL: [Self; 2] = [Self::U8, Self::F16];
+
+    /// The name on the command line, in file names and in the fidelity column.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::U8 => "u8",
+            Self::F16 => "f16",
+        }
+    }
+
+    /// Bytes of one value.
+    pub fn bytes(self) -> usize {
+        match self {
+            Self::U8 => 1,
+            Self::F16 => size_of::<f16>(),
+        }
+    }
+}
+
+/// What the frames were made from.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Source {
+    /// sha256 of the clip's frame files, as a run's sidecar has it.
+    pub sha256: String,
+    /// Their size together, bytes.
+    pub bytes: u64,
+}
+
+/// What a file says of itself.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Header {
+    /// Clip.
+    pub video: String,
+    /// Number of frames.
+    pub frames: usize,
+    /// Side of a frame's square, pixels.
+    pub side: usize,
+    /// What a value is.
+    pub values: Values,
+    /// How the video was fitted into the square.
+    pub geometry: GeometryKind,
+    /// Width and height of the video, pixels.
+    pub video_size: [usize; 2],
+    /// The part of the square that shows the video: x, y, width, height.
+    pub content: [usize; 4],
+    /// How frames were resized.
+    pub filter: String,
+    /// What decoded the JPEG files.
+    pub decoder: String,
+    /// Mean and standard deviation of each channel that f16 values are normalised with; none for bytes.
+    pub normalised: Option<[[f32; 3]; 2]>,
+    /// The files that the frames were decoded from.
+    pub source: Source,
+    /// The program that wrote the file.
+    pub made_by: String,
+}
+
+impl Header {
+    /// For a clip of `frames` frames.
+    pub fn new(
+        video: &str,
+        frames: usize,
+        geometry: &Geometry,
+        values: Values,
+        normalisation: [[f32; 3]; 2],
+        source: Source,
+    ) -> Self {
+        let (width, height) = geometry.video_size();
+        let content = geometry.content();
+        Self {
+            video: video.to_owned(),
+            frames,
+            side: geometry.side(),
+            values,
+            geometry: geometry.kind(),
+            video_size: [width, height],
+            content: [content.x, content.y, content.width, content.height],
+            filter: FILTER.to_owned(),
+            decoder: DECODER.to_owned(),
+            normalised: (values == Values::F16).then_some(normalisation),
+            source,
+            made_by: format!("segtrt {}", env!("CARGO_PKG_VERSION")),
+        }
+    }
+
+    /// Bytes of one frame; none where the sizes are beyond reason.
+    pub(super) fn frame_bytes(&self) -> Option<usize> {
+        self.side.checked_mul(self.side)?.checked_mul(3)?.checked_mul(self.values.bytes())
+    }
+
+    /// Bytes of the whole file.
+    pub fn file_bytes(&self) -> Option<usize> {
+        self.frame_bytes()?.checked_mul(self.frames)?.checked_add(HEADER_BYTES + TRAILER_BYTES)
+    }
+
+    /// The first page of the file.
+    ///
+    /// # Errors
+    /// The description does not fit into the page.
+    pub(super) fn to_bytes(&self) -> anyhow::Result<Vec<u8>> {
+        let json = serde_json::to_vec(self)?;
+        if json.len() > HEADER_BYTES - FIXED_BYTES {
+            anyhow::bail!("the clip's name is too long: {} bytes of description", json.len());
+        }
+        let mut bytes = MAGIC.to_vec();
+        bytes.extend(VERSION.to_le_bytes());
+        bytes.extend(u32::try_from(json.len())?.to_le_bytes());
+        bytes.extend(json);
+        bytes.resize(HEADER_BYTES, 0);
+        Ok(bytes)
+    }
+
+    /// Reads the first page back.
+    ///
+    /// # Errors
+    /// What is wrong with it, in words.
+    pub(super) fn parse(page: &[u8]) -> Result<Self, String> {
+        let number = |at: usize| -> Option<u32> {
+            Some(u32::from_le_bytes(page.get(at..at + 4)?.try_into().ok()?))
+        };
+        if page.get(..MAGIC.len()) != Some(&MAGIC[..]) {
+            return Err("it does not begin as a file of predecoded frames does".to_owned());
+        }
+        let version = number(8).ok_or("it ends in its header")?;
+        if version != VERSION {
+            return Err(format!(
+                "it has version {version} of the format, this program reads {VERSION}"
+            ));
+        }
+        let length = number(12).ok_or("it ends in its header")? as usize;
+        let json = page.get(FIXED_BYTES..FIXED_BYTES + length.min(HEADER_BYTES));
+        let json = json.ok_or("its header is longer than a page")?;
+        serde_json::from_slice(json).map_err(|error| format!("its header is unreadable: {error}"))
+    }
+
+    /// What differs between a file and what is wanted, field by field; none where nothing does.
+    pub fn differs(&self, wanted: &Self) -> Option<String> {
+        let fields = |header: &Self| match serde_json::to_value(header) {
+            Ok(Value::Object(mut fields)) => {
+                // Another version of this program that writes the same format writes the same pixels.
+                fields.remove("made_by");
+                fields
+            }
+            _ => Map::new(),
+        };
+        let (mine, theirs) = (fields(self), fields(wanted));
+        let found = theirs.iter().find(|(name, value)| mine.get(*name) != Some(value))?;
+        let (name, value) = found;
+        Some(match name.as_str() {
+            "source" => "the clip's frame files have changed since".to_owned(),
+            _ => format!(
+                "{name} is {} and should be {value}",
+                mine.get(name).unwrap_or(&Value::Null)
+            ),
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn header(values: Values) -> Header {
+        let geometry = Geometry::new(GeometryKind::Letterbox, 160, 120, 256);
+        let source = Source { sha256: "ab".repeat(32), bytes: 12 };
+        Header::new("clip", 3, &geometry, values, [[0.5; 3], [0.25; 3]], source)
+    }
+
+    #[test]
+    fn a_header_reads_back_and_knows_its_file() {
+        for values in Values::ALL {
+            let header = header(values);
+            let page = header.to_bytes().unwrap();
+            assert_eq!((page.len(), Header::parse(&page).unwrap()), (4096, header.clone()));
+            let expected = 4096 + 3 * 3 * 256 * 256 * values.bytes() + 32;
+            assert_eq!(header.file_bytes(), Some(expected));
+        }
+        assert_eq!(header(Values::U8).normalised, None, "bytes are not normalised yet");
+    }
+
+    #[test]
+    fn damage_is_told_and_never_panics() {
+        let page = header(Values::F16).to_bytes().unwrap();
+        for cut in 0..200 {
+            assert!(Header::parse(&page[..cut]).is_err(), "{cut}");
+        }
+        let mut other = page.clone();
+        other[8] = 9;
+        assert!(Header::parse(&other).unwrap_err().contains("version 9"));
+        other = page.clone();
+        other[12..16].copy_from_slice(&u32::MAX.to_le_bytes());
+        assert!(Header::parse(&other).is_err());
+        other = page;
+        other[20] = b'}';
+        assert!(Header::parse(&other).unwrap_err().contains("unreadable"));
+        let huge = Header { side: usize::MAX, ..header(Values::U8) };
+        assert_eq!(huge.file_bytes(), None);
+    }
+
+    #[test]
+    fn the_first_difference_is_named() {
+        let (a, mut b) = (header(Values::F16), header(Values::F16));
+        b.made_by = "segtrt 9".into();
+        assert_eq!(a.differs(&b), None);
+        b.side = 512;
+        assert_eq!(a.differs(&b).unwrap(), "side is 256 and should be 512");
+        b = a.clone();
+        b.source.bytes = 13;
+        assert!(a.differs(&b).unwrap().contains("have changed"));
+    }
+}

@@ -1,0 +1,199 @@
+/*!
+One clip to a file of predecoded frames.
+
+At most a stated number of frames is in memory, whatever the clip's length; the file takes its name when it is complete.
+*/
+
+use std::io::{self, Write};
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant, SystemTime};
+
+use anyhow::{Context, Result};
+use half::f16;
+use rayon::prelude::*;
+use sha2::{Digest, Sha256};
+
+use super::format::{Header, Values};
+use super::read::{PreparedClip, source_of};
+use crate::dataset::{Clip, ClipError};
+use crate::files::atomic;
+use crate::geometry::{Geometry, GeometryKind};
+use crate::preprocess::{IMAGENET_MEAN, IMAGENET_STD, Preprocessor, tables};
+
+/// How the files' names end.
+pub(super) const SUFFIX: &str = ".frames";
+
+/// Temporary files of a run that was killed are removed after this long; a younger one may belong to a run at work.
+const LITTER_AGE: Duration = Duration::from_secs(3600);
+
+/// How frames are made ready.
+#[derive(Clone, Copy, Debug)]
+pub struct Options {
+    /// Side of the network's input, pixels.
+    pub side: usize,
+    /// How the video is fitted into it.
+    pub geometry: GeometryKind,
+    /// What is stored.
+    pub values: Values,
+    /// Most frames in memory at once, at least 1.
+    pub frames_in_memory: usize,
+    /// Write what is up to date too.
+    pub force: bool,
+}
+
+/// What became of a clip.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Outcome {
+    /// Its file was written.
+    Written,
+    /// Its file was there, whole and of the same source.
+    UpToDate,
+}
+
+/// A clip that is predecoded.
+#[derive(Clone, Debug)]
+pub struct Done {
+    /// Its file.
+    pub path: PathBuf,
+    /// Frames in it.
+    pub frames: usize,
+    /// Size of the file, bytes.
+    pub bytes: u64,
+    /// Whether it was written now.
+    pub outcome: Outcome,
+    /// Why a file that was there was written again.
+    pub why: Option<String>,
+    /// How long it took, checks included.
+    pub took: Duration,
+}
+
+/// The name of a clip's file.
+pub fn file_name(video: &str, side: usize, geometry: GeometryKind, values: Values) -> String {
+    format!("{video}__{side}_{}_{}{SUFFIX}", geometry.name(), values.name())
+}
+
+/// Writes the file of `clip` into `dir`, unless it is there and up to date. `progress` hears how many frames are done.
+///
+/// # Errors
+/// A frame that cannot be read, or a file that cannot be written; what was there before stays.
+pub fn predecode(
+    clip: &Clip,
+    dir: &Path,
+    options: &Options,
+    progress: &mut dyn FnMut(usize),
+) -> Result<Done> {
+    let begun = Instant::now();
+    let (width, height) = clip.frame_size()?;
+    let geometry = Geometry::new(options.geometry, width, height, options.side);
+    let normalisation = [IMAGENET_MEAN, IMAGENET_STD];
+    let (frames, source) = (clip.frames.len(), source_of(clip)?);
+    let header = Header::new(&clip.video, frames, &geometry, options.values, normalisation, source);
+    let path = dir.join(file_name(&clip.video, options.side, options.geometry, options.values));
+    let bytes = header.file_bytes().context("the frames are too large to be stored")? as u64;
+    let why = match path.exists() && !options.force {
+        true => outdated(&path, &header),
+        false => None,
+    };
+    let done = |outcome, why| Done {
+        path: path.clone(),
+        frames,
+        bytes,
+        outcome,
+        why,
+        took: begun.elapsed(),
+    };
+    if path.exists() && !options.force && why.is_none() {
+        return Ok(done(Outcome::UpToDate, None));
+    }
+    atomic::write(&path, |out| {
+        let mut out = Hashing { out, hasher: Sha256::new() };
+        out.write_all(&header.to_bytes()?)?;
+        let indices: Vec<usize> = (0..frames).collect();
+        for some in indices.chunks(options.frames_in_memory.max(1)) {
+            let ready = some.par_iter().map_init(
+                || Preprocessor::new(&geometry, IMAGENET_MEAN, IMAGENET_STD),
+                |preprocessor, &index| frame(clip, index, preprocessor, options.values),
+            );
+            for planes in ready.collect::<Result<Vec<_>>>()? {
+                out.write_all(&planes)?;
+            }
+            progress(some.last().map_or(0, |last| last + 1));
+        }
+        let digest = out.hasher.finalize();
+        Ok(out.out.write_all(&digest)?)
+    })?;
+    Ok(done(Outcome::Written, why))
+}
+
+/// Why the file that is there will not do; none where it will.
+fn outdated(path: &Path, wanted: &Header) -> Option<String> {
+    let whole = |prepared: PreparedClip| match prepared.header.differs(wanted) {
+        Some(what) => Some(what),
+        None => prepared.verify().err().map(|error| error.to_string()),
+    };
+    PreparedClip::open(path).map_or_else(|error| Some(error.to_string()), whole)
+}
+
+/// The stored bytes of one frame.
+fn frame(
+    clip: &Clip,
+    index: usize,
+    preprocessor: &mut Preprocessor,
+    values: Values,
+) -> Result<Vec<u8>> {
+    let size = preprocessor.geometry().video_size();
+    let image = clip.frame(index, size)?;
+    let mut planes = Vec::new();
+    preprocessor.planes(&image, &mut planes).map_err(|error| {
+        let path = clip.frames[index].clone();
+        ClipError::FrameSizeChange { path, found: error.found, expected: error.expected }
+    })?;
+    if values == Values::U8 {
+        return Ok(planes);
+    }
+    let tables = tables(IMAGENET_MEAN, IMAGENET_STD);
+    let halves = tables.map(|table| table.map(|value| f16::from_f32(value).to_le_bytes()));
+    let plane = planes.len() / 3;
+    let mut bytes = Vec::with_capacity(2 * planes.len());
+    for (plane, table) in planes.chunks_exact(plane).zip(&halves) {
+        bytes.extend(plane.iter().flat_map(|&byte| table[usize::from(byte)]));
+    }
+    Ok(bytes)
+}
+
+/// Removes temporary files that killed runs left in `dir`.
+pub fn remove_litter(dir: &Path) {
+    let Ok(entries) = std::fs::read_dir(dir) else { return };
+    for entry in entries.flatten() {
+        let name = entry.file_name().to_string_lossy().into_owned();
+        if !(name.starts_with(".segtrt-") && name.ends_with(".tmp")) {
+            continue;
+        }
+        let modified = entry.metadata().and_then(|meta| meta.modified());
+        let age = modified.ok().and_then(|at| SystemTime::now().duration_since(at).ok());
+        if age.is_some_and(|age| age > LITTER_AGE) {
+            log::info!("removing {}, which a killed run left", entry.path().display());
+            if let Err(error) = std::fs::remove_file(entry.path()) {
+                log::warn!("cannot remove {}: {error}", entry.path().display());
+            }
+        }
+    }
+}
+
+/// Hashes what passes through.
+struct Hashing<W> {
+    out: W,
+    hasher: Sha256,
+}
+
+impl<W: Write> Write for Hashing<W> {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        let written = self.out.write(bytes)?;
+        self.hasher.update(&bytes[..written]);
+        Ok(written)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.out.flush()
+    }
+}

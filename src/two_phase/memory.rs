@@ -1,0 +1,134 @@
+/*!
+The system's memory while a model runs.
+
+On a Jetson the GPU's memory is part of the board's: what the system uses is the primary number there, and the GPU's is
+never added to it. The system's is of all programs; the rows' own columns are of the model's process.
+*/
+
+use std::path::Path;
+use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+/// Time between two looks.
+const PERIOD: Duration = Duration::from_millis(200);
+/// The predecessor's guide: at least this part of the memory stays free.
+const FREE_PART: f64 = 0.20;
+const MIB: f64 = 1024.0;
+
+/// The system's memory now, MiB.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct SystemMemory {
+    /// All of it, MiB.
+    pub total_mib: f64,
+    /// What programs could still get without swapping, MiB.
+    pub available_mib: f64,
+}
+
+impl SystemMemory {
+    /// As the kernel counts it; none off Linux.
+    pub fn now() -> Option<Self> {
+        Self::of(&std::fs::read_to_string(Path::new("/proc/meminfo")).ok()?)
+    }
+
+    fn of(text: &str) -> Option<Self> {
+        let field = |name: &str| -> Option<f64> {
+            let line = text.lines().find_map(|line| line.strip_prefix(name))?;
+            let kib: f64 = line.trim().strip_suffix("kB")?.trim().parse().ok()?;
+            Some(kib / MIB)
+        };
+        Some(Self { total_mib: field("MemTotal:")?, available_mib: field("MemAvailable:")? })
+    }
+
+    /// In use, as the predecessor's monitor counts it: total less available, MiB.
+    pub fn used_mib(self) -> f64 {
+        self.total_mib - self.available_mib
+    }
+
+    /// Less than the part is free that should stay so.
+    pub fn is_scarce(self) -> bool {
+        self.available_mib < FREE_PART * self.total_mib
+    }
+
+    /// For people.
+    pub fn line(self) -> String {
+        format!(
+            "system memory: {:.1} of {:.1} MiB used, {:.0} % free{}",
+            self.used_mib(),
+            self.total_mib,
+            100.0 * self.available_mib / self.total_mib,
+            if self.is_scarce() { " (less than 20 %: close other programs)" } else { "" }
+        )
+    }
+}
+
+/// What was seen.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Watched {
+    /// Most memory in use by all programs, MiB; none where the system does not tell.
+    pub peak_used_mib: Option<f64>,
+}
+
+/// A thread that looks at the memory until it is told to stop.
+pub struct MemoryWatch {
+    stop: Sender<()>,
+    thread: JoinHandle<Watched>,
+}
+
+impl MemoryWatch {
+    /// Starts to look; a line goes to standard error every `every`, none where that is zero.
+    pub fn start(label: &str, every: Duration) -> Self {
+        let (stop, stopped) = channel();
+        let label = label.to_owned();
+        let thread = std::thread::spawn(move || {
+            let mut watched = Watched::default();
+            let mut told = Instant::now();
+            loop {
+                if let Some(memory) = SystemMemory::now() {
+                    let used = memory.used_mib();
+                    let peak = watched.peak_used_mib.map_or(used, |peak: f64| peak.max(used));
+                    watched.peak_used_mib = Some(peak);
+                    if !every.is_zero() && told.elapsed() >= every {
+                        told = Instant::now();
+                        eprintln!("[MEMORY] {label}: {}", memory.line());
+                    }
+                }
+                if !matches!(stopped.recv_timeout(PERIOD), Err(RecvTimeoutError::Timeout)) {
+                    return watched;
+                }
+            }
+        });
+        Self { stop, thread }
+    }
+
+    /// Stops; what was seen.
+    pub fn stop(self) -> Watched {
+        // One that is gone already needs no word.
+        let _ = self.stop.send(());
+        self.thread.join().unwrap_or_default()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_kernels_numbers_are_read_and_little_is_said_to_be_little() {
+        let text = "MemTotal:       32768000 kB\nMemFree: 1 kB\nMemAvailable:    5000000 kB\n";
+        let memory = SystemMemory::of(text).unwrap();
+        assert_eq!((memory.total_mib, memory.available_mib), (32000.0, 4882.8125));
+        assert!(memory.is_scarce() && memory.line().contains("less than 20 %"));
+        assert!(!SystemMemory { available_mib: 6400.0, ..memory }.is_scarce());
+        assert_eq!(SystemMemory::of("MemTotal: many kB\n"), None);
+    }
+
+    #[test]
+    #[cfg(target_os = "linux")]
+    fn the_watch_sees_a_peak() {
+        let watch = MemoryWatch::start("test", Duration::ZERO);
+        std::thread::sleep(Duration::from_millis(50));
+        let seen = watch.stop().peak_used_mib.unwrap();
+        assert!(seen > 0.0 && seen <= SystemMemory::now().unwrap().total_mib);
+    }
+}
