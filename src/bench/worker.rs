@@ -196,13 +196,11 @@ fn conditions(job: &Job, model: &ModelPlan, manifest: &Manifest) -> Conditions {
         prompt_policy: job.plan.prompt_policy.name().to_owned(),
         metrics: job.plan.metrics.as_str().to_owned(),
         fidelity: format!(
-            "mem{}/ptr{}/{}/pil-bicubic/{}/nofill",
+            "mem{}/ptr{}/{}/pil-bicubic{predecoded}/{}/nofill",
             contract.max_memories,
             contract.max_pointers,
             model.imgsz,
             job.plan.strides.fidelity()
-            "mem{}/ptr{}/{}/pil-bicubic{predecoded}/noskip/nofill",
-            contract.max_memories, contract.max_pointers, model.imgsz
         ),
         strides: job.plan.strides,
         ..Conditions::default()

@@ -15,8 +15,8 @@ use crate::dataset::{self, Dataset};
 use crate::environment;
 use crate::model_tag::ModelTag;
 use crate::pipeline::{Mode, Options};
-use crate::strides::Strides;
 use crate::predecode;
+use crate::strides::Strides;
 use crate::synth::{SynthOptions, write_split};
 
 /// Where bundles are looked for unless `--onnx-dir` says otherwise.
@@ -94,6 +94,10 @@ pub fn strides(args: &BenchArgs) -> Strides {
     Strides {
         input: args.input_frame_stride as usize,
         annotation: args.annotation_stride_frames as usize,
+    }
+}
+
+/// The cache of decoded frames that `--predecoded` names.
 fn predecoded(args: &BenchArgs) -> Result<Option<PredecodedPlan>> {
     let Some(dir) = &args.predecoded else { return Ok(None) };
     if args.backend == BackendChoice::TensorRt {
