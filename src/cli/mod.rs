@@ -39,7 +39,7 @@ pub struct Cli {
 pub enum Command {
     /// Run models over the clips of a split; write speed and accuracy to CSV files.
     Bench(Box<BenchArgs>),
-    /// Measure PyTorch and segtrt in turn, prove that both computed the same thing, and say how many times as fast.
+    /// Compare with PyTorch: how many times as fast, and the proof that both computed the same masks.
     Compare(Box<CompareArgs>),
     /// Turn exported ONNX graphs into TensorRT engines for one platform, under capped memory.
     BuildEngines(Box<BuildEnginesArgs>),
