@@ -61,7 +61,7 @@ pub enum Command {
     TestRun(TestRunArgs),
     /// Run models over the clips of a split; write speed and accuracy to CSV files.
     Bench(Box<BenchArgs>),
-    /// Measure PyTorch and segtrt in turn, prove that both computed the same thing, and say how many times as fast.
+    /// Compare with PyTorch: how many times as fast, and the proof that both computed the same masks.
     Compare(Box<CompareArgs>),
     /// A whole experiment: platform, models, timed bench, profiles, in one folder that can be resumed.
     Experiment(Box<ExperimentArgs>),

@@ -68,11 +68,7 @@ fn measured(args: &CompareArgs) -> Result<Option<Set>> {
             false => anyhow::bail!("{} sides could not be measured", measured.missing.len()),
         };
     }
-    let mut set = measured.set(&args.out_dir)?;
-    if let measure::Referee::Folder(path) = &plan.reference {
-        set.reference = runs::Reference::Run(runs::reference_run(path, &set.sides)?);
-    }
-    Ok(Some(set))
+    measured.set(&args.out_dir).map(Some)
 }
 
 /// The command line, for the files; the program by its name alone.

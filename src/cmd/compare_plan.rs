@@ -149,7 +149,7 @@ fn reference(args: &CompareArgs, sides: &[SidePlan], baselines: bool) -> Result<
     let single = |name: &str| sides.iter().find(|s| s.name == name && s.precision == SINGLE);
     match asked {
         // A side that is the same run serves as the reference too.
-        EAGER_REFERENCE => Ok(single("eager").map_or_else(
+        EAGER_REFERENCE => Ok(single("eager").filter(|side| resizes_exactly(side)).map_or_else(
             // segtrt resizes as Pillow does to the last bit, and so must what it is compared with.
             || {
                 Referee::Run(runner_side(
@@ -179,6 +179,14 @@ fn reference(args: &CompareArgs, sides: &[SidePlan], baselines: bool) -> Result<
             ))
         }
     }
+}
+
+/// Whether a PyTorch side resizes by Pillow: on the CPU it does unless told otherwise, on a GPU only when told to.
+fn resizes_exactly(side: &SidePlan) -> bool {
+    let SideKind::Runner { device, args, .. } = &side.kind else { return false };
+    let words: Vec<&str> = args.iter().flat_map(|arg| arg.split('=')).collect();
+    let told = words.windows(2).rfind(|pair| pair[0] == "--preprocess").map(|pair| pair[1]);
+    told.unwrap_or(if device == "cpu" { "cpu" } else { "gpu" }) == "cpu"
 }
 
 fn onnx_dirs(measure: &MeasureArgs) -> Vec<PathBuf> {
@@ -230,4 +238,30 @@ fn any_precision(
     let find =
         |precision| bundle::find(bundles, roots, &Wanted { model: &tag.model, imgsz, precision });
     find(SINGLE).or_else(|error| find("fp16").map_err(|_| format!("{error:#}")))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_an_exact_resize_makes_a_reference() {
+        let side = |device: &str, args: &[&str]| SidePlan {
+            name: "eager".to_owned(),
+            precision: SINGLE.to_owned(),
+            imgsz: None,
+            kind: SideKind::Runner {
+                python: "python3".into(),
+                script: "run.py".into(),
+                mode: "eager".to_owned(),
+                device: device.to_owned(),
+                args: args.iter().map(|arg| (*arg).to_owned()).collect(),
+            },
+        };
+        assert!(resizes_exactly(&side("cpu", &[])));
+        assert!(!resizes_exactly(&side("cuda", &["--tf32"])));
+        assert!(resizes_exactly(&side("cuda", &["--preprocess", "cpu"])));
+        assert!(resizes_exactly(&side("cuda", &["--preprocess=cpu"])));
+        assert!(!resizes_exactly(&side("cpu", &["--preprocess", "gpu"])));
+    }
 }

@@ -118,6 +118,33 @@ fn other_timing_is_refused_too() {
 }
 
 #[test]
+fn what_may_differ_is_told_and_another_machine_is_a_fault() {
+    let dir = tempfile::tempdir().unwrap();
+    let said = changed(dir.path(), |run| {
+        edit_column(run, "fidelity", "mem7/ptr16/256/torch-bicubic/noskip/nofill");
+        edit_sidecar(run, |sidecar| {
+            sidecar["environment"]["processor"] = "another processor".into();
+            sidecar["configuration"]["compile_s"] = 12.5.into();
+        });
+    });
+    assert_eq!(said.code, 0, "{}", said.err);
+    assert!(
+        said.out.contains("note: other_fidelity: a ran as mem7/ptr16/256/pil-bicubic"),
+        "{}",
+        said.out
+    );
+    assert!(
+        said.out.contains("INVALID: other_machine: the sides ran on different processors"),
+        "{}",
+        said.out
+    );
+    assert!(said.out.contains("compile s") && said.out.contains("12.5"), "{}", said.out);
+    // The sentence is copied alone, so it says itself that it may not be believed.
+    let line = said.out.lines().find(|line| line.contains("times as fast as b fp32")).unwrap();
+    assert!(line.ends_with(", INVALID"), "{line}");
+}
+
+#[test]
 fn another_split_and_missing_parts_are_refused() {
     let dir = tempfile::tempdir().unwrap();
     let other = synth(dir.path(), 2, 1, 9);

@@ -202,3 +202,18 @@ fn a_mismatch_withholds_the_speed_everywhere_but_under_its_key() {
     // What was copied is untouched.
     assert!(base().run.join("sidecar.json").is_file());
 }
+
+#[test]
+fn a_folder_can_be_the_reference_then_and_later() {
+    let dir = tempfile::tempdir().unwrap();
+    let out = dir.path().join("cmp");
+    let said = run(measure(&out, "eager", "1").arg("--reference-run").arg(&base().run));
+    assert_eq!(said.code, 0, "{}", said.err);
+    let comparison = json(&out.join("comparison.json"));
+    assert_eq!(comparison["reference"], "run");
+    assert_eq!(side(&comparison, "eager")["outcome"], "same");
+    let mut later = super::shared::compare(&dir.path().join("later"));
+    let later = run(later.arg("--runs").arg(&out));
+    assert_eq!(later.code, 0, "{}", later.err);
+    assert_eq!(json(&dir.path().join("later/comparison.json"))["reference"], "run");
+}

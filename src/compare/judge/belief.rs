@@ -151,6 +151,7 @@ pub(super) fn of_pair(
         [left, right].iter().flat_map(|v| v.findings.clone()).collect();
     findings.extend(other_machine(a, b));
     findings.extend(clocks_apart(a, b));
+    findings.extend(other_fidelity(a, b));
     findings.extend(width(ratio, interval));
     let clips = a.rounds.first().map_or(0, |round| {
         round.objects.keys().map(|key| &key.video).collect::<std::collections::BTreeSet<_>>().len()
@@ -173,18 +174,34 @@ fn other_machine(a: &Contender<'_>, b: &Contender<'_>) -> Option<Finding> {
         let sentence = format!("{what}: {} ran on {x}, {} on {y}", a.name, b.name);
         finding(Weight::Fault, "other_machine", sentence)
     };
-    let (x, y) = (&a.conditions.device, &b.conditions.device);
-    if a.on_gpu() != b.on_gpu() && !x.is_empty() && !y.is_empty()
-        || a.on_gpu() && b.on_gpu() && x != y
-    {
-        return Some(told("the sides ran on different devices", x, y));
+    if a.on_gpu() != b.on_gpu() {
+        let (x, y) = (&a.conditions.device, &b.conditions.device);
+        return (!x.is_empty() && !y.is_empty())
+            .then(|| told("the sides ran on different devices", x, y));
     }
-    let processor = |c: &Contender<'_>| -> Option<String> {
-        let value = c.rounds.first()?.folder.environment.get("processor")?.as_str()?.to_owned();
-        (!value.is_empty()).then_some(value)
+    let differ = |fact: &dyn Fn(&Contender<'_>) -> Option<String>, what: &str| {
+        let (x, y) = (fact(a)?, fact(b)?);
+        (x != y).then(|| told(what, &x, &y))
     };
-    let (x, y) = (processor(a)?, processor(b)?);
-    (x != y).then(|| told("the sides ran on different processors", &x, &y))
+    differ(&|side| side.fact("gpu/uuid"), "the sides ran on different GPUs")
+        .or_else(|| differ(&gpu_name, "the sides ran on different GPUs"))
+        .or_else(|| differ(&|side| side.fact("processor"), "the sides ran on different processors"))
+}
+
+/// The GPU's name by its sensors, or by the rows, which some backends fill with a number alone.
+fn gpu_name(side: &Contender<'_>) -> Option<String> {
+    let device = &side.conditions.device;
+    let told = side.on_gpu() && !device.starts_with("gpu ");
+    side.fact("gpu/name").or_else(|| told.then(|| device.clone()))
+}
+
+/// Frames that are resized otherwise, or holes that are filled, make other masks; they show in the masks, and are told.
+fn other_fidelity(a: &Contender<'_>, b: &Contender<'_>) -> Option<Finding> {
+    let (x, y) = (&a.conditions.fidelity, &b.conditions.fidelity);
+    (x != y && !x.is_empty() && !y.is_empty()).then(|| {
+        let sentence = format!("{} ran as {x} and {} as {y}", a.name, b.name);
+        finding(Weight::Note, "other_fidelity", sentence)
+    })
 }
 
 fn clocks_apart(a: &Contender<'_>, b: &Contender<'_>) -> Option<Finding> {

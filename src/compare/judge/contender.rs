@@ -97,6 +97,16 @@ impl<'a> Contender<'a> {
         self.conditions.mode == "throughput"
     }
 
+    /// A text in the environment of its first round, such as `gpu/name`; none where it is empty or not there.
+    pub fn fact(&self, path: &str) -> Option<String> {
+        let (name, members) = path.split_once('/').unwrap_or((path, ""));
+        let mut value = self.rounds.first()?.folder.environment.get(name)?;
+        for member in members.split('/').filter(|member| !member.is_empty()) {
+            value = value.get(member)?;
+        }
+        value.as_str().filter(|text| !text.is_empty()).map(str::to_owned)
+    }
+
     /// A GPU ran the network, as far as the rows tell.
     pub fn on_gpu(&self) -> bool {
         let device = self.conditions.device.to_lowercase();

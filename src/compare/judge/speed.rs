@@ -32,6 +32,8 @@ pub struct Speed {
     pub first_frame_ms: f64,
     /// Median over rounds of the time to build the model, ms.
     pub setup_ms: Option<f64>,
+    /// Longest time that any process of it compiled its model before the first round, s; none where nothing is compiled.
+    pub compile_s: Option<f64>,
     /// Largest device memory of the program's own blocks, MiB.
     pub gpu_alloc_mib: Option<f64>,
     /// Largest device memory of the process, MiB.
@@ -74,6 +76,11 @@ pub(super) fn speed(side: &Contender<'_>) -> Option<Speed> {
         p99_ms: percentile(99.0),
         first_frame_ms: stats::median(&firsts)?,
         setup_ms: stats::median(&setups),
+        compile_s: side
+            .rounds
+            .iter()
+            .filter_map(|round| round.folder.configuration.get("compile_s")?.as_f64())
+            .reduce(f64::max),
         gpu_alloc_mib: most(|row| row.gpu_alloc_mib),
         gpu_process_mib: most(|row| row.gpu_reserved_mib),
         host_mib: most(|row| row.rss_mib),

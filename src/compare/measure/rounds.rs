@@ -35,7 +35,9 @@ fn open(plan: &Plan) -> Result<Measured> {
     let reference = match &plan.reference {
         Referee::Side(name) => name.clone(),
         Referee::Run(side) => side.name.clone(),
-        Referee::Folder(path) => path.display().to_string(),
+        Referee::Folder(path) => {
+            std::path::absolute(path).unwrap_or_else(|_| path.clone()).display().to_string()
+        }
     };
     let (configuration, settings) = (plan.configuration(), plan.side_settings());
     let Some(mut found) = Measured::read(&plan.out_dir)? else {

@@ -17,6 +17,7 @@ pub(super) fn cells(comparison: &Comparison) -> (Vec<String>, Vec<Vec<String>>) 
         "p50 / p95 / p99 ms".to_owned(),
         "first ms".to_owned(),
         "setup s".to_owned(),
+        "compile s".to_owned(),
         "GPU MiB own / process".to_owned(),
         "J / frame".to_owned(),
         "IoU mean / lowest".to_owned(),
@@ -66,6 +67,7 @@ fn row(model: &ModelComparison, side: &SideReport) -> Vec<String> {
         ),
         number(speed.map(|s| s.first_frame_ms), 1),
         number(speed.and_then(|s| s.setup_ms).map(|ms| ms / 1000.0), 1),
+        number(speed.and_then(|s| s.compile_s), 1),
         several(&[speed.and_then(|s| s.gpu_alloc_mib), speed.and_then(|s| s.gpu_process_mib)], 0),
         number(speed.and_then(|s| s.energy_j_per_frame), 3),
         equality

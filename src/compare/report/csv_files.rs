@@ -28,7 +28,7 @@ fn flips(flips: &Option<Flips>) -> Option<String> {
     flips.as_ref().filter(|flips| flips.frames > 0).map(|flips| flips.flipped.to_string())
 }
 
-const COLUMNS: [Column; 42] = [
+const COLUMNS: [Column; 43] = [
     ("model", |r| Some(r.model.model.clone())),
     ("imgsz", |r| Some(r.model.imgsz.clone())),
     ("clips", |r| Some(r.model.clips.to_string())),
@@ -48,6 +48,7 @@ const COLUMNS: [Column; 42] = [
     ("latency_p99_ms", |r| r.speed(|s| s.p99_ms)),
     ("first_frame_ms", |r| r.speed(|s| Some(s.first_frame_ms))),
     ("setup_ms", |r| r.speed(|s| s.setup_ms)),
+    ("compile_s", |r| r.speed(|s| s.compile_s)),
     ("gpu_peak_alloc_MiB", |r| r.speed(|s| s.gpu_alloc_mib)),
     ("gpu_peak_reserved_MiB", |r| r.speed(|s| s.gpu_process_mib)),
     ("cpu_peak_rss_MiB", |r| r.speed(|s| s.host_mib)),

@@ -12,6 +12,7 @@ use anyhow::{Context, Result, bail};
 use serde::{Deserialize, Serialize};
 
 use super::folder::RunFolder;
+use super::named::reference_run;
 use super::side::{Reference, Round, Set, Side};
 use crate::compare::date;
 use crate::files::{Configuration, atomic};
@@ -31,7 +32,7 @@ pub struct Measured {
     pub side_settings: BTreeMap<String, Configuration>,
     /// The sides in the order of the tables; the first one is the subject.
     pub sides: Vec<String>,
-    /// The side, or the further run, that masks are compared with.
+    /// The side, the further run, or the folder that masks are compared with.
     pub reference: String,
     /// Finished rounds in the order in which they were measured.
     pub runs: Vec<MeasuredRun>,
@@ -141,15 +142,20 @@ impl Measured {
             side.missing = missing.map(|m| (m.model.clone(), m.why.clone())).collect();
             Ok(side)
         };
-        let reference = match self.sides.contains(&self.reference) {
-            true => Reference::Side(self.reference.clone()),
-            false => Reference::Run(read(&self.reference)?),
-        };
         let mut dates: Vec<String> =
             self.runs.iter().map(|run| date::utc_day(run.started_unix_s)).collect();
         dates.sort();
         dates.dedup();
-        let sides = self.sides.iter().map(|name| read(name)).collect::<Result<_>>()?;
+        let sides: Vec<Side> = self.sides.iter().map(|name| read(name)).collect::<Result<_>>()?;
+        let name = &self.reference;
+        let measured = self.runs.iter().any(|run| run.side == *name);
+        let reference = match (self.sides.contains(name), measured) {
+            (true, _) => Reference::Side(name.clone()),
+            (false, false) if Path::new(name).is_dir() => {
+                Reference::Run(reference_run(Path::new(name), &sides)?)
+            }
+            (false, _) => Reference::Run(read(name)?),
+        };
         Ok(Set { sides, reference, interleaved: true, dates })
     }
 }

@@ -143,7 +143,7 @@ fn reference(
 ///
 /// # Errors
 /// It cannot be read.
-pub fn reference_run(path: &Path, sides: &[Side]) -> Result<Side> {
+pub(super) fn reference_run(path: &Path, sides: &[Side]) -> Result<Side> {
     let mut side = Side::new(&usual_name(path));
     // A run that has a side's name would be taken for that side in tables.
     if sides.iter().any(|known| known.name == side.name) {
