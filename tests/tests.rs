@@ -19,6 +19,8 @@ mod cli;
 mod compare;
 /// Splits on disk: SA-V, DAVIS, synthetic; what is wrong with them; their frames, masks and overlays.
 mod dataset;
+/// Experiments, the two phases, predecoded frames.
+mod experiment;
 /// Result files: bytes as Python's, crash safety, resumption.
 mod files;
 /// The track step that is cut at its attentions, on stand-ins.
