@@ -23,6 +23,8 @@ mod compare;
 mod dataset;
 /// `segtrt doctor` and `segtrt test-run`, with made-up tools and stand-ins for driver and TensorRT.
 mod doctor;
+/// Experiments, the two phases, predecoded frames.
+mod experiment;
 /// Result files: bytes as Python's, crash safety, resumption.
 mod files;
 /// The track step that is cut at its attentions, on stand-ins.

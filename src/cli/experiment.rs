@@ -8,6 +8,29 @@ use clap::{Args, ValueEnum};
 
 use crate::experiment::Kind;
 
+/// What was decided when an experiment was begun cannot be another thing when it goes on.
+const DECIDED: [&str; 19] = [
+    "split_dir",
+    "split_name",
+    "models",
+    "videos",
+    "objects",
+    "runs",
+    "warmup",
+    "imgsz",
+    "precision",
+    "out_dir",
+    "backend",
+    "engines",
+    "device",
+    "max_clip_frames",
+    "shuffle_videos",
+    "seed",
+    "platform",
+    "no_profile",
+    "bench",
+];
+
 /// What an experiment is made of.
 #[derive(Debug, Args)]
 #[command(
@@ -48,7 +71,7 @@ pub struct ExperimentArgs {
     #[arg(long)]
     pub out_dir: Option<PathBuf>,
     /// Go on with an experiment that was interrupted: everything is as it was decided then.
-    #[arg(long, value_name = "DIR", exclusive = true)]
+    #[arg(long, value_name = "DIR", conflicts_with_all = DECIDED)]
     pub resume: Option<PathBuf>,
     /// What runs the networks [default: engines where a GPU and engines are, else ONNX Runtime on the CPU].
     #[arg(long, value_enum, default_value = "auto")]

@@ -1,0 +1,11 @@
+//! Experiments, the two phases, predecoded frames: as whole commands on the committed network.
+
+/// Files of predecoded frames, and benches on them.
+#[path = "experiment/predecoded.rs"]
+mod predecoded;
+/// The predecessor's two phases.
+#[path = "experiment/two_phase.rs"]
+mod two_phase;
+/// Experiments from a split to a folder that can be resumed.
+#[path = "experiment/whole.rs"]
+mod whole;
