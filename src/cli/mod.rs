@@ -2,9 +2,13 @@
 What can be typed: clap's types, no behaviour.
 */
 
+mod baseline;
 mod bench;
 mod build_engines;
+mod collect;
 mod inspect;
+mod merge;
+mod monitor;
 mod pack;
 mod selftest;
 mod synth;
@@ -13,9 +17,13 @@ use std::ffi::OsString;
 
 use clap::{Parser, Subcommand};
 
+pub use baseline::{BaselineArgs, BaselineCommand, CheckArgs, StoreArgs};
 pub use bench::{BackendChoice, BenchArgs, DeadFlags, GpuArgs, Provider, Toggle};
 pub use build_engines::BuildEnginesArgs;
+pub use collect::CollectArgs;
 pub use inspect::InspectArgs;
+pub use merge::MergeArgs;
+pub use monitor::MonitorArgs;
 pub use pack::PackArgs;
 pub use selftest::SelftestArgs;
 pub use synth::SynthArgs;
@@ -45,6 +53,14 @@ pub enum Command {
     Inspect(InspectArgs),
     /// Put graphs, platform table and a run script into one tar for a board that builds its own engines.
     Pack(PackArgs),
+    /// Keep a run's numbers, and tell whether a later run is slower, larger or less accurate.
+    Baseline(BaselineArgs),
+    /// Fetch result folders from other machines over ssh, with checksums.
+    Collect(CollectArgs),
+    /// Put the tables of several result folders into one CSV.
+    Merge(MergeArgs),
+    /// Log memory of GPU and machine while something runs.
+    Monitor(MonitorArgs),
     /// Write a synthetic split: moving, deforming, occluding shapes with exact masks.
     Synth(SynthArgs),
     /// One model of a bench in a process of its own; `bench` starts it.

@@ -2,6 +2,8 @@
 One file a subcommand: arguments to plan, plan to library calls, results to the screen.
 */
 
+pub mod baseline;
+mod baseline_table;
 pub mod bench;
 mod bench_engines;
 mod bench_plan;
@@ -11,7 +13,10 @@ pub mod build_engines;
 mod build_resolve;
 mod build_sweep;
 mod build_table;
+pub mod collect;
 pub mod inspect;
+pub mod merge;
+pub mod monitor;
 pub mod pack;
 pub mod selftest;
 pub mod synth;
@@ -25,6 +30,8 @@ pub enum Outcome {
     PartlyFailed,
     /// The user stopped it; what was done is kept.
     Stopped,
+    /// It ran another program, which ended with this code.
+    Code(u8),
 }
 
 /// An error in how the command was called: exit code 2 instead of 1.

@@ -86,6 +86,7 @@ int nvmlDeviceGetMemoryInfo_v2(void* gpu, unsigned long long* memory) {
     // version and padding, total, reserved, free, used
     if ((unsigned)memory[0] != (40 | 2u << 24)) return INVALID_ARGUMENT;
     memory[1] = memory[2] = memory[3] = 0;
+    sensor(gpu, "memory_total", &memory[1]);
     return sensor(gpu, "memory_used", &memory[4]);
 }
 int nvmlDeviceGetComputeRunningProcesses_v3(void* gpu, unsigned* count, process* to) {
