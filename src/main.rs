@@ -24,6 +24,7 @@ fn main() -> ExitCode {
         Ok(Outcome::PartlyFailed) => ExitCode::FAILURE,
         // What shells give a program that SIGINT ended.
         Ok(Outcome::Stopped) => ExitCode::from(130),
+        Ok(Outcome::Code(code)) => ExitCode::from(code),
         Err(error) => {
             eprintln!("Error: {error:#}");
             let usage = error.downcast_ref::<UsageError>().is_some();
@@ -43,6 +44,10 @@ fn run(command: Command) -> anyhow::Result<Outcome> {
         Command::Experiment(args) => cmd::experiment::run(*args),
         Command::JetsonBenchmark(args) => cmd::jetson_benchmark::run(*args),
         Command::Predecode(args) => cmd::predecode::run(args),
+        Command::Baseline(args) => cmd::baseline::run(args),
+        Command::Collect(args) => cmd::collect::run(args),
+        Command::Merge(args) => cmd::merge::run(args),
+        Command::Monitor(args) => cmd::monitor::run(args),
         Command::Synth(args) => cmd::synth::run(args),
         Command::Selftest(args) => cmd::selftest::run(args),
         Command::SelftestWorker => segtrt::selftest::worker::run().map(|()| Outcome::Done),

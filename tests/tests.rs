@@ -3,6 +3,8 @@
 // Helpers of tests may fail as loudly as the tests themselves.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
+/// `segtrt baseline`: what is slower, what is noise, what must not be compared.
+mod baseline;
 /// What goes wrong with the input of a bench, and what it costs.
 mod bench_bad_input;
 /// The bench on a GPU, on stand-ins for driver, kernels and TensorRT: the CPU's masks, and what each frame costs.
@@ -33,8 +35,12 @@ mod fused_track;
 mod inspect;
 /// The kernels against the CPU, on the stand-in driver.
 mod kernels;
+/// `segtrt merge` and `segtrt collect`: tables of old and new runs, folders of other machines through a stand-in ssh.
+mod merge_collect;
 /// Quality of masks, dilation, run-length encoding: against slow definitions and Python.
 mod metrics;
+/// `segtrt monitor`: the log's bytes, the command's exit code.
+mod monitor;
 /// `segtrt nsys`: made-up exports with every number worked out by hand, NVIDIA's own scripts beside them, damage.
 mod nsys;
 /// `segtrt pack`: what is in the tar, and what its script does with a stand-in segtrt.

@@ -2,13 +2,17 @@
 What can be typed: clap's types, no behaviour.
 */
 
+mod baseline;
 mod bench;
 mod build_engines;
+mod collect;
 mod compare;
 mod doctor;
 mod experiment;
 mod inspect;
 mod jetson_benchmark;
+mod merge;
+mod monitor;
 mod nsys;
 mod pack;
 mod predecode;
@@ -23,13 +27,17 @@ use std::ffi::OsString;
 
 use clap::{Parser, Subcommand};
 
+pub use baseline::{BaselineArgs, BaselineCommand, CheckArgs, StoreArgs};
 pub use bench::{BackendChoice, BenchArgs, DeadFlags, GpuArgs, Provider, Toggle};
 pub use build_engines::BuildEnginesArgs;
+pub use collect::CollectArgs;
 pub use compare::{CompareArgs, MeasureArgs, OwnSide};
 pub use doctor::DoctorArgs;
 pub use experiment::{BackendWish, ExperimentArgs};
 pub use inspect::InspectArgs;
 pub use jetson_benchmark::JetsonBenchmarkArgs;
+pub use merge::MergeArgs;
+pub use monitor::MonitorArgs;
 pub use nsys::{DiffArgs, NsysArgs, NsysCommand, ViewArgs};
 pub use pack::PackArgs;
 pub use predecode::PredecodeArgs;
@@ -86,6 +94,14 @@ pub enum Command {
     Profile(ProfileArgs),
     /// Run several experiments over the same clips, with other sizes and strides, into one table.
     Suite(Box<SuiteArgs>),
+    /// Keep a run's numbers, and tell whether a later run is slower, larger or less accurate.
+    Baseline(BaselineArgs),
+    /// Fetch result folders from other machines over ssh, with checksums.
+    Collect(CollectArgs),
+    /// Put the tables of several result folders into one CSV.
+    Merge(MergeArgs),
+    /// Log memory of GPU and machine while something runs.
+    Monitor(MonitorArgs),
     /// Write a synthetic split: moving, deforming, occluding shapes with exact masks.
     Synth(SynthArgs),
     /// One probe of the doctor in a process of its own; `doctor` starts it.

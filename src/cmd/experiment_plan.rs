@@ -163,12 +163,15 @@ fn row_of(gpu: Option<&Facts>) -> Result<Option<String>> {
     Ok(gpu.and_then(|gpu| table.of_device(&gpu.name, gpu.sm)).map(|row| row.name.clone()))
 }
 
+/// The command line of a bench with these models, size and backend, to see what it would find.
+type Probe<'a> = dyn Fn(&[String], Option<usize>, Option<&str>) -> Vec<String> + 'a;
+
 /// The input size: as asked for, else the predecessor's where a model is there at it, else what bench takes by itself.
 fn side(
     args: &ExperimentArgs,
     tags: &[String],
     chosen: &Chosen,
-    probe: &dyn Fn(&[String], Option<usize>, Option<&str>) -> Vec<String>,
+    probe: &Probe<'_>,
     say: &mut dyn FnMut(&str),
 ) -> Result<Option<usize>> {
     if args.imgsz.is_some() {

@@ -3,6 +3,8 @@ One file a subcommand: arguments to plan, plan to library calls, results to the 
 */
 
 mod backend_choice;
+pub mod baseline;
+mod baseline_table;
 pub mod bench;
 mod bench_engines;
 mod bench_plan;
@@ -12,6 +14,7 @@ pub mod build_engines;
 mod build_resolve;
 mod build_sweep;
 mod build_table;
+pub mod collect;
 pub mod compare;
 mod compare_plan;
 mod compare_sweep;
@@ -22,6 +25,8 @@ pub mod inspect;
 pub mod jetson_benchmark;
 mod jetson_inference;
 mod jetson_plan;
+pub mod merge;
+pub mod monitor;
 pub mod nsys;
 mod nsys_screen;
 pub mod pack;
@@ -42,6 +47,8 @@ pub enum Outcome {
     PartlyFailed,
     /// The user stopped it; what was done is kept.
     Stopped,
+    /// It ran another program, which ended with this code.
+    Code(u8),
 }
 
 /// An error in how the command was called: exit code 2 instead of 1.

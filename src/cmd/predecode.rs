@@ -42,7 +42,7 @@ pub(super) struct Row {
 
 /// Predecodes the chosen clips.
 pub fn run(args: PredecodeArgs) -> Result<Outcome> {
-    if args.imgsz == 0 || args.imgsz % SIDE_STEP != 0 || args.imgsz > MOST_SIDE {
+    if args.imgsz == 0 || !args.imgsz.is_multiple_of(SIDE_STEP) || args.imgsz > MOST_SIDE {
         let side = args.imgsz;
         bail!(UsageError(format!(
             "--imgsz {side}: expected a multiple of {SIDE_STEP} up to {MOST_SIDE}, the side of a network's input"

@@ -22,7 +22,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 pub use sampler::{Mark, Telemetry};
-pub use source::{Reading, Source};
+pub use source::{Reading, Source, open};
 pub use tegra::Tegra;
 pub use window::Window;
 

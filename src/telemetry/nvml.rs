@@ -114,8 +114,10 @@ impl Source for NvmlSource {
             ..Reading::default()
         };
         if thorough {
-            reading.device_memory_mib =
-                device.memory_info().ok().map(|memory| memory.used as f64 / MIB);
+            if let Ok(memory) = device.memory_info() {
+                reading.device_memory_mib = Some(memory.used as f64 / MIB);
+                reading.device_memory_total_mib = Some(memory.total as f64 / MIB);
+            }
             if let Ok(processes) = device.running_compute_processes() {
                 let company = company(&processes, std::process::id());
                 reading.other_processes = company.others;

@@ -32,6 +32,8 @@ pub struct Reading {
     pub process_memory_mib: Option<f64>,
     /// GPU memory in use by anyone, MiB.
     pub device_memory_mib: Option<f64>,
+    /// GPU memory that is there, MiB.
+    pub device_memory_total_mib: Option<f64>,
 }
 
 /// Something that can be read.
@@ -44,7 +46,10 @@ pub trait Source {
 }
 
 /// The source for a GPU: a Jetson's own where there is one, else NVML.
-pub(super) fn open(target: &Target, options: &Options) -> Result<Box<dyn Source>, TelemetryError> {
+///
+/// # Errors
+/// There are no sensors that can be read; the sentence says why.
+pub fn open(target: &Target, options: &Options) -> Result<Box<dyn Source>, TelemetryError> {
     if let Some(tegra) = Tegra::open(&options.root) {
         return Ok(Box::new(tegra));
     }

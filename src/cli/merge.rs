@@ -1,0 +1,31 @@
+/*!
+Arguments of `segtrt merge`.
+*/
+
+use std::path::PathBuf;
+
+use clap::Args;
+
+use crate::merge::Table;
+
+/// What is merged, and where to.
+#[derive(Debug, Args)]
+#[command(
+    after_help = "Example: segtrt merge collected_results/nsight_experiment_* -o final_comparison.csv\n\n\
+    The columns platform, hostname and timestamp come first; columns that only some tables have come last and are empty \
+    elsewhere. Values pass through as they are; rows that repeat others are kept and told of."
+)]
+pub struct MergeArgs {
+    /// Result folders, of segtrt or of its Python predecessor.
+    #[arg(required = true, value_name = "DIR")]
+    pub dirs: Vec<PathBuf>,
+    /// The merged file.
+    #[arg(short, long, value_name = "FILE", default_value = "merged_results.csv")]
+    pub output: PathBuf,
+    /// Which table of each folder.
+    #[arg(long, value_enum, default_value = "profile_summary")]
+    pub table: Table,
+    /// Print one JSON document instead of messages.
+    #[arg(long)]
+    pub json: bool,
+}

@@ -1,0 +1,125 @@
+/*!
+The tables of `segtrt baseline`.
+*/
+
+use comfy_table::{CellAlignment, Table, presets};
+
+use crate::regression::{Baseline, Comparison, Judgement, Metric, Range, Run};
+
+/// What moved, number by number.
+pub fn comparisons(comparisons: &[Comparison]) -> String {
+    let mut table =
+        empty(["model", "number", "baseline", "now", "change", "allowed", "verdict"], 2..6);
+    let mut last = None;
+    for comparison in comparisons {
+        let model = (&comparison.model, &comparison.configuration);
+        let name = match last == Some(model) {
+            true => String::new(),
+            false => format!("{} {}", comparison.model, comparison.configuration),
+        };
+        last = Some(model);
+        let metric = comparison.metric;
+        table.add_row([
+            name,
+            metric.name().to_owned(),
+            range(metric, &comparison.was),
+            comparison.is.map_or_else(|| "-".to_owned(), |is| range(metric, &is)),
+            comparison.change.map_or_else(|| "-".to_owned(), |change| amount(metric, change, true)),
+            amount(metric, comparison.limit, false),
+            word(comparison.judgement).to_owned(),
+        ]);
+    }
+    table.to_string()
+}
+
+/// The numbers of a run.
+pub fn show(run: &Run) -> String {
+    let mut table = empty(
+        ["model", "precision", "objects", "passes", "fps", "p50 ms", "p95 ms", "J&F", "weights"],
+        2..8,
+    );
+    for model in &run.models {
+        let objects: Vec<_> =
+            model.objects.iter().filter(|object| !object.passes.is_empty()).collect();
+        let number = |metric: Metric| {
+            metric.range_of(&objects).map_or_else(|| "-".to_owned(), |found| range(metric, &found))
+        };
+        let passes = objects.iter().map(|object| object.passes.len()).min().unwrap_or(0);
+        table.add_row([
+            model.model.clone(),
+            model.conditions.get("precision").cloned().unwrap_or_default(),
+            format!("{}/{}", objects.len(), model.objects.len()),
+            passes.to_string(),
+            number(Metric::Fps),
+            number(Metric::P50Ms),
+            number(Metric::P95Ms),
+            number(Metric::JandF),
+            model.weights.clone().unwrap_or_default(),
+        ]);
+    }
+    table.to_string()
+}
+
+/// All baselines.
+pub fn list(baselines: &[Baseline]) -> String {
+    let mut table = empty(["name", "saved", "on", "models"], 0..0);
+    for baseline in baselines {
+        let machine = &baseline.run.machine;
+        let on = machine
+            .get("gpu")
+            .or_else(|| machine.get("board"))
+            .or_else(|| machine.get("processor"));
+        let models: Vec<_> = baseline.run.models.iter().map(|model| model.model.as_str()).collect();
+        table.add_row([
+            baseline.name.clone(),
+            baseline.saved.clone(),
+            on.cloned().unwrap_or_default(),
+            models.join(", "),
+        ]);
+    }
+    table.to_string()
+}
+
+fn empty<const N: usize>(header: [&str; N], numbers: std::ops::Range<usize>) -> Table {
+    let mut table = Table::new();
+    table.load_style(presets::UTF8_HORIZONTAL_ONLY);
+    table.set_header(header);
+    for column in table.column_iter_mut().skip(numbers.start).take(numbers.len()) {
+        column.set_cell_alignment(CellAlignment::Right);
+    }
+    table
+}
+
+/// The median, and the spread of several passes.
+fn range(metric: Metric, range: &Range) -> String {
+    let digits = metric.digits();
+    let middle = format!("{:.digits$}", range.middle);
+    match range.passes {
+        0 | 1 => middle,
+        _ => format!("{middle} ({:.digits$} to {:.digits$})", range.low, range.high),
+    }
+}
+
+/// A change or a limit in its unit.
+fn amount(metric: Metric, amount: f64, signed: bool) -> String {
+    let (value, unit) = match metric.is_in_points() {
+        true => (amount, "pt"),
+        false => (100.0 * amount, "%"),
+    };
+    let digits = if signed || metric.is_in_points() { 2 } else { 1 };
+    match signed {
+        true => format!("{value:+.digits$} {unit}"),
+        false => format!("{value:.digits$} {unit}"),
+    }
+}
+
+fn word(judgement: Judgement) -> &'static str {
+    match judgement {
+        Judgement::Same => "same",
+        Judgement::Better => "better",
+        Judgement::Unclear => "unclear",
+        Judgement::Worse => "WORSE",
+        Judgement::Missing => "MISSING",
+        Judgement::NotJudged => "too short to judge",
+    }
+}

@@ -1,0 +1,87 @@
+/*!
+`segtrt merge`: the predecessor's messages around a merge.
+*/
+
+use anyhow::{Result, bail};
+use serde_json::json;
+
+use super::Outcome;
+use crate::cli::MergeArgs;
+use crate::merge::{self, Merged, MergedSource, Missing, Source};
+
+/// Merges the tables of all folders that have one.
+pub fn run(args: MergeArgs) -> Result<Outcome> {
+    let MergeArgs { dirs, output, table, json } = args;
+    // The predecessor's words, on standard output as there; a JSON document must stand there alone.
+    let say = |line: String| if json { eprintln!("{line}") } else { println!("{line}") };
+    let mut sources = Vec::new();
+    for dir in &dirs {
+        match Source::find(dir, table) {
+            Ok(source) => sources.push(source),
+            Err(Missing::Folder) => say(format!("Warning: Directory not found: {}", dir.display())),
+            Err(Missing::Table) => {
+                say(format!("Warning: No {} in {}", table.file_name(), dir.display()));
+            }
+        }
+    }
+    if sources.is_empty() {
+        bail!(
+            "No valid result directories provided\n\
+             expected folders with {0} or profile_outputs/{0} in them, such as bench's --out-dir",
+            table.file_name()
+        );
+    }
+    say("Merging results from:".to_owned());
+    let begun = &mut |source: &Source| say(format!("  - {}", source.folder.display()));
+    let done = &mut |added: &MergedSource| {
+        say(format!("    Found {} entries from {}", added.rows, added.platform));
+    };
+    let Some(merged) = merge::merge(&sources, &output, begun, done)? else {
+        say("No data to merge!".to_owned());
+        if json {
+            println!("{}", serde_json::to_string_pretty(&json!({"output": null, "rows": 0}))?);
+        }
+        return Ok(Outcome::Done);
+    };
+    say(format!("\nMerged CSV written to: {}", output.display()));
+    say(format!("Total entries: {}", merged.rows));
+    say("\nEntries by platform:".to_owned());
+    for (platform, rows) in &merged.platforms {
+        say(format!("  {platform}: {rows}"));
+    }
+    warn(&merged);
+    if json {
+        let platforms: serde_json::Map<_, _> =
+            merged.platforms.iter().map(|(name, rows)| (name.clone(), json!(rows))).collect();
+        let document = json!({
+            "output": output, "rows": merged.rows, "platforms": platforms, "columns": merged.columns,
+            "sources": merged.sources, "repeated": merged.repeated,
+        });
+        println!("{}", serde_json::to_string_pretty(&document)?);
+    }
+    Ok(Outcome::Done)
+}
+
+/// What the predecessor would not have told.
+fn warn(merged: &Merged) {
+    for source in &merged.sources {
+        if let Some(ragged) = source.ragged {
+            log::warn!(
+                "{}: {} rows have another number of fields than the header (the first is row {}: {} instead of {}); what is \
+                 missing is empty, what is too much is left out: look at that file",
+                source.folder,
+                ragged.rows,
+                ragged.first,
+                ragged.fields,
+                ragged.expected
+            );
+        }
+    }
+    if let Some(first) = &merged.first_repeated {
+        log::warn!(
+            "{} rows repeat an object, model and pass that came before (first: {first}); they are kept, so means count \
+             them twice: look for a folder that was named or collected twice",
+            merged.repeated
+        );
+    }
+}

@@ -1,0 +1,124 @@
+/*!
+Where and when a run was made: of `experiment_config.txt`, or of segtrt's own sidecar where there is none.
+*/
+
+use std::path::Path;
+
+use serde::Deserialize;
+use serde_json::{Map, Value};
+
+/// What stands where nobody says, in the predecessor's word.
+pub(super) const UNKNOWN: &str = "unknown";
+
+/// The three columns that a merge adds; `None` where the folder does not say.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Origin {
+    /// `jetson` or `desktop`.
+    pub platform: Option<String>,
+    /// The machine's name.
+    pub hostname: Option<String>,
+    /// When it was begun, `YYYYmmdd_HHMMSS`.
+    pub timestamp: Option<String>,
+}
+
+impl Origin {
+    /// Names of the columns, in their order.
+    pub const COLUMNS: [&'static str; 3] = ["platform", "hostname", "timestamp"];
+
+    /// Of the experiment at `folder`, whose table lies in `table_folder`.
+    ///
+    /// The predecessor's file decides alone where it is there; a damaged sidecar is told of and says nothing.
+    pub fn of(folder: &Path, table_folder: &Path) -> Self {
+        if let Ok(bytes) = std::fs::read(folder.join("experiment_config.txt")) {
+            return Self::from_config(&String::from_utf8_lossy(&bytes));
+        }
+        let path = table_folder.join("sidecar.json");
+        let Ok(bytes) = std::fs::read(&path) else { return Self::default() };
+        match serde_json::from_slice::<Sidecar>(&bytes) {
+            Ok(sidecar) => Self::from_environment(&sidecar.environment),
+            Err(error) => {
+                log::warn!("{} is damaged ({error}); its machine is unknown", path.display());
+                Self::default()
+            }
+        }
+    }
+
+    /// The values in the order of [`Self::COLUMNS`].
+    pub fn values(&self) -> [Option<&str>; 3] {
+        [self.platform.as_deref(), self.hostname.as_deref(), self.timestamp.as_deref()]
+    }
+
+    /// The platform as the predecessor counts by it.
+    pub fn platform(&self) -> &str {
+        self.platform.as_deref().unwrap_or(UNKNOWN)
+    }
+
+    /// Lines `key: value`; the last of equal keys counts, as in the predecessor's reader.
+    fn from_config(text: &str) -> Self {
+        let value = |name: &str| {
+            let lines = text.lines().map(str::trim).filter(|line| !line.starts_with('='));
+            let pairs = lines.filter_map(|line| line.split_once(':'));
+            let mut of_name = pairs.filter(|(key, _)| key.trim() == name);
+            of_name.next_back().map(|(_, value)| value.trim().to_owned())
+        };
+        Self {
+            platform: value("Platform"),
+            hostname: value("Hostname"),
+            timestamp: value("Timestamp"),
+        }
+    }
+
+    fn from_environment(environment: &Map<String, Value>) -> Self {
+        let text = |value: Option<&Value>| value.and_then(Value::as_str).map(str::to_owned);
+        let gpu = environment.get("gpu");
+        let board = text(gpu.and_then(|gpu| gpu.get("board")));
+        // A run without the GPU still says on which board: ARM kernels name it in place of the processor.
+        let names = [board, text(environment.get("processor"))];
+        let jetson = |name: &String| {
+            let name = name.to_lowercase();
+            ["jetson", "tegra", "orin", "xavier"].iter().any(|word| name.contains(word))
+        };
+        let platform = match names.iter().flatten().any(jetson) {
+            true => "jetson",
+            false => "desktop",
+        };
+        Self {
+            platform: (!environment.is_empty()).then(|| platform.to_owned()),
+            hostname: text(environment.get("hostname")).filter(|name| !name.is_empty()),
+            timestamp: None,
+        }
+    }
+}
+
+/// The part of a sidecar that is needed here; frame times are skipped without being kept.
+#[derive(Deserialize)]
+struct Sidecar {
+    #[serde(default)]
+    environment: Map<String, Value>,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_config_is_read_as_the_predecessor_reads_it() {
+        let text = "Experiment Configuration\n====: x\nTimestamp: 20251130_143022\n  Platform:jetson \n\
+            Hostname: jetson-orin\nNsight: /opt/a:b\nHostname: second\n";
+        let origin = Origin::from_config(text);
+        assert_eq!(origin.values(), [Some("jetson"), Some("second"), Some("20251130_143022")]);
+        assert_eq!(Origin::from_config("Platforms: x\n"), Origin::default());
+        assert_eq!(Origin::default().platform(), "unknown");
+    }
+
+    #[test]
+    fn a_sidecar_tells_machine_and_kind() {
+        let of = |text: &str| Origin::from_environment(&serde_json::from_str(text).unwrap());
+        let server =
+            of(r#"{"hostname": "rack1", "processor": "AMD EPYC", "gpu": {"name": "H200"}}"#);
+        assert_eq!(server.values(), [Some("desktop"), Some("rack1"), None]);
+        let board = of(r#"{"hostname": "", "gpu": {"board": "NVIDIA Jetson AGX Orin"}}"#);
+        assert_eq!(board.values(), [Some("jetson"), None, None]);
+        assert_eq!(of("{}"), Origin::default());
+    }
+}

@@ -1,0 +1,292 @@
+/*!
+What makes two runs incomparable: every difference by a name, under which the user may insist on comparing.
+*/
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use serde::Serialize;
+
+use super::run::{ModelRun, ObjectRun, Run};
+
+/// One thing that is not as it was.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Difference {
+    /// Its name: `gpu`, `precision`, `threads`, …
+    pub what: String,
+    /// What it is one of: `machine`, `settings`, `model` or `clips`.
+    pub group: &'static str,
+    /// The model that it is about; `None` where it is about all.
+    pub model: Option<String>,
+    /// In the baseline; `None` where that does not say.
+    pub was: Option<String>,
+    /// In the run; `None` where that does not say.
+    pub is: Option<String>,
+}
+
+impl Difference {
+    /// Whether `word`, of `--allow-different`, means this one: its name, or `machine` and `settings` for all of those.
+    pub fn is_meant_by(&self, word: &str) -> bool {
+        self.what == word || (self.group == word && matches!(word, "machine" | "settings"))
+    }
+
+    /// As a part of a sentence.
+    pub fn sentence(&self) -> String {
+        let told = |value: &Option<String>| value.clone().unwrap_or_else(|| "not told".to_owned());
+        let of = self.model.as_ref().map(|model| format!(" of {model}")).unwrap_or_default();
+        format!("{}{of} was {} and is {}", self.what, told(&self.was), told(&self.is))
+    }
+}
+
+/// For each model of the baseline the one of `now` that has its tag and differs least; each is taken once.
+pub(super) fn pairs<'a>(was: &'a Run, now: &'a Run) -> Vec<(&'a ModelRun, Option<&'a ModelRun>)> {
+    let mut free: Vec<&ModelRun> = now.models.iter().collect();
+    let mut partner = |model: &ModelRun| {
+        let of_tag = free.iter().enumerate().filter(|(_, other)| other.model == model.model);
+        let (at, _) = of_tag.min_by_key(|(_, other)| model_differences(model, other).len())?;
+        Some(free.remove(at))
+    };
+    was.models.iter().map(|model| (model, partner(model))).collect()
+}
+
+/// Everything that is not as it was.
+pub fn differences(was: &Run, now: &Run) -> Vec<Difference> {
+    let mut found = maps("machine", None, &was.machine, &now.machine);
+    found.extend(maps("settings", None, &was.settings, &now.settings));
+    for (model, partner) in pairs(was, now) {
+        match partner {
+            Some(partner) => {
+                found.extend(model_differences(model, partner));
+                found.extend(clip_differences(model, partner));
+            }
+            None => found.push(Difference {
+                what: "models".to_owned(),
+                group: "model",
+                model: Some(model.model.clone()),
+                was: Some("there".to_owned()),
+                is: None,
+            }),
+        }
+    }
+    found.extend(input_differences(was, now));
+    found
+}
+
+fn model_differences(was: &ModelRun, now: &ModelRun) -> Vec<Difference> {
+    let mut found = maps("model", Some(&was.model), &was.conditions, &now.conditions);
+    if was.weights != now.weights {
+        found.push(Difference {
+            what: "weights".to_owned(),
+            group: "model",
+            model: Some(was.model.clone()),
+            was: was.weights.clone(),
+            is: now.weights.clone(),
+        });
+    }
+    found
+}
+
+fn maps(
+    group: &'static str,
+    model: Option<&String>,
+    was: &BTreeMap<String, String>,
+    now: &BTreeMap<String, String>,
+) -> Vec<Difference> {
+    let names: BTreeSet<&String> = was.keys().chain(now.keys()).collect();
+    let changed = names.into_iter().filter(|name| was.get(*name) != now.get(*name));
+    let difference = |name: &String| Difference {
+        what: name.clone(),
+        group,
+        model: model.cloned(),
+        was: was.get(name).cloned(),
+        is: now.get(name).cloned(),
+    };
+    changed.map(difference).collect()
+}
+
+/// Objects that only one side has, and clips that are longer or shorter than they were.
+fn clip_differences(was: &ModelRun, now: &ModelRun) -> Vec<Difference> {
+    let keys = |model: &'_ ModelRun| -> BTreeSet<(String, String)> {
+        let key = |object: &ObjectRun| (object.video.clone(), object.object.clone());
+        model.objects.iter().map(key).collect()
+    };
+    let (before, after) = (keys(was), keys(now));
+    let only = |one: &BTreeSet<(String, String)>, other: &BTreeSet<(String, String)>| {
+        let names: Vec<_> = one.difference(other).map(|(v, o)| format!("{v}/{o}")).collect();
+        names
+    };
+    let (gone, new) = (only(&before, &after), only(&after, &before));
+    let model = Some(was.model.clone());
+    let mut found = Vec::new();
+    if !gone.is_empty() || !new.is_empty() {
+        let told = |count: usize, own: &[String]| match own.first() {
+            Some(first) => {
+                format!("{count} objects, {} of them only there, such as {first}", own.len())
+            }
+            None => format!("{count} objects"),
+        };
+        found.push(Difference {
+            what: "clips".to_owned(),
+            group: "clips",
+            model: model.clone(),
+            was: Some(told(before.len(), &gone)),
+            is: Some(told(after.len(), &new)),
+        });
+    }
+    let frames = |object: &ObjectRun| object.passes.first().map(|pass| pass.frames);
+    let longer = was.objects.iter().find_map(|object| {
+        let other = now.objects.iter().find(|other| other.key() == object.key())?;
+        let (was, is) = frames(object).zip(frames(other))?;
+        let of = |count| Some(format!("{count} for {}/{}", object.video, object.object));
+        (was != is).then(|| (of(was), of(is)))
+    });
+    if let Some((was, is)) = longer {
+        found.push(Difference { what: "frames".to_owned(), group: "clips", model, was, is });
+    }
+    found
+}
+
+/// Clips that both have and that do not hold the same bytes.
+fn input_differences(was: &Run, now: &Run) -> Vec<Difference> {
+    let changed: Vec<&String> = was
+        .inputs
+        .iter()
+        .filter(|(name, hash)| now.inputs.get(*name).is_some_and(|other| other != *hash))
+        .map(|(name, _)| name)
+        .collect();
+    let untold = was.inputs.is_empty() != now.inputs.is_empty();
+    let Some(first) =
+        changed.first().copied().or_else(|| was.inputs.keys().next().filter(|_| untold))
+    else {
+        return Vec::new();
+    };
+    let hash = |run: &Run| run.inputs.get(first).map(|hash| format!("sha256 {hash} for {first}"));
+    vec![Difference {
+        what: "clips".to_owned(),
+        group: "clips",
+        model: None,
+        was: hash(was),
+        is: hash(now),
+    }]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::regression::Pass;
+
+    fn map(pairs: &[(&str, &str)]) -> BTreeMap<String, String> {
+        pairs.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect()
+    }
+
+    fn object(video: &str, frames: usize) -> ObjectRun {
+        let passes = vec![Pass { frames, duration_ms: 1.0, ..Pass::default() }];
+        ObjectRun { video: video.to_owned(), object: "0".to_owned(), reason: None, passes }
+    }
+
+    fn model(tag: &str, precision: &str, objects: Vec<ObjectRun>) -> ModelRun {
+        ModelRun {
+            model: tag.to_owned(),
+            conditions: map(&[("precision", precision), ("imgsz", "1024")]),
+            weights: Some("checkpoint a.pt".to_owned()),
+            graphs: vec!["1".to_owned()],
+            objects,
+        }
+    }
+
+    fn run() -> Run {
+        Run {
+            machine: map(&[("gpu", "H200"), ("driver", "580")]),
+            settings: map(&[("threads", "4")]),
+            inputs: map(&[("a/frames", "11"), ("b/frames", "22")]),
+            models: vec![model("m", "fp16", vec![object("a", 9), object("b", 9)])],
+            ..Run::default()
+        }
+    }
+
+    #[track_caller]
+    fn assert_found(change: impl FnOnce(&mut Run), sentences: &[&str]) {
+        let mut now = run();
+        change(&mut now);
+        let found: Vec<_> = differences(&run(), &now).iter().map(Difference::sentence).collect();
+        assert_eq!(found, sentences);
+    }
+
+    #[test]
+    fn equal_runs_have_no_difference_even_with_other_graphs_and_versions() {
+        assert_found(|_| {}, &[]);
+        assert_found(|now| now.segtrt = "9.9".to_owned(), &[]);
+        assert_found(|now| now.models[0].graphs.clear(), &[]);
+        assert_found(|now| now.models.push(model("new", "fp16", vec![])), &[]);
+    }
+
+    #[test]
+    fn each_difference_has_its_name_and_both_values() {
+        assert_found(
+            |now| {
+                now.machine = map(&[("gpu", "H100")]);
+                now.settings = map(&[("threads", "8"), ("provider", "cpu")]);
+            },
+            &[
+                "driver was 580 and is not told",
+                "gpu was H200 and is H100",
+                "provider was not told and is cpu",
+                "threads was 4 and is 8",
+            ],
+        );
+        assert_found(
+            |now| {
+                now.models[0].conditions = map(&[("precision", "fp32"), ("imgsz", "1024")]);
+                now.models[0].weights = None;
+            },
+            &[
+                "precision of m was fp16 and is fp32",
+                "weights of m was checkpoint a.pt and is not told",
+            ],
+        );
+        assert_found(|now| now.models.clear(), &["models of m was there and is not told"]);
+    }
+
+    #[test]
+    fn other_clips_longer_clips_and_changed_clips_are_seen() {
+        assert_found(
+            |now| now.models[0].objects = vec![object("a", 9), object("c", 9)],
+            &[
+                "clips of m was 2 objects, 1 of them only there, such as b/0 and is 2 objects, 1 of them only there, such as c/0",
+            ],
+        );
+        assert_found(
+            |now| now.models[0].objects[1] = object("b", 5),
+            &["frames of m was 9 for b/0 and is 5 for b/0"],
+        );
+        assert_found(
+            |now| now.inputs = map(&[("a/frames", "11"), ("b/frames", "33")]),
+            &["clips was sha256 22 for b/frames and is sha256 33 for b/frames"],
+        );
+        assert_found(
+            |now| now.inputs.clear(),
+            &["clips was sha256 11 for a/frames and is not told"],
+        );
+    }
+
+    #[test]
+    fn a_model_in_two_configurations_is_paired_with_its_like() {
+        let mut was = run();
+        was.models.push(model("m", "fp32", was.models[0].objects.clone()));
+        let mut now = was.clone();
+        now.models.reverse();
+        assert_eq!(differences(&was, &now), []);
+        now.models.remove(0);
+        let found: Vec<_> = differences(&was, &now).iter().map(|d| d.what.clone()).collect();
+        assert_eq!(found, ["models"]);
+    }
+
+    #[test]
+    fn a_word_means_one_name_or_a_whole_group() {
+        let mut now = run();
+        now.machine.clear();
+        let found = differences(&run(), &now);
+        assert!(found.iter().all(|difference| difference.is_meant_by("machine")));
+        assert_eq!(found.iter().filter(|difference| difference.is_meant_by("gpu")).count(), 1);
+        assert!(!found[0].is_meant_by("settings") && !found[0].is_meant_by("model"));
+    }
+}

@@ -1,0 +1,7 @@
+//! `segtrt merge` and `segtrt collect`: from folders here and elsewhere to one table.
+
+/// `segtrt collect` through a stand-in for ssh.
+#[cfg(unix)]
+mod collect;
+/// `segtrt merge`: the predecessor's bytes and messages, and what it could not do.
+mod merge;
