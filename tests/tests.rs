@@ -41,6 +41,8 @@ mod prompts;
 mod ranges;
 /// The self-test of engines, and the door to the GPU below it.
 mod selftest;
+/// Suites: experiments one after another, one table.
+mod suite;
 /// What the tests of the program share.
 mod support;
 /// The GPU's sensors and the verdict.
