@@ -19,6 +19,8 @@ mod bundle;
 mod cli;
 /// PyTorch against segtrt: measured in turn, judged from folders.
 mod compare;
+/// Flags from a file.
+mod config;
 /// Splits on disk: SA-V, DAVIS, synthetic; what is wrong with them; their frames, masks and overlays.
 mod dataset;
 /// Result files: bytes as Python's, crash safety, resumption.
@@ -47,6 +49,8 @@ mod suite;
 mod support;
 /// The GPU's sensors and the verdict.
 mod telemetry;
+/// Pipes, terminals, shells: control codes, completions, manual pages, JSON.
+mod terminal;
 /// The tracker and the committed network against Meta's own predictor.
 mod tracker;
 /// TensorRT: tables against headers, the committed binding, real libraries.
