@@ -6,7 +6,9 @@ ORT_STAMP := $(VENV)/.onnxruntime-installed
 RTX_STAMP := $(VENV)/.tensorrt-rtx-installed
 SEGTRT := target/release/segtrt
 
-.PHONY: help demo test lint bench-metrics clean prerequisites
+PREFIX ?= $(HOME)/.local
+
+.PHONY: help demo test install lint bench-metrics clean prerequisites
 
 help: ## This list.
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 18
@@ -19,6 +21,15 @@ demo: prerequisites $(ORT_STAMP) ## Build, make a synthetic split, measure a sma
 
 test: prerequisites $(ORT_STAMP) $(RTX_STAMP) lint ## Formatting, lints and every test that needs no GPU.
 	cargo test --locked
+
+install: prerequisites ## Build, and install program, manual pages and completions under PREFIX (~/.local).
+	cargo build --release --locked
+	install -D -m 755 $(SEGTRT) $(DESTDIR)$(PREFIX)/bin/segtrt
+	$(SEGTRT) man --out $(DESTDIR)$(PREFIX)/share/man/man1
+	mkdir -p $(addprefix $(DESTDIR)$(PREFIX)/share/,bash-completion/completions zsh/site-functions fish/vendor_completions.d)
+	$(SEGTRT) completions bash > $(DESTDIR)$(PREFIX)/share/bash-completion/completions/segtrt
+	$(SEGTRT) completions zsh > $(DESTDIR)$(PREFIX)/share/zsh/site-functions/_segtrt
+	$(SEGTRT) completions fish > $(DESTDIR)$(PREFIX)/share/fish/vendor_completions.d/segtrt.fish
 
 lint:
 	cargo fmt --check

@@ -2,12 +2,22 @@
 
 use std::process::ExitCode;
 
-use clap::Parser;
-use segtrt::cli::{Cli, Command, accept_underscores};
+use segtrt::cli::config::{self, Start};
+use segtrt::cli::{Command, accept_underscores};
 use segtrt::cmd::{self, Outcome, UsageError};
 
 fn main() -> ExitCode {
-    let cli = Cli::parse_from(accept_underscores(std::env::args_os()));
+    let cli = match config::start(accept_underscores(std::env::args_os())) {
+        Ok(Start::Run(cli)) => *cli,
+        Ok(Start::Print(text)) => {
+            print!("{text}");
+            return ExitCode::SUCCESS;
+        }
+        Err(error) => {
+            eprintln!("Error: {error}");
+            return ExitCode::from(2);
+        }
+    };
     let level = match cli.verbose {
         0 => "warn",
         1 => "info",
@@ -48,6 +58,8 @@ fn run(command: Command) -> anyhow::Result<Outcome> {
         Command::Collect(args) => cmd::collect::run(args),
         Command::Merge(args) => cmd::merge::run(args),
         Command::Monitor(args) => cmd::monitor::run(args),
+        Command::Completions(args) => cmd::completions::run(args),
+        Command::Man(args) => cmd::man::run(args),
         Command::Synth(args) => cmd::synth::run(args),
         Command::Selftest(args) => cmd::selftest::run(args),
         Command::SelftestWorker => segtrt::selftest::worker::run().map(|()| Outcome::Done),

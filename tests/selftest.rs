@@ -145,6 +145,18 @@ fn engines_that_agree_pass_in_every_profile_and_are_timed() {
 }
 
 #[test]
+fn a_document_without_a_file_has_standard_output_for_itself() {
+    let Some(fakes) = Fakes::new() else { return };
+    let root = tempfile::tempdir().unwrap();
+    Engines::new(root.path()).write(Precision::Fp32, &[(Role::Memory, "ok")]);
+    let output = fakes.selftest(root.path()).arg("--json").output().unwrap();
+    let report: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!(report["rows"].as_array().unwrap().len(), 2);
+    let said = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(said.contains("2 of 2 rows passed, 0 failed"), "{said}");
+}
+
+#[test]
 fn what_is_wrong_fails_alone_and_says_why() {
     let Some(fakes) = Fakes::new() else { return };
     let root = tempfile::tempdir().unwrap();

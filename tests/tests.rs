@@ -21,6 +21,8 @@ mod bundle;
 mod cli;
 /// PyTorch against segtrt: measured in turn, judged from folders.
 mod compare;
+/// Flags from a file.
+mod config;
 /// Splits on disk: SA-V, DAVIS, synthetic; what is wrong with them; their frames, masks and overlays.
 mod dataset;
 /// `segtrt doctor` and `segtrt test-run`, with made-up tools and stand-ins for driver and TensorRT.
@@ -57,10 +59,14 @@ mod ranges;
 mod report;
 /// The self-test of engines, and the door to the GPU below it.
 mod selftest;
+/// Suites: experiments one after another, one table.
+mod suite;
 /// What the tests of the program share.
 mod support;
 /// The GPU's sensors and the verdict.
 mod telemetry;
+/// Pipes, terminals, shells: control codes, completions, manual pages, JSON.
+mod terminal;
 /// The tracker and the committed network against Meta's own predictor.
 mod tracker;
 /// TensorRT: tables against headers, the committed binding, real libraries.

@@ -14,6 +14,10 @@ mod jetson_benchmark;
 mod merge;
 mod monitor;
 mod nsys;
+mod completions;
+pub mod config;
+mod inspect;
+mod man;
 mod pack;
 mod predecode;
 mod profile;
@@ -24,6 +28,7 @@ mod synth;
 mod test_run;
 
 use std::ffi::OsString;
+use std::path::PathBuf;
 
 use clap::{Parser, Subcommand};
 
@@ -39,6 +44,9 @@ pub use jetson_benchmark::JetsonBenchmarkArgs;
 pub use merge::MergeArgs;
 pub use monitor::MonitorArgs;
 pub use nsys::{DiffArgs, NsysArgs, NsysCommand, ViewArgs};
+pub use completions::CompletionsArgs;
+pub use inspect::InspectArgs;
+pub use man::ManArgs;
 pub use pack::PackArgs;
 pub use predecode::PredecodeArgs;
 pub use profile::ProfileArgs;
@@ -55,6 +63,12 @@ pub struct Cli {
     /// More messages on stderr; twice for debugging.
     #[arg(short, long, global = true, action = clap::ArgAction::Count)]
     pub verbose: u8,
+    /// Take flags from the tables of this TOML file, [bench] for bench; what is typed wins (docs/config.md).
+    #[arg(long, global = true, value_name = "FILE")]
+    pub config: Option<PathBuf>,
+    /// Print the flags that hold, with where each is from, as such a file; do nothing else.
+    #[arg(long, global = true)]
+    pub print_config: bool,
     /// What to do.
     #[command(subcommand)]
     pub command: Command,
@@ -107,6 +121,10 @@ pub enum Command {
     /// One probe of the doctor in a process of its own; `doctor` starts it.
     #[command(hide = true)]
     DoctorWorker,
+    /// Print a completion script for a shell.
+    Completions(CompletionsArgs),
+    /// Print or write the manual pages.
+    Man(ManArgs),
     /// One model of a bench in a process of its own; `bench` starts it.
     #[command(hide = true)]
     BenchWorker,
@@ -139,6 +157,29 @@ pub fn accept_underscores(args: impl IntoIterator<Item = OsString>) -> Vec<OsStr
         })
         .collect()
 }
+
+/// The program's declaration without what only the program itself calls.
+pub fn public() -> clap::Command {
+    use clap::CommandFactory;
+    let all = Cli::command();
+    let shown: Vec<_> = all.get_subcommands().filter(|sub| !sub.is_hide_set()).cloned().collect();
+    let mut public = clap::Command::new(env!("CARGO_PKG_NAME"))
+        .version(env!("CARGO_PKG_VERSION"))
+        .propagate_version(true)
+        .subcommand_required(true)
+        .args(all.get_arguments().cloned())
+        .subcommands(shown);
+    if let Some(about) = all.get_about() {
+        public = public.about(about.clone());
+    }
+    if let Some(more) = all.get_after_help() {
+        public = public.after_help(more.clone());
+    }
+    public
+}
+
+#[cfg(test)]
+mod example_tests;
 
 #[cfg(test)]
 mod tests {

@@ -48,4 +48,7 @@ pub struct PackArgs {
     /// Replace a tar that is there.
     #[arg(long)]
     pub force: bool,
+    /// Print what was packed as JSON.
+    #[arg(long)]
+    pub json: bool,
 }

@@ -65,8 +65,9 @@ pub struct SelftestArgs {
     /// Time every layer of each case with TensorRT's profiler and write the medians to this CSV file.
     #[arg(long)]
     pub layers: Option<PathBuf>,
-    /// Write the rows, with the machine and its libraries, to this JSON file.
-    #[arg(long)]
+    /// Write the rows, with the machine and its libraries, to this JSON file; without one, or for -, to standard output, and
+    /// the tables to standard error.
+    #[arg(long, value_name = "FILE", num_args = 0..=1, default_missing_value = "-")]
     pub json: Option<PathBuf>,
 }
 

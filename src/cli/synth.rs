@@ -30,6 +30,9 @@ pub struct SynthArgs {
     /// The same seed gives the same bytes.
     #[arg(long, default_value_t = 0)]
     pub seed: u64,
+    /// Print what was written as JSON.
+    #[arg(long)]
+    pub json: bool,
 }
 
 fn parse_size(text: &str) -> Result<(usize, usize), String> {

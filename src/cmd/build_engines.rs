@@ -9,7 +9,7 @@ use anyhow::{Context, Result};
 use indicatif::{ProgressBar, ProgressStyle};
 
 use super::build_resolve::{ModelBuild, Planned, Resolved, resolve};
-use super::build_table::{Row, Status, dry_run_table, json, table};
+use super::build_table::{Row, Status, dry_run_json, dry_run_table, json, table};
 use super::{Outcome, build_sweep};
 use crate::build::{BuildJob, Built, FailureKind, NotBuilt, Supervisor, plan_file};
 use crate::bundle::Role;
@@ -25,7 +25,10 @@ pub fn run(args: BuildEnginesArgs) -> Result<Outcome> {
     let resolved = resolve(&args, None)?;
     if args.dry_run {
         say_left_out(&resolved);
-        println!("{}", dry_run_table(&resolved));
+        match args.json {
+            true => println!("{}", serde_json::to_string_pretty(&dry_run_json(&resolved))?),
+            false => println!("{}", dry_run_table(&resolved)),
+        }
         return Ok(Outcome::Done);
     }
     let supervisor = Supervisor::new()?;

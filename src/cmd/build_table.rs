@@ -5,6 +5,7 @@ What a build took, as a table or as JSON.
 use anyhow::Result;
 use comfy_table::{CellAlignment, Table, presets};
 use serde::Serialize;
+use serde_json::{Value, json};
 
 use super::build_resolve::Resolved;
 use crate::build::{FailureKind, NotBuilt};
@@ -165,6 +166,25 @@ pub fn dry_run_table(resolved: &Resolved) -> String {
         }
     }
     format!("{} for {}\n{table}", resolved.tensorrt, resolved.platform.title)
+}
+
+/// The same for a program.
+pub fn dry_run_json(resolved: &Resolved) -> Value {
+    let plans = resolved.models.iter().flat_map(|model| {
+        model.plans.iter().map(|plan| {
+            let settings = &plan.job.settings;
+            json!({
+                "model": model.name, "role": plan.job.role, "profiles": settings.profiles.len().max(1),
+                "workspace_mib": settings.workspace_bytes >> 20, "build": plan.why.is_some(),
+                "why": plan.why.as_ref().map(ToString::to_string), "from": plan.job.onnx,
+                "to": model.dir.join(&plan.file),
+            })
+        })
+    });
+    json!({
+        "tensorrt": resolved.tensorrt.to_string(), "platform": resolved.platform.name,
+        "plans": plans.collect::<Vec<_>>(), "left_out": resolved.left_out,
+    })
 }
 
 /// All rows for a program.

@@ -47,6 +47,14 @@ pub fn run(args: PackArgs) -> Result<Outcome> {
     let usual = || PathBuf::from(format!("segtrt-pack-{}.tar", plan.platform.name));
     let out = args.out.unwrap_or_else(usual);
     let packed = pack::write(&plan, &out, args.force)?;
+    if args.json {
+        let document = serde_json::json!({
+            "tar": out, "files": packed.files, "bytes": packed.bytes, "folder": packed.folder,
+            "platform": plan.platform.name,
+        });
+        println!("{}", serde_json::to_string_pretty(&document)?);
+        return Ok(Outcome::Done);
+    }
     println!(
         "{}: {} files, {:.1} MB, for {}; there: tar xf FILE && sh {}/run.sh",
         out.display(),

@@ -3,7 +3,7 @@
 write the rows.
 */
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use anyhow::{Result, bail};
 
@@ -19,6 +19,9 @@ use crate::selftest::{
 
 /// Where references are looked for unless `--onnx-dir` says otherwise.
 const USUAL_ONNX_DIR: &str = "onnx/bundles";
+
+/// As `--json`'s file: standard output.
+const STDOUT: &str = "-";
 
 /// Makes inputs that are the same in every run, so that two runs can be compared.
 pub const SEED: u64 = 8;
@@ -37,7 +40,8 @@ pub fn run(args: SelftestArgs) -> Result<Outcome> {
         tensorrt_lib: args.tensorrt_lib.clone(),
         ort_lib: args.ort_lib.clone(),
     };
-    let kernels = (!args.no_kernels).then(|| test_kernels(&gpu, &settings));
+    let screen = Screen::of(&args);
+    let kernels = (!args.no_kernels).then(|| test_kernels(&gpu, &settings, screen));
     // Closed before the engines' processes open it.
     drop(gpu);
     if let Some(kernels) = kernels.as_ref().filter(|_| args.kernels) {
@@ -69,51 +73,87 @@ pub fn run(args: SelftestArgs) -> Result<Outcome> {
             }
         }
     }
-    println!("{}", report::render(&rows));
+    screen.say(&report::render(&rows));
     if let Some(opened) = &opened {
-        println!(
+        screen.say(&format!(
             "{} (sm {}), driver for CUDA {}, {}",
             opened.device, opened.sm, opened.driver_cuda, opened.tensorrt
-        );
+        ));
     }
     if let Some(path) = &args.csv {
         report::write_csv(path, &rows)?;
-        println!("{}", path.display());
+        screen.say(&path.display().to_string());
     }
     if let Some(path) = &args.layers {
         report::write_layers(path, &rows)?;
-        println!("{}", path.display());
+        screen.say(&path.display().to_string());
     }
-    if let Some(path) = &args.json {
-        report::write_json(path, &settings, opened.as_ref(), kernels.as_ref(), &rows)?;
-        println!("{}", path.display());
-    }
+    write_json(&args, &settings, opened.as_ref(), kernels.as_ref(), &rows)?;
+    let rows_outcome = outcome(&rows, screen);
     Ok(match kernels.as_ref().is_some_and(|report| failed(report) > 0) {
-        true => {
-            outcome(&rows);
-            Outcome::PartlyFailed
-        }
-        false => outcome(&rows),
+        true => Outcome::PartlyFailed,
+        false => rows_outcome,
     })
 }
 
+/// Where what people read goes.
+#[derive(Clone, Copy)]
+enum Screen {
+    Stdout,
+    /// Standard output has the JSON document alone.
+    Stderr,
+}
+
+impl Screen {
+    fn of(args: &SelftestArgs) -> Self {
+        if args.json.as_deref() == Some(Path::new(STDOUT)) { Self::Stderr } else { Self::Stdout }
+    }
+
+    fn say(self, text: &str) {
+        match self {
+            Self::Stdout => println!("{text}"),
+            Self::Stderr => eprintln!("{text}"),
+        }
+    }
+}
+
+/// The document, to the file or to standard output.
+fn write_json(
+    args: &SelftestArgs,
+    settings: &Settings,
+    opened: Option<&Opened>,
+    kernels: Option<&KernelReport>,
+    rows: &[Row],
+) -> Result<()> {
+    let Some(path) = &args.json else { return Ok(()) };
+    let document = report::document(settings, opened, kernels, rows);
+    match Screen::of(args) {
+        Screen::Stderr => println!("{}", serde_json::to_string_pretty(&document)?),
+        Screen::Stdout => {
+            report::write_json(path, &document)?;
+            println!("{}", path.display());
+        }
+    }
+    Ok(())
+}
+
 /// Tests the kernels and shows what came out.
-fn test_kernels(gpu: &Gpu, settings: &Settings) -> KernelReport {
+fn test_kernels(gpu: &Gpu, settings: &Settings, screen: Screen) -> KernelReport {
     eprintln!("testing the kernels on {}", gpu.facts().name);
     let found = kernels::run(gpu, settings.repeats, settings.seed);
-    println!("{}", report::render_kernels(&found));
-    println!(
+    screen.say(&report::render_kernels(&found));
+    screen.say(&format!(
         "{} (sm {}), driver for CUDA {}, kernels from {}",
         found.device,
         found.sm,
         found.driver_cuda,
         found.form.as_deref().unwrap_or("nothing that loads")
-    );
+    ));
     let (all, bad) = (found.rows.len(), failed(&found));
-    println!(
+    screen.say(&format!(
         "{} of {all} kernel cases agree with the CPU, {bad} failed; all but attention bit for bit",
         all - bad
-    );
+    ));
     found
 }
 
@@ -129,12 +169,9 @@ fn write_kernels(
 ) -> Result<Outcome> {
     if let Some(path) = &args.csv {
         report::write_kernels_csv(path, kernels)?;
-        println!("{}", path.display());
+        Screen::of(args).say(&path.display().to_string());
     }
-    if let Some(path) = &args.json {
-        report::write_json(path, settings, None, Some(kernels), &[])?;
-        println!("{}", path.display());
-    }
+    write_json(args, settings, None, Some(kernels), &[])?;
     Ok(if failed(kernels) > 0 { Outcome::PartlyFailed } else { Outcome::Done })
 }
 
@@ -172,12 +209,13 @@ fn model_name(text: &str) -> String {
         .map_or_else(|| text.trim().to_owned(), |tag| tag.model)
 }
 
-fn outcome(rows: &[Row]) -> Outcome {
+fn outcome(rows: &[Row], screen: Screen) -> Outcome {
     let failed = rows.iter().filter(|row| row.verdict == Verdict::Failed).count();
     let ran = rows.iter().filter(|row| row.verdict == Verdict::Ran).count();
     if ran > 0 {
-        println!("{ran} outputs were compared with nothing (--no-reference)");
+        screen.say(&format!("{ran} outputs were compared with nothing (--no-reference)"));
     }
-    println!("{} of {} rows passed, {failed} failed", rows.len() - failed - ran, rows.len());
+    let passed = rows.len() - failed - ran;
+    screen.say(&format!("{passed} of {} rows passed, {failed} failed", rows.len()));
     if failed > 0 { Outcome::PartlyFailed } else { Outcome::Done }
 }

@@ -5,7 +5,7 @@ The rows as JSON, with the machine and the libraries that they were measured wit
 use std::path::Path;
 
 use anyhow::Result;
-use serde_json::json;
+use serde_json::{Value, json};
 
 use crate::environment;
 use crate::files::atomic;
@@ -14,21 +14,27 @@ use crate::selftest::{KernelReport, Opened, Row, Settings};
 /// Version of this layout.
 const FORMAT: u32 = 1;
 
-/// Writes everything to `path`, whole or not at all; `kernels` is absent where they were not tested.
-pub fn write(
-    path: &Path,
+/// Everything as one document; `kernels` is absent where they were not tested.
+pub fn document(
     settings: &Settings,
     opened: Option<&Opened>,
     kernels: Option<&KernelReport>,
     rows: &[Row],
-) -> Result<()> {
-    let report = json!({
+) -> Value {
+    json!({
         "format": FORMAT,
         "environment": environment::facts(),
         "opened": opened,
         "kernels": kernels,
         "settings": settings,
         "rows": rows,
-    });
-    atomic::write(path, |out| Ok(serde_json::to_writer_pretty(out, &report)?))
+    })
+}
+
+/// Writes a document to `path`, whole or not at all.
+///
+/// # Errors
+/// The file cannot be written.
+pub fn write(path: &Path, document: &Value) -> Result<()> {
+    atomic::write(path, |out| Ok(serde_json::to_writer_pretty(out, document)?))
 }

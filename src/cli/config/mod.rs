@@ -1,0 +1,150 @@
+/*!
+Arguments from a file: `--config FILE`, and `--print-config` to make one.
+
+A table belongs to a subcommand and a key to one of its flags, so whatever can be typed can be written, and nothing else:
+the words that the file stands for go through the same parser. What is typed wins, then the environment, then the file.
+*/
+
+mod error;
+mod file;
+mod print;
+mod words;
+
+use std::collections::HashSet;
+use std::ffi::OsString;
+use std::path::PathBuf;
+
+use clap::parser::ValueSource;
+use clap::{Arg, ArgMatches, Command, CommandFactory, FromArgMatches, Parser};
+pub use error::ConfigError;
+
+use super::Cli;
+use words::Words;
+
+/// What the command line asks for.
+pub enum Start {
+    /// Run this.
+    Run(Box<Cli>),
+    /// Print this and end.
+    Print(String),
+}
+
+/// Parses a command line, with the arguments of the file that it may name.
+///
+/// # Errors
+/// A file that cannot be read, or that says what cannot be typed. What is wrong with the command line itself ends the
+/// program with clap's own message.
+pub fn start(args: Vec<OsString>) -> Result<Start, ConfigError> {
+    let mut lenient = lenient(Cli::command());
+    lenient.build();
+    // Where even this fails the strict parser says what is wrong.
+    let Ok(typed) = lenient.try_get_matches_from_mut(args.clone()) else {
+        return Ok(Start::Run(Box::new(Cli::parse_from(args))));
+    };
+    let path = typed.get_one::<PathBuf>("config").cloned();
+    let print = typed.get_flag("print_config");
+    if path.is_none() && !print {
+        return Ok(Start::Run(Box::new(Cli::parse_from(args))));
+    }
+    let chosen = Chosen::of(&lenient, &typed);
+    let words = match &path {
+        Some(path) => file::words(path, &lenient, &chosen)?,
+        None => Words::default(),
+    };
+    let all = chosen.with(args, &words);
+    let mut strict = Cli::command();
+    let matches = match strict.try_get_matches_from_mut(all) {
+        Ok(matches) => matches,
+        Err(error) => {
+            let _ = error.print();
+            if let (Some(path), false) = (&path, words.is_empty()) {
+                eprintln!("\nfrom {}: {words}", path.display());
+            }
+            std::process::exit(error.exit_code());
+        }
+    };
+    if print {
+        return Ok(Start::Print(print::render(&strict, &matches, &words.ids, path.as_deref())));
+    }
+    match Cli::from_arg_matches(&matches) {
+        Ok(cli) => Ok(Start::Run(Box::new(cli))),
+        Err(error) => error.format(&mut strict).exit(),
+    }
+}
+
+/// The same command, content with what lacks: the file may bring it.
+fn lenient(command: Command) -> Command {
+    command
+        .subcommand_required(false)
+        .arg_required_else_help(false)
+        .mut_args(|arg| arg.required(false))
+        .mut_subcommands(lenient)
+}
+
+/// The subcommand that was typed, and what was typed for it.
+struct Chosen<'a> {
+    /// Names from the outermost subcommand on.
+    path: Vec<String>,
+    command: &'a Command,
+    /// Ids of the arguments that were typed or that the environment gives.
+    given: HashSet<String>,
+}
+
+impl<'a> Chosen<'a> {
+    fn of(root: &'a Command, matches: &ArgMatches) -> Self {
+        let (mut command, mut matches, mut path) = (root, matches, Vec::new());
+        while let Some((name, inner)) = matches.subcommand() {
+            let Some(found) = command.find_subcommand(name) else { break };
+            (command, matches) = (found, inner);
+            path.push(name.to_owned());
+        }
+        let typed = |arg: &&Arg| {
+            let source = matches.try_contains_id(arg.get_id().as_str()).unwrap_or(false);
+            source && matches.value_source(arg.get_id().as_str()).is_some_and(has_precedence)
+        };
+        let ids = command.get_arguments().filter(typed).map(|arg| arg.get_id().to_string());
+        let given = ids.collect();
+        Self { path, command, given }
+    }
+
+    /// Whether the file's value for `arg` is to be left out: it was typed, or something that excludes it.
+    fn excludes(&self, arg: &Arg) -> bool {
+        let is_given = |arg: &Arg| self.given.contains(arg.get_id().as_str());
+        let conflicts = |a: &Arg, b: &Arg| {
+            self.command.get_arg_conflicts_with(a).iter().any(|other| other.get_id() == b.get_id())
+        };
+        let typed = || self.command.get_arguments().filter(|other| is_given(other));
+        is_given(arg)
+            || arg.is_positional() && typed().any(Arg::is_positional)
+            || typed().any(|other| conflicts(arg, other) || conflicts(other, arg))
+    }
+
+    /// The command line with the file's words right after the subcommand's name.
+    fn with(&self, args: Vec<OsString>, words: &Words) -> Vec<OsString> {
+        let mut names = self.path.iter().peekable();
+        let (mut at, mut skip) = (1, false);
+        for (index, arg) in args.iter().enumerate().skip(1) {
+            if std::mem::take(&mut skip) {
+                continue;
+            }
+            skip = arg == "--config";
+            if names.peek().is_some_and(|name| *arg == ***name) {
+                names.next();
+                at = index + 1;
+            }
+            if names.peek().is_none() {
+                break;
+            }
+        }
+        let mut all = args;
+        all.splice(at..at, words.iter().map(OsString::from));
+        all
+    }
+}
+
+fn has_precedence(source: ValueSource) -> bool {
+    matches!(source, ValueSource::CommandLine | ValueSource::EnvVariable)
+}
+
+#[cfg(test)]
+mod tests;
