@@ -146,7 +146,7 @@ fn a_loss_of_accuracy_memory_or_an_object_fails() {
         });
     };
     let place = Place::new();
-    set(&place, "cpu_peak_rss_MiB", 1, "9999.0");
+    (1..=4).for_each(|row| set(&place, "cpu_peak_rss_MiB", row, "9999.0"));
     place.command(&["check", "b"]).assert().code(1).stdout(contains("peak RSS MiB"));
 
     let place = Place::new();

@@ -11,8 +11,8 @@ use anyhow::{Context, Result, bail};
 use comfy_table::{CellAlignment, Table, presets};
 use serde_json::{Map, Value};
 
-use super::Outcome;
 use super::jetson_plan::{Plan, text};
+use super::{Outcome, UsageError};
 use crate::cli::JetsonBenchmarkArgs;
 use crate::dataset::Dataset;
 use crate::experiment::{Step, run_step};
@@ -32,6 +32,12 @@ pub(super) fn run(
     split: &dyn Dataset,
 ) -> Result<Outcome> {
     eprintln!("phase B: inference");
+    if metadata.imgsz != plan.imgsz {
+        bail!(UsageError(format!(
+            "--imgsz is {}, and the first phase ran with {}; give that, or run the first phase again (without --skip-setup)",
+            plan.imgsz, metadata.imgsz
+        )));
+    }
     let clip_frames = unchanged(metadata, split)?;
     let runs = plan.out_dir.join("runs");
     std::fs::create_dir_all(&runs).with_context(|| {
@@ -79,11 +85,11 @@ pub(super) fn run(
 fn model(
     plan: &Plan,
     args: &JetsonBenchmarkArgs,
-    tag: &String,
+    tag: &str,
     folder: &Path,
     list: &Path,
 ) -> Result<(Option<i32>, Watched)> {
-    let mut words = plan.words(std::slice::from_ref(tag));
+    let mut words = plan.words(&[tag.to_owned()]);
     words.extend(["--out-dir".to_owned(), text(folder)?]);
     words.extend(["--video-list".to_owned(), text(list)?]);
     if let Some(values) = plan.predecode {
@@ -143,7 +149,9 @@ fn unchanged(metadata: &Metadata, split: &dyn Dataset) -> Result<HashMap<String,
             // Frames of a video file lie somewhere else each time.
             Ok(clip) if clip.extracted.is_some() && clip.frames.len() == data.frames.len() => None,
             Ok(clip) => {
-                let paths: Vec<PathBuf> = data.frames.iter().map(PathBuf::from).collect();
+                // The predecessor wrote paths as the split was typed.
+                let paths = data.frames.iter().map(std::path::absolute);
+                let paths: Vec<PathBuf> = paths.collect::<std::io::Result<_>>()?;
                 (clip.frames != paths)
                     .then(|| format!("{} frames, then {}", clip.frames.len(), data.frames.len()))
             }

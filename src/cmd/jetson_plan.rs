@@ -254,7 +254,10 @@ impl Earlier<'_> {
     /// A flag that decides what was scanned must not be another one now.
     fn agrees(&self, name: &str, typed: Option<Value>) -> Result<()> {
         let (Some(there), Some(now)) = (self.get(name), typed) else { return Ok(()) };
-        if *there == now {
+        // The predecessor wrote the split's folder as it was typed.
+        let absolute =
+            |value: &Value| value.as_str().and_then(|text| std::path::absolute(text).ok());
+        if *there == now || (name == "split_dir" && absolute(there) == absolute(&now)) {
             return Ok(());
         }
         let flag = name.replace('_', "-");

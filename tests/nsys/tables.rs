@@ -171,15 +171,16 @@ fn idle_gpus_show_as_gaps_and_utilisation() {
         "Before",
         "Profiler Overhead (ns)",
     ];
-    // The middle of the first gap, 2625, lies in no range; that of the second, 4675, neither; 5715 neither.
+    // The middle of the first gap, 2625, lies in no range; that of the second, 4675, neither; 5715 neither; at 3500 a range
+    // begins.
     assert_eq!(
         rows(&tables["gpu_gaps"], &columns),
         [
             json!([0, 1150, 2050, null, "[CUDA memcpy Device-to-Host]", "encode(int)", 150]),
             json!([0, 1050, 4150, null, "encode(int)", "encode(int)", 0]),
             json!([0, 830, 5300, null, "encode(int)", "[CUDA memset]", 0]),
+            json!([0, 400, 3300, "segtrt:straddled", "encode(int)", "encode(int)", 0]),
             json!([1, 400, 1500, "segtrt:track", "encode(int)", "encode(int)", 0]),
-            json!([0, 400, 3300, null, "encode(int)", "encode(int)", 0]),
         ]
     );
     assert_eq!(tables.as_object().unwrap().len(), 2, "only what was asked for");
