@@ -131,9 +131,15 @@ fn every_shown_subcommand_has_a_manual_page() {
     for name in ["segtrt.1", "segtrt-bench.1", "segtrt-build-engines.1", "segtrt-suite.1"] {
         assert!(names.iter().any(|known| known == name), "{name} is not among {names:?}");
     }
-    assert!(!names.iter().any(|name| name.contains("worker") || name.contains("help")), "{names:?}");
+    assert!(
+        !names.iter().any(|name| name.contains("worker") || name.contains("help")),
+        "{names:?}"
+    );
     let page = fs::read_to_string(out.join("segtrt-bench.1")).unwrap();
-    assert!(page.contains(".TH segtrt-bench 1") && page.contains("input\\-frame\\-stride"), "{page}");
+    assert!(
+        page.contains(".TH segtrt-bench 1") && page.contains("input\\-frame\\-stride"),
+        "{page}"
+    );
     assert!(page.contains("Example: segtrt bench"), "the example is in the page");
     let printed = segtrt().args(["man", "bench"]).output().unwrap();
     assert_eq!(String::from_utf8(printed.stdout).unwrap(), page);
@@ -159,5 +165,8 @@ fn a_bench_tells_its_table_as_json() {
     let mut synth = segtrt();
     synth.args(["synth", "--json", "--frames", "5", "--out"]).arg(dir.path().join("s"));
     let told: Value = serde_json::from_slice(&synth.output().unwrap().stdout).unwrap();
-    assert_eq!((&told["frames"], &told["masks"], &told["objects"]), (&10.into(), &8.into(), &4.into()));
+    assert_eq!(
+        (&told["frames"], &told["masks"], &told["objects"]),
+        (&10.into(), &8.into(), &4.into())
+    );
 }

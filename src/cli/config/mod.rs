@@ -119,7 +119,7 @@ impl<'a> Chosen<'a> {
             || typed().any(|other| conflicts(arg, other) || conflicts(other, arg))
     }
 
-    /// The command line with the file's words right after the subcommand's name.
+    /// The command line with the file's words, after the subcommand's name but for those that must be last.
     fn with(&self, args: Vec<OsString>, words: &Words) -> Vec<OsString> {
         let mut names = self.path.iter().peekable();
         let (mut at, mut skip) = (1, false);
@@ -137,7 +137,9 @@ impl<'a> Chosen<'a> {
             }
         }
         let mut all = args;
-        all.splice(at..at, words.iter().map(OsString::from));
+        all.splice(at..at, words.first().map(OsString::from));
+        let end = all.iter().position(|arg| arg == "--").unwrap_or(all.len());
+        all.splice(end..end, words.last().map(OsString::from));
         all
     }
 }

@@ -10,10 +10,8 @@ fn start_with(text: &str, line: &str) -> Result<(Start, tempfile::TempDir), Conf
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("experiment.toml");
     std::fs::write(&path, text).unwrap();
-    let words = line.split_whitespace().map(|word| match word {
-        "FILE" => path.clone().into_os_string(),
-        word => OsString::from(word),
-    });
+    let file = path.to_str().unwrap();
+    let words = line.split_whitespace().map(|word| OsString::from(word.replace("FILE", file)));
     let args = accept_underscores(std::iter::once(OsString::from("segtrt")).chain(words));
     start(args).map(|start| (start, dir))
 }
@@ -84,7 +82,16 @@ fn what_must_be_typed_may_come_from_the_file() {
     let Chosen::Inspect(inspect) = cli(text, "--config FILE inspect").command else { panic!() };
     assert_eq!(inspect.files, [Path::new("a.onnx"), Path::new("b")]);
     assert!(inspect.json);
-    let Chosen::Inspect(inspect) = cli(text, "inspect --config FILE c").command else { panic!() };
+    // A flag whose value may be left out does not take the next word for it.
+    let text = format!("{text}\n[suite]\nsave-overlays = true\nsuite = 'x.toml'\n");
+    for (line, name) in
+        [("suite --config FILE", "x.toml"), ("--config FILE suite lowfps", "lowfps")]
+    {
+        let Chosen::Suite(suite) = cli(&text, line).command else { panic!("not a suite") };
+        assert_eq!(suite.suite, name);
+        assert_eq!(suite.bench.save_overlays, crate::cli::Toggle::On);
+    }
+    let Chosen::Inspect(inspect) = cli(&text, "inspect --config FILE c").command else { panic!() };
     assert_eq!(inspect.files, [Path::new("c")]);
 }
 

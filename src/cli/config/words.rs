@@ -16,6 +16,8 @@ pub(super) struct Words {
     flags: Vec<String>,
     /// Those without a flag's name, which follow the others.
     positional: Vec<String>,
+    /// Flags whose value is left out: the last words of all, for they would take the next one for it.
+    bare: Vec<String>,
     /// Ids of the arguments that they are of.
     pub ids: HashSet<String>,
 }
@@ -26,21 +28,33 @@ impl Words {
             return;
         }
         self.ids.insert(arg.get_id().to_string());
-        if arg.is_positional() { &mut self.positional } else { &mut self.flags }.extend(words);
+        let bare = takes_none(arg) && words.iter().all(|word| !word.contains('='));
+        match (arg.is_positional(), bare) {
+            (true, _) => &mut self.positional,
+            (_, true) => &mut self.bare,
+            _ => &mut self.flags,
+        }
+        .extend(words);
     }
 
     pub(super) fn is_empty(&self) -> bool {
         self.ids.is_empty()
     }
 
-    pub(super) fn iter(&self) -> impl Iterator<Item = &String> {
+    /// Those that follow the subcommand's name.
+    pub(super) fn first(&self) -> impl Iterator<Item = &String> {
         self.flags.iter().chain(&self.positional)
+    }
+
+    /// Those that end the command line.
+    pub(super) fn last(&self) -> impl Iterator<Item = &String> {
+        self.bare.iter()
     }
 }
 
 impl fmt::Display for Words {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let words: Vec<&str> = self.iter().map(String::as_str).collect();
+        let words: Vec<&str> = self.first().chain(self.last()).map(String::as_str).collect();
         f.write_str(&words.join(" "))
     }
 }
@@ -78,7 +92,10 @@ pub(super) fn words_of(arg: &Arg, value: &Value) -> Result<Vec<String>, &'static
 }
 
 fn takes_none(arg: &Arg) -> bool {
-    !arg.is_positional() && arg.get_num_args().is_some_and(|number| number.min_values() == 0)
+    !arg.is_positional()
+        && arg
+            .get_num_args()
+            .is_some_and(|number| number.takes_values() && number.min_values() == 0)
 }
 
 fn values(value: &Value) -> Result<Vec<String>, &'static str> {
