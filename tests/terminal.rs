@@ -142,7 +142,11 @@ fn every_shown_subcommand_has_a_manual_page() {
     assert!(page.contains("Example: segtrt bench"), "the example is in the page");
     let printed = segtrt().args(["man", "bench"]).output().unwrap();
     assert_eq!(String::from_utf8(printed.stdout).unwrap(), page);
-    segtrt().args(["man", "bnech"]).assert().code(2).stderr(contains("expected ").and(contains("bench, ")));
+    segtrt()
+        .args(["man", "bnech"])
+        .assert()
+        .code(2)
+        .stderr(contains("expected ").and(contains("bench, ")));
 }
 
 #[test]

@@ -27,7 +27,7 @@ pub struct PackArgs {
     /// Side of the network input in pixels [default: the platform's].
     #[arg(long)]
     pub imgsz: Option<usize>,
-    /// Arithmetic of the engines: fp16, fp32, bf16 or best [default: the platform's].
+    /// Arithmetic of the engines [default: the platform's].
     #[arg(long)]
     pub precision: Option<Precision>,
     /// Most objects of a clip that run at once.

@@ -182,7 +182,7 @@ if bench_has_tensorrt; then
     if [ -d "$split" ]; then
         set -- bench --backend tensorrt --engines engines --onnx-dir onnx --split-dir "$split" --models "$TAGS" \
             --imgsz "$IMGSZ" --out-dir results/bench
-        case $PRECISION in fp16 | fp32) set -- "$@" --precision "$PRECISION" ;; esac
+        case $PRECISION in fp16 | mixed | fp32) set -- "$@" --precision "$PRECISION" ;; esac
         [ -d results/bench ] && set -- "$@" --resume
         step bench "$segtrt" "$@" || failed=1
     else
