@@ -10,7 +10,7 @@ use clap::Args;
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:\n  \
     segtrt report benchmark_outputs -o report.html\n  \
-    segtrt report 'RTX 3090=sav_benchmark_summary_shire.csv' 'Jetson Orin=sav_benchmark_summary_jetson.csv' --plots figures\n  \
+    segtrt report 'RTX 3090=shire.csv' 'Jetson Orin=jetson.csv' --plots figures\n  \
     segtrt report out --targets targets.toml --check\n\n\
     The page is one file that fetches nothing. What it says and how to read it: docs/reading-the-report.md.")]
 pub struct ReportArgs {
