@@ -6,8 +6,8 @@ use clap::{Command, CommandFactory};
 
 use super::{Cli, accept_underscores, public};
 
-/// Subcommands that print no table.
-const NO_TABLE: [&str; 2] = ["completions", "man"];
+/// Subcommands that print no table of their own: what an experiment or a profile shows is its bench's.
+const NO_TABLE: [&str; 4] = ["completions", "man", "experiment", "profile"];
 
 /// Each shown subcommand with its whole name.
 fn each(command: &Command, name: &str, visit: &mut dyn FnMut(&str, &Command)) {
@@ -48,7 +48,8 @@ fn every_subcommand_has_examples_that_can_be_typed() {
             "no example of {name} is a whole command line that begins with {name:?}: {text}"
         );
         for line in examples.iter().filter(|line| line.starts_with(name)) {
-            let words = accept_underscores(line.split_whitespace().map(OsString::from));
+            let words = shlex::split(line).expect("quotes are closed");
+            let words = accept_underscores(words.into_iter().map(OsString::from));
             if let Err(error) = Cli::command().try_get_matches_from(words) {
                 panic!("the help of {name} shows `{line}`, which cannot be typed: {error}");
             }
