@@ -190,7 +190,8 @@ impl Factor {
         let digits = if half > 0.0 { (-half.log10().floor()).clamp(0.0, 3.0) } else { 3.0 };
         let unit = 10_f64.powf(-digits);
         let half = (half / unit - 1e-9).ceil().max(0.0) * unit;
-        format!("{:.2$} ± {:.2$}", self.ratio, half, digits as usize)
+        // A half of nothing may come out as a negative zero.
+        format!("{:.2$} ± {:.2$}", self.ratio, half.abs(), digits as usize)
     }
 }
 
