@@ -3,6 +3,7 @@ Arguments of `segtrt compare`.
 */
 
 use std::path::PathBuf;
+use std::str::FromStr;
 
 use clap::{Args, ValueEnum};
 
@@ -59,9 +60,10 @@ pub struct MeasureArgs {
     /// segtrt's own side.
     #[arg(long, value_enum, default_value = "tensorrt")]
     pub backend: OwnSide,
-    /// Several of segtrt's own sides, the first is what the others are compared with [default: --backend].
-    #[arg(long, value_enum, value_delimiter = ',', conflicts_with = "backend")]
-    pub sides: Vec<OwnSide>,
+    /// Several of segtrt's own sides: tensorrt, cpu, ort-cuda, ort-tensorrt, each alone or with a precision of its own
+    /// (tensorrt,tensorrt:mixed). The first is what the others are compared with [default: --backend].
+    #[arg(long, value_name = "SIDE[:PRECISION],…", value_delimiter = ',', conflicts_with = "backend")]
+    pub sides: Vec<ChosenSide>,
     /// PyTorch's sides; none with --baselines "".
     #[arg(long, value_delimiter = ',', default_value = "eager,compile,vos_optimized")]
     pub baselines: Vec<String>,
@@ -137,6 +139,41 @@ pub enum OwnSide {
     OrtTensorrt,
 }
 
+/// One of `--sides`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ChosenSide {
+    /// What runs.
+    pub side: OwnSide,
+    /// Its precision, where it is not that of all sides.
+    pub precision: Option<String>,
+}
+
+impl ChosenSide {
+    /// The name in tables and folders: `tensorrt`, `tensorrt-mixed`.
+    pub fn name(&self) -> String {
+        let side = self.side.name();
+        self.precision.as_ref().map_or_else(|| side.to_owned(), |own| format!("{side}-{own}"))
+    }
+}
+
+impl FromStr for ChosenSide {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let (name, precision) = match text.trim().split_once(':') {
+            Some((name, precision)) => (name, Some(precision)),
+            None => (text.trim(), None),
+        };
+        let side = OwnSide::from_str(name, true).map_err(|_| {
+            format!("there is no side {name}; known are tensorrt, cpu, ort-cuda, ort-tensorrt")
+        })?;
+        if precision.is_some_and(|own| own.is_empty() || own.contains(['/', ':'])) {
+            return Err(format!("{text} has no precision after the colon; write such as {name}:mixed"));
+        }
+        Ok(Self { side, precision: precision.map(str::to_owned) })
+    }
+}
+
 impl OwnSide {
     /// The name in tables and folders.
     pub fn name(self) -> &'static str {
@@ -146,5 +183,20 @@ impl OwnSide {
             Self::OrtCuda => "ort-cuda",
             Self::OrtTensorrt => "ort-tensorrt",
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_side_may_have_a_precision_of_its_own() {
+        let side = |text: &str| text.parse::<ChosenSide>();
+        let mixed = ChosenSide { side: OwnSide::Tensorrt, precision: Some("mixed".to_owned()) };
+        assert_eq!((side("trt:mixed"), mixed.name()), (Ok(mixed), "tensorrt-mixed".to_owned()));
+        assert_eq!(side("ort-cuda"), Ok(ChosenSide { side: OwnSide::OrtCuda, precision: None }));
+        assert!(side("cuda").is_err_and(|told| told.contains("no side cuda")));
+        assert!(side("cpu:").is_err_and(|told| told.contains("cpu:mixed")));
     }
 }

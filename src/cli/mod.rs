@@ -35,7 +35,7 @@ pub use baseline::{BaselineArgs, BaselineCommand, CheckArgs, StoreArgs};
 pub use bench::{BackendChoice, BenchArgs, DeadFlags, GpuArgs, Provider, Toggle};
 pub use build_engines::BuildEnginesArgs;
 pub use collect::CollectArgs;
-pub use compare::{CompareArgs, MeasureArgs, OwnSide};
+pub use compare::{ChosenSide, CompareArgs, MeasureArgs, OwnSide};
 pub use completions::CompletionsArgs;
 pub use doctor::DoctorArgs;
 pub use experiment::{BackendWish, ExperimentArgs};

@@ -8,7 +8,7 @@ use anyhow::Result;
 
 use super::UsageError;
 use crate::bundle::{self, Bundle, Wanted};
-use crate::cli::{CompareArgs, MeasureArgs, OwnSide};
+use crate::cli::{ChosenSide, CompareArgs, MeasureArgs, OwnSide};
 use crate::compare::measure::{Clips, ModelWork, Plan, Referee, SideKind, SidePlan};
 use crate::model_tag::ModelTag;
 use crate::prompt::PromptKind;
@@ -36,13 +36,10 @@ fn usage<T>(text: String) -> Result<T> {
 /// An unknown model, baseline or reference.
 pub(super) fn resolve(args: &CompareArgs) -> Result<Plan> {
     let measure = &args.measure;
-    let own = match measure.sides.as_slice() {
-        [] => vec![measure.backend],
-        sides => sides.to_vec(),
-    };
+    let own = own_sides(measure);
     let precision = precision_of(measure, &own);
     let mut sides: Vec<SidePlan> =
-        own.iter().map(|side| own_side(measure, *side, &precision)).collect();
+        own.iter().map(|chosen| chosen_side(measure, chosen, &precision)).collect();
     let baselines: Vec<&str> =
         measure.baselines.iter().map(|name| name.trim()).filter(|name| !name.is_empty()).collect();
     // PyTorch has no mixed engines; what these are to be as near to fp32 as is its fp16.
@@ -87,9 +84,22 @@ pub(super) fn clips(args: &CompareArgs) -> Clips {
     }
 }
 
+/// segtrt's own sides that were asked for.
+pub(super) fn own_sides(measure: &MeasureArgs) -> Vec<ChosenSide> {
+    match measure.sides.as_slice() {
+        [] => vec![ChosenSide { side: measure.backend, precision: None }],
+        sides => sides.to_vec(),
+    }
+}
+
+fn chosen_side(measure: &MeasureArgs, chosen: &ChosenSide, usual: &str) -> SidePlan {
+    let precision = chosen.precision.as_deref().unwrap_or(usual);
+    SidePlan { name: chosen.name(), ..own_side(measure, chosen.side, precision) }
+}
+
 /// The precision that was asked for, or the usual one of the sides.
-pub(super) fn precision_of(measure: &MeasureArgs, own: &[OwnSide]) -> String {
-    let on_cpu = own.iter().all(|side| *side == OwnSide::Cpu);
+pub(super) fn precision_of(measure: &MeasureArgs, own: &[ChosenSide]) -> String {
+    let on_cpu = own.iter().all(|chosen| chosen.side == OwnSide::Cpu);
     let usual = if on_cpu { SINGLE } else { "fp16" };
     measure.precision.clone().unwrap_or_else(|| usual.to_owned())
 }
@@ -122,8 +132,7 @@ fn runner_side(
     precision: &str,
     more: &[&str],
 ) -> SidePlan {
-    let on_cpu = measure.backend == OwnSide::Cpu && measure.sides.is_empty()
-        || !measure.sides.is_empty() && measure.sides.iter().all(|side| *side == OwnSide::Cpu);
+    let on_cpu = own_sides(measure).iter().all(|chosen| chosen.side == OwnSide::Cpu);
     let usual = if on_cpu { "cpu" } else { "cuda" };
     let args = measure.runner_arg.iter().cloned().chain(more.iter().map(|arg| (*arg).to_owned()));
     SidePlan {

@@ -7,7 +7,7 @@ use std::io::Write;
 use anyhow::Result;
 
 use super::compare::command;
-use super::compare_plan::{clips, models, own_side, precision_of};
+use super::compare_plan::{clips, models, own_side, own_sides, precision_of};
 use super::{Outcome, UsageError};
 use crate::cli::{CompareArgs, OwnSide};
 use crate::compare::measure::{self, Plan, Referee, SideKind, SidePlan};
@@ -17,12 +17,13 @@ use crate::dataset;
 
 /// Runs the sweep.
 pub fn run(args: &CompareArgs) -> Result<Outcome> {
-    let own = match args.measure.sides.as_slice() {
-        [] => args.measure.backend,
-        [side] => *side,
-        _ => return Err(UsageError("a sweep is of one side".to_owned()).into()),
+    let chosen = own_sides(&args.measure);
+    let [one] = chosen.as_slice() else {
+        return Err(UsageError("a sweep is of one side".to_owned()).into());
     };
-    let precision = precision_of(&args.measure, &[own]);
+    let own = one.side;
+    let usual = precision_of(&args.measure, &chosen);
+    let precision = one.precision.clone().unwrap_or(usual);
     let all = combinations(&args.measure.sweep, &precision).map_err(UsageError)?;
     if own != OwnSide::Tensorrt && all.iter().any(|one| one.objects.is_some()) {
         let text =
