@@ -30,6 +30,7 @@ pub mod files;
 pub mod geometry;
 pub mod gpu;
 pub mod inspect;
+pub mod logits;
 pub mod mask;
 pub mod merge;
 pub mod metrics;

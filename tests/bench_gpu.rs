@@ -9,9 +9,11 @@ use assert_cmd::Command;
 use predicates::str::contains;
 use segtrt::bundle::Role;
 use segtrt::engine::Precision;
+use segtrt::logits::LogitsFile;
 
 use crate::selftest::fakes::{Engines, Fakes, shared};
 use crate::support::{bench, column, require_onnxruntime, segtrt, synth};
+use crate::teacher::shared::{logits_files, turn_over};
 
 const SUMMARY: &str = "sav_benchmark_summary.csv";
 const PADDED: [Role; 5] =
@@ -225,6 +227,52 @@ fn counts(log: &str) -> BTreeMap<&str, usize> {
         *counts.entry(word).or_default() += 1;
     }
     counts
+}
+
+#[test]
+fn logits_are_exchanged_between_mask_and_memory() {
+    let Some(setting) = Setting::new(2, 14, &PADDED) else { return };
+    setting.cpu("teacher").arg("--save-logits").assert().success();
+    // A past that never was: what of it is read, when, and by whom, shows in the masks of later frames.
+    turn_over(&setting.path("teacher"), 4);
+    let teacher = setting.path("teacher").display().to_string();
+    setting.cpu("cpu").args(["--teacher", &teacher]).assert().success();
+    let (free, taught) = (setting.masks("teacher"), setting.masks("cpu"));
+    assert!(free.iter().zip(&taught).all(|(free, taught)| free != taught), "it does show");
+    let log = setting.path("log");
+    for flags in [
+        &[][..],
+        &["--no-cuda-graphs", "--host-wait", "block"],
+        &["--objects-together", "2"],
+        &["--objects-together", "2", "--object-streams"],
+    ] {
+        for seed in ["0", "1", "2", "3", "4", "77"] {
+            let mut command = setting.gpu("taught");
+            command.args(flags).args(["--teacher", &teacher]).env("FAKE_CUDA_SEED", seed);
+            command.env("FAKE_CUDA_LOG", &log).assert().success();
+            assert!(setting.masks("taught") == taught, "{flags:?}, seed {seed}");
+        }
+        let mut command = setting.gpu("saved");
+        command.args(flags).arg("--save-logits").env("FAKE_CUDA_SEED", "77").assert().success();
+        assert!(setting.masks("saved") == free, "{flags:?}: saving changes nothing");
+        let files = logits_files(&setting.path("saved"));
+        assert_eq!(files.len(), 2);
+        for (ours, theirs) in files.iter().zip(logits_files(&setting.path("teacher"))) {
+            let [ours, theirs] = [ours, &theirs].map(|path| LogitsFile::read(path).unwrap());
+            for t in (0..14).filter(|t| *t != 4) {
+                let pairs = ours.frame(t).unwrap().iter().zip(theirs.frame(t).unwrap());
+                let apart = pairs.map(|(a, b)| (a.to_f32() - b.to_f32()).abs()).fold(0.0, f32::max);
+                assert!(apart < 0.01, "{flags:?}, frame {t}: {apart}");
+            }
+        }
+    }
+    assert_eq!(setting.column("taught", "verdict"), ["INVALID", "INVALID"]);
+    let said = setting.column("saved", "verdict_reason");
+    assert!(said.iter().all(|said| said.contains("not a measurement of speed")), "{said:?}");
+    // The teacher's logits of every recorded frame, and of no other, go to the device.
+    let uploads = fs::read_to_string(log).unwrap();
+    let uploads = uploads.lines().filter(|line| *line == format!("h2d {}", 4 * 64 * 64)).count();
+    assert_eq!(uploads, 4 * 6 * 2 * 14);
 }
 
 #[test]

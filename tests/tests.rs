@@ -63,6 +63,8 @@ mod selftest;
 mod suite;
 /// What the tests of the program share.
 mod support;
+/// Logits saved, and memories written from another run's.
+mod teacher;
 /// The GPU's sensors and the verdict.
 mod telemetry;
 /// Pipes, terminals, shells: control codes, completions, manual pages, JSON.

@@ -54,7 +54,7 @@ fn a_closed_loop_of_twenty_frames_equals_the_original_predictor() {
         let image = frame(side, t);
         let step = if t == 0 { tracker.prompt(&image, &click) } else { tracker.track(&image) };
         let output = step.unwrap().output;
-        let low = tracker.network().low_logits().unwrap();
+        let low = tracker.network().logits().unwrap();
         let places = golden["sampled_logits"].as_array().unwrap();
         for (place, value) in places.iter().zip(expected["logits"].as_array().unwrap()) {
             let found = f64::from(low[place.as_u64().unwrap() as usize]);

@@ -36,6 +36,8 @@ pub struct OrtNetwork {
     image: Vec<f32>,
     features: Vec<DynValue>,
     step: Option<StepOutput>,
+    /// A teacher's logits for the memory of the frame at hand.
+    taught: Option<Vec<f32>>,
     memories: Bank,
     pointers: Bank,
 }
@@ -96,6 +98,7 @@ impl OrtNetwork {
             image: Vec::new(),
             features: Vec::new(),
             step: None,
+            taught: None,
             memories: Bank::new(
                 contract.max_memories,
                 contract.memory_tokens * contract.memory_channels,
@@ -112,12 +115,6 @@ impl OrtNetwork {
 
     fn step_output(&self) -> Result<&StepOutput> {
         self.step.as_ref().context("no step has run on this frame")
-    }
-
-    /// Low-resolution logits of the step just run, `low_size` × `low_size`.
-    pub fn low_logits(&self) -> Result<&[f32]> {
-        let (_, logits) = self.step_output()?.low.try_extract_tensor::<f32>().map_err(plain)?;
-        Ok(logits)
     }
 }
 
@@ -179,6 +176,7 @@ impl Network for OrtNetwork {
         self.geometry = Some(geometry.clone());
         self.features.clear();
         self.step = None;
+        self.taught = None;
         Ok(())
     }
 
@@ -264,17 +262,40 @@ impl Network for OrtNetwork {
     fn output(&mut self) -> Result<FrameOutput> {
         let geometry = self.geometry.as_ref().context("no clip has begun")?;
         let step = self.step_output()?;
-        let mask = geometry.upsample(self.low_logits()?, self.manifest.contract.low_size);
+        let mask = geometry.upsample(self.logits()?, self.manifest.contract.low_size);
         Ok(FrameOutput { mask, objectness: first(&step.score)?, predicted_iou: step.iou })
+    }
+
+    fn logits(&self) -> Result<&[f32]> {
+        let (_, logits) = self.step_output()?.low.try_extract_tensor::<f32>().map_err(plain)?;
+        Ok(logits)
+    }
+
+    fn teach(&mut self, logits: &[f16]) -> Result<()> {
+        let expected = self.logits()?.len();
+        if logits.len() != expected {
+            bail!("a teacher's {} logits came, the memory graph takes {expected}", logits.len());
+        }
+        self.taught = Some(logits.iter().map(|value| value.to_f32()).collect());
+        Ok(())
     }
 
     fn memorise(&mut self, slots: Slots, binarise: bool) -> Result<()> {
         let step = self.step.as_ref().context("no step has run on this frame")?;
         let binar = [f32::from(u8::from(binarise))];
         let binar = TensorRef::from_array_view(([1_i64], &binar[..])).map_err(plain)?;
+        // For this frame alone: the next one is taught anew, or not at all.
+        let taught = self.taught.take();
+        let side = self.manifest.contract.low_size as i64;
+        let low: SessionInputValue<'_> = match &taught {
+            Some(logits) => TensorRef::from_array_view(([1, 1, side, side], logits.as_slice()))
+                .map_err(plain)?
+                .into(),
+            None => (&step.low).into(),
+        };
         let inputs: Vec<(&str, SessionInputValue<'_>)> = vec![
             ("feat", (&self.features[0]).into()),
-            ("low", (&step.low).into()),
+            ("low", low),
             ("score", (&step.score).into()),
             ("binar", binar.into()),
         ];

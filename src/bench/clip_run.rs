@@ -8,8 +8,11 @@ ahead of time are taken out of a mapped file instead.
 
 use std::time::Instant;
 
+use half::f16;
+
 use crate::dataset::Clip;
 use crate::geometry::Geometry;
+use crate::logits::Exchange;
 use crate::mask::Mask;
 use crate::predecode::PreparedClip;
 use crate::ranges::{self, Range, within};
@@ -61,6 +64,8 @@ pub struct Pass {
     pub objectness: Vec<f32>,
     /// The decoder's own IoU estimate of each frame.
     pub predicted_iou: Vec<f32>,
+    /// The network's own low-resolution logits, frame after frame, where they were to be handed out.
+    pub logits: Vec<f16>,
 }
 
 impl Pass {
@@ -85,21 +90,24 @@ pub struct Frames<'a> {
     pub clip: &'a Clip,
     /// Its frames as they were decoded ahead of time.
     pub prepared: Option<&'a PreparedClip>,
+    /// How they become squares.
+    pub geometry: &'a Geometry,
 }
 
 /// Runs `network` over `span` of `frames`; `keep` says of which frames the masks are wanted and
-/// `progress` hears of each finished frame.
+/// `progress` hears of each finished frame; `exchange` tells what logits leave and enter.
 pub fn run_pass<N: Network>(
     network: &mut N,
     frames: Frames<'_>,
     span: Span,
     prompt: &NetworkPrompt,
-    geometry: &Geometry,
+    exchange: Exchange<'_>,
     keep: impl Fn(usize) -> bool,
     mut progress: impl FnMut(usize),
 ) -> Result<Pass, ObjectError> {
     let mut pass = Pass::default();
-    let mut tracker = Tracker::new(network, geometry, span.frames())?;
+    let geometry = frames.geometry;
+    let mut tracker = Tracker::new(network, geometry, span.frames())?.exchanging(exchange);
     for index in span.indices() {
         let pipeline = ranges::enter(Range::Pipeline);
         let mut decode_ms = None;
@@ -129,6 +137,7 @@ pub fn run_pass<N: Network>(
         });
         pass.objectness.push(step.output.objectness);
         pass.predicted_iou.push(step.output.predicted_iou);
+        pass.logits.extend(step.logits.into_iter().flatten());
         if keep(index) {
             pass.masks.push((index, step.output.mask));
         }

@@ -14,6 +14,7 @@ use super::plan::GpuPlan;
 use super::runner::{ClipRunner, PassRequest};
 use crate::bundle::Manifest;
 use crate::gpu::{DriverMemory, Gpu, Purpose};
+use crate::logits::rounded;
 use crate::mask::Mask;
 use crate::pipeline::{self, Engines, FrameResult, ObjectSpan, PassError, PassPlan, Pipeline};
 use crate::record::MemoryPeaks;
@@ -130,7 +131,7 @@ impl ClipRunner for GpuRunner {
         keep: &dyn Fn(usize, usize) -> bool,
         progress: &mut dyn FnMut(),
     ) -> Result<Vec<Pass>, ObjectError> {
-        let PassRequest { clip, prepared, geometry, objects } = request;
+        let PassRequest { clip, prepared, geometry, objects, logits } = request;
         if prepared.is_some() {
             let what = "the GPU pipeline takes decoded pixels, not predecoded frames";
             return Err(ObjectError::Other(anyhow::anyhow!(what)));
@@ -144,22 +145,26 @@ impl ClipRunner for GpuRunner {
         let once = grid.len();
         let frames = grid.repeat(repeats.max(1));
         let more = frames.len() - once;
-        let spans = objects.iter().map(|object| {
+        let spans = objects.iter().enumerate().map(|(at, object)| {
             let begin = (object.span.start - start) / stride;
             let end = begin + object.span.frames() + more;
-            ObjectSpan { prompt: &object.prompt, start: begin, end }
+            let logits = logits.get(at).copied().unwrap_or_default();
+            ObjectSpan { prompt: &object.prompt, start: begin, end, logits }
         });
         let plan = PassPlan { clip, geometry, frames, objects: spans.collect() };
         let mut passes: Vec<Pass> = objects.iter().map(|_| Pass::default()).collect();
         let (width, height) = geometry.video_size();
         let mut take = |result: FrameResult<'_>| -> Result<()> {
-            let FrameResult { object, position, results, times } = result;
+            let FrameResult { object, position, results, times, logits } = result;
             let pass = &mut passes[object];
             pass.times.push(times);
             // A clip that comes again gives no more masks, so that memory does not grow with it.
             if position < once {
                 pass.objectness.push(results.objectness);
                 pass.predicted_iou.push(results.predicted_iou);
+                let floats = logits.unwrap_or_default().chunks_exact(size_of::<f32>());
+                let floats = floats.filter_map(|bytes| bytes.first_chunk().copied());
+                pass.logits.extend(floats.map(|bytes| rounded(f32::from_le_bytes(bytes))));
                 if keep(object, times.frame) {
                     let words = results.words.chunks_exact(8);
                     let words = words.filter_map(|word| word.first_chunk().copied());

@@ -14,6 +14,8 @@ pub mod plan;
 pub mod progress;
 mod runner;
 pub mod supervise;
+mod teacher;
+pub mod teacher_check;
 pub mod watch;
 pub mod work;
 pub mod worker;

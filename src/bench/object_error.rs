@@ -29,6 +29,9 @@ pub enum ObjectError {
         /// The backend's words.
         reason: String,
     },
+    /// A teacher's logits cannot be used.
+    #[error("{0:#}")]
+    Teacher(anyhow::Error),
     /// Anything else.
     #[error("{0:#}")]
     Other(#[from] anyhow::Error),
@@ -46,6 +49,7 @@ impl ObjectError {
             Self::Clip(error) => error.code(),
             Self::Prompt(error) => error.code(),
             Self::Predecoded(error) => error.code(),
+            Self::Teacher(_) => "teacher",
             Self::Inference { .. } => "inference",
             Self::Other(_) => "failed",
         }

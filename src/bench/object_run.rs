@@ -32,6 +32,7 @@ use super::mask_file;
 use super::object_error::ObjectError;
 use super::plan::BenchPlan;
 use super::runner::{ClipRunner, PassRequest, Tracked};
+use super::teacher::{self, Teachers};
 
 /// Where the worker stands, for the progress display.
 #[derive(Clone, Copy, Debug)]
@@ -160,13 +161,19 @@ impl ObjectRunner<'_> {
         };
         // Taken out for the time of the passes, which need the runner too.
         let prepared = self.prepared.take();
-        let request =
-            |objects| PassRequest { clip, prepared: prepared.as_ref(), geometry, objects };
+        let request = |objects, logits| {
+            let prepared = prepared.as_ref();
+            PassRequest { clip, prepared, geometry, objects, logits }
+        };
         for _ in 0..warmups {
             let _warmup = ranges::enter(Range::Warmup);
-            self.runner.run_pass(request(&short), 1, &|_, _| false, &mut count)?;
+            self.runner.run_pass(request(&short, &[]), 1, &|_, _| false, &mut count)?;
         }
         let keep_all = self.plan.save_overlays || self.plan.save_masks;
+        let low_size = self.runner.manifest().contract.low_size;
+        let keys = ready.iter().map(|ready| &ready.key).zip(tracked.iter().map(|t| t.span));
+        let teachers = Teachers::open(self.plan, low_size, keys)?;
+        let exchanges = teachers.exchanges();
         for run in 0..runs {
             let strides = self.plan.strides;
             let keep = |object: usize, index: usize| {
@@ -174,7 +181,8 @@ impl ObjectRunner<'_> {
                 keep_all || annotated && strides.scores(tracked[object].span.start, index)
             };
             let mark = self.telemetry.map(Telemetry::mark);
-            let passes = self.runner.run_pass(request(tracked), repeats, &keep, &mut count)?;
+            let request = request(tracked, exchanges.as_slice());
+            let passes = self.runner.run_pass(request, repeats, &keep, &mut count)?;
             let observed = self.telemetry.zip(mark).map(|(gpu, mark)| gpu.since(mark));
             for ((ready, object), pass) in ready.iter_mut().zip(tracked).zip(passes) {
                 let mut row = self.row(&ready.key, run, geometry, object.span, &pass);
@@ -182,6 +190,9 @@ impl ObjectRunner<'_> {
                 // The passes are the same computation: pictures of the first one are enough.
                 if run == 0 {
                     row.overlay = self.write_pictures(&ready.key, clip, geometry, &pass)?;
+                    if self.plan.save_logits {
+                        teacher::write(&self.plan.out_dir, &ready.key, low_size, &pass)?;
+                    }
                 }
                 ready.recorded.push((row, pass.scored_times()));
             }
@@ -276,6 +287,11 @@ impl ObjectRunner<'_> {
             on_gpu: self.on_gpu,
             observed: observed.as_ref(),
         });
+        if let Some(exchange) =
+            verdict::exchange(self.plan.teacher.is_some(), self.plan.save_logits)
+        {
+            row.verdict = Verdict::of(row.verdict.findings.drain(..).chain([exchange]).collect());
+        }
         Ok(())
     }
 

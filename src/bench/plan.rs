@@ -51,6 +51,12 @@ pub struct BenchPlan {
     pub save_overlays: bool,
     /// Whether every mask is written.
     pub save_masks: bool,
+    /// Whether the logits of every frame are written.
+    #[serde(default)]
+    pub save_logits: bool,
+    /// The run folder whose logits all memories are written from.
+    #[serde(default)]
+    pub teacher: Option<PathBuf>,
     /// What runs the network: a GPU's engines, else ONNX Runtime.
     pub gpu: Option<GpuPlan>,
     /// ONNX Runtime's library, where named.

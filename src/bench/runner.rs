@@ -9,6 +9,7 @@ use super::object_error::ObjectError;
 use crate::bundle::Manifest;
 use crate::dataset::Clip;
 use crate::geometry::Geometry;
+use crate::logits::Exchange;
 use crate::predecode::PreparedClip;
 use crate::record::MemoryPeaks;
 use crate::tracker::{Network, NetworkPrompt};
@@ -37,6 +38,8 @@ pub struct PassRequest<'a> {
     pub geometry: &'a Geometry,
     /// The objects.
     pub objects: &'a [Tracked],
+    /// What logits each of them hands out or takes; empty where none does.
+    pub logits: &'a [Exchange<'a>],
 }
 
 /// Runs passes.
@@ -93,12 +96,13 @@ impl<N: Network> ClipRunner for StepByStep<N> {
         keep: &dyn Fn(usize, usize) -> bool,
         progress: &mut dyn FnMut(),
     ) -> Result<Vec<Pass>, ObjectError> {
-        let PassRequest { clip, prepared, geometry, objects } = request;
-        let frames = Frames { clip, prepared };
+        let PassRequest { clip, prepared, geometry, objects, logits } = request;
+        let frames = Frames { clip, prepared, geometry };
         let one = |(at, object): (usize, &Tracked)| {
             let (span, prompt) = (object.span, &object.prompt);
             let keep = |index| keep(at, index);
-            run_pass(&mut self.0, frames, span, prompt, geometry, keep, |_| progress())
+            let exchange = logits.get(at).copied().unwrap_or_default();
+            run_pass(&mut self.0, frames, span, prompt, exchange, keep, |_| progress())
         };
         objects.iter().enumerate().map(one).collect()
     }

@@ -80,6 +80,14 @@ pub struct BenchArgs {
     /// Write every predicted mask as COCO RLE, one JSON file for each object and model.
     #[arg(long)]
     pub save_masks: bool,
+    /// Write the low-resolution logits of every frame, one .npy file for each object and model, for --teacher. Such a run
+    /// is no measurement of speed.
+    #[arg(long)]
+    pub save_logits: bool,
+    /// Write every memory from the logits that this run folder holds (made with --save-logits) instead of the run's own:
+    /// docs/comparing.md. Such a run is no measurement of speed.
+    #[arg(long, value_name = "RUN_FOLDER", conflicts_with = "save_logits")]
+    pub teacher: Option<PathBuf>,
     /// Go on where an interrupted run into the same folder stopped.
     #[arg(long)]
     pub resume: bool,

@@ -16,6 +16,7 @@ use super::{Outcome, bench_table};
 use crate::bench::plan::{BenchPlan, ModelPlan};
 use crate::bench::progress::Display;
 use crate::bench::supervise;
+use crate::bench::teacher_check;
 use crate::bench::work::Work;
 use crate::bench::worker::Loaded;
 use crate::bundle::{Bundle, Graph};
@@ -52,6 +53,14 @@ const OVERLAPPING: &str = " In throughput mode frames overlap: fps is frames ove
     last mask, a frame's latency_ms in this file is the interval since the mask before it, and the age of a frame when \
     its mask is there stands in its own columns.";
 
+/// What a teacher changes.
+const TEACHER_FORCED: &str = " Teacher-forced: not a measurement of speed. On every frame the memory was written from the \
+    logits of another run; between a frame's mask and its memory these were brought to the network.";
+
+/// What handing out logits changes.
+const LOGITS_SAVED: &str = " Not a measurement of speed: every frame handed out its low-resolution logits between its mask \
+    and its memory.";
+
 /// The timed region of this bench, in words.
 fn timed_region(plan: &BenchPlan) -> String {
     let more = match plan.mode() {
@@ -63,7 +72,12 @@ fn timed_region(plan: &BenchPlan) -> String {
         Some(_) => TIMED_REGION_PREDECODED,
         None => TIMED_REGION,
     };
-    format!("{region}{}", more.concat())
+    let exchange = match (&plan.teacher, plan.save_logits) {
+        (Some(_), _) => TEACHER_FORCED,
+        (None, true) => LOGITS_SAVED,
+        (None, false) => "",
+    };
+    format!("{region}{}{exchange}", more.concat())
 }
 
 /// What a bench leaves to be shown.
@@ -117,7 +131,13 @@ pub fn run(args: BenchArgs) -> Result<Outcome> {
 pub(super) fn measure(args: &BenchArgs) -> Result<Report> {
     let Resolved { plan, split, left_out } = resolve(args)?;
     let work = Work::list(&plan, split.as_ref())?;
-    let configuration = configuration(&plan)?;
+    let mut configuration = configuration(&plan)?;
+    let mut inputs = work.hashes.clone();
+    if let Some(dir) = &plan.teacher {
+        let teaching = teacher_check::check(&plan, dir, &configuration, split.as_ref(), &work)?;
+        configuration = configuration.with("teacher", teaching.teacher);
+        inputs.extend(teaching.inputs);
+    }
     let columns = args.columns.unwrap_or(ColumnSet::telling(plan.strides));
     let mut store = match args.resume {
         true => ResultStore::resume(&plan.out_dir, configuration)?,
@@ -132,7 +152,7 @@ pub(super) fn measure(args: &BenchArgs) -> Result<Report> {
     let mut sidecar = Sidecar {
         environment: environment::facts(),
         timed_region: timed_region(&plan),
-        inputs: work.hashes.clone(),
+        inputs,
         graphs: graphs(&plan)?,
     };
     // Written before the first row too: a crash must not leave rows without their machine.
@@ -190,10 +210,11 @@ pub(super) fn configuration(plan: &BenchPlan) -> Result<Configuration> {
         .with("provider", serde_json::to_value(plan.provider)?)
         .with("gpu", serde_json::to_value(&plan.gpu)?);
     // Absent otherwise, so that runs from before there was such a thing can be continued.
-    Ok(match &plan.predecoded {
+    let configuration = match &plan.predecoded {
         Some(predecoded) => configuration.with("predecoded", predecoded.values.name()),
         None => configuration,
-    })
+    };
+    Ok(if plan.save_logits { configuration.with("save_logits", true) } else { configuration })
 }
 
 /// The graphs or engines of all models with the hashes that the workers compare them with.

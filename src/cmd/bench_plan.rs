@@ -48,6 +48,7 @@ pub fn resolve(args: &BenchArgs) -> Result<Resolved> {
         log::warn!("{flag} does nothing here: {why}");
     }
     let predecoded = predecoded(args)?;
+    one_frame_at_a_time(args)?;
     let split_dir = split_dir(args)?;
     let split = dataset::open(&split_dir, &args.split_name)?;
     let (models, left_out) = models(args)?;
@@ -79,6 +80,8 @@ pub fn resolve(args: &BenchArgs) -> Result<Resolved> {
         out_dir,
         save_overlays: args.save_overlays == Toggle::On,
         save_masks: args.save_masks,
+        save_logits: args.save_logits,
+        teacher: args.teacher.as_deref().map(absolute),
         gpu: (args.backend == BackendChoice::TensorRt).then(|| gpu_plan(&args.gpu)).transpose()?,
         ort_lib: args.ort_lib.clone(),
         provider: args.ort_provider,
@@ -95,6 +98,27 @@ pub fn strides(args: &BenchArgs) -> Strides {
         input: args.input_frame_stride as usize,
         annotation: args.annotation_stride_frames as usize,
     }
+}
+
+/// Logits are exchanged between a frame's mask and its memory, before the next frame begins, and once for each frame.
+fn one_frame_at_a_time(args: &BenchArgs) -> Result<()> {
+    let flag = match (&args.teacher, args.save_logits) {
+        (Some(_), _) => "--teacher",
+        (None, true) => "--save-logits",
+        (None, false) => return Ok(()),
+    };
+    if args.backend == BackendChoice::TensorRt && args.gpu.mode == Mode::Throughput {
+        bail!(UsageError(format!(
+            "{flag} with --mode throughput: logits are exchanged with one frame in flight; use --mode latency"
+        )));
+    }
+    if args.gpu.repeat_clip > 1 {
+        let repeats = args.gpu.repeat_clip;
+        bail!(UsageError(format!(
+            "{flag} with --repeat-clip {repeats}: there are logits of one time through the clip; leave --repeat-clip out"
+        )));
+    }
+    Ok(())
 }
 
 /// The cache of decoded frames that `--predecoded` names.

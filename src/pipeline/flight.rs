@@ -4,9 +4,10 @@ A frame in flight: the events along its way, where its results land, and what th
 
 use std::time::Instant;
 
-use anyhow::Result;
+use anyhow::{Context, Result};
 
 use super::decode_ahead::Decoded;
+use super::exchange::LogitSlots;
 use super::lane::Results;
 use crate::gpu::{Event, Gpu, GpuError, Pinned, Wait};
 use crate::record::StageTimes;
@@ -27,6 +28,23 @@ pub struct ObjectFlight {
     pub memorised: Event,
     /// Where the results land.
     pub results: Pinned,
+    /// The logits' way in and out, in runs that exchange them.
+    pub logits: LogitSlots,
+}
+
+impl ObjectFlight {
+    /// The results and, `with_logits`, the network's own logits. Waits for nothing once [`Flight::wait`] returned.
+    pub fn taken(
+        &mut self,
+        words_bytes: usize,
+        with_logits: bool,
+    ) -> Result<(Results<'_>, Option<&[u8]>)> {
+        let bytes = self.results.bytes()?;
+        let results = bytes.get(..Results::bytes(words_bytes)).and_then(Results::of);
+        let results = results.context("the results of a frame are too short")?;
+        let logits = with_logits.then(|| self.logits.own()).transpose()?;
+        Ok((results, logits))
+    }
 }
 
 /// What of a flight one object had.
@@ -86,6 +104,7 @@ impl Flight {
                 downloaded: gpu.event()?,
                 memorised: gpu.event()?,
                 results: Pinned::new(gpu, result_bytes)?,
+                logits: LogitSlots::default(),
             })
         };
         Ok(Self {
@@ -162,12 +181,5 @@ impl Flight {
         self.legs.iter().try_fold(features, |most, leg| {
             Ok(most.max(self.objects[leg.object].downloaded.ms_since(base)?))
         })
-    }
-
-    /// The results of an object. Waits for nothing once [`Flight::wait`] returned.
-    pub fn results(&mut self, object: usize, words_bytes: usize) -> Result<Results<'_>> {
-        let bytes = self.objects[object].results.bytes()?;
-        let results = bytes.get(..Results::bytes(words_bytes)).and_then(Results::of);
-        results.ok_or_else(|| anyhow::anyhow!("the results of a frame are too short"))
     }
 }

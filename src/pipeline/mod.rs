@@ -14,12 +14,13 @@ frames overlap, events order them, and the host only feeds and collects. What is
 bank's kernels) is recorded as CUDA graphs on first use, and replayed.
 
 The timed region of a frame is docs/measuring.md's: from pixels in host memory to the mask in host memory and the memory
-written. Within it the host waits once and allocates nothing.
+written. Runs that exchange logits (`--save-logits`, `--teacher`) have two copies more in it and are no measurement. Within it the host waits once and allocates nothing.
 */
 
 mod contexts;
 mod decode_ahead;
 mod engines;
+mod exchange;
 mod features;
 mod flight;
 mod fused;

@@ -5,7 +5,7 @@ One pass over a clip: frames are fed as they are decoded, results taken as they 
 use std::thread;
 use std::time::Instant;
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, ensure};
 
 use super::decode_ahead::{DecodeAhead, Decoded, Work};
 use super::flight::Leg;
@@ -15,6 +15,7 @@ use super::rig::Pipeline;
 use crate::dataset::{Clip, ClipError};
 use crate::geometry::Geometry;
 use crate::gpu::Event;
+use crate::logits::Exchange;
 use crate::ranges::{self, Range, within};
 use crate::record::{FrameTimes, SourceAge};
 use crate::tracker::{BankSchedule, NetworkPrompt, require_finite};
@@ -28,6 +29,8 @@ pub struct ObjectSpan<'a> {
     pub start: usize,
     /// Position after its last frame.
     pub end: usize,
+    /// What logits it hands out or takes; only with one frame in flight.
+    pub logits: Exchange<'a>,
 }
 
 /// What a pass runs over.
@@ -54,6 +57,8 @@ pub struct FrameResult<'a> {
     pub results: Results<'a>,
     /// What the frame took; shared by its objects.
     pub times: FrameTimes,
+    /// The network's own low-resolution logits, little-endian f32, where they are handed out.
+    pub logits: Option<&'a [u8]>,
 }
 
 /// Why a pass broke off.
@@ -103,6 +108,21 @@ pub fn run(
     done
 }
 
+/// Pinned memory for the logits that are exchanged, made before the first frame.
+fn room_for_logits(pipeline: &mut Pipeline, plan: &PassPlan<'_>) -> Result<()> {
+    let one = pipeline.options.mode == Mode::Latency;
+    for (object, span) in plan.objects.iter().enumerate() {
+        let exchanging = span.logits.save || span.logits.teacher.is_some();
+        ensure!(one || !exchanging, "logits are exchanged in latency mode only");
+        let lane = pipeline.lanes.get(object).context("an object has no lane")?;
+        for flight in &mut pipeline.flights {
+            let slots = &mut flight.objects[object].logits;
+            slots.make_room(&pipeline.gpu, &span.logits, lane.low().len())?;
+        }
+    }
+    Ok(())
+}
+
 struct Pass<'a> {
     pipeline: &'a mut Pipeline,
     plan: &'a PassPlan<'a>,
@@ -129,6 +149,7 @@ impl<'a> Pass<'a> {
         for (lane, schedule) in pipeline.lanes.iter_mut().zip(&schedules) {
             lane.begin(schedule)?;
         }
+        room_for_logits(pipeline, plan)?;
         pipeline.gpu.synchronize()?;
         let event = pipeline.gpu.event()?;
         event.record(&pipeline.streams.upload)?;
@@ -290,6 +311,7 @@ impl<'a> Pass<'a> {
             let results = lane.results(clip.words_bytes)?;
             within(Range::Download, || events.results.download(&results, &streams.download))?;
             events.downloaded.record(&streams.download)?;
+            events.logits.enqueue(&span.logits, t, lane.low(), &lane.stream)?;
             let slot = schedule.write_slots(t).memory;
             within(Range::Memory, || lane.memorise(slot, number, set))?;
             if overlapping {
@@ -319,9 +341,11 @@ impl<'a> Pass<'a> {
             self.ahead.free(decoded.pixels);
         }
         for leg in flight.legs.clone() {
-            let results = flight.results(leg.object, words_bytes).map_err(failed)?;
+            let save = self.plan.objects[leg.object].logits.save;
+            let taken = flight.objects[leg.object].taken(words_bytes, save);
+            let (results, logits) = taken.map_err(failed)?;
             require_finite(leg.t, results.objectness, results.predicted_iou).map_err(failed)?;
-            take(FrameResult { object: leg.object, position, results, times })?;
+            take(FrameResult { object: leg.object, position, results, times, logits })?;
         }
         Ok(())
     }

@@ -9,12 +9,14 @@ mod network;
 
 use std::time::Instant;
 
-use anyhow::{Result, bail};
+use anyhow::{Context, Result, bail};
+use half::f16;
 
 pub use bank::{BankSchedule, Selection, Slots};
 pub use network::{FrameInput, FrameOutput, Network, NetworkPrompt};
 
 use crate::geometry::Geometry;
+use crate::logits::{Exchange, rounded};
 use crate::ranges::{Range, within};
 use crate::record::StageTimes;
 
@@ -27,6 +29,8 @@ pub struct Step {
     pub stages: StageTimes,
     /// The whole frame, from pixels on the host to a written memory, ms.
     pub latency_ms: f64,
+    /// The network's own low-resolution logits, where they are handed out.
+    pub logits: Option<Vec<f16>>,
 }
 
 /// One object's way through one clip.
@@ -35,6 +39,7 @@ pub struct Tracker<'a, N> {
     bank: BankSchedule,
     next: usize,
     frames: usize,
+    exchange: Exchange<'a>,
 }
 
 impl<'a, N: Network> Tracker<'a, N> {
@@ -42,7 +47,14 @@ impl<'a, N: Network> Tracker<'a, N> {
     pub fn new(network: &'a mut N, geometry: &Geometry, frames: usize) -> Result<Self> {
         network.begin_clip(geometry)?;
         let bank = BankSchedule::new(&network.manifest().contract, frames);
-        Ok(Self { network, bank, next: 0, frames })
+        Ok(Self { network, bank, next: 0, frames, exchange: Exchange::default() })
+    }
+
+    /// The same, handing out logits or taking a teacher's. Both lie inside the frame's time, which is then no measurement.
+    #[must_use]
+    pub fn exchanging(mut self, exchange: Exchange<'a>) -> Self {
+        self.exchange = exchange;
+        self
     }
 
     /// The network, as the last frame left it.
@@ -100,12 +112,20 @@ impl<'a, N: Network> Tracker<'a, N> {
         // The mask leaves before the memory is written: whoever waits for it waits less.
         let output = within(Range::Postprocess, || self.network.output())?;
         times.postprocess_ms = Some(clock.lap());
+        let logits = match self.exchange.save {
+            true => Some(self.network.logits()?.iter().map(|&v| rounded(v)).collect()),
+            false => None,
+        };
+        if let Some(teacher) = self.exchange.teacher {
+            let missing = || format!("the teacher has {} frames of logits", teacher.frames());
+            self.network.teach(teacher.frame(t).with_context(missing)?)?;
+        }
         let slots = self.bank.write_slots(t);
         within(Range::Memory, || self.network.memorise(slots, t == 0))?;
         times.memory_ms = Some(clock.lap());
         self.next += 1;
         require_finite(t, output.objectness, output.predicted_iou)?;
-        Ok(Step { output, stages: times, latency_ms: clock.total() })
+        Ok(Step { output, stages: times, latency_ms: clock.total(), logits })
     }
 }
 
@@ -162,13 +182,14 @@ mod tests {
         manifest: Manifest,
         calls: Vec<String>,
         objectness: f32,
+        logits: Vec<f32>,
     }
 
     impl Recorder {
         fn new() -> Self {
             let text = include_str!("../../tests/data/manifest/complete.toml");
             let manifest = toml::from_str(text).unwrap();
-            Self { manifest, calls: Vec::new(), objectness: 3.0 }
+            Self { manifest, calls: Vec::new(), objectness: 3.0, logits: Vec::new() }
         }
     }
 
@@ -209,6 +230,13 @@ mod tests {
                 objectness: self.objectness,
                 predicted_iou: 0.5,
             })
+        }
+        fn logits(&self) -> Result<&[f32]> {
+            Ok(&self.logits)
+        }
+        fn teach(&mut self, logits: &[f16]) -> Result<()> {
+            self.calls.push(format!("teach {}", logits[0]));
+            Ok(())
         }
         fn memorise(&mut self, slots: Slots, binarise: bool) -> Result<()> {
             self.calls.push(format!("memorise {} {} {binarise}", slots.memory, slots.pointer));
@@ -253,6 +281,29 @@ mod tests {
             "memorise 2 2 false",
         ];
         assert_eq!(network.calls, expected);
+    }
+
+    #[test]
+    fn a_teachers_logits_come_between_the_mask_and_the_memory() {
+        use crate::logits::LogitsFile;
+        let mut network = Recorder::new();
+        network.logits = vec![0.1, -70000.0];
+        let values = [1.0, 1.0, 1.0, 1.0, 2.0, 2.0, 2.0, 2.0].map(f16::from_f32);
+        let teacher = LogitsFile::new(2, values.to_vec()).unwrap();
+        let geometry = Geometry::new(GeometryKind::Stretch, 8, 6, 256);
+        let click = NetworkPrompt::new(&Prompt::Point { x: 3.0, y: 2.0 }, &geometry);
+        let exchange = Exchange { save: true, teacher: Some(&teacher) };
+        let mut tracker = Tracker::new(&mut network, &geometry, 3).unwrap().exchanging(exchange);
+        let first = tracker.prompt(&frame(0), &click).unwrap();
+        assert_eq!(first.logits.unwrap(), [f16::from_f32(0.1), f16::MIN], "its own, rounded");
+        tracker.track(&frame(1)).unwrap();
+        let error = tracker.track(&frame(2)).unwrap_err().to_string();
+        assert!(error.contains("the teacher has 2 frames"), "{error}");
+        let taught = network.calls.iter().position(|call| call == "teach 2").unwrap();
+        assert_eq!(
+            network.calls[taught - 1..=taught + 1],
+            ["output", "teach 2", "memorise 1 1 false"]
+        );
     }
 
     #[test]

@@ -7,6 +7,7 @@ ONNX Runtime on the host and engines on a GPU without a copy more.
 */
 
 use anyhow::{Result, bail};
+use half::f16;
 
 use super::bank::{Selection, Slots};
 use crate::bundle::Manifest;
@@ -68,7 +69,8 @@ pub struct FrameOutput {
     pub predicted_iou: f32,
 }
 
-/// The steps of one frame. Call order: `load`, `encode`, then `prompt` or `track`, then `output` and `memorise`.
+/// The steps of one frame. Call order: `load`, `encode`, then `prompt` or `track`, then `output`, `logits` and `teach` where
+/// logits are exchanged, and `memorise`.
 pub trait Network {
     /// What the graphs are.
     fn manifest(&self) -> &Manifest;
@@ -98,6 +100,23 @@ pub trait Network {
 
     /// Mask at video resolution and the scores of the step just run.
     fn output(&mut self) -> Result<FrameOutput>;
+
+    /// Low-resolution logits of the step just run, `low_size` × `low_size`, row after row.
+    ///
+    /// # Errors
+    /// This backend does not give them, or no step has run.
+    fn logits(&self) -> Result<&[f32]> {
+        bail!("this backend does not give its logits; leave --save-logits out")
+    }
+
+    /// Lets `memorise` write this frame's memory from these logits instead of the step's own. Mask, scores and pointer stay
+    /// the step's.
+    ///
+    /// # Errors
+    /// This backend takes none, or they are of another size.
+    fn teach(&mut self, _logits: &[f16]) -> Result<()> {
+        bail!("this backend takes no teacher's logits; leave --teacher out")
+    }
 
     /// Memory encoder: writes this frame's memory and pointer into `slots`. `binarise` on the conditioning frame.
     fn memorise(&mut self, slots: Slots, binarise: bool) -> Result<()>;

@@ -9,6 +9,7 @@ stand in [`THRESHOLDS`], and docs/measuring.md shows the same table.
 mod rules;
 mod thresholds;
 
+pub use rules::exchange;
 pub use thresholds::{THRESHOLDS, Thresholds};
 
 use crate::record::{FrameTimes, Observed, Verdict};

@@ -25,6 +25,23 @@ pub(super) fn unwatched() -> Finding {
     finding(Note, "unwatched", sentence.to_owned())
 }
 
+/// What makes a pass no measurement of speed: it took a teacher's logits, or handed out its own.
+pub fn exchange(teacher_forced: bool, saved: bool) -> Option<Finding> {
+    let (code, sentence) = match (teacher_forced, saved) {
+        (true, _) => (
+            "teacher_forced",
+            "teacher-forced: not a measurement of speed; its memories are another run's, and every frame took that run's \
+             logits",
+        ),
+        (false, true) => (
+            "logits_saved",
+            "not a measurement of speed: every frame handed out its logits; leave --save-logits out to measure",
+        ),
+        (false, false) => return None,
+    };
+    Some(finding(Fault, code, sentence.to_owned()))
+}
+
 /// What the sensors speak against.
 pub(super) fn sensors(observed: &Observed, limits: &Thresholds) -> Vec<Finding> {
     [

@@ -20,6 +20,8 @@ pub struct RunFolder {
     pub path: PathBuf,
     /// The settings, as far as they were written.
     pub configuration: Map<String, Value>,
+    /// What tells these settings from others; none in folders of old programs.
+    pub configuration_sha256: Option<String>,
     /// The machine and the libraries.
     pub environment: Map<String, Value>,
     /// What lies inside the timed region, in words.
@@ -96,6 +98,7 @@ impl RunFolder {
         Ok(Self {
             path: path.to_owned(),
             configuration: file.configuration,
+            configuration_sha256: file.configuration_sha256,
             environment: file.environment,
             timed_region: file.timed_region,
             inputs: file.inputs,

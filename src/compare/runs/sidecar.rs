@@ -17,6 +17,7 @@ use crate::record::{Finding, FrameTimes, ObjectKey, Observed, StageTimes};
 #[derive(Debug)]
 pub(super) struct SidecarFile {
     pub configuration: Map<String, Value>,
+    pub configuration_sha256: Option<String>,
     pub environment: Map<String, Value>,
     pub timed_region: String,
     /// `<video>/frames` and `<video>/masks` with their sha256.
@@ -56,6 +57,8 @@ pub struct Decisions {
 struct Raw {
     #[serde(default)]
     configuration: Map<String, Value>,
+    #[serde(default)]
+    configuration_sha256: Option<String>,
     #[serde(default)]
     environment: Map<String, Value>,
     #[serde(default)]
@@ -114,6 +117,7 @@ pub(super) fn read(path: &Path) -> Result<SidecarFile> {
     let pass = |raw| pass(raw).with_context(|| format!("{} is damaged", path.display()));
     Ok(SidecarFile {
         configuration: raw.configuration,
+        configuration_sha256: raw.configuration_sha256,
         environment: raw.environment,
         timed_region: raw.timed_region,
         inputs: raw.inputs.into_iter().map(|(name, hash)| (name, hash.sha256)).collect(),

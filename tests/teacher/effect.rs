@@ -1,0 +1,171 @@
+//! A run that teaches itself changes nothing; a wrong frame spoils what follows, and under a teacher it does not.
+
+use segtrt::backend::OrtNetwork;
+use segtrt::bundle::{Bundle, Manifest};
+use segtrt::cli::Provider;
+use segtrt::decode::RgbImage;
+use segtrt::geometry::{Geometry, GeometryKind};
+use segtrt::logits::{Exchange, LogitsFile, rounded};
+use segtrt::mask::Mask;
+use segtrt::prompt::{ObjectPrompt, PromptKind, PromptPolicy};
+use segtrt::tracker::{FrameOutput, Network, NetworkPrompt, Selection, Slots, Tracker};
+
+use super::shared::{FRAMES, base, copy, logits_files, masks, sidecar, turn_over};
+use crate::support::{bench, column, onnxruntime, small_bundle};
+
+#[test]
+fn a_run_that_teaches_itself_has_its_own_masks() {
+    let dir = tempfile::tempdir().unwrap();
+    let out = dir.path().join("taught");
+    bench(&base().split, &out)
+        .arg("--save-masks")
+        .arg("--teacher")
+        .arg(&base().run)
+        .assert()
+        .success();
+    let (free, taught) = (masks(&base().run), masks(&out));
+    assert_eq!((free.len(), taught.len()), (FRAMES, FRAMES));
+    let share = |mask: &Mask| mask.area() as f64 / (mask.width() * mask.height()) as f64;
+    let counting = free.iter().filter(|mask| (0.01..0.95).contains(&share(mask))).count();
+    assert!(counting > FRAMES / 2, "{counting} masks prove something");
+    for (t, (free, taught)) in free.iter().zip(&taught).enumerate() {
+        // The prompted frame reads no memory. Later ones read memories from logits that were rounded to half precision.
+        assert!(t > 0 || free == taught, "frame 0");
+        assert!(free.iou(taught) >= 0.999, "frame {t}: {}", free.iou(taught));
+    }
+    // The files say what was done, and nobody can take it for a speed.
+    let files = logits_files(&base().run);
+    assert_eq!(files[0].file_name().unwrap(), "synth_000__obj000__edgetam_mini_points.npy");
+    assert_eq!(LogitsFile::shape(&files[0]).unwrap(), (FRAMES, 64));
+    assert!(!out.join("logits").exists());
+    for (run, code) in [
+        (&out, "teacher_forced: teacher-forced: not a measurement of speed"),
+        (&base().run, "logits_saved: not a measurement of speed"),
+    ] {
+        let summary = run.join("sav_benchmark_summary.csv");
+        assert_eq!(column(&summary, "verdict"), ["INVALID"]);
+        assert!(column(&summary, "verdict_reason")[0].contains(code), "{code}");
+    }
+    let told = sidecar(&base().run);
+    let sidecar = sidecar(&out);
+    assert!(
+        sidecar["timed_region"].as_str().unwrap().contains("Teacher-forced: not a measurement")
+    );
+    let teacher = &sidecar["configuration"]["teacher"];
+    let told = sidecar(&base().run);
+    assert_eq!(teacher["configuration_sha256"], told["configuration_sha256"]);
+    assert_eq!(told["configuration"]["save_logits"], true);
+    assert!(teacher["backend"].as_str().unwrap().starts_with("onnxruntime"));
+    let input = &sidecar["inputs"]["teacher/synth_000__obj000__edgetam_mini_points.npy"];
+    assert_eq!(input["bytes"], 128 + 2 * FRAMES * 64 * 64);
+}
+
+#[test]
+fn a_teachers_frame_reaches_later_frames_and_not_its_own() {
+    let dir = tempfile::tempdir().unwrap();
+    let (wrong, out) = (dir.path().join("wrong"), dir.path().join("taught"));
+    copy(&base().run, &wrong);
+    turn_over(&wrong, 6);
+    let mut command = bench(&base().split, &out);
+    command.arg("--save-masks").arg("--teacher").arg(&wrong).assert().success();
+    let (free, taught) = (masks(&base().run), masks(&out));
+    for t in 0..=6 {
+        assert!(free[t].iou(&taught[t]) >= 0.999, "frame {t}: {}", free[t].iou(&taught[t]));
+    }
+    let worst = (7..FRAMES).map(|t| free[t].iou(&taught[t])).fold(1.0, f64::min);
+    assert!(worst < 0.9, "a past that was turned over is seen: lowest IoU {worst}");
+}
+
+/// A network whose decoder errs on one frame: its mask is turned over, and so is what its memory would be made from.
+struct WrongOnce {
+    inner: OrtNetwork,
+    wrong: usize,
+    frame: usize,
+    taught: bool,
+}
+
+impl Network for WrongOnce {
+    fn manifest(&self) -> &Manifest {
+        self.inner.manifest()
+    }
+    fn begin_clip(&mut self, geometry: &Geometry) -> anyhow::Result<()> {
+        self.frame = 0;
+        self.inner.begin_clip(geometry)
+    }
+    fn load(&mut self, frame: &RgbImage) -> anyhow::Result<()> {
+        self.inner.load(frame)
+    }
+    fn encode(&mut self) -> anyhow::Result<()> {
+        self.inner.encode()
+    }
+    fn prompt(&mut self, prompt: &NetworkPrompt) -> anyhow::Result<()> {
+        self.inner.prompt(prompt)
+    }
+    fn track(&mut self, selection: &Selection) -> anyhow::Result<()> {
+        self.inner.track(selection)
+    }
+    fn output(&mut self) -> anyhow::Result<FrameOutput> {
+        let mut output = self.inner.output()?;
+        if self.frame == self.wrong {
+            let mask = &output.mask;
+            output.mask = Mask::from_fn(mask.width(), mask.height(), |x, y| !mask.get(x, y));
+        }
+        Ok(output)
+    }
+    fn logits(&self) -> anyhow::Result<&[f32]> {
+        self.inner.logits()
+    }
+    fn teach(&mut self, logits: &[half::f16]) -> anyhow::Result<()> {
+        self.taught = true;
+        self.inner.teach(logits)
+    }
+    fn memorise(&mut self, slots: Slots, binarise: bool) -> anyhow::Result<()> {
+        if self.frame == self.wrong && !self.taught {
+            let turned: Vec<_> = self.inner.logits()?.iter().map(|v| rounded(-v)).collect();
+            self.inner.teach(&turned)?;
+        }
+        self.taught = false;
+        self.frame += 1;
+        self.inner.memorise(slots, binarise)
+    }
+}
+
+#[test]
+fn an_error_of_one_frame_drifts_freely_and_stays_alone_under_a_teacher() {
+    const WRONG: usize = 5;
+    let split = segtrt::dataset::open(&base().split, "sav_val").unwrap();
+    let clip = split.clip("synth_000").unwrap();
+    let size = clip.frame_size().unwrap();
+    let bundle = Bundle::open(&small_bundle()).unwrap();
+    let inner = OrtNetwork::open(onnxruntime(), &bundle, Provider::Cpu, 1, false).unwrap();
+    let mut network = WrongOnce { inner, wrong: WRONG, frame: 0, taught: false };
+    let geometry =
+        Geometry::new(GeometryKind::Stretch, size.0, size.1, bundle.manifest.model.imgsz);
+    let (object, policy) = (&clip.objects[0], PromptPolicy::Predecessor);
+    let prompt = ObjectPrompt::new(object, FRAMES, size, PromptKind::Points, policy).unwrap();
+    let prompt = NetworkPrompt::new(&prompt.prompt, &geometry);
+    let teacher = LogitsFile::read(&logits_files(&base().run)[0]).unwrap();
+    let mut run = |teacher: Option<&LogitsFile>| -> Vec<Mask> {
+        let exchange = Exchange { save: false, teacher };
+        let tracker = Tracker::new(&mut network, &geometry, FRAMES).unwrap();
+        let mut tracker = tracker.exchanging(exchange);
+        let step = |t: usize| {
+            let frame = clip.frame(t, size).unwrap();
+            let step = if t == 0 { tracker.prompt(&frame, &prompt) } else { tracker.track(&frame) };
+            step.unwrap().output.mask
+        };
+        (0..FRAMES).map(step).collect()
+    };
+    let (free, taught) = (run(None), run(Some(&teacher)));
+    let right = masks(&base().run);
+    let ious = |masks: &[Mask]| -> Vec<f64> {
+        right.iter().zip(masks).map(|(right, mask)| right.iou(mask)).collect()
+    };
+    let (free, taught) = (ious(&free), ious(&taught));
+    assert!(free[WRONG] < 0.1 && taught[WRONG] < 0.1, "the frame itself is wrong either way");
+    let drifted = free[WRONG + 1..].iter().copied().fold(1.0, f64::min);
+    assert!(drifted < 0.9, "free-running, what follows is wrong too: {free:?}");
+    for (t, iou) in taught.iter().enumerate().filter(|(t, _)| *t != WRONG) {
+        assert!(*iou >= 0.999, "teacher-forced, frame {t} is right again: {taught:?}");
+    }
+}
