@@ -20,6 +20,14 @@ pub fn processors() -> usize {
     std::thread::available_parallelism().map_or(1, usize::from)
 }
 
+/// Variables by which a process gets part of a machine, as the facts name them.
+const SHARE: [(&str, &str); 4] = [
+    ("CUDA_VISIBLE_DEVICES", "cuda_visible_devices"),
+    ("SLURM_JOB_ID", "slurm_job"),
+    ("SLURM_JOB_PARTITION", "slurm_partition"),
+    ("SLURMD_NODENAME", "slurm_node"),
+];
+
 /// Facts for the sidecar.
 pub fn facts() -> Map<String, Value> {
     let memory = std::fs::read_to_string("/proc/meminfo").unwrap_or_default();
@@ -41,10 +49,15 @@ pub fn facts() -> Map<String, Value> {
         "frequency_governor": governor.as_deref().map(str::trim),
         "memory": field(&memory, "MemTotal"),
     });
-    match facts {
+    let mut facts = match facts {
         Value::Object(map) => map,
         _ => Map::new(),
+    };
+    // Only where they are set: they say which part of the machine this was.
+    for (variable, name) in SHARE {
+        facts.extend(std::env::var(variable).ok().map(|value| (name.to_owned(), value.into())));
     }
+    facts
 }
 
 /// The value of the first `name : value` line.

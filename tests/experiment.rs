@@ -1,5 +1,8 @@
 //! Experiments, the two phases, predecoded frames: as whole commands on the committed network.
 
+/// Several GPUs of one host.
+#[path = "experiment/devices.rs"]
+mod devices;
 /// Files of predecoded frames, and benches on them.
 #[path = "experiment/predecoded.rs"]
 mod predecoded;

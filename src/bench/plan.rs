@@ -16,6 +16,7 @@ use crate::model_tag::ModelTag;
 use crate::pipeline::{Mode, Options};
 use crate::predecode::Values;
 use crate::prompt::PromptPolicy;
+use crate::shard::Shard;
 use crate::strides::Strides;
 
 /// A resolved bench.
@@ -70,6 +71,26 @@ pub struct BenchPlan {
     /// Frames that were decoded and resized ahead of time.
     #[serde(default)]
     pub predecoded: Option<PredecodedPlan>,
+    /// The part of a run that `videos` is; none where it is the whole.
+    #[serde(default)]
+    pub shard: Option<ShardPlan>,
+    /// Parts that the rows in the folder were measured in.
+    #[serde(default)]
+    pub shards: Option<usize>,
+    /// Other GPUs of this host that are measured at the same time.
+    #[serde(default)]
+    pub other_devices: usize,
+}
+
+/// A part of a run.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct ShardPlan {
+    /// Which.
+    pub shard: Shard,
+    /// The clips of all parts, in order.
+    pub selection: Vec<String>,
+    /// Frames to run, of all clips and objects of this part and of all parts.
+    pub frames: [u64; 2],
 }
 
 /// Where predecoded frames lie.

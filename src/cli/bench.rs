@@ -14,6 +14,7 @@ use crate::gpu::Wait;
 use crate::metrics::MetricsKind;
 use crate::pipeline::Mode;
 use crate::prompt::{PromptKind, PromptPolicy};
+use crate::shard::Shard;
 
 /// What to measure and where to write it.
 #[derive(Clone, Debug, Args)]
@@ -134,6 +135,15 @@ pub struct BenchArgs {
     /// Only the clips that this file names, one on a line.
     #[arg(long, value_name = "FILE")]
     pub video_list: Option<PathBuf>,
+    /// Only this part of the clips, such as 2/5: after all limits, by whole clips, about as many frames in each part.
+    #[arg(long, value_name = "I/N")]
+    pub shard: Option<Shard>,
+    /// Go on with rows that so many shards left; experiment sets it.
+    #[arg(long, hide = true)]
+    pub merged_from: Option<usize>,
+    /// How many other GPUs of this host are measured at the same time; experiment sets it.
+    #[arg(long, hide = true, default_value_t = 0)]
+    pub other_devices: usize,
     /// Flags of the predecessor that mean nothing here.
     #[command(flatten)]
     pub dead: DeadFlags,

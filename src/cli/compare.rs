@@ -62,7 +62,12 @@ pub struct MeasureArgs {
     pub backend: OwnSide,
     /// Several of segtrt's own sides: tensorrt, cpu, ort-cuda, ort-tensorrt, each alone or with a precision of its own
     /// (tensorrt,tensorrt:mixed). The first is what the others are compared with [default: --backend].
-    #[arg(long, value_name = "SIDE[:PRECISION],…", value_delimiter = ',', conflicts_with = "backend")]
+    #[arg(
+        long,
+        value_name = "SIDE[:PRECISION],…",
+        value_delimiter = ',',
+        conflicts_with = "backend"
+    )]
     pub sides: Vec<ChosenSide>,
     /// PyTorch's sides; none with --baselines "".
     #[arg(long, value_delimiter = ',', default_value = "eager,compile,vos_optimized")]
@@ -168,7 +173,9 @@ impl FromStr for ChosenSide {
             format!("there is no side {name}; known are tensorrt, cpu, ort-cuda, ort-tensorrt")
         })?;
         if precision.is_some_and(|own| own.is_empty() || own.contains(['/', ':'])) {
-            return Err(format!("{text} has no precision after the colon; write such as {name}:mixed"));
+            return Err(format!(
+                "{text} has no precision after the colon; write such as {name}:mixed"
+            ));
         }
         Ok(Self { side, precision: precision.map(str::to_owned) })
     }

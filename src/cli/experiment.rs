@@ -6,10 +6,11 @@ use std::path::PathBuf;
 
 use clap::{Args, ValueEnum};
 
+use super::ShardArgs;
 use crate::experiment::Kind;
 
 /// What was decided when an experiment was begun cannot be another thing when it goes on.
-const DECIDED: [&str; 19] = [
+const DECIDED: [&str; 20] = [
     "split_dir",
     "split_name",
     "models",
@@ -23,6 +24,7 @@ const DECIDED: [&str; 19] = [
     "backend",
     "engines",
     "device",
+    "devices",
     "max_clip_frames",
     "shuffle_videos",
     "seed",
@@ -100,6 +102,9 @@ pub struct ExperimentArgs {
     /// Leave the profiled passes out.
     #[arg(long)]
     pub no_profile: bool,
+    /// More than one GPU or machine.
+    #[command(flatten)]
+    pub spread: ShardArgs,
     /// Accepted from old command lines: weights are in the bundles and engines.
     #[arg(long, hide = true)]
     pub weights_dir: Option<PathBuf>,

@@ -12,8 +12,8 @@ use serde_json::{Value, json};
 use super::bench_plan::{Resolved, resolve};
 use super::bench_remarks::remarks as bench_remarks;
 use super::bench_table::Line;
-use super::{Outcome, bench_table};
-use crate::bench::plan::{BenchPlan, ModelPlan};
+use super::{Outcome, bench_shard, bench_table};
+use crate::bench::plan::{BenchPlan, ModelPlan, ShardPlan};
 use crate::bench::progress::Display;
 use crate::bench::supervise;
 use crate::bench::teacher_check;
@@ -26,6 +26,10 @@ use crate::environment;
 use crate::files::{ColumnSet, Configuration, FileHash, ResultStore, Sidecar};
 use crate::pipeline::Mode;
 use crate::record::Status;
+use crate::shard::Shard;
+
+/// How many other GPUs of the host were measured at the same time: they share its processors and disks.
+const OTHER_DEVICES: &str = "other_devices_at_the_same_time";
 
 /// What lies inside the timed region; the sidecar carries it beside the numbers.
 const TIMED_REGION: &str = "One frame's latency runs from its RGB pixels in host memory to its mask at video \
@@ -130,6 +134,9 @@ pub fn run(args: BenchArgs) -> Result<Outcome> {
 /// It could not begin; what goes wrong later is in the report, with the rows that there are.
 pub(super) fn measure(args: &BenchArgs) -> Result<Report> {
     let Resolved { plan, split, left_out } = resolve(args)?;
+    if let Some(shard) = &plan.shard {
+        eprintln!("{}", bench_shard::told(shard, plan.videos.len()));
+    }
     let work = Work::list(&plan, split.as_ref())?;
     let mut configuration = configuration(&plan)?;
     let mut inputs = work.hashes.clone();
@@ -210,11 +217,24 @@ pub(super) fn configuration(plan: &BenchPlan) -> Result<Configuration> {
         .with("provider", serde_json::to_value(plan.provider)?)
         .with("gpu", serde_json::to_value(&plan.gpu)?);
     // Absent otherwise, so that runs from before there was such a thing can be continued.
-    let configuration = match &plan.predecoded {
-        Some(predecoded) => configuration.with("predecoded", predecoded.values.name()),
-        None => configuration,
-    };
-    Ok(if plan.save_logits { configuration.with("save_logits", true) } else { configuration })
+    let mut more = Configuration::default();
+    if let Some(predecoded) = &plan.predecoded {
+        more = more.with("predecoded", predecoded.values.name());
+    }
+    if plan.save_logits {
+        more = more.with("save_logits", true);
+    }
+    if let Some(ShardPlan { shard, selection, .. }) = &plan.shard {
+        let Shard { part, of } = shard;
+        more = more.with("shard", json!({"part": part, "of": of, "selection": selection}));
+    }
+    if let Some(shards) = plan.shards {
+        more = more.with("shards", shards);
+    }
+    if plan.other_devices > 0 {
+        more = more.with(OTHER_DEVICES, plan.other_devices);
+    }
+    Ok(configuration.and(more))
 }
 
 /// The graphs or engines of all models with the hashes that the workers compare them with.

@@ -8,6 +8,7 @@ use anyhow::{Result, anyhow, bail};
 
 use super::UsageError;
 use super::bench_engines::Catalogue;
+use super::bench_shard::{self, Limits};
 use crate::bench::plan::{BenchPlan, GpuPlan, ModelPlan, PredecodedPlan};
 use crate::bundle::{self, Bundle, Wanted};
 use crate::cli::{BackendChoice, BenchArgs, GpuArgs, Toggle};
@@ -59,6 +60,8 @@ pub fn resolve(args: &BenchArgs) -> Result<Resolved> {
         None => split.videos().to_vec(),
     };
     let videos = dataset::select(&videos, limit_videos, args.shuffle_videos, args.seed);
+    let limits = Limits { objects: limit_objects, frames: args.max_clip_frames };
+    let (videos, shard) = bench_shard::cut(args, videos, split.as_ref(), limits)?;
     let out_dir = match &args.out_dir {
         Some(dir) => dir.clone(),
         None if args.test_mode => PathBuf::from(TEST_OUT),
@@ -88,6 +91,9 @@ pub fn resolve(args: &BenchArgs) -> Result<Resolved> {
         threads: args.threads.unwrap_or_else(environment::processors),
         telemetry_ms: args.telemetry_ms,
         predecoded,
+        shard,
+        shards: args.merged_from,
+        other_devices: args.other_devices,
     };
     Ok(Resolved { plan, split, left_out })
 }

@@ -2,12 +2,16 @@
 `segtrt experiment`: decide, measure without a profiler, then record the same passes with one, all in one folder.
 */
 
-use anyhow::Result;
+use std::path::PathBuf;
+
+use anyhow::{Result, bail};
 use clap::CommandFactory;
 
-use super::{Outcome, experiment_plan};
+use super::{Outcome, UsageError, experiment_devices, experiment_plan};
 use crate::cli::{Cli, ExperimentArgs};
-use crate::experiment::{Folder, Step, run_step};
+use crate::experiment::{By, Folder, Sharding, Step, run_step};
+use crate::shard::Shard;
+use crate::shard::devices::VISIBLE;
 
 /// The subcommand that records passes under Nsight Systems.
 const PROFILE: &str = "profile";
@@ -34,22 +38,40 @@ pub fn run(args: ExperimentArgs) -> Result<Outcome> {
             folder.spec.backend
         ));
     }
+    let sharding = folder.spec.sharding.clone();
+    if let (Some(shard), true) = (args.spread.shard, args.resume.is_some()) {
+        return one_shard(&folder, shard, &mut say);
+    }
     let mut bench = folder.spec.bench.clone();
+    let mut variables = Vec::new();
+    if let Some(Sharding { shards, by }) = &sharding {
+        bench.extend(["--merged-from".to_owned(), shards.to_string()]);
+        if let By::Devices(ordinals) = by {
+            bench.extend(experiment_devices::common_words(ordinals));
+            let first = experiment_devices::visible(ordinals[0]);
+            variables.push((VISIBLE, PathBuf::from(first)));
+        }
+    }
     bench.extend(["--out-dir".to_owned(), folder.outputs().display().to_string()]);
     // Of a new folder too: where there is nothing to go on with, it begins.
     bench.push("--resume".to_owned());
     let directory = Some(folder.spec.working_directory.clone());
-    let timed = Step {
-        name: "bench",
-        words: bench.clone(),
-        directory: directory.clone(),
-        variables: Vec::new(),
+    let timed = match sharding.map(|sharding| sharding.by) {
+        Some(By::Devices(ordinals)) => {
+            experiment_devices::measure(&mut folder, &ordinals, &mut say)?
+        }
+        Some(By::Slurm(_)) => anyhow::bail!("not yet"),
+        None => {
+            let (words, directory) = (bench.clone(), directory.clone());
+            let step = Step { name: "bench", words, directory, variables: Vec::new() };
+            let ran = run_step(&step)?;
+            say(&format!("timed bench: ended {} after {:.1} s", ran.ended, ran.seconds));
+            let timed = Timed::of(ran.code);
+            folder.note(ran)?;
+            timed
+        }
     };
-    let ran = run_step(&timed)?;
-    let timed = ran.code;
-    say(&format!("timed bench: ended {} after {:.1} s", ran.ended, ran.seconds));
-    folder.note(ran)?;
-    if timed == Some(STOPPED) {
+    if timed == Timed::Stopped {
         return Ok(Outcome::Stopped);
     }
     let rows = folder.outputs().join(crate::files::profile_csv::FILE_NAME);
@@ -67,7 +89,7 @@ pub fn run(args: ExperimentArgs) -> Result<Outcome> {
         None => {
             let mut words = vec!["--no-timed-run".to_owned(), "--".to_owned(), "bench".to_owned()];
             words.extend(bench);
-            let mut variables = vec![("NSYS_OUTPUT_DIR", folder.reports())];
+            variables.push(("NSYS_OUTPUT_DIR", folder.reports()));
             variables.extend(folder.spec.nsys.clone().map(|nsys| ("NSYS_CMD", nsys)));
             let ran = run_step(&Step { name: PROFILE, words, directory, variables })?;
             say(&format!("profiled passes: ended {} after {:.1} s", ran.ended, ran.seconds));
@@ -80,8 +102,61 @@ pub fn run(args: ExperimentArgs) -> Result<Outcome> {
     if profiled == Some(Some(STOPPED)) {
         return Ok(Outcome::Stopped);
     }
-    let sound = timed == Some(0) && profiled.is_none_or(|code| code == Some(0));
+    let sound = timed == Timed::Sound && profiled.is_none_or(|code| code == Some(0));
     Ok(if sound { Outcome::Done } else { Outcome::PartlyFailed })
+}
+
+/// How the timed rows came about.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Timed {
+    /// All are there.
+    Sound,
+    /// Some failed or are missing.
+    PartlyFailed,
+    /// The user stopped it.
+    Stopped,
+}
+
+impl Timed {
+    fn of(code: Option<i32>) -> Self {
+        match code {
+            Some(0) => Self::Sound,
+            Some(STOPPED) => Self::Stopped,
+            _ => Self::PartlyFailed,
+        }
+    }
+}
+
+/// Measures one part of an experiment in parts, into its own folder; whoever waits for all parts merges them.
+fn one_shard(folder: &Folder, shard: Shard, say: &mut dyn FnMut(&str)) -> Result<Outcome> {
+    let sharding = folder.spec.sharding.as_ref();
+    if let Some(Sharding { by: By::Devices(_), .. }) = sharding {
+        bail!(UsageError(format!(
+            "the shards of {} run on the GPUs of one host at the same time; leave --shard out",
+            folder.path.display()
+        )));
+    }
+    let shards = sharding.map_or(1, |sharding| sharding.shards);
+    if shard.of != shards {
+        bail!(UsageError(format!(
+            "--shard {shard}: the experiment {} has {shards} shards; write I/{shards}",
+            folder.path.display()
+        )));
+    }
+    let step = Step {
+        name: "bench",
+        words: experiment_devices::words(folder, shard, Vec::new()),
+        directory: Some(folder.spec.working_directory.clone()),
+        variables: Vec::new(),
+    };
+    let ran = run_step(&step)?;
+    say(&format!("shard {shard}: ended {} after {:.1} s", ran.ended, ran.seconds));
+    println!("{}", folder.shard(shard).display());
+    Ok(match Timed::of(ran.code) {
+        Timed::Sound => Outcome::Done,
+        Timed::Stopped => Outcome::Stopped,
+        Timed::PartlyFailed => Outcome::PartlyFailed,
+    })
 }
 
 /// Why there will be no reports; none where there will.

@@ -9,6 +9,7 @@ use anyhow::{Context, Result, bail};
 use super::UsageError;
 use super::backend_choice::{self, Chosen};
 use super::bench_plan::{available, resolve, split_tags};
+use super::experiment_spread;
 use crate::cli::{BenchArgs, ExperimentArgs};
 use crate::experiment::{Kind, Spec, find_nsys, owned_flag, parse_bench};
 use crate::gpu::Facts;
@@ -19,7 +20,7 @@ use crate::platform::Platforms;
 const USUAL_IMGSZ: usize = 768;
 
 /// Flags of bench that have a flag of their own here.
-const OURS: [&str; 13] = [
+const OURS: [&str; 16] = [
     "--limit-videos",
     "--limit-objects",
     "--profile-runs",
@@ -33,6 +34,9 @@ const OURS: [&str; 13] = [
     "--max-clip-frames",
     "--shuffle-videos",
     "--seed",
+    "--shard",
+    "--merged-from",
+    "--other-devices",
 ];
 
 /// Decides everything; what was decided for the user is told through `say`.
@@ -47,6 +51,7 @@ pub(super) fn plan(args: &ExperimentArgs, say: &mut dyn FnMut(&str)) -> Result<S
             "--weights-dir does nothing here: weights are in the bundles (--onnx-dir) and engines (--engines)"
         );
     }
+    experiment_spread::check(args)?;
     let split_dir = args.split_dir.as_ref().context("--split-dir is missing")?;
     let split_dir = std::path::absolute(split_dir)?;
     let base = base_words(args, &split_dir)?;
@@ -79,7 +84,7 @@ pub(super) fn plan(args: &ExperimentArgs, say: &mut dyn FnMut(&str)) -> Result<S
         Some(tags) => tags,
         None => there(&tags, &parse_bench(&probe(&tags, imgsz, Some(chosen.name())))?, say)?,
     };
-    let bench = probe(&models, imgsz, Some(chosen.name()));
+    let mut bench = probe(&models, imgsz, Some(chosen.name()));
     let resolved = resolve(&parse_bench(&bench)?)?;
     let mut sizes: Vec<usize> = Vec::new();
     let mut precisions: Vec<String> = Vec::new();
@@ -91,6 +96,7 @@ pub(super) fn plan(args: &ExperimentArgs, say: &mut dyn FnMut(&str)) -> Result<S
             precisions.push(model.precision.clone());
         }
     }
+    let sharding = experiment_spread::sharding(args, &chosen, &mut bench)?;
     Ok(Spec {
         format: 1,
         segtrt: env!("CARGO_PKG_VERSION").to_owned(),
@@ -114,6 +120,7 @@ pub(super) fn plan(args: &ExperimentArgs, say: &mut dyn FnMut(&str)) -> Result<S
         warmup: args.warmup,
         bench,
         working_directory: std::env::current_dir().context("the working folder is gone")?,
+        sharding,
         steps: Vec::new(),
     })
 }
@@ -133,7 +140,7 @@ fn base_words(args: &ExperimentArgs, split_dir: &Path) -> Result<Vec<String>> {
     push("--profile-runs", args.runs.to_string());
     push("--warmup-runs", args.warmup.to_string());
     push("--max-clip-frames", args.max_clip_frames.to_string());
-    push("--device", args.device.to_string());
+    push("--device", args.spread.devices.first().unwrap_or(&args.device).to_string());
     push("--engines", text(&std::path::absolute(&args.engines)?)?);
     for dir in &args.onnx_dir {
         push("--onnx-dir", text(&std::path::absolute(dir)?)?);
@@ -143,6 +150,9 @@ fn base_words(args: &ExperimentArgs, split_dir: &Path) -> Result<Vec<String>> {
     }
     if let Some(precision) = &args.precision {
         push("--precision", precision.clone());
+    }
+    if let Some(shard) = args.spread.shard {
+        push("--shard", shard.to_string());
     }
     if args.shuffle_videos {
         words.push("--shuffle-videos".to_owned());

@@ -40,6 +40,24 @@ pub trait Dataset: std::fmt::Debug + Send + Sync {
     /// # Errors
     /// The video is absent, has no frames, or has no annotated object.
     fn clip(&self, video: &str) -> Result<Clip, ClipError>;
+
+    /// How many frames and objects one video has, without extracting anything.
+    ///
+    /// # Errors
+    /// As [`Dataset::clip`].
+    fn outline(&self, video: &str) -> Result<Outline, ClipError> {
+        self.clip(video)
+            .map(|clip| Outline { frames: clip.frames.len(), objects: clip.objects.len() })
+    }
+}
+
+/// The size of a clip.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Outline {
+    /// Frames; of a video file those up to its last annotated one.
+    pub frames: usize,
+    /// Annotated objects.
+    pub objects: usize,
 }
 
 /// One clip of a split: its frames in order and the objects annotated in it.

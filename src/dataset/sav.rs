@@ -17,7 +17,7 @@ use std::sync::Arc;
 
 use anyhow::{Context as _, Result, bail};
 
-use super::{Clip, ClipError, Dataset, ObjectTruth, listing, open::found};
+use super::{Clip, ClipError, Dataset, ObjectTruth, Outline, listing, open::found};
 use crate::ffmpeg::Ffmpeg;
 
 const FRAMES: &str = "JPEGImages_24fps";
@@ -123,23 +123,7 @@ impl Dataset for SavSplit {
     }
 
     fn clip(&self, video: &str) -> Result<Clip, ClipError> {
-        if !listing::is_plain_name(video) {
-            return Err(ClipError::BadVideoId { video: video.into() });
-        }
-        let dir = self.root.join(FRAMES).join(video);
-        let mut frames = if dir.is_dir() {
-            listing::files(&dir, "jpg").map_err(unlistable(&dir))?
-        } else {
-            Vec::new()
-        };
-        let film = if frames.is_empty() { find_film(&self.root, video)? } else { None };
-        if frames.is_empty() && film.is_none() {
-            return Err(if dir.is_dir() {
-                ClipError::NoFrames { dir }
-            } else {
-                ClipError::MissingVideo { video: video.into(), expected: dir }
-            });
-        }
+        let (mut frames, film) = self.sources(video)?;
         let objects = self.objects(video)?;
         let mut extracted = None;
         if let Some(film) = film {
@@ -152,6 +136,41 @@ impl Dataset for SavSplit {
             extracted = Some(Arc::new(temporary));
         }
         Ok(Clip { video: video.into(), frames, objects, extracted })
+    }
+
+    fn outline(&self, video: &str) -> Result<Outline, ClipError> {
+        let (frames, _) = self.sources(video)?;
+        let objects = self.objects(video)?;
+        let last = objects.iter().filter_map(|object| object.masks.keys().next_back()).max();
+        let frames = match frames.len() {
+            0 => last.map_or(0, |last| last + 1),
+            listed => listed,
+        };
+        Ok(Outline { frames, objects: objects.len() })
+    }
+}
+
+impl SavSplit {
+    /// The frame files of a video, or else its film.
+    fn sources(&self, video: &str) -> Result<(Vec<PathBuf>, Option<PathBuf>), ClipError> {
+        if !listing::is_plain_name(video) {
+            return Err(ClipError::BadVideoId { video: video.into() });
+        }
+        let dir = self.root.join(FRAMES).join(video);
+        let frames = if dir.is_dir() {
+            listing::files(&dir, "jpg").map_err(unlistable(&dir))?
+        } else {
+            Vec::new()
+        };
+        let film = if frames.is_empty() { find_film(&self.root, video)? } else { None };
+        if frames.is_empty() && film.is_none() {
+            return Err(if dir.is_dir() {
+                ClipError::NoFrames { dir }
+            } else {
+                ClipError::MissingVideo { video: video.into(), expected: dir }
+            });
+        }
+        Ok((frames, film))
     }
 }
 

@@ -75,6 +75,7 @@ mod tests {
             warmup: 2,
             bench: vec![],
             working_directory: "/".into(),
+            sharding: None,
             steps: vec![],
         }
     }

@@ -11,6 +11,7 @@ use anyhow::{Context, Result, bail};
 use super::config_file;
 use super::spec::{FORMAT, Ran, Spec};
 use crate::files::atomic;
+use crate::shard::Shard;
 
 const SPEC_FILE: &str = "experiment.json";
 
@@ -101,6 +102,11 @@ impl Folder {
         self.path.join("nsight_reports")
     }
 
+    /// The folder of a shard.
+    pub fn shard(&self, shard: Shard) -> PathBuf {
+        self.path.join("shards").join(shard.folder())
+    }
+
     /// Notes a step.
     ///
     /// # Errors
@@ -110,7 +116,11 @@ impl Folder {
         self.write_spec()
     }
 
-    fn write_spec(&self) -> Result<()> {
+    /// Writes `experiment.json`.
+    ///
+    /// # Errors
+    /// It cannot be written.
+    pub fn write_spec(&self) -> Result<()> {
         atomic::write(&self.path.join(SPEC_FILE), |out| {
             serde_json::to_writer_pretty(&mut *out, &self.spec)?;
             Ok(out.write_all(b"\n")?)

@@ -6,6 +6,7 @@ arguments ─→ Spec ─→ nsight_experiment_PLATFORM_TIME/
                        experiment_config.txt   the predecessor's lines
                        experiment.json         all that a later --resume needs
                        profile_outputs/        the timed bench, unprofiled
+                       shards/I-of-N/          its parts, where several GPUs or machines measured them
                        nsight_reports/         the same objects again, under nsys
 ```
 
@@ -17,6 +18,7 @@ mod config_file;
 mod folder;
 mod nsys_program;
 mod platform;
+mod sharding;
 mod spec;
 
 pub use bench_call::{OWNED, Step, owned_flag, parse_bench, run_step};
@@ -24,4 +26,5 @@ pub use config_file::render as render_config;
 pub use folder::Folder;
 pub use nsys_program::find as find_nsys;
 pub use platform::Kind;
+pub use sharding::{By, Sharding, SlurmJobs, Submission};
 pub use spec::{Ran, Spec};

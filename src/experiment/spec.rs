@@ -7,6 +7,7 @@ use std::path::PathBuf;
 use serde::{Deserialize, Serialize};
 
 use super::platform::Kind;
+use super::sharding::Sharding;
 
 /// Raised when the meaning of a field changes.
 pub(super) const FORMAT: u32 = 1;
@@ -58,6 +59,9 @@ pub struct Spec {
     pub bench: Vec<String>,
     /// Where relative paths among them begin.
     pub working_directory: PathBuf,
+    /// Parts and what runs them; none where one bench measures everything.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub sharding: Option<Sharding>,
     /// What was run, in order, of this and of resumed attempts.
     #[serde(default)]
     pub steps: Vec<Ran>,

@@ -13,10 +13,27 @@ pub struct Configuration {
     fields: Map<String, Value>,
 }
 
+impl From<Map<String, Value>> for Configuration {
+    fn from(fields: Map<String, Value>) -> Self {
+        Self { fields }
+    }
+}
+
 impl Configuration {
+    /// The settings by name.
+    pub fn into_fields(self) -> Map<String, Value> {
+        self.fields
+    }
+
     /// With one more field; a second value for a name replaces the first.
     pub fn with(mut self, name: &str, value: impl Into<Value>) -> Self {
         self.fields.insert(name.to_owned(), value.into());
+        self
+    }
+
+    /// With all fields of another one after its own.
+    pub fn and(mut self, more: Self) -> Self {
+        self.fields.extend(more.fields);
         self
     }
 

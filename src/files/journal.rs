@@ -16,9 +16,10 @@ use super::Configuration;
 use super::atomic::sync_directory;
 use crate::record::{FrameTimes, RunRecord, StageTimes, SummaryRecord, summarise};
 
-const FILE_NAME: &str = "rows.jsonl";
-const PREVIOUS_NAME: &str = "rows.previous.jsonl";
-const FORMAT: &str = "segtrt rows 1";
+/// File name.
+pub const FILE_NAME: &str = "rows.jsonl";
+pub(super) const PREVIOUS_NAME: &str = "rows.previous.jsonl";
+pub(super) const FORMAT: &str = "segtrt rows 1";
 
 /// Where a row belongs: files are sorted by this, whatever order the objects were measured in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
@@ -106,9 +107,9 @@ impl FrameTable {
 }
 
 #[derive(Serialize, Deserialize)]
-struct Header {
-    format: String,
-    configuration: Configuration,
+pub(super) struct Header {
+    pub(super) format: String,
+    pub(super) configuration: Configuration,
     configuration_sha256: String,
 }
 

@@ -9,12 +9,12 @@ use std::io::{self, Write};
 use std::path::Path;
 
 use anyhow::{Context, Result};
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 use sha2::{Digest, Sha256};
 
 /// File name.
-pub(super) const FILE_NAME: &str = "sidecar.json";
+pub const FILE_NAME: &str = "sidecar.json";
 
 /// What the caller knows about the run; the store adds the settings and the raw times.
 #[derive(Clone, Debug, Default, Serialize)]
@@ -30,7 +30,7 @@ pub struct Sidecar {
 }
 
 /// The content of one file, or of a folder's files, as a hash.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct FileHash {
     /// sha256 in hex.
     pub sha256: String,

@@ -5,6 +5,7 @@ The predecessor's columns come first, in its order and with its rounding; ours f
 */
 
 use std::io::Write;
+use std::path::Path;
 
 use anyhow::Result;
 
@@ -30,6 +31,13 @@ impl ColumnSet {
     /// The columns that leave nothing untold of a run with these strides.
     pub fn telling(strides: Strides) -> Self {
         if strides.leave_nothing_out() { Self::Standard } else { Self::Extended }
+    }
+
+    /// The columns of the summary in `folder`; none where it cannot be read.
+    pub fn of_table(folder: &Path) -> Option<Self> {
+        let mut reader = csv::Reader::from_path(folder.join(FILE_NAME)).ok()?;
+        let strided = reader.headers().ok()?.iter().any(|name| name == INPUT_STRIDE[0].0);
+        Some(if strided { Self::Extended } else { Self::Standard })
     }
 
     /// Columns that come before ours, in the predecessor's order.

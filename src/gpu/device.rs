@@ -60,6 +60,19 @@ impl Gpu {
         Ok(Self { context, facts, pool: Pool::default(), purpose: Purpose::default() })
     }
 
+    /// How many devices the driver shows.
+    ///
+    /// # Errors
+    /// [`GpuError::NoDriver`], [`GpuError::NoDevice`] where it shows none, or what else the driver says.
+    pub fn how_many() -> Result<usize> {
+        driver::require()?;
+        let count = CudaContext::device_count().map_err(|error| match means_no_device(error) {
+            true => GpuError::NoDevice { ordinal: 0, code: code(error) },
+            false => GpuError::Failed { what: "count the GPUs".into(), code: code(error) },
+        })?;
+        Ok(usize::try_from(count).unwrap_or_default())
+    }
+
     /// What it is.
     pub fn facts(&self) -> &Facts {
         &self.facts

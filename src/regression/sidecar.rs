@@ -61,9 +61,10 @@ const FACTS: [(&str, &str); 5] = [
 ];
 
 /// Settings that are compared elsewhere (models, clips and what limits them) or that mean nothing for the numbers.
-const NO_SETTINGS: [&str; 9] = [
+const NO_SETTINGS: [&str; 10] = [
     "models",
     "videos",
+    "shard.selection",
     "split",
     "limit_objects",
     "max_clip_frames",

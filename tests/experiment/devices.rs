@@ -1,0 +1,172 @@
+//! Several GPUs of one host, on stand-ins for driver and TensorRT: a shard each, one run folder of all.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use assert_cmd::Command;
+use predicates::str::contains;
+use segtrt::bundle::Role;
+use segtrt::engine::Precision;
+use serde_json::Value;
+
+use crate::selftest::fakes::{Engines, Fakes, shared};
+use crate::support::{column, require_onnxruntime, segtrt, synth};
+
+const ROLES: [Role; 5] =
+    [Role::Encoder, Role::Prompt, Role::MaskPrompt, Role::TrackPadded, Role::Memory];
+
+/// A machine with so many GPUs.
+fn machine(fakes: &Fakes, gpus: &str) -> Command {
+    let mut command = segtrt();
+    command
+        .env("LD_LIBRARY_PATH", fakes.dir())
+        .env("FAKE_TENSORRT_ONNXRUNTIME", require_onnxruntime())
+        .env("FAKE_CUDA_DEVICES", gpus)
+        .env("NSYS_CMD", "/nowhere/nsys")
+        .env_remove("CUDA_VISIBLE_DEVICES");
+    command
+}
+
+fn folder(parent: &Path) -> PathBuf {
+    let entries = fs::read_dir(parent).unwrap().map(|entry| entry.unwrap().path());
+    entries.filter(|path| path.to_string_lossy().contains("nsight_experiment_")).next().unwrap()
+}
+
+fn json(path: &Path) -> Value {
+    serde_json::from_slice(&fs::read(path).unwrap()).unwrap()
+}
+
+/// What names a row, of all rows in order.
+fn keys(folder: &Path) -> Vec<String> {
+    let table = folder.join("profile_summary.csv");
+    let columns = ["video", "object", "model", "run"].map(|name| column(&table, name));
+    (0..columns[0].len())
+        .map(|row| columns.each_ref().map(|column| &*column[row]).join(" "))
+        .collect()
+}
+
+#[test]
+fn gpus_share_the_clips_and_leave_what_one_would_have_left() {
+    let Some(fakes) = shared() else { return };
+    let dir = tempfile::tempdir().unwrap();
+    let split = synth(dir.path(), 3, 2, 5);
+    let engines = dir.path().join("engines");
+    let plans: Vec<(Role, &str)> = ROLES.iter().map(|role| (*role, "ok")).collect();
+    Engines::new(&engines).write_live(Precision::Fp32, &plans);
+    let experiment = |gpus: &str, out: &str, spread: &[&str]| {
+        let mut command = machine(fakes, gpus);
+        command.args([
+            "experiment",
+            "--models",
+            "edgetam_mini_points",
+            "--runs",
+            "2",
+            "--warmup",
+            "0",
+        ]);
+        command.arg("--split-dir").arg(&split).arg("--engines").arg(&engines);
+        command.arg("--out-dir").arg(dir.path().join(out)).args(spread);
+        command.args(["--", "--save-masks", "--tensorrt-lib"]).arg(fakes.dir());
+        command
+    };
+    experiment("1", "one", &[]).assert().success();
+    let one = folder(&dir.path().join("one")).join("profile_outputs");
+    experiment("2", "two", &["--devices", "0,1"])
+        .assert()
+        .success()
+        .stderr(contains("2 GPUs measure at the same time"))
+        .stderr(contains("shard 2/2 on GPU 1 (NVIDIA H200): ended well"))
+        .stderr(contains("merged 6 rows of 2 shards"));
+    let two = folder(&dir.path().join("two"));
+    let merged = two.join("profile_outputs");
+    assert_eq!(keys(&merged), keys(&one));
+    assert_eq!(keys(&merged).len(), 12);
+    for table in ["profile_summary.csv", "sav_benchmark_summary.csv"] {
+        let header = |folder: &Path| {
+            fs::read_to_string(folder.join(table)).unwrap().lines().next().unwrap().to_owned()
+        };
+        assert_eq!(header(&merged), header(&one));
+        assert_eq!(column(&merged.join(table), "J"), column(&one.join(table), "J"));
+    }
+    let masks = |folder: &Path| {
+        let entries =
+            fs::read_dir(folder.join("masks")).unwrap().map(|entry| entry.unwrap().path());
+        let mut files: Vec<PathBuf> = entries.collect();
+        files.sort();
+        files.iter().map(|path| fs::read(path).unwrap()).collect::<Vec<_>>()
+    };
+    assert!(masks(&merged) == masks(&one) && masks(&one).len() == 6);
+
+    // Each saw a GPU of its own, and the settings tell that another one was busy.
+    let sidecar = json(&merged.join("sidecar.json"));
+    assert_eq!(sidecar["passes"].as_array().unwrap().len(), 12);
+    let settings = &sidecar["configuration"];
+    assert_eq!(
+        (&settings["shards"], &settings["other_devices_at_the_same_time"]),
+        (&2.into(), &1.into())
+    );
+    assert_eq!(settings["videos"], json(&one.join("sidecar.json"))["configuration"]["videos"]);
+    assert_eq!(settings["shard"], Value::Null);
+    let shards = sidecar["environment"]["shards"].as_array().unwrap();
+    let visible: Vec<&Value> =
+        shards.iter().map(|shard| &shard["environment"]["cuda_visible_devices"]).collect();
+    assert_eq!(visible, ["0", "1"]);
+    assert_eq!(sidecar["environment"]["cuda_visible_devices"], Value::Null);
+
+    // A part is lost: only that is measured again, and the rest keeps its numbers.
+    let rows = |folder: &Path| fs::read_to_string(folder.join("profile_summary.csv")).unwrap();
+    let before = rows(&merged);
+    let resume = || {
+        let mut command = machine(fakes, "2");
+        command.args(["experiment", "--resume"]).arg(&two);
+        command
+    };
+    resume().assert().success();
+    assert_eq!(rows(&merged), before, "what was there was measured again");
+    let lost = two.join("shards/2-of-2");
+    fs::remove_dir_all(&lost).unwrap();
+    fs::write(&lost, "in the way").unwrap();
+    resume().assert().code(1).stderr(contains("rows of shard 2 are missing"));
+    assert_eq!(rows(&merged), before, "rows of a shard that failed were lost");
+    fs::remove_file(&lost).unwrap();
+    resume().assert().success();
+    assert_eq!(keys(&merged), keys(&one));
+    let same = rows(&merged).lines().filter(|line| before.contains(line)).count();
+    assert!((2..13).contains(&same), "{same} lines are as they were");
+}
+
+#[test]
+fn gpus_that_are_not_there_are_refused_before_anything_is_made() {
+    let Some(fakes) = shared() else { return };
+    let dir = tempfile::tempdir().unwrap();
+    let split = synth(dir.path(), 1, 1, 3);
+    let refused = |gpus: &str, words: &[&str], why: &str| {
+        let mut command = machine(fakes, gpus);
+        command.args(["experiment", "--models", "edgetam_mini_points", "--split-dir"]).arg(&split);
+        command.args(words).assert().code(2).stderr(contains(why));
+        assert!(!fs::read_dir(&split).unwrap().any(|entry| {
+            entry.unwrap().file_name().to_string_lossy().starts_with("nsight_experiment_")
+        }));
+    };
+    refused("2", &["--devices", "0,4"], "there is no GPU 4: the CUDA driver shows 2");
+    refused("2", &["--devices", "1,1"], "names GPU 1 twice");
+    refused("0", &["--devices", "0,1"], "--devices 0,1: no GPU can be used");
+    refused("2", &["--devices", "0,x"], "invalid value");
+    refused("2", &["--devices", "0,1", "--device", "1"], "cannot be used with");
+    refused("2", &["--devices", "0,1", "--backend", "cpu"], "would run on the CPU");
+    refused("2", &["--devices", "0,1", "--shuffle-videos"], "needs a --seed");
+    refused("2", &["--shard", "3/2"], "no part 3 of 2");
+    let mut command = segtrt();
+    command.args([
+        "experiment",
+        "--devices",
+        "0,1",
+        "--models",
+        "edgetam_mini_points",
+        "--split-dir",
+    ]);
+    command.arg(&split);
+    if !Path::new("/dev/nvidiactl").exists() {
+        command.assert().code(2).stderr(contains("--devices 0,1: no GPU can be used"));
+    }
+}
