@@ -32,7 +32,7 @@ def parse():
     learn.add_argument("--features", required=True, type=Path)
     learn.add_argument("--seconds", type=float, default=150, help="time to learn (default 150)")
     learn.add_argument("--batch", type=int, default=8)
-    learn.add_argument("--rate", type=float, help="highest learning rate (default 2e-3 for EdgeTAM, 4e-4 for SAM 2.1)")
+    learn.add_argument("--rate", type=float, help="highest learning rate (default 2e-3 for EdgeTAM, 4e-4 for SAM 2.1, 1.5e-4 for its largest)")
     for step in (teach, learn):
         add_weight_options(step)
         step.add_argument("--out", required=True, type=Path)
@@ -46,6 +46,10 @@ def teach(args):
     from PIL import Image
 
     model = build_model(args)[0].to(args.device)
+    trunk = model.image_encoder.trunk
+    if "_get_pos_embed" in vars(trunk):
+        table = trunk._get_pos_embed
+        trunk._get_pos_embed = lambda size: table(size).to(args.device)  # a ready table stays where it was made
     paths = sorted((args.split / "JPEGImages_24fps").glob("*/*.jpg"))
     if not paths:
         raise ExportError(f"{args.split}/JPEGImages_24fps holds no CLIP/*.jpg")
@@ -93,7 +97,7 @@ def learn(args):
     for parameter in encoder.parameters():
         parameter.requires_grad_(True)
     scales = [1 / m.float().var().item() for m in maps]
-    rate = args.rate or (2e-3 if args.model.startswith("edgetam") else 4e-4)
+    rate = args.rate or {"edgetam": 2e-3, "sam2.1_large": 1.5e-4}.get(args.model, 4e-4)
     decayed = [p for p in encoder.parameters() if p.ndim > 1]
     plain = [p for p in encoder.parameters() if p.ndim <= 1]
     groups = [{"params": decayed, "weight_decay": 0.02}, {"params": plain, "weight_decay": 0.0}]
@@ -115,7 +119,9 @@ def learn(args):
         losses = [s * (g.float() - m[chosen].float()).square().mean() for g, m, s in zip(given, maps, scales)]
         optimizer.zero_grad(set_to_none=True)
         sum(losses).backward()
-        torch.nn.utils.clip_grad_norm_(encoder.parameters(), 1.0)
+        norm = torch.nn.utils.clip_grad_norm_(encoder.parameters(), 1.0)
+        if not torch.isfinite(norm):
+            raise ExportError(f"{args.model} diverged at step {step + 1}: lower --rate, which was {rate:g}")
         optimizer.step()
         step += 1
         if step % 50 == 1:
