@@ -1,0 +1,212 @@
+"""Teaches the memory of a network whose image encoder and mask decoder are trained to follow the objects of a few clips.
+
+    python onnx/learn_tracking.py --model edgetam --checkpoint edgetam_features.safetensors --split DIR --seconds 120 --out edgetam.safetensors
+    python onnx/learn_tracking.py --model sam2.1_tiny --random-weights 0 --weights-overlay TINY.safetensors --split DIR --out tiny.safetensors
+
+For judging arithmetic, not for tracking elsewhere: with a random memory attention a decoder is asked for an object without
+being told which, and its answer tips over at the least rounding, in any arithmetic. The clips are learnt by heart. Image
+encoder, prompt encoder and mask decoder stay as they are; memory attention, memory encoder and object pointers learn, with
+the steps of Meta's own tracking loop unrolled. Writes a whole checkpoint. `distil_encoder.py` makes the encoder that this
+needs where there is no trained one.
+"""
+
+import argparse
+import math
+import random
+import time
+from pathlib import Path
+
+import torch
+from segexport import ExportError
+from segexport.commandline import add_weight_options, build_model
+from torch.nn import functional as F
+
+MEAN, STD = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)
+FROZEN = ("image_encoder.", "sam_prompt_encoder.", "sam_mask_decoder.")
+FOCAL_WEIGHT, FOCAL_ALPHA, FOCAL_GAMMA = 20.0, 0.25, 2.0  # SAM 2's (its training/loss_fns.py)
+
+
+def parse():
+    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    add_weight_options(parser)
+    parser.add_argument("--split", required=True, type=Path, help="folder with JPEGImages_24fps and Annotations_6fps")
+    parser.add_argument("--seconds", type=float, default=120, help="time to learn (default 120)")
+    parser.add_argument("--frames", type=int, default=5, help="annotated frames of a step, the prompted one included")
+    parser.add_argument("--rate", type=float, default=3e-4, help="highest learning rate")
+    parser.add_argument("--out", required=True, type=Path)
+    parser.add_argument("--device", default="cuda")
+    return parser.parse_args()
+
+
+class Clip:
+    """One object of one clip: the features of its annotated frames, and its masks."""
+
+    def __init__(self, name, backbones, masks):
+        self.name, self.backbones, self.masks = name, backbones, masks
+
+
+def clips(args, model):
+    """Every object that is annotated on three frames or more; features as Meta's predictor prepares them."""
+    import numpy as np
+    from PIL import Image
+
+    column = {"device": args.device, "dtype": torch.float32}
+    mean, std = (torch.tensor(v, **column)[:, None, None] for v in (MEAN, STD))
+    size, found, cache = (args.imgsz, args.imgsz), [], {}
+    for folder in sorted((args.split / "Annotations_6fps").glob("*/*")):
+        backbones, masks = [], []
+        for path in sorted(folder.glob("*.png")):
+            frame = args.split / "JPEGImages_24fps" / folder.parent.name / f"{path.stem}.jpg"
+            mask = torch.from_numpy(np.array(Image.open(path)) > 0).float()
+            if not frame.is_file() or mask.sum() < 100:
+                continue
+            if frame not in cache:
+                with Image.open(frame) as image:
+                    pixels = np.array(image.convert("RGB").resize(size, Image.BICUBIC))
+                square = torch.from_numpy(pixels).permute(2, 0, 1).to(args.device)
+                with torch.no_grad():
+                    out = model.forward_image(((square.float() / 255 - mean) / std)[None])
+                cache[frame] = {k: [x.clone() for x in v] for k, v in out.items() if isinstance(v, list)}
+            backbones.append(cache[frame])
+            small = F.interpolate(mask[None, None], size=(args.imgsz // 4,) * 2, mode="area")
+            masks.append(small[0, 0].to(args.device))
+        if len(masks) >= 3:
+            found.append(Clip(f"{folder.parent.name}/{folder.name}", backbones, masks))
+    if not found:
+        raise ExportError(f"{args.split}/Annotations_6fps holds no CLIP/OBJECT/*.png with a frame in JPEGImages_24fps")
+    return found
+
+
+def answers(model, clip, chosen, point):
+    """Meta's tracking loop over the chosen frames, the first with a click: low-resolution logits and object scores."""
+    bank = {"cond_frame_outputs": {}, "non_cond_frame_outputs": {}}
+    for t, frame in enumerate(chosen):
+        _, features, positions, sizes = model._prepare_backbone_features(clip.backbones[frame])
+        out = model.track_step(
+            frame_idx=t,
+            is_init_cond_frame=t == 0,
+            current_vision_feats=features,
+            current_vision_pos_embeds=positions,
+            feat_sizes=sizes,
+            point_inputs=point if t == 0 else None,
+            mask_inputs=None,
+            output_dict=bank,
+            num_frames=len(chosen),
+        )
+        bank["cond_frame_outputs" if t == 0 else "non_cond_frame_outputs"][t] = out
+        yield out["pred_masks"][0, 0].float(), out["object_score_logits"].float()
+
+
+def click(mask, generator, side):
+    """A point well inside the mask, in pixels of the network's input."""
+    inner = -F.max_pool2d(-mask[None, None], 9, 1, 4)[0, 0]
+    places = ((inner if inner.max() > 0.5 else mask) > 0.5).nonzero()
+    y, x = places[generator.randrange(len(places))].tolist()
+    scale = side / mask.shape[-1]
+    coords = torch.tensor([[[(x + 0.5) * scale, (y + 0.5) * scale]]], device=mask.device)
+    return {"point_coords": coords, "point_labels": torch.ones((1, 1), dtype=torch.int32, device=mask.device)}
+
+
+def loss_of(logits, score, target):
+    """Focal and dice loss of a tracked mask, cross-entropy of the score of an object that is there; and the mask's IoU."""
+    there = F.softplus(-score).sum()
+    if score.item() <= 0:
+        # The mask is hidden where the object is thought absent: the score alone can learn.
+        return there, 0.0
+    chance = torch.sigmoid(logits)
+    entropy = F.binary_cross_entropy_with_logits(logits, target, reduction="none")
+    weight = FOCAL_ALPHA * target + (1 - FOCAL_ALPHA) * (1 - target)
+    focal = (weight * (target - chance).abs() ** FOCAL_GAMMA * entropy).mean()
+    dice = 1 - (2 * (chance * target).sum() + 1) / (chance.sum() + target.sum() + 1)
+    seen, real = logits > 0, target > 0.5
+    iou = ((seen & real).sum() / (seen | real).sum().clamp(min=1)).item()
+    return FOCAL_WEIGHT * focal + dice + there, iou
+
+
+def learn(args, model, found):
+    """Steps of a few frames of one clip each, until the time is up; returns the mean IoU of the last 50."""
+    taught = [p for name, p in model.named_parameters() if not name.startswith(FROZEN)]
+    optimizer = torch.optim.AdamW(taught, lr=args.rate, betas=(0.9, 0.98), weight_decay=0.01)
+    generator, recent = random.Random(0), []
+    begin, step = time.monotonic(), 0
+    while (share := (time.monotonic() - begin) / args.seconds) < 1:
+        for group in optimizer.param_groups:
+            group["lr"] = args.rate * min(1, (step + 1) / 30) * (0.5 + 0.5 * math.cos(math.pi * share))
+        clip = found[step % len(found)]
+        count = min(generator.choice((args.frames - 1, args.frames, args.frames + 3)), len(clip.masks))
+        first = generator.randrange(len(clip.masks) - count + 1)
+        chosen = list(range(first, first + count))
+        point = click(clip.masks[first], generator, args.imgsz)
+        total = 0.0
+        with torch.autocast(args.device, torch.bfloat16):
+            for t, (logits, score) in enumerate(answers(model, clip, chosen, point)):
+                if t > 0:
+                    loss, iou = loss_of(logits, score, clip.masks[chosen[t]])
+                    total = total + loss / (count - 1)
+                    recent.append(iou)
+        optimizer.zero_grad(set_to_none=True)
+        total.backward()
+        norm = torch.nn.utils.clip_grad_norm_(taught, 1.0)
+        if not torch.isfinite(norm):
+            raise ExportError(f"{args.model} diverged at step {step + 1}: lower --rate, which was {args.rate:g}")
+        optimizer.step()
+        step += 1
+        recent = recent[-200:]
+        if step % 25 == 1:
+            told = f"loss {total.item():.3f}, mean IoU of tracked masks {sum(recent) / len(recent):.3f}"
+            print(f"{time.monotonic() - begin:.0f} s, step {step}: {told}", flush=True)
+    return step, sum(recent) / len(recent)
+
+
+def positions_as_parameters(trunk):
+    """Finds the parameters behind a ready table of positions, so that a checkpoint can hold it.
+
+    The table is the sum of a bicubically enlarged map and of a repeated window, both linear in the parameters: a least-squares
+    problem of 113 unknowns a channel (SAM 2.1 tiny and small) whose solution reproduces the table to its rounding.
+    """
+    table = trunk._get_pos_embed((1, 1))[0].double().cpu()  # a ready table ignores the size
+    del trunk._get_pos_embed
+    high, wide, channels = table.shape
+    coarse, window = trunk.pos_embed, trunk.pos_embed_window
+    cells, places = coarse[0, 0].numel(), window[0, 0].numel()
+    columns = torch.zeros(high * wide, cells + places, dtype=torch.float64)
+    for k in range(cells + places):
+        basis = torch.zeros(cells + places, dtype=torch.float64)
+        basis[k] = 1
+        low = basis[:cells].reshape(1, 1, *coarse.shape[2:])
+        one = F.interpolate(low, size=(high, wide), mode="bicubic")
+        tile = basis[cells:].reshape(1, 1, *window.shape[2:])
+        tiled = tile.tile(1, 1, high // window.shape[2], wide // window.shape[3])
+        columns[:, k] = (one + tiled)[0, 0].flatten()
+    # Least norm: a constant may be in either part.
+    solved = torch.linalg.lstsq(columns, table.reshape(-1, channels), driver="gelsd").solution
+    residual = (columns @ solved - table.reshape(-1, channels)).abs().max().item()
+    if residual > 2e-3 * table.abs().max().item():
+        raise ExportError(f"the overlay's table of positions is no sum of a map and a window: off by {residual:.2g}")
+    with torch.no_grad():
+        coarse.copy_(solved[:cells].T.reshape(coarse.shape))
+        window.copy_(solved[cells:].T.reshape(window.shape))
+
+
+def main():
+    args = parse()
+    from safetensors.torch import save_file
+
+    model = build_model(args)[0]
+    trunk = model.image_encoder.trunk
+    if "_get_pos_embed" in vars(trunk):
+        positions_as_parameters(trunk)
+    model = model.to(args.device).eval()
+    found = clips(args, model)
+    for name, parameter in model.named_parameters():
+        parameter.requires_grad_(not name.startswith(FROZEN))
+    step, iou = learn(args, model, found)
+    print(f"{step} steps over {len(found)} objects; mean IoU of the last tracked masks {iou:.4f}", flush=True)
+    save_file({k: v.cpu().contiguous() for k, v in model.state_dict().items()}, args.out)
+
+
+if __name__ == "__main__":
+    try:
+        main()
+    except ExportError as error:
+        raise SystemExit(f"error: {error}") from error
