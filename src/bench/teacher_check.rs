@@ -88,12 +88,11 @@ fn whole(plan: &BenchPlan, run: &RunFolder) -> Result<()> {
         let what = "the teacher's folder is the one to write to";
         bail!(refused(&run.path, what, "choose another --out-dir"));
     }
-    if run.configuration.contains_key("teacher") {
+    if run.is_teacher_forced() {
         let what = "it was teacher-forced itself, so its memories are not from its own logits";
         bail!(refused(&run.path, what, SAVE));
     }
-    if run.configuration.get("save_logits") != Some(&json!(true)) || !run.path.join(FOLDER).is_dir()
-    {
+    if !run.has_logits() {
         let what =
             format!("found no logits, expected files in {}", run.path.join(FOLDER).display());
         let advice = "make that run again with --save-logits (segtrt bench, or pytorch/run.py)";

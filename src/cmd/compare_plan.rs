@@ -70,6 +70,7 @@ pub(super) fn resolve(args: &CompareArgs) -> Result<Plan> {
         reference,
         clips: clips(args),
         rounds: measure.rounds as usize,
+        teacher_forced: measure.teacher_forced,
         restart: measure.restart_runners,
     })
 }

@@ -162,6 +162,7 @@ fn drift_curves_are_found_wherever_they_lie() {
         model: "m".into(),
         side: side.into(),
         lowest: None,
+        teacher_forced: false,
         frame: frame.into(),
         iou: iou.into(),
     };
