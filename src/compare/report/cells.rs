@@ -21,7 +21,7 @@ pub(super) fn cells(comparison: &Comparison) -> (Vec<String>, Vec<Vec<String>>) 
         "GPU MiB own / process".to_owned(),
         "J / frame".to_owned(),
         "IoU mean / lowest".to_owned(),
-        "teacher-forced".to_owned(),
+        "IoU teacher-forced".to_owned(),
         "J&F (difference)".to_owned(),
         "masks".to_owned(),
         format!("{} is … times as fast", comparison.subject),
