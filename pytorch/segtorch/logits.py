@@ -96,7 +96,11 @@ class Teacher:
             for name in ("imgsz", "weights"):
                 self._same(f"{name} of {tag}", theirs[tag].get(name), entry.get(name))
         known = self.sidecar.get("inputs", {})
+        # The hash of the ground truth is over the objects that were to be run.
+        same_objects = self.settings.get("limit_objects") == configuration["limit_objects"]
         for name, hash_ in inputs.items():
+            if name.endswith("/masks") and not same_objects:
+                continue
             self._same(name, known.get(name, {}).get("sha256"), hash_["sha256"])
 
     def told(self):

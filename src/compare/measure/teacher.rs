@@ -26,7 +26,17 @@ impl Measuring<'_> {
             Referee::Run(side) => side.name.as_str(),
             Referee::Folder(_) => "",
         };
-        let sides = || plan.sides.iter().filter(|side| side.name != reference);
+        let lost: Vec<String> = self
+            .measured
+            .missing
+            .iter()
+            .filter(|m| m.model == model.tag)
+            .map(|m| m.side.clone())
+            .collect();
+        // A side that could not be measured has no curve to put another beside.
+        let sides = || {
+            plan.sides.iter().filter(|side| side.name != reference && !lost.contains(&side.name))
+        };
         let there = |measured: &[MeasuredRun], name: &str| {
             measured.iter().any(|run| run.model == model.tag && run.side == name)
         };
