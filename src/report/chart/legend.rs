@@ -57,8 +57,9 @@ fn draw(sign: Sign, x: f64, y: f64) -> Markup {
                 d=(format!("M{} {}h20", px(x), px(y))) {}
         },
         Sign::Like(series) => html! {
-            path class=(format!("s{}", series % SERIES)) stroke-dasharray=(LIKE)
+            path class=(format!("s{} thin", series % SERIES)) stroke-dasharray=(LIKE)
                 d=(format!("M{} {}h20", px(x), px(y))) {}
+            path class=(format!("f{} halo", series % SERIES)) d=(marker(series, x + 10.0, y, 4.5)) {}
         },
         Sign::Marked(series) => html! {
             path class=(format!("s{} thin", series % SERIES)) d=(format!("M{} {}h20", px(x), px(y))) {}

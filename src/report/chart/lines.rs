@@ -16,7 +16,8 @@ pub struct Line {
     pub label: String,
     /// Its points in order.
     pub points: Vec<(f64, f64)>,
-    /// The line whose colour it has, where it is another view of that one; it is then dashed with wide gaps.
+    /// The line whose colour it has, and the markers, where it is another view of that one; it is then
+    /// dashed with wide gaps.
     pub like: Option<usize>,
     /// Points that are marked, with what is shown when the pointer rests on them.
     pub marks: Vec<(f64, f64, String)>,
@@ -100,7 +101,7 @@ pub fn lines(data: Lines) -> Option<Plot> {
             }
             @if data.busy {
                 @for (mx, my) in spread(&line.points) {
-                    path class=(format!("f{} halo", at % SERIES)) d=(marker(at, x.at(mx), y.at(my), 4.5)) {}
+                    path class=(format!("f{colour} halo")) d=(marker(colour, x.at(mx), y.at(my), 4.5)) {}
                 }
             }
             @for (mx, my, label) in &line.marks {

@@ -235,6 +235,8 @@ fn drift_lines(name: String, title: String, curves: &[&DriftCurve]) -> Lines {
         alt,
         x: "frame".to_owned(),
         y: "mask IoU".to_owned(),
+        // Dashes tell teacher-forced curves then, so sides are told by colours and markers.
+        busy: curves.iter().any(|curve| curve.teacher_forced),
         lines,
         notes,
         ..Lines::default()
