@@ -115,6 +115,37 @@ class Command(OnOneSplit):
             ],
         )
 
+    def test_a_run_teaches_another_one_of_the_same_work_only(self):
+        original()
+        same = {"warmup_runs": 0, "save_masks": True, "max_clip_frames": 8}
+        for out, changes in (("teacher", {"save_logits": True}), ("taught", {"teacher": self.root / "teacher"})):
+            events, code, log = run(*self.arguments(out, **same, **changes))
+            self.assertEqual(code, 0, log)
+        file = self.root / "teacher" / "logits" / f"a__obj000__{TAG}.npy"
+        saved = np.load(file)
+        self.assertEqual((saved.shape, saved.dtype.str), ((8, 64, 64), "<f2"))
+        free, taught = (masks_in(self.root / out) for out in ("teacher", "taught"))
+        for frame in range(8):
+            self.assertLessEqual(int((free[frame] != taught[frame]).sum()), 1, frame)
+        sidecars = [json.loads((self.root / out / "sidecar.json").read_text()) for out in ("teacher", "taught")]
+        for sidecar, code in zip(sidecars, ("logits_saved", "teacher_forced")):
+            verdict = sidecar["passes"][0]["verdict"]
+            self.assertEqual((verdict["judgement"], verdict["findings"][0]["code"]), ("invalid", code))
+            self.assertIn("ot a measurement of speed", sidecar["timed_region"])
+        settings = sidecars[1]["configuration"]["teacher"]
+        self.assertEqual(settings, {"configuration_sha256": sidecars[0]["configuration_sha256"]})
+        self.assertIn(f"teacher/{file.name}", sidecars[1]["inputs"])
+        # What is not the same work is refused before anything runs.
+        for changes, teacher, says in (
+            ({"max_clip_frames": 6}, "teacher", "the frames: found 8 frames, 0 to 7, expected 6 frames, 0 to 5"),
+            ({"models": "edgetam_mini_bbox"}, "teacher", "model and prompt: found"),
+            ({}, "taught", "it was teacher-forced itself"),
+        ):
+            events, code, log = run(*self.arguments("no", **same | changes, teacher=self.root / teacher))
+            self.assertEqual((events[-1]["event"], code), ("error", 2), log)
+            self.assertIn(says, events[-1]["what"])
+            self.assertIn("--save-logits", events[-1]["advice"])
+
     def test_wrong_command_lines_are_told_in_one_sentence(self):
         for changes, says, code in (
             ({"models": "edgetam_mini_clicks"}, "unknown model tag", 2),
@@ -122,6 +153,9 @@ class Command(OnOneSplit):
             ({"split_dir": HERE}, "neither a SA-V split", 2),
             ({"rounds": "0"}, "not a whole number", 2),
             ({"compile_mode": "default"}, "belongs to --mode compile", 2),
+            ({"teacher": "/nowhere"}, "--teacher /nowhere/sidecar.json: cannot be read", 2),
+            ({"save_logits": True, "implementation": "transformers"}, "is not there for transformers", 2),
+            ({"teacher": "/nowhere", "save_logits": True}, "not allowed with", 2),
             ({"bundle": HERE}, "no bundle of edgetam_mini", 2),
             ({"mode": "compile"}, "needs a C++ compiler", 1),
             *([] if torch.cuda.is_available() else [({"device": "cuda"}, "no CUDA device", 1)]),

@@ -231,7 +231,8 @@ fn counts(log: &str) -> BTreeMap<&str, usize> {
 
 #[test]
 fn logits_are_exchanged_between_mask_and_memory() {
-    let Some(setting) = Setting::new(2, 14, &PADDED) else { return };
+    const FRAMES: usize = 10;
+    let Some(setting) = Setting::new(2, FRAMES, &PADDED) else { return };
     setting.cpu("teacher").arg("--save-logits").assert().success();
     // A past that never was: what of it is read, when, and by whom, shows in the masks of later frames.
     turn_over(&setting.path("teacher"), 4);
@@ -240,13 +241,13 @@ fn logits_are_exchanged_between_mask_and_memory() {
     let (free, taught) = (setting.masks("teacher"), setting.masks("cpu"));
     assert!(free.iter().zip(&taught).all(|(free, taught)| free != taught), "it does show");
     let log = setting.path("log");
-    for flags in [
-        &[][..],
-        &["--no-cuda-graphs", "--host-wait", "block"],
-        &["--objects-together", "2"],
-        &["--objects-together", "2", "--object-streams"],
+    for (flags, seeds) in [
+        (&[][..], &["0", "1", "2", "3", "4", "77"][..]),
+        (&["--no-cuda-graphs", "--host-wait", "block"], &["3", "77"]),
+        (&["--objects-together", "2"], &["2", "33"]),
+        (&["--objects-together", "2", "--object-streams"], &["4", "77"]),
     ] {
-        for seed in ["0", "1", "2", "3", "4", "77"] {
+        for seed in seeds {
             let mut command = setting.gpu("taught");
             command.args(flags).args(["--teacher", &teacher]).env("FAKE_CUDA_SEED", seed);
             command.env("FAKE_CUDA_LOG", &log).assert().success();
@@ -259,7 +260,7 @@ fn logits_are_exchanged_between_mask_and_memory() {
         assert_eq!(files.len(), 2);
         for (ours, theirs) in files.iter().zip(logits_files(&setting.path("teacher"))) {
             let [ours, theirs] = [ours, &theirs].map(|path| LogitsFile::read(path).unwrap());
-            for t in (0..14).filter(|t| *t != 4) {
+            for t in (0..FRAMES).filter(|t| *t != 4) {
                 let pairs = ours.frame(t).unwrap().iter().zip(theirs.frame(t).unwrap());
                 let apart = pairs.map(|(a, b)| (a.to_f32() - b.to_f32()).abs()).fold(0.0, f32::max);
                 assert!(apart < 0.01, "{flags:?}, frame {t}: {apart}");
@@ -272,7 +273,7 @@ fn logits_are_exchanged_between_mask_and_memory() {
     // The teacher's logits of every recorded frame, and of no other, go to the device.
     let uploads = fs::read_to_string(log).unwrap();
     let uploads = uploads.lines().filter(|line| *line == format!("h2d {}", 4 * 64 * 64)).count();
-    assert_eq!(uploads, 4 * 6 * 2 * 14);
+    assert_eq!(uploads, (6 + 2 + 2 + 2) * 2 * FRAMES);
 }
 
 #[test]

@@ -15,3 +15,6 @@ mod shared;
 /// Sweeps on the CPU.
 #[path = "compare/sweep.rs"]
 mod sweep;
+/// Teacher-forced runs and their curves.
+#[path = "compare/teacher.rs"]
+mod teacher;

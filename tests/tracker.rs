@@ -10,7 +10,7 @@ use segtrt::cli::Provider;
 use segtrt::decode::RgbImage;
 use segtrt::geometry::{Geometry, GeometryKind};
 use segtrt::prompt::Prompt;
-use segtrt::tracker::{BankSchedule, NetworkPrompt, Tracker};
+use segtrt::tracker::{BankSchedule, Network, NetworkPrompt, Tracker};
 use serde_json::Value;
 
 use crate::support::{onnxruntime, small_bundle};

@@ -50,6 +50,12 @@ def parser():
     p.add_argument("--profile-runs", type=_count(1), default=1, help="recorded passes over each object")
     p.add_argument("--save-masks", action="store_true", help="write every mask as COCO RLE")
 
+    l = p.add_mutually_exclusive_group()
+    l.add_argument("--save-logits", action="store_true", help="write the low-resolution logits of every frame, for "
+                   "--teacher; such a run is no measurement of speed")
+    l.add_argument("--teacher", type=Path, metavar="RUN_FOLDER", help="write every memory from the logits that this run "
+                   "folder holds (made with --save-logits) instead of the run's own; no measurement of speed")
+
     w = p.add_argument_group("weights")
     w.add_argument(
         "--bundle", action="append", default=[], help="exported bundle (or folder of bundles): its model, size, weights"
@@ -93,4 +99,7 @@ def parse(argv=None):
         args.preprocess = "gpu" if args.device == "cuda" else "cpu"
     if args.implementation == "transformers" and args.mode == "vos_optimized":
         raise RunError("vos_optimized is a class of Meta's", "use --implementation meta or --mode compile", usage=True)
+    if args.implementation == "transformers" and (args.teacher or args.save_logits):
+        flag = "--teacher" if args.teacher else "--save-logits"
+        raise RunError(f"{flag} is not there for transformers", "use --implementation meta", usage=True)
     return args

@@ -13,8 +13,10 @@ import contextlib
 
 import numpy as np
 import torch
+from torch.nn import functional as F
 
-from . import compiling
+from . import RunError, compiling
+from .logits import rounded
 
 MEMORIES, POINTERS = 6, 15  # tracked frames that the next frame still reads
 
@@ -28,6 +30,9 @@ class MetaSession:
         self.model, self.stages, self.memory_dtype, self.drop = model, stages, memory_dtype, drop
         self.scores, self.ious = [], []  # of the running pass, on the device
         self._frame_ious, self._prompted = None, False
+        # Logits of the running pass, float16 [L,L] a frame, where they are saved; a teacher's, [frames,L,L].
+        self.save_logits, self.logits, self.teacher = False, [], None
+        self._memories = 0
         self._hook()
 
     def _hook(self):
@@ -41,6 +46,9 @@ class MetaSession:
 
         def memory(*args, **kwargs):
             stages.begin("memory")
+            if self.teacher is not None:
+                kwargs["pred_masks_high_res"] = self._taught(kwargs["pred_masks_high_res"])
+            self._memories += 1
             out = type(model)._encode_new_memory(model, *args, **kwargs)
             stages.begin("postprocess")
             return out
@@ -52,10 +60,23 @@ class MetaSession:
 
         model.forward_image, model._encode_new_memory, model._forward_sam_heads = image, memory, heads
 
+    def _taught(self, own):
+        """The teacher's logits of the frame whose memory is written, upsampled as Meta does its own.
+
+        What Meta makes of them afterwards, such as a prompted frame's binary mask, it makes of these too.
+        """
+        if own.shape[0] != 1:
+            raise RunError(f"memories of {own.shape[0]} objects at once", "a teacher teaches one object a run")
+        if self._memories >= len(self.teacher):
+            raise RunError(f"the teacher has {len(self.teacher)} frames of logits", "save them again")
+        low = torch.from_numpy(self.teacher[self._memories].astype(np.float32)).to(own.device)
+        high = F.interpolate(low[None, None], size=own.shape[-2:], mode="bilinear", align_corners=False)
+        return high.to(own.dtype)
+
     def start(self, feed, height, width, prompt):
         """A generator over the frames of `feed`; the first is prompted."""
-        self.scores, self.ious = [], []
-        self._prompted = False
+        self.scores, self.ious, self.logits = [], [], []
+        self._prompted, self._memories = False, 0
         with self._loading(feed, height, width):
             state = self.model.init_state("")
         self._prompt(state, prompt)
@@ -63,6 +84,12 @@ class MetaSession:
         for frame in range(len(feed)):
             _, _, logits = next(frames)
             stored = self._stored(state, frame)
+            exchanged = self.save_logits or self.teacher is not None
+            if exchanged and self._memories != frame + 1:
+                # A memory that is written twice, or later, would be another frame's.
+                raise RunError(f"{self._memories} memories were written by frame {frame}", "report this with the model")
+            if self.save_logits:
+                self.logits.append(rounded(stored["pred_masks"][0, 0].float().cpu().numpy()))
             self._bank(state, frame)
             self.scores.append(stored["object_score_logits"])
             # With a mask as prompt the decoder makes only the pointer: its estimates are of no output.

@@ -8,9 +8,10 @@ import torch
 
 from segexport import prompts
 
-from . import ObjectError, RunError, compiling, environment, frames, meta_model, records, telemetry, verdict
+from . import ObjectError, RunError, compiling, environment, frames, logits, meta_model, records, telemetry, verdict
 from . import weights_choice
 from .passes import PassRunner, unpack
+from .split import sha256_of_files
 from .stages import StageClock
 
 # By then seven memories and sixteen pointers are full and, with CUDA graphs, everything has been recorded.
@@ -42,12 +43,14 @@ class Side:
         self.runner = PassRunner(self.device, self.stages)
         self.compile_s = None
         self._settings()
+        self.teacher = logits.Teacher(args.teacher) if args.teacher else None
         self.loaded = {}
         for tag in tags:
             if tag.model not in self.loaded:
                 self.loaded[tag.model] = self._load(tag)
         self.videos = split.videos(args.limit_videos)
         self.clips = [(video, self._clip(video)) for video in self.videos]
+        self.taught_by = self._check_teacher() if self.teacher else {}
         self.sensors = telemetry.start(args.telemetry_ms, say) if self.device.type == "cuda" else None
 
     def _settings(self):
@@ -76,6 +79,35 @@ class Side:
         except ObjectError as error:
             self.say(f"{video}: {error}")
             return error
+
+    def _inputs(self):
+        """Hashes of the clips' files."""
+        inputs = {}
+        for _, clip in self.clips:
+            if not isinstance(clip, ObjectError):
+                inputs |= clip.hashes()
+        return inputs
+
+    def _check_teacher(self):
+        """Refuses a teacher of something else before anything runs; the hashes of its files."""
+        self.teacher.check(self.configuration(), self._inputs())
+        found = {}
+        for video, clip in self.clips:
+            for truth in [] if isinstance(clip, ObjectError) else clip.objects:
+                for tag in self.tags:
+                    key = {"video": video, "object": truth.name, "model": tag.tag}
+                    try:
+                        self._job(tag, clip, truth)
+                    except ObjectError:
+                        continue  # it has no row with numbers here either
+                    path = self._taught(key, tag, clip, truth).filename
+                    found[f"teacher/{path.name}"] = sha256_of_files([path])
+        return found
+
+    def _taught(self, key, tag, clip, truth):
+        """The teacher's logits of an object."""
+        frames_run = self._span_length(clip, truth)
+        return self.teacher.object(key, min(truth.masks), frames_run, self.loaded[tag.model].choice.imgsz)
 
     @contextlib.contextmanager
     def contexts(self):
@@ -193,7 +225,14 @@ class Side:
             graphs = compiling.graphs_compiled()
             if self.sensors:
                 self.sensors.mark()
-            done = self.runner.run(loaded.session, feed, job["start"], times, job["prompt"], args.save_masks)
+            session = loaded.session
+            if args.save_logits or self.teacher:
+                session.save_logits = args.save_logits
+                session.teacher = self._taught(key, tag, clip, truth) if self.teacher else None
+            done = self.runner.run(session, feed, job["start"], times, job["prompt"], args.save_masks)
+            if args.save_logits or self.teacher:
+                # Only the recorded passes exchange logits.
+                session.save_logits, session.teacher = False, None
             observed = self.sensors.since() if self.sensors else None
             made = None if graphs is None else compiling.graphs_compiled() - graphs
             numbers = records.measured(
@@ -211,16 +250,24 @@ class Side:
                 input_size=[height, width],
                 infer_size=[loaded.choice.imgsz] * 2,
                 measured=numbers,
-                verdict=verdict.judge(latencies, residues, self.device.type == "cuda", observed, made),
+                verdict=verdict.judge(latencies, residues, self.device.type == "cuda", observed, made, self._exchange()),
             )
             passes.append((row, done.frames))
             tables_of_frames.append(frame_table(done.frames, done.extra))
+            if args.save_logits and run == 0:
+                logits.save(folder.path, key, session.logits)
             if args.save_masks and run == 0:
                 numbers_of = [frame["frame"] for frame in done.frames]
                 folder.write_masks(key, numbers_of, [unpack(bits, width) for bits in done.masks], done.extra)
         summary, count = records.summarise(passes, args.decode == "inside")
         folder.push(order, summary, count, [row for row, _ in passes], tables_of_frames)
         self.say(f"{key['video']} {key['object']} {key['model']}: {summary['measured']['speed']['fps']:.2f} fps")
+
+    def _exchange(self):
+        """What makes its passes no measurement of speed; None where nothing does."""
+        if self.teacher:
+            return logits.FORCED
+        return logits.SAVED if self.args.save_logits else None
 
     def _memory(self, observed):
         mib = float(1 << 20)
@@ -287,22 +334,29 @@ class Side:
             "keep_memories": args.keep_memories,
             "compile_s": self.compile_s,
             "graphs_compiled": compiling.graphs_compiled(),
-        }
+        } | self._exchange_settings()
+
+    def _exchange_settings(self):
+        """Absent in plain runs."""
+        if self.teacher:
+            return {"teacher": self.teacher.told()}
+        return {"save_logits": True} if self.args.save_logits else {}
+
+    def _exchange_region(self):
+        if self.teacher:
+            return logits.REGION_FORCED
+        return logits.REGION_SAVED if self.args.save_logits else ""
 
     def facts(self):
         """The sidecar's members beside settings and passes."""
-        inputs = {}
-        for _, clip in self.clips:
-            if not isinstance(clip, ObjectError):
-                inputs |= clip.hashes()
         facts = environment.facts(self.device)
         facts["reference"] = {model: loaded.reference for model, loaded in self.loaded.items()}
         if self.sensors:
             facts["gpu"] = self.sensors.facts()
         return {
             "environment": facts,
-            "timed_region": TIMED_REGION + DECODE_WORDS[self.args.decode],
-            "inputs": inputs,
+            "timed_region": TIMED_REGION + DECODE_WORDS[self.args.decode] + self._exchange_region(),
+            "inputs": self._inputs() | self.taught_by,
             "graphs": {name: hash_ for loaded in self.loaded.values() for name, hash_ in loaded.files.items()},
             "notes": {model: loaded.notes for model, loaded in self.loaded.items()},
             "gpu_reserved_source": "the driver's count for the process where a pass's observed.process_memory_mib has it, "

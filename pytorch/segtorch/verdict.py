@@ -22,13 +22,16 @@ _SETTINGS = {"clocks_setting", "display_setting"}
 _LEAST_MAD_MS = 1e-6
 
 
-def judge(latencies, residues, on_gpu, observed, graphs_made):
-    """The verdict of a pass: latencies and unexplained parts of all its frames, ms."""
+def judge(latencies, residues, on_gpu, observed, graphs_made, exchange=None):
+    """The verdict of a pass: latencies and unexplained parts of all its frames, ms. `exchange` is what makes it no
+    measurement at all."""
     t, found = THRESHOLDS, []
 
     def add(weight, code, sentence):
         found.append({"code": code, "sentence": sentence, "weight": weight})
 
+    if exchange:
+        found.append(exchange)
     if graphs_made:
         add("fault", "compiled_inside", f"torch.compile made {graphs_made} graphs during the pass; raise --warmup-runs")
     if observed is not None:

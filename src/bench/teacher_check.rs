@@ -54,7 +54,7 @@ pub fn check(
     for (video, objects) in &work.clips {
         // A clip that cannot be opened costs its row later, whoever the teacher is.
         let (Ok(objects), Ok(clip)) = (objects, split.clip(video)) else { continue };
-        same_frames(&run, work, video)?;
+        same_files(&run, &mine, work, video)?;
         for object in objects {
             for model in &plan.models {
                 let tag = &model.tag.tag;
@@ -88,12 +88,11 @@ fn whole(plan: &BenchPlan, run: &RunFolder) -> Result<()> {
         let what = "the teacher's folder is the one to write to";
         bail!(refused(&run.path, what, "choose another --out-dir"));
     }
-    if run.configuration.contains_key("teacher") {
+    if run.is_teacher_forced() {
         let what = "it was teacher-forced itself, so its memories are not from its own logits";
         bail!(refused(&run.path, what, SAVE));
     }
-    if run.configuration.get("save_logits") != Some(&json!(true)) || !run.path.join(FOLDER).is_dir()
-    {
+    if !run.has_logits() {
         let what =
             format!("found no logits, expected files in {}", run.path.join(FOLDER).display());
         let advice = "make that run again with --save-logits (segtrt bench, or pytorch/run.py)";
@@ -143,8 +142,11 @@ fn settings(run: &RunFolder, mine: &Value) -> Result<()> {
     Ok(())
 }
 
-fn same_frames(run: &RunFolder, work: &Work, video: &str) -> Result<()> {
-    for kind in ["frames", "masks"] {
+fn same_files(run: &RunFolder, mine: &Value, work: &Work, video: &str) -> Result<()> {
+    // The hash of the ground truth is over the objects that were to be run.
+    let limits = [run.configuration.get("limit_objects"), mine.get("limit_objects")];
+    let kinds = if limits[0] == limits[1] { &["frames", "masks"][..] } else { &["frames"] };
+    for kind in kinds {
         let name = format!("{video}/{kind}");
         if let (Some(found), Some(hash)) = (run.inputs.get(&name), work.hashes.get(&name))
             && *found != hash.sha256

@@ -117,6 +117,10 @@ pub struct MeasureArgs {
     /// Where PyTorch runs [default: cuda; cpu with --backend cpu].
     #[arg(long, value_parser = ["cuda", "cpu"])]
     pub device: Option<String>,
+    /// After the rounds run each side once more, untimed, with the reference's logits in its memories: a second drift
+    /// curve, without the feedback of masks.
+    #[arg(long, conflicts_with_all = ["runs", "sweep"])]
+    pub teacher_forced: bool,
     /// End PyTorch's processes after each round instead of letting them wait: for boards with little memory.
     #[arg(long)]
     pub restart_runners: bool,

@@ -67,6 +67,7 @@ pub(super) fn resolve(args: &CompareArgs) -> Result<Plan> {
         reference,
         clips: clips(args),
         rounds: measure.rounds as usize,
+        teacher_forced: measure.teacher_forced,
         restart: measure.restart_runners,
     })
 }

@@ -39,6 +39,7 @@ pub fn run(args: &CompareArgs) -> Result<Outcome> {
         reference: Referee::Side(all[compared_with[0]].name()),
         clips: clips(args),
         rounds: args.measure.rounds as usize,
+        teacher_forced: false,
         restart: false,
     };
     let measured = measure::run(&plan, &mut |line| eprintln!("{line}"))?;

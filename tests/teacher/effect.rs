@@ -31,7 +31,7 @@ fn a_run_that_teaches_itself_has_its_own_masks() {
     for (t, (free, taught)) in free.iter().zip(&taught).enumerate() {
         // The prompted frame reads no memory. Later ones read memories from logits that were rounded to half precision.
         assert!(t > 0 || free == taught, "frame 0");
-        assert!(free.iou(taught) >= 0.999, "frame {t}: {}", free.iou(taught));
+        assert!(differing(free, taught) <= 1, "frame {t}: {}", differing(free, taught));
     }
     // The files say what was done, and nobody can take it for a speed.
     let files = logits_files(&base().run);
@@ -52,7 +52,6 @@ fn a_run_that_teaches_itself_has_its_own_masks() {
         sidecar["timed_region"].as_str().unwrap().contains("Teacher-forced: not a measurement")
     );
     let teacher = &sidecar["configuration"]["teacher"];
-    let told = sidecar(&base().run);
     assert_eq!(teacher["configuration_sha256"], told["configuration_sha256"]);
     assert_eq!(told["configuration"]["save_logits"], true);
     assert!(teacher["backend"].as_str().unwrap().starts_with("onnxruntime"));
@@ -69,11 +68,24 @@ fn a_teachers_frame_reaches_later_frames_and_not_its_own() {
     let mut command = bench(&base().split, &out);
     command.arg("--save-masks").arg("--teacher").arg(&wrong).assert().success();
     let (free, taught) = (masks(&base().run), masks(&out));
-    for t in 0..=6 {
-        assert!(free[t].iou(&taught[t]) >= 0.999, "frame {t}: {}", free[t].iou(&taught[t]));
+    let found: Vec<usize> = free.iter().zip(&taught).map(|(a, b)| differing(a, b)).collect();
+    for (t, pixels) in found.iter().enumerate() {
+        match reads(t, 6) {
+            true => assert!(*pixels >= 4, "frame {t} reads a past that was turned over: {found:?}"),
+            false => assert!(*pixels <= 1, "frame {t} does not read it: {found:?}"),
+        }
     }
-    let worst = (7..FRAMES).map(|t| free[t].iou(&taught[t])).fold(1.0, f64::min);
-    assert!(worst < 0.9, "a past that was turned over is seen: lowest IoU {worst}");
+}
+
+/// Pixels that only one of the masks has.
+fn differing(a: &Mask, b: &Mask) -> usize {
+    let (both, either) = a.intersection_union(b);
+    either - both
+}
+
+/// Whether frame `t` reads the memory of frame `of`: of the last six, and with them the prompted one.
+fn reads(t: usize, of: usize) -> bool {
+    (of + 1..=of + 6).contains(&t)
 }
 
 /// A network whose decoder errs on one frame: its mask is turned over, and so is what its memory would be made from.
@@ -158,14 +170,18 @@ fn an_error_of_one_frame_drifts_freely_and_stays_alone_under_a_teacher() {
     };
     let (free, taught) = (run(None), run(Some(&teacher)));
     let right = masks(&base().run);
-    let ious = |masks: &[Mask]| -> Vec<f64> {
-        right.iter().zip(masks).map(|(right, mask)| right.iou(mask)).collect()
+    let wrong = |masks: &[Mask]| -> Vec<usize> {
+        right.iter().zip(masks).map(|(right, mask)| differing(right, mask)).collect()
     };
-    let (free, taught) = (ious(&free), ious(&taught));
-    assert!(free[WRONG] < 0.1 && taught[WRONG] < 0.1, "the frame itself is wrong either way");
-    let drifted = free[WRONG + 1..].iter().copied().fold(1.0, f64::min);
-    assert!(drifted < 0.9, "free-running, what follows is wrong too: {free:?}");
-    for (t, iou) in taught.iter().enumerate().filter(|(t, _)| *t != WRONG) {
-        assert!(*iou >= 0.999, "teacher-forced, frame {t} is right again: {taught:?}");
+    let (free, taught) = (wrong(&free), wrong(&taught));
+    assert!(free[WRONG] > 5000 && taught[WRONG] > 5000, "the frame itself is wrong either way");
+    for (t, (free, taught)) in free.iter().zip(&taught).enumerate().filter(|(t, _)| *t != WRONG) {
+        // The small network's memory weighs little, but it weighs.
+        let drifts = if reads(t, WRONG) { *free >= 4 } else { *free <= 1 };
+        assert!(
+            drifts,
+            "free-running, what reads the wrong memory is wrong too: frame {t}, {free}"
+        );
+        assert!(*taught <= 1, "teacher-forced, frame {t} is right again: {taught}");
     }
 }

@@ -98,6 +98,21 @@ fn a_folder_of_something_else_is_refused_before_anything_runs() {
 }
 
 #[test]
+fn fewer_objects_or_a_folder_that_moved_teach_as_well() {
+    let dir = tempfile::tempdir().unwrap();
+    let split = synth(dir.path(), 1, 2, 5);
+    let (run, moved) = (dir.path().join("run"), dir.path().join("moved"));
+    bench(&split, &run).arg("--save-logits").assert().success();
+    fs::rename(&run, &moved).unwrap();
+    let out = dir.path().join("out");
+    let mut command = bench(&split, &out);
+    command.arg("--teacher").arg(&moved).args(["--limit-objects", "1"]).assert().success();
+    let taught = sidecar(&out);
+    let inputs = taught["inputs"].as_object().unwrap();
+    assert_eq!(inputs.keys().filter(|name| name.starts_with("teacher/")).count(), 1);
+}
+
+#[test]
 fn flags_that_exclude_each_other_are_told() {
     let (split, run) = (&base().split, &base().run);
     let dir = tempfile::tempdir().unwrap();

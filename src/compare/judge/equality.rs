@@ -84,6 +84,8 @@ pub struct DriftCurve {
     pub model: String,
     /// Side.
     pub side: String,
+    /// Whose masks its memories were written from: `free` (its own) or `teacher` (the reference's).
+    pub memory: &'static str,
     /// Frames since the prompt; the prompted one is 0.
     pub frame: Vec<usize>,
     /// Mean IoU over the objects that have this frame.
@@ -194,8 +196,18 @@ fn scores(objects: &[ObjectEvidence]) -> Option<Scores> {
     })
 }
 
-/// IoU against the number of frames since the prompt, means over objects.
-pub(super) fn drift(model: &str, side: &str, objects: &[ObjectEvidence]) -> DriftCurve {
+/// Memories from the side's own masks.
+pub(super) const FREE: &str = "free";
+/// Memories from the reference's.
+pub(super) const TEACHER: &str = "teacher";
+
+/// IoU against the number of frames since the prompt, means over objects; `memory` is [`FREE`] or [`TEACHER`].
+pub(super) fn drift(
+    model: &str,
+    side: &str,
+    memory: &'static str,
+    objects: &[ObjectEvidence],
+) -> DriftCurve {
     let mut by_frame: BTreeMap<usize, Vec<f64>> = BTreeMap::new();
     for object in objects {
         let start = object.frames.first().map_or(0, |frame| frame.frame);
@@ -207,6 +219,7 @@ pub(super) fn drift(model: &str, side: &str, objects: &[ObjectEvidence]) -> Drif
     DriftCurve {
         model: model.to_owned(),
         side: side.to_owned(),
+        memory,
         frame: by_frame.keys().copied().collect(),
         iou: values().filter_map(|ious| stats::mean(ious)).collect(),
         lowest: values().filter_map(|ious| stats::min(ious)).collect(),
@@ -280,8 +293,12 @@ mod tests {
 
     #[test]
     fn drift_counts_from_the_prompt() {
-        let curve =
-            drift("m", "s", &[object(0, &[1.0, 0.9, 0.8], None), object(5, &[1.0, 0.7], None)]);
+        let curve = drift(
+            "m",
+            "s",
+            FREE,
+            &[object(0, &[1.0, 0.9, 0.8], None), object(5, &[1.0, 0.7], None)],
+        );
         assert_eq!(curve.frame, [0, 1, 2]);
         assert_eq!(curve.objects, [2, 2, 1]);
         assert_eq!(curve.lowest, [1.0, 0.7, 0.8]);

@@ -18,6 +18,7 @@ mod result;
 mod same_work;
 mod speed;
 mod sweep;
+mod teacher;
 
 use std::collections::{BTreeSet, HashMap};
 use std::path::Path;
@@ -29,7 +30,8 @@ pub use bootstrap::{Cell, Interval, Rounds, interval, ratio};
 pub use equality::{DriftCurve, Equality, Scores, Worst};
 pub use flips::{Flip, Flips};
 pub use result::{
-    Comparison, Factor, ModelComparison, Outcome, Ratio, SideFacts, SideReport, Withheld,
+    Comparison, Factor, ModelComparison, Outcome, Ratio, SideFacts, SideReport, TeacherForced,
+    Withheld,
 };
 pub use speed::Speed;
 pub use sweep::{SweepRow, fastest, sweep};

@@ -11,7 +11,7 @@ use super::contender::Contender;
 use super::equality::{self, DriftCurve, Equality, Worst};
 use super::evidence::{self, SideEvidence};
 use super::result::{Factor, ModelComparison, Outcome, Ratio, SideReport, Withheld};
-use super::{Request, belief, flips, picture, same_work, speed};
+use super::{Request, belief, flips, picture, same_work, speed, teacher};
 use crate::compare::runs::Side;
 use crate::dataset::Clip;
 use crate::mask::Mask;
@@ -125,6 +125,7 @@ fn absent(side: &Side, outcome: Outcome, why: &str) -> SideReport {
         speed: None,
         withheld: None,
         equality: None,
+        teacher_forced: None,
         objectness_flips: None,
         chosen_mask_flips: None,
         verdict: Verdict::default(),
@@ -149,7 +150,7 @@ impl Judged<'_> {
             Ok(objects) => {
                 let mut found = equality::judge(&objects, &side.conditions.precision);
                 if !is_reference {
-                    curves.push(equality::drift(side.model, side.name, &objects));
+                    curves.push(equality::drift(side.model, side.name, equality::FREE, &objects));
                     self.draw(&mut found);
                 }
                 let outcome = outcome(&found, is_reference);
@@ -189,6 +190,9 @@ impl Judged<'_> {
             speed: shown,
             withheld,
             equality,
+            teacher_forced: (!is_reference)
+                .then(|| teacher::of_side(self.request, self.clips, reference, side, curves))
+                .flatten(),
             objectness_flips: flips(flips::objectness),
             chosen_mask_flips: flips(flips::chosen_mask),
             verdict,

@@ -134,12 +134,30 @@ pub struct SideReport {
     pub withheld: Option<Withheld<Speed>>,
     /// The masks against the reference's.
     pub equality: Option<Equality>,
+    /// The masks of its teacher-forced run against the reference's; none where there was none.
+    pub teacher_forced: Option<TeacherForced>,
     /// Objectness that turned over.
     pub objectness_flips: Option<Flips>,
     /// Choices of a mask that turned over.
     pub chosen_mask_flips: Option<Flips>,
     /// Whether its speed may be believed.
     pub verdict: Verdict,
+}
+
+/// A run with the reference's logits in its memories: what a side's arithmetic alone does to its masks. It proves nothing
+/// and has no speed.
+#[derive(Clone, Debug, Default, Serialize)]
+pub struct TeacherForced {
+    /// Its folder.
+    pub folder: Option<String>,
+    /// Frames compared, all objects.
+    pub frames: usize,
+    /// Mean IoU over them.
+    pub mean_iou: Option<f64>,
+    /// Lowest IoU of any.
+    pub min_iou: Option<f64>,
+    /// Why there is none, where it was asked for.
+    pub why: Option<String>,
 }
 
 /// A number that stands beside no proof.

@@ -10,6 +10,7 @@ mod bench_child;
 mod plan;
 mod rounds;
 mod runner;
+mod teacher;
 
 pub use bench_child::run as bench;
 pub use plan::{Clips, ModelWork, Plan, Referee, SideKind, SidePlan};

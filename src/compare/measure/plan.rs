@@ -24,6 +24,8 @@ pub struct Plan {
     pub clips: Clips,
     /// Rounds of each side.
     pub rounds: usize,
+    /// After the rounds of a model each side is run once more with the reference's logits in its memories.
+    pub teacher_forced: bool,
     /// PyTorch processes end after each round instead of waiting for their next turn.
     pub restart: bool,
 }

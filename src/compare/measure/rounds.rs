@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, Result, bail};
 
 use super::bench_child;
-use super::plan::{Clips, ModelWork, Plan, Referee, SideKind, SidePlan};
+use super::plan::{ModelWork, Plan, Referee, SideKind, SidePlan};
 use super::runner::{Runner, RunnerCommand};
 use crate::compare::date;
 use crate::compare::runs::{MEASURED_FILE, Measured, MeasuredRun, Missing, RunFolder};
@@ -60,16 +60,19 @@ fn open(plan: &Plan) -> Result<Measured> {
     (found.sides, found.reference) = (sides, reference);
     // What could not be measured before is tried again.
     found.missing.clear();
+    found.untaught.clear();
     // A folder that was taken away is measured again.
-    found.runs.retain(|run| plan.out_dir.join(&run.folder).join("sidecar.json").is_file());
+    for runs in [&mut found.runs, &mut found.teachers, &mut found.teacher_forced] {
+        runs.retain(|run| plan.out_dir.join(&run.folder).join("sidecar.json").is_file());
+    }
     Ok(found)
 }
 
 /// The comparison at work.
-struct Measuring<'a> {
-    plan: &'a Plan,
-    measured: Measured,
-    say: &'a mut dyn FnMut(&str),
+pub(super) struct Measuring<'a> {
+    pub(super) plan: &'a Plan,
+    pub(super) measured: Measured,
+    pub(super) say: &'a mut dyn FnMut(&str),
 }
 
 /// A side on one model, with its process where it has one.
@@ -110,7 +113,8 @@ impl Measuring<'_> {
                 self.turn(model, &mut turns[at], round, waiting)?;
             }
         }
-        Ok(())
+        drop(turns);
+        if plan.teacher_forced { self.teach(model) } else { Ok(()) }
     }
 
     /// Starts the process of a PyTorch side that has rounds left up to `last`.
@@ -124,7 +128,9 @@ impl Measuring<'_> {
             return Ok(());
         };
         (self.say)(&format!("{} {}: building and warming up", model.tag, turn.side.name));
-        let command = self.runner_command(model, turn.side, *first, left.len());
+        let dir = side_dir(self.plan, model, turn.side).join(format!("from_round_{first}"));
+        let warmup_runs = self.plan.clips.warmup_runs;
+        let command = self.runner_command(model, turn.side, &dir, left.len(), warmup_runs);
         match command.and_then(|command| Runner::start(&command)) {
             Ok(runner) => turn.runner = Some(runner),
             Err(error) => self.lose(model, turn, &error)?,
@@ -148,8 +154,8 @@ impl Measuring<'_> {
         let folder = match &turn.side.kind {
             SideKind::Bench(args) => {
                 let folder = side_dir(plan, model, turn.side).join(format!("round_{round}"));
-                bench_child::run(&bench_args(plan, model, turn.side, args), &folder)
-                    .map(|()| folder)
+                let args = bench_args(plan, model, turn.side, args, plan.clips.warmup_runs);
+                bench_child::run(&args, &folder).map(|()| folder)
             }
             SideKind::Runner { .. } => match &mut turn.runner {
                 Some(runner) => runner.round(),
@@ -201,12 +207,14 @@ impl Measuring<'_> {
         self.measured.write(&self.plan.out_dir)
     }
 
-    fn runner_command(
+    /// How a PyTorch side is started that measures so many rounds into `out_dir`.
+    pub(super) fn runner_command(
         &self,
         model: &ModelWork,
         side: &SidePlan,
-        first: usize,
+        out_dir: &Path,
         rounds: usize,
+        warmup_runs: usize,
     ) -> Result<RunnerCommand> {
         let SideKind::Runner { python, script, mode, device, args } = &side.kind else {
             bail!("{} is no PyTorch side", side.name);
@@ -216,7 +224,6 @@ impl Measuring<'_> {
         }
         let bundle = model.bundle.as_ref().map_err(|why| anyhow::anyhow!("{why}"))?;
         let dir = side_dir(self.plan, model, side);
-        let Clips { warmup_runs, .. } = self.plan.clips;
         let text = |path: &Path| path.display().to_string();
         let mut all = vec![text(script)];
         all.extend(self.plan.clips.flags());
@@ -230,7 +237,7 @@ impl Measuring<'_> {
             ("--bundle", Some(text(bundle))),
             ("--warmup-runs", Some(warmup_runs.to_string())),
             ("--rounds", Some(rounds.to_string())),
-            ("--out-dir", Some(text(&dir.join(format!("from_round_{first}"))))),
+            ("--out-dir", Some(text(out_dir))),
         ];
         for (flag, value) in flags {
             all.extend(value.into_iter().flat_map(|value| [flag.to_owned(), value]));
@@ -242,7 +249,7 @@ impl Measuring<'_> {
 }
 
 /// The folder, if no row of it failed: a speed over some of the objects is another speed.
-fn whole(folder: PathBuf) -> Result<PathBuf> {
+pub(super) fn whole(folder: PathBuf) -> Result<PathBuf> {
     let run = RunFolder::read(&folder)?;
     match run.rows.iter().find(|row| row.status == "failed") {
         Some(row) => bail!("{} object {}: {}", row.video, row.object, row.reason),
@@ -250,17 +257,25 @@ fn whole(folder: PathBuf) -> Result<PathBuf> {
     }
 }
 
-fn side_dir(plan: &Plan, model: &ModelWork, side: &SidePlan) -> PathBuf {
+/// Where a side's runs of a model lie.
+pub(super) fn side_dir(plan: &Plan, model: &ModelWork, side: &SidePlan) -> PathBuf {
     plan.out_dir.join("runs").join(&model.tag).join(&side.name)
 }
 
-fn bench_args(plan: &Plan, model: &ModelWork, side: &SidePlan, more: &[String]) -> Vec<String> {
+/// The arguments of `segtrt bench` for a side, `more` being its own.
+pub(super) fn bench_args(
+    plan: &Plan,
+    model: &ModelWork,
+    side: &SidePlan,
+    more: &[String],
+    warmup_runs: usize,
+) -> Vec<String> {
     let mut args = plan.clips.flags();
     let pairs = [
         ("--models", Some(model.tag.clone())),
         ("--precision", Some(side.precision.clone())),
         ("--imgsz", side.imgsz.or(model.imgsz).map(|side| side.to_string())),
-        ("--warmup-runs", Some(plan.clips.warmup_runs.to_string())),
+        ("--warmup-runs", Some(warmup_runs.to_string())),
         ("--metrics", Some("official".to_owned())),
     ];
     for (flag, value) in pairs {
@@ -272,7 +287,7 @@ fn bench_args(plan: &Plan, model: &ModelWork, side: &SidePlan, more: &[String]) 
 }
 
 /// `folder` from `root` on, so that the whole can be carried elsewhere; as it is where it lies outside.
-fn below(root: &Path, folder: &Path) -> PathBuf {
+pub(super) fn below(root: &Path, folder: &Path) -> PathBuf {
     let absolute = |path: &Path| std::path::absolute(path).unwrap_or_else(|_| path.to_owned());
     let (root, folder) = (absolute(root), absolute(folder));
     folder.strip_prefix(&root).map(Path::to_owned).unwrap_or(folder)

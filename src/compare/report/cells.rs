@@ -21,6 +21,7 @@ pub(super) fn cells(comparison: &Comparison) -> (Vec<String>, Vec<Vec<String>>) 
         "GPU MiB own / process".to_owned(),
         "J / frame".to_owned(),
         "IoU mean / lowest".to_owned(),
+        "IoU teacher-forced".to_owned(),
         "J&F (difference)".to_owned(),
         "masks".to_owned(),
         format!("{} is … times as fast", comparison.subject),
@@ -72,6 +73,10 @@ fn row(model: &ModelComparison, side: &SideReport) -> Vec<String> {
         number(speed.and_then(|s| s.energy_j_per_frame), 3),
         equality
             .map_or_else(|| NONE.to_owned(), |e| format!("{:.5} / {:.4}", e.mean_iou, e.min_iou)),
+        side.teacher_forced
+            .as_ref()
+            .and_then(|t| Some((t.mean_iou?, t.min_iou?)))
+            .map_or_else(|| NONE.to_owned(), |(mean, lowest)| format!("{mean:.5} / {lowest:.4}")),
         equality.and_then(|e| e.scores).map_or_else(
             || NONE.to_owned(),
             |scores| format!("{:.2} ({:+.3})", scores.jf, scores.difference),

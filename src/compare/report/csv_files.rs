@@ -28,7 +28,7 @@ fn flips(flips: &Option<Flips>) -> Option<String> {
     flips.as_ref().filter(|flips| flips.frames > 0).map(|flips| flips.flipped.to_string())
 }
 
-const COLUMNS: [Column; 43] = [
+const COLUMNS: [Column; 45] = [
     ("model", |r| Some(r.model.model.clone())),
     ("imgsz", |r| Some(r.model.imgsz.clone())),
     ("clips", |r| Some(r.model.clips.to_string())),
@@ -58,6 +58,8 @@ const COLUMNS: [Column; 43] = [
     ("both_empty_frames", |r| Some(r.side.equality.as_ref()?.both_empty.to_string())),
     ("iou_mean", |r| Some(r.side.equality.as_ref()?.mean_iou.to_string())),
     ("iou_lowest", |r| Some(r.side.equality.as_ref()?.min_iou.to_string())),
+    ("iou_mean_teacher_forced", |r| Some(r.side.teacher_forced.as_ref()?.mean_iou?.to_string())),
+    ("iou_lowest_teacher_forced", |r| Some(r.side.teacher_forced.as_ref()?.min_iou?.to_string())),
     ("worst_video", |r| Some(r.side.equality.as_ref()?.worst.as_ref()?.video.clone())),
     ("worst_object", |r| Some(r.side.equality.as_ref()?.worst.as_ref()?.object.clone())),
     ("worst_frame", |r| Some(r.side.equality.as_ref()?.worst.as_ref()?.frame.to_string())),
@@ -99,12 +101,13 @@ pub(super) fn write(out: &mut impl Write, comparison: &Comparison) -> Result<()>
 /// Writes `comparison_drift.csv`.
 pub(super) fn write_drift(out: &mut impl Write, comparison: &Comparison) -> Result<()> {
     let mut csv = csv::Writer::from_writer(out);
-    csv.write_record(["model", "side", "frame", "iou", "iou_lowest", "objects"])?;
+    csv.write_record(["model", "side", "memory", "frame", "iou", "iou_lowest", "objects"])?;
     for curve in &comparison.drift_curves {
         for (at, frame) in curve.frame.iter().enumerate() {
             csv.write_record([
                 curve.model.clone(),
                 curve.side.clone(),
+                curve.memory.to_owned(),
                 frame.to_string(),
                 curve.iou[at].to_string(),
                 curve.lowest[at].to_string(),

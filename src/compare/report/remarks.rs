@@ -37,6 +37,7 @@ fn of_model(model: &ModelComparison) -> Vec<String> {
             say(format!("{} {}: {why}{withheld}", side.side, side.outcome.as_str()));
         }
         flips(side).into_iter().for_each(&mut say);
+        taught(side).into_iter().for_each(&mut say);
     }
     // A reason that several ratios share is told once.
     let verdicts = model.ratios.iter().map(|ratio| &ratio.verdict);
@@ -51,6 +52,20 @@ fn of_model(model: &ModelComparison) -> Vec<String> {
         }
     }
     lines
+}
+
+/// What a teacher shows: how far the masks are off by arithmetic alone, and how far with their feedback.
+fn taught(side: &SideReport) -> Option<String> {
+    let taught = side.teacher_forced.as_ref()?;
+    if let Some(why) = &taught.why {
+        return Some(format!("{}: no teacher-forced drift curve: {why}", side.side));
+    }
+    let (mean, lowest, free) = (taught.mean_iou?, taught.min_iou?, side.equality.as_ref()?);
+    Some(format!(
+        "{}: IoU mean {:.5} and lowest {:.4} free-running, {mean:.5} and {lowest:.4} teacher-forced (the reference's masks in \
+         its memories)",
+        side.side, free.mean_iou, free.min_iou
+    ))
 }
 
 fn flips(side: &SideReport) -> Vec<String> {

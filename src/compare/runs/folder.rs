@@ -11,6 +11,7 @@ use serde_json::{Map, Value};
 use super::masks::MaskFile;
 use super::sidecar::{self, PassRecord};
 use crate::files::summary_csv;
+use crate::logits;
 use crate::record::ObjectKey;
 
 /// The sidecar and the summary of a run.
@@ -124,6 +125,17 @@ impl RunFolder {
     /// The run was made without `--save-masks`, or the file is damaged.
     pub fn masks(&self, key: &ObjectKey) -> Result<MaskFile> {
         MaskFile::read(&self.path.join("masks"), key)
+    }
+
+    /// Its memories were written from another run's logits.
+    pub fn is_teacher_forced(&self) -> bool {
+        self.configuration.contains_key("teacher")
+    }
+
+    /// It saved its own logits, for others to be taught by.
+    pub fn has_logits(&self) -> bool {
+        let saved = self.configuration.get("save_logits") == Some(&Value::Bool(true));
+        saved && !self.is_teacher_forced() && self.path.join(logits::FOLDER).is_dir()
     }
 
     /// What the configuration says of a model tag: its entry of `models`.

@@ -38,6 +38,15 @@ pub struct Measured {
     pub runs: Vec<MeasuredRun>,
     /// What could not be measured.
     pub missing: Vec<Missing>,
+    /// Runs of the reference that saved their logits.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub teachers: Vec<MeasuredRun>,
+    /// Runs of the other sides with these logits in their memories.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub teacher_forced: Vec<MeasuredRun>,
+    /// Sides that could not be taught.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub untaught: Vec<Missing>,
 }
 
 /// One finished round.
@@ -86,6 +95,9 @@ impl Measured {
             reference,
             runs: Vec::new(),
             missing: Vec::new(),
+            teachers: Vec::new(),
+            teacher_forced: Vec::new(),
+            untaught: Vec::new(),
         }
     }
 
@@ -130,23 +142,27 @@ impl Measured {
     /// # Errors
     /// A folder that it names is missing or damaged.
     pub fn set(&self, directory: &Path) -> Result<Set> {
-        let read = |name: &str| -> Result<Side> {
+        let rounds = |name: &str, all: &[MeasuredRun], missing: &[Missing]| -> Result<Side> {
             let mut side = Side::new(name);
-            let mut runs: Vec<_> = self.runs.iter().filter(|run| run.side == name).collect();
+            let mut runs: Vec<_> = all.iter().filter(|run| run.side == name).collect();
             runs.sort_by_key(|run| run.round);
             for run in runs {
                 let folder = RunFolder::read(&directory.join(&run.folder))?;
                 side.rounds.push(Round { folder, waiting: run.waiting });
             }
-            let missing = self.missing.iter().filter(|missing| missing.side == name);
+            let missing = missing.iter().filter(|missing| missing.side == name);
             side.missing = missing.map(|m| (m.model.clone(), m.why.clone())).collect();
             Ok(side)
         };
+        let read = |name: &str| rounds(name, &self.runs, &self.missing);
         let mut dates: Vec<String> =
             self.runs.iter().map(|run| date::utc_day(run.started_unix_s)).collect();
         dates.sort();
         dates.dedup();
         let sides: Vec<Side> = self.sides.iter().map(|name| read(name)).collect::<Result<_>>()?;
+        let taught =
+            self.sides.iter().map(|name| rounds(name, &self.teacher_forced, &self.untaught));
+        let taught: Vec<Side> = taught.collect::<Result<_>>()?;
         let name = &self.reference;
         let measured = self.runs.iter().any(|run| run.side == *name);
         let reference = match (self.sides.contains(name), measured) {
@@ -156,6 +172,8 @@ impl Measured {
             }
             (false, _) => Reference::Run(read(name)?),
         };
-        Ok(Set { sides, reference, interleaved: true, dates })
+        let said = |side: &Side| !side.rounds.is_empty() || !side.missing.is_empty();
+        let teacher_forced = taught.into_iter().filter(said).collect();
+        Ok(Set { sides, teacher_forced, reference, interleaved: true, dates })
     }
 }

@@ -38,6 +38,11 @@ impl FromStr for NamedFolder {
     }
 }
 
+/// The name of a side's run that saved its logits, and of one that took a teacher's.
+pub const TEACHER_FOLDER: &str = "teacher";
+/// See [`TEACHER_FOLDER`].
+pub const FORCED_FOLDER: &str = "teacher_forced";
+
 /// What was asked of the reference.
 #[derive(Clone, Debug, Default)]
 pub struct AskedReference {
@@ -57,6 +62,7 @@ pub fn gather(
     subject: Option<&str>,
 ) -> Result<Set> {
     let mut sides: Vec<Side> = Vec::new();
+    let mut taught: Vec<Side> = Vec::new();
     let mut brought: Option<Reference> = None;
     let (mut whole, mut dates) = (0, Vec::new());
     for NamedFolder { name, path } in folders {
@@ -72,13 +78,28 @@ pub fn gather(
             dates.extend(set.dates);
             brought.get_or_insert(set.reference);
             set.sides.into_iter().for_each(|side| join(&mut sides, side));
+            set.teacher_forced.into_iter().for_each(|side| join(&mut taught, side));
             continue;
         }
         let folder = RunFolder::read(path)?;
         dates.extend(date::of_file(&path.join("sidecar.json")));
         let mut side = Side::new(&name.clone().unwrap_or_else(|| usual_name(path)));
+        // Never a round: no speed and no proof comes from memories of another run.
+        let forced = folder.is_teacher_forced();
         side.rounds.push(Round { folder, waiting: 0 });
-        join(&mut sides, side);
+        join(if forced { &mut taught } else { &mut sides }, side);
+    }
+    if let Some(alone) = taught.iter().find(|side| sides.iter().all(|s| s.name != side.name)) {
+        return usage(format!(
+            "{} is teacher-forced and there is no run of {:?} beside it that had its own past; name that one too, both \
+             as NAME=FOLDER with one name",
+            alone.rounds.first().map_or_else(String::new, |round| round
+                .folder
+                .path
+                .display()
+                .to_string()),
+            alone.name
+        ));
     }
     if let Some(subject) = subject {
         let at = sides.iter().position(|side| side.name == subject);
@@ -90,7 +111,8 @@ pub fn gather(
     let reference = reference(&sides, asked, brought)?;
     dates.sort();
     dates.dedup();
-    Ok(Set { sides, reference, interleaved: whole == 1 && folders.len() == 1, dates })
+    let interleaved = whole == 1 && folders.len() == 1;
+    Ok(Set { sides, teacher_forced: taught, reference, interleaved, dates })
 }
 
 fn usage<T>(text: String) -> Result<T> {
@@ -149,7 +171,14 @@ pub(super) fn reference_run(path: &Path, sides: &[Side]) -> Result<Side> {
     if sides.iter().any(|known| known.name == side.name) {
         side.name = format!("reference {}", side.name);
     }
-    side.rounds.push(Round { folder: RunFolder::read(path)?, waiting: 0 });
+    let folder = RunFolder::read(path)?;
+    if folder.is_teacher_forced() {
+        return usage(format!(
+            "{} is teacher-forced, so its masks are no reference; name a run that had its own past",
+            path.display()
+        ));
+    }
+    side.rounds.push(Round { folder, waiting: 0 });
     Ok(side)
 }
 
@@ -157,7 +186,8 @@ pub(super) fn reference_run(path: &Path, sides: &[Side]) -> Result<Side> {
 fn usual_name(path: &Path) -> String {
     let name = |path: &Path| path.file_name().map(|name| name.to_string_lossy().into_owned());
     let mut at = std::path::absolute(path).unwrap_or_else(|_| path.to_owned());
-    while name(&at).is_some_and(|name| is_round(&name)) && at.pop() {}
+    let inner = |name: &str| is_round(name) || [TEACHER_FOLDER, FORCED_FOLDER].contains(&name);
+    while name(&at).is_some_and(|name| inner(&name)) && at.pop() {}
     name(&at).unwrap_or_else(|| path.display().to_string())
 }
 
@@ -186,6 +216,7 @@ mod tests {
         assert_eq!(usual_name(Path::new("/x/eager/from_round_3/round_1")), "eager");
         assert_eq!(usual_name(Path::new("/x/eager/round_12")), "eager");
         assert_eq!(usual_name(Path::new("/x/eager/")), "eager");
+        assert_eq!(usual_name(Path::new("/x/eager/teacher_forced/round_0")), "eager");
         assert_eq!(usual_name(Path::new("/x/round_trip")), "round_trip");
     }
 }

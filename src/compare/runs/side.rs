@@ -50,6 +50,9 @@ impl Reference {
 pub struct Set {
     /// The contestants; the first one is the subject.
     pub sides: Vec<Side>,
+    /// The same contestants with the reference's logits in their memories, for a drift curve and nothing else; those that
+    /// were run so.
+    pub teacher_forced: Vec<Side>,
     /// What all masks are compared with.
     pub reference: Reference,
     /// Rounds are known to have been measured in turn.

@@ -5,13 +5,15 @@ What the colours, markers and dashes of a plot stand for.
 use maud::{Markup, html};
 
 use super::words::{fit, width};
-use super::{SERIES, WIDTH, dashes, fill, px};
+use super::{LIKE, SERIES, WIDTH, dashes, fill, px};
 
 /// How an entry shows its sign.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Sign {
     /// A line in the colour and dashes of this series.
     Line(usize),
+    /// The dashes of another view of this series, in its colour.
+    Like(usize),
     /// A thin line in the colour of this series with its marker.
     Marked(usize),
     /// A filled square in the colour of this series.
@@ -53,6 +55,11 @@ fn draw(sign: Sign, x: f64, y: f64) -> Markup {
         Sign::Line(series) => html! {
             path class=(format!("s{}", series % SERIES)) stroke-dasharray=[dashes(series)]
                 d=(format!("M{} {}h20", px(x), px(y))) {}
+        },
+        Sign::Like(series) => html! {
+            path class=(format!("s{} thin", series % SERIES)) stroke-dasharray=(LIKE)
+                d=(format!("M{} {}h20", px(x), px(y))) {}
+            path class=(format!("f{} halo", series % SERIES)) d=(marker(series, x + 10.0, y, 4.5)) {}
         },
         Sign::Marked(series) => html! {
             path class=(format!("s{} thin", series % SERIES)) d=(format!("M{} {}h20", px(x), px(y))) {}

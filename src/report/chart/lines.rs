@@ -7,7 +7,7 @@ use maud::html;
 use super::axes::{BELOW, BOTTOM, LEFT, RIGHT, TOP, axes};
 use super::legend::{Sign, legend, marker};
 use super::scale::Scale;
-use super::{Plot, SERIES, dashes, path, px};
+use super::{LIKE, Plot, SERIES, dashes, path, px};
 
 /// One curve.
 #[derive(Clone, Debug, Default)]
@@ -16,6 +16,9 @@ pub struct Line {
     pub label: String,
     /// Its points in order.
     pub points: Vec<(f64, f64)>,
+    /// The line whose colour it has, and the markers, where it is another view of that one; it is then
+    /// dashed with wide gaps.
+    pub like: Option<usize>,
     /// Points that are marked, with what is shown when the pointer rests on them.
     pub marks: Vec<(f64, f64, String)>,
 }
@@ -72,7 +75,12 @@ pub fn lines(data: Lines) -> Option<Plot> {
         .iter()
         .enumerate()
         .map(|(at, line)| {
-            (if data.busy { Sign::Marked(at) } else { Sign::Line(at) }, line.label.clone())
+            let sign = match (data.busy, line.like) {
+                (_, Some(like)) => Sign::Like(like),
+                (true, None) => Sign::Marked(at),
+                (false, None) => Sign::Line(at),
+            };
+            (sign, line.label.clone())
         })
         .collect();
     let (legend, legend_height) = legend(&entries, LEFT, BELOW);
@@ -85,14 +93,15 @@ pub fn lines(data: Lines) -> Option<Plot> {
             text.tick x=(px(RIGHT - 4.0)) y=(px(y.at(guide.y) + if next < 15.0 { 12.0 } else { -4.0 })) text-anchor="end" { (guide.label) }
         }
         @for (at, line) in data.lines.iter().enumerate() {
-            path class=(format!("s{}{}", at % SERIES, if data.busy { " thin" } else { "" })) stroke-linejoin="round"
-                stroke-dasharray=[dashes(at).filter(|_| !data.busy)]
+            @let colour = line.like.unwrap_or(at) % SERIES;
+            path class=(format!("s{colour}{}", if data.busy { " thin" } else { "" })) stroke-linejoin="round"
+                stroke-dasharray=[line.like.map(|_| LIKE).or_else(|| dashes(at).filter(|_| !data.busy))]
                 d=(path(line.points.iter().map(|(px, py)| (x.at(*px), y.at(*py))))) {
                 title { (line.label) }
             }
             @if data.busy {
                 @for (mx, my) in spread(&line.points) {
-                    path class=(format!("f{} halo", at % SERIES)) d=(marker(at, x.at(mx), y.at(my), 4.5)) {}
+                    path class=(format!("f{colour} halo")) d=(marker(colour, x.at(mx), y.at(my), 4.5)) {}
                 }
             }
             @for (mx, my, label) in &line.marks {

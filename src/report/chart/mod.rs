@@ -113,6 +113,9 @@ fn fill(series: usize) -> String {
     if series == REST { "rest".to_owned() } else { format!("f{}", series % SERIES) }
 }
 
+/// Dashes of a line that is another view of one in the same colour.
+const LIKE: &str = "3 6";
+
 /// Dashes by which lines differ beside their colour; none for the first.
 fn dashes(series: usize) -> Option<&'static str> {
     [

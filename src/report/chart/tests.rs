@@ -32,7 +32,8 @@ fn kinds() -> Vec<Plot> {
                 Line {
                     label: NASTY.into(),
                     points: vec![(0.0, 1.0), (1.0, 2.0)],
-                    marks: vec![(1.0, 2.0, NASTY.into())]
+                    marks: vec![(1.0, 2.0, NASTY.into())],
+                    ..Line::default()
                 };
                 9
             ],

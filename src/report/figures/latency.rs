@@ -111,6 +111,7 @@ fn curve(label: String, frames: &Frames) -> Line {
         label,
         points: start.into_iter().chain(frames.ecdf.iter().copied()).collect(),
         marks: marks.into(),
+        ..Line::default()
     }
 }
 
@@ -158,7 +159,7 @@ fn course(report: &Report, groups: &[(&Group, &Frames)], name: String, title: St
             .map(|(group, frames)| Line {
                 label: label(report, group),
                 points: frames.series.points.clone(),
-                marks: Vec::new(),
+                ..Line::default()
             })
             .collect(),
         notes,
@@ -194,7 +195,8 @@ pub fn drift(report: &Report) -> Vec<Plot> {
 
 fn drift_lines(name: String, title: String, curves: &[&DriftCurve]) -> Lines {
     let side = |curve: &DriftCurve| {
-        if curve.side.is_empty() { "side not named".to_owned() } else { curve.side.clone() }
+        let side = if curve.side.is_empty() { "side not named" } else { &curve.side };
+        if curve.teacher_forced { format!("{side}, teacher-forced") } else { side.to_owned() }
     };
     let lowest = |curve: &DriftCurve| curve.iou.iter().copied().fold(f64::INFINITY, f64::min);
     let said = curves.iter().map(|curve| {
@@ -216,8 +218,12 @@ fn drift_lines(name: String, title: String, curves: &[&DriftCurve]) -> Lines {
             }
             let lowest =
                 |part: &[(f64, f64)]| part.iter().copied().min_by(|a, b| a.1.total_cmp(&b.1));
+            // In the colour of the same side's own course.
+            let free = |other: &&DriftCurve| !other.teacher_forced && other.side == curve.side;
+            let like = curves.iter().position(free).filter(|_| curve.teacher_forced);
             Line {
                 label: side(curve),
+                like,
                 points: points.chunks(each).filter_map(lowest).collect(),
                 marks: Vec::new(),
             }
@@ -229,6 +235,8 @@ fn drift_lines(name: String, title: String, curves: &[&DriftCurve]) -> Lines {
         alt,
         x: "frame".to_owned(),
         y: "mask IoU".to_owned(),
+        // Dashes tell teacher-forced curves then, so sides are told by colours and markers.
+        busy: curves.iter().any(|curve| curve.teacher_forced),
         lines,
         notes,
         ..Lines::default()

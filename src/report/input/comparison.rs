@@ -22,6 +22,8 @@ pub struct DriftCurve {
     pub model: String,
     /// Which side was compared with the reference; empty where the file does not say.
     pub side: String,
+    /// Its memories were written from the reference's masks instead of its own.
+    pub teacher_forced: bool,
     /// Indices of the frames.
     pub frame: Vec<f64>,
     /// Mask IoU, 0..1, one for each frame; the mean where there are several objects.
@@ -137,6 +139,7 @@ fn curve(
     let mut curve = DriftCurve {
         model: model.to_owned(),
         side: side.to_owned(),
+        teacher_forced: members.get("memory").and_then(Value::as_str) == Some("teacher"),
         lowest: lowest.filter(|lowest| lowest.is_finite()),
         ..DriftCurve::default()
     };

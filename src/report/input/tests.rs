@@ -150,6 +150,21 @@ fn a_sidecar_gives_times_and_a_torn_one_costs_only_these() {
 }
 
 #[test]
+fn curves_of_teacher_forced_runs_are_told_apart() {
+    let dir = tempfile::tempdir().unwrap();
+    let curve = |memory: &str| {
+        format!(
+            r#"{{"model":"m","side":"fp16","memory":"{memory}","frame":[0,1],"iou":[1.0,0.6]}}"#
+        )
+    };
+    let text = format!(r#"{{"drift_curves":[{},{}]}}"#, curve("free"), curve("teacher"));
+    let path = write(dir.path(), "x/comparison.json", &text);
+    let inputs = read(&[path.display().to_string()], &[]).unwrap();
+    let forced: Vec<bool> = inputs.drift.iter().map(|curve| curve.teacher_forced).collect();
+    assert_eq!(forced, [false, true]);
+}
+
+#[test]
 fn drift_curves_are_found_wherever_they_lie() {
     let dir = tempfile::tempdir().unwrap();
     let flat = r#"{"drift":[{"model":"m","side":"fp16","frame":[0,2,4],"iou":[1.0,null,0.9]}]}"#;
@@ -162,6 +177,7 @@ fn drift_curves_are_found_wherever_they_lie() {
         model: "m".into(),
         side: side.into(),
         lowest: None,
+        teacher_forced: false,
         frame: frame.into(),
         iou: iou.into(),
     };

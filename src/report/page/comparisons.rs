@@ -60,7 +60,7 @@ pub fn drift(report: &Report, figures: &Figures) -> Option<Markup> {
             @let worst = curve.iou.iter().copied().enumerate().min_by(|a, b| a.1.total_cmp(&b.1));
             tr {
                 th scope="row" { (curve.model) }
-                td { (curve.side) }
+                td { (curve.side) @if curve.teacher_forced { ", teacher-forced" } }
                 (number(Some(curve.iou.len() as f64), 0, false))
                 (number(crate::stats::mean(&curve.iou), 6, false))
                 (number(curve.lowest.or(worst.map(|(_, iou)| iou)), 6, false))
@@ -69,7 +69,12 @@ pub fn drift(report: &Report, figures: &Figures) -> Option<Markup> {
         }
     };
     Some(html! {
-        p { "How well two sides' masks agree along a clip: a curve that falls is an error that the memory carries on." }
+        p { "How well two sides' masks agree along a clip: a curve that falls is an error that the memory carries on."
+            @if report.drift.iter().any(|curve| curve.teacher_forced) {
+                " Teacher-forced curves (dashed) are of runs whose memories were written from the reference's masks: what is left in \
+                 them is not carried on."
+            }
+        }
         (draw(&figures.drift))
         (table("Mask IoU with the reference side", true, &heads(&["Model", "Side", "Frames", "Mean IoU", "Lowest IoU", "Lowest mean at frame"], 2), &body))
     })

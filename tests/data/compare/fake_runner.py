@@ -1,6 +1,7 @@
 """Speaks the PyTorch runner's protocol and measures nothing: each round is a copy of a run folder.
 
     fake_runner.py … --fake-copy RUN [--fake-slower X] [--fake-damage MODE] [--fake-fail MODE] [--fake-die MODE]
+                     [--fake-wrong MODE] [--fake-no-pupil MODE]
 
 Needs Python's standard library only. What it prints beside events must not disturb the caller.
 """
@@ -25,6 +26,9 @@ parser.add_argument("--fake-slower", type=float, default=1.0)
 parser.add_argument("--fake-damage", default="")
 parser.add_argument("--fake-fail", default="")
 parser.add_argument("--fake-die", default="")
+parser.add_argument("--fake-wrong", default="")
+parser.add_argument("--fake-no-pupil", default="")
+parser.add_argument("--teacher", type=Path)
 args, _ = parser.parse_known_args()
 
 
@@ -57,7 +61,24 @@ def edit_sidecar(path):
             times[name] = [None if ms is None else ms * args.fake_slower for ms in times[name]]
         times["chosen_mask"] = [0] * len(times["frame"])
         times["iou_predictions"] = [[0.9, 0.4, 0.1]] * len(times["frame"])
+    sidecar["configuration"].pop("save_logits", None)
+    if args.teacher:
+        sidecar["configuration"]["teacher"] = {"configuration_sha256": "0"}
     path.write_text(json.dumps(sidecar))
+
+
+def go_wrong(folder):
+    """Loses the mask of frame 3 and, where the masks go into the memories, half of what comes after."""
+    for path in folder.glob("*.json"):
+        masks = json.loads(path.read_text())
+        for entry in masks["frames"]:
+            frame, (height, width) = entry["frame"], entry["mask"]["size"]
+            # Columns, from the left: a mask of nothing, and one of the left half.
+            if frame == 3:
+                entry["mask"]["counts"] = [height * width]
+            elif frame > 3 and not args.teacher:
+                entry["mask"]["counts"] = [0, height * (width // 2), height * (width - width // 2)]
+        path.write_text(json.dumps(masks))
 
 
 def damage(folder):
@@ -71,6 +92,12 @@ def damage(folder):
 
 if not (args.bundle / "manifest.toml").is_file():
     send("error", what=f"{args.bundle} is no bundle", advice="give one")
+    sys.exit(1)
+if args.teacher and not list((args.teacher / "logits").glob("*.npy")):
+    send("error", what=f"{args.teacher} has no logits", advice="save them")
+    sys.exit(2)
+if args.teacher and args.fake_no_pupil == args.mode:
+    send("error", what="this one learns nothing", advice="teach another")
     sys.exit(1)
 print("a library prints this on standard output", flush=True)
 if args.fake_fail == args.mode:
@@ -88,6 +115,8 @@ for number in range(args.rounds):
     shutil.copytree(args.fake_copy, folder)
     edit_table(folder / "sav_benchmark_summary.csv")
     edit_sidecar(folder / "sidecar.json")
+    if args.fake_wrong == args.mode:
+        go_wrong(folder / "masks")
     if args.fake_damage == args.mode:
         damage(folder / "masks")
     send("done", round=number, folder=str(folder), fps=1.0)
