@@ -61,7 +61,7 @@ pub(super) fn told(plan: &ShardPlan, clips: usize) -> String {
     let ShardPlan { shard, selection, frames: [mine, all] } = plan;
     match clips {
         0 => format!(
-            "shard {shard} is empty: there are {} clips for {} shards; its tables stay without rows",
+            "shard {shard} is empty: {} clips are not enough for {} shards; its tables stay without rows",
             selection.len(),
             shard.of
         ),
