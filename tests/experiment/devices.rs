@@ -27,17 +27,17 @@ fn machine(fakes: &Fakes, gpus: &str) -> Command {
     command
 }
 
-fn folder(parent: &Path) -> PathBuf {
+pub(super) fn folder(parent: &Path) -> PathBuf {
     let entries = fs::read_dir(parent).unwrap().map(|entry| entry.unwrap().path());
     entries.filter(|path| path.to_string_lossy().contains("nsight_experiment_")).next().unwrap()
 }
 
-fn json(path: &Path) -> Value {
+pub(super) fn json(path: &Path) -> Value {
     serde_json::from_slice(&fs::read(path).unwrap()).unwrap()
 }
 
 /// What names a row, of all rows in order.
-fn keys(folder: &Path) -> Vec<String> {
+pub(super) fn keys(folder: &Path) -> Vec<String> {
     let table = folder.join("profile_summary.csv");
     let columns = ["video", "object", "model", "run"].map(|name| column(&table, name));
     (0..columns[0].len())
