@@ -28,8 +28,8 @@ fn machine(fakes: &Fakes, gpus: &str) -> Command {
 }
 
 pub(super) fn folder(parent: &Path) -> PathBuf {
-    let entries = fs::read_dir(parent).unwrap().map(|entry| entry.unwrap().path());
-    entries.filter(|path| path.to_string_lossy().contains("nsight_experiment_")).next().unwrap()
+    let mut entries = fs::read_dir(parent).unwrap().map(|entry| entry.unwrap().path());
+    entries.find(|path| path.to_string_lossy().contains("nsight_experiment_")).unwrap()
 }
 
 pub(super) fn json(path: &Path) -> Value {
@@ -133,6 +133,75 @@ fn gpus_share_the_clips_and_leave_what_one_would_have_left() {
     assert_eq!(keys(&merged), keys(&one));
     let same = rows(&merged).lines().filter(|line| before.contains(line)).count();
     assert!((2..13).contains(&same), "{same} lines are as they were");
+}
+
+/// Processes whose command line names `path`.
+#[cfg(target_os = "linux")]
+fn processes_of(path: &Path) -> Vec<String> {
+    let path = path.to_str().unwrap();
+    let entries = fs::read_dir("/proc").unwrap().filter_map(Result::ok);
+    let lines = entries.filter_map(|entry| fs::read(entry.path().join("cmdline")).ok());
+    let lines = lines.map(|line| String::from_utf8_lossy(&line).replace('\0', " "));
+    lines.filter(|line| line.contains(path)).collect()
+}
+
+#[cfg(target_os = "linux")]
+#[test]
+fn whoever_stops_the_experiment_stops_all_gpus() {
+    let Some(fakes) = shared() else { return };
+    let dir = tempfile::tempdir().unwrap();
+    let split = synth(dir.path(), 2, 1, 40);
+    let engines = dir.path().join("engines");
+    let plans: Vec<(Role, &str)> = ROLES.iter().map(|role| (*role, "ok")).collect();
+    Engines::new(&engines).write_live(Precision::Fp32, &plans);
+    let mut running = std::process::Command::new(env!("CARGO_BIN_EXE_segtrt"));
+    for (name, value) in machine(fakes, "2").get_envs() {
+        match value {
+            Some(value) => running.env(name, value),
+            None => running.env_remove(name),
+        };
+    }
+    running.args([
+        "experiment",
+        "--models",
+        "edgetam_mini_points",
+        "--runs",
+        "500",
+        "--warmup",
+        "0",
+    ]);
+    running.args(["--devices", "0,1", "--split-dir"]).arg(&split).arg("--engines").arg(&engines);
+    running
+        .arg("--out-dir")
+        .arg(dir.path().join("out"))
+        .args(["--", "--tensorrt-lib"])
+        .arg(fakes.dir());
+    let told = dir.path().join("told");
+    running.stdout(std::process::Stdio::null()).stderr(fs::File::create(&told).unwrap());
+    let mut running = running.spawn().unwrap();
+    let patience = std::time::Instant::now() + std::time::Duration::from_secs(60);
+    let out = dir.path().join("out");
+    // The parent is not among them: it names the folder above only.
+    while fs::read_dir(&out).map_or(0, Iterator::count) == 0
+        || processes_of(&folder_of_shards(&out)).len() < 2
+    {
+        let told = fs::read_to_string(&told).unwrap();
+        assert!(std::time::Instant::now() < patience, "{told}");
+        assert!(running.try_wait().unwrap().is_none(), "{told}");
+        std::thread::sleep(std::time::Duration::from_millis(50));
+    }
+    let id = running.id().to_string();
+    assert!(std::process::Command::new("kill").args(["-TERM", &id]).status().unwrap().success());
+    assert_eq!(running.wait().unwrap().code(), Some(130));
+    let told = fs::read_to_string(&told).unwrap();
+    assert!(told.contains("stopping all shards"), "{told}");
+    assert_eq!(processes_of(&folder_of_shards(&out)), [""; 0]);
+}
+
+/// Part of what only the shards' own command lines hold.
+#[cfg(target_os = "linux")]
+fn folder_of_shards(out: &Path) -> PathBuf {
+    folder(out).join("shards")
 }
 
 #[test]
