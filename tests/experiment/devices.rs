@@ -135,6 +135,41 @@ fn gpus_share_the_clips_and_leave_what_one_would_have_left() {
     assert!((2..13).contains(&same), "{same} lines are as they were");
 }
 
+#[test]
+fn a_login_node_without_a_gpu_plans_for_nodes_that_have_one() {
+    let Some(fakes) = shared() else { return };
+    let dir = tempfile::tempdir().unwrap();
+    let split = synth(dir.path(), 1, 1, 4);
+    let engines = dir.path().join("engines");
+    let plans: Vec<(Role, &str)> = ROLES.iter().map(|role| (*role, "ok")).collect();
+    Engines::new(&engines).write_live(Precision::Fp32, &plans);
+    let plan = |platform: &[&str]| {
+        let mut command = machine(fakes, "0");
+        command.args(["experiment", "--models", "edgetam_mini_points", "--backend", "tensorrt"]);
+        command.args(["--runs", "1", "--slurm", "--dry-run", "--shards", "1"]);
+        command.arg("--split-dir").arg(&split).arg("--engines").arg(&engines);
+        command.arg("--out-dir").arg(dir.path().join("out"));
+        command.args(["--", "--tensorrt-lib"]).arg(fakes.dir()).args(platform);
+        command
+    };
+    plan(&[]).assert().code(1).stderr(contains("no GPU can be used"));
+    plan(&["--platform", "orin"]).assert().failure();
+    plan(&["--platform", "h200"]).assert().success();
+    let planned = folder(&dir.path().join("out"));
+    let bench = json(&planned.join("experiment.json"))["bench"].to_string();
+    assert!(bench.contains("h200") && !bench.contains("elsewhere"), "{bench}");
+    // A node's task, as the script calls it.
+    let task = |gpus: &str| {
+        let mut command = machine(fakes, gpus);
+        command.args(["experiment", "--shard", "1/1", "--resume"]).arg(&planned);
+        command
+    };
+    task("0").assert().code(1).stderr(contains("no GPU can be used"));
+    task("1").assert().success();
+    let rows = planned.join("shards/1-of-1/profile_summary.csv");
+    assert_eq!(column(&rows, "device"), ["NVIDIA H200"]);
+}
+
 /// Processes whose command line names `path`.
 #[cfg(target_os = "linux")]
 fn processes_of(path: &Path) -> Vec<String> {
