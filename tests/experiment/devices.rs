@@ -9,8 +9,9 @@ use segtrt::bundle::Role;
 use segtrt::engine::Precision;
 use serde_json::Value;
 
+use crate::profile::FAKE;
 use crate::selftest::fakes::{Engines, Fakes, shared};
-use crate::support::{column, require_onnxruntime, segtrt, synth};
+use crate::support::{column, require_onnxruntime, script, segtrt, synth};
 
 const ROLES: [Role; 5] =
     [Role::Encoder, Role::Prompt, Role::MaskPrompt, Role::TrackPadded, Role::Memory];
@@ -43,6 +44,14 @@ pub(super) fn keys(folder: &Path) -> Vec<String> {
     (0..columns[0].len())
         .map(|row| columns.each_ref().map(|column| &*column[row]).join(" "))
         .collect()
+}
+
+/// Lets a resumed experiment find another nsys than it found at first.
+fn change_nsys(experiment: &Path, nsys: &Path) {
+    let file = experiment.join("experiment.json");
+    let mut spec = json(&file);
+    spec["nsys"] = if nsys.exists() { nsys.to_str().unwrap().into() } else { Value::Null };
+    fs::write(file, spec.to_string()).unwrap();
 }
 
 #[test]
@@ -112,6 +121,22 @@ fn gpus_share_the_clips_and_leave_what_one_would_have_left() {
         shards.iter().map(|shard| &shard["environment"]["cuda_visible_devices"]).collect();
     assert_eq!(visible, ["0", "1"]);
     assert_eq!(sidecar["environment"]["cuda_visible_devices"], Value::Null);
+
+    // Reports are of the merged rows, taken on the first GPU alone; they survive a later merge.
+    let nsys = script(&dir.path().join("bin/nsys"), FAKE);
+    let profile = || {
+        let mut command = machine(fakes, "2");
+        command.env("NSYS_CMD", &nsys).env("FAKE_NSYS_LOG", dir.path().join("log"));
+        command.args(["experiment", "--resume"]).arg(&two);
+        command
+    };
+    let reports = || column(&merged.join("profile_summary.csv"), "nsight_report");
+    assert_eq!(reports(), [""; 12]);
+    change_nsys(&two, &nsys);
+    profile().assert().success().stderr(contains("profiled passes: ended well"));
+    assert!(reports().iter().all(|path| Path::new(path).is_file()), "{:?}", reports());
+    profile().assert().success().stderr(contains("its report is there already"));
+    change_nsys(&two, Path::new("/nowhere/nsys"));
 
     // A part is lost: only that is measured again, and the rest keeps its numbers.
     let rows = |folder: &Path| fs::read_to_string(folder.join("profile_summary.csv")).unwrap();
