@@ -139,15 +139,19 @@ impl Timed {
 
 /// Measures one part of an experiment in parts, into its own folder; whoever waits for all parts merges them.
 fn one_shard(folder: &Folder, shard: Shard, say: &mut dyn FnMut(&str)) -> Result<Outcome> {
-    let sharding = folder.spec.sharding.as_ref();
-    if let Some(Sharding { by: By::Devices(_), .. }) = sharding {
+    let Some(Sharding { shards, by }) = &folder.spec.sharding else {
+        bail!(UsageError(format!(
+            "{} is not in shards; leave --shard out, or begin a new experiment with it",
+            folder.path.display()
+        )));
+    };
+    if let By::Devices(_) = by {
         bail!(UsageError(format!(
             "the shards of {} run on the GPUs of one host at the same time; leave --shard out",
             folder.path.display()
         )));
     }
-    let shards = sharding.map_or(1, |sharding| sharding.shards);
-    if shard.of != shards {
+    if shard.of != *shards {
         bail!(UsageError(format!(
             "--shard {shard}: the experiment {} has {shards} shards; write I/{shards}",
             folder.path.display()

@@ -63,6 +63,7 @@ pub fn merge(
     }
     let Some(first) = parts.first() else { return Ok(None) };
     let configuration = together(&parts, of, &mut merged.differing)?;
+    cover(&parts, of)?;
     let strides = configuration.get("strides").cloned().unwrap_or_default();
     let strides: Strides = serde_json::from_value(strides).unwrap_or_default();
     // Continued where it is of the same settings; else begun, and the old rows are set aside as by a bench.
@@ -127,6 +128,12 @@ impl Part {
         ColumnSet::of_table(&self.folder).unwrap_or(ColumnSet::telling(strides))
     }
 
+    /// Its clips.
+    fn videos(&self) -> impl Iterator<Item = &str> {
+        let videos = self.configuration.get("videos").and_then(Value::as_array);
+        videos.into_iter().flatten().filter_map(Value::as_str)
+    }
+
     /// The shard for the list in the sidecar.
     fn told(&self) -> Value {
         json!({
@@ -177,6 +184,26 @@ fn together(parts: &[Part], of: usize, differing: &mut Vec<String>) -> Result<Ma
     }
     all.insert("shards".to_owned(), of.into());
     Ok(all)
+}
+
+/// Every clip is in one shard. Hosts that see other files of the split come to other shards, and clips would be lost unseen.
+fn cover(parts: &[Part], of: usize) -> Result<()> {
+    for clip in &parts[0].selection {
+        let has = |part: &&Part| part.videos().any(|video| video == clip);
+        let shards: Vec<String> = parts.iter().filter(has).map(|p| p.shard.to_string()).collect();
+        let all_there = parts.len() == of;
+        ensure!(
+            shards.len() < 2 && !(shards.is_empty() && all_there),
+            "the clip {clip:?} is in {}: where the shards were measured the split has not the same files; repair that, remove the \
+             shards' folders, and measure them again",
+            if shards.is_empty() {
+                "no shard".to_owned()
+            } else {
+                format!("the shards {}", shards.join(" and "))
+            }
+        );
+    }
+    Ok(())
 }
 
 /// Everything in the folder that the store does not write (masks, overlays), also in the other one; without a copy where the
@@ -345,6 +372,8 @@ mod tests {
             (("metrics", json!("davis")), "metrics was \"predecessor\" and is \"davis\""),
             (("shard", other), "cut from other clips"),
             (("shard", json!({"part": 1, "of": 2, "selection": []})), "is not of shard 2/2"),
+            (("videos", json!(["a", "b"])), "\"b\" is in the shards 1/2 and 2/2"),
+            (("videos", json!(["a"])), "\"c\" is in no shard"),
         ] {
             run.measure(2, "r", &[changed]);
             let error = format!("{:#}", run.merge().unwrap_err());
