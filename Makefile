@@ -8,7 +8,7 @@ SEGTRT := target/release/segtrt
 
 PREFIX ?= $(HOME)/.local
 
-.PHONY: help demo test install lint bench-metrics clean prerequisites
+.PHONY: help demo test test-slurm install lint bench-metrics clean prerequisites
 
 help: ## This list.
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 18
@@ -21,6 +21,10 @@ demo: prerequisites $(ORT_STAMP) ## Build, make a synthetic split, measure a sma
 
 test: prerequisites $(ORT_STAMP) $(RTX_STAMP) lint ## Formatting, lints and every test that needs no GPU.
 	cargo test --locked
+
+test-slurm: prerequisites $(ORT_STAMP) ## A small experiment through a real Slurm on loopback; needs slurm-wlm and munge.
+	cargo build --locked
+	tests/slurm/run.sh
 
 install: prerequisites ## Build, and install program, manual pages and completions under PREFIX (~/.local).
 	cargo build --release --locked

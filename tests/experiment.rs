@@ -6,6 +6,10 @@ mod devices;
 /// Files of predecoded frames, and benches on them.
 #[path = "experiment/predecoded.rs"]
 mod predecoded;
+/// Slurm, on stand-ins for its commands; tests/slurm runs the real ones.
+#[cfg(unix)]
+#[path = "experiment/slurm.rs"]
+mod slurm;
 /// The predecessor's two phases.
 #[path = "experiment/two_phase.rs"]
 mod two_phase;

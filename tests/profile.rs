@@ -12,7 +12,7 @@ const PROFILE: &str = "profile_summary.csv";
 
 /// An nsys that runs what it is given and writes a file where it should; FAKE_NSYS makes it fail:
 /// `dies` before the program does anything, `deaf` loses what the program says, `mute` writes no report, `late` fails after it.
-const FAKE: &str = r#"
+pub const FAKE: &str = r#"
 case "$1" in
     --version) echo 'NVIDIA Nsight Systems version 2099.1.1.1-0v0'; exit 0 ;;
     profile) ;;

@@ -181,6 +181,9 @@ pub struct GpuArgs {
     /// Only engines of this row of the platform table [default: those of the GPU at hand].
     #[arg(long)]
     pub platform: Option<String>,
+    /// The engines are to run on another machine than this: --platform says what they are for. For planning alone.
+    #[arg(long, hide = true)]
+    pub elsewhere: bool,
     /// Which GPU, as the driver counts them.
     #[arg(long, default_value_t = 0)]
     pub device: usize,

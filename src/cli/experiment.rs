@@ -10,7 +10,7 @@ use super::ShardArgs;
 use crate::experiment::Kind;
 
 /// What was decided when an experiment was begun cannot be another thing when it goes on.
-const DECIDED: [&str; 20] = [
+const DECIDED: [&str; 24] = [
     "split_dir",
     "split_name",
     "models",
@@ -25,6 +25,10 @@ const DECIDED: [&str; 20] = [
     "engines",
     "device",
     "devices",
+    "slurm",
+    "shards",
+    "slurm_args",
+    "partition",
     "max_clip_frames",
     "shuffle_videos",
     "seed",
@@ -39,6 +43,9 @@ const DECIDED: [&str; 20] = [
     after_help = "Example: segtrt experiment --split-dir demo/split --models edgetam_mini_points --videos 1 --objects 1 --runs 2\n\n\
     Goes on after an interruption with: segtrt experiment --resume demo/split/nsight_experiment_desktop_20261121_093001\n\
     Further flags of bench follow two hyphens: segtrt experiment --split-dir S -- --threads 2 --save-masks\n\
+    Two GPUs of this host share the clips: segtrt experiment --split-dir S --videos 0 --devices 0,1\n\
+    So do the nodes of a cluster: segtrt experiment --split-dir S --videos 0 --slurm --shards 4 --slurm-args \"--gres=gpu:1\"\n\
+    By hand, the second of three parts: segtrt experiment --split-dir S --videos 0 --shard 2/3\n\
     What is in the folder is written in docs/experiments.md."
 )]
 pub struct ExperimentArgs {

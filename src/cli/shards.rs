@@ -17,4 +17,35 @@ pub struct ShardArgs {
     /// part of an experiment in shards.
     #[arg(long, value_name = "I/N")]
     pub shard: Option<Shard>,
+    /// Submit the shards to Slurm as an array of jobs, wait for them, run failed ones again, and merge.
+    #[arg(long, conflicts_with_all = ["devices", "shard"])]
+    pub slurm: bool,
+    /// In how many parts [default: one for each clip, at most 8].
+    #[arg(long, value_name = "N", requires = "slurm", value_parser = clap::value_parser!(u32).range(1..=1000))]
+    pub shards: Option<u32>,
+    /// Further words for sbatch, quoted as one: "--gres=gpu:1 --time=2:00:00 --exclusive".
+    #[arg(
+        long,
+        value_name = "WORDS",
+        requires = "slurm",
+        allow_hyphen_values = true,
+        default_value = "",
+        hide_default_value = true
+    )]
+    pub slurm_args: String,
+    /// Slurm's partition.
+    #[arg(long, value_name = "NAME", requires = "slurm")]
+    pub partition: Option<String>,
+    /// How often tasks that failed are submitted again.
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    pub retries: u32,
+    /// Do not wait: say how to go on later.
+    #[arg(long)]
+    pub no_wait: bool,
+    /// Write the folder and the script, say what would be submitted, and submit nothing.
+    #[arg(long)]
+    pub dry_run: bool,
+    /// Milliseconds between two looks at the queue.
+    #[arg(long, hide = true, default_value_t = 5000, value_parser = clap::value_parser!(u64).range(10..))]
+    pub poll_ms: u64,
 }

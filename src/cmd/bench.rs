@@ -26,10 +26,7 @@ use crate::environment;
 use crate::files::{ColumnSet, Configuration, FileHash, ResultStore, Sidecar};
 use crate::pipeline::Mode;
 use crate::record::Status;
-use crate::shard::Shard;
-
-/// How many other GPUs of the host were measured at the same time: they share its processors and disks.
-const OTHER_DEVICES: &str = "other_devices_at_the_same_time";
+use crate::shard::{OTHER_DEVICES, Shard};
 
 /// What lies inside the timed region; the sidecar carries it beside the numbers.
 const TIMED_REGION: &str = "One frame's latency runs from its RGB pixels in host memory to its mask at video \

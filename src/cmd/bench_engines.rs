@@ -33,7 +33,11 @@ impl Catalogue {
     /// No driver, no such GPU, or nothing there that runs on it.
     pub fn open(args: &GpuArgs) -> Result<Self> {
         // Opened and closed again: the workers open it for themselves.
-        let gpu = Gpu::open(args.device)?.facts().clone();
+        let gpu = match (Gpu::open(args.device), elsewhere(args)?) {
+            (Ok(gpu), _) => gpu.facts().clone(),
+            (Err(_), Some(gpu)) => gpu,
+            (Err(error), None) => return Err(error.into()),
+        };
         let asked = Asked { platform: args.platform.clone(), ..Asked::default() };
         let (ours, others): (Vec<Folder>, Vec<Folder>) =
             find(&args.engines, &asked)?.into_iter().partition(|folder| folder.runs_on(gpu.sm));
@@ -107,6 +111,21 @@ impl Catalogue {
             self.root.display()
         )
     }
+}
+
+/// What the platform table knows of the GPU that engines are for, where a plan is made without one.
+fn elsewhere(args: &GpuArgs) -> Result<Option<Facts>> {
+    let Some(name) = args.platform.as_deref().filter(|_| args.elsewhere) else { return Ok(None) };
+    let platforms = Platforms::open(None)?;
+    let row = platforms.get(name);
+    Ok(row.map(|row| Facts {
+        ordinal: 0,
+        name: row.device_names.first().unwrap_or(&row.title).clone(),
+        sm: row.sm,
+        total_bytes: row.memory_mb << 20,
+        unified: row.unified,
+        driver_cuda: String::new(),
+    }))
 }
 
 /// Keeps those that `wanted` takes, if there are any and there is a choice.

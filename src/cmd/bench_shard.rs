@@ -2,6 +2,8 @@
 The clips of `--shard I/N`, after all limits.
 */
 
+use std::collections::HashSet;
+
 use anyhow::{Result, bail};
 
 use super::UsageError;
@@ -28,7 +30,7 @@ impl Limits {
 /// Of the selected clips those of the part that was asked for; all where none was.
 pub(super) fn cut(
     args: &BenchArgs,
-    selection: Vec<String>,
+    mut selection: Vec<String>,
     split: &dyn Dataset,
     limits: Limits,
 ) -> Result<(Vec<String>, Option<ShardPlan>)> {
@@ -39,6 +41,9 @@ pub(super) fn cut(
              in its own way"
         )));
     }
+    // A clip that a list names twice is measured once, as without shards.
+    let mut seen = HashSet::new();
+    selection.retain(|video| seen.insert(video.clone()));
     let frames: Vec<u64> = selection
         .iter()
         .map(|video| match split.outline(video) {
@@ -61,7 +66,7 @@ pub(super) fn told(plan: &ShardPlan, clips: usize) -> String {
     let ShardPlan { shard, selection, frames: [mine, all] } = plan;
     match clips {
         0 => format!(
-            "shard {shard} is empty: there are {} clips for {} shards; its tables stay without rows",
+            "shard {shard} is empty: {} clips are not enough for {} shards; its tables stay without rows",
             selection.len(),
             shard.of
         ),

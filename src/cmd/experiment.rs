@@ -7,7 +7,8 @@ use std::path::PathBuf;
 use anyhow::{Result, bail};
 use clap::CommandFactory;
 
-use super::{Outcome, UsageError, experiment_devices, experiment_plan};
+use super::experiment_spread::refuse_flags_of_slurm;
+use super::{Outcome, UsageError, experiment_devices, experiment_plan, experiment_slurm};
 use crate::cli::{Cli, ExperimentArgs};
 use crate::experiment::{By, Folder, Sharding, Step, run_step};
 use crate::shard::Shard;
@@ -39,6 +40,9 @@ pub fn run(args: ExperimentArgs) -> Result<Outcome> {
         ));
     }
     let sharding = folder.spec.sharding.clone();
+    if !matches!(sharding, Some(Sharding { by: By::Slurm(_), .. })) {
+        refuse_flags_of_slurm(&args.spread)?;
+    }
     if let (Some(shard), true) = (args.spread.shard, args.resume.is_some()) {
         return one_shard(&folder, shard, &mut say);
     }
@@ -60,7 +64,9 @@ pub fn run(args: ExperimentArgs) -> Result<Outcome> {
         Some(By::Devices(ordinals)) => {
             experiment_devices::measure(&mut folder, &ordinals, &mut say)?
         }
-        Some(By::Slurm(_)) => anyhow::bail!("not yet"),
+        Some(By::Slurm(jobs)) => {
+            experiment_slurm::measure(&mut folder, jobs, &args.spread, &mut say)?
+        }
         None => {
             let (words, directory) = (bench.clone(), directory.clone());
             let step = Step { name: "bench", words, directory, variables: Vec::new() };
@@ -71,8 +77,10 @@ pub fn run(args: ExperimentArgs) -> Result<Outcome> {
             timed
         }
     };
-    if timed == Timed::Stopped {
-        return Ok(Outcome::Stopped);
+    match timed {
+        Timed::Stopped => return Ok(Outcome::Stopped),
+        Timed::Later => return Ok(Outcome::Done),
+        Timed::Sound | Timed::PartlyFailed => {}
     }
     let rows = folder.outputs().join(crate::files::profile_csv::FILE_NAME);
     if !rows.exists() {
@@ -113,8 +121,10 @@ pub(super) enum Timed {
     Sound,
     /// Some failed or are missing.
     PartlyFailed,
-    /// The user stopped it.
+    /// The user stopped it, or the waiting for it.
     Stopped,
+    /// They will come; nobody waits.
+    Later,
 }
 
 impl Timed {
@@ -129,15 +139,19 @@ impl Timed {
 
 /// Measures one part of an experiment in parts, into its own folder; whoever waits for all parts merges them.
 fn one_shard(folder: &Folder, shard: Shard, say: &mut dyn FnMut(&str)) -> Result<Outcome> {
-    let sharding = folder.spec.sharding.as_ref();
-    if let Some(Sharding { by: By::Devices(_), .. }) = sharding {
+    let Some(Sharding { shards, by }) = &folder.spec.sharding else {
+        bail!(UsageError(format!(
+            "{} is not in shards; leave --shard out, or begin a new experiment with it",
+            folder.path.display()
+        )));
+    };
+    if let By::Devices(_) = by {
         bail!(UsageError(format!(
             "the shards of {} run on the GPUs of one host at the same time; leave --shard out",
             folder.path.display()
         )));
     }
-    let shards = sharding.map_or(1, |sharding| sharding.shards);
-    if shard.of != shards {
+    if shard.of != *shards {
         bail!(UsageError(format!(
             "--shard {shard}: the experiment {} has {shards} shards; write I/{shards}",
             folder.path.display()
@@ -153,7 +167,7 @@ fn one_shard(folder: &Folder, shard: Shard, say: &mut dyn FnMut(&str)) -> Result
     say(&format!("shard {shard}: ended {} after {:.1} s", ran.ended, ran.seconds));
     println!("{}", folder.shard(shard).display());
     Ok(match Timed::of(ran.code) {
-        Timed::Sound => Outcome::Done,
+        Timed::Sound | Timed::Later => Outcome::Done,
         Timed::Stopped => Outcome::Stopped,
         Timed::PartlyFailed => Outcome::PartlyFailed,
     })
@@ -163,6 +177,12 @@ fn one_shard(folder: &Folder, shard: Shard, say: &mut dyn FnMut(&str)) -> Result
 fn why_not_profiled(folder: &Folder) -> Option<String> {
     if !folder.spec.profile {
         return Some("left out by --no-profile".to_owned());
+    }
+    if let Some(Sharding { by: By::Slurm(_), .. }) = folder.spec.sharding {
+        return Some(
+            "Slurm's nodes measured, and this machine is none of them; on a node: segtrt profile --no-timed-run -- bench …"
+                .to_owned(),
+        );
     }
     if Cli::command().find_subcommand(PROFILE).is_none() {
         return Some(format!(

@@ -9,7 +9,7 @@ use anyhow::{Context, Result, bail};
 use super::UsageError;
 use super::backend_choice::{self, Chosen};
 use super::bench_plan::{available, resolve, split_tags};
-use super::experiment_spread;
+use super::experiment_spread::{self, ELSEWHERE};
 use crate::cli::{BenchArgs, ExperimentArgs};
 use crate::experiment::{Kind, Spec, find_nsys, owned_flag, parse_bench};
 use crate::gpu::Facts;
@@ -20,7 +20,7 @@ use crate::platform::Platforms;
 const USUAL_IMGSZ: usize = 768;
 
 /// Flags of bench that have a flag of their own here.
-const OURS: [&str; 16] = [
+const OURS: [&str; 17] = [
     "--limit-videos",
     "--limit-objects",
     "--profile-runs",
@@ -37,6 +37,7 @@ const OURS: [&str; 16] = [
     "--shard",
     "--merged-from",
     "--other-devices",
+    ELSEWHERE,
 ];
 
 /// Decides everything; what was decided for the user is told through `say`.
@@ -96,7 +97,8 @@ pub(super) fn plan(args: &ExperimentArgs, say: &mut dyn FnMut(&str)) -> Result<S
             precisions.push(model.precision.clone());
         }
     }
-    let sharding = experiment_spread::sharding(args, &chosen, &mut bench)?;
+    let clips = resolved.plan.videos.len();
+    let sharding = experiment_spread::sharding(args, &chosen, &mut bench, clips)?;
     Ok(Spec {
         format: 1,
         segtrt: env!("CARGO_PKG_VERSION").to_owned(),
@@ -132,6 +134,9 @@ fn base_words(args: &ExperimentArgs, split_dir: &Path) -> Result<Vec<String>> {
         text.ok_or_else(|| UsageError(format!("{} is no UTF-8 path", path.display())).into())
     };
     let mut words = args.bench.clone();
+    if args.spread.slurm {
+        words.push(ELSEWHERE.to_owned());
+    }
     let mut push = |name: &str, value: String| words.extend([name.to_owned(), value]);
     push("--split-dir", text(split_dir)?);
     push("--split-name", args.split_name.clone());

@@ -6,18 +6,65 @@ use anyhow::{Result, bail};
 
 use super::UsageError;
 use super::backend_choice::Chosen;
-use crate::cli::{ExperimentArgs, Provider};
+use crate::cli::{BackendWish, ExperimentArgs, Provider, ShardArgs};
 use crate::environment;
-use crate::experiment::{By, Sharding, owned_flag, parse_bench};
+use crate::experiment::{By, Sharding, SlurmJobs, owned_flag, parse_bench};
 use crate::shard::devices;
+use crate::slurm;
 
 /// More decoding threads than this only take processors from the rest.
 const MOST_DECODE_THREADS: usize = 8;
 
+/// The flag of a bench that is planned here and runs on another machine.
+pub(super) const ELSEWHERE: &str = "--elsewhere";
+
+/// Most shards where none are asked for.
+const USUAL_SHARDS: usize = 8;
+
+/// The user's words for sbatch.
+fn slurm_words(args: &ExperimentArgs) -> Result<Vec<String>, UsageError> {
+    let text = &args.spread.slurm_args;
+    let words = shlex::split(text);
+    let mut words = words.ok_or_else(|| {
+        UsageError(format!("--slurm-args {text:?}: a quotation mark is not closed"))
+    })?;
+    let name = |word: &String| word.split('=').next().unwrap_or_default().to_owned();
+    if let Some(word) = words.iter().find(|word| slurm::OWNED.contains(&name(word).as_str())) {
+        return Err(UsageError(format!(
+            "--slurm-args: {word} is set by segtrt experiment itself; --shards says how many tasks there are"
+        )));
+    }
+    words.extend(args.spread.partition.iter().map(|name| format!("--partition={name}")));
+    Ok(words)
+}
+
+/// Flags that would be without effect, one of them a promise that nothing runs.
+pub(super) fn refuse_flags_of_slurm(spread: &ShardArgs) -> Result<(), UsageError> {
+    let given = [(spread.dry_run, "--dry-run"), (spread.no_wait, "--no-wait")];
+    match given.iter().find(|(given, _)| *given) {
+        Some((_, flag)) => {
+            Err(UsageError(format!("{flag} is for experiments with --slurm; leave it out")))
+        }
+        None => Ok(()),
+    }
+}
+
+/// Why nothing is decided without being asked for.
+fn unseen(reason: &str) -> UsageError {
+    UsageError(format!(
+        "--slurm: what the nodes can run cannot be seen from here, and here it would be the CPU ({reason}). Say which: --backend \
+         cpu, or, for engines of a GPU that only the nodes have: --backend tensorrt -- --platform ROW (rows of \
+         engines/platforms.toml)"
+    ))
+}
+
 /// Refuses what cannot be spread.
 pub(super) fn check(args: &ExperimentArgs) -> Result<()> {
     let spread = &args.spread;
-    let parts = !spread.devices.is_empty() || spread.shard.is_some();
+    if !spread.slurm {
+        refuse_flags_of_slurm(spread)?;
+    }
+    let parts = !spread.devices.is_empty() || spread.shard.is_some() || spread.slurm;
     if parts && args.shuffle_videos && args.seed.is_none() {
         bail!(UsageError(
             "--shuffle-videos needs a --seed where the clips are shared: else each part would shuffle them in its own way"
@@ -27,6 +74,12 @@ pub(super) fn check(args: &ExperimentArgs) -> Result<()> {
     if !spread.devices.is_empty() {
         devices::find(&spread.devices).map_err(UsageError)?;
     }
+    if spread.slurm {
+        slurm_words(args)?;
+        if !spread.dry_run && !slurm::Commands::are_there() {
+            bail!("--slurm: {}", slurm::INSTALL);
+        }
+    }
     Ok(())
 }
 
@@ -35,7 +88,18 @@ pub(super) fn sharding(
     args: &ExperimentArgs,
     chosen: &Chosen,
     bench: &mut Vec<String>,
+    clips: usize,
 ) -> Result<Option<Sharding>> {
+    if args.spread.slurm {
+        bench.retain(|word| word != ELSEWHERE);
+        let shards =
+            args.spread.shards.map_or(clips.clamp(1, USUAL_SHARDS), |shards| shards as usize);
+        let jobs = SlurmJobs { args: slurm_words(args)?, submissions: Vec::new() };
+        return match (args.backend, chosen.tensorrt) {
+            (BackendWish::Auto, false) => Err(unseen(&chosen.reason).into()),
+            _ => Ok(Some(Sharding { shards, by: By::Slurm(jobs) })),
+        };
+    }
     let ordinals = &args.spread.devices;
     if ordinals.is_empty() {
         return Ok(None);

@@ -24,6 +24,7 @@ pub mod doctor;
 pub mod experiment;
 mod experiment_devices;
 mod experiment_plan;
+mod experiment_slurm;
 mod experiment_spread;
 pub mod inspect;
 pub mod jetson_benchmark;

@@ -253,7 +253,8 @@ pub fn rows_in(folder: &Path) -> usize {
     BufReader::new(file).split(b'\n').count().saturating_sub(1)
 }
 
-fn last_lines(log: &Path) -> Vec<String> {
+/// The last lines that were printed into a log.
+pub fn last_lines(log: &Path) -> Vec<String> {
     let text = std::fs::read(log).unwrap_or_default();
     let text = String::from_utf8_lossy(&text);
     let lines: Vec<&str> = text.lines().filter(|line| !line.trim().is_empty()).collect();

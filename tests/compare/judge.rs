@@ -115,6 +115,14 @@ fn other_timing_is_refused_too() {
         });
     });
     assert!(said.err.contains("a tracked 1 objects together and b tracked 4"), "{}", said.err);
+    let dir = tempfile::tempdir().unwrap();
+    let said = changed(dir.path(), |run| {
+        edit_sidecar(run, |sidecar| {
+            sidecar["configuration"]["other_devices_at_the_same_time"] = 3.into();
+        });
+    });
+    let busy = "a was measured beside 0 other GPUs of its host and b beside 3";
+    assert!(said.err.contains(busy), "{}", said.err);
 }
 
 #[test]

@@ -48,6 +48,20 @@ fn frames_are_sorted_jpgs_and_objects_have_integer_stems() {
 }
 
 #[test]
+fn the_size_of_a_clip_is_known_without_opening_its_film() {
+    let disk = Disk::new();
+    disk.sav_video("v", 5);
+    disk.write("video_fps_24/film.mp4", b"never opened");
+    disk.mask("Annotations_6fps/film/000/00000.png", (32, 16), 1);
+    disk.mask("Annotations_6fps/film/001/00096.png", (32, 16), 1);
+    let split = SavSplit::open(disk.root(), "sav_val").unwrap();
+    let size = |video: &str| split.outline(video).map(|clip| (clip.frames, clip.objects));
+    assert_eq!(size("v").unwrap(), (5, 1));
+    assert_eq!(size("film").unwrap(), (97, 2));
+    assert_eq!(size("absent").unwrap_err().code(), split.clip("absent").unwrap_err().code());
+}
+
+#[test]
 fn sixteen_bit_and_palette_masks_are_foreground_where_not_zero() {
     let disk = Disk::new();
     disk.sav_video("v", 5);

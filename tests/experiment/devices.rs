@@ -9,8 +9,9 @@ use segtrt::bundle::Role;
 use segtrt::engine::Precision;
 use serde_json::Value;
 
+use crate::profile::FAKE;
 use crate::selftest::fakes::{Engines, Fakes, shared};
-use crate::support::{column, require_onnxruntime, segtrt, synth};
+use crate::support::{column, require_onnxruntime, script, segtrt, synth};
 
 const ROLES: [Role; 5] =
     [Role::Encoder, Role::Prompt, Role::MaskPrompt, Role::TrackPadded, Role::Memory];
@@ -27,22 +28,30 @@ fn machine(fakes: &Fakes, gpus: &str) -> Command {
     command
 }
 
-fn folder(parent: &Path) -> PathBuf {
-    let entries = fs::read_dir(parent).unwrap().map(|entry| entry.unwrap().path());
-    entries.filter(|path| path.to_string_lossy().contains("nsight_experiment_")).next().unwrap()
+pub(super) fn folder(parent: &Path) -> PathBuf {
+    let mut entries = fs::read_dir(parent).unwrap().map(|entry| entry.unwrap().path());
+    entries.find(|path| path.to_string_lossy().contains("nsight_experiment_")).unwrap()
 }
 
-fn json(path: &Path) -> Value {
+pub(super) fn json(path: &Path) -> Value {
     serde_json::from_slice(&fs::read(path).unwrap()).unwrap()
 }
 
 /// What names a row, of all rows in order.
-fn keys(folder: &Path) -> Vec<String> {
+pub(super) fn keys(folder: &Path) -> Vec<String> {
     let table = folder.join("profile_summary.csv");
     let columns = ["video", "object", "model", "run"].map(|name| column(&table, name));
     (0..columns[0].len())
         .map(|row| columns.each_ref().map(|column| &*column[row]).join(" "))
         .collect()
+}
+
+/// Lets a resumed experiment find another nsys than it found at first.
+fn change_nsys(experiment: &Path, nsys: &Path) {
+    let file = experiment.join("experiment.json");
+    let mut spec = json(&file);
+    spec["nsys"] = if nsys.exists() { nsys.to_str().unwrap().into() } else { Value::Null };
+    fs::write(file, spec.to_string()).unwrap();
 }
 
 #[test]
@@ -113,6 +122,22 @@ fn gpus_share_the_clips_and_leave_what_one_would_have_left() {
     assert_eq!(visible, ["0", "1"]);
     assert_eq!(sidecar["environment"]["cuda_visible_devices"], Value::Null);
 
+    // Reports are of the merged rows, taken on the first GPU alone; they survive a later merge.
+    let nsys = script(&dir.path().join("bin/nsys"), FAKE);
+    let profile = || {
+        let mut command = machine(fakes, "2");
+        command.env("NSYS_CMD", &nsys).env("FAKE_NSYS_LOG", dir.path().join("log"));
+        command.args(["experiment", "--resume"]).arg(&two);
+        command
+    };
+    let reports = || column(&merged.join("profile_summary.csv"), "nsight_report");
+    assert_eq!(reports(), [""; 12]);
+    change_nsys(&two, &nsys);
+    profile().assert().success().stderr(contains("profiled passes: ended well"));
+    assert!(reports().iter().all(|path| Path::new(path).is_file()), "{:?}", reports());
+    profile().assert().success().stderr(contains("its report is there already"));
+    change_nsys(&two, Path::new("/nowhere/nsys"));
+
     // A part is lost: only that is measured again, and the rest keeps its numbers.
     let rows = |folder: &Path| fs::read_to_string(folder.join("profile_summary.csv")).unwrap();
     let before = rows(&merged);
@@ -133,6 +158,110 @@ fn gpus_share_the_clips_and_leave_what_one_would_have_left() {
     assert_eq!(keys(&merged), keys(&one));
     let same = rows(&merged).lines().filter(|line| before.contains(line)).count();
     assert!((2..13).contains(&same), "{same} lines are as they were");
+}
+
+#[test]
+fn a_login_node_without_a_gpu_plans_for_nodes_that_have_one() {
+    let Some(fakes) = shared() else { return };
+    let dir = tempfile::tempdir().unwrap();
+    let split = synth(dir.path(), 1, 1, 4);
+    let engines = dir.path().join("engines");
+    let plans: Vec<(Role, &str)> = ROLES.iter().map(|role| (*role, "ok")).collect();
+    Engines::new(&engines).write_live(Precision::Fp32, &plans);
+    let plan = |platform: &[&str]| {
+        let mut command = machine(fakes, "0");
+        command.args(["experiment", "--models", "edgetam_mini_points", "--backend", "tensorrt"]);
+        command.args(["--runs", "1", "--slurm", "--dry-run", "--shards", "1"]);
+        command.arg("--split-dir").arg(&split).arg("--engines").arg(&engines);
+        command.arg("--out-dir").arg(dir.path().join("out"));
+        command.args(["--", "--tensorrt-lib"]).arg(fakes.dir()).args(platform);
+        command
+    };
+    plan(&[]).assert().code(1).stderr(contains("no GPU can be used"));
+    plan(&["--platform", "orin"]).assert().failure();
+    plan(&["--platform", "h200"]).assert().success();
+    let planned = folder(&dir.path().join("out"));
+    let bench = json(&planned.join("experiment.json"))["bench"].to_string();
+    assert!(bench.contains("h200") && !bench.contains("elsewhere"), "{bench}");
+    // A node's task, as the script calls it.
+    let task = |gpus: &str| {
+        let mut command = machine(fakes, gpus);
+        command.args(["experiment", "--shard", "1/1", "--resume"]).arg(&planned);
+        command
+    };
+    task("0").assert().code(1).stderr(contains("no GPU can be used"));
+    task("1").assert().success();
+    let rows = planned.join("shards/1-of-1/profile_summary.csv");
+    assert_eq!(column(&rows, "device"), ["NVIDIA H200"]);
+}
+
+/// Processes whose command line names `path`.
+#[cfg(target_os = "linux")]
+fn processes_of(path: &Path) -> Vec<String> {
+    let path = path.to_str().unwrap();
+    let entries = fs::read_dir("/proc").unwrap().filter_map(Result::ok);
+    let lines = entries.filter_map(|entry| fs::read(entry.path().join("cmdline")).ok());
+    let lines = lines.map(|line| String::from_utf8_lossy(&line).replace('\0', " "));
+    lines.filter(|line| line.contains(path)).collect()
+}
+
+#[cfg(target_os = "linux")]
+#[test]
+fn whoever_stops_the_experiment_stops_all_gpus() {
+    let Some(fakes) = shared() else { return };
+    let dir = tempfile::tempdir().unwrap();
+    let split = synth(dir.path(), 2, 1, 40);
+    let engines = dir.path().join("engines");
+    let plans: Vec<(Role, &str)> = ROLES.iter().map(|role| (*role, "ok")).collect();
+    Engines::new(&engines).write_live(Precision::Fp32, &plans);
+    let mut running = std::process::Command::new(env!("CARGO_BIN_EXE_segtrt"));
+    for (name, value) in machine(fakes, "2").get_envs() {
+        match value {
+            Some(value) => running.env(name, value),
+            None => running.env_remove(name),
+        };
+    }
+    running.args([
+        "experiment",
+        "--models",
+        "edgetam_mini_points",
+        "--runs",
+        "500",
+        "--warmup",
+        "0",
+    ]);
+    running.args(["--devices", "0,1", "--split-dir"]).arg(&split).arg("--engines").arg(&engines);
+    running
+        .arg("--out-dir")
+        .arg(dir.path().join("out"))
+        .args(["--", "--tensorrt-lib"])
+        .arg(fakes.dir());
+    let told = dir.path().join("told");
+    running.stdout(std::process::Stdio::null()).stderr(fs::File::create(&told).unwrap());
+    let mut running = running.spawn().unwrap();
+    let patience = std::time::Instant::now() + std::time::Duration::from_secs(60);
+    let out = dir.path().join("out");
+    // The parent is not among them: it names the folder above only.
+    while fs::read_dir(&out).map_or(0, Iterator::count) == 0
+        || processes_of(&folder_of_shards(&out)).len() < 2
+    {
+        let told = fs::read_to_string(&told).unwrap();
+        assert!(std::time::Instant::now() < patience, "{told}");
+        assert!(running.try_wait().unwrap().is_none(), "{told}");
+        std::thread::sleep(std::time::Duration::from_millis(50));
+    }
+    let id = running.id().to_string();
+    assert!(std::process::Command::new("kill").args(["-TERM", &id]).status().unwrap().success());
+    assert_eq!(running.wait().unwrap().code(), Some(130));
+    let told = fs::read_to_string(&told).unwrap();
+    assert!(told.contains("stopping all shards"), "{told}");
+    assert_eq!(processes_of(&folder_of_shards(&out)), [""; 0]);
+}
+
+/// Part of what only the shards' own command lines hold.
+#[cfg(target_os = "linux")]
+fn folder_of_shards(out: &Path) -> PathBuf {
+    folder(out).join("shards")
 }
 
 #[test]

@@ -7,6 +7,7 @@ use serde_json::Value;
 use super::contender::Contender;
 use crate::compare::runs::RunFolder;
 use crate::record::ObjectKey;
+use crate::shard::OTHER_DEVICES;
 
 /// Names listed of things that one side has and the other has not.
 const LISTED: usize = 3;
@@ -74,6 +75,13 @@ pub(super) fn other_timing(a: &Contender<'_>, b: &Contender<'_>) -> Vec<String> 
     if x != y {
         found.push(format!(
             "{} tracked {x} objects together and {} tracked {y}: a frame's time is then of so many objects",
+            a.name, b.name
+        ));
+    }
+    let (x, y) = (other_devices(a), other_devices(b));
+    if x != y {
+        found.push(format!(
+            "{} was measured beside {x} other GPUs of its host and {} beside {y}: they share its processors",
             a.name, b.name
         ));
     }
@@ -160,6 +168,13 @@ fn decodes_inside(c: &Contender<'_>) -> bool {
 
 fn predecoded<'a>(c: &Contender<'a>) -> Option<&'a str> {
     c.rounds.first().and_then(|round| round.folder.configuration.get("predecoded"))?.as_str()
+}
+
+/// GPUs of the host that were measured at the same time.
+fn other_devices(c: &Contender<'_>) -> u64 {
+    let configuration = c.rounds.first().map(|round| &round.folder.configuration);
+    let told = configuration.and_then(|configuration| configuration.get(OTHER_DEVICES));
+    told.and_then(Value::as_u64).unwrap_or_default()
 }
 
 fn objects_together(c: &Contender<'_>) -> u64 {

@@ -1,0 +1,202 @@
+/*!
+The timed bench of an experiment as an array of Slurm's jobs: submit, wait, submit failed tasks again, merge.
+
+Everything that matters is in the experiment's folder: the jobs' numbers in `experiment.json`, the exit codes in
+`slurm/ended`. Whoever waits may be stopped at any time, and another goes on.
+*/
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, bail};
+
+use super::experiment::Timed;
+use super::experiment_devices::join;
+use crate::cli::ShardArgs;
+use crate::experiment::{By, Folder, Ran, SlurmJobs, Submission};
+use crate::shard::Shard;
+use crate::shard::devices::{last_lines, rows_in};
+use crate::slurm::{self, Array, Commands, Ending, Script, Watch, command_line, endings};
+
+/// Runs what is missing of all shards as jobs, and merges.
+pub(super) fn measure(
+    folder: &mut Folder,
+    jobs: SlurmJobs,
+    args: &ShardArgs,
+    say: &mut dyn FnMut(&str),
+) -> Result<Timed> {
+    let shards = folder.spec.sharding.as_ref().map_or(1, |sharding| sharding.shards);
+    let script = Script {
+        experiment: folder.path.clone(),
+        shards,
+        directory: folder.spec.working_directory.clone(),
+        program: std::env::current_exe().context("cannot find this program's own file")?,
+        name: format!("segtrt_{}", folder.spec.timestamp),
+    };
+    let mut run = Run { folder, jobs, script, shards };
+    run.script.write()?;
+    if args.dry_run {
+        let words = run.script.words(&run.to_do(), &run.jobs.args);
+        say("nothing is submitted; this would be:");
+        println!("{}", command_line("sbatch", &words));
+        say(&format!("submit it with: segtrt experiment --resume {}", run.folder.path.display()));
+        return Ok(Timed::Later);
+    }
+    let stopped = Arc::new(AtomicBool::new(false));
+    let flag = stopped.clone();
+    ctrlc::set_handler(move || flag.store(true, Ordering::Relaxed))
+        .context("cannot take over Ctrl-C")?;
+    // A job of an earlier attempt may still be at work: it is waited for, and not submitted twice.
+    let mut submitted = usize::from(run.is_at_work()?);
+    if submitted > 0 {
+        say(&format!("going on with job {}, which was submitted before", run.job()));
+    }
+    loop {
+        if submitted > 0 {
+            if args.no_wait {
+                say(&format!(
+                    "not waiting for job {}; wait and merge with: segtrt experiment --resume {}",
+                    run.job(),
+                    run.folder.path.display()
+                ));
+                return Ok(Timed::Later);
+            }
+            if !run.wait(Duration::from_millis(args.poll_ms), &stopped, say)? {
+                return Ok(Timed::Stopped);
+            }
+        }
+        let tasks = run.to_do();
+        if tasks.is_empty() || submitted > args.retries as usize {
+            let merged = join(run.folder, shards, say)?;
+            run.tell_failed(&tasks, say);
+            return Ok(if tasks.is_empty() && merged { Timed::Sound } else { Timed::PartlyFailed });
+        }
+        run.submit(tasks, say)?;
+        submitted += 1;
+    }
+}
+
+struct Run<'a> {
+    folder: &'a mut Folder,
+    jobs: SlurmJobs,
+    script: Script,
+    shards: usize,
+}
+
+impl Run<'_> {
+    /// The newest job's number.
+    fn job(&self) -> &str {
+        self.jobs.submissions.last().map_or("", |newest| &newest.job)
+    }
+
+    /// How each shard's newest task ended, of those that left a word.
+    fn ended(&self) -> BTreeMap<usize, Ending> {
+        let mut all = BTreeMap::new();
+        for Submission { job, tasks } in &self.jobs.submissions {
+            all.retain(|task, _| !tasks.contains(task));
+            all.extend(endings(&self.script.ended(), job, tasks));
+        }
+        all
+    }
+
+    /// Shards that are not measured as a whole.
+    fn to_do(&self) -> Vec<usize> {
+        let ended = self.ended();
+        let missing = |task: &usize| !ended.get(task).is_some_and(|ending| ending.is_sound());
+        (1..=self.shards).filter(missing).collect()
+    }
+
+    /// Whether tasks of the newest job wait or run.
+    fn is_at_work(&self) -> Result<bool> {
+        let Some(Submission { job, tasks }) = self.jobs.submissions.last() else {
+            return Ok(false);
+        };
+        if endings(&self.script.ended(), job, tasks).len() == tasks.len() {
+            return Ok(false);
+        }
+        if !Commands::are_there() {
+            bail!("job {job} may be at work, and the queue cannot be asked: {}", slurm::INSTALL);
+        }
+        let live = Commands::live(job).with_context(|| {
+            format!("job {job} may be at work, and the queue does not answer; try again later")
+        })?;
+        Ok(!live.is_empty())
+    }
+
+    fn submit(&mut self, tasks: Vec<usize>, say: &mut dyn FnMut(&str)) -> Result<()> {
+        if !Commands::are_there() {
+            bail!("--slurm: {}", slurm::INSTALL);
+        }
+        let words = self.script.words(&tasks, &self.jobs.args);
+        let job = Commands::submit(&words)?;
+        let again = if self.jobs.submissions.is_empty() { "" } else { " again" };
+        say(&format!(
+            "submitted{again}: job {job}, shards {} of {}, logs in {}",
+            Array(&tasks),
+            self.shards,
+            self.script.folder().display()
+        ));
+        self.jobs.submissions.push(Submission { job, tasks });
+        // At once: whoever goes on must not submit it a second time.
+        if let Some(sharding) = &mut self.folder.spec.sharding {
+            sharding.by = By::Slurm(self.jobs.clone());
+        }
+        self.folder.write_spec()
+    }
+
+    /// Waits for the newest job; not to its end where the user stops that.
+    fn wait(
+        &mut self,
+        period: Duration,
+        stopped: &AtomicBool,
+        say: &mut dyn FnMut(&str),
+    ) -> Result<bool> {
+        let Some(Submission { job, tasks }) = self.jobs.submissions.last().cloned() else {
+            return Ok(true);
+        };
+        let begun = Instant::now();
+        let ended = self.script.ended();
+        let watch = Watch { job: &job, tasks: &tasks, ended: &ended, period, stopped };
+        let rows = || Shard::all(self.shards).map(|shard| rows_in(&self.folder.shard(shard))).sum();
+        let Some(ended) = watch.wait(|| Commands::live(&job), rows, say) else {
+            say(&format!(
+                "no longer waiting; job {job} goes on. Cancel it: scancel {job}. Wait again and merge: segtrt experiment --resume {}",
+                self.folder.path.display()
+            ));
+            return Ok(false);
+        };
+        let seconds = begun.elapsed().as_secs_f64();
+        for (task, ending) in ended {
+            let (how, code) = match ending {
+                Ending::Code(0) => ("well".to_owned(), Some(0)),
+                Ending::Code(code) => (format!("with exit code {code}"), Some(code)),
+                Ending::Lost => ("without a word: killed, or its node is gone".to_owned(), None),
+            };
+            if code != Some(0) {
+                say(&format!("shard {task}: task {job}_{task} ended {how}"));
+            }
+            let step = format!("slurm {job}_{task}: bench --shard {task}/{}", self.shards);
+            self.folder.note(Ran { step, ended: how, code, seconds })?;
+        }
+        Ok(true)
+    }
+
+    /// What the shards printed last that are given up.
+    fn tell_failed(&self, tasks: &[usize], say: &mut dyn FnMut(&str)) {
+        for task in tasks {
+            let newest = self.jobs.submissions.iter().rev().find(|job| job.tasks.contains(task));
+            let Some(Submission { job, .. }) = newest else { continue };
+            let log = self.script.log(job, *task);
+            say(&format!("shard {task} is given up; the end of {}:", log.display()));
+            last_lines(&log).iter().for_each(|line| say(&format!("    {line}")));
+        }
+        if !tasks.is_empty() {
+            say(&format!(
+                "when that is mended, go on with: segtrt experiment --resume {}",
+                self.folder.path.display()
+            ));
+        }
+    }
+}
