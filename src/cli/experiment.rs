@@ -100,6 +100,9 @@ pub struct ExperimentArgs {
     /// Leave the profiled passes out.
     #[arg(long)]
     pub no_profile: bool,
+    /// Print one JSON document at the end instead of the folder and the table's path.
+    #[arg(long)]
+    pub json: bool,
     /// Accepted from old command lines: weights are in the bundles and engines.
     #[arg(long, hide = true)]
     pub weights_dir: Option<PathBuf>,

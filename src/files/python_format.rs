@@ -23,9 +23,9 @@ pub enum Cell {
 }
 
 impl Cell {
-    /// `round(value, digits)`, or empty.
+    /// `round(value, digits)`, or empty. What rounds to nothing has no sign: `-0.0` says less than it seems to.
     pub fn rounded(value: Option<f64>, digits: usize) -> Self {
-        value.map_or(Self::Empty, |value| Self::Float(round(value, digits)))
+        value.map_or(Self::Empty, |value| Self::Float(round(value, digits) + 0.0))
     }
 
     /// A text, or empty.

@@ -113,6 +113,12 @@ fn fill(series: usize) -> String {
     if series == REST { "rest".to_owned() } else { format!("f{}", series % SERIES) }
 }
 
+/// The class that draws only the outline of a shape, dashed and in the colour of a series: what is shown and not to be believed
+/// still says whose it is.
+fn hollow(series: usize) -> String {
+    if series == REST { "hrest".to_owned() } else { format!("h{}", series % SERIES) }
+}
+
 /// Dashes by which lines differ beside their colour; none for the first.
 fn dashes(series: usize) -> Option<&'static str> {
     [
