@@ -41,7 +41,7 @@ pub fn run(args: CollectArgs) -> Result<Outcome> {
     }
     if failed > 0 {
         eprintln!(
-            "{failed} of {} are not complete; once that is mended the same command fetches what is missing, and only that",
+            "{failed} of {} are not complete; once that is mended the same command goes on where it stopped",
             collected.len()
         );
     }

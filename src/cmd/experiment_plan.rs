@@ -211,7 +211,7 @@ fn there(tags: &[String], args: &BenchArgs, say: &mut dyn FnMut(&str)) -> Result
 
 /// What can be run here instead, ready to be typed.
 fn others(args: &BenchArgs) -> Result<String> {
-    let all = available(&ModelTag::all(), args)?;
+    let all = available(&ModelTag::every(), args)?;
     let here: Vec<String> =
         all.into_iter().filter(|(_, model)| model.is_ok()).map(|(tag, _)| tag).collect();
     Ok(match here.is_empty() {

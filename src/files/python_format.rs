@@ -130,6 +130,13 @@ mod tests {
     use proptest::prelude::*;
 
     #[test]
+    fn what_rounds_to_nothing_has_no_sign() {
+        assert_eq!(Cell::rounded(Some(-0.000_01), 4).to_string(), "0.0");
+        assert_eq!(Cell::rounded(Some(-0.01), 1).to_string(), "0.0");
+        assert_eq!(Cell::rounded(Some(-0.06), 1).to_string(), "-0.1");
+    }
+
+    #[test]
     fn floats_print_as_python_prints_them() {
         for (value, expected) in [
             (2016.0, "2016.0"),
