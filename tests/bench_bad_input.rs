@@ -186,6 +186,19 @@ fn a_damaged_prompt_mask_fails_its_object_only_and_is_tried_again() {
 }
 
 #[test]
+fn a_folder_that_is_taken_for_no_object_is_told_of() {
+    let case = case();
+    let stray = case.split.join("Annotations_6fps/synth_000/001");
+    fs::create_dir(&stray).unwrap();
+    fs::copy(case.mask("synth_000", 0), stray.join("frame0.png")).unwrap();
+    bench(&case.split, &case.out)
+        .assert()
+        .success()
+        .stderr(contains("001 is taken for no object").and(contains("whose name is a number")));
+    assert_eq!(column(&case.out.join(SUMMARY), "object"), ["000", "000"]);
+}
+
+#[test]
 fn missing_and_empty_splits_say_what_was_expected() {
     let dir = tempfile::tempdir().unwrap();
     let out = dir.path().join("out");
