@@ -51,6 +51,12 @@ impl ModelTag {
         ALL.iter().flat_map(|root| [format!("{root}_points"), format!("{root}_bbox")]).collect()
     }
 
+    /// By point and by box, every model that has a tag, the demo's small network too.
+    pub fn every() -> Vec<String> {
+        let both = |(root, _): &(&str, _)| [format!("{root}_points"), format!("{root}_bbox")];
+        MODELS.iter().flat_map(both).collect()
+    }
+
     /// Tags that `--models` knows, for messages.
     pub fn known() -> String {
         let roots: Vec<&str> = MODELS.iter().map(|(tag, _)| *tag).collect();

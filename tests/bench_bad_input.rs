@@ -151,9 +151,51 @@ fn a_prompt_past_the_end_fails_its_object_only() {
 fn an_absent_video_of_the_manifest_gets_a_row() {
     let case = case();
     fs::write(case.split.join("sav_val.txt"), "absent_video\nsynth_001\n").unwrap();
-    let (status, reason) = case.rows(0);
-    assert_eq!(status, "skipped");
+    let (status, reason) = case.rows(1);
+    assert_eq!(status, "failed");
     assert!(reason.starts_with("missing_video: ") && reason.contains("absent_video"), "{reason}");
+    // Repaired and resumed: the video's objects have rows, and the one that stood for them is gone.
+    let annotations = case.split.join("Annotations_6fps");
+    fs::rename(
+        case.split.join("JPEGImages_24fps/synth_000"),
+        case.split.join("JPEGImages_24fps/absent_video"),
+    )
+    .unwrap();
+    fs::rename(annotations.join("synth_000"), annotations.join("absent_video")).unwrap();
+    bench(&case.split, &case.out).arg("--resume").assert().success();
+    let summary = case.out.join(SUMMARY);
+    assert_eq!(column(&summary, "video"), ["absent_video", "synth_001"]);
+    assert_eq!(column(&summary, "status"), ["ok", "ok"]);
+}
+
+#[test]
+fn a_damaged_prompt_mask_fails_its_object_only_and_is_tried_again() {
+    let case = case();
+    let path = case.mask("synth_000", 0);
+    let whole = fs::read(&path).unwrap();
+    fs::write(&path, &whole[..whole.len() / 2]).unwrap();
+    let (status, reason) = case.rows(1);
+    assert_eq!(status, "failed");
+    assert!(
+        reason.starts_with("missing_prompt_mask: ") && reason.contains("00000.png"),
+        "{reason}"
+    );
+    fs::write(&path, whole).unwrap();
+    bench(&case.split, &case.out).arg("--resume").assert().success();
+    assert_eq!(column(&case.out.join(SUMMARY), "status"), ["ok", "ok"]);
+}
+
+#[test]
+fn a_folder_that_is_taken_for_no_object_is_told_of() {
+    let case = case();
+    let stray = case.split.join("Annotations_6fps/synth_000/001");
+    fs::create_dir(&stray).unwrap();
+    fs::copy(case.mask("synth_000", 0), stray.join("frame0.png")).unwrap();
+    bench(&case.split, &case.out)
+        .assert()
+        .success()
+        .stderr(contains("001 is taken for no object").and(contains("whose name is a number")));
+    assert_eq!(column(&case.out.join(SUMMARY), "object"), ["000", "000"]);
 }
 
 #[test]

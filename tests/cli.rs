@@ -23,6 +23,20 @@ fn build_engines_help_is_complete() {
 }
 
 #[test]
+fn a_slip_is_answered_by_what_was_meant_and_never_by_an_internal_command() {
+    let advice = |words: &[&str]| {
+        let output = segtrt().args(words).output().unwrap();
+        assert_eq!(output.status.code(), Some(2));
+        String::from_utf8(output.stderr).unwrap()
+    };
+    let bench = advice(&["benhc"]);
+    assert!(bench.contains("'bench'") && !bench.contains("worker"), "{bench}");
+    let flag = advice(&["bench", "--spit-dir", "x"]);
+    assert!(flag.contains("'--split-dir'"), "{flag}");
+    assert!(advice(&["docter"]).contains("'doctor'"));
+}
+
+#[test]
 fn wrong_usage_exits_with_two() {
     segtrt().assert().code(2);
     segtrt().arg("bnech").assert().code(2);

@@ -4,6 +4,7 @@ use std::fs;
 use std::path::Path;
 
 use assert_cmd::Command;
+use predicates::prelude::PredicateBooleanExt;
 use predicates::str::contains;
 use serde_json::Value;
 
@@ -211,8 +212,8 @@ fn a_test_run_says_which_step_failed() {
         .args(["test-run", "--bundle", "/no/bundle", "--out"])
         .arg(dir.path().join("other"))
         .assert()
-        .code(1)
-        .stderr(contains("/no/bundle/manifest.toml"));
+        .code(2)
+        .stderr(contains("/no/bundle").and(contains("--bundle DIR")));
     assert!(!dir.path().join("other").exists(), "nothing is made where nothing can be tested");
 
     // What is in the way of the split is not overwritten, and the step says so.

@@ -93,6 +93,25 @@ fn columns(path: &Path, names: &[&str]) -> Vec<Vec<String>> {
 }
 
 #[test]
+fn json_is_one_document_of_the_bench_and_its_reports() {
+    let setting = Setting::new(1);
+    let output = setting.profile("", &["--json", "--gpu-metrics", "0"], &[]).output().unwrap();
+    let said = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert_eq!(output.status.code(), Some(0), "{said}");
+    let document: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+    let report = setting.reports().join(name("000", 0)).display().to_string();
+    assert_eq!(document["reports"][0]["report"], report);
+    assert_eq!(document["bench"]["models"][0]["model"], "edgetam_mini_points");
+    assert!(setting.flags().contains("--gpu-metrics-device=0"), "{}", setting.flags());
+    let failed = setting.profile("mute", &["--json"], &[]).output().unwrap();
+    assert_eq!(failed.status.code(), Some(1));
+    let document: serde_json::Value = serde_json::from_slice(&failed.stdout).unwrap();
+    assert!(
+        document["reports"][0]["error"].is_string() && document["reports"][0]["report"].is_null()
+    );
+}
+
+#[test]
 fn every_pass_has_a_report_exactly_where_its_row_says() {
     let setting = Setting::new(2);
     setting
@@ -206,7 +225,7 @@ fn an_object_that_cannot_be_measured_is_not_profiled_and_the_others_are() {
     setting
         .profile("", &[], &[])
         .assert()
-        .success()
+        .code(1)
         .stderr(contains("1 rows without numbers are not profiled"))
         .stdout(contains("1 of 1 reports"));
     let reports = column(&setting.out().join(PROFILE), "nsight_report");

@@ -55,11 +55,41 @@ impl ObjectError {
         }
     }
 
-    /// The predecessor skips objects whose prompt mask is empty or missing; all else is a failure.
+    /// What becomes of the row.
     pub fn status(&self) -> Status {
-        match self.code() {
-            "empty_prompt_mask" | "missing_prompt_mask" | "no_annotations" => Status::Skipped,
-            _ => Status::Failed,
-        }
+        status_of(self.code())
+    }
+}
+
+/// Skipped where the split has nothing to measure, which no repair would change; a file that is missing or damaged is a failure,
+/// so that the exit code tells and `--resume` tries again. The predecessor skipped both alike.
+pub(super) fn status_of(code: &str) -> Status {
+    match code {
+        "empty_prompt_mask" | "no_annotations" => Status::Skipped,
+        _ => Status::Failed,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::dataset::MaskError;
+    use crate::decode::DecodeError;
+
+    #[test]
+    fn nothing_to_measure_is_skipped_and_damage_is_a_failure() {
+        let status = |error: ObjectError| error.status();
+        let folder = || std::path::PathBuf::from("v");
+        assert_eq!(status(ClipError::NoAnnotations { expected: folder() }.into()), Status::Skipped);
+        let empty = PromptError::Empty { object: "000".into(), index: 0, path: folder() };
+        assert_eq!(status(empty.into()), Status::Skipped);
+        let missing = ClipError::MissingVideo { video: "v".into(), expected: folder() };
+        assert_eq!(status(missing.into()), Status::Failed);
+        assert_eq!(status(ClipError::NoFrames { dir: folder() }.into()), Status::Failed);
+        let reason = "no PNG".to_owned();
+        let format = DecodeError::Format { path: folder(), expected: "a PNG mask", reason };
+        let source = MaskError::Unreadable(format);
+        let damaged = PromptError::Unreadable { object: "000".into(), index: 0, source };
+        assert_eq!(status(damaged.into()), Status::Failed);
     }
 }

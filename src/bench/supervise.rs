@@ -8,6 +8,7 @@ use std::collections::VecDeque;
 
 use anyhow::{Context, Result};
 
+use super::object_error::status_of;
 use super::plan::{BenchPlan, Job, ModelPlan};
 use super::progress::Display;
 use super::work::Work;
@@ -93,6 +94,8 @@ fn queue(
         };
         match objects {
             Ok(names) => {
+                // An earlier attempt could not open the clip; it has rows of its own now.
+                store.withdraw(&item(0, "").key, index);
                 let items = names.iter().enumerate().map(|(o, name)| item(o, name));
                 queue.extend(items.filter(|item| !store.is_done(&item.key, index)));
             }
@@ -103,7 +106,7 @@ fn queue(
                         &item,
                         plan,
                         model,
-                        Status::Skipped,
+                        status_of(error.code()),
                         error.code(),
                         &error.to_string(),
                     );

@@ -26,6 +26,13 @@ impl Work {
         for video in &plan.videos {
             let objects = match split.clip(video) {
                 Ok(mut clip) => {
+                    for folder in &clip.without_masks {
+                        log::warn!(
+                            "{video}: {} is taken for no object: it holds no PNG whose name is a number (00000.png, \
+                             00004.png, …)",
+                            folder.display()
+                        );
+                    }
                     if plan.limit_objects > 0 {
                         clip.objects.truncate(plan.limit_objects);
                     }

@@ -112,6 +112,9 @@ pub struct ExperimentArgs {
     /// More than one GPU or machine.
     #[command(flatten)]
     pub spread: ShardArgs,
+    /// Print one JSON document at the end instead of the folder and the table's path.
+    #[arg(long)]
+    pub json: bool,
     /// Accepted from old command lines: weights are in the bundles and engines.
     #[arg(long, hide = true)]
     pub weights_dir: Option<PathBuf>,

@@ -59,7 +59,7 @@ pub struct DiffArgs {
 /// What of a report is looked at, and how it is shown.
 #[derive(Clone, Debug, Args)]
 pub struct ViewArgs {
-    /// Tables, separated by commas: nvtx, kernels, memory, api, gaps, util [default: all that are in the report].
+    /// Tables, separated by commas: nvtx, kernels, memory, api, gaps, util, counters [default: all that are in the report].
     #[arg(
         long,
         value_enum,

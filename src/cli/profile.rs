@@ -37,9 +37,16 @@ pub struct ProfileArgs {
     /// Put before each report's name; nsys's %p, %h and %q{VARIABLE} work.
     #[arg(long, env = "NSYS_OUTPUT_NAME", value_name = "NAME")]
     pub output_name: Option<String>,
+    /// Sample the counters of these GPUs, by nsys's numbers, or all: SM and tensor activity, memory bandwidth. The driver must
+    /// let this user read them.
+    #[arg(long, value_name = "GPUS")]
+    pub gpu_metrics: Option<String>,
     /// Write each report's SQLite export beside it.
     #[arg(long)]
     pub export_sqlite: bool,
+    /// Print one JSON document instead of the tables; so does --json among the bench's flags.
+    #[arg(long)]
+    pub json: bool,
     /// The bench: `bench` and its flags.
     #[arg(last = true, required = true, value_name = "bench …")]
     pub command: Vec<OsString>,
@@ -52,6 +59,7 @@ impl ProfileArgs {
             trace: self.trace.clone(),
             sample: self.sample.clone(),
             backtrace: self.backtrace.clone(),
+            gpu_metrics: self.gpu_metrics.clone(),
             export_sqlite: self.export_sqlite,
         }
     }

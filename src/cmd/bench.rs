@@ -100,29 +100,48 @@ pub(super) struct Report {
 /// Runs the benchmark and shows what came out.
 pub fn run(args: BenchArgs) -> Result<Outcome> {
     let report = measure(&args)?;
-    let Report { models, remarks, failed, skipped, left_out, ended } = report;
-    let mut out = std::io::stdout().lock();
     if args.json {
-        let files = ended?;
+        let (document, outcome) = report.document()?;
+        println!("{document:#}");
+        return Ok(outcome);
+    }
+    let outcome = report.outcome();
+    let mut out = std::io::stdout().lock();
+    writeln!(out, "{}", bench_table::render(&report.models))?;
+    for remark in report.remarks {
+        writeln!(out, "{remark}")?;
+    }
+    for path in report.ended? {
+        writeln!(out, "{}", path.display())?;
+    }
+    Ok(outcome)
+}
+
+impl Report {
+    /// As `--json` prints it, and how the bench ended.
+    ///
+    /// # Errors
+    /// What broke it off.
+    pub(super) fn document(self) -> Result<(Value, Outcome)> {
+        let outcome = self.outcome();
+        let Self { models, remarks, failed, skipped, left_out, ended } = self;
         let document = json!({
             "models": models, "remarks": remarks, "failed": failed, "skipped": skipped,
-            "left_out": left_out, "files": files,
+            "left_out": left_out, "files": ended?,
         });
-        serde_json::to_writer_pretty(&mut out, &document)?;
-        writeln!(out)?;
-    } else {
-        writeln!(out, "{}", bench_table::render(&models))?;
-        for remark in remarks {
-            writeln!(out, "{remark}")?;
-        }
-        for path in ended? {
-            writeln!(out, "{}", path.display())?;
-        }
+        Ok((document, outcome))
     }
-    if failed + skipped > 0 {
-        eprintln!("{failed} rows failed and {skipped} were skipped; the reason column says why");
+
+    /// Tells of rows without numbers.
+    fn outcome(&self) -> Outcome {
+        let Self { failed, skipped, left_out, .. } = self;
+        if failed + skipped > 0 {
+            eprintln!(
+                "{failed} rows failed and {skipped} were skipped; the reason column says why"
+            );
+        }
+        if failed + left_out > 0 { Outcome::PartlyFailed } else { Outcome::Done }
     }
-    Ok(if failed + left_out > 0 { Outcome::PartlyFailed } else { Outcome::Done })
 }
 
 /// Runs the benchmark.

@@ -41,7 +41,7 @@ pub fn run(args: CollectArgs) -> Result<Outcome> {
     }
     if failed > 0 {
         eprintln!(
-            "{failed} of {} are not complete; the same command goes on where it stopped",
+            "{failed} of {} are not complete; once that is mended the same command goes on where it stopped",
             collected.len()
         );
     }

@@ -2,15 +2,16 @@
 `segtrt experiment`: decide, measure without a profiler, then record the same passes with one, all in one folder.
 */
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use anyhow::{Result, bail};
-use clap::CommandFactory;
+use serde_json::json;
 
 use super::experiment_spread::refuse_flags_of_slurm;
 use super::{Outcome, UsageError, experiment_devices, experiment_plan, experiment_slurm};
-use crate::cli::{Cli, ExperimentArgs};
+use crate::cli::ExperimentArgs;
 use crate::experiment::{By, Folder, Sharding, Step, run_step};
+use crate::nsys::{self, Nsys};
 use crate::shard::Shard;
 use crate::shard::devices::VISIBLE;
 
@@ -30,7 +31,9 @@ pub fn run(args: ExperimentArgs) -> Result<Outcome> {
             Folder::create(&experiment_plan::parent(&args, &spec), spec)?
         }
     };
-    println!("{}", folder.path.display());
+    if !args.json {
+        println!("{}", folder.path.display());
+    }
     if args.resume.is_some() {
         say(&format!(
             "going on with the experiment of {}: {} on {}",
@@ -89,16 +92,16 @@ pub fn run(args: ExperimentArgs) -> Result<Outcome> {
             folder.path.display()
         );
     }
-    let profiled = match why_not_profiled(&folder) {
-        Some(why) => {
-            say(&format!("no profiled passes: {why}"));
+    let profiled = match profiler(&folder) {
+        Err(why) => {
+            say(&format!("no profiled passes: {why}; the timed rows are complete without"));
             None
         }
-        None => {
+        Ok(nsys) => {
             let mut words = vec!["--no-timed-run".to_owned(), "--".to_owned(), "bench".to_owned()];
             words.extend(bench);
             variables.push(("NSYS_OUTPUT_DIR", folder.reports()));
-            variables.extend(folder.spec.nsys.clone().map(|nsys| ("NSYS_CMD", nsys)));
+            variables.push((nsys::VARIABLE, nsys));
             let ran = run_step(&Step { name: PROFILE, words, directory, variables })?;
             say(&format!("profiled passes: ended {} after {:.1} s", ran.ended, ran.seconds));
             let code = ran.code;
@@ -106,10 +109,17 @@ pub fn run(args: ExperimentArgs) -> Result<Outcome> {
             Some(code)
         }
     };
-    println!("{}", rows.display());
+    if args.json {
+        let reports = profiled.map(|_| folder.reports());
+        let document = json!({"folder": folder.path, "rows": rows, "nsight_reports": reports, "experiment": folder.spec});
+        println!("{document:#}");
+    } else {
+        println!("{}", rows.display());
+    }
     if profiled == Some(Some(STOPPED)) {
         return Ok(Outcome::Stopped);
     }
+    say(&format!("one page of tables and plots: segtrt report {}", quoted(&folder.path)));
     let sound = timed == Timed::Sound && profiled.is_none_or(|code| code == Some(0));
     Ok(if sound { Outcome::Done } else { Outcome::PartlyFailed })
 }
@@ -173,28 +183,26 @@ fn one_shard(folder: &Folder, shard: Shard, say: &mut dyn FnMut(&str)) -> Result
     })
 }
 
-/// Why there will be no reports; none where there will.
-fn why_not_profiled(folder: &Folder) -> Option<String> {
+/// The nsys that records, or why there will be no reports. What was found when the experiment began is meant; one that was
+/// installed since serves a resumed one.
+fn profiler(folder: &Folder) -> Result<PathBuf, String> {
     if !folder.spec.profile {
-        return Some("left out by --no-profile".to_owned());
+        return Err("left out by --no-profile".to_owned());
     }
     if let Some(Sharding { by: By::Slurm(_), .. }) = folder.spec.sharding {
-        return Some(
+        return Err(
             "Slurm's nodes measured, and this machine is none of them; on a node: segtrt profile --no-timed-run -- bench …"
                 .to_owned(),
         );
     }
-    if Cli::command().find_subcommand(PROFILE).is_none() {
-        return Some(format!(
-            "this segtrt has no subcommand {PROFILE}; the timed rows are complete without"
-        ));
+    match &folder.spec.nsys {
+        Some(path) => Ok(path.clone()),
+        None => Nsys::find().map(|nsys| nsys.path).map_err(|error| error.to_string()),
     }
-    if folder.spec.nsys.is_none() {
-        return Some(
-            "Nsight Systems is not installed (nsys is neither on PATH, nor in /opt/nvidia/nsight-systems/bin, nor named by \
-             NSYS_CMD); the timed rows are complete without"
-                .to_owned(),
-        );
-    }
-    None
+}
+
+/// A path as a shell takes it.
+fn quoted(path: &Path) -> String {
+    let text = path.display().to_string();
+    shlex::try_quote(&text).map_or_else(|_| text.clone(), |quoted| quoted.into_owned())
 }

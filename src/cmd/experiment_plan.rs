@@ -11,9 +11,10 @@ use super::backend_choice::{self, Chosen};
 use super::bench_plan::{available, resolve, split_tags};
 use super::experiment_spread::{self, ELSEWHERE};
 use crate::cli::{BenchArgs, ExperimentArgs};
-use crate::experiment::{Kind, Spec, find_nsys, owned_flag, parse_bench};
+use crate::experiment::{Kind, Spec, owned_flag, parse_bench};
 use crate::gpu::Facts;
 use crate::model_tag::ModelTag;
+use crate::nsys::Nsys;
 use crate::platform::Platforms;
 
 /// The predecessor's input size.
@@ -110,7 +111,7 @@ pub(super) fn plan(args: &ExperimentArgs, say: &mut dyn FnMut(&str)) -> Result<S
         backend_reason: chosen.reason,
         cuda: chosen.gpu.as_ref().map(|gpu| gpu.driver_cuda.clone()),
         gpu: chosen.gpu.map(|gpu| gpu.name),
-        nsys: find_nsys(),
+        nsys: Nsys::find().ok().map(|nsys| nsys.path),
         profile: !args.no_profile,
         split_dir,
         models,
@@ -214,12 +215,24 @@ fn there(tags: &[String], args: &BenchArgs, say: &mut dyn FnMut(&str)) -> Result
     }
     if models.is_empty() {
         bail!(UsageError(format!(
-            "none of the platform's models can be run; name others with --models, or make them.\n{}",
+            "none of the platform's models can be run; {}.\n{}",
+            others(args)?,
             reasons.join("\n")
         )));
     }
     reasons.iter().for_each(|reason| say(reason));
     Ok(models)
+}
+
+/// What can be run here instead, ready to be typed.
+fn others(args: &BenchArgs) -> Result<String> {
+    let all = available(&ModelTag::every(), args)?;
+    let here: Vec<String> =
+        all.into_iter().filter(|(_, model)| model.is_ok()).map(|(tag, _)| tag).collect();
+    Ok(match here.is_empty() {
+        true => "make them, or name the folder that they are in (--onnx-dir, --engines)".to_owned(),
+        false => format!("here are others: --models {}", here.join(",")),
+    })
 }
 
 /// Where the experiment's folder goes.

@@ -2,6 +2,8 @@
 `segtrt merge`: the predecessor's messages around a merge.
 */
 
+use std::path::PathBuf;
+
 use anyhow::{Result, bail};
 use serde_json::json;
 
@@ -27,8 +29,9 @@ pub fn run(args: MergeArgs) -> Result<Outcome> {
     if sources.is_empty() {
         bail!(
             "No valid result directories provided\n\
-             expected folders with {0} or profile_outputs/{0} in them, such as bench's --out-dir",
-            table.file_name()
+             expected folders with {0} or profile_outputs/{0} in them, such as bench's --out-dir{1}",
+            table.file_name(),
+            below(&dirs, table)
         );
     }
     say("Merging results from:".to_owned());
@@ -60,6 +63,27 @@ pub fn run(args: MergeArgs) -> Result<Outcome> {
         println!("{}", serde_json::to_string_pretty(&document)?);
     }
     Ok(Outcome::Done)
+}
+
+/// Folders one step below the named ones that could be merged, ready to be typed: `collected_results` instead of what is in it is
+/// an easy slip.
+fn below(dirs: &[PathBuf], table: merge::Table) -> String {
+    let inside = |dir: &PathBuf| std::fs::read_dir(dir).into_iter().flatten().flatten();
+    let mut found: Vec<PathBuf> = dirs
+        .iter()
+        .flat_map(inside)
+        .map(|entry| entry.path())
+        .filter(|path| Source::find(path, table).is_ok())
+        .collect();
+    if found.is_empty() {
+        return String::new();
+    }
+    found.sort();
+    let text = |path: &PathBuf| path.display().to_string();
+    let words: Vec<String> = found.iter().map(text).collect();
+    let words =
+        shlex::try_join(words.iter().map(String::as_str)).unwrap_or_else(|_| words.join(" "));
+    format!("; below there are some, try: segtrt merge {words}")
 }
 
 /// What the predecessor would not have told.

@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, bail};
 use clap::Parser;
+use serde_json::{Value, json};
 
 use super::bench_plan::{Resolved, resolve};
 use super::{Outcome, UsageError, bench};
@@ -29,9 +30,14 @@ pub fn run(args: ProfileArgs) -> Result<Outcome> {
     eprintln!("nsys {} ({})", nsys.version, nsys.path.display());
     let resume = parsed.resume;
     let Resolved { plan, split, left_out } = resolve(&parsed)?;
-    let timed = match args.no_timed_run {
-        true => Outcome::Done,
-        false => bench::run(parsed)?,
+    let json = args.json || parsed.json;
+    let (timed, document) = match (args.no_timed_run, json) {
+        (true, _) => (Outcome::Done, Value::Null),
+        (false, true) => {
+            let (document, timed) = bench::measure(&parsed)?.document()?;
+            (timed, document)
+        }
+        (false, false) => (bench::run(parsed)?, Value::Null),
     };
     if timed == Outcome::Stopped {
         return Ok(timed);
@@ -52,7 +58,7 @@ pub fn run(args: ProfileArgs) -> Result<Outcome> {
         eprintln!("objects are profiled one at a time, not together: each has a report of its own");
     }
     let recorder = Recorder::new(nsys, &args.settings(), &plan)?;
-    let mut failed = 0;
+    let mut reports = Vec::new();
     for (at, target) in targets.iter().enumerate() {
         let ObjectKey { video, object, model } = &target.key;
         let what =
@@ -62,17 +68,19 @@ pub fn run(args: ProfileArgs) -> Result<Outcome> {
         let named = row.and_then(|row| row.nsight_report.as_ref()).map(PathBuf::from);
         if resume && named.is_some() && named == name.find() {
             eprintln!("{what}: its report is there already");
+            reports.push(told(target, named.as_deref(), None));
             continue;
         }
         let report = match recorder.record(target, &name) {
             Ok(recorded) => {
                 let (path, megabytes) = (recorded.path.display(), recorded.bytes as f64 / 1e6);
                 eprintln!("{what}: {path} ({megabytes:.1} MB), {}", cost(&recorded.pass, row));
+                reports.push(told(target, Some(&recorded.path), None));
                 Some(path.to_string())
             }
             Err(error) => {
-                failed += 1;
                 eprintln!("{what}: FAILED: {error:#}");
+                reports.push(told(target, None, Some(format!("{error:#}"))));
                 None
             }
         };
@@ -84,13 +92,27 @@ pub fn run(args: ProfileArgs) -> Result<Outcome> {
             })?;
         }
     }
-    println!("{} of {} reports in {}", targets.len() - failed, targets.len(), folder.display());
-    if rows.is_some() {
-        println!("{}", plan.out_dir.join(crate::files::profile_csv::FILE_NAME).display());
+    let failed = reports.iter().filter(|report| report["error"].is_string()).count();
+    let table = rows.map(|_| plan.out_dir.join(crate::files::profile_csv::FILE_NAME));
+    if json {
+        let document =
+            json!({"bench": document, "folder": folder, "reports": reports, "rows": table});
+        println!("{document:#}");
+    } else {
+        println!("{} of {} reports in {}", targets.len() - failed, targets.len(), folder.display());
+        table.iter().for_each(|table| println!("{}", table.display()));
+        println!("look at them with: segtrt nsys {}", folder.display());
     }
-    println!("look at them with: segtrt nsys {}", folder.display());
     let sound = failed == 0 && left_out == 0 && timed == Outcome::Done;
     Ok(if sound { Outcome::Done } else { Outcome::PartlyFailed })
+}
+
+/// A report, or why there is none, as `--json` has it.
+fn told(target: &Target, path: Option<&Path>, error: Option<String>) -> Value {
+    let ObjectKey { video, object, model } = &target.key;
+    json!({
+        "video": video, "object": object, "model": model, "run": target.run, "report": path, "error": error,
+    })
 }
 
 /// The row stands beside the target's report.

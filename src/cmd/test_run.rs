@@ -5,10 +5,10 @@
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
-use anyhow::{Result, ensure};
+use anyhow::{Result, bail, ensure};
 use serde_json::json;
 
-use super::Outcome;
+use super::{Outcome, UsageError};
 use crate::bundle::{Bundle, Role};
 use crate::cli::TestRunArgs;
 use crate::doctor;
@@ -34,6 +34,13 @@ struct Stage {
 /// Runs the steps.
 pub fn run(args: TestRunArgs) -> Result<Outcome> {
     // Before anything is made: without a network there is nothing to test.
+    if !args.bundle.is_dir() {
+        bail!(UsageError(format!(
+            "there is no folder {}; start test-run in the folder of segtrt's sources, whose onnx/bundles has a small network, or \
+             name a bundle with --bundle DIR (onnx/README.md says how one is made)",
+            args.bundle.display()
+        )));
+    }
     let bundle = Bundle::open(&args.bundle)?;
     let model = bundle.manifest.model.clone();
     let tag = ModelTag::parse(&model.name, PromptKind::Points);

@@ -92,7 +92,7 @@ pub fn collect(remotes: &[Remote], options: &Options) -> Result<Vec<Collected>> 
             Ok(listing) => {
                 done.extend(listing.missing.iter().map(|path| {
                     let there = format!("{}:{path}", remote.host);
-                    Collected::failed(there, "no such folder, or not to be entered".to_owned())
+                    Collected::failed(there, absent(path))
                 }));
                 for folder in listing.folders {
                     match claim(remote, folder, options, &mut manifest, &tasks) {
@@ -295,5 +295,13 @@ impl Collected {
             links: 0,
             problems: vec![problem],
         }
+    }
+}
+
+/// Why nothing came of a path.
+fn absent(path: &str) -> String {
+    match path.contains(['*', '?', '[']) {
+        true => "no folder there matches this pattern".to_owned(),
+        false => "no such folder, or not to be entered".to_owned(),
     }
 }

@@ -69,6 +69,8 @@ pub struct Clip {
     pub frames: Vec<PathBuf>,
     /// Annotated objects in the order of the split.
     pub objects: Vec<ObjectTruth>,
+    /// Folders that look like objects and hold no mask whose name is a number; they have no rows, as in the predecessor.
+    pub without_masks: Vec<PathBuf>,
     /// Keeps frames that were extracted from a video file on disk as long as the clip lives.
     pub extracted: Option<Arc<tempfile::TempDir>>,
 }

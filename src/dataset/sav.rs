@@ -86,13 +86,14 @@ impl SavSplit {
         Ok(Self { root, videos })
     }
 
-    fn objects(&self, video: &str) -> Result<Vec<ObjectTruth>, ClipError> {
+    /// The objects with masks, and the folders without.
+    fn objects(&self, video: &str) -> Result<(Vec<ObjectTruth>, Vec<PathBuf>), ClipError> {
         let dir = self.root.join(MASKS).join(video);
         let missing = || ClipError::NoAnnotations { expected: dir.join("<object>/00000.png") };
         if !dir.is_dir() {
             return Err(missing());
         }
-        let mut objects = Vec::new();
+        let (mut objects, mut without) = (Vec::new(), Vec::new());
         for name in listing::folders(&dir).map_err(unlistable(&dir))? {
             let folder = dir.join(&name);
             let mut masks = BTreeMap::new();
@@ -105,11 +106,12 @@ impl SavSplit {
                     }
                 }
             }
-            if !masks.is_empty() {
-                objects.push(ObjectTruth { name, masks, id: None });
+            match masks.is_empty() {
+                true => without.push(folder),
+                false => objects.push(ObjectTruth { name, masks, id: None }),
             }
         }
-        if objects.is_empty() { Err(missing()) } else { Ok(objects) }
+        if objects.is_empty() { Err(missing()) } else { Ok((objects, without)) }
     }
 }
 
@@ -124,7 +126,7 @@ impl Dataset for SavSplit {
 
     fn clip(&self, video: &str) -> Result<Clip, ClipError> {
         let (mut frames, film) = self.sources(video)?;
-        let objects = self.objects(video)?;
+        let (objects, without_masks) = self.objects(video)?;
         let mut extracted = None;
         if let Some(film) = film {
             let temporary = Ffmpeg::find()?.extract_frames(&film)?;
@@ -135,12 +137,12 @@ impl Dataset for SavSplit {
             }
             extracted = Some(Arc::new(temporary));
         }
-        Ok(Clip { video: video.into(), frames, objects, extracted })
+        Ok(Clip { video: video.into(), frames, objects, without_masks, extracted })
     }
 
     fn outline(&self, video: &str) -> Result<Outline, ClipError> {
         let (frames, _) = self.sources(video)?;
-        let objects = self.objects(video)?;
+        let (objects, _) = self.objects(video)?;
         let last = objects.iter().filter_map(|object| object.masks.keys().next_back()).max();
         let frames = match frames.len() {
             0 => last.map_or(0, |last| last + 1),

@@ -16,7 +16,6 @@ Each step is a child process of this program, so that nothing of one step is in 
 mod bench_call;
 mod config_file;
 mod folder;
-mod nsys_program;
 mod platform;
 mod sharding;
 mod spec;
@@ -24,7 +23,6 @@ mod spec;
 pub use bench_call::{OWNED, Step, owned_flag, parse_bench, run_step};
 pub use config_file::render as render_config;
 pub use folder::Folder;
-pub use nsys_program::find as find_nsys;
 pub use platform::Kind;
 pub use sharding::{By, Sharding, SlurmJobs, Submission};
 pub use spec::{Ran, Spec};

@@ -23,9 +23,9 @@ pub enum Cell {
 }
 
 impl Cell {
-    /// `round(value, digits)`, or empty.
+    /// `round(value, digits)`, or empty. What rounds to nothing has no sign: `-0.0` says less than it seems to.
     pub fn rounded(value: Option<f64>, digits: usize) -> Self {
-        value.map_or(Self::Empty, |value| Self::Float(round(value, digits)))
+        value.map_or(Self::Empty, |value| Self::Float(round(value, digits) + 0.0))
     }
 
     /// A text, or empty.
@@ -128,6 +128,13 @@ pub fn json_string(text: &str) -> String {
 mod tests {
     use super::*;
     use proptest::prelude::*;
+
+    #[test]
+    fn what_rounds_to_nothing_has_no_sign() {
+        assert_eq!(Cell::rounded(Some(-0.000_01), 4).to_string(), "0.0");
+        assert_eq!(Cell::rounded(Some(-0.01), 1).to_string(), "0.0");
+        assert_eq!(Cell::rounded(Some(-0.06), 1).to_string(), "-0.1");
+    }
 
     #[test]
     fn floats_print_as_python_prints_them() {

@@ -155,6 +155,14 @@ impl ResultStore {
         Ok(())
     }
 
+    /// Takes a row out that stood for what is measured by other rows now. The journal keeps it, so every attempt must do so.
+    pub fn withdraw(&mut self, key: &ObjectKey, model: usize) {
+        if let Some(order) = self.place.remove(&(key.clone(), model)) {
+            self.rows.remove(&(order, key.clone()));
+        }
+        self.done_before.remove(&(key.clone(), model));
+    }
+
     /// Whether `directory` holds the rows of a run.
     pub fn is_there(directory: &Path) -> bool {
         Journal::is_there(directory)

@@ -13,7 +13,7 @@ use super::findings::{Findings, find};
 use super::inputs::Input;
 use super::table::Table;
 use super::trace::Trace;
-use super::{api_tables, gpu_tables, idle_tables, range_tables};
+use super::{api_tables, counter_tables, gpu_tables, idle_tables, range_tables};
 
 /// What can be asked of a report.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, ValueEnum)]
@@ -30,6 +30,8 @@ pub enum ReportKind {
     Gaps,
     /// Share of time in which GPUs were busy.
     Util,
+    /// Readings of the GPUs' counters.
+    Counters,
 }
 
 impl ReportKind {
@@ -39,6 +41,7 @@ impl ReportKind {
             Self::Nvtx => "NVTX ranges",
             Self::Api => "calls of the CUDA API",
             Self::Kernels | Self::Memory | Self::Gaps | Self::Util => "work of a GPU",
+            Self::Counters => "readings of a GPU's counters",
         }
     }
 
@@ -52,6 +55,7 @@ impl ReportKind {
             Self::Nvtx => !trace.ranges.is_empty(),
             Self::Api => trace.calls.is_some(),
             Self::Kernels | Self::Memory | Self::Gaps | Self::Util => trace.ops.is_some(),
+            Self::Counters => trace.samples.is_some(),
         }
     }
 
@@ -66,6 +70,7 @@ impl ReportKind {
             Self::Api => vec![api_tables::calls(trace), api_tables::waits(trace)],
             Self::Gaps => vec![idle_tables::gaps(trace, options.least_gap)],
             Self::Util => vec![idle_tables::utilisation(trace, options.filter.window)],
+            Self::Counters => vec![counter_tables::readings(trace)],
         }
     }
 }
@@ -151,6 +156,11 @@ pub fn analyse(input: &Input, options: &Options) -> Result<Analysis> {
         let of = if kind.is_of_all_time() { &trace } else { &recorded };
         if kind.is_in(of) {
             analysis.tables.extend(kind.tables(of, options));
+        } else if *kind == ReportKind::Counters {
+            // They are seldom sampled: only who asks for them wants to know.
+            if !all {
+                analysis.faults.push(NO_COUNTERS.to_owned());
+            }
         } else if !missing.contains(&kind.needs()) {
             missing.push(kind.needs());
         }
@@ -161,6 +171,10 @@ pub fn analyse(input: &Input, options: &Options) -> Result<Analysis> {
     }
     Ok(analysis)
 }
+
+/// Where counters were asked for and not sampled.
+const NO_COUNTERS: &str = "it holds no readings of a GPU's counters; segtrt profile --gpu-metrics all records them, on a machine \
+    whose driver lets this user read them";
 
 /// What is not in a report, and how to get it in.
 fn lacks(trace: &Trace, missing: &[&str]) -> String {

@@ -46,6 +46,9 @@ impl Filter {
             if let Some(ops) = &mut trace.ops {
                 ops.retain(|op| window.holds(op.start, op.end));
             }
+            if let Some(samples) = &mut trace.samples {
+                samples.retain(|sample| window.holds(sample.time, sample.time));
+            }
         }
         match &self.range {
             Some(name) => inside(trace, name),
@@ -96,6 +99,9 @@ pub fn without_warmup(trace: &mut Trace) -> usize {
     };
     let (warm, known) = (launched(&warm), launched(&rest));
     trace.calls = calls.is_some().then_some(rest);
+    if let Some(samples) = &mut trace.samples {
+        samples.retain(|sample| !lies_in(&all, sample.time, sample.time));
+    }
     if let Some(ops) = &mut trace.ops {
         ops.retain(|op| match op.correlation {
             Some(set_off) if warm.contains(&set_off) => false,
@@ -130,6 +136,11 @@ fn inside(trace: &mut Trace, name: &str) -> Result<()> {
     }
     let spans: HashMap<i64, Vec<(i64, i64)>> =
         spans.into_iter().map(|(thread, spans)| (thread, merged(spans))).collect();
+    if let Some(samples) = &mut trace.samples {
+        // Counters are of the whole device, whatever thread was in the range.
+        let all = merged(spans.values().flatten().copied().collect());
+        samples.retain(|sample| lies_in(&all, sample.time, sample.time));
+    }
     let holds = |thread: i64, start: i64, end: i64| {
         spans.get(&thread).is_some_and(|spans| lies_in(spans, start, end))
     };

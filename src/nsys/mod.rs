@@ -17,6 +17,7 @@ an export differ from release to release: every one is looked for before it is r
 pub mod analysis;
 mod api_tables;
 mod compare;
+mod counter_tables;
 mod database;
 mod export;
 mod filter;
@@ -36,10 +37,11 @@ mod trace;
 
 pub use analysis::{Analysis, Options, ReportKind, analyse};
 pub use compare::{difference, side_by_side};
+pub use counter_tables::NAME as COUNTERS_TABLE;
 pub use export::read;
 pub use filter::{Filter, Window};
 pub use findings::{Comparison, Findings, compare};
 pub use inputs::{Input, inputs};
-pub use program::Nsys;
+pub use program::{Nsys, VARIABLE};
 pub use table::{Cell, Column, Table, Unit};
 pub use trace::{Range, Style, Trace};

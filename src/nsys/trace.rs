@@ -134,6 +134,21 @@ pub struct Op {
     pub bytes: i64,
 }
 
+/// A reading of one of a GPU's counters.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Sample {
+    /// When, ns.
+    pub time: i64,
+    /// The GPU, by nsys's own number, which need not be CUDA's.
+    pub device: i64,
+    /// What nsys calls that GPU's counters.
+    pub gpu: Name,
+    /// The counter, with its unit.
+    pub counter: Name,
+    /// The reading.
+    pub value: i64,
+}
+
 /// One report.
 #[derive(Clone, Debug, Default)]
 pub struct Trace {
@@ -147,6 +162,8 @@ pub struct Trace {
     pub calls: Option<Vec<Call>>,
     /// Work of GPUs; none where the export has no table of any.
     pub ops: Option<Vec<Op>>,
+    /// Readings of GPUs' counters; none where they were not sampled.
+    pub samples: Option<Vec<Sample>>,
     /// Times in which the profiler itself held the program up.
     pub overheads: Vec<(i64, i64)>,
     /// Names of the GPUs.
@@ -168,6 +185,11 @@ impl Trace {
     /// Ops; none where there are none.
     pub fn ops(&self) -> &[Op] {
         self.ops.as_deref().unwrap_or_default()
+    }
+
+    /// Readings; none where there are none.
+    pub fn samples(&self) -> &[Sample] {
+        self.samples.as_deref().unwrap_or_default()
     }
 
     /// Calls; none where there are none.

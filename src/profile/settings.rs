@@ -16,6 +16,8 @@ pub struct Settings {
     pub sample: String,
     /// Backtraces of the samples.
     pub backtrace: String,
+    /// GPUs whose counters are sampled, as nsys numbers them, or `all`.
+    pub gpu_metrics: Option<String>,
     /// Whether each report is exported to SQLite too.
     pub export_sqlite: bool,
 }
@@ -40,6 +42,12 @@ impl Settings {
         if self.sample == "none" && knows("--cpuctxsw") {
             arguments.push("--cpuctxsw=none".to_owned());
         }
+        if let Some(gpus) = &self.gpu_metrics {
+            // The name since 2024; before, it took one number or all.
+            let flag = ["--gpu-metrics-devices", "--gpu-metrics-device"];
+            let flag = if knows(flag[0]) { flag[0] } else { flag[1] };
+            arguments.push(format!("{flag}={gpus}"));
+        }
         if self.export_sqlite {
             arguments.push("--export=sqlite".to_owned());
         }
@@ -58,7 +66,8 @@ mod tests {
 
     fn settings(trace: &str, sample: &str, export_sqlite: bool) -> Settings {
         let (trace, sample) = (trace.to_owned(), sample.to_owned());
-        Settings { trace, sample, backtrace: "none".to_owned(), export_sqlite }
+        let backtrace = "none".to_owned();
+        Settings { trace, sample, backtrace, gpu_metrics: None, export_sqlite }
     }
 
     #[test]
@@ -75,6 +84,15 @@ mod tests {
                 "--export=sqlite"
             ]
         );
+    }
+
+    #[test]
+    fn counters_are_asked_for_by_the_name_that_this_release_knows() {
+        let gpu_metrics = Some("all".to_owned());
+        let asked = Settings { gpu_metrics, ..settings("nvtx", "process-tree", false) };
+        let flag = |name: &str| asked.arguments(|flag| flag == name).pop().unwrap();
+        assert_eq!(flag("--gpu-metrics-devices"), "--gpu-metrics-devices=all");
+        assert_eq!(flag("--gpu-metrics-device"), "--gpu-metrics-device=all");
     }
 
     #[test]

@@ -30,7 +30,10 @@ fn an_experiment_leaves_the_predecessors_folder_and_can_be_resumed() {
         .args(["--models", "edgetam_mini_points", "--platform", "desktop", "--", "--threads", "1"])
         .assert()
         .success()
-        .stderr(contains("NOT a GPU").and(contains("no profiled passes")))
+        .stderr(
+            contains("NOT a GPU").and(contains("no profiled passes: /nowhere/nsys does not run")),
+        )
+        .stderr(contains("segtrt report "))
         .stderr(contains("no model is there at the predecessor's 768 pixels"));
     let found = folders(&split);
     let [folder] = found.as_slice() else { panic!("{found:?}") };
@@ -90,7 +93,12 @@ fn an_experiment_leaves_the_predecessors_folder_and_can_be_resumed() {
     let journal = folder.join("profile_outputs/rows.jsonl");
     let text = fs::read_to_string(&journal).unwrap();
     fs::write(&journal, text.split_inclusive('\n').next().unwrap()).unwrap();
-    resume().assert().success();
+    let output = resume().arg("--json").output().unwrap();
+    assert_eq!(output.status.code(), Some(0));
+    let document: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!(document["rows"], rows.display().to_string());
+    assert_eq!(document["experiment"]["steps"].as_array().unwrap().len(), 3);
+    assert!(document["nsight_reports"].is_null());
     assert_eq!(column(&rows, "run"), ["0", "1"]);
     assert_ne!(fs::read(&rows).unwrap(), before);
     let spec: serde_json::Value =
@@ -111,7 +119,7 @@ fn what_cannot_be_done_is_said_before_anything_is_made() {
         .arg("--backend=onnxruntime")
         .assert()
         .code(2)
-        .stderr(contains("none of the platform's models can be run"))
+        .stderr(contains("none of the platform's models can be run; here are others: --models edgetam_mini_points,"))
         .stderr(contains("python onnx/export.py --model sam2.1_tiny"));
     experiment(&split).args(["--models", "sam2_huge_points"]).assert().code(2);
     experiment(&split)

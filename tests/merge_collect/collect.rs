@@ -186,7 +186,7 @@ fn what_is_missing_or_unreachable_does_not_touch_the_rest() {
     lab.collect(&["a:gone_*", "nowhere:exp", "a:file.csv", "a:exp"])
         .assert()
         .code(1)
-        .stderr(contains("Error: a:gone_*: no such folder"))
+        .stderr(contains("Error: a:gone_*: no folder there matches this pattern"))
         .stderr(
             contains("Error: nowhere:exp: no connection to nowhere")
                 .and(contains("ssh nowhere true")),

@@ -136,6 +136,15 @@ fn a_real_run_is_merged_by_either_table_and_told_in_json() {
 fn repeated_torn_and_empty_tables_are_told_of_and_cost_nothing() {
     let dir = tempfile::tempdir().unwrap();
     let good = experiment(dir.path(), "good", "desktop", &[ROW]);
+    // One step too high, as after a collect.
+    segtrt()
+        .arg("merge")
+        .arg(dir.path())
+        .arg("-o")
+        .arg(dir.path().join("x.csv"))
+        .assert()
+        .code(1)
+        .stderr(contains(format!("try: segtrt merge {}", good.display())));
     let torn = experiment(dir.path(), "torn", "jetson", &[ROW, "sav_9,000,m"]);
     let empty = experiment(dir.path(), "empty", "jetson", &[]);
     let nothing = experiment(dir.path(), "nothing", "jetson", &[]);

@@ -166,6 +166,23 @@ impl Made {
         self.sql(&format!("INSERT INTO TARGET_INFO_GPU VALUES (0, 5, '{name}', 0)"));
     }
 
+    /// Readings of a counter of GPU `device`, each at its time.
+    pub fn counter(&self, device: i64, id: i64, name: &str, readings: &[(i64, i64)]) {
+        self.sql(
+            "CREATE TABLE IF NOT EXISTS TARGET_INFO_GPU_METRICS (typeId INTEGER NOT NULL, sourceId INTEGER NOT NULL, \
+             typeName TEXT NOT NULL, metricId INTEGER NOT NULL, metricName TEXT NOT NULL);
+             CREATE TABLE IF NOT EXISTS GPU_METRICS (timestamp INTEGER, typeId INTEGER NOT NULL, metricId INTEGER NOT NULL, \
+             value INTEGER NOT NULL)",
+        );
+        let of = (1 << 40) + device;
+        self.sql(&format!(
+            "INSERT INTO TARGET_INFO_GPU_METRICS VALUES ({of}, 7, 'GPU Metrics [Made Up]', {id}, '{name}')"
+        ));
+        for (time, value) in readings {
+            self.sql(&format!("INSERT INTO GPU_METRICS VALUES ({time}, {of}, {id}, {value})"));
+        }
+    }
+
     /// What the program wrote to standard error.
     pub fn stderr(&mut self, text: &str) {
         self.sql("CREATE TABLE ProcessStreams (globalPid INTEGER, filenameId INTEGER, contentId INTEGER)");

@@ -271,3 +271,41 @@ fn the_screen_names_the_slowest_stage_and_files_hold_the_tables() {
         assert!(out.join(format!("{name}.csv")).is_file(), "{name}");
     }
 }
+
+#[test]
+fn counters_are_read_from_the_first_work_to_the_last_and_inside_what_is_asked_for() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("a.sqlite");
+    let made = frames(&path);
+    // Work is from 1150 to 6900; the first and the last reading lie outside.
+    let read = [(1100, 100), (1160, 30), (1700, 50), (6200, 10), (7000, 100)];
+    made.counter(0, 3, "DRAM Read Bandwidth [Throughput %]", &read);
+    made.counter(1, 3, "DRAM Read Bandwidth [Throughput %]", &[(1700, 5)]);
+    drop(made);
+    let columns = ["Device ID", "Counter", "Avg", "Min", "Max", "Samples"];
+    let name = "DRAM Read Bandwidth [Throughput %]";
+    let all = tables(&path, &[]);
+    assert_eq!(
+        rows(&all["gpu_metric_util"], &columns),
+        [json!([0, name, 30.0, 10, 50, 3]), json!([1, name, 5.0, 5, 5, 1])]
+    );
+    let part = tables(&path, &["--range", "track", "--report", "counters"]);
+    assert_eq!(
+        rows(&part["gpu_metric_util"], &columns),
+        [json!([0, name, 50.0, 50, 50, 1]), json!([1, name, 5.0, 5, 5, 1])]
+    );
+}
+
+#[test]
+fn counters_that_nobody_sampled_are_missed_only_where_they_are_asked_for() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("a.sqlite");
+    frames(&path);
+    let path = path.to_str().unwrap();
+    segtrt().args(["nsys", path]).assert().success();
+    segtrt()
+        .args(["nsys", path, "--report", "counters"])
+        .assert()
+        .code(1)
+        .stderr(contains("segtrt profile --gpu-metrics all"));
+}

@@ -109,6 +109,14 @@ fn a_bench_of_the_small_network_becomes_a_page() {
     let names = ["fps_vs_jandf", "latency_ecdf", "frame_times", "stage_breakdown", "memory_peaks"];
     assert_eq!(plots, names.map(|name| format!("plot-{name}")));
     assert!(source.contains("random weights, seed 0"), "the weights are told of");
+    let heads: Vec<String> =
+        all(&page, "#summary table")[..1].iter().map(|table| text(*table)).collect();
+    assert!(heads[0].contains("Host MiB") && !heads[0].contains("Power W"), "{heads:?}");
+    let summary = text(all(&page, "#summary")[0]);
+    assert!(
+        summary.contains("Not measured in any line: GPU own MiB, GPU process MiB, Power W"),
+        "{summary}"
+    );
     assert!(text(all(&page, "#power")[0]).contains("Not measured: no GPU's sensors were read"));
 }
 

@@ -14,6 +14,7 @@ use std::collections::HashSet;
 use std::ffi::OsString;
 use std::path::PathBuf;
 
+use clap::error::{ContextKind, ContextValue};
 use clap::parser::ValueSource;
 use clap::{Arg, ArgMatches, Command, CommandFactory, FromArgMatches, Parser};
 pub use error::ConfigError;
@@ -39,12 +40,12 @@ pub fn start(args: Vec<OsString>) -> Result<Start, ConfigError> {
     lenient.build();
     // Where even this fails the strict parser says what is wrong.
     let Ok(typed) = lenient.try_get_matches_from_mut(args.clone()) else {
-        return Ok(Start::Run(Box::new(Cli::parse_from(args))));
+        return Ok(Start::Run(Box::new(parse(args))));
     };
     let path = typed.get_one::<PathBuf>("config").cloned();
     let print = typed.get_flag("print_config");
     if path.is_none() && !print {
-        return Ok(Start::Run(Box::new(Cli::parse_from(args))));
+        return Ok(Start::Run(Box::new(parse(args))));
     }
     let chosen = Chosen::of(&lenient, &typed);
     let words = match &path {
@@ -56,6 +57,7 @@ pub fn start(args: Vec<OsString>) -> Result<Start, ConfigError> {
     let matches = match strict.try_get_matches_from_mut(all) {
         Ok(matches) => matches,
         Err(error) => {
+            let error = advise(error);
             let _ = error.print();
             if let (Some(path), false) = (&path, words.is_empty()) {
                 eprintln!("\nfrom {}: {words}", path.display());
@@ -70,6 +72,24 @@ pub fn start(args: Vec<OsString>) -> Result<Start, ConfigError> {
         Ok(cli) => Ok(Start::Run(Box::new(cli))),
         Err(error) => error.format(&mut strict).exit(),
     }
+}
+
+/// Parses, or ends the program with clap's message.
+fn parse(args: Vec<OsString>) -> Cli {
+    Cli::try_parse_from(args).unwrap_or_else(|error| advise(error).exit())
+}
+
+/// Takes the hidden subcommands, which only this program starts, out of clap's advice where there is other advice.
+fn advise(mut error: clap::Error) -> clap::Error {
+    const KIND: ContextKind = ContextKind::SuggestedSubcommand;
+    let command = Cli::command();
+    let is_shown = |name: &String| command.find_subcommand(name).is_some_and(|c| !c.is_hide_set());
+    let Some(ContextValue::Strings(names)) = error.get(KIND) else { return error };
+    let shown: Vec<String> = names.iter().filter(|name| is_shown(name)).cloned().collect();
+    if !shown.is_empty() {
+        error.insert(KIND, ContextValue::Strings(shown));
+    }
+    error
 }
 
 /// The same command, content with what lacks: the file may bring it.

@@ -2,6 +2,7 @@
 Reads an export into a [`Trace`]. Releases differ in tables and columns; every difference is met here.
 */
 
+mod counters;
 mod events;
 mod ops;
 
@@ -26,6 +27,7 @@ pub fn load(database: &Database) -> Result<Trace> {
     loader.ranges(&mut trace)?;
     loader.calls(&mut trace)?;
     loader.ops(&mut trace)?;
+    loader.counters(&mut trace)?;
     trace.overheads = overheads(database)?;
     trace.gpus = gpus(database)?;
     trace.stderr = stderr(database, &loader.strings)?;

@@ -7,7 +7,7 @@ use maud::html;
 use super::legend::{Sign, legend};
 use super::scale::Scale;
 use super::words::fit;
-use super::{Plot, SERIES, WIDTH, px};
+use super::{Plot, WIDTH, fill, hollow, px};
 
 /// One bar.
 #[derive(Clone, Debug)]
@@ -63,8 +63,8 @@ pub fn bars(
     };
     let (legend, legend_height) = legend(&entries, LEFT, bottom + 40.0);
     let class = |bar: &Bar| match bar.doubtful {
-        true => "none".to_owned(),
-        false => format!("f{}", bar.series % SERIES),
+        true => hollow(bar.series),
+        false => fill(bar.series),
     };
     let body = html! {
         @for (value, label) in scale.ticks() {

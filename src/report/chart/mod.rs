@@ -116,6 +116,12 @@ fn fill(series: usize) -> String {
 /// Dashes of a line that is another view of one in the same colour.
 const LIKE: &str = "3 6";
 
+/// The class that draws only the outline of a shape, dashed and in the colour of a series: what is shown and not to be believed
+/// still says whose it is.
+fn hollow(series: usize) -> String {
+    if series == REST { "hrest".to_owned() } else { format!("h{}", series % SERIES) }
+}
+
 /// Dashes by which lines differ beside their colour; none for the first.
 fn dashes(series: usize) -> Option<&'static str> {
     [

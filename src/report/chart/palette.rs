@@ -130,14 +130,14 @@ fn rules<T: Display>(colour: &dyn Fn(&str) -> T) -> String {
     );
     rule(".halo", format!("stroke:{};stroke-width:1.5", colour("card")));
     rule(".chip", format!("fill:{}", colour("card")));
-    rule(
-        ".none",
-        format!("fill:none;stroke:{};stroke-width:1;stroke-dasharray:3 3", colour("muted")),
-    );
+    let hollow =
+        |c: &dyn Display| format!("fill:none;stroke:{c};stroke-width:1.5;stroke-dasharray:3 2");
     rule(".rest", format!("fill:{}", colour("muted")));
+    rule(".hrest", hollow(&colour("muted")));
     for index in 0..SERIES {
         let c = colour(&format!("c{index}"));
         rule(&format!(".f{index}"), format!("fill:{c}"));
+        rule(&format!(".h{index}"), hollow(&c));
         rule(&format!(".s{index}"), format!("stroke:{c};stroke-width:1.8;fill:none"));
     }
     // After the series, whose width it changes.

@@ -7,7 +7,7 @@ use maud::html;
 use super::axes::{BELOW, BOTTOM, LEFT, RIGHT, TOP, axes};
 use super::legend::{Sign, legend, marker};
 use super::scale::Scale;
-use super::{Plot, SERIES, px};
+use super::{Plot, fill, hollow, px};
 
 /// One point.
 #[derive(Clone, Debug)]
@@ -71,8 +71,8 @@ pub fn scatter(data: Scatter) -> Option<Plot> {
     }
     let (legend, legend_height) = legend(&entries, LEFT, BELOW);
     let class = |dot: &Dot| match dot.doubtful {
-        true => "none".to_owned(),
-        false => format!("f{} halo", dot.series % SERIES),
+        true => hollow(dot.series),
+        false => fill(dot.series) + " halo",
     };
     let body = html! {
         (axes((&x, &data.x), (&y, &data.y)))

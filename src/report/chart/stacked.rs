@@ -7,7 +7,7 @@ use maud::html;
 use super::legend::{Sign, legend};
 use super::scale::{Scale, thousands};
 use super::words::{fit, width};
-use super::{Plot, WIDTH, fill, px};
+use super::{Plot, WIDTH, fill, hollow, px};
 
 /// One bar.
 #[derive(Clone, Debug)]
@@ -24,6 +24,8 @@ const LEFT: f64 = 16.0;
 const RIGHT: f64 = WIDTH - 90.0;
 const BAR: f64 = 22.0;
 const ROW: f64 = 54.0;
+/// Narrower parts would be written as 0 wide.
+const THINNEST: f64 = 0.1;
 
 /// Draws the rows from zero on one axis in `unit`; `series` names the parts; `None` where no part has a length.
 pub fn stacked(
@@ -54,9 +56,12 @@ pub fn stacked(
             @for (start, (part, length)) in starts(&row.parts).zip(&row.parts) {
                 @let (from, to) = (scale.at(start), scale.at(start + length));
                 @let share = format!("{:.0} %", 100.0 * length / total(row));
-                rect class=(if row.doubtful { "none".to_owned() } else { fill(*part) + " halo" })
-                    x=(px(from)) y=(px(top + 20.0)) width=(px(to - from)) height=(px(BAR)) {
-                    title { (row.label) ", " (name_of(*part)) ": " (thousands(*length, 3)) " " (unit) ", " (share) }
+                // A part too thin to be drawn is left to the table: a rectangle without width is an error to some readers.
+                @if to - from >= THINNEST {
+                    rect class=(if row.doubtful { hollow(*part) } else { fill(*part) + " halo" })
+                        x=(px(from)) y=(px(top + 20.0)) width=(px(to - from)) height=(px(BAR)) {
+                        title { (row.label) ", " (name_of(*part)) ": " (thousands(*length, 3)) " " (unit) ", " (share) }
+                    }
                 }
                 // On a chip of the page's colour: no text colour is readable on all eight.
                 @if to - from > width(&share, 11.0) + 12.0 {

@@ -118,3 +118,34 @@ fn what_is_not_measured_is_said_and_has_no_bar() {
         bars(("n", "t", "a"), "ms", &[], &groups, Vec::new()).unwrap().inline().into_string();
     assert_eq!((text.matches("<rect").count(), text.matches("not measured").count()), (1, 1));
 }
+
+#[test]
+fn what_is_not_to_be_believed_keeps_its_colour_and_has_no_fill() {
+    let bar = |series| Bar { series, value: Some(1.0), text: "1".into(), doubtful: true };
+    let groups = [BarGroup { label: "a".into(), bars: vec![bar(0), bar(1)] }];
+    let words = ("name", "title", "alt");
+    let bars = bars(words, "ms", &["x".into(), "y".into()], &groups, Vec::new()).unwrap();
+    let row = StackRow { label: "a".into(), parts: vec![(2, 2.0), (REST, 1.0)], doubtful: true };
+    let series = [(2, "two"), (REST, "rest")];
+    let stacked = stacked(words, "ms", &series, &[row], Vec::new()).unwrap();
+    for (plot, classes) in [(bars, ["h0", "h1"]), (stacked, ["h2", "hrest"])] {
+        let text = plot.file();
+        for class in classes {
+            assert!(text.contains(&format!("<rect class=\"{class}\"")), "no {class} in {text}");
+            let rule =
+                text.split(&format!(".plot .{class}{{")).nth(1).and_then(|r| r.split('}').next());
+            let rule = rule.unwrap_or_else(|| panic!("no rule of {class} in {text}"));
+            assert!(rule.contains("fill:none") && rule.contains("stroke:#"), "{rule}");
+        }
+    }
+}
+
+#[test]
+fn a_part_too_thin_to_see_is_no_rectangle_without_width() {
+    let row = StackRow { label: "a".into(), parts: vec![(0, 1e6), (1, 1.0)], doubtful: false };
+    let plot = stacked(("n", "t", "a"), "ms", &[(0, "x"), (1, "y")], &[row], Vec::new()).unwrap();
+    let text = plot.file();
+    assert!(!text.contains("width=\"0\""), "{text}");
+    assert_eq!(text.matches("<rect class=\"f0 halo\"").count(), 1);
+    assert_eq!(text.matches("<rect class=\"f1 halo\"").count(), 0);
+}

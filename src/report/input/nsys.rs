@@ -5,11 +5,14 @@ Tables of Nsight Systems are called and built differently from release to releas
 objects, or tables of columns and rows, in which a name stands beside a total.
 */
 
+use std::collections::BTreeMap;
 use std::path::Path;
 
 use anyhow::{Context, Result, bail};
 use serde::Serialize;
 use serde_json::{Map, Value};
+
+use crate::nsys::COUNTERS_TABLE;
 
 /// One line of a table.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
@@ -119,7 +122,25 @@ fn one(value: &Value, otherwise: &str) -> NsysReport {
     let faults = value.get("faults").and_then(Value::as_array).into_iter().flatten();
     report.faults.extend(faults.filter_map(Value::as_str).map(str::to_owned));
     walk(value, "", &mut report);
+    report.bandwidth_percent = report.bandwidth_percent.or_else(|| memory_counters(value));
     report
+}
+
+/// The busiest GPU's memory, reads and writes together, by the table of its counters.
+fn memory_counters(value: &Value) -> Option<f64> {
+    let rows = value.get("tables")?.get(COUNTERS_TABLE)?.as_array()?;
+    let mut gpus: BTreeMap<i64, f64> = BTreeMap::new();
+    for row in rows {
+        let counter = plain(row.get("Counter").and_then(Value::as_str).unwrap_or_default());
+        // Called "DRAM Read Bandwidth [Throughput %]" or "DRAM Read Throughput [Throughput %]".
+        let of_memory = counter.starts_with("dramread") || counter.starts_with("dramwrite");
+        let number = |name: &str| row.get(name).and_then(Value::as_f64);
+        let device = row.get("Device ID").and_then(Value::as_i64).unwrap_or(0);
+        if let Some(mean) = number("Avg").filter(|_| of_memory && counter.contains("throughput")) {
+            *gpus.entry(device).or_default() += mean;
+        }
+    }
+    gpus.into_values().max_by(f64::total_cmp)
 }
 
 fn walk(value: &Value, table: &str, report: &mut NsysReport) {

@@ -232,10 +232,16 @@ fn the_profile_of_segtrt_nsys_is_read_as_it_writes_it() {
         "cuda_gpu_mem_time_sum":[{"Total Time (ns)":50,"Count":2,"Operation":"H2D"}],
         "cuda_gpu_mem_size_sum":[{"Total (B)":4096,"Count":2,"Operation":"H2D"}],
         "cuda_api_sum":[{"Total Time (ns)":7000,"Num Calls":9,"Name":"cudaLaunchKernel"}],
-        "gpu_time_util":[{"Device ID":0,"Name":"Orin","Utilisation (%)":71.5,"Busy Time (ns)":850}]}}],"failed":[],"fastest":null}"#;
+        "gpu_time_util":[{"Device ID":0,"Name":"Orin","Utilisation (%)":71.5,"Busy Time (ns)":850}],
+        "gpu_metric_util":[
+        {"Device ID":0,"Name":"GPU Metrics","Counter":"DRAM Read Bandwidth [Throughput %]","Avg":40.5,"Min":0,"Max":90,"Samples":8},
+        {"Device ID":0,"Name":"GPU Metrics","Counter":"DRAM Write Bandwidth [Throughput %]","Avg":12.0,"Min":0,"Max":30,"Samples":8},
+        {"Device ID":0,"Name":"GPU Metrics","Counter":"SM Active [Throughput %]","Avg":99.0,"Min":0,"Max":100,"Samples":8},
+        {"Device ID":1,"Name":"GPU Metrics","Counter":"DRAM Read Bandwidth [Throughput %]","Avg":3.0,"Min":0,"Max":5,"Samples":8}]}}],"failed":[],"fastest":null}"#;
     let reports = nsys::read(&write(dir.path(), "p.json", text)).unwrap();
     let report = &reports[0];
     assert_eq!((report.name.as_str(), report.gpu_util_percent), ("bs04", Some(71.5)));
+    assert_eq!(report.bandwidth_percent, Some(52.5), "reads and writes of the busier GPU");
     assert_eq!(report.faults, ["the program failed"]);
     let times: Vec<(&str, Option<f64>, Option<f64>)> =
         report.by_time().iter().map(|op| (op.name.as_str(), op.total_ns, op.count)).collect();

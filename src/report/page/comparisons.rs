@@ -91,7 +91,11 @@ pub fn profiles(report: &Report) -> Option<Markup> {
             @for fault in &profile.faults { p { strong { "Not to be trusted: " } (fault) } }
             p {
                 "Work on the GPU in " (percent(profile.gpu_util_percent)) " of the time; "
-                "bandwidth of its memory against the peak: " (percent(profile.bandwidth_percent)) "."
+                "bandwidth of its memory against the peak: " (percent(profile.bandwidth_percent))
+                @if profile.bandwidth_percent.is_none() {
+                    " (" code { "segtrt profile --gpu-metrics all" } " records it, where the driver permits)"
+                }
+                "."
             }
             (by_time(profile))
             (by_memory(profile))

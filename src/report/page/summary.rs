@@ -28,24 +28,36 @@ const NUMBERS: [Number; 14] = [
 ];
 
 fn lines(report: &Report) -> Markup {
+    // Columns of nothing but "not measured" push those with numbers off a screen: they are named below instead.
+    let has_numbers =
+        |(column, _, _): &Number| report.groups.iter().any(|group| group.mean(column).is_some());
+    let (shown, unmeasured): (Vec<Number>, Vec<Number>) =
+        NUMBERS.into_iter().partition(|number| number.0 == "fps" || has_numbers(number));
+    let unmeasured: Vec<&str> = unmeasured.into_iter().map(|(_, name, _)| name).collect();
     let head = html! {
         th scope="col" { "Model" }
         th scope="col" { "Platform" }
         th scope="col" { "Verdicts" }
         th scope="col" class="n" { "Objects" }
-        @for (_, name, _) in NUMBERS { th scope="col" class="n" { (name) } }
+        @for (_, name, _) in &shown { th scope="col" class="n" { (name) } }
         th scope="col" { "Device" }
     };
-    let body = html! { @for group in &report.groups { (line(group)) } };
-    cells_table(
+    let body = html! { @for group in &report.groups { (line(group, &shown)) } };
+    let table = cells_table(
         "Means over objects; latencies are means of each object's percentile. Objects: measured of all.",
         true,
         &head,
         &body,
-    )
+    );
+    html! {
+        (table)
+        @if !unmeasured.is_empty() {
+            p.muted { "Not measured in any line: " (unmeasured.join(", ")) "." }
+        }
+    }
 }
 
-fn line(group: &Group) -> Markup {
+fn line(group: &Group, shown: &[Number]) -> Markup {
     let struck = group.invalid;
     html! {
         tr class=[struck.then_some("invalid")] {
@@ -53,7 +65,7 @@ fn line(group: &Group) -> Markup {
             td { (group.platform) }
             td { (badges(group)) }
             td.n data-v=(group.counts.measured) { (group.counts.measured) "/" (group.counts.rows) }
-            @for (column, _, digits) in NUMBERS { (number(group.mean(column), digits, struck && !is_quality(column))) }
+            @for (column, _, digits) in shown { (number(group.mean(column), *digits, struck && !is_quality(column))) }
             (text(group.conditions.get("device")))
         }
     }
