@@ -318,10 +318,10 @@ fn models_without_a_bundle_are_left_out_of_a_platforms_list_and_refused_by_name(
         .code(1)
         .stderr(predicate::str::contains("no bundle of sam2.1_tiny"));
     build(dir.path(), 86)
-        .args(["--bank", "padded"])
+        .args(["--bank", "fused"])
         .assert()
         .code(1)
-        .stderr(predicate::str::contains("--padded-track"));
+        .stderr(predicate::str::contains("--segments"));
 }
 
 /// Ctrl-C while a plan is being built: what was built stays, nothing half-written does.

@@ -102,16 +102,22 @@ pub fn computes_whole(precision: Precision, role: Role, bundle: &Manifest) -> bo
 /// The form of the track step for a bundle: what was asked for, else the platform's.
 ///
 /// A platform whose form is fused takes the padded one for bundles that this program's attention kernels cannot serve: fp32
-/// graphs, other widths than theirs, or a track step that was not cut.
+/// graphs, other widths than theirs, or a track step that was not cut; and where there is no padded graph either, the exact one.
 pub fn bank_for(asked: Option<Bank>, usual: Bank, bundle: &Manifest) -> Bank {
     let contract = &bundle.contract;
     let widths = [contract.feature_channels, contract.memory_channels];
     let served = bundle.model.precision == "fp16"
         && bundle.graph(Role::TrackKeys).is_some()
         && widths == [FRAME_WIDTH, MEMORY_WIDTH];
+    let there = |role| bundle.graph(role).is_some();
+    let padded = match there(Role::TrackPadded) || !there(Role::Track) {
+        true => Bank::Padded,
+        false => Bank::Exact,
+    };
     match (asked, usual) {
         (Some(bank), _) => bank,
-        (None, Bank::Fused) if !served => Bank::Padded,
+        (None, Bank::Fused) if !served => padded,
+        (None, Bank::Padded) => padded,
         (None, usual) => usual,
     }
 }
@@ -137,9 +143,14 @@ mod tests {
         assert_eq!(bank_for(None, Bank::Exact, &mini), Bank::Exact);
         cut.model.precision = "fp16".into();
         assert_eq!(bank_for(None, Bank::Fused, &cut), Bank::Fused);
-        assert_eq!(bank_for(None, Bank::Padded, &cut), Bank::Padded);
+        assert_eq!(bank_for(None, Bank::Padded, &cut), Bank::Exact);
         cut.contract.memory_channels = 32;
-        assert_eq!(bank_for(None, Bank::Fused, &cut), Bank::Padded);
+        assert_eq!(bank_for(None, Bank::Fused, &cut), Bank::Exact);
+        let mut whole = mini;
+        whole.graphs.retain(|graph| graph.role != Role::TrackPadded);
+        assert_eq!(bank_for(None, Bank::Fused, &whole), Bank::Exact);
+        assert_eq!(bank_for(None, Bank::Padded, &whole), Bank::Exact);
+        assert_eq!(bank_for(Some(Bank::Padded), Bank::Fused, &whole), Bank::Padded);
     }
 
     #[test]
