@@ -23,7 +23,14 @@ work=$(mktemp -d /tmp/segtrt-slurm.XXXXXX)
 daemons=()
 stop() {
     code=$?
-    scancel --user="$(id -un)" >/dev/null 2>&1 || true
+    if [ ${#daemons[@]} -gt 0 ]; then
+        scancel --user="$(id -un)" >/dev/null 2>&1 || true
+        # Tasks end before those who watch over them.
+        for _ in $(seq 50); do
+            if [ -z "$(squeue --noheader 2>/dev/null)" ]; then break; fi
+            sleep 0.2
+        done
+    fi
     # The controller last but one: slurmd tells it goodbye; all of them need munged.
     for ((at = ${#daemons[@]} - 1; at >= 0; at--)); do
         kill "${daemons[at]}" 2>/dev/null || true
@@ -119,7 +126,7 @@ node_is_idle() { [ "$(sinfo --noheader --format=%t)" = idle ]; }
 until_so "an idle node" node_is_idle
 echo "Slurm $(sinfo --version | cut -d' ' -f2) runs on loopback"
 
-"$segtrt" synth --out "$work/split" --videos 3 --objects 2 --frames 40 --size 160x120 --seed 3 >/dev/null
+"$segtrt" synth --out "$work/split" --videos 3 --objects 2 --frames 16 --size 160x120 --seed 3 >/dev/null
 # The folder of an experiment is what it prints first.
 experiment() {
     out=$1
