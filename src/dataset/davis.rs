@@ -128,7 +128,13 @@ impl Dataset for DavisSplit {
             let expected = masks_dir.join("00000.png");
             return Err(ClipError::NoAnnotations { expected });
         }
-        Ok(Clip { video: video.into(), frames, objects, without_masks: Vec::new(), extracted: None })
+        Ok(Clip {
+            video: video.into(),
+            frames,
+            objects,
+            without_masks: Vec::new(),
+            extracted: None,
+        })
     }
 }
 
