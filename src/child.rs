@@ -4,12 +4,18 @@ A child process of this program: it takes a job as one JSON line and answers wit
 Whatever can crash, run out of memory or keep memory lives in such a child; its death costs what it had at hand.
 */
 
-use std::io::{BufRead, BufReader, Write};
+use std::io::{BufRead, BufReader, Read, Write};
 use std::process::{Child, ChildStdin, Command, ExitStatus, Stdio};
 
 use anyhow::{Context, Result};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
+
+/// Set for a child whose parent keeps its input open. One that a profiler starts has its job from a file, which ends at once.
+const ATTENDED: &str = "SEGTRT_ATTENDED";
+
+/// Exit code of a child whose parent is gone; nobody reads it.
+const ORPHANED: i32 = 3;
 
 /// Starts this program's hidden `subcommand` and hands it its job. The input stays open as long as it is kept.
 pub fn start(subcommand: &str, job: &impl Serialize) -> Result<(Child, ChildStdin)> {
@@ -25,6 +31,7 @@ pub fn start_with(
     let program = std::env::current_exe().context("cannot find this program's own file")?;
     let mut child = Command::new(program)
         .arg(subcommand)
+        .env(ATTENDED, "1")
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())
         .stderr(errors)
@@ -62,6 +69,19 @@ pub fn read_job<J: DeserializeOwned>() -> Result<J> {
     let mut line = String::new();
     std::io::stdin().lock().read_line(&mut line).context("no job on standard input")?;
     serde_json::from_str(&line).context("the job on standard input is damaged")
+}
+
+/// The child's side, once it has its job: ends it when its input does, which is when the parent is gone. Killed parents (by hand, or
+/// where memory ran out) say no goodbye, and a worker that goes on would take the GPU from whatever is measured next.
+pub fn end_with_parent() {
+    if std::env::var_os(ATTENDED).is_none() {
+        return;
+    }
+    std::thread::spawn(|| {
+        let mut rest = Vec::new();
+        let _ = std::io::stdin().lock().read_to_end(&mut rest);
+        std::process::exit(ORPHANED);
+    });
 }
 
 /// The child's side: tells the parent, on a line of its own whatever a library printed before.

@@ -333,3 +333,56 @@ fn a_provider_that_the_library_lacks_is_an_error_and_not_the_cpu() {
     assert!(column(&summary, "status").iter().all(|status| status == "failed"));
     assert!(column(&summary, "reason").iter().all(|reason| reason.contains("CUDA")));
 }
+
+/// Processes whose parent is `parent`.
+#[cfg(target_os = "linux")]
+fn children_of(parent: u32) -> Vec<u32> {
+    let processes = fs::read_dir("/proc").unwrap().flatten();
+    let number = |entry: fs::DirEntry| entry.file_name().to_str()?.parse::<u32>().ok();
+    let is_child = |process: &u32| {
+        // "PID (NAME) STATE PARENT …"; a name may hold blanks and brackets.
+        let stat = fs::read_to_string(format!("/proc/{process}/stat")).unwrap_or_default();
+        let after = stat.rsplit_once(')').map_or("", |(_, after)| after);
+        after.split_whitespace().nth(1) == Some(parent.to_string().as_str())
+    };
+    processes.filter_map(number).filter(is_child).collect()
+}
+
+#[cfg(target_os = "linux")]
+#[test]
+fn a_worker_does_not_outlive_a_program_that_was_killed() {
+    use std::time::{Duration, Instant};
+
+    fn wait_for<T>(what: &str, mut look: impl FnMut() -> Option<T>) -> T {
+        let begun = Instant::now();
+        loop {
+            if let Some(found) = look() {
+                return found;
+            }
+            assert!(begun.elapsed() < Duration::from_secs(60), "{what}");
+            std::thread::sleep(Duration::from_millis(20));
+        }
+    }
+
+    let case = case();
+    let mut command = bench(&case.split, &case.out);
+    // Passes for hours: the worker ends because it is told to, not because it is done.
+    command.args(["--profile-runs", "100000"]);
+    let mut parent = Command::new(command.get_program())
+        .args(command.get_args())
+        .stdout(std::process::Stdio::null())
+        .stderr(std::process::Stdio::null())
+        .spawn()
+        .unwrap();
+    let worker = wait_for("no worker began", || children_of(parent.id()).first().copied());
+    // Past reading its job, in the middle of its work.
+    std::thread::sleep(Duration::from_secs(1));
+    assert!(Path::new(&format!("/proc/{worker}")).exists());
+    parent.kill().unwrap();
+    parent.wait().unwrap();
+    wait_for("the worker goes on without its parent", || {
+        let state = fs::read_to_string(format!("/proc/{worker}/stat")).ok();
+        // Gone, or dead and not yet collected by whoever inherited it.
+        state.is_none_or(|stat| stat.contains(") Z ")).then_some(())
+    });
+}

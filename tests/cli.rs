@@ -41,6 +41,7 @@ fn wrong_usage_exits_with_two() {
     segtrt().assert().code(2);
     segtrt().arg("bnech").assert().code(2);
     segtrt().args(["bench", "--profile-runs", "0"]).assert().code(2);
+    segtrt().args(["bench", "--threads", "100000"]).assert().code(2);
     segtrt()
         .args(["bench", "--precision", "bf16"])
         .assert()

@@ -82,6 +82,7 @@ pub fn run() -> Result<()> {
 
 fn run_job() -> Result<()> {
     let job: Job = child::read_job()?;
+    child::end_with_parent();
     let model = job.plan.models.get(job.model).context("the job names a model that it lacks")?;
     let (mut runner, mut loaded) = load(&job, model)?;
     let target = watch::target_of(&job.plan);

@@ -4,7 +4,7 @@ The child: builds one plan and tells how it went.
 It ends when its parent does: standard input stays open as long as the parent lives.
 */
 
-use std::io::{Read, Write};
+use std::io::Write;
 use std::path::Path;
 use std::sync::{Arc, Mutex};
 use std::time::Instant;
@@ -23,17 +23,10 @@ use crate::gpu::{DriverMemory, Gpu};
 use crate::process_memory;
 use crate::trt::{Builder, DataType, Library, LogListener, Network, Plan, Runtime, Stop, Typing};
 
-/// Exit code of a child whose parent is gone; nobody reads it.
-const ORPHANED: i32 = 3;
-
 /// Runs the job on standard input.
 pub fn run() -> Result<()> {
     let job: BuildJob = child::read_job()?;
-    std::thread::spawn(|| {
-        let mut rest = Vec::new();
-        let _ = std::io::stdin().lock().read_to_end(&mut rest);
-        std::process::exit(ORPHANED);
-    });
+    child::end_with_parent();
     match build(&job) {
         Ok(built) => child::send(&Event::Built(Box::new(built))),
         Err(failure) => child::send(&Event::Failed {

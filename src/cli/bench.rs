@@ -4,6 +4,7 @@ Arguments of `segtrt bench`: the predecessor's flags with its defaults, and this
 
 use std::path::PathBuf;
 
+use clap::builder::RangedU64ValueParser;
 use clap::{Args, ValueEnum};
 
 use crate::bundle::Role;
@@ -114,7 +115,7 @@ pub struct BenchArgs {
     #[arg(long)]
     pub ort_lib: Option<PathBuf>,
     /// Threads of ONNX Runtime [default: all processors].
-    #[arg(long)]
+    #[arg(long, value_parser = RangedU64ValueParser::<usize>::new().range(..=1024))]
     pub threads: Option<usize>,
     /// Folder of bundles (or one bundle) written by onnx/export.py; may be given several times
     /// [default: onnx/bundles].

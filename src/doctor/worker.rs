@@ -77,6 +77,7 @@ pub struct FoundTensorRt {
 /// Does one probe.
 pub fn run() -> Result<()> {
     let probe: Probe = child::read_job()?;
+    child::end_with_parent();
     child::send(&answer(&probe))
 }
 

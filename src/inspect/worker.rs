@@ -26,6 +26,7 @@ pub struct Request {
 /// Reads a request from standard input and prints the answer as one line.
 pub fn run() -> Result<()> {
     let request: Request = child::read_job()?;
+    child::end_with_parent();
     let answer = match open(&request) {
         Ok(engine) => Live::Opened(Box::new(engine)),
         Err(error) => Live::NotOpened { why: format!("{error:#}") },
