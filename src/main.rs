@@ -6,7 +6,11 @@ use segtrt::cli::config::{self, Start};
 use segtrt::cli::{Command, accept_underscores};
 use segtrt::cmd::{self, Outcome, UsageError};
 
+/// Exit code of a program whose reader went away, as a shell tells of SIGPIPE.
+const NOBODY_READS: i32 = 141;
+
 fn main() -> ExitCode {
+    end_quietly_when_nobody_reads();
     let cli = match config::start(accept_underscores(std::env::args_os())) {
         Ok(Start::Run(cli)) => *cli,
         Ok(Start::Print(text)) => {
@@ -35,12 +39,33 @@ fn main() -> ExitCode {
         // What shells give a program that SIGINT ended.
         Ok(Outcome::Stopped) => ExitCode::from(130),
         Ok(Outcome::Code(code)) => ExitCode::from(code),
+        Err(error) if nobody_reads(&error) => std::process::exit(NOBODY_READS),
         Err(error) => {
             eprintln!("Error: {error:#}");
             let usage = error.downcast_ref::<UsageError>().is_some();
             ExitCode::from(if usage { 2 } else { 1 })
         }
     }
+}
+
+/// `segtrt … | head` ends as other programs do: `print!` would panic where the reader has gone.
+fn end_quietly_when_nobody_reads() {
+    let usual = std::panic::take_hook();
+    std::panic::set_hook(Box::new(move |info| {
+        let printing = |text: &str| text.starts_with("failed printing to std");
+        if info.payload_as_str().is_some_and(printing) {
+            std::process::exit(NOBODY_READS);
+        }
+        usual(info);
+    }));
+}
+
+/// A bare broken pipe is that of the output; one of a child's comes with what was written to it.
+fn nobody_reads(error: &anyhow::Error) -> bool {
+    let plain = error.downcast_ref().map(std::io::Error::kind);
+    let json = error.downcast_ref().and_then(serde_json::Error::io_error_kind);
+    let told = error.to_string();
+    plain.or(json) == Some(std::io::ErrorKind::BrokenPipe) && told.starts_with("Broken pipe")
 }
 
 fn run(command: Command) -> anyhow::Result<Outcome> {

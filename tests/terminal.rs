@@ -21,6 +21,29 @@ fn plain(output: &Output, what: &str) {
     }
 }
 
+/// `segtrt … | head -c0`: neither a panic nor an error, and the exit code that a shell gives a program ended by SIGPIPE.
+#[test]
+#[cfg(unix)]
+fn a_reader_that_went_away_ends_the_program_quietly() {
+    for args in [
+        &["inspect", "onnx/bundles/edgetam_mini_256_fp32"][..],
+        &["inspect", "onnx/bundles/edgetam_mini_256_fp32", "--json"],
+        &["doctor", "--json"],
+    ] {
+        let (reader, writer) = std::io::pipe().unwrap();
+        drop(reader);
+        let ended = Command::new(assert_cmd::cargo::cargo_bin("segtrt"))
+            .args(args)
+            .current_dir(env!("CARGO_MANIFEST_DIR"))
+            .stdout(writer)
+            .output()
+            .unwrap();
+        let told = String::from_utf8_lossy(&ended.stderr);
+        assert!(!told.contains("panicked") && !told.contains("Broken pipe"), "{args:?}: {told}");
+        assert_eq!(ended.status.code(), Some(141), "{args:?}: {told}");
+    }
+}
+
 #[test]
 fn a_pipe_gets_no_control_codes() {
     let dir = tempfile::tempdir().unwrap();
