@@ -154,6 +154,34 @@ fn a_board_that_builds_for_itself_only_is_offered_a_pack() {
 }
 
 #[test]
+fn several_plans_at_a_time_give_the_same_folder_and_rows_in_order() {
+    let dir = tempfile::tempdir().unwrap();
+    let Some(_) = rtx() else { return };
+    let roles = |jobs: &str| -> Vec<String> {
+        let mut command = build_quick(dir.path(), 86);
+        let output = command.args(["--force", "--json", "--jobs", jobs]).assert().success();
+        let rows: Vec<serde_json::Value> =
+            serde_json::from_slice(&output.get_output().stdout).unwrap();
+        assert!(rows.iter().all(|row| row["status"] == "built"), "{rows:?}");
+        rows.iter().map(|row| row["role"].as_str().unwrap().to_owned()).collect()
+    };
+    let one = roles("1");
+    assert_eq!(one.len(), 3);
+    assert_eq!(roles("3"), one);
+    let manifest = manifest(dir.path());
+    assert_eq!(manifest.plans.len(), 3);
+    for plan in &manifest.plans {
+        let bytes = std::fs::read(engine_dir(dir.path()).join(&plan.file)).unwrap();
+        assert_eq!(bytes.len() as u64, plan.bytes, "{:?}", plan.role);
+    }
+    build_quick(dir.path(), 86)
+        .args(["--jobs", "0"])
+        .assert()
+        .code(2)
+        .stderr(predicate::str::contains("from 1 to 64"));
+}
+
+#[test]
 fn engines_are_built_ahead_kept_while_they_are_true_and_rebuilt_when_they_are_not() {
     let dir = tempfile::tempdir().unwrap();
     let dir = dir.path();

@@ -1,9 +1,10 @@
 /*!
-The parent: runs one child a plan, and stops it when the user asks.
+The parent: runs one child a plan, and stops all that run when the user asks.
 */
 
+use std::collections::BTreeMap;
 use std::process::Child;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use anyhow::{Context, Result};
@@ -20,27 +21,31 @@ pub struct NotBuilt {
     pub reason: String,
 }
 
-/// Runs children one after another. Ctrl-C and SIGTERM end the one at hand.
+/// The children at work, by number.
+type Children = BTreeMap<u64, Child>;
+
+/// Runs children, several at a time where several threads ask. Ctrl-C and SIGTERM end those at hand.
 pub struct Supervisor {
     stopped: Arc<AtomicBool>,
-    child: Arc<Mutex<Option<Child>>>,
+    children: Arc<Mutex<Children>>,
+    begun: AtomicU64,
 }
 
 impl Supervisor {
     /// Takes over Ctrl-C; one a process.
     pub fn new() -> Result<Self> {
         let stopped = Arc::new(AtomicBool::new(false));
-        let child: Arc<Mutex<Option<Child>>> = Arc::default();
-        let (flag, place) = (stopped.clone(), child.clone());
+        let children: Arc<Mutex<Children>> = Arc::default();
+        let (flag, all) = (stopped.clone(), children.clone());
         ctrlc::set_handler(move || {
             flag.store(true, Ordering::Relaxed);
-            if let Some(child) = lock(&place).as_mut() {
+            for child in lock(&all).values_mut() {
                 // It may be gone already.
                 let _ = child.kill();
             }
         })
         .context("cannot take over Ctrl-C")?;
-        Ok(Self { stopped, child })
+        Ok(Self { stopped, children, begun: AtomicU64::new(0) })
     }
 
     /// The user asked to stop.
@@ -57,8 +62,9 @@ impl Supervisor {
         if self.is_stopped() {
             return Err(stopped());
         }
-        let outcome = self.one_child(job, progress);
-        *lock(&self.child) = None;
+        let number = self.begun.fetch_add(1, Ordering::Relaxed);
+        let outcome = self.one_child(number, job, progress);
+        lock(&self.children).remove(&number);
         let outcome = outcome.unwrap_or_else(|error| {
             Err(NotBuilt { kind: FailureKind::Other, reason: format!("{error:#}") })
         });
@@ -74,13 +80,18 @@ impl Supervisor {
 
     fn one_child(
         &self,
+        number: u64,
         job: &BuildJob,
         mut progress: impl FnMut(u64, u64, &str),
     ) -> Result<Result<Built, NotBuilt>> {
         // The input is held open until the child is done: it takes a closed one for the end of this process.
         let (mut worker, _input) = child::start("build-worker", job)?;
         let events = child::events::<Event>(&mut worker)?;
-        *lock(&self.child) = Some(worker);
+        lock(&self.children).insert(number, worker);
+        if self.is_stopped() {
+            // Asked for between the look at the flag and the child's entry in the list.
+            lock(&self.children).get_mut(&number).map(Child::kill);
+        }
         let mut last = None;
         for event in events {
             match event? {
@@ -89,7 +100,7 @@ impl Supervisor {
                 Event::Failed { kind, reason } => last = Some(Err(NotBuilt { kind, reason })),
             }
         }
-        let worker = lock(&self.child).take();
+        let worker = lock(&self.children).remove(&number);
         let status = worker.context("the building process is lost")?.wait()?;
         Ok(last.filter(|_| status.success()).unwrap_or_else(|| {
             Err(NotBuilt { kind: FailureKind::Died, reason: child::describe(status) })

@@ -79,8 +79,11 @@ fn build(job: &BuildJob) -> Result<Built, Failure> {
     let plan = builder.build(&mut network, &mut config, &job.what)?;
     let seconds = start.elapsed().as_secs_f64();
     if let (true, Some(path)) = (keeps_cache, cache_path) {
-        let kept = config.timing_cache().map_err(anyhow::Error::from);
-        let kept = kept.and_then(|bytes| timing_cache::write(path, &tensorrt, &device, &bytes));
+        let kept = timing_cache::update(path, &tensorrt, &device, |meanwhile| {
+            let others = meanwhile.filter(|there| cache.as_deref() != Some(there));
+            others.map_or(Ok(()), |bytes| config.merge_timing_cache(bytes))?;
+            Ok(config.timing_cache()?)
+        });
         if let Err(error) = kept {
             notes.push(format!("the timing cache is not kept: {error:#}"));
         }

@@ -74,6 +74,11 @@ pub struct BuildEnginesArgs {
     /// Timing cache to start from and to leave behind [default: OUT/TENSORRT.timing].
     #[arg(long)]
     pub timing_cache: Option<PathBuf>,
+    /// Plans to build at a time, each in a process of its own with 3 to 5 GiB of host memory. More than one is faster on a machine
+    /// with many processors, but tactics are then timed beside others: keep to one for what is to be measured, unless the timing
+    /// cache knows the graphs.
+    #[arg(long, default_value_t = 1, value_parser = jobs)]
+    pub jobs: usize,
     /// Folders of exported bundles, or bundles.
     #[arg(
         long,
@@ -113,4 +118,11 @@ pub struct BuildEnginesArgs {
     /// Print the rows as JSON.
     #[arg(long)]
     pub json: bool,
+}
+
+fn jobs(text: &str) -> Result<usize, String> {
+    match text.parse() {
+        Ok(jobs @ 1..=64) => Ok(jobs),
+        _ => Err("a number of processes from 1 to 64".to_owned()),
+    }
 }

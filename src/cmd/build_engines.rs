@@ -1,12 +1,14 @@
 /*!
-`segtrt build-engines`: resolve, build one plan after another, keep what was built, show what it took.
+`segtrt build-engines`: resolve, build the plans, `--jobs` at a time, keep what was built, show what it took.
 */
 
 use std::io::IsTerminal;
 use std::path::Path;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use anyhow::{Context, Result};
-use indicatif::{ProgressBar, ProgressStyle};
+use indicatif::{MultiProgress, ProgressBar, ProgressStyle};
 
 use super::build_resolve::{ModelBuild, Planned, Resolved, resolve};
 use super::build_table::{Row, Status, dry_run_json, dry_run_table, json, table};
@@ -62,21 +64,46 @@ pub fn build_all(
     }
     let place = resolved.device.as_deref().unwrap_or("ahead of time");
     eprintln!("{} for {} ({place})", resolved.tensorrt, resolved.platform.title);
-    let mut rows = Vec::new();
+    let mut manifests = Vec::new();
     for model in &resolved.models {
         std::fs::create_dir_all(&model.dir)
             .with_context(|| format!("cannot make the engine folder {}", model.dir.display()))?;
         plan_file::remove_litter(&model.dir);
-        let mut manifest = manifest_of(model, &resolved.platform.name);
-        for planned in &model.plans {
-            let row = one_plan(model, planned, &mut manifest, args, supervisor);
-            if row.status != Status::UpToDate {
-                eprintln!("{}", row.line());
-            }
-            rows.push(row);
-        }
+        manifests.push(Mutex::new(manifest_of(model, &resolved.platform.name)));
     }
-    Ok(rows)
+    let models = resolved.models.iter().zip(&manifests);
+    let tasks: Vec<_> = models
+        .flat_map(|(model, manifest)| model.plans.iter().map(move |plan| (model, plan, manifest)))
+        .collect();
+    let (next, bars) = (AtomicUsize::new(0), MultiProgress::new());
+    let rows: Mutex<Vec<(usize, Row)>> = Mutex::default();
+    let work = || {
+        while let Some((at, (model, planned, manifest))) = {
+            let at = next.fetch_add(1, Ordering::Relaxed);
+            tasks.get(at).map(|task| (at, task))
+        } {
+            let building = Building { model, planned, manifest, args, supervisor, bars: &bars };
+            let row = building.row();
+            if row.status != Status::UpToDate {
+                bars.suspend(|| eprintln!("{}", row.line()));
+            }
+            lock(&rows).push((at, row));
+        }
+    };
+    std::thread::scope(|scope| {
+        for _ in 1..args.jobs.min(tasks.len()) {
+            scope.spawn(work);
+        }
+        work();
+    });
+    let mut rows = rows.into_inner().unwrap_or_else(PoisonError::into_inner);
+    // As they were asked for, whichever was done first.
+    rows.sort_by_key(|(at, _)| *at);
+    Ok(rows.into_iter().map(|(_, row)| row).collect())
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 fn say_left_out(resolved: &Resolved) {
@@ -105,46 +132,75 @@ fn manifest_of(model: &ModelBuild, platform: &str) -> EngineManifest {
     }
 }
 
-fn one_plan(
-    model: &ModelBuild,
-    planned: &Planned,
-    manifest: &mut EngineManifest,
-    args: &BuildEnginesArgs,
-    supervisor: &Supervisor,
-) -> Row {
-    let job = &planned.job;
-    if let (None, Some(record)) = (&planned.why, manifest.plan(job.role)) {
-        return Row::of(&model.name, record, Status::UpToDate, &manifest.bundle);
+/// One plan on its way.
+struct Building<'a> {
+    model: &'a ModelBuild,
+    planned: &'a Planned,
+    manifest: &'a Mutex<EngineManifest>,
+    args: &'a BuildEnginesArgs,
+    supervisor: &'a Supervisor,
+    bars: &'a MultiProgress,
+}
+
+impl Building<'_> {
+    fn row(&self) -> Row {
+        let (model, job) = (self.model, &self.planned.job);
+        let bundle = &model.bundle.manifest;
+        if let (None, Some(record)) = (&self.planned.why, lock(self.manifest).plan(job.role)) {
+            return Row::of(&model.name, record, Status::UpToDate, bundle);
+        }
+        let failed = |not: &NotBuilt| {
+            Row::failed(&model.name, job.role, not, job.settings.workspace_bytes >> 20)
+        };
+        let built = match model.bundle.verify(&[job.role]) {
+            Ok(()) => self.with_bar(),
+            Err(error) => Err(NotBuilt { kind: FailureKind::Graph, reason: format!("{error:#}") }),
+        };
+        let built = match built {
+            Ok(built) => built,
+            Err(not) => return failed(&not),
+        };
+        for note in &built.notes {
+            self.bars.suspend(|| eprintln!("{}: {note}", job.what));
+        }
+        let record = record(job, &self.planned.file, built);
+        let report = assess(&record, bundle);
+        if self.args.require_fused_attention
+            && judged(job.role)
+            && report.attention.verdict != Verdict::Fused
+        {
+            let _ = std::fs::remove_file(&job.partial);
+            let reason = format!("its attention is not seen to be fused: {report}");
+            return failed(&NotBuilt { kind: FailureKind::Other, reason });
+        }
+        if let Err(error) = install(&model.dir, &record, job, &mut lock(self.manifest)) {
+            let _ = std::fs::remove_file(&job.partial);
+            return failed(&NotBuilt { kind: FailureKind::Disk, reason: format!("{error:#}") });
+        }
+        Row::of(&model.name, &record, Status::Built, bundle)
     }
-    let built = match model.bundle.verify(&[job.role]) {
-        Ok(()) => with_bar(job, supervisor),
-        Err(error) => Err(NotBuilt { kind: FailureKind::Graph, reason: format!("{error:#}") }),
-    };
-    let workspace_mib = job.settings.workspace_bytes >> 20;
-    let built = match built {
-        Ok(built) => built,
-        Err(not) => return Row::failed(&model.name, job.role, &not, workspace_mib),
-    };
-    for note in &built.notes {
-        eprintln!("{}: {note}", job.what);
+
+    fn with_bar(&self) -> Result<Built, NotBuilt> {
+        let job = &self.planned.job;
+        let bar = match std::io::stderr().is_terminal() {
+            true => self.bars.add(ProgressBar::new(0)),
+            false => ProgressBar::hidden(),
+        };
+        let style = "{prefix} {bar:30.cyan/blue} {pos}/{len} {elapsed} {wide_msg}";
+        if let Ok(style) = ProgressStyle::with_template(style) {
+            bar.set_style(style);
+        }
+        bar.set_prefix(job.what.clone());
+        bar.enable_steady_tick(std::time::Duration::from_millis(500));
+        let built = self.supervisor.build(job, |done, total, doing| {
+            bar.set_length(total.max(done));
+            bar.set_position(done);
+            bar.set_message(doing.to_owned());
+        });
+        bar.finish_and_clear();
+        self.bars.remove(&bar);
+        built
     }
-    let record = record(job, &planned.file, built);
-    let report = assess(&record, &manifest.bundle);
-    if args.require_fused_attention
-        && judged(job.role)
-        && report.attention.verdict != Verdict::Fused
-    {
-        let _ = std::fs::remove_file(&job.partial);
-        let reason = format!("its attention is not seen to be fused: {report}");
-        let not = NotBuilt { kind: FailureKind::Other, reason };
-        return Row::failed(&model.name, job.role, &not, workspace_mib);
-    }
-    if let Err(error) = install(&model.dir, &record, job, manifest) {
-        let _ = std::fs::remove_file(&job.partial);
-        let not = NotBuilt { kind: FailureKind::Disk, reason: format!("{error:#}") };
-        return Row::failed(&model.name, job.role, &not, workspace_mib);
-    }
-    Row::of(&model.name, &record, Status::Built, &manifest.bundle)
 }
 
 /// The plan first, then the manifest that vouches for it: in between, the old record's hash refuses the new plan.
@@ -176,24 +232,4 @@ fn record(job: &BuildJob, file: &str, built: Built) -> PlanRecord {
         build: built.cost,
         layers: built.layers,
     }
-}
-
-fn with_bar(job: &BuildJob, supervisor: &Supervisor) -> Result<Built, NotBuilt> {
-    let bar = match std::io::stderr().is_terminal() {
-        true => ProgressBar::new(0),
-        false => ProgressBar::hidden(),
-    };
-    let style = "{prefix} {bar:30.cyan/blue} {pos}/{len} {elapsed} {wide_msg}";
-    if let Ok(style) = ProgressStyle::with_template(style) {
-        bar.set_style(style);
-    }
-    bar.set_prefix(job.what.clone());
-    bar.enable_steady_tick(std::time::Duration::from_millis(500));
-    let built = supervisor.build(job, |done, total, doing| {
-        bar.set_length(total.max(done));
-        bar.set_position(done);
-        bar.set_message(doing.to_owned());
-    });
-    bar.finish_and_clear();
-    built
 }

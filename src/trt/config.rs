@@ -244,19 +244,36 @@ impl Config {
     /// # Errors
     /// Bytes that are no timing cache of this release and GPU.
     pub fn set_timing_cache(&mut self, bytes: &[u8]) -> Result<()> {
-        let cache = self.library().make("read the timing cache", |api| {
-            // SAFETY: `bytes` is readable during the call; TensorRT copies it.
-            unsafe {
-                let data = bytes.as_ptr().cast();
-                sys::segtrt_config_timing_cache(api, self.pointer(), data, bytes.len())
-            }
-        })?;
+        let cache = self.cache_of(bytes)?;
         self.library().ask("use the timing cache", |api| {
             // SAFETY: both are living objects; this value keeps the cache until the configuration is gone.
             unsafe { sys::segtrt_config_use_timing_cache(api, self.pointer(), cache.get()) }
         })?;
         self.timing_cache = Some(cache);
         Ok(())
+    }
+
+    /// Takes what another build timed into the cache in use.
+    ///
+    /// # Errors
+    /// No cache is in use, or the bytes are none of this release and GPU.
+    pub fn merge_timing_cache(&mut self, bytes: &[u8]) -> Result<()> {
+        let other = self.cache_of(bytes)?;
+        self.library().ask("merge the timing cache", |api| {
+            // SAFETY: both are living objects of the same builder; TensorRT copies what the other one holds.
+            unsafe { sys::segtrt_config_combine_timing_cache(api, self.pointer(), other.get()) }
+        })
+    }
+
+    /// A timing cache that no configuration uses yet.
+    fn cache_of(&self, bytes: &[u8]) -> Result<Object> {
+        self.library().make("read the timing cache", |api| {
+            // SAFETY: `bytes` is readable during the call; TensorRT copies it.
+            unsafe {
+                let data = bytes.as_ptr().cast();
+                sys::segtrt_config_timing_cache(api, self.pointer(), data, bytes.len())
+            }
+        })
     }
 
     /// What was timed so far, for the next build.

@@ -415,6 +415,13 @@ unsafe extern "C" {
     ) -> segtrt_status;
 }
 unsafe extern "C" {
+    pub fn segtrt_config_combine_timing_cache(
+        api: *const segtrt_api,
+        config: *mut ::std::os::raw::c_void,
+        other: *mut ::std::os::raw::c_void,
+    ) -> segtrt_status;
+}
+unsafe extern "C" {
     pub fn segtrt_config_timing_cache_bytes(
         api: *const segtrt_api,
         config: *mut ::std::os::raw::c_void,

@@ -200,6 +200,7 @@ fn a_timing_cache_goes_round_or_says_why_not() {
         Ok(bytes) => {
             eprintln!("a timing cache of {} bytes", bytes.len());
             config.set_timing_cache(&bytes).unwrap();
+            config.merge_timing_cache(&bytes).unwrap();
         }
         Err(error) => eprintln!("no timing cache: {:#}", anyhow::Error::from(error)),
     }

@@ -134,6 +134,10 @@ void* segtrt_config_timing_cache(const segtrt_api* api, void* config, const void
 segtrt_status segtrt_config_use_timing_cache(const segtrt_api* api, void* config, void* cache) {
     return set_checked<m::BuilderConfig_setTimingCache>(api, config, cache, false);
 }
+segtrt_status segtrt_config_combine_timing_cache(const segtrt_api* api, void* config, void* other) {
+    void* cache = ask<m::BuilderConfig_getTimingCache>(kNothing, api, config);
+    return cache == nullptr ? SEGTRT_REFUSED : set_checked<m::TimingCache_combine>(api, cache, other, false);
+}
 void* segtrt_config_timing_cache_bytes(const segtrt_api* api, void* config) {
     void* cache = ask<m::BuilderConfig_getTimingCache>(kNothing, api, config);
     return cache == nullptr ? nullptr : ask<m::TimingCache_serialize>(kNothing, api, cache);

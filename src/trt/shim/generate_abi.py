@@ -35,7 +35,7 @@ METHODS = {
         "setBuilderOptimizationLevel", "getBuilderOptimizationLevel", "setProgressMonitor", "setMaxAuxStreams",
         "setNbComputeCapabilities", "setComputeCapability", "setAvgTimingIterations",
     ],
-    "nvinfer1::apiv::VTimingCache": ["serialize"],
+    "nvinfer1::apiv::VTimingCache": ["serialize", "combine"],
     "nvinfer1::apiv::VNetworkDefinition": [
         "getNbLayers", "getLayer", "getNbInputs", "getInput", "getNbOutputs", "getOutput",
     ],

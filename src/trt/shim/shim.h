@@ -171,6 +171,8 @@ int32_t segtrt_config_add_profile(const segtrt_api *api, void *config, void *pro
 /* Gives the configuration a timing cache that starts with `data`; the object lives as long as the configuration. */
 void *segtrt_config_timing_cache(const segtrt_api *api, void *config, const void *data, size_t size);
 segtrt_status segtrt_config_use_timing_cache(const segtrt_api *api, void *config, void *cache);
+/* Takes what another timing cache knows into the one in use; the other one stays the caller's. */
+segtrt_status segtrt_config_combine_timing_cache(const segtrt_api *api, void *config, void *other);
 /* The cache in use, as memory to be deleted. */
 void *segtrt_config_timing_cache_bytes(const segtrt_api *api, void *config);
 segtrt_status segtrt_profile_set(const segtrt_api *api, void *profile, const char *input, segtrt_selector selector,
