@@ -43,8 +43,16 @@ fn a_pack_holds_what_the_board_needs_and_is_the_same_every_time() {
         .stdout(contains("13 files").and(contains("sh segtrt-pack-testboard/run.sh")));
     let found = files(&tar);
     let names: Vec<&str> = found.keys().map(String::as_str).collect();
-    let graphs =
-        ["encoder", "encoder_b2", "manifest.toml", "mask_prompt", "memory", "prompt", "track"];
+    let graphs = [
+        "encoder",
+        "encoder_b2",
+        "manifest.toml",
+        "mask_prompt",
+        "memory",
+        "prompt",
+        "track",
+        "track_padded",
+    ];
     let mut expected =
         vec!["README.txt", "SHA256SUMS"].into_iter().map(str::to_owned).collect::<Vec<_>>();
     expected.extend(graphs.map(|g| match g.contains('.') {
