@@ -24,6 +24,7 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).resolve().parent))
 
 from lab import flags, machine  # noqa: E402
+from lab.foresight import Foresight  # noqa: E402
 from lab.harvest import harvest  # noqa: E402
 from lab.job import PlanError, checked, chosen  # noqa: E402
 from lab.ledger import Ledger, write_json  # noqa: E402
@@ -55,6 +56,8 @@ def parser():
     p.add_argument("--dry-run", action="store_true", help="show their commands; run nothing")
     p.add_argument("--check", action="store_true", help="ask all programs whether they know their flags; run nothing")
     p.add_argument("--fake", type=float, metavar="SHARE", help="rehearse: jobs only sleep this share of their time and leave empty results")
+    p.add_argument("--foresee", type=float, metavar="SECONDS", help="show when each job would begin, were TensorRT there after so many\nseconds; run nothing")
+    p.add_argument("--processors", type=int, help="with --foresee: of the machine that is thought of")
     p.add_argument("--harvest", type=Path, metavar="FILE.tar.xz", help="pack what is small and new since the last harvest; run nothing")
     p.add_argument("--limit-mb", type=float, default=14, help="of the archive, in millions of bytes [14]")
     p.add_argument("--again", action="store_true", help="with --harvest: also what was packed before")
@@ -123,7 +126,9 @@ def main():
         print(f"{args.harvest}: {packed} files, {size / 1e6:.1f} MB; {left} left for the next")
         return 0
     gpus = args.gpus.split(",") if args.gpus else None
-    here = machine.this_machine(gpus, args.memory_gib)
+    if args.processors and args.foresee is None:
+        p.error("--processors goes with --foresee")
+    here = machine.this_machine(gpus, args.memory_gib, args.processors)
     settings = settings_of(args, here.gpus, p.error)
     try:
         patterns = [pattern for pattern in args.only.split(",") if pattern]
@@ -136,6 +141,12 @@ def main():
     ledger = Ledger(args.out)
     if args.list or args.dry_run:
         show(jobs, ledger, args.dry_run)
+        return 0
+    if args.foresee is not None:
+        foresight = Foresight(jobs, here, ledger.is_done, args.seconds, args.foresee)
+        foresight.run()
+        for at, line in foresight.lines:
+            print(f"{at:6.0f} s  {line}")
         return 0
     if args.fake is None:
         told = flags.unknown(jobs.values(), settings.segtrt, settings.python if args.check else None)

@@ -126,4 +126,4 @@ class Ledger:
                 lines = log.read().decode(errors="replace").splitlines()
         except OSError:
             return ""
-        return next((line.strip()[:160] for line in reversed(lines) if line.strip()), "")
+        return next((line.strip()[:160] for line in reversed(lines) if line.strip() and not line.startswith("$ ")), "")

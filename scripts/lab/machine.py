@@ -35,10 +35,11 @@ def shared_out(gpus, processors, memory_gib):
     return Machine(tuple(gpus), own, tuple(aside) or tuple(processors), memory_gib)
 
 
-def this_machine(gpus=None, memory_gib=None):
-    """What is here; `gpus` and `memory_gib` where the user knows better."""
+def this_machine(gpus=None, memory_gib=None, processors=None):
+    """What is here; `gpus` and `memory_gib` where the user knows better, the number of `processors` to think of another."""
     gpus = visible_gpus() if gpus is None else gpus
-    return shared_out(gpus, usable_processors(), memory_gib or total_memory_gib())
+    mine = usable_processors() if processors is None else range(processors)
+    return shared_out(gpus, mine, memory_gib or total_memory_gib())
 
 
 def visible_gpus():

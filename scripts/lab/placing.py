@@ -46,7 +46,7 @@ class Placing:
     def place(self, job, urgent=()):
         """(gpus, processors) for `job` to begin now, or None.
 
-        `urgent`: seconds until jobs of higher priority are thought to want a GPU.
+        `urgent`: for each job of higher priority that will want a GPU, the seconds until then and whether alone.
         """
         memory = sum(held.job.memory_gib for held in self.running)
         if self.running and memory + job.memory_gib > self.machine.memory_gib:
@@ -54,7 +54,7 @@ class Placing:
         if job.gpu == NONE:
             return self._without(job)
         if job.gpu == SHARED:
-            return self._shared(job)
+            return self._shared(job, urgent)
         return self._alone(job, urgent)
 
     def _without(self, job):
@@ -65,11 +65,23 @@ class Placing:
             return None
         return (), common
 
-    def _shared(self, job):
+    def _shared(self, job, urgent):
+        gpus = self.machine.gpus
+        until = {gpu: max([held.left(self.now) for held in self.on(gpu)], default=0.0) for gpu in gpus}
+        # As many GPUs as will soon be wanted alone shall not be held up by this job.
+        soon = sum(alone and seconds < 0.5 * job.expect for seconds, alone in urgent)
+        free = [gpu for gpu in gpus if until[gpu] < job.expect]
+
+        def disturbs(gpu):
+            return soon > 0 and gpu in free and len(free) - 1 < soon
+
         fits = [
             gpu
-            for gpu in self.machine.gpus
-            if not self.is_alone(gpu) and self.slots_left(gpu) >= job.slots and job.expect <= self.kept.get(gpu, math.inf)
+            for gpu in gpus
+            if not self.is_alone(gpu)
+            and self.slots_left(gpu) >= job.slots
+            and job.expect <= self.kept.get(gpu, math.inf)
+            and not disturbs(gpu)
         ]
         if not fits:
             return None
@@ -85,7 +97,7 @@ class Placing:
         empty = [gpu for gpu in gpus if not self.on(gpu) and job.expect <= self.kept.get(gpu, math.inf)]
         others = [gpu for gpu in gpus if not self.is_alone(gpu) and gpu not in empty[:needed]]
         # The last GPU is not taken for long when something that matters more is about to want one.
-        waited_for = any(seconds < 0.5 * job.expect for seconds in urgent)
+        waited_for = any(seconds < 0.5 * job.expect for seconds, _ in urgent)
         if len(empty) >= needed and (others or not waited_for):
             taken = tuple(empty[:needed])
             return taken, tuple(p for gpu in taken for p in self.machine.own[gpu])

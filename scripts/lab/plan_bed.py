@@ -16,7 +16,7 @@ def test_bed(s):
         jobs.append(Job("teach", [*teach, "--out", features], expect=25, limit=200, results=[features], **common))
     for model in s.models:
         variant = next(v for v in s.variants() if v.model == model)
-        common = {"gpu": SHARED, "slots": 5, "priority": 10 + 4 * variant.rank, "memory_gib": 8}
+        common = {"gpu": SHARED, "slots": 5, "priority": variant.priority("bed"), "memory_gib": 8}
         common |= {"expect": s.learn_seconds + 30, "limit": s.learn_seconds + 200}
         weights, needs = overlay, []
         if model != TEACHER:
@@ -52,7 +52,7 @@ def exports(s):
                     f"export_{v.name}_{precision}",
                     command,
                     needs=[learnt(v)],
-                    priority=11 + 4 * v.rank,
+                    priority=v.priority("export"),
                     expect=v.costs[1],
                     limit=300,
                     cores=4,
@@ -89,9 +89,9 @@ def compiled(s):
     jobs = []
     for v in s.variants():
         for mode, precision, more, expect, priority in (
-            ("compile", "fp16", [], 90, 13 + 4 * v.rank),
-            ("compile", "fp32", ["--tf32"], 90, 22 + 4 * v.rank),
-            ("vos_optimized", "fp16", [], 420, 24 + 4 * v.rank),
+            ("compile", "fp16", [], 90, v.priority("compare")),
+            ("compile", "fp32", ["--tf32"], 90, v.priority("tf32")),
+            ("vos_optimized", "fp16", [], 420, v.priority("vos") + (v.model == "edgetam")),
         ):
             if v.imgsz != 1024 and mode == "vos_optimized":
                 continue

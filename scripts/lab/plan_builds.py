@@ -96,7 +96,7 @@ def engines(s):
     jobs = []
     for v in s.variants():
         for precision in PRECISIONS:
-            priority = (12 if precision != "fp32" else 30) + 4 * v.rank
+            priority = v.priority("fp32" if precision == "fp32" else "build")
             pieces = piece_jobs(s, v, precision, priority)
             graphs = [graph for piece in pieces_of(v, precision) for graph in piece]
             jobs += [*pieces, merge(s, v, built(v, precision), precision, s.engines(v), pieces, graphs, priority)]

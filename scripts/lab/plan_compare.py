@@ -50,25 +50,25 @@ def comparisons(s):
         sides = "tensorrt:mixed,tensorrt:fp16"
         command = compare_command(s, v, s.out / first, sides, "eager,compile", "--precision", "fp16")
         needs = [*base, warm_name(v, "compile", "fp16")]
-        jobs.append(compare_job(s, v, first, command, needs, 13 + 4 * v.rank, expect))
+        jobs.append(compare_job(s, v, first, command, needs, v.priority("compare"), expect))
         held = ["--reference-run", reference(s, v)]
         # Once more with the reference's masks in every memory: no speed, so it may wait, and it adds to the first one.
         told = s.out / f"forced_{v.name}.txt"
         clears = [f"{s.out}/{first}/runs/*/*/{folder}" for folder in FORCED]
         more = {"results": [told], "stdout": told, "clears": clears}
         command = [*command, "--teacher-forced"]
-        jobs.append(compare_job(s, v, f"forced_{v.name}", command, [first], 21 + 4 * v.rank, 150, **more))
+        jobs.append(compare_job(s, v, f"forced_{v.name}", command, [first], v.priority("forced"), 120, **more))
         # Mixed engines compute in TF32, so PyTorch in fp32 with TF32 products is their like.
         name = f"compare_tf32_{v.name}"
         tf32 = ["--precision", "fp16", "--baseline-precision", "fp32", "--runner-arg=--tf32"]
         command = compare_command(s, v, s.out / name, "tensorrt:mixed", "eager,compile", *tf32, *held)
         needs = [*base, first, warm_name(v, "compile", "fp32")]
-        jobs.append(compare_job(s, v, name, command, needs, 23 + 4 * v.rank, expect))
+        jobs.append(compare_job(s, v, name, command, needs, v.priority("tf32"), expect))
         if v.imgsz == 1024:
             name = f"compare_vos_{v.name}"
             command = compare_command(s, v, s.out / name, sides, "vos_optimized", "--precision", "fp16", *held)
             needs = [*base, first, warm_name(v, "vos_optimized", "fp16")]
-            jobs.append(compare_job(s, v, name, command, needs, 25 + 4 * v.rank, expect))
+            jobs.append(compare_job(s, v, name, command, needs, v.priority("vos") + (v.model == "edgetam"), expect))
             if s.ort_gpu:
                 jobs.append(with_onnxruntime(s, v, base, first, held))
     return jobs
@@ -98,7 +98,7 @@ def masks(s):
         command = [s.segtrt, "bench", "--split-dir", s.split, "--models", f"{v.tag}_points", "--imgsz", v.imgsz]
         command += ["--onnx-dir", s.bundles(v), "--precision", "fp32", "--threads", 4, "--out-dir", cpu, *few]
         expect = v.costs[2]
-        common = {"priority": 31 + 3 * (1 - min(v.rank, 1)), "memory_gib": 12}
+        common = {"priority": v.priority("look"), "memory_gib": 12}
         needs = exported(v, "fp32")
         jobs.append(Job(cpu.name, command, needs=needs, expect=expect, limit=4 * expect, cores=4, results=[cpu], **common))
         for precision in PRECISIONS:

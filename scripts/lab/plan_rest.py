@@ -29,10 +29,9 @@ def selftests(s):
     jobs = [alone("selftest_kernels", command, [], 33, 30, [rows], waits=False, codes=(0, 1))]
     for v in s.variants():
         for precision in PRECISIONS:
-            # The larger models' have never been seen: they come first.
-            priority = 30 + 4 * (1 - min(v.rank, 1)) + (precision == "fp32")
+            priority = v.priority("fp32" if precision == "fp32" else "look")
             needs = [built(v, precision), *exported(v, "fp32")]
-            expect = 30 + v.costs[2] / 4
+            expect = 20 + v.costs[2] / 8
             name = f"selftest_{v.name}_{precision}"
             jobs.append(selftest(s, v, name, precision, s.engines(v), needs, priority, expect=expect))
     return jobs
@@ -46,8 +45,8 @@ def speeds(s):
             for mode in ("latency", "throughput"):
                 out = s.out / f"{mode}_{v.name}_{precision}"
                 command = bench(s, v, precision, out, "--mode", mode, "--profile-runs", 3)
-                priority = 40 + v.rank + 6 * (precision == "fp32")
-                jobs.append(alone(out.name, command, [built(v, precision)], priority, 30, [out]))
+                priority = v.priority("speed") + 4 * (precision == "fp32")
+                jobs.append(alone(out.name, command, [built(v, precision)], priority, 15, [out]))
     return jobs
 
 
@@ -62,7 +61,7 @@ def sweeps(s):
                 out = s.out / f"{kind}_{v.name}_{count}"
                 more = [f"--encode-{kind}", count, "--mode", "throughput", "--profile-runs", 3]
                 command = bench(s, v, "fp16", out, *more, engines=place)
-                jobs.append(alone(out.name, command, [several[-1].name], 61, 25, [out]))
+                jobs.append(alone(out.name, command, [several[-1].name], 61, 12, [out]))
         needs = [several[-1].name, *exported(v, "fp32")]
         jobs.append(selftest(s, v, f"selftest_{v.name}_batches", "fp16", place, needs, 62, expect=120))
         clips = s.out / "synth"
@@ -73,7 +72,7 @@ def sweeps(s):
                 out = s.out / f"{kind}_{v.name}_{count}"
                 more = ["--objects-together", count, "--mode", "throughput", *flags]
                 command = bench(s, v, "fp16", out, *more, clips=clips)
-                jobs.append(alone(out.name, command, [built(v, "fp16"), "synth"], 64, 25, [out]))
+                jobs.append(alone(out.name, command, [built(v, "fp16"), "synth"], 64, 12, [out]))
         out = s.out / f"soak_{v.name}"
         command = bench(s, v, "fp16", out, "--limit-videos", 1, "--repeat-clip", 250, "--mode", "throughput")
         jobs.append(alone(out.name, command, [built(v, "fp16")], 72, 45, [out]))
@@ -91,7 +90,7 @@ def caps(s, v):
         graphs = [graph for piece in pieces_of(v, "fp16") for graph in piece]
         needs = exported(v, "fp16")
         jobs.append(build(s, v, name, "fp16", engines, graphs, needs, 65, 240, ["--workspace-mb", cap]))
-        jobs.append(selftest(s, v, f"{name}_times", "fp16", engines, [name], 66, "--no-reference", expect=30))
+        jobs.append(selftest(s, v, f"{name}_times", "fp16", engines, [name], 66, "--no-reference", expect=15))
     return jobs
 
 

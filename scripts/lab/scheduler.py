@@ -21,7 +21,7 @@ class Scheduler:
 
     def __init__(self, jobs, machine, ledger, seconds=0, wait_for=None, directory=None, poll=0.1):
         self.jobs, self.machine, self.ledger = jobs, machine, ledger
-        self.begin = time.time()
+        self.begin = self.now()
         self.deadline = self.begin + seconds if seconds else float("inf")
         self.wait_for = Path(wait_for) if wait_for else None
         self.directory, self.poll = directory, poll
@@ -32,6 +32,12 @@ class Scheduler:
         for name, job in reversed(jobs.items()):  # each stands after those that it needs
             for need in job.needs:
                 self.priority[need] = min(self.priority[need], self.priority[name])
+
+    def now(self):
+        return time.time()
+
+    def wait(self):
+        time.sleep(self.poll)
 
     def run(self):
         """Carries the plan out; the number of jobs that are not done."""
@@ -49,7 +55,7 @@ class Scheduler:
                 self._begin_what_fits()
                 if not self.running and not self._can_go_on():
                     break
-                time.sleep(self.poll)
+                self.wait()
         except Stopped:
             self.ledger.say("told to stop")
             for name in list(self.running):
@@ -76,7 +82,7 @@ class Scheduler:
         return known[name]
 
     def _fits_in_time(self, job):
-        return time.time() + job.expect <= self.deadline
+        return self.now() + job.expect <= self.deadline
 
     def _can_go_on(self):
         """Whether waiting may help: a job is ready and in time, though something keeps it from beginning now."""
@@ -87,7 +93,7 @@ class Scheduler:
     def _soon(self, name, known):
         """Seconds until a pending job is thought to be able to begin; infinite where nobody knows."""
         if name not in known:
-            job, now = self.jobs[name], time.time()
+            job, now = self.jobs[name], self.now()
             if self.state[name] in (DONE, RUNNING):
                 known[name] = 0.0
             elif self._held_back(job) or self._is_lost(name) or not self._fits_in_time(job):
@@ -107,7 +113,7 @@ class Scheduler:
         if not ready:
             return
         known = {}
-        placing = Placing(self.machine, self.running.values(), time.time())
+        placing = Placing(self.machine, self.running.values(), self.now())
         for job in sorted(ready, key=lambda job: self.priority[job.name]):
             if not self._fits_in_time(job):
                 if job.name not in self.late:
@@ -118,18 +124,17 @@ class Scheduler:
                 self._fail(job, "there is no GPU")
                 continue
             urgent = []
-            if job.gpu not in (NONE, SHARED):
-                for other in self.jobs.values():
-                    sooner = self.priority[other.name] < self.priority[job.name]
-                    if other.on_gpu and sooner and self.state[other.name] == PENDING:
-                        urgent.append(self._soon(other.name, known))
+            for other in self.jobs.values() if job.on_gpu else ():
+                sooner = self.priority[other.name] < self.priority[job.name]
+                if other.on_gpu and sooner and self.state[other.name] == PENDING:
+                    urgent.append((self._soon(other.name, known), other.gpu != SHARED))
             place = placing.place(job, urgent)
             if place is not None and self._begin(job, *place):
                 placing.running.append(self.running[job.name])
 
     def _begin(self, job, gpus, processors):
         """Starts it; False where it cannot even begin."""
-        now, ledger = time.time(), self.ledger
+        now, ledger = self.now(), self.ledger
         record = {"name": job.name, "begin": now, "gpus": list(gpus), "processors": list(processors), "command": job.command}
         if gpus:
             for held in self.running.values():
@@ -137,16 +142,7 @@ class Scheduler:
                     self._pin(held, Placing(self.machine, self.running.values(), now).common(gpus if job.gpu != SHARED else ()))
         try:
             ledger.begun(job, record)
-            words = job.words()
-            environment = {name: str(value) for name, value in job.environment.items()}
-            environment["CUDA_VISIBLE_DEVICES"] = ",".join(gpus)
-            with open(ledger.log_path(job.name), "wb") as log:
-                log.write(("$ " + " ".join(words) + "\n").encode())
-                log.flush()
-                out = open(job.stdout, "wb") if job.stdout else log
-                child = process.begin(words, ledger.mark(job.name), processors, log, out, environment, self.directory)
-                if job.stdout:
-                    out.close()
+            child = self._spawn(job, gpus, processors)
         except (OSError, PlanError) as error:
             self._fail(job, str(error), record)
             return False
@@ -161,6 +157,20 @@ class Scheduler:
         ledger.say(f"begun: {job.name}{where}, {len(processors)} processors")
         return True
 
+    def _spawn(self, job, gpus, processors):
+        words = job.words()
+        environment = {name: str(value) for name, value in job.environment.items()}
+        environment["CUDA_VISIBLE_DEVICES"] = ",".join(gpus)
+        with open(self.ledger.log_path(job.name), "wb") as log:
+            log.write(("$ " + " ".join(words) + "\n").encode())
+            log.flush()
+            out = open(job.stdout, "wb") if job.stdout else log
+            try:
+                return process.begin(words, self.ledger.mark(job.name), processors, log, out, environment, self.directory)
+            finally:
+                if job.stdout:
+                    out.close()
+
     def _pin(self, held, processors):
         if processors and set(processors) != set(held.processors):
             held.processors = processors
@@ -171,21 +181,27 @@ class Scheduler:
             code = held.more["child"].poll()
             if code is not None:
                 self._settle(name, code)
-            elif time.time() > held.more["limit"]:
+            elif self.now() > held.more["limit"]:
                 why = "the time was up" if held.more["limit"] == self.deadline else f"longer than {held.job.limit:.0f} s"
                 self._end(name, why)
 
     def _settle(self, name, code):
         """A job's process is over."""
         held = self.running[name]
-        process.end_all(self.ledger.mark(name), 1.0)  # whatever lingers would disturb what comes next
-        missing = [str(path) for path in held.job.results if not is_there(path)]
+        self._clear(name)
+        missing = self._missing(held.job)
         if code not in held.job.codes:
             self._close(name, FAILED, code, f"exit code {code}")
         elif missing:
             self._close(name, FAILED, code, f"it left no {', '.join(missing)}")
         else:
             self._close(name, DONE, code, "" if code == 0 else f"exit code {code}")
+
+    def _clear(self, name):
+        process.end_all(self.ledger.mark(name), 1.0)  # whatever lingers would disturb what comes next
+
+    def _missing(self, job):
+        return [str(path) for path in job.results if not is_there(path)]
 
     def _end(self, name, why):
         held = self.running[name]
@@ -194,7 +210,7 @@ class Scheduler:
         self._close(name, FAILED, held.more["child"].returncode, why)
 
     def _close(self, name, state, code, why):
-        held, now = self.running.pop(name), time.time()
+        held, now = self.running.pop(name), self.now()
         self.state[name] = state
         record = held.more["record"] | {
             "state": state,
@@ -219,7 +235,7 @@ class Scheduler:
     def _fail(self, job, why, record=None):
         """It could not begin."""
         self.state[job.name] = FAILED
-        record = record or {"name": job.name, "begin": time.time(), "command": job.command}
+        record = record or {"name": job.name, "begin": self.now(), "command": job.command}
         self.ledger.ended(job.name, record | {"state": FAILED, "why": why})
         self.ledger.say(f"failed: {job.name} could not begin: {why}")
 
