@@ -48,6 +48,8 @@ def is_there(path):
 class Ledger:
     """The folder OUT of a lab."""
 
+    quiet = False  # lines go to the screen, too
+
     def __init__(self, out):
         self.out = Path(out).absolute()
         self.jobs = self.out / "jobs"
@@ -84,7 +86,8 @@ class Ledger:
     def say(self, line):
         """A line to OUT/lab.log and the screen."""
         told = f"{clock()} {line}"
-        print(told, flush=True)
+        if not self.quiet:
+            print(told, flush=True)
         with open(self.out / "lab.log", "a") as log:
             log.write(told + "\n")
 

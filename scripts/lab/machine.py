@@ -66,6 +66,10 @@ def usable_processors():
 
 
 def total_memory_gib():
-    """MemTotal; a virtual machine that grows as it is used shows too little, hence --memory-gib."""
+    """The limit that is set for this machine or container, else MemTotal, which a virtual machine that grows shows too small."""
+    try:
+        return int(Path("/sys/fs/cgroup/memory.max").read_text()) / 2**30
+    except (OSError, ValueError):
+        pass  # "max": no limit of its own
     kib = re.search(r"^MemTotal:\s+(\d+)", Path("/proc/meminfo").read_text(), re.M)
     return int(kib[1]) / 2**20 if kib else 8.0

@@ -27,7 +27,7 @@ def compare_job(s, v, name, command, needs, priority, expect, **more):
         needs=needs,
         priority=priority,
         expect=expect,
-        limit=3 * expect,
+        limit=900,  # also where Inductor's cache was of no use
         memory_gib=32,
         codes=(0, 1),
         waits=True,
