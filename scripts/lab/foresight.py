@@ -52,6 +52,7 @@ class Foresight(Scheduler):
         while self.ends and self.ends[0] <= self.time:
             heapq.heappop(self.ends)
         self.time = min(times + self.ends[:1], default=self.time + 1)
+        self.changed = True
 
     def _held_back(self, job):
         return job.waits and self.time < self.bring

@@ -36,6 +36,8 @@ def worth(path):
     """The place in WORTH of a path relative to OUT; None where it stays."""
     if re.search(LEFT, path) or Path(path).suffix not in (*TEXT, ".timing"):
         return None
+    if path.endswith(".png") and "/worst/" not in path:
+        return None  # frames and masks of made-up clips
     if "/masks/" in path:
         # Later rounds have the same masks, and a teacher's are in the drift curves.
         first = not re.search(r"/(round_[1-9]\d*|teacher|teacher_forced)/", path) or re.search(r"/tensorrt[^/]*/round_1/", path)

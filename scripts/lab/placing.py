@@ -5,6 +5,8 @@ from dataclasses import dataclass, field
 
 from .job import ALL, ALONE, NONE, SHARED, SLOTS
 
+LONG = 60  # seconds of a job without a GPU
+
 
 @dataclass
 class Held:
@@ -59,10 +61,15 @@ class Placing:
 
     def _without(self, job):
         common = self.common()
-        busy = sum(held.job.cores for held in self.running if held.job.gpu == NONE)
-        # One may always run, however few processors there are.
-        if busy and busy + job.cores > len(common):
-            return None
+        mine = [held.job for held in self.running if held.job.gpu == NONE]
+        # What takes long will have only the processors aside when something is measured.
+        pools = [(mine, common)]
+        if job.expect > LONG:
+            pools.append(([other for other in mine if other.expect > LONG], self.machine.aside))
+        for others, processors in pools:
+            # One may always run, however few processors there are.
+            if others and sum(other.cores for other in others) + job.cores > len(processors):
+                return None
         return (), common
 
     def _shared(self, job, urgent):

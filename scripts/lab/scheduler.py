@@ -12,6 +12,9 @@ from .placing import Held, Placing
 PENDING, RUNNING, DONE, FAILED = "pending", "running", "done", "failed"
 
 
+LOOK_AGAIN = 1.0  # seconds until it is looked again whether something can begin, where no job has ended
+
+
 class Stopped(Exception):
     """The lab was told to end."""
 
@@ -27,6 +30,7 @@ class Scheduler:
         self.directory, self.poll = directory, poll
         self.state = {name: DONE if ledger.is_done(job) else PENDING for name, job in jobs.items()}
         self.running, self.late = {}, set()
+        self.changed, self.looked = True, self.begin
         # What a job of high priority needs is as urgent as the job.
         self.priority = {name: job.priority for name, job in jobs.items()}
         for name, job in reversed(jobs.items()):  # each stands after those that it needs
@@ -52,7 +56,10 @@ class Scheduler:
         try:
             while True:
                 self._reap()
-                self._begin_what_fits()
+                # Looking takes time, if on a processor that nothing measured uses: now and then is enough for what comes by itself.
+                if self.changed or self.now() - self.looked > LOOK_AGAIN:
+                    self.changed, self.looked = False, self.now()
+                    self._begin_what_fits()
                 if not self.running and not self._can_go_on():
                     break
                 self.wait()
@@ -211,7 +218,7 @@ class Scheduler:
 
     def _close(self, name, state, code, why):
         held, now = self.running.pop(name), self.now()
-        self.state[name] = state
+        self.state[name], self.changed = state, True
         record = held.more["record"] | {
             "state": state,
             "why": why,
