@@ -107,7 +107,7 @@ def show(jobs, ledger, commands):
 
 
 def facts(args, here):
-    """Of this call, for OUT/lab.json: the machine and the command."""
+    """Of this call, for OUT/lab.json, which has all calls: the machine and the command."""
     query = ["nvidia-smi", "--query-gpu=name,driver_version,clocks.sm,clocks.mem,power.draw,temperature.gpu", "--format=csv"]
     try:
         gpus = subprocess.run(query, capture_output=True, text=True, timeout=60).stdout.splitlines()
@@ -159,7 +159,7 @@ def main():
         os.environ["PYTHONPATH"] = str(ROOT / "scripts")
     with ledger.held():
         ledger.end_leftovers()
-        write_json(ledger.out / "lab.json", facts(args, here))
+        write_json(ledger.out / "lab.json", [*ledger.calls(), facts(args, here)])
         os.sched_setaffinity(0, here.aside)  # the lab itself disturbs no measurement
         return 1 if Scheduler(jobs, here, ledger, args.seconds, args.wait_for, ROOT).run() else 0
 

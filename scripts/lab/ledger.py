@@ -4,6 +4,7 @@
     OUT/jobs/NAME.json     how it ended: state, exit code, seconds, GPU, processors, what ran beside it
     OUT/jobs/NAME.log      what it printed
     OUT/lab.log            a line for each beginning and end
+    OUT/lab.json           of each call: when, with what command, on what machine
 """
 
 import contextlib
@@ -64,6 +65,13 @@ class Ledger:
             except BlockingIOError:
                 raise SystemExit(f"error: another lab is at work in {self.out}; stop it, or choose another --out") from None
             yield
+
+    def calls(self):
+        """What OUT/lab.json tells of earlier calls."""
+        try:
+            return json.loads((self.out / "lab.json").read_text())
+        except (OSError, ValueError):
+            return []
 
     def mark(self, name):
         return f"{self.out}/{name}"
