@@ -35,8 +35,8 @@ from lab.stand_in import stand_in  # noqa: E402
 
 
 def parser():
-    names = [line for line in __doc__.split("\n")]
-    p = argparse.ArgumentParser(description=names[0], epilog="\n".join(names[1:]), formatter_class=argparse.RawTextHelpFormatter)
+    first, _, rest = __doc__.partition("\n")
+    p = argparse.ArgumentParser(description=first, epilog=rest, formatter_class=argparse.RawTextHelpFormatter)
     p.add_argument("--out", type=Path, required=True, help="folder of results; what is done in it is left alone")
     p.add_argument("--split", type=Path, help="clips: JPEGImages_24fps, Annotations_6fps")
     p.add_argument("--overlay", type=Path, help="real tensors of SAM 2.1 tiny, for the test bed")
@@ -46,6 +46,8 @@ def parser():
     p.add_argument("--gpus", help="such as 0,1 [CUDA_VISIBLE_DEVICES, else all]")
     p.add_argument("--memory-gib", type=float, help="of the host [MemTotal; less than there is on a machine that grows as it is used]")
     p.add_argument("--seconds", type=float, default=0, help="begin nothing that would end later, and end everything then")
+    told = "than an H200 with 16 processors: expected times and limits are as much longer [1]"
+    p.add_argument("--slower", type=float, default=1, metavar="FACTOR", help=told)
     p.add_argument("--wait-for", type=Path, metavar="FILE", help="jobs that need TensorRT begin when this file is there")
     p.add_argument("--learn-seconds", type=int, default=90, help="of each network's encoder, and of its memory [90]")
     p.add_argument("--rounds", type=int, default=3, help="of comparisons [3]")
@@ -55,8 +57,10 @@ def parser():
     p.add_argument("--list", action="store_true", help="show the jobs and what became of them; run nothing")
     p.add_argument("--dry-run", action="store_true", help="show their commands; run nothing")
     p.add_argument("--check", action="store_true", help="ask all programs whether they know their flags; run nothing")
-    p.add_argument("--fake", type=float, metavar="SHARE", help="rehearse: jobs only sleep this share of their time and leave empty results")
-    p.add_argument("--foresee", type=float, metavar="SECONDS", help="show when each job would begin, were TensorRT there after so many\nseconds; run nothing")
+    told = "rehearse: jobs only sleep this share of their time and leave results without meaning"
+    p.add_argument("--fake", type=float, metavar="SHARE", help=told)
+    told = "show when each job would begin, were TensorRT there after so many seconds; run nothing"
+    p.add_argument("--foresee", type=float, metavar="SECONDS", help=told)
     p.add_argument("--processors", type=int, help="with --foresee: of the machine that is thought of")
     p.add_argument("--harvest", type=Path, metavar="FILE.tar.xz", help="pack what is small and new since the last harvest; run nothing")
     p.add_argument("--limit-mb", type=float, default=14, help="of the archive, in millions of bytes [14]")
@@ -136,6 +140,8 @@ def main():
         if not patterns and "main" not in args.groups.split(","):
             jobs = chosen(jobs, [job.name for job in jobs if job.group != "main"])
         jobs = checked(jobs)
+        for job in jobs.values():
+            job.expect, job.limit = job.expect * args.slower, job.limit * args.slower
     except PlanError as error:
         p.error(str(error))
     ledger = Ledger(args.out)
