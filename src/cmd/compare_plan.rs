@@ -26,6 +26,9 @@ const BASELINES: [&str; 3] = ["eager", "compile", "vos_optimized"];
 const EAGER_REFERENCE: &str = "eager-fp32";
 const CPU_REFERENCE: &str = "cpu-fp32";
 
+/// The runner's flag for TF32 products in fp32.
+const TF32: &str = "--tf32";
+
 fn usage<T>(text: String) -> Result<T> {
     Err(UsageError(text).into())
 }
@@ -135,7 +138,10 @@ fn runner_side(
 ) -> SidePlan {
     let on_cpu = own_sides(measure).iter().all(|chosen| chosen.side == OwnSide::Cpu);
     let usual = if on_cpu { "cpu" } else { "cuda" };
-    let args = measure.runner_arg.iter().cloned().chain(more.iter().map(|arg| (*arg).to_owned()));
+    // The reference is fp32 whatever the sides are.
+    let wanted = |arg: &&String| name != EAGER_REFERENCE || arg.as_str() != TF32;
+    let theirs = measure.runner_arg.iter().filter(wanted).cloned();
+    let args = theirs.chain(more.iter().map(|arg| (*arg).to_owned()));
     SidePlan {
         name: name.to_owned(),
         precision: precision.to_owned(),
@@ -159,7 +165,7 @@ fn reference(args: &CompareArgs, sides: &[SidePlan], baselines: bool) -> Result<
     let single = |name: &str| sides.iter().find(|s| s.name == name && s.precision == SINGLE);
     match asked {
         // A side that is the same run serves as the reference too.
-        EAGER_REFERENCE => Ok(single("eager").filter(|side| resizes_exactly(side)).map_or_else(
+        EAGER_REFERENCE => Ok(single("eager").filter(|side| is_exact(side)).map_or_else(
             // segtrt resizes as Pillow does to the last bit, and so must what it is compared with.
             || {
                 Referee::Run(runner_side(
@@ -191,10 +197,14 @@ fn reference(args: &CompareArgs, sides: &[SidePlan], baselines: bool) -> Result<
     }
 }
 
-/// Whether a PyTorch side resizes by Pillow: on the CPU it does unless told otherwise, on a GPU only when told to.
-fn resizes_exactly(side: &SidePlan) -> bool {
+/// Whether a PyTorch side may be the reference: its products are fp32's, and it resizes by Pillow: on the CPU it does unless told
+/// otherwise, on a GPU only when told to.
+fn is_exact(side: &SidePlan) -> bool {
     let SideKind::Runner { device, args, .. } = &side.kind else { return false };
     let words: Vec<&str> = args.iter().flat_map(|arg| arg.split('=')).collect();
+    if words.contains(&TF32) {
+        return false;
+    }
     let told = words.windows(2).rfind(|pair| pair[0] == "--preprocess").map(|pair| pair[1]);
     told.unwrap_or(if device == "cpu" { "cpu" } else { "gpu" }) == "cpu"
 }
@@ -255,7 +265,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_an_exact_resize_makes_a_reference() {
+    fn only_exact_arithmetic_and_resize_make_a_reference() {
         let side = |device: &str, args: &[&str]| SidePlan {
             name: "eager".to_owned(),
             precision: SINGLE.to_owned(),
@@ -268,10 +278,11 @@ mod tests {
                 args: args.iter().map(|arg| (*arg).to_owned()).collect(),
             },
         };
-        assert!(resizes_exactly(&side("cpu", &[])));
-        assert!(!resizes_exactly(&side("cuda", &["--tf32"])));
-        assert!(resizes_exactly(&side("cuda", &["--preprocess", "cpu"])));
-        assert!(resizes_exactly(&side("cuda", &["--preprocess=cpu"])));
-        assert!(!resizes_exactly(&side("cpu", &["--preprocess", "gpu"])));
+        assert!(is_exact(&side("cpu", &[])));
+        assert!(!is_exact(&side("cuda", &["--tf32"])));
+        assert!(is_exact(&side("cuda", &["--preprocess", "cpu"])));
+        assert!(!is_exact(&side("cuda", &["--preprocess", "cpu", "--tf32"])));
+        assert!(is_exact(&side("cuda", &["--preprocess=cpu"])));
+        assert!(!is_exact(&side("cpu", &["--preprocess", "gpu"])));
     }
 }

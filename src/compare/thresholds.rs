@@ -23,9 +23,10 @@ pub const EQUALITY: [EqualityLimits; 3] = [
     EqualityLimits { precision: "bf16", min_iou: 0.92, mean_iou: 0.984, jf_points: 0.8 },
 ];
 
-/// The limits of a precision; none for one that is not known. Mixed engines store halves, and are held to what fp16 is.
+/// The limits of a precision; none for one that is not known. Mixed engines store halves, TF32's products have fp16's eleven
+/// bits: both are held to what fp16 is.
 pub fn equality_of(precision: &str) -> Option<&'static EqualityLimits> {
-    let precision = if precision == "mixed" { "fp16" } else { precision };
+    let precision = if matches!(precision, "mixed" | "tf32") { "fp16" } else { precision };
     EQUALITY.iter().find(|limits| limits.precision == precision)
 }
 
@@ -118,6 +119,7 @@ mod tests {
         }
         assert_eq!(equality_of("fp16").unwrap().min_iou, 0.99);
         assert_eq!(equality_of("mixed"), equality_of("fp16"));
+        assert_eq!(equality_of("tf32"), equality_of("fp16"));
         assert_eq!(equality_of("int8"), None);
     }
 }

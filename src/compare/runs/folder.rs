@@ -50,7 +50,7 @@ pub struct Row {
     pub reason: String,
     /// Side of the network input, pixels.
     pub imgsz: String,
-    /// `fp32`, `fp16` or `bf16`.
+    /// `fp32`, `tf32` (PyTorch in fp32 with TF32 products), `mixed`, `fp16` or `bf16`.
     pub precision: String,
     /// What ran the network.
     pub backend: String,
@@ -92,7 +92,13 @@ impl RunFolder {
     /// A file of it is missing or damaged, or it holds no row.
     pub fn read(path: &Path) -> Result<Self> {
         let file = sidecar::read(&path.join("sidecar.json"))?;
-        let rows = rows(&path.join(summary_csv::FILE_NAME))?;
+        let mut rows = rows(&path.join(summary_csv::FILE_NAME))?;
+        if file.configuration.get("tf32").and_then(Value::as_bool) == Some(true) {
+            // PyTorch calls it fp32; its products have eleven bits.
+            for row in rows.iter_mut().filter(|row| row.precision == "fp32") {
+                row.precision = "tf32".to_owned();
+            }
+        }
         if rows.is_empty() {
             bail!("{} holds no row; measure again", path.display());
         }

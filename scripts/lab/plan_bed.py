@@ -1,0 +1,113 @@
+"""Jobs before anything is measured: networks whose masks mean something, their graphs, and PyTorch's compiled code."""
+
+from .job import ALONE, SHARED, Job
+from .settings import TEACHER
+
+BATCHES = "2,4,8,16"
+
+
+def test_bed(s):
+    """Teacher, features, tracking: a checkpoint a model."""
+    bed, overlay = s.out / "bed", ["--random-weights", 0, "--weights-overlay", s.overlay]
+    features, jobs = bed / "features.pt", []
+    if set(s.models) - {TEACHER}:
+        teach = [*s.script("onnx/distil_encoder.py"), "teach", "--model", TEACHER, *overlay, "--split", s.split]
+        common = {"gpu": SHARED, "slots": 3, "priority": 5, "memory_gib": 6}
+        jobs.append(Job("teach", [*teach, "--out", features], expect=25, limit=200, results=[features], **common))
+    for model in s.models:
+        variant = next(v for v in s.variants() if v.model == model)
+        common = {"gpu": SHARED, "slots": 5, "priority": variant.priority("bed"), "memory_gib": 8}
+        common |= {"expect": s.learn_seconds + 30, "limit": s.learn_seconds + 200}
+        weights, needs = overlay, []
+        if model != TEACHER:
+            distilled = bed / f"{model}.features.safetensors"
+            learn = [*s.script("onnx/distil_encoder.py"), "learn", "--model", model, *overlay, "--features", features]
+            learn += ["--seconds", s.learn_seconds, "--batch", 8, "--out", distilled]
+            jobs.append(Job(f"distil_{variant.name}", learn, needs=["teach"], results=[distilled], **common))
+            weights, needs = ["--checkpoint", distilled], [f"distil_{variant.name}"]
+        track = [*s.script("onnx/learn_tracking.py"), "--model", model, *weights, "--split", s.split]
+        track += ["--seconds", s.learn_seconds, "--out", s.checkpoint(variant)]
+        jobs.append(Job(f"track_{variant.name}", track, needs=needs, results=[s.checkpoint(variant)], **common))
+    return jobs
+
+
+def learnt(variant):
+    """The job that leaves the checkpoint."""
+    return f"track_{variant.tag}"
+
+
+def exports(s):
+    """Graphs in both precisions; EdgeTAM's encoder for several frames, too."""
+    jobs = []
+    for v in s.variants():
+        for precision in ("fp16", "fp32"):
+            bundle = s.bundles(v) / f"{v.model}_{v.imgsz}_{precision}"
+            command = [*s.script("onnx/export.py"), "--model", v.model, "--imgsz", v.imgsz, "--precision", precision]
+            command += ["--checkpoint", s.checkpoint(v), "--segments", "--padded-track"]
+            if v.model == "edgetam" and v.imgsz == 1024:
+                command += ["--encoder-batches", BATCHES]
+            command += ["--out", s.bundles(v)]
+            jobs.append(
+                Job(
+                    f"export_{v.name}_{precision}",
+                    command,
+                    needs=[learnt(v)],
+                    priority=v.priority("export"),
+                    expect=v.costs[1],
+                    limit=300,
+                    cores=4,
+                    memory_gib=12,
+                    environment={"OMP_NUM_THREADS": 4},
+                    results=[bundle],
+                )
+            )
+    return jobs
+
+
+def exported(v, *precisions):
+    """The jobs that leave a variant's bundles."""
+    return [f"export_{v.name}_{precision}" for precision in precisions or ("fp16", "fp32")]
+
+
+def runner(s, v, mode, precision, *more):
+    """pytorch/run.py as `segtrt compare` calls it, as far as compiling depends on it."""
+    command = [*s.script("pytorch/run.py"), "--split-dir", s.split, "--models", f"{v.tag}_points", "--mode", mode]
+    return [*command, "--precision", precision, "--imgsz", v.imgsz, "--device", "cuda", *more]
+
+
+def warm_name(v, mode, precision):
+    return f"warm_{v.name}_{mode}_{precision}"
+
+
+def compiled(s):
+    """Inductor's cache, filled by a runner that builds, compiles, warms up and finds that nobody tells it to go.
+
+    What a graph is compiled to does not depend on the numbers in the weights, so this needs no checkpoint; random weights
+    without an overlay have the same modules as a checkpoint's (an overlay may bring a ready table of positions, which makes
+    another encoder of it, and another cache entry). pytorch/README.md says what else the key depends on.
+    """
+    jobs = []
+    for v in s.variants():
+        for mode, precision, more, expect, priority in (
+            ("compile", "fp16", [], 90, v.priority("compare")),
+            ("compile", "fp32", ["--tf32"], 90, v.priority("tf32")),
+            ("vos_optimized", "fp16", [], 420, v.priority("vos") + (v.model == "edgetam")),
+        ):
+            if v.imgsz != 1024 and mode == "vos_optimized":
+                continue
+            name = warm_name(v, mode, precision)
+            place = s.out / "warm" / name
+            command = runner(s, v, mode, precision, *more, "--random-weights", 0, "--interactive", "--out-dir", place)
+            jobs.append(
+                Job(
+                    name,
+                    command,
+                    gpu=ALONE,
+                    priority=priority,
+                    expect=expect,
+                    limit=900 if mode == "vos_optimized" else 400,
+                    memory_gib=16,
+                    environment=s.torch_environment(),
+                )
+            )
+    return jobs

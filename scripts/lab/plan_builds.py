@@ -1,0 +1,116 @@
+"""Jobs that build engines: in pieces of one to three graphs, so that many are built at once, then put together."""
+
+from .engines import MERGE
+from .job import SHARED, Job
+from .plan_bed import BATCHES, exported
+from .settings import SEGMENTS
+
+PRECISIONS = ("fp16", "mixed", "fp32")
+
+
+def pieces_of(v, precision):
+    """Graphs of each piece: what takes longest stands alone and first."""
+    if precision == "fp32":  # this program's attention kernels take halves, so the bank is padded
+        return [["encoder"], ["track_padded"], ["prompt", "mask_prompt", "memory"]]
+    count = SEGMENTS.get(v.model, 9)
+    segments = [f"track_seg{k}" for k in range(count - 1)]
+    pairs = [segments[k : k + 2] for k in range(0, len(segments), 2)]
+    return [["encoder"], ["prompt"], [f"track_seg{count - 1}"], ["memory"], ["mask_prompt", "track_keys"], *pairs]
+
+
+def build_command(s, v, precision, out, timing, *more):
+    """`segtrt build-engines` of one model into `out`."""
+    command = [s.segtrt, "build-engines", "--platform", "auto", "--models", v.model, "--imgsz", v.imgsz]
+    command += ["--precision", precision, "--onnx-dir", s.bundles(v), "--out", out, "--timing-cache", timing]
+    return [*command, "--timing-runs", 4, "--json", *more]
+
+
+def build(s, v, name, precision, out, graphs, needs, priority, expect, more=()):
+    """One build job with a timing cache of its own."""
+    timing = s.out / "timing" / f"{name}.timing"
+    start = (s.timing or {}).get("fp32" if precision == "fp32" else "fp16")
+    rows = s.out / "builds" / f"{name}.json"
+    return Job(
+        name,
+        build_command(s, v, precision, out, timing, *(["--graphs", ",".join(graphs)] if graphs else []), *more),
+        gpu=SHARED,
+        needs=needs,
+        priority=priority,
+        expect=expect,
+        limit=max(600, 3 * expect),
+        memory_gib=5,
+        results=[out, rows],
+        stdout=rows,
+        copies=[(start, timing)] if start else [],
+        waits=True,
+    )
+
+
+def piece_jobs(s, v, precision, priority):
+    """A build job for each piece."""
+    jobs = []
+    for at, graphs in enumerate(pieces_of(v, precision)):
+        name = f"build_{v.name}_{precision}_{at}"
+        expect = v.costs[0] if graphs == ["encoder"] else 80
+        if precision == "fp32":
+            expect /= 3
+        out = s.out / "pieces" / name
+        jobs.append(build(s, v, name, precision, out, graphs, exported(v, source(precision)), priority, expect))
+    return jobs
+
+
+def source(precision):
+    """The precision of the graphs that engines are made from."""
+    return "fp32" if precision == "fp32" else "fp16"
+
+
+def merge(s, v, name, precision, engines, pieces, graphs, priority, more=()):
+    """Puts pieces together, and lets build-engines say whether it would have built anything else."""
+    rows = s.out / "builds" / f"{name}.json"
+    check = build_command(s, v, precision, engines, s.out / "timing" / f"{name}.timing", "--graphs", ",".join(graphs), *more)
+    command = [s.python, MERGE, "--into", engines, "--rows", rows]
+    command += [word for piece in pieces for word in ("--piece", piece.results[0])] + ["--", *check]
+    first = pieces[0]
+    return Job(
+        name,
+        command,
+        gpu=SHARED,
+        needs=[piece.name for piece in pieces],
+        priority=priority,
+        expect=20,
+        limit=600,
+        memory_gib=5,
+        results=[rows],
+        copies=[(source, s.out / "timing" / f"{name}.timing") for source, _ in first.copies],
+        waits=True,
+    )
+
+
+def built(v, precision):
+    """The job that leaves a variant's engines."""
+    return f"engines_{v.name}_{precision}"
+
+
+def engines(s):
+    """Every model in every precision."""
+    jobs = []
+    for v in s.variants():
+        for precision in PRECISIONS:
+            priority = v.priority("fp32" if precision == "fp32" else "build")
+            pieces = piece_jobs(s, v, precision, priority)
+            graphs = [graph for piece in pieces_of(v, precision) for graph in piece]
+            jobs += [*pieces, merge(s, v, built(v, precision), precision, s.engines(v), pieces, graphs, priority)]
+    return jobs
+
+
+def batches(s, v):
+    """EdgeTAM's encoders for several frames beside copies of its other fp16 engines; in a folder of their own."""
+    place, pieces, graphs = s.out / "engines" / f"{v.name}_batches", [], []
+    for count in BATCHES.split(","):
+        graph = f"encoder_b{count}"
+        name = f"build_{v.name}_{graph}"
+        pieces.append(build(s, v, name, "fp16", s.out / "pieces" / name, [graph], exported(v, "fp16"), 60, 120))
+        graphs.append(graph)
+    rest = piece_jobs(s, v, "fp16", 0)  # these are in the plan already
+    graphs += [graph for piece in pieces_of(v, "fp16") for graph in piece]
+    return [*pieces, merge(s, v, f"engines_{v.name}_batches", "fp16", place, [*pieces, *rest], graphs, 60)], place

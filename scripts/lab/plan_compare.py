@@ -1,0 +1,114 @@
+"""Jobs that compare: with PyTorch in turn, with ONNX Runtime's GPU provider, and masks with the CPU's."""
+
+from .job import ALONE, SHARED, Job
+from .plan_bed import exported, learnt, warm_name
+from .plan_builds import PRECISIONS, built
+from .settings import ROOT
+
+# What a try that was broken off leaves in a comparison that goes on; compare would refuse it.
+FORCED = ("teacher", "teacher_forced")
+
+
+def compare_command(s, v, out, sides, baselines, *more):
+    """`segtrt compare` of one variant."""
+    command = [s.segtrt, "compare", "--split-dir", s.split, "--engines", s.engines(v), "--onnx-dir", s.bundles(v)]
+    command += ["--models", f"{v.tag}_points", "--imgsz", v.imgsz, "--rounds", s.rounds, "--out-dir", out]
+    command += ["--python", s.python, "--runner", ROOT / "pytorch/run.py", "--runner-arg=--checkpoint"]
+    return [*command, f"--runner-arg={s.checkpoint(v)}", "--sides", sides, "--baselines", baselines, *more]
+
+
+def compare_job(s, v, name, command, needs, priority, expect, **more):
+    """Exit code 1 is an answer, too: masks that differ. Whether there is one, comparison.json tells."""
+    out = s.out / name
+    return Job(
+        name,
+        command,
+        gpu=ALONE,
+        needs=needs,
+        priority=priority,
+        expect=expect,
+        limit=900,  # also where Inductor's cache was of no use
+        memory_gib=32,
+        codes=(0, 1),
+        waits=True,
+        environment=s.torch_environment() | more.pop("environment", {}),
+        **({"results": [out / "comparison.json", out]} | more),
+    )
+
+
+def reference(s, v):
+    """The run of PyTorch in fp32, without TF32, that the first comparison makes: later ones are held to it."""
+    return f"glob:{s.out}/compare_{v.name}/runs/*/eager-fp32/from_round_1/round_0"
+
+
+def comparisons(s):
+    jobs = []
+    for v in s.variants():
+        first, expect = f"compare_{v.name}", v.costs[3]
+        engines = [built(v, "mixed"), built(v, "fp16")]
+        base = [*engines, *exported(v), learnt(v)]
+        sides = "tensorrt:mixed,tensorrt:fp16"
+        command = compare_command(s, v, s.out / first, sides, "eager,compile", "--precision", "fp16")
+        needs = [*base, warm_name(v, "compile", "fp16")]
+        jobs.append(compare_job(s, v, first, command, needs, v.priority("compare"), expect))
+        held = ["--reference-run", reference(s, v)]
+        # Once more with the reference's masks in every memory: no speed, so it may wait, and it adds to the first one.
+        told = s.out / f"forced_{v.name}.txt"
+        clears = [f"{s.out}/{first}/runs/*/*/{folder}" for folder in FORCED]
+        more = {"results": [told], "stdout": told, "clears": clears}
+        command = [*command, "--teacher-forced"]
+        jobs.append(compare_job(s, v, f"forced_{v.name}", command, [first], v.priority("forced"), 120, **more))
+        # Mixed engines compute in TF32, so PyTorch in fp32 with TF32 products is their like.
+        name = f"compare_tf32_{v.name}"
+        tf32 = ["--precision", "fp16", "--baseline-precision", "fp32", "--runner-arg=--tf32"]
+        command = compare_command(s, v, s.out / name, "tensorrt:mixed", "eager,compile", *tf32, *held)
+        needs = [*base, first, warm_name(v, "compile", "fp32")]
+        jobs.append(compare_job(s, v, name, command, needs, v.priority("tf32"), expect))
+        if v.imgsz == 1024:
+            name = f"compare_vos_{v.name}"
+            command = compare_command(s, v, s.out / name, sides, "vos_optimized", "--precision", "fp16", *held)
+            needs = [*base, first, warm_name(v, "vos_optimized", "fp16")]
+            jobs.append(compare_job(s, v, name, command, needs, v.priority("vos") + (v.model == "edgetam"), expect))
+            if s.ort_gpu:
+                jobs.append(with_onnxruntime(s, v, base, first, held))
+    return jobs
+
+
+def with_onnxruntime(s, v, base, first, held):
+    """ONNX Runtime's CUDA provider beside TensorRT, from the library that was named."""
+    name = f"compare_ort_{v.name}"
+    sides = "tensorrt:mixed,tensorrt:fp16,ort-cuda:fp16,ort-cuda:fp32"
+    command = compare_command(s, v, s.out / name, sides, "", *held)
+    environment = {"ORT_DYLIB_PATH": s.ort_gpu}
+    return compare_job(s, v, name, command, [*base, first], 70 + v.rank, 150, environment=environment)
+
+
+def bench(s, v, precision, out, *more, engines=None, clips=None):
+    """`segtrt bench` on engines."""
+    command = [s.segtrt, "bench", "--backend", "tensorrt", "--engines", engines or s.engines(v)]
+    command += ["--split-dir", clips or s.split, "--models", f"{v.tag}_points", "--imgsz", v.imgsz]
+    return [*command, "--precision", precision, "--out-dir", out, *more]
+
+
+def masks(s):
+    """The first frames of each clip: every precision against ONNX Runtime in fp32 on the processor."""
+    jobs, few = [], ["--max-clip-frames", s.frames, "--warmup-runs", 0, "--save-masks"]
+    for v in s.variants():
+        cpu = s.out / f"cpu_{v.name}"
+        command = [s.segtrt, "bench", "--split-dir", s.split, "--models", f"{v.tag}_points", "--imgsz", v.imgsz]
+        command += ["--onnx-dir", s.bundles(v), "--precision", "fp32", "--threads", 4, "--out-dir", cpu, *few]
+        expect = v.costs[2]
+        common = {"priority": v.priority("look"), "memory_gib": 12}
+        needs = exported(v, "fp32")
+        jobs.append(Job(cpu.name, command, needs=needs, expect=expect, limit=4 * expect, cores=4, results=[cpu], **common))
+        for precision in PRECISIONS:
+            ours = s.out / f"masks_{v.name}_{precision}"
+            command = bench(s, v, precision, ours, *few)
+            here = {"gpu": SHARED, "slots": 3, "needs": [built(v, precision)], "waits": True, "expect": 20, "limit": 200}
+            jobs.append(Job(ours.name, command, results=[ours], **here, **common))
+            name = f"iou_{v.name}_{precision}"
+            told = s.out / f"{name}.txt"
+            command = [*s.script("onnx/compare_masks.py"), ours / "masks", cpu / "masks"]
+            needs = [ours.name, cpu.name]
+            jobs.append(Job(name, command, needs=needs, expect=10, stdout=told, results=[told], priority=common["priority"]))
+    return jobs

@@ -1,0 +1,147 @@
+"""Jobs after the comparisons: self-tests, speeds, sweeps, what a newcomer types, tools."""
+
+from .job import ALL, ALONE, SHARED, Job
+from .plan_bed import exported
+from .plan_builds import PRECISIONS, batches, build, built, pieces_of
+from .plan_compare import bench
+
+CAPS = (64, 128, 256, 512, 1024, 4096)  # MiB of workspace
+DEPTHS = (1, 2, 4, 8, 16)
+
+
+def alone(name, command, needs, priority, expect, results, **more):
+    """A measurement."""
+    common = {"gpu": ALONE, "waits": True, "memory_gib": 16, "limit": max(120, 4 * expect)}
+    return Job(name, command, needs=needs, priority=priority, expect=expect, results=results, **(common | more))
+
+
+def selftest(s, v, name, precision, engines, needs, priority, *more, expect=60):
+    """Every engine on random inputs; a row that does not agree is an answer (exit code 1)."""
+    rows = s.out / f"{name}.csv"
+    command = [s.segtrt, "selftest", "--engines", engines, "--models", v.model, "--imgsz", v.imgsz, "--precision", precision]
+    command += ["--onnx-dir", s.bundles(v), "--no-kernels", "--csv", rows, *more]
+    return alone(name, command, needs, priority, expect, [rows], codes=(0, 1))
+
+
+def selftests(s):
+    rows = s.out / "selftest_kernels.csv"
+    command = [s.segtrt, "selftest", "--kernels", "--csv", rows]
+    jobs = [alone("selftest_kernels", command, [], 33, 30, [rows], waits=False, codes=(0, 1))]
+    for v in s.variants():
+        for precision in PRECISIONS:
+            priority = v.priority("fp32" if precision == "fp32" else "look")
+            needs = [built(v, precision), *exported(v, "fp32")]
+            expect = 20 + v.costs[2] / 8
+            name = f"selftest_{v.name}_{precision}"
+            jobs.append(selftest(s, v, name, precision, s.engines(v), needs, priority, expect=expect))
+    return jobs
+
+
+def speeds(s):
+    """Latency and throughput mode of every engine."""
+    jobs = []
+    for v in s.variants():
+        for precision in PRECISIONS:
+            for mode in ("latency", "throughput"):
+                out = s.out / f"{mode}_{v.name}_{precision}"
+                command = bench(s, v, precision, out, "--mode", mode, "--profile-runs", 3)
+                priority = v.priority("speed") + 4 * (precision == "fp32")
+                jobs.append(alone(out.name, command, [built(v, precision)], priority, 15, [out]))
+    return jobs
+
+
+def sweeps(s):
+    """EdgeTAM: frames ahead, frames at once, objects, a long run; workspace caps and the exact bank of two models."""
+    jobs, variants = [], {v.name: v for v in s.variants()}
+    if v := variants.get("edgetam"):
+        several, place = batches(s, v)
+        jobs += several
+        for count in DEPTHS:
+            for kind in ("ahead", "batch"):
+                out = s.out / f"{kind}_{v.name}_{count}"
+                more = [f"--encode-{kind}", count, "--mode", "throughput", "--profile-runs", 3]
+                command = bench(s, v, "fp16", out, *more, engines=place)
+                jobs.append(alone(out.name, command, [several[-1].name], 61, 12, [out]))
+        needs = [several[-1].name, *exported(v, "fp32")]
+        jobs.append(selftest(s, v, f"selftest_{v.name}_batches", "fp16", place, needs, 62, expect=120))
+        clips = s.out / "synth"
+        command = [s.segtrt, "synth", "--out", clips, "--videos", 1, "--objects", 8, "--frames", 120, "--size", "1280x720"]
+        jobs.append(Job("synth", [*command, "--seed", 7], expect=10, priority=63, results=[clips]))
+        for count in DEPTHS[:4]:
+            for kind, flags in (("objects", []), ("streams", ["--object-streams"])):
+                out = s.out / f"{kind}_{v.name}_{count}"
+                more = ["--objects-together", count, "--mode", "throughput", *flags]
+                command = bench(s, v, "fp16", out, *more, clips=clips)
+                jobs.append(alone(out.name, command, [built(v, "fp16"), "synth"], 64, 12, [out]))
+        out = s.out / f"soak_{v.name}"
+        command = bench(s, v, "fp16", out, "--limit-videos", 1, "--repeat-clip", 250, "--mode", "throughput")
+        jobs.append(alone(out.name, command, [built(v, "fp16")], 72, 45, [out]))
+    for name in ("edgetam", "sam2_tiny"):
+        if v := variants.get(name):
+            jobs += caps(s, v) + exact(s, v)
+    return jobs
+
+
+def caps(s, v):
+    """All fp16 plans under each workspace cap, and the latency of each."""
+    jobs = []
+    for cap in CAPS:
+        name, engines = f"caps_{v.name}_{cap}", s.out / "caps" / f"{v.name}_{cap}"
+        graphs = [graph for piece in pieces_of(v, "fp16") for graph in piece]
+        needs = exported(v, "fp16")
+        jobs.append(build(s, v, name, "fp16", engines, graphs, needs, 65, 240, ["--workspace-mb", cap]))
+        jobs.append(selftest(s, v, f"{name}_times", "fp16", engines, [name], 66, "--no-reference", expect=15))
+    return jobs
+
+
+def exact(s, v):
+    """The track step with a profile for each fill level."""
+    name, engines = f"exact_{v.name}", s.out / "exact" / v.name
+    job = build(s, v, name, "fp16", engines, ["track"], exported(v, "fp16"), 67, 300, ["--bank", "exact"])
+    needs = [name, *exported(v, "fp32")]
+    return [job, selftest(s, v, f"{name}_selftest", "fp16", engines, needs, 68, expect=90)]
+
+
+def newcomer(s):
+    """What README and guides tell to type, as it stands there."""
+    told, test_run = s.out / "doctor.txt", s.out / "test_run"
+    v = next((v for v in s.variants() if v.name == "edgetam"), s.variants()[0])
+    common = {"gpu": SHARED, "slots": 2, "waits": True}
+    command = [s.segtrt, "doctor", "--split-dir", s.split, "--onnx-dir", s.bundles(v), "--engines", s.engines(v)]
+    needs = [built(v, "fp16")]
+    jobs = [Job("doctor", command, needs=needs, priority=50, stdout=told, results=[told], codes=(0, 1), **common)]
+    command = [s.segtrt, "test-run", "--out", test_run]
+    jobs.append(alone("test_run", command, [], 51, 60, [test_run], limit=300))
+    experiment = [s.segtrt, "experiment", "--split-dir", s.split, "--models", f"{v.tag}_points", "--videos", 2]
+    experiment += ["--imgsz", v.imgsz, "--precision", "fp16", "--engines", s.engines(v), "--onnx-dir", s.bundles(v)]
+    profiled = {"environment": {"NSYS_CMD": s.nsys}} if s.nsys else {}
+    for name, more, gpu in (
+        ("experiment", [] if s.nsys else ["--no-profile"], ALONE),
+        ("experiment_devices", ["--no-profile", "--devices", ",".join(map(str, range(s.gpus)))], ALL),
+    ):
+        if gpu == ALL and s.gpus < 2:
+            continue
+        out = s.out / name
+        command = [*experiment, *more, "--out-dir", out]
+        jobs.append(alone(name, command, needs, 52 + 20 * (gpu == ALL), 60, [out], **{"gpu": gpu, "limit": 300} | profiled))
+    if s.nsys:
+        out, tables = s.out / "profile", s.out / "nsys"
+        flags = bench(s, v, "fp16", out, "--limit-videos", 1, "--max-clip-frames", 24)[1:]
+        command = [s.segtrt, "profile", "--export-sqlite", "--", *flags]
+        jobs.append(alone("profile", command, needs, 54, 60, [out], limit=300, **profiled))
+        command = [s.segtrt, "nsys", out / "nsight_reports", "--csv", tables]
+        jobs.append(Job("nsys", command, needs=["profile"], priority=54, expect=20, results=[tables], **profiled))
+    return jobs
+
+
+def sanitizers(s):
+    """This program's kernels under compute-sanitizer; TensorRT 8.6.0's own fail under it, so no clip."""
+    jobs = []
+    for tool in ("memcheck", "racecheck") if s.sanitizer else ():
+        told = s.out / f"{tool}.txt"
+        command = [s.sanitizer, "--tool", tool, "--error-exitcode", 9, "--target-processes", "all"]
+        command += [s.segtrt, "selftest", "--kernels", "--runs", 1, "--warmup", 0]
+        # Errors that it found are an answer; that it ran out of time is none.
+        common = {"gpu": SHARED, "slots": 2, "priority": 55, "expect": 240, "limit": 600, "codes": (0, 1, 9)}
+        jobs.append(Job(tool, command, stdout=told, results=[told], **common))
+    return jobs

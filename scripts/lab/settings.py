@@ -1,0 +1,113 @@
+"""What a plan is made from: places, programs, models, and how long each is thought to take."""
+
+from dataclasses import dataclass
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[2]
+TEACHER = "sam2.1_tiny"  # the one whose encoder is trained
+
+# Seconds seen on an H200, or thought of: building the encoder, an export, 48 frames on four processors, a comparison.
+COSTS = {
+    "edgetam": (60, 40, 60, 150),
+    "sam2.1_tiny": (110, 30, 150, 160),
+    "sam2.1_small": (110, 30, 170, 170),
+    "sam2.1_base_plus": (220, 40, 260, 200),
+    "sam2.1_large": (300, 60, 500, 280),
+}
+TAGS = {
+    "edgetam": "edgetam",
+    "sam2.1_tiny": "sam2_tiny",
+    "sam2.1_small": "sam2_small",
+    "sam2.1_base_plus": "sam2_base",
+    "sam2.1_large": "sam2_large",
+}
+# By worth: the comparisons of the first two come before anything of the others.
+PRIORITIES = {  # by rank
+    "bed": (10, 14, 15),
+    "export": (11, 15, 16),
+    "build": (12, 19, 23),
+    "compare": (13, 22, 24),
+    "forced": (16, 26, 28),
+    "tf32": (17, 27, 29),
+    "vos": (18, 45, 46),
+    "look": (30, 20, 31),  # self-tests and masks against the CPU: those of the larger models have never been seen
+    "fp32": (30, 21, 31),
+    "speed": (35, 36, 37),
+}
+RANKS = {"edgetam": 0, "sam2.1_tiny": 0, "sam2.1_base_plus": 1, "sam2.1_large": 1, "sam2.1_small": 2}
+SEGMENTS = {"edgetam": 5}  # of a track step; SAM 2.1 has nine
+
+
+@dataclass(frozen=True)
+class Variant:
+    """A model at an image size."""
+
+    model: str
+    imgsz: int = 1024
+
+    @property
+    def tag(self):
+        return TAGS[self.model]
+
+    @property
+    def name(self):
+        return self.tag if self.imgsz == 1024 else f"{self.tag}_{self.imgsz}"
+
+    @property
+    def rank(self):
+        return RANKS[self.model] if self.imgsz == 1024 else 2
+
+    def priority(self, step):
+        return PRIORITIES[step][self.rank]
+
+    @property
+    def costs(self):
+        return COSTS[self.model]
+
+
+@dataclass
+class Settings:
+    """What was typed."""
+
+    segtrt: Path
+    split: Path
+    overlay: Path
+    out: Path
+    models: list
+    python: str
+    gpus: int = 1
+    timing: dict = None  # precision of the graphs, fp16 or fp32 -> a timing cache to start from
+    learn_seconds: int = 90
+    rounds: int = 3
+    frames: int = 12  # of each clip, for masks against the CPU
+    ort_gpu: Path | None = None
+    nsys: str | None = None
+    sanitizer: str | None = None
+
+    def script(self, name):
+        """One of the repository's Python programs, as the beginning of a command."""
+        return [self.python, ROOT / name]
+
+    def variants(self):
+        """The models at 1024 pixels; EdgeTAM at 512, too."""
+        found = [Variant(model) for model in self.models]
+        return found + [Variant("edgetam", 512)] * ("edgetam" in self.models)
+
+    def checkpoint(self, variant):
+        return self.out / "bed" / f"{variant.model}.safetensors"
+
+    def bundles(self, variant):
+        return self.out / ("bundles" if variant.imgsz == 1024 else f"bundles_{variant.imgsz}")
+
+    def engines(self, variant):
+        return self.out / "engines" / variant.name
+
+    def torch_environment(self):
+        """Inductor's compiled graphs are shared by all runs of a lab."""
+        return {"TORCHINDUCTOR_CACHE_DIR": self.out / "inductor"}
+
+
+def of_model(full_or_tag):
+    """The full name of a model by its full name or its tag."""
+    by_tag = {tag: model for model, tag in TAGS.items()}
+    return full_or_tag if full_or_tag in TAGS else by_tag.get(full_or_tag)

@@ -1,0 +1,195 @@
+"""Tests of measure-lab.py's plan, of merged engines and of harvests: python3 -m unittest discover -s scripts"""
+
+import json
+import os
+import subprocess
+import sys
+import tarfile
+import tempfile
+import unittest
+from pathlib import Path
+
+if sys.platform != "linux":
+    raise unittest.SkipTest("SKIPPED: processes are pinned and found by what Linux offers")
+
+SCRIPTS = Path(__file__).resolve().parent
+sys.path.insert(0, str(SCRIPTS))
+
+from lab import engines, flags, machine  # noqa: E402
+from lab.foresight import Foresight  # noqa: E402
+from lab.harvest import harvest  # noqa: E402
+from lab.job import ALL, Job, PlanError, checked, chosen  # noqa: E402
+from lab.plan import plan  # noqa: E402
+from lab.settings import TAGS, Settings  # noqa: E402
+
+
+class Case(unittest.TestCase):
+    def setUp(self):
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        self.out = Path(folder.name)
+
+
+class Harvesting(Case):
+    def make(self, path, data=b"x"):
+        path = self.out / "lab" / path
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(data)
+
+    def names(self, archive):
+        with tarfile.open(archive) as packed:
+            return set(packed.getnames())
+
+    def test_what_is_small_and_new_is_packed_once(self):
+        runs = "compare/runs/edgetam_points"
+        wanted = ["lab.log", "jobs/a.json", "compare/comparison.md", "timing/a.timing", f"{runs}/eager/from_round_1/round_0/masks/m.json"]
+        wanted += [f"{runs}/tensorrt-mixed/round_1/masks/m.json", f"{runs}/tensorrt-mixed/round_2/rows.jsonl", "masks_a/masks/m.json"]
+        others = ["bed/a.safetensors", "engines/e/h200/m/encoder.plan", "bundles/b/manifest.toml", "inductor/x.json", "a/t.onnx"]
+        others += [f"{runs}/tensorrt-mixed/round_2/masks/m.json", f"{runs}/eager/from_round_1/round_1/masks/m.json"]
+        others += [f"{runs}/eager/teacher_forced/round_0/masks/m.json", "pieces/p/h200/m/engine.json"]
+        for path in wanted + others:
+            self.make(path)
+        lab, archive = self.out / "lab", self.out / "1.tar.xz"
+        self.assertEqual(harvest(lab, archive, 14)[:2], (len(wanted), 0))
+        self.assertEqual(self.names(archive), set(wanted))
+        self.make("lab.log", b"longer")
+        self.make("new.csv")
+        harvest(lab, archive, 14)
+        self.assertEqual(self.names(archive), {"lab.log", "new.csv"})
+        self.assertEqual(harvest(lab, archive, 14, again=True)[0], len(wanted) + 1)
+
+    def test_an_archive_is_never_larger_than_its_limit_and_the_rest_comes_next(self):
+        self.make("lab.log")
+        for k in range(12):
+            self.make(f"timing/{k:02}.timing", os.urandom(100_000))
+            self.make(f"run{k}/rows.csv", b"a,b\n" * 30_000)
+        lab, seen, archive = self.out / "lab", set(), self.out / "part.tar.xz"
+        for turn in range(9):
+            packed, left, size = harvest(lab, archive, 0.4)
+            self.assertLessEqual(archive.stat().st_size, 400_000)
+            self.assertEqual(size, archive.stat().st_size)
+            names = self.names(archive)
+            self.assertFalse(names & seen)
+            if turn == 0:
+                self.assertIn("lab.log", names)
+                self.assertEqual(sum("rows" in name for name in names), 12, "rows are worth more than caches")
+            seen |= names
+            if not left:
+                break
+        self.assertEqual(len(seen), 25)
+
+
+class Merging(Case):
+    def piece(self, name, roles, **more):
+        folder = self.out / name / "h200" / "m_1024_fp16"
+        folder.mkdir(parents=True)
+        plans = [{"role": role, "file": f"{role}.plan", "from": name} for role in roles]
+        for plan_ in plans:
+            (folder / plan_["file"]).write_text(name)
+        base = {"format": 1, "platform": "h200", "precision": "fp16", "bundle": {"x": 1}}
+        (folder / "engine.json").write_text(json.dumps(base | {"plans": plans} | more))
+        return self.out / name
+
+    def test_plans_and_records_go_together_and_later_pieces_win(self):
+        pieces = [self.piece("a", ["encoder", "memory"]), self.piece("b", ["prompt"]), self.piece("c", ["memory"])]
+        (folder,) = engines.merge(pieces, self.out / "whole")
+        plans = {plan_["role"]: plan_["from"] for plan_ in json.loads((folder / "engine.json").read_text())["plans"]}
+        self.assertEqual(plans, {"encoder": "a", "memory": "c", "prompt": "b"})
+        self.assertEqual((folder / "memory.plan").read_text(), "c")
+        self.assertEqual(sorted(path.name for path in folder.iterdir()), ["encoder.plan", "engine.json", "memory.plan", "prompt.plan"])
+
+    def test_pieces_of_another_bundle_are_refused(self):
+        pieces = [self.piece("a", ["encoder"]), self.piece("b", ["memory"], bundle={"x": 2})]
+        with self.assertRaisesRegex(engines.MergeError, "bundle"):
+            engines.merge(pieces, self.out / "whole")
+        with self.assertRaisesRegex(engines.MergeError, "holds no"):
+            engines.merge([self.out / "nothing"], self.out / "whole")
+
+    def test_the_check_tells_what_it_built_and_fails_with_build_engines(self):
+        def run(rows, code):
+            build = [sys.executable, "-c", f"import sys; print({json.dumps(rows)!r}); sys.exit({code})"]
+            places = ["--into", self.out / "w", "--rows", self.out / "rows.json", "--piece", piece]
+            command = [sys.executable, engines.MERGE, *places, "--", *build]
+            return subprocess.run(command, capture_output=True, text=True)
+
+        piece = self.piece("a", ["encoder"])
+        done = run([{"role": "encoder", "status": "up_to_date"}, {"role": "prompt", "status": "built"}], 0)
+        self.assertEqual((done.returncode, done.stdout), (0, "1 of 2 plans up to date; not as they were merged: prompt built\n"))
+        failed = run([{"role": "encoder", "status": "failed"}], 1)
+        self.assertEqual(failed.returncode, 1)
+        self.assertIn("encoder failed", failed.stderr)
+        self.assertEqual(run([], 0).returncode, 1)
+
+
+class Planning(Case):
+    def settings(self, **more):
+        given = {"segtrt": Path("/p/segtrt"), "split": Path("/p/split"), "overlay": Path("/p/tiny.safetensors")}
+        given |= {"out": self.out, "python": sys.executable, "models": list(TAGS), "gpus": 2}
+        return Settings(**(given | more))
+
+    def test_the_whole_plan_holds_together(self):
+        tools = {"ort_gpu": Path("/p/ort.so"), "nsys": "/p/nsys", "sanitizer": "/p/sanitizer"}
+        for more in ({}, tools, {"models": ["sam2.1_large"], "gpus": 1}):
+            settings = self.settings(timing={"fp16": Path("/p/a"), "fp32": Path("/p/b")}, **more)
+            jobs = checked(plan(settings, ("main", "bisect")))
+            parents = {path: set(Path(path).parents) for job in jobs.values() for path in job.results}
+            for job in jobs.values():
+                self.assertTrue(job.results or job.name.startswith("warm_"), f"{job.name} leaves nothing")
+                # A job's own results are removed before it: they may hold nothing that others left.
+                own = {Path(path) for path in job.results}
+                others = {parent for other in jobs.values() if other is not job for path in other.results for parent in parents[path]}
+                self.assertFalse(own & others, f"{job.name} would remove what others left")
+
+    def test_what_wants_tensorrt_is_held_back_and_what_does_not_is_not(self):
+        jobs = checked(plan(self.settings(), ("main", "bisect")))
+        for job in jobs.values():
+            program = " ".join(job.command)
+            engines_wanted = "build-engines" in program or "--engines" in program or "tensorrt" in program
+            self.assertEqual(job.waits, engines_wanted or job.name == "test_run", job.name)
+
+    def test_flags_that_a_program_does_not_know_are_found_before_anything_runs(self):
+        program = self.out / "segtrt"
+        program.write_text("#!/bin/sh\necho '  --csv FILE --engines DIR'\n")
+        program.chmod(0o755)
+        jobs = [
+            Job("old", [program, "selftest", "--csv", "x", "--teacher-forced"]),
+            Job("deep", [program, "profile", "--csv", "--", "bench", "--frames", "3"]),
+        ]
+        told = flags.unknown(jobs, program)
+        self.assertEqual(len(told), 2)
+        self.assertIn("selftest knows no --teacher-forced, which old gives it", told[1])
+        self.assertIn("bench knows no --frames, which deep gives it", told[0])
+
+    def test_bad_plans_are_refused(self):
+        one = Job("a", ["true"])
+        for jobs, told in (
+            ([one, Job("a", ["true"])], "two jobs"),
+            ([Job("a", ["true"], needs=["b"])], "not in the plan"),
+            ([Job("a", [], needs=["b"]), Job("b", [], needs=["a"])], "circle"),
+            ([Job("a", [], results=["x"]), Job("b", [], results=["x"])], "both leave"),
+        ):
+            with self.assertRaisesRegex(PlanError, told):
+                checked(jobs)
+        with self.assertRaisesRegex(PlanError, "matches no job"):
+            chosen([one], ["b*"])
+        jobs = [one, Job("b", [], needs=["a"]), Job("c", [])]
+        self.assertEqual([job.name for job in chosen(jobs, ["b*"])], ["a", "b"])
+
+    def test_processors_are_shared_out(self):
+        here = machine.shared_out(("0", "1"), range(32), 1)
+        self.assertEqual((len(here.own["0"]), len(here.own["1"]), here.aside), (12, 12, (12, 13, 14, 15, 28, 29, 30, 31)))
+        for gpus, count in ((("0",), 1), (("0", "1"), 2), (("0", "1", "2", "3"), 3), ((), 4), (("0",), 64)):
+            here = machine.shared_out(gpus, range(count), 1)
+            self.assertTrue(here.aside and all(here.own[gpu] for gpu in gpus), (gpus, count))
+
+    def test_foreseen_measurements_are_alone_and_all_jobs_end(self):
+        jobs = checked(plan(self.settings()))
+        for gpus in (("0",), ("0", "1"), ("0", "1", "2", "3")):
+            jobs = {name: job for name, job in jobs.items() if job.gpu != ALL}
+            here = machine.shared_out(gpus, range(16 * len(gpus)), 128 * len(gpus))
+            foresight = Foresight(jobs, here, lambda job: False, bring=120)
+            self.assertEqual(foresight.run(), 0, foresight.lines[-3:])
+
+
+if __name__ == "__main__":
+    unittest.main()
