@@ -41,7 +41,7 @@ class Command(OnOneSplit):
     def test_rounds_wait_for_go_and_leave_run_folders(self):
         original()
         args = self.arguments("rounds", rounds=3, interactive=True, save_masks=True, max_clip_frames=6)
-        events, code, log = self.converse(args, ["go", "what\ngo", "quit"])
+        events, code, log = self.converse(args, ["go 2", "what\ngo", "quit"])
         self.assertEqual(code, 0, log)
         names = [(e["event"], e["round"]) for e in events]
         self.assertEqual(names, [("ready", 0), ("done", 0), ("ready", 1), ("done", 1), ("ready", 2)])

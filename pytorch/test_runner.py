@@ -279,6 +279,10 @@ class Parts(unittest.TestCase):
         self.assertEqual(company, {"other_processes": 1, "process_memory_mib": 1.0})
         self.assertEqual(telemetry.company([process(8, mib)], 7)["other_processes"], 0)
         self.assertEqual(telemetry.company([], 7), {"other_processes": None, "process_memory_mib": None})
+        seen = {"other_processes": 3}
+        self.assertEqual(telemetry.beside_idle(seen, 0), {"other_processes": 3})
+        self.assertEqual(telemetry.beside_idle(seen, 2), {"other_processes": 1, "idle_processes": 2})
+        self.assertEqual(telemetry.beside_idle({"other_processes": None}, 2)["other_processes"], None)
 
     def test_weights_must_be_the_bundle_s(self):
         bundles = [ROOT / "onnx" / "bundles"]

@@ -142,6 +142,8 @@ def pool_observed(passes):
         "device_memory_mib",
     ):
         pooled[name] = _most(get(name))
+    if any("idle_processes" in seen for seen in passes):
+        pooled["idle_processes"] = max(seen.get("idle_processes", 0) for seen in passes)
     pooled["sm_clock_min_mhz"] = min((v for v in get("sm_clock_min_mhz") if v is not None), default=None)
     pooled["limits"] = list(dict.fromkeys(word for words in limits for word in words)) if limits else None
     return pooled

@@ -1,6 +1,7 @@
 """The protocol with the caller: one JSON line an event on stdout, everything else on stderr.
 
-{"event":"ready","round":k}              models are built and warm; with --interactive `go` is awaited on stdin
+{"event":"ready","round":k}              models are built and warm; with --interactive `go [N]` is awaited on stdin: N
+                                         other runners have the GPU open and wait meanwhile
 {"event":"done","round":k,"folder":…,"fps":…}
 {"event":"error","what":…,"advice":…}    the run is over: exit code 1, or 2 where the command line was wrong
 `quit`, or the end of stdin, ends the run before its next round.
@@ -34,8 +35,10 @@ def run_rounds(args, side, events, make_folder):
     failed = 0
     for number in range(args.rounds):
         events.send("ready", round=number)
-        if args.interactive and not _told_to_go():
-            return failed
+        if args.interactive:
+            side.idle_processes = _told_to_go()
+            if side.idle_processes is None:
+                return failed
         alone = args.rounds == 1 and not args.interactive
         path = args.out_dir if alone else args.out_dir / f"round_{number}"
         folder = make_folder(path)
@@ -47,13 +50,14 @@ def run_rounds(args, side, events, make_folder):
 
 
 def _told_to_go():
-    """Waits for `go`; False for `quit` or the end of stdin."""
+    """Waits for `go`; how many other runners wait meanwhile, None for `quit` or the end of stdin."""
     for line in sys.stdin:
         word = line.strip()
-        if word == "go":
-            return True
+        order, _, waiting = word.partition(" ")
+        if order == "go" and (waiting.isdecimal() or not waiting):
+            return int(waiting or 0)
         if word == "quit":
-            return False
+            return None
         if word:
-            say(f"{word!r} is not understood: go or quit")
-    return False
+            say(f"{word!r} is not understood: go, go N or quit")
+    return None

@@ -51,6 +51,7 @@ class Side:
         self.videos = split.videos(args.limit_videos)
         self.clips = [(video, self._clip(video)) for video in self.videos]
         self.taught_by = self._check_teacher() if self.teacher else {}
+        self.idle_processes = 0  # other runners of a comparison that have the GPU open and wait
         self.sensors = telemetry.start(args.telemetry_ms, say) if self.device.type == "cuda" else None
 
     def _settings(self):
@@ -233,7 +234,7 @@ class Side:
             if args.save_logits or self.teacher:
                 # Only the recorded passes exchange logits.
                 session.save_logits, session.teacher = False, None
-            observed = self.sensors.since() if self.sensors else None
+            observed = telemetry.beside_idle(self.sensors.since(), self.idle_processes) if self.sensors else None
             made = None if graphs is None else compiling.graphs_compiled() - graphs
             numbers = records.measured(
                 done.frames, self._memory(observed), loaded.setup_ms, observed, args.decode == "inside"

@@ -212,6 +212,14 @@ class Window:
         return dict(zip(MEMBERS, values, strict=True))
 
 
+def beside_idle(seen, waiting):
+    """Sensors beside so many processes that have the GPU open and wait for their turn: these do not compute."""
+    if not waiting:
+        return seen
+    others = seen["other_processes"]
+    return seen | {"other_processes": others and max(0, others - waiting), "idle_processes": waiting}
+
+
 def start(period_ms, say):
     """Sensors of the GPU, or None with a word why."""
     try:

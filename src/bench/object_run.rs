@@ -184,6 +184,7 @@ impl ObjectRunner<'_> {
             let request = request(tracked, exchanges.as_slice());
             let passes = self.runner.run_pass(request, repeats, &keep, &mut count)?;
             let observed = self.telemetry.zip(mark).map(|(gpu, mark)| gpu.since(mark));
+            let observed = observed.map(|seen| seen.beside_idle(self.plan.idle_processes));
             for ((ready, object), pass) in ready.iter_mut().zip(tracked).zip(passes) {
                 let mut row = self.row(&ready.key, run, geometry, object.span, &pass);
                 self.score(&mut row, ready.truth, object.span, &pass, observed)?;

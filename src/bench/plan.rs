@@ -80,6 +80,9 @@ pub struct BenchPlan {
     /// Other GPUs of this host that are measured at the same time.
     #[serde(default)]
     pub other_devices: usize,
+    /// Processes that have the GPU open and wait for their turn in a comparison.
+    #[serde(default)]
+    pub idle_processes: usize,
 }
 
 /// A part of a run.

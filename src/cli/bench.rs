@@ -145,6 +145,9 @@ pub struct BenchArgs {
     /// How many other GPUs of this host are measured at the same time; experiment sets it.
     #[arg(long, hide = true, default_value_t = 0)]
     pub other_devices: usize,
+    /// How many processes have the GPU open and wait for their turn; compare sets it.
+    #[arg(long, hide = true, default_value_t = 0)]
+    pub idle_processes: usize,
     /// Flags of the predecessor that mean nothing here.
     #[command(flatten)]
     pub dead: DeadFlags,

@@ -94,6 +94,7 @@ pub fn resolve(args: &BenchArgs) -> Result<Resolved> {
         shard,
         shards: args.merged_from,
         other_devices: args.other_devices,
+        idle_processes: args.idle_processes,
     };
     Ok(Resolved { plan, split, left_out })
 }

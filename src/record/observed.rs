@@ -34,12 +34,29 @@ pub struct Observed {
     pub utilisation_percent: Option<f64>,
     /// Everything that held the clocks down in any reading.
     pub limits: Option<Limits>,
-    /// Most other processes that computed on the GPU at once.
+    /// Most other processes that computed on the GPU at once, without `idle_processes`.
     pub other_processes: Option<usize>,
+    /// Processes of the same comparison that had the GPU open and waited for their turn; none where nobody said so.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub idle_processes: Option<usize>,
     /// Most GPU memory that the driver counts for this process, MiB.
     pub process_memory_mib: Option<f64>,
     /// Most GPU memory in use by anyone, MiB.
     pub device_memory_mib: Option<f64>,
+}
+
+impl Observed {
+    /// The same beside so many processes that have the GPU open and wait: they are not among those that compute.
+    pub fn beside_idle(self, processes: usize) -> Self {
+        match processes {
+            0 => self,
+            waiting => Self {
+                other_processes: self.other_processes.map(|seen| seen.saturating_sub(waiting)),
+                idle_processes: Some(waiting),
+                ..self
+            },
+        }
+    }
 }
 
 /// Several passes as one: time, readings and energy summed, means by time, extremes of all.
@@ -79,6 +96,7 @@ pub(super) fn pool(passes: &[Observed]) -> Option<Observed> {
         utilisation_percent: mean(|pass| pass.utilisation_percent),
         limits: passes.iter().filter_map(|pass| pass.limits).reduce(Limits::union),
         other_processes: passes.iter().filter_map(|pass| pass.other_processes).max(),
+        idle_processes: passes.iter().filter_map(|pass| pass.idle_processes).max(),
         process_memory_mib: most(|pass| pass.process_memory_mib),
         device_memory_mib: most(|pass| pass.device_memory_mib),
     })
@@ -88,6 +106,21 @@ pub(super) fn pool(passes: &[Observed]) -> Option<Observed> {
 mod tests {
     use super::*;
     use crate::record::limits::Limit;
+
+    #[test]
+    fn processes_that_wait_are_not_among_those_that_compute() {
+        let seen = Observed { other_processes: Some(3), ..Observed::default() };
+        assert_eq!(seen.beside_idle(0), seen);
+        let beside = seen.beside_idle(2);
+        assert_eq!((beside.other_processes, beside.idle_processes), (Some(1), Some(2)));
+        assert_eq!(seen.beside_idle(5).other_processes, Some(0));
+        let blind = Observed::default().beside_idle(2);
+        assert_eq!((blind.other_processes, blind.idle_processes), (None, Some(2)));
+        // Sidecars from before have no such member, and lone benches write none.
+        let text = serde_json::to_string(&seen).unwrap();
+        assert!(!text.contains("idle"));
+        assert_eq!(serde_json::from_str::<Observed>(&text).unwrap(), seen);
+    }
 
     #[test]
     fn passes_pool_by_time_and_extremes() {

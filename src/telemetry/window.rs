@@ -130,6 +130,7 @@ impl Window {
             utilisation_percent: self.utilisation_percent.mean(),
             limits: self.limits,
             other_processes: self.other_processes,
+            idle_processes: None,
             process_memory_mib: self.process_memory_mib.most,
             device_memory_mib: self.device_memory_mib.most,
         }

@@ -83,8 +83,9 @@ fn of_passes(side: &Contender<'_>) -> Vec<Finding> {
 /// The sensors without the comparison's own runners: they wait for their turn and have no work on the GPU.
 fn observed(round: &ModelRound<'_>, pass: &PassRecord) -> Option<Observed> {
     let seen = pass.observed?;
-    let others = seen.other_processes.map(|others| others.saturating_sub(round.waiting));
-    Some(Observed { other_processes: others, ..seen })
+    // Sides that were told of them have left them out already.
+    let waiting = if seen.idle_processes.is_some() { 0 } else { round.waiting };
+    Some(seen.beside_idle(waiting))
 }
 
 fn few_rounds(speed: &Speed) -> Option<Finding> {

@@ -154,11 +154,14 @@ impl Measuring<'_> {
         let folder = match &turn.side.kind {
             SideKind::Bench(args) => {
                 let folder = side_dir(plan, model, turn.side).join(format!("round_{round}"));
-                let args = bench_args(plan, model, turn.side, args, plan.clips.warmup_runs);
+                let mut args = bench_args(plan, model, turn.side, args, plan.clips.warmup_runs);
+                if waiting > 0 {
+                    args.extend(["--idle-processes".to_owned(), waiting.to_string()]);
+                }
                 bench_child::run(&args, &folder).map(|()| folder)
             }
             SideKind::Runner { .. } => match &mut turn.runner {
-                Some(runner) => runner.round(),
+                Some(runner) => runner.round(waiting),
                 None => Err(anyhow::anyhow!("the PyTorch runner is gone")),
             },
         };

@@ -94,14 +94,14 @@ impl Runner {
         Ok(runner)
     }
 
-    /// Measures a round; its run folder. Afterwards the runner is ready for the next one: nothing of it runs on while
+    /// Measures a round while `waiting` other runners have the GPU open; its run folder. Afterwards the runner is ready for the next one: nothing of it runs on while
     /// another side is measured.
     ///
     /// # Errors
     /// It says why it cannot go on, or dies.
-    pub fn round(&mut self) -> Result<PathBuf> {
+    pub fn round(&mut self, waiting: usize) -> Result<PathBuf> {
         let input = self.input.as_mut().context("the PyTorch runner has no input")?;
-        let told = input.write_all(b"go\n").and_then(|()| input.flush());
+        let told = writeln!(input, "go {waiting}").and_then(|()| input.flush());
         if told.is_err() {
             return Err(self.ended());
         }

@@ -117,7 +117,7 @@ impl Measuring<'_> {
             SideKind::Runner { .. } => {
                 let mut command = self.runner_command(model, side, &folder, 1, 0)?;
                 command.args.extend(flags.iter().cloned());
-                Runner::start(&command)?.round()?
+                Runner::start(&command)?.round(0)?
             }
         };
         let folder: &Path = &whole(folder)?;

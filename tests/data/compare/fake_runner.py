@@ -106,7 +106,7 @@ if args.fake_fail == args.mode:
 for number in range(args.rounds):
     send("ready", round=number)
     word = sys.stdin.readline().strip()
-    if word != "go":
+    if word.split()[:1] != ["go"]:
         sys.exit(0)
     if args.fake_die == args.mode:
         print("Segmentation fault, as it were", file=sys.stderr, flush=True)
