@@ -16,7 +16,7 @@ help: ## This list.
 demo: prerequisites $(ORT_STAMP) ## Build, make a synthetic split, measure a small network on the CPU, print the table.
 	cargo build --release --locked
 	rm -rf demo
-	$(SEGTRT) synth --out demo/split --videos 2 --objects 2 --frames 24 --size 640x360 --seed 7
+	$(SEGTRT) synth --out demo/split --videos 2 --objects 2 --frames 48 --size 640x360 --seed 7
 	$(SEGTRT) bench --split-dir demo/split --models edgetam_mini_points,edgetam_mini_bbox --out-dir demo/out --save-overlays
 
 test: prerequisites $(ORT_STAMP) $(RTX_STAMP) lint ## Formatting, lints and every test that needs no GPU.
