@@ -19,8 +19,7 @@ import torch
 from segexport import ExportError
 from segexport.commandline import add_weight_options, build_model
 from segexport.models import build
-
-MEAN, STD = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)
+from segtrain.photos import backbone, load
 
 
 def parse():
@@ -42,9 +41,6 @@ def parse():
 
 def teach(args):
     """Frames as bytes [n,3,S,S] and the three maps that the mask decoder reads, each [n,C,H,W] in half precision."""
-    import numpy as np
-    from PIL import Image
-
     model = build_model(args)[0].to(args.device)
     trunk = model.image_encoder.trunk
     if "_get_pos_embed" in vars(trunk):
@@ -53,12 +49,9 @@ def teach(args):
     paths = sorted((args.split / "JPEGImages_24fps").glob("*/*.jpg"))
     if not paths:
         raise ExportError(f"{args.split}/JPEGImages_24fps holds no CLIP/*.jpg")
-    size = (args.imgsz, args.imgsz)
     images, maps = [], []
     for path in paths:
-        with Image.open(path) as image:
-            pixels = np.array(image.convert("RGB").resize(size, Image.BICUBIC))
-        images.append(torch.from_numpy(pixels).permute(2, 0, 1).contiguous())
+        images.append(load(path, args.imgsz))
         with torch.no_grad():
             maps.append([m[0].half().cpu() for m in features(model, images[-1][None].to(args.device))])
     torch.save({"images": torch.stack(images), "maps": [torch.stack(m) for m in zip(*maps)]}, args.out)
@@ -66,10 +59,8 @@ def teach(args):
 
 
 def features(model, pixels):
-    """Bytes [n,3,S,S] -> [fine, middle, coarse] as `forward_image` gives them."""
-    column = {"device": pixels.device, "dtype": torch.float32}
-    mean, std = (torch.tensor(v, **column)[:, None, None] for v in (MEAN, STD))
-    return model.forward_image((pixels.float() / 255 - mean) / std)["backbone_fpn"]
+    """Bytes [n,3,S,S] -> [fine, middle, coarse] as the mask decoder reads them."""
+    return backbone(model, pixels)["backbone_fpn"]
 
 
 def student(args):

@@ -3,7 +3,7 @@
     python onnx/learn_tracking.py --model edgetam --checkpoint edgetam_features.safetensors --split DIR --seconds 120 --out edgetam.safetensors
     python onnx/learn_tracking.py --model sam2.1_tiny --random-weights 0 --weights-overlay TINY.safetensors --split DIR --out tiny.safetensors
 
-For judging arithmetic, not for tracking elsewhere: with a random memory attention a decoder is asked for an object without
+Run on a CPU for a few steps so far, never to the end. For judging arithmetic, not for tracking elsewhere: with a random memory attention a decoder is asked for an object without
 being told which, and its answer tips over at the least rounding, in any arithmetic. The clips are learnt by heart. Image
 encoder, prompt encoder and mask decoder stay as they are; memory attention, memory encoder and object pointers learn, with
 the steps of Meta's own tracking loop unrolled. Writes a whole checkpoint. `distil_encoder.py` makes the encoder that this
@@ -19,11 +19,11 @@ from pathlib import Path
 import torch
 from segexport import ExportError
 from segexport.commandline import add_weight_options, build_model
+from segtrain.losses import FOCAL_WEIGHT, mask_losses
+from segtrain.photos import backbone, load
 from torch.nn import functional as F
 
-MEAN, STD = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)
 FROZEN = ("image_encoder.", "sam_prompt_encoder.", "sam_mask_decoder.")
-FOCAL_WEIGHT, FOCAL_ALPHA, FOCAL_GAMMA = 20.0, 0.25, 2.0  # SAM 2's (its training/loss_fns.py)
 
 
 def parse():
@@ -50,9 +50,7 @@ def clips(args, model):
     import numpy as np
     from PIL import Image
 
-    column = {"device": args.device, "dtype": torch.float32}
-    mean, std = (torch.tensor(v, **column)[:, None, None] for v in (MEAN, STD))
-    size, found, cache = (args.imgsz, args.imgsz), [], {}
+    found, cache = [], {}
     for folder in sorted((args.split / "Annotations_6fps").glob("*/*")):
         backbones, masks = [], []
         for path in sorted(folder.glob("*.png")):
@@ -61,11 +59,8 @@ def clips(args, model):
             if not frame.is_file() or mask.sum() < 100:
                 continue
             if frame not in cache:
-                with Image.open(frame) as image:
-                    pixels = np.array(image.convert("RGB").resize(size, Image.BICUBIC))
-                square = torch.from_numpy(pixels).permute(2, 0, 1).to(args.device)
                 with torch.no_grad():
-                    out = model.forward_image(((square.float() / 255 - mean) / std)[None])
+                    out = backbone(model, load(frame, args.imgsz)[None].to(args.device))
                 cache[frame] = {k: [x.clone() for x in v] for k, v in out.items() if isinstance(v, list)}
             backbones.append(cache[frame])
             small = F.interpolate(mask[None, None], size=(args.imgsz // 4,) * 2, mode="area")
@@ -113,14 +108,8 @@ def loss_of(logits, score, target):
     if score.item() <= 0:
         # The mask is hidden where the object is thought absent: the score alone can learn.
         return there, 0.0
-    chance = torch.sigmoid(logits)
-    entropy = F.binary_cross_entropy_with_logits(logits, target, reduction="none")
-    weight = FOCAL_ALPHA * target + (1 - FOCAL_ALPHA) * (1 - target)
-    focal = (weight * (target - chance).abs() ** FOCAL_GAMMA * entropy).mean()
-    dice = 1 - (2 * (chance * target).sum() + 1) / (chance.sum() + target.sum() + 1)
-    seen, real = logits > 0, target > 0.5
-    iou = ((seen & real).sum() / (seen | real).sum().clamp(min=1)).item()
-    return FOCAL_WEIGHT * focal + dice + there, iou
+    focal, dice, iou = mask_losses(logits[None, None], target[None, None])
+    return (FOCAL_WEIGHT * focal + dice).sum() + there, iou.item()
 
 
 def learn(args, model, found):

@@ -7,7 +7,7 @@ use std::process::Command;
 use predicates::prelude::PredicateBooleanExt;
 use predicates::str::contains;
 
-use crate::support::{bench, column, require_onnxruntime, segtrt, small_bundle, synth};
+use crate::support::{bench, column, copy, require_onnxruntime, segtrt, small_bundle, synth};
 
 const SUMMARY: &str = "sav_benchmark_summary.csv";
 
@@ -230,11 +230,7 @@ fn unknown_tags_are_left_out_and_none_left_is_a_usage_error() {
 /// A copy of the small bundle that a test may damage.
 fn copied_bundle(dir: &Path) -> PathBuf {
     let to = dir.join("bundle");
-    fs::create_dir(&to).unwrap();
-    for entry in fs::read_dir(small_bundle()).unwrap() {
-        let path = entry.unwrap().path();
-        fs::copy(&path, to.join(path.file_name().unwrap())).unwrap();
-    }
+    copy(&small_bundle(), &to);
     to
 }
 

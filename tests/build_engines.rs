@@ -11,7 +11,7 @@ use predicates::prelude::*;
 use segtrt::engine::{EngineManifest, PlanRecord, open_plan};
 use segtrt::trt::{Library, Runtime};
 
-use crate::support::{segtrt, small_bundle};
+use crate::support::{copy, segtrt, small_bundle};
 
 /// A table with one made-up board for the small network.
 fn table(dir: &Path, sm: u32) -> PathBuf {
@@ -42,11 +42,7 @@ fn build_quick(dir: &Path, sm: u32) -> assert_cmd::Command {
 /// The committed bundle where it may be damaged.
 fn copied_bundle(dir: &Path) -> PathBuf {
     let bundle = dir.join("onnx/edgetam_mini_256_fp32");
-    std::fs::create_dir_all(&bundle).unwrap();
-    for entry in std::fs::read_dir(small_bundle()).unwrap() {
-        let path = entry.unwrap().path();
-        std::fs::copy(&path, bundle.join(path.file_name().unwrap())).unwrap();
-    }
+    copy(&small_bundle(), &bundle);
     bundle
 }
 

@@ -7,7 +7,7 @@ use std::sync::OnceLock;
 use assert_cmd::Command;
 use serde_json::Value;
 
-use crate::support::{bench, segtrt, small_bundle, synth};
+use crate::support::{bench, copy, segtrt, small_bundle, synth};
 
 /// Frames of each clip.
 pub const FRAMES: usize = 8;
@@ -59,19 +59,6 @@ pub fn fake_runner() -> PathBuf {
 pub fn copy_run(to: &Path) -> PathBuf {
     copy(&base().run, to);
     to.to_owned()
-}
-
-fn copy(from: &Path, to: &Path) {
-    fs::create_dir_all(to).unwrap();
-    for entry in fs::read_dir(from).unwrap() {
-        let path = entry.unwrap().path();
-        let target = to.join(path.file_name().unwrap());
-        if path.is_dir() {
-            copy(&path, &target);
-        } else {
-            fs::copy(&path, &target).unwrap();
-        }
-    }
 }
 
 /// Reads a JSON file.

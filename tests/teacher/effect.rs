@@ -10,8 +10,8 @@ use segtrt::mask::Mask;
 use segtrt::prompt::{ObjectPrompt, PromptKind, PromptPolicy};
 use segtrt::tracker::{FrameOutput, Network, NetworkPrompt, Selection, Slots, Tracker};
 
-use super::shared::{FRAMES, base, copy, logits_files, masks, sidecar, turn_over};
-use crate::support::{bench, column, onnxruntime, small_bundle};
+use super::shared::{FRAMES, base, logits_files, masks, sidecar, turn_over};
+use crate::support::{bench, column, copy, onnxruntime, small_bundle};
 
 #[test]
 fn a_run_that_teaches_itself_has_its_own_masks() {

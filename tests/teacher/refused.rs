@@ -5,8 +5,8 @@ use std::path::Path;
 
 use serde_json::{Value, json};
 
-use super::shared::{base, copy, logits_files, sidecar};
-use crate::support::{bench, synth};
+use super::shared::{base, logits_files, sidecar};
+use crate::support::{bench, copy, synth};
 
 /// Runs a bench with this teacher and these flags; it must be refused with these words.
 fn refuses(split: &Path, teacher: &Path, flags: &[&str], words: &[&str]) {

@@ -32,20 +32,6 @@ pub fn base() -> &'static Base {
     })
 }
 
-/// A copy of a run folder.
-pub fn copy(from: &Path, to: &Path) {
-    fs::create_dir_all(to).unwrap();
-    for entry in fs::read_dir(from).unwrap() {
-        let path = entry.unwrap().path();
-        let target = to.join(path.file_name().unwrap());
-        if path.is_dir() {
-            copy(&path, &target);
-        } else {
-            fs::copy(&path, &target).unwrap();
-        }
-    }
-}
-
 /// The files of logits of a run, by name.
 pub fn logits_files(run: &Path) -> Vec<PathBuf> {
     let mut files: Vec<PathBuf> =
