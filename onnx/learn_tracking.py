@@ -113,7 +113,7 @@ def loss_of(logits, score, target):
 
 
 def learn(args, model, found):
-    """Steps of a few frames of one clip each, until the time is up; returns the mean IoU of the last 50."""
+    """Steps of a few frames of one clip each, until the time is up; returns how many and the mean IoU of the last 200 tracked masks."""
     taught = [p for name, p in model.named_parameters() if not name.startswith(FROZEN)]
     optimizer = torch.optim.AdamW(taught, lr=args.rate, betas=(0.9, 0.98), weight_decay=0.01)
     generator, recent = random.Random(0), []
@@ -122,7 +122,8 @@ def learn(args, model, found):
         for group in optimizer.param_groups:
             group["lr"] = args.rate * min(1, (step + 1) / 30) * (0.5 + 0.5 * math.cos(math.pi * share))
         clip = found[step % len(found)]
-        count = min(generator.choice((args.frames - 1, args.frames, args.frames + 3)), len(clip.masks))
+        # Never the prompted frame alone: it teaches nothing.
+        count = min(max(2, generator.choice((args.frames - 1, args.frames, args.frames + 3))), len(clip.masks))
         first = generator.randrange(len(clip.masks) - count + 1)
         chosen = list(range(first, first + count))
         point = click(clip.masks[first], generator, args.imgsz)

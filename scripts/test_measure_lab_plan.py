@@ -17,7 +17,7 @@ sys.path.insert(0, str(SCRIPTS))
 
 from lab import engines, flags, machine  # noqa: E402
 from lab.foresight import Foresight  # noqa: E402
-from lab.harvest import harvest  # noqa: E402
+from lab.harvest import harvest, worth  # noqa: E402
 from lab.job import ALL, Job, PlanError, checked, chosen  # noqa: E402
 from lab.plan import plan  # noqa: E402
 from lab.settings import TAGS, Settings  # noqa: E402
@@ -62,7 +62,7 @@ class Harvesting(Case):
         self.make("lab.log")
         for k in range(12):
             self.make(f"timing/{k:02}.timing", os.urandom(100_000))
-            self.make(f"run{k}/rows.csv", b"a,b\n" * 30_000)
+            self.make(f"zz{k}/rows.csv", b"a,b\n" * 30_000)
         lab, seen, archive = self.out / "lab", set(), self.out / "part.tar.xz"
         for turn in range(9):
             packed, left, size = harvest(lab, archive, 0.4)
@@ -77,6 +77,7 @@ class Harvesting(Case):
             if not left:
                 break
         self.assertEqual(len(seen), 25)
+        self.assertLess(worth("zz/masks/m.json"), worth("timing/a.timing"))
 
 
 class Merging(Case):

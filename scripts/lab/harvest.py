@@ -26,7 +26,7 @@ WORTH = (
     r"/runs/.*\.log$",
     r"/engine\.json$",
     r"/worst/",
-    r"",  # run folders
+    r"^(?!timing/)(?!.*/masks/)",  # run folders
     r"/masks/",
     r"^timing/",
 )
@@ -44,7 +44,7 @@ def worth(path):
         return WORTH.index(r"/masks/") if first else None
     if path.endswith("/engine.json") and not path.startswith("engines/"):
         return None  # a piece's is that of the whole
-    return next(at for at, pattern in enumerate(WORTH) if pattern != "/masks/" and re.search(pattern, path))
+    return next(at for at, pattern in enumerate(WORTH) if re.search(pattern, path))
 
 
 def candidates(out, packed):

@@ -73,7 +73,8 @@ pub fn write(out_dir: &Path, key: &ObjectKey, side: usize, pass: &Pass) -> Resul
         pass.times.len()
     );
     let folder = out_dir.join(FOLDER);
-    std::fs::create_dir_all(&folder)
-        .with_context(|| format!("cannot make {}", folder.display()))?;
+    std::fs::create_dir_all(&folder).with_context(|| {
+        format!("cannot make {}; choose a writable --out-dir", folder.display())
+    })?;
     logits.write(&path_of(out_dir, key))
 }

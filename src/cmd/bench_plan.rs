@@ -119,6 +119,12 @@ fn one_frame_at_a_time(args: &BenchArgs) -> Result<()> {
             "{flag} with --mode throughput: logits are exchanged with one frame in flight; use --mode latency"
         )));
     }
+    if args.save_logits && args.profile_runs > 1 {
+        bail!(UsageError(
+            "--save-logits with --profile-runs above 1: the logits of one pass are kept; leave --profile-runs out"
+                .to_owned()
+        ));
+    }
     if args.gpu.repeat_clip > 1 {
         let repeats = args.gpu.repeat_clip;
         bail!(UsageError(format!(

@@ -10,16 +10,13 @@ use serde_json::json;
 use super::experiment_spread::refuse_flags_of_slurm;
 use super::{Outcome, UsageError, experiment_devices, experiment_plan, experiment_slurm};
 use crate::cli::ExperimentArgs;
-use crate::experiment::{By, Folder, Sharding, Step, run_step};
+use crate::experiment::{By, Folder, STOPPED, Sharding, Step, run_step};
 use crate::nsys::{self, Nsys};
 use crate::shard::Shard;
 use crate::shard::devices::VISIBLE;
 
 /// The subcommand that records passes under Nsight Systems.
 const PROFILE: &str = "profile";
-
-/// Exit code of a child that the user stopped.
-const STOPPED: i32 = 130;
 
 /// Runs or continues an experiment.
 pub fn run(args: ExperimentArgs) -> Result<Outcome> {

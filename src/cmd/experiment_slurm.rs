@@ -69,9 +69,14 @@ pub(super) fn measure(
         }
         let tasks = run.to_do();
         if tasks.is_empty() || submitted > args.retries as usize {
-            let merged = join(run.folder, shards, say)?;
+            // First: a shard that cannot be merged must not hide how to go on.
             run.tell_failed(&tasks, say);
+            let merged = join(run.folder, shards, say)?;
             return Ok(if tasks.is_empty() && merged { Timed::Sound } else { Timed::PartlyFailed });
+        }
+        if stopped.load(Ordering::Relaxed) {
+            // It came while the queue was asked.
+            return Ok(Timed::Stopped);
         }
         run.submit(tasks, say)?;
         submitted += 1;

@@ -31,7 +31,8 @@ fn slurm_words(args: &ExperimentArgs) -> Result<Vec<String>, UsageError> {
     let name = |word: &String| word.split('=').next().unwrap_or_default().to_owned();
     if let Some(word) = words.iter().find(|word| slurm::OWNED.contains(&name(word).as_str())) {
         return Err(UsageError(format!(
-            "--slurm-args: {word} is set by segtrt experiment itself; --shards says how many tasks there are"
+            "--slurm-args: {word} is set by segtrt experiment itself; --shards says how many tasks there are, \
+             and jobs of another cluster cannot be watched from here: submit there"
         )));
     }
     words.extend(args.spread.partition.iter().map(|name| format!("--partition={name}")));

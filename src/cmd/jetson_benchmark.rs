@@ -62,7 +62,9 @@ fn setup(plan: &Plan, args: &JetsonBenchmarkArgs, split: &dyn Dataset) -> Result
         videos.len()
     );
     if objects == 0 {
-        anyhow::bail!("no object of the chosen clips can be prompted; the reasons are above");
+        anyhow::bail!(
+            "no object of the chosen clips can be prompted; the reasons are above: raise --limit-videos or --limit-objects, or name another --split-dir"
+        );
     }
     if plan.chosen.tensorrt {
         build(plan, args)?;

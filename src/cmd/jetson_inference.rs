@@ -15,14 +15,11 @@ use super::jetson_plan::{Plan, text};
 use super::{Outcome, UsageError};
 use crate::cli::JetsonBenchmarkArgs;
 use crate::dataset::Dataset;
-use crate::experiment::{Step, run_step};
+use crate::experiment::{STOPPED, Step, run_step};
 use crate::files::{atomic, summary_csv};
 use crate::two_phase::{
     MemoryWatch, Metadata, ModelRows, SUMMARY_FILE, Summary, SystemMemory, Watched,
 };
-
-/// Exit code of a child that the user stopped.
-const STOPPED: i32 = 130;
 
 /// Measures the clips of `metadata`.
 pub(super) fn run(
@@ -74,10 +71,14 @@ pub(super) fn run(
         summary.write(&file)?;
     }
     if done.is_empty() {
-        bail!("no model left rows; the errors are above");
+        bail!(
+            "no model left rows; the errors are above: when they are mended, type the same command with --skip-setup --resume"
+        );
     }
     show(&summary, &done, args.json)?;
-    println!("{}", file.display());
+    if !args.json {
+        println!("{}", file.display());
+    }
     Ok(if failed > 0 { Outcome::PartlyFailed } else { Outcome::Done })
 }
 

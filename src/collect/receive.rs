@@ -125,10 +125,13 @@ fn keep(part: &Path, path: &Path, modified: u64) -> io::Result<()> {
     if let Some(parent) = path.parent() {
         fs::create_dir_all(parent)?;
     }
-    File::options()
-        .write(true)
-        .open(part)?
-        .set_modified(UNIX_EPOCH + Duration::from_secs(modified))?;
+    // Another machine says what it likes: a time that no clock shows leaves the file its own.
+    if let Some(time) = UNIX_EPOCH.checked_add(Duration::from_secs(modified)) {
+        let kept = File::options().write(true).open(part)?.set_modified(time);
+        if let Err(error) = kept {
+            log::info!("{}: its age is not kept: {error}", path.display());
+        }
+    }
     fs::rename(part, path)
 }
 
@@ -152,6 +155,15 @@ fn skip_noise(stream: &mut impl io::BufRead) -> Result<()> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_time_that_no_clock_shows_costs_nothing() {
+        let dir = tempfile::tempdir().unwrap();
+        let (part, path) = (dir.path().join("part"), dir.path().join("sub/whole"));
+        fs::write(&part, "rows").unwrap();
+        keep(&part, &path, u64::MAX).unwrap();
+        assert_eq!(fs::read(&path).unwrap(), b"rows");
+    }
     use tar::{Builder, Header};
 
     fn entry(builder: &mut Builder<Vec<u8>>, name: &str, kind: EntryType, content: &[u8]) {

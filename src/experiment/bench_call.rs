@@ -67,6 +67,9 @@ pub struct Step {
     pub variables: Vec<(&'static str, PathBuf)>,
 }
 
+/// Exit code of a step that the user stopped, whether it caught SIGINT or SIGTERM or was ended by it.
+pub const STOPPED: i32 = 130;
+
 /// Runs a step to its end.
 ///
 /// # Errors
@@ -91,7 +94,9 @@ pub fn run_step(step: &Step) -> Result<Ran> {
         Some(0) => "well".to_owned(),
         _ => child::describe(status),
     };
-    let (code, seconds) = (status.code(), begun.elapsed().as_secs_f64());
+    // A bench leaves Ctrl-C to the system, and so has no exit code of its own then.
+    let stopped = child::signal(status).filter(|signal| matches!(signal, 2 | 15)).map(|_| STOPPED);
+    let (code, seconds) = (status.code().or(stopped), begun.elapsed().as_secs_f64());
     Ok(Ran { step: step.name.to_owned(), ended, code, seconds })
 }
 

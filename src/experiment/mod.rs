@@ -20,7 +20,7 @@ mod platform;
 mod sharding;
 mod spec;
 
-pub use bench_call::{OWNED, Step, owned_flag, parse_bench, run_step};
+pub use bench_call::{OWNED, STOPPED, Step, owned_flag, parse_bench, run_step};
 pub use config_file::render as render_config;
 pub use folder::Folder;
 pub use platform::Kind;

@@ -127,6 +127,11 @@ pub fn run(tasks: &[Task], say: &mut dyn FnMut(&str)) -> Result<(Vec<Ended>, boo
         .context("cannot take over Ctrl-C")?;
     let (mut running, mut ended) = (Vec::new(), Vec::new());
     for task in tasks {
+        if stopped.load(Ordering::Relaxed) {
+            let how = "stopped before it began".to_owned();
+            ended.push(Ended { shard: task.shard, how, code: None, seconds: 0.0 });
+            continue;
+        }
         match start(task) {
             Ok(child) => {
                 say(&format!(
@@ -178,7 +183,8 @@ pub fn run(tasks: &[Task], say: &mut dyn FnMut(&str)) -> Result<(Vec<Ended>, boo
         running = left;
     }
     ended.sort_by_key(|ended| ended.shard.part);
-    Ok((ended, asked))
+    // It may have come with the end of the last one.
+    Ok((ended, stopped.load(Ordering::Relaxed)))
 }
 
 impl Running<'_> {
@@ -214,8 +220,9 @@ impl Running<'_> {
 
 fn start(task: &Task) -> Result<Child> {
     let program = std::env::current_exe().context("cannot find this program's own file")?;
-    std::fs::create_dir_all(&task.folder)
-        .with_context(|| format!("cannot create {}", task.folder.display()))?;
+    std::fs::create_dir_all(&task.folder).with_context(|| {
+        format!("cannot create {}; choose a writable --out-dir", task.folder.display())
+    })?;
     let path = task.folder.join(LOG);
     let log = OpenOptions::new().create(true).append(true).open(&path);
     let log = log.with_context(|| format!("cannot write {}", path.display()))?;

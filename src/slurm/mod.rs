@@ -25,5 +25,6 @@ pub use watch::{Ending, Watch, endings};
 pub const INSTALL: &str = "Slurm's commands sbatch and squeue are not on PATH: work on a login node of the cluster, or install them \
      (Debian, Ubuntu: apt-get install slurm-client); --dry-run writes the script and submits nothing";
 
-/// Words of sbatch that are the experiment's own.
-pub const OWNED: [&str; 6] = ["--array", "-a", "--wrap", "--parsable", "--test-only", "--wait"];
+/// Words of sbatch that are the experiment's own, or that it cannot follow: jobs of another cluster have other numbers.
+pub const OWNED: [&str; 8] =
+    ["--array", "-a", "--wrap", "--parsable", "--test-only", "--wait", "--clusters", "-M"];

@@ -57,6 +57,10 @@ fn open(plan: &Plan) -> Result<Measured> {
         );
     }
     found.side_settings.extend(settings);
+    if found.reference != reference {
+        // Another teacher's.
+        found.teacher_forced.clear();
+    }
     (found.sides, found.reference) = (sides, reference);
     // What could not be measured before is tried again.
     found.missing.clear();

@@ -91,6 +91,8 @@ impl Measuring<'_> {
         let run = self.once(model, side, TEACHER_FOLDER, &["--save-logits".to_owned()])?;
         let folder = plan.out_dir.join(&run.folder);
         self.measured.teachers.push(run);
+        // What an earlier teacher taught, whose folder is gone.
+        self.measured.teacher_forced.retain(|run| run.model != model.tag);
         self.measured.write(&plan.out_dir)?;
         Ok(folder)
     }
