@@ -30,7 +30,7 @@ def parse():
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     add_weight_options(parser)
     parser.add_argument("--split", required=True, type=Path, help="folder with JPEGImages_24fps and Annotations_6fps")
-    parser.add_argument("--seconds", type=float, default=120, help="time to learn (default 120)")
+    parser.add_argument("--seconds", type=float, default=120, help="time to learn (default 120); 0 writes the network as it is")
     parser.add_argument("--frames", type=int, default=5, help="annotated frames of a step, the prompted one included")
     parser.add_argument("--rate", type=float, default=3e-4, help="highest learning rate")
     parser.add_argument("--out", required=True, type=Path)
@@ -187,11 +187,12 @@ def main():
     if "_get_pos_embed" in vars(trunk):
         positions_as_parameters(trunk)
     model = model.to(args.device).eval()
-    found = clips(args, model)
-    for name, parameter in model.named_parameters():
-        parameter.requires_grad_(not name.startswith(FROZEN))
-    step, iou = learn(args, model, found)
-    print(f"{step} steps over {len(found)} objects; mean IoU of the last tracked masks {iou:.4f}", flush=True)
+    if args.seconds > 0:
+        found = clips(args, model)
+        for name, parameter in model.named_parameters():
+            parameter.requires_grad_(not name.startswith(FROZEN))
+        step, iou = learn(args, model, found)
+        print(f"{step} steps over {len(found)} objects; mean IoU of the last tracked masks {iou:.4f}", flush=True)
     save_file({k: v.cpu().contiguous() for k, v in model.state_dict().items()}, args.out)
 
 

@@ -26,7 +26,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parent))
 from lab import flags, machine  # noqa: E402
 from lab.foresight import Foresight  # noqa: E402
 from lab.harvest import harvest  # noqa: E402
-from lab.job import PlanError, checked, chosen  # noqa: E402
+from lab.job import PlanError, checked, chosen, hurry  # noqa: E402
 from lab.ledger import Ledger, write_json  # noqa: E402
 from lab.plan import GROUPS, plan  # noqa: E402
 from lab.scheduler import Scheduler  # noqa: E402
@@ -50,10 +50,12 @@ def parser():
     p.add_argument("--slower", type=float, default=1, metavar="FACTOR", help=told)
     p.add_argument("--wait-for", type=Path, metavar="FILE", help="jobs that need TensorRT begin when this file is there")
     p.add_argument("--learn-seconds", type=int, default=90, help="of each network's encoder, and of its memory [90]")
+    p.add_argument("--track-seconds", type=int, help="of its memory alone; 0 leaves it random [as --learn-seconds]")
     p.add_argument("--rounds", type=int, default=3, help="of comparisons [3]")
     p.add_argument("--ort-gpu", type=Path, metavar="LIB", help="ONNX Runtime's library with the CUDA provider: a further side")
     p.add_argument("--groups", default="main", help=f"of {', '.join(GROUPS)} [main]")
     p.add_argument("--only", default="", metavar="PATTERN,…", help="jobs of these names, and what they need: compare_edgetam,iou_*")
+    p.add_argument("--first", default="", metavar="PATTERN,…", help="jobs that are more urgent than all others, with what they need")
     p.add_argument("--list", action="store_true", help="show the jobs and what became of them; run nothing")
     p.add_argument("--dry-run", action="store_true", help="show their commands; run nothing")
     p.add_argument("--check", action="store_true", help="ask all programs whether they know their flags; run nothing")
@@ -82,6 +84,7 @@ def settings_of(args, gpus, error):
         for path in needed:
             if not path.exists():
                 error(f"{path} is not there")
+    decoder = args.segtrt.absolute().parent / "examples/decode_frames"
     return Settings(
         segtrt=args.segtrt.absolute(),
         split=args.split.absolute(),
@@ -92,10 +95,12 @@ def settings_of(args, gpus, error):
         gpus=len(gpus),
         timing=timing,
         learn_seconds=args.learn_seconds,
+        track_seconds=args.learn_seconds if args.track_seconds is None else args.track_seconds,
         rounds=args.rounds,
         ort_gpu=args.ort_gpu and args.ort_gpu.absolute(),
         nsys=os.environ.get("NSYS_CMD"),
         sanitizer=shutil.which("compute-sanitizer"),
+        decoder=decoder if decoder.exists() else None,
     )
 
 
@@ -140,6 +145,7 @@ def main():
         if not patterns and "main" not in args.groups.split(","):
             jobs = chosen(jobs, [job.name for job in jobs if job.group != "main"])
         jobs = checked(jobs)
+        hurry(jobs, [pattern for pattern in args.first.split(",") if pattern])
         for job in jobs.values():
             job.expect, job.limit = job.expect * args.slower, job.limit * args.slower
     except PlanError as error:

@@ -18,7 +18,7 @@ sys.path.insert(0, str(SCRIPTS))
 from lab import engines, flags, machine  # noqa: E402
 from lab.foresight import Foresight  # noqa: E402
 from lab.harvest import harvest, worth  # noqa: E402
-from lab.job import ALL, Job, PlanError, checked, chosen  # noqa: E402
+from lab.job import ALL, Job, PlanError, checked, chosen, hurry  # noqa: E402
 from lab.plan import plan  # noqa: E402
 from lab.settings import TAGS, Settings  # noqa: E402
 
@@ -175,6 +175,14 @@ class Planning(Case):
             chosen([one], ["b*"])
         jobs = [one, Job("b", [], needs=["a"]), Job("c", [])]
         self.assertEqual([job.name for job in chosen(jobs, ["b*"])], ["a", "b"])
+
+    def test_what_is_named_first_comes_before_all_others(self):
+        jobs = checked([Job("a", ["true"]), Job("b", ["true"], needs=["a"], priority=90), Job("c", ["true"], priority=10)])
+        with self.assertRaisesRegex(PlanError, "--first x. matches no job"):
+            hurry(jobs, ["x*"])
+        hurry(jobs, ["b"])
+        self.assertLess(jobs["b"].priority, jobs["c"].priority)
+        self.assertEqual(jobs["a"].priority, 50, "the scheduler sees to what it needs")
 
     def test_processors_are_shared_out(self):
         here = machine.shared_out(("0", "1"), range(32), 1)

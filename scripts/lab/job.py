@@ -8,6 +8,7 @@ from pathlib import Path
 ALONE, SHARED, ALL, NONE = "alone", "shared", "all", "cpu"
 # Shares of a GPU that jobs beside each other may take together; a build takes one.
 SLOTS = 12
+FIRST = 1  # the priority of what --first names
 
 
 class PlanError(Exception):
@@ -115,3 +116,13 @@ def chosen(jobs, patterns):
             wanted.add(name)
             left += by_name[name].needs
     return [job for job in jobs if job.name in wanted]
+
+
+def hurry(jobs, patterns):
+    """Puts those that match first; what they need becomes as urgent when the scheduler looks."""
+    for pattern in patterns:
+        found = [job for job in jobs.values() if fnmatch.fnmatchcase(job.name, pattern)]
+        if not found:
+            raise PlanError(f"--first {pattern} matches no job; --list shows their names")
+        for job in found:
+            job.priority = FIRST

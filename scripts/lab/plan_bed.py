@@ -26,7 +26,8 @@ def test_bed(s):
             jobs.append(Job(f"distil_{variant.name}", learn, needs=["teach"], results=[distilled], **common))
             weights, needs = ["--checkpoint", distilled], [f"distil_{variant.name}"]
         track = [*s.script("onnx/learn_tracking.py"), "--model", model, *weights, "--split", s.split]
-        track += ["--seconds", s.learn_seconds, "--out", s.checkpoint(variant)]
+        track += ["--seconds", s.track_seconds, "--out", s.checkpoint(variant)]
+        common |= {"expect": s.track_seconds + 30, "limit": s.track_seconds + 200}
         jobs.append(Job(f"track_{variant.name}", track, needs=needs, results=[s.checkpoint(variant)], **common))
     return jobs
 

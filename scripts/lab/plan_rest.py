@@ -7,6 +7,7 @@ from .plan_compare import bench
 
 CAPS = (64, 128, 256, 512, 1024, 4096)  # MiB of workspace
 DEPTHS = (1, 2, 4, 8, 16)
+AT_ONCE = 3  # plans that a job of a cap builds beside each other
 
 
 def alone(name, command, needs, priority, expect, results, **more):
@@ -49,6 +50,10 @@ def speeds(s):
                 command = bench(s, v, precision, out, "--mode", mode, "--profile-runs", 3, *longer)
                 priority = v.priority("speed") + 4 * (precision == "fp32")
                 jobs.append(alone(out.name, command, [built(v, precision)], priority, 15, [out]))
+    if s.decoder:
+        told = s.out / "jpeg.txt"
+        command = [*s.script("benches/python/compare_jpeg.py"), "--split", s.split, "--decoder", s.decoder]
+        jobs.append(alone("jpeg", command, [], 56, 60, [told], stdout=told, waits=False))
     return jobs
 
 
@@ -91,7 +96,9 @@ def caps(s, v):
         name, engines = f"caps_{v.name}_{cap}", s.out / "caps" / f"{v.name}_{cap}"
         graphs = [graph for piece in pieces_of(v, "fp16") for graph in piece]
         needs = exported(v, "fp16")
-        jobs.append(build(s, v, name, "fp16", engines, graphs, needs, 65, 240, ["--workspace-mb", cap]))
+        job = build(s, v, name, "fp16", engines, graphs, needs, 65, 110, ["--workspace-mb", cap, "--jobs", AT_ONCE])
+        job.slots, job.memory_gib = AT_ONCE, 5 * AT_ONCE
+        jobs.append(job)
         jobs.append(selftest(s, v, f"{name}_times", "fp16", engines, [name], 66, "--no-reference", expect=15))
     return jobs
 

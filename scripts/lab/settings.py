@@ -11,8 +11,8 @@ COSTS = {
     "edgetam": (60, 40, 60, 150),
     "sam2.1_tiny": (110, 30, 150, 160),
     "sam2.1_small": (110, 30, 170, 170),
-    "sam2.1_base_plus": (220, 40, 260, 200),
-    "sam2.1_large": (300, 60, 500, 280),
+    "sam2.1_base_plus": (130, 40, 260, 200),
+    "sam2.1_large": (280, 60, 500, 280),
 }
 TAGS = {
     "edgetam": "edgetam",
@@ -78,11 +78,13 @@ class Settings:
     gpus: int = 1
     timing: dict = None  # precision of the graphs, fp16 or fp32 -> a timing cache to start from
     learn_seconds: int = 90
+    track_seconds: int = 90  # 0: memories stay random
     rounds: int = 3
     frames: int = 12  # of each clip, for masks against the CPU
     ort_gpu: Path | None = None
     nsys: str | None = None
     sanitizer: str | None = None
+    decoder: Path | None = None  # examples/decode_frames, built
 
     def script(self, name):
         """One of the repository's Python programs, as the beginning of a command."""
