@@ -43,6 +43,7 @@ def parser():
     p.add_argument("--segtrt", type=Path, default=ROOT / "target/release/segtrt")
     p.add_argument("--models", default=",".join(TAGS.values()), help="separated by commas [all five]")
     p.add_argument("--timing", default="", metavar="FP16[,FP32]", help="timing caches to start from")
+    p.add_argument("--timing-dir", type=Path, metavar="DIR", help="an earlier lab's OUT/timing: a cache for each build job")
     p.add_argument("--gpus", help="such as 0,1 [CUDA_VISIBLE_DEVICES, else all]")
     p.add_argument("--memory-gib", type=float, help="of the host [MemTotal; less than there is on a machine that grows as it is used]")
     p.add_argument("--seconds", type=float, default=0, help="begin nothing that would end later, and end everything then")
@@ -79,7 +80,7 @@ def settings_of(args, gpus, error):
     if args.split is None or args.overlay is None:
         error("--split and --overlay are needed")
     timing = dict(zip(("fp16", "fp32"), (Path(name).absolute() for name in args.timing.split(",") if name)))
-    needed = [args.split / "JPEGImages_24fps", args.overlay, args.segtrt, *timing.values(), *([args.ort_gpu] if args.ort_gpu else [])]
+    needed = [args.split / "JPEGImages_24fps", args.overlay, args.segtrt, *timing.values(), *(path for path in (args.ort_gpu, args.timing_dir) if path)]
     if args.fake is None:
         for path in needed:
             if not path.exists():
@@ -94,6 +95,7 @@ def settings_of(args, gpus, error):
         python=sys.executable,
         gpus=len(gpus),
         timing=timing,
+        timing_dir=args.timing_dir and args.timing_dir.absolute(),
         learn_seconds=args.learn_seconds,
         track_seconds=args.learn_seconds if args.track_seconds is None else args.track_seconds,
         rounds=args.rounds,
@@ -141,7 +143,7 @@ def main():
     settings = settings_of(args, here.gpus, p.error)
     try:
         patterns = [pattern for pattern in args.only.split(",") if pattern]
-        jobs = chosen(plan(settings, args.groups.split(",") + ["main"]), patterns)
+        jobs = chosen(plan(settings, GROUPS if patterns else args.groups.split(",") + ["main"]), patterns)
         if not patterns and "main" not in args.groups.split(","):
             jobs = chosen(jobs, [job.name for job in jobs if job.group != "main"])
         jobs = checked(jobs)

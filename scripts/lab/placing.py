@@ -19,8 +19,8 @@ class Held:
     more: dict = field(default_factory=dict)  # the scheduler's own
 
     def left(self, now):
-        """Seconds until it is thought to end."""
-        return max(1.0, self.job.expect - (now - self.begin))
+        """Seconds until it is thought to end; one that is late is thought to take as long again as it is late."""
+        return max(1.0, abs(self.job.expect - (now - self.begin)))
 
 
 class Placing:

@@ -6,7 +6,7 @@ from .plan_builds import engines
 from .plan_compare import comparisons, masks
 from .plan_rest import newcomer, sanitizers, selftests, speeds, sweeps
 
-GROUPS = ("main", "bisect")
+GROUPS = ("main", "bisect", "exact")
 PARTS = (test_bed, exports, compiled, engines, comparisons, masks, selftests, speeds, newcomer, sanitizers, sweeps, bisect)
 
 

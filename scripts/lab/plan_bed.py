@@ -13,11 +13,11 @@ def test_bed(s):
     if set(s.models) - {TEACHER}:
         teach = [*s.script("onnx/distil_encoder.py"), "teach", "--model", TEACHER, *overlay, "--split", s.split]
         common = {"gpu": SHARED, "slots": 3, "priority": 5, "memory_gib": 6}
-        jobs.append(Job("teach", [*teach, "--out", features], expect=25, limit=200, results=[features], **common))
+        jobs.append(Job("teach", [*teach, "--out", features], expect=50, limit=200, results=[features], **common))
     for model in s.models:
         variant = next(v for v in s.variants() if v.model == model)
         common = {"gpu": SHARED, "slots": 5, "priority": variant.priority("bed"), "memory_gib": 8}
-        common |= {"expect": s.learn_seconds + 30, "limit": s.learn_seconds + 200}
+        common |= {"expect": s.learn_seconds + 40, "limit": s.learn_seconds + 200}
         weights, needs = overlay, []
         if model != TEACHER:
             distilled = bed / f"{model}.features.safetensors"

@@ -6,6 +6,7 @@ from .plan_bed import BATCHES, exported
 from .settings import SEGMENTS
 
 PRECISIONS = ("fp16", "mixed", "fp32")
+LOADING = 35  # seconds of a graph whose tactics are known: twelve processes on a GPU load TensorRT's kernels
 
 
 def pieces_of(v, precision):
@@ -28,7 +29,9 @@ def build_command(s, v, precision, out, timing, *more):
 def build(s, v, name, precision, out, graphs, needs, priority, expect, more=()):
     """One build job with a timing cache of its own."""
     timing = s.out / "timing" / f"{name}.timing"
-    start = (s.timing or {}).get("fp32" if precision == "fp32" else "fp16")
+    start, own = s.start_cache(name, "fp32" if precision == "fp32" else "fp16")
+    if own:
+        expect = min(expect, LOADING * len(graphs or [name]))
     rows = s.out / "builds" / f"{name}.json"
     return Job(
         name,

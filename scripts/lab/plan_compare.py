@@ -104,11 +104,11 @@ def masks(s):
         for precision in PRECISIONS:
             ours = s.out / f"masks_{v.name}_{precision}"
             command = bench(s, v, precision, ours, *few)
-            here = {"gpu": SHARED, "slots": 3, "needs": [built(v, precision)], "waits": True, "expect": 20, "limit": 200}
+            here = {"gpu": SHARED, "slots": 3, "needs": [built(v, precision)], "waits": True, "expect": 10, "limit": 200}
             jobs.append(Job(ours.name, command, results=[ours], **here, **common))
             name = f"iou_{v.name}_{precision}"
             told = s.out / f"{name}.txt"
             command = [*s.script("onnx/compare_masks.py"), ours / "masks", cpu / "masks"]
             needs = [ours.name, cpu.name]
-            jobs.append(Job(name, command, needs=needs, expect=10, stdout=told, results=[told], priority=common["priority"]))
+            jobs.append(Job(name, command, needs=needs, expect=2, stdout=told, results=[told], priority=common["priority"]))
     return jobs

@@ -12,6 +12,7 @@ from .placing import Held, Placing
 PENDING, RUNNING, DONE, FAILED = "pending", "running", "done", "failed"
 
 
+NAMED = 12  # jobs that the last words name of a kind
 LOOK_AGAIN = 1.0  # seconds until it is looked again whether something can begin, where no job has ended
 
 
@@ -36,6 +37,11 @@ class Scheduler:
         for name, job in reversed(jobs.items()):  # each stands after those that it needs
             for need in job.needs:
                 self.priority[need] = min(self.priority[need], self.priority[name])
+        # Among jobs of one priority the one comes first that the longest chain of others waits for.
+        self.chain = {name: job.expect for name, job in jobs.items()}
+        for name, job in reversed(jobs.items()):
+            for need in job.needs:
+                self.chain[need] = max(self.chain[need], jobs[need].expect + self.chain[name])
 
     def now(self):
         return time.time()
@@ -121,7 +127,7 @@ class Scheduler:
             return
         known = {}
         placing = Placing(self.machine, self.running.values(), self.now())
-        for job in sorted(ready, key=lambda job: self.priority[job.name]):
+        for job in sorted(ready, key=lambda job: (self.priority[job.name], -self.chain[job.name])):
             if not self._fits_in_time(job):
                 if job.name not in self.late:
                     self.late.add(job.name)
@@ -255,5 +261,6 @@ class Scheduler:
         self.ledger.say(f"lab: {len(self.jobs) - len(left)} of {len(self.jobs)} jobs done")
         for what, names in (("failed", failed), ("not begun, needing those", lost), ("left for later", later)):
             if names:
-                self.ledger.say(f"{what}: {', '.join(names)}")
+                more = f" and {len(names) - NAMED} more" if len(names) > NAMED else ""
+                self.ledger.say(f"{what}: {', '.join(names[:NAMED])}{more}")
         return len(left)

@@ -6,13 +6,13 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[2]
 TEACHER = "sam2.1_tiny"  # the one whose encoder is trained
 
-# Seconds seen on an H200, or thought of: building the encoder, an export, 48 frames on four processors, a comparison.
+# Seconds seen on two H200 while both were busy (comparisons: thought of): building the encoder, an export, 48 frames on four processors, a comparison.
 COSTS = {
-    "edgetam": (60, 40, 60, 150),
-    "sam2.1_tiny": (110, 30, 150, 160),
-    "sam2.1_small": (110, 30, 170, 170),
-    "sam2.1_base_plus": (130, 40, 260, 200),
-    "sam2.1_large": (280, 60, 500, 280),
+    "edgetam": (120, 30, 60, 150),
+    "sam2.1_tiny": (110, 30, 130, 160),
+    "sam2.1_small": (110, 30, 150, 170),
+    "sam2.1_base_plus": (240, 45, 220, 200),
+    "sam2.1_large": (500, 85, 400, 280),
 }
 TAGS = {
     "edgetam": "edgetam",
@@ -77,6 +77,7 @@ class Settings:
     python: str
     gpus: int = 1
     timing: dict = None  # precision of the graphs, fp16 or fp32 -> a timing cache to start from
+    timing_dir: Path | None = None  # an earlier lab's OUT/timing
     learn_seconds: int = 90
     track_seconds: int = 90  # 0: memories stay random
     rounds: int = 3
@@ -103,6 +104,12 @@ class Settings:
 
     def engines(self, variant):
         return self.out / "engines" / variant.name
+
+    def start_cache(self, name, precision):
+        """The timing cache that a build job starts from, and whether it is what the job of that name left in an earlier lab."""
+        kept = self.timing_dir / f"{name}.timing" if self.timing_dir else None
+        own = kept is not None and kept.exists()
+        return (kept if own else (self.timing or {}).get(precision)), own
 
     def torch_environment(self):
         """Inductor's compiled graphs are shared by all runs of a lab."""
