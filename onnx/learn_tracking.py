@@ -3,7 +3,7 @@
     python onnx/learn_tracking.py --model edgetam --checkpoint edgetam_features.safetensors --split DIR --seconds 120 --out edgetam.safetensors
     python onnx/learn_tracking.py --model sam2.1_tiny --random-weights 0 --weights-overlay TINY.safetensors --split DIR --out tiny.safetensors
 
-Run on a CPU for a few steps so far, never to the end. For judging arithmetic, not for tracking elsewhere: with a random memory attention a decoder is asked for an object without
+For judging arithmetic, not for tracking elsewhere: with a random memory attention a decoder is asked for an object without
 being told which, and its answer tips over at the least rounding, in any arithmetic. The clips are learnt by heart. Image
 encoder, prompt encoder and mask decoder stay as they are; memory attention, memory encoder and object pointers learn, with
 the steps of Meta's own tracking loop unrolled. Writes a whole checkpoint. `distil_encoder.py` makes the encoder that this
