@@ -2,7 +2,7 @@
 
 from .job import ALL, ALONE, SHARED, Job
 from .plan_bed import exported
-from .plan_builds import PRECISIONS, batches, build, built, pieces_of
+from .plan_builds import PRECISIONS, batches, build, built, piece_jobs, pieces_of
 from .plan_compare import bench
 
 CAPS = (64, 128, 256, 512, 1024, 4096)  # MiB of workspace
@@ -100,6 +100,20 @@ def caps(s, v):
         job.slots, job.memory_gib, job.codes = AT_ONCE, 5 * AT_ONCE, (0, 1)  # a cap that is too small is an answer
         jobs.append(job)
         jobs.append(selftest(s, v, f"{name}_times", "fp16", engines, [name], 66, "--no-reference", expect=7))
+    return jobs
+
+
+def rebuilds(s):
+    """The graphs that take longest, built once more alone and from what was timed before: what a user's second build takes."""
+    jobs = []
+    for v in s.variants():
+        for at, graphs in enumerate(pieces_of(v, "fp16")[:2]):
+            first = piece_jobs(s, v, "fp16", 0)[at]
+            name = f"rebuild_{v.name}_{graphs[0]}"
+            job = build(s, v, name, "fp16", s.out / "rebuilt" / name, graphs, [first.name], v.priority("look"), 40)
+            job.gpu, job.memory_gib = ALONE, 16
+            job.copies = [(s.out / "timing" / f"{first.name}.timing", s.out / "timing" / f"{name}.timing")]
+            jobs.append(job)
     return jobs
 
 
