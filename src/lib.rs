@@ -55,6 +55,7 @@ pub mod report;
 pub mod rle;
 pub mod selftest;
 pub mod shard;
+pub mod shell;
 pub mod slurm;
 pub mod stats;
 pub mod strides;

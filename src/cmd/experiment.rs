@@ -2,7 +2,7 @@
 `segtrt experiment`: decide, measure without a profiler, then record the same passes with one, all in one folder.
 */
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use anyhow::{Result, bail};
 use serde_json::json;
@@ -14,6 +14,7 @@ use crate::experiment::{By, Folder, STOPPED, Sharding, Step, run_step};
 use crate::nsys::{self, Nsys};
 use crate::shard::Shard;
 use crate::shard::devices::VISIBLE;
+use crate::shell;
 
 /// The subcommand that records passes under Nsight Systems.
 const PROFILE: &str = "profile";
@@ -116,7 +117,7 @@ pub fn run(args: ExperimentArgs) -> Result<Outcome> {
     if profiled == Some(Some(STOPPED)) {
         return Ok(Outcome::Stopped);
     }
-    say(&format!("one page of tables and plots: segtrt report {}", quoted(&folder.path)));
+    say(&format!("one page of tables and plots: segtrt report {}", shell::word(&folder.path.display().to_string())));
     let sound = timed == Timed::Sound && profiled.is_none_or(|code| code == Some(0));
     Ok(if sound { Outcome::Done } else { Outcome::PartlyFailed })
 }
@@ -196,10 +197,4 @@ fn profiler(folder: &Folder) -> Result<PathBuf, String> {
         Some(path) => Ok(path.clone()),
         None => Nsys::find().map(|nsys| nsys.path).map_err(|error| error.to_string()),
     }
-}
-
-/// A path as a shell takes it.
-fn quoted(path: &Path) -> String {
-    let text = path.display().to_string();
-    shlex::try_quote(&text).map_or_else(|_| text.clone(), |quoted| quoted.into_owned())
 }
