@@ -2,7 +2,11 @@
 What machine this is, for the sidecar and the device column: a number without its machine is worth nothing.
 */
 
+use std::path::Path;
+
 use serde_json::{Map, Value, json};
+
+use crate::meminfo::MemInfo;
 
 /// The processor's name as the kernel gives it, `unknown processor` where it does not.
 pub fn processor() -> String {
@@ -30,7 +34,7 @@ const SHARE: [(&str, &str); 4] = [
 
 /// Facts for the sidecar.
 pub fn facts() -> Map<String, Value> {
-    let memory = std::fs::read_to_string("/proc/meminfo").unwrap_or_default();
+    let memory = MemInfo::read(Path::new("/")).kib("MemTotal");
     let kernel = std::fs::read_to_string("/proc/sys/kernel/osrelease").unwrap_or_default();
     let host = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
     let system = std::fs::read_to_string("/etc/os-release").unwrap_or_default();
@@ -47,7 +51,7 @@ pub fn facts() -> Map<String, Value> {
         "processor": processor(),
         "processors": processors(),
         "frequency_governor": governor.as_deref().map(str::trim),
-        "memory": field(&memory, "MemTotal"),
+        "memory": memory.map(|kib| format!("{kib} kB")),
     });
     let mut facts = match facts {
         Value::Object(map) => map,

@@ -32,6 +32,7 @@ pub mod gpu;
 pub mod inspect;
 pub mod logits;
 pub mod mask;
+pub mod meminfo;
 pub mod merge;
 pub mod metrics;
 pub mod model_tag;
