@@ -6,16 +6,16 @@ use std::path::Path;
 
 use serde_json::{Map, Value, json};
 
+use crate::board;
 use crate::meminfo::MemInfo;
 
 /// The processor's name as the kernel gives it, `unknown processor` where it does not.
 pub fn processor() -> String {
     let info = std::fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
     // ARM kernels name the board instead of the processor.
-    let board = || std::fs::read_to_string("/sys/firmware/devicetree/base/model").ok();
     field(&info, "model name")
         .map(str::to_owned)
-        .or_else(|| board().map(|text| text.trim_end_matches('\0').to_owned()))
+        .or_else(|| board::model(Path::new("/")))
         .unwrap_or_else(|| "unknown processor".to_owned())
 }
 

@@ -11,6 +11,7 @@ dataset → decode → preprocess → network (encoder → prompt | track → me
 
 pub mod backend;
 pub mod bench;
+pub mod board;
 pub mod build;
 pub mod bundle;
 pub mod child;

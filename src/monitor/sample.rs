@@ -2,8 +2,9 @@
 One look at the memories, and what is read for it.
 */
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
+use crate::board;
 use crate::meminfo::MemInfo;
 use crate::monitor::tree;
 use crate::telemetry::{self, Options, Source, Target, TelemetryError};
@@ -73,7 +74,7 @@ impl Sensors {
     pub fn open(device: usize, options: &Options) -> Self {
         let target = Target { ordinal: device, pci_address: None };
         let root = options.root.clone();
-        let unified = is_jetson(&root);
+        let unified = board::is_jetson(&root);
         match telemetry::open(&target, options) {
             Ok(source) => Self { root, gpu: Some(source), unified, no_gpu: None },
             Err(error) => Self { root, gpu: None, unified, no_gpu: Some(error) },
@@ -110,13 +111,6 @@ impl Sensors {
 fn ram(meminfo: &MemInfo) -> Option<Amount> {
     let (total, available) = meminfo.total_and_available_kib()?;
     Some(Amount { used_gb: (total - available) / KIB_IN_GB, total_gb: total / KIB_IN_GB })
-}
-
-/// By L4T's release file or the name of the board.
-fn is_jetson(root: &Path) -> bool {
-    let model = std::fs::read(root.join("sys/firmware/devicetree/base/model")).unwrap_or_default();
-    root.join("etc/nv_tegra_release").exists()
-        || String::from_utf8_lossy(&model).to_lowercase().contains("jetson")
 }
 
 #[cfg(test)]
