@@ -40,6 +40,7 @@ pub mod model_tag;
 pub mod monitor;
 pub mod morphology;
 pub mod nsys;
+pub mod on_path;
 pub mod onnx_file;
 pub mod overlay;
 pub mod pack;
