@@ -24,6 +24,12 @@ pub fn processors() -> usize {
     std::thread::available_parallelism().map_or(1, usize::from)
 }
 
+/// Threads that decode frames ahead where nobody says how many, on a host whose processors so many runs share: all
+/// processors of a share but one. More than eight only take processors from the rest.
+pub fn usual_decode_threads(runs: usize) -> usize {
+    (processors() / runs.max(1)).saturating_sub(1).clamp(1, 8)
+}
+
 /// Variables by which a process gets part of a machine, as the facts name them.
 const SHARE: [(&str, &str); 4] = [
     ("CUDA_VISIBLE_DEVICES", "cuda_visible_devices"),

@@ -21,7 +21,9 @@ mod tests {
     #[test]
     #[cfg(unix)]
     fn a_shell_reads_every_word_as_it_was() {
-        for text in ["orin", "it's", "a\\b", "$HOME `x` \"y\" \n z", "-n", "'", "*", "~/x", "ü!^", ""] {
+        for text in
+            ["orin", "it's", "a\\b", "$HOME `x` \"y\" \n z", "-n", "'", "*", "~/x", "ü!^", ""]
+        {
             let script = format!("printf %s {}", word(text));
             let output = std::process::Command::new("sh").args(["-c", &script]).output().unwrap();
             assert_eq!(String::from_utf8(output.stdout).unwrap(), text);

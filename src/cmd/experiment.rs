@@ -117,7 +117,10 @@ pub fn run(args: ExperimentArgs) -> Result<Outcome> {
     if profiled == Some(Some(STOPPED)) {
         return Ok(Outcome::Stopped);
     }
-    say(&format!("one page of tables and plots: segtrt report {}", shell::word(&folder.path.display().to_string())));
+    say(&format!(
+        "one page of tables and plots: segtrt report {}",
+        shell::word(&folder.path.display().to_string())
+    ));
     let sound = timed == Timed::Sound && profiled.is_none_or(|code| code == Some(0));
     Ok(if sound { Outcome::Done } else { Outcome::PartlyFailed })
 }

@@ -7,13 +7,10 @@ use anyhow::{Result, bail};
 use super::UsageError;
 use super::backend_choice::Chosen;
 use crate::cli::{BackendWish, ExperimentArgs, Provider, ShardArgs};
-use crate::environment;
+use crate::environment::usual_decode_threads;
 use crate::experiment::{By, Sharding, SlurmJobs, owned_flag, parse_bench};
 use crate::shard::devices;
 use crate::slurm;
-
-/// More decoding threads than this only take processors from the rest.
-const MOST_DECODE_THREADS: usize = 8;
 
 /// The flag of a bench that is planned here and runs on another machine.
 pub(super) const ELSEWHERE: &str = "--elsewhere";
@@ -120,8 +117,7 @@ pub(super) fn sharding(
     if owned_flag(&args.bench, &["--decode-threads"]) != Some("--decode-threads") && chosen.tensorrt
     {
         // The processors are shared: as many threads as a host with so much less of them would have had.
-        let share = environment::processors() / ordinals.len();
-        let threads = share.saturating_sub(1).clamp(1, MOST_DECODE_THREADS);
+        let threads = usual_decode_threads(ordinals.len());
         bench.extend(["--decode-threads".to_owned(), threads.to_string()]);
     }
     Ok(Some(Sharding { shards: ordinals.len(), by: By::Devices(ordinals.clone()) }))

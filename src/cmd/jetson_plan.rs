@@ -12,7 +12,7 @@ use super::UsageError;
 use super::backend_choice::{self, Chosen};
 use super::bench_plan::split_tags;
 use crate::cli::{BenchArgs, JetsonBenchmarkArgs, Toggle};
-use crate::environment;
+use crate::environment::usual_decode_threads;
 use crate::experiment::{owned_flag, parse_bench};
 use crate::model_tag::ModelTag;
 use crate::predecode::Values;
@@ -27,8 +27,6 @@ const MAX_FRAMES: u32 = 600;
 
 /// Frames that the GPU's pipeline holds besides those that are being decoded: one in flight and one waiting.
 const FRAMES_BESIDE_DECODING: usize = 2;
-/// More decoding threads than this only take processors from the rest.
-const MOST_DECODE_THREADS: usize = 8;
 
 /// Flags of bench that have a flag of their own here.
 const OURS: [&str; 14] = [
@@ -182,9 +180,9 @@ pub(super) fn plan(args: &JetsonBenchmarkArgs, recorded: Option<&InferenceConfig
                     .to_owned()
             ));
         }
-        let usual = environment::processors().saturating_sub(1).clamp(1, MOST_DECODE_THREADS);
         let room = (max_frames as usize).saturating_sub(FRAMES_BESIDE_DECODING).max(1);
-        bench.extend(["--decode-threads".to_owned(), usual.min(room).to_string()]);
+        bench
+            .extend(["--decode-threads".to_owned(), usual_decode_threads(1).min(room).to_string()]);
     }
     let flags = json!({
         "split_dir": text(&split_dir)?,
