@@ -19,6 +19,7 @@ pub mod cli;
 pub mod cmd;
 pub mod collect;
 pub mod compare;
+pub mod ctrl_c;
 pub mod dataset;
 pub mod decode;
 pub mod doctor;

@@ -6,7 +6,6 @@ Everything that matters is in the experiment's folder: the jobs' numbers in `exp
 */
 
 use std::collections::BTreeMap;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
@@ -15,6 +14,7 @@ use anyhow::{Context, Result, bail};
 use super::experiment::Timed;
 use super::experiment_devices::join;
 use crate::cli::ShardArgs;
+use crate::ctrl_c;
 use crate::experiment::{By, Folder, Ran, SlurmJobs, Submission};
 use crate::shard::Shard;
 use crate::shard::devices::{last_lines, rows_in};
@@ -44,10 +44,7 @@ pub(super) fn measure(
         say(&format!("submit it with: segtrt experiment --resume {}", run.folder.path.display()));
         return Ok(Timed::Later);
     }
-    let stopped = Arc::new(AtomicBool::new(false));
-    let flag = stopped.clone();
-    ctrlc::set_handler(move || flag.store(true, Ordering::Relaxed))
-        .context("cannot take over Ctrl-C")?;
+    let stopped = ctrl_c::flag()?;
     // A job of an earlier attempt may still be at work: it is waited for, and not submitted twice.
     let mut submitted = usize::from(run.is_at_work()?);
     if submitted > 0 {

@@ -3,7 +3,6 @@
 */
 
 use std::process::{Child, Command, ExitStatus};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
@@ -11,6 +10,7 @@ use anyhow::{Context, Result, bail};
 
 use super::{Outcome, UsageError};
 use crate::cli::MonitorArgs;
+use crate::ctrl_c;
 use crate::monitor::{Amount, LogFile, Sample, Sensors, Settings, Summary, watch};
 use crate::telemetry::Options;
 
@@ -26,10 +26,7 @@ pub fn run(args: MonitorArgs) -> Result<Outcome> {
                 .to_owned()
         ));
     }
-    let stopped = Arc::new(AtomicBool::new(false));
-    let flag = Arc::clone(&stopped);
-    ctrlc::set_handler(move || flag.store(true, Ordering::Relaxed))
-        .context("cannot take over Ctrl-C")?;
+    let stopped = ctrl_c::flag()?;
     let mut log = args.log.as_deref().map(|path| LogFile::create(path, args.extra)).transpose()?;
     let mut sensors = Sensors::open(args.device, &Options::default());
     // A command owns standard output; its own words must not be mixed with ours.

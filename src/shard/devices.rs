@@ -9,14 +9,14 @@ use std::fs::{File, OpenOptions};
 use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
 
 use super::Shard;
 use crate::child;
+use crate::ctrl_c;
 use crate::files::JOURNAL;
 use crate::gpu::{Facts, Gpu};
 
@@ -121,10 +121,7 @@ struct Running<'a> {
 /// # Errors
 /// Ctrl-C cannot be taken over. A task that fails, or cannot begin, costs itself only.
 pub fn run(tasks: &[Task], say: &mut dyn FnMut(&str)) -> Result<(Vec<Ended>, bool)> {
-    let stopped = Arc::new(AtomicBool::new(false));
-    let flag = stopped.clone();
-    ctrlc::set_handler(move || flag.store(true, Ordering::Relaxed))
-        .context("cannot take over Ctrl-C")?;
+    let stopped = ctrl_c::flag()?;
     let (mut running, mut ended) = (Vec::new(), Vec::new());
     for task in tasks {
         if stopped.load(Ordering::Relaxed) {
