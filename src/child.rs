@@ -97,6 +97,20 @@ fn write_line(out: &mut impl Write, value: &impl Serialize) -> Result<()> {
     Ok(out.write_all(&line).and_then(|()| out.flush())?)
 }
 
+/// Asks a child to end; at once where there are no signals.
+pub fn terminate(child: &mut Child) {
+    #[cfg(unix)]
+    {
+        use nix::sys::signal::{Signal, kill};
+        use nix::unistd::Pid;
+        let pid = i32::try_from(child.id()).map(Pid::from_raw);
+        // It may be gone already.
+        let _ = pid.map(|pid| kill(pid, Signal::SIGTERM));
+    }
+    #[cfg(not(unix))]
+    let _ = child.kill();
+}
+
 /// The signal that ended a child; none where it ended by itself, or where there are no signals.
 pub fn signal(status: ExitStatus) -> Option<i32> {
     #[cfg(unix)]
