@@ -56,7 +56,8 @@ pub fn resolve(args: &BenchArgs) -> Result<Resolved> {
         Some(list) => listed(list, split.as_ref())?,
         None => split.videos().to_vec(),
     };
-    let videos = dataset::select(&videos, limit_videos, args.shuffle_videos, args.seed);
+    let videos =
+        dataset::select(&videos, limit_videos, args.shuffle.shuffle_videos, args.shuffle.seed);
     let limits = Limits { objects: limit_objects, frames: args.max_clip_frames };
     let (videos, shard) = bench_shard::cut(args, videos, split.as_ref(), limits)?;
     let out_dir = match &args.out_dir {

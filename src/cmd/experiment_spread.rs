@@ -63,7 +63,7 @@ pub(super) fn check(args: &ExperimentArgs) -> Result<()> {
         refuse_flags_of_slurm(spread)?;
     }
     let parts = !spread.devices.is_empty() || spread.shard.is_some() || spread.slurm;
-    if parts && args.shuffle_videos && args.seed.is_none() {
+    if parts && args.shuffle.shuffle_videos && args.shuffle.seed.is_none() {
         bail!(UsageError(
             "--shuffle-videos needs a --seed where the clips are shared: else each part would shuffle them in its own way"
                 .to_owned()
@@ -93,7 +93,7 @@ pub(super) fn sharding(
         let shards =
             args.spread.shards.map_or(clips.clamp(1, USUAL_SHARDS), |shards| shards as usize);
         let jobs = SlurmJobs { args: slurm_words(args)?, submissions: Vec::new() };
-        return match (args.backend, chosen.tensorrt) {
+        return match (args.started.backend, chosen.tensorrt) {
             (BackendWish::Auto, false) => Err(unseen(&chosen.reason).into()),
             _ => Ok(Some(Sharding { shards, by: By::Slurm(jobs) })),
         };
@@ -114,7 +114,8 @@ pub(super) fn sharding(
     if let Some(at) = bench.iter().position(|word| word == "--device") {
         "0".clone_into(&mut bench[at + 1]);
     }
-    if owned_flag(&args.bench, &["--decode-threads"]) != Some("--decode-threads") && chosen.tensorrt
+    if owned_flag(&args.started.bench, &["--decode-threads"]) != Some("--decode-threads")
+        && chosen.tensorrt
     {
         // The processors are shared: as many threads as a host with so much less of them would have had.
         let threads = usual_decode_threads(ordinals.len());

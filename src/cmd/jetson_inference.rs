@@ -11,7 +11,8 @@ use anyhow::{Context, Result, bail};
 use comfy_table::{CellAlignment, Table, presets};
 use serde_json::{Map, Value};
 
-use super::jetson_plan::{Plan, text};
+use super::jetson_plan::Plan;
+use super::started_bench::text;
 use super::{Outcome, UsageError};
 use crate::cli::JetsonBenchmarkArgs;
 use crate::dataset::Dataset;

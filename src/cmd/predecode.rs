@@ -49,7 +49,12 @@ pub fn run(args: PredecodeArgs) -> Result<Outcome> {
         )));
     }
     let split = dataset::open(&args.split_dir, &args.split_name)?;
-    let videos = dataset::select(split.videos(), args.limit_videos, args.shuffle_videos, args.seed);
+    let videos = dataset::select(
+        split.videos(),
+        args.limit_videos,
+        args.shuffle.shuffle_videos,
+        args.shuffle.seed,
+    );
     let dir = args.out_dir.clone().unwrap_or_else(|| args.split_dir.join("predecoded"));
     let threads = args.threads.map_or_else(environment::processors, |threads| threads as usize);
     let options = Options {
