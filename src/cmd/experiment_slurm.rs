@@ -103,11 +103,12 @@ impl Run<'_> {
         all
     }
 
-    /// Shards that are not measured as a whole.
+    /// Shards that are not measured as a whole, or whose folder was removed since.
     fn to_do(&self) -> Vec<usize> {
         let ended = self.ended();
-        let missing = |task: &usize| !ended.get(task).is_some_and(|ending| ending.is_sound());
-        (1..=self.shards).filter(missing).collect()
+        let sound = |part: &usize| ended.get(part).is_some_and(|ending| ending.is_sound());
+        let there = |part| self.folder.shard(Shard { part, of: self.shards }).is_dir();
+        (1..=self.shards).filter(|part| !sound(part) || !there(*part)).collect()
     }
 
     /// Whether tasks of the newest job wait or run.

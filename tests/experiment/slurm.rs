@@ -153,6 +153,27 @@ fn a_task_that_is_given_up_costs_its_shard_until_somebody_goes_on() {
     cluster.resume(&all).args(["--shard", "3/3"]).assert().code(2).stderr(contains("has 2 shards"));
     cluster.resume(&all).assert().success().stderr(contains("shards 1 of 2"));
     assert_eq!(keys(&all.join("profile_outputs")).len(), 4);
+
+    // A journal that is damaged afterwards costs its shard; with its folder gone the shard is measured again.
+    let shard = all.join("shards/2-of-2");
+    let journal = shard.join("rows.jsonl");
+    let text = fs::read_to_string(&journal).unwrap();
+    fs::write(&journal, text.replacen("\"summary\"", "\"sum", 1)).unwrap();
+    let merged = all.join("profile_outputs/rows.jsonl");
+    let text = fs::read_to_string(&merged).unwrap();
+    fs::write(&merged, text.replacen("\"summary\"", "\"sum", 1)).unwrap();
+    cluster
+        .resume(&all)
+        .assert()
+        .code(1)
+        .stderr(contains("profile_outputs/rows.jsonl: line 2 is damaged"))
+        .stderr(contains("it is set aside as").and(contains("rows.previous.jsonl")))
+        .stderr(contains("merged 1 rows of 1 shards"))
+        .stderr(
+            contains("error: shard 2 is left out: ").and(contains("2-of-2/rows.jsonl: line 2")),
+        );
+    fs::remove_dir_all(&shard).unwrap();
+    cluster.resume(&all).assert().success().stderr(contains("merged 2 rows of 2 shards"));
 }
 
 #[test]
