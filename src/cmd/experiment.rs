@@ -45,7 +45,7 @@ pub fn run(args: ExperimentArgs) -> Result<Outcome> {
         refuse_flags_of_slurm(&args.spread)?;
     }
     if let (Some(shard), true) = (args.spread.shard, args.resume.is_some()) {
-        return one_shard(&folder, shard, &mut say);
+        return one_shard(&folder, shard, args.json, &mut say);
     }
     let mut bench = folder.spec.bench.clone();
     let mut variables = Vec::new();
@@ -65,9 +65,7 @@ pub fn run(args: ExperimentArgs) -> Result<Outcome> {
         Some(By::Devices(ordinals)) => {
             experiment_devices::measure(&mut folder, &ordinals, &mut say)?
         }
-        Some(By::Slurm(jobs)) => {
-            experiment_slurm::measure(&mut folder, jobs, &args.spread, &mut say)?
-        }
+        Some(By::Slurm(jobs)) => experiment_slurm::measure(&mut folder, jobs, &args, &mut say)?,
         None => {
             let (words, directory) = (bench.clone(), directory.clone());
             let step = Step { name: "bench", words, directory, variables: Vec::new() };
@@ -149,7 +147,12 @@ impl Timed {
 }
 
 /// Measures one part of an experiment in parts, into its own folder; whoever waits for all parts merges them.
-fn one_shard(folder: &Folder, shard: Shard, say: &mut dyn FnMut(&str)) -> Result<Outcome> {
+fn one_shard(
+    folder: &Folder,
+    shard: Shard,
+    json: bool,
+    say: &mut dyn FnMut(&str),
+) -> Result<Outcome> {
     let Some(Sharding { shards, by }) = &folder.spec.sharding else {
         bail!(UsageError(format!(
             "{} is not in shards; leave --shard out, or begin a new experiment with it",
@@ -176,7 +179,11 @@ fn one_shard(folder: &Folder, shard: Shard, say: &mut dyn FnMut(&str)) -> Result
     };
     let ran = run_step(&step)?;
     say(&format!("shard {shard}: ended {} after {:.1} s", ran.ended, ran.seconds));
-    println!("{}", folder.shard(shard).display());
+    let place = folder.shard(shard);
+    match json {
+        true => println!("{:#}", json!({"folder": folder.path, "shard": place, "run": ran})),
+        false => println!("{}", place.display()),
+    }
     Ok(match Timed::of(ran.code) {
         Timed::Sound | Timed::Later => Outcome::Done,
         Timed::Stopped => Outcome::Stopped,

@@ -10,23 +10,26 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail};
+use serde_json::{Value, json};
 
 use super::experiment::Timed;
 use super::experiment_devices::join;
-use crate::cli::ShardArgs;
+use crate::cli::ExperimentArgs;
 use crate::ctrl_c;
 use crate::experiment::{By, Folder, Ran, SlurmJobs, Submission};
 use crate::shard::Shard;
 use crate::shard::devices::{last_lines, rows_in};
+use crate::shell;
 use crate::slurm::{self, Array, Commands, Ending, Script, Watch, command_line, endings};
 
 /// Runs what is missing of all shards as jobs, and merges.
 pub(super) fn measure(
     folder: &mut Folder,
     jobs: SlurmJobs,
-    args: &ShardArgs,
+    args: &ExperimentArgs,
     say: &mut dyn FnMut(&str),
 ) -> Result<Timed> {
+    let (args, json) = (&args.spread, args.json);
     let shards = folder.spec.sharding.as_ref().map_or(1, |sharding| sharding.shards);
     let script = Script {
         experiment: folder.path.clone(),
@@ -38,9 +41,12 @@ pub(super) fn measure(
     let mut run = Run { folder, jobs, script, shards };
     run.script.write()?;
     if args.dry_run {
-        let words = run.script.words(&run.to_do(), &run.jobs.args);
+        let tasks = run.to_do();
         say("nothing is submitted; this would be:");
-        println!("{}", command_line("sbatch", &words));
+        match json {
+            true => println!("{:#}", run.told(None, &tasks)),
+            false => println!("{}", run.command_line(&tasks)),
+        }
         say(&format!("submit it with: segtrt experiment --resume {}", run.folder.path.display()));
         return Ok(Timed::Later);
     }
@@ -58,6 +64,9 @@ pub(super) fn measure(
                     run.job(),
                     run.folder.path.display()
                 ));
+                if let (Some(newest), true) = (run.jobs.submissions.last(), json) {
+                    println!("{:#}", run.told(Some(&newest.job), &newest.tasks));
+                }
                 return Ok(Timed::Later);
             }
             if !run.wait(Duration::from_millis(args.poll_ms), &stopped, say)? {
@@ -91,6 +100,27 @@ impl Run<'_> {
     /// The newest job's number.
     fn job(&self) -> &str {
         self.jobs.submissions.last().map_or("", |newest| &newest.job)
+    }
+
+    /// The words of sbatch for these tasks, to be typed.
+    fn command_line(&self, tasks: &[usize]) -> String {
+        command_line("sbatch", &self.script.words(tasks, &self.jobs.args))
+    }
+
+    /// What was submitted as `job`, or would be, for programs.
+    fn told(&self, job: Option<&str>, tasks: &[usize]) -> Value {
+        json!({
+            "folder": self.folder.path,
+            "submitted": job.is_some(),
+            "job": job,
+            "shards": self.shards,
+            "array": Array(tasks).to_string(),
+            "array_size": tasks.len(),
+            "script": self.script.path(),
+            "command": self.command_line(tasks),
+            "go_on": shell::line(["segtrt", "experiment", "--resume", &self.folder.path.display().to_string()]),
+            "experiment": self.folder.spec,
+        })
     }
 
     /// How each shard's newest task ended, of those that left a word.
