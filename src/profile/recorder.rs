@@ -15,7 +15,6 @@ use super::name::{ReportName, set_aside};
 use super::settings::Settings;
 use crate::bench::plan::{BenchPlan, Job};
 use crate::bench::worker::Event;
-use crate::child;
 use crate::ffmpeg::tail;
 use crate::nsys::Nsys;
 use crate::record::{ObjectKey, RunRecord, Status};
@@ -58,7 +57,8 @@ impl Recorder {
     /// This program's own file cannot be found.
     pub fn new(nsys: Nsys, settings: &Settings, plan: &BenchPlan) -> Result<Self> {
         let mut plan = plan.clone();
-        (plan.profile_runs, plan.save_masks, plan.save_overlays) = (1, false, false);
+        plan.profile_runs = 1;
+        (plan.save_masks, plan.save_overlays, plan.save_logits) = (false, false, false);
         if let Some(gpu) = &mut plan.gpu {
             gpu.objects_together = 1;
         }
@@ -140,9 +140,8 @@ impl Recorder {
                 said(&mut errors)
             ),
             Told::Nothing => bail!(
-                "nsys {} ended with {status} and the profiled program without a result ({}): {}",
+                "nsys {} ended with {status}, the profiled program without a result: {}",
                 self.nsys.version,
-                child::describe(status),
                 said(&mut errors)
             ),
         }
