@@ -8,7 +8,7 @@ measured rows, because a verdict speaks of speed alone.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
-use super::conditions::{Conditions, apart, place};
+use super::conditions::{Conditions, apart, place, settings};
 use super::group::{Counts, Group, Reason, Stat, stat};
 use super::{bandwidth, frames, memory, stages};
 use crate::report::input::{Believed, Pass, Row, Source};
@@ -55,11 +55,12 @@ pub fn groups(sources: &[Source]) -> (Vec<Group>, Vec<Vec<usize>>) {
     let mut members: Vec<Members<'_>> = Vec::new();
     let mut places = Vec::new();
     for source in sources {
+        let settings = settings(source);
         let mut of_object = HashMap::new();
         let mut of_rows = Vec::with_capacity(source.rows.len());
         for row in &source.rows {
             let (platform, hostname) = place(source, row);
-            let key = (platform, hostname, row.key().2.to_owned(), Conditions::of(row));
+            let key = (platform, hostname, row.key().2.to_owned(), Conditions::of(row, &settings));
             let at = *index.entry(key.clone()).or_insert_with(|| {
                 keys.push(key);
                 members.push(Members::default());
