@@ -86,7 +86,7 @@ impl Conditions {
     }
 
     /// Names and values of those that are known.
-    pub fn known(&self) -> impl Iterator<Item = (&'static str, &str)> {
+    pub fn known(&self) -> impl Iterator<Item = (&str, &str)> {
         COLUMNS.into_iter().zip(&self.0).filter_map(|(name, value)| Some((name, value.as_deref()?)))
     }
 }
