@@ -57,6 +57,7 @@ pub mod record;
 pub mod regression;
 pub mod report;
 pub mod rle;
+pub mod screen_table;
 pub mod selftest;
 pub mod shard;
 pub mod shell;
