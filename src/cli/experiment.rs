@@ -97,10 +97,10 @@ pub struct ExperimentArgs {
     /// Leave the profiled passes out.
     #[arg(long)]
     pub no_profile: bool,
-    /// More than one GPU or machine.
-    #[command(flatten)]
-    pub spread: ShardArgs,
     /// Print one JSON document at the end instead of the folder and the table's path.
     #[arg(long)]
     pub json: bool,
+    /// More than one GPU or machine.
+    #[command(flatten)]
+    pub spread: ShardArgs,
 }
