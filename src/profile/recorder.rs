@@ -77,11 +77,14 @@ impl Recorder {
             Ok(pass) => pass,
             Err(error) => {
                 let report = name.find_since(started);
-                return Err(match report.as_deref().map(set_aside).transpose()? {
-                    Some(aside) => error.context(format!(
+                return Err(match report.as_deref().map(set_aside) {
+                    Some(Ok(aside)) => error.context(format!(
                         "the report is kept as {} to look at, and is none of a sound run",
                         aside.display()
                     )),
+                    Some(Err(aside)) => {
+                        error.context(format!("{aside:#}, and the report is none of a sound run"))
+                    }
                     None => error,
                 });
             }
