@@ -67,7 +67,7 @@ fn winner(groups: &[Group], (measure, column, unit, digits, more): Measure) -> O
     let candidates: Vec<(usize, f64)> = groups
         .iter()
         .enumerate()
-        .filter(|(_, group)| !group.invalid && !(apart && group.predecessor))
+        .filter(|(_, group)| !(group.invalid || apart && group.predecessor))
         .filter_map(|(at, group)| Some((at, group.mean(column)?)))
         .collect();
     if candidates.len() < 2 {

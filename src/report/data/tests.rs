@@ -227,7 +227,7 @@ fn targets_take_neither_an_interval_for_a_frames_time_nor_a_profile_of_who_knows
     assert_eq!(measured(&row("latency"), std::slice::from_ref(&sound)), [true; 4]);
     assert_eq!(measured(&row("throughput"), &[faulty]), [false, false, true, false]);
     let both = [row("latency"), row("throughput")].concat();
-    assert_eq!(measured(&both, &[sound])[3], false, "whose profile is it?");
+    assert!(!measured(&both, &[sound])[3], "whose profile is it?");
 }
 
 #[test]
