@@ -97,6 +97,44 @@ fn write_line(out: &mut impl Write, value: &impl Serialize) -> Result<()> {
     Ok(out.write_all(&line).and_then(|()| out.flush())?)
 }
 
+/// How a worker ended.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum End {
+    /// By itself, without a word.
+    Finished,
+    /// It told why it could not go on.
+    Told(String),
+    /// Otherwise, in words.
+    Died(String),
+}
+
+/// Waits for a worker whose output has ended, and that `told` why it could not go on where it did.
+///
+/// # Errors
+/// The system does not say how it ended.
+pub fn end(mut worker: Child, told: Option<String>) -> Result<End> {
+    let status = worker.wait().context("cannot wait for the worker")?;
+    Ok(match (told, status.success()) {
+        (Some(reason), _) => End::Told(reason),
+        (None, true) => End::Finished,
+        (None, false) => End::Died(describe(status)),
+    })
+}
+
+/// Asks a child to end; at once where there are no signals.
+pub fn terminate(child: &mut Child) {
+    #[cfg(unix)]
+    {
+        use nix::sys::signal::{Signal, kill};
+        use nix::unistd::Pid;
+        let pid = i32::try_from(child.id()).map(Pid::from_raw);
+        // It may be gone already.
+        let _ = pid.map(|pid| kill(pid, Signal::SIGTERM));
+    }
+    #[cfg(not(unix))]
+    let _ = child.kill();
+}
+
 /// The signal that ended a child; none where it ended by itself, or where there are no signals.
 pub fn signal(status: ExitStatus) -> Option<i32> {
     #[cfg(unix)]

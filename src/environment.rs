@@ -2,22 +2,32 @@
 What machine this is, for the sidecar and the device column: a number without its machine is worth nothing.
 */
 
+use std::path::Path;
+
 use serde_json::{Map, Value, json};
+
+use crate::board;
+use crate::meminfo::MemInfo;
 
 /// The processor's name as the kernel gives it, `unknown processor` where it does not.
 pub fn processor() -> String {
     let info = std::fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
     // ARM kernels name the board instead of the processor.
-    let board = || std::fs::read_to_string("/sys/firmware/devicetree/base/model").ok();
     field(&info, "model name")
         .map(str::to_owned)
-        .or_else(|| board().map(|text| text.trim_end_matches('\0').to_owned()))
+        .or_else(|| board::model(Path::new("/")))
         .unwrap_or_else(|| "unknown processor".to_owned())
 }
 
 /// Processors that this process may use.
 pub fn processors() -> usize {
     std::thread::available_parallelism().map_or(1, usize::from)
+}
+
+/// Threads that decode frames ahead where nobody says how many, on a host whose processors so many runs share: all
+/// processors of a share but one. More than eight only take processors from the rest.
+pub fn usual_decode_threads(runs: usize) -> usize {
+    (processors() / runs.max(1)).saturating_sub(1).clamp(1, 8)
 }
 
 /// Variables by which a process gets part of a machine, as the facts name them.
@@ -30,7 +40,7 @@ const SHARE: [(&str, &str); 4] = [
 
 /// Facts for the sidecar.
 pub fn facts() -> Map<String, Value> {
-    let memory = std::fs::read_to_string("/proc/meminfo").unwrap_or_default();
+    let memory = MemInfo::read(Path::new("/")).kib("MemTotal");
     let kernel = std::fs::read_to_string("/proc/sys/kernel/osrelease").unwrap_or_default();
     let host = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
     let system = std::fs::read_to_string("/etc/os-release").unwrap_or_default();
@@ -47,7 +57,7 @@ pub fn facts() -> Map<String, Value> {
         "processor": processor(),
         "processors": processors(),
         "frequency_governor": governor.as_deref().map(str::trim),
-        "memory": field(&memory, "MemTotal"),
+        "memory": memory.map(|kib| format!("{kib} kB")),
     });
     let mut facts = match facts {
         Value::Object(map) => map,

@@ -11,6 +11,8 @@ use std::process::{Command, ExitStatus, Stdio};
 
 use tempfile::TempDir;
 
+use crate::on_path;
+
 /// Where the program is.
 #[derive(Clone, Debug)]
 pub struct Ffmpeg {
@@ -62,13 +64,8 @@ impl Ffmpeg {
     /// # Errors
     /// [`FfmpegError::Missing`] when there is none.
     pub fn find() -> Result<Self, FfmpegError> {
-        let path = std::env::var_os("PATH").unwrap_or_default();
-        let name = format!("ffmpeg{}", std::env::consts::EXE_SUFFIX);
-        std::env::split_paths(&path)
-            .map(|dir| dir.join(&name))
-            .find(|program| program.is_file())
-            .map(|program| Self { program })
-            .ok_or(FfmpegError::Missing)
+        let program = on_path::find("ffmpeg").into_iter().next().ok_or(FfmpegError::Missing)?;
+        Ok(Self { program })
     }
 
     /// A particular program.

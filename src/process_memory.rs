@@ -7,6 +7,8 @@ reset, so that each object's peak is its own. Elsewhere there is no number rathe
 
 use std::path::Path;
 
+use crate::meminfo::kib_of;
+
 const STATUS: &str = "/proc/self/status";
 const CLEAR_REFS: &str = "/proc/self/clear_refs";
 /// `man 5 proc`: "reset the peak resident set size to the process's current value".
@@ -14,12 +16,12 @@ const RESET_PEAK: &str = "5";
 
 /// Highest resident set size since the start, or since [`reset_peak`]; MiB. `None` off Linux.
 pub fn peak_rss_mib() -> Option<f64> {
-    read(Path::new(STATUS), "VmHWM:")
+    read(Path::new(STATUS), "VmHWM")
 }
 
 /// Resident set size now; MiB. `None` off Linux.
 pub fn current_rss_mib() -> Option<f64> {
-    read(Path::new(STATUS), "VmRSS:")
+    read(Path::new(STATUS), "VmRSS")
 }
 
 /// Lets the peak begin anew at the present size. False where the kernel does not permit it: then
@@ -29,13 +31,7 @@ pub fn reset_peak() -> bool {
 }
 
 fn read(status: &Path, field: &str) -> Option<f64> {
-    mib_of(&std::fs::read_to_string(status).ok()?, field)
-}
-
-/// A field such as `VmHWM:     1234 kB`, in MiB.
-fn mib_of(status: &str, field: &str) -> Option<f64> {
-    let line = status.lines().find_map(|line| line.strip_prefix(field))?;
-    let kib: f64 = line.trim().strip_suffix("kB")?.trim().parse().ok()?;
+    let kib = kib_of(&std::fs::read_to_string(status).ok()?, field)?;
     Some(kib / 1024.0)
 }
 
@@ -45,12 +41,12 @@ mod tests {
 
     #[test]
     fn kernel_kilobytes_become_mebibytes() {
-        let status = "Name:\tsegtrt\nVmHWM:\t    3072 kB\nVmRSS:\t 512 kB\nVmData: many kB\n";
-        assert_eq!(mib_of(status, "VmHWM:"), Some(3.0));
-        assert_eq!(mib_of(status, "VmRSS:"), Some(0.5));
-        assert_eq!(mib_of(status, "VmData:"), None);
-        assert_eq!(mib_of(status, "VmSwap:"), None);
-        assert_eq!(read(Path::new("/no/such/status"), "VmHWM:"), None);
+        let dir = tempfile::tempdir().unwrap();
+        let status = dir.path().join("status");
+        std::fs::write(&status, "Name:\tsegtrt\nVmHWM:\t    3072 kB\nVmRSS:\t 512 kB\n").unwrap();
+        assert_eq!(read(&status, "VmHWM"), Some(3.0));
+        assert_eq!(read(&status, "VmRSS"), Some(0.5));
+        assert_eq!(read(Path::new("/no/such/status"), "VmHWM"), None);
     }
 
     #[test]

@@ -301,3 +301,12 @@ fn a_real_nsys_records_each_pass_of_each_object() {
         .success()
         .stdout(contains("fastest configuration on the CPU: synth_000_obj00"));
 }
+
+#[test]
+fn a_profiled_pass_leaves_nothing_but_its_report() {
+    let setting = Setting::new(1);
+    let saving = ["--save-masks", "--save-logits"];
+    setting.profile("", &["--no-timed-run"], &saving).assert().success();
+    let left = fs::read_dir(setting.out()).unwrap().map(|entry| entry.unwrap().file_name());
+    assert_eq!(left.collect::<Vec<_>>(), ["nsight_reports"]);
+}

@@ -27,7 +27,7 @@ use crate::telemetry::Telemetry;
 use crate::tracker::NetworkPrompt;
 use crate::verdict::{self, Evidence};
 
-use super::clip_run::{Pass, Span};
+use super::clip_run::{Frames, Pass, Span};
 use super::mask_file;
 use super::object_error::ObjectError;
 use super::plan::BenchPlan;
@@ -146,25 +146,39 @@ impl ObjectRunner<'_> {
         progress: &mut dyn FnMut(Progress),
     ) -> Result<(), ObjectError> {
         self.prepare(clip, geometry)?;
+        // Taken out for the time of the passes, which need the runner too; the clip's next object finds it again, however
+        // they end.
+        let prepared = self.prepared.take();
+        let frames = Frames { clip, prepared: prepared.as_ref(), geometry };
+        let measured = self.passes(frames, tracked, ready, progress);
+        self.prepared = prepared;
+        measured
+    }
+
+    /// Warms up, then runs and records the passes.
+    fn passes(
+        &mut self,
+        frames: Frames<'_>,
+        tracked: &[Tracked],
+        ready: &mut [Ready<'_>],
+        progress: &mut dyn FnMut(Progress),
+    ) -> Result<(), ObjectError> {
+        let Frames { clip, prepared, geometry } = frames;
         process_memory::reset_peak();
         self.runner.reset_peaks();
         let short: Vec<Tracked> = tracked.iter().map(|t| self.warmup_of(t, tracked)).collect();
         let (warmups, runs) = (self.plan.warmup_runs, self.plan.profile_runs);
         let repeats = self.runner.repeats().max(1);
-        let frames = |objects: &[Tracked]| objects.iter().map(|t| t.span.frames()).sum::<usize>();
+        let frames_of =
+            |objects: &[Tracked]| objects.iter().map(|t| t.span.frames()).sum::<usize>();
         // A clip that comes again ends for all objects at the same frame, so each repeat is at most this long.
-        let total = warmups * frames(&short) + runs * repeats * frames(tracked);
+        let total = warmups * frames_of(&short) + runs * repeats * frames_of(tracked);
         let mut done = 0;
         let mut count = || {
             done += 1;
             progress(Progress { done: done.min(total), total });
         };
-        // Taken out for the time of the passes, which need the runner too.
-        let prepared = self.prepared.take();
-        let request = |objects, logits| {
-            let prepared = prepared.as_ref();
-            PassRequest { clip, prepared, geometry, objects, logits }
-        };
+        let request = |objects, logits| PassRequest { clip, prepared, geometry, objects, logits };
         for _ in 0..warmups {
             let _warmup = ranges::enter(Range::Warmup);
             self.runner.run_pass(request(&short, &[]), 1, &|_, _| false, &mut count)?;
@@ -198,7 +212,6 @@ impl ObjectRunner<'_> {
                 ready.recorded.push((row, pass.scored_times()));
             }
         }
-        self.prepared = prepared;
         Ok(())
     }
 
@@ -375,3 +388,6 @@ fn score<'a>(
     let note = note.map(|n| if more > 0 { format!("{n} (and {more} more)") } else { n });
     (quality, note)
 }
+
+#[cfg(test)]
+mod tests;

@@ -13,7 +13,7 @@ use super::plan::{BenchPlan, Job, ModelPlan};
 use super::progress::Display;
 use super::work::Work;
 use super::worker::{Event, Loaded};
-use crate::child;
+use crate::child::{self, End};
 use crate::files::{ObjectResult, ResultStore, RowOrder};
 use crate::record::{Conditions, ObjectKey, RunRecord, Status};
 
@@ -24,16 +24,6 @@ const PATIENCE: usize = 3;
 struct Item {
     order: RowOrder,
     key: ObjectKey,
-}
-
-/// How a worker's life ended.
-enum End {
-    /// It finished its job.
-    Finished,
-    /// It told why it cannot go on.
-    Told(String),
-    /// It died without a word.
-    Died(String),
 }
 
 /// Measures everything in `work` that `store` does not hold yet; returns what the workers loaded.
@@ -146,12 +136,7 @@ fn one_worker(
             Event::Failed { reason } => told = Some(reason),
         }
     }
-    let status = worker.wait().context("cannot wait for the worker")?;
-    Ok(match (told, status.success()) {
-        (Some(reason), _) => End::Told(reason),
-        (None, true) => End::Finished,
-        (None, false) => End::Died(child::describe(status)),
-    })
+    child::end(worker, told)
 }
 
 fn job(plan: &BenchPlan, index: usize, queue: &VecDeque<Item>) -> Job {

@@ -7,6 +7,7 @@ use std::path::PathBuf;
 use clap::builder::RangedU64ValueParser;
 use clap::{Args, ValueEnum};
 
+use super::ShuffleArgs;
 use crate::bundle::Role;
 use crate::engine::Bank;
 use crate::files::ColumnSet;
@@ -61,12 +62,9 @@ pub struct BenchArgs {
     /// [default: extended where a stride is given].
     #[arg(long, value_enum)]
     pub columns: Option<ColumnSet>,
-    /// Shuffle the clips before limiting them, as Python's random.shuffle does.
-    #[arg(long)]
-    pub shuffle_videos: bool,
-    /// Seed of the shuffle; giving one implies it.
-    #[arg(long, allow_negative_numbers = true)]
-    pub seed: Option<i64>,
+    /// In which order clips are taken.
+    #[command(flatten)]
+    pub shuffle: ShuffleArgs,
     /// Passes over the clip's first frames before each object's measured runs, not recorded.
     #[arg(long, default_value_t = 1)]
     pub warmup_runs: usize,

@@ -4,9 +4,9 @@ Arguments of `segtrt experiment`: the predecessor's with its defaults, and those
 
 use std::path::PathBuf;
 
-use clap::{Args, ValueEnum};
+use clap::Args;
 
-use super::ShardArgs;
+use super::{ShardArgs, ShuffleArgs, StartedBenchArgs};
 use crate::experiment::Kind;
 
 /// What was decided when an experiment was begun cannot be another thing when it goes on.
@@ -82,56 +82,25 @@ pub struct ExperimentArgs {
     /// Go on with an experiment that was interrupted: everything is as it was decided then.
     #[arg(long, value_name = "DIR", conflicts_with_all = DECIDED)]
     pub resume: Option<PathBuf>,
-    /// What runs the networks [default: engines where a GPU and engines are, else ONNX Runtime on the CPU].
-    #[arg(long, value_enum, default_value = "auto")]
-    pub backend: BackendWish,
-    /// Folder of engines written by build-engines.
-    #[arg(long, default_value = "engines")]
-    pub engines: PathBuf,
-    /// Folder of bundles, or a bundle; may be given several times [default: onnx/bundles].
-    #[arg(long, env = "SEGTRT_ONNX_DIR", value_delimiter = ':')]
-    pub onnx_dir: Vec<PathBuf>,
-    /// Which GPU, as the driver counts them.
-    #[arg(long, default_value_t = 0)]
-    pub device: usize,
+    /// What the benches run with.
+    #[command(flatten)]
+    pub started: StartedBenchArgs,
     /// Frames of each clip to run, 0 for all.
     #[arg(long, default_value_t = 0)]
     pub max_clip_frames: usize,
-    /// Shuffle the clips before limiting them.
-    #[arg(long)]
-    pub shuffle_videos: bool,
-    /// Seed of the shuffle; giving one implies it.
-    #[arg(long, allow_negative_numbers = true)]
-    pub seed: Option<i64>,
+    /// In which order clips are taken.
+    #[command(flatten)]
+    pub shuffle: ShuffleArgs,
     /// Take this platform instead of looking for it.
     #[arg(long, value_enum)]
     pub platform: Option<Kind>,
     /// Leave the profiled passes out.
     #[arg(long)]
     pub no_profile: bool,
-    /// More than one GPU or machine.
-    #[command(flatten)]
-    pub spread: ShardArgs,
     /// Print one JSON document at the end instead of the folder and the table's path.
     #[arg(long)]
     pub json: bool,
-    /// Accepted from old command lines: weights are in the bundles and engines.
-    #[arg(long, hide = true)]
-    pub weights_dir: Option<PathBuf>,
-    /// Further flags of bench.
-    #[arg(last = true, value_name = "bench flags")]
-    pub bench: Vec<String>,
-}
-
-/// What is to run the networks.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub enum BackendWish {
-    /// Engines where they can be run, else the CPU.
-    Auto,
-    /// Engines, or an error.
-    #[value(name = "tensorrt", alias = "trt")]
-    TensorRt,
-    /// ONNX Runtime on the CPU.
-    #[value(name = "onnxruntime", alias = "ort", alias = "cpu")]
-    OnnxRuntime,
+    /// More than one GPU or machine.
+    #[command(flatten)]
+    pub spread: ShardArgs,
 }

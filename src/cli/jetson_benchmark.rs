@@ -8,7 +8,7 @@ use std::path::PathBuf;
 
 use clap::Args;
 
-use super::BackendWish;
+use super::{ShuffleArgs, StartedBenchArgs};
 use crate::predecode::Values;
 use crate::two_phase::Preset;
 
@@ -18,6 +18,7 @@ use crate::two_phase::Preset;
     after_help = "Example: segtrt jetson-benchmark --split-dir demo/split --models edgetam_mini_points --imgsz 256 --limit-videos 1\n\n\
     Only prepare:  segtrt jetson-benchmark --split-dir demo/split --skip-inference\n\
     Only measure:  segtrt jetson-benchmark --split-dir demo/split --skip-setup\n\
+    Engines that are missing or outdated are built in the first phase.\n\
     Further flags of bench follow two hyphens: … -- --threads 2. What each phase does is written in docs/experiments.md."
 )]
 pub struct JetsonBenchmarkArgs {
@@ -45,12 +46,9 @@ pub struct JetsonBenchmarkArgs {
     /// Objects of each clip, 0 for all [default: 0].
     #[arg(long)]
     pub limit_objects: Option<usize>,
-    /// Shuffle the clips before limiting them.
-    #[arg(long)]
-    pub shuffle_videos: bool,
-    /// Seed of the shuffle; giving one implies it.
-    #[arg(long, allow_negative_numbers = true)]
-    pub seed: Option<i64>,
+    /// In which order clips are taken.
+    #[command(flatten)]
+    pub shuffle: ShuffleArgs,
     /// Where results go [default: SPLIT_DIR/jetson_benchmark_outputs].
     #[arg(long)]
     pub out_dir: Option<PathBuf>,
@@ -81,28 +79,13 @@ pub struct JetsonBenchmarkArgs {
     /// Go on where an interrupted second phase stopped.
     #[arg(long)]
     pub resume: bool,
-    /// What runs the networks [default: engines where a GPU is, else ONNX Runtime on the CPU].
-    #[arg(long, value_enum, default_value = "auto")]
-    pub backend: BackendWish,
-    /// Folder of engines: those that are missing or outdated are built in the first phase.
-    #[arg(long, default_value = "engines")]
-    pub engines: PathBuf,
-    /// Folder of bundles, or a bundle; may be given several times [default: onnx/bundles].
-    #[arg(long, env = "SEGTRT_ONNX_DIR", value_delimiter = ':')]
-    pub onnx_dir: Vec<PathBuf>,
-    /// Which GPU, as the driver counts them.
-    #[arg(long, default_value_t = 0)]
-    pub device: usize,
+    /// What the benches run with.
+    #[command(flatten)]
+    pub started: StartedBenchArgs,
     /// Print the rows as JSON.
     #[arg(long)]
     pub json: bool,
-    /// Accepted from old command lines: weights are in the bundles and engines.
-    #[arg(long, hide = true)]
-    pub weights_dir: Option<PathBuf>,
     /// Accepted from old command lines: cuDNN takes no part.
     #[arg(long, hide = true)]
     pub enable_cudnn_tuning: bool,
-    /// Further flags of bench.
-    #[arg(last = true, value_name = "bench flags")]
-    pub bench: Vec<String>,
 }

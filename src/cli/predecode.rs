@@ -6,6 +6,7 @@ use std::path::PathBuf;
 
 use clap::Args;
 
+use super::ShuffleArgs;
 use crate::geometry::GeometryKind;
 use crate::predecode::Values;
 
@@ -36,12 +37,9 @@ pub struct PredecodeArgs {
     /// Clips to take, 0 for all.
     #[arg(long, default_value_t = 0)]
     pub limit_videos: usize,
-    /// Shuffle the clips before limiting them, as bench does.
-    #[arg(long)]
-    pub shuffle_videos: bool,
-    /// Seed of the shuffle; giving one implies it.
-    #[arg(long, allow_negative_numbers = true)]
-    pub seed: Option<i64>,
+    /// In which order clips are taken.
+    #[command(flatten)]
+    pub shuffle: ShuffleArgs,
     /// Where files go [default: SPLIT_DIR/predecoded].
     #[arg(long)]
     pub out_dir: Option<PathBuf>,

@@ -2,14 +2,15 @@
 The tables of `segtrt baseline`.
 */
 
-use comfy_table::{CellAlignment, Table, presets};
-
 use crate::regression::{Baseline, Comparison, Judgement, Metric, Range, Run};
+use crate::screen_table;
 
 /// What moved, number by number.
 pub fn comparisons(comparisons: &[Comparison]) -> String {
-    let mut table =
-        empty(["model", "number", "baseline", "now", "change", "allowed", "verdict"], 2..6);
+    let mut table = screen_table::table(
+        ["model", "number", "baseline", "now", "change", "allowed", "verdict"],
+        2..6,
+    );
     let mut last = None;
     for comparison in comparisons {
         let model = (&comparison.model, &comparison.configuration);
@@ -34,7 +35,7 @@ pub fn comparisons(comparisons: &[Comparison]) -> String {
 
 /// The numbers of a run.
 pub fn show(run: &Run) -> String {
-    let mut table = empty(
+    let mut table = screen_table::table(
         ["model", "precision", "objects", "passes", "fps", "p50 ms", "p95 ms", "J&F", "weights"],
         2..8,
     );
@@ -62,7 +63,7 @@ pub fn show(run: &Run) -> String {
 
 /// All baselines.
 pub fn list(baselines: &[Baseline]) -> String {
-    let mut table = empty(["name", "saved", "on", "models"], 0..0);
+    let mut table = screen_table::table(["name", "saved", "on", "models"], 0..0);
     for baseline in baselines {
         let machine = &baseline.run.machine;
         let on = machine
@@ -78,16 +79,6 @@ pub fn list(baselines: &[Baseline]) -> String {
         ]);
     }
     table.to_string()
-}
-
-fn empty<const N: usize>(header: [&str; N], numbers: std::ops::Range<usize>) -> Table {
-    let mut table = Table::new();
-    table.load_style(presets::UTF8_HORIZONTAL_ONLY);
-    table.set_header(header);
-    for column in table.column_iter_mut().skip(numbers.start).take(numbers.len()) {
-        column.set_cell_alignment(CellAlignment::Right);
-    }
-    table
 }
 
 /// The median, and the spread of several passes.

@@ -13,7 +13,7 @@ use crate::bench::plan::{BenchPlan, GpuPlan, ModelPlan, PredecodedPlan};
 use crate::bundle::{self, Bundle, Wanted};
 use crate::cli::{BackendChoice, BenchArgs, GpuArgs, Toggle};
 use crate::dataset::{self, Dataset};
-use crate::environment;
+use crate::environment::{self, usual_decode_threads};
 use crate::model_tag::ModelTag;
 use crate::pipeline::{Mode, Options};
 use crate::predecode;
@@ -25,9 +25,6 @@ const USUAL_ONNX_DIR: &str = "onnx/bundles";
 
 /// Precision of graphs where none is asked for.
 const USUAL_PRECISION: &str = "fp32";
-
-/// More decoding threads than this only take processors from the rest.
-const MOST_DECODE_THREADS: usize = 8;
 
 /// The predecessor's folders of its test mode.
 const TEST_SPLIT: &str = "test_synthetic_data";
@@ -59,7 +56,8 @@ pub fn resolve(args: &BenchArgs) -> Result<Resolved> {
         Some(list) => listed(list, split.as_ref())?,
         None => split.videos().to_vec(),
     };
-    let videos = dataset::select(&videos, limit_videos, args.shuffle_videos, args.seed);
+    let videos =
+        dataset::select(&videos, limit_videos, args.shuffle.shuffle_videos, args.shuffle.seed);
     let limits = Limits { objects: limit_objects, frames: args.max_clip_frames };
     let (videos, shard) = bench_shard::cut(args, videos, split.as_ref(), limits)?;
     let out_dir = match &args.out_dir {
@@ -206,7 +204,6 @@ fn gpu_plan(args: &GpuArgs) -> Result<GpuPlan> {
             batch - 1
         )));
     }
-    let usual = environment::processors().saturating_sub(1).clamp(1, MOST_DECODE_THREADS);
     Ok(GpuPlan {
         device: args.device,
         tensorrt_lib: args.tensorrt_lib.clone(),
@@ -217,7 +214,9 @@ fn gpu_plan(args: &GpuArgs) -> Result<GpuPlan> {
             wait: args.host_wait,
             encode_ahead: args.encode_ahead as usize,
             encode_batch: args.encode_batch as usize,
-            decode_threads: args.decode_threads.map_or(usual, |threads| threads as usize),
+            decode_threads: args
+                .decode_threads
+                .map_or_else(|| usual_decode_threads(1), |threads| threads as usize),
             object_streams: args.object_streams,
         },
         objects_together: args.objects_together as usize,

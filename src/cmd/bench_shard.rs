@@ -35,7 +35,7 @@ pub(super) fn cut(
     limits: Limits,
 ) -> Result<(Vec<String>, Option<ShardPlan>)> {
     let Some(shard) = args.shard else { return Ok((selection, None)) };
-    if args.shuffle_videos && args.seed.is_none() {
+    if args.shuffle.shuffle_videos && args.shuffle.seed.is_none() {
         bail!(UsageError(format!(
             "--shard {shard} with --shuffle-videos needs a --seed, the same for all parts: else each part would shuffle the clips \
              in its own way"

@@ -2,10 +2,10 @@
 The table at the end of a bench: one line a model, means over its objects.
 */
 
-use comfy_table::{CellAlignment, Table, presets};
 use serde::Serialize;
 
 use crate::record::{Judgement, Measured, SummaryRecord};
+use crate::screen_table::{self, number};
 use crate::stats;
 
 /// One model; numbers are means over the objects that were measured, and absent where none has one.
@@ -81,29 +81,24 @@ fn line(model: &str, rows: &[&SummaryRecord]) -> Line {
 
 /// The lines for a terminal.
 pub fn render(lines: &[Line]) -> String {
-    let mut table = Table::new();
-    table.load_style(presets::UTF8_HORIZONTAL_ONLY);
-    table.set_header([
-        "model",
-        "imgsz",
-        "precision",
-        "objects",
-        "fps",
-        "p50 ms",
-        "p95 ms",
-        "first ms",
-        "J",
-        "F",
-        "J&F",
-        "peak RSS MiB",
-        "valid",
-    ]);
-    for column in table.column_iter_mut().skip(1) {
-        column.set_cell_alignment(CellAlignment::Right);
-    }
-    let number = |value: Option<f64>, digits: usize| {
-        value.map_or_else(|| "-".to_owned(), |value| format!("{value:.digits$}"))
-    };
+    let mut table = screen_table::table(
+        [
+            "model",
+            "imgsz",
+            "precision",
+            "objects",
+            "fps",
+            "p50 ms",
+            "p95 ms",
+            "first ms",
+            "J",
+            "F",
+            "J&F",
+            "peak RSS MiB",
+            "valid",
+        ],
+        1..13,
+    );
     for line in lines {
         table.add_row([
             line.model.clone(),

@@ -8,7 +8,6 @@ Each cap has a folder of its own, so that the sweep touches no engine in use; al
 use std::collections::HashMap;
 
 use anyhow::Result;
-use comfy_table::{CellAlignment, Table, presets};
 use serde::Serialize;
 
 use super::Outcome;
@@ -19,6 +18,7 @@ use crate::build::Supervisor;
 use crate::bundle::Role;
 use crate::cli::BuildEnginesArgs;
 use crate::engine::EngineManifest;
+use crate::screen_table;
 use crate::selftest::{self, Folder, Repeats, Settings, Timing};
 use crate::trt::Library;
 
@@ -129,23 +129,21 @@ fn latencies(resolved: &Resolved, args: &BuildEnginesArgs) -> Times {
 }
 
 fn table(swept: &[Swept]) -> String {
-    let mut table = Table::new();
-    table.load_style(presets::UTF8_HORIZONTAL_ONLY);
-    table.set_header([
-        "engine",
-        "graph",
-        "cap MiB",
-        "status",
-        "build s",
-        "plan MiB",
-        "weights MiB",
-        "context MiB",
-        "build GPU MiB",
-        "latency ms (p50)",
-    ]);
-    for column in table.column_iter_mut().skip(4) {
-        column.set_cell_alignment(CellAlignment::Right);
-    }
+    let mut table = screen_table::table(
+        [
+            "engine",
+            "graph",
+            "cap MiB",
+            "status",
+            "build s",
+            "plan MiB",
+            "weights MiB",
+            "context MiB",
+            "build GPU MiB",
+            "latency ms (p50)",
+        ],
+        4..10,
+    );
     let mut rows: Vec<&Swept> = swept.iter().collect();
     // Caps of one graph side by side; the order of building is kept otherwise.
     rows.sort_by_key(|row| {

@@ -3,7 +3,6 @@ What a build took, as a table or as JSON.
 */
 
 use anyhow::Result;
-use comfy_table::{CellAlignment, Table, presets};
 use serde::Serialize;
 use serde_json::{Value, json};
 
@@ -12,6 +11,7 @@ use crate::build::{FailureKind, NotBuilt};
 use crate::bundle::{Manifest, Role};
 use crate::engine::assess::{LayerReport, Verdict, assess};
 use crate::engine::{BuildCost, PlanRecord};
+use crate::screen_table;
 
 /// What became of a plan.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
@@ -94,27 +94,25 @@ impl Row {
 
 /// All rows for a terminal.
 pub fn table(rows: &[Row]) -> String {
-    let mut table = Table::new();
-    table.load_style(presets::UTF8_HORIZONTAL_ONLY);
-    table.set_header([
-        "engine",
-        "graph",
-        "status",
-        "build s",
-        "cache",
-        "plan MiB",
-        "weights MiB",
-        "context MiB",
-        "build GPU MiB",
-        "build host MiB",
-        "layers",
-        "fp32",
-        "fell back",
-        "attention",
-    ]);
-    for column in table.column_iter_mut().skip(3) {
-        column.set_cell_alignment(CellAlignment::Right);
-    }
+    let mut table = screen_table::table(
+        [
+            "engine",
+            "graph",
+            "status",
+            "build s",
+            "cache",
+            "plan MiB",
+            "weights MiB",
+            "context MiB",
+            "build GPU MiB",
+            "build host MiB",
+            "layers",
+            "fp32",
+            "fell back",
+            "attention",
+        ],
+        3..14,
+    );
     for row in rows {
         let cost = row.cost.clone().unwrap_or_default();
         let seconds = row.cost.as_ref().map_or_else(dash, |cost| format!("{:.1}", cost.seconds));
@@ -148,9 +146,10 @@ pub fn table(rows: &[Row]) -> String {
 
 /// What would be built, and why.
 pub fn dry_run_table(resolved: &Resolved) -> String {
-    let mut table = Table::new();
-    table.load_style(presets::UTF8_HORIZONTAL_ONLY);
-    table.set_header(["engine", "graph", "profiles", "workspace MiB", "what", "from", "to"]);
+    let mut table = screen_table::table(
+        ["engine", "graph", "profiles", "workspace MiB", "what", "from", "to"],
+        0..0,
+    );
     for model in &resolved.models {
         for plan in &model.plans {
             let settings = &plan.job.settings;

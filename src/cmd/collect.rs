@@ -3,11 +3,11 @@
 */
 
 use anyhow::{Result, bail};
-use comfy_table::{CellAlignment, Table, presets};
 
 use super::{Outcome, UsageError};
 use crate::cli::CollectArgs;
 use crate::collect::{self, Collected, Options, Remote, Ssh, State};
+use crate::screen_table;
 
 /// Fetches, shows what came, tells what did not.
 pub fn run(args: CollectArgs) -> Result<Outcome> {
@@ -61,12 +61,8 @@ fn remotes(sources: &[String]) -> Result<Vec<Remote>> {
 }
 
 fn table(collected: &[Collected]) -> String {
-    let mut table = Table::new();
-    table.load_style(presets::UTF8_HORIZONTAL_ONLY);
-    table.set_header(["from", "to", "files", "fetched", "here before", "MB", "state"]);
-    for column in table.column_iter_mut().skip(2).take(4) {
-        column.set_cell_alignment(CellAlignment::Right);
-    }
+    let mut table =
+        screen_table::table(["from", "to", "files", "fetched", "here before", "MB", "state"], 2..6);
     for one in collected {
         let state = match one.state {
             State::Complete => "complete",

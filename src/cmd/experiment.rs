@@ -2,7 +2,7 @@
 `segtrt experiment`: decide, measure without a profiler, then record the same passes with one, all in one folder.
 */
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use anyhow::{Result, bail};
 use serde_json::json;
@@ -14,6 +14,7 @@ use crate::experiment::{By, Folder, STOPPED, Sharding, Step, run_step};
 use crate::nsys::{self, Nsys};
 use crate::shard::Shard;
 use crate::shard::devices::VISIBLE;
+use crate::shell;
 
 /// The subcommand that records passes under Nsight Systems.
 const PROFILE: &str = "profile";
@@ -44,7 +45,7 @@ pub fn run(args: ExperimentArgs) -> Result<Outcome> {
         refuse_flags_of_slurm(&args.spread)?;
     }
     if let (Some(shard), true) = (args.spread.shard, args.resume.is_some()) {
-        return one_shard(&folder, shard, &mut say);
+        return one_shard(&folder, shard, args.json, &mut say);
     }
     let mut bench = folder.spec.bench.clone();
     let mut variables = Vec::new();
@@ -64,9 +65,7 @@ pub fn run(args: ExperimentArgs) -> Result<Outcome> {
         Some(By::Devices(ordinals)) => {
             experiment_devices::measure(&mut folder, &ordinals, &mut say)?
         }
-        Some(By::Slurm(jobs)) => {
-            experiment_slurm::measure(&mut folder, jobs, &args.spread, &mut say)?
-        }
+        Some(By::Slurm(jobs)) => experiment_slurm::measure(&mut folder, jobs, &args, &mut say)?,
         None => {
             let (words, directory) = (bench.clone(), directory.clone());
             let step = Step { name: "bench", words, directory, variables: Vec::new() };
@@ -116,7 +115,10 @@ pub fn run(args: ExperimentArgs) -> Result<Outcome> {
     if profiled == Some(Some(STOPPED)) {
         return Ok(Outcome::Stopped);
     }
-    say(&format!("one page of tables and plots: segtrt report {}", quoted(&folder.path)));
+    say(&format!(
+        "one page of tables and plots: segtrt report {}",
+        shell::word(&folder.path.display().to_string())
+    ));
     let sound = timed == Timed::Sound && profiled.is_none_or(|code| code == Some(0));
     Ok(if sound { Outcome::Done } else { Outcome::PartlyFailed })
 }
@@ -145,7 +147,12 @@ impl Timed {
 }
 
 /// Measures one part of an experiment in parts, into its own folder; whoever waits for all parts merges them.
-fn one_shard(folder: &Folder, shard: Shard, say: &mut dyn FnMut(&str)) -> Result<Outcome> {
+fn one_shard(
+    folder: &Folder,
+    shard: Shard,
+    json: bool,
+    say: &mut dyn FnMut(&str),
+) -> Result<Outcome> {
     let Some(Sharding { shards, by }) = &folder.spec.sharding else {
         bail!(UsageError(format!(
             "{} is not in shards; leave --shard out, or begin a new experiment with it",
@@ -172,7 +179,11 @@ fn one_shard(folder: &Folder, shard: Shard, say: &mut dyn FnMut(&str)) -> Result
     };
     let ran = run_step(&step)?;
     say(&format!("shard {shard}: ended {} after {:.1} s", ran.ended, ran.seconds));
-    println!("{}", folder.shard(shard).display());
+    let place = folder.shard(shard);
+    match json {
+        true => println!("{:#}", json!({"folder": folder.path, "shard": place, "run": ran})),
+        false => println!("{}", place.display()),
+    }
     Ok(match Timed::of(ran.code) {
         Timed::Sound | Timed::Later => Outcome::Done,
         Timed::Stopped => Outcome::Stopped,
@@ -196,10 +207,4 @@ fn profiler(folder: &Folder) -> Result<PathBuf, String> {
         Some(path) => Ok(path.clone()),
         None => Nsys::find().map(|nsys| nsys.path).map_err(|error| error.to_string()),
     }
-}
-
-/// A path as a shell takes it.
-fn quoted(path: &Path) -> String {
-    let text = path.display().to_string();
-    shlex::try_quote(&text).map_or_else(|_| text.clone(), |quoted| quoted.into_owned())
 }

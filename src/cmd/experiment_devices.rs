@@ -80,11 +80,17 @@ pub(super) fn words(folder: &Folder, shard: Shard, more: Vec<String>) -> Vec<Str
 /// Merges what the shards left; whether nothing is missing.
 pub(super) fn join(folder: &Folder, shards: usize, say: &mut dyn FnMut(&str)) -> Result<bool> {
     let merged = shard::merge(shards, &|shard| folder.shard(shard), &folder.outputs())?;
-    let Some(Merged { rows, missing, differing }) = merged else {
+    let Some(Merged { rows, missing, damaged, set_aside, differing }) = merged else {
         say("no shard has left rows");
         return Ok(false);
     };
-    say(&format!("merged {rows} rows of {} shards", shards - missing.len()));
+    if let Some((why, place)) = set_aside {
+        say(&format!(
+            "*** {why}; it is set aside as {}, and the shards are merged anew ***",
+            place.display()
+        ));
+    }
+    say(&format!("merged {rows} rows of {} shards", shards - missing.len() - damaged.len()));
     if !missing.is_empty() {
         let missing: Vec<String> = missing.iter().map(usize::to_string).collect();
         say(&format!("*** rows of shard {} are missing ***", missing.join(", ")));
@@ -95,5 +101,13 @@ pub(super) fn join(folder: &Folder, shards: usize, say: &mut dyn FnMut(&str)) ->
             differing.join(", ")
         ));
     }
-    Ok(missing.is_empty())
+    for (part, why) in &damaged {
+        say(&format!(
+            "*** error: shard {part} is left out: {why}; mend it, or remove {} to measure that shard again, then go on with: \
+             segtrt experiment --resume {} ***",
+            folder.shard(Shard { part: *part, of: shards }).display(),
+            folder.path.display()
+        ));
+    }
+    Ok(missing.is_empty() && damaged.is_empty())
 }

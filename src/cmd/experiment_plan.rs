@@ -8,10 +8,11 @@ use anyhow::{Context, Result, bail};
 
 use super::UsageError;
 use super::backend_choice::{self, Chosen};
-use super::bench_plan::{available, resolve, split_tags};
+use super::bench_plan::{available, resolve};
 use super::experiment_spread::{self, ELSEWHERE};
+use super::started_bench::{check_started, tags_of, text};
 use crate::cli::{BenchArgs, ExperimentArgs};
-use crate::experiment::{Kind, Spec, owned_flag, parse_bench};
+use crate::experiment::{Kind, Spec, parse_bench};
 use crate::gpu::Facts;
 use crate::model_tag::ModelTag;
 use crate::nsys::Nsys;
@@ -43,16 +44,7 @@ const OURS: [&str; 17] = [
 
 /// Decides everything; what was decided for the user is told through `say`.
 pub(super) fn plan(args: &ExperimentArgs, say: &mut dyn FnMut(&str)) -> Result<Spec> {
-    if let Some(flag) = owned_flag(&args.bench, &OURS) {
-        bail!(UsageError(format!(
-            "{flag} after the two hyphens is set by segtrt experiment itself; write it before them, or leave it out"
-        )));
-    }
-    if args.weights_dir.is_some() {
-        log::warn!(
-            "--weights-dir does nothing here: weights are in the bundles (--onnx-dir) and engines (--engines)"
-        );
-    }
+    check_started(&args.started, "experiment", &OURS)?;
     experiment_spread::check(args)?;
     let split_dir = args.split_dir.as_ref().context("--split-dir is missing")?;
     let split_dir = std::path::absolute(split_dir)?;
@@ -68,7 +60,7 @@ pub(super) fn plan(args: &ExperimentArgs, say: &mut dyn FnMut(&str)) -> Result<S
     // Before the platform is known its models are not: the question is only whether any engine runs here.
     let any = named.clone().unwrap_or_else(ModelTag::all);
     let asked = parse_bench(&probe(&any, args.imgsz, None))?;
-    let chosen = backend_choice::choose(args.backend, &asked, false);
+    let chosen = backend_choice::choose(args.started.backend, &asked, false);
     let row = row_of(chosen.gpu.as_ref())?;
     let kind = args.platform.unwrap_or_else(|| {
         let table = Platforms::open(None).ok();
@@ -130,11 +122,7 @@ pub(super) fn plan(args: &ExperimentArgs, say: &mut dyn FnMut(&str)) -> Result<S
 
 /// The words of a bench that do not depend on what is found.
 fn base_words(args: &ExperimentArgs, split_dir: &Path) -> Result<Vec<String>> {
-    let text = |path: &Path| -> Result<String> {
-        let text = path.to_str().map(str::to_owned);
-        text.ok_or_else(|| UsageError(format!("{} is no UTF-8 path", path.display())).into())
-    };
-    let mut words = args.bench.clone();
+    let mut words = args.started.bench.clone();
     if args.spread.slurm {
         words.push(ELSEWHERE.to_owned());
     }
@@ -146,12 +134,12 @@ fn base_words(args: &ExperimentArgs, split_dir: &Path) -> Result<Vec<String>> {
     push("--profile-runs", args.runs.to_string());
     push("--warmup-runs", args.warmup.to_string());
     push("--max-clip-frames", args.max_clip_frames.to_string());
-    push("--device", args.spread.devices.first().unwrap_or(&args.device).to_string());
-    push("--engines", text(&std::path::absolute(&args.engines)?)?);
-    for dir in &args.onnx_dir {
+    push("--device", args.spread.devices.first().unwrap_or(&args.started.device).to_string());
+    push("--engines", text(&std::path::absolute(&args.started.engines)?)?);
+    for dir in &args.started.onnx_dir {
         push("--onnx-dir", text(&std::path::absolute(dir)?)?);
     }
-    if let Some(seed) = args.seed {
+    if let Some(seed) = args.shuffle.seed {
         push("--seed", seed.to_string());
     }
     if let Some(precision) = &args.precision {
@@ -160,17 +148,10 @@ fn base_words(args: &ExperimentArgs, split_dir: &Path) -> Result<Vec<String>> {
     if let Some(shard) = args.spread.shard {
         push("--shard", shard.to_string());
     }
-    if args.shuffle_videos {
+    if args.shuffle.shuffle_videos {
         words.push("--shuffle-videos".to_owned());
     }
     Ok(words)
-}
-
-fn tags_of(models: &str) -> Vec<String> {
-    match models.trim() {
-        "" | "all" => ModelTag::all(),
-        _ => split_tags(models),
-    }
 }
 
 /// The name of the GPU's row in the platform table.

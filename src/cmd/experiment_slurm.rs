@@ -6,27 +6,30 @@ Everything that matters is in the experiment's folder: the jobs' numbers in `exp
 */
 
 use std::collections::BTreeMap;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail};
+use serde_json::{Value, json};
 
 use super::experiment::Timed;
 use super::experiment_devices::join;
-use crate::cli::ShardArgs;
+use crate::cli::ExperimentArgs;
+use crate::ctrl_c;
 use crate::experiment::{By, Folder, Ran, SlurmJobs, Submission};
 use crate::shard::Shard;
 use crate::shard::devices::{last_lines, rows_in};
+use crate::shell;
 use crate::slurm::{self, Array, Commands, Ending, Script, Watch, command_line, endings};
 
 /// Runs what is missing of all shards as jobs, and merges.
 pub(super) fn measure(
     folder: &mut Folder,
     jobs: SlurmJobs,
-    args: &ShardArgs,
+    args: &ExperimentArgs,
     say: &mut dyn FnMut(&str),
 ) -> Result<Timed> {
+    let (args, json) = (&args.spread, args.json);
     let shards = folder.spec.sharding.as_ref().map_or(1, |sharding| sharding.shards);
     let script = Script {
         experiment: folder.path.clone(),
@@ -38,16 +41,16 @@ pub(super) fn measure(
     let mut run = Run { folder, jobs, script, shards };
     run.script.write()?;
     if args.dry_run {
-        let words = run.script.words(&run.to_do(), &run.jobs.args);
+        let tasks = run.to_do();
         say("nothing is submitted; this would be:");
-        println!("{}", command_line("sbatch", &words));
+        match json {
+            true => println!("{:#}", run.told(None, &tasks)),
+            false => println!("{}", run.command_line(&tasks)),
+        }
         say(&format!("submit it with: segtrt experiment --resume {}", run.folder.path.display()));
         return Ok(Timed::Later);
     }
-    let stopped = Arc::new(AtomicBool::new(false));
-    let flag = stopped.clone();
-    ctrlc::set_handler(move || flag.store(true, Ordering::Relaxed))
-        .context("cannot take over Ctrl-C")?;
+    let stopped = ctrl_c::flag()?;
     // A job of an earlier attempt may still be at work: it is waited for, and not submitted twice.
     let mut submitted = usize::from(run.is_at_work()?);
     if submitted > 0 {
@@ -61,6 +64,9 @@ pub(super) fn measure(
                     run.job(),
                     run.folder.path.display()
                 ));
+                if let (Some(newest), true) = (run.jobs.submissions.last(), json) {
+                    println!("{:#}", run.told(Some(&newest.job), &newest.tasks));
+                }
                 return Ok(Timed::Later);
             }
             if !run.wait(Duration::from_millis(args.poll_ms), &stopped, say)? {
@@ -96,6 +102,27 @@ impl Run<'_> {
         self.jobs.submissions.last().map_or("", |newest| &newest.job)
     }
 
+    /// The words of sbatch for these tasks, to be typed.
+    fn command_line(&self, tasks: &[usize]) -> String {
+        command_line("sbatch", &self.script.words(tasks, &self.jobs.args))
+    }
+
+    /// What was submitted as `job`, or would be, for programs.
+    fn told(&self, job: Option<&str>, tasks: &[usize]) -> Value {
+        json!({
+            "folder": self.folder.path,
+            "submitted": job.is_some(),
+            "job": job,
+            "shards": self.shards,
+            "array": Array(tasks).to_string(),
+            "array_size": tasks.len(),
+            "script": self.script.path(),
+            "command": self.command_line(tasks),
+            "go_on": shell::line(["segtrt", "experiment", "--resume", &self.folder.path.display().to_string()]),
+            "experiment": self.folder.spec,
+        })
+    }
+
     /// How each shard's newest task ended, of those that left a word.
     fn ended(&self) -> BTreeMap<usize, Ending> {
         let mut all = BTreeMap::new();
@@ -106,11 +133,12 @@ impl Run<'_> {
         all
     }
 
-    /// Shards that are not measured as a whole.
+    /// Shards that are not measured as a whole, or whose folder was removed since.
     fn to_do(&self) -> Vec<usize> {
         let ended = self.ended();
-        let missing = |task: &usize| !ended.get(task).is_some_and(|ending| ending.is_sound());
-        (1..=self.shards).filter(missing).collect()
+        let sound = |part: &usize| ended.get(part).is_some_and(|ending| ending.is_sound());
+        let there = |part| self.folder.shard(Shard { part, of: self.shards }).is_dir();
+        (1..=self.shards).filter(|part| !sound(part) || !there(*part)).collect()
     }
 
     /// Whether tasks of the newest job wait or run.

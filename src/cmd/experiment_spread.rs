@@ -7,13 +7,10 @@ use anyhow::{Result, bail};
 use super::UsageError;
 use super::backend_choice::Chosen;
 use crate::cli::{BackendWish, ExperimentArgs, Provider, ShardArgs};
-use crate::environment;
+use crate::environment::usual_decode_threads;
 use crate::experiment::{By, Sharding, SlurmJobs, owned_flag, parse_bench};
 use crate::shard::devices;
 use crate::slurm;
-
-/// More decoding threads than this only take processors from the rest.
-const MOST_DECODE_THREADS: usize = 8;
 
 /// The flag of a bench that is planned here and runs on another machine.
 pub(super) const ELSEWHERE: &str = "--elsewhere";
@@ -66,7 +63,7 @@ pub(super) fn check(args: &ExperimentArgs) -> Result<()> {
         refuse_flags_of_slurm(spread)?;
     }
     let parts = !spread.devices.is_empty() || spread.shard.is_some() || spread.slurm;
-    if parts && args.shuffle_videos && args.seed.is_none() {
+    if parts && args.shuffle.shuffle_videos && args.shuffle.seed.is_none() {
         bail!(UsageError(
             "--shuffle-videos needs a --seed where the clips are shared: else each part would shuffle them in its own way"
                 .to_owned()
@@ -96,7 +93,7 @@ pub(super) fn sharding(
         let shards =
             args.spread.shards.map_or(clips.clamp(1, USUAL_SHARDS), |shards| shards as usize);
         let jobs = SlurmJobs { args: slurm_words(args)?, submissions: Vec::new() };
-        return match (args.backend, chosen.tensorrt) {
+        return match (args.started.backend, chosen.tensorrt) {
             (BackendWish::Auto, false) => Err(unseen(&chosen.reason).into()),
             _ => Ok(Some(Sharding { shards, by: By::Slurm(jobs) })),
         };
@@ -117,11 +114,11 @@ pub(super) fn sharding(
     if let Some(at) = bench.iter().position(|word| word == "--device") {
         "0".clone_into(&mut bench[at + 1]);
     }
-    if owned_flag(&args.bench, &["--decode-threads"]) != Some("--decode-threads") && chosen.tensorrt
+    if owned_flag(&args.started.bench, &["--decode-threads"]) != Some("--decode-threads")
+        && chosen.tensorrt
     {
         // The processors are shared: as many threads as a host with so much less of them would have had.
-        let share = environment::processors() / ordinals.len();
-        let threads = share.saturating_sub(1).clamp(1, MOST_DECODE_THREADS);
+        let threads = usual_decode_threads(ordinals.len());
         bench.extend(["--decode-threads".to_owned(), threads.to_string()]);
     }
     Ok(Some(Sharding { shards: ordinals.len(), by: By::Devices(ordinals.clone()) }))

@@ -6,7 +6,8 @@ use std::io::Write;
 
 use anyhow::{Context, Result};
 
-use super::jetson_plan::{self, Plan, text};
+use super::jetson_plan::{self, Plan};
+use super::started_bench::text;
 use super::{Outcome, UsageError, jetson_inference, predecode};
 use crate::bench::plan::ModelPlan;
 use crate::cli::JetsonBenchmarkArgs;
@@ -110,15 +111,15 @@ fn build(plan: &Plan, args: &JetsonBenchmarkArgs) -> Result<()> {
     push("--models", names.join(","));
     push("--imgsz", plan.imgsz.to_string());
     push("--workspace-mb", plan.workspace_mb.to_string());
-    push("--device", args.device.to_string());
-    push("--out", text(&args.engines)?);
+    push("--device", args.started.device.to_string());
+    push("--out", text(&args.started.engines)?);
     if let Some(precision) = &parsed.precision {
         push("--precision", precision.clone());
     }
     if let Some(library) = &parsed.gpu.tensorrt_lib {
         push("--tensorrt-lib", text(library)?);
     }
-    for dir in &args.onnx_dir {
+    for dir in &args.started.onnx_dir {
         push("--onnx-dir", text(dir)?);
     }
     eprintln!(

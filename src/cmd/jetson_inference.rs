@@ -8,15 +8,16 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
-use comfy_table::{CellAlignment, Table, presets};
 use serde_json::{Map, Value};
 
-use super::jetson_plan::{Plan, text};
+use super::jetson_plan::Plan;
+use super::started_bench::text;
 use super::{Outcome, UsageError};
 use crate::cli::JetsonBenchmarkArgs;
 use crate::dataset::Dataset;
 use crate::experiment::{STOPPED, Step, run_step};
 use crate::files::{atomic, summary_csv};
+use crate::screen_table::{self, number};
 use crate::two_phase::{
     MemoryWatch, Metadata, ModelRows, SUMMARY_FILE, Summary, SystemMemory, Watched,
 };
@@ -179,15 +180,10 @@ fn show(summary: &Summary, done: &[(String, ModelRows)], json: bool) -> Result<(
         serde_json::to_writer_pretty(&mut out, &rows)?;
         return Ok(writeln!(out)?);
     }
-    let mut table = Table::new();
-    table.load_style(presets::UTF8_HORIZONTAL_ONLY);
-    table.set_header(["model", "rows ok", "fps", "J", "GPU MiB", "process MiB", "system MiB"]);
-    for column in table.column_iter_mut().skip(1) {
-        column.set_cell_alignment(CellAlignment::Right);
-    }
-    let number = |value: Option<f64>, digits: usize| {
-        value.map_or_else(|| "-".to_owned(), |value| format!("{value:.digits$}"))
-    };
+    let mut table = screen_table::table(
+        ["model", "rows ok", "fps", "J", "GPU MiB", "process MiB", "system MiB"],
+        1..7,
+    );
     for (tag, rows) in done {
         let status = rows.column("status");
         table.add_row([

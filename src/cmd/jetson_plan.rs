@@ -3,18 +3,17 @@ From the arguments of `jetson-benchmark` to a plan: what was typed, else the pre
 down, else the default.
 */
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use anyhow::{Result, bail};
 use serde_json::{Map, Value, json};
 
 use super::UsageError;
 use super::backend_choice::{self, Chosen};
-use super::bench_plan::split_tags;
+use super::started_bench::{check_started, tags_of, text};
 use crate::cli::{BenchArgs, JetsonBenchmarkArgs, Toggle};
-use crate::environment;
-use crate::experiment::{owned_flag, parse_bench};
-use crate::model_tag::ModelTag;
+use crate::environment::usual_decode_threads;
+use crate::experiment::parse_bench;
 use crate::predecode::Values;
 use crate::two_phase::{InferenceConfig, PresetValues};
 
@@ -27,8 +26,6 @@ const MAX_FRAMES: u32 = 600;
 
 /// Frames that the GPU's pipeline holds besides those that are being decoded: one in flight and one waiting.
 const FRAMES_BESIDE_DECODING: usize = 2;
-/// More decoding threads than this only take processors from the rest.
-const MOST_DECODE_THREADS: usize = 8;
 
 /// Flags of bench that have a flag of their own here.
 const OURS: [&str; 14] = [
@@ -106,16 +103,7 @@ impl Plan {
 
 /// Resolves the arguments. `recorded` is what an earlier first phase wrote, where only the second one runs.
 pub(super) fn plan(args: &JetsonBenchmarkArgs, recorded: Option<&InferenceConfig>) -> Result<Plan> {
-    if let Some(flag) = owned_flag(&args.bench, &OURS) {
-        bail!(UsageError(format!(
-            "{flag} after the two hyphens is set by segtrt jetson-benchmark itself; write it before them, or leave it out"
-        )));
-    }
-    if args.weights_dir.is_some() {
-        log::warn!(
-            "--weights-dir does nothing here: weights are in the bundles (--onnx-dir) and engines (--engines)"
-        );
-    }
+    check_started(&args.started, "jetson-benchmark", &OURS)?;
     if args.enable_cudnn_tuning {
         log::warn!(
             "--enable-cudnn-tuning does nothing here: this tool does not use cuDNN, and cudnn_benchmark is False"
@@ -131,8 +119,8 @@ pub(super) fn plan(args: &JetsonBenchmarkArgs, recorded: Option<&InferenceConfig
     earlier.agrees("limit_videos", limit_videos.map(|limit| json!(limit)))?;
     let limit_objects = args.limit_objects.or(preset.limit_objects);
     earlier.agrees("limit_objects", limit_objects.map(|limit| json!(limit)))?;
-    earlier.agrees("seed", args.seed.map(|seed| json!(seed)))?;
-    earlier.agrees("shuffle_videos", args.shuffle_videos.then(|| json!(true)))?;
+    earlier.agrees("seed", args.shuffle.seed.map(|seed| json!(seed)))?;
+    earlier.agrees("shuffle_videos", args.shuffle.shuffle_videos.then(|| json!(true)))?;
 
     let split_name = args.split_name.clone().or(earlier.text("split_name"));
     let split_name = split_name.unwrap_or_else(|| SPLIT_NAME.to_owned());
@@ -143,8 +131,8 @@ pub(super) fn plan(args: &JetsonBenchmarkArgs, recorded: Option<&InferenceConfig
     let imgsz = args.imgsz.or(preset.imgsz).or(count("imgsz")).unwrap_or(IMGSZ);
     let limit_videos = limit_videos.or(count("limit_videos")).unwrap_or(0);
     let limit_objects = limit_objects.or(count("limit_objects")).unwrap_or(0);
-    let seed = args.seed.or(earlier.number("seed"));
-    let shuffle = args.shuffle_videos || earlier.is_true("shuffle_videos");
+    let seed = args.shuffle.seed.or(earlier.number("seed"));
+    let shuffle = args.shuffle.shuffle_videos || earlier.is_true("shuffle_videos");
     let precision = args.precision.clone().or(earlier.text("autocast_dtype"));
     let workspace_mb = args.workspace_mb.or(preset.workspace_mb).unwrap_or(WORKSPACE_MB);
     let max_frames = args.max_frames_in_mem.or(preset.max_frames_in_mem).unwrap_or(MAX_FRAMES);
@@ -156,16 +144,16 @@ pub(super) fn plan(args: &JetsonBenchmarkArgs, recorded: Option<&InferenceConfig
         args.out_dir.clone().unwrap_or_else(|| split_dir.join("jetson_benchmark_outputs"));
     let overlays = if args.save_overlays == Toggle::On { "1" } else { "0" };
 
-    let mut bench = args.bench.clone();
+    let mut bench = args.started.bench.clone();
     let mut push = |name: &str, value: String| bench.extend([name.to_owned(), value]);
     push("--split-dir", text(&split_dir)?);
     push("--split-name", split_name.clone());
     push("--imgsz", imgsz.to_string());
     push("--limit-objects", limit_objects.to_string());
     push("--save-overlays", overlays.to_owned());
-    push("--device", args.device.to_string());
-    push("--engines", text(&args.engines)?);
-    for dir in &args.onnx_dir {
+    push("--device", args.started.device.to_string());
+    push("--engines", text(&args.started.engines)?);
+    for dir in &args.started.onnx_dir {
         push("--onnx-dir", text(dir)?);
     }
     if let Some(precision) = &precision {
@@ -173,7 +161,7 @@ pub(super) fn plan(args: &JetsonBenchmarkArgs, recorded: Option<&InferenceConfig
     }
     let mut asked = bench.clone();
     asked.extend(["--models".to_owned(), models.join(",")]);
-    let chosen = backend_choice::choose(args.backend, &parse_bench(&asked)?, true);
+    let chosen = backend_choice::choose(args.started.backend, &parse_bench(&asked)?, true);
     if chosen.tensorrt {
         if predecode.is_some() {
             bail!(UsageError(
@@ -182,15 +170,15 @@ pub(super) fn plan(args: &JetsonBenchmarkArgs, recorded: Option<&InferenceConfig
                     .to_owned()
             ));
         }
-        let usual = environment::processors().saturating_sub(1).clamp(1, MOST_DECODE_THREADS);
         let room = (max_frames as usize).saturating_sub(FRAMES_BESIDE_DECODING).max(1);
-        bench.extend(["--decode-threads".to_owned(), usual.min(room).to_string()]);
+        bench
+            .extend(["--decode-threads".to_owned(), usual_decode_threads(1).min(room).to_string()]);
     }
     let flags = json!({
         "split_dir": text(&split_dir)?,
         "split_name": split_name,
         "models": models.join(","),
-        "weights_dir": args.weights_dir.as_ref().map(|dir| dir.display().to_string()),
+        "weights_dir": args.started.weights_dir.as_ref().map(|dir| dir.display().to_string()),
         "imgsz": imgsz,
         "limit_videos": limit_videos,
         "limit_objects": limit_objects,
@@ -270,20 +258,11 @@ impl Earlier<'_> {
 
 /// The entries of `--models`, each once: a model has one process and one folder.
 fn tags(models: &str) -> Vec<String> {
-    let named = match models.trim() {
-        "" | "all" => ModelTag::all(),
-        _ => split_tags(models),
-    };
     let mut tags = Vec::new();
-    for tag in named {
+    for tag in tags_of(models) {
         if !tags.contains(&tag) {
             tags.push(tag);
         }
     }
     tags
-}
-
-pub(super) fn text(path: &Path) -> Result<String> {
-    let text = path.to_str().map(str::to_owned);
-    text.ok_or_else(|| UsageError(format!("{} is no UTF-8 path", path.display())).into())
 }

@@ -10,6 +10,7 @@ use serde_json::json;
 use super::Outcome;
 use crate::cli::MergeArgs;
 use crate::merge::{self, Merged, MergedSource, Missing, Source};
+use crate::shell;
 
 /// Merges the tables of all folders that have one.
 pub fn run(args: MergeArgs) -> Result<Outcome> {
@@ -79,10 +80,8 @@ fn below(dirs: &[PathBuf], table: merge::Table) -> String {
         return String::new();
     }
     found.sort();
-    let text = |path: &PathBuf| path.display().to_string();
-    let words: Vec<String> = found.iter().map(text).collect();
-    let words =
-        shlex::try_join(words.iter().map(String::as_str)).unwrap_or_else(|_| words.join(" "));
+    let words: Vec<String> = found.iter().map(|path| path.display().to_string()).collect();
+    let words = shell::line(words.iter().map(String::as_str));
     format!("; below there are some, try: segtrt merge {words}")
 }
 

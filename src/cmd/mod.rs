@@ -40,6 +40,7 @@ pub mod predecode;
 pub mod profile;
 pub mod report;
 pub mod selftest;
+mod started_bench;
 pub mod suite;
 pub mod synth;
 pub mod test_run;

@@ -3,14 +3,15 @@
 */
 
 use std::process::{Child, Command, ExitStatus};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail};
 
 use super::{Outcome, UsageError};
+use crate::child;
 use crate::cli::MonitorArgs;
+use crate::ctrl_c;
 use crate::monitor::{Amount, LogFile, Sample, Sensors, Settings, Summary, watch};
 use crate::telemetry::Options;
 
@@ -26,10 +27,7 @@ pub fn run(args: MonitorArgs) -> Result<Outcome> {
                 .to_owned()
         ));
     }
-    let stopped = Arc::new(AtomicBool::new(false));
-    let flag = Arc::clone(&stopped);
-    ctrlc::set_handler(move || flag.store(true, Ordering::Relaxed))
-        .context("cannot take over Ctrl-C")?;
+    let stopped = ctrl_c::flag()?;
     let mut log = args.log.as_deref().map(|path| LogFile::create(path, args.extra)).transpose()?;
     let mut sensors = Sensors::open(args.device, &Options::default());
     // A command owns standard output; its own words must not be mixed with ours.
@@ -150,7 +148,7 @@ impl Running {
             let waited = self.asked_at.get_or_insert_with(Instant::now).elapsed();
             if waited > GRACE && !self.told {
                 self.told = true;
-                terminate(&mut self.child);
+                child::terminate(&mut self.child);
             } else if waited > 2 * GRACE {
                 // It may be gone this moment.
                 let _ = self.child.kill();
@@ -168,23 +166,8 @@ impl Running {
     }
 }
 
-/// Asks a process to end.
-#[cfg(unix)]
-fn terminate(child: &mut Child) {
-    use nix::sys::signal::{Signal, kill};
-    if let Ok(pid) = i32::try_from(child.id()) {
-        // It may be gone this moment.
-        let _ = kill(nix::unistd::Pid::from_raw(pid), Signal::SIGTERM);
-    }
-}
-
-#[cfg(not(unix))]
-fn terminate(child: &mut Child) {
-    let _ = child.kill();
-}
-
 /// As shells pass it on: 128 and the signal's number for a command that a signal ended.
 fn code(status: ExitStatus) -> u8 {
-    let signal = crate::child::signal(status).map(|signal| 128 + signal);
+    let signal = child::signal(status).map(|signal| 128 + signal);
     status.code().or(signal).and_then(|code| u8::try_from(code & 0xff).ok()).unwrap_or(1)
 }

@@ -6,7 +6,6 @@ use std::io::{IsTerminal, Write};
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, bail};
-use comfy_table::{CellAlignment, Table, presets};
 use indicatif::{ProgressBar, ProgressStyle};
 use serde::Serialize;
 
@@ -15,6 +14,7 @@ use crate::cli::PredecodeArgs;
 use crate::dataset::{self, Dataset};
 use crate::environment;
 use crate::predecode::{self, Done, Options};
+use crate::screen_table;
 
 /// Sides of networks are multiples of this.
 const SIDE_STEP: usize = 32;
@@ -49,7 +49,12 @@ pub fn run(args: PredecodeArgs) -> Result<Outcome> {
         )));
     }
     let split = dataset::open(&args.split_dir, &args.split_name)?;
-    let videos = dataset::select(split.videos(), args.limit_videos, args.shuffle_videos, args.seed);
+    let videos = dataset::select(
+        split.videos(),
+        args.limit_videos,
+        args.shuffle.shuffle_videos,
+        args.shuffle.seed,
+    );
     let dir = args.out_dir.clone().unwrap_or_else(|| args.split_dir.join("predecoded"));
     let threads = args.threads.map_or_else(environment::processors, |threads| threads as usize);
     let options = Options {
@@ -132,12 +137,7 @@ fn one(split: &dyn Dataset, video: &str, dir: &Path, options: &Options) -> Row {
 }
 
 fn table(rows: &[Row]) -> String {
-    let mut table = Table::new();
-    table.load_style(presets::UTF8_HORIZONTAL_ONLY);
-    table.set_header(["clip", "frames", "MiB", "s", "result", "reason"]);
-    for column in table.column_iter_mut().skip(1).take(3) {
-        column.set_cell_alignment(CellAlignment::Right);
-    }
+    let mut table = screen_table::table(["clip", "frames", "MiB", "s", "result", "reason"], 1..4);
     let or_dash = |text: Option<String>| text.unwrap_or_else(|| "-".to_owned());
     for row in rows {
         table.add_row([

@@ -58,12 +58,39 @@ pub fn run(args: ProfileArgs) -> Result<Outcome> {
         eprintln!("objects are profiled one at a time, not together: each has a report of its own");
     }
     let recorder = Recorder::new(nsys, &args.settings(), &plan)?;
+    let name = |target: &Target| {
+        ReportName::new(&folder, args.output_name.as_deref(), &target.key, target.run)
+    };
+    let reports = record(&recorder, &targets, &name, resume, rows.as_mut())?;
+    let failed = reports.iter().filter(|report| report["error"].is_string()).count();
+    let table = rows.map(|_| plan.out_dir.join(crate::files::profile_csv::FILE_NAME));
+    if json {
+        let document =
+            json!({"bench": document, "folder": folder, "reports": reports, "rows": table});
+        println!("{document:#}");
+    } else {
+        println!("{} of {} reports in {}", targets.len() - failed, targets.len(), folder.display());
+        table.iter().for_each(|table| println!("{}", table.display()));
+        println!("look at them with: segtrt nsys {}", folder.display());
+    }
+    let sound = failed == 0 && left_out == 0 && timed == Outcome::Done;
+    Ok(if sound { Outcome::Done } else { Outcome::PartlyFailed })
+}
+
+/// Records a report of each target, but for those that a resumed run has already; what `--json` says of each.
+fn record(
+    recorder: &Recorder,
+    targets: &[Target],
+    name: &dyn Fn(&Target) -> ReportName,
+    resume: bool,
+    mut rows: Option<&mut ResultStore>,
+) -> Result<Vec<Value>> {
     let mut reports = Vec::new();
     for (at, target) in targets.iter().enumerate() {
         let ObjectKey { video, object, model } = &target.key;
         let what =
             format!("[{}/{}] {model} {video} {object} run {}", at + 1, targets.len(), target.run);
-        let name = ReportName::new(&folder, args.output_name.as_deref(), &target.key, target.run);
+        let name = name(target);
         let row = rows.as_ref().and_then(|rows| rows.runs().find(|row| is_of(row, target)));
         let named = row.and_then(|row| row.nsight_report.as_ref()).map(PathBuf::from);
         if resume && named.is_some() && named == name.find() {
@@ -92,19 +119,7 @@ pub fn run(args: ProfileArgs) -> Result<Outcome> {
             })?;
         }
     }
-    let failed = reports.iter().filter(|report| report["error"].is_string()).count();
-    let table = rows.map(|_| plan.out_dir.join(crate::files::profile_csv::FILE_NAME));
-    if json {
-        let document =
-            json!({"bench": document, "folder": folder, "reports": reports, "rows": table});
-        println!("{document:#}");
-    } else {
-        println!("{} of {} reports in {}", targets.len() - failed, targets.len(), folder.display());
-        table.iter().for_each(|table| println!("{}", table.display()));
-        println!("look at them with: segtrt nsys {}", folder.display());
-    }
-    let sound = failed == 0 && left_out == 0 && timed == Outcome::Done;
-    Ok(if sound { Outcome::Done } else { Outcome::PartlyFailed })
+    Ok(reports)
 }
 
 /// A report, or why there is none, as `--json` has it.

@@ -6,7 +6,6 @@ use std::io::Write;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, bail};
-use comfy_table::{CellAlignment, Table, presets};
 
 use super::{Outcome, UsageError};
 use crate::cli::ReportArgs;
@@ -14,6 +13,7 @@ use crate::files::atomic;
 use crate::report::chart::thousands;
 use crate::report::targets::{self, Targets, Verdicts};
 use crate::report::{self, Figures, Report};
+use crate::screen_table;
 
 /// Reads, writes the page and what else was asked for. What could not be read is told of and ends in exit code 1; the rest is there.
 pub fn run(args: ReportArgs) -> Result<Outcome> {
@@ -89,12 +89,10 @@ fn write(args: &ReportArgs, report: &Report) -> Result<Vec<PathBuf>> {
 
 /// The short form on the screen.
 fn print(report: &Report, written: &[PathBuf]) {
-    let mut table = Table::new();
-    table.load_style(presets::UTF8_HORIZONTAL_ONLY);
-    table.set_header(["model", "platform", "objects", "fps", "p50 ms", "p99 ms", "J&F", "valid"]);
-    for column in table.column_iter_mut().skip(2) {
-        column.set_cell_alignment(CellAlignment::Right);
-    }
+    let mut table = screen_table::table(
+        ["model", "platform", "objects", "fps", "p50 ms", "p99 ms", "J&F", "valid"],
+        2..8,
+    );
     for group in &report.groups {
         let number = |column: &str, digits: usize| match group.mean(column) {
             Some(value) if group.invalid && column != "JandF" => {

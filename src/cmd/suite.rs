@@ -6,7 +6,6 @@ use std::io::Write;
 use std::path::PathBuf;
 
 use anyhow::{Context, Result, bail};
-use comfy_table::{CellAlignment, Table, presets};
 use serde::Serialize;
 
 use super::bench::Report;
@@ -14,6 +13,7 @@ use super::bench_table::Line;
 use super::{Outcome, UsageError, bench};
 use crate::cli::{BenchArgs, SuiteArgs};
 use crate::files::{ColumnSet, summary_csv};
+use crate::screen_table::{self, number};
 use crate::strides::Strides;
 use crate::suite::{Experiment, Part, Suite, combine};
 
@@ -171,26 +171,21 @@ fn told(report: Report) -> (Status, Option<String>, Vec<Line>) {
 
 /// One line for each experiment and model.
 fn table(done: &[Done<'_>]) -> String {
-    let mut table = Table::new();
-    table.load_style(presets::UTF8_HORIZONTAL_ONLY);
-    table.set_header([
-        "experiment",
-        "model",
-        "imgsz",
-        "input fps",
-        "scored every",
-        "objects",
-        "fps",
-        "p50 ms",
-        "J&F",
-        "status",
-    ]);
-    for column in table.column_iter_mut().skip(2).take(7) {
-        column.set_cell_alignment(CellAlignment::Right);
-    }
-    let number = |value: Option<f64>, digits: usize| {
-        value.map_or_else(|| "-".to_owned(), |value| format!("{value:.digits$}"))
-    };
+    let mut table = screen_table::table(
+        [
+            "experiment",
+            "model",
+            "imgsz",
+            "input fps",
+            "scored every",
+            "objects",
+            "fps",
+            "p50 ms",
+            "J&F",
+            "status",
+        ],
+        2..9,
+    );
     for one in done {
         let rate = format!("{:.1}", one.strides.input_fps());
         let scored = match one.strides.annotation {

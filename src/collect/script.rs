@@ -7,7 +7,8 @@ command that reads as well. Answers are records that end with a zero byte; befor
 scripts may print something first.
 */
 
-use super::remote::{Remote, quote};
+use super::remote::Remote;
+use crate::shell;
 
 /// What stands before the answer.
 pub(super) const MARKER: &str = "\nsegtrt-collect 1\n";
@@ -19,11 +20,11 @@ pub(super) fn listing(remote: &Remote) -> String {
 
 /// Packs files of a folder into a tar; names are relative to it.
 pub(super) fn packing(folder: &str, names: &[String]) -> String {
-    let names: Vec<String> = names.iter().map(|name| quote(&format!("./{name}"))).collect();
+    let names: Vec<String> = names.iter().map(|name| shell::word(&format!("./{name}"))).collect();
     format!(
         "main() {{\nunset CDPATH\nLC_ALL=C COPYFILE_DISABLE=1\nexport LC_ALL COPYFILE_DISABLE\n\
          cd -- {} || exit 1\n{}\nprintf '%s\\0' {} | tar -cf - --null -T -\n}}\nmain </dev/null\n",
-        quote(folder),
+        shell::word(folder),
         marker(),
         names.join(" ")
     )

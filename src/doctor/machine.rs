@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 
 use super::check::Check;
 use crate::environment;
+use crate::meminfo::MemInfo;
 
 const GIB: f64 = (1 << 30) as f64;
 /// Less free memory than this is too little for the larger models on the CPU.
@@ -32,16 +33,10 @@ pub fn system() -> Check {
 
 /// Memory of the host.
 pub fn memory(root: &Path) -> Check {
-    let info = std::fs::read_to_string(root.join("proc/meminfo")).unwrap_or_default();
-    let field = |name: &str| -> Option<f64> {
-        let line = info.lines().find_map(|line| line.strip_prefix(name))?;
-        let kib: f64 =
-            line.trim_start_matches(':').trim().strip_suffix("kB")?.trim().parse().ok()?;
-        Some(kib * 1024.0)
-    };
-    let (Some(total), Some(free)) = (field("MemTotal"), field("MemAvailable")) else {
+    let Some((total, free)) = MemInfo::read(root).total_and_available_kib() else {
         return Check::not_asked("memory", "this system does not tell");
     };
+    let (total, free) = (total * 1024.0, free * 1024.0);
     let found = format!("{:.1} of {:.1} GiB free", free / GIB, total / GIB);
     match free < LITTLE_MEMORY {
         true => Check::warning(

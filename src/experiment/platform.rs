@@ -7,10 +7,8 @@ use std::path::Path;
 use clap::ValueEnum;
 use serde::{Deserialize, Serialize};
 
+use crate::board;
 use crate::platform::Platform;
-
-/// The file by which the predecessor's script knows a Jetson.
-const RELEASE: &str = "etc/nv_tegra_release";
 
 /// The predecessor's two platforms.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum, Serialize, Deserialize)]
@@ -23,10 +21,10 @@ pub enum Kind {
 }
 
 impl Kind {
-    /// By the release file below `root`, which is `/`; in a container, where that file may be absent, by the GPU's row in
-    /// the platform table.
+    /// By what lies below `root`, which is `/`; in a container, where that may tell nothing, by the GPU's row in the
+    /// platform table.
     pub fn detect(root: &Path, row: Option<&Platform>) -> Self {
-        match root.join(RELEASE).exists() || row.is_some_and(|row| row.tegra) {
+        match board::is_jetson(root) || row.is_some_and(|row| row.tegra) {
             true => Self::Jetson,
             false => Self::Desktop,
         }
@@ -75,14 +73,14 @@ mod tests {
     use crate::platform::Platforms;
 
     #[test]
-    fn the_release_file_or_the_table_tells_a_jetson() {
+    fn the_board_or_the_table_tells_a_jetson() {
         let root = tempfile::tempdir().unwrap();
         let table = Platforms::open(None).unwrap();
         assert_eq!(Kind::detect(root.path(), None), Kind::Desktop);
         assert_eq!(Kind::detect(root.path(), table.get("h200")), Kind::Desktop);
         assert_eq!(Kind::detect(root.path(), table.get("orin")), Kind::Jetson);
         std::fs::create_dir(root.path().join("etc")).unwrap();
-        std::fs::write(root.path().join(RELEASE), "# R35").unwrap();
+        std::fs::write(root.path().join("etc/nv_tegra_release"), "# R35").unwrap();
         assert_eq!(Kind::detect(root.path(), None), Kind::Jetson);
         assert_eq!(Kind::Jetson.usual_models().len(), 4);
         assert_eq!(Kind::Jetson.hostname(), "jetson-orin");

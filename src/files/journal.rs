@@ -18,7 +18,8 @@ use crate::record::{FrameTimes, RunRecord, StageTimes, SummaryRecord, summarise}
 
 /// File name.
 pub const FILE_NAME: &str = "rows.jsonl";
-pub(super) const PREVIOUS_NAME: &str = "rows.previous.jsonl";
+/// What the journal of an earlier run is called once another run has begun in its folder.
+pub const PREVIOUS_NAME: &str = "rows.previous.jsonl";
 pub(super) const FORMAT: &str = "segtrt rows 1";
 
 /// Where a row belongs: files are sorted by this, whatever order the objects were measured in.

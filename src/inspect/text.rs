@@ -4,11 +4,10 @@ Reports as tables and lines for people. Sizes are MB of a million bytes for file
 
 use std::fmt::Write;
 
-use comfy_table::{CellAlignment, LineStyle, Table, presets};
-
 use super::text_plan;
 use super::{BundleReport, EngineFolderReport, OnnxReport, Report};
 use crate::onnx_file::OnnxTensor;
+use crate::screen_table;
 
 /// Renders a report. `all_layers` lists every layer of a plan.
 pub fn render(report: &Report, all_layers: bool) -> String {
@@ -18,20 +17,6 @@ pub fn render(report: &Report, all_layers: bool) -> String {
         Report::Bundle(report) => bundle(report),
         Report::Engines(report) => engines(report),
     }
-}
-
-/// A table in this program's style; the columns from `numbers` on are right-aligned.
-pub(super) fn table<const N: usize>(header: [&str; N], numbers: &[usize]) -> Table {
-    let mut table = Table::new();
-    // Layers come in hundreds: a line between any two would double them.
-    table.load_style(presets::UTF8_HORIZONTAL_ONLY.row_separator(LineStyle::none()));
-    table.set_header(header);
-    for column in numbers {
-        if let Some(column) = table.column_mut(*column) {
-            column.set_cell_alignment(CellAlignment::Right);
-        }
-    }
-    table
 }
 
 /// Pairs as two aligned columns without lines.
@@ -85,7 +70,7 @@ fn onnx(report: &OnnxReport) -> String {
         .collect();
     pairs.push(("parameters", format!("{}: {}", report.parameters, by_type.join(", "))));
     let mut out = format!("{}: ONNX\n{}", report.path.display(), facts(&pairs));
-    let mut tensors = table(["", "name", "type", "shape"], &[]);
+    let mut tensors = screen_table::dense(["", "name", "type", "shape"], []);
     for (direction, side) in [("input", &report.inputs), ("output", &report.outputs)] {
         for tensor in side {
             tensors.add_row([direction, tensor.name.as_str(), &dtype(tensor), &shape(tensor)]);
@@ -120,8 +105,10 @@ fn bundle(report: &BundleReport) -> String {
         ("written by", format!("{}, opset {}", report.exporter, report.opset)),
     ];
     let mut out = format!("{}: bundle {}\n{}", report.path.display(), report.name, facts(&pairs));
-    let mut graphs =
-        table(["graph", "file", "MB", "nodes", "GFLOP", "inputs", "outputs"], &[2, 3, 4]);
+    let mut graphs = screen_table::dense(
+        ["graph", "file", "MB", "nodes", "GFLOP", "inputs", "outputs"],
+        [2, 3, 4],
+    );
     for graph in &report.graphs {
         let number = |value: Option<String>| value.unwrap_or_else(|| "-".to_owned());
         graphs.add_row([
@@ -149,7 +136,7 @@ fn engines(report: &EngineFolderReport) -> String {
         report.platform,
         report.precision
     );
-    let mut plans = table(
+    let mut plans = screen_table::dense(
         [
             "plan",
             "MB",
@@ -162,7 +149,7 @@ fn engines(report: &EngineFolderReport) -> String {
             "fp32 by fallback",
             "attention",
         ],
-        &[1, 4, 5, 6, 7],
+        [1, 4, 5, 6, 7],
     );
     for plan in &report.plans {
         let assessment = &plan.assessment;

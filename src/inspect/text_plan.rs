@@ -6,8 +6,9 @@ use std::fmt::Write;
 
 use super::live::{Live, LiveEngine};
 use super::plan::{ManifestFacts, PlanReport};
-use super::text::{capabilities, facts, mebibytes, megabytes, table};
+use super::text::{capabilities, facts, mebibytes, megabytes};
 use crate::engine::{LayerRecord, PlanRecord};
+use crate::screen_table;
 
 /// Longest name or tactic that a table shows; JSON has them whole.
 const LONGEST: usize = 72;
@@ -121,7 +122,7 @@ fn from_manifest(facts: &ManifestFacts) -> Vec<(&'static str, String)> {
 }
 
 fn profiles(plan: &PlanRecord) -> String {
-    let mut profiles = table(["profile", "for", "shapes"], &[0]);
+    let mut profiles = screen_table::dense(["profile", "for", "shapes"], [0]);
     for (index, profile) in plan.settings.profiles.iter().enumerate() {
         let shapes =
             profile.shapes.iter().map(|(name, shape)| format!("{name} {}", extents(shape)));
@@ -147,7 +148,7 @@ fn opened(engine: &LiveEngine) -> String {
     if let Some(why) = &engine.layers_missing {
         pairs.push(("no layer list", why.clone()));
     }
-    let mut tensors = table(["", "name", "type", "shape", "profiles", "layout"], &[]);
+    let mut tensors = screen_table::dense(["", "name", "type", "shape", "profiles", "layout"], []);
     for tensor in &engine.tensors {
         tensors.add_row([
             if tensor.input { "input" } else { "output" }.to_owned(),
@@ -182,7 +183,7 @@ fn extents(shape: &[i64]) -> String {
 }
 
 fn layer_table(layers: &[LayerRecord]) -> String {
-    let mut rows = table(["", "layer", "kind", "writes", "tactic"], &[0]);
+    let mut rows = screen_table::dense(["", "layer", "kind", "writes", "tactic"], [0]);
     for (index, layer) in layers.iter().enumerate() {
         let mut writes: Vec<&str> = layer.outputs.iter().map(String::as_str).collect();
         writes.dedup();

@@ -2,8 +2,10 @@
 One look at the memories, and what is read for it.
 */
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
+use crate::board;
+use crate::meminfo::MemInfo;
 use crate::monitor::tree;
 use crate::telemetry::{self, Options, Source, Target, TelemetryError};
 
@@ -72,7 +74,7 @@ impl Sensors {
     pub fn open(device: usize, options: &Options) -> Self {
         let target = Target { ordinal: device, pci_address: None };
         let root = options.root.clone();
-        let unified = is_jetson(&root);
+        let unified = board::is_jetson(&root);
         match telemetry::open(&target, options) {
             Ok(source) => Self { root, gpu: Some(source), unified, no_gpu: None },
             Err(error) => Self { root, gpu: None, unified, no_gpu: Some(error) },
@@ -81,10 +83,10 @@ impl Sensors {
 
     /// Reads everything; `command` is the process whose own memory is wanted too.
     pub fn sample(&mut self, at_s: f64, command: Option<u32>) -> Sample {
-        let meminfo = std::fs::read_to_string(self.root.join("proc/meminfo")).unwrap_or_default();
+        let meminfo = MemInfo::read(&self.root);
         let reading = self.gpu.as_mut().map(|gpu| gpu.read(true)).unwrap_or_default();
         let gpu = reading.device_memory_mib.zip(reading.device_memory_total_mib);
-        let swap = field(&meminfo, "SwapTotal:").zip(field(&meminfo, "SwapFree:"));
+        let swap = meminfo.kib("SwapTotal").zip(meminfo.kib("SwapFree"));
         Sample {
             at_s,
             gpu: gpu.filter(|_| !self.unified).map(|(used, total)| Amount {
@@ -106,22 +108,9 @@ impl Sensors {
     }
 }
 
-fn ram(meminfo: &str) -> Option<Amount> {
-    let (total, available) = field(meminfo, "MemTotal:").zip(field(meminfo, "MemAvailable:"))?;
+fn ram(meminfo: &MemInfo) -> Option<Amount> {
+    let (total, available) = meminfo.total_and_available_kib()?;
     Some(Amount { used_gb: (total - available) / KIB_IN_GB, total_gb: total / KIB_IN_GB })
-}
-
-/// A line such as `MemTotal:  1234 kB`, in kB.
-fn field(meminfo: &str, name: &str) -> Option<f64> {
-    let line = meminfo.lines().find_map(|line| line.strip_prefix(name))?;
-    line.split_whitespace().next()?.parse().ok()
-}
-
-/// By L4T's release file or the name of the board.
-fn is_jetson(root: &Path) -> bool {
-    let model = std::fs::read(root.join("sys/firmware/devicetree/base/model")).unwrap_or_default();
-    root.join("etc/nv_tegra_release").exists()
-        || String::from_utf8_lossy(&model).to_lowercase().contains("jetson")
 }
 
 #[cfg(test)]

@@ -5,6 +5,8 @@ Resident memory of a process and all that descend from it.
 use std::collections::HashMap;
 use std::path::Path;
 
+use crate::meminfo::kib_of;
+
 /// Sum over the tree below and with `pid`, kB; `None` where that process is not there or has no memory any more.
 pub(super) fn rss_kib(proc: &Path, pid: u32) -> Option<f64> {
     let mut children: HashMap<u32, Vec<u32>> = HashMap::new();
@@ -16,14 +18,11 @@ pub(super) fn rss_kib(proc: &Path, pid: u32) -> Option<f64> {
         };
         // It may have ended since the folder was listed.
         let Ok(status) = std::fs::read_to_string(entry.path().join("status")) else { continue };
-        let number = |field: &str| -> Option<f64> {
-            let line = status.lines().find_map(|line| line.strip_prefix(field))?;
-            line.split_whitespace().next()?.parse().ok()
-        };
-        if let Some(parent) = number("PPid:") {
-            children.entry(parent as u32).or_default().push(process);
+        let parent = status.lines().find_map(|line| line.strip_prefix("PPid:"));
+        if let Some(parent) = parent.and_then(|pid| pid.trim().parse().ok()) {
+            children.entry(parent).or_default().push(process);
         }
-        rss.extend(number("VmRSS:").map(|kib| (process, kib)));
+        rss.extend(kib_of(&status, "VmRSS").map(|kib| (process, kib)));
     }
     rss.get(&pid)?;
     let (mut sum, mut open, mut seen) = (0.0, vec![pid], 0);

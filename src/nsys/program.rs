@@ -8,6 +8,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
 
+use crate::on_path;
 use crate::timed_command;
 
 /// Environment variable that names the program, the predecessor's.
@@ -106,15 +107,10 @@ impl Nsys {
 
 /// Everything that may be it, in the order in which it is tried.
 fn candidates() -> Vec<PathBuf> {
-    let path = std::env::var_os("PATH").unwrap_or_default();
-    let name = format!("nsys{}", std::env::consts::EXE_SUFFIX);
-    let mut found: Vec<PathBuf> = std::env::split_paths(&path)
-        .map(|dir| dir.join(&name))
-        .filter(|program| program.is_file())
-        .collect();
+    let mut found = on_path::find("nsys");
     if found.is_empty() {
         // So that the message names what was asked for and not every folder of PATH.
-        found.push(PathBuf::from(&name));
+        found.push(PathBuf::from("nsys"));
     }
     found.extend(USUAL.map(PathBuf::from));
     found.extend(releases(Path::new(RELEASES)));

@@ -12,6 +12,7 @@ use crate::dataset;
 use crate::engine::Precision;
 use crate::model_tag::ModelTag;
 use crate::prompt::PromptKind;
+use crate::shell;
 
 /// The script that runs on the board.
 const RUN: &str = include_str!("run.sh");
@@ -151,24 +152,5 @@ fn settings(plan: &PackPlan) -> String {
         ("PRECISION", Precision::name(plan.precision).to_owned()),
         ("MAX_OBJECTS", plan.max_objects.to_string()),
     ];
-    values.map(|(name, value)| format!("{name}={}\n", quoted(&value))).concat()
-}
-
-/// A word that the shell takes as it is.
-fn quoted(text: &str) -> String {
-    format!("'{}'", text.replace('\'', r"'\''"))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn the_shell_takes_any_text_as_it_is() {
-        for text in ["orin", "it's $HOME `id` \"x\" \\ *", "a\nb", ""] {
-            let script = format!("printf %s {}", quoted(text));
-            let output = std::process::Command::new("sh").args(["-c", &script]).output().unwrap();
-            assert_eq!(String::from_utf8(output.stdout).unwrap(), text);
-        }
-    }
+    values.map(|(name, value)| format!("{name}={}\n", shell::word(&value))).concat()
 }

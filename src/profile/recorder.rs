@@ -15,7 +15,6 @@ use super::name::{ReportName, set_aside};
 use super::settings::Settings;
 use crate::bench::plan::{BenchPlan, Job};
 use crate::bench::worker::Event;
-use crate::child;
 use crate::ffmpeg::tail;
 use crate::nsys::Nsys;
 use crate::record::{ObjectKey, RunRecord, Status};
@@ -58,7 +57,8 @@ impl Recorder {
     /// This program's own file cannot be found.
     pub fn new(nsys: Nsys, settings: &Settings, plan: &BenchPlan) -> Result<Self> {
         let mut plan = plan.clone();
-        (plan.profile_runs, plan.save_masks, plan.save_overlays) = (1, false, false);
+        plan.profile_runs = 1;
+        (plan.save_masks, plan.save_overlays, plan.save_logits) = (false, false, false);
         if let Some(gpu) = &mut plan.gpu {
             gpu.objects_together = 1;
         }
@@ -77,11 +77,14 @@ impl Recorder {
             Ok(pass) => pass,
             Err(error) => {
                 let report = name.find_since(started);
-                return Err(match report.as_deref().map(set_aside).transpose()? {
-                    Some(aside) => error.context(format!(
+                return Err(match report.as_deref().map(set_aside) {
+                    Some(Ok(aside)) => error.context(format!(
                         "the report is kept as {} to look at, and is none of a sound run",
                         aside.display()
                     )),
+                    Some(Err(aside)) => {
+                        error.context(format!("{aside:#}, and the report is none of a sound run"))
+                    }
                     None => error,
                 });
             }
@@ -140,9 +143,8 @@ impl Recorder {
                 said(&mut errors)
             ),
             Told::Nothing => bail!(
-                "nsys {} ended with {status} and the profiled program without a result ({}): {}",
+                "nsys {} ended with {status}, the profiled program without a result: {}",
                 self.nsys.version,
-                child::describe(status),
                 said(&mut errors)
             ),
         }

@@ -7,14 +7,14 @@ A worker that dies costs the case at hand a row; another worker goes on with the
 use std::collections::VecDeque;
 use std::path::PathBuf;
 
-use anyhow::{Context, Result};
+use anyhow::Result;
 
 use super::case::{Case, cases};
 use super::folders::Folder;
 use super::protocol::{Event, Job, Opened, Settings};
 use super::record::{EngineKey, Row};
 use crate::bundle::Role;
-use crate::child;
+use crate::child::{self, End};
 
 /// A folder whose worker dies this often in a row, without a case in between, is given up.
 const PATIENCE: usize = 3;
@@ -24,16 +24,6 @@ struct Item {
     role: Role,
     number: usize,
     case: Case,
-}
-
-/// How a worker's life ended.
-enum End {
-    /// It finished its job.
-    Finished,
-    /// It told why it cannot go on.
-    Told(String),
-    /// It died without a word.
-    Died(String),
 }
 
 /// Tests all plans of a folder; returns its rows and what they ran on, none where no worker came so far.
@@ -132,12 +122,7 @@ fn one_worker(
             Event::Failed { reason } => told = Some(reason),
         }
     }
-    let status = worker.wait().context("cannot wait for the worker")?;
-    Ok(match (told, status.success()) {
-        (Some(reason), _) => End::Told(reason),
-        (None, true) => End::Finished,
-        (None, false) => End::Died(child::describe(status)),
-    })
+    child::end(worker, told)
 }
 
 fn say(row: &Row) {

@@ -9,14 +9,14 @@ use std::fs::{File, OpenOptions};
 use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
 
 use super::Shard;
 use crate::child;
+use crate::ctrl_c;
 use crate::files::JOURNAL;
 use crate::gpu::{Facts, Gpu};
 
@@ -121,10 +121,7 @@ struct Running<'a> {
 /// # Errors
 /// Ctrl-C cannot be taken over. A task that fails, or cannot begin, costs itself only.
 pub fn run(tasks: &[Task], say: &mut dyn FnMut(&str)) -> Result<(Vec<Ended>, bool)> {
-    let stopped = Arc::new(AtomicBool::new(false));
-    let flag = stopped.clone();
-    ctrlc::set_handler(move || flag.store(true, Ordering::Relaxed))
-        .context("cannot take over Ctrl-C")?;
+    let stopped = ctrl_c::flag()?;
     let (mut running, mut ended) = (Vec::new(), Vec::new());
     for task in tasks {
         if stopped.load(Ordering::Relaxed) {
@@ -155,7 +152,8 @@ pub fn run(tasks: &[Task], say: &mut dyn FnMut(&str)) -> Result<(Vec<Ended>, boo
         if stopped.load(Ordering::Relaxed) && !asked {
             asked = true;
             say("stopping all shards; rows that are done stay");
-            running.iter_mut().for_each(stop);
+            // A bench's worker ends when nobody listens any more.
+            running.iter_mut().for_each(|one| child::terminate(&mut one.child));
         }
         let tell = told.elapsed() >= TELL;
         if tell {
@@ -238,20 +236,6 @@ fn start(task: &Task) -> Result<Child> {
         .env_remove("SEGTRT_ONNX_DIR")
         .spawn()
         .context("cannot start segtrt bench")
-}
-
-/// Asks a bench to end; its worker ends when nobody listens any more.
-fn stop(one: &mut Running<'_>) {
-    #[cfg(unix)]
-    {
-        use nix::sys::signal::{Signal, kill};
-        use nix::unistd::Pid;
-        let pid = i32::try_from(one.child.id()).map(Pid::from_raw);
-        // It may be gone already.
-        let _ = pid.map(|pid| kill(pid, Signal::SIGTERM));
-    }
-    #[cfg(not(unix))]
-    let _ = one.child.kill();
 }
 
 /// Rows in a run folder's journal, its first line left out.

@@ -15,7 +15,8 @@ use serde_json::{Map, Value, json};
 use super::Shard;
 use super::head::{Head, joined};
 use crate::files::{
-    ColumnSet, Configuration, JournalReader, ResultStore, SIDECAR, Sidecar, is_own,
+    ColumnSet, Configuration, JournalReader, PREVIOUS_JOURNAL, ResultStore, SIDECAR, Sidecar,
+    is_own,
 };
 use crate::strides::Strides;
 
@@ -29,6 +30,10 @@ pub struct Merged {
     pub rows: usize,
     /// Shards that left no row file.
     pub missing: Vec<usize>,
+    /// Shards whose files are damaged, each with what is wrong: their rows are left out.
+    pub damaged: Vec<(usize, String)>,
+    /// What is wrong with the journal that was merged before, and where it lies now.
+    pub set_aside: Option<(String, PathBuf)>,
     /// Settings that are not the same on all shards, though the rows are of one run.
     pub differing: Vec<String>,
 }
@@ -44,10 +49,11 @@ struct Part {
     journal: JournalReader,
 }
 
-/// Merges the run folders of all shards of a run (`folder_of` names each) into `output`. None where no shard has begun.
+/// Merges the run folders of all shards of a run (`folder_of` names each) into `output`. None where no shard has begun. A
+/// shard whose files are damaged costs its own rows.
 ///
 /// # Errors
-/// A shard that is of another run, a damaged file, or an output that cannot be written. The shards' folders are only read.
+/// A shard that is of another run, or an output that cannot be written. The shards' folders are only read.
 pub fn merge(
     of: usize,
     folder_of: &dyn Fn(Shard) -> PathBuf,
@@ -57,18 +63,19 @@ pub fn merge(
     let mut parts = Vec::new();
     for shard in Shard::all(of) {
         match Part::open(shard, folder_of(shard))? {
-            Some(part) => parts.push(part),
+            Some(Ok(part)) => parts.push(part),
+            Some(Err(damage)) => merged.damaged.push((shard.part, format!("{damage:#}"))),
             None => merged.missing.push(shard.part),
         }
     }
-    let Some(first) = parts.first() else { return Ok(None) };
+    let Some(first) = parts.first() else {
+        return Ok(Some(merged).filter(|merged| !merged.damaged.is_empty()));
+    };
     let configuration = together(&parts, of, &mut merged.differing)?;
     cover(&parts, of)?;
     let strides = configuration.get("strides").cloned().unwrap_or_default();
     let strides: Strides = serde_json::from_value(strides).unwrap_or_default();
-    // Continued where it is of the same settings; else begun, and the old rows are set aside as by a bench.
-    let store = ResultStore::resume(output, configuration.clone().into());
-    let store = store.or_else(|_| ResultStore::create(output, configuration.into()))?;
+    let store = begin(output, configuration.into(), &mut merged.set_aside)?;
     let mut store = store.with_columns(first.columns(strides))?;
     let timed_region = first.head.timed_region.clone();
     for part in &mut parts {
@@ -100,13 +107,32 @@ pub fn merge(
     Ok(Some(merged))
 }
 
+/// The merged run: continued where it is of the same settings; else begun, and the old rows are set aside as by a bench.
+fn begin(
+    output: &Path,
+    configuration: Configuration,
+    set_aside: &mut Option<(String, PathBuf)>,
+) -> Result<ResultStore> {
+    if let Ok(store) = ResultStore::resume(output, configuration.clone()) {
+        return Ok(store);
+    }
+    let damage = JournalReader::open(output).err();
+    let store = ResultStore::create(output, configuration)?;
+    *set_aside = damage.map(|error| (format!("{error:#}"), output.join(PREVIOUS_JOURNAL)));
+    Ok(store)
+}
+
 impl Part {
-    /// None where the shard has not begun.
-    fn open(shard: Shard, folder: PathBuf) -> Result<Option<Self>> {
+    /// None where the shard has not begun; the inner error is what is damaged of its files.
+    fn open(shard: Shard, folder: PathBuf) -> Result<Option<Result<Self>>> {
         if !ResultStore::is_there(&folder) || !folder.join(SIDECAR).is_file() {
             return Ok(None);
         }
-        let journal = JournalReader::open(&folder)?;
+        let files = JournalReader::open(&folder).and_then(|it| Ok((it, Head::read(&folder)?)));
+        let (journal, head) = match files {
+            Ok(files) => files,
+            Err(damage) => return Ok(Some(Err(damage))),
+        };
         let mut configuration = journal.configuration.clone().into_fields();
         let told = configuration.remove("shard").unwrap_or_default();
         let found: Option<Shard> = serde_json::from_value(told.clone()).ok();
@@ -119,8 +145,7 @@ impl Part {
         let selection = told.get("selection").cloned().unwrap_or_default();
         let selection = serde_json::from_value(selection)
             .with_context(|| format!("{} does not tell the run's clips", folder.display()))?;
-        let head = Head::read(&folder)?;
-        Ok(Some(Self { shard, folder, configuration, selection, head, journal }))
+        Ok(Some(Ok(Self { shard, folder, configuration, selection, head, journal })))
     }
 
     /// The columns of its summary, by its header.
@@ -258,140 +283,4 @@ fn rename_overlays(line: &mut Value, from: &Path, to: &Path) {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::files::{ObjectResult, RowOrder, summary_csv};
-    use crate::record::{Conditions, ObjectKey, RunRecord, Status};
-
-    /// A run in two shards of the clips a, b, c; the first has b alone.
-    struct Run(tempfile::TempDir);
-
-    impl Run {
-        fn folder(&self, shard: Shard) -> PathBuf {
-            self.0.path().join(shard.folder())
-        }
-
-        /// Measures, or measures again, a shard; `changed` are settings that are not those of the other.
-        fn measure(&self, part: usize, reason: &str, changed: &[(&str, Value)]) {
-            let shard = Shard { part, of: 2 };
-            let videos: &[&str] = if part == 1 { &["b"] } else { &["a", "c"] };
-            let mut configuration = Configuration::default()
-                .with("threads", 2)
-                .with("metrics", "predecessor")
-                .with("videos", videos)
-                .with("shard", json!({"part": part, "of": 2, "selection": ["a", "b", "c"]}));
-            for (name, value) in changed {
-                configuration = configuration.with(name, value.clone());
-            }
-            let folder = self.folder(shard);
-            let mut store = ResultStore::create(&folder, configuration).unwrap();
-            for (at, video) in videos.iter().enumerate() {
-                let key =
-                    ObjectKey { video: (*video).into(), object: "0".into(), model: "m".into() };
-                let order = RowOrder { video: at, object: 0, model: 0 };
-                let row =
-                    RunRecord::unmeasured(key, Conditions::default(), Status::Failed, "x", reason);
-                store.push(ObjectResult::unmeasured(order, row)).unwrap();
-            }
-            let mut facts = Sidecar { timed_region: "all of it".into(), ..Sidecar::default() };
-            facts.environment.insert("hostname".into(), format!("node{part}").into());
-            facts.environment.insert("kernel".into(), "6.1".into());
-            store.finish(&facts).unwrap();
-            std::fs::create_dir_all(folder.join("masks")).unwrap();
-            std::fs::write(folder.join("masks").join(videos[0]), reason).unwrap();
-            std::fs::write(folder.join(super::super::devices::LOG), "said").unwrap();
-        }
-
-        fn merge(&self) -> Result<Option<Merged>> {
-            merge(2, &|shard| self.folder(shard), &self.out())
-        }
-
-        fn out(&self) -> PathBuf {
-            self.0.path().join("out")
-        }
-
-        fn rows(&self) -> Vec<(String, String)> {
-            let mut reader =
-                csv::Reader::from_path(self.out().join(summary_csv::FILE_NAME)).unwrap();
-            let reason =
-                reader.headers().unwrap().iter().position(|name| name == "reason").unwrap();
-            let row = |row: csv::StringRecord| (row[0].to_owned(), row[reason].to_owned());
-            reader.records().map(|record| row(record.unwrap())).collect()
-        }
-
-        fn sidecar(&self) -> Value {
-            serde_json::from_slice(&std::fs::read(self.out().join(SIDECAR)).unwrap()).unwrap()
-        }
-    }
-
-    fn pairs(rows: &[(&str, &str)]) -> Vec<(String, String)> {
-        rows.iter().map(|(video, why)| ((*video).to_owned(), format!("x: {why}"))).collect()
-    }
-
-    #[test]
-    fn rows_go_to_their_places_and_what_is_measured_again_replaces_them() {
-        let run = Run(tempfile::tempdir().unwrap());
-        assert_eq!(run.merge().unwrap(), None);
-        assert!(!run.out().exists());
-        run.measure(2, "first", &[]);
-        let merged = run.merge().unwrap().unwrap();
-        assert_eq!((merged.rows, merged.missing), (2, vec![1]));
-        run.measure(1, "first", &[]);
-        assert_eq!(run.merge().unwrap().unwrap(), Merged { rows: 3, ..Merged::default() });
-        assert_eq!(run.rows(), pairs(&[("a", "first"), ("b", "first"), ("c", "first")]));
-        let sidecar = run.sidecar();
-        assert_eq!(sidecar["configuration"]["videos"], json!(["a", "b", "c"]));
-        assert_eq!(sidecar["environment"]["kernel"], "6.1");
-        assert_eq!(sidecar["environment"]["hostname"], Value::Null, "it would be of one shard");
-        assert_eq!(sidecar["environment"]["shards"][1]["environment"]["hostname"], "node2");
-        assert!(!run.out().join(super::super::devices::LOG).exists());
-
-        // A profiler's report of a row stays as long as the row.
-        let configuration = JournalReader::open(&run.out()).unwrap().configuration;
-        let mut store = ResultStore::resume(&run.out(), configuration).unwrap();
-        store.set_reports(|_| Some("r.nsys-rep".into())).unwrap();
-        drop(store);
-        run.measure(1, "second", &[]);
-        run.merge().unwrap();
-        assert_eq!(run.rows(), pairs(&[("a", "first"), ("b", "second"), ("c", "first")]));
-        let masks = run.out().join("masks");
-        assert_eq!(std::fs::read_to_string(masks.join("b")).unwrap(), "second");
-        assert_eq!(std::fs::read_to_string(masks.join("a")).unwrap(), "first");
-        let table = std::fs::read_to_string(run.out().join("profile_summary.csv")).unwrap();
-        let named: Vec<bool> =
-            table.lines().skip(1).map(|row| row.contains("r.nsys-rep")).collect();
-        assert_eq!(named, [true, false, true]);
-    }
-
-    #[test]
-    fn shards_of_two_runs_are_not_one() {
-        let run = Run(tempfile::tempdir().unwrap());
-        run.measure(1, "r", &[]);
-        let other = json!({"part": 2, "of": 2, "selection": ["a", "c"]});
-        for (changed, why) in [
-            (("metrics", json!("davis")), "metrics was \"predecessor\" and is \"davis\""),
-            (("shard", other), "cut from other clips"),
-            (("shard", json!({"part": 1, "of": 2, "selection": []})), "is not of shard 2/2"),
-            (("videos", json!(["a", "b"])), "\"b\" is in the shards 1/2 and 2/2"),
-            (("videos", json!(["a"])), "\"c\" is in no shard"),
-        ] {
-            run.measure(2, "r", &[changed]);
-            let error = format!("{:#}", run.merge().unwrap_err());
-            assert!(error.contains(why), "{error}");
-        }
-        // Hosts may have other numbers of processors; that is told.
-        run.measure(2, "r", &[("threads", json!(8))]);
-        assert_eq!(run.merge().unwrap().unwrap().differing, ["threads"]);
-        assert_eq!(run.sidecar()["configuration"]["threads"], json!({"1/2": 2, "2/2": 8}));
-    }
-
-    #[test]
-    fn overlays_are_named_where_they_are() {
-        let mut line =
-            json!({"overlay": "/s/1/o/x.mp4", "runs": [{"overlay": null}, {"overlay": "/else/x"}]});
-        rename_overlays(&mut line, Path::new("/s/1"), Path::new("/out"));
-        let expected =
-            json!({"overlay": "/out/o/x.mp4", "runs": [{"overlay": null}, {"overlay": "/else/x"}]});
-        assert_eq!(line, expected);
-    }
-}
+mod tests;

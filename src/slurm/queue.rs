@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
 
+use crate::on_path;
 use crate::timed_command::{self, Printed};
 
 /// A controller that is busy may take its time.
@@ -32,7 +33,7 @@ pub struct Commands;
 impl Commands {
     /// Both are there.
     pub fn are_there() -> bool {
-        ["sbatch", "squeue"].iter().all(|name| on_path(name))
+        ["sbatch", "squeue"].iter().all(|name| !on_path::find(name).is_empty())
     }
 
     /// Submits; the job's number.
@@ -95,11 +96,6 @@ fn said(printed: &Printed) -> String {
         "" => format!("it ended with {} and said nothing", printed.status),
         said => said.to_owned(),
     }
-}
-
-fn on_path(name: &str) -> bool {
-    let paths = std::env::var_os("PATH").unwrap_or_default();
-    std::env::split_paths(&paths).any(|folder| folder.join(name).is_file())
 }
 
 #[cfg(test)]

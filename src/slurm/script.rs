@@ -9,6 +9,7 @@ use anyhow::{Context, Result};
 
 use super::Array;
 use crate::files::atomic;
+use crate::shell;
 
 /// Where an experiment keeps what Slurm needs and leaves.
 #[derive(Clone, Debug)]
@@ -100,13 +101,10 @@ impl Script {
 
 /// A command line as it can be typed.
 pub fn command_line(program: &str, words: &[String]) -> String {
-    let words = std::iter::once(program).chain(words.iter().map(String::as_str));
-    // What holds a zero byte cannot be quoted, and cannot be typed either.
-    let words = words.map(|word| shlex::try_quote(word).unwrap_or(word.into()));
-    words.collect::<Vec<_>>().join(" ")
+    shell::line(std::iter::once(program).chain(words.iter().map(String::as_str)))
 }
 
 fn quoted(path: &Path) -> Result<String> {
     let text = path.to_str().with_context(|| format!("{} is no UTF-8 path", path.display()))?;
-    Ok(shlex::try_quote(text).with_context(|| format!("{text:?} cannot be quoted"))?.into_owned())
+    Ok(shell::word(text))
 }

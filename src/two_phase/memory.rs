@@ -10,6 +10,8 @@ use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
+use crate::meminfo::MemInfo;
+
 /// Time between two looks.
 const PERIOD: Duration = Duration::from_millis(200);
 /// The predecessor's guide: at least this part of the memory stays free.
@@ -28,16 +30,8 @@ pub struct SystemMemory {
 impl SystemMemory {
     /// As the kernel counts it; none off Linux.
     pub fn now() -> Option<Self> {
-        Self::of(&std::fs::read_to_string(Path::new("/proc/meminfo")).ok()?)
-    }
-
-    fn of(text: &str) -> Option<Self> {
-        let field = |name: &str| -> Option<f64> {
-            let line = text.lines().find_map(|line| line.strip_prefix(name))?;
-            let kib: f64 = line.trim().strip_suffix("kB")?.trim().parse().ok()?;
-            Some(kib / MIB)
-        };
-        Some(Self { total_mib: field("MemTotal:")?, available_mib: field("MemAvailable:")? })
+        let (total, available) = MemInfo::read(Path::new("/")).total_and_available_kib()?;
+        Some(Self { total_mib: total / MIB, available_mib: available / MIB })
     }
 
     /// In use, as the predecessor's monitor counts it: total less available, MiB.
@@ -114,13 +108,10 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_kernels_numbers_are_read_and_little_is_said_to_be_little() {
-        let text = "MemTotal:       32768000 kB\nMemFree: 1 kB\nMemAvailable:    5000000 kB\n";
-        let memory = SystemMemory::of(text).unwrap();
-        assert_eq!((memory.total_mib, memory.available_mib), (32000.0, 4882.8125));
+    fn little_is_said_to_be_little() {
+        let memory = SystemMemory { total_mib: 32000.0, available_mib: 4882.8125 };
         assert!(memory.is_scarce() && memory.line().contains("less than 20 %"));
         assert!(!SystemMemory { available_mib: 6400.0, ..memory }.is_scarce());
-        assert_eq!(SystemMemory::of("MemTotal: many kB\n"), None);
     }
 
     #[test]

@@ -8,6 +8,7 @@ use std::time::{Duration, Instant};
 use assert_cmd::Command;
 use predicates::prelude::PredicateBooleanExt;
 use predicates::str::contains;
+use serde_json::Value;
 
 use super::devices::{folder, json, keys};
 use crate::support::{require_onnxruntime, script, segtrt, synth};
@@ -153,6 +154,27 @@ fn a_task_that_is_given_up_costs_its_shard_until_somebody_goes_on() {
     cluster.resume(&all).args(["--shard", "3/3"]).assert().code(2).stderr(contains("has 2 shards"));
     cluster.resume(&all).assert().success().stderr(contains("shards 1 of 2"));
     assert_eq!(keys(&all.join("profile_outputs")).len(), 4);
+
+    // A journal that is damaged afterwards costs its shard; with its folder gone the shard is measured again.
+    let shard = all.join("shards/2-of-2");
+    let journal = shard.join("rows.jsonl");
+    let text = fs::read_to_string(&journal).unwrap();
+    fs::write(&journal, text.replacen("\"summary\"", "\"sum", 1)).unwrap();
+    let merged = all.join("profile_outputs/rows.jsonl");
+    let text = fs::read_to_string(&merged).unwrap();
+    fs::write(&merged, text.replacen("\"summary\"", "\"sum", 1)).unwrap();
+    cluster
+        .resume(&all)
+        .assert()
+        .code(1)
+        .stderr(contains("profile_outputs/rows.jsonl: line 2 is damaged"))
+        .stderr(contains("it is set aside as").and(contains("rows.previous.jsonl")))
+        .stderr(contains("merged 1 rows of 1 shards"))
+        .stderr(
+            contains("error: shard 2 is left out: ").and(contains("2-of-2/rows.jsonl: line 2")),
+        );
+    fs::remove_dir_all(&shard).unwrap();
+    cluster.resume(&all).assert().success().stderr(contains("merged 2 rows of 2 shards"));
 }
 
 #[test]
@@ -167,6 +189,10 @@ fn whoever_goes_on_picks_up_the_job_that_is_at_work() {
     assert!(!all.join("profile_outputs/profile_summary.csv").exists());
     // A waiter that is stopped leaves the job alone.
     fs::write(cluster.path("hold"), "").unwrap();
+    let told = cluster.resume(&all).args(["--no-wait", "--json"]).assert().success();
+    let told: Value = serde_json::from_slice(&told.get_output().stdout).unwrap();
+    assert_eq!((&told["job"], &told["submitted"]), (&"41".into(), &true.into()));
+    assert_eq!((&told["array"], &told["array_size"]), (&"1-2".into(), &2.into()));
     let mut waiting = std::process::Command::new(env!("CARGO_BIN_EXE_segtrt"));
     waiting.args(["experiment", "--poll-ms", "20", "--resume"]).arg(&all);
     let told = cluster.path("told");
@@ -221,6 +247,14 @@ fn what_slurm_cannot_be_asked_for_is_said_before_anything_is_made() {
     let line = contains("sbatch ").and(contains("--array=1-5"));
     command.env("PATH", &nothing).assert().success().stdout(line);
     let dry = folder(&cluster.path("dry"));
+    let mut command = cluster.resume(&dry);
+    let told = command.env("PATH", &nothing).args(["--dry-run", "--json"]).assert().success();
+    let told: Value = serde_json::from_slice(&told.get_output().stdout).unwrap();
+    assert_eq!((&told["array"], &told["array_size"]), (&"1-5".into(), &5.into()));
+    assert_eq!((&told["submitted"], &told["job"]), (&false.into(), &Value::Null));
+    assert_eq!(told["script"], dry.join("slurm/job.sh").to_str().unwrap());
+    let line = told["command"].as_str().unwrap();
+    assert!(line.starts_with("sbatch ") && line.contains("--array=1-5"), "{line}");
     let text = fs::read_to_string(dry.join("slurm/job.sh")).unwrap();
     assert!(text.contains("--shard \"$SLURM_ARRAY_TASK_ID/5\""), "{text}");
     // More shards than clips: the empty ones say so, and cost nothing.

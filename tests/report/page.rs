@@ -154,7 +154,7 @@ fn rows_of_a_gpu_and_of_the_predecessor_share_a_page_and_are_told_apart() {
     let platforms = text(all(&page, "#platforms table")[0]);
     assert!(
         platforms.contains(
-            "edgetam_points · fp32 · 768 px not measured not measured 46.92 (1.00 ×) 6.19 (0.13 ×)"
+            "edgetam_points · fp32 · 768 px · Python predecessor not measured not measured 46.92 (1.00 ×) 6.19 (0.13 ×)"
         ),
         "{platforms}"
     );

@@ -44,7 +44,7 @@ fn a_table_is_what_could_be_typed() {
         let Chosen::Bench(bench) = cli.command else { panic!("not a bench") };
         assert_eq!(bench.split_dir.as_deref(), Some(Path::new("/data/sav val")));
         assert_eq!(bench.models, "edgetam_points,sam2_tiny_bbox");
-        assert_eq!((bench.limit_videos, bench.seed), (3, Some(-4)));
+        assert_eq!((bench.limit_videos, bench.shuffle.seed), (3, Some(-4)));
         assert!(bench.save_masks && !bench.resume);
         assert_eq!(bench.save_overlays, crate::cli::Toggle::On);
         assert_eq!(bench.onnx_dir, [Path::new("a"), Path::new("b")]);

@@ -1,5 +1,5 @@
 /*!
-The frame of a plot with two axes: grid, round numbers, names of the axes.
+The frame of a plot with two axes, and the one axis below bars: grid, round numbers, names of the axes.
 */
 
 use maud::{Markup, html};
@@ -37,5 +37,16 @@ pub fn axes(x: (&Scale, &str), y: (&Scale, &str)) -> Markup {
         path.axis d=(format!("M{LEFT} {TOP}V{BOTTOM}H{RIGHT}")) {}
         text.muted x=(px((LEFT + RIGHT) / 2.0)) y=(px(BOTTOM + 37.0)) text-anchor="middle" { (named(x)) }
         text.muted x="16" y=(px(middle)) text-anchor="middle" transform=(format!("rotate(-90 16 {})", px(middle))) { (named(y)) }
+    }
+}
+
+/// Draws the axis below horizontal bars, in `unit`, with its grid.
+pub fn below(scale: &Scale, (left, right): (f64, f64), bottom: f64, unit: &str) -> Markup {
+    html! {
+        @for (value, label) in scale.ticks() {
+            path.grid d=(format!("M{} 6V{}", px(scale.at(value)), px(bottom))) {}
+            text.tick x=(px(scale.at(value))) y=(px(bottom + 15.0)) text-anchor="middle" { (label) }
+        }
+        text.muted x=(px((left + right) / 2.0)) y=(px(bottom + 33.0)) text-anchor="middle" { (unit) }
     }
 }

@@ -4,6 +4,7 @@ Horizontal bars in groups, each with its number beside it: no reader has to meas
 
 use maud::html;
 
+use super::axes::below;
 use super::legend::{Sign, legend};
 use super::scale::Scale;
 use super::words::fit;
@@ -67,11 +68,7 @@ pub fn bars(
         false => fill(bar.series),
     };
     let body = html! {
-        @for (value, label) in scale.ticks() {
-            path.grid d=(format!("M{} 6V{}", px(scale.at(value)), px(bottom))) {}
-            text.tick x=(px(scale.at(value))) y=(px(bottom + 15.0)) text-anchor="middle" { (label) }
-        }
-        text.muted x=(px((LEFT + RIGHT) / 2.0)) y=(px(bottom + 33.0)) text-anchor="middle" { (unit) }
+        (below(&scale, (LEFT, RIGHT), bottom, unit))
         @for (group, top) in groups.iter().zip(&tops) {
             text x=(px(LEFT)) y=(px(top + 14.0)) { (fit(&group.label, WIDTH - 2.0 * LEFT, 12.0)) }
             @for (at, bar) in group.bars.iter().filter(|bar| bar.value.is_some()).enumerate() {

@@ -4,6 +4,7 @@ One bar a row, made of parts: where the time of a frame goes.
 
 use maud::html;
 
+use super::axes::below;
 use super::legend::{Sign, legend};
 use super::scale::{Scale, thousands};
 use super::words::{fit, width};
@@ -45,11 +46,7 @@ pub fn stacked(
         series.iter().map(|(at, name)| (Sign::Block(*at), (*name).to_owned())).collect();
     let (legend, legend_height) = legend(&entries, LEFT, bottom + 40.0);
     let body = html! {
-        @for (value, label) in scale.ticks() {
-            path.grid d=(format!("M{} 6V{}", px(scale.at(value)), px(bottom))) {}
-            text.tick x=(px(scale.at(value))) y=(px(bottom + 15.0)) text-anchor="middle" { (label) }
-        }
-        text.muted x=(px((LEFT + RIGHT) / 2.0)) y=(px(bottom + 33.0)) text-anchor="middle" { (unit) }
+        (below(&scale, (LEFT, RIGHT), bottom, unit))
         @for (at, row) in rows.iter().enumerate() {
             @let top = 8.0 + at as f64 * ROW;
             text x=(px(LEFT)) y=(px(top + 14.0)) { (fit(&row.label, WIDTH - 2.0 * LEFT, 12.0)) }

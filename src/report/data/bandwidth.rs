@@ -8,6 +8,7 @@ use std::collections::BTreeMap;
 
 use serde::Serialize;
 
+use super::conditions::is_predecoded;
 use crate::report::input::Row;
 use crate::stats;
 
@@ -32,6 +33,10 @@ pub struct Bandwidth {
 /// From rows with sizes and upload times, and the facts that the driver told.
 pub fn of(rows: &[&Row], facts: &BTreeMap<String, f64>) -> Bandwidth {
     let rate = |row: &&Row| {
+        // Frames that were decoded ahead are of another size, and cross no link: they come from a mapped file.
+        if row.text("fidelity").is_some_and(is_predecoded) {
+            return None;
+        }
         let pixels = row.number("input_H")? * row.number("input_W")?;
         let ms = row.number("upload_ms").filter(|ms| *ms > 0.0)?;
         Some(pixels * BYTES_PER_PIXEL / ms / 1e6)

@@ -1,7 +1,8 @@
 /*!
 The best group by each measure that people choose by, and what speaks against comparing.
 
-A group whose rows are all INVALID never takes part, and a best of one is no best.
+A group whose rows are all INVALID never takes part, a best of one is no best, and rows of the Python predecessor are only
+among themselves the fastest.
 */
 
 use std::collections::BTreeSet;
@@ -60,10 +61,13 @@ pub fn best(groups: &[Group]) -> Vec<Best> {
 }
 
 fn winner(groups: &[Group], (measure, column, unit, digits, more): Measure) -> Option<Best> {
+    // The predecessor times other things and counts memory otherwise; masks are masks.
+    let ours = |group: &Group| !group.predecessor && !group.invalid && group.mean(column).is_some();
+    let apart = column != "JandF" && groups.iter().any(ours);
     let candidates: Vec<(usize, f64)> = groups
         .iter()
         .enumerate()
-        .filter(|(_, group)| !group.invalid)
+        .filter(|(_, group)| !(group.invalid || apart && group.predecessor))
         .filter_map(|(at, group)| Some((at, group.mean(column)?)))
         .collect();
     if candidates.len() < 2 {

@@ -8,16 +8,13 @@ measured rows, because a verdict speaks of speed alone.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
-use super::conditions::{Conditions, apart, place};
+use super::conditions::{Conditions, apart, place, settings};
 use super::group::{Counts, Group, Reason, Stat, stat};
-use super::{bandwidth, frames, memory, stages};
+use super::{WORDS, bandwidth, frames, memory, stages};
 use crate::report::input::{Believed, Pass, Row, Source};
 
 /// Columns that are numbers and no measurements.
-const NO_MEASUREMENTS: [&str; 18] = [
-    "video",
-    "object",
-    "model",
+const NO_MEASUREMENTS: [&str; 12] = [
     "run",
     "imgsz",
     "processed_end_frame",
@@ -27,9 +24,6 @@ const NO_MEASUREMENTS: [&str; 18] = [
     "infer_W",
     "H",
     "W",
-    "timestamp",
-    "hostname",
-    "platform",
     "input_frame_stride",
     "annotation_stride_frames",
     "nsight_report",
@@ -55,11 +49,12 @@ pub fn groups(sources: &[Source]) -> (Vec<Group>, Vec<Vec<usize>>) {
     let mut members: Vec<Members<'_>> = Vec::new();
     let mut places = Vec::new();
     for source in sources {
+        let settings = settings(source);
         let mut of_object = HashMap::new();
         let mut of_rows = Vec::with_capacity(source.rows.len());
         for row in &source.rows {
             let (platform, hostname) = place(source, row);
-            let key = (platform, hostname, row.key().2.to_owned(), Conditions::of(row));
+            let key = (platform, hostname, row.key().2.to_owned(), Conditions::of(row, &settings));
             let at = *index.entry(key.clone()).or_insert_with(|| {
                 keys.push(key);
                 members.push(Members::default());
@@ -140,13 +135,10 @@ fn group(key: Key, name: String, platform: String, members: &Members<'_>) -> Gro
             *most = most.max(value);
         }
     }
+    let told: Vec<&str> = rows.iter().filter_map(|row| row.text("throttle")).collect();
     let mut throttle = BTreeMap::new();
-    for word in
-        rows.iter().filter_map(|row| row.text("throttle")).flat_map(|words| words.split('+'))
-    {
-        if word != "none" {
-            *throttle.entry(word.to_owned()).or_insert(0) += 1;
-        }
+    for word in told.iter().flat_map(|words| words.split('+')).filter(|word| *word != "none") {
+        *throttle.entry(word.to_owned()).or_insert(0) += 1;
     }
     let mut weights = BTreeSet::new();
     for source in &members.sources {
@@ -177,6 +169,7 @@ fn group(key: Key, name: String, platform: String, members: &Members<'_>) -> Gro
         stats,
         observed_max,
         throttle,
+        throttle_told: told.len(),
     }
 }
 
@@ -206,7 +199,9 @@ fn stats_of(believed: &[&Row], measured: &[&Row]) -> BTreeMap<String, Stat> {
         let values: Vec<f64> = rows.iter().filter_map(|row| row.number(column)).collect();
         stat(&values)
     };
-    let columns = columns.into_iter().filter(|column| !NO_MEASUREMENTS.contains(column));
+    let columns = columns
+        .into_iter()
+        .filter(|column| !NO_MEASUREMENTS.contains(column) && !WORDS.contains(column));
     columns.filter_map(|column| Some((column.to_owned(), of(column)?))).collect()
 }
 

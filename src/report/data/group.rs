@@ -82,7 +82,7 @@ pub struct Group {
     pub predecessor: bool,
     /// By column.
     pub stats: BTreeMap<String, Stat>,
-    /// Sensors' extremes over the passes, by the sidecar's names.
+    /// The largest reading of each sensor over the passes, by the sidecar's names.
     pub observed_max: BTreeMap<String, f64>,
     /// What the driver says of the GPU, where every run behind the group says the same.
     pub gpu_facts: BTreeMap<String, f64>,
@@ -90,6 +90,8 @@ pub struct Group {
     pub bandwidth: Bandwidth,
     /// Words of the column `throttle` with the number of rows that have them, `none` left out.
     pub throttle: BTreeMap<String, usize>,
+    /// Rows whose sensors told whether clocks were held down; of the others nobody knows.
+    pub throttle_told: usize,
     /// Reasons, the most frequent first.
     pub reasons: Vec<Reason>,
     /// Frame times of all passes.

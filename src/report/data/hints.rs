@@ -59,124 +59,128 @@ pub fn of_profiles(reports: &[NsysReport]) -> Vec<Hint> {
     reports.iter().filter(low).map(hint).collect()
 }
 
-fn of(group: &Group) -> Vec<Hint> {
-    let mut found = Vec::new();
-    let mut add = |code, sentence, evidence: String| {
-        found.push(Hint { about: group.full_name(), code, sentence, evidence });
-    };
-    let latency = group
-        .stages
-        .as_ref()
-        .map(|stages| stages.frame_ms)
-        .or_else(|| Some(1000.0 / group.mean("fps")?));
-    let gpu = group.mean("gpu_ms");
-    if let (Some(latency), Some(gpu), false) = (latency, gpu, group.overlapping()) {
-        let share = (latency - gpu) / latency;
-        if share > HOST_SHARE {
-            add(
-                "host-bound",
-                "The GPU waits for the host between its pieces of work: CUDA graphs, a faster processor, or frames that overlap (--mode throughput) would help.",
-                format!(
-                    "{:.0} % of a frame's {latency:.2} ms are without work on the GPU ({gpu:.2} ms by its own clock)",
-                    100.0 * share
-                ),
-            );
-        }
-    }
-    if let (Some(util), true) = (group.mean("gpu_util"), group.overlapping())
-        && util < UTILISATION_PERCENT
-    {
-        add(
+/// A word, what follows, and the numbers.
+type Finding = (&'static str, &'static str, String);
+
+fn of(group: &Group) -> impl Iterator<Item = Hint> {
+    let found = [host(group), transfer(group), decoding(group), throttling(group), clock(group)];
+    let found = found.into_iter().chain([power(group), memory(group), unevenness(group)]).flatten();
+    let hint =
+        |(code, sentence, evidence)| Hint { about: group.full_name(), code, sentence, evidence };
+    found.map(hint)
+}
+
+/// The GPU's pauses: within a frame, or, where frames overlap, at all.
+fn host(group: &Group) -> Option<Finding> {
+    if group.overlapping() {
+        let util = group.mean("gpu_util").filter(|util| *util < UTILISATION_PERCENT)?;
+        return Some((
             "host-bound",
             "Frames overlap and the GPU is idle all the same: decoding or the host's own work does not keep up.",
             format!("gpu_util is {util:.0} % on average; {UTILISATION_PERCENT:.0} % would be busy"),
-        );
+        ));
     }
-    if let Some(stages) = &group.stages {
-        let per_frame =
-            |column: &str| stages.lines.iter().find(|line| line.column == column)?.per_frame_ms;
-        let (up, down) = (per_frame("upload_ms"), per_frame("download_ms"));
-        let share = (up.unwrap_or(0.0) + down.unwrap_or(0.0)) / stages.frame_ms;
-        if share > TRANSFER_SHARE && !stages.overlapping {
-            add(
-                "transfer-bound",
-                "Copies between host and device take a good part of the frame: pinned memory, smaller frames, or masks that stay on the device.",
-                format!(
-                    "upload and download are {:.0} % of a frame's {:.2} ms",
-                    100.0 * share,
-                    stages.frame_ms
-                ),
-            );
-        }
-        if let Some(decode) = per_frame("decode_ms").filter(|decode| *decode > stages.frame_ms) {
-            add(
-                "decode-bound",
-                "One thread decodes more slowly than the network runs: decode on several threads, or in hardware, where frames come from files.",
-                format!(
-                    "decoding takes {decode:.2} ms a frame, the network {:.2} ms",
-                    stages.frame_ms
-                ),
-            );
-        }
-    }
-    let held: Vec<String> = Limit::ALL
-        .into_iter()
-        .filter(|limit| limit.is_throttling())
-        .filter_map(|limit| {
-            Some(format!("{} in {} rows", limit.word(), group.throttle.get(limit.word())?))
-        })
-        .collect();
-    if !held.is_empty() {
-        add(
+    let frame = group.stages.as_ref().map(|stages| stages.frame_ms);
+    let latency = frame.or_else(|| Some(1000.0 / group.mean("fps")?))?;
+    let gpu = group.mean("gpu_ms")?;
+    let share = (latency - gpu) / latency;
+    (share > HOST_SHARE).then(|| {
+        (
+            "host-bound",
+            "The GPU waits for the host between its pieces of work: CUDA graphs, a faster processor, or frames that overlap (--mode throughput) would help.",
+            format!(
+                "{:.0} % of a frame's {latency:.2} ms are without work on the GPU ({gpu:.2} ms by its own clock)",
+                100.0 * share
+            ),
+        )
+    })
+}
+
+fn transfer(group: &Group) -> Option<Finding> {
+    // Predecoded frames come out of a file: no link is crossed. Stages of frames that overlap are no shares of a frame.
+    let stages = group.stages.as_ref().filter(|stages| !stages.overlapping)?;
+    let copies = |column| stages.per_frame(column).unwrap_or(0.0);
+    let share = (copies("upload_ms") + copies("download_ms")) / stages.frame_ms;
+    (share > TRANSFER_SHARE && !group.conditions.are_predecoded()).then(|| {
+        (
+            "transfer-bound",
+            "Copies between host and device take a good part of the frame: pinned memory, smaller frames, or masks that stay on the device.",
+            format!("upload and download are {:.0} % of a frame's {:.2} ms", 100.0 * share, stages.frame_ms),
+        )
+    })
+}
+
+fn decoding(group: &Group) -> Option<Finding> {
+    let stages = group.stages.as_ref()?;
+    let decode = stages.per_frame("decode_ms").filter(|decode| *decode > stages.frame_ms)?;
+    Some((
+        "decode-bound",
+        "One thread decodes more slowly than the network runs: decode on several threads, or in hardware, where frames come from files.",
+        format!(
+            "decoding takes {decode:.2} ms a frame, the network {:.2} ms: {:.0} threads keep up",
+            stages.frame_ms,
+            (decode / stages.frame_ms).ceil()
+        ),
+    ))
+}
+
+fn throttling(group: &Group) -> Option<Finding> {
+    let limits = Limit::ALL.into_iter().filter(|limit| limit.is_throttling());
+    let held = limits.filter_map(|limit| {
+        Some(format!("{} in {} rows", limit.word(), group.throttle.get(limit.word())?))
+    });
+    let held = held.collect::<Vec<_>>().join(", ");
+    (!held.is_empty()).then(|| {
+        (
             "throttled",
             "The clocks were held down: the board can do more than was measured, or cannot hold what was measured.",
-            format!("{} of {}", held.join(", "), group.counts.rows),
-        );
-    }
-    let fact = |name: &str| group.gpu_facts.get(name).copied();
-    if let (Some(clock), Some(most)) = (group.mean("sm_clock_mhz_mean"), fact("sm_clock_max_mhz"))
-        && clock < CLOCK_SHARE * most
-    {
-        add(
+            format!("{held} of {}", group.counts.rows),
+        )
+    })
+}
+
+fn clock(group: &Group) -> Option<Finding> {
+    let (clock, most) =
+        group.mean("sm_clock_mhz_mean").zip(group.gpu_facts.get("sm_clock_max_mhz"))?;
+    (clock < CLOCK_SHARE * most).then(|| {
+        (
             "low-clock",
             "The GPU did not run at its highest clock: look at power mode and application clocks before comparing boards.",
             format!("{clock:.0} MHz on average, the board can do {most:.0} MHz"),
-        );
-    }
-    if let (Some(power), Some(limit)) = (group.mean("power_w"), fact("power_limit_w"))
-        && power > POWER_SHARE * limit
-    {
-        add(
+        )
+    })
+}
+
+fn power(group: &Group) -> Option<Finding> {
+    let (power, limit) = group.mean("power_w").zip(group.gpu_facts.get("power_limit_w"))?;
+    (power > POWER_SHARE * limit).then(|| {
+        (
             "power-bound",
             "The board is at its power limit: more speed would need more power.",
             format!("{power:.0} W of {limit:.0} W"),
-        );
-    }
-    if let Some(memory) =
-        group.device_memory.as_ref().filter(|memory| memory.percent > MEMORY_PERCENT)
-    {
-        add(
-            "memory-nearly-full",
-            "Little memory is left on the device: a longer bank, another object or another process may not fit.",
-            format!(
-                "{:.0} of {:.0} MiB, {:.0} %",
-                memory.peak_mib, memory.total_mib, memory.percent
-            ),
-        );
-    }
-    if let Some(frames) = group
-        .frames
-        .as_ref()
-        .filter(|frames| frames.kind == "latency" && frames.p99_ms > TAIL * frames.p50_ms)
-    {
-        add(
+        )
+    })
+}
+
+fn memory(group: &Group) -> Option<Finding> {
+    let memory = group.device_memory.as_ref().filter(|memory| memory.percent > MEMORY_PERCENT)?;
+    Some((
+        "memory-nearly-full",
+        "Little memory is left on the device: a longer bank, another object or another process may not fit.",
+        format!("{:.0} of {:.0} MiB, {:.0} %", memory.peak_mib, memory.total_mib, memory.percent),
+    ))
+}
+
+fn unevenness(group: &Group) -> Option<Finding> {
+    let frames = group.frames.as_ref().filter(|frames| frames.kind == "latency")?;
+    (frames.p99_ms > TAIL * frames.p50_ms).then(|| {
+        (
             "uneven",
             "Some frames take much longer than most: something else runs on the machine, or memory is allocated on the way.",
             format!(
                 "P99 is {:.2} ms, P50 is {:.2} ms, over {} frames",
                 frames.p99_ms, frames.p50_ms, frames.frames
             ),
-        );
-    }
-    found
+        )
+    })
 }

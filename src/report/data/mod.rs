@@ -109,10 +109,22 @@ pub fn build(inputs: Inputs, targets: Option<&Targets>, generated: String) -> Re
     }
 }
 
+/// Columns of words: a name may look like a number and is none.
+const WORDS: [&str; 9] = [
+    "video",
+    "object",
+    "model",
+    "platform",
+    "hostname",
+    "timestamp",
+    "experiment_name",
+    "device",
+    "reason",
+];
+
 fn row_fields<S: serde::Serializer>(row: &Row, serializer: S) -> Result<S::Ok, S::Error> {
     let value = |column: &str| match (row.number(column), row.text(column)) {
-        // Names of videos and objects may look like numbers and are none.
-        (Some(number), _) if !matches!(column, "video" | "object" | "model") => number.into(),
+        (Some(number), _) if !WORDS.contains(&column) => number.into(),
         (_, Some(text)) => text.into(),
         (_, None) => serde_json::Value::Null,
     };

@@ -11,6 +11,9 @@ use super::group::Group;
 const KEPT: [&str; 6] =
     ["precision", "imgsz", "mode", "geometry", "input_frame_stride", "experiment_name"];
 
+/// Rows of the Python predecessor time other things: no ratio stands between them and segtrt's.
+const PREDECESSOR: &str = "Python predecessor";
+
 /// The whole comparison.
 #[derive(Debug, Default, Serialize)]
 pub struct PlatformTable {
@@ -56,6 +59,7 @@ pub fn table(groups: &[Group]) -> PlatformTable {
     for (at, group) in groups.iter().enumerate() {
         let mut key = vec![Some(group.model.as_str())];
         key.extend(KEPT.map(|column| group.conditions.get(column)));
+        key.push(group.predecessor.then_some(PREDECESSOR));
         let line = keys.iter().position(|known| *known == key).unwrap_or_else(|| {
             keys.push(key);
             let cells = platforms.iter().map(|_| Vec::new()).collect();
@@ -93,5 +97,6 @@ fn name(group: &Group) -> String {
     let known = KEPT[..3]
         .iter()
         .filter_map(|column| Some(in_words(column, Some(group.conditions.get(column)?))));
-    std::iter::once(group.model.clone()).chain(known).collect::<Vec<_>>().join(" · ")
+    let by = group.predecessor.then(|| PREDECESSOR.to_owned());
+    std::iter::once(group.model.clone()).chain(known).chain(by).collect::<Vec<_>>().join(" · ")
 }

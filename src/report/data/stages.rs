@@ -61,6 +61,13 @@ pub struct StageLine {
     pub percent_of_all: Option<f64>,
 }
 
+impl StageTable {
+    /// Time per frame of the stage with this column, ms.
+    pub fn per_frame(&self, column: &str) -> Option<f64> {
+        self.lines.iter().find(|line| line.column == column)?.per_frame_ms
+    }
+}
+
 /// Sum of a stage's times, ms, and the frames on which it ran.
 type Sum = (f64, usize);
 

@@ -96,6 +96,17 @@ fn platforms_stand_side_by_side_with_ratios_of_what_is_believed() {
     let merged = report_of(&[("merged", old.to_owned())], None);
     assert_eq!(merged.platforms.platforms, ["jetson (orin1)", "jetson (orin2)"]);
     assert_eq!(merged.platforms.lines[0].cells[1][0].times_first, Some(1.2));
+    // The predecessor's rows stand beside segtrt's, without a ratio between them and with no say in who is faster.
+    let mixed = [HEAD, &row("a", "m", 100.0, "VALID"), &row("a", "n", 50.0, "VALID")].concat();
+    let mixed = report_of(&[("merged", old.to_owned()), ("own", mixed)], None);
+    let ratios = mixed
+        .platforms
+        .lines
+        .iter()
+        .map(|line| line.cells[2].iter().any(|c| c.times_first.is_some()));
+    assert_eq!(ratios.collect::<Vec<_>>(), [false; 3]);
+    assert_eq!(mixed.platforms.lines[0].name, "m · 1024 px · Python predecessor");
+    assert_eq!(mixed.best.iter().find(|best| best.column == "fps").unwrap().among, 2);
     let sides = report_of(
         &[
             ("board", [HEAD, &row("a", "m", 10.0, "INVALID")].concat()),
@@ -192,4 +203,44 @@ fn json_has_numbers_as_numbers_names_as_names_and_nothing_for_nothing() {
     );
     assert_eq!(json["groups"][0]["stats"]["fps"]["n"], 1);
     assert!(json["groups"][0]["stats"].get("imgsz").is_none(), "a setting is no measurement");
+}
+
+#[test]
+fn targets_take_neither_an_interval_for_a_frames_time_nor_a_profile_of_who_knows_whom() {
+    let dir = tempfile::tempdir().unwrap();
+    let file = dir.path().join("targets.toml");
+    let target = |metric: &str| {
+        format!("[[target]]\nname = \"{metric}\"\nmetric = \"{metric}\"\nabove = 0\n")
+    };
+    let metrics = ["frame_ms", "end_to_end_ms", "inference_ms", "bandwidth_percent"];
+    std::fs::write(&file, metrics.map(target).concat()).unwrap();
+    let targets = Targets::open(&file).unwrap();
+    let head = "video,object,model,frames,fps,status,verdict,mode,encoder_ms,decode_ms\n";
+    let row = |mode: &str| format!("a,0,m,50,100,ok,VALID,{mode},5.0,12.0\n");
+    let measured = |rows: &str, profiles: &[NsysReport]| {
+        let report = report_of(&[("x", format!("{head}{rows}"))], None);
+        let verdicts = targets::judge(&targets, &report.groups, profiles);
+        verdicts.results.iter().map(|r| r.state == State::Pass).collect::<Vec<_>>()
+    };
+    let sound = NsysReport { bandwidth_percent: Some(50.0), ..NsysReport::default() };
+    let faulty = NsysReport { faults: vec!["it died".into()], ..sound.clone() };
+    assert_eq!(measured(&row("latency"), std::slice::from_ref(&sound)), [true; 4]);
+    assert_eq!(measured(&row("throughput"), &[faulty]), [false, false, true, false]);
+    let both = [row("latency"), row("throughput")].concat();
+    assert!(!measured(&both, &[sound])[3], "whose profile is it?");
+}
+
+#[test]
+fn frames_out_of_a_file_are_no_transfers_and_silent_sensors_saw_nothing() {
+    let head = "video,object,model,frames,fps,status,verdict,mode,upload_ms,encoder_ms,input_H,input_W,fidelity,throttle\n";
+    let report = |fidelity: &str, throttle: &str| {
+        let row = format!("a,0,m,50,100,ok,VALID,latency,4.0,5.0,480,854,{fidelity},{throttle}\n");
+        report_of(&[("x", format!("{head}{row}"))], None)
+    };
+    let (read, mapped) = (report("pil-bicubic", "none"), report("pil-bicubic-predecoded-u8", ""));
+    let of = |report: &Report| {
+        let group = &report.groups[0];
+        (group.bandwidth.upload_gb_per_s.is_some(), report.hints.len(), group.throttle_told)
+    };
+    assert_eq!((of(&read), of(&mapped)), ((true, 1, 1), (false, 0, 0)));
 }

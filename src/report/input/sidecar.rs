@@ -11,7 +11,7 @@ use serde::de::{Deserializer, IgnoredAny, MapAccess, SeqAccess, Visitor};
 use serde_json::value::RawValue;
 use serde_json::{Map, Value};
 
-use crate::record::{Judgement, StageTimes, Verdict};
+use crate::record::StageTimes;
 
 /// Sum of a column and number of the frames that have it.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
@@ -33,14 +33,10 @@ pub struct Pass {
     pub model: String,
     /// Number of the pass, from 0.
     pub run: u64,
-    /// The pass's own verdict; `None` where the sidecar has none.
-    pub judgement: Option<Judgement>,
     /// Times of the frames in order, ms: latencies, or intervals where frames overlap.
     pub latencies_ms: Vec<f64>,
     /// Stages in the order of [`StageTimes::NAMES`].
     pub stages: [StageSum; 9],
-    /// Time by the GPU's clock.
-    pub gpu: StageSum,
     /// Sensors by name.
     pub observed: Map<String, Value>,
 }
@@ -146,8 +142,6 @@ struct WrittenPass {
     run: u64,
     #[serde(default)]
     observed: Option<Map<String, Value>>,
-    #[serde(default)]
-    verdict: Option<Value>,
     /// Absent for an object that was never run.
     #[serde(default)]
     frame_times: Option<WrittenTimes>,
@@ -157,23 +151,18 @@ struct WrittenPass {
 struct WrittenTimes {
     latencies_ms: Vec<f64>,
     stages: [StageSum; 9],
-    gpu: StageSum,
 }
 
 impl WrittenPass {
     fn into_pass(self) -> Option<Pass> {
         let times = self.frame_times?;
-        let verdict: Option<Verdict> =
-            self.verdict.and_then(|value| serde_json::from_value(value).ok());
         Some(Pass {
             video: self.video,
             object: self.object,
             model: self.model,
             run: self.run,
-            judgement: verdict.map(|verdict| verdict.judgement),
             latencies_ms: times.latencies_ms,
             stages: times.stages,
-            gpu: times.gpu,
             observed: self.observed.unwrap_or_default(),
         })
     }
@@ -194,7 +183,6 @@ impl<'de> Deserialize<'de> for WrittenTimes {
                 while let Some(name) = map.next_key::<String>()? {
                     match name.as_str() {
                         "latency_ms" => times.latencies_ms = map.next_value()?,
-                        "gpu_ms" => times.gpu = map.next_value::<Summed>()?.0,
                         _ => match StageTimes::NAMES.iter().position(|stage| *stage == name) {
                             Some(stage) => times.stages[stage] = map.next_value::<Summed>()?.0,
                             None => drop(map.next_value::<IgnoredAny>()?),

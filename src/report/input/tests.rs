@@ -128,9 +128,8 @@ fn a_sidecar_gives_times_and_a_torn_one_costs_only_these() {
     let read = &source.passes[0];
     assert_eq!((read.run, read.latencies_ms.as_slice()), (1, &[4.0, 2.0][..]));
     assert_eq!(read.stages[3], StageSum { sum_ms: 2.5, frames: 2 });
-    assert_eq!((read.stages[5].frames, read.stages[0].frames, read.gpu.sum_ms), (1, 0, 4.0));
+    assert_eq!((read.stages[5].frames, read.stages[0].frames), (1, 0));
     assert_eq!(read.observed["power_max_w"].as_f64(), Some(30.5));
-    assert_eq!(read.judgement, Some(crate::record::Judgement::Invalid));
     assert_eq!(
         (
             source.environment("hostname").unwrap().as_str(),

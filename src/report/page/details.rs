@@ -251,8 +251,9 @@ pub fn power(report: &Report, figures: &Figures) -> Markup {
                 th scope="row" { (group.name) }
                 td { (group.platform) }
                 @if !throttle.is_empty() { td { (throttle.join(", ")) } }
-                @else if watched(&group) { td { "none seen" } }
-                @else { (text(None)) }
+                @else if group.throttle_told == 0 { (text(None)) }
+                @else if group.throttle_told < group.counts.measured { td { "none seen in " (group.throttle_told) " rows" } }
+                @else { td { "none seen" } }
                 (number(group.mean("power_w"), 1, struck))
                 (number(group.observed_max.get("power_max_w").copied(), 1, struck))
                 (number(group.mean("energy_j_per_frame"), 4, struck))

@@ -97,10 +97,15 @@ impl Verdicts {
 
 /// Holds every target against every group that it is for.
 pub fn judge(targets: &Targets, groups: &[Group], nsys: &[NsysReport]) -> Verdicts {
+    // A profile names no model: with several groups, or several profiles, nobody knows whose it is.
+    let profile = match (groups, nsys) {
+        ([_], [only]) => Some(only),
+        _ => None,
+    };
     let mut results = Vec::new();
     for (at, group) in groups.iter().enumerate() {
         for target in targets.list.iter().filter(|target| target.is_for(group)) {
-            let (value, basis) = measured(&target.metric, group, nsys)
+            let (value, basis) = measured(&target.metric, group, profile)
                 .map_or((None, String::new()), |(v, b)| (Some(v), b));
             let state = match value {
                 None => State::NotMeasured,
@@ -125,7 +130,7 @@ pub fn judge(targets: &Targets, groups: &[Group], nsys: &[NsysReport]) -> Verdic
 }
 
 /// A metric of a group and what it is of.
-fn measured(metric: &str, group: &Group, nsys: &[NsysReport]) -> Option<(f64, String)> {
+fn measured(metric: &str, group: &Group, profile: Option<&NsysReport>) -> Option<(f64, String)> {
     if let Some(value) = of_frames(metric, group) {
         return Some(value);
     }
@@ -149,13 +154,14 @@ fn measured(metric: &str, group: &Group, nsys: &[NsysReport]) -> Option<(f64, St
             stage(&["encoder_ms", "prompt_ms", "track_ms", "memory_ms"]).map(per_frame)
         }
         "transfer_ms" => stage(&["upload_ms", "download_ms"]).map(per_frame),
+        // Where frames overlap there is an interval between masks, and no time that a frame took.
+        "frame_ms" | "end_to_end_ms" if group.overlapping() => None,
         "frame_ms" => stages.map(|stages| per_frame(stages.frame_ms)),
         "end_to_end_ms" => Some(per_frame(stages?.frame_ms + stage(&["decode_ms"])?)),
-        // A profile names no model: with several groups nobody knows whose it is.
-        "bandwidth_percent" => match nsys {
-            [only] => Some((only.bandwidth_percent?, format!("profile {}", only.name))),
-            _ => None,
-        },
+        "bandwidth_percent" => {
+            let sound = profile.filter(|profile| profile.faults.is_empty())?;
+            Some((sound.bandwidth_percent?, format!("profile {}", sound.name)))
+        }
         column => {
             let stat = group.stats.get(column)?;
             Some((stat.mean, format!("mean of {} rows", stat.n)))

@@ -130,7 +130,7 @@ impl Targets {
             let given: Vec<f64> = limits.into_iter().flatten().collect();
             if given.len() != 1 || !given[0].is_finite() {
                 bail!(
-                    "target {:?} has {} limits; expected exactly one of below, at_most, above, at_least",
+                    "target {:?} has {} limits; expected exactly one of below, at_most, above, at_least, a finite number",
                     target.name,
                     given.len()
                 );

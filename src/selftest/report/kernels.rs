@@ -5,31 +5,27 @@ The kernels' rows as a table and as CSV.
 use std::path::Path;
 
 use anyhow::Result;
-use comfy_table::{CellAlignment, LineStyle, Table, presets};
 
 use crate::files::atomic;
+use crate::screen_table;
 use crate::selftest::{KernelReport, KernelRow, Timing, Verdict};
 
 /// Renders the rows in their order, then the reasons of failures.
 pub fn render(report: &KernelReport) -> String {
-    let mut table = Table::new();
-    table.load_style(presets::UTF8_HORIZONTAL_ONLY.row_separator(LineStyle::none()));
-    table.set_header([
-        "kernel",
-        "case",
-        "elements",
-        "different",
-        "error",
-        "median µs",
-        "p95 µs",
-        "TFLOP/s",
-        "verdict",
-    ]);
-    for column in 2..8 {
-        if let Some(column) = table.column_mut(column) {
-            column.set_cell_alignment(CellAlignment::Right);
-        }
-    }
+    let mut table = screen_table::dense(
+        [
+            "kernel",
+            "case",
+            "elements",
+            "different",
+            "error",
+            "median µs",
+            "p95 µs",
+            "TFLOP/s",
+            "verdict",
+        ],
+        2..8,
+    );
     for row in &report.rows {
         let us = |get: fn(&Timing) -> f64| micros(row, get).unwrap_or_else(|| "-".to_owned());
         table.add_row([

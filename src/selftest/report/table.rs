@@ -2,10 +2,11 @@
 The rows as a table for people, with what failed spelled out below it.
 */
 
-use comfy_table::{CellAlignment, LineStyle, Table, presets};
+use std::ops::Range;
 
 use super::mib;
 use crate::bundle::Role;
+use crate::screen_table;
 use crate::selftest::{Row, Timing, Verdict};
 
 const HEADER: [&str; 12] = [
@@ -23,20 +24,13 @@ const HEADER: [&str; 12] = [
     "verdict",
 ];
 
-/// Columns of words; the others are numbers.
-const WORDS: [usize; 5] = [0, 1, 2, 3, 11];
+/// Columns of numbers; the others are words.
+const NUMBERS: Range<usize> = 4..11;
 
 /// Renders the rows in their order, then the reasons of failures and of missing graphs, each once.
 pub fn render(rows: &[Row]) -> String {
-    let mut table = Table::new();
-    // Four rows a case, up to sixteen cases a plan: lines between them would double the length.
-    table.load_style(presets::UTF8_HORIZONTAL_ONLY.row_separator(LineStyle::none()));
-    table.set_header(HEADER);
-    for (index, column) in table.column_iter_mut().enumerate() {
-        if !WORDS.contains(&index) {
-            column.set_cell_alignment(CellAlignment::Right);
-        }
-    }
+    // Four rows a case, up to sixteen cases a plan.
+    let mut table = screen_table::dense(HEADER, NUMBERS);
     for row in rows {
         table.add_row(cells(row));
     }

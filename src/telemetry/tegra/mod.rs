@@ -18,6 +18,7 @@ use self::clocks::Gpu;
 use self::rails::{OverCurrent, Rails};
 use self::thermal::Thermal;
 use super::source::{Reading, Source};
+use crate::board::{self, text};
 use crate::record::{Limit, Limits};
 
 /// The sensors of a Jetson.
@@ -46,16 +47,15 @@ impl Tegra {
 
 impl Source for Tegra {
     fn facts(&self) -> Map<String, Value> {
-        let file = |path: &str| text(&self.root.join(path));
         let mut facts = Map::new();
         let mut fact = |name: &str, value: Option<Value>| {
             facts.extend(value.map(|value| (name.to_owned(), value)));
         };
         fact("source", Some("sysfs".into()));
-        fact("board", file("proc/device-tree/model").map(Into::into));
-        let release = file("etc/nv_tegra_release");
-        fact("l4t", release.and_then(|text| text.lines().next().map(Into::into)));
-        fact("power_mode", file("var/lib/nvpmodel/status").map(Into::into));
+        fact("board", board::model(&self.root).map(Into::into));
+        fact("l4t", board::l4t(&self.root).map(Into::into));
+        let power_mode = text(&self.root.join("var/lib/nvpmodel/status"));
+        fact("power_mode", power_mode.map(Into::into));
         fact("gpu_clock_min_mhz", self.gpu.bound_mhz("min_freq").map(Into::into));
         fact("gpu_clock_max_mhz", self.gpu.bound_mhz("max_freq").map(Into::into));
         fact("gpu_governor", self.gpu.governor().map(Into::into));
@@ -81,14 +81,6 @@ impl Source for Tegra {
             ..Reading::default()
         }
     }
-}
-
-/// A file's text without the blanks and zeros at its ends; `None` where it cannot be read or is empty.
-fn text(path: &Path) -> Option<String> {
-    let bytes = std::fs::read(path).ok()?;
-    let text = String::from_utf8_lossy(&bytes);
-    let text = text.trim_matches(|c: char| c.is_whitespace() || c == '\0');
-    (!text.is_empty()).then(|| text.to_owned())
 }
 
 /// A file with one number.

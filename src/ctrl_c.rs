@@ -1,0 +1,20 @@
+/*!
+Ctrl-C and SIGTERM as a flag, for commands that end what they began before they end themselves.
+*/
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use anyhow::{Context, Result};
+
+/// Takes over Ctrl-C, once a process: the flag is set when it comes.
+///
+/// # Errors
+/// It is taken over already.
+pub fn flag() -> Result<Arc<AtomicBool>> {
+    let came = Arc::new(AtomicBool::new(false));
+    let flag = Arc::clone(&came);
+    ctrlc::set_handler(move || flag.store(true, Ordering::Relaxed))
+        .context("cannot take over Ctrl-C")?;
+    Ok(came)
+}
