@@ -5,10 +5,10 @@ use std::path::Path;
 
 use assert_cmd::Command;
 use predicates::prelude::PredicateBooleanExt;
-use predicates::str::contains;
+use predicates::str::{contains, is_match as matches};
 use serde_json::Value;
 
-use crate::selftest::fakes::shared;
+use crate::selftest::fakes::{Fakes, shared};
 use crate::support::{column, require_onnxruntime, script, segtrt, small_bundle, synth};
 
 /// A doctor that sees the tools in `path` only, and no driver and no TensorRT but those that are given to it.
@@ -171,6 +171,7 @@ fn a_test_run_goes_through_every_step_and_shows_the_files() {
     let others: Vec<&str> = steps[3..].iter().map(|(name, _)| *name).collect();
     assert_eq!(others, ["kernels", "engines", "selftest", "gpu"]);
     assert!(document["seconds"].as_f64().unwrap() < 120.0, "{document:#}");
+    assert!(document["speeds"].as_str().unwrap().starts_with("its speeds say nothing"));
     assert_eq!(column(&out.join("cpu/sav_benchmark_summary.csv"), "status"), ["ok", "ok"]);
     assert!(out.join("logs/03_cpu.log").is_file());
     // Again into the same folder: it is its own.
@@ -182,7 +183,29 @@ fn a_test_run_goes_through_every_step_and_shows_the_files() {
         .assert()
         .success()
         .stdout(contains("sav_benchmark_summary.csv"))
+        .stdout(contains("its speeds say nothing"))
         .stdout(contains("the network's weights are random"));
+}
+
+/// Up to the engines, which the stand-in for TensorRT has no parser for.
+#[test]
+fn a_test_run_builds_its_engines_in_haste() {
+    let Some(fakes) = Fakes::new() else { return };
+    // Without them the kernels fail at once, and take no minutes.
+    fs::remove_file(fakes.dir().join("libkernels.so")).unwrap();
+    let dir = tempfile::tempdir().unwrap();
+    let mut command = segtrt();
+    command.env("LD_LIBRARY_PATH", fakes.dir()).env("ORT_DYLIB_PATH", require_onnxruntime());
+    command.args(["test-run", "--out"]).arg(dir.path().join("run"));
+    command
+        .arg("--tensorrt-lib")
+        .arg(fakes.dir())
+        .assert()
+        .code(1)
+        .stderr(contains("FAILED   kernels"))
+        .stderr(matches(r"FAILED   engines .* --opt-level 0 --jobs [1-6] .*parser").unwrap())
+        .stderr(contains("skipped  gpu"))
+        .stdout(contains("its speeds say nothing"));
 }
 
 #[test]

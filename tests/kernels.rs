@@ -4,8 +4,9 @@
 use std::path::Path;
 
 use predicates::str::contains;
+use serde_json::Value;
 
-use crate::selftest::fakes::{Fakes, compile};
+use crate::selftest::fakes::{Fakes, compile, shared};
 use crate::support::{column, segtrt};
 
 fn selftest(dir: &Path, csv: &Path) -> assert_cmd::Command {
@@ -40,6 +41,58 @@ fn every_kernel_equals_the_cpu_bit_for_bit() {
     assert!(column(&csv, "verdict").iter().all(|verdict| verdict == "passed"));
     assert!(column(&csv, "different").iter().all(|different| different == "0"));
     assert!(column(&csv, "form").iter().all(|form| form == "PTX 7.8 for sm_80 and newer"));
+}
+
+/// What sanitizers are run with: quick, without a kernel that no case is left of, and never silent.
+#[test]
+fn large_cases_can_be_left_out_and_are_counted() {
+    let Some(fakes) = shared() else { return };
+    let dir = tempfile::tempdir().unwrap();
+    let of = |most: &str| -> (Vec<String>, Value) {
+        let csv = dir.path().join("kernels.csv");
+        let mut command = selftest(fakes.dir(), &csv);
+        let output = command.args(["--json", "--max-elements", most]).output().unwrap();
+        let said = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert!(output.status.success(), "{said}");
+        let document: Value = serde_json::from_slice(&output.stdout).unwrap();
+        let report = document["kernels"].clone();
+        let (rows, left_out) = (report["rows"].as_array().unwrap().len(), &report["left_out"]);
+        let all = rows as u64 + left_out.as_u64().unwrap();
+        let line = format!(
+            "{left_out} of {all} kernel cases were left out: more than {most} elements (--max-elements)"
+        );
+        assert!(said.contains(&line), "{said}");
+        (column(&csv, "kernel"), report)
+    };
+    let (kernels, report) = of("128000");
+    for filter in ["bicubic", "antialiased", "bilinear"] {
+        for element in ["f32", "f16"] {
+            assert!(kernels.contains(&format!("preprocess {filter} {element}")), "{kernels:?}");
+        }
+    }
+    for kind in ["cross", "self", "cross_hopper", "self_hopper"] {
+        for merge in ["", " and combine"] {
+            assert!(kernels.contains(&format!("attention_{kind}{merge}")), "{kind}{merge}");
+        }
+    }
+    for name in ["mask", "mask counts", "bank inputs", "bank advance"] {
+        assert!(kernels.iter().any(|kernel| kernel == name), "{name}");
+    }
+    let cases = report["rows"].as_array().unwrap().iter().map(|row| row["case"].as_str().unwrap());
+    let cases: Vec<&str> = cases.collect();
+    assert!(cases.iter().all(|case| !case.contains("3840x2160") && !case.contains("at 1024")));
+    assert_eq!(report["max_elements"], 128_000);
+
+    let (fewer, less) = of("1");
+    assert_eq!(fewer.iter().filter(|kernel| *kernel == "mask").count(), 2);
+    assert_eq!(fewer.iter().filter(|kernel| *kernel == "mask counts").count(), 8);
+    assert_eq!(fewer.len(), 10, "masks of one word: {fewer:?}");
+    let all = |report: &Value| {
+        report["left_out"].as_u64().unwrap() + report["rows"].as_array().unwrap().len() as u64
+    };
+    assert_eq!(all(&less), all(&report), "every case runs or is counted");
+    segtrt().args(["selftest", "--max-elements", "0"]).assert().code(2);
+    segtrt().args(["selftest", "--no-kernels", "--max-elements", "9"]).assert().code(2);
 }
 
 /// The comparison must be able to fail: each of these faults has to be found.

@@ -84,6 +84,8 @@ def parser():
 
     i = p.add_argument_group("rounds")
     i.add_argument("--rounds", type=_count(1), default=1, help="run folders OUT/round_0, round_1, … (one round: OUT)")
+    i.add_argument("--started-together", action="store_true", help="other runners start at the same time: what building and "
+                   "compiling take is no measurement and is left out")
     i.add_argument("--interactive", action="store_true", help="wait for `go` on stdin before each round")
     return p
 

@@ -14,7 +14,7 @@ from .records import STAGE_COLUMNS
 
 FORMAT = "segtrt rows 1"
 # Facts of this one run, no settings: left out of the hash that says which runs were configured alike.
-MEASURED_SETTINGS = ("compile_s", "graphs_compiled")
+MEASURED_SETTINGS = ("compile_s", "graphs_compiled", "started_together")
 _STATISTICS = (
     ("fps", 2, ("speed", "fps")),
     ("latency_ms", 1, ("speed", "latency_ms")),

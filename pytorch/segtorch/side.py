@@ -146,8 +146,10 @@ class Side:
                 self.say(f"{tag.tag}: compiling ({self.args.mode})")
                 self._warm(loaded, job, COMPILE_PASSES, WARMUP_FRAMES)
                 break
-        self.compile_s = time.perf_counter() - start
-        self.say(f"compiled in {self.compile_s:.1f} s")
+        seconds = time.perf_counter() - start
+        self.say(f"compiled in {seconds:.1f} s")
+        # Beside other runners that build and compile it is their time, too.
+        self.compile_s = None if self.args.started_together else seconds
 
     def _span_length(self, clip, truth):
         start = min(truth.masks)
@@ -236,9 +238,8 @@ class Side:
                 session.save_logits, session.teacher = False, None
             observed = telemetry.beside_idle(self.sensors.since(), self.idle_processes) if self.sensors else None
             made = None if graphs is None else compiling.graphs_compiled() - graphs
-            numbers = records.measured(
-                done.frames, self._memory(observed), loaded.setup_ms, observed, args.decode == "inside"
-            )
+            setup_ms = None if args.started_together else loaded.setup_ms
+            numbers = records.measured(done.frames, self._memory(observed), setup_ms, observed, args.decode == "inside")
             latencies = [frame["latency_ms"] for frame in done.frames]
             residues = records.residues(done.frames, args.decode == "inside")
             width, height = job["size"]
@@ -335,7 +336,7 @@ class Side:
             "keep_memories": args.keep_memories,
             "compile_s": self.compile_s,
             "graphs_compiled": compiling.graphs_compiled(),
-        } | self._exchange_settings()
+        } | ({"started_together": True} if args.started_together else {}) | self._exchange_settings()
 
     def _exchange_settings(self):
         """Absent in plain runs."""

@@ -7,6 +7,7 @@ use std::path::PathBuf;
 use serde::{Deserialize, Serialize};
 
 use crate::bundle::Role;
+use crate::engine::timing_files::TimingFiles;
 use crate::engine::{BuildCost, Builder, LayerRecord, Settings};
 
 /// One plan to build.
@@ -28,8 +29,8 @@ pub struct BuildJob {
     pub device: usize,
     /// How to build.
     pub settings: Settings,
-    /// The timing cache to start from and to leave behind.
-    pub timing_cache: Option<PathBuf>,
+    /// The timing caches to start from and to leave behind.
+    pub timing_cache: Option<TimingFiles>,
     /// Where TensorRT's whole log goes.
     pub log: Option<PathBuf>,
 }

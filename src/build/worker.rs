@@ -18,10 +18,13 @@ use super::log_progress::Steps;
 use super::plan_file;
 use crate::child;
 use crate::engine::islands::Islands;
-use crate::engine::{BuildCost, Builder as MadeBy, timing_cache};
+use crate::engine::timing_files::{Stack, Start, TimingFiles};
+use crate::engine::{BuildCost, Builder as MadeBy};
 use crate::gpu::{DriverMemory, Gpu};
 use crate::process_memory;
-use crate::trt::{Builder, DataType, Library, LogListener, Network, Plan, Runtime, Stop, Typing};
+use crate::trt::{
+    Builder, Config, DataType, Library, LogListener, Network, Plan, Runtime, Stop, Typing,
+};
 
 /// Runs the job on standard input.
 pub fn run() -> Result<()> {
@@ -52,45 +55,31 @@ fn build(job: &BuildJob) -> Result<Built, Failure> {
     if let Some(gpu) = &gpu {
         builder.set_memory(Arc::new(DriverMemory::new(gpu)), job.settings.memory_bytes)?;
     }
-    let mut notes = Vec::new();
     let (mut network, pinned) = network(job, &builder)?;
     let some_pinned = pinned.as_ref().is_some_and(|names| !names.is_empty());
     let mut config = configure(&builder, &job.settings, some_pinned)?;
     let tensorrt = library.version().to_string();
     let device = gpu.as_ref().map_or_else(|| "no GPU".to_owned(), |gpu| gpu.facts().name.clone());
     // Ahead of time nothing is timed.
-    let cache_path = job.timing_cache.as_deref().filter(|_| gpu.is_some());
-    let cache = cache_path.and_then(|path| {
-        timing_cache::read(path, &tensorrt, &device).unwrap_or_else(|why| {
-            notes.push(format!("the timing cache is not used: {why}"));
-            None
-        })
+    let files = job.timing_cache.as_ref().filter(|_| gpu.is_some());
+    let stack = Stack { tensorrt: &tensorrt, device: &device };
+    let mut begun = files.map_or_else(Start::default, |files| {
+        files.start(stack, |bytes| Ok(config.set_timing_cache(bytes)?))
     });
-    let keeps_cache = cache_path.is_some()
-        && match config.set_timing_cache(cache.as_deref().unwrap_or_default()) {
-            Ok(()) => true,
-            Err(error) => {
-                notes.push(format!("the timing cache is not used: {error}"));
-                false
-            }
-        };
+    let mut notes = std::mem::take(&mut begun.notes);
     config.watch(steps, Stop::default())?;
     let start = Instant::now();
     let plan = builder.build(&mut network, &mut config, &job.what)?;
     let seconds = start.elapsed().as_secs_f64();
-    if let (true, Some(path)) = (keeps_cache, cache_path) {
-        let kept = timing_cache::update(path, &tensorrt, &device, |meanwhile| {
-            let others = meanwhile.filter(|there| cache.as_deref() != Some(there));
-            others.map_or(Ok(()), |bytes| config.merge_timing_cache(bytes))?;
-            Ok(config.timing_cache()?)
-        });
-        if let Err(error) = kept {
-            notes.push(format!("the timing cache is not kept: {error:#}"));
+    if let (true, Some(files)) = (begun.keeps, files) {
+        match keep(files, stack, begun.cache.as_deref(), &mut config) {
+            Ok(note) => notes.extend(note),
+            Err(error) => notes.push(format!("the timing cache is not kept: {error:#}")),
         }
     }
     let mut cost = BuildCost {
         seconds,
-        warm_cache: keeps_cache && cache.is_some(),
+        warm_cache: begun.cache.is_some(),
         peak_host_bytes: process_memory::peak_rss_mib().map(|mib| (mib * 1048576.0) as u64),
         peak_device_bytes: builder.memory_use().map(|usage| usage.peak),
         context_bytes: None,
@@ -114,6 +103,21 @@ fn build(job: &BuildJob) -> Result<Built, Failure> {
         cost,
         layers,
         notes,
+    })
+}
+
+/// Leaves what was timed to later builds; what is to be said of it.
+fn keep(
+    files: &TimingFiles,
+    stack: Stack<'_>,
+    begun: Option<&[u8]>,
+    config: &mut Config,
+) -> Result<Option<String>> {
+    // Read before anything is merged: a merge that fails half-way may leave anything behind.
+    let timed = config.timing_cache()?;
+    files.keep(stack, begun, &timed, |others| {
+        config.merge_timing_cache(others)?;
+        Ok(config.timing_cache()?)
     })
 }
 

@@ -71,8 +71,9 @@ pub struct BuildEnginesArgs {
     /// Take tactics from cuBLAS and cuDNN too; the plan then needs them.
     #[arg(long)]
     pub library_tactics: bool,
-    /// Timing cache to start from and to leave behind [default: OUT/TENSORRT.timing].
-    #[arg(long)]
+    /// Timing cache to start from and to leave behind [default: OUT/TENSORRT.timing]. What TensorRT cannot merge into it (8.6.0, of
+    /// several --jobs) is kept in FILE.d/MODEL_GRAPH.timing, and the next build of that graph starts from there.
+    #[arg(long, value_name = "FILE")]
     pub timing_cache: Option<PathBuf>,
     /// Plans to build at a time, each in a process of its own with 3 to 5 GiB of host memory. More than one is faster on a machine
     /// with many processors, but tactics are then timed beside others: keep to one for what is to be measured, unless the timing

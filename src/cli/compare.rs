@@ -124,6 +124,11 @@ pub struct MeasureArgs {
     /// End PyTorch's processes after each round instead of letting them wait: for boards with little memory.
     #[arg(long)]
     pub restart_runners: bool,
+    /// Start PyTorch's processes of a model all at once instead of one after the other. Needs memory for all networks being
+    /// built and compiled at a time, so not on small boards. Their setup and compile times are then not measured, and kernels that
+    /// PyTorch's compiler chooses by time are chosen beside the others' work unless its cache has them.
+    #[arg(long, conflicts_with_all = ["runs", "sweep", "restart_runners"])]
+    pub start_together: bool,
     /// Measure and do not judge.
     #[arg(long, conflicts_with_all = ["runs", "json"])]
     pub measure_only: bool,

@@ -47,6 +47,10 @@ pub struct SelftestArgs {
     /// Test the engines only.
     #[arg(long)]
     pub no_kernels: bool,
+    /// Leave out the kernels' cases whose output (the mask, where one is counted) has more elements, and say how many those are: for
+    /// tools under which 4K frames and full-size attention take minutes. 128000 leaves a case of every kernel.
+    #[arg(long, value_name = "N", conflicts_with = "no_kernels", value_parser = clap::value_parser!(u64).range(1..))]
+    pub max_elements: Option<u64>,
     /// Timed runs of each case.
     #[arg(long, default_value_t = 50, value_parser = clap::value_parser!(u32).range(1..))]
     pub runs: u32,

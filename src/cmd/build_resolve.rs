@@ -12,6 +12,7 @@ use crate::bundle::{self, Bundle, Role, Wanted};
 use crate::cli::BuildEnginesArgs;
 use crate::engine::freshness::{self, Wanted as WantedPlan};
 use crate::engine::islands::Islands;
+use crate::engine::timing_files::TimingFiles;
 use crate::engine::{Bank, EngineManifest, Precision, Settings, engine_dir, profiles};
 use crate::gpu::{Facts, Gpu};
 use crate::model_tag::ModelTag;
@@ -180,7 +181,7 @@ pub fn resolve(args: &BuildEnginesArgs, workspace_mb: Option<u64>) -> Result<Res
                 tensorrt_lib: args.tensorrt_lib.clone(),
                 device: args.device,
                 settings,
-                timing_cache: Some(cache.clone()),
+                timing_cache: Some(TimingFiles::new(&cache, &build.name, role.name())),
                 log: args
                     .build_log
                     .as_ref()

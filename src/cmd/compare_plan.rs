@@ -72,6 +72,7 @@ pub(super) fn resolve(args: &CompareArgs) -> Result<Plan> {
         rounds: measure.rounds as usize,
         teacher_forced: measure.teacher_forced,
         restart: measure.restart_runners,
+        start_together: measure.start_together,
     })
 }
 

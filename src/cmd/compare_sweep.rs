@@ -41,6 +41,7 @@ pub fn run(args: &CompareArgs) -> Result<Outcome> {
         rounds: args.measure.rounds as usize,
         teacher_forced: false,
         restart: false,
+        start_together: false,
     };
     let measured = measure::run(&plan, &mut |line| eprintln!("{line}"))?;
     let set = measured.set(&args.out_dir)?;

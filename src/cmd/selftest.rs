@@ -41,7 +41,8 @@ pub fn run(args: SelftestArgs) -> Result<Outcome> {
         ort_lib: args.ort_lib.clone(),
     };
     let screen = Screen::of(&args);
-    let kernels = (!args.no_kernels).then(|| test_kernels(&gpu, &settings, screen));
+    let max_elements = args.max_elements.map(|most| usize::try_from(most).unwrap_or(usize::MAX));
+    let kernels = (!args.no_kernels).then(|| test_kernels(&gpu, &settings, max_elements, screen));
     // Closed before the engines' processes open it.
     drop(gpu);
     if let Some(kernels) = kernels.as_ref().filter(|_| args.kernels) {
@@ -138,9 +139,14 @@ fn write_json(
 }
 
 /// Tests the kernels and shows what came out.
-fn test_kernels(gpu: &Gpu, settings: &Settings, screen: Screen) -> KernelReport {
+fn test_kernels(
+    gpu: &Gpu,
+    settings: &Settings,
+    max_elements: Option<usize>,
+    screen: Screen,
+) -> KernelReport {
     eprintln!("testing the kernels on {}", gpu.facts().name);
-    let found = kernels::run(gpu, settings.repeats, settings.seed);
+    let found = kernels::run(gpu, settings.repeats, settings.seed, max_elements);
     screen.say(&report::render_kernels(&found));
     screen.say(&format!(
         "{} (sm {}), driver for CUDA {}, kernels from {}",
@@ -154,6 +160,13 @@ fn test_kernels(gpu: &Gpu, settings: &Settings, screen: Screen) -> KernelReport 
         "{} of {all} kernel cases agree with the CPU, {bad} failed; all but attention bit for bit",
         all - bad
     ));
+    if let Some(most) = max_elements {
+        screen.say(&format!(
+            "{} of {} kernel cases were left out: more than {most} elements (--max-elements)",
+            found.left_out,
+            all + found.left_out
+        ));
+    }
     found
 }
 

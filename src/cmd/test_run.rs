@@ -14,7 +14,7 @@ use crate::cli::TestRunArgs;
 use crate::doctor;
 use crate::model_tag::ModelTag;
 use crate::prompt::PromptKind;
-use crate::test_run::{self, Runner, measured};
+use crate::test_run::{self, NO_SPEEDS, Runner, build_flags, measured};
 
 /// Objects of the clip, and its frames: enough for the memory (18 frames) to fill and for some steady frames after that.
 const OBJECTS: usize = 2;
@@ -71,12 +71,16 @@ pub fn run(args: TestRunArgs) -> Result<Outcome> {
     let passed = runner.results.len() - failed - skipped;
     let files = files(&args.out);
     if args.json {
-        println!("{:#}", json!({"steps": runner.results, "seconds": seconds, "files": files}));
+        println!(
+            "{:#}",
+            json!({"steps": runner.results, "seconds": seconds, "files": files, "speeds": NO_SPEEDS})
+        );
     } else {
         for file in &files {
             println!("{}", file.display());
         }
         println!("{passed} steps passed, {failed} failed, {skipped} skipped, in {seconds:.0} s");
+        println!("{NO_SPEEDS}");
         if bundle.manifest.weights.source == "random" {
             println!("the network's weights are random: its J&F means nothing");
         }
@@ -107,13 +111,14 @@ fn steps(runner: &mut Runner, stage: &Stage, bundle: &Bundle, args: &TestRunArgs
         }
         false => runner.skip("cpu", "what it needs failed"),
     }
-    gpu_steps(runner, stage, args, ready);
+    gpu_steps(runner, stage, bundle.manifest.graphs.len(), args, ready);
 }
 
-fn gpu_steps(runner: &mut Runner, stage: &Stage, args: &TestRunArgs, ready: bool) {
+fn gpu_steps(runner: &mut Runner, stage: &Stage, plans: usize, args: &TestRunArgs, ready: bool) {
     const ENGINES: [&str; 3] = ["engines", "selftest", "gpu"];
-    if let Err(why) = doctor::gpus() {
-        runner.skip("kernels", &why);
+    let gpus = doctor::gpus();
+    if let Err(why) = &gpus {
+        runner.skip("kernels", why);
         ENGINES.iter().for_each(|name| runner.skip(name, "no GPU"));
         return;
     }
@@ -151,6 +156,7 @@ fn gpu_steps(runner: &mut Runner, stage: &Stage, args: &TestRunArgs, ready: bool
         "--out".into(),
         engines.clone().into(),
     ]);
+    build.extend(build_flags(plans, &gpus).map(OsString::from));
     if !runner.command("engines", with_tensorrt(build), || Ok(engines.display().to_string())) {
         return skip_all(runner, 1, "there are no engines");
     }

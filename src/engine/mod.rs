@@ -11,6 +11,7 @@ mod open;
 mod profiles;
 mod settings;
 pub mod timing_cache;
+pub mod timing_files;
 
 pub use manifest::{BuildCost, Builder, EngineManifest, LayerRecord, PlanRecord, engine_dir};
 pub use open::open_plan;

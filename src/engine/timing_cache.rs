@@ -1,5 +1,6 @@
 /*!
-The timing cache as a file: what earlier builds measured, replayed only on the very stack that measured it.
+The timing cache as a file: what earlier builds measured, replayed only on the very stack that measured it. Which files there
+are: [`timing_files`](super::timing_files).
 
 TensorRT for RTX takes any bytes as a cache, and 8.x warns and goes on with a foreign one; so the file says for which
 release and GPU it is and carries its own hash.
@@ -63,27 +64,18 @@ pub fn write(path: &Path, tensorrt: &str, device: &str, cache: &[u8]) -> Result<
     })
 }
 
-/// Writes the cache anew from what is in the file now: `merge` gets that, none where there is nothing of this release and GPU.
-/// Builds that end at the same time wait for one another, so that none loses what another timed.
+/// Runs `work` while no other build has the files beside `path` in hand: builds that end at the same time wait for one another.
 ///
 /// # Errors
-/// Of `merge`, or the file cannot be written.
-pub fn update(
-    path: &Path,
-    tensorrt: &str,
-    device: &str,
-    merge: impl FnOnce(Option<&[u8]>) -> Result<Vec<u8>>,
-) -> Result<()> {
+/// Of `work`, or the folder cannot be locked.
+pub fn locked<T>(path: &Path, work: impl FnOnce() -> Result<T>) -> Result<T> {
     let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
     let folder = folder.unwrap_or(Path::new("."));
     // The folder itself is locked: a file for it would be left behind. Released when the handle goes.
-    let lock = std::fs::File::open(folder)
+    let _lock = std::fs::File::open(folder)
         .and_then(|handle| handle.lock().map(|()| handle))
         .with_context(|| format!("cannot lock {}", folder.display()))?;
-    let there = read(path, tensorrt, device).ok().flatten();
-    write(path, tensorrt, device, &merge(there.as_deref())?)?;
-    drop(lock);
-    Ok(())
+    work()
 }
 
 fn hash(bytes: &[u8]) -> String {
@@ -105,31 +97,6 @@ mod tests {
         let why = read(&path, "TensorRT 10.3.0", "H200").unwrap_err();
         assert!(why.contains("TensorRT 8.6.0 on H200, this is TensorRT 10.3.0"), "{why}");
         assert!(read(&path, "TensorRT 8.6.0", "Orin").is_err());
-    }
-
-    #[test]
-    fn builds_that_end_together_lose_nothing() {
-        let dir = tempfile::tempdir().unwrap();
-        let path = dir.path().join("timing");
-        let build = |letter: u8| {
-            update(&path, "a", "b", |there| {
-                // Long enough for the others to come meanwhile.
-                std::thread::sleep(std::time::Duration::from_millis(5));
-                Ok([there.unwrap_or_default(), &[letter]].concat())
-            })
-        };
-        std::thread::scope(|scope| {
-            for letter in b'a'..=b'j' {
-                scope.spawn(move || build(letter).unwrap());
-            }
-        });
-        let mut kept = read(&path, "a", "b").unwrap().unwrap();
-        kept.sort_unstable();
-        assert_eq!(kept, b"abcdefghij");
-        assert_eq!(std::fs::read_dir(dir.path()).unwrap().count(), 1);
-        let failed = update(&path, "a", "b", |_| anyhow::bail!("no"));
-        assert!(failed.is_err());
-        assert_eq!(read(&path, "a", "b").unwrap().unwrap().len(), 10);
     }
 
     #[test]

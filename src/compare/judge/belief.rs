@@ -45,6 +45,7 @@ pub(super) fn of_side(side: &Contender<'_>, speed: &Speed) -> Verdict {
     findings.extend(rounds_differ(speed));
     findings.extend(tail_of_few(side, speed));
     findings.extend(debug_build(side));
+    findings.extend(started_together(side));
     for finding in &mut findings {
         finding.sentence = format!("{}: {}", side.name, finding.sentence);
     }
@@ -129,6 +130,24 @@ fn tail_of_few(side: &Contender<'_>, speed: &Speed) -> Option<Finding> {
         );
         finding(Weight::Note, "tail_of_few", sentence)
     })
+}
+
+fn started_together(side: &Contender<'_>) -> Option<Finding> {
+    let mut beside =
+        side.rounds.iter().filter(|round| round.folder.was_started_together()).peekable();
+    let mode = beside.peek()?.folder.configuration.get("run_mode").and_then(|mode| mode.as_str());
+    let compiled = match mode {
+        Some("eager") => "",
+        _ => {
+            "; kernels that its compiler chose by time were chosen beside the others' work, unless they were in its cache"
+        }
+    };
+    let sentence = format!(
+        "in {} of {} rounds its process was started beside others: what setting up and compiling took is not measured{compiled}",
+        beside.count(),
+        side.rounds.len()
+    );
+    Some(finding(Weight::Note, "started_together", sentence))
 }
 
 fn debug_build(side: &Contender<'_>) -> Option<Finding> {

@@ -30,9 +30,10 @@ pub struct Speed {
     pub p99_ms: Option<f64>,
     /// Median over passes of the prompted frame's latency, ms.
     pub first_frame_ms: f64,
-    /// Median over rounds of the time to build the model, ms.
+    /// Median over rounds of the time to build the model, ms; of no round whose process was started beside others.
     pub setup_ms: Option<f64>,
-    /// Longest time that any process of it compiled its model before the first round, s; none where nothing is compiled.
+    /// Longest time that any process of it compiled its model before the first round, s; none where nothing is compiled, or
+    /// only beside others.
     pub compile_s: Option<f64>,
     /// Largest device memory of the program's own blocks, MiB.
     pub gpu_alloc_mib: Option<f64>,
@@ -62,8 +63,8 @@ pub(super) fn speed(side: &Contender<'_>) -> Option<Speed> {
     let rows: Vec<&Row> = side.rounds.iter().flat_map(|round| round.rows.iter().copied()).collect();
     let most =
         |get: fn(&Row) -> Option<f64>| rows.iter().filter_map(|row| get(row)).reduce(f64::max);
-    let setups: Vec<f64> =
-        side.rounds.iter().filter_map(|round| round.rows.first()?.setup_ms).collect();
+    let alone = || side.rounds.iter().filter(|round| !round.folder.was_started_together());
+    let setups: Vec<f64> = alone().filter_map(|round| round.rows.first()?.setup_ms).collect();
     let frames: usize = passes.iter().map(|pass| pass.frames.len()).sum();
     let energy: Option<Vec<f64>> = passes.iter().map(|pass| pass.observed?.energy_j).collect();
     Some(Speed {
@@ -76,9 +77,7 @@ pub(super) fn speed(side: &Contender<'_>) -> Option<Speed> {
         p99_ms: percentile(99.0),
         first_frame_ms: stats::median(&firsts)?,
         setup_ms: stats::median(&setups),
-        compile_s: side
-            .rounds
-            .iter()
+        compile_s: alone()
             .filter_map(|round| round.folder.configuration.get("compile_s")?.as_f64())
             .reduce(f64::max),
         gpu_alloc_mib: most(|row| row.gpu_alloc_mib),

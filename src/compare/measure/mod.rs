@@ -10,6 +10,7 @@ mod bench_child;
 mod plan;
 mod rounds;
 mod runner;
+mod start;
 mod teacher;
 
 pub use bench_child::run as bench;

@@ -28,6 +28,8 @@ pub struct Plan {
     pub teacher_forced: bool,
     /// PyTorch processes end after each round instead of waiting for their next turn.
     pub restart: bool,
+    /// PyTorch processes are started at once instead of one after the other.
+    pub start_together: bool,
 }
 
 /// What masks are compared with.

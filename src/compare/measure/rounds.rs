@@ -8,7 +8,7 @@ use anyhow::{Context, Result, bail};
 
 use super::bench_child;
 use super::plan::{ModelWork, Plan, Referee, SideKind, SidePlan};
-use super::runner::{Runner, RunnerCommand};
+use super::runner::Runner;
 use crate::compare::date;
 use crate::compare::runs::{MEASURED_FILE, Measured, MeasuredRun, Missing, RunFolder};
 
@@ -80,9 +80,9 @@ pub(super) struct Measuring<'a> {
 }
 
 /// A side on one model, with its process where it has one.
-struct Turn<'a> {
-    side: &'a SidePlan,
-    runner: Option<Runner>,
+pub(super) struct Turn<'a> {
+    pub(super) side: &'a SidePlan,
+    pub(super) runner: Option<Runner>,
     lost: bool,
 }
 
@@ -92,6 +92,7 @@ impl Measuring<'_> {
         if let Referee::Run(side) = &plan.reference
             && !self.measured.has(&model.tag, &side.name, 1)
         {
+            // Alone: its folder has a speed, which reports show.
             let mut turn = Turn { side, runner: None, lost: false };
             self.prepare(model, &mut turn, 1)?;
             self.turn(model, &mut turn, 1, 0)?;
@@ -100,9 +101,7 @@ impl Measuring<'_> {
             plan.sides.iter().map(|side| Turn { side, runner: None, lost: false }).collect();
         if !plan.restart {
             // Before the first round, so that nothing is compiled while a side is measured.
-            for turn in &mut turns {
-                self.prepare(model, turn, plan.rounds)?;
-            }
+            self.prepare_all(model, &mut turns)?;
         }
         for round in 1..=plan.rounds {
             for at in 0..turns.len() {
@@ -119,27 +118,6 @@ impl Measuring<'_> {
         }
         drop(turns);
         if plan.teacher_forced { self.teach(model) } else { Ok(()) }
-    }
-
-    /// Starts the process of a PyTorch side that has rounds left up to `last`.
-    fn prepare(&mut self, model: &ModelWork, turn: &mut Turn<'_>, last: usize) -> Result<()> {
-        let has = |round: &usize| self.measured.has(&model.tag, &turn.side.name, *round);
-        let left: Vec<usize> = match self.plan.restart {
-            true => vec![last],
-            false => (1..=last).filter(|round| !has(round)).collect(),
-        };
-        let (Some(first), SideKind::Runner { .. }) = (left.first(), &turn.side.kind) else {
-            return Ok(());
-        };
-        (self.say)(&format!("{} {}: building and warming up", model.tag, turn.side.name));
-        let dir = side_dir(self.plan, model, turn.side).join(format!("from_round_{first}"));
-        let warmup_runs = self.plan.clips.warmup_runs;
-        let command = self.runner_command(model, turn.side, &dir, left.len(), warmup_runs);
-        match command.and_then(|command| Runner::start(&command)) {
-            Ok(runner) => turn.runner = Some(runner),
-            Err(error) => self.lose(model, turn, &error)?,
-        }
-        Ok(())
     }
 
     /// Measures one round of a side.
@@ -199,7 +177,7 @@ impl Measuring<'_> {
     }
 
     /// Notes why a side has no further rounds on this model; the others go on.
-    fn lose(
+    pub(super) fn lose(
         &mut self,
         model: &ModelWork,
         turn: &mut Turn<'_>,
@@ -212,46 +190,6 @@ impl Measuring<'_> {
         let (model, side) = (model.tag.clone(), turn.side.name.clone());
         self.measured.missing.push(Missing { model, side, why });
         self.measured.write(&self.plan.out_dir)
-    }
-
-    /// How a PyTorch side is started that measures so many rounds into `out_dir`.
-    pub(super) fn runner_command(
-        &self,
-        model: &ModelWork,
-        side: &SidePlan,
-        out_dir: &Path,
-        rounds: usize,
-        warmup_runs: usize,
-    ) -> Result<RunnerCommand> {
-        let SideKind::Runner { python, script, mode, device, args } = &side.kind else {
-            bail!("{} is no PyTorch side", side.name);
-        };
-        if !script.is_file() {
-            bail!("there is no {}; name the PyTorch runner with --runner", script.display());
-        }
-        let bundle = model.bundle.as_ref().map_err(|why| anyhow::anyhow!("{why}"))?;
-        let dir = side_dir(self.plan, model, side);
-        let text = |path: &Path| path.display().to_string();
-        let mut all = vec![text(script)];
-        all.extend(self.plan.clips.flags());
-        let imgsz = side.imgsz.or(model.imgsz).map(|side| side.to_string());
-        let flags = [
-            ("--models", Some(model.tag.clone())),
-            ("--mode", Some(mode.clone())),
-            ("--precision", Some(side.precision.clone())),
-            ("--imgsz", imgsz),
-            ("--device", Some(device.clone())),
-            ("--bundle", Some(text(bundle))),
-            ("--warmup-runs", Some(warmup_runs.to_string())),
-            ("--rounds", Some(rounds.to_string())),
-            ("--out-dir", Some(text(out_dir))),
-        ];
-        for (flag, value) in flags {
-            all.extend(value.into_iter().flat_map(|value| [flag.to_owned(), value]));
-        }
-        all.extend(["--interactive".to_owned(), "--save-masks".to_owned()]);
-        all.extend(args.iter().cloned());
-        Ok(RunnerCommand { python: python.clone(), args: all, log: dir.join("runner.log"), rounds })
     }
 }
 

@@ -62,12 +62,35 @@ pub struct Runner {
     left: usize,
 }
 
+/// A runner that builds, compiles and warms up.
+pub struct Starting(Runner);
+
+impl Starting {
+    /// Waits until it is ready.
+    ///
+    /// # Errors
+    /// It says why it cannot go on, or dies.
+    pub fn ready(self) -> Result<Runner> {
+        let Self(mut runner) = self;
+        runner.wait_until_ready()?;
+        Ok(runner)
+    }
+}
+
 impl Runner {
     /// Starts it and waits until it is ready: built, compiled, warm.
     ///
     /// # Errors
     /// It does not start, or says why it cannot go on, or dies.
     pub fn start(command: &RunnerCommand) -> Result<Self> {
+        Self::begin(command)?.ready()
+    }
+
+    /// Starts it and waits for nothing.
+    ///
+    /// # Errors
+    /// It does not start.
+    pub fn begin(command: &RunnerCommand) -> Result<Starting> {
         let RunnerCommand { python, args, log, rounds } = command;
         if let Some(folder) = log.parent() {
             std::fs::create_dir_all(folder)
@@ -89,9 +112,7 @@ impl Runner {
             })?;
         let input = child.stdin.take();
         let events = Box::new(child::events::<Event>(&mut child)?);
-        let mut runner = Self { child, input, events, log: log.clone(), left: *rounds };
-        runner.wait_until_ready()?;
-        Ok(runner)
+        Ok(Starting(Self { child, input, events, log: log.clone(), left: *rounds }))
     }
 
     /// Measures a round while `waiting` other runners have the GPU open; its run folder. Afterwards the runner is ready for the next one: nothing of it runs on while

@@ -80,6 +80,7 @@ const CASES: [Case; 11] = [
         objects: 2,
         queries: 130,
         keys: 130,
+        both: true,
         ..PLAIN
     },
     Case { name: "few", queries: 33, keys: 5, ..PLAIN },
@@ -107,12 +108,15 @@ pub(super) fn rows(bench: &Bench) -> Vec<KernelRow> {
     }
     let mut rows = Vec::new();
     for case in &CASES {
+        let merges: &[Merge] =
+            if case.both { &[Merge::LastBlock, Merge::Kernel] } else { &[Merge::LastBlock] };
+        let elements = case.objects * case.queries * case.values.columns();
+        if bench.leaves_out(elements, variants.len() * merges.len()) {
+            continue;
+        }
         let data = Data::new(case, bench.seed);
         for kernels in &variants {
-            for merge in [Merge::LastBlock, Merge::Kernel] {
-                if merge == Merge::Kernel && !case.both {
-                    continue;
-                }
+            for &merge in merges {
                 rows.push(case.row(bench, kernels, merge, &data));
             }
         }

@@ -25,7 +25,14 @@ const CASES: [([usize; 4], usize, usize); 6] = [
 
 pub(super) fn rows(bench: &Bench) -> Vec<KernelRow> {
     let mut rows = Vec::new();
+    let names = ["bank inputs", "bank advance"];
     for ([memories, pointers, memory_tokens, split], objects, frames) in CASES {
+        // Of one launch: the scores' biases and the ring of pointers.
+        let (keys, ring) =
+            (memories * memory_tokens + pointers * split, objects * pointers * 64 * split);
+        if bench.leaves_out(keys.max(ring), names.len()) {
+            continue;
+        }
         let contract = Contract {
             grid: 16,
             low_size: 64,
@@ -48,7 +55,6 @@ pub(super) fn rows(bench: &Bench) -> Vec<KernelRow> {
             let bank = BankState::new(bench.gpu, &bench.kernels, &clip.contract, &bench.stream)?;
             Ok([inputs(bench, &bank, &clip)?, pointer_ring(bench, &bank, &clip, &case)?])
         };
-        let names = ["bank inputs", "bank advance"];
         match check() {
             Ok(both) => {
                 rows.extend(

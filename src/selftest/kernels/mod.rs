@@ -10,6 +10,8 @@ mod bank;
 mod mask;
 mod preprocess;
 
+use std::cell::Cell;
+
 use anyhow::{Result, ensure};
 use serde::{Deserialize, Serialize};
 
@@ -61,10 +63,15 @@ pub struct KernelReport {
     pub form: Option<String>,
     /// One for each case.
     pub rows: Vec<KernelRow>,
+    /// The limit on a case's elements; none where every case ran.
+    pub max_elements: Option<usize>,
+    /// Cases beyond that limit, which did not run.
+    pub left_out: usize,
 }
 
-/// Runs every case. A kernel that fails costs its rows (and, if it broke the context, those after it).
-pub fn run(gpu: &Gpu, repeats: Repeats, seed: u64) -> KernelReport {
+/// Runs every case whose output has at most `max_elements` elements. A kernel that fails costs its rows (and, if it broke the
+/// context, those after it).
+pub fn run(gpu: &Gpu, repeats: Repeats, seed: u64, max_elements: Option<usize>) -> KernelReport {
     let facts = gpu.facts();
     let mut report = KernelReport {
         device: facts.name.clone(),
@@ -72,15 +79,20 @@ pub fn run(gpu: &Gpu, repeats: Repeats, seed: u64) -> KernelReport {
         driver_cuda: facts.driver_cuda.clone(),
         form: None,
         rows: Vec::new(),
+        max_elements,
+        left_out: 0,
     };
     let opened = Kernels::load(gpu).and_then(|kernels| {
         report.form = Some(kernels.form().to_owned());
-        Ok(Bench { gpu, stream: gpu.stream()?, kernels, repeats, seed })
+        let left_out = Cell::new(0);
+        Ok(Bench { gpu, stream: gpu.stream()?, kernels, repeats, seed, max_elements, left_out })
     });
     report.rows = match opened {
         Ok(bench) => {
             let rows = [preprocess::rows, mask::rows, bank::rows, attention::rows];
-            rows.iter().flat_map(|rows| rows(&bench)).collect()
+            let rows = rows.iter().flat_map(|rows| rows(&bench)).collect();
+            report.left_out = bench.left_out.get();
+            rows
         }
         Err(error) => vec![row("all", "", Err(error))],
     };
@@ -94,6 +106,8 @@ struct Bench<'g> {
     kernels: Kernels,
     repeats: Repeats,
     seed: u64,
+    max_elements: Option<usize>,
+    left_out: Cell<usize>,
 }
 
 /// What a case found.
@@ -135,6 +149,16 @@ fn row(kernel: &str, case: &str, checked: Result<Checked>) -> KernelRow {
 }
 
 impl Bench<'_> {
+    /// Whether this many elements are too many; counts the `cases` that are then left out. To be asked before inputs and
+    /// references are made, which take longer than the kernels.
+    fn leaves_out(&self, elements: usize, cases: usize) -> bool {
+        let beyond = self.max_elements.is_some_and(|most| elements > most);
+        if beyond {
+            self.left_out.set(self.left_out.get() + cases);
+        }
+        beyond
+    }
+
     /// Device memory that holds these bytes.
     fn put(&self, bytes: &[u8]) -> Result<View> {
         let view = View::new(self.gpu, bytes.len())?;

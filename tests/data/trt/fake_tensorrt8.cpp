@@ -47,10 +47,35 @@ struct VProfile {
     }
 };
 
+struct VMemory {
+    virtual ~VMemory() = default;
+    virtual void* data() const noexcept { return const_cast<char*>(timed); }  // 2
+    virtual size_t size() const noexcept { return std::strlen(timed); }       // 3
+    const char* timed = "timed";
+};
+
+// 8.6.0's words for caches with parts of Myelin's.
+struct VTimingCache {
+    virtual ~VTimingCache() = default;
+    virtual void* serialize() const noexcept { return new Public<VMemory>; }  // 2
+    virtual bool combine(const void*, bool) noexcept {                        // 3
+        logger->log(1, "[myelinCache.h::deserializeFromBuffer::52] Error Code 1: Myelin (Myelin error from unknown graph)");
+        return false;
+    }
+};
+
 struct VConfig {
     virtual ~VConfig() = default;
     PAD4(a) PAD4(b) PAD4(c) PAD4(d) PAD4(e) PAD4(f) PAD1(g0) PAD1(g1) PAD1(g2)
     virtual int32_t addOptimizationProfile(const void* profile) noexcept { return profile != nullptr ? 0 : -1; }  // 29
+    PAD4(h) PAD4(i) PAD4(j) PAD1(k0) PAD1(k1)
+    virtual void* createTimingCache(const void*, size_t) const noexcept { return new Public<VTimingCache>; }  // 44
+    virtual bool setTimingCache(void* cache, bool) noexcept {                                                 // 45
+        used = cache;
+        return true;
+    }
+    virtual void* getTimingCache() const noexcept { return used; }  // 46
+    void* used = nullptr;
 };
 
 struct VBuilder {
