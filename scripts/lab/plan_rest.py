@@ -136,7 +136,7 @@ def newcomer(s):
     needs = [built(v, "fp16")]
     jobs = [Job("doctor", command, needs=needs, priority=50, stdout=told, results=[told], codes=(0, 1), **common)]
     command = [s.segtrt, "test-run", "--out", test_run]
-    jobs.append(alone("test_run", command, [], 51, 60, [test_run], limit=300))
+    jobs.append(alone("test_run", command, [], 51, 120, [test_run], limit=400, gpu=SHARED, slots=6))
     experiment = [s.segtrt, "experiment", "--split-dir", s.split, "--models", f"{v.tag}_points", "--videos", 2]
     experiment += ["--imgsz", v.imgsz, "--precision", "fp16", "--engines", s.engines(v), "--onnx-dir", s.bundles(v)]
     profiled = {"environment": {"NSYS_CMD": s.nsys}} if s.nsys else {}
@@ -166,6 +166,7 @@ def sanitizers(s):
         told = s.out / f"{tool}.txt"
         command = [s.sanitizer, "--tool", tool, "--error-exitcode", 9, "--target-processes", "all"]
         command += [s.segtrt, "selftest", "--kernels", "--runs", 1, "--warmup", 0]
+        command += ["--max-elements", 128000] if tool == "racecheck" else []  # all of them take it more than four minutes
         # Errors that it found are an answer; that it ran out of time is none.
         common = {"gpu": SHARED, "slots": 2, "priority": 55, "expect": 240, "limit": 600, "codes": (0, 1, 9)}
         jobs.append(Job(tool, command, stdout=told, results=[told], **common))
