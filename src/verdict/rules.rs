@@ -45,6 +45,7 @@ pub fn exchange(teacher_forced: bool, saved: bool) -> Option<Finding> {
 /// What the sensors speak against.
 pub(super) fn sensors(observed: &Observed, limits: &Thresholds) -> Vec<Finding> {
     [
+        untold(observed),
         throttled(observed),
         clock_drift(observed, limits),
         other_process(observed),
@@ -53,6 +54,15 @@ pub(super) fn sensors(observed: &Observed, limits: &Thresholds) -> Vec<Finding> 
     .into_iter()
     .flatten()
     .collect()
+}
+
+/// Sensors that never said whether the clocks were held down prove nothing.
+fn untold(observed: &Observed) -> Option<Finding> {
+    observed.limits.is_none().then(|| {
+        let sentence = "the GPU's sensors do not tell what holds the clocks down, so throttling would not have been \
+                        seen; look at the clocks and the temperature beside it";
+        finding(Note, "unwatched", sentence.to_owned())
+    })
 }
 
 fn throttled(observed: &Observed) -> Option<Finding> {

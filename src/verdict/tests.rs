@@ -158,6 +158,8 @@ fn a_gpu_that_was_hardly_watched_is_told_of() {
         "throttling would not have been seen",
     );
     assert_eq!(judged(&frames).findings, [], "a CPU has no sensors to miss");
+    let silent = watched(&Observed { limits: None, ..calm() });
+    assert_found(&silent, Judgement::Valid, "unwatched", "do not tell what holds the clocks down");
 }
 
 #[test]
