@@ -50,9 +50,9 @@ const ON_A_GPU: &str = " On the GPU the pixels lie in pinned host memory, the up
     step.";
 
 /// What frames that overlap change.
-const OVERLAPPING: &str = " In throughput mode frames overlap: fps is frames over the time from the first upload to the \
-    last mask, a frame's latency_ms in this file is the interval since the mask before it, and the age of a frame when \
-    its mask is there stands in its own columns.";
+const OVERLAPPING: &str = " In throughput mode frames overlap: fps is frames over the time from the pass's beginning, \
+    before its first file is opened, to the last mask, a frame's latency_ms in this file is the interval since the mask \
+    before it, and the age of a frame when its mask is there stands in its own columns.";
 
 /// What a teacher changes.
 const TEACHER_FORCED: &str = " Teacher-forced: not a measurement of speed. On every frame the memory was written from the \
