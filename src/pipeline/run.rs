@@ -101,9 +101,12 @@ pub fn run(
         Pass::begin(pipeline, plan, start)?.run(take)
     });
     pipeline.slots = work.into_slots();
-    if done.is_err() {
+    if done.is_err()
         // What is still in flight must not write into the next pass.
-        pipeline.gpu.synchronize().map_err(anyhow::Error::from)?;
+        && let Err(error) = pipeline.gpu.synchronize()
+    {
+        // Where the device is lost, the first error is the one that tells at which frame.
+        log::debug!("{error}");
     }
     done
 }
