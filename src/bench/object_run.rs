@@ -174,6 +174,7 @@ impl ObjectRunner<'_> {
         let keys = ready.iter().map(|ready| &ready.key).zip(tracked.iter().map(|t| t.span));
         let teachers = Teachers::open(self.plan, low_size, keys)?;
         let exchanges = teachers.exchanges();
+        let fed = repeats * all_frames(tracked).map_or(0, |all| all.frames());
         for run in 0..runs {
             let strides = self.plan.strides;
             let keep = |object: usize, index: usize| {
@@ -186,6 +187,7 @@ impl ObjectRunner<'_> {
             let observed = self.telemetry.zip(mark).map(|(gpu, mark)| gpu.since(mark));
             let observed = observed.map(|seen| seen.beside_idle(self.plan.idle_processes));
             for ((ready, object), pass) in ready.iter_mut().zip(tracked).zip(passes) {
+                let observed = observed.map(|seen| seen.of_frames(pass.times.len(), fed));
                 let mut row = self.row(&ready.key, run, geometry, object.span, &pass);
                 self.score(&mut row, ready.truth, object.span, &pass, observed)?;
                 // The passes are the same computation: pictures of the first one are enough.
@@ -336,6 +338,13 @@ fn of_the_same_frames(
         group.1.push(ready);
     }
     groups.into_values()
+}
+
+/// The frames that objects are fed together, from the first one's first to the last one's last; they lie on one grid.
+fn all_frames(tracked: &[Tracked]) -> Option<Span> {
+    let (start, end) = (|t: &Tracked| t.span.start, |t: &Tracked| t.span.end);
+    let (start, end) = tracked.iter().map(start).min().zip(tracked.iter().map(end).max())?;
+    Some(Span { start, end, stride: tracked.first()?.span.stride })
 }
 
 /// J and F over the annotated frames that were run, and what is to be said about their ground truth.
