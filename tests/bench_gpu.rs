@@ -366,3 +366,16 @@ fn every_third_frame_is_the_cpus_too_and_objects_on_other_frames_run_apart() {
         }
     }
 }
+
+#[test]
+fn a_part_of_a_clip_that_comes_again_is_scored_as_it_is_alone() {
+    let Some(setting) = Setting::new(2, 14, &PADDED) else { return };
+    // The second object begins at frame 4, so its six frames end after the first one's.
+    fs::remove_file(setting.split.join("Annotations_6fps/synth_000/001/00000.png")).unwrap();
+    let part = ["--max-clip-frames", "6"];
+    setting.cpu("cpu").args(part).assert().success();
+    let mut command = setting.gpu("out");
+    command.args(part).args(["--objects-together", "2", "--repeat-clip", "2"]).assert().success();
+    assert!(setting.masks("out") == setting.masks("cpu"));
+    assert_eq!(setting.column("out", "scored_frames"), setting.column("cpu", "scored_frames"));
+}

@@ -152,14 +152,16 @@ impl ClipRunner for GpuRunner {
             ObjectSpan { prompt: &object.prompt, start: begin, end, logits }
         });
         let plan = PassPlan { clip, geometry, frames, objects: spans.collect() };
+        let first_ends: Vec<usize> = plan.objects.iter().map(|object| object.end - more).collect();
         let mut passes: Vec<Pass> = objects.iter().map(|_| Pass::default()).collect();
         let (width, height) = geometry.video_size();
         let mut take = |result: FrameResult<'_>| -> Result<()> {
             let FrameResult { object, position, results, times, logits } = result;
             let pass = &mut passes[object];
             pass.times.push(times);
-            // A clip that comes again gives no more masks, so that memory does not grow with it.
-            if position < once {
+            // A clip that comes again gives no more masks, so that memory does not grow with it; and where the object's own
+            // part ends before that of others, what it runs on through is not scored.
+            if position < first_ends[object] {
                 pass.objectness.push(results.objectness);
                 pass.predicted_iou.push(results.predicted_iou);
                 let floats = logits.unwrap_or_default().chunks_exact(size_of::<f32>());
