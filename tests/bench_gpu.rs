@@ -368,6 +368,17 @@ fn every_third_frame_is_the_cpus_too_and_objects_on_other_frames_run_apart() {
 }
 
 #[test]
+fn a_file_that_cannot_be_written_costs_its_own_objects_row() {
+    let Some(setting) = Setting::new(3, 6, &PADDED) else { return };
+    let place = "masks/synth_000__obj001__edgetam_mini_points.json";
+    fs::create_dir_all(setting.path("out").join(place)).unwrap();
+    setting.gpu("out").args(["--objects-together", "3"]).assert().code(1);
+    assert_eq!(setting.column("out", "status"), ["ok", "failed", "ok"]);
+    let reason = &setting.column("out", "reason")[1];
+    assert!(reason.contains("synth_000__obj001"), "{reason}");
+}
+
+#[test]
 fn a_part_of_a_clip_that_comes_again_is_scored_as_it_is_alone() {
     let Some(setting) = Setting::new(2, 14, &PADDED) else { return };
     // The second object begins at frame 4, so its six frames end after the first one's.
