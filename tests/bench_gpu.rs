@@ -368,6 +368,38 @@ fn every_third_frame_is_the_cpus_too_and_objects_on_other_frames_run_apart() {
 }
 
 #[test]
+fn a_lost_device_costs_one_pass_of_one_object() {
+    let Some(setting) = Setting::new(3, 12, &PADDED) else { return };
+    setting.cpu("cpu").assert().success();
+    let fault = setting.path("fault");
+    // Each object has 36 masks: of a warm-up and of two recorded passes, 12 each.
+    let lose = |at: usize, out: &str| {
+        fs::write(&fault, "").unwrap();
+        let mut command = setting.gpu(out);
+        command.args(["--profile-runs", "2"]).env("FAKE_CUDA_FAULT", &fault);
+        let lost = command.env("FAKE_CUDA_FAULT_AT", at.to_string()).assert().code(1);
+        lost.stderr(contains("edgetam_mini_points: a new worker goes on, because"));
+        assert!(!fault.exists());
+    };
+    // The second object's fifth frame, the first time it is recorded and the second time.
+    lose(36 + 12 + 5, "first");
+    assert_eq!(setting.column("first", "status"), ["ok", "failed", "ok"]);
+    assert_eq!(setting.column("first", "runs"), ["2", "", "2"]);
+    let reason = &setting.column("first", "reason")[1];
+    assert!(reason.starts_with("inference: frame 4: the CUDA driver could not launch"), "{reason}");
+    assert!(reason.contains("ILLEGAL_ADDRESS"), "{reason}");
+    lose(36 + 24 + 5, "second");
+    assert_eq!(setting.column("second", "status"), ["ok", "ok", "ok"]);
+    assert_eq!(setting.column("second", "runs"), ["2", "1", "2"]);
+    let reason = &setting.column("second", "reason")[1];
+    assert!(
+        reason.starts_with("runs_lost: 1 of 2 passes have no numbers (inference: frame 4"),
+        "{reason}"
+    );
+    assert!(setting.masks("second") == setting.masks("cpu"));
+}
+
+#[test]
 fn a_file_that_cannot_be_written_costs_its_own_objects_row() {
     let Some(setting) = Setting::new(3, 6, &PADDED) else { return };
     let place = "masks/synth_000__obj001__edgetam_mini_points.json";

@@ -124,6 +124,13 @@ impl ClipRunner for GpuRunner {
         }
     }
 
+    fn lost(&self) -> Option<String> {
+        // A fault of the device stays with the process's context; any other error is told once.
+        let gpu = self.pipeline.gpu();
+        let again = gpu.synchronize().or_else(|_| gpu.synchronize());
+        again.err().map(|error| error.to_string())
+    }
+
     fn run_pass(
         &mut self,
         request: PassRequest<'_>,

@@ -70,6 +70,11 @@ pub trait ClipRunner {
         MemoryPeaks::default()
     }
 
+    /// Why no further pass can run in this process, whatever the object; none where one can.
+    fn lost(&self) -> Option<String> {
+        None
+    }
+
     /// Runs a pass, `repeats` times over its frames; one result for each object. `keep` says of which frames (object,
     /// index) the masks are wanted, `progress` hears of each finished frame of an object.
     fn run_pass(

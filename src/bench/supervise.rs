@@ -1,7 +1,7 @@
 /*!
 Starts a worker for each model, takes its rows, and outlives it.
 
-A worker that dies costs the object at hand a row; another worker goes on with the rest.
+A worker that dies, or loses its device, costs the object at hand a row; another worker goes on with the rest.
 */
 
 use std::collections::VecDeque;
@@ -30,6 +30,8 @@ struct Item {
 enum End {
     /// It finished its job.
     Finished,
+    /// It gave up its process behind a row; nobody else is to blame.
+    Lost(String),
     /// It told why it cannot go on.
     Told(String),
     /// It died without a word.
@@ -56,6 +58,13 @@ pub fn run(
             loaded.extend(ready);
             let (code, why) = match end {
                 End::Finished if queue.is_empty() => break,
+                // Its row is out of the queue, so this comes to an end.
+                End::Lost(why) if queue.len() < before => {
+                    display
+                        .line(&format!("{}: a new worker goes on, because {why}", model.tag.tag));
+                    continue;
+                }
+                End::Lost(why) => ("worker_died", why),
                 End::Finished => ("worker_died", "the worker stopped early".to_owned()),
                 End::Told(why) => ("model_not_loaded", why),
                 End::Died(why) => ("worker_died", why),
@@ -128,7 +137,7 @@ fn one_worker(
     ready: &mut Option<Loaded>,
 ) -> Result<End> {
     let (mut worker, _input) = child::start("bench-worker", &job(plan, index, queue))?;
-    let mut told = None;
+    let (mut told, mut lost) = (None, None);
     for event in child::events::<Event>(&mut worker)? {
         match event? {
             Event::Ready(loaded) => *ready = Some(*loaded),
@@ -143,14 +152,17 @@ fn one_worker(
                     keep(item.order, passes, store, display)?;
                 }
             }
+            Event::Lost { reason } => lost = Some(reason),
             Event::Failed { reason } => told = Some(reason),
         }
     }
     let status = worker.wait().context("cannot wait for the worker")?;
-    Ok(match (told, status.success()) {
-        (Some(reason), _) => End::Told(reason),
-        (None, true) => End::Finished,
-        (None, false) => End::Died(child::describe(status)),
+    Ok(match (told, lost, status.success()) {
+        (Some(reason), ..) => End::Told(reason),
+        // However it ended after that: a driver without a device may not even let it go in peace.
+        (None, Some(reason), _) => End::Lost(reason),
+        (None, None, true) => End::Finished,
+        (None, None, false) => End::Died(child::describe(status)),
     })
 }
 
