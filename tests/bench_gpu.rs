@@ -400,6 +400,15 @@ fn a_lost_device_costs_one_pass_of_one_object() {
 }
 
 #[test]
+fn a_driver_that_crashes_when_it_is_closed_spoils_nothing_that_was_measured() {
+    let Some(setting) = Setting::new(2, 4, &PADDED) else { return };
+    let mut command = setting.gpu("out");
+    let done = command.env("FAKE_CUDA_EXIT", "1").assert().success();
+    done.stderr(contains("behind the last row, the worker process was killed by signal 6"));
+    assert_eq!(setting.column("out", "status"), ["ok", "ok"]);
+}
+
+#[test]
 fn a_file_that_cannot_be_written_costs_its_own_objects_row() {
     let Some(setting) = Setting::new(3, 6, &PADDED) else { return };
     let place = "masks/synth_000__obj001__edgetam_mini_points.json";

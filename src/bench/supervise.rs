@@ -56,8 +56,14 @@ pub fn run(
             deaths = if queue.len() < before { 0 } else { deaths };
             let is_ready = ready.is_some();
             loaded.extend(ready);
+            if queue.is_empty() {
+                // Every object has its row: libraries that crash when they are closed change nothing.
+                if let End::Told(why) | End::Died(why) = end {
+                    display.line(&format!("{}: behind the last row, {why}", model.tag.tag));
+                }
+                break;
+            }
             let (code, why) = match end {
-                End::Finished if queue.is_empty() => break,
                 // Its row is out of the queue, so this comes to an end.
                 End::Lost(why) if queue.len() < before => {
                     display
@@ -157,6 +163,7 @@ fn one_worker(
         }
     }
     let status = worker.wait().context("cannot wait for the worker")?;
+    log::debug!("the worker ended with {status}");
     Ok(match (told, lost, status.success()) {
         (Some(reason), ..) => End::Told(reason),
         // However it ended after that: a driver without a device may not even let it go in peace.

@@ -9,8 +9,8 @@
 //
 // FAKE_CUDA_DEVICES, FAKE_CUDA_MEMORY (bytes), FAKE_CUDA_UNIFIED (1: the host's memory is shared) and FAKE_CUDA_GRAPHS (0:
 // recording fails) change it; FAKE_CUDA_FAULT names a file: the process that first makes FAKE_CUDA_FAULT_AT masks while it is
-// there takes it away and loses its device; FAKE_CUDA_LOG names a file that gets a line for each call that costs
-// something. Kernels are emulated by libkernels.so.
+// there takes it away and loses its device; FAKE_CUDA_EXIT (1) crashes a process that made masks when it ends; FAKE_CUDA_LOG
+// names a file that gets a line for each call that costs something. Kernels are emulated by libkernels.so.
 #include "fake_streams.h"
 
 // ---- device
@@ -228,6 +228,11 @@ int cuEventElapsedTime(float* ms, struct event* a, struct event* b) {
 
 // ---- kernels
 
+static long long masks;
+__attribute__((destructor)) static void end(void) {
+    if (masks && number("FAKE_CUDA_EXIT", 0)) abort();
+}
+
 typedef const void* emulated_fn(const char*, const char*);
 int cuModuleLoadData(void** m, const char* image) {
     NEED_CONTEXT;
@@ -278,8 +283,7 @@ int cuLaunchKernel(void* f, unsigned gx, unsigned gy, unsigned gz, unsigned bx, 
     // The emulation's kernels begin with their name.
     const char *name = *(const char**)f, *fault = getenv("FAKE_CUDA_FAULT");
     say(name, gx * gy * gz);
-    static long long masks;
-    if (fault && !strcmp(name, "mask_words") && ++masks == number("FAKE_CUDA_FAULT_AT", 1) && !unlink(fault))
-        return device_is_lost = 1, ILLEGAL_ADDRESS;
+    masks += !strcmp(name, "mask_words");
+    if (fault && masks == number("FAKE_CUDA_FAULT_AT", 1) && !unlink(fault)) return lose_device();
     return push(s, op);
 }

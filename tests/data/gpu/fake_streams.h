@@ -105,6 +105,13 @@ static int device_is_lost;
     if (device_is_lost) return ILLEGAL_ADDRESS;                   \
     if (current != &context) return INVALID_CONTEXT
 
+/// With all work that was not done.
+static int lose_device(void) {
+    for (int i = 0; i < STREAMS; i++)
+        if (streams[i]) streams[i]->first = streams[i]->last;
+    return device_is_lost = 1, ILLEGAL_ADDRESS;
+}
+
 // ---- work
 
 typedef void emulate_fn(const void*, const unsigned*, unsigned, void**);
@@ -174,6 +181,7 @@ static void hurry(void) {
     }
 }
 static int push(struct stream* s, struct op op) {
+    if (device_is_lost) return ILLEGAL_ADDRESS;
     if (s == NULL) {
         // The default stream: at once, behind everything.
         drain_all();
