@@ -431,3 +431,30 @@ fn a_part_of_a_clip_that_comes_again_is_scored_as_it_is_alone() {
     assert!(setting.masks("out") == setting.masks("cpu"));
     assert_eq!(setting.column("out", "scored_frames"), setting.column("cpu", "scored_frames"));
 }
+
+#[test]
+fn a_small_clip_behind_a_large_one_has_its_own_peak_of_memory() {
+    let Some(mut setting) = Setting::new(1, 4, &PADDED) else { return };
+    const MODES: [&str; 2] = ["latency", "throughput"];
+    for mode in MODES {
+        setting.gpu(&format!("{mode}_alone")).args(["--mode", mode]).assert().success();
+    }
+    let large = setting.path("large");
+    let sizes = ["--videos", "2", "--objects", "1", "--frames", "4", "--size", "640x480"];
+    segtrt().args(["synth", "--out"]).arg(&large).args(sizes).assert().success();
+    // Its second clip becomes the small one.
+    for folder in ["JPEGImages_24fps/synth_00", "Annotations_6fps/synth_00"] {
+        let to = large.join(format!("{folder}1"));
+        fs::remove_dir_all(&to).unwrap();
+        fs::rename(setting.split.join(format!("{folder}0")), to).unwrap();
+    }
+    setting.split = large;
+    for mode in MODES {
+        setting.gpu(mode).args(["--mode", mode]).assert().success();
+        let peaks = setting.column(mode, "gpu_peak_alloc_MiB");
+        let alone = setting.column(&format!("{mode}_alone"), "gpu_peak_alloc_MiB");
+        assert_eq!(peaks[1], alone[0], "{mode}");
+        let [large, small] = [&peaks[0], &peaks[1]].map(|peak| peak.parse::<f64>().unwrap());
+        assert!(large > small + 0.5, "{mode}: {peaks:?}");
+    }
+}

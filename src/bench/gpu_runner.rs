@@ -13,6 +13,7 @@ use super::object_error::ObjectError;
 use super::plan::GpuPlan;
 use super::runner::{ClipRunner, PassRequest};
 use crate::bundle::Manifest;
+use crate::geometry::Geometry;
 use crate::gpu::{DriverMemory, Gpu, Purpose};
 use crate::logits::rounded;
 use crate::mask::Mask;
@@ -110,7 +111,9 @@ impl ClipRunner for GpuRunner {
         self.plan.repeat_clip
     }
 
-    fn reset_peaks(&mut self) {
+    fn reset_peaks(&mut self, geometry: &Geometry) {
+        // The last clip's frames are no part of this one's peak.
+        self.pipeline.leave_clip_for(geometry);
         self.pipeline.gpu().pool().reset_peak();
         self.reserved = 0;
     }

@@ -155,7 +155,7 @@ impl ObjectRunner<'_> {
     ) -> Result<(), ObjectError> {
         self.prepare(clip, geometry)?;
         process_memory::reset_peak();
-        self.runner.reset_peaks();
+        self.runner.reset_peaks(geometry);
         let short: Vec<Tracked> = tracked.iter().map(|t| self.warmup_of(t, tracked)).collect();
         let (warmups, runs) = (self.plan.warmup_runs, self.plan.profile_runs);
         let repeats = self.runner.repeats().max(1);

@@ -62,8 +62,8 @@ pub trait ClipRunner {
         1
     }
 
-    /// Lets the peaks of memory begin anew.
-    fn reset_peaks(&mut self) {}
+    /// Lets the peaks of memory begin anew, for a clip of this geometry.
+    fn reset_peaks(&mut self, _geometry: &Geometry) {}
 
     /// GPU memory at its peak; nothing where no GPU takes part.
     fn gpu_memory(&self) -> MemoryPeaks {

@@ -152,6 +152,14 @@ impl Pipeline {
         contract.max_memories.max(contract.max_pointers) + repeats_after.max(sets) + 1
     }
 
+    /// Gives back what depends on the size of the last clip, unless the next one is of the same.
+    pub fn leave_clip_for(&mut self, next: &Geometry) {
+        if self.clip.as_ref().is_some_and(|clip| clip.geometry != *next) {
+            self.clip = None;
+            self.slots.clear();
+        }
+    }
+
     /// Makes ready for clips of this geometry and so many objects at once; does nothing where it is.
     pub(super) fn set_up(&mut self, geometry: &Geometry, objects: usize) -> Result<()> {
         let words_bytes = match &self.clip {
