@@ -72,6 +72,7 @@ pub fn run(
                 }
                 End::Lost(why) => ("worker_died", why),
                 End::Finished => ("worker_died", "the worker stopped early".to_owned()),
+                End::Told(why) if is_ready => ("worker_died", why),
                 End::Told(why) => ("model_not_loaded", why),
                 End::Died(why) => ("worker_died", why),
             };
