@@ -159,7 +159,11 @@ fn one_worker(
                     keep(item.order, passes, store, display)?;
                 }
             }
-            Event::Lost { reason } => lost = Some(reason),
+            Event::Lost { reason } => {
+                lost = Some(reason);
+                // What it still holds the system takes back; a driver without a device might never give it back.
+                let _ = worker.kill();
+            }
             Event::Failed { reason } => told = Some(reason),
         }
     }
@@ -167,7 +171,6 @@ fn one_worker(
     log::debug!("the worker ended with {status}");
     Ok(match (told, lost, status.success()) {
         (Some(reason), ..) => End::Told(reason),
-        // However it ended after that: a driver without a device may not even let it go in peace.
         (None, Some(reason), _) => End::Lost(reason),
         (None, None, true) => End::Finished,
         (None, None, false) => End::Died(child::describe(status)),
