@@ -16,20 +16,20 @@ use crate::support::{bench, column, require_onnxruntime, segtrt, synth};
 use crate::teacher::shared::{logits_files, turn_over};
 
 const SUMMARY: &str = "sav_benchmark_summary.csv";
-const PADDED: [Role; 5] =
+pub const PADDED: [Role; 5] =
     [Role::Encoder, Role::Prompt, Role::MaskPrompt, Role::TrackPadded, Role::Memory];
 const EXACT: [Role; 4] = [Role::Encoder, Role::Prompt, Role::Track, Role::Memory];
 
 /// A folder for a test, with a split and engines in it.
-struct Setting {
+pub struct Setting {
     dir: tempfile::TempDir,
-    split: PathBuf,
+    pub split: PathBuf,
     fakes: &'static Fakes,
 }
 
 impl Setting {
     /// None, said aloud, where there is no compiler.
-    fn new(objects: usize, frames: usize, roles: &[Role]) -> Option<Self> {
+    pub fn new(objects: usize, frames: usize, roles: &[Role]) -> Option<Self> {
         let fakes = shared()?;
         let dir = tempfile::tempdir().unwrap();
         let split = synth(dir.path(), 1, objects, frames);
@@ -42,12 +42,12 @@ impl Setting {
         Engines::new(&self.path("engines")).write_live(Precision::Fp32, plans)
     }
 
-    fn path(&self, name: &str) -> PathBuf {
+    pub fn path(&self, name: &str) -> PathBuf {
         self.dir.path().join(name)
     }
 
     /// A bench on the stand-ins into the folder `out`.
-    fn gpu(&self, out: &str) -> Command {
+    pub fn gpu(&self, out: &str) -> Command {
         let mut command = segtrt();
         command
             .env("LD_LIBRARY_PATH", self.fakes.dir())
@@ -61,13 +61,13 @@ impl Setting {
     }
 
     /// The same on the CPU.
-    fn cpu(&self, out: &str) -> Command {
+    pub fn cpu(&self, out: &str) -> Command {
         let mut command = bench(&self.split, &self.path(out));
         command.arg("--save-masks");
         command
     }
 
-    fn masks(&self, out: &str) -> Vec<(String, String)> {
+    pub fn masks(&self, out: &str) -> Vec<(String, String)> {
         let mut files: Vec<PathBuf> = fs::read_dir(self.path(out).join("masks"))
             .unwrap()
             .map(|entry| entry.unwrap().path())
@@ -77,7 +77,7 @@ impl Setting {
         files.iter().map(|path| (name(path), fs::read_to_string(path).unwrap())).collect()
     }
 
-    fn column(&self, out: &str, name: &str) -> Vec<String> {
+    pub fn column(&self, out: &str, name: &str) -> Vec<String> {
         column(&self.path(out).join(SUMMARY), name)
     }
 }

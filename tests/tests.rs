@@ -9,6 +9,8 @@ mod baseline;
 mod bench_bad_input;
 /// The bench on a GPU, on stand-ins for driver, kernels and TensorRT: the CPU's masks, and what each frame costs.
 mod bench_gpu;
+/// The same: what a fault costs, and what each row counts.
+mod bench_gpu_rows;
 /// The bench from clips to files on the committed network.
 mod bench_run;
 /// Every so many frames fed, every so many annotations scored; overlays of them.

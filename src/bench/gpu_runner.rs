@@ -13,6 +13,7 @@ use super::object_error::ObjectError;
 use super::plan::GpuPlan;
 use super::runner::{ClipRunner, PassRequest};
 use crate::bundle::Manifest;
+use crate::geometry::Geometry;
 use crate::gpu::{DriverMemory, Gpu, Purpose};
 use crate::logits::rounded;
 use crate::mask::Mask;
@@ -110,7 +111,9 @@ impl ClipRunner for GpuRunner {
         self.plan.repeat_clip
     }
 
-    fn reset_peaks(&mut self) {
+    fn reset_peaks(&mut self, geometry: &Geometry) {
+        // The last clip's frames are no part of this one's peak.
+        self.pipeline.leave_clip_for(geometry);
         self.pipeline.gpu().pool().reset_peak();
         self.reserved = 0;
     }
@@ -122,6 +125,13 @@ impl ClipRunner for GpuRunner {
             gpu_peak_reserved_mib: mib(self.reserved),
             cpu_peak_rss_mib: None,
         }
+    }
+
+    fn lost(&self) -> Option<String> {
+        // A fault of the device stays with the process's context; any other error is told once.
+        let gpu = self.pipeline.gpu();
+        let again = gpu.synchronize().or_else(|_| gpu.synchronize());
+        again.err().map(|error| error.to_string())
     }
 
     fn run_pass(
@@ -152,14 +162,16 @@ impl ClipRunner for GpuRunner {
             ObjectSpan { prompt: &object.prompt, start: begin, end, logits }
         });
         let plan = PassPlan { clip, geometry, frames, objects: spans.collect() };
+        let first_ends: Vec<usize> = plan.objects.iter().map(|object| object.end - more).collect();
         let mut passes: Vec<Pass> = objects.iter().map(|_| Pass::default()).collect();
         let (width, height) = geometry.video_size();
         let mut take = |result: FrameResult<'_>| -> Result<()> {
             let FrameResult { object, position, results, times, logits } = result;
             let pass = &mut passes[object];
             pass.times.push(times);
-            // A clip that comes again gives no more masks, so that memory does not grow with it.
-            if position < once {
+            // A clip that comes again gives no more masks, so that memory does not grow with it; and where the object's own
+            // part ends before that of others, what it runs on through is not scored.
+            if position < first_ends[object] {
                 pass.objectness.push(results.objectness);
                 pass.predicted_iou.push(results.predicted_iou);
                 let floats = logits.unwrap_or_default().chunks_exact(size_of::<f32>());

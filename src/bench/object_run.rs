@@ -75,6 +75,15 @@ struct Ready<'a> {
     recorded: Vec<Recorded>,
 }
 
+impl Ready<'_> {
+    /// A pass without numbers, behind those that have some.
+    fn lose(&mut self, runner: &ObjectRunner<'_>, error: &ObjectError) {
+        let row = runner.row_without_numbers(self.key.clone(), error);
+        let row = RunRecord { run: self.recorded.len(), ..row };
+        self.recorded.push((row, Vec::new()));
+    }
+}
+
 impl ObjectRunner<'_> {
     /// Measures `objects` of `clip` together, as far as they are fed the same frames; whatever goes wrong becomes rows with
     /// a reason. One result for each object, those that cannot be prompted first.
@@ -117,12 +126,11 @@ impl ObjectRunner<'_> {
             }
         }
         for (tracked, mut ready) in of_the_same_frames(tracked, ready) {
-            match self.measure(clip, &geometry, &tracked, &mut ready, progress) {
-                Ok(()) => rows.extend(ready.into_iter().map(|ready| (ready.key, ready.recorded))),
-                Err(error) => {
-                    rows.extend(ready.iter().map(|ready| lost(self, &ready.key, &error)));
-                }
+            if let Err(error) = self.measure(clip, &geometry, &tracked, &mut ready, progress) {
+                // What was recorded before stays.
+                ready.iter_mut().for_each(|ready| ready.lose(self, &error));
             }
+            rows.extend(ready.into_iter().map(|ready| (ready.key, ready.recorded)));
         }
         rows
     }
@@ -165,7 +173,7 @@ impl ObjectRunner<'_> {
     ) -> Result<(), ObjectError> {
         let Frames { clip, prepared, geometry } = frames;
         process_memory::reset_peak();
-        self.runner.reset_peaks();
+        self.runner.reset_peaks(geometry);
         let short: Vec<Tracked> = tracked.iter().map(|t| self.warmup_of(t, tracked)).collect();
         let (warmups, runs) = (self.plan.warmup_runs, self.plan.profile_runs);
         let repeats = self.runner.repeats().max(1);
@@ -188,6 +196,7 @@ impl ObjectRunner<'_> {
         let keys = ready.iter().map(|ready| &ready.key).zip(tracked.iter().map(|t| t.span));
         let teachers = Teachers::open(self.plan, low_size, keys)?;
         let exchanges = teachers.exchanges();
+        let fed = repeats * all_frames(tracked).map_or(0, |all| all.frames());
         for run in 0..runs {
             let strides = self.plan.strides;
             let keep = |object: usize, index: usize| {
@@ -200,16 +209,18 @@ impl ObjectRunner<'_> {
             let observed = self.telemetry.zip(mark).map(|(gpu, mark)| gpu.since(mark));
             let observed = observed.map(|seen| seen.beside_idle(self.plan.idle_processes));
             for ((ready, object), pass) in ready.iter_mut().zip(tracked).zip(passes) {
+                let observed = observed.map(|seen| seen.of_frames(pass.times.len(), fed));
                 let mut row = self.row(&ready.key, run, geometry, object.span, &pass);
-                self.score(&mut row, ready.truth, object.span, &pass, observed)?;
-                // The passes are the same computation: pictures of the first one are enough.
+                let mut done = self.score(&mut row, ready.truth, object.span, &pass, observed);
+                // The passes are the same computation: files of the first one are enough.
                 if run == 0 {
-                    row.overlay = self.write_pictures(&ready.key, clip, geometry, &pass)?;
-                    if self.plan.save_logits {
-                        teacher::write(&self.plan.out_dir, &ready.key, low_size, &pass)?;
-                    }
+                    done = done.and_then(|()| self.write_files(&mut row, clip, geometry, &pass));
                 }
-                ready.recorded.push((row, pass.scored_times()));
+                match done {
+                    Ok(()) => ready.recorded.push((row, pass.scored_times())),
+                    // The other objects of the pass were measured too.
+                    Err(error) => ready.lose(self, &error),
+                }
             }
         }
         Ok(())
@@ -309,22 +320,26 @@ impl ObjectRunner<'_> {
         Ok(())
     }
 
-    /// Overlay and mask files of a pass; the overlay's path as the CSV names it.
-    fn write_pictures(
+    /// Mask, overlay and logits files of a pass, as far as they are wanted; its row gets the overlay's path.
+    fn write_files(
         &self,
-        key: &ObjectKey,
+        row: &mut RunRecord,
         clip: &Clip,
         geometry: &Geometry,
         pass: &Pass,
-    ) -> Result<Option<String>, ObjectError> {
-        let ObjectKey { video, object, model } = key;
+    ) -> Result<(), ObjectError> {
+        let ObjectKey { video, object, model } = &row.key;
         let out_dir = &self.plan.out_dir;
         if self.plan.save_masks {
             let name = format!("{video}__obj{object}__{model}.json");
             mask_file::write(&out_dir.join("masks"), &name, pass)?;
         }
+        if self.plan.save_logits {
+            let side = self.runner.manifest().contract.low_size;
+            teacher::write(out_dir, &row.key, side, pass)?;
+        }
         if !self.plan.save_overlays {
-            return Ok(None);
+            return Ok(());
         }
         let size = geometry.video_size();
         let mut writer =
@@ -332,7 +347,8 @@ impl ObjectRunner<'_> {
         for (index, mask) in &pass.masks {
             writer.write(&clip.frame(*index, size)?, Some(mask))?;
         }
-        Ok(Some(writer.finish()?.display().to_string()))
+        row.overlay = Some(writer.finish()?.display().to_string());
+        Ok(())
     }
 }
 
@@ -349,6 +365,13 @@ fn of_the_same_frames(
         group.1.push(ready);
     }
     groups.into_values()
+}
+
+/// The frames that objects are fed together, from the first one's first to the last one's last; they lie on one grid.
+fn all_frames(tracked: &[Tracked]) -> Option<Span> {
+    let (start, end) = (|t: &Tracked| t.span.start, |t: &Tracked| t.span.end);
+    let (start, end) = tracked.iter().map(start).min().zip(tracked.iter().map(end).max())?;
+    Some(Span { start, end, stride: tracked.first()?.span.stride })
 }
 
 /// J and F over the annotated frames that were run, and what is to be said about their ground truth.

@@ -62,12 +62,17 @@ pub trait ClipRunner {
         1
     }
 
-    /// Lets the peaks of memory begin anew.
-    fn reset_peaks(&mut self) {}
+    /// Lets the peaks of memory begin anew, for a clip of this geometry.
+    fn reset_peaks(&mut self, _geometry: &Geometry) {}
 
     /// GPU memory at its peak; nothing where no GPU takes part.
     fn gpu_memory(&self) -> MemoryPeaks {
         MemoryPeaks::default()
+    }
+
+    /// Why no further pass can run in this process, whatever the object; none where one can.
+    fn lost(&self) -> Option<String> {
+        None
     }
 
     /// Runs a pass, `repeats` times over its frames; one result for each object. `keep` says of which frames (object,

@@ -1,7 +1,7 @@
 /*!
 Starts a worker for each model, takes its rows, and outlives it.
 
-A worker that dies costs the object at hand a row; another worker goes on with the rest.
+A worker that dies, or loses its device, costs the object at hand a row; another worker goes on with the rest.
 */
 
 use std::collections::VecDeque;
@@ -26,6 +26,14 @@ struct Item {
     key: ObjectKey,
 }
 
+/// How a worker's life ended.
+enum Life {
+    /// It gave up its process behind a row; nobody else is to blame.
+    Lost(String),
+    /// As any worker's.
+    Ended(End),
+}
+
 /// Measures everything in `work` that `store` does not hold yet; returns what the workers loaded.
 pub fn run(
     plan: &BenchPlan,
@@ -44,11 +52,25 @@ pub fn run(
             deaths = if queue.len() < before { 0 } else { deaths };
             let is_ready = ready.is_some();
             loaded.extend(ready);
+            if queue.is_empty() {
+                // Every object has its row: libraries that crash when they are closed change nothing.
+                if let Life::Ended(End::Told(why) | End::Died(why)) = end {
+                    display.line(&format!("{}: behind the last row, {why}", model.tag.tag));
+                }
+                break;
+            }
             let (code, why) = match end {
-                End::Finished if queue.is_empty() => break,
-                End::Finished => ("worker_died", "the worker stopped early".to_owned()),
-                End::Told(why) => ("model_not_loaded", why),
-                End::Died(why) => ("worker_died", why),
+                // Its row is out of the queue, so this comes to an end.
+                Life::Lost(why) if queue.len() < before => {
+                    display
+                        .line(&format!("{}: a new worker goes on, because {why}", model.tag.tag));
+                    continue;
+                }
+                Life::Lost(why) => ("worker_died", why),
+                Life::Ended(End::Finished) => ("worker_died", "the worker stopped early".to_owned()),
+                Life::Ended(End::Told(why)) if is_ready => ("worker_died", why),
+                Life::Ended(End::Told(why)) => ("model_not_loaded", why),
+                Life::Ended(End::Died(why)) => ("worker_died", why),
             };
             deaths += 1;
             // Without a loaded model no object can be blamed, and none can be measured.
@@ -116,9 +138,9 @@ fn one_worker(
     store: &mut ResultStore,
     display: &mut Display,
     ready: &mut Option<Loaded>,
-) -> Result<End> {
+) -> Result<Life> {
     let (mut worker, _input) = child::start("bench-worker", &job(plan, index, queue))?;
-    let mut told = None;
+    let (mut told, mut lost) = (None, None);
     for event in child::events::<Event>(&mut worker)? {
         match event? {
             Event::Ready(loaded) => *ready = Some(*loaded),
@@ -133,10 +155,18 @@ fn one_worker(
                     keep(item.order, passes, store, display)?;
                 }
             }
+            Event::Lost { reason } => {
+                lost = Some(reason);
+                // What it still holds the system takes back; a driver without a device might never give it back.
+                let _ = worker.kill();
+            }
             Event::Failed { reason } => told = Some(reason),
         }
     }
-    child::end(worker, told)
+    let lost = lost.filter(|_| told.is_none());
+    let end = child::end(worker, told)?;
+    log::debug!("the worker ended: {end:?}");
+    Ok(lost.map_or(Life::Ended(end), Life::Lost))
 }
 
 fn job(plan: &BenchPlan, index: usize, queue: &VecDeque<Item>) -> Job {

@@ -23,7 +23,7 @@ use crate::child;
 use crate::dataset;
 use crate::pipeline::Mode;
 use crate::prompt::PromptKind;
-use crate::record::{Conditions, ObjectKey};
+use crate::record::{Conditions, ObjectKey, Status};
 
 /// Progress lines come at most this often.
 const PROGRESS_PERIOD: Duration = Duration::from_millis(200);
@@ -51,6 +51,12 @@ pub enum Event {
         key: ObjectKey,
         /// Its passes.
         passes: Vec<Recorded>,
+    },
+    /// What runs the model is lost to this process, which ends. Nobody is to blame but the object at hand, which has its
+    /// row: another worker can go on.
+    Lost {
+        /// Why.
+        reason: String,
     },
     /// The worker cannot go on.
     Failed {
@@ -122,8 +128,13 @@ fn run_job() -> Result<()> {
                 names.iter().filter_map(|name| by_name.get(name.as_str()).copied()).collect();
             let label = names.iter().map(|name| name.as_str()).collect::<Vec<_>>().join(",");
             let mut report = progress_reporter(video, &label);
+            let mut failed = false;
             for (key, passes) in runner.run(&clip, &group, &mut report) {
+                failed |= passes.iter().any(|(row, _)| row.status == Status::Failed);
                 child::send(&Event::Object { key, passes })?;
+            }
+            if failed && let Some(reason) = runner.runner.lost() {
+                return child::send(&Event::Lost { reason });
             }
         }
     }

@@ -25,7 +25,7 @@ use crate::engine::{EngineManifest, PlanRecord};
 use crate::environment;
 use crate::files::{ColumnSet, Configuration, FileHash, ResultStore, Sidecar};
 use crate::pipeline::Mode;
-use crate::record::Status;
+use crate::record::{Status, SummaryRecord};
 use crate::shard::{OTHER_DEVICES, Shard};
 
 /// What lies inside the timed region; the sidecar carries it beside the numbers.
@@ -50,9 +50,9 @@ const ON_A_GPU: &str = " On the GPU the pixels lie in pinned host memory, the up
     step.";
 
 /// What frames that overlap change.
-const OVERLAPPING: &str = " In throughput mode frames overlap: fps is frames over the time from the first upload to the \
-    last mask, a frame's latency_ms in this file is the interval since the mask before it, and the age of a frame when \
-    its mask is there stands in its own columns.";
+const OVERLAPPING: &str = " In throughput mode frames overlap: fps is frames over the time from the pass's beginning, \
+    before its first file is opened, to the last mask, a frame's latency_ms in this file is the interval since the mask \
+    before it, and the age of a frame when its mask is there stands in its own columns.";
 
 /// What a teacher changes.
 const TEACHER_FORCED: &str = " Teacher-forced: not a measurement of speed. On every frame the memory was written from the \
@@ -91,6 +91,8 @@ pub(super) struct Report {
     pub failed: usize,
     /// Rows that were skipped.
     pub skipped: usize,
+    /// Rows with numbers, but of fewer passes than were asked for.
+    pub incomplete: usize,
     /// Models that were asked for and could not run.
     pub left_out: usize,
     /// The files, or what broke off.
@@ -124,23 +126,29 @@ impl Report {
     /// What broke it off.
     pub(super) fn document(self) -> Result<(Value, Outcome)> {
         let outcome = self.outcome();
-        let Self { models, remarks, failed, skipped, left_out, ended } = self;
+        let Self { models, remarks, failed, skipped, incomplete, left_out, ended } = self;
         let document = json!({
             "models": models, "remarks": remarks, "failed": failed, "skipped": skipped,
-            "left_out": left_out, "files": ended?,
+            "incomplete": incomplete, "left_out": left_out, "files": ended?,
         });
         Ok((document, outcome))
     }
 
     /// Tells of rows without numbers.
     fn outcome(&self) -> Outcome {
-        let Self { failed, skipped, left_out, .. } = self;
+        let Self { failed, skipped, incomplete, left_out, .. } = self;
         if failed + skipped > 0 {
             eprintln!(
                 "{failed} rows failed and {skipped} were skipped; the reason column says why"
             );
         }
-        if failed + left_out > 0 { Outcome::PartlyFailed } else { Outcome::Done }
+        if *incomplete > 0 {
+            eprintln!("{incomplete} rows lack a pass that failed; the reason column says why");
+        }
+        match failed + incomplete + left_out {
+            0 => Outcome::Done,
+            _ => Outcome::PartlyFailed,
+        }
     }
 }
 
@@ -191,6 +199,8 @@ pub(super) fn measure(args: &BenchArgs) -> Result<Report> {
     }
     let count = |status| store.summaries().filter(|row| row.pooled.status == status).count();
     let (failed, skipped) = (count(Status::Failed), count(Status::Skipped));
+    let lacks = |row: &&SummaryRecord| row.runs > 0 && row.runs < plan.profile_runs;
+    let incomplete = store.summaries().filter(lacks).count();
     let models = bench_table::lines(store.summaries());
     let remarks = bench_remarks(store.summaries());
     let files = store.finish(&sidecar);
@@ -199,7 +209,7 @@ pub(super) fn measure(args: &BenchArgs) -> Result<Report> {
         let all = [files.summary, files.profile, files.stats, files.sidecar];
         Ok(all.into_iter().filter(|path| path.exists()).collect())
     });
-    Ok(Report { models, remarks, failed, skipped, left_out, ended })
+    Ok(Report { models, remarks, failed, skipped, incomplete, left_out, ended })
 }
 
 /// What must be the same for a run to be resumed.

@@ -156,12 +156,13 @@ fn one<'a>(experiment: &'a Experiment, folder: PathBuf, common: &BenchArgs) -> D
 
 /// A bench that began, however it ended.
 fn told(report: Report) -> (Status, Option<String>, Vec<Line>) {
-    let Report { models, failed, left_out, ended, .. } = report;
+    let Report { models, failed, incomplete, left_out, ended, .. } = report;
     match ended {
         Err(error) => (Status::PartlyFailed, Some(format!("{error:#}")), models),
-        Ok(_) if failed + left_out > 0 => {
+        Ok(_) if failed + incomplete + left_out > 0 => {
             let why = format!(
-                "{failed} rows failed, {left_out} models were left out; its table and the lines above say why"
+                "{failed} rows failed, {incomplete} lack a pass that failed, {left_out} models were left out; its \
+                 table and the lines above say why"
             );
             (Status::PartlyFailed, Some(why), models)
         }

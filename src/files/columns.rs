@@ -140,9 +140,7 @@ pub(super) const BELIEF: [Column; 12] = [
     ("gpu_ms", |r| r.number(NEW_MS_DIGITS, |m| m.gpu_ms)),
     ("residue_ms", |r| r.number(NEW_MS_DIGITS, |m| m.residue_ms)),
     ("power_w", |r| r.sensor(1, |seen| seen.power_mean_w)),
-    ("energy_j_per_frame", |r| {
-        r.number(4, |m| Some(m.observed?.energy_j? / m.speed.frames as f64))
-    }),
+    ("energy_j_per_frame", |r| r.number(4, |m| m.observed?.energy_per_frame_j(m.speed.frames))),
     ("sm_clock_mhz_min", |r| r.sensor(1, |seen| seen.sm_clock_min_mhz)),
     ("sm_clock_mhz_mean", |r| r.sensor(1, |seen| seen.sm_clock_mean_mhz)),
     ("temperature_c_max", |r| r.sensor(1, |seen| seen.temperature_max_c)),

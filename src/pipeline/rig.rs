@@ -152,6 +152,14 @@ impl Pipeline {
         contract.max_memories.max(contract.max_pointers) + repeats_after.max(sets) + 1
     }
 
+    /// Gives back what depends on the size of the last clip, unless the next one is of the same.
+    pub fn leave_clip_for(&mut self, next: &Geometry) {
+        if self.clip.as_ref().is_some_and(|clip| clip.geometry != *next) {
+            self.clip = None;
+            self.slots.clear();
+        }
+    }
+
     /// Makes ready for clips of this geometry and so many objects at once; does nothing where it is.
     pub(super) fn set_up(&mut self, geometry: &Geometry, objects: usize) -> Result<()> {
         let words_bytes = match &self.clip {
@@ -245,16 +253,19 @@ impl Pipeline {
                 &scratch,
                 &stream,
             )?;
-            self.contexts.push(Rc::new(contexts));
-            self.push_lane(&stream)
+            let contexts = Rc::new(contexts);
+            self.push_lane(&contexts, &stream)?;
+            // Only now: contexts whose object found no room must not stay in the memory that the next attempt needs.
+            self.contexts.push(contexts);
+            Ok(())
         } else {
             let stream = self.lanes.first().context("there is no first object")?.stream.clone();
-            self.push_lane(&stream)
+            let contexts = Rc::clone(self.contexts.last().context("there are no contexts")?);
+            self.push_lane(&contexts, &stream)
         }
     }
 
-    fn push_lane(&mut self, stream: &Stream) -> Result<()> {
-        let contexts = self.contexts.last().context("there are no contexts")?;
+    fn push_lane(&mut self, contexts: &Rc<Contexts>, stream: &Stream) -> Result<()> {
         let (gpu, contract) = (&self.gpu, self.engines.contract());
         let room = Room {
             words_bytes: self.words_room,

@@ -97,13 +97,16 @@ pub fn run(
     }
     let threads = pipeline.options.decode_threads;
     let done = thread::scope(|scope| {
-        let ahead = DecodeAhead::start(scope, plan.clip, &work, free, threads);
-        Pass::begin(pipeline, plan, ahead)?.run(take)
+        let start = || DecodeAhead::start(scope, plan.clip, &work, free, threads);
+        Pass::begin(pipeline, plan, start)?.run(take)
     });
     pipeline.slots = work.into_slots();
-    if done.is_err() {
+    if done.is_err()
         // What is still in flight must not write into the next pass.
-        pipeline.gpu.synchronize().map_err(anyhow::Error::from)?;
+        && let Err(error) = pipeline.gpu.synchronize()
+    {
+        // Where the device is lost, the first error is the one that tells at which frame.
+        log::debug!("{error}");
     }
     done
 }
@@ -135,10 +138,11 @@ struct Pass<'a> {
 }
 
 impl<'a> Pass<'a> {
+    /// `decode` is called when the pass has begun: no file is opened before.
     fn begin(
         pipeline: &'a mut Pipeline,
         plan: &'a PassPlan<'a>,
-        ahead: DecodeAhead,
+        decode: impl FnOnce() -> DecodeAhead,
     ) -> Result<Self> {
         let contract = &pipeline.engines.manifest.bundle.contract;
         let schedules: Vec<BankSchedule> = plan
@@ -154,7 +158,8 @@ impl<'a> Pass<'a> {
         let event = pipeline.gpu.event()?;
         event.record(&pipeline.streams.upload)?;
         event.synchronize(pipeline.options.wait)?;
-        Ok(Self { pipeline, plan, ahead, schedules, base: (event, Instant::now()), last_ms: 0.0 })
+        let base = (event, Instant::now());
+        Ok(Self { pipeline, plan, ahead: decode(), schedules, base, last_ms: 0.0 })
     }
 
     fn run(mut self, take: &mut dyn FnMut(FrameResult<'_>) -> Result<()>) -> Result<(), PassError> {
@@ -367,7 +372,8 @@ impl<'a> Pass<'a> {
                 // The host may look later than the mask came; the device's clock tells.
                 let mask_ms = flight.masks_ms(&self.base.0)?;
                 times.latency_ms = mask_ms - self.last_ms;
-                self.last_ms = mask_ms;
+                // A frame that no object has is done when it is encoded, perhaps before the last mask.
+                self.last_ms = self.last_ms.max(mask_ms);
                 times.age = flight.decoded.as_ref().map(|decoded| self.age(decoded, mask_ms));
                 // What the stages' events tell is there only after the memory.
                 flight.wait(options.wait, true)?;

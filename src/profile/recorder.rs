@@ -188,7 +188,8 @@ fn listen(output: impl BufRead) -> (Result<Told>, String) {
                 }
             }
             Ok(Event::Failed { reason }) => told = Told::Failed(reason),
-            Ok(Event::Ready(_) | Event::Progress { .. }) => {}
+            // A lost device is in the reason of the pass before it.
+            Ok(Event::Ready(_) | Event::Progress { .. } | Event::Lost { .. }) => {}
             // The bar that nsys draws returns to the beginning of its line.
             Err(_) => others.extend(line.rsplit('\r').next().map(str::trim).map(str::to_owned)),
         }

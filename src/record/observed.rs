@@ -39,6 +39,9 @@ pub struct Observed {
     /// Processes of the same comparison that had the GPU open and waited for their turn; none where nobody said so.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub idle_processes: Option<usize>,
+    /// Frames that the pass fed, where the object at hand had not all of them: the energy is of these.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub frames_fed: Option<usize>,
     /// Most GPU memory that the driver counts for this process, MiB.
     pub process_memory_mib: Option<f64>,
     /// Most GPU memory in use by anyone, MiB.
@@ -56,6 +59,16 @@ impl Observed {
                 ..self
             },
         }
+    }
+
+    /// The same for an object that had `own` of the `fed` frames of the pass.
+    pub fn of_frames(self, own: usize, fed: usize) -> Self {
+        Self { frames_fed: Some(fed).filter(|fed| *fed != own), ..self }
+    }
+
+    /// Energy of a frame, J, of a pass in which the object at hand had `own` frames.
+    pub fn energy_per_frame_j(&self, own: usize) -> Option<f64> {
+        Some(self.energy_j? / self.frames_fed.unwrap_or(own) as f64)
     }
 }
 
@@ -97,6 +110,7 @@ pub(super) fn pool(passes: &[Observed]) -> Option<Observed> {
         limits: passes.iter().filter_map(|pass| pass.limits).reduce(Limits::union),
         other_processes: passes.iter().filter_map(|pass| pass.other_processes).max(),
         idle_processes: passes.iter().filter_map(|pass| pass.idle_processes).max(),
+        frames_fed: passes.iter().map(|pass| pass.frames_fed).sum(),
         process_memory_mib: most(|pass| pass.process_memory_mib),
         device_memory_mib: most(|pass| pass.device_memory_mib),
     })
@@ -120,6 +134,18 @@ mod tests {
         let text = serde_json::to_string(&seen).unwrap();
         assert!(!text.contains("idle"));
         assert_eq!(serde_json::from_str::<Observed>(&text).unwrap(), seen);
+    }
+
+    #[test]
+    fn an_object_of_some_of_the_frames_does_not_pay_for_all_of_them() {
+        let pass = Observed { energy_j: Some(60.0), ..Observed::default() };
+        assert_eq!(pass.of_frames(30, 30), pass);
+        assert_eq!(pass.of_frames(30, 30).energy_per_frame_j(30), Some(2.0));
+        let late = pass.of_frames(10, 30);
+        assert_eq!((late.frames_fed, late.energy_per_frame_j(10)), (Some(30), Some(2.0)));
+        let pooled = pool(&[late, late]).unwrap();
+        assert_eq!((pooled.frames_fed, pooled.energy_per_frame_j(20)), (Some(60), Some(2.0)));
+        assert_eq!(Observed::default().energy_per_frame_j(10), None);
     }
 
     #[test]

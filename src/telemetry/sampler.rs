@@ -123,9 +123,17 @@ impl Drop for Telemetry {
     fn drop(&mut self) {
         self.shared.lock().stop = true;
         self.shared.changed.notify_all();
-        if let Some(thread) = self.thread.take()
-            && thread.join().is_err()
-        {
+        let Some(thread) = self.thread.take() else { return };
+        let deadline = Instant::now() + PATIENCE;
+        while !thread.is_finished() && Instant::now() < deadline {
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        if !thread.is_finished() {
+            // Left to itself: it ends with its call into the driver, or with the process.
+            log::warn!(
+                "the GPU's sensors have not answered for {PATIENCE:?}; they are waited for no longer"
+            );
+        } else if thread.join().is_err() {
             log::warn!("the telemetry thread died; readings may be missing");
         }
     }
@@ -262,6 +270,17 @@ mod tests {
         let latest = telemetry.shared.lock().latest.unwrap();
         assert!(latest.0 >= before, "the reading was begun before it was asked for");
         let _ = telemetry.since(mark);
+    }
+
+    #[test]
+    fn sensors_that_never_answer_do_not_hold_up_the_end() {
+        let (telemetry, count) = counting(Duration::ZERO, Duration::from_secs(60));
+        // It has begun to read by then.
+        std::thread::sleep(Duration::from_millis(50));
+        let before = Instant::now();
+        drop(telemetry);
+        assert!(before.elapsed() < 4 * PATIENCE, "{:?}", before.elapsed());
+        assert_eq!(count.load(Ordering::SeqCst), 0, "it is still at its first reading");
     }
 
     #[test]

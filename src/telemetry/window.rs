@@ -131,6 +131,7 @@ impl Window {
             limits: self.limits,
             other_processes: self.other_processes,
             idle_processes: None,
+            frames_fed: None,
             process_memory_mib: self.process_memory_mib.most,
             device_memory_mib: self.device_memory_mib.most,
         }

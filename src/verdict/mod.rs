@@ -41,7 +41,7 @@ pub fn judge(evidence: &Evidence<'_>) -> Verdict {
     if !evidence.overlapping {
         findings.extend(rules::unexplained(evidence.frames, limits));
     }
-    findings.extend(rules::steadiness(&steady, limits));
+    findings.extend(rules::steadiness(&steady, evidence.overlapping, limits));
     Verdict::of(findings)
 }
 

@@ -7,9 +7,6 @@ use crate::record::{Finding, Weight::Fault, Weight::Gap, Weight::Note};
 use crate::record::{FrameTimes, Limit, Observed, Weight, mean_residue_ms};
 use crate::stats;
 
-/// A median absolute deviation of nothing would make every frame an outlier that differs at all.
-const LEAST_MAD_MS: f64 = 1e-6;
-
 fn finding(weight: Weight, code: &str, sentence: String) -> Finding {
     Finding { code: code.to_owned(), sentence, weight }
 }
@@ -45,6 +42,7 @@ pub fn exchange(teacher_forced: bool, saved: bool) -> Option<Finding> {
 /// What the sensors speak against.
 pub(super) fn sensors(observed: &Observed, limits: &Thresholds) -> Vec<Finding> {
     [
+        untold(observed),
         throttled(observed),
         clock_drift(observed, limits),
         other_process(observed),
@@ -53,6 +51,15 @@ pub(super) fn sensors(observed: &Observed, limits: &Thresholds) -> Vec<Finding> 
     .into_iter()
     .flatten()
     .collect()
+}
+
+/// Sensors that never said whether the clocks were held down prove nothing.
+fn untold(observed: &Observed) -> Option<Finding> {
+    observed.limits.is_none().then(|| {
+        let sentence = "the GPU's sensors do not tell what holds the clocks down, so throttling would not have been \
+                        seen; look at the clocks and the temperature beside it";
+        finding(Note, "unwatched", sentence.to_owned())
+    })
 }
 
 fn throttled(observed: &Observed) -> Option<Finding> {
@@ -132,8 +139,8 @@ pub(super) fn unexplained(frames: &[FrameTimes], limits: &Thresholds) -> Option<
     })
 }
 
-/// What the latencies of the steady frames, ms, speak against.
-pub(super) fn steadiness(steady: &[f64], limits: &Thresholds) -> Vec<Finding> {
+/// What the times of the steady frames, ms, speak against: latencies, or where frames overlap the intervals between masks.
+pub(super) fn steadiness(steady: &[f64], overlapping: bool, limits: &Thresholds) -> Vec<Finding> {
     if steady.len() < limits.steady_frames {
         let sentence = format!(
             "{} frames came after the first {}, which fill the memory; {} are needed to judge by: run longer clips, or \
@@ -148,7 +155,8 @@ pub(super) fn steadiness(steady: &[f64], limits: &Thresholds) -> Vec<Finding> {
         unsteady(steady, limits),
         drift(steady, limits),
         outliers(steady, limits),
-        tail(steady, limits),
+        // Intervals have no percentiles in any file.
+        tail(steady, limits).filter(|_| !overlapping),
     ]
     .into_iter()
     .flatten()
@@ -187,7 +195,8 @@ fn drift(steady: &[f64], limits: &Thresholds) -> Option<Finding> {
 
 fn outliers(steady: &[f64], limits: &Thresholds) -> Option<Finding> {
     let median = stats::median(steady)?;
-    let allowed = limits.outlier_mads * stats::median_absolute_deviation(steady)?.max(LEAST_MAD_MS);
+    let deviation = stats::median_absolute_deviation(steady)?;
+    let allowed = (limits.outlier_mads * deviation).max(limits.outlier_least * median);
     let count = steady.iter().filter(|latency| (**latency - median).abs() > allowed).count();
     let slowest = stats::max(steady)?;
     (count > 0).then(|| {

@@ -66,6 +66,11 @@ fn a_tail_of_few_frames_is_told_of() {
     let verdict = judged(&pass(steady(99)));
     assert_found(&verdict, Judgement::Valid, "p99_of_few", "99th percentile of 99 frames");
     assert_eq!(judged(&pass(steady(100))).findings, []);
+    // Frames that overlap have no latencies, and so no percentiles.
+    let frames = pass(steady(99));
+    let overlapping =
+        Evidence { frames: &frames, overlapping: true, on_gpu: false, observed: None };
+    assert_eq!(judge(&overlapping).findings, []);
 }
 
 #[test]
@@ -96,6 +101,14 @@ fn a_lone_outlier_is_a_hint() {
     assert_found(&verdict, Judgement::Valid, "outliers", "the slowest at 14.000 ms");
     // Times that are all equal have no deviation: nothing is an outlier for a rounding.
     assert_eq!(judged(&pass(vec![10.0; 218])).findings, []);
+    // Most are equal: one in four that is 0.9 % slower is none, and one that is 1.1 % slower is.
+    let mostly_equal = |other: f64| {
+        let mut times = vec![10.0; 218];
+        times.iter_mut().step_by(4).for_each(|time| *time = other);
+        judged(&pass(times))
+    };
+    assert_eq!(mostly_equal(10.09).findings, []);
+    assert_found(&mostly_equal(10.11), Judgement::Valid, "outliers", "50 of 200 frames");
 }
 
 #[test]
@@ -158,6 +171,8 @@ fn a_gpu_that_was_hardly_watched_is_told_of() {
         "throttling would not have been seen",
     );
     assert_eq!(judged(&frames).findings, [], "a CPU has no sensors to miss");
+    let silent = watched(&Observed { limits: None, ..calm() });
+    assert_found(&silent, Judgement::Valid, "unwatched", "do not tell what holds the clocks down");
 }
 
 #[test]
@@ -170,7 +185,7 @@ fn the_documentation_shows_the_limits_in_force() {
         ("p99_of_few", format!("{} such frames", t.p99_frames)),
         ("unsteady", percent(t.spread)),
         ("drift", percent(t.drift)),
-        ("outliers", format!("{} MAD", t.outlier_mads)),
+        ("outliers", format!("{} MAD, {}", t.outlier_mads, percent(t.outlier_least))),
         ("clock_drift", percent(t.clock_drift)),
         ("unexplained", percent(t.explained)),
         ("few_readings", format!("{} readings", t.readings)),

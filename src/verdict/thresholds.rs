@@ -19,6 +19,9 @@ pub struct Thresholds {
     /// Distance from the median, in median absolute deviations, from which on a frame is an outlier: ten standard
     /// deviations of a normal distribution, as in hyperfine.
     pub outlier_mads: f64,
+    /// Distance from the median, over the median, up to which no frame is an outlier: where more than half of the frames
+    /// take the same time, to the last digit of the clock, the median absolute deviation is zero.
+    pub outlier_least: f64,
     /// Highest less lowest clock of the multiprocessors, over the highest.
     pub clock_drift: f64,
     /// Part of the latency that the stages must explain.
@@ -35,6 +38,7 @@ pub const THRESHOLDS: Thresholds = Thresholds {
     spread: 0.10,
     drift: 0.05,
     outlier_mads: 14.826,
+    outlier_least: 0.01,
     clock_drift: 0.05,
     explained: 0.90,
     readings: 3,

@@ -8,8 +8,9 @@
 // Greater seeds run all streams early, in random order.
 //
 // FAKE_CUDA_DEVICES, FAKE_CUDA_MEMORY (bytes), FAKE_CUDA_UNIFIED (1: the host's memory is shared) and FAKE_CUDA_GRAPHS (0:
-// recording fails) change it; FAKE_CUDA_LOG names a file that gets a line for each call that costs something. Kernels
-// are emulated by libkernels.so.
+// recording fails) change it; FAKE_CUDA_FAULT names a file: the process that first makes FAKE_CUDA_FAULT_AT masks while it is
+// there takes it away and loses its device; FAKE_CUDA_EXIT (1) crashes a process that made masks when it ends; FAKE_CUDA_LOG
+// names a file that gets a line for each call that costs something. Kernels are emulated by libkernels.so.
 #include "fake_streams.h"
 
 // ---- device
@@ -17,7 +18,8 @@
 int cuInit(unsigned flags) { return flags ? INVALID_VALUE : number("FAKE_CUDA_DEVICES", 1) ? OK : NO_DEVICE; }
 int cuDriverGetVersion(int* v) { return *v = 13000, OK; }
 int cuGetErrorName(int e, const char** s) {
-    *s = e == OUT_OF_MEMORY ? "CUDA_ERROR_OUT_OF_MEMORY" : e == NO_DEVICE ? "CUDA_ERROR_NO_DEVICE"
+    *s = e == ILLEGAL_ADDRESS ? "CUDA_ERROR_ILLEGAL_ADDRESS"
+       : e == OUT_OF_MEMORY ? "CUDA_ERROR_OUT_OF_MEMORY" : e == NO_DEVICE ? "CUDA_ERROR_NO_DEVICE"
        : e == CAPTURE_UNSUPPORTED ? "CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED" : "CUDA_ERROR_OTHER";
     return OK;
 }
@@ -226,6 +228,11 @@ int cuEventElapsedTime(float* ms, struct event* a, struct event* b) {
 
 // ---- kernels
 
+static long long masks;
+__attribute__((destructor)) static void end(void) {
+    if (masks && number("FAKE_CUDA_EXIT", 0)) abort();
+}
+
 typedef const void* emulated_fn(const char*, const char*);
 int cuModuleLoadData(void** m, const char* image) {
     NEED_CONTEXT;
@@ -274,6 +281,9 @@ int cuLaunchKernel(void* f, unsigned gx, unsigned gy, unsigned gz, unsigned bx, 
     if (count > PARAMETERS) return INVALID_VALUE;
     for (int i = 0; i < count; i++) op.words[i] = *(uint64_t*)values[i];
     // The emulation's kernels begin with their name.
-    say(*(const char**)f, gx * gy * gz);
+    const char *name = *(const char**)f, *fault = getenv("FAKE_CUDA_FAULT");
+    say(name, gx * gy * gz);
+    masks += !strcmp(name, "mask_words");
+    if (fault && masks == number("FAKE_CUDA_FAULT_AT", 1) && !unlink(fault)) return lose_device();
     return push(s, op);
 }

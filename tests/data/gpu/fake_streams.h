@@ -9,9 +9,11 @@
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
+#include <unistd.h>
 
 enum { OK = 0, INVALID_VALUE = 1, OUT_OF_MEMORY = 2, NO_DEVICE = 100, INVALID_DEVICE = 101, INVALID_CONTEXT = 201,
-       INVALID_PTX = 218, INVALID_HANDLE = 400, NOT_FOUND = 500, NOT_READY = 600, CAPTURE_UNSUPPORTED = 900, CAPTURE_INVALIDATED = 901 };
+       INVALID_PTX = 218, INVALID_HANDLE = 400, NOT_FOUND = 500, NOT_READY = 600, ILLEGAL_ADDRESS = 700,
+       CAPTURE_UNSUPPORTED = 900, CAPTURE_INVALIDATED = 901 };
 enum { BLOCKS = 4096, WORK = 64, STREAMS = 64, PARAMETERS = 24, RUSHED = 9 };
 enum kind { HOST, KERNEL, COPY, STAGED, FILL, RECORD, WAIT };
 
@@ -93,12 +95,22 @@ static int recording(void) {
     return 0;
 }
 static void guard(int* held_lock) { (void)held_lock, pthread_mutex_unlock(&lock); }
+// A fault of the device stays: from then on every call of this process fails.
+static int device_is_lost;
 #define LOCKED                                                    \
     pthread_mutex_lock(&lock);                                    \
     int locked __attribute__((cleanup(guard), unused)) = 1
 #define NEED_CONTEXT                                              \
     LOCKED;                                                       \
+    if (device_is_lost) return ILLEGAL_ADDRESS;                   \
     if (current != &context) return INVALID_CONTEXT
+
+/// With all work that was not done.
+static int lose_device(void) {
+    for (int i = 0; i < STREAMS; i++)
+        if (streams[i]) streams[i]->first = streams[i]->last;
+    return device_is_lost = 1, ILLEGAL_ADDRESS;
+}
 
 // ---- work
 
@@ -169,6 +181,7 @@ static void hurry(void) {
     }
 }
 static int push(struct stream* s, struct op op) {
+    if (device_is_lost) return ILLEGAL_ADDRESS;
     if (s == NULL) {
         // The default stream: at once, behind everything.
         drain_all();
