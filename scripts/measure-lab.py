@@ -39,7 +39,7 @@ def parser():
     p = argparse.ArgumentParser(description=first, epilog=rest, formatter_class=argparse.RawTextHelpFormatter)
     p.add_argument("--out", type=Path, required=True, help="folder of results; what is done in it is left alone")
     p.add_argument("--split", type=Path, help="clips: JPEGImages_24fps, Annotations_6fps")
-    p.add_argument("--overlay", type=Path, help="real tensors of SAM 2.1 tiny, for the test bed")
+    p.add_argument("--overlay", type=Path, help="real tensors of SAM 2.0's hiera-tiny, for the test bed")
     p.add_argument("--segtrt", type=Path, default=ROOT / "target/release/segtrt")
     p.add_argument("--models", default=",".join(TAGS.values()), help="separated by commas [all five]")
     p.add_argument("--timing", default="", metavar="FP16[,FP32]", help="timing caches to start from")

@@ -10,5 +10,5 @@ need() { # COMMAND WHAT HOW
 }
 need 'cargo --version' 'the Rust toolchain (1.92 or newer)' 'the installer from rustup.rs'
 need 'c++ --version' 'a C++ compiler' 'sudo apt-get install g++'
-need 'python3 -c "import venv, ensurepip"' 'Python 3 with venv (for ONNX Runtime)' 'sudo apt-get install python3-venv'
+need 'python3 -c "import venv, ensurepip, sys; sys.exit(sys.version_info < (3, 10))"' 'Python 3.10 or newer with venv (for ONNX Runtime)' 'sudo apt-get install python3-venv'
 exit $missing

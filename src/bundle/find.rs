@@ -76,6 +76,8 @@ fn missing(bundles: &[Bundle], roots: &[PathBuf], wanted: &Wanted<'_>) -> String
         some => some.iter().map(Bundle::name).collect::<Vec<_>>().join(", "),
     };
     let out = roots.first().map_or(Path::new("onnx/bundles"), PathBuf::as_path);
+    // Mixed engines are built from fp16 graphs.
+    let graphs = if wanted.precision == "mixed" { "fp16" } else { wanted.precision };
     format!(
         "no bundle of {} at {} in {}: searched {searched}, found {there}; make it with: \
          python onnx/export.py --model {} --imgsz {size} --precision {} --checkpoint FILE --out {}",
@@ -83,7 +85,7 @@ fn missing(bundles: &[Bundle], roots: &[PathBuf], wanted: &Wanted<'_>) -> String
         wanted.imgsz.map_or("any size".to_owned(), |side| format!("imgsz {side}")),
         wanted.precision,
         wanted.model,
-        wanted.precision,
+        graphs,
         out.display()
     )
 }

@@ -40,7 +40,7 @@ pub struct BenchArgs {
     /// Side of the network input in pixels [default: 1024, or the only size that is there].
     #[arg(long)]
     pub imgsz: Option<usize>,
-    /// Precision of the graphs or engines [default: fp32; for engines the platform's, or the only one that is there].
+    /// Precision of the graphs or engines: fp32 or fp16, of engines also mixed [default: fp32; for engines the platform's, or the only one that is there].
     #[arg(long, visible_alias = "autocast", alias = "autocast-dtype", value_parser = parse_precision)]
     pub precision: Option<String>,
     /// Clips to measure, 0 for all.

@@ -73,7 +73,7 @@ pub struct ExperimentArgs {
     /// Side of the network input in pixels [default: 768, or the usual one where no model is there at 768].
     #[arg(long)]
     pub imgsz: Option<usize>,
-    /// fp32 or fp16 [default: engines the platform's, graphs fp32].
+    /// fp32 or fp16, of engines also mixed [default: engines the platform's, graphs fp32].
     #[arg(long, visible_alias = "autocast")]
     pub precision: Option<String>,
     /// Parent of the experiment's folder [default: SPLIT_DIR].

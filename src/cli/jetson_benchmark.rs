@@ -37,7 +37,7 @@ pub struct JetsonBenchmarkArgs {
     /// Side of the network input in pixels [default: 1024].
     #[arg(long)]
     pub imgsz: Option<usize>,
-    /// fp32 or fp16 [default: engines the platform's, graphs fp32].
+    /// fp32 or fp16, of engines also mixed [default: engines the platform's, graphs fp32].
     #[arg(long, visible_alias = "autocast-dtype", alias = "autocast")]
     pub precision: Option<String>,
     /// Clips, 0 for all [default: 0].

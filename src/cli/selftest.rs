@@ -12,7 +12,7 @@ use crate::engine::Precision;
 #[derive(Debug, Args)]
 #[command(
     after_help = "Example: segtrt selftest --engines engines --models edgetam --onnx-dir onnx/bundles --csv selftest.csv\n\n\
-    First the kernels run on the GPU and are compared with the CPU's results, bit for bit. Then each engine runs on random inputs and is compared with ONNX Runtime, which runs the fp32 bundle of the same model on \
+    First the kernels run on the GPU and are compared with the CPU's results, bit for bit but for attention, whose sums have another order. Then each engine runs on random inputs and is compared with ONNX Runtime, which runs the fp32 bundle of the same model on \
     the same inputs. Exit code 0: all agree; 1: one does not, or could not be tested."
 )]
 pub struct SelftestArgs {

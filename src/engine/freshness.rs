@@ -79,7 +79,7 @@ fn different_setting(old: &Settings, new: &Settings) -> Option<String> {
         // More care than was asked for is no reason to build again.
         (
             "number of timing runs",
-            runs(new.timing_runs.and(old.timing_runs)),
+            runs(new.timing_runs.and_then(|asked| Some(old.timing_runs?.min(asked)))),
             runs(new.timing_runs),
         ),
         ("optimization level", format!("{:?}", old.opt_level), format!("{:?}", new.opt_level)),
@@ -104,4 +104,37 @@ fn different_setting(old: &Settings, new: &Settings) -> Option<String> {
 
 fn short(hash: &str) -> &str {
     hash.get(..12).unwrap_or(hash)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::engine::Precision;
+
+    #[test]
+    fn more_timing_runs_than_asked_for_are_no_difference() {
+        let with = |timing_runs| Settings {
+            precision: Precision::Fp16,
+            strongly_typed: false,
+            islands: crate::engine::islands::Islands::None,
+            fp32_layers: Vec::new(),
+            graphs: "fp16".to_owned(),
+            opt_level: Some(3),
+            timing_runs,
+            workspace_bytes: 0,
+            tactic_bytes: None,
+            memory_bytes: None,
+            library_tactics: false,
+            targets: vec![],
+            profiles: vec![],
+        };
+        let told = |old, new| different_setting(&with(old), &with(new));
+        for (old, new) in [(None, None), (Some(8), None), (Some(8), Some(4)), (Some(4), Some(4))] {
+            assert_eq!(told(old, new), None, "{old:?} {new:?}");
+        }
+        let why = told(Some(2), Some(4)).unwrap();
+        assert_eq!(why, "its number of timing runs is 2, asked for is 4");
+        let why = told(None, Some(4)).unwrap();
+        assert_eq!(why, "its number of timing runs is TensorRT's own, asked for is 4");
+    }
 }

@@ -9,7 +9,7 @@ use std::collections::HashSet;
 use std::hash::{DefaultHasher, Hash, Hasher};
 
 /// What tells one row from another; columns that no table has do not count.
-const KEY: [&str; 16] = [
+const KEY: [&str; 18] = [
     "platform",
     "hostname",
     "timestamp",
@@ -23,6 +23,8 @@ const KEY: [&str; 16] = [
     "device",
     "geometry",
     "prompt_policy",
+    "metrics",
+    "fidelity",
     "mode",
     "input_frame_stride",
     "experiment_name",

@@ -96,7 +96,7 @@ fn a_board_without_segtrt_is_told_how_to_get_it() {
     let output = board.run(&[], &[]);
     let text = said(&output);
     assert_eq!(output.status.code(), Some(1), "{text}");
-    for words in ["no segtrt ", "cargo build --release --locked", "Rust 1.", "JetPack 5.1"] {
+    for words in ["no segtrt ", "cargo build --release --locked", "Rust 1.", "JetPack 6"] {
         assert!(text.contains(words), "{words} in {text}");
     }
 }

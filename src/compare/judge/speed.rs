@@ -66,7 +66,12 @@ pub(super) fn speed(side: &Contender<'_>) -> Option<Speed> {
     let alone = || side.rounds.iter().filter(|round| !round.folder.was_started_together());
     let setups: Vec<f64> = alone().filter_map(|round| round.rows.first()?.setup_ms).collect();
     let frames: usize = passes.iter().map(|pass| pass.frames.len()).sum();
-    let energy: Option<Vec<f64>> = passes.iter().map(|pass| pass.observed?.energy_j).collect();
+    // Passes count by their objects' frames, whose share of the energy each is.
+    let energy = passes.iter().map(|pass| {
+        let own = pass.frames.len();
+        Some(pass.observed?.energy_per_frame_j(own)? * own as f64)
+    });
+    let energy: Option<Vec<f64>> = energy.collect();
     Some(Speed {
         frames,
         fps: fps(rounds.iter().flatten())?,
