@@ -48,6 +48,7 @@ pub fn resolve(args: &BenchArgs) -> Result<Resolved> {
     for (flag, why) in args.dead.given() {
         log::warn!("{flag} does nothing here: {why}");
     }
+    decoder(args)?;
     let predecoded = predecoded(args)?;
     one_frame_at_a_time(args)?;
     let split_dir = split_dir(args)?;
@@ -130,6 +131,26 @@ fn one_frame_at_a_time(args: &BenchArgs) -> Result<()> {
         bail!(UsageError(format!(
             "{flag} with --repeat-clip {repeats}: there are logits of one time through the clip; leave --repeat-clip out"
         )));
+    }
+    Ok(())
+}
+
+/// nvJPEG makes pixels where engines take them, out of JPEG files.
+fn decoder(args: &BenchArgs) -> Result<()> {
+    if args.gpu.decoder.is_turbo() {
+        return Ok(());
+    }
+    if args.predecoded.is_some() {
+        bail!(UsageError(
+            "--decoder nvjpeg with --predecoded: those frames are decoded already; leave one of the two out".to_owned()
+        ));
+    }
+    if args.backend != BackendChoice::TensorRt {
+        bail!(UsageError(
+            "--decoder nvjpeg needs --backend tensorrt: it leaves its pixels in the GPU's memory, and the CPU backend takes \
+             them from the host's; add --backend tensorrt, or leave --decoder out"
+                .to_owned()
+        ));
     }
     Ok(())
 }
@@ -218,6 +239,7 @@ fn gpu_plan(args: &GpuArgs) -> Result<GpuPlan> {
             encode_ahead: args.encode_ahead as usize,
             encode_batch: args.encode_batch as usize,
             decode_threads: args.decode_threads.map_or(usual, |threads| threads as usize),
+            decoder: args.decoder,
             object_streams: args.object_streams,
         },
         objects_together: args.objects_together as usize,

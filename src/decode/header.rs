@@ -133,7 +133,9 @@ impl Header {
                 Some((format!("it has {} channels", self.components.len()), NEITHER))
             }
             // As libjpeg tells: a JFIF file is never RGB, Adobe's files say so, others show it by their channels' names.
-            ids if !self.jfif && (self.adobe == Some(0) || self.adobe.is_none() && ids == b"RGB") => {
+            ids if !self.jfif
+                && (self.adobe == Some(0) || self.adobe.is_none() && ids == b"RGB") =>
+            {
                 said("its channels are stored as RGB", TURBO)
             }
             _ => None,

@@ -107,7 +107,9 @@ impl Event {
     /// # Errors
     /// What went wrong in that work.
     pub fn is_done(&self) -> Result<bool> {
-        self.inner.try_is_complete().tried(|| "tell whether the work before an event is done".into())
+        self.inner
+            .try_is_complete()
+            .tried(|| "tell whether the work before an event is done".into())
     }
 
     /// Milliseconds from `start` to this event; waits for both.

@@ -58,9 +58,13 @@ impl Decoder {
             })
         }?;
         // SAFETY: the handle lives.
-        tried("pad its device memory", unsafe { (call.set_device_padding)(PADDING, handle.get()) })?;
+        tried("pad its device memory", unsafe {
+            (call.set_device_padding)(PADDING, handle.get())
+        })?;
         // SAFETY: the handle lives.
-        tried("pad its pinned memory", unsafe { (call.set_pinned_padding)(PADDING, handle.get()) })?;
+        tried("pad its pinned memory", unsafe {
+            (call.set_pinned_padding)(PADDING, handle.get())
+        })?;
         // SAFETY: the handle is deleted behind the decoder.
         let decoder = unsafe {
             Owned::new(gpu, "make a decoder", call.decoder_destroy, |to| {
@@ -118,7 +122,7 @@ impl Decoder {
         let attached = unsafe { (call.attach_pinned)(state.get(), pinned.get()) };
         tried("attach a pinned buffer", attached)?;
         let device = inner.device.lock().unwrap_or_else(PoisonError::into_inner);
-        // SAFETY: as above; it is used in `to_device` only, under its lock.
+        // SAFETY: as above; it is used in `decode_device` only, under its lock.
         let attached = unsafe { (call.attach_device)(state.get(), device.get()) };
         drop(device);
         tried("attach the device buffer", attached)?;
@@ -204,7 +208,7 @@ impl Coefficients {
     ///
     /// # Errors
     /// [`NvJpegError::Order`], [`NvJpegError::Room`], or nvJPEG's refusal.
-    pub fn to_device(&mut self, to: &View, stream: &Stream) -> Result<(), NvJpegError> {
+    pub fn decode_device(&mut self, to: &View, stream: &Stream) -> Result<(), NvJpegError> {
         let (width, height) = self.size.take().ok_or(NvJpegError::Order)?;
         let found = to.len();
         let pitch = PIXEL * width;

@@ -148,7 +148,10 @@ mod tests {
         }
         std::fs::write(directory.path().join("cuda.txt"), "").unwrap();
         let found = folders(directory.path(), "cuda");
-        assert_eq!(found, ["cuda", "cuda-12.4", "cuda-13.0"].map(|name| directory.path().join(name)));
+        assert_eq!(
+            found,
+            ["cuda", "cuda-12.4", "cuda-13.0"].map(|name| directory.path().join(name))
+        );
         assert!(folders(&directory.path().join("none"), "").is_empty());
     }
 }

@@ -81,7 +81,9 @@ unsafe fn give(context: *mut c_void, place: *mut *mut c_void, bytes: usize, pinn
     // SAFETY: the caller's promise; Memory is Sync.
     let memory = unsafe { context.cast::<Memory>().as_ref() };
     let given = catch_unwind(AssertUnwindSafe(|| memory?.give(pinned, bytes)));
-    let (Some(given), false) = (given.ok().flatten(), place.is_null()) else { return OUT_OF_MEMORY };
+    let (Some(given), false) = (given.ok().flatten(), place.is_null()) else {
+        return OUT_OF_MEMORY;
+    };
     // SAFETY: the caller's promise, and it is not null.
     unsafe { place.write(given.as_ptr()) };
     OK
@@ -94,7 +96,8 @@ unsafe fn take(context: *mut c_void, memory: *mut c_void, pinned: bool) -> c_int
     let Some(block) = NonNull::new(memory) else { return OK };
     // SAFETY: the caller's promise; Memory is Sync.
     let memory = unsafe { context.cast::<Memory>().as_ref() };
-    let taken = catch_unwind(AssertUnwindSafe(|| memory.is_some_and(|own| own.take(pinned, block))));
+    let taken =
+        catch_unwind(AssertUnwindSafe(|| memory.is_some_and(|own| own.take(pinned, block))));
     if taken.unwrap_or(false) { OK } else { INVALID_VALUE }
 }
 

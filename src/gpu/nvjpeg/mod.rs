@@ -2,7 +2,7 @@
 JPEG files to pixels in device memory with NVIDIA's nvJPEG, in two halves.
 
 ```text
-Library ─→ Decoder (a GPU) ─→ Coefficients: file ─ decode_host, any thread ─→ pinned memory ─ to_device, a stream ─→ pixels
+Library ─→ Decoder (a GPU) ─→ Coefficients: file ─ decode_host, any thread ─→ pinned memory ─ decode_device, a stream ─→ pixels
 ```
 
 The entropy code is decoded on the host, where threads have time for it ahead of a frame; what follows it (inverse

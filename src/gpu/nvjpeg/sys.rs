@@ -211,7 +211,10 @@ mod tests {
         let word = size_of::<*mut c_void>();
         assert_eq!((size_of::<Image>(), offset_of!(Image, pitch)), (8 * word, 4 * word));
         assert_eq!((size_of::<Allocator>(), align_of::<Allocator>()), (3 * word, word));
-        assert_eq!((offset_of!(Allocator, release), offset_of!(Allocator, context)), (word, 2 * word));
+        assert_eq!(
+            (offset_of!(Allocator, release), offset_of!(Allocator, context)),
+            (word, 2 * word)
+        );
         assert_eq!((size_of::<Status>(), align_of::<Status>()), (4, 4));
     }
 

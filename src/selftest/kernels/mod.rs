@@ -1,14 +1,17 @@
 /*!
 The kernels of `cuda/` on the GPU at hand against the CPU code that they must equal, and how long they take.
 
-Needs no engines. Every comparison is of bits but that of attention: all other kernels claim the CPU's very results, on
-any size. Outputs are filled with a pattern first, so that what a kernel leaves out is found.
+Needs no engines. Every comparison is of bits but those of attention and of nvJPEG, which is no kernel of ours: all others claim
+the CPU's very results, on any size. Outputs are filled with a pattern first, so that what a kernel leaves out is found.
 */
 
 mod attention;
 mod bank;
 mod mask;
+mod nvjpeg;
 mod preprocess;
+
+pub use nvjpeg::{Picture, pictures};
 
 use anyhow::{Result, ensure};
 use serde::{Deserialize, Serialize};
@@ -61,6 +64,9 @@ pub struct KernelReport {
     pub form: Option<String>,
     /// One for each case.
     pub rows: Vec<KernelRow>,
+    /// What was not tested, and why.
+    #[serde(default)]
+    pub skipped: Vec<String>,
 }
 
 /// Runs every case. A kernel that fails costs its rows (and, if it broke the context, those after it).
@@ -72,6 +78,7 @@ pub fn run(gpu: &Gpu, repeats: Repeats, seed: u64) -> KernelReport {
         driver_cuda: facts.driver_cuda.clone(),
         form: None,
         rows: Vec::new(),
+        skipped: Vec::new(),
     };
     let opened = Kernels::load(gpu).and_then(|kernels| {
         report.form = Some(kernels.form().to_owned());
@@ -80,7 +87,14 @@ pub fn run(gpu: &Gpu, repeats: Repeats, seed: u64) -> KernelReport {
     report.rows = match opened {
         Ok(bench) => {
             let rows = [preprocess::rows, mask::rows, bank::rows, attention::rows];
-            rows.iter().flat_map(|rows| rows(&bench)).collect()
+            let rows = rows.iter().flat_map(|rows| rows(&bench)).collect::<Vec<_>>();
+            match nvjpeg::rows(&bench) {
+                Ok(more) => rows.into_iter().chain(more).collect(),
+                Err(why) => {
+                    report.skipped.push(format!("nvJPEG's pixels: {why}"));
+                    rows
+                }
+            }
         }
         Err(error) => vec![row("all", "", Err(error))],
     };
