@@ -7,9 +7,9 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use super::error::{NvJpegError, tried};
 use super::library::Library;
-use super::memory::Memory;
+use super::memory::{DEVICE, Memory, PINNED};
 use super::owned::Owned;
-use super::sys::{self, Image, Status};
+use super::sys::{self, Allocator, Image, Status};
 use crate::gpu::{Event, Gpu, Stream, View, Wait};
 
 /// nvJPEG asks for memory in multiples of this, so that a file a little larger than those before asks for none.
@@ -33,8 +33,10 @@ struct Inner {
     handle: Owned,
     library: Library,
     gpu: Gpu,
-    /// Boxed: its address is in the allocators that nvJPEG holds.
-    memory: Box<Memory>,
+    /// In a place of their own, as nvJPEG may keep their addresses.
+    allocators: Arc<[Allocator; 2]>,
+    /// In a place of its own: its address is in the allocators.
+    memory: Arc<Memory>,
 }
 
 // SAFETY: handle, decoder and parameters are written before the value exists and only read afterwards; by NVIDIA's guide
@@ -48,13 +50,16 @@ impl Decoder {
     /// nvJPEG's refusal: no memory, or a GPU or driver that this release does not know.
     pub fn new(gpu: &Gpu, library: &Library) -> Result<Self, NvJpegError> {
         let call = library.functions();
-        let memory = Box::new(Memory::new(gpu));
-        let [mut on_device, mut pinned] = memory.allocators();
-        // SAFETY: nvJPEG copies the allocators; what they name is boxed and declared behind all of nvJPEG's objects.
+        let memory = Arc::new(Memory::new(gpu));
+        let allocators = Arc::new(memory.allocators());
+        // nvJPEG only reads them.
+        let [on_device, pinned] =
+            [DEVICE, PINNED].map(|which| (&raw const allocators[which]).cast_mut());
+        // SAFETY: the allocators and what they name stay where they are, and are deleted behind all of nvJPEG's objects.
         let handle = unsafe {
             Owned::new(gpu, "make ready on this GPU", call.destroy, |to| {
                 let strict = sys::FLAGS_BITSTREAM_STRICT;
-                (call.create)(sys::BACKEND_HYBRID, &mut on_device, &mut pinned, strict, to)
+                (call.create)(sys::BACKEND_HYBRID, on_device, pinned, strict, to)
             })
         }?;
         // SAFETY: the handle lives.
@@ -74,7 +79,7 @@ impl Decoder {
         // SAFETY: handle and memory are deleted behind the buffer.
         let device = unsafe {
             Owned::new(gpu, "make a device buffer", call.device_destroy, |to| {
-                (call.device_create)(handle.get(), &mut on_device, to)
+                (call.device_create)(handle.get(), on_device, to)
             })
         }?;
         // SAFETY: the handle is deleted behind the parameters.
@@ -87,7 +92,7 @@ impl Decoder {
         let format = unsafe { (call.params_set_format)(params.get(), sys::OUTPUT_RGBI) };
         tried("give interleaved RGB", format)?;
         let (device, library, gpu) = (Mutex::new(device), library.clone(), gpu.clone());
-        let inner = Inner { params, device, decoder, handle, library, gpu, memory };
+        let inner = Inner { params, device, decoder, handle, library, gpu, allocators, memory };
         Ok(Self { inner: Arc::new(inner) })
     }
 
@@ -111,11 +116,12 @@ impl Decoder {
                 (call.stream_create)(handle, to)
             })
         }?;
-        let [_, mut pinned] = inner.memory.allocators();
-        // SAFETY: as above; the memory that the allocator names lives in `inner`.
+        // nvJPEG only reads it.
+        let allocator = (&raw const inner.allocators[PINNED]).cast_mut();
+        // SAFETY: as above; the allocator and the memory that it names live in `inner`.
         let pinned = unsafe {
             Owned::new(gpu, "make a pinned buffer", call.pinned_destroy, |to| {
-                (call.pinned_create)(handle, &mut pinned, to)
+                (call.pinned_create)(handle, allocator, to)
             })
         }?;
         // SAFETY: both live, and the buffer is deleted behind the state.

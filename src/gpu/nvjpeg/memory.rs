@@ -14,6 +14,11 @@ use crate::gpu::pinned::Block;
 use crate::gpu::{DriverMemory, Gpu};
 use crate::trt::DeviceMemory;
 
+/// Which of the allocators gives device memory.
+pub(super) const DEVICE: usize = 0;
+/// Which of them gives pinned host memory.
+pub(super) const PINNED: usize = 1;
+
 /// What CUDA gives back for success.
 const OK: c_int = 0;
 /// `cudaErrorMemoryAllocation`.
@@ -42,7 +47,7 @@ impl Memory {
         self.asked.load(Ordering::Relaxed)
     }
 
-    /// The two allocators, device and pinned, for nvJPEG to call; valid as long as this value stays where it is.
+    /// The two allocators, [`DEVICE`] and [`PINNED`], for nvJPEG to call; valid as long as this value stays where it is.
     pub fn allocators(&self) -> [Allocator; 2] {
         let context = std::ptr::from_ref(self).cast_mut().cast::<c_void>();
         [

@@ -110,6 +110,11 @@ pub struct Allocator {
     pub context: *mut c_void,
 }
 
+// SAFETY: three addresses; who calls through them answers for the thread on which that happens.
+unsafe impl Send for Allocator {}
+// SAFETY: as above.
+unsafe impl Sync for Allocator {}
+
 /// Declares [`Functions`], a table of C functions, each with its symbol.
 macro_rules! functions {
     ($($(#[$doc:meta])* $field:ident = $symbol:literal($($argument:ty),*);)*) => {
