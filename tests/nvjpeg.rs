@@ -227,6 +227,7 @@ fn a_library_that_is_missing_or_of_no_use_is_said_with_what_to_do() {
 fn a_frame_that_nvjpeg_cannot_have_costs_its_clip_and_is_named() {
     let Some(setting) = Setting::new(4) else { return };
     let frame = setting.frames()[2].clone();
+    let name = frame.file_name().unwrap().to_string_lossy().into_owned();
     let good = fs::read(&frame).unwrap();
     let run = |bytes: &[u8], fault: &str| {
         fs::write(&frame, bytes).unwrap();
@@ -249,7 +250,7 @@ fn a_frame_that_nvjpeg_cannot_have_costs_its_clip_and_is_named() {
     ];
     for (bytes, said, helps) in cases {
         let reason = run(&bytes, "");
-        assert!(reason.contains("00002.jpg") || reason.contains("2.jpg"), "{reason}");
+        assert!(reason.contains(&name), "{reason}");
         assert!(reason.contains(said) && reason.contains(helps), "{reason}");
     }
     // What nvJPEG itself refuses: a kind that it does not know, and damage that the header does not show.
@@ -259,9 +260,8 @@ fn a_frame_that_nvjpeg_cannot_have_costs_its_clip_and_is_named() {
     assert!(reason.contains("NVJPEG_STATUS_JPEG_NOT_SUPPORTED; use --decoder turbo"), "{reason}");
     let reason = run(&good, "damaged");
     assert!(reason.contains("NVJPEG_STATUS_BAD_JPEG; use --decoder turbo"), "{reason}");
-    fs::remove_file(&frame).unwrap();
-    fs::write(&frame, &good).unwrap();
-    setting.gpu("nvjpeg", "bad").assert().success();
+    // The good file is good.
+    setting.gpu("nvjpeg", "good").assert().success();
 }
 
 /// Set for the process below, so that `--ignored` by hand does not try it on a real GPU.

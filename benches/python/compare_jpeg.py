@@ -5,7 +5,7 @@
 
 Files are in the page cache. Our side ends with pixels in host memory, nvJPEG's with pixels in device memory; what our side's
 copy to the device takes is told beside it; our side decodes into memory that was there before, torchvision allocates its own. A row is the median and the quartiles over the rounds. The last line says by how much the two decoders' pixels
-differ: ours are Pillow's, which Meta's loader uses. The nvJPEG side has not been run yet.
+differ: ours are Pillow's, which Meta's loader uses. What it gave on an H200 stands in docs/measuring.md.
 """
 
 import argparse
