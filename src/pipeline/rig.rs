@@ -19,7 +19,7 @@ use crate::bundle::Manifest;
 use crate::engine::Bank;
 use crate::geometry::Geometry;
 use crate::gpu::kernels::{AttentionKernels, Filter, Kernels, MaskMaker, Preprocess};
-use crate::gpu::nvjpeg::{Decoder, Library};
+use crate::gpu::nvjpeg::{Decoder, Library, VARIABLE};
 use crate::gpu::{Gpu, Purpose, Recorded, Replay, Stream, View};
 
 /// Room for masks up to this size at first: 3840 × 2160 pixels. Larger videos make all results anew.
@@ -79,7 +79,10 @@ impl Pipeline {
         nvjpeg: Option<&Library>,
     ) -> Result<Self> {
         let purpose = gpu.towards(Purpose::Frames);
-        let nvjpeg = nvjpeg.map(|library| Decoder::new(&purpose, library)).transpose()?;
+        let nvjpeg = nvjpeg.map(|library| Decoder::new(&purpose, library)).transpose();
+        let nvjpeg = nvjpeg.with_context(|| {
+            format!("frames cannot be decoded on the GPU; use --decoder turbo, or name another nvJPEG with {VARIABLE}")
+        })?;
         let kernels = Kernels::load(gpu)?;
         let fused = engines.steps.track.bank() == Bank::Fused;
         let attention = fused.then(|| AttentionKernels::load(gpu)).transpose()?;
