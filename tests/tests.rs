@@ -47,6 +47,8 @@ mod metrics;
 mod monitor;
 /// `segtrt nsys`: made-up exports with every number worked out by hand, NVIDIA's own scripts beside them, damage.
 mod nsys;
+/// `--decoder nvjpeg` on stand-ins: order, memory, what is refused, what is said.
+mod nvjpeg;
 /// `segtrt pack`: what is in the tar, and what its script does with a stand-in segtrt.
 mod pack;
 /// Frames and prompt masks to network inputs, logits to masks: golden data from Pillow and torch.

@@ -14,10 +14,12 @@ use super::plan::GpuPlan;
 use super::runner::{ClipRunner, PassRequest};
 use crate::bundle::Manifest;
 use crate::geometry::Geometry;
-use crate::gpu::{DriverMemory, Gpu, Purpose};
+use crate::gpu::{DriverMemory, Gpu, Purpose, nvjpeg};
 use crate::logits::rounded;
 use crate::mask::Mask;
-use crate::pipeline::{self, Engines, FrameResult, ObjectSpan, PassError, PassPlan, Pipeline};
+use crate::pipeline::{
+    self, Decoder, Engines, FrameResult, ObjectSpan, PassError, PassPlan, Pipeline,
+};
 use crate::record::MemoryPeaks;
 use crate::trt::{Library, Runtime};
 
@@ -52,6 +54,10 @@ impl GpuRunner {
     pub fn open(plan: &GpuPlan, dir: &Path, with_mask: bool) -> Result<(Self, Opened)> {
         let gpu = Gpu::open(plan.device)?;
         let (free_before, _) = gpu.memory_info()?;
+        let nvjpeg = match plan.options.decoder {
+            Decoder::Turbo => None,
+            Decoder::Nvjpeg => Some(nvjpeg::Library::open(Some(&gpu.facts().driver_cuda))?),
+        };
         let library = Library::open(plan.tensorrt_lib.as_deref())?;
         let start = Instant::now();
         let memory = Arc::new(DriverMemory::new(&gpu.towards(Purpose::Weights)));
@@ -60,7 +66,7 @@ impl GpuRunner {
             Engines::open(&gpu, runtime, dir, with_mask, plan.bank, plan.options.encode_batch)?;
         let precision = engines.manifest.precision;
         let bank = engines.steps.track.bank().name();
-        let pipeline = Pipeline::new(&gpu, engines, plan.options)?;
+        let pipeline = Pipeline::new(&gpu, engines, plan.options, nvjpeg.as_ref())?;
         let load_ms = start.elapsed().as_secs_f64() * 1e3;
         let facts = gpu.facts();
         let how = if plan.options.graphs { "graph" } else { "enqueue" };
@@ -70,16 +76,23 @@ impl GpuRunner {
         };
         let version = library.version().to_string();
         let attention = pipeline.attention().map(|form| format!(", attention from {form}"));
+        let decoder = nvjpeg.map(|library| {
+            format!(
+                ", frames decoded by {library}, {}, entropy code on the host",
+                library.path().display()
+            )
+        });
         let opened = Opened {
             backend: format!("{} {precision} {bank} {how}{batch}", version.to_lowercase()),
             device: facts.name.clone(),
             library: format!(
-                "{} ({version}), {} (sm {}), driver for CUDA {}{}",
+                "{} ({version}), {} (sm {}), driver for CUDA {}{}{}",
                 library.path().display(),
                 facts.name,
                 facts.sm,
                 facts.driver_cuda,
-                attention.unwrap_or_default()
+                attention.unwrap_or_default(),
+                decoder.unwrap_or_default()
             ),
             load_ms,
         };

@@ -67,7 +67,9 @@ pub fn run(
                     continue;
                 }
                 Life::Lost(why) => ("worker_died", why),
-                Life::Ended(End::Finished) => ("worker_died", "the worker stopped early".to_owned()),
+                Life::Ended(End::Finished) => {
+                    ("worker_died", "the worker stopped early".to_owned())
+                }
                 Life::Ended(End::Told(why)) if is_ready => ("worker_died", why),
                 Life::Ended(End::Told(why)) => ("model_not_loaded", why),
                 Life::Ended(End::Died(why)) => ("worker_died", why),

@@ -201,6 +201,9 @@ fn conditions(job: &Job, model: &ModelPlan, manifest: &Manifest) -> Conditions {
     let predecoded = job.plan.predecoded.as_ref();
     let predecoded =
         predecoded.map_or_else(String::new, |plan| format!("-predecoded-{}", plan.values.name()));
+    // The pixels are not Pillow's.
+    let nvjpeg = job.plan.gpu.as_ref().filter(|gpu| !gpu.options.decoder.is_turbo());
+    let decoder = nvjpeg.map_or("", |_| "-nvjpeg");
     Conditions {
         imgsz: model.imgsz,
         precision: model.precision.clone(),
@@ -208,7 +211,7 @@ fn conditions(job: &Job, model: &ModelPlan, manifest: &Manifest) -> Conditions {
         prompt_policy: job.plan.prompt_policy.name().to_owned(),
         metrics: job.plan.metrics.as_str().to_owned(),
         fidelity: format!(
-            "mem{}/ptr{}/{}/pil-bicubic{predecoded}/{}/nofill",
+            "mem{}/ptr{}/{}/pil-bicubic{decoder}{predecoded}/{}/nofill",
             contract.max_memories,
             contract.max_pointers,
             model.imgsz,

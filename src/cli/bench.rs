@@ -14,7 +14,7 @@ use crate::files::ColumnSet;
 use crate::geometry::GeometryKind;
 use crate::gpu::Wait;
 use crate::metrics::MetricsKind;
-use crate::pipeline::Mode;
+use crate::pipeline::{Decoder, Mode};
 use crate::prompt::{PromptKind, PromptPolicy};
 use crate::shard::Shard;
 
@@ -214,6 +214,16 @@ pub struct GpuArgs {
     /// Threads that decode frames ahead [default: all processors but one, at most 8].
     #[arg(long, value_parser = clap::value_parser!(u32).range(1..=256))]
     pub decode_threads: Option<u32>,
+    /// What decodes frames: libjpeg-turbo on the host, whose pixels are Pillow's; or NVIDIA's nvJPEG, which makes pixels on the
+    /// GPU that are not, as the row's fidelity says (docs/measuring.md).
+    #[arg(
+        long,
+        value_enum,
+        default_value = "turbo",
+        hide_possible_values = true,
+        value_name = "turbo|nvjpeg"
+    )]
+    pub decoder: Decoder,
     /// Enqueue each frame's work anew instead of replaying CUDA graphs.
     #[arg(long)]
     pub no_cuda_graphs: bool,

@@ -49,6 +49,12 @@ const ON_A_GPU: &str = " On the GPU the pixels lie in pinned host memory, the up
     are decoded ahead by threads of their own. Stage times are from CUDA events. The download runs beside the memory \
     step.";
 
+/// What nvJPEG changes.
+const DECODED_BY_NVJPEG: &str = " Frames are decoded by nvJPEG (--decoder nvjpeg): a frame's latency begins not with its \
+    pixels but with its coefficients in pinned host memory. nvJPEG's host half, the entropy code, is outside (decode_ms); \
+    the coefficients' way to the device and the making of pixels there are upload_ms. The pixels are not Pillow's. Device \
+    memory that nvJPEG asks for is counted; its code and constants, as TensorRT's, are not.";
+
 /// What frames that overlap change.
 const OVERLAPPING: &str = " In throughput mode frames overlap: fps is frames over the time from the pass's beginning, \
     before its first file is opened, to the last mask, a frame's latency_ms in this file is the interval since the mask \
@@ -78,7 +84,10 @@ fn timed_region(plan: &BenchPlan) -> String {
         (None, true) => LOGITS_SAVED,
         (None, false) => "",
     };
-    format!("{region}{}{exchange}", more.concat())
+    let gpu = plan.gpu.as_ref();
+    let nvjpeg =
+        gpu.filter(|gpu| !gpu.options.decoder.is_turbo()).map_or("", |_| DECODED_BY_NVJPEG);
+    format!("{region}{}{nvjpeg}{exchange}", more.concat())
 }
 
 /// What a bench leaves to be shown.

@@ -45,6 +45,7 @@ pub fn resolve(args: &BenchArgs) -> Result<Resolved> {
     for (flag, why) in args.dead.given() {
         log::warn!("{flag} does nothing here: {why}");
     }
+    decoder(args)?;
     let predecoded = predecoded(args)?;
     one_frame_at_a_time(args)?;
     let split_dir = split_dir(args)?;
@@ -128,6 +129,26 @@ fn one_frame_at_a_time(args: &BenchArgs) -> Result<()> {
         bail!(UsageError(format!(
             "{flag} with --repeat-clip {repeats}: there are logits of one time through the clip; leave --repeat-clip out"
         )));
+    }
+    Ok(())
+}
+
+/// nvJPEG makes pixels where engines take them, out of JPEG files.
+fn decoder(args: &BenchArgs) -> Result<()> {
+    if args.gpu.decoder.is_turbo() {
+        return Ok(());
+    }
+    if args.predecoded.is_some() {
+        bail!(UsageError(
+            "--decoder nvjpeg with --predecoded: those frames are decoded already; leave one of the two out".to_owned()
+        ));
+    }
+    if args.backend != BackendChoice::TensorRt {
+        bail!(UsageError(
+            "--decoder nvjpeg needs --backend tensorrt: it leaves its pixels in the GPU's memory, and the CPU backend takes \
+             them from the host's; add --backend tensorrt, or leave --decoder out"
+                .to_owned()
+        ));
     }
     Ok(())
 }
@@ -217,6 +238,7 @@ fn gpu_plan(args: &GpuArgs) -> Result<GpuPlan> {
             decode_threads: args
                 .decode_threads
                 .map_or_else(|| usual_decode_threads(1), |threads| threads as usize),
+            decoder: args.decoder,
             object_streams: args.object_streams,
         },
         objects_together: args.objects_together as usize,

@@ -157,7 +157,7 @@ fn test_kernels(
     ));
     let (all, bad) = (found.rows.len(), failed(&found));
     screen.say(&format!(
-        "{} of {all} kernel cases agree with the CPU, {bad} failed; all but attention bit for bit",
+        "{} of {all} kernel cases agree with the CPU, {bad} failed; all but attention and nvJPEG bit for bit",
         all - bad
     ));
     if let Some(most) = max_elements {

@@ -122,7 +122,11 @@ impl Clip {
         Ok(())
     }
 
-    fn frame_path(&self, index: usize) -> Result<&Path, ClipError> {
+    /// The file of frame `index`.
+    ///
+    /// # Errors
+    /// The index is past the end.
+    pub fn frame_path(&self, index: usize) -> Result<&Path, ClipError> {
         self.frames.get(index).map(PathBuf::as_path).ok_or_else(|| ClipError::NoSuchFrame {
             video: self.video.clone(),
             index,

@@ -6,6 +6,8 @@ bit, so masks can be compared with the original's. Its habit of filling what is 
 turned into an error that names the file. EXIF orientation is ignored, as that loader does.
 */
 
+use std::fs::File;
+use std::io::Read;
 use std::path::Path;
 
 use super::{DecodeError, MAX_SIDE, RgbImage};
@@ -16,9 +18,16 @@ use crate::ffi::libjpeg::{catch, strict_errors};
 /// # Errors
 /// The file cannot be read, is no JPEG, is damaged, ends early, or is CMYK.
 pub fn jpeg(path: &Path) -> Result<RgbImage, DecodeError> {
-    let bytes = read(path)?;
+    jpeg_bytes(path, &read(path)?)
+}
+
+/// Decodes a whole JPEG file that was read from `path`.
+///
+/// # Errors
+/// As [`jpeg`].
+pub fn jpeg_bytes(path: &Path, bytes: &[u8]) -> Result<RgbImage, DecodeError> {
     let image = catch(|| {
-        let header = mozjpeg::Decompress::with_err(strict_errors()).from_mem(&bytes)?;
+        let header = mozjpeg::Decompress::with_err(strict_errors()).from_mem(bytes)?;
         check_size(header.size())?;
         let mut decoder = header.rgb()?;
         let (width, height) = (decoder.width(), decoder.height());
@@ -26,8 +35,8 @@ pub fn jpeg(path: &Path) -> Result<RgbImage, DecodeError> {
         decoder.finish()?;
         Ok(RgbImage { width, height, data })
     });
-    let image = image.map_err(|reason| format_error(path, describe(&bytes, reason)))?;
-    if !has_end_marker(&bytes) {
+    let image = image.map_err(|reason| format_error(path, describe(bytes, reason)))?;
+    if !has_end_marker(bytes) {
         return Err(format_error(path, "the file ends before its end-of-image marker".into()));
     }
     Ok(image)
@@ -89,8 +98,19 @@ fn read(path: &Path) -> Result<Vec<u8>, DecodeError> {
     std::fs::read(path).map_err(|source| DecodeError::Io { path: path.into(), source })
 }
 
+/// Reads a file in place of what `bytes` held, whose memory is used again.
+///
+/// # Errors
+/// The file cannot be read.
+pub fn read_into(path: &Path, bytes: &mut Vec<u8>) -> Result<(), DecodeError> {
+    bytes.clear();
+    let read = File::open(path).and_then(|mut file| file.read_to_end(bytes));
+    read.map_err(|source| DecodeError::Io { path: path.into(), source })?;
+    Ok(())
+}
+
 /// The marker FF D9 must follow the last scan (FF DA); trailing bytes after it do no harm.
-fn has_end_marker(bytes: &[u8]) -> bool {
+pub(super) fn has_end_marker(bytes: &[u8]) -> bool {
     let last = |marker: u8| bytes.windows(2).rposition(|pair| pair == [0xFF, marker]);
     matches!((last(0xDA), last(0xD9)), (Some(scan), Some(end)) if end > scan)
 }

@@ -6,11 +6,13 @@ mask whose ids were flattened to colours would still give numbers, and the
 numbers would be wrong.
 */
 
+mod header;
 mod jpeg;
 mod mask_png;
 mod unpack;
 
-pub use jpeg::{jpeg, jpeg_into, probe_size};
+pub use header::{refused_by_nvjpeg, size_for_nvjpeg};
+pub use jpeg::{jpeg, jpeg_bytes, jpeg_into, probe_size, read_into};
 pub use mask_png::{IdImage, mask_png};
 
 use std::path::PathBuf;
@@ -49,6 +51,16 @@ pub enum DecodeError {
         expected: &'static str,
         /// What the decoder found.
         reason: String,
+    },
+    /// A JPEG of a kind that nvJPEG does not decode.
+    #[error("nvJPEG does not decode {}: {reason}; {advice}", path.display())]
+    Unsupported {
+        /// The file.
+        path: PathBuf,
+        /// What kind it is of.
+        reason: String,
+        /// What helps.
+        advice: &'static str,
     },
 }
 

@@ -130,6 +130,32 @@ pub fn onnxruntime_check(found: &Result<(String, PathBuf), String>) -> Check {
     }
 }
 
+/// nvJPEG's line: only those who ask for it need it.
+pub fn nvjpeg_check(gpus: &Gpus) -> Check {
+    let driver = gpus.as_ref().ok().and_then(|gpus| Some(gpus.first()?.driver_cuda.clone()));
+    nvjpeg_line(ask(&Probe::NvJpeg(driver)))
+}
+
+fn nvjpeg_line(answer: Answer) -> Check {
+    let name = "nvJPEG";
+    match answer {
+        Answer::NvJpeg(version, path) => {
+            Check::ok(name, format!("{version}, {} (for --decoder nvjpeg)", path.display()))
+        }
+        Answer::NoNvJpeg(places) => Check::not_asked(
+            name,
+            format!("none found (only bench --decoder nvjpeg needs it); looked in {places}"),
+        ),
+        Answer::Failed(why) => Check::warning(
+            name,
+            why,
+            "only bench --decoder nvjpeg needs it: pip install nvidia-nvjpeg (CUDA 13) or nvidia-nvjpeg-cu12, or name another \
+             with SEGTRT_NVJPEG_LIB",
+        ),
+        other => Check::warning(name, format!("its probe gave {other:?}"), "report this"),
+    }
+}
+
 /// Asks every TensorRT that can be found; those that are not there are left out.
 pub fn tensorrts(explicit: Option<&Path>) -> (Vec<Tried>, trt::Searched) {
     let (candidates, searched) = trt::search(explicit);
@@ -238,6 +264,18 @@ mod tests {
         assert_eq!(gpu_check(&gpu(json!({"persistence_mode": false}))).state, State::Warning);
         assert_eq!(driver_check(&gpu(json!({}))).state, State::Warning);
         assert_eq!(gpu_checks(&Err("no driver".into()))[0].state, State::Missing);
+    }
+
+    #[test]
+    fn no_nvjpeg_is_missed_by_nobody_and_a_broken_one_is_told() {
+        let found =
+            nvjpeg_line(Answer::NvJpeg("nvJPEG 12.4.0 (for CUDA 12)".into(), "/x.so".into()));
+        assert_eq!((found.state, found.found.contains("/x.so")), (State::Ok, true));
+        let none = nvjpeg_line(Answer::NoNvJpeg("/here".into()));
+        assert_eq!((none.state, none.found.contains("looked in /here")), (State::NotAsked, true));
+        let broken = nvjpeg_line(Answer::Failed("killed by signal 6".into()));
+        assert_eq!(broken.state, State::Warning);
+        assert!(broken.advice.unwrap().contains("SEGTRT_NVJPEG_LIB"));
     }
 
     #[test]

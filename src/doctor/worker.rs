@@ -9,6 +9,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
 use crate::cli::Provider;
+use crate::gpu::nvjpeg::{self, NvJpegError};
 use crate::gpu::{Gpu, GpuError};
 use crate::telemetry::{Options, Target, Telemetry};
 use crate::trt::{Error, Library};
@@ -23,6 +24,8 @@ pub enum Probe {
     TensorRt(PathBuf),
     /// One ONNX Runtime.
     OnnxRuntime(PathBuf),
+    /// nvJPEG, for a driver of this CUDA release where there is one.
+    NvJpeg(Option<String>),
 }
 
 /// What came of it.
@@ -34,6 +37,10 @@ pub enum Answer {
     TensorRt(FoundTensorRt),
     /// ONNX Runtime's name with its version.
     OnnxRuntime(String),
+    /// nvJPEG's name with its version, and its file.
+    NvJpeg(String, PathBuf),
+    /// There is no nvJPEG; where it was looked for.
+    NoNvJpeg(String),
     /// It is not there.
     Absent,
     /// It cannot be used.
@@ -88,6 +95,13 @@ fn answer(probe: &Probe) -> Answer {
         Probe::OnnxRuntime(library) => match backend::open(Some(library)) {
             Ok((_environment, path)) => Answer::OnnxRuntime(backend::label(Provider::Cpu, &path)),
             Err(error) => Answer::Failed(format!("{error:#}")),
+        },
+        Probe::NvJpeg(driver_cuda) => match nvjpeg::Library::open(driver_cuda.as_deref()) {
+            Ok(library) => Answer::NvJpeg(library.to_string(), library.path().to_owned()),
+            Err(NvJpegError::NotFound(searched)) if !searched.named => {
+                Answer::NoNvJpeg(searched.places.join(", "))
+            }
+            Err(error) => Answer::Failed(error.to_string()),
         },
     }
 }

@@ -6,7 +6,8 @@ Gpu ─→ Stream ─→ Event          Execution = a Stage with its own Views a
    ├─→ View, DriverMemory ─→ Pool (the count)
    │                            Stage = engine context + bound Views + shared scratch: for pipelines
    ├─→ Pinned (host memory)     Recorded = work, and the CUDA graph that it became
-   └─→ Module ─→ Function (a kernel)
+   ├─→ Module ─→ Function (a kernel)
+   └─→ nvjpeg (JPEG files to pixels on the device)
 ```
 
 The driver is opened at run time, so the program starts, and says what is missing, on machines without one. The
@@ -25,6 +26,7 @@ mod graph;
 pub mod kernels;
 mod memory;
 mod module;
+pub mod nvjpeg;
 mod pinned;
 mod pool;
 mod recorded;

@@ -33,8 +33,26 @@ unsafe impl Send for Block {}
 unsafe impl Sync for Block {}
 
 impl Block {
+    /// `bytes` bytes of zeros.
+    pub(super) fn new(gpu: &Gpu, bytes: usize) -> Result<Arc<Self>> {
+        gpu.bind()?;
+        let what = || format!("give {bytes} bytes of pinned host memory");
+        // SAFETY: a context is current; the memory is made zero before anybody reads it.
+        let address = unsafe { result::malloc_host(bytes.max(1), FLAGS) }.tried(what)?;
+        let refused = || GpuError::Failed { what: what(), code: "it gave a null pointer".into() };
+        let address = NonNull::new(address.cast::<u8>()).ok_or_else(refused)?;
+        // SAFETY: as many bytes were just given, and nobody else knows them.
+        unsafe { address.as_ptr().write_bytes(0, bytes) };
+        Ok(Arc::new(Self { address, bytes, gpu: gpu.clone() }))
+    }
+
     pub(super) fn len(&self) -> usize {
         self.bytes
+    }
+
+    /// Its first byte.
+    pub(super) fn address(&self) -> NonNull<u8> {
+        self.address
     }
 }
 
@@ -63,15 +81,7 @@ pub struct Pinned {
 impl Pinned {
     /// `bytes` bytes of zeros.
     pub fn new(gpu: &Gpu, bytes: usize) -> Result<Self> {
-        gpu.bind()?;
-        let what = || format!("give {bytes} bytes of pinned host memory");
-        // SAFETY: a context is current; the memory is made zero before anybody reads it.
-        let address = unsafe { result::malloc_host(bytes.max(1), FLAGS) }.tried(what)?;
-        let refused = || GpuError::Failed { what: what(), code: "it gave a null pointer".into() };
-        let address = NonNull::new(address.cast::<u8>()).ok_or_else(refused)?;
-        let block = Arc::new(Block { address, bytes, gpu: gpu.clone() });
-        // SAFETY: as many bytes were just given, and nobody else knows them.
-        unsafe { address.as_ptr().write_bytes(0, bytes) };
+        let block = Block::new(gpu, bytes)?;
         Ok(Self { block, done: gpu.mark()?, in_use: false })
     }
 

@@ -102,6 +102,16 @@ impl Event {
         }
     }
 
+    /// Whether the work before it is done; waits for nothing. An event that was never recorded is done.
+    ///
+    /// # Errors
+    /// What went wrong in that work.
+    pub fn is_done(&self) -> Result<bool> {
+        self.inner
+            .try_is_complete()
+            .tried(|| "tell whether the work before an event is done".into())
+    }
+
     /// Milliseconds from `start` to this event; waits for both.
     pub fn ms_since(&self, start: &Self) -> Result<f64> {
         let ms = start.inner.elapsed_ms(&self.inner);

@@ -1,5 +1,6 @@
 /*!
-Decoding ahead: worker threads turn JPEG files into pixels in pinned memory while the device is busy with earlier frames.
+Decoding ahead: worker threads turn JPEG files into pixels in pinned memory, or into what nvJPEG makes pixels of on the device,
+while the device is busy with earlier frames.
 
 Frames come out in order. A worker takes a free slot and the next frame's number together, so the frame that is waited
 for always has a slot, however few there are.
@@ -14,22 +15,21 @@ use std::time::Instant;
 use anyhow::anyhow;
 
 use super::PassError;
+use super::slot::Slot;
 use crate::dataset::Clip;
-use crate::gpu::Pinned;
-use crate::ranges::{Range, within};
 
 /// A decoded frame.
 pub struct Decoded {
-    /// Its pixels.
-    pub pixels: Pinned,
+    /// Where it lies.
+    pub slot: Slot,
     /// Before its file was opened.
     pub read_begun: Instant,
-    /// Its pixels were complete.
+    /// The host's part of decoding was done.
     pub decoded: Instant,
 }
 
 impl Decoded {
-    /// From the file to pixels, ms.
+    /// From the file to what the host makes of it, ms.
     pub fn decode_ms(&self) -> f64 {
         (self.decoded - self.read_begun).as_secs_f64() * 1e3
     }
@@ -37,7 +37,7 @@ impl Decoded {
 
 /// What the workers share: frames to be decoded and slots to put them in.
 pub struct Work {
-    next: Mutex<(usize, Receiver<Pinned>)>,
+    next: Mutex<(usize, Receiver<Slot>)>,
     frames: Vec<usize>,
     size: (usize, usize),
 }
@@ -45,20 +45,20 @@ pub struct Work {
 /// The taking end.
 pub struct DecodeAhead {
     done: Receiver<(usize, Result<Decoded, PassError>)>,
-    free: Sender<Pinned>,
+    free: Sender<Slot>,
     early: BTreeMap<usize, Result<Decoded, PassError>>,
     next: usize,
 }
 
 impl Work {
     /// For the frames with these indices, in this order, of `size` pixels; the sender takes free slots.
-    pub fn new(frames: Vec<usize>, size: (usize, usize)) -> (Self, Sender<Pinned>) {
+    pub fn new(frames: Vec<usize>, size: (usize, usize)) -> (Self, Sender<Slot>) {
         let (free, slots) = channel();
         (Self { next: Mutex::new((0, slots)), frames, size }, free)
     }
 
     /// The next frame and a slot for it; none at the end, or where nobody gives slots any more.
-    fn take(&self) -> Option<(usize, usize, Pinned)> {
+    fn take(&self) -> Option<(usize, usize, Slot)> {
         let mut next = self.next.lock().unwrap_or_else(PoisonError::into_inner);
         let frame = *self.frames.get(next.0)?;
         let slot = next.1.recv().ok()?;
@@ -66,19 +66,14 @@ impl Work {
         Some((next.0 - 1, frame, slot))
     }
 
-    fn decode(&self, clip: &Clip, frame: usize, mut pixels: Pinned) -> Result<Decoded, PassError> {
+    fn decode(&self, clip: &Clip, frame: usize, mut slot: Slot) -> Result<Decoded, PassError> {
         let read_begun = Instant::now();
-        let bytes = pixels.bytes().map_err(|error| PassError::Other(error.into()))?;
-        let (width, height) = self.size;
-        let room = bytes.get_mut(..3 * width * height);
-        let room = room.ok_or_else(|| PassError::Other(anyhow!("a slot is too small")))?;
-        within(Range::Decode, || clip.frame_into(frame, self.size, room))
-            .map_err(PassError::Clip)?;
-        Ok(Decoded { pixels, read_begun, decoded: Instant::now() })
+        slot.decode(clip, frame, self.size)?;
+        Ok(Decoded { slot, read_begun, decoded: Instant::now() })
     }
 
     /// The slots that are free at the end.
-    pub fn into_slots(self) -> Vec<Pinned> {
+    pub fn into_slots(self) -> Vec<Slot> {
         let (_, slots) = self.next.into_inner().unwrap_or_else(PoisonError::into_inner);
         slots.try_iter().collect()
     }
@@ -90,7 +85,7 @@ impl DecodeAhead {
         scope: &'scope Scope<'scope, 'env>,
         clip: &'env Clip,
         work: &'env Work,
-        free: Sender<Pinned>,
+        free: Sender<Slot>,
         threads: usize,
     ) -> Self {
         let (give, done) = channel();
@@ -126,8 +121,8 @@ impl DecodeAhead {
     }
 
     /// Gives a slot back; the workers wait by themselves for what the device does with it.
-    pub fn free(&self, pixels: Pinned) {
+    pub fn free(&self, slot: Slot) {
         // Nobody takes slots after the last frame.
-        let _ = self.free.send(pixels);
+        let _ = self.free.send(slot);
     }
 }

@@ -13,6 +13,8 @@ it. In `latency` mode one frame is in flight and everything but the download sha
 frames overlap, events order them, and the host only feeds and collects. What is the same for each frame (all engines, the
 bank's kernels) is recorded as CUDA graphs on first use, and replayed.
 
+With [`Decoder::Nvjpeg`] the slots hold coefficients, and the upload makes pixels of them on the device.
+
 The timed region of a frame is docs/measuring.md's: from pixels in host memory to the mask in host memory and the memory
 written. Runs that exchange logits (`--save-logits`, `--teacher`) have two copies more in it and are no measurement. Within it the host waits once and allocates nothing.
 */
@@ -29,10 +31,11 @@ mod options;
 mod prompt_input;
 mod rig;
 mod run;
+mod slot;
 mod steps;
 
 pub use engines::Engines;
 pub use lane::Results;
-pub use options::{Mode, Options};
+pub use options::{Decoder, Mode, Options};
 pub use rig::Pipeline;
 pub use run::{FrameResult, ObjectSpan, PassError, PassPlan, run};

@@ -28,6 +28,24 @@ impl Mode {
     }
 }
 
+/// What decodes frames.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Decoder {
+    /// libjpeg-turbo on the host: Pillow's pixels, as Meta's loader has them.
+    #[default]
+    Turbo,
+    /// NVIDIA's nvJPEG: entropy code on the host, pixels on the device. They are not Pillow's.
+    Nvjpeg,
+}
+
+impl Decoder {
+    /// Pixels are Pillow's.
+    pub fn is_turbo(&self) -> bool {
+        *self == Self::Turbo
+    }
+}
+
 /// The pipeline's settings.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Options {
@@ -44,6 +62,9 @@ pub struct Options {
     pub encode_batch: usize,
     /// Threads that decode JPEG files ahead.
     pub decode_threads: usize,
+    /// What decodes them. Absent where it is the usual one, so that runs from before there was another can be continued.
+    #[serde(default, skip_serializing_if = "Decoder::is_turbo")]
+    pub decoder: Decoder,
     /// The objects of a frame are tracked on a stream each, instead of one after the other.
     pub object_streams: bool,
 }
@@ -81,5 +102,28 @@ impl Options {
             // One more than the encoder may hold, so that the copy engine never waits for the host.
             Mode::Throughput => self.feature_sets() + 2,
         }
+    }
+
+    /// Frames that may lie between their files and the device: one for each in flight, one for each decoding thread, and one
+    /// that is ready.
+    pub(super) fn slots(&self) -> usize {
+        self.flights() + self.decode_threads.max(1) + 1
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn settings_of_before_nvjpeg_read_and_write_as_they_did() {
+        let text = r#"{"mode":"latency","graphs":true,"wait":"spin","encode_ahead":3,"encode_batch":1,"decode_threads":8,"object_streams":false}"#;
+        let mut options: Options = serde_json::from_str(text).unwrap();
+        assert_eq!(options.decoder, Decoder::Turbo);
+        assert_eq!(serde_json::to_string(&options).unwrap(), text);
+        options.decoder = Decoder::Nvjpeg;
+        let told = serde_json::to_string(&options).unwrap();
+        assert!(told.contains(r#""decoder":"nvjpeg""#), "{told}");
+        assert_eq!(serde_json::from_str::<Options>(&told).unwrap(), options);
     }
 }

@@ -13,12 +13,14 @@ use super::features::{FeatureSet, element};
 use super::flight::Flight;
 use super::lane::{Lane, Results, Room};
 use super::options::{Mode, Options};
+use super::slot::Slot;
 use super::steps::Steps;
 use crate::bundle::Manifest;
 use crate::engine::Bank;
 use crate::geometry::Geometry;
 use crate::gpu::kernels::{AttentionKernels, Filter, Kernels, MaskMaker, Preprocess};
-use crate::gpu::{Gpu, Pinned, Purpose, Recorded, Replay, Stream, View};
+use crate::gpu::nvjpeg::{Decoder, Library, VARIABLE};
+use crate::gpu::{Gpu, Purpose, Recorded, Replay, Stream, View};
 
 /// Room for masks up to this size at first: 3840 × 2160 pixels. Larger videos make all results anew.
 const USUAL_WORDS_BYTES: usize = 3840 / 8 * 2160;
@@ -33,7 +35,8 @@ pub struct Pipeline {
     pub(super) encodes: Vec<Recorded<Steps>>,
     pub(super) sets: Vec<FeatureSet>,
     pub(super) flights: Vec<Flight>,
-    pub(super) slots: Vec<Pinned>,
+    pub(super) slots: Vec<Slot>,
+    nvjpeg: Option<Decoder>,
     pub(super) streams: Streams,
     contexts: Vec<Rc<Contexts>>,
     words_room: usize,
@@ -65,11 +68,21 @@ pub struct ClipSetup {
 }
 
 impl Pipeline {
-    /// Lays out the engines for `objects` objects at once.
+    /// Lays out the engines. With nvJPEG's library it decodes the frames, else libjpeg-turbo.
     ///
     /// # Errors
     /// Engines that do not fit together or that lack a profile, or too little memory.
-    pub fn new(gpu: &Gpu, engines: Engines, options: Options) -> Result<Self> {
+    pub fn new(
+        gpu: &Gpu,
+        engines: Engines,
+        options: Options,
+        nvjpeg: Option<&Library>,
+    ) -> Result<Self> {
+        let purpose = gpu.towards(Purpose::Frames);
+        let nvjpeg = nvjpeg.map(|library| Decoder::new(&purpose, library)).transpose();
+        let nvjpeg = nvjpeg.with_context(|| {
+            format!("frames cannot be decoded on the GPU; use --decoder turbo, or name another nvJPEG with {VARIABLE}")
+        })?;
         let kernels = Kernels::load(gpu)?;
         let fused = engines.steps.track.bank() == Bank::Fused;
         let attention = fused.then(|| AttentionKernels::load(gpu)).transpose()?;
@@ -108,6 +121,7 @@ impl Pipeline {
             sets,
             flights: Vec::new(),
             slots: Vec::new(),
+            nvjpeg,
             streams,
             contexts: Vec::new(),
             words_room: USUAL_WORDS_BYTES,
@@ -149,7 +163,10 @@ impl Pipeline {
         let contract = self.engines.contract();
         let (sets, ring) = (self.sets.len(), contract.max_memories - 1);
         let repeats_after = sets * ring / gcd(sets, ring);
-        contract.max_memories.max(contract.max_pointers) + repeats_after.max(sets) + 1
+        let usual = contract.max_memories.max(contract.max_pointers) + repeats_after.max(sets) + 1;
+        // nvJPEG makes room in a slot when it first decodes into it.
+        let slots = if self.nvjpeg.is_some() { self.options.slots() + 1 } else { 0 };
+        usual.max(slots)
     }
 
     /// Gives back what depends on the size of the last clip, unless the next one is of the same.
@@ -208,7 +225,9 @@ impl Pipeline {
         let masks = MaskMaker::new(gpu, kernels, geometry, contract.low_size, stream)?;
         let (width, height) = geometry.video_size();
         let frame_bytes = 3 * width * height;
-        let frames = if gpu.facts().unified { 0 } else { self.sets.len() };
+        // nvJPEG's pixels begin on the device; others a device that shares the host's memory reads where they are.
+        let in_place = gpu.facts().unified && self.nvjpeg.is_none();
+        let frames = if in_place { 0 } else { self.sets.len() };
         let frames = (0..frames)
             .map(|_| Ok(View::new(&gpu.towards(Purpose::Frames), frame_bytes)?))
             .collect::<Result<_>>()?;
@@ -219,12 +238,11 @@ impl Pipeline {
         Ok(words_bytes)
     }
 
-    /// Pinned slots: one for each frame in flight, one for each decoding thread, and one that is ready.
+    /// Slots of frames between their files and the device.
     fn fill_slots(&mut self) -> Result<()> {
         let bytes = self.clip.as_ref().context("no clip is set up")?.frame_bytes;
-        let wanted = self.options.flights() + self.options.decode_threads.max(1) + 1;
-        while self.slots.len() < wanted {
-            self.slots.push(Pinned::new(&self.gpu, bytes)?);
+        while self.slots.len() < self.options.slots() {
+            self.slots.push(Slot::new(&self.gpu, self.nvjpeg.as_ref(), bytes)?);
         }
         Ok(())
     }

@@ -209,15 +209,8 @@ impl<'a> Pass<'a> {
             streams.upload.wait(&sets[number].frame_read)?;
         }
         flight.begun.record(&streams.upload)?;
-        let frame = match clip.frames.get(number) {
-            Some(frame) => {
-                within(Range::Upload, || {
-                    decoded.pixels.upload(clip.frame_bytes, frame, &streams.upload)
-                })?;
-                frame.clone()
-            }
-            None => decoded.pixels.view()?,
-        };
+        let frame = clip.frames.get(number);
+        let frame = decoded.slot.enqueue(clip.frame_bytes, frame, &streams.upload)?;
         flight.uploaded.record(&streams.upload)?;
 
         // Pixels to features, once everybody who read the features there is done: those of the whole batch, for the
@@ -245,7 +238,7 @@ impl<'a> Pass<'a> {
             set.frame_read.record(&streams.encode)?;
         }
         if clip.frames.is_empty() {
-            decoded.pixels.used_by(&streams.encode)?;
+            decoded.slot.used_by(&streams.encode)?;
         }
         flight.decoded = Some(decoded);
         Ok(())
@@ -343,7 +336,7 @@ impl<'a> Pass<'a> {
         let at = position % self.pipeline.flights.len();
         let flight = &mut self.pipeline.flights[at];
         if let Some(decoded) = flight.decoded.take() {
-            self.ahead.free(decoded.pixels);
+            self.ahead.free(decoded.slot);
         }
         for leg in flight.legs.clone() {
             let save = self.plan.objects[leg.object].logits.save;

@@ -115,7 +115,7 @@ pub(super) fn parser_of(rtx: bool) -> &'static str {
 }
 
 /// `name`, or `name.VERSION` with the highest version.
-fn newest(directory: &Path, name: &str) -> Option<PathBuf> {
+pub(crate) fn newest(directory: &Path, name: &str) -> Option<PathBuf> {
     let entries = std::fs::read_dir(directory).ok()?;
     let versioned = entries.flatten().filter_map(|entry| {
         let file = entry.file_name().into_string().ok()?;
@@ -128,7 +128,7 @@ fn newest(directory: &Path, name: &str) -> Option<PathBuf> {
 }
 
 /// `site-packages` of the active and nearby virtual environments, of conda, of the user and of the system.
-fn pip_directories() -> Vec<PathBuf> {
+pub(crate) fn pip_directories() -> Vec<PathBuf> {
     let environment = |name| std::env::var_os(name).filter(|value| !value.is_empty());
     let mut prefixes: Vec<PathBuf> = ["VIRTUAL_ENV", "CONDA_PREFIX"]
         .into_iter()

@@ -214,7 +214,7 @@ fn open_parser(library: &Path, version: &Version) -> std::result::Result<Parser,
 ///
 /// Functions are bound when they are first called: 8.x's parser names cuDNN and cuBLAS, of which it calls nothing, and
 /// must open where only empty stand-ins of them exist.
-fn load(path: &Path) -> std::result::Result<&'static Loaded, String> {
+pub(crate) fn load(path: &Path) -> std::result::Result<&'static Loaded, String> {
     // SAFETY: the initialisers of NVIDIA's libraries may run at any time; the user named or installed this file as one.
     let loaded = unsafe { Loaded::open(Some(path), RTLD_LAZY | RTLD_LOCAL) };
     let loaded = loaded.map_err(|error| {
@@ -224,7 +224,7 @@ fn load(path: &Path) -> std::result::Result<&'static Loaded, String> {
 }
 
 /// The address of a symbol, null where there is none.
-fn symbol(loaded: &Loaded, name: &str) -> *mut c_void {
+pub(crate) fn symbol(loaded: &Loaded, name: &str) -> *mut c_void {
     // SAFETY: the address is only stored; who calls it gives it the type that TensorRT documents.
     let found = unsafe { loaded.get::<*mut c_void>(name.as_bytes()) };
     found.map_or(std::ptr::null_mut(), |symbol| symbol.as_raw_ptr())
@@ -249,7 +249,8 @@ fn real_path(loaded: &Loaded, name: &Path) -> PathBuf {
     address.and_then(file_of).unwrap_or_else(|| name.to_owned())
 }
 
-fn file_of(address: *mut c_void) -> Option<PathBuf> {
+/// The file that the code at an address was loaded from.
+pub(crate) fn file_of(address: *mut c_void) -> Option<PathBuf> {
     use std::os::unix::ffi::OsStrExt;
     // SAFETY: Dl_info is plain pointers, for which zero is a value.
     let mut info: libc::Dl_info = unsafe { std::mem::zeroed() };

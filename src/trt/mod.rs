@@ -45,8 +45,12 @@ pub use context::Context;
 pub use engine::{Engine, TensorInfo};
 pub use error::{Cause, Error, NodeError, Result};
 pub use find::{Candidate, Searched, search};
+// Where other libraries of NVIDIA's lie too.
+pub(crate) use find::{newest as newest_library, pip_directories};
 pub use layers::LayerInfo;
 pub use library::Library;
+// Other libraries of NVIDIA's are opened in the same way.
+pub(crate) use library::{file_of, load as load_library, symbol};
 pub use log::{LogLine, LogListener, Severity};
 pub use network::{Network, TensorSpec, Typing};
 pub use plan::Plan;

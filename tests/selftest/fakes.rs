@@ -61,6 +61,17 @@ impl Fakes {
     }
 }
 
+/// A folder with the stand-in for nvJPEG, compiled once; none, said aloud, where there is no compiler.
+pub fn nvjpeg() -> Option<&'static Path> {
+    static MADE: OnceLock<Option<tempfile::TempDir>> = OnceLock::new();
+    let made = MADE.get_or_init(|| {
+        let dir = tempfile::tempdir().unwrap();
+        let sources = ["tests/data/gpu/fake_nvjpeg.c", "-ldl"];
+        compile("CC", "cc", &sources, &dir.path().join("libnvjpeg.so.12")).map(|()| dir)
+    });
+    made.as_ref().map(tempfile::TempDir::path)
+}
+
 /// The three, compiled once for all tests that only use them.
 pub fn shared() -> Option<&'static Fakes> {
     static FAKES: OnceLock<Option<Fakes>> = OnceLock::new();

@@ -1,14 +1,17 @@
 /*!
 The kernels of `cuda/` on the GPU at hand against the CPU code that they must equal, and how long they take.
 
-Needs no engines. Every comparison is of bits but that of attention: all other kernels claim the CPU's very results, on
-any size. Outputs are filled with a pattern first, so that what a kernel leaves out is found.
+Needs no engines. Every comparison is of bits but those of attention and of nvJPEG, which is no kernel of ours: all others claim
+the CPU's very results, on any size. Outputs are filled with a pattern first, so that what a kernel leaves out is found.
 */
 
 mod attention;
 mod bank;
 mod mask;
+mod nvjpeg;
 mod preprocess;
+
+pub use nvjpeg::{Picture, pictures};
 
 use std::cell::Cell;
 
@@ -67,11 +70,33 @@ pub struct KernelReport {
     pub max_elements: Option<usize>,
     /// Cases beyond that limit, which did not run.
     pub left_out: usize,
+    /// What was not tested, and why.
+    #[serde(default)]
+    pub skipped: Vec<String>,
 }
+
+/// The cases of one kind.
+type Rows = fn(&Bench<'_>) -> Vec<KernelRow>;
 
 /// Runs every case whose output has at most `max_elements` elements. A kernel that fails costs its rows (and, if it broke the
 /// context, those after it).
 pub fn run(gpu: &Gpu, repeats: Repeats, seed: u64, max_elements: Option<usize>) -> KernelReport {
+    let kinds: [Rows; 4] = [preprocess::rows, mask::rows, bank::rows, attention::rows];
+    run_these(gpu, repeats, seed, max_elements, &kinds)
+}
+
+/// Runs nvJPEG's cases alone, which take no minutes on a stand-in for a GPU.
+pub fn run_nvjpeg(gpu: &Gpu, repeats: Repeats, seed: u64) -> KernelReport {
+    run_these(gpu, repeats, seed, None, &[])
+}
+
+fn run_these(
+    gpu: &Gpu,
+    repeats: Repeats,
+    seed: u64,
+    max_elements: Option<usize>,
+    kinds: &[Rows],
+) -> KernelReport {
     let facts = gpu.facts();
     let mut report = KernelReport {
         device: facts.name.clone(),
@@ -81,21 +106,24 @@ pub fn run(gpu: &Gpu, repeats: Repeats, seed: u64, max_elements: Option<usize>) 
         rows: Vec::new(),
         max_elements,
         left_out: 0,
+        skipped: Vec::new(),
     };
     let opened = Kernels::load(gpu).and_then(|kernels| {
         report.form = Some(kernels.form().to_owned());
         let left_out = Cell::new(0);
         Ok(Bench { gpu, stream: gpu.stream()?, kernels, repeats, seed, max_elements, left_out })
     });
-    report.rows = match opened {
+    match opened {
         Ok(bench) => {
-            let rows = [preprocess::rows, mask::rows, bank::rows, attention::rows];
-            let rows = rows.iter().flat_map(|rows| rows(&bench)).collect();
+            report.rows.extend(kinds.iter().flat_map(|rows| rows(&bench)));
             report.left_out = bench.left_out.get();
-            rows
+            match nvjpeg::rows(&bench) {
+                Ok(rows) => report.rows.extend(rows),
+                Err(why) => report.skipped.push(format!("nvJPEG's pixels: {why}")),
+            }
         }
-        Err(error) => vec![row("all", "", Err(error))],
-    };
+        Err(error) => report.rows.push(row("all", "", Err(error))),
+    }
     report
 }
 

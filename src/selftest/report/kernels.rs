@@ -10,7 +10,7 @@ use crate::files::atomic;
 use crate::screen_table;
 use crate::selftest::{KernelReport, KernelRow, Timing, Verdict};
 
-/// Renders the rows in their order, then the reasons of failures.
+/// Renders the rows in their order, then the reasons of failures, and what was left out.
 pub fn render(report: &KernelReport) -> String {
     let mut table = screen_table::dense(
         [
@@ -44,6 +44,9 @@ pub fn render(report: &KernelReport) -> String {
     for row in report.rows.iter().filter(|row| row.verdict == Verdict::Failed) {
         let reason = row.reason.as_deref().unwrap_or("no reason was given");
         text += &format!("\nFAILED {} ({}): {reason}", row.kernel, row.case);
+    }
+    for skipped in &report.skipped {
+        text += &format!("\nSKIPPED {skipped}");
     }
     text
 }
