@@ -13,6 +13,7 @@ mod object_run;
 pub mod plan;
 pub mod progress;
 mod runner;
+mod scoring;
 pub mod supervise;
 mod teacher;
 pub mod teacher_check;

@@ -11,8 +11,6 @@ use anyhow::Context;
 
 use crate::dataset::{Clip, ObjectTruth};
 use crate::geometry::Geometry;
-use crate::mask::Mask;
-use crate::metrics::{MetricsKind, Scorer};
 use crate::overlay::OverlayWriter;
 use crate::pipeline::Mode;
 use crate::predecode::{PreparedClip, Wanted};
@@ -20,8 +18,8 @@ use crate::process_memory;
 use crate::prompt::ObjectPrompt;
 use crate::ranges::{self, Range};
 use crate::record::{
-    Conditions, FrameTimes, Measured, MemoryPeaks, ObjectKey, Observed, Quality, RunRecord, Status,
-    Verdict, mean_gpu_ms, mean_residue_ms, mean_stages, speed_of,
+    Conditions, FrameTimes, Measured, MemoryPeaks, ObjectKey, Observed, RunRecord, Status, Verdict,
+    mean_gpu_ms, mean_residue_ms, mean_stages, speed_of,
 };
 use crate::telemetry::Telemetry;
 use crate::tracker::NetworkPrompt;
@@ -32,6 +30,7 @@ use super::mask_file;
 use super::object_error::ObjectError;
 use super::plan::BenchPlan;
 use super::runner::{ClipRunner, PassRequest, Tracked};
+use super::scoring::score;
 use super::teacher::{self, Teachers};
 
 /// Where the worker stands, for the progress display.
@@ -372,44 +371,6 @@ fn all_frames(tracked: &[Tracked]) -> Option<Span> {
     let (start, end) = (|t: &Tracked| t.span.start, |t: &Tracked| t.span.end);
     let (start, end) = tracked.iter().map(start).min().zip(tracked.iter().map(end).max())?;
     Some(Span { start, end, stride: tracked.first()?.span.stride })
-}
-
-/// J and F over the annotated frames that were run, and what is to be said about their ground truth.
-fn score<'a>(
-    kind: MetricsKind,
-    object: &ObjectTruth,
-    masks: impl Iterator<Item = &'a (usize, Mask)>,
-) -> (Option<Quality>, Option<String>) {
-    let mut scorer = Scorer::new(kind);
-    let mut notes = Vec::new();
-    for (index, mask) in masks {
-        let truth = object.mask(*index);
-        match &truth {
-            Ok(truth) if truth.same_size(mask) => {}
-            Ok(truth) => notes.push(format!(
-                "mask_size: the ground truth of frame {index} is {}x{}, the frames are {}x{}; it was \
-                 compared with a resized prediction",
-                truth.width(),
-                truth.height(),
-                mask.width(),
-                mask.height()
-            )),
-            // An unreadable mask leaves its frame out of the averages, as it did before.
-            Err(error) => notes.push(format!("{}: {error}; not scored", error.code())),
-        }
-        scorer.push(truth.as_ref().ok(), Some(mask));
-    }
-    let quality = scorer.finish();
-    if quality.is_none() {
-        notes.push(format!(
-            "nothing_to_score: no annotated frame of those that were run counts under the {} rules",
-            kind.as_str()
-        ));
-    }
-    let more = notes.len().saturating_sub(1);
-    let note = notes.into_iter().next();
-    let note = note.map(|n| if more > 0 { format!("{n} (and {more} more)") } else { n });
-    (quality, note)
 }
 
 #[cfg(test)]
