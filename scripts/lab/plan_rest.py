@@ -7,6 +7,7 @@ from .plan_compare import bench
 
 CAPS = (64, 128, 256, 512, 1024, 4096)  # MiB of workspace
 DEPTHS = (1, 2, 4, 8, 16)
+ALTERNATIVES = {"last_block": ["--attention-merge", "last-block"], "nvjpeg": ["--decoder", "nvjpeg"]}
 AT_ONCE = 3  # plans that a job of a cap builds beside each other
 
 
@@ -50,6 +51,12 @@ def speeds(s):
                 command = bench(s, v, precision, out, "--mode", mode, "--profile-runs", 3, *longer)
                 priority = v.priority("speed") + 4 * (precision == "fp32")
                 jobs.append(alone(out.name, command, [built(v, precision)], priority, 15, [out]))
+                if precision == "fp16" and v.rank == 0:
+                    # The same once more in another way, behind it on the same GPU or another like it.
+                    for kind, flags in ALTERNATIVES.items():
+                        other = s.out / f"{kind}_{out.name}"
+                        changed = [other if word == out else word for word in command] + flags
+                        jobs.append(alone(other.name, changed, [out.name], priority, 15, [other]))
     if s.decoder:
         told = s.out / "jpeg.txt"
         command = [*s.script("benches/python/compare_jpeg.py"), "--split", s.split, "--decoder", s.decoder]

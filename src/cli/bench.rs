@@ -13,6 +13,7 @@ use crate::engine::Bank;
 use crate::files::ColumnSet;
 use crate::geometry::GeometryKind;
 use crate::gpu::Wait;
+use crate::gpu::kernels::Merge;
 use crate::metrics::MetricsKind;
 use crate::pipeline::{Decoder, Mode};
 use crate::prompt::{PromptKind, PromptPolicy};
@@ -211,6 +212,9 @@ pub struct GpuArgs {
     /// Objects that are tracked together run on a stream each, instead of one after the other.
     #[arg(long)]
     pub object_streams: bool,
+    /// What merges the parts of an attention's keys; to be compared in whole clips, then one of them goes.
+    #[arg(long, value_enum, default_value = "kernel", hide = true)]
+    pub attention_merge: Merge,
     /// Threads that decode frames ahead [default: all processors but one, at most 8].
     #[arg(long, value_parser = clap::value_parser!(u32).range(1..=256))]
     pub decode_threads: Option<u32>,

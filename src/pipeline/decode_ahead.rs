@@ -7,6 +7,7 @@ for always has a slot, however few there are.
 */
 
 use std::collections::BTreeMap;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Mutex, PoisonError};
 use std::thread::Scope;
@@ -79,6 +80,15 @@ impl Work {
     }
 }
 
+/// A panic in decoding becomes the frame's failure: nobody else would tell whoever waits for it.
+fn told<T>(frame: usize, decode: impl FnOnce() -> Result<T, PassError>) -> Result<T, PassError> {
+    let caught = catch_unwind(AssertUnwindSafe(decode));
+    caught.unwrap_or_else(|_| {
+        let report = "this is a fault of segtrt's, please report it with the file";
+        Err(PassError::Other(anyhow!("decoding frame {frame} broke off; {report}")))
+    })
+}
+
 impl DecodeAhead {
     /// Starts `threads` workers, which end with the frames or with this value.
     pub fn start<'scope, 'env>(
@@ -94,7 +104,8 @@ impl DecodeAhead {
             scope.spawn(move || {
                 while let Some((at, frame, slot)) = work.take() {
                     // A frame that fails takes its slot with it: the pass ends there.
-                    if give.send((at, work.decode(clip, frame, slot))).is_err() {
+                    let decoded = told(frame, || work.decode(clip, frame, slot));
+                    if give.send((at, decoded)).is_err() {
                         return;
                     }
                 }
@@ -124,5 +135,17 @@ impl DecodeAhead {
     pub fn free(&self, slot: Slot) {
         // Nobody takes slots after the last frame.
         let _ = self.free.send(slot);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_panic_is_told_to_whoever_waits() {
+        assert_eq!(told(1, || Ok(7)).ok(), Some(7));
+        let error = told(3, || -> Result<(), _> { panic!("no") }).err();
+        assert!(error.unwrap().to_string().contains("frame 3"));
     }
 }

@@ -16,7 +16,7 @@ use super::features::placed;
 use super::steps::{Part, Steps};
 use crate::bundle::Contract;
 use crate::engine::fill_levels;
-use crate::gpu::kernels::{Attention, AttentionKernels, AttentionShape, HEAD, Merge, Values};
+use crate::gpu::kernels::{Attention, AttentionKernels, AttentionShape, HEAD, Values};
 use crate::gpu::{Gpu, Placed, Port, Purpose, Stream, View};
 use crate::trt::DataType;
 
@@ -127,7 +127,7 @@ impl FusedTrack {
                 gpu,
                 kernels,
                 shape,
-                Merge::default(),
+                kernels.merge(),
                 stream,
             )?))
         };

@@ -4,12 +4,15 @@ Attention without a score matrix: O = softmax(Q Kᵀ + bias) V, for the memory a
 TensorRT writes the scores to memory where it does not fuse an attention, 4096 × 28 736 of them in each layer of SAM 2.1;
 `cuda/attention.cu` keeps them on the chip. Hopper has kernels of its own (`cuda/attention_hopper.cu`).
 
-The keys are cut into as many parts as keep the whole GPU busy; the last block that finishes a part merges the parts.
+The keys are cut into as many parts as keep the whole GPU busy; a kernel behind it, or the last block that finishes a part,
+merges the parts.
 */
 
 use std::sync::Arc;
 
 use anyhow::{Result, ensure};
+use clap::ValueEnum;
+use serde::{Deserialize, Serialize};
 
 use super::images::{self, Topic};
 use super::{blocks, int, need_exactly};
@@ -45,12 +48,13 @@ impl Values {
 }
 
 /// What merges the parts of the keys.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
 pub enum Merge {
-    /// The last block of each row of queries.
-    #[default]
+    /// The last block of each row of queries: one launch, but nobody helps that block.
     LastBlock,
-    /// A kernel of its own behind the attention.
+    /// A kernel of its own behind the attention: faster wherever both were timed in one run (docs/fused-attention.md).
+    #[default]
     Kernel,
 }
 
@@ -87,6 +91,7 @@ pub struct AttentionKernels {
     memory: Arc<Pair>,
     frame: Arc<Pair>,
     form: Arc<str>,
+    merge: Merge,
 }
 
 impl AttentionKernels {
@@ -139,7 +144,18 @@ impl AttentionKernels {
             memory: pair(memory, "attention_combine_64")?,
             frame: pair(frame, "attention_combine_256")?,
             form: form.into(),
+            merge: Merge::default(),
         })
+    }
+
+    /// The same, for attentions whose parts are merged so.
+    pub fn merging(self, merge: Merge) -> Self {
+        Self { merge, ..self }
+    }
+
+    /// What merges the parts.
+    pub fn merge(&self) -> Merge {
+        self.merge
     }
 
     /// What they were loaded from: "PTX 8.2 for sm_90 alone".
