@@ -80,14 +80,6 @@ impl Builder {
         self.inner.allocator.borrow().as_ref().map(Allocator::usage)
     }
 
-    /// How many threads the builder may use.
-    pub fn set_threads(&self, threads: u16) -> Result<()> {
-        self.library().ask("set the builder's threads", |api| {
-            // SAFETY: a living builder.
-            unsafe { sys::segtrt_builder_set_threads(api, self.inner.object.get(), threads.into()) }
-        })
-    }
-
     /// The GPU has fast half precision; none where the release does not say (11, RTX 1.5 and later).
     pub fn has_fast_fp16(&self) -> Option<bool> {
         // SAFETY: a living builder.

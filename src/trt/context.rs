@@ -95,13 +95,6 @@ impl Context {
         Some(names.iter().take(count).filter_map(|name| copied(*name)).collect())
     }
 
-    /// Bytes of device memory for the shapes set so far (10 on); none where the release cannot say.
-    pub fn memory_for_shapes(&mut self) -> Option<u64> {
-        // SAFETY: a living context.
-        u64::try_from(unsafe { sys::segtrt_context_memory(self.object.api(), self.object.get()) })
-            .ok()
-    }
-
     /// Says where a tensor lies.
     ///
     /// # Safety
@@ -174,13 +167,5 @@ impl Context {
             unsafe { sys::segtrt_context_report(api, self.object.get()) }
         })?;
         Ok(profiler.take())
-    }
-
-    /// How much the engine says to NVTX while it runs.
-    pub fn set_nvtx(&mut self, verbosity: super::Verbosity) -> Result<()> {
-        self.library().ask("set the NVTX verbosity", |api| {
-            // SAFETY: a living context.
-            unsafe { sys::segtrt_context_set_nvtx(api, self.object.get(), verbosity as u32) }
-        })
     }
 }

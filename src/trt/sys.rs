@@ -289,13 +289,6 @@ unsafe extern "C" {
     ) -> segtrt_status;
 }
 unsafe extern "C" {
-    pub fn segtrt_builder_set_threads(
-        api: *const segtrt_api,
-        builder: *mut ::std::os::raw::c_void,
-        threads: i32,
-    ) -> segtrt_status;
-}
-unsafe extern "C" {
     pub fn segtrt_builder_fast_fp16(
         api: *const segtrt_api,
         builder: *mut ::std::os::raw::c_void,
@@ -713,13 +706,6 @@ unsafe extern "C" {
     ) -> segtrt_status;
 }
 unsafe extern "C" {
-    pub fn segtrt_context_set_nvtx(
-        api: *const segtrt_api,
-        context: *mut ::std::os::raw::c_void,
-        verbosity: segtrt_verbosity,
-    ) -> segtrt_status;
-}
-unsafe extern "C" {
     pub fn segtrt_context_set_profile(
         api: *const segtrt_api,
         context: *mut ::std::os::raw::c_void,
@@ -771,12 +757,6 @@ unsafe extern "C" {
         names: *mut *const ::std::os::raw::c_char,
         capacity: i32,
     ) -> i32;
-}
-unsafe extern "C" {
-    pub fn segtrt_context_memory(
-        api: *const segtrt_api,
-        context: *mut ::std::os::raw::c_void,
-    ) -> i64;
 }
 unsafe extern "C" {
     pub fn segtrt_context_enqueue(

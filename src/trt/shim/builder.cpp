@@ -44,9 +44,6 @@ segtrt_status segtrt_builder_set_recorder(const segtrt_api* api, void* builder, 
 segtrt_status segtrt_builder_set_allocator(const segtrt_api* api, void* builder, void* allocator) {
     return set<m::Builder_setGpuAllocator>(api, builder, allocator);
 }
-segtrt_status segtrt_builder_set_threads(const segtrt_api* api, void* builder, int32_t threads) {
-    return set_checked<m::Builder_setMaxThreads>(api, builder, threads);
-}
 int32_t segtrt_builder_fast_fp16(const segtrt_api* api, void* builder) {
     return ask<m::Builder_platformHasFastFp16>(static_cast<int32_t>(-1), api, builder);
 }

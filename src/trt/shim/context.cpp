@@ -18,10 +18,6 @@ segtrt_status segtrt_context_report(const segtrt_api* api, void* context) {
 segtrt_status segtrt_context_emit_profile(const segtrt_api* api, void* context, int32_t on) {
     return set<m::ExecutionContext_setEnqueueEmitsProfile>(api, context, on != 0);
 }
-segtrt_status segtrt_context_set_nvtx(const segtrt_api* api, void* context, segtrt_verbosity verbosity) {
-    const int32_t number = value(api, kVerbosity, verbosity);
-    return number < 0 ? SEGTRT_UNSUPPORTED : set_checked<m::ExecutionContext_setNvtxVerbosity>(api, context, number);
-}
 segtrt_status segtrt_context_set_profile(const segtrt_api* api, void* context, int32_t profile, void* stream) {
     return set_checked<m::ExecutionContext_setOptimizationProfileAsync>(api, context, profile, stream);
 }
@@ -54,9 +50,6 @@ segtrt_status segtrt_context_set_memory(const segtrt_api* api, void* context, vo
 int32_t segtrt_context_missing(const segtrt_api* api, void* context, const char** names, int32_t capacity) {
     return ask<m::ExecutionContext_inferShapes>(static_cast<int32_t>(-1), api, context, capacity,
                                                 static_cast<void*>(names));
-}
-int64_t segtrt_context_memory(const segtrt_api* api, void* context) {
-    return ask<m::ExecutionContext_updateDeviceMemorySizeForShapes>(static_cast<int64_t>(-1), api, context);
 }
 segtrt_status segtrt_context_enqueue(const segtrt_api* api, void* context, void* stream) {
     return set_checked<m::ExecutionContext_enqueueV3>(api, context, stream);

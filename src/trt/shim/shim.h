@@ -147,7 +147,6 @@ void *segtrt_builder_network(const segtrt_api *api, void *builder, int32_t stron
 void *segtrt_builder_profile(const segtrt_api *api, void *builder);
 segtrt_status segtrt_builder_set_recorder(const segtrt_api *api, void *builder, void *recorder);
 segtrt_status segtrt_builder_set_allocator(const segtrt_api *api, void *builder, void *allocator);
-segtrt_status segtrt_builder_set_threads(const segtrt_api *api, void *builder, int32_t threads);
 /* 1, 0, or -1 where the release does not say. */
 int32_t segtrt_builder_fast_fp16(const segtrt_api *api, void *builder);
 void *segtrt_builder_build(const segtrt_api *api, void *builder, void *network, void *config);
@@ -234,7 +233,6 @@ segtrt_status segtrt_context_set_recorder(const segtrt_api *api, void *context, 
 segtrt_status segtrt_context_set_profiler(const segtrt_api *api, void *context, void *profiler);
 segtrt_status segtrt_context_report(const segtrt_api *api, void *context);
 segtrt_status segtrt_context_emit_profile(const segtrt_api *api, void *context, int32_t on);
-segtrt_status segtrt_context_set_nvtx(const segtrt_api *api, void *context, segtrt_verbosity verbosity);
 segtrt_status segtrt_context_set_profile(const segtrt_api *api, void *context, int32_t profile, void *stream);
 int32_t segtrt_context_profile(const segtrt_api *api, void *context);
 segtrt_status segtrt_context_set_shape(const segtrt_api *api, void *context, const char *tensor,
@@ -244,8 +242,6 @@ segtrt_status segtrt_context_set_address(const segtrt_api *api, void *context, c
 segtrt_status segtrt_context_set_memory(const segtrt_api *api, void *context, void *memory, int64_t size);
 /* How many tensors still lack a shape or address; up to `capacity` of their names. Negative: TensorRT cannot say. */
 int32_t segtrt_context_missing(const segtrt_api *api, void *context, const char **names, int32_t capacity);
-/* Bytes needed for the shapes set so far; -1 where the release cannot say. */
-int64_t segtrt_context_memory(const segtrt_api *api, void *context);
 segtrt_status segtrt_context_enqueue(const segtrt_api *api, void *context, void *stream);
 
 #ifdef __cplusplus
