@@ -212,8 +212,14 @@ pub struct GpuArgs {
     /// Objects that are tracked together run on a stream each, instead of one after the other.
     #[arg(long)]
     pub object_streams: bool,
-    /// What merges the parts of an attention's keys; to be compared in whole clips, then one of them goes.
-    #[arg(long, value_enum, default_value = "kernel", hide = true)]
+    /// What merges the parts of an attention's keys: a kernel of its own, or the last block of each row of queries.
+    #[arg(
+        long,
+        value_enum,
+        default_value = "kernel",
+        hide_possible_values = true,
+        value_name = "kernel|last-block"
+    )]
     pub attention_merge: Merge,
     /// Threads that decode frames ahead [default: all processors but one, at most 8].
     #[arg(long, value_parser = clap::value_parser!(u32).range(1..=256))]
