@@ -56,7 +56,7 @@ def parser():
     p.add_argument("--ort-gpu", type=Path, metavar="LIB", help="ONNX Runtime's library with the CUDA provider: a further side")
     p.add_argument("--groups", default="main", help=f"of {', '.join(GROUPS)} [main]")
     p.add_argument("--only", default="", metavar="PATTERN,…", help="jobs of these names, and what they need: compare_edgetam,iou_*")
-    p.add_argument("--first", default="", metavar="PATTERN,…", help="jobs that are more urgent than all others, with what they need")
+    p.add_argument("--first", default="", metavar="PATTERN,…", help="jobs that are more urgent than all others, with what they need, in this order")
     p.add_argument("--list", action="store_true", help="show the jobs and what became of them; run nothing")
     p.add_argument("--dry-run", action="store_true", help="show their commands; run nothing")
     p.add_argument("--check", action="store_true", help="ask all programs whether they know their flags; run nothing")
@@ -112,7 +112,7 @@ def show(jobs, ledger, commands):
         record = ledger.record(job.name) or {}
         state = "done" if ledger.is_done(job) else record.get("state", "-")
         took = f"{record['seconds']:.0f} s" if "seconds" in record else f"~{job.expect:.0f} s"
-        print(f"{job.priority:3} {job.gpu:6} {took:>7} {state:7} {job.name}" + (f"  < {' '.join(job.needs)}" if job.needs else ""))
+        print(f"{job.priority:4.4g} {job.gpu:6} {took:>7} {state:7} {job.name}" + (f"  < {' '.join(job.needs)}" if job.needs else ""))
         if commands:
             print(f"      {' '.join(job.command)}")
 

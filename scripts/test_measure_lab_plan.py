@@ -183,6 +183,8 @@ class Planning(Case):
         hurry(jobs, ["b"])
         self.assertLess(jobs["b"].priority, jobs["c"].priority)
         self.assertEqual(jobs["a"].priority, 50, "the scheduler sees to what it needs")
+        hurry(jobs, ["c", "*"])
+        self.assertLess(jobs["c"].priority, jobs["b"].priority)
 
     def test_processors_are_shared_out(self):
         here = machine.shared_out(("0", "1"), range(32), 1)

@@ -8,7 +8,7 @@ from pathlib import Path
 ALONE, SHARED, ALL, NONE = "alone", "shared", "all", "cpu"
 # Shares of a GPU that jobs beside each other may take together; a build takes one.
 SLOTS = 12
-FIRST = 1  # the priority of what --first names
+FIRST = 1  # from here to 2: the priorities of what --first names
 
 
 class PlanError(Exception):
@@ -119,10 +119,10 @@ def chosen(jobs, patterns):
 
 
 def hurry(jobs, patterns):
-    """Puts those that match first; what they need becomes as urgent when the scheduler looks."""
-    for pattern in patterns:
+    """Puts those that match first, in the patterns' order; what they need becomes as urgent when the scheduler looks."""
+    for at, pattern in reversed(list(enumerate(patterns))):  # what matches two goes by the first
         found = [job for job in jobs.values() if fnmatch.fnmatchcase(job.name, pattern)]
         if not found:
             raise PlanError(f"--first {pattern} matches no job; --list shows their names")
         for job in found:
-            job.priority = FIRST
+            job.priority = FIRST + at / len(patterns)
