@@ -271,6 +271,16 @@ fn a_new_run_sets_the_old_journal_aside() {
     // Nor does the table of the old run stay behind.
     assert!(first_columns(&dir.path().join(summary_csv::FILE_NAME), 3).is_empty());
     assert!(!dir.path().join(stats_json::FILE_NAME).exists());
+    // Nor are its rows lost to a third run, and a fourth.
+    drop(store);
+    for count in 3..=4 {
+        drop(ResultStore::create(dir.path(), settings()).unwrap());
+        let first = fs::read_to_string(dir.path().join("rows.previous-2.jsonl")).unwrap();
+        assert_eq!(first, previous);
+        let names = fs::read_dir(dir.path()).unwrap().map(|entry| entry.unwrap().file_name());
+        let journals = names.filter(|name| name.to_string_lossy().starts_with("rows"));
+        assert_eq!(journals.count(), count);
+    }
 }
 
 #[test]

@@ -122,12 +122,37 @@ pub(super) struct Journal {
     length: u64,
 }
 
+/// Whether a file of this name is a journal that was set aside.
+pub fn is_previous(name: &str) -> bool {
+    name == PREVIOUS_NAME || earlier(name).is_some()
+}
+
+/// The number of a journal that was set aside before the newest such one.
+fn earlier(name: &str) -> Option<u32> {
+    name.strip_prefix("rows.previous-")?.strip_suffix(".jsonl")?.parse().ok()
+}
+
+/// Gives the name of the newest journal that was set aside free.
+fn move_on(directory: &Path, previous: &Path) -> Result<()> {
+    let names = std::fs::read_dir(directory)
+        .with_context(|| format!("cannot look into {}", directory.display()))?
+        .filter_map(|entry| earlier(entry.ok()?.file_name().to_str()?));
+    let number = names.max().map_or(2, |most| most.saturating_add(1));
+    let to = directory.join(format!("rows.previous-{number}.jsonl"));
+    std::fs::rename(previous, &to)
+        .with_context(|| format!("cannot move {} to {}", previous.display(), to.display()))
+}
+
 impl Journal {
-    /// A new journal; one that is already there is kept as `rows.previous.jsonl`.
+    /// A new journal; one that is already there is kept as `rows.previous.jsonl`, and what had that name as
+    /// `rows.previous-2.jsonl` or the next number that is free.
     pub(super) fn create(directory: &Path, configuration: &Configuration) -> Result<Self> {
         let mut journal = Self::open(directory)?;
         if journal.length > 0 {
             let previous = directory.join(PREVIOUS_NAME);
+            if previous.exists() {
+                move_on(directory, &previous)?;
+            }
             std::fs::rename(&journal.path, &previous).with_context(|| {
                 format!("cannot move {} to {}", journal.path.display(), previous.display())
             })?;

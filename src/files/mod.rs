@@ -20,7 +20,7 @@ pub mod summary_csv;
 
 pub use configuration::Configuration;
 pub use journal::{
-    FILE_NAME as JOURNAL, ObjectResult, PREVIOUS_NAME as PREVIOUS_JOURNAL, RowOrder,
+    FILE_NAME as JOURNAL, ObjectResult, PREVIOUS_NAME as PREVIOUS_JOURNAL, RowOrder, is_previous,
 };
 pub use journal_reader::JournalReader;
 pub use sidecar::{FILE_NAME as SIDECAR, FileHash, Sidecar, sha256_of_file, sha256_of_files};
@@ -30,5 +30,5 @@ pub use summary_csv::ColumnSet;
 /// Whether a file of this name is one that a [`ResultStore`] writes.
 pub fn is_own(name: &str) -> bool {
     let tables = [summary_csv::FILE_NAME, profile_csv::FILE_NAME, stats_json::FILE_NAME];
-    tables.contains(&name) || [JOURNAL, PREVIOUS_JOURNAL, SIDECAR].contains(&name)
+    tables.contains(&name) || [JOURNAL, SIDECAR].contains(&name) || is_previous(name)
 }
