@@ -113,21 +113,7 @@ mod tests {
 
     #[test]
     fn more_timing_runs_than_asked_for_are_no_difference() {
-        let with = |timing_runs| Settings {
-            precision: Precision::Fp16,
-            strongly_typed: false,
-            islands: crate::engine::islands::Islands::None,
-            fp32_layers: Vec::new(),
-            graphs: "fp16".to_owned(),
-            opt_level: Some(3),
-            timing_runs,
-            workspace_bytes: 0,
-            tactic_bytes: None,
-            memory_bytes: None,
-            library_tactics: false,
-            targets: vec![],
-            profiles: vec![],
-        };
+        let with = |timing_runs| Settings { timing_runs, ..Settings::plain(Precision::Fp16) };
         let told = |old, new| different_setting(&with(old), &with(new));
         for (old, new) in [(None, None), (Some(8), None), (Some(8), Some(4)), (Some(4), Some(4))] {
             assert_eq!(told(old, new), None, "{old:?} {new:?}");

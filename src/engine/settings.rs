@@ -113,3 +113,25 @@ pub struct Settings {
     /// One per fill level, number of objects and points; empty where all shapes are fixed.
     pub profiles: Vec<ProfileShapes>,
 }
+
+#[cfg(test)]
+impl Settings {
+    /// Level 3, no caps, nothing pinned; for tests.
+    pub(crate) fn plain(precision: Precision) -> Self {
+        Self {
+            precision,
+            strongly_typed: false,
+            islands: Islands::None,
+            fp32_layers: Vec::new(),
+            graphs: "fp32".to_owned(),
+            opt_level: Some(3),
+            timing_runs: None,
+            workspace_bytes: 0,
+            tactic_bytes: None,
+            memory_bytes: None,
+            library_tactics: false,
+            targets: Vec::new(),
+            profiles: Vec::new(),
+        }
+    }
+}

@@ -122,15 +122,8 @@ impl FusedTrack {
         // Segments 1 and 2 take what the two attentions give; the others take the same.
         half(&port(second, "o")?, [Some(own.queries), Some(HEAD)])?;
         half(&port(third, "o")?, [Some(own.queries), Some(width)])?;
-        let make = |shape| {
-            Ok::<_, anyhow::Error>(Rc::new(Attention::new(
-                gpu,
-                kernels,
-                shape,
-                kernels.merge(),
-                stream,
-            )?))
-        };
+        let make =
+            |shape| Ok::<_, anyhow::Error>(Rc::new(Attention::new(gpu, kernels, shape, stream)?));
         let (to_frame, to_bank) = (make(own)?, make(bank)?);
         log::debug!(
             "attention: {} in {} parts, {} in {} parts",

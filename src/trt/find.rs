@@ -28,7 +28,7 @@ const LOADER_NAMES: [&str; 6] = [
 /// Folders of pip packages that carry the libraries.
 const PIP_PACKAGES: [&str; 4] = ["tensorrt_libs", "tensorrt", "tensorrt_rtx_libs", "tensorrt_rtx"];
 
-/// A library that may be TensorRT.
+/// A library that may be the one that is looked for.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Candidate {
     /// A path, or a bare name for the loader.

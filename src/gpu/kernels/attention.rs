@@ -153,11 +153,6 @@ impl AttentionKernels {
         Self { merge, ..self }
     }
 
-    /// What merges the parts.
-    pub fn merge(&self) -> Merge {
-        self.merge
-    }
-
     /// What they were loaded from: "PTX 8.2 for sm_90 alone".
     pub fn form(&self) -> &str {
         &self.form
@@ -192,7 +187,6 @@ pub struct Attention {
     pair: Arc<Pair>,
     shape: AttentionShape,
     grid: (u32, u32, u32),
-    merge: Merge,
     /// Results and sums of the parts; none with a single part.
     parts: Option<Parts>,
 }
@@ -201,7 +195,8 @@ pub struct Attention {
 struct Parts {
     results: View,
     sums: View,
-    counters: View,
+    /// Of the parts that are done in each row of blocks, where its last block merges them.
+    counters: Option<View>,
 }
 
 impl Attention {
@@ -214,7 +209,6 @@ impl Attention {
         gpu: &Gpu,
         kernels: &AttentionKernels,
         shape: AttentionShape,
-        merge: Merge,
         stream: &Stream,
     ) -> Result<Self> {
         let AttentionShape { objects, queries, keys, values } = shape;
@@ -233,10 +227,16 @@ impl Attention {
             _ => {
                 let scratch = gpu.towards(Purpose::Scratch);
                 let lines = objects * splits * queries;
-                let counters = View::new(&scratch, 4 * rows * objects)?;
-                // Each launch leaves them at zero.
-                counters.fill(0, stream)?;
-                stream.synchronize()?;
+                let counters = match kernels.merge {
+                    Merge::Kernel => None,
+                    Merge::LastBlock => {
+                        let counters = View::new(&scratch, 4 * rows * objects)?;
+                        // Each launch leaves them at zero.
+                        counters.fill(0, stream)?;
+                        stream.synchronize()?;
+                        Some(counters)
+                    }
+                };
                 Some(Parts {
                     results: View::new(&scratch, 4 * lines * values.columns())?,
                     sums: View::new(&scratch, 8 * lines)?,
@@ -245,7 +245,7 @@ impl Attention {
             }
         };
         let grid = (blocks(rows, 1)?, blocks(splits, 1)?, blocks(objects, 1)?);
-        Ok(Self { pair, shape, grid, merge, parts })
+        Ok(Self { pair, shape, grid, parts })
     }
 
     /// Its sizes.
@@ -288,10 +288,7 @@ impl Attention {
         let (results, sums, counters) = match &self.parts {
             None => (Arg::Null, Arg::Null, Arg::Null),
             Some(parts) => {
-                let counters = match self.merge {
-                    Merge::LastBlock => Arg::View(&parts.counters),
-                    Merge::Kernel => Arg::Null,
-                };
+                let counters = parts.counters.as_ref().map_or(Arg::Null, Arg::View);
                 (Arg::View(&parts.results), Arg::View(&parts.sums), counters)
             }
         };
@@ -310,9 +307,9 @@ impl Attention {
         ];
         let launch = Launch { grid: self.grid, threads: self.pair.kind.threads };
         // SAFETY: the arguments are the kernel's own; the tensors were measured above, and `parts` has a result and a sum
-        // for each part of each query and a counter for each row of blocks, wherever there is more than one part.
+        // for each part of each query, wherever there is more than one part, and a counter for each row of blocks or none at all.
         unsafe { self.pair.attend.launch(launch, &args, stream) }?;
-        if let (Some(parts), Merge::Kernel) = (&self.parts, self.merge) {
+        if let Some(parts) = self.parts.as_ref().filter(|parts| parts.counters.is_none()) {
             let rows = objects * queries;
             let args = [
                 Arg::View(&parts.results),

@@ -5,7 +5,7 @@ Where nvJPEG's library is looked for: an environment variable, the loader's path
 use std::fmt;
 use std::path::{Path, PathBuf};
 
-use crate::trt::{newest_library, pip_directories};
+use crate::trt::{Candidate, newest_library, pip_directories};
 
 /// Environment variable that names the library, or its folder. Where it is set nothing else is tried.
 pub const VARIABLE: &str = "SEGTRT_NVJPEG_LIB";
@@ -19,15 +19,6 @@ const LOADER_NAMES: [&str; 4] =
 
 /// Folders below pip's `site-packages` that have it.
 const PIP_FOLDERS: [&str; 2] = ["nvidia/nvjpeg/lib", "nvidia/cu13/lib"];
-
-/// A library that may be nvJPEG.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Candidate {
-    /// A path, or a bare name for the loader.
-    pub library: PathBuf,
-    /// Named by the user: must open, nothing else is tried.
-    pub named: bool,
-}
 
 /// The places that had no nvJPEG; its text says how to get one.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

@@ -24,5 +24,5 @@ mod sys;
 
 pub use decoder::{Coefficients, Decoder};
 pub use error::NvJpegError;
-pub use find::{Candidate, Searched, VARIABLE, search};
+pub use find::{Searched, VARIABLE, search};
 pub use library::Library;

@@ -137,11 +137,12 @@ impl Case {
             AttentionShape { objects: *objects, queries: *queries, keys: *keys, values: *values };
         let mut what = "attention".to_owned();
         let checked =
-            Attention::new(bench.gpu, kernels, shape, merge, &bench.stream).and_then(|made| {
-                let merged = if merge == Merge::Kernel { " and combine" } else { "" };
-                what = format!("{}{merged}", made.kernel());
-                check(bench, made, data)
-            });
+            Attention::new(bench.gpu, &kernels.clone().merging(merge), shape, &bench.stream)
+                .and_then(|made| {
+                    let merged = if merge == Merge::Kernel { " and combine" } else { "" };
+                    what = format!("{}{merged}", made.kernel());
+                    check(bench, made, data)
+                });
         let mut row = row(&what, &format!("{name}: {objects} x {queries} x {keys}"), checked);
         let products = 2 * objects * queries * keys * (HEAD + values.columns());
         row.tflops = row.timing.map(|timing| products as f64 / timing.median_ms / 1e9);
