@@ -45,6 +45,7 @@ def parser():
     p.add_argument("--timing", default="", metavar="FP16[,FP32]", help="timing caches to start from")
     p.add_argument("--timing-dir", type=Path, metavar="DIR", help="an earlier lab's OUT/timing: a cache for each build job")
     p.add_argument("--gpus", help="such as 0,1 [CUDA_VISIBLE_DEVICES, else all]")
+    p.add_argument("--quiet", default="", metavar="GPUS", help="of these, for nothing but what must be alone")
     p.add_argument("--memory-gib", type=float, help="of the host [MemTotal; less than there is on a machine that grows as it is used]")
     p.add_argument("--seconds", type=float, default=0, help="begin nothing that would end later, and end everything then")
     told = "than an H200 with 16 processors: expected times and limits are as much longer [1]"
@@ -52,6 +53,7 @@ def parser():
     p.add_argument("--wait-for", type=Path, metavar="FILE", help="jobs that need TensorRT begin when this file is there")
     p.add_argument("--learn-seconds", type=int, default=90, help="of each network's encoder, and of its memory [90]")
     p.add_argument("--track-seconds", type=int, help="of its memory alone; 0 leaves it random [as --learn-seconds]")
+    p.add_argument("--unlearned", default="", metavar="MODELS", help="of these, with random weights: for speeds alone, at once")
     p.add_argument("--rounds", type=int, default=3, help="of comparisons [3]")
     p.add_argument("--ort-gpu", type=Path, metavar="LIB", help="ONNX Runtime's library with the CUDA provider: a further side")
     p.add_argument("--groups", default="main", help=f"of {', '.join(GROUPS)} [main]")
@@ -98,6 +100,7 @@ def settings_of(args, gpus, error):
         timing_dir=args.timing_dir and args.timing_dir.absolute(),
         learn_seconds=args.learn_seconds,
         track_seconds=args.learn_seconds if args.track_seconds is None else args.track_seconds,
+        unlearned=tuple(of_model(name) for name in args.unlearned.split(",") if name),
         rounds=args.rounds,
         ort_gpu=args.ort_gpu and args.ort_gpu.absolute(),
         nsys=os.environ.get("NSYS_CMD"),
@@ -139,7 +142,10 @@ def main():
     gpus = args.gpus.split(",") if args.gpus else None
     if args.processors and args.foresee is None:
         p.error("--processors goes with --foresee")
-    here = machine.this_machine(gpus, args.memory_gib, args.processors)
+    quiet = [gpu for gpu in args.quiet.split(",") if gpu]
+    here = machine.this_machine(gpus, args.memory_gib, args.processors, quiet)
+    if set(quiet) - set(here.gpus) or (quiet and len(quiet) == len(here.gpus)):
+        p.error(f"--quiet {args.quiet}: expected some of the GPUs {','.join(here.gpus)}, not all")
     settings = settings_of(args, here.gpus, p.error)
     try:
         patterns = [pattern for pattern in args.only.split(",") if pattern]

@@ -7,7 +7,7 @@ from pathlib import Path
 
 ALONE, SHARED, ALL, NONE = "alone", "shared", "all", "cpu"
 # Shares of a GPU that jobs beside each other may take together; a build takes one.
-SLOTS = 12
+SLOTS = 20
 FIRST = 1  # from here to 2: the priorities of what --first names
 
 

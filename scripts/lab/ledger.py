@@ -121,7 +121,8 @@ class Ledger:
         for source, place in job.copies:
             if not Path(place).exists():
                 Path(place).parent.mkdir(parents=True, exist_ok=True)
-                shutil.copy(source, f"{place}.part")
+                copy = shutil.copytree if Path(source).is_dir() else shutil.copy
+                copy(source, f"{place}.part")
                 os.replace(f"{place}.part", place)
         write_json(self.jobs / f"{job.name}.running", record)
 

@@ -26,8 +26,9 @@ class Held:
 class Placing:
     """One round of decisions."""
 
-    def __init__(self, machine, running, now):
-        self.machine, self.running, self.now = machine, list(running), now
+    def __init__(self, machine, running, now, sharing=False):
+        """`sharing`: jobs that share a GPU are still to come."""
+        self.machine, self.running, self.now, self.sharing = machine, list(running), now, sharing
         self.kept = {}  # GPU -> seconds until which jobs of lower priority may use it: it is to be free then
 
     def on(self, gpu):
@@ -73,14 +74,14 @@ class Placing:
         return (), common
 
     def _shared(self, job, urgent):
-        gpus = self.machine.gpus
+        gpus = [gpu for gpu in self.machine.gpus if gpu not in self.machine.quiet]
         until = {gpu: max([held.left(self.now) for held in self.on(gpu)], default=0.0) for gpu in gpus}
         # As many GPUs as will soon be wanted alone shall not be held up by this job.
         soon = sum(alone and seconds < 0.5 * job.expect for seconds, alone in urgent)
         free = [gpu for gpu in gpus if until[gpu] < job.expect]
 
         def disturbs(gpu):
-            return soon > 0 and gpu in free and len(free) - 1 < soon
+            return not self.machine.quiet and soon > 0 and gpu in free and len(free) - 1 < soon
 
         fits = [
             gpu
@@ -94,22 +95,25 @@ class Placing:
             return None
         # The fullest one, so that another stays empty for what must be alone.
         gpu = min(fits, key=lambda gpu: (self.slots_left(gpu), self.machine.gpus.index(gpu)))
-        return (gpu,), self.machine.own[gpu]
+        return (gpu,), tuple(sorted({*self.machine.own[gpu], *self.machine.aside}))
 
     def _alone(self, job, urgent):
         gpus = self.machine.gpus
         needed = len(gpus) if job.gpu == ALL else 1
         if not gpus:
             return None
+        if self.sharing and 0 < needed <= len(self.machine.quiet):
+            gpus = self.machine.quiet  # the others are for what shares them, as long as there is any
         empty = [gpu for gpu in gpus if not self.on(gpu) and job.expect <= self.kept.get(gpu, math.inf)]
+        empty.sort(key=lambda gpu: gpu not in self.machine.quiet)
         others = [gpu for gpu in gpus if not self.is_alone(gpu) and gpu not in empty[:needed]]
         # The last GPU is not taken for long when something that matters more is about to want one.
         waited_for = any(seconds < 0.5 * job.expect for seconds, _ in urgent)
         if len(empty) >= needed and (others or not waited_for):
             taken = tuple(empty[:needed])
             return taken, tuple(p for gpu in taken for p in self.machine.own[gpu])
-        if len(empty) < needed:
-            self._keep(needed)
+        if len(empty) < needed and not (self.machine.quiet and needed <= len(self.machine.quiet)):
+            self._keep(needed)  # where none is quiet
         return None
 
     def _keep(self, needed):

@@ -10,13 +10,14 @@ def test_bed(s):
     """Teacher, features, tracking: a checkpoint a model."""
     bed, overlay = s.out / "bed", ["--random-weights", 0, "--weights-overlay", s.overlay]
     features, jobs = bed / "features.pt", []
-    if set(s.models) - {TEACHER}:
+    models = [model for model in s.models if model not in s.unlearned]
+    if set(models) - {TEACHER}:
         teach = [*s.script("onnx/distil_encoder.py"), "teach", "--model", TEACHER, *overlay, "--split", s.split]
         common = {"gpu": SHARED, "slots": 3, "priority": 5, "memory_gib": 6}
         jobs.append(Job("teach", [*teach, "--out", features], expect=50, limit=200, results=[features], **common))
-    for model in s.models:
+    for model in models:
         variant = next(v for v in s.variants() if v.model == model)
-        common = {"gpu": SHARED, "slots": 5, "priority": variant.priority("bed"), "memory_gib": 8}
+        common = {"gpu": SHARED, "slots": 4, "priority": variant.priority("bed"), "memory_gib": 8}
         common |= {"expect": s.learn_seconds + 40, "limit": s.learn_seconds + 200}
         weights, needs = overlay, []
         if model != TEACHER:
@@ -41,27 +42,34 @@ def exports(s):
     """Graphs in both precisions; EdgeTAM's encoder for several frames, too."""
     jobs = []
     for v in s.variants():
-        for precision in ("fp16", "fp32"):
-            bundle = s.bundles(v) / f"{v.model}_{v.imgsz}_{precision}"
-            command = [*s.script("onnx/export.py"), "--model", v.model, "--imgsz", v.imgsz, "--precision", precision]
-            command += ["--checkpoint", s.checkpoint(v), "--segments", "--padded-track"]
-            if v.model == "edgetam" and v.imgsz == 1024:
-                command += ["--encoder-batches", BATCHES]
-            command += ["--out", s.bundles(v)]
-            jobs.append(
-                Job(
-                    f"export_{v.name}_{precision}",
-                    command,
-                    needs=[learnt(v)],
-                    priority=v.priority("export"),
-                    expect=v.costs[1],
-                    limit=300,
-                    cores=4,
-                    memory_gib=12,
-                    environment={"OMP_NUM_THREADS": 4},
-                    results=[bundle],
-                )
+        weights, needs = (["--checkpoint", s.checkpoint(v)], [learnt(v)]) if v.model not in s.unlearned else (["--random-weights", 0], [])
+        jobs += exports_of(s, v, s.bundles(v), f"export_{v.name}", weights, ("fp16", "fp32"), needs)
+    return jobs
+
+
+def exports_of(s, v, bundles, name, weights, precisions, needs=()):
+    """A job for each precision of one variant's graphs with these weights."""
+    jobs = []
+    for precision in precisions:
+        bundle = bundles / f"{v.model}_{v.imgsz}_{precision}"
+        command = [*s.script("onnx/export.py"), "--model", v.model, "--imgsz", v.imgsz, "--precision", precision]
+        command += [*weights, "--segments", "--padded-track"]
+        if v.model == "edgetam" and v.imgsz == 1024:
+            command += ["--encoder-batches", BATCHES]
+        jobs.append(
+            Job(
+                f"{name}_{precision}",
+                [*command, "--out", bundles],
+                needs=list(needs),
+                priority=v.priority("export"),
+                expect=v.costs[1],
+                limit=300,
+                cores=4,
+                memory_gib=12,
+                environment={"OMP_NUM_THREADS": 4},
+                results=[bundle],
             )
+        )
     return jobs
 
 

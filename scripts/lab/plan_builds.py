@@ -1,4 +1,4 @@
-"""Jobs that build engines: in pieces of one to three graphs, so that many are built at once, then put together."""
+"""Jobs that build engines: in a few pieces, so that several are built at once, then put together."""
 
 from .engines import MERGE
 from .job import SHARED, Job
@@ -6,7 +6,7 @@ from .plan_bed import BATCHES, exported
 from .settings import SEGMENTS
 
 PRECISIONS = ("fp16", "mixed", "fp32")
-LOADING = 35  # seconds of a graph whose tactics are known: twelve processes on a GPU load TensorRT's kernels
+LOADING, KNOWN = 30, {"encoder": 60, "prompt": 60}  # seconds until TensorRT's kernels are loaded; of graphs whose tactics are known
 
 
 def pieces_of(v, precision):
@@ -15,27 +15,26 @@ def pieces_of(v, precision):
         return [["encoder"], ["track_padded"], ["prompt", "mask_prompt", "memory"]]
     count = SEGMENTS.get(v.model, 9)
     segments = [f"track_seg{k}" for k in range(count - 1)]
-    pairs = [segments[k : k + 2] for k in range(0, len(segments), 2)]
-    return [["encoder"], ["prompt"], [f"track_seg{count - 1}"], ["memory"], ["mask_prompt", "track_keys"], *pairs]
+    return [["encoder"], ["prompt"], [f"track_seg{count - 1}", "memory"], ["track_keys", "mask_prompt", *segments]]
 
 
-def build_command(s, v, precision, out, timing, *more):
+def build_command(s, v, precision, out, timing, *more, bundles=None):
     """`segtrt build-engines` of one model into `out`."""
     command = [s.segtrt, "build-engines", "--platform", "auto", "--models", v.model, "--imgsz", v.imgsz]
-    command += ["--precision", precision, "--onnx-dir", s.bundles(v), "--out", out, "--timing-cache", timing]
+    command += ["--precision", precision, "--onnx-dir", bundles or s.bundles(v), "--out", out, "--timing-cache", timing]
     return [*command, "--timing-runs", 4, "--json", *more]
 
 
-def build(s, v, name, precision, out, graphs, needs, priority, expect, more=()):
+def build(s, v, name, precision, out, graphs, needs, priority, expect, more=(), bundles=None):
     """One build job with a timing cache of its own."""
     timing = s.out / "timing" / f"{name}.timing"
     start, own = s.start_cache(name, "fp32" if precision == "fp32" else "fp16")
     if own:
-        expect = min(expect, LOADING * len(graphs or [name]))
+        expect = min(expect, LOADING + KNOWN.get(graphs[0], 30))
     rows = s.out / "builds" / f"{name}.json"
     return Job(
         name,
-        build_command(s, v, precision, out, timing, *(["--graphs", ",".join(graphs)] if graphs else []), *more),
+        build_command(s, v, precision, out, timing, "--graphs", ",".join(graphs), *more, bundles=bundles),
         gpu=SHARED,
         needs=needs,
         priority=priority,
@@ -44,9 +43,19 @@ def build(s, v, name, precision, out, graphs, needs, priority, expect, more=()):
         memory_gib=5,
         results=[out, rows],
         stdout=rows,
-        copies=[(start, timing)] if start else [],
+        copies=caches(start, timing),
         waits=True,
     )
+
+
+def caches(start, timing):
+    """What is copied before a build: the cache, and the folder beside it with those of single graphs (docs/engines.md)."""
+    beside = [(folder(start), folder(timing))] if start and folder(start).exists() else []
+    return [(start, timing), *beside] if start else []
+
+
+def folder(timing):
+    return timing.with_name(f"{timing.name}.d")
 
 
 def piece_jobs(s, v, precision, priority):
@@ -84,7 +93,7 @@ def merge(s, v, name, precision, engines, pieces, graphs, priority, more=()):
         limit=600,
         memory_gib=5,
         results=[rows],
-        copies=[(source, s.out / "timing" / f"{name}.timing") for source, _ in first.copies],
+        copies=[(source, s.out / "timing" / f"{name}.timing") for source, _ in first.copies[:1]],
         waits=True,
     )
 

@@ -1,13 +1,14 @@
 """Jobs after the comparisons: self-tests, speeds, sweeps, what a newcomer types, tools."""
 
 from .job import ALL, ALONE, SHARED, Job
-from .plan_bed import exported
-from .plan_builds import PRECISIONS, batches, build, built, piece_jobs, pieces_of
+from .plan_bed import exported, exports_of
+from .plan_builds import PRECISIONS, batches, build, built, caches, piece_jobs, pieces_of, source
 from .plan_compare import bench
 
 CAPS = (64, 128, 256, 512, 1024, 4096)  # MiB of workspace
 DEPTHS = (1, 2, 4, 8, 16)
 ALTERNATIVES = {"last_block": ["--attention-merge", "last-block"], "nvjpeg": ["--decoder", "nvjpeg"]}
+REBUILT = ((0, "fp16"), (1, "fp16"), (0, "mixed"), (0, "fp32"))  # pieces of each precision
 AT_ONCE = 3  # plans that a job of a cap builds beside each other
 
 
@@ -111,15 +112,24 @@ def caps(s, v):
 
 
 def rebuilds(s):
-    """The graphs that take longest, built once more alone and from what was timed before: what a user's second build takes."""
+    """The graphs that take longest, built alone and from what was timed before: what a user's second build takes.
+
+    Tactics do not depend on the numbers in the weights, so random ones do, which are there at once.
+    """
     jobs = []
     for v in s.variants():
-        for at, graphs in enumerate(pieces_of(v, "fp16")[:2]):
-            first = piece_jobs(s, v, "fp16", 0)[at]
-            name = f"rebuild_{v.name}_{graphs[0]}"
-            job = build(s, v, name, "fp16", s.out / "rebuilt" / name, graphs, [first.name], v.priority("look"), 40)
+        plain = exports_of(s, v, s.out / "plain", f"plain_{v.name}", ["--random-weights", 0], ("fp16", "fp32"))
+        jobs += plain
+        for at, precision in REBUILT:
+            graphs = pieces_of(v, precision)[at]
+            first = piece_jobs(s, v, precision, 0)[at]
+            name = f"rebuild_{v.name}_{precision}_{graphs[0]}"
+            kept, own = s.start_cache(first.name, precision)
+            needs = [f"plain_{v.name}_{source(precision)}", *([] if own else [first.name])]
+            job = build(s, v, name, precision, s.out / "rebuilt" / name, graphs, needs, v.priority("look"), 50, bundles=s.out / "plain")
             job.gpu, job.memory_gib = ALONE, 16
-            job.copies = [(s.out / "timing" / f"{first.name}.timing", s.out / "timing" / f"{name}.timing")]
+            cache = kept if own else s.out / "timing" / f"{first.name}.timing"
+            job.copies = caches(cache, s.out / "timing" / f"{name}.timing")
             jobs.append(job)
     return jobs
 

@@ -126,7 +126,11 @@ class Scheduler:
         if not ready:
             return
         known = {}
-        placing = Placing(self.machine, self.running.values(), self.now())
+        sharing = any(
+            job.gpu == SHARED and self.state[job.name] == PENDING and self._soon(job.name, known) < float("inf")
+            for job in self.jobs.values()
+        )
+        placing = Placing(self.machine, self.running.values(), self.now(), sharing)
         for job in sorted(ready, key=lambda job: (self.priority[job.name], -self.chain[job.name])):
             if not self._fits_in_time(job):
                 if job.name not in self.late:

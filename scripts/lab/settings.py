@@ -80,6 +80,7 @@ class Settings:
     timing_dir: Path | None = None  # an earlier lab's OUT/timing
     learn_seconds: int = 90
     track_seconds: int = 90  # 0: memories stay random
+    unlearned: tuple = ()  # models whose weights are random
     rounds: int = 3
     frames: int = 12  # of each clip, for masks against the CPU
     ort_gpu: Path | None = None
