@@ -20,7 +20,10 @@ def parse():
     parser.add_argument("--out", required=True, help="directory that gets <model>_<imgsz>_<precision>/")
     parser.add_argument("--padded-track", action="store_true", help="also write track_padded")
     parser.add_argument(
-        "--segments", action="store_true", help="also write the track step cut at its attentions (track_keys, track_seg*)"
+        "--segments",
+        action="store_true",
+        help="also write what TensorRT takes better in pieces: the track step cut at its attentions (track_keys, "
+        "track_seg*), deep encoders in parts (encoder_cut*)",
     )
     parser.add_argument(
         "--encoder-batches",

@@ -11,6 +11,8 @@ from torch import nn
 
 from . import track_segments
 from .encoder import Encoder
+from .encoder_parts import EncoderPart, bounds_of, shape_behind
+from .hiera import HieraTrunk
 from .head import MaskPrompt, Prompt, Track
 from .memory_encoder import MemoryEncoder
 
@@ -98,8 +100,8 @@ def contract_of(model, side):
 def graphs_of(model, side, padded_track=False, segments=False, batches=()):
     """Yields the bundle's graphs one by one (each holds copies of large tables).
 
-    `padded_track` adds track_padded, `segments` track_keys and track_seg0, track_seg1, ...;
-    `batches` the encoder for so many images at once each, encoder_b2, encoder_b4, ...
+    `padded_track` adds track_padded, `segments` track_keys and track_seg0, track_seg1, ... and, where the trunk is deep,
+    encoder_cut0, encoder_cut1, ...; `batches` the encoder for so many images at once each, encoder_b2, encoder_b4, ...
     """
     c = contract_of(model, side)
     g, width, low = c.grid, c.feature_channels, c.low_size
@@ -119,6 +121,8 @@ def graphs_of(model, side, padded_track=False, segments=False, batches=()):
         outputs = [Port(port.name, port.dtype, (batch, *port.shape[1:])) for port in features]
         role = "encoder" if batch == 1 else f"encoder_b{batch}"
         yield Graph(role, Encoder(model, side), images, outputs)
+    if segments:
+        yield from encoder_cuts(Encoder(model, side), side, features)
     points = [
         Port("coords", "f32", ("B", "P", 2)),
         Port("labels", "i32", ("B", "P")),
@@ -147,6 +151,23 @@ def graphs_of(model, side, padded_track=False, segments=False, batches=()):
     ]
     tokens = [Port("mem", "f", ("B", c.memory_tokens, c.memory_channels))]
     yield Graph("memory", MemoryEncoder(model, side), memory, tokens)
+
+
+def encoder_cuts(encoder, side, features, bounds=None):
+    """The encoder in parts (encoder_parts.py), none where it stays whole; `bounds` where others than the usual ones are wanted."""
+    if not isinstance(encoder.trunk, HieraTrunk):
+        return
+    bounds = bounds or bounds_of(len(encoder.trunk.blocks))
+    if len(bounds) == 1:
+        return
+    known = {port.name: port for port in features}
+    inputs = [Port("image", "f", (1, 3, side, side))]
+    for index, (first, behind) in enumerate(bounds):
+        part = EncoderPart(encoder, first, behind)
+        tokens = shape_behind(encoder.trunk, behind)
+        outputs = [known.get(name) or Port(name, "f", tokens) for name in part.outputs]
+        yield Graph(f"encoder_cut{index}", part, inputs, outputs)
+        inputs = [Port("x", "f", tokens)]
 
 
 def _segments(track, c, features, answer):
