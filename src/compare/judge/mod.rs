@@ -13,6 +13,7 @@ mod equality;
 mod evidence;
 mod flips;
 mod model;
+mod original;
 mod picture;
 mod result;
 mod same_work;
@@ -29,6 +30,7 @@ use serde_json::json;
 pub use bootstrap::{Cell, Interval, Rounds, interval, ratio};
 pub use equality::{DriftCurve, Equality, Scores, Worst};
 pub use flips::{Flip, Flips};
+pub use original::AsOriginal;
 pub use result::{
     Comparison, Factor, ModelComparison, Outcome, Ratio, SideFacts, SideReport, TeacherForced,
     Withheld,

@@ -10,6 +10,7 @@ use super::bootstrap;
 use super::contender::Contender;
 use super::equality::{self, DriftCurve, Equality, Worst};
 use super::evidence::{self, SideEvidence};
+use super::original::{self, AsOriginal};
 use super::result::{Factor, ModelComparison, Outcome, Ratio, SideReport, Withheld};
 use super::{Request, belief, flips, picture, same_work, speed, teacher};
 use crate::compare::runs::Side;
@@ -33,10 +34,20 @@ pub(super) fn judge(
         set.sides.iter().map(|side| enter(side, model, reference.as_ref())).collect();
     let entered = refuse_other_timing(entered);
     let there: Vec<&Contender<'_>> = entered.iter().filter_map(|side| side.as_ref().ok()).collect();
-    let mut found = match &reference {
+    let found = match &reference {
         Ok(reference) => evidence::gather(reference, &there, clips).into_iter(),
         Err(_) => Vec::new().into_iter(),
     };
+    let found: Vec<SideEvidence> = found.collect();
+    let judged = found.iter().zip(&there).map(|(found, side)| {
+        let found = found.as_ref().ok()?;
+        Some(equality::judge(found, &side.conditions.precision).same)
+    });
+    let mut originals = match judged.into_iter().any(|same| same == Some(false)) {
+        true => original::compare(&there, clips),
+        false => HashMap::new(),
+    };
+    let mut found = found.into_iter();
     let mut curves = Vec::new();
     let mut reports = Vec::new();
     for (side, entered) in set.sides.iter().zip(&entered) {
@@ -44,7 +55,7 @@ pub(super) fn judge(
             (Ok(contender), Ok(reference)) => {
                 let evidence = found.next().unwrap_or_else(|| Err("not compared".to_owned()));
                 let judged = Judged { request, clips, reference, side: contender };
-                judged.report(evidence, &mut curves)
+                judged.report(evidence, originals.remove(contender.name), &mut curves)
             }
             (Err((outcome, why)), _) => absent(side, *outcome, why),
             (Ok(_), Err(why)) => {
@@ -125,6 +136,7 @@ fn absent(side: &Side, outcome: Outcome, why: &str) -> SideReport {
         speed: None,
         withheld: None,
         equality: None,
+        as_original: None,
         teacher_forced: None,
         objectness_flips: None,
         chosen_mask_flips: None,
@@ -141,7 +153,12 @@ struct Judged<'a> {
 }
 
 impl Judged<'_> {
-    fn report(&self, evidence: SideEvidence, curves: &mut Vec<DriftCurve>) -> SideReport {
+    fn report(
+        &self,
+        evidence: SideEvidence,
+        as_original: Option<AsOriginal>,
+        curves: &mut Vec<DriftCurve>,
+    ) -> SideReport {
         let (side, reference) = (self.side, self.reference);
         let is_reference = side.name == reference.name;
         let mut equality = None;
@@ -153,7 +170,12 @@ impl Judged<'_> {
                     curves.push(equality::drift(side.model, side.name, equality::FREE, &objects));
                     self.draw(&mut found);
                 }
-                let outcome = outcome(&found, is_reference);
+                let outcome = match outcome(&found, is_reference) {
+                    Outcome::Mismatch if is_as_original(as_original.as_ref()) => {
+                        Outcome::AsOriginal
+                    }
+                    outcome => outcome,
+                };
                 let why = (!found.faults.is_empty()).then(|| found.faults.join("; "));
                 equality = Some(found);
                 (outcome, why)
@@ -190,6 +212,7 @@ impl Judged<'_> {
             speed: shown,
             withheld,
             equality,
+            as_original,
             teacher_forced: (!is_reference)
                 .then(|| teacher::of_side(self.request, self.clips, reference, side, curves))
                 .flatten(),
@@ -231,6 +254,10 @@ impl Judged<'_> {
     }
 }
 
+fn is_as_original(found: Option<&AsOriginal>) -> bool {
+    found.is_some_and(|found| found.equality.same)
+}
+
 pub(super) fn outcome(found: &Equality, is_reference: bool) -> Outcome {
     match (found.same, found.proves, is_reference) {
         (true, _, true) => Outcome::Reference,
@@ -241,15 +268,39 @@ pub(super) fn outcome(found: &Equality, is_reference: bool) -> Outcome {
     }
 }
 
-/// The subject against every other side.
+/// The subject against every other side; each further side that is not PyTorch against those that are.
 fn ratios(entered: &[Entered<'_>], reports: &[SideReport], interleaved: bool) -> Vec<Ratio> {
-    let Some((subject, subject_report)) = entered.first().zip(reports.first()) else {
-        return Vec::new();
+    let sides: Vec<_> = entered.iter().zip(reports).collect();
+    let mut found = Vec::new();
+    for (at, subject) in sides.iter().enumerate() {
+        if at > 0 && (original::is_pytorch(&subject.1.backend) || subject.0.is_err()) {
+            continue;
+        }
+        for baseline in sides.iter().skip(at + 1) {
+            if at == 0 || original::is_pytorch(&baseline.1.backend) {
+                found.push(ratio(*subject, *baseline, interleaved));
+            }
+        }
+    }
+    found
+}
+
+/// Why two sides' speeds may not be compared though each is proven: their masks are proven against different runs.
+fn other_footing(a: &SideReport, b: &SideReport) -> Option<String> {
+    let as_reference =
+        |side: &SideReport| matches!(side.outcome, Outcome::Reference | Outcome::Same);
+    let original = |side: &SideReport| {
+        let found = side.as_original.as_ref().filter(|found| found.equality.same)?;
+        Some(found.side.clone())
     };
-    let others = entered.iter().zip(reports).skip(1);
-    others
-        .map(|(side, report)| ratio((subject, subject_report), (side, report), interleaved))
-        .collect()
+    let same = (as_reference(a) && as_reference(b))
+        || original(a).is_some_and(|of| original(b) == Some(of));
+    let whose = |side: &SideReport| match (as_reference(side), original(side)) {
+        (true, _) => format!("{} has the reference's masks", side.side),
+        (false, Some(of)) => format!("{} those of {of} {}", side.side, side.precision),
+        (false, None) => format!("{} has its own", side.side),
+    };
+    (!same).then(|| format!("other masks: {}, {}", whose(a), whose(b)))
 }
 
 fn ratio(
@@ -270,7 +321,10 @@ fn ratio(
         baseline: b.side.clone(),
         times_as_fast: None,
         withheld: None,
-        why: (!unproven.is_empty()).then(|| unproven.join("; ")),
+        why: match unproven.is_empty() {
+            true => other_footing(a, b),
+            false => Some(unproven.join("; ")),
+        },
         sentence: format!("{} and {} cannot be compared", a.side, b.side),
         verdict: Verdict::default(),
     };

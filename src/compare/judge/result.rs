@@ -10,6 +10,7 @@ use serde_json::{Map, Value};
 use super::bootstrap::Interval;
 use super::equality::{DriftCurve, Equality};
 use super::flips::Flips;
+use super::original::AsOriginal;
 use super::speed::Speed;
 use crate::record::Verdict;
 
@@ -80,6 +81,8 @@ pub enum Outcome {
     Reference,
     /// It computed the same thing as the reference.
     Same,
+    /// Not the reference, but the original code at the same precision, which is beside the reference itself.
+    AsOriginal,
     /// It did not.
     Mismatch,
     /// The masks prove nothing.
@@ -96,6 +99,7 @@ impl Outcome {
         match self {
             Self::Reference => "reference",
             Self::Same => "same",
+            Self::AsOriginal => "as eager",
             Self::Mismatch => "MISMATCH",
             Self::ProvesNothing => "NO PROOF",
             Self::Refused => "REFUSED",
@@ -105,7 +109,7 @@ impl Outcome {
 
     /// Whether its speed may be shown.
     pub fn is_proven(self) -> bool {
-        matches!(self, Self::Reference | Self::Same)
+        matches!(self, Self::Reference | Self::Same | Self::AsOriginal)
     }
 }
 
@@ -134,6 +138,9 @@ pub struct SideReport {
     pub withheld: Option<Withheld<Speed>>,
     /// The masks against the reference's.
     pub equality: Option<Equality>,
+    /// The masks against the original code's at the same precision; none where nothing of that precision ran it, and where all
+    /// of that precision are the reference's.
+    pub as_original: Option<AsOriginal>,
     /// The masks of its teacher-forced run against the reference's; none where there was none.
     pub teacher_forced: Option<TeacherForced>,
     /// Objectness that turned over.

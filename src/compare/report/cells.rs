@@ -91,5 +91,6 @@ fn row(model: &ModelComparison, side: &SideReport) -> Vec<String> {
 
 /// The subject against this side; none for the subject itself.
 pub(super) fn ratio_of<'a>(model: &'a ModelComparison, side: &SideReport) -> Option<&'a Ratio> {
-    model.ratios.iter().find(|ratio| ratio.baseline == side.side)
+    let subject = &model.sides.first()?.side;
+    model.ratios.iter().find(|ratio| ratio.baseline == side.side && ratio.subject == *subject)
 }

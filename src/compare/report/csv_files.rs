@@ -28,7 +28,7 @@ fn flips(flips: &Option<Flips>) -> Option<String> {
     flips.as_ref().filter(|flips| flips.frames > 0).map(|flips| flips.flipped.to_string())
 }
 
-const COLUMNS: [Column; 45] = [
+const COLUMNS: [Column; 48] = [
     ("model", |r| Some(r.model.model.clone())),
     ("imgsz", |r| Some(r.model.imgsz.clone())),
     ("clips", |r| Some(r.model.clips.to_string())),
@@ -58,6 +58,9 @@ const COLUMNS: [Column; 45] = [
     ("both_empty_frames", |r| Some(r.side.equality.as_ref()?.both_empty.to_string())),
     ("iou_mean", |r| Some(r.side.equality.as_ref()?.mean_iou.to_string())),
     ("iou_lowest", |r| Some(r.side.equality.as_ref()?.min_iou.to_string())),
+    ("original", |r| Some(r.side.as_original.as_ref()?.side.clone())),
+    ("iou_mean_original", |r| Some(r.side.as_original.as_ref()?.equality.mean_iou.to_string())),
+    ("iou_lowest_original", |r| Some(r.side.as_original.as_ref()?.equality.min_iou.to_string())),
     ("iou_mean_teacher_forced", |r| Some(r.side.teacher_forced.as_ref()?.mean_iou?.to_string())),
     ("iou_lowest_teacher_forced", |r| Some(r.side.teacher_forced.as_ref()?.min_iou?.to_string())),
     ("worst_video", |r| Some(r.side.equality.as_ref()?.worst.as_ref()?.video.clone())),

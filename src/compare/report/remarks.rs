@@ -2,7 +2,7 @@
 What is said below the table: the ratios in words, what is withheld and why, what may not be believed.
 */
 
-use crate::compare::judge::{Comparison, Flips, ModelComparison, SideReport};
+use crate::compare::judge::{Comparison, Flips, ModelComparison, Outcome, SideReport};
 use crate::record::{Judgement, Weight};
 
 /// One line for each thing to be said, model by model.
@@ -36,6 +36,7 @@ fn of_model(model: &ModelComparison) -> Vec<String> {
             let withheld = if side.withheld.is_some() { "; its speed is withheld" } else { "" };
             say(format!("{} {}: {why}{withheld}", side.side, side.outcome.as_str()));
         }
+        as_original(side).into_iter().for_each(&mut say);
         flips(side).into_iter().for_each(&mut say);
         taught(side).into_iter().for_each(&mut say);
     }
@@ -52,6 +53,20 @@ fn of_model(model: &ModelComparison) -> Vec<String> {
         }
     }
     lines
+}
+
+/// What a side that is not the reference's is proven to be.
+fn as_original(side: &SideReport) -> Option<String> {
+    let found = side.as_original.as_ref().filter(|_| side.outcome == Outcome::AsOriginal)?;
+    let why = side.why.as_deref().unwrap_or("no reason");
+    let whose = match found.side == side.side {
+        true => "it is the original code at that precision, which others are held to".to_owned(),
+        false => format!(
+            "but the masks of {} at that precision (IoU mean {:.5}, lowest {:.4}), with which its speed may be compared",
+            found.side, found.equality.mean_iou, found.equality.min_iou
+        ),
+    };
+    Some(format!("{}: not the reference's masks ({why}), {whose}", side.side))
 }
 
 /// What a teacher shows: how far the masks are off by arithmetic alone, and how far with their feedback.
