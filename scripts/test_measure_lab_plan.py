@@ -18,7 +18,7 @@ sys.path.insert(0, str(SCRIPTS))
 from lab import engines, flags, machine  # noqa: E402
 from lab.foresight import Foresight  # noqa: E402
 from lab.harvest import harvest, worth  # noqa: E402
-from lab.job import ALL, Job, PlanError, checked, chosen, hurry  # noqa: E402
+from lab.job import ALL, ALONE, SHARED, SLOTS, Job, PlanError, checked, chosen, hurry  # noqa: E402
 from lab.plan import plan  # noqa: E402
 from lab.settings import TAGS, Settings  # noqa: E402
 
@@ -200,6 +200,42 @@ class Planning(Case):
             here = machine.shared_out(gpus, range(16 * len(gpus)), 128 * len(gpus))
             foresight = Foresight(jobs, here, lambda job: False, bring=120)
             self.assertEqual(foresight.run(), 0, foresight.lines[-3:])
+
+    def spans(self, jobs, **more):
+        """When each job ran and on which GPU, as it is foreseen on two."""
+        here = machine.shared_out(("0", "1"), range(32), 256, **more)
+        foresight = Foresight(checked(jobs), here, lambda job: False)
+        self.assertEqual(foresight.run(), 0, foresight.lines)
+        found = {}
+        for at, line in foresight.lines:
+            kind, _, rest = line.partition(": ")
+            if kind in ("begun", "done"):
+                name = rest.split()[0].rstrip(",")
+                found.setdefault(name, {})[kind] = at
+                if " on GPU " in rest:
+                    found[name]["gpu"] = rest.split(" on GPU ")[1].split(",")[0]
+        return found
+
+    def test_a_quiet_gpu_is_for_what_must_be_alone(self):
+        shared = [Job(f"shared{k}", [], gpu=SHARED, expect=50, slots=SLOTS, priority=1) for k in range(3)]
+        jobs = [*shared, Job("alone", [], gpu=ALONE, expect=20), Job("later", [], gpu=ALONE, expect=20, needs=["shared0"])]
+        found = self.spans(jobs, quiet=("1",))
+        self.assertEqual({found[job.name]["gpu"] for job in shared}, {"0"})
+        self.assertEqual([(found[name]["gpu"], found[name]["begun"]) for name in ("alone", "later")], [("1", 0), ("1", 50)])
+        self.assertEqual({self.spans(jobs)[job.name]["gpu"] for job in shared}, {"0", "1"}, "where none is quiet, both are used")
+
+    def test_a_hushed_job_has_the_whole_machine(self):
+        jobs = [Job("build", [], gpu=SHARED, expect=30), Job("export", [], expect=40), Job("compare", [], gpu=ALONE, expect=25, priority=10, hush=True, needs=["build"])]
+        found = self.spans([*jobs, Job("small", [], expect=5, needs=["build"]), Job("bench", [], gpu=ALONE, expect=10, needs=["build"])])
+        begun, done = found["compare"]["begun"], found["compare"]["done"]
+        self.assertEqual((begun, done), (40, 65), "it waits for what runs, and what is less urgent waits for it")
+        self.assertEqual((found["small"]["begun"], found["bench"]["begun"]), (65, 65))
+
+    def test_models_that_learn_nothing_are_exported_at_once_and_not_compared(self):
+        jobs = checked(plan(self.settings(unlearned=("edgetam",))))
+        self.assertFalse([name for name in jobs if name in ("distil_edgetam", "track_edgetam", "compare_edgetam")])
+        self.assertEqual(jobs["export_edgetam_fp16"].needs, [])
+        self.assertIn("compare_sam2_tiny", jobs)
 
 
 if __name__ == "__main__":

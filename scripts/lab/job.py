@@ -41,6 +41,7 @@ class Job:
     copies: list = field(default_factory=list)  # (from, to) before it begins, unless `to` is there
     environment: dict = field(default_factory=dict)
     waits: bool = False  # for --wait-for's file
+    hush: bool = False  # nothing else runs meanwhile, on no GPU and no processor
     group: str = "main"
 
     def __post_init__(self):

@@ -108,7 +108,7 @@ class Placing:
         empty.sort(key=lambda gpu: gpu not in self.machine.quiet)
         others = [gpu for gpu in gpus if not self.is_alone(gpu) and gpu not in empty[:needed]]
         # The last GPU is not taken for long when something that matters more is about to want one.
-        waited_for = any(seconds < 0.5 * job.expect for seconds, _ in urgent)
+        waited_for = any(seconds < 0.5 * job.expect and (alone or not self.machine.quiet) for seconds, alone in urgent)
         if len(empty) >= needed and (others or not waited_for):
             taken = tuple(empty[:needed])
             return taken, tuple(p for gpu in taken for p in self.machine.own[gpu])

@@ -123,7 +123,7 @@ class Scheduler:
 
     def _begin_what_fits(self):
         ready = [job for job in self.jobs.values() if self._is_ready(job) and not self._held_back(job)]
-        if not ready:
+        if not ready or any(held.job.hush for held in self.running.values()):
             return
         known = {}
         sharing = any(
@@ -140,6 +140,8 @@ class Scheduler:
             if job.on_gpu and not self.machine.gpus:
                 self._fail(job, "there is no GPU")
                 continue
+            if job.hush and self.running:
+                return  # what is less urgent would keep the machine busy
             urgent = []
             for other in self.jobs.values() if job.on_gpu else ():
                 sooner = self.priority[other.name] < self.priority[job.name]
@@ -147,6 +149,8 @@ class Scheduler:
                     urgent.append((self._soon(other.name, known), other.gpu != SHARED))
             place = placing.place(job, urgent)
             if place is not None and self._begin(job, *place):
+                if job.hush:
+                    return
                 placing.running.append(self.running[job.name])
 
     def _begin(self, job, gpus, processors):
