@@ -9,8 +9,10 @@ import shutil
 import subprocess
 import sys
 import tempfile
+import time
 import unittest
 from pathlib import Path
+from types import SimpleNamespace
 
 sys.path.insert(0, str(Path(__file__).resolve().parent))
 from support import FRAMES, HERE, ROOT, OnOneSplit, original, skip  # first: it finds the packages
@@ -23,6 +25,7 @@ from segexport import models, prompts, reference_run, weights
 from segtorch import RunError, frames, records, rle, tables, tags, telemetry, verdict, weights_choice
 from segtorch.meta_session import MetaSession
 from segtorch.passes import PassRunner, unpack
+from segtorch.side import Side
 from segtorch.split import Split
 from segtorch.stages import StageClock
 
@@ -231,6 +234,23 @@ def rust_columns(source, shared):
         entries = re.findall(r'\(\s*"(\w+)",|(?:columns::|^\s+)([A-Z_]+)\b', body, re.M)
         found[name] = [n for text, other in entries for n in ([text] if text else found[other])]
     return found
+
+
+class Turns(unittest.TestCase):
+    def test_the_first_object_of_a_turn_is_warmed_up_until_the_other_side_is_gone(self):
+        side, calls = Side.__new__(Side), []
+        side._warm = lambda *_: (calls.append(time.perf_counter()), time.sleep(0.02))
+        side.args = SimpleNamespace(warmup_runs=1, turn_warmup_seconds=0.1)
+        side.turn_begun = begun = time.perf_counter()
+        side._settle(None, None)
+        self.assertGreaterEqual(time.perf_counter() - begun, 0.1)
+        self.assertGreaterEqual(len(calls), 2)
+        warmed = len(calls)
+        side._settle(None, None)  # the second object
+        side.turn_begun = time.perf_counter()
+        side.args.warmup_runs = 0  # nothing is to be warmed up
+        side._settle(None, None)
+        self.assertEqual(len(calls), warmed)
 
 
 class Parts(unittest.TestCase):

@@ -47,6 +47,8 @@ def parser():
     p.add_argument("--limit-objects", type=_count(0), default=0)
     p.add_argument("--max-clip-frames", type=_count(0), default=0, help="frames from the prompted one on; 0 for all")
     p.add_argument("--warmup-runs", type=_count(0), default=1, help="passes before each object's recorded ones")
+    p.add_argument("--turn-warmup-seconds", type=float, default=2.0, help="with --interactive: least time of the warm-up passes before "
+                   "the first object of a round; the program whose turn it was has just given its memory back [2]")
     p.add_argument("--profile-runs", type=_count(1), default=1, help="recorded passes over each object")
     p.add_argument("--save-masks", action="store_true", help="write every mask as COCO RLE")
 

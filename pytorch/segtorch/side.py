@@ -52,6 +52,7 @@ class Side:
         self.clips = [(video, self._clip(video)) for video in self.videos]
         self.taught_by = self._check_teacher() if self.teacher else {}
         self.idle_processes = 0  # other runners of a comparison that have the GPU open and wait
+        self.turn_begun = None  # when the round began, until its first object is warm
         self.sensors = telemetry.start(args.telemetry_ms, say) if self.device.type == "cuda" else None
 
     def _settings(self):
@@ -190,8 +191,21 @@ class Side:
             feed, times = self._feed(job, limit)
             self.runner.run(loaded.session, feed, job["start"], times, job["prompt"], keep=False)
 
+    def _settle(self, loaded, job):
+        """Goes on warming up at the beginning of a turn, until what the other side left behind is over.
+
+        A side that is started anew for each turn loads its engines first and so comes later; this one waits with everything
+        ready, and its first pass would run while the driver still clears away the other's process.
+        """
+        if self.turn_begun is None or not self.args.warmup_runs:
+            return
+        while time.perf_counter() - self.turn_begun < self.args.turn_warmup_seconds:
+            self._warm(loaded, job, 1, WARMUP_FRAMES)
+        self.turn_begun = None
+
     def measure(self, folder):
         """Every object of every clip by every tag, into `folder`; what fails costs its row."""
+        self.turn_begun = time.perf_counter() if self.args.interactive else None
         for v, (video, clip) in enumerate(self.clips):
             names = [None] if isinstance(clip, ObjectError) else range(len(clip.objects))
             for o, index in enumerate(names):
@@ -220,6 +234,7 @@ class Side:
             torch.cuda.reset_peak_memory_stats()
         job = self._job(tag, clip, truth)
         self._warm(loaded, job, args.warmup_runs, WARMUP_FRAMES)
+        self._settle(loaded, job)
         passes, tables_of_frames = [], []
         from .run_folder import frame_table
 
@@ -320,6 +335,7 @@ class Side:
             "geometry": "stretch",
             "metrics": "none",
             "warmup_runs": args.warmup_runs,
+            "turn_warmup_seconds": args.turn_warmup_seconds if args.interactive else None,
             "profile_runs": args.profile_runs,
             "threads": torch.get_num_threads(),
             "provider": "pytorch",

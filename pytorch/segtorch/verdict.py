@@ -13,13 +13,13 @@ THRESHOLDS = {
     "spread": 0.10,
     "drift": 0.05,
     "outlier_mads": 14.826,
+    "outlier_least": 0.01,
     "clock_drift": 0.05,
     "explained": 0.90,
     "readings": 3,
 }
 WEIGHTS = ("fault", "gap", "note")
 _SETTINGS = {"clocks_setting", "display_setting"}
-_LEAST_MAD_MS = 1e-6
 
 
 def judge(latencies, residues, on_gpu, observed, graphs_made, exchange=None):
@@ -81,8 +81,8 @@ def _steadiness(steady, t, add):
     if abs(drift) > t["drift"]:
         way = "slower" if drift > 0 else "faster"
         add("fault", "drift", f"the second half of the frames was {100 * abs(drift):.0f} % {way} than the first")
-    mad = max(median([abs(x - middle) for x in steady]), _LEAST_MAD_MS)
-    far = sum(abs(x - middle) > t["outlier_mads"] * mad for x in steady)
+    allowed = max(t["outlier_mads"] * median([abs(x - middle) for x in steady]), t["outlier_least"] * middle)
+    far = sum(abs(x - middle) > allowed for x in steady)
     if far:
         add("note", "outliers", f"{far} of {len(steady)} frames lie far from the median of {middle:.3f} ms")
     if len(steady) < t["p99_frames"]:
