@@ -276,7 +276,6 @@ struct Attention {
             for (int h = 0; h < 2; h++)
                 store_row<DV>(p, start + warp_row + r * 16 + (lane >> 2) + h * 8, lane, top[r][h], sum[r][h],
                               [&](int j, int i) { return result[r][j][2 * h + i]; });
-        merge_if_last<DV, QUERIES, 0, THREADS>(p, thread, shared + BIAS);
     }
 };
 
@@ -285,10 +284,10 @@ struct Attention {
 #define ATTENTION(NAME, WARPS, ROW_BLOCKS, KEYS, DV, SLOTS, GROUP, Q_REGISTERS, BLOCKS)                                \
     extern "C" __global__ void __launch_bounds__(WARPS * 32, BLOCKS)                                                   \
         NAME(const f16* q, const f16* k, const f16* v, const float* bias, f16* out, float* partial, float* stats,      \
-             u32* counters, int m, int n) {                                                                            \
+             int m, int n) {                                                                                           \
         extern __shared__ __align__(1024) unsigned char memory[];                                                      \
         Attention<WARPS, ROW_BLOCKS, KEYS, DV, SLOTS, GROUP, Q_REGISTERS> attention;                                   \
-        attention.run(Problem{q, k, v, bias, out, partial, stats, counters, m, n}, shared_address(memory));            \
+        attention.run(Problem{q, k, v, bias, out, partial, stats, m, n}, shared_address(memory));                      \
     }
 #define COMBINE(NAME, DV)                                                                                              \
     extern "C" __global__ void NAME(const float* partial, const float* stats, f16* out, int rows, int m, int splits) { \

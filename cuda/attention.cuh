@@ -43,15 +43,6 @@ __device__ __forceinline__ float shared_float(u32 address) {
 __device__ __forceinline__ float from_lane(float x, int mask) { return __shfl_xor_sync(0xffffffffu, x, mask); }
 __device__ __forceinline__ bool any_lane(bool p) { return __any_sync(0xffffffffu, p); }
 __device__ __forceinline__ void block_barrier() { __syncthreads(); }
-/// Named barrier of `THREADS` threads; 0 is the block's own.
-template <int BARRIER, int THREADS>
-__device__ __forceinline__ void threads_barrier() { asm volatile("bar.sync %0, %1;" ::"n"(BARRIER), "n"(THREADS) : "memory"); }
-__device__ __forceinline__ void set_shared(u32 address, u32 value) { asm volatile("st.shared.u32 [%0], %1;" ::"r"(address), "r"(value) : "memory"); }
-__device__ __forceinline__ u32 get_shared(u32 address) {
-    u32 r;
-    asm volatile("ld.shared.u32 %0, [%1];" : "=r"(r) : "r"(address) : "memory");
-    return r;
-}
 
 // ---- attention ----
 
@@ -64,14 +55,12 @@ constexpr float NOTHING = -3e38f;  // maximum of no scores at all
 constexpr float HEADROOM = 8.0f;   // the maximum may lag by this power of two before results are rescaled
 
 /// Everything a launch is given; `partial` [batch, splits, m, DV] f32 and `stats` [batch, splits, m, 2] f32
-/// (maximum in powers of two, sum) are used with more than one split only. `counters` [batch, blocks of queries], zero before the
-/// first launch and after each: the last block of a row merges its parts; null leaves that to `attention_combine_*`.
+/// (maximum in powers of two, sum) are used with more than one split only: `attention_combine_*` merges them.
 struct Problem {
     const f16 *q, *k, *v;
     const float* bias;
     f16* out;
     float *partial, *stats;
-    u32* counters;
     int m, n;
 };
 
@@ -120,9 +109,13 @@ __device__ __forceinline__ void fetch_queries(const Problem& p, u32 shared) {
     copies_commit();
 }
 
-/// Four columns of one row from the partial results of all parts. Read past the L1 cache: other multiprocessors wrote them.
+/// Four columns of one row from the partial results of all parts: a thread's work in the kernel that merges
+/// them. Reads go past the L1 cache: none of the results is needed twice.
 template <int DV>
-__device__ __forceinline__ void merge(const float* partial, const float* stats, f16* out, int batch, int row, int m, int splits, int column) {
+__device__ __forceinline__ void combine(const float* partial, const float* stats, f16* out, int rows, int m, int splits) {
+    int index = blockIdx.x * blockDim.x + threadIdx.x, query = index / (DV / 4), column = index % (DV / 4) * 4;
+    if (query >= rows) return;
+    int batch = query / m, row = query % m;
     long long line = (long long)batch * splits * m + row;
     float top = NOTHING, total = 0.0f;
     for (int s = 0; s < splits; s++) top = fmaxf(top, __ldcg((const float2*)stats + line + (long long)s * m).x);
@@ -139,28 +132,4 @@ __device__ __forceinline__ void merge(const float* partial, const float* stats, 
     float share = 1.0f / total;
     *(uint2*)(out + ((long long)batch * m + row) * DV + column) =
         make_uint2(pack(sum.x * share, sum.y * share), pack(sum.z * share, sum.w * share));
-}
-
-/// After `store_row` by THREADS threads (`thread` counts them): the last of a row's blocks to come here merges the row's parts.
-template <int DV, int QUERIES, int BARRIER, int THREADS>
-__device__ __forceinline__ void merge_if_last(const Problem& p, int thread, u32 flag) {
-    if (gridDim.y == 1 || !p.counters) return;
-    __threadfence();
-    threads_barrier<BARRIER, THREADS>();
-    // atomicInc wraps to zero at the last block: ready for the next launch.
-    if (thread == 0) set_shared(flag, atomicInc(p.counters + blockIdx.z * gridDim.x + blockIdx.x, gridDim.y - 1) == gridDim.y - 1);
-    threads_barrier<BARRIER, THREADS>();
-    if (!get_shared(flag)) return;
-    __threadfence();
-    for (int i = thread; i < QUERIES * DV / 4; i += THREADS) {
-        int row = blockIdx.x * QUERIES + i / (DV / 4);
-        if (row < p.m) merge<DV>(p.partial, p.stats, p.out, blockIdx.z, row, p.m, gridDim.y, i % (DV / 4) * 4);
-    }
-}
-
-/// The same as a kernel: one thread for four columns of one row.
-template <int DV>
-__device__ __forceinline__ void combine(const float* partial, const float* stats, f16* out, int rows, int m, int splits) {
-    int index = blockIdx.x * blockDim.x + threadIdx.x, row = index / (DV / 4);
-    if (row < rows) merge<DV>(partial, stats, out, row / m, row % m, m, splits, index % (DV / 4) * 4);
 }

@@ -304,7 +304,6 @@ struct Attention {
             for (int h = 0; h < 2; h++)
                 store_row<DV>(p, row + h * 8, lane, top[h], sum[h],
                               [&](int j, int i) { return result[j * 4 + 2 * h + i]; });
-            merge_if_last<DV, QUERIES, 1 + CONSUMERS, CONSUMERS * 128>(p, threadIdx.x - 128, shared + BIAS);
         }
     }
 };
@@ -314,10 +313,10 @@ struct Attention {
 #define ATTENTION_HOPPER(NAME, CONSUMERS, KEYS, DV, SLOTS, LAG, TURNS)                                                 \
     extern "C" __global__ void __launch_bounds__((1 + CONSUMERS) * 128, 1)                                             \
         NAME(const f16* q, const f16* k, const f16* v, const float* bias, f16* out, float* partial, float* stats,      \
-             u32* counters, int m, int n) {                                                                            \
+             int m, int n) {                                                                                           \
         extern __shared__ __align__(1024) unsigned char memory[];                                                      \
         Attention<CONSUMERS, KEYS, DV, SLOTS, LAG, TURNS> attention;                                                   \
-        attention.run(Problem{q, k, v, bias, out, partial, stats, counters, m, n}, shared_address(memory));            \
+        attention.run(Problem{q, k, v, bias, out, partial, stats, m, n}, shared_address(memory));                      \
     }
 
 #ifndef ATTENTION_NO_INSTANCES

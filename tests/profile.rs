@@ -11,7 +11,8 @@ use crate::support::{bench, column, nsys, require_onnxruntime, script, segtrt, s
 const PROFILE: &str = "profile_summary.csv";
 
 /// An nsys that runs what it is given and writes a file where it should; FAKE_NSYS makes it fail:
-/// `dies` before the program does anything, `deaf` loses what the program says, `mute` writes no report, `late` fails after it.
+/// `dies` before the program does anything, `deaf` loses what the program says, `mute` writes no report, `late` fails after it;
+/// `lame` has an importer that cannot run, `full` one that finds no space (the words are those of nsys 2023.4.4).
 pub const FAKE: &str = r#"
 case "$1" in
     --version) echo 'NVIDIA Nsight Systems version 2099.1.1.1-0v0'; exit 0 ;;
@@ -33,6 +34,22 @@ out=$(echo "$out" | sed -e 's/%p/4711/g' -e 's/%%/%/g')
 echo 'Generating the report'
 [ "$FAKE_NSYS" = dies ] && { echo 'no counters here' >&2; echo half >"$out"; exit 139; }
 if [ "$FAKE_NSYS" = deaf ]; then "$@" >/dev/null; else "$@"; fi
+if [ "$FAKE_NSYS" = lame ]; then
+    left=${out%.nsys-rep}.qdstrm
+    echo recorded >"$left"
+    echo 'Importer error status: An unknown error occurred.' >&2
+    echo 'Unable to retrieve the importer version: skipping importation of the QDSTRM file.' >&2
+    printf 'Generated:\n    %s\n' "$left"
+    exit 0
+fi
+if [ "$FAKE_NSYS" = full ]; then
+    left=$(dirname "$FAKE_NSYS_LOG")/nsys-report-8708.qdstrm
+    echo recorded >"$left"
+    echo 'Importer error status: Importation failed.' >&2
+    echo "Failed to create '${out%.nsys-rep}.qdstrm': No space left on device." >&2
+    printf 'Generated:\n    %s\n' "$left"
+    exit 0
+fi
 [ "$FAKE_NSYS" = mute ] || echo report >"$out"
 [ "$FAKE_NSYS" = late ] && exit 1
 exit 0
@@ -212,6 +229,65 @@ fn a_program_that_fails_under_nsys_is_no_success_and_leaves_no_report() {
             setting.reports().join("synth_000_obj000_edgetam_mini_points_run0.failed.nsys-rep");
         assert_eq!(aside.exists(), fake != "mute", "{fake}");
     }
+}
+
+#[test]
+fn an_importer_that_cannot_run_ends_the_profiling_at_the_first_object() {
+    let setting = Setting::new(3);
+    let importer = setting.dir.path().join("host-linux-x64/QdstrmImporter");
+    fs::create_dir(importer.parent().unwrap()).unwrap();
+    fs::write(&importer, "").unwrap();
+    let importer = importer.canonicalize().unwrap();
+    let recording = setting.reports().join(name("000", 0)).with_extension("qdstrm");
+    let said = setting.profile("lame", &["--json"], &[]).output().unwrap();
+    let err = String::from_utf8_lossy(&said.stderr);
+    assert_eq!(said.status.code(), Some(1), "{err}");
+    for part in [
+        "[1/3] edgetam_mini_points synth_000 000 run 0: FAILED: nsys 2099.1.1.1-0v0 cannot make reports here",
+        "Unable to retrieve the importer version: skipping importation of the QDSTRM file.",
+        &format!("ldd {} | grep 'not found'", importer.display()),
+        &format!("{} -i {}", importer.display(), recording.display()),
+        "2 more were not recorded",
+    ] {
+        assert!(err.contains(part), "no {part:?} in {err}");
+    }
+    assert_eq!(setting.flags().lines().count(), 1, "one try: {}", setting.flags());
+    let document: serde_json::Value = serde_json::from_slice(&said.stdout).unwrap();
+    let reports = document["reports"].as_array().unwrap();
+    assert_eq!(reports.len(), 3, "each object is told of: {document}");
+    for (at, report) in reports.iter().enumerate() {
+        let error = report["error"].as_str().unwrap();
+        assert_eq!(error.starts_with("not recorded: nsys 2099"), at > 0, "{error}");
+        assert!(report["report"].is_null() && error.contains("cannot make reports"), "{error}");
+    }
+    let rows = setting.out().join(PROFILE);
+    assert_eq!(column(&rows, "status"), ["ok"; 3], "the timed rows are kept");
+    assert_eq!(column(&rows, "nsight_report"), [""; 3]);
+
+    // With reports that were made before, and one that is gone: those stay named.
+    setting.profile("", &[], &["--resume"]).assert().success();
+    fs::remove_file(setting.reports().join(name("000", 0))).unwrap();
+    setting
+        .profile("lame", &[], &["--resume"])
+        .assert()
+        .code(1)
+        .stdout(contains("2 of 3 reports"))
+        .stderr(contains("its report is there already").count(2));
+    let named: Vec<bool> = column(&rows, "nsight_report").iter().map(String::is_empty).collect();
+    assert_eq!(named, [true, false, false]);
+}
+
+#[test]
+fn an_importer_that_fails_on_one_recording_is_tried_with_the_next() {
+    let setting = Setting::new(2);
+    setting
+        .profile("full", &[], &[])
+        .assert()
+        .code(1)
+        .stdout(contains("0 of 2 reports"))
+        .stderr(contains("No space left on device").count(2))
+        .stderr(contains("nsys-report-8708.qdstrm"));
+    assert_eq!(setting.flags().lines().count(), 2);
 }
 
 #[test]

@@ -56,12 +56,11 @@ class Kernel:
         tiles = -(-n // self.keys)
         return sorted({min(max(1, s), tiles) for s in (1, once // 2, once, 2 * once) if s == 1 or s * rows >= multiprocessors // 2})
 
-    def launch(self, q, k, v, bias, out, partial, stats, counters, splits, stream):
-        """`counters` of zeros: the last block merges the parts; None: a second kernel does."""
+    def launch(self, q, k, v, bias, out, partial, stats, splits, stream):
         batch, m, n = q.shape[0], q.shape[1], k.shape[1]
         call(self.function, (-(-m // self.queries), splits, batch), self.threads, self.shared, stream,
-             [q, k, v, bias, out, partial, stats, counters, m, n])
-        if splits > 1 and counters is None:
+             [q, k, v, bias, out, partial, stats, m, n])
+        if splits > 1:
             items = batch * m * self.dv // 4
             call(self.combine, (-(-items // 256), 1, 1), 256, 0, stream, [partial, stats, out, batch * m, m, splits])
 
@@ -198,25 +197,24 @@ def verify(kernels, device, dry, multiprocessors, quick):
             q, k, v, b = inputs(device, dv, m, n, bias, scale, batch, seed=100 + number)
             truth = reference(q, k, v, b)
             for kernel in (x for x in kernels if x.dv == dv):
-                for splits, fused in [(s, f) for s in sorted({1, 2, 3, *kernel.splits(m, n, multiprocessors)}) for f in (False, True)[: s]]:
-                    counters = torch.zeros(1024, device=device, dtype=torch.int32) if fused else None
+                for splits in sorted({1, 2, 3, *kernel.splits(m, n, multiprocessors)}):
                     out = torch.full((batch, m, dv), float("nan"), device=device, dtype=torch.float16)
                     partial = torch.full((batch * splits * m * dv,), float("nan"), device=device)
                     stats = torch.full((batch * splits * m * 2,), float("nan"), device=device)
                     if dry:
                         out = truth.half()
                     else:
-                        kernel.launch(q, k, v, b, out, partial, stats, counters, splits, torch.cuda.current_stream().cuda_stream)
+                        kernel.launch(q, k, v, b, out, partial, stats, splits, torch.cuda.current_stream().cuda_stream)
                         torch.cuda.synchronize()
                     error = out.double() - truth
                     relative = (error.norm() / truth.norm()).item()
                     largest = error.abs().max().item()
-                    good = relative < 2e-3 and largest < 1e-2 and not (fused and counters.any())
+                    good = relative < 2e-3 and largest < 1e-2
                     failures += not good
                     old = worst.get(kernel.name, (0.0, 0.0))
                     worst[kernel.name] = (max(old[0], relative), max(old[1], largest))
                     if not good:
-                        print(f"WRONG {kernel.name} m {m} n {n} bias {bias} scale {scale} batch {batch} splits {splits}{' merged' if fused else ''}: "
+                        print(f"WRONG {kernel.name} m {m} n {n} bias {bias} scale {scale} batch {batch} splits {splits}: "
                               f"relative {relative:.2e}, largest {largest:.2e}", flush=True)
     return failures, worst
 
@@ -288,22 +286,21 @@ def measure(kernels, device, dry, multiprocessors, quick):
             q, k, v, b = inputs(device, dv, m, n, "last" if with_bias else None, 1, 1, seed=i)
             sets.append({"q": q, "k": k, "v": v, "b": b, "out": torch.empty(1, m, dv, device=device, dtype=torch.float16)})
         for kernel in (x for x in kernels if x.dv == dv):
-            for splits, fused in [(s, f) for s in kernel.splits(m, n, multiprocessors) if s > 1 for f in (False, True)]:
-                counters = torch.zeros(1024, device=device, dtype=torch.int32) if fused else None
+            for splits in (s for s in kernel.splits(m, n, multiprocessors) if s > 1):
                 partial = torch.empty(splits * m * dv, device=device)
                 stats = torch.empty(splits * m * 2, device=device)
 
                 def work(s):
-                    kernel.launch(s["q"], s["k"], s["v"], s["b"], s["out"], partial, stats, counters, splits, torch.cuda.current_stream().cuda_stream)
+                    kernel.launch(s["q"], s["k"], s["v"], s["b"], s["out"], partial, stats, splits, torch.cuda.current_stream().cuda_stream)
 
                 milliseconds = time_graph(work, sets, dry)
-                table.append({"shape": shape, "what": kernel.name, "merged": fused, "splits": splits, "resident": kernel.resident,
+                table.append({"shape": shape, "what": kernel.name, "splits": splits, "resident": kernel.resident,
                               "ms": milliseconds, "tflops": gigaflops / milliseconds})
         for what, milliseconds in torch_rows(sets, dv, with_bias, dry):
-            table.append({"shape": shape, "what": what, "merged": False, "splits": 0, "resident": 0, "ms": milliseconds,
+            table.append({"shape": shape, "what": what, "splits": 0, "resident": 0, "ms": milliseconds,
                           "tflops": gigaflops / milliseconds if milliseconds else None})
         best = min((r for r in table if r["shape"] == shape and r["ms"]), key=lambda r: r["ms"])
-        print(f"{shape}: best {best['what']} x{best['splits']}{'m' * best['merged']} {best['ms']:.4f} ms {best['tflops']:.0f} TFLOP/s", flush=True)
+        print(f"{shape}: best {best['what']} x{best['splits']} {best['ms']:.4f} ms {best['tflops']:.0f} TFLOP/s", flush=True)
     return table
 
 
@@ -315,7 +312,7 @@ def profile(kernels, multiprocessors):
         out = torch.empty(1, m, dv, device="cuda", dtype=torch.float16)
         partial, stats = torch.empty(splits * m * dv, device="cuda"), torch.empty(splits * m * 2, device="cuda")
         for _ in range(3):
-            kernel.launch(q, k, v, None, out, partial, stats, None, splits, torch.cuda.current_stream().cuda_stream)
+            kernel.launch(q, k, v, None, out, partial, stats, splits, torch.cuda.current_stream().cuda_stream)
         torch.cuda.synchronize()
     return 0
 
@@ -361,7 +358,7 @@ def main():
         for r in sorted(rows, key=lambda r: r["ms"] or 1e9):
             numbers = f"{r['ms']:9.4f}{r['tflops']:9.1f}" if r["ms"] else f"{'-':>9}{'-':>9}"
             error = "  %.1e %.1e" % worst[r["what"]] if r["what"] in worst else ""
-            print(f"{shape:<18}{r['what']:<34}{(str(r['splits']) + 'm' * r['merged']) if r['splits'] else '':>7}{numbers}{error}")
+            print(f"{shape:<18}{r['what']:<34}{r['splits'] or '':>7}{numbers}{error}")
     Path(args.out).mkdir(parents=True, exist_ok=True)
     (Path(args.out) / f"attention_{args.family}.json").write_text(json.dumps(
         {"device": name, "failures": failures, "registers": registers, "errors": worst, "table": table}, indent=1))

@@ -104,15 +104,10 @@ static void block_barrier() {
     if (waiting == (int)fibers.size() - 1) { for (auto& f : fibers) f.state = RUN; } else yield(BLOCK);
 }
 
-static void set_shared(u32 a, u32 v) { memcpy(&memory[a], &v, 4); }
-static u32 get_shared(u32 a) { u32 v; memcpy(&v, &memory[a], 4); return v; }
-static void __threadfence() {}
-static u32 atomicInc(u32* at, u32 last) { u32 old = *at; *at = old >= last ? 0 : old + 1; return old; }
 template <class T> static T __ldcg(const T* p) { return *p; }
 struct Turn { int arrived, generation; } turns[16];
 static void turn_arrive(int b, int count) { if (++turns[b].arrived == count) turns[b].arrived = 0, turns[b].generation++; }
 static void turn_join(int b, int count) { int g = turns[b].generation; turn_arrive(b, count); while (turns[b].generation == g) yield(RUN); }
-template <int B, int T> static void threads_barrier() { turn_join(B, T); }
 #ifdef HOPPER
 template <class F> static void group_collective(void* args, F all) {
     me->args = args; Fiber* f = me; unsigned w = f->id / 128; int waiting = 0;
@@ -204,11 +199,7 @@ template <class A> static void test(const char* name, int batch, int m, int n, i
     for (int i = 0; i < batch * n * DV; i++) v[i] = tohalf(normal(rng));
     std::vector<float> bias(n), partial(batch * splits * m * DV, NAN), stats(batch * splits * m * 2, NAN);
     for (int i = 0; i < n; i++) bias[i] = bias_kind == 1 ? (i < n / 2 ? -1e4f : 0) : bias_kind == 2 ? (rng() % 3 ? -1e4f : 0) : bias_kind == 3 ? -1e4f : normal(rng);
-    std::vector<u32> counters(1024);
-    Problem p{q, k, v, bias_kind ? bias.data() : nullptr, out.data(), partial.data(), stats.data(), counters.data(), m, n};
-    // The last block merges, or a kernel, in turn.
-    static int turn; bool fused = turn++ & 1;
-    if (!fused) p.counters = nullptr;
+    Problem p{q, k, v, bias_kind ? bias.data() : nullptr, out.data(), partial.data(), stats.data(), m, n};
     unsigned gx = (m + A::QUERIES - 1) / A::QUERIES; conflicts = loads = 0;
     gridDim = {gx, (unsigned)splits, (unsigned)batch}; blockDim = {(unsigned)A::THREADS, 1, 1};
     for (unsigned z = 0; z < (unsigned)batch; z++) for (unsigned y = 0; y < (unsigned)splits; y++) for (unsigned x = 0; x < gx; x++) {
@@ -223,8 +214,7 @@ template <class A> static void test(const char* name, int batch, int m, int n, i
 #endif
 
     }
-    for (u32 c : counters) if (c) { printf("a counter is left over\n"); exit(1); }
-    if (splits > 1 && !fused) {
+    if (splits > 1) {
         blockDim = {256, 1, 1}; int total = batch * m * DV / 4;
         for (unsigned b = 0; b < (unsigned)(total + 255) / 256; b++) for (unsigned t = 0; t < 256; t++) { blockIdx = {b, 0, 0}; threadIdx = {t, 0, 0}; combine<DV>(partial.data(), stats.data(), out.data(), batch * m, m, splits); }
     }
@@ -236,7 +226,7 @@ template <class A> static void test(const char* name, int batch, int m, int n, i
         for (int c = 0; c < DV; c++) { double d = half(out[(b * m + i) * DV + c]) - o[c] / total; if (!(fabs(d) <= worst)) worst = std::isnan(d) ? 1e9 : fabs(d); err += d * d; norm += o[c] * o[c] / total / total; }
     }
     bool bad = !(worst < 1e-2) || !(sqrt(err / norm) < 2e-3) || conflicts;
-    printf("%s batch %d m %d n %d splits %d%s bias %d scale %.0f late %d: max abs %.2e rel %.2e bank conflicts %ld of %ld %s\n", name, batch, m, n, splits, splits > 1 && fused ? " merged" : "", bias_kind, scale, late, worst, sqrt(err / norm), conflicts, loads, bad ? "BAD" : "ok");
+    printf("%s batch %d m %d n %d splits %d bias %d scale %.0f late %d: max abs %.2e rel %.2e bank conflicts %ld of %ld %s\n", name, batch, m, n, splits, bias_kind, scale, late, worst, sqrt(err / norm), conflicts, loads, bad ? "BAD" : "ok");
     fflush(stdout); if (bad) exit(1);
 }
 template <class A> static void suite(const char* name) {
@@ -248,7 +238,7 @@ template <class A> static void suite(const char* name) {
     test<A>(name, 1, m, 65, 2, 3, 1, true);
     test<A>(name, 1, 33, 5, 4, 0, 1, true);
 }
-/// What the program runs: whole and ragged tiles, one part and several, merged by the last block or by a kernel.
+/// What the program runs: whole and ragged tiles, one part and several.
 template <class A> static void shipped(const char* name) {
     int m = A::QUERIES;
     test<A>(name, 1, m, 192, 1, 2, 4, true);

@@ -99,7 +99,7 @@ def compiled(s):
     for v in s.variants():
         for mode, precision, more, expect, priority in (
             ("compile", "fp16", [], 90, v.priority("compare")),
-            ("compile", "fp32", ["--tf32"], 90, v.priority("tf32")),
+            ("compile", "fp32", ["--tf32"], 90, v.priority("compare")),
             ("vos_optimized", "fp16", [], 420, v.priority("vos") + (v.model == "edgetam")),
         ):
             if v.imgsz != 1024 and mode == "vos_optimized":

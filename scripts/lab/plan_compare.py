@@ -50,8 +50,9 @@ def comparisons(s):
         engines = [built(v, "mixed"), built(v, "fp16")]
         base = [*engines, *exported(v), learnt(v)]
         sides = "tensorrt:mixed,tensorrt:fp16"
-        command = compare_command(s, v, s.out / first, sides, "eager,compile", "--precision", "fp16")
-        needs = [*base, warm_name(v, "compile", "fp16")]
+        # A ratio needs a side of PyTorch's whose masks agree: in fp16 they may not.
+        command = compare_command(s, v, s.out / first, sides, "eager:fp16,compile:fp16,compile:tf32")
+        needs = [*base, warm_name(v, "compile", "fp16"), warm_name(v, "compile", "fp32")]
         jobs.append(compare_job(s, v, first, command, needs, v.priority("compare"), expect))
         held = ["--reference-run", reference(s, v)]
         # Once more with the reference's masks in every memory: no speed, so it may wait, and it adds to the first one.
@@ -60,12 +61,6 @@ def comparisons(s):
         more = {"results": [told], "stdout": told, "clears": clears}
         command = [*command, "--teacher-forced"]
         jobs.append(compare_job(s, v, f"forced_{v.name}", command, [first], v.priority("forced"), 120, **more))
-        # Mixed engines compute in TF32, so PyTorch in fp32 with TF32 products is their like.
-        name = f"compare_tf32_{v.name}"
-        tf32 = ["--precision", "fp16", "--baseline-precision", "fp32", "--runner-arg=--tf32"]
-        command = compare_command(s, v, s.out / name, "tensorrt:mixed", "eager,compile", *tf32, *held)
-        needs = [*base, first, warm_name(v, "compile", "fp32")]
-        jobs.append(compare_job(s, v, name, command, needs, v.priority("tf32"), expect))
         if v.imgsz == 1024:
             name = f"compare_vos_{v.name}"
             command = compare_command(s, v, s.out / name, sides, "vos_optimized", "--precision", "fp16", *held)

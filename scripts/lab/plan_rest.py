@@ -7,7 +7,7 @@ from .plan_compare import bench
 
 CAPS = (64, 128, 256, 512, 1024, 4096)  # MiB of workspace
 DEPTHS = (1, 2, 4, 8, 16)
-ALTERNATIVES = {"last_block": ["--attention-merge", "last-block"], "nvjpeg": ["--decoder", "nvjpeg"]}
+ALTERNATIVES = {"nvjpeg": ["--decoder", "nvjpeg"]}
 REBUILT = ((0, "fp16"), (1, "fp16"), (0, "mixed"), (0, "fp32"))  # pieces of each precision
 AT_ONCE = 3  # plans that a job of a cap builds beside each other
 

@@ -28,7 +28,6 @@ PRIORITIES = {  # by rank
     "build": (12, 19, 23),
     "compare": (13, 22, 24),
     "forced": (16, 26, 28),
-    "tf32": (17, 27, 29),
     "vos": (18, 45, 46),
     "look": (30, 20, 31),  # self-tests and masks against the CPU: those of the larger models have never been seen
     "fp32": (30, 21, 31),

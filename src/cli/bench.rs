@@ -13,7 +13,6 @@ use crate::engine::Bank;
 use crate::files::ColumnSet;
 use crate::geometry::GeometryKind;
 use crate::gpu::Wait;
-use crate::gpu::kernels::Merge;
 use crate::metrics::MetricsKind;
 use crate::pipeline::{Decoder, Mode};
 use crate::prompt::{PromptKind, PromptPolicy};
@@ -212,15 +211,6 @@ pub struct GpuArgs {
     /// Objects that are tracked together run on a stream each, instead of one after the other.
     #[arg(long)]
     pub object_streams: bool,
-    /// What merges the parts of an attention's keys: a kernel of its own, or the last block of each row of queries.
-    #[arg(
-        long,
-        value_enum,
-        default_value = "kernel",
-        hide_possible_values = true,
-        value_name = "kernel|last-block"
-    )]
-    pub attention_merge: Merge,
     /// Threads that decode frames ahead [default: all processors but one, at most 8].
     #[arg(long, value_parser = clap::value_parser!(u32).range(1..=256))]
     pub decode_threads: Option<u32>,

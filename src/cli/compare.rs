@@ -69,14 +69,20 @@ pub struct MeasureArgs {
         conflicts_with = "backend"
     )]
     pub sides: Vec<ChosenSide>,
-    /// PyTorch's sides; none with --baselines "".
-    #[arg(long, value_delimiter = ',', default_value = "eager,compile,vos_optimized")]
+    /// PyTorch's sides: eager, compile, vos_optimized, each alone or with a precision of its own: fp32, tf32 (fp32 with TF32
+    /// products), fp16, bf16. None with --baselines "".
+    #[arg(
+        long,
+        value_name = "MODE[:PRECISION],…",
+        value_delimiter = ',',
+        default_value = "eager,compile,vos_optimized"
+    )]
     pub baselines: Vec<String>,
     /// Precision of all sides [default: fp16; fp32 with --backend cpu].
     #[arg(long)]
     pub precision: Option<String>,
-    /// Precision of PyTorch's sides [default: that of the others].
-    #[arg(long, value_parser = ["fp32", "fp16", "bf16"])]
+    /// Precision of PyTorch's sides that name none [default: that of the others].
+    #[arg(long, value_parser = ["fp32", "tf32", "fp16", "bf16"])]
     pub baseline_precision: Option<String>,
     /// Side of the network input in pixels [default: the bundle's].
     #[arg(long)]

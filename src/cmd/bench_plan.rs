@@ -240,7 +240,6 @@ fn gpu_plan(args: &GpuArgs) -> Result<GpuPlan> {
                 .map_or_else(|| usual_decode_threads(1), |threads| threads as usize),
             decoder: args.decoder,
             object_streams: args.object_streams,
-            attention_merge: args.attention_merge,
         },
         objects_together: args.objects_together as usize,
         repeat_clip: args.repeat_clip as usize,

@@ -7,6 +7,7 @@ use std::path::PathBuf;
 use anyhow::Result;
 
 use super::UsageError;
+use super::compare_baselines::{Baseline, baselines};
 use crate::bundle::{self, Bundle, Wanted};
 use crate::cli::{ChosenSide, CompareArgs, MeasureArgs, OwnSide};
 use crate::compare::measure::{Clips, ModelWork, Plan, Referee, SideKind, SidePlan};
@@ -19,15 +20,13 @@ const USUAL_ONNX_DIR: &str = "onnx/bundles";
 /// The precision that the reference has, and what any bundle of a model is looked for by first.
 const SINGLE: &str = "fp32";
 
-/// PyTorch's sides.
-const BASELINES: [&str; 3] = ["eager", "compile", "vos_optimized"];
-
 /// The reference run of PyTorch, and of segtrt.
 const EAGER_REFERENCE: &str = "eager-fp32";
 const CPU_REFERENCE: &str = "cpu-fp32";
 
-/// The runner's flag for TF32 products in fp32.
-const TF32: &str = "--tf32";
+/// The runner's flag for TF32 products in fp32, and the precision that the two are together.
+const TF32_FLAG: &str = "--tf32";
+const TF32: &str = "tf32";
 
 fn usage<T>(text: String) -> Result<T> {
     Err(UsageError(text).into())
@@ -43,20 +42,11 @@ pub(super) fn resolve(args: &CompareArgs) -> Result<Plan> {
     let precision = precision_of(measure, &own);
     let mut sides: Vec<SidePlan> =
         own.iter().map(|chosen| chosen_side(measure, chosen, &precision)).collect();
-    let baselines: Vec<&str> =
-        measure.baselines.iter().map(|name| name.trim()).filter(|name| !name.is_empty()).collect();
     // PyTorch has no mixed engines; what these are to be as near to fp32 as is its fp16.
     let like = if precision == "mixed" { "fp16".to_owned() } else { precision.clone() };
     let theirs = measure.baseline_precision.clone().unwrap_or(like);
-    for name in &baselines {
-        if !BASELINES.contains(name) {
-            return usage(format!(
-                "--baselines {name}: PyTorch's sides are {}",
-                BASELINES.join(", ")
-            ));
-        }
-        sides.push(runner_side(measure, name, name, &theirs, &[]));
-    }
+    let baselines = baselines(&measure.baselines, &theirs)?;
+    sides.extend(baselines.iter().map(|side| runner_side(measure, side, &[])));
     let mut names: Vec<&str> = sides.iter().map(|side| side.name.as_str()).collect();
     names.sort_unstable();
     if let Some(twice) = names.windows(2).find(|pair| pair[0] == pair[1]) {
@@ -130,27 +120,23 @@ pub(super) fn own_side(measure: &MeasureArgs, side: OwnSide, precision: &str) ->
     SidePlan { name, precision, imgsz: None, kind: SideKind::Bench(args) }
 }
 
-fn runner_side(
-    measure: &MeasureArgs,
-    name: &str,
-    mode: &str,
-    precision: &str,
-    more: &[&str],
-) -> SidePlan {
+fn runner_side(measure: &MeasureArgs, side: &Baseline, more: &[&str]) -> SidePlan {
     let on_cpu = own_sides(measure).iter().all(|chosen| chosen.side == OwnSide::Cpu);
     let usual = if on_cpu { "cpu" } else { "cuda" };
-    // The reference is fp32 whatever the sides are.
-    let wanted = |arg: &&String| name != EAGER_REFERENCE || arg.as_str() != TF32;
+    // A precision of its own is what its name says, whatever all sides are told: that of the reference is fp32.
+    let tf32 = side.precision == TF32;
+    let wanted = |arg: &&String| arg.as_str() != TF32_FLAG || !(tf32 || side.own_precision);
     let theirs = measure.runner_arg.iter().filter(wanted).cloned();
-    let args = theirs.chain(more.iter().map(|arg| (*arg).to_owned()));
+    let more = more.iter().copied().chain(tf32.then_some(TF32_FLAG));
+    let args = theirs.chain(more.map(str::to_owned));
     SidePlan {
-        name: name.to_owned(),
-        precision: precision.to_owned(),
+        name: side.name.clone(),
+        precision: if tf32 { SINGLE.to_owned() } else { side.precision.clone() },
         imgsz: None,
         kind: SideKind::Runner {
             python: measure.python.clone(),
             script: measure.runner.clone(),
-            mode: mode.to_owned(),
+            mode: side.mode.to_owned(),
             device: measure.device.clone().unwrap_or_else(|| usual.to_owned()),
             args: args.collect(),
         },
@@ -163,23 +149,13 @@ fn reference(args: &CompareArgs, sides: &[SidePlan], baselines: bool) -> Result<
     }
     let usual = if baselines { EAGER_REFERENCE } else { "cpu" };
     let asked = args.reference.as_deref().unwrap_or(usual);
-    let single = |name: &str| sides.iter().find(|s| s.name == name && s.precision == SINGLE);
+    // A side that is the same run serves as the reference too.
     match asked {
-        // A side that is the same run serves as the reference too.
-        EAGER_REFERENCE => Ok(single("eager").filter(|side| is_exact(side)).map_or_else(
-            // segtrt resizes as Pillow does to the last bit, and so must what it is compared with.
-            || {
-                Referee::Run(runner_side(
-                    &args.measure,
-                    EAGER_REFERENCE,
-                    "eager",
-                    SINGLE,
-                    &["--preprocess", "cpu"],
-                ))
-            },
+        EAGER_REFERENCE => Ok(sides.iter().find(|side| is_exact(side)).map_or_else(
+            || Referee::Run(eager_reference(&args.measure, sides)),
             |side| Referee::Side(side.name.clone()),
         )),
-        "cpu" => Ok(single("cpu").map_or_else(
+        "cpu" => Ok(sides.iter().find(|side| is_single_cpu(side)).map_or_else(
             || {
                 let side = own_side(&args.measure, OwnSide::Cpu, SINGLE);
                 Referee::Run(SidePlan { name: CPU_REFERENCE.to_owned(), ..side })
@@ -198,12 +174,31 @@ fn reference(args: &CompareArgs, sides: &[SidePlan], baselines: bool) -> Result<
     }
 }
 
-/// Whether a PyTorch side may be the reference: its products are fp32's, and it resizes by Pillow: on the CPU it does unless told
-/// otherwise, on a GPU only when told to.
+/// PyTorch's reference run, beside sides that are none.
+fn eager_reference(measure: &MeasureArgs, sides: &[SidePlan]) -> SidePlan {
+    // A side that only resizes otherwise may have the name already, as --baselines eager:fp32,eager:fp16 gives it.
+    let is_taken = sides.iter().any(|side| side.name == EAGER_REFERENCE);
+    let reference = Baseline {
+        name: format!("{}{EAGER_REFERENCE}", if is_taken { "reference-" } else { "" }),
+        mode: "eager",
+        precision: SINGLE.to_owned(),
+        own_precision: true,
+    };
+    // segtrt resizes as Pillow does to the last bit, and so must what it is compared with.
+    runner_side(measure, &reference, &["--preprocess", "cpu"])
+}
+
+/// segtrt's side on the CPU in fp32, which has its precision in its name where that was typed.
+fn is_single_cpu(side: &SidePlan) -> bool {
+    ["cpu", CPU_REFERENCE].contains(&side.name.as_str()) && side.precision == SINGLE
+}
+
+/// Whether a side is PyTorch in eager mode and may be the reference: its products are fp32's, and it resizes by Pillow: on the CPU
+/// it does unless told otherwise, on a GPU only when told to.
 fn is_exact(side: &SidePlan) -> bool {
-    let SideKind::Runner { device, args, .. } = &side.kind else { return false };
+    let SideKind::Runner { mode, device, args, .. } = &side.kind else { return false };
     let words: Vec<&str> = args.iter().flat_map(|arg| arg.split('=')).collect();
-    if words.contains(&TF32) {
+    if mode != "eager" || side.precision != SINGLE || words.contains(&TF32_FLAG) {
         return false;
     }
     let told = words.windows(2).rfind(|pair| pair[0] == "--preprocess").map(|pair| pair[1]);

@@ -17,6 +17,7 @@ mod build_sweep;
 mod build_table;
 pub mod collect;
 pub mod compare;
+mod compare_baselines;
 mod compare_plan;
 mod compare_sweep;
 pub mod completions;

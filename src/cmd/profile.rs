@@ -16,7 +16,7 @@ use crate::cli::{BenchArgs, Cli, Command, ProfileArgs, accept_underscores};
 use crate::dataset::Dataset;
 use crate::files::ResultStore;
 use crate::nsys::Nsys;
-use crate::profile::{Recorder, ReportName, Target};
+use crate::profile::{NoReports, Recorder, ReportName, Target};
 use crate::record::{ObjectKey, RunRecord, Status};
 
 /// Where reports lie in a bench's folder, the predecessor's name.
@@ -71,7 +71,9 @@ pub fn run(args: ProfileArgs) -> Result<Outcome> {
     } else {
         println!("{} of {} reports in {}", targets.len() - failed, targets.len(), folder.display());
         table.iter().for_each(|table| println!("{}", table.display()));
-        println!("look at them with: segtrt nsys {}", folder.display());
+        if failed < targets.len() {
+            println!("look at them with: segtrt nsys {}", folder.display());
+        }
     }
     let sound = failed == 0 && left_out == 0 && timed == Outcome::Done;
     Ok(if sound { Outcome::Done } else { Outcome::PartlyFailed })
@@ -86,6 +88,9 @@ fn record(
     mut rows: Option<&mut ResultStore>,
 ) -> Result<Vec<Value>> {
     let mut reports = Vec::new();
+    // The targets that are left alone once it is known that no report can be made.
+    let mut left_alone = 0;
+    let mut given_up = None;
     for (at, target) in targets.iter().enumerate() {
         let ObjectKey { video, object, model } = &target.key;
         let what =
@@ -98,6 +103,11 @@ fn record(
             reports.push(told(target, named.as_deref(), None));
             continue;
         }
+        if let Some(why) = &given_up {
+            left_alone += 1;
+            reports.push(told(target, None, Some(format!("not recorded: {why}"))));
+            continue;
+        }
         let report = match recorder.record(target, &name) {
             Ok(recorded) => {
                 let (path, megabytes) = (recorded.path.display(), recorded.bytes as f64 / 1e6);
@@ -108,6 +118,7 @@ fn record(
             Err(error) => {
                 eprintln!("{what}: FAILED: {error:#}");
                 reports.push(told(target, None, Some(format!("{error:#}"))));
+                given_up = error.downcast_ref::<NoReports>().map(ToString::to_string);
                 None
             }
         };
@@ -118,6 +129,9 @@ fn record(
                 false => row.nsight_report.clone(),
             })?;
         }
+    }
+    if left_alone > 0 {
+        eprintln!("{left_alone} more were not recorded: there would be no report of them either");
     }
     Ok(reports)
 }

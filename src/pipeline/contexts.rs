@@ -66,13 +66,7 @@ impl Track {
                 let kernels = kernels.context("the attention kernels are not loaded")?;
                 let segments = segments.iter().map(single).collect::<Result<_>>()?;
                 let keys = single(keys)?;
-                Self::Fused(Box::new(FusedTrack::new(
-                    gpu,
-                    kernels,
-                    contract,
-                    (keys, segments),
-                    stream,
-                )?))
+                Self::Fused(Box::new(FusedTrack::new(gpu, kernels, contract, (keys, segments))?))
             }
         })
     }

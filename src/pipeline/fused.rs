@@ -17,7 +17,7 @@ use super::steps::{Part, Steps};
 use crate::bundle::Contract;
 use crate::engine::fill_levels;
 use crate::gpu::kernels::{Attention, AttentionKernels, AttentionShape, HEAD, Values};
-use crate::gpu::{Gpu, Placed, Port, Purpose, Stream, View};
+use crate::gpu::{Gpu, Placed, Port, Purpose, View};
 use crate::trt::DataType;
 
 /// Names of the keys, layer by layer; no step has more layers than [`crate::bundle::Role::SEGMENTS`] has room for.
@@ -63,7 +63,6 @@ impl FusedTrack {
         kernels: &AttentionKernels,
         contract: &Contract,
         (keys, segments): (Shared, Vec<Shared>),
-        stream: &Stream,
     ) -> Result<Self> {
         let has = |stage: &Shared, name: &str| stage.borrow().port(name).is_some();
         let (mut gaps, mut layers) = (Vec::new(), 0);
@@ -122,8 +121,7 @@ impl FusedTrack {
         // Segments 1 and 2 take what the two attentions give; the others take the same.
         half(&port(second, "o")?, [Some(own.queries), Some(HEAD)])?;
         half(&port(third, "o")?, [Some(own.queries), Some(width)])?;
-        let make =
-            |shape| Ok::<_, anyhow::Error>(Rc::new(Attention::new(gpu, kernels, shape, stream)?));
+        let make = |shape| Ok::<_, anyhow::Error>(Rc::new(Attention::new(gpu, kernels, shape)?));
         let (to_frame, to_bank) = (make(own)?, make(bank)?);
         log::debug!(
             "attention: {} in {} parts, {} in {} parts",

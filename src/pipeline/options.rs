@@ -6,7 +6,6 @@ use clap::ValueEnum;
 use serde::{Deserialize, Serialize};
 
 use crate::gpu::Wait;
-use crate::gpu::kernels::Merge;
 
 /// What a run measures.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum, Serialize, Deserialize)]
@@ -68,9 +67,6 @@ pub struct Options {
     pub decoder: Decoder,
     /// The objects of a frame are tracked on a stream each, instead of one after the other.
     pub object_streams: bool,
-    /// What merges the parts of an attention's keys.
-    #[serde(default)]
-    pub attention_merge: Merge,
 }
 
 fn one() -> usize {
@@ -121,7 +117,7 @@ mod tests {
 
     #[test]
     fn settings_of_before_nvjpeg_read_and_write_as_they_did() {
-        let text = r#"{"mode":"latency","graphs":true,"wait":"spin","encode_ahead":3,"encode_batch":1,"decode_threads":8,"object_streams":false,"attention_merge":"kernel"}"#;
+        let text = r#"{"mode":"latency","graphs":true,"wait":"spin","encode_ahead":3,"encode_batch":1,"decode_threads":8,"object_streams":false}"#;
         let mut options: Options = serde_json::from_str(text).unwrap();
         assert_eq!(options.decoder, Decoder::Turbo);
         assert_eq!(serde_json::to_string(&options).unwrap(), text);

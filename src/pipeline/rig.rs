@@ -86,7 +86,6 @@ impl Pipeline {
         let kernels = Kernels::load(gpu)?;
         let fused = engines.steps.track.bank() == Bank::Fused;
         let attention = fused.then(|| AttentionKernels::load(gpu)).transpose()?;
-        let attention = attention.map(|kernels| kernels.merging(options.attention_merge));
         let encode = gpu.stream()?;
         // With one frame in flight a second stream could only add waits.
         let upload = match options.mode {

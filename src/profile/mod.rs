@@ -13,8 +13,10 @@ alone: one model, one object, the warm-up passes and one pass.
 
 mod name;
 mod recorder;
+mod said;
 mod settings;
 
 pub use name::ReportName;
 pub use recorder::{Recorded, Recorder, Target};
+pub use said::NoReports;
 pub use settings::{Settings, USUAL_TRACE};

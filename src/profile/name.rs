@@ -11,6 +11,8 @@ use crate::record::ObjectKey;
 
 /// Suffix of reports.
 const SUFFIX: &str = "nsys-rep";
+/// Suffix of what nsys makes a report of, which it leaves where it cannot.
+const RECORDING: &str = "qdstrm";
 
 /// The place of one report.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -45,25 +47,33 @@ impl ReportName {
 
     /// The file; where the user's prefix holds patterns, the newest one that they can have given.
     pub fn find(&self) -> Option<PathBuf> {
+        self.find_with(SUFFIX)
+    }
+
+    fn find_with(&self, suffix: &str) -> Option<PathBuf> {
         let plain = match &self.prefix {
             Some(prefix) => match prefix.split_once('%') {
-                Some((literal, _)) => return self.newest(literal),
+                Some((literal, _)) => return self.newest(literal, suffix),
                 None => format!("{prefix}_{}", self.stem),
             },
             None => self.stem.clone(),
         };
-        let path = self.folder.join(format!("{plain}.{SUFFIX}"));
+        let path = self.folder.join(format!("{plain}.{suffix}"));
         holds_something(&path).then_some(path)
     }
 
     /// The file, if it was written after `moment`.
     pub fn find_since(&self, moment: SystemTime) -> Option<PathBuf> {
-        // Clocks of file systems are coarser than the system's.
-        self.find().filter(|path| modified(path) + Duration::from_secs(2) >= moment)
+        self.find().filter(|path| is_since(path, moment))
     }
 
-    fn newest(&self, literal: &str) -> Option<PathBuf> {
-        let end = format!("_{}.{SUFFIX}", self.stem);
+    /// What was recorded after `moment` for it and is no report.
+    pub(super) fn recording_since(&self, moment: SystemTime) -> Option<PathBuf> {
+        self.find_with(RECORDING).filter(|path| is_since(path, moment))
+    }
+
+    fn newest(&self, literal: &str, suffix: &str) -> Option<PathBuf> {
+        let end = format!("_{}.{suffix}", self.stem);
         let entries = std::fs::read_dir(&self.folder).ok()?.flatten();
         let is_ours = |name: &str| name.starts_with(literal) && name.ends_with(&end);
         let ours = entries
@@ -102,6 +112,11 @@ pub fn set_aside(report: &Path) -> Result<PathBuf> {
 fn modified(path: &Path) -> SystemTime {
     let meta = std::fs::metadata(path).and_then(|meta| meta.modified());
     meta.unwrap_or(SystemTime::UNIX_EPOCH)
+}
+
+fn is_since(path: &Path, moment: SystemTime) -> bool {
+    // Clocks of file systems are coarser than the system's.
+    modified(path) + Duration::from_secs(2) >= moment
 }
 
 fn holds_something(path: &Path) -> bool {

@@ -4,7 +4,7 @@ Records one report: a bench worker under nsys, and what it says while it runs.
 
 use std::ffi::OsString;
 use std::fs::File;
-use std::io::{BufRead, BufReader, Seek, Write};
+use std::io::{BufRead, BufReader, Read, Seek, Write};
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
 use std::time::SystemTime;
@@ -12,10 +12,10 @@ use std::time::SystemTime;
 use anyhow::{Context, Result, bail};
 
 use super::name::{ReportName, set_aside};
+use super::said::{Said, why_no_report};
 use super::settings::Settings;
 use crate::bench::plan::{BenchPlan, Job};
 use crate::bench::worker::Event;
-use crate::ffmpeg::tail;
 use crate::nsys::Nsys;
 use crate::record::{ObjectKey, RunRecord, Status};
 
@@ -69,12 +69,13 @@ impl Recorder {
     /// Records one report.
     ///
     /// # Errors
-    /// nsys or the program under it failed, or there is no report; one that there is then is called `….failed.nsys-rep`.
+    /// nsys or the program under it failed, or there is no report ([`super::NoReports`] where there will never be one); one
+    /// that there is then is called `….failed.nsys-rep`.
     pub fn record(&self, target: &Target, name: &ReportName) -> Result<Recorded> {
         name.clear()?;
         let started = SystemTime::now();
-        let pass = match self.run(target, name) {
-            Ok(pass) => pass,
+        let (pass, said) = match self.run(target, name) {
+            Ok(ran) => ran,
             Err(error) => {
                 let report = name.find_since(started);
                 return Err(match report.as_deref().map(set_aside) {
@@ -90,17 +91,15 @@ impl Recorder {
             }
         };
         let Some(path) = name.find_since(started) else {
-            bail!(
-                "nsys {} ended without an error and wrote no {}; is the disk full?",
-                self.nsys.version,
-                name.pattern().display()
-            );
+            let left = name.recording_since(started);
+            return Err(why_no_report(&self.nsys, &said, &name.pattern(), left));
         };
         let bytes = std::fs::metadata(&path)?.len();
         Ok(Recorded { path, bytes, pass })
     }
 
-    fn run(&self, target: &Target, name: &ReportName) -> Result<RunRecord> {
+    /// The pass, and what nsys said.
+    fn run(&self, target: &Target, name: &ReportName) -> Result<(RunRecord, Said)> {
         let ObjectKey { video, object, .. } = &target.key;
         let todo = vec![(video.clone(), vec![object.clone()])];
         let job = Job { plan: self.plan.clone(), model: target.model, todo };
@@ -125,27 +124,21 @@ impl Recorder {
         let stdout = running.stdout.take().context("nsys has no output")?;
         let (told, printed) = listen(BufReader::new(stdout));
         let status = running.wait().context("cannot wait for nsys")?;
-        let said = |errors: &mut File| match printed.is_empty() {
-            true => tail(errors),
-            false => format!("{}; {printed}", tail(errors)),
-        };
+        let said = Said { errors: lines(&mut errors), printed };
         match told? {
-            Told::Pass(pass) if status.success() => sound(*pass),
+            Told::Pass(pass) if status.success() => Ok((sound(*pass)?, said)),
             Told::Failed(reason) => bail!("the profiled program failed: {reason}"),
             Told::Pass(_) => bail!(
-                "nsys {} ended with {status} after the pass: {}",
-                self.nsys.version,
-                said(&mut errors)
+                "nsys {} ended with {status} after the pass; it said: {said}",
+                self.nsys.version
             ),
             Told::Nothing if status.success() => bail!(
-                "the profiled program ended without a result, and nsys {} did not mind: {}",
-                self.nsys.version,
-                said(&mut errors)
+                "the profiled program ended without a result, and nsys {} did not mind; it said: {said}",
+                self.nsys.version
             ),
             Told::Nothing => bail!(
-                "nsys {} ended with {status}, the profiled program without a result: {}",
-                self.nsys.version,
-                said(&mut errors)
+                "nsys {} ended with {status}, the profiled program without a result; it said: {said}",
+                self.nsys.version
             ),
         }
     }
@@ -173,13 +166,23 @@ enum Told {
     Nothing,
 }
 
-/// Reads the worker's events to the end, and gives the last words of nsys, which writes to the same place.
-fn listen(output: impl BufRead) -> (Result<Told>, String) {
+/// The lines of a file that are not empty.
+fn lines(file: &mut File) -> Vec<String> {
+    let mut bytes = Vec::new();
+    if let Err(error) = file.rewind().and_then(|()| file.read_to_end(&mut bytes)) {
+        return vec![format!("its messages cannot be read: {error}")];
+    }
+    let text = String::from_utf8_lossy(&bytes);
+    text.lines().map(str::trim).filter(|line| !line.is_empty()).map(str::to_owned).collect()
+}
+
+/// Reads the worker's events to the end, and gives the other lines, those of nsys, which writes to the same place.
+fn listen(output: impl BufRead) -> (Result<Told>, Vec<String>) {
     let (mut told, mut others) = (Told::Nothing, Vec::new());
     for line in output.split(b'\n') {
         let line = match line.context("cannot read what the worker says") {
             Ok(line) => String::from_utf8_lossy(&line).into_owned(),
-            Err(error) => return (Err(error), String::new()),
+            Err(error) => return (Err(error), Vec::new()),
         };
         match serde_json::from_str::<Event>(&line) {
             Ok(Event::Object { passes, .. }) => {
@@ -195,6 +198,5 @@ fn listen(output: impl BufRead) -> (Result<Told>, String) {
         }
     }
     others.retain(|line| !line.is_empty());
-    let last = others.split_off(others.len().saturating_sub(3));
-    (Ok(told), last.join("; "))
+    (Ok(told), others)
 }

@@ -1,6 +1,7 @@
 //! The sides in turn, every run kept, nothing measured twice, and what a failing side costs.
 
 use std::fs;
+use std::path::Path;
 
 use serde_json::Value;
 
@@ -249,6 +250,58 @@ fn a_reference_that_is_no_side_runs_before_others_start() {
         let said = run(measure(&out, "eager", "1").arg("--start-together").args(other));
         assert_eq!(said.code, 2, "{}", said.err);
     }
+}
+
+/// Each of PyTorch's sides in a precision of its own, and the reference in fp32 beside them.
+#[test]
+fn baselines_have_precisions_of_their_own() {
+    let dir = tempfile::tempdir().unwrap();
+    let out = dir.path().join("cmp");
+    // What all sides are told changes none that says what it is.
+    let tf32 = "--runner-arg=--tf32";
+    let said = run(measure(&out, "eager:fp16,compile:fp16,compile:tf32", "1").arg(tf32));
+    assert_eq!(said.code, 0, "{}", said.err);
+    let measured = json(&out.join("measured.json"));
+    assert_eq!(
+        order(&measured),
+        ["eager-fp32 1", "cpu 1", "eager 1", "compile-fp16 1", "compile-tf32 1"]
+    );
+    let comparison = json(&out.join("comparison.json"));
+    for (name, precision) in
+        [("cpu", "fp32"), ("eager", "fp16"), ("compile-fp16", "fp16"), ("compile-tf32", "tf32")]
+    {
+        assert_eq!(side(&comparison, name)["precision"], precision);
+        assert_eq!(side(&comparison, name)["outcome"], "same");
+    }
+    assert!(said.out.contains("compile-tf32"), "{}", said.out);
+    let tf32_of = |out: &Path, side: &str| {
+        let run = out.join("runs/edgetam_mini_points").join(side).join("from_round_1/round_0");
+        json(&run.join("sidecar.json"))["configuration"]["tf32"].clone()
+    };
+    for (side, expected) in
+        [("eager-fp32", false), ("eager", false), ("compile-fp16", false), ("compile-tf32", true)]
+    {
+        assert_eq!(tf32_of(&out, side), expected, "{side}");
+    }
+
+    // An eager side in fp32 is the reference, and one in TF32 beside it is not.
+    let out = dir.path().join("eager");
+    let said = run(&mut measure(&out, "eager:tf32,eager:fp32", "1"));
+    assert_eq!(said.code, 0, "{}", said.err);
+    let measured = json(&out.join("measured.json"));
+    assert_eq!(measured["reference"], "eager-fp32");
+    assert_eq!(order(&measured), ["cpu 1", "eager-tf32 1", "eager-fp32 1"]);
+    assert_eq!([tf32_of(&out, "eager-tf32"), tf32_of(&out, "eager-fp32")], [true, false]);
+
+    // One that resizes on the GPU is no reference, and not to be mixed up with it.
+    let out = dir.path().join("resized");
+    let resized = ["--runner-arg=--preprocess=gpu", "--baseline-precision", "tf32"];
+    let said = run(measure(&out, "eager,eager:fp32", "1").args(resized));
+    assert_eq!(said.code, 0, "{}", said.err);
+    let measured = json(&out.join("measured.json"));
+    assert_eq!(measured["reference"], "reference-eager-fp32");
+    assert_eq!(order(&measured), ["reference-eager-fp32 1", "cpu 1", "eager 1", "eager-fp32 1"]);
+    assert_eq!([tf32_of(&out, "eager"), tf32_of(&out, "reference-eager-fp32")], [true, false]);
 }
 
 #[test]

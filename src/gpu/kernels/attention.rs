@@ -4,15 +4,13 @@ Attention without a score matrix: O = softmax(Q Kᵀ + bias) V, for the memory a
 TensorRT writes the scores to memory where it does not fuse an attention, 4096 × 28 736 of them in each layer of SAM 2.1;
 `cuda/attention.cu` keeps them on the chip. Hopper has kernels of its own (`cuda/attention_hopper.cu`).
 
-The keys are cut into as many parts as keep the whole GPU busy; a kernel behind it, or the last block that finishes a part,
-merges the parts.
+The keys are cut into as many parts as keep the whole GPU busy, and a second kernel merges the parts: merging in each row's
+last block saves that launch and was slower wherever both were timed (docs/fused-attention.md).
 */
 
 use std::sync::Arc;
 
 use anyhow::{Result, ensure};
-use clap::ValueEnum;
-use serde::{Deserialize, Serialize};
 
 use super::images::{self, Topic};
 use super::{blocks, int, need_exactly};
@@ -45,17 +43,6 @@ impl Values {
             Self::Frame => 256,
         }
     }
-}
-
-/// What merges the parts of the keys.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum Merge {
-    /// The last block of each row of queries: one launch, but nobody helps that block.
-    LastBlock,
-    /// A kernel of its own behind the attention: faster wherever both were timed in one run (docs/fused-attention.md).
-    #[default]
-    Kernel,
 }
 
 /// How a kernel is launched.
@@ -91,7 +78,6 @@ pub struct AttentionKernels {
     memory: Arc<Pair>,
     frame: Arc<Pair>,
     form: Arc<str>,
-    merge: Merge,
 }
 
 impl AttentionKernels {
@@ -144,13 +130,7 @@ impl AttentionKernels {
             memory: pair(memory, "attention_combine_64")?,
             frame: pair(frame, "attention_combine_256")?,
             form: form.into(),
-            merge: Merge::default(),
         })
-    }
-
-    /// The same, for attentions whose parts are merged so.
-    pub fn merging(self, merge: Merge) -> Self {
-        Self { merge, ..self }
     }
 
     /// What they were loaded from: "PTX 8.2 for sm_90 alone".
@@ -195,22 +175,14 @@ pub struct Attention {
 struct Parts {
     results: View,
     sums: View,
-    /// Of the parts that are done in each row of blocks, where its last block merges them.
-    counters: Option<View>,
 }
 
 impl Attention {
-    /// Chooses the number of parts and takes memory for them. Waits for `stream`: whatever stream runs it later finds it
-    /// ready.
+    /// Chooses the number of parts and takes memory for them.
     ///
     /// # Errors
     /// Nothing to attend to, sizes beyond 2³¹ elements, or what the driver says.
-    pub fn new(
-        gpu: &Gpu,
-        kernels: &AttentionKernels,
-        shape: AttentionShape,
-        stream: &Stream,
-    ) -> Result<Self> {
+    pub fn new(gpu: &Gpu, kernels: &AttentionKernels, shape: AttentionShape) -> Result<Self> {
         let AttentionShape { objects, queries, keys, values } = shape;
         ensure!(
             objects > 0 && queries > 0 && keys > 0,
@@ -227,20 +199,9 @@ impl Attention {
             _ => {
                 let scratch = gpu.towards(Purpose::Scratch);
                 let lines = objects * splits * queries;
-                let counters = match kernels.merge {
-                    Merge::Kernel => None,
-                    Merge::LastBlock => {
-                        let counters = View::new(&scratch, 4 * rows * objects)?;
-                        // Each launch leaves them at zero.
-                        counters.fill(0, stream)?;
-                        stream.synchronize()?;
-                        Some(counters)
-                    }
-                };
                 Some(Parts {
                     results: View::new(&scratch, 4 * lines * values.columns())?,
                     sums: View::new(&scratch, 8 * lines)?,
-                    counters,
                 })
             }
         };
@@ -285,12 +246,9 @@ impl Attention {
         if let Some(bias) = bias {
             need_exactly(bias, 4 * keys, 4, "'bias'")?;
         }
-        let (results, sums, counters) = match &self.parts {
-            None => (Arg::Null, Arg::Null, Arg::Null),
-            Some(parts) => {
-                let counters = parts.counters.as_ref().map_or(Arg::Null, Arg::View);
-                (Arg::View(&parts.results), Arg::View(&parts.sums), counters)
-            }
+        let (results, sums) = match &self.parts {
+            None => (Arg::Null, Arg::Null),
+            Some(parts) => (Arg::View(&parts.results), Arg::View(&parts.sums)),
         };
         let m = int(queries, "the number of queries")?;
         let args = [
@@ -301,15 +259,14 @@ impl Attention {
             Arg::View(out),
             results,
             sums,
-            counters,
             Arg::I32(m),
             Arg::I32(int(keys, "the number of keys")?),
         ];
         let launch = Launch { grid: self.grid, threads: self.pair.kind.threads };
         // SAFETY: the arguments are the kernel's own; the tensors were measured above, and `parts` has a result and a sum
-        // for each part of each query, wherever there is more than one part, and a counter for each row of blocks or none at all.
+        // for each part of each query, wherever there is more than one part.
         unsafe { self.pair.attend.launch(launch, &args, stream) }?;
-        if let Some(parts) = self.parts.as_ref().filter(|parts| parts.counters.is_none()) {
+        if let Some(parts) = &self.parts {
             let rows = objects * queries;
             let args = [
                 Arg::View(&parts.results),

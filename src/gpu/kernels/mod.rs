@@ -25,7 +25,7 @@ use std::sync::Arc;
 
 use anyhow::{Context, Result, bail, ensure};
 
-pub use attention::{Attention, AttentionKernels, AttentionShape, HEAD, Merge, Values};
+pub use attention::{Attention, AttentionKernels, AttentionShape, HEAD, Values};
 pub use bank::BankState;
 pub use counts::{COUNTERS_BYTES, MaskCounts};
 pub use mask::MaskMaker;

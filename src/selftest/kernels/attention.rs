@@ -9,7 +9,7 @@ use anyhow::Result;
 use half::f16;
 
 use super::{Bench, Checked, KernelRow, LAUNCHES, row};
-use crate::gpu::kernels::{Attention, AttentionKernels, AttentionShape, HEAD, Merge, Values};
+use crate::gpu::kernels::{Attention, AttentionKernels, AttentionShape, HEAD, Values};
 use crate::gpu::{Recorded, Stream, Work};
 use crate::selftest::noise::Noise;
 use crate::selftest::record::Timing;
@@ -33,8 +33,6 @@ struct Case {
     masked: &'static [usize],
     /// Deviation of the scores.
     scale: f32,
-    /// The separate kernel that merges parts is tested too.
-    both: bool,
 }
 
 const PLAIN: Case = Case {
@@ -45,25 +43,17 @@ const PLAIN: Case = Case {
     keys: 28_736,
     masked: &[],
     scale: 2.0,
-    both: false,
 };
 
 /// The models' steady shapes at 1024 and 512 pixels, then what is odd.
-const CASES: [Case; 11] = [
+const CASES: [Case; 12] = [
     Case { name: "SAM 2.1 at 1024", ..PLAIN },
     Case { name: "SAM 2.1 at 1024, filling", masked: &[2, 3, 4, 5, 6], ..PLAIN },
-    Case { name: "EdgeTAM at 1024", keys: 3648, both: true, ..PLAIN },
+    Case { name: "EdgeTAM at 1024", keys: 3648, ..PLAIN },
     Case { name: "EdgeTAM at 1024, filling", keys: 3648, masked: &[2, 3, 4, 5, 6], ..PLAIN },
     Case { name: "SAM 2.1 at 512", queries: 1024, keys: 7232, ..PLAIN },
     Case { name: "frame at 1024", values: Values::Frame, keys: 4096, ..PLAIN },
-    Case {
-        name: "frame at 512",
-        values: Values::Frame,
-        queries: 1024,
-        keys: 1024,
-        both: true,
-        ..PLAIN
-    },
+    Case { name: "frame at 512", values: Values::Frame, queries: 1024, keys: 1024, ..PLAIN },
     Case {
         name: "ragged, two objects",
         objects: 2,
@@ -71,7 +61,6 @@ const CASES: [Case; 11] = [
         keys: 701,
         masked: &[0, 3],
         scale: 16.0,
-        both: true,
         ..PLAIN
     },
     Case {
@@ -80,10 +69,11 @@ const CASES: [Case; 11] = [
         objects: 2,
         queries: 130,
         keys: 130,
-        both: true,
         ..PLAIN
     },
+    // One part, which nothing merges.
     Case { name: "few", queries: 33, keys: 5, ..PLAIN },
+    Case { name: "few of a frame", values: Values::Frame, queries: 33, keys: 33, ..PLAIN },
     Case {
         name: "sharp, three objects",
         objects: 3,
@@ -108,41 +98,27 @@ pub(super) fn rows(bench: &Bench) -> Vec<KernelRow> {
     }
     let mut rows = Vec::new();
     for case in &CASES {
-        let merges: &[Merge] =
-            if case.both { &[Merge::LastBlock, Merge::Kernel] } else { &[Merge::LastBlock] };
         let elements = case.objects * case.queries * case.values.columns();
-        if bench.leaves_out(elements, variants.len() * merges.len()) {
+        if bench.leaves_out(elements, variants.len()) {
             continue;
         }
         let data = Data::new(case, bench.seed);
-        for kernels in &variants {
-            for &merge in merges {
-                rows.push(case.row(bench, kernels, merge, &data));
-            }
-        }
+        rows.extend(variants.iter().map(|kernels| case.row(bench, kernels, &data)));
     }
     rows
 }
 
 impl Case {
-    fn row(
-        &self,
-        bench: &Bench,
-        kernels: &AttentionKernels,
-        merge: Merge,
-        data: &Data,
-    ) -> KernelRow {
+    fn row(&self, bench: &Bench, kernels: &AttentionKernels, data: &Data) -> KernelRow {
         let Self { name, objects, queries, keys, values, .. } = self;
         let shape =
             AttentionShape { objects: *objects, queries: *queries, keys: *keys, values: *values };
         let mut what = "attention".to_owned();
-        let checked =
-            Attention::new(bench.gpu, &kernels.clone().merging(merge), shape, &bench.stream)
-                .and_then(|made| {
-                    let merged = if merge == Merge::Kernel { " and combine" } else { "" };
-                    what = format!("{}{merged}", made.kernel());
-                    check(bench, made, data)
-                });
+        let checked = Attention::new(bench.gpu, kernels, shape).and_then(|made| {
+            let merged = if made.splits() > 1 { " and combine" } else { "" };
+            what = format!("{}{merged}", made.kernel());
+            check(bench, made, data)
+        });
         let mut row = row(&what, &format!("{name}: {objects} x {queries} x {keys}"), checked);
         let products = 2 * objects * queries * keys * (HEAD + values.columns());
         row.tflops = row.timing.map(|timing| products as f64 / timing.median_ms / 1e9);

@@ -32,6 +32,7 @@ parser.add_argument("--fake-no-pupil", default="")
 parser.add_argument("--fake-meet", type=int, default=0)
 parser.add_argument("--fake-compile-s", type=float)
 parser.add_argument("--started-together", action="store_true")
+parser.add_argument("--tf32", action="store_true")
 parser.add_argument("--teacher", type=Path)
 args, _ = parser.parse_known_args()
 
@@ -67,6 +68,7 @@ def edit_sidecar(path):
         times["iou_predictions"] = [[0.9, 0.4, 0.1]] * len(times["frame"])
     sidecar["configuration"].pop("save_logits", None)
     sidecar["configuration"]["run_mode"] = args.mode
+    sidecar["configuration"]["tf32"] = args.tf32
     sidecar["configuration"]["compile_s"] = None if args.mode == "eager" else args.fake_compile_s
     if args.started_together:
         # The times stay: readers have to leave them out.
