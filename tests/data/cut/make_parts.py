@@ -4,8 +4,8 @@
     pip install onnx==1.23.2 && python3 make_parts.py
 
 The parts pool in steps what the whole pools at once, so that they give the same but for rounding. Tokens lie as a
-transformer has them, rows last, and shrink on their way. `m` passes over two parts: half of what `feat` is made of comes by it,
-so that whoever mixes up tensors or writes over them too early gets other masks.
+transformer has them, channels last, and shrink on their way. `m` passes over two parts: half of what `feat` is made of comes by
+it, on its side and with other signs, so that whoever mixes up tensors or writes over them too early gets other masks.
 """
 import pathlib
 import sys
@@ -19,6 +19,8 @@ from make_bundle import ENCODER, FEATURES, GRID, LOW, SIDE, Graph, port  # noqa:
 
 FEAT, HR0, HR1 = FEATURES
 HALF = np.float32(0.5)
+# Powers of two: taking them back is exact.
+SIGNS = np.array([4, -2, -0.5], np.float32)
 
 
 def tokens(name, side):
@@ -42,7 +44,8 @@ def parts():
     small = pool(g, "image", 4)
     g.op("Conv", small, ENCODER["hr0"], to="hr0")
     as_tokens(g, small)
-    as_tokens(g, g.op("Mul", pool(g, "image", 16), HALF), to="m")
+    aside = g.op("Transpose", pool(g, "image", 16), perm=[0, 3, 2, 1])
+    g.op("Mul", aside, SIGNS, to="m")
     yield g
     g = Graph([tokens("x", LOW)], [HR1, tokens("y", 2 * GRID)])
     small = pool(g, as_image(g), 2)
@@ -53,7 +56,8 @@ def parts():
     as_tokens(g, g.op("Mul", pool(g, as_image(g), 2), HALF))
     yield g
     g = Graph([tokens("x", GRID), tokens("m", GRID)], [FEAT])
-    g.op("Conv", as_image(g, g.op("Add", "x", "m")), ENCODER["feat"], to="feat")
+    upright = g.op("Mul", g.op("Transpose", "m", perm=[0, 2, 1, 3]), HALF / SIGNS)
+    g.op("Conv", as_image(g, g.op("Add", "x", upright)), ENCODER["feat"], to="feat")
     yield g
 
 
