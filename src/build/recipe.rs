@@ -69,7 +69,8 @@ pub fn recipes(
 }
 
 /// The graphs that an engine folder holds, in the order they are built: what takes longest to fail comes first. The encoder is
-/// built in its parts where the bundle has any: TensorRT 8.6 took a deep one for four to six minutes in one piece.
+/// built in its parts where the bundle has any: in one piece SAM2.1-large's took TensorRT 8.6.0 four minutes and more
+/// (`engines/README.md`).
 pub fn roles(bank: Bank, bundle: &Manifest) -> Vec<Role> {
     let mut roles: Vec<Role> = bundle.encoder_parts().iter().map(|part| part.role).collect();
     if roles.is_empty() {

@@ -1,7 +1,7 @@
 /*!
 How the parts of a cut encoder are put together: which tensor of which part goes where, and which of them may share memory.
 
-A deep image encoder takes TensorRT minutes to build in one piece, so bundles may hold it in parts as well
+A deep image encoder takes TensorRT 8.6 minutes to build in one piece, so bundles may hold it in parts as well
 (`encoder_cut0`, `encoder_cut1`, …). The manifest's names alone say how they belong together:
 
 - `image` is the frame; `feat`, `hr0` and `hr1` are the encoder's outputs, whichever part makes them;
@@ -127,8 +127,8 @@ impl Wiring {
             (true, false) => at.saturating_sub(1)..at,
             _ => 0..at,
         };
-        let made = among.filter_map(|maker| Some((maker, output(parts.get(maker)?, wanted)?)));
-        let Some((maker, tensor)) = made.last() else {
+        let mut made = among.filter_map(|maker| Some((maker, output(parts.get(maker)?, wanted)?)));
+        let Some((maker, tensor)) = made.next_back() else {
             let (what, name) = (&input.name, parts[at].role.name());
             let called = if *what == wanted { String::new() } else { format!(" (its '{wanted}')") };
             bail!("{name} takes '{what}', which no part before it makes{called}");
