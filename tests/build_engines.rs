@@ -64,7 +64,7 @@ fn manifest(dir: &Path) -> EngineManifest {
 }
 
 /// A library that says it is 8.6 and has the parser's entry point, and nothing else.
-fn stand_in(dir: &Path) -> Option<PathBuf> {
+pub fn stand_in(dir: &Path) -> Option<PathBuf> {
     let source = dir.join("fake.c");
     let body = "int getInferLibVersion(void) { return 8600; }\n\
                 void *createInferRuntime_INTERNAL(void *l, int v) { return 0; }\n\

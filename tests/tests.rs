@@ -25,6 +25,8 @@ mod cli;
 mod compare;
 /// Flags from a file.
 mod config;
+/// An encoder that comes in parts, on stand-ins.
+mod cut_encoder;
 /// Splits on disk: SA-V, DAVIS, synthetic; what is wrong with them; their frames, masks and overlays.
 mod dataset;
 /// `segtrt doctor` and `segtrt test-run`, with made-up tools and stand-ins for driver and TensorRT.

@@ -3,7 +3,7 @@
 from .engines import MERGE
 from .job import SHARED, Job
 from .plan_bed import BATCHES, exported
-from .settings import SEGMENTS
+from .settings import PARTS, SEGMENTS
 
 PRECISIONS = ("fp16", "mixed", "fp32")
 LOADING, KNOWN = 30, {"encoder": 60, "prompt": 60}  # seconds until TensorRT's kernels are loaded; of graphs whose tactics are known
@@ -11,11 +11,12 @@ LOADING, KNOWN = 30, {"encoder": 60, "prompt": 60}  # seconds until TensorRT's k
 
 def pieces_of(v, precision):
     """Graphs of each piece: what takes longest stands alone and first."""
+    parts = [[f"encoder_cut{k}"] for k in range(PARTS.get(v.model, 0))] or [["encoder"]]
     if precision == "fp32":  # this program's attention kernels take halves, so the bank is padded
-        return [["encoder"], ["track_padded"], ["prompt", "mask_prompt", "memory"]]
+        return [*parts, ["track_padded"], ["prompt", "mask_prompt", "memory"]]
     count = SEGMENTS.get(v.model, 9)
     segments = [f"track_seg{k}" for k in range(count - 1)]
-    return [["encoder"], ["prompt"], [f"track_seg{count - 1}", "memory"], ["track_keys", "mask_prompt", *segments]]
+    return [*parts, ["prompt"], [f"track_seg{count - 1}", "memory"], ["track_keys", "mask_prompt", *segments]]
 
 
 def build_command(s, v, precision, out, timing, *more, bundles=None):
@@ -30,7 +31,7 @@ def build(s, v, name, precision, out, graphs, needs, priority, expect, more=(), 
     timing = s.out / "timing" / f"{name}.timing"
     start, own = s.start_cache(name, "fp32" if precision == "fp32" else "fp16")
     if own:
-        expect = min(expect, LOADING + KNOWN.get(graphs[0], 30))
+        expect = min(expect, LOADING + KNOWN.get(graphs[0].split("_")[0], 30))
     rows = s.out / "builds" / f"{name}.json"
     return Job(
         name,
@@ -63,7 +64,7 @@ def piece_jobs(s, v, precision, priority):
     jobs = []
     for at, graphs in enumerate(pieces_of(v, precision)):
         name = f"build_{v.name}_{precision}_{at}"
-        expect = v.costs[0] if graphs == ["encoder"] else 80
+        expect = v.costs[0] if graphs[0].startswith("encoder") else 80
         if precision == "fp32":
             expect /= 3
         out = s.out / "pieces" / name

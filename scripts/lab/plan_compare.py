@@ -31,6 +31,7 @@ def compare_job(s, v, name, command, needs, priority, expect, **more):
         memory_gib=32,
         codes=(0, 1),
         waits=True,
+        hush=True,
         environment=s.torch_environment() | more.pop("environment", {}),
         **({"results": [out / "comparison.json", out]} | more),
     )

@@ -12,7 +12,7 @@ COSTS = {
     "sam2.1_tiny": (110, 30, 130, 160),
     "sam2.1_small": (110, 30, 150, 170),
     "sam2.1_base_plus": (240, 45, 220, 200),
-    "sam2.1_large": (500, 85, 400, 280),
+    "sam2.1_large": (150, 120, 400, 280),
 }
 TAGS = {
     "edgetam": "edgetam",
@@ -34,6 +34,7 @@ PRIORITIES = {  # by rank
     "speed": (35, 36, 37),
 }
 RANKS = {"edgetam": 0, "sam2.1_tiny": 0, "sam2.1_base_plus": 1, "sam2.1_large": 1, "sam2.1_small": 2}
+PARTS = {"sam2.1_large": 4}  # of an image encoder that is cut (onnx/segexport/encoder_parts.py)
 SEGMENTS = {"edgetam": 5}  # of a track step; SAM 2.1 has nine
 
 

@@ -68,9 +68,14 @@ pub fn recipes(
     }
 }
 
-/// The graphs that an engine folder holds, in the order they are built: what takes longest to fail comes first.
-pub fn roles(bank: Bank) -> Vec<Role> {
-    let mut roles = vec![Role::Encoder];
+/// The graphs that an engine folder holds, in the order they are built: what takes longest to fail comes first. The encoder is
+/// built in its parts where the bundle has any: in one piece SAM2.1-large's took TensorRT 8.6.0 four minutes and more
+/// (`engines/README.md`).
+pub fn roles(bank: Bank, bundle: &Manifest) -> Vec<Role> {
+    let mut roles: Vec<Role> = bundle.encoder_parts().iter().map(|part| part.role).collect();
+    if roles.is_empty() {
+        roles.push(Role::Encoder);
+    }
     roles.extend(Role::ENCODER_BATCHES.map(|(_, role)| role));
     roles.extend([Role::Prompt, Role::MaskPrompt]);
     match bank {
@@ -99,6 +104,11 @@ pub fn computes_whole(precision: Precision, role: Role, bundle: &Manifest) -> bo
             || last == Some(role))
 }
 
+/// Whether a list of graphs names this one; who names the encoder means its parts too.
+pub fn is_named(names: &[Role], role: Role) -> bool {
+    names.contains(&role) || role.is_encoder_part() && names.contains(&Role::Encoder)
+}
+
 /// The form of the track step for a bundle: what was asked for, else the platform's.
 ///
 /// A platform whose form is fused takes the padded one for bundles that this program's attention kernels cannot serve: fp32
@@ -122,17 +132,17 @@ pub fn bank_for(asked: Option<Bank>, usual: Bank, bundle: &Manifest) -> Bank {
     }
 }
 
-/// A graph of [`roles`] that not every bundle has: some take no masks as prompts, the fewer layers, the fewer segments, and
-/// encoders of several frames are written where they are asked for.
+/// A graph of [`roles`] that not every bundle has: some take no masks as prompts, the fewer layers, the fewer segments, encoders
+/// of several frames are written where they are asked for, and only deep ones are cut.
 pub fn is_optional(role: Role) -> bool {
-    let batched = role.is_encoder() && role != Role::Encoder;
-    batched || role == Role::MaskPrompt || Role::SEGMENTS[1..].contains(&role)
+    let other_encoder = role.is_encoder() && role != Role::Encoder;
+    other_encoder || role == Role::MaskPrompt || Role::SEGMENTS[1..].contains(&role)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::bundle::Bundle;
+    use crate::bundle::{Bundle, Graph};
 
     #[test]
     fn a_bundle_that_the_kernels_cannot_serve_gets_the_padded_bank() {
@@ -154,10 +164,34 @@ mod tests {
     }
 
     #[test]
+    fn a_cut_encoder_is_built_in_its_parts_and_halves_or_floats_go_for_all_of_them() {
+        let mut bundle = Bundle::open("tests/data/fused".as_ref()).unwrap().manifest;
+        let encoders = |bundle: &Manifest| -> Vec<&str> {
+            let there = roles(Bank::Exact, bundle).into_iter();
+            let there = there.filter(|role| bundle.graph(*role).is_some() && role.is_encoder());
+            there.map(Role::name).collect()
+        };
+        assert_eq!(encoders(&bundle), ["encoder"]);
+        let whole = bundle.graph(Role::Encoder).unwrap().clone();
+        for role in [Role::EncoderCut0, Role::EncoderCut1, Role::EncoderB2] {
+            bundle.graphs.push(Graph { role, ..whole.clone() });
+        }
+        assert_eq!(encoders(&bundle), ["encoder_cut0", "encoder_cut1", "encoder_b2"]);
+        assert!(computes_whole(Precision::Mixed, Role::EncoderCut1, &bundle));
+        assert!(!computes_whole(Precision::Fp16, Role::EncoderCut1, &bundle));
+        // Asked for by the whole's name, which is not built.
+        assert!(is_named(&[Role::Encoder], Role::EncoderCut1));
+        assert!(is_named(&[Role::EncoderCut1], Role::EncoderCut1));
+        assert!(!is_named(&[Role::EncoderCut1], Role::EncoderCut0));
+        assert!(!is_named(&[Role::EncoderCut0], Role::Encoder));
+        assert!(!is_named(&[Role::Encoder], Role::EncoderB2));
+    }
+
+    #[test]
     fn mixed_engines_keep_halves_for_the_memory_attention_alone() {
         let cut = Bundle::open("tests/data/fused".as_ref()).unwrap().manifest;
         let whole = |precision| {
-            let chosen = roles(Bank::Fused).into_iter();
+            let chosen = roles(Bank::Fused, &cut).into_iter();
             let there = chosen.filter(|role| cut.graph(*role).is_some());
             there.filter(|role| computes_whole(precision, *role, &cut)).map(Role::name).collect()
         };

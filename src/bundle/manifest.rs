@@ -5,7 +5,11 @@ The exporter (`onnx/export.py`) writes it and everything else reads it, so that 
 shape, colour constant or bank size is written down twice.
 */
 
+use std::fmt;
+
 use serde::{Deserialize, Serialize};
+
+use super::role::Role;
 
 /// The manifest format that this program reads.
 pub const FORMAT: u32 = 1;
@@ -120,145 +124,6 @@ pub struct Export {
     pub versions: toml::Table,
 }
 
-/// What a graph does in a frame.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Role {
-    /// Image to features; once a frame, whatever the number of objects.
-    Encoder,
-    /// The same for two frames at once.
-    EncoderB2,
-    /// For four.
-    EncoderB4,
-    /// For eight.
-    EncoderB8,
-    /// For sixteen.
-    EncoderB16,
-    /// Points or a box on the conditioning frame to a mask.
-    Prompt,
-    /// A given mask on the conditioning frame to an object pointer.
-    MaskPrompt,
-    /// Memory attention and mask decoder, exact at every fill level.
-    Track,
-    /// The same with a full, masked bank.
-    TrackPadded,
-    /// The full bank to the keys of each layer's attention to it.
-    TrackKeys,
-    /// The track step up to its first attention; each further segment up to the next one.
-    TrackSeg0,
-    /// Segment 1 of the track step.
-    TrackSeg1,
-    /// Segment 2 of the track step.
-    TrackSeg2,
-    /// Segment 3 of the track step.
-    TrackSeg3,
-    /// Segment 4 of the track step.
-    TrackSeg4,
-    /// Segment 5 of the track step.
-    TrackSeg5,
-    /// Segment 6 of the track step.
-    TrackSeg6,
-    /// Segment 7 of the track step.
-    TrackSeg7,
-    /// Segment 8 of the track step.
-    TrackSeg8,
-    /// Mask and features to one memory frame.
-    Memory,
-}
-
-impl Role {
-    const ALL: [Self; 20] = [
-        Self::Encoder,
-        Self::EncoderB2,
-        Self::EncoderB4,
-        Self::EncoderB8,
-        Self::EncoderB16,
-        Self::Prompt,
-        Self::MaskPrompt,
-        Self::Track,
-        Self::TrackPadded,
-        Self::Memory,
-        Self::TrackKeys,
-        Self::TrackSeg0,
-        Self::TrackSeg1,
-        Self::TrackSeg2,
-        Self::TrackSeg3,
-        Self::TrackSeg4,
-        Self::TrackSeg5,
-        Self::TrackSeg6,
-        Self::TrackSeg7,
-        Self::TrackSeg8,
-    ];
-
-    /// The segments of a track step that is cut at its attentions, in order; as many as four layers have.
-    pub const SEGMENTS: [Self; 9] = [
-        Self::TrackSeg0,
-        Self::TrackSeg1,
-        Self::TrackSeg2,
-        Self::TrackSeg3,
-        Self::TrackSeg4,
-        Self::TrackSeg5,
-        Self::TrackSeg6,
-        Self::TrackSeg7,
-        Self::TrackSeg8,
-    ];
-
-    /// The encoders of several frames at once, with the number of frames.
-    pub const ENCODER_BATCHES: [(usize, Self); 4] =
-        [(2, Self::EncoderB2), (4, Self::EncoderB4), (8, Self::EncoderB8), (16, Self::EncoderB16)];
-
-    /// The encoder of so many frames at once; none where no graph is written for that number.
-    pub fn encoder_of(frames: usize) -> Option<Self> {
-        let single = [(1, Self::Encoder)].into_iter();
-        single
-            .chain(Self::ENCODER_BATCHES)
-            .find(|(batch, _)| *batch == frames)
-            .map(|(_, role)| role)
-    }
-
-    /// Makes features of images, of one frame or of several.
-    pub fn is_encoder(self) -> bool {
-        self == Self::Encoder || Self::ENCODER_BATCHES.iter().any(|(_, role)| *role == self)
-    }
-
-    /// The role of that name.
-    ///
-    /// # Errors
-    /// A sentence with the names that there are.
-    pub fn from_name(name: &str) -> Result<Self, String> {
-        Self::ALL.into_iter().find(|role| role.name() == name).ok_or_else(|| {
-            let known = Self::ALL.map(Self::name).join(", ");
-            format!("no graph is called '{name}'; expected one of {known}")
-        })
-    }
-
-    /// The name in manifests and messages.
-    pub fn name(self) -> &'static str {
-        match self {
-            Role::Encoder => "encoder",
-            Role::EncoderB2 => "encoder_b2",
-            Role::EncoderB4 => "encoder_b4",
-            Role::EncoderB8 => "encoder_b8",
-            Role::EncoderB16 => "encoder_b16",
-            Role::Prompt => "prompt",
-            Role::MaskPrompt => "mask_prompt",
-            Role::Track => "track",
-            Role::TrackPadded => "track_padded",
-            Role::Memory => "memory",
-            Role::TrackKeys => "track_keys",
-            Role::TrackSeg0 => "track_seg0",
-            Role::TrackSeg1 => "track_seg1",
-            Role::TrackSeg2 => "track_seg2",
-            Role::TrackSeg3 => "track_seg3",
-            Role::TrackSeg4 => "track_seg4",
-            Role::TrackSeg5 => "track_seg5",
-            Role::TrackSeg6 => "track_seg6",
-            Role::TrackSeg7 => "track_seg7",
-            Role::TrackSeg8 => "track_seg8",
-        }
-    }
-}
-
 /// One ONNX file.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Graph {
@@ -312,6 +177,23 @@ pub enum Axis {
     Symbol(String),
 }
 
+/// "mem f16[B,F,512,64]".
+impl fmt::Display for Tensor {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let dtype = match self.dtype {
+            DType::F32 => "f32",
+            DType::F16 => "f16",
+            DType::I32 => "i32",
+        };
+        let extent = |axis: &Axis| match axis {
+            Axis::Fixed(extent) => extent.to_string(),
+            Axis::Symbol(symbol) => symbol.clone(),
+        };
+        let extents: Vec<String> = self.shape.iter().map(extent).collect();
+        write!(f, "{} {dtype}[{}]", self.name, extents.join(","))
+    }
+}
+
 impl Graph {
     /// The input called `name`.
     pub fn input(&self, name: &str) -> Option<&Tensor> {
@@ -323,6 +205,11 @@ impl Manifest {
     /// The graph with this role.
     pub fn graph(&self, role: Role) -> Option<&Graph> {
         self.graphs.iter().find(|graph| graph.role == role)
+    }
+
+    /// The parts of the encoder in order; none where it is there in one piece alone.
+    pub fn encoder_parts(&self) -> Vec<&Graph> {
+        Role::CUTS.into_iter().map_while(|role| self.graph(role)).collect()
     }
 
     /// One phrase that says whose weights these are, for people and for the sidecar.

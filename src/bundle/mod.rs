@@ -7,6 +7,8 @@ never starts on graphs that are not the ones the manifest speaks of.
 
 mod find;
 pub mod manifest;
+pub mod parts;
+mod role;
 
 use std::path::{Path, PathBuf};
 
@@ -14,7 +16,9 @@ use anyhow::{Context, Result, bail};
 
 use crate::files::sha256_of_file;
 pub use find::{Wanted, find, list};
-pub use manifest::{Contract, DType, Family, Graph, Manifest, Role};
+pub use manifest::{Contract, DType, Family, Graph, Manifest};
+pub use parts::Wiring;
+pub use role::Role;
 
 /// An opened bundle.
 #[derive(Clone, Debug)]
@@ -115,6 +119,15 @@ fn check_contract(manifest: &Manifest) -> Result<()> {
         if manifest.graph(role).is_none() {
             bail!("the {} graph is missing", role.name());
         }
+    }
+    let parts = manifest.encoder_parts();
+    if let Some(beyond) = Role::CUTS[parts.len()..].iter().find_map(|role| manifest.graph(*role)) {
+        let missing = Role::CUTS[parts.len()].name();
+        bail!("the encoder is cut, {missing} is missing, and {} is there", beyond.role.name());
+    }
+    if let (Some(whole), false) = (manifest.graph(Role::Encoder), parts.is_empty()) {
+        parts::check_against(whole, &parts)
+            .context("the encoder's parts do not fit together; export the model again")?;
     }
     let segments = Role::SEGMENTS.map(|role| manifest.graph(role).is_some());
     let first_missing = segments.iter().take_while(|there| **there).count();

@@ -25,7 +25,7 @@ pub struct BuildEnginesArgs {
     /// Models such as edgetam, sam2_tiny, sam2.1_large, separated by commas, or "all" [default: the platform's].
     #[arg(long)]
     pub models: Option<String>,
-    /// Build these graphs only: encoder, encoder_b2 …, prompt, mask_prompt, track, track_padded, track_keys, track_seg0 …, memory [default: those that the bank needs].
+    /// Build these graphs only: encoder (in one piece), encoder_cut0 … (its parts), encoder_b2 …, prompt, mask_prompt, track, track_padded, track_keys, track_seg0 …, memory [default: those that the bank needs].
     #[arg(long, value_delimiter = ',', value_parser = Role::from_name)]
     pub graphs: Vec<Role>,
     /// Side of the network input in pixels [default: the platform's].
@@ -62,7 +62,8 @@ pub struct BuildEnginesArgs {
     /// What half-precision engines keep in fp32 where types are not the graphs' own [default: pinned].
     #[arg(long, value_enum)]
     pub islands: Option<Islands>,
-    /// Graphs of half-precision engines that compute in fp32 throughout, with TF32 products: slower, and nearer to fp32.
+    /// Graphs of half-precision engines that compute in fp32 throughout, with TF32 products: slower, and nearer to fp32. "encoder"
+    /// means its parts too.
     #[arg(long, value_delimiter = ',', value_name = "GRAPH,…", value_parser = Role::from_name)]
     pub fp32_graphs: Vec<Role>,
     /// Further layers of half-precision engines that compute in fp32, by parts of their names (segtrt inspect shows them).

@@ -137,7 +137,7 @@ pub fn resolve(args: &BuildEnginesArgs, workspace_mb: Option<u64>) -> Result<Res
         let there = if args.force { None } else { EngineManifest::read(&build.dir)? };
         let bank = recipe::bank_for(args.bank, platform.bank, &build.bundle.manifest);
         let roles = match args.graphs.as_slice() {
-            [] => recipe::roles(bank),
+            [] => recipe::roles(bank, &build.bundle.manifest),
             named => named.to_vec(),
         };
         for role in roles {
@@ -161,7 +161,7 @@ pub fn resolve(args: &BuildEnginesArgs, workspace_mb: Option<u64>) -> Result<Res
                 )));
             }
             let whole = recipe::computes_whole(precision, role, &build.bundle.manifest);
-            if whole || args.fp32_graphs.contains(&role) {
+            if whole || recipe::is_named(&args.fp32_graphs, role) {
                 if recipe.islands == Islands::None {
                     bail!(UsageError(format!(
                         "--fp32-graphs {}: {precision} engines of {tensorrt} have the types of their graphs, so that there \
@@ -225,6 +225,9 @@ fn why_build(
 fn missing_graph(bundle: &Bundle, role: Role) -> anyhow::Error {
     let hint = match role {
         Role::TrackPadded => "; export it again with --padded-track, or build with --bank exact",
+        part if part.is_encoder_part() => {
+            "; its encoder is not cut, or into fewer parts: build with --graphs encoder"
+        }
         Role::TrackKeys | Role::TrackSeg0 => {
             "; export it again with --segments, or build with --bank padded"
         }

@@ -8,7 +8,7 @@ use anyhow::{Context, Result, bail};
 use serde::Serialize;
 
 use super::Report;
-use crate::bundle::manifest::{Axis, DType, Tensor};
+use crate::bundle::manifest::Tensor;
 use crate::bundle::{Bundle, Graph, Role};
 use crate::engine::assess::{LayerReport, assess};
 use crate::engine::freshness::damaged;
@@ -154,32 +154,14 @@ fn graph_line(bundle: &Bundle, graph: &Graph) -> GraphLine {
         bytes: std::fs::metadata(&path).ok().map(|meta| meta.len()),
         nodes,
         flops: graph.flops,
-        inputs: graph.inputs.iter().map(tensor_in_words).collect(),
-        outputs: graph.outputs.iter().map(tensor_in_words).collect(),
+        inputs: graph.inputs.iter().map(Tensor::to_string).collect(),
+        outputs: graph.outputs.iter().map(Tensor::to_string).collect(),
         problem: graph_problem(bundle, graph.role),
     }
 }
 
 fn graph_problem(bundle: &Bundle, role: Role) -> Option<String> {
     bundle.verify(&[role]).err().map(|error| format!("{error:#}"))
-}
-
-/// "mem f16[B,F,512,64]".
-fn tensor_in_words(tensor: &Tensor) -> String {
-    let dtype = match tensor.dtype {
-        DType::F32 => "f32",
-        DType::F16 => "f16",
-        DType::I32 => "i32",
-    };
-    let extents: Vec<String> = tensor
-        .shape
-        .iter()
-        .map(|axis| match axis {
-            Axis::Fixed(extent) => extent.to_string(),
-            Axis::Symbol(symbol) => symbol.clone(),
-        })
-        .collect();
-    format!("{} {dtype}[{}]", tensor.name, extents.join(","))
 }
 
 fn engines(path: &Path, manifest: &EngineManifest) -> EngineFolderReport {

@@ -4,9 +4,9 @@ The engines of one model, opened from their folder: which of them a clip needs, 
 
 use std::path::{Path, PathBuf};
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, bail};
 
-use crate::bundle::{Contract, Role};
+use crate::bundle::{Contract, Role, Wiring};
 use crate::engine::{Bank, EngineManifest, open_plan};
 use crate::gpu::{Gpu, Stage};
 use crate::platform::Platforms;
@@ -27,10 +27,18 @@ pub struct Engines {
     /// The folder's manifest.
     pub manifest: EngineManifest,
     /// Images to features: one image, or as many as were asked for.
-    pub encoder: Opened,
+    pub encoder: EncoderEngines,
     /// The engines that track an object.
     pub steps: StepEngines,
     source: Source,
+}
+
+/// The engines that make features of images.
+pub struct EncoderEngines {
+    /// The parts in order; a single one where the encoder is not cut.
+    pub parts: Vec<Opened>,
+    /// What goes from part to part.
+    pub wiring: Wiring,
 }
 
 /// Where the engines came from, to open them again.
@@ -104,9 +112,16 @@ impl Engines {
             format!("{} has no engine.json; build it with: segtrt build-engines", dir.display())
         })?;
         let encoder = encoder(&manifest, batch)?;
+        let wiring = wiring(&manifest, &encoder)?;
         let source = Source { runtime, sm: gpu.facts().sm, dir: dir.to_owned(), with_mask, bank };
         Ok(Self {
-            encoder: source.open(&manifest, encoder)?,
+            encoder: EncoderEngines {
+                parts: encoder
+                    .into_iter()
+                    .map(|role| source.open(&manifest, role))
+                    .collect::<Result<_>>()?,
+                wiring,
+            },
             steps: source.steps(&manifest)?,
             manifest,
             source,
@@ -126,12 +141,13 @@ impl Engines {
         &self.manifest.bundle.contract
     }
 
-    /// Scratch memory that the encoder needs, and the most that any other engine needs, bytes.
+    /// The most scratch memory that any part of the encoder needs, and the most that any other engine needs, bytes.
     pub fn scratch_bytes(&self) -> (u64, u64) {
         let of = |opened: &Opened| Stage::scratch_bytes(&opened.engine).unwrap_or(0);
         let StepEngines { prompt, mask_prompt, track, memory } = &self.steps;
         let steps = [Some(prompt), mask_prompt.as_ref(), Some(memory)].into_iter().flatten();
-        (of(&self.encoder), steps.chain(track.all()).map(of).max().unwrap_or(0))
+        let parts = self.encoder.parts.iter().map(of);
+        (parts.max().unwrap_or(0), steps.chain(track.all()).map(of).max().unwrap_or(0))
     }
 }
 
@@ -191,19 +207,37 @@ impl Opened {
     }
 }
 
-/// The encoder of `batch` frames.
-fn encoder(manifest: &EngineManifest, batch: usize) -> Result<Role> {
+/// The encoder of `batch` frames: in one piece where it was built so, for that was asked for; else in its parts, where the
+/// bundle has any.
+fn encoder(manifest: &EngineManifest, batch: usize) -> Result<Vec<Role>> {
     let role = Role::encoder_of(batch).with_context(|| {
         format!("there are encoders for 1, 2, 4, 8 and 16 frames at once, not for {batch}")
     })?;
-    let there = role == Role::Encoder || manifest.plan(role).is_some();
-    there.then_some(role).with_context(|| {
-        format!(
+    let parts: Vec<Role> = manifest.bundle.encoder_parts().iter().map(|part| part.role).collect();
+    match role {
+        role if manifest.plan(role).is_some() => Ok(vec![role]),
+        Role::Encoder if parts.is_empty() => Ok(vec![role]),
+        Role::Encoder => Ok(parts),
+        _ => bail!(
             "there is no engine that encodes {batch} frames at once; export the bundle again with onnx/export.py \
              --encoder-batches {batch}, then build it with: {}",
             manifest.rebuild_command()
-        )
-    })
+        ),
+    }
+}
+
+/// What goes from part to part; nothing where there is one.
+fn wiring(manifest: &EngineManifest, encoder: &[Role]) -> Result<Wiring> {
+    let graphs = encoder.iter().map(|role| manifest.bundle.graph(*role));
+    match graphs.collect::<Option<Vec<_>>>() {
+        Some(parts) if parts.len() > 1 => Wiring::of(&parts).with_context(|| {
+            let again = manifest.rebuild_command();
+            format!(
+                "the encoder's parts do not fit together; export the model again, then: {again}"
+            )
+        }),
+        _ => Ok(Wiring::default()),
+    }
 }
 
 /// The form of the track step: the one that is asked for; else the cut one where it is there, for it was built on purpose;

@@ -6,13 +6,13 @@ the other, so that the encoder takes and gives them as one tensor.
 use anyhow::{Result, bail};
 
 use super::contexts::{Shared, port};
+use super::encoder::Encoder;
 use super::steps::Steps;
 use crate::gpu::kernels::Element;
 use crate::gpu::{Event, Gpu, Placed, Purpose, Recorded, Stage, Stream, View};
 use crate::trt::DataType;
 
-/// The encoder's outputs, which all other engines take.
-pub const FEATURES: [&str; 3] = ["feat", "hr0", "hr1"];
+pub use crate::bundle::parts::FEATURES;
 
 /// One frame's set.
 pub struct FeatureSet {
@@ -28,12 +28,12 @@ impl FeatureSet {
     /// Memory for the `batch` frames that the encoder takes at once, and the encoder's work on them.
     pub fn batch(
         gpu: &Gpu,
-        encoder: &Shared,
+        encoder: &Encoder,
         batch: usize,
         stream: &Stream,
         graphs: bool,
     ) -> Result<(Vec<Self>, Recorded<Steps>)> {
-        let of = |name: &str, purpose| placed(gpu, encoder, name, purpose);
+        let of = |name: &str, purpose| placed(gpu, encoder.stage_of(name)?, name, purpose);
         let images = of("image", Purpose::Frames)?;
         let [feat, hr0, hr1] = FEATURES.map(|name| of(name, Purpose::Features));
         let features = [feat?, hr0?, hr1?];
@@ -49,8 +49,7 @@ impl FeatureSet {
         let sets = sets.collect::<Result<_>>()?;
         let mut bindings = vec![("image", images)];
         bindings.extend(FEATURES.into_iter().zip(features));
-        let work = Steps(vec![Steps::engine(encoder, bindings)]);
-        Ok((sets, Recorded::new(work, stream, graphs)))
+        Ok((sets, Recorded::new(encoder.steps(&bindings), stream, graphs)))
     }
 
     /// The features as bindings.

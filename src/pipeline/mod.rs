@@ -8,6 +8,8 @@ files ─ threads ─→ pinned slots ─ upload stream ─→ frame ─ preproc
                                                                      └─→ scores and mask words    download stream
 ```
 
+A deep encoder may come in parts, which run one behind the other; what they hand on lies in memory that all frames use in turn.
+
 [`Pipeline`] owns everything that stays: engines, contexts, streams, memory. [`run`] feeds one pass over a clip through
 it. In `latency` mode one frame is in flight and everything but the download shares one stream; in `throughput` mode
 frames overlap, events order them, and the host only feeds and collects. What is the same for each frame (all engines, the
@@ -21,6 +23,7 @@ written. Runs that exchange logits (`--save-logits`, `--teacher`) have two copie
 
 mod contexts;
 mod decode_ahead;
+mod encoder;
 mod engines;
 mod exchange;
 mod features;

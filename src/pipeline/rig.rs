@@ -7,7 +7,8 @@ use std::rc::Rc;
 
 use anyhow::{Context, Result};
 
-use super::contexts::{Contexts, Shared, context};
+use super::contexts::Contexts;
+use super::encoder::Encoder;
 use super::engines::Engines;
 use super::features::{FeatureSet, element};
 use super::flight::Flight;
@@ -40,7 +41,7 @@ pub struct Pipeline {
     pub(super) streams: Streams,
     contexts: Vec<Rc<Contexts>>,
     words_room: usize,
-    _encoder: Shared,
+    _encoder: Encoder,
     scratch: View,
     pub(super) engines: Engines,
     kernels: Kernels,
@@ -105,7 +106,7 @@ impl Pipeline {
             Mode::Throughput => of_encoder,
         };
         let scratch = scratch(shared)?;
-        let encoder = context(gpu, &engines.encoder, 0, &scratch, &streams.encode)?;
+        let encoder = Encoder::new(gpu, &engines.encoder, &scratch, &streams.encode)?;
         let batch = options.batch();
         let (mut sets, mut encodes) = (Vec::new(), Vec::new());
         while sets.len() < options.feature_sets() {

@@ -3,6 +3,7 @@ The pieces of a frame's work that are always the same, and so can be recorded: e
 bank's own kernels around them.
 */
 
+use std::borrow::Cow;
 use std::rc::Rc;
 
 use anyhow::Result;
@@ -18,7 +19,7 @@ pub enum Part {
         /// Its context.
         stage: Shared,
         /// Tensor and memory; tensors that the engine lacks are left out.
-        bindings: Vec<(&'static str, Placed)>,
+        bindings: Vec<(Cow<'static, str>, Placed)>,
     },
     /// Which rows, ages and keys the frame at hand reads.
     BankInputs {
@@ -60,7 +61,8 @@ pub struct Steps(pub Vec<Part>);
 
 impl Steps {
     /// A run of an engine.
-    pub fn engine(stage: &Shared, bindings: Vec<(&'static str, Placed)>) -> Part {
+    pub fn engine<N: Into<Cow<'static, str>>>(stage: &Shared, bindings: Vec<(N, Placed)>) -> Part {
+        let bindings = bindings.into_iter().map(|(name, placed)| (name.into(), placed)).collect();
         Part::Engine { stage: Rc::clone(stage), bindings }
     }
 }

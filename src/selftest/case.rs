@@ -16,6 +16,8 @@ const PARTLY_FILLED: usize = 3;
 pub enum Meaning {
     /// Shapes say all.
     Plain,
+    /// A part of an encoder: whatever comes from earlier parts is tokens, by any name.
+    Tokens,
     /// A bank in which so many slots hold something.
     Bank {
         /// Memory frames.
@@ -111,6 +113,7 @@ fn meanings(role: Role, contract: &Contract, case: &Case) -> Result<Vec<(Meaning
             (Meaning::Frame { prompted: false }, "tracked frame".to_owned()),
             (Meaning::Frame { prompted: true }, "prompted frame".to_owned()),
         ],
+        role if role.is_encoder_part() => vec![(Meaning::Tokens, String::new())],
         _ => vec![(Meaning::Plain, String::new())],
     })
 }

@@ -47,6 +47,7 @@ impl Inputs<'_> {
         let count = elements(shape)?;
         let real = |values: Vec<f32>| Ok(Tensor::real(name, shape, values));
         match (name, case.meaning) {
+            (_, Meaning::Tokens) if !FEATURES.contains(&name) => real(noise.normals(count)),
             ("image" | "mem" | "ptrs" | "x" | "o", _) => real(noise.normals(count)),
             ("feat" | "hr0" | "hr1", _) => {
                 let known = self.features.iter().find(|t| t.name == name && t.shape == shape);

@@ -1,0 +1,222 @@
+/*!
+How the parts of a cut encoder are put together: which tensor of which part goes where, and which of them may share memory.
+
+A deep image encoder takes TensorRT 8.6 minutes to build in one piece, so bundles may hold it in parts as well
+(`encoder_cut0`, `encoder_cut1`, …). The manifest's names alone say how they belong together:
+
+- `image` is the frame; `feat`, `hr0` and `hr1` are the encoder's outputs, whichever part makes them;
+- a part's `y` is the next one's `x`;
+- any other output goes to every later part with an input of that name.
+*/
+
+use anyhow::{Context, Result, bail, ensure};
+
+use super::manifest::{Graph, Tensor};
+
+/// The encoder's input.
+const IMAGE: &str = "image";
+
+/// The encoder's outputs, which all steps take.
+pub const FEATURES: [&str; 3] = ["feat", "hr0", "hr1"];
+
+/// What a part hands to the next one, and what it is called there.
+const TOKENS: (&str, &str) = ("y", "x");
+
+/// The tensors on their way between parts.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Wiring {
+    /// In the order in which they are made.
+    pub handed: Vec<Handed>,
+}
+
+/// A tensor that one part makes and later ones take.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Handed {
+    /// Its name where it is made.
+    pub name: String,
+    /// Which part makes it.
+    pub maker: usize,
+    /// The parts that take it, in order; never empty.
+    pub takers: Vec<usize>,
+    /// Which memory it lies in; tensors of one slot are never needed at the same time.
+    pub slot: usize,
+}
+
+impl Handed {
+    /// What `part` calls it; none where the part has nothing to do with it.
+    pub fn name_in(&self, part: usize) -> Option<&str> {
+        match (&*self.name, part) {
+            (name, part) if part == self.maker => Some(name),
+            (name, part) if self.takers.contains(&part) => {
+                Some(if name == TOKENS.0 { TOKENS.1 } else { name })
+            }
+            _ => None,
+        }
+    }
+
+    /// From the part that makes it to the last one that takes it.
+    fn life(&self) -> (usize, usize) {
+        (self.maker, self.takers.last().copied().unwrap_or(self.maker))
+    }
+
+    fn meets(&self, other: &Self) -> bool {
+        let ((begun, end), (others, others_end)) = (self.life(), other.life());
+        begun <= others_end && others <= end
+    }
+}
+
+impl Wiring {
+    /// Puts parts, in their order, together. A single graph is an encoder that is not cut.
+    ///
+    /// # Errors
+    /// An input that no part before it makes, an output that nobody takes or that two parts make, types or shapes that
+    /// differ at both ends, features that nobody makes.
+    pub fn of(parts: &[&Graph]) -> Result<Self> {
+        let last = parts.len().checked_sub(1).context("an encoder of no parts was asked for")?;
+        check_outputs(parts)?;
+        let mut wiring = Self::default();
+        for (at, part) in parts.iter().enumerate() {
+            for input in &part.inputs {
+                wiring.connect(parts, at, input)?;
+            }
+            let first_takes_image = at > 0 || part.input(IMAGE).is_some();
+            ensure!(first_takes_image, "{} has no input '{IMAGE}'", part.role.name());
+            let (y, x) = TOKENS;
+            let continues = output(part, y).is_some();
+            ensure!(
+                continues == (at < last),
+                "{} has {} output '{y}', and is {} of the encoder's {} parts",
+                part.role.name(),
+                if continues { "an" } else { "no" },
+                if continues { "the last" } else { "not the last" },
+                parts.len()
+            );
+            let continued = at == 0 || part.input(x).is_some();
+            ensure!(continued, "{} has no input '{x}' for what comes before it", part.role.name());
+        }
+        for (at, part) in parts.iter().enumerate() {
+            for tensor in part.outputs.iter().filter(|t| !FEATURES.contains(&t.name.as_str())) {
+                let taken = wiring.handed.iter().any(|h| h.maker == at && h.name == tensor.name);
+                ensure!(
+                    taken,
+                    "{} makes '{}', which no part behind it takes",
+                    part.role.name(),
+                    tensor.name
+                );
+            }
+        }
+        wiring.share_memory();
+        Ok(wiring)
+    }
+
+    /// How many pieces of memory the tensors need.
+    pub fn slots(&self) -> usize {
+        self.handed.iter().map(|handed| handed.slot + 1).max().unwrap_or(0)
+    }
+
+    /// Finds who makes an input of part `at`.
+    fn connect(&mut self, parts: &[&Graph], at: usize, input: &Tensor) -> Result<()> {
+        let wanted = match input.name.as_str() {
+            IMAGE => return Ok(()),
+            name if name == TOKENS.1 => TOKENS.0,
+            name => name,
+        };
+        // Tokens come from the part right before; under their own name nobody takes them.
+        let among = match (wanted == TOKENS.0, wanted == input.name) {
+            (true, true) => 0..0,
+            (true, false) => at.saturating_sub(1)..at,
+            _ => 0..at,
+        };
+        let mut made = among.filter_map(|maker| Some((maker, output(parts.get(maker)?, wanted)?)));
+        let Some((maker, tensor)) = made.next_back() else {
+            let (what, name) = (&input.name, parts[at].role.name());
+            let called = if *what == wanted { String::new() } else { format!(" (its '{wanted}')") };
+            bail!("{name} takes '{what}', which no part before it makes{called}");
+        };
+        let (from, to) = (parts[maker].role.name(), parts[at].role.name());
+        ensure!(
+            (tensor.dtype, &tensor.shape) == (input.dtype, &input.shape),
+            "{from} makes {tensor}, which {to} takes as {input}"
+        );
+        if FEATURES.contains(&wanted) {
+            // It has memory of its own as one of the encoder's outputs.
+            return Ok(());
+        }
+        let known = |h: &&mut Handed| h.maker == maker && h.name == wanted;
+        match self.handed.iter_mut().find(known) {
+            Some(handed) => handed.takers.push(at),
+            None => self.handed.push(Handed {
+                name: wanted.to_owned(),
+                maker,
+                takers: vec![at],
+                slot: 0,
+            }),
+        }
+        Ok(())
+    }
+
+    /// Gives each tensor the first memory in which nothing lies that is still needed, or already.
+    fn share_memory(&mut self) {
+        self.handed.sort_by_key(|handed| handed.maker);
+        for at in 0..self.handed.len() {
+            let (placed, rest) = self.handed.split_at_mut(at);
+            let Some(handed) = rest.first_mut() else { continue };
+            let taken: Vec<usize> =
+                placed.iter().filter(|h| h.meets(handed)).map(|h| h.slot).collect();
+            handed.slot = (0..=taken.len()).find(|slot| !taken.contains(slot)).unwrap_or(at);
+        }
+    }
+}
+
+/// The outputs of all parts: features once each, and no other name twice but that of the tokens.
+fn check_outputs(parts: &[&Graph]) -> Result<()> {
+    let makers = |name: &str| -> Vec<&str> {
+        let makers = parts.iter().filter(|part| output(part, name).is_some());
+        makers.map(|part| part.role.name()).collect()
+    };
+    for name in FEATURES {
+        ensure!(!makers(name).is_empty(), "no part of the encoder makes '{name}'");
+    }
+    for tensor in parts.iter().flat_map(|part| &part.outputs).filter(|t| t.name != TOKENS.0) {
+        let makers = makers(&tensor.name);
+        ensure!(
+            makers.len() == 1,
+            "'{}' is made by more than one part: {}",
+            tensor.name,
+            makers.join(", ")
+        );
+    }
+    Ok(())
+}
+
+/// The parts take what the whole encoder takes, and make what it makes.
+///
+/// # Errors
+/// Parts that do not fit together ([`Wiring::of`]), or one of whose ports at the outside differs from the whole's.
+pub fn check_against(whole: &Graph, parts: &[&Graph]) -> Result<()> {
+    Wiring::of(parts)?;
+    let same = |part: &Graph, one: &Tensor, other: Option<&Tensor>| {
+        let fits =
+            other.is_some_and(|other| (one.dtype, &one.shape) == (other.dtype, &other.shape));
+        let other = other.map_or_else(|| "none such".to_owned(), Tensor::to_string);
+        let (part, whole) = (part.role.name(), whole.role.name());
+        ensure!(fits, "{part} has {one}, where the {whole} that it is a part of has {other}");
+        Ok(())
+    };
+    for part in parts {
+        for input in part.inputs.iter().filter(|t| t.name == IMAGE) {
+            same(part, input, whole.input(IMAGE))?;
+        }
+        for made in part.outputs.iter().filter(|t| FEATURES.contains(&t.name.as_str())) {
+            same(part, made, output(whole, &made.name))?;
+        }
+    }
+    Ok(())
+}
+
+fn output<'a>(graph: &'a Graph, name: &str) -> Option<&'a Tensor> {
+    graph.outputs.iter().find(|tensor| tensor.name == name)
+}
+
+#[cfg(test)]
+mod tests;
