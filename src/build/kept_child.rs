@@ -74,11 +74,12 @@ impl<'a> KeptChild<'a> {
         let rss = process_memory::rss_mib_of(self.process);
         let memory = MemInfo::read(Path::new("/")).total_and_available_kib();
         let available = memory.map(|(_, available)| available / 1024.0);
-        log::debug!(
-            "building process {} after {} plans: it keeps {rss:.0?} MiB, the machine has {available:.0?} MiB to spare",
-            self.process,
-            self.done
-        );
+        let process = self.process;
+        if let (Some(rss), Some(available)) = (rss, available) {
+            log::debug!(
+                "building process {process} keeps {rss:.0} MiB; {available:.0} MiB are to spare"
+            );
+        }
         outgrown(rss, available)
     }
 }

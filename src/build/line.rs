@@ -65,13 +65,9 @@ impl<'a> Line<'a> {
                 return Err(not);
             }
             self.child = None;
-            log::info!(
-                "{}: {}; once more in a process that has built nothing before",
-                job.what,
-                not.reason
-            );
+            log::info!("{}: {}; once more in a fresh process", job.what, not.reason);
             note = Some(format!(
-                "built at the second try, in a fresh process; in one that had built others ({earlier}): {}",
+                "built at the second try, in a fresh process; in the one that had worked on other plans: {}",
                 not.reason
             ));
         }
