@@ -85,7 +85,9 @@ void* memory(const std::string& bytes) {
 }
 
 void* new_config(void*) {
-    static const Table cache = Table().with<m::TimingCache_serialize>([](void*) { return memory("timed"); });
+    static const Table cache = Table()
+                                   .with<m::TimingCache_serialize>([](void*) { return memory("timed"); })
+                                   .with<m::TimingCache_combine>([](void*, void*, bool) { return true; });
     static const Table methods =
         Table()
             .with<m::BuilderConfig_setFlag>([](void*, int32_t) {})
