@@ -50,7 +50,7 @@ impl<'a> KeptChild<'a> {
         &mut self,
         mut progress: impl FnMut(u64, u64, &str),
     ) -> Result<Result<Built, NotBuilt>> {
-        while let Some(event) = self.events.next() {
+        for event in self.events.by_ref() {
             let answer = match event? {
                 Event::Progress { done, total, doing } => {
                     progress(done, total, &doing);
