@@ -6,6 +6,9 @@ Whatever can crash, run out of memory or keep memory lives in such a child; its 
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::process::{Child, ChildStdin, Command, ExitStatus, Stdio};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::mpsc;
 
 use anyhow::{Context, Result};
 use serde::Serialize;
@@ -38,11 +41,15 @@ pub fn start_with(
         .spawn()
         .context("cannot start a worker process")?;
     let mut input = child.stdin.take().context("the worker has no input")?;
-    // A worker that died before it read is met at the end of its output.
-    if let Err(error) = write_line(&mut input, job) {
+    give(&mut input, job);
+    Ok((child, input))
+}
+
+/// Hands a worker that takes one job after another ([`jobs`]) its next. One that died before it read is met at the end of its output.
+pub fn give(input: &mut ChildStdin, job: &impl Serialize) {
+    if let Err(error) = write_line(input, job) {
         log::debug!("the worker did not take its job: {error:#}");
     }
-    Ok((child, input))
 }
 
 /// The child's events as they come; ends with its output.
@@ -82,6 +89,38 @@ pub fn end_with_parent() {
         let _ = std::io::stdin().lock().read_to_end(&mut rest);
         std::process::exit(ORPHANED);
     });
+}
+
+/// The child's side of jobs that come one after another: each is done when the next is asked for. Ends with the input; where that ends
+/// in the middle of a job, the parent is gone, and this process ends at once as with [`end_with_parent`].
+pub fn jobs<J: DeserializeOwned>() -> impl Iterator<Item = Result<J>> {
+    let (sender, lines) = mpsc::channel();
+    let undone = Arc::new(AtomicUsize::new(0));
+    let counted = undone.clone();
+    std::thread::spawn(move || {
+        for line in std::io::stdin().lock().lines() {
+            // Counted before it is handed over: a job that is not begun yet has a parent that waits for it too.
+            counted.fetch_add(1, Ordering::SeqCst);
+            let is_last = line.is_err();
+            if sender.send(line).is_err() || is_last {
+                break;
+            }
+        }
+        if std::env::var_os(ATTENDED).is_some() && counted.load(Ordering::SeqCst) > 0 {
+            std::process::exit(ORPHANED);
+        }
+    });
+    let mut has_job = false;
+    std::iter::from_fn(move || {
+        if std::mem::take(&mut has_job) {
+            undone.fetch_sub(1, Ordering::SeqCst);
+        }
+        let line = lines.recv().ok()?;
+        has_job = true;
+        Some(line.context("cannot read a job from standard input").and_then(|line| {
+            serde_json::from_str(&line).context("the job on standard input is damaged")
+        }))
+    })
 }
 
 /// The child's side: tells the parent, on a line of its own whatever a library printed before.

@@ -1,5 +1,5 @@
 /*!
-Resident memory of this process as the kernel counts it.
+Resident memory of a process, this one as a rule, as the kernel counts it.
 
 The kernel's own high-water mark (VmHWM) misses no peak between two samples, and on Linux it can be
 reset, so that each object's peak is its own. Elsewhere there is no number rather than a guess.
@@ -22,6 +22,11 @@ pub fn peak_rss_mib() -> Option<f64> {
 /// Resident set size now; MiB. `None` off Linux.
 pub fn current_rss_mib() -> Option<f64> {
     read(Path::new(STATUS), "VmRSS")
+}
+
+/// Resident set size of another process now; MiB. `None` off Linux, and where there is no such process.
+pub fn rss_mib_of(process: u32) -> Option<f64> {
+    read(&Path::new("/proc").join(process.to_string()).join("status"), "VmRSS")
 }
 
 /// Lets the peak begin anew at the present size. False where the kernel does not permit it: then
@@ -57,6 +62,7 @@ mod tests {
         assert!(std::hint::black_box(&block).iter().step_by(4096).all(|&b| b == 1));
         let with_block = current_rss_mib().unwrap();
         drop(block);
+        assert!(rss_mib_of(std::process::id()).unwrap() > 0.0);
         let peak = peak_rss_mib().unwrap();
         assert!(peak + 1.0 >= with_block, "peak {peak}, was at {with_block}");
         if !reset_peak() {

@@ -17,6 +17,8 @@ mod bench_run;
 mod bench_strides;
 /// Engines: built ahead of time with TensorRT for RTX, reused, refused; what is said where that cannot be.
 mod build_engines;
+/// One process that builds one plan after another, on stand-ins for driver and TensorRT: what is kept, what a failure costs.
+mod build_line;
 /// Bundles of graphs: the committed one, finding one, damaged ones.
 mod bundle;
 /// Help, exit codes, old flags.

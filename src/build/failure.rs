@@ -24,7 +24,7 @@ impl Failure {
 impl From<trt::Error> for Failure {
     fn from(error: trt::Error) -> Self {
         let kind = match &error {
-            trt::Error::Parse { .. } => FailureKind::Graph,
+            trt::Error::Parse { .. } if !error.is_out_of_memory() => FailureKind::Graph,
             error if lacks_workspace(error) => FailureKind::WorkspaceTooSmall,
             error if error.is_out_of_memory() => FailureKind::OutOfMemory,
             _ => FailureKind::Other,
@@ -46,6 +46,19 @@ fn lacks_workspace(error: &trt::Error) -> bool {
 }
 
 impl FailureKind {
+    /// Another process would fail at it in the same way. Else what the process did before may be the reason: memory that TensorRT
+    /// keeps between builds, a CUDA context that an error spoiled.
+    pub fn is_of_the_job(self) -> bool {
+        matches!(self, Self::Graph | Self::Disk | Self::Stopped)
+    }
+
+    /// The process that told it may go on with other plans: the parser refused a file, a file could not be written, or TensorRT
+    /// ended its search in good order. Allocations that failed, errors of CUDA and whatever nobody knows may have left anything
+    /// behind.
+    pub fn leaves_the_process_sound(self) -> bool {
+        matches!(self, Self::Graph | Self::Disk | Self::WorkspaceTooSmall)
+    }
+
     /// What to try next, as a phrase; `workspace_mib` is the cap that failed.
     pub fn advice(self, workspace_mib: u64) -> String {
         match self {
@@ -94,6 +107,24 @@ mod tests {
         let full = "[globWriter.cpp::HybridGlobWriter::397] Error Code 2: OutOfMemory (no further information)";
         assert_eq!(failed(full), FailureKind::OutOfMemory);
         assert_eq!(failed("Error Code 4: something else"), FailureKind::Other);
+    }
+
+    #[test]
+    fn a_file_that_memory_was_too_small_to_parse_is_no_bad_graph() {
+        let parse = |text: &str| {
+            let line =
+                trt::LogLine { severity: trt::Severity::Error, code: None, text: text.to_owned() };
+            let error = trt::Error::Parse {
+                file: "track.onnx".into(),
+                version: trt::Version::from_raw(8600),
+                opset: None,
+                nodes: Vec::new(),
+                cause: trt::Cause(vec![line]),
+            };
+            Failure::from(error).kind
+        };
+        assert_eq!(parse("std::bad_alloc"), FailureKind::OutOfMemory);
+        assert_eq!(parse("No importer registered for op"), FailureKind::Graph);
     }
 
     #[test]

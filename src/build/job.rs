@@ -1,5 +1,7 @@
 /*!
 What the parent tells a building child, and what the child tells back: one JSON line each.
+
+The child takes a job when it has answered the one before with [`Event::Built`] or [`Event::Failed`].
 */
 
 use std::path::PathBuf;
@@ -33,6 +35,22 @@ pub struct BuildJob {
     pub timing_cache: Option<TimingFiles>,
     /// Where TensorRT's whole log goes.
     pub log: Option<PathBuf>,
+}
+
+/// What a process must have open for a job.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Place {
+    tensorrt_lib: Option<PathBuf>,
+    /// None where plans are built ahead of time.
+    device: Option<usize>,
+}
+
+impl BuildJob {
+    /// Jobs of one place can be done by one process, one after another.
+    pub fn place(&self) -> Place {
+        let device = self.settings.targets.is_empty().then_some(self.device);
+        Place { tensorrt_lib: self.tensorrt_lib.clone(), device }
+    }
 }
 
 /// A finished plan.

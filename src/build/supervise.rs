@@ -1,5 +1,5 @@
 /*!
-The parent: runs one child a plan, and stops all that run when the user asks.
+The parent: knows all children at work, and stops them when the user asks.
 */
 
 use std::collections::BTreeMap;
@@ -9,22 +9,12 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use anyhow::{Context, Result};
 
-use super::job::{BuildJob, Built, Event, FailureKind};
-use crate::child;
-
-/// A plan that was not built, in words.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct NotBuilt {
-    /// What the program makes of it.
-    pub kind: FailureKind,
-    /// Why.
-    pub reason: String,
-}
+use super::line::Line;
 
 /// The children at work, by number.
 type Children = BTreeMap<u64, Child>;
 
-/// Runs children, several at a time where several threads ask. Ctrl-C and SIGTERM end those at hand.
+/// Keeps the list of children, of several lines where several threads build. Ctrl-C and SIGTERM end those at hand.
 pub struct Supervisor {
     stopped: Arc<AtomicBool>,
     children: Arc<Mutex<Children>>,
@@ -53,65 +43,29 @@ impl Supervisor {
         self.stopped.load(Ordering::Relaxed)
     }
 
-    /// Builds one plan; `progress(done, total, doing)` hears how far it is.
-    pub fn build(
-        &self,
-        job: &BuildJob,
-        progress: impl FnMut(u64, u64, &str),
-    ) -> Result<Built, NotBuilt> {
-        if self.is_stopped() {
-            return Err(stopped());
-        }
-        let number = self.begun.fetch_add(1, Ordering::Relaxed);
-        let outcome = self.one_child(number, job, progress);
-        lock(&self.children).remove(&number);
-        let outcome = outcome.unwrap_or_else(|error| {
-            Err(NotBuilt { kind: FailureKind::Other, reason: format!("{error:#}") })
-        });
-        if outcome.is_err() {
-            // What a killed child had written; nothing where it had not come so far.
-            let _ = std::fs::remove_file(&job.partial);
-            if self.is_stopped() {
-                return Err(stopped());
-            }
-        }
-        outcome
+    /// A place for one build after another; each thread that builds has its own. Its child ends with it.
+    pub fn line(&self) -> Line<'_> {
+        Line::new(self)
     }
 
-    fn one_child(
-        &self,
-        number: u64,
-        job: &BuildJob,
-        mut progress: impl FnMut(u64, u64, &str),
-    ) -> Result<Result<Built, NotBuilt>> {
-        // The input is held open until the child is done: it takes a closed one for the end of this process.
-        let (mut worker, _input) = child::start("build-worker", job)?;
-        let events = child::events::<Event>(&mut worker)?;
-        lock(&self.children).insert(number, worker);
+    /// Takes a child into the list; its number there.
+    pub(super) fn add(&self, child: Child) -> u64 {
+        let number = self.begun.fetch_add(1, Ordering::Relaxed);
+        let mut children = lock(&self.children);
+        let child = children.entry(number).or_insert(child);
         if self.is_stopped() {
-            // Asked for between the look at the flag and the child's entry in the list.
-            lock(&self.children).get_mut(&number).map(Child::kill);
+            // Asked for before the child was in the list.
+            let _ = child.kill();
         }
-        let mut last = None;
-        for event in events {
-            match event? {
-                Event::Progress { done, total, doing } => progress(done, total, &doing),
-                Event::Built(built) => last = Some(Ok(*built)),
-                Event::Failed { kind, reason } => last = Some(Err(NotBuilt { kind, reason })),
-            }
-        }
-        let worker = lock(&self.children).remove(&number);
-        let status = worker.context("the building process is lost")?.wait()?;
-        Ok(last.filter(|_| status.success()).unwrap_or_else(|| {
-            Err(NotBuilt { kind: FailureKind::Died, reason: child::describe(status) })
-        }))
+        number
+    }
+
+    /// Takes a child out of the list, to wait for its end.
+    pub(super) fn remove(&self, number: u64) -> Option<Child> {
+        lock(&self.children).remove(&number)
     }
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
-fn stopped() -> NotBuilt {
-    NotBuilt { kind: FailureKind::Stopped, reason: "stopped by the user".to_owned() }
 }

@@ -1,7 +1,8 @@
 /*!
-The child: builds one plan and tells how it went.
+The child: builds one plan after another and tells how each went.
 
-It ends when its parent does: standard input stays open as long as the parent lives.
+What takes long to open and is the same for all is kept from job to job; everything else is made anew. It ends when its parent does:
+standard input stays open as long as the parent lives.
 */
 
 use std::io::Write;
@@ -26,33 +27,69 @@ use crate::trt::{
     Builder, Config, DataType, Library, LogListener, Network, Plan, Runtime, Stop, Typing,
 };
 
-/// Runs the job on standard input.
-pub fn run() -> Result<()> {
-    let job: BuildJob = child::read_job()?;
-    child::end_with_parent();
-    match build(&job) {
-        Ok(built) => child::send(&Event::Built(Box::new(built))),
-        Err(failure) => child::send(&Event::Failed {
-            kind: failure.kind,
-            reason: format!("{:#}", failure.error),
-        }),
-    }
+/// What is kept from job to job; the parent gives no child a job of another place. Declared in the order of deletion.
+struct Open {
+    /// Builds nothing: TensorRT (8.2 on) unloads its kernels with the last builder, and loading them again takes the seconds that
+    /// a child that stays is to save.
+    _spare: Builder,
+    /// None where plans are built ahead of time.
+    gpu: Option<Gpu>,
+    library: Library,
 }
 
-fn build(job: &BuildJob) -> Result<Built, Failure> {
-    let library = Library::open(job.tensorrt_lib.as_deref())?;
+/// Runs the jobs on standard input.
+pub fn run() -> Result<()> {
+    let mut open = None;
+    for (number, job) in child::jobs::<BuildJob>().enumerate() {
+        let job = job?;
+        // The first one's peak is with the opening; the next one's is its own only where the kernel lets it begin anew.
+        let own_peak = number == 0 || process_memory::reset_peak();
+        match logged(&mut open, &job) {
+            Ok(mut built) => {
+                built.cost.peak_host_bytes = built.cost.peak_host_bytes.filter(|_| own_peak);
+                child::send(&Event::Built(Box::new(built)))?;
+            }
+            Err(failure) => child::send(&Event::Failed {
+                kind: failure.kind,
+                reason: format!("{:#}", failure.error),
+            })?,
+        }
+    }
+    Ok(())
+}
+
+/// Builds while TensorRT's log goes to this job's steps and file, and to no other's.
+fn logged(open: &mut Option<Open>, job: &BuildJob) -> Result<Built, Failure> {
+    let library = match open {
+        Some(open) => open.library.clone(),
+        None => Library::open(job.tensorrt_lib.as_deref())?,
+    };
     let profiles = job.settings.profiles.len();
     let steps = Arc::new(Steps::new(profiles, |done, total, doing| {
         // A parent that is gone ends this process by other means.
         let _ = child::send(&Event::Progress { done, total, doing: doing.to_owned() });
     }));
     library.on_log(Some(listener(job.log.as_deref(), steps.clone()).map_err(Failure::other)?));
+    let built = match open {
+        Some(open) => build(open, job, steps),
+        None => opened(&library, job).and_then(|new| build(open.insert(new), job, steps)),
+    };
+    library.on_log(None);
+    built
+}
+
+fn opened(library: &Library, job: &BuildJob) -> Result<Open, Failure> {
     let gpu = match job.settings.targets.as_slice() {
         [] => Some(Gpu::open(job.device).map_err(Failure::other)?),
         _ => None,
     };
-    let builder = Builder::new(&library)?;
-    if let Some(gpu) = &gpu {
+    Ok(Open { _spare: Builder::new(library)?, gpu, library: library.clone() })
+}
+
+fn build(open: &Open, job: &BuildJob, steps: Arc<Steps>) -> Result<Built, Failure> {
+    let Open { gpu, library, .. } = open;
+    let builder = Builder::new(library)?;
+    if let Some(gpu) = gpu {
         builder.set_memory(Arc::new(DriverMemory::new(gpu)), job.settings.memory_bytes)?;
     }
     let (mut network, pinned) = network(job, &builder)?;
@@ -92,8 +129,8 @@ fn build(job: &BuildJob) -> Result<Built, Failure> {
         error: plan_file::write_error(&job.partial, bytes.len(), &error),
     })?;
     drop((network, config, builder));
-    let layers = match &gpu {
-        Some(gpu) => Some(look_inside(&library, gpu, &plan, job, &mut cost)?),
+    let layers = match gpu {
+        Some(gpu) => Some(look_inside(library, gpu, &plan, job, &mut cost)?),
         None => None,
     };
     Ok(Built {

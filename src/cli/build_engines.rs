@@ -76,9 +76,9 @@ pub struct BuildEnginesArgs {
     /// several --jobs) is kept in FILE.d/MODEL_GRAPH.timing, and the next build of that graph starts from there.
     #[arg(long, value_name = "FILE")]
     pub timing_cache: Option<PathBuf>,
-    /// Plans to build at a time, each in a process of its own with 3 to 5 GiB of host memory. More than one is faster on a machine
-    /// with many processors, but tactics are then timed beside others: keep to one for what is to be measured, unless the timing
-    /// cache knows the graphs.
+    /// Plans to build at a time, in so many processes with 3 to 5 GiB of host memory each, which take one plan after another. More
+    /// than one is faster on a machine with many processors, but tactics are then timed beside others: keep to one for what is to be
+    /// measured, unless the timing cache knows the graphs.
     #[arg(long, default_value_t = 1, value_parser = jobs)]
     pub jobs: usize,
     /// Folders of exported bundles, or bundles.

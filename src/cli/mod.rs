@@ -130,7 +130,7 @@ pub enum Command {
     /// One model of a bench in a process of its own; `bench` starts it.
     #[command(hide = true)]
     BenchWorker,
-    /// One plan of a build in a process of its own; `build-engines` starts it.
+    /// Plans of a build, one after another, in a process of its own; `build-engines` starts it.
     #[command(hide = true)]
     BuildWorker,
     /// One engine folder of a selftest in a process of its own; `selftest` starts it.

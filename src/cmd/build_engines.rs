@@ -13,7 +13,7 @@ use indicatif::{MultiProgress, ProgressBar, ProgressStyle};
 use super::build_resolve::{ModelBuild, Planned, Resolved, resolve};
 use super::build_table::{Row, Status, dry_run_json, dry_run_table, json, table};
 use super::{Outcome, build_sweep};
-use crate::build::{BuildJob, Built, FailureKind, NotBuilt, Supervisor, plan_file};
+use crate::build::{BuildJob, Built, FailureKind, Line, NotBuilt, Supervisor, plan_file};
 use crate::bundle::Role;
 use crate::cli::BuildEnginesArgs;
 use crate::engine::assess::{Verdict, assess};
@@ -78,12 +78,14 @@ pub fn build_all(
     let (next, bars) = (AtomicUsize::new(0), MultiProgress::new());
     let rows: Mutex<Vec<(usize, Row)>> = Mutex::default();
     let work = || {
+        // The thread's own child; it ends with the thread, so that none is kept that nobody needs.
+        let mut line = supervisor.line();
         while let Some((at, (model, planned, manifest))) = {
             let at = next.fetch_add(1, Ordering::Relaxed);
             tasks.get(at).map(|task| (at, task))
         } {
-            let building = Building { model, planned, manifest, args, supervisor, bars: &bars };
-            let row = building.row();
+            let building = Building { model, planned, manifest, args, bars: &bars };
+            let row = building.row(&mut line);
             if row.status != Status::UpToDate {
                 bars.suspend(|| eprintln!("{}", row.line()));
             }
@@ -138,12 +140,11 @@ struct Building<'a> {
     planned: &'a Planned,
     manifest: &'a Mutex<EngineManifest>,
     args: &'a BuildEnginesArgs,
-    supervisor: &'a Supervisor,
     bars: &'a MultiProgress,
 }
 
 impl Building<'_> {
-    fn row(&self) -> Row {
+    fn row(&self, line: &mut Line<'_>) -> Row {
         let (model, job) = (self.model, &self.planned.job);
         let bundle = &model.bundle.manifest;
         if let (None, Some(record)) = (&self.planned.why, lock(self.manifest).plan(job.role)) {
@@ -153,7 +154,7 @@ impl Building<'_> {
             Row::failed(&model.name, job.role, not, job.settings.workspace_bytes >> 20)
         };
         let built = match model.bundle.verify(&[job.role]) {
-            Ok(()) => self.with_bar(),
+            Ok(()) => self.with_bar(line),
             Err(error) => Err(NotBuilt { kind: FailureKind::Graph, reason: format!("{error:#}") }),
         };
         let built = match built {
@@ -180,7 +181,7 @@ impl Building<'_> {
         Row::of(&model.name, &record, Status::Built, bundle)
     }
 
-    fn with_bar(&self) -> Result<Built, NotBuilt> {
+    fn with_bar(&self, line: &mut Line<'_>) -> Result<Built, NotBuilt> {
         let job = &self.planned.job;
         let bar = match std::io::stderr().is_terminal() {
             true => self.bars.add(ProgressBar::new(0)),
@@ -192,7 +193,7 @@ impl Building<'_> {
         }
         bar.set_prefix(job.what.clone());
         bar.enable_steady_tick(std::time::Duration::from_millis(500));
-        let built = self.supervisor.build(job, |done, total, doing| {
+        let built = line.build(job, |done, total, doing| {
             bar.set_length(total.max(done));
             bar.set_position(done);
             bar.set_message(doing.to_owned());

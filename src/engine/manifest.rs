@@ -79,7 +79,8 @@ pub struct BuildCost {
     pub seconds: f64,
     /// The builder started from a timing cache that held entries.
     pub warm_cache: bool,
-    /// Greatest resident memory of the building process, bytes; none where the system does not say.
+    /// Greatest resident memory of the building process during this build, bytes, TensorRT's libraries and what earlier builds in the
+    /// same process left behind included; none where the system does not say.
     pub peak_host_bytes: Option<u64>,
     /// Greatest device memory that the builder held, bytes; none without a GPU.
     pub peak_device_bytes: Option<u64>,

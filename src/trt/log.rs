@@ -59,6 +59,8 @@ pub(super) struct Log {
 struct State {
     lines: VecDeque<(u64, LogLine)>,
     next: u64,
+    /// The latest mark.
+    marked: u64,
 }
 
 impl Severity {
@@ -100,7 +102,9 @@ impl fmt::Display for LogLine {
 impl Log {
     /// A place in the log; [`Log::since`] gives what came after it.
     pub(super) fn mark(&self) -> u64 {
-        lock(&self.state).next
+        let mut state = lock(&self.state);
+        state.marked = state.next;
+        state.marked
     }
 
     /// Warnings and errors since a mark: errors first, each text once.
@@ -131,8 +135,11 @@ impl Log {
             return;
         }
         let mut state = lock(&self.state);
-        // The recorder and the logger say the same thing, one of them with a code.
-        if let Some((_, last)) = state.lines.back_mut()
+        // The recorder and the logger say the same thing, one of them with a code. What an earlier operation said is not it: a
+        // second build that fails as the first did has a cause too.
+        let marked = state.marked;
+        if let Some((number, last)) = state.lines.back_mut()
+            && *number >= marked
             && (last.text.contains(&line.text) || line.text.contains(&last.text))
             && last.severity.max(Severity::Error) == line.severity.max(Severity::Error)
         {
@@ -211,6 +218,16 @@ mod tests {
         let lines = log.since(0);
         assert_eq!(lines.len(), 1);
         assert!(lines[0].is_out_of_memory());
+    }
+
+    #[test]
+    fn the_same_failure_twice_is_the_cause_of_both() {
+        let log = Log::default();
+        for _ in 0..2 {
+            let mark = log.mark();
+            log.push(line(Severity::Error, "could not find any implementation"));
+            assert_eq!(log.since(mark).len(), 1);
+        }
     }
 
     #[test]

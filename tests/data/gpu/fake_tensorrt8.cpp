@@ -22,49 +22,19 @@
 #include <vector>
 
 #include "half.h"
-#include "abi_generated.hpp"
-#include "callbacks.hpp"
 #include "fake_onnx.hpp"
+#include "fake_slots.hpp"
 
-using namespace segtrt;
-namespace m = segtrt::method;
+using namespace fake;
 
 namespace {
 
-using Slot = void (*)();
-constexpr int kSlots = 64;
 PlainLogger* logger;
 
-[[noreturn]] void unexpected() {
-    std::fprintf(stderr, "the stand-in for TensorRT lacks a method that was called\n");
-    std::abort();
-}
 bool refuse(const std::string& why) {
     logger->log(1, why.c_str());
     return false;
 }
-
-/// A vtable made by hand: the tables of the shim say where each method is.
-struct Table {
-    Slot slots[kSlots];
-    Table() {
-        for (Slot& slot : slots) slot = unexpected;
-    }
-    template <class M>
-    Table& with(typename M::Fn* fn) {
-        slots[kMethods[M::index][Trt8].at] = reinterpret_cast<Slot>(fn);
-        return *this;
-    }
-};
-
-/// What users hold: a vtable with the destructor, and a pointer to the implementation, which has the methods.
-struct Inner {
-    const Table* methods;
-};
-struct Outer {
-    const Table* own;
-    Inner* inner;
-};
 
 struct Tensor {
     bool input = false;
@@ -227,11 +197,6 @@ void delete_context(void* self) {
     context->engine->used.erase(context->profile);
     delete static_cast<Context*>(outer->inner);
     delete outer;
-}
-template <void (*Delete)(void*)>
-Outer* hold(Inner* inner) {
-    static const Table own = Table().with<m::NoCopy_deletingDestructor>(Delete);
-    return new Outer{&own, inner};
 }
 
 // ---- methods

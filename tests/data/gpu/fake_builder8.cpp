@@ -1,0 +1,204 @@
+// A stand-in for TensorRT 8.6 that "builds" plans, on the stand-in driver: what a process that builds one plan after another keeps,
+// mixes up or survives is seen without a GPU. ONNX parser and library are this one file under both names.
+//
+// A plan is a text: "plan of GRAPH by process PID, number N of it". A graph is known by its file's name, and FAKE_BUILD says how it
+// builds ("memory:kill,prompt:slow"): kill, as by a system without memory; oom and workspace, which fail in TensorRT's words; parse;
+// slow, which takes a minute; with "later-" before it only in a process that has built a plan before. The encoder takes 256 MiB of the host and 4 MiB of the
+// device for a while, the others 1 MiB of the device. As in 8.6, kernels are loaded with the first builder and go with the last.
+#include <unistd.h>
+
+#include <csignal>
+#include <cstring>
+#include <string>
+#include <vector>
+
+#include "fake_slots.hpp"
+
+using namespace fake;
+
+namespace {
+
+PlainLogger* logger;
+int builders = 0, built = 0;
+
+void say(int severity, const std::string& line) { logger->log(severity, line.c_str()); }
+
+/// What FAKE_BUILD has for the graph, if it applies in this process.
+std::string behaviour(const std::string& graph) {
+    const char* given = std::getenv("FAKE_BUILD");
+    const std::string all = "," + std::string(given == nullptr ? "" : given) + ",";
+    const size_t at = all.find("," + graph + ":");
+    if (at == std::string::npos) return "";
+    const size_t begin = at + graph.size() + 2;
+    const std::string what = all.substr(begin, all.find(',', begin) - begin);
+    if (what.rfind("later-", 0) != 0) return what;
+    return built > 0 ? what.substr(6) : "";
+}
+
+struct Memory : Inner {
+    std::string bytes;
+};
+struct Network : Inner {
+    std::string graph;
+};
+struct Parser : Inner {
+    Network* network;
+};
+struct Builder : Inner {
+    PlainAllocator* allocator = nullptr;
+};
+struct Config : Inner {
+    void* cache = nullptr;
+};
+struct Runtime : Inner {
+    PlainAllocator* allocator = nullptr;
+};
+struct Nothing : Inner {};
+
+template <class T>
+void destroy(void* self) {
+    auto* outer = static_cast<Outer*>(self);
+    delete static_cast<T*>(outer->inner);
+    delete outer;
+}
+template <class T>
+Outer* make(const Table& methods, T*& inner) {
+    inner = new T;
+    inner->methods = &methods;
+    return hold<destroy<T>>(inner);
+}
+template <class T>
+Outer* make(const Table& methods) {
+    T* inner;
+    return make(methods, inner);
+}
+
+void* memory(const std::string& bytes) {
+    static const Table methods =
+        Table()
+            .with<m::HostMemory_data>([](void* self) { return static_cast<void*>(&static_cast<Memory*>(self)->bytes[0]); })
+            .with<m::HostMemory_size>([](void* self) { return static_cast<Memory*>(self)->bytes.size(); });
+    Memory* inner;
+    Outer* outer = make(methods, inner);
+    inner->bytes = bytes;
+    return outer;
+}
+
+void* new_config(void*) {
+    static const Table cache = Table()
+                                   .with<m::TimingCache_serialize>([](void*) { return memory("timed"); })
+                                   .with<m::TimingCache_combine>([](void*, void*, bool) { return true; });
+    static const Table methods =
+        Table()
+            .with<m::BuilderConfig_setFlag>([](void*, int32_t) {})
+            .with<m::BuilderConfig_clearFlag>([](void*, int32_t) {})
+            .with<m::BuilderConfig_setMemoryPoolLimit>([](void*, int32_t, size_t) {})
+            .with<m::BuilderConfig_setBuilderOptimizationLevel>([](void*, int32_t) {})
+            .with<m::BuilderConfig_setTacticSources>([](void*, uint32_t) { return true; })
+            .with<m::BuilderConfig_setProfilingVerbosity>([](void*, int32_t) {})
+            .with<m::BuilderConfig_addOptimizationProfile>([](void*, void*) { return 0; })
+            .with<m::BuilderConfig_createTimingCache>(
+                [](void*, const void*, size_t) -> void* { return make<Nothing>(cache); })
+            .with<m::BuilderConfig_setTimingCache>([](void* self, void* timing, bool) {
+                static_cast<Config*>(self)->cache = timing;
+                return true;
+            })
+            .with<m::BuilderConfig_getTimingCache>([](void* self) { return static_cast<Config*>(self)->cache; });
+    return make<Config>(methods);
+}
+
+void* build(void* self, void* network, void*) {
+    const std::string graph = static_cast<Network*>(static_cast<Outer*>(network)->inner)->graph;
+    const std::string how = behaviour(graph);
+    const bool large = graph == "encoder";
+    say(4, "building " + graph);
+    if (large) std::vector<char>(256 << 20, 1);
+    auto* allocator = static_cast<Builder*>(self)->allocator;
+    void* scratch = allocator->allocate((large ? 4 : 1) << 20, 512, 0);
+    if (how == "slow") sleep(60);
+    if (how == "kill") std::raise(SIGKILL);
+    if (how == "oom") say(1, "Error Code 2: OutOfMemory (no further information)");
+    if (how == "workspace") say(1, "Error Code 10: Internal Error (Could not find any implementation for node {x}.)");
+    if (scratch == nullptr || !allocator->deallocate(scratch)) std::abort();
+    if (!how.empty() && how != "slow") return nullptr;
+    ++built;
+    return memory("plan of " + graph + " by process " + std::to_string(getpid()) + ", number " + std::to_string(built) +
+                  " of it");
+}
+
+void delete_builder(void* self) {
+    destroy<Builder>(self);
+    if (--builders == 0) say(3, "kernels unloaded");
+}
+
+void* deserialize(void* self, const void*, size_t size, void*) {
+    static const Table inspector = Table().with<m::EngineInspector_getEngineInformation>([](void*, int32_t) {
+        return "{\"Layers\": [\"one\"], \"Bindings\": []}";
+    });
+    static const Table methods =
+        Table()
+            .with<m::CudaEngine_getDeviceMemorySize>([](void*) { return static_cast<size_t>(4096); })
+            .with<m::CudaEngine_createEngineInspector>([](void*) -> void* { return make<Nothing>(inspector); });
+    auto* allocator = static_cast<Runtime*>(self)->allocator;
+    if (!allocator->deallocate(allocator->allocate(size, 512, 0))) std::abort();
+    return make<Nothing>(methods);
+}
+
+}  // namespace
+
+extern "C" {
+int32_t getInferLibVersion() { return 8601; }
+
+void* createInferBuilder_INTERNAL(void* l, int32_t) {
+    static const Table profile =
+        Table()
+            .with<m::OptimizationProfile_setDimensions32>([](void*, const char*, int32_t, Dims32) { return true; })
+            .with<m::OptimizationProfile_isValid>([](void*) { return true; });
+    static const Table network;
+    static const Table methods =
+        Table()
+            .with<m::Builder_setErrorRecorder>([](void*, void*) {})
+            .with<m::Builder_setGpuAllocator>([](void* self, void* allocator) {
+                static_cast<Builder*>(self)->allocator = static_cast<PlainAllocator*>(allocator);
+            })
+            .with<m::Builder_createNetworkV2>([](void*, uint32_t) -> void* { return make<Network>(network); })
+            .with<m::Builder_createBuilderConfig>(new_config)
+            .with<m::Builder_createOptimizationProfile>([](void*) -> void* { return make<Nothing>(profile); })
+            .with<m::Builder_buildSerializedNetwork>(build);
+    logger = static_cast<PlainLogger*>(l);
+    if (builders++ == 0) say(3, "kernels loaded");
+    auto* builder = new Builder;
+    builder->methods = &methods;
+    return hold<delete_builder>(builder);
+}
+
+void* createNvOnnxParser_INTERNAL(void* network, void*, int32_t) {
+    static const Table methods =
+        Table()
+            .with<m::Parser_parseFromFile>([](void* self, const char* path, int32_t) {
+                std::string name = path;
+                name = name.substr(name.rfind('/') + 1);
+                name = name.substr(0, name.rfind('.'));
+                static_cast<Parser*>(self)->network->graph = name;
+                say(4, "parsed " + name);
+                return behaviour(name) != "parse";
+            })
+            .with<m::Parser_getNbErrors>([](void*) { return 0; })
+            .with<m::Parser_deletingDestructor>([](void* self) { delete static_cast<Parser*>(self); });
+    auto* parser = new Parser;
+    parser->methods = &methods;
+    parser->network = static_cast<Network*>(static_cast<Outer*>(network)->inner);
+    return parser;
+}
+
+void* createInferRuntime_INTERNAL(void* l, int32_t) {
+    static const Table methods = Table()
+                                     .with<m::Runtime_deserializeCudaEngineWithPluginFactory>(deserialize)
+                                     .with<m::Runtime_setErrorRecorder>([](void*, void*) {})
+                                     .with<m::Runtime_setGpuAllocator>([](void* self, void* allocator) {
+                                         static_cast<Runtime*>(self)->allocator = static_cast<PlainAllocator*>(allocator);
+                                     });
+    logger = static_cast<PlainLogger*>(l);
+    return make<Runtime>(methods);
+}
+}
