@@ -6,6 +6,9 @@ mod judge;
 /// In turn, resumed, with sides that fail.
 #[path = "compare/measure.rs"]
 mod measure;
+/// Held to the original code at a side's own precision.
+#[path = "compare/original.rs"]
+mod original;
 /// The real PyTorch runner, where PyTorch is installed.
 #[path = "compare/pytorch.rs"]
 mod pytorch;

@@ -1,0 +1,90 @@
+//! Sides that fp32's masks do not vouch for, held to the original code at their own precision.
+
+use std::path::Path;
+
+use super::shared::{
+    Said, base, compare, copy_run, edit_column, edit_masks, empty, json as read, run, side,
+};
+
+/// Five sides of one reference: `mixed`, and in fp16 an engine and PyTorch's two; those that `differ` lose the mask of one frame.
+fn with_original(dir: &Path, differ: &[&str]) -> (Said, serde_json::Value) {
+    let kinds = [
+        ("mixed", "mixed", "tensorrt 8.6.0 mixed fused graph"),
+        ("engine", "fp16", "tensorrt 8.6.0 fp16 fused graph"),
+        ("eager", "fp16", "pytorch 2.11.0 meta eager"),
+        ("compile", "fp16", "pytorch 2.11.0 meta compile"),
+    ];
+    let sides = kinds.map(|(name, precision, backend)| {
+        let run = copy_run(&dir.join(name));
+        edit_column(&run, "precision", precision);
+        edit_column(&run, "backend", backend);
+        if differ.contains(&name) {
+            edit_masks(&run, |frames| empty(&mut frames[5]));
+        }
+        run
+    });
+    let out = dir.join("cmp");
+    let said =
+        run(compare(&out).arg("--reference-run").arg(&base().run).arg("--runs").args(&sides));
+    (said, read(&out.join("comparison.json")))
+}
+
+fn ratio(found: &serde_json::Value, subject: &str, baseline: &str) -> serde_json::Value {
+    let ratios = found["models"][0]["ratios"].as_array().unwrap();
+    let mut of = ratios.iter().filter(|r| r["subject"] == subject && r["baseline"] == baseline);
+    of.next().unwrap_or_else(|| panic!("no ratio of {subject} to {baseline}")).clone()
+}
+
+#[test]
+fn sides_with_the_masks_of_the_original_at_their_precision_are_compared_with_each_other_alone() {
+    let dir = tempfile::tempdir().unwrap();
+    let (said, found) = with_original(dir.path(), &["engine", "eager", "compile"]);
+    assert_eq!(said.code, 0, "{}", said.err);
+    assert_eq!(side(&found, "mixed")["outcome"], "same");
+    for name in ["engine", "eager", "compile"] {
+        let side = side(&found, name);
+        assert_eq!(
+            (&side["outcome"], &side["as_original"]["side"]),
+            (&"as_original".into(), &"eager".into())
+        );
+        assert_eq!(
+            (&side["equality"]["min_iou"], &side["as_original"]["equality"]["min_iou"]),
+            (&0.0.into(), &1.0.into())
+        );
+        assert!(side["speed"].is_object(), "{side}");
+    }
+    assert!(ratio(&found, "engine", "compile")["times_as_fast"].is_object());
+    let withheld = ratio(&found, "mixed", "compile");
+    assert_eq!(
+        withheld["why"],
+        "other masks: mixed has the reference's masks, compile those of eager fp16"
+    );
+    assert!(withheld["times_as_fast"].is_null(), "{withheld}");
+    let told = "engine: not the reference's masks (lowest IoU 0.0000";
+    assert!(
+        said.out.contains(told)
+            && said.out.contains("but the masks of eager at that precision (IoU mean 1.00000"),
+        "{}",
+        said.out
+    );
+    assert!(said.out.contains("as eager"), "{}", said.out);
+}
+
+#[test]
+fn an_engine_that_neither_reference_vouches_for_is_a_mismatch() {
+    let dir = tempfile::tempdir().unwrap();
+    let (said, found) = with_original(dir.path(), &["engine"]);
+    assert_eq!(side(&found, "engine")["outcome"], "mismatch");
+    assert_eq!(side(&found, "engine")["as_original"]["equality"]["same"], false);
+    assert!(ratio(&found, "engine", "compile")["why"].as_str().unwrap().contains("MISMATCH"));
+    assert!(ratio(&found, "mixed", "compile")["times_as_fast"].is_object(), "{}", said.out);
+    // The original alone turned over: the engine has fp32's masks, and no PyTorch side does.
+    let dir = tempfile::tempdir().unwrap();
+    let (_, found) = with_original(dir.path(), &["eager", "compile"]);
+    assert_eq!(
+        (&side(&found, "engine")["outcome"], &side(&found, "eager")["outcome"]),
+        (&"same".into(), &"as_original".into())
+    );
+    let why = ratio(&found, "engine", "eager")["why"].clone();
+    assert_eq!(why, "other masks: engine has the reference's masks, eager those of eager fp16");
+}
