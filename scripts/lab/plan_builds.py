@@ -6,7 +6,10 @@ from .plan_bed import BATCHES, exported
 from .settings import PARTS, SEGMENTS
 
 PRECISIONS = ("fp16", "mixed", "fp32")
-LOADING, KNOWN = 30, {"encoder": 60, "prompt": 60}  # seconds until TensorRT's kernels are loaded; of graphs whose tactics are known
+# Of a GPU's slots. Processes on one GPU take turns of some milliseconds each, whatever their kernels take: twelve builds at a time, each of
+# which times thousands of short kernels, took three times as long each as three.
+BUILD = 4
+LOADING, KNOWN = 10, {"encoder": 60, "prompt": 60}  # seconds until TensorRT's kernels are loaded; of graphs whose tactics are known
 
 
 def pieces_of(v, precision):
@@ -37,6 +40,7 @@ def build(s, v, name, precision, out, graphs, needs, priority, expect, more=(), 
         name,
         build_command(s, v, precision, out, timing, "--graphs", ",".join(graphs), *more, bundles=bundles),
         gpu=SHARED,
+        slots=BUILD,
         needs=needs,
         priority=priority,
         expect=expect,
@@ -124,6 +128,8 @@ def batches(s, v):
         name = f"build_{v.name}_{graph}"
         pieces.append(build(s, v, name, "fp16", s.out / "pieces" / name, [graph], exported(v, "fp16"), 60, 120))
         graphs.append(graph)
+    for job in pieces:
+        job.slots = 2 * BUILD  # nothing of them was timed before
     rest = piece_jobs(s, v, "fp16", 0)  # these are in the plan already
     graphs += [graph for piece in pieces_of(v, "fp16") for graph in piece]
     return [*pieces, merge(s, v, f"engines_{v.name}_batches", "fp16", place, [*pieces, *rest], graphs, 60)], place
