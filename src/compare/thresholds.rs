@@ -52,6 +52,9 @@ pub struct SpeedLimits {
     pub rounds: usize,
     /// Standard deviation of the rounds' FPS over their mean.
     pub round_spread: f64,
+    /// Part of a side's passes that may be unsteady or drift: what disturbs a pass now and then is in the interval, what disturbs
+    /// more of them is the side's or the machine's.
+    pub disturbed: f64,
     /// Frames that must lie beyond a percentile for it to be told.
     pub frames_beyond: usize,
     /// Difference of the sides' mean SM clocks over the higher one.
@@ -64,6 +67,7 @@ pub struct SpeedLimits {
 pub const SPEED: SpeedLimits = SpeedLimits {
     rounds: 3,
     round_spread: 0.05,
+    disturbed: 0.25,
     frames_beyond: 5,
     clock_gap: 0.05,
     interval: 0.10,
@@ -100,6 +104,7 @@ mod tests {
             ("proves_nothing", percent(PROOF.least_share)),
             ("few_rounds", format!("{} rounds", SPEED.rounds)),
             ("rounds_differ", percent(SPEED.round_spread)),
+            ("unsteady`, `drift", percent(SPEED.disturbed)),
             ("tail_of_few", format!("{} frames", SPEED.frames_beyond)),
             ("clocks_apart", percent(SPEED.clock_gap)),
             ("wide_interval", percent(SPEED.interval)),

@@ -30,6 +30,9 @@ const RULES: [&str; 11] = [
     "unwatched",
 ];
 
+/// What a pass may show now and then: the interval is drawn from all rounds and clips and so holds it.
+const NOW_AND_THEN: [&str; 2] = ["unsteady", "drift"];
+
 fn finding(weight: Weight, code: &str, sentence: String) -> Finding {
     Finding { code: code.to_owned(), sentence, weight }
 }
@@ -74,11 +77,15 @@ fn of_passes(side: &Contender<'_>) -> Vec<Finding> {
             }
         }
     }
-    let told = |(count, found): (usize, Finding)| {
-        let sentence = format!("{count} of {passes} passes, the first: {}", found.sentence);
-        Finding { sentence, ..found }
-    };
-    codes.into_values().map(told).collect()
+    codes.into_values().map(|(count, found)| of_so_many(found, count, passes)).collect()
+}
+
+/// What `count` of `passes` show: a fault of theirs is a hint of the side where the interval speaks for it.
+fn of_so_many(found: Finding, count: usize, passes: usize) -> Finding {
+    let few = NOW_AND_THEN.contains(&found.code.as_str())
+        && count as f64 <= SPEED.disturbed * passes as f64;
+    let sentence = format!("{count} of {passes} passes, the first: {}", found.sentence);
+    Finding { sentence, weight: if few { Weight::Note } else { found.weight }, ..found }
 }
 
 /// The sensors without the comparison's own runners: they wait for their turn and have no work on the GPU.
@@ -258,4 +265,25 @@ fn width(ratio: Option<f64>, interval: Option<Interval>) -> Option<Finding> {
         );
         finding(Weight::Note, "wide_interval", sentence)
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_quarter_of_the_passes_may_be_disturbed() {
+        let weight = |code: &str, count| {
+            of_so_many(finding(Weight::Fault, code, "x".into()), count, 12).weight
+        };
+        assert_eq!((weight("drift", 3), weight("unsteady", 3)), (Weight::Note, Weight::Note));
+        assert_eq!((weight("drift", 4), weight("unsteady", 12)), (Weight::Fault, Weight::Fault));
+        // Throttling is no incident.
+        assert_eq!(weight("throttled", 1), Weight::Fault);
+        let one = of_so_many(finding(Weight::Fault, "drift", "slower".into()), 1, 1);
+        assert_eq!(
+            (one.weight, one.sentence.as_str()),
+            (Weight::Fault, "1 of 1 passes, the first: slower")
+        );
+    }
 }
