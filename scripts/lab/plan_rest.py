@@ -163,6 +163,7 @@ def newcomer(s):
     jobs.append(alone("test_run", command, [], 51, 120, [test_run], limit=400, gpu=SHARED, slots=6))
     experiment = [s.segtrt, "experiment", "--split-dir", s.split, "--models", f"{v.tag}_points", "--videos", 2]
     experiment += ["--imgsz", v.imgsz, "--precision", "fp16", "--engines", s.engines(v), "--onnx-dir", s.bundles(v)]
+    experiment += ["--runs", 2]  # each under nsys takes twenty seconds
     profiled = {"environment": {"NSYS_CMD": s.nsys}} if s.nsys else {}
     for name, more, gpu in (
         ("experiment", [] if s.nsys else ["--no-profile"], ALONE),
@@ -172,7 +173,7 @@ def newcomer(s):
             continue
         out = s.out / name
         command = [*experiment, *more, "--out-dir", out]
-        jobs.append(alone(name, command, needs, 52 + 20 * (gpu == ALL), 60, [out], **{"gpu": gpu, "limit": 300} | profiled))
+        jobs.append(alone(name, command, needs, 52 + 20 * (gpu == ALL), 100, [out], **{"gpu": gpu, "limit": 300} | profiled))
     if s.nsys:
         out, tables = s.out / "profile", s.out / "nsys"
         flags = bench(s, v, "fp16", out, "--limit-videos", 1, "--max-clip-frames", 24)[1:]

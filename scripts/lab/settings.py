@@ -8,11 +8,11 @@ TEACHER = "sam2.1_tiny"  # the one whose encoder is trained
 
 # Seconds seen on two H200 while both were busy (comparisons: thought of): building the encoder, an export, 48 frames on four processors, a comparison.
 COSTS = {
-    "edgetam": (120, 30, 60, 150),
-    "sam2.1_tiny": (110, 30, 130, 160),
-    "sam2.1_small": (110, 30, 150, 170),
-    "sam2.1_base_plus": (240, 45, 220, 200),
-    "sam2.1_large": (150, 120, 400, 280),
+    "edgetam": (120, 30, 60, 190),
+    "sam2.1_tiny": (110, 30, 130, 190),
+    "sam2.1_small": (110, 30, 150, 200),
+    "sam2.1_base_plus": (240, 45, 220, 240),
+    "sam2.1_large": (150, 120, 400, 330),
 }
 TAGS = {
     "edgetam": "edgetam",
