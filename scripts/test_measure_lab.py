@@ -253,6 +253,23 @@ class Resuming(Case):
         self.assertEqual(self.record("ender")["why"], "the lab was told to stop")
         self.assertEqual(process.marked(self.ledger.mark("ender")), [])
 
+    def test_told_to_stop_twice_it_ends_its_jobs_all_the_same(self):
+        deaf = "import signal; signal.signal(signal.SIGTERM, signal.SIG_IGN); "
+        twice = f"time.sleep(0.5); os.kill({os.getpid()}, signal.SIGTERM); " * 2
+        left = self.lab(Job("ender", [sys.executable, "-c", f"{TOLD}{deaf}{twice}time.sleep(60)"]), Job("other", sleeps(60)))
+        self.assertEqual(left, 2)
+        for name in ("ender", "other"):
+            self.assertEqual(self.record(name)["why"], "the lab was told to stop")
+            self.assertEqual(process.marked(self.ledger.mark(name)), [])
+
+    def test_a_copy_that_a_killed_lab_left_half_done_does_not_stop_the_next_one(self):
+        source, place = self.out / "kept.d", self.out / "timing.d"
+        for folder in (source, self.out / "timing.d.part"):
+            folder.mkdir()
+        (source / "a.timing").write_text("x")
+        self.assertEqual(self.lab(Job("build", ["true"], copies=[(source, place)])), 0)
+        self.assertEqual([path.name for path in place.iterdir()], ["a.timing"])
+
 
 if __name__ == "__main__":
     unittest.main()

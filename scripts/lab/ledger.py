@@ -122,6 +122,7 @@ class Ledger:
             if not Path(place).exists():
                 Path(place).parent.mkdir(parents=True, exist_ok=True)
                 copy = shutil.copytree if Path(source).is_dir() else shutil.copy
+                remove(f"{place}.part")  # of a lab that was killed while it copied
                 copy(source, f"{place}.part")
                 os.replace(f"{place}.part", place)
         write_json(self.jobs / f"{job.name}.running", record)

@@ -30,7 +30,7 @@ class Scheduler:
         self.wait_for = Path(wait_for) if wait_for else None
         self.directory, self.poll = directory, poll
         self.state = {name: DONE if ledger.is_done(job) else PENDING for name, job in jobs.items()}
-        self.running, self.late = {}, set()
+        self.running, self.late, self.stopped = {}, set(), False
         self.changed, self.looked = True, self.begin
         # What a job of high priority needs is as urgent as the job.
         self.priority = {name: job.priority for name, job in jobs.items()}
@@ -61,6 +61,8 @@ class Scheduler:
         )
         try:
             while True:
+                if self.stopped:
+                    raise Stopped
                 self._reap()
                 # Looking takes time, if on a processor that nothing measured uses: now and then is enough for what comes by itself.
                 if self.changed or self.now() - self.looked > LOOK_AGAIN:
@@ -76,7 +78,8 @@ class Scheduler:
         return self._last_words()
 
     def _told_to_stop(self, *_):
-        raise Stopped
+        # No exception out of a handler: it would lose a job that is just being begun, or, told twice, those that are still to be ended.
+        self.stopped = True
 
     def _held_back(self, job):
         return job.waits and self.wait_for is not None and not self.wait_for.exists()
@@ -141,7 +144,9 @@ class Scheduler:
                 self._fail(job, "there is no GPU")
                 continue
             if job.hush and self.running:
-                return  # what is less urgent would keep the machine busy
+                if self._hushed(job):
+                    return  # what is less urgent would keep the machine busy
+                continue
             urgent = []
             for other in self.jobs.values() if job.on_gpu else ():
                 sooner = self.priority[other.name] < self.priority[job.name]
@@ -152,6 +157,11 @@ class Scheduler:
                 if job.hush:
                     return
                 placing.running.append(self.running[job.name])
+
+    def _hushed(self, job):
+        """Whether a job for which nothing else may run is waited for: not where it would end too late once the others are through."""
+        now = self.now()
+        return now + max(held.left(now) for held in self.running.values()) + job.expect <= self.deadline
 
     def _begin(self, job, gpus, processors):
         """Starts it; False where it cannot even begin."""
