@@ -79,6 +79,10 @@ def settings_of(args, gpus, error):
     unknown = [name for name, model in models if model is None]
     if unknown or not models:
         error(f"--models {','.join(unknown)}: known are {', '.join(TAGS.values())}")
+    unlearned = [(name, of_model(name.strip())) for name in args.unlearned.split(",") if name.strip()]
+    unknown = [name for name, model in unlearned if model is None]
+    if unknown:
+        error(f"--unlearned {','.join(unknown)}: known are {', '.join(TAGS.values())}")
     if args.split is None or args.overlay is None:
         error("--split and --overlay are needed")
     timing = dict(zip(("fp16", "fp32"), (Path(name).absolute() for name in args.timing.split(",") if name)))
@@ -100,7 +104,7 @@ def settings_of(args, gpus, error):
         timing_dir=args.timing_dir and args.timing_dir.absolute(),
         learn_seconds=args.learn_seconds,
         track_seconds=args.learn_seconds if args.track_seconds is None else args.track_seconds,
-        unlearned=tuple(of_model(name) for name in args.unlearned.split(",") if name),
+        unlearned=tuple(model for _, model in unlearned),
         rounds=args.rounds,
         ort_gpu=args.ort_gpu and args.ort_gpu.absolute(),
         nsys=os.environ.get("NSYS_CMD"),
@@ -148,10 +152,16 @@ def main():
         p.error(f"--quiet {args.quiet}: expected some of the GPUs {','.join(here.gpus)}, not all")
     settings = settings_of(args, here.gpus, p.error)
     try:
+        groups = [group.strip() for group in args.groups.split(",") if group.strip()]
+        if set(groups) - set(GROUPS) or not groups:
+            p.error(f"--groups {args.groups}: expected some of {', '.join(GROUPS)}")
         patterns = [pattern for pattern in args.only.split(",") if pattern]
-        jobs = chosen(plan(settings, GROUPS if patterns else args.groups.split(",") + ["main"]), patterns)
-        if not patterns and "main" not in args.groups.split(","):
-            jobs = chosen(jobs, [job.name for job in jobs if job.group != "main"])
+        jobs = chosen(plan(settings, GROUPS if patterns else [*groups, "main"]), patterns)
+        if not patterns and "main" not in groups:
+            mine = [job.name for job in jobs if job.group != "main"]
+            if not mine:
+                p.error(f"--groups {args.groups}: no job of these models belongs to them")
+            jobs = chosen(jobs, mine)
         jobs = checked(jobs)
         hurry(jobs, [pattern for pattern in args.first.split(",") if pattern])
         for job in jobs.values():

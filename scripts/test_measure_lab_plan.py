@@ -231,6 +231,62 @@ class Planning(Case):
         self.assertEqual((begun, done), (40, 65), "it waits for what runs, and what is less urgent waits for it")
         self.assertEqual((found["small"]["begun"], found["bench"]["begun"]), (65, 65))
 
+    def test_nothing_waits_for_a_hushed_job_that_would_end_too_late(self):
+        jobs = [Job("build", [], gpu=SHARED, expect=60), Job("compare", [], gpu=ALONE, expect=50, priority=10, hush=True, needs=["export"])]
+        jobs += [Job("export", [], expect=5), Job("bench", [], gpu=ALONE, expect=20, needs=["export"])]
+        here = machine.shared_out(("0", "1"), range(32), 256)
+        begun = {}
+        for seconds in (100, 120):
+            foresight = Foresight(checked(jobs), here, lambda job: False, seconds)
+            foresight.run()
+            begun[seconds] = {line.split()[1].rstrip(","): at for at, line in foresight.lines if line.startswith("begun")}
+        self.assertEqual((begun[120]["compare"], begun[120].get("bench")), (60, None), "it is in time, and comes first")
+        self.assertEqual((begun[100].get("compare"), begun[100]["bench"]), (None, 5))
+
+    def test_a_number_means_the_same_graphs_whether_the_encoder_is_cut_or_not(self):
+        graphs = {}
+        for job in plan(self.settings()):
+            if job.name.startswith(("build_sam2_large_", "build_sam2_base_")):
+                graphs[job.name] = job.command[job.command.index("--graphs") + 1]
+        for precision, first in (("fp16", "prompt"), ("fp32", "track_padded")):
+            self.assertEqual(graphs[f"build_sam2_base_{precision}_0"], "encoder")
+            self.assertNotIn(f"build_sam2_large_{precision}_0", graphs)
+            for model in ("base", "large"):
+                self.assertEqual(graphs[f"build_sam2_{model}_{precision}_1"], first)
+            for part in (f"encoder_cut{k}" for k in range(4)):
+                self.assertEqual(graphs[f"build_sam2_large_{precision}_{part}"], part)
+
+    def test_a_second_build_starts_from_a_cache_of_the_same_graph(self):
+        # An earlier lab's, whose encoder was whole and whose first cut may not take its prompt's for its own.
+        kept = self.out / "kept"
+        kept.mkdir()
+        for name in ("build_sam2_large_fp16_0", "build_sam2_large_fp16_1", "build_sam2_base_fp16_0"):
+            (kept / f"{name}.timing").write_text("x")
+        jobs = {job.name: job for job in plan(self.settings(timing_dir=kept))}
+        part = jobs["rebuild_sam2_large_fp16_encoder_cut1"]
+        self.assertIn("build_sam2_large_fp16_encoder_cut1", part.needs)
+        self.assertEqual(part.copies[0][0], self.out / "timing/build_sam2_large_fp16_encoder_cut1.timing")
+        for name, first in (("sam2_large_fp16_prompt", "sam2_large_fp16_1"), ("sam2_base_fp16_encoder", "sam2_base_fp16_0")):
+            self.assertEqual(jobs[f"rebuild_{name}"].copies[0][0], kept / f"build_{first}.timing")
+
+    def test_groups_and_models_that_nobody_knows_are_refused(self):
+        (self.out / "split/JPEGImages_24fps").mkdir(parents=True)
+        for name in ("overlay", "segtrt"):
+            (self.out / name).touch()
+        begin = [sys.executable, SCRIPTS / "measure-lab.py", "--out", self.out / "lab", "--split", self.out / "split", "--list", "--gpus", "0,1"]
+        begin += ["--overlay", self.out / "overlay", "--segtrt", self.out / "segtrt"]
+        for more, told in (
+            (["--groups", "bisct"], "expected some of main, bisect, exact"),
+            (["--groups", "bisect", "--models", "edgetam"], "no job of these models"),
+            (["--unlearned", "edgetan"], "known are edgetam,"),
+            (["--unlearned", "sam2_tiny", "--only", "bisect_*"], "matches no job"),
+        ):
+            done = subprocess.run([*begin, *more], capture_output=True, text=True)
+            self.assertEqual(done.returncode, 2, (more, done.stdout[-300:]))
+            self.assertIn(told, done.stderr)
+        everything = ["--groups", "main, bisect,exact", "--unlearned", " sam2_tiny"]
+        self.assertEqual(subprocess.run([*begin, *everything], capture_output=True).returncode, 0)
+
     def test_models_that_learn_nothing_are_exported_at_once_and_not_compared(self):
         jobs = checked(plan(self.settings(unlearned=("edgetam",))))
         self.assertFalse([name for name in jobs if name in ("distil_edgetam", "track_edgetam", "compare_edgetam")])

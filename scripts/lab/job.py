@@ -115,7 +115,7 @@ def chosen(jobs, patterns):
         name = left.pop()
         if name not in wanted:
             wanted.add(name)
-            left += by_name[name].needs
+            left += by_name[name].needs if name in by_name else []  # `checked` tells what is missing
     return [job for job in jobs if job.name in wanted]
 
 

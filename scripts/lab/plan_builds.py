@@ -54,7 +54,7 @@ def build(s, v, name, precision, out, graphs, needs, priority, expect, more=(), 
 
 
 def caches(start, timing):
-    """What is copied before a build: the cache, and the folder beside it with those of single graphs (docs/engines.md)."""
+    """What is copied before a build: the cache, and the folder beside it with those of single graphs (engines/README.md)."""
     beside = [(folder(start), folder(timing))] if start and folder(start).exists() else []
     return [(start, timing), *beside] if start else []
 
@@ -63,11 +63,21 @@ def folder(timing):
     return timing.with_name(f"{timing.name}.d")
 
 
+def piece_names(v, precision):
+    """The ends of the names of a variant's build jobs: a number, or what the part of an encoder is called.
+
+    Timing caches are kept by these names, so a number means the same graphs whether the encoder, number 0, is cut or not.
+    """
+    pieces = pieces_of(v, precision)
+    parts = [graphs[0] for graphs in pieces if graphs[0].startswith("encoder_cut")]
+    return [*parts, *map(str, range(bool(parts), len(pieces) - len(parts) + bool(parts)))]
+
+
 def piece_jobs(s, v, precision, priority):
     """A build job for each piece."""
     jobs = []
-    for at, graphs in enumerate(pieces_of(v, precision)):
-        name = f"build_{v.name}_{precision}_{at}"
+    for end, graphs in zip(piece_names(v, precision), pieces_of(v, precision)):
+        name = f"build_{v.name}_{precision}_{end}"
         expect = v.costs[0] if graphs[0].startswith("encoder") else 80
         if precision == "fp32":
             expect /= 3
