@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 ALONE, SHARED, ALL, NONE = "alone", "shared", "all", "cpu"
-# Shares of a GPU that jobs beside each other may take together; a build takes one.
+# Shares of a GPU that jobs beside each other may take together; a build takes four.
 SLOTS = 20
 FIRST = 1  # from here to 2: the priorities of what --first names
 
