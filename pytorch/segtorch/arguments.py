@@ -34,6 +34,8 @@ def parser():
     """The parser; help is its own documentation."""
     p = _Parser(
         prog="run.py",
+        # `segtrt compare` looks at flags by their whole names.
+        allow_abbrev=False,
         description="Measures the original PyTorch predictors of SAM 2.1 and EdgeTAM as `segtrt bench` measures graphs.",
         epilog="Example: python pytorch/run.py --split-dir demo/split --models edgetam_mini_points "
         "--bundle onnx/bundles --device cpu --out-dir demo/pytorch",

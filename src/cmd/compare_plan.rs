@@ -28,6 +28,24 @@ const CPU_REFERENCE: &str = "cpu-fp32";
 const TF32_FLAG: &str = "--tf32";
 const TF32: &str = "tf32";
 
+/// What all sides are given alike, and what a side is: nobody but this command says that to bench and to the runner. The last word
+/// counts there, and a side would be another than its name says.
+const SAID_HERE: [&str; 10] = [
+    "--split-dir",
+    "--split-name",
+    "--limit-videos",
+    "--limit-objects",
+    "--max-clip-frames",
+    "--models",
+    "--imgsz",
+    "--precision",
+    "--warmup-runs",
+    "--out-dir",
+];
+
+/// Likewise to the runner alone.
+const SAID_TO_RUNNER: [&str; 3] = ["--mode", "--device", "--rounds"];
+
 fn usage<T>(text: String) -> Result<T> {
     Err(UsageError(text).into())
 }
@@ -38,6 +56,8 @@ fn usage<T>(text: String) -> Result<T> {
 /// An unknown model, baseline or reference.
 pub(super) fn resolve(args: &CompareArgs) -> Result<Plan> {
     let measure = &args.measure;
+    refuse_said_here("--runner-arg", &measure.runner_arg, &SAID_TO_RUNNER)?;
+    refuse_said_here("--bench-arg", &measure.bench_arg, &["--backend"])?;
     let own = own_sides(measure);
     let precision = precision_of(measure, &own);
     let mut sides: Vec<SidePlan> =
@@ -64,6 +84,20 @@ pub(super) fn resolve(args: &CompareArgs) -> Result<Plan> {
         restart: measure.restart_runners,
         start_together: measure.start_together,
     })
+}
+
+/// Refuses further arguments that would make every side, the reference too, something else.
+fn refuse_said_here(option: &str, args: &[String], more: &[&str]) -> Result<()> {
+    for arg in args {
+        let flag = arg.split_once('=').map_or(arg.as_str(), |(flag, _)| flag);
+        if SAID_HERE.contains(&flag) || more.contains(&flag) {
+            return usage(format!(
+                "{option}={arg}: compare itself gives {flag} to each side; what a side is goes with --sides and --baselines \
+                 (tensorrt:mixed, compile:tf32), what all have with compare's own options"
+            ));
+        }
+    }
+    Ok(())
 }
 
 /// The clips that were asked for.
@@ -162,8 +196,10 @@ fn reference(args: &CompareArgs, sides: &[SidePlan], baselines: bool) -> Result<
             },
             |side| Referee::Side(side.name.clone()),
         )),
-        name if sides.iter().any(|side| side.name == name) => Ok(Referee::Side(name.to_owned())),
         name => {
+            if let Some(side) = sides.iter().find(|side| side.name == name) {
+                return named_reference(side);
+            }
             let known: Vec<&str> = sides.iter().map(|side| side.name.as_str()).collect();
             usage(format!(
                 "--reference {name}: there is {EAGER_REFERENCE}, cpu, or one of the sides ({}); a folder goes with \
@@ -172,6 +208,22 @@ fn reference(args: &CompareArgs, sides: &[SidePlan], baselines: bool) -> Result<
             ))
         }
     }
+}
+
+/// A side as the reference, by its name.
+fn named_reference(side: &SidePlan) -> Result<Referee> {
+    let tf32 = match &side.kind {
+        SideKind::Runner { args, .. } => args.iter().any(|arg| arg == TF32_FLAG),
+        SideKind::Bench(_) => false,
+    };
+    if side.precision == SINGLE && !tf32 {
+        return Ok(Referee::Side(side.name.clone()));
+    }
+    let precision = if tf32 && side.precision == SINGLE { TF32 } else { &side.precision };
+    usage(format!(
+        "--reference {}: it runs in {precision}, and masks are compared with a run in fp32",
+        side.name
+    ))
 }
 
 /// PyTorch's reference run, beside sides that are none.

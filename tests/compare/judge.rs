@@ -121,6 +121,11 @@ fn other_timing_is_refused_too() {
             sidecar["configuration"]["other_devices_at_the_same_time"] = 3.into();
         });
     });
+    let dir = tempfile::tempdir().unwrap();
+    let cold = changed(dir.path(), |run| {
+        edit_sidecar(run, |sidecar| sidecar["configuration"]["warmup_runs"] = 1.into());
+    });
+    assert!(cold.err.contains("a ran without warm-up passes and b with them"), "{}", cold.err);
     let busy = "a was measured beside 0 other GPUs of its host and b beside 3";
     assert!(said.err.contains(busy), "{}", said.err);
 }

@@ -95,6 +95,12 @@ fn the_sides_are_measured_in_turn_and_nothing_twice() {
     assert_eq!((&there["reference"], &there["interleaved"]), (&"eager".into(), &true.into()));
     assert_eq!(side(&there, "compile")["rounds"], 3);
 
+    // A side that is added when the others have their rounds behind them was not measured in turn with them.
+    let late = run(measure(&out, "eager,compile,vos_optimized", "3").args(slower));
+    assert_eq!(late.code, 0, "{}", late.err);
+    assert_eq!(json(&out.join("comparison.json"))["interleaved"], false);
+    assert!(late.out.contains("note: not_in_turn"), "{}", late.out);
+
     // Other settings do not go into the same folder.
     let other = run(measure(&out, "eager,compile", "3").args(["--max-clip-frames", "4"]));
     assert_eq!(other.code, 1);
@@ -347,4 +353,43 @@ fn a_folder_can_be_the_reference_then_and_later() {
     let later = run(later.arg("--runs").arg(&out));
     assert_eq!(later.code, 0, "{}", later.err);
     assert_eq!(json(&dir.path().join("later/comparison.json"))["reference"], "run");
+}
+
+/// Further arguments do not make a side something else than its name says.
+#[test]
+fn what_compare_says_itself_is_no_further_argument() {
+    let dir = tempfile::tempdir().unwrap();
+    let out = dir.path().join("cmp");
+    for (further, flag) in [
+        ("--runner-arg=--mode=eager", "--mode"),
+        ("--runner-arg=--precision", "--precision"),
+        ("--bench-arg=--precision=fp32", "--precision"),
+        ("--runner-arg=--warmup-runs=0", "--warmup-runs"),
+    ] {
+        let said = run(measure(&out, "compile", "1").arg(further));
+        let told = format!("compare itself gives {flag} to each side");
+        assert!(said.code == 2 && said.err.contains(&told), "{}", said.err);
+    }
+    // Nor is a side of another precision the reference.
+    for (sides, name, precision) in
+        [("eager:fp16", "eager", "fp16"), ("compile:tf32", "compile", "tf32")]
+    {
+        let said = run(measure(&out, sides, "1").args(["--reference", name]));
+        let told = format!("--reference {name}: it runs in {precision}");
+        assert!(said.code == 2 && said.err.contains(&told), "{}", said.err);
+    }
+    assert!(!out.exists());
+}
+
+/// A reference that could not be measured is not there, whatever folder is called so where the command is typed.
+#[test]
+fn a_folder_of_the_same_name_is_no_reference() {
+    let dir = tempfile::tempdir().unwrap();
+    let out = dir.path().join("cmp");
+    super::shared::copy_run(&dir.path().join("eager-fp32"));
+    let mut command = measure(&out, "compile", "1");
+    command.current_dir(dir.path()).arg("--runner-arg=--fake-fail").arg("--runner-arg=eager");
+    let said = run(&mut command);
+    assert_eq!(said.code, 1, "{}", said.out);
+    assert!(said.err.contains("nothing can be compared"), "{}{}", said.out, said.err);
 }

@@ -6,8 +6,12 @@ use super::shared::{
     Said, base, compare, copy_run, edit_column, edit_masks, empty, json as read, run, side,
 };
 
-/// Five sides of one reference: `mixed`, and in fp16 an engine and PyTorch's two; those that `differ` lose the mask of one frame.
+/// Four sides of one reference: `mixed`, and in fp16 an engine and PyTorch's two; those that `differ` lose the mask of one frame.
 fn with_original(dir: &Path, differ: &[&str]) -> (Said, serde_json::Value) {
+    of_implementation(dir, "meta", differ)
+}
+
+fn of_implementation(dir: &Path, whose: &str, differ: &[&str]) -> (Said, serde_json::Value) {
     let kinds = [
         ("mixed", "mixed", "tensorrt 8.6.0 mixed fused graph"),
         ("engine", "fp16", "tensorrt 8.6.0 fp16 fused graph"),
@@ -17,7 +21,7 @@ fn with_original(dir: &Path, differ: &[&str]) -> (Said, serde_json::Value) {
     let sides = kinds.map(|(name, precision, backend)| {
         let run = copy_run(&dir.join(name));
         edit_column(&run, "precision", precision);
-        edit_column(&run, "backend", backend);
+        edit_column(&run, "backend", &backend.replace("meta", whose));
         if differ.contains(&name) {
             edit_masks(&run, |frames| empty(&mut frames[5]));
         }
@@ -87,4 +91,42 @@ fn an_engine_that_neither_reference_vouches_for_is_a_mismatch() {
     );
     let why = ratio(&found, "engine", "eager")["why"].clone();
     assert_eq!(why, "other masks: engine has the reference's masks, eager those of eager fp16");
+}
+
+#[test]
+fn another_implementation_is_no_original() {
+    let dir = tempfile::tempdir().unwrap();
+    let differ = ["engine", "eager", "compile"];
+    let (said, found) = of_implementation(dir.path(), "transformers", &differ);
+    assert_eq!(said.code, 1, "{}", said.out);
+    for name in differ {
+        let side = side(&found, name);
+        assert_eq!((&side["outcome"], side["speed"].is_null()), (&"mismatch".into(), true));
+    }
+}
+
+/// Only sides of a precision that has one beyond its limits are held to the original.
+#[test]
+fn a_precision_whose_sides_all_agree_needs_no_original() {
+    let dir = tempfile::tempdir().unwrap();
+    let (_, found) = with_original(dir.path(), &["mixed"]);
+    assert_eq!(side(&found, "mixed")["outcome"], "mismatch");
+    for name in ["engine", "eager", "compile"] {
+        assert_eq!(side(&found, name)["outcome"], "same");
+        assert!(side(&found, name)["as_original"].is_null(), "{name}");
+    }
+}
+
+#[test]
+fn only_fp32_is_a_reference() {
+    let dir = tempfile::tempdir().unwrap();
+    let (a, b) = (copy_run(&dir.path().join("a")), copy_run(&dir.path().join("b")));
+    edit_column(&a, "precision", "fp16");
+    let out = dir.path().join("cmp");
+    let by_folder = run(compare(&out).arg("--reference-run").arg(&a).arg("--runs").arg(&b));
+    let by_name = run(compare(&out).args(["--reference", "a", "--runs"]).args([&a, &b]));
+    for said in [by_folder, by_name] {
+        let told = "it ran in fp16, and masks are compared with a run in fp32";
+        assert!(said.code == 1 && said.err.contains(told), "{}{}", said.out, said.err);
+    }
 }

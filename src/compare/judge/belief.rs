@@ -55,12 +55,9 @@ pub(super) fn of_side(side: &Contender<'_>, speed: &Speed) -> Verdict {
     Verdict::of(findings)
 }
 
-/// Each code once, with the number of passes that have it.
+/// What all passes show.
 fn of_passes(side: &Contender<'_>) -> Vec<Finding> {
-    let mut codes: BTreeMap<String, (usize, Finding)> = BTreeMap::new();
-    let mut passes = 0;
-    for (round, pass) in side.passes() {
-        passes += 1;
+    let passes = side.passes().map(|(round, pass)| {
         let observed = observed(round, pass);
         let judged = verdict::judge(&Evidence {
             frames: &pass.frames,
@@ -70,22 +67,30 @@ fn of_passes(side: &Contender<'_>) -> Vec<Finding> {
         });
         // What only its writer can have seen, such as a graph that was compiled inside the pass, stands as it is.
         let theirs = pass.findings.iter().filter(|found| !RULES.contains(&found.code.as_str()));
-        for found in judged.findings.into_iter().chain(theirs.cloned()) {
-            // Percentiles are of all passes together here, and are told of as such.
-            if found.code != "p99_of_few" {
-                codes.entry(found.code.clone()).or_insert((0, found)).0 += 1;
-            }
-        }
-    }
-    codes.into_values().map(|(count, found)| of_so_many(found, count, passes)).collect()
+        judged.findings.into_iter().chain(theirs.cloned()).collect()
+    });
+    together(&passes.collect::<Vec<_>>())
 }
 
-/// What `count` of `passes` show: a fault of theirs is a hint of the side where the interval speaks for it.
-fn of_so_many(found: Finding, count: usize, passes: usize) -> Finding {
-    let few = NOW_AND_THEN.contains(&found.code.as_str())
-        && count as f64 <= SPEED.disturbed * passes as f64;
-    let sentence = format!("{count} of {passes} passes, the first: {}", found.sentence);
-    Finding { sentence, weight: if few { Weight::Note } else { found.weight }, ..found }
+/// Each code once, with the number of passes that have it. What passes show now and then is a hint where those that show any of it
+/// are so few that the interval speaks for them.
+fn together(passes: &[Vec<Finding>]) -> Vec<Finding> {
+    let is_now_and_then = |found: &Finding| NOW_AND_THEN.contains(&found.code.as_str());
+    let disturbed = passes.iter().filter(|found| found.iter().any(is_now_and_then)).count();
+    let seldom = disturbed as f64 <= SPEED.disturbed * passes.len() as f64;
+    let mut codes: BTreeMap<&str, (usize, &Finding)> = BTreeMap::new();
+    for found in passes.iter().flatten() {
+        // Percentiles are of all passes together here, and are told of as such.
+        if found.code != "p99_of_few" {
+            codes.entry(&found.code).or_insert((0, found)).0 += 1;
+        }
+    }
+    let told = |(count, found): (usize, &Finding)| Finding {
+        code: found.code.clone(),
+        sentence: format!("{count} of {} passes, the first: {}", passes.len(), found.sentence),
+        weight: if seldom && is_now_and_then(found) { Weight::Note } else { found.weight },
+    };
+    codes.into_values().map(told).collect()
 }
 
 /// The sensors without the comparison's own runners: they wait for their turn and have no work on the GPU.
@@ -273,17 +278,24 @@ mod tests {
 
     #[test]
     fn a_quarter_of_the_passes_may_be_disturbed() {
-        let weight = |code: &str, count| {
-            of_so_many(finding(Weight::Fault, code, "x".into()), count, 12).weight
+        // Twelve passes, the first of which have these codes, one each.
+        let told = |codes: &[&str]| {
+            let mut passes = vec![Vec::new(); 12];
+            for (pass, code) in passes.iter_mut().zip(codes) {
+                pass.push(finding(Weight::Fault, code, "slower".into()));
+            }
+            together(&passes)
         };
-        assert_eq!((weight("drift", 3), weight("unsteady", 3)), (Weight::Note, Weight::Note));
-        assert_eq!((weight("drift", 4), weight("unsteady", 12)), (Weight::Fault, Weight::Fault));
+        let weights = |codes: &[&str]| -> Vec<Weight> {
+            told(codes).into_iter().map(|found| found.weight).collect()
+        };
+        assert_eq!(weights(&["drift"; 3]), [Weight::Note]);
+        assert_eq!(weights(&["unsteady"; 4]), [Weight::Fault]);
+        assert_eq!(told(&["drift"; 4])[0].sentence, "4 of 12 passes, the first: slower");
+        // It is the passes that count, whichever of the two they show.
+        assert_eq!(weights(&["drift", "drift", "unsteady"]), [Weight::Note; 2]);
+        assert_eq!(weights(&["drift", "drift", "unsteady", "unsteady"]), [Weight::Fault; 2]);
         // Throttling is no incident.
-        assert_eq!(weight("throttled", 1), Weight::Fault);
-        let one = of_so_many(finding(Weight::Fault, "drift", "slower".into()), 1, 1);
-        assert_eq!(
-            (one.weight, one.sentence.as_str()),
-            (Weight::Fault, "1 of 1 passes, the first: slower")
-        );
+        assert_eq!(weights(&["throttled"]), [Weight::Fault]);
     }
 }

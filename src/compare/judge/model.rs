@@ -29,7 +29,7 @@ pub(super) fn judge(
 ) -> Result<(ModelComparison, Vec<DriftCurve>)> {
     let set = request.set;
     let reference_side = set.reference_side().context("the reference is none of the sides")?;
-    let reference = Contender::of(reference_side, model);
+    let reference = Contender::of(reference_side, model).and_then(in_single);
     let entered: Vec<Entered<'_>> =
         set.sides.iter().map(|side| enter(side, model, reference.as_ref())).collect();
     let entered = refuse_other_timing(entered);
@@ -39,14 +39,11 @@ pub(super) fn judge(
         Err(_) => Vec::new().into_iter(),
     };
     let found: Vec<SideEvidence> = found.collect();
-    let judged = found.iter().zip(&there).map(|(found, side)| {
-        let found = found.as_ref().ok()?;
-        Some(equality::judge(found, &side.conditions.precision).same)
+    let beyond = found.iter().zip(&there).filter_map(|(found, side)| {
+        let precision = side.conditions.precision.as_str();
+        (!equality::judge(found.as_ref().ok()?, precision).same).then_some(precision)
     });
-    let mut originals = match judged.into_iter().any(|same| same == Some(false)) {
-        true => original::compare(&there, clips),
-        false => HashMap::new(),
-    };
+    let mut originals = original::compare(&there, &beyond.collect(), clips);
     let mut found = found.into_iter();
     let mut curves = Vec::new();
     let mut reports = Vec::new();
@@ -77,6 +74,14 @@ pub(super) fn judge(
         ratios,
     };
     Ok((comparison, curves))
+}
+
+/// What masks are compared with, which fp32 alone may be: the limits are how far other precisions may be from it.
+fn in_single(reference: Contender<'_>) -> Result<Contender<'_>, String> {
+    match reference.conditions.precision.as_str() {
+        "fp32" => Ok(reference),
+        other => Err(format!("it ran in {other}, and masks are compared with a run in fp32")),
+    }
 }
 
 fn weights(side: &Contender<'_>) -> Option<String> {

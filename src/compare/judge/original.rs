@@ -7,7 +7,7 @@ with an answer: the same limits, held against PyTorch in eager mode at the same 
 compared in speed.
 */
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 
 use serde::Serialize;
 
@@ -25,15 +25,17 @@ pub struct AsOriginal {
     pub equality: Equality,
 }
 
-/// For each of `sides` that has one of its precision among them: its masks against the original's.
+/// For each of `sides` of the `precisions` that has the original of its own among them: its masks against the original's.
 ///
 /// fp32 has none: there the reference is the original.
 pub(super) fn compare(
     sides: &[&Contender<'_>],
+    precisions: &BTreeSet<&str>,
     clips: &HashMap<String, Clip>,
 ) -> HashMap<String, AsOriginal> {
     let mut found = HashMap::new();
-    for original in sides.iter().filter(|side| is_original(side)) {
+    let asked = |side: &&&Contender<'_>| precisions.contains(side.conditions.precision.as_str());
+    for original in sides.iter().filter(asked).filter(|side| is_original(side)) {
         let precision = &original.conditions.precision;
         let like: Vec<&Contender<'_>> =
             sides.iter().filter(|side| side.conditions.precision == *precision).copied().collect();
@@ -50,9 +52,10 @@ pub(super) fn compare(
     found
 }
 
+/// Meta's own code: transformers' is another implementation, which has to be proven as an engine has.
 fn is_original(side: &Contender<'_>) -> bool {
     let row = side.conditions;
-    is_pytorch(&row.backend) && row.backend.ends_with(" eager") && row.precision != "fp32"
+    is_pytorch(&row.backend) && row.backend.ends_with(" meta eager") && row.precision != "fp32"
 }
 
 /// The backend of a row is PyTorch.

@@ -71,6 +71,15 @@ pub(super) fn other_timing(a: &Contender<'_>, b: &Contender<'_>) -> Vec<String> 
         };
         found.push(format!("{} {} and {} {}", a.name, told(x), b.name, told(y)));
     }
+    if let (Some(x), Some(y)) = (is_warmed_up(a), is_warmed_up(b))
+        && x != y
+    {
+        let (cold, warm) = if y { (a, b) } else { (b, a) };
+        found.push(format!(
+            "{} ran without warm-up passes and {} with them",
+            cold.name, warm.name
+        ));
+    }
     let (x, y) = (objects_together(a), objects_together(b));
     if x != y {
         found.push(format!(
@@ -175,6 +184,12 @@ fn other_devices(c: &Contender<'_>) -> u64 {
     let configuration = c.rounds.first().map(|round| &round.folder.configuration);
     let told = configuration.and_then(|configuration| configuration.get(OTHER_DEVICES));
     told.and_then(Value::as_u64).unwrap_or_default()
+}
+
+/// Whether passes came before the recorded one; none of folders that do not say.
+fn is_warmed_up(c: &Contender<'_>) -> Option<bool> {
+    let runs = c.rounds.first()?.folder.configuration.get("warmup_runs")?.as_u64()?;
+    Some(runs > 0)
 }
 
 fn objects_together(c: &Contender<'_>) -> u64 {

@@ -167,13 +167,23 @@ impl Measured {
         let measured = self.runs.iter().any(|run| run.side == *name);
         let reference = match (self.sides.contains(name), measured) {
             (true, _) => Reference::Side(name.clone()),
-            (false, false) if Path::new(name).is_dir() => {
+            // A folder is noted with its whole path; a run by its name, and no folder that happens to be called so stands for it.
+            (false, false) if Path::new(name).is_absolute() && Path::new(name).is_dir() => {
                 Reference::Run(reference_run(Path::new(name), &sides)?)
             }
             (false, _) => Reference::Run(read(name)?),
         };
         let said = |side: &Side| !side.rounds.is_empty() || !side.missing.is_empty();
         let teacher_forced = taught.into_iter().filter(said).collect();
-        Ok(Set { sides, teacher_forced, reference, interleaved: true, dates })
+        let interleaved = self.is_in_turn();
+        Ok(Set { sides, teacher_forced, reference, interleaved, dates })
+    }
+
+    /// The rounds of the sides came one after the other; not so where a side, or a round that had been taken away, was measured
+    /// when the others had theirs behind them.
+    fn is_in_turn(&self) -> bool {
+        let mut last: BTreeMap<&str, usize> = BTreeMap::new();
+        let mut runs = self.runs.iter().filter(|run| self.sides.contains(&run.side));
+        runs.all(|run| last.insert(&run.model, run.round).is_none_or(|before| before <= run.round))
     }
 }

@@ -19,6 +19,7 @@ parser = argparse.ArgumentParser()
 parser.add_argument("--mode")
 parser.add_argument("--precision")
 parser.add_argument("--rounds", type=int)
+parser.add_argument("--warmup-runs", type=int)
 parser.add_argument("--out-dir", type=Path)
 parser.add_argument("--models")
 parser.add_argument("--bundle", type=Path)
@@ -68,6 +69,7 @@ def edit_sidecar(path):
         times["iou_predictions"] = [[0.9, 0.4, 0.1]] * len(times["frame"])
     sidecar["configuration"].pop("save_logits", None)
     sidecar["configuration"]["run_mode"] = args.mode
+    sidecar["configuration"]["warmup_runs"] = args.warmup_runs
     sidecar["configuration"]["tf32"] = args.tf32
     sidecar["configuration"]["compile_s"] = None if args.mode == "eager" else args.fake_compile_s
     if args.started_together:
