@@ -207,6 +207,24 @@ fn rounds_must_be_of_one_thing() {
         "{}",
         said.err
     );
+    // Nor are rounds that were timed in another way, which no row tells.
+    for (at, (setting, value)) in
+        [("decode", json!("inside")), ("gpu", json!({"objects_together": 4})), ("warmup_runs", json!(7))]
+            .into_iter()
+            .enumerate()
+    {
+        let folders = ["d", "e", "f"].map(|name| copy_run(&dir.path().join(format!("{name}{at}"))));
+        edit_sidecar(&folders[1], |sidecar| {
+            sidecar["configuration"]["gpu"] = json!({"objects_together": 1});
+        });
+        edit_sidecar(&folders[2], |sidecar| sidecar["configuration"][setting] = value);
+        let named = |name: &str, at: usize| format!("{name}={}", folders[at].display());
+        let mut command = compare(&dir.path().join("cmp"));
+        command.arg("--runs").args([named("x", 0), named("y", 1), named("y", 2)]);
+        let said = run(&mut command);
+        let told = format!("is no round of the same side: {setting}");
+        assert!(said.err.contains(&told), "{setting}: {}", said.err);
+    }
 }
 
 #[test]

@@ -57,7 +57,10 @@ fn sides_with_the_masks_of_the_original_at_their_precision_are_compared_with_eac
         );
         assert!(side["speed"].is_object(), "{side}");
     }
-    assert!(ratio(&found, "engine", "compile")["times_as_fast"].is_object());
+    let both = ratio(&found, "engine", "compile");
+    assert!(both["times_as_fast"].is_object());
+    let footing = ", both with the masks of eager fp16 and not the reference's";
+    assert!(both["sentence"].as_str().unwrap().ends_with(footing), "{both}");
     let withheld = ratio(&found, "mixed", "compile");
     assert_eq!(
         withheld["why"],
@@ -91,6 +94,51 @@ fn an_engine_that_neither_reference_vouches_for_is_a_mismatch() {
     );
     let why = ratio(&found, "engine", "eager")["why"].clone();
     assert_eq!(why, "other masks: engine has the reference's masks, eager those of eager fp16");
+}
+
+/// An engine that is named behind PyTorch's sides has its ratios too.
+#[test]
+fn the_order_of_names_loses_no_ratio() {
+    let dir = tempfile::tempdir().unwrap();
+    let kinds = [
+        ("first", "tensorrt 8.6.0 fp32 fused graph"),
+        ("compile", "pytorch 2.11.0 meta compile"),
+        ("second", "tensorrt 8.6.0 fp32 graph"),
+    ];
+    let sides = kinds.map(|(name, backend)| {
+        let run = copy_run(&dir.path().join(name));
+        edit_column(&run, "backend", backend);
+        run
+    });
+    let out = dir.path().join("cmp");
+    let said = run(compare(&out).arg("--runs").args(&sides));
+    assert_eq!(said.code, 0, "{}", said.err);
+    let found = read(&out.join("comparison.json"));
+    for (subject, baseline) in [("first", "compile"), ("first", "second"), ("second", "compile")] {
+        assert!(ratio(&found, subject, baseline)["times_as_fast"].is_object());
+    }
+    assert_eq!(found["models"][0]["ratios"].as_array().unwrap().len(), 3);
+}
+
+/// Beside a reference without a mask nothing is proven, whatever the original made.
+#[test]
+fn an_original_does_not_stand_in_for_a_reference_that_shows_nothing() {
+    let dir = tempfile::tempdir().unwrap();
+    let reference = copy_run(&dir.path().join("reference"));
+    edit_masks(&reference, |frames| frames.iter_mut().for_each(empty));
+    let sides = ["meta eager", "meta compile"].map(|kind| {
+        let run = copy_run(&dir.path().join(&kind[5..]));
+        edit_column(&run, "precision", "fp16");
+        edit_column(&run, "backend", &format!("pytorch 2.11.0 {kind}"));
+        run
+    });
+    let out = dir.path().join("cmp");
+    let said =
+        run(compare(&out).arg("--reference-run").arg(&reference).arg("--runs").args(&sides));
+    assert_eq!(said.code, 1, "{}", said.out);
+    let found = read(&out.join("comparison.json"));
+    assert_eq!(side(&found, "compile")["outcome"], "mismatch");
+    assert!(ratio(&found, "eager", "compile")["times_as_fast"].is_null());
 }
 
 #[test]

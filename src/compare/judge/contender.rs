@@ -4,8 +4,11 @@ One side as one model saw it: the same objects in every round, with their passes
 
 use std::collections::BTreeMap;
 
+use serde_json::Value;
+
 use crate::compare::runs::{PassRecord, Row, RunFolder, Side};
 use crate::record::ObjectKey;
+use crate::shard::OTHER_DEVICES;
 
 /// The rounds of a side that measured a model.
 #[derive(Debug)]
@@ -55,6 +58,11 @@ impl<'a> Contender<'a> {
                 return Err(format!(
                     "{path} ran other graphs or weights than {}; measure all rounds anew",
                     first.folder.path.display()
+                ));
+            }
+            if let Some(what) = differing_setting(first.folder, round.folder) {
+                return Err(format!(
+                    "{path} is no round of the same side: {what}; give the folders names of their own (NAME=FOLDER)"
                 ));
             }
             if !round.objects.keys().eq(first.objects.keys()) {
@@ -150,6 +158,33 @@ impl<'a> ModelRound<'a> {
         }
         Ok(Self { folder, waiting, rows, objects })
     }
+}
+
+/// Settings that decide what is timed, and are in no row; with what a folder that does not say one of them had, where that is known.
+const SETTINGS: [(&str, Option<&str>); 8] = [
+    ("decode", Some("\"ahead\"")),
+    ("predecoded", Some("not set")),
+    (OTHER_DEVICES, Some("0")),
+    ("gpu/objects_together", Some("1")),
+    ("warmup_runs", None),
+    ("compile_mode", None),
+    ("cudnn_benchmark", None),
+    ("keep_memories", None),
+];
+
+/// What must be the same in all rounds of a side and is not.
+fn differing_setting(a: &RunFolder, b: &RunFolder) -> Option<String> {
+    SETTINGS.into_iter().find_map(|(name, usual)| {
+        let told = |folder: &RunFolder| {
+            let (first, member) = name.split_once('/').unwrap_or((name, ""));
+            let value = folder.configuration.get(first);
+            let value = if member.is_empty() { value } else { value.and_then(|v| v.get(member)) };
+            let value = value.filter(|value| !value.is_null()).map(Value::to_string);
+            value.or_else(|| usual.map(str::to_owned))
+        };
+        let (x, y) = (told(a)?, told(b)?);
+        (x != y).then(|| format!("{name} is {y} there and {x} elsewhere"))
+    })
 }
 
 /// What must be the same in all rows of a side and is not.

@@ -176,7 +176,8 @@ impl Judged<'_> {
                     self.draw(&mut found);
                 }
                 let outcome = match outcome(&found, is_reference) {
-                    Outcome::Mismatch if is_as_original(as_original.as_ref()) => {
+                    // Beside a reference that shows nothing, no original proves anything either.
+                    Outcome::Mismatch if found.proves && is_as_original(as_original.as_ref()) => {
                         Outcome::AsOriginal
                     }
                     outcome => outcome,
@@ -281,8 +282,9 @@ fn ratios(entered: &[Entered<'_>], reports: &[SideReport], interleaved: bool) ->
         if at > 0 && (original::is_pytorch(&subject.1.backend) || subject.0.is_err()) {
             continue;
         }
-        for baseline in sides.iter().skip(at + 1) {
-            if at == 0 || original::is_pytorch(&baseline.1.backend) {
+        // The first side's ratio to each other one is there already.
+        for (other, baseline) in sides.iter().enumerate().skip(1) {
+            if other != at && (at == 0 || original::is_pytorch(&baseline.1.backend)) {
                 found.push(ratio(*subject, *baseline, interleaved));
             }
         }
@@ -306,6 +308,15 @@ fn other_footing(a: &SideReport, b: &SideReport) -> Option<String> {
         (false, None) => format!("{} has its own", side.side),
     };
     (!same).then(|| format!("other masks: {}, {}", whose(a), whose(b)))
+}
+
+/// What a ratio says of its footing where that is not the reference: its sentence is read and copied alone.
+fn by_original(a: &SideReport, b: &SideReport) -> String {
+    let mut sides = [a, b].into_iter().filter(|side| side.outcome == Outcome::AsOriginal);
+    let of = sides.next().and_then(|side| Some((side.as_original.as_ref()?, &side.precision)));
+    of.map_or_else(String::new, |(of, precision)| {
+        format!(", both with the masks of {} {precision} and not the reference's", of.side)
+    })
 }
 
 fn ratio(
@@ -343,8 +354,13 @@ fn ratio(
     match &found.why {
         None => {
             let name = |report: &SideReport| format!("{} {}", report.side, report.precision);
-            found.sentence =
-                format!("{} is {} times as fast as {}", name(a), factor.text(), name(b));
+            found.sentence = format!(
+                "{} is {} times as fast as {}{}",
+                name(a),
+                factor.text(),
+                name(b),
+                by_original(a, b)
+            );
             found.times_as_fast = Some(factor);
         }
         Some(why) => {
