@@ -22,7 +22,7 @@ import torch
 
 import compare_masks
 from segexport import models, prompts, reference_run, weights
-from segtorch import RunError, frames, records, rle, tables, tags, telemetry, verdict, weights_choice
+from segtorch import RunError, arguments, frames, records, rle, tables, tags, telemetry, verdict, weights_choice
 from segtorch.meta_session import MetaSession
 from segtorch.passes import PassRunner, unpack
 from segtorch.side import Side
@@ -234,6 +234,16 @@ def rust_columns(source, shared):
         entries = re.findall(r'\(\s*"(\w+)",|(?:columns::|^\s+)([A-Z_]+)\b', body, re.M)
         found[name] = [n for text, other in entries for n in ([text] if text else found[other])]
     return found
+
+
+class Words(unittest.TestCase):
+    def test_flags_are_whole_words(self):
+        """`segtrt compare` keeps --tf32 from its reference by name."""
+        plain = ["--split-dir", "s", "--models", "m", "--out-dir", "o"]
+        self.assertTrue(arguments.parse([*plain, "--tf32"]).tf32)
+        for shortened in ("--tf", "--prec=fp16"):
+            with self.assertRaises(RunError):
+                arguments.parse([*plain, shortened])
 
 
 class Turns(unittest.TestCase):

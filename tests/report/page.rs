@@ -236,7 +236,9 @@ fn drift_targets_and_profiles_have_their_sections() {
     let dir = tempfile::tempdir().unwrap();
     let run = run_folder(dir.path(), "clip", 60);
     let comparison = dir.path().join("comparison.json");
-    std::fs::write(&comparison, r#"{"drift":[{"model":"edgetam_points","side":"fp16","frame":[0,1,2],"iou":[1.0,0.99,0.97]},
+    std::fs::write(&comparison, r#"{"models":[{"model":"edgetam_points","sides":[
+        {"side":"fp16","outcome":"as_original","as_original":{"side":"eager"}}]}],
+        "drift":[{"model":"edgetam_points","side":"fp16","frame":[0,1,2],"iou":[1.0,0.99,0.97]},
         {"model":"edgetam_points","side":"fp16","memory":"teacher","frame":[0,1,2],"iou":[1.0,0.995,0.999]}]}"#).unwrap();
     let profile = dir.path().join("profile.json");
     std::fs::write(&profile, r#"{"name":"bs01","gpu_util_percent":41,"kernels":[{"name":"gemm<half>","total_ns":3000000,"instances":3},{"name":"soft","total_ns":1000000}]}"#)
@@ -253,6 +255,9 @@ fn drift_targets_and_profiles_have_their_sections() {
         text(all(&page, "#drift table")[0])
             .contains("edgetam_points fp16, teacher-forced 3 0.998000 0.995000 1")
     );
+    // A speed that stands beside the original's masks at its precision alone is told as such.
+    let whose = "edgetam_points, fp16: its masks are not the reference's but those of eager";
+    assert!(source.contains(whose), "no {whose:?}");
     // The same colour, other dashes: in the plot and in its legend.
     assert_eq!(all(&page, "#drift svg path.s0").len(), 4);
     assert_eq!(all(&page, "#drift svg path.s0[stroke-dasharray]").len(), 2);

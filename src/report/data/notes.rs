@@ -32,6 +32,7 @@ pub fn notes(inputs: &Inputs, groups: &[Group]) -> Vec<String> {
             side.model, side.side, side.why
         ));
     }
+    notes.extend(inputs.as_original.iter().cloned());
     if unjudged > 0 {
         notes.push(format!(
             "{unjudged} of {rows} rows were too short to be judged. They count, and are marked."

@@ -53,6 +53,8 @@ pub struct Comparison {
     pub drift: Vec<DriftCurve>,
     /// Sides without proof.
     pub unproven: Vec<Unproven>,
+    /// Sides that have the original's masks at their precision and not the reference's, a sentence each.
+    pub as_original: Vec<String>,
 }
 
 /// Reads a comparison.
@@ -110,6 +112,14 @@ impl Walk<'_> {
 
     fn side(&mut self, members: &Map<String, Value>, outcome: &str, model: &str, side: &str) {
         self.judged += 1;
+        if outcome == "as_original" {
+            let of = members.get("as_original").and_then(|found| found.get("side")?.as_str());
+            self.found.as_original.push(format!(
+                "{model}, {side}: its masks are not the reference's but those of {}, the original code at its precision. Its speed is \
+                 to be compared with sides that have these masks, and with no others.",
+                of.unwrap_or("eager")
+            ));
+        }
         let Some((_, word)) = UNPROVEN.iter().find(|(name, _)| *name == outcome) else { return };
         let reason = members.get("why").and_then(Value::as_str).unwrap_or("no reason given");
         let folders = members.get("folders").and_then(Value::as_array).into_iter().flatten();

@@ -33,6 +33,8 @@ pub struct Inputs {
     pub drift: Vec<DriftCurve>,
     /// Sides of comparisons whose masks are not the reference's.
     pub unproven: Vec<Unproven>,
+    /// What is to be said of sides that have the original's masks at their precision instead.
+    pub as_original: Vec<String>,
     /// Summaries of profiler reports.
     pub nsys: Vec<NsysReport>,
     /// What could not be read, in words.
@@ -101,6 +103,7 @@ pub fn read(given: &[String], nsys: &[PathBuf]) -> Result<Inputs> {
                 Ok(comparison) => {
                     inputs.drift.extend(comparison.drift);
                     inputs.unproven.extend(comparison.unproven);
+                    inputs.as_original.extend(comparison.as_original);
                 }
                 Err(error) => inputs.problems.push(format!("{error:#}")),
             },
