@@ -208,10 +208,13 @@ fn rounds_must_be_of_one_thing() {
         said.err
     );
     // Nor are rounds that were timed in another way, which no row tells.
-    for (at, (setting, value)) in
-        [("decode", json!("inside")), ("gpu", json!({"objects_together": 4})), ("warmup_runs", json!(7))]
-            .into_iter()
-            .enumerate()
+    for (at, (setting, value)) in [
+        ("decode", json!("inside")),
+        ("gpu", json!({"objects_together": 4})),
+        ("warmup_runs", json!(7)),
+    ]
+    .into_iter()
+    .enumerate()
     {
         let folders = ["d", "e", "f"].map(|name| copy_run(&dir.path().join(format!("{name}{at}"))));
         edit_sidecar(&folders[1], |sidecar| {

@@ -133,8 +133,7 @@ fn an_original_does_not_stand_in_for_a_reference_that_shows_nothing() {
         run
     });
     let out = dir.path().join("cmp");
-    let said =
-        run(compare(&out).arg("--reference-run").arg(&reference).arg("--runs").args(&sides));
+    let said = run(compare(&out).arg("--reference-run").arg(&reference).arg("--runs").args(&sides));
     assert_eq!(said.code, 1, "{}", said.out);
     let found = read(&out.join("comparison.json"));
     assert_eq!(side(&found, "compile")["outcome"], "mismatch");

@@ -75,10 +75,7 @@ pub(super) fn other_timing(a: &Contender<'_>, b: &Contender<'_>) -> Vec<String> 
         && x != y
     {
         let (cold, warm) = if y { (a, b) } else { (b, a) };
-        found.push(format!(
-            "{} ran without warm-up passes and {} with them",
-            cold.name, warm.name
-        ));
+        found.push(format!("{} ran without warm-up passes and {} with them", cold.name, warm.name));
     }
     let (x, y) = (objects_together(a), objects_together(b));
     if x != y {
