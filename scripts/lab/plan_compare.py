@@ -64,7 +64,8 @@ def comparisons(s):
         jobs.append(compare_job(s, v, f"forced_{v.name}", command, [first], v.priority("forced"), 120, **more))
         if v.imgsz == 1024:
             name = f"compare_vos_{v.name}"
-            command = compare_command(s, v, s.out / name, sides, "vos_optimized", "--precision", "fp16", *held)
+            # Beside the original at the same precision: in fp16 no side may have fp32's masks.
+            command = compare_command(s, v, s.out / name, sides, "eager:fp16,vos_optimized:fp16", *held)
             needs = [*base, first, warm_name(v, "vos_optimized", "fp16")]
             jobs.append(compare_job(s, v, name, command, needs, v.priority("vos") + (v.model == "edgetam"), expect))
             if s.ort_gpu:
