@@ -17,7 +17,7 @@ use serde::de::DeserializeOwned;
 /// Set for a child whose parent keeps its input open. One that a profiler starts has its job from a file, which ends at once.
 const ATTENDED: &str = "SEGTRT_ATTENDED";
 
-/// Exit code of a child whose parent is gone; nobody reads it.
+/// Exit code of a child whose parent is gone, where there are no signals; nobody reads it.
 const ORPHANED: i32 = 3;
 
 /// Starts this program's hidden `subcommand` and hands it its job. The input stays open as long as it is kept.
@@ -47,7 +47,7 @@ pub fn start_with(
 
 /// Hands a worker that takes one job after another ([`jobs`]) its next. One that died before it read is met at the end of its output.
 pub fn give(input: &mut ChildStdin, job: &impl Serialize) {
-    if let Err(error) = write_line(input, job) {
+    if let Err(error) = write_line(input, b"", job) {
         log::debug!("the worker did not take its job: {error:#}");
     }
 }
@@ -57,15 +57,15 @@ pub fn events<E: DeserializeOwned>(
     child: &mut Child,
 ) -> Result<impl Iterator<Item = Result<E>> + use<E>> {
     let output = child.stdout.take().context("the worker has no output")?;
-    Ok(BufReader::new(output).lines().filter_map(|line| {
+    Ok(BufReader::new(output).split(b'\n').filter_map(|line| {
         let line = match line.context("cannot read the worker's output") {
             Ok(line) => line,
             Err(error) => return Some(Err(error)),
         };
-        let event = serde_json::from_str(&line);
-        if event.is_err() && !line.is_empty() {
-            // Libraries write to standard output at times; their words are no events.
-            log::warn!("the worker printed: {line}");
+        let event = serde_json::from_slice(&line);
+        if event.is_err() && !line.trim_ascii().is_empty() {
+            // Libraries write to standard output at times; their words are no events, and not always UTF-8.
+            log::warn!("the worker printed: {}", String::from_utf8_lossy(&line).trim_end());
         }
         event.ok().map(Ok)
     }))
@@ -87,8 +87,16 @@ pub fn end_with_parent() {
     std::thread::spawn(|| {
         let mut rest = Vec::new();
         let _ = std::io::stdin().lock().read_to_end(&mut rest);
-        std::process::exit(ORPHANED);
+        end_orphan();
     });
+}
+
+/// Ends this process in the middle of whatever it does. By a signal that nothing delays: an ordinary exit runs the destructors of
+/// TensorRT and CUDA while other threads work with what they destroy, which may crash, or wait for ever with the GPU in hand.
+fn end_orphan() -> ! {
+    #[cfg(unix)]
+    let _ = nix::sys::signal::raise(nix::sys::signal::Signal::SIGKILL);
+    std::process::exit(ORPHANED)
 }
 
 /// The child's side of jobs that come one after another: each is done when the next is asked for. Ends with the input; where that ends
@@ -107,7 +115,7 @@ pub fn jobs<J: DeserializeOwned>() -> impl Iterator<Item = Result<J>> {
             }
         }
         if std::env::var_os(ATTENDED).is_some() && counted.load(Ordering::SeqCst) > 0 {
-            std::process::exit(ORPHANED);
+            end_orphan();
         }
     });
     let mut has_job = false;
@@ -125,13 +133,13 @@ pub fn jobs<J: DeserializeOwned>() -> impl Iterator<Item = Result<J>> {
 
 /// The child's side: tells the parent, on a line of its own whatever a library printed before.
 pub fn send(event: &impl Serialize) -> Result<()> {
-    let mut out = std::io::stdout().lock();
-    let told = out.write_all(b"\n").map_err(anyhow::Error::from);
-    told.and_then(|()| write_line(&mut out, event)).context("the parent process is gone")
+    write_line(&mut std::io::stdout().lock(), b"\n", event).context("the parent process is gone")
 }
 
-fn write_line(out: &mut impl Write, value: &impl Serialize) -> Result<()> {
-    let mut line = serde_json::to_vec(value)?;
+/// In one piece: nothing that a library's thread prints meanwhile comes into a line that a pipe takes at once.
+fn write_line(out: &mut impl Write, before: &[u8], value: &impl Serialize) -> Result<()> {
+    let mut line = before.to_vec();
+    serde_json::to_writer(&mut line, value)?;
     line.push(b'\n');
     Ok(out.write_all(&line).and_then(|()| out.flush())?)
 }
@@ -189,4 +197,21 @@ pub fn describe(status: ExitStatus) -> String {
         return format!("the worker process was killed by signal {signal}{hint}");
     }
     format!("the worker process ended with {status}")
+}
+
+#[cfg(all(test, unix))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_a_library_prints_is_no_event_and_no_end() {
+        let mut child = Command::new("printf")
+            .arg(r"\nnoise \377\n\n1\nnoise\n2\r\n")
+            .stdout(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let numbers: Result<Vec<u32>> = events(&mut child).unwrap().collect();
+        assert_eq!(numbers.unwrap(), [1, 2]);
+        assert_eq!(end(child, None).unwrap(), End::Finished);
+    }
 }
