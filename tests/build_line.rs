@@ -19,7 +19,7 @@ use crate::selftest::fakes::compile;
 use crate::support::segtrt;
 
 /// libcuda.so, libnvinfer.so.8 and its parser; none, said aloud, where there is no compiler.
-fn fakes() -> Option<&'static Path> {
+pub(crate) fn fakes() -> Option<&'static Path> {
     static MADE: OnceLock<Option<tempfile::TempDir>> = OnceLock::new();
     let made = MADE.get_or_init(|| {
         let dir = tempfile::tempdir().unwrap();
