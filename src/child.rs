@@ -17,6 +17,9 @@ use serde::de::DeserializeOwned;
 /// Set for a child whose parent keeps its input open. One that a profiler starts has its job from a file, which ends at once.
 const ATTENDED: &str = "SEGTRT_ATTENDED";
 
+/// Set for a command that is a step of another one ([`run_step`]); workers that it starts have it no longer.
+const STEP: &str = "SEGTRT_STEP";
+
 /// Exit code of a child whose parent is gone, where there are no signals; nobody reads it.
 const ORPHANED: i32 = 3;
 
@@ -35,6 +38,7 @@ pub fn start_with(
     let mut child = Command::new(program)
         .arg(subcommand)
         .env(ATTENDED, "1")
+        .env_remove(STEP)
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())
         .stderr(errors)
@@ -97,6 +101,33 @@ fn end_orphan() -> ! {
     #[cfg(unix)]
     let _ = nix::sys::signal::raise(nix::sys::signal::Signal::SIGKILL);
     std::process::exit(ORPHANED)
+}
+
+/// Runs a command of this program and waits for it. Its input is open as long as this process lives, and has nothing:
+/// [`end_step_with_caller`].
+///
+/// # Errors
+/// It cannot be started or waited for.
+pub fn run_step(command: &mut Command) -> std::io::Result<ExitStatus> {
+    let mut child = command.env(STEP, "1").stdin(Stdio::piped()).spawn()?;
+    let _input = child.stdin.take();
+    child.wait()
+}
+
+/// The side of any command: where it is a step of another one, asks this process to end when that one is gone. Else a killed
+/// `test-run` would leave a bench or a build behind that goes on.
+pub fn end_step_with_caller() {
+    if std::env::var_os(STEP).is_none() {
+        return;
+    }
+    std::thread::spawn(|| {
+        let _ = std::io::stdin().lock().read_to_end(&mut Vec::new());
+        // Builds take it for a wish to stop, and leave nothing half-written.
+        #[cfg(unix)]
+        let _ = nix::sys::signal::raise(nix::sys::signal::Signal::SIGTERM);
+        #[cfg(not(unix))]
+        std::process::exit(ORPHANED);
+    });
 }
 
 /// The child's side of jobs that come one after another: each is done when the next is asked for. Ends with the input; where that ends
