@@ -17,7 +17,10 @@ use serde::de::DeserializeOwned;
 /// Set for a child whose parent keeps its input open. One that a profiler starts has its job from a file, which ends at once.
 const ATTENDED: &str = "SEGTRT_ATTENDED";
 
-/// Exit code of a child whose parent is gone; nobody reads it.
+/// Set for a command that is a step of another one ([`run_step`]); workers that it starts have it no longer.
+const STEP: &str = "SEGTRT_STEP";
+
+/// Exit code of a child whose parent is gone, where there are no signals; nobody reads it.
 const ORPHANED: i32 = 3;
 
 /// Starts this program's hidden `subcommand` and hands it its job. The input stays open as long as it is kept.
@@ -35,6 +38,7 @@ pub fn start_with(
     let mut child = Command::new(program)
         .arg(subcommand)
         .env(ATTENDED, "1")
+        .env_remove(STEP)
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())
         .stderr(errors)
@@ -47,7 +51,7 @@ pub fn start_with(
 
 /// Hands a worker that takes one job after another ([`jobs`]) its next. One that died before it read is met at the end of its output.
 pub fn give(input: &mut ChildStdin, job: &impl Serialize) {
-    if let Err(error) = write_line(input, job) {
+    if let Err(error) = write_line(input, b"", job) {
         log::debug!("the worker did not take its job: {error:#}");
     }
 }
@@ -57,15 +61,15 @@ pub fn events<E: DeserializeOwned>(
     child: &mut Child,
 ) -> Result<impl Iterator<Item = Result<E>> + use<E>> {
     let output = child.stdout.take().context("the worker has no output")?;
-    Ok(BufReader::new(output).lines().filter_map(|line| {
+    Ok(BufReader::new(output).split(b'\n').filter_map(|line| {
         let line = match line.context("cannot read the worker's output") {
             Ok(line) => line,
             Err(error) => return Some(Err(error)),
         };
-        let event = serde_json::from_str(&line);
-        if event.is_err() && !line.is_empty() {
-            // Libraries write to standard output at times; their words are no events.
-            log::warn!("the worker printed: {line}");
+        let event = serde_json::from_slice(&line);
+        if event.is_err() && !line.trim_ascii().is_empty() {
+            // Libraries write to standard output at times; their words are no events, and not always UTF-8.
+            log::warn!("the worker printed: {}", String::from_utf8_lossy(&line).trim_end());
         }
         event.ok().map(Ok)
     }))
@@ -87,6 +91,41 @@ pub fn end_with_parent() {
     std::thread::spawn(|| {
         let mut rest = Vec::new();
         let _ = std::io::stdin().lock().read_to_end(&mut rest);
+        end_orphan();
+    });
+}
+
+/// Ends this process in the middle of whatever it does. By a signal that nothing delays: an ordinary exit runs the destructors of
+/// TensorRT and CUDA while other threads work with what they destroy, which may crash, or wait for ever with the GPU in hand.
+fn end_orphan() -> ! {
+    #[cfg(unix)]
+    let _ = nix::sys::signal::raise(nix::sys::signal::Signal::SIGKILL);
+    std::process::exit(ORPHANED)
+}
+
+/// Runs a command of this program and waits for it. Its input is open as long as this process lives, and has nothing:
+/// [`end_step_with_caller`].
+///
+/// # Errors
+/// It cannot be started or waited for.
+pub fn run_step(command: &mut Command) -> std::io::Result<ExitStatus> {
+    let mut child = command.env(STEP, "1").stdin(Stdio::piped()).spawn()?;
+    let _input = child.stdin.take();
+    child.wait()
+}
+
+/// The side of any command: where it is a step of another one, asks this process to end when that one is gone. Else a killed
+/// `test-run` would leave a bench or a build behind that goes on.
+pub fn end_step_with_caller() {
+    if std::env::var_os(STEP).is_none() {
+        return;
+    }
+    std::thread::spawn(|| {
+        let _ = std::io::stdin().lock().read_to_end(&mut Vec::new());
+        // Builds take it for a wish to stop, and leave nothing half-written.
+        #[cfg(unix)]
+        let _ = nix::sys::signal::raise(nix::sys::signal::Signal::SIGTERM);
+        #[cfg(not(unix))]
         std::process::exit(ORPHANED);
     });
 }
@@ -107,7 +146,7 @@ pub fn jobs<J: DeserializeOwned>() -> impl Iterator<Item = Result<J>> {
             }
         }
         if std::env::var_os(ATTENDED).is_some() && counted.load(Ordering::SeqCst) > 0 {
-            std::process::exit(ORPHANED);
+            end_orphan();
         }
     });
     let mut has_job = false;
@@ -125,13 +164,13 @@ pub fn jobs<J: DeserializeOwned>() -> impl Iterator<Item = Result<J>> {
 
 /// The child's side: tells the parent, on a line of its own whatever a library printed before.
 pub fn send(event: &impl Serialize) -> Result<()> {
-    let mut out = std::io::stdout().lock();
-    let told = out.write_all(b"\n").map_err(anyhow::Error::from);
-    told.and_then(|()| write_line(&mut out, event)).context("the parent process is gone")
+    write_line(&mut std::io::stdout().lock(), b"\n", event).context("the parent process is gone")
 }
 
-fn write_line(out: &mut impl Write, value: &impl Serialize) -> Result<()> {
-    let mut line = serde_json::to_vec(value)?;
+/// In one piece: nothing that a library's thread prints meanwhile comes into a line that a pipe takes at once.
+fn write_line(out: &mut impl Write, before: &[u8], value: &impl Serialize) -> Result<()> {
+    let mut line = before.to_vec();
+    serde_json::to_writer(&mut line, value)?;
     line.push(b'\n');
     Ok(out.write_all(&line).and_then(|()| out.flush())?)
 }
@@ -189,4 +228,21 @@ pub fn describe(status: ExitStatus) -> String {
         return format!("the worker process was killed by signal {signal}{hint}");
     }
     format!("the worker process ended with {status}")
+}
+
+#[cfg(all(test, unix))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_a_library_prints_is_no_event_and_no_end() {
+        let mut child = Command::new("printf")
+            .arg(r"\nnoise \377\n\n1\nnoise\n2\r\n")
+            .stdout(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let numbers: Result<Vec<u32>> = events(&mut child).unwrap().collect();
+        assert_eq!(numbers.unwrap(), [1, 2]);
+        assert_eq!(end(child, None).unwrap(), End::Finished);
+    }
 }

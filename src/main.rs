@@ -22,6 +22,7 @@ fn main() -> ExitCode {
             return ExitCode::from(2);
         }
     };
+    segtrt::child::end_step_with_caller();
     let level = match cli.verbose {
         0 => "warn",
         1 => "info",

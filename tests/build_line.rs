@@ -19,13 +19,14 @@ use crate::selftest::fakes::compile;
 use crate::support::segtrt;
 
 /// libcuda.so, libnvinfer.so.8 and its parser; none, said aloud, where there is no compiler.
-fn fakes() -> Option<&'static Path> {
+pub(crate) fn fakes() -> Option<&'static Path> {
     static MADE: OnceLock<Option<tempfile::TempDir>> = OnceLock::new();
     let made = MADE.get_or_init(|| {
         let dir = tempfile::tempdir().unwrap();
         let cuda = ["-Wl,-soname,libcuda.so", "tests/data/gpu/fake_driver.c", "-lpthread", "-ldl"];
         compile("CC", "cc", &cuda, &dir.path().join("libcuda.so"))?;
-        let tensorrt = ["-std=c++17", "-I", "src/trt/shim", "tests/data/gpu/fake_builder8.cpp"];
+        let tensorrt =
+            ["-std=c++17", "-pthread", "-I", "src/trt/shim", "tests/data/gpu/fake_builder8.cpp"];
         compile("CXX", "c++", &tensorrt, &dir.path().join("libnvinfer.so.8"))?;
         let parser = dir.path().join("libnvonnxparser.so.8");
         std::os::unix::fs::symlink("libnvinfer.so.8", parser).unwrap();
@@ -84,11 +85,12 @@ impl Yard {
     }
 
     /// The same, to be stopped.
-    fn start(&self, how: &str) -> Child {
+    fn start(&self, how: &str, environment: &[(&str, &str)]) -> Child {
         Process::new(assert_cmd::cargo::cargo_bin("segtrt"))
             .current_dir(env!("CARGO_MANIFEST_DIR"))
             .env("LD_LIBRARY_PATH", self.fakes)
             .env("FAKE_BUILD", how)
+            .envs(environment.iter().copied())
             .args(self.arguments(GRAPHS))
             .stdout(Stdio::piped())
             .stderr(Stdio::null())
@@ -249,7 +251,7 @@ fn several_jobs_have_a_process_each() {
 #[test]
 fn a_stop_ends_the_process_in_the_middle_of_its_second_plan() {
     let Some(yard) = Yard::new() else { return };
-    let mut program = yard.start("prompt:slow");
+    let mut program = yard.start("prompt:slow", &[]);
     yard.wait_for("prompt");
     let killed = Process::new("kill").args(["-INT", &program.id().to_string()]).status().unwrap();
     assert!(killed.success());
@@ -268,13 +270,25 @@ fn a_stop_ends_the_process_in_the_middle_of_its_second_plan() {
 #[test]
 fn a_process_whose_parent_is_killed_ends_in_the_middle_of_its_second_plan() {
     let Some(yard) = Yard::new() else { return };
-    let mut program = yard.start("prompt:slow");
+    let mut program = yard.start("prompt:slow", &[("FAKE_EXIT", "waits")]);
     yard.wait_for("prompt");
     let process = yard.maker("encoder").0;
     assert!(is_alive(process));
     program.kill().unwrap();
     program.wait().unwrap();
+    // Although TensorRT's destructors wait: they are not asked.
     wait("the orphan is gone", || !is_alive(process));
+}
+
+/// The parent would wait for an answer that it could not read, and the child for its next plan.
+#[test]
+fn what_a_library_prints_while_a_process_answers_does_not_hold_up_the_next_plan() {
+    let Some(yard) = Yard::new() else { return };
+    let mut command = yard.build(GRAPHS, "encoder:noise,prompt:noise,memory:noise");
+    let assert = command.timeout(Duration::from_secs(60)).assert().success();
+    assert_eq!(statuses(&assert), ["built"; 3]);
+    assert_eq!(yard.maker("memory"), (yard.maker("encoder").0, 3));
+    assert.stderr(predicate::str::contains("the worker printed: noise"));
 }
 
 /// Each cap of a sweep has processes of its own: what an earlier cap left in memory is in no later row.

@@ -5,12 +5,14 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use assert_cmd::Command;
+use predicates::prelude::*;
 use predicates::str::contains;
 use segtrt::bundle::Role;
-use segtrt::engine::Precision;
+use segtrt::engine::{EngineManifest, Precision};
 use segtrt::rle::Rle;
 
 use crate::build_engines::stand_in;
+use crate::build_line;
 use crate::selftest::fakes::{Engines, Fakes, shared};
 use crate::support::{bench, column, copy, require_onnxruntime, segtrt, synth};
 
@@ -286,4 +288,48 @@ fn parts_are_built_in_place_of_the_whole_unless_it_is_named() {
     assert_eq!(planned(&[]), expected);
     assert_eq!(planned(&["--graphs", "encoder"]), ["encoder"]);
     assert_eq!(planned(&["--graphs", "encoder_cut2"]), ["encoder_cut2"]);
+}
+
+/// Else bench refuses it for ever, with a command that builds the parts.
+#[test]
+fn a_whole_that_cannot_run_any_more_goes_when_the_parts_are_there_and_a_sound_one_stays() {
+    let Some(fakes) = build_line::fakes() else { return };
+    let dir = tempfile::tempdir().unwrap();
+    let bundle = bundle(dir.path());
+    add_parts(&bundle);
+    let build = |flags: &[&str]| {
+        let mut command = segtrt();
+        command.env("LD_LIBRARY_PATH", fakes);
+        command.args(["build-engines", "--platform", "h200", "--models", "edgetam_mini"]);
+        command.args(["--imgsz", "64", "--bank", "exact", "--precision", "fp32"]).args(flags);
+        command.arg("--onnx-dir").arg(&bundle).arg("--out").arg(dir.path().join("engines"));
+        command.arg("--tensorrt-lib").arg(fakes).assert().success()
+    };
+    let folder = dir.path().join("engines/h200/edgetam_mini_64_fp32");
+    let whole = folder.join("encoder.plan");
+    let is_recorded = || {
+        let manifest = EngineManifest::read(&folder).unwrap().unwrap();
+        assert!(PARTS.iter().all(|part| manifest.plan(*part).is_some()));
+        manifest.plan(Role::Encoder).is_some()
+    };
+    build(&["--graphs", "encoder"]);
+    build(&[]).stderr(contains("bench runs").and(contains("encoder.plan")));
+    assert!(is_recorded() && whole.exists());
+
+    // As of an earlier TensorRT; nothing else is to be built.
+    let mut manifest = EngineManifest::read(&folder).unwrap().unwrap();
+    let record = manifest.plans.iter_mut().find(|plan| plan.role == Role::Encoder).unwrap();
+    record.made_by.tensorrt = "TensorRT 8.5.0".into();
+    manifest.write(&folder).unwrap();
+    build(&["--graphs", "prompt"]);
+    assert!(is_recorded());
+    build(&[]).stderr(contains("is given up for its parts: it was built by TensorRT 8.5.0"));
+    assert!(!is_recorded() && !whole.exists());
+
+    // The way back to the parts.
+    build(&["--graphs", "encoder"]);
+    assert!(is_recorded());
+    fs::remove_file(&whole).unwrap();
+    build(&[]).stderr(contains("its file cannot be read"));
+    assert!(!is_recorded());
 }

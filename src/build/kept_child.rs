@@ -48,17 +48,9 @@ impl<'a> KeptChild<'a> {
     /// Waits for the end of the job at hand.
     pub fn answer(
         &mut self,
-        mut progress: impl FnMut(u64, u64, &str),
+        progress: impl FnMut(u64, u64, &str),
     ) -> Result<Result<Built, NotBuilt>> {
-        for event in self.events.by_ref() {
-            let answer = match event? {
-                Event::Progress { done, total, doing } => {
-                    progress(done, total, &doing);
-                    continue;
-                }
-                Event::Built(built) => Ok(*built),
-                Event::Failed { kind, reason } => Err(NotBuilt { kind, reason }),
-            };
+        if let Some(answer) = heard(&mut self.events, progress)? {
             self.done += 1;
             return Ok(answer);
         }
@@ -92,6 +84,29 @@ impl Drop for KeptChild<'_> {
     }
 }
 
+/// What a child says of its job, up to the end of that; none where the child ended before it answered.
+fn heard(
+    events: impl Iterator<Item = Result<Event>>,
+    mut progress: impl FnMut(u64, u64, &str),
+) -> Result<Option<Result<Built, NotBuilt>>> {
+    let mut answer = None;
+    for event in events {
+        match event? {
+            Event::Progress { done, total, doing } => progress(done, total, &doing),
+            Event::Built(built) => answer = Some(Ok(*built)),
+            Event::Failed { kind, reason } => answer = Some(Err(NotBuilt { kind, reason })),
+            Event::Idle => return Ok(Some(answer.unwrap_or_else(|| Err(unreadable())))),
+        }
+    }
+    Ok(answer)
+}
+
+fn unreadable() -> NotBuilt {
+    let reason =
+        "the building process's answer cannot be read; what it printed is in the warnings above";
+    NotBuilt { kind: FailureKind::Other, reason: reason.to_owned() }
+}
+
 /// The rule: a process may keep no more than half of what the machine has left beside it. One whose memory cannot be seen builds one
 /// plan only.
 fn outgrown(rss_mib: Option<f64>, available_mib: Option<f64>) -> Option<String> {
@@ -106,6 +121,24 @@ fn outgrown(rss_mib: Option<f64>, available_mib: Option<f64>) -> Option<String> 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// Else the parent waits for an answer that has come and gone, and the child for its next job.
+    #[test]
+    fn an_answer_that_a_library_printed_into_is_a_failure_and_no_wait() {
+        let failed =
+            |reason: &str| Event::Failed { kind: FailureKind::Graph, reason: reason.into() };
+        let progress = || Event::Progress { done: 1, total: 2, doing: String::new() };
+        let mut events =
+            [progress(), Event::Idle, failed("second"), Event::Idle, failed("third")].into_iter();
+        let mut next = || heard(events.by_ref().map(Ok), |_, _, _| {}).unwrap();
+        let lost = next().unwrap().unwrap_err();
+        assert_eq!(lost.kind, FailureKind::Other);
+        assert!(!lost.kind.leaves_the_process_sound() && lost.reason.contains("cannot be read"));
+        assert_eq!(next().unwrap().unwrap_err().reason, "second");
+        // It died right behind its answer, which counts.
+        assert_eq!(next().unwrap().unwrap_err().reason, "third");
+        assert!(next().is_none());
+    }
 
     #[test]
     fn half_of_what_is_left_may_be_kept() {

@@ -54,6 +54,7 @@ pub fn run() -> Result<()> {
                 reason: format!("{:#}", failure.error),
             })?,
         }
+        child::send(&Event::Idle)?;
     }
     Ok(())
 }

@@ -12,7 +12,7 @@ use indicatif::{MultiProgress, ProgressBar, ProgressStyle};
 
 use super::build_resolve::{ModelBuild, Planned, Resolved, resolve};
 use super::build_table::{Row, Status, dry_run_json, dry_run_table, json, table};
-use super::{Outcome, build_sweep};
+use super::{Outcome, build_sweep, build_whole};
 use crate::build::{BuildJob, Built, FailureKind, Line, NotBuilt, Supervisor, plan_file};
 use crate::bundle::Role;
 use crate::cli::BuildEnginesArgs;
@@ -98,6 +98,15 @@ pub fn build_all(
         }
         work();
     });
+    if args.graphs.is_empty() {
+        for (model, manifest) in resolved.models.iter().zip(&manifests) {
+            let note = build_whole::settle(&model.dir, &mut lock(manifest));
+            // What was built is shown whatever becomes of this.
+            if let Some(note) = note.unwrap_or_else(|error| Some(format!("{error:#}"))) {
+                eprintln!("{}: {note}", model.name);
+            }
+        }
+    }
     let mut rows = rows.into_inner().unwrap_or_else(PoisonError::into_inner);
     // As they were asked for, whichever was done first.
     rows.sort_by_key(|(at, _)| *at);

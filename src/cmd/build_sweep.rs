@@ -50,7 +50,7 @@ pub fn run(args: &BuildEnginesArgs) -> Result<Outcome> {
         let rows = build_all(&resolved, &args, &supervisor)?;
         let times = match supervisor.is_stopped() {
             true => Times::default(),
-            false => latencies(&resolved, &args),
+            false => latencies(&resolved, &args, &supervisor),
         };
         swept.extend(rows.into_iter().map(|row| times.join(row)));
         if supervisor.is_stopped() {
@@ -90,7 +90,7 @@ impl Times {
 }
 
 /// Times the engines where a GPU can.
-fn latencies(resolved: &Resolved, args: &BuildEnginesArgs) -> Times {
+fn latencies(resolved: &Resolved, args: &BuildEnginesArgs, supervisor: &Supervisor) -> Times {
     let mut times = Times::default();
     if resolved.device.is_none() {
         times.problem = Some("not measured: the engines were built without their GPU".to_owned());
@@ -107,7 +107,8 @@ fn latencies(resolved: &Resolved, args: &BuildEnginesArgs) -> Times {
     for model in &resolved.models {
         let tested = EngineManifest::read(&model.dir).and_then(|manifest| match manifest {
             Some(manifest) => {
-                selftest::run(&Folder { dir: model.dir.clone(), manifest }, None, &settings)
+                let folder = Folder { dir: model.dir.clone(), manifest };
+                selftest::run(&folder, None, &settings, || supervisor.is_stopped())
             }
             None => Ok((Vec::new(), None)),
         });

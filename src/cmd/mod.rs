@@ -15,6 +15,7 @@ pub mod build_engines;
 mod build_resolve;
 mod build_sweep;
 mod build_table;
+mod build_whole;
 pub mod collect;
 pub mod compare;
 mod compare_baselines;

@@ -26,17 +26,19 @@ struct Item {
     case: Case,
 }
 
-/// Tests all plans of a folder; returns its rows and what they ran on, none where no worker came so far.
+/// Tests all plans of a folder; returns its rows and what they ran on, none where no worker came so far. No further worker is started
+/// once `stopped` says so: one that Ctrl-C ended is none that died.
 pub fn run(
     folder: &Folder,
     reference: Option<PathBuf>,
     settings: &Settings,
+    stopped: impl Fn() -> bool,
 ) -> Result<(Vec<Row>, Option<Opened>)> {
     let key = folder.key();
     let mut rows = Vec::new();
     let mut queue = queue(folder, &key, &mut rows);
     let (mut opened, mut deaths) = (None, 0);
-    while !queue.is_empty() {
+    while !queue.is_empty() && !stopped() {
         let before = queue.len();
         let job = Job {
             dir: folder.dir.clone(),
@@ -45,7 +47,10 @@ pub fn run(
             settings: settings.clone(),
         };
         let mut ready = None;
-        let end = one_worker(&job, &key, &mut queue, &mut rows, &mut ready)?;
+        let end = one_worker(&job, &key, &mut queue, &mut rows, &mut ready, &stopped)?;
+        if stopped() {
+            break;
+        }
         deaths = if queue.len() < before { 0 } else { deaths + 1 };
         let is_ready = ready.is_some();
         opened = ready.or(opened);
@@ -104,6 +109,7 @@ fn one_worker(
     queue: &mut VecDeque<Item>,
     rows: &mut Vec<Row>,
     ready: &mut Option<Opened>,
+    stopped: &impl Fn() -> bool,
 ) -> Result<End> {
     let (mut worker, _input) = child::start("selftest-worker", job)?;
     let mut told = None;
@@ -121,6 +127,10 @@ fn one_worker(
             }
             Event::Failed { reason } => told = Some(reason),
         }
+        if stopped() {
+            // It may be gone already.
+            let _ = worker.kill();
+        }
     }
     child::end(worker, told)
 }
@@ -130,4 +140,42 @@ fn say(row: &Row) {
     let output = row.output.as_ref().map_or("", |judged| judged.output.as_str());
     let reason = row.reason.as_deref().unwrap_or_default();
     log::info!("{role} ({}) {output}: {} {reason}", row.case, row.verdict.word());
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::case::tests::{manifest, plan};
+    use super::super::engine_run::Repeats;
+    use super::*;
+    use crate::engine::{EngineManifest, Precision, manifest::FORMAT};
+
+    /// A worker that Ctrl-C ended was taken for one that died, and another one went on.
+    #[test]
+    fn no_worker_is_started_after_a_stop_and_none_is_blamed() {
+        let bundle = manifest();
+        let plans = vec![plan(&bundle, Role::Encoder)];
+        let manifest = EngineManifest {
+            format: FORMAT,
+            platform: "h200".into(),
+            precision: Precision::Fp16,
+            bundle,
+            plans,
+        };
+        let folder = Folder { dir: PathBuf::from("no/such/folder"), manifest };
+        let settings = Settings {
+            device: 0,
+            repeats: Repeats { warmup: 0, runs: 1, layer_runs: 0 },
+            max_error: None,
+            seed: 1,
+            tensorrt_lib: None,
+            ort_lib: None,
+        };
+        // At once, and while the first worker is at work: this program's tests are no worker, which is a death.
+        for after in 0..2 {
+            let asked = std::cell::Cell::new(0);
+            let stopped = || asked.replace(asked.get() + 1) >= after;
+            let (rows, opened) = run(&folder, None, &settings, stopped).unwrap();
+            assert!(rows.is_empty() && opened.is_none(), "{after}: {} rows", rows.len());
+        }
+    }
 }

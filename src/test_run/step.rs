@@ -5,12 +5,13 @@ One step: a command of this program, its log, what came of it, how long it took.
 use std::ffi::OsString;
 use std::fs::File;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::process::Command;
 use std::time::Instant;
 
 use anyhow::Context;
 use serde::Serialize;
 
+use crate::child;
 use crate::ffmpeg::tail;
 
 /// What came of a step.
@@ -125,13 +126,9 @@ impl Runner {
             .write(true)
             .open(log)
             .with_context(|| format!("cannot write {}", log.display()))?;
-        let status = Command::new(&self.program)
-            .args(arguments)
-            .stdin(Stdio::null())
-            .stdout(file.try_clone()?)
-            .stderr(file.try_clone()?)
-            .status()
-            .context("cannot start this program again")?;
+        let mut command = Command::new(&self.program);
+        command.args(arguments).stdout(file.try_clone()?).stderr(file.try_clone()?);
+        let status = child::run_step(&mut command).context("cannot start this program again")?;
         if !status.success() {
             let words: Vec<_> = arguments.iter().map(|part| part.to_string_lossy()).collect();
             anyhow::bail!(

@@ -3,13 +3,16 @@
 //
 // A plan is a text: "plan of GRAPH by process PID, number N of it". A graph is known by its file's name, and FAKE_BUILD says how it
 // builds ("memory:kill,prompt:slow"): kill, as by a system without memory; oom and workspace, which fail in TensorRT's words; parse;
-// slow, which takes a minute; with "later-" before it only in a process that has built a plan before. The encoder takes 256 MiB of the host and 4 MiB of the
+// slow, which takes a minute; noise, which goes on printing from a thread of its own; with "later-" before it only in a process that has built a plan before. The encoder takes 256 MiB of the host and 4 MiB of the
 // device for a while, the others 1 MiB of the device. As in 8.6, kernels are loaded with the first builder and go with the last.
+// Where FAKE_EXIT is set, an ordinary end of the process waits for a minute, as destructors may for threads at work.
 #include <unistd.h>
 
 #include <csignal>
+#include <cstdlib>
 #include <cstring>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include "fake_slots.hpp"
@@ -20,6 +23,18 @@ namespace {
 
 PlainLogger* logger;
 int builders = 0, built = 0;
+
+struct LastWords {
+    ~LastWords() {
+        if (std::getenv("FAKE_EXIT") != nullptr) sleep(60);
+    }
+} last_words;
+
+/// Words without a line's end, one of them no UTF-8, as often as the pipe takes them.
+void make_noise() {
+    for (int i = 0; i < 20000; ++i)
+        if (write(STDOUT_FILENO, "noise\xff ", 7) < 0) return;
+}
 
 void say(int severity, const std::string& line) { logger->log(severity, line.c_str()); }
 
@@ -120,7 +135,8 @@ void* build(void* self, void* network, void*) {
     if (how == "oom") say(1, "Error Code 2: OutOfMemory (no further information)");
     if (how == "workspace") say(1, "Error Code 10: Internal Error (Could not find any implementation for node {x}.)");
     if (scratch == nullptr || !allocator->deallocate(scratch)) std::abort();
-    if (!how.empty() && how != "slow") return nullptr;
+    if (how == "noise") std::thread(make_noise).detach();
+    if (!how.empty() && how != "slow" && how != "noise") return nullptr;
     ++built;
     return memory("plan of " + graph + " by process " + std::to_string(getpid()) + ", number " + std::to_string(built) +
                   " of it");
