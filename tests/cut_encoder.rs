@@ -119,6 +119,15 @@ impl Setting {
         files.iter().flat_map(|path| read(path).frames).collect()
     }
 
+    /// The encoder's plans that the sidecar names.
+    fn encoders(&self, out: &str) -> Vec<String> {
+        let text = fs::read_to_string(self.path(out).join("sidecar.json")).unwrap();
+        let sidecar: serde_json::Value = serde_json::from_str(&text).unwrap();
+        let graphs = sidecar["graphs"].as_object().unwrap().keys();
+        let names = graphs.filter_map(|path| path.rsplit('/').next());
+        names.filter(|name| name.starts_with("encoder")).map(str::to_owned).collect()
+    }
+
     /// The lowest IoU of any frame with the CPU's mask.
     fn against_cpu(&self, out: &str) -> f64 {
         let (expected, found) = (self.frames("cpu"), self.frames(out));
@@ -137,6 +146,7 @@ fn parts_give_the_masks_of_the_whole_however_many_frames_are_encoded_ahead() {
     let alone = setting.frames("alone");
     let iou = setting.against_cpu("alone");
     assert!(iou > 0.999, "{iou}");
+    assert_eq!(setting.encoders("alone"), [0, 1, 2, 3].map(|k| format!("encoder_cut{k}.plan")));
     for (out, flags) in [
         ("calls", &["--no-cuda-graphs"][..]),
         ("throughput", &["--mode", "throughput", "--encode-ahead", "4"]),
@@ -191,6 +201,7 @@ fn the_encoder_in_one_piece_is_taken_where_it_was_built_and_a_part_that_is_not_t
     fs::write(dir.join("encoder_cut1.plan"), "no plan").unwrap();
     setting.gpu("whole").assert().success();
     assert!(setting.against_cpu("whole") == 1.0);
+    assert_eq!(setting.encoders("whole"), ["encoder.plan"]);
 
     let said = |out: &str| {
         setting.gpu(out).assert().code(1);

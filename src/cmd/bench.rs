@@ -24,7 +24,7 @@ use crate::cli::BenchArgs;
 use crate::engine::{EngineManifest, PlanRecord};
 use crate::environment;
 use crate::files::{ColumnSet, Configuration, FileHash, ResultStore, Sidecar};
-use crate::pipeline::Mode;
+use crate::pipeline::{self, Mode};
 use crate::record::{Status, SummaryRecord};
 use crate::shard::{OTHER_DEVICES, Shard};
 
@@ -291,7 +291,7 @@ struct ModelFiles {
 impl ModelFiles {
     fn of(plan: &BenchPlan, model: &ModelPlan) -> Result<Self> {
         let dir = &model.dir;
-        if plan.gpu.is_some() {
+        if let Some(gpu) = &plan.gpu {
             let gone = || format!("{} has no engine.json any more", dir.display());
             let engines = EngineManifest::read(dir)?.with_context(gone)?;
             let name = dir.file_name().unwrap_or_default().to_string_lossy();
@@ -299,7 +299,13 @@ impl ModelFiles {
                 let hash = FileHash { sha256: plan.sha256.clone(), bytes: plan.bytes };
                 (format!("{}/{name}/{}", engines.platform, plan.file), hash)
             };
-            let files = engines.plans.iter().map(hash).collect();
+            // Of several encoders in a folder the one that runs; where none does, each object says why.
+            let encoders = pipeline::encoder_roles(&engines, &gpu.options).ok();
+            let runs = |plan: &&PlanRecord| {
+                !plan.role.is_encoder()
+                    || encoders.as_ref().is_none_or(|roles| roles.contains(&plan.role))
+            };
+            let files = engines.plans.iter().filter(runs).map(hash).collect();
             return Ok(Self { weights: engines.bundle.weights_phrase(), files });
         }
         let bundle = Bundle::open(dir)?;

@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, bail};
 
+use super::options::Options;
 use crate::bundle::{Contract, Role, Wiring};
 use crate::engine::{Bank, EngineManifest, open_plan};
 use crate::gpu::{Gpu, Stage};
@@ -205,6 +206,14 @@ impl Opened {
             )
         })
     }
+}
+
+/// The graphs of a folder that make features under these options: those that run, where the folder holds others too.
+///
+/// # Errors
+/// There are none for so many frames at once.
+pub fn encoder_roles(manifest: &EngineManifest, options: &Options) -> Result<Vec<Role>> {
+    encoder(manifest, options.batch())
 }
 
 /// The encoder of `batch` frames: in one piece where it was built so, for that was asked for; else in its parts, where the

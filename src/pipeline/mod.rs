@@ -37,7 +37,7 @@ mod run;
 mod slot;
 mod steps;
 
-pub use engines::Engines;
+pub use engines::{Engines, encoder_roles};
 pub use lane::Results;
 pub use options::{Decoder, Mode, Options};
 pub use rig::Pipeline;
