@@ -12,7 +12,7 @@ use segtrt::engine::Precision;
 use segtrt::logits::LogitsFile;
 
 use crate::selftest::fakes::{Engines, Fakes, shared};
-use crate::support::{bench, column, require_onnxruntime, segtrt, synth};
+use crate::support::{bench, column, synth};
 use crate::teacher::shared::{logits_files, turn_over};
 
 const SUMMARY: &str = "sav_benchmark_summary.csv";
@@ -48,16 +48,7 @@ impl Setting {
 
     /// A bench on the stand-ins into the folder `out`.
     pub fn gpu(&self, out: &str) -> Command {
-        let mut command = segtrt();
-        command
-            .env("LD_LIBRARY_PATH", self.fakes.dir())
-            .env("FAKE_TENSORRT_ONNXRUNTIME", require_onnxruntime())
-            .args(["bench", "--backend", "tensorrt", "--models", "edgetam_mini_points"])
-            .args(["--save-masks", "--warmup-runs", "1", "--decode-threads", "2"]);
-        command.arg("--engines").arg(self.path("engines"));
-        command.arg("--tensorrt-lib").arg(self.fakes.dir());
-        command.arg("--split-dir").arg(&self.split).arg("--out-dir").arg(self.path(out));
-        command
+        self.fakes.bench(&self.path("engines"), &self.split, &self.path(out))
     }
 
     /// The same on the CPU.

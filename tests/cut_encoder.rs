@@ -9,12 +9,11 @@ use predicates::prelude::*;
 use predicates::str::contains;
 use segtrt::bundle::Role;
 use segtrt::engine::{EngineManifest, Precision};
-use segtrt::rle::Rle;
 
 use crate::build_engines::stand_in;
 use crate::build_line;
 use crate::selftest::fakes::{Engines, Fakes, shared};
-use crate::support::{bench, column, copy, require_onnxruntime, segtrt, synth};
+use crate::support::{Frame, bench, column, copy, frames_of, require_onnxruntime, segtrt, synth};
 
 const PARTS: [Role; 4] =
     [Role::EncoderCut0, Role::EncoderCut1, Role::EncoderCut2, Role::EncoderCut3];
@@ -26,19 +25,6 @@ struct Setting {
     dir: tempfile::TempDir,
     split: PathBuf,
     fakes: &'static Fakes,
-}
-
-/// What a frame gave.
-#[derive(PartialEq, serde::Deserialize)]
-struct Frame {
-    mask: Rle,
-    objectness: f32,
-    predicted_iou: f32,
-}
-
-#[derive(serde::Deserialize)]
-struct Frames {
-    frames: Vec<Frame>,
 }
 
 /// The hand-made bundle with the parts in its manifest.
@@ -92,16 +78,7 @@ impl Setting {
     }
 
     fn gpu(&self, out: &str) -> Command {
-        let mut command = segtrt();
-        command
-            .env("LD_LIBRARY_PATH", self.fakes.dir())
-            .env("FAKE_TENSORRT_ONNXRUNTIME", require_onnxruntime())
-            .args(["bench", "--backend", "tensorrt", "--models", "edgetam_mini_points"])
-            .args(["--save-masks", "--warmup-runs", "1", "--decode-threads", "2"]);
-        command.arg("--engines").arg(self.path("engines"));
-        command.arg("--tensorrt-lib").arg(self.fakes.dir());
-        command.arg("--split-dir").arg(&self.split).arg("--out-dir").arg(self.path(out));
-        command
+        self.fakes.bench(&self.path("engines"), &self.split, &self.path(out))
     }
 
     fn column(&self, out: &str, name: &str) -> Vec<String> {
@@ -110,13 +87,7 @@ impl Setting {
 
     /// The frames of all objects, object by object.
     fn frames(&self, out: &str) -> Vec<Frame> {
-        let entries = fs::read_dir(self.path(out).join("masks")).unwrap();
-        let mut files: Vec<PathBuf> = entries.map(|entry| entry.unwrap().path()).collect();
-        files.sort();
-        let read = |path: &PathBuf| -> Frames {
-            serde_json::from_str(&fs::read_to_string(path).unwrap()).unwrap()
-        };
-        files.iter().flat_map(|path| read(path).frames).collect()
+        frames_of(&self.path(out))
     }
 
     /// The encoder's plans that the sidecar names.

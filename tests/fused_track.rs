@@ -7,10 +7,9 @@ use std::path::{Path, PathBuf};
 use assert_cmd::Command;
 use segtrt::bundle::Role;
 use segtrt::engine::Precision;
-use segtrt::rle::Rle;
 
 use crate::selftest::fakes::{Engines, Fakes, compile, shared};
-use crate::support::{bench, column, require_onnxruntime, segtrt, synth};
+use crate::support::{Frame, bench, column, frames_of, synth};
 
 /// Two layers: five segments.
 const FUSED: [Role; 9] = [
@@ -31,19 +30,6 @@ struct Setting {
     dir: tempfile::TempDir,
     split: PathBuf,
     fakes: &'static Fakes,
-}
-
-/// What a frame gave.
-#[derive(PartialEq, serde::Deserialize)]
-struct Frame {
-    mask: Rle,
-    objectness: f32,
-    predicted_iou: f32,
-}
-
-#[derive(serde::Deserialize)]
-struct Frames {
-    frames: Vec<Frame>,
 }
 
 impl Setting {
@@ -71,27 +57,12 @@ impl Setting {
     }
 
     fn gpu(&self, out: &str) -> Command {
-        let mut command = segtrt();
-        command
-            .env("LD_LIBRARY_PATH", self.fakes.dir())
-            .env("FAKE_TENSORRT_ONNXRUNTIME", require_onnxruntime())
-            .args(["bench", "--backend", "tensorrt", "--models", "edgetam_mini_points"])
-            .args(["--save-masks", "--warmup-runs", "1", "--decode-threads", "2"]);
-        command.arg("--engines").arg(self.path("engines"));
-        command.arg("--tensorrt-lib").arg(self.fakes.dir());
-        command.arg("--split-dir").arg(&self.split).arg("--out-dir").arg(self.path(out));
-        command
+        self.fakes.bench(&self.path("engines"), &self.split, &self.path(out))
     }
 
     /// The frames of all objects, object by object.
     fn frames(&self, out: &str) -> Vec<Frame> {
-        let entries = fs::read_dir(self.path(out).join("masks")).unwrap();
-        let mut files: Vec<PathBuf> = entries.map(|entry| entry.unwrap().path()).collect();
-        files.sort();
-        let read = |path: &PathBuf| -> Frames {
-            serde_json::from_str(&fs::read_to_string(path).unwrap()).unwrap()
-        };
-        files.iter().flat_map(|path| read(path).frames).collect()
+        frames_of(&self.path(out))
     }
 
     /// The lowest IoU of any frame with the CPU's mask, and the greatest difference of any score.

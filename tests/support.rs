@@ -119,3 +119,26 @@ pub fn copy(from: &Path, to: &Path) {
         }
     }
 }
+
+/// What a frame gave.
+#[derive(PartialEq, serde::Deserialize)]
+pub struct Frame {
+    pub mask: segtrt::rle::Rle,
+    pub objectness: f32,
+    pub predicted_iou: f32,
+}
+
+/// The frames of all objects that a run saved, object by object.
+pub fn frames_of(run: &Path) -> Vec<Frame> {
+    #[derive(serde::Deserialize)]
+    struct Frames {
+        frames: Vec<Frame>,
+    }
+    let entries = std::fs::read_dir(run.join("masks")).unwrap();
+    let mut files: Vec<PathBuf> = entries.map(|entry| entry.unwrap().path()).collect();
+    files.sort();
+    let read = |path: &PathBuf| -> Frames {
+        serde_json::from_str(&std::fs::read_to_string(path).unwrap()).unwrap()
+    };
+    files.iter().flat_map(|path| read(path).frames).collect()
+}

@@ -2,16 +2,30 @@
 
 use std::path::Path;
 
+use segtrt::rle::Rle;
+use serde_json::Value;
+
 use super::shared::{
     Said, base, compare, copy_run, edit_column, edit_masks, empty, json as read, run, side,
 };
 
-/// Four sides of one reference: `mixed`, and in fp16 an engine and PyTorch's two; those that `differ` lose the mask of one frame.
-fn with_original(dir: &Path, differ: &[&str]) -> (Said, serde_json::Value) {
-    of_implementation(dir, "meta", differ)
+/// Four sides of one reference: `mixed`, and in fp16 an engine and PyTorch's two; those that `differ` lose a little of one frame.
+fn with_original(dir: &Path, differ: &[&str]) -> (Said, Value) {
+    changed(dir, "meta", differ, |frames| nibble(&mut frames[5]))
 }
 
-fn of_implementation(dir: &Path, whose: &str, differ: &[&str]) -> (Said, serde_json::Value) {
+/// Takes as many pixels from a mask as bring its IoU below 0.99.
+fn nibble(frame: &mut Value) {
+    let rle: Rle = serde_json::from_value(frame["mask"].clone()).unwrap();
+    let mut mask = rle.to_mask().unwrap();
+    let pixels: Vec<_> = mask.pixels().collect();
+    for (x, y) in &pixels[..=pixels.len() / 100] {
+        mask.set(*x, *y, false);
+    }
+    frame["mask"] = serde_json::to_value(Rle::compressed(&mask)).unwrap();
+}
+
+fn changed(dir: &Path, whose: &str, differ: &[&str], change: fn(&mut Vec<Value>)) -> (Said, Value) {
     let kinds = [
         ("mixed", "mixed", "tensorrt 8.6.0 mixed fused graph"),
         ("engine", "fp16", "tensorrt 8.6.0 fp16 fused graph"),
@@ -23,7 +37,7 @@ fn of_implementation(dir: &Path, whose: &str, differ: &[&str]) -> (Said, serde_j
         edit_column(&run, "precision", precision);
         edit_column(&run, "backend", &backend.replace("meta", whose));
         if differ.contains(&name) {
-            edit_masks(&run, |frames| empty(&mut frames[5]));
+            edit_masks(&run, change);
         }
         run
     });
@@ -33,7 +47,7 @@ fn of_implementation(dir: &Path, whose: &str, differ: &[&str]) -> (Said, serde_j
     (said, read(&out.join("comparison.json")))
 }
 
-fn ratio(found: &serde_json::Value, subject: &str, baseline: &str) -> serde_json::Value {
+fn ratio(found: &Value, subject: &str, baseline: &str) -> Value {
     let ratios = found["models"][0]["ratios"].as_array().unwrap();
     let mut of = ratios.iter().filter(|r| r["subject"] == subject && r["baseline"] == baseline);
     of.next().unwrap_or_else(|| panic!("no ratio of {subject} to {baseline}")).clone()
@@ -51,10 +65,10 @@ fn sides_with_the_masks_of_the_original_at_their_precision_are_compared_with_eac
             (&side["outcome"], &side["as_original"]["side"]),
             (&"as_original".into(), &"eager".into())
         );
-        assert_eq!(
-            (&side["equality"]["min_iou"], &side["as_original"]["equality"]["min_iou"]),
-            (&0.0.into(), &1.0.into())
-        );
+        let lowest = |found: &Value| found["min_iou"].as_f64().unwrap();
+        let with_reference = lowest(&side["equality"]);
+        assert!(with_reference > 0.9 && with_reference < 0.99, "{with_reference}");
+        assert_eq!(lowest(&side["as_original"]["equality"]), 1.0);
         assert!(side["speed"].is_object(), "{side}");
     }
     let both = ratio(&found, "engine", "compile");
@@ -67,7 +81,7 @@ fn sides_with_the_masks_of_the_original_at_their_precision_are_compared_with_eac
         "other masks: mixed has the reference's masks, compile those of eager fp16"
     );
     assert!(withheld["times_as_fast"].is_null(), "{withheld}");
-    let told = "engine: not the reference's masks (lowest IoU 0.0000";
+    let told = "engine: not the reference's masks (lowest IoU 0.9";
     assert!(
         said.out.contains(told)
             && said.out.contains("but the masks of eager at that precision (IoU mean 1.00000"),
@@ -144,12 +158,26 @@ fn an_original_does_not_stand_in_for_a_reference_that_shows_nothing() {
 fn another_implementation_is_no_original() {
     let dir = tempfile::tempdir().unwrap();
     let differ = ["engine", "eager", "compile"];
-    let (said, found) = of_implementation(dir.path(), "transformers", &differ);
+    let (said, found) =
+        changed(dir.path(), "transformers", &differ, |frames| nibble(&mut frames[5]));
     assert_eq!(said.code, 1, "{}", said.out);
     for name in differ {
         let side = side(&found, name);
         assert_eq!((&side["outcome"], side["speed"].is_null()), (&"mismatch".into(), true));
     }
+}
+
+/// An original whose masks are others on the whole, and not on single frames, vouches for nobody.
+#[test]
+fn an_original_that_is_far_from_the_reference_proves_nothing() {
+    let dir = tempfile::tempdir().unwrap();
+    let differ = ["engine", "eager", "compile"];
+    let (said, found) = changed(dir.path(), "meta", &differ, |frames| empty(&mut frames[5]));
+    assert_eq!(said.code, 1, "{}", said.out);
+    for name in differ {
+        assert_eq!(side(&found, name)["outcome"], "mismatch");
+    }
+    assert!(ratio(&found, "engine", "compile")["times_as_fast"].is_null());
 }
 
 /// Only sides of a precision that has one beyond its limits are held to the original.

@@ -20,7 +20,7 @@ use segtrt::selftest::reference::{load, run_graph};
 use segtrt::selftest::tensor::{Tensor, Values};
 use segtrt::trt::DataType;
 
-use crate::support::{onnxruntime, segtrt, small_bundle};
+use crate::support::{onnxruntime, require_onnxruntime, segtrt, small_bundle};
 
 /// A folder with libcuda.so, libkernels.so and libnvinfer.so.8.
 pub struct Fakes(tempfile::TempDir);
@@ -43,6 +43,19 @@ impl Fakes {
     /// Where they are.
     pub fn dir(&self) -> &Path {
         self.0.path()
+    }
+
+    /// A bench of the small model on the stand-ins, with the engines in `engines`.
+    pub fn bench(&self, engines: &Path, split: &Path, out: &Path) -> assert_cmd::Command {
+        let mut command = segtrt();
+        command
+            .env("LD_LIBRARY_PATH", self.dir())
+            .env("FAKE_TENSORRT_ONNXRUNTIME", require_onnxruntime())
+            .args(["bench", "--backend", "tensorrt", "--models", "edgetam_mini_points"])
+            .args(["--save-masks", "--warmup-runs", "1", "--decode-threads", "2"]);
+        command.arg("--engines").arg(engines).arg("--tensorrt-lib").arg(self.dir());
+        command.arg("--split-dir").arg(split).arg("--out-dir").arg(out);
+        command
     }
 
     /// The self-test of the engines alone in `root` against the small bundle, on the stand-ins.

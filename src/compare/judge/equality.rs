@@ -39,6 +39,15 @@ pub struct Equality {
     pub scores: Option<Scores>,
 }
 
+impl Equality {
+    /// The masks prove something, and are the reference's within the limits but for single frames: their mean and the scores hold.
+    pub fn holds_on_the_whole(&self) -> bool {
+        let Some(limits) = self.limits else { return false };
+        let moved = self.scores.map_or(0.0, |scores| scores.difference.abs());
+        self.proves && self.mean_iou >= limits.mean_iou && moved <= limits.jf_points
+    }
+}
+
 /// The frame on which two sides agree least.
 #[derive(Clone, Debug, Serialize)]
 pub struct Worst {

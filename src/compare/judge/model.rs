@@ -9,7 +9,7 @@ use anyhow::{Context, Result};
 use super::bootstrap;
 use super::contender::Contender;
 use super::equality::{self, DriftCurve, Equality, Worst};
-use super::evidence::{self, SideEvidence};
+use super::evidence::{self, ObjectEvidence};
 use super::original::{self, AsOriginal};
 use super::result::{Factor, ModelComparison, Outcome, Ratio, SideReport, Withheld};
 use super::{Request, belief, flips, picture, same_work, speed, teacher};
@@ -17,6 +17,9 @@ use crate::compare::runs::Side;
 use crate::dataset::Clip;
 use crate::mask::Mask;
 use crate::record::{ObjectKey, Verdict};
+
+/// What the masks of a side show, and what that amounts to; a sentence where they cannot be compared.
+type Judgement = Result<(Vec<ObjectEvidence>, Equality), String>;
 
 /// A side on its way to a report.
 type Entered<'a> = Result<Contender<'a>, (Outcome, String)>;
@@ -38,12 +41,14 @@ pub(super) fn judge(
         Ok(reference) => evidence::gather(reference, &there, clips).into_iter(),
         Err(_) => Vec::new().into_iter(),
     };
-    let found: Vec<SideEvidence> = found.collect();
-    let beyond = found.iter().zip(&there).filter_map(|(found, side)| {
-        let precision = side.conditions.precision.as_str();
-        (!equality::judge(found.as_ref().ok()?, precision).same).then_some(precision)
+    let found = found.zip(&there).map(|(found, side)| {
+        let objects = found?;
+        let equality = equality::judge(&objects, &side.conditions.precision);
+        Ok((objects, equality))
     });
-    let mut originals = original::compare(&there, &beyond.collect(), clips);
+    let found: Vec<Judgement> = found.collect();
+    let equalities = found.iter().map(|found| found.as_ref().ok().map(|(_, equality)| equality));
+    let mut originals = original::compare(&there, &equalities.collect::<Vec<_>>(), clips);
     let mut found = found.into_iter();
     let mut curves = Vec::new();
     let mut reports = Vec::new();
@@ -160,17 +165,16 @@ struct Judged<'a> {
 impl Judged<'_> {
     fn report(
         &self,
-        evidence: SideEvidence,
+        found: Judgement,
         as_original: Option<AsOriginal>,
         curves: &mut Vec<DriftCurve>,
     ) -> SideReport {
         let (side, reference) = (self.side, self.reference);
         let is_reference = side.name == reference.name;
         let mut equality = None;
-        let (outcome, why) = match evidence {
+        let (outcome, why) = match found {
             Err(why) => (Outcome::Refused, Some(why)),
-            Ok(objects) => {
-                let mut found = equality::judge(&objects, &side.conditions.precision);
+            Ok((objects, mut found)) => {
                 if !is_reference {
                     curves.push(equality::drift(side.model, side.name, equality::FREE, &objects));
                     self.draw(&mut found);

@@ -25,17 +25,28 @@ pub struct AsOriginal {
     pub equality: Equality,
 }
 
-/// For each of `sides` of the `precisions` that has the original of its own among them: its masks against the original's.
+/// For each of `sides` of a precision in which one is beyond a limit, and which has an original among them: its masks against the
+/// original's. `equalities`: the sides' own, to the reference.
 ///
-/// fp32 has none: there the reference is the original.
+/// An original vouches for others only where it is the reference itself but for single frames. fp32 has none: there the reference is
+/// the original.
 pub(super) fn compare(
     sides: &[&Contender<'_>],
-    precisions: &BTreeSet<&str>,
+    equalities: &[Option<&Equality>],
     clips: &HashMap<String, Clip>,
 ) -> HashMap<String, AsOriginal> {
     let mut found = HashMap::new();
-    let asked = |side: &&&Contender<'_>| precisions.contains(side.conditions.precision.as_str());
-    for original in sides.iter().filter(asked).filter(|side| is_original(side)) {
+    let judged = || sides.iter().zip(equalities).filter_map(|(side, own)| Some((side, (*own)?)));
+    let beyond: BTreeSet<&str> = judged()
+        .filter(|(_, own)| !own.same)
+        .map(|(side, _)| side.conditions.precision.as_str())
+        .collect();
+    let vouches = |(side, own): &(&&Contender<'_>, &Equality)| {
+        beyond.contains(side.conditions.precision.as_str())
+            && is_original(side)
+            && own.holds_on_the_whole()
+    };
+    for (original, _) in judged().filter(vouches) {
         let precision = &original.conditions.precision;
         let like: Vec<&Contender<'_>> =
             sides.iter().filter(|side| side.conditions.precision == *precision).copied().collect();
