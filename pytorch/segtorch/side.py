@@ -195,7 +195,7 @@ class Side:
         """Goes on warming up at the beginning of a turn, until what the other side left behind is over.
 
         A side that is started anew for each turn loads its engines first and so comes later; this one waits with everything
-        ready, and its first pass would run while the driver still clears away the other's process.
+        ready, and its first pass may run while the driver still clears away the other's process.
         """
         if self.turn_begun is None or not self.args.warmup_runs:
             return

@@ -6,8 +6,8 @@ from .plan_bed import BATCHES, exported
 from .settings import PARTS, SEGMENTS
 
 PRECISIONS = ("fp16", "mixed", "fp32")
-# Of a GPU's slots. Processes on one GPU take turns of some milliseconds each, whatever their kernels take: twelve builds at a time, each of
-# which times thousands of short kernels, took three times as long each as three.
+# Of a GPU's slots. Beside up to eleven others encoders took 2.4 (SAM2.1-tiny) and 4.6 times (EdgeTAM) as long as beside one or two; likely
+# because processes on one GPU take turns, however short the kernels are that each of them times.
 BUILD = 4
 LOADING, KNOWN = 10, {"encoder": 60, "prompt": 60}  # seconds until TensorRT's kernels are loaded; of graphs whose tactics are known
 
