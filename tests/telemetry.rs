@@ -71,6 +71,7 @@ fn judged(observed: &Observed) -> (Judgement, String) {
     let verdict = judge(&Evidence {
         frames: &frames,
         overlapping: false,
+        batch: 1,
         on_gpu: true,
         observed: Some(observed),
     });

@@ -19,7 +19,7 @@ use crate::prompt::ObjectPrompt;
 use crate::ranges::{self, Range};
 use crate::record::{
     Conditions, FrameTimes, Measured, MemoryPeaks, ObjectKey, Observed, RunRecord, Status, Verdict,
-    mean_gpu_ms, mean_residue_ms, mean_stages, speed_of,
+    encode_batch_of, mean_gpu_ms, mean_residue_ms, mean_stages, speed_of,
 };
 use crate::telemetry::Telemetry;
 use crate::tracker::NetworkPrompt;
@@ -308,6 +308,7 @@ impl ObjectRunner<'_> {
         row.verdict = verdict::judge(&Evidence {
             frames: &pass.times,
             overlapping: self.plan.mode() == Mode::Throughput,
+            batch: encode_batch_of(&row.conditions.backend),
             on_gpu: self.on_gpu,
             observed: observed.as_ref(),
         });

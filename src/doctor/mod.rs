@@ -66,7 +66,7 @@ pub fn examine(options: &Options) -> (Vec<Check>, Verdict) {
     checks.extend(bundles.checks.clone());
     checks.extend(engines.checks.clone());
     checks.push(data.clone());
-    checks.push(tools::nsys());
+    checks.push(tools::nsys(&gpus));
     checks.push(tools::ffmpeg());
     let verdict = verdict::judge(&verdict::Evidence {
         onnxruntime: onnxruntime.is_ok(),

@@ -3,17 +3,35 @@ Programs that are called where they are there: nsys, ffmpeg.
 */
 
 use super::check::Check;
+use super::worker::FoundGpu;
 use crate::ffmpeg::Ffmpeg;
 use crate::nsys::Nsys;
 
 /// What encodes overlays.
 const ENCODER: &str = "libx264";
 
+/// Nsight Systems 2023 and older record calls of drivers from here on, and make no reports of them
+/// (docs/measurements/2026-11-ratios-h200.md).
+const TOO_NEW_FOR_2023: u32 = 13;
+
 /// Nsight Systems.
-pub fn nsys() -> Check {
+pub fn nsys(gpus: &Result<Vec<FoundGpu>, String>) -> Check {
     let name = "nsys";
     match Nsys::find() {
-        Ok(nsys) => Check::ok(name, format!("{}, {}", nsys.version, nsys.path.display())),
+        Ok(nsys) => {
+            let driver =
+                gpus.as_ref().ok().and_then(|gpus| Some(gpus.first()?.driver_cuda.as_str()));
+            let found = format!("{}, {}", nsys.version, nsys.path.display());
+            match driver.filter(|driver| is_too_old(&nsys.version, driver)) {
+                None => Check::ok(name, found),
+                Some(driver) => Check::warning(
+                    name,
+                    format!("{found}: older than the driver, which is for CUDA {driver}"),
+                    "releases of 2023 were seen to record and then make no report there; install a newer one and name it with \
+                     NSYS_CMD",
+                ),
+            }
+        }
         Err(error) => {
             let text = error.to_string();
             // The error's own advice goes where advice belongs.
@@ -28,6 +46,13 @@ pub fn nsys() -> Check {
             )
         }
     }
+}
+
+/// Whether an nsys of this version (`2023.4.4.54-…`) was seen to make no reports with a driver for this CUDA (`13.0`).
+fn is_too_old(version: &str, driver_cuda: &str) -> bool {
+    let number = |text: &str| text.split('.').next().and_then(|first| first.parse::<u32>().ok());
+    number(version).is_some_and(|year| year <= 2023)
+        && number(driver_cuda).is_some_and(|major| major >= TOO_NEW_FOR_2023)
 }
 
 /// ffmpeg, with what encodes overlays.
@@ -45,5 +70,18 @@ pub fn ffmpeg() -> Check {
             "not on PATH: overlays are written as PNG files, and videos as mp4 files cannot be read",
             "apt-get install ffmpeg",
         ),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_nsys_that_was_seen_to_fail_is_told_from_others() {
+        assert!(is_too_old("2023.4.4.54-234433681190v0", "13.0"));
+        assert!(!is_too_old("2023.4.4.54-234433681190v0", "12.4"));
+        assert!(!is_too_old("2024.2.3.38-242334140272v0", "13.0"));
+        assert!(!is_too_old("unknown", "13.0") && !is_too_old("2023.4", ""));
     }
 }

@@ -72,6 +72,11 @@ impl ReportName {
         self.find_with(RECORDING).filter(|path| is_since(path, moment))
     }
 
+    /// Where all that nsys said is kept when it made no report.
+    pub(super) fn words(&self) -> PathBuf {
+        self.folder.join(format!("{}.nsys.txt", self.stem))
+    }
+
     fn newest(&self, literal: &str, suffix: &str) -> Option<PathBuf> {
         let end = format!("_{}.{suffix}", self.stem);
         let entries = std::fs::read_dir(&self.folder).ok()?.flatten();

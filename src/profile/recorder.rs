@@ -9,7 +9,7 @@ use std::path::PathBuf;
 use std::process::{Command, Stdio};
 use std::time::SystemTime;
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result, anyhow, bail};
 
 use super::name::{ReportName, set_aside};
 use super::said::{Said, why_no_report};
@@ -74,32 +74,33 @@ impl Recorder {
     pub fn record(&self, target: &Target, name: &ReportName) -> Result<Recorded> {
         name.clear()?;
         let started = SystemTime::now();
-        let (pass, said) = match self.run(target, name) {
-            Ok(ran) => ran,
-            Err(error) => {
-                let report = name.find_since(started);
-                return Err(match report.as_deref().map(set_aside) {
-                    Some(Ok(aside)) => error.context(format!(
-                        "the report is kept as {} to look at, and is none of a sound run",
-                        aside.display()
-                    )),
-                    Some(Err(aside)) => {
-                        error.context(format!("{aside:#}, and the report is none of a sound run"))
-                    }
-                    None => error,
-                });
+        let (pass, said) = self.run(target, name)?;
+        let pass = pass.map_err(|error| {
+            let report = name.find_since(started);
+            match report.as_deref().map(set_aside) {
+                Some(Ok(aside)) => error.context(format!(
+                    "the report is kept as {} to look at, and is none of a sound run",
+                    aside.display()
+                )),
+                Some(Err(aside)) => {
+                    error.context(format!("{aside:#}, and the report is none of a sound run"))
+                }
+                None => error,
             }
-        };
+        })?;
         let Some(path) = name.find_since(started) else {
+            let words = name.words();
+            // What cannot be written is told in short all the same.
+            let words = said.keep(&words).is_ok().then_some(words);
             let left = name.recording_since(started);
-            return Err(why_no_report(&self.nsys, &said, &name.pattern(), left));
+            return Err(why_no_report(&self.nsys, &said, &name.pattern(), left, words.as_deref()));
         };
         let bytes = std::fs::metadata(&path)?.len();
         Ok(Recorded { path, bytes, pass })
     }
 
     /// The pass, and what nsys said.
-    fn run(&self, target: &Target, name: &ReportName) -> Result<(RunRecord, Said)> {
+    fn run(&self, target: &Target, name: &ReportName) -> Result<(Result<RunRecord>, Said)> {
         let ObjectKey { video, object, .. } = &target.key;
         let todo = vec![(video.clone(), vec![object.clone()])];
         let job = Job { plan: self.plan.clone(), model: target.model, todo };
@@ -125,22 +126,21 @@ impl Recorder {
         let (told, printed) = listen(BufReader::new(stdout));
         let status = running.wait().context("cannot wait for nsys")?;
         let said = Said { errors: lines(&mut errors), printed };
-        match told? {
-            Told::Pass(pass) if status.success() => Ok((sound(*pass)?, said)),
-            Told::Failed(reason) => bail!("the profiled program failed: {reason}"),
-            Told::Pass(_) => bail!(
-                "nsys {} ended with {status} after the pass; it said: {said}",
-                self.nsys.version
-            ),
-            Told::Nothing if status.success() => bail!(
-                "the profiled program ended without a result, and nsys {} did not mind; it said: {said}",
-                self.nsys.version
-            ),
-            Told::Nothing => bail!(
-                "nsys {} ended with {status}, the profiled program without a result; it said: {said}",
-                self.nsys.version
-            ),
-        }
+        let version = &self.nsys.version;
+        let pass = match told? {
+            Told::Pass(pass) if status.success() => sound(*pass),
+            Told::Failed(reason) => Err(anyhow!("the profiled program failed: {reason}")),
+            Told::Pass(_) => {
+                Err(anyhow!("nsys {version} ended with {status} after the pass; it said: {said}"))
+            }
+            Told::Nothing if status.success() => Err(anyhow!(
+                "the profiled program ended without a result, and nsys {version} did not mind; it said: {said}"
+            )),
+            Told::Nothing => Err(anyhow!(
+                "nsys {version} ended with {status}, the profiled program without a result; it said: {said}"
+            )),
+        };
+        Ok((pass, said))
     }
 }
 

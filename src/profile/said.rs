@@ -14,8 +14,14 @@ use crate::nsys::Nsys;
 const IMPORT_FAILED: &str = "Importation failed";
 /// The importer, in a folder named after the host's processor.
 const IMPORTER: (&str, &str) = ("host-linux", "QdstrmImporter");
-/// Lines of each kind that are shown.
-const SHOWN: usize = 3;
+/// Lines that are shown.
+const SHOWN: usize = 4;
+/// What the lines have in which the importer names a cause, the surest first; the rest of a failed import is a dump of its own
+/// structures, dozens of lines of braces.
+const CAUSES: [&str; 7] =
+    ["tag_message", "exception::what", "nable to", "annot", "ailed", "xception", "rror"];
+/// Calls of a CUDA newer than nsys: "Unknown runtime API function index: 473".
+const NEWER_CUDA: [&str; 2] = ["Unknown ", " API function index"];
 /// Links from the name of nsys to the program that are followed.
 const LINKS: usize = 8;
 
@@ -39,15 +45,52 @@ impl Said {
     }
 
     fn import_failed(&self) -> bool {
-        self.errors.iter().chain(&self.printed).any(|line| line.contains(IMPORT_FAILED))
+        self.lines().any(|line| line.contains(IMPORT_FAILED))
+    }
+
+    /// Whether CUDA has calls that this nsys does not know, so that it cannot make sense of what it recorded.
+    fn names_newer_cuda(&self) -> bool {
+        self.sentences().iter().any(|line| NEWER_CUDA.iter().all(|part| line.contains(part)))
+    }
+
+    /// Writes all of it to a file: the cause may stand where nobody looks for it.
+    pub fn keep(&self, path: &Path) -> std::io::Result<()> {
+        let mut text = self.lines().collect::<Vec<_>>().join("\n");
+        text.push('\n');
+        std::fs::write(path, text)
+    }
+
+    /// All of it, as it came.
+    fn lines(&self) -> impl Iterator<Item = &str> {
+        self.errors.iter().chain(&self.printed).map(String::as_str)
+    }
+
+    /// What may tell something: not braces, not the bar of progress. A cause stands in one line of the dump, with its line
+    /// breaks written as `\n`.
+    fn sentences(&self) -> Vec<&str> {
+        let parts = self.lines().flat_map(|line| line.split("\\n"));
+        let trimmed = parts.map(|part| part.trim_matches(|c: char| c.is_whitespace() || c == '"'));
+        let is_bar = |part: &str| part.starts_with('[') && part.contains("%") && part.contains(']');
+        let tells = |part: &&str| part.chars().any(char::is_alphanumeric) && !is_bar(part);
+        trimmed.filter(tells).collect()
     }
 }
 
-/// Its last words.
+/// The lines that name causes; where none does, its last words.
 impl fmt::Display for Said {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let last = |lines: &'_ [String]| lines[lines.len().saturating_sub(SHOWN)..].to_vec();
-        let words = [last(&self.errors), last(&self.printed)].concat();
+        let sentences = self.sentences();
+        let rank = |line: &str| CAUSES.iter().position(|cause| line.contains(cause));
+        let mut causes: Vec<usize> =
+            (0..sentences.len()).filter(|&at| rank(sentences[at]).is_some()).collect();
+        causes.sort_by_key(|&at| rank(sentences[at]));
+        causes.truncate(SHOWN);
+        // In the order in which they were said.
+        causes.sort_unstable();
+        let words: Vec<&str> = match causes.is_empty() {
+            true => sentences[sentences.len().saturating_sub(SHOWN)..].to_vec(),
+            false => causes.into_iter().map(|at| sentences[at]).collect(),
+        };
         match words.is_empty() {
             true => f.write_str("nothing"),
             false => f.write_str(&words.join("; ")),
@@ -57,36 +100,52 @@ impl fmt::Display for Said {
 
 /// This nsys records and cannot make reports of what it records: no other recording will fare better.
 #[derive(Debug, thiserror::Error)]
-#[error(
-    "nsys {version} cannot make reports here: its importer could not run. It said: {said}. What it recorded is {}. {advice}",
-    recording.display()
-)]
+#[error("nsys {version} cannot make reports here: {why}. It said: {said}.{told} {advice}")]
 pub struct NoReports {
     version: String,
+    why: &'static str,
     said: String,
-    recording: PathBuf,
+    told: String,
     advice: String,
 }
 
 /// Why a pass that nsys recorded without an error has no report at `wanted`; `beside` is a recording that lies where the
-/// report should.
+/// report should, `words` the file in which all that nsys said is kept.
 pub(super) fn why_no_report(
     nsys: &Nsys,
     said: &Said,
     wanted: &Path,
     beside: Option<PathBuf>,
+    words: Option<&Path>,
 ) -> anyhow::Error {
-    let version = &nsys.version;
+    let version = nsys.version.clone();
     let recording = beside.or_else(|| said.recordings().next());
-    match recording {
-        Some(recording) if !said.import_failed() => {
-            let (version, advice) = (version.clone(), advice(&nsys.path, &recording));
-            NoReports { version, said: said.to_string(), recording, advice }.into()
+    let recorded = recording.as_ref();
+    let mut told = recorded
+        .map_or_else(String::new, |left| format!(" What it recorded is {}.", left.display()));
+    if let Some(words) = words {
+        told.push_str(&format!(" All of its words: {}.", words.display()));
+    }
+    let no_reports = |why, advice| NoReports {
+        version: version.clone(),
+        why,
+        said: said.to_string(),
+        told: told.clone(),
+        advice,
+    };
+    match &recording {
+        _ if said.names_newer_cuda() => {
+            let why = "it does not know all calls of this machine's CUDA driver, which is newer";
+            let advice = "Install a newer Nsight Systems (developer.nvidia.com/nsight-systems) and name it: NSYS_CMD=/path/to/nsys";
+            no_reports(why, advice.to_owned()).into()
         }
-        recording => anyhow::anyhow!(
-            "nsys {version} ended without an error and wrote no {}{}. It said: {said}. Is a disk full, or the memory?",
+        Some(recording) if !said.import_failed() => {
+            no_reports("its importer could not run", advice(&nsys.path, recording)).into()
+        }
+        _ => anyhow::anyhow!(
+            "nsys {version} ended without an error and wrote no {}. It said: {said}.{told} Where that tells \
+             nothing: is a disk full, or the memory?",
             wanted.display(),
-            recording.map_or_else(String::new, |left| format!(", only {}", left.display()))
         ),
     }
 }
@@ -162,11 +221,11 @@ mod tests {
             ],
         };
         // A recording that is named and not there is none.
-        let told = why_no_report(&nsys(&wanted), &said, &wanted, None);
+        let told = why_no_report(&nsys(&wanted), &said, &wanted, None, None);
         assert!(told.downcast_ref::<NoReports>().is_none(), "{told}");
         for recording in [&first, &last] {
             std::fs::write(recording, "recorded").unwrap();
-            let told = why_no_report(&nsys(&wanted), &said, &wanted, None);
+            let told = why_no_report(&nsys(&wanted), &said, &wanted, None, None);
             assert!(told.downcast_ref::<NoReports>().is_some(), "{told}");
             let told = told.to_string();
             assert!(told.contains(&format!("recorded is {}", recording.display())), "{told}");
@@ -181,13 +240,45 @@ mod tests {
             "std::exception::what: ProtobufSerializeException",
             "Failed to create 'a.qdstrm': No space left on device.",
         ]);
-        let told = why_no_report(&nsys(&wanted), &said, &wanted, None);
+        let told = why_no_report(&nsys(&wanted), &said, &wanted, None, None);
         assert!(told.downcast_ref::<NoReports>().is_none(), "{told}");
         let told = told.to_string();
         assert!(told.contains("No space left on device") && told.contains("a.qdstrm"), "{told}");
-        assert!(!told.contains("unexpected"), "the last {SHOWN} lines: {told}");
-        let silent = why_no_report(&nsys(&wanted), &Said::default(), &wanted, None).to_string();
+        let silent =
+            why_no_report(&nsys(&wanted), &Said::default(), &wanted, None, None).to_string();
         assert!(silent.contains("a.nsys-rep. It said: nothing."), "{silent}");
+    }
+
+    /// The dump's form is that of NVIDIA's importer where CUDA is newer than nsys.
+    #[test]
+    fn the_cause_is_found_in_the_importers_dump() {
+        let dir = tempfile::tempdir().unwrap();
+        let wanted = dir.path().join("a.nsys-rep");
+        let said = Said {
+            errors: lines(&[
+                "Importer error status: Importation failed.",
+                "**** Analysis failed with:",
+                "Error {",
+                "Type: RuntimeError",
+                "SubError {",
+                "Items {",
+                r#"Value: "/build/QuadD/TraceProcessEvent.cpp(45): Throw in function GetCudaCallbackName\nDynamic exception type: boost::exception_detail\nstd::exception::what: InvalidArgumentException\n[QuadDCommon::tag_message*] = Unknown runtime API function index: 473\n""#,
+                "}",
+                "};",
+            ]),
+            printed: lines(&["[1/2] [8%                          ] a.nsys-rep", "Generated:"]),
+        };
+        let words = dir.path().join("a.nsys.txt");
+        said.keep(&words).unwrap();
+        let kept = std::fs::read_to_string(&words).unwrap();
+        assert_eq!(kept.lines().count(), 11, "{kept}");
+        let told = why_no_report(&nsys(&wanted), &said, &wanted, None, Some(&words));
+        assert!(told.downcast_ref::<NoReports>().is_some(), "{told}");
+        let told = told.to_string();
+        for part in ["function index: 473", "which is newer", "NSYS_CMD", "a.nsys.txt"] {
+            assert!(told.contains(part), "{part} in {told}");
+        }
+        assert!(!told.contains("};") && !told.contains("8%"), "{told}");
     }
 
     #[cfg(unix)]

@@ -21,6 +21,9 @@ pub struct Evidence<'a> {
     pub frames: &'a [FrameTimes],
     /// Frames overlap: their times are intervals, and stages do not add up to them.
     pub overlapping: bool,
+    /// Frames that the encoder takes at once: masks come in bursts of so many, with a wait for the next ones between, so that what
+    /// is looked at are batches.
+    pub batch: usize,
     /// A GPU took part.
     pub on_gpu: bool,
     /// What its sensors said.
@@ -41,7 +44,7 @@ pub fn judge(evidence: &Evidence<'_>) -> Verdict {
     if !evidence.overlapping {
         findings.extend(rules::unexplained(evidence.frames, limits));
     }
-    findings.extend(rules::steadiness(&steady, evidence.overlapping, limits));
+    findings.extend(rules::steadiness(&steady, evidence, limits));
     Verdict::of(findings)
 }
 

@@ -2,7 +2,7 @@
 The rules, one function each: what was found, what is allowed, what to do.
 */
 
-use super::Thresholds;
+use super::{Evidence, Thresholds};
 use crate::record::{Finding, Weight::Fault, Weight::Gap, Weight::Note};
 use crate::record::{FrameTimes, Limit, Observed, Weight, mean_residue_ms};
 use crate::stats;
@@ -140,27 +140,40 @@ pub(super) fn unexplained(frames: &[FrameTimes], limits: &Thresholds) -> Option<
 }
 
 /// What the times of the steady frames, ms, speak against: latencies, or where frames overlap the intervals between masks.
-pub(super) fn steadiness(steady: &[f64], overlapping: bool, limits: &Thresholds) -> Vec<Finding> {
-    if steady.len() < limits.steady_frames {
-        let sentence = format!(
-            "{} frames came after the first {}, which fill the memory; {} are needed to judge by: run longer clips, or \
-             raise --max-clip-frames",
-            steady.len(),
-            limits.steady_from,
-            limits.steady_frames
-        );
-        return vec![finding(Gap, "few_frames", sentence)];
+pub(super) fn steadiness(
+    steady: &[f64],
+    evidence: &Evidence<'_>,
+    limits: &Thresholds,
+) -> Vec<Finding> {
+    let batches: Vec<f64> =
+        steady.chunks_exact(evidence.batch.max(1)).filter_map(stats::mean).collect();
+    if let Some(few) = few_frames(steady.len(), batches.len(), limits) {
+        return vec![few];
     }
     [
-        unsteady(steady, limits),
-        drift(steady, limits),
-        outliers(steady, limits),
+        unsteady(&batches, limits),
+        drift(&batches, limits),
+        outliers(&batches, if evidence.batch > 1 { "batches" } else { "frames" }, limits),
         // Intervals have no percentiles in any file.
-        tail(steady, limits).filter(|_| !overlapping),
+        tail(steady, limits).filter(|_| !evidence.overlapping),
     ]
     .into_iter()
     .flatten()
     .collect()
+}
+
+fn few_frames(frames: usize, batches: usize, limits: &Thresholds) -> Option<Finding> {
+    let wanted = match (frames < limits.steady_frames, batches < limits.steady_batches) {
+        (true, _) => format!("{} are needed", limits.steady_frames),
+        (false, true) => format!("{} batches are needed", limits.steady_batches),
+        (false, false) => return None,
+    };
+    let sentence = format!(
+        "{frames} frames came after the first {}, which fill the memory; {wanted} to judge by: run longer clips, or raise \
+         --max-clip-frames",
+        limits.steady_from
+    );
+    Some(finding(Gap, "few_frames", sentence))
 }
 
 fn unsteady(steady: &[f64], limits: &Thresholds) -> Option<Finding> {
@@ -193,7 +206,7 @@ fn drift(steady: &[f64], limits: &Thresholds) -> Option<Finding> {
     })
 }
 
-fn outliers(steady: &[f64], limits: &Thresholds) -> Option<Finding> {
+fn outliers(steady: &[f64], what: &str, limits: &Thresholds) -> Option<Finding> {
     let median = stats::median(steady)?;
     let deviation = stats::median_absolute_deviation(steady)?;
     let allowed = (limits.outlier_mads * deviation).max(limits.outlier_least * median);
@@ -201,7 +214,7 @@ fn outliers(steady: &[f64], limits: &Thresholds) -> Option<Finding> {
     let slowest = stats::max(steady)?;
     (count > 0).then(|| {
         let sentence = format!(
-            "{count} of {} frames lie far from the median of {median:.3} ms, the slowest at {slowest:.3} ms; something \
+            "{count} of {} {what} lie far from the median of {median:.3} ms, the slowest at {slowest:.3} ms; something \
              else ran meanwhile: trust the median more than the mean",
             steady.len()
         );

@@ -19,12 +19,18 @@ fn steady(count: usize) -> Vec<f64> {
 }
 
 fn judged(frames: &[FrameTimes]) -> Verdict {
-    judge(&Evidence { frames, overlapping: false, on_gpu: false, observed: None })
+    judge(&Evidence { frames, overlapping: false, batch: 1, on_gpu: false, observed: None })
 }
 
 fn watched(observed: &Observed) -> Verdict {
     let frames = pass(steady(200));
-    judge(&Evidence { frames: &frames, overlapping: false, on_gpu: true, observed: Some(observed) })
+    judge(&Evidence {
+        frames: &frames,
+        overlapping: false,
+        batch: 1,
+        on_gpu: true,
+        observed: Some(observed),
+    })
 }
 
 fn calm() -> Observed {
@@ -69,8 +75,32 @@ fn a_tail_of_few_frames_is_told_of() {
     // Frames that overlap have no latencies, and so no percentiles.
     let frames = pass(steady(99));
     let overlapping =
-        Evidence { frames: &frames, overlapping: true, on_gpu: false, observed: None };
+        Evidence { frames: &frames, overlapping: true, batch: 1, on_gpu: false, observed: None };
     assert_eq!(judge(&overlapping).findings, []);
+}
+
+/// Masks of frames that were encoded together come in a burst, and then one waits for the next batch.
+#[test]
+fn bursts_are_judged_by_the_batch() {
+    let bursts = |count: usize, wait: f64| {
+        let steady = (0..count).map(move |at| if at % 4 == 0 { wait } else { 1.0 });
+        pass(std::iter::repeat_n(99.0, THRESHOLDS.steady_from).chain(steady))
+    };
+    let by = |frames: &[FrameTimes], batch: usize| {
+        judge(&Evidence { frames, overlapping: true, batch, on_gpu: false, observed: None })
+    };
+    let regular = bursts(200, 3.0);
+    assert_found(&by(&regular, 1), Judgement::Invalid, "unsteady", "spread by");
+    assert_eq!(by(&regular, 4).findings, []);
+    // A batch that is slow is seen all the same, and so are later ones that are.
+    let mut slower = regular;
+    slower.iter_mut().skip(18 + 100).for_each(|frame| frame.latency_ms *= 1.2);
+    assert_found(&by(&slower, 4), Judgement::Invalid, "drift", "18 % slower");
+    let few = by(&bursts(19, 3.0), 4);
+    assert_found(&few, Judgement::Unjudged, "few_frames", "20 are needed");
+    assert_eq!(by(&bursts(20, 3.0), 4).judgement, Judgement::Valid);
+    let few = by(&bursts(32, 3.0), 16);
+    assert_found(&few, Judgement::Unjudged, "few_frames", "5 batches are needed");
 }
 
 #[test]
@@ -120,7 +150,7 @@ fn latency_that_no_stage_explains_is_a_fault_unless_frames_overlap() {
     });
     assert_found(&judged(&frames), Judgement::Invalid, "unexplained", "explain 88 %");
     let overlapping =
-        Evidence { frames: &frames, overlapping: true, on_gpu: false, observed: None };
+        Evidence { frames: &frames, overlapping: true, batch: 1, on_gpu: false, observed: None };
     assert_eq!(judge(&overlapping).findings, []);
     frames.iter_mut().for_each(|frame| frame.stages.track_ms = Some(0.91 * frame.latency_ms));
     assert_eq!(judged(&frames).findings, []);
@@ -163,7 +193,8 @@ fn a_gpu_that_was_hardly_watched_is_told_of() {
     let verdict = watched(&Observed { seconds: 0.15, readings: 2, ..calm() });
     assert_found(&verdict, Judgement::Valid, "few_readings", "2 times in 0.15 s");
     let frames = pass(steady(200));
-    let blind = Evidence { frames: &frames, overlapping: false, on_gpu: true, observed: None };
+    let blind =
+        Evidence { frames: &frames, overlapping: false, batch: 1, on_gpu: true, observed: None };
     assert_found(
         &judge(&blind),
         Judgement::Valid,

@@ -10,6 +10,8 @@ pub struct Thresholds {
     pub steady_from: usize,
     /// Steady frames that it takes to judge by.
     pub steady_frames: usize,
+    /// Batches of steady frames that it takes to judge by, where frames are encoded several at once.
+    pub steady_batches: usize,
     /// Steady frames below which the 99th percentile is hardly more than the slowest frame.
     pub p99_frames: usize,
     /// Standard deviation of the steady latencies over their mean.
@@ -34,6 +36,7 @@ pub struct Thresholds {
 pub const THRESHOLDS: Thresholds = Thresholds {
     steady_from: 18,
     steady_frames: 20,
+    steady_batches: 5,
     p99_frames: 100,
     spread: 0.10,
     drift: 0.05,

@@ -90,6 +90,7 @@ pub fn judge(request: &Request<'_>) -> Result<Comparison> {
             "equality": EQUALITY, "proof": PROOF, "speed": SPEED,
             "passes": {
                 "steady_from": THRESHOLDS.steady_from, "steady_frames": THRESHOLDS.steady_frames,
+                "steady_batches": THRESHOLDS.steady_batches,
                 "spread": THRESHOLDS.spread, "drift": THRESHOLDS.drift, "clock_drift": THRESHOLDS.clock_drift,
                 "explained": THRESHOLDS.explained,
             },
