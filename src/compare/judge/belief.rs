@@ -57,20 +57,28 @@ pub(super) fn of_side(side: &Contender<'_>, speed: &Speed) -> Verdict {
 
 /// What all passes show.
 fn of_passes(side: &Contender<'_>) -> Vec<Finding> {
-    let passes = side.passes().map(|(round, pass)| {
-        let observed = observed(round, pass);
-        let judged = verdict::judge(&Evidence {
-            frames: &pass.frames,
-            overlapping: side.overlapping(),
-            batch: encode_batch_of(&side.conditions.backend),
-            on_gpu: side.on_gpu(),
-            observed: observed.as_ref(),
-        });
-        // What only its writer can have seen, such as a graph that was compiled inside the pass, stands as it is.
-        let theirs = pass.findings.iter().filter(|found| !RULES.contains(&found.code.as_str()));
-        judged.findings.into_iter().chain(theirs.cloned()).collect()
-    });
+    let passes = side.passes().map(|(round, pass)| of_pass(side, round, pass));
     together(&passes.collect::<Vec<_>>())
+}
+
+/// What one pass shows.
+fn of_pass(side: &Contender<'_>, round: &ModelRound<'_>, pass: &PassRecord) -> Vec<Finding> {
+    let observed = observed(round, pass);
+    let judged = verdict::judge(&Evidence {
+        frames: &pass.frames,
+        overlapping: side.overlapping(),
+        batch: encode_batch_of(&side.conditions.backend),
+        on_gpu: side.on_gpu(),
+        observed: observed.as_ref(),
+    });
+    // What only its writer can have seen, such as a graph that was compiled inside the pass, stands as it is.
+    let theirs = pass.findings.iter().filter(|found| !RULES.contains(&found.code.as_str()));
+    judged.findings.into_iter().chain(theirs.cloned()).collect()
+}
+
+/// Whether nothing speaks against a pass, and there was enough of it to tell.
+pub(super) fn is_calm(side: &Contender<'_>, round: &ModelRound<'_>, pass: &PassRecord) -> bool {
+    of_pass(side, round, pass).iter().all(|found| found.weight == Weight::Note)
 }
 
 /// Each code once, with the number of passes that have it. What passes show now and then is a hint where those that show any of it

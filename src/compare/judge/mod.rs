@@ -8,12 +8,14 @@ the masks are the same, [`belief`] says whether the clocks may be trusted, and o
 mod agreement;
 mod belief;
 mod bootstrap;
+mod bound;
 mod contender;
 mod equality;
 mod evidence;
 mod flips;
 mod model;
 mod original;
+mod pairs;
 mod picture;
 mod result;
 mod same_work;

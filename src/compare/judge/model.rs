@@ -6,13 +6,12 @@ use std::collections::{BTreeSet, HashMap};
 
 use anyhow::{Context, Result};
 
-use super::bootstrap;
 use super::contender::Contender;
 use super::equality::{self, DriftCurve, Equality, Worst};
 use super::evidence::{self, ObjectEvidence};
 use super::original::{self, AsOriginal};
-use super::result::{Factor, ModelComparison, Outcome, Ratio, SideReport, Withheld};
-use super::{Request, belief, flips, picture, same_work, speed, teacher};
+use super::result::{ModelComparison, Outcome, SideReport, Withheld};
+use super::{Request, belief, flips, pairs, picture, same_work, speed, teacher};
 use crate::compare::runs::Side;
 use crate::dataset::Clip;
 use crate::mask::Mask;
@@ -22,7 +21,7 @@ use crate::record::{ObjectKey, Verdict};
 type Judgement = Result<(Vec<ObjectEvidence>, Equality), String>;
 
 /// A side on its way to a report.
-type Entered<'a> = Result<Contender<'a>, (Outcome, String)>;
+pub(super) type Entered<'a> = Result<Contender<'a>, (Outcome, String)>;
 
 /// Judges `model` of all sides.
 pub(super) fn judge(
@@ -66,7 +65,7 @@ pub(super) fn judge(
             }
         });
     }
-    let ratios = ratios(&entered, &reports, set.interleaved);
+    let ratios = pairs::ratios(&entered, &reports, set.interleaved);
     let any = reference.as_ref().ok().or_else(|| there.first().copied());
     let comparison = ModelComparison {
         model: model.to_owned(),
@@ -276,100 +275,4 @@ pub(super) fn outcome(found: &Equality, is_reference: bool) -> Outcome {
         (false, false, _) if found.faults.len() == 1 => Outcome::ProvesNothing,
         (false, ..) => Outcome::Mismatch,
     }
-}
-
-/// The subject against every other side; each further side that is not PyTorch against those that are.
-fn ratios(entered: &[Entered<'_>], reports: &[SideReport], interleaved: bool) -> Vec<Ratio> {
-    let sides: Vec<_> = entered.iter().zip(reports).collect();
-    let mut found = Vec::new();
-    for (at, subject) in sides.iter().enumerate() {
-        if at > 0 && (original::is_pytorch(&subject.1.backend) || subject.0.is_err()) {
-            continue;
-        }
-        // The first side's ratio to each other one is there already.
-        for (other, baseline) in sides.iter().enumerate().skip(1) {
-            if other != at && (at == 0 || original::is_pytorch(&baseline.1.backend)) {
-                found.push(ratio(*subject, *baseline, interleaved));
-            }
-        }
-    }
-    found
-}
-
-/// Why two sides' speeds may not be compared though each is proven: their masks are proven against different runs.
-fn other_footing(a: &SideReport, b: &SideReport) -> Option<String> {
-    let as_reference =
-        |side: &SideReport| matches!(side.outcome, Outcome::Reference | Outcome::Same);
-    let original = |side: &SideReport| {
-        let found = side.as_original.as_ref().filter(|found| found.equality.same)?;
-        Some(found.side.clone())
-    };
-    let same = (as_reference(a) && as_reference(b))
-        || original(a).is_some_and(|of| original(b) == Some(of));
-    let whose = |side: &SideReport| match (as_reference(side), original(side)) {
-        (true, _) => format!("{} has the reference's masks", side.side),
-        (false, Some(of)) => format!("{} those of {of} {}", side.side, side.precision),
-        (false, None) => format!("{} has its own", side.side),
-    };
-    (!same).then(|| format!("other masks: {}, {}", whose(a), whose(b)))
-}
-
-/// What a ratio says of its footing where that is not the reference: its sentence is read and copied alone.
-fn by_original(a: &SideReport, b: &SideReport) -> String {
-    let mut sides = [a, b].into_iter().filter(|side| side.outcome == Outcome::AsOriginal);
-    let of = sides.next().and_then(|side| Some((side.as_original.as_ref()?, &side.precision)));
-    of.map_or_else(String::new, |(of, precision)| {
-        format!(", both with the masks of {} {precision} and not the reference's", of.side)
-    })
-}
-
-fn ratio(
-    (subject, a): (&Entered<'_>, &SideReport),
-    (baseline, b): (&Entered<'_>, &SideReport),
-    interleaved: bool,
-) -> Ratio {
-    let unproven: Vec<String> = [a, b]
-        .iter()
-        .filter(|report| !report.outcome.is_proven())
-        .map(|report| {
-            let why = report.why.as_deref().unwrap_or("no reason");
-            format!("{} {}: {why}", report.side, report.outcome.as_str())
-        })
-        .collect();
-    let mut found = Ratio {
-        subject: a.side.clone(),
-        baseline: b.side.clone(),
-        times_as_fast: None,
-        withheld: None,
-        why: match unproven.is_empty() {
-            true => other_footing(a, b),
-            false => Some(unproven.join("; ")),
-        },
-        sentence: format!("{} and {} cannot be compared", a.side, b.side),
-        verdict: Verdict::default(),
-    };
-    let (Ok(subject), Ok(baseline)) = (subject, baseline) else { return found };
-    let (left, right) = (speed::cells(subject), speed::cells(baseline));
-    let Some(ratio) = bootstrap::ratio(&left, &right) else { return found };
-    let interval = bootstrap::interval(&left, &right);
-    let factor = Factor { ratio, interval };
-    let sides = [(subject, &a.verdict), (baseline, &b.verdict)];
-    found.verdict = belief::of_pair(sides, Some(ratio), interval, interleaved);
-    match &found.why {
-        None => {
-            let name = |report: &SideReport| format!("{} {}", report.side, report.precision);
-            found.sentence = format!(
-                "{} is {} times as fast as {}{}",
-                name(a),
-                factor.text(),
-                name(b),
-                by_original(a, b)
-            );
-            found.times_as_fast = Some(factor);
-        }
-        Some(why) => {
-            found.withheld = Some(Withheld { why: why.clone(), not_to_be_published: factor });
-        }
-    }
-    found
 }

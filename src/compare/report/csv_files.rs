@@ -28,7 +28,7 @@ fn flips(flips: &Option<Flips>) -> Option<String> {
     flips.as_ref().filter(|flips| flips.frames > 0).map(|flips| flips.flipped.to_string())
 }
 
-const COLUMNS: [Column; 48] = [
+const COLUMNS: [Column; 49] = [
     ("model", |r| Some(r.model.model.clone())),
     ("imgsz", |r| Some(r.model.imgsz.clone())),
     ("clips", |r| Some(r.model.clips.to_string())),
@@ -79,6 +79,7 @@ const COLUMNS: [Column; 48] = [
     ("interval_high", |r| {
         Some(ratio_of(r.model, r.side)?.times_as_fast?.interval?.high.to_string())
     }),
+    ("subject_times_as_fast_at_least", |r| Some(ratio_of(r.model, r.side)?.at_least?.to_string())),
     ("verdict", |r| {
         let verdict = ratio_of(r.model, r.side).map_or(&r.side.verdict, |ratio| &ratio.verdict);
         Some(verdict.judgement.as_str().to_owned())

@@ -29,7 +29,15 @@ fn of_model(model: &ModelComparison) -> Vec<String> {
             Judgement::Invalid => ", INVALID",
             Judgement::Unjudged => ", too little to judge",
         };
-        say(format!("{}{interval}{mark}", ratio.sentence));
+        let bound = ratio.at_least.map_or_else(String::new, |bound| {
+            // A bound is never rounded up.
+            let bound = (bound * 100.0).floor() / 100.0;
+            format!(
+                "; at least {bound:.2} times, by {}'s slowest pass over each clip and {}'s fastest undisturbed one",
+                ratio.subject, ratio.baseline
+            )
+        });
+        say(format!("{}{interval}{mark}{bound}", ratio.sentence));
     }
     for side in &model.sides {
         if let Some(why) = side.why.as_deref().filter(|_| !side.outcome.is_proven()) {

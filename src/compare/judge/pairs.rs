@@ -1,0 +1,118 @@
+/*!
+Pairs of sides: which are compared in speed, and what may be said of each pair.
+*/
+
+use super::model::Entered;
+use super::result::{Factor, Outcome, Ratio, SideReport, Withheld};
+use super::{belief, bootstrap, bound, original, speed};
+use crate::record::{Judgement, Verdict, Weight};
+
+/// The subject against every other side; each further side that is not PyTorch against those that are.
+pub(super) fn ratios(
+    entered: &[Entered<'_>],
+    reports: &[SideReport],
+    interleaved: bool,
+) -> Vec<Ratio> {
+    let sides: Vec<_> = entered.iter().zip(reports).collect();
+    let mut found = Vec::new();
+    for (at, subject) in sides.iter().enumerate() {
+        if at > 0 && (original::is_pytorch(&subject.1.backend) || subject.0.is_err()) {
+            continue;
+        }
+        // The first side's ratio to each other one is there already.
+        for (other, baseline) in sides.iter().enumerate().skip(1) {
+            if other != at && (at == 0 || original::is_pytorch(&baseline.1.backend)) {
+                found.push(ratio(*subject, *baseline, interleaved));
+            }
+        }
+    }
+    found
+}
+
+/// Why two sides' speeds may not be compared though each is proven: their masks are proven against different runs.
+fn other_footing(a: &SideReport, b: &SideReport) -> Option<String> {
+    let as_reference =
+        |side: &SideReport| matches!(side.outcome, Outcome::Reference | Outcome::Same);
+    let original = |side: &SideReport| {
+        let found = side.as_original.as_ref().filter(|found| found.equality.same)?;
+        Some(found.side.clone())
+    };
+    let same = (as_reference(a) && as_reference(b))
+        || original(a).is_some_and(|of| original(b) == Some(of));
+    let whose = |side: &SideReport| match (as_reference(side), original(side)) {
+        (true, _) => format!("{} has the reference's masks", side.side),
+        (false, Some(of)) => format!("{} those of {of} {}", side.side, side.precision),
+        (false, None) => format!("{} has its own", side.side),
+    };
+    (!same).then(|| format!("other masks: {}, {}", whose(a), whose(b)))
+}
+
+/// What a ratio says of its footing where that is not the reference: its sentence is read and copied alone.
+fn by_original(a: &SideReport, b: &SideReport) -> String {
+    let mut sides = [a, b].into_iter().filter(|side| side.outcome == Outcome::AsOriginal);
+    let of = sides.next().and_then(|side| Some((side.as_original.as_ref()?, &side.precision)));
+    of.map_or_else(String::new, |(of, precision)| {
+        format!(", both with the masks of {} {precision} and not the reference's", of.side)
+    })
+}
+
+fn ratio(
+    (subject, a): (&Entered<'_>, &SideReport),
+    (baseline, b): (&Entered<'_>, &SideReport),
+    interleaved: bool,
+) -> Ratio {
+    let unproven: Vec<String> = [a, b]
+        .iter()
+        .filter(|report| !report.outcome.is_proven())
+        .map(|report| {
+            let why = report.why.as_deref().unwrap_or("no reason");
+            format!("{} {}: {why}", report.side, report.outcome.as_str())
+        })
+        .collect();
+    let mut found = Ratio {
+        subject: a.side.clone(),
+        baseline: b.side.clone(),
+        times_as_fast: None,
+        withheld: None,
+        at_least: None,
+        why: match unproven.is_empty() {
+            true => other_footing(a, b),
+            false => Some(unproven.join("; ")),
+        },
+        sentence: format!("{} and {} cannot be compared", a.side, b.side),
+        verdict: Verdict::default(),
+    };
+    let (Ok(subject), Ok(baseline)) = (subject, baseline) else { return found };
+    let (left, right) = (speed::cells(subject), speed::cells(baseline));
+    let Some(ratio) = bootstrap::ratio(&left, &right) else { return found };
+    let interval = bootstrap::interval(&left, &right);
+    let factor = Factor { ratio, interval };
+    let sides = [(subject, &a.verdict), (baseline, &b.verdict)];
+    found.verdict = belief::of_pair(sides, Some(ratio), interval, interleaved);
+    match &found.why {
+        None => {
+            let name = |report: &SideReport| format!("{} {}", report.side, report.precision);
+            found.sentence = format!(
+                "{} is {} times as fast as {}{}",
+                name(a),
+                factor.text(),
+                name(b),
+                by_original(a, b)
+            );
+            found.times_as_fast = Some(factor);
+            found.at_least =
+                bound::at_least(subject, baseline).filter(|_| is_late_alone(&found.verdict));
+        }
+        Some(why) => {
+            found.withheld = Some(Withheld { why: why.clone(), not_to_be_published: factor });
+        }
+    }
+    found
+}
+
+/// Whether all that speaks against a ratio are frames that came late, which the bound allows for.
+fn is_late_alone(verdict: &Verdict) -> bool {
+    let faults = verdict.findings.iter().filter(|found| found.weight == Weight::Fault);
+    verdict.judgement == Judgement::Invalid
+        && faults.map(|found| found.code.as_str()).all(|code| bound::LATE.contains(&code))
+}
