@@ -269,6 +269,26 @@ class Planning(Case):
         for name, first in (("sam2_large_fp16_prompt", "sam2_large_fp16_1"), ("sam2_base_fp16_encoder", "sam2_base_fp16_0")):
             self.assertEqual(jobs[f"rebuild_{name}"].copies[0][0], kept / f"build_{first}.timing")
 
+    def test_the_batch_encoders_are_rebuilt_alone_from_their_own_caches(self):
+        kept = self.out / "kept"
+        kept.mkdir()
+        (kept / "build_edgetam_encoder_b8.timing").write_text("x")
+        jobs = checked(plan(self.settings(timing_dir=kept)))
+        named = [name for name in jobs if name.startswith("rebuild_edgetam_encoder_b")]
+        self.assertEqual(sorted(named), [f"rebuild_edgetam_encoder_b{count}" for count in (16, 2, 4, 8)])
+        for name in named:
+            job, graph = jobs[name], name.removeprefix("rebuild_edgetam_")
+            first = jobs[f"build_edgetam_{graph}"]
+            self.assertEqual((job.gpu, job.command[job.command.index("--graphs") + 1]), (ALONE, graph))
+            self.assertIn(str(self.out / "plain"), job.command, "random weights, which are there at once")
+            self.assertGreater(job.priority, first.priority, "a first build that it needs becomes as urgent as it")
+            known = graph == "encoder_b8"
+            self.assertEqual(job.needs, ["plain_edgetam_fp16"] + [first.name] * (not known))
+            start = (kept if known else self.out / "timing") / f"{first.name}.timing"
+            self.assertEqual(job.copies[0], (start, self.out / "timing" / f"{name}.timing"))
+        export = jobs["plain_edgetam_fp16"].command
+        self.assertEqual(export[export.index("--encoder-batches") + 1], "2,4,8,16")
+
     def test_groups_and_models_that_nobody_knows_are_refused(self):
         (self.out / "split/JPEGImages_24fps").mkdir(parents=True)
         for name in ("overlay", "segtrt"):

@@ -130,12 +130,15 @@ def engines(s):
     return jobs
 
 
+def batch_names(v):
+    """(graph, build job) of EdgeTAM's encoders for several frames."""
+    return [(f"encoder_b{count}", f"build_{v.name}_encoder_b{count}") for count in BATCHES.split(",")]
+
+
 def batches(s, v):
     """EdgeTAM's encoders for several frames beside copies of its other fp16 engines; in a folder of their own."""
     place, pieces, graphs = s.out / "engines" / f"{v.name}_batches", [], []
-    for count in BATCHES.split(","):
-        graph = f"encoder_b{count}"
-        name = f"build_{v.name}_{graph}"
+    for graph, name in batch_names(v):
         pieces.append(build(s, v, name, "fp16", s.out / "pieces" / name, [graph], exported(v, "fp16"), 60, 120))
         graphs.append(graph)
     for job in pieces:

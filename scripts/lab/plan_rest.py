@@ -2,8 +2,9 @@
 
 from .job import ALL, ALONE, SHARED, Job
 from .plan_bed import exported, exports_of
-from .plan_builds import PRECISIONS, batches, build, built, caches, piece_jobs, pieces_of, source
+from .plan_builds import PRECISIONS, batch_names, batches, build, built, caches, piece_jobs, pieces_of, source
 from .plan_compare import bench
+from .sanitize_clip import FOUND
 
 CAPS = (64, 128, 256, 512, 1024, 4096)  # MiB of workspace
 DEPTHS = (1, 2, 4, 8, 16)
@@ -131,14 +132,22 @@ def rebuilds(s):
             graphs = pieces_of(v, precision)[at]
             first = piece_jobs(s, v, precision, 0)[at]
             name = f"rebuild_{v.name}_{precision}_{graphs[0]}"
-            kept, own = s.start_cache(first.name, precision)
-            needs = [f"plain_{v.name}_{source(precision)}", *([] if own else [first.name])]
-            job = build(s, v, name, precision, s.out / "rebuilt" / name, graphs, needs, v.priority("look"), 50, bundles=s.out / "plain")
-            job.gpu, job.memory_gib = ALONE, 16
-            cache = kept if own else s.out / "timing" / f"{first.name}.timing"
-            job.copies = caches(cache, s.out / "timing" / f"{name}.timing")
-            jobs.append(job)
+            jobs.append(rebuild(s, v, name, precision, graphs, first.name, v.priority("look"), 50))
+        if v.name == "edgetam":  # behind the batches' first builds, which are urgent for nothing else
+            for graph, first in batch_names(v):
+                jobs.append(rebuild(s, v, f"rebuild_{v.name}_{graph}", "fp16", [graph], first, 63, 120))
     return jobs
+
+
+def rebuild(s, v, name, precision, graphs, first, priority, expect):
+    """One build alone on its GPU, from the timing cache that the job `first` left in an earlier lab, else in this one."""
+    kept, own = s.start_cache(first, source(precision))
+    needs = [f"plain_{v.name}_{source(precision)}", *([] if own else [first])]
+    job = build(s, v, name, precision, s.out / "rebuilt" / name, graphs, needs, priority, expect, bundles=s.out / "plain")
+    job.gpu, job.memory_gib = ALONE, 16
+    cache = kept if own else s.out / "timing" / f"{first}.timing"
+    job.copies = caches(cache, s.out / "timing" / f"{name}.timing")
+    return job
 
 
 def exact(s, v):
@@ -185,8 +194,9 @@ def newcomer(s):
 
 
 def sanitizers(s):
-    """This program's kernels under compute-sanitizer; TensorRT 8.6.0's own fail under it, so no clip."""
+    """This program's kernels under compute-sanitizer, by themselves and in a clip; there alone, for TensorRT 8.6.0's own fail under it."""
     jobs = []
+    v = next((v for v in s.variants() if v.name == "edgetam"), None)
     for tool in ("memcheck", "racecheck") if s.sanitizer else ():
         told = s.out / f"{tool}.txt"
         command = [s.sanitizer, "--tool", tool, "--error-exitcode", 9, "--target-processes", "all"]
@@ -195,4 +205,17 @@ def sanitizers(s):
         # Errors that it found are an answer; that it ran out of time is none.
         common = {"gpu": SHARED, "slots": 2, "priority": 55, "expect": 240, "limit": 600, "codes": (0, 1, 9)}
         jobs.append(Job(tool, command, stdout=told, results=[told], **common))
+        if v:
+            jobs.append(sanitized_clip(s, v, tool))
     return jobs
+
+
+def sanitized_clip(s, v, tool):
+    """A short clip whose kernels are launched one by one, for what a sanitizer sees of replayed CUDA graphs was never tried here."""
+    name = f"{tool}_clip"
+    told, out = s.out / f"{name}.txt", s.out / name
+    short = ["--limit-videos", 1, "--max-clip-frames", 24, "--profile-runs", 1, "--warmup-runs", 0, "--no-cuda-graphs"]
+    command = [*s.script("scripts/lab/sanitize_clip.py"), "--tool", tool, "--sanitizer", s.sanitizer, "--"]
+    command += bench(s, v, "fp16", out, *short)
+    common = {"gpu": SHARED, "slots": 2, "priority": 55, "expect": 240, "limit": 600, "codes": (0, FOUND)}
+    return Job(name, command, needs=[built(v, "fp16")], memory_gib=16, waits=True, stdout=told, results=[told, out], **common)

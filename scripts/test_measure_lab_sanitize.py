@@ -1,0 +1,110 @@
+"""Tests of measure-lab.py's clips under compute-sanitizer: python3 -m unittest discover -s scripts"""
+
+import re
+import subprocess
+import sys
+import tempfile
+import unittest
+from pathlib import Path
+
+if sys.platform != "linux":
+    raise unittest.SkipTest("SKIPPED: the stand-in is a shell script")
+
+SCRIPTS = Path(__file__).resolve().parent
+sys.path.insert(0, str(SCRIPTS))
+
+from lab import flags, sanitize_clip  # noqa: E402
+from lab.job import checked  # noqa: E402
+from lab.plan import plan  # noqa: E402
+from lab.settings import Settings  # noqa: E402
+
+# What a sanitizer of CUDA 12 says of itself, as far as it is looked at.
+NEWER = "  --kernel-name arg  Filter\n  --kernel-name-exclude arg  Filter out"
+OLDER = "  --kernel-regex arg  Filter\n  --kernel-regex-exclude arg  Filter out"
+
+
+class Sanitizing(unittest.TestCase):
+    def setUp(self):
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        self.out = Path(folder.name)
+
+    def sanitized(self, summary, code=0, told=NEWER, tool="memcheck"):
+        """What comes of a stand-in that notes what it was given and prints `summary`."""
+        stand_in = self.out / "sanitizer"
+        words = f'if [ "$1" = --help ]; then echo "{told}"; exit 0; fi\nprintf "%s\\n" "$@" > {self.out}/given\n'
+        stand_in.write_text(f'#!/bin/sh\n{words}echo "{summary}"\nexit {code}\n')
+        stand_in.chmod(0o755)
+        command = [sys.executable, SCRIPTS / "lab/sanitize_clip.py", "--tool", tool, "--sanitizer", stand_in, "--", "segtrt", "bench", "--no-cuda-graphs"]
+        return subprocess.run(command, capture_output=True, text=True)
+
+    def test_the_kernels_are_those_of_the_sources(self):
+        names = sanitize_clip.kernels()
+        # Written out where a source declares them; attention and preprocessing name theirs as the first word given to a macro.
+        sources = "".join(path.read_text() for path in sorted(sanitize_clip.CUDA.glob("*.cu")))
+        plain = re.findall(r"__global__\s+void\s+(?:__launch_bounds__\(.*\)[\s\\]*)?(\w+)\(", sources)
+        by_macro = re.findall(r"^[A-Z_]+\((\w+),", sources, re.MULTILINE)
+        self.assertEqual(sorted(set(names) - set(plain) - set(by_macro)), [])
+        for name in ("bank_advance", "mask_words", "preprocess_bicubic_f16", "attention_self", "attention_cross_hopper", "attention_combine_64"):
+            self.assertIn(name, names)
+        self.assertEqual(sorted(set(plain) - set(names) - {"NAME", "name"}), [], "a kernel that no PTX file has")
+
+    def test_ptx_without_kernels_is_no_answer(self):
+        with self.assertRaisesRegex(sanitize_clip.NoAnswer, "no .*ptx"):
+            sanitize_clip.kernels(self.out)
+        (self.out / "empty.ptx").write_text(".version 7.8\n")
+        with self.assertRaisesRegex(sanitize_clip.NoAnswer, "empty.ptx: no .entry"):
+            sanitize_clip.kernels(self.out)
+
+    def test_each_kernel_has_a_filter_of_its_own_in_the_spelling_that_the_sanitizer_knows(self):
+        for told, option in ((NEWER, "--kernel-name"), (OLDER, "--kernel-regex")):
+            done = self.sanitized("========= ERROR SUMMARY: 0 errors", told=told)
+            self.assertEqual(done.returncode, 0, done.stderr)
+            given = (self.out / "given").read_text().split()
+            self.assertEqual(given[:4], ["--tool", "memcheck", "--target-processes", "all"])
+            expected = [word for name in sanitize_clip.kernels() for word in (option, f"kne={name}")]
+            self.assertEqual(given[4:], [*expected, "segtrt", "bench", "--no-cuda-graphs"])
+        for told in ("  --tool arg", "  --kernel-name-exclude arg"):
+            done = self.sanitized("========= ERROR SUMMARY: 0 errors", told=told)
+            self.assertEqual(done.returncode, 1, told)
+            self.assertIn("names neither --kernel-name nor --kernel-regex", done.stderr)
+
+    def test_what_was_found_counts_and_a_clip_that_did_not_end_is_no_answer(self):
+        hazards = "========= RACECHECK SUMMARY: {0} hazards displayed ({0} errors, 0 warnings)"
+        for summary, code, tool, expected in (
+            ("========= ERROR SUMMARY: 0 errors", 0, "memcheck", 0),
+            ("========= ERROR SUMMARY: 1 error", 0, "memcheck", 9),
+            ("========= ERROR SUMMARY: 0 errors\n========= ERROR SUMMARY: 3 errors", 1, "memcheck", 9),
+            ("========= ERROR SUMMARY: 0 errors", 1, "memcheck", 1),
+            (hazards.format(0), 0, "racecheck", 0),
+            (hazards.format(2), 0, "racecheck", 9),
+            ("segtrt: 24 frames", 0, "memcheck", 1),
+        ):
+            done = self.sanitized(summary, code, tool=tool)
+            self.assertEqual(done.returncode, expected, (summary, done.stdout, done.stderr))
+            self.assertIn(summary.splitlines()[-1], done.stdout)
+
+    def jobs(self, **more):
+        given = {"segtrt": Path("/p/segtrt"), "split": Path("/p/split"), "overlay": Path("/p/tiny.safetensors"), "out": self.out}
+        given |= {"python": sys.executable, "models": ["edgetam", "sam2.1_tiny"], "sanitizer": "/p/sanitizer"}
+        return checked(plan(Settings(**(given | more))))
+
+    def test_the_plan_has_a_short_clip_for_each_tool(self):
+        jobs = self.jobs()
+        for tool in ("memcheck", "racecheck"):
+            job = jobs[f"{tool}_clip"]
+            self.assertEqual((job.needs, job.codes, job.waits), (["engines_edgetam_fp16"], (0, sanitize_clip.FOUND), True))
+            words = " ".join(job.command)
+            self.assertIn(f"--tool {tool} --sanitizer /p/sanitizer -- /p/segtrt bench --backend tensorrt", words)
+            for flag in ("--limit-videos 1", "--max-clip-frames 24", "--profile-runs 1", "--warmup-runs 0", "--no-cuda-graphs"):
+                self.assertIn(flag, words)
+            asked = flags.wanted([job], "/p/segtrt", sys.executable)
+            self.assertIn("--no-cuda-graphs", asked[("/p/segtrt", "bench")])
+            script = (sys.executable, str(SCRIPTS / "lab/sanitize_clip.py"))
+            self.assertEqual(set(asked[script]), {"--tool", "--sanitizer"})
+        self.assertFalse([name for name in self.jobs(sanitizer=None) if name.endswith("check_clip")])
+        self.assertFalse([name for name in self.jobs(models=["sam2.1_tiny"]) if name.endswith("check_clip")])
+
+
+if __name__ == "__main__":
+    unittest.main()
