@@ -5,7 +5,7 @@ Pairs of sides: which are compared in speed, and what may be said of each pair.
 use super::model::Entered;
 use super::result::{Factor, Outcome, Ratio, SideReport, Withheld};
 use super::{belief, bootstrap, bound, original, speed};
-use crate::record::{Judgement, Verdict, Weight};
+use crate::record::{Finding, Judgement, Verdict, Weight};
 
 /// The subject against every other side; each further side that is not PyTorch against those that are.
 pub(super) fn ratios(
@@ -110,9 +110,12 @@ fn ratio(
     found
 }
 
-/// Whether all that speaks against a ratio are frames that came late, which the bound allows for.
+/// Whether frames came late, and nothing else speaks against the ratio: what they cannot have raised is worth saying then, also
+/// where they were so few that the ratio may be believed.
 fn is_late_alone(verdict: &Verdict) -> bool {
-    let faults = verdict.findings.iter().filter(|found| found.weight == Weight::Fault);
-    verdict.judgement == Judgement::Invalid
-        && faults.map(|found| found.code.as_str()).all(|code| bound::LATE.contains(&code))
+    let is_late = |found: &&Finding| bound::LATE.contains(&found.code.as_str());
+    let mut faults = verdict.findings.iter().filter(|found| found.weight == Weight::Fault);
+    verdict.judgement != Judgement::Unjudged
+        && verdict.findings.iter().any(|found| is_late(&found))
+        && faults.all(|found| is_late(&found))
 }

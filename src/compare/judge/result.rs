@@ -187,8 +187,8 @@ pub struct Ratio {
     pub times_as_fast: Option<Factor>,
     /// What was measured and is not to be published.
     pub withheld: Option<Withheld<Factor>>,
-    /// What holds although passes were disturbed, where nothing else speaks against the ratio: the subject's slowest pass over
-    /// each clip beside the baseline's fastest undisturbed one.
+    /// What holds where passes were disturbed, many or few, and nothing else speaks against the ratio: the subject's slowest pass
+    /// over each clip beside the baseline's fastest undisturbed one.
     pub at_least: Option<f64>,
     /// Why there is no ratio.
     pub why: Option<String>,
