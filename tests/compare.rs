@@ -3,6 +3,9 @@
 /// Folders that are there already: same work, same masks, what is withheld.
 #[path = "compare/judge.rs"]
 mod judge;
+/// A side that says nothing any more.
+#[path = "compare/hang.rs"]
+mod hang;
 /// In turn, resumed, with sides that fail.
 #[path = "compare/measure.rs"]
 mod measure;

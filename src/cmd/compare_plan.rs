@@ -83,6 +83,7 @@ pub(super) fn resolve(args: &CompareArgs) -> Result<Plan> {
         teacher_forced: measure.teacher_forced,
         restart: measure.restart_runners,
         start_together: measure.start_together,
+        stall_limit_s: measure.stall_limit,
     })
 }
 

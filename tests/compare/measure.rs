@@ -9,7 +9,7 @@ use super::shared::{FRAMES, Said, base, json, measure, run, side};
 use crate::support::column;
 
 /// Model, side and round of every run in the order of measuring.
-fn order(measured: &Value) -> Vec<String> {
+pub fn order(measured: &Value) -> Vec<String> {
     let runs = measured["runs"].as_array().unwrap();
     runs.iter().map(|run| format!("{} {}", run["side"].as_str().unwrap(), run["round"])).collect()
 }
