@@ -19,6 +19,7 @@ from pathlib import Path
 parser = argparse.ArgumentParser()
 parser.add_argument("--mode")
 parser.add_argument("--precision")
+parser.add_argument("--device", default="cpu")
 parser.add_argument("--rounds", type=int)
 parser.add_argument("--warmup-runs", type=int)
 parser.add_argument("--out-dir", type=Path)
@@ -50,6 +51,8 @@ def edit_table(path):
     for row in rows:
         row["backend"] = f"fake {args.mode}"
         row["precision"] = args.precision
+        if args.device != "cpu":
+            row["device"] = "a GPU, as it were"
     with open(path, "w", newline="") as file:
         writer = csv.DictWriter(file, rows[0].keys())
         writer.writeheader()
