@@ -124,8 +124,8 @@ mod tests {
     use super::*;
     use std::process::{Command, Stdio};
 
-    fn shell(script: &str) -> Child {
-        Command::new("sh").args(["-c", script]).stdout(Stdio::piped()).spawn().unwrap()
+    fn shell(script: &str) -> std::io::Result<Child> {
+        Command::new("sh").args(["-c", script]).stdout(Stdio::piped()).spawn()
     }
 
     #[test]
@@ -134,7 +134,8 @@ mod tests {
         // Each word comes within the limit, all together do not; what is no event is no progress.
         let mut child = shell(
             "for n in 1 2 3; do sleep 0.7; echo $n; done; exec sh -c 'while :; do echo noise; sleep 0.1; done'",
-        );
+        )
+        .unwrap();
         let listener = Listener::<u32>::of(&mut child).unwrap();
         for expected in [1, 2, 3] {
             let heard = listener.next(limit).unwrap();
@@ -144,7 +145,7 @@ mod tests {
         put_down(&mut child).unwrap();
         assert!(child.try_wait().unwrap().is_some());
 
-        let mut child = shell("echo 7; sleep 0.5");
+        let mut child = shell("echo 7; sleep 0.5").unwrap();
         let listener = Listener::<u32>::of(&mut child).unwrap();
         assert!(matches!(listener.next(None).unwrap(), Heard::Event(7)));
         assert!(matches!(listener.next(limit).unwrap(), Heard::End));
