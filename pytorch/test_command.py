@@ -43,6 +43,8 @@ class Command(OnOneSplit):
         args = self.arguments("rounds", rounds=3, interactive=True, save_masks=True, max_clip_frames=6)
         events, code, log = self.converse(args, ["go 2", "what\ngo", "quit"])
         self.assertEqual(code, 0, log)
+        self.assertGreaterEqual(events.count({"event": "progress"}), 2, "one behind each go")
+        events = [e for e in events if e["event"] != "progress"]
         names = [(e["event"], e["round"]) for e in events]
         self.assertEqual(names, [("ready", 0), ("done", 0), ("ready", 1), ("done", 1), ("ready", 2)])
         self.assertIn("'what' is not understood", log)

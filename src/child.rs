@@ -4,6 +4,8 @@ A child process of this program: it takes a job as one JSON line and answers wit
 Whatever can crash, run out of memory or keep memory lives in such a child; its death costs what it had at hand.
 */
 
+mod listen;
+
 use std::io::{BufRead, BufReader, Read, Write};
 use std::process::{Child, ChildStdin, Command, ExitStatus, Stdio};
 use std::sync::Arc;
@@ -13,6 +15,8 @@ use std::sync::mpsc;
 use anyhow::{Context, Result};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
+
+pub use listen::{Heard, Listener, USUAL_LIMIT_S, limit_of, put_down};
 
 /// Set for a child whose parent keeps its input open. One that a profiler starts has its job from a file, which ends at once.
 const ATTENDED: &str = "SEGTRT_ATTENDED";
@@ -56,23 +60,26 @@ pub fn give(input: &mut ChildStdin, job: &impl Serialize) {
     }
 }
 
-/// The child's events as they come; ends with its output.
+/// The child's events as they come, however long that takes; ends with its output. [`Listener`] is for children that may hang.
 pub fn events<E: DeserializeOwned>(
     child: &mut Child,
 ) -> Result<impl Iterator<Item = Result<E>> + use<E>> {
     let output = child.stdout.take().context("the worker has no output")?;
-    Ok(BufReader::new(output).split(b'\n').filter_map(|line| {
-        let line = match line.context("cannot read the worker's output") {
-            Ok(line) => line,
-            Err(error) => return Some(Err(error)),
-        };
-        let event = serde_json::from_slice(&line);
-        if event.is_err() && !line.trim_ascii().is_empty() {
-            // Libraries write to standard output at times; their words are no events, and not always UTF-8.
-            log::warn!("the worker printed: {}", String::from_utf8_lossy(&line).trim_end());
-        }
-        event.ok().map(Ok)
-    }))
+    Ok(BufReader::new(output).split(b'\n').filter_map(event))
+}
+
+/// The event in a line of a child's output. Libraries write to standard output at times; their words are no events, and not always
+/// UTF-8.
+fn event<E: DeserializeOwned>(line: std::io::Result<Vec<u8>>) -> Option<Result<E>> {
+    let line = match line.context("cannot read the worker's output") {
+        Ok(line) => line,
+        Err(error) => return Some(Err(error)),
+    };
+    let event = serde_json::from_slice(&line);
+    if event.is_err() && !line.trim_ascii().is_empty() {
+        log::warn!("the worker printed: {}", String::from_utf8_lossy(&line).trim_end());
+    }
+    event.ok().map(Ok)
 }
 
 /// The child's side: its job.

@@ -145,6 +145,54 @@ fn a_killed_worker_costs_one_object_and_the_rest_is_measured() {
     assert!(reasons.iter().any(|r| r.starts_with("worker_died: ") && r.contains("signal 9")));
 }
 
+/// A worker that is stopped stands for one that hangs: it is there, and finishes no frame.
+#[test]
+fn a_worker_that_hangs_costs_one_object_and_the_rest_is_measured() {
+    let dir = tempfile::tempdir().unwrap();
+    let split = synth(dir.path(), 3, 2, 16);
+    let out = dir.path().join("out");
+    let mut assert = bench(&split, &out);
+    assert.args(["--stall-limit", "3"]);
+    let mut command = std::process::Command::new(assert.get_program());
+    command.args(assert.get_args()).current_dir(env!("CARGO_MANIFEST_DIR"));
+    let mut bench = command.stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap();
+
+    let journal = out.join("rows.jsonl");
+    let deadline = Instant::now() + Duration::from_secs(60);
+    while lines(&journal) < 2 {
+        assert!(Instant::now() < deadline, "no row within a minute");
+        std::thread::sleep(Duration::from_millis(2));
+    }
+    let worker = child_of(bench.id()).expect("a worker runs").to_string();
+    let stopped = std::process::Command::new("kill").args(["-STOP", &worker]).status();
+    assert!(stopped.unwrap().success());
+    let deadline = Instant::now() + Duration::from_secs(120);
+    let status = loop {
+        if let Some(status) = bench.try_wait().unwrap() {
+            break status;
+        }
+        if Instant::now() > deadline {
+            // The worker ends with it.
+            bench.kill().unwrap();
+            panic!("the bench waits for a worker that hangs");
+        }
+        std::thread::sleep(Duration::from_millis(20));
+    };
+    let mut stderr = String::new();
+    bench.stderr.take().unwrap().read_to_string(&mut stderr).unwrap();
+    assert_eq!(status.code(), Some(1), "{stderr}");
+
+    let summary = out.join(SUMMARY);
+    let statuses = column(&summary, "status");
+    assert_eq!(statuses.len(), 6, "{stderr}");
+    assert_eq!(statuses.iter().filter(|s| *s == "failed").count(), 1, "{stderr}");
+    assert_eq!(statuses.iter().filter(|s| *s == "ok").count(), 5, "{stderr}");
+    let reasons = column(&summary, "reason");
+    let told = |reason: &&String| reason.starts_with("worker_stalled: nothing for 3 s after ");
+    assert!(reasons.iter().any(|reason| told(&reason)), "{reasons:?}");
+    assert!(!Path::new(&format!("/proc/{worker}")).exists(), "it was ended");
+}
+
 fn lines(path: &Path) -> usize {
     fs::read_to_string(path).map_or(0, |text| text.matches('\n').count())
 }

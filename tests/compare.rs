@@ -1,5 +1,8 @@
 //! `segtrt compare`: measuring in turn against a stand-in for the PyTorch runner, judging folders, sweeps.
 
+/// A side that says nothing any more.
+#[path = "compare/hang.rs"]
+mod hang;
 /// Folders that are there already: same work, same masks, what is withheld.
 #[path = "compare/judge.rs"]
 mod judge;
@@ -12,6 +15,9 @@ mod original;
 /// The real PyTorch runner, where PyTorch is installed.
 #[path = "compare/pytorch.rs"]
 mod pytorch;
+/// What a side is said to be and what it is.
+#[path = "compare/said_to_be.rs"]
+mod said_to_be;
 /// What the tests here share.
 #[path = "compare/shared.rs"]
 mod shared;

@@ -10,7 +10,7 @@ use ort::environment::Environment;
 pub fn segtrt() -> Command {
     let mut command = Command::cargo_bin("segtrt").expect("the program is built with the tests");
     command.current_dir(env!("CARGO_MANIFEST_DIR"));
-    for name in ["RUST_LOG", "SEGTRT_ONNX_DIR"] {
+    for name in ["RUST_LOG", "SEGTRT_ONNX_DIR", "SEGTRT_STALL_LIMIT"] {
         command.env_remove(name);
     }
     command

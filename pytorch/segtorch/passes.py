@@ -28,6 +28,7 @@ class PassRunner:
     def __init__(self, device, stages):
         self.device, self.stages = device, stages
         self._host = None
+        self.frame_done = None  # called behind each frame, outside its time
 
     def run(self, session, feed, first_frame, decode_ms, prompt, keep):
         """The frames of `feed`, the first of which is prompted and has the number `first_frame` in its clip."""
@@ -58,6 +59,8 @@ class PassRunner:
                 self.stages.done()
                 if keep:
                     masks.append(np.packbits(mask.numpy(), axis=-1))
+                if self.frame_done:
+                    self.frame_done()
         finally:
             gc.enable()
             frames.close()

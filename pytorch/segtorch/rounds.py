@@ -2,6 +2,8 @@
 
 {"event":"ready","round":k}              models are built and warm; with --interactive `go [N]` is awaited on stdin: N
                                          other runners have the GPU open and wait meanwhile
+{"event":"progress"}                     with --interactive, every few seconds in which a frame was finished, and behind `go`:
+                                         who hears nothing for long knows that the runner hangs
 {"event":"done","round":k,"folder":…,"fps":…}
 {"event":"error","what":…,"advice":…}    the run is over: exit code 1, or 2 where the command line was wrong
 `quit`, or the end of stdin, ends the run before its next round.
@@ -10,6 +12,7 @@
 import json
 import os
 import sys
+import time
 
 
 class Events:
@@ -25,6 +28,21 @@ class Events:
         self._out.flush()
 
 
+class Pulse:
+    """Tells the caller now and then that frames are being finished. Called between frames, outside their times."""
+
+    PERIOD_S = 5.0
+
+    def __init__(self, events):
+        self._events, self._last = events, time.monotonic()
+
+    def __call__(self):
+        now = time.monotonic()
+        if now - self._last >= self.PERIOD_S:
+            self._last = now
+            self._events.send("progress")
+
+
 def say(text):
     """A line for people."""
     print(text, file=sys.stderr, flush=True)
@@ -33,12 +51,15 @@ def say(text):
 def run_rounds(args, side, events, make_folder):
     """Measures `args.rounds` rounds; returns how many rows failed."""
     failed = 0
+    if args.interactive:
+        side.runner.frame_done = Pulse(events)
     for number in range(args.rounds):
         events.send("ready", round=number)
         if args.interactive:
             side.idle_processes = _told_to_go()
             if side.idle_processes is None:
                 return failed
+            events.send("progress")
         alone = args.rounds == 1 and not args.interactive
         path = args.out_dir if alone else args.out_dir / f"round_{number}"
         folder = make_folder(path)

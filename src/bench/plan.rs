@@ -83,6 +83,9 @@ pub struct BenchPlan {
     /// Processes that have the GPU open and wait for their turn in a comparison.
     #[serde(default)]
     pub idle_processes: usize,
+    /// Seconds without a frame after which a worker that has loaded its model is taken to hang and ended; 0: never.
+    #[serde(default)]
+    pub stall_limit_s: u64,
 }
 
 /// A part of a run.

@@ -1,10 +1,11 @@
 /*!
 Starts a worker for each model, takes its rows, and outlives it.
 
-A worker that dies, or loses its device, costs the object at hand a row; another worker goes on with the rest.
+A worker that dies, hangs, or loses its device, costs the object at hand a row; another worker goes on with the rest.
 */
 
 use std::collections::VecDeque;
+use std::process::Child;
 
 use anyhow::{Context, Result};
 
@@ -13,7 +14,7 @@ use super::plan::{BenchPlan, Job, ModelPlan};
 use super::progress::Display;
 use super::work::Work;
 use super::worker::{Event, Loaded};
-use crate::child::{self, End};
+use crate::child::{self, End, Heard, Listener};
 use crate::files::{ObjectResult, ResultStore, RowOrder};
 use crate::record::{Conditions, ObjectKey, RunRecord, Status};
 
@@ -30,8 +31,17 @@ struct Item {
 enum Life {
     /// It gave up its process behind a row; nobody else is to blame.
     Lost(String),
+    /// It finished no frame for longer than it may, and was ended.
+    Stalled(Stall),
     /// As any worker's.
     Ended(End),
+}
+
+/// A worker that hung.
+struct Stall {
+    why: String,
+    /// The system cannot end it, so that nothing can be measured beside it.
+    held: bool,
 }
 
 /// Measures everything in `work` that `store` does not hold yet; returns what the workers loaded.
@@ -54,11 +64,14 @@ pub fn run(
             loaded.extend(ready);
             if queue.is_empty() {
                 // Every object has its row: libraries that crash when they are closed change nothing.
-                if let Life::Ended(End::Told(why) | End::Died(why)) = end {
+                if let Life::Ended(End::Told(why) | End::Died(why))
+                | Life::Stalled(Stall { why, .. }) = end
+                {
                     display.line(&format!("{}: behind the last row, {why}", model.tag.tag));
                 }
                 break;
             }
+            let held = matches!(end, Life::Stalled(Stall { held: true, .. }));
             let (code, why) = match end {
                 // Its row is out of the queue, so this comes to an end.
                 Life::Lost(why) if queue.len() < before => {
@@ -67,6 +80,7 @@ pub fn run(
                     continue;
                 }
                 Life::Lost(why) => ("worker_died", why),
+                Life::Stalled(Stall { why, .. }) => ("worker_stalled", why),
                 Life::Ended(End::Finished) => {
                     ("worker_died", "the worker stopped early".to_owned())
                 }
@@ -76,7 +90,7 @@ pub fn run(
             };
             deaths += 1;
             // Without a loaded model no object can be blamed, and none can be measured.
-            let hopeless = !is_ready || deaths >= PATIENCE;
+            let hopeless = !is_ready || held || deaths >= PATIENCE;
             let lost = if hopeless { queue.len() } else { 1 };
             for item in queue.drain(..lost) {
                 let row = unmeasured(&item, plan, model, Status::Failed, code, &why);
@@ -143,32 +157,54 @@ fn one_worker(
 ) -> Result<Life> {
     let (mut worker, _input) = child::start("bench-worker", &job(plan, index, queue))?;
     let (mut told, mut lost) = (None, None);
-    for event in child::events::<Event>(&mut worker)? {
-        match event? {
-            Event::Ready(loaded) => *ready = Some(*loaded),
-            Event::Progress { video, object, done, total } => {
+    let listener = Listener::<Event>::of(&mut worker)?;
+    // Loading may take long, and nobody hears of it.
+    let (mut limit, mut doing) = (None, "no frame yet".to_owned());
+    loop {
+        match listener.next(limit)? {
+            Heard::Event(Event::Ready(loaded)) => {
+                *ready = Some(*loaded);
+                limit = child::limit_of(plan.stall_limit_s);
+            }
+            Heard::Event(Event::Progress { video, object, done, total }) => {
                 let model = &plan.models[index].tag.tag;
                 display.frames(&format!("{model} {video} {object}"), done, total);
+                doing = format!("frame {done} of {total} of {video} object {object}");
             }
-            Event::Object { key, passes } => {
+            Heard::Event(Event::Object { key, passes }) => {
+                doing = format!("the row of {} object {}", key.video, key.object);
                 if let Some(at) = queue.iter().position(|item| item.key == key)
                     && let Some(item) = queue.remove(at)
                 {
                     keep(item.order, passes, store, display)?;
                 }
             }
-            Event::Lost { reason } => {
+            Heard::Event(Event::Lost { reason }) => {
                 lost = Some(reason);
                 // What it still holds the system takes back; a driver without a device might never give it back.
                 let _ = worker.kill();
             }
-            Event::Failed { reason } => told = Some(reason),
+            Heard::Event(Event::Failed { reason }) => told = Some(reason),
+            Heard::End => break,
+            Heard::Silence => {
+                return Ok(Life::Stalled(stalled(&mut worker, plan.stall_limit_s, &doing)));
+            }
         }
     }
     let lost = lost.filter(|_| told.is_none());
     let end = child::end(worker, told)?;
     log::debug!("the worker ended: {end:?}");
     Ok(lost.map_or(Life::Ended(end), Life::Lost))
+}
+
+/// Ends a worker that hangs; `doing` is the last that it told.
+fn stalled(worker: &mut Child, seconds: u64, doing: &str) -> Stall {
+    let held = child::put_down(worker).err().map(|error| format!("; {error:#}"));
+    let why = format!(
+        "nothing for {seconds} s after {doing}: the worker hung and was ended (--stall-limit){}",
+        held.as_deref().unwrap_or_default()
+    );
+    Stall { why, held: held.is_some() }
 }
 
 fn job(plan: &BenchPlan, index: usize, queue: &VecDeque<Item>) -> Job {

@@ -122,6 +122,10 @@ pub struct BenchArgs {
     /// Milliseconds between two readings of the GPU's power, clocks and temperature.
     #[arg(long, default_value_t = 100, value_parser = clap::value_parser!(u64).range(10..=60_000))]
     pub telemetry_ms: u64,
+    /// A worker that has loaded its model and finishes no frame for so many seconds hangs: it is ended, the object at hand gets a
+    /// failed row, another worker goes on. 0: wait for ever [default: 600; 0 with --ort-provider tensorrt, which builds engines inside a pass].
+    #[arg(long, env = "SEGTRT_STALL_LIMIT", value_name = "SECONDS")]
+    pub stall_limit: Option<u64>,
     /// Print the table as one JSON document.
     #[arg(long)]
     pub json: bool,

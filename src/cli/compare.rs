@@ -135,6 +135,10 @@ pub struct MeasureArgs {
     /// PyTorch's compiler chooses by time are chosen beside the others' work unless its cache has them.
     #[arg(long, conflicts_with_all = ["runs", "sweep", "restart_runners"])]
     pub start_together: bool,
+    /// A side that finishes no frame for so many seconds hangs: it is ended and noted, the others go on. Not while models are loaded,
+    /// built or compiled. 0: wait for ever [default: 600].
+    #[arg(long, env = "SEGTRT_STALL_LIMIT", value_name = "SECONDS")]
+    pub stall_limit: Option<u64>,
     /// Measure and do not judge.
     #[arg(long, conflicts_with_all = ["runs", "json"])]
     pub measure_only: bool,

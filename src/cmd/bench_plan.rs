@@ -11,7 +11,8 @@ use super::bench_engines::Catalogue;
 use super::bench_shard::{self, Limits};
 use crate::bench::plan::{BenchPlan, GpuPlan, ModelPlan, PredecodedPlan};
 use crate::bundle::{self, Bundle, Wanted};
-use crate::cli::{BackendChoice, BenchArgs, GpuArgs, Toggle};
+use crate::child;
+use crate::cli::{BackendChoice, BenchArgs, GpuArgs, Provider, Toggle};
 use crate::dataset::{self, Dataset};
 use crate::environment::{self, usual_decode_threads};
 use crate::model_tag::ModelTag;
@@ -94,8 +95,15 @@ pub fn resolve(args: &BenchArgs) -> Result<Resolved> {
         shards: args.merged_from,
         other_devices: args.other_devices,
         idle_processes: args.idle_processes,
+        stall_limit_s: args.stall_limit.unwrap_or_else(|| usual_stall_limit(args)),
     };
     Ok(Resolved { plan, split, left_out })
+}
+
+/// ONNX Runtime's TensorRT provider builds engines inside a pass, whenever a shape is new, and says nothing meanwhile.
+fn usual_stall_limit(args: &BenchArgs) -> u64 {
+    let builds = args.backend != BackendChoice::TensorRt && args.ort_provider == Provider::Tensorrt;
+    if builds { 0 } else { child::USUAL_LIMIT_S }
 }
 
 /// What was asked for of the frames.

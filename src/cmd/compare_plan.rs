@@ -67,6 +67,7 @@ pub(super) fn resolve(args: &CompareArgs) -> Result<Plan> {
     let theirs = measure.baseline_precision.clone().unwrap_or(like);
     let baselines = baselines(&measure.baselines, &theirs)?;
     sides.extend(baselines.iter().map(|side| runner_side(measure, side, &[])));
+    refuse_tf32_on_cpu(&sides, &baselines)?;
     let mut names: Vec<&str> = sides.iter().map(|side| side.name.as_str()).collect();
     names.sort_unstable();
     if let Some(twice) = names.windows(2).find(|pair| pair[0] == pair[1]) {
@@ -83,6 +84,7 @@ pub(super) fn resolve(args: &CompareArgs) -> Result<Plan> {
         teacher_forced: measure.teacher_forced,
         restart: measure.restart_runners,
         start_together: measure.start_together,
+        stall_limit_s: measure.stall_limit,
     })
 }
 
@@ -98,6 +100,32 @@ fn refuse_said_here(option: &str, args: &[String], more: &[&str]) -> Result<()> 
         }
     }
     Ok(())
+}
+
+/// TF32 is what NVIDIA's tensor cores do. A processor runs such a side in fp32 under another name, and with limits of equality that are
+/// not its own.
+fn refuse_tf32_on_cpu(sides: &[SidePlan], baselines: &[Baseline]) -> Result<()> {
+    let asked = |side: &&SidePlan| {
+        baselines.iter().any(|baseline| baseline.name == side.name && baseline.precision == TF32)
+    };
+    match sides.iter().filter(asked).find(|side| is_on_cpu(&side.kind)) {
+        Some(side) => usage(format!(
+            "{} in tf32 with --device cpu: a processor has no TF32, it runs the same in fp32; ask for fp32 (--baselines MODE:fp32), \
+             or run PyTorch on a GPU (--device cuda)",
+            side.name
+        )),
+        None => Ok(()),
+    }
+}
+
+fn is_on_cpu(kind: &SideKind) -> bool {
+    matches!(kind, SideKind::Runner { device, .. } if device == "cpu")
+}
+
+/// TF32 products; the flag does nothing on a processor.
+fn has_tf32(kind: &SideKind) -> bool {
+    let SideKind::Runner { args, .. } = kind else { return false };
+    !is_on_cpu(kind) && args.iter().any(|arg| arg == TF32_FLAG)
 }
 
 /// The clips that were asked for.
@@ -212,10 +240,7 @@ fn reference(args: &CompareArgs, sides: &[SidePlan], baselines: bool) -> Result<
 
 /// A side as the reference, by its name.
 fn named_reference(side: &SidePlan) -> Result<Referee> {
-    let tf32 = match &side.kind {
-        SideKind::Runner { args, .. } => args.iter().any(|arg| arg == TF32_FLAG),
-        SideKind::Bench(_) => false,
-    };
+    let tf32 = has_tf32(&side.kind);
     if side.precision == SINGLE && !tf32 {
         return Ok(Referee::Side(side.name.clone()));
     }
@@ -250,7 +275,7 @@ fn is_single_cpu(side: &SidePlan) -> bool {
 fn is_exact(side: &SidePlan) -> bool {
     let SideKind::Runner { mode, device, args, .. } = &side.kind else { return false };
     let words: Vec<&str> = args.iter().flat_map(|arg| arg.split('=')).collect();
-    if mode != "eager" || side.precision != SINGLE || words.contains(&TF32_FLAG) {
+    if mode != "eager" || side.precision != SINGLE || has_tf32(&side.kind) {
         return false;
     }
     let told = words.windows(2).rfind(|pair| pair[0] == "--preprocess").map(|pair| pair[1]);
@@ -327,6 +352,7 @@ mod tests {
             },
         };
         assert!(is_exact(&side("cpu", &[])));
+        assert!(is_exact(&side("cpu", &["--tf32"])), "a processor has no TF32");
         assert!(!is_exact(&side("cuda", &["--tf32"])));
         assert!(is_exact(&side("cuda", &["--preprocess", "cpu"])));
         assert!(!is_exact(&side("cuda", &["--preprocess", "cpu", "--tf32"])));

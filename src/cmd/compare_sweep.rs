@@ -42,6 +42,7 @@ pub fn run(args: &CompareArgs) -> Result<Outcome> {
         teacher_forced: false,
         restart: false,
         start_together: false,
+        stall_limit_s: args.measure.stall_limit,
     };
     let measured = measure::run(&plan, &mut |line| eprintln!("{line}"))?;
     let set = measured.set(&args.out_dir)?;

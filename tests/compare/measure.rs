@@ -9,7 +9,7 @@ use super::shared::{FRAMES, Said, base, json, measure, run, side};
 use crate::support::column;
 
 /// Model, side and round of every run in the order of measuring.
-fn order(measured: &Value) -> Vec<String> {
+pub fn order(measured: &Value) -> Vec<String> {
     let runs = measured["runs"].as_array().unwrap();
     runs.iter().map(|run| format!("{} {}", run["side"].as_str().unwrap(), run["round"])).collect()
 }
@@ -264,8 +264,8 @@ fn baselines_have_precisions_of_their_own() {
     let dir = tempfile::tempdir().unwrap();
     let out = dir.path().join("cmp");
     // What all sides are told changes none that says what it is.
-    let tf32 = "--runner-arg=--tf32";
-    let said = run(measure(&out, "eager:fp16,compile:fp16,compile:tf32", "1").arg(tf32));
+    let gpu = ["--device", "cuda", "--runner-arg=--tf32"];
+    let said = run(measure(&out, "eager:fp16,compile:fp16,compile:tf32", "1").args(gpu));
     assert_eq!(said.code, 0, "{}", said.err);
     let measured = json(&out.join("measured.json"));
     assert_eq!(
@@ -292,7 +292,8 @@ fn baselines_have_precisions_of_their_own() {
 
     // An eager side in fp32 is the reference, and one in TF32 beside it is not.
     let out = dir.path().join("eager");
-    let said = run(&mut measure(&out, "eager:tf32,eager:fp32", "1"));
+    let gpu = ["--device", "cuda", "--runner-arg=--preprocess=cpu"];
+    let said = run(measure(&out, "eager:tf32,eager:fp32", "1").args(gpu));
     assert_eq!(said.code, 0, "{}", said.err);
     let measured = json(&out.join("measured.json"));
     assert_eq!(measured["reference"], "eager-fp32");
@@ -302,7 +303,7 @@ fn baselines_have_precisions_of_their_own() {
     // One that resizes on the GPU is no reference, and not to be mixed up with it.
     let out = dir.path().join("resized");
     let resized = ["--runner-arg=--preprocess=gpu", "--baseline-precision", "tf32"];
-    let said = run(measure(&out, "eager,eager:fp32", "1").args(resized));
+    let said = run(measure(&out, "eager,eager:fp32", "1").args(resized).args(&gpu[..2]));
     assert_eq!(said.code, 0, "{}", said.err);
     let measured = json(&out.join("measured.json"));
     assert_eq!(measured["reference"], "reference-eager-fp32");
@@ -374,7 +375,8 @@ fn what_compare_says_itself_is_no_further_argument() {
     for (sides, name, precision) in
         [("eager:fp16", "eager", "fp16"), ("compile:tf32", "compile", "tf32")]
     {
-        let said = run(measure(&out, sides, "1").args(["--reference", name]));
+        let gpu = ["--reference", name, "--device", "cuda"];
+        let said = run(measure(&out, sides, "1").args(gpu));
         let told = format!("--reference {name}: it runs in {precision}");
         assert!(said.code == 2 && said.err.contains(&told), "{}", said.err);
     }

@@ -54,6 +54,9 @@ impl<'a> Contender<'a> {
         };
         for round in &rounds {
             let path = round.folder.path.display();
+            if let Some(what) = side.declared.contradiction(round.folder, model) {
+                return Err(format!("{path} {what}"));
+            }
             if made_of(round) != made_of(first) {
                 return Err(format!(
                     "{path} ran other graphs or weights than {}; measure all rounds anew",
@@ -117,8 +120,7 @@ impl<'a> Contender<'a> {
 
     /// A GPU ran the network, as far as the rows tell.
     pub fn on_gpu(&self) -> bool {
-        let device = self.conditions.device.to_lowercase();
-        !device.is_empty() && !device.starts_with("cpu")
+        !self.conditions.device.is_empty() && !self.conditions.is_on_cpu()
     }
 }
 

@@ -234,15 +234,24 @@ impl Judged<'_> {
     /// Draws the worst frame; what keeps it from being drawn is told and costs nothing else.
     fn draw(&self, found: &mut Equality) {
         let Some(worst) = &mut found.worst else { return };
-        let plain =
-            |text: &str| text.replace(|c: char| !c.is_ascii_alphanumeric() && c != '-', "_");
-        let name = format!("worst/{}__{}.png", plain(self.side.model), plain(self.side.name));
+        let Some(name) = self.picture_name() else { return };
         match self.write_picture(worst, &name) {
             Ok(()) => worst.picture = Some(name),
             Err(error) => {
                 log::warn!("no picture of the worst frame of {}: {error:#}", self.side.name)
             }
         }
+    }
+
+    /// Unlike that of any other side and model of the comparison.
+    fn picture_name(&self) -> Option<String> {
+        let set = self.request.set;
+        let models = set.models();
+        let of = |model| set.sides.iter().map(move |side| (model, side.name.as_str()));
+        let sides: Vec<(&str, &str)> = models.iter().map(String::as_str).flat_map(of).collect();
+        let own = (self.side.model, self.side.name);
+        let name = sides.iter().zip(picture::file_names(&sides)).find(|(side, _)| **side == own);
+        name.map(|(_, name)| name)
     }
 
     fn write_picture(&self, worst: &Worst, name: &str) -> Result<()> {

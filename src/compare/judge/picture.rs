@@ -8,6 +8,7 @@ use anyhow::{Context, Result};
 
 use crate::dataset::Clip;
 use crate::decode::RgbImage;
+use crate::files::Configuration;
 use crate::mask::Mask;
 use crate::overlay::{paint, write_png};
 
@@ -20,6 +21,21 @@ const ONLY_SIDE: [u8; 3] = [0, 114, 178];
 
 /// Both have it.
 const BOTH: [u8; 3] = [128, 128, 128];
+
+/// A file for each of `sides` (model, side) in their order. Characters that not every file system takes are replaced; where two would
+/// share a file by that, each gets some of its own name's hash as well.
+pub(super) fn file_names(sides: &[(&str, &str)]) -> Vec<String> {
+    let plain = |text: &str| text.replace(|c: char| !c.is_ascii_alphanumeric() && c != '-', "_");
+    let stems: Vec<String> =
+        sides.iter().map(|(model, side)| format!("{}__{}", plain(model), plain(side))).collect();
+    let named = |((model, side), stem): (&(&str, &str), &String)| {
+        let is_shared = stems.iter().filter(|other| *other == stem).count() > 1;
+        let hash = Configuration::default().with("model", *model).with("side", *side).sha256();
+        let more = if is_shared { format!("-{}", &hash[..8]) } else { String::new() };
+        format!("worst/{stem}{more}.png")
+    };
+    sides.iter().zip(&stems).map(named).collect()
+}
 
 /// Writes the four panels as a PNG; folders above it are made.
 ///
@@ -86,6 +102,19 @@ fn difference(image: &RgbImage, reference: &Mask, side: &Mask) -> Vec<u8> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn each_side_has_a_file_of_its_own() {
+        let names =
+            file_names(&[("m", "a.b"), ("m", "a_b"), ("m", "c.d"), ("m_", "a"), ("m", "_a")]);
+        let mut unique = names.clone();
+        unique.sort();
+        unique.dedup();
+        assert_eq!(unique.len(), 5, "{names:?}");
+        assert_eq!(names[2], "worst/m__c_d.png", "nobody else has it");
+        assert!(names[0].starts_with("worst/m__a_b-") && names[1].starts_with("worst/m__a_b-"));
+        assert_eq!(file_names(&[("m", "a.b")]), ["worst/m__a_b.png"]);
+    }
 
     #[test]
     fn the_panels_are_frame_reference_side_and_difference() {

@@ -30,6 +30,8 @@ pub struct Plan {
     pub restart: bool,
     /// PyTorch processes are started at once instead of one after the other.
     pub start_together: bool,
+    /// Seconds without a frame after which a side is taken to hang, where that was typed; 0: never.
+    pub stall_limit_s: Option<u64>,
 }
 
 /// What masks are compared with.

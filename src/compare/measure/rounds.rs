@@ -222,6 +222,7 @@ pub(super) fn bench_args(
         ("--imgsz", side.imgsz.or(model.imgsz).map(|side| side.to_string())),
         ("--warmup-runs", Some(warmup_runs.to_string())),
         ("--metrics", Some("official".to_owned())),
+        ("--stall-limit", plan.stall_limit_s.map(|seconds| seconds.to_string())),
     ];
     for (flag, value) in pairs {
         args.extend(value.into_iter().flat_map(|value| [flag.to_owned(), value]));

@@ -14,7 +14,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result, anyhow, bail};
 use serde::Deserialize;
 
-use crate::child;
+use crate::child::{self, Heard, Listener};
 
 /// A runner that was told to quit gets this long before it is killed.
 const PATIENCE: Duration = Duration::from_secs(10);
@@ -25,6 +25,8 @@ const PATIENCE: Duration = Duration::from_secs(10);
 enum Event {
     /// Built and warm; waits for `go`.
     Ready {},
+    /// Frames are being made.
+    Progress {},
     /// A round is measured.
     Done {
         /// Its run folder.
@@ -51,15 +53,20 @@ pub struct RunnerCommand {
     pub log: PathBuf,
     /// Rounds that it will be asked for.
     pub rounds: usize,
+    /// How long it may tell of no frame in a round; none: for ever.
+    pub stall_limit: Option<Duration>,
 }
 
 /// A running runner, waiting for `go` unless all its rounds are done.
 pub struct Runner {
     child: Child,
     input: Option<ChildStdin>,
-    events: Box<dyn Iterator<Item = Result<Event>>>,
+    events: Listener<Event>,
     log: PathBuf,
     left: usize,
+    stall_limit: Option<Duration>,
+    /// It has told of progress. One that never does may be at work in silence.
+    tells: bool,
 }
 
 /// A runner that builds, compiles and warms up.
@@ -72,7 +79,8 @@ impl Starting {
     /// It says why it cannot go on, or dies.
     pub fn ready(self) -> Result<Runner> {
         let Self(mut runner) = self;
-        runner.wait_until_ready()?;
+        // Compiling may take long, and nobody hears of it.
+        runner.wait_until_ready(None)?;
         Ok(runner)
     }
 }
@@ -91,7 +99,7 @@ impl Runner {
     /// # Errors
     /// It does not start.
     pub fn begin(command: &RunnerCommand) -> Result<Starting> {
-        let RunnerCommand { python, args, log, rounds } = command;
+        let RunnerCommand { python, args, log, rounds, stall_limit } = command;
         if let Some(folder) = log.parent() {
             std::fs::create_dir_all(folder)
                 .with_context(|| format!("cannot create {}", folder.display()))?;
@@ -111,29 +119,32 @@ impl Runner {
                 format!("cannot start {}; name a Python with PyTorch (--python)", python.display())
             })?;
         let input = child.stdin.take();
-        let events = Box::new(child::events::<Event>(&mut child)?);
-        Ok(Starting(Self { child, input, events, log: log.clone(), left: *rounds }))
+        let events = Listener::of(&mut child)?;
+        let (log, left, stall_limit) = (log.clone(), *rounds, *stall_limit);
+        Ok(Starting(Self { child, input, events, log, left, stall_limit, tells: false }))
     }
 
     /// Measures a round while `waiting` other runners have the GPU open; its run folder. Afterwards the runner is ready for the next one: nothing of it runs on while
     /// another side is measured.
     ///
     /// # Errors
-    /// It says why it cannot go on, or dies.
+    /// It says why it cannot go on, dies, or hangs.
     pub fn round(&mut self, waiting: usize) -> Result<PathBuf> {
         let input = self.input.as_mut().context("the PyTorch runner has no input")?;
         let told = writeln!(input, "go {waiting}").and_then(|()| input.flush());
         if told.is_err() {
             return Err(self.ended());
         }
-        let folder = match self.next()? {
+        let folder = match self.next(self.stall_limit)? {
             Event::Done { folder } => folder,
-            Event::Ready {} => bail!("the PyTorch runner said ready where done was expected"),
+            Event::Ready {} | Event::Progress {} => {
+                bail!("the PyTorch runner said ready where done was expected")
+            }
             Event::Error { what, advice } => return Err(refusal(&what, &advice)),
         };
         self.left = self.left.saturating_sub(1);
         if self.left > 0 {
-            self.wait_until_ready()?;
+            self.wait_until_ready(self.stall_limit)?;
         }
         Ok(folder)
     }
@@ -143,19 +154,42 @@ impl Runner {
         self.left
     }
 
-    fn wait_until_ready(&mut self) -> Result<()> {
-        match self.next()? {
+    fn wait_until_ready(&mut self, limit: Option<Duration>) -> Result<()> {
+        match self.next(limit)? {
             Event::Ready {} => Ok(()),
-            Event::Done { .. } => bail!("the PyTorch runner said done where ready was expected"),
+            Event::Done { .. } | Event::Progress {} => {
+                bail!("the PyTorch runner said done where ready was expected")
+            }
             Event::Error { what, advice } => Err(refusal(&what, &advice)),
         }
     }
 
-    fn next(&mut self) -> Result<Event> {
-        match self.events.next() {
-            Some(event) => event,
-            None => Err(self.ended()),
+    /// The next event that is no progress.
+    fn next(&mut self, limit: Option<Duration>) -> Result<Event> {
+        loop {
+            match self.events.next(limit.filter(|_| self.tells))? {
+                Heard::Event(Event::Progress {}) => self.tells = true,
+                Heard::Event(event) => return Ok(event),
+                Heard::End => return Err(self.ended()),
+                Heard::Silence => return Err(self.stalled()),
+            }
         }
+    }
+
+    /// It hangs: it is ended, and whoever waits for it goes on without it.
+    fn stalled(&mut self) -> anyhow::Error {
+        self.input = None;
+        let seconds = self.stall_limit.unwrap_or_default().as_secs();
+        let last = last_line(&self.log).map_or_else(String::new, |line| format!(": {line}"));
+        let held = match child::put_down(&mut self.child) {
+            Ok(()) => String::new(),
+            Err(error) => format!("; {error:#}"),
+        };
+        anyhow!(
+            "the PyTorch runner hangs: it finished no frame for {seconds} s and was ended (a longer --stall-limit lets it take its \
+             time){held}; the last that it wrote{last}; see {}",
+            self.log.display()
+        )
     }
 
     /// It ended without a word: how, and the last that it wrote.
@@ -184,8 +218,9 @@ impl Drop for Runner {
             std::thread::sleep(Duration::from_millis(20));
         }
         log::warn!("the PyTorch runner did not quit; it is killed");
-        let _ = self.child.kill();
-        let _ = self.child.wait();
+        if let Err(error) = child::put_down(&mut self.child) {
+            log::warn!("the PyTorch runner: {error:#}");
+        }
     }
 }
 

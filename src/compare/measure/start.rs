@@ -13,6 +13,7 @@ use anyhow::{Result, bail};
 use super::plan::{ModelWork, SideKind, SidePlan};
 use super::rounds::{Measuring, Turn, side_dir};
 use super::runner::{Runner, RunnerCommand, Starting};
+use crate::child;
 
 /// Tells a runner that others start beside it.
 const TOGETHER: &str = "--started-together";
@@ -143,6 +144,8 @@ impl Measuring<'_> {
         }
         all.extend(["--interactive".to_owned(), "--save-masks".to_owned()]);
         all.extend(args.iter().cloned());
-        Ok(RunnerCommand { python: python.clone(), args: all, log: dir.join("runner.log"), rounds })
+        let stall_limit = child::limit_of(self.plan.stall_limit_s.unwrap_or(child::USUAL_LIMIT_S));
+        let (python, log) = (python.clone(), dir.join("runner.log"));
+        Ok(RunnerCommand { python, args: all, log, rounds, stall_limit })
     }
 }

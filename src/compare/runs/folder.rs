@@ -83,6 +83,11 @@ impl Row {
             model: self.model.clone(),
         }
     }
+
+    /// A processor ran the network, as far as the row tells.
+    pub fn is_on_cpu(&self) -> bool {
+        self.device.to_lowercase().starts_with("cpu")
+    }
 }
 
 impl RunFolder {
@@ -94,8 +99,9 @@ impl RunFolder {
         let file = sidecar::read(&path.join("sidecar.json"))?;
         let mut rows = rows(&path.join(summary_csv::FILE_NAME))?;
         if file.configuration.get("tf32").and_then(Value::as_bool) == Some(true) {
-            // PyTorch calls it fp32; its products have eleven bits.
-            for row in rows.iter_mut().filter(|row| row.precision == "fp32") {
+            // PyTorch calls it fp32; its products have eleven bits. On a processor the flag does nothing, and fp32 is fp32.
+            let is_tf32 = |row: &&mut Row| row.precision == "fp32" && !row.is_on_cpu();
+            for row in rows.iter_mut().filter(is_tf32) {
                 row.precision = "tf32".to_owned();
             }
         }

@@ -11,6 +11,7 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, Result, bail};
 use serde::{Deserialize, Serialize};
 
+use super::declared::Declared;
 use super::folder::RunFolder;
 use super::named::reference_run;
 use super::side::{Reference, Round, Set, Side};
@@ -144,6 +145,9 @@ impl Measured {
     pub fn set(&self, directory: &Path) -> Result<Set> {
         let rounds = |name: &str, all: &[MeasuredRun], missing: &[Missing]| -> Result<Side> {
             let mut side = Side::new(name);
+            if let Some(settings) = self.side_settings.get(name) {
+                side.declared = Declared::by_settings(name, settings);
+            }
             let mut runs: Vec<_> = all.iter().filter(|run| run.side == name).collect();
             runs.sort_by_key(|run| run.round);
             for run in runs {

@@ -2,6 +2,7 @@
 Measurements as they lie on disk, whoever made them: run folders, and the sides and rounds that they belong to.
 */
 
+mod declared;
 mod folder;
 mod masks;
 mod measured;
@@ -9,6 +10,7 @@ mod named;
 mod side;
 mod sidecar;
 
+pub use declared::Declared;
 pub use folder::{Row, RunFolder};
 pub use masks::{MaskFile, MaskFrame};
 pub use measured::{FILE_NAME as MEASURED_FILE, Measured, MeasuredRun, Missing};

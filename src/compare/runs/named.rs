@@ -7,6 +7,7 @@ use std::str::FromStr;
 
 use anyhow::Result;
 
+use super::declared::Declared;
 use super::folder::RunFolder;
 use super::measured::{FILE_NAME, Measured};
 use super::side::{Reference, Round, Set, Side};
@@ -167,6 +168,8 @@ fn reference(
 /// It cannot be read.
 pub(super) fn reference_run(path: &Path, sides: &[Side]) -> Result<Side> {
     let mut side = Side::new(&usual_name(path));
+    // Nobody said what it is: the name is its folder's, and of a reference the precision alone counts, which is looked at.
+    side.declared = Declared::default();
     // A run that has a side's name would be taken for that side in tables.
     if sides.iter().any(|known| known.name == side.name) {
         side.name = format!("reference {}", side.name);

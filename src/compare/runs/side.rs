@@ -4,6 +4,7 @@ Sides and rounds: which folders stand for which contestant.
 
 use std::collections::BTreeMap;
 
+use super::declared::Declared;
 use super::folder::RunFolder;
 
 /// One contestant: the same thing measured in one or more rounds.
@@ -15,6 +16,8 @@ pub struct Side {
     pub rounds: Vec<Round>,
     /// Models that it could not measure, with the reason.
     pub missing: BTreeMap<String, String>,
+    /// What it is said to be; its folders must be that.
+    pub declared: Declared,
 }
 
 /// One round of a side.
@@ -86,9 +89,10 @@ impl Set {
 }
 
 impl Side {
-    /// A side without rounds.
+    /// A side without rounds that is what its name says.
     pub fn new(name: &str) -> Self {
-        Self { name: name.to_owned(), rounds: Vec::new(), missing: BTreeMap::new() }
+        let declared = Declared::by_name(name);
+        Self { name: name.to_owned(), rounds: Vec::new(), missing: BTreeMap::new(), declared }
     }
 
     /// The rounds that measured `model`.

@@ -2,6 +2,7 @@
 
     fake_runner.py … --fake-copy RUN [--fake-slower X] [--fake-damage MODE] [--fake-fail MODE] [--fake-die MODE]
                      [--fake-wrong MODE] [--fake-no-pupil MODE] [--fake-meet N] [--fake-compile-s X]
+                     [--fake-hang MODE]
 
 Needs Python's standard library only. What it prints beside events must not disturb the caller.
 """
@@ -18,6 +19,7 @@ from pathlib import Path
 parser = argparse.ArgumentParser()
 parser.add_argument("--mode")
 parser.add_argument("--precision")
+parser.add_argument("--device", default="cpu")
 parser.add_argument("--rounds", type=int)
 parser.add_argument("--warmup-runs", type=int)
 parser.add_argument("--out-dir", type=Path)
@@ -32,6 +34,7 @@ parser.add_argument("--fake-wrong", default="")
 parser.add_argument("--fake-no-pupil", default="")
 parser.add_argument("--fake-meet", type=int, default=0)
 parser.add_argument("--fake-compile-s", type=float)
+parser.add_argument("--fake-hang", default="")
 parser.add_argument("--started-together", action="store_true")
 parser.add_argument("--tf32", action="store_true")
 parser.add_argument("--teacher", type=Path)
@@ -48,6 +51,8 @@ def edit_table(path):
     for row in rows:
         row["backend"] = f"fake {args.mode}"
         row["precision"] = args.precision
+        if args.device != "cpu":
+            row["device"] = "a GPU, as it were"
     with open(path, "w", newline="") as file:
         writer = csv.DictWriter(file, rows[0].keys())
         writer.writeheader()
@@ -139,6 +144,10 @@ for number in range(args.rounds):
     if args.fake_die == args.mode:
         print("Segmentation fault, as it were", file=sys.stderr, flush=True)
         os._exit(7)
+    if args.fake_hang == args.mode:
+        print("frame 3 of 8", file=sys.stderr, flush=True)
+        send("progress")
+        time.sleep(3600)
     folder = args.out_dir / f"round_{number}"
     shutil.copytree(args.fake_copy, folder)
     edit_table(folder / "sav_benchmark_summary.csv")

@@ -1,0 +1,24 @@
+//! A side that says nothing any more.
+
+use super::measure::order;
+use super::shared::{json, measure, run, side};
+
+/// It tells of a frame and then of nothing: without a limit the comparison would wait for ever.
+#[test]
+fn a_side_that_hangs_is_ended_and_the_others_go_on() {
+    let dir = tempfile::tempdir().unwrap();
+    let out = dir.path().join("cmp");
+    let mut command = measure(&out, "eager,compile", "2");
+    command.args(["--runner-arg=--fake-hang=compile", "--stall-limit", "3"]);
+    let said = run(command.timeout(std::time::Duration::from_secs(120)));
+    assert_eq!(said.code, 1, "{}", said.err);
+    let comparison = json(&out.join("comparison.json"));
+    let found = side(&comparison, "compile");
+    assert_eq!(found["outcome"], "not_available");
+    let why = found["why"].as_str().unwrap();
+    let told = "it finished no frame for 3 s and was ended";
+    assert!(why.contains(told) && why.contains("wrote: frame 3 of 8; see "), "{why}");
+    assert_eq!(side(&comparison, "cpu")["outcome"], "same");
+    let measured = json(&out.join("measured.json"));
+    assert_eq!(order(&measured), ["cpu 1", "eager 1", "cpu 2", "eager 2"]);
+}
