@@ -1,5 +1,8 @@
 //! `segtrt compare`: measuring in turn against a stand-in for the PyTorch runner, judging folders, sweeps.
 
+/// What is left of a ratio whose passes were disturbed.
+#[path = "compare/bound.rs"]
+mod bound;
 /// A side that says nothing any more.
 #[path = "compare/hang.rs"]
 mod hang;

@@ -10,6 +10,7 @@ from segexport import prompts
 
 from . import ObjectError, RunError, compiling, environment, frames, logits, meta_model, records, telemetry, verdict
 from . import weights_choice
+from .arguments import DEFAULT_MODE
 from .passes import PassRunner, unpack
 from .split import sha256_of_files
 from .stages import StageClock
@@ -303,7 +304,7 @@ class Side:
         return {
             "imgsz": side,
             "precision": args.precision,
-            "backend": f"pytorch {torch.__version__} {args.implementation} {args.mode}",
+            "backend": f"pytorch {torch.__version__} {args.implementation} {args.mode}{_how(args)}",
             "device": environment.device_name(self.device),
             "geometry": "stretch",
             "prompt_policy": "predecessor",
@@ -386,3 +387,9 @@ def _device(args):
     if args.device == "cuda" and not torch.cuda.is_available():
         raise RunError("PyTorch sees no CUDA device", "check nvidia-smi and torch.version.cuda, or use --device cpu")
     return torch.device("cuda", torch.cuda.current_device()) if args.device == "cuda" else torch.device("cpu")
+
+
+def _how(args):
+    """A way to compile other than the usual one, which nobody should have to look for."""
+    unusual = args.mode == "compile" and args.compile_mode != DEFAULT_MODE
+    return f" {args.compile_mode}" if unusual else ""

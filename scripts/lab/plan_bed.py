@@ -84,8 +84,8 @@ def runner(s, v, mode, precision, *more):
     return [*command, "--precision", precision, "--imgsz", v.imgsz, "--device", "cuda", *more]
 
 
-def warm_name(v, mode, precision):
-    return f"warm_{v.name}_{mode}_{precision}"
+def warm_name(v, side, precision):
+    return f"warm_{v.name}_{side}_{precision}"
 
 
 def compiled(s):
@@ -97,14 +97,15 @@ def compiled(s):
     """
     jobs = []
     for v in [v for v in s.variants() if v.model not in s.unlearned]:  # the others are not compared
-        for mode, precision, more, expect, priority in (
-            ("compile", "fp16", [], 90, v.priority("compare")),
-            ("compile", "fp32", ["--tf32"], 90, v.priority("compare")),
-            ("vos_optimized", "fp16", [], 420, v.priority("vos") + (v.model == "edgetam")),
+        for side, precision, (mode, *more), expect, priority in (
+            ("compile", "fp16", ["compile"], 90, v.priority("compare")),
+            ("compile", "fp32", ["compile", "--tf32"], 90, v.priority("compare")),
+            ("reduce_overhead", "fp16", ["compile", "--compile-mode", "reduce-overhead"], 90, v.priority("compare")),
+            ("vos_optimized", "fp16", ["vos_optimized"], 420, v.priority("vos") + (v.model == "edgetam")),
         ):
-            if v.imgsz != 1024 and mode == "vos_optimized":
+            if v.imgsz != 1024 and side == "vos_optimized":
                 continue
-            name = warm_name(v, mode, precision)
+            name = warm_name(v, side, precision)
             place = s.out / "warm" / name
             command = runner(s, v, mode, precision, *more, "--random-weights", 0, "--interactive", "--out-dir", place)
             jobs.append(

@@ -69,7 +69,7 @@ pub struct MeasureArgs {
         conflicts_with = "backend"
     )]
     pub sides: Vec<ChosenSide>,
-    /// PyTorch's sides: eager, compile, vos_optimized, each alone or with a precision of its own: fp32, tf32 (fp32 with TF32
+    /// PyTorch's sides: eager, compile, reduce_overhead (compile with CUDA graphs), vos_optimized, each alone or with a precision of its own: fp32, tf32 (fp32 with TF32
     /// products), fp16, bf16. None with --baselines "".
     #[arg(
         long,

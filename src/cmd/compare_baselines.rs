@@ -7,7 +7,10 @@ use anyhow::Result;
 use super::UsageError;
 
 /// What PyTorch runs.
-const MODES: [&str; 3] = ["eager", "compile", "vos_optimized"];
+const MODES: [&str; 4] = ["eager", "compile", REDUCE_OVERHEAD, "vos_optimized"];
+
+/// torch.compile with CUDA graphs, which torch calls so. The runner knows it as a way to compile.
+const REDUCE_OVERHEAD: &str = "reduce_overhead";
 
 /// Precisions of PyTorch's sides. The runner knows tf32 as fp32 with a flag.
 const PRECISIONS: [&str; 4] = ["fp32", "tf32", "fp16", "bf16"];
@@ -17,12 +20,22 @@ const PRECISIONS: [&str; 4] = ["fp32", "tf32", "fp16", "bf16"];
 pub(super) struct Baseline {
     /// The name in tables and folders: `compile`; `compile-tf32` where that mode was asked for in several precisions.
     pub name: String,
-    /// `eager`, `compile` or `vos_optimized`.
+    /// `eager`, `compile`, `reduce_overhead` or `vos_optimized`.
     pub mode: &'static str,
     /// `fp32`, `tf32`, `fp16` or `bf16`.
     pub precision: String,
     /// It was written behind the mode.
     pub own_precision: bool,
+}
+
+impl Baseline {
+    /// The mode as the runner knows it, and what else it must be told for it.
+    pub(super) fn runner_mode(&self) -> (&'static str, &'static [&'static str]) {
+        match self.mode {
+            REDUCE_OVERHEAD => ("compile", &["--compile-mode", "reduce-overhead"]),
+            mode => (mode, &[]),
+        }
+    }
 }
 
 /// The sides of `--baselines`; those that name no precision have `usual`.
@@ -104,12 +117,25 @@ mod tests {
             shown("compile,compile:tf32"),
             [pair("compile", "fp16"), pair("compile-tf32", "tf32")]
         );
+        assert_eq!(
+            shown("compile,reduce_overhead"),
+            [pair("compile", "fp16"), pair("reduce_overhead", "fp16")]
+        );
+    }
+
+    #[test]
+    fn cuda_graphs_are_a_way_to_compile() {
+        let runs = |words: &str| of(words).unwrap()[0].runner_mode();
+        assert_eq!(runs("compile"), ("compile", [].as_slice()));
+        let graphs = ["--compile-mode", "reduce-overhead"];
+        assert_eq!(runs("reduce_overhead:tf32"), ("compile", graphs.as_slice()));
+        assert_eq!(runs("vos_optimized").0, "vos_optimized");
     }
 
     #[test]
     fn what_is_unknown_or_there_twice_is_refused() {
         for (words, told) in [
-            ("jit", "eager, compile, vos_optimized"),
+            ("jit", "eager, compile, reduce_overhead, vos_optimized"),
             ("compile:", "compile:tf32"),
             ("compile:mixed", "fp32, tf32, fp16, bf16"),
             ("compile:tf32,compile:tf32", "compile in tf32 is there twice"),

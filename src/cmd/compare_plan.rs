@@ -44,7 +44,7 @@ const SAID_HERE: [&str; 10] = [
 ];
 
 /// Likewise to the runner alone.
-const SAID_TO_RUNNER: [&str; 3] = ["--mode", "--device", "--rounds"];
+const SAID_TO_RUNNER: [&str; 4] = ["--mode", "--compile-mode", "--device", "--rounds"];
 
 fn usage<T>(text: String) -> Result<T> {
     Err(UsageError(text).into())
@@ -189,7 +189,8 @@ fn runner_side(measure: &MeasureArgs, side: &Baseline, more: &[&str]) -> SidePla
     let tf32 = side.precision == TF32;
     let wanted = |arg: &&String| arg.as_str() != TF32_FLAG || !(tf32 || side.own_precision);
     let theirs = measure.runner_arg.iter().filter(wanted).cloned();
-    let more = more.iter().copied().chain(tf32.then_some(TF32_FLAG));
+    let (mode, how) = side.runner_mode();
+    let more = how.iter().chain(more).copied().chain(tf32.then_some(TF32_FLAG));
     let args = theirs.chain(more.map(str::to_owned));
     SidePlan {
         name: side.name.clone(),
@@ -198,7 +199,7 @@ fn runner_side(measure: &MeasureArgs, side: &Baseline, more: &[&str]) -> SidePla
         kind: SideKind::Runner {
             python: measure.python.clone(),
             script: measure.runner.clone(),
-            mode: side.mode.to_owned(),
+            mode: mode.to_owned(),
             device: measure.device.clone().unwrap_or_else(|| usual.to_owned()),
             args: args.collect(),
         },
