@@ -21,4 +21,8 @@ fn a_side_that_hangs_is_ended_and_the_others_go_on() {
     assert_eq!(side(&comparison, "cpu")["outcome"], "same");
     let measured = json(&out.join("measured.json"));
     assert_eq!(order(&measured), ["cpu 1", "eager 1", "cpu 2", "eager 2"]);
+
+    // Shorter than what children tell by.
+    let said = run(measure(&dir.path().join("none"), "eager", "1").args(["--stall-limit", "1"]));
+    assert!(said.code == 2 && said.err.contains("3 or more"), "{}", said.err);
 }

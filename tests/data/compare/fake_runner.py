@@ -137,7 +137,7 @@ if args.fake_fail == args.mode:
     send("error", what="the compiler found no GPU", advice="use another machine")
     sys.exit(1)
 for number in range(args.rounds):
-    send("ready", round=number)
+    send("ready", round=number, tells=args.fake_hang != "")
     word = sys.stdin.readline().strip()
     if word.split()[:1] != ["go"]:
         sys.exit(0)
@@ -146,7 +146,9 @@ for number in range(args.rounds):
         os._exit(7)
     if args.fake_hang == args.mode:
         print("frame 3 of 8", file=sys.stderr, flush=True)
-        send("progress")
+        for _ in range(3):
+            send("progress")
+            time.sleep(2)
         time.sleep(3600)
     folder = args.out_dir / f"round_{number}"
     shutil.copytree(args.fake_copy, folder)
