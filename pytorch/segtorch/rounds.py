@@ -1,8 +1,8 @@
 """The protocol with the caller: one JSON line an event on stdout, everything else on stderr.
 
-{"event":"ready","round":k}              models are built and warm; with --interactive `go [N]` is awaited on stdin: N
-                                         other runners have the GPU open and wait meanwhile
-{"event":"progress"}                     with --interactive, every few seconds in which a frame was finished, and behind `go`:
+{"event":"ready","round":k,"tells":…}    models are built and warm; with --interactive `go [N]` is awaited on stdin: N
+                                         other runners have the GPU open and wait meanwhile; `tells`: of progress
+{"event":"progress"}                     with --interactive, every second in which a frame was finished, and behind `go`:
                                          who hears nothing for long knows that the runner hangs
 {"event":"done","round":k,"folder":…,"fps":…}
 {"event":"error","what":…,"advice":…}    the run is over: exit code 1, or 2 where the command line was wrong
@@ -31,7 +31,7 @@ class Events:
 class Pulse:
     """Tells the caller now and then that frames are being finished. Called between frames, outside their times."""
 
-    PERIOD_S = 5.0
+    PERIOD_S = 1.0
 
     def __init__(self, events):
         self._events, self._last = events, time.monotonic()
@@ -54,7 +54,7 @@ def run_rounds(args, side, events, make_folder):
     if args.interactive:
         side.runner.frame_done = Pulse(events)
     for number in range(args.rounds):
-        events.send("ready", round=number)
+        events.send("ready", round=number, tells=bool(args.interactive))
         if args.interactive:
             side.idle_processes = _told_to_go()
             if side.idle_processes is None:

@@ -8,6 +8,7 @@ use clap::builder::RangedU64ValueParser;
 use clap::{Args, ValueEnum};
 
 use super::ShuffleArgs;
+use super::shared::parse_stall_limit;
 use crate::bundle::Role;
 use crate::engine::Bank;
 use crate::files::ColumnSet;
@@ -124,7 +125,7 @@ pub struct BenchArgs {
     pub telemetry_ms: u64,
     /// A worker that has loaded its model and finishes no frame for so many seconds hangs: it is ended, the object at hand gets a
     /// failed row, another worker goes on. 0: wait for ever [default: 600; 0 with --ort-provider tensorrt, which builds engines inside a pass].
-    #[arg(long, env = "SEGTRT_STALL_LIMIT", value_name = "SECONDS")]
+    #[arg(long, env = "SEGTRT_STALL_LIMIT", value_name = "SECONDS", value_parser = parse_stall_limit)]
     pub stall_limit: Option<u64>,
     /// Print the table as one JSON document.
     #[arg(long)]

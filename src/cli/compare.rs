@@ -7,6 +7,7 @@ use std::str::FromStr;
 
 use clap::{Args, ValueEnum};
 
+use super::shared::parse_stall_limit;
 use crate::compare::runs::NamedFolder;
 use crate::compare::sweep::Axis;
 
@@ -137,7 +138,7 @@ pub struct MeasureArgs {
     pub start_together: bool,
     /// A side that finishes no frame for so many seconds hangs: it is ended and noted, the others go on. Not while models are loaded,
     /// built or compiled. 0: wait for ever [default: 600].
-    #[arg(long, env = "SEGTRT_STALL_LIMIT", value_name = "SECONDS")]
+    #[arg(long, env = "SEGTRT_STALL_LIMIT", value_name = "SECONDS", value_parser = parse_stall_limit)]
     pub stall_limit: Option<u64>,
     /// Measure and do not judge.
     #[arg(long, conflicts_with_all = ["runs", "json"])]

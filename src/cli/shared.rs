@@ -52,3 +52,33 @@ pub enum BackendWish {
     #[value(name = "onnxruntime", alias = "ort", alias = "cpu")]
     OnnxRuntime,
 }
+
+/// Children tell of their progress once a second at least while there is some: a shorter limit would end those at work.
+const LEAST_STALL_LIMIT_S: u64 = 3;
+
+/// Seconds of `--stall-limit`: 0, or some that a child at work keeps.
+pub(super) fn parse_stall_limit(text: &str) -> Result<u64, String> {
+    match text.parse() {
+        Ok(seconds) if seconds == 0 || seconds >= LEAST_STALL_LIMIT_S => Ok(seconds),
+        _ => Err(format!("give whole seconds, {LEAST_STALL_LIMIT_S} or more, or 0 for no limit")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_limit_is_none_or_longer_than_a_beat() {
+        assert_eq!(
+            ["0", "3", "600"].map(|text| parse_stall_limit(text).ok()),
+            [0, 3, 600].map(Some)
+        );
+        for text in ["1", "2", "-1", "10m", ""] {
+            assert!(
+                parse_stall_limit(text).is_err_and(|told| told.contains("3 or more")),
+                "{text}"
+            );
+        }
+    }
+}

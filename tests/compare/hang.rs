@@ -21,4 +21,27 @@ fn a_side_that_hangs_is_ended_and_the_others_go_on() {
     assert_eq!(side(&comparison, "cpu")["outcome"], "same");
     let measured = json(&out.join("measured.json"));
     assert_eq!(order(&measured), ["cpu 1", "eager 1", "cpu 2", "eager 2"]);
+
+    // Shorter than what children tell by.
+    let said = run(measure(&dir.path().join("none"), "eager", "1").args(["--stall-limit", "1"]));
+    assert!(said.code == 2 && said.err.contains("3 or more"), "{}", said.err);
+}
+
+/// The rounds that it has are judged, and what ended it is said.
+#[test]
+fn a_side_that_hangs_later_is_said_to_have_stopped() {
+    let dir = tempfile::tempdir().unwrap();
+    let out = dir.path().join("cmp");
+    let mut command = measure(&out, "eager,compile", "2");
+    command.args(["--runner-arg=--fake-hang=compile-1", "--stall-limit", "3"]);
+    let said = run(command.timeout(std::time::Duration::from_secs(120)));
+    assert_eq!(order(&json(&out.join("measured.json"))).len(), 5, "{}", said.err);
+    let found = side(&json(&out.join("comparison.json")), "compile");
+    assert_eq!(found["rounds"], 1);
+    let verdict = found["verdict"].to_string();
+    assert!(
+        verdict.contains("stopped_early") && verdict.contains("finished no frame for 3 s"),
+        "{verdict}"
+    );
+    assert!(said.out.contains("stopped_early: compile: only 1 of its rounds"), "{}", said.out);
 }

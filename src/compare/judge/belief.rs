@@ -45,6 +45,7 @@ fn percent(part: f64) -> f64 {
 pub(super) fn of_side(side: &Contender<'_>, speed: &Speed) -> Verdict {
     let mut findings = of_passes(side);
     findings.extend(few_rounds(speed));
+    findings.extend(stopped(side));
     findings.extend(rounds_differ(speed));
     findings.extend(tail_of_few(side, speed));
     findings.extend(debug_build(side));
@@ -118,6 +119,14 @@ fn few_rounds(speed: &Speed) -> Option<Finding> {
             SPEED.rounds
         );
         finding(Weight::Gap, "few_rounds", sentence)
+    })
+}
+
+/// What ended a side early, such as a process that hung, may have slowed it before.
+fn stopped(side: &Contender<'_>) -> Option<Finding> {
+    side.stopped.map(|why| {
+        let sentence = format!("only {} of its rounds could be measured: {why}", side.rounds.len());
+        finding(Weight::Gap, "stopped_early", sentence)
     })
 }
 

@@ -21,6 +21,8 @@ pub(super) struct Contender<'a> {
     pub conditions: &'a Row,
     /// Its rounds.
     pub rounds: Vec<ModelRound<'a>>,
+    /// Why it has no further rounds, where some are missing.
+    pub stopped: Option<&'a str>,
 }
 
 /// What one round has of a model.
@@ -83,7 +85,8 @@ impl<'a> Contender<'a> {
                 }
             }
         }
-        Ok(Self { name: &side.name, model, conditions, rounds })
+        let stopped = side.missing.get(model).map(String::as_str);
+        Ok(Self { name: &side.name, model, conditions, rounds, stopped })
     }
 
     /// The objects that were measured.

@@ -24,7 +24,11 @@ const PATIENCE: Duration = Duration::from_secs(10);
 #[serde(tag = "event", rename_all = "snake_case")]
 enum Event {
     /// Built and warm; waits for `go`.
-    Ready {},
+    Ready {
+        /// It will tell of its progress.
+        #[serde(default)]
+        tells: bool,
+    },
     /// Frames are being made.
     Progress {},
     /// A round is measured.
@@ -65,7 +69,7 @@ pub struct Runner {
     log: PathBuf,
     left: usize,
     stall_limit: Option<Duration>,
-    /// It has told of progress. One that never does may be at work in silence.
+    /// It tells of progress. One that does not may be at work in silence.
     tells: bool,
 }
 
@@ -137,7 +141,7 @@ impl Runner {
         }
         let folder = match self.next(self.stall_limit)? {
             Event::Done { folder } => folder,
-            Event::Ready {} | Event::Progress {} => {
+            Event::Ready { .. } | Event::Progress {} => {
                 bail!("the PyTorch runner said ready where done was expected")
             }
             Event::Error { what, advice } => return Err(refusal(&what, &advice)),
@@ -156,7 +160,10 @@ impl Runner {
 
     fn wait_until_ready(&mut self, limit: Option<Duration>) -> Result<()> {
         match self.next(limit)? {
-            Event::Ready {} => Ok(()),
+            Event::Ready { tells } => {
+                self.tells = tells;
+                Ok(())
+            }
             Event::Done { .. } | Event::Progress {} => {
                 bail!("the PyTorch runner said done where ready was expected")
             }
@@ -168,7 +175,7 @@ impl Runner {
     fn next(&mut self, limit: Option<Duration>) -> Result<Event> {
         loop {
             match self.events.next(limit.filter(|_| self.tells))? {
-                Heard::Event(Event::Progress {}) => self.tells = true,
+                Heard::Event(Event::Progress {}) => {}
                 Heard::Event(event) => return Ok(event),
                 Heard::End => return Err(self.ended()),
                 Heard::Silence => return Err(self.stalled()),

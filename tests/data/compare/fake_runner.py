@@ -2,7 +2,7 @@
 
     fake_runner.py … --fake-copy RUN [--fake-slower X] [--fake-damage MODE] [--fake-fail MODE] [--fake-die MODE]
                      [--fake-wrong MODE] [--fake-no-pupil MODE] [--fake-meet N] [--fake-compile-s X]
-                     [--fake-hang MODE]
+                     [--fake-hang MODE[-ROUND]]
 
 Needs Python's standard library only. What it prints beside events must not disturb the caller.
 """
@@ -137,16 +137,18 @@ if args.fake_fail == args.mode:
     send("error", what="the compiler found no GPU", advice="use another machine")
     sys.exit(1)
 for number in range(args.rounds):
-    send("ready", round=number)
+    send("ready", round=number, tells=args.fake_hang != "")
     word = sys.stdin.readline().strip()
     if word.split()[:1] != ["go"]:
         sys.exit(0)
     if args.fake_die == args.mode:
         print("Segmentation fault, as it were", file=sys.stderr, flush=True)
         os._exit(7)
-    if args.fake_hang == args.mode:
+    if args.fake_hang in (args.mode, f"{args.mode}-{number}"):
         print("frame 3 of 8", file=sys.stderr, flush=True)
-        send("progress")
+        for _ in range(3):
+            send("progress")
+            time.sleep(2)
         time.sleep(3600)
     folder = args.out_dir / f"round_{number}"
     shutil.copytree(args.fake_copy, folder)
