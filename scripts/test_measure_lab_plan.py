@@ -45,7 +45,7 @@ class Harvesting(Case):
         wanted = ["lab.log", "jobs/a.json", "compare/comparison.md", "timing/a.timing", f"{runs}/eager/from_round_1/round_0/masks/m.json"]
         wanted += [f"{runs}/tensorrt-mixed/round_1/masks/m.json", f"{runs}/tensorrt-mixed/round_2/rows.jsonl", "masks_a/masks/m.json"]
         others = ["bed/a.safetensors", "engines/e/h200/m/encoder.plan", "bundles/b/manifest.toml", "inductor/x.json", "a/t.onnx"]
-        others += [f"{runs}/tensorrt-mixed/round_2/masks/m.json", f"{runs}/eager/from_round_1/round_1/masks/m.json"]
+        wanted += [f"{runs}/tensorrt-mixed/round_2/masks/m.json", f"{runs}/eager/from_round_1/round_1/masks/m.json"]
         others += [f"{runs}/eager/teacher_forced/round_0/masks/m.json", "pieces/p/h200/m/engine.json"]
         for path in wanted + others:
             self.make(path)

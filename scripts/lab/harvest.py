@@ -39,9 +39,8 @@ def worth(path):
     if path.endswith(".png") and "/worst/" not in path:
         return None  # frames and masks of made-up clips
     if "/masks/" in path:
-        # Later rounds have the same masks, and a teacher's are in the drift curves.
-        first = not re.search(r"/(round_[1-9]\d*|teacher|teacher_forced)/", path) or re.search(r"/tensorrt[^/]*/round_1/", path)
-        return WORTH.index(r"/masks/") if first else None
+        # Those of every round: `compare --runs` judges a folder anew only with all of them. A teacher's are in the drift curves.
+        return None if re.search(r"/(teacher|teacher_forced)/", path) else WORTH.index(r"/masks/")
     if path.endswith("/engine.json") and not path.startswith("engines/"):
         return None  # a piece's is that of the whole
     return next(at for at, pattern in enumerate(WORTH) if re.search(pattern, path))
