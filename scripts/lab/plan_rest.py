@@ -172,7 +172,7 @@ def newcomer(s):
     jobs.append(alone("test_run", command, [], 51, 120, [test_run], limit=400, gpu=SHARED, slots=6))
     experiment = [s.segtrt, "experiment", "--split-dir", s.split, "--models", f"{v.tag}_points", "--videos", 2]
     experiment += ["--imgsz", v.imgsz, "--precision", "fp16", "--engines", s.engines(v), "--onnx-dir", s.bundles(v)]
-    experiment += ["--runs", 2]  # each under nsys takes twenty seconds
+    experiment += ["--runs", 2]
     profiled = {"environment": {"NSYS_CMD": s.nsys}} if s.nsys else {}
     for name, more, gpu in (
         ("experiment", [] if s.nsys else ["--no-profile"], ALONE),
@@ -182,12 +182,12 @@ def newcomer(s):
             continue
         out = s.out / name
         command = [*experiment, *more, "--out-dir", out]
-        jobs.append(alone(name, command, needs, 52 + 20 * (gpu == ALL), 100, [out], **{"gpu": gpu, "limit": 300} | profiled))
+        jobs.append(alone(name, command, needs, 52 + 20 * (gpu == ALL), 60, [out], **{"gpu": gpu, "limit": 300} | profiled))
     if s.nsys:
         out, tables = s.out / "profile", s.out / "nsys"
         flags = bench(s, v, "fp16", out, "--limit-videos", 1, "--max-clip-frames", 24)[1:]
         command = [s.segtrt, "profile", "--export-sqlite", "--", *flags]
-        jobs.append(alone("profile", command, needs, 54, 60, [out], limit=300, **profiled))
+        jobs.append(alone("profile", command, needs, 54, 30, [out], limit=300, **profiled))
         command = [s.segtrt, "nsys", out / "nsight_reports", "--csv", tables]
         jobs.append(Job("nsys", command, needs=["profile"], priority=54, expect=20, results=[tables], **profiled))
     return jobs
@@ -217,5 +217,5 @@ def sanitized_clip(s, v, tool):
     short = ["--limit-videos", 1, "--max-clip-frames", 24, "--profile-runs", 1, "--warmup-runs", 0, "--no-cuda-graphs"]
     command = [*s.script("scripts/lab/sanitize_clip.py"), "--tool", tool, "--sanitizer", s.sanitizer, "--"]
     command += bench(s, v, "fp16", out, *short)
-    common = {"gpu": SHARED, "slots": 2, "priority": 55, "expect": 240, "limit": 600, "codes": (0, FOUND)}
+    common = {"gpu": SHARED, "slots": 2, "priority": 55, "expect": 120, "limit": 600, "codes": (0, FOUND)}
     return Job(name, command, needs=[built(v, "fp16")], memory_gib=16, waits=True, stdout=told, results=[told, out], **common)
