@@ -181,13 +181,23 @@ fn one_worker(
             }
             Heard::Event(Event::Lost { reason }) => {
                 lost = Some(reason);
+                limit = child::limit_of(plan.stall_limit_s);
                 // What it still holds the system takes back; a driver without a device might never give it back.
                 let _ = worker.kill();
             }
-            Heard::Event(Event::Failed { reason }) => told = Some(reason),
+            // What is left is its end, which a library may hang in.
+            Heard::Event(Event::Failed { reason }) => {
+                told = Some(reason);
+                limit = child::limit_of(plan.stall_limit_s);
+            }
             Heard::End => break,
             Heard::Silence => {
-                return Ok(Life::Stalled(stalled(&mut worker, plan.stall_limit_s, &doing)));
+                let mut stall = stalled(&mut worker, plan.stall_limit_s, &doing);
+                // What it said itself comes first.
+                if let Some(said) = told.or(lost) {
+                    stall.why = format!("{said}; then {}", stall.why);
+                }
+                return Ok(Life::Stalled(stall));
             }
         }
     }

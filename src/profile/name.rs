@@ -74,7 +74,8 @@ impl ReportName {
 
     /// Where all that nsys said is kept when it made no report.
     pub(super) fn words(&self) -> PathBuf {
-        self.folder.join(format!("{}.nsys.txt", self.stem))
+        let prefix = self.prefix.as_ref().map(|prefix| prefix.replace('%', "_") + "_");
+        self.folder.join(format!("{}{}.nsys.txt", prefix.unwrap_or_default(), self.stem))
     }
 
     fn newest(&self, literal: &str, suffix: &str) -> Option<PathBuf> {
@@ -94,6 +95,8 @@ impl ReportName {
     /// # Errors
     /// The system does not let it be removed.
     pub fn clear(&self) -> Result<()> {
+        // Words of an earlier try would tell of the new one.
+        let _ = std::fs::remove_file(self.words());
         let has_patterns = self.prefix.as_ref().is_some_and(|prefix| prefix.contains('%'));
         match self.find().filter(|_| !has_patterns) {
             Some(old) => std::fs::remove_file(&old)

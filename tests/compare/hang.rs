@@ -45,3 +45,19 @@ fn a_side_that_hangs_later_is_said_to_have_stopped() {
     );
     assert!(said.out.contains("stopped_early: compile: only 1 of its rounds"), "{}", said.out);
 }
+
+/// What it measured is there, whatever becomes of its process behind it.
+#[test]
+fn a_side_that_dies_behind_a_round_keeps_it() {
+    let dir = tempfile::tempdir().unwrap();
+    let out = dir.path().join("cmp");
+    let mut command = measure(&out, "eager,compile", "2");
+    let said = run(command.arg("--runner-arg=--fake-die-behind=compile"));
+    let measured = json(&out.join("measured.json"));
+    let expected = ["cpu 1", "eager 1", "compile 1", "cpu 2", "eager 2"];
+    assert_eq!(order(&measured), expected, "{}", said.err);
+    let found = side(&json(&out.join("comparison.json")), "compile");
+    assert_eq!((&found["outcome"], &found["rounds"]), (&"same".into(), &1.into()));
+    let verdict = found["verdict"].to_string();
+    assert!(verdict.contains("stopped_early") && verdict.contains("exit status: 7"), "{verdict}");
+}

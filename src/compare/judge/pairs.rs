@@ -5,7 +5,7 @@ Pairs of sides: which are compared in speed, and what may be said of each pair.
 use super::model::Entered;
 use super::result::{Factor, Outcome, Ratio, SideReport, Withheld};
 use super::{belief, bootstrap, bound, original, speed};
-use crate::record::{Finding, Judgement, Verdict, Weight};
+use crate::record::Verdict;
 
 /// The subject against every other side; each further side that is not PyTorch against those that are.
 pub(super) fn ratios(
@@ -100,22 +100,13 @@ fn ratio(
                 by_original(a, b)
             );
             found.times_as_fast = Some(factor);
-            found.at_least =
-                bound::at_least(subject, baseline).filter(|_| is_late_alone(&found.verdict));
+            if bound::is_due(&found.verdict, &b.verdict) {
+                found.at_least = bound::at_least(subject, baseline);
+            }
         }
         Some(why) => {
             found.withheld = Some(Withheld { why: why.clone(), not_to_be_published: factor });
         }
     }
     found
-}
-
-/// Whether frames came late, and nothing else speaks against the ratio: what they cannot have raised is worth saying then, also
-/// where they were so few that the ratio may be believed.
-fn is_late_alone(verdict: &Verdict) -> bool {
-    let is_late = |found: &&Finding| bound::LATE.contains(&found.code.as_str());
-    let mut faults = verdict.findings.iter().filter(|found| found.weight == Weight::Fault);
-    verdict.judgement != Judgement::Unjudged
-        && verdict.findings.iter().any(|found| is_late(&found))
-        && faults.all(|found| is_late(&found))
 }

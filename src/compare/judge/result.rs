@@ -188,7 +188,7 @@ pub struct Ratio {
     /// What was measured and is not to be published.
     pub withheld: Option<Withheld<Factor>>,
     /// What holds where passes were disturbed, many or few, and nothing else speaks against the ratio: the subject's slowest pass
-    /// over each clip beside the baseline's fastest undisturbed one.
+    /// over each object beside the least time that each frame took in any of the baseline's passes.
     pub at_least: Option<f64>,
     /// Why there is no ratio.
     pub why: Option<String>,

@@ -68,6 +68,8 @@ pub struct Runner {
     events: Listener<Event>,
     log: PathBuf,
     left: usize,
+    /// Why it cannot measure the rounds that are left, where it ended behind a round.
+    lost: Option<anyhow::Error>,
     stall_limit: Option<Duration>,
     /// It tells of progress. One that does not may be at work in silence.
     tells: bool,
@@ -125,7 +127,16 @@ impl Runner {
         let input = child.stdin.take();
         let events = Listener::of(&mut child)?;
         let (log, left, stall_limit) = (log.clone(), *rounds, *stall_limit);
-        Ok(Starting(Self { child, input, events, log, left, stall_limit, tells: false }))
+        Ok(Starting(Self {
+            child,
+            input,
+            events,
+            log,
+            left,
+            lost: None,
+            stall_limit,
+            tells: false,
+        }))
     }
 
     /// Measures a round while `waiting` other runners have the GPU open; its run folder. Afterwards the runner is ready for the next one: nothing of it runs on while
@@ -134,6 +145,9 @@ impl Runner {
     /// # Errors
     /// It says why it cannot go on, dies, or hangs.
     pub fn round(&mut self, waiting: usize) -> Result<PathBuf> {
+        if let Some(lost) = self.lost.take() {
+            return Err(lost);
+        }
         let input = self.input.as_mut().context("the PyTorch runner has no input")?;
         let told = writeln!(input, "go {waiting}").and_then(|()| input.flush());
         if told.is_err() {
@@ -148,7 +162,8 @@ impl Runner {
         };
         self.left = self.left.saturating_sub(1);
         if self.left > 0 {
-            self.wait_until_ready(self.stall_limit)?;
+            // The round is there, whatever becomes of the next one.
+            self.lost = self.wait_until_ready(self.stall_limit).err();
         }
         Ok(folder)
     }
@@ -187,14 +202,15 @@ impl Runner {
     fn stalled(&mut self) -> anyhow::Error {
         self.input = None;
         let seconds = self.stall_limit.unwrap_or_default().as_secs();
-        let last = last_line(&self.log).map_or_else(String::new, |line| format!(": {line}"));
+        let last = last_line(&self.log)
+            .map_or_else(String::new, |line| format!("; the last that it wrote: {line}"));
         let held = match child::put_down(&mut self.child) {
             Ok(()) => String::new(),
             Err(error) => format!("; {error:#}"),
         };
         anyhow!(
             "the PyTorch runner hangs: it finished no frame for {seconds} s and was ended (a longer --stall-limit lets it take its \
-             time){held}; the last that it wrote{last}; see {}",
+             time){held}{last}; see {}",
             self.log.display()
         )
     }

@@ -33,7 +33,7 @@ fn of_model(model: &ModelComparison) -> Vec<String> {
             // A bound is never rounded up.
             let bound = (bound * 100.0).floor() / 100.0;
             format!(
-                "; at least {bound:.2} times, by {}'s slowest pass over each clip and {}'s fastest undisturbed one",
+                "; at least {bound:.2} times, by {}'s slowest passes and the least time that each frame took {}",
                 ratio.subject, ratio.baseline
             )
         });

@@ -32,7 +32,11 @@ impl Declared {
     pub fn by_name(name: &str) -> Self {
         let name = name.strip_prefix("reference-").unwrap_or(name);
         let tail = name.rsplit_once('-').filter(|(_, tail)| PRECISIONS.contains(tail));
-        let head = tail.map_or(name, |(head, _)| head);
+        let head = match tail.map_or(name, |(head, _)| head) {
+            // compare's own word for a way to compile.
+            "reduce_overhead" => "compile",
+            head => head,
+        };
         let mode = MODES.contains(&head).then(|| head.to_owned());
         let known = mode.is_some() || OWN.contains(&head);
         let precision = tail.filter(|_| known).map(|(_, precision)| precision.to_owned());
@@ -114,6 +118,7 @@ mod tests {
         for (name, mode, precision) in [
             ("compile", Some("compile"), None),
             ("compile-tf32", Some("compile"), Some("tf32")),
+            ("reduce_overhead-fp16", Some("compile"), Some("fp16")),
             ("reference-eager-fp32", Some("eager"), Some("fp32")),
             ("tensorrt-mixed", None, Some("mixed")),
             ("ort-cuda-fp16", None, Some("fp16")),

@@ -65,7 +65,7 @@ pub fn gather(
     let mut sides: Vec<Side> = Vec::new();
     let mut taught: Vec<Side> = Vec::new();
     let mut brought: Option<Reference> = None;
-    let (mut whole, mut dates) = (0, Vec::new());
+    let (mut whole, mut in_turn, mut dates) = (0, false, Vec::new());
     for NamedFolder { name, path } in folders {
         if let Some(measured) = Measured::read(path)? {
             if name.is_some() {
@@ -76,6 +76,7 @@ pub fn gather(
             }
             let set = measured.set(path)?;
             whole += 1;
+            in_turn = set.interleaved;
             dates.extend(set.dates);
             brought.get_or_insert(set.reference);
             set.sides.into_iter().for_each(|side| join(&mut sides, side));
@@ -84,7 +85,11 @@ pub fn gather(
         }
         let folder = RunFolder::read(path)?;
         dates.extend(date::of_file(&path.join("sidecar.json")));
-        let mut side = Side::new(&name.clone().unwrap_or_else(|| usual_name(path)));
+        let mut side = match name {
+            Some(name) => Side::new(name),
+            // Nobody said what it is: the name is its folder's.
+            None => Side { declared: Declared::default(), ..Side::new(&usual_name(path)) },
+        };
         // Never a round: no speed and no proof comes from memories of another run.
         let forced = folder.is_teacher_forced();
         side.rounds.push(Round { folder, waiting: 0 });
@@ -112,7 +117,7 @@ pub fn gather(
     let reference = reference(&sides, asked, brought)?;
     dates.sort();
     dates.dedup();
-    let interleaved = whole == 1 && folders.len() == 1;
+    let interleaved = whole == 1 && folders.len() == 1 && in_turn;
     Ok(Set { sides, teacher_forced: taught, reference, interleaved, dates })
 }
 

@@ -2,7 +2,7 @@
 
     fake_runner.py … --fake-copy RUN [--fake-slower X] [--fake-damage MODE] [--fake-fail MODE] [--fake-die MODE]
                      [--fake-wrong MODE] [--fake-no-pupil MODE] [--fake-meet N] [--fake-compile-s X]
-                     [--fake-hang MODE[-ROUND]]
+                     [--fake-hang MODE[-ROUND]] [--fake-die-behind MODE]
 
 Needs Python's standard library only. What it prints beside events must not disturb the caller.
 """
@@ -35,6 +35,7 @@ parser.add_argument("--fake-no-pupil", default="")
 parser.add_argument("--fake-meet", type=int, default=0)
 parser.add_argument("--fake-compile-s", type=float)
 parser.add_argument("--fake-hang", default="")
+parser.add_argument("--fake-die-behind", default="")
 parser.add_argument("--started-together", action="store_true")
 parser.add_argument("--tf32", action="store_true")
 parser.add_argument("--teacher", type=Path)
@@ -159,3 +160,5 @@ for number in range(args.rounds):
     if args.fake_damage == args.mode:
         damage(folder / "masks")
     send("done", round=number, folder=str(folder), fps=1.0)
+    if args.fake_die_behind == args.mode:
+        os._exit(7)
