@@ -2,8 +2,8 @@
 
 use std::fs;
 use std::io::Read;
-use std::path::Path;
-use std::process::Stdio;
+use std::path::{Path, PathBuf};
+use std::process::{Child, ExitStatus, Stdio};
 use std::time::{Duration, Instant};
 
 use crate::support::{bench, column, read_csv, synth};
@@ -111,36 +111,56 @@ fn child_of(parent: u32) -> Option<u32> {
     text.split_whitespace().next()?.parse().ok()
 }
 
+/// A bench over six objects whose journal holds its header and the first of them: its worker is at the second one.
+fn at_its_second_object(command: &assert_cmd::Command, out: &Path) -> Child {
+    let mut bench = std::process::Command::new(command.get_program())
+        .args(command.get_args())
+        .current_dir(env!("CARGO_MANIFEST_DIR"))
+        .stdout(Stdio::null())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let journal = out.join("rows.jsonl");
+    let deadline = Instant::now() + Duration::from_secs(60);
+    while lines(&journal) < 2 {
+        if Instant::now() > deadline {
+            bench.kill().unwrap();
+            panic!("no row within a minute");
+        }
+        std::thread::sleep(Duration::from_millis(2));
+    }
+    bench
+}
+
+/// Sends its worker a signal; the worker's process id.
+fn signal_worker(bench: &Child, signal: &str) -> String {
+    let worker = child_of(bench.id()).expect("a worker runs").to_string();
+    let sent = std::process::Command::new("kill").args([signal, &worker]).status();
+    assert!(sent.unwrap().success());
+    worker
+}
+
+/// Five of the six objects have their rows; where the rows are.
+fn one_object_failed(mut bench: Child, status: ExitStatus, out: &Path) -> PathBuf {
+    let mut stderr = String::new();
+    bench.stderr.take().unwrap().read_to_string(&mut stderr).unwrap();
+    assert_eq!(status.code(), Some(1), "{stderr}");
+    let summary = out.join(SUMMARY);
+    let statuses = column(&summary, "status");
+    let count = |wanted: &str| statuses.iter().filter(|status| *status == wanted).count();
+    assert_eq!((count("failed"), count("ok"), statuses.len()), (1, 5, 6), "{stderr}");
+    summary
+}
+
 #[test]
 fn a_killed_worker_costs_one_object_and_the_rest_is_measured() {
     let dir = tempfile::tempdir().unwrap();
     let split = synth(dir.path(), 3, 2, 16);
     let out = dir.path().join("out");
-    let assert = bench(&split, &out);
-    let mut command = std::process::Command::new(assert.get_program());
-    command.args(assert.get_args()).current_dir(env!("CARGO_MANIFEST_DIR"));
-    let mut bench = command.stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap();
-
-    // The journal holds its header and the first object: the worker is at the second one.
-    let journal = out.join("rows.jsonl");
-    let deadline = Instant::now() + Duration::from_secs(60);
-    while lines(&journal) < 2 {
-        assert!(Instant::now() < deadline, "no row within a minute");
-        std::thread::sleep(Duration::from_millis(2));
-    }
-    let worker = child_of(bench.id()).expect("a worker runs");
-    let killed = std::process::Command::new("kill").args(["-9", &worker.to_string()]).status();
-    assert!(killed.unwrap().success());
+    let mut bench = at_its_second_object(&bench(&split, &out), &out);
+    signal_worker(&bench, "-9");
     let status = bench.wait().unwrap();
-    let mut stderr = String::new();
-    bench.stderr.take().unwrap().read_to_string(&mut stderr).unwrap();
-    assert_eq!(status.code(), Some(1), "{stderr}");
-
-    let summary = out.join(SUMMARY);
-    let statuses = column(&summary, "status");
-    assert_eq!(statuses.len(), 6, "{stderr}");
-    assert_eq!(statuses.iter().filter(|s| *s == "failed").count(), 1, "{stderr}");
-    assert_eq!(statuses.iter().filter(|s| *s == "ok").count(), 5, "{stderr}");
+    let summary = one_object_failed(bench, status, &out);
     let reasons = column(&summary, "reason");
     assert!(reasons.iter().any(|r| r.starts_with("worker_died: ") && r.contains("signal 9")));
 }
@@ -151,21 +171,10 @@ fn a_worker_that_hangs_costs_one_object_and_the_rest_is_measured() {
     let dir = tempfile::tempdir().unwrap();
     let split = synth(dir.path(), 3, 2, 16);
     let out = dir.path().join("out");
-    let mut assert = bench(&split, &out);
-    assert.args(["--stall-limit", "3"]);
-    let mut command = std::process::Command::new(assert.get_program());
-    command.args(assert.get_args()).current_dir(env!("CARGO_MANIFEST_DIR"));
-    let mut bench = command.stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap();
-
-    let journal = out.join("rows.jsonl");
-    let deadline = Instant::now() + Duration::from_secs(60);
-    while lines(&journal) < 2 {
-        assert!(Instant::now() < deadline, "no row within a minute");
-        std::thread::sleep(Duration::from_millis(2));
-    }
-    let worker = child_of(bench.id()).expect("a worker runs").to_string();
-    let stopped = std::process::Command::new("kill").args(["-STOP", &worker]).status();
-    assert!(stopped.unwrap().success());
+    let mut command = bench(&split, &out);
+    command.args(["--stall-limit", "3"]);
+    let mut bench = at_its_second_object(&command, &out);
+    let worker = signal_worker(&bench, "-STOP");
     let deadline = Instant::now() + Duration::from_secs(120);
     let status = loop {
         if let Some(status) = bench.try_wait().unwrap() {
@@ -178,15 +187,7 @@ fn a_worker_that_hangs_costs_one_object_and_the_rest_is_measured() {
         }
         std::thread::sleep(Duration::from_millis(20));
     };
-    let mut stderr = String::new();
-    bench.stderr.take().unwrap().read_to_string(&mut stderr).unwrap();
-    assert_eq!(status.code(), Some(1), "{stderr}");
-
-    let summary = out.join(SUMMARY);
-    let statuses = column(&summary, "status");
-    assert_eq!(statuses.len(), 6, "{stderr}");
-    assert_eq!(statuses.iter().filter(|s| *s == "failed").count(), 1, "{stderr}");
-    assert_eq!(statuses.iter().filter(|s| *s == "ok").count(), 5, "{stderr}");
+    let summary = one_object_failed(bench, status, &out);
     let reasons = column(&summary, "reason");
     let told = |reason: &&String| reason.starts_with("worker_stalled: nothing for 3 s after ");
     assert!(reasons.iter().any(|reason| told(&reason)), "{reasons:?}");

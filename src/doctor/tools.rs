@@ -10,8 +10,8 @@ use crate::nsys::Nsys;
 /// What encodes overlays.
 const ENCODER: &str = "libx264";
 
-/// Nsight Systems 2023 and older record calls of drivers from here on, and make no reports of them
-/// (docs/measurements/2026-11-ratios-h200.md).
+/// With a driver for CUDA 13.0, Nsight Systems 2023.4.4 recorded and made no report, 2024.2.3 made reports
+/// (docs/measurements/2026-11-ratios-h200.md). Older releases and newer drivers are taken to be no better.
 const TOO_NEW_FOR_2023: u32 = 13;
 
 /// Nsight Systems.
@@ -26,9 +26,11 @@ pub fn nsys(gpus: &Result<Vec<FoundGpu>, String>) -> Check {
                 None => Check::ok(name, found),
                 Some(driver) => Check::warning(
                     name,
-                    format!("{found}: older than the driver, which is for CUDA {driver}"),
-                    "releases of 2023 were seen to record and then make no report there; install a newer one and name it with \
-                     NSYS_CMD",
+                    format!(
+                        "{found}: may make no reports with this driver, which is for CUDA {driver}"
+                    ),
+                    "2023.4.4 was seen to record and then make no report with a driver for CUDA 13.0, where 2024.2.3 did; install a \
+                     newer one and name it with NSYS_CMD",
                 ),
             }
         }
@@ -48,7 +50,7 @@ pub fn nsys(gpus: &Result<Vec<FoundGpu>, String>) -> Check {
     }
 }
 
-/// Whether an nsys of this version (`2023.4.4.54-…`) was seen to make no reports with a driver for this CUDA (`13.0`).
+/// Whether an nsys of this version (`2023.4.4.54-…`) is likely to make no reports with a driver for this CUDA (`13.0`).
 fn is_too_old(version: &str, driver_cuda: &str) -> bool {
     let number = |text: &str| text.split('.').next().and_then(|first| first.parse::<u32>().ok());
     number(version).is_some_and(|year| year <= 2023)

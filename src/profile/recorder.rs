@@ -127,16 +127,17 @@ impl Recorder {
         let status = running.wait().context("cannot wait for nsys")?;
         let said = Said { errors: lines(&mut errors), printed };
         let version = &self.nsys.version;
-        let pass = match told? {
-            Told::Pass(pass) if status.success() => sound(*pass),
-            Told::Failed(reason) => Err(anyhow!("the profiled program failed: {reason}")),
-            Told::Pass(_) => {
+        let pass = match told {
+            Err(error) => Err(error),
+            Ok(Told::Pass(pass)) if status.success() => sound(*pass),
+            Ok(Told::Failed(reason)) => Err(anyhow!("the profiled program failed: {reason}")),
+            Ok(Told::Pass(_)) => {
                 Err(anyhow!("nsys {version} ended with {status} after the pass; it said: {said}"))
             }
-            Told::Nothing if status.success() => Err(anyhow!(
+            Ok(Told::Nothing) if status.success() => Err(anyhow!(
                 "the profiled program ended without a result, and nsys {version} did not mind; it said: {said}"
             )),
-            Told::Nothing => Err(anyhow!(
+            Ok(Told::Nothing) => Err(anyhow!(
                 "nsys {version} ended with {status}, the profiled program without a result; it said: {said}"
             )),
         };

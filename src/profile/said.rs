@@ -249,7 +249,7 @@ mod tests {
         assert!(silent.contains("a.nsys-rep. It said: nothing."), "{silent}");
     }
 
-    /// The dump's form is that of NVIDIA's importer where CUDA is newer than nsys.
+    /// The sentence is one that the importer holds (`Unknown %1% API function index: %2%`); the dump around it is made up after its form.
     #[test]
     fn the_cause_is_found_in_the_importers_dump() {
         let dir = tempfile::tempdir().unwrap();
