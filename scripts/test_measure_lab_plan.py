@@ -296,7 +296,7 @@ class Planning(Case):
         begin = [sys.executable, SCRIPTS / "measure-lab.py", "--out", self.out / "lab", "--split", self.out / "split", "--list", "--gpus", "0,1"]
         begin += ["--overlay", self.out / "overlay", "--segtrt", self.out / "segtrt"]
         for more, told in (
-            (["--groups", "bisct"], "expected some of main, bisect, exact"),
+            (["--groups", "bisct"], "expected some of main, bisect, exact, warm"),
             (["--groups", "bisect", "--models", "edgetam"], "no job of these models"),
             (["--unlearned", "edgetan"], "known are edgetam,"),
             (["--unlearned", "sam2_tiny", "--only", "bisect_*"], "matches no job"),
@@ -312,6 +312,8 @@ class Planning(Case):
         self.assertFalse([name for name in jobs if name.startswith(("distil_edgetam", "track_edgetam", "compare_edgetam", "forced_edgetam", "warm_edgetam"))])
         self.assertEqual(jobs["export_edgetam_fp16"].needs, [])
         self.assertIn("compare_sam2_tiny", jobs)
+        ahead = checked(plan(self.settings(unlearned=("edgetam",)), ("main", "warm")))
+        self.assertIn("warm_edgetam_compile_fp16", ahead)
 
 
 if __name__ == "__main__":

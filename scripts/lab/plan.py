@@ -6,7 +6,7 @@ from .plan_builds import engines
 from .plan_compare import comparisons, masks
 from .plan_rest import newcomer, rebuilds, sanitizers, selftests, speeds, sweeps
 
-GROUPS = ("main", "bisect", "exact")
+GROUPS = ("main", "bisect", "exact", "warm")
 PARTS = (test_bed, exports, compiled, engines, comparisons, masks, selftests, speeds, rebuilds, newcomer, sanitizers, sweeps, bisect)
 
 

@@ -96,7 +96,8 @@ def compiled(s):
     another encoder of it, and another cache entry). pytorch/README.md says what else the key depends on.
     """
     jobs = []
-    for v in [v for v in s.variants() if v.model not in s.unlearned]:  # the others are not compared
+    for v in s.variants():
+        compared = v.model not in s.unlearned  # the others' code is of use to a later lab alone, which is given OUT/inductor
         for side, precision, (mode, *more), expect, priority in (
             ("compile", "fp16", ["compile"], 90, v.priority("compare")),
             ("compile", "fp32", ["compile", "--tf32"], 90, v.priority("compare")),
@@ -120,6 +121,7 @@ def compiled(s):
                     limit=900 if mode == "vos_optimized" else 400,
                     memory_gib=16,
                     environment=s.torch_environment(),
+                    group="main" if compared else "warm",
                 )
             )
     return jobs
