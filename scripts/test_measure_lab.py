@@ -90,6 +90,21 @@ class Running(Case):
         self.assertIn("the reason", log)
         self.assertIn("not begun, needing those: lost, lost_too", log)
 
+    def test_what_is_optional_is_waited_for_but_costs_nobody(self):
+        seen = self.out / "seen"
+        left = self.lab(
+            Job("fails", sleeps(0.3, "sys.exit(3)"), optional=True),
+            Job("lost", sleeps(0), needs=["required"], optional=True),
+            Job("required", sleeps(0, "sys.exit(3)")),
+            Job("too_long", sleeps(0), expect=1000, optional=True),
+            Job("goes_on", writes(seen), needs=["fails", "lost", "too_long"], results=[seen], expect=1),
+            gpus=(),
+            seconds=60,
+        )
+        self.assertEqual(left, 4)
+        self.assertTrue(seen.exists())
+        self.assertGreaterEqual(self.record("goes_on")["begin"], self.record("fails")["end"])
+
     def test_a_measurement_has_its_gpu_to_itself(self):
         jobs = [Job(f"alone{k}", sleeps(0.3), gpu=ALONE, expect=0.3) for k in range(3)]
         jobs += [Job(f"shared{k}", sleeps(0.3), gpu=SHARED, expect=0.3, slots=4) for k in range(7)]

@@ -96,7 +96,7 @@ class Sanitizing(unittest.TestCase):
             self.assertEqual((job.needs, job.codes, job.waits), (["engines_edgetam_fp16"], (0, sanitize_clip.FOUND), True))
             words = " ".join(job.command)
             self.assertIn(f"--tool {tool} --sanitizer /p/sanitizer -- /p/segtrt bench --backend tensorrt", words)
-            for flag in ("--limit-videos 1", "--max-clip-frames 24", "--profile-runs 1", "--warmup-runs 0", "--no-cuda-graphs"):
+            for flag in ("--limit-videos 1", "--profile-runs 1", "--warmup-runs 0", "--no-cuda-graphs"):
                 self.assertIn(flag, words)
             asked = flags.wanted([job], "/p/segtrt", sys.executable)
             self.assertIn("--no-cuda-graphs", asked[("/p/segtrt", "bench")])

@@ -42,14 +42,21 @@ def compile_model(model, family, mode, compile_mode):
         # compile_image_encoder as SAM2Base does it.
         model.__class__ = SAM2VideoPredictorVOS
         model._compile_all_components()
+        attention = model.memory_attention
+        attention.forward = _cloning(attention.forward)
         _compile(model.image_encoder, "max-autotune", dynamic=False, clone=False)
-        return [*notes, "Meta's SAM2VideoPredictorVOS with compile_image_encoder, max-autotune"]
+        return [
+            *notes,
+            "Meta's SAM2VideoPredictorVOS with compile_image_encoder, max-autotune",
+            "the memory attention's output is cloned: PyTorch 2.11 runs it by a CUDA graph and refuses it to the decoder else",
+        ]
     chosen = "max-autotune" if mode == "vos_optimized" else compile_mode
-    # A CUDA graph's outputs are overwritten by its next run, and the bank keeps them: Meta's class clones them.
+    # A CUDA graph's outputs are overwritten by its next run, and the bank keeps them: Meta's class clones them. To PyTorch
+    # the next run is that of any compiled part, so the decoder may not read what the memory attention left, either.
     clone = chosen in WITH_CUDA_GRAPHS
     parts = {
         "image_encoder": (False, clone),
-        "memory_attention": (True, False),
+        "memory_attention": (True, clone),
         "memory_encoder": (False, clone),
         "sam_prompt_encoder": (False, clone),
         "sam_mask_decoder": (False, clone),
@@ -78,15 +85,17 @@ def compile_parts(model, names, compile_mode):
 
 def _compile(part, mode, dynamic, clone, fullgraph=True):
     compiled = torch.compile(part.forward, mode=mode, fullgraph=fullgraph, dynamic=dynamic)
-    if not clone:
-        part.forward = compiled
-        return
+    part.forward = _cloning(compiled) if clone else compiled
+
+
+def _cloning(compiled):
+    """The same function with copies of its outputs, which outlive its next run."""
 
     def forward(*args, **kwargs):
         out = compiled(*args, **kwargs)
         return _pytree.tree_map(lambda x: x.clone() if isinstance(x, torch.Tensor) else x, out)
 
-    part.forward = forward
+    return forward
 
 
 def _raise_limits():

@@ -43,6 +43,7 @@ class Job:
     waits: bool = False  # for --wait-for's file
     hush: bool = False  # nothing else runs meanwhile, on no GPU and no processor
     group: str = "main"
+    optional: bool = False  # those that need it begin when it has ended, however it ended
 
     def __post_init__(self):
         self.command = [str(word) for word in self.command]

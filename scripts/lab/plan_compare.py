@@ -7,6 +7,7 @@ from .settings import ROOT
 
 # What a try that was broken off leaves in a comparison that goes on; compare would refuse it.
 FORCED = ("teacher", "teacher_forced")
+CUDA_GRAPHS = (("reduce_overhead", "fp16"), ("vos_optimized", "fp16"))  # sides; the second is compiled at 1024 pixels alone
 
 
 def compare_command(s, v, out, sides, baselines, *more):
@@ -52,10 +53,10 @@ def comparisons(s):
         base = [*engines, *exported(v), learnt(v)]
         sides = "tensorrt:mixed,tensorrt:fp16"
         # A ratio needs a side of PyTorch's whose masks agree: in fp16 they may not. Where PyTorch waits for the host, CUDA graphs
-        # make it faster: a ratio to a slower side of it would flatter.
-        baselines = "eager:fp16,compile:fp16,reduce_overhead:fp16,compile:tf32"
+        # make it faster: a ratio to a slower side of it would flatter. All in one comparison, so that one reference serves them.
+        compiled = [("compile", "fp16"), ("compile", "fp32"), *CUDA_GRAPHS[: 2 if v.imgsz == 1024 else 1]]
+        baselines = ",".join(["eager:fp16", "compile:fp16", "compile:tf32", *map(":".join, compiled[2:])])
         command = compare_command(s, v, s.out / first, sides, baselines)
-        compiled = [("compile", "fp16"), ("compile", "fp32"), ("reduce_overhead", "fp16")]
         needs = [*base, *(warm_name(v, *side) for side in compiled)]
         jobs.append(compare_job(s, v, first, command, needs, v.priority("compare"), expect))
         held = ["--reference-run", reference(s, v)]
@@ -65,15 +66,8 @@ def comparisons(s):
         more = {"results": [told], "stdout": told, "clears": clears}
         command = [*command, "--teacher-forced"]
         jobs.append(compare_job(s, v, f"forced_{v.name}", command, [first], v.priority("forced"), 120, **more))
-        if v.imgsz == 1024:
-            name = f"compare_vos_{v.name}"
-            # Beside the original at the same precision: in fp16 no side may have fp32's masks. What starting takes is told by the
-            # comparison before and by the job that compiles; here nothing else may run meanwhile.
-            command = compare_command(s, v, s.out / name, sides, "eager:fp16,vos_optimized:fp16", *held, "--start-together")
-            needs = [*base, first, warm_name(v, "vos_optimized", "fp16")]
-            jobs.append(compare_job(s, v, name, command, needs, v.priority("vos") + (v.model == "edgetam"), expect))
-            if s.ort_gpu:
-                jobs.append(with_onnxruntime(s, v, base, first, held))
+        if v.imgsz == 1024 and s.ort_gpu:
+            jobs.append(with_onnxruntime(s, v, base, first, held))
     return jobs
 
 

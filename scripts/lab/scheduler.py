@@ -85,7 +85,12 @@ class Scheduler:
         return job.waits and self.wait_for is not None and not self.wait_for.exists()
 
     def _is_ready(self, job):
-        return self.state[job.name] == PENDING and all(self.state[n] == DONE for n in job.needs)
+        return self.state[job.name] == PENDING and all(self._is_settled(need) for need in job.needs)
+
+    def _is_settled(self, name):
+        """Nothing more is to be waited for: it is done, or it is optional and will not be done."""
+        ended = self.state[name] == FAILED or name in self.late or self._is_lost(name)
+        return self.state[name] == DONE or (self.jobs[name].optional and ended)
 
     def _is_lost(self, name, known=None):
         """It failed, or needs one that did."""
@@ -93,7 +98,9 @@ class Scheduler:
         if name not in known:
             state = self.state[name]
             known[name] = state == FAILED or (
-                state == PENDING and any(self._is_lost(need, known) for need in self.jobs[name].needs)
+                state == PENDING and any(
+                    self._is_lost(need, known) for need in self.jobs[name].needs if not self.jobs[need].optional
+                )
             )
         return known[name]
 
@@ -110,7 +117,7 @@ class Scheduler:
         """Seconds until a pending job is thought to be able to begin; infinite where nobody knows."""
         if name not in known:
             job, now = self.jobs[name], self.now()
-            if self.state[name] in (DONE, RUNNING):
+            if self.state[name] in (DONE, RUNNING) or (job.optional and self._is_settled(name)):
                 known[name] = 0.0
             elif self._held_back(job) or self._is_lost(name) or not self._fits_in_time(job):
                 known[name] = float("inf")
@@ -120,7 +127,7 @@ class Scheduler:
 
     def _rest(self, name, now):
         """Seconds that a job takes from when it can begin, or still takes."""
-        if self.state[name] == DONE:
+        if self.state[name] == DONE or (self.jobs[name].optional and self._is_settled(name)):
             return 0.0
         return self.running[name].left(now) if name in self.running else self.jobs[name].expect
 

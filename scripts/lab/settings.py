@@ -8,11 +8,11 @@ TEACHER = "sam2.1_tiny"  # the one whose encoder is trained
 
 # Seconds seen on two H200 while both were busy (comparisons: thought of): building the encoder, an export, 48 frames on four processors, a comparison.
 COSTS = {
-    "edgetam": (120, 30, 60, 190),
-    "sam2.1_tiny": (110, 30, 130, 190),
-    "sam2.1_small": (110, 30, 150, 200),
-    "sam2.1_base_plus": (240, 45, 220, 240),
-    "sam2.1_large": (150, 120, 400, 330),
+    "edgetam": (120, 30, 60, 300),
+    "sam2.1_tiny": (110, 30, 130, 300),
+    "sam2.1_small": (110, 30, 150, 310),
+    "sam2.1_base_plus": (240, 45, 220, 350),
+    "sam2.1_large": (150, 120, 400, 450),
 }
 TAGS = {
     "edgetam": "edgetam",
@@ -28,7 +28,6 @@ PRIORITIES = {  # by rank
     "build": (12, 19, 23),
     "compare": (13, 22, 24),
     "forced": (16, 26, 28),
-    "vos": (18, 45, 46),
     "look": (30, 20, 31),  # self-tests and masks against the CPU: those of the larger models have never been seen
     "fp32": (30, 21, 31),
     "speed": (35, 36, 37),
