@@ -91,9 +91,9 @@ class Sanitizing(unittest.TestCase):
 
     def test_the_plan_has_a_short_clip_for_each_tool(self):
         jobs = self.jobs()
-        for tool in ("memcheck", "racecheck"):
+        for tool, name in (("memcheck", "edgetam"), ("racecheck", "edgetam_512")):
             job = jobs[f"{tool}_clip"]
-            self.assertEqual((job.needs, job.codes, job.waits), (["engines_edgetam_fp16"], (0, sanitize_clip.FOUND), True))
+            self.assertEqual((job.needs, job.codes, job.waits), ([f"engines_{name}_fp16"], (0, sanitize_clip.FOUND), True))
             words = " ".join(job.command)
             self.assertIn(f"--tool {tool} --sanitizer /p/sanitizer -- /p/segtrt bench --backend tensorrt", words)
             for flag in ("--limit-videos 1", "--profile-runs 1", "--warmup-runs 0", "--no-cuda-graphs"):

@@ -10,8 +10,9 @@ CAPS = (64, 128, 256, 512, 1024, 4096)  # MiB of workspace
 DEPTHS = (1, 2, 4, 8, 16)
 ALTERNATIVES = {"nvjpeg": ["--decoder", "nvjpeg"]}
 EXACT_LEVELS = (3, 1, 0)  # of optimization; the first is TensorRT's usual one
-# Of a clip: memcheck took 92 s for so many beside five builds, racecheck had not ended with 24 after 378 s.
-FRAMES_UNDER = {"memcheck": 24, "racecheck": 3}
+# (pixels, frames) of a clip: memcheck took 92 s beside five builds; at 1024 pixels racecheck had not ended with three frames after 221 s, and
+# a frame of 512 has a quarter of the queries.
+UNDER = {"memcheck": (1024, 24), "racecheck": (512, 6)}
 AT_ONCE = 3  # plans that a job of a cap builds beside each other
 
 
@@ -205,7 +206,7 @@ def newcomer(s):
 def sanitizers(s):
     """This program's kernels under compute-sanitizer, by themselves and in a clip; there alone, for TensorRT 8.6.0's own fail under it."""
     jobs = []
-    v = next((v for v in s.variants() if v.name == "edgetam"), None)
+    variants = {v.imgsz: v for v in s.variants() if v.model == "edgetam"}
     for tool in ("memcheck", "racecheck") if s.sanitizer else ():
         told = s.out / f"{tool}.txt"
         command = [s.sanitizer, "--tool", tool, "--error-exitcode", 9, "--target-processes", "all"]
@@ -214,7 +215,7 @@ def sanitizers(s):
         # Errors that it found are an answer; that it ran out of time is none.
         common = {"gpu": SHARED, "slots": 2, "priority": 55, "expect": 240, "limit": 600, "codes": (0, 1, 9)}
         jobs.append(Job(tool, command, stdout=told, results=[told], **common))
-        if v:
+        if v := variants.get(UNDER[tool][0]):
             jobs.append(sanitized_clip(s, v, tool))
     return jobs
 
@@ -223,7 +224,7 @@ def sanitized_clip(s, v, tool):
     """A short clip whose kernels are launched one by one, for what a sanitizer sees of replayed CUDA graphs was never tried here."""
     name = f"{tool}_clip"
     told, out = s.out / f"{name}.txt", s.out / name
-    short = ["--limit-videos", 1, "--max-clip-frames", FRAMES_UNDER[tool], "--profile-runs", 1, "--warmup-runs", 0, "--no-cuda-graphs"]
+    short = ["--limit-videos", 1, "--max-clip-frames", UNDER[tool][1], "--profile-runs", 1, "--warmup-runs", 0, "--no-cuda-graphs"]
     command = [*s.script("scripts/lab/sanitize_clip.py"), "--tool", tool, "--sanitizer", s.sanitizer, "--"]
     command += bench(s, v, "fp16", out, *short)
     common = {"gpu": SHARED, "slots": 2, "priority": 55, "expect": 100, "limit": 600, "codes": (0, FOUND)}
