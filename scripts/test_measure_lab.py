@@ -97,13 +97,22 @@ class Running(Case):
             Job("lost", sleeps(0), needs=["required"], optional=True),
             Job("required", sleeps(0, "sys.exit(3)")),
             Job("too_long", sleeps(0), expect=1000, optional=True),
-            Job("goes_on", writes(seen), needs=["fails", "lost", "too_long"], results=[seen], expect=1),
+            Job("well", sleeps(0), optional=True),
+            Job(
+                "goes_on",
+                [*writes(seen), "a,one,two,b"],
+                needs=["fails", "lost", "too_long", "well"],
+                results=[seen],
+                expect=1,
+                only_with={"fails": ",one", "well": ",two"},
+            ),
             gpus=(),
             seconds=60,
         )
         self.assertEqual(left, 4)
         self.assertTrue(seen.exists())
         self.assertGreaterEqual(self.record("goes_on")["begin"], self.record("fails")["end"])
+        self.assertIn(" a,two,b\n", self.ledger.log_path("goes_on").read_text().splitlines(keepends=True)[0])
 
     def test_a_measurement_has_its_gpu_to_itself(self):
         jobs = [Job(f"alone{k}", sleeps(0.3), gpu=ALONE, expect=0.3) for k in range(3)]

@@ -36,6 +36,7 @@ class Job:
     memory_gib: float = 4
     results: list = field(default_factory=list)
     clears: list = field(default_factory=list)  # patterns of what else a failed try may have left
+    leaves: list = field(default_factory=list)  # paths in others' results that must be there after it
     codes: tuple = (0,)  # exit codes of a job that is done
     stdout: Path | None = None  # where its standard output goes [its log]
     copies: list = field(default_factory=list)  # (from, to) before it begins, unless `to` is there
@@ -44,6 +45,7 @@ class Job:
     hush: bool = False  # nothing else runs meanwhile, on no GPU and no processor
     group: str = "main"
     optional: bool = False  # those that need it begin when it has ended, however it ended
+    only_with: dict = field(default_factory=dict)  # optional job -> text that the command loses where that is not done
 
     def __post_init__(self):
         self.command = [str(word) for word in self.command]
@@ -53,9 +55,13 @@ class Job:
     def on_gpu(self):
         return self.gpu != NONE
 
-    def words(self):
-        """The command with its globs resolved; PlanError where one does not match exactly one path."""
-        return [one_path(word[5:]) if word.startswith("glob:") else word for word in self.command]
+    def words(self, not_done=()):
+        """The command with its globs resolved, without what it is to have only with jobs of `not_done`; PlanError where a glob
+        does not match exactly one path."""
+        words = self.command
+        for text in [self.only_with[name] for name in not_done if name in self.only_with]:
+            words = [word.replace(text, "") for word in words]
+        return [one_path(word[5:]) if word.startswith("glob:") else word for word in words]
 
 
 def one_path(pattern):

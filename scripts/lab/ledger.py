@@ -89,7 +89,7 @@ class Ledger:
     def is_done(self, job):
         """It ended well, and what it left is still there."""
         record = self.record(job.name)
-        return bool(record) and record["state"] == "done" and all(is_there(path) for path in job.results)
+        return bool(record) and record["state"] == "done" and all(is_there(path) for path in [*job.results, *job.leaves])
 
     def say(self, line):
         """A line to OUT/lab.log and the screen."""

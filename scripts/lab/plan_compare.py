@@ -58,14 +58,18 @@ def comparisons(s):
         baselines = ",".join(["eager:fp16", "compile:fp16", "compile:tf32", *map(":".join, compiled[2:])])
         command = compare_command(s, v, s.out / first, sides, baselines)
         needs = [*base, *(warm_name(v, *side) for side in compiled)]
-        jobs.append(compare_job(s, v, first, command, needs, v.priority("compare"), expect))
+        # Compiled within a comparison vos_optimized would keep the machine for ten minutes.
+        only_with = {warm_name(v, *side): f",{':'.join(side)}" for side in compiled[2:]}
+        jobs.append(compare_job(s, v, first, command, needs, v.priority("compare"), expect, only_with=only_with))
         held = ["--reference-run", reference(s, v)]
         # Once more with the reference's masks in every memory: no speed, so it may wait, and it adds to the first one.
         told = s.out / f"forced_{v.name}.txt"
         clears = [f"{s.out}/{first}/runs/*/*/{folder}" for folder in FORCED]
-        more = {"results": [told], "stdout": told, "clears": clears}
+        forced = s.out / first / "runs" / f"{v.tag}_points" / "tensorrt-fp16" / FORCED[1]
+        more = {"results": [told], "leaves": [forced], "stdout": told, "clears": clears, "only_with": only_with}
         command = [*command, "--teacher-forced"]
-        jobs.append(compare_job(s, v, f"forced_{v.name}", command, [first], v.priority("forced"), 120, **more))
+        needs = [first, *only_with]
+        jobs.append(compare_job(s, v, f"forced_{v.name}", command, needs, v.priority("forced"), 120, **more))
         if v.imgsz == 1024 and s.ort_gpu:
             jobs.append(with_onnxruntime(s, v, base, first, held))
     return jobs

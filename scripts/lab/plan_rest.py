@@ -12,7 +12,7 @@ ALTERNATIVES = {"nvjpeg": ["--decoder", "nvjpeg"]}
 EXACT_LEVELS = (3, 1, 0)  # of optimization; the first is TensorRT's usual one
 # (pixels, frames) of a clip: memcheck took 92 s beside five builds; at 1024 pixels racecheck had not ended with three frames after 221 s, and
 # a frame of 512 has a quarter of the queries.
-UNDER = {"memcheck": (1024, 24), "racecheck": (512, 6)}
+UNDER = {"memcheck": (1024, 24), "racecheck": (512, 3)}
 AT_ONCE = 3  # plans that a job of a cap builds beside each other
 
 

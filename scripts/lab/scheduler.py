@@ -196,7 +196,7 @@ class Scheduler:
         return True
 
     def _spawn(self, job, gpus, processors):
-        words = job.words()
+        words = job.words([need for need in job.needs if self.state[need] != DONE])
         environment = {name: str(value) for name, value in job.environment.items()}
         environment["CUDA_VISIBLE_DEVICES"] = ",".join(gpus)
         with open(self.ledger.log_path(job.name), "wb") as log:
@@ -239,7 +239,7 @@ class Scheduler:
         process.end_all(self.ledger.mark(name), 1.0)  # whatever lingers would disturb what comes next
 
     def _missing(self, job):
-        return [str(path) for path in job.results if not is_there(path)]
+        return [str(path) for path in [*job.results, *job.leaves] if not is_there(path)]
 
     def _end(self, name, why):
         held = self.running[name]
