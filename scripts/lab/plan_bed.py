@@ -102,7 +102,7 @@ def compiled(s):
             ("compile", "fp16", ["compile"], 90, v.priority("compare")),
             ("compile", "fp32", ["compile", "--tf32"], 90, v.priority("compare")),
             ("reduce_overhead", "fp16", ["compile", "--compile-mode", "reduce-overhead"], 90, v.priority("compare")),
-            ("vos_optimized", "fp16", ["vos_optimized"], 420, v.priority("compare")),
+            ("vos_optimized", "fp16", ["vos_optimized"], 540, v.priority("compare")),
         ):
             if v.imgsz != 1024 and side == "vos_optimized":
                 continue
