@@ -55,6 +55,8 @@ def parser():
     p.add_argument("--track-seconds", type=int, help="of its memory alone; 0 leaves it random [as --learn-seconds]")
     p.add_argument("--unlearned", default="", metavar="MODELS", help="of these, with random weights: for speeds alone, at once")
     p.add_argument("--rounds", type=int, default=3, help="of comparisons [3]")
+    p.add_argument("--hushed", type=int, default=1, help="comparisons with PyTorch that may run beside each other, each on a GPU of its own [1]")
+    p.add_argument("--together", action="store_true", help="start PyTorch's sides of a comparison at once: a minute less, set-up times unmeasured")
     p.add_argument("--ort-gpu", type=Path, metavar="LIB", help="ONNX Runtime's library with the CUDA provider: a further side")
     p.add_argument("--groups", default="main", help=f"of {', '.join(GROUPS)} [main]")
     p.add_argument("--only", default="", metavar="PATTERN,…", help="jobs of these names, and what they need: compare_edgetam,iou_*")
@@ -106,6 +108,7 @@ def settings_of(args, gpus, error):
         track_seconds=args.learn_seconds if args.track_seconds is None else args.track_seconds,
         unlearned=tuple(model for _, model in unlearned),
         rounds=args.rounds,
+        together=args.together,
         ort_gpu=args.ort_gpu and args.ort_gpu.absolute(),
         nsys=os.environ.get("NSYS_CMD"),
         sanitizer=shutil.which("compute-sanitizer"),
@@ -147,7 +150,7 @@ def main():
     if args.processors and args.foresee is None:
         p.error("--processors goes with --foresee")
     quiet = [gpu for gpu in args.quiet.split(",") if gpu]
-    here = machine.this_machine(gpus, args.memory_gib, args.processors, quiet)
+    here = machine.this_machine(gpus, args.memory_gib, args.processors, quiet, args.hushed)
     if set(quiet) - set(here.gpus) or (quiet and len(quiet) == len(here.gpus)):
         p.error(f"--quiet {args.quiet}: expected some of the GPUs {','.join(here.gpus)}, not all")
     settings = settings_of(args, here.gpus, p.error)

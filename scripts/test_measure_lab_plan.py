@@ -231,6 +231,17 @@ class Planning(Case):
         self.assertEqual((begun, done), (40, 65), "it waits for what runs, and what is less urgent waits for it")
         self.assertEqual((found["small"]["begun"], found["bench"]["begun"]), (65, 65))
 
+    def test_hushed_jobs_may_run_beside_each_other_where_that_is_said(self):
+        def begins(hushed):
+            jobs = [Job("export", [], expect=10, priority=1)]
+            jobs += [Job(name, [], gpu=ALONE, expect=20, priority=10, hush=True) for name in ("one", "other")]
+            seen = Foresight(checked(jobs), machine.shared_out(("0", "1"), range(8), 64, hushed=hushed), lambda job: False)
+            seen.run()
+            return {line.split()[1].strip(","): at for at, line in seen.lines if line.startswith("begun")}
+
+        self.assertEqual(begins(1), {"export": 0, "one": 10, "other": 30})
+        self.assertEqual(begins(2), {"export": 0, "one": 10, "other": 10})
+
     def test_nothing_waits_for_a_hushed_job_that_would_end_too_late(self):
         jobs = [Job("build", [], gpu=SHARED, expect=60), Job("compare", [], gpu=ALONE, expect=50, priority=10, hush=True, needs=["export"])]
         jobs += [Job("export", [], expect=5), Job("bench", [], gpu=ALONE, expect=20, needs=["export"])]

@@ -42,7 +42,7 @@ class Job:
     copies: list = field(default_factory=list)  # (from, to) before it begins, unless `to` is there
     environment: dict = field(default_factory=dict)
     waits: bool = False  # for --wait-for's file
-    hush: bool = False  # nothing else runs meanwhile, on no GPU and no processor
+    hush: bool = False  # nothing else runs meanwhile, on no GPU and no processor (but others of its kind: Machine.hushed)
     group: str = "main"
     optional: bool = False  # those that need it begin when it has ended, however it ended
     only_with: dict = field(default_factory=dict)  # optional job -> text that the command loses where that is not done

@@ -19,9 +19,10 @@ class Machine:
     aside: tuple  # processors that no GPU owns
     memory_gib: float
     quiet: tuple = ()  # GPUs for nothing but what must be alone
+    hushed: int = 1  # so many jobs beside which nothing else may run may run beside each other
 
 
-def shared_out(gpus, processors, memory_gib, quiet=()):
+def shared_out(gpus, processors, memory_gib, quiet=(), hushed=1):
     """A machine whose processors are divided evenly: a quarter of each GPU's part, four at most, is set aside."""
     processors = sorted(processors)
     part = min(MOST_OF_A_GPU, len(processors) // max(1, len(gpus)))
@@ -33,14 +34,14 @@ def shared_out(gpus, processors, memory_gib, quiet=()):
         aside += mine[len(mine) - beside :] if beside else []
     aside += processors[part * len(gpus) :]
     # With a processor or less to a GPU nothing can be kept apart.
-    return Machine(tuple(gpus), own, tuple(aside) or tuple(processors), memory_gib, tuple(quiet))
+    return Machine(tuple(gpus), own, tuple(aside) or tuple(processors), memory_gib, tuple(quiet), hushed)
 
 
-def this_machine(gpus=None, memory_gib=None, processors=None, quiet=()):
+def this_machine(gpus=None, memory_gib=None, processors=None, quiet=(), hushed=1):
     """What is here; `gpus` and `memory_gib` where the user knows better, the number of `processors` to think of another."""
     gpus = visible_gpus() if gpus is None else gpus
     mine = usable_processors() if processors is None else range(processors)
-    return shared_out(gpus, mine, memory_gib or total_memory_gib(), quiet)
+    return shared_out(gpus, mine, memory_gib or total_memory_gib(), quiet, hushed)
 
 
 def visible_gpus():

@@ -15,6 +15,7 @@ def compare_command(s, v, out, sides, baselines, *more):
     command = [s.segtrt, "compare", "--split-dir", s.split, "--engines", s.engines(v), "--onnx-dir", s.bundles(v)]
     command += ["--models", f"{v.tag}_points", "--imgsz", v.imgsz, "--rounds", s.rounds, "--out-dir", out]
     command += ["--python", s.python, "--runner", ROOT / "pytorch/run.py", "--runner-arg=--checkpoint"]
+    more = [*more, "--start-together"] if s.together else more
     return [*command, f"--runner-arg={s.checkpoint(v)}", "--sides", sides, "--baselines", baselines, *more]
 
 
@@ -54,12 +55,14 @@ def comparisons(s):
         sides = "tensorrt:mixed,tensorrt:fp16"
         # A ratio needs a side of PyTorch's whose masks agree: in fp16 they may not. Where PyTorch waits for the host, CUDA graphs
         # make it faster: a ratio to a slower side of it would flatter. All in one comparison, so that one reference serves them.
-        compiled = [("compile", "fp16"), ("compile", "fp32"), *CUDA_GRAPHS[: 2 if v.imgsz == 1024 else 1]]
-        baselines = ",".join(["eager:fp16", "compile:fp16", "compile:tf32", *map(":".join, compiled[2:])])
+        graphs = CUDA_GRAPHS[: 2 if v.imgsz == 1024 else 1]
+        tf32 = v.model == "edgetam"  # its fastest side of PyTorch without CUDA graphs; of no other model
+        baselines = ",".join(["eager:fp16", "compile:fp16", *["compile:tf32"] * tf32, *map(":".join, graphs)])
         command = compare_command(s, v, s.out / first, sides, baselines)
+        compiled = [("compile", "fp16"), *[("compile", "fp32")] * tf32, *graphs]
         needs = [*base, *(warm_name(v, *side) for side in compiled)]
         # Compiled within a comparison vos_optimized would keep the machine for ten minutes.
-        only_with = {warm_name(v, *side): f",{':'.join(side)}" for side in compiled[2:]}
+        only_with = {warm_name(v, *side): f",{':'.join(side)}" for side in graphs}
         jobs.append(compare_job(s, v, first, command, needs, v.priority("compare"), expect, only_with=only_with))
         held = ["--reference-run", reference(s, v)]
         # Once more with the reference's masks in every memory: no speed, so it may wait, and it adds to the first one.

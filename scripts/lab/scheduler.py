@@ -133,7 +133,9 @@ class Scheduler:
 
     def _begin_what_fits(self):
         ready = [job for job in self.jobs.values() if self._is_ready(job) and not self._held_back(job)]
-        if not ready or any(held.job.hush for held in self.running.values()):
+        if hushed := sum(held.job.hush for held in self.running.values()):
+            ready = [job for job in ready if job.hush and hushed < self.machine.hushed]
+        if not ready:
             return
         known = {}
         sharing = any(
@@ -142,6 +144,8 @@ class Scheduler:
         )
         placing = Placing(self.machine, self.running.values(), self.now(), sharing)
         for job in sorted(ready, key=lambda job: (self.priority[job.name], -self.chain[job.name])):
+            if hushed and not job.hush:
+                continue
             if not self._fits_in_time(job):
                 if job.name not in self.late:
                     self.late.add(job.name)
@@ -150,7 +154,7 @@ class Scheduler:
             if job.on_gpu and not self.machine.gpus:
                 self._fail(job, "there is no GPU")
                 continue
-            if job.hush and self.running:
+            if job.hush and len(self.running) > hushed:
                 if self._hushed(job):
                     return  # what is less urgent would keep the machine busy
                 continue
@@ -161,7 +165,8 @@ class Scheduler:
                     urgent.append((self._soon(other.name, known), other.gpu != SHARED))
             place = placing.place(job, urgent)
             if place is not None and self._begin(job, *place):
-                if job.hush:
+                hushed += job.hush
+                if hushed >= self.machine.hushed:
                     return
                 placing.running.append(self.running[job.name])
 

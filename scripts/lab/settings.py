@@ -9,10 +9,10 @@ TEACHER = "sam2.1_tiny"  # the one whose encoder is trained
 # Seconds seen on two H200 while both were busy (comparisons: thought of): building the encoder, an export, 48 frames on four processors, a comparison.
 COSTS = {
     "edgetam": (120, 30, 60, 300),
-    "sam2.1_tiny": (110, 30, 130, 300),
-    "sam2.1_small": (110, 30, 150, 310),
-    "sam2.1_base_plus": (240, 45, 220, 350),
-    "sam2.1_large": (150, 120, 400, 450),
+    "sam2.1_tiny": (110, 30, 130, 260),
+    "sam2.1_small": (110, 30, 150, 270),
+    "sam2.1_base_plus": (240, 45, 220, 300),
+    "sam2.1_large": (150, 120, 400, 400),
 }
 TAGS = {
     "edgetam": "edgetam",
@@ -81,6 +81,7 @@ class Settings:
     track_seconds: int = 90  # 0: memories stay random
     unlearned: tuple = ()  # models whose weights are random
     rounds: int = 3
+    together: bool = False  # PyTorch's sides of a comparison are started at once
     frames: int = 12  # of each clip, for masks against the CPU
     ort_gpu: Path | None = None
     nsys: str | None = None
