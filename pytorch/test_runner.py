@@ -13,6 +13,7 @@ import time
 import unittest
 from pathlib import Path
 from types import SimpleNamespace
+from unittest import mock
 
 sys.path.insert(0, str(Path(__file__).resolve().parent))
 from support import FRAMES, HERE, ROOT, OnOneSplit, original, skip  # first: it finds the packages
@@ -22,7 +23,7 @@ import torch
 
 import compare_masks
 from segexport import models, prompts, reference_run, weights
-from segtorch import RunError, arguments, frames, records, rle, tables, tags, telemetry, verdict, weights_choice
+from segtorch import RunError, arguments, compiling, frames, records, rle, tables, tags, telemetry, verdict, weights_choice
 from segtorch.meta_session import MetaSession
 from segtorch.passes import PassRunner, unpack
 from segtorch.side import Side
@@ -244,6 +245,39 @@ class Words(unittest.TestCase):
         for shortened in ("--tf", "--prec=fp16"):
             with self.assertRaises(RunError):
                 arguments.parse([*plain, shortened])
+
+
+class CudaGraphs(unittest.TestCase):
+    PARTS = ("image_encoder", "memory_attention", "memory_encoder", "sam_prompt_encoder", "sam_mask_decoder")
+
+    def outlive(self, compile_mode):
+        """The parts whose outputs are not overwritten by their next run, where torch.compile replays CUDA graphs."""
+
+        def replayed(forward, **_):
+            kept = []
+
+            def run(x):
+                out = forward(x)
+                kept or kept.append(out.clone())
+                return kept[0].copy_(out)  # a graph's output is the same memory in each run
+
+            return run
+
+        parts = {name: SimpleNamespace(forward=lambda x: x + 1) for name in self.PARTS}
+        with mock.patch.object(torch, "compile", replayed):
+            compiling.compile_model(SimpleNamespace(**parts), "sam2", "compile", compile_mode)
+        found = set()
+        for name, part in parts.items():
+            first = part.forward(torch.zeros(2))
+            part.forward(torch.ones(2))
+            if first.tolist() == [1, 1]:
+                found.add(name)
+        return found
+
+    def test_no_part_s_output_is_overwritten_by_its_next_run(self):
+        self.assertEqual(self.outlive("reduce-overhead"), set(self.PARTS))
+        self.assertEqual(self.outlive("max-autotune"), set(self.PARTS))
+        self.assertEqual(self.outlive("default"), set(), "the stand-in does overwrite; without CUDA graphs nothing is copied")
 
 
 class Turns(unittest.TestCase):
