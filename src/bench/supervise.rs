@@ -11,7 +11,7 @@ use anyhow::{Context, Result};
 
 use super::object_error::status_of;
 use super::plan::{BenchPlan, Job, ModelPlan};
-use super::progress::Display;
+use super::progress::{Display, Doing};
 use super::work::Work;
 use super::worker::{Event, Loaded};
 use crate::child::{self, End, Heard, Listener};
@@ -166,10 +166,15 @@ fn one_worker(
                 *ready = Some(*loaded);
                 limit = child::limit_of(plan.stall_limit_s);
             }
-            Heard::Event(Event::Progress { video, object, done, total }) => {
+            Heard::Event(Event::Progress { doing: now, video, object, done, total }) => {
                 let model = &plan.models[index].tag.tag;
-                display.frames(&format!("{model} {video} {object}"), done, total);
-                doing = format!("frame {done} of {total} of {video} object {object}");
+                let step = match now {
+                    Doing::Tracking => format!("frame {done} of {total}"),
+                    Doing::Scoring => "scoring".to_owned(),
+                    Doing::Writing => "writing the files".to_owned(),
+                };
+                display.frames(&format!("{model} {video} {object}: {step}"), done, total);
+                doing = format!("{step} of {video} object {object}");
             }
             Heard::Event(Event::Object { key, passes }) => {
                 doing = format!("the row of {} object {}", key.video, key.object);

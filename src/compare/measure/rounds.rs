@@ -188,7 +188,8 @@ impl Measuring<'_> {
         let why = format!("{error:#}");
         (self.say)(&format!("{} {}: not available: {why}", model.tag, turn.side.name));
         let (model, side) = (model.tag.clone(), turn.side.name.clone());
-        self.measured.missing.push(Missing { model, side, why });
+        let rounds = Some(self.plan.rounds);
+        self.measured.missing.push(Missing { model, side, why, rounds });
         self.measured.write(&self.plan.out_dir)
     }
 }

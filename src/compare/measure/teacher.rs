@@ -137,7 +137,7 @@ impl Measuring<'_> {
     fn untaught(&mut self, model: &ModelWork, side: &SidePlan, why: String) -> Result<()> {
         (self.say)(&format!("{} {}: not teacher-forced: {why}", model.tag, side.name));
         let (model, side) = (model.tag.clone(), side.name.clone());
-        self.measured.untaught.push(Missing { model, side, why });
+        self.measured.untaught.push(Missing { model, side, why, rounds: None });
         self.measured.write(&self.plan.out_dir)
     }
 }
