@@ -20,17 +20,19 @@ const LAST_WORDS: Duration = Duration::from_secs(30);
 /// Where the kernel lists processes.
 const PROC: &str = "/proc";
 
-/// The system does not let go of a process that was killed.
+/// The system does not let go of a process that was killed: what is measured beside it is measured on a GPU that is not free.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error(
-    "process {process} was killed and is still there {seconds} s later: a driver holds it, and perhaps the GPU with it; a restart of \
-     the machine frees both"
-)]
-pub struct Held {
-    /// Its number.
-    pub process: u32,
-    /// How long it was waited for.
-    pub seconds: u64,
+#[error("{0}")]
+pub struct Held(pub String);
+
+impl Held {
+    fn new(process: u32) -> Self {
+        let seconds = LAST_WORDS.as_secs();
+        Self(format!(
+            "process {process} was killed and is still there {seconds} s later: a driver holds it, and perhaps the GPU with it; \
+             a restart of the machine frees both"
+        ))
+    }
 }
 
 /// Ends a child that hangs, and whatever it started, and waits for their end.
@@ -52,7 +54,7 @@ pub fn put_down(child: &mut Child) -> Result<()> {
             return Ok(());
         };
         if Instant::now() >= deadline {
-            return Err(Held { process, seconds: LAST_WORDS.as_secs() }.into());
+            return Err(Held::new(process).into());
         }
         std::thread::sleep(Duration::from_millis(20));
     }

@@ -106,6 +106,7 @@ impl Measuring<'_> {
         flags: &[String],
     ) -> Result<MeasuredRun> {
         let plan = self.plan;
+        self.check_free()?;
         (self.say)(&format!("{} {}: {}", model.tag, side.name, name.replace('_', "-")));
         let started_unix_s = date::now_unix_s();
         let folder = side_dir(plan, model, side).join(name);
