@@ -5,6 +5,7 @@ Whatever can crash, run out of memory or keep memory lives in such a child; its 
 */
 
 mod listen;
+mod put_down;
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::process::{Child, ChildStdin, Command, ExitStatus, Stdio};
@@ -16,7 +17,8 @@ use anyhow::{Context, Result};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
-pub use listen::{Heard, Listener, USUAL_LIMIT_S, limit_of, put_down};
+pub use listen::{Heard, Listener, USUAL_LIMIT_S, limit_of};
+pub use put_down::{Held, put_down};
 
 /// Set for a child whose parent keeps its input open. One that a profiler starts has its job from a file, which ends at once.
 const ATTENDED: &str = "SEGTRT_ATTENDED";

@@ -50,6 +50,7 @@ pub mod platform;
 pub mod predecode;
 pub mod preprocess;
 pub mod process_memory;
+pub mod process_tree;
 pub mod profile;
 pub mod prompt;
 pub mod ranges;

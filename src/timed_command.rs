@@ -41,8 +41,10 @@ pub fn run(command: &mut Command, patience: Duration) -> std::io::Result<Printed
             break status;
         }
         if std::time::Instant::now() >= deadline {
-            child.kill()?;
-            child.wait()?;
+            // One that a driver holds is left to it.
+            if let Err(error) = crate::child::put_down(&mut child) {
+                log::warn!("{:?}: {error:#}", command.get_program());
+            }
             let why = format!("it did not end within {} s", patience.as_secs());
             return Err(Error::new(ErrorKind::TimedOut, why));
         }

@@ -27,8 +27,8 @@ struct FrameEntry {
     predicted_iou: f32,
 }
 
-/// Writes `dir/name`.
-pub fn write(dir: &Path, name: &str, pass: &Pass) -> Result<PathBuf> {
+/// Writes `dir/name`; `packed` hears of each mask that is in its shape.
+pub fn write(dir: &Path, name: &str, pass: &Pass, packed: &mut dyn FnMut()) -> Result<PathBuf> {
     let scores = pass.objectness.iter().zip(&pass.predicted_iou);
     let frames = pass
         .masks
@@ -41,6 +41,7 @@ pub fn write(dir: &Path, name: &str, pass: &Pass) -> Result<PathBuf> {
             objectness,
             predicted_iou,
         })
+        .inspect(|_| packed())
         .collect();
     std::fs::create_dir_all(dir).with_context(|| format!("cannot make {}", dir.display()))?;
     let path = dir.join(name);

@@ -29,18 +29,10 @@ use super::clip_run::{Frames, Pass, Span};
 use super::mask_file;
 use super::object_error::ObjectError;
 use super::plan::BenchPlan;
+use super::progress::{Doing, Progress};
 use super::runner::{ClipRunner, PassRequest, Tracked};
 use super::scoring::score;
 use super::teacher::{self, Teachers};
-
-/// Where the worker stands, for the progress display.
-#[derive(Clone, Copy, Debug)]
-pub struct Progress {
-    /// Frames done of all passes over this object.
-    pub done: usize,
-    /// Frames of all passes over this object.
-    pub total: usize,
-}
 
 /// What stays the same for all objects of a worker.
 pub struct ObjectRunner<'a> {
@@ -181,13 +173,14 @@ impl ObjectRunner<'_> {
         // A clip that comes again ends for all objects at the same frame, so each repeat is at most this long.
         let total = warmups * frames_of(&short) + runs * repeats * frames_of(tracked);
         let mut done = 0;
-        let mut count = || {
-            done += 1;
-            progress(Progress { done: done.min(total), total });
+        let mut tell = |doing: Doing| {
+            done += usize::from(doing == Doing::Tracking);
+            progress(Progress { doing, done: done.min(total), total });
         };
         let request = |objects, logits| PassRequest { clip, prepared, geometry, objects, logits };
         for _ in 0..warmups {
             let _warmup = ranges::enter(Range::Warmup);
+            let mut count = || tell(Doing::Tracking);
             self.runner.run_pass(request(&short, &[]), 1, &|_, _| false, &mut count)?;
         }
         let keep_all = self.plan.save_overlays || self.plan.save_masks;
@@ -204,16 +197,22 @@ impl ObjectRunner<'_> {
             };
             let mark = self.telemetry.map(Telemetry::mark);
             let request = request(tracked, exchanges.as_slice());
+            let mut count = || tell(Doing::Tracking);
             let passes = self.runner.run_pass(request, repeats, &keep, &mut count)?;
             let observed = self.telemetry.zip(mark).map(|(gpu, mark)| gpu.since(mark));
             let observed = observed.map(|seen| seen.beside_idle(self.plan.idle_processes));
             for ((ready, object), pass) in ready.iter_mut().zip(tracked).zip(passes) {
                 let observed = observed.map(|seen| seen.of_frames(pass.times.len(), fed));
                 let mut row = self.row(&ready.key, run, geometry, object.span, &pass);
-                let mut done = self.score(&mut row, ready.truth, object.span, &pass, observed);
+                let (truth, span) = (ready.truth, object.span);
+                let mut scored = || tell(Doing::Scoring);
+                let mut done = self.score(&mut row, truth, span, &pass, observed, &mut scored);
                 // The passes are the same computation: files of the first one are enough.
                 if run == 0 {
-                    done = done.and_then(|()| self.write_files(&mut row, clip, geometry, &pass));
+                    let mut wrote = || tell(Doing::Writing);
+                    done = done.and_then(|()| {
+                        self.write_files(&mut row, clip, geometry, &pass, &mut wrote)
+                    });
                 }
                 match done {
                     Ok(()) => ready.recorded.push((row, pass.scored_times())),
@@ -280,11 +279,13 @@ impl ObjectRunner<'_> {
         span: Span,
         pass: &Pass,
         observed: Option<Observed>,
+        scored_one: &mut dyn FnMut(),
     ) -> Result<(), ObjectError> {
         let scored = |index| {
             object.masks.contains_key(&index) && self.plan.strides.scores(span.start, index)
         };
         let masks = pass.masks.iter().filter(|(index, _)| scored(*index));
+        let masks = masks.inspect(|_| scored_one());
         let (quality, note) = score(self.plan.metrics, object, masks);
         row.reason = note;
         let memory = self.runner.gpu_memory();
@@ -320,19 +321,21 @@ impl ObjectRunner<'_> {
         Ok(())
     }
 
-    /// Mask, overlay and logits files of a pass, as far as they are wanted; its row gets the overlay's path.
+    /// Mask, overlay and logits files of a pass, as far as they are wanted; its row gets the overlay's path. `wrote` hears of
+    /// each mask.
     fn write_files(
         &self,
         row: &mut RunRecord,
         clip: &Clip,
         geometry: &Geometry,
         pass: &Pass,
+        wrote: &mut dyn FnMut(),
     ) -> Result<(), ObjectError> {
         let ObjectKey { video, object, model } = &row.key;
         let out_dir = &self.plan.out_dir;
         if self.plan.save_masks {
             let name = format!("{video}__obj{object}__{model}.json");
-            mask_file::write(&out_dir.join("masks"), &name, pass)?;
+            mask_file::write(&out_dir.join("masks"), &name, pass, wrote)?;
         }
         if self.plan.save_logits {
             let side = self.runner.manifest().contract.low_size;
@@ -346,6 +349,7 @@ impl ObjectRunner<'_> {
             OverlayWriter::create(out_dir, video, object, model, size, self.plan.strides.input)?;
         for (index, mask) in &pass.masks {
             writer.write(&clip.frame(*index, size)?, Some(mask))?;
+            wrote();
         }
         row.overlay = Some(writer.finish()?.display().to_string());
         Ok(())

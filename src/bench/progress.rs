@@ -1,15 +1,40 @@
 /*!
-How a bench shows where it stands: a bar with the time left on a terminal, plain lines elsewhere.
+Where a bench stands, and how it shows that: a bar with the time left on a terminal, plain lines elsewhere.
 */
 
 use std::io::IsTerminal;
 
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+use serde::{Deserialize, Serialize};
 
 use crate::record::{Status, SummaryRecord};
 
 /// Steps of the bar that one object takes, so that frames move it too.
 const STEPS: u64 = 1000;
+
+/// What the worker does with an object.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Doing {
+    /// Runs the network over its frames.
+    Tracking,
+    /// Compares the masks of a pass with ground truth.
+    Scoring,
+    /// Writes a pass's files.
+    Writing,
+}
+
+/// Where the worker stands: for the progress display, and for who waits for a sign of life. Comes with each frame of a pass, each
+/// mask that is scored and each that is written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Progress {
+    /// What it did last.
+    pub doing: Doing,
+    /// Frames done of all passes over this object.
+    pub done: usize,
+    /// Frames of all passes over this object.
+    pub total: usize,
+}
 
 /// The display of one bench.
 pub struct Display {
@@ -47,12 +72,12 @@ impl Display {
         }
     }
 
-    /// `done` of `total` frames of the object at hand.
+    /// `done` of `total` frames of the object at hand, and in words what is done with it.
     pub fn frames(&self, what: &str, done: usize, total: usize) {
         if let Some(bar) = &self.bar {
             let part = STEPS * done as u64 / total.max(1) as u64;
             bar.set_position(self.done as u64 * STEPS + part.min(STEPS));
-            bar.set_message(format!("{what}: frame {done} of {total}"));
+            bar.set_message(what.to_owned());
         }
     }
 

@@ -1,7 +1,8 @@
 /*!
 Starts a worker for each model, takes its rows, and outlives it.
 
-A worker that dies, hangs, or loses its device, costs the object at hand a row; another worker goes on with the rest.
+A worker that dies, hangs, or loses its device, costs the object at hand a row; another worker goes on with the rest. Only beside
+one that the system cannot end nothing more is measured: whatever it holds of the device, it would be in the numbers.
 */
 
 use std::collections::VecDeque;
@@ -11,7 +12,7 @@ use anyhow::{Context, Result};
 
 use super::object_error::status_of;
 use super::plan::{BenchPlan, Job, ModelPlan};
-use super::progress::Display;
+use super::progress::{Display, Doing};
 use super::work::Work;
 use super::worker::{Event, Loaded};
 use crate::child::{self, End, Heard, Listener};
@@ -20,6 +21,9 @@ use crate::record::{Conditions, ObjectKey, RunRecord, Status};
 
 /// A model whose worker dies this often in a row, without a row in between, is given up.
 const PATIENCE: usize = 3;
+
+/// Code of objects that are not measured because a worker that cannot be ended may have the device.
+pub const DEVICE_HELD: &str = "device_held";
 
 /// One object still to be measured.
 struct Item {
@@ -51,17 +55,48 @@ pub fn run(
     store: &mut ResultStore,
     display: &mut Display,
 ) -> Result<Vec<Loaded>> {
+    run_by(plan, work, store, display, one_worker)
+}
+
+/// The same with workers that `one_worker` runs to their end.
+fn run_by(
+    plan: &BenchPlan,
+    work: &Work,
+    store: &mut ResultStore,
+    display: &mut Display,
+    mut one_worker: impl FnMut(
+        &BenchPlan,
+        usize,
+        &mut VecDeque<Item>,
+        &mut ResultStore,
+        &mut Display,
+        &mut Option<Loaded>,
+    ) -> Result<Life>,
+) -> Result<Vec<Loaded>> {
     let mut loaded = Vec::new();
+    // Why nothing more can be measured on this device.
+    let mut device_held: Option<String> = None;
     for (index, model) in plan.models.iter().enumerate() {
         let mut queue = queue(plan, work, store, display, index, model)?;
         let mut deaths = 0;
         while !queue.is_empty() {
+            if let Some(why) = &device_held {
+                let why = format!("not measured beside a worker that could not be ended: {why}");
+                for item in queue.drain(..) {
+                    let row = unmeasured(&item, plan, model, Status::Failed, DEVICE_HELD, &why);
+                    keep(item.order, vec![(row, Vec::new())], store, display)?;
+                }
+                break;
+            }
             let before = queue.len();
             let mut ready = None;
             let end = one_worker(plan, index, &mut queue, store, display, &mut ready)?;
             deaths = if queue.len() < before { 0 } else { deaths };
             let is_ready = ready.is_some();
             loaded.extend(ready);
+            if let Life::Stalled(Stall { why, held: true }) = &end {
+                device_held = Some(why.clone());
+            }
             if queue.is_empty() {
                 // Every object has its row: libraries that crash when they are closed change nothing.
                 if let Life::Ended(End::Told(why) | End::Died(why))
@@ -71,7 +106,6 @@ pub fn run(
                 }
                 break;
             }
-            let held = matches!(end, Life::Stalled(Stall { held: true, .. }));
             let (code, why) = match end {
                 // Its row is out of the queue, so this comes to an end.
                 Life::Lost(why) if queue.len() < before => {
@@ -80,7 +114,8 @@ pub fn run(
                     continue;
                 }
                 Life::Lost(why) => ("worker_died", why),
-                Life::Stalled(Stall { why, .. }) => ("worker_stalled", why),
+                Life::Stalled(Stall { why, held: true }) => (DEVICE_HELD, why),
+                Life::Stalled(Stall { why, held: false }) => ("worker_stalled", why),
                 Life::Ended(End::Finished) => {
                     ("worker_died", "the worker stopped early".to_owned())
                 }
@@ -90,7 +125,7 @@ pub fn run(
             };
             deaths += 1;
             // Without a loaded model no object can be blamed, and none can be measured.
-            let hopeless = !is_ready || held || deaths >= PATIENCE;
+            let hopeless = !is_ready || deaths >= PATIENCE;
             let lost = if hopeless { queue.len() } else { 1 };
             for item in queue.drain(..lost) {
                 let row = unmeasured(&item, plan, model, Status::Failed, code, &why);
@@ -166,10 +201,15 @@ fn one_worker(
                 *ready = Some(*loaded);
                 limit = child::limit_of(plan.stall_limit_s);
             }
-            Heard::Event(Event::Progress { video, object, done, total }) => {
+            Heard::Event(Event::Progress { doing: now, video, object, done, total }) => {
                 let model = &plan.models[index].tag.tag;
-                display.frames(&format!("{model} {video} {object}"), done, total);
-                doing = format!("frame {done} of {total} of {video} object {object}");
+                let step = match now {
+                    Doing::Tracking => format!("frame {done} of {total}"),
+                    Doing::Scoring => "scoring".to_owned(),
+                    Doing::Writing => "writing the files".to_owned(),
+                };
+                display.frames(&format!("{model} {video} {object}: {step}"), done, total);
+                doing = format!("{step} of {video} object {object}");
             }
             Heard::Event(Event::Object { key, passes }) => {
                 doing = format!("the row of {} object {}", key.video, key.object);
@@ -260,3 +300,6 @@ fn keep(
     display.row(&result.summary);
     store.push(result)
 }
+
+#[cfg(test)]
+mod tests;

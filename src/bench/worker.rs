@@ -15,6 +15,7 @@ use super::gpu_runner::{GpuRunner, Opened};
 use super::object_error::ObjectError;
 use super::object_run::{ObjectRunner, Recorded};
 use super::plan::{GpuPlan, Job, ModelPlan};
+use super::progress::{Doing, Progress};
 use super::runner::{ClipRunner, StepByStep};
 use super::watch;
 use crate::backend::{self, OrtNetwork};
@@ -34,8 +35,10 @@ const PROGRESS_PERIOD: Duration = Duration::from_millis(200);
 pub enum Event {
     /// The model is loaded.
     Ready(Box<Loaded>),
-    /// Frames done of the object at hand.
+    /// Frames done of the object at hand, or that its masks are being scored or written.
     Progress {
+        /// What was done last.
+        doing: Doing,
         /// Clip.
         video: String,
         /// Object.
@@ -222,20 +225,17 @@ fn conditions(job: &Job, model: &ModelPlan, manifest: &Manifest) -> Conditions {
     }
 }
 
-fn progress_reporter(video: &str, object: &str) -> impl FnMut(super::object_run::Progress) {
+fn progress_reporter(video: &str, object: &str) -> impl FnMut(Progress) {
     let (video, object) = (video.to_owned(), object.to_owned());
-    let mut last: Option<Instant> = None;
-    move |progress| {
-        if last.is_some_and(|at| at.elapsed() < PROGRESS_PERIOD) {
+    let mut last: Option<(Instant, Doing)> = None;
+    move |Progress { doing, done, total }| {
+        // What it does now is told at once: should it hang, the last word says in what.
+        if last.is_some_and(|(at, before)| before == doing && at.elapsed() < PROGRESS_PERIOD) {
             return;
         }
-        last = Some(Instant::now());
-        let event = Event::Progress {
-            video: video.clone(),
-            object: object.clone(),
-            done: progress.done,
-            total: progress.total,
-        };
+        last = Some((Instant::now(), doing));
+        let (video, object) = (video.clone(), object.clone());
+        let event = Event::Progress { doing, video, object, done, total };
         // A parent that is gone is noticed at the next object's row.
         let _ = child::send(&event);
     }

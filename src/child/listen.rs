@@ -1,5 +1,5 @@
 /*!
-Hearing a child that may fall silent: how long it may, and how it is ended when it has.
+Hearing a child that may fall silent, and for how long it may.
 
 Only a child that tells of its progress can be told from one that hangs, so whoever listens says when a limit holds: for a bench
 worker once its model is loaded, for the PyTorch runner in a round once it has told of frames. Builds say nothing for as long as
@@ -12,7 +12,7 @@ use std::process::Child;
 use std::sync::mpsc::{self, Receiver, RecvTimeoutError};
 use std::time::{Duration, Instant};
 
-use anyhow::{Context, Result, anyhow};
+use anyhow::{Context, Result};
 use serde::de::DeserializeOwned;
 
 use super::event;
@@ -23,9 +23,6 @@ pub const USUAL_LIMIT_S: u64 = 600;
 /// Silence is counted in steps of at most this: a machine that slept, or a whole process group that was stopped for a while, costs
 /// one of them.
 const STEP: Duration = Duration::from_secs(1);
-
-/// A killed child gets this long until it is gone. One that a driver holds is never.
-const LAST_WORDS: Duration = Duration::from_secs(30);
 
 /// What `--stall-limit` amounts to: none for 0.
 pub fn limit_of(seconds: u64) -> Option<Duration> {
@@ -93,35 +90,10 @@ impl<E: DeserializeOwned> Listener<E> {
     }
 }
 
-/// Ends a child that hangs and waits for its end.
-///
-/// # Errors
-/// The system does not let go of it: a driver that hangs holds it, and whatever it has of a GPU.
-pub fn put_down(child: &mut Child) -> Result<()> {
-    // It may be gone already.
-    let _ = child.kill();
-    let deadline = Instant::now() + LAST_WORDS;
-    loop {
-        match child.try_wait() {
-            Ok(Some(_)) => return Ok(()),
-            Ok(None) if Instant::now() < deadline => {
-                std::thread::sleep(Duration::from_millis(20));
-            }
-            Ok(None) => {
-                let (process, seconds) = (child.id(), LAST_WORDS.as_secs());
-                return Err(anyhow!(
-                    "process {process} was killed and is still there {seconds} s later: a driver holds it, and perhaps the GPU with it; \
-                     a restart of the machine frees both"
-                ));
-            }
-            Err(error) => return Err(error).context("cannot wait for the worker"),
-        }
-    }
-}
-
 #[cfg(all(test, unix))]
 mod tests {
     use super::*;
+    use crate::child::put_down;
     use std::process::{Command, Stdio};
 
     fn shell(script: &str) -> std::io::Result<Child> {

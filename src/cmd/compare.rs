@@ -41,6 +41,9 @@ pub fn run(args: CompareArgs) -> Result<Outcome> {
             writeln!(out, "{}", path.display())?;
         }
     }
+    // The last that is said: the table has the side's speed as if nothing were missing.
+    out.flush()?;
+    comparison.stopped_early().iter().for_each(|line| eprintln!("{line}"));
     Ok(if comparison.is_sound() { Outcome::Done } else { Outcome::PartlyFailed })
 }
 

@@ -10,6 +10,7 @@ use super::compare::command;
 use super::compare_plan::{clips, models, own_side, own_sides, precision_of};
 use super::{Outcome, UsageError};
 use crate::cli::{CompareArgs, OwnSide};
+use crate::compare::judge::SweepRow;
 use crate::compare::measure::{self, Plan, Referee, SideKind, SidePlan};
 use crate::compare::sweep::{Combination, combinations, references};
 use crate::compare::{judge, report};
@@ -61,7 +62,12 @@ pub fn run(args: &CompareArgs) -> Result<Outcome> {
             writeln!(out, "{}", path.display())?;
         }
     }
-    let sound = rows.iter().all(|row| row.outcome.is_proven());
+    let stopped = rows.iter().filter_map(|row| {
+        Some(format!("{} {}: {}", row.model, row.combination, row.stopped_early.as_ref()?))
+    });
+    out.flush()?;
+    stopped.for_each(|line| eprintln!("{line}"));
+    let sound = rows.iter().all(SweepRow::is_sound);
     Ok(if sound { Outcome::Done } else { Outcome::PartlyFailed })
 }
 

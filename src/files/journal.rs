@@ -90,6 +90,10 @@ impl FrameTable {
             let column: Vec<_> = times.iter().map(|t| t.gpu_ms.map(rounded)).collect();
             stages.insert("gpu_ms".to_owned(), column.into());
         }
+        if times.iter().any(|t| t.objects.is_some()) {
+            let column: Vec<_> = times.iter().map(|t| t.objects).collect();
+            stages.insert("objects".to_owned(), column.into());
+        }
         type Score = fn(&FrameTimes) -> Option<f32>;
         let scores: [(&str, Score); 2] =
             [("objectness", |t| t.objectness), ("predicted_iou", |t| t.predicted_iou)];
@@ -317,4 +321,19 @@ fn check(path: &Path, header: &Header, now: &Configuration) -> Result<()> {
         );
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn how_many_shared_a_frame_is_a_column_where_any_did() {
+        let columns = |objects: Option<usize>| {
+            let frame = FrameTimes { latency_ms: 1.0, objects, ..FrameTimes::default() };
+            serde_json::to_value(FrameTable::new(&[frame])).unwrap()
+        };
+        assert_eq!(columns(Some(2))["objects"], serde_json::json!([2]));
+        assert!(columns(None).get("objects").is_none());
+    }
 }

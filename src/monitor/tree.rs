@@ -2,40 +2,15 @@
 Resident memory of a process and all that descend from it.
 */
 
-use std::collections::HashMap;
 use std::path::Path;
 
-use crate::meminfo::kib_of;
+use crate::process_tree;
 
 /// Sum over the tree below and with `pid`, kB; `None` where that process is not there or has no memory any more.
 pub(super) fn rss_kib(proc: &Path, pid: u32) -> Option<f64> {
-    let mut children: HashMap<u32, Vec<u32>> = HashMap::new();
-    let mut rss: HashMap<u32, f64> = HashMap::new();
-    for entry in std::fs::read_dir(proc).ok()?.flatten() {
-        let name = entry.file_name();
-        let Some(process) = name.to_str().and_then(|name| name.parse::<u32>().ok()) else {
-            continue;
-        };
-        // It may have ended since the folder was listed.
-        let Ok(status) = std::fs::read_to_string(entry.path().join("status")) else { continue };
-        let parent = status.lines().find_map(|line| line.strip_prefix("PPid:"));
-        if let Some(parent) = parent.and_then(|pid| pid.trim().parse().ok()) {
-            children.entry(parent).or_default().push(process);
-        }
-        rss.extend(kib_of(&status, "VmRSS").map(|kib| (process, kib)));
-    }
-    rss.get(&pid)?;
-    let (mut sum, mut open, mut seen) = (0.0, vec![pid], 0);
-    while let Some(process) = open.pop() {
-        sum += rss.get(&process).copied().unwrap_or_default();
-        seen += 1;
-        // Numbers are used again: a listing that is torn in time must not become an endless loop.
-        if seen > rss.len() + children.len() {
-            break;
-        }
-        open.extend(children.get(&process).into_iter().flatten());
-    }
-    Some(sum)
+    let family = process_tree::of(proc, pid);
+    family.first()?.rss_kib?;
+    Some(family.iter().filter_map(|process| process.rss_kib).sum())
 }
 
 #[cfg(test)]

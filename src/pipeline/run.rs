@@ -356,7 +356,9 @@ impl<'a> Pass<'a> {
         anyhow::ensure!(flight.position == position, "frame {position} is not in flight");
         flight.wait(options.wait, options.mode == Mode::Latency)?;
         let done = Instant::now();
-        let mut times = FrameTimes { frame, ..FrameTimes::default() };
+        let shared = self.plan.objects.len() > 1;
+        let objects = shared.then_some(flight.legs.len());
+        let mut times = FrameTimes { frame, objects, ..FrameTimes::default() };
         match options.mode {
             Mode::Latency => {
                 times.latency_ms = (done - flight.submitted).as_secs_f64() * 1e3;

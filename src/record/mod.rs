@@ -152,6 +152,9 @@ pub struct FrameTimes {
     /// How old the frame was when its mask was there; only where frames overlap.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub age: Option<SourceAge>,
+    /// Objects that were tracked on this frame and share its time; none where each is tracked alone.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub objects: Option<usize>,
     /// The network's logit that the object is in the frame; none where it was not kept.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub objectness: Option<f32>,

@@ -7,6 +7,7 @@ stand in [`THRESHOLDS`], and docs/measuring.md shows the same table.
 */
 
 mod rules;
+mod same_work;
 mod thresholds;
 
 pub use rules::exchange;
@@ -33,8 +34,8 @@ pub struct Evidence<'a> {
 /// Judges a pass that has been measured.
 pub fn judge(evidence: &Evidence<'_>) -> Verdict {
     let limits = &THRESHOLDS;
-    let steady: Vec<f64> =
-        evidence.frames.iter().skip(limits.steady_from).map(|frame| frame.latency_ms).collect();
+    let steady = same_work::stretch(evidence.frames, limits.steady_from);
+    let steady: Vec<f64> = steady.iter().map(|frame| frame.latency_ms).collect();
     let mut findings = Vec::new();
     match evidence.observed {
         Some(observed) => findings.extend(rules::sensors(observed, limits)),

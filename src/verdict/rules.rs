@@ -2,7 +2,7 @@
 The rules, one function each: what was found, what is allowed, what to do.
 */
 
-use super::{Evidence, Thresholds};
+use super::{Evidence, Thresholds, same_work};
 use crate::record::{Finding, Weight::Fault, Weight::Gap, Weight::Note};
 use crate::record::{FrameTimes, Limit, Observed, Weight, mean_residue_ms};
 use crate::stats;
@@ -147,7 +147,7 @@ pub(super) fn steadiness(
 ) -> Vec<Finding> {
     let batches: Vec<f64> =
         steady.chunks_exact(evidence.batch.max(1)).filter_map(stats::mean).collect();
-    if let Some(few) = few_frames(steady.len(), batches.len(), limits) {
+    if let Some(few) = few_frames(evidence, steady.len(), batches.len(), limits) {
         return vec![few];
     }
     [
@@ -155,24 +155,33 @@ pub(super) fn steadiness(
         drift(&batches, limits),
         outliers(&batches, if evidence.batch > 1 { "batches" } else { "frames" }, limits),
         // Intervals have no percentiles in any file.
-        tail(steady, limits).filter(|_| !evidence.overlapping),
+        tail(evidence.frames, limits).filter(|_| !evidence.overlapping),
     ]
     .into_iter()
     .flatten()
     .collect()
 }
 
-fn few_frames(frames: usize, batches: usize, limits: &Thresholds) -> Option<Finding> {
+fn few_frames(
+    evidence: &Evidence<'_>,
+    frames: usize,
+    batches: usize,
+    limits: &Thresholds,
+) -> Option<Finding> {
     let wanted = match (frames < limits.steady_frames, batches < limits.steady_batches) {
         (true, _) => format!("{} are needed", limits.steady_frames),
         (false, true) => format!("{} batches are needed", limits.steady_batches),
         (false, false) => return None,
     };
-    let sentence = format!(
-        "{frames} frames came after the first {}, which fill the memory; {wanted} to judge by: run longer clips, or raise \
-         --max-clip-frames",
-        limits.steady_from
-    );
+    let from = limits.steady_from;
+    let came = match same_work::changes(evidence.frames) {
+        false => format!("{frames} frames came after the first {from}, which fill the memory"),
+        true => format!(
+            "the longest stretch with the same objects has {frames} frames after the first {from} of each, which fill its memory"
+        ),
+    };
+    let sentence =
+        format!("{came}; {wanted} to judge by: run longer clips, or raise --max-clip-frames");
     Some(finding(Gap, "few_frames", sentence))
 }
 
@@ -222,11 +231,13 @@ fn outliers(steady: &[f64], what: &str, limits: &Thresholds) -> Option<Finding> 
     })
 }
 
-fn tail(steady: &[f64], limits: &Thresholds) -> Option<Finding> {
-    (steady.len() < limits.p99_frames).then(|| {
+/// Percentiles are of all frames, whoever else was tracked on them.
+fn tail(frames: &[FrameTimes], limits: &Thresholds) -> Option<Finding> {
+    let steady = frames.len().saturating_sub(limits.steady_from);
+    (steady < limits.p99_frames).then(|| {
         let sentence = format!(
             "the 99th percentile of {} frames is hardly more than the slowest one; {} are needed to read it",
-            steady.len(),
+            steady,
             limits.p99_frames
         );
         finding(Note, "p99_of_few", sentence)

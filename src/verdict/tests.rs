@@ -67,6 +67,53 @@ fn too_few_frames_cannot_be_judged() {
     assert_eq!(judged(&pass([5.0])).judgement, Judgement::Unjudged);
 }
 
+/// Its memory is filled by its own frames, wherever in the clip they begin.
+#[test]
+fn an_object_that_begins_late_is_judged_from_its_own_first_frame() {
+    let mut frames = pass(steady(THRESHOLDS.steady_frames));
+    frames.iter_mut().for_each(|frame| frame.frame += 60);
+    assert_eq!(judged(&frames).judgement, Judgement::Valid, "the frames that fill it do not count");
+    frames.pop();
+    assert_found(&judged(&frames), Judgement::Unjudged, "few_frames", "19 frames came after");
+}
+
+/// Beside an object that begins later, and fills its memory, or ends, a frame is other work; nothing heats up there.
+#[test]
+fn objects_that_come_and_go_beside_it_are_no_drift() {
+    let begins = THRESHOLDS.steady_from;
+    // 18 + 60 frames alone at 10 ms, then with another: 18 that fill its memory, 100 at 16 ms, and 30 alone again.
+    let stretches =
+        [(begins, 1, 5.0), (60, 1, 10.0), (begins, 2, 14.0), (100, 2, 16.0), (30, 1, 10.0)];
+    let company = |together: bool| {
+        let mut frames = pass(stretches.iter().flat_map(|&(frames, _, ms)| vec![ms; frames]));
+        let counts = stretches.iter().flat_map(|&(frames, objects, _)| vec![objects; frames]);
+        for (frame, objects) in frames.iter_mut().zip(counts).filter(|_| together) {
+            frame.objects = Some(objects);
+        }
+        frames
+    };
+    let frames = company(true);
+    assert_eq!(judged(&frames).findings, []);
+    // The same times of an object alone are what they look like.
+    assert_found(&judged(&company(false)), Judgement::Invalid, "unsteady", "spread by");
+    // What does drift within the company is seen.
+    let mut drifts = frames.clone();
+    drifts.iter_mut().skip(96 + 50).for_each(|frame| frame.latency_ms *= 1.07);
+    assert_found(&judged(&drifts), Judgement::Invalid, "drift", "7 % slower");
+    // The frames behind the newcomer's end are as good as any where they are the most.
+    let tail = &frames[96 + 90..];
+    assert_eq!(same_work::stretch(tail, begins), &tail[begins..]);
+    let few = &frames[..96 + 19];
+    assert_eq!(same_work::stretch(few, begins).len(), 60);
+    let never_long = [&frames[..37], &frames[78..96 + 19]].concat();
+    assert_found(
+        &judged(&never_long),
+        Judgement::Unjudged,
+        "few_frames",
+        "the longest stretch with the same objects has 19 frames",
+    );
+}
+
 #[test]
 fn a_tail_of_few_frames_is_told_of() {
     let verdict = judged(&pass(steady(99)));

@@ -1,7 +1,37 @@
 //! A side that says nothing any more.
 
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
+use std::path::Path;
+
 use super::measure::order;
-use super::shared::{json, measure, run, side};
+use super::shared::{compare, json, measure, run, side};
+
+/// Processes whose command line has `text`.
+fn processes_with(text: &Path) -> Vec<String> {
+    let text = text.to_str().unwrap();
+    let lines = fs::read_dir("/proc").unwrap().flatten().filter_map(|entry| {
+        let line = fs::read(entry.path().join("cmdline")).ok()?;
+        Some(String::from_utf8_lossy(&line).replace('\0', " "))
+    });
+    lines.filter(|line| line.contains(text)).collect()
+}
+
+/// Such a script is a process of its own, and the interpreter that it started has the GPU.
+#[test]
+fn a_script_for_an_interpreter_leaves_none_behind() {
+    let dir = tempfile::tempdir().unwrap();
+    let (out, python) = (dir.path().join("cmp"), dir.path().join("python"));
+    fs::write(&python, "#!/bin/sh\npython3 \"$@\"\nexit $?\n").unwrap();
+    fs::set_permissions(&python, fs::Permissions::from_mode(0o755)).unwrap();
+    let mut command = measure(&out, "compile", "1");
+    command.args(["--runner-arg=--fake-hang=compile", "--stall-limit", "3", "--python"]);
+    let said = run(command.arg(&python).timeout(std::time::Duration::from_secs(120)));
+    assert_eq!(said.code, 1, "{}", said.err);
+    let why = side(&json(&out.join("comparison.json")), "compile")["why"].to_string();
+    assert!(why.contains("it finished no frame for 3 s and was ended"), "{why}");
+    assert_eq!(processes_with(&out), Vec::<String>::new());
+}
 
 /// It tells of a frame and then of nothing: without a limit the comparison would wait for ever.
 #[test]
@@ -43,7 +73,12 @@ fn a_side_that_hangs_later_is_said_to_have_stopped() {
         verdict.contains("stopped_early") && verdict.contains("finished no frame for 3 s"),
         "{verdict}"
     );
-    assert!(said.out.contains("stopped_early: compile: only 1 of its rounds"), "{}", said.out);
+    let told = "compile: only 1 of its 2 rounds could be measured: ";
+    assert!(said.out.contains(&format!("stopped_early: {told}")), "{}", said.out);
+    // Its row looks like any other's: the exit code and the last line tell.
+    assert_eq!((said.code, found["outcome"].as_str()), (1, Some("same")), "{}", said.err);
+    let last = said.err.lines().last().unwrap();
+    assert!(last.starts_with(&format!("edgetam_mini_points {told}")), "{}", said.err);
 }
 
 /// What it measured is there, whatever becomes of its process behind it.
@@ -51,13 +86,21 @@ fn a_side_that_hangs_later_is_said_to_have_stopped() {
 fn a_side_that_dies_behind_a_round_keeps_it() {
     let dir = tempfile::tempdir().unwrap();
     let out = dir.path().join("cmp");
-    let mut command = measure(&out, "eager,compile", "2");
+    let mut command = measure(&out, "eager,compile", "3");
     let said = run(command.arg("--runner-arg=--fake-die-behind=compile"));
     let measured = json(&out.join("measured.json"));
-    let expected = ["cpu 1", "eager 1", "compile 1", "cpu 2", "eager 2"];
+    let expected = ["cpu 1", "eager 1", "compile 1", "cpu 2", "eager 2", "cpu 3", "eager 3"];
     assert_eq!(order(&measured), expected, "{}", said.err);
     let found = side(&json(&out.join("comparison.json")), "compile");
     assert_eq!((&found["outcome"], &found["rounds"]), (&"same".into(), &1.into()));
     let verdict = found["verdict"].to_string();
     assert!(verdict.contains("stopped_early") && verdict.contains("exit status: 7"), "{verdict}");
+    assert_eq!(said.code, 1, "{}", said.err);
+    let told = "edgetam_mini_points compile: only 1 of its 3 rounds could be measured: ";
+    assert!(said.err.lines().last().unwrap().starts_with(told), "{}", said.err);
+    assert!(out.join("comparison.csv").is_file() && said.out.contains("comparison.md"));
+    // Judged once more, from the files: what is missing still is.
+    let again = run(compare(&dir.path().join("again")).arg("--runs").arg(&out));
+    let last = again.err.lines().last().unwrap().to_owned();
+    assert!(again.code == 1 && last.starts_with(told), "{}", again.err);
 }

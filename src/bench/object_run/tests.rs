@@ -3,6 +3,7 @@ use std::path::Path;
 use serde_json::json;
 
 use super::*;
+use crate::bench::plan::PredecodedPlan;
 use crate::bundle::{Bundle, Manifest};
 use crate::dataset;
 use crate::predecode::{self, Options, Values};
@@ -33,6 +34,120 @@ impl ClipRunner for Failing {
     }
 }
 
+/// Finds the object where it was prompted, on every frame.
+struct Resting<'a> {
+    manifest: Manifest,
+    truth: &'a ObjectTruth,
+}
+
+impl ClipRunner for Resting<'_> {
+    fn manifest(&self) -> &Manifest {
+        &self.manifest
+    }
+
+    fn run_pass(
+        &mut self,
+        request: PassRequest<'_>,
+        _repeats: usize,
+        keep: &dyn Fn(usize, usize) -> bool,
+        progress: &mut dyn FnMut(),
+    ) -> Result<Vec<Pass>, ObjectError> {
+        let mut pass = Pass::default();
+        let mask = self.truth.mask(request.objects[0].span.start).unwrap();
+        for frame in request.objects[0].span.indices() {
+            pass.times.push(FrameTimes { frame, latency_ms: 1.0, ..FrameTimes::default() });
+            pass.objectness.push(1.0);
+            pass.predicted_iou.push(1.0);
+            if keep(0, frame) {
+                pass.masks.push((frame, mask.clone()));
+            }
+            progress();
+        }
+        Ok(vec![pass])
+    }
+}
+
+/// Scoring and writing may take longer than a worker may be silent for, on large frames.
+#[test]
+fn each_mask_that_is_scored_or_written_is_told_of() {
+    let dir = tempfile::tempdir().unwrap();
+    let split_dir = dir.path().join("split");
+    let (videos, objects, frames, seed) = (1, 1, 5, 3);
+    let (width, height) = (160, 120);
+    let synth =
+        SynthOptions { out: split_dir.clone(), videos, objects, frames, width, height, seed };
+    write_split(&synth).unwrap();
+    let split = dataset::open(&split_dir, SPLIT_NAME).unwrap();
+    let clip = split.clip(&split.videos()[0]).unwrap();
+    let manifest = mini().manifest;
+    let truth = &clip.objects[0];
+    let mut plan = plan(&split_dir, &clip.video, dir.path());
+    (plan.save_masks, plan.profile_runs) = (true, 2);
+    let mut resting = Resting { manifest, truth };
+    let conditions = Conditions::default();
+    let mut runner = object_runner(&plan, &conditions, &mut resting);
+    let mut heard = Vec::new();
+    let rows = runner.run(&clip, &[truth], &mut |progress| heard.push(progress));
+    assert_eq!(rows[0].1.len(), 2);
+    assert!(rows[0].1.iter().all(|(row, _)| row.status == Status::Ok), "{rows:?}");
+    let run = clip.frames.len() - heard_start(&rows);
+    let scored = truth.masks.len();
+    let expected: Vec<Doing> = [
+        vec![Doing::Tracking; run],
+        vec![Doing::Scoring; scored],
+        // Files of the first pass alone.
+        vec![Doing::Writing; run],
+        vec![Doing::Tracking; run],
+        vec![Doing::Scoring; scored],
+    ]
+    .concat();
+    assert_eq!(heard.iter().map(|progress| progress.doing).collect::<Vec<_>>(), expected);
+    // Frames alone move the bar.
+    assert_eq!(
+        heard.last(),
+        Some(&Progress { doing: Doing::Scoring, done: 2 * run, total: 2 * run })
+    );
+}
+
+/// The frame that the first object is prompted on.
+fn heard_start(rows: &[(ObjectKey, Vec<Recorded>)]) -> usize {
+    rows[0].1[0].1[0].frame
+}
+
+fn mini() -> Bundle {
+    let dir = Path::new(env!("CARGO_MANIFEST_DIR")).join("onnx/bundles/edgetam_mini_256_fp32");
+    Bundle::open(&dir).unwrap()
+}
+
+fn plan(split_dir: &Path, video: &str, out_dir: &Path) -> BenchPlan {
+    serde_json::from_value(json!({
+        "split_dir": split_dir, "split_name": SPLIT_NAME, "videos": [video], "limit_objects": 0,
+        "max_clip_frames": 0, "models": [], "strides": Strides::default(), "prompt_policy": "interior",
+        "geometry": "stretch", "metrics": "predecessor", "warmup_runs": 0, "profile_runs": 1,
+        "out_dir": out_dir, "save_overlays": false, "save_masks": false, "provider": "cpu", "threads": 1,
+        "telemetry_ms": 100,
+    }))
+    .unwrap()
+}
+
+fn object_runner<'a>(
+    plan: &'a BenchPlan,
+    conditions: &'a Conditions,
+    runner: &'a mut dyn ClipRunner,
+) -> ObjectRunner<'a> {
+    ObjectRunner {
+        plan,
+        tag: "m",
+        prompt: PromptKind::Points,
+        conditions,
+        load_ms: 0.0,
+        runner,
+        on_gpu: false,
+        telemetry: None,
+        prepared: None,
+    }
+}
+
 #[test]
 fn an_object_that_fails_leaves_the_checked_frames_to_the_next() {
     let dir = tempfile::tempdir().unwrap();
@@ -44,8 +159,7 @@ fn an_object_that_fails_leaves_the_checked_frames_to_the_next() {
     write_split(&synth).unwrap();
     let split = dataset::open(&split_dir, SPLIT_NAME).unwrap();
     let clip = split.clip(&split.videos()[0]).unwrap();
-    let bundle = Path::new(env!("CARGO_MANIFEST_DIR")).join("onnx/bundles/edgetam_mini_256_fp32");
-    let manifest = Bundle::open(&bundle).unwrap().manifest;
+    let manifest = mini().manifest;
     let options = Options {
         side: manifest.model.imgsz,
         geometry: serde_json::from_value(json!("stretch")).unwrap(),
@@ -55,26 +169,11 @@ fn an_object_that_fails_leaves_the_checked_frames_to_the_next() {
     };
     std::fs::create_dir(&frames).unwrap();
     let file = predecode::predecode(&clip, &frames, &options, &mut |_| {}).unwrap().path;
-    let plan: BenchPlan = serde_json::from_value(json!({
-        "split_dir": split_dir, "split_name": SPLIT_NAME, "videos": [clip.video], "limit_objects": 0,
-        "max_clip_frames": 0, "models": [], "strides": Strides::default(), "prompt_policy": "interior",
-        "geometry": "stretch", "metrics": "predecessor", "warmup_runs": 0, "profile_runs": 1,
-        "out_dir": dir.path(), "save_overlays": false, "save_masks": false, "provider": "cpu", "threads": 1,
-        "telemetry_ms": 100, "predecoded": {"dir": frames, "values": "u8"},
-    }))
-    .unwrap();
+    let mut plan = plan(&split_dir, &clip.video, dir.path());
+    plan.predecoded = Some(PredecodedPlan { dir: frames, values: Values::U8 });
     let mut failing = Failing { manifest, prepared: 0 };
-    let mut runner = ObjectRunner {
-        plan: &plan,
-        tag: "m",
-        prompt: PromptKind::Points,
-        conditions: &Conditions::default(),
-        load_ms: 0.0,
-        runner: &mut failing,
-        on_gpu: false,
-        telemetry: None,
-        prepared: None,
-    };
+    let conditions = Conditions::default();
+    let mut runner = object_runner(&plan, &conditions, &mut failing);
     for object in &clip.objects {
         let rows = runner.run(&clip, &[object], &mut |_| {});
         let reason = rows[0].1[0].0.reason.clone().unwrap();

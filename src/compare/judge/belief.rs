@@ -124,10 +124,7 @@ fn few_rounds(speed: &Speed) -> Option<Finding> {
 
 /// What ended a side early, such as a process that hung, may have slowed it before.
 fn stopped(side: &Contender<'_>) -> Option<Finding> {
-    side.stopped.map(|why| {
-        let sentence = format!("only {} of its rounds could be measured: {why}", side.rounds.len());
-        finding(Weight::Gap, "stopped_early", sentence)
-    })
+    side.stopped_early().map(|sentence| finding(Weight::Gap, "stopped_early", sentence))
 }
 
 fn rounds_differ(speed: &Speed) -> Option<Finding> {

@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 
 use serde_json::Value;
 
-use crate::compare::runs::{PassRecord, Row, RunFolder, Side};
+use crate::compare::runs::{Absence, PassRecord, Row, RunFolder, Side};
 use crate::record::ObjectKey;
 use crate::shard::OTHER_DEVICES;
 
@@ -22,7 +22,7 @@ pub(super) struct Contender<'a> {
     /// Its rounds.
     pub rounds: Vec<ModelRound<'a>>,
     /// Why it has no further rounds, where some are missing.
-    pub stopped: Option<&'a str>,
+    pub stopped: Option<&'a Absence>,
 }
 
 /// What one round has of a model.
@@ -46,7 +46,7 @@ impl<'a> Contender<'a> {
             .map(|round| ModelRound::of(&round.folder, round.waiting, model))
             .collect::<Result<_, _>>()?;
         let Some(first) = rounds.first() else {
-            let why = side.missing.get(model).cloned();
+            let why = side.missing.get(model).map(|absence| absence.why.clone());
             return Err(why.unwrap_or_else(|| "it was not measured".to_owned()));
         };
         let conditions = *first.rows.first().ok_or("no object of it was measured")?;
@@ -85,8 +85,18 @@ impl<'a> Contender<'a> {
                 }
             }
         }
-        let stopped = side.missing.get(model).map(String::as_str);
+        let stopped = side.missing.get(model);
         Ok(Self { name: &side.name, model, conditions, rounds, stopped })
+    }
+
+    /// How many rounds it has of those that it was to have, and why no more; none where nothing is missing.
+    pub fn stopped_early(&self) -> Option<String> {
+        let Absence { why, rounds } = self.stopped?;
+        let (has, unknown) = (self.rounds.len(), "its rounds".to_owned());
+        // Folders of several comparisons may be more than one of them asked for.
+        let wanted = rounds.filter(|wanted| *wanted > has);
+        let wanted = wanted.map_or(unknown, |wanted| format!("its {wanted} rounds"));
+        Some(format!("only {has} of {wanted} could be measured: {why}"))
     }
 
     /// The objects that were measured.

@@ -130,6 +130,8 @@ pub struct SideReport {
     pub device: String,
     /// Rounds.
     pub rounds: usize,
+    /// How many of how many these are and why there are no more; none where none is missing.
+    pub stopped_early: Option<String>,
     /// Their folders.
     pub folders: Vec<String>,
     /// Its speed; only beside a proven equality.
@@ -224,9 +226,22 @@ impl Factor {
 }
 
 impl Comparison {
-    /// Whether every side of every model is proven.
+    /// Whether every side of every model is proven, and has all rounds that it was to have.
     pub fn is_sound(&self) -> bool {
-        self.models.iter().flat_map(|model| &model.sides).all(|side| side.outcome.is_proven())
+        let mut sides = self.models.iter().flat_map(|model| &model.sides);
+        sides.all(|side| side.outcome.is_proven() && side.stopped_early.is_none())
+    }
+
+    /// A line for each side that has fewer rounds than it was to have.
+    pub fn stopped_early(&self) -> Vec<String> {
+        let sides = self
+            .models
+            .iter()
+            .flat_map(|model| model.sides.iter().map(|side| (&model.model, side)));
+        let line = |(model, side): (&String, &SideReport)| {
+            Some(format!("{model} {}: {}", side.side, side.stopped_early.as_ref()?))
+        };
+        sides.filter_map(line).collect()
     }
 }
 

@@ -36,6 +36,8 @@ pub struct SweepRow {
     pub outcome: Outcome,
     /// Why, where it went badly.
     pub why: Option<String>,
+    /// How many of how many rounds it has and why no more; none where none is missing.
+    pub stopped_early: Option<String>,
     /// Its speed; not beside a mismatch.
     pub speed: Option<Speed>,
     /// Frames of single objects over the time that they took together.
@@ -98,6 +100,7 @@ fn empty(model: &str, combination: &Combination, side: &Side, reference: &str) -
         reference: reference.to_owned(),
         outcome: Outcome::Refused,
         why: None,
+        stopped_early: None,
         speed: None,
         object_fps: None,
         slowest_stage: None,
@@ -108,9 +111,15 @@ fn empty(model: &str, combination: &Combination, side: &Side, reference: &str) -
 }
 
 impl SweepRow {
+    /// Whether its masks are proven and no round of it is missing.
+    pub fn is_sound(&self) -> bool {
+        self.outcome.is_proven() && self.stopped_early.is_none()
+    }
+
     fn fill(&mut self, side: &Contender<'_>, evidence: evidence::SideEvidence) {
         self.imgsz.clone_from(&side.conditions.imgsz);
         self.precision.clone_from(&side.conditions.precision);
+        self.stopped_early = side.stopped_early();
         match evidence {
             Err(why) => self.why = Some(why),
             Ok(objects) => {

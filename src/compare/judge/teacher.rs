@@ -24,7 +24,7 @@ pub(super) fn of_side(
 ) -> Option<TeacherForced> {
     let taught = request.set.teacher_forced.iter().find(|taught| taught.name == side.name)?;
     if taught.rounds_of(side.model).next().is_none() {
-        let why = taught.missing.get(side.model)?.clone();
+        let why = taught.missing.get(side.model)?.why.clone();
         return Some(TeacherForced { why: Some(why), ..TeacherForced::default() });
     }
     let found = Contender::of(taught, side.model).and_then(|taught| {

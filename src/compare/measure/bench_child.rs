@@ -6,10 +6,11 @@ use std::fs::File;
 use std::path::Path;
 use std::process::{Command, Stdio};
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result, anyhow};
 
 use super::runner::last_line;
-use crate::child;
+use crate::bench::supervise::DEVICE_HELD;
+use crate::child::{self, Held};
 use crate::compare::runs::RunFolder;
 
 /// Runs `bench` with `args` into `folder`. A folder in which anything failed is an error: its speed is not that of all objects.
@@ -35,7 +36,15 @@ pub fn run(args: &[String], folder: &Path) -> Result<()> {
     if status.success() {
         return Ok(());
     }
-    bail!("{}; see {}", reason(folder, &log, status), log.display())
+    let why = format!("{}; see {}", reason(folder, &log, status), log.display());
+    Err(if is_device_held(folder) { Held(why).into() } else { anyhow!("{why}") })
+}
+
+/// Whether the bench left a worker behind that could not be ended.
+fn is_device_held(folder: &Path) -> bool {
+    let is_so =
+        |reason: &str| reason.strip_prefix(DEVICE_HELD).is_some_and(|rest| rest.starts_with(':'));
+    RunFolder::read(folder).is_ok_and(|run| run.rows.iter().any(|row| is_so(&row.reason)))
 }
 
 /// Why it failed: the first row that says so, else the error that it printed.

@@ -9,6 +9,7 @@ use anyhow::{Context, Result, bail};
 use super::bench_child;
 use super::plan::{ModelWork, Plan, Referee, SideKind, SidePlan};
 use super::runner::Runner;
+use crate::child::Held;
 use crate::compare::date;
 use crate::compare::runs::{MEASURED_FILE, Measured, MeasuredRun, Missing, RunFolder};
 
@@ -21,7 +22,7 @@ pub fn run(plan: &Plan, say: &mut dyn FnMut(&str)) -> Result<Measured> {
         format!("cannot create {}; choose a writable --out-dir", plan.out_dir.display())
     })?;
     let measured = open(plan)?;
-    let mut measuring = Measuring { plan, measured, say };
+    let mut measuring = Measuring { plan, measured, say, held: None };
     measuring.measured.write(&plan.out_dir)?;
     for model in &plan.models {
         measuring.model(model)?;
@@ -77,6 +78,8 @@ pub(super) struct Measuring<'a> {
     pub(super) plan: &'a Plan,
     pub(super) measured: Measured,
     pub(super) say: &'a mut dyn FnMut(&str),
+    /// Why nothing more can be measured: a process that cannot be ended may have the GPU.
+    held: Option<String>,
 }
 
 /// A side on one model, with its process where it has one.
@@ -133,20 +136,10 @@ impl Measuring<'_> {
         }
         let plan = self.plan;
         let started_unix_s = date::now_unix_s();
-        let folder = match &turn.side.kind {
-            SideKind::Bench(args) => {
-                let folder = side_dir(plan, model, turn.side).join(format!("round_{round}"));
-                let mut args = bench_args(plan, model, turn.side, args, plan.clips.warmup_runs);
-                if waiting > 0 {
-                    args.extend(["--idle-processes".to_owned(), waiting.to_string()]);
-                }
-                bench_child::run(&args, &folder).map(|()| folder)
-            }
-            SideKind::Runner { .. } => match &mut turn.runner {
-                Some(runner) => runner.round(waiting),
-                None => Err(anyhow::anyhow!("the PyTorch runner is gone")),
-            },
-        };
+        let folder = self.check_free().and_then(|()| one_round(plan, model, turn, round, waiting));
+        if let Some(why) = turn.runner.as_ref().and_then(Runner::held) {
+            self.held = Some(format!("{} {}: {why}", model.tag, turn.side.name));
+        }
         let done = turn.runner.as_ref().is_some_and(|runner| runner.left() == 0);
         if done || plan.restart {
             turn.runner = None;
@@ -176,6 +169,17 @@ impl Measuring<'_> {
         Ok(())
     }
 
+    /// Whether no process is left that could not be ended.
+    ///
+    /// # Errors
+    /// One is.
+    pub(super) fn check_free(&self) -> Result<()> {
+        match &self.held {
+            None => Ok(()),
+            Some(why) => bail!("not measured beside a process that could not be ended: {why}"),
+        }
+    }
+
     /// Notes why a side has no further rounds on this model; the others go on.
     pub(super) fn lose(
         &mut self,
@@ -186,11 +190,34 @@ impl Measuring<'_> {
         turn.lost = true;
         turn.runner = None;
         let why = format!("{error:#}");
+        if error.downcast_ref::<Held>().is_some() {
+            self.held = Some(format!("{} {}: {why}", model.tag, turn.side.name));
+        }
         (self.say)(&format!("{} {}: not available: {why}", model.tag, turn.side.name));
         let (model, side) = (model.tag.clone(), turn.side.name.clone());
-        self.measured.missing.push(Missing { model, side, why });
+        let rounds = Some(self.plan.rounds);
+        self.measured.missing.push(Missing { model, side, why, rounds });
         self.measured.write(&self.plan.out_dir)
     }
+}
+
+/// Runs a side once; the folder that it left.
+fn one_round(
+    plan: &Plan,
+    model: &ModelWork,
+    turn: &mut Turn<'_>,
+    round: usize,
+    waiting: usize,
+) -> Result<PathBuf> {
+    let SideKind::Bench(args) = &turn.side.kind else {
+        return turn.runner.as_mut().context("the PyTorch runner is gone")?.round(waiting);
+    };
+    let folder = side_dir(plan, model, turn.side).join(format!("round_{round}"));
+    let mut args = bench_args(plan, model, turn.side, args, plan.clips.warmup_runs);
+    if waiting > 0 {
+        args.extend(["--idle-processes".to_owned(), waiting.to_string()]);
+    }
+    bench_child::run(&args, &folder).map(|()| folder)
 }
 
 /// The folder, if no row of it failed: a speed over some of the objects is another speed.
@@ -240,4 +267,67 @@ pub(super) fn below(root: &Path, folder: &Path) -> PathBuf {
     let absolute = |path: &Path| std::path::absolute(path).unwrap_or_else(|_| path.to_owned());
     let (root, folder) = (absolute(root), absolute(folder));
     folder.strip_prefix(&root).map(Path::to_owned).unwrap_or(folder)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::compare::measure::plan::Clips;
+
+    fn side(name: &str) -> SidePlan {
+        // Were it started, it would say that it knows no such thing.
+        let kind = SideKind::Bench(vec!["--no-such-thing".to_owned()]);
+        SidePlan { name: name.to_owned(), precision: "fp32".to_owned(), imgsz: None, kind }
+    }
+
+    #[test]
+    fn beside_a_process_that_cannot_be_ended_nothing_is_measured() {
+        let dir = tempfile::tempdir().unwrap();
+        let model = |tag: &str| ModelWork {
+            tag: tag.to_owned(),
+            imgsz: None,
+            bundle: Err("none".to_owned()),
+        };
+        let clips = Clips {
+            split_dir: dir.path().to_owned(),
+            split_name: "none".to_owned(),
+            limit_videos: 0,
+            limit_objects: 0,
+            max_clip_frames: 0,
+            warmup_runs: 0,
+        };
+        let plan = Plan {
+            out_dir: dir.path().join("out"),
+            models: vec![model("first"), model("second")],
+            sides: vec![side("hangs"), side("other")],
+            reference: Referee::Side("other".to_owned()),
+            clips,
+            rounds: 2,
+            teacher_forced: false,
+            restart: false,
+            start_together: false,
+            stall_limit_s: None,
+        };
+        std::fs::create_dir(&plan.out_dir).unwrap();
+        let measured = open(&plan).unwrap();
+        let mut measuring = Measuring { plan: &plan, measured, say: &mut |_| {}, held: None };
+        let turn = |at: usize| Turn { side: &plan.sides[at], runner: None, lost: false };
+        // A side that is merely lost has nothing to do with the others.
+        let (mut hangs, mut other) = (turn(0), turn(1));
+        measuring.lose(&plan.models[0], &mut hangs, &anyhow::anyhow!("it died")).unwrap();
+        measuring.check_free().unwrap();
+        let held = anyhow::Error::new(Held("process 7 is still there".to_owned()));
+        measuring.lose(&plan.models[0], &mut hangs, &held.context("it hangs")).unwrap();
+        measuring.turn(&plan.models[0], &mut other, 1, 0).unwrap();
+        measuring.turn(&plan.models[1], &mut turn(0), 1, 0).unwrap();
+        assert!(!plan.out_dir.join("runs").exists(), "nothing was started");
+        let told = "not measured beside a process that could not be ended: first hangs: it hangs: process 7 is still there";
+        let missing = &measuring.measured.missing;
+        let of = |at: usize| {
+            (missing[at].model.as_str(), missing[at].side.as_str(), missing[at].why.as_str())
+        };
+        assert_eq!(of(2), ("first", "other", told));
+        assert_eq!(of(3), ("second", "hangs", told));
+        assert_eq!(missing.len(), 4);
+    }
 }

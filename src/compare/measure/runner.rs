@@ -14,7 +14,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result, anyhow, bail};
 use serde::Deserialize;
 
-use crate::child::{self, Heard, Listener};
+use crate::child::{self, Heard, Held, Listener};
 
 /// A runner that was told to quit gets this long before it is killed.
 const PATIENCE: Duration = Duration::from_secs(10);
@@ -168,6 +168,12 @@ impl Runner {
         Ok(folder)
     }
 
+    /// Why nothing more can be measured beside it, where it ended behind a round and is still there.
+    pub fn held(&self) -> Option<String> {
+        let lost = self.lost.as_ref()?;
+        lost.downcast_ref::<Held>().map(|_| format!("{lost:#}"))
+    }
+
     /// Rounds that it can still measure.
     pub fn left(&self) -> usize {
         self.left
@@ -204,15 +210,15 @@ impl Runner {
         let seconds = self.stall_limit.unwrap_or_default().as_secs();
         let last = last_line(&self.log)
             .map_or_else(String::new, |line| format!("; the last that it wrote: {line}"));
-        let held = match child::put_down(&mut self.child) {
-            Ok(()) => String::new(),
-            Err(error) => format!("; {error:#}"),
-        };
-        anyhow!(
+        let why = format!(
             "the PyTorch runner hangs: it finished no frame for {seconds} s and was ended (a longer --stall-limit lets it take its \
-             time){held}{last}; see {}",
+             time){last}; see {}",
             self.log.display()
-        )
+        );
+        match child::put_down(&mut self.child) {
+            Ok(()) => anyhow!("{why}"),
+            Err(error) => error.context(why),
+        }
     }
 
     /// It ended without a word: how, and the last that it wrote.

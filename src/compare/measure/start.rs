@@ -81,7 +81,9 @@ impl Measuring<'_> {
         (self.say)(&format!("{} {}: building and warming up", model.tag, turn.side.name));
         let dir = side_dir(self.plan, model, turn.side).join(format!("from_round_{first}"));
         let warmup_runs = self.plan.clips.warmup_runs;
-        let command = self.runner_command(model, turn.side, &dir, rounds, warmup_runs);
+        let command = self
+            .check_free()
+            .and_then(|()| self.runner_command(model, turn.side, &dir, rounds, warmup_runs));
         let begun = command.and_then(|mut command| {
             command.args.extend(together.then(|| TOGETHER.to_owned()));
             Runner::begin(&command)

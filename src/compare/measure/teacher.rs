@@ -106,6 +106,7 @@ impl Measuring<'_> {
         flags: &[String],
     ) -> Result<MeasuredRun> {
         let plan = self.plan;
+        self.check_free()?;
         (self.say)(&format!("{} {}: {}", model.tag, side.name, name.replace('_', "-")));
         let started_unix_s = date::now_unix_s();
         let folder = side_dir(plan, model, side).join(name);
@@ -137,7 +138,7 @@ impl Measuring<'_> {
     fn untaught(&mut self, model: &ModelWork, side: &SidePlan, why: String) -> Result<()> {
         (self.say)(&format!("{} {}: not teacher-forced: {why}", model.tag, side.name));
         let (model, side) = (model.tag.clone(), side.name.clone());
-        self.measured.untaught.push(Missing { model, side, why });
+        self.measured.untaught.push(Missing { model, side, why, rounds: None });
         self.measured.write(&self.plan.out_dir)
     }
 }

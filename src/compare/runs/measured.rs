@@ -14,7 +14,7 @@ use serde::{Deserialize, Serialize};
 use super::declared::Declared;
 use super::folder::RunFolder;
 use super::named::reference_run;
-use super::side::{Reference, Round, Set, Side};
+use super::side::{Absence, Reference, Round, Set, Side};
 use crate::compare::date;
 use crate::files::{Configuration, atomic};
 
@@ -78,6 +78,9 @@ pub struct Missing {
     pub side: String,
     /// Why.
     pub why: String,
+    /// Rounds that it was to have, as far as known.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub rounds: Option<usize>,
 }
 
 impl Measured {
@@ -155,7 +158,8 @@ impl Measured {
                 side.rounds.push(Round { folder, waiting: run.waiting });
             }
             let missing = missing.iter().filter(|missing| missing.side == name);
-            side.missing = missing.map(|m| (m.model.clone(), m.why.clone())).collect();
+            let absence = |m: &Missing| Absence { why: m.why.clone(), rounds: m.rounds };
+            side.missing = missing.map(|m| (m.model.clone(), absence(m))).collect();
             Ok(side)
         };
         let read = |name: &str| rounds(name, &self.runs, &self.missing);

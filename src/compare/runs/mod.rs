@@ -15,5 +15,5 @@ pub use folder::{Row, RunFolder};
 pub use masks::{MaskFile, MaskFrame};
 pub use measured::{FILE_NAME as MEASURED_FILE, Measured, MeasuredRun, Missing};
 pub use named::{AskedReference, FORCED_FOLDER, NamedFolder, TEACHER_FOLDER, gather};
-pub use side::{Reference, Round, Set, Side};
+pub use side::{Absence, Reference, Round, Set, Side};
 pub use sidecar::{Decisions, PassRecord};

@@ -14,10 +14,19 @@ pub struct Side {
     pub name: String,
     /// Its folders in the order of the rounds. A folder may hold one model or several.
     pub rounds: Vec<Round>,
-    /// Models that it could not measure, with the reason.
-    pub missing: BTreeMap<String, String>,
+    /// Models that it could not measure, or not to the end.
+    pub missing: BTreeMap<String, Absence>,
     /// What it is said to be; its folders must be that.
     pub declared: Declared,
+}
+
+/// Why a side has nothing, or nothing more, of a model.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Absence {
+    /// The reason.
+    pub why: String,
+    /// Rounds that it was to have, as far as known.
+    pub rounds: Option<usize>,
 }
 
 /// One round of a side.

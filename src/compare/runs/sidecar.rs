@@ -155,6 +155,7 @@ fn pass(raw: RawPass) -> Result<PassRecord> {
         stages.push(take(name)?);
     }
     let gpu_ms = take("gpu_ms")?;
+    let objects = take("objects")?;
     let decisions = Decisions {
         objectness: take("objectness")?.iter().map(Value::as_f64).collect(),
         chosen_mask: take("chosen_mask")?.iter().map(Value::as_i64).collect(),
@@ -166,6 +167,7 @@ fn pass(raw: RawPass) -> Result<PassRecord> {
         latency_ms,
         stages: StageTimes::from_array(std::array::from_fn(|stage| at(&stages[stage], index))),
         gpu_ms: at(&gpu_ms, index),
+        objects: objects.get(index).and_then(Value::as_u64).and_then(|n| usize::try_from(n).ok()),
         ..FrameTimes::default()
     };
     let frames = frame.iter().zip(&latency_ms).enumerate().map(times).collect();
@@ -198,7 +200,7 @@ mod tests {
     fn columns_become_frames_and_decisions() {
         let text = with_times(
             r#"{"frame": [3, 4], "latency_ms": [9.0, 2.5], "track_ms": [null, 2.0], "objectness": [7.5, -1],
-                "chosen_mask": [0, 2], "iou_predictions": [[0.9, 0.1], null], "something": "else"}"#,
+                "chosen_mask": [0, 2], "iou_predictions": [[0.9, 0.1], null], "objects": [1, 2], "something": "else"}"#,
         );
         let file = read_text(&text).unwrap();
         let pass = &file.passes[0];
@@ -207,6 +209,7 @@ mod tests {
             (pass.frames[0].stages.track_ms, pass.frames[1].stages.track_ms),
             (None, Some(2.0))
         );
+        assert_eq!((pass.frames[0].objects, pass.frames[1].objects), (Some(1), Some(2)));
         assert_eq!(pass.decisions.objectness, [Some(7.5), Some(-1.0)]);
         assert_eq!(pass.decisions.chosen_mask, [Some(0), Some(2)]);
         assert_eq!(pass.decisions.iou_predictions, [Some(vec![0.9, 0.1]), None]);
