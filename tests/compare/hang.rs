@@ -33,6 +33,40 @@ fn a_script_for_an_interpreter_leaves_none_behind() {
     assert_eq!(processes_with(&out), Vec::<String>::new());
 }
 
+/// Killed where it cannot say goodbye, it leaves no bench behind that goes on with the GPU.
+#[test]
+fn a_bench_ends_with_a_comparison_that_is_killed() {
+    let dir = tempfile::tempdir().unwrap();
+    let out = dir.path().join("cmp");
+    let mut asked = measure(&out, "", "1");
+    asked.args(["--warmup-runs", "5000"]);
+    let mut command = std::process::Command::new(asked.get_program());
+    for (name, value) in asked.get_envs() {
+        match value {
+            Some(value) => command.env(name, value),
+            None => command.env_remove(name),
+        };
+    }
+    let nothing = std::process::Stdio::null;
+    let mut comparison =
+        command.args(asked.get_args()).stdout(nothing()).stderr(nothing()).spawn().unwrap();
+    let until = |is_so: &dyn Fn(&[String]) -> bool| {
+        let begin = std::time::Instant::now();
+        loop {
+            let found = processes_with(&out);
+            if is_so(&found) {
+                return;
+            }
+            assert!(begin.elapsed().as_secs() < 30, "{found:?}");
+            std::thread::sleep(std::time::Duration::from_millis(20));
+        }
+    };
+    until(&|found| found.iter().any(|line| line.contains(" bench ")));
+    comparison.kill().unwrap();
+    comparison.wait().unwrap();
+    until(&<[String]>::is_empty);
+}
+
 /// It tells of a frame and then of nothing: without a limit the comparison would wait for ever.
 #[test]
 fn a_side_that_hangs_is_ended_and_the_others_go_on() {

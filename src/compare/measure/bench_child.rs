@@ -4,7 +4,7 @@ segtrt's own side: one round is one `segtrt bench` in a process of its own, with
 
 use std::fs::File;
 use std::path::Path;
-use std::process::{Command, Stdio};
+use std::process::Command;
 
 use anyhow::{Context, Result, anyhow};
 
@@ -23,16 +23,11 @@ pub fn run(args: &[String], folder: &Path) -> Result<()> {
     let log = folder.join("bench.log");
     let written = File::create(&log).with_context(|| format!("cannot write {}", log.display()))?;
     let program = std::env::current_exe().context("cannot find this program's own file")?;
-    let status = Command::new(program)
-        .arg("bench")
-        .args(args)
-        .arg("--out-dir")
-        .arg(folder)
-        .stdin(Stdio::null())
-        .stdout(written.try_clone()?)
-        .stderr(written)
-        .status()
-        .context("cannot start segtrt bench")?;
+    let mut bench = Command::new(program);
+    bench.arg("bench").args(args).arg("--out-dir").arg(folder);
+    bench.stdout(written.try_clone()?).stderr(written);
+    // Were this process killed, a bench that goes on would take the GPU from whatever is measured next.
+    let status = child::run_step(&mut bench).context("cannot start segtrt bench")?;
     if status.success() {
         return Ok(());
     }
