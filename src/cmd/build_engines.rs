@@ -140,6 +140,7 @@ fn manifest_of(model: &ModelBuild, platform: &str) -> EngineManifest {
         precision: model.precision,
         bundle,
         plans,
+        dir: Some(model.dir.clone()),
     }
 }
 
