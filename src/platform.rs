@@ -71,8 +71,12 @@ impl Platforms {
     /// A file that cannot be read, that is no TOML, or that has an unknown key or an impossible value.
     pub fn open(file: Option<&Path>) -> Result<Self> {
         let Some(path) = file else { return Self::parse(BUILT_IN).context("the built-in table") };
-        let text = std::fs::read_to_string(path)
-            .with_context(|| format!("cannot read the platform table {}", path.display()))?;
+        let text = std::fs::read_to_string(path).with_context(|| {
+            format!(
+                "cannot read the platform table {}; leave --platforms out for the built-in one",
+                path.display()
+            )
+        })?;
         Self::parse(&text).with_context(|| {
             format!("{} is no platform table; engines/platforms.toml is an example", path.display())
         })
