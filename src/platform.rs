@@ -49,9 +49,12 @@ pub struct Platform {
     pub tegra: bool,
 }
 
-/// Compute capabilities that TensorRT for RTX builds for without having the GPU
-/// (its support matrix; seen with 1.7.1, which refuses 87 and 90).
-pub const BUILT_AHEAD: [u32; 6] = [75, 80, 86, 89, 120, 121];
+/// Compute capabilities that TensorRT for RTX builds all graphs for without having the GPU (seen with 1.7.1, which refuses
+/// 87 and 90, and of 75 every graph with a product in fp32: prompts and track steps of either precision).
+pub const BUILT_AHEAD: [u32; 5] = [80, 86, 89, 120, 121];
+
+/// The oldest compute capability that the committed kernels run on.
+const OLDEST_SM: u32 = 80;
 
 impl Platform {
     /// TensorRT for RTX can build for it on any machine.
@@ -71,8 +74,12 @@ impl Platforms {
     /// A file that cannot be read, that is no TOML, or that has an unknown key or an impossible value.
     pub fn open(file: Option<&Path>) -> Result<Self> {
         let Some(path) = file else { return Self::parse(BUILT_IN).context("the built-in table") };
-        let text = std::fs::read_to_string(path)
-            .with_context(|| format!("cannot read the platform table {}", path.display()))?;
+        let text = std::fs::read_to_string(path).with_context(|| {
+            format!(
+                "cannot read the platform table {}; leave --platforms out for the built-in one",
+                path.display()
+            )
+        })?;
         Self::parse(&text).with_context(|| {
             format!("{} is no platform table; engines/platforms.toml is an example", path.display())
         })
@@ -88,8 +95,14 @@ impl Platforms {
             if row.opt_level > 5 {
                 bail!("[{name}] opt_level {}: expected 0 to 5", row.opt_level);
             }
-            if row.workspace_mb == 0 || row.sm == 0 {
-                bail!("[{name}] workspace_mb and sm must be more than 0");
+            if row.sm < OLDEST_SM {
+                bail!(
+                    "[{name}] sm {}: expected {OLDEST_SM} (Ampere) or more, which segtrt's own kernels need",
+                    row.sm
+                );
+            }
+            if row.workspace_mb == 0 {
+                bail!("[{name}] workspace_mb must be more than 0");
             }
         }
         Ok(Self(rows))
@@ -150,5 +163,14 @@ mod tests {
         std::fs::write(&path, BUILT_IN.replacen("sm = 87", "sm = 87\nclock = 3", 1)).unwrap();
         let error = format!("{:#}", Platforms::open(Some(&path)).unwrap_err());
         assert!(error.contains("mine.toml") && error.contains("clock"), "{error}");
+    }
+
+    #[test]
+    fn a_gpu_older_than_the_kernels_is_refused_with_the_oldest_that_is_not() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("turing.toml");
+        std::fs::write(&path, BUILT_IN.replacen("sm = 86", "sm = 75", 1)).unwrap();
+        let error = format!("{:#}", Platforms::open(Some(&path)).unwrap_err());
+        assert!(error.contains("[rtx3090] sm 75: expected 80 (Ampere) or more"), "{error}");
     }
 }

@@ -56,6 +56,24 @@ fn found(sizes: &[usize], imgsz: Option<usize>) -> Result<usize, String> {
 }
 
 #[test]
+fn a_missing_bundle_is_told_with_the_flags_that_take_what_is_there() {
+    let error = found(&[256], Some(1024)).unwrap_err();
+    assert!(error.contains("no bundle of edgetam_mini at imgsz 1024 in fp32"), "{error}");
+    assert!(
+        error.contains(
+            "take what is there with --imgsz 256 --precision fp32, or make it with: python"
+        ),
+        "{error}"
+    );
+    let file = tempfile::NamedTempFile::new().unwrap();
+    let roots = [PathBuf::from("/no/such/bundles"), file.path().to_owned()];
+    let wanted = Wanted { model: "edgetam", imgsz: None, precision: "fp32" };
+    let error = find(&[], &roots, &wanted).unwrap_err().to_string();
+    assert!(error.contains("searched /no/such/bundles (not there), "), "{error}");
+    assert!(error.contains(" (no folder), found no bundle; make it with: python"), "{error}");
+}
+
+#[test]
 fn the_usual_size_wins_and_a_lone_one_is_taken() {
     assert_eq!(found(&[512, 1024], None), Ok(1024));
     assert_eq!(found(&[512], None), Ok(512));

@@ -74,3 +74,28 @@ fn dead_flags_of_the_predecessor_are_taken_with_a_warning() {
         .stderr(contains("[WARN] --max-frames-in-mem does nothing here"))
         .stderr(contains("/nowhere does not exist"));
 }
+
+/// Dropped without a word, they left rows that looked like what was asked for.
+#[test]
+fn flags_that_only_tensorrt_obeys_are_refused_with_onnx_runtime() {
+    for (flags, named) in [
+        (&["--mode", "throughput"][..], "--mode throughput"),
+        (&["--objects-together", "2"], "--objects-together"),
+        (&["--object-streams"], "--object-streams"),
+        (&["--encode-batch", "2"], "--encode-batch"),
+        (&["--repeat-clip", "4"], "--repeat-clip"),
+        (&["--bank", "exact"], "--bank"),
+    ] {
+        segtrt()
+            .args(["bench", "--split-dir", "/nowhere"])
+            .args(flags)
+            .assert()
+            .code(2)
+            .stderr(contains(format!("{named} needs --backend tensorrt")));
+    }
+    segtrt()
+        .args(["bench", "--split-dir", "/nowhere", "--mode", "latency", "--encode-ahead", "4"])
+        .assert()
+        .code(1)
+        .stderr(contains("/nowhere does not exist"));
+}

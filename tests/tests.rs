@@ -15,6 +15,8 @@ mod bench_gpu_rows;
 mod bench_run;
 /// Every so many frames fed, every so many annotations scored; overlays of them.
 mod bench_strides;
+/// What a tired user types to build-engines, and libraries that lack something.
+mod build_bad_input;
 /// Engines: built ahead of time with TensorRT for RTX, reused, refused; what is said where that cannot be.
 mod build_engines;
 /// One process that builds one plan after another, on stand-ins for driver and TensorRT: what is kept, what a failure costs.

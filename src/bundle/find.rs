@@ -70,22 +70,50 @@ pub fn find(bundles: &[Bundle], roots: &[PathBuf], wanted: &Wanted<'_>) -> Resul
 
 fn missing(bundles: &[Bundle], roots: &[PathBuf], wanted: &Wanted<'_>) -> String {
     let size = wanted.imgsz.unwrap_or(USUAL_IMGSZ);
-    let searched = roots.iter().map(|r| r.display().to_string()).collect::<Vec<_>>().join(", ");
+    let searched = roots.iter().map(|root| place(root)).collect::<Vec<_>>().join(", ");
     let there = match bundles {
         [] => "no bundle".to_owned(),
         some => some.iter().map(Bundle::name).collect::<Vec<_>>().join(", "),
     };
-    let out = roots.first().map_or(Path::new("onnx/bundles"), PathBuf::as_path);
+    // Bundles lie beside each other: not inside one of them.
+    let out = match roots.first() {
+        Some(root) if root.is_dir() || !root.exists() => root,
+        _ => Path::new("onnx/bundles"),
+    };
     // Mixed engines are built from fp16 graphs.
     let graphs = if wanted.precision == "mixed" { "fp16" } else { wanted.precision };
     format!(
-        "no bundle of {} at {} in {}: searched {searched}, found {there}; make it with: \
+        "no bundle of {} at {} in {}: searched {searched}, found {there}; {}make it with: \
          python onnx/export.py --model {} --imgsz {size} --precision {} --checkpoint FILE --out {}",
         wanted.model,
         wanted.imgsz.map_or("any size".to_owned(), |side| format!("imgsz {side}")),
         wanted.precision,
+        others(bundles, wanted),
         wanted.model,
         graphs,
         out.display()
     )
+}
+
+/// A folder that was searched, and what is wrong with it where that is why nothing was found.
+fn place(root: &Path) -> String {
+    let why = match root {
+        root if root.is_dir() => "",
+        root if root.exists() => " (no folder)",
+        _ => " (not there)",
+    };
+    format!("{}{why}", root.display())
+}
+
+/// The flags that take this model as it is there; nothing where it is not.
+fn others(bundles: &[Bundle], wanted: &Wanted<'_>) -> String {
+    let of_model = bundles.iter().map(|bundle| &bundle.manifest.model);
+    let flags: Vec<String> = of_model
+        .filter(|model| model.name == wanted.model)
+        .map(|model| format!("--imgsz {} --precision {}", model.imgsz, model.precision))
+        .collect();
+    match flags.as_slice() {
+        [] => String::new(),
+        flags => format!("take what is there with {}, or ", flags.join(" or ")),
+    }
 }

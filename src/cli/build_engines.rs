@@ -10,6 +10,9 @@ use crate::bundle::Role;
 use crate::engine::islands::Islands;
 use crate::engine::{Bank, Precision};
 
+/// The largest cap that is taken, MiB: 16 TiB, more than any GPU has, and in bytes still a number.
+const MOST_MIB: u64 = 1 << 24;
+
 /// What to build, how, and where it goes.
 #[derive(Clone, Debug, Args)]
 #[command(
@@ -35,13 +38,13 @@ pub struct BuildEnginesArgs {
     #[arg(long, value_enum)]
     pub precision: Option<Precision>,
     /// Cap of TensorRT's workspace in MiB [default: the platform's].
-    #[arg(long, value_parser = clap::value_parser!(u64).range(1..))]
+    #[arg(long, value_parser = clap::value_parser!(u64).range(1..=MOST_MIB))]
     pub workspace_mb: Option<u64>,
     /// Cap of the device memory in which tactics are timed, in MiB [default: TensorRT's].
-    #[arg(long, value_parser = clap::value_parser!(u64).range(1..))]
+    #[arg(long, value_parser = clap::value_parser!(u64).range(1..=MOST_MIB))]
     pub tactic_mb: Option<u64>,
     /// Cap of all device memory that the build may hold, in MiB [default: none].
-    #[arg(long, value_parser = clap::value_parser!(u64).range(1..))]
+    #[arg(long, value_parser = clap::value_parser!(u64).range(1..=MOST_MIB))]
     pub memory_mb: Option<u64>,
     /// TensorRT's builder optimization level [default: the platform's].
     #[arg(long, value_parser = clap::value_parser!(u8).range(0..=5))]
@@ -109,7 +112,7 @@ pub struct BuildEnginesArgs {
     #[arg(long)]
     pub force: bool,
     /// Build under each of these workspace caps (MiB, separated by commas) and print what each costs.
-    #[arg(long, value_delimiter = ',', value_name = "MIB,…", conflicts_with_all = ["workspace_mb", "dry_run"])]
+    #[arg(long, value_delimiter = ',', value_name = "MIB,…", conflicts_with_all = ["workspace_mb", "dry_run"], value_parser = clap::value_parser!(u64).range(1..=MOST_MIB))]
     pub sweep_workspace: Vec<u64>,
     /// Refuse plans of the encoder and the track step whose attention is not seen to be fused.
     #[arg(long)]

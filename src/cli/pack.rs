@@ -34,7 +34,14 @@ pub struct PackArgs {
     #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u16).range(1..=64))]
     pub max_objects: u16,
     /// Folders of exported bundles, or bundles.
-    #[arg(long, value_name = "DIR", default_value = "onnx/bundles", num_args = 1..)]
+    #[arg(
+        long,
+        env = "SEGTRT_ONNX_DIR",
+        value_delimiter = ':',
+        value_name = "DIR",
+        default_value = "onnx/bundles",
+        num_args = 1..
+    )]
     pub onnx_dir: Vec<PathBuf>,
     /// The tar [default: segtrt-pack-PLATFORM.tar].
     #[arg(long, value_name = "FILE")]

@@ -13,7 +13,7 @@ use crate::engine::Precision;
 #[command(
     after_help = "Example: segtrt selftest --engines engines --models edgetam --onnx-dir onnx/bundles --csv selftest.csv\n\n\
     First the kernels run on the GPU and are compared with the CPU's results, bit for bit but for attention, whose sums have another order. Then each engine runs on random inputs and is compared with ONNX Runtime, which runs the fp32 bundle of the same model on \
-    the same inputs. Exit code 0: all agree; 1: one does not, or could not be tested."
+    the same inputs. Exit code 0: all agree; 1: one does not, or could not be tested. A whole clip against the CPU: segtrt test-run."
 )]
 pub struct SelftestArgs {
     /// Folder of engines written by build-engines, or one engine folder in it.

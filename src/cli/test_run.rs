@@ -10,7 +10,7 @@ use clap::Args;
 #[derive(Debug, Args)]
 #[command(after_help = "Example: segtrt test-run --out test_run\n\n\
     Steps: a synthetic split; the bundle's hashes; a bench on the CPU; and where there is a GPU, the kernels' selftest, and with \
-    TensorRT engines, their selftest and a bench on them. The engines are built at TensorRT's lowest optimization level, \
+    TensorRT engines, their selftest and a bench on them, whose masks are compared with the CPU's. The engines are built at TensorRT's lowest optimization level, \
     several at a time: they work, and speeds say nothing. Each step runs in a process of its own and leaves its log. What \
     cannot run here is said to be skipped, with the reason. Exit code 1: a step failed.")]
 pub struct TestRunArgs {

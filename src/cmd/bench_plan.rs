@@ -8,6 +8,7 @@ use anyhow::{Result, anyhow, bail};
 
 use super::UsageError;
 use super::bench_engines::Catalogue;
+use super::bench_gpu_only;
 use super::bench_shard::{self, Limits};
 use crate::bench::plan::{BenchPlan, GpuPlan, ModelPlan, PredecodedPlan};
 use crate::bundle::{self, Bundle, Wanted};
@@ -47,6 +48,7 @@ pub fn resolve(args: &BenchArgs) -> Result<Resolved> {
         log::warn!("{flag} does nothing here: {why}");
     }
     decoder(args)?;
+    bench_gpu_only::check(args)?;
     let predecoded = predecoded(args)?;
     one_frame_at_a_time(args)?;
     let split_dir = split_dir(args)?;

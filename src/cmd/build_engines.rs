@@ -140,6 +140,7 @@ fn manifest_of(model: &ModelBuild, platform: &str) -> EngineManifest {
         precision: model.precision,
         bundle,
         plans,
+        dir: Some(model.dir.clone()),
     }
 }
 
@@ -177,10 +178,14 @@ impl Building<'_> {
         let report = assess(&record, bundle);
         if self.args.require_fused_attention
             && judged(job.role)
-            && report.attention.verdict != Verdict::Fused
+            // A convolutional encoder has none that could be fused.
+            && !matches!(report.attention.verdict, Verdict::Fused | Verdict::NotJudged)
         {
             let _ = std::fs::remove_file(&job.partial);
-            let reason = format!("its attention is not seen to be fused: {report}");
+            let reason = format!(
+                "its attention is not seen to be fused: {report}; build without --require-fused-attention, or with \
+                 --bank fused, whose attention in the track step is segtrt's own"
+            );
             return failed(&NotBuilt { kind: FailureKind::Other, reason });
         }
         if let Err(error) = install(&model.dir, &record, job, &mut lock(self.manifest)) {

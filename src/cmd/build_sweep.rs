@@ -41,7 +41,13 @@ pub fn run(args: &BuildEnginesArgs) -> Result<Outcome> {
     let tensorrt = Library::open(args.tensorrt_lib.as_deref())?.version().to_string();
     let supervisor = Supervisor::new()?;
     let mut swept = Vec::new();
+    let mut done = Vec::new();
     for &cap in &args.sweep_workspace {
+        // Named twice, a cap would show the second time what the first one left there.
+        if done.contains(&cap) {
+            continue;
+        }
+        done.push(cap);
         let mut args = args.clone();
         args.timing_cache.get_or_insert_with(|| default_timing_cache(&args.out, &tensorrt));
         args.out = args.out.join("sweep").join(format!("workspace-{cap}-mib"));

@@ -7,6 +7,7 @@ pub mod baseline;
 mod baseline_table;
 pub mod bench;
 mod bench_engines;
+mod bench_gpu_only;
 mod bench_plan;
 mod bench_remarks;
 mod bench_shard;

@@ -14,7 +14,7 @@ use crate::cli::TestRunArgs;
 use crate::doctor;
 use crate::model_tag::ModelTag;
 use crate::prompt::PromptKind;
-use crate::test_run::{self, NO_SPEEDS, Runner, build_flags, measured};
+use crate::test_run::{self, NO_SPEEDS, Runner, build_flags, measured, same_masks};
 
 /// Objects of the clip, and its frames: enough for the memory (18 frames) to fill and for some steady frames after that.
 const OBJECTS: usize = 2;
@@ -169,7 +169,10 @@ fn gpu_steps(runner: &mut Runner, stage: &Stage, plans: usize, args: &TestRunArg
     let mut bench = words(&["bench", "--backend", "tensorrt", "--save-masks", "--models"]);
     bench.extend([(&stage.tag).into(), "--split-dir".into(), stage.split.clone().into()]);
     bench.extend(["--engines".into(), engines.into(), "--out-dir".into(), gpu.clone().into()]);
-    runner.command("gpu", with_tensorrt(bench), || measured(&gpu, OBJECTS));
+    runner.command("gpu", with_tensorrt(bench), || {
+        let measured = measured(&gpu, OBJECTS)?;
+        Ok(format!("{measured}, {}", same_masks(&stage.out.join("cpu"), &gpu)?))
+    });
 }
 
 fn synth(stage: &Stage) -> Vec<OsString> {

@@ -202,6 +202,7 @@ mod tests {
             precision: Precision::Fp16,
             bundle,
             plans: vec![record.clone()],
+            dir: None,
         };
         engines_of.write(&dir).unwrap();
         let look = |gpus: &Gpus, version: &str| engines(root.path(), gpus, &tensorrt(version));

@@ -4,6 +4,8 @@ Whether a plan on disk is the plan that is wanted: the one place that decides be
 
 use std::path::Path;
 
+use clap::ValueEnum;
+
 use super::manifest::PlanRecord;
 use super::settings::Settings;
 use crate::files::sha256_of_file;
@@ -70,11 +72,24 @@ fn different_setting(old: &Settings, new: &Settings) -> Option<String> {
     let mib = |bytes: u64| format!("{} MiB", bytes >> 20);
     let capped = |bytes: Option<u64>| bytes.map_or("no cap".to_owned(), mib);
     let runs = |runs: Option<u8>| runs.map_or("TensorRT's own".to_owned(), |runs| runs.to_string());
+    let level = |level: Option<u8>| level.map_or("none".to_owned(), |level| level.to_string());
+    let listed = |words: &[String]| match words {
+        [] => "empty".to_owned(),
+        words => words.join(", "),
+    };
+    let targets = |settings: &Settings| {
+        listed(&settings.targets.iter().map(|sm| format!("sm_{sm}")).collect::<Vec<_>>())
+    };
+    // As --islands has it.
+    let islands = |settings: &Settings| {
+        let value = settings.islands.to_possible_value();
+        value.map_or_else(String::new, |value| value.get_name().to_owned())
+    };
     let changes = [
         ("precision", old.precision.to_string(), new.precision.to_string()),
         ("strong typing", old.strongly_typed.to_string(), new.strongly_typed.to_string()),
-        ("islands", format!("{:?}", old.islands), format!("{:?}", new.islands)),
-        ("layers in fp32", format!("{:?}", old.fp32_layers), format!("{:?}", new.fp32_layers)),
+        ("kind of fp32 islands", islands(old), islands(new)),
+        ("list of layers in fp32", listed(&old.fp32_layers), listed(&new.fp32_layers)),
         ("source", old.graphs.clone(), new.graphs.clone()),
         // More care than was asked for is no reason to build again.
         (
@@ -82,12 +97,12 @@ fn different_setting(old: &Settings, new: &Settings) -> Option<String> {
             runs(new.timing_runs.and_then(|asked| Some(old.timing_runs?.min(asked)))),
             runs(new.timing_runs),
         ),
-        ("optimization level", format!("{:?}", old.opt_level), format!("{:?}", new.opt_level)),
+        ("optimization level", level(old.opt_level), level(new.opt_level)),
         ("workspace cap", mib(old.workspace_bytes), mib(new.workspace_bytes)),
         ("tactic memory cap", capped(old.tactic_bytes), capped(new.tactic_bytes)),
         ("memory cap", capped(old.memory_bytes), capped(new.memory_bytes)),
         ("library tactics", old.library_tactics.to_string(), new.library_tactics.to_string()),
-        ("targets", format!("{:?}", old.targets), format!("{:?}", new.targets)),
+        ("list of targets", targets(old), targets(new)),
     ];
     let changed = changes.iter().find(|(_, old, new)| old != new);
     if let Some((what, old, new)) = changed {
@@ -110,6 +125,7 @@ fn short(hash: &str) -> &str {
 mod tests {
     use super::*;
     use crate::engine::Precision;
+    use crate::engine::islands::Islands;
 
     #[test]
     fn more_timing_runs_than_asked_for_are_no_difference() {
@@ -122,5 +138,19 @@ mod tests {
         assert_eq!(why, "its number of timing runs is 2, asked for is 4");
         let why = told(None, Some(4)).unwrap();
         assert_eq!(why, "its number of timing runs is TensorRT's own, asked for is 4");
+    }
+
+    #[test]
+    fn differences_are_told_in_the_words_of_the_command_line() {
+        let old = Settings { targets: vec![86], ..Settings::plain(Precision::Fp16) };
+        let told = |new: Settings| different_setting(&old, &new).unwrap();
+        let why = told(Settings { opt_level: Some(2), ..old.clone() });
+        assert_eq!(why, "its optimization level is 3, asked for is 2");
+        let why = told(Settings { islands: Islands::Pinned, ..old.clone() });
+        assert_eq!(why, "its kind of fp32 islands is none, asked for is pinned");
+        let why = told(Settings { fp32_layers: vec!["/a".into(), "/b".into()], ..old.clone() });
+        assert_eq!(why, "its list of layers in fp32 is empty, asked for is /a, /b");
+        let why = told(Settings { targets: vec![86, 89], ..old.clone() });
+        assert_eq!(why, "its list of targets is sm_86, asked for is sm_86, sm_89");
     }
 }

@@ -13,9 +13,12 @@ use serde::{Deserialize, Serialize};
 use super::settings::{Precision, Settings};
 use crate::bundle::{Manifest, Role};
 use crate::files::atomic;
+use crate::shell;
 
 /// The manifest's file name.
 pub const FILE: &str = "engine.json";
+/// Where engines go if nobody names a folder.
+const USUAL_ROOT: &str = "engines";
 /// The layout that this program reads and writes.
 pub const FORMAT: u32 = 1;
 
@@ -32,6 +35,9 @@ pub struct EngineManifest {
     pub bundle: Manifest,
     /// The plans, in the order they were built.
     pub plans: Vec<PlanRecord>,
+    /// The folder that it was read from, which the command that builds again must name; none for one that was made here.
+    #[serde(skip)]
+    pub dir: Option<PathBuf>,
 }
 
 /// One plan.
@@ -139,7 +145,7 @@ impl EngineManifest {
                 return Err(error).with_context(|| format!("cannot read {}", path.display()));
             }
         };
-        let manifest: Self = serde_json::from_str(&text).with_context(|| {
+        let mut manifest: Self = serde_json::from_str(&text).with_context(|| {
             format!(
                 "{} is no engine manifest; build the engines again with: segtrt build-engines --force",
                 path.display()
@@ -153,6 +159,7 @@ impl EngineManifest {
                 manifest.format
             );
         }
+        manifest.dir = Some(dir.to_owned());
         Ok(Some(manifest))
     }
 
@@ -174,11 +181,61 @@ impl EngineManifest {
         }
     }
 
-    /// The command that builds these engines.
+    /// The command that builds these engines, into the folder that they were read from.
     pub fn rebuild_command(&self) -> String {
+        let out = self.out().map(|root| format!(" --out {}", shell::word(&root.to_string_lossy())));
         format!(
-            "segtrt build-engines --platform {} --models {} --imgsz {} --precision {}",
-            self.platform, self.bundle.model.name, self.bundle.model.imgsz, self.precision
+            "segtrt build-engines --platform {} --models {} --imgsz {} --precision {}{}",
+            self.platform,
+            self.bundle.model.name,
+            self.bundle.model.imgsz,
+            self.precision,
+            out.unwrap_or_default()
         )
+    }
+
+    /// What `--out` must say for this folder; none where it need not be said, and where the folder was given another name.
+    fn out(&self) -> Option<&Path> {
+        let dir = self.dir.as_deref()?;
+        let root = dir.parent()?.parent()?;
+        let name = &self.bundle.model.name;
+        let usual = engine_dir(root, &self.platform, name, self.bundle.model.imgsz, self.precision);
+        match root {
+            _ if usual != dir => None,
+            root if root == Path::new(USUAL_ROOT) => None,
+            root if root == Path::new("") => Some(Path::new(".")),
+            root => Some(root),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn told(dir: Option<&str>) -> String {
+        let small =
+            Path::new(env!("CARGO_MANIFEST_DIR")).join("onnx/bundles/edgetam_mini_256_fp32");
+        let manifest = EngineManifest {
+            format: FORMAT,
+            platform: "orin".to_owned(),
+            precision: Precision::Fp32,
+            bundle: crate::bundle::Bundle::open(&small).unwrap().manifest,
+            plans: Vec::new(),
+            dir: dir.map(PathBuf::from),
+        };
+        manifest.rebuild_command()
+    }
+
+    #[test]
+    fn the_command_builds_where_the_refused_engines_are() {
+        let plain = "segtrt build-engines --platform orin --models edgetam_mini --imgsz 256 --precision fp32";
+        let below = |root: &str| told(Some(&format!("{root}orin/edgetam_mini_256_fp32")));
+        assert_eq!(below("engines/"), plain, "the folder that is taken anyway");
+        assert_eq!(below("/data/mine/"), format!("{plain} --out /data/mine"));
+        assert_eq!(below("my engines/"), format!("{plain} --out 'my engines'"));
+        assert_eq!(below(""), format!("{plain} --out ."));
+        assert_eq!(told(None), plain);
+        assert_eq!(told(Some("/data/renamed/by_hand")), plain, "no --out leads there");
     }
 }

@@ -152,6 +152,7 @@ mod tests {
             precision,
             bundle,
             plans,
+            dir: None,
         };
         let dir = engine_dir(root, platform, "edgetam_mini", 256, precision);
         std::fs::create_dir_all(&dir).unwrap();

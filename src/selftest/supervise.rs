@@ -160,6 +160,7 @@ mod tests {
             precision: Precision::Fp16,
             bundle,
             plans,
+            dir: None,
         };
         let folder = Folder { dir: PathBuf::from("no/such/folder"), manifest };
         let settings = Settings {

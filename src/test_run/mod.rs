@@ -7,13 +7,15 @@ split ─→ bundle ─→ bench on the CPU ─→ kernels ─→ engines ─→
 ```
 
 Each step is this program again, as a user would call it, in a process of its own with a log of its own. What a step leaves is
-looked at, not only its exit code. That the steps work is all that is tested: engines are built in haste, and no speed says anything.
+looked at, not only its exit code: the masks of the GPU are compared with the CPU's. That the steps work is all that is tested: engines are built in haste, and no speed says anything.
 */
 
 mod haste;
 mod result_files;
+mod same_masks;
 mod step;
 
 pub use haste::{NO_SPEEDS, build_flags};
 pub use result_files::measured;
+pub use same_masks::same_masks;
 pub use step::{Outcome, Result, Runner};

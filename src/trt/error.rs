@@ -6,6 +6,7 @@ use std::fmt;
 use std::path::PathBuf;
 
 use super::find::Searched;
+use super::loader_words::{hint, how_to_get};
 use super::log::LogLine;
 use super::version::{SUPPORTED, Version};
 
@@ -19,7 +20,7 @@ pub enum Error {
     #[error("{0}")]
     NotFound(Searched),
     /// A file that is there, but does not open or is no TensorRT.
-    #[error("cannot open {} as TensorRT: {why}", path.display())]
+    #[error("cannot open {} as TensorRT: {why}; {}", path.display(), hint(path, why))]
     Open {
         /// The file.
         path: PathBuf,
@@ -38,6 +39,21 @@ pub enum Error {
         version: Version,
         /// The number.
         raw: i32,
+    },
+    /// The ONNX parser is there, and a library that it is linked with is not.
+    #[error(
+        "{version} was found at {}, and its ONNX parser {name}, but not {needed}, which that parser needs; {}",
+        path.display(), how_to_get(needed)
+    )]
+    ParserNeeds {
+        /// The opened TensorRT.
+        path: PathBuf,
+        /// Its release.
+        version: Version,
+        /// The parser's file name.
+        name: &'static str,
+        /// The file name of the library that is missing.
+        needed: String,
     },
     /// The ONNX parser's library is missing or does not open.
     #[error(

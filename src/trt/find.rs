@@ -51,7 +51,10 @@ impl fmt::Display for Searched {
         write!(f, "no TensorRT library (libnvinfer.so or libtensorrt_rtx.so) found")?;
         write!(f, "; looked in {}", self.places.join(", "))?;
         if self.named {
-            return write!(f, "; name the directory that holds it, or leave the name out");
+            return write!(
+                f,
+                "; name the directory that holds it, or leave --tensorrt-lib and {VARIABLE} out"
+            );
         }
         write!(
             f,
@@ -88,7 +91,12 @@ pub fn search(explicit: Option<&Path>) -> (Vec<Candidate>, Searched) {
 }
 
 fn named(place: &Path) -> (Vec<Candidate>, Searched) {
-    let library = if place.is_dir() { library_in(place) } else { Some(place.to_owned()) };
+    let library = match place.is_dir() {
+        // What pip made is in a folder of its own below the site-packages that somebody names.
+        true => library_in(place)
+            .or_else(|| PIP_PACKAGES.iter().find_map(|package| library_in(&place.join(package)))),
+        false => Some(place.to_owned()),
+    };
     let searched = Searched { places: vec![place.display().to_string()], named: true };
     (library.map(|library| Candidate { library, named: true }).into_iter().collect(), searched)
 }

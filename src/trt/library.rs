@@ -13,6 +13,7 @@ use libloading::os::unix::{Library as Loaded, RTLD_LAZY, RTLD_LOCAL};
 
 use super::error::{Error, Result};
 use super::find::{Candidate, parser_names, parser_of, search};
+use super::loader_words::needed_by;
 use super::log::{Log, LogListener, on_log, on_report};
 use super::sys;
 use super::version::{Family, Version};
@@ -83,12 +84,8 @@ impl Library {
 
     fn start(candidate: &Candidate, loaded: &Loaded) -> Result<Self> {
         let path = real_path(loaded, &candidate.library);
-        let missing = |name: &str| Error::Open {
-            path: path.clone(),
-            why: format!(
-                "it has no {name}; name the directory of libnvinfer.so or libtensorrt_rtx.so"
-            ),
-        };
+        let missing =
+            |name: &str| Error::Open { path: path.clone(), why: format!("it has no {name}") };
         let raw = version_number(loaded, "getInferLibVersion")
             .ok_or_else(|| missing("getInferLibVersion"))?;
         let version = Version::from_raw(raw);
@@ -151,10 +148,20 @@ impl Library {
     /// The ONNX parser's file.
     ///
     /// # Errors
-    /// [`Error::ParserMissing`] with the loader's words and the package that has it.
+    /// [`Error::ParserMissing`] with the loader's words and the package that has it; [`Error::ParserNeeds`] for one that is
+    /// there and lacks a library such as cuDNN.
     pub fn parser_path(&self) -> Result<&Path> {
         self.inner.parser.as_deref().map_err(|why| {
             let rtx = self.inner.version.rtx;
+            if let Some(needed) = needed_by(why, parser_of(rtx)) {
+                let (path, needed) = (self.inner.path.clone(), needed.to_owned());
+                return Error::ParserNeeds {
+                    path,
+                    version: self.inner.version,
+                    name: parser_of(rtx),
+                    needed,
+                };
+            }
             Error::ParserMissing {
                 path: self.inner.path.clone(),
                 version: self.inner.version,

@@ -24,6 +24,7 @@ mod error;
 mod find;
 mod layers;
 mod library;
+mod loader_words;
 mod log;
 mod network;
 mod plan;

@@ -250,3 +250,18 @@ fn a_disk_without_space_leaves_no_half_pack() {
         std::fs::read_dir(dir.path()).unwrap().flatten().map(|e| e.file_name()).collect();
     assert_eq!(left, ["mine.toml"]);
 }
+
+#[test]
+fn bundles_are_looked_for_where_the_variable_says_as_in_build_engines() {
+    let dir = tempfile::tempdir().unwrap();
+    let empty = dir.path().join("no bundles");
+    std::fs::create_dir(&empty).unwrap();
+    let with = |bundles: &Path| {
+        let mut command = segtrt();
+        command.args(["pack", "--platform", "orin", "--models", "edgetam_mini", "--imgsz", "256"]);
+        command.args(["--precision", "fp32", "--out"]).arg(dir.path().join("p.tar"));
+        command.env("SEGTRT_ONNX_DIR", bundles).assert()
+    };
+    with(&empty).code(1).stderr(contains("no bundles, found no bundle"));
+    with(&small_bundle()).success();
+}

@@ -192,6 +192,7 @@ impl Engines {
             precision,
             bundle: self.manifest.clone(),
             plans: Vec::new(),
+            dir: None,
         };
         for (role, behave) in plans {
             let path = dir.join(format!("{}.plan", role.name()));
@@ -214,6 +215,7 @@ impl Engines {
             precision,
             bundle: self.manifest.clone(),
             plans: Vec::new(),
+            dir: None,
         };
         for (role, behave) in plans {
             let path = dir.join(format!("{}.plan", role.name()));
