@@ -90,10 +90,7 @@ pub fn run_step(step: &Step) -> Result<Ran> {
         command.current_dir(existing(directory)?);
     }
     let status = command.status().with_context(|| format!("cannot start segtrt {}", step.name))?;
-    let ended = match status.code() {
-        Some(0) => "well".to_owned(),
-        _ => child::describe(status),
-    };
+    let ended = child::ending(status);
     // A bench leaves Ctrl-C to the system, and so has no exit code of its own then.
     let stopped = child::signal(status).filter(|signal| matches!(signal, 2 | 15)).map(|_| STOPPED);
     let (code, seconds) = (status.code().or(stopped), begun.elapsed().as_secs_f64());
