@@ -371,6 +371,11 @@ fn what_compare_says_itself_is_no_further_argument() {
         let told = format!("compare itself gives {flag} to each side");
         assert!(said.code == 2 && said.err.contains(&told), "{}", said.err);
     }
+    for precision in ["fp8", "bf16"] {
+        let said = run(measure(&out, "compile", "1").args(["--precision", precision]));
+        let told = format!("cpu: --precision {precision}: ");
+        assert!(said.code == 2 && said.err.contains(&told), "{}", said.err);
+    }
     // Nor is a side of another precision the reference.
     for (sides, name, precision) in
         [("eager:fp16", "eager", "fp16"), ("compile:tf32", "compile", "tf32")]
