@@ -121,6 +121,12 @@ pub fn run_step(command: &mut Command) -> std::io::Result<ExitStatus> {
     child.wait()
 }
 
+/// For a worker that another program starts, with an input that ends at once: without this, where this process is a step, the worker
+/// would take itself for one whose caller is gone.
+pub fn no_step(command: &mut Command) -> &mut Command {
+    command.env_remove(STEP)
+}
+
 /// The side of any command: where it is a step of another one, asks this process to end when that one is gone. Else a killed
 /// `test-run` would leave a bench or a build behind that goes on.
 pub fn end_step_with_caller() {

@@ -142,6 +142,17 @@ fn a_side_that_fails_costs_only_itself() {
 }
 
 #[test]
+#[cfg(target_os = "linux")]
+fn a_killed_comparison_leaves_no_bench_behind() {
+    let dir = tempfile::tempdir().unwrap();
+    let made = measure(&dir.path().join("cmp"), "", "1");
+    let mut command = std::process::Command::new(made.get_program());
+    // Passes for hours: the bench ends because it is told to, not because it is done.
+    command.args(made.get_args()).arg("--bench-arg=--profile-runs=100000");
+    crate::support::killed_it_leaves_no_bench(&mut command, dir.path());
+}
+
+#[test]
 fn a_runner_that_cannot_start_and_a_backend_that_is_not_there_are_told() {
     let dir = tempfile::tempdir().unwrap();
     let out = dir.path().join("cmp");

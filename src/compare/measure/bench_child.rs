@@ -4,7 +4,7 @@ segtrt's own side: one round is one `segtrt bench` in a process of its own, with
 
 use std::fs::File;
 use std::path::Path;
-use std::process::{Command, Stdio};
+use std::process::Command;
 
 use anyhow::{Context, Result, bail};
 
@@ -22,16 +22,16 @@ pub fn run(args: &[String], folder: &Path) -> Result<()> {
     let log = folder.join("bench.log");
     let written = File::create(&log).with_context(|| format!("cannot write {}", log.display()))?;
     let program = std::env::current_exe().context("cannot find this program's own file")?;
-    let status = Command::new(program)
+    let mut command = Command::new(program);
+    command
         .arg("bench")
         .args(args)
         .arg("--out-dir")
         .arg(folder)
-        .stdin(Stdio::null())
         .stdout(written.try_clone()?)
-        .stderr(written)
-        .status()
-        .context("cannot start segtrt bench")?;
+        .stderr(written);
+    // Ends with this process: a comparison that is begun again must not be measured beside what is left of the last one.
+    let status = child::run_step(&mut command).context("cannot start segtrt bench")?;
     if status.success() {
         return Ok(());
     }
