@@ -76,11 +76,12 @@ fn missing(bundles: &[Bundle], roots: &[PathBuf], wanted: &Wanted<'_>) -> String
         some => some.iter().map(Bundle::name).collect::<Vec<_>>().join(", "),
     };
     let out = roots.first().map_or(Path::new("onnx/bundles"), PathBuf::as_path);
-    // Mixed engines are built from fp16 graphs.
+    // Mixed engines are built from fp16 graphs. The segments are what engines of most platforms are built from: without them
+    // whoever types this comes to build-engines and is sent back.
     let graphs = if wanted.precision == "mixed" { "fp16" } else { wanted.precision };
     format!(
         "no bundle of {} at {} in {}: searched {searched}, found {there}; make it with: \
-         python onnx/export.py --model {} --imgsz {size} --precision {} --checkpoint FILE --out {}",
+         python onnx/export.py --model {} --imgsz {size} --precision {} --segments --padded-track --checkpoint FILE --out {}",
         wanted.model,
         wanted.imgsz.map_or("any size".to_owned(), |side| format!("imgsz {side}")),
         wanted.precision,
