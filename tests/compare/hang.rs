@@ -1,4 +1,4 @@
-//! A side that says nothing any more.
+//! A side that says nothing any more; a comparison that is gone itself.
 
 use super::measure::order;
 use super::shared::{json, measure, run, side};
@@ -60,4 +60,15 @@ fn a_side_that_dies_behind_a_round_keeps_it() {
     assert_eq!((&found["outcome"], &found["rounds"]), (&"same".into(), &1.into()));
     let verdict = found["verdict"].to_string();
     assert!(verdict.contains("stopped_early") && verdict.contains("exit status: 7"), "{verdict}");
+}
+
+#[test]
+#[cfg(target_os = "linux")]
+fn a_killed_comparison_leaves_no_bench_behind() {
+    let dir = tempfile::tempdir().unwrap();
+    let made = measure(&dir.path().join("cmp"), "", "1");
+    let mut command = std::process::Command::new(made.get_program());
+    // Passes for hours: the bench ends because it is told to, not because it is done.
+    command.args(made.get_args()).arg("--bench-arg=--profile-runs=100000");
+    crate::support::killed_it_leaves_no_bench(&mut command, dir.path());
 }
