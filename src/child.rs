@@ -123,6 +123,12 @@ pub fn run_step(command: &mut Command) -> std::io::Result<ExitStatus> {
     child.wait()
 }
 
+/// For a worker that another program starts, with an input that ends at once: without this, where this process is a step, the worker
+/// would take itself for one whose caller is gone.
+pub fn no_step(command: &mut Command) -> &mut Command {
+    command.env_remove(STEP)
+}
+
 /// The side of any command: where it is a step of another one, asks this process to end when that one is gone. Else a killed
 /// `test-run` would leave a bench or a build behind that goes on.
 pub fn end_step_with_caller() {
@@ -239,9 +245,30 @@ pub fn describe(status: ExitStatus) -> String {
     format!("the worker process ended with {status}")
 }
 
+/// How a child ended, as what follows the word "ended": `well`, `with exit code 1`, `by signal 9`.
+pub fn ending(status: ExitStatus) -> String {
+    match (status.code(), signal(status)) {
+        (Some(0), _) => "well".to_owned(),
+        (Some(code), _) => format!("with exit code {code}"),
+        (None, Some(9)) => "by signal 9, which usually means that memory ran out,".to_owned(),
+        (None, Some(signal)) => format!("by signal {signal}"),
+        (None, None) => format!("with {status}"),
+    }
+}
+
 #[cfg(all(test, unix))]
 mod tests {
     use super::*;
+
+    #[test]
+    fn an_ending_goes_on_with_the_word_ended() {
+        let status =
+            |wait: i32| <ExitStatus as std::os::unix::process::ExitStatusExt>::from_raw(wait);
+        assert_eq!(ending(status(0)), "well");
+        assert_eq!(ending(status(1 << 8)), "with exit code 1");
+        assert_eq!(ending(status(15)), "by signal 15");
+        assert!(ending(status(9)).starts_with("by signal 9, which usually"));
+    }
 
     #[test]
     fn what_a_library_prints_is_no_event_and_no_end() {

@@ -81,6 +81,7 @@ fn the_usual_size_wins_and_a_lone_one_is_taken() {
     assert!(found(&[256, 512], None).unwrap_err().contains("256, 512"));
     let missing = found(&[256], Some(1024)).unwrap_err();
     assert!(missing.contains("onnx/export.py --model edgetam_mini --imgsz 1024"), "{missing}");
+    assert!(missing.contains("--segments --padded-track --checkpoint FILE"), "{missing}");
     assert!(missing.contains("edgetam_mini_256_fp32"), "it says what is there: {missing}");
 }
 

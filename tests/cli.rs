@@ -52,6 +52,11 @@ fn wrong_usage_exits_with_two() {
         .assert()
         .code(2)
         .stderr(contains("write for example 640x360"));
+    segtrt()
+        .args(["synth", "--out", "x", "--videos", "0"])
+        .assert()
+        .code(2)
+        .stderr(contains("--videos is 0; a split needs at least 1"));
 }
 
 #[test]

@@ -2,7 +2,6 @@
 
 use std::fs;
 use std::path::Path;
-use std::time::{Duration, Instant};
 
 use assert_cmd::Command;
 use predicates::prelude::PredicateBooleanExt;
@@ -10,6 +9,8 @@ use predicates::str::{contains, is_match as matches};
 use serde_json::Value;
 
 use crate::selftest::fakes::{Fakes, shared};
+#[cfg(target_os = "linux")]
+use crate::support::killed_it_leaves_no_bench;
 use crate::support::{column, require_onnxruntime, script, segtrt, small_bundle, synth};
 
 /// A doctor that sees the tools in `path` only, and no driver and no TensorRT but those that are given to it.
@@ -188,39 +189,13 @@ fn a_test_run_goes_through_every_step_and_shows_the_files() {
         .stdout(contains("the network's weights are random"));
 }
 
-/// Processes that are at work, with `word` and the folder in their command line.
-#[cfg(target_os = "linux")]
-fn at_work(word: &str, folder: &Path) -> usize {
-    let folder = folder.display().to_string();
-    let lines = fs::read_dir("/proc").unwrap().flatten();
-    let lines = lines.filter_map(|entry| fs::read_to_string(entry.path().join("cmdline")).ok());
-    lines.filter(|line| line.contains(&folder) && line.split('\0').any(|part| part == word)).count()
-}
-
 #[test]
 #[cfg(target_os = "linux")]
 fn the_step_at_hand_ends_when_the_test_run_is_killed() {
-    let wait = |what: &str, limit: u64, done: &dyn Fn() -> bool| {
-        let deadline = Instant::now() + Duration::from_secs(limit);
-        while !done() {
-            assert!(Instant::now() < deadline, "not after {limit} s: {what}");
-            std::thread::sleep(Duration::from_millis(5));
-        }
-    };
     let dir = tempfile::tempdir().unwrap();
-    let mut program = std::process::Command::new(assert_cmd::cargo::cargo_bin("segtrt"))
-        .current_dir(env!("CARGO_MANIFEST_DIR"))
-        .env("ORT_DYLIB_PATH", require_onnxruntime())
-        .args(["test-run", "--out"])
-        .arg(dir.path().join("run"))
-        .stdout(std::process::Stdio::null())
-        .stderr(std::process::Stdio::null())
-        .spawn()
-        .unwrap();
-    wait("a bench is at work", 60, &|| at_work("bench", dir.path()) > 0);
-    program.kill().unwrap();
-    program.wait().unwrap();
-    wait("the bench is gone", 2, &|| at_work("bench", dir.path()) == 0);
+    let mut command = std::process::Command::new(assert_cmd::cargo::cargo_bin("segtrt"));
+    command.args(["test-run", "--out"]).arg(dir.path().join("run"));
+    killed_it_leaves_no_bench(&mut command, dir.path());
 }
 
 /// Up to the engines, which the stand-in for TensorRT has no parser for.

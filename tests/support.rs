@@ -142,3 +142,39 @@ pub fn frames_of(run: &Path) -> Vec<Frame> {
     };
     files.iter().flat_map(|path| read(path).frames).collect()
 }
+
+/// Starts `command`, kills it once a bench of its is at work on something in `folder`, and waits for that bench to be gone.
+#[cfg(target_os = "linux")]
+pub fn killed_it_leaves_no_bench(command: &mut std::process::Command, folder: &Path) {
+    use std::process::Stdio;
+    use std::time::{Duration, Instant};
+
+    let wait = |what: &str, limit: u64, done: &dyn Fn() -> bool| {
+        let deadline = Instant::now() + Duration::from_secs(limit);
+        while !done() {
+            assert!(Instant::now() < deadline, "not after {limit} s: {what}");
+            std::thread::sleep(Duration::from_millis(5));
+        }
+    };
+    let mut program = command
+        .current_dir(env!("CARGO_MANIFEST_DIR"))
+        .env("ORT_DYLIB_PATH", require_onnxruntime())
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .spawn()
+        .expect("segtrt starts");
+    wait("a bench is at work", 60, &|| at_work("bench", folder) > 0);
+    program.kill().expect("it runs");
+    program.wait().expect("it is our child");
+    wait("the bench is gone", 2, &|| at_work("bench", folder) == 0);
+}
+
+/// Processes that are at work, with `word` and the folder in their command line.
+#[cfg(target_os = "linux")]
+fn at_work(word: &str, folder: &Path) -> usize {
+    let folder = folder.display().to_string();
+    let lines = std::fs::read_dir("/proc").expect("there is /proc").flatten();
+    let lines =
+        lines.filter_map(|entry| std::fs::read_to_string(entry.path().join("cmdline")).ok());
+    lines.filter(|line| line.contains(&folder) && line.split('\0').any(|part| part == word)).count()
+}

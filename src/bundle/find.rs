@@ -80,11 +80,12 @@ fn missing(bundles: &[Bundle], roots: &[PathBuf], wanted: &Wanted<'_>) -> String
         Some(root) if root.is_dir() || !root.exists() => root,
         _ => Path::new("onnx/bundles"),
     };
-    // Mixed engines are built from fp16 graphs.
+    // Mixed engines are built from fp16 graphs. The segments are what engines of most platforms are built from: without them
+    // whoever types this comes to build-engines and is sent back.
     let graphs = if wanted.precision == "mixed" { "fp16" } else { wanted.precision };
     format!(
         "no bundle of {} at {} in {}: searched {searched}, found {there}; {}make it with: \
-         python onnx/export.py --model {} --imgsz {size} --precision {} --checkpoint FILE --out {}",
+         python onnx/export.py --model {} --imgsz {size} --precision {} --segments --padded-track --checkpoint FILE --out {}",
         wanted.model,
         wanted.imgsz.map_or("any size".to_owned(), |side| format!("imgsz {side}")),
         wanted.precision,

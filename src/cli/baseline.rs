@@ -51,7 +51,7 @@ pub enum BaselineCommand {
 /// What is kept.
 #[derive(Debug, Args)]
 pub struct StoreArgs {
-    /// Name of the baseline: letters, digits, - _ and .
+    /// Name of the baseline: letters, digits, dots, - and _, such as h200-fp16
     pub name: String,
     /// Folder of a finished run, bench's --out-dir.
     #[arg(long, value_name = "RUN_FOLDER", default_value = ".")]

@@ -322,7 +322,11 @@ impl DeadFlags {
     }
 }
 
-fn parse_precision(text: &str) -> Result<String, String> {
+/// A precision that graphs or engines are made in, by any of its names.
+///
+/// # Errors
+/// What is none of them, in words.
+pub fn parse_precision(text: &str) -> Result<String, String> {
     match text {
         "fp32" | "float32" | "none" => Ok("fp32".to_owned()),
         "fp16" | "float16" => Ok("fp16".to_owned()),

@@ -13,7 +13,8 @@ use crate::merge::Table;
 #[command(
     after_help = "Example: segtrt merge collected_results/nsight_experiment_* -o final_comparison.csv\n\n\
     The columns platform, hostname and timestamp come first; columns that only some tables have come last and are empty \
-    elsewhere. Values pass through as they are; rows that repeat others are kept and told of."
+    elsewhere. Values pass through as they are; rows that repeat others are kept and told of. A table that is damaged, or none of \
+    results, is left out and named; the exit code is then 1."
 )]
 pub struct MergeArgs {
     /// Result folders, of segtrt or of its Python predecessor.

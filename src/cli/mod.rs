@@ -34,7 +34,7 @@ use std::path::PathBuf;
 use clap::{Parser, Subcommand};
 
 pub use baseline::{BaselineArgs, BaselineCommand, CheckArgs, StoreArgs};
-pub use bench::{BackendChoice, BenchArgs, DeadFlags, GpuArgs, Provider, Toggle};
+pub use bench::{BackendChoice, BenchArgs, DeadFlags, GpuArgs, Provider, Toggle, parse_precision};
 pub use build_engines::BuildEnginesArgs;
 pub use collect::CollectArgs;
 pub use compare::{ChosenSide, CompareArgs, MeasureArgs, OwnSide};

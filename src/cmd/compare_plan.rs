@@ -9,7 +9,7 @@ use anyhow::Result;
 use super::UsageError;
 use super::compare_baselines::{Baseline, baselines};
 use crate::bundle::{self, Bundle, Wanted};
-use crate::cli::{ChosenSide, CompareArgs, MeasureArgs, OwnSide};
+use crate::cli::{ChosenSide, CompareArgs, MeasureArgs, OwnSide, parse_precision};
 use crate::compare::measure::{Clips, ModelWork, Plan, Referee, SideKind, SidePlan};
 use crate::model_tag::ModelTag;
 use crate::prompt::PromptKind;
@@ -60,6 +60,12 @@ pub(super) fn resolve(args: &CompareArgs) -> Result<Plan> {
     refuse_said_here("--bench-arg", &measure.bench_arg, &["--backend"])?;
     let own = own_sides(measure);
     let precision = precision_of(measure, &own);
+    for chosen in &own {
+        let asked = chosen.precision.as_deref().unwrap_or(&precision);
+        if let Err(why) = parse_precision(asked) {
+            return usage(format!("{}: --precision {asked}: {why}", chosen.name()));
+        }
+    }
     let mut sides: Vec<SidePlan> =
         own.iter().map(|chosen| chosen_side(measure, chosen, &precision)).collect();
     // PyTorch has no mixed engines; what these are to be as near to fp32 as is its fp16.

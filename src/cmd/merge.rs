@@ -17,16 +17,24 @@ pub fn run(args: MergeArgs) -> Result<Outcome> {
     let MergeArgs { dirs, output, table, json } = args;
     // The predecessor's words, on standard output as there; a JSON document must stand there alone.
     let say = |line: String| if json { eprintln!("{line}") } else { println!("{line}") };
-    let mut sources = Vec::new();
+    let (mut sources, mut left_out) = (Vec::new(), Vec::new());
     for dir in &dirs {
         match Source::find(dir, table) {
-            Ok(source) => sources.push(source),
+            // One damaged table must not cost the rows of all others; but it is a failure, and said to be one.
+            Ok(source) => match merge::check(&source) {
+                Ok(()) => sources.push(source),
+                Err(error) => left_out.push(format!("{error:#}")),
+            },
             Err(Missing::Folder) => say(format!("Warning: Directory not found: {}", dir.display())),
             Err(Missing::Table) => {
                 say(format!("Warning: No {} in {}", table.file_name(), dir.display()));
             }
         }
     }
+    for why in &left_out {
+        log::warn!("left out: {why}");
+    }
+    let outcome = if left_out.is_empty() { Outcome::Done } else { Outcome::PartlyFailed };
     if sources.is_empty() {
         bail!(
             "No valid result directories provided\n\
@@ -43,9 +51,14 @@ pub fn run(args: MergeArgs) -> Result<Outcome> {
     let Some(merged) = merge::merge(&sources, &output, begun, done)? else {
         say("No data to merge!".to_owned());
         if json {
-            println!("{}", serde_json::to_string_pretty(&json!({"output": null, "rows": 0}))?);
+            println!(
+                "{}",
+                serde_json::to_string_pretty(
+                    &json!({"output": null, "rows": 0, "left_out": left_out})
+                )?
+            );
         }
-        return Ok(Outcome::Done);
+        return Ok(outcome);
     };
     say(format!("\nMerged CSV written to: {}", output.display()));
     say(format!("Total entries: {}", merged.rows));
@@ -60,10 +73,11 @@ pub fn run(args: MergeArgs) -> Result<Outcome> {
         let document = json!({
             "output": output, "rows": merged.rows, "platforms": platforms, "columns": merged.columns,
             "sources": merged.sources, "repeated": merged.repeated,
+            "left_out": left_out,
         });
         println!("{}", serde_json::to_string_pretty(&document)?);
     }
-    Ok(Outcome::Done)
+    Ok(outcome)
 }
 
 /// Folders one step below the named ones that could be merged, ready to be typed: `collected_results` instead of what is in it is

@@ -105,7 +105,7 @@ fn print(report: &Report, written: &[PathBuf]) {
         table.add_row([
             group.name.clone(),
             group.platform.clone(),
-            format!("{}/{}", counts.measured, counts.rows),
+            format!("{}/{}", counts.objects_measured, counts.objects),
             number("fps", 2),
             number("latency_p50_ms", 2),
             number("latency_p99_ms", 2),

@@ -4,14 +4,15 @@
 
 use anyhow::Result;
 
-use super::Outcome;
+use super::{Outcome, UsageError};
 use crate::cli::SynthArgs;
-use crate::synth::{SynthOptions, write_split};
+use crate::synth::{SynthOptions, check, write_split};
 
 /// Writes a synthetic split and says where it is.
 pub fn run(args: SynthArgs) -> Result<Outcome> {
     let SynthArgs { out, videos, objects, frames, size: (width, height), seed, json } = args;
     let options = SynthOptions { out: out.clone(), videos, objects, frames, width, height, seed };
+    check(&options).map_err(|error| UsageError(error.to_string()))?;
     let summary = write_split(&options)?;
     if json {
         let document = serde_json::json!({

@@ -19,8 +19,8 @@ pub struct Models {
     pub usable: bool,
 }
 
-const EXPORT: &str = "export one: python onnx/export.py --model edgetam --checkpoint edgetam.pt --out onnx/bundles \
-    (onnx/README.md), or name their folder with --onnx-dir";
+const EXPORT: &str = "export one: python onnx/export.py --model edgetam --segments --padded-track --checkpoint edgetam.pt \
+    --out onnx/bundles (onnx/README.md), or name their folder with --onnx-dir";
 
 /// A line for each bundle; every graph is read and compared with its manifest's hash.
 pub fn bundles(roots: &[PathBuf]) -> Models {
@@ -182,7 +182,8 @@ mod tests {
         let damaged = bundles(&[copy.path().to_owned()]);
         assert_eq!((damaged.usable, damaged.checks[0].state), (false, State::Missing));
         let none = bundles(&[copy.path().join("none")]);
-        assert!(none.checks[0].advice.as_ref().unwrap().contains("onnx/export.py"), "{none:?}");
+        let advice = none.checks[0].advice.as_ref().unwrap();
+        assert!(advice.contains("onnx/export.py") && advice.contains("--segments"), "{none:?}");
     }
 
     #[test]

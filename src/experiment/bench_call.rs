@@ -4,7 +4,7 @@ A bench as words: understood by the program's own parser before anything is run,
 
 use std::ffi::{OsStr, OsString};
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::process::Command;
 use std::time::Instant;
 
 use anyhow::{Context, Result};
@@ -78,7 +78,7 @@ pub fn run_step(step: &Step) -> Result<Ran> {
     let begun = Instant::now();
     let program = std::env::current_exe().context("cannot find this program's own file")?;
     let mut command = Command::new(program);
-    command.arg(step.name).args(&step.words).stdin(Stdio::null());
+    command.arg(step.name).args(&step.words);
     // What the step prints is for people; standard output is for what this command itself has to say.
     command.stdout(std::io::stderr());
     // What it would say is among the words; a variable that changed since must not change a resumed experiment.
@@ -89,11 +89,10 @@ pub fn run_step(step: &Step) -> Result<Ran> {
     if let Some(directory) = &step.directory {
         command.current_dir(existing(directory)?);
     }
-    let status = command.status().with_context(|| format!("cannot start segtrt {}", step.name))?;
-    let ended = match status.code() {
-        Some(0) => "well".to_owned(),
-        _ => child::describe(status),
-    };
+    // Ends with this process: a bench whose experiment was killed would measure beside whatever comes next.
+    let status = child::run_step(&mut command)
+        .with_context(|| format!("cannot start segtrt {}", step.name))?;
+    let ended = child::ending(status);
     // A bench leaves Ctrl-C to the system, and so has no exit code of its own then.
     let stopped = child::signal(status).filter(|signal| matches!(signal, 2 | 15)).map(|_| STOPPED);
     let (code, seconds) = (status.code().or(stopped), begun.elapsed().as_secs_f64());

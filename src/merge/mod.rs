@@ -17,4 +17,4 @@ mod write;
 
 pub use origin::Origin;
 pub use source::{Missing, Source, Table};
-pub use write::{Merged, MergedSource, Ragged, merge};
+pub use write::{Merged, MergedSource, Ragged, check, merge};

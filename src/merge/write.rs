@@ -186,12 +186,37 @@ fn open(source: &Source) -> Result<Reader<File>> {
 }
 
 fn header(reader: &mut Reader<File>, source: &Source) -> Result<ByteRecord> {
-    let header = reader.byte_headers().with_context(|| at(source))?.clone();
-    if header.iter().any(|name| name.contains(&0)) {
-        bail!("{} is no CSV: its first line holds zero bytes", source.table.display());
-    }
-    Ok(header)
+    Ok(reader.byte_headers().with_context(|| at(source))?.clone())
 }
+
+/// Whether a table can be merged at all. One without a byte can: a run that died early leaves such, and there is nothing in it.
+///
+/// # Errors
+/// It cannot be read, or it is no table of results.
+pub fn check(source: &Source) -> Result<()> {
+    let header = header(&mut open(source)?, source)?;
+    let table = source.table.display();
+    let advice = "look at that file, and merge its folder when it is mended";
+    if header.iter().any(|name| name.contains(&0)) {
+        bail!("{table} is no CSV: its first line holds zero bytes; {advice}");
+    }
+    let lacks: Vec<&str> = NEEDED
+        .into_iter()
+        .filter(|needed| header.iter().all(|name| name != needed.as_bytes()))
+        .collect();
+    if !header.is_empty() && !lacks.is_empty() {
+        let found: Vec<_> = header.iter().take(8).map(String::from_utf8_lossy).collect();
+        bail!(
+            "{table} is no table of results: it has no column {}; found {}; {advice}",
+            lacks.join(", "),
+            found.join(",")
+        );
+    }
+    Ok(())
+}
+
+/// Columns that every table of results has, whoever wrote it.
+const NEEDED: [&str; 2] = ["video", "model"];
 
 fn at(source: &Source) -> String {
     format!("cannot read {}", source.table.display())

@@ -105,7 +105,9 @@ pub fn predecode(
     if path.exists() && !options.force && why.is_none() {
         return Ok(done(Outcome::UpToDate, None));
     }
-    atomic::write(&path, |out| {
+    // A frame that cannot be read is no failure to write: its reason must not be "check that there is space left".
+    let mut unreadable = None;
+    let written = atomic::write(&path, |out| {
         let mut out = Hashing { out, hasher: Sha256::new() };
         out.write_all(&header.to_bytes()?)?;
         let indices: Vec<usize> = (0..frames).collect();
@@ -114,14 +116,25 @@ pub fn predecode(
                 || Preprocessor::new(&geometry, IMAGENET_MEAN, IMAGENET_STD),
                 |preprocessor, &index| frame(clip, index, preprocessor, options.values),
             );
-            for planes in ready.collect::<Result<Vec<_>>>()? {
+            let ready = match ready.collect::<Result<Vec<_>>>() {
+                Ok(ready) => ready,
+                Err(error) => {
+                    unreadable = Some(error);
+                    anyhow::bail!("a frame could not be read");
+                }
+            };
+            for planes in ready {
                 out.write_all(&planes)?;
             }
             progress(some.last().map_or(0, |last| last + 1));
         }
         let digest = out.hasher.finalize();
         Ok(out.out.write_all(&digest)?)
-    })?;
+    });
+    if let Some(error) = unreadable {
+        return Err(error);
+    }
+    written?;
     Ok(done(Outcome::Written, why))
 }
 

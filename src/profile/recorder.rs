@@ -16,6 +16,7 @@ use super::said::{Said, why_no_report};
 use super::settings::Settings;
 use crate::bench::plan::{BenchPlan, Job};
 use crate::bench::worker::Event;
+use crate::child;
 use crate::nsys::Nsys;
 use crate::record::{ObjectKey, RunRecord, Status};
 
@@ -116,7 +117,7 @@ impl Recorder {
         command.arg("profile").args(&self.arguments).arg(output);
         command.arg(&self.program).arg("bench-worker");
         log::debug!("{command:?}");
-        let mut running = command
+        let mut running = child::no_step(&mut command)
             .stdin(Stdio::from(input))
             .stdout(Stdio::piped())
             .stderr(Stdio::from(errors.try_clone()?))

@@ -169,10 +169,7 @@ pub fn run(tasks: &[Task], say: &mut dyn FnMut(&str)) -> Result<(Vec<Ended>, boo
                     left.push(one);
                 }
                 Ok(Some(status)) => {
-                    let how = match status.code() {
-                        Some(0) => "well".to_owned(),
-                        _ => child::describe(status),
-                    };
+                    let how = child::ending(status);
                     ended.push(one.end(how, status.code(), !asked, say));
                 }
                 Err(error) => ended.push(one.end(error.to_string(), None, true, say)),

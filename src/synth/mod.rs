@@ -82,7 +82,11 @@ pub fn write_split(options: &SynthOptions) -> Result<SynthSummary> {
     Ok(summary)
 }
 
-fn check(options: &SynthOptions) -> Result<()> {
+/// Whether such a split can be made.
+///
+/// # Errors
+/// The option that is out of range, by its flag.
+pub fn check(options: &SynthOptions) -> Result<()> {
     let &SynthOptions { videos, objects, frames, width, height, .. } = options;
     for (name, value) in [("videos", videos), ("objects", objects), ("frames", frames)] {
         ensure!(value >= 1, "--{name} is 0; a split needs at least 1");

@@ -158,3 +158,16 @@ fn a_typed_name_is_a_word_too() {
         assert_eq!(said.code, 0, "{name}: {}", said.err);
     }
 }
+
+/// Not a side that is "not available", measured beside others for an hour.
+#[test]
+fn a_precision_that_segtrt_has_not_is_a_wrong_command_line() {
+    let dir = tempfile::tempdir().unwrap();
+    let out = dir.path().join("cmp");
+    for precision in ["fp8", "bf16"] {
+        let said = run(measure(&out, "compile", "1").args(["--precision", precision]));
+        let told = format!("cpu: --precision {precision}: ");
+        assert!(said.code == 2 && said.err.contains(&told), "{}", said.err);
+    }
+    assert!(!out.exists());
+}

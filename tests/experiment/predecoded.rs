@@ -130,6 +130,7 @@ fn what_is_whole_is_kept_and_what_is_not_is_written_again() {
     let found = rows(predecode(&split, &out, "u8"), 1);
     assert_eq!((found[0].0.as_str(), found[1].0.as_str()), ("failed", "up to date"));
     assert!(found[0].1.contains("00003.jpg"), "{}", found[0].1);
+    assert!(!found[0].1.contains("space left"), "the disk is not to blame: {}", found[0].1);
     let left = fs::read_dir(&out).unwrap().count();
     assert_eq!(left, 2, "the failed file left nothing behind, and the old one stays");
 }

@@ -22,6 +22,18 @@ fn folders(parent: &Path) -> Vec<PathBuf> {
     entries.filter(|path| path.to_string_lossy().contains("nsight_experiment_")).collect()
 }
 
+/// Else it would measure on beside the experiment that is begun next.
+#[test]
+#[cfg(target_os = "linux")]
+fn a_killed_experiment_leaves_no_bench_behind() {
+    let dir = tempfile::tempdir().unwrap();
+    let split = synth(dir.path(), 2, 2, 5);
+    let mut command = std::process::Command::new(assert_cmd::cargo::cargo_bin("segtrt"));
+    command.args(["experiment", "--models", "edgetam_mini_points", "--runs", "100000"]);
+    command.env("NSYS_CMD", "/nowhere/nsys").arg("--split-dir").arg(split);
+    crate::support::killed_it_leaves_no_bench(&mut command, dir.path());
+}
+
 #[test]
 fn an_experiment_leaves_the_predecessors_folder_and_can_be_resumed() {
     let dir = tempfile::tempdir().unwrap();

@@ -170,6 +170,34 @@ fn repeated_torn_and_empty_tables_are_told_of_and_cost_nothing() {
 }
 
 #[test]
+fn a_damaged_table_costs_its_own_rows_and_the_exit_code() {
+    let dir = tempfile::tempdir().unwrap();
+    let good = experiment(dir.path(), "good", "desktop", &[ROW]);
+    let bad = |name: &str, bytes: &[u8]| {
+        let folder = experiment(dir.path(), name, "jetson", &[]);
+        fs::write(folder.join("profile_outputs/profile_summary.csv"), bytes).unwrap();
+        folder
+    };
+    let zeros = bad("zeros", &[0; 4096]);
+    let other = bad("other", b"name,price\nfish,3\n");
+    let out = dir.path().join("final.csv");
+    let mut command = segtrt();
+    command.arg("merge").args([&zeros, &good, &other]).arg("-o").arg(&out).arg("--json");
+    let assert = command.assert().code(1);
+    let said: Value = serde_json::from_slice(&assert.get_output().stdout).unwrap();
+    assert_eq!((&said["rows"], said["left_out"].as_array().unwrap().len()), (&1.into(), 2));
+    assert
+        .stderr(contains("zeros/profile_outputs/profile_summary.csv is no CSV: its first line holds zero bytes"))
+        .stderr(contains("other/profile_outputs/profile_summary.csv is no table of results: it has no column video, model; found name,price"));
+    assert_eq!(column(&out, "video"), ["sav_000001"]);
+    assert_eq!(read_csv(&out).0.iter().filter(|name| *name == "price").count(), 0);
+
+    let assert = segtrt().arg("merge").arg(&other).arg("-o").arg(dir.path().join("x.csv")).assert();
+    assert.code(1).stderr(contains("No valid result directories provided"));
+    assert!(!dir.path().join("x.csv").exists());
+}
+
+#[test]
 fn without_any_table_or_with_one_as_output_nothing_is_written() {
     let dir = tempfile::tempdir().unwrap();
     segtrt()

@@ -7,6 +7,7 @@ use std::collections::BTreeMap;
 use serde::Serialize;
 
 use super::evidence::ObjectEvidence;
+use crate::compare::iou_text;
 use crate::compare::thresholds::{EqualityLimits, PROOF, equality_of};
 use crate::stats;
 
@@ -157,13 +158,17 @@ fn faults(found: &Equality, limits: Option<&EqualityLimits>, precision: &str) ->
             )
         });
         faults.push(format!(
-            "lowest IoU {:.4}{place}, {precision} needs {}",
-            found.min_iou, limits.min_iou
+            "lowest IoU {}{place}, {precision} needs {}",
+            iou_text::frame(found.min_iou),
+            limits.min_iou
         ));
     }
     if found.mean_iou < limits.mean_iou {
-        faults
-            .push(format!("mean IoU {:.5}, {precision} needs {}", found.mean_iou, limits.mean_iou));
+        faults.push(format!(
+            "mean IoU {}, {precision} needs {}",
+            iou_text::mean(found.mean_iou),
+            limits.mean_iou
+        ));
     }
     if let Some(scores) = found.scores
         && scores.difference.abs() > limits.jf_points

@@ -55,6 +55,43 @@ fn reason(folder: &Path, log: &Path, status: std::process::ExitStatus) -> String
 }
 
 fn error_line(log: &Path) -> Option<String> {
-    let text = String::from_utf8_lossy(&std::fs::read(log).ok()?).into_owned();
-    text.lines().rev().find_map(|line| line.strip_prefix("Error: ")).map(str::to_owned)
+    said(&String::from_utf8_lossy(&std::fs::read(log).ok()?))
+}
+
+/// What a log says of its bench's end. An error that points at the warnings above it is of no use without them: here nothing is
+/// above.
+fn said(log: &str) -> Option<String> {
+    // "error: " is how a wrong command line begins; its last line says only where there is help.
+    let error = log
+        .lines()
+        .rev()
+        .find_map(|line| line.strip_prefix("Error: ").or_else(|| line.strip_prefix("error: ")))?;
+    let mut warnings: Vec<&str> =
+        log.lines().filter_map(|line| line.strip_prefix("[WARN] ")).collect();
+    warnings.dedup();
+    if error.contains("are above") && !warnings.is_empty() {
+        return Some(warnings.join("; "));
+    }
+    Some(error.to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::said;
+
+    #[test]
+    fn a_wrong_command_line_is_told_and_not_where_there_is_help() {
+        let log =
+            "error: invalid value 'fp8' for '--precision'\n\nFor more information, try '--help'.\n";
+        assert_eq!(said(log).unwrap(), "invalid value 'fp8' for '--precision'");
+    }
+
+    #[test]
+    fn reasons_above_the_error_come_with_it() {
+        let log = "[WARN] no bundle of m at imgsz 512\n[WARN] no bundle of m at imgsz 512\nError: No valid models selected: \
+                   --models m gave none that can run (the reasons are above)\n";
+        assert_eq!(said(log).unwrap(), "no bundle of m at imgsz 512");
+        assert_eq!(said("[WARN] odd\nError: it broke\n").unwrap(), "it broke");
+        assert_eq!(said("a line\n"), None);
+    }
 }

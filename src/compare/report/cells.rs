@@ -2,6 +2,7 @@
 The one table of a comparison as text cells: the screen and the Markdown file show the same ones.
 */
 
+use crate::compare::iou_text;
 use crate::compare::judge::{Comparison, ModelComparison, Ratio, SideReport};
 
 /// A cell without a value.
@@ -71,12 +72,11 @@ fn row(model: &ModelComparison, side: &SideReport) -> Vec<String> {
         number(speed.and_then(|s| s.compile_s), 1),
         several(&[speed.and_then(|s| s.gpu_alloc_mib), speed.and_then(|s| s.gpu_process_mib)], 0),
         number(speed.and_then(|s| s.energy_j_per_frame), 3),
-        equality
-            .map_or_else(|| NONE.to_owned(), |e| format!("{:.5} / {:.4}", e.mean_iou, e.min_iou)),
+        equality.map_or_else(|| NONE.to_owned(), |e| iou_text::pair(e.mean_iou, e.min_iou)),
         side.teacher_forced
             .as_ref()
             .and_then(|t| Some((t.mean_iou?, t.min_iou?)))
-            .map_or_else(|| NONE.to_owned(), |(mean, lowest)| format!("{mean:.5} / {lowest:.4}")),
+            .map_or_else(|| NONE.to_owned(), |(mean, lowest)| iou_text::pair(mean, lowest)),
         equality.and_then(|e| e.scores).map_or_else(
             || NONE.to_owned(),
             |scores| format!("{:.2} ({:+.3})", scores.jf, scores.difference),

@@ -4,6 +4,7 @@
 
 use super::cells;
 use super::remarks::remarks;
+use crate::compare::iou_text;
 use crate::compare::judge::{Comparison, SideFacts, SideReport};
 
 /// The whole file.
@@ -92,8 +93,12 @@ fn pictures(comparison: &Comparison) -> Vec<String> {
         let worst = side.equality.as_ref()?.worst.as_ref()?;
         let path = worst.picture.as_ref()?;
         Some(format!(
-            "- [{model} {}]({path}): {} object {} frame {}, IoU {:.4}",
-            side.side, worst.video, worst.object, worst.frame, worst.iou
+            "- [{model} {}]({path}): {} object {} frame {}, IoU {}",
+            side.side,
+            worst.video,
+            worst.object,
+            worst.frame,
+            iou_text::frame(worst.iou)
         ))
     };
     let sides = comparison.models.iter().flat_map(|m| m.sides.iter().map(move |s| (&m.model, s)));

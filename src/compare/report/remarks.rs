@@ -2,6 +2,7 @@
 What is said below the table: the ratios in words, what is withheld and why, what may not be believed.
 */
 
+use crate::compare::iou_text;
 use crate::compare::judge::{Comparison, Flips, ModelComparison, Outcome, SideReport};
 use crate::record::{Judgement, Weight};
 
@@ -70,8 +71,10 @@ fn as_original(side: &SideReport) -> Option<String> {
     let whose = match found.side == side.side {
         true => "it is the original code at that precision, which others are held to".to_owned(),
         false => format!(
-            "but the masks of {} at that precision (IoU mean {:.5}, lowest {:.4}), with which its speed may be compared",
-            found.side, found.equality.mean_iou, found.equality.min_iou
+            "but the masks of {} at that precision (IoU mean {}, lowest {}), with which its speed may be compared",
+            found.side,
+            iou_text::mean(found.equality.mean_iou),
+            iou_text::frame(found.equality.min_iou)
         ),
     };
     Some(format!("{}: not the reference's masks ({why}), {whose}", side.side))
@@ -85,9 +88,12 @@ fn taught(side: &SideReport) -> Option<String> {
     }
     let (mean, lowest, free) = (taught.mean_iou?, taught.min_iou?, side.equality.as_ref()?);
     Some(format!(
-        "{}: IoU mean {:.5} and lowest {:.4} free-running, {mean:.5} and {lowest:.4} teacher-forced (the reference's masks in \
-         its memories)",
-        side.side, free.mean_iou, free.min_iou
+        "{}: IoU mean {} and lowest {} free-running, {} and {} teacher-forced (the reference's masks in its memories)",
+        side.side,
+        iou_text::mean(free.mean_iou),
+        iou_text::frame(free.min_iou),
+        iou_text::mean(mean),
+        iou_text::frame(lowest)
     ))
 }
 

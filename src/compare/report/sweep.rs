@@ -9,6 +9,7 @@ use anyhow::Result;
 use comfy_table::{CellAlignment, Table, presets};
 use serde_json::json;
 
+use crate::compare::iou_text;
 use crate::compare::judge::{SweepRow, fastest};
 use crate::compare::sweep::Combination;
 use crate::files::atomic;
@@ -53,7 +54,7 @@ fn cells(row: &SweepRow) -> [String; 15] {
         number(speed.and_then(|s| s.p99_ms), 2),
         number(speed.and_then(|s| s.gpu_alloc_mib), 0),
         row.slowest_stage.as_ref().map_or_else(dash, stage),
-        compared.map_or_else(dash, |e| format!("{:.5} / {:.4}", e.mean_iou, e.min_iou)),
+        compared.map_or_else(dash, |e| iou_text::pair(e.mean_iou, e.min_iou)),
         number(equality.and_then(|e| Some(e.scores?.jf)), 2),
         row.outcome.as_str().to_owned(),
         if speed.is_some() { row.verdict.judgement.as_str().to_owned() } else { dash() },

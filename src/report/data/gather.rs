@@ -115,7 +115,8 @@ fn names(keys: &[Key]) -> Vec<(String, String)> {
 fn group(key: Key, name: String, platform: String, members: &Members<'_>) -> Group {
     let (_, hostname, model, conditions) = key;
     let rows = &members.rows;
-    let counts = count(rows);
+    let mut counts = count(rows);
+    counts.objects = objects_of(rows).len();
     let invalid = counts.measured > 0 && counts.invalid == counts.measured;
     let used = |believed: Believed| believed.counts() || (invalid && believed == Believed::Invalid);
     let believed: Vec<&Row> = rows.iter().copied().filter(|row| used(row.believed())).collect();
@@ -144,16 +145,15 @@ fn group(key: Key, name: String, platform: String, members: &Members<'_>) -> Gro
     for source in &members.sources {
         weights.extend(weights_of(source, &model));
     }
+    let objects = objects_of(&measured);
+    counts.objects_measured = objects.len();
     let stats = stats_of(&believed, &measured);
     let gpu_facts = gpu_facts(&members.sources);
     Group {
         device_memory: memory::of(&gpu_facts, conditions.get("device"), &stats, &observed_max),
         frames: frames::of(&passes, overlapping),
         stages: stages::of(&passes, &believed, overlapping),
-        objects: measured
-            .iter()
-            .map(|row| (row.key().0.to_owned(), row.key().1.to_owned()))
-            .collect(),
+        objects,
         weights: (!weights.is_empty()).then(|| weights.into_iter().collect::<Vec<_>>().join("; ")),
         predecessor: members.sources.iter().all(|source| source.is_predecessors()),
         reasons: reasons(rows),
@@ -171,6 +171,11 @@ fn group(key: Key, name: String, platform: String, members: &Members<'_>) -> Gro
         throttle,
         throttle_told: told.len(),
     }
+}
+
+/// Clips and objects that rows are of.
+fn objects_of(rows: &[&Row]) -> BTreeSet<(String, String)> {
+    rows.iter().map(|row| (row.key().0.to_owned(), row.key().1.to_owned())).collect()
 }
 
 fn count(rows: &[&Row]) -> Counts {

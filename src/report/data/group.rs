@@ -38,6 +38,10 @@ pub struct Counts {
     pub rows: usize,
     /// With numbers.
     pub measured: usize,
+    /// Clips' objects that the rows are of: fewer than rows where a table has one for each pass.
+    pub objects: usize,
+    /// Those of which a row has numbers.
+    pub objects_measured: usize,
     /// Judged VALID.
     pub valid: usize,
     /// Judged INVALID.
@@ -100,7 +104,7 @@ pub struct Group {
     pub stages: Option<StageTable>,
     /// Memory of the GPU as a whole.
     pub device_memory: Option<DeviceMemory>,
-    /// Clips and objects behind it.
+    /// Clips and objects of which a row has numbers.
     #[serde(skip)]
     pub objects: BTreeSet<(String, String)>,
 }

@@ -71,6 +71,21 @@ fn failed_rows_have_no_numbers_even_where_fields_are_filled() {
 }
 
 #[test]
+fn a_row_for_each_pass_makes_no_more_objects() {
+    let head = HEAD.replace("video,object,model,", "video,object,model,run,");
+    let pass = |video: &str, run: &str, status: &str| {
+        row(video, "m", 100.0, "VALID")
+            .replace(",m,", &format!(",m,{run},"))
+            .replace(",ok,", &format!(",{status},"))
+    };
+    let rows = [head, pass("a", "0", "ok"), pass("a", "1", "ok"), pass("b", "0", "failed")];
+    let report = report_of(&[("x", rows.concat())], None);
+    let counts = report.groups[0].counts;
+    assert_eq!((counts.rows, counts.measured), (3, 2));
+    assert_eq!((counts.objects, counts.objects_measured), (2, 1));
+}
+
+#[test]
 fn rows_under_different_conditions_are_different_groups() {
     let rows = [
         HEAD,

@@ -44,7 +44,7 @@ fn lines(report: &Report) -> Markup {
     };
     let body = html! { @for group in &report.groups { (line(group, &shown)) } };
     let table = cells_table(
-        "Means over objects; latencies are means of each object's percentile. Objects: measured of all.",
+        "Means over objects, or over passes where a table has a row for each; latencies are means of each row's percentile. Objects: measured of all.",
         true,
         &head,
         &body,
@@ -64,7 +64,7 @@ fn line(group: &Group, shown: &[Number]) -> Markup {
             th scope="row" { @if struck { s { (group.name) } } @else { (group.name) } }
             td { (group.platform) }
             td { (badges(group)) }
-            td.n data-v=(group.counts.measured) { (group.counts.measured) "/" (group.counts.rows) }
+            td.n data-v=(group.counts.objects_measured) { (group.counts.objects_measured) "/" (group.counts.objects) }
             @for (column, _, digits) in shown { (number(group.mean(column), *digits, struck && !is_quality(column))) }
             (text(group.conditions.get("device")))
         }
