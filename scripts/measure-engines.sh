@@ -46,7 +46,7 @@ for precision in $precisions; do
             --precision "$precision" --onnx-dir "$bundles" --out "$out/engines" --timing-cache "$timing" \
             --timing-runs "${TIMING_RUNS:-4}" --json
         step "$out/selftest_${model}_$precision.txt" "$segtrt" selftest --engines "$out/engines" --models "$model" \
-            --precision "$precision" --onnx-dir "$bundles" --csv "$out/selftest_${model}_$precision.csv"
+            --precision "$precision" --no-clip --onnx-dir "$bundles" --csv "$out/selftest_${model}_$precision.csv"
     done
 done
 for model in $sweep_models; do

@@ -5,14 +5,15 @@ write the rows.
 
 use std::path::{Path, PathBuf};
 
-use anyhow::{Result, bail};
+use anyhow::{Context, Result, bail};
 
 use super::Outcome;
-use crate::bundle;
+use crate::bundle::{self, Bundle};
 use crate::cli::SelftestArgs;
 use crate::gpu::{Facts, Gpu};
 use crate::model_tag::ModelTag;
 use crate::prompt::PromptKind;
+use crate::selftest::clip::{self, ClipRow};
 use crate::selftest::{
     self, Asked, Folder, KernelReport, Opened, Repeats, Row, Settings, Verdict, kernels, report,
 };
@@ -55,19 +56,20 @@ pub fn run(args: SelftestArgs) -> Result<Outcome> {
     };
     let bundles = if args.no_reference { Vec::new() } else { bundle::list(&roots)? };
     let (mut rows, mut opened) = (Vec::<Row>::new(), None::<Opened>);
+    let mut clips = Clips::of(&args)?;
     for folder in &folders {
         let reference = match args.no_reference {
             true => Ok(None),
-            false => {
-                selftest::reference_of(folder, &bundles, &roots).map(|bundle| Some(bundle.dir))
-            }
+            false => selftest::reference_of(folder, &bundles, &roots).map(Some),
         };
         match reference {
             Ok(reference) => {
                 eprintln!("testing {}", folder.dir.display());
-                let (found, on) = selftest::run(folder, reference, &settings, || false)?;
+                let dir = reference.as_ref().map(|bundle| bundle.dir.clone());
+                let (found, on) = selftest::run(folder, dir, &settings, || false)?;
                 rows.extend(found);
                 opened = on.or(opened);
+                clips.run(folder, reference.as_ref(), &settings);
             }
             Err(error) => {
                 rows.push(Row::failed(&folder.key(), None, None, &format!("{error:#}")));
@@ -75,6 +77,7 @@ pub fn run(args: SelftestArgs) -> Result<Outcome> {
         }
     }
     screen.say(&report::render(&rows));
+    clips.rows.iter().for_each(|row| screen.say(&row.line()));
     if let Some(opened) = &opened {
         screen.say(&format!(
             "{} (sm {}), driver for CUDA {}, {}",
@@ -89,12 +92,41 @@ pub fn run(args: SelftestArgs) -> Result<Outcome> {
         report::write_layers(path, &rows)?;
         screen.say(&path.display().to_string());
     }
-    write_json(&args, &settings, opened.as_ref(), kernels.as_ref(), &rows)?;
+    write_json(&args, &settings, opened.as_ref(), kernels.as_ref(), &rows, &clips.rows)?;
     let rows_outcome = outcome(&rows, screen);
-    Ok(match kernels.as_ref().is_some_and(|report| failed(report) > 0) {
+    let clip_failed = clips.rows.iter().any(|row| row.verdict == Verdict::Failed);
+    Ok(match clip_failed || kernels.as_ref().is_some_and(|report| failed(report) > 0) {
         true => Outcome::PartlyFailed,
         false => rows_outcome,
     })
+}
+
+/// Clips through whole models, where they are wanted.
+struct Clips {
+    /// The clip, and the runs while they are compared.
+    scratch: Option<tempfile::TempDir>,
+    rows: Vec<ClipRow>,
+}
+
+impl Clips {
+    fn of(args: &SelftestArgs) -> Result<Self> {
+        if args.no_clip || args.no_reference {
+            return Ok(Self { scratch: None, rows: Vec::new() });
+        }
+        let scratch = tempfile::tempdir().context("no room for a clip; free some, or --no-clip")?;
+        clip::make(scratch.path())?;
+        Ok(Self { scratch: Some(scratch), rows: Vec::new() })
+    }
+
+    fn run(&mut self, folder: &Folder, reference: Option<&Bundle>, settings: &Settings) {
+        let (Some(scratch), Some(reference)) = (&self.scratch, reference) else { return };
+        if clip::is_possible(folder) {
+            eprintln!("a clip on {}", folder.dir.display());
+            self.rows.push(clip::run(folder, reference, settings, scratch.path()));
+        } else {
+            eprintln!("no clip on {}: it has not all plans of a model", folder.dir.display());
+        }
+    }
 }
 
 /// Where what people read goes.
@@ -125,9 +157,10 @@ fn write_json(
     opened: Option<&Opened>,
     kernels: Option<&KernelReport>,
     rows: &[Row],
+    clips: &[ClipRow],
 ) -> Result<()> {
     let Some(path) = &args.json else { return Ok(()) };
-    let document = report::document(settings, opened, kernels, rows);
+    let document = report::document(settings, opened, kernels, rows, clips);
     match Screen::of(args) {
         Screen::Stderr => println!("{}", serde_json::to_string_pretty(&document)?),
         Screen::Stdout => {
@@ -184,7 +217,7 @@ fn write_kernels(
         report::write_kernels_csv(path, kernels)?;
         Screen::of(args).say(&path.display().to_string());
     }
-    write_json(args, settings, None, Some(kernels), &[])?;
+    write_json(args, settings, None, Some(kernels), &[], &[])?;
     Ok(if failed(kernels) > 0 { Outcome::PartlyFailed } else { Outcome::Done })
 }
 

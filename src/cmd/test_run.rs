@@ -14,7 +14,8 @@ use crate::cli::TestRunArgs;
 use crate::doctor;
 use crate::model_tag::ModelTag;
 use crate::prompt::PromptKind;
-use crate::test_run::{self, NO_SPEEDS, Runner, build_flags, measured, same_masks};
+use crate::selftest::same_masks;
+use crate::test_run::{self, NO_SPEEDS, Runner, build_flags, measured};
 
 /// Objects of the clip, and its frames: enough for the memory (18 frames) to fill and for some steady frames after that.
 const OBJECTS: usize = 2;
@@ -160,7 +161,8 @@ fn gpu_steps(runner: &mut Runner, stage: &Stage, plans: usize, args: &TestRunArg
     if !runner.command("engines", with_tensorrt(build), || Ok(engines.display().to_string())) {
         return skip_all(runner, 1, "there are no engines");
     }
-    let mut selftest = words(&["selftest", "--no-kernels", "--runs", "5", "--engines"]);
+    let mut selftest =
+        words(&["selftest", "--no-kernels", "--no-clip", "--runs", "5", "--engines"]);
     selftest.extend([engines.clone().into(), "--onnx-dir".into(), stage.bundle.clone().into()]);
     runner.command("selftest", with_tensorrt(selftest), || {
         Ok("every engine agrees with ONNX Runtime".to_owned())
@@ -171,7 +173,9 @@ fn gpu_steps(runner: &mut Runner, stage: &Stage, plans: usize, args: &TestRunArg
     bench.extend(["--engines".into(), engines.into(), "--out-dir".into(), gpu.clone().into()]);
     runner.command("gpu", with_tensorrt(bench), || {
         let measured = measured(&gpu, OBJECTS)?;
-        Ok(format!("{measured}, {}", same_masks(&stage.out.join("cpu"), &gpu)?))
+        let agreement = same_masks(&stage.out.join("cpu"), &gpu)?;
+        agreement.check()?;
+        Ok(format!("{measured}, {agreement}"))
     });
 }
 

@@ -7,7 +7,7 @@ believed; [`report`] writes it down. All limits stand in [`thresholds`], and doc
 */
 
 pub mod date;
-mod iou_text;
+pub mod iou_text;
 pub mod judge;
 pub mod measure;
 pub mod report;

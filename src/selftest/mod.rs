@@ -1,6 +1,6 @@
 /*!
 The self-test: the kernels against the CPU code that they equal ([`kernels`]), then the engines, each run on random inputs
-and compared with ONNX Runtime on the same inputs.
+and compared with ONNX Runtime on the same inputs, and all of them together on a short clip ([`clip`]).
 
 What the owner of a new board runs first. A plan that TensorRT takes can still be wrong there: a kernel that overflows
 in half precision, an output that is never written, a fusion that this GPU's tactics get wrong.
@@ -13,6 +13,7 @@ folders ─→ supervise ─→ worker (a process a folder): case ─→ inputs 
 
 mod bank_inputs;
 pub mod case;
+pub mod clip;
 mod compare;
 mod engine_run;
 mod folders;
@@ -23,6 +24,7 @@ mod protocol;
 mod record;
 pub mod reference;
 pub mod report;
+mod same_masks;
 mod steadiness;
 mod supervise;
 pub mod tensor;
@@ -35,5 +37,6 @@ pub use folders::{Asked, Folder, find, reference_of};
 pub use kernels::{KernelReport, KernelRow};
 pub use protocol::{Opened, Settings};
 pub use record::{Cost, EngineKey, Row, Timing};
+pub use same_masks::{Agreement, same_masks};
 pub use supervise::run;
 pub use verdict::{Judged, Verdict};

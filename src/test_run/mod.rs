@@ -12,10 +12,8 @@ looked at, not only its exit code: the masks of the GPU are compared with the CP
 
 mod haste;
 mod result_files;
-mod same_masks;
 mod step;
 
 pub use haste::{NO_SPEEDS, build_flags};
 pub use result_files::measured;
-pub use same_masks::same_masks;
 pub use step::{Outcome, Result, Runner};

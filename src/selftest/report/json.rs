@@ -9,6 +9,7 @@ use serde_json::{Value, json};
 
 use crate::environment;
 use crate::files::atomic;
+use crate::selftest::clip::ClipRow;
 use crate::selftest::{KernelReport, Opened, Row, Settings};
 
 /// Version of this layout.
@@ -20,6 +21,7 @@ pub fn document(
     opened: Option<&Opened>,
     kernels: Option<&KernelReport>,
     rows: &[Row],
+    clips: &[ClipRow],
 ) -> Value {
     json!({
         "format": FORMAT,
@@ -28,6 +30,7 @@ pub fn document(
         "kernels": kernels,
         "settings": settings,
         "rows": rows,
+        "clips": clips,
     })
 }
 

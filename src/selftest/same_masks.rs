@@ -1,25 +1,63 @@
 /*!
-The clip's masks on the GPU beside those of the CPU: a bench that ends well may still have computed nothing but nonsense.
+A clip's masks on the GPU beside those of the CPU: a bench that ends well may still have computed nothing but nonsense.
 
-The limit is wide on purpose. The network's weights are random, its masks ragged and small, and a memory that strays once
-strays on; what is to be found out is an installation that computes something else. `segtrt compare` has the narrow limits.
+The limit is wide on purpose. Masks may be ragged and small, and a memory that strays once strays on; what is to be found
+out is an installation that computes something else. `segtrt compare` has the narrow limits.
 */
+
+use std::fmt;
 
 use std::path::Path;
 
 use anyhow::{Context, Result, bail, ensure};
 
+use crate::compare::iou_text;
 use crate::compare::runs::MaskFile;
 use crate::stats;
 
 /// Mean IoU over all frames in which either has a mask, below which the GPU's masks are others.
 const LEAST_MEAN: f64 = 0.9;
 
+/// How near masks are to each other.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Agreement {
+    /// Mean IoU over all frames of all objects in which either has a mask.
+    pub mean: f64,
+    /// The lowest of them.
+    pub lowest: f64,
+    /// How many they are.
+    pub masks: usize,
+}
+
+impl fmt::Display for Agreement {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { mean, lowest, masks } = *self;
+        write!(
+            out,
+            "IoU with the CPU's masks {} in the mean and {} at least, {masks} masks",
+            iou_text::mean(mean),
+            iou_text::frame(lowest)
+        )
+    }
+}
+
+impl Agreement {
+    /// # Errors
+    /// The masks are too far from each other.
+    pub fn check(&self) -> Result<()> {
+        ensure!(
+            self.mean >= LEAST_MEAN,
+            "{self}; {LEAST_MEAN} are expected in the mean: the GPU computes something else"
+        );
+        Ok(())
+    }
+}
+
 /// Compares the folders `masks` of two benches over the same clips, object by object and frame by frame.
 ///
 /// # Errors
-/// Masks that are missing, damaged, of other frames, or too far from each other.
-pub fn same_masks(cpu: &Path, gpu: &Path) -> Result<String> {
+/// Masks that are missing, damaged, or of other frames; or none has a pixel.
+pub fn same_masks(cpu: &Path, gpu: &Path) -> Result<Agreement> {
     let mut ious = Vec::new();
     for name in names(&cpu.join("masks"))? {
         let read = |run: &Path| -> Result<MaskFile> {
@@ -35,15 +73,7 @@ pub fn same_masks(cpu: &Path, gpu: &Path) -> Result<String> {
     else {
         bail!("no mask of either has a pixel: nothing could be compared");
     };
-    let words = format!(
-        "IoU with the CPU's masks {mean:.4} in the mean and {lowest:.4} at least, {} masks",
-        ious.len()
-    );
-    ensure!(
-        mean >= LEAST_MEAN,
-        "{words}; {LEAST_MEAN} are expected in the mean: the GPU computes something else"
-    );
-    Ok(words)
+    Ok(Agreement { mean, lowest, masks: ious.len() })
 }
 
 /// Files of masks in a folder, by name.
@@ -98,7 +128,9 @@ mod tests {
     }
 
     fn told(cpu: [usize; 4], gpu: [usize; 4]) -> Result<String, String> {
-        same_masks(run(cpu).path(), run(gpu).path()).map_err(|error| format!("{error:#}"))
+        let agreement = same_masks(run(cpu).path(), run(gpu).path());
+        let checked = agreement.and_then(|found| found.check().map(|()| found.to_string()));
+        checked.map_err(|error| format!("{error:#}"))
     }
 
     #[test]
@@ -106,14 +138,14 @@ mod tests {
         let same = told([8, 8, 0, 5], [8, 8, 0, 5]).unwrap();
         assert_eq!(
             same,
-            "IoU with the CPU's masks 1.0000 in the mean and 1.0000 at least, 3 masks"
+            "IoU with the CPU's masks 1.00000 in the mean and 1.0000 at least, 3 masks"
         );
         let near = told([10, 10, 10, 10], [10, 10, 10, 8]).unwrap();
-        assert!(near.contains("0.9500 in the mean and 0.8000 at least, 4 masks"), "{near}");
+        assert!(near.contains("0.95000 in the mean and 0.8000 at least, 4 masks"), "{near}");
         let other = told([8, 8, 8, 8], [8, 2, 2, 2]).unwrap_err();
         assert!(other.contains("the GPU computes something else"), "{other}");
         let empty = told([8, 8, 8, 8], [0, 0, 0, 0]).unwrap_err();
-        assert!(empty.contains("IoU with the CPU's masks 0.0000 in the mean"), "{empty}");
+        assert!(empty.contains("IoU with the CPU's masks 0.00000 in the mean"), "{empty}");
         assert!(told([0; 4], [0; 4]).unwrap_err().contains("nothing could be compared"));
     }
 
