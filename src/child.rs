@@ -118,9 +118,15 @@ fn end_orphan() -> ! {
 /// # Errors
 /// It cannot be started or waited for.
 pub fn run_step(command: &mut Command) -> std::io::Result<ExitStatus> {
-    let mut child = command.env(STEP, "1").stdin(Stdio::piped()).spawn()?;
+    let mut child = as_step(command).spawn()?;
     let _input = child.stdin.take();
     child.wait()
+}
+
+/// A command of this program that is to end with this process. Its input is the sign of life: the [`Child`] keeps it open until it is
+/// dropped or waited for.
+pub fn as_step(command: &mut Command) -> &mut Command {
+    command.env(STEP, "1").stdin(Stdio::piped())
 }
 
 /// For a worker that another program starts, with an input that ends at once: without this, where this process is a step, the worker

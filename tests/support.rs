@@ -166,7 +166,7 @@ pub fn killed_it_leaves_no_bench(command: &mut std::process::Command, folder: &P
     wait("a bench is at work", 60, &|| at_work("bench", folder) > 0);
     program.kill().expect("it runs");
     program.wait().expect("it is our child");
-    wait("the bench is gone", 2, &|| at_work("bench", folder) == 0);
+    wait("the bench is gone", 20, &|| at_work("bench", folder) == 0);
 }
 
 /// Processes that are at work, with `word` and the folder in their command line.

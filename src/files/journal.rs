@@ -160,7 +160,10 @@ impl Journal {
             std::fs::rename(&journal.path, &previous).with_context(|| {
                 format!("cannot move {} to {}", journal.path.display(), previous.display())
             })?;
-            log::info!("the rows of an earlier run are kept in {}", previous.display());
+            log::warn!(
+                "{} held the rows of an earlier run: kept in {PREVIOUS_NAME}, their tables are written anew (--resume goes on with them)",
+                directory.display()
+            );
             journal = Self::open(directory)?;
         }
         journal.start(directory, configuration)?;

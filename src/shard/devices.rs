@@ -8,7 +8,7 @@ here is how far each is and how it ended.
 use std::fs::{File, OpenOptions};
 use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
+use std::process::{Child, Command};
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
@@ -221,10 +221,10 @@ fn start(task: &Task) -> Result<Child> {
     let path = task.folder.join(LOG);
     let log = OpenOptions::new().create(true).append(true).open(&path);
     let log = log.with_context(|| format!("cannot write {}", path.display()))?;
-    Command::new(program)
+    // Were this process killed, a shard that goes on would be measured beside whatever comes next.
+    child::as_step(&mut Command::new(program))
         .arg("bench")
         .args(&task.words)
-        .stdin(Stdio::null())
         .stdout(log.try_clone().context("cannot hand on the log")?)
         .stderr(log)
         .current_dir(&task.directory)

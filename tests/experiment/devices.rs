@@ -205,10 +205,11 @@ fn processes_of(path: &Path) -> Vec<String> {
     lines.filter(|line| line.contains(path)).collect()
 }
 
+/// An experiment on two GPUs, signalled once both shards are at work -> its exit code, what it told, the shards' processes; none where
+/// there are no stand-ins.
 #[cfg(target_os = "linux")]
-#[test]
-fn whoever_stops_the_experiment_stops_all_gpus() {
-    let Some(fakes) = shared() else { return };
+fn signalled(signal: &str) -> Option<(Option<i32>, String, impl Fn() -> Vec<String>)> {
+    let fakes = shared()?;
     let dir = tempfile::tempdir().unwrap();
     let split = synth(dir.path(), 2, 1, 40);
     let engines = dir.path().join("engines");
@@ -251,11 +252,35 @@ fn whoever_stops_the_experiment_stops_all_gpus() {
         std::thread::sleep(std::time::Duration::from_millis(50));
     }
     let id = running.id().to_string();
-    assert!(std::process::Command::new("kill").args(["-TERM", &id]).status().unwrap().success());
-    assert_eq!(running.wait().unwrap().code(), Some(130));
-    let told = fs::read_to_string(&told).unwrap();
+    assert!(std::process::Command::new("kill").args([signal, &id]).status().unwrap().success());
+    let code = running.wait().unwrap().code();
+    let (told, shards) = (fs::read_to_string(&told).unwrap(), folder_of_shards(&out));
+    Some((code, told, move || {
+        let _kept = &dir;
+        processes_of(&shards)
+    }))
+}
+
+#[cfg(target_os = "linux")]
+#[test]
+fn whoever_stops_the_experiment_stops_all_gpus() {
+    let Some((code, told, shards)) = signalled("-TERM") else { return };
+    assert_eq!(code, Some(130));
     assert!(told.contains("stopping all shards"), "{told}");
-    assert_eq!(processes_of(&folder_of_shards(&out)), [""; 0]);
+    assert_eq!(shards(), [""; 0]);
+}
+
+/// Killed where it cannot say goodbye, it leaves no GPU measuring on.
+#[cfg(target_os = "linux")]
+#[test]
+fn an_experiment_that_is_killed_takes_its_shards_along() {
+    let Some((code, _, shards)) = signalled("-KILL") else { return };
+    assert_eq!(code, None);
+    let begin = std::time::Instant::now();
+    while !shards().is_empty() {
+        assert!(begin.elapsed().as_secs() < 20, "{:?}", shards());
+        std::thread::sleep(std::time::Duration::from_millis(50));
+    }
 }
 
 /// Part of what only the shards' own command lines hold.
