@@ -109,8 +109,8 @@ fn compare(
 
 /// The words behind `bench` of the clip on engines.
 fn on_engines(key: &EngineKey, tag: &str, split: &Path, settings: &Settings) -> Vec<String> {
-    let precision = key.precision.to_string();
-    let mut words = common(key, tag, split, &precision);
+    let mut words = common(key, tag, split);
+    // The folder itself: no precision needs to be named, and not every one could.
     words.extend(["--backend", "tensorrt", "--engines", &key.dir].map(str::to_owned));
     let library = settings.tensorrt_lib.iter();
     words
@@ -126,17 +126,17 @@ fn on_cpu(
     reference: &Path,
     settings: &Settings,
 ) -> Vec<String> {
-    let mut words = common(key, tag, split, "fp32");
-    words.extend(["--onnx-dir".to_owned(), reference.display().to_string()]);
+    let mut words = common(key, tag, split);
+    words.extend(["--precision", "fp32", "--onnx-dir"].map(str::to_owned));
+    words.push(reference.display().to_string());
     let library = settings.ort_lib.iter();
     words.extend(library.flat_map(|path| ["--ort-lib".to_owned(), path.display().to_string()]));
     words
 }
 
-fn common(key: &EngineKey, tag: &str, split: &Path, precision: &str) -> Vec<String> {
+fn common(key: &EngineKey, tag: &str, split: &Path) -> Vec<String> {
     let (imgsz, split) = (key.imgsz.to_string(), split.display().to_string());
-    let words =
-        ["--split-dir", &split, "--models", tag, "--imgsz", &imgsz, "--precision", precision];
+    let words = ["--split-dir", &split, "--models", tag, "--imgsz", &imgsz];
     let rest = ["--warmup-runs", "0", "--save-masks"];
     words.into_iter().chain(rest).map(str::to_owned).collect()
 }
@@ -145,7 +145,12 @@ fn common(key: &EngineKey, tag: &str, split: &Path, precision: &str) -> Vec<Stri
 fn judge(key: EngineKey, is_random: bool, compared: Result<Agreement>) -> ClipRow {
     let agreement = compared.as_ref().ok().copied();
     let (verdict, said) = match compared {
-        Err(error) => (Verdict::Failed, format!("{error:#}")),
+        Err(error) => {
+            let text = format!("{error:#}");
+            // The log that the bench names goes with the clip.
+            let reason = text.rsplit_once("; see ").map_or(text.as_str(), |(reason, _)| reason);
+            (Verdict::Failed, reason.to_owned())
+        }
         Ok(found) if is_random && key.precision != Precision::Fp32 => {
             (Verdict::Ran, format!("{found}; the weights are random: no limit holds"))
         }
@@ -202,7 +207,11 @@ mod tests {
         assert_eq!(of(Precision::Fp16, false, far()), Verdict::Failed);
         assert_eq!(of(Precision::Fp16, true, far()), Verdict::Ran);
         assert_eq!(of(Precision::Fp32, true, far()), Verdict::Failed);
-        let broken = judge(key(Precision::Fp16), true, Err(anyhow::anyhow!("no memory")));
+        let broken = judge(
+            key(Precision::Fp16),
+            true,
+            Err(anyhow::anyhow!("no memory; see /gone/bench.log")),
+        );
         assert_eq!((broken.verdict, broken.said.as_str()), (Verdict::Failed, "no memory"));
         let row = serde_json::to_value(judge(key(Precision::Fp32), false, near())).unwrap();
         assert_eq!((&row["model"], &row["mean_iou"]), (&"edgetam_mini".into(), &0.97.into()));
