@@ -235,3 +235,35 @@ fn without_a_reference_outputs_run_and_nothing_is_claimed() {
     let mut command = fakes.selftest(&dir);
     command.args(["--models", "edgetam"]).assert().code(1).stderr(contains("is asked for"));
 }
+
+/// Engines that are right one by one say nothing of the whole.
+#[test]
+fn a_clip_through_all_engines_has_the_masks_of_the_cpu_or_the_test_fails() {
+    let Some(fakes) = Fakes::new() else { return };
+    let tested = |memory: &str| {
+        let root = tempfile::tempdir().unwrap();
+        let plans = [Role::Encoder, Role::Prompt, Role::MaskPrompt, Role::TrackPadded];
+        let mut plans = plans.map(|role| (role, "ok")).to_vec();
+        plans.push((Role::Memory, memory));
+        Engines::new(root.path()).write_live(Precision::Fp32, &plans);
+        let json = root.path().join("report.json");
+        let mut command = fakes.selftest(root.path());
+        command.env("FAKE_TENSORRT_ONNXRUNTIME", crate::support::require_onnxruntime());
+        let output = command.arg("--json").arg(&json).output().unwrap();
+        let said = String::from_utf8(output.stdout).unwrap();
+        let report: serde_json::Value =
+            serde_json::from_slice(&std::fs::read(&json).unwrap()).unwrap();
+        (output.status.code(), said, report["clips"][0].clone())
+    };
+    let (code, said, clip) = tested("ok");
+    assert_eq!((code, clip["verdict"].as_str()), (Some(0), Some("passed")), "{said}");
+    assert!(clip["mean_iou"].as_f64().unwrap() > 0.99 && clip["masks"] == 6, "{clip}");
+    let told = "clip on h200 edgetam_mini 256 fp32: passed: IoU with the CPU's masks";
+    assert!(said.contains(told), "{said}");
+    let (code, said, clip) = tested("crash");
+    assert_eq!((code, clip["verdict"].as_str()), (Some(1), Some("failed")), "{said}");
+    assert!(
+        clip["mean_iou"].is_null() && said.contains("fp32: failed: on the engines: "),
+        "{said}"
+    );
+}
