@@ -180,9 +180,10 @@ def newcomer(s):
     jobs = [Job("doctor", command, needs=needs, priority=50, stdout=told, results=[told], codes=(0, 1), **common)]
     command = [s.segtrt, "test-run", "--out", test_run]
     jobs.append(alone("test_run", command, [], 51, 120, [test_run], limit=400, gpu=SHARED, slots=6))
-    told = s.out / "selftest_whole.json"
+    told, layers = s.out / "selftest_whole.json", s.out / "selftest_whole_layers.csv"
     command = [s.segtrt, "selftest", "--engines", s.engines(v), "--onnx-dir", s.bundles(v), "--precision", "fp16", "--json", told]
-    jobs.append(alone("selftest_whole", command, [*needs, *exported(v, "fp32")], 51, 60, [told], codes=(0, 1)))
+    command += ["--layers", layers]
+    jobs.append(alone("selftest_whole", command, [*needs, *exported(v, "fp32")], 51, 60, [told, layers], codes=(0, 1)))
     experiment = [s.segtrt, "experiment", "--split-dir", s.split, "--models", f"{v.tag}_points", "--videos", 2]
     experiment += ["--imgsz", v.imgsz, "--precision", "fp16", "--engines", s.engines(v), "--onnx-dir", s.bundles(v)]
     experiment += ["--runs", 2]
