@@ -149,6 +149,8 @@ def main():
     gpus = args.gpus.split(",") if args.gpus else None
     if args.processors and args.foresee is None:
         p.error("--processors goes with --foresee")
+    if args.hushed < 1:
+        p.error(f"--hushed {args.hushed}: expected 1 or more")
     quiet = [gpu for gpu in args.quiet.split(",") if gpu]
     here = machine.this_machine(gpus, args.memory_gib, args.processors, quiet, args.hushed)
     if set(quiet) - set(here.gpus) or (quiet and len(quiet) == len(here.gpus)):

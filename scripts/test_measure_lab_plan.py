@@ -309,6 +309,7 @@ class Planning(Case):
         for more, told in (
             (["--groups", "bisct"], "expected some of main, bisect, exact, warm"),
             (["--groups", "bisect", "--models", "edgetam"], "no job of these models"),
+            (["--hushed", "0"], "expected 1 or more"),
             (["--unlearned", "edgetan"], "known are edgetam,"),
             (["--unlearned", "sam2_tiny", "--only", "bisect_*"], "matches no job"),
         ):

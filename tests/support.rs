@@ -163,18 +163,18 @@ pub fn killed_it_leaves_no_bench(command: &mut std::process::Command, folder: &P
         .stderr(Stdio::null())
         .spawn()
         .expect("segtrt starts");
-    wait("a bench is at work", 60, &|| at_work("bench", folder) > 0);
+    let at_work = || processes_with(folder).iter().any(|line| line.contains(" bench "));
+    wait("a bench is at work", 60, &at_work);
     program.kill().expect("it runs");
     program.wait().expect("it is our child");
-    wait("the bench is gone", 20, &|| at_work("bench", folder) == 0);
+    wait("the bench is gone", 20, &|| !at_work());
 }
 
-/// Processes that are at work, with `word` and the folder in their command line.
-#[cfg(target_os = "linux")]
-fn at_work(word: &str, folder: &Path) -> usize {
-    let folder = folder.display().to_string();
-    let lines = std::fs::read_dir("/proc").expect("there is /proc").flatten();
-    let lines =
-        lines.filter_map(|entry| std::fs::read_to_string(entry.path().join("cmdline")).ok());
-    lines.filter(|line| line.contains(&folder) && line.split('\0').any(|part| part == word)).count()
+/// The command lines of running processes that name `path`, words parted by blanks.
+pub fn processes_with(path: &Path) -> Vec<String> {
+    let path = path.display().to_string();
+    let entries = std::fs::read_dir("/proc").expect("there is /proc").flatten();
+    let lines = entries.filter_map(|entry| std::fs::read(entry.path().join("cmdline")).ok());
+    let lines = lines.map(|line| String::from_utf8_lossy(&line).replace('\0', " "));
+    lines.filter(|line| line.contains(&path)).collect()
 }

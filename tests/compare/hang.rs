@@ -2,20 +2,10 @@
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
-use std::path::Path;
 
 use super::measure::order;
 use super::shared::{compare, json, measure, run, side};
-
-/// Processes whose command line has `text`.
-fn processes_with(text: &Path) -> Vec<String> {
-    let text = text.to_str().unwrap();
-    let lines = fs::read_dir("/proc").unwrap().flatten().filter_map(|entry| {
-        let line = fs::read(entry.path().join("cmdline")).ok()?;
-        Some(String::from_utf8_lossy(&line).replace('\0', " "))
-    });
-    lines.filter(|line| line.contains(text)).collect()
-}
+use crate::support::processes_with;
 
 /// Such a script is a process of its own, and the interpreter that it started has the GPU.
 #[test]

@@ -11,7 +11,7 @@ use serde_json::Value;
 
 use crate::profile::FAKE;
 use crate::selftest::fakes::{Engines, Fakes, shared};
-use crate::support::{column, require_onnxruntime, script, segtrt, synth};
+use crate::support::{column, processes_with, require_onnxruntime, script, segtrt, synth};
 
 const ROLES: [Role; 5] =
     [Role::Encoder, Role::Prompt, Role::MaskPrompt, Role::TrackPadded, Role::Memory];
@@ -195,16 +195,6 @@ fn a_login_node_without_a_gpu_plans_for_nodes_that_have_one() {
     assert_eq!(column(&rows, "device"), ["NVIDIA H200"]);
 }
 
-/// Processes whose command line names `path`.
-#[cfg(target_os = "linux")]
-fn processes_of(path: &Path) -> Vec<String> {
-    let path = path.to_str().unwrap();
-    let entries = fs::read_dir("/proc").unwrap().filter_map(Result::ok);
-    let lines = entries.filter_map(|entry| fs::read(entry.path().join("cmdline")).ok());
-    let lines = lines.map(|line| String::from_utf8_lossy(&line).replace('\0', " "));
-    lines.filter(|line| line.contains(path)).collect()
-}
-
 /// An experiment on two GPUs, signalled once both shards are at work -> its exit code, what it told, the shards' processes; none where
 /// there are no stand-ins.
 #[cfg(target_os = "linux")]
@@ -244,7 +234,7 @@ fn signalled(signal: &str) -> Option<(Option<i32>, String, impl Fn() -> Vec<Stri
     let out = dir.path().join("out");
     // The parent is not among them: it names the folder above only.
     while fs::read_dir(&out).map_or(0, Iterator::count) == 0
-        || processes_of(&folder_of_shards(&out)).len() < 2
+        || processes_with(&folder_of_shards(&out)).len() < 2
     {
         let told = fs::read_to_string(&told).unwrap();
         assert!(std::time::Instant::now() < patience, "{told}");
@@ -257,7 +247,7 @@ fn signalled(signal: &str) -> Option<(Option<i32>, String, impl Fn() -> Vec<Stri
     let (told, shards) = (fs::read_to_string(&told).unwrap(), folder_of_shards(&out));
     Some((code, told, move || {
         let _kept = &dir;
-        processes_of(&shards)
+        processes_with(&shards)
     }))
 }
 
