@@ -7,6 +7,9 @@ from .settings import ROOT
 
 # What a try that was broken off leaves in a comparison that goes on; compare would refuse it.
 FORCED = ("teacher", "teacher_forced")
+# Seconds that PyTorch's sides may take to get ready: with what they compile to in Inductor's cache about 60. One that compiles
+# all the same would keep the machine from everybody for ten minutes, and disturb whatever is compared beside it.
+READY = 240
 CUDA_GRAPHS = (("reduce_overhead", "fp16"), ("vos_optimized", "fp16"))  # sides; the second is compiled at 1024 pixels alone
 
 
@@ -14,9 +17,9 @@ def compare_command(s, v, out, sides, baselines, *more):
     """`segtrt compare` of one variant."""
     command = [s.segtrt, "compare", "--split-dir", s.split, "--engines", s.engines(v), "--onnx-dir", s.bundles(v)]
     command += ["--models", f"{v.tag}_points", "--imgsz", v.imgsz, "--rounds", s.rounds, "--out-dir", out]
-    command += ["--python", s.python, "--runner", ROOT / "pytorch/run.py", "--runner-arg=--checkpoint"]
+    command += ["--python", s.python, "--runner", ROOT / "pytorch/run.py", "--ready-limit", READY]
     more = [*more, "--start-together"] if s.together else more
-    return [*command, f"--runner-arg={s.checkpoint(v)}", "--sides", sides, "--baselines", baselines, *more]
+    return [*command, "--runner-arg=--checkpoint", f"--runner-arg={s.checkpoint(v)}", "--sides", sides, "--baselines", baselines, *more]
 
 
 def compare_job(s, v, name, command, needs, priority, expect, **more):

@@ -139,7 +139,7 @@ def rebuilds(s):
             jobs.append(rebuild(s, v, name, precision, graphs, first.name, v.priority("look"), 50))
         if v.name == "edgetam":  # behind the batches' first builds, which are urgent for nothing else
             for graph, first in batch_names(v):
-                jobs.append(rebuild(s, v, f"rebuild_{v.name}_{graph}", "fp16", [graph], first, 63, 120))
+                jobs.append(rebuild(s, v, f"rebuild_{v.name}_{graph}", "fp16", [graph], first, 63, 75))
     return jobs
 
 

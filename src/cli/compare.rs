@@ -140,6 +140,10 @@ pub struct MeasureArgs {
     /// built or compiled. 0: wait for ever [default: 600].
     #[arg(long, env = "SEGTRT_STALL_LIMIT", value_name = "SECONDS", value_parser = parse_stall_limit)]
     pub stall_limit: Option<u64>,
+    /// A PyTorch process that is not built, compiled and warm after so many seconds is ended: its side is noted as missing, the others
+    /// go on. max-autotune takes many minutes where nothing of it is in Inductor's cache. 0: wait for ever [default].
+    #[arg(long, value_name = "SECONDS", conflicts_with_all = ["runs", "sweep"])]
+    pub ready_limit: Option<u64>,
     /// Measure and do not judge.
     #[arg(long, conflicts_with_all = ["runs", "json"])]
     pub measure_only: bool,

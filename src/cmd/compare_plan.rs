@@ -91,6 +91,7 @@ pub(super) fn resolve(args: &CompareArgs) -> Result<Plan> {
         restart: measure.restart_runners,
         start_together: measure.start_together,
         stall_limit_s: measure.stall_limit,
+        ready_limit_s: measure.ready_limit,
     })
 }
 

@@ -44,6 +44,7 @@ pub fn run(args: &CompareArgs) -> Result<Outcome> {
         restart: false,
         start_together: false,
         stall_limit_s: args.measure.stall_limit,
+        ready_limit_s: None,
     };
     let measured = measure::run(&plan, &mut |line| eprintln!("{line}"))?;
     let set = measured.set(&args.out_dir)?;

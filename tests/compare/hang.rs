@@ -47,6 +47,26 @@ fn a_side_that_hangs_is_ended_and_the_others_go_on() {
     assert!(said.code == 2 && said.err.contains("3 or more"), "{}", said.err);
 }
 
+/// Compiling takes as long as it takes, unless somebody says how long it may: the others are measured all the same.
+#[test]
+fn a_side_that_does_not_get_ready_in_time_is_ended_and_the_others_go_on() {
+    let dir = tempfile::tempdir().unwrap();
+    for how in [&["--start-together"][..], &[]] {
+        let out = dir.path().join(format!("cmp_{}", how.len()));
+        let mut command = measure(&out, "compile,eager", "1");
+        command.args(["--runner-arg=--fake-never-ready=compile", "--ready-limit", "4"]).args(how);
+        let said = run(command.timeout(std::time::Duration::from_secs(120)));
+        assert_eq!(said.code, 1, "{}", said.err);
+        let comparison = json(&out.join("comparison.json"));
+        let why = side(&comparison, "compile")["why"].to_string();
+        let told = "was not ready after 4 s and was ended (a longer --ready-limit";
+        assert!(why.contains(told) && why.contains("kernel 3 of 900; see "), "{why}");
+        assert_eq!(side(&comparison, "eager")["outcome"], "reference", "it was ready before");
+        assert_eq!(order(&json(&out.join("measured.json"))), ["cpu 1", "eager 1"]);
+        assert_eq!(processes_with(&out), Vec::<String>::new());
+    }
+}
+
 /// The rounds that it has are judged, and what ended it is said.
 #[test]
 fn a_side_that_hangs_later_is_said_to_have_stopped() {

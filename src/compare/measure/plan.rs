@@ -32,6 +32,8 @@ pub struct Plan {
     pub start_together: bool,
     /// Seconds without a frame after which a side is taken to hang, where that was typed; 0: never.
     pub stall_limit_s: Option<u64>,
+    /// Seconds that a PyTorch process may build, compile and warm up, where that was typed; 0: for ever.
+    pub ready_limit_s: Option<u64>,
 }
 
 /// What masks are compared with.

@@ -307,6 +307,7 @@ mod tests {
             restart: false,
             start_together: false,
             stall_limit_s: None,
+            ready_limit_s: None,
         };
         std::fs::create_dir(&plan.out_dir).unwrap();
         let measured = open(&plan).unwrap();

@@ -18,6 +18,8 @@ use crate::child::{self, Heard, Held, Listener};
 
 /// A runner that was told to quit gets this long before it is killed.
 const PATIENCE: Duration = Duration::from_secs(10);
+/// The least that one is listened to whose time was up while others were waited for.
+const GRACE: Duration = Duration::from_secs(1);
 
 /// What the runner says.
 #[derive(Debug, Deserialize)]
@@ -59,6 +61,8 @@ pub struct RunnerCommand {
     pub rounds: usize,
     /// How long it may tell of no frame in a round; none: for ever.
     pub stall_limit: Option<Duration>,
+    /// How long it may build, compile and warm up; none: for ever.
+    pub ready_limit: Option<Duration>,
 }
 
 /// A running runner, waiting for `go` unless all its rounds are done.
@@ -76,18 +80,28 @@ pub struct Runner {
 }
 
 /// A runner that builds, compiles and warms up.
-pub struct Starting(Runner);
+pub struct Starting {
+    runner: Runner,
+    begun: Instant,
+    limit: Option<Duration>,
+}
 
 impl Starting {
     /// Waits until it is ready.
     ///
     /// # Errors
-    /// It says why it cannot go on, or dies.
+    /// It says why it cannot go on, dies, or takes longer than it may.
     pub fn ready(self) -> Result<Runner> {
-        let Self(mut runner) = self;
-        // Compiling may take long, and nobody hears of it.
-        runner.wait_until_ready(None)?;
-        Ok(runner)
+        let Self { mut runner, begun, limit } = self;
+        // Others may have been waited for meanwhile: what it said until now is heard in any case.
+        let left = limit.map(|limit| limit.saturating_sub(begun.elapsed()).max(GRACE));
+        match runner.wait_until_ready(left)? {
+            true => Ok(runner),
+            false => Err(runner.put_down(&format!(
+                "the PyTorch runner was not ready after {} s and was ended (a longer --ready-limit lets it compile longer)",
+                limit.unwrap_or_default().as_secs()
+            ))),
+        }
     }
 }
 
@@ -105,7 +119,7 @@ impl Runner {
     /// # Errors
     /// It does not start.
     pub fn begin(command: &RunnerCommand) -> Result<Starting> {
-        let RunnerCommand { python, args, log, rounds, stall_limit } = command;
+        let RunnerCommand { python, args, log, rounds, stall_limit, ready_limit } = command;
         if let Some(folder) = log.parent() {
             std::fs::create_dir_all(folder)
                 .with_context(|| format!("cannot create {}", folder.display()))?;
@@ -127,16 +141,9 @@ impl Runner {
         let input = child.stdin.take();
         let events = Listener::of(&mut child)?;
         let (log, left, stall_limit) = (log.clone(), *rounds, *stall_limit);
-        Ok(Starting(Self {
-            child,
-            input,
-            events,
-            log,
-            left,
-            lost: None,
-            stall_limit,
-            tells: false,
-        }))
+        let runner =
+            Self { child, input, events, log, left, lost: None, stall_limit, tells: false };
+        Ok(Starting { runner, begun: Instant::now(), limit: *ready_limit })
     }
 
     /// Measures a round while `waiting` other runners have the GPU open; its run folder. Afterwards the runner is ready for the next one: nothing of it runs on while
@@ -153,7 +160,7 @@ impl Runner {
         if told.is_err() {
             return Err(self.ended());
         }
-        let folder = match self.next(self.stall_limit)? {
+        let folder = match self.at_work()? {
             Event::Done { folder } => folder,
             Event::Ready { .. } | Event::Progress {} => {
                 bail!("the PyTorch runner said ready where done was expected")
@@ -163,7 +170,7 @@ impl Runner {
         self.left = self.left.saturating_sub(1);
         if self.left > 0 {
             // The round is there, whatever becomes of the next one.
-            self.lost = self.wait_until_ready(self.stall_limit).err();
+            self.lost = self.ready_again().err();
         }
         Ok(folder)
     }
@@ -179,42 +186,59 @@ impl Runner {
         self.left
     }
 
-    fn wait_until_ready(&mut self, limit: Option<Duration>) -> Result<()> {
+    /// Whether it got ready within `limit`.
+    fn wait_until_ready(&mut self, limit: Option<Duration>) -> Result<bool> {
         match self.next(limit)? {
-            Event::Ready { tells } => {
+            None => Ok(false),
+            Some(Event::Ready { tells }) => {
                 self.tells = tells;
-                Ok(())
+                Ok(true)
             }
-            Event::Done { .. } | Event::Progress {} => {
+            Some(Event::Done { .. } | Event::Progress {}) => {
                 bail!("the PyTorch runner said done where ready was expected")
             }
-            Event::Error { what, advice } => Err(refusal(&what, &advice)),
+            Some(Event::Error { what, advice }) => Err(refusal(&what, &advice)),
         }
     }
 
-    /// The next event that is no progress.
-    fn next(&mut self, limit: Option<Duration>) -> Result<Event> {
+    /// Behind a round, for the next one.
+    fn ready_again(&mut self) -> Result<()> {
+        let limit = self.stall_limit.filter(|_| self.tells);
+        if self.wait_until_ready(limit)? { Ok(()) } else { Err(self.stalled()) }
+    }
+
+    /// What ends a round.
+    fn at_work(&mut self) -> Result<Event> {
+        let limit = self.stall_limit.filter(|_| self.tells);
+        self.next(limit)?.map_or_else(|| Err(self.stalled()), Ok)
+    }
+
+    /// The next event that is no progress; none where nothing came for as long as `limit`.
+    fn next(&mut self, limit: Option<Duration>) -> Result<Option<Event>> {
         loop {
-            match self.events.next(limit.filter(|_| self.tells))? {
+            match self.events.next(limit)? {
                 Heard::Event(Event::Progress {}) => {}
-                Heard::Event(event) => return Ok(event),
+                Heard::Event(event) => return Ok(Some(event)),
                 Heard::End => return Err(self.ended()),
-                Heard::Silence => return Err(self.stalled()),
+                Heard::Silence => return Ok(None),
             }
         }
     }
 
-    /// It hangs: it is ended, and whoever waits for it goes on without it.
+    /// It hangs.
     fn stalled(&mut self) -> anyhow::Error {
-        self.input = None;
         let seconds = self.stall_limit.unwrap_or_default().as_secs();
+        self.put_down(&format!(
+            "the PyTorch runner hangs: it finished no frame for {seconds} s and was ended (a longer --stall-limit lets it take its time)"
+        ))
+    }
+
+    /// Ends it, and whoever waits for it goes on without it.
+    fn put_down(&mut self, why: &str) -> anyhow::Error {
+        self.input = None;
         let last = last_line(&self.log)
             .map_or_else(String::new, |line| format!("; the last that it wrote: {line}"));
-        let why = format!(
-            "the PyTorch runner hangs: it finished no frame for {seconds} s and was ended (a longer --stall-limit lets it take its \
-             time){last}; see {}",
-            self.log.display()
-        );
+        let why = format!("{why}{last}; see {}", self.log.display());
         match child::put_down(&mut self.child) {
             Ok(()) => anyhow!("{why}"),
             Err(error) => error.context(why),

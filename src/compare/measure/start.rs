@@ -147,7 +147,8 @@ impl Measuring<'_> {
         all.extend(["--interactive".to_owned(), "--save-masks".to_owned()]);
         all.extend(args.iter().cloned());
         let stall_limit = child::limit_of(self.plan.stall_limit_s.unwrap_or(child::USUAL_LIMIT_S));
+        let ready_limit = self.plan.ready_limit_s.and_then(child::limit_of);
         let (python, log) = (python.clone(), dir.join("runner.log"));
-        Ok(RunnerCommand { python, args: all, log, rounds, stall_limit })
+        Ok(RunnerCommand { python, args: all, log, rounds, stall_limit, ready_limit })
     }
 }

@@ -2,7 +2,7 @@
 
     fake_runner.py … --fake-copy RUN [--fake-slower X] [--fake-damage MODE] [--fake-fail MODE] [--fake-die MODE]
                      [--fake-wrong MODE] [--fake-no-pupil MODE] [--fake-meet N] [--fake-compile-s X]
-                     [--fake-hang MODE[-ROUND]] [--fake-die-behind MODE]
+                     [--fake-hang MODE[-ROUND]] [--fake-die-behind MODE] [--fake-never-ready MODE]
 
 Needs Python's standard library only. What it prints beside events must not disturb the caller.
 """
@@ -36,6 +36,7 @@ parser.add_argument("--fake-meet", type=int, default=0)
 parser.add_argument("--fake-compile-s", type=float)
 parser.add_argument("--fake-hang", default="")
 parser.add_argument("--fake-die-behind", default="")
+parser.add_argument("--fake-never-ready", default="")
 parser.add_argument("--started-together", action="store_true")
 parser.add_argument("--tf32", action="store_true")
 parser.add_argument("--teacher", type=Path)
@@ -137,6 +138,9 @@ if args.fake_meet:
 if args.fake_fail == args.mode:
     send("error", what="the compiler found no GPU", advice="use another machine")
     sys.exit(1)
+if args.fake_never_ready == args.mode:
+    print("compiling kernel 3 of 900", file=sys.stderr, flush=True)
+    time.sleep(600)
 for number in range(args.rounds):
     send("ready", round=number, tells=args.fake_hang != "")
     word = sys.stdin.readline().strip()
