@@ -8,10 +8,11 @@ use std::sync::OnceLock;
 use segtrt::bundle::manifest::{Axis, Tensor as DeclaredTensor};
 use segtrt::bundle::{Bundle, DType, Graph, Manifest, Role};
 use segtrt::cmd::selftest::SEED;
+use segtrt::engine::division::{divide, file_name};
 use segtrt::engine::islands::Islands;
 use segtrt::engine::{
-    BuildCost, Builder, EngineManifest, PlanRecord, Precision, Settings, engine_dir, manifest,
-    profiles,
+    BuildCost, Builder, EngineManifest, PlanRecord, Precision, ProfileShapes, Settings, engine_dir,
+    manifest, profiles,
 };
 use segtrt::files::sha256_of_file;
 use segtrt::selftest::case::{Case, cases};
@@ -206,6 +207,16 @@ impl Engines {
     /// Writes a folder of plans that run the bundle's own graphs in ONNX Runtime; each behaves as its word says. Plans of
     /// fp16 take and give halves.
     pub fn write_live(&self, precision: Precision, plans: &[(Role, &str)]) -> PathBuf {
+        self.write_live_divided(precision, plans, None)
+    }
+
+    /// The same with at most so many profiles in a plan of the exact track step.
+    pub fn write_live_divided(
+        &self,
+        precision: Precision,
+        plans: &[(Role, &str)],
+        most: Option<usize>,
+    ) -> PathBuf {
         let imgsz = self.manifest.model.imgsz;
         let dir = engine_dir(&self.root, "h200", "edgetam_mini", imgsz, precision);
         std::fs::create_dir_all(&dir).unwrap();
@@ -218,18 +229,29 @@ impl Engines {
             dir: None,
         };
         for (role, behave) in plans {
-            let path = dir.join(format!("{}.plan", role.name()));
-            std::fs::write(&path, self.live_plan(precision, *role, behave)).unwrap();
-            engines.set(self.record(*role, &path));
+            let whole = self.record(*role, Path::new("")).settings.profiles;
+            for (part, profiles) in divide(whole, most.filter(|_| *role == Role::Track)) {
+                let path = dir.join(file_name(*role, part));
+                let plan = self.live_plan(precision, *role, behave, &profiles);
+                std::fs::write(&path, plan).unwrap();
+                let mut record = self.record(*role, &path);
+                record.settings.profiles = profiles;
+                engines.set(record);
+            }
         }
         engines.write(&dir).unwrap();
         dir
     }
 
-    fn live_plan(&self, precision: Precision, role: Role, behave: &str) -> String {
+    fn live_plan(
+        &self,
+        precision: Precision,
+        role: Role,
+        behave: &str,
+        profiles: &[ProfileShapes],
+    ) -> String {
         let graph = self.manifest.graph(role).unwrap();
         let file = self.bundle.join(&graph.file);
-        let profiles = profiles(graph, &self.manifest.contract, 1);
         let mut text = format!(
             "memory 4096\nprofiles {}\nbehave {behave}\nonnx {}\n",
             profiles.len().max(1),
