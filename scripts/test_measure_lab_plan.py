@@ -99,6 +99,28 @@ class Merging(Case):
         self.assertEqual((folder / "memory.plan").read_text(), "c")
         self.assertEqual(sorted(path.name for path in folder.iterdir()), ["encoder.plan", "engine.json", "memory.plan", "prompt.plan"])
 
+    def test_a_track_step_in_several_plans_is_kept_whole_and_replaced_whole(self):
+        def divided(name, files):
+            piece = self.piece(name, ["memory"])
+            path = piece / "h200" / "m_1024_fp16" / "engine.json"
+            manifest = json.loads(path.read_text())
+            manifest["plans"] += [{"role": "track", "file": file, "from": name} for file in files]
+            path.write_text(json.dumps(manifest))
+            for file in files:
+                (path.parent / file).write_text(name)
+            return piece
+
+        four = [f"track_{k}.plan" for k in range(4)]
+        pieces = [self.piece("a", ["encoder", "track"]), divided("b", four)]
+        (folder,) = engines.merge(pieces, self.out / "whole")
+        files = [plan_["file"] for plan_ in json.loads((folder / "engine.json").read_text())["plans"]]
+        self.assertEqual(files, ["encoder.plan", "memory.plan", *four])
+        self.assertFalse((folder / "track.plan").exists())
+        (folder,) = engines.merge([*pieces, divided("c", four[:2])], self.out / "again")
+        plans = {plan_["file"]: plan_["from"] for plan_ in json.loads((folder / "engine.json").read_text())["plans"]}
+        self.assertEqual(plans, {"encoder.plan": "a", "memory.plan": "c", "track_0.plan": "c", "track_1.plan": "c"})
+        self.assertEqual(sorted(path.name for path in folder.iterdir()), sorted([*plans, "engine.json"]))
+
     def test_pieces_of_another_bundle_are_refused(self):
         pieces = [self.piece("a", ["encoder"]), self.piece("b", ["memory"], bundle={"x": 2})]
         with self.assertRaisesRegex(engines.MergeError, "bundle"):

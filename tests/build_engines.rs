@@ -25,7 +25,7 @@ fn table(dir: &Path, sm: u32) -> PathBuf {
     path
 }
 
-fn build(dir: &Path, sm: u32) -> assert_cmd::Command {
+pub fn build(dir: &Path, sm: u32) -> assert_cmd::Command {
     let mut command = segtrt();
     command.args(["build-engines", "--platform", "small", "--models", "edgetam_mini"]);
     command.arg("--platforms").arg(table(dir, sm)).arg("--out").arg(dir.join("engines"));
@@ -46,12 +46,12 @@ fn copied_bundle(dir: &Path) -> PathBuf {
     bundle
 }
 
-fn engine_dir(dir: &Path) -> PathBuf {
+pub fn engine_dir(dir: &Path) -> PathBuf {
     dir.join("engines/small/edgetam_mini_256_fp32")
 }
 
 /// TensorRT for RTX, where it is installed.
-fn rtx() -> Option<Library> {
+pub fn rtx() -> Option<Library> {
     let library = Library::open(None).ok().filter(|library| library.version().rtx);
     if library.is_none() {
         eprintln!("SKIPPED: no TensorRT for RTX; `make test` installs it from pip");

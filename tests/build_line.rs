@@ -36,7 +36,7 @@ pub(crate) fn fakes() -> Option<&'static Path> {
 }
 
 /// A folder to build in, and the stand-ins.
-struct Yard {
+pub(crate) struct Yard {
     dir: tempfile::TempDir,
     fakes: &'static Path,
 }
@@ -45,7 +45,7 @@ struct Yard {
 const GRAPHS: &str = "encoder,prompt,memory";
 
 impl Yard {
-    fn new() -> Option<Self> {
+    pub(crate) fn new() -> Option<Self> {
         let fakes = fakes()?;
         let dir = tempfile::tempdir().unwrap();
         let text = "[small]\ntitle = \"a small board\"\nsm = 90\nmemory_mb = 4096\nunified = false\nmodels = [\"edgetam_mini\"]\n\
@@ -54,7 +54,7 @@ impl Yard {
         Some(Self { dir, fakes })
     }
 
-    fn path(&self, name: &str) -> PathBuf {
+    pub(crate) fn path(&self, name: &str) -> PathBuf {
         self.dir.path().join(name)
     }
 
@@ -77,7 +77,7 @@ impl Yard {
     }
 
     /// `how` is for the stand-in: what graph fails in what way.
-    fn build(&self, graphs: &str, how: &str) -> assert_cmd::Command {
+    pub(crate) fn build(&self, graphs: &str, how: &str) -> assert_cmd::Command {
         let mut command = segtrt();
         command.env("LD_LIBRARY_PATH", self.fakes).env("FAKE_BUILD", how);
         command.args(self.arguments(graphs));
@@ -98,7 +98,7 @@ impl Yard {
             .unwrap()
     }
 
-    fn folder(&self) -> PathBuf {
+    pub(crate) fn folder(&self) -> PathBuf {
         self.path("engines/small/edgetam_mini_256_fp32")
     }
 

@@ -25,7 +25,10 @@ class MergeError(Exception):
 
 
 def merge(pieces, into):
-    """Copies the plans of `pieces`; the merged folders. Later pieces win. Manifests are written last and whole."""
+    """Copies the plans of `pieces`; the merged folders. Manifests are written last and whole.
+
+    Of each graph the last piece's plans win, all of them: a track step may be divided over several, and in two pieces otherwise.
+    """
     merged = {}
     for piece in map(Path, pieces):
         found = sorted(piece.glob(f"*/*/{MANIFEST}"))
@@ -38,14 +41,16 @@ def merge(pieces, into):
             for key in ("format", "platform", "precision", "bundle"):
                 if whole[key] != manifest[key]:
                     raise MergeError(f"{path}: its {key} is not that of the other pieces")
-            roles = {plan["role"]: plan for plan in whole["plans"]}
+            graphs = {plan["role"] for plan in manifest["plans"]}
+            given_up = {plan["file"] for plan in whole["plans"] if plan["role"] in graphs} - {plan["file"] for plan in manifest["plans"]}
+            whole["plans"] = [plan for plan in whole["plans"] if plan["role"] not in graphs] + manifest["plans"]
             for plan in manifest["plans"]:
                 folder.mkdir(parents=True, exist_ok=True)
                 part = folder / f"{plan['file']}.merging"
                 shutil.copy(path.parent / plan["file"], part)
                 os.replace(part, folder / plan["file"])
-                roles[plan["role"]] = plan
-            whole["plans"] = list(roles.values())
+            for name in given_up:
+                (folder / name).unlink()
     for folder, manifest in merged.items():
         part = folder / f"{MANIFEST}.merging"
         part.write_text(json.dumps(manifest, indent=2))
@@ -61,7 +66,8 @@ def check(command, rows_path, merged):
     except ValueError:
         raise MergeError(f"build-engines told no rows (exit code {done.returncode})") from None
     current = [row for row in rows if row["status"] == "up_to_date"]
-    others = [f"{row['role']} {row['status']}" for row in rows if row["status"] != "up_to_date"]
+    words = lambda row: " ".join(filter(None, [row["role"], row.get("part"), row["status"]]))
+    others = [words(row) for row in rows if row["status"] != "up_to_date"]
     if not rows or done.returncode:
         raise MergeError(f"exit code {done.returncode}: {', '.join(others) or 'no plan at all'}")
     told = f"; not as they were merged: {', '.join(others)}" if others else ""

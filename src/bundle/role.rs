@@ -67,7 +67,8 @@ pub enum Role {
 }
 
 impl Role {
-    const ALL: [Self; 28] = [
+    /// Every role there is.
+    pub const ALL: [Self; 28] = [
         Self::Encoder,
         Self::EncoderB2,
         Self::EncoderB4,

@@ -12,7 +12,7 @@ use indicatif::{MultiProgress, ProgressBar, ProgressStyle};
 
 use super::build_resolve::{ModelBuild, Planned, Resolved, resolve};
 use super::build_table::{Row, Status, dry_run_json, dry_run_table, json, table};
-use super::{Outcome, build_sweep, build_whole};
+use super::{Outcome, build_stale, build_sweep, build_whole};
 use crate::build::{BuildJob, Built, FailureKind, Line, NotBuilt, Supervisor, plan_file};
 use crate::bundle::Role;
 use crate::cli::BuildEnginesArgs;
@@ -98,13 +98,16 @@ pub fn build_all(
         }
         work();
     });
-    if args.graphs.is_empty() {
-        for (model, manifest) in resolved.models.iter().zip(&manifests) {
-            let note = build_whole::settle(&model.dir, &mut lock(manifest));
-            // What was built is shown whatever becomes of this.
+    for (model, manifest) in resolved.models.iter().zip(&manifests) {
+        // What was built is shown whatever becomes of this.
+        let say = |note: Result<Option<String>>| {
             if let Some(note) = note.unwrap_or_else(|error| Some(format!("{error:#}"))) {
                 eprintln!("{}: {note}", model.name);
             }
+        };
+        say(build_stale::settle(&model.dir, &mut lock(manifest), &model.plans));
+        if args.graphs.is_empty() {
+            say(build_whole::settle(&model.dir, &mut lock(manifest)));
         }
     }
     let mut rows = rows.into_inner().unwrap_or_else(PoisonError::into_inner);
@@ -157,12 +160,16 @@ impl Building<'_> {
     fn row(&self, line: &mut Line<'_>) -> Row {
         let (model, job) = (self.model, &self.planned.job);
         let bundle = &model.bundle.manifest;
-        if let (None, Some(record)) = (&self.planned.why, lock(self.manifest).plan(job.role)) {
-            return Row::of(&model.name, record, Status::UpToDate, bundle);
-        }
-        let failed = |not: &NotBuilt| {
-            Row::failed(&model.name, job.role, not, job.settings.workspace_bytes >> 20)
+        let of = |record: &PlanRecord, status| {
+            Row::of(&model.name, record, self.planned.part, status, bundle)
         };
+        let there = self.planned.why.is_none();
+        if let Some(record) = lock(self.manifest).plan_in(job.role, &self.planned.file)
+            && there
+        {
+            return of(record, Status::UpToDate);
+        }
+        let failed = |not: &NotBuilt| Row::failed(&model.name, self.planned, not);
         let built = match model.bundle.verify(&[job.role]) {
             Ok(()) => self.with_bar(line),
             Err(error) => Err(NotBuilt { kind: FailureKind::Graph, reason: format!("{error:#}") }),
@@ -192,7 +199,7 @@ impl Building<'_> {
             let _ = std::fs::remove_file(&job.partial);
             return failed(&NotBuilt { kind: FailureKind::Disk, reason: format!("{error:#}") });
         }
-        Row::of(&model.name, &record, Status::Built, bundle)
+        of(&record, Status::Built)
     }
 
     fn with_bar(&self, line: &mut Line<'_>) -> Result<Built, NotBuilt> {

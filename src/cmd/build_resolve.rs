@@ -10,6 +10,7 @@ use super::UsageError;
 use crate::build::{BuildJob, plan_file, recipe};
 use crate::bundle::{self, Bundle, Role, Wanted};
 use crate::cli::BuildEnginesArgs;
+use crate::engine::division::{self, Part, divide};
 use crate::engine::freshness::{self, Wanted as WantedPlan};
 use crate::engine::islands::Islands;
 use crate::engine::timing_files::TimingFiles;
@@ -54,6 +55,8 @@ pub struct Planned {
     pub job: BuildJob,
     /// Its file name.
     pub file: String,
+    /// Which part of its graph's profiles it has; none where it has all.
+    pub part: Option<Part>,
     /// Why it must be built; none where it is up to date.
     pub why: Option<String>,
 }
@@ -148,10 +151,8 @@ pub fn resolve(args: &BuildEnginesArgs, workspace_mb: Option<u64>) -> Result<Res
                 return Err(missing_graph(&build.bundle, role));
             };
             let objects = usize::from(args.max_objects);
-            let mut settings = Settings {
-                profiles: profiles(graph, &build.bundle.manifest.contract, objects),
-                ..settings(recipe)
-            };
+            let profiles = profiles(graph, &build.bundle.manifest.contract, objects);
+            let mut settings = settings(recipe);
             if precision == Precision::Mixed && bank != Bank::Fused && args.graphs.is_empty() {
                 bail!(UsageError(format!(
                     "--precision mixed: {} would have a {} bank, whose attention TensorRT would compute in fp32 too; export \
@@ -171,24 +172,28 @@ pub fn resolve(args: &BuildEnginesArgs, workspace_mb: Option<u64>) -> Result<Res
                 }
                 settings.islands = Islands::Whole;
             }
-            let file = format!("{}.plan", role.name());
-            let job = BuildJob {
-                role,
-                what: format!("{} {}", build.name, role.name()),
-                onnx: build.bundle.dir.join(&graph.file),
-                onnx_sha256: graph.sha256.clone(),
-                partial: plan_file::partial_path(&build.dir, &file, std::process::id()),
-                tensorrt_lib: args.tensorrt_lib.clone(),
-                device: args.device,
-                settings,
-                timing_cache: Some(TimingFiles::new(&cache, &build.name, role.name())),
-                log: args
-                    .build_log
-                    .as_ref()
-                    .map(|dir| dir.join(format!("{}_{}.log", build.name, role.name()))),
-            };
-            let why = why_build(&job, there.as_ref(), &build.dir, &tensorrt, target.sm);
-            build.plans.push(Planned { job, file, why });
+            let asked = args.profiles_per_plan.map(usize::from);
+            let most = division::profiles_per_plan(role, asked, library.version().family());
+            for (part, profiles) in divide(profiles, most) {
+                let file = division::file_name(role, part);
+                let name = division::stem(&file);
+                let log = |dir: &PathBuf| dir.join(format!("{}_{name}.log", build.name));
+                let job = BuildJob {
+                    role,
+                    what: format!("{} {}", build.name, division::label(role, part)),
+                    onnx: build.bundle.dir.join(&graph.file),
+                    onnx_sha256: graph.sha256.clone(),
+                    partial: plan_file::partial_path(&build.dir, &file, std::process::id()),
+                    tensorrt_lib: args.tensorrt_lib.clone(),
+                    device: args.device,
+                    settings: Settings { profiles, ..settings.clone() },
+                    timing_cache: Some(TimingFiles::new(&cache, &build.name, name)),
+                    log: args.build_log.as_ref().map(log),
+                };
+                let found = Found { there: there.as_ref(), dir: &build.dir, tensorrt: &tensorrt };
+                let why = found.why_build(&job, &file, target.sm);
+                build.plans.push(Planned { job, file, part, why });
+            }
         }
         models.push(build);
     }
@@ -203,23 +208,33 @@ pub fn default_timing_cache(out: &Path, tensorrt: &str) -> PathBuf {
     out.join(format!("{}.timing", tensorrt.to_lowercase().replace(' ', "-")))
 }
 
-fn why_build(
-    job: &BuildJob,
-    there: Option<&EngineManifest>,
-    dir: &Path,
-    tensorrt: &str,
-    sm: u32,
-) -> Option<String> {
-    let Some(record) = there.and_then(|manifest| manifest.plan(job.role)) else {
-        return Some("not built yet".to_owned());
-    };
-    let wanted = WantedPlan {
-        onnx_sha256: Some(&job.onnx_sha256),
-        tensorrt,
-        sm,
-        settings: Some(&job.settings),
-    };
-    freshness::differs(record, &wanted).or_else(|| freshness::damaged(record, dir))
+/// What is there already.
+struct Found<'a> {
+    /// None where nothing is, or where nothing is to be taken.
+    there: Option<&'a EngineManifest>,
+    dir: &'a Path,
+    /// What builds.
+    tensorrt: &'a str,
+}
+
+impl Found<'_> {
+    fn why_build(&self, job: &BuildJob, file: &str, sm: u32) -> Option<String> {
+        let there = self.there;
+        let Some(record) = there.and_then(|manifest| manifest.plan_in(job.role, file)) else {
+            let other = there.and_then(|manifest| manifest.plan(job.role));
+            return Some(other.map_or_else(
+                || "not built yet".to_owned(),
+                |other| format!("its profiles are divided otherwise in {}", other.file),
+            ));
+        };
+        let wanted = WantedPlan {
+            onnx_sha256: Some(&job.onnx_sha256),
+            tensorrt: self.tensorrt,
+            sm,
+            settings: Some(&job.settings),
+        };
+        freshness::differs(record, &wanted).or_else(|| freshness::damaged(record, self.dir))
+    }
 }
 
 fn missing_graph(bundle: &Bundle, role: Role) -> anyhow::Error {

@@ -15,7 +15,6 @@ use super::build_engines::{build_all, outcome};
 use super::build_resolve::{Resolved, default_timing_cache, resolve};
 use super::build_table::{Row, mib, status};
 use crate::build::Supervisor;
-use crate::bundle::Role;
 use crate::cli::BuildEnginesArgs;
 use crate::engine::EngineManifest;
 use crate::screen_table;
@@ -71,25 +70,26 @@ pub fn run(args: &BuildEnginesArgs) -> Result<Outcome> {
     Ok(outcome(&rows, &supervisor))
 }
 
-/// Latencies by engine and graph, and why there are none.
+/// Latencies by engine and plan, and why there are none.
 #[derive(Default)]
 struct Times {
     /// With the profile that was timed.
-    measured: HashMap<(String, Role), (usize, Timing)>,
+    measured: HashMap<(String, String), (usize, Timing)>,
     problem: Option<String>,
 }
 
 impl Times {
     /// Later profiles are fuller; of one profile the first case has the full bank.
-    fn keep(&mut self, engine: (String, Role), profile: usize, timing: Timing) {
-        let place = self.measured.entry(engine).or_insert((profile, timing));
+    fn keep(&mut self, plan: (String, String), profile: usize, timing: Timing) {
+        let place = self.measured.entry(plan).or_insert((profile, timing));
         if profile > place.0 {
             *place = (profile, timing);
         }
     }
 
     fn join(&self, build: Row) -> Swept {
-        let latency = self.measured.get(&(build.model.clone(), build.role)).map(|(_, time)| *time);
+        let plan = (build.model.clone(), build.file.clone());
+        let latency = self.measured.get(&plan).map(|(_, time)| *time);
         let latency_problem = if latency.is_none() { self.problem.clone() } else { None };
         Swept { build, latency, latency_problem }
     }
@@ -122,10 +122,10 @@ fn latencies(resolved: &Resolved, args: &BuildEnginesArgs, supervisor: &Supervis
             Ok((rows, _)) => {
                 for row in rows {
                     let timing = row.cost.graph.or(row.cost.enqueue);
-                    if let (Some(role), Some(profile), Some(timing)) =
-                        (row.role, row.profile, timing)
+                    if let (Some(file), Some(profile), Some(timing)) =
+                        (row.plan, row.profile, timing)
                     {
-                        times.keep((model.name.clone(), role), profile, timing);
+                        times.keep((model.name.clone(), file), profile, timing);
                     }
                 }
             }
@@ -155,7 +155,7 @@ fn table(swept: &[Swept]) -> String {
     // Caps of one graph side by side; the order of building is kept otherwise.
     rows.sort_by_key(|row| {
         swept.iter().position(|first| {
-            (&first.build.model, first.build.role) == (&row.build.model, row.build.role)
+            (&first.build.model, &first.build.file) == (&row.build.model, &row.build.file)
         })
     });
     for Swept { build, latency, .. } in rows {
@@ -163,7 +163,7 @@ fn table(swept: &[Swept]) -> String {
         let seconds = build.cost.as_ref().map(|cost| format!("{:.1}", cost.seconds));
         table.add_row([
             build.model.clone(),
-            build.role.name().to_owned(),
+            build.graph(),
             build.workspace_mib.to_string(),
             status(build),
             seconds.unwrap_or_else(|| "-".to_owned()),

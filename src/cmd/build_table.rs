@@ -6,10 +6,11 @@ use anyhow::Result;
 use serde::Serialize;
 use serde_json::{Value, json};
 
-use super::build_resolve::Resolved;
+use super::build_resolve::{Planned, Resolved};
 use crate::build::{FailureKind, NotBuilt};
 use crate::bundle::{Manifest, Role};
 use crate::engine::assess::{LayerReport, Verdict, assess};
+use crate::engine::division::{self, Part};
 use crate::engine::{BuildCost, PlanRecord};
 use crate::screen_table;
 
@@ -32,6 +33,10 @@ pub struct Row {
     pub model: String,
     /// Its graph.
     pub role: Role,
+    /// Its file name.
+    pub file: String,
+    /// Which part of its graph's profiles it has ("1/4"); none where it has all.
+    pub part: Option<Part>,
     /// What became of it.
     pub status: Status,
     /// Workspace cap, MiB.
@@ -50,10 +55,18 @@ pub struct Row {
 
 impl Row {
     /// The row of a plan that is there.
-    pub fn of(model: &str, record: &PlanRecord, status: Status, bundle: &Manifest) -> Self {
+    pub fn of(
+        model: &str,
+        record: &PlanRecord,
+        part: Option<Part>,
+        status: Status,
+        bundle: &Manifest,
+    ) -> Self {
         Self {
             model: model.to_owned(),
             role: record.role,
+            file: record.file.clone(),
+            part,
             status,
             workspace_mib: record.settings.workspace_bytes >> 20,
             plan_bytes: Some(record.bytes),
@@ -65,10 +78,13 @@ impl Row {
     }
 
     /// The row of a plan that is not.
-    pub fn failed(model: &str, role: Role, not: &NotBuilt, workspace_mib: u64) -> Self {
+    pub fn failed(model: &str, planned: &Planned, not: &NotBuilt) -> Self {
+        let workspace_mib = planned.job.settings.workspace_bytes >> 20;
         Self {
             model: model.to_owned(),
-            role,
+            role: planned.job.role,
+            file: planned.file.clone(),
+            part: planned.part,
             status: Status::Failed,
             workspace_mib,
             plan_bytes: None,
@@ -79,9 +95,14 @@ impl Row {
         }
     }
 
+    /// What the plan is called: "track", "track 1/4".
+    pub fn graph(&self) -> String {
+        division::label(self.role, self.part)
+    }
+
     /// One line, as each plan is done.
     pub fn line(&self) -> String {
-        let what = format!("{} {}", self.model, self.role.name());
+        let what = format!("{} {}", self.model, self.graph());
         match (&self.cost, &self.reason) {
             (Some(cost), _) => {
                 format!("{what}: {:.1} s, {} MiB", cost.seconds, mib(self.plan_bytes))
@@ -126,7 +147,7 @@ pub fn table(rows: &[Row]) -> String {
             row.layers.as_ref().map_or_else(|| [dash(), dash(), dash(), dash()], layer_cells);
         table.add_row([
             row.model.clone(),
-            row.role.name().to_owned(),
+            row.graph(),
             status(row),
             seconds,
             cache,
@@ -155,7 +176,7 @@ pub fn dry_run_table(resolved: &Resolved) -> String {
             let settings = &plan.job.settings;
             table.add_row([
                 model.name.clone(),
-                plan.job.role.name().to_owned(),
+                division::label(plan.job.role, plan.part),
                 settings.profiles.len().max(1).to_string(),
                 (settings.workspace_bytes >> 20).to_string(),
                 plan.why.as_ref().map_or("up to date".to_owned(), |why| format!("build: {why}")),
@@ -173,7 +194,7 @@ pub fn dry_run_json(resolved: &Resolved) -> Value {
         model.plans.iter().map(|plan| {
             let settings = &plan.job.settings;
             json!({
-                "model": model.name, "role": plan.job.role, "profiles": settings.profiles.len().max(1),
+                "model": model.name, "role": plan.job.role, "part": plan.part, "profiles": settings.profiles.len().max(1),
                 "workspace_mib": settings.workspace_bytes >> 20, "build": plan.why.is_some(),
                 "why": plan.why.as_ref().map(ToString::to_string), "from": plan.job.onnx,
                 "to": model.dir.join(&plan.file),

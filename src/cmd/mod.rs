@@ -14,6 +14,7 @@ mod bench_shard;
 mod bench_table;
 pub mod build_engines;
 mod build_resolve;
+mod build_stale;
 mod build_sweep;
 mod build_table;
 mod build_whole;

@@ -43,9 +43,9 @@ pub struct EngineManifest {
 /// One plan.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct PlanRecord {
-    /// What its graph does.
+    /// What its graph does; several plans do the same where its profiles are divided over them.
     pub role: Role,
-    /// File name beside the manifest.
+    /// File name beside the manifest, which tells a folder's plans apart.
     pub file: String,
     /// SHA-256 of the plan, checked before TensorRT sees it.
     pub sha256: String,
@@ -76,6 +76,13 @@ pub struct Builder {
     pub driver_cuda: Option<String>,
     /// Version of this program.
     pub segtrt: String,
+}
+
+impl PlanRecord {
+    /// What tells it from the folder's other plans, on the screen: "track", "track_0".
+    pub fn name(&self) -> &str {
+        super::division::stem(&self.file)
+    }
 }
 
 /// What a build took.
@@ -168,14 +175,25 @@ impl EngineManifest {
         atomic::write(&dir.join(FILE), |out| Ok(serde_json::to_writer_pretty(out, self)?))
     }
 
-    /// The plan with this role.
+    /// The plan with this role; the first where its profiles are divided over several.
     pub fn plan(&self, role: Role) -> Option<&PlanRecord> {
-        self.plans.iter().find(|plan| plan.role == role)
+        self.plans_of(role).next()
     }
 
-    /// Puts a plan in, in place of one with the same role.
+    /// All plans with this role: one, but for a track step whose profiles are divided ([`super::division`]).
+    pub fn plans_of(&self, role: Role) -> impl Iterator<Item = &PlanRecord> {
+        self.plans.iter().filter(move |plan| plan.role == role)
+    }
+
+    /// The plan with this role in this file.
+    pub fn plan_in(&self, role: Role, file: &str) -> Option<&PlanRecord> {
+        self.plans_of(role).find(|plan| plan.file == file)
+    }
+
+    /// Puts a plan in, in place of one with the same role and file.
     pub fn set(&mut self, record: PlanRecord) {
-        match self.plans.iter_mut().find(|plan| plan.role == record.role) {
+        let same = |plan: &PlanRecord| plan.role == record.role && plan.file == record.file;
+        match self.plans.iter_mut().find(|plan| same(plan)) {
             Some(place) => *place = record,
             None => self.plans.push(record),
         }

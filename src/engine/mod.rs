@@ -3,6 +3,7 @@ Engines: TensorRT plans on disk, how they are built from a bundle, and how they 
 */
 
 pub mod assess;
+pub mod division;
 pub mod freshness;
 pub mod islands;
 pub mod layers;
@@ -14,6 +15,6 @@ pub mod timing_cache;
 pub mod timing_files;
 
 pub use manifest::{BuildCost, Builder, EngineManifest, LayerRecord, PlanRecord, engine_dir};
-pub use open::open_plan;
+pub use open::{open_plan, open_record};
 pub use profiles::{fill_levels, profiles};
 pub use settings::{Bank, Precision, ProfileShapes, Settings};

@@ -9,7 +9,7 @@ use anyhow::{Context, Result, anyhow};
 use sha2::{Digest, Sha256};
 
 use super::freshness::{Wanted, differs};
-use super::manifest::EngineManifest;
+use super::manifest::{EngineManifest, PlanRecord};
 use crate::bundle::Role;
 use crate::trt::{Engine, Runtime};
 
@@ -25,10 +25,25 @@ pub fn open_plan(
     manifest: &EngineManifest,
     role: Role,
 ) -> Result<Engine> {
-    let again = manifest.rebuild_command();
     let record = manifest.plan(role).with_context(|| {
+        let again = manifest.rebuild_command();
         format!("{} has no {} engine; build it with: {again}", dir.display(), role.name())
     })?;
+    open_record(runtime, sm, dir, manifest, record)
+}
+
+/// Opens one of the manifest's plans; where several have the same role, they are told apart so.
+///
+/// # Errors
+/// As [`open_plan`].
+pub fn open_record(
+    runtime: &Runtime,
+    sm: u32,
+    dir: &Path,
+    manifest: &EngineManifest,
+    record: &PlanRecord,
+) -> Result<Engine> {
+    let again = manifest.rebuild_command();
     let path = dir.join(&record.file);
     let refuse = |why: String| {
         anyhow!("{} cannot be used: {why}; build it again with: {again}", path.display())
@@ -49,6 +64,6 @@ pub fn open_plan(
     if format!("{:x}", Sha256::digest(&plan)) != record.sha256 {
         return Err(refuse("it is damaged: its sha256 is not that of its manifest".to_owned()));
     }
-    let what = format!("{} ({})", path.display(), role.name());
+    let what = format!("{} ({})", path.display(), record.role.name());
     runtime.deserialize(&plan, &what).with_context(|| format!("build it again with: {again}"))
 }

@@ -6,6 +6,7 @@ use std::fmt::Write;
 
 use super::text_plan;
 use super::{BundleReport, EngineFolderReport, OnnxReport, Report};
+use crate::engine::division;
 use crate::onnx_file::OnnxTensor;
 use crate::screen_table;
 
@@ -155,7 +156,7 @@ fn engines(report: &EngineFolderReport) -> String {
         let assessment = &plan.assessment;
         let unknown = || "-".to_owned();
         plans.add_row([
-            plan.role.to_owned(),
+            division::stem(&plan.file).to_owned(),
             megabytes(plan.bytes),
             plan.tensorrt.clone(),
             capabilities(&plan.sm),

@@ -16,7 +16,7 @@ const LONGEST: usize = 72;
 /// Renders the report.
 pub fn plan(report: &PlanReport, all_layers: bool) -> String {
     let kind = match &report.manifest {
-        Some(facts) => format!("plan of {} ({})", facts.model, facts.plan.role.name()),
+        Some(facts) => format!("plan of {} ({})", facts.model, facts.plan.name()),
         None => "plan".to_owned(),
     };
     let mut pairs = vec![

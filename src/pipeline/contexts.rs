@@ -9,7 +9,7 @@ use anyhow::{Context, Result};
 
 use super::engines::{Opened, StepEngines, TrackEngines};
 use super::fused::FusedTrack;
-use crate::bundle::{Contract, Role};
+use crate::bundle::Contract;
 use crate::engine::fill_levels;
 use crate::gpu::kernels::AttentionKernels;
 use crate::gpu::{Gpu, Port, Stage, Stream, View};
@@ -49,16 +49,18 @@ impl Track {
         let make = |opened: &Opened, profile: usize| context(gpu, opened, profile, scratch, stream);
         let single = |opened: &Opened| make(opened, one_object(opened)?);
         Ok(match engines {
-            TrackEngines::Whole(track) if track.role == Role::TrackPadded => {
-                Self::Whole(vec![single(track)?])
-            }
-            TrackEngines::Whole(track) => {
+            TrackEngines::Padded(track) => Self::Whole(vec![single(track)?]),
+            TrackEngines::Exact(plans) => {
                 let levels = fill_levels(contract).into_iter().map(|(memories, pointers)| {
                     let (tokens, channels) = (contract.memory_tokens, contract.memory_channels);
                     let mem = [1, memories, tokens, channels].map(|extent| extent as i64);
                     let ptrs = [1, pointers, contract.pointer_channels].map(|extent| extent as i64);
                     let wanted = [("mem", mem.to_vec()), ("ptrs", ptrs.to_vec())];
-                    make(track, track.profile_for(&wanted)?)
+                    let has = |plan| Some((plan, Opened::takes(plan, &wanted)?));
+                    let (plan, profile) = plans.iter().find_map(has).with_context(|| {
+                        format!("no plan of the track step has a profile for {wanted:?}")
+                    })?;
+                    make(plan, profile)
                 });
                 Self::Whole(levels.collect::<Result<_>>()?)
             }

@@ -8,7 +8,7 @@ use anyhow::{Context, Result, bail};
 
 use super::options::Options;
 use crate::bundle::{Contract, Role, Wiring};
-use crate::engine::{Bank, EngineManifest, open_plan};
+use crate::engine::{Bank, EngineManifest, PlanRecord, division, open_plan, open_record};
 use crate::gpu::{Gpu, Stage};
 use crate::platform::Platforms;
 use crate::trt::{Engine, Runtime};
@@ -65,8 +65,10 @@ pub struct StepEngines {
 
 /// The forms of the track step.
 pub enum TrackEngines {
-    /// One engine, padded or exact; its role says which.
-    Whole(Opened),
+    /// One engine for a full-sized bank.
+    Padded(Opened),
+    /// A profile for each fill level, in one engine or divided over several.
+    Exact(Vec<Opened>),
     /// Cut at its attentions.
     Fused {
         /// The bank to keys.
@@ -80,7 +82,8 @@ impl TrackEngines {
     /// All of them.
     pub fn all(&self) -> Vec<&Opened> {
         match self {
-            Self::Whole(track) => vec![track],
+            Self::Padded(track) => vec![track],
+            Self::Exact(plans) => plans.iter().collect(),
             Self::Fused { keys, segments } => [keys].into_iter().chain(segments).collect(),
         }
     }
@@ -88,8 +91,8 @@ impl TrackEngines {
     /// How they take a bank that is not full.
     pub fn bank(&self) -> Bank {
         match self {
-            Self::Whole(track) if track.role == Role::TrackPadded => Bank::Padded,
-            Self::Whole(_) => Bank::Exact,
+            Self::Padded(_) => Bank::Padded,
+            Self::Exact(_) => Bank::Exact,
             Self::Fused { .. } => Bank::Fused,
         }
     }
@@ -155,12 +158,15 @@ impl Engines {
 impl Source {
     fn open(&self, manifest: &EngineManifest, role: Role) -> Result<Opened> {
         let engine = open_plan(&self.runtime, self.sm, &self.dir, manifest, role)?;
-        let profiles = &manifest.plan(role).context("the plan is gone")?.settings.profiles;
-        let profiles = match profiles.as_slice() {
-            [] => vec![vec![]],
-            profiles => profiles.iter().map(|profile| profile.shapes.clone()).collect(),
+        Ok(Opened::new(engine, manifest.plan(role).context("the plan is gone")?))
+    }
+
+    fn open_exact(&self, manifest: &EngineManifest) -> Result<Vec<Opened>> {
+        let open = |record| -> Result<Opened> {
+            let engine = open_record(&self.runtime, self.sm, &self.dir, manifest, record)?;
+            Ok(Opened::new(engine, record))
         };
-        Ok(Opened { engine, role, profiles })
+        division::exact(manifest).plans.into_iter().map(open).collect()
     }
 
     fn steps(&self, manifest: &EngineManifest) -> Result<StepEngines> {
@@ -169,8 +175,8 @@ impl Source {
             prompt: open(Role::Prompt)?,
             mask_prompt: self.with_mask.then(|| open(Role::MaskPrompt)).transpose()?,
             track: match track_bank(manifest, self.bank)? {
-                Bank::Padded => TrackEngines::Whole(open(Role::TrackPadded)?),
-                Bank::Exact => TrackEngines::Whole(open(Role::Track)?),
+                Bank::Padded => TrackEngines::Padded(open(Role::TrackPadded)?),
+                Bank::Exact => TrackEngines::Exact(self.open_exact(manifest)?),
                 Bank::Fused => {
                     let there = |role: &Role| manifest.plan(*role).is_some();
                     let segments = Role::SEGMENTS.into_iter().filter(there);
@@ -186,17 +192,29 @@ impl Source {
 }
 
 impl Opened {
-    /// The profile that takes inputs of these shapes; inputs that it does not name are fixed.
-    ///
-    /// # Errors
-    /// None does: the engine was built for other runs.
-    pub fn profile_for(&self, wanted: &[(&str, Vec<i64>)]) -> Result<usize> {
-        let takes = |profile: &Vec<(String, Vec<i64>)>| {
+    fn new(engine: Engine, record: &PlanRecord) -> Self {
+        let profiles = match record.settings.profiles.as_slice() {
+            [] => vec![vec![]],
+            profiles => profiles.iter().map(|profile| profile.shapes.clone()).collect(),
+        };
+        Self { engine, role: record.role, profiles }
+    }
+
+    /// The profile that takes inputs of these shapes, if one does; inputs that it does not name are fixed.
+    pub fn takes(&self, wanted: &[(&str, Vec<i64>)]) -> Option<usize> {
+        self.profiles.iter().position(|profile| {
             profile.iter().all(|(name, shape)| {
                 wanted.iter().all(|(input, wanted)| input != name || wanted == shape)
             })
-        };
-        self.profiles.iter().position(takes).with_context(|| {
+        })
+    }
+
+    /// The same of an engine that must have one.
+    ///
+    /// # Errors
+    /// It has none: it was built for other runs.
+    pub fn profile_for(&self, wanted: &[(&str, Vec<i64>)]) -> Result<usize> {
+        self.takes(wanted).with_context(|| {
             let wanted: Vec<String> =
                 wanted.iter().map(|(name, shape)| format!("{name} {shape:?}")).collect();
             format!(
@@ -257,9 +275,23 @@ fn track_bank(manifest: &EngineManifest, asked: Option<Bank>) -> Result<Bank> {
         Bank::Exact => Role::Track,
         Bank::Fused => Role::TrackKeys,
     };
-    let has = |bank: &Bank| manifest.plan(role(*bank)).is_some();
-    let missing =
-        |what: String| format!("there is no {what}; build it with: {}", manifest.rebuild_command());
+    let exact = division::exact(manifest);
+    let has = |bank: &Bank| match bank {
+        Bank::Exact => exact.missing.is_empty() && !exact.plans.is_empty(),
+        bank => manifest.plan(role(*bank)).is_some(),
+    };
+    // What a stopped build left.
+    let torn = asked.is_none_or(|bank| bank == Bank::Exact) && !exact.plans.is_empty();
+    let missing = |what: String| {
+        let again = manifest.rebuild_command();
+        match exact.missing.first() {
+            Some(level) if torn => format!(
+                "the exact track step is not whole: {} of its fill levels are in no plan ({level}, …); build them with: {again}",
+                exact.missing.len()
+            ),
+            _ => format!("there is no {what}; build it with: {again}"),
+        }
+    };
     if let Some(bank) = asked {
         let name = role(bank).name();
         return Some(bank).filter(has).with_context(|| missing(format!("{name} engine")));

@@ -17,7 +17,7 @@ use super::same_masks::{Agreement, same_masks};
 use super::verdict::Verdict;
 use crate::bundle::{Bundle, Role};
 use crate::compare::measure;
-use crate::engine::Precision;
+use crate::engine::{Precision, division};
 use crate::model_tag::ModelTag;
 use crate::prompt::PromptKind;
 use crate::synth::{SynthOptions, write_split};
@@ -57,10 +57,13 @@ impl ClipRow {
 /// Whether a folder has all that a clip needs; one that was built with `--graphs` may not.
 pub fn is_possible(folder: &Folder) -> bool {
     let has = |wanted: fn(Role) -> bool| folder.manifest.plans.iter().any(|plan| wanted(plan.role));
+    // Each fill level is in some plan.
+    let exact =
+        has(|role| role == Role::Track) && division::exact(&folder.manifest).missing.is_empty();
     has(|role| role == Role::Encoder || role.is_encoder_part())
         && has(|role| role == Role::Prompt)
         && has(|role| role == Role::Memory)
-        && has(|role| matches!(role, Role::Track | Role::TrackPadded | Role::TrackKeys))
+        && (has(|role| matches!(role, Role::TrackPadded | Role::TrackKeys)) || exact)
 }
 
 /// Makes the clip in `scratch`, which is empty.

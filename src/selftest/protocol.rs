@@ -8,8 +8,7 @@ use std::path::PathBuf;
 use serde::{Deserialize, Serialize};
 
 use super::engine_run::Repeats;
-use super::record::Row;
-use crate::bundle::Role;
+use super::record::{PlanKey, Row};
 
 /// What a worker is to do.
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -19,7 +18,7 @@ pub struct Job {
     /// The bundle to compare with; none for no comparison.
     pub reference: Option<PathBuf>,
     /// Plans with the numbers of their cases, in order.
-    pub todo: Vec<(Role, Vec<usize>)>,
+    pub todo: Vec<(PlanKey, Vec<usize>)>,
     /// What all folders have in common.
     pub settings: Settings,
 }
@@ -50,14 +49,14 @@ pub enum Event {
     /// A plan cannot be opened: none of its cases will come.
     NoPlan {
         /// Which.
-        role: Role,
+        plan: PlanKey,
         /// Why.
         reason: String,
     },
     /// A case is done, well or not.
     Case {
         /// Of which plan.
-        role: Role,
+        plan: PlanKey,
         /// Its number.
         case: usize,
         /// Its rows.

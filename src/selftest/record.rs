@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use super::verdict::{Judged, Verdict};
 use crate::bundle::Role;
-use crate::engine::Precision;
+use crate::engine::{PlanRecord, Precision, division};
 use crate::stats;
 
 /// Times of repeated runs, milliseconds.
@@ -77,15 +77,33 @@ pub struct EngineKey {
     pub precision: Precision,
 }
 
+/// Which plan of an engine: several may have the same role.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct PlanKey {
+    /// What its graph does.
+    pub role: Role,
+    /// Its file name.
+    pub file: String,
+}
+
+impl From<&PlanRecord> for PlanKey {
+    fn from(plan: &PlanRecord) -> Self {
+        Self { role: plan.role, file: plan.file.clone() }
+    }
+}
+
 /// One row.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Row {
     /// Which engine.
     #[serde(flatten)]
     pub engine: EngineKey,
-    /// Which of its plans; none where the folder as a whole failed.
+    /// Which of its graphs; none where the folder as a whole failed.
     pub role: Option<Role>,
-    /// Which optimization profile.
+    /// File name of the plan; none as above, and in older rows, where a graph had one plan.
+    #[serde(default)]
+    pub plan: Option<String>,
+    /// Which optimization profile of that plan.
     pub profile: Option<usize>,
     /// What the case is.
     pub case: String,
@@ -102,16 +120,23 @@ pub struct Row {
 }
 
 impl Row {
+    /// What the plan is called: "track", "track_0"; none where the folder as a whole failed.
+    pub fn plan_name(&self) -> Option<&str> {
+        let role = self.role.map(Role::name);
+        self.plan.as_deref().map(division::stem).or(role)
+    }
+
     /// A row for something that did not run.
     pub fn failed(
         engine: &EngineKey,
-        role: Option<Role>,
+        plan: Option<&PlanKey>,
         case: Option<(usize, &str)>,
         why: &str,
     ) -> Self {
         Self {
             engine: engine.clone(),
-            role,
+            role: plan.map(|plan| plan.role),
+            plan: plan.map(|plan| plan.file.clone()),
             profile: case.map(|(profile, _)| profile),
             case: case.map_or_else(String::new, |(_, label)| label.to_owned()),
             seed: None,
@@ -125,7 +150,7 @@ impl Row {
     /// A row for an output.
     pub fn of(
         engine: &EngineKey,
-        role: Role,
+        plan: &PlanKey,
         case: (usize, &str),
         seed: u64,
         cost: &Cost,
@@ -133,7 +158,8 @@ impl Row {
     ) -> Self {
         Self {
             engine: engine.clone(),
-            role: Some(role),
+            role: Some(plan.role),
+            plan: Some(plan.file.clone()),
             profile: Some(case.0),
             case: case.1.to_owned(),
             seed: Some(seed),

@@ -12,8 +12,7 @@ use anyhow::Result;
 use super::case::{Case, cases};
 use super::folders::Folder;
 use super::protocol::{Event, Job, Opened, Settings};
-use super::record::{EngineKey, Row};
-use crate::bundle::Role;
+use super::record::{EngineKey, PlanKey, Row};
 use crate::child::{self, End};
 
 /// A folder whose worker dies this often in a row, without a case in between, is given up.
@@ -21,7 +20,7 @@ const PATIENCE: usize = 3;
 
 /// A case that is still to be run.
 struct Item {
-    role: Role,
+    plan: PlanKey,
     number: usize,
     case: Case,
 }
@@ -67,7 +66,7 @@ pub fn run(
         };
         for item in queue.drain(..lost) {
             let case = (item.case.profile, item.case.label.as_str());
-            rows.push(Row::failed(&key, Some(item.role), Some(case), &why));
+            rows.push(Row::failed(&key, Some(&item.plan), Some(case), &why));
         }
     }
     Ok((rows, opened))
@@ -76,12 +75,13 @@ pub fn run(
 fn queue(folder: &Folder, key: &EngineKey, rows: &mut Vec<Row>) -> VecDeque<Item> {
     let mut queue = VecDeque::new();
     for plan in &folder.manifest.plans {
+        let of = PlanKey::from(plan);
         match cases(&folder.manifest.bundle, plan) {
             Ok(cases) => {
                 let cases = cases.into_iter().enumerate();
-                queue.extend(cases.map(|(number, case)| Item { role: plan.role, number, case }));
+                queue.extend(cases.map(|(number, case)| Item { plan: of.clone(), number, case }));
             }
-            Err(error) => rows.push(Row::failed(key, Some(plan.role), None, &format!("{error:#}"))),
+            Err(error) => rows.push(Row::failed(key, Some(&of), None, &format!("{error:#}"))),
         }
     }
     if folder.manifest.plans.is_empty() {
@@ -91,12 +91,12 @@ fn queue(folder: &Folder, key: &EngineKey, rows: &mut Vec<Row>) -> VecDeque<Item
     queue
 }
 
-fn todo(queue: &VecDeque<Item>) -> Vec<(Role, Vec<usize>)> {
-    let mut todo: Vec<(Role, Vec<usize>)> = Vec::new();
+fn todo(queue: &VecDeque<Item>) -> Vec<(PlanKey, Vec<usize>)> {
+    let mut todo: Vec<(PlanKey, Vec<usize>)> = Vec::new();
     for item in queue {
         match todo.last_mut() {
-            Some((role, numbers)) if *role == item.role => numbers.push(item.number),
-            _ => todo.push((item.role, vec![item.number])),
+            Some((plan, numbers)) if *plan == item.plan => numbers.push(item.number),
+            _ => todo.push((item.plan.clone(), vec![item.number])),
         }
     }
     todo
@@ -116,12 +116,12 @@ fn one_worker(
     for event in child::events::<Event>(&mut worker)? {
         match event? {
             Event::Ready(opened) => *ready = Some(opened),
-            Event::NoPlan { role, reason } => {
-                queue.retain(|item| item.role != role);
-                rows.push(Row::failed(key, Some(role), None, &reason));
+            Event::NoPlan { plan, reason } => {
+                queue.retain(|item| item.plan != plan);
+                rows.push(Row::failed(key, Some(&plan), None, &reason));
             }
-            Event::Case { role, case, rows: found } => {
-                queue.retain(|item| (item.role, item.number) != (role, case));
+            Event::Case { plan, case, rows: found } => {
+                queue.retain(|item| (&item.plan, item.number) != (&plan, case));
                 found.iter().for_each(say);
                 rows.extend(found);
             }
@@ -136,10 +136,10 @@ fn one_worker(
 }
 
 fn say(row: &Row) {
-    let role = row.role.map_or("", Role::name);
+    let plan = row.plan_name().unwrap_or_default();
     let output = row.output.as_ref().map_or("", |judged| judged.output.as_str());
     let reason = row.reason.as_deref().unwrap_or_default();
-    log::info!("{role} ({}) {output}: {} {reason}", row.case, row.verdict.word());
+    log::info!("{plan} ({}) {output}: {} {reason}", row.case, row.verdict.word());
 }
 
 #[cfg(test)]
@@ -147,6 +147,7 @@ mod tests {
     use super::super::case::tests::{manifest, plan};
     use super::super::engine_run::Repeats;
     use super::*;
+    use crate::bundle::Role;
     use crate::engine::{EngineManifest, Precision, manifest::FORMAT};
 
     /// A worker that Ctrl-C ended was taken for one that died, and another one went on.

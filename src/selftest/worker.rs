@@ -15,14 +15,14 @@ use super::engine_run::{self, Output};
 use super::folders::Folder;
 use super::inputs::Inputs;
 use super::protocol::{Event, Job, Opened, Settings};
-use super::record::{Cost, EngineKey, Row};
+use super::record::{Cost, EngineKey, PlanKey, Row};
 use super::reference::Reference;
 use super::steadiness::is_steady;
 use super::tensor::Tensor;
 use super::verdict::{Judged, Verdict, judge, limit};
 use crate::bundle::{Bundle, Role};
 use crate::child;
-use crate::engine::{EngineManifest, open_plan};
+use crate::engine::{EngineManifest, open_record};
 use crate::environment;
 use crate::gpu::{DriverMemory, Gpu};
 use crate::trt::{Engine, Library, Runtime};
@@ -47,19 +47,19 @@ fn run_job() -> Result<()> {
     child::end_with_parent();
     let mut worker = Worker::open(&job)?;
     child::send(&Event::Ready(worker.opened.clone()))?;
-    for (role, numbers) in &job.todo {
-        match worker.open_plan(*role) {
+    for (plan, numbers) in &job.todo {
+        match worker.open_plan(plan) {
             Ok((engine, cases, bytes)) => {
                 for (number, case) in cases.iter().enumerate().filter(|(n, _)| numbers.contains(n))
                 {
-                    let rows = worker.case(*role, &engine, case, bytes);
-                    child::send(&Event::Case { role: *role, case: number, rows })?;
+                    let rows = worker.case(plan, &engine, case, bytes);
+                    child::send(&Event::Case { plan: plan.clone(), case: number, rows })?;
                     // After a fault on the device nothing that this process says is worth anything.
                     worker.gpu.synchronize().context("the GPU's context is lost")?;
                 }
             }
             Err(error) => {
-                child::send(&Event::NoPlan { role: *role, reason: format!("{error:#}") })?
+                child::send(&Event::NoPlan { plan: plan.clone(), reason: format!("{error:#}") })?
             }
         }
     }
@@ -108,26 +108,32 @@ impl Worker {
     }
 
     /// The engine, its cases, and what it took from the allocator.
-    fn open_plan(&self, role: Role) -> Result<(Engine, Vec<Case>, Option<u64>)> {
+    fn open_plan(&self, plan: &PlanKey) -> Result<(Engine, Vec<Case>, Option<u64>)> {
         let manifest = &self.folder.manifest;
         let held = || self.runtime.memory_use().map(|memory| memory.current);
         let before = held();
-        let engine = open_plan(&self.runtime, self.opened.sm, &self.folder.dir, manifest, role)?;
-        let plan = manifest.plan(role).context("the plan is gone")?;
+        let plan = manifest.plan_in(plan.role, &plan.file).context("the plan is gone")?;
+        let engine = open_record(&self.runtime, self.opened.sm, &self.folder.dir, manifest, plan)?;
         let bytes = held().zip(before).map(|(after, before)| after.saturating_sub(before));
         Ok((engine, cases(&manifest.bundle, plan)?, bytes))
     }
 
-    fn case(&mut self, role: Role, engine: &Engine, case: &Case, bytes: Option<u64>) -> Vec<Row> {
+    fn case(
+        &mut self,
+        plan: &PlanKey,
+        engine: &Engine,
+        case: &Case,
+        bytes: Option<u64>,
+    ) -> Vec<Row> {
         let of = (case.profile, case.label.as_str());
-        match self.try_case(role, engine, case) {
+        match self.try_case(plan.role, engine, case) {
             Ok(Tried { judged, mut cost, seed }) => {
                 cost.engine_bytes = bytes;
-                let row = |judged| Row::of(&self.key, role, of, seed, &cost, judged);
+                let row = |judged| Row::of(&self.key, plan, of, seed, &cost, judged);
                 judged.into_iter().map(row).collect()
             }
             Err(error) => {
-                vec![Row::failed(&self.key, Some(role), Some(of), &format!("{error:#}"))]
+                vec![Row::failed(&self.key, Some(plan), Some(of), &format!("{error:#}"))]
             }
         }
     }

@@ -22,6 +22,8 @@ use segtrt::trt::DataType;
 
 use crate::support::{onnxruntime, require_onnxruntime, segtrt, small_bundle};
 
+mod live;
+
 /// A folder with libcuda.so, libkernels.so and libnvinfer.so.8.
 pub struct Fakes(tempfile::TempDir);
 
@@ -180,13 +182,12 @@ impl Engines {
         inputs
     }
 
-    /// Writes a folder with these plans; each behaves as the stand-in for TensorRT knows the word. Floating-point tensors
-    /// of `fp16` folders are halves.
-    pub fn write(&self, precision: Precision, plans: &[(Role, &str)]) -> PathBuf {
-        let dir = engine_dir(&self.root, "h200", "edgetam_mini", 256, precision);
+    /// A folder that has no plans yet.
+    fn empty(&self, precision: Precision) -> (PathBuf, EngineManifest) {
+        let imgsz = self.manifest.model.imgsz;
+        let dir = engine_dir(&self.root, "h200", "edgetam_mini", imgsz, precision);
         std::fs::create_dir_all(&dir).unwrap();
-        let float = if precision == Precision::Fp16 { DataType::Half } else { DataType::Float };
-        let mut engines = EngineManifest {
+        let engines = EngineManifest {
             format: manifest::FORMAT,
             platform: "h200".to_owned(),
             precision,
@@ -194,6 +195,14 @@ impl Engines {
             plans: Vec::new(),
             dir: None,
         };
+        (dir, engines)
+    }
+
+    /// Writes a folder with these plans; each behaves as the stand-in for TensorRT knows the word. Floating-point tensors
+    /// of `fp16` folders are halves.
+    pub fn write(&self, precision: Precision, plans: &[(Role, &str)]) -> PathBuf {
+        let (dir, mut engines) = self.empty(precision);
+        let float = if precision == Precision::Fp16 { DataType::Half } else { DataType::Float };
         for (role, behave) in plans {
             let path = dir.join(format!("{}.plan", role.name()));
             std::fs::write(&path, self.plan(*role, behave, float, &dir)).unwrap();
@@ -201,71 +210,6 @@ impl Engines {
         }
         engines.write(&dir).unwrap();
         dir
-    }
-
-    /// Writes a folder of plans that run the bundle's own graphs in ONNX Runtime; each behaves as its word says. Plans of
-    /// fp16 take and give halves.
-    pub fn write_live(&self, precision: Precision, plans: &[(Role, &str)]) -> PathBuf {
-        let imgsz = self.manifest.model.imgsz;
-        let dir = engine_dir(&self.root, "h200", "edgetam_mini", imgsz, precision);
-        std::fs::create_dir_all(&dir).unwrap();
-        let mut engines = EngineManifest {
-            format: manifest::FORMAT,
-            platform: "h200".to_owned(),
-            precision,
-            bundle: self.manifest.clone(),
-            plans: Vec::new(),
-            dir: None,
-        };
-        for (role, behave) in plans {
-            let path = dir.join(format!("{}.plan", role.name()));
-            std::fs::write(&path, self.live_plan(precision, *role, behave)).unwrap();
-            engines.set(self.record(*role, &path));
-        }
-        engines.write(&dir).unwrap();
-        dir
-    }
-
-    fn live_plan(&self, precision: Precision, role: Role, behave: &str) -> String {
-        let graph = self.manifest.graph(role).unwrap();
-        let file = self.bundle.join(&graph.file);
-        let profiles = profiles(graph, &self.manifest.contract, 1);
-        let mut text = format!(
-            "memory 4096\nprofiles {}\nbehave {behave}\nonnx {}\n",
-            profiles.len().max(1),
-            file.display()
-        );
-        let all = || {
-            let inputs = graph.inputs.iter().map(|tensor| ("in", tensor));
-            inputs.chain(graph.outputs.iter().map(|tensor| ("out", tensor)))
-        };
-        for (way, tensor) in all() {
-            let half = precision == Precision::Fp16 && !FLOATS.contains(&tensor.name.as_str());
-            let number = match (tensor.dtype, half) {
-                (DType::I32, _) => 3,
-                (_, true) => 1,
-                _ => 0,
-            };
-            let dims: Vec<i64> = tensor.shape.iter().map(|axis| extent(axis, &[])).collect();
-            writeln!(text, "{way} {} {number} - {}", tensor.name, words(&dims)).unwrap();
-        }
-        for (at, profile) in profiles.iter().enumerate() {
-            // What each symbol stands for in this profile.
-            let mut known = vec![("B".to_owned(), 1)];
-            for (name, shape) in &profile.shapes {
-                let declared = &graph.input(name).unwrap().shape;
-                for (axis, extent) in declared.iter().zip(shape) {
-                    if let Axis::Symbol(symbol) = axis {
-                        known.push((symbol.clone(), *extent));
-                    }
-                }
-            }
-            for (_, tensor) in all() {
-                let dims: Vec<i64> = tensor.shape.iter().map(|axis| extent(axis, &known)).collect();
-                writeln!(text, "shape {at} {} {}", tensor.name, words(&dims)).unwrap();
-            }
-        }
-        text
     }
 
     /// The plan's text, with the recorded values of each case beside it.

@@ -13,7 +13,7 @@ use crate::selftest::{Difference, Judged, Row, Timing};
 /// A column: its name and what fills it.
 type Column = (&'static str, fn(&Row) -> String);
 
-const COLUMNS: [Column; 29] = [
+const COLUMNS: [Column; 30] = [
     ("platform", |r| r.engine.platform.clone()),
     ("model", |r| r.engine.model.clone()),
     ("imgsz", |r| r.engine.imgsz.to_string()),
@@ -43,6 +43,7 @@ const COLUMNS: [Column; 29] = [
     ("verdict", |r| r.verdict.word().to_owned()),
     ("reason", |r| r.reason.clone().unwrap_or_default()),
     ("engines", |r| r.engine.dir.clone()),
+    ("plan", |r| r.plan.clone().unwrap_or_default()),
 ];
 
 fn text<T: ToString>(value: Option<T>) -> String {

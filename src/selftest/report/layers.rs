@@ -25,10 +25,11 @@ pub fn write(path: &Path, rows: &[Row]) -> Result<()> {
             "layer",
             "median_ms",
             "share",
+            "plan",
         ])?;
         let mut last = None;
         for row in rows {
-            let of = (&row.engine, row.role, row.profile, &row.case);
+            let of = (&row.engine, &row.plan, row.profile, &row.case);
             if last.replace(of) == Some(of) {
                 continue;
             }
@@ -47,6 +48,7 @@ pub fn write(path: &Path, rows: &[Row]) -> Result<()> {
                     layer.layer.clone(),
                     format!("{:.5}", layer.median_ms),
                     format!("{:.4}", layer.median_ms / total.max(f64::MIN_POSITIVE)),
+                    row.plan.clone().unwrap_or_default(),
                 ])?;
             }
         }

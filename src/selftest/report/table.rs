@@ -5,13 +5,12 @@ The rows as a table for people, with what failed spelled out below it.
 use std::ops::Range;
 
 use super::mib;
-use crate::bundle::Role;
 use crate::screen_table;
 use crate::selftest::{Row, Timing, Verdict};
 
 const HEADER: [&str; 12] = [
     "model",
-    "role",
+    "plan",
     "case",
     "output",
     "rel error",
@@ -49,7 +48,7 @@ fn cells(row: &Row) -> [String; 12] {
     let ms = |timing: Option<Timing>| timing.map_or_else(dash, |t| format!("{:.3}", t.median_ms));
     [
         name(row),
-        row.role.map_or_else(dash, |role| role.name().to_owned()),
+        row.plan_name().map_or_else(dash, str::to_owned),
         row.case.clone(),
         judged.map_or_else(dash, |judged| judged.output.clone()),
         number(difference.and_then(|d| d.relative)),
@@ -80,15 +79,15 @@ fn remarks(rows: &[Row]) -> Vec<String> {
         }
     };
     for row in rows {
-        let role = row.role.map_or("engines", Role::name);
+        let plan = row.plan_name().unwrap_or("engines");
         let case = if row.case.is_empty() { String::new() } else { format!(" ({})", row.case) };
         if row.verdict == Verdict::Failed {
             let output = row.output.as_ref().map_or_else(String::new, |o| format!(" {}", o.output));
             let reason = row.reason.as_deref().unwrap_or("no reason was given");
-            add(format!("FAILED {} {role}{case}{output}: {reason}", name(row)));
+            add(format!("FAILED {} {plan}{case}{output}: {reason}", name(row)));
         }
         if let Some(problem) = &row.cost.graph_problem {
-            add(format!("{} {role} has no CUDA graph: {problem}", name(row)));
+            add(format!("{} {plan} has no CUDA graph: {problem}", name(row)));
         }
     }
     lines

@@ -1,0 +1,89 @@
+//! Plans that run the bundle's own graphs in ONNX Runtime.
+
+use std::fmt::Write;
+use std::path::{Path, PathBuf};
+
+use segtrt::bundle::manifest::Axis;
+use segtrt::bundle::{DType, Role};
+use segtrt::engine::division::{divide, file_name};
+use segtrt::engine::{Precision, ProfileShapes};
+
+use super::{Engines, FLOATS, extent, words};
+
+impl Engines {
+    /// Writes a folder of plans that run the bundle's own graphs in ONNX Runtime; each behaves as its word says. Plans of
+    /// fp16 take and give halves.
+    pub fn write_live(&self, precision: Precision, plans: &[(Role, &str)]) -> PathBuf {
+        self.write_live_divided(precision, plans, None)
+    }
+
+    /// The same with at most so many profiles in a plan of the exact track step.
+    pub fn write_live_divided(
+        &self,
+        precision: Precision,
+        plans: &[(Role, &str)],
+        most: Option<usize>,
+    ) -> PathBuf {
+        let (dir, mut engines) = self.empty(precision);
+        for (role, behave) in plans {
+            let whole = self.record(*role, Path::new("")).settings.profiles;
+            for (part, profiles) in divide(whole, most.filter(|_| *role == Role::Track)) {
+                let path = dir.join(file_name(*role, part));
+                let plan = self.live_plan(precision, *role, behave, &profiles);
+                std::fs::write(&path, plan).unwrap();
+                let mut record = self.record(*role, &path);
+                record.settings.profiles = profiles;
+                engines.set(record);
+            }
+        }
+        engines.write(&dir).unwrap();
+        dir
+    }
+
+    fn live_plan(
+        &self,
+        precision: Precision,
+        role: Role,
+        behave: &str,
+        profiles: &[ProfileShapes],
+    ) -> String {
+        let graph = self.manifest.graph(role).unwrap();
+        let file = self.bundle.join(&graph.file);
+        let mut text = format!(
+            "memory 4096\nprofiles {}\nbehave {behave}\nonnx {}\n",
+            profiles.len().max(1),
+            file.display()
+        );
+        let all = || {
+            let inputs = graph.inputs.iter().map(|tensor| ("in", tensor));
+            inputs.chain(graph.outputs.iter().map(|tensor| ("out", tensor)))
+        };
+        for (way, tensor) in all() {
+            let half = precision == Precision::Fp16 && !FLOATS.contains(&tensor.name.as_str());
+            let number = match (tensor.dtype, half) {
+                (DType::I32, _) => 3,
+                (_, true) => 1,
+                _ => 0,
+            };
+            let dims: Vec<i64> = tensor.shape.iter().map(|axis| extent(axis, &[])).collect();
+            writeln!(text, "{way} {} {number} - {}", tensor.name, words(&dims)).unwrap();
+        }
+        for (at, profile) in profiles.iter().enumerate() {
+            // What each symbol stands for in this profile.
+            let mut known = vec![("B".to_owned(), 1)];
+            for (name, shape) in &profile.shapes {
+                let declared = &graph.input(name).unwrap().shape;
+                for (axis, extent) in declared.iter().zip(shape) {
+                    if let Axis::Symbol(symbol) = axis {
+                        known.push((symbol.clone(), *extent));
+                    }
+                }
+            }
+            for (_, tensor) in all() {
+                let dims: Vec<i64> = tensor.shape.iter().map(|axis| extent(axis, &known)).collect();
+                writeln!(text, "shape {at} {} {}", tensor.name, words(&dims)).unwrap();
+            }
+        }
+        text
+    }
+}
