@@ -82,6 +82,10 @@ fn tensorrt_8_gets_four_profiles_a_plan_and_each_plan_is_kept_by_itself() {
     assert_eq!(rows(&mut track()), parts(4, "up_to_date"));
     assert_eq!(rows(track().arg("--force")), parts(4, "built"));
 
+    // Under each cap as many, in a folder of their own.
+    let swept = [parts(4, "built"), parts(4, "built")].concat();
+    assert_eq!(rows(track().args(["--sweep-workspace", "64,32"])), swept);
+
     // A damaged part costs itself alone.
     fs::write(yard.folder().join("track_2.plan"), "damaged").unwrap();
     let mut expected = parts(4, "up_to_date");

@@ -119,7 +119,7 @@ fn engines_that_agree_pass_in_every_profile_and_are_timed() {
     let (header, rows) = read_csv(&csv);
     let expected = "platform,model,imgsz,precision,role,profile,case,seed,output,elements,relative_error,max_abs_error,\
         error_limit,mask_iou,non_finite,unwritten,runs,enqueue_median_ms,enqueue_p5_ms,enqueue_p95_ms,graph_median_ms,\
-        graph_p5_ms,graph_p95_ms,graph_problem,context_bytes,engine_bytes,verdict,reason,engines";
+        graph_p5_ms,graph_p95_ms,graph_problem,context_bytes,engine_bytes,verdict,reason,engines,plan";
     assert_eq!(header.join(","), expected);
     // Encoder: 3 outputs. Prompts with 4 outputs: a click, a box, a mask. Track: 16 fill levels; padded: full and
     // filling. Memory: of a tracked and of a prompted frame.

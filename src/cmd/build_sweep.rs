@@ -177,3 +177,41 @@ fn table(swept: &[Swept]) -> String {
     let problem = swept.iter().find_map(|row| row.latency_problem.as_deref());
     problem.map_or_else(|| table.to_string(), |why| format!("{table}\n{why}"))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::bundle::Role;
+    use crate::cmd::build_table::Status;
+
+    /// Plans of one graph have a time each, that of their last profile.
+    #[test]
+    fn each_plan_has_the_time_of_its_own_last_profile() {
+        let time = |median_ms| Timing { runs: 1, median_ms, p5_ms: 0.0, p95_ms: 0.0 };
+        let key = |file: &str| ("edgetam".to_owned(), file.to_owned());
+        let mut times = Times::default();
+        for (file, profile, ms) in
+            [("track_0.plan", 0, 1.0), ("track_0.plan", 3, 2.0), ("track_1.plan", 0, 3.0)]
+        {
+            times.keep(key(file), profile, time(ms));
+        }
+        let joined = |file: &str| {
+            let row = Row {
+                model: "edgetam".to_owned(),
+                role: Role::Track,
+                file: file.to_owned(),
+                part: None,
+                status: Status::Built,
+                workspace_mib: 64,
+                plan_bytes: None,
+                cost: None,
+                layers: None,
+                failure: None,
+                reason: None,
+            };
+            times.join(row).latency.map(|time| time.median_ms)
+        };
+        let expected = [Some(2.0), Some(3.0), None];
+        assert_eq!(["track_0.plan", "track_1.plan", "track.plan"].map(joined), expected);
+    }
+}
