@@ -32,6 +32,13 @@ def parse():
         metavar="N,...",
         help="also write the encoder for so many frames at once (of 2, 4, 8, 16), for bench --encode-batch",
     )
+    parser.add_argument(
+        "--for-sm",
+        type=int,
+        choices=(75,),
+        help="75: what fp16 graphs compute in fp32 is written without matrix products, which TensorRT for RTX does not have "
+        "for Turing (RTX 20 series)",
+    )
     parser.add_argument("--verify", metavar="CLIP", help="directory of JPEG frames to compare on")
     parser.add_argument("--frames", type=int, default=24, help="frames of the clip to verify (default 24)")
     prompt = parser.add_mutually_exclusive_group()
@@ -44,6 +51,8 @@ def parse():
         help="how the graphs' memories are stored while verifying; the original stores bf16",
     )
     args = parser.parse_args()
+    if args.for_sm and args.precision != "fp16":
+        parser.error("--for-sm 75 needs --precision fp16: fp32 graphs consist of the products that are missing there")
     if args.verify and not (args.prompt_point or args.prompt_mask):
         parser.error("--verify needs --prompt-point or --prompt-mask")
     if args.verify and args.frames < 20:
@@ -67,6 +76,7 @@ def main():
         args.padded_track,
         args.segments,
         args.encoder_batches,
+        args.for_sm,
     )
     print(f"written: {folder}")
     return 0 if not args.verify or verify(args, model, folder) else 1

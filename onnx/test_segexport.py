@@ -30,6 +30,7 @@ from segexport.manifest import write_bundle
 from segexport.onnx_write import FORBIDDEN, to_onnx
 from segexport.ort_driver import Bundle, closed_loop, round_bf16
 from segexport.reference_run import PromptInput, run_tensor
+from segexport.small_products import write_out
 
 COMMITTED = HERE / "bundles" / "edgetam_mini_256_fp32"
 GOLDEN = HERE.parent / "tests" / "data" / "tracker"
@@ -220,6 +221,47 @@ class AgainstTheOriginal(unittest.TestCase):
             self.assertLess(r.forced_error, 0.05 * max(r.largest, 1.0))
         ports = {p["name"]: p["dtype"] for p in self.bundles["fp16"].ports["track"][0]}
         self.assertEqual((ports["feat"], ports["mem"], ports["tidx"]), ("f16", "f16", "i32"))
+
+    def test_graphs_for_turing_have_no_fp32_product_and_give_what_the_others_give(self):
+        with tempfile.TemporaryDirectory() as folder:
+            path = write_bundle(
+                self.model, "edgetam_mini", SIDE, "fp16", {"source": "random", "seed": 0}, "-", folder,
+                padded_track=True, for_sm=75, say=lambda line: None,
+            )
+            self.assertIn("\nfor_sm = 75\n", (path / "manifest.toml").read_text())
+            self.assertGreater(fp32_products(Path(self.folder.name) / path.name / "prompt.onnx"), 0)
+            for file in path.glob("*.onnx"):
+                self.assertEqual(fp32_products(file), 0, file.name)
+            turing = Bundle(path)
+            random = np.random.default_rng(0)
+            sizes = {"B": 2, "P": 3, "F": graphs.MAX_MEMORIES, "N": graphs.MAX_POINTERS}
+            for role in ("prompt", "track_padded"):
+                given = {}
+                for port in turing.ports[role][0]:
+                    shape = [sizes.get(extent, extent) for extent in port["shape"]]
+                    given[port["name"]] = random.standard_normal(shape) if port["dtype"] != "i32" else np.ones(shape)
+                if "coords" in given:
+                    given["coords"] *= SIDE / 2
+                expected, found = self.bundles["fp16"](role, **given), turing(role, **given)
+                for name, value in expected.items():
+                    value, other = (np.asarray(x, np.float64) for x in (value, found[name]))
+                    # A click's angles may round to another half, the heads differ in the order of a sum.
+                    limit = 2e-3 if role == "prompt" else 1e-5
+                    self.assertLess(np.linalg.norm(other - value), limit * np.linalg.norm(value), f"{role} {name}")
+
+    def test_a_product_of_two_variables_is_not_written_out_as_sums(self):
+        node = onnx.helper.make_node("MatMul", ["a", "b"], ["y"], name="/odd/MatMul")
+        port = lambda name, *shape: onnx.helper.make_tensor_value_info(name, onnx.TensorProto.FLOAT, shape)
+        graph = onnx.helper.make_graph([node], "odd", [port("a", 2, 3), port("b", 3, 4)], [port("y", 2, 4)])
+        with self.assertRaisesRegex(ExportError, "/odd/MatMul computes in fp32"):
+            write_out(onnx.helper.make_model(graph))
+
+
+def fp32_products(file):
+    """How many matrix products of a graph give fp32."""
+    graph = onnx.shape_inference.infer_shapes(onnx.load(file), data_prop=True).graph
+    single = {i.name for i in [*graph.value_info, *graph.output] if i.type.tensor_type.elem_type == onnx.TensorProto.FLOAT}
+    return sum(n.op_type in ("MatMul", "Gemm") and n.output[0] in single for n in graph.node)
 
 
 class EncoderParts(unittest.TestCase):

@@ -7,8 +7,9 @@
     PYTHONPATH=v/hopper v/bin/python scripts/kernels.py --check    # compare with what is committed; nothing is written
 
 NVRTC 11.8 writes PTX ISA 7.8, which every driver from CUDA 11.8 on loads: TensorRT 8.6 machines, JetPack 6, and
-whatever comes later. compute_80 is the oldest architecture of the platform table's GPUs. Hopper's own instructions
-(wgmma) need compute_90a and NVRTC 12.2: PTX 8.2, for drivers from CUDA 12.2 on.
+whatever comes later. compute_75 is the oldest architecture of the platform table's GPUs: the machine code that
+ptxas 12.9 makes of it for sm_80, 86, 89, 90 and 120 is the same as from compute_80. Attention's instructions begin with
+compute_80, Hopper's own (wgmma) need compute_90a and NVRTC 12.2: PTX 8.2, for drivers from CUDA 12.2 on.
 """
 import ctypes
 import hashlib
@@ -31,11 +32,13 @@ class Topic(typing.NamedTuple):
     architectures: list
 
 
+TURING = ["--gpu-architecture=compute_75", "--std=c++17"]
 AMPERE = ["--gpu-architecture=compute_80", "--std=c++17"]
 HOPPER = ["--gpu-architecture=compute_90a", "--std=c++17"]
 FROM_AMPERE_ON = ["80", "86", "87", "89", "90", "100", "120"]
+FROM_TURING_ON = ["75", *FROM_AMPERE_ON]
 TOPICS = [
-    *(Topic(name, ["common.cuh"], (11, 8), [*AMPERE, "-lineinfo"], FROM_AMPERE_ON)
+    *(Topic(name, ["common.cuh"], (11, 8), [*TURING, "-lineinfo"], FROM_TURING_ON)
       for name in ("preprocess", "mask", "memory")),
     # Every line of these would name a dozen inlined places: line information doubles them.
     Topic("attention", ["attention.cuh"], (11, 8), AMPERE, FROM_AMPERE_ON),

@@ -50,16 +50,30 @@ pub struct Platform {
 }
 
 /// Compute capabilities that TensorRT for RTX builds all graphs for without having the GPU (seen with 1.7.1, which refuses
-/// 87 and 90, and of 75 every graph with a product in fp32: prompts and track steps of either precision).
-pub const BUILT_AHEAD: [u32; 5] = [80, 86, 89, 120, 121];
+/// 87 and 90). For 75 it has no products in fp32, so that it takes fp16 graphs of `onnx/export.py --for-sm 75` alone.
+pub const BUILT_AHEAD: [u32; 6] = [75, 80, 86, 89, 120, 121];
 
-/// The oldest compute capability that the committed kernels run on.
-const OLDEST_SM: u32 = 80;
+/// The oldest compute capability that the committed kernels run on; attention's alone need more.
+const OLDEST_SM: u32 = 75;
+
+/// The oldest compute capability that the committed attention kernels run on.
+const OLDEST_FUSED_SM: u32 = 80;
 
 impl Platform {
     /// TensorRT for RTX can build for it on any machine.
     pub fn can_be_built_ahead(&self) -> bool {
         !self.tegra && BUILT_AHEAD.contains(&self.sm)
+    }
+
+    /// Why the track step cannot have this form there, as a phrase.
+    pub fn refuses(&self, bank: Bank) -> Option<String> {
+        let too_old = bank == Bank::Fused && self.sm < OLDEST_FUSED_SM;
+        too_old.then(|| {
+            format!(
+                "the fused bank's attention kernels need sm {OLDEST_FUSED_SM} (Ampere) or more, and {} is sm {}: take padded",
+                self.title, self.sm
+            )
+        })
     }
 }
 
@@ -97,9 +111,12 @@ impl Platforms {
             }
             if row.sm < OLDEST_SM {
                 bail!(
-                    "[{name}] sm {}: expected {OLDEST_SM} (Ampere) or more, which segtrt's own kernels need",
+                    "[{name}] sm {}: expected {OLDEST_SM} (Turing) or more, which segtrt's own kernels need",
                     row.sm
                 );
+            }
+            if let Some(why) = row.refuses(row.bank) {
+                bail!("[{name}] bank: {why}");
             }
             if row.workspace_mb == 0 {
                 bail!("[{name}] workspace_mb must be more than 0");
@@ -136,13 +153,16 @@ mod tests {
     #[test]
     fn the_committed_table_holds_the_boards_and_caps_orin_at_256_mib() {
         let table = Platforms::open(None).unwrap();
-        for name in ["orin", "orin-nano", "rtx3090", "rtx4090", "a100", "h100", "h200"] {
+        for name in ["orin", "orin-nano", "rtx2080", "rtx3090", "rtx4090", "a100", "h100", "h200"] {
             assert_eq!(table.get(name).unwrap().name, name);
         }
         let orin = table.get("orin").unwrap();
         assert_eq!((orin.workspace_mb, orin.unified, orin.sm), (256, true, 87));
         assert!(!orin.can_be_built_ahead() && table.get("rtx3090").unwrap().can_be_built_ahead());
         assert!(!table.get("h200").unwrap().can_be_built_ahead());
+        let turing = table.get("rtx2080").unwrap();
+        assert_eq!((turing.sm, turing.bank, turing.precision), (75, Bank::Padded, Precision::Fp16));
+        assert!(turing.can_be_built_ahead());
     }
 
     #[test]
@@ -168,9 +188,19 @@ mod tests {
     #[test]
     fn a_gpu_older_than_the_kernels_is_refused_with_the_oldest_that_is_not() {
         let dir = tempfile::tempdir().unwrap();
-        let path = dir.path().join("turing.toml");
-        std::fs::write(&path, BUILT_IN.replacen("sm = 86", "sm = 75", 1)).unwrap();
-        let error = format!("{:#}", Platforms::open(Some(&path)).unwrap_err());
-        assert!(error.contains("[rtx3090] sm 75: expected 80 (Ampere) or more"), "{error}");
+        let path = dir.path().join("older.toml");
+        let refused = |sm: &str| {
+            std::fs::write(&path, BUILT_IN.replacen("sm = 86", sm, 1)).unwrap();
+            format!("{:#}", Platforms::open(Some(&path)).unwrap_err())
+        };
+        let error = refused("sm = 70");
+        assert!(error.contains("[rtx3090] sm 70: expected 75 (Turing) or more"), "{error}");
+        let error = refused("sm = 75");
+        assert!(
+            error.contains(
+                "[rtx3090] bank: the fused bank's attention kernels need sm 80 (Ampere) or more"
+            ),
+            "{error}"
+        );
     }
 }

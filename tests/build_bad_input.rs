@@ -22,8 +22,12 @@ fn rtx() -> Option<std::path::PathBuf> {
 }
 
 fn build(out: &Path) -> assert_cmd::Command {
+    build_for("rtx3090", out)
+}
+
+fn build_for(platform: &str, out: &Path) -> assert_cmd::Command {
     let mut command = segtrt();
-    command.args(["build-engines", "--platform", "rtx3090", "--models", "edgetam_mini"]);
+    command.args(["build-engines", "--platform", platform, "--models", "edgetam_mini"]);
     command.args(["--imgsz", "256", "--precision", "fp32", "--onnx-dir"]).arg(small_bundle());
     command.arg("--out").arg(out);
     command
@@ -43,6 +47,22 @@ fn caps_that_no_gpu_has_are_usage_errors() {
         }
     }
     build(dir.path()).args(["--sweep-workspace", "64,0"]).assert().code(2);
+}
+
+/// fp32 graphs are refused for Turing by TensorRT for RTX, and segtrt's own attention by the platform table.
+#[test]
+fn what_turing_lacks_is_told_with_what_to_do_instead() {
+    let dir = tempfile::tempdir().unwrap();
+    let Some(_) = rtx() else { return };
+    let turing = |arguments: &[&str]| build_for("rtx2080", dir.path()).args(arguments).assert();
+    turing(&["--bank", "fused"])
+        .code(2)
+        .stderr(predicate::str::contains("attention kernels need sm 80 (Ampere) or more"))
+        .stderr(predicate::str::contains("take padded"));
+    turing(&["--graphs", "prompt"])
+        .code(1)
+        .stderr(predicate::str::contains("FP32 GEMM is not supported"))
+        .stderr(predicate::str::contains("onnx/export.py --precision fp16 --for-sm 75"));
 }
 
 #[test]

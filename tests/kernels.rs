@@ -43,7 +43,7 @@ fn every_kernel_equals_the_cpu_bit_for_bit() {
     }
     assert!(column(&csv, "verdict").iter().all(|verdict| verdict == "passed"));
     assert!(column(&csv, "different").iter().all(|different| different == "0"));
-    assert!(column(&csv, "form").iter().all(|form| form == "PTX 7.8 for sm_80 and newer"));
+    assert!(column(&csv, "form").iter().all(|form| form == "PTX 7.8 for sm_75 and newer"));
 }
 
 /// What sanitizers are run with: quick, without a kernel that no case is left of, and never silent.
@@ -159,7 +159,7 @@ fn a_driver_that_refuses_the_kernels_costs_one_row_that_says_what_they_need() {
     std::fs::remove_file(fakes.dir().join("libkernels.so")).unwrap();
     let csv = fakes.dir().join("kernels.csv");
     selftest(fakes.dir(), &csv).assert().code(1).stdout(contains(
-        "the kernels need a driver that takes PTX 7.8 (CUDA 11.8 or newer) and a GPU of sm_80 or newer; found a driver \
+        "the kernels need a driver that takes PTX 7.8 (CUDA 11.8 or newer) and a GPU of sm_75 or newer; found a driver \
          for CUDA 13.0 and NVIDIA H200 (sm 90)",
     ));
     assert_eq!(column(&csv, "verdict"), ["failed"]);

@@ -14,6 +14,7 @@ from .graphs import contract_of, graphs_of
 from .fp16 import to_fp16
 from .models import spec_of
 from .onnx_write import OPSET, check, to_onnx
+from .small_products import write_out
 
 MEAN, STD = [0.485, 0.456, 0.406], [0.229, 0.224, 0.225]
 
@@ -24,11 +25,12 @@ def bundle_name(model, side, precision):
 
 
 def write_bundle(
-    model, name, side, precision, weights, reference, out, padded_track=False, segments=False, batches=(), say=print
+    model, name, side, precision, weights, reference, out, padded_track=False, segments=False, batches=(), for_sm=None,
+    say=print,
 ):
     """Exports every graph into `out`/<bundle name>; returns that directory.
 
-    The directory appears whole or not at all (written beside, then renamed).
+    `for_sm` 75: fp16 graphs without fp32 products (`small_products`). The directory appears whole or not at all (written beside, then renamed).
     """
     final = Path(out) / bundle_name(name, side, precision)
     folder = final.with_name(final.name + ".partial")
@@ -40,19 +42,21 @@ def write_bundle(
         work = flops.count(proto)
         if precision == "fp16":
             proto = to_fp16(proto, graph)
+            if for_sm == 75:
+                write_out(proto)
             check(proto, graph.role)
         data = proto.SerializeToString()
         (folder / f"{graph.role}.onnx").write_bytes(data)
         entries.append(_graph_entry(graph, precision, hashlib.sha256(data).hexdigest(), work))
         say(f"{graph.role}: {len(proto.graph.node)} nodes, {len(data) / 1e6:.1f} MB, {work / 1e9:.2f} GFLOP")
-    head = _head(model, name, side, precision, weights, reference)
+    head = _head(model, name, side, precision, weights, reference, for_sm)
     (folder / "manifest.toml").write_text(head + "\n" + "\n".join(entries))
     shutil.rmtree(final, ignore_errors=True)
     folder.rename(final)
     return final
 
 
-def _head(model, name, side, precision, weights, reference):
+def _head(model, name, side, precision, weights, reference, for_sm):
     contract = asdict(contract_of(model, side)) | {"mean": MEAN, "std": STD}
     tables = {
         "model": {
@@ -74,6 +78,8 @@ def _head(model, name, side, precision, weights, reference):
             "reference": reference,
         },
     }
+    if for_sm is not None:
+        tables["export"]["for_sm"] = for_sm
     if spec_of(name).family != "edgetam":
         del tables["export"]["timm"]
     parts = ["format = 1"]

@@ -139,6 +139,9 @@ pub fn resolve(args: &BuildEnginesArgs, workspace_mb: Option<u64>) -> Result<Res
         };
         let there = if args.force { None } else { EngineManifest::read(&build.dir)? };
         let bank = recipe::bank_for(args.bank, platform.bank, &build.bundle.manifest);
+        if let Some(why) = platform.refuses(bank) {
+            bail!(UsageError(format!("--bank {}: {why}", bank.name())));
+        }
         let roles = match args.graphs.as_slice() {
             [] => recipe::roles(bank, &build.bundle.manifest),
             named => named.to_vec(),
@@ -313,6 +316,14 @@ fn target(
                 library.version(),
                 platform.title,
                 pack_hint(&platform)
+            );
+        }
+        if let Some(newer) = library.version().lacks_check_for(sm) {
+            bail!(
+                "{} builds plans for {} (sm_{sm}) with fp32 products that the GPU then cannot run, and says nothing; {newer} or \
+                 later refuses them (pip install -U tensorrt-rtx-cu13-libs)",
+                library.version(),
+                platform.title
             );
         }
         return Ok((platform, Target { sm, ahead: vec![sm], device: None }));

@@ -172,8 +172,11 @@ mod tests {
     #[test]
     fn the_ptx_is_for_the_oldest_gpu_and_driver_that_are_served() {
         for (topic, name, _, ptx) in TOPICS {
-            let least =
-                if topic == Topic::AttentionHopper { ("8.2", "sm_90a") } else { ("7.8", "sm_80") };
+            let least = match topic {
+                Topic::AttentionHopper => ("8.2", "sm_90a"),
+                Topic::Attention => ("7.8", "sm_80"),
+                _ => ("7.8", "sm_75"),
+            };
             assert_eq!(needs(ptx), least, "{name}");
         }
         assert_eq!((cuda_of("7.8"), cuda_of("8.2")), ("11.8".to_owned(), "12.2".to_owned()));

@@ -68,14 +68,14 @@ impl Kernels {
     /// part of every build.
     ///
     /// # Errors
-    /// The driver refuses the PTX: it is older than CUDA 11.8, or the GPU is older than sm 80.
+    /// The driver refuses the PTX: it is older than CUDA 11.8, or the GPU is older than sm 75.
     pub fn load(gpu: &Gpu) -> Result<Self> {
         let (modules, form) = images::load(gpu, &images::USUAL)?;
         log::debug!("kernels from {form}");
         Ok(Self { modules: modules.into(), form: form.into() })
     }
 
-    /// What they were loaded from: "cubins for sm 87", or "PTX 7.8 for sm 80 and newer".
+    /// What they were loaded from: "cubins for sm 87", or "PTX 7.8 for sm_75 and newer".
     pub fn form(&self) -> &str {
         &self.form
     }
