@@ -5,7 +5,8 @@ TensorRT for RTX builds ahead of time with neither GPU nor driver (pip install t
 build real engines on any machine. Other releases need a GPU to make a builder: here they must open and fail cleanly.
 */
 
-use std::sync::{Arc, Mutex};
+use std::ops::Deref;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use segtrt::trt::{
     BuildProgress, Builder, Config, Error, Flag, Library, Mode, Network, Pool, Profile, Runtime,
@@ -25,13 +26,26 @@ fn library() -> Option<Library> {
     }
 }
 
-fn rtx() -> Option<Library> {
+/// TensorRT for RTX, for one test at a time: 1.7.1 keeps the targets of a build for the whole process, and a build for sm_75
+/// beside one for sm_86 ends either with "Target SM 86 is not found in the accelerator list".
+struct Alone(Library, #[allow(dead_code)] MutexGuard<'static, ()>);
+
+impl Deref for Alone {
+    type Target = Library;
+
+    fn deref(&self) -> &Library {
+        &self.0
+    }
+}
+
+fn rtx() -> Option<Alone> {
+    static ONE: Mutex<()> = Mutex::new(());
     let library = library()?;
     if !library.version().rtx {
         eprintln!("SKIPPED: {} builds only with a GPU", library.version());
         return None;
     }
-    Some(library)
+    Some(Alone(library, ONE.lock().unwrap_or_else(PoisonError::into_inner)))
 }
 
 fn parsed(builder: &Builder, bytes: &[u8]) -> (Network, Result<(), Error>) {
