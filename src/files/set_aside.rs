@@ -6,6 +6,7 @@ run does not have would stay beside its own, and nothing in them tells whose the
 */
 
 use std::ffi::OsStr;
+use std::fs::DirEntry;
 use std::path::Path;
 
 use anyhow::{Context, Result};
@@ -73,7 +74,8 @@ fn is_there(directory: &Path, (stem, end): (&str, &str)) -> bool {
         let name = name.to_string_lossy();
         name.contains("__obj") && (name.ends_with(".json") || name.ends_with(".npy"))
     };
-    entries.flatten().any(|entry| is_of_object(&entry.file_name()))
+    let is_file = |entry: &DirEntry| entry.file_type().is_ok_and(|kind| kind.is_file());
+    entries.flatten().any(|entry| is_of_object(&entry.file_name()) && is_file(&entry))
 }
 
 fn next_number(directory: &Path) -> Result<u32> {
