@@ -258,16 +258,17 @@ fn track_bank(manifest: &EngineManifest, asked: Option<Bank>) -> Result<Bank> {
         Bank::Fused => Role::TrackKeys,
     };
     let has = |bank: &Bank| manifest.plan(role(*bank)).is_some();
-    let missing =
-        |what: String| format!("there is no {what}; build it with: {}", manifest.rebuild_command());
+    let missing = |what: &str, command: String| {
+        format!("there is no {what} engine; build it with: {command}")
+    };
     if let Some(bank) = asked {
-        let name = role(bank).name();
-        return Some(bank).filter(has).with_context(|| missing(format!("{name} engine")));
+        let command = || manifest.rebuild_command_for(bank);
+        return Some(bank).filter(has).with_context(|| missing(role(bank).name(), command()));
     }
     let usual = Platforms::open(None)?.get(&manifest.platform).map(|platform| platform.bank);
     [Some(Bank::Fused), usual, Some(Bank::Padded), Some(Bank::Exact)]
         .into_iter()
         .flatten()
         .find(has)
-        .with_context(|| missing("track engine".to_owned()))
+        .with_context(|| missing("track", manifest.rebuild_command()))
 }

@@ -147,7 +147,10 @@ mod tests {
     use super::super::case::tests::{manifest, plan};
     use super::super::engine_run::Repeats;
     use super::*;
-    use crate::engine::{EngineManifest, Precision, manifest::FORMAT};
+    use crate::engine::{
+        EngineManifest, Precision,
+        manifest::{FORMAT, Sources},
+    };
 
     /// A worker that Ctrl-C ended was taken for one that died, and another one went on.
     #[test]
@@ -160,6 +163,7 @@ mod tests {
             precision: Precision::Fp16,
             bundle,
             plans,
+            sources: Sources::default(),
             dir: None,
         };
         let folder = Folder { dir: PathBuf::from("no/such/folder"), manifest };

@@ -192,6 +192,7 @@ impl Engines {
             precision,
             bundle: self.manifest.clone(),
             plans: Vec::new(),
+            sources: manifest::Sources::default(),
             dir: None,
         };
         for (role, behave) in plans {
@@ -215,6 +216,7 @@ impl Engines {
             precision,
             bundle: self.manifest.clone(),
             plans: Vec::new(),
+            sources: manifest::Sources::default(),
             dir: None,
         };
         for (role, behave) in plans {
