@@ -67,6 +67,8 @@ mod profile;
 mod prompts;
 /// NVTX ranges: one a frame, one a stage, as a tool and as Nsight Systems see them.
 mod ranges;
+/// The command that a refusal names builds the engines that were refused.
+mod rebuild_command;
 /// `segtrt report`: the page, its honesty, its files, a real browser.
 mod report;
 /// The self-test of engines, and the door to the GPU below it.

@@ -10,6 +10,7 @@ use std::collections::BTreeMap;
 use anyhow::Context;
 
 use crate::dataset::{Clip, ObjectTruth};
+use crate::files;
 use crate::geometry::Geometry;
 use crate::overlay::OverlayWriter;
 use crate::pipeline::Mode;
@@ -335,7 +336,7 @@ impl ObjectRunner<'_> {
         let out_dir = &self.plan.out_dir;
         if self.plan.save_masks {
             let name = format!("{video}__obj{object}__{model}.json");
-            mask_file::write(&out_dir.join("masks"), &name, pass, wrote)?;
+            mask_file::write(&out_dir.join(files::MASKS), &name, pass, wrote)?;
         }
         if self.plan.save_logits {
             let side = self.runner.manifest().contract.low_size;

@@ -17,6 +17,7 @@ mod kept_child;
 pub mod line;
 mod log_progress;
 pub mod plan_file;
+mod rebuild;
 pub mod recipe;
 pub mod supervise;
 pub mod worker;

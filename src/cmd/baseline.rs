@@ -147,12 +147,20 @@ fn print_check(baseline: &Baseline, run: &Run, allowed: &[Difference], checked: 
     let count = |judgement| checked.count(judgement);
     let (worse, missing, unclear) =
         (count(Judgement::Worse), count(Judgement::Missing), count(Judgement::Unclear));
+    let not_judged = checked.not_judged();
+    let untold = match not_judged.as_slice() {
+        [] => String::new(),
+        _ => format!(", {} too short to judge", count(Judgement::NotJudged)),
+    };
     println!(
-        "{worse} worse, {missing} missing, {unclear} unclear, {} better, {} the same; {} objects lost",
+        "{worse} worse, {missing} missing, {unclear} unclear, {} better, {} the same{untold}; {} objects lost",
         count(Judgement::Better),
         count(Judgement::Same),
         checked.lost.len()
     );
+    if !not_judged.is_empty() {
+        println!("{}", baseline_table::too_short(&not_judged));
+    }
     if unclear > 0 {
         println!(
             "unclear: worse than allowed, but within the spread of the passes; record more passes (bench --profile-runs), lock \

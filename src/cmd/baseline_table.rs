@@ -33,6 +33,19 @@ pub fn comparisons(comparisons: &[Comparison]) -> String {
     table.to_string()
 }
 
+/// Why these numbers are shown and not judged.
+pub fn too_short(metrics: &[Metric]) -> String {
+    let needs = |metric: &Metric| {
+        format!("{} takes {} frames of every clip", metric.name(), metric.least_frames() + 1)
+    };
+    let needs: Vec<String> = metrics.iter().map(needs).collect();
+    format!(
+        "too short to judge: no frame lies beyond the percentile; {}: measure longer clips, in the baseline too, or raise bench's \
+         --max-clip-frames",
+        needs.join(", ")
+    )
+}
+
 /// The numbers of a run.
 pub fn show(run: &Run) -> String {
     let mut table = screen_table::table(

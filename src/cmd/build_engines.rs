@@ -69,7 +69,7 @@ pub fn build_all(
         std::fs::create_dir_all(&model.dir)
             .with_context(|| format!("cannot make the engine folder {}", model.dir.display()))?;
         plan_file::remove_litter(&model.dir);
-        manifests.push(Mutex::new(manifest_of(model, &resolved.platform.name)));
+        manifests.push(Mutex::new(manifest_of(model, &resolved.platform.name, args)));
     }
     let models = resolved.models.iter().zip(&manifests);
     let tasks: Vec<_> = models
@@ -127,7 +127,7 @@ fn say_left_out(resolved: &Resolved) {
 }
 
 /// The folder's manifest, less what belongs to other graphs than those at hand.
-fn manifest_of(model: &ModelBuild, platform: &str) -> EngineManifest {
+fn manifest_of(model: &ModelBuild, platform: &str, args: &BuildEnginesArgs) -> EngineManifest {
     let there = EngineManifest::read(&model.dir).unwrap_or_else(|error| {
         log::warn!("{error:#}");
         None
@@ -143,6 +143,7 @@ fn manifest_of(model: &ModelBuild, platform: &str) -> EngineManifest {
         precision: model.precision,
         bundle,
         plans,
+        sources: manifest::Sources::of(&model.bundle.dir, args.platforms.as_deref()),
         dir: Some(model.dir.clone()),
     }
 }

@@ -2,7 +2,8 @@
 What becomes of an encoder in one piece where its parts were built after it.
 
 `bench` runs the whole where its plan is there, for `--graphs encoder` asked for it. One that can no longer run would be refused for
-ever, because the command that a refusal names builds the parts; so it goes when they are there. A sound one stays, aloud.
+ever by who builds the usual graphs, its parts (the command that a refusal names builds it too); so it goes when they are there. A
+sound one stays, aloud.
 */
 
 use std::path::Path;

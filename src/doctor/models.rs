@@ -101,10 +101,10 @@ pub fn engines(root: &Path, gpus: &Gpus, tensorrts: &[Tried]) -> Models {
 fn engine_check(folder: &Folder, gpus: &Gpus, tensorrts: &[Tried]) -> (Check, bool) {
     let name = format!("engines {}", folder.dir.display());
     let plans = &folder.manifest.plans;
-    let rebuild = folder.manifest.rebuild_command();
+    let rebuild = |more: &str| folder.manifest.rebuild_command_with(more);
     if let Some(why) = plans.iter().find_map(|plan| Some((plan, damaged(plan, &folder.dir)?))) {
         let found = format!("{}: {}", why.0.file, why.1);
-        return (Check::missing(name, found, format!("{rebuild} --force")), false);
+        return (Check::missing(name, found, rebuild("--force")), false);
     }
     let versions: Vec<&str> = tensorrts
         .iter()
@@ -137,7 +137,10 @@ fn engine_check(folder: &Folder, gpus: &Gpus, tensorrts: &[Tried]) -> (Check, bo
         }
     }
     let found = reason.unwrap_or_else(|| "no GPU to run them".to_owned());
-    (Check::warning(name, found, format!("for this machine: {rebuild} --platform auto")), false)
+    (
+        Check::warning(name, found, format!("for this machine: {}", rebuild("--platform auto"))),
+        false,
+    )
 }
 
 #[cfg(test)]
@@ -203,6 +206,7 @@ mod tests {
             precision: Precision::Fp16,
             bundle,
             plans: vec![record.clone()],
+            sources: manifest::Sources::default(),
             dir: None,
         };
         engines_of.write(&dir).unwrap();

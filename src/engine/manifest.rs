@@ -13,7 +13,6 @@ use serde::{Deserialize, Serialize};
 use super::settings::{Precision, Settings};
 use crate::bundle::{Manifest, Role};
 use crate::files::atomic;
-use crate::shell;
 
 /// The manifest's file name.
 pub const FILE: &str = "engine.json";
@@ -35,9 +34,36 @@ pub struct EngineManifest {
     pub bundle: Manifest,
     /// The plans, in the order they were built.
     pub plans: Vec<PlanRecord>,
+    /// The files that they were built from.
+    #[serde(default, skip_serializing_if = "Sources::are_unknown")]
+    pub sources: Sources,
     /// The folder that it was read from, which the command that builds again must name; none for one that was made here.
     #[serde(skip)]
     pub dir: Option<PathBuf>,
+}
+
+/// Where the files lay that a build read, as whole paths: for the command that builds again, on the machine where they are.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Sources {
+    /// The bundle's folder.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub bundle: Option<PathBuf>,
+    /// The platform table; none for the built-in one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub platforms: Option<PathBuf>,
+}
+
+impl Sources {
+    /// Of a bundle and a table, which may be named from the working directory. What is no text is not kept: JSON has no other paths.
+    pub fn of(bundle: &Path, platforms: Option<&Path>) -> Self {
+        let whole = |path: &Path| std::path::absolute(path).ok().filter(|it| it.to_str().is_some());
+        Self { bundle: whole(bundle), platforms: platforms.and_then(whole) }
+    }
+
+    fn are_unknown(&self) -> bool {
+        *self == Self::default()
+    }
 }
 
 /// One plan.
@@ -199,21 +225,8 @@ impl EngineManifest {
         }
     }
 
-    /// The command that builds these engines, into the folder that they were read from.
-    pub fn rebuild_command(&self) -> String {
-        let out = self.out().map(|root| format!(" --out {}", shell::word(&root.to_string_lossy())));
-        format!(
-            "segtrt build-engines --platform {} --models {} --imgsz {} --precision {}{}",
-            self.platform,
-            self.bundle.model.name,
-            self.bundle.model.imgsz,
-            self.precision,
-            out.unwrap_or_default()
-        )
-    }
-
     /// What `--out` must say for this folder; none where it need not be said, and where the folder was given another name.
-    fn out(&self) -> Option<&Path> {
+    pub(crate) fn out(&self) -> Option<&Path> {
         let dir = self.dir.as_deref()?;
         let root = dir.parent()?.parent()?;
         let name = &self.bundle.model.name;
@@ -240,6 +253,7 @@ mod tests {
             precision: Precision::Fp32,
             bundle: crate::bundle::Bundle::open(&small).unwrap().manifest,
             plans: Vec::new(),
+            sources: Sources::default(),
             dir: dir.map(PathBuf::from),
         };
         manifest.rebuild_command()

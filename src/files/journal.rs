@@ -12,14 +12,12 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, Result, bail};
 use serde::{Deserialize, Serialize};
 
-use super::Configuration;
 use super::atomic::sync_directory;
+use super::{Configuration, set_aside};
 use crate::record::{FrameTimes, RunRecord, StageTimes, SummaryRecord, summarise};
 
 /// File name.
 pub const FILE_NAME: &str = "rows.jsonl";
-/// What the journal of an earlier run is called once another run has begun in its folder.
-pub const PREVIOUS_NAME: &str = "rows.previous.jsonl";
 pub(super) const FORMAT: &str = "segtrt rows 1";
 
 /// Where a row belongs: files are sorted by this, whatever order the objects were measured in.
@@ -126,48 +124,10 @@ pub(super) struct Journal {
     length: u64,
 }
 
-/// Whether a file of this name is a journal that was set aside.
-pub fn is_previous(name: &str) -> bool {
-    name == PREVIOUS_NAME || earlier(name).is_some()
-}
-
-/// The number of a journal that was set aside before the newest such one.
-fn earlier(name: &str) -> Option<u32> {
-    name.strip_prefix("rows.previous-")?.strip_suffix(".jsonl")?.parse().ok()
-}
-
-/// Gives the name of the newest journal that was set aside free.
-fn move_on(directory: &Path, previous: &Path) -> Result<()> {
-    let names = std::fs::read_dir(directory)
-        .with_context(|| format!("cannot look into {}", directory.display()))?
-        .filter_map(|entry| earlier(entry.ok()?.file_name().to_str()?));
-    let number = names.max().map_or(2, |most| most.saturating_add(1));
-    let to = directory.join(format!("rows.previous-{number}.jsonl"));
-    std::fs::rename(previous, &to)
-        .with_context(|| format!("cannot move {} to {}", previous.display(), to.display()))
-}
-
 impl Journal {
-    /// A new journal; one that is already there is kept as `rows.previous.jsonl`, and what had that name as
-    /// `rows.previous-2.jsonl` or the next number that is free.
+    /// A new journal; what an earlier run left in the folder, its journal, masks and logits, is set aside.
     pub(super) fn create(directory: &Path, configuration: &Configuration) -> Result<Self> {
-        let mut journal = Self::open(directory)?;
-        if journal.length > 0 {
-            let previous = directory.join(PREVIOUS_NAME);
-            if previous.exists() {
-                move_on(directory, &previous)?;
-            }
-            std::fs::rename(&journal.path, &previous).with_context(|| {
-                format!("cannot move {} to {}", journal.path.display(), previous.display())
-            })?;
-            log::warn!(
-                "{} held the rows of an earlier run: kept in {PREVIOUS_NAME}, their tables are written anew (--resume goes on with them)",
-                directory.display()
-            );
-            journal = Self::open(directory)?;
-        }
-        journal.start(directory, configuration)?;
-        Ok(journal)
+        Self::open(directory)?.begin(directory, configuration)
     }
 
     /// Continues the journal of an interrupted run: its results with the offset of each line, in the
@@ -182,7 +142,7 @@ impl Journal {
         let found = journal.read(configuration)?;
         if journal.length == 0 {
             log::info!("{} holds no rows to resume; starting anew", directory.display());
-            journal.start(directory, configuration)?;
+            journal = journal.begin(directory, configuration)?;
         }
         Ok((journal, found))
     }
@@ -240,6 +200,26 @@ impl Journal {
         }
         let length = file.metadata()?.len();
         Ok(Self { file, path, length })
+    }
+
+    /// Sets aside what is there and writes the first line. Masks without rows are another run's too, and go before there is a journal:
+    /// a resumed run takes what lies beside one for its own.
+    fn begin(mut self, directory: &Path, configuration: &Configuration) -> Result<Self> {
+        let moved = set_aside::earlier_run(directory)?;
+        let to = |name: &str| moved.iter().find(|(from, _)| from == name).map(|(_, to)| to);
+        if let Some(rows) = to(FILE_NAME) {
+            log::warn!(
+                "{} held the rows of an earlier run: kept in {rows}, their tables are written anew (--resume goes on with them)",
+                directory.display()
+            );
+            // The file that is open has the other name now.
+            self = Self::open(directory)?;
+        }
+        for (from, to) in moved.iter().filter(|(from, _)| from != FILE_NAME) {
+            log::warn!("{} were an earlier run's: kept in {to}", directory.join(from).display());
+        }
+        self.start(directory, configuration)?;
+        Ok(self)
     }
 
     fn start(&mut self, directory: &Path, configuration: &Configuration) -> Result<()> {

@@ -13,16 +13,16 @@ mod journal;
 mod journal_reader;
 pub mod profile_csv;
 pub mod python_format;
+mod set_aside;
 mod sidecar;
 pub mod stats_json;
 mod store;
 pub mod summary_csv;
 
 pub use configuration::Configuration;
-pub use journal::{
-    FILE_NAME as JOURNAL, ObjectResult, PREVIOUS_NAME as PREVIOUS_JOURNAL, RowOrder, is_previous,
-};
+pub use journal::{FILE_NAME as JOURNAL, ObjectResult, RowOrder};
 pub use journal_reader::JournalReader;
+pub use set_aside::{MASKS, PREVIOUS_NAME as PREVIOUS_JOURNAL, is_previous};
 pub use sidecar::{FILE_NAME as SIDECAR, FileHash, Sidecar, sha256_of_file, sha256_of_files};
 pub use store::{OutputFiles, ResultStore};
 pub use summary_csv::ColumnSet;

@@ -59,7 +59,8 @@ impl ResultStore {
     /// …nor for more than one part in this of the time.
     const REWRITE_SHARE: u32 = 20;
 
-    /// Starts a run in `directory`, which is created. The journal of an earlier run is set aside.
+    /// Starts a run in `directory`, which is created. The journal of an earlier run is set aside, and so are its
+    /// masks and logits.
     pub fn create(directory: &Path, configuration: Configuration) -> Result<Self> {
         make(directory)?;
         let journal = Journal::create(directory, &configuration)?;

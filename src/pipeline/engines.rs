@@ -282,24 +282,21 @@ fn track_bank(manifest: &EngineManifest, asked: Option<Bank>) -> Result<Bank> {
     };
     // What a stopped build left.
     let torn = asked.is_none_or(|bank| bank == Bank::Exact) && !exact.plans.is_empty();
-    let missing = |what: String| {
-        let again = manifest.rebuild_command();
-        match exact.missing.first() {
-            Some(level) if torn => format!(
-                "the exact track step is not whole: {} of its fill levels are in no plan ({level}, …); build them with: {again}",
-                exact.missing.len()
-            ),
-            _ => format!("there is no {what}; build it with: {again}"),
-        }
+    let missing = |what: &str, command: String| match exact.missing.first() {
+        Some(level) if torn => format!(
+            "the exact track step is not whole: {} of its fill levels are in no plan ({level}, …); build them with: {command}",
+            exact.missing.len()
+        ),
+        _ => format!("there is no {what} engine; build it with: {command}"),
     };
     if let Some(bank) = asked {
-        let name = role(bank).name();
-        return Some(bank).filter(has).with_context(|| missing(format!("{name} engine")));
+        let command = || manifest.rebuild_command_for(bank);
+        return Some(bank).filter(has).with_context(|| missing(role(bank).name(), command()));
     }
     let usual = Platforms::open(None)?.get(&manifest.platform).map(|platform| platform.bank);
     [Some(Bank::Fused), usual, Some(Bank::Padded), Some(Bank::Exact)]
         .into_iter()
         .flatten()
         .find(has)
-        .with_context(|| missing("track engine".to_owned()))
+        .with_context(|| missing("track", manifest.rebuild_command()))
 }

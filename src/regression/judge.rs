@@ -107,6 +107,17 @@ impl Check {
         self.comparisons.iter().filter(|comparison| comparison.judgement == judgement).count()
     }
 
+    /// The numbers that some model's clips are too short for, each once, in the order of the table.
+    pub fn not_judged(&self) -> Vec<Metric> {
+        let is_not = |metric: &Metric| {
+            let of = |found: &Comparison| {
+                found.metric == *metric && found.judgement == Judgement::NotJudged
+            };
+            self.comparisons.iter().any(of)
+        };
+        Metric::ALL.into_iter().filter(is_not).collect()
+    }
+
     /// Something is worse, missing or lost; with `strict` also what is unclear.
     pub fn has_failed(&self, strict: bool) -> bool {
         let bad = [Judgement::Worse, Judgement::Missing].map(|judgement| self.count(judgement));

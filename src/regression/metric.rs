@@ -107,7 +107,7 @@ impl Metric {
     }
 
     /// Frames after the first that a clip must have, so that at least one of them lies beyond the percentile.
-    fn least_frames(self) -> usize {
+    pub fn least_frames(self) -> usize {
         match self {
             Self::P95Ms => 20,
             Self::P99Ms => 100,

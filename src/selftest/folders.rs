@@ -152,6 +152,7 @@ mod tests {
             precision,
             bundle,
             plans,
+            sources: manifest::Sources::default(),
             dir: None,
         };
         let dir = engine_dir(root, platform, "edgetam_mini", 256, precision);

@@ -148,7 +148,10 @@ mod tests {
     use super::super::engine_run::Repeats;
     use super::*;
     use crate::bundle::Role;
-    use crate::engine::{EngineManifest, Precision, manifest::FORMAT};
+    use crate::engine::{
+        EngineManifest, Precision,
+        manifest::{FORMAT, Sources},
+    };
 
     /// A worker that Ctrl-C ended was taken for one that died, and another one went on.
     #[test]
@@ -161,6 +164,7 @@ mod tests {
             precision: Precision::Fp16,
             bundle,
             plans,
+            sources: Sources::default(),
             dir: None,
         };
         let folder = Folder { dir: PathBuf::from("no/such/folder"), manifest };

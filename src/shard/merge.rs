@@ -16,7 +16,7 @@ use super::Shard;
 use super::head::{Head, joined};
 use crate::files::{
     ColumnSet, Configuration, JournalReader, PREVIOUS_JOURNAL, ResultStore, SIDECAR, Sidecar,
-    is_own,
+    is_own, is_previous,
 };
 use crate::strides::Strides;
 
@@ -237,6 +237,10 @@ fn link_files(from: &Path, to: &Path) -> Result<()> {
     let listed = || format!("cannot list {}", from.display());
     for entry in std::fs::read_dir(from).with_context(listed)? {
         let entry = entry.with_context(listed)?;
+        // A shard's earlier run, whose masks are not of this one.
+        if entry.file_name().to_str().is_some_and(is_previous) {
+            continue;
+        }
         let (source, target) = (entry.path(), to.join(entry.file_name()));
         if entry.file_type().with_context(listed)?.is_dir() {
             std::fs::create_dir_all(&target)

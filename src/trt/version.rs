@@ -55,6 +55,17 @@ impl Version {
         }
     }
 
+    /// Reads what [`Version`] is shown as, "TensorRT 8.6.0", whatever follows it; none of other words.
+    pub fn from_words(text: &str) -> Option<Self> {
+        let (rtx, numbers) = match text.strip_prefix("TensorRT for RTX ") {
+            Some(numbers) => (true, numbers),
+            None => (false, text.strip_prefix("TensorRT ")?),
+        };
+        let mut numbers = numbers.split_whitespace().next()?.split('.').map(str::parse);
+        let mut next = || numbers.next()?.ok();
+        Some(Self { rtx, major: next()?, minor: next()?, patch: next()? })
+    }
+
     /// The layout of this release; none for a release that this program does not know.
     ///
     /// A minor release newer than the newest known one is taken: methods are only appended within a family.
@@ -128,6 +139,19 @@ mod tests {
         assert_eq!(named(10_300), ("TensorRT for RTX 1.3.0".into(), Some(Family::Rtx13)));
         assert_eq!(named(10_400), ("TensorRT for RTX 1.4.0".into(), Some(Family::Rtx13)));
         assert_eq!(named(10_701), ("TensorRT for RTX 1.7.1".into(), Some(Family::Rtx15)));
+    }
+
+    #[test]
+    fn what_is_shown_is_read_back() {
+        for raw in [8600, 8503, 100_300, 110_400, 10_300, 10_701] {
+            let version = Version::from_raw(raw);
+            assert_eq!(Version::from_words(&version.to_string()), Some(version));
+        }
+        let build = Version::from_words("TensorRT 8.6.0 (build 12)");
+        assert_eq!(build, Some(Version::from_raw(8600)));
+        for words in ["TensorRT", "TensorRT 8.6", "TensorRT 8.x.0", "ONNX Runtime 1.2.3", ""] {
+            assert_eq!(Version::from_words(words), None, "{words}");
+        }
     }
 
     #[test]

@@ -193,6 +193,7 @@ impl Engines {
             precision,
             bundle: self.manifest.clone(),
             plans: Vec::new(),
+            sources: manifest::Sources::default(),
             dir: None,
         };
         (dir, engines)

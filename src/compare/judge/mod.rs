@@ -38,7 +38,7 @@ pub use result::{
     Withheld,
 };
 pub use speed::Speed;
-pub use sweep::{SweepRow, fastest, sweep};
+pub use sweep::{Fastest, SweepRow, fastest, sweep};
 
 use super::runs::{RunFolder, Set, Side};
 use super::thresholds::{CONFIDENCE, EQUALITY, PROOF, REPLICATES, SEED, SPEED};

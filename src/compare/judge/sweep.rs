@@ -15,7 +15,7 @@ use super::{belief, evidence, same_work};
 use crate::compare::runs::{Set, Side};
 use crate::compare::sweep::Combination;
 use crate::dataset::Dataset;
-use crate::record::Verdict;
+use crate::record::{Judgement, Verdict};
 
 /// One combination on one model.
 #[derive(Clone, Debug, Serialize)]
@@ -172,8 +172,31 @@ fn object_fps(side: &Contender<'_>, together: usize) -> Option<f64> {
     (seconds > 0.0).then(|| frames / seconds)
 }
 
-/// The row with the most frames of single objects a second, of those that are proven; none where none is.
-pub fn fastest<'a>(rows: &'a [SweepRow], model: &str) -> Option<&'a SweepRow> {
-    let of_model = rows.iter().filter(|row| row.model == model && row.object_fps.is_some());
-    of_model.max_by(|a, b| a.object_fps.unwrap_or(0.0).total_cmp(&b.object_fps.unwrap_or(0.0)))
+/// What can be said of the fastest combination of a model.
+#[derive(Clone, Copy, Debug)]
+pub enum Fastest<'a> {
+    /// The row with the most frames of single objects a second, of two or more.
+    Of(&'a SweepRow),
+    /// One row alone has a speed that may be used: it is faster than nothing.
+    Alone(&'a SweepRow),
+    /// So many rows have a speed, and each of them is INVALID.
+    Invalid(usize),
+    /// No row has a speed that may be shown.
+    Unknown,
+}
+
+/// The fastest of a model's rows whose masks are proven and whose speed is not INVALID.
+pub fn fastest<'a>(rows: &'a [SweepRow], model: &str) -> Fastest<'a> {
+    let (invalid, sound): (Vec<_>, Vec<_>) = rows
+        .iter()
+        .filter(|row| row.model == model)
+        .filter_map(|row| Some((row, row.object_fps?)))
+        .partition(|(row, _)| row.verdict.judgement == Judgement::Invalid);
+    let best = sound.iter().max_by(|a, b| a.1.total_cmp(&b.1));
+    match (best, sound.len()) {
+        (Some((row, _)), 1) => Fastest::Alone(row),
+        (Some((row, _)), _) => Fastest::Of(row),
+        (None, _) if invalid.is_empty() => Fastest::Unknown,
+        (None, _) => Fastest::Invalid(invalid.len()),
+    }
 }

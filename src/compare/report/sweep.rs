@@ -10,7 +10,7 @@ use comfy_table::{CellAlignment, Table, presets};
 use serde_json::json;
 
 use crate::compare::iou_text;
-use crate::compare::judge::{SweepRow, fastest};
+use crate::compare::judge::{Fastest, SweepRow, fastest};
 use crate::compare::sweep::Combination;
 use crate::files::atomic;
 
@@ -85,19 +85,7 @@ pub fn remarks(rows: &[SweepRow]) -> Vec<String> {
         }
     }
     for model in models {
-        match fastest(rows, model) {
-            Some(row) => {
-                let stage = row.slowest_stage.as_ref().map_or_else(String::new, |(name, ms)| {
-                    format!("; its slowest stage is {name}, {ms:.2} ms a frame")
-                });
-                lines.push(format!(
-                    "{model}: fastest is {}, {:.2} frames of single objects a second{stage}",
-                    row.combination,
-                    row.object_fps.unwrap_or(f64::NAN)
-                ));
-            }
-            None => lines.push(format!("{model}: no combination has a speed that may be shown")),
-        }
+        lines.push(format!("{model}: {}", fastest_of(rows, model)));
         for row in rows.iter().filter(|row| row.model == model && !row.outcome.is_proven()) {
             let why = row.why.as_deref().unwrap_or("no reason");
             lines.push(format!("{model} {}: {}: {why}", row.combination, row.outcome.as_str()));
@@ -113,6 +101,34 @@ pub fn remarks(rows: &[SweepRow]) -> Vec<String> {
         }
     }
     lines
+}
+
+/// The fastest combination of a model, or why none is.
+fn fastest_of(rows: &[SweepRow], model: &str) -> String {
+    let fps = |row: &SweepRow| {
+        format!("{:.2} frames of single objects a second", row.object_fps.unwrap_or(f64::NAN))
+    };
+    let stage = |row: &SweepRow| {
+        row.slowest_stage.as_ref().map_or_else(String::new, |(name, ms)| {
+            format!("; its slowest stage is {name}, {ms:.2} ms a frame")
+        })
+    };
+    match fastest(rows, model) {
+        Fastest::Of(row) => format!("fastest is {}, {}{}", row.combination, fps(row), stage(row)),
+        Fastest::Alone(row) => format!(
+            "no fastest: {} alone has a speed that may be used, {}, and there is nothing to compare it with{}",
+            row.combination,
+            fps(row),
+            stage(row)
+        ),
+        Fastest::Invalid(1) => {
+            "no fastest: the one combination that has a speed is INVALID".to_owned()
+        }
+        Fastest::Invalid(count) => {
+            format!("no fastest: all {count} combinations that have a speed are INVALID")
+        }
+        Fastest::Unknown => "no combination has a speed that may be shown".to_owned(),
+    }
 }
 
 /// Writes the files; their paths.
@@ -153,4 +169,65 @@ pub fn write(
         Ok(serde_json::to_writer_pretty(out, &all)?)
     })?;
     Ok(paths.to_vec())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::compare::judge::Outcome;
+    use crate::record::{Judgement, Verdict};
+
+    /// A row of model "m" with this speed, where it has one.
+    fn row(combination: &str, object_fps: Option<f64>, judgement: Judgement) -> SweepRow {
+        SweepRow {
+            model: "m".to_owned(),
+            combination: combination.to_owned(),
+            precision: "fp16".to_owned(),
+            imgsz: "1024".to_owned(),
+            objects_together: 1,
+            reference: combination.to_owned(),
+            outcome: if object_fps.is_some() { Outcome::Same } else { Outcome::NotAvailable },
+            why: None,
+            stopped_early: None,
+            speed: None,
+            object_fps,
+            slowest_stage: Some(("encoder".to_owned(), 2.5)),
+            withheld: None,
+            equality: None,
+            verdict: Verdict { judgement, findings: Vec::new() },
+        }
+    }
+
+    #[test]
+    fn a_fastest_is_named_of_two_and_more_that_may_be_used() {
+        let (slow, quick) =
+            (row("a", Some(10.0), Judgement::Valid), row("b", Some(20.0), Judgement::Unjudged));
+        let invalid = row("c", Some(30.0), Judgement::Invalid);
+        let failed = row("d", None, Judgement::Unjudged);
+        let said = |rows: &[&SweepRow]| {
+            let rows: Vec<SweepRow> = rows.iter().map(|row| (*row).clone()).collect();
+            remarks(&rows).remove(0)
+        };
+        let two = "m: fastest is b, 20.00 frames of single objects a second; its slowest stage is encoder, 2.50 ms a frame";
+        assert_eq!(said(&[&slow, &quick]), two);
+        assert_eq!(said(&[&slow, &quick, &invalid, &failed]), two);
+        for rows in [&[&slow, &failed][..], &[&invalid, &slow], &[&slow]] {
+            let said = said(rows);
+            assert!(
+                said.starts_with(
+                    "m: no fastest: a alone has a speed that may be used, 10.00 frames"
+                ),
+                "{said}"
+            );
+            assert!(said.contains("there is nothing to compare it with"), "{said}");
+        }
+        assert!(
+            said(&[&invalid, &invalid])
+                .ends_with("all 2 combinations that have a speed are INVALID")
+        );
+        assert!(
+            said(&[&invalid, &failed]).ends_with("the one combination that has a speed is INVALID")
+        );
+        assert_eq!(said(&[&failed]), "m: no combination has a speed that may be shown");
+    }
 }

@@ -10,7 +10,7 @@ use serde_json::{Map, Value};
 
 use super::masks::MaskFile;
 use super::sidecar::{self, PassRecord};
-use crate::files::summary_csv;
+use crate::files::{self, summary_csv};
 use crate::logits;
 use crate::record::ObjectKey;
 
@@ -136,7 +136,7 @@ impl RunFolder {
     /// # Errors
     /// The run was made without `--save-masks`, or the file is damaged.
     pub fn masks(&self, key: &ObjectKey) -> Result<MaskFile> {
-        MaskFile::read(&self.path.join("masks"), key)
+        MaskFile::read(&self.path.join(files::MASKS), key)
     }
 
     /// Its memories were written from another run's logits.

@@ -1,6 +1,6 @@
 use super::*;
 use crate::engine::Precision;
-use crate::engine::manifest::FORMAT;
+use crate::engine::manifest::{FORMAT, Sources};
 use crate::selftest::case::tests::{manifest as bundle, plan};
 
 fn levels() -> Vec<ProfileShapes> {
@@ -85,6 +85,7 @@ fn folder(plans: &[(&str, std::ops::Range<usize>)]) -> EngineManifest {
         precision: Precision::Fp16,
         plans: vec![plan(&bundle, Role::Prompt)],
         bundle,
+        sources: Sources::default(),
         dir: None,
     };
     for (file, profiles) in plans {

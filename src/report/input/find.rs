@@ -6,13 +6,15 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, bail};
 
+use crate::files::{MASKS, is_previous};
+
 /// Tables that a run folder may hold, the best first: the summary has what the profile has and the quality too.
 const RUN_TABLES: [&str; 3] =
     ["sav_benchmark_summary.csv", "jetson_benchmark_summary.csv", "profile_summary.csv"];
 const COMPARISON: &str = "comparison.json";
 const EXPERIMENT: &str = "experiment_config.txt";
 /// Folders of a run that hold thousands of files and no table.
-const NOT_ENTERED: [&str; 3] = ["masks", "nsight_reports", "overlays"];
+const NOT_ENTERED: [&str; 3] = [MASKS, "nsight_reports", "overlays"];
 /// `<split>/<experiment>/profile_outputs` and a comparison's `<side>/round_<k>` lie within this.
 const DEPTH: usize = 5;
 
@@ -98,7 +100,7 @@ fn walk(folder: &Path, depth: usize, files: &mut Vec<(Kind, PathBuf)>) {
         .filter(|entry| {
             let name = entry.file_name();
             let name = name.to_string_lossy();
-            !name.starts_with('.') && !NOT_ENTERED.contains(&name.as_ref())
+            !name.starts_with('.') && !NOT_ENTERED.contains(&name.as_ref()) && !is_previous(&name)
         })
         .map(|entry| entry.path())
         .collect();

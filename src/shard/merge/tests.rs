@@ -99,6 +99,21 @@ fn rows_go_to_their_places_and_what_is_measured_again_replaces_them() {
 }
 
 #[test]
+fn masks_of_a_shards_earlier_run_are_not_merged() {
+    let run = Run(tempfile::tempdir().unwrap());
+    run.measure(2, "first", &[]);
+    run.measure(1, "first", &[]);
+    let shard = run.folder(Shard { part: 1, of: 2 });
+    std::fs::write(shard.join("masks/b__obj9__m.json"), "old").unwrap();
+    run.measure(1, "second", &[]);
+    assert!(shard.join("masks.previous/b__obj9__m.json").exists());
+    run.merge().unwrap();
+    assert!(!run.out().join("masks/b__obj9__m.json").exists());
+    assert!(!run.out().join("masks.previous").exists());
+    assert_eq!(std::fs::read_to_string(run.out().join("masks/b")).unwrap(), "second");
+}
+
+#[test]
 fn shards_of_two_runs_are_not_one() {
     let run = Run(tempfile::tempdir().unwrap());
     run.measure(1, "r", &[]);

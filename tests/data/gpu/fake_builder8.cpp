@@ -109,6 +109,7 @@ void* new_config(void*) {
             .with<m::BuilderConfig_clearFlag>([](void*, int32_t) {})
             .with<m::BuilderConfig_setMemoryPoolLimit>([](void*, int32_t, size_t) {})
             .with<m::BuilderConfig_setBuilderOptimizationLevel>([](void*, int32_t) {})
+            .with<m::BuilderConfig_setAvgTimingIterations>([](void*, int32_t) {})
             .with<m::BuilderConfig_setTacticSources>([](void*, uint32_t) { return true; })
             .with<m::BuilderConfig_setProfilingVerbosity>([](void*, int32_t) {})
             .with<m::BuilderConfig_addOptimizationProfile>([](void*, void*) { return 0; })
@@ -170,7 +171,8 @@ void* createInferBuilder_INTERNAL(void* l, int32_t) {
         Table()
             .with<m::OptimizationProfile_setDimensions32>([](void*, const char*, int32_t, Dims32) { return true; })
             .with<m::OptimizationProfile_isValid>([](void*) { return true; });
-    static const Table network;
+    // Nothing in it can be pinned.
+    static const Table network = Table().with<m::NetworkDefinition_getNbLayers>([](void*) { return 0; });
     static const Table methods =
         Table()
             .with<m::Builder_setErrorRecorder>([](void*, void*) {})

@@ -1,0 +1,165 @@
+/*!
+What an earlier run left in a folder in which another one begins: moved aside, not lost, and not to be taken for the new run's.
+
+Tables are written anew and the journal is one file, but masks and logits are a file for each object: those of objects that the new
+run does not have would stay beside its own, and nothing in them tells whose they are. So their folders go where the journal goes.
+*/
+
+use std::ffi::OsStr;
+use std::fs::DirEntry;
+use std::path::Path;
+
+use anyhow::{Context, Result};
+
+use super::journal::FILE_NAME as JOURNAL;
+use crate::logits;
+
+/// What the journal of an earlier run is called once another run has begun in its folder.
+pub const PREVIOUS_NAME: &str = "rows.previous.jsonl";
+/// The folder in a run folder in which every mask is written, a file for each object.
+pub const MASKS: &str = "masks";
+
+/// What is moved, as the name's beginning and its end. The journal comes first: whoever finds none takes nothing in the folder
+/// for a run's to be resumed, so that a crash in between mixes nothing.
+const KEPT: [(&str, &str); 3] = [("rows", ".jsonl"), (MASKS, ""), (logits::FOLDER, "")];
+
+/// The name that something has once it is moved; a number where it is not of the newest run that was.
+fn previous((stem, end): (&str, &str), number: Option<u32>) -> String {
+    let number = number.map(|number| format!("-{number}")).unwrap_or_default();
+    format!("{stem}.previous{number}{end}")
+}
+
+/// The number of something that was moved before the newest such one.
+fn number_of((stem, end): (&str, &str), name: &str) -> Option<u32> {
+    name.strip_prefix(stem)?.strip_prefix(".previous-")?.strip_suffix(end)?.parse().ok()
+}
+
+/// Whether a file or a folder of this name was set aside.
+pub fn is_previous(name: &str) -> bool {
+    KEPT.into_iter().any(|kind| name == previous(kind, None) || number_of(kind, name).is_some())
+}
+
+/// Moves what an earlier run left in `directory`, as `rows.previous.jsonl`, `masks.previous` and `logits.previous`; what had such a
+/// name becomes `…previous-2…`, or the next number that is free, the same for all that are of one run. Answers each old name with
+/// the new one.
+///
+/// # Errors
+/// The folder cannot be read or changed.
+pub(super) fn earlier_run(directory: &Path) -> Result<Vec<(String, String)>> {
+    let there: Vec<_> = KEPT.into_iter().filter(|kind| is_there(directory, *kind)).collect();
+    let has = |kind: &(&str, &str)| directory.join(previous(*kind, None)).exists();
+    if there.iter().any(has) {
+        let number = next_number(directory)?;
+        for kind in KEPT.into_iter().filter(has) {
+            rename(directory, &previous(kind, None), &previous(kind, Some(number)))?;
+        }
+    }
+    let mut moved = Vec::new();
+    for kind in there {
+        let (from, to) = ([kind.0, kind.1].concat(), previous(kind, None));
+        rename(directory, &from, &to)?;
+        moved.push((from, to));
+    }
+    Ok(moved)
+}
+
+/// There are rows; or a folder of this name has a run's file in it, for a folder that is somebody else's is not to be touched.
+fn is_there(directory: &Path, (stem, end): (&str, &str)) -> bool {
+    let path = directory.join([stem, end].concat());
+    if [stem, end].concat() == JOURNAL {
+        return std::fs::metadata(path).is_ok_and(|meta| meta.len() > 0);
+    }
+    let Ok(entries) = std::fs::read_dir(path) else { return false };
+    let is_of_object = |name: &OsStr| {
+        let name = name.to_string_lossy();
+        name.contains("__obj") && (name.ends_with(".json") || name.ends_with(".npy"))
+    };
+    let is_file = |entry: &DirEntry| entry.file_type().is_ok_and(|kind| kind.is_file());
+    entries.flatten().any(|entry| is_of_object(&entry.file_name()) && is_file(&entry))
+}
+
+fn next_number(directory: &Path) -> Result<u32> {
+    let entries = std::fs::read_dir(directory)
+        .with_context(|| format!("cannot look into {}", directory.display()))?;
+    let numbers = entries.filter_map(|entry| {
+        let name = entry.ok()?.file_name();
+        KEPT.into_iter().find_map(|kind| number_of(kind, name.to_str()?))
+    });
+    Ok(numbers.max().map_or(2, |most| most.saturating_add(1)))
+}
+
+fn rename(directory: &Path, from: &str, to: &str) -> Result<()> {
+    let [from, to] = [from, to].map(|name| directory.join(name));
+    std::fs::rename(&from, &to).with_context(|| {
+        format!("cannot move {} to {}; choose another --out-dir", from.display(), to.display())
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Writes a run's files, each with its number.
+    fn write(directory: &Path, names: &[&str], run: &str) {
+        for name in names {
+            let path = directory.join(name);
+            std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+            std::fs::write(path, run).unwrap();
+        }
+    }
+
+    const MASK: &str = "masks/a__obj0__m.json";
+    const LOGITS: &str = "logits/a__obj0__m.npy";
+
+    #[test]
+    fn what_is_of_one_run_keeps_one_number() {
+        let dir = tempfile::tempdir().unwrap();
+        let dir = dir.path();
+        let read = |name: &str| std::fs::read_to_string(dir.join(name)).ok();
+        assert_eq!(earlier_run(dir).unwrap(), []);
+        // The second run saves no masks, the third no logits.
+        write(dir, &["rows.jsonl", MASK, LOGITS], "1");
+        assert_eq!(earlier_run(dir).unwrap().len(), 3);
+        write(dir, &["rows.jsonl", LOGITS], "2");
+        earlier_run(dir).unwrap();
+        write(dir, &["rows.jsonl", MASK], "3");
+        let moved = earlier_run(dir).unwrap();
+        let names: Vec<&str> = moved.iter().map(|(_, to)| to.as_str()).collect();
+        assert_eq!(names, ["rows.previous.jsonl", "masks.previous"]);
+        for (run, number) in [("1", "-2"), ("2", "-3"), ("3", "")] {
+            let saved = |name: &str| read(name).is_none_or(|found| found == run);
+            assert_eq!(read(&format!("rows.previous{number}.jsonl")).unwrap(), run);
+            assert!(saved(&format!("masks.previous{number}/a__obj0__m.json")), "{run}");
+            assert!(saved(&format!("logits.previous{number}/a__obj0__m.npy")), "{run}");
+        }
+        assert!(!dir.join("masks.previous-3").exists() && !dir.join("logits.previous").exists());
+        assert!(["rows.jsonl", MASK, LOGITS].iter().all(|name| !dir.join(name).exists()));
+    }
+
+    /// The journal was moved, the masks were not: they go where their journal is.
+    #[test]
+    fn a_crash_in_between_is_made_good() {
+        let dir = tempfile::tempdir().unwrap();
+        write(dir.path(), &["rows.previous.jsonl", MASK], "1");
+        earlier_run(dir.path()).unwrap();
+        assert!(dir.path().join("masks.previous/a__obj0__m.json").exists());
+        assert!(dir.path().join("rows.previous.jsonl").exists());
+    }
+
+    #[test]
+    fn what_is_no_runs_stays_and_names_are_known_again() {
+        let dir = tempfile::tempdir().unwrap();
+        write(dir.path(), &["masks/00000.png", "logits/notes.json", "rows.jsonl"], "");
+        assert_eq!(earlier_run(dir.path()).unwrap(), []);
+        for name in
+            ["rows.previous.jsonl", "rows.previous-12.jsonl", "masks.previous", "logits.previous-2"]
+        {
+            assert!(is_previous(name), "{name}");
+        }
+        for name in
+            ["rows.jsonl", "masks", "masks.previous-x", "masks.previous.json", "rows.previous"]
+        {
+            assert!(!is_previous(name), "{name}");
+        }
+    }
+}
