@@ -19,6 +19,7 @@ from lab import engines, flags, machine  # noqa: E402
 from lab.foresight import Foresight  # noqa: E402
 from lab.harvest import harvest, worth  # noqa: E402
 from lab.job import ALL, ALONE, SHARED, SLOTS, Job, PlanError, checked, chosen, hurry  # noqa: E402
+from lab.placing import Held  # noqa: E402
 from lab.plan import plan  # noqa: E402
 from lab.settings import TAGS, Settings  # noqa: E402
 
@@ -275,6 +276,10 @@ class Planning(Case):
             begun[seconds] = {line.split()[1].rstrip(","): at for at, line in foresight.lines if line.startswith("begun")}
         self.assertEqual((begun[120]["compare"], begun[120].get("bench")), (60, None), "it is in time, and comes first")
         self.assertEqual((begun[100].get("compare"), begun[100]["bench"]), (None, 5))
+
+    def test_what_is_late_is_not_waited_for_longer_than_its_limit(self):
+        held = Held(Job("late", [], expect=100, limit=600), (), (), begin=1000)
+        self.assertEqual([held.left(1000 + taken) for taken in (0, 60, 150, 500, 599.5, 700)], [100, 40, 50, 100, 1, 1])
 
     def test_a_number_means_the_same_graphs_whether_the_encoder_is_cut_or_not(self):
         graphs = {}

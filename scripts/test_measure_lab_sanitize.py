@@ -1,11 +1,15 @@
 """Tests of measure-lab.py's clips under compute-sanitizer: python3 -m unittest discover -s scripts"""
 
+import io
+import os
 import re
 import subprocess
 import sys
 import tempfile
 import unittest
+from contextlib import redirect_stdout
 from pathlib import Path
+from unittest import mock
 
 if sys.platform != "linux":
     raise unittest.SkipTest("SKIPPED: the stand-in is a shell script")
@@ -49,6 +53,26 @@ class Sanitizing(unittest.TestCase):
             self.assertIn(name, names)
         self.assertEqual(sorted(set(plain) - set(names) - {"NAME", "name"}), [], "a kernel that no PTX file has")
 
+    def test_kernels_are_loaded_as_they_are_needed_unless_somebody_says_otherwise(self):
+        for before, after in ((None, "LAZY"), ("EAGER", "EAGER")):
+            environment = {name: value for name, value in os.environ.items() if name != "CUDA_MODULE_LOADING"}
+            environment |= {} if before is None else {"CUDA_MODULE_LOADING": before}
+            with mock.patch.dict(os.environ, environment, clear=True):
+                said = self.sanitized("kernels are loaded $CUDA_MODULE_LOADING\n========= ERROR SUMMARY: 0 errors")
+            self.assertIn(f"kernels are loaded {after}", said.stdout)
+
+    def test_what_the_processes_do_is_said_while_it_takes_long(self):
+        with mock.patch.object(sanitize_clip, "BEAT", 0.3), redirect_stdout(io.StringIO()) as said:
+            help_or_work = 'if [ "$1" = --help ]; then echo "  --kernel-name arg"; exit 0; fi; sleep 1.5; echo "========= ERROR SUMMARY: 0 errors"'
+            stand_in = self.out / "slow"
+            stand_in.write_text(f"#!/bin/sh\n{help_or_work}\n")
+            stand_in.chmod(0o755)
+            self.assertEqual(sanitize_clip.run("racecheck", str(stand_in), ["segtrt"], ["mask_words"])[0], 0)
+        told = [line for line in said.getvalue().splitlines() if line.startswith("after ")]
+        self.assertGreater(len(told), 2)
+        # The script, and the sleep that it started.
+        self.assertRegex(told[1], r"\d+ slow: \d+ s of processors, \d+ MiB; \d+ sleep: 0 s of processors")
+
     def test_ptx_without_kernels_is_no_answer(self):
         with self.assertRaisesRegex(sanitize_clip.NoAnswer, "no .*ptx"):
             sanitize_clip.kernels(self.out)
@@ -91,9 +115,9 @@ class Sanitizing(unittest.TestCase):
 
     def test_the_plan_has_a_short_clip_for_each_tool(self):
         jobs = self.jobs()
-        for tool, name in (("memcheck", "edgetam"), ("racecheck", "edgetam_512")):
+        for tool in ("memcheck", "racecheck"):
             job = jobs[f"{tool}_clip"]
-            self.assertEqual((job.needs, job.codes, job.waits), ([f"engines_{name}_fp16"], (0, sanitize_clip.FOUND), True))
+            self.assertEqual((job.needs, job.codes, job.waits), (["engines_edgetam_fp16"], (0, sanitize_clip.FOUND), True))
             words = " ".join(job.command)
             self.assertIn(f"--tool {tool} --sanitizer /p/sanitizer -- /p/segtrt bench --backend tensorrt", words)
             for flag in ("--limit-videos 1", "--profile-runs 1", "--warmup-runs 0", "--no-cuda-graphs"):

@@ -19,8 +19,9 @@ class Held:
     more: dict = field(default_factory=dict)  # the scheduler's own
 
     def left(self, now):
-        """Seconds until it is thought to end; one that is late is thought to take as long again as it is late."""
-        return max(1.0, abs(self.job.expect - (now - self.begin)))
+        """Seconds until it is thought to end; one that is late is thought to take as long again as it is late, up to its limit."""
+        taken = now - self.begin
+        return max(1.0, min(abs(self.job.expect - taken), self.job.limit - taken))
 
 
 class Placing:

@@ -6,6 +6,11 @@ TensorRT 8.6.0's own kernels read out of bounds under memcheck, and the clip end
 this program's. They are those of the entries in cuda/*.ptx, which is what the program loads. The option for names was called
 `--kernel-regex` until it was renamed to `--kernel-name`; which of them there is, `--help` tells.
 
+TensorRT 8.6.0's runtime was built with a CUDA whose programs load all kernels of all libraries at once, unless the variable
+CUDA_MODULE_LOADING is LAZY; a sanitizer rewrites what is loaded, whatever it is told to check. So the variable is set, unless it is set already.
+
+racecheck did not end, and nobody knew what it did meanwhile: twice a minute it is said how much of the processors each process has had.
+
 What it found counts by the words of its summary, not by an exit code: a bench that fails in a worker has codes of its own.
 Exit code 0: the clip was run to its end and nothing was found; 9: something was found; 1: no answer, for the clip did not end, or
 the sanitizer printed no summary. Nothing found does not show that anything was looked at: a kernel that a clip does not
@@ -13,13 +18,16 @@ launch is not checked, and the sanitizer does not list what it checks.
 """
 
 import argparse
+import os
 import re
 import subprocess
 import sys
+import threading
 from pathlib import Path
 
 CUDA = Path(__file__).resolve().parents[2] / "cuda"
 FOUND, NO_ANSWER = 9, 1
+BEAT = 30  # seconds
 OPTIONS = ("--kernel-name", "--kernel-regex")  # the newer spelling first
 SUMMARY = re.compile(r"^=+ (?:ERROR SUMMARY: (\d+) error|RACECHECK SUMMARY: (\d+) hazard)", re.MULTILINE)
 
@@ -57,16 +65,48 @@ def errors(said):
     return sum(found)
 
 
+def family(root, proc=Path("/proc")):
+    """(process, its name, seconds of processors, MiB) of `root` and all that it started, those that can be read."""
+    found, tick, page = {}, os.sysconf("SC_CLK_TCK"), os.sysconf("SC_PAGE_SIZE")
+    for path in proc.glob("[0-9]*/stat"):
+        try:
+            head, _, rest = path.read_text().rpartition(")")
+        except OSError:
+            continue  # it has ended
+        number, _, name = head.partition(" (")
+        fields = rest.split()  # from the state on: proc(5)
+        cpu, mib = (int(fields[11]) + int(fields[12])) / tick, int(fields[21]) * page / 2**20
+        found[int(number)] = (int(fields[1]), name, cpu, mib)
+    mine, before = {root}, 0
+    while len(mine) > before:
+        before = len(mine)
+        mine |= {number for number, (parent, *_) in found.items() if parent in mine}
+    return [(number, *found[number][1:]) for number in sorted(mine) if number in found]
+
+
+def tell_of(root, ended, begun=0):
+    """Prints what becomes of the processes until `ended` is set."""
+    while not ended.wait(BEAT):
+        begun += BEAT
+        told = "; ".join(f"{number} {name}: {cpu:.0f} s of processors, {mib:.0f} MiB" for number, name, cpu, mib in family(root))
+        print(f"after {begun} s: {told}", flush=True)
+
+
 def run(tool, sanitizer, command, names):
     """Runs it, hands on what it says line by line; its exit code and all that it said."""
     asked = subprocess.run([sanitizer, "--help"], capture_output=True, text=True, timeout=120)
     words = [sanitizer, "--tool", tool, "--target-processes", "all", *filters(asked.stdout + asked.stderr, names)]
     print("$", *words, *command, flush=True)
-    with subprocess.Popen([*words, *command], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, errors="replace") as process:
+    environment = {"CUDA_MODULE_LOADING": "LAZY"} | os.environ
+    pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.STDOUT, "text": True, "errors": "replace"}
+    ended = threading.Event()
+    with subprocess.Popen([*words, *command], env=environment, **pipes) as process:
+        threading.Thread(target=tell_of, args=(process.pid, ended), daemon=True).start()
         said = []
         for line in process.stdout:
             print(line, end="", flush=True)
             said.append(line)
+    ended.set()
     return process.returncode, "".join(said)
 
 
