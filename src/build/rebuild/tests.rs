@@ -59,10 +59,29 @@ fn what_the_platform_has_anyway_is_not_said() {
     }
     assert_eq!(folder(&STEPS).rebuild_command_for(usual), PLAIN);
     let exact = format!("{PLAIN} --bank exact");
-    assert_eq!(folder(&with(Role::Track)).rebuild_command(), exact);
+    assert_eq!(divided(4).rebuild_command(), exact);
     assert_eq!(folder(&STEPS).rebuild_command_for(Bank::Exact), exact);
-    let forced = folder(&with(Role::Track)).rebuild_command_with("--force");
+    let forced = divided(4).rebuild_command_with("--force");
     assert_eq!(forced, format!("{exact} --force"));
+    // Otherwise than this release would have them anyway.
+    for most in [5, 16] {
+        let said = format!("{exact} --profiles-per-plan {most}");
+        assert_eq!(divided(most).rebuild_command(), said);
+    }
+}
+
+/// A folder whose exact track step has at most so many profiles a plan.
+fn divided(most: usize) -> EngineManifest {
+    let mut folder = folder(&with(Role::Track));
+    let whole = folder.plans.pop().unwrap();
+    assert_eq!(whole.settings.profiles.len(), 16);
+    for (number, profiles) in whole.settings.profiles.chunks(most).enumerate() {
+        let mut part = whole.clone();
+        part.settings.profiles = profiles.to_vec();
+        part.file = format!("track_{number}.plan");
+        folder.plans.push(part);
+    }
+    folder
 }
 
 #[test]
