@@ -50,6 +50,8 @@ class Journal:
 
     def close(self):
         """Another run may begin in the folder. A process that was forked meanwhile holds the file, but not the lock."""
+        if self._file.closed:
+            return
         try:
             fcntl.flock(self._file, fcntl.LOCK_UN)
         except OSError:
