@@ -79,7 +79,7 @@ def refuse_own_teacher(args):
     for number in range(args.rounds):
         path = _folder_of(args, number)
         if path.resolve() == args.teacher.resolve():
-            what = f"--teacher {args.teacher}: this run would be written into the same folder, and set the teacher's logits aside"
+            what = f"--teacher {args.teacher}: this run would be written into the same folder and move its logits aside"
             raise RunError(what, "choose another --out-dir", usage=True)
 
 

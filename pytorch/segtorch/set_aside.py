@@ -1,8 +1,8 @@
-"""What an earlier run left in a folder in which another one begins: moved aside, not lost, and not to be taken for the new run's.
+"""What an earlier run left in a folder in which another one begins: moved aside, not lost, nor taken for the new run's.
 
-The names and the rules are those of `segtrt bench` (src/files/set_aside.rs), whose programs know them again. Tables are written
-anew and the journal is one file, but masks and logits are a file for each object: those of objects that the new run does not have
-would stay beside its own, and nothing in them tells whose they are.
+The names and the rules are those of `segtrt bench` (src/files/set_aside.rs), and segtrt's other commands know the names. Tables
+are written anew and the journal is one file, but masks and logits are a file for each object: those of objects that the new run
+does not have would stay beside its own, and nothing in them tells whose they are.
 """
 
 import re
