@@ -10,7 +10,7 @@ import os
 import sys
 
 from segtorch import RunError
-from segtorch.rounds import Events, run_rounds, say
+from segtorch.rounds import Events, refuse_own_teacher, run_rounds, say
 
 
 def main(events):
@@ -24,6 +24,7 @@ def main(events):
     # A wrong command line shall be told at once: importing PyTorch takes seconds.
     chosen = tags.parse(args.models, args.prompt)
     split = Split(args.split_dir, args.split_name)
+    refuse_own_teacher(args)
     from segtorch.run_folder import RunFolder
     from segtorch.side import Side
 
@@ -31,7 +32,7 @@ def main(events):
     with side.contexts():
         side.prepare()
         facts = side.facts()
-        failed = run_rounds(args, side, events, lambda path: RunFolder(path, side.configuration(), facts))
+        failed = run_rounds(args, side, events, lambda path: RunFolder(path, side.configuration(), facts, say))
     return 1 if failed else 0
 
 

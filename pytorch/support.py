@@ -1,6 +1,8 @@
 """What the runner's tests share: a synthetic split, the small model, and skips that are heard."""
 
 import functools
+import os
+import shutil
 import sys
 import tempfile
 import unittest
@@ -58,6 +60,13 @@ def make_split(folder, videos=("a",), count=FRAMES):
                 mask[2:6, 100:106] = True
                 Image.fromarray((mask * 255).astype(np.uint8)).save(masks / f"{t:05}.png")
     return folder
+
+
+def binaries():
+    """Where a built segtrt may lie; None where there is none."""
+    yield os.environ.get("SEGTRT_BIN")
+    yield from (ROOT / "target" / kind / "segtrt" for kind in ("release", "debug"))
+    yield shutil.which("segtrt")
 
 
 def masks_in(folder, video="a", tag=TAG):

@@ -6,14 +6,14 @@ Where a built `segtrt` is found (SEGTRT_BIN, target/release, target/debug), its 
 import csv
 import json
 import os
-import shutil
 import subprocess
 import sys
+import time
 import unittest
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parent))
-from support import HERE, ROOT, TAG, OnOneSplit, make_split, masks_in, original, skip  # first: it finds the packages
+from support import HERE, ROOT, TAG, OnOneSplit, binaries, make_split, masks_in, original, skip  # first: it finds the packages
 
 import numpy as np
 import torch
@@ -97,6 +97,38 @@ class Command(OnOneSplit):
         stats = json.loads((folder / "profile_stats.json").read_text())
         self.assertEqual(stats[TAG]["fps"]["median"], float(row["fps"]))
 
+    def test_a_round_that_was_broken_off_is_set_aside_when_it_is_measured_again(self):
+        """As `segtrt compare` does it that was killed in its first round: the same folder, another process."""
+        original()
+        tags = f"{TAG},edgetam_mini_bbox"
+        args = self.arguments("rounds_again", models=tags, interactive=True, save_masks=True, save_logits=True, warmup_runs=0)
+        folder = self.root / "rounds_again" / "round_0"
+        command = [sys.executable, str(HERE / "run.py"), *args]
+        with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL) as child:
+            child.stdin.write(b"go\n")
+            child.stdin.flush()
+            rows = folder / "rows.jsonl"
+            until = time.monotonic() + 300
+            while child.poll() is None and not (rows.is_file() and rows.read_text().count("\n") > 1):
+                self.assertLess(time.monotonic(), until, "no row was written")
+                time.sleep(0.005)
+            child.kill()
+        broken = rows.read_text()
+        self.assertGreater(broken.count("\n"), 1, "the first of two objects was measured")
+        again = self.arguments(
+            "rounds_again", models="edgetam_mini_bbox", interactive=True, save_masks=True, warmup_runs=0, max_clip_frames=4
+        )
+        events, code, log = run(*again, stdin="go\n")
+        self.assertEqual((code, events[-1]["event"], events[-1]["folder"]), (0, "done", str(folder)), log)
+        self.assertEqual(sum("held an earlier run" in line for line in log.splitlines()), 1, log)
+        self.assertEqual((folder / "rows.previous.jsonl").read_text(), broken)
+        file = f"a__obj000__{TAG}"
+        self.assertTrue((folder / f"masks.previous/{file}.json").is_file())
+        self.assertTrue((folder / f"logits.previous/{file}.npy").is_file())
+        self.assertEqual([path.name for path in (folder / "masks").iterdir()], ["a__obj000__edgetam_mini_bbox.json"])
+        self.assertFalse((folder / "logits").exists())
+        self.assertEqual(len(rows.read_text().splitlines()), 2, "the settings and one row")
+
     def test_a_broken_object_costs_its_row_alone(self):
         original()
         split = make_split(self.root / "broken", ("a", "b", "c"), 6)
@@ -176,6 +208,7 @@ class Command(OnOneSplit):
             ({"save_logits": True, "implementation": "transformers"}, "is not there for transformers", 2),
             ({"teacher": "/nowhere", "save_logits": True}, "not allowed with", 2),
             ({"bundle": HERE}, "no bundle of edgetam_mini", 2),
+            ({"teacher": self.root / "wrong"}, "would be written into the same folder", 2),
             ({"mode": "compile"}, "needs a C++ compiler", 1),
             *([] if torch.cuda.is_available() else [({"device": "cuda"}, "no CUDA device", 1)]),
         ):
@@ -191,7 +224,7 @@ class Command(OnOneSplit):
 
     def test_segtrt_s_own_run_agrees(self):
         original()
-        segtrt = next((p for p in self.binaries() if p and Path(p).is_file()), None)
+        segtrt = next((p for p in binaries() if p and Path(p).is_file()), None)
         if segtrt is None:
             skip("no segtrt was built (SEGTRT_BIN, target/release, target/debug)")
         theirs, ours = self.root / "theirs", self.root / "ours"
@@ -215,12 +248,6 @@ class Command(OnOneSplit):
         self.assertEqual(mine.keys(), other.keys())
         self.assertGreaterEqual(min(compare_masks.iou(mine[i], other[i]) for i in mine), 0.995)
         self.assertGreaterEqual(compare_masks.iou(mine[0], other[0]), 0.9995)
-
-    @staticmethod
-    def binaries():
-        yield os.environ.get("SEGTRT_BIN")
-        yield from (ROOT / "target" / kind / "segtrt" for kind in ("release", "debug"))
-        yield shutil.which("segtrt")
 
 
 if __name__ == "__main__":

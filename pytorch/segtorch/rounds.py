@@ -14,6 +14,8 @@ import os
 import sys
 import time
 
+from . import RunError
+
 
 class Events:
     """stdout, kept for events: whatever libraries print goes to stderr."""
@@ -60,14 +62,30 @@ def run_rounds(args, side, events, make_folder):
             if side.idle_processes is None:
                 return failed
             events.send("progress")
-        alone = args.rounds == 1 and not args.interactive
-        path = args.out_dir if alone else args.out_dir / f"round_{number}"
+        path = _folder_of(args, number)
         folder = make_folder(path)
         side.measure(folder)
+        folder.close()
         failed += folder.failed()
         fps = folder.fps()
         events.send("done", round=number, folder=str(path), fps=fps, failed=folder.failed())
     return failed
+
+
+def refuse_own_teacher(args):
+    """A run sets aside the logits that it finds in its folder, so that they cannot be its teacher's."""
+    if args.teacher is None:
+        return
+    for number in range(args.rounds):
+        path = _folder_of(args, number)
+        if path.resolve() == args.teacher.resolve():
+            what = f"--teacher {args.teacher}: this run would be written into the same folder and move its logits aside"
+            raise RunError(what, "choose another --out-dir", usage=True)
+
+
+def _folder_of(args, number):
+    alone = args.rounds == 1 and not args.interactive
+    return args.out_dir if alone else args.out_dir / f"round_{number}"
 
 
 def _told_to_go():

@@ -5,11 +5,11 @@ An object's result is on disk in rows.jsonl before the next begins; the tables a
 
 import hashlib
 import json
-import os
 from statistics import fmean, median, pstdev
 
 from . import rle, tables
 from .environment import version
+from .journal import Journal
 from .records import STAGE_COLUMNS
 
 FORMAT = "segtrt rows 1"
@@ -46,9 +46,12 @@ def frame_table(frames, extra):
 
 
 class RunFolder:
-    """One run's folder. `facts` are the sidecar's members beside the settings and the passes."""
+    """One run's folder. `facts` are the sidecar's members beside the settings and the passes.
 
-    def __init__(self, path, configuration, facts):
+    What an earlier run left in it is set aside; `say` hears of it.
+    """
+
+    def __init__(self, path, configuration, facts, say):
         self.path, self.configuration, self.facts = path, configuration, facts
         self.summaries, self.runs, self.passes = [], [], []
         path.mkdir(parents=True, exist_ok=True)
@@ -57,7 +60,7 @@ class RunFolder:
             "configuration": configuration,
             "configuration_sha256": configuration_sha256(configuration),
         }
-        (path / "rows.jsonl").write_text(_line(head))
+        self._journal = Journal(path, head, say)
         self.write()
 
     def push(self, order, summary, count, runs, tables_of_frames):
@@ -68,10 +71,7 @@ class RunFolder:
             "runs": runs,
             "frame_times": tables_of_frames,
         }
-        with open(self.path / "rows.jsonl", "a") as file:
-            file.write(_line(result))
-            file.flush()
-            os.fsync(file.fileno())
+        self._journal.append(result)
         self.summaries.append((summary, count))
         self.runs += runs
         for run, times in zip(runs, tables_of_frames):
@@ -134,6 +134,10 @@ class RunFolder:
         duration = sum(speed["duration_ms"] for speed in speeds)
         return sum(speed["frames"] for speed in speeds) / duration * 1e3 if duration else None
 
+    def close(self):
+        """Nothing more is written."""
+        self._journal.close()
+
     def failed(self):
         """Rows that failed."""
         return sum(summary["status"] == "failed" for summary, _ in self.summaries)
@@ -147,10 +151,6 @@ def _spread(numbers):
         "max": max(numbers),
         "median": median(numbers),
     }
-
-
-def _line(value):
-    return json.dumps(value, separators=(",", ":"), ensure_ascii=False) + "\n"
 
 
 def _replace(path, text):
