@@ -22,6 +22,7 @@ demo: prerequisites $(ORT_STAMP) ## Build, make a synthetic split, measure a sma
 test: prerequisites $(ORT_STAMP) $(RTX_STAMP) lint ## Formatting, lints and every test that needs no GPU.
 	cargo test --locked
 	python3 -m unittest discover -q -s scripts
+	python3 -m unittest discover -q -s pytorch
 
 test-slurm: prerequisites $(ORT_STAMP) ## A small experiment through a real Slurm on loopback; needs slurm-wlm and munge.
 	cargo build --locked

@@ -225,6 +225,8 @@ class Files(OnOneSplit):
     def test_thresholds_are_segtrt_s(self):
         source = (ROOT / "src/verdict/thresholds.rs").read_text()
         theirs = dict(re.findall(r"^    (\w+): ([\d.]+),$", source, re.M))
+        self.assertIn("steady_batches", theirs)
+        del theirs["steady_batches"]  # of frames that are encoded several at once, as PyTorch's side never does
         self.assertEqual({k: float(v) for k, v in theirs.items()}, {k: float(v) for k, v in verdict.THRESHOLDS.items()})
 
 

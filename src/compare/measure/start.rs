@@ -6,7 +6,7 @@ Started at once, none waits for another's compiling; how long each took is then 
 everybody who reads their runs.
 */
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use anyhow::{Result, bail};
 
@@ -14,6 +14,7 @@ use super::plan::{ModelWork, SideKind, SidePlan};
 use super::rounds::{Measuring, Turn, side_dir};
 use super::runner::{Runner, RunnerCommand, Starting};
 use crate::child;
+use crate::compare::runs::MeasuredRun;
 
 /// Tells a runner that others start beside it.
 const TOGETHER: &str = "--started-together";
@@ -79,7 +80,7 @@ impl Measuring<'_> {
             return Ok(None);
         };
         (self.say)(&format!("{} {}: building and warming up", model.tag, turn.side.name));
-        let dir = side_dir(self.plan, model, turn.side).join(format!("from_round_{first}"));
+        let dir = self.runner_dir(model, turn.side, first);
         let warmup_runs = self.plan.clips.warmup_runs;
         let command = self
             .check_free()
@@ -92,6 +93,21 @@ impl Measuring<'_> {
             Ok(starting) => Ok(Some(starting)),
             Err(error) => self.lose(model, turn, &error).map(|()| None),
         }
+    }
+
+    /// Where a process writes its rounds from `first` on: a folder in which no round that counts lies, for it numbers its own from 0.
+    fn runner_dir(&self, model: &ModelWork, side: &SidePlan, first: usize) -> PathBuf {
+        let place = side_dir(self.plan, model, side);
+        let name = format!("from_round_{first}");
+        let again = (2..).map(|time| place.join(format!("{name}_{time}")));
+        let is_free = |dir: &PathBuf| {
+            let counts = |run: &MeasuredRun| self.plan.out_dir.join(&run.folder).starts_with(dir);
+            !self.measured.runs.iter().any(counts)
+        };
+        let first = place.join(&name);
+        let free = std::iter::once(first.clone()).chain(again).find(is_free);
+        // There always is one: numbers do not end.
+        free.unwrap_or(first)
     }
 
     /// Waits for what was begun; a side that does not get ready is lost.
