@@ -59,6 +59,11 @@ fn what_turing_lacks_is_told_with_what_to_do_instead() {
         .code(2)
         .stderr(predicate::str::contains("attention kernels need sm 80 (Ampere) or more"))
         .stderr(predicate::str::contains("take padded"));
+    for graph in ["track_keys", "track_seg1"] {
+        turing(&["--graphs", &format!("prompt,{graph}")]).code(2).stderr(predicate::str::contains(
+            format!("--graphs {graph}: the fused bank's attention kernels need sm 80"),
+        ));
+    }
     turing(&["--graphs", "prompt"])
         .code(1)
         .stderr(predicate::str::contains("FP32 GEMM is not supported"))

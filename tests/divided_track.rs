@@ -92,6 +92,17 @@ fn tensorrt_8_gets_four_profiles_a_plan_and_each_plan_is_kept_by_itself() {
     expected[2] = "track_2.plan 3/4 built".into();
     assert_eq!(rows(&mut track()), expected);
     assert_eq!(plans(&yard.folder()), tracks(4, 4));
+
+    // What a stopped build did not come to lies in no other plan.
+    let mut torn = EngineManifest::read(&yard.folder()).unwrap().unwrap();
+    torn.plans.retain(|plan| plan.file != "track_3.plan");
+    torn.write(&yard.folder()).unwrap();
+    let dry = track().arg("--dry-run").assert().success().get_output().stdout.clone();
+    let dry: Value = serde_json::from_slice(&dry).unwrap();
+    assert_eq!(
+        (&dry["plans"][2]["why"], &dry["plans"][3]["why"]),
+        (&Value::Null, &"not built yet".into())
+    );
 }
 
 #[test]

@@ -98,6 +98,24 @@ fn large_cases_can_be_left_out_and_are_counted() {
     segtrt().args(["selftest", "--no-kernels", "--max-elements", "9"]).assert().code(2);
 }
 
+/// A GPU of the padded bank passes without the kernels that it cannot load.
+#[test]
+fn attention_is_left_out_aloud_on_turing() {
+    let Some(fakes) = shared() else { return };
+    let dir = tempfile::tempdir().unwrap();
+    let csv = dir.path().join("kernels.csv");
+    let tested = |sm: &str| {
+        let mut command = selftest(fakes.dir(), &csv);
+        command.env("FAKE_CUDA_SM", sm).args(["--max-elements", "2500"]).assert().success()
+    };
+    let is_attention = |kernel: &String| kernel.starts_with("attention");
+    tested("80").stdout(contains("SKIPPED attention").not());
+    assert!(column(&csv, "kernel").iter().any(is_attention));
+    tested("75").stdout(contains("SKIPPED attention: its kernels need sm 80 (Ampere) or more"));
+    let kernels = column(&csv, "kernel");
+    assert!(!kernels.is_empty() && !kernels.iter().any(is_attention), "{kernels:?}");
+}
+
 /// The comparison must be able to fail: each of these faults has to be found.
 #[test]
 fn a_fault_in_any_kernel_is_found() {

@@ -84,7 +84,8 @@ impl FailureKind {
             Self::Graph => "export the graph again with this version's onnx/export.py, which writes opset 17"
                 .to_owned(),
             Self::ProductsForTuring => "export the model again with onnx/export.py --precision fp16 --for-sm 75, which writes \
-                                        graphs without such products"
+                                        graphs without such products, and with an --out of its own: the name is that of the \
+                                        usual bundle"
                 .to_owned(),
             Self::Disk => "check that the directory is writable and has that much space, or name another with --out".to_owned(),
             Self::Died => format!(
@@ -128,7 +129,9 @@ mod tests {
                     Cannot compile operation '/f32_points/MatMul' for Turing (SM75): FP32 GEMM is not supported. In \
                     compileGraph at /_src/optimizer/myelin/codeGenerator.cpp:2012)";
         assert_eq!(failed(line), FailureKind::ProductsForTuring);
-        assert!(failed(line).advice(256).contains("--precision fp16 --for-sm 75"));
+        let advice = failed(line).advice(256);
+        assert!(advice.contains("--precision fp16 --for-sm 75"));
+        assert!(advice.contains("--out"), "it would take the usual bundle's place");
         assert!(failed(line).is_of_the_job());
     }
 

@@ -100,7 +100,9 @@ impl EngineManifest {
         let path =
             |flag: &str, path: &Path| format!("{flag} {}", shell::word(&path.to_string_lossy()));
         let model = &self.bundle.model;
-        let mut words = vec![format!("segtrt build-engines --platform {}", self.platform)];
+        // A row of somebody's own table may have any name.
+        let platform = shell::word(&self.platform);
+        let mut words = vec![format!("segtrt build-engines --platform {platform}")];
         words.push(format!(
             "--models {} --imgsz {} --precision {}",
             model.name, model.imgsz, self.precision

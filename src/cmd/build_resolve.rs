@@ -14,7 +14,9 @@ use crate::engine::division::{self, Part, divide};
 use crate::engine::freshness::{self, Wanted as WantedPlan};
 use crate::engine::islands::Islands;
 use crate::engine::timing_files::TimingFiles;
-use crate::engine::{Bank, EngineManifest, Precision, Settings, engine_dir, profiles};
+use crate::engine::{
+    Bank, EngineManifest, PlanRecord, Precision, ProfileShapes, Settings, engine_dir, profiles,
+};
 use crate::gpu::{Facts, Gpu};
 use crate::model_tag::ModelTag;
 use crate::platform::{Platform, Platforms};
@@ -139,13 +141,19 @@ pub fn resolve(args: &BuildEnginesArgs, workspace_mb: Option<u64>) -> Result<Res
         };
         let there = if args.force { None } else { EngineManifest::read(&build.dir)? };
         let bank = recipe::bank_for(args.bank, platform.bank, &build.bundle.manifest);
-        if let Some(why) = platform.refuses(bank) {
-            bail!(UsageError(format!("--bank {}: {why}", bank.name())));
-        }
         let roles = match args.graphs.as_slice() {
             [] => recipe::roles(bank, &build.bundle.manifest),
             named => named.to_vec(),
         };
+        // Named graphs may be those of another bank.
+        let cut = |role: &&Role| **role == Role::TrackKeys || Role::SEGMENTS.contains(role);
+        let (flag, form) = match args.graphs.iter().find(cut) {
+            Some(role) => (format!("--graphs {}", role.name()), Bank::Fused),
+            None => (format!("--bank {}", bank.name()), bank),
+        };
+        if let Some(why) = platform.refuses(form) {
+            bail!(UsageError(format!("{flag}: {why}")));
+        }
         for role in roles {
             let Some(graph) = build.bundle.manifest.graph(role) else {
                 if args.graphs.is_empty() && recipe::is_optional(role) {
@@ -224,7 +232,14 @@ impl Found<'_> {
     fn why_build(&self, job: &BuildJob, file: &str, sm: u32) -> Option<String> {
         let there = self.there;
         let Some(record) = there.and_then(|manifest| manifest.plan_in(job.role, file)) else {
-            let other = there.and_then(|manifest| manifest.plan(job.role));
+            // One of another division; parts of the same one beside it say nothing of this part.
+            let has_some = |plan: &&PlanRecord| {
+                let there = &plan.settings.profiles;
+                let is_there =
+                    |wanted: &ProfileShapes| there.iter().any(|it| it.shapes == wanted.shapes);
+                job.settings.profiles.iter().any(is_there)
+            };
+            let other = there.and_then(|manifest| manifest.plans_of(job.role).find(has_some));
             return Some(other.map_or_else(
                 || "not built yet".to_owned(),
                 |other| format!("its profiles are divided otherwise in {}", other.file),

@@ -1,8 +1,9 @@
 /*!
 What becomes of plans whose profiles were divided otherwise, once they lie in others.
 
-They go when every plan of the division that is wanted is there, and not before: a build that fails or is stopped leaves a track step
-that runs, if there was one.
+They go when every plan of the division that is wanted is there, and not before. Until then a build that fails or is stopped leaves
+whatever its own plans did not replace under the same name: between two divisions of several plans each that may be too few for every
+fill level, and a bench refuses them by name.
 */
 
 use std::path::Path;

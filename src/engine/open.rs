@@ -43,11 +43,10 @@ pub fn open_record(
     manifest: &EngineManifest,
     record: &PlanRecord,
 ) -> Result<Engine> {
-    let again = manifest.rebuild_command();
+    // Only where it is said: it reads the platform table and looks for the bundle.
+    let again = || format!("build it again with: {}", manifest.rebuild_command());
     let path = dir.join(&record.file);
-    let refuse = |why: String| {
-        anyhow!("{} cannot be used: {why}; build it again with: {again}", path.display())
-    };
+    let refuse = |why: String| anyhow!("{} cannot be used: {why}; {}", path.display(), again());
     let tensorrt = runtime.library().version().to_string();
     let wanted = Wanted { onnx_sha256: None, tensorrt: &tensorrt, sm, settings: None };
     if let Some(why) = differs(record, &wanted) {
@@ -65,5 +64,5 @@ pub fn open_record(
         return Err(refuse("it is damaged: its sha256 is not that of its manifest".to_owned()));
     }
     let what = format!("{} ({})", path.display(), record.role.name());
-    runtime.deserialize(&plan, &what).with_context(|| format!("build it again with: {again}"))
+    runtime.deserialize(&plan, &what).with_context(again)
 }

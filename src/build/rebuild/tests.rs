@@ -2,20 +2,29 @@ use super::*;
 use clap::Parser;
 
 use crate::cli::{BuildEnginesArgs, Cli, Command};
+use crate::engine::division::file_name;
 use crate::engine::manifest::Sources;
 use crate::engine::{Precision, Settings, manifest, profiles};
 use crate::selftest::case::tests::{manifest as bundle, plan};
+use crate::trt::Family;
 
 /// A folder for Orin in fp16 with these plans, as the platform has them but for the bank.
 fn folder(roles: &[Role]) -> EngineManifest {
     let bundle = bundle();
     let orin = Platforms::open(None).unwrap().get("orin").unwrap().clone();
-    let plans = roles.iter().map(|role| {
+    let plans = roles.iter().flat_map(|role| {
         let mut plan = plan(&bundle, *role);
         plan.settings.workspace_bytes = orin.workspace_mb << 20;
         plan.settings.opt_level = Some(orin.opt_level);
         plan.settings.islands = Islands::Pinned;
-        plan
+        // As TensorRT 8.6 divides them.
+        let most = profiles_per_plan(*role, None, Some(Family::Trt8));
+        let parts = divide(std::mem::take(&mut plan.settings.profiles), most);
+        parts.into_iter().map(move |(part, profiles)| {
+            let mut plan = plan.clone();
+            (plan.file, plan.settings.profiles) = (file_name(plan.role, part), profiles);
+            plan
+        })
     });
     EngineManifest {
         format: manifest::FORMAT,
@@ -59,29 +68,17 @@ fn what_the_platform_has_anyway_is_not_said() {
     }
     assert_eq!(folder(&STEPS).rebuild_command_for(usual), PLAIN);
     let exact = format!("{PLAIN} --bank exact");
-    assert_eq!(divided(4).rebuild_command(), exact);
+    assert_eq!(folder(&with(Role::Track)).rebuild_command(), exact);
     assert_eq!(folder(&STEPS).rebuild_command_for(Bank::Exact), exact);
-    let forced = divided(4).rebuild_command_with("--force");
+    let forced = folder(&with(Role::Track)).rebuild_command_with("--force");
     assert_eq!(forced, format!("{exact} --force"));
-    // Otherwise than this release would have them anyway.
-    for most in [5, 16] {
-        let said = format!("{exact} --profiles-per-plan {most}");
-        assert_eq!(divided(most).rebuild_command(), said);
-    }
-}
-
-/// A folder whose exact track step has at most so many profiles a plan.
-fn divided(most: usize) -> EngineManifest {
-    let mut folder = folder(&with(Role::Track));
-    let whole = folder.plans.pop().unwrap();
-    assert_eq!(whole.settings.profiles.len(), 16);
-    for (number, profiles) in whole.settings.profiles.chunks(most).enumerate() {
-        let mut part = whole.clone();
-        part.settings.profiles = profiles.to_vec();
-        part.file = format!("track_{number}.plan");
-        folder.plans.push(part);
-    }
-    folder
+    // All profiles in one plan, which 8.6 makes only where it is told to.
+    let mut whole = folder(&with(Role::Track));
+    let tracks = whole.plans_of(Role::Track).flat_map(|plan| plan.settings.profiles.clone());
+    let all: Vec<_> = tracks.collect();
+    whole.plans.truncate(STEPS.len() + 1);
+    whole.plans[STEPS.len()].settings.profiles = all;
+    assert_eq!(whole.rebuild_command(), format!("{exact} --profiles-per-plan 16"));
 }
 
 #[test]
@@ -150,6 +147,10 @@ fn of_a_platform_that_is_not_known_everything_is_said() {
     let said = (args.bank, args.opt_level, args.workspace_mb);
     assert_eq!(said, (Some(Bank::Padded), Some(3), Some(256)));
     assert!(args.platforms.is_none());
+    // Of somebody's own, whatever it is called.
+    let mut named = self::folder(&STEPS);
+    named.platform = "my board; no 2".to_owned();
+    assert_eq!(parsed(&named.rebuild_command()).platform, named.platform);
     // Nor of one whose table is gone, whatever the built-in one has under that name.
     let mut folder = self::folder(&with(Role::TrackPadded));
     folder.sources.platforms = Some("/gone/platforms.toml".into());

@@ -21,6 +21,15 @@ const PATIENCE: Duration = Duration::from_secs(10);
 /// The least that one is listened to whose time was up while others were waited for.
 const GRACE: Duration = Duration::from_secs(1);
 
+/// What a limit is one of.
+#[derive(Clone, Copy)]
+enum Limit {
+    /// The time without a word.
+    OfSilence,
+    /// All the time until it is there, whatever is told of progress meanwhile.
+    OfAll,
+}
+
 /// What the runner says.
 #[derive(Debug, Deserialize)]
 #[serde(tag = "event", rename_all = "snake_case")]
@@ -95,7 +104,7 @@ impl Starting {
         let Self { mut runner, begun, limit } = self;
         // Others may have been waited for meanwhile: what it said until now is heard in any case.
         let left = limit.map(|limit| limit.saturating_sub(begun.elapsed()).max(GRACE));
-        match runner.wait_until_ready(left)? {
+        match runner.wait_until_ready(left, Limit::OfAll)? {
             true => Ok(runner),
             false => Err(runner.put_down(&format!(
                 "the PyTorch runner was not ready after {} s and was ended (a longer --ready-limit lets it compile longer)",
@@ -187,8 +196,8 @@ impl Runner {
     }
 
     /// Whether it got ready within `limit`.
-    fn wait_until_ready(&mut self, limit: Option<Duration>) -> Result<bool> {
-        match self.next(limit)? {
+    fn wait_until_ready(&mut self, limit: Option<Duration>, of: Limit) -> Result<bool> {
+        match self.next(limit, of)? {
             None => Ok(false),
             Some(Event::Ready { tells }) => {
                 self.tells = tells;
@@ -204,19 +213,24 @@ impl Runner {
     /// Behind a round, for the next one.
     fn ready_again(&mut self) -> Result<()> {
         let limit = self.stall_limit.filter(|_| self.tells);
-        if self.wait_until_ready(limit)? { Ok(()) } else { Err(self.stalled()) }
+        if self.wait_until_ready(limit, Limit::OfSilence)? { Ok(()) } else { Err(self.stalled()) }
     }
 
     /// What ends a round.
     fn at_work(&mut self) -> Result<Event> {
         let limit = self.stall_limit.filter(|_| self.tells);
-        self.next(limit)?.map_or_else(|| Err(self.stalled()), Ok)
+        self.next(limit, Limit::OfSilence)?.map_or_else(|| Err(self.stalled()), Ok)
     }
 
-    /// The next event that is no progress; none where nothing came for as long as `limit`.
-    fn next(&mut self, limit: Option<Duration>) -> Result<Option<Event>> {
+    /// The next event that is no progress; none where the limit was reached.
+    fn next(&mut self, limit: Option<Duration>, of: Limit) -> Result<Option<Event>> {
+        let begun = Instant::now();
         loop {
-            match self.events.next(limit)? {
+            let left = match of {
+                Limit::OfSilence => limit,
+                Limit::OfAll => limit.map(|limit| limit.saturating_sub(begun.elapsed())),
+            };
+            match self.events.next(left)? {
                 Heard::Event(Event::Progress {}) => {}
                 Heard::Event(event) => return Ok(Some(event)),
                 Heard::End => return Err(self.ended()),

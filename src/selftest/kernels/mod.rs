@@ -23,6 +23,7 @@ use super::record::Timing;
 use super::verdict::Verdict;
 use crate::gpu::kernels::Kernels;
 use crate::gpu::{Gpu, Stream, View};
+use crate::platform::OLDEST_FUSED_SM;
 
 /// Fills outputs before a kernel writes them.
 const POISON: u8 = 0xA5;
@@ -82,7 +83,15 @@ type Rows = fn(&Bench<'_>) -> Vec<KernelRow>;
 /// context, those after it).
 pub fn run(gpu: &Gpu, repeats: Repeats, seed: u64, max_elements: Option<usize>) -> KernelReport {
     let kinds: [Rows; 4] = [preprocess::rows, mask::rows, bank::rows, attention::rows];
-    run_these(gpu, repeats, seed, max_elements, &kinds)
+    let sm = gpu.facts().sm;
+    if sm >= OLDEST_FUSED_SM {
+        return run_these(gpu, repeats, seed, max_elements, &kinds);
+    }
+    let mut report = run_these(gpu, repeats, seed, max_elements, &kinds[..3]);
+    report.skipped.push(format!(
+        "attention: its kernels need sm {OLDEST_FUSED_SM} (Ampere) or more, this GPU is sm {sm}; only the fused bank needs them"
+    ));
+    report
 }
 
 /// Runs nvJPEG's cases alone, which take no minutes on a stand-in for a GPU.

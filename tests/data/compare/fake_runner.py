@@ -2,7 +2,7 @@
 
     fake_runner.py … --fake-copy RUN [--fake-slower X] [--fake-damage MODE] [--fake-fail MODE] [--fake-die MODE]
                      [--fake-wrong MODE] [--fake-no-pupil MODE] [--fake-meet N] [--fake-compile-s X]
-                     [--fake-hang MODE[-ROUND]] [--fake-die-behind MODE] [--fake-never-ready MODE]
+                     [--fake-hang MODE[-ROUND]] [--fake-die-behind MODE] [--fake-never-ready MODE [--fake-tell]]
 
 Needs Python's standard library only. What it prints beside events must not disturb the caller.
 """
@@ -37,6 +37,7 @@ parser.add_argument("--fake-compile-s", type=float)
 parser.add_argument("--fake-hang", default="")
 parser.add_argument("--fake-die-behind", default="")
 parser.add_argument("--fake-never-ready", default="")
+parser.add_argument("--fake-tell", action="store_true")
 parser.add_argument("--started-together", action="store_true")
 parser.add_argument("--tf32", action="store_true")
 parser.add_argument("--teacher", type=Path)
@@ -140,7 +141,10 @@ if args.fake_fail == args.mode:
     sys.exit(1)
 if args.fake_never_ready == args.mode:
     print("compiling kernel 3 of 900", file=sys.stderr, flush=True)
-    time.sleep(600)
+    for _ in range(600):
+        time.sleep(1)
+        if args.fake_tell:
+            send("progress")
 for number in range(args.rounds):
     send("ready", round=number, tells=args.fake_hang != "")
     word = sys.stdin.readline().strip()

@@ -7,7 +7,7 @@
 // stream rush ahead of the lazy others, as far as its waits allow: who overwrites what others still read is found by that.
 // Greater seeds run all streams early, in random order.
 //
-// FAKE_CUDA_DEVICES, FAKE_CUDA_MEMORY (bytes), FAKE_CUDA_UNIFIED (1: the host's memory is shared) and FAKE_CUDA_GRAPHS (0:
+// FAKE_CUDA_DEVICES, FAKE_CUDA_MEMORY (bytes), FAKE_CUDA_SM (90), FAKE_CUDA_UNIFIED (1: the host's memory is shared) and FAKE_CUDA_GRAPHS (0:
 // recording fails) change it; FAKE_CUDA_FAULT names a file: the process that first makes FAKE_CUDA_FAULT_AT masks while it is
 // there takes it away and loses its device; FAKE_CUDA_EXIT (1) crashes a process that made masks when it ends; FAKE_CUDA_LOG
 // names a file that gets a line for each call that costs something. Kernels are emulated by libkernels.so.
@@ -28,8 +28,9 @@ int cuDeviceGet(int* d, int n) { return *d = n, n < number("FAKE_CUDA_DEVICES", 
 int cuDeviceGetCount(int* n) { return *n = (int)number("FAKE_CUDA_DEVICES", 1), OK; }
 int cuDeviceGetAttribute(int* v, int a, int d) {
     (void)d;
-    // Compute capability 9.0, 132 multiprocessors, no memory pools.
-    *v = a == 75 ? 9 : a == 16 ? 132 : a == 18 ? (int)number("FAKE_CUDA_UNIFIED", 0) : 0;
+    // Compute capability 9.0 unless it is told another, 132 multiprocessors, no memory pools.
+    int sm = (int)number("FAKE_CUDA_SM", 90);
+    *v = a == 75 ? sm / 10 : a == 76 ? sm % 10 : a == 16 ? 132 : a == 18 ? (int)number("FAKE_CUDA_UNIFIED", 0) : 0;
     return OK;
 }
 int cuDeviceGetName(char* s, int n, int d) { return (void)d, strncpy(s, "NVIDIA H200", n), OK; }
