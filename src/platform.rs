@@ -57,7 +57,7 @@ pub const BUILT_AHEAD: [u32; 6] = [75, 80, 86, 89, 120, 121];
 const OLDEST_SM: u32 = 75;
 
 /// The oldest compute capability that the committed attention kernels run on.
-const OLDEST_FUSED_SM: u32 = 80;
+pub const OLDEST_FUSED_SM: u32 = 80;
 
 impl Platform {
     /// TensorRT for RTX can build for it on any machine.

@@ -143,10 +143,21 @@ pub fn resolve(args: &BuildEnginesArgs, workspace_mb: Option<u64>) -> Result<Res
             bail!(UsageError(format!("--bank {}: {why}", bank.name())));
         }
         let roles = match args.graphs.as_slice() {
-            [] => recipe::roles(bank, &build.bundle.manifest),
+            [] => recipe::roles(bank, &build.bundle.manifest, target.sm),
             named => named.to_vec(),
         };
         for role in roles {
+            if role.is_encoder_part() && !recipe::serves_encoder(&build.bundle.manifest, target.sm)
+            {
+                bail!(UsageError(format!(
+                    "--graphs {}: segtrt's own kernels would attend between the parts of this encoder, and there are none for \
+                     {} (sm_{}) and {} graphs; build it whole: --graphs encoder",
+                    role.name(),
+                    platform.title,
+                    target.sm,
+                    build.bundle.manifest.model.precision
+                )));
+            }
             let Some(graph) = build.bundle.manifest.graph(role) else {
                 if args.graphs.is_empty() && recipe::is_optional(role) {
                     continue;

@@ -10,7 +10,7 @@ last block saves that launch and was slower wherever both were timed (docs/fused
 
 use std::sync::Arc;
 
-use anyhow::{Result, ensure};
+use anyhow::{Context, Result, ensure};
 
 use super::images::{self, Topic};
 use super::{blocks, int, need_exactly};
@@ -33,14 +33,28 @@ pub enum Values {
     Memory,
     /// Of the frame to itself, with values as wide as the queries.
     Frame,
+    /// Of an encoder's map to itself, in heads of up to 64 columns.
+    Heads64,
+    /// The same in heads of up to 128.
+    Heads128,
 }
 
 impl Values {
+    /// Columns of Q and K.
+    pub fn width(self) -> usize {
+        match self {
+            Self::Memory | Self::Frame => HEAD,
+            Self::Heads64 => 64,
+            Self::Heads128 => 128,
+        }
+    }
+
     /// Columns of V and O.
     pub fn columns(self) -> usize {
         match self {
-            Self::Memory => 64,
+            Self::Memory | Self::Heads64 => 64,
             Self::Frame => 256,
+            Self::Heads128 => 128,
         }
     }
 }
@@ -62,6 +76,9 @@ const CROSS_HOPPER: Kind =
     Kind { name: "attention_cross_hopper", threads: 384, shared: 231_584, tile: 128 };
 const SELF_HOPPER: Kind =
     Kind { name: "attention_self_hopper", threads: 384, shared: 197_888, tile: 64 };
+const HEADS_64: Kind = Kind { name: "attention_heads_64", threads: 128, shared: 98_816, tile: 64 };
+const HEADS_128: Kind =
+    Kind { name: "attention_heads_128", threads: 128, shared: 98_816, tile: 64 };
 
 #[derive(Debug)]
 struct Pair {
@@ -77,6 +94,8 @@ struct Pair {
 pub struct AttentionKernels {
     memory: Arc<Pair>,
     frame: Arc<Pair>,
+    /// None where the module lacks them.
+    heads: [Option<Arc<Pair>>; 2],
     form: Arc<str>,
 }
 
@@ -113,8 +132,8 @@ impl AttentionKernels {
         }
         let all: Vec<&Module> = own.iter().chain(&base).map(|(_, module)| module).collect();
         let processors = gpu.multiprocessors()? as usize;
-        let pair = |kind: Kind, merge: &str| -> Result<Arc<Pair>> {
-            let attend = all[0].function(kind.name)?.with_shared(kind.shared)?;
+        let pair_of = |module: &Module, kind: Kind, merge: &str| -> Result<Arc<Pair>> {
+            let attend = module.function(kind.name)?.with_shared(kind.shared)?;
             let resident = attend.resident_blocks(kind.threads)? as usize * processors;
             ensure!(
                 resident > 0,
@@ -126,9 +145,15 @@ impl AttentionKernels {
             let merge = all[all.len() - 1].function(merge)?;
             Ok(Arc::new(Pair { attend, kind, merge, resident }))
         };
+        let pair = |kind, merge: &str| pair_of(all[0], kind, merge);
+        let base_pair = |kind, merge: &str| pair_of(all[all.len() - 1], kind, merge);
         Ok(Self {
             memory: pair(memory, "attention_combine_64")?,
             frame: pair(frame, "attention_combine_256")?,
+            heads: [
+                base_pair(HEADS_64, "attention_combine_64").ok(),
+                base_pair(HEADS_128, "attention_combine_128").ok(),
+            ],
             form: form.into(),
         })
     }
@@ -138,11 +163,18 @@ impl AttentionKernels {
         &self.form
     }
 
-    fn pair(&self, values: Values) -> &Arc<Pair> {
-        match values {
+    fn pair(&self, values: Values) -> Result<&Arc<Pair>> {
+        let heads = |at: usize| {
+            self.heads[at]
+                .as_ref()
+                .context("these kernels have no attention for an encoder's heads")
+        };
+        Ok(match values {
             Values::Memory => &self.memory,
             Values::Frame => &self.frame,
-        }
+            Values::Heads64 => heads(0)?,
+            Values::Heads128 => heads(1)?,
+        })
     }
 }
 
@@ -190,7 +222,7 @@ impl Attention {
         );
         int(objects * queries.max(keys), "the number of queries or keys")?;
         ensure!(objects <= 65_535, "{objects} objects, a launch takes 65535");
-        let pair = Arc::clone(kernels.pair(values));
+        let pair = Arc::clone(kernels.pair(values)?);
         let rows = queries.div_ceil(QUERIES);
         let tiles = keys.div_ceil(pair.kind.tile);
         let splits = splits(pair.resident, rows * objects, tiles);
@@ -238,9 +270,9 @@ impl Attention {
         stream: &Stream,
     ) -> Result<()> {
         let AttentionShape { objects, queries, keys, values } = self.shape;
-        let columns = values.columns();
-        need_exactly(q, HALF * objects * queries * HEAD, 16, "'q'")?;
-        need_exactly(k, HALF * objects * keys * HEAD, 16, "'k'")?;
+        let (width, columns) = (values.width(), values.columns());
+        need_exactly(q, HALF * objects * queries * width, 16, "'q'")?;
+        need_exactly(k, HALF * objects * keys * width, 16, "'k'")?;
         need_exactly(v, HALF * objects * keys * columns, 16, "'v'")?;
         need_exactly(out, HALF * objects * queries * columns, 16, "'o'")?;
         if let Some(bias) = bias {
