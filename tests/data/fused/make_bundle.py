@@ -193,7 +193,7 @@ def memory():
 
 
 def write(role, g):
-    types = {"f32": TensorProto.FLOAT, "i32": TensorProto.INT32}
+    types = {"f32": TensorProto.FLOAT, "f16": TensorProto.FLOAT16, "i32": TensorProto.INT32}
     info = [[helper.make_tensor_value_info(name, types[dtype], shape) for name, dtype, shape in ports]
             for ports in (g.inputs, g.outputs)]
     model = helper.make_model(helper.make_graph(g.nodes, role, *info, g.constants), ir_version=8,
