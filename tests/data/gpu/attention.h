@@ -74,7 +74,7 @@ template <int DV> void combine(const float* partial, const float* stats, uint16_
 
 }  // namespace attention
 
-#define STAND_IN(NAME, WIDTH, DV, TILE)                                                                                         \
+#define STAND_IN(NAME, WIDTH, DV, TILE)                                                                                     \
     void NAME(const uint16_t* q, const uint16_t* k, const uint16_t* v, const float* bias, uint16_t* out, float* partial,    \
               float* stats, int m, int n) {                                                                                 \
         attention::attend<WIDTH, DV, TILE>({q, k, v, bias, out, partial, stats, m, n});                                     \
