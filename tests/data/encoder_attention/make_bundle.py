@@ -2,7 +2,7 @@
 """Writes the small bundle that tests of an encoder cut at its attentions run: tests/data/fused with a Hiera as encoder.
 
     pip install -r onnx/requirements.txt && SAM2_BUILD_CUDA=0 pip install --no-build-isolation --no-deps sam2==1.1.0
-    python tests/data/encoder_attention/make_bundle.py
+    python tests/data/encoder_attention/make_bundle.py [FOLDER]
 
 The encoder is Meta's Hiera with seven blocks of 4 to 32 channels and seeded random weights, whole and cut by the exporter as
 `onnx/export.py --encoder-attention` cuts SAM 2.1's: behind its first block as deep trunks are, then at the two blocks
@@ -28,8 +28,8 @@ from segexport.reference_code import activate  # noqa: E402
 
 SIDE, WIDTH, CHANNELS = hand_made.SIDE, hand_made.WIDTH, 4
 PARTS = [Part(0, 1), Part(1, 3, gives_qkv=True), Part(3, 5, True, True), Part(5, 7, takes_o=True)]
-# Attention that tells places apart, and counts beside the residual.
-GAINS = {"attn.qkv": 2.0, "attn.proj": 2.0, "neck": 0.5}
+# Attention that tells places apart and counts beside the residual; features as large as the hand-made encoder's.
+GAINS = {"attn.qkv": 2.0, "attn.proj": 2.0, "neck.convs.0": 0.06, "neck.convs.1": 0.06, "neck.convs.2": 0.5, "neck.convs.3": 0.5}
 
 
 def encoder():
@@ -62,19 +62,19 @@ def encoder_graphs():
     yield from graphs.encoder_cuts(made, SIDE, features, PARTS)
 
 
-def write(graph):
+def write(graph, folder):
     proto = to_onnx(graph)
     data = proto.SerializeToString()
-    (HERE / f"{graph.role}.onnx").write_bytes(data)
+    (folder / f"{graph.role}.onnx").write_bytes(data)
     return _graph_entry(graph, "fp32", hashlib.sha256(data).hexdigest(), flops.count(proto)).strip()
 
 
-def main():
-    hand_made.HERE = HERE
-    entries = [write(graph) for graph in encoder_graphs()]
+def main(folder):
+    hand_made.HERE = folder
+    entries = [write(graph, folder) for graph in encoder_graphs()]
     entries += [hand_made.write(role, g) for role, g in hand_made.steps()]
     hand_made.write_manifest(entries, "tests/data/encoder_attention/make_bundle.py")
 
 
 if __name__ == "__main__":
-    main()
+    main(pathlib.Path(sys.argv[1]) if len(sys.argv) > 1 else HERE)
