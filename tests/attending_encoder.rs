@@ -218,8 +218,33 @@ fn the_whole_is_taken_where_it_was_built_and_parts_of_other_sizes_are_refused() 
             && reason.contains("the attention kernels take fp16 [4, 256, 64]; build the engines"),
         "{reason}"
     );
-    let reason = said(&|tensor| tensor["dtype"] = "f32".into());
-    assert!(reason.contains("encoder_cut0 has q f32[2,256,64]"), "{reason}");
+    let reason = said(&|tensor| tensor["shape"][2] = 96.into());
+    assert!(reason.contains("has q f16[2,256,96], expected q, k, v"), "{reason}");
+}
+
+/// What the exporter itself writes of a small Hiera (`tests/data/encoder_attention`); its graphs are fp32.
+#[test]
+fn a_hiera_that_the_exporter_cut_gives_the_masks_of_the_whole_in_halves_and_floats_are_refused() {
+    let Some(fakes) = shared() else { return };
+    let dir = tempfile::tempdir().unwrap();
+    let split = synth(dir.path(), 1, 2, FRAMES);
+    let setting = Setting { dir, split, fakes };
+    let hiera = Path::new("tests/data/encoder_attention");
+    let mut command = bench(&setting.split, &setting.path("cpu"));
+    command.arg("--save-masks").arg("--onnx-dir").arg(hiera).args(["--imgsz", "64"]);
+    command.assert().success();
+    let plans: Vec<_> = PARTS.iter().chain(&STEPS).map(|role| (*role, "ok")).collect();
+    let folders = Engines::of(&setting.path("engines"), hiera);
+    let halves = folders.write_live(Precision::Fp16, &plans);
+    setting.gpu("out").assert().success();
+    let iou = setting.against_cpu("out");
+    assert!(iou > 0.9, "{iou}");
+
+    fs::remove_dir_all(halves).unwrap();
+    folders.write_live(Precision::Fp32, &plans);
+    setting.gpu("refused").assert().code(1);
+    let reason = setting.column("refused", "reason").remove(0);
+    assert!(reason.contains("the attention kernels take fp16 [2, 16, 64]"), "{reason}");
 }
 
 #[test]
