@@ -33,7 +33,7 @@ pub enum Parts {
     /// In the same bundle, which is cut as the engines' is.
     Alike,
     /// In the bundle that the engines were built from: it is cut at attentions that fp32 bundles leave whole.
-    Of(Bundle),
+    Of(Box<Bundle>),
     /// Nobody knows.
     Unknown,
 }

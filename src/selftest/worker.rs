@@ -92,7 +92,7 @@ impl Worker {
             let alike = are_cut_alike(&bundle.manifest, &folder.manifest.bundle);
             let parts = match (alike, &job.parts) {
                 (true, _) => Parts::Alike,
-                (false, Some(dir)) => Parts::Of(Bundle::open(dir)?),
+                (false, Some(dir)) => Parts::Of(Box::new(Bundle::open(dir)?)),
                 (false, None) => Parts::Unknown,
             };
             let threads = environment::processors();

@@ -250,17 +250,17 @@ fn queries_keys_and_values_go_to_the_attention_behind_and_live_around_it_alone()
     assert_eq!(
         found,
         [
-            ("y", Part(0), &[Part(1)][..], 0),
-            ("q", Part(0), &[Attention(0)], 1),
-            ("k", Part(0), &[Attention(0)], 2),
-            ("v", Part(0), &[Attention(0)], 3),
+            ("q", Part(0), &[Attention(0)][..], 0),
+            ("k", Part(0), &[Attention(0)], 1),
+            ("v", Part(0), &[Attention(0)], 2),
+            ("y", Part(0), &[Part(1)], 3),
             ("o", Attention(0), &[Part(1)], 4),
             // While part 1 reads tokens and result, what the attention took is free.
-            ("y", Part(1), &[Part(2)], 1),
-            ("q", Part(1), &[Attention(1)], 2),
-            ("k", Part(1), &[Attention(1)], 3),
-            ("v", Part(1), &[Attention(1)], 5),
-            ("o", Attention(1), &[Part(2)], 0),
+            ("q", Part(1), &[Attention(1)], 0),
+            ("k", Part(1), &[Attention(1)], 1),
+            ("v", Part(1), &[Attention(1)], 2),
+            ("y", Part(1), &[Part(2)], 5),
+            ("o", Attention(1), &[Part(2)], 3),
         ]
     );
     assert_eq!(wiring.slots(), 6);
@@ -271,7 +271,7 @@ fn queries_keys_and_values_go_to_the_attention_behind_and_live_around_it_alone()
     );
     assert_eq!(
         names.map(|step| wiring.handed[1].name_in(step)),
-        [Some("q"), Some("q"), None, None, None]
+        [Some("k"), Some("k"), None, None, None]
     );
 }
 

@@ -169,7 +169,7 @@ fn encoders_are_judged_where_they_attend() {
 fn an_encoder_that_is_cut_at_its_attentions_is_not_judged() {
     let mut bundle = sam("sam2.1_tiny");
     let whole = bundle.graph(Role::Encoder).unwrap().clone();
-    let mut cut = |bundle: &mut Manifest, role| {
+    let cut = |bundle: &mut Manifest, role| {
         bundle.graphs.push(crate::bundle::Graph { role, ..whole.clone() });
     };
     cut(&mut bundle, Role::EncoderCut0);
