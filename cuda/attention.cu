@@ -1,13 +1,14 @@
 /*!
-Fused attention of one head for the memory attention: O = softmax(Q Kᵀ + bias) V.
+Fused attention, head by head: O = softmax(Q Kᵀ + bias) V.
 
-Q `[batch, m, 256]` f16 (scaled by 1/√256 and rotated), K `[batch, n, 256]` f16, V `[batch, n, DV]` f16
-(DV = 64: the memory itself, its projection absorbed by the output projection; DV = 256: self-attention),
-bias `[n]` f32 added to every row of scores, or null; O `[batch, m, DV]` f16. The scores never leave the chip.
+Q `[batch, m, WIDTH]` f16 (scaled by 1/√columns), K `[batch, n, WIDTH]` f16, V `[batch, n, DV]` f16, bias `[n]` f32 added to
+every row of scores, or null; O `[batch, m, DV]` f16. The scores never leave the chip. For the memory attention WIDTH is 256 and
+DV 64 (the memory itself, its projection absorbed by the output projection) or 256 (self-attention), and the batch its objects;
+for the encoder's attention over the whole map both are 64 or 128, heads padded with zeros, and the batch is its heads.
 
 One block owns `WARPS * ROW_BLOCKS * 16` queries and walks over the keys in tiles with the online softmax of
 Milakov and Gimelshein (2018), as flash attention does. A tile is cut into chunks of 64 columns (128 bytes a
-row): four of K, then DV / 64 of V. Chunks pass through a ring of shared-memory slots filled by `cp.async`;
+row): WIDTH / 64 of K, then DV / 64 of V. Chunks pass through a ring of shared-memory slots filled by `cp.async`;
 16-byte units are swizzled by `row mod 8` so that `ldmatrix` meets no bank conflict. Products run on
 `mma.sync.m16n8k16` with f32 accumulators: one PTX for Ampere, Ada, Hopper and Blackwell.
 
@@ -39,18 +40,20 @@ __device__ __forceinline__ void multiply_add(float (&c)[4], const u32 (&a)[4], u
 }
 // ---- attention ----
 
-template <int WARPS_, int ROW_BLOCKS_, int KEYS_, int DV_, int SLOTS_, int GROUP_, int Q_REGISTERS_>
+template <int WIDTH_, int WARPS_, int ROW_BLOCKS_, int KEYS_, int DV_, int SLOTS_, int GROUP_, int Q_REGISTERS_>
 struct Attention {
+    static constexpr int WIDTH = WIDTH_;            // columns of Q and K
     static constexpr int WARPS = WARPS_;            // warps of a block
     static constexpr int ROW_BLOCKS = ROW_BLOCKS_;  // blocks of 16 queries a warp
     static constexpr int KEYS = KEYS_;              // keys of a tile
     static constexpr int DV = DV_;                  // columns of V
     static constexpr int SLOTS = SLOTS_;            // chunks the ring holds
     static constexpr int GROUP = GROUP_;            // chunks between two barriers
-    static constexpr int Q_REGISTERS = Q_REGISTERS_;  // of 16 column blocks of Q, those kept in registers
+    static constexpr int Q_REGISTERS = Q_REGISTERS_;  // of WIDTH / 16 column blocks of Q, those kept in registers
 
     static constexpr int THREADS = WARPS * 32;
     static constexpr int QUERIES = WARPS * ROW_BLOCKS * 16;
+    static constexpr int K_CHUNKS = WIDTH / CHUNK;
     static constexpr int CHUNKS = K_CHUNKS + DV / CHUNK;
     static constexpr int SLOT_BYTES = KEYS * 128;
     static constexpr int RING = QUERIES * WIDTH * 2;              // offset of the ring: after Q
@@ -58,7 +61,11 @@ struct Attention {
     static constexpr int SHARED = BIAS + 2 * KEYS * 4;
     static constexpr int AHEAD = SLOTS - GROUP;                   // chunks in flight beyond the current group
     static_assert(SLOTS % GROUP == 0 && CHUNKS % GROUP == 0 && SLOTS >= 2 * GROUP, "ring");
-    static_assert(AHEAD <= CHUNKS, "two bias buffers cover one tile ahead");
+    // The bias of tile t + 2 takes the place of tile t's. It is fetched behind the barrier before part 2 CHUNKS - AHEAD of tile t:
+    // from the second group on, all threads have started that tile's scores by then.
+    static_assert(AHEAD <= 2 * CHUNKS - GROUP, "two bias buffers");
+    static_assert(KEYS <= THREADS && KEYS % (THREADS / 8) == 0 && KEYS % 16 == 0, "a thread copies one bias, and whole rows of keys");
+    static_assert(WIDTH % CHUNK == 0 && DV % CHUNK == 0 && Q_REGISTERS <= WIDTH / 16, "columns");
 
     u32 shared;
     int thread, lane;
@@ -247,7 +254,7 @@ struct Attention {
         first = tiles.first, end = tiles.end;
         int warp_row = (thread >> 5) * ROW_BLOCKS * 16, start = blockIdx.x * QUERIES;
 
-        fetch_queries<QUERIES, THREADS>(p, shared);
+        fetch_queries<WIDTH, QUERIES, THREADS>(p, shared);
         fetch_first();
 
         u32 low = lane & 7, q_row = lane & 15, k_row = low + ((lane >> 4) << 3);
@@ -281,12 +288,12 @@ struct Attention {
 
 // ---- instances ----
 
-#define ATTENTION(NAME, WARPS, ROW_BLOCKS, KEYS, DV, SLOTS, GROUP, Q_REGISTERS, BLOCKS)                                \
+#define ATTENTION(NAME, WIDTH, WARPS, ROW_BLOCKS, KEYS, DV, SLOTS, GROUP, Q_REGISTERS, BLOCKS)                         \
     extern "C" __global__ void __launch_bounds__(WARPS * 32, BLOCKS)                                                   \
         NAME(const f16* q, const f16* k, const f16* v, const float* bias, f16* out, float* partial, float* stats,      \
              int m, int n) {                                                                                           \
         extern __shared__ __align__(1024) unsigned char memory[];                                                      \
-        Attention<WARPS, ROW_BLOCKS, KEYS, DV, SLOTS, GROUP, Q_REGISTERS> attention;                                   \
+        Attention<WIDTH, WARPS, ROW_BLOCKS, KEYS, DV, SLOTS, GROUP, Q_REGISTERS> attention;                            \
         attention.run(Problem{q, k, v, bias, out, partial, stats, m, n}, shared_address(memory));                      \
     }
 #define COMBINE(NAME, DV)                                                                                              \
@@ -297,6 +304,11 @@ struct Attention {
 #ifndef ATTENTION_NO_INSTANCES
 COMBINE(attention_combine_64, 64)
 COMBINE(attention_combine_256, 256)
-ATTENTION(attention_cross, 4, 2, 64, 64, 4, 1, 0, 1)
-ATTENTION(attention_self, 8, 1, 64, 256, 4, 1, 0, 1)
+ATTENTION(attention_cross, 256, 4, 2, 64, 64, 4, 1, 0, 1)
+ATTENTION(attention_self, 256, 8, 1, 64, 256, 4, 1, 0, 1)
+COMBINE(attention_combine_128, 128)
+// Two blocks to a multiprocessor, one weighs while the other multiplies: with less than 50 KB each they fit into the 100 KB of
+// sm 86, 89 and 120. Tiles of 64 keys would need all 255 registers for heads of 128.
+ATTENTION(attention_heads_64, 64, 4, 2, 64, 64, 4, 1, 4, 2)
+ATTENTION(attention_heads_128, 128, 4, 2, 32, 128, 4, 1, 0, 2)
 #endif

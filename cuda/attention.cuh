@@ -46,9 +46,7 @@ __device__ __forceinline__ void block_barrier() { __syncthreads(); }
 
 // ---- attention ----
 
-constexpr int WIDTH = 256;         // columns of Q and K
 constexpr int CHUNK = 64;          // columns of a chunk: 128 bytes, eight 16-byte units
-constexpr int K_CHUNKS = WIDTH / CHUNK;
 constexpr float LOG2E = 1.4426950408889634f;
 constexpr float NEVER = -1e30f;    // score of a key past the end; finite, so that no difference is a NaN
 constexpr float NOTHING = -3e38f;  // maximum of no scores at all
@@ -96,8 +94,8 @@ struct Tiles {
     }
 };
 
-/// Starts the copies of a block's queries into chunks of 64 columns; rows past the last are zeros.
-template <int QUERIES, int THREADS>
+/// Starts the copies of a block's queries, WIDTH columns each, into chunks of 64 columns; rows past the last are zeros.
+template <int WIDTH, int QUERIES, int THREADS>
 __device__ __forceinline__ void fetch_queries(const Problem& p, u32 shared) {
     const f16* q = p.q + (long long)blockIdx.z * p.m * WIDTH;
     for (int i = threadIdx.x; i < QUERIES * (WIDTH / 8); i += THREADS) {

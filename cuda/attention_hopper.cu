@@ -19,8 +19,9 @@ __device__ __forceinline__ u64 descriptor(u32 address, u32 next = 16) {
     return (u64)((address & 0x3ffff) >> 4) | (u64)(next >> 4) << 16 | (u64)(1024 >> 4) << 32 | (u64)1 << 62;
 }
 
-template <int CONSUMERS_, int KEYS_, int DV_, int SLOTS_, int LAG_, bool TURNS>
+template <int WIDTH_, int CONSUMERS_, int KEYS_, int DV_, int SLOTS_, int LAG_, bool TURNS>
 struct Attention {
+    static constexpr int WIDTH = WIDTH_;          // columns of Q and K
     static constexpr int CONSUMERS = CONSUMERS_;  // warpgroups that multiply
     static constexpr int KEYS = KEYS_;            // keys of a tile
     static constexpr int DV = DV_;                // columns of V
@@ -30,6 +31,7 @@ struct Attention {
 
     static constexpr int THREADS = (1 + CONSUMERS) * 128;
     static constexpr int QUERIES = CONSUMERS * 64;
+    static constexpr int K_CHUNKS = WIDTH / CHUNK;
     static constexpr int V_CHUNKS = DV / CHUNK;
     static constexpr int SLOT_BYTES = KEYS * 128;
     static constexpr int RING = QUERIES * WIDTH * 2;        // offset of the ring: after Q
@@ -39,9 +41,12 @@ struct Attention {
     static constexpr int SHARED = EMPTY + SLOTS * 8;
     // Before a K slot is free again its reader may need all of that K and the V before it.
     static_assert(SLOTS >= K_CHUNKS + V_CHUNKS && LAG < SLOTS, "ring");
-    static_assert(SLOTS <= 4 * K_CHUNKS, "four bias buffers");
-    // One product reads all of V: its chunks must follow each other in the ring. K_CHUNKS and V_CHUNKS are then both 4, or V_CHUNKS 1.
+    // The bias of tile t + 4 takes the place of tile t's, with a chunk whose slot was released SLOTS chunks before. Between the
+    // first chunks of these tiles there are 4 (K_CHUNKS + V_CHUNKS), of tiles 0 and 4 (no V of a tile before the first) fewer.
+    static_assert(SLOTS <= 4 * K_CHUNKS + 3 * V_CHUNKS, "four bias buffers");
+    // One product reads all of V: its chunks must follow each other in the ring. With as many chunks of K they do.
     static_assert(V_CHUNKS == 1 || (V_CHUNKS == K_CHUNKS && SLOTS % V_CHUNKS == 0), "chunks of V in a row");
+    static_assert(WIDTH % CHUNK == 0 && DV % CHUNK == 0 && KEYS % 16 == 0 && SLOTS <= THREADS, "columns, keys, barriers");
 
     /// A place in the ring and how often (modulo 2) it was passed.
     struct Cursor {
@@ -278,7 +283,7 @@ struct Attention {
         Tiles tiles(n, KEYS, blockIdx.y, gridDim.y);
         first = tiles.first, end = tiles.end;
 
-        fetch_queries<QUERIES, THREADS>(p, shared);
+        fetch_queries<WIDTH, QUERIES, THREADS>(p, shared);
         if (threadIdx.x < SLOTS) {
             barrier_create(shared + FULL + threadIdx.x * 8, 128);
             barrier_create(shared + EMPTY + threadIdx.x * 8, CONSUMERS * 4);
@@ -310,16 +315,18 @@ struct Attention {
 
 // ---- instances ----
 
-#define ATTENTION_HOPPER(NAME, CONSUMERS, KEYS, DV, SLOTS, LAG, TURNS)                                                 \
+#define ATTENTION_HOPPER(NAME, WIDTH, CONSUMERS, KEYS, DV, SLOTS, LAG, TURNS)                                          \
     extern "C" __global__ void __launch_bounds__((1 + CONSUMERS) * 128, 1)                                             \
         NAME(const f16* q, const f16* k, const f16* v, const float* bias, f16* out, float* partial, float* stats,      \
              int m, int n) {                                                                                           \
         extern __shared__ __align__(1024) unsigned char memory[];                                                      \
-        Attention<CONSUMERS, KEYS, DV, SLOTS, LAG, TURNS> attention;                                                   \
+        Attention<WIDTH, CONSUMERS, KEYS, DV, SLOTS, LAG, TURNS> attention;                                            \
         attention.run(Problem{q, k, v, bias, out, partial, stats, m, n}, shared_address(memory));                      \
     }
 
 #ifndef ATTENTION_NO_INSTANCES
-ATTENTION_HOPPER(attention_cross_hopper, 2, 128, 64, 10, 2, true)
-ATTENTION_HOPPER(attention_self_hopper, 2, 64, 256, 16, 4, true)
+ATTENTION_HOPPER(attention_cross_hopper, 256, 2, 128, 64, 10, 2, true)
+ATTENTION_HOPPER(attention_self_hopper, 256, 2, 64, 256, 16, 4, true)
+ATTENTION_HOPPER(attention_heads_64_hopper, 64, 2, 128, 64, 7, 2, true)
+ATTENTION_HOPPER(attention_heads_128_hopper, 128, 2, 128, 128, 12, 2, true)
 #endif

@@ -11,6 +11,7 @@ from pathlib import Path
 
 from segexport import ExportError
 from segexport.commandline import add_weight_options, build_model
+from segexport.models import spec_of
 
 
 def parse():
@@ -24,6 +25,12 @@ def parse():
         action="store_true",
         help="also write what TensorRT takes better in pieces: the track step cut at its attentions (track_keys, "
         "track_seg*), deep encoders in parts (encoder_cut*)",
+    )
+    parser.add_argument(
+        "--encoder-attention",
+        action="store_true",
+        help="also write the encoder in parts (encoder_cut*) between which segtrt's own kernel computes the attention over "
+        "the whole map; SAM 2.1 with --precision fp16 alone",
     )
     parser.add_argument(
         "--encoder-batches",
@@ -53,6 +60,12 @@ def parse():
     args = parser.parse_args()
     if args.for_sm and args.precision != "fp16":
         parser.error("--for-sm 75 needs --precision fp16: fp32 graphs consist of the products that are missing there")
+    if args.encoder_attention and spec_of(args.model).family != "sam2.1":
+        parser.error(f"--encoder-attention is for SAM 2.1: {args.model}'s encoder consists of convolutions and has no attention")
+    if args.encoder_attention and args.precision != "fp16":
+        parser.error("--encoder-attention needs --precision fp16: that is what the attention kernels take; write fp32 without it")
+    if args.encoder_attention and args.for_sm:
+        parser.error("--encoder-attention and --for-sm 75 exclude each other: the attention kernels need sm 80 or later")
     if args.verify and not (args.prompt_point or args.prompt_mask):
         parser.error("--verify needs --prompt-point or --prompt-mask")
     if args.verify and args.frames < 20:
@@ -77,6 +90,7 @@ def main():
         args.segments,
         args.encoder_batches,
         args.for_sm,
+        encoder_attention=args.encoder_attention,
     )
     print(f"written: {folder}")
     return 0 if not args.verify or verify(args, model, folder) else 1

@@ -12,22 +12,17 @@ import sys
 import tempfile
 import unittest
 from pathlib import Path
-from types import SimpleNamespace
 
 import numpy as np
 import onnx
-import onnxruntime as ort
 import torch
-from torch import nn
 
 HERE = Path(__file__).resolve().parent
 sys.path.insert(0, str(HERE))
 
 from segexport import ExportError, bank, graphs, models, synthetic, verify, weights
-from segexport.encoder import Encoder
-from segexport.encoder_parts import bounds_of
 from segexport.manifest import write_bundle
-from segexport.onnx_write import FORBIDDEN, to_onnx
+from segexport.onnx_write import FORBIDDEN
 from segexport.ort_driver import Bundle, closed_loop, round_bf16
 from segexport.reference_run import PromptInput, run_tensor
 from segexport.small_products import write_out
@@ -262,42 +257,6 @@ def fp32_products(file):
     graph = onnx.shape_inference.infer_shapes(onnx.load(file), data_prop=True).graph
     single = {i.name for i in [*graph.value_info, *graph.output] if i.type.tensor_type.elem_type == onnx.TensorProto.FLOAT}
     return sum(n.op_type in ("MatMul", "Gemm") and n.output[0] in single for n in graph.node)
-
-
-class EncoderParts(unittest.TestCase):
-    """A small Hiera, cut."""
-
-    def test_parts_in_turn_give_what_the_whole_encoder_gives(self):
-        original()
-        from sam2.modeling.backbones.hieradet import Hiera
-        from sam2.modeling.backbones.image_encoder import FpnNeck
-
-        torch.manual_seed(0)
-        trunk = Hiera(embed_dim=16, stages=(1, 2, 3, 1), global_att_blocks=(4,), window_spec=(4, 4, 4, 4))
-        neck = FpnNeck(nn.Identity(), 24, [128, 64, 32, 16], fpn_interp_model="nearest", fpn_top_down_levels=[2, 3])
-        decoder = SimpleNamespace(conv_s0=nn.Conv2d(24, 3, 1), conv_s1=nn.Conv2d(24, 6, 1))
-        model = SimpleNamespace(image_encoder=SimpleNamespace(trunk=trunk.eval(), neck=neck), sam_mask_decoder=decoder)
-        encoder = Encoder(model, SIDE).eval()
-        image = torch.randn(1, 3, SIDE, SIDE)
-        with torch.no_grad():
-            expected = dict(zip(("feat", "hr0", "hr1"), encoder(image)))
-        ports = [graphs.Port(name, "f", tuple(value.shape)) for name, value in expected.items()]
-        for bounds in ([(0, 1), (1, 4), (4, 7)], [(0, 2), (2, 7)], [(0, 5), (5, 7)]):
-            fed, given = image.numpy(), {}
-            for index, graph in enumerate(graphs.encoder_cuts(encoder, SIDE, ports, bounds)):
-                self.assertEqual((graph.role, fed.shape), (f"encoder_cut{index}", graph.inputs[0].shape))
-                session = ort.InferenceSession(to_onnx(graph).SerializeToString(), providers=["CPUExecutionProvider"])
-                given |= dict(zip([port.name for port in graph.outputs], session.run(None, {graph.inputs[0].name: fed})))
-                fed = given.pop("y", None)
-            self.assertEqual((index + 1, fed), (len(bounds), None))
-            for name, value in expected.items():
-                np.testing.assert_allclose(given[name], value, atol=1e-4, err_msg=f"{name} {bounds}")
-        self.assertEqual(list(graphs.encoder_cuts(encoder, SIDE, ports)), [])  # seven blocks stay together
-        with self.assertRaisesRegex(ValueError, "two coarsest"):
-            list(graphs.encoder_cuts(encoder, SIDE, ports, [(0, 6), (6, 7)]))
-
-    def test_only_the_deepest_trunk_is_cut(self):
-        self.assertEqual([len(bounds_of(blocks)) for blocks in (12, 16, 24, 48)], [1, 1, 1, 4])
 
 
 class Weights(unittest.TestCase):

@@ -41,7 +41,11 @@ impl Setting {
         let setting = Self { dir, split, fakes };
         setting.engines(Precision::Fp16, &FUSED);
         let mut command = bench(&setting.split, &setting.path("cpu"));
-        command.arg("--save-masks").arg("--onnx-dir").arg("tests/data").args(["--imgsz", "64"]);
+        command
+            .arg("--save-masks")
+            .arg("--onnx-dir")
+            .arg("tests/data/fused")
+            .args(["--imgsz", "64"]);
         command.assert().success();
         Some(setting)
     }

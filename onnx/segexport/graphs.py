@@ -9,9 +9,9 @@ from dataclasses import dataclass
 import torch
 from torch import nn
 
-from . import track_segments
+from . import ExportError, track_segments
 from .encoder import Encoder
-from .encoder_parts import EncoderPart, bounds_of, shape_behind
+from .encoder_parts import EncoderPart, Part, attentions_of, bounds_of, shapes_between
 from .hiera import HieraTrunk
 from .head import MaskPrompt, Prompt, Track
 from .memory_encoder import MemoryEncoder
@@ -97,11 +97,12 @@ def contract_of(model, side):
     )
 
 
-def graphs_of(model, side, padded_track=False, segments=False, batches=()):
+def graphs_of(model, side, padded_track=False, segments=False, batches=(), encoder_attention=False):
     """Yields the bundle's graphs one by one (each holds copies of large tables).
 
     `padded_track` adds track_padded, `segments` track_keys and track_seg0, track_seg1, ... and, where the trunk is deep,
-    encoder_cut0, encoder_cut1, ...; `batches` the encoder for so many images at once each, encoder_b2, encoder_b4, ...
+    encoder_cut0, encoder_cut1, ...; `encoder_attention` cuts the encoder at its attentions over the whole map as well;
+    `batches` adds the encoder for so many images at once each, encoder_b2, encoder_b4, ...
     """
     c = contract_of(model, side)
     g, width, low = c.grid, c.feature_channels, c.low_size
@@ -121,8 +122,9 @@ def graphs_of(model, side, padded_track=False, segments=False, batches=()):
         outputs = [Port(port.name, port.dtype, (batch, *port.shape[1:])) for port in features]
         role = "encoder" if batch == 1 else f"encoder_b{batch}"
         yield Graph(role, Encoder(model, side), images, outputs)
-    if segments:
-        yield from encoder_cuts(Encoder(model, side), side, features)
+    if segments or encoder_attention:
+        encoder = Encoder(model, side)
+        yield from encoder_cuts(encoder, side, features, bounds_at_attentions(encoder) if encoder_attention else None)
     points = [
         Port("coords", "f32", ("B", "P", 2)),
         Port("labels", "i32", ("B", "P")),
@@ -157,17 +159,28 @@ def encoder_cuts(encoder, side, features, bounds=None):
     """The encoder in parts (encoder_parts.py), none where it stays whole; `bounds` where others than the usual ones are wanted."""
     if not isinstance(encoder.trunk, HieraTrunk):
         return
-    bounds = bounds or bounds_of(len(encoder.trunk.blocks))
-    if len(bounds) == 1:
+    parts = [Part(*part) for part in bounds or bounds_of(len(encoder.trunk.blocks))]
+    if len(parts) == 1:
         return
-    known = {port.name: port for port in features}
-    inputs = [Port("image", "f", (1, 3, side, side))]
-    for index, (first, behind) in enumerate(bounds):
-        part = EncoderPart(encoder, first, behind)
-        tokens = shape_behind(encoder.trunk, behind)
-        outputs = [known.get(name) or Port(name, "f", tokens) for name in part.outputs]
-        yield Graph(f"encoder_cut{index}", part, inputs, outputs)
-        inputs = [Port("x", "f", tokens)]
+    known = {port.name: port for port in features} | {"image": Port("image", "f", (1, 3, side, side))}
+
+    def between(name, part):
+        """A port of what is handed on to `part`, called x and o there."""
+        return Port(name, "f", shapes_between(encoder.trunk, part)["x" if name in "xy" else "o"])
+
+    for index, (part, following) in enumerate(zip(parts, [*parts[1:], None])):
+        module = EncoderPart(encoder, part)
+        inputs = [known.get(name) or between(name, part) for name in module.inputs]
+        outputs = [known.get(name) or between(name, following) for name in module.outputs]
+        yield Graph(f"encoder_cut{index}", module, inputs, outputs)
+
+
+def bounds_at_attentions(encoder):
+    """Parts that end at the trunk's attentions over the whole map (encoder_parts.py)."""
+    attentions = attentions_of(encoder.trunk) if isinstance(encoder.trunk, HieraTrunk) else []
+    if not attentions:
+        raise ExportError("this encoder has no attention over the whole map to be cut at; SAM 2.1's encoders have")
+    return bounds_of(len(encoder.trunk.blocks), attentions)
 
 
 def _segments(track, c, features, answer):

@@ -52,6 +52,7 @@ class HieraBlock(nn.Module):
         attn = block.attn
         self.heads, self.depth = attn.num_heads, attn.proj.in_features // attn.num_heads
         # 0 = global attention: one window of the whole map.
+        self.is_global = not block.window_size
         self.window = block.window_size or grid
         self.padded = -(-grid // self.window) * self.window
         weights, biases = attn.qkv.weight.chunk(3), attn.qkv.bias.chunk(3)
@@ -67,7 +68,11 @@ class HieraBlock(nn.Module):
             x = self.skip(normed)
             if self.pooled:
                 x = _pool(x)
-        x = x + self._attend(normed)
+        return self.finish(x, self._attend(normed))
+
+    def finish(self, x, attended):
+        """What follows the attention's output projection; both [n, grid_out, grid_out, dim_out]."""
+        x = x + attended
         return x + self.down(self.act(self.up(self.norm2(x))))
 
     def _attend(self, x):

@@ -26,18 +26,21 @@ def bundle_name(model, side, precision):
 
 def write_bundle(
     model, name, side, precision, weights, reference, out, padded_track=False, segments=False, batches=(), for_sm=None,
-    say=print,
+    say=print, encoder_attention=False,
 ):
     """Exports every graph into `out`/<bundle name>; returns that directory.
 
-    `for_sm` 75: fp16 graphs without fp32 products (`small_products`). The directory appears whole or not at all (written beside, then renamed).
+    `for_sm` 75: fp16 graphs without fp32 products (`small_products`). `encoder_attention`: with the encoder cut at its
+    attentions, fp16 alone. The directory appears whole or not at all (written beside, then renamed).
     """
+    if encoder_attention and precision != "fp16":
+        raise ExportError(f"the attention kernels between an encoder's parts take fp16, and {precision} was asked for")
     final = Path(out) / bundle_name(name, side, precision)
     folder = final.with_name(final.name + ".partial")
     shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir(parents=True)
     entries = []
-    for graph in graphs_of(model, side, padded_track, segments, batches):
+    for graph in graphs_of(model, side, padded_track, segments, batches, encoder_attention):
         proto = to_onnx(graph)
         work = flops.count(proto)
         if precision == "fp16":

@@ -22,7 +22,7 @@ from pathlib import Path
 
 import torch
 
-from variants import CASES, HOPPER, SHAPES, SHIPPED, VARIANTS
+from variants import CASES, HOPPER, SHAPES, SHIPPED, VARIANTS, WIDTHS
 
 HERE = Path(__file__).resolve().parent
 # The kernels lie beside this file, or in cuda/ of the checkout that this file is part of.
@@ -34,14 +34,14 @@ class Kernel:
 
     def __init__(self, name, constants, function, combine, dry):
         self.name, self.function, self.combine = name, function, combine
-        if len(constants) == 6:  # Hopper
-            groups, keys, self.dv, slots, _, _ = constants
+        if len(constants) == 7:  # Hopper
+            self.width, groups, keys, self.dv, slots, _, _ = constants
             self.threads, self.queries, self.keys, self.resident = (groups + 1) * 128, groups * 64, keys, 1
-            self.shared = self.queries * 512 + slots * keys * 128 + 4 * keys * 4 + slots * 16
+            self.shared = self.queries * self.width * 2 + slots * keys * 128 + 4 * keys * 4 + slots * 16
         else:
-            warps, blocks, keys, self.dv, slots, _, _, self.resident = constants
+            self.width, warps, blocks, keys, self.dv, slots, _, _, self.resident = constants
             self.threads, self.queries, self.keys = warps * 32, warps * blocks * 16, keys
-            self.shared = self.queries * 512 + slots * keys * 128 + 2 * keys * 4
+            self.shared = self.queries * self.width * 2 + slots * keys * 128 + 2 * keys * 4
         if not dry:
             check("cuFuncSetAttribute", CUDA.cuFuncSetAttribute(function, 8, ctypes.c_int(self.shared)))
             count = ctypes.c_int()
@@ -49,9 +49,9 @@ class Kernel:
                 ctypes.byref(count), function, self.threads, ctypes.c_size_t(self.shared)))
             self.resident = count.value
 
-    def splits(self, m, n, multiprocessors):
+    def splits(self, m, n, multiprocessors, batch=1):
         """Numbers of key parts worth trying: fill the GPU once, twice, and nearly once."""
-        rows = -(-m // self.queries)
+        rows = -(-m // self.queries) * batch
         once = max(1, self.resident * multiprocessors // rows)
         tiles = -(-n // self.keys)
         return sorted({min(max(1, s), tiles) for s in (1, once // 2, once, 2 * once) if s == 1 or s * rows >= multiprocessors // 2})
@@ -123,7 +123,7 @@ def build(dry, family, only):
     if not dry:
         module = ctypes.c_void_p()
         check("cuModuleLoadData attention.ptx", CUDA.cuModuleLoadData(ctypes.byref(module), ptx))
-        combines = {dv: function_of(module, f"attention_combine_{dv}") for dv in (64, 256)}
+        combines = {dv: function_of(module, f"attention_combine_{dv}") for dv in (64, 128, 256)}
     with ThreadPoolExecutor(os.cpu_count()) as pool:
         for name, image, used, spilled in pool.map(one, names):
             registers[name] = (used, spilled)
@@ -146,19 +146,19 @@ def load(image, instances, combines, dry):
         return [Kernel(name, c, None, None, dry) for name, c in instances.items()]
     module = ctypes.c_void_p()
     check(f"cuModuleLoadData {list(instances)}", CUDA.cuModuleLoadData(ctypes.byref(module), image))
-    return [Kernel(name, c, function_of(module, name), combines[c[2 if len(c) == 6 else 3]], dry)
+    return [Kernel(name, c, function_of(module, name), combines[c[3 if len(c) == 7 else 4]], dry)
             for name, c in instances.items()]
 
 
-def inputs(device, dv, m, n, bias, scale=1.0, batch=1, seed=0):
+def inputs(device, width, dv, m, n, bias, scale=1.0, batch=1, seed=0):
     """Random Q, K, V in f16; `scale` 1 gives logits of unit deviation. `bias`: None or a kind of padding."""
     g = torch.Generator(device=device).manual_seed(seed)
 
     def draw(*shape):
         return torch.randn(*shape, generator=g, device=device)
 
-    q = (draw(batch, m, 256) * (scale / 16)).half()
-    k, v = draw(batch, n, 256).half(), draw(batch, n, dv).half()
+    q = (draw(batch, m, width) * (scale / width**0.5)).half()
+    k, v = draw(batch, n, width).half(), draw(batch, n, dv).half()
     b = None
     if bias:
         b = torch.zeros(n, device=device)
@@ -188,16 +188,16 @@ def verify(kernels, device, dry, multiprocessors, quick):
     """Every kernel, every case, every number of splits; the outputs are poisoned before each run."""
     failures, worst = 0, {}
     cases = CASES[:3] if quick else CASES
-    for dv in (64, 256):
+    for width, dv in WIDTHS:
         for number, (m, n, bias, scale, batch) in enumerate(cases):
             if dry and n > 5000:
                 continue
-            if dv == 256 and n > 10000:
+            if (width, dv) != (256, 64) and n > 10000:
                 continue
-            q, k, v, b = inputs(device, dv, m, n, bias, scale, batch, seed=100 + number)
+            q, k, v, b = inputs(device, width, dv, m, n, bias, scale, batch, seed=100 + number)
             truth = reference(q, k, v, b)
-            for kernel in (x for x in kernels if x.dv == dv):
-                for splits in sorted({1, 2, 3, *kernel.splits(m, n, multiprocessors)}):
+            for kernel in (x for x in kernels if (x.width, x.dv) == (width, dv)):
+                for splits in sorted({1, 2, 3, *kernel.splits(m, n, multiprocessors, batch)}):
                     out = torch.full((batch, m, dv), float("nan"), device=device, dtype=torch.float16)
                     partial = torch.full((batch * splits * m * dv,), float("nan"), device=device)
                     stats = torch.full((batch * splits * m * 2,), float("nan"), device=device)
@@ -247,12 +247,12 @@ def time_graph(work, sets, dry):
     return statistics.median(times)
 
 
-def torch_rows(sets, dv, with_bias, dry):
-    """torch.nn.functional.scaled_dot_product_attention with each backend, V as it is and padded to 256."""
+def torch_rows(sets, columns, dv, with_bias, dry):
+    """torch.nn.functional.scaled_dot_product_attention with each backend, V as it is and padded to the width of Q."""
     from torch.nn.attention import SDPBackend, sdpa_kernel
     rows = []
     for backend in ("FLASH_ATTENTION", "EFFICIENT_ATTENTION", "CUDNN_ATTENTION", "MATH"):
-        for width in sorted({dv, 256}):
+        for width in sorted({dv, columns}):
             padded = []
             for s in sets:
                 v = torch.nn.functional.pad(s["v"], (0, width - dv))
@@ -277,18 +277,19 @@ def torch_rows(sets, dv, with_bias, dry):
 
 def measure(kernels, device, dry, multiprocessors, quick):
     table = []
-    for shape, (dv, m, n, with_bias) in list(SHAPES.items())[: 3 if quick else None]:
+    for shape, (width, dv, batch, m, n, with_bias) in list(SHAPES.items())[: 3 if quick else None]:
         if dry and n > 5000:
             n = 5000
-        gigaflops = 2 * m * n * (256 + dv) / 1e9
+        gigaflops = 2 * batch * m * n * (width + dv) / 1e9
         sets = []
         for i in range(4):
-            q, k, v, b = inputs(device, dv, m, n, "last" if with_bias else None, 1, 1, seed=i)
-            sets.append({"q": q, "k": k, "v": v, "b": b, "out": torch.empty(1, m, dv, device=device, dtype=torch.float16)})
-        for kernel in (x for x in kernels if x.dv == dv):
-            for splits in (s for s in kernel.splits(m, n, multiprocessors) if s > 1):
-                partial = torch.empty(splits * m * dv, device=device)
-                stats = torch.empty(splits * m * 2, device=device)
+            q, k, v, b = inputs(device, width, dv, m, n, "last" if with_bias else None, 1, batch, seed=i)
+            sets.append({"q": q, "k": k, "v": v, "b": b, "out": torch.empty(batch, m, dv, device=device, dtype=torch.float16)})
+        for kernel in (x for x in kernels if (x.width, x.dv) == (width, dv)):
+            # A block alone would leave most of the GPU idle, but heads may be as many as it holds.
+            for splits in (s for s in kernel.splits(m, n, multiprocessors, batch) if s > 1 or batch > 1):
+                partial = torch.empty(batch * splits * m * dv, device=device)
+                stats = torch.empty(batch * splits * m * 2, device=device)
 
                 def work(s):
                     kernel.launch(s["q"], s["k"], s["v"], s["b"], s["out"], partial, stats, splits, torch.cuda.current_stream().cuda_stream)
@@ -296,7 +297,7 @@ def measure(kernels, device, dry, multiprocessors, quick):
                 milliseconds = time_graph(work, sets, dry)
                 table.append({"shape": shape, "what": kernel.name, "splits": splits, "resident": kernel.resident,
                               "ms": milliseconds, "tflops": gigaflops / milliseconds})
-        for what, milliseconds in torch_rows(sets, dv, with_bias, dry):
+        for what, milliseconds in torch_rows(sets, width, dv, with_bias, dry):
             table.append({"shape": shape, "what": what, "splits": 0, "resident": 0, "ms": milliseconds,
                           "tflops": gigaflops / milliseconds if milliseconds else None})
         best = min((r for r in table if r["shape"] == shape and r["ms"]), key=lambda r: r["ms"])
@@ -306,11 +307,12 @@ def measure(kernels, device, dry, multiprocessors, quick):
 
 def profile(kernels, multiprocessors):
     for kernel in kernels:
-        dv, m, n, _ = SHAPES["sam2 cross" if kernel.dv == 64 else "self"]
-        q, k, v, _ = inputs("cuda", dv, m, n, None)
-        splits = max(1, kernel.resident * multiprocessors // -(-m // kernel.queries))
-        out = torch.empty(1, m, dv, device="cuda", dtype=torch.float16)
-        partial, stats = torch.empty(splits * m * dv, device="cuda"), torch.empty(splits * m * 2, device="cuda")
+        width, dv, batch, m, n, _ = next(s for s in SHAPES.values() if s[:2] == (kernel.width, kernel.dv))
+        q, k, v, _ = inputs("cuda", width, dv, m, n, None, 1, batch)
+        splits = max(1, kernel.resident * multiprocessors // (-(-m // kernel.queries) * batch))
+        out = torch.empty(batch, m, dv, device="cuda", dtype=torch.float16)
+        partial = torch.empty(batch * splits * m * dv, device="cuda")
+        stats = torch.empty(batch * splits * m * 2, device="cuda")
         for _ in range(3):
             kernel.launch(q, k, v, None, out, partial, stats, splits, torch.cuda.current_stream().cuda_stream)
         torch.cuda.synchronize()

@@ -13,7 +13,7 @@ use crate::bundle::{Manifest, Role};
 use crate::engine::division::{divide, profiles_per_plan};
 use crate::engine::islands::Islands;
 use crate::engine::{Bank, EngineManifest, PlanRecord};
-use crate::platform::{Platform, Platforms};
+use crate::platform::{OLDEST_FUSED_SM, Platform, Platforms};
 use crate::shell;
 use crate::trt::Version;
 
@@ -83,8 +83,10 @@ impl EngineManifest {
 
     /// The graphs that are built where none is named.
     fn expected(&self, bank: Option<Bank>, usual: Option<&Platform>) -> Vec<Role> {
+        let built_for = self.plans.iter().flat_map(|plan| plan.made_by.sm.iter().copied()).min();
+        let sm = usual.map(|row| row.sm).or(built_for).unwrap_or(OLDEST_FUSED_SM);
         let usual = usual.map_or(Bank::Padded, |row| row.bank);
-        let all = roles(bank_for(bank, usual, &self.bundle), &self.bundle);
+        let all = roles(bank_for(bank, usual, &self.bundle), &self.bundle, sm);
         all.into_iter().filter(|role| self.bundle.graph(*role).is_some()).collect()
     }
 

@@ -12,6 +12,7 @@ Which graphs, typing and islands make an engine of a given precision under a giv
 use crate::bundle::{Manifest, Role};
 use crate::engine::islands::Islands;
 use crate::engine::{Bank, Precision};
+use crate::platform::OLDEST_FUSED_SM;
 use crate::trt::{Family, Version};
 
 /// Channels of a frame's token and of a memory's that the attention kernels are made for.
@@ -70,10 +71,12 @@ pub fn recipes(
 
 /// The graphs that an engine folder holds, in the order they are built: what takes longest to fail comes first. The encoder is
 /// built in its parts where the bundle has any: in one piece SAM2.1-large's took TensorRT 8.6.0 four minutes and more
-/// (`engines/README.md`).
-pub fn roles(bank: Bank, bundle: &Manifest) -> Vec<Role> {
+/// (`engines/README.md`). Parts with attention between them need this program's kernels for it: where a GPU of compute capability
+/// `sm` has none, the whole is built.
+pub fn roles(bank: Bank, bundle: &Manifest, sm: u32) -> Vec<Role> {
     let mut roles: Vec<Role> = bundle.encoder_parts().iter().map(|part| part.role).collect();
-    if roles.is_empty() {
+    if roles.is_empty() || !serves_encoder(bundle, sm) {
+        roles.clear();
         roles.push(Role::Encoder);
     }
     roles.extend(Role::ENCODER_BATCHES.map(|(_, role)| role));
@@ -90,8 +93,16 @@ pub fn roles(bank: Bank, bundle: &Manifest) -> Vec<Role> {
     roles
 }
 
+/// The parts of the bundle's encoder can run on a GPU of this compute capability: nothing attends between them, or the attention
+/// kernels are for that GPU and for the types of the graphs.
+pub fn serves_encoder(bundle: &Manifest, sm: u32) -> bool {
+    !bundle.encoder_attends() || (bundle.model.precision == "fp16" && sm >= OLDEST_FUSED_SM)
+}
+
 /// A graph of mixed engines that computes in fp32 throughout, with TF32 products: all but the memory attention, which is a
-/// hundredth of their error and, cut at its attentions, does most of its sums in fp32 by this program's own kernels.
+/// hundredth of their error and, cut at its attentions, does most of its sums in fp32 by this program's own kernels. So do an
+/// encoder's parts; but what they hand on is rounded to fp16, as their ports are, and attention between them takes and gives
+/// fp16, with sums in fp32.
 ///
 /// On an H200 with TensorRT 8.6.0 SAM2.1-tiny's masks come from a lowest IoU of 0.961 (mean 0.9947) to 0.991 (0.9984) by it,
 /// and a frame from 4.9 to 6.3 ms (docs/measurements/2026-11-compare-h200.md). Either half of it, encoder or decoder alone,
@@ -167,7 +178,7 @@ mod tests {
     fn a_cut_encoder_is_built_in_its_parts_and_halves_or_floats_go_for_all_of_them() {
         let mut bundle = Bundle::open("tests/data/fused".as_ref()).unwrap().manifest;
         let encoders = |bundle: &Manifest| -> Vec<&str> {
-            let there = roles(Bank::Exact, bundle).into_iter();
+            let there = roles(Bank::Exact, bundle, 90).into_iter();
             let there = there.filter(|role| bundle.graph(*role).is_some() && role.is_encoder());
             there.map(Role::name).collect()
         };
@@ -188,10 +199,32 @@ mod tests {
     }
 
     #[test]
+    fn parts_with_attention_between_them_are_built_where_there_are_kernels_for_it() {
+        let mut bundle = Bundle::open("tests/data/fused".as_ref()).unwrap().manifest;
+        let whole = bundle.graph(Role::Encoder).unwrap().clone();
+        for role in [Role::EncoderCut0, Role::EncoderCut1] {
+            bundle.graphs.push(Graph { role, ..whole.clone() });
+        }
+        let encoders = |bundle: &Manifest, sm: u32| -> Vec<&str> {
+            let all = roles(Bank::Exact, bundle, sm).into_iter().filter(|role| role.is_encoder());
+            all.filter(|role| bundle.graph(*role).is_some()).map(Role::name).collect()
+        };
+        let parts = ["encoder_cut0", "encoder_cut1"];
+        assert_eq!(encoders(&bundle, 75), parts);
+        let part = bundle.graphs.iter_mut().find(|graph| graph.role == Role::EncoderCut0).unwrap();
+        part.outputs[0].name = "q".to_owned();
+        bundle.model.precision = "fp16".to_owned();
+        assert_eq!([80, 90].map(|sm| encoders(&bundle, sm)), [parts, parts]);
+        assert_eq!(encoders(&bundle, 75), ["encoder"]);
+        bundle.model.precision = "fp32".to_owned();
+        assert_eq!(encoders(&bundle, 90), ["encoder"]);
+    }
+
+    #[test]
     fn mixed_engines_keep_halves_for_the_memory_attention_alone() {
         let cut = Bundle::open("tests/data/fused".as_ref()).unwrap().manifest;
         let whole = |precision| {
-            let chosen = roles(Bank::Fused, &cut).into_iter();
+            let chosen = roles(Bank::Fused, &cut, 90).into_iter();
             let there = chosen.filter(|role| cut.graph(*role).is_some());
             there.filter(|role| computes_whole(precision, *role, &cut)).map(Role::name).collect()
         };

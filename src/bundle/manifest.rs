@@ -9,6 +9,7 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
+use super::parts::ATTENDED;
 use super::role::Role;
 
 /// The manifest format that this program reads.
@@ -210,6 +211,12 @@ impl Manifest {
     /// The parts of the encoder in order; none where it is there in one piece alone.
     pub fn encoder_parts(&self) -> Vec<&Graph> {
         Role::CUTS.into_iter().map_while(|role| self.graph(role)).collect()
+    }
+
+    /// Parts of the encoder end at attentions, which this program's own kernels compute.
+    pub fn encoder_attends(&self) -> bool {
+        let outputs = self.encoder_parts().into_iter().flat_map(|part| &part.outputs);
+        outputs.into_iter().any(|tensor| ATTENDED.contains(&tensor.name.as_str()))
     }
 
     /// One phrase that says whose weights these are, for people and for the sidecar.

@@ -1,17 +1,23 @@
 /*!
 How the parts of a cut encoder are put together: which tensor of which part goes where, and which of them may share memory.
 
-A deep image encoder takes TensorRT 8.6 minutes to build in one piece, so bundles may hold it in parts as well
-(`encoder_cut0`, `encoder_cut1`, …). The manifest's names alone say how they belong together:
+A deep image encoder takes TensorRT 8.6 minutes to build in one piece, and where a block attends over the whole map it writes
+the scores to memory. So bundles may hold the encoder in parts as well (`encoder_cut0`, `encoder_cut1`, …), between which this
+program's own kernels may attend. The manifest's names alone say how they belong together:
 
 - `image` is the frame; `feat`, `hr0` and `hr1` are the encoder's outputs, whichever part makes them;
 - a part's `y` is the next one's `x`;
+- a part's `q`, `k` and `v` go to the attention behind it, whose result is the next part's `o`;
 - any other output goes to every later part with an input of that name.
 */
 
+mod attends;
+
 use anyhow::{Context, Result, bail, ensure};
 
-use super::manifest::{Graph, Tensor};
+pub use attends::Attends;
+
+use super::manifest::{Axis, Graph, Manifest, Tensor};
 
 /// The encoder's input.
 const IMAGE: &str = "image";
@@ -22,41 +28,67 @@ pub const FEATURES: [&str; 3] = ["feat", "hr0", "hr1"];
 /// What a part hands to the next one, and what it is called there.
 const TOKENS: (&str, &str) = ("y", "x");
 
+/// What an attention takes, and what it gives.
+pub const ATTENDED: [&str; 3] = ["q", "k", "v"];
+/// What it gives, as the part behind it calls it.
+pub const RESULT: &str = "o";
+
 /// The tensors on their way between parts.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Wiring {
     /// In the order in which they are made.
     pub handed: Vec<Handed>,
+    /// The attentions between parts, in order.
+    pub attentions: Vec<Attends>,
 }
 
-/// A tensor that one part makes and later ones take.
+/// Something that runs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Step {
+    /// This part.
+    Part(usize),
+    /// The attention behind this part.
+    Attention(usize),
+}
+
+impl Step {
+    /// Its place in the order in which all run.
+    fn place(self) -> usize {
+        match self {
+            Self::Part(at) => 2 * at,
+            Self::Attention(behind) => 2 * behind + 1,
+        }
+    }
+}
+
+/// A tensor that one step makes and later ones take.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Handed {
     /// Its name where it is made.
     pub name: String,
-    /// Which part makes it.
-    pub maker: usize,
-    /// The parts that take it, in order; never empty.
-    pub takers: Vec<usize>,
+    /// What makes it.
+    pub maker: Step,
+    /// What takes it, in order; never empty.
+    pub takers: Vec<Step>,
     /// Which memory it lies in; tensors of one slot are never needed at the same time.
     pub slot: usize,
 }
 
 impl Handed {
-    /// What `part` calls it; none where the part has nothing to do with it.
-    pub fn name_in(&self, part: usize) -> Option<&str> {
-        match (&*self.name, part) {
-            (name, part) if part == self.maker => Some(name),
-            (name, part) if self.takers.contains(&part) => {
+    /// What `step` calls it; none where the step has nothing to do with it.
+    pub fn name_in(&self, step: Step) -> Option<&str> {
+        match (&*self.name, step) {
+            (name, step) if step == self.maker => Some(name),
+            (name, step) if self.takers.contains(&step) => {
                 Some(if name == TOKENS.0 { TOKENS.1 } else { name })
             }
             _ => None,
         }
     }
 
-    /// From the part that makes it to the last one that takes it.
+    /// From the step that makes it to the last one that takes it.
     fn life(&self) -> (usize, usize) {
-        (self.maker, self.takers.last().copied().unwrap_or(self.maker))
+        (self.maker.place(), self.takers.last().unwrap_or(&self.maker).place())
     }
 
     fn meets(&self, other: &Self) -> bool {
@@ -70,7 +102,7 @@ impl Wiring {
     ///
     /// # Errors
     /// An input that no part before it makes, an output that nobody takes or that two parts make, types or shapes that
-    /// differ at both ends, features that nobody makes.
+    /// differ at both ends, features that nobody makes, tensors that no attention kernel takes.
     pub fn of(parts: &[&Graph]) -> Result<Self> {
         let last = parts.len().checked_sub(1).context("an encoder of no parts was asked for")?;
         check_outputs(parts)?;
@@ -78,6 +110,9 @@ impl Wiring {
         for (at, part) in parts.iter().enumerate() {
             for input in &part.inputs {
                 wiring.connect(parts, at, input)?;
+            }
+            if let Some(attends) = Attends::behind(parts, at)? {
+                wiring.attend(attends);
             }
             let first_takes_image = at > 0 || part.input(IMAGE).is_some();
             ensure!(first_takes_image, "{} has no input '{IMAGE}'", part.role.name());
@@ -96,7 +131,8 @@ impl Wiring {
         }
         for (at, part) in parts.iter().enumerate() {
             for tensor in part.outputs.iter().filter(|t| !FEATURES.contains(&t.name.as_str())) {
-                let taken = wiring.handed.iter().any(|h| h.maker == at && h.name == tensor.name);
+                let made = |h: &Handed| h.maker == Step::Part(at) && h.name == tensor.name;
+                let taken = wiring.handed.iter().any(made);
                 ensure!(
                     taken,
                     "{} makes '{}', which no part behind it takes",
@@ -118,19 +154,26 @@ impl Wiring {
     fn connect(&mut self, parts: &[&Graph], at: usize, input: &Tensor) -> Result<()> {
         let wanted = match input.name.as_str() {
             IMAGE => return Ok(()),
+            // The attention's, which looks after it.
+            RESULT if at > 0 && attends::begins(parts[at - 1]) => return Ok(()),
             name if name == TOKENS.1 => TOKENS.0,
             name => name,
         };
-        // Tokens come from the part right before; under their own name nobody takes them.
-        let among = match (wanted == TOKENS.0, wanted == input.name) {
-            (true, true) => 0..0,
-            (true, false) => at.saturating_sub(1)..at,
-            _ => 0..at,
+        // Tokens come from the part right before; under their own name nobody takes them, nor what attentions have.
+        let among = match wanted {
+            _ if ATTENDED.contains(&wanted) || wanted == RESULT => 0..0,
+            _ if wanted != TOKENS.0 => 0..at,
+            _ if wanted == input.name => 0..0,
+            _ => at.saturating_sub(1)..at,
         };
         let mut made = among.filter_map(|maker| Some((maker, output(parts.get(maker)?, wanted)?)));
         let Some((maker, tensor)) = made.next_back() else {
             let (what, name) = (&input.name, parts[at].role.name());
-            let called = if *what == wanted { String::new() } else { format!(" (its '{wanted}')") };
+            let called = match what.as_str() {
+                RESULT => " (nor an attention: the part before it has no q, k and v)".to_owned(),
+                what if what == wanted => String::new(),
+                _ => format!(" (its '{wanted}')"),
+            };
             bail!("{name} takes '{what}', which no part before it makes{called}");
         };
         let (from, to) = (parts[maker].role.name(), parts[at].role.name());
@@ -142,22 +185,30 @@ impl Wiring {
             // It has memory of its own as one of the encoder's outputs.
             return Ok(());
         }
+        let maker = Step::Part(maker);
         let known = |h: &&mut Handed| h.maker == maker && h.name == wanted;
         match self.handed.iter_mut().find(known) {
-            Some(handed) => handed.takers.push(at),
-            None => self.handed.push(Handed {
-                name: wanted.to_owned(),
-                maker,
-                takers: vec![at],
-                slot: 0,
-            }),
+            Some(handed) => handed.takers.push(Step::Part(at)),
+            None => self.hand(wanted, maker, Step::Part(at)),
         }
         Ok(())
     }
 
+    /// An attention's tensors: each lives around it alone.
+    fn attend(&mut self, attends: Attends) {
+        let (part, attention) = (Step::Part(attends.behind), Step::Attention(attends.behind));
+        ATTENDED.into_iter().for_each(|name| self.hand(name, part, attention));
+        self.hand(RESULT, attention, Step::Part(attends.behind + 1));
+        self.attentions.push(attends);
+    }
+
+    fn hand(&mut self, name: &str, maker: Step, taker: Step) {
+        self.handed.push(Handed { name: name.to_owned(), maker, takers: vec![taker], slot: 0 });
+    }
+
     /// Gives each tensor the first memory in which nothing lies that is still needed, or already.
     fn share_memory(&mut self) {
-        self.handed.sort_by_key(|handed| handed.maker);
+        self.handed.sort_by_key(|handed| handed.maker.place());
         for at in 0..self.handed.len() {
             let (placed, rest) = self.handed.split_at_mut(at);
             let Some(handed) = rest.first_mut() else { continue };
@@ -168,7 +219,7 @@ impl Wiring {
     }
 }
 
-/// The outputs of all parts: features once each, and no other name twice but that of the tokens.
+/// The outputs of all parts: features once each, and no other name twice but those of the tokens and of what attentions take.
 fn check_outputs(parts: &[&Graph]) -> Result<()> {
     let makers = |name: &str| -> Vec<&str> {
         let makers = parts.iter().filter(|part| output(part, name).is_some());
@@ -177,7 +228,8 @@ fn check_outputs(parts: &[&Graph]) -> Result<()> {
     for name in FEATURES {
         ensure!(!makers(name).is_empty(), "no part of the encoder makes '{name}'");
     }
-    for tensor in parts.iter().flat_map(|part| &part.outputs).filter(|t| t.name != TOKENS.0) {
+    let repeats = |name: &str| name == TOKENS.0 || ATTENDED.contains(&name);
+    for tensor in parts.iter().flat_map(|part| &part.outputs).filter(|t| !repeats(&t.name)) {
         let makers = makers(&tensor.name);
         ensure!(
             makers.len() == 1,
@@ -212,6 +264,21 @@ pub fn check_against(whole: &Graph, parts: &[&Graph]) -> Result<()> {
         }
     }
     Ok(())
+}
+
+/// Both bundles' encoders are cut at the same places, as far as names and shapes tell; their types may differ.
+pub fn are_cut_alike(one: &Manifest, other: &Manifest) -> bool {
+    let (one, other) = (one.encoder_parts(), other.encoder_parts());
+    let same = |(one, other): (&&Graph, &&Graph)| {
+        let ports = |graph: &Graph| -> Vec<(String, Vec<Axis>)> {
+            let all = graph.inputs.iter().chain(&graph.outputs);
+            let mut all: Vec<_> = all.map(|t| (t.name.clone(), t.shape.clone())).collect();
+            all.sort_by(|(a, _), (b, _)| a.cmp(b));
+            all
+        };
+        ports(one) == ports(other)
+    };
+    one.len() == other.len() && one.iter().zip(&other).all(same)
 }
 
 fn output<'a>(graph: &'a Graph, name: &str) -> Option<&'a Tensor> {

@@ -112,7 +112,8 @@ impl Role {
         Self::TrackSeg8,
     ];
 
-    /// The parts of an encoder that is cut because TensorRT builds a deep one for minutes, in order; as many as there may be.
+    /// The parts of an encoder that is cut because TensorRT builds a deep one for minutes, or at the attentions over its whole map,
+    /// in order; as many as there may be.
     pub const CUTS: [Self; 8] = [
         Self::EncoderCut0,
         Self::EncoderCut1,

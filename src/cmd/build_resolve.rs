@@ -142,7 +142,7 @@ pub fn resolve(args: &BuildEnginesArgs, workspace_mb: Option<u64>) -> Result<Res
         let there = if args.force { None } else { EngineManifest::read(&build.dir)? };
         let bank = recipe::bank_for(args.bank, platform.bank, &build.bundle.manifest);
         let roles = match args.graphs.as_slice() {
-            [] => recipe::roles(bank, &build.bundle.manifest),
+            [] => recipe::roles(bank, &build.bundle.manifest, target.sm),
             named => named.to_vec(),
         };
         // Named graphs may be those of another bank.
@@ -155,6 +155,17 @@ pub fn resolve(args: &BuildEnginesArgs, workspace_mb: Option<u64>) -> Result<Res
             bail!(UsageError(format!("{flag}: {why}")));
         }
         for role in roles {
+            if role.is_encoder_part() && !recipe::serves_encoder(&build.bundle.manifest, target.sm)
+            {
+                bail!(UsageError(format!(
+                    "--graphs {}: segtrt's own kernels would attend between the parts of this encoder, and there are none for \
+                     {} (sm_{}) and {} graphs; build it whole: --graphs encoder",
+                    role.name(),
+                    platform.title,
+                    target.sm,
+                    build.bundle.manifest.model.precision
+                )));
+            }
             let Some(graph) = build.bundle.manifest.graph(role) else {
                 if args.graphs.is_empty() && recipe::is_optional(role) {
                     continue;

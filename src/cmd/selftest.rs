@@ -15,7 +15,8 @@ use crate::model_tag::ModelTag;
 use crate::prompt::PromptKind;
 use crate::selftest::clip::{self, ClipRow};
 use crate::selftest::{
-    self, Asked, Folder, KernelReport, Opened, Repeats, Row, Settings, Verdict, kernels, report,
+    self, Asked, Folder, KernelReport, Opened, References, Repeats, Row, Settings, Verdict,
+    kernels, report,
 };
 
 /// Where references are looked for unless `--onnx-dir` says otherwise.
@@ -65,8 +66,11 @@ pub fn run(args: SelftestArgs) -> Result<Outcome> {
         match reference {
             Ok(reference) => {
                 eprintln!("testing {}", folder.dir.display());
-                let dir = reference.as_ref().map(|bundle| bundle.dir.clone());
-                let (found, on) = selftest::run(folder, dir, &settings, || false)?;
+                let dirs = reference.as_ref().map(|bundle| References {
+                    bundle: bundle.dir.clone(),
+                    parts: selftest::parts_of(folder, &bundles).map(|bundle| bundle.dir),
+                });
+                let (found, on) = selftest::run(folder, dirs, &settings, || false)?;
                 rows.extend(found);
                 opened = on.or(opened);
                 clips.run(folder, reference.as_ref(), &settings);

@@ -1,21 +1,24 @@
 /*!
-The encoder on its stream: one engine, or the parts of a deep one in a row, with the tensors between them.
+The encoder on its stream: one engine, or the parts of one in a row, with the tensors and this program's own attention kernels
+between them.
 
 Those tensors are there once, however many frames are encoded ahead: all encodes run on one stream, so that a frame's are
 read before the next frame's are written.
 */
 
 use std::borrow::Cow;
+use std::rc::Rc;
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result, bail, ensure};
 
 use super::contexts::{Shared, context, port};
 use super::engines::{EncoderEngines, Opened};
-use super::steps::Steps;
+use super::steps::{Part, Steps};
 use crate::bundle::Wiring;
-use crate::bundle::parts::FEATURES;
-use crate::gpu::{Gpu, Placed, Purpose, Stage, Stream, View};
-use crate::trt::Mode;
+use crate::bundle::parts::{ATTENDED, Attends, FEATURES, Handed, RESULT, Step};
+use crate::gpu::kernels::{Attention, AttentionKernels, AttentionShape, Values};
+use crate::gpu::{Gpu, Placed, Port, Purpose, Stage, Stream, View};
+use crate::trt::{DataType, Mode};
 
 /// The contexts of all parts.
 pub struct Encoder {
@@ -23,16 +26,20 @@ pub struct Encoder {
     wiring: Wiring,
     /// Where each of the wiring's tensors lies.
     handed: Vec<Placed>,
+    /// Each of the wiring's attentions; those of one size are one, for they run one after the other.
+    attentions: Vec<Rc<Attention>>,
 }
 
 impl Encoder {
-    /// Makes the contexts, in `scratch`, which they use one after the other, and memory for what they hand on.
+    /// Makes the contexts, in `scratch`, which they use one after the other, and memory for what they hand on. `kernels` are
+    /// needed where there is attention between the parts.
     ///
     /// # Errors
-    /// Engines that lack a tensor which their bundle names, or too little memory.
+    /// Engines that lack a tensor which their bundle names, attentions that there are no kernels for, or too little memory.
     pub fn new(
         gpu: &Gpu,
         engines: &EncoderEngines,
+        kernels: Option<&AttentionKernels>,
         scratch: &View,
         stream: &Stream,
     ) -> Result<Self> {
@@ -41,9 +48,27 @@ impl Encoder {
         let wiring = engines.wiring.clone();
         let mut ports = Vec::new();
         for handed in &wiring.handed {
-            let maker = parts.get(handed.maker).context("a part of the encoder is gone")?;
-            let port = port(maker, &handed.name)?;
+            let port = port_of(&parts, handed)?;
             ports.push((handed.slot, Stage::port_bytes(&port)?, port.dtype));
+        }
+        let mut attentions = Vec::<Rc<Attention>>::new();
+        for attends in &wiring.attentions {
+            check_ports(&parts, &wiring, attends)?;
+            let shape = shape_of(attends)?;
+            let known = attentions.iter().find(|attention| attention.shape() == shape);
+            attentions.push(match known {
+                Some(known) => Rc::clone(known),
+                None => {
+                    let kernels = kernels.context("the attention kernels are not loaded")?;
+                    let attention = Attention::new(gpu, kernels, shape)?;
+                    log::debug!(
+                        "attention of the encoder: {} in {} parts",
+                        attention.kernel(),
+                        attention.splits()
+                    );
+                    Rc::new(attention)
+                }
+            });
         }
         let slots = (0..wiring.slots()).map(|slot| {
             let sizes = ports.iter().filter(|(of, ..)| *of == slot).map(|(_, bytes, _)| *bytes);
@@ -55,7 +80,7 @@ impl Encoder {
             Ok(Placed { view: slots.get(slot).context("no slot")?.part(0, bytes)?, dtype })
         });
         let handed = handed.collect::<Result<_>>()?;
-        Ok(Self { parts, wiring, handed })
+        Ok(Self { parts, wiring, handed, attentions })
     }
 
     /// The part that makes this one of [`FEATURES`], or that takes the image.
@@ -70,15 +95,73 @@ impl Encoder {
         Ok(part)
     }
 
-    /// All parts, with `tensors` as image and features.
-    pub fn steps(&self, tensors: &[(&'static str, Placed)]) -> Steps {
-        let part = |(at, stage): (usize, &Shared)| {
+    /// All parts and what they attend to between them, with `tensors` as image and features.
+    ///
+    /// # Errors
+    /// A tensor of an attention is nowhere.
+    pub fn steps(&self, tensors: &[(&'static str, Placed)]) -> Result<Steps> {
+        let mut steps = Vec::new();
+        for (at, stage) in self.parts.iter().enumerate() {
             let outside = tensors.iter().map(|(name, placed)| (Cow::from(*name), placed.clone()));
             let between = self.wiring.handed.iter().zip(&self.handed).filter_map(|(h, placed)| {
-                Some((Cow::from(h.name_in(at)?.to_owned()), placed.clone()))
+                Some((Cow::from(h.name_in(Step::Part(at))?.to_owned()), placed.clone()))
             });
-            Steps::engine(stage, outside.chain(between).collect())
-        };
-        Steps(self.parts.iter().enumerate().map(part).collect())
+            steps.push(Steps::engine(stage, outside.chain(between).collect()));
+            let all = self.wiring.attentions.iter().zip(&self.attentions);
+            let behind = all.into_iter().find(|(attends, _)| attends.behind == at);
+            if let Some((_, attention)) = behind {
+                let [q, k, v] = ATTENDED.map(|name| self.attended(at, name));
+                steps.push(Part::Attention {
+                    attention: Rc::clone(attention),
+                    inputs: [q?, k?, v?],
+                    bias: None,
+                    output: self.attended(at, RESULT)?,
+                });
+            }
+        }
+        Ok(Steps(steps))
     }
+
+    /// Where the attention behind this part has a tensor.
+    fn attended(&self, behind: usize, name: &str) -> Result<View> {
+        let step = Step::Attention(behind);
+        let mut all = self.wiring.handed.iter().zip(&self.handed);
+        let found = all.find(|(handed, _)| handed.name_in(step) == Some(name));
+        let (_, placed) = found.with_context(|| format!("an attention's '{name}' is nowhere"))?;
+        Ok(placed.view.clone())
+    }
+}
+
+/// The port of the part that makes a tensor; for what an attention makes that of the part that takes it.
+fn port_of(parts: &[Shared], handed: &Handed) -> Result<Port> {
+    let steps = [handed.maker].into_iter().chain(handed.takers.iter().copied());
+    let at = steps.into_iter().find_map(|step| match step {
+        Step::Part(at) => Some(at),
+        Step::Attention(_) => None,
+    });
+    let part = at.and_then(|at| parts.get(at)).context("a part of the encoder is gone")?;
+    port(part, &handed.name)
+}
+
+fn shape_of(attends: &Attends) -> Result<AttentionShape> {
+    let Attends { heads, tokens, width, .. } = *attends;
+    let values = [Values::Heads64, Values::Heads128].into_iter().find(|v| v.width() == width);
+    let values = values.with_context(|| format!("no attention kernel has heads of {width}"))?;
+    Ok(AttentionShape { objects: heads, queries: tokens, keys: tokens, values })
+}
+
+/// The engines' ports around an attention are what the bundle said: a build may give them other types.
+fn check_ports(parts: &[Shared], wiring: &Wiring, attends: &Attends) -> Result<()> {
+    let Attends { behind, heads, tokens, width } = *attends;
+    let step = Step::Attention(behind);
+    for handed in wiring.handed.iter().filter(|handed| handed.name_in(step).is_some()) {
+        let Port { name, dtype, shape, .. } = port_of(parts, handed)?;
+        let wanted = [heads, tokens, width].map(|extent| extent as i64);
+        ensure!(
+            dtype == DataType::Half && shape == wanted,
+            "'{name}' of the attention behind encoder_cut{behind} is {dtype} {shape:?}, the attention kernels take fp16 \
+             {wanted:?}; build the engines again with: segtrt build-engines --force"
+        );
+    }
+    Ok(())
 }

@@ -85,8 +85,9 @@ impl Pipeline {
             format!("frames cannot be decoded on the GPU; use --decoder turbo, or name another nvJPEG with {VARIABLE}")
         })?;
         let kernels = Kernels::load(gpu)?;
-        let fused = engines.steps.track.bank() == Bank::Fused;
-        let attention = fused.then(|| AttentionKernels::load(gpu)).transpose()?;
+        let attends = engines.steps.track.bank() == Bank::Fused
+            || !engines.encoder.wiring.attentions.is_empty();
+        let attention = attends.then(|| AttentionKernels::load(gpu)).transpose()?;
         let encode = gpu.stream()?;
         // With one frame in flight a second stream could only add waits.
         let upload = match options.mode {
@@ -106,7 +107,8 @@ impl Pipeline {
             Mode::Throughput => of_encoder,
         };
         let scratch = scratch(shared)?;
-        let encoder = Encoder::new(gpu, &engines.encoder, &scratch, &streams.encode)?;
+        let encoder =
+            Encoder::new(gpu, &engines.encoder, attention.as_ref(), &scratch, &streams.encode)?;
         let batch = options.batch();
         let (mut sets, mut encodes) = (Vec::new(), Vec::new());
         while sets.len() < options.feature_sets() {

@@ -1,6 +1,6 @@
 /*!
-The pieces of a frame's work that are always the same, and so can be recorded: engines with their bindings, and the
-bank's own kernels around them.
+The pieces of a frame's work that are always the same, and so can be recorded: engines with their bindings, the attention
+kernels between them, and the bank's own around them.
 */
 
 use std::borrow::Cow;
@@ -32,7 +32,7 @@ pub enum Part {
         /// What masks empty slots, where the bank is padded.
         bias: Option<View>,
     },
-    /// What comes between two pieces of a track step: softmax(q kᵀ + bias) v.
+    /// What comes between two pieces of a track step or two parts of an encoder: softmax(q kᵀ + bias) v.
     Attention {
         /// The kernel and its sizes.
         attention: Rc<Attention>,

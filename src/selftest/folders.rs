@@ -8,7 +8,7 @@ use anyhow::{Context, Result, bail};
 
 use super::record::EngineKey;
 use crate::bundle::manifest::Weights;
-use crate::bundle::{self, Bundle, Wanted};
+use crate::bundle::{self, Bundle, Manifest, Wanted};
 use crate::engine::{EngineManifest, Precision, manifest};
 
 /// `<root>/<platform>/<model>_<imgsz>_<precision>`: no manifest lies deeper.
@@ -126,6 +126,21 @@ pub fn reference_of(folder: &Folder, bundles: &[Bundle], roots: &[PathBuf]) -> R
     Ok(found)
 }
 
+/// The bundle whose encoder's parts the folder's were built from; none where the folder's graphs have none, or it is gone.
+pub fn parts_of(folder: &Folder, bundles: &[Bundle]) -> Option<Bundle> {
+    let hashes = |manifest: &Manifest| -> Vec<String> {
+        manifest.encoder_parts().iter().map(|part| part.sha256.clone()).collect()
+    };
+    let wanted = hashes(&folder.manifest.bundle);
+    let same = |bundle: &Bundle| hashes(&bundle.manifest) == wanted;
+    let recorded = || Bundle::open(folder.manifest.sources.bundle.as_deref()?).ok();
+    let found = || bundles.iter().find(|bundle| same(bundle)).cloned();
+    if wanted.is_empty() {
+        return None;
+    }
+    found().or_else(|| recorded().filter(same))
+}
+
 /// What makes weights the same.
 fn identity(weights: &Weights) -> (&str, Option<&String>, Option<i64>, Option<&String>) {
     (
@@ -197,6 +212,29 @@ mod tests {
         let error = find(root.path(), &Asked::default()).unwrap_err().to_string();
         assert!(error.contains("segtrt build-engines"), "{error}");
         assert!(find(&root.path().join("no"), &Asked::default()).is_err());
+    }
+
+    #[test]
+    fn the_bundle_of_an_encoders_parts_is_known_by_their_hashes() {
+        let root = tempfile::tempdir().unwrap();
+        let mut folder = Folder {
+            dir: root.path().to_owned(),
+            manifest: folder(root.path(), "h200", Precision::Fp16),
+        };
+        let mini = Bundle::open("onnx/bundles/edgetam_mini_256_fp32".as_ref()).unwrap();
+        assert!(parts_of(&folder, std::slice::from_ref(&mini)).is_none(), "it has no parts");
+        let with = |hash: &str| {
+            let mut bundle = mini.clone();
+            let mut part = bundle.manifest.graph(Role::Encoder).unwrap().clone();
+            (part.role, part.sha256) = (Role::EncoderCut0, hash.to_owned());
+            bundle.manifest.graphs.push(part);
+            bundle.dir = hash.into();
+            bundle
+        };
+        let bundles = [mini.clone(), with("a"), with("b")];
+        folder.manifest.bundle = bundles[2].manifest.clone();
+        assert_eq!(parts_of(&folder, &bundles).unwrap().dir, Path::new("b"));
+        assert!(parts_of(&folder, &bundles[..2]).is_none());
     }
 
     #[test]

@@ -33,10 +33,10 @@ pub mod worker;
 
 pub use compare::Difference;
 pub use engine_run::Repeats;
-pub use folders::{Asked, Folder, find, reference_of};
+pub use folders::{Asked, Folder, find, parts_of, reference_of};
 pub use kernels::{KernelReport, KernelRow};
 pub use protocol::{Opened, Settings};
 pub use record::{Cost, EngineKey, Row, Timing};
 pub use same_masks::{Agreement, same_masks};
-pub use supervise::run;
+pub use supervise::{References, run};
 pub use verdict::{Judged, Verdict};

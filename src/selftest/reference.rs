@@ -18,20 +18,36 @@ use crate::backend::{self, plain};
 use crate::bundle::{Bundle, Role};
 use crate::cli::Provider;
 
-/// The fp32 graphs of a model, one of them loaded at a time.
+/// The graphs of a model, fp32 but for parts of an encoder that are there in fp16 alone; one of them loaded at a time.
 pub struct Reference {
     environment: Environment,
     library: PathBuf,
     threads: usize,
     bundle: Bundle,
+    parts: Parts,
     loaded: Option<(Role, Session)>,
+}
+
+/// Where the graphs of an encoder's parts are.
+pub enum Parts {
+    /// In the same bundle, which is cut as the engines' is.
+    Alike,
+    /// In the bundle that the engines were built from: it is cut at attentions that fp32 bundles leave whole.
+    Of(Box<Bundle>),
+    /// Nobody knows.
+    Unknown,
 }
 
 impl Reference {
     /// Opens ONNX Runtime for this bundle; graphs are loaded, and their hashes checked, when they are first run.
-    pub fn open(bundle: Bundle, ort_lib: Option<&Path>, threads: usize) -> Result<Self> {
+    pub fn open(
+        bundle: Bundle,
+        parts: Parts,
+        ort_lib: Option<&Path>,
+        threads: usize,
+    ) -> Result<Self> {
         let (environment, library) = backend::open(ort_lib)?;
-        Ok(Self { environment, library, threads, bundle, loaded: None })
+        Ok(Self { environment, library, threads, bundle, parts, loaded: None })
     }
 
     /// ONNX Runtime's library and its build.
@@ -58,11 +74,21 @@ impl Reference {
     }
 
     fn run(&mut self, role: Role, inputs: &[Tensor]) -> Result<Vec<Tensor>> {
-        let path = self.bundle.graph_file(role)?;
+        let bundle = match &self.parts {
+            _ if !role.is_encoder_part() => &self.bundle,
+            Parts::Alike => &self.bundle,
+            Parts::Of(bundle) => bundle,
+            Parts::Unknown => bail!(
+                "{} cuts the encoder otherwise, and the bundle that the engines were built from is not there to compare its \
+                 parts with; name its folder too, with --onnx-dir",
+                self.bundle.dir.display()
+            ),
+        };
+        let path = bundle.graph_file(role)?;
         let session = match self.loaded.take() {
             Some((known, session)) if known == role => session,
             _ => {
-                self.bundle.verify(&[role])?;
+                bundle.verify(&[role])?;
                 load(&self.environment, &path, self.threads)?
             }
         };

@@ -25,11 +25,20 @@ struct Item {
     case: Case,
 }
 
+/// The folders of the bundles that engines are compared with.
+#[derive(Clone, Debug)]
+pub struct References {
+    /// The fp32 bundle.
+    pub bundle: PathBuf,
+    /// The bundle that the encoder's parts were built from, where it is known: fp32 bundles may be cut otherwise, or not at all.
+    pub parts: Option<PathBuf>,
+}
+
 /// Tests all plans of a folder; returns its rows and what they ran on, none where no worker came so far. No further worker is started
 /// once `stopped` says so: one that Ctrl-C ended is none that died.
 pub fn run(
     folder: &Folder,
-    reference: Option<PathBuf>,
+    reference: Option<References>,
     settings: &Settings,
     stopped: impl Fn() -> bool,
 ) -> Result<(Vec<Row>, Option<Opened>)> {
@@ -41,7 +50,8 @@ pub fn run(
         let before = queue.len();
         let job = Job {
             dir: folder.dir.clone(),
-            reference: reference.clone(),
+            reference: reference.as_ref().map(|dirs| dirs.bundle.clone()),
+            parts: reference.as_ref().and_then(|dirs| dirs.parts.clone()),
             todo: todo(&queue),
             settings: settings.clone(),
         };

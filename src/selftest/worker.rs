@@ -16,10 +16,11 @@ use super::folders::Folder;
 use super::inputs::Inputs;
 use super::protocol::{Event, Job, Opened, Settings};
 use super::record::{Cost, EngineKey, PlanKey, Row};
-use super::reference::Reference;
+use super::reference::{Parts, Reference};
 use super::steadiness::is_steady;
 use super::tensor::Tensor;
 use super::verdict::{Judged, Verdict, judge, limit};
+use crate::bundle::parts::are_cut_alike;
 use crate::bundle::{Bundle, Role};
 use crate::child;
 use crate::engine::{EngineManifest, open_record};
@@ -87,7 +88,15 @@ impl Worker {
         let runtime = Runtime::with_memory(&library, Arc::new(DriverMemory::new(&gpu)), None)?;
         let open = |dir: &PathBuf| {
             let bundle = Bundle::open(dir)?;
-            Reference::open(bundle, job.settings.ort_lib.as_deref(), environment::processors())
+            // Where both are cut alike fp32 says more of an fp16 engine than the graph that it was built from.
+            let alike = are_cut_alike(&bundle.manifest, &folder.manifest.bundle);
+            let parts = match (alike, &job.parts) {
+                (true, _) => Parts::Alike,
+                (false, Some(dir)) => Parts::Of(Box::new(Bundle::open(dir)?)),
+                (false, None) => Parts::Unknown,
+            };
+            let threads = environment::processors();
+            Reference::open(bundle, parts, job.settings.ort_lib.as_deref(), threads)
         };
         let mut reference = job.reference.as_ref().map(open).transpose()?;
         let features = match &mut reference {

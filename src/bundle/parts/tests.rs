@@ -4,14 +4,15 @@ use super::*;
 use crate::bundle::manifest::{Axis, DType};
 use crate::bundle::{Bundle, Role};
 
-/// "x" is fp32 of 7 values, "x:9" of 9, "x:h9" fp16.
+/// "x" is fp32 of 7 values, "x:9" of 9, "x:2*9" of 2 rows, "x:h9" fp16.
 fn tensor(text: &str) -> Tensor {
     let (name, size) = text.split_once(':').unwrap_or((text, "7"));
     let (dtype, size) = match size.strip_prefix('h') {
         Some(size) => (DType::F16, size),
         None => (DType::F32, size),
     };
-    Tensor { name: name.to_owned(), dtype, shape: vec![Axis::Fixed(size.parse().unwrap())] }
+    let shape = size.split('*').map(|extent| Axis::Fixed(extent.parse().unwrap())).collect();
+    Tensor { name: name.to_owned(), dtype, shape }
 }
 
 fn graph(role: Role, inputs: &str, outputs: &str) -> Graph {
@@ -38,7 +39,8 @@ fn wire(ports: &[(&str, &str)]) -> Result<Wiring, String> {
 }
 
 fn handed(name: &str, maker: usize, takers: &[usize], slot: usize) -> Handed {
-    Handed { name: name.to_owned(), maker, takers: takers.to_vec(), slot }
+    let takers = takers.iter().map(|part| Step::Part(*part)).collect();
+    Handed { name: name.to_owned(), maker: Step::Part(maker), takers, slot }
 }
 
 const WHOLE: (&str, &str) = ("image", "feat hr0 hr1");
@@ -62,7 +64,7 @@ fn tokens_are_renamed_and_lie_in_two_pieces_of_memory_in_turn() {
     let tokens = |maker: usize| handed("y", maker, &[maker + 1], maker % 2);
     assert_eq!(wiring.handed, [0, 1, 2, 3].map(tokens));
     assert_eq!(wiring.slots(), 2);
-    let names = [0, 1, 2, 3].map(|part| wiring.handed[1].name_in(part));
+    let names = [0, 1, 2, 3].map(|part| wiring.handed[1].name_in(Step::Part(part)));
     assert_eq!(names, [None, Some("y"), Some("x"), None]);
 }
 
@@ -87,7 +89,7 @@ fn what_has_a_name_of_its_own_goes_to_all_who_ask_for_it_and_keeps_its_memory_un
     ];
     assert_eq!(wiring.handed, expected);
     assert_eq!(wiring.slots(), 4);
-    let names = [0, 1, 2, 3, 4].map(|part| wiring.handed[1].name_in(part));
+    let names = [0, 1, 2, 3, 4].map(|part| wiring.handed[1].name_in(Step::Part(part)));
     assert_eq!(names, [Some("m"), None, Some("m"), None, Some("m")]);
 }
 
@@ -113,7 +115,7 @@ fn no_two_tensors_that_are_needed_at_once_share_memory() {
         assert_eq!(wiring.handed.len(), 6 + 6);
         for part in 0..ports.len() {
             // What this part reads, writes, or must leave alone.
-            let alive = |h: &&Handed| h.maker <= part && part <= *h.takers.last().unwrap();
+            let alive = |h: &&Handed| (h.life().0..=h.life().1).contains(&(2 * part));
             let mut slots: Vec<usize> =
                 wiring.handed.iter().filter(alive).map(|h| h.slot).collect();
             let tensors = slots.len();
@@ -216,7 +218,8 @@ fn a_bundle_with_parts_is_read_and_a_gap_among_them_is_found() {
     };
     assert_eq!(roles(&bundle), Role::CUTS[..4]);
     let wiring = Wiring::of(&bundle.manifest.encoder_parts()).unwrap();
-    let slots: Vec<_> = wiring.handed.iter().map(|h| (h.name.as_str(), h.maker, h.slot)).collect();
+    let slots: Vec<_> =
+        wiring.handed.iter().map(|h| (h.name.as_str(), h.maker.place() / 2, h.slot)).collect();
     assert_eq!(slots, [("y", 0, 0), ("m", 0, 1), ("y", 1, 2), ("y", 2, 0)]);
 
     let said = open(&cut.replace("encoder_cut1\"", "encoder_cut5\"")).unwrap_err();
@@ -227,4 +230,77 @@ fn a_bundle_with_parts_is_read_and_a_gap_among_them_is_found() {
     );
     let said = open(&cut.replace("\"m\"", "\"n\"").replacen("\"n\"", "\"m\"", 1)).unwrap_err();
     assert!(said.contains("encoder_cut3 takes 'n'") && said.contains("export the model"), "{said}");
+}
+
+/// Three parts, attentions of two sizes between them.
+const ATTENDING: [(&str, &str); 3] = [
+    ("image", "hr0 y q:h2*9*64 k:h2*9*64 v:h2*9*64"),
+    ("x o:h2*9*64", "hr1 y q:h8*4*128 k:h8*4*128 v:h8*4*128"),
+    ("x o:h8*4*128", "feat"),
+];
+
+#[test]
+fn queries_keys_and_values_go_to_the_attention_behind_and_live_around_it_alone() {
+    let wiring = wire(&ATTENDING).unwrap();
+    let of = |behind, [heads, tokens, width]: [usize; 3]| Attends { behind, heads, tokens, width };
+    assert_eq!(wiring.attentions, [of(0, [2, 9, 64]), of(1, [8, 4, 128])]);
+    let found: Vec<_> =
+        wiring.handed.iter().map(|h| (&*h.name, h.maker, &*h.takers, h.slot)).collect();
+    use Step::{Attention, Part};
+    assert_eq!(
+        found,
+        [
+            ("q", Part(0), &[Attention(0)][..], 0),
+            ("k", Part(0), &[Attention(0)], 1),
+            ("v", Part(0), &[Attention(0)], 2),
+            ("y", Part(0), &[Part(1)], 3),
+            ("o", Attention(0), &[Part(1)], 4),
+            // While part 1 reads tokens and result, what the attention took is free.
+            ("q", Part(1), &[Attention(1)], 0),
+            ("k", Part(1), &[Attention(1)], 1),
+            ("v", Part(1), &[Attention(1)], 2),
+            ("y", Part(1), &[Part(2)], 5),
+            ("o", Attention(1), &[Part(2)], 3),
+        ]
+    );
+    assert_eq!(wiring.slots(), 6);
+    let names = [Part(0), Attention(0), Part(1), Attention(1), Part(2)];
+    assert_eq!(
+        names.map(|step| wiring.handed[4].name_in(step)),
+        [None, Some("o"), Some("o"), None, None]
+    );
+    assert_eq!(
+        names.map(|step| wiring.handed[1].name_in(step)),
+        [Some("k"), Some("k"), None, None, None]
+    );
+}
+
+#[test]
+fn what_no_attention_kernel_takes_is_refused() {
+    for (from, to, said) in [
+        ("q:h2*9*64", "", "encoder_cut0 ends at an attention, for which it makes no 'q'"),
+        ("k:h2*9*64", "", "encoder_cut0 ends at an attention, for which it makes no 'k'"),
+        (" o:h2*9*64", "", "encoder_cut0 makes q, k and v, but no part behind it takes 'o'"),
+        ("v:h2*9*64", "v:h2*9*60", "has v f16[2,9,60] and q f16[2,9,64], expected q, k, v"),
+        ("o:h2*9*64", "o:h9*2*64", "has o f16[9,2,64] and q f16[2,9,64], expected q, k, v"),
+        ("v:h2*9*64", "v:2*9*64", "has v f32[2,9,64] and q f16[2,9,64], expected q, k, v"),
+        ("h2*9*64", "h2*9*96", "has q f16[2,9,96], expected q, k, v"),
+        ("h2*9*64", "h18*64", "encoder_cut0 makes q f16[18,64], expected q, k, v"),
+        ("x o:h8*4*128", "x o:h8*4*128 k:h8*4*128", "encoder_cut2 takes 'k', which no part before"),
+        (
+            "hr1 y q:h8*4*128 k:h8*4*128 v:h8*4*128",
+            "hr1 y",
+            "encoder_cut2 takes 'o', which no part",
+        ),
+        ("hr0 y", "hr0 o:h2*9*64 y", "encoder_cut0 makes 'o', which no part behind it takes"),
+        ("x o:h8*4*128", "x o:h8*4*128 m", "encoder_cut2 takes 'm'"),
+    ] {
+        let ports = ATTENDING.map(|(i, o)| (i.replace(from, to), o.replace(from, to)));
+        let ports = ports.each_ref().map(|(i, o)| (i.as_str(), o.as_str()));
+        let error = wire(&ports).expect_err(said);
+        assert!(error.contains(said), "{said:?} is not in {error:?}");
+    }
+    // Behind the last part nothing attends.
+    let error = wire(&ATTENDING[..2]).unwrap_err();
+    assert!(error.contains("no part of the encoder makes 'feat'"), "{error}");
 }

@@ -52,7 +52,7 @@ pub struct Attention {
 /// Judges one plan of a bundle.
 pub fn judge(plan: &PlanRecord, bundle: &Manifest) -> Attention {
     let said = |verdict, evidence: String| Attention { verdict, evidence };
-    if let Some(why) = not_judged(plan.role, bundle.model.family) {
+    if let Some(why) = not_judged(plan.role, bundle) {
         return said(Verdict::NotJudged, why.to_owned());
     }
     let scores = decisive(plan, bundle);
@@ -97,13 +97,16 @@ pub fn judge(plan: &PlanRecord, bundle: &Manifest) -> Attention {
     said(verdict, format!("{hidden}{bound}{half}"))
 }
 
-fn not_judged(role: Role, family: Family) -> Option<&'static str> {
-    match (role, family) {
+fn not_judged(role: Role, bundle: &Manifest) -> Option<&'static str> {
+    const OWN: &str = "its attention is computed by this program's own kernel";
+    match (role, bundle.model.family) {
+        // What it keeps attends within small windows.
+        (role, _) if role.is_encoder_part() && bundle.encoder_attends() => Some(OWN),
         (role, Family::EdgeTam) if role.is_encoder() => Some("the encoder is convolutional"),
         (role, _) if role.is_encoder() => None,
         (Role::Prompt | Role::Track | Role::TrackPadded, _) => None,
         (Role::MaskPrompt | Role::Memory, _) => Some("its attention is too small to matter"),
-        _ => Some("its attention is computed by this program's own kernel"),
+        _ => Some(OWN),
     }
 }
 

@@ -50,7 +50,7 @@ impl Scores {
 ///
 /// Track steps: every feature token attends to all tokens of the memory bank, `F·T + N·(C/Cm)` of them, with one head
 /// (`MemoryAttention`, sam2's `modeling/memory_attention.py`). SAM 2.1's encoder: the blocks with global attention at
-/// stride 16, where all `grid²` tokens attend to each other. EdgeTAM's encoder has no attention.
+/// stride 16, where all `grid²` tokens attend to each other, unless it is cut there. EdgeTAM's encoder has no attention.
 pub fn decisive(plan: &PlanRecord, bundle: &Manifest) -> Vec<Scores> {
     let contract = &bundle.contract;
     let queries = (contract.grid * contract.grid) as u64;
@@ -82,6 +82,7 @@ pub fn decisive(plan: &PlanRecord, bundle: &Manifest) -> Vec<Scores> {
             }
             all
         }
+        role if role.is_encoder_part() && bundle.encoder_attends() => Vec::new(),
         role if role.is_encoder() && bundle.model.family == Family::Sam21 => {
             vec![scores(1, global_heads(&bundle.model.name), queries)]
         }

@@ -164,6 +164,37 @@ fn encoders_are_judged_where_they_attend() {
     assert!(found == Verdict::Unknown && evidence.contains("not opened"), "{evidence}");
 }
 
+/// Less memory than a score matrix, no softmax, an attention kernel of TensorRT's for its windows: none of it is a proof.
+#[test]
+fn an_encoder_that_is_cut_at_its_attentions_is_not_judged() {
+    let mut bundle = sam("sam2.1_tiny");
+    let whole = bundle.graph(Role::Encoder).unwrap().clone();
+    let cut = |bundle: &mut Manifest, role| {
+        bundle.graphs.push(crate::bundle::Graph { role, ..whole.clone() });
+    };
+    cut(&mut bundle, Role::EncoderCut0);
+    cut(&mut bundle, Role::EncoderCut1);
+    let window = kernel("_gemm_mha_v2_myl0_7", "[64,4,4096]", "[64,49,64]");
+    let judged = |bundle: &Manifest, role| {
+        [OPAQUE, &window].map(|layers| {
+            let mut plan = plan(role, Precision::Fp16, Some(layers));
+            plan.build.context_bytes = Some(1);
+            verdict(&plan, bundle)
+        })
+    };
+    let [opaque, _] = judged(&bundle, Role::EncoderCut1);
+    assert_eq!(opaque.0, Verdict::Fused);
+    let part = bundle.graphs.iter_mut().find(|graph| graph.role == Role::EncoderCut0).unwrap();
+    let q = crate::bundle::manifest::Tensor { name: "q".into(), ..part.outputs[0].clone() };
+    part.outputs.push(q);
+    for role in [Role::EncoderCut0, Role::EncoderCut1] {
+        for (found, evidence) in judged(&bundle, role) {
+            assert!(found == Verdict::NotJudged && evidence.contains("own kernel"), "{evidence}");
+        }
+    }
+    assert_eq!(judged(&bundle, Role::Encoder)[0].0, Verdict::Fused);
+}
+
 const MIXED: &str = r#"{"Layers": [
     {"Name": "/conv", "LayerType": "CaskConvolution", "Outputs": [{"Format/Datatype": "Row major linear FP16 format"}]},
     {"Name": "/norm/Mean + /norm/Sub", "LayerType": "Reduce", "Outputs": [{"Format/Datatype": "Row major linear FP32"}]},

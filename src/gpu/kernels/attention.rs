@@ -1,7 +1,9 @@
 /*!
-Attention without a score matrix: O = softmax(Q Kᵀ + bias) V, for the memory attention between two engines.
+Attention without a score matrix: O = softmax(Q Kᵀ + bias) V, for the memory attention between two engines, and for the heads
+of an encoder that is cut where it attends over its whole map.
 
-TensorRT writes the scores to memory where it does not fuse an attention, 4096 × 28 736 of them in each layer of SAM 2.1;
+TensorRT writes the scores to memory where it does not fuse an attention, 4096 × 28 736 of them in each layer of SAM 2.1 and
+4096 × 4096 for each head of its encoder's widest blocks;
 `cuda/attention.cu` keeps them on the chip. Hopper has kernels of its own (`cuda/attention_hopper.cu`).
 
 The keys are cut into as many parts as keep the whole GPU busy, and a second kernel merges the parts: merging in each row's
@@ -10,14 +12,14 @@ last block saves that launch and was slower wherever both were timed (docs/fused
 
 use std::sync::Arc;
 
-use anyhow::{Result, ensure};
+use anyhow::{Result, anyhow, ensure};
 
 use super::images::{self, Topic};
 use super::{blocks, int, need_exactly};
 use crate::gpu::module::{Arg, Function, Launch, Module};
 use crate::gpu::{Gpu, Purpose, Stream, View};
 
-/// Columns of queries and keys: the one size that there are kernels for.
+/// Columns of queries and keys of the memory attention.
 pub const HEAD: usize = 256;
 /// Queries of a block, for all kernels.
 const QUERIES: usize = 128;
@@ -33,14 +35,48 @@ pub enum Values {
     Memory,
     /// Of the frame to itself, with values as wide as the queries.
     Frame,
+    /// Of an encoder's map to itself, in heads of 64 columns (narrower ones end in zeros); a shape's objects are its heads.
+    Heads64,
+    /// The same in heads of 128 columns.
+    Heads128,
 }
 
 impl Values {
+    /// Columns of Q and K.
+    pub fn width(self) -> usize {
+        match self {
+            Self::Memory | Self::Frame => HEAD,
+            Self::Heads64 => 64,
+            Self::Heads128 => 128,
+        }
+    }
+
     /// Columns of V and O.
     pub fn columns(self) -> usize {
         match self {
-            Self::Memory => 64,
+            Self::Memory | Self::Heads64 => 64,
             Self::Frame => 256,
+            Self::Heads128 => 128,
+        }
+    }
+
+    /// The kernel for any GPU from sm 80 on, or Hopper's own.
+    fn kind(self, hopper: bool) -> Kind {
+        let (any, own) = match self {
+            Self::Memory => (CROSS, CROSS_HOPPER),
+            Self::Frame => (SELF, SELF_HOPPER),
+            Self::Heads64 => (HEADS_64, HEADS_64_HOPPER),
+            Self::Heads128 => (HEADS_128, HEADS_128_HOPPER),
+        };
+        if hopper { own } else { any }
+    }
+
+    /// The kernel that merges its parts.
+    fn merge(self) -> &'static str {
+        match self {
+            Self::Memory | Self::Heads64 => "attention_combine_64",
+            Self::Frame => "attention_combine_256",
+            Self::Heads128 => "attention_combine_128",
         }
     }
 }
@@ -62,6 +98,13 @@ const CROSS_HOPPER: Kind =
     Kind { name: "attention_cross_hopper", threads: 384, shared: 231_584, tile: 128 };
 const SELF_HOPPER: Kind =
     Kind { name: "attention_self_hopper", threads: 384, shared: 197_888, tile: 64 };
+const HEADS_64: Kind = Kind { name: "attention_heads_64", threads: 128, shared: 49_664, tile: 64 };
+const HEADS_128: Kind =
+    Kind { name: "attention_heads_128", threads: 128, shared: 49_408, tile: 32 };
+const HEADS_64_HOPPER: Kind =
+    Kind { name: "attention_heads_64_hopper", threads: 384, shared: 133_232, tile: 128 };
+const HEADS_128_HOPPER: Kind =
+    Kind { name: "attention_heads_128_hopper", threads: 384, shared: 231_616, tile: 128 };
 
 #[derive(Debug)]
 struct Pair {
@@ -72,11 +115,16 @@ struct Pair {
     resident: usize,
 }
 
+/// A pair of kernels that a track step needs nothing of, or why there is none.
+type Heads = Result<Arc<Pair>, Arc<str>>;
+
 /// The loaded kernels. Cheap to clone.
 #[derive(Clone, Debug)]
 pub struct AttentionKernels {
     memory: Arc<Pair>,
     frame: Arc<Pair>,
+    heads_64: Heads,
+    heads_128: Heads,
     form: Arc<str>,
 }
 
@@ -99,21 +147,21 @@ impl AttentionKernels {
         Self::of(gpu, false)
     }
 
-    /// Loads those for any GPU from sm 80 on, or (`hopper`) those for Hopper alone.
+    /// Loads those for any GPU from sm 80 on, or (`hopper`) those for Hopper alone. Kernels for heads that cannot be used are an
+    /// error of [`Attention::new`] only.
     ///
     /// # Errors
     /// As [`Self::load`].
     pub fn of(gpu: &Gpu, hopper: bool) -> Result<Self> {
         let (modules, form) = images::load(gpu, &[Topic::Attention])?;
         let (base, mut own, mut form) = (modules, Vec::new(), form);
-        let (mut memory, mut frame) = (CROSS, SELF);
         if hopper {
             (own, form) = images::load(gpu, &[Topic::AttentionHopper])?;
-            (memory, frame) = (CROSS_HOPPER, SELF_HOPPER);
         }
         let all: Vec<&Module> = own.iter().chain(&base).map(|(_, module)| module).collect();
         let processors = gpu.multiprocessors()? as usize;
-        let pair = |kind: Kind, merge: &str| -> Result<Arc<Pair>> {
+        let pair = |values: Values| -> Result<Arc<Pair>> {
+            let kind = values.kind(hopper);
             let attend = all[0].function(kind.name)?.with_shared(kind.shared)?;
             let resident = attend.resident_blocks(kind.threads)? as usize * processors;
             ensure!(
@@ -123,12 +171,15 @@ impl AttentionKernels {
                 kind.threads,
                 kind.shared
             );
-            let merge = all[all.len() - 1].function(merge)?;
+            let merge = all[all.len() - 1].function(values.merge())?;
             Ok(Arc::new(Pair { attend, kind, merge, resident }))
         };
+        let said = |error: anyhow::Error| format!("{error:#}").into();
         Ok(Self {
-            memory: pair(memory, "attention_combine_64")?,
-            frame: pair(frame, "attention_combine_256")?,
+            memory: pair(Values::Memory)?,
+            frame: pair(Values::Frame)?,
+            heads_64: pair(Values::Heads64).map_err(said),
+            heads_128: pair(Values::Heads128).map_err(said),
             form: form.into(),
         })
     }
@@ -138,18 +189,24 @@ impl AttentionKernels {
         &self.form
     }
 
-    fn pair(&self, values: Values) -> &Arc<Pair> {
-        match values {
-            Values::Memory => &self.memory,
-            Values::Frame => &self.frame,
-        }
+    fn pair(&self, values: Values) -> Result<&Arc<Pair>> {
+        let heads = match values {
+            Values::Memory => return Ok(&self.memory),
+            Values::Frame => return Ok(&self.frame),
+            Values::Heads64 => &self.heads_64,
+            Values::Heads128 => &self.heads_128,
+        };
+        heads.as_ref().map_err(|why| {
+            let columns = values.columns();
+            anyhow!("the attention kernels for heads of {columns} columns cannot be used: {why}")
+        })
     }
 }
 
 /// Sizes of an attention.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct AttentionShape {
-    /// Objects, each with queries, keys and values of its own.
+    /// Objects or heads, each with queries, keys and values of its own.
     pub objects: usize,
     /// Queries of an object.
     pub queries: usize,
@@ -181,7 +238,7 @@ impl Attention {
     /// Chooses the number of parts and takes memory for them.
     ///
     /// # Errors
-    /// Nothing to attend to, sizes beyond 2³¹ elements, or what the driver says.
+    /// Nothing to attend to, sizes beyond 2³¹ elements, kernels for heads that were not loaded, or what the driver says.
     pub fn new(gpu: &Gpu, kernels: &AttentionKernels, shape: AttentionShape) -> Result<Self> {
         let AttentionShape { objects, queries, keys, values } = shape;
         ensure!(
@@ -190,7 +247,7 @@ impl Attention {
         );
         int(objects * queries.max(keys), "the number of queries or keys")?;
         ensure!(objects <= 65_535, "{objects} objects, a launch takes 65535");
-        let pair = Arc::clone(kernels.pair(values));
+        let pair = Arc::clone(kernels.pair(values)?);
         let rows = queries.div_ceil(QUERIES);
         let tiles = keys.div_ceil(pair.kind.tile);
         let splits = splits(pair.resident, rows * objects, tiles);
@@ -224,8 +281,8 @@ impl Attention {
         self.pair.attend.name()
     }
 
-    /// Enqueues O = softmax(Q Kᵀ + bias) V. All but `bias` are fp16: `q` `[objects, queries, 256]`, scaled by 1/16; `k`
-    /// `[objects, keys, 256]`; `v` `[objects, keys, columns]`; `out` `[objects, queries, columns]`. `bias`: f32 `[keys]`,
+    /// Enqueues O = softmax(Q Kᵀ + bias) V. All but `bias` are fp16: `q` `[objects, queries, width]`, scaled; `k`
+    /// `[objects, keys, width]`; `v` `[objects, keys, columns]`; `out` `[objects, queries, columns]`. `bias`: f32 `[keys]`,
     /// the same for all objects and queries. No allocation; may be recorded.
     ///
     /// # Errors
@@ -238,9 +295,9 @@ impl Attention {
         stream: &Stream,
     ) -> Result<()> {
         let AttentionShape { objects, queries, keys, values } = self.shape;
-        let columns = values.columns();
-        need_exactly(q, HALF * objects * queries * HEAD, 16, "'q'")?;
-        need_exactly(k, HALF * objects * keys * HEAD, 16, "'k'")?;
+        let (width, columns) = (values.width(), values.columns());
+        need_exactly(q, HALF * objects * queries * width, 16, "'q'")?;
+        need_exactly(k, HALF * objects * keys * width, 16, "'k'")?;
         need_exactly(v, HALF * objects * keys * columns, 16, "'v'")?;
         need_exactly(out, HALF * objects * queries * columns, 16, "'o'")?;
         if let Some(bias) = bias {
@@ -292,47 +349,4 @@ fn splits(resident: usize, rows: usize, tiles: usize) -> usize {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn parts_fill_the_gpu_once() {
-        // An H200 holds one block of the kernels for Hopper on each of its 132 multiprocessors.
-        assert_eq!(splits(132, 4096 / QUERIES, 28_736 / 128), 4);
-        assert_eq!(splits(264, 4096 / QUERIES, 28_736 / 64), 8);
-        // Few keys, many queries, many objects.
-        assert_eq!(splits(132, 1, 3), 3);
-        assert_eq!(splits(16, 32, 449), 1);
-        assert_eq!(splits(132, 8 * 32, 449), 1);
-    }
-
-    /// The constants above are the source's own.
-    #[test]
-    fn launches_are_what_the_source_declares() {
-        let base = std::fs::read_to_string("cuda/attention.cu").unwrap();
-        let hopper = std::fs::read_to_string("cuda/attention_hopper.cu").unwrap();
-        let instance = |text: &str, name: &str| -> Vec<usize> {
-            let (_, after) = text.split_once(&format!("({name}, ")).unwrap();
-            let (numbers, _) = after.split_once(')').unwrap();
-            numbers.split(", ").filter_map(|number| number.parse().ok()).collect()
-        };
-        let queries = HEAD * HALF * QUERIES;
-        for (kind, columns) in [(CROSS, 64), (SELF, 256)] {
-            let [warps, row_blocks, tile, dv, slots, ..] = instance(&base, kind.name)[..] else {
-                panic!("{} has other parameters", kind.name);
-            };
-            assert_eq!((warps * 32, warps * row_blocks * 16), (kind.threads as usize, QUERIES));
-            assert_eq!((tile, dv), (kind.tile, columns));
-            assert_eq!(queries + slots * tile * 128 + 2 * tile * 4, kind.shared as usize);
-        }
-        for (kind, columns) in [(CROSS_HOPPER, 64), (SELF_HOPPER, 256)] {
-            let [groups, tile, dv, slots, ..] = instance(&hopper, kind.name)[..] else {
-                panic!("{} has other parameters", kind.name);
-            };
-            assert_eq!(((1 + groups) * 128, groups * 64), (kind.threads as usize, QUERIES));
-            assert_eq!((tile, dv), (kind.tile, columns));
-            let ring = queries + slots * tile * 128 + 4 * tile * 4 + 2 * slots * 8;
-            assert_eq!(ring, kind.shared as usize);
-        }
-    }
-}
+mod tests;

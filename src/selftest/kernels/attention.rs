@@ -9,7 +9,7 @@ use anyhow::Result;
 use half::f16;
 
 use super::{Bench, Checked, KernelRow, LAUNCHES, row};
-use crate::gpu::kernels::{Attention, AttentionKernels, AttentionShape, HEAD, Values};
+use crate::gpu::kernels::{Attention, AttentionKernels, AttentionShape, Values};
 use crate::gpu::{Recorded, Stream, Work};
 use crate::selftest::noise::Noise;
 use crate::selftest::record::Timing;
@@ -45,8 +45,11 @@ const PLAIN: Case = Case {
     scale: 2.0,
 };
 
+const HEADS_64: Case = Case { values: Values::Heads64, keys: 4096, ..PLAIN };
+const HEADS_128: Case = Case { values: Values::Heads128, ..HEADS_64 };
+
 /// The models' steady shapes at 1024 and 512 pixels, then what is odd.
-const CASES: [Case; 12] = [
+const CASES: [Case; 24] = [
     Case { name: "SAM 2.1 at 1024", ..PLAIN },
     Case { name: "SAM 2.1 at 1024, filling", masked: &[2, 3, 4, 5, 6], ..PLAIN },
     Case { name: "EdgeTAM at 1024", keys: 3648, ..PLAIN },
@@ -82,6 +85,20 @@ const CASES: [Case; 12] = [
         scale: 60.0,
         ..PLAIN
     },
+    // Encoders over their whole map: base+ has eight heads of 56 columns there, tiny four of 96.
+    Case { name: "base+ at 1024", objects: 8, ..HEADS_64 },
+    Case { name: "base+ at 512", objects: 8, queries: 1024, keys: 1024, ..HEADS_64 },
+    Case { name: "tiny at 1024", objects: 4, ..HEADS_128 },
+    Case { name: "tiny at 512", objects: 4, queries: 1024, keys: 1024, ..HEADS_128 },
+    // No model masks here; many tiles in a row pass all buffers of the bias.
+    Case { name: "masked heads of 64", objects: 2, masked: &[1, 6], ..HEADS_64 },
+    Case { name: "masked heads of 128", objects: 2, masked: &[1, 6], ..HEADS_128 },
+    Case { name: "ragged heads of 64", objects: 3, queries: 1000, keys: 1000, ..HEADS_64 },
+    Case { name: "ragged heads of 128", objects: 3, queries: 1000, keys: 1000, ..HEADS_128 },
+    Case { name: "sharp heads of 64", queries: 200, keys: 333, scale: 60.0, ..HEADS_64 },
+    Case { name: "sharp heads of 128", queries: 200, keys: 333, scale: 60.0, ..HEADS_128 },
+    Case { name: "few, heads of 64", objects: 3, queries: 33, keys: 5, ..HEADS_64 },
+    Case { name: "few, heads of 128", objects: 3, queries: 33, keys: 5, ..HEADS_128 },
 ];
 
 pub(super) fn rows(bench: &Bench) -> Vec<KernelRow> {
@@ -120,7 +137,7 @@ impl Case {
             check(bench, made, data)
         });
         let mut row = row(&what, &format!("{name}: {objects} x {queries} x {keys}"), checked);
-        let products = 2 * objects * queries * keys * (HEAD + values.columns());
+        let products = 2 * objects * queries * keys * (values.width() + values.columns());
         row.tflops = row.timing.map(|timing| products as f64 / timing.median_ms / 1e9);
         row
     }
@@ -141,10 +158,10 @@ impl Data {
         let mut tensor = |rows: usize, columns: usize, scale: f32| -> Vec<f16> {
             (0..objects * rows * columns).map(|_| f16::from_f32(scale * noise.normal())).collect()
         };
-        let columns = values.columns();
-        // Queries come scaled by 1/16: the score of a key is a sum of 256 products.
-        let q = tensor(*queries, HEAD, scale / 16.0);
-        let (k, v) = (tensor(*keys, HEAD, 1.0), tensor(*keys, columns, 1.0));
+        let (width, columns) = (values.width(), values.columns());
+        // Queries come scaled: the score of a key is a sum of `width` products.
+        let q = tensor(*queries, width, scale / (width as f32).sqrt());
+        let (k, v) = (tensor(*keys, width, 1.0), tensor(*keys, columns, 1.0));
         let bias: Option<Vec<f32>> = (!masked.is_empty()).then(|| {
             let slot = |key: usize| key * 8 / keys;
             (0..*keys).map(|key| if masked.contains(&slot(key)) { -1e4 } else { 0.0 }).collect()
@@ -156,10 +173,10 @@ impl Data {
             let of = |tensor: &'_ [f32], columns: usize| -> Vec<f32> {
                 tensor[object * keys * columns..(object + 1) * keys * columns].to_vec()
             };
-            let (keys_of, values_of) = (of(&k32, HEAD), of(&v32, columns));
+            let (keys_of, values_of) = (of(&k32, width), of(&v32, columns));
             for query in (0..*queries).step_by((queries / SAMPLE) | 1) {
                 let place = object * queries + query;
-                let q = floats(&q[place * HEAD..(place + 1) * HEAD]);
+                let q = floats(&q[place * width..(place + 1) * width]);
                 expected.push((place, attend(&q, &keys_of, &values_of, bias.as_deref(), columns)));
             }
         }

@@ -193,7 +193,7 @@ def memory():
 
 
 def write(role, g):
-    types = {"f32": TensorProto.FLOAT, "i32": TensorProto.INT32}
+    types = {"f32": TensorProto.FLOAT, "f16": TensorProto.FLOAT16, "i32": TensorProto.INT32}
     info = [[helper.make_tensor_value_info(name, types[dtype], shape) for name, dtype, shape in ports]
             for ports in (g.inputs, g.outputs)]
     model = helper.make_model(helper.make_graph(g.nodes, role, *info, g.constants), ir_version=8,
@@ -208,7 +208,12 @@ def write(role, g):
     return "\n".join(lines)
 
 
-def main():
+def steps():
+    """What comes behind the encoder."""
+    return [("prompt", prompt()), ("track", track()), *segments(), ("memory", memory())]
+
+
+def write_manifest(entries, exporter):
     head = f"""format = 1
 
 [model]
@@ -235,11 +240,15 @@ mean = [0.485, 0.456, 0.406]
 std = [0.229, 0.224, 0.225]
 
 [export]
-exporter = "tests/data/fused/make_bundle.py"
+exporter = "{exporter}"
 opset = 17
 """
-    graphs = [("encoder", encoder()), ("prompt", prompt()), ("track", track()), *segments(), ("memory", memory())]
-    (HERE / "manifest.toml").write_text("\n\n".join([head, *(write(role, g) for role, g in graphs)]) + "\n")
+    (HERE / "manifest.toml").write_text("\n\n".join([head, *entries]) + "\n")
+
+
+def main():
+    graphs = [("encoder", encoder()), *steps()]
+    write_manifest([write(role, g) for role, g in graphs], "tests/data/fused/make_bundle.py")
 
 
 if __name__ == "__main__":

@@ -31,7 +31,7 @@ template <int DV> void merge(const float* partial, const float* stats, uint16_t*
 }
 
 /// The first thread does the work of its block: 128 queries, one part of the keys.
-template <int DV, int TILE> void attend(const Arguments& a) {
+template <int WIDTH, int DV, int TILE> void attend(const Arguments& a) {
     if (threadIdx.x != 0) return;
     const float* half = host_halves();
     const long batch = blockIdx.z, splits = gridDim.y, tiles = (a.n + TILE - 1) / TILE;
@@ -40,13 +40,13 @@ template <int DV, int TILE> void attend(const Arguments& a) {
     const int last = std::min((int)(blockIdx.x + 1) * 128, a.m);
     std::vector<float> weights(end - first);
     for (int row = blockIdx.x * 128; row < last; row++) {
-        float q[256], sums[DV] = {}, top = -INFINITY, total = 0.0f;
+        float q[WIDTH], sums[DV] = {}, top = -INFINITY, total = 0.0f;
         const bool skip = !looked_at(row, a.m, a.n);
-        for (int c = 0; c < 256; c++) q[c] = half[a.q[(batch * a.m + row) * 256 + c]];
+        for (int c = 0; c < WIDTH; c++) q[c] = half[a.q[(batch * a.m + row) * WIDTH + c]];
         for (int key = first; key < end && !skip; key++) {
             float dot[8] = {};
-            const uint16_t* k = a.k + (batch * a.n + key) * 256;
-            for (int c = 0; c < 256; c++) dot[c % 8] += q[c] * half[k[c]];
+            const uint16_t* k = a.k + (batch * a.n + key) * WIDTH;
+            for (int c = 0; c < WIDTH; c++) dot[c % 8] += q[c] * half[k[c]];
             float score = a.bias ? a.bias[key] : 0.0f;
             for (float part : dot) score += part;
             top = std::fmax(top, weights[key - first] = score);
@@ -74,18 +74,23 @@ template <int DV> void combine(const float* partial, const float* stats, uint16_
 
 }  // namespace attention
 
-#define STAND_IN(NAME, DV, TILE)                                                                                            \
+#define STAND_IN(NAME, WIDTH, DV, TILE)                                                                                     \
     void NAME(const uint16_t* q, const uint16_t* k, const uint16_t* v, const float* bias, uint16_t* out, float* partial,    \
               float* stats, int m, int n) {                                                                                 \
-        attention::attend<DV, TILE>({q, k, v, bias, out, partial, stats, m, n});                                            \
+        attention::attend<WIDTH, DV, TILE>({q, k, v, bias, out, partial, stats, m, n});                                     \
     }
-STAND_IN(attention_cross, 64, 64)
-STAND_IN(attention_self, 256, 64)
-STAND_IN(attention_cross_hopper, 64, 128)
-STAND_IN(attention_self_hopper, 256, 64)
+STAND_IN(attention_cross, 256, 64, 64)
+STAND_IN(attention_self, 256, 256, 64)
+STAND_IN(attention_heads_64, 64, 64, 64)
+STAND_IN(attention_heads_128, 128, 128, 32)
+STAND_IN(attention_cross_hopper, 256, 64, 128)
+STAND_IN(attention_self_hopper, 256, 256, 64)
+STAND_IN(attention_heads_64_hopper, 64, 64, 128)
+STAND_IN(attention_heads_128_hopper, 128, 128, 128)
 #define STAND_IN_COMBINE(NAME, DV)                                                                               \
     void NAME(const float* partial, const float* stats, uint16_t* out, int rows, int m, int splits) {            \
         attention::combine<DV>(partial, stats, out, rows, m, splits);                                            \
     }
 STAND_IN_COMBINE(attention_combine_64, 64)
+STAND_IN_COMBINE(attention_combine_128, 128)
 STAND_IN_COMBINE(attention_combine_256, 256)

@@ -41,9 +41,14 @@ const Kernel KERNELS[] = {
     KERNEL(bank_advance),
     KERNEL(attention_cross),
     KERNEL(attention_self),
+    KERNEL(attention_heads_64),
+    KERNEL(attention_heads_128),
     KERNEL(attention_cross_hopper),
     KERNEL(attention_self_hopper),
+    KERNEL(attention_heads_64_hopper),
+    KERNEL(attention_heads_128_hopper),
     KERNEL(attention_combine_64),
+    KERNEL(attention_combine_128),
     KERNEL(attention_combine_256),
 };
 

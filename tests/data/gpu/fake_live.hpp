@@ -34,21 +34,23 @@ void live(void* argument) {
     if (shapes.count("bias") != 0) cut_bank(*run, shapes);
     std::vector<const char*> names[2];
     std::vector<void*> tensors[2];
-    // The graphs' numbers are floats; what an engine's ports have as halves is converted on its way in and out.
+    // Most graphs' numbers are floats; what an engine's ports have as halves is converted on its way in and out, unless the graph
+    // has halves there too ("f16").
     std::map<std::string, std::vector<float>> floats;
     for (auto& [name, dims] : shapes) {
         const Tensor& tensor = engine->tensors.at(name);
         int64_t shape[8];
         for (int32_t i = 0; i < dims.nbDims; ++i) shape[i] = dims.d[i];
         void *value = nullptr, *at = run->addresses.at(name);
-        if (tensor.type == 1) {
+        const bool half = tensor.file == "f16";
+        if (tensor.type == 1 && !half) {
             const auto* halves = static_cast<const uint16_t*>(at);
             auto& own = floats[name];
             for (size_t i = 0; i < elements(dims); ++i) own.push_back(tensor.input ? host_halves()[halves[i]] : 0.0f);
             at = own.data();
         }
-        ask(CreateTensorWithData, info, at, 4 * elements(dims), static_cast<const int64_t*>(shape),
-            static_cast<size_t>(dims.nbDims), tensor.type == 3 ? 6 : 1, &value);
+        ask(CreateTensorWithData, info, at, (half ? 2 : 4) * elements(dims), static_cast<const int64_t*>(shape),
+            static_cast<size_t>(dims.nbDims), tensor.type == 3 ? 6 : half ? 10 : 1, &value);
         const int side = tensor.input ? 0 : 1;
         names[side].push_back(engine->tensors.find(name)->first.c_str());
         tensors[side].push_back(value);

@@ -6,7 +6,7 @@
 // "shape PROFILE NAME DIMS…". FILE.PROFILE.N holds the bytes of an input or output in the Nth recorded run. A run gives
 // the outputs of the one whose inputs it was given; zeros for inputs that were never recorded. With "onnx FILE" ONNX
 // Runtime (FAKE_TENSORRT_ONNXRUNTIME names its library) runs the graph in place, on the addresses that were set when the
-// run was enqueued; a padded bank is cut to the slots that its bias leaves. Slots and signatures are those of the shim's
+// run was enqueued; a padded bank is cut to the slots that its bias leaves; FILE is "f16" where the graph itself has halves. Slots and signatures are those of the shim's
 // own tables.
 #include <dlfcn.h>
 

@@ -60,13 +60,15 @@ impl Engines {
         };
         for (way, tensor) in all() {
             let half = precision == Precision::Fp16 && !FLOATS.contains(&tensor.name.as_str());
-            let number = match (tensor.dtype, half) {
-                (DType::I32, _) => 3,
-                (_, true) => 1,
-                _ => 0,
+            let (number, graph) = match (tensor.dtype, half) {
+                (DType::I32, _) => (3, "-"),
+                // Whatever the precision: a type that the graph itself has.
+                (DType::F16, _) => (1, "f16"),
+                (_, true) => (1, "-"),
+                _ => (0, "-"),
             };
             let dims: Vec<i64> = tensor.shape.iter().map(|axis| extent(axis, &[])).collect();
-            writeln!(text, "{way} {} {number} - {}", tensor.name, words(&dims)).unwrap();
+            writeln!(text, "{way} {} {number} {graph} {}", tensor.name, words(&dims)).unwrap();
         }
         for (at, profile) in profiles.iter().enumerate() {
             // What each symbol stands for in this profile.
