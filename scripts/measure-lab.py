@@ -57,6 +57,7 @@ def parser():
     p.add_argument("--rounds", type=int, default=3, help="of comparisons [3]")
     p.add_argument("--hushed", type=int, default=1, help="comparisons with PyTorch that may run beside each other, each on a GPU of its own [1]")
     p.add_argument("--together", action="store_true", help="start PyTorch's sides of a comparison at once: a minute less, set-up times unmeasured")
+    p.add_argument("--encoder-attention", action="store_true", help="cut SAM 2.1's fp16 encoders at their attention over the whole map; before and after, too")
     p.add_argument("--ort-gpu", type=Path, metavar="LIB", help="ONNX Runtime's library with the CUDA provider: a further side")
     p.add_argument("--groups", default="main", help=f"of {', '.join(GROUPS)} [main]")
     p.add_argument("--only", default="", metavar="PATTERN,…", help="jobs of these names, and what they need: compare_edgetam,iou_*")
@@ -109,6 +110,7 @@ def settings_of(args, gpus, error):
         unlearned=tuple(model for _, model in unlearned),
         rounds=args.rounds,
         together=args.together,
+        encoder_attention=args.encoder_attention,
         ort_gpu=args.ort_gpu and args.ort_gpu.absolute(),
         nsys=os.environ.get("NSYS_CMD"),
         sanitizer=shutil.which("compute-sanitizer"),

@@ -277,6 +277,24 @@ class Planning(Case):
         self.assertEqual((begun[120]["compare"], begun[120].get("bench")), (60, None), "it is in time, and comes first")
         self.assertEqual((begun[100].get("compare"), begun[100]["bench"]), (None, 5))
 
+    def test_an_encoder_that_is_cut_at_its_attention_is_built_whole_too_and_both_are_measured_in_turn(self):
+        jobs = {job.name: job for job in plan(self.settings(encoder_attention=True))}
+        for name, parts in (("sam2_tiny", 4), ("sam2_large", 5)):
+            for precision in ("fp16", "mixed"):
+                self.assertIn(f"build_{name}_{precision}_encoder_cut{parts - 1}", jobs)
+                self.assertNotIn(f"build_{name}_{precision}_encoder_cut{parts}", jobs)
+        self.assertIn("build_sam2_tiny_fp32_0", jobs, "graphs in fp32 have no such cuts")
+        flags = [jobs[f"export_sam2_tiny_{precision}"].command.count("--encoder-attention") for precision in ("fp16", "fp32")]
+        self.assertEqual(flags, [1, 0])
+        self.assertNotIn("--encoder-attention", jobs["export_edgetam_fp16"].command)
+        whole, measured = jobs["engines_sam2_tiny_whole"], jobs["attention_sam2_tiny"]
+        self.assertEqual(whole.needs[0], "build_sam2_tiny_fp16_0")
+        graphs = jobs["build_sam2_tiny_fp16_0"].command
+        self.assertEqual(graphs[graphs.index("--graphs") + 1], "encoder")
+        self.assertFalse([need for need in whole.needs if "cut" in need])
+        self.assertEqual(measured.needs, ["engines_sam2_tiny_whole", "engines_sam2_tiny_fp16"])
+        self.assertFalse([name for name in (job.name for job in plan(self.settings())) if name.startswith("attention_") or name.endswith("_whole") and name.startswith("engines")])
+
     def test_what_is_late_is_not_waited_for_longer_than_its_limit(self):
         held = Held(Job("late", [], expect=100, limit=600), (), (), begin=1000)
         self.assertEqual([held.left(1000 + taken) for taken in (0, 60, 150, 500, 599.5, 700)], [100, 40, 50, 100, 1, 1])

@@ -4,8 +4,8 @@ from .job import ALONE, SHARED, Job
 from .settings import TEACHER
 
 BATCHES = "2,4,8,16"
-# Seconds of max-autotune: EdgeTAM's was not done after 482; the others are thought of (many of small's shapes are tiny's).
-VOS = {"edgetam": 540, "sam2.1_tiny": 500, "sam2.1_small": 250}
+# Seconds of max-autotune with nothing of it in Inductor's cache, three or four at a time (many of small's shapes are tiny's).
+VOS = {"edgetam": 540, "sam2.1_tiny": 580, "sam2.1_small": 150, "sam2.1_base_plus": 460, "sam2.1_large": 585}
 FOUND = 60  # seconds of a runner whose graphs are in Inductor's cache, beside others
 
 
@@ -56,7 +56,7 @@ def exports_of(s, v, bundles, name, weights, precisions, needs=()):
     for precision in precisions:
         bundle = bundles / f"{v.model}_{v.imgsz}_{precision}"
         command = [*s.script("onnx/export.py"), "--model", v.model, "--imgsz", v.imgsz, "--precision", precision]
-        command += [*weights, "--segments", "--padded-track"]
+        command += [*weights, "--segments", "--padded-track", *["--encoder-attention"] * (v.attends and precision == "fp16")]
         if v.model == "edgetam" and v.imgsz == 1024:
             command += ["--encoder-batches", BATCHES]
         jobs.append(
@@ -105,7 +105,7 @@ def compiled(s):
             ("compile", "fp16", ["compile"], 90, v.priority("compare")),
             ("compile", "fp32", ["compile", "--tf32"], 90, v.priority("compare")),
             ("reduce_overhead", "fp16", ["compile", "--compile-mode", "reduce-overhead"], 90, v.priority("compare")),
-            ("vos_optimized", "fp16", ["vos_optimized"], VOS.get(v.model, 400), v.priority("compare")),
+            ("vos_optimized", "fp16", ["vos_optimized"], VOS[v.model], v.priority("compare")),
         ):
             if (v.imgsz != 1024 and side == "vos_optimized") or (precision == "fp32" and v.model != "edgetam"):
                 continue  # no comparison has it

@@ -3,7 +3,7 @@
 from .engines import MERGE
 from .job import SHARED, Job
 from .plan_bed import BATCHES, exported
-from .settings import PARTS, SEGMENTS
+from .settings import SEGMENTS
 
 PRECISIONS = ("fp16", "mixed", "fp32")
 # Of a GPU's slots. Beside up to eleven others encoders took 2.4 (SAM2.1-tiny) and 4.6 times (EdgeTAM) as long as beside one or two; likely
@@ -14,7 +14,7 @@ LOADING, KNOWN = 10, {"encoder": 60, "prompt": 60}  # seconds until TensorRT's k
 
 def pieces_of(v, precision):
     """Graphs of each piece: what takes longest stands alone and first."""
-    parts = [[f"encoder_cut{k}"] for k in range(PARTS.get(v.model, 0))] or [["encoder"]]
+    parts = [[f"encoder_cut{k}"] for k in range(v.parts(precision))] or [["encoder"]]
     if precision == "fp32":  # this program's attention kernels take halves, so the bank is padded
         return [*parts, ["track_padded"], ["prompt", "mask_prompt", "memory"]]
     count = SEGMENTS.get(v.model, 9)
@@ -128,6 +128,16 @@ def engines(s):
             graphs = [graph for piece in pieces_of(v, precision) for graph in piece]
             jobs += [*pieces, merge(s, v, built(v, precision), precision, s.engines(v), pieces, graphs, priority)]
     return jobs
+
+
+def whole_encoder(s, v):
+    """A variant's fp16 engines once more with the encoder in one piece, in a folder of their own, where it is cut at its attention."""
+    name = f"build_{v.name}_fp16_0"  # its timing cache is that of an encoder that was never cut
+    whole = build(s, v, name, "fp16", s.out / "pieces" / name, ["encoder"], exported(v, "fp16"), v.priority("speed"), v.costs[0])
+    rest = [job for job, graphs in zip(piece_jobs(s, v, "fp16", 0), pieces_of(v, "fp16")) if not graphs[0].startswith("encoder")]
+    graphs = ["encoder", *(graph for piece in pieces_of(v, "fp16") for graph in piece if not graph.startswith("encoder"))]
+    place = s.out / "engines" / f"{v.name}_whole"
+    return [whole, merge(s, v, f"engines_{v.name}_whole", "fp16", place, [whole, *rest], graphs, v.priority("speed"))], place
 
 
 def batch_names(v):

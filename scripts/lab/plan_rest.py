@@ -2,7 +2,7 @@
 
 from .job import ALL, ALONE, SHARED, Job
 from .plan_bed import exported, exports_of
-from .plan_builds import PRECISIONS, batch_names, batches, build, built, caches, piece_jobs, pieces_of, source
+from .plan_builds import PRECISIONS, batch_names, batches, build, built, caches, piece_jobs, pieces_of, source, whole_encoder
 from .plan_compare import bench
 from .sanitize_clip import FOUND
 
@@ -67,6 +67,22 @@ def speeds(s):
         told = s.out / "jpeg.txt"
         command = [*s.script("benches/python/compare_jpeg.py"), "--split", s.split, "--decoder", s.decoder]
         jobs.append(alone("jpeg", command, [], 56, 60, [told], stdout=told, waits=False))
+    return jobs
+
+
+def attentions(s):
+    """Before and after: an encoder in one piece, and cut at its attention, in turn."""
+    jobs = []
+    for v in s.variants():
+        if not v.attends:
+            continue
+        several, whole = whole_encoder(s, v)
+        out = s.out / f"attention_{v.name}"
+        command = [*s.script("scripts/lab/in_turn.py"), "--segtrt", s.segtrt, "--out", out, "--rounds", s.rounds]
+        command += ["--side", f"whole={whole}", "--side", f"parts={s.engines(v)}", "--", "--split-dir", s.split]
+        command += ["--models", f"{v.tag}_points", "--imgsz", v.imgsz, "--precision", "fp16", "--metrics", "official", "--profile-runs", 1]
+        needs = [several[-1].name, built(v, "fp16")]
+        jobs += [*several, alone(out.name, command, needs, v.priority("speed"), 60, [out / "judged"])]
     return jobs
 
 

@@ -35,6 +35,7 @@ PRIORITIES = {  # by rank
 }
 RANKS = {"edgetam": 0, "sam2.1_tiny": 0, "sam2.1_base_plus": 1, "sam2.1_large": 1, "sam2.1_small": 2}
 PARTS = {"sam2.1_large": 4}  # of an image encoder that is cut (onnx/segexport/encoder_parts.py)
+ATTENDING = {"sam2.1_tiny": 4, "sam2.1_small": 4, "sam2.1_base_plus": 4, "sam2.1_large": 5}  # of one in fp16 that is cut at its attentions, too
 SEGMENTS = {"edgetam": 5}  # of a track step; SAM 2.1 has nine
 
 
@@ -44,6 +45,11 @@ class Variant:
 
     model: str
     imgsz: int = 1024
+    attends: bool = False  # its fp16 encoder is cut at its attention over the whole map
+
+    def parts(self, precision):
+        """Parts of the encoder; 0 where it is whole."""
+        return (ATTENDING if self.attends and precision != "fp32" else PARTS).get(self.model, 0)
 
     @property
     def tag(self):
@@ -82,6 +88,7 @@ class Settings:
     track_seconds: int = 90  # 0: memories stay random
     unlearned: tuple = ()  # models whose weights are random
     rounds: int = 3
+    encoder_attention: bool = False  # SAM 2.1's fp16 encoders are cut at their attention
     together: bool = False  # PyTorch's sides of a comparison are started at once
     frames: int = 12  # of each clip, for masks against the CPU
     ort_gpu: Path | None = None
@@ -95,7 +102,7 @@ class Settings:
 
     def variants(self):
         """The models at 1024 pixels; EdgeTAM at 512, too."""
-        found = [Variant(model) for model in self.models]
+        found = [Variant(model, attends=self.encoder_attention and model in ATTENDING) for model in self.models]
         return found + [Variant("edgetam", 512)] * ("edgetam" in self.models)
 
     def checkpoint(self, variant):
