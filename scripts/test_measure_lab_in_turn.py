@@ -23,13 +23,13 @@ class InTurn(unittest.TestCase):
         segtrt = self.out / "segtrt"
         segtrt.write_text(f'#!/bin/sh\necho "$@" >> {self.out}/calls\n{body}\n')
         segtrt.chmod(0o755)
-        command = [sys.executable, SCRIPT, "--segtrt", segtrt, "--out", self.out / "o", "--rounds", "2", *more]
+        command = [sys.executable, SCRIPT, "--out", self.out / "o", "--rounds", "2", *(segtrt if word == "SEGTRT" else word for word in more)]
         said = subprocess.run(command, capture_output=True, text=True)
         calls = self.out / "calls"
         return said, calls.read_text().splitlines() if calls.exists() else []
 
     def test_sides_take_turns_and_are_judged(self):
-        said, calls = self.run_it("--side", "whole=e/w", "--side", "parts=e/p", "--", "--split-dir", "s", "--models", "m")
+        said, calls = self.run_it("--side", "whole=e/w", "--side", "parts=e/p", "--", "SEGTRT", "bench", "--split-dir", "s", "--models", "m")
         self.assertEqual(said.returncode, 0, said.stderr)
         benches = [line.split() for line in calls if line.startswith("bench")]
         self.assertEqual([words[words.index("--engines") + 1] for words in benches], ["e/w", "e/p", "e/w", "e/p"])
@@ -40,16 +40,18 @@ class InTurn(unittest.TestCase):
 
     def test_a_run_that_fails_is_told_and_the_others_go_on(self):
         failing = f'case "$*" in *e/p*round_1*) exit 1;; esac'
-        said, calls = self.run_it("--side", "whole=e/w", "--side", "parts=e/p", "--", "--split-dir", "s", body=failing)
+        said, calls = self.run_it("--side", "whole=e/w", "--side", "parts=e/p", "--", "SEGTRT", "bench", "--split-dir", "s", body=failing)
         self.assertEqual((said.returncode, len(calls)), (1, 4))
         self.assertIn("parts round 1: exit code 1", said.stdout)
 
     def test_masks_that_differ_are_an_answer(self):
-        said, _ = self.run_it("--side", "a=x", "--side", "b=y", "--", "--split-dir", "s", body='case "$1" in compare) exit 1;; esac')
+        said, _ = self.run_it("--side", "a=x", "--side", "b=y", "--", "SEGTRT", "bench", "--split-dir", "s", body='case "$1" in compare) exit 1;; esac')
         self.assertEqual(said.returncode, 0)
 
     def test_what_cannot_be_compared_is_a_usage_error(self):
-        for more in (["--side", "a=x", "--", "--split-dir", "s"], ["--side", "a=x", "--side", "b=y", "--", "--models", "m"], ["--side", "ax", "--", "s"]):
+        bench = ["--", "SEGTRT", "bench", "--split-dir", "s"]
+        two = ["--side", "a=x", "--side", "b=y"]
+        for more in (["--side", "a=x", *bench], [*two, *bench[:3]], [*two, "--", "SEGTRT", "compare", "--split-dir", "s"], ["--side", "ax", *bench]):
             said, calls = self.run_it(*more)
             self.assertEqual((said.returncode, calls), (2, []), more)
 

@@ -1,8 +1,8 @@
 """Two or more ways to run the same clips, measured in turn: A B A B …, each time by a process of its own, and then judged.
 
-    python3 scripts/lab/in_turn.py --segtrt segtrt --out OUT --rounds 3 --side whole=engines/whole --side parts=engines/parts -- --split-dir S --models sam2_tiny_points
+    python3 scripts/lab/in_turn.py --out OUT --rounds 3 --side whole=engines/whole --side parts=engines/parts -- segtrt bench --backend tensorrt --split-dir S
 
-Each side is a folder of engines for `segtrt bench`; what stands behind -- is the same for all. OUT/SIDE/round_N has the runs, OUT/judged
+Each side is a folder of engines; the command behind -- is the same for all, with --engines, --save-masks and --out-dir added. OUT/SIDE/round_N has the runs, OUT/judged
 what `segtrt compare --runs` says of them: how many times as fast the last side is as the first, and whether their masks are the same.
 Exit code 0: all rounds were measured, whatever was judged; 1: not all; 2: wrong command line.
 """
@@ -21,44 +21,42 @@ def named(word):
     return name, folder
 
 
-def rounds(segtrt, sides, count, out, more):
+def rounds(command, sides, count, out):
     """Measures; how many runs failed. A failed one costs only itself."""
     failed = 0
     for number in range(1, count + 1):
         for name, engines in sides:
             place = out / name / f"round_{number}"
-            command = [segtrt, "bench", "--backend", "tensorrt", "--engines", engines, *more, "--save-masks", "--out-dir", place]
-            code = subprocess.run([str(word) for word in command]).returncode
+            code = subprocess.run([*command, "--engines", engines, "--save-masks", "--out-dir", str(place)]).returncode
             print(f"{name} round {number}: {'done' if code == 0 else f'exit code {code}'}", flush=True)
             failed += code != 0
     return failed
 
 
-def judge(segtrt, sides, count, out, more):
+def judge(command, sides, count, out):
     """`segtrt compare --runs`; its exit code, where 1 is an answer, too: masks that differ."""
     runs = [f"{name}={out / name / f'round_{number}'}" for name, _ in sides for number in range(1, count + 1)]
-    split = more[more.index("--split-dir") + 1]
+    split = command[command.index("--split-dir") + 1]
     first, last = sides[0][0], sides[-1][0]
-    command = [segtrt, "compare", "--split-dir", split, "--runs", *runs, "--subject", last, "--reference", first, "--out-dir", out / "judged"]
-    return subprocess.run([str(word) for word in command]).returncode
+    words = [command[0], "compare", "--split-dir", split, "--runs", *runs, "--subject", last, "--reference", first]
+    return subprocess.run([*words, "--out-dir", str(out / "judged")]).returncode
 
 
 def main(arguments=None):
     p = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    p.add_argument("--segtrt", required=True)
     p.add_argument("--out", type=Path, required=True)
     p.add_argument("--rounds", type=int, default=3)
     p.add_argument("--side", type=named, action="append", required=True, metavar="NAME=FOLDER", help="engines; two of them at least")
-    p.add_argument("more", nargs="+", help="of bench, behind --; --split-dir among them")
+    p.add_argument("command", nargs="+", help="segtrt bench …, behind --; --split-dir among its flags")
     args = p.parse_args(arguments)
     if len({name for name, _ in args.side}) < 2:
         p.error("--side: expected two of different names at least")
-    if "--split-dir" not in args.more:
-        p.error("expected --split-dir behind --")
-    if failed := rounds(args.segtrt, args.side, args.rounds, args.out, args.more):
+    if args.command[1:2] != ["bench"] or "--split-dir" not in args.command[:-1]:
+        p.error("expected segtrt bench … --split-dir FOLDER behind --")
+    if failed := rounds(args.command, args.side, args.rounds, args.out):
         print(f"{failed} runs failed", file=sys.stderr)
         return 1
-    return 0 if judge(args.segtrt, args.side, args.rounds, args.out, args.more) in (0, 1) else 1
+    return 0 if judge(args.command, args.side, args.rounds, args.out) in (0, 1) else 1
 
 
 if __name__ == "__main__":

@@ -78,9 +78,10 @@ def attentions(s):
             continue
         several, whole = whole_encoder(s, v)
         out = s.out / f"attention_{v.name}"
-        command = [*s.script("scripts/lab/in_turn.py"), "--segtrt", s.segtrt, "--out", out, "--rounds", s.rounds]
-        command += ["--side", f"whole={whole}", "--side", f"parts={s.engines(v)}", "--", "--split-dir", s.split]
-        command += ["--models", f"{v.tag}_points", "--imgsz", v.imgsz, "--precision", "fp16", "--metrics", "official", "--profile-runs", 1]
+        command = [*s.script("scripts/lab/in_turn.py"), "--out", out, "--rounds", s.rounds]
+        command += ["--side", f"whole={whole}", "--side", f"parts={s.engines(v)}", "--", s.segtrt, "bench", "--backend", "tensorrt"]
+        command += ["--split-dir", s.split, "--models", f"{v.tag}_points", "--imgsz", v.imgsz, "--precision", "fp16"]
+        command += ["--metrics", "official", "--profile-runs", 1]
         needs = [several[-1].name, built(v, "fp16")]
         jobs += [*several, alone(out.name, command, needs, v.priority("speed"), 60, [out / "judged"])]
     return jobs
