@@ -1,5 +1,8 @@
 //! `segtrt compare`: measuring in turn against a stand-in for the PyTorch runner, judging folders, sweeps.
 
+/// Rounds that are measured again.
+#[path = "compare/again.rs"]
+mod again;
 /// What is left of a ratio whose passes were disturbed.
 #[path = "compare/bound.rs"]
 mod bound;

@@ -13,7 +13,9 @@ use segtrt::engine::{EngineManifest, Precision};
 use crate::build_engines::stand_in;
 use crate::build_line;
 use crate::selftest::fakes::{Engines, Fakes, shared};
-use crate::support::{Frame, bench, column, copy, frames_of, require_onnxruntime, segtrt, synth};
+use crate::support::{
+    Frame, bench, column, copy, frames_of, lowest_iou, require_onnxruntime, segtrt, synth,
+};
 
 const PARTS: [Role; 4] =
     [Role::EncoderCut0, Role::EncoderCut1, Role::EncoderCut2, Role::EncoderCut3];
@@ -102,11 +104,8 @@ impl Setting {
     /// The lowest IoU of any frame with the CPU's mask.
     fn against_cpu(&self, out: &str) -> f64 {
         let (expected, found) = (self.frames("cpu"), self.frames(out));
-        assert!(expected.len() == found.len() && expected.len() == 2 * FRAMES);
-        let frames = expected.iter().zip(&found);
-        frames.fold(1.0_f64, |iou, (expected, found)| {
-            iou.min(expected.mask.to_mask().unwrap().iou(&found.mask.to_mask().unwrap()))
-        })
+        assert_eq!(expected.len(), 2 * FRAMES);
+        lowest_iou(&expected, &found)
     }
 }
 

@@ -143,6 +143,15 @@ pub fn frames_of(run: &Path) -> Vec<Frame> {
     files.iter().flat_map(|path| read(path).frames).collect()
 }
 
+/// The lowest IoU of any frame of one run with the same frame of another.
+pub fn lowest_iou(expected: &[Frame], found: &[Frame]) -> f64 {
+    assert_eq!(expected.len(), found.len());
+    let frames = expected.iter().zip(found);
+    frames.fold(1.0_f64, |iou, (expected, found)| {
+        iou.min(expected.mask.to_mask().unwrap().iou(&found.mask.to_mask().unwrap()))
+    })
+}
+
 /// Starts `command`, kills it once a bench of its is at work on something in `folder`, and waits for that bench to be gone.
 #[cfg(target_os = "linux")]
 pub fn killed_it_leaves_no_bench(command: &mut std::process::Command, folder: &Path) {

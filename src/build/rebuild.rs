@@ -68,17 +68,8 @@ impl EngineManifest {
 
     /// The form of the track step that a bench runs here; none where there is none.
     fn bank(&self, usual: Option<&Platform>) -> Option<Bank> {
-        let is_there = |bank: &Bank| {
-            self.plan(match bank {
-                Bank::Padded => Role::TrackPadded,
-                Bank::Exact => Role::Track,
-                Bank::Fused => Role::TrackKeys,
-            })
-            .is_some()
-        };
-        let order =
-            [Some(Bank::Fused), usual.map(|row| row.bank), Some(Bank::Padded), Some(Bank::Exact)];
-        order.into_iter().flatten().find(is_there)
+        let is_there = |bank: &Bank| self.plan(bank.role()).is_some();
+        Bank::by_preference(usual.map(|row| row.bank)).find(is_there)
     }
 
     /// The graphs that are built where none is named.

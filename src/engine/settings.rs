@@ -10,6 +10,7 @@ use clap::ValueEnum;
 use serde::{Deserialize, Serialize};
 
 use super::islands::Islands;
+use crate::bundle::Role;
 
 /// Arithmetic that a plan may use.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, ValueEnum, Serialize, Deserialize)]
@@ -67,6 +68,21 @@ impl Bank {
             Self::Exact => "exact",
             Self::Fused => "fused",
         }
+    }
+
+    /// The graph whose plan a folder has where it was built in this form.
+    pub fn role(self) -> Role {
+        match self {
+            Self::Padded => Role::TrackPadded,
+            Self::Exact => Role::Track,
+            Self::Fused => Role::TrackKeys,
+        }
+    }
+
+    /// The forms in the order in which a run takes what there is: the cut one, for it was built on purpose, the platform's `usual`
+    /// one, then any.
+    pub fn by_preference(usual: Option<Self>) -> impl Iterator<Item = Self> {
+        [Some(Self::Fused), usual, Some(Self::Padded), Some(Self::Exact)].into_iter().flatten()
     }
 }
 

@@ -270,15 +270,10 @@ fn wiring(manifest: &EngineManifest, encoder: &[Role]) -> Result<Wiring> {
 /// The form of the track step: the one that is asked for; else the cut one where it is there, for it was built on purpose;
 /// else what the platform table says, or what there is.
 fn track_bank(manifest: &EngineManifest, asked: Option<Bank>) -> Result<Bank> {
-    let role = |bank: Bank| match bank {
-        Bank::Padded => Role::TrackPadded,
-        Bank::Exact => Role::Track,
-        Bank::Fused => Role::TrackKeys,
-    };
     let exact = division::exact(manifest);
     let has = |bank: &Bank| match bank {
         Bank::Exact => exact.missing.is_empty() && !exact.plans.is_empty(),
-        bank => manifest.plan(role(*bank)).is_some(),
+        bank => manifest.plan(bank.role()).is_some(),
     };
     // What a stopped build left.
     let torn = asked.is_none_or(|bank| bank == Bank::Exact) && !exact.plans.is_empty();
@@ -291,12 +286,10 @@ fn track_bank(manifest: &EngineManifest, asked: Option<Bank>) -> Result<Bank> {
     };
     if let Some(bank) = asked {
         let command = || manifest.rebuild_command_for(bank);
-        return Some(bank).filter(has).with_context(|| missing(role(bank).name(), command()));
+        return Some(bank).filter(has).with_context(|| missing(bank.role().name(), command()));
     }
     let usual = Platforms::open(None)?.get(&manifest.platform).map(|platform| platform.bank);
-    [Some(Bank::Fused), usual, Some(Bank::Padded), Some(Bank::Exact)]
-        .into_iter()
-        .flatten()
+    Bank::by_preference(usual)
         .find(has)
         .with_context(|| missing("track", manifest.rebuild_command()))
 }

@@ -98,16 +98,17 @@ impl Measuring<'_> {
     /// Where a process writes its rounds from `first` on: a folder in which no round that counts lies, for it numbers its own from 0.
     fn runner_dir(&self, model: &ModelWork, side: &SidePlan, first: usize) -> PathBuf {
         let place = side_dir(self.plan, model, side);
-        let name = format!("from_round_{first}");
-        let again = (2..).map(|time| place.join(format!("{name}_{time}")));
-        let is_free = |dir: &PathBuf| {
-            let counts = |run: &MeasuredRun| self.plan.out_dir.join(&run.folder).starts_with(dir);
-            !self.measured.runs.iter().any(counts)
+        let is_taken = |dir: &Path| {
+            let lies_there =
+                |run: &MeasuredRun| self.plan.out_dir.join(&run.folder).starts_with(dir);
+            self.measured.runs.iter().any(lies_there)
         };
-        let first = place.join(&name);
-        let free = std::iter::once(first.clone()).chain(again).find(is_free);
-        // There always is one: numbers do not end.
-        free.unwrap_or(first)
+        let (mut dir, mut time) = (place.join(format!("from_round_{first}")), 1);
+        while is_taken(&dir) {
+            time += 1;
+            dir = place.join(format!("from_round_{first}_{time}"));
+        }
+        dir
     }
 
     /// Waits for what was begun; a side that does not get ready is lost.
