@@ -26,7 +26,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parent))
 from lab import flags, machine  # noqa: E402
 from lab.foresight import Foresight  # noqa: E402
 from lab.harvest import harvest  # noqa: E402
-from lab.job import PlanError, checked, chosen, hurry  # noqa: E402
+from lab.job import PlanError, checked, chosen, hurry, without  # noqa: E402
 from lab.ledger import Ledger, write_json  # noqa: E402
 from lab.plan import GROUPS, plan  # noqa: E402
 from lab.scheduler import Scheduler  # noqa: E402
@@ -54,6 +54,7 @@ def parser():
     p.add_argument("--learn-seconds", type=int, default=90, help="of each network's encoder, and of its memory [90]")
     p.add_argument("--track-seconds", type=int, help="of its memory alone; 0 leaves it random [as --learn-seconds]")
     p.add_argument("--unlearned", default="", metavar="MODELS", help="of these, with random weights: for speeds alone, at once")
+    p.add_argument("--mixed", default=",".join(TAGS.values()), metavar="MODELS", help="of these, mixed engines are compared beside fp16's; '' for none [all five]")
     p.add_argument("--rounds", type=int, default=3, help="of comparisons [3]")
     p.add_argument("--hushed", type=int, default=1, help="comparisons with PyTorch that may run beside each other, each on a GPU of its own [1]")
     p.add_argument("--together", action="store_true", help="start PyTorch's sides of a comparison at once: a minute less, set-up times unmeasured")
@@ -61,6 +62,7 @@ def parser():
     p.add_argument("--ort-gpu", type=Path, metavar="LIB", help="ONNX Runtime's library with the CUDA provider: a further side")
     p.add_argument("--groups", default="main", help=f"of {', '.join(GROUPS)} [main]")
     p.add_argument("--only", default="", metavar="PATTERN,…", help="jobs of these names, and what they need: compare_edgetam,iou_*")
+    p.add_argument("--without", default="", metavar="PATTERN,…", help="optional jobs that are left out, and with them sides of comparisons: warm_*_vos_optimized_*")
     p.add_argument("--first", default="", metavar="PATTERN,…", help="jobs that are more urgent than all others, with what they need, in this order")
     p.add_argument("--list", action="store_true", help="show the jobs and what became of them; run nothing")
     p.add_argument("--dry-run", action="store_true", help="show their commands; run nothing")
@@ -78,14 +80,15 @@ def parser():
 
 def settings_of(args, gpus, error):
     """What a plan is made from; `error` hears of what is missing."""
-    models = [(name, of_model(name.strip())) for name in args.models.split(",") if name.strip()]
-    unknown = [name for name, model in models if model is None]
-    if unknown or not models:
-        error(f"--models {','.join(unknown)}: known are {', '.join(TAGS.values())}")
-    unlearned = [(name, of_model(name.strip())) for name in args.unlearned.split(",") if name.strip()]
-    unknown = [name for name, model in unlearned if model is None]
-    if unknown:
-        error(f"--unlearned {','.join(unknown)}: known are {', '.join(TAGS.values())}")
+    def named(flag, value):
+        found = {name: of_model(name.strip()) for name in value.split(",") if name.strip()}
+        if unknown := [name for name, model in found.items() if model is None]:
+            error(f"{flag} {','.join(unknown)}: known are {', '.join(TAGS.values())}")
+        return tuple(found.values())
+
+    models = named("--models", args.models)
+    if not models:
+        error(f"--models: expected some of {', '.join(TAGS.values())}")
     if args.split is None or args.overlay is None:
         error("--split and --overlay are needed")
     timing = dict(zip(("fp16", "fp32"), (Path(name).absolute() for name in args.timing.split(",") if name)))
@@ -100,14 +103,15 @@ def settings_of(args, gpus, error):
         split=args.split.absolute(),
         overlay=args.overlay.absolute(),
         out=args.out.absolute(),
-        models=[model for model in TAGS if model in {model for _, model in models}],
+        models=[model for model in TAGS if model in models],
         python=sys.executable,
         gpus=len(gpus),
         timing=timing,
         timing_dir=args.timing_dir and args.timing_dir.absolute(),
         learn_seconds=args.learn_seconds,
         track_seconds=args.learn_seconds if args.track_seconds is None else args.track_seconds,
-        unlearned=tuple(model for _, model in unlearned),
+        unlearned=named("--unlearned", args.unlearned),
+        mixed=named("--mixed", args.mixed),
         rounds=args.rounds,
         together=args.together,
         encoder_attention=args.encoder_attention,
@@ -169,7 +173,7 @@ def main():
             if not mine:
                 p.error(f"--groups {args.groups}: no job of these models belongs to them")
             jobs = chosen(jobs, mine)
-        jobs = checked(jobs)
+        jobs = checked(without(jobs, [pattern for pattern in args.without.split(",") if pattern]))
         hurry(jobs, [pattern for pattern in args.first.split(",") if pattern])
         for job in jobs.values():
             job.expect, job.limit = job.expect * args.slower, job.limit * args.slower

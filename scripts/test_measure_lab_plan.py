@@ -1,10 +1,7 @@
-"""Tests of measure-lab.py's plan, of merged engines and of harvests: python3 -m unittest discover -s scripts"""
+"""Tests of measure-lab.py's plan: python3 -m unittest discover -s scripts"""
 
-import json
-import os
 import subprocess
 import sys
-import tarfile
 import tempfile
 import unittest
 from pathlib import Path
@@ -15,10 +12,9 @@ if sys.platform != "linux":
 SCRIPTS = Path(__file__).resolve().parent
 sys.path.insert(0, str(SCRIPTS))
 
-from lab import engines, flags, machine  # noqa: E402
+from lab import flags, machine  # noqa: E402
 from lab.foresight import Foresight  # noqa: E402
-from lab.harvest import harvest, worth  # noqa: E402
-from lab.job import ALL, ALONE, SHARED, SLOTS, Job, PlanError, checked, chosen, hurry  # noqa: E402
+from lab.job import ALL, ALONE, SHARED, SLOTS, Job, PlanError, checked, chosen, hurry, without  # noqa: E402
 from lab.placing import Held  # noqa: E402
 from lab.plan import plan  # noqa: E402
 from lab.settings import TAGS, Settings  # noqa: E402
@@ -29,120 +25,6 @@ class Case(unittest.TestCase):
         folder = tempfile.TemporaryDirectory()
         self.addCleanup(folder.cleanup)
         self.out = Path(folder.name)
-
-
-class Harvesting(Case):
-    def make(self, path, data=b"x"):
-        path = self.out / "lab" / path
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_bytes(data)
-
-    def names(self, archive):
-        with tarfile.open(archive) as packed:
-            return set(packed.getnames())
-
-    def test_what_is_small_and_new_is_packed_once(self):
-        runs = "compare/runs/edgetam_points"
-        wanted = ["lab.log", "jobs/a.json", "compare/comparison.md", "timing/a.timing", f"{runs}/eager/from_round_1/round_0/masks/m.json"]
-        wanted += [f"{runs}/tensorrt-mixed/round_1/masks/m.json", f"{runs}/tensorrt-mixed/round_2/rows.jsonl", "masks_a/masks/m.json"]
-        others = ["bed/a.safetensors", "engines/e/h200/m/encoder.plan", "bundles/b/manifest.toml", "inductor/x.json", "a/t.onnx"]
-        wanted += [f"{runs}/tensorrt-mixed/round_2/masks/m.json", f"{runs}/eager/from_round_1/round_1/masks/m.json"]
-        others += [f"{runs}/eager/teacher_forced/round_0/masks/m.json", "pieces/p/h200/m/engine.json"]
-        for path in wanted + others:
-            self.make(path)
-        lab, archive = self.out / "lab", self.out / "1.tar.xz"
-        self.assertEqual(harvest(lab, archive, 14)[:2], (len(wanted), 0))
-        self.assertEqual(self.names(archive), set(wanted))
-        self.make("lab.log", b"longer")
-        self.make("new.csv")
-        harvest(lab, archive, 14)
-        self.assertEqual(self.names(archive), {"lab.log", "new.csv"})
-        self.assertEqual(harvest(lab, archive, 14, again=True)[0], len(wanted) + 1)
-
-    def test_an_archive_is_never_larger_than_its_limit_and_the_rest_comes_next(self):
-        self.make("lab.log")
-        for k in range(12):
-            self.make(f"timing/{k:02}.timing", os.urandom(100_000))
-            self.make(f"zz{k}/rows.csv", b"a,b\n" * 30_000)
-        lab, seen, archive = self.out / "lab", set(), self.out / "part.tar.xz"
-        for turn in range(9):
-            packed, left, size = harvest(lab, archive, 0.4)
-            self.assertLessEqual(archive.stat().st_size, 400_000)
-            self.assertEqual(size, archive.stat().st_size)
-            names = self.names(archive)
-            self.assertFalse(names & seen)
-            if turn == 0:
-                self.assertIn("lab.log", names)
-                self.assertEqual(sum("rows" in name for name in names), 12, "rows are worth more than caches")
-            seen |= names
-            if not left:
-                break
-        self.assertEqual(len(seen), 25)
-        self.assertLess(worth("zz/masks/m.json"), worth("timing/a.timing"))
-
-
-class Merging(Case):
-    def piece(self, name, roles, **more):
-        folder = self.out / name / "h200" / "m_1024_fp16"
-        folder.mkdir(parents=True)
-        plans = [{"role": role, "file": f"{role}.plan", "from": name} for role in roles]
-        for plan_ in plans:
-            (folder / plan_["file"]).write_text(name)
-        base = {"format": 1, "platform": "h200", "precision": "fp16", "bundle": {"x": 1}}
-        (folder / "engine.json").write_text(json.dumps(base | {"plans": plans} | more))
-        return self.out / name
-
-    def test_plans_and_records_go_together_and_later_pieces_win(self):
-        pieces = [self.piece("a", ["encoder", "memory"]), self.piece("b", ["prompt"]), self.piece("c", ["memory"])]
-        (folder,) = engines.merge(pieces, self.out / "whole")
-        plans = {plan_["role"]: plan_["from"] for plan_ in json.loads((folder / "engine.json").read_text())["plans"]}
-        self.assertEqual(plans, {"encoder": "a", "memory": "c", "prompt": "b"})
-        self.assertEqual((folder / "memory.plan").read_text(), "c")
-        self.assertEqual(sorted(path.name for path in folder.iterdir()), ["encoder.plan", "engine.json", "memory.plan", "prompt.plan"])
-
-    def test_a_track_step_in_several_plans_is_kept_whole_and_replaced_whole(self):
-        def divided(name, files):
-            piece = self.piece(name, ["memory"])
-            path = piece / "h200" / "m_1024_fp16" / "engine.json"
-            manifest = json.loads(path.read_text())
-            manifest["plans"] += [{"role": "track", "file": file, "from": name} for file in files]
-            path.write_text(json.dumps(manifest))
-            for file in files:
-                (path.parent / file).write_text(name)
-            return piece
-
-        four = [f"track_{k}.plan" for k in range(4)]
-        pieces = [self.piece("a", ["encoder", "track"]), divided("b", four)]
-        (folder,) = engines.merge(pieces, self.out / "whole")
-        files = [plan_["file"] for plan_ in json.loads((folder / "engine.json").read_text())["plans"]]
-        self.assertEqual(files, ["encoder.plan", "memory.plan", *four])
-        self.assertFalse((folder / "track.plan").exists())
-        (folder,) = engines.merge([*pieces, divided("c", four[:2])], self.out / "again")
-        plans = {plan_["file"]: plan_["from"] for plan_ in json.loads((folder / "engine.json").read_text())["plans"]}
-        self.assertEqual(plans, {"encoder.plan": "a", "memory.plan": "c", "track_0.plan": "c", "track_1.plan": "c"})
-        self.assertEqual(sorted(path.name for path in folder.iterdir()), sorted([*plans, "engine.json"]))
-
-    def test_pieces_of_another_bundle_are_refused(self):
-        pieces = [self.piece("a", ["encoder"]), self.piece("b", ["memory"], bundle={"x": 2})]
-        with self.assertRaisesRegex(engines.MergeError, "bundle"):
-            engines.merge(pieces, self.out / "whole")
-        with self.assertRaisesRegex(engines.MergeError, "holds no"):
-            engines.merge([self.out / "nothing"], self.out / "whole")
-
-    def test_the_check_tells_what_it_built_and_fails_with_build_engines(self):
-        def run(rows, code):
-            build = [sys.executable, "-c", f"import sys; print({json.dumps(rows)!r}); sys.exit({code})"]
-            places = ["--into", self.out / "w", "--rows", self.out / "rows.json", "--piece", piece]
-            command = [sys.executable, engines.MERGE, *places, "--", *build]
-            return subprocess.run(command, capture_output=True, text=True)
-
-        piece = self.piece("a", ["encoder"])
-        done = run([{"role": "encoder", "status": "up_to_date"}, {"role": "prompt", "status": "built"}], 0)
-        self.assertEqual((done.returncode, done.stdout), (0, "1 of 2 plans up to date; not as they were merged: prompt built\n"))
-        failed = run([{"role": "encoder", "status": "failed"}], 1)
-        self.assertEqual(failed.returncode, 1)
-        self.assertIn("encoder failed", failed.stderr)
-        self.assertEqual(run([], 0).returncode, 1)
 
 
 class Planning(Case):
@@ -198,6 +80,18 @@ class Planning(Case):
             chosen([one], ["b*"])
         jobs = [one, Job("b", [], needs=["a"]), Job("c", [])]
         self.assertEqual([job.name for job in chosen(jobs, ["b*"])], ["a", "b"])
+
+    def test_an_optional_job_may_be_left_out_and_with_it_a_side_of_a_comparison(self):
+        jobs = {job.name: job for job in without(plan(self.settings()), ["warm_sam2_*_vos_optimized_*"])}
+        self.assertNotIn("warm_sam2_tiny_vos_optimized_fp16", jobs)
+        for name, there in (("compare_sam2_tiny", False), ("forced_sam2_tiny", False), ("compare_edgetam", True)):
+            sides = jobs[name].command[jobs[name].command.index("--baselines") + 1].split(",")
+            self.assertEqual("vos_optimized:fp16" in sides, there, name)
+            self.assertIn("reduce_overhead:fp16", sides)
+        checked(list(jobs.values()))
+        for pattern, told in (("warm_sam3*", "matches no job"), ("export_*", "export_edgetam_fp16.* cannot be done without")):
+            with self.assertRaisesRegex(PlanError, told):
+                without(plan(self.settings()), [pattern])
 
     def test_what_is_named_first_comes_before_all_others(self):
         jobs = checked([Job("a", ["true"]), Job("b", ["true"], needs=["a"], priority=90), Job("c", ["true"], priority=10)])
@@ -265,6 +159,20 @@ class Planning(Case):
         self.assertEqual(begins(1), {"export": 0, "one": 10, "other": 30})
         self.assertEqual(begins(2), {"export": 0, "one": 10, "other": 10})
 
+    def test_hushed_jobs_that_are_as_urgent_wait_for_each_other_where_several_may_run(self):
+        def begins(hushed, seconds, priority=10):
+            jobs = [Job("build", [], gpu=SHARED, expect=30, slots=SLOTS), Job("one", [], gpu=ALONE, expect=40, priority=10, hush=True)]
+            jobs += [Job("other", [], gpu=ALONE, expect=20, priority=priority, hush=True, needs=["build"])]
+            here = machine.shared_out(("0", "1"), range(8), 64, hushed=hushed)
+            seen = Foresight(checked(jobs), here, lambda job: False, seconds)
+            seen.run()
+            return {line.split()[1].strip(","): at for at, line in seen.lines if line.startswith("begun")}
+
+        self.assertEqual(begins(2, 200), {"build": 0, "one": 30, "other": 30})
+        self.assertEqual(begins(1, 200), {"build": 0, "one": 30, "other": 70}, "beside none it has nobody to wait for")
+        self.assertEqual(begins(2, 200, 11), {"one": 0, "build": 40, "other": 70}, "the other is less urgent")
+        self.assertEqual(begins(2, 60), {"build": 0, "other": 30}, "it would end too late")
+
     def test_nothing_waits_for_a_hushed_job_that_would_end_too_late(self):
         jobs = [Job("build", [], gpu=SHARED, expect=60), Job("compare", [], gpu=ALONE, expect=50, priority=10, hush=True, needs=["export"])]
         jobs += [Job("export", [], expect=5), Job("bench", [], gpu=ALONE, expect=20, needs=["export"])]
@@ -294,6 +202,18 @@ class Planning(Case):
         self.assertFalse([need for need in whole.needs if "cut" in need])
         self.assertEqual(measured.needs, ["engines_sam2_tiny_whole", "engines_sam2_tiny_fp16"])
         self.assertFalse([name for name in (job.name for job in plan(self.settings())) if name.startswith("attention_") or name.endswith("_whole") and name.startswith("engines")])
+
+    def test_edgetam_learns_at_each_image_size_from_one_encoder(self):
+        jobs = checked(plan(self.settings()))
+        learnt, small = jobs["track_edgetam"], jobs["track_edgetam_512"]
+        self.assertEqual((learnt.needs, small.needs), (["distil_edgetam"], ["distil_edgetam"]))
+        self.assertNotIn("distil_edgetam_512", jobs)
+        sizes = [job.command[job.command.index("--imgsz") + 1] for job in (learnt, small)]
+        self.assertEqual((sizes, len({*learnt.results, *small.results})), (["1024", "512"], 2))
+        checkpoint = small.results[0]
+        for name in ("export_edgetam_512_fp16", "compare_edgetam_512"):
+            self.assertIn(str(checkpoint), " ".join(jobs[name].command))
+            self.assertIn("track_edgetam_512", jobs[name].needs)
 
     def test_what_is_late_is_not_waited_for_longer_than_its_limit(self):
         held = Held(Job("late", [], expect=100, limit=600), (), (), begin=1000)

@@ -55,12 +55,16 @@ class Job:
     def on_gpu(self):
         return self.gpu != NONE
 
-    def words(self, not_done=()):
-        """The command with its globs resolved, without what it is to have only with jobs of `not_done`; PlanError where a glob
-        does not match exactly one path."""
+    def lacking(self, not_done):
+        """The command without what it is to have only with jobs of `not_done`."""
         words = self.command
         for text in [self.only_with[name] for name in not_done if name in self.only_with]:
             words = [word.replace(text, "") for word in words]
+        return words
+
+    def words(self, not_done=()):
+        """The same with its globs resolved; PlanError where one does not match exactly one path."""
+        words = self.lacking(not_done)
         return [one_path(word[5:]) if word.startswith("glob:") else word for word in words]
 
 
@@ -124,6 +128,23 @@ def chosen(jobs, patterns):
             wanted.add(name)
             left += by_name[name].needs if name in by_name else []  # `checked` tells what is missing
     return [job for job in jobs if job.name in wanted]
+
+
+def without(jobs, patterns):
+    """All but the optional jobs that match; the commands of those that needed them lose what they were to have only with them."""
+    dropped = set()
+    for pattern in patterns:
+        found = {job.name: job.optional for job in jobs if fnmatch.fnmatchcase(job.name, pattern)}
+        if not found:
+            raise PlanError(f"--without {pattern} matches no job; --list shows their names")
+        if needed := [name for name, optional in found.items() if not optional]:
+            raise PlanError(f"--without {pattern}: {', '.join(needed)} cannot be done without")
+        dropped |= set(found)
+    kept = [job for job in jobs if job.name not in dropped]
+    for job in kept:
+        job.command = job.lacking([name for name in job.needs if name in dropped])
+        job.needs = [name for name in job.needs if name not in dropped]
+    return kept
 
 
 def hurry(jobs, patterns):

@@ -18,8 +18,8 @@ def test_bed(s):
         teach = [*s.script("onnx/distil_encoder.py"), "teach", "--model", TEACHER, *overlay, "--split", s.split]
         common = {"gpu": SHARED, "slots": 3, "priority": 5, "memory_gib": 6}
         jobs.append(Job("teach", [*teach, "--out", features], expect=50, limit=200, results=[features], **common))
-    for model in models:
-        variant = next(v for v in s.variants() if v.model == model)
+    for variant in (v for v in s.variants() if v.model in models):
+        model = variant.model
         common = {"gpu": SHARED, "slots": 4, "priority": variant.priority("bed"), "memory_gib": 8}
         common |= {"expect": s.learn_seconds + 40, "limit": s.learn_seconds + 200}
         weights, needs = overlay, []
@@ -27,9 +27,10 @@ def test_bed(s):
             distilled = bed / f"{model}.features.safetensors"
             learn = [*s.script("onnx/distil_encoder.py"), "learn", "--model", model, *overlay, "--features", features]
             learn += ["--seconds", s.learn_seconds, "--batch", 8, "--out", distilled]
-            jobs.append(Job(f"distil_{variant.name}", learn, needs=["teach"], results=[distilled], **common))
-            weights, needs = ["--checkpoint", distilled], [f"distil_{variant.name}"]
-        track = [*s.script("onnx/learn_tracking.py"), "--model", model, *weights, "--split", s.split]
+            if variant.imgsz == 1024:  # at every size it sees as at this one
+                jobs.append(Job(f"distil_{variant.tag}", learn, needs=["teach"], results=[distilled], **common))
+            weights, needs = ["--checkpoint", distilled], [f"distil_{variant.tag}"]
+        track = [*s.script("onnx/learn_tracking.py"), "--model", model, "--imgsz", variant.imgsz, *weights, "--split", s.split]
         track += ["--seconds", s.track_seconds, "--out", s.checkpoint(variant)]
         common |= {"expect": s.track_seconds + 30, "limit": s.track_seconds + 200}
         jobs.append(Job(f"track_{variant.name}", track, needs=needs, results=[s.checkpoint(variant)], **common))
@@ -38,7 +39,7 @@ def test_bed(s):
 
 def learnt(variant):
     """The job that leaves the checkpoint."""
-    return f"track_{variant.tag}"
+    return f"track_{variant.name}"
 
 
 def exports(s):
@@ -84,7 +85,8 @@ def exported(v, *precisions):
 def runner(s, v, mode, precision, *more):
     """pytorch/run.py as `segtrt compare` calls it, as far as compiling depends on it."""
     command = [*s.script("pytorch/run.py"), "--split-dir", s.split, "--models", f"{v.tag}_points", "--mode", mode]
-    return [*command, "--precision", precision, "--imgsz", v.imgsz, "--device", "cuda", *more]
+    exact = {"tf32": ["fp32", "--tf32"]}.get(precision, [precision])
+    return [*command, "--precision", *exact, "--imgsz", v.imgsz, "--device", "cuda", *more]
 
 
 def warm_name(v, side, precision):
@@ -103,11 +105,12 @@ def compiled(s):
         compared = v.model not in s.unlearned  # the others' code is of use to a later lab alone, which is given OUT/inductor
         for side, precision, (mode, *more), expect, priority in (
             ("compile", "fp16", ["compile"], 90, v.priority("compare")),
-            ("compile", "fp32", ["compile", "--tf32"], 90, v.priority("compare")),
+            ("compile", "tf32", ["compile"], 90, v.priority("compare")),
             ("reduce_overhead", "fp16", ["compile", "--compile-mode", "reduce-overhead"], 90, v.priority("compare")),
+            ("reduce_overhead", "tf32", ["compile", "--compile-mode", "reduce-overhead"], 90, v.priority("compare")),
             ("vos_optimized", "fp16", ["vos_optimized"], VOS[v.model], v.priority("compare")),
         ):
-            if (v.imgsz != 1024 and side == "vos_optimized") or (precision == "fp32" and v.model != "edgetam"):
+            if (v.imgsz != 1024 and side == "vos_optimized") or (precision == "tf32" and v.model != "edgetam"):
                 continue  # no comparison has it
             name = warm_name(v, side, precision)
             told = s.out / "inductor" / f"{name}.txt"  # in the cache, which a later lab may be given
@@ -121,7 +124,7 @@ def compiled(s):
                     command,
                     # The default mode times next to nothing; max-autotune keeps what is fastest beside whatever else runs.
                     gpu=ALONE if mode == "vos_optimized" else SHARED,
-                    slots=1 if mode == "vos_optimized" else 5,
+                    slots=1 if mode == "vos_optimized" else 2,  # it compiles on processors
                     priority=priority,
                     expect=expect,
                     limit=900 if mode == "vos_optimized" else 400,

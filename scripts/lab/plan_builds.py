@@ -78,7 +78,7 @@ def piece_jobs(s, v, precision, priority):
     jobs = []
     for end, graphs in zip(piece_names(v, precision), pieces_of(v, precision)):
         name = f"build_{v.name}_{precision}_{end}"
-        expect = v.costs[0] if graphs[0].startswith("encoder") else 80
+        expect = {"encoder": v.costs[0], "encoder_cut": min(100, v.costs[0])}.get(graphs[0].rstrip("0123456789"), 80)
         if precision == "fp32":
             expect /= 3
         out = s.out / "pieces" / name

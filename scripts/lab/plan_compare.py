@@ -11,6 +11,8 @@ FORCED = ("teacher", "teacher_forced")
 # all the same would keep the machine from everybody for ten minutes, and disturb whatever is compared beside it.
 READY = 240
 CUDA_GRAPHS = (("reduce_overhead", "fp16"), ("vos_optimized", "fp16"))  # sides; the second is compiled at 1024 pixels alone
+# PyTorch's sides in TF32, of EdgeTAM alone: there fp16 masks of PyTorch may not agree with its fp32's, and plain compile is faster in TF32.
+TF32 = (("compile", "tf32"), ("reduce_overhead", "tf32"))
 
 
 def compare_command(s, v, out, sides, baselines, *more):
@@ -53,19 +55,19 @@ def comparisons(s):
         if v.model in s.unlearned:
             continue  # masks of random weights say little
         first, expect = f"compare_{v.name}", v.costs[3]
-        engines = [built(v, "mixed"), built(v, "fp16")]
+        precisions = [*["mixed"] * (v.model in s.mixed), "fp16"]
+        engines = [built(v, precision) for precision in precisions]
         base = [*engines, *exported(v), learnt(v)]
-        sides = "tensorrt:mixed,tensorrt:fp16"
+        sides = ",".join(f"tensorrt:{precision}" for precision in precisions)
         # A ratio needs a side of PyTorch's whose masks agree: in fp16 they may not. Where PyTorch waits for the host, CUDA graphs
         # make it faster: a ratio to a slower side of it would flatter. All in one comparison, so that one reference serves them.
         graphs = CUDA_GRAPHS[: 2 if v.imgsz == 1024 else 1]
-        tf32 = v.model == "edgetam"  # its fastest side of PyTorch without CUDA graphs; of no other model
-        baselines = ",".join(["eager:fp16", "compile:fp16", *["compile:tf32"] * tf32, *map(":".join, graphs)])
+        tf32 = TF32 if v.model == "edgetam" else ()
+        baselines = ",".join(["eager:fp16", "compile:fp16", *map(":".join, (*tf32, *graphs))])
         command = compare_command(s, v, s.out / first, sides, baselines)
-        compiled = [("compile", "fp16"), *[("compile", "fp32")] * tf32, *graphs]
-        needs = [*base, *(warm_name(v, *side) for side in compiled)]
+        needs = [*base, *(warm_name(v, *side) for side in (("compile", "fp16"), *tf32, *graphs))]
         # Compiled within a comparison vos_optimized would keep the machine for ten minutes.
-        only_with = {warm_name(v, *side): f",{':'.join(side)}" for side in graphs}
+        only_with = {warm_name(v, *side): f",{':'.join(side)}" for side in (*tf32[1:], *graphs)}
         jobs.append(compare_job(s, v, first, command, needs, v.priority("compare"), expect, only_with=only_with))
         held = ["--reference-run", reference(s, v)]
         # Once more with the reference's masks in every memory: no speed, so it may wait, and it adds to the first one.
@@ -77,15 +79,14 @@ def comparisons(s):
         needs = [first, *only_with]
         jobs.append(compare_job(s, v, f"forced_{v.name}", command, needs, v.priority("forced"), 120, **more))
         if v.imgsz == 1024 and s.ort_gpu:
-            jobs.append(with_onnxruntime(s, v, base, first, held))
+            jobs.append(with_onnxruntime(s, v, sides, base, first, held))
     return jobs
 
 
-def with_onnxruntime(s, v, base, first, held):
+def with_onnxruntime(s, v, sides, base, first, held):
     """ONNX Runtime's CUDA provider beside TensorRT, from the library that was named."""
     name = f"compare_ort_{v.name}"
-    sides = "tensorrt:mixed,tensorrt:fp16,ort-cuda:fp16,ort-cuda:fp32"
-    command = compare_command(s, v, s.out / name, sides, "", *held)
+    command = compare_command(s, v, s.out / name, f"{sides},ort-cuda:fp16,ort-cuda:fp32", "", *held)
     environment = {"ORT_DYLIB_PATH": s.ort_gpu}
     return compare_job(s, v, name, command, [*base, first], 70 + v.rank, 150, environment=environment)
 

@@ -154,6 +154,8 @@ class Scheduler:
             if job.on_gpu and not self.machine.gpus:
                 self._fail(job, "there is no GPU")
                 continue
+            if job.hush and self._gathers(job, ready, known):
+                continue
             if job.hush and len(self.running) > hushed:
                 if self._hushed(job):
                     return  # what is less urgent would keep the machine busy
@@ -169,6 +171,19 @@ class Scheduler:
                 if hushed >= self.machine.hushed:
                     return
                 placing.running.append(self.running[job.name])
+
+    def _gathers(self, job, ready, known):
+        """Whether a job for which nothing else may run waits for those beside which it may: as urgent ones that will be ready in time.
+
+        They would wait for it otherwise, and what they need would, too.
+        """
+        beside = [other for other in ready if other.hush and self.priority[other.name] == self.priority[job.name]]
+        if len(beside) >= self.machine.hushed:
+            return False
+        others = [other.name for other in self.jobs.values() if other.hush and other not in beside and self.state[other.name] == PENDING]
+        soon = [self._soon(name, known) for name in others if self.priority[name] == self.priority[job.name]]
+        soon = [seconds for seconds in soon if seconds < float("inf")]
+        return bool(soon) and self.now() + max(soon) + job.expect <= self.deadline
 
     def _hushed(self, job):
         """Whether a job for which nothing else may run is waited for: not where it would end too late once the others are through."""

@@ -88,6 +88,7 @@ class Settings:
     track_seconds: int = 90  # 0: memories stay random
     unlearned: tuple = ()  # models whose weights are random
     rounds: int = 3
+    mixed: tuple = tuple(TAGS)  # models whose mixed engines are compared, too
     encoder_attention: bool = False  # SAM 2.1's fp16 encoders are cut at their attention
     together: bool = False  # PyTorch's sides of a comparison are started at once
     frames: int = 12  # of each clip, for masks against the CPU
@@ -106,7 +107,9 @@ class Settings:
         return found + [Variant("edgetam", 512)] * ("edgetam" in self.models)
 
     def checkpoint(self, variant):
-        return self.out / "bed" / f"{variant.model}.safetensors"
+        """What a variant learnt; its memory learns at its own image size, or it is unsure of objects there."""
+        side = "" if variant.imgsz == 1024 else f"_{variant.imgsz}"
+        return self.out / "bed" / f"{variant.model}{side}.safetensors"
 
     def bundles(self, variant):
         return self.out / ("bundles" if variant.imgsz == 1024 else f"bundles_{variant.imgsz}")
