@@ -83,7 +83,7 @@ class _Block(nn.Module):
 
 
 class Decoder(nn.Module):
-    """Tokens and image -> object score, IoU predictions, mask tokens, upscaled image."""
+    """Tokens and image -> what the tokens became, upscaled image; masks from both."""
 
     def __init__(self, model, grid):
         super().__init__()
@@ -95,21 +95,17 @@ class Decoder(nn.Module):
         self.register_buffer("own_tokens", torch.cat([t.weight.detach() for t in own])[None])
         self.up1, norm, self.act, self.up2, _ = original.output_upscaling
         self.up_norm = NormChannels(norm)
-        self.f32_score = original.pred_obj_score_head
-        self.f32_iou = original.iou_prediction_head
-        self.masks = original.num_mask_tokens
-        self.hyper = nn.ModuleList(_stacked(original.output_hypernetworks_mlps, i) for i in range(3))
 
     def attend(self, tokens, image):
-        """-> score [B,1], iou [B,4], mask tokens [B,4,C], image tokens [B,N,C].
+        """-> tokens [B,6+n,C], image tokens [B,N,C]; token_heads.py reads the former.
 
         tokens [B or 1, 6+n, C] start with `own_tokens`; image [B or 1, N, C].
         """
-        return self._read(*self.two_way(tokens, image, self.two_way.start(tokens)))
+        return self.two_way(tokens, image, self.two_way.start(tokens))
 
     def attend_constant(self, image):
         """`attend` with the tokens that `set_constant_tokens` fixed."""
-        return self._read(*self.two_way(self.tokens, image, self.started))
+        return self.two_way(self.tokens, image, self.started)
 
     def set_constant_tokens(self, prompt_tokens):
         """Fixes prompt tokens [1,n,C] and computes what depends on tokens alone."""
@@ -118,9 +114,6 @@ class Decoder(nn.Module):
             self.register_buffer("tokens", tokens)
             self.register_buffer("started", self.two_way.start(tokens))
 
-    def _read(self, hidden, image):
-        return self.f32_score(hidden[:, 0]), self.f32_iou(hidden[:, 1]), hidden[:, 2:6], image
-
     def upscale(self, image, hr0, hr1):
         """Image tokens [B,N,C] -> mask features [B, C/8, 16*N]."""
         x = map_of(image, self.channels, self.grid, self.grid)
@@ -128,34 +121,9 @@ class Decoder(nn.Module):
         x = self.act(self.up2(x) + hr0)
         return x.reshape(-1, self.channels // 8, (4 * self.grid) ** 2)
 
-    def hyper_vectors(self, tokens, first):
-        """Hyper-network outputs [B,k,C/8] of mask tokens `first`.. given as [B,k,C]."""
-        x = tokens[:, :, None]
-        for i, layer in enumerate(self.hyper):
-            x = layer(x, first)
-            if i < 2:
-                x = torch.relu(x)
-        return x[:, :, 0]
-
     def mask(self, vectors, features, count=1):
         """Hyper vectors [B,count,C/8] x mask features -> logits [B,count,4g,4g]."""
         return (vectors @ features).reshape(-1, count, 4 * self.grid, 4 * self.grid)
-
-
-class _Stacked(nn.Module):
-    """The same layer of several MLPs as one batched product: [B,k,1,Cin] -> [B,k,1,Cout]."""
-
-    def __init__(self, layers):
-        super().__init__()
-        self.weight = nn.Parameter(torch.stack([l.weight.detach().T for l in layers]).contiguous())
-        self.bias = nn.Parameter(torch.stack([l.bias.detach()[None] for l in layers]))
-
-    def forward(self, x, first):
-        return x @ self.weight[first:] + self.bias[first:]
-
-
-def _stacked(mlps, index):
-    return _Stacked([mlp.layers[index] for mlp in mlps])
 
 
 def one_hot_best(iou, count):

@@ -14,13 +14,14 @@ from torch.nn import functional as F
 from .decoder import Decoder, one_hot_best, pick
 from .layers import NormChannels, tokens_of
 from .memory_attention import MemoryAttention
+from .token_heads import TokenHeads
 
 NO_OBJECT_LOGIT = -1024.0
 STABILITY_DELTA, STABILITY_LEAST = 0.05, 0.98
 
 
 class _Head(nn.Module):
-    """What the three graphs share: decoder, pointer projection, the no-object rule."""
+    """What the three graphs share: decoder, what is read from its tokens, the no-object rule."""
 
     def __init__(self, model, side):
         super().__init__()
@@ -28,16 +29,16 @@ class _Head(nn.Module):
         self.pixels = self.grid**2
         self.width = model.hidden_dim
         self.decoder = Decoder(model, self.grid)
-        self.pointer = model.obj_ptr_proj
+        self.f32_heads = TokenHeads(model)
         self.register_buffer("no_pointer", model.no_obj_ptr.detach())
         encoder = model.sam_prompt_encoder
         self.register_buffer("no_mask", encoder.no_mask_embed.weight.detach().reshape(-1))
         # Without a prompt Meta feeds one dummy point and one padding point, both "not a point".
         self.register_buffer("no_points", encoder.not_a_point_embed.weight.detach().expand(1, 2, -1).clone())
 
-    def object_pointer(self, token, present):
-        """Mask token [B,1,C] -> pointer [B,C]; the fixed no-object pointer where present [B,1] is 0."""
-        pointer = self.pointer(token[:, 0])
+    def object_pointer(self, pointer, present):
+        """A mask token's pointer [B,1,C] -> [B,C]; the fixed no-object pointer where present [B,1] is 0."""
+        pointer = pointer[:, 0]
         return pointer * present + (1.0 - present) * self.no_pointer
 
     @staticmethod
@@ -64,11 +65,11 @@ class Prompt(_Head):
             [self.decoder.own_tokens + spread, prompt, self.no_points[:, :1] + spread], dim=1
         )
         image = tokens_of(feat, self.width, self.pixels) + self.bias
-        score, iou, mask_tokens, image = self.decoder.attend(tokens, image)
+        tokens, image = self.decoder.attend(tokens, image)
+        score, iou, vectors, pointers = self.f32_heads(tokens)
         present = (score > 0).float()
 
         best = one_hot_best(iou[:, 1:], 3)
-        vectors = self.decoder.hyper_vectors(mask_tokens, 0)
         pair = torch.cat([vectors[:, :1], pick(best, vectors[:, 1:])], dim=1)
         logits = self.decoder.mask(pair, self.decoder.upscale(image, hr0, hr1), 2)
         single, multimask = logits[:, :1], logits[:, 1:]
@@ -79,8 +80,8 @@ class Prompt(_Head):
         low = self.hide_absent(low, present)
         best_iou = (iou[:, 1:] * best).sum(dim=1, keepdim=True)
         iou = torch.where(choose_best, best_iou, iou[:, :1])
-        token = torch.where(many, pick(best, mask_tokens[:, 1:]), mask_tokens[:, :1])
-        return low, iou, self.object_pointer(token, present), score
+        pointer = torch.where(many, pick(best, pointers[:, 1:]), pointers[:, :1])
+        return low, iou, self.object_pointer(pointer, present), score
 
 
 def _stable(logits):
@@ -135,11 +136,12 @@ class MaskPrompt(_Head):
         x = self.act(self.norm2(self.conv2(x)))
         dense = tokens_of(self.conv3(x), self.width, self.pixels)
         image = tokens_of(feat, self.width, self.pixels) + dense
-        score, _, mask_tokens, _ = self.decoder.attend_constant(image)
+        tokens, _ = self.decoder.attend_constant(image)
+        score, _, _, pointers = self.f32_heads(tokens, 0, 1)
         decoded = (score > 0).float()
 
         given = (torch.amax(mask, dim=(2, 3)) > 0).float()
-        pointer = self.object_pointer(mask_tokens[:, :1], decoded)
+        pointer = self.object_pointer(pointers, decoded)
         pointer = pointer * given + (1.0 - given) * self.no_pointer
         low = F.conv2d(mask * 20.0 - 10.0, self.kernel, stride=4, padding=2) * self.share
         return low, given * 0.0 + 1.0, pointer, given * 20.0 - 10.0
@@ -171,14 +173,13 @@ class Track(_Head):
 
     def decode(self, image, hr0, hr1):
         """Conditioned tokens [B,N,C] and the finer features -> low, iou, pointer, score."""
-        score, iou, mask_tokens, image = self.decoder.attend_constant(image)
-        present = (score > 0).float()
-
+        tokens, image = self.decoder.attend_constant(image)
         # Tracking always chooses among the three multimask outputs.
+        score, iou, vectors, pointers = self.f32_heads(tokens, 1)
+        present = (score > 0).float()
         best = one_hot_best(iou[:, 1:], 3)
-        token = pick(best, mask_tokens[:, 1:])
-        vector = pick(best, self.decoder.hyper_vectors(mask_tokens[:, 1:], 1))
+        vector = pick(best, vectors)
         low = self.decoder.mask(vector, self.decoder.upscale(image, hr0, hr1))
         low = self.hide_absent(low, present)
         iou = (iou[:, 1:] * best).sum(dim=1, keepdim=True)
-        return low, iou, self.object_pointer(token, present), score
+        return low, iou, self.object_pointer(pick(best, pointers), present), score

@@ -2,7 +2,7 @@
 
 TensorRT for RTX has no matrix products in fp32 for Turing (sm_75): 1.7.1 refuses a graph with one, earlier releases
 build it. What fp16 graphs keep in fp32 are the click's angles, the IoU and score heads and the pointers' times: at most
-256 x 256 weights and a row an object, for which a product kernel is not needed. x W + b becomes sum(x * W^T) + b, the
+256 x 256 weights a row, for which a product kernel is not needed. x W + b becomes sum(x * W^T) + b, the
 same in exact arithmetic; only the order of the sum is the implementation's.
 """
 
@@ -42,17 +42,21 @@ def _kinds(model):
 
 
 def _sums(node, constants, graph):
-    """The nodes that stand for the product `node`: x [..., K] and constant weights [K, N] -> [..., N]."""
+    """The nodes that stand for the product `node`: x [..., K] and constant weights [K, N] -> [..., N].
+
+    Weights [R, K, N] of a batched product multiply a row each, x [..., R, 1, K] (token_heads.py).
+    """
     told = {a.name: helper.get_attribute_value(a) for a in node.attribute}
     plain = told.get("alpha", 1.0) == told.get("beta", 1.0) == 1.0 and not told.get("transA")
     weight = constants.get(node.input[1])
-    if node.op_type == "Einsum" or not plain or weight is None or len(weight.dims) != 2:
+    batched = weight is not None and len(weight.dims) == 3
+    if node.op_type == "Einsum" or not plain or weight is None or not (len(weight.dims) == 2 or batched):
         raise ExportError(
             f"{node.op_type} {node.name} computes in fp32 and is not a plain product with constant weights; "
             "it cannot be written as sums for sm_75"
         )
     rows = numpy_helper.to_array(weight)
-    rows = np.ascontiguousarray(rows if told.get("transB") else rows.T)
+    rows = np.ascontiguousarray(rows if told.get("transB") else np.swapaxes(rows, -1, -2))
 
     def constant(suffix, value):
         name = f"{node.name}/{suffix}"
@@ -65,10 +69,13 @@ def _sums(node, constants, graph):
         return made[-1].output[0]
 
     made, biased = [], len(node.input) > 2 and bool(node.input[2])
-    wide = step("Unsqueeze", [node.input[0], constant("before", np.array([-2], np.int64))])
+    before = constant("before", np.array([-2], np.int64))
+    wide = node.input[0] if batched else step("Unsqueeze", [node.input[0], before])
     terms = step("Mul", [wide, constant("rows", rows)])
     last = constant("last", np.array([-1], np.int64))
-    total = step("ReduceSum", [terms, last], None if biased else node.output[0], keepdims=0)
+    total = step("ReduceSum", [terms, last], None if biased or batched else node.output[0], keepdims=0)
+    if batched:
+        step("Unsqueeze", [total, before], node.output[0])
     if biased:
         step("Add", [total, node.input[2]], node.output[0])
     return made
