@@ -173,6 +173,17 @@ class Planning(Case):
         self.assertEqual(begins(2, 200, 11), {"one": 0, "build": 40, "other": 70}, "the other is less urgent")
         self.assertEqual(begins(2, 60), {"build": 0, "other": 30}, "it would end too late")
 
+    def test_a_less_urgent_comparison_does_not_keep_the_machine_hushed_from_what_is_more_urgent(self):
+        def begins(expect):
+            jobs = [Job("one", [], gpu=ALONE, expect=40, priority=10, hush=True), Job("build", [], gpu=SHARED, expect=10, priority=20)]
+            jobs += [Job("other", [], gpu=ALONE, expect=expect, priority=30, hush=True)]
+            seen = Foresight(checked(jobs), machine.shared_out(("0", "1", "2"), range(12), 64, hushed=2), lambda job: False)
+            seen.run()
+            return {line.split()[1].strip(","): at for at, line in seen.lines if line.startswith("begun")}
+
+        self.assertEqual(begins(40), {"one": 0, "other": 0, "build": 40}, "it ends with the other one")
+        self.assertEqual(begins(60), {"one": 0, "build": 40, "other": 50})
+
     def test_nothing_waits_for_a_hushed_job_that_would_end_too_late(self):
         jobs = [Job("build", [], gpu=SHARED, expect=60), Job("compare", [], gpu=ALONE, expect=50, priority=10, hush=True, needs=["export"])]
         jobs += [Job("export", [], expect=5), Job("bench", [], gpu=ALONE, expect=20, needs=["export"])]

@@ -38,9 +38,8 @@ def compare_job(s, v, name, command, needs, priority, expect, **more):
         memory_gib=32,
         codes=(0, 1),
         waits=True,
-        hush=True,
         environment=s.torch_environment() | more.pop("environment", {}),
-        **({"results": [out / "comparison.json", out]} | more),
+        **({"results": [out / "comparison.json", out], "hush": True} | more),
     )
 
 
@@ -74,7 +73,7 @@ def comparisons(s):
         told = s.out / f"forced_{v.name}.txt"
         clears = [f"{s.out}/{first}/runs/*/*/{folder}" for folder in FORCED]
         forced = s.out / first / "runs" / f"{v.tag}_points" / "tensorrt-fp16" / FORCED[1]
-        more = {"results": [told], "leaves": [forced], "stdout": told, "clears": clears, "only_with": only_with}
+        more = {"results": [told], "leaves": [forced], "stdout": told, "clears": clears, "only_with": only_with, "hush": False}
         command = [*command, "--teacher-forced"]
         needs = [first, *only_with]
         jobs.append(compare_job(s, v, f"forced_{v.name}", command, needs, v.priority("forced"), 120, **more))

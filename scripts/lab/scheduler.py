@@ -144,7 +144,7 @@ class Scheduler:
         )
         placing = Placing(self.machine, self.running.values(), self.now(), sharing)
         for job in sorted(ready, key=lambda job: (self.priority[job.name], -self.chain[job.name])):
-            if hushed and not job.hush:
+            if hushed and (not job.hush or self._lengthens(job, known)):
                 continue
             if not self._fits_in_time(job):
                 if job.name not in self.late:
@@ -184,6 +184,14 @@ class Scheduler:
         soon = [self._soon(name, known) for name in others if self.priority[name] == self.priority[job.name]]
         soon = [seconds for seconds in soon if seconds < float("inf")]
         return bool(soon) and self.now() + max(soon) + job.expect <= self.deadline
+
+    def _lengthens(self, job, known):
+        """Whether a job would keep the machine hushed longer than those that do now, and so keep more urgent ones waiting."""
+        now = self.now()
+        if job.expect <= max(held.left(now) for held in self.running.values()):
+            return False
+        urgent = [name for name in self.jobs if self.priority[name] < self.priority[job.name] and self.state[name] == PENDING]
+        return any(self._soon(name, known) < float("inf") for name in urgent)
 
     def _hushed(self, job):
         """Whether a job for which nothing else may run is waited for: not where it would end too late once the others are through."""
