@@ -13,6 +13,9 @@
 // names a file that gets a line for each call that costs something. Kernels are emulated by libkernels.so.
 #include "fake_streams.h"
 
+/// By this name the stand-in for TensorRT knows that device memory is the host's; no real driver has it.
+int stand_in_driver = 1;
+
 // ---- device
 
 int cuInit(unsigned flags) { return flags ? INVALID_VALUE : number("FAKE_CUDA_DEVICES", 1) ? OK : NO_DEVICE; }
