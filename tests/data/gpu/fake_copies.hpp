@@ -14,10 +14,13 @@ Fn* of_driver(const char* name) {
     }();
     return reinterpret_cast<Fn*>(dlsym(library, name));
 }
-/// Whether device memory is the host's, which the stand-in driver alone says of itself; FAKE_TENSORRT_COPIES has it treated as any other.
+/// Whether device addresses are the host's: only where the driver says so, which no real one does.
 bool on_host() {
-    static const bool on_host = of_driver<int>("stand_in_driver") != nullptr && std::getenv("FAKE_TENSORRT_COPIES") == nullptr;
-    return on_host;
+    static const bool shared = [] {
+        auto* shares = of_driver<int()>("stand_in_shares_memory");
+        return shares != nullptr && shares() != 0;
+    }();
+    return shared;
 }
 size_t bytes_of(const Tensor& tensor, const Dims32& dims) { return (tensor.type == 1 ? 2 : 4) * elements(dims); }
 
