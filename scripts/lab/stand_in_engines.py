@@ -18,6 +18,7 @@ Exit code 0: nothing was found; 9: something was; 1: no answer, the last line sa
 
 import argparse
 import importlib.util
+import json
 import os
 import re
 import shutil
@@ -40,7 +41,7 @@ LIBRARIES = {
     "fake_builder8.cpp": ("build/libnvinfer.so.8", "build/libnvonnxparser.so.8"),
     "fake_tensorrt8.cpp": ("run/libnvinfer.so.8",),
 }
-# Ports that the exporter leaves in fp32 in fp16 bundles (onnx/segexport/graphs.py), and the encoder's and click's between.
+# Ports that the exporter leaves in fp32 in fp16 bundles (those that onnx/segexport/graphs.py calls "f32").
 FLOATS = "low,iou,score,coords,multi,mask,binar,bias,ptr_t"
 TOOLS = ("memcheck", "racecheck")
 
@@ -151,10 +152,8 @@ def gpu_bench(args, bundle, precision, out):
 
 def compare(expected, found, frames, least):
     """Holds the masks of one run to those of another; NoAnswer where they differ, or where they could not tell."""
-    import json
-
     sys.path.insert(0, str(ROOT / "onnx"))
-    from compare_masks import decode_mask, iou
+    from compare_masks import decode_mask, iou  # needs numpy, which --help does not
 
     def read(run):
         files = sorted((run / "masks").glob("*.json"))
