@@ -50,6 +50,7 @@ SANITIZER = """
 [ "$1" = --version ] && exec echo sanitizer
 tool=$2; shift 4
 while [ "$1" = --kernel-name ]; do shift 2; done
+case "$*" in *sanitizer_control.py\ $tool) exec echo "========= ERROR SUMMARY: $CONTROL errors";; esac
 "$@" || exit
 echo "========= ERROR SUMMARY: $FOUND errors"
 """
@@ -74,7 +75,7 @@ class Standing(unittest.TestCase):
         (folder / "manifest.toml").write_text(MANIFEST.format(name=name, precision=precision) + graphs)
         return folder
 
-    def run_it(self, *more, masks=None, found=0, plans="encoder", **bundle):
+    def run_it(self, *more, masks=None, found=0, control=1, plans="encoder", **bundle):
         """The script on stand-ins for compiler, segtrt and sanitizer; what it was, and what segtrt was given."""
         (self.place / "notes").write_text("")
         segtrt = self.program("segtrt", f"#!{sys.executable}\n{SEGTRT}")
@@ -82,7 +83,7 @@ class Standing(unittest.TestCase):
         compiler = self.program("cxx", '#!/bin/sh\n[ "$1" = --version ] || while [ $# -gt 1 ]; do [ "$1" = -o ] && touch "$2"; shift; done\n')
         words = [sys.executable, SCRIPTS / "lab/stand_in_engines.py", "--segtrt", segtrt, "--bundle", self.bundle(**bundle)]
         words += ["--split", self.place, "--out", self.place / "out", "--sanitizer", sanitizer, "--ort-lib", segtrt, "--frames", 3, *more]
-        told = {"CXX": compiler, "NOTES": self.place / "notes", "PLANS": plans, "MASKS": json.dumps(masks or {}), "FOUND": found}
+        told = {"CXX": compiler, "NOTES": self.place / "notes", "PLANS": plans, "MASKS": json.dumps(masks or {}), "FOUND": found, "CONTROL": control}
         environment = os.environ | {name: str(value) for name, value in told.items()}
         done = subprocess.run([str(word) for word in words], capture_output=True, text=True, env=environment)
         return done, [json.loads(line) for line in (self.place / "notes").read_text().splitlines()]
@@ -107,6 +108,9 @@ class Standing(unittest.TestCase):
         self.assertIn("nothing found in 3 frames of edgetam 64 fp16", done.stdout)
         again, _ = self.run_it("--tools", "racecheck", found=2)
         self.assertEqual(again.returncode, 9, again.stderr)
+        blind, _ = self.run_it(control=0)
+        self.assertEqual(blind.returncode, 1, blind.stdout)
+        self.assertIn("an error for memcheck: exit code 0, expected 9", blind.stderr)
 
     @unittest.skipUnless(HAS_NUMPY, "SKIPPED: masks are compared with numpy")
     def test_masks_that_differ_or_could_not_are_no_answer(self):

@@ -10,7 +10,7 @@ at the same time.
 
 In turn: the stand-in is compiled, engines are built, and the clip runs on the CPU backend, on the GPU by itself, and under each tool
 (sanitize_clip.py). Masks of each run on the GPU are compared with the CPU backend's, so that "nothing found" is known of a run that computed the
-right thing. A bundle of fp32 graphs with a fused bank is taken as one of fp16 whose ports alone are halves: the attention kernels take no others.
+right thing; and each tool must find the error in a kernel that has one (sanitizer_control.py), so that it is known of a tool that looks. A bundle of fp32 graphs with a fused bank is taken as one of fp16 whose ports alone are halves: the attention kernels take no others.
 
 It needs a C++ compiler, a segtrt that was built elsewhere, and a Python with onnxruntime and numpy; no TensorRT, no CUDA toolkit beside compute-sanitizer.
 Exit code 0: nothing was found; 9: something was; 1: no answer, the last line says why.
@@ -44,6 +44,7 @@ LIBRARIES = {
 # Ports that the exporter leaves in fp32 in fp16 bundles (those that onnx/segexport/graphs.py calls "f32").
 FLOATS = "low,iou,score,coords,multi,mask,binar,bias,ptr_t"
 TOOLS = ("memcheck", "racecheck")
+CONTROL = ROOT / "scripts/lab/sanitizer_control.py"
 
 
 class NoAnswer(Exception):
@@ -222,16 +223,15 @@ def check(args):
 
     found, failed = [], []
     for tool in args.tools.split(","):
-        command = [sys.executable, ROOT / "scripts/lab/sanitize_clip.py", "--tool", tool, "--sanitizer", args.sanitizer, "--"]
-        command += gpu_bench(args, bundle, precision, args.out / tool)
+        under = [sys.executable, ROOT / "scripts/lab/sanitize_clip.py", "--tool", tool, "--sanitizer", args.sanitizer, "--"]
         try:
-            code = step(f"the clip under {tool}", command, args.limit, environment, (0, FOUND))
+            code = step(f"the clip under {tool}", [*under, *gpu_bench(args, bundle, precision, args.out / tool)], args.limit, environment, (0, FOUND))
+            found += [tool] * (code == FOUND)
+            step(f"an error for {tool}", [*under, sys.executable, CONTROL, tool], args.limit, codes=(FOUND,))
             compare(args.out / "cpu", args.out / tool, args.frames, args.min_iou)
         except NoAnswer as why:  # the next tool may have one
             print(why, flush=True)
             failed.append(str(why))
-            continue
-        found += [tool] * (code == FOUND)
     if found:
         print(f"{' and '.join(found)} found something, as is said above")
         return FOUND
