@@ -36,7 +36,10 @@ BEYOND = {"racecheck": 0, "memcheck": 1 << 20}  # bytes from the memory's beginn
 
 
 def main(tool):
-    cuda = ctypes.CDLL("libcuda.so.1")
+    try:
+        cuda = ctypes.CDLL("libcuda.so.1")
+    except OSError as why:
+        sys.exit(f"no NVIDIA driver: {why}; run it on a machine with a GPU")
 
     def call(name, *arguments):
         code = getattr(cuda, name)(*arguments)
