@@ -25,8 +25,8 @@ pub(crate) fn fakes() -> Option<&'static Path> {
         let dir = tempfile::tempdir().unwrap();
         let cuda = ["-Wl,-soname,libcuda.so", "tests/data/gpu/fake_driver.c", "-lpthread", "-ldl"];
         compile("CC", "cc", &cuda, &dir.path().join("libcuda.so"))?;
-        let tensorrt =
-            ["-std=c++17", "-pthread", "-I", "src/trt/shim", "tests/data/gpu/fake_builder8.cpp"];
+        let source = "tests/data/gpu/fake_builder8.cpp";
+        let tensorrt = ["-std=c++17", "-pthread", "-I", "src/trt/shim", source, "-ldl"];
         compile("CXX", "c++", &tensorrt, &dir.path().join("libnvinfer.so.8"))?;
         let parser = dir.path().join("libnvonnxparser.so.8");
         std::os::unix::fs::symlink("libnvinfer.so.8", parser).unwrap();

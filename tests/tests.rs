@@ -75,6 +75,8 @@ mod rebuild_command;
 mod report;
 /// The self-test of engines, and the door to the GPU below it.
 mod selftest;
+/// Engines of a bundle's own graphs on a device with memory of its own, in the place of TensorRT's.
+mod stand_in_engines;
 /// Suites: experiments one after another, one table.
 mod suite;
 /// What the tests of the program share.

@@ -19,7 +19,7 @@ def script(words, python):
         return None
     steps = 3 if words[1].endswith("distil_encoder.py") else 2  # its help is that of its step
     own = words[: words.index("--")] if "--" in words else words
-    return tuple(words[:steps]), {word for word in own[steps:] if re.match(r"--[a-z]", word)}
+    return tuple(words[:steps]), {word.partition("=")[0] for word in own[steps:] if re.match(r"--[a-z]", word)}
 
 
 def wanted(jobs, segtrt, python=None):

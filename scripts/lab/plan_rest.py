@@ -14,6 +14,9 @@ EXACT_LEVELS = (3, 1, 0)  # of optimization; the first is TensorRT's usual one
 # Frames of a clip: memcheck took 92 s beside five builds; racecheck had not ended with three frames after 221 s at 1024 pixels,
 # nor after 600 s at 512, when all of TensorRT's kernels were loaded at once (sanitize_clip.py).
 UNDER = {"memcheck": 24, "racecheck": 3}
+# Seconds that a clip of three frames is thought to take with ONNX Runtime in TensorRT's place, under both tools: single launches of the attention
+# kernels with 1024 queries and 7232 keys took racecheck 1.4 s, and a frame of SAM 2.1 has sixteen times as many pairs in each of four layers.
+STAND_IN = {"edgetam": 180, "sam2_tiny": 400}
 AT_ONCE = 3  # plans that a job of a cap builds beside each other
 
 
@@ -239,7 +242,17 @@ def sanitizers(s):
         jobs.append(Job(tool, command, stdout=told, results=[told], **common))
         if edgetam:
             jobs.append(sanitized_clip(s, edgetam, tool))
-    return jobs
+    return jobs + [stand_in_clip(s, v) for v in s.variants() if s.sanitizer and v.name in STAND_IN]
+
+
+def stand_in_clip(s, v):
+    """A short clip under both tools with ONNX Runtime in TensorRT's place: nothing of it waits for TensorRT."""
+    name = f"stand_in_{v.name}"
+    told, out = s.out / f"{name}.txt", s.out / name
+    command = [*s.script("scripts/lab/stand_in_engines.py"), f"--segtrt={s.segtrt}", "--bundle", s.bundles(v) / f"{v.model}_{v.imgsz}_fp16"]
+    command += ["--split", s.split, "--out", out, "--sanitizer", s.sanitizer, "--frames", 3, "--limit", 3 * STAND_IN[v.name]]
+    common = {"gpu": SHARED, "slots": 2, "priority": 55, "expect": STAND_IN[v.name], "codes": (0, FOUND), "memory_gib": 16}
+    return Job(name, command, needs=exported(v, "fp16"), limit=6 * STAND_IN[v.name], stdout=told, results=[told, out], **common)
 
 
 def sanitized_clip(s, v, tool):

@@ -14,7 +14,7 @@ racecheck did not end, and nobody knew what it did meanwhile: twice a minute it 
 What it found counts by the words of its summary, not by an exit code: a bench that fails in a worker has codes of its own.
 Exit code 0: the clip was run to its end and nothing was found; 9: something was found; 1: no answer, for the clip did not end, or
 the sanitizer printed no summary. Nothing found does not show that anything was looked at: a kernel that a clip does not
-launch is not checked, and the sanitizer does not list what it checks.
+launch is not checked, and the sanitizer does not list what it checks; sanitizer_control.py is a program in which it must find something.
 """
 
 import argparse

@@ -1,7 +1,8 @@
 // A stand-in for TensorRT 8.6 that "builds" plans, on the stand-in driver: what a process that builds one plan after another keeps,
 // mixes up or survives is seen without a GPU. ONNX parser and library are this one file under both names.
 //
-// A plan is a text: "plan of GRAPH by process PID, number N of it". A graph is known by its file's name, and FAKE_BUILD says how it
+// A plan is a text: "plan of GRAPH by process PID, number N of it"; where FAKE_TENSORRT_ONNXRUNTIME names ONNX Runtime's library, one that
+// fake_tensorrt8.cpp runs (fake_plan.hpp). A graph is known by its file's name, and FAKE_BUILD says how it
 // builds ("memory:kill,prompt:slow"): kill, as by a system without memory; oom and workspace, which fail in TensorRT's words; parse;
 // slow, which takes a minute; noise, which goes on printing from a thread of its own; with "later-" before it only in a process that has built a plan before. The encoder takes 256 MiB of the host and 4 MiB of the
 // device for a while, the others 1 MiB of the device. As in 8.6, kernels are loaded with the first builder and go with the last.
@@ -15,6 +16,7 @@
 #include <thread>
 #include <vector>
 
+#include "fake_plan.hpp"
 #include "fake_slots.hpp"
 
 using namespace fake;
@@ -54,7 +56,7 @@ struct Memory : Inner {
     std::string bytes;
 };
 struct Network : Inner {
-    std::string graph;
+    std::string graph, path;
 };
 struct Parser : Inner {
     Network* network;
@@ -64,6 +66,10 @@ struct Builder : Inner {
 };
 struct Config : Inner {
     void* cache = nullptr;
+    std::vector<Shapes> profiles;
+};
+struct Profile : Inner {
+    Shapes shapes;
 };
 struct Runtime : Inner {
     PlainAllocator* allocator = nullptr;
@@ -112,7 +118,11 @@ void* new_config(void*) {
             .with<m::BuilderConfig_setAvgTimingIterations>([](void*, int32_t) {})
             .with<m::BuilderConfig_setTacticSources>([](void*, uint32_t) { return true; })
             .with<m::BuilderConfig_setProfilingVerbosity>([](void*, int32_t) {})
-            .with<m::BuilderConfig_addOptimizationProfile>([](void*, void*) { return 0; })
+            .with<m::BuilderConfig_addOptimizationProfile>([](void* self, void* profile) {
+                auto& profiles = static_cast<Config*>(self)->profiles;
+                profiles.push_back(static_cast<Profile*>(static_cast<Outer*>(profile)->inner)->shapes);
+                return static_cast<int32_t>(profiles.size()) - 1;
+            })
             .with<m::BuilderConfig_createTimingCache>(
                 [](void*, const void*, size_t) -> void* { return make<Nothing>(cache); })
             .with<m::BuilderConfig_setTimingCache>([](void* self, void* timing, bool) {
@@ -123,8 +133,9 @@ void* new_config(void*) {
     return make<Config>(methods);
 }
 
-void* build(void* self, void* network, void*) {
-    const std::string graph = static_cast<Network*>(static_cast<Outer*>(network)->inner)->graph;
+void* build(void* self, void* given, void* config) {
+    const auto* network = static_cast<Network*>(static_cast<Outer*>(given)->inner);
+    const std::string graph = network->graph;
     const std::string how = behaviour(graph);
     const bool large = graph == "encoder";
     say(4, "building " + graph);
@@ -139,6 +150,8 @@ void* build(void* self, void* network, void*) {
     if (how == "noise") std::thread(make_noise).detach();
     if (!how.empty() && how != "slow" && how != "noise") return nullptr;
     ++built;
+    if (std::getenv("FAKE_TENSORRT_ONNXRUNTIME") != nullptr)
+        return memory(plan_of(network->path, static_cast<Config*>(static_cast<Outer*>(config)->inner)->profiles));
     return memory("plan of " + graph + " by process " + std::to_string(getpid()) + ", number " + std::to_string(built) +
                   " of it");
 }
@@ -169,7 +182,11 @@ int32_t getInferLibVersion() { return 8601; }
 void* createInferBuilder_INTERNAL(void* l, int32_t) {
     static const Table profile =
         Table()
-            .with<m::OptimizationProfile_setDimensions32>([](void*, const char*, int32_t, Dims32) { return true; })
+            .with<m::OptimizationProfile_setDimensions32>([](void* self, const char* input, int32_t, Dims32 dims) {
+                // Least, usual and most are the same.
+                static_cast<Profile*>(self)->shapes[input] = std::vector<int64_t>(dims.d, dims.d + dims.nbDims);
+                return true;
+            })
             .with<m::OptimizationProfile_isValid>([](void*) { return true; });
     // Nothing in it can be pinned.
     static const Table network = Table().with<m::NetworkDefinition_getNbLayers>([](void*) { return 0; });
@@ -181,7 +198,7 @@ void* createInferBuilder_INTERNAL(void* l, int32_t) {
             })
             .with<m::Builder_createNetworkV2>([](void*, uint32_t) -> void* { return make<Network>(network); })
             .with<m::Builder_createBuilderConfig>(new_config)
-            .with<m::Builder_createOptimizationProfile>([](void*) -> void* { return make<Nothing>(profile); })
+            .with<m::Builder_createOptimizationProfile>([](void*) -> void* { return make<Profile>(profile); })
             .with<m::Builder_buildSerializedNetwork>(build);
     logger = static_cast<PlainLogger*>(l);
     if (builders++ == 0) say(3, "kernels loaded");
@@ -194,6 +211,9 @@ void* createNvOnnxParser_INTERNAL(void* network, void*, int32_t) {
     static const Table methods =
         Table()
             .with<m::Parser_parseFromFile>([](void* self, const char* path, int32_t) {
+                char* whole = realpath(path, nullptr);
+                static_cast<Parser*>(self)->network->path = whole == nullptr ? path : whole;
+                std::free(whole);
                 std::string name = path;
                 name = name.substr(name.rfind('/') + 1);
                 name = name.substr(0, name.rfind('.'));

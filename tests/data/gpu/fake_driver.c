@@ -7,11 +7,14 @@
 // stream rush ahead of the lazy others, as far as its waits allow: who overwrites what others still read is found by that.
 // Greater seeds run all streams early, in random order.
 //
-// FAKE_CUDA_DEVICES, FAKE_CUDA_MEMORY (bytes), FAKE_CUDA_SM (90), FAKE_CUDA_UNIFIED (1: the host's memory is shared) and FAKE_CUDA_GRAPHS (0:
+// FAKE_CUDA_APART=1: device memory is not the host's; a host that touches it crashes. 2: and the stand-in for TensorRT is told that it is. FAKE_CUDA_DEVICES, FAKE_CUDA_MEMORY (bytes), FAKE_CUDA_SM (90), FAKE_CUDA_UNIFIED (1: the host's memory is shared) and FAKE_CUDA_GRAPHS (0:
 // recording fails) change it; FAKE_CUDA_FAULT names a file: the process that first makes FAKE_CUDA_FAULT_AT masks while it is
 // there takes it away and loses its device; FAKE_CUDA_EXIT (1) crashes a process that made masks when it ends; FAKE_CUDA_LOG
 // names a file that gets a line for each call that costs something. Kernels are emulated by libkernels.so.
 #include "fake_streams.h"
+
+/// What the stand-in for TensorRT asks before it works on device addresses; no real driver has it.
+int stand_in_shares_memory(void) { return number("FAKE_CUDA_APART", 0) != 1; }
 
 // ---- device
 
@@ -58,13 +61,16 @@ static int allocate(void** p, size_t size, int on_host) {
     if (size == 0) return INVALID_VALUE;
     if (!on_host && held + size > (size_t)number("FAKE_CUDA_MEMORY", 1LL << 32)) return OUT_OF_MEMORY;
     // 256 beyond a multiple of 512: no more than what the driver promises.
-    char* block = aligned_alloc(512, (size + 256 + 511) / 512 * 512);
-    if (!block) return OUT_OF_MEMORY;
+    const size_t whole = (size + 256 + 511) / 512 * 512, mapped = is_apart() && !on_host ? (whole + 4095) / 4096 * 4096 : 0;
+    char* block = mapped ? mmap(NULL, mapped, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0) : aligned_alloc(512, whole);
+    if (!block || block == MAP_FAILED) return OUT_OF_MEMORY;
     memset(block + 256, 0x5A, size);
     int i = 0;
     while (i < BLOCKS && blocks[i].at) i++;
     if (i == BLOCKS) return OUT_OF_MEMORY;
-    blocks[i].at = block + 256, blocks[i].size = size, blocks[i].on_host = on_host, held += on_host ? 0 : size;
+    blocks[i].at = block + 256, blocks[i].size = size, blocks[i].mapped = mapped, blocks[i].on_host = on_host;
+    held += on_host ? 0 : size;
+    let_in(0);
     say(on_host ? "host_alloc" : "alloc", size);
     return *p = block + 256, OK;
 }
@@ -74,7 +80,8 @@ static int release(void* p, int on_host) {
     for (int i = 0; i < BLOCKS; i++)
         if (p && blocks[i].at == p && blocks[i].on_host == on_host) {
             held -= on_host ? 0 : blocks[i].size, blocks[i].at = NULL;
-            free((char*)p - 256);
+            if (blocks[i].mapped) munmap((char*)p - 256, blocks[i].mapped);
+            else free((char*)p - 256);
             return OK;
         }
     return INVALID_VALUE;

@@ -4,6 +4,9 @@ struct Live {
     Context* context;
     std::map<std::string, void*> addresses;
     std::map<std::string, Dims32> shapes;
+};
+/// With the scratch memory that was set then.
+struct LiveAt : Live {
     void* memory;
 };
 size_t elements(const Dims32& dims) {
@@ -24,14 +27,18 @@ void cut_bank(const Live& run, std::map<std::string, Dims32>& shapes) {
     if (shapes.count("ptr_t") != 0) shapes.at("ptr_t").d[0] = ptrs.d[1];
     shapes.erase("bias");
 }
-void live(void* argument) {
-    auto* run = static_cast<Live*>(argument);
+/// Runs the graph on addresses of the host.
+void compute(const Live& given) {
+    const Live* run = &given;
     Engine* engine = run->context->engine;
-    std::memset(run->memory, 0x77, engine->memory);
     static void* info = nullptr;
     if (info == nullptr) ask(CreateCpuMemoryInfo, 0, 0, &info);
+    if (engine->session == nullptr) {
+        engine->session = open_session(engine->onnx, 99);
+        for (const Port& port : ports_of(engine->session)) engine->takes_bias = engine->takes_bias || port.name == "bias";
+    }
     auto shapes = run->shapes;
-    if (shapes.count("bias") != 0) cut_bank(*run, shapes);
+    if (shapes.count("bias") != 0 && !engine->takes_bias) cut_bank(*run, shapes);
     std::vector<const char*> names[2];
     std::vector<void*> tensors[2];
     // Most graphs' numbers are floats; what an engine's ports have as halves is converted on its way in and out, unless the graph
@@ -50,18 +57,23 @@ void live(void* argument) {
             at = own.data();
         }
         ask(CreateTensorWithData, info, at, (half ? 2 : 4) * elements(dims), static_cast<const int64_t*>(shape),
-            static_cast<size_t>(dims.nbDims), tensor.type == 3 ? 6 : half ? 10 : 1, &value);
+            static_cast<size_t>(dims.nbDims), tensor.type == 3 ? ONNX_INT32 : half ? ONNX_HALF : ONNX_FLOAT, &value);
         const int side = tensor.input ? 0 : 1;
         names[side].push_back(engine->tensors.find(name)->first.c_str());
         tensors[side].push_back(value);
     }
-    if (engine->session == nullptr) engine->session = open_session(engine->onnx);
     ask(Run, engine->session, static_cast<void*>(nullptr), names[0].data(), tensors[0].data(), names[0].size(),
         names[1].data(), names[1].size(), tensors[1].data());
     for (auto& [name, own] : floats)
         for (size_t i = 0; i < own.size() && !engine->tensors.at(name).input; ++i)
             static_cast<uint16_t*>(run->addresses.at(name))[i] = host_half_bits(own[i]);
     for (auto& side : tensors)
-        for (void* value : side) reinterpret_cast<void (*)(void*)>(ort()[ReleaseValue])(value);
+        for (void* value : side) release(ReleaseValue, value);
     if (engine->behave == "nan") *static_cast<float*>(run->addresses.at("score")) = __builtin_nanf("");
+}
+/// The "kernel" on the stand-in driver, whose device has the host's memory: runs when the stream, or a graph, comes to it.
+void live(void* argument) {
+    auto* run = static_cast<LiveAt*>(argument);
+    std::memset(run->memory, 0x77, run->context->engine->memory);
+    compute(*run);
 }

@@ -6,8 +6,9 @@
 // "shape PROFILE NAME DIMS…". FILE.PROFILE.N holds the bytes of an input or output in the Nth recorded run. A run gives
 // the outputs of the one whose inputs it was given; zeros for inputs that were never recorded. With "onnx FILE" ONNX
 // Runtime (FAKE_TENSORRT_ONNXRUNTIME names its library) runs the graph in place, on the addresses that were set when the
-// run was enqueued; a padded bank is cut to the slots that its bias leaves; FILE is "f16" where the graph itself has halves. Slots and signatures are those of the shim's
-// own tables.
+// run was enqueued; a padded bank is cut to the slots that its bias leaves, unless the graph takes the bias itself; FILE is "f16" where
+// the graph itself has halves. Such plans run on a real driver, too, with copies between (fake_copies.hpp). Slots and signatures are those of the
+// shim's own tables.
 #include <dlfcn.h>
 
 #include <csignal>
@@ -16,6 +17,7 @@
 #include <cstring>
 #include <fstream>
 #include <map>
+#include <mutex>
 #include <set>
 #include <sstream>
 #include <string>
@@ -49,6 +51,7 @@ struct Engine : Inner {
     std::string behave = "ok";
     std::string onnx;
     void* session = nullptr;
+    bool takes_bias = false;
     std::vector<std::string> names;
     std::map<std::string, Tensor> tensors;
     std::set<int32_t> used;  // profiles that a context has
@@ -110,6 +113,7 @@ int recorded(const Context& context) {
 }
 
 #include "fake_live.hpp"
+#include "fake_copies.hpp"
 
 /// The "kernel": runs when the driver's stream, or a graph, comes to it.
 void kernel(void* argument) {
@@ -140,24 +144,25 @@ bool enqueue(void* self, void* stream) {
         if (tensor.input && is_open(tensor.dims) && context->shapes.count(name) == 0)
             return refuse("no shape was set for " + name);
     }
-    using host_fn = void(void*);
-    using Launch = int(void*, host_fn*, void*);
-    static auto* launch = reinterpret_cast<Launch*>(dlsym(dlopen("libcuda.so", RTLD_NOW), "cuLaunchHostFunc"));
-    host_fn* fn = kernel;
-    void* work = context;
-    if (!engine->onnx.empty()) {
-        // A recorded run may come again as long as the process lives.
-        auto* run = new Live{context, context->addresses, {}, context->memory};
-        for (auto& [name, tensor] : engine->tensors) {
-            const auto given = context->shapes.find(name);
-            const auto of_profile = tensor.shapes.find(context->profile);
-            run->shapes[name] = given != context->shapes.end()          ? given->second
-                                : of_profile != tensor.shapes.end() ? of_profile->second
-                                                                    : tensor.dims;
-        }
-        fn = live, work = run;
+    Live run{context, context->addresses, {}};
+    for (auto& [name, tensor] : engine->tensors) {
+        const auto given = context->shapes.find(name);
+        const auto of_profile = tensor.shapes.find(context->profile);
+        run.shapes[name] = given != context->shapes.end()          ? given->second
+                           : of_profile != tensor.shapes.end() ? of_profile->second
+                                                               : tensor.dims;
     }
-    if (launch(stream, fn, work) != 0) return refuse("the driver took no work");
+    if (on_host()) {
+        using host_fn = void(void*);
+        static auto* launch = of_driver<int(void*, host_fn*, void*)>("cuLaunchHostFunc");
+        // A recorded run may come again as long as the process lives.
+        void* work = engine->onnx.empty() ? static_cast<void*>(context) : new LiveAt{run, context->memory};
+        if (launch(stream, engine->onnx.empty() ? kernel : live, work) != 0) return refuse("the driver took no work");
+    } else if (engine->onnx.empty()) {
+        return refuse("a plan of recorded values runs on the stand-in driver alone");
+    } else if (!run_copied(run, context->memory, stream)) {
+        return false;
+    }
     // Two layers of one name, as real engines have: the first takes as many ms as there were runs, the second 8.
     if (context->profiler != nullptr) {
         context->profiler->reportLayerTime("both", static_cast<float>(context->runs));
@@ -304,7 +309,7 @@ void* new_engine(void* self, const void* plan, size_t size, void*) {
         if (what == "memory") words >> engine->memory;
         if (what == "profiles") words >> engine->profiles;
         if (what == "behave") words >> engine->behave;
-        if (what == "onnx") words >> engine->onnx;
+        if (what == "onnx") std::getline(words >> std::ws, engine->onnx);  // blanks and all
         if (what == "in" || what == "out") {
             words >> name;
             Tensor& tensor = engine->tensors[name];
