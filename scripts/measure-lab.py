@@ -30,7 +30,7 @@ from lab.job import PlanError, checked, chosen, hurry, without  # noqa: E402
 from lab.ledger import Ledger, write_json  # noqa: E402
 from lab.plan import GROUPS, plan  # noqa: E402
 from lab.scheduler import Scheduler  # noqa: E402
-from lab.settings import ROOT, TAGS, Settings, of_model  # noqa: E402
+from lab.settings import MIXED, ROOT, TAGS, Settings, of_model  # noqa: E402
 from lab.stand_in import stand_in  # noqa: E402
 
 
@@ -54,7 +54,7 @@ def parser():
     p.add_argument("--learn-seconds", type=int, default=90, help="of each network's encoder, and of its memory [90]")
     p.add_argument("--track-seconds", type=int, help="of its memory alone; 0 leaves it random [as --learn-seconds]")
     p.add_argument("--unlearned", default="", metavar="MODELS", help="of these, with random weights: for speeds alone, at once")
-    p.add_argument("--mixed", default=",".join(TAGS.values()), metavar="MODELS", help="of these, mixed engines are compared beside fp16's; '' for none [all five]")
+    p.add_argument("--mixed", default=",".join(MIXED), metavar="NAMES", help="of these, mixed engines are compared beside fp16's; '' for none [all models, edgetam_512]")
     p.add_argument("--rounds", type=int, default=3, help="of comparisons [3]")
     p.add_argument("--hushed", type=int, default=1, help="comparisons with PyTorch that may run beside each other, each on a GPU of its own [1]")
     p.add_argument("--together", action="store_true", help="start PyTorch's sides of a comparison at once: a minute less, set-up times unmeasured")
@@ -89,6 +89,9 @@ def settings_of(args, gpus, error):
     models = named("--models", args.models)
     if not models:
         error(f"--models: expected some of {', '.join(TAGS.values())}")
+    mixed = tuple(name.strip() for name in args.mixed.split(",") if name.strip())
+    if unknown := set(mixed) - set(MIXED):
+        error(f"--mixed {','.join(sorted(unknown))}: known are {', '.join(MIXED)}")
     if args.split is None or args.overlay is None:
         error("--split and --overlay are needed")
     timing = dict(zip(("fp16", "fp32"), (Path(name).absolute() for name in args.timing.split(",") if name)))
@@ -111,7 +114,7 @@ def settings_of(args, gpus, error):
         learn_seconds=args.learn_seconds,
         track_seconds=args.learn_seconds if args.track_seconds is None else args.track_seconds,
         unlearned=named("--unlearned", args.unlearned),
-        mixed=named("--mixed", args.mixed),
+        mixed=mixed,
         rounds=args.rounds,
         together=args.together,
         encoder_attention=args.encoder_attention,

@@ -54,7 +54,7 @@ def comparisons(s):
         if v.model in s.unlearned:
             continue  # masks of random weights say little
         first, expect = f"compare_{v.name}", v.costs[3]
-        precisions = [*["mixed"] * (v.model in s.mixed), "fp16"]
+        precisions = [*["mixed"] * (v.name in s.mixed), "fp16"]
         engines = [built(v, precision) for precision in precisions]
         base = [*engines, *exported(v), learnt(v)]
         sides = ",".join(f"tensorrt:{precision}" for precision in precisions)

@@ -39,6 +39,9 @@ ATTENDING = {"sam2.1_tiny": 4, "sam2.1_small": 4, "sam2.1_base_plus": 4, "sam2.1
 SEGMENTS = {"edgetam": 5}  # of a track step; SAM 2.1 has nine
 
 
+MIXED = (*TAGS.values(), "edgetam_512")
+
+
 @dataclass(frozen=True)
 class Variant:
     """A model at an image size."""
@@ -88,7 +91,7 @@ class Settings:
     track_seconds: int = 90  # 0: memories stay random
     unlearned: tuple = ()  # models whose weights are random
     rounds: int = 3
-    mixed: tuple = tuple(TAGS)  # models whose mixed engines are compared, too
+    mixed: tuple = MIXED  # names of variants whose mixed engines are compared, too
     encoder_attention: bool = False  # SAM 2.1's fp16 encoders are cut at their attention
     together: bool = False  # PyTorch's sides of a comparison are started at once
     frames: int = 12  # of each clip, for masks against the CPU
