@@ -144,6 +144,27 @@ fn bundles_that_are_not_for_turing_are_left_out_for_rtx_alone() {
     command.assert().success().stderr(said.not());
 }
 
+/// bench tracks one object after the other: sixteen profiles more for each further object would be built for nobody.
+#[test]
+fn the_exact_track_step_has_profiles_for_one_object_and_that_is_said() {
+    let dir = tempfile::tempdir().unwrap();
+    let Some(_) = rtx() else { return };
+    let profiles = |bank: &str| {
+        let mut command = build(dir.path());
+        command.args(["--max-objects", "3", "--dry-run", "--bank", bank]);
+        let output = command.assert().success().get_output().clone();
+        let (table, said) = (output.stdout, output.stderr);
+        (String::from_utf8(table).unwrap(), String::from_utf8(said).unwrap())
+    };
+    let (table, said) = profiles("exact");
+    assert!(predicate::str::is_match(r"track +\S* +16 +").unwrap().eval(&table), "{table}");
+    assert!(predicate::str::is_match(r"prompt +\S* +6 +").unwrap().eval(&table), "{table}");
+    assert_eq!(said.matches("profiles for one object alone").count(), 1, "{said}");
+    let (table, said) = profiles("padded");
+    assert!(predicate::str::is_match(r"track_padded +\S* +3 +").unwrap().eval(&table), "{table}");
+    assert!(!said.contains("one object alone"), "{said}");
+}
+
 #[test]
 fn a_cap_that_is_named_twice_is_swept_once() {
     let dir = tempfile::tempdir().unwrap();

@@ -16,7 +16,8 @@ use crate::engine::freshness::{self, Wanted as WantedPlan};
 use crate::engine::islands::Islands;
 use crate::engine::timing_files::TimingFiles;
 use crate::engine::{
-    Bank, EngineManifest, PlanRecord, Precision, ProfileShapes, Settings, engine_dir, profiles,
+    Bank, EngineManifest, PlanRecord, Precision, ProfileShapes, Settings, engine_dir,
+    has_fill_levels, profiles,
 };
 use crate::model_tag::ModelTag;
 use crate::platform::{Platform, Platforms};
@@ -178,6 +179,9 @@ pub fn resolve(args: &BuildEnginesArgs, workspace_mb: Option<u64>) -> Result<Res
             };
             let objects = usize::from(args.max_objects);
             let profiles = profiles(graph, &build.bundle.manifest.contract, objects);
+            if objects > 1 && has_fill_levels(graph) && !notes.contains(&one_object(objects)) {
+                notes.push(one_object(objects));
+            }
             let mut settings = settings(recipe);
             if precision == Precision::Mixed && bank != Bank::Fused && args.graphs.is_empty() {
                 bail!(UsageError(format!(
@@ -282,6 +286,14 @@ fn missing_graph(bundle: &Bundle, role: Role) -> anyhow::Error {
         _ => "; export it again",
     };
     anyhow!("the bundle {} has no {} graph{hint}", bundle.dir.display(), role.name())
+}
+
+/// What becomes of a number of objects in the exact track step.
+fn one_object(asked: usize) -> String {
+    format!(
+        "--max-objects {asked}: the exact track step gets profiles for one object alone, for bench tracks one after the other; with \
+         --bank padded it gets those for up to {asked}, which other programs may run"
+    )
 }
 
 /// 8.5 has no optimization levels.
