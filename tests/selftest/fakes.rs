@@ -113,7 +113,7 @@ pub fn shared() -> Option<&'static Fakes> {
 /// Compiles the emulation of the kernels into `dir`; none, said aloud, where there is no compiler.
 pub fn compile_kernels(source: &Path, more: &[&str], dir: &Path) -> Option<()> {
     // Contracted products would round differently than the kernels do.
-    let mut arguments = vec!["-std=c++17", "-O2", "-ffp-contract=off", source.to_str().unwrap()];
+    let mut arguments = vec!["-std=c++17", "-O3", "-ffp-contract=off", source.to_str().unwrap()];
     arguments.extend(more);
     compile("CXX", "c++", &arguments, &dir.join("libkernels.so"))
 }
