@@ -25,6 +25,7 @@ from segtorch.run_folder import RunFolder
 from segtorch.set_aside import earlier_run
 
 MASK, LOGITS = "masks/a__obj0__m.json", "logits/a__obj0__m.npy"
+FILM, FRAMES = "a__obj0__m.mp4", "b__obj1__m/00000.png"
 
 
 class InAFolder(unittest.TestCase):
@@ -71,6 +72,17 @@ class SetAside(InAFolder):
         self.assertEqual(earlier_run(self.folder), [("masks", "masks.previous")])
         self.assertEqual(self.names(), ["masks.previous/a__obj0__m.json", "rows.previous.jsonl"])
 
+    def test_overlays_go_into_a_folder(self):
+        self.write(["rows.jsonl", FILM, FRAMES, "holiday.mp4", "a__obj0__notes/read.me"], "1")
+        self.assertEqual(earlier_run(self.folder)[1:], [("overlays", "overlays.previous")])
+        kept = ["a__obj0__notes/read.me", "holiday.mp4"]
+        moved = [f"overlays.previous/{name}" for name in (FILM, FRAMES)]
+        self.assertEqual(self.names(), [*kept, *moved, "rows.previous.jsonl"])
+        self.write([".segtrt-overlays/c__obj0__m.mp4", FILM], "2")  # moved, but for one
+        earlier_run(self.folder)
+        self.assertEqual(self.names(self.folder / "overlays.previous"), [FILM, "c__obj0__m.mp4"])
+        self.assertEqual(self.names(self.folder / "overlays.previous-2"), [FILM, FRAMES])
+
     def test_what_is_no_run_s_stays(self):
         self.write(["masks/00000.png", "logits/notes.json", "logits/x__obj0__m.npy/notes", "rows.jsonl"], "")
         before = self.names()
@@ -91,7 +103,7 @@ class SetAside(InAFolder):
         if segtrt is None:
             skip("no segtrt was built (SEGTRT_BIN, target/release, target/debug)")
         ours, theirs = self.folder / "ours", self.folder / "theirs"
-        runs = (["rows.jsonl", MASK, LOGITS], ["rows.jsonl", LOGITS], [MASK], ["rows.jsonl", "masks/other.txt"])
+        runs = (["rows.jsonl", MASK, LOGITS, FILM, FRAMES], ["rows.jsonl", LOGITS], [MASK, FILM], ["rows.jsonl", "masks/other.txt"])
         split = make_split(self.folder / "split", count=2)
         bench = [segtrt, "bench", "--split-dir", split, "--models", TAG, "--onnx-dir", ROOT / "onnx/bundles", "--out-dir", theirs]
         for number, names in enumerate(runs):

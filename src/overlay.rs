@@ -20,6 +20,11 @@ use crate::mask::Mask;
 use film::Film;
 pub(crate) use paint::{paint, write_png};
 
+/// What the name of a film ends with.
+pub(crate) const FILM: &str = ".mp4";
+/// The first frame in a folder of frames.
+pub(crate) const FIRST_FRAME: &str = "00000.png";
+
 /// Folder of the frames while they are written, inside a private one that always vanishes.
 const FRAMES: &str = "frames";
 
@@ -75,7 +80,7 @@ impl OverlayWriter {
             .with_context(|| format!("cannot create {} for overlays", out_dir.display()))?;
         let target = match ffmpeg.filter(|ffmpeg| ffmpeg.has_encoder("libx264")) {
             Some(ffmpeg) => {
-                let path = out_dir.join(format!("{name}.mp4"));
+                let path = out_dir.join(format!("{name}{FILM}"));
                 Target::Film(Film::start(&ffmpeg, &path, size, stride)?)
             }
             None => {

@@ -51,10 +51,13 @@ pub struct Platform {
 
 /// Compute capabilities that TensorRT for RTX builds all graphs for without having the GPU (seen with 1.7.1, which refuses
 /// 87 and 90). For 75 it has no products in fp32, so that it takes fp16 graphs of `onnx/export.py --for-sm 75` alone.
-pub const BUILT_AHEAD: [u32; 6] = [75, 80, 86, 89, 120, 121];
+pub const BUILT_AHEAD: [u32; 6] = [TURING_SM, 80, 86, 89, 120, 121];
+
+/// Turing: TensorRT for RTX has no matrix products in fp32 for it.
+pub const TURING_SM: u32 = 75;
 
 /// The oldest compute capability that the committed kernels run on; attention's alone need more.
-const OLDEST_SM: u32 = 75;
+const OLDEST_SM: u32 = TURING_SM;
 
 /// The oldest compute capability that the committed attention kernels run on.
 pub const OLDEST_FUSED_SM: u32 = 80;

@@ -12,7 +12,7 @@ use segtrt::engine::Precision;
 use serde_json::Value;
 
 use crate::build_engines::stand_in;
-use crate::selftest::fakes::{Engines, Fakes, compile, shared};
+use crate::selftest::fakes::{Engines, Fakes, shared};
 use crate::support::{
     Frame, bench, column, copy, frames_of, lowest_iou, require_onnxruntime, segtrt, synth,
 };
@@ -158,26 +158,7 @@ fn a_steady_frame_has_one_graph_for_parts_and_attentions_and_takes_no_memory() {
 #[test]
 fn an_attention_that_weighs_all_keys_alike_is_found() {
     let Some(setting) = Setting::new() else { return };
-    let faulty = tempfile::tempdir().unwrap();
-    for entry in fs::read_dir(setting.fakes.dir()).unwrap() {
-        let path = entry.unwrap().path();
-        fs::copy(&path, faulty.path().join(path.file_name().unwrap())).unwrap();
-    }
-    let sources = faulty.path().join("gpu");
-    fs::create_dir(&sources).unwrap();
-    let mut replaced = 0;
-    for name in ["emulate.cpp", "emulate.h", "half.h", "attention.h"] {
-        let text = fs::read_to_string(Path::new("tests/data/gpu").join(name)).unwrap();
-        let cuda = std::env::current_dir().unwrap().join("cuda");
-        let text = text.replace("../../../cuda", &cuda.to_string_lossy());
-        let weight = "std::exp(weights[key - first] - top)";
-        replaced += text.matches(weight).count();
-        fs::write(sources.join(name), text.replace(weight, "1.0f")).unwrap();
-    }
-    assert_eq!(replaced, 1);
-    let source = sources.join("emulate.cpp");
-    let arguments = ["-std=c++17", "-O2", "-ffp-contract=off", source.to_str().unwrap()];
-    compile("CXX", "c++", &arguments, &faulty.path().join("libkernels.so")).unwrap();
+    let faulty = setting.fakes.with_fault("std::exp(weights[key - first] - top)", "1.0f");
     setting.gpu("out").env("LD_LIBRARY_PATH", faulty.path()).assert().success();
     let iou = setting.against_cpu("out");
     assert!(iou < 0.9, "{iou}");

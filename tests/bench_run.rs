@@ -93,9 +93,9 @@ fn the_same_pass_gives_the_same_masks_and_a_resume_measures_nothing_again() {
         .stderr(predicates::str::contains("geometry was \"stretch\" and is \"letterbox\""));
 }
 
-/// Masks are found by clip, object and tag: those of another run would pass for this one's.
+/// Masks and overlays are found by clip, object and tag: those of another run would pass for this one's.
 #[test]
-fn masks_of_an_earlier_run_do_not_lie_beside_those_of_a_new_one_and_a_resumed_run_keeps_its_own() {
+fn files_of_an_earlier_run_do_not_lie_beside_those_of_a_new_one_and_a_resumed_run_keeps_its_own() {
     let dir = tempfile::tempdir().unwrap();
     let split = synth(dir.path(), 2, 1, 4);
     let out = dir.path().join("out");
@@ -106,29 +106,44 @@ fn masks_of_an_earlier_run_do_not_lie_beside_those_of_a_new_one_and_a_resumed_ru
         names.sort();
         names
     };
+    // Films, or folders of frames where no ffmpeg is; as masks are called.
+    let overlays = |folder: &str| {
+        let shown = files(folder).into_iter().filter(|name| name.contains("__obj"));
+        shown.map(|name| format!("{}.json", name.trim_end_matches(".mp4"))).collect::<Vec<_>>()
+    };
     let of = |video: &str, prompt: &str| format!("{video}__obj000__edgetam_mini_{prompt}.json");
-    bench(&split, &out).args(["--save-masks", "--limit-videos", "2"]).assert().success();
+    let save = ["--save-masks", "--save-overlays"];
+    bench(&split, &out).args(save).args(["--limit-videos", "2"]).assert().success();
     let both = [of("synth_000", "points"), of("synth_001", "points")];
-    assert_eq!(files("masks"), both);
-    bench(&split, &out).args(["--save-masks", "--resume"]).assert().success();
+    assert_eq!((files("masks"), overlays("")), (both.to_vec(), both.to_vec()));
+    bench(&split, &out).args(save).arg("--resume").assert().success();
     assert_eq!((files("masks"), files("masks.previous")), (both.to_vec(), vec![]));
+    assert_eq!((overlays(""), overlays("overlays.previous")), (both.to_vec(), vec![]));
 
     // Other clips and another tag.
     let other = ["--limit-videos", "1", "--models", "edgetam_mini_bbox"];
-    let said = bench(&split, &out).arg("--save-masks").args(other).assert().success();
+    let said = bench(&split, &out).args(save).args(other).assert().success();
     let said = String::from_utf8(said.get_output().stderr.clone()).unwrap();
-    assert!(said.contains("kept in masks.previous"), "{said}");
+    for folder in ["masks.previous", "overlays.previous"] {
+        assert!(said.contains(&format!("kept in {folder}")), "{said}");
+    }
     let video = column(&out.join(SUMMARY), "video").remove(0);
-    assert_eq!(files("masks"), [of(&video, "bbox")]);
+    let one = [of(&video, "bbox")];
+    assert_eq!((files("masks"), overlays("")), (one.to_vec(), one.to_vec()));
     assert_eq!(files("masks.previous"), both);
+    assert_eq!(overlays("overlays.previous"), both);
     bench(&split, &out).arg("--resume").args(other).assert().success();
-    assert_eq!(files("masks"), [of(&video, "bbox")]);
+    assert_eq!((files("masks"), overlays("")), (one.to_vec(), one.to_vec()));
 
     // A run that saves none has none, and what it found is with its rows.
     bench(&split, &out).assert().success();
-    assert_eq!(files("masks"), [""; 0]);
-    assert_eq!(files("masks.previous"), [of(&video, "bbox")]);
+    assert_eq!((files("masks"), overlays("")), (vec![], vec![]));
+    assert_eq!(
+        (files("masks.previous"), overlays("overlays.previous")),
+        (one.to_vec(), one.to_vec())
+    );
     assert_eq!(files("masks.previous-2"), both);
+    assert_eq!(overlays("overlays.previous-2"), both);
     assert!(out.join("rows.previous-2.jsonl").is_file());
 }
 

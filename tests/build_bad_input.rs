@@ -10,7 +10,7 @@ use predicates::prelude::*;
 use segtrt::trt::Library;
 
 use crate::build_engines::stand_in;
-use crate::support::{segtrt, small_bundle};
+use crate::support::{copy, segtrt, small_bundle};
 
 /// TensorRT for RTX's directory, where it is installed.
 fn rtx() -> Option<std::path::PathBuf> {
@@ -26,9 +26,13 @@ fn build(out: &Path) -> assert_cmd::Command {
 }
 
 fn build_for(platform: &str, out: &Path) -> assert_cmd::Command {
+    build_from(&[&small_bundle()], platform, out)
+}
+
+fn build_from(bundles: &[&Path], platform: &str, out: &Path) -> assert_cmd::Command {
     let mut command = segtrt();
     command.args(["build-engines", "--platform", platform, "--models", "edgetam_mini"]);
-    command.args(["--imgsz", "256", "--precision", "fp32", "--onnx-dir"]).arg(small_bundle());
+    command.args(["--imgsz", "256", "--precision", "fp32", "--onnx-dir"]).args(bundles);
     command.arg("--out").arg(out);
     command
 }
@@ -64,10 +68,101 @@ fn what_turing_lacks_is_told_with_what_to_do_instead() {
             format!("--graphs {graph}: the fused bank's attention kernels need sm 80"),
         ));
     }
+    // What was exported for any GPU is refused at once; what only says that it is for this one, by TensorRT.
     turing(&["--graphs", "prompt"])
+        .code(1)
+        .stderr(predicate::str::contains("manifest.toml is of fp32 graphs for any GPU"))
+        .stderr(predicate::str::contains("for GeForce RTX 2080 (sm_75)"))
+        .stderr(predicate::str::contains("--precision fp16 --padded-track --for-sm 75"))
+        .stderr(predicate::str::contains("--platform rtx2080 --models edgetam_mini --imgsz 256"));
+    assert!(!dir.path().join("rtx2080").exists(), "nothing was begun");
+    let (own, usual) = (bundle_for_turing(dir.path()), small_bundle());
+    let from = |bundles: &[&Path], platform: &str| {
+        let mut command = build_from(bundles, platform, &dir.path().join("out"));
+        command.args(["--graphs", "prompt"]);
+        command
+    };
+    from(&[&own], "rtx2080")
+        .assert()
         .code(1)
         .stderr(predicate::str::contains("FP32 GEMM is not supported"))
         .stderr(predicate::str::contains("onnx/export.py --precision fp16 --for-sm 75"));
+    // The other way round it is told, once.
+    let said = from(&[&own], "rtx3090").arg("--dry-run").assert().success();
+    let said = String::from_utf8_lossy(&said.get_output().stderr).into_owned();
+    assert_eq!(said.matches("was exported with --for-sm 75").count(), 1, "{said}");
+    // Of two of the same name each GPU gets its own, whichever is named first.
+    for (platform, told) in
+        [("rtx3090", "exported with --for-sm"), ("rtx2080", "is of fp32 graphs")]
+    {
+        for bundles in [[&*own, &*usual], [&*usual, &*own]] {
+            let mut command = from(&bundles, platform);
+            command
+                .arg("--dry-run")
+                .assert()
+                .success()
+                .stderr(predicate::str::contains(told).not());
+        }
+    }
+}
+
+/// A bundle that says that it is for Turing, beside which any other is refused.
+fn bundle_for_turing(dir: &Path) -> std::path::PathBuf {
+    let bundle = dir.join("for_turing");
+    copy(&small_bundle(), &bundle);
+    let path = bundle.join("manifest.toml");
+    let manifest = std::fs::read_to_string(&path).unwrap();
+    std::fs::write(path, manifest.replace("opset = 17", "opset = 17\nfor_sm = 75")).unwrap();
+    bundle
+}
+
+/// A platform's list of models is built as far as it can be; with another TensorRT, which has fp32 products on Turing, all of it.
+#[test]
+fn bundles_that_are_not_for_turing_are_left_out_for_rtx_alone() {
+    let dir = tempfile::tempdir().unwrap();
+    let table = dir.path().join("table.toml");
+    let text = segtrt::platform::BUILT_IN.replace("imgsz = 1024", "imgsz = 256");
+    let text = text.replace("\"edgetam\"", "\"edgetam_mini\"");
+    std::fs::write(&table, text.replace("precision = \"fp16\"", "precision = \"fp32\"")).unwrap();
+    let listed = || {
+        let mut command = segtrt();
+        command.args(["build-engines", "--platform", "rtx2080", "--dry-run", "--platforms"]);
+        command.arg(&table).arg("--out").arg(dir.path().join("out"));
+        command.arg("--onnx-dir").arg(small_bundle());
+        command
+    };
+    let refused = "is of fp32 graphs for any GPU";
+    if rtx().is_some() {
+        listed().assert().code(1).stderr(predicate::str::contains(refused));
+    }
+    let Some(fakes) = crate::selftest::fakes::shared() else { return };
+    let Some(tensorrt) = stand_in(dir.path()) else { return };
+    let mut command = listed();
+    command.env("LD_LIBRARY_PATH", fakes.dir()).env("FAKE_CUDA_SM", "75");
+    command.arg("--tensorrt-lib").arg(tensorrt);
+    let said = predicate::str::contains(refused).or(predicate::str::contains("--for-sm"));
+    command.assert().success().stderr(said.not());
+}
+
+/// bench tracks one object after the other: sixteen profiles more for each further object would be built for nobody.
+#[test]
+fn the_exact_track_step_has_profiles_for_one_object_and_that_is_said() {
+    let dir = tempfile::tempdir().unwrap();
+    let Some(_) = rtx() else { return };
+    let profiles = |bank: &str| {
+        let mut command = build(dir.path());
+        command.args(["--max-objects", "3", "--dry-run", "--bank", bank]);
+        let output = command.assert().success().get_output().clone();
+        let (table, said) = (output.stdout, output.stderr);
+        (String::from_utf8(table).unwrap(), String::from_utf8(said).unwrap())
+    };
+    let (table, said) = profiles("exact");
+    assert!(predicate::str::is_match(r"track +\S* +16 +").unwrap().eval(&table), "{table}");
+    assert!(predicate::str::is_match(r"prompt +\S* +6 +").unwrap().eval(&table), "{table}");
+    assert_eq!(said.matches("profiles for one object alone").count(), 1, "{said}");
+    let (table, said) = profiles("padded");
+    assert!(predicate::str::is_match(r"track_padded +\S* +3 +").unwrap().eval(&table), "{table}");
+    assert!(!said.contains("one object alone"), "{said}");
 }
 
 #[test]

@@ -8,7 +8,7 @@ use assert_cmd::Command;
 use segtrt::bundle::Role;
 use segtrt::engine::Precision;
 
-use crate::selftest::fakes::{Engines, Fakes, compile, shared};
+use crate::selftest::fakes::{Engines, Fakes, shared};
 use crate::support::{Frame, bench, column, frames_of, synth};
 
 /// Two layers: five segments.
@@ -142,22 +142,7 @@ fn a_steady_frame_has_one_graph_for_all_pieces_and_no_bias() {
 #[test]
 fn a_bias_that_masks_nothing_is_found() {
     let Some(setting) = Setting::new(1) else { return };
-    let faulty = tempfile::tempdir().unwrap();
-    for entry in fs::read_dir(setting.fakes.dir()).unwrap() {
-        let path = entry.unwrap().path();
-        fs::copy(&path, faulty.path().join(path.file_name().unwrap())).unwrap();
-    }
-    let sources = faulty.path().join("gpu");
-    fs::create_dir(&sources).unwrap();
-    for name in ["emulate.cpp", "emulate.h", "half.h", "attention.h"] {
-        let text = fs::read_to_string(Path::new("tests/data/gpu").join(name)).unwrap();
-        let cuda = std::env::current_dir().unwrap().join("cuda");
-        let text = text.replace("../../../cuda", &cuda.to_string_lossy());
-        fs::write(sources.join(name), text.replace("a.bias ? a.bias[key] : 0.0f", "0.0f")).unwrap();
-    }
-    let source = sources.join("emulate.cpp");
-    let arguments = ["-std=c++17", "-O2", "-ffp-contract=off", source.to_str().unwrap()];
-    compile("CXX", "c++", &arguments, &faulty.path().join("libkernels.so")).unwrap();
+    let faulty = setting.fakes.with_fault("a.bias ? a.bias[key] : 0.0f", "0.0f");
     setting.gpu("out").env("LD_LIBRARY_PATH", faulty.path()).assert().success();
     let (iou, difference) = setting.against_cpu("out");
     assert!(iou < 0.95 || difference > 0.05, "{iou} {difference}");

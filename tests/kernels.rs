@@ -7,7 +7,7 @@ use predicates::prelude::PredicateBooleanExt;
 use predicates::str::contains;
 use serde_json::Value;
 
-use crate::selftest::fakes::{Fakes, compile, shared};
+use crate::selftest::fakes::{Fakes, compile_kernels, shared};
 use crate::support::{column, segtrt};
 
 /// The kernels of attention, and the sources that have them.
@@ -161,9 +161,7 @@ fn a_fault_in_any_kernel_is_found() {
     assert!(emulation.contains(lacking));
     let emulation = emulation.replace("../../../cuda/", "cuda/").replace(lacking, "");
     std::fs::write(&host, emulation).unwrap();
-    let arguments =
-        ["-std=c++17", "-O2", "-ffp-contract=off", "-I", "tests/data/gpu", host.to_str().unwrap()];
-    compile("CXX", "c++", &arguments, &fakes.dir().join("libkernels.so")).unwrap();
+    compile_kernels(&host, &["-I", "tests/data/gpu"], fakes.dir()).unwrap();
 
     let csv = fakes.dir().join("faults.csv");
     // Little memory: the large cases fail for want of it, and take no time.

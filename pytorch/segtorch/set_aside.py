@@ -2,7 +2,7 @@
 
 The names and the rules are those of `segtrt bench` (src/files/set_aside.rs), and segtrt's other commands know the names. Tables
 are written anew and the journal is one file, but masks and logits are a file for each object: those of objects that the new run
-does not have would stay beside its own, and nothing in them tells whose they are.
+does not have would stay beside its own, and nothing in them tells whose they are. Overlays are those of `segtrt bench` alone.
 """
 
 import re
@@ -12,12 +12,14 @@ from . import RunError
 JOURNAL = "rows.jsonl"
 # What is moved, as the name's beginning and its end. The journal comes first: where there is none, nothing is taken for a run's
 # to be resumed, so that a crash in between mixes nothing.
-_KEPT = (("rows", ".jsonl"), ("masks", ""), ("logits", ""))
+_KEPT = (("rows", ".jsonl"), ("masks", ""), ("logits", ""), ("overlays", ""))
 _OF_OBJECT = re.compile(r".*__obj.*\.(json|npy)", re.S)
+# Where overlays, which lie in the run folder itself, are gathered until all are there.
+_GATHERED = ".segtrt-overlays"
 
 
 def earlier_run(folder):
-    """Moves an earlier run's rows, masks and logits to rows.previous.jsonl, masks.previous and logits.previous.
+    """Moves an earlier run's rows, masks, logits and overlays to rows.previous.jsonl, masks.previous and so on.
 
     What has such a name becomes …previous-2…, or the next free number, the same for all of one run. Returns (old name, new name)
     pairs, the newest run's alone.
@@ -31,7 +33,7 @@ def earlier_run(folder):
                     (folder / _previous(kind)).rename(folder / _previous(kind, number))
         moved = [("".join(kind), _previous(kind)) for kind in there]
         for old, new in moved:
-            (folder / old).rename(folder / new)
+            (_gathered(folder) if old == "overlays" else folder / old).rename(folder / new)
     except OSError as error:
         what = f"what an earlier run left in {folder} cannot be moved aside: {error}"
         raise RunError(what, "choose another --out-dir") from error
@@ -58,9 +60,27 @@ def _is_there(folder, kind):
     path = folder / "".join(kind)
     if path.name == JOURNAL:
         return path.is_file() and path.stat().st_size > 0
+    if path.name == "overlays":
+        return (folder / _GATHERED).is_dir() or bool(_overlays(folder))
     if not path.is_dir():
         return False
     return any(_OF_OBJECT.fullmatch(file.name) and file.is_file() and not file.is_symlink() for file in path.iterdir())
+
+
+def _overlays(folder):
+    """Films, and folders of frames."""
+    named = [path for path in folder.iterdir() if "__obj" in path.name]
+    films = [path for path in named if path.suffix == ".mp4" and path.is_file() and not path.is_symlink()]
+    return films + [path for path in named if (path / "00000.png").is_file()]
+
+
+def _gathered(folder):
+    """All overlays in one folder."""
+    into = folder / _GATHERED
+    into.mkdir(exist_ok=True)
+    for path in _overlays(folder):
+        path.rename(into / path.name)
+    return into
 
 
 def _next_number(folder):

@@ -15,7 +15,7 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, Result, bail};
 
 use crate::files::sha256_of_file;
-pub use find::{Wanted, find, list};
+pub use find::{Wanted, find, list, sort_for};
 pub use manifest::{Contract, DType, Family, Graph, Manifest};
 pub use parts::Wiring;
 pub use role::Role;

@@ -53,7 +53,8 @@ pub struct BuildEnginesArgs {
     /// TensorRT's].
     #[arg(long, value_parser = clap::value_parser!(u8).range(1..))]
     pub timing_runs: Option<u8>,
-    /// Most objects of a clip that run at once; each number up to it gets a profile.
+    /// Most objects in one run of a plan: each number up to it gets a profile, but in the exact track step, which has those for one.
+    /// bench tracks one object after the other; more than 1 is for other programs that run the plans.
     #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u16).range(1..=64))]
     pub max_objects: u16,
     /// How a bank that is not full yet is run [default: the platform's].

@@ -25,8 +25,8 @@ pub fn run(args: BuildEnginesArgs) -> Result<Outcome> {
         return build_sweep::run(&args);
     }
     let resolved = resolve(&args, None)?;
+    say_before(&resolved);
     if args.dry_run {
-        say_left_out(&resolved);
         match args.json {
             true => println!("{}", serde_json::to_string_pretty(&dry_run_json(&resolved))?),
             false => println!("{}", dry_run_table(&resolved)),
@@ -57,7 +57,6 @@ pub fn build_all(
     args: &BuildEnginesArgs,
     supervisor: &Supervisor,
 ) -> Result<Vec<Row>> {
-    say_left_out(resolved);
     if let Some(logs) = &args.build_log {
         std::fs::create_dir_all(logs)
             .with_context(|| format!("cannot make the log folder {}", logs.display()))?;
@@ -120,9 +119,13 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-fn say_left_out(resolved: &Resolved) {
+/// What the user should know before anything is built.
+pub fn say_before(resolved: &Resolved) {
     for sentence in &resolved.left_out {
         eprintln!("left out: {sentence}");
+    }
+    for sentence in &resolved.notes {
+        eprintln!("note: {sentence}");
     }
 }
 

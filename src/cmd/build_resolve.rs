@@ -4,9 +4,10 @@ From the arguments of `build-engines` to a list of plans: platform, GPU, TensorR
 
 use std::path::{Path, PathBuf};
 
-use anyhow::{Context, Result, anyhow, bail};
+use anyhow::{Result, anyhow, bail};
 
 use super::UsageError;
+use super::build_target::{self, target};
 use crate::build::{BuildJob, plan_file, recipe};
 use crate::bundle::{self, Bundle, Role, Wanted};
 use crate::cli::BuildEnginesArgs;
@@ -15,9 +16,9 @@ use crate::engine::freshness::{self, Wanted as WantedPlan};
 use crate::engine::islands::Islands;
 use crate::engine::timing_files::TimingFiles;
 use crate::engine::{
-    Bank, EngineManifest, PlanRecord, Precision, ProfileShapes, Settings, engine_dir, profiles,
+    Bank, EngineManifest, PlanRecord, Precision, ProfileShapes, Settings, engine_dir,
+    has_fill_levels, profiles,
 };
-use crate::gpu::{Facts, Gpu};
 use crate::model_tag::ModelTag;
 use crate::platform::{Platform, Platforms};
 use crate::prompt::PromptKind;
@@ -35,6 +36,8 @@ pub struct Resolved {
     pub models: Vec<ModelBuild>,
     /// Models of the platform's list that have no bundle, each with the reason.
     pub left_out: Vec<String>,
+    /// What the user should know before anything is built, sentences.
+    pub notes: Vec<String>,
 }
 
 /// One engine folder.
@@ -61,13 +64,6 @@ pub struct Planned {
     pub part: Option<Part>,
     /// Why it must be built; none where it is up to date.
     pub why: Option<String>,
-}
-
-/// The machine side of a build.
-struct Target {
-    sm: u32,
-    ahead: Vec<u32>,
-    device: Option<String>,
 }
 
 /// Resolves the arguments; `workspace_mb` overrides the cap that they name.
@@ -112,11 +108,12 @@ pub fn resolve(args: &BuildEnginesArgs, workspace_mb: Option<u64>) -> Result<Res
         profiles: Vec::new(),
     };
     let tensorrt = library.version().to_string();
-    let bundles = bundle::list(&args.onnx_dir)?;
+    let mut bundles = bundle::list(&args.onnx_dir)?;
+    bundle::sort_for(&mut bundles, target.sm);
     let imgsz = args.imgsz.unwrap_or(platform.imgsz);
     let cache =
         args.timing_cache.clone().unwrap_or_else(|| default_timing_cache(&args.out, &tensorrt));
-    let (mut models, mut left_out) = (Vec::new(), Vec::new());
+    let (mut models, mut left_out, mut notes) = (Vec::new(), Vec::new(), Vec::new());
     for model in wanted_models(args, &platform)? {
         let found = recipes.iter().find_map(|recipe| {
             let wanted = Wanted { model: &model, imgsz: Some(imgsz), precision: recipe.graphs };
@@ -154,6 +151,14 @@ pub fn resolve(args: &BuildEnginesArgs, workspace_mb: Option<u64>) -> Result<Res
         if let Some(why) = platform.refuses(form) {
             bail!(UsageError(format!("{flag}: {why}")));
         }
+        if let Some(why) = build_target::refuses(&build.bundle, &platform, library.version()) {
+            match args.models {
+                None => left_out.push(why),
+                Some(_) => bail!(why),
+            }
+            continue;
+        }
+        notes.extend(build_target::remark(&build.bundle, &platform));
         for role in roles {
             if role.is_encoder_part() && !recipe::serves_encoder(&build.bundle.manifest, target.sm)
             {
@@ -174,6 +179,9 @@ pub fn resolve(args: &BuildEnginesArgs, workspace_mb: Option<u64>) -> Result<Res
             };
             let objects = usize::from(args.max_objects);
             let profiles = profiles(graph, &build.bundle.manifest.contract, objects);
+            if objects > 1 && has_fill_levels(graph) && !notes.contains(&one_object(objects)) {
+                notes.push(one_object(objects));
+            }
             let mut settings = settings(recipe);
             if precision == Precision::Mixed && bank != Bank::Fused && args.graphs.is_empty() {
                 bail!(UsageError(format!(
@@ -222,7 +230,7 @@ pub fn resolve(args: &BuildEnginesArgs, workspace_mb: Option<u64>) -> Result<Res
     if models.is_empty() {
         bail!("{}", left_out.join("; "));
     }
-    Ok(Resolved { platform, tensorrt, device: target.device, models, left_out })
+    Ok(Resolved { platform, tensorrt, device: target.device, models, left_out, notes })
 }
 
 /// One cache for all engines below `out` and each TensorRT; the file says which GPU it is of.
@@ -280,6 +288,14 @@ fn missing_graph(bundle: &Bundle, role: Role) -> anyhow::Error {
     anyhow!("the bundle {} has no {} graph{hint}", bundle.dir.display(), role.name())
 }
 
+/// What becomes of a number of objects in the exact track step.
+fn one_object(asked: usize) -> String {
+    format!(
+        "--max-objects {asked}: the exact track step gets profiles for one object alone, for bench tracks one after the other; with \
+         --bank padded it gets those for up to {asked}, which other programs may run"
+    )
+}
+
 /// 8.5 has no optimization levels.
 fn has_levels(version: Version) -> bool {
     version.family() != Some(Family::Trt8) || version.minor > 5
@@ -308,88 +324,4 @@ fn wanted_models(args: &BuildEnginesArgs, platform: &Platform) -> Result<Vec<Str
         bail!(UsageError("--models names no model".to_owned()));
     }
     Ok(models)
-}
-
-fn target(
-    args: &BuildEnginesArgs,
-    platforms: &Platforms,
-    named: Option<Platform>,
-    library: &Library,
-) -> Result<(Platform, Target)> {
-    let gpu = Gpu::open(args.device).map(|gpu| gpu.facts().clone());
-    let here = |gpu: &Facts| format!("{} (sm_{})", gpu.name, gpu.sm);
-    let platform = match (named, &gpu) {
-        (Some(platform), _) => platform,
-        (None, Ok(gpu)) => platforms.of_device(&gpu.name, gpu.sm).cloned().with_context(|| {
-            format!(
-                "no row of the platform table fits {}; name one with --platform ({}), or a table of your own with \
-                 --platforms",
-                here(gpu),
-                platforms.names()
-            )
-        })?,
-        (None, Err(error)) => bail!(UsageError(format!(
-            "--platform auto needs a GPU to look at: {error}; name a platform: {}",
-            platforms.names()
-        ))),
-    };
-    let sm = platform.sm;
-    if library.family().is_rtx() {
-        if !platform.can_be_built_ahead() {
-            bail!(
-                "{} does not build for {} (sm_{sm}); install NVIDIA's TensorRT 8.6, 10 or 11 on that board and build \
-                 there{}",
-                library.version(),
-                platform.title,
-                pack_hint(&platform)
-            );
-        }
-        if let Some(newer) = library.version().lacks_check_for(sm) {
-            bail!(
-                "{} builds plans for {} (sm_{sm}) with fp32 products that the GPU then cannot run, and says nothing; {newer} or \
-                 later refuses them (pip install -U tensorrt-rtx-cu13-libs)",
-                library.version(),
-                platform.title
-            );
-        }
-        return Ok((platform, Target { sm, ahead: vec![sm], device: None }));
-    }
-    match gpu {
-        Ok(gpu) if gpu.sm == sm => {
-            if platforms.of_device(&gpu.name, sm).is_none_or(|row| row.name != platform.name) {
-                log::warn!(
-                    "building for {} on {}: plans are tuned to the latter",
-                    platform.title,
-                    here(&gpu)
-                );
-            }
-            let device = Some(gpu.name.clone());
-            Ok((platform, Target { sm, ahead: Vec::new(), device }))
-        }
-        Ok(gpu) => bail!(
-            "{} builds for the GPU at hand, {}, and {} is sm_{sm}{}",
-            library.version(),
-            here(&gpu),
-            platform.title,
-            pack_hint(&platform)
-        ),
-        Err(error) => bail!(
-            "{} builds on the GPU that will run the plan, and there is none: {error}{}",
-            library.version(),
-            pack_hint(&platform)
-        ),
-    }
-}
-
-fn pack_hint(platform: &Platform) -> String {
-    let name = &platform.name;
-    let ahead = match platform.can_be_built_ahead() {
-        true => {
-            "; TensorRT for RTX builds for it on any machine (pip install tensorrt-rtx-cu13-libs)"
-        }
-        false => "",
-    };
-    format!(
-        "{ahead}; to take everything to that machine in one file: segtrt pack --platform {name}"
-    )
 }

@@ -11,7 +11,7 @@ use anyhow::Result;
 use serde::Serialize;
 
 use super::Outcome;
-use super::build_engines::{build_all, outcome};
+use super::build_engines::{build_all, outcome, say_before};
 use super::build_resolve::{Resolved, default_timing_cache, resolve};
 use super::build_table::{Row, mib, status};
 use crate::build::Supervisor;
@@ -51,6 +51,10 @@ pub fn run(args: &BuildEnginesArgs) -> Result<Outcome> {
         args.timing_cache.get_or_insert_with(|| default_timing_cache(&args.out, &tensorrt));
         args.out = args.out.join("sweep").join(format!("workspace-{cap}-mib"));
         let resolved = resolve(&args, Some(cap))?;
+        // The same for each cap.
+        if done.len() == 1 {
+            say_before(&resolved);
+        }
         eprintln!("workspace cap {cap} MiB");
         let rows = build_all(&resolved, &args, &supervisor)?;
         let times = match supervisor.is_stopped() {

@@ -16,5 +16,5 @@ pub mod timing_files;
 
 pub use manifest::{BuildCost, Builder, EngineManifest, LayerRecord, PlanRecord, engine_dir};
 pub use open::{open_plan, open_record};
-pub use profiles::{fill_levels, profiles};
+pub use profiles::{fill_levels, has_fill_levels, profiles};
 pub use settings::{Bank, Precision, ProfileShapes, Settings};

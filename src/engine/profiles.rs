@@ -13,7 +13,8 @@ use crate::tracker::BankSchedule;
 /// A click is one point, a box two.
 const POINTS: [usize; 2] = [1, 2];
 
-/// The profiles of one graph for up to `max_objects` objects at once; empty where all its shapes are fixed.
+/// The profiles of one graph for up to `max_objects` objects at once; empty where all its shapes are fixed. The exact track step has
+/// those for one object alone: a bench tracks one after the other, and each further number would cost a profile for each fill level.
 pub fn profiles(graph: &Graph, contract: &Contract, max_objects: usize) -> Vec<ProfileShapes> {
     if !has_open_axes(graph) {
         return Vec::new();
@@ -21,11 +22,12 @@ pub fn profiles(graph: &Graph, contract: &Contract, max_objects: usize) -> Vec<P
     let uses = |symbol: &str| {
         graph.inputs.iter().any(|t| t.shape.contains(&Axis::Symbol(symbol.to_owned())))
     };
-    let objects: Vec<usize> = if uses("B") { (1..=max_objects).collect() } else { vec![1] };
+    let exact = has_fill_levels(graph);
+    let most = if uses("B") && !exact { max_objects } else { 1 };
     let points: &[usize] = if uses("P") { &POINTS } else { &POINTS[..1] };
-    let fills = if uses("F") || uses("N") { fill_levels(contract) } else { vec![(0, 0)] };
+    let fills = if exact { fill_levels(contract) } else { vec![(0, 0)] };
     let mut profiles = Vec::new();
-    for &b in &objects {
+    for b in 1..=most {
         for &p in points {
             for &(f, n) in &fills {
                 let sizes = [("B", b), ("P", p), ("F", f), ("N", n)];
@@ -46,6 +48,12 @@ pub fn fill_levels(contract: &Contract) -> Vec<(usize, usize)> {
         .collect();
     levels.dedup();
     levels
+}
+
+/// The bank's slots are an open extent: of all graphs the exact track step's alone.
+pub fn has_fill_levels(graph: &Graph) -> bool {
+    let slots = ["F", "N"].map(|symbol| Axis::Symbol(symbol.to_owned()));
+    graph.inputs.iter().flat_map(|tensor| &tensor.shape).any(|axis| slots.contains(axis))
 }
 
 fn has_open_axes(graph: &Graph) -> bool {
@@ -116,13 +124,22 @@ mod tests {
     }
 
     #[test]
-    fn the_exact_track_has_one_profile_per_fill_level_and_number_of_objects() {
+    fn the_exact_track_has_one_profile_per_fill_level_for_one_object_however_many_are_asked_for() {
         let contract = bundle().manifest.contract;
-        let track = of(Role::Track, 2);
-        assert_eq!(track.len(), 2 * contract.max_pointers);
+        let track = of(Role::Track, 4);
+        assert_eq!(track.len(), contract.max_pointers);
+        assert_eq!(track, of(Role::Track, 1));
         let full = track.last().unwrap();
         let memories = &full.shapes.iter().find(|(name, _)| name == "mem").unwrap().1;
-        assert_eq!(memories[..2], [2, contract.max_memories as i64]);
-        assert!(full.label.starts_with("2 objects, 7 memories, 16 pointers"), "{}", full.label);
+        assert_eq!(memories[..2], [1, contract.max_memories as i64]);
+        assert!(full.label.starts_with("1 object, 7 memories, 16 pointers"), "{}", full.label);
+    }
+
+    #[test]
+    fn other_graphs_have_one_profile_per_number_of_objects() {
+        let labels = |role| of(role, 3).into_iter().map(|profile| profile.label);
+        assert!(labels(Role::TrackPadded).eq(["1 object", "2 objects", "3 objects"]));
+        assert!(labels(Role::Memory).eq(["1 object", "2 objects", "3 objects"]));
+        assert_eq!(labels(Role::Prompt).count(), 6);
     }
 }

@@ -125,7 +125,7 @@ pub(super) struct Journal {
 }
 
 impl Journal {
-    /// A new journal; what an earlier run left in the folder, its journal, masks and logits, is set aside.
+    /// A new journal; what an earlier run left in the folder, its journal, masks, logits and overlays, is set aside.
     pub(super) fn create(directory: &Path, configuration: &Configuration) -> Result<Self> {
         Self::open(directory)?.begin(directory, configuration)
     }
@@ -216,7 +216,7 @@ impl Journal {
             self = Self::open(directory)?;
         }
         for (from, to) in moved.iter().filter(|(from, _)| from != FILE_NAME) {
-            log::warn!("{} were an earlier run's: kept in {to}", directory.join(from).display());
+            log::warn!("{from} in {} were an earlier run's: kept in {to}", directory.display());
         }
         self.start(directory, configuration)?;
         Ok(self)

@@ -1,18 +1,19 @@
 /*!
 What an earlier run left in a folder in which another one begins: moved aside, not lost, and not to be taken for the new run's.
 
-Tables are written anew and the journal is one file, but masks and logits are a file for each object: those of objects that the new
-run does not have would stay beside its own, and nothing in them tells whose they are. So their folders go where the journal goes.
+Tables are written anew and the journal is one file, but masks, logits and overlays are a file for each object: those of objects that
+the new run does not have would stay beside its own, and nothing in them tells whose they are. So they go where the journal goes:
+masks and logits with their folders, overlays, which lie in the run folder itself, into a folder.
 */
 
-use std::ffi::OsStr;
 use std::fs::DirEntry;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result};
 
 use super::journal::FILE_NAME as JOURNAL;
 use crate::logits;
+use crate::overlay::{FILM, FIRST_FRAME};
 
 /// What the journal of an earlier run is called once another run has begun in its folder.
 pub const PREVIOUS_NAME: &str = "rows.previous.jsonl";
@@ -21,7 +22,14 @@ pub const MASKS: &str = "masks";
 
 /// What is moved, as the name's beginning and its end. The journal comes first: whoever finds none takes nothing in the folder
 /// for a run's to be resumed, so that a crash in between mixes nothing.
-const KEPT: [(&str, &str); 3] = [("rows", ".jsonl"), (MASKS, ""), (logits::FOLDER, "")];
+const KEPT: [(&str, &str); 4] =
+    [("rows", ".jsonl"), (MASKS, ""), (logits::FOLDER, ""), (OVERLAYS, "")];
+
+/// What overlays are called together.
+const OVERLAYS: &str = "overlays";
+/// The folder in which overlays are gathered, one by one; it gets its name when all are there, so that a crash in between leaves
+/// them together once another run begins.
+const GATHERED: &str = ".segtrt-overlays";
 
 /// The name that something has once it is moved; a number where it is not of the newest run that was.
 fn previous((stem, end): (&str, &str), number: Option<u32>) -> String {
@@ -39,9 +47,9 @@ pub fn is_previous(name: &str) -> bool {
     KEPT.into_iter().any(|kind| name == previous(kind, None) || number_of(kind, name).is_some())
 }
 
-/// Moves what an earlier run left in `directory`, as `rows.previous.jsonl`, `masks.previous` and `logits.previous`; what had such a
-/// name becomes `…previous-2…`, or the next number that is free, the same for all that are of one run. Answers each old name with
-/// the new one.
+/// Moves what an earlier run left in `directory`, as `rows.previous.jsonl`, `masks.previous`, `logits.previous` and
+/// `overlays.previous`; what had such a name becomes `…previous-2…`, or the next number that is free, the same for all that are of one
+/// run. Answers each old name with the new one.
 ///
 /// # Errors
 /// The folder cannot be read or changed.
@@ -56,26 +64,62 @@ pub(super) fn earlier_run(directory: &Path) -> Result<Vec<(String, String)>> {
     }
     let mut moved = Vec::new();
     for kind in there {
-        let (from, to) = ([kind.0, kind.1].concat(), previous(kind, None));
-        rename(directory, &from, &to)?;
-        moved.push((from, to));
+        let (name, to) = ([kind.0, kind.1].concat(), previous(kind, None));
+        let from = if kind.0 == OVERLAYS { gathered(directory)? } else { &name };
+        rename(directory, from, &to)?;
+        moved.push((name, to));
     }
     Ok(moved)
 }
 
-/// There are rows; or a folder of this name has a run's file in it, for a folder that is somebody else's is not to be touched.
+/// There are rows; or a folder of this name has a run's file in it, for a folder that is somebody else's is not to be touched; or
+/// there are overlays.
 fn is_there(directory: &Path, (stem, end): (&str, &str)) -> bool {
     let path = directory.join([stem, end].concat());
     if [stem, end].concat() == JOURNAL {
         return std::fs::metadata(path).is_ok_and(|meta| meta.len() > 0);
     }
+    if stem == OVERLAYS {
+        return directory.join(GATHERED).is_dir() || !overlays(directory).is_empty();
+    }
     let Ok(entries) = std::fs::read_dir(path) else { return false };
-    let is_of_object = |name: &OsStr| {
-        let name = name.to_string_lossy();
-        name.contains("__obj") && (name.ends_with(".json") || name.ends_with(".npy"))
+    entries.flatten().any(|entry| is_of_object(&entry, &[".json", ".npy"]))
+}
+
+/// A file of one object, with one of these endings.
+fn is_of_object(entry: &DirEntry, endings: &[&str]) -> bool {
+    let name = entry.file_name();
+    let name = name.to_string_lossy();
+    let is_file = || entry.file_type().is_ok_and(|kind| kind.is_file());
+    name.contains("__obj") && endings.iter().any(|end| name.ends_with(end)) && is_file()
+}
+
+/// What [`crate::overlay::OverlayWriter`] finished in `directory`: films, and folders of frames.
+fn overlays(directory: &Path) -> Vec<PathBuf> {
+    let Ok(entries) = std::fs::read_dir(directory) else { return Vec::new() };
+    let is_overlay = |entry: &DirEntry| {
+        let is_folder = || entry.file_name().to_string_lossy().contains("__obj");
+        is_of_object(entry, &[FILM]) || (is_folder() && entry.path().join(FIRST_FRAME).is_file())
     };
-    let is_file = |entry: &DirEntry| entry.file_type().is_ok_and(|kind| kind.is_file());
-    entries.flatten().any(|entry| is_of_object(&entry.file_name()) && is_file(&entry))
+    entries.flatten().filter(is_overlay).map(|entry| entry.path()).collect()
+}
+
+/// Moves all overlays into one folder, whose name is the answer.
+fn gathered(directory: &Path) -> Result<&'static str> {
+    let folder = directory.join(GATHERED);
+    let cannot = |what: &Path| {
+        format!(
+            "cannot move {} into {}; choose another --out-dir",
+            what.display(),
+            folder.display()
+        )
+    };
+    std::fs::create_dir_all(&folder).with_context(|| cannot(directory))?;
+    for overlay in overlays(directory) {
+        let Some(name) = overlay.file_name() else { continue };
+        std::fs::rename(&overlay, folder.join(name)).with_context(|| cannot(&overlay))?;
+    }
+    Ok(GATHERED)
 }
 
 fn next_number(directory: &Path) -> Result<u32> {
@@ -110,6 +154,8 @@ mod tests {
 
     const MASK: &str = "masks/a__obj0__m.json";
     const LOGITS: &str = "logits/a__obj0__m.npy";
+    const SHOWN: &str = "a__obj0__m.mp4";
+    const FRAMES: &str = "b__obj1__m/00000.png";
 
     #[test]
     fn what_is_of_one_run_keeps_one_number() {
@@ -117,10 +163,10 @@ mod tests {
         let dir = dir.path();
         let read = |name: &str| std::fs::read_to_string(dir.join(name)).ok();
         assert_eq!(earlier_run(dir).unwrap(), []);
-        // The second run saves no masks, the third no logits.
-        write(dir, &["rows.jsonl", MASK, LOGITS], "1");
-        assert_eq!(earlier_run(dir).unwrap().len(), 3);
-        write(dir, &["rows.jsonl", LOGITS], "2");
+        // The second run saves no masks, the third no logits and no overlays.
+        write(dir, &["rows.jsonl", MASK, LOGITS, SHOWN, FRAMES], "1");
+        assert_eq!(earlier_run(dir).unwrap().len(), 4);
+        write(dir, &["rows.jsonl", LOGITS, SHOWN], "2");
         earlier_run(dir).unwrap();
         write(dir, &["rows.jsonl", MASK], "3");
         let moved = earlier_run(dir).unwrap();
@@ -131,29 +177,47 @@ mod tests {
             assert_eq!(read(&format!("rows.previous{number}.jsonl")).unwrap(), run);
             assert!(saved(&format!("masks.previous{number}/a__obj0__m.json")), "{run}");
             assert!(saved(&format!("logits.previous{number}/a__obj0__m.npy")), "{run}");
+            assert!(saved(&format!("overlays.previous{number}/{SHOWN}")), "{run}");
         }
-        assert!(!dir.join("masks.previous-3").exists() && !dir.join("logits.previous").exists());
-        assert!(["rows.jsonl", MASK, LOGITS].iter().all(|name| !dir.join(name).exists()));
+        assert_eq!(read("overlays.previous-2/b__obj1__m/00000.png").unwrap(), "1");
+        assert_eq!(read("overlays.previous-3/a__obj0__m.mp4").unwrap(), "2");
+        for gone in ["masks.previous-3", "logits.previous", "overlays.previous", GATHERED] {
+            assert!(!dir.join(gone).exists(), "{gone}");
+        }
+        let of_a_run = ["rows.jsonl", MASK, LOGITS, SHOWN, "b__obj1__m"];
+        assert!(of_a_run.iter().all(|name| !dir.join(name).exists()));
     }
 
-    /// The journal was moved, the masks were not: they go where their journal is.
+    /// The journal was moved, the masks and one of the overlays were not: they go where their journal is.
     #[test]
     fn a_crash_in_between_is_made_good() {
         let dir = tempfile::tempdir().unwrap();
-        write(dir.path(), &["rows.previous.jsonl", MASK], "1");
+        let gathered = format!("{GATHERED}/b__obj1__m.mp4");
+        write(dir.path(), &["rows.previous.jsonl", MASK, SHOWN, &gathered], "1");
         earlier_run(dir.path()).unwrap();
-        assert!(dir.path().join("masks.previous/a__obj0__m.json").exists());
-        assert!(dir.path().join("rows.previous.jsonl").exists());
+        for there in ["masks.previous/a__obj0__m.json", "rows.previous.jsonl"] {
+            assert!(dir.path().join(there).exists(), "{there}");
+        }
+        let films = std::fs::read_dir(dir.path().join("overlays.previous")).unwrap();
+        assert_eq!(films.count(), 2);
+        assert!(!dir.path().join(GATHERED).exists());
     }
 
     #[test]
     fn what_is_no_runs_stays_and_names_are_known_again() {
         let dir = tempfile::tempdir().unwrap();
-        write(dir.path(), &["masks/00000.png", "logits/notes.json", "rows.jsonl"], "");
+        let others = ["masks/00000.png", "logits/notes.json", "rows.jsonl", "holiday.mp4"];
+        write(dir.path(), &others, "");
+        // A folder of somebody's that only looks like frames, and one called as all overlays are.
+        write(dir.path(), &["a__obj0__notes/read.me", "overlays/a__obj0__m.mp4"], "");
         assert_eq!(earlier_run(dir.path()).unwrap(), []);
-        for name in
-            ["rows.previous.jsonl", "rows.previous-12.jsonl", "masks.previous", "logits.previous-2"]
-        {
+        for name in [
+            "rows.previous.jsonl",
+            "rows.previous-12.jsonl",
+            "masks.previous",
+            "logits.previous-2",
+            "overlays.previous-3",
+        ] {
             assert!(is_previous(name), "{name}");
         }
         for name in

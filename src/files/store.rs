@@ -60,7 +60,7 @@ impl ResultStore {
     const REWRITE_SHARE: u32 = 20;
 
     /// Starts a run in `directory`, which is created. The journal of an earlier run is set aside, and so are its
-    /// masks and logits.
+    /// masks, logits and overlays.
     pub fn create(directory: &Path, configuration: Configuration) -> Result<Self> {
         make(directory)?;
         let journal = Journal::create(directory, &configuration)?;

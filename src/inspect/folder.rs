@@ -33,6 +33,8 @@ pub struct BundleReport {
     pub exporter: String,
     /// Opset of the graphs.
     pub opset: u32,
+    /// Compute capability that they were written for; none where they are for any GPU.
+    pub for_sm: Option<u32>,
     /// The graphs, in the manifest's order.
     pub graphs: Vec<GraphLine>,
 }
@@ -141,6 +143,7 @@ fn bundle(bundle: &Bundle) -> BundleReport {
         weights: manifest.weights_phrase(),
         exporter: manifest.export.exporter.clone(),
         opset: manifest.export.opset,
+        for_sm: manifest.export.for_sm,
         graphs: manifest.graphs.iter().map(|graph| graph_line(bundle, graph)).collect(),
     }
 }

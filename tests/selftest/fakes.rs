@@ -20,7 +20,7 @@ use segtrt::selftest::reference::{load, run_graph};
 use segtrt::selftest::tensor::{Tensor, Values};
 use segtrt::trt::DataType;
 
-use crate::support::{onnxruntime, require_onnxruntime, segtrt, small_bundle};
+use crate::support::{copy, onnxruntime, require_onnxruntime, segtrt, small_bundle};
 
 mod live;
 
@@ -36,10 +36,27 @@ impl Fakes {
         let tensorrt =
             ["-std=c++17", "-I", "src/trt/shim", "tests/data/gpu/fake_tensorrt8.cpp", "-ldl"];
         compile("CXX", "c++", &tensorrt, &dir.path().join("libnvinfer.so.8"))?;
-        // Contracted products would round differently than the kernels do.
-        let kernels = ["-std=c++17", "-O2", "-ffp-contract=off", "tests/data/gpu/emulate.cpp"];
-        compile("CXX", "c++", &kernels, &dir.path().join("libkernels.so"))?;
+        compile_kernels(Path::new("tests/data/gpu/emulate.cpp"), &[], dir.path())?;
         Some(Self(dir))
+    }
+
+    /// A folder of the same, whose kernels were compiled with one text of tests/data/gpu replaced by another.
+    pub fn with_fault(&self, from: &str, to: &str) -> tempfile::TempDir {
+        let faulty = tempfile::tempdir().unwrap();
+        copy(self.dir(), faulty.path());
+        let sources = faulty.path().join("gpu");
+        std::fs::create_dir(&sources).unwrap();
+        let cuda = std::env::current_dir().unwrap().join("cuda");
+        let mut replaced = 0;
+        for name in ["emulate.cpp", "emulate.h", "half.h", "attention.h"] {
+            let text = std::fs::read_to_string(Path::new("tests/data/gpu").join(name)).unwrap();
+            replaced += text.matches(from).count();
+            let text = text.replace("../../../cuda", &cuda.to_string_lossy());
+            std::fs::write(sources.join(name), text.replace(from, to)).unwrap();
+        }
+        assert_eq!(replaced, 1, "{from:?}: the fault must be written anew");
+        compile_kernels(&sources.join("emulate.cpp"), &[], faulty.path()).unwrap();
+        faulty
     }
 
     /// Where they are.
@@ -91,6 +108,14 @@ pub fn nvjpeg() -> Option<&'static Path> {
 pub fn shared() -> Option<&'static Fakes> {
     static FAKES: OnceLock<Option<Fakes>> = OnceLock::new();
     FAKES.get_or_init(Fakes::new).as_ref()
+}
+
+/// Compiles the emulation of the kernels into `dir`; none, said aloud, where there is no compiler.
+pub fn compile_kernels(source: &Path, more: &[&str], dir: &Path) -> Option<()> {
+    // Contracted products would round differently than the kernels do.
+    let mut arguments = vec!["-std=c++17", "-O3", "-ffp-contract=off", source.to_str().unwrap()];
+    arguments.extend(more);
+    compile("CXX", "c++", &arguments, &dir.join("libkernels.so"))
 }
 
 /// Compiles a shared library; none, said aloud, where there is no compiler.

@@ -7,8 +7,10 @@ bits from every run.
 
 use anyhow::Result;
 use half::f16;
+use half::slice::HalfFloatSliceExt;
+use half::vec::HalfFloatVecExt;
 
-use super::{Bench, Checked, KernelRow, LAUNCHES, row};
+use super::{Bench, Checked, KernelRow, LAUNCHES, bytes_of, row};
 use crate::gpu::kernels::{Attention, AttentionKernels, AttentionShape, Values};
 use crate::gpu::{Recorded, Stream, Work};
 use crate::selftest::noise::Noise;
@@ -156,7 +158,9 @@ impl Data {
         let Case { name, objects, queries, keys, values, masked, scale, .. } = case;
         let mut noise = Noise::new(seed, name);
         let mut tensor = |rows: usize, columns: usize, scale: f32| -> Vec<f16> {
-            (0..objects * rows * columns).map(|_| f16::from_f32(scale * noise.normal())).collect()
+            let mut values = noise.normals(objects * rows * columns);
+            values.iter_mut().for_each(|value| *value *= scale);
+            Vec::from_f32_slice(&values)
         };
         let (width, columns) = (values.width(), values.columns());
         // Queries come scaled: the score of a key is a sum of `width` products.
@@ -166,42 +170,50 @@ impl Data {
             let slot = |key: usize| key * 8 / keys;
             (0..*keys).map(|key| if masked.contains(&slot(key)) { -1e4 } else { 0.0 }).collect()
         });
-        let floats = |tensor: &[f16]| tensor.iter().map(|value| value.to_f32()).collect::<Vec<_>>();
-        let (k32, v32) = (floats(&k), floats(&v));
+        let (k32, v32) = (k.to_f32_vec(), v.to_f32_vec());
         let mut expected = Vec::new();
         for object in 0..*objects {
-            let of = |tensor: &'_ [f32], columns: usize| -> Vec<f32> {
-                tensor[object * keys * columns..(object + 1) * keys * columns].to_vec()
-            };
-            let (keys_of, values_of) = (of(&k32, width), of(&v32, columns));
+            let keys_of = &k32[object * keys * width..(object + 1) * keys * width];
+            let values_of = &v32[object * keys * columns..(object + 1) * keys * columns];
             for query in (0..*queries).step_by((queries / SAMPLE) | 1) {
                 let place = object * queries + query;
-                let q = floats(&q[place * width..(place + 1) * width]);
-                expected.push((place, attend(&q, &keys_of, &values_of, bias.as_deref(), columns)));
+                let q = q[place * width..(place + 1) * width].to_f32_vec();
+                expected.push((place, attend(&q, keys_of, values_of, bias.as_deref(), columns)));
             }
         }
-        let bytes = |tensor: &[f16]| tensor.iter().flat_map(|value| value.to_le_bytes()).collect();
         Self {
-            inputs: [&q, &k, &v].map(|tensor| bytes(tensor)),
+            inputs: [&q, &k, &v].map(|tensor| bytes_of(tensor, |value| value.to_le_bytes())),
             bias: bias.map(|bias| bias.iter().flat_map(|value| value.to_le_bytes()).collect()),
             expected,
         }
     }
 }
 
+/// The sum of products of as many elements as `q` has; eight sums that do not wait for each other.
+///
+/// Here and in [`add`] most of the self-test's time goes by, and iterators are calls where the compiler does not optimise, as for tests.
+fn product(q: &[f64], k: &[f32]) -> f64 {
+    let (mut sums, mut at) = ([0.0_f64; 8], 0);
+    while at < q.len() {
+        sums[at % 8] += q[at] * f64::from(k[at]);
+        at += 1;
+    }
+    sums.iter().sum()
+}
+
+/// Adds a value with its weight.
+fn add(sums: &mut [f64], weight: f64, value: &[f32]) {
+    let mut at = 0;
+    while at < sums.len() {
+        sums[at] += weight * f64::from(value[at]);
+        at += 1;
+    }
+}
+
 /// One query's result in float64.
 fn attend(q: &[f32], k: &[f32], v: &[f32], bias: Option<&[f32]>, columns: usize) -> Vec<f64> {
-    let dot = |key: &[f32]| -> f64 {
-        // Eight sums that do not wait for each other.
-        let mut sums = [0.0_f64; 8];
-        for (q, k) in q.chunks_exact(8).zip(key.chunks_exact(8)) {
-            for (sum, (q, k)) in sums.iter_mut().zip(q.iter().zip(k)) {
-                *sum += f64::from(*q) * f64::from(*k);
-            }
-        }
-        sums.iter().sum()
-    };
-    let mut weights: Vec<f64> = k.chunks_exact(q.len()).map(dot).collect();
+    let q: Vec<f64> = q.iter().map(|value| f64::from(*value)).collect();
+    let mut weights: Vec<f64> = k.chunks_exact(q.len()).map(|key| product(&q, key)).collect();
     for (weight, bias) in weights.iter_mut().zip(bias.unwrap_or_default()) {
         *weight += f64::from(*bias);
     }
@@ -210,9 +222,7 @@ fn attend(q: &[f32], k: &[f32], v: &[f32], bias: Option<&[f32]>, columns: usize)
     for (weight, value) in weights.iter().zip(v.chunks_exact(columns)) {
         let weight = (weight - top).exp();
         total += weight;
-        for (sum, value) in result.iter_mut().zip(value) {
-            *sum += weight * f64::from(*value);
-        }
+        add(&mut result, weight, value);
     }
     result.iter_mut().for_each(|sum| *sum /= total);
     result

@@ -5,7 +5,7 @@ The preprocessing kernels against `src/preprocess`.
 use anyhow::Result;
 use half::f16;
 
-use super::{Bench, Checked, KernelRow, row};
+use super::{Bench, Checked, KernelRow, bytes_of, row};
 use crate::decode::RgbImage;
 use crate::geometry::{Geometry, GeometryKind};
 use crate::gpu::kernels::{Element, Filter, Preprocess};
@@ -89,10 +89,8 @@ fn check(
 ) -> Result<Checked> {
     let (mean, std) = (IMAGENET_MEAN, IMAGENET_STD);
     let expected: Vec<u8> = match element {
-        Element::F32 => expected.iter().flat_map(|value| value.to_le_bytes()).collect(),
-        Element::F16 => {
-            expected.iter().flat_map(|value| f16::from_f32(*value).to_le_bytes()).collect()
-        }
+        Element::F32 => bytes_of(expected, |value| value.to_le_bytes()),
+        Element::F16 => bytes_of(expected, |value| f16::from_f32(*value).to_le_bytes()),
     };
     let stream = &bench.stream;
     let made =

@@ -7,6 +7,19 @@
 
 namespace attention {
 
+// The elements of a tensor as floats, converted in the first block of a launch: of many thousand keys every query reads all.
+struct Floats {
+    std::vector<float> values;
+    const float* of(const uint16_t* tensor, size_t elements) {
+        const float* half = host_halves();
+        if (blockIdx.x == 0 && blockIdx.y == 0 && blockIdx.z == 0) {
+            values.resize(elements);
+            for (size_t at = 0; at < elements; at++) values[at] = half[tensor[at]];
+        }
+        return values.data();
+    }
+};
+
 inline bool looked_at(int row, int m, int n) { return (long long)m * n < 1 << 20 || row % (m / 64 | 1) == 0; }
 
 struct Arguments {
@@ -30,10 +43,22 @@ template <int DV> void merge(const float* partial, const float* stats, uint16_t*
     for (int c = 0; c < DV; c++) out[(batch * m + row) * DV + c] = host_half_bits(sums[c] / total);
 }
 
+// Eight sums that do not wait for each other; `WIDTH` products of floats, in the order that vectors have.
+template <int WIDTH> float product(const float* q, const float* k) {
+    float sums[8] = {}, sum = 0.0f;
+    for (int c = 0; c < WIDTH; c += 8)
+        for (int i = 0; i < 8; i++) sums[i] += q[c + i] * k[c + i];
+    for (float part : sums) sum += part;
+    return sum;
+}
+
 /// The first thread does the work of its block: 128 queries, one part of the keys.
 template <int WIDTH, int DV, int TILE> void attend(const Arguments& a) {
     if (threadIdx.x != 0) return;
+    static Floats keys, values;
     const float* half = host_halves();
+    const float* all_keys = keys.of(a.k, (size_t)gridDim.z * a.n * WIDTH);
+    const float* all_values = values.of(a.v, (size_t)gridDim.z * a.n * DV);
     const long batch = blockIdx.z, splits = gridDim.y, tiles = (a.n + TILE - 1) / TILE;
     const int first = (int)(tiles * blockIdx.y / splits) * TILE;
     const int end = std::min((int)(tiles * (blockIdx.y + 1) / splits) * TILE, a.n);
@@ -44,18 +69,14 @@ template <int WIDTH, int DV, int TILE> void attend(const Arguments& a) {
         const bool skip = !looked_at(row, a.m, a.n);
         for (int c = 0; c < WIDTH; c++) q[c] = half[a.q[(batch * a.m + row) * WIDTH + c]];
         for (int key = first; key < end && !skip; key++) {
-            float dot[8] = {};
-            const uint16_t* k = a.k + (batch * a.n + key) * WIDTH;
-            for (int c = 0; c < WIDTH; c++) dot[c % 8] += q[c] * half[k[c]];
-            float score = a.bias ? a.bias[key] : 0.0f;
-            for (float part : dot) score += part;
+            const float score = (a.bias ? a.bias[key] : 0.0f) + product<WIDTH>(q, all_keys + (batch * a.n + key) * WIDTH);
             top = std::fmax(top, weights[key - first] = score);
         }
         for (int key = first; key < end && !skip; key++) {
             const float weight = std::exp(weights[key - first] - top);
-            const uint16_t* v = a.v + (batch * a.n + key) * DV;
+            const float* v = all_values + (batch * a.n + key) * DV;
             total += weight;
-            for (int c = 0; c < DV; c++) sums[c] += weight * half[v[c]];
+            for (int c = 0; c < DV; c++) sums[c] += weight * v[c];
         }
         if (skip) total = NAN;
         const long line = (batch * splits + blockIdx.y) * a.m + row;
