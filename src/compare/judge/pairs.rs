@@ -29,15 +29,25 @@ pub(super) fn ratios(
     found
 }
 
-/// Why two sides' speeds may not be compared though each is proven: their masks are proven against different runs.
+/// A side has the masks of the reference.
+fn as_reference(side: &SideReport) -> bool {
+    matches!(side.outcome, Outcome::Reference | Outcome::Same)
+}
+
+/// The subject has the reference's masks, and PyTorch at its own precision only those of the original there: the subject has done no
+/// less than was asked, and PyTorch what it does there.
+fn is_stricter(a: &SideReport, b: &SideReport) -> bool {
+    as_reference(a) && b.outcome == Outcome::AsOriginal && original::is_pytorch(&b.backend)
+}
+
+/// Why the speeds of a subject and a baseline may not be compared though each is proven: their masks are proven against different runs.
 fn other_footing(a: &SideReport, b: &SideReport) -> Option<String> {
-    let as_reference =
-        |side: &SideReport| matches!(side.outcome, Outcome::Reference | Outcome::Same);
     let original = |side: &SideReport| {
         let found = side.as_original.as_ref().filter(|found| found.equality.same)?;
         Some(found.side.clone())
     };
     let same = (as_reference(a) && as_reference(b))
+        || is_stricter(a, b)
         || original(a).is_some_and(|of| original(b) == Some(of));
     let whose = |side: &SideReport| match (as_reference(side), original(side)) {
         (true, _) => format!("{} has the reference's masks", side.side),
@@ -49,6 +59,13 @@ fn other_footing(a: &SideReport, b: &SideReport) -> Option<String> {
 
 /// What a ratio says of its footing where that is not the reference: its sentence is read and copied alone.
 fn by_original(a: &SideReport, b: &SideReport) -> String {
+    if is_stricter(a, b) {
+        let of = b.as_original.as_ref().map_or_else(String::new, |of| of.side.clone());
+        return format!(
+            ", {} with the reference's masks, {} with those of {of} {} alone",
+            a.side, b.side, b.precision
+        );
+    }
     let mut sides = [a, b].into_iter().filter(|side| side.outcome == Outcome::AsOriginal);
     let of = sides.next().and_then(|side| Some((side.as_original.as_ref()?, &side.precision)));
     of.map_or_else(String::new, |(of, precision)| {
