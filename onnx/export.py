@@ -24,13 +24,14 @@ def parse():
         "--segments",
         action="store_true",
         help="also write what TensorRT takes better in pieces: the track step cut at its attentions (track_keys, "
-        "track_seg*), deep encoders in parts (encoder_cut*)",
+        "track_seg*), SAM 2.1's encoder in parts (encoder_cut*): in fp16 cut at its attentions, in fp32 for its depth",
     )
     parser.add_argument(
         "--encoder-attention",
-        action="store_true",
-        help="also write the encoder in parts (encoder_cut*) between which segtrt's own kernel computes the attention over "
-        "the whole map; SAM 2.1 with --precision fp16 alone",
+        action=argparse.BooleanOptionalAction,
+        default=None,
+        help="the encoder's parts end at its attentions over the whole map, which segtrt's own kernel computes between them; "
+        "SAM 2.1 with --precision fp16 alone (default there with --segments)",
     )
     parser.add_argument(
         "--encoder-batches",
@@ -66,6 +67,9 @@ def parse():
         parser.error("--encoder-attention needs --precision fp16: that is what the attention kernels take; write fp32 without it")
     if args.encoder_attention and args.for_sm:
         parser.error("--encoder-attention and --for-sm 75 exclude each other: the attention kernels need sm 80 or later")
+    if args.encoder_attention is None:
+        serves = spec_of(args.model).family == "sam2.1" and args.precision == "fp16" and not args.for_sm
+        args.encoder_attention = args.segments and serves
     if args.verify and not (args.prompt_point or args.prompt_mask):
         parser.error("--verify needs --prompt-point or --prompt-mask")
     if args.verify and args.frames < 20:
