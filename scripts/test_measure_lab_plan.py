@@ -173,6 +173,24 @@ class Planning(Case):
         self.assertEqual(begins(2, 200, 11), {"one": 0, "build": 40, "other": 70}, "the other is less urgent")
         self.assertEqual(begins(2, 60), {"build": 0, "other": 30}, "it would end too late")
 
+    def test_while_some_gather_what_is_less_urgent_begins_only_where_it_ends_before_they_can(self):
+        def begins(expect, third=30):
+            jobs = [Job("one", [], gpu=ALONE, expect=40, priority=10, hush=True), Job("build", [], gpu=SHARED, expect=30, slots=SLOTS)]
+            jobs += [Job("other", [], gpu=ALONE, expect=40, priority=10, hush=True, needs=["build"])]
+            jobs += [Job("slow", [], expect=third), Job("third", [], gpu=ALONE, expect=40, priority=10, hush=True, needs=["slow"])]
+            jobs += [Job("less", [], gpu=SHARED, expect=expect, priority=50), Job("export", [], expect=expect, priority=50)]
+            here = machine.shared_out(("0", "1", "2"), range(48), 128, hushed=2)
+            seen = Foresight(checked(jobs), here, lambda job: False)
+            seen.run()
+            return {line.split()[1].strip(","): at for at, line in seen.lines if line.startswith("begun")}
+
+        short, long = begins(20), begins(200)
+        self.assertEqual((short["less"], short["export"], short["one"], short["other"]), (0, 0, 30, 30))
+        self.assertEqual((long["one"], long["other"]), (30, 30))
+        self.assertGreaterEqual(min(long["less"], long["export"]), 70)
+        later = begins(50, third=60)
+        self.assertEqual((later["less"], later["one"], later["other"]), (0, 60, 60), "what the third one needs keeps them waiting anyway")
+
     def test_a_less_urgent_comparison_does_not_keep_the_machine_hushed_from_what_is_more_urgent(self):
         def begins(expect):
             jobs = [Job("one", [], gpu=ALONE, expect=40, priority=10, hush=True), Job("build", [], gpu=SHARED, expect=10, priority=20)]
