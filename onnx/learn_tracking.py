@@ -152,7 +152,10 @@ def loss_of(answer, target):
 
 @dataclass
 class Judged:
-    """A network's answers over whole clips, a value a frame: IoU of the mask that was taken, margin and |score|; and which mask is best where a click is."""
+    """A network's answers over whole clips, a value a frame: IoU of the mask that was taken, margin, |score|.
+
+    `best`: which of the three masks fits best where a click is.
+    """
 
     iou: list
     margin: list

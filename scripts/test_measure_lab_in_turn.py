@@ -23,7 +23,8 @@ class InTurn(unittest.TestCase):
         segtrt = self.out / "segtrt"
         segtrt.write_text(f'#!/bin/sh\necho "$@" >> {self.out}/calls\n{body}\n')
         segtrt.chmod(0o755)
-        command = [sys.executable, SCRIPT, "--out", self.out / "o", "--rounds", "2", "--reference-run", "exact", *(segtrt if word == "SEGTRT" else word for word in more)]
+        command = [sys.executable, SCRIPT, "--out", self.out / "o", "--rounds", "2", "--reference-run", "exact"]
+        command += [segtrt if word == "SEGTRT" else word for word in more]
         said = subprocess.run(command, capture_output=True, text=True)
         calls = self.out / "calls"
         return said, calls.read_text().splitlines() if calls.exists() else []

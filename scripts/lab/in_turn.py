@@ -1,6 +1,7 @@
 """Two or more ways to run the same clips, measured in turn: A B A B …, each time by a process of its own, and then judged.
 
-    python3 scripts/lab/in_turn.py --out OUT --rounds 3 --side whole=engines/whole --side parts=engines/parts --reference-run RUN -- segtrt bench --backend tensorrt --split-dir S
+    python3 scripts/lab/in_turn.py --out OUT --rounds 3 --side whole=engines/whole --side parts=engines/parts --reference-run RUN \
+        -- segtrt bench --backend tensorrt --split-dir S
 
 Each side is a folder of engines; the command behind -- is the same for all, with --engines, --save-masks and --out-dir added. OUT/SIDE/round_N has the runs, OUT/judged
 what `segtrt compare --runs` says of them: how many times as fast the last side is as the first, and how equal the masks of each are to the
