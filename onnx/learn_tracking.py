@@ -1,19 +1,29 @@
-"""Teaches the memory of a network whose image encoder and mask decoder are trained to follow the objects of a few clips.
+"""Teaches a network whose image encoder and mask decoder are trained to follow the objects of a few clips, and to be sure of them.
 
     python onnx/learn_tracking.py --model edgetam --checkpoint edgetam_features.safetensors --split DIR --seconds 120 --out edgetam.safetensors
     python onnx/learn_tracking.py --model sam2.1_tiny --random-weights 0 --weights-overlay TINY.safetensors --split DIR --out tiny.safetensors
 
 For judging arithmetic, not for tracking elsewhere: with a random memory attention a decoder is asked for an object without
 being told which, and its answer tips over at the least rounding, in any arithmetic. The clips are learnt by heart. Image
-encoder, prompt encoder and mask decoder stay as they are; memory attention, memory encoder and object pointers learn, with
+encoder and prompt encoder stay as they are; memory attention, memory encoder, object pointers and mask decoder learn, with
 the steps of Meta's own tracking loop unrolled. Writes a whole checkpoint. `distil_encoder.py` makes the encoder that this
 needs where there is no trained one.
+
+A decoder proposes three masks and takes the one whose IoU it predicts to be the highest. Where two are nearly as high, rounding
+chooses, another mask goes into the memory, and all later masks differ: that was seen in every arithmetic of 16 bits, PyTorch's too.
+So here one of the three is decided on before learning: the predicted IoUs of the two others are lowered for good, by their biases.
+What the network answers cannot turn over then, whatever computes it; how a released network fares with its near ties, this does not show.
+
+At the end, over all annotated frames: mean IoU, how far the best predicted IoU was from the second, and how sure the network was
+that the object is there. A margin near 0 means that the network is of no use for comparing.
 """
 
 import argparse
 import math
 import random
+import statistics
 import time
+from dataclasses import dataclass
 from pathlib import Path
 
 import torch
@@ -23,7 +33,11 @@ from segtrain.losses import FOCAL_WEIGHT, mask_losses
 from segtrain.photos import backbone, load
 from torch.nn import functional as F
 
-FROZEN = ("image_encoder.", "sam_prompt_encoder.", "sam_mask_decoder.")
+# The decoder's first two convolutions belong to the features of a frame, which are computed once.
+FROZEN = ("image_encoder.", "sam_prompt_encoder.", "sam_mask_decoder.conv_s0.", "sam_mask_decoder.conv_s1.")
+DECODER, SLOWER = "sam_mask_decoder.", 0.3  # it is trained already: what it learns at, as a part of the others' rate
+LOWERED = 10.0  # of the logits whose sigmoid a predicted IoU is; trained networks' lie between -4 and 6
+PROMPTED_FIRST = 0.3  # share of the steps that begin at a clip's first frame, where comparisons give their click
 
 
 def parse():
@@ -72,24 +86,47 @@ def clips(args, model):
     return found
 
 
+@dataclass
+class Answer:
+    """What a frame is answered: logits [h,w] of the mask that was taken and [3,h,w] of all, their predicted IoUs [3], the object's score [1]."""
+
+    taken: torch.Tensor
+    masks: torch.Tensor
+    ious: torch.Tensor
+    score: torch.Tensor
+
+
 def answers(model, clip, chosen, point):
-    """Meta's tracking loop over the chosen frames, the first with a click: low-resolution logits and object scores."""
+    """Meta's tracking loop over the chosen frames, the first with a click."""
     bank = {"cond_frame_outputs": {}, "non_cond_frame_outputs": {}}
+    heads, said = model._forward_sam_heads, {}
+
+    def kept(*args, **more):
+        # track_step hands on the mask that was taken alone.
+        found = heads(*args, **more)
+        said["masks"], said["ious"] = found[0], found[2]
+        return found
+
     for t, frame in enumerate(chosen):
         _, features, positions, sizes = model._prepare_backbone_features(clip.backbones[frame])
-        out = model.track_step(
-            frame_idx=t,
-            is_init_cond_frame=t == 0,
-            current_vision_feats=features,
-            current_vision_pos_embeds=positions,
-            feat_sizes=sizes,
-            point_inputs=point if t == 0 else None,
-            mask_inputs=None,
-            output_dict=bank,
-            num_frames=len(chosen),
-        )
+        model._forward_sam_heads = kept
+        try:
+            out = model.track_step(
+                frame_idx=t,
+                is_init_cond_frame=t == 0,
+                current_vision_feats=features,
+                current_vision_pos_embeds=positions,
+                feat_sizes=sizes,
+                point_inputs=point if t == 0 else None,
+                mask_inputs=None,
+                output_dict=bank,
+                num_frames=len(chosen),
+            )
+        finally:
+            del model._forward_sam_heads  # the class's own again
         bank["cond_frame_outputs" if t == 0 else "non_cond_frame_outputs"][t] = out
-        yield out["pred_masks"][0, 0].float(), out["object_score_logits"].float()
+        score = out["object_score_logits"].float().flatten()
+        yield Answer(out["pred_masks"][0, 0].float(), said["masks"][0].float(), said["ious"][0].float(), score)
 
 
 def click(mask, generator, side):
@@ -102,50 +139,100 @@ def click(mask, generator, side):
     return {"point_coords": coords, "point_labels": torch.ones((1, 1), dtype=torch.int32, device=mask.device)}
 
 
-def loss_of(logits, score, target):
-    """Focal and dice loss of a tracked mask, cross-entropy of the score of an object that is there; and the mask's IoU."""
-    there = F.softplus(-score).sum()
-    if score.item() <= 0:
+def loss_of(answer, target):
+    """Focal and dice loss of a mask, what its predicted IoU is off by, cross-entropy of the score of an object that is there; and its IoU."""
+    there = F.softplus(-answer.score).sum()
+    if answer.score.item() <= 0:
         # The mask is hidden where the object is thought absent: the score alone can learn.
         return there, 0.0
-    focal, dice, iou = mask_losses(logits[None, None], target[None, None])
-    return (FOCAL_WEIGHT * focal + dice).sum() + there, iou.item()
+    focal, dice, iou = mask_losses(answer.taken[None, None], target[None, None])
+    wrong = (answer.ious.max() - iou).abs()
+    return (FOCAL_WEIGHT * focal + dice + wrong).sum() + there, iou.item()
+
+
+@dataclass
+class Judged:
+    """A network's answers over whole clips, a value a frame: IoU of the mask that was taken, margin, |score|.
+
+    `best`: which of the three masks fits best where a click is.
+    """
+
+    iou: list
+    margin: list
+    sure: list
+    best: int
+
+    def __str__(self):
+        def told(values):
+            return f"smallest {min(values):.3f}, median {statistics.median(values):.3f}"
+
+        low = f"IoU mean {statistics.fmean(self.iou):.4f}, lowest {min(self.iou):.4f}"
+        return f"{len(self.iou)} frames: {low}; margin of the best predicted IoU {told(self.margin)}; |score| {told(self.sure)}"
+
+
+@torch.no_grad()
+def judged(args, model, found):
+    """Every clip from its first annotated frame to its last, in fp32."""
+    iou, margin, sure, prompted = [], [], [], []
+    for clip in found:
+        point = click(clip.masks[0], random.Random(0), args.imgsz)
+        for t, answer in enumerate(answers(model, clip, range(len(clip.masks)), point)):
+            each = mask_losses(answer.masks[None], clip.masks[t][None, None])[2][0]
+            first, second = answer.ious.topk(2).values.tolist()
+            iou.append(each[answer.ious.argmax()].item())
+            margin.append(first - second)
+            sure.append(answer.score.abs().item())
+            if t == 0:
+                prompted.append(each)
+    return Judged(iou, margin, sure, torch.stack(prompted).mean(dim=0).argmax().item())
+
+
+@torch.no_grad()
+def decide(model, mask):
+    """Lowers the predicted IoUs of the other two of the three masks."""
+    bias = model.sam_mask_decoder.iou_prediction_head.layers[-1].bias
+    lowered = torch.full_like(bias[1:], LOWERED)  # the first of four is the mask of prompts that are not ambiguous
+    lowered[mask] = 0
+    bias[1:] -= lowered
 
 
 def learn(args, model, found):
-    """Steps of a few frames of one clip each, until the time is up; returns how many and the mean IoU of the last 200 tracked masks."""
-    taught = [p for name, p in model.named_parameters() if not name.startswith(FROZEN)]
-    optimizer = torch.optim.AdamW(taught, lr=args.rate, betas=(0.9, 0.98), weight_decay=0.01)
+    """Steps of a few frames of one clip each, until the time is up; returns how many."""
+    taught = {name: p for name, p in model.named_parameters() if p.requires_grad}
+    slow = [p for name, p in taught.items() if name.startswith(DECODER)]
+    fast = [p for name, p in taught.items() if not name.startswith(DECODER)]
+    groups = [{"params": fast, "part": 1.0}, {"params": slow, "part": SLOWER}]
+    optimizer = torch.optim.AdamW(groups, lr=args.rate, betas=(0.9, 0.98), weight_decay=0.01)
     generator, recent = random.Random(0), []
     begin, step = time.monotonic(), 0
     while (share := (time.monotonic() - begin) / args.seconds) < 1:
         for group in optimizer.param_groups:
-            group["lr"] = args.rate * min(1, (step + 1) / 30) * (0.5 + 0.5 * math.cos(math.pi * share))
+            group["lr"] = group["part"] * args.rate * min(1, (step + 1) / 30) * (0.5 + 0.5 * math.cos(math.pi * share))
         clip = found[step % len(found)]
-        # Never the prompted frame alone: it teaches nothing.
+        # Never the prompted frame alone: it teaches the memory nothing.
         count = min(max(2, generator.choice((args.frames - 1, args.frames, args.frames + 3))), len(clip.masks))
-        first = generator.randrange(len(clip.masks) - count + 1)
+        first = 0 if generator.random() < PROMPTED_FIRST else generator.randrange(len(clip.masks) - count + 1)
         chosen = list(range(first, first + count))
         point = click(clip.masks[first], generator, args.imgsz)
         total = 0.0
-        with torch.autocast(args.device, torch.bfloat16):
-            for t, (logits, score) in enumerate(answers(model, clip, chosen, point)):
-                if t > 0:
-                    loss, iou = loss_of(logits, score, clip.masks[chosen[t]])
-                    total = total + loss / (count - 1)
-                    recent.append(iou)
+        # Processors without instructions for it are a hundred times slower in bfloat16.
+        with torch.autocast(args.device, torch.bfloat16, enabled=args.device != "cpu"):
+            for frame, answer in zip(chosen, answers(model, clip, chosen, point)):
+                loss, iou = loss_of(answer, clip.masks[frame])
+                total = total + loss / count
+                recent.append(iou)
         optimizer.zero_grad(set_to_none=True)
         total.backward()
-        norm = torch.nn.utils.clip_grad_norm_(taught, 1.0)
+        norm = torch.nn.utils.clip_grad_norm_(taught.values(), 1.0)
         if not torch.isfinite(norm):
             raise ExportError(f"{args.model} diverged at step {step + 1}: lower --rate, which was {args.rate:g}")
         optimizer.step()
         step += 1
         recent = recent[-200:]
         if step % 25 == 1:
-            told = f"loss {total.item():.3f}, mean IoU of tracked masks {sum(recent) / len(recent):.3f}"
+            told = f"loss {total.item():.3f}, mean IoU of the last masks {sum(recent) / len(recent):.3f}"
             print(f"{time.monotonic() - begin:.0f} s, step {step}: {told}", flush=True)
-    return step, sum(recent) / len(recent)
+    return step
 
 
 def positions_as_parameters(trunk):
@@ -191,8 +278,12 @@ def main():
         found = clips(args, model)
         for name, parameter in model.named_parameters():
             parameter.requires_grad_(not name.startswith(FROZEN))
-        step, iou = learn(args, model, found)
-        print(f"{step} steps over {len(found)} objects; mean IoU of the last tracked masks {iou:.4f}", flush=True)
+        before = judged(args, model, found)
+        print(f"before: {before}", flush=True)
+        decide(model, before.best)
+        step = learn(args, model, found)
+        print(f"{step} steps over {len(found)} objects; mask {before.best + 1} of 3 is always taken", flush=True)
+        print(f"after: {judged(args, model, found)}", flush=True)
     save_file({k: v.cpu().contiguous() for k, v in model.state_dict().items()}, args.out)
 
 

@@ -173,6 +173,24 @@ class Planning(Case):
         self.assertEqual(begins(2, 200, 11), {"one": 0, "build": 40, "other": 70}, "the other is less urgent")
         self.assertEqual(begins(2, 60), {"build": 0, "other": 30}, "it would end too late")
 
+    def test_while_some_gather_what_is_less_urgent_begins_only_where_it_ends_before_they_can(self):
+        def begins(expect, third=30):
+            jobs = [Job("one", [], gpu=ALONE, expect=40, priority=10, hush=True), Job("build", [], gpu=SHARED, expect=30, slots=SLOTS)]
+            jobs += [Job("other", [], gpu=ALONE, expect=40, priority=10, hush=True, needs=["build"])]
+            jobs += [Job("slow", [], expect=third), Job("third", [], gpu=ALONE, expect=40, priority=10, hush=True, needs=["slow"])]
+            jobs += [Job("less", [], gpu=SHARED, expect=expect, priority=50), Job("export", [], expect=expect, priority=50)]
+            here = machine.shared_out(("0", "1", "2"), range(48), 128, hushed=2)
+            seen = Foresight(checked(jobs), here, lambda job: False)
+            seen.run()
+            return {line.split()[1].strip(","): at for at, line in seen.lines if line.startswith("begun")}
+
+        short, long = begins(20), begins(200)
+        self.assertEqual((short["less"], short["export"], short["one"], short["other"]), (0, 0, 30, 30))
+        self.assertEqual((long["one"], long["other"]), (30, 30))
+        self.assertGreaterEqual(min(long["less"], long["export"]), 70)
+        later = begins(50, third=60)
+        self.assertEqual((later["less"], later["one"], later["other"]), (0, 60, 60), "what the third one needs keeps them waiting anyway")
+
     def test_a_less_urgent_comparison_does_not_keep_the_machine_hushed_from_what_is_more_urgent(self):
         def begins(expect):
             jobs = [Job("one", [], gpu=ALONE, expect=40, priority=10, hush=True), Job("build", [], gpu=SHARED, expect=10, priority=20)]
@@ -211,8 +229,48 @@ class Planning(Case):
         graphs = jobs["build_sam2_tiny_fp16_0"].command
         self.assertEqual(graphs[graphs.index("--graphs") + 1], "encoder")
         self.assertFalse([need for need in whole.needs if "cut" in need])
-        self.assertEqual(measured.needs, ["engines_sam2_tiny_whole", "engines_sam2_tiny_fp16"])
+        self.assertEqual(measured.needs, ["engines_sam2_tiny_whole", "engines_sam2_tiny_fp16", "compare_sam2_tiny"])
+        held = measured.command[measured.command.index("--reference-run") + 1]
+        self.assertEqual(held, f"glob:{self.out}/compare_sam2_tiny/runs/*/eager-fp32/from_round_1/round_0", "fp16 runs are no reference")
         self.assertFalse([name for name in (job.name for job in plan(self.settings())) if name.startswith("attention_") or name.endswith("_whole") and name.startswith("engines")])
+
+    def test_an_encoder_that_is_in_parts_anyway_is_never_built_whole_for_before_and_after(self):
+        jobs = checked(plan(self.settings(encoder_attention=True)))
+        built = [job.command for name, job in jobs.items() if name.startswith("build_sam2_large")]
+        self.assertFalse([command for command in built if command[command.index("--graphs") + 1] == "encoder"])
+        export, merged = jobs["usual_sam2_large_fp16"], jobs["engines_sam2_large_usual"]
+        self.assertNotIn("--encoder-attention", export.command)
+        self.assertEqual((export.needs, jobs["export_sam2_large_fp16"].needs), (["track_sam2_large"], ["track_sam2_large"]), "the same weights")
+        parts = [need for need in merged.needs if "encoder_cut" in need]
+        self.assertEqual(parts, [f"usual_sam2_large_fp16_encoder_cut{k}" for k in range(4)])
+        # All of them from one bundle: engines of two would not be put together.
+        for name in (*merged.needs, merged.name):
+            command = jobs[name].command
+            self.assertEqual(command[command.index("--onnx-dir") + 1], str(self.out / "usual"), name)
+        graphs = merged.command[merged.command.index("--graphs") + 1].split(",")
+        pieces = [jobs[need].command for need in merged.needs]
+        self.assertEqual(sorted(graphs), sorted(",".join(piece[piece.index("--graphs") + 1] for piece in pieces).split(",")))
+        self.assertIn(f"usual={self.out}/engines/sam2_large_usual", jobs["attention_sam2_large"].command)
+        self.assertNotIn("attention_sam2_large", checked(plan(self.settings(encoder_attention=True, unlearned=("sam2.1_large",)))))
+
+    def test_engines_without_the_cuts_start_from_the_caches_of_the_same_graphs(self):
+        kept = self.out / "kept"
+        kept.mkdir()
+        for end in ("1", "encoder_cut0"):
+            (kept / f"build_sam2_large_fp16_{end}.timing").write_text("x")
+        jobs = {job.name: job for job in plan(self.settings(timing_dir=kept, encoder_attention=True))}
+        prompt, part = jobs["usual_sam2_large_fp16_1"], jobs["usual_sam2_large_fp16_encoder_cut0"]
+        self.assertEqual(prompt.copies[0], (kept / "build_sam2_large_fp16_1.timing", self.out / "timing/usual_sam2_large_fp16_1.timing"))
+        self.assertEqual(part.copies, [], "that was a part with other cuts")
+
+    def test_every_precision_of_edgetams_comparison_has_the_original_code_among_its_sides(self):
+        jobs = {job.name: job for job in plan(self.settings())}
+        for name, precisions in (("edgetam", ("fp16", "tf32")), ("edgetam_512", ("fp16", "tf32")), ("sam2_tiny", ("fp16",))):
+            job = jobs[f"compare_{name}"]
+            sides = job.command[job.command.index("--baselines") + 1].split(",")
+            self.assertEqual([side for side in sides if side.startswith("eager")], [f"eager:{precision}" for precision in precisions])
+            self.assertFalse({side.split(":")[1] for side in sides} - set(precisions))
+            self.assertFalse([need for need in job.needs if "eager" in need], "nothing of it is compiled")
 
     def test_edgetam_learns_at_each_image_size_from_one_encoder(self):
         jobs = checked(plan(self.settings()))

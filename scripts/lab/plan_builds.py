@@ -1,15 +1,18 @@
 """Jobs that build engines: in a few pieces, so that several are built at once, then put together."""
 
+from dataclasses import replace
+
 from .engines import MERGE
 from .job import SHARED, Job
-from .plan_bed import BATCHES, exported
-from .settings import SEGMENTS
+from .plan_bed import BATCHES, exported, exports_of, weights_of
+from .settings import PARTS, SEGMENTS
 
 PRECISIONS = ("fp16", "mixed", "fp32")
 # Of a GPU's slots. Beside up to eleven others encoders took 2.4 (SAM2.1-tiny) and 4.6 times (EdgeTAM) as long as beside one or two; likely
 # because processes on one GPU take turns, however short the kernels are that each of them times.
 BUILD = 4
 LOADING, KNOWN = 10, {"encoder": 60, "prompt": 60}  # seconds until TensorRT's kernels are loaded; of graphs whose tactics are known
+CUT, PROMPT = 60, 70  # seconds of a part of an encoder and of a prompt graph: 12 to 63 and 60 to 73 beside twenty other jobs
 
 
 def pieces_of(v, precision):
@@ -29,10 +32,10 @@ def build_command(s, v, precision, out, timing, *more, bundles=None):
     return [*command, "--timing-runs", 4, "--json", *more]
 
 
-def build(s, v, name, precision, out, graphs, needs, priority, expect, more=(), bundles=None):
-    """One build job with a timing cache of its own."""
+def build(s, v, name, precision, out, graphs, needs, priority, expect, more=(), bundles=None, kept=None):
+    """One build job with a timing cache of its own; it starts from that which the job `kept`, else itself, left in an earlier lab."""
     timing = s.out / "timing" / f"{name}.timing"
-    start, own = s.start_cache(name, "fp32" if precision == "fp32" else "fp16")
+    start, own = s.start_cache(kept or name, source(precision))
     if own:
         expect = min(expect, LOADING + KNOWN.get(graphs[0].split("_")[0], 30))
     rows = s.out / "builds" / f"{name}.json"
@@ -78,12 +81,16 @@ def piece_jobs(s, v, precision, priority):
     jobs = []
     for end, graphs in zip(piece_names(v, precision), pieces_of(v, precision)):
         name = f"build_{v.name}_{precision}_{end}"
-        expect = {"encoder": v.costs[0], "encoder_cut": min(100, v.costs[0])}.get(graphs[0].rstrip("0123456789"), 80)
-        if precision == "fp32":
-            expect /= 3
+        expect = expected(v, precision, graphs)
         out = s.out / "pieces" / name
         jobs.append(build(s, v, name, precision, out, graphs, exported(v, source(precision)), priority, expect))
     return jobs
+
+
+def expected(v, precision, graphs):
+    """Seconds that a build of these graphs is thought to take beside others."""
+    seconds = {"encoder": v.costs[0], "encoder_cut": CUT, "prompt": PROMPT}.get(graphs[0].rstrip("0123456789"), 80)
+    return seconds / 3 if precision == "fp32" else seconds
 
 
 def source(precision):
@@ -91,10 +98,10 @@ def source(precision):
     return "fp32" if precision == "fp32" else "fp16"
 
 
-def merge(s, v, name, precision, engines, pieces, graphs, priority, more=()):
+def merge(s, v, name, precision, engines, pieces, graphs, priority, bundles=None):
     """Puts pieces together, and lets build-engines say whether it would have built anything else."""
     rows = s.out / "builds" / f"{name}.json"
-    check = build_command(s, v, precision, engines, s.out / "timing" / f"{name}.timing", "--graphs", ",".join(graphs), *more)
+    check = build_command(s, v, precision, engines, s.out / "timing" / f"{name}.timing", "--graphs", ",".join(graphs), bundles=bundles)
     command = [s.python, MERGE, "--into", engines, "--rows", rows]
     command += [word for piece in pieces for word in ("--piece", piece.results[0])] + ["--", *check]
     first = pieces[0]
@@ -138,6 +145,32 @@ def whole_encoder(s, v):
     graphs = ["encoder", *(graph for piece in pieces_of(v, "fp16") for graph in piece if not graph.startswith("encoder"))]
     place = s.out / "engines" / f"{v.name}_whole"
     return [whole, merge(s, v, f"engines_{v.name}_whole", "fp16", place, [whole, *rest], graphs, v.priority("speed"))], place
+
+
+def usual_parts(s, v):
+    """All fp16 engines of a variant whose encoder is in parts anyway, from an export of the same weights without the cuts at its attention.
+
+    Both kinds of parts have the same names, so that they cannot lie in one bundle, nor a part of one beside other graphs of the other.
+    """
+    usual, bundles, priority = replace(v, attends=False), s.out / "usual", v.priority("speed")
+    weights, needs = weights_of(s, v)
+    exports = exports_of(s, usual, bundles, f"usual_{v.name}", weights, ("fp16",), needs)
+    for job in exports:
+        job.priority = priority
+    pieces = []
+    for end, graphs in zip(piece_names(usual, "fp16"), pieces_of(usual, "fp16")):
+        name, out = f"usual_{v.name}_fp16_{end}", s.out / "pieces" / f"usual_{v.name}_fp16_{end}"
+        same = f"build_{v.name}_fp16_{end}" if end.isdigit() else name  # the other graphs are those of every export
+        expect = expected(usual, "fp16", graphs)
+        pieces.append(build(s, usual, name, "fp16", out, graphs, [job.name for job in exports], priority, expect, bundles=bundles, kept=same))
+    place, all_graphs = s.out / "engines" / f"{v.name}_usual", [graph for piece in pieces_of(usual, "fp16") for graph in piece]
+    merged = merge(s, usual, f"engines_{v.name}_usual", "fp16", place, pieces, all_graphs, priority, bundles=bundles)
+    return [*exports, *pieces, merged], place
+
+
+def without_attention(s, v):
+    """The fp16 engines that a variant has where its encoder is not cut at its attention: (jobs, folder)."""
+    return usual_parts(s, v) if v.model in PARTS else whole_encoder(s, v)
 
 
 def batch_names(v):

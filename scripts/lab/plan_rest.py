@@ -2,8 +2,8 @@
 
 from .job import ALL, ALONE, SHARED, Job
 from .plan_bed import exported, exports_of
-from .plan_builds import PRECISIONS, batch_names, batches, build, built, caches, piece_jobs, pieces_of, source, whole_encoder
-from .plan_compare import bench
+from .plan_builds import PRECISIONS, batch_names, batches, build, built, caches, piece_jobs, pieces_of, source, without_attention
+from .plan_compare import bench, reference
 from .sanitize_clip import FOUND
 
 CAPS = (64, 128, 256, 512, 1024, 4096)  # MiB of workspace
@@ -11,12 +11,10 @@ DEPTHS = (1, 2, 4, 8, 16)
 # name -> further flags, environment. TensorRT 8.6.0 loads all its kernels at once unless it is told not to: what that costs in memory.
 ALTERNATIVES = {"nvjpeg": (["--decoder", "nvjpeg"], {}), "lazy": ([], {"CUDA_MODULE_LOADING": "LAZY"})}
 EXACT_LEVELS = (3, 1, 0)  # of optimization; the first is TensorRT's usual one
-# Frames of a clip: memcheck took 92 s beside five builds; racecheck had not ended with three frames after 221 s at 1024 pixels,
-# nor after 600 s at 512, when all of TensorRT's kernels were loaded at once (sanitize_clip.py).
-UNDER = {"memcheck": 24, "racecheck": 3}
-# Seconds that a clip of three frames is thought to take with ONNX Runtime in TensorRT's place, under both tools: single launches of the attention
-# kernels with 1024 queries and 7232 keys took racecheck 1.4 s, and a frame of SAM 2.1 has sixteen times as many pairs in each of four layers.
-STAND_IN = {"edgetam": 180, "sam2_tiny": 400}
+UNDER_MEMCHECK = 24  # frames of a clip with TensorRT: 92 s beside five builds
+# Seconds that a clip of three frames is thought to take with ONNX Runtime in TensorRT's place, under both tools: at 512 pixels both models were
+# through within 45 s, and at 1024 each of SAM 2.1's attentions has sixteen times as many pairs.
+STAND_IN = {"edgetam": 120, "sam2_tiny": 240}
 AT_ONCE = 3  # plans that a job of a cap builds beside each other
 
 
@@ -74,18 +72,19 @@ def speeds(s):
 
 
 def attentions(s):
-    """Before and after: an encoder in one piece, and cut at its attention, in turn."""
+    """Before and after: an encoder as it is otherwise, and cut at its attention, in turn; masks are held to the comparison's reference."""
     jobs = []
     for v in s.variants():
-        if not v.attends:
+        if not v.attends or v.model in s.unlearned:
             continue
-        several, whole = whole_encoder(s, v)
+        several, usual = without_attention(s, v)
         out = s.out / f"attention_{v.name}"
         command = [*s.script("scripts/lab/in_turn.py"), "--out", out, "--rounds", s.rounds]
-        command += ["--side", f"whole={whole}", "--side", f"parts={s.engines(v)}", "--", s.segtrt, "bench", "--backend", "tensorrt"]
+        command += ["--side", f"usual={usual}", "--side", f"attention={s.engines(v)}", "--reference-run", reference(s, v)]
+        command += ["--", s.segtrt, "bench", "--backend", "tensorrt"]
         command += ["--split-dir", s.split, "--models", f"{v.tag}_points", "--imgsz", v.imgsz, "--precision", "fp16"]
         command += ["--metrics", "official", "--profile-runs", 1]
-        needs = [several[-1].name, built(v, "fp16")]
+        needs = [several[-1].name, built(v, "fp16"), f"compare_{v.name}"]
         jobs += [*several, alone(out.name, command, needs, v.priority("speed"), 60, [out / "judged"])]
     return jobs
 
@@ -240,8 +239,8 @@ def sanitizers(s):
         # Errors that it found are an answer; that it ran out of time is none.
         common = {"gpu": SHARED, "slots": 2, "priority": 55, "expect": 240, "limit": 600, "codes": (0, 1, 9)}
         jobs.append(Job(tool, command, stdout=told, results=[told], **common))
-        if edgetam:
-            jobs.append(sanitized_clip(s, edgetam, tool))
+    if edgetam and s.sanitizer:
+        jobs.append(memcheck_clip(s, edgetam))
     return jobs + [stand_in_clip(s, v) for v in s.variants() if s.sanitizer and v.name in STAND_IN]
 
 
@@ -255,12 +254,12 @@ def stand_in_clip(s, v):
     return Job(name, command, needs=exported(v, "fp16"), limit=6 * STAND_IN[v.name], stdout=told, results=[told, out], **common)
 
 
-def sanitized_clip(s, v, tool):
+def memcheck_clip(s, v):
     """A short clip whose kernels are launched one by one, for what a sanitizer sees of replayed CUDA graphs was never tried here."""
-    name = f"{tool}_clip"
+    name = "memcheck_clip"
     told, out = s.out / f"{name}.txt", s.out / name
-    short = ["--limit-videos", 1, "--max-clip-frames", UNDER[tool], "--profile-runs", 1, "--warmup-runs", 0, "--no-cuda-graphs"]
-    command = [*s.script("scripts/lab/sanitize_clip.py"), "--tool", tool, "--sanitizer", s.sanitizer, "--"]
+    short = ["--limit-videos", 1, "--max-clip-frames", UNDER_MEMCHECK, "--profile-runs", 1, "--warmup-runs", 0, "--no-cuda-graphs"]
+    command = [*s.script("scripts/lab/sanitize_clip.py"), "--tool", "memcheck", "--sanitizer", s.sanitizer, "--"]
     command += [*bench(s, v, "fp16", out, *short), "-v", "-v"]
     common = {"gpu": SHARED, "slots": 2, "priority": 55, "expect": 100, "limit": 600, "codes": (0, FOUND)}
     return Job(name, command, needs=[built(v, "fp16")], memory_gib=16, waits=True, stdout=told, results=[told, out], **common)

@@ -9,7 +9,9 @@ this program's. They are those of the entries in cuda/*.ptx, which is what the p
 TensorRT 8.6.0's runtime was built with a CUDA whose programs load all kernels of all libraries at once, unless the variable
 CUDA_MODULE_LOADING is LAZY; a sanitizer rewrites what is loaded, whatever it is told to check. So the variable is set, unless it is set already.
 
-racecheck did not end, and nobody knew what it did meanwhile: twice a minute it is said how much of the processors each process has had.
+racecheck was never seen to end over a clip with TensorRT, with that variable neither: after the GPU had been opened one
+processor was busy, and nothing was said until it was killed. A clip without TensorRT it gets through (stand_in_engines.py).
+Twice a minute it is said how much of the processors each process has had.
 
 What it found counts by the words of its summary, not by an exit code: a bench that fails in a worker has codes of its own.
 Exit code 0: the clip was run to its end and nothing was found; 9: something was found; 1: no answer, for the clip did not end, or

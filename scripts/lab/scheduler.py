@@ -143,6 +143,7 @@ class Scheduler:
             for job in self.jobs.values()
         )
         placing = Placing(self.machine, self.running.values(), self.now(), sharing)
+        gather = None  # priority of those that wait for each other, and the seconds until they can begin
         for job in sorted(ready, key=lambda job: (self.priority[job.name], -self.chain[job.name])):
             if hushed and (not job.hush or self._lengthens(job, known)):
                 continue
@@ -154,7 +155,11 @@ class Scheduler:
             if job.on_gpu and not self.machine.gpus:
                 self._fail(job, "there is no GPU")
                 continue
-            if job.hush and self._gathers(job, ready, known):
+            if gather and self.priority[job.name] > gather[0] and job.expect > gather[1]:
+                continue  # it would keep them waiting for it
+            if job.hush and (until := self._gathers(job, ready, known)) is not None:
+                held = [held.left(self.now()) for held in self.running.values()]  # these keep them waiting anyway
+                gather = gather or (self.priority[job.name], max([until, *held]))
                 continue
             if job.hush and len(self.running) > hushed:
                 if self._hushed(job):
@@ -173,17 +178,18 @@ class Scheduler:
                 placing.running.append(self.running[job.name])
 
     def _gathers(self, job, ready, known):
-        """Whether a job for which nothing else may run waits for those beside which it may: as urgent ones that will be ready in time.
+        """Seconds for which a job beside which nothing else may run waits for those that may: as urgent ones that will be ready in time.
 
-        They would wait for it otherwise, and what they need would, too.
+        None where it waits for none. They would wait for it otherwise, and what they need would, too.
         """
         beside = [other for other in ready if other.hush and self.priority[other.name] == self.priority[job.name]]
-        if len(beside) >= self.machine.hushed:
-            return False
+        lacking = self.machine.hushed - len(beside)
+        if lacking <= 0:
+            return None
         others = [other.name for other in self.jobs.values() if other.hush and other not in beside and self.state[other.name] == PENDING]
-        soon = [self._soon(name, known) for name in others if self.priority[name] == self.priority[job.name]]
-        soon = [seconds for seconds in soon if seconds < float("inf")]
-        return bool(soon) and self.now() + max(soon) + job.expect <= self.deadline
+        soon = sorted(self._soon(name, known) for name in others if self.priority[name] == self.priority[job.name])
+        soon = [seconds for seconds in soon if seconds < float("inf")][:lacking]
+        return soon[-1] if soon and self.now() + soon[-1] + job.expect <= self.deadline else None
 
     def _lengthens(self, job, known):
         """Whether a job would keep the machine hushed longer than those that do now, and so keep more urgent ones waiting."""

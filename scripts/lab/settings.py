@@ -6,14 +6,14 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[2]
 TEACHER = "sam2.1_tiny"  # the one whose encoder is trained
 
-# Seconds seen on two H200 while both were busy: building the encoder, an export, 48 frames on four processors, a comparison (193 to 216 of
-# three models without the sides that have CUDA graphs; small's and large's are thought of).
+# Seconds seen on two to four H200 while all were busy: building the encoder in one piece, an export, 48 frames on four processors, a comparison without
+# vos_optimized (small's is thought of; EdgeTAM's was 350 with one side of PyTorch's fewer).
 COSTS = {
-    "edgetam": (120, 30, 60, 240),
-    "sam2.1_tiny": (110, 30, 130, 230),
-    "sam2.1_small": (110, 30, 150, 230),
-    "sam2.1_base_plus": (240, 45, 220, 250),
-    "sam2.1_large": (150, 120, 400, 330),
+    "edgetam": (120, 45, 60, 390),
+    "sam2.1_tiny": (110, 35, 130, 180),
+    "sam2.1_small": (110, 35, 150, 230),
+    "sam2.1_base_plus": (240, 45, 220, 310),
+    "sam2.1_large": (370, 60, 400, 350),
 }
 TAGS = {
     "edgetam": "edgetam",
