@@ -58,7 +58,8 @@ def parser():
     p.add_argument("--rounds", type=int, default=3, help="of comparisons [3]")
     p.add_argument("--hushed", type=int, default=1, help="comparisons with PyTorch that may run beside each other, each on a GPU of its own [1]")
     p.add_argument("--together", action="store_true", help="start PyTorch's sides of a comparison at once: a minute less, set-up times unmeasured")
-    p.add_argument("--encoder-attention", action="store_true", help="cut SAM 2.1's fp16 encoders at their attention over the whole map; before and after, too")
+    told = "cut SAM 2.1's fp16 encoders at their attention over the whole map; --groups attention measures before and after [yes]"
+    p.add_argument("--encoder-attention", action=argparse.BooleanOptionalAction, default=True, help=told)
     p.add_argument("--ort-gpu", type=Path, metavar="LIB", help="ONNX Runtime's library with the CUDA provider: a further side")
     p.add_argument("--groups", default="main", help=f"of {', '.join(GROUPS)} [main]")
     p.add_argument("--only", default="", metavar="PATTERN,…", help="jobs of these names, and what they need: compare_edgetam,iou_*")

@@ -16,7 +16,7 @@ from lab import flags, machine  # noqa: E402
 from lab.foresight import Foresight  # noqa: E402
 from lab.job import ALL, ALONE, SHARED, SLOTS, Job, PlanError, checked, chosen, hurry, without  # noqa: E402
 from lab.placing import Held  # noqa: E402
-from lab.plan import plan  # noqa: E402
+from lab.plan import GROUPS, plan  # noqa: E402
 from lab.settings import TAGS, Settings  # noqa: E402
 
 
@@ -30,7 +30,7 @@ class Case(unittest.TestCase):
 class Planning(Case):
     def settings(self, **more):
         given = {"segtrt": Path("/p/segtrt"), "split": Path("/p/split"), "overlay": Path("/p/tiny.safetensors")}
-        given |= {"out": self.out, "python": sys.executable, "models": list(TAGS), "gpus": 2}
+        given |= {"out": self.out, "python": sys.executable, "models": list(TAGS), "gpus": 2, "encoder_attention": False}
         return Settings(**(given | more))
 
     def test_the_whole_plan_holds_together(self):
@@ -215,7 +215,7 @@ class Planning(Case):
         self.assertEqual((begun[100].get("compare"), begun[100]["bench"]), (None, 5))
 
     def test_an_encoder_that_is_cut_at_its_attention_is_built_whole_too_and_both_are_measured_in_turn(self):
-        jobs = {job.name: job for job in plan(self.settings(encoder_attention=True))}
+        jobs = {job.name: job for job in plan(self.settings(encoder_attention=True), GROUPS)}
         for name, parts in (("sam2_tiny", 4), ("sam2_large", 5)):
             for precision in ("fp16", "mixed"):
                 self.assertIn(f"build_{name}_{precision}_encoder_cut{parts - 1}", jobs)
@@ -235,11 +235,11 @@ class Planning(Case):
         self.assertFalse([name for name in (job.name for job in plan(self.settings())) if name.startswith("attention_") or name.endswith("_whole") and name.startswith("engines")])
 
     def test_an_encoder_that_is_in_parts_anyway_is_never_built_whole_for_before_and_after(self):
-        jobs = checked(plan(self.settings(encoder_attention=True)))
+        jobs = checked(plan(self.settings(encoder_attention=True), GROUPS))
         built = [job.command for name, job in jobs.items() if name.startswith("build_sam2_large")]
         self.assertFalse([command for command in built if command[command.index("--graphs") + 1] == "encoder"])
         export, merged = jobs["usual_sam2_large_fp16"], jobs["engines_sam2_large_usual"]
-        self.assertNotIn("--encoder-attention", export.command)
+        self.assertIn("--no-encoder-attention", export.command)
         self.assertEqual((export.needs, jobs["export_sam2_large_fp16"].needs), (["track_sam2_large"], ["track_sam2_large"]), "the same weights")
         parts = [need for need in merged.needs if "encoder_cut" in need]
         self.assertEqual(parts, [f"usual_sam2_large_fp16_encoder_cut{k}" for k in range(4)])
@@ -251,14 +251,14 @@ class Planning(Case):
         pieces = [jobs[need].command for need in merged.needs]
         self.assertEqual(sorted(graphs), sorted(",".join(piece[piece.index("--graphs") + 1] for piece in pieces).split(",")))
         self.assertIn(f"usual={self.out}/engines/sam2_large_usual", jobs["attention_sam2_large"].command)
-        self.assertNotIn("attention_sam2_large", checked(plan(self.settings(encoder_attention=True, unlearned=("sam2.1_large",)))))
+        self.assertNotIn("attention_sam2_large", checked(plan(self.settings(encoder_attention=True, unlearned=("sam2.1_large",)), GROUPS)))
 
     def test_engines_without_the_cuts_start_from_the_caches_of_the_same_graphs(self):
         kept = self.out / "kept"
         kept.mkdir()
         for end in ("1", "encoder_cut0"):
             (kept / f"build_sam2_large_fp16_{end}.timing").write_text("x")
-        jobs = {job.name: job for job in plan(self.settings(timing_dir=kept, encoder_attention=True))}
+        jobs = {job.name: job for job in plan(self.settings(timing_dir=kept, encoder_attention=True), GROUPS)}
         prompt, part = jobs["usual_sam2_large_fp16_1"], jobs["usual_sam2_large_fp16_encoder_cut0"]
         self.assertEqual(prompt.copies[0], (kept / "build_sam2_large_fp16_1.timing", self.out / "timing/usual_sam2_large_fp16_1.timing"))
         self.assertEqual(part.copies, [], "that was a part with other cuts")
@@ -341,11 +341,12 @@ class Planning(Case):
         begin = [sys.executable, SCRIPTS / "measure-lab.py", "--out", self.out / "lab", "--split", self.out / "split", "--list", "--gpus", "0,1"]
         begin += ["--overlay", self.out / "overlay", "--segtrt", self.out / "segtrt"]
         for more, told in (
-            (["--groups", "bisct"], "expected some of main, bisect, exact, warm"),
+            (["--groups", "bisct"], "expected some of main, attention, bisect, exact, warm"),
             (["--groups", "bisect", "--models", "edgetam"], "no job of these models"),
+            (["--groups", "bisect"], "no job of these models"),
             (["--hushed", "0"], "expected 1 or more"),
             (["--unlearned", "edgetan"], "known are edgetam,"),
-            (["--unlearned", "sam2_tiny", "--only", "bisect_*"], "matches no job"),
+            (["--no-encoder-attention", "--unlearned", "sam2_tiny", "--only", "bisect_*"], "matches no job"),
         ):
             done = subprocess.run([*begin, *more], capture_output=True, text=True)
             self.assertEqual(done.returncode, 2, (more, done.stdout[-300:]))

@@ -6,7 +6,7 @@ from .plan_builds import engines
 from .plan_compare import comparisons, masks
 from .plan_rest import attentions, newcomer, rebuilds, sanitizers, selftests, speeds, sweeps
 
-GROUPS = ("main", "bisect", "exact", "warm")
+GROUPS = ("main", "attention", "bisect", "exact", "warm")
 PARTS = (test_bed, exports, compiled, engines, comparisons, masks, selftests, speeds, attentions, rebuilds, newcomer, sanitizers, sweeps, bisect)
 
 

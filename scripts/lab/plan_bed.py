@@ -1,7 +1,7 @@
 """Jobs before anything is measured: networks whose masks mean something, their graphs, and PyTorch's compiled code."""
 
 from .job import ALONE, SHARED, Job
-from .settings import TEACHER
+from .settings import ATTENDING, TEACHER
 
 BATCHES = "2,4,8,16"
 # Seconds of max-autotune with nothing of it in Inductor's cache beside up to twenty other jobs, which the processors are shared with (with less beside
@@ -63,7 +63,9 @@ def exports_of(s, v, bundles, name, weights, precisions, needs=()):
     for precision in precisions:
         bundle = bundles / f"{v.model}_{v.imgsz}_{precision}"
         command = [*s.script("onnx/export.py"), "--model", v.model, "--imgsz", v.imgsz, "--precision", precision]
-        command += [*weights, "--segments", "--padded-track", *["--encoder-attention"] * (v.attends and precision == "fp16")]
+        command += [*weights, "--segments", "--padded-track"]
+        if v.model in ATTENDING and precision == "fp16":
+            command.append("--encoder-attention" if v.attends else "--no-encoder-attention")
         if v.model == "edgetam" and v.imgsz == 1024:
             command += ["--encoder-batches", BATCHES]
         jobs.append(

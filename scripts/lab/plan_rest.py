@@ -86,6 +86,8 @@ def attentions(s):
         command += ["--metrics", "official", "--profile-runs", 1]
         needs = [several[-1].name, built(v, "fp16"), f"compare_{v.name}"]
         jobs += [*several, alone(out.name, command, needs, v.priority("speed"), 60, [out / "judged"])]
+    for job in jobs:
+        job.group = "attention"
     return jobs
 
 

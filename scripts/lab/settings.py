@@ -92,7 +92,7 @@ class Settings:
     unlearned: tuple = ()  # models whose weights are random
     rounds: int = 3
     mixed: tuple = MIXED  # names of variants whose mixed engines are compared, too
-    encoder_attention: bool = False  # SAM 2.1's fp16 encoders are cut at their attention
+    encoder_attention: bool = True  # SAM 2.1's fp16 encoders are cut at their attention
     together: bool = False  # PyTorch's sides of a comparison are started at once
     frames: int = 12  # of each clip, for masks against the CPU
     ort_gpu: Path | None = None
