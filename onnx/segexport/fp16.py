@@ -2,7 +2,7 @@
 
 Every float tensor becomes f16 except:
   - contract ports that stay f32 (coords, multi, mask, low, score, iou, ptr_t, bias);
-  - modules named `f32_*` (coordinate encoding, IoU and score heads), pointer times, and
+  - modules named `f32_*` (coordinate encoding, what is read from the decoder's tokens), pointer times, and
     every operator that only rearranges or selects f32 data;
   - LayerNormalization, the perceiver's exponentials and sums (its softmax is written out)
     and the mask product's outcome: they compute in f32 between casts.

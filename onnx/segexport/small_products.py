@@ -1,9 +1,9 @@
 """Writes the few fp32 products of a typed fp16 graph as multiplications and sums.
 
 TensorRT for RTX has no matrix products in fp32 for Turing (sm_75): 1.7.1 refuses a graph with one, earlier releases
-build it. What fp16 graphs keep in fp32 are the click's angles, the IoU and score heads and the pointers' times: at most
-256 x 256 weights a row, for which a product kernel is not needed. x W + b becomes sum(x * W^T) + b, the
-same in exact arithmetic; only the order of the sum is the implementation's.
+build it. What fp16 graphs keep in fp32 are the click's angles, what is read from the decoder's tokens (token_heads.py)
+and the pointers' times: at most 256 x 256 weights a row, for which a product kernel is not needed. x W + b becomes
+sum(x * W^T) + b, the same in exact arithmetic; only the order of the sum is the implementation's.
 """
 
 import numpy as np
