@@ -10,6 +10,7 @@ import tempfile
 import tomllib
 import unittest
 from pathlib import Path
+from unittest import mock
 from types import SimpleNamespace
 
 import numpy as np
@@ -206,6 +207,24 @@ class Attention(unittest.TestCase):
         wide, ports = small_encoder(channels=33, num_heads=1, head_mul=1.0)
         with self.assertRaisesRegex(ExportError, "heads of 132 columns.*128 at most"):
             list(graphs.encoder_cuts(wide, SIDE, ports, graphs.bounds_at_attentions(wide)))
+
+    def test_segments_cut_an_encoder_at_its_attentions_where_the_kernels_serve(self):
+        import export
+
+        for flags, cut in (
+            (["--precision", "fp16", "--segments"], True),
+            (["--precision", "fp16"], False),
+            (["--precision", "fp32", "--segments"], False),
+            (["--precision", "fp16", "--segments", "--for-sm", "75"], False),
+            (["--precision", "fp16", "--segments", "--no-encoder-attention"], False),
+            (["--precision", "fp16", "--encoder-attention"], True),
+        ):
+            for model in ("sam2.1_tiny", "edgetam"):
+                if model == "edgetam" and "--encoder-attention" in flags:
+                    continue  # refused
+                command = ["export.py", "--model", model, "--random-weights", "0", "--out", "-", *flags]
+                with mock.patch.object(sys, "argv", command):
+                    self.assertEqual(export.parse().encoder_attention, cut and model != "edgetam", command)
 
     def test_what_cannot_be_exported_is_refused_at_once(self):
         for flags, says in (

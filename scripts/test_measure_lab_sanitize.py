@@ -93,6 +93,18 @@ class Sanitizing(unittest.TestCase):
             self.assertEqual(done.returncode, 1, told)
             self.assertIn("names neither --kernel-name nor --kernel-regex", done.stderr)
 
+    def test_a_sanitizer_that_could_not_check_something_gives_no_answer(self):
+        for trouble in (
+            "Internal Sanitizer Error: The kernel could not be patched and will not be checked",
+            "Target application terminated before first instrumented API call",
+            "Error: Device not supported",
+        ):
+            done = self.sanitized(f"========= {trouble}\n========= ERROR SUMMARY: 0 errors")
+            self.assertEqual(done.returncode, 1, trouble)
+            self.assertIn(f"did not check everything: {trouble}", done.stderr)
+            found = self.sanitized(f"========= {trouble}\n========= ERROR SUMMARY: 2 errors")
+            self.assertEqual(found.returncode, 9, trouble)
+
     def test_what_was_found_counts_and_a_clip_that_did_not_end_is_no_answer(self):
         hazards = "========= RACECHECK SUMMARY: {0} hazards displayed ({0} errors, 0 warnings)"
         for summary, code, tool, expected in (

@@ -31,6 +31,8 @@ CUDA = Path(__file__).resolve().parents[2] / "cuda"
 FOUND, NO_ANSWER = 9, 1
 BEAT = 30  # seconds
 OPTIONS = ("--kernel-name", "--kernel-regex")  # the newer spelling first
+# What it says of itself when it cannot check something; its summary counts no errors then.
+TROUBLE = re.compile(r"^=+ .*(?:[Ii]nternal|terminated before|not supported|not be checked|[Ff]ailed to).*$", re.MULTILINE)
 SUMMARY = re.compile(r"^=+ (?:ERROR SUMMARY: (\d+) error|RACECHECK SUMMARY: (\d+) hazard)", re.MULTILINE)
 
 
@@ -64,6 +66,8 @@ def errors(said):
     found = [int(memory or races) for memory, races in SUMMARY.findall(said)]
     if not found:
         raise NoAnswer("the sanitizer printed no summary")
+    if not sum(found) and (trouble := TROUBLE.search(said)):
+        raise NoAnswer(f"the sanitizer did not check everything: {trouble[0].strip('= ')}")
     return sum(found)
 
 

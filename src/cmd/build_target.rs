@@ -120,7 +120,7 @@ pub fn refuses(bundle: &Bundle, platform: &Platform, version: Version) -> Option
 pub fn remark(bundle: &Bundle, platform: &Platform) -> Option<String> {
     let own = bundle.manifest.export.for_sm.filter(|own| *own != platform.sm)?;
     Some(format!(
-        "{} was exported with --for-sm {own}: its graphs have sums where the usual ones have matrix products, and are slower on {} \
+        "{} was exported with --for-sm {own}: its graphs have sums where the usual ones have matrix products, and may be slower on {} \
          (sm_{}), nobody measured by how much; export the model without --for-sm for the usual ones",
         bundle.dir.display(),
         platform.title,

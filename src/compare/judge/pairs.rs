@@ -34,8 +34,8 @@ fn as_reference(side: &SideReport) -> bool {
     matches!(side.outcome, Outcome::Reference | Outcome::Same)
 }
 
-/// The subject has the reference's masks, and PyTorch at its own precision only those of the original there: the subject has done no
-/// less than was asked, and PyTorch what it does there.
+/// The subject has the reference's masks, and PyTorch those of the original at its own precision: the subject has done no less than was
+/// asked, and PyTorch what it does at that precision.
 fn is_stricter(a: &SideReport, b: &SideReport) -> bool {
     as_reference(a) && b.outcome == Outcome::AsOriginal && original::is_pytorch(&b.backend)
 }
@@ -57,20 +57,22 @@ fn other_footing(a: &SideReport, b: &SideReport) -> Option<String> {
     (!same).then(|| format!("other masks: {}, {}", whose(a), whose(b)))
 }
 
-/// What a ratio says of its footing where that is not the reference: its sentence is read and copied alone.
-fn by_original(a: &SideReport, b: &SideReport) -> String {
-    if is_stricter(a, b) {
-        let of = b.as_original.as_ref().map_or_else(String::new, |of| of.side.clone());
-        return format!(
-            ", {} with the reference's masks, {} with those of {of} {} alone",
-            a.side, b.side, b.precision
-        );
+/// What a ratio says of its footing where that is not the reference alone: its sentence is read and copied alone.
+fn footing(a: &SideReport, b: &SideReport) -> String {
+    let original = |side: &SideReport| {
+        let found = side.as_original.as_ref().filter(|_| side.outcome == Outcome::AsOriginal)?;
+        Some(format!("{} {}", found.side, side.precision))
+    };
+    match (original(a), original(b)) {
+        (None, None) => String::new(),
+        (Some(of), Some(_)) => format!(", both with the masks of {of} and not the reference's"),
+        (None, Some(of)) => {
+            format!(", {} with the reference's masks, {} with those of {of} alone", a.side, b.side)
+        }
+        (Some(of), None) => {
+            format!(", {} with the masks of {of} alone, {} with the reference's", a.side, b.side)
+        }
     }
-    let mut sides = [a, b].into_iter().filter(|side| side.outcome == Outcome::AsOriginal);
-    let of = sides.next().and_then(|side| Some((side.as_original.as_ref()?, &side.precision)));
-    of.map_or_else(String::new, |(of, precision)| {
-        format!(", both with the masks of {} {precision} and not the reference's", of.side)
-    })
 }
 
 fn ratio(
@@ -114,7 +116,7 @@ fn ratio(
                 name(a),
                 factor.text(),
                 name(b),
-                by_original(a, b)
+                footing(a, b)
             );
             found.times_as_fast = Some(factor);
             if bound::is_due(&found.verdict, &b.verdict) {
