@@ -7,21 +7,17 @@ import os
 import signal
 import subprocess
 import sys
-import tempfile
 import time
 import unittest
 from pathlib import Path
 
-if sys.platform != "linux":
-    raise unittest.SkipTest("SKIPPED: processes are pinned and found by what Linux offers")
-
-SCRIPTS = Path(__file__).resolve().parent
-sys.path.insert(0, str(SCRIPTS))
+sys.path.insert(0, str(Path(__file__).resolve().parent))
 
 from lab import machine, process  # noqa: E402
 from lab.job import ALL, ALONE, SHARED, Job, checked  # noqa: E402
 from lab.ledger import Ledger  # noqa: E402
 from lab.scheduler import Scheduler  # noqa: E402
+from measure_lab_case import SCRIPTS, Case  # noqa: E402
 
 TOLD = "import os,time,pathlib,sys; "
 PROCESSORS = sorted(os.sched_getaffinity(0))
@@ -37,11 +33,9 @@ def writes(path, seconds=0.0):
     return sleeps(seconds, f"pathlib.Path({str(path)!r}).write_text({what})")
 
 
-class Case(unittest.TestCase):
+class LabCase(Case):
     def setUp(self):
-        folder = tempfile.TemporaryDirectory()
-        self.addCleanup(folder.cleanup)
-        self.out = Path(folder.name)
+        super().setUp()
         self.addCleanup(self.restore, signal.getsignal(signal.SIGTERM), signal.getsignal(signal.SIGINT))
 
     def restore(self, *handlers):
@@ -65,7 +59,7 @@ class Case(unittest.TestCase):
         return a["begin"] < b["end"] and b["begin"] < a["end"]
 
 
-class Running(Case):
+class Running(LabCase):
     def test_needs_come_first_and_a_failure_costs_its_dependants_alone(self):
         a, b = self.out / "a", self.out / "b"
         left = self.lab(
@@ -230,7 +224,7 @@ class Running(Case):
         self.assertLess(self.record("compile")["begin"], self.record("export")["end"])
 
 
-class Resuming(Case):
+class Resuming(LabCase):
     def test_done_jobs_are_left_alone_and_half_results_go(self):
         good, half, flag = self.out / "good", self.out / "half", self.out / "flag"
         fails_once = f"p=pathlib.Path({str(half)!r}); p.mkdir(); (p/'x').write_text('1'); "

@@ -5,25 +5,14 @@ import os
 import subprocess
 import sys
 import tarfile
-import tempfile
 import unittest
 from pathlib import Path
 
-if sys.platform != "linux":
-    raise unittest.SkipTest("SKIPPED: processes are pinned and found by what Linux offers")
-
-SCRIPTS = Path(__file__).resolve().parent
-sys.path.insert(0, str(SCRIPTS))
+sys.path.insert(0, str(Path(__file__).resolve().parent))
 
 from lab import engines  # noqa: E402
 from lab.harvest import harvest, worth  # noqa: E402
-
-
-class Case(unittest.TestCase):
-    def setUp(self):
-        folder = tempfile.TemporaryDirectory()
-        self.addCleanup(folder.cleanup)
-        self.out = Path(folder.name)
+from measure_lab_case import Case  # noqa: E402
 
 
 class Harvesting(Case):

@@ -2,15 +2,10 @@
 
 import subprocess
 import sys
-import tempfile
 import unittest
 from pathlib import Path
 
-if sys.platform != "linux":
-    raise unittest.SkipTest("SKIPPED: processes are pinned and found by what Linux offers")
-
-SCRIPTS = Path(__file__).resolve().parent
-sys.path.insert(0, str(SCRIPTS))
+sys.path.insert(0, str(Path(__file__).resolve().parent))
 
 from lab import flags, machine  # noqa: E402
 from lab.foresight import Foresight  # noqa: E402
@@ -18,13 +13,7 @@ from lab.job import ALL, ALONE, SHARED, SLOTS, Job, PlanError, checked, chosen, 
 from lab.placing import Held  # noqa: E402
 from lab.plan import GROUPS, plan  # noqa: E402
 from lab.settings import TAGS, Settings  # noqa: E402
-
-
-class Case(unittest.TestCase):
-    def setUp(self):
-        folder = tempfile.TemporaryDirectory()
-        self.addCleanup(folder.cleanup)
-        self.out = Path(folder.name)
+from measure_lab_case import SCRIPTS, Case  # noqa: E402
 
 
 class Planning(Case):
@@ -80,6 +69,14 @@ class Planning(Case):
             chosen([one], ["b*"])
         jobs = [one, Job("b", [], needs=["a"]), Job("c", [])]
         self.assertEqual([job.name for job in chosen(jobs, ["b*"])], ["a", "b"])
+
+    def test_mixed_engines_are_compared_where_they_are_asked_for_and_built_for_nothing_else(self):
+        for mixed, sides in ((("edgetam",), "tensorrt:mixed,tensorrt:fp16"), ((), "tensorrt:fp16")):
+            jobs = {job.name: job for job in plan(self.settings(mixed=mixed))}
+            compared = jobs["compare_edgetam"]
+            self.assertEqual(compared.command[compared.command.index("--sides") + 1], sides)
+            self.assertEqual("engines_edgetam_mixed" in compared.needs, bool(mixed))
+            self.assertNotIn("engines_edgetam_512_mixed", jobs["compare_edgetam_512"].needs)
 
     def test_an_optional_job_may_be_left_out_and_with_it_a_side_of_a_comparison(self):
         jobs = {job.name: job for job in without(plan(self.settings()), ["warm_sam2_*_vos_optimized_*"])}
@@ -345,6 +342,7 @@ class Planning(Case):
             (["--groups", "bisect", "--models", "edgetam"], "no job of these models"),
             (["--groups", "bisect"], "no job of these models"),
             (["--hushed", "0"], "expected 1 or more"),
+            (["--mixed", "edgetam_1024"], "--mixed edgetam_1024: known are edgetam,"),
             (["--unlearned", "edgetan"], "known are edgetam,"),
             (["--no-encoder-attention", "--unlearned", "sam2_tiny", "--only", "bisect_*"], "matches no job"),
         ):

@@ -40,7 +40,7 @@ def pack(loads, out, part_bytes):
     folders, listed = [], []
     for name, path in loads:
         place = ["-C", str(path), "."] if path.is_dir() else ["-C", str(path.parent), path.name]
-        # As fast as it compresses: libraries shrink to a third, and what is compressed already stays as it is.
+        # The fastest way that compresses at all: transfers are what takes time.
         command = ["tar", "--create", "--use-compress-program", "xz -T0 -1", "--file", "-", *place]
         parts = []
         with subprocess.Popen(command, stdout=subprocess.PIPE) as process:

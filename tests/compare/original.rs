@@ -16,10 +16,15 @@ fn with_original(dir: &Path, differ: &[&str]) -> (Said, Value) {
 
 /// Takes as many pixels from a mask as bring its IoU below 0.99.
 fn nibble(frame: &mut Value) {
+    take_a_part(frame, 100);
+}
+
+/// Takes one pixel of `of` from a mask, the first ones.
+fn take_a_part(frame: &mut Value, of: usize) {
     let rle: Rle = serde_json::from_value(frame["mask"].clone()).unwrap();
     let mut mask = rle.to_mask().unwrap();
     let pixels: Vec<_> = mask.pixels().collect();
-    for (x, y) in &pixels[..=pixels.len() / 100] {
+    for (x, y) in &pixels[..=pixels.len() / of] {
         mask.set(*x, *y, false);
     }
     frame["mask"] = serde_json::to_value(Rle::compressed(&mask)).unwrap();
@@ -94,6 +99,51 @@ fn sides_with_the_masks_of_the_original_at_their_precision_are_compared_with_eac
         said.out
     );
     assert!(said.out.contains("as eager"), "{}", said.out);
+}
+
+/// eager is within the limit, compile beyond it and within eager's: the engine has the reference's masks, and eager's.
+#[test]
+fn each_sides_footing_is_said_whoever_is_the_subject() {
+    let dir = tempfile::tempdir().unwrap();
+    let sides = [
+        ("engine", "tensorrt 8.6.0 fp16 fused graph", 0),
+        ("eager", "pytorch 2.11.0 meta eager", 160),
+        ("compile", "pytorch 2.11.0 meta compile", 80),
+    ];
+    let sides = sides.map(|(name, backend, part)| {
+        let run = copy_run(&dir.path().join(name));
+        edit_column(&run, "precision", "fp16");
+        edit_column(&run, "backend", backend);
+        match part {
+            160 => edit_masks(&run, |frames| take_a_part(&mut frames[5], 160)),
+            80 => edit_masks(&run, |frames| take_a_part(&mut frames[5], 80)),
+            _ => {}
+        }
+        run
+    });
+    for (subject, baseline, footing) in [
+        (
+            "engine",
+            "compile",
+            ", engine with the reference's masks, compile with those of eager fp16 alone",
+        ),
+        (
+            "compile",
+            "engine",
+            ", compile with the masks of eager fp16 alone, engine with the reference's",
+        ),
+    ] {
+        let out = dir.path().join(format!("of_{subject}"));
+        let mut command = compare(&out);
+        command.arg("--reference-run").arg(&base().run).args(["--subject", subject]);
+        let said = run(command.arg("--runs").args(&sides));
+        let found = read(&out.join("comparison.json"));
+        let outcome = |name| side(&found, name)["outcome"].clone();
+        let outcomes = [outcome("engine"), outcome("eager"), outcome("compile")];
+        assert_eq!(outcomes, ["same", "same", "as_original"], "{}", said.out);
+        let told = ratio(&found, subject, baseline)["sentence"].clone();
+        assert!(told.as_str().unwrap().ends_with(footing), "{told}");
+    }
 }
 
 #[test]
