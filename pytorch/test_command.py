@@ -203,6 +203,7 @@ class Command(OnOneSplit):
             ({"split_dir": "/nowhere"}, "does not exist", 2),
             ({"split_dir": HERE}, "neither a SA-V split", 2),
             ({"rounds": "0"}, "not a whole number", 2),
+            ({"kept_compiled": "kept.bin"}, "belongs to modes that compile", 2),
             ({"compile_mode": "default"}, "belongs to --mode compile", 2),
             ({"teacher": "/nowhere"}, "--teacher /nowhere/sidecar.json: cannot be read", 2),
             ({"save_logits": True, "implementation": "transformers"}, "is not there for transformers", 2),

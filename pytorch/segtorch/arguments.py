@@ -74,6 +74,8 @@ def parser():
     r = p.add_argument_group("how it runs")
     r.add_argument("--mode", choices=("eager", "compile", "vos_optimized"), default="eager")
     r.add_argument("--compile-mode", choices=MODES, help=f"of --mode compile [default: {DEFAULT_MODE}]")
+    r.add_argument("--kept-compiled", type=Path, metavar="FILE", help="read what torch.compile made from this file where it is there, and "
+                   "write it where it is not: compiling again takes seconds then, on any machine of this kind")
     r.add_argument("--precision", choices=("fp32", "fp16", "bf16"), default="fp32", help="fp16 and bf16 by autocast")
     r.add_argument("--tf32", action="store_true", help="let fp32 products use TF32")
     r.add_argument("--cudnn-benchmark", action="store_true", help="let cuDNN time its algorithms; Meta leaves it off")
@@ -99,6 +101,8 @@ def parse(argv=None):
     args = parser().parse_args(argv)
     if args.compile_mode and args.mode != "compile":
         raise RunError("--compile-mode belongs to --mode compile", "leave one of them out", usage=True)
+    if args.kept_compiled and args.mode == "eager":
+        raise RunError("--kept-compiled belongs to modes that compile", "leave it out, or use --mode compile", usage=True)
     if args.mode == "compile":
         args.compile_mode = args.compile_mode or DEFAULT_MODE
     if args.preprocess is None:

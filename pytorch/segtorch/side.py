@@ -8,7 +8,7 @@ import torch
 
 from segexport import prompts
 
-from . import ObjectError, RunError, compiling, environment, frames, logits, meta_model, records, telemetry, verdict
+from . import ObjectError, RunError, compiling, environment, frames, kept_compiled, logits, meta_model, records, telemetry, verdict
 from . import weights_choice
 from .arguments import DEFAULT_MODE
 from .passes import PassRunner, unpack
@@ -128,7 +128,11 @@ class Side:
         if self.args.mode == "eager":
             return
         compiling.require_compiler()
+        kept = self.args.kept_compiled
+        was_there = kept is not None and kept.exists()
         start = time.perf_counter()
+        if was_there:
+            kept_compiled.read(kept, self.say)
         jobs = [(clip, truth) for _, clip in self.clips if not isinstance(clip, ObjectError) for truth in clip.objects]
         # Longest first; an object that cannot be prompted teaches the compiler nothing.
         jobs.sort(key=lambda job: -self._span_length(*job))
@@ -150,6 +154,8 @@ class Side:
                 break
         seconds = time.perf_counter() - start
         self.say(f"compiled in {seconds:.1f} s")
+        if kept is not None and not was_there:
+            kept_compiled.write(kept, self.say)
         # Beside other runners that build and compile it is their time, too.
         self.compile_s = None if self.args.started_together else seconds
 
