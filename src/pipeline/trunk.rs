@@ -1,0 +1,367 @@
+/*!
+The blocks of an encoder's trunk (Hiera, Ryali et al., 2023, as SAM 2 has it), one after the other: products by cuBLASLt,
+everything else by this program's kernels. TensorRT has the engines around it, for the stem and the neck.
+
+Tokens lie in the order of the image, `[side · side, columns]`, from the first block to the last: no window is ever copied
+out, the attention gathers its own. What a block adds to, the residual, is f32 and stays where it is for a whole stage; so
+the maps that the neck takes, one a stage, are there when the trunk has run.
+
+All else lies in memory that is shared with the engines, which run before and behind it on the same stream.
+*/
+
+use std::rc::Rc;
+
+use anyhow::{Context, Result, ensure};
+
+use super::trunk_weights::{Affine, BlockWeights, Uploaded};
+use crate::bundle::{Trunk, TrunkBlock, TrunkWeights};
+use crate::gpu::cublaslt::{CublasLt, Product, ProductShape};
+use crate::gpu::kernels::{
+    Attention, AttentionKernels, AttentionShape, Element, HeadsShape, TrunkKernels, Values,
+    WindowShape,
+};
+use crate::gpu::{Gpu, Purpose, Stream, View};
+
+/// Bytes of an element of what is multiplied.
+const HALF: usize = 2;
+/// The driver gives memory that is aligned so, and parts of it are, too.
+const ALIGNMENT: usize = 256;
+/// Columns of the hidden layer for each of a block's own.
+const HIDDEN: usize = 4;
+
+/// What the blocks are computed with.
+pub struct Tools {
+    kernels: TrunkKernels,
+    products: CublasLt,
+}
+
+impl Tools {
+    /// Loads the kernels and opens cuBLASLt.
+    ///
+    /// # Errors
+    /// No cuBLASLt, with what to install, or kernels that the driver refuses.
+    pub fn load(gpu: &Gpu) -> Result<Self> {
+        let products = CublasLt::open(gpu).context("the encoder's trunk cannot be computed")?;
+        log::debug!("the trunk's products: {products}");
+        Ok(Self { kernels: TrunkKernels::load(gpu)?, products })
+    }
+}
+
+/// The trunk of one encoder on its stream.
+pub struct TrunkRun {
+    blocks: Vec<Block>,
+    kernels: TrunkKernels,
+    workspace: View,
+}
+
+/// One block with the memory that it works in.
+struct Block {
+    rows: usize,
+    columns: usize,
+    /// Behind pooling.
+    rows_out: usize,
+    columns_out: usize,
+    norm1: Affine,
+    skip: Option<Skip>,
+    qkv: Linear,
+    attention: How,
+    proj: Linear,
+    norm2: Affine,
+    up: Linear,
+    down: Linear,
+    /// What it takes, and what it adds to: the same but at the beginning of a stage.
+    x: View,
+    residual: View,
+    /// Normalised tokens.
+    normed: View,
+    queries: View,
+    attended: View,
+    normed_again: View,
+    hidden: View,
+}
+
+/// The way around the attention where a stage begins.
+struct Skip {
+    linear: Linear,
+    projected: View,
+    /// Side of the map behind it.
+    side: usize,
+}
+
+/// A product with weights, and a bias for each column.
+struct Linear {
+    weights: Affine,
+    product: Rc<Product>,
+}
+
+/// How a block attends.
+enum How {
+    Windows(WindowShape),
+    Whole { attention: Rc<Attention>, shape: HeadsShape, qkv: [View; 3], o: View },
+}
+
+/// Bytes of the pieces of shared memory that a trunk works in.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+struct Room {
+    /// Tokens, normalised or attended.
+    narrow: usize,
+    /// Queries, keys and values; the hidden layer.
+    wide: usize,
+    /// One of the four tensors of an attention over the whole map.
+    heads: usize,
+}
+
+impl Room {
+    fn of(trunk: &Trunk) -> Result<Self> {
+        let mut room = Self::default();
+        for block in &trunk.blocks {
+            let (rows, rows_out) = (rows(block), rows_out(block));
+            let narrow = (rows * block.dim).max(rows_out * block.dim_out);
+            let wide = (rows * 3 * block.dim_out).max(rows_out * HIDDEN * block.dim_out);
+            room.narrow = room.narrow.max(HALF * narrow);
+            room.wide = room.wide.max(HALF * wide);
+            if block.window == 0 {
+                let values = values_of(block)?;
+                room.heads = room.heads.max(HALF * block.heads * rows * values.width());
+            }
+        }
+        let Self { narrow, wide, heads } = room;
+        let [narrow, wide, heads] = [narrow, wide, heads].map(|b| b.next_multiple_of(ALIGNMENT));
+        Ok(Self { narrow, wide, heads })
+    }
+
+    fn bytes(self) -> usize {
+        self.narrow + self.wide + 4 * self.heads
+    }
+}
+
+/// Bytes of shared memory that a trunk works in.
+///
+/// # Errors
+/// Heads that there are no kernels for.
+pub fn scratch_bytes(trunk: &Trunk) -> Result<usize> {
+    Ok(Room::of(trunk)?.bytes())
+}
+
+fn rows(block: &TrunkBlock) -> usize {
+    block.grid * block.grid
+}
+
+fn side_out(block: &TrunkBlock) -> usize {
+    if block.pooled { block.grid / 2 } else { block.grid }
+}
+
+fn rows_out(block: &TrunkBlock) -> usize {
+    side_out(block) * side_out(block)
+}
+
+/// The kernel for a block that attends over the whole map.
+fn values_of(block: &TrunkBlock) -> Result<Values> {
+    let depth = block.depth();
+    let fits = |values: &Values| depth <= values.width();
+    [Values::Heads64, Values::Heads128]
+        .into_iter()
+        .find(fits)
+        .with_context(|| format!("no attention kernel has heads of {depth} columns"))
+}
+
+impl TrunkRun {
+    /// Brings the weights to the device. `maps`: f32 memory of each stage's tokens, the first of which holds what the stem made;
+    /// `scratch`: at least [`scratch_bytes`], which nothing else may use while the trunk runs.
+    ///
+    /// # Errors
+    /// Memory of other sizes than the trunk's, products that cuBLASLt has no algorithm for, or what the driver says.
+    pub fn new(
+        gpu: &Gpu,
+        (trunk, weights): (&Trunk, &TrunkWeights),
+        tools: &Tools,
+        attention: Option<&AttentionKernels>,
+        maps: &[View],
+        scratch: &View,
+        stream: &Stream,
+    ) -> Result<Self> {
+        let room = Room::of(trunk)?;
+        ensure!(
+            maps.len() == trunk.ends.len(),
+            "{} maps for a trunk of {} stages",
+            maps.len(),
+            trunk.ends.len()
+        );
+        let uploaded = Uploaded::new(gpu, trunk, weights, stream)?;
+        let mut making = Making { gpu, tools, attention, room, scratch, products: Vec::new(), whole: Vec::new() };
+        let mut blocks = Vec::with_capacity(trunk.blocks.len());
+        let mut stage = 0;
+        for (at, block) in trunk.blocks.iter().enumerate() {
+            let before = stage;
+            if at > 0 && trunk.ends.contains(&(at - 1)) {
+                stage += 1;
+            }
+            let map = |stage: usize| maps.get(stage).context("more stages than maps");
+            blocks.push(making.block(block, uploaded.block(at)?, map(before)?, map(stage)?)?);
+        }
+        let bytes = making.products.iter().map(|product| product.workspace_bytes()).max();
+        let scratch = gpu.towards(Purpose::Scratch);
+        let workspace = View::new(&scratch, bytes.unwrap_or(0).max(ALIGNMENT))?;
+        Ok(Self { blocks, kernels: tools.kernels.clone(), workspace })
+    }
+
+    /// Enqueues all blocks. No allocation; may be recorded.
+    ///
+    /// # Errors
+    /// What the driver or cuBLASLt says.
+    pub fn enqueue(&self, stream: &Stream) -> Result<()> {
+        self.blocks.iter().try_for_each(|block| self.enqueue_block(block, stream))
+    }
+
+    fn enqueue_block(&self, block: &Block, stream: &Stream) -> Result<()> {
+        let kernels = &self.kernels;
+        let multiply = |linear: &Linear, product: &View, out: &View| {
+            let Affine { weight, bias } = &linear.weights;
+            linear.product.enqueue(product, weight, bias, out, &self.workspace, stream)
+        };
+        let Block { rows, columns, rows_out, columns_out, x, residual, .. } = block;
+        let Affine { weight, bias } = &block.norm1;
+        kernels.normalize(x, weight, bias, &block.normed, *rows, *columns, stream)?;
+        if let Some(Skip { linear, projected, side }) = &block.skip {
+            multiply(linear, &block.normed, projected)?;
+            kernels.pool(projected, residual, *side, *columns_out, stream)?;
+        }
+        multiply(&block.qkv, &block.normed, &block.queries)?;
+        match &block.attention {
+            How::Windows(shape) => {
+                kernels.windows(&block.queries, &block.qkv.weights.bias, &block.attended, shape, stream)?;
+            }
+            How::Whole { attention, shape, qkv: [q, k, v], o } => {
+                kernels.split_heads(&block.queries, [q, k, v], shape, stream)?;
+                attention.enqueue([q, k, v], None, o, stream)?;
+                kernels.join_heads(o, &block.attended, shape, stream)?;
+            }
+        }
+        multiply(&block.proj, &block.attended, residual)?;
+        let Affine { weight, bias } = &block.norm2;
+        kernels.normalize(residual, weight, bias, &block.normed_again, *rows_out, *columns_out, stream)?;
+        multiply(&block.up, &block.normed_again, &block.hidden)?;
+        kernels.gelu(&block.hidden, rows_out * HIDDEN * columns_out, stream)?;
+        multiply(&block.down, &block.hidden, residual)
+    }
+}
+
+/// What blocks are made from; products and attentions of one size are made once.
+struct Making<'a> {
+    gpu: &'a Gpu,
+    tools: &'a Tools,
+    attention: Option<&'a AttentionKernels>,
+    room: Room,
+    scratch: &'a View,
+    products: Vec<Rc<Product>>,
+    whole: Vec<Rc<Attention>>,
+}
+
+impl Making<'_> {
+    fn block(
+        &mut self,
+        block: &TrunkBlock,
+        weights: BlockWeights,
+        x: &View,
+        residual: &View,
+    ) -> Result<Block> {
+        let (rows, rows_out) = (rows(block), rows_out(block));
+        let (columns, columns_out) = (block.dim, block.dim_out);
+        ensure!(
+            x.len() == 4 * rows * columns && residual.len() == 4 * rows_out * columns_out,
+            "a block of {rows} tokens of {columns} columns has memory of {} and {} bytes",
+            x.len(),
+            residual.len()
+        );
+        let half = |rows, columns, depth| ProductShape {
+            rows,
+            columns,
+            depth,
+            output: Element::F16,
+            residual: false,
+        };
+        let added = |depth| ProductShape {
+            output: Element::F32,
+            residual: true,
+            ..half(rows_out, columns_out, depth)
+        };
+        let BlockWeights { norm1, skip, qkv, proj, norm2, up, down } = weights;
+        let skip = skip.map(|weights| {
+            let linear = self.linear(weights, half(rows, columns_out, columns))?;
+            let projected = self.wide(rows * columns_out)?;
+            Ok::<_, anyhow::Error>(Skip { linear, projected, side: side_out(block) })
+        });
+        let hidden = HIDDEN * columns_out;
+        Ok(Block {
+            rows,
+            columns,
+            rows_out,
+            columns_out,
+            norm1,
+            skip: skip.transpose()?,
+            qkv: self.linear(qkv, half(rows, 3 * columns_out, columns))?,
+            attention: self.attention(block)?,
+            proj: self.linear(proj, added(columns_out))?,
+            norm2,
+            up: self.linear(up, half(rows_out, hidden, columns_out))?,
+            down: self.linear(down, added(hidden))?,
+            x: x.clone(),
+            residual: residual.clone(),
+            normed: self.narrow(rows * columns)?,
+            queries: self.wide(rows * 3 * columns_out)?,
+            attended: self.narrow(rows_out * columns_out)?,
+            normed_again: self.narrow(rows_out * columns_out)?,
+            hidden: self.wide(rows_out * hidden)?,
+        })
+    }
+
+    fn linear(&mut self, weights: Affine, shape: ProductShape) -> Result<Linear> {
+        let known = self.products.iter().find(|product| product.shape() == shape);
+        let product = match known {
+            Some(known) => Rc::clone(known),
+            None => {
+                let product = Rc::new(Product::new(&self.tools.products, shape)?);
+                self.products.push(Rc::clone(&product));
+                product
+            }
+        };
+        Ok(Linear { weights, product })
+    }
+
+    fn attention(&mut self, block: &TrunkBlock) -> Result<How> {
+        let (heads, depth) = (block.heads, block.depth());
+        if block.window > 0 {
+            let TrunkBlock { grid, window, pooled, .. } = *block;
+            return Ok(How::Windows(WindowShape { grid, window, heads, depth, pooled }));
+        }
+        let (tokens, values) = (rows(block), values_of(block)?);
+        let shape = AttentionShape { objects: heads, queries: tokens, keys: tokens, values };
+        let known = self.whole.iter().find(|attention| attention.shape() == shape);
+        let attention = match known {
+            Some(known) => Rc::clone(known),
+            None => {
+                let kernels = self.attention.context("the attention kernels are not loaded")?;
+                let attention = Rc::new(Attention::new(self.gpu, kernels, shape)?);
+                self.whole.push(Rc::clone(&attention));
+                attention
+            }
+        };
+        let Room { narrow, wide, heads: bytes } = self.room;
+        let own = HALF * heads * tokens * values.width();
+        let part = |at: usize| self.scratch.part(narrow + wide + at * bytes, own);
+        Ok(How::Whole {
+            attention,
+            shape: HeadsShape { tokens, heads, depth, width: values.width() },
+            qkv: [part(0)?, part(1)?, part(2)?],
+            o: part(3)?,
+        })
+    }
+
+    fn narrow(&self, elements: usize) -> Result<View> {
+        Ok(self.scratch.part(0, HALF * elements)?)
+    }
+
+    fn wide(&self, elements: usize) -> Result<View> {
+        Ok(self.scratch.part(self.room.narrow, HALF * elements)?)
+    }
+}
