@@ -11,6 +11,7 @@ use serde::{Deserialize, Serialize};
 
 use super::parts::ATTENDED;
 use super::role::Role;
+use super::trunk::Trunk;
 
 /// The manifest format that this program reads.
 pub const FORMAT: u32 = 1;
@@ -31,6 +32,9 @@ pub struct Manifest {
     /// The graphs, one ONNX file each.
     #[serde(rename = "graph")]
     pub graphs: Vec<Graph>,
+    /// The blocks between the encoder's two parts, which this program computes itself; none where TensorRT computes all of it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub trunk: Option<Trunk>,
 }
 
 /// Which network the graphs hold.
@@ -216,10 +220,11 @@ impl Manifest {
         Role::CUTS.into_iter().map_while(|role| self.graph(role)).collect()
     }
 
-    /// Parts of the encoder end at attentions, which this program's own kernels compute.
+    /// Between parts of the encoder this program's own kernels attend: over the whole map, or in all of a trunk's blocks.
     pub fn encoder_attends(&self) -> bool {
         let outputs = self.encoder_parts().into_iter().flat_map(|part| &part.outputs);
-        outputs.into_iter().any(|tensor| ATTENDED.contains(&tensor.name.as_str()))
+        self.trunk.is_some()
+            || outputs.into_iter().any(|tensor| ATTENDED.contains(&tensor.name.as_str()))
     }
 
     /// One phrase that says which GPUs the graphs were written for.

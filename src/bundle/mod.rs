@@ -9,6 +9,7 @@ mod find;
 pub mod manifest;
 pub mod parts;
 mod role;
+pub mod trunk;
 
 use std::path::{Path, PathBuf};
 
@@ -19,6 +20,7 @@ pub use find::{Wanted, find, list, sort_for};
 pub use manifest::{Contract, DType, Family, Graph, Manifest};
 pub use parts::Wiring;
 pub use role::Role;
+pub use trunk::{BlockWeights, Trunk, TrunkBlock, TrunkWeights};
 
 /// An opened bundle.
 #[derive(Clone, Debug)]
@@ -125,8 +127,12 @@ fn check_contract(manifest: &Manifest) -> Result<()> {
         let missing = Role::CUTS[parts.len()].name();
         bail!("the encoder is cut, {missing} is missing, and {} is there", beyond.role.name());
     }
-    if let (Some(whole), false) = (manifest.graph(Role::Encoder), parts.is_empty()) {
-        parts::check_against(whole, &parts)
+    if let Some(trunk) = &manifest.trunk {
+        trunk.check().context("the table [trunk] cannot be run; export the model again")?;
+    }
+    let is_cut = !parts.is_empty() || manifest.trunk.is_some();
+    if let (Some(whole), true) = (manifest.graph(Role::Encoder), is_cut) {
+        parts::check_against(whole, &parts, manifest.trunk.as_ref())
             .context("the encoder's parts do not fit together; export the model again")?;
     }
     let segments = Role::SEGMENTS.map(|role| manifest.graph(role).is_some());

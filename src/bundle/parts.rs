@@ -8,9 +8,11 @@ program's own kernels may attend. The manifest's names alone say how they belong
 - `image` is the frame; `feat`, `hr0` and `hr1` are the encoder's outputs, whichever part makes them;
 - a part's `y` is the next one's `x`;
 - a part's `q`, `k` and `v` go to the attention behind it, whose result is the next part's `o`;
+- where the manifest has a trunk, there are two parts: the first one's `y` goes to the trunk, whose `m0` to `m3` the second takes;
 - any other output goes to every later part with an input of that name.
 */
 
+mod around_trunk;
 mod attends;
 
 use anyhow::{Context, Result, bail, ensure};
@@ -18,6 +20,7 @@ use anyhow::{Context, Result, bail, ensure};
 pub use attends::Attends;
 
 use super::manifest::{Axis, Graph, Manifest, Tensor};
+use super::trunk::Trunk;
 
 /// The encoder's input.
 const IMAGE: &str = "image";
@@ -33,6 +36,9 @@ pub const ATTENDED: [&str; 3] = ["q", "k", "v"];
 /// What it gives, as the part behind it calls it.
 pub const RESULT: &str = "o";
 
+/// What a trunk gives, as the neck calls it: the tokens behind each stage.
+pub const STAGES: [&str; 4] = ["m0", "m1", "m2", "m3"];
+
 /// The tensors on their way between parts.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Wiring {
@@ -40,6 +46,8 @@ pub struct Wiring {
     pub handed: Vec<Handed>,
     /// The attentions between parts, in order.
     pub attentions: Vec<Attends>,
+    /// The blocks between the two parts, where these are stem and neck.
+    pub trunk: Option<Trunk>,
 }
 
 /// Something that runs.
@@ -49,6 +57,8 @@ pub enum Step {
     Part(usize),
     /// The attention behind this part.
     Attention(usize),
+    /// The blocks between the first part and the second.
+    Trunk,
 }
 
 impl Step {
@@ -57,6 +67,7 @@ impl Step {
         match self {
             Self::Part(at) => 2 * at,
             Self::Attention(behind) => 2 * behind + 1,
+            Self::Trunk => 1,
         }
     }
 }
@@ -79,9 +90,13 @@ impl Handed {
     pub fn name_in(&self, step: Step) -> Option<&str> {
         match (&*self.name, step) {
             (name, step) if step == self.maker => Some(name),
-            (name, step) if self.takers.contains(&step) => {
-                Some(if name == TOKENS.0 { TOKENS.1 } else { name })
-            }
+            (name, step) if self.takers.contains(&step) => Some(match step {
+                Step::Part(_) if name != TOKENS.0 => name,
+                // The first stage's tokens stay where they are: its blocks work in place.
+                Step::Part(_) if self.takers.contains(&Step::Trunk) => STAGES[0],
+                Step::Part(_) => TOKENS.1,
+                Step::Attention(_) | Step::Trunk => name,
+            }),
             _ => None,
         }
     }
@@ -98,12 +113,16 @@ impl Handed {
 }
 
 impl Wiring {
-    /// Puts parts, in their order, together. A single graph is an encoder that is not cut.
+    /// Puts parts, in their order, together. A single graph is an encoder that is not cut. With a `trunk` there are two, the stem
+    /// before it and the neck behind it.
     ///
     /// # Errors
     /// An input that no part before it makes, an output that nobody takes or that two parts make, types or shapes that
     /// differ at both ends, features that nobody makes, tensors that no attention kernel takes.
-    pub fn of(parts: &[&Graph]) -> Result<Self> {
+    pub fn of(parts: &[&Graph], trunk: Option<&Trunk>) -> Result<Self> {
+        if let Some(trunk) = trunk {
+            return around_trunk::wire(parts, trunk);
+        }
         let last = parts.len().checked_sub(1).context("an encoder of no parts was asked for")?;
         check_outputs(parts)?;
         let mut wiring = Self::default();
@@ -245,8 +264,8 @@ fn check_outputs(parts: &[&Graph]) -> Result<()> {
 ///
 /// # Errors
 /// Parts that do not fit together ([`Wiring::of`]), or one of whose ports at the outside differs from the whole's.
-pub fn check_against(whole: &Graph, parts: &[&Graph]) -> Result<()> {
-    Wiring::of(parts)?;
+pub fn check_against(whole: &Graph, parts: &[&Graph], trunk: Option<&Trunk>) -> Result<()> {
+    Wiring::of(parts, trunk)?;
     let same = |part: &Graph, one: &Tensor, other: Option<&Tensor>| {
         let fits =
             other.is_some_and(|other| (one.dtype, &one.shape) == (other.dtype, &other.shape));

@@ -137,7 +137,7 @@ fn port_of(parts: &[Shared], handed: &Handed) -> Result<Port> {
     let steps = [handed.maker].into_iter().chain(handed.takers.iter().copied());
     let at = steps.into_iter().find_map(|step| match step {
         Step::Part(at) => Some(at),
-        Step::Attention(_) => None,
+        Step::Attention(_) | Step::Trunk => None,
     });
     let part = at.and_then(|at| parts.get(at)).context("a part of the encoder is gone")?;
     port(part, &handed.name)

@@ -257,12 +257,13 @@ fn encoder(manifest: &EngineManifest, batch: usize) -> Result<Vec<Role>> {
 fn wiring(manifest: &EngineManifest, encoder: &[Role]) -> Result<Wiring> {
     let graphs = encoder.iter().map(|role| manifest.bundle.graph(*role));
     match graphs.collect::<Option<Vec<_>>>() {
-        Some(parts) if parts.len() > 1 => Wiring::of(&parts).with_context(|| {
-            let again = manifest.rebuild_command();
-            format!(
-                "the encoder's parts do not fit together; export the model again, then: {again}"
-            )
-        }),
+        Some(parts) if parts.len() > 1 => Wiring::of(&parts, manifest.bundle.trunk.as_ref())
+            .with_context(|| {
+                let again = manifest.rebuild_command();
+                format!(
+                    "the encoder's parts do not fit together; export the model again, then: {again}"
+                )
+            }),
         _ => Ok(Wiring::default()),
     }
 }

@@ -34,7 +34,7 @@ fn parts(ports: &[(&str, &str)]) -> Vec<Graph> {
 
 fn wire(ports: &[(&str, &str)]) -> Result<Wiring, String> {
     let parts = parts(ports);
-    let wiring = Wiring::of(&parts.iter().collect::<Vec<_>>());
+    let wiring = Wiring::of(&parts.iter().collect::<Vec<_>>(), None);
     wiring.map_err(|error| format!("{error:#}"))
 }
 
@@ -189,7 +189,7 @@ fn the_parts_have_the_ports_of_the_whole_at_their_outside() {
     let whole = graph(Role::Encoder, WHOLE.0, WHOLE.1);
     let check = |ports: &[(&str, &str)]| {
         let parts = parts(ports);
-        check_against(&whole, &parts.iter().collect::<Vec<_>>()).map_err(|e| format!("{e:#}"))
+        check_against(&whole, &parts.iter().collect::<Vec<_>>(), None).map_err(|e| format!("{e:#}"))
     };
     assert_eq!(check(&[("image", "hr0 y:9"), ("x:9", "feat hr1")]), Ok(()));
     let said = check(&[("image", "hr0 y"), ("x", "feat hr1:h7")]).unwrap_err();
@@ -217,7 +217,7 @@ fn a_bundle_with_parts_is_read_and_a_gap_among_them_is_found() {
         bundle.manifest.encoder_parts().iter().map(|part| part.role).collect()
     };
     assert_eq!(roles(&bundle), Role::CUTS[..4]);
-    let wiring = Wiring::of(&bundle.manifest.encoder_parts()).unwrap();
+    let wiring = Wiring::of(&bundle.manifest.encoder_parts(), None).unwrap();
     let slots: Vec<_> =
         wiring.handed.iter().map(|h| (h.name.as_str(), h.maker.place() / 2, h.slot)).collect();
     assert_eq!(slots, [("y", 0, 0), ("m", 0, 1), ("y", 1, 2), ("y", 2, 0)]);
@@ -303,4 +303,55 @@ fn what_no_attention_kernel_takes_is_refused() {
     // Behind the last part nothing attends.
     let error = wire(&ATTENDING[..2]).unwrap_err();
     assert!(error.contains("no part of the encoder makes 'feat'"), "{error}");
+}
+
+const STEM: (&str, &str) = ("image", "y:1*16*16*8");
+const NECK: (&str, &str) = ("m0:1*16*16*8 m1:1*8*8*16 m2:1*4*4*32 m3:1*2*2*64", "hr0 hr1 feat");
+
+#[test]
+fn a_trunk_lies_between_stem_and_neck_and_no_two_of_its_tokens_share_memory() {
+    let trunk = crate::bundle::trunk::tests::small();
+    let wire = |ports: &[(&str, &str)]| {
+        let parts = parts(ports);
+        let wiring = Wiring::of(&parts.iter().collect::<Vec<_>>(), Some(&trunk));
+        wiring.map_err(|error| format!("{error:#}"))
+    };
+    let wiring = wire(&[STEM, NECK]).unwrap();
+    let found: Vec<_> =
+        wiring.handed.iter().map(|h| (&*h.name, h.maker, &*h.takers, h.slot)).collect();
+    use Step::{Part, Trunk};
+    let behind = [Part(1)];
+    assert_eq!(
+        found,
+        [
+            ("y", Part(0), &[Trunk, Part(1)][..], 0),
+            ("m1", Trunk, &behind, 1),
+            ("m2", Trunk, &behind, 2),
+            ("m3", Trunk, &behind, 3),
+        ]
+    );
+    let names = |at: usize| [Part(0), Trunk, Part(1)].map(|step| wiring.handed[at].name_in(step));
+    assert_eq!(names(0), [Some("y"), Some("y"), Some("m0")]);
+    assert_eq!(names(2), [None, Some("m2"), Some("m2")]);
+    assert_eq!(wiring.trunk.as_ref(), Some(&trunk));
+
+    let refused = |ports: &[(&str, &str)], said: &str| {
+        let error = wire(ports).expect_err(said);
+        assert!(error.contains(said), "{said:?} is not in {error:?}");
+    };
+    let four = "m0:1*16*16*8 m1:1*8*8*16 m2:1*4*4*32";
+    refused(&[WHOLE], "the encoder has 1 parts: expected two");
+    refused(&[STEM, ("x", "y"), NECK], "the encoder has 3 parts: expected two");
+    refused(&[STEM, (four, NECK.1)], "encoder_cut1 takes no 'm3', beside a trunk expected: m0, m1");
+    refused(&[("image", "y:1*16*16*9"), NECK], "encoder_cut0 makes y f32[1,16,16,9], the trunk's");
+    refused(
+        &[("image", "y:h1*16*16*8"), NECK],
+        "makes y f16[1,16,16,8], the trunk's blocks have y",
+    );
+    refused(&[("image", "hr0 y:1*16*16*8"), NECK], "encoder_cut0 makes 'hr0', beside a trunk");
+    refused(&[STEM, (NECK.0, "hr0 feat")], "encoder_cut1 makes no 'hr1'");
+    let other = NECK.0.replace("4*4*32", "4*4*16");
+    refused(&[STEM, (&other, NECK.1)], "encoder_cut1 takes m2 f32[1,4,4,16], the trunk's blocks");
+    let more = format!("x {}", NECK.0);
+    refused(&[STEM, (&more, NECK.1)], "encoder_cut1 takes 'x', beside a trunk expected: m0");
 }
