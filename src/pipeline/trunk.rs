@@ -13,8 +13,8 @@ use std::rc::Rc;
 
 use anyhow::{Context, Result, ensure};
 
-use super::trunk_weights::{Affine, BlockWeights, Uploaded};
-use crate::bundle::{Trunk, TrunkBlock, TrunkWeights};
+use super::trunk_weights::{self, Loaded, LoadedBlock};
+use crate::bundle::trunk::{Trunk, TrunkBlock, TrunkWeights};
 use crate::gpu::cublaslt::{CublasLt, Product, ProductShape};
 use crate::gpu::kernels::{
     Attention, AttentionKernels, AttentionShape, Element, HeadsShape, TrunkKernels, Values,
@@ -61,12 +61,12 @@ struct Block {
     /// Behind pooling.
     rows_out: usize,
     columns_out: usize,
-    norm1: Affine,
+    norm1: Loaded,
     skip: Option<Skip>,
     qkv: Linear,
     attention: How,
     proj: Linear,
-    norm2: Affine,
+    norm2: Loaded,
     up: Linear,
     down: Linear,
     /// What it takes, and what it adds to: the same but at the beginning of a stage.
@@ -90,7 +90,7 @@ struct Skip {
 
 /// A product with weights, and a bias for each column.
 struct Linear {
-    weights: Affine,
+    weights: Loaded,
     product: Rc<Product>,
 }
 
@@ -115,7 +115,7 @@ impl Room {
     fn of(trunk: &Trunk) -> Result<Self> {
         let mut room = Self::default();
         for block in &trunk.blocks {
-            let (rows, rows_out) = (rows(block), rows_out(block));
+            let (rows, rows_out) = (block.tokens(), block.tokens_out());
             let narrow = (rows * block.dim).max(rows_out * block.dim_out);
             let wide = (rows * 3 * block.dim_out).max(rows_out * HIDDEN * block.dim_out);
             room.narrow = room.narrow.max(HALF * narrow);
@@ -141,18 +141,6 @@ impl Room {
 /// Heads that there are no kernels for.
 pub fn scratch_bytes(trunk: &Trunk) -> Result<usize> {
     Ok(Room::of(trunk)?.bytes())
-}
-
-fn rows(block: &TrunkBlock) -> usize {
-    block.grid * block.grid
-}
-
-fn side_out(block: &TrunkBlock) -> usize {
-    if block.pooled { block.grid / 2 } else { block.grid }
-}
-
-fn rows_out(block: &TrunkBlock) -> usize {
-    side_out(block) * side_out(block)
 }
 
 /// The kernel for a block that attends over the whole map.
@@ -187,17 +175,17 @@ impl TrunkRun {
             maps.len(),
             trunk.ends.len()
         );
-        let uploaded = Uploaded::new(gpu, trunk, weights, stream)?;
+        let loaded = trunk_weights::load(gpu, trunk, weights, stream)?;
         let mut making = Making { gpu, tools, attention, room, scratch, products: Vec::new(), whole: Vec::new() };
         let mut blocks = Vec::with_capacity(trunk.blocks.len());
         let mut stage = 0;
-        for (at, block) in trunk.blocks.iter().enumerate() {
+        for (at, (block, weights)) in trunk.blocks.iter().zip(loaded).enumerate() {
             let before = stage;
             if at > 0 && trunk.ends.contains(&(at - 1)) {
                 stage += 1;
             }
             let map = |stage: usize| maps.get(stage).context("more stages than maps");
-            blocks.push(making.block(block, uploaded.block(at)?, map(before)?, map(stage)?)?);
+            blocks.push(making.block(block, weights, map(before)?, map(stage)?)?);
         }
         let bytes = making.products.iter().map(|product| product.workspace_bytes()).max();
         let scratch = gpu.towards(Purpose::Scratch);
@@ -216,11 +204,11 @@ impl TrunkRun {
     fn enqueue_block(&self, block: &Block, stream: &Stream) -> Result<()> {
         let kernels = &self.kernels;
         let multiply = |linear: &Linear, product: &View, out: &View| {
-            let Affine { weight, bias } = &linear.weights;
+            let Loaded { weight, bias } = &linear.weights;
             linear.product.enqueue(product, weight, bias, out, &self.workspace, stream)
         };
         let Block { rows, columns, rows_out, columns_out, x, residual, .. } = block;
-        let Affine { weight, bias } = &block.norm1;
+        let Loaded { weight, bias } = &block.norm1;
         kernels.normalize(x, weight, bias, &block.normed, *rows, *columns, stream)?;
         if let Some(Skip { linear, projected, side }) = &block.skip {
             multiply(linear, &block.normed, projected)?;
@@ -238,7 +226,7 @@ impl TrunkRun {
             }
         }
         multiply(&block.proj, &block.attended, residual)?;
-        let Affine { weight, bias } = &block.norm2;
+        let Loaded { weight, bias } = &block.norm2;
         kernels.normalize(residual, weight, bias, &block.normed_again, *rows_out, *columns_out, stream)?;
         multiply(&block.up, &block.normed_again, &block.hidden)?;
         kernels.gelu(&block.hidden, rows_out * HIDDEN * columns_out, stream)?;
@@ -261,11 +249,11 @@ impl Making<'_> {
     fn block(
         &mut self,
         block: &TrunkBlock,
-        weights: BlockWeights,
+        weights: LoadedBlock,
         x: &View,
         residual: &View,
     ) -> Result<Block> {
-        let (rows, rows_out) = (rows(block), rows_out(block));
+        let (rows, rows_out) = (block.tokens(), block.tokens_out());
         let (columns, columns_out) = (block.dim, block.dim_out);
         ensure!(
             x.len() == 4 * rows * columns && residual.len() == 4 * rows_out * columns_out,
@@ -285,11 +273,11 @@ impl Making<'_> {
             residual: true,
             ..half(rows_out, columns_out, depth)
         };
-        let BlockWeights { norm1, skip, qkv, proj, norm2, up, down } = weights;
+        let LoadedBlock { norm1, skip, qkv, proj, norm2, up, down } = weights;
         let skip = skip.map(|weights| {
             let linear = self.linear(weights, half(rows, columns_out, columns))?;
             let projected = self.wide(rows * columns_out)?;
-            Ok::<_, anyhow::Error>(Skip { linear, projected, side: side_out(block) })
+            Ok::<_, anyhow::Error>(Skip { linear, projected, side: block.grid_out() })
         });
         let hidden = HIDDEN * columns_out;
         Ok(Block {
@@ -315,7 +303,7 @@ impl Making<'_> {
         })
     }
 
-    fn linear(&mut self, weights: Affine, shape: ProductShape) -> Result<Linear> {
+    fn linear(&mut self, weights: Loaded, shape: ProductShape) -> Result<Linear> {
         let known = self.products.iter().find(|product| product.shape() == shape);
         let product = match known {
             Some(known) => Rc::clone(known),
@@ -334,7 +322,7 @@ impl Making<'_> {
             let TrunkBlock { grid, window, pooled, .. } = *block;
             return Ok(How::Windows(WindowShape { grid, window, heads, depth, pooled }));
         }
-        let (tokens, values) = (rows(block), values_of(block)?);
+        let (tokens, values) = (block.tokens(), values_of(block)?);
         let shape = AttentionShape { objects: heads, queries: tokens, keys: tokens, values };
         let known = self.whole.iter().find(|attention| attention.shape() == shape);
         let attention = match known {
