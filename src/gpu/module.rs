@@ -118,6 +118,12 @@ impl Function {
         Ok(Self { shared: bytes, ..self })
     }
 
+    /// The same kernel with fewer bytes for each block than [`Self::with_shared`] allowed: that is the kernel's own, and the last
+    /// call holds for all launches.
+    pub fn taking(&self, bytes: u32) -> Self {
+        Self { shared: bytes, ..self.clone() }
+    }
+
     /// Blocks of so many threads that a multiprocessor holds at once.
     pub fn resident_blocks(&self, threads: u32) -> Result<u32> {
         self.gpu.bind()?;

@@ -20,13 +20,17 @@ pub(super) enum Topic {
     Attention,
     /// `cuda/attention_hopper.cu`: for sm 90 alone.
     AttentionHopper,
+    /// `cuda/trunk.cu`
+    Trunk,
+    /// `cuda/windows.cu`
+    Windows,
 }
 
-/// What every pipeline needs; the attention is loaded by those who use it, for the driver compiles it for seconds.
+/// What every pipeline needs; attention's and the trunk's are loaded by those who use them, for the driver compiles them for seconds.
 pub(super) const USUAL: [Topic; 3] = [Topic::Preprocess, Topic::Mask, Topic::Memory];
 
 /// Name, headers and PTX of each topic.
-const TOPICS: [(Topic, &str, &[&str], &str); 5] = [
+const TOPICS: [(Topic, &str, &[&str], &str); 7] = [
     (
         Topic::Preprocess,
         "preprocess",
@@ -47,6 +51,8 @@ const TOPICS: [(Topic, &str, &[&str], &str); 5] = [
         &["attention.cuh", "wgmma.cuh"],
         include_str!("../../../cuda/attention_hopper.ptx"),
     ),
+    (Topic::Trunk, "trunk", &["common.cuh"], include_str!("../../../cuda/trunk.ptx")),
+    (Topic::Windows, "windows", &["attention.cuh"], include_str!("../../../cuda/windows.ptx")),
 ];
 
 // `CUBINS: &[(u32, &str, &[u8])]`: compute capability, topic, image; empty unless SEGTRT_NVCC was set (build.rs).
@@ -174,7 +180,7 @@ mod tests {
         for (topic, name, _, ptx) in TOPICS {
             let least = match topic {
                 Topic::AttentionHopper => ("8.2", "sm_90a"),
-                Topic::Attention => ("7.8", "sm_80"),
+                Topic::Attention | Topic::Trunk | Topic::Windows => ("7.8", "sm_80"),
                 _ => ("7.8", "sm_75"),
             };
             assert_eq!(needs(ptx), least, "{name}");

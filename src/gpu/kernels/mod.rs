@@ -6,6 +6,7 @@ frame (u8) ─ Preprocess ─→ image ─ encoder … track ─→ low ─ Mask
                                      ↑ tidx, ptr_t, bias      └─ MaskCounts, against a ground truth
                                   BankState ←─ ptr
                   Attention: between the engines of a track step that is cut at its attentions
+                  TrunkKernels: between the two engines of an encoder whose trunk is ours
 ```
 
 Each piece is made once for a clip's sizes: its tables go to the device then, and all that a launch takes is fixed, so
@@ -20,6 +21,7 @@ mod images;
 mod mask;
 mod preprocess;
 mod tables;
+mod trunk;
 
 use std::sync::Arc;
 
@@ -30,6 +32,7 @@ pub use bank::BankState;
 pub use counts::{COUNTERS_BYTES, MaskCounts};
 pub use mask::MaskMaker;
 pub use preprocess::Preprocess;
+pub use trunk::{HeadsShape, TrunkKernels, WindowShape};
 
 pub use crate::preprocess::Filter;
 
