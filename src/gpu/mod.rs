@@ -7,6 +7,7 @@ Gpu ─→ Stream ─→ Event          Execution = a Stage with its own Views a
    │                            Stage = engine context + bound Views + shared scratch: for pipelines
    ├─→ Pinned (host memory)     Recorded = work, and the CUDA graph that it became
    ├─→ Module ─→ Function (a kernel)
+   ├─→ cublaslt (products of tokens with weights)
    └─→ nvjpeg (JPEG files to pixels on the device)
 ```
 
@@ -18,10 +19,12 @@ what each of them touches.
 #![allow(unsafe_code)]
 
 mod buffer;
+pub mod cublaslt;
 mod device;
 mod driver;
 mod error;
 mod execution;
+pub mod find;
 mod graph;
 pub mod kernels;
 mod memory;

@@ -4,9 +4,10 @@ What can go wrong with nvJPEG, in sentences that say what to do.
 
 use std::path::PathBuf;
 
-use super::find::{Searched, VARIABLE};
+use super::find::VARIABLE;
 use super::sys::Status;
 use crate::gpu::GpuError;
+use crate::gpu::find::Searched;
 
 /// Why nvJPEG did not do what was asked.
 #[derive(Debug, thiserror::Error)]

@@ -10,8 +10,9 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use super::error::NvJpegError;
-use super::find::search;
+use super::find::WANTED;
 use super::sys::{self, Functions, Status};
+use crate::gpu::find::{self, Missed};
 use crate::trt::{file_of, load_library, symbol};
 
 /// One opened nvJPEG. Cheap to clone.
@@ -34,23 +35,11 @@ impl Library {
     /// # Errors
     /// [`NvJpegError::NotFound`] with the places, and [`NvJpegError::Open`] for a named file that is no nvJPEG.
     pub fn open(driver_cuda: Option<&str>) -> Result<Self, NvJpegError> {
-        let (candidates, mut searched) = search();
-        let newest = driver_cuda.and_then(|text| text.split('.').next()?.parse().ok());
-        for candidate in candidates {
-            let name = candidate.library.display().to_string();
-            let why = match Self::of(&candidate.library, newest) {
-                Ok(library) => return Ok(library),
-                Err(why) => why,
-            };
-            if candidate.named {
-                return Err(NvJpegError::Open { path: candidate.library, why });
-            }
-            // There, but of no use: worth a word where nothing else is found. What is simply absent begins with its own name.
-            if !why.starts_with(&name) {
-                searched.places.push(format!("{name} ({why})"));
-            }
-        }
-        Err(NvJpegError::NotFound(searched))
+        let newest = driver_cuda.and_then(find::major);
+        find::first(&WANTED, |path| Self::of(path, newest)).map_err(|missed| match missed {
+            Missed::NotFound(searched) => NvJpegError::NotFound(searched),
+            Missed::Unusable { path, why } => NvJpegError::Open { path, why },
+        })
     }
 
     fn of(path: &Path, newest_cuda: Option<c_int>) -> Result<Self, String> {
@@ -72,11 +61,7 @@ impl Library {
         let version = which.map(|which| of_library(which).unwrap_or_default());
         let cuda = number(functions.get_cudart_property, sys::MAJOR_VERSION);
         let cuda = cuda.unwrap_or(version[0]);
-        if let Some(newest) = newest_cuda
-            && cuda > newest
-        {
-            return Err(format!("it is made for CUDA {cuda}, the driver knows CUDA {newest}"));
-        }
+        find::too_new(cuda, newest_cuda)?;
         let bare = path.components().count() == 1;
         let address = symbol(loaded, "nvjpegGetProperty");
         let file = if bare { file_of(address) } else { None };

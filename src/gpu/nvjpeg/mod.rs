@@ -24,5 +24,5 @@ mod sys;
 
 pub use decoder::{Coefficients, Decoder};
 pub use error::NvJpegError;
-pub use find::{Searched, VARIABLE, search};
+pub use find::VARIABLE;
 pub use library::Library;
