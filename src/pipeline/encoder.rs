@@ -1,6 +1,6 @@
 /*!
-The encoder on its stream: one engine, or the parts of one in a row, with the tensors and this program's own attention kernels
-between them.
+The encoder on its stream: one engine, or the parts of one in a row, with the tensors and what this program computes itself
+between them: attention, or the whole trunk.
 
 Those tensors are there once, however many frames are encoded ahead: all encodes run on one stream, so that a frame's are
 read before the next frame's are written.
@@ -14,8 +14,9 @@ use anyhow::{Context, Result, bail, ensure};
 use super::contexts::{Shared, context, port};
 use super::engines::{EncoderEngines, Opened};
 use super::steps::{Part, Steps};
+use super::trunk::TrunkRun;
 use crate::bundle::Wiring;
-use crate::bundle::parts::{ATTENDED, Attends, FEATURES, Handed, RESULT, Step};
+use crate::bundle::parts::{ATTENDED, Attends, FEATURES, Handed, RESULT, STAGES, Step};
 use crate::gpu::kernels::{Attention, AttentionKernels, AttentionShape, Values};
 use crate::gpu::{Gpu, Placed, Port, Purpose, Stage, Stream, View};
 use crate::trt::{DataType, Mode};
@@ -28,6 +29,8 @@ pub struct Encoder {
     handed: Vec<Placed>,
     /// Each of the wiring's attentions; those of one size are one, for they run one after the other.
     attentions: Vec<Rc<Attention>>,
+    /// The blocks between stem and neck, where the encoder is cut there.
+    trunk: Option<Rc<TrunkRun>>,
 }
 
 impl Encoder {
@@ -35,7 +38,8 @@ impl Encoder {
     /// needed where there is attention between the parts.
     ///
     /// # Errors
-    /// Engines that lack a tensor which their bundle names, attentions that there are no kernels for, or too little memory.
+    /// Engines that lack a tensor which their bundle names, attentions that there are no kernels for, a trunk's weights that are
+    /// missing or damaged, no cuBLASLt for it, or too little memory.
     pub fn new(
         gpu: &Gpu,
         engines: &EncoderEngines,
@@ -79,8 +83,17 @@ impl Encoder {
             // No more than the tensor has, so that a part that takes more is refused.
             Ok(Placed { view: slots.get(slot).context("no slot")?.part(0, bytes)?, dtype })
         });
-        let handed = handed.collect::<Result<_>>()?;
-        Ok(Self { parts, wiring, handed, attentions })
+        let handed: Vec<Placed> = handed.collect::<Result<_>>()?;
+        let trunk = match &engines.trunk {
+            None => None,
+            Some(trunk) => {
+                check_maps(&parts, &wiring)?;
+                let maps: Vec<View> = handed.iter().map(|placed| placed.view.clone()).collect();
+                let run = TrunkRun::new(gpu, trunk, kernels, &maps, scratch, stream);
+                Some(Rc::new(run.context("the encoder's trunk cannot be laid out")?))
+            }
+        };
+        Ok(Self { parts, wiring, handed, attentions, trunk })
     }
 
     /// The part that makes this one of [`FEATURES`], or that takes the image.
@@ -107,6 +120,9 @@ impl Encoder {
                 Some((Cow::from(h.name_in(Step::Part(at))?.to_owned()), placed.clone()))
             });
             steps.push(Steps::engine(stage, outside.chain(between).collect()));
+            if let Some(trunk) = self.trunk.as_ref().filter(|_| at == 0) {
+                steps.push(Part::Trunk(Rc::clone(trunk)));
+            }
             let all = self.wiring.attentions.iter().zip(&self.attentions);
             let behind = all.into_iter().find(|(attends, _)| attends.behind == at);
             if let Some((_, attention)) = behind {
@@ -141,6 +157,28 @@ fn port_of(parts: &[Shared], handed: &Handed) -> Result<Port> {
     });
     let part = at.and_then(|at| parts.get(at)).context("a part of the encoder is gone")?;
     port(part, &handed.name)
+}
+
+/// The neck takes what the trunk gives as the trunk gives it: a build may have chosen other types.
+fn check_maps(parts: &[Shared], wiring: &Wiring) -> Result<()> {
+    let trunk = wiring.trunk.as_ref().context("the encoder has no trunk")?;
+    for (stem_or_neck, names) in parts.iter().zip([&["y"][..], &STAGES[..]]) {
+        for name in names {
+            let Port { dtype, .. } = port(stem_or_neck, name)?;
+            ensure!(
+                dtype == DataType::Float,
+                "'{name}' beside the encoder's trunk is {dtype}, its blocks take and give fp32; build the engines again with: \
+                 segtrt build-engines --force"
+            );
+        }
+    }
+    ensure!(
+        wiring.handed.len() == trunk.ends.len(),
+        "{} tensors around a trunk of {} stages",
+        wiring.handed.len(),
+        trunk.ends.len()
+    );
+    Ok(())
 }
 
 fn shape_of(attends: &Attends) -> Result<AttentionShape> {

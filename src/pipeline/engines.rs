@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, Result, bail};
 
 use super::options::Options;
+use super::trunk::TrunkFile;
 use crate::bundle::{Contract, Role, Wiring};
 use crate::engine::{Bank, EngineManifest, PlanRecord, division, open_plan, open_record};
 use crate::gpu::{Gpu, Stage};
@@ -40,6 +41,8 @@ pub struct EncoderEngines {
     pub parts: Vec<Opened>,
     /// What goes from part to part.
     pub wiring: Wiring,
+    /// Where the weights of the blocks between stem and neck are, where the encoder is cut there.
+    pub trunk: Option<TrunkFile>,
 }
 
 /// Where the engines came from, to open them again.
@@ -117,6 +120,8 @@ impl Engines {
         })?;
         let encoder = encoder(&manifest, batch)?;
         let wiring = wiring(&manifest, &encoder)?;
+        let rebuild = || manifest.rebuild_command();
+        let trunk = wiring.trunk.as_ref().map(|trunk| TrunkFile::new(dir, trunk, rebuild()));
         let source = Source { runtime, sm: gpu.facts().sm, dir: dir.to_owned(), with_mask, bank };
         Ok(Self {
             encoder: EncoderEngines {
@@ -125,6 +130,7 @@ impl Engines {
                     .map(|role| source.open(&manifest, role))
                     .collect::<Result<_>>()?,
                 wiring,
+                trunk,
             },
             steps: source.steps(&manifest)?,
             manifest,
@@ -150,7 +156,8 @@ impl Engines {
         let of = |opened: &Opened| Stage::scratch_bytes(&opened.engine).unwrap_or(0);
         let StepEngines { prompt, mask_prompt, track, memory } = &self.steps;
         let steps = [Some(prompt), mask_prompt.as_ref(), Some(memory)].into_iter().flatten();
-        let parts = self.encoder.parts.iter().map(of);
+        let trunk = self.encoder.trunk.as_ref().map(TrunkFile::scratch_bytes);
+        let parts = self.encoder.parts.iter().map(of).chain(trunk);
         (parts.max().unwrap_or(0), steps.chain(track.all()).map(of).max().unwrap_or(0))
     }
 }

@@ -9,6 +9,7 @@ files ─ threads ─→ pinned slots ─ upload stream ─→ frame ─ preproc
 ```
 
 A deep encoder may come in parts, which run one behind the other; what they hand on lies in memory that all frames use in turn.
+Or in two, between which this program computes all blocks itself (`trunk.rs`).
 
 [`Pipeline`] owns everything that stays: engines, contexts, streams, memory. [`run`] feeds one pass over a clip through
 it. In `latency` mode one frame is in flight and everything but the download shares one stream; in `throughput` mode
@@ -36,6 +37,8 @@ mod rig;
 mod run;
 mod slot;
 mod steps;
+mod trunk;
+mod trunk_weights;
 
 pub use engines::{Engines, encoder_roles};
 pub use lane::Results;

@@ -9,6 +9,7 @@ use std::rc::Rc;
 use anyhow::Result;
 
 use super::contexts::Shared;
+use super::trunk::TrunkRun;
 use crate::gpu::kernels::{Attention, BankState, Element};
 use crate::gpu::{Placed, Stream, View, Work};
 
@@ -43,6 +44,8 @@ pub enum Part {
         /// The result.
         output: View,
     },
+    /// What comes between an encoder's stem and its neck.
+    Trunk(Rc<TrunkRun>),
     /// The frame's pointer goes to its slot, and the next frame begins.
     Advance {
         /// The object's bank.
@@ -86,6 +89,7 @@ impl Work for Steps {
                 Part::Attention { attention, inputs: [q, k, v], bias, output } => {
                     attention.enqueue([q, k, v], bias.as_ref(), output, stream)?;
                 }
+                Part::Trunk(trunk) => trunk.enqueue(stream)?,
                 Part::Advance { state, pointer, pointers, element } => {
                     state.enqueue_advance(pointer, pointers, *element, stream)?;
                 }

@@ -9,6 +9,7 @@ the maps that the neck takes, one a stage, are there when the trunk has run.
 All else lies in memory that is shared with the engines, which run before and behind it on the same stream.
 */
 
+use std::path::{Path, PathBuf};
 use std::rc::Rc;
 
 use anyhow::{Context, Result, ensure};
@@ -29,21 +30,28 @@ const ALIGNMENT: usize = 256;
 /// Columns of the hidden layer for each of a block's own.
 const HIDDEN: usize = 4;
 
-/// What the blocks are computed with.
-pub struct Tools {
-    kernels: TrunkKernels,
-    products: CublasLt,
+/// A trunk beside the engines of a folder.
+pub struct TrunkFile {
+    path: PathBuf,
+    trunk: Trunk,
+    /// What makes the folder anew.
+    rebuild: String,
 }
 
-impl Tools {
-    /// Loads the kernels and opens cuBLASLt.
-    ///
-    /// # Errors
-    /// No cuBLASLt, with what to install, or kernels that the driver refuses.
-    pub fn load(gpu: &Gpu) -> Result<Self> {
-        let products = CublasLt::open(gpu).context("the encoder's trunk cannot be computed")?;
-        log::debug!("the trunk's products: {products}");
-        Ok(Self { kernels: TrunkKernels::load(gpu)?, products })
+impl TrunkFile {
+    /// Of the engines in `dir`; the file is opened when the trunk is laid out, and let go of then.
+    pub fn new(dir: &Path, trunk: &Trunk, rebuild: String) -> Self {
+        Self { path: dir.join(&trunk.file), trunk: trunk.clone(), rebuild }
+    }
+
+    /// Bytes of shared memory that it works in.
+    pub fn scratch_bytes(&self) -> u64 {
+        Room::of(&self.trunk).map_or(0, |room| room.bytes() as u64)
+    }
+
+    fn open(&self) -> Result<TrunkWeights> {
+        let opened = TrunkWeights::open(&self.path, &self.trunk);
+        opened.with_context(|| format!("build the engines again with: {}", self.rebuild))
     }
 }
 
@@ -135,14 +143,6 @@ impl Room {
     }
 }
 
-/// Bytes of shared memory that a trunk works in.
-///
-/// # Errors
-/// Heads that there are no kernels for.
-pub fn scratch_bytes(trunk: &Trunk) -> Result<usize> {
-    Ok(Room::of(trunk)?.bytes())
-}
-
 /// The kernel for a block that attends over the whole map.
 fn values_of(block: &TrunkBlock) -> Result<Values> {
     let depth = block.depth();
@@ -155,19 +155,20 @@ fn values_of(block: &TrunkBlock) -> Result<Values> {
 
 impl TrunkRun {
     /// Brings the weights to the device. `maps`: f32 memory of each stage's tokens, the first of which holds what the stem made;
-    /// `scratch`: at least [`scratch_bytes`], which nothing else may use while the trunk runs.
+    /// `scratch`: at least [`TrunkFile::scratch_bytes`], which nothing else may use while the trunk runs.
     ///
     /// # Errors
-    /// Memory of other sizes than the trunk's, products that cuBLASLt has no algorithm for, or what the driver says.
+    /// Weights that are missing or damaged, no cuBLASLt, memory of other sizes than the trunk's, products that cuBLASLt has no
+    /// algorithm for, or what the driver says.
     pub fn new(
         gpu: &Gpu,
-        (trunk, weights): (&Trunk, &TrunkWeights),
-        tools: &Tools,
+        file: &TrunkFile,
         attention: Option<&AttentionKernels>,
         maps: &[View],
         scratch: &View,
         stream: &Stream,
     ) -> Result<Self> {
+        let trunk = &file.trunk;
         let room = Room::of(trunk)?;
         ensure!(
             maps.len() == trunk.ends.len(),
@@ -175,8 +176,12 @@ impl TrunkRun {
             maps.len(),
             trunk.ends.len()
         );
-        let loaded = trunk_weights::load(gpu, trunk, weights, stream)?;
-        let mut making = Making { gpu, tools, attention, room, scratch, products: Vec::new(), whole: Vec::new() };
+        let library = CublasLt::open(gpu)?;
+        log::debug!("the trunk's products: {library}");
+        let kernels = TrunkKernels::load(gpu)?;
+        let loaded = trunk_weights::load(gpu, trunk, &file.open()?, stream)?;
+        let (products, whole) = (Vec::new(), Vec::new());
+        let mut making = Making { gpu, library, attention, room, scratch, products, whole };
         let mut blocks = Vec::with_capacity(trunk.blocks.len());
         let mut stage = 0;
         for (at, (block, weights)) in trunk.blocks.iter().zip(loaded).enumerate() {
@@ -190,7 +195,7 @@ impl TrunkRun {
         let bytes = making.products.iter().map(|product| product.workspace_bytes()).max();
         let scratch = gpu.towards(Purpose::Scratch);
         let workspace = View::new(&scratch, bytes.unwrap_or(0).max(ALIGNMENT))?;
-        Ok(Self { blocks, kernels: tools.kernels.clone(), workspace })
+        Ok(Self { blocks, kernels, workspace })
     }
 
     /// Enqueues all blocks. No allocation; may be recorded.
@@ -217,7 +222,13 @@ impl TrunkRun {
         multiply(&block.qkv, &block.normed, &block.queries)?;
         match &block.attention {
             How::Windows(shape) => {
-                kernels.windows(&block.queries, &block.qkv.weights.bias, &block.attended, shape, stream)?;
+                kernels.windows(
+                    &block.queries,
+                    &block.qkv.weights.bias,
+                    &block.attended,
+                    shape,
+                    stream,
+                )?;
             }
             How::Whole { attention, shape, qkv: [q, k, v], o } => {
                 kernels.split_heads(&block.queries, [q, k, v], shape, stream)?;
@@ -227,17 +238,25 @@ impl TrunkRun {
         }
         multiply(&block.proj, &block.attended, residual)?;
         let Loaded { weight, bias } = &block.norm2;
-        kernels.normalize(residual, weight, bias, &block.normed_again, *rows_out, *columns_out, stream)?;
+        kernels.normalize(
+            residual,
+            weight,
+            bias,
+            &block.normed_again,
+            *rows_out,
+            *columns_out,
+            stream,
+        )?;
         multiply(&block.up, &block.normed_again, &block.hidden)?;
         kernels.gelu(&block.hidden, rows_out * HIDDEN * columns_out, stream)?;
-        multiply(&block.down, &block.hidden, residual)
+        Ok(multiply(&block.down, &block.hidden, residual)?)
     }
 }
 
 /// What blocks are made from; products and attentions of one size are made once.
 struct Making<'a> {
     gpu: &'a Gpu,
-    tools: &'a Tools,
+    library: CublasLt,
     attention: Option<&'a AttentionKernels>,
     room: Room,
     scratch: &'a View,
@@ -308,7 +327,7 @@ impl Making<'_> {
         let product = match known {
             Some(known) => Rc::clone(known),
             None => {
-                let product = Rc::new(Product::new(&self.tools.products, shape)?);
+                let product = Rc::new(Product::new(&self.library, shape)?);
                 self.products.push(Rc::clone(&product));
                 product
             }
