@@ -118,24 +118,10 @@ impl Engines {
         let manifest = EngineManifest::read(dir)?.with_context(|| {
             format!("{} has no engine.json; build it with: segtrt build-engines", dir.display())
         })?;
-        let encoder = encoder(&manifest, batch)?;
-        let wiring = wiring(&manifest, &encoder)?;
-        let rebuild = || manifest.rebuild_command();
-        let trunk = wiring.trunk.as_ref().map(|trunk| TrunkFile::new(dir, trunk, rebuild()));
-        let source = Source { runtime, sm: gpu.facts().sm, dir: dir.to_owned(), with_mask, bank };
-        Ok(Self {
-            encoder: EncoderEngines {
-                parts: encoder
-                    .into_iter()
-                    .map(|role| source.open(&manifest, role))
-                    .collect::<Result<_>>()?,
-                wiring,
-                trunk,
-            },
-            steps: source.steps(&manifest)?,
-            manifest,
-            source,
-        })
+        let sm = gpu.facts().sm;
+        let encoder = EncoderEngines::open(&runtime, sm, dir, &manifest, batch)?;
+        let source = Source { runtime, sm, dir: dir.to_owned(), with_mask, bank };
+        Ok(Self { encoder, steps: source.steps(&manifest)?, manifest, source })
     }
 
     /// The engines that track, for one more stream. TensorRT 8 gives a profile to one context only: there they are
@@ -153,12 +139,41 @@ impl Engines {
 
     /// The most scratch memory that any part of the encoder needs, and the most that any other engine needs, bytes.
     pub fn scratch_bytes(&self) -> (u64, u64) {
-        let of = |opened: &Opened| Stage::scratch_bytes(&opened.engine).unwrap_or(0);
         let StepEngines { prompt, mask_prompt, track, memory } = &self.steps;
         let steps = [Some(prompt), mask_prompt.as_ref(), Some(memory)].into_iter().flatten();
-        let trunk = self.encoder.trunk.as_ref().map(TrunkFile::scratch_bytes);
-        let parts = self.encoder.parts.iter().map(of).chain(trunk);
-        (parts.max().unwrap_or(0), steps.chain(track.all()).map(of).max().unwrap_or(0))
+        let steps = steps.chain(track.all()).map(Opened::scratch_bytes);
+        (self.encoder.scratch_bytes(), steps.max().unwrap_or(0))
+    }
+}
+
+impl EncoderEngines {
+    /// Opens those of `manifest`, which lies in `dir`, for `batch` frames at once.
+    ///
+    /// # Errors
+    /// As [`Engines::open`].
+    pub fn open(
+        runtime: &Runtime,
+        sm: u32,
+        dir: &Path,
+        manifest: &EngineManifest,
+        batch: usize,
+    ) -> Result<Self> {
+        let roles = encoder(manifest, batch)?;
+        let wiring = wiring(manifest, &roles)?;
+        let rebuild = || manifest.rebuild_command();
+        let trunk = wiring.trunk.as_ref().map(|trunk| TrunkFile::new(dir, trunk, rebuild()));
+        let open = |role| {
+            let engine = open_plan(runtime, sm, dir, manifest, role)?;
+            Ok(Opened::new(engine, manifest.plan(role).context("the plan is gone")?))
+        };
+        Ok(Self { parts: roles.into_iter().map(open).collect::<Result<_>>()?, wiring, trunk })
+    }
+
+    /// The most scratch memory that any part needs, or what is computed between them, bytes.
+    pub fn scratch_bytes(&self) -> u64 {
+        let parts = self.parts.iter().map(Opened::scratch_bytes);
+        let trunk = self.trunk.as_ref().map(TrunkFile::scratch_bytes);
+        parts.chain(trunk).max().unwrap_or(0)
     }
 }
 
@@ -205,6 +220,10 @@ impl Opened {
             profiles => profiles.iter().map(|profile| profile.shapes.clone()).collect(),
         };
         Self { engine, role: record.role, profiles }
+    }
+
+    fn scratch_bytes(&self) -> u64 {
+        Stage::scratch_bytes(&self.engine).unwrap_or(0)
     }
 
     /// The profile that takes inputs of these shapes, if one does; inputs that it does not name are fixed.

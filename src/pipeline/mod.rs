@@ -25,6 +25,7 @@ written. Runs that exchange logits (`--save-logits`, `--teacher`) have two copie
 mod contexts;
 mod decode_ahead;
 mod encoder;
+mod encoder_alone;
 mod engines;
 mod exchange;
 mod features;
@@ -40,6 +41,7 @@ mod steps;
 mod trunk;
 mod trunk_weights;
 
+pub use encoder_alone::EncoderAlone;
 pub use engines::{Engines, encoder_roles};
 pub use lane::Results;
 pub use options::{Decoder, Mode, Options};

@@ -18,6 +18,8 @@ pub enum Meaning {
     Plain,
     /// A part of an encoder: whatever comes from earlier parts is tokens, by any name.
     Tokens,
+    /// The whole encoder, from the image on, with what this program computes between its parts.
+    Joined,
     /// A bank in which so many slots hold something.
     Bank {
         /// Memory frames.
@@ -75,6 +77,7 @@ pub fn cases(manifest: &Manifest, plan: &PlanRecord) -> Result<Vec<Case>> {
         profiles => profiles,
     };
     let mut cases = Vec::new();
+    let joined = joined(manifest, plan.role)?;
     for (profile, ProfileShapes { label, shapes }) in profiles.iter().enumerate() {
         let shapes = all_shapes(graph, shapes)?;
         let plain = Case { profile, label: label.clone(), shapes, meaning: Meaning::Plain };
@@ -85,7 +88,25 @@ pub fn cases(manifest: &Manifest, plan: &PlanRecord) -> Result<Vec<Case>> {
             cases.push(case);
         }
     }
+    cases.extend(joined);
     Ok(cases)
+}
+
+/// Behind the last part of an encoder between whose parts this program computes: all of it.
+fn joined(manifest: &Manifest, role: Role) -> Result<Option<Case>> {
+    let parts = manifest.encoder_parts();
+    let (Some(first), Some(last)) = (parts.first(), parts.last()) else { return Ok(None) };
+    let between = manifest.trunk.is_some() || manifest.encoder_attends();
+    if !between || last.role != role {
+        return Ok(None);
+    }
+    let case = Case {
+        profile: 0,
+        label: "joined with all that comes before it".to_owned(),
+        shapes: all_shapes(first, &[])?,
+        meaning: Meaning::Joined,
+    };
+    Ok(Some(case))
 }
 
 fn meanings(role: Role, contract: &Contract, case: &Case) -> Result<Vec<(Meaning, String)>> {

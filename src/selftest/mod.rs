@@ -18,6 +18,7 @@ mod compare;
 mod engine_run;
 mod folders;
 pub mod inputs;
+mod joined;
 pub mod kernels;
 mod noise;
 mod protocol;

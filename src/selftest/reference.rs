@@ -11,7 +11,7 @@ use ort::session::{Session, SessionInputValue};
 use ort::value::{DynValue, Tensor as OrtTensor, TensorElementType, ValueType};
 
 use super::bank_inputs;
-use super::case::Case;
+use super::case::{Case, Meaning};
 use super::inputs::FEATURES;
 use super::tensor::{Tensor, Values};
 use crate::backend::{self, plain};
@@ -66,6 +66,7 @@ impl Reference {
     /// A padded track step is compared with the exact one over the filled slots alone: padding must change nothing.
     pub fn expected(&mut self, role: Role, case: &Case, inputs: &[Tensor]) -> Result<Vec<Tensor>> {
         match role {
+            _ if case.meaning == Meaning::Joined => self.run(Role::Encoder, inputs),
             Role::TrackPadded => {
                 self.run(Role::Track, &bank_inputs::without_padding(inputs, case)?)
             }

@@ -14,6 +14,7 @@ use super::case::{Case, Meaning, cases};
 use super::engine_run::{self, Output};
 use super::folders::Folder;
 use super::inputs::Inputs;
+use super::joined::Joined;
 use super::protocol::{Event, Job, Opened, Settings};
 use super::record::{Cost, EngineKey, PlanKey, Row};
 use super::reference::{Parts, Reference};
@@ -180,9 +181,16 @@ impl Worker {
         let bundle = &self.folder.manifest.bundle;
         let (contract, imgsz) = (&bundle.contract, bundle.model.imgsz);
         let mut inputs = Inputs { contract, imgsz, seed, features: &self.features }.make(case)?;
-        engine_run::fit(engine, &mut inputs)?;
-        let (outputs, cost) =
-            engine_run::run(&self.gpu, engine, case, &inputs, self.settings.repeats)?;
+        let repeats = self.settings.repeats;
+        let (outputs, cost) = if case.meaning == Meaning::Joined {
+            let Folder { dir, manifest } = &self.folder;
+            let joined = Joined::open(&self.gpu, &self.runtime, dir, manifest)?;
+            joined.fit(&mut inputs)?;
+            joined.run(&inputs, repeats)?
+        } else {
+            engine_run::fit(engine, &mut inputs)?;
+            engine_run::run(&self.gpu, engine, case, &inputs, repeats)?
+        };
         let limit = self.settings.max_error.unwrap_or_else(|| limit(self.key.precision));
         let expected = match &mut self.reference {
             Some(reference) => Some(reference.expected(role, case, &inputs)?),
