@@ -22,22 +22,6 @@ No header but its own is needed, so that NVRTC compiles it.
 
 #include "attention.cuh"
 
-// ---- tensor-core primitives ----
-
-/// Four 8x8 matrices of f16; lane l gives the address of row l % 8 of matrix l / 8.
-__device__ __forceinline__ void load_matrices(u32 (&r)[4], u32 address) {
-    asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0,%1,%2,%3}, [%4];"
-                 : "=r"(r[0]), "=r"(r[1]), "=r"(r[2]), "=r"(r[3]) : "r"(address));
-}
-__device__ __forceinline__ void load_matrices_transposed(u32 (&r)[4], u32 address) {
-    asm volatile("ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16 {%0,%1,%2,%3}, [%4];"
-                 : "=r"(r[0]), "=r"(r[1]), "=r"(r[2]), "=r"(r[3]) : "r"(address));
-}
-/// c[16x8] += a[16x16] b[16x8].
-__device__ __forceinline__ void multiply_add(float (&c)[4], const u32 (&a)[4], u32 b0, u32 b1) {
-    asm("mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 {%0,%1,%2,%3}, {%4,%5,%6,%7}, {%8,%9}, {%0,%1,%2,%3};"
-        : "+f"(c[0]), "+f"(c[1]), "+f"(c[2]), "+f"(c[3]) : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));
-}
 // ---- attention ----
 
 template <int WIDTH_, int WARPS_, int ROW_BLOCKS_, int KEYS_, int DV_, int SLOTS_, int GROUP_, int Q_REGISTERS_>

@@ -1,6 +1,7 @@
 /*!
-What the attention kernels of every generation share: asynchronous copies, the arithmetic of the online softmax, the
-arguments of a launch, how a row of results is stored, and how the partial results of several parts of the keys are merged.
+What the attention kernels of every generation share: asynchronous copies, the tensor cores' instructions from sm 80 on, the
+arithmetic of the online softmax, the arguments of a launch, how a row of results is stored, and how the partial results of
+several parts of the keys are merged.
 */
 
 typedef unsigned int u32;
@@ -43,6 +44,23 @@ __device__ __forceinline__ float shared_float(u32 address) {
 __device__ __forceinline__ float from_lane(float x, int mask) { return __shfl_xor_sync(0xffffffffu, x, mask); }
 __device__ __forceinline__ bool any_lane(bool p) { return __any_sync(0xffffffffu, p); }
 __device__ __forceinline__ void block_barrier() { __syncthreads(); }
+
+// ---- tensor-core primitives ----
+
+/// Four 8x8 matrices of f16; lane l gives the address of row l % 8 of matrix l / 8.
+__device__ __forceinline__ void load_matrices(u32 (&r)[4], u32 address) {
+    asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0,%1,%2,%3}, [%4];"
+                 : "=r"(r[0]), "=r"(r[1]), "=r"(r[2]), "=r"(r[3]) : "r"(address));
+}
+__device__ __forceinline__ void load_matrices_transposed(u32 (&r)[4], u32 address) {
+    asm volatile("ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16 {%0,%1,%2,%3}, [%4];"
+                 : "=r"(r[0]), "=r"(r[1]), "=r"(r[2]), "=r"(r[3]) : "r"(address));
+}
+/// c[16x8] += a[16x16] b[16x8].
+__device__ __forceinline__ void multiply_add(float (&c)[4], const u32 (&a)[4], u32 b0, u32 b1) {
+    asm("mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 {%0,%1,%2,%3}, {%4,%5,%6,%7}, {%8,%9}, {%0,%1,%2,%3};"
+        : "+f"(c[0]), "+f"(c[1]), "+f"(c[2]), "+f"(c[3]) : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));
+}
 
 // ---- attention ----
 

@@ -1,0 +1,204 @@
+// What the blocks of an encoder's trunk need besides their products and attention: each reads its tensors once and is bound by
+// memory. Tokens lie in image order, columns last; columns are a multiple of 8, so that halves move in 16-byte units.
+#include "common.cuh"
+
+namespace {
+
+// Two halves of a word: the float in each, the words made of two floats, and the greater of each half of two words.
+__device__ __forceinline__ float2 floats_of(u32 word) {
+    float2 pair;
+#ifdef __CUDA_ARCH__
+    asm("{ .reg .b16 low, high; mov.b32 {low, high}, %2; cvt.f32.f16 %0, low; cvt.f32.f16 %1, high; }"
+        : "=f"(pair.x), "=f"(pair.y) : "r"(word));
+#else
+    pair = {host_halves()[word & 0xffff], host_halves()[word >> 16]};
+#endif
+    return pair;
+}
+__device__ __forceinline__ u32 halves_of(float low, float high) {
+#ifdef __CUDA_ARCH__
+    u32 word;
+    asm("cvt.rn.f16x2.f32 %0, %1, %2;" : "=r"(word) : "f"(high), "f"(low));
+    return word;
+#else
+    return host_half_bits(low) | (u32)host_half_bits(high) << 16;
+#endif
+}
+__device__ __forceinline__ u32 greater_halves(u32 a, u32 b) {
+#ifdef __CUDA_ARCH__
+    u32 word;
+    asm("max.NaN.f16x2 %0, %1, %2;" : "=r"(word) : "r"(a), "r"(b));
+    return word;
+#else
+    const float2 x = floats_of(a), y = floats_of(b);
+    return halves_of(x.x >= y.x ? x.x : y.x, x.y >= y.y ? x.y : y.y);
+#endif
+}
+__device__ __forceinline__ float power_of_two(float x) {
+#ifdef __CUDA_ARCH__
+    float power;
+    asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(power) : "f"(x));
+    return power;
+#else
+    return exp2f(x);
+#endif
+}
+
+__device__ __forceinline__ float sum_of_warp(float value) {
+#pragma unroll
+    for (i32 mask = 16; mask > 0; mask /= 2) value += __shfl_xor_sync(0xffffffffu, value, mask);
+    return value;
+}
+
+const float EPSILON = 1e-6f;
+
+// ROWS rows a warp, so that enough loads are under way where rows are short. A lane has every 32nd group of four columns, UNITS in
+// all, in registers: the mean first, then the squares of what differs from it.
+template <i32 UNITS, i32 ROWS>
+__device__ __forceinline__ void normalize_rows(const float* __restrict__ x, const float* __restrict__ weight,
+                                               const float* __restrict__ bias, u16* __restrict__ out, i32 rows, i32 columns) {
+    const i32 lane = (i32)threadIdx.x & 31;
+    const i32 first = (i32)(blockIdx.x * (blockDim.x >> 5) + (threadIdx.x >> 5)) * ROWS;
+    if (first >= rows) return;
+    const i32 units = columns >> 2;
+    // Only the last unit of a lane may lie behind the row.
+    const bool last = lane + 32 * (UNITS - 1) < units;
+    float4 values[ROWS][UNITS];
+#pragma unroll
+    for (i32 r = 0; r < ROWS; r++) {
+        const float4* row = (const float4*)x + (u64)at_most(first + r, rows - 1) * units + lane;
+#pragma unroll
+        for (i32 j = 0; j < UNITS; j++) {
+            values[r][j] = {0.0f, 0.0f, 0.0f, 0.0f};
+            if (j < UNITS - 1 || last) values[r][j] = row[32 * j];
+        }
+    }
+    const float share = 1.0f / (float)columns;
+    float mean[ROWS], scale[ROWS];
+#pragma unroll
+    for (i32 r = 0; r < ROWS; r++) {
+        float sum = 0.0f;
+#pragma unroll
+        for (i32 j = 0; j < UNITS; j++) sum += (values[r][j].x + values[r][j].y) + (values[r][j].z + values[r][j].w);
+        mean[r] = sum_of_warp(sum) * share;
+    }
+#pragma unroll
+    for (i32 r = 0; r < ROWS; r++) {
+        float sum = 0.0f;
+#pragma unroll
+        for (i32 j = 0; j < UNITS; j++) {
+            if (j < UNITS - 1 || last) {
+                const float a = values[r][j].x - mean[r], b = values[r][j].y - mean[r];
+                const float c = values[r][j].z - mean[r], d = values[r][j].w - mean[r];
+                sum += (a * a + b * b) + (c * c + d * d);
+            }
+        }
+        scale[r] = rsqrtf(sum_of_warp(sum) * share + EPSILON);
+    }
+#pragma unroll
+    for (i32 j = 0; j < UNITS; j++) {
+        if (j == UNITS - 1 && !last) break;
+        const float4 w = ((const float4*)weight)[lane + 32 * j], b = ((const float4*)bias)[lane + 32 * j];
+#pragma unroll
+        for (i32 r = 0; r < ROWS; r++) {
+            if (first + r >= rows) break;
+            const float4 v = values[r][j];
+            const float m = mean[r], s = scale[r];
+            uint2 four;
+            four.x = halves_of((v.x - m) * s * w.x + b.x, (v.y - m) * s * w.y + b.y);
+            four.y = halves_of((v.z - m) * s * w.z + b.z, (v.w - m) * s * w.w + b.w);
+            ((uint2*)out)[(u64)(first + r) * units + lane + 32 * j] = four;
+        }
+    }
+}
+
+// x Phi(x) = max(x, 0) - |x| Phi(-|x|), and Phi(-a) = 2^P(a): P is smooth, and so is known to 4e-6 of Phi up to a = 4, to 5e-5 up to
+// 5.6 (a half has 5e-4), with one polynomial where erf takes two and loses the far side's digits. Beyond 6 the second term is
+// nothing in halves.
+__device__ __forceinline__ float gelu(float x) {
+    const float a = fminf(fabsf(x), 6.0f);
+    float p = -1.72471755e-06f;
+    p = fmaf(p, a, 5.97912804e-05f);
+    p = fmaf(p, a, -0.00091908063f);
+    p = fmaf(p, a, 0.00847275276f);
+    p = fmaf(p, a, -0.0539062992f);
+    p = fmaf(p, a, -0.458501965f);
+    p = fmaf(p, a, -1.1512419f);
+    p = fmaf(p, a, -0.99999553f);
+    // The sum keeps a NaN.
+    return fmaf(-a, power_of_two(p), 0.5f * (x + fabsf(x)));
+}
+
+__device__ __forceinline__ u32 gelu_halves(u32 word) {
+    const float2 pair = floats_of(word);
+    return halves_of(gelu(pair.x), gelu(pair.y));
+}
+
+}  // namespace
+
+// LayerNorm: `out` f16 [rows, columns] of `x` f32, weight and bias f32 [columns]. A warp has 4, 2 or 1 rows (rows_of_a_warp in
+// src/gpu/kernels/trunk.rs); 1152 columns at most.
+extern "C" __global__ void __launch_bounds__(256)
+    trunk_normalize(const float* __restrict__ x, const float* __restrict__ weight, const float* __restrict__ bias,
+                    u16* __restrict__ out, i32 rows, i32 columns) {
+    switch ((columns + 127) / 128) {
+        case 1: return normalize_rows<1, 4>(x, weight, bias, out, rows, columns);
+        case 2: return normalize_rows<2, 2>(x, weight, bias, out, rows, columns);
+        case 3: return normalize_rows<3, 2>(x, weight, bias, out, rows, columns);
+        case 4: return normalize_rows<4, 1>(x, weight, bias, out, rows, columns);
+        case 5: return normalize_rows<5, 1>(x, weight, bias, out, rows, columns);
+        case 6: return normalize_rows<6, 1>(x, weight, bias, out, rows, columns);
+        case 7: return normalize_rows<7, 1>(x, weight, bias, out, rows, columns);
+        case 8: return normalize_rows<8, 1>(x, weight, bias, out, rows, columns);
+        case 9: return normalize_rows<9, 1>(x, weight, bias, out, rows, columns);
+    }
+}
+
+// The activation, in place, a 16-byte unit a thread.
+extern "C" __global__ void __launch_bounds__(256) trunk_gelu(uint4* x, i32 units) {
+    const i32 at = (i32)(blockIdx.x * blockDim.x + threadIdx.x);
+    if (at >= units) return;
+    uint4 eight = x[at];
+    eight.x = gelu_halves(eight.x), eight.y = gelu_halves(eight.y);
+    eight.z = gelu_halves(eight.z), eight.w = gelu_halves(eight.w);
+    x[at] = eight;
+}
+
+// The maximum over 2x2 tokens: `x` f32 [side^2, columns] of `s` f16 [4 side^2, columns].
+extern "C" __global__ void __launch_bounds__(256)
+    trunk_pool(const uint4* __restrict__ s, float4* __restrict__ x, i32 side, i32 columns) {
+    const i32 at = (i32)(blockIdx.x * blockDim.x + threadIdx.x), units = columns / 8;
+    if (at >= side * side * units) return;
+    const i32 token = at / units, unit = at % units, row = token / side, column = token % side;
+    // Two rows of 2 `side` tokens for each row of the result.
+    const uint4* from = s + ((u64)(row * 4 * side) + column * 2) * units + unit;
+    const uint4 a = from[0], b = from[units], c = from[2 * side * units], d = from[(2 * side + 1) * units];
+    const float2 first = floats_of(greater_halves(greater_halves(a.x, b.x), greater_halves(c.x, d.x)));
+    const float2 second = floats_of(greater_halves(greater_halves(a.y, b.y), greater_halves(c.y, d.y)));
+    const float2 third = floats_of(greater_halves(greater_halves(a.z, b.z), greater_halves(c.z, d.z)));
+    const float2 fourth = floats_of(greater_halves(greater_halves(a.w, b.w), greater_halves(c.w, d.w)));
+    x[2 * (u64)at] = {first.x, first.y, second.x, second.y};
+    x[2 * (u64)at + 1] = {third.x, third.y, fourth.x, fourth.y};
+}
+
+// q, k and v f16 [heads, tokens, width], zeros behind `depth`, of rows [q|k|v][head][depth]. Grid: units of a head, heads, the three.
+extern "C" __global__ void __launch_bounds__(256)
+    trunk_split_heads(const uint4* __restrict__ qkv, uint4* __restrict__ q, uint4* __restrict__ k, uint4* __restrict__ v,
+                      i32 tokens, i32 depth, i32 width) {
+    const i32 at = (i32)(blockIdx.x * blockDim.x + threadIdx.x), room = width / 8, units = depth / 8;
+    if (at >= tokens * room) return;
+    const i32 token = at / room, unit = at % room, head = (i32)blockIdx.y, heads = (i32)gridDim.y, part = (i32)blockIdx.z;
+    uint4 eight = {0, 0, 0, 0};
+    if (unit < units) eight = qkv[((u64)token * 3 + part) * heads * units + head * units + unit];
+    uint4* to = part == 0 ? q : part == 1 ? k : v;
+    to[(u64)head * tokens * room + at] = eight;
+}
+
+// Tokens again: `out` f16 [tokens, heads depth] of `o` f16 [heads, tokens, width].
+extern "C" __global__ void __launch_bounds__(256)
+    trunk_join_heads(const uint4* __restrict__ o, uint4* __restrict__ out, i32 tokens, i32 heads, i32 depth, i32 width) {
+    const i32 at = (i32)(blockIdx.x * blockDim.x + threadIdx.x), room = width / 8, units = depth / 8;
+    if (at >= tokens * heads * units) return;
+    const i32 token = at / (heads * units), head = at / units % heads, unit = at % units;
+    out[at] = o[((u64)head * tokens + token) * room + unit];
+}

@@ -1,0 +1,108 @@
+/*!
+Runs the source of the attention inside windows (cuda/windows.cu) on the CPU (machine.h) and compares with a float64 reference: maps that
+windows reach over, pooled queries, several pairs in a block, several tiles of queries a warp. With `shipped` a few of the cases.
+*/
+#include "machine.h"
+#include "body.inc"
+
+struct Case { int grid, window, heads, depth; bool pooled; int warps, pairs; float scale; };
+
+/// What memory holds around a tensor: a read beyond it is a NaN.
+struct Tensor {
+    std::vector<f16> all; size_t count;
+    static const size_t AROUND = 4096;
+    Tensor(size_t n) : all(n + 2 * AROUND + 8, 0x7e00), count(n) {}
+    f16* data() { return (f16*)(((size_t)(all.data() + AROUND) + 15) / 16 * 16); }
+    void fill(float scale) { std::normal_distribution<float> normal; for (size_t i = 0; i < count; i++) data()[i] = tohalf(normal(rng) * scale); }
+};
+
+template <class W> static void test(const char* name, Case c, bool lazy) {
+    late = lazy; conflicts = loads = 0;
+    int columns = c.heads * c.depth, factor = c.pooled ? 2 : 1, out_side = c.grid / factor, side = (c.grid + c.window - 1) / c.window;
+    Tensor qkv((size_t)c.grid * c.grid * 3 * columns), bias(3 * columns), out((size_t)out_side * out_side * columns);
+    qkv.fill(1), bias.fill(1);
+    // q is scaled; keys stay as they are.
+    for (int t = 0; t < c.grid * c.grid; t++) for (int i = 0; i < columns; i++) {
+        f16& q = qkv.data()[t * 3 * columns + i]; q = tohalf(half(q) * c.scale / sqrtf(c.depth));
+    }
+    int count = c.window * c.window / factor / factor, tiles = (count + 15) / 16, total = side * side * c.heads;
+    if (c.warps > tiles || c.warps * c.pairs > 16) { printf("%s: no such launch\n", name); exit(1); }
+    int rows = (c.window * c.window + 15) / 16 * 16, shared = c.pairs * 2 * rows * W::PITCH;
+    gridDim = {(unsigned)((total + c.pairs - 1) / c.pairs), 1, 1}; blockDim = {(unsigned)(32 * c.warps * c.pairs), 1, 1};
+    WindowProblem p{qkv.data(), bias.data(), out.data(), c.grid, c.window, c.heads, c.depth, c.pooled, c.warps, total};
+    for (unsigned x = 0; x < gridDim.x; x++) {
+        blockIdx = {x, 0, 0}; memory.assign(1024 + shared, 0xff);
+        run_block(blockDim.x, [&] { W w; w.run(p, 1024); });
+    }
+    auto at = [&](int part, int y, int x, int i) {
+        return (double)half(y < c.grid && x < c.grid ? qkv.data()[((size_t)y * c.grid + x) * 3 * columns + part * columns + i] : bias.data()[part * columns + i]);
+    };
+    double worst = 0, norm = 0, err = 0;
+    for (int oy = 0; oy < out_side; oy++) for (int ox = 0; ox < out_side; ox++) for (int h = 0; h < c.heads; h++) {
+        int y = oy * factor, x = ox * factor, top = y / c.window * c.window, left = x / c.window * c.window;
+        std::vector<double> q(c.depth, -1e300), s, o(c.depth, 0.0);
+        for (int i = 0; i < c.depth; i++) for (int dy = 0; dy < factor; dy++) for (int dx = 0; dx < factor; dx++) q[i] = std::max(q[i], at(0, y + dy, x + dx, h * c.depth + i));
+        double high = -1e300, sum = 0;
+        for (int ky = top; ky < top + c.window; ky++) for (int kx = left; kx < left + c.window; kx++) {
+            double d = 0; for (int i = 0; i < c.depth; i++) d += q[i] * at(1, ky, kx, h * c.depth + i);
+            s.push_back(d); high = std::max(high, d);
+        }
+        for (int k = 0; k < (int)s.size(); k++) {
+            double w = exp(s[k] - high); sum += w;
+            for (int i = 0; i < c.depth; i++) o[i] += w * at(2, top + k / c.window, left + k % c.window, h * c.depth + i);
+        }
+        for (int i = 0; i < c.depth; i++) {
+            double wanted = o[i] / sum, d = half(out.data()[((size_t)oy * out_side + ox) * columns + h * c.depth + i]) - wanted;
+            if (!(fabs(d) <= worst)) worst = std::isnan(d) ? 1e9 : fabs(d);
+            err += d * d; norm += wanted * wanted;
+        }
+    }
+    long around = 0;
+    for (size_t i = 0; i < out.all.size(); i++) { f16* a = &out.all[i]; if ((a < out.data() || a >= out.data() + out.count) && *a != 0x7e00) around++; }
+    bool bad = !(worst < 1e-2) || !(sqrt(err / norm) < 2e-3) || conflicts || around;
+    printf("%s grid %d window %d heads %d depth %d pooled %d warps %d pairs %d scale %.0f late %d: max abs %.2e rel %.2e, %ld written beyond, bank conflicts %ld of %ld %s\n",
+           name, c.grid, c.window, c.heads, c.depth, c.pooled, c.warps, c.pairs, c.scale, late, worst, sqrt(err / norm), around, conflicts, loads, bad ? "BAD" : "ok");
+    fflush(stdout); if (bad) exit(1);
+}
+template <class W> static void both(const char* name, Case c) { test<W>(name, c, false); test<W>(name, c, true); }
+using W64 = Windows<64, 32>; using W80 = Windows<80, 32>; using W96 = Windows<96, 32>;
+
+int main(int count, char** words) {
+    const char *n64 = "trunk_windows_64", *n80 = "trunk_windows_80", *n96 = "trunk_windows_96";
+    // Each kernel: a map that windows reach over, pooled queries, more pairs in the last block than there are.
+    test<W64>(n64, {20, 14, 1, 56, false, 7, 1, 4}, true);
+    test<W64>(n64, {14, 4, 3, 8, false, 1, 4, 1}, true);
+    test<W64>(n64, {16, 8, 2, 56, true, 1, 2, 1}, false);
+    test<W80>(n80, {16, 16, 1, 72, false, 16, 1, 4}, true);
+    test<W80>(n80, {10, 4, 2, 72, true, 1, 4, 1}, true);
+    test<W80>(n80, {16, 8, 1, 72, false, 4, 1, 16}, false);
+    test<W96>(n96, {20, 14, 1, 96, true, 4, 1, 4}, true);
+    test<W96>(n96, {16, 14, 1, 96, false, 13, 1, 1}, false);
+    test<W96>(n96, {9, 7, 2, 96, false, 4, 1, 60}, true);
+    if (count > 1 && !strcmp(words[1], "shipped")) return 0;
+    both<W64>(n64, {28, 14, 2, 56, false, 13, 1, 4});
+    both<W64>(n64, {28, 14, 2, 56, true, 4, 1, 4});
+    both<W64>(n64, {16, 4, 2, 56, true, 1, 4, 4});
+    both<W64>(n64, {16, 4, 1, 8, false, 1, 4, 4});
+    both<W64>(n64, {16, 16, 1, 64, false, 8, 1, 4});
+    both<W64>(n64, {16, 3, 2, 8, false, 1, 4, 4});
+    both<W64>(n64, {16, 5, 2, 8, false, 2, 2, 4});
+    both<W64>(n64, {16, 6, 2, 8, true, 1, 4, 4});
+    both<W64>(n64, {5, 1, 1, 16, false, 1, 4, 4});
+    both<W64>(n64, {6, 2, 3, 24, true, 1, 4, 4});
+    both<W80>(n80, {20, 16, 1, 72, false, 16, 1, 4});
+    both<W80>(n80, {20, 16, 2, 72, true, 4, 1, 16});
+    both<W80>(n80, {16, 8, 2, 80, false, 4, 1, 4});
+    both<W80>(n80, {12, 8, 2, 72, true, 1, 1, 4});
+    both<W96>(n96, {28, 14, 2, 96, false, 13, 1, 4});
+    both<W96>(n96, {20, 14, 2, 96, false, 7, 1, 4});
+    both<W96>(n96, {28, 14, 1, 96, true, 4, 1, 4});
+    both<W96>(n96, {16, 8, 1, 96, false, 4, 1, 4});
+    both<W96>(n96, {16, 8, 2, 96, true, 1, 1, 4});
+    both<W96>(n96, {16, 4, 2, 96, false, 1, 4, 4});
+    both<W96>(n96, {16, 4, 4, 96, true, 1, 4, 4});
+    both<W96>(n96, {32, 7, 1, 96, false, 4, 1, 4});
+    both<W96>(n96, {15, 15, 1, 88, false, 15, 1, 60});
+    both<W96>(n96, {11, 11, 1, 88, false, 3, 1, 60});
+    return 0;
+}
