@@ -25,7 +25,7 @@ from segexport import ExportError, flops, graphs, trunk
 from segexport.fp16 import to_fp16
 from segexport.manifest import _graph_entry, _trunk_entry
 from segexport.onnx_write import check, to_onnx
-from segexport.trunk_run import TrunkRun
+from segexport.trunk_run import TrunkRun, as_in_file
 from test_encoder_parts import error, hiera_code, run, small_encoder
 
 COMMITTED = HERE.parent / "tests" / "data" / "trunk"
@@ -35,18 +35,6 @@ SMALL = {
     "odd windows, one larger than its map": dict(side=64, channels=8, stages=(2, 2, 3, 2), attentions=(5,), windows=(4, 6, 2, 3)),
     "neighbours that both attend over the whole map, heads of 56": dict(side=64, channels=56, stages=(1, 1, 3, 1), attentions=(3, 4)),
 }
-
-
-def rounded(encoder):
-    """The blocks' products with the values that the file has of them."""
-    for block in encoder.trunk.blocks:
-        for layer in (block.skip, block.q, block.k, block.v, block.proj, block.up, block.down):
-            if layer is not None:
-                layer.weight.data = layer.weight.data.half().float()
-        for layer in (block.skip, block.q, block.k, block.v, block.up):
-            if layer is not None:
-                layer.bias.data = layer.bias.data.half().float()
-    return encoder
 
 
 class Trunk(unittest.TestCase):
@@ -85,7 +73,7 @@ class Trunk(unittest.TestCase):
                 "f16 weights": (self.through_the_file(encoder, side, ports, image)[0], exact, 1e-3),
                 "f16 throughout": (self.through_the_file(encoder, side, ports, image, half=True)[0], exact, 5e-3),
             }
-            rounded(encoder)
+            as_in_file(encoder.trunk)
             found = self.through_the_file(encoder, side, ports, image)[0]
             ways["rounded weights"] = (found, self.whole(encoder, side, ports, image), 1e-5)
             for way, (found, expected, limit) in ways.items():
@@ -172,6 +160,55 @@ class Trunk(unittest.TestCase):
         encoder.trunk = nn.Identity()
         with self.assertRaisesRegex(ExportError, "no Hiera"):
             list(graphs.around_trunk(encoder, 64, ports))
+
+
+class Committed(unittest.TestCase):
+    """tests/data/trunk, which tests of the program run."""
+
+    def features(self, folder):
+        """Of the whole, and of stem, blocks and neck, for one image; and the manifest's lines."""
+        table = tomllib.loads((folder / "graphs.toml").read_text())
+        for entry in (*table["graph"], table["trunk"]):
+            self.assertEqual(hashlib.sha256((folder / entry["file"]).read_bytes()).hexdigest(), entry["sha256"], entry["file"])
+
+        def run_file(role, fed):
+            session = ort.InferenceSession(str(folder / f"{role}.onnx"), providers=["CPUExecutionProvider"])
+            return dict(zip([port.name for port in session.get_outputs()], session.run(None, fed)))
+
+        side = table["graph"][0]["input"][0]["shape"][-1]
+        image = {"image": np.random.default_rng(0).standard_normal((1, 3, side, side)).astype(np.float32)}
+        tensors = load_file(folder / table["trunk"]["file"])
+        y = run_file("encoder_cut0", image)["y"]
+        found = [run_file("encoder_cut1", dict(zip(trunk.STAGES, TrunkRun(table["trunk"], tensors, half)(y)))) for half in (False, True)]
+        return run_file("encoder", image), found, table
+
+    def test_its_parts_give_what_its_whole_encoder_gives(self):
+        whole, (exact, half), table = self.features(COMMITTED)
+        for name, value in whole.items():
+            self.assertLess(error(exact[name], value), 1e-5, name)
+            self.assertLess(error(half[name], value), 5e-3, name)
+        blocks = table["trunk"]["block"]
+        over = [bool(b["window"]) and b["grid"] % b["window"] > 0 for b in blocks]
+        kinds = {(b["pooled"], b["window"] == 0, reaches) for b, reaches in zip(blocks, over)}
+        # Windows inside the map and over its edge, pooled and not, and the whole map.
+        self.assertEqual(len(kinds), 5, kinds)
+        self.assertLess(sum(path.stat().st_size for path in COMMITTED.iterdir()), 300_000)
+
+    def test_its_script_makes_it_again(self):
+        hiera_code()
+        with tempfile.TemporaryDirectory() as folder:  # a process of its own, for its `sam2` may be the other one
+            result = subprocess.run([sys.executable, str(COMMITTED / "make_parts.py"), folder], capture_output=True, text=True)
+            if "Meta's SAM 2 code is not importable" in result.stderr:
+                print("SKIPPED: Meta's SAM 2 is not installed", file=sys.stderr)
+                self.skipTest("Meta's SAM 2 is not installed")
+            self.assertEqual(result.returncode, 0, result.stderr[-2000:])
+            (made, _, lines), (committed, _, as_committed) = self.features(Path(folder)), self.features(COMMITTED)
+            for table in (lines, as_committed):
+                for entry in (*table["graph"], table["trunk"]):
+                    del entry["sha256"]  # another torch may write other bytes
+            self.assertEqual(lines, as_committed)
+            for name, value in committed.items():
+                np.testing.assert_allclose(made[name], value, atol=1e-5, err_msg=name)
 
 
 if __name__ == "__main__":

@@ -85,3 +85,12 @@ def pool(x):
 def softmax(scores):
     weight = np.exp(scores - scores.max(axis=-1, keepdims=True))
     return weight / weight.sum(axis=-1, keepdims=True)
+
+
+def as_in_file(trunk):
+    """Gives a HieraTrunk's products the values that the file of weights has of them, so that both compute the same function."""
+    for block in trunk.blocks:
+        halves = [block.q, block.k, block.v, block.up] + [block.skip] * (block.skip is not None)
+        values = [value for layer in halves for value in (layer.weight, layer.bias)] + [block.proj.weight, block.down.weight]
+        for value in values:
+            value.data = value.data.half().float()
