@@ -13,6 +13,9 @@ from segexport import ExportError
 from segexport.commandline import add_weight_options, build_model
 from segexport.models import spec_of
 
+# What --segments does to an encoder that segtrt's kernels take, where nobody says.
+USUAL_ENCODER = "attention"
+
 
 def parse():
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
@@ -24,14 +27,15 @@ def parse():
         "--segments",
         action="store_true",
         help="also write what TensorRT takes better in pieces: the track step cut at its attentions (track_keys, "
-        "track_seg*), SAM 2.1's encoder in parts (encoder_cut*): in fp16 cut at its attentions, in fp32 for its depth",
+        "track_seg*), SAM 2.1's encoder in parts (encoder_cut*): in fp16 as --encoder says, in fp32 cut for its depth",
     )
     parser.add_argument(
-        "--encoder-attention",
-        action=argparse.BooleanOptionalAction,
-        default=None,
-        help="the encoder's parts end at its attentions over the whole map, which segtrt's own kernel computes between them; "
-        "SAM 2.1 with --precision fp16 alone (default there with --segments)",
+        "--encoder",
+        choices=("trunk", "attention", "whole"),
+        help="which of the image encoder's work is segtrt's own, beside the whole encoder: trunk, all of Hiera's blocks, TensorRT "
+        "computes what comes before and behind; attention, what attends over the whole map (default with --segments); whole, none "
+        "(with --segments trunks of more than 24 blocks are cut still, for their depth). The first two are for SAM 2.1 with "
+        "--precision fp16 alone",
     )
     parser.add_argument(
         "--encoder-batches",
@@ -61,15 +65,19 @@ def parse():
     args = parser.parse_args()
     if args.for_sm and args.precision != "fp16":
         parser.error("--for-sm 75 needs --precision fp16: fp32 graphs consist of the products that are missing there")
-    if args.encoder_attention and spec_of(args.model).family != "sam2.1":
-        parser.error(f"--encoder-attention is for SAM 2.1: {args.model}'s encoder consists of convolutions and has no attention")
-    if args.encoder_attention and args.precision != "fp16":
-        parser.error("--encoder-attention needs --precision fp16: that is what the attention kernels take; write fp32 without it")
-    if args.encoder_attention and args.for_sm:
-        parser.error("--encoder-attention and --for-sm 75 exclude each other: the attention kernels need sm 80 or later")
-    if args.encoder_attention is None:
-        serves = spec_of(args.model).family == "sam2.1" and args.precision == "fp16" and not args.for_sm
-        args.encoder_attention = args.segments and serves
+    cut = args.encoder not in (None, "whole")
+    family = spec_of(args.model).family
+    if cut and family != "sam2.1":
+        parser.error(
+            f"--encoder {args.encoder} is for SAM 2.1: {args.model}'s encoder consists of convolutions and has no Hiera with attention"
+        )
+    if cut and args.precision != "fp16":
+        parser.error(f"--encoder {args.encoder} needs --precision fp16: that is what segtrt's kernels take; write fp32 without it")
+    if cut and args.for_sm:
+        parser.error(f"--encoder {args.encoder} and --for-sm 75 exclude each other: segtrt's kernels need sm 80 or later")
+    if args.encoder is None:
+        serves = family == "sam2.1" and args.precision == "fp16" and not args.for_sm
+        args.encoder = USUAL_ENCODER if args.segments and serves else "whole"
     if args.verify and not (args.prompt_point or args.prompt_mask):
         parser.error("--verify needs --prompt-point or --prompt-mask")
     if args.verify and args.frames < 20:
@@ -94,7 +102,7 @@ def main():
         args.segments,
         args.encoder_batches,
         args.for_sm,
-        encoder_attention=args.encoder_attention,
+        encoder=args.encoder,
     )
     print(f"written: {folder}")
     return 0 if not args.verify or verify(args, model, folder) else 1

@@ -47,14 +47,14 @@ def hiera_code():
     raise unittest.SkipTest(refusals[-1])
 
 
-def small_encoder(side=SIDE, channels=16, stages=(1, 2, 3, 1), attentions=(4,), **options):
+def small_encoder(side=SIDE, channels=16, stages=(1, 2, 3, 1), attentions=(4,), windows=(4, 4, 4, 4), **options):
     """An Encoder with a Hiera trunk and random weights, and the ports of its features."""
     hiera_code()
     from sam2.modeling.backbones.hieradet import Hiera
     from sam2.modeling.backbones.image_encoder import FpnNeck
 
     torch.manual_seed(0)
-    trunk = Hiera(embed_dim=channels, stages=stages, global_att_blocks=attentions, window_spec=(4, 4, 4, 4), **options)
+    trunk = Hiera(embed_dim=channels, stages=stages, global_att_blocks=attentions, window_spec=windows, **options)
     with torch.no_grad():
         for block in trunk.blocks:  # attention that tells places apart, and biases that are not next to nothing
             block.attn.qkv.weight.mul_(3.0)
@@ -212,32 +212,35 @@ class Attention(unittest.TestCase):
         import export
 
         for flags, cut in (
-            (["--precision", "fp16", "--segments"], True),
-            (["--precision", "fp16"], False),
-            (["--precision", "fp32", "--segments"], False),
-            (["--precision", "fp16", "--segments", "--for-sm", "75"], False),
-            (["--precision", "fp16", "--segments", "--no-encoder-attention"], False),
-            (["--precision", "fp16", "--encoder-attention"], True),
+            (["--precision", "fp16", "--segments"], "attention"),
+            (["--precision", "fp16"], "whole"),
+            (["--precision", "fp32", "--segments"], "whole"),
+            (["--precision", "fp16", "--segments", "--for-sm", "75"], "whole"),
+            (["--precision", "fp16", "--segments", "--encoder", "whole"], "whole"),
+            (["--precision", "fp32", "--encoder", "whole"], "whole"),
+            (["--precision", "fp16", "--encoder", "attention"], "attention"),
+            (["--precision", "fp16", "--segments", "--encoder", "trunk"], "trunk"),
         ):
             for model in ("sam2.1_tiny", "edgetam"):
-                if model == "edgetam" and "--encoder-attention" in flags:
+                if model == "edgetam" and flags[-1] in ("attention", "trunk"):
                     continue  # refused
                 command = ["export.py", "--model", model, "--random-weights", "0", "--out", "-", *flags]
                 with mock.patch.object(sys, "argv", command):
-                    self.assertEqual(export.parse().encoder_attention, cut and model != "edgetam", command)
+                    self.assertEqual(export.parse().encoder, "whole" if model == "edgetam" else cut, command)
 
     def test_what_cannot_be_exported_is_refused_at_once(self):
-        for flags, says in (
-            (["--model", "edgetam", "--precision", "fp16"], "edgetam's encoder consists of convolutions"),
-            (["--model", "sam2.1_tiny"], "needs --precision fp16"),
-            (["--model", "sam2.1_tiny", "--precision", "fp16", "--for-sm", "75"], "need sm 80"),
-        ):
-            command = [sys.executable, str(HERE / "export.py"), "--encoder-attention", "--random-weights", "0", "--out", "-"]
-            result = subprocess.run([*command, *flags], capture_output=True, text=True)
-            self.assertEqual(result.returncode, 2, result.stderr)
-            self.assertIn(says, result.stderr)
-        with self.assertRaisesRegex(ExportError, "take fp16, and fp32"):
-            write_bundle(None, "sam2.1_tiny", SIDE, "fp32", {}, "-", "/nowhere", encoder_attention=True)
+        for kind in ("attention", "trunk"):
+            for flags, says in (
+                (["--model", "edgetam", "--precision", "fp16"], "edgetam's encoder consists of convolutions"),
+                (["--model", "sam2.1_tiny"], f"--encoder {kind} needs --precision fp16"),
+                (["--model", "sam2.1_tiny", "--precision", "fp16", "--for-sm", "75"], "need sm 80"),
+            ):
+                command = [sys.executable, str(HERE / "export.py"), "--encoder", kind, "--random-weights", "0", "--out", "-"]
+                result = subprocess.run([*command, *flags], capture_output=True, text=True)
+                self.assertEqual(result.returncode, 2, result.stderr)
+                self.assertIn(says, result.stderr)
+            with self.assertRaisesRegex(ExportError, "take fp16, and fp32"):
+                write_bundle(None, "sam2.1_tiny", SIDE, "fp32", {}, "-", "/nowhere", encoder=kind)
 
 
 class CommittedBundle(unittest.TestCase):

@@ -1,7 +1,8 @@
 """Turns an fp32 graph into a typed fp16 graph with fp32 islands.
 
 Every float tensor becomes f16 except:
-  - contract ports that stay f32 (coords, multi, mask, low, score, iou, ptr_t, bias);
+  - contract ports that stay f32 (coords, multi, mask, low, score, iou, ptr_t, bias), the computing around them with them;
+  - ports that are f32 outside and f16 inside ("cast", a trunk's tokens): a Cast each, at the graph's very edge;
   - modules named `f32_*` (coordinate encoding, what is read from the decoder's tokens), pointer times, and
     every operator that only rearranges or selects f32 data;
   - LayerNormalization, the perceiver's exponentials and sums (its softmax is written out)
@@ -35,6 +36,7 @@ class _Converter:
     def __init__(self, model, graph):
         self.model, self.graph, self.role = model, model.graph, graph.role
         self.half_ports = {p.name for p in graph.inputs + graph.outputs if p.dtype == "f"}
+        self.cast_ports = {p.name for p in graph.outputs if p.dtype == "cast"}
         self.kind = self._element_types()
         self.nodes, self.made, self.constants = [], {}, {}
 
@@ -89,7 +91,7 @@ class _Converter:
 
     @property
     def f32_outputs(self):
-        return {o.name for o in self.graph.output if o.name not in self.half_ports}
+        return {o.name for o in self.graph.output if o.name not in self.half_ports | self.cast_ports}
 
     def _from_island(self, names):
         """Whether f32 data comes from an island whose result belongs to f16 again."""

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import torch
 from torch import nn
 
-from . import ExportError, track_segments
+from . import ExportError, track_segments, trunk
 from .encoder import Encoder
 from .encoder_parts import EncoderPart, Part, attentions_of, bounds_of, shapes_between
 from .hiera import HieraTrunk
@@ -24,10 +24,10 @@ FULL = {"B": 1, "P": 1, "F": MAX_MEMORIES, "N": MAX_POINTERS}
 
 @dataclass(frozen=True)
 class Port:
-    """A graph input or output; `dtype` "f" follows the bundle's precision."""
+    """A graph input or output; `dtype` "f" follows the bundle's precision, "cast" is f32 outside and "f" inside."""
 
     name: str
-    dtype: str  # "f" | "f32" | "i32"
+    dtype: str  # "f" | "f32" | "cast" | "i32"
     shape: tuple  # ints and symbols ("B", "P", "F", "N")
 
 
@@ -97,12 +97,12 @@ def contract_of(model, side):
     )
 
 
-def graphs_of(model, side, padded_track=False, segments=False, batches=(), encoder_attention=False):
+def graphs_of(model, side, padded_track=False, segments=False, batches=(), encoder="whole"):
     """Yields the bundle's graphs one by one (each holds copies of large tables).
 
     `padded_track` adds track_padded, `segments` track_keys and track_seg0, track_seg1, ... and, where the trunk is deep,
-    encoder_cut0, encoder_cut1, ...; `encoder_attention` cuts the encoder at its attentions over the whole map as well;
-    `batches` adds the encoder for so many images at once each, encoder_b2, encoder_b4, ...
+    encoder_cut0, encoder_cut1, ...; `encoder` "attention" cuts the encoder at its attentions over the whole map as well,
+    "trunk" leaves its blocks out, as stem and neck; `batches` adds the encoder for so many images at once each, encoder_b2, encoder_b4, ...
     """
     c = contract_of(model, side)
     g, width, low = c.grid, c.feature_channels, c.low_size
@@ -122,9 +122,11 @@ def graphs_of(model, side, padded_track=False, segments=False, batches=(), encod
         outputs = [Port(port.name, port.dtype, (batch, *port.shape[1:])) for port in features]
         role = "encoder" if batch == 1 else f"encoder_b{batch}"
         yield Graph(role, Encoder(model, side), images, outputs)
-    if segments or encoder_attention:
-        encoder = Encoder(model, side)
-        yield from encoder_cuts(encoder, side, features, bounds_at_attentions(encoder) if encoder_attention else None)
+    if encoder == "trunk":
+        yield from around_trunk(Encoder(model, side), side, features)
+    elif segments or encoder == "attention":
+        cut = Encoder(model, side)
+        yield from encoder_cuts(cut, side, features, bounds_at_attentions(cut) if encoder == "attention" else None)
     points = [
         Port("coords", "f32", ("B", "P", 2)),
         Port("labels", "i32", ("B", "P")),
@@ -173,6 +175,16 @@ def encoder_cuts(encoder, side, features, bounds=None):
         inputs = [known.get(name) or between(name, part) for name in module.inputs]
         outputs = [known.get(name) or between(name, following) for name in module.outputs]
         yield Graph(f"encoder_cut{index}", module, inputs, outputs)
+
+
+def around_trunk(encoder, side, features):
+    """The encoder without its trunk's blocks (trunk.py): stem and neck."""
+    if not isinstance(encoder.trunk, HieraTrunk):
+        raise ExportError("this encoder has no Hiera for a trunk; SAM 2.1's encoders have")
+    trunk.check(encoder.trunk)
+    ports = {name: Port(name, "cast", shape) for name, shape in trunk.shapes_of(encoder.trunk).items()}
+    yield Graph("encoder_cut0", trunk.Stem(encoder), [Port("image", "f", (1, 3, side, side))], [ports["y"]])
+    yield Graph("encoder_cut1", trunk.Neck(encoder), [ports[name] for name in trunk.STAGES], features)
 
 
 def bounds_at_attentions(encoder):

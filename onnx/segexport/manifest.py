@@ -9,9 +9,10 @@ from pathlib import Path
 
 import onnx
 
-from . import ExportError, __version__, flops
+from . import ExportError, __version__, flops, trunk
 from .graphs import contract_of, graphs_of
 from .fp16 import to_fp16
+from .hiera import HieraTrunk
 from .models import spec_of
 from .onnx_write import OPSET, check, to_onnx
 from .small_products import write_out
@@ -26,21 +27,21 @@ def bundle_name(model, side, precision):
 
 def write_bundle(
     model, name, side, precision, weights, reference, out, padded_track=False, segments=False, batches=(), for_sm=None,
-    say=print, encoder_attention=False,
+    say=print, encoder="whole",
 ):
     """Exports every graph into `out`/<bundle name>; returns that directory.
 
-    `for_sm` 75: fp16 graphs without fp32 products (`small_products`). `encoder_attention`: with the encoder cut at its
-    attentions, fp16 alone. The directory appears whole or not at all (written beside, then renamed).
+    `for_sm` 75: fp16 graphs without fp32 products (`small_products`). `encoder`: "attention" cuts the encoder at its
+    attentions, "trunk" leaves its blocks to segtrt, both fp16 alone. The directory appears whole or not at all (written beside, then renamed).
     """
-    if encoder_attention and precision != "fp16":
-        raise ExportError(f"the attention kernels between an encoder's parts take fp16, and {precision} was asked for")
+    if encoder != "whole" and precision != "fp16":
+        raise ExportError(f"segtrt's kernels between an encoder's parts take fp16, and {precision} was asked for")
     final = Path(out) / bundle_name(name, side, precision)
     folder = final.with_name(final.name + ".partial")
     shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir(parents=True)
     entries = []
-    for graph in graphs_of(model, side, padded_track, segments, batches, encoder_attention):
+    for graph in graphs_of(model, side, padded_track, segments, batches, encoder):
         proto = to_onnx(graph)
         work = flops.count(proto)
         if precision == "fp16":
@@ -52,6 +53,11 @@ def write_bundle(
         (folder / f"{graph.role}.onnx").write_bytes(data)
         entries.append(_graph_entry(graph, precision, hashlib.sha256(data).hexdigest(), work))
         say(f"{graph.role}: {len(proto.graph.node)} nodes, {len(data) / 1e6:.1f} MB, {work / 1e9:.2f} GFLOP")
+    if encoder == "trunk":
+        table = trunk.write(HieraTrunk(model.image_encoder.trunk, side), folder)
+        entries.append(_trunk_entry(table))
+        say(f"{table['file']}: {len(table['block'])} blocks, {(folder / table['file']).stat().st_size / 1e6:.1f} MB, "
+            f"{table['flops'] / 1e9:.2f} GFLOP")
     head = _head(model, name, side, precision, weights, reference, for_sm)
     (folder / "manifest.toml").write_text(head + "\n" + "\n".join(entries))
     shutil.rmtree(final, ignore_errors=True)
@@ -102,13 +108,20 @@ def _graph_entry(graph, precision, digest, work):
     ]
     for title, ports in (("input", graph.inputs), ("output", graph.outputs)):
         for port in ports:
-            dtype = {"fp32": "f32", "fp16": "f16"}[precision] if port.dtype == "f" else port.dtype
+            dtype = {"f": {"fp32": "f32", "fp16": "f16"}[precision], "cast": "f32"}.get(port.dtype, port.dtype)
             lines += [
                 f"[[graph.{title}]]",
                 f"name = {_toml(port.name)}",
                 f"dtype = {_toml(dtype)}",
                 f"shape = {_toml(list(port.shape))}",
             ]
+    return "\n".join(lines) + "\n"
+
+
+def _trunk_entry(table):
+    lines = ["[trunk]"] + [f"{key} = {_toml(value)}" for key, value in table.items() if key != "block"]
+    for block in table["block"]:
+        lines += ["[[trunk.block]]"] + [f"{key} = {_toml(value)}" for key, value in block.items()]
     return "\n".join(lines) + "\n"
 
 

@@ -66,7 +66,7 @@ def _tidy(model, graph):
             raise ExportError(f"graph {graph.role}: ports {sorted(lost)} are not in the contract")
         del infos[:]
         for port in ports:
-            element = _ELEMENT["f32" if port.dtype == "f" else port.dtype]
+            element = _ELEMENT["f32" if port.dtype in ("f", "cast") else port.dtype]
             infos.append(onnx.helper.make_tensor_value_info(port.name, element, port.shape))
     del model.graph.value_info[:]
 
