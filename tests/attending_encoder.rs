@@ -238,10 +238,10 @@ fn the_selftest_compares_parts_with_the_graphs_that_they_were_built_from() {
         command
     };
     let dir = setting.engines(Precision::Fp32, &PARTS, &[]);
-    selftest("onnx").assert().success().stdout(contains("12 of 12 rows passed, 0 failed"));
+    selftest("onnx").assert().success().stdout(contains("15 of 15 rows passed, 0 failed"));
     let mut outputs: Vec<String> = column(&csv, "output");
     outputs.sort();
-    assert_eq!(outputs.join(" "), "feat hr0 hr1 k k q q v v y y y");
+    assert_eq!(outputs.join(" "), "feat feat hr0 hr0 hr1 hr1 k k q q v v y y y");
 
     // The fp32 bundle alone has no parts, and nothing tells where the other one is.
     let command = selftest(WHOLE).assert().code(1);
@@ -252,7 +252,7 @@ fn the_selftest_compares_parts_with_the_graphs_that_they_were_built_from() {
     let mut document: Value = serde_json::from_slice(&fs::read(&path).unwrap()).unwrap();
     document["sources"] = serde_json::json!({ "bundle": setting.path(CUT) });
     fs::write(&path, document.to_string()).unwrap();
-    selftest(WHOLE).assert().success().stdout(contains("12 of 12 rows passed, 0 failed"));
+    selftest(WHOLE).assert().success().stdout(contains("15 of 15 rows passed, 0 failed"));
 }
 
 #[test]

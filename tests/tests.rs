@@ -91,3 +91,4 @@ mod terminal;
 mod tracker;
 /// TensorRT: tables against headers, the committed binding, real libraries.
 mod trt;
+mod trunk_encoder;

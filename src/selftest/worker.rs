@@ -24,7 +24,7 @@ use super::verdict::{Judged, Verdict, judge, limit};
 use crate::bundle::parts::are_cut_alike;
 use crate::bundle::{Bundle, Role};
 use crate::child;
-use crate::engine::{EngineManifest, open_record};
+use crate::engine::{EngineManifest, Precision, open_record};
 use crate::environment;
 use crate::gpu::{DriverMemory, Gpu};
 use crate::trt::{Engine, Library, Runtime};
@@ -191,7 +191,12 @@ impl Worker {
             engine_run::fit(engine, &mut inputs)?;
             engine_run::run(&self.gpu, engine, case, &inputs, repeats)?
         };
-        let limit = self.settings.max_error.unwrap_or_else(|| limit(self.key.precision));
+        let precision = match case.meaning {
+            // What is computed between the parts is computed in halves, whatever the parts are.
+            Meaning::Joined => Precision::Fp16,
+            _ => self.key.precision,
+        };
+        let limit = self.settings.max_error.unwrap_or_else(|| limit(precision));
         let expected = match &mut self.reference {
             Some(reference) => Some(reference.expected(role, case, &inputs)?),
             None => None,

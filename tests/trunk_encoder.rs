@@ -1,0 +1,202 @@
+//! An encoder whose trunk this program computes itself, on stand-ins: the hand-made network of `tests/data/fused` with an encoder of
+//! Hiera's blocks (`tests/data/trunk`) runs whole on the CPU, and in the pipeline as stem, blocks and neck.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use assert_cmd::Command;
+use predicates::str::contains;
+use segtrt::bundle::Role;
+use segtrt::engine::Precision;
+
+use crate::selftest::fakes::{Engines, Fakes, shared};
+use crate::support::{
+    Frame, bench, column, copy, frames_of, lowest_iou, require_onnxruntime, synth,
+};
+
+const PARTS: [Role; 2] = [Role::EncoderCut0, Role::EncoderCut1];
+const STEPS: [Role; 3] = [Role::Prompt, Role::Track, Role::Memory];
+const WEIGHTS: &str = "encoder_trunk.safetensors";
+/// More than fill a bank of 16 pointers.
+const FRAMES: usize = 20;
+/// The bundle with the trunk, and one of the same model in fp32 without.
+const CUT: &str = "onnx/edgetam_mini_64_fp16";
+const WHOLE: &str = "onnx/edgetam_mini_64_fp32";
+
+struct Setting {
+    dir: tempfile::TempDir,
+    split: PathBuf,
+    fakes: &'static Fakes,
+}
+
+/// `tests/data/fused` with the encoder of `tests/data/trunk`: whole, and with its parts and weights where `cut`.
+fn bundle(bundle: &Path, cut: bool) {
+    copy(Path::new("tests/data/fused"), bundle);
+    copy(Path::new("tests/data/trunk"), bundle);
+    let added = fs::read_to_string(bundle.join("graphs.toml")).unwrap();
+    let (graphs, trunk) = added.split_at(added.find("[trunk]").unwrap());
+    let path = bundle.join("manifest.toml");
+    let manifest = fs::read_to_string(&path).unwrap();
+    let manifest = manifest.replace("\"fp32\"", if cut { "\"fp16\"" } else { "\"fp32\"" });
+    let others: Vec<&str> = manifest.split("[[graph]]").collect();
+    let others = others.into_iter().filter(|graph| !graph.contains("role = \"encoder\""));
+    let graphs: Vec<&str> = graphs.split("[[graph]]").filter(|g| !g.trim().is_empty()).collect();
+    let added = &graphs[..if cut { graphs.len() } else { 1 }];
+    let all: Vec<&str> = others.chain(added.iter().copied()).collect();
+    let trunk = if cut { trunk } else { "" };
+    fs::write(&path, format!("{}\n{trunk}", all.join("[[graph]]"))).unwrap();
+}
+
+impl Setting {
+    /// With engines of stem and neck; none, said aloud, where there is no compiler.
+    fn new() -> Option<Self> {
+        let fakes = shared()?;
+        let dir = tempfile::tempdir().unwrap();
+        let split = synth(dir.path(), 1, 2, FRAMES);
+        let setting = Self { dir, split, fakes };
+        bundle(&setting.path(CUT), true);
+        bundle(&setting.path(WHOLE), false);
+        let mut command = bench(&setting.split, &setting.path("cpu"));
+        command.arg("--save-masks").arg("--onnx-dir").arg(setting.path(WHOLE));
+        command.args(["--imgsz", "64"]).assert().success();
+        setting.engines(&PARTS);
+        Some(setting)
+    }
+
+    fn path(&self, name: &str) -> PathBuf {
+        self.dir.path().join(name)
+    }
+
+    /// The folder of the engines, with the trunk's weights beside them as a build leaves them.
+    fn engines(&self, encoder: &[Role]) -> PathBuf {
+        let _ = fs::remove_dir_all(self.path("engines"));
+        let plans: Vec<_> = encoder.iter().chain(&STEPS).map(|role| (*role, "ok")).collect();
+        let dir = Engines::of(&self.path("engines"), &self.path(CUT))
+            .write_live(Precision::Fp32, &plans);
+        fs::copy(self.path(CUT).join(WEIGHTS), dir.join(WEIGHTS)).unwrap();
+        dir
+    }
+
+    fn gpu(&self, out: &str) -> Command {
+        self.fakes.bench(&self.path("engines"), &self.split, &self.path(out))
+    }
+
+    /// The frames of all objects, object by object.
+    fn frames(&self, out: &str) -> Vec<Frame> {
+        frames_of(&self.path(out))
+    }
+
+    /// The lowest IoU of any frame with the CPU's mask.
+    fn against_cpu(&self, out: &str) -> f64 {
+        let (expected, found) = (self.frames("cpu"), self.frames(out));
+        assert_eq!(expected.len(), 2 * FRAMES);
+        lowest_iou(&expected, &found)
+    }
+
+    /// Why the first row of a run that failed has no numbers.
+    fn refusal(&self) -> String {
+        self.gpu("refused").assert().code(1);
+        column(&self.path("refused").join("sav_benchmark_summary.csv"), "reason").remove(0)
+    }
+}
+
+#[test]
+fn stem_trunk_and_neck_give_the_masks_of_the_whole() {
+    let Some(setting) = Setting::new() else { return };
+    setting.gpu("alone").assert().success();
+    let alone = setting.frames("alone");
+    let iou = setting.against_cpu("alone");
+    assert!(iou > 0.98, "{iou}");
+    for (out, flags) in [
+        ("calls", &["--no-cuda-graphs"][..]),
+        ("throughput", &["--mode", "throughput", "--encode-ahead", "4"]),
+        ("objects", &["--mode", "throughput", "--objects-together", "2", "--object-streams"]),
+    ] {
+        // Lazy streams; one of them rushing ahead; any order.
+        for seed in ["0", "3", "77"] {
+            let mut command = setting.gpu(out);
+            command.args(flags).env("FAKE_CUDA_SEED", seed).assert().success();
+            assert!(setting.frames(out) == alone, "{out}, seed {seed}");
+        }
+    }
+}
+
+#[test]
+fn a_steady_frame_has_one_graph_for_the_encoder_and_takes_no_memory() {
+    let Some(setting) = Setting::new() else { return };
+    let log = setting.path("log");
+    let mut command = setting.gpu("out");
+    command.args(["--limit-objects", "1"]).env("FAKE_CUDA_LOG", &log).assert().success();
+    let text = fs::read_to_string(&log).unwrap();
+    let resets: Vec<usize> = text.match_indices("bank_reset 1\n").map(|(at, _)| at).collect();
+    let (before, pass) = text.split_at(*resets.last().unwrap());
+    let count = |log: &str, word: &str| log.lines().filter(|line| line.starts_with(word)).count();
+    // Enqueued and recorded: six blocks, one of which attends over the whole map.
+    assert_eq!(count(before, "trunk_normalize"), 2 * 12);
+    assert_eq!(count(before, "trunk_windows"), 2 * 5);
+    assert_eq!(count(before, "attention_heads_64"), 2);
+    // Encoder, prompt or track, memory.
+    assert_eq!((count(pass, "graph"), count(pass, "alloc")), (3 * FRAMES, 0));
+    assert_eq!(count(pass, "trunk") + count(pass, "attention"), 0);
+}
+
+/// The comparison with the CPU must be able to fail.
+#[test]
+fn blocks_that_forget_their_activation_are_found() {
+    let Some(setting) = Setting::new() else { return };
+    let faulty = setting.fakes.with_fault("KERNEL(trunk_gelu)", "{\"trunk_gelu\", no_work, 2}");
+    setting.gpu("out").env("LD_LIBRARY_PATH", faulty.path()).assert().success();
+    let iou = setting.against_cpu("out");
+    assert!(iou < 0.9, "{iou}");
+}
+
+#[test]
+fn the_selftest_compares_stem_neck_and_all_of_it() {
+    let Some(setting) = Setting::new() else { return };
+    let csv = setting.path("rows.csv");
+    let mut command = setting.fakes.selftest(&setting.path("engines"));
+    command.env("FAKE_TENSORRT_ONNXRUNTIME", require_onnxruntime()).arg("--no-clip");
+    command.arg("--onnx-dir").arg(setting.path("onnx")).arg("--csv").arg(&csv);
+    setting.engines(&PARTS);
+    command.assert().success().stdout(contains(" 0 failed"));
+    let rows = column(&csv, "case").into_iter().zip(column(&csv, "output"));
+    let joined = rows.filter(|(case, _)| case.starts_with("joined")).map(|(_, output)| output);
+    let mut joined: Vec<String> = joined.collect();
+    joined.sort();
+    assert_eq!(joined, ["feat", "hr0", "hr1"]);
+    let outputs = column(&csv, "output");
+    assert!(outputs.contains(&"y".to_owned()), "{outputs:?}");
+}
+
+#[test]
+fn weights_that_are_missing_or_damaged_and_no_library_are_refused_with_what_to_type() {
+    let Some(setting) = Setting::new() else { return };
+    let path = setting.engines(&PARTS).join(WEIGHTS);
+    let mut bytes = fs::read(&path).unwrap();
+    *bytes.last_mut().unwrap() ^= 1;
+    fs::write(&path, &bytes).unwrap();
+    let reason = setting.refusal();
+    assert!(reason.contains(WEIGHTS) && reason.contains("sha256"), "{reason}");
+    assert!(reason.contains("segtrt build-engines"), "{reason}");
+    fs::remove_file(&path).unwrap();
+    let reason = setting.refusal();
+    assert!(reason.contains("cannot read") && reason.contains(WEIGHTS), "{reason}");
+
+    setting.engines(&PARTS);
+    let mut command = setting.gpu("refused");
+    command.env("SEGTRT_CUBLASLT_LIB", setting.path("none")).assert().code(1);
+    let reasons = column(&setting.path("refused").join("sav_benchmark_summary.csv"), "reason");
+    assert!(reasons[0].contains("SEGTRT_CUBLASLT_LIB"), "{}", reasons[0]);
+}
+
+/// An engine folder that holds the whole encoder, too, was asked for it.
+#[test]
+fn the_whole_is_taken_where_it_was_built() {
+    let Some(setting) = Setting::new() else { return };
+    let log = setting.path("log");
+    let dir = setting.engines(&[Role::Encoder, Role::EncoderCut0, Role::EncoderCut1]);
+    fs::remove_file(dir.join(WEIGHTS)).unwrap();
+    setting.gpu("whole").env("FAKE_CUDA_LOG", &log).assert().success();
+    assert!(setting.against_cpu("whole") == 1.0);
+    assert!(!fs::read_to_string(&log).unwrap().contains("trunk"));
+}
