@@ -31,6 +31,8 @@ mod cli;
 mod compare;
 /// Flags from a file.
 mod config;
+/// Products by cuBLASLt on stand-ins: launches, refusals, the self-test's cases.
+mod cublaslt;
 /// An encoder that comes in parts, on stand-ins.
 mod cut_encoder;
 /// Splits on disk: SA-V, DAVIS, synthetic; what is wrong with them; their frames, masks and overlays.

@@ -185,8 +185,10 @@ fn test_kernels(
     eprintln!("testing the kernels on {}", gpu.facts().name);
     let found = kernels::run(gpu, settings.repeats, settings.seed, max_elements);
     screen.say(&report::render_kernels(&found));
+    let library = found.rows.iter().find_map(|row| row.library.as_deref());
+    let library = library.map_or_else(String::new, |library| format!(", products by {library}"));
     screen.say(&format!(
-        "{} (sm {}), driver for CUDA {}, kernels from {}",
+        "{} (sm {}), driver for CUDA {}, kernels from {}{library}",
         found.device,
         found.sm,
         found.driver_cuda,
@@ -194,7 +196,7 @@ fn test_kernels(
     ));
     let (all, bad) = (found.rows.len(), failed(&found));
     screen.say(&format!(
-        "{} of {all} kernel cases agree with the CPU, {bad} failed; all but attention and nvJPEG bit for bit",
+        "{} of {all} kernel cases agree with the CPU, {bad} failed; all but attention, products and nvJPEG bit for bit",
         all - bad
     ));
     if let Some(most) = max_elements {

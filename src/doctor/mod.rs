@@ -63,6 +63,7 @@ pub fn examine(options: &Options) -> (Vec<Check>, Verdict) {
     checks.push(probe::onnxruntime_check(&onnxruntime));
     checks.extend(probe::tensorrt_checks(&tensorrts, &searched, &gpus));
     checks.push(probe::nvjpeg_check(&gpus));
+    checks.push(probe::cublaslt_check(&gpus));
     checks.extend(bundles.checks.clone());
     checks.extend(engines.checks.clone());
     checks.push(data.clone());

@@ -130,29 +130,56 @@ pub fn onnxruntime_check(found: &Result<(String, PathBuf), String>) -> Check {
     }
 }
 
-/// nvJPEG's line: only those who ask for it need it.
-pub fn nvjpeg_check(gpus: &Gpus) -> Check {
-    let driver = gpus.as_ref().ok().and_then(|gpus| Some(gpus.first()?.driver_cuda.clone()));
-    nvjpeg_line(ask(&Probe::NvJpeg(driver)))
+/// A library that only some need.
+struct Optional {
+    name: &'static str,
+    /// Who needs it.
+    needed_by: &'static str,
+    /// How to get it.
+    advice: &'static str,
 }
 
-fn nvjpeg_line(answer: Answer) -> Check {
-    let name = "nvJPEG";
-    match answer {
-        Answer::NvJpeg(version, path) => {
-            Check::ok(name, format!("{version}, {} (for --decoder nvjpeg)", path.display()))
+const NVJPEG: Optional = Optional {
+    name: "nvJPEG",
+    needed_by: "bench --decoder nvjpeg",
+    advice: "pip install nvidia-nvjpeg (CUDA 13) or nvidia-nvjpeg-cu12, or name another with SEGTRT_NVJPEG_LIB",
+};
+const CUBLASLT: Optional = Optional {
+    name: "cuBLASLt",
+    needed_by: "a bundle whose encoder has a trunk",
+    advice: "pip install nvidia-cublas (CUDA 13) or nvidia-cublas-cu12, or name another with SEGTRT_CUBLASLT_LIB",
+};
+
+/// nvJPEG's line.
+pub fn nvjpeg_check(gpus: &Gpus) -> Check {
+    NVJPEG.line(ask(&Probe::NvJpeg(driver_cuda(gpus))))
+}
+
+/// cuBLASLt's line.
+pub fn cublaslt_check(gpus: &Gpus) -> Check {
+    CUBLASLT.line(ask(&Probe::CublasLt(driver_cuda(gpus))))
+}
+
+fn driver_cuda(gpus: &Gpus) -> Option<String> {
+    Some(gpus.as_ref().ok()?.first()?.driver_cuda.clone())
+}
+
+impl Optional {
+    fn line(&self, answer: Answer) -> Check {
+        let Self { name, needed_by, advice } = *self;
+        match answer {
+            Answer::Found(version, path) => {
+                Check::ok(name, format!("{version}, {} (for {needed_by})", path.display()))
+            }
+            Answer::NotFound(places) => Check::not_asked(
+                name,
+                format!("none found (only {needed_by} needs it); looked in {places}"),
+            ),
+            Answer::Failed(why) => {
+                Check::warning(name, why, format!("only {needed_by} needs it: {advice}"))
+            }
+            other => Check::warning(name, format!("its probe gave {other:?}"), "report this"),
         }
-        Answer::NoNvJpeg(places) => Check::not_asked(
-            name,
-            format!("none found (only bench --decoder nvjpeg needs it); looked in {places}"),
-        ),
-        Answer::Failed(why) => Check::warning(
-            name,
-            why,
-            "only bench --decoder nvjpeg needs it: pip install nvidia-nvjpeg (CUDA 13) or nvidia-nvjpeg-cu12, or name another \
-             with SEGTRT_NVJPEG_LIB",
-        ),
-        other => Check::warning(name, format!("its probe gave {other:?}"), "report this"),
     }
 }
 
@@ -267,15 +294,18 @@ mod tests {
     }
 
     #[test]
-    fn no_nvjpeg_is_missed_by_nobody_and_a_broken_one_is_told() {
-        let found =
-            nvjpeg_line(Answer::NvJpeg("nvJPEG 12.4.0 (for CUDA 12)".into(), "/x.so".into()));
-        assert_eq!((found.state, found.found.contains("/x.so")), (State::Ok, true));
-        let none = nvjpeg_line(Answer::NoNvJpeg("/here".into()));
-        assert_eq!((none.state, none.found.contains("looked in /here")), (State::NotAsked, true));
-        let broken = nvjpeg_line(Answer::Failed("killed by signal 6".into()));
-        assert_eq!(broken.state, State::Warning);
-        assert!(broken.advice.unwrap().contains("SEGTRT_NVJPEG_LIB"));
+    fn what_only_some_need_is_missed_by_nobody_and_a_broken_one_is_told() {
+        for (kind, variable) in [(NVJPEG, "SEGTRT_NVJPEG_LIB"), (CUBLASLT, "SEGTRT_CUBLASLT_LIB")] {
+            let found = kind.line(Answer::Found("its version".into(), "/x.so".into()));
+            let said = found.found.contains("its version, /x.so") && found.name == kind.name;
+            assert_eq!((found.state, said), (State::Ok, true));
+            let none = kind.line(Answer::NotFound("/here".into()));
+            let said = none.found.contains("looked in /here");
+            assert_eq!((none.state, said), (State::NotAsked, true));
+            let broken = kind.line(Answer::Failed("killed by signal 6".into()));
+            assert_eq!(broken.state, State::Warning);
+            assert!(broken.advice.unwrap().contains(variable));
+        }
     }
 
     #[test]

@@ -9,6 +9,8 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
 use crate::cli::Provider;
+use crate::gpu::cublaslt::{self, CublasLtError};
+use crate::gpu::find::Searched;
 use crate::gpu::nvjpeg::{self, NvJpegError};
 use crate::gpu::{Gpu, GpuError};
 use crate::telemetry::{Options, Target, Telemetry};
@@ -26,6 +28,8 @@ pub enum Probe {
     OnnxRuntime(PathBuf),
     /// nvJPEG, for a driver of this CUDA release where there is one.
     NvJpeg(Option<String>),
+    /// cuBLASLt, likewise.
+    CublasLt(Option<String>),
 }
 
 /// What came of it.
@@ -37,10 +41,10 @@ pub enum Answer {
     TensorRt(FoundTensorRt),
     /// ONNX Runtime's name with its version.
     OnnxRuntime(String),
-    /// nvJPEG's name with its version, and its file.
-    NvJpeg(String, PathBuf),
-    /// There is no nvJPEG; where it was looked for.
-    NoNvJpeg(String),
+    /// A library's name with its version, and its file: nvJPEG's or cuBLASLt's.
+    Found(String, PathBuf),
+    /// There is no such library; where it was looked for.
+    NotFound(String),
     /// It is not there.
     Absent,
     /// It cannot be used.
@@ -97,12 +101,23 @@ fn answer(probe: &Probe) -> Answer {
             Err(error) => Answer::Failed(format!("{error:#}")),
         },
         Probe::NvJpeg(driver_cuda) => match nvjpeg::Library::open(driver_cuda.as_deref()) {
-            Ok(library) => Answer::NvJpeg(library.to_string(), library.path().to_owned()),
-            Err(NvJpegError::NotFound(searched)) if !searched.named => {
-                Answer::NoNvJpeg(searched.places.join(", "))
-            }
+            Ok(library) => Answer::Found(library.to_string(), library.path().to_owned()),
+            Err(NvJpegError::NotFound(searched)) => not_found(&searched),
             Err(error) => Answer::Failed(error.to_string()),
         },
+        Probe::CublasLt(driver_cuda) => match cublaslt::Library::open(driver_cuda.as_deref()) {
+            Ok(library) => Answer::Found(library.to_string(), library.path().to_owned()),
+            Err(CublasLtError::NotFound(searched)) => not_found(&searched),
+            Err(error) => Answer::Failed(error.to_string()),
+        },
+    }
+}
+
+/// A place that the user named is missed.
+fn not_found(searched: &Searched) -> Answer {
+    match searched.named {
+        true => Answer::Failed(searched.to_string()),
+        false => Answer::NotFound(searched.places.join(", ")),
     }
 }
 

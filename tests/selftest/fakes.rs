@@ -104,6 +104,18 @@ pub fn nvjpeg() -> Option<&'static Path> {
     made.as_ref().map(tempfile::TempDir::path)
 }
 
+/// A folder with the stand-in for cuBLASLt, compiled once; none, said aloud, where there is no compiler.
+pub fn cublaslt() -> Option<&'static Path> {
+    static MADE: OnceLock<Option<tempfile::TempDir>> = OnceLock::new();
+    let made = MADE.get_or_init(|| {
+        let dir = tempfile::tempdir().unwrap();
+        let sources =
+            ["-std=c++17", "-O3", "-ffp-contract=off", "tests/data/gpu/fake_cublaslt.cpp", "-ldl"];
+        compile("CXX", "c++", &sources, &dir.path().join("libcublasLt.so.13")).map(|()| dir)
+    });
+    made.as_ref().map(tempfile::TempDir::path)
+}
+
 /// The three, compiled once for all tests that only use them.
 pub fn shared() -> Option<&'static Fakes> {
     static FAKES: OnceLock<Option<Fakes>> = OnceLock::new();

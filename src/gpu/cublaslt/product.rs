@@ -225,18 +225,18 @@ impl Product {
         self.candidates.len()
     }
 
-    /// The same product by another algorithm: 0 for the one that cuBLASLt holds for the best, which [`Self::new`] takes. Asks for
-    /// another workspace.
+    /// Takes another algorithm: 0 for the one that cuBLASLt holds for the best, which [`Self::new`] takes. It may need another
+    /// workspace, and gives other bits.
     ///
     /// # Errors
     /// There are not so many.
-    pub fn with_candidate(mut self, at: usize) -> Result<Self, CublasLtError> {
+    pub fn choose(&mut self, at: usize) -> Result<(), CublasLtError> {
         let (candidates, shape) = (self.candidates.len(), self.shape);
         if at >= candidates {
             return Err(CublasLtError::Candidate { wanted: at, candidates, shape });
         }
         self.chosen = at;
-        Ok(self)
+        Ok(())
     }
 
     /// Enqueues `out = a weightᵀ + bias`, and what `out` held, where the shape says so; returns before it is done. `a` `[rows, depth]`

@@ -10,16 +10,13 @@ use half::f16;
 use half::slice::HalfFloatSliceExt;
 use half::vec::HalfFloatVecExt;
 
-use super::{Bench, Checked, KernelRow, LAUNCHES, bytes_of, row};
+use super::{Bench, Checked, KernelRow, Limits, bytes_of, row};
+use crate::gpu::Stream;
 use crate::gpu::kernels::{Attention, AttentionKernels, AttentionShape, Values};
-use crate::gpu::{Recorded, Stream, Work};
 use crate::selftest::noise::Noise;
-use crate::selftest::record::Timing;
 
-/// Limit of the relative error (of norms over the sample).
-const MAX_ERROR: f64 = 1e-3;
-/// Limit of a single element's error, in root mean squares of the elements.
-const MAX_DEVIATION: f64 = 2e-2;
+/// Weights are rounded to fp16 on the way, and so is the result.
+const LIMITS: Limits = Limits { error: 1e-3, deviation: 2e-2 };
 /// About how many queries of each object are looked at.
 const SAMPLE: usize = 64;
 /// Runs that must give the same bits.
@@ -247,7 +244,7 @@ fn check(bench: &Bench, made: Attention, data: &Data) -> Result<Checked> {
             checked.first = Some("two runs on the same inputs gave other bits".to_owned());
         }
     }
-    checked.timing = time(bench, enqueue)?;
+    checked.timing = bench.time_recorded(bench.repeats, enqueue)?;
     Ok(checked)
 }
 
@@ -255,66 +252,11 @@ fn check(bench: &Bench, made: Attention, data: &Data) -> Result<Checked> {
 fn compare(found: &[u8], expected: &[(usize, Vec<f64>)], columns: usize) -> Checked {
     let value =
         |at: usize| f64::from(f16::from_le_bytes([found[2 * at], found[2 * at + 1]]).to_f32());
-    let pairs = || {
-        let row = |(place, row): &'_ (usize, Vec<f64>)| {
-            let start = place * columns;
-            row.iter()
-                .enumerate()
-                .map(move |(at, wanted)| (start + at, *wanted))
-                .collect::<Vec<_>>()
-        };
-        expected.iter().flat_map(row)
+    let row = |(place, row): &(usize, Vec<f64>)| {
+        let start = place * columns;
+        row.iter().enumerate().map(move |(at, wanted)| (start + at, *wanted)).collect::<Vec<_>>()
     };
-    let elements = pairs().count();
-    let norm = pairs().map(|(_, wanted)| wanted * wanted).sum::<f64>().sqrt();
-    let limit = MAX_DEVIATION * norm / (elements as f64).sqrt();
-    let error = pairs().map(|(at, wanted)| (value(at) - wanted).powi(2)).sum::<f64>().sqrt() / norm;
-    // A NaN is no small difference.
-    let off = |(at, wanted): &(usize, f64)| {
-        let difference = (value(*at) - wanted).abs();
-        difference.is_nan() || difference > limit
-    };
-    let different = pairs().filter(off).count();
-    let first = match pairs().find(off) {
-        Some((at, wanted)) => Some(format!(
-            "{different} elements are off by more than {limit:.1e}, the first is element {at}: {}, {wanted:.6} is expected",
-            value(at)
-        )),
-        None if error.is_nan() || error > MAX_ERROR => {
-            Some(format!("the relative error is {error:.1e}, {MAX_ERROR:.0e} is the limit"))
-        }
-        None => None,
-    };
-    Checked { elements, different, error: Some(error), first, timing: None }
-}
-
-/// Several launches in a row, recorded as one graph.
-struct Launches<F>(F, usize);
-
-impl<F: Fn(&Stream) -> Result<R>, R> Work for Launches<F> {
-    fn enqueue(&mut self, stream: &Stream) -> Result<()> {
-        (0..self.1).try_for_each(|_| (self.0)(stream).map(|_| ()))
-    }
-}
-
-/// The time of one launch among several in a graph. `enqueue` owns all memory that it names.
-fn time<R>(bench: &Bench, enqueue: impl Fn(&Stream) -> Result<R>) -> Result<Option<Timing>> {
-    let launches = LAUNCHES.min(bench.repeats.runs.max(1));
-    let mut recorded = Recorded::new(Launches(enqueue, launches), &bench.stream, true);
-    for _ in 0..=bench.repeats.warmup {
-        recorded.run()?;
-    }
-    let (start, end) = (bench.gpu.event()?, bench.gpu.event()?);
-    let mut samples = Vec::with_capacity(bench.repeats.runs);
-    for _ in 0..bench.repeats.runs {
-        bench.stream.synchronize()?;
-        start.record(&bench.stream)?;
-        recorded.run()?;
-        end.record(&bench.stream)?;
-        bench.stream.synchronize()?;
-        samples.push(end.ms_since(&start)? / launches as f64);
-    }
-    Ok(Timing::of(&samples))
+    LIMITS.judge(&expected.iter().flat_map(row).collect::<Vec<_>>(), value)
 }
 
 #[cfg(test)]

@@ -1,8 +1,8 @@
 /*!
 The kernels of `cuda/` on the GPU at hand against the CPU code that they must equal, and how long they take.
 
-Needs no engines. Every comparison is of bits but those of attention and of nvJPEG, which is no kernel of ours: all others claim
-the CPU's very results, on any size. Outputs are filled with a pattern first, so that what a kernel leaves out is found.
+Needs no engines. Every comparison is of bits but those of attention, and of cuBLASLt's products and nvJPEG, which are no kernels of
+ours: all others claim the CPU's very results, on any size. Outputs are filled with a pattern first, so that what a kernel leaves out is found.
 */
 
 mod attention;
@@ -10,6 +10,7 @@ mod bank;
 mod mask;
 mod nvjpeg;
 mod preprocess;
+mod products;
 
 pub use nvjpeg::{Picture, pictures};
 
@@ -22,7 +23,7 @@ use super::engine_run::Repeats;
 use super::record::Timing;
 use super::verdict::Verdict;
 use crate::gpu::kernels::Kernels;
-use crate::gpu::{Gpu, Stream, View};
+use crate::gpu::{Gpu, Recorded, Stream, View, Work};
 use crate::platform::OLDEST_FUSED_SM;
 
 /// Fills outputs before a kernel writes them.
@@ -48,6 +49,9 @@ pub struct KernelRow {
     pub timing: Option<Timing>,
     /// 10¹² multiplications and additions a second, where those are what takes the time.
     pub tflops: Option<f64>,
+    /// The library that ran it, where that is none of our kernels.
+    #[serde(default)]
+    pub library: Option<String>,
     /// Passed or failed.
     pub verdict: Verdict,
     /// Why it failed.
@@ -79,15 +83,22 @@ pub struct KernelReport {
 /// The cases of one kind.
 type Rows = fn(&Bench<'_>) -> Vec<KernelRow>;
 
+/// What a library of the user's does, and its cases, or why there are none.
+type Foreign = (&'static str, fn(&Bench<'_>) -> Result<Vec<KernelRow>, String>);
+
+const NVJPEG: Foreign = ("nvJPEG's pixels", nvjpeg::rows);
+const PRODUCTS: Foreign = ("cuBLASLt's products", products::rows);
+
 /// Runs every case whose output has at most `max_elements` elements. A kernel that fails costs its rows (and, if it broke the
 /// context, those after it).
 pub fn run(gpu: &Gpu, repeats: Repeats, seed: u64, max_elements: Option<usize>) -> KernelReport {
     let kinds: [Rows; 4] = [preprocess::rows, mask::rows, bank::rows, attention::rows];
+    let libraries = [NVJPEG, PRODUCTS];
     let sm = gpu.facts().sm;
     if sm >= OLDEST_FUSED_SM {
-        return run_these(gpu, repeats, seed, max_elements, &kinds);
+        return run_these(gpu, repeats, seed, max_elements, &kinds, &libraries);
     }
-    let mut report = run_these(gpu, repeats, seed, max_elements, &kinds[..3]);
+    let mut report = run_these(gpu, repeats, seed, max_elements, &kinds[..3], &libraries);
     report.skipped.push(format!(
         "attention: its kernels need sm {OLDEST_FUSED_SM} (Ampere) or more, this GPU is sm {sm}; only the fused bank needs them"
     ));
@@ -96,7 +107,17 @@ pub fn run(gpu: &Gpu, repeats: Repeats, seed: u64, max_elements: Option<usize>) 
 
 /// Runs nvJPEG's cases alone, which take no minutes on a stand-in for a GPU.
 pub fn run_nvjpeg(gpu: &Gpu, repeats: Repeats, seed: u64) -> KernelReport {
-    run_these(gpu, repeats, seed, None, &[])
+    run_these(gpu, repeats, seed, None, &[], &[NVJPEG])
+}
+
+/// Runs the products' cases alone.
+pub fn run_products(
+    gpu: &Gpu,
+    repeats: Repeats,
+    seed: u64,
+    max_elements: Option<usize>,
+) -> KernelReport {
+    run_these(gpu, repeats, seed, max_elements, &[], &[PRODUCTS])
 }
 
 fn run_these(
@@ -105,6 +126,7 @@ fn run_these(
     seed: u64,
     max_elements: Option<usize>,
     kinds: &[Rows],
+    libraries: &[Foreign],
 ) -> KernelReport {
     let facts = gpu.facts();
     let mut report = KernelReport {
@@ -125,11 +147,13 @@ fn run_these(
     match opened {
         Ok(bench) => {
             report.rows.extend(kinds.iter().flat_map(|rows| rows(&bench)));
-            report.left_out = bench.left_out.get();
-            match nvjpeg::rows(&bench) {
-                Ok(rows) => report.rows.extend(rows),
-                Err(why) => report.skipped.push(format!("nvJPEG's pixels: {why}")),
+            for (what, rows) in libraries {
+                match rows(&bench) {
+                    Ok(rows) => report.rows.extend(rows),
+                    Err(why) => report.skipped.push(format!("{what}: {why}")),
+                }
             }
+            report.left_out = bench.left_out.get();
         }
         Err(error) => report.rows.push(row("all", "", Err(error))),
     }
@@ -166,6 +190,7 @@ fn row(kernel: &str, case: &str, checked: Result<Checked>) -> KernelRow {
         error: None,
         timing: None,
         tflops: None,
+        library: None,
         verdict: Verdict::Failed,
         reason: None,
     };
@@ -241,6 +266,77 @@ impl Bench<'_> {
             samples.push(end.ms_since(&start)? / launches as f64);
         }
         Ok(Timing::of(&samples))
+    }
+}
+
+impl Bench<'_> {
+    /// The time of one launch among several that were recorded as one graph, which takes the host's part out of short ones. `enqueue`
+    /// owns all memory that it names, or borrows it.
+    fn time_recorded<R>(
+        &self,
+        repeats: Repeats,
+        enqueue: impl Fn(&Stream) -> Result<R>,
+    ) -> Result<Option<Timing>> {
+        let launches = LAUNCHES.min(repeats.runs.max(1));
+        let mut recorded = Recorded::new(Launches(enqueue, launches), &self.stream, true);
+        for _ in 0..=repeats.warmup {
+            recorded.run()?;
+        }
+        let (start, end) = (self.gpu.event()?, self.gpu.event()?);
+        let mut samples = Vec::with_capacity(repeats.runs);
+        for _ in 0..repeats.runs {
+            self.stream.synchronize()?;
+            start.record(&self.stream)?;
+            recorded.run()?;
+            end.record(&self.stream)?;
+            self.stream.synchronize()?;
+            samples.push(end.ms_since(&start)? / launches as f64);
+        }
+        Ok(Timing::of(&samples))
+    }
+}
+
+/// Several launches in a row, recorded as one graph.
+struct Launches<F>(F, usize);
+
+impl<F: Fn(&Stream) -> Result<R>, R> Work for Launches<F> {
+    fn enqueue(&mut self, stream: &Stream) -> Result<()> {
+        (0..self.1).try_for_each(|_| (self.0)(stream).map(|_| ()))
+    }
+}
+
+/// How far results may be off those of float64.
+struct Limits {
+    /// The relative error, of norms over the sample.
+    error: f64,
+    /// A single element's error, in root mean squares of the elements.
+    deviation: f64,
+}
+
+impl Limits {
+    /// A sample of an output, each element's place and what is expected there, against the elements that came.
+    fn judge(&self, sample: &[(usize, f64)], came: impl Fn(usize) -> f64) -> Checked {
+        let norm = sample.iter().map(|(_, wanted)| wanted * wanted).sum::<f64>().sqrt();
+        let limit = self.deviation * norm / (sample.len() as f64).sqrt();
+        let squares = sample.iter().map(|(at, wanted)| (came(*at) - wanted).powi(2));
+        let error = squares.sum::<f64>().sqrt() / norm;
+        // A NaN is no small difference.
+        let off = |(at, wanted): &&(usize, f64)| {
+            let difference = (came(*at) - wanted).abs();
+            difference.is_nan() || difference > limit
+        };
+        let different = sample.iter().filter(off).count();
+        let first = match sample.iter().find(off) {
+            Some((at, wanted)) => Some(format!(
+                "{different} elements are off by more than {limit:.1e}, the first is element {at}: {}, {wanted:.6} is expected",
+                came(*at)
+            )),
+            None if error.is_nan() || error > self.error => {
+                Some(format!("the relative error is {error:.1e}, {:.0e} is the limit", self.error))
+            }
+            None => None,
+        };
+        Checked { elements: sample.len(), different, error: Some(error), first, timing: None }
     }
 }
 

@@ -95,7 +95,7 @@ pub fn write_csv(path: &Path, report: &KernelReport) -> Result<()> {
                 report.device.clone(),
                 report.sm.to_string(),
                 report.driver_cuda.clone(),
-                report.form.clone().unwrap_or_default(),
+                row.library.as_ref().or(report.form.as_ref()).cloned().unwrap_or_default(),
             ])?;
         }
         Ok(writer.flush()?)

@@ -16,7 +16,7 @@ enum { OK = 0, INVALID_VALUE = 1, OUT_OF_MEMORY = 2, NO_DEVICE = 100, INVALID_DE
        INVALID_PTX = 218, INVALID_HANDLE = 400, NOT_FOUND = 500, NOT_READY = 600, ILLEGAL_ADDRESS = 700,
        CAPTURE_UNSUPPORTED = 900, CAPTURE_INVALIDATED = 901 };
 enum { BLOCKS = 4096, WORK = 64, STREAMS = 64, PARAMETERS = 24, RUSHED = 9 };
-enum kind { HOST, KERNEL, COPY, STAGED, FILL, RECORD, WAIT };
+enum kind { HOST, DEVICE, KERNEL, COPY, STAGED, FILL, RECORD, WAIT };
 
 typedef void (*host_fn)(void*);
 struct event;
@@ -133,7 +133,8 @@ static void perform(struct op* op) {
     void* values[PARAMETERS];
     let_in(op->kind != HOST);
     switch (op->kind) {
-        case HOST: op->fn(op->arg); break;
+        case HOST:
+        case DEVICE: op->fn(op->arg); break;
         case KERNEL:
             for (int i = 0; i < PARAMETERS; i++) values[i] = &op->words[i];
             ((emulate_fn*)kernels("emulate"))(op->arg, op->grid, op->threads, values);

@@ -1,0 +1,343 @@
+/*!
+cuBLASLt's products against float64 on the host, for a sample of rows and columns; and what its first algorithm, which is what a
+trunk runs, takes beside the best of all that it names.
+
+Sums are f32 and rounded once, to the output's type: what is asked for is a small error, and the same bits from every run.
+*/
+
+use anyhow::Result;
+use half::f16;
+use half::slice::HalfFloatSliceExt;
+use half::vec::HalfFloatVecExt;
+
+use super::{Bench, Checked, KernelRow, Limits, bytes_of, row};
+use crate::gpu::cublaslt::{CublasLt, CublasLtError, Product, ProductShape};
+use crate::gpu::kernels::Element;
+use crate::gpu::{Purpose, Stream, View};
+use crate::selftest::engine_run::Repeats;
+use crate::selftest::noise::Noise;
+use crate::selftest::record::Timing;
+
+/// The name of the rows.
+const NAME: &str = "product";
+
+/// Rows, and columns, that are looked at, about.
+const SAMPLE: usize = 64;
+/// Runs that must give the same bits.
+const RUNS: usize = 3;
+/// How all algorithms are timed before the best is timed as the first is.
+const GLANCE: Repeats = Repeats { warmup: 1, runs: 5, layer_runs: 0 };
+
+struct Case {
+    name: &'static str,
+    /// Rows, columns, depth.
+    sizes: [usize; 3],
+    output: Element,
+    residual: bool,
+}
+
+/// What ends in a residual is added to it in f32.
+const fn added(name: &'static str, sizes: [usize; 3]) -> Case {
+    Case { name, sizes, output: Element::F32, residual: true }
+}
+
+/// What a kernel goes on with is fp16.
+const fn plain(name: &'static str, sizes: [usize; 3]) -> Case {
+    Case { name, sizes, output: Element::F16, residual: false }
+}
+
+/// Small and odd ones of all four kinds, then those of Hiera's blocks at 1024 pixels.
+const CASES: [Case; 24] = [
+    plain("few", [33, 288, 96]),
+    added("few", [33, 96, 384]),
+    Case { name: "few", sizes: [33, 72, 40], output: Element::F32, residual: false },
+    Case { name: "few", sizes: [201, 96, 96], output: Element::F16, residual: true },
+    plain("one row", [1, 8, 8]),
+    plain("tiny", [65_536, 288, 96]),
+    plain("tiny", [65_536, 384, 96]),
+    added("tiny", [65_536, 96, 384]),
+    plain("tiny", [16_384, 576, 192]),
+    plain("tiny", [4096, 1152, 384]),
+    added("tiny", [4096, 384, 384]),
+    plain("tiny", [4096, 1536, 384]),
+    added("tiny", [4096, 384, 1536]),
+    plain("tiny", [1024, 3072, 768]),
+    plain("large", [65_536, 432, 144]),
+    plain("large", [4096, 1728, 576]),
+    added("large", [4096, 576, 576]),
+    plain("large", [4096, 2304, 576]),
+    added("large", [4096, 576, 2304]),
+    plain("large", [1024, 4608, 1152]),
+    plain("base+", [4096, 1344, 448]),
+    plain("base+", [4096, 1792, 448]),
+    added("base+", [4096, 448, 1792]),
+    plain("odd", [4097, 1344, 448]),
+];
+
+/// Two rows for each case; why there are none, where cuBLASLt is not here.
+pub(super) fn rows(bench: &Bench) -> Result<Vec<KernelRow>, String> {
+    let lt = match CublasLt::open(&bench.gpu.towards(Purpose::Scratch)) {
+        Ok(lt) => lt,
+        Err(error @ CublasLtError::NotFound(_)) => return Err(error.to_string()),
+        Err(error) => return Ok(vec![row(NAME, "", Err(error.into()))]),
+    };
+    let mut rows = Vec::new();
+    for case in &CASES {
+        let [height, columns, _] = case.sizes;
+        if !bench.leaves_out(height * columns, 2) {
+            rows.extend(case.rows(bench, &lt));
+        }
+    }
+    Ok(rows)
+}
+
+impl Case {
+    fn shape(&self) -> ProductShape {
+        let ([rows, columns, depth], output, residual) = (self.sizes, self.output, self.residual);
+        ProductShape { rows, columns, depth, output, residual }
+    }
+
+    /// The first algorithm, and the best.
+    fn rows(&self, bench: &Bench, lt: &CublasLt) -> Vec<KernelRow> {
+        let shape = self.shape();
+        let case = format!("{}: {shape}", self.name);
+        let made = Product::new(lt, shape).map_err(anyhow::Error::from);
+        let made = made.and_then(|product| Setting::new(bench, product, self));
+        let mut setting = match made {
+            Ok(setting) => setting,
+            Err(error) => return vec![row(NAME, &case, Err(error))],
+        };
+        let all = setting.product.candidates();
+        let first = setting.check(bench, 0, RUNS).and_then(|checked| {
+            let timing = setting.time(bench, 0, bench.repeats)?;
+            Ok(Checked { timing, ..checked })
+        });
+        let mut rows = vec![row(&format!("{NAME}, first of {all}"), &case, first)];
+        let (name, checked) = match setting.best(bench) {
+            Ok((best, checked)) => (format!("{NAME}, best is {best} of {all}"), Ok(checked)),
+            Err(error) => (format!("{NAME}, all {all}"), Err(error)),
+        };
+        rows.push(row(&name, &case, checked));
+        for row in &mut rows {
+            row.library = Some(lt.to_string());
+            row.tflops = row.timing.map(|timing| shape.operations() / timing.median_ms / 1e9);
+        }
+        rows
+    }
+}
+
+/// A product with operands on the device, and what must come out.
+struct Setting {
+    product: Product,
+    a: View,
+    weight: View,
+    bias: View,
+    out: View,
+    workspace: View,
+    /// What the output holds before.
+    before: Vec<u8>,
+    /// Places of the output, and what is expected there.
+    expected: Vec<(usize, f64)>,
+}
+
+impl Setting {
+    fn new(bench: &Bench, mut product: Product, case: &Case) -> Result<Self> {
+        let [rows, columns, depth] = case.sizes;
+        let mut noise = Noise::new(bench.seed, &format!("{} {:?}", case.name, case.sizes));
+        let mut halves = |count: usize, scale: f32| -> Vec<f16> {
+            let mut values = noise.normals(count);
+            values.iter_mut().for_each(|value| *value *= scale);
+            Vec::from_f32_slice(&values)
+        };
+        // Sums of products are as large as what is added to them.
+        let a = halves(rows * depth, 1.0);
+        let weight = halves(columns * depth, (depth as f32).sqrt().recip());
+        let (bias, bias_bytes) = case.output_of(noise.normals(columns));
+        let (before, before_bytes) = match case.residual {
+            true => case.output_of(noise.normals(rows * columns)),
+            false => (Vec::new(), vec![super::POISON; case.output.bytes() * rows * columns]),
+        };
+        let mut expected = Vec::new();
+        for row in sample(rows) {
+            let tokens = a[row * depth..(row + 1) * depth].to_f32_vec();
+            for column in sample(columns) {
+                let of_column = weight[column * depth..(column + 1) * depth].to_f32_vec();
+                let place = row * columns + column;
+                let added =
+                    f64::from(bias[column]) + before.get(place).copied().map_or(0.0, f64::from);
+                expected.push((place, added + dot(&tokens, &of_column)));
+            }
+        }
+        let mut workspace = 0;
+        for at in 0..product.candidates() {
+            product.choose(at)?;
+            workspace = workspace.max(product.workspace_bytes());
+        }
+        let half = |values: &[f16]| bytes_of(values, |value| value.to_le_bytes());
+        Ok(Self {
+            product,
+            a: bench.put(&half(&a))?,
+            weight: bench.put(&half(&weight))?,
+            bias: bench.put(&bias_bytes)?,
+            out: View::new(bench.gpu, before_bytes.len())?,
+            workspace: bench.poisoned(workspace)?,
+            before: before_bytes,
+            expected,
+        })
+    }
+
+    fn enqueue(&self, stream: &Stream) -> Result<()> {
+        let Self { product, a, weight, bias, out, workspace, .. } = self;
+        Ok(product.enqueue(a, weight, bias, out, workspace, stream)?)
+    }
+
+    /// What an algorithm computes, and whether it does so again.
+    fn check(&mut self, bench: &Bench, candidate: usize, runs: usize) -> Result<Checked> {
+        self.product.choose(candidate)?;
+        let again = || -> Result<Vec<u8>> {
+            self.out.upload(&self.before, &bench.stream)?;
+            self.enqueue(&bench.stream)?;
+            Ok(self.out.download(&bench.stream)?)
+        };
+        let found = again()?;
+        let mut checked = self.compare(&found);
+        for _ in 1..runs {
+            if again()? != found && checked.first.is_none() {
+                checked.first = Some("two runs on the same inputs gave other bits".to_owned());
+            }
+        }
+        Ok(checked)
+    }
+
+    fn compare(&self, found: &[u8]) -> Checked {
+        let output = self.product.shape().output;
+        limits(output).judge(&self.expected, |at| match output {
+            Element::F16 => {
+                f64::from(f16::from_le_bytes([found[2 * at], found[2 * at + 1]]).to_f32())
+            }
+            Element::F32 => {
+                let bytes = [0, 1, 2, 3].map(|byte| found[4 * at + byte]);
+                f64::from(f32::from_le_bytes(bytes))
+            }
+        })
+    }
+
+    fn time(
+        &mut self,
+        bench: &Bench,
+        candidate: usize,
+        repeats: Repeats,
+    ) -> Result<Option<Timing>> {
+        self.product.choose(candidate)?;
+        bench.time_recorded(repeats, |stream| self.enqueue(stream))
+    }
+
+    /// The fastest of all algorithms, which must all be right.
+    fn best(&mut self, bench: &Bench) -> Result<(usize, Checked)> {
+        let mut best: Option<(usize, f64, Checked)> = None;
+        for at in 0..self.product.candidates() {
+            let mut checked = self.check(bench, at, 1)?;
+            if let Some(why) = checked.first.take() {
+                checked.first = Some(format!("candidate {at}: {why}"));
+                return Ok((at, checked));
+            }
+            let glance = Repeats { runs: GLANCE.runs.min(bench.repeats.runs), ..GLANCE };
+            let ms = self.time(bench, at, glance)?.map_or(f64::INFINITY, |timing| timing.median_ms);
+            if best.as_ref().is_none_or(|(_, least, _)| ms < *least) {
+                best = Some((at, ms, checked));
+            }
+        }
+        let (at, _, checked) = best.ok_or_else(|| anyhow::anyhow!("no candidate was timed"))?;
+        let timing = self.time(bench, at, bench.repeats)?;
+        Ok((at, Checked { timing, ..checked }))
+    }
+}
+
+impl Case {
+    /// Numbers as the output's type has them, and their bytes.
+    fn output_of(&self, values: Vec<f32>) -> (Vec<f32>, Vec<u8>) {
+        match self.output {
+            Element::F32 => {
+                let bytes = bytes_of(&values, |value| value.to_le_bytes());
+                (values, bytes)
+            }
+            Element::F16 => {
+                let halves: Vec<f16> = Vec::from_f32_slice(&values);
+                (halves.to_f32_vec(), bytes_of(&halves, |value| value.to_le_bytes()))
+            }
+        }
+    }
+}
+
+/// Rounding to fp16 is off by 3e-4 of the norm and by 2⁻¹¹ of an element, which may be several root mean squares; sums of f32 by
+/// much less, but tensor cores cut digits off where they add.
+fn limits(output: Element) -> Limits {
+    match output {
+        Element::F16 => Limits { error: 6e-4, deviation: 5e-3 },
+        Element::F32 => Limits { error: 5e-5, deviation: 5e-4 },
+    }
+}
+
+/// Places out of `length`, the first and the last among them.
+fn sample(length: usize) -> Vec<usize> {
+    let mut places: Vec<usize> = (0..length).step_by((length / SAMPLE) | 1).collect();
+    if places.last() != Some(&(length - 1)) {
+        places.push(length - 1);
+    }
+    places
+}
+
+/// Not an iterator: each step of one is a call where the compiler does not optimise, as for tests.
+fn dot(a: &[f32], b: &[f32]) -> f64 {
+    let (mut sum, mut at) = (0.0, 0);
+    while at < a.len() {
+        sum += f64::from(a[at]) * f64::from(b[at]);
+        at += 1;
+    }
+    sum
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn samples_reach_both_ends_and_are_few() {
+        for length in [1, 2, 33, 64, 65, 96, 1728, 4097, 65_536] {
+            let places = sample(length);
+            assert_eq!((places[0], *places.last().unwrap()), (0, length - 1));
+            assert!(places.windows(2).all(|pair| pair[0] < pair[1]), "{length}");
+            assert!(places.len() <= length.min(2 * SAMPLE), "{length}: {}", places.len());
+            // A step that divides tiles would see the same column of each.
+            assert!(places.len() < 3 || (places[1] - places[0]) % 2 == 1, "{length}");
+        }
+        assert_eq!(sample(33).len(), 33, "of few, all");
+    }
+
+    #[test]
+    fn sums_in_halves_are_beyond_the_limits_of_f32_and_outputs_in_halves_within_their_own() {
+        let wanted: Vec<(usize, f64)> =
+            Noise::new(1, "x").normals(4096).into_iter().map(f64::from).enumerate().collect();
+        let rounded = |at: usize| f16::from_f64(wanted[at].1).to_f64();
+        assert_eq!(limits(Element::F16).judge(&wanted, rounded).first, None);
+        assert!(limits(Element::F32).judge(&wanted, rounded).first.is_some());
+        let exact = |at: usize| f64::from(wanted[at].1 as f32);
+        assert_eq!(limits(Element::F32).judge(&wanted, exact).first, None);
+    }
+
+    #[test]
+    fn kinds_of_products_are_all_there_and_names_are_told_apart() {
+        let mut cases: Vec<String> =
+            CASES.iter().map(|case| format!("{}: {}", case.name, case.shape())).collect();
+        cases.sort();
+        cases.dedup();
+        assert_eq!(cases.len(), CASES.len());
+        for output in [Element::F32, Element::F16] {
+            for residual in [false, true] {
+                let small = |case: &&Case| case.sizes[0] * case.sizes[1] <= 128_000;
+                let kind = |case: &Case| (case.output, case.residual) == (output, residual);
+                assert!(CASES.iter().filter(small).any(kind), "{output:?}, {residual}");
+            }
+        }
+    }
+}
