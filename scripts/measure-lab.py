@@ -60,6 +60,10 @@ def parser():
     p.add_argument("--together", action="store_true", help="start PyTorch's sides of a comparison at once: a minute less, set-up times unmeasured")
     told = "cut SAM 2.1's fp16 encoders at their attention over the whole map; --groups attention measures before and after [yes]"
     p.add_argument("--encoder-attention", action=argparse.BooleanOptionalAction, default=True, help=told)
+    told = "compile vos_optimized beside other work on its GPU, for so long; what is not done then is left out: for a single GPU [alone on a GPU]"
+    p.add_argument("--vos-beside", type=int, default=0, metavar="SECONDS", help=told)
+    told = "an earlier lab's OUT/compiled, of a machine with the same GPU and PyTorch: what torch.compile chose, so that it need not choose again"
+    p.add_argument("--kept-compiled", type=Path, metavar="DIR", help=told)
     p.add_argument("--ort-gpu", type=Path, metavar="LIB", help="ONNX Runtime's library with the CUDA provider: a further side")
     p.add_argument("--groups", default="main", help=f"of {', '.join(GROUPS)} [main]")
     p.add_argument("--only", default="", metavar="PATTERN,…", help="jobs of these names, and what they need: compare_edgetam,iou_*")
@@ -96,7 +100,7 @@ def settings_of(args, gpus, error):
     if args.split is None or args.overlay is None:
         error("--split and --overlay are needed")
     timing = dict(zip(("fp16", "fp32"), (Path(name).absolute() for name in args.timing.split(",") if name)))
-    needed = [args.split / "JPEGImages_24fps", args.overlay, args.segtrt, *timing.values(), *(path for path in (args.ort_gpu, args.timing_dir) if path)]
+    needed = [args.split / "JPEGImages_24fps", args.overlay, args.segtrt, *timing.values(), *(path for path in (args.ort_gpu, args.timing_dir, args.kept_compiled) if path)]
     if args.fake is None:
         for path in needed:
             if not path.exists():
@@ -118,6 +122,8 @@ def settings_of(args, gpus, error):
         mixed=mixed,
         rounds=args.rounds,
         together=args.together,
+        vos_beside=args.vos_beside,
+        kept_compiled=args.kept_compiled and args.kept_compiled.absolute(),
         encoder_attention=args.encoder_attention,
         ort_gpu=args.ort_gpu and args.ort_gpu.absolute(),
         nsys=os.environ.get("NSYS_CMD"),

@@ -28,7 +28,7 @@ class Harvesting(Case):
     def test_what_is_small_and_new_is_packed_once(self):
         runs = "compare/runs/edgetam_points"
         wanted = ["lab.log", "jobs/a.json", "compare/comparison.md", "timing/a.timing", f"{runs}/eager/from_round_1/round_0/masks/m.json"]
-        wanted += [f"{runs}/tensorrt-mixed/round_1/masks/m.json", f"{runs}/tensorrt-mixed/round_2/rows.jsonl", "masks_a/masks/m.json"]
+        wanted += [f"{runs}/tensorrt-mixed/round_1/masks/m.json", f"{runs}/tensorrt-mixed/round_2/rows.jsonl", "masks_a/masks/m.json", "compiled/warm_a.bin"]
         others = ["bed/a.safetensors", "engines/e/h200/m/encoder.plan", "bundles/b/manifest.toml", "inductor/x.json", "a/t.onnx"]
         wanted += [f"{runs}/tensorrt-mixed/round_2/masks/m.json", f"{runs}/eager/from_round_1/round_1/masks/m.json"]
         others += [f"{runs}/eager/teacher_forced/round_0/masks/m.json", "pieces/p/h200/m/engine.json"]

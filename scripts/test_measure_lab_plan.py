@@ -90,6 +90,21 @@ class Planning(Case):
             with self.assertRaisesRegex(PlanError, told):
                 without(plan(self.settings()), [pattern])
 
+    def test_vos_optimized_is_compiled_alone_or_beside_others_for_a_while_and_what_was_compiled_before_is_taken(self):
+        name, kept = "warm_edgetam_vos_optimized_fp16", self.out / "kept"
+        kept.mkdir()
+        (kept / f"{name}.bin").write_bytes(b"compiled")
+        alone = {job.name: job for job in plan(self.settings())}[name]
+        self.assertEqual((alone.gpu, alone.limit, alone.copies), ("alone", 1200, []))
+        jobs = {job.name: job for job in plan(self.settings(vos_beside=800, kept_compiled=kept))}
+        beside, other = jobs[name], jobs["warm_edgetam_reduce_overhead_fp16"]
+        self.assertEqual((beside.gpu, beside.limit), ("shared", 800))
+        self.assertLess(beside.expect, alone.expect)
+        place = self.out / f"compiled/{name}.bin"
+        self.assertEqual(beside.copies, [(kept / f"{name}.bin", place)])
+        self.assertEqual(beside.command[beside.command.index("--kept-compiled") + 1], str(place))
+        self.assertEqual(other.copies, [], "nothing was kept of it")
+
     def test_what_is_named_first_comes_before_all_others(self):
         jobs = checked([Job("a", ["true"]), Job("b", ["true"], needs=["a"], priority=90), Job("c", ["true"], priority=10)])
         with self.assertRaisesRegex(PlanError, "--first x. matches no job"):

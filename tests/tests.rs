@@ -93,4 +93,5 @@ mod terminal;
 mod tracker;
 /// TensorRT: tables against headers, the committed binding, real libraries.
 mod trt;
+/// An encoder whose trunk this program computes itself, between two engines.
 mod trunk_encoder;

@@ -28,13 +28,14 @@ WORTH = (
     r"/worst/",
     r"^(?!timing/)(?!.*/masks/)",  # run folders
     r"/masks/",
+    r"^compiled/",
     r"^timing/",
 )
 
 
 def worth(path):
     """The place in WORTH of a path relative to OUT; None where it stays."""
-    if re.search(LEFT, path) or Path(path).suffix not in (*TEXT, ".timing"):
+    if re.search(LEFT, path) or Path(path).suffix not in (*TEXT, ".timing", ".bin"):
         return None
     if path.endswith(".png") and "/worst/" not in path:
         return None  # frames and masks of made-up clips

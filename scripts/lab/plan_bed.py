@@ -124,22 +124,28 @@ def compiled(s):
             told = s.out / "inductor" / f"{name}.txt"  # in the cache, which a later lab may be given
             if told.exists() and '"ready"' in told.read_text():
                 expect = min(expect, FOUND)
+            kept, earlier = s.out / "compiled" / f"{name}.bin", s.kept_compiled and s.kept_compiled / f"{name}.bin"
+            copies = [(earlier, kept)] if earlier and earlier.exists() else []
+            if copies:
+                expect = min(expect, FOUND)
             place = s.out / "warm" / name
-            command = runner(s, v, mode, precision, *more, "--random-weights", 0, "--interactive", "--out-dir", place)
+            command = runner(s, v, mode, precision, *more, "--random-weights", 0, "--interactive", "--kept-compiled", kept, "--out-dir", place)
+            times_kernels = mode == "vos_optimized"
             jobs.append(
                 Job(
                     name,
                     command,
                     # The default mode times next to nothing; max-autotune keeps what is fastest beside whatever else runs.
-                    gpu=ALONE if mode == "vos_optimized" else SHARED,
-                    slots=1 if mode == "vos_optimized" else 2,  # it compiles on processors
+                    gpu=ALONE if times_kernels and not s.vos_beside else SHARED,
+                    slots=2,  # it compiles on processors
                     priority=priority,
                     expect=expect,
-                    limit=1200 if mode == "vos_optimized" else 400,
+                    limit=(s.vos_beside or 1200) if times_kernels else 400,
                     memory_gib=16,
                     environment=s.torch_environment(),
                     stdout=told,
                     results=[told],
+                    copies=copies,
                     group="main" if compared else "warm",
                     # The comparison goes on without such a side: PyTorch releases differ in what they take of CUDA graphs.
                     optional=side in ("reduce_overhead", "vos_optimized"),

@@ -93,6 +93,8 @@ class Settings:
     rounds: int = 3
     mixed: tuple = MIXED  # names of variants whose mixed engines are compared, too
     encoder_attention: bool = True  # SAM 2.1's fp16 encoders are cut at their attention
+    vos_beside: int = 0  # seconds in which vos_optimized is compiled beside other work on its GPU; 0: alone there, as long as it takes
+    kept_compiled: Path | None = None  # an earlier lab's OUT/compiled
     together: bool = False  # PyTorch's sides of a comparison are started at once
     frames: int = 12  # of each clip, for masks against the CPU
     ort_gpu: Path | None = None
