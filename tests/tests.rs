@@ -91,3 +91,5 @@ mod terminal;
 mod tracker;
 /// TensorRT: tables against headers, the committed binding, real libraries.
 mod trt;
+/// Encoders with a trunk: their weights on the way to engines and packs, on stand-ins.
+mod trunk_bundle;
