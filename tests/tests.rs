@@ -93,5 +93,7 @@ mod terminal;
 mod tracker;
 /// TensorRT: tables against headers, the committed binding, real libraries.
 mod trt;
+/// Encoders with a trunk: their weights on the way to engines and packs, on stand-ins.
+mod trunk_bundle;
 /// An encoder whose trunk this program computes itself, between two engines.
 mod trunk_encoder;

@@ -77,7 +77,8 @@ impl EngineManifest {
         let built_for = self.plans.iter().flat_map(|plan| plan.made_by.sm.iter().copied()).min();
         let sm = usual.map(|row| row.sm).or(built_for).unwrap_or(OLDEST_FUSED_SM);
         let usual = usual.map_or(Bank::Padded, |row| row.bank);
-        let all = roles(bank_for(bank, usual, &self.bundle), &self.bundle, sm);
+        let bank = bank_for(bank, usual, &self.bundle);
+        let all = roles(bank, &self.bundle, sm, self.precision);
         all.into_iter().filter(|role| self.bundle.graph(*role).is_some()).collect()
     }
 

@@ -72,10 +72,10 @@ pub fn recipes(
 /// The graphs that an engine folder holds, in the order they are built: what takes longest to fail comes first. The encoder is
 /// built in its parts where the bundle has any: in one piece SAM2.1-large's took TensorRT 8.6.0 four minutes and more
 /// (`engines/README.md`). Parts with attention between them need this program's kernels for it: where a GPU of compute capability
-/// `sm` has none, the whole is built.
-pub fn roles(bank: Bank, bundle: &Manifest, sm: u32) -> Vec<Role> {
+/// `sm` has none, the whole is built; and so it is where they do not compute in `precision`.
+pub fn roles(bank: Bank, bundle: &Manifest, sm: u32, precision: Precision) -> Vec<Role> {
     let mut roles: Vec<Role> = bundle.encoder_parts().iter().map(|part| part.role).collect();
-    if roles.is_empty() || !serves_encoder(bundle, sm) {
+    if roles.is_empty() || !serves_encoder(bundle, sm, precision) {
         roles.clear();
         roles.push(Role::Encoder);
     }
@@ -94,9 +94,12 @@ pub fn roles(bank: Bank, bundle: &Manifest, sm: u32) -> Vec<Role> {
 }
 
 /// The parts of the bundle's encoder can run on a GPU of this compute capability: nothing attends between them, or the attention
-/// kernels are for that GPU and for the types of the graphs.
-pub fn serves_encoder(bundle: &Manifest, sm: u32) -> bool {
-    !bundle.encoder_attends() || (bundle.model.precision == "fp16" && sm >= OLDEST_FUSED_SM)
+/// kernels are for that GPU and for the types of the graphs. A trunk, which they compute in fp16, is not for mixed engines: these
+/// compute their encoder in fp32 ([`computes_whole`]).
+pub fn serves_encoder(bundle: &Manifest, sm: u32, precision: Precision) -> bool {
+    let served = bundle.model.precision == "fp16" && sm >= OLDEST_FUSED_SM;
+    let kept = bundle.trunk.is_none() || precision != Precision::Mixed;
+    !bundle.encoder_attends() || (served && kept)
 }
 
 /// A graph of mixed engines that computes in fp32 throughout, with TF32 products: all but the memory attention, which is a
@@ -178,7 +181,7 @@ mod tests {
     fn a_cut_encoder_is_built_in_its_parts_and_halves_or_floats_go_for_all_of_them() {
         let mut bundle = Bundle::open("tests/data/fused".as_ref()).unwrap().manifest;
         let encoders = |bundle: &Manifest| -> Vec<&str> {
-            let there = roles(Bank::Exact, bundle, 90).into_iter();
+            let there = roles(Bank::Exact, bundle, 90, Precision::Fp16).into_iter();
             let there = there.filter(|role| bundle.graph(*role).is_some() && role.is_encoder());
             there.map(Role::name).collect()
         };
@@ -206,7 +209,8 @@ mod tests {
             bundle.graphs.push(Graph { role, ..whole.clone() });
         }
         let encoders = |bundle: &Manifest, sm: u32| -> Vec<&str> {
-            let all = roles(Bank::Exact, bundle, sm).into_iter().filter(|role| role.is_encoder());
+            let all = roles(Bank::Exact, bundle, sm, Precision::Fp16).into_iter();
+            let all = all.filter(|role| role.is_encoder());
             all.filter(|role| bundle.graph(*role).is_some()).map(Role::name).collect()
         };
         let parts = ["encoder_cut0", "encoder_cut1"];
@@ -221,10 +225,24 @@ mod tests {
     }
 
     #[test]
+    fn a_trunk_is_for_halves_and_for_gpus_that_have_its_kernels() {
+        let mut bundle = Bundle::open("tests/data/fused".as_ref()).unwrap().manifest;
+        bundle.model.precision = "fp16".to_owned();
+        let serves = |bundle: &Manifest, sm, precision| serves_encoder(bundle, sm, precision);
+        assert!(serves(&bundle, 75, Precision::Mixed), "its parts are TensorRT's alone");
+        bundle.trunk = Some(crate::bundle::trunk::tests::small());
+        assert!(serves(&bundle, 80, Precision::Fp16) && serves(&bundle, 90, Precision::Best));
+        assert!(!serves(&bundle, 75, Precision::Fp16));
+        assert!(!serves(&bundle, 90, Precision::Mixed), "its encoder would not be fp32");
+        bundle.model.precision = "fp32".to_owned();
+        assert!(!serves(&bundle, 90, Precision::Fp16));
+    }
+
+    #[test]
     fn mixed_engines_keep_halves_for_the_memory_attention_alone() {
         let cut = Bundle::open("tests/data/fused".as_ref()).unwrap().manifest;
         let whole = |precision| {
-            let chosen = roles(Bank::Fused, &cut, 90).into_iter();
+            let chosen = roles(Bank::Fused, &cut, 90, precision).into_iter();
             let there = chosen.filter(|role| cut.graph(*role).is_some());
             there.filter(|role| computes_whole(precision, *role, &cut)).map(Role::name).collect()
         };

@@ -90,6 +90,18 @@ impl Bundle {
         Ok(())
     }
 
+    /// The weights of the encoder's trunk, read and checked against the manifest; none where it has no trunk.
+    ///
+    /// # Errors
+    /// As those of [`TrunkWeights::open`].
+    pub fn trunk_weights(&self) -> Result<Option<TrunkWeights>> {
+        let Some(trunk) = &self.manifest.trunk else { return Ok(None) };
+        let weights = TrunkWeights::open(&self.dir.join(&trunk.file), trunk);
+        weights.map(Some).context(
+            "the encoder's trunk is not that of its manifest; export the model again or restore the file",
+        )
+    }
+
     /// The folder's name, which names the bundle in messages.
     pub fn name(&self) -> String {
         let m = &self.manifest.model;

@@ -15,6 +15,10 @@ use serde::{Deserialize, Serialize};
 use super::manifest::{Axis, DType, Tensor};
 pub use weights::{Affine, BlockWeights, TrunkWeights};
 
+/// The file's name, as the exporter writes it.
+pub const FILE: &str = "encoder_trunk.safetensors";
+/// What its weights are called among an encoder's graphs.
+pub const GRAPH: &str = "encoder_trunk";
 /// Stages of a trunk, each of which gives tokens to the neck.
 pub const STAGES: usize = 4;
 /// Most columns of a head, a multiple of [`STEP`], that the kernels take.

@@ -12,7 +12,7 @@ use indicatif::{MultiProgress, ProgressBar, ProgressStyle};
 
 use super::build_resolve::{ModelBuild, Planned, Resolved, resolve};
 use super::build_table::{Row, Status, dry_run_json, dry_run_table, json, table};
-use super::{Outcome, build_stale, build_sweep, build_whole};
+use super::{Outcome, build_stale, build_sweep, build_trunk, build_whole};
 use crate::build::{BuildJob, Built, FailureKind, Line, NotBuilt, Supervisor, plan_file};
 use crate::bundle::Role;
 use crate::cli::BuildEnginesArgs;
@@ -76,6 +76,17 @@ pub fn build_all(
         .collect();
     let (next, bars) = (AtomicUsize::new(0), MultiProgress::new());
     let rows: Mutex<Vec<(usize, Row)>> = Mutex::default();
+    let mut first = 0;
+    for (model, manifest) in resolved.models.iter().zip(&manifests) {
+        if let Some(row) = build_trunk::copy(model, &lock(manifest)) {
+            if row.status != Status::UpToDate {
+                eprintln!("{}", row.line());
+            }
+            // Before the model's plans: the sort is stable.
+            lock(&rows).push((first, row));
+        }
+        first += model.plans.len();
+    }
     let work = || {
         // The thread's own child; it ends with the thread, so that none is kept that nobody needs.
         let mut line = supervisor.line();
@@ -105,6 +116,7 @@ pub fn build_all(
             }
         };
         say(build_stale::settle(&model.dir, &mut lock(manifest), &model.plans));
+        say(build_trunk::settle(&model.dir));
         if args.graphs.is_empty() {
             say(build_whole::settle(&model.dir, &mut lock(manifest)));
         }

@@ -8,6 +8,7 @@ use anyhow::{Result, anyhow, bail};
 
 use super::UsageError;
 use super::build_target::{self, target};
+use super::build_trunk::PlannedTrunk;
 use crate::build::{BuildJob, plan_file, recipe};
 use crate::bundle::{self, Bundle, Role, Wanted};
 use crate::cli::BuildEnginesArgs;
@@ -52,6 +53,8 @@ pub struct ModelBuild {
     pub bundle: Bundle,
     /// Its plans.
     pub plans: Vec<Planned>,
+    /// The weights of its encoder's trunk; none where no plan goes with them.
+    pub trunk: Option<PlannedTrunk>,
 }
 
 /// One plan.
@@ -135,11 +138,12 @@ pub fn resolve(args: &BuildEnginesArgs, workspace_mb: Option<u64>) -> Result<Res
             precision,
             bundle,
             plans: Vec::new(),
+            trunk: None,
         };
         let there = if args.force { None } else { EngineManifest::read(&build.dir)? };
         let bank = recipe::bank_for(args.bank, platform.bank, &build.bundle.manifest);
         let roles = match args.graphs.as_slice() {
-            [] => recipe::roles(bank, &build.bundle.manifest, target.sm),
+            [] => recipe::roles(bank, &build.bundle.manifest, target.sm, precision),
             named => named.to_vec(),
         };
         // Named graphs may be those of another bank.
@@ -160,16 +164,10 @@ pub fn resolve(args: &BuildEnginesArgs, workspace_mb: Option<u64>) -> Result<Res
         }
         notes.extend(build_target::remark(&build.bundle, &platform));
         for role in roles {
-            if role.is_encoder_part() && !recipe::serves_encoder(&build.bundle.manifest, target.sm)
+            if role.is_encoder_part()
+                && !recipe::serves_encoder(&build.bundle.manifest, target.sm, precision)
             {
-                bail!(UsageError(format!(
-                    "--graphs {}: segtrt's own kernels would attend between the parts of this encoder, and there are none for \
-                     {} (sm_{}) and {} graphs; build it whole: --graphs encoder",
-                    role.name(),
-                    platform.title,
-                    target.sm,
-                    build.bundle.manifest.model.precision
-                )));
+                bail!(UsageError(no_parts(&build, role, &platform, target.sm)));
             }
             let Some(graph) = build.bundle.manifest.graph(role) else {
                 if args.graphs.is_empty() && recipe::is_optional(role) {
@@ -210,7 +208,7 @@ pub fn resolve(args: &BuildEnginesArgs, workspace_mb: Option<u64>) -> Result<Res
                 let log = |dir: &PathBuf| dir.join(format!("{}_{name}.log", build.name));
                 let job = BuildJob {
                     role,
-                    what: format!("{} {}", build.name, division::label(role, part)),
+                    what: format!("{} {}", build.name, division::label(role.name(), part)),
                     onnx: build.bundle.dir.join(&graph.file),
                     onnx_sha256: graph.sha256.clone(),
                     partial: plan_file::partial_path(&build.dir, &file, std::process::id()),
@@ -224,6 +222,11 @@ pub fn resolve(args: &BuildEnginesArgs, workspace_mb: Option<u64>) -> Result<Res
                 let why = found.why_build(&job, &file, target.sm);
                 build.plans.push(Planned { job, file, part, why });
             }
+        }
+        if let Some(trunk) = &build.bundle.manifest.trunk
+            && build.plans.iter().any(|plan| plan.job.role.is_encoder_part())
+        {
+            build.trunk = Some(PlannedTrunk::new(trunk, &build.dir, there.as_ref()));
         }
         models.push(build);
     }
@@ -272,6 +275,22 @@ impl Found<'_> {
         };
         freshness::differs(record, &wanted).or_else(|| freshness::damaged(record, self.dir))
     }
+}
+
+/// Why the parts of this encoder are not built.
+fn no_parts(build: &ModelBuild, role: Role, platform: &Platform, sm: u32) -> String {
+    let (name, bundle) = (role.name(), &build.bundle.manifest);
+    if build.precision == Precision::Mixed && bundle.trunk.is_some() {
+        return format!(
+            "--graphs {name}: mixed engines compute the encoder in fp32, and segtrt's own kernels the trunk between these parts in \
+             fp16; build it whole: --graphs encoder"
+        );
+    }
+    format!(
+        "--graphs {name}: segtrt's own kernels would attend between the parts of this encoder, and there are none for {} \
+         (sm_{sm}) and {} graphs; build it whole: --graphs encoder",
+        platform.title, bundle.model.precision
+    )
 }
 
 fn missing_graph(bundle: &Bundle, role: Role) -> anyhow::Error {

@@ -202,7 +202,7 @@ mod tests {
         let joined = |file: &str| {
             let row = Row {
                 model: "edgetam".to_owned(),
-                role: Role::Track,
+                role: Role::Track.name(),
                 file: file.to_owned(),
                 part: None,
                 status: Status::Built,

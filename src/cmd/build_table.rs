@@ -8,7 +8,8 @@ use serde_json::{Value, json};
 
 use super::build_resolve::{Planned, Resolved};
 use crate::build::{FailureKind, NotBuilt};
-use crate::bundle::{Manifest, Role};
+use crate::bundle::Manifest;
+use crate::bundle::trunk::GRAPH as TRUNK;
 use crate::engine::assess::{LayerReport, Verdict, assess};
 use crate::engine::division::{self, Part};
 use crate::engine::{BuildCost, PlanRecord};
@@ -20,6 +21,8 @@ use crate::screen_table;
 pub enum Status {
     /// Built now.
     Built,
+    /// A trunk's weights, copied now.
+    Copied,
     /// It was there already.
     UpToDate,
     /// Not built.
@@ -31,8 +34,8 @@ pub enum Status {
 pub struct Row {
     /// "edgetam_1024_fp16".
     pub model: String,
-    /// Its graph.
-    pub role: Role,
+    /// Its graph; "encoder_trunk" for the weights of a trunk, which are no plan.
+    pub role: &'static str,
     /// Its file name.
     pub file: String,
     /// Which part of its graph's profiles it has ("1/4"); none where it has all.
@@ -64,7 +67,7 @@ impl Row {
     ) -> Self {
         Self {
             model: model.to_owned(),
-            role: record.role,
+            role: record.role.name(),
             file: record.file.clone(),
             part,
             status,
@@ -82,7 +85,7 @@ impl Row {
         let workspace_mib = planned.job.settings.workspace_bytes >> 20;
         Self {
             model: model.to_owned(),
-            role: planned.job.role,
+            role: planned.job.role.name(),
             file: planned.file.clone(),
             part: planned.part,
             status: Status::Failed,
@@ -92,6 +95,34 @@ impl Row {
             layers: None,
             failure: Some(not.kind),
             reason: Some(format!("{}; {}", not.reason, not.kind.advice(workspace_mib))),
+        }
+    }
+
+    /// The row of a trunk's weights, `copied` now or there already.
+    pub fn of_trunk(model: &str, file: &str, bytes: Option<u64>, copied: bool) -> Self {
+        let status = if copied { Status::Copied } else { Status::UpToDate };
+        Self {
+            model: model.to_owned(),
+            role: TRUNK,
+            file: file.to_owned(),
+            part: None,
+            status,
+            workspace_mib: 0,
+            plan_bytes: bytes,
+            cost: None,
+            layers: None,
+            failure: None,
+            reason: None,
+        }
+    }
+
+    /// The row of a trunk's weights that could not be copied.
+    pub fn failed_trunk(model: &str, file: &str, not: &NotBuilt) -> Self {
+        Self {
+            status: Status::Failed,
+            failure: Some(not.kind),
+            reason: Some(not.reason.clone()),
+            ..Self::of_trunk(model, file, None, false)
         }
     }
 
@@ -108,6 +139,9 @@ impl Row {
                 format!("{what}: {:.1} s, {} MiB", cost.seconds, mib(self.plan_bytes))
             }
             (_, Some(reason)) => format!("{what}: FAILED: {reason}"),
+            _ if self.status == Status::Copied => {
+                format!("{what}: copied, {} MiB", mib(self.plan_bytes))
+            }
             _ => format!("{what}: FAILED"),
         }
     }
@@ -172,11 +206,22 @@ pub fn dry_run_table(resolved: &Resolved) -> String {
         0..0,
     );
     for model in &resolved.models {
+        if let Some(trunk) = &model.trunk {
+            table.add_row([
+                model.name.clone(),
+                TRUNK.to_owned(),
+                dash(),
+                dash(),
+                trunk.why.as_ref().map_or("up to date".to_owned(), |why| format!("copy: {why}")),
+                model.bundle.dir.join(&trunk.file).display().to_string(),
+                model.dir.join(&trunk.file).display().to_string(),
+            ]);
+        }
         for plan in &model.plans {
             let settings = &plan.job.settings;
             table.add_row([
                 model.name.clone(),
-                division::label(plan.job.role, plan.part),
+                division::label(plan.job.role.name(), plan.part),
                 settings.profiles.len().max(1).to_string(),
                 (settings.workspace_bytes >> 20).to_string(),
                 plan.why.as_ref().map_or("up to date".to_owned(), |why| format!("build: {why}")),
@@ -191,7 +236,14 @@ pub fn dry_run_table(resolved: &Resolved) -> String {
 /// The same for a program.
 pub fn dry_run_json(resolved: &Resolved) -> Value {
     let plans = resolved.models.iter().flat_map(|model| {
-        model.plans.iter().map(|plan| {
+        let trunk = model.trunk.iter().map(|trunk| {
+            json!({
+                "model": model.name, "role": TRUNK, "part": null, "profiles": null, "workspace_mib": null,
+                "build": trunk.why.is_some(), "why": trunk.why, "from": model.bundle.dir.join(&trunk.file),
+                "to": model.dir.join(&trunk.file),
+            })
+        });
+        trunk.chain(model.plans.iter().map(|plan| {
             let settings = &plan.job.settings;
             json!({
                 "model": model.name, "role": plan.job.role, "part": plan.part, "profiles": settings.profiles.len().max(1),
@@ -199,7 +251,7 @@ pub fn dry_run_json(resolved: &Resolved) -> Value {
                 "why": plan.why.as_ref().map(ToString::to_string), "from": plan.job.onnx,
                 "to": model.dir.join(&plan.file),
             })
-        })
+        }))
     });
     json!({
         "tensorrt": resolved.tensorrt.to_string(), "platform": resolved.platform.name,
@@ -232,6 +284,7 @@ fn layer_cells(report: &LayerReport) -> [String; 4] {
 pub fn status(row: &Row) -> String {
     match (row.status, row.failure) {
         (Status::Built, _) => "built",
+        (Status::Copied, _) => "copied",
         (Status::UpToDate, _) => "up to date",
         (Status::Failed, Some(FailureKind::OutOfMemory)) => "OUT OF MEMORY",
         (Status::Failed, Some(FailureKind::Stopped)) => "stopped",

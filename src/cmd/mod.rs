@@ -18,6 +18,7 @@ mod build_stale;
 mod build_sweep;
 mod build_table;
 mod build_target;
+mod build_trunk;
 mod build_whole;
 pub mod collect;
 pub mod compare;

@@ -9,7 +9,7 @@ use super::probe::{Gpus, Tried};
 use super::worker::FoundGpu;
 use crate::build::turing;
 use crate::bundle::{self, Bundle, Role};
-use crate::engine::freshness::{Wanted, damaged, differs};
+use crate::engine::freshness::{Wanted, damaged, damaged_trunk, differs};
 use crate::platform::TURING_SM;
 use crate::selftest::{Asked, Folder, find};
 use crate::trt::Version;
@@ -67,7 +67,7 @@ fn turing_with_rtx<'a>(gpus: &'a Gpus, tensorrts: &[Tried]) -> Option<&'a FoundG
 fn bundle_check(bundle: &Bundle, turing: Option<&FoundGpu>) -> (Check, bool) {
     let name = format!("bundle {}", bundle.name());
     let roles: Vec<Role> = bundle.manifest.graphs.iter().map(|graph| graph.role).collect();
-    if let Err(error) = bundle.verify(&roles) {
+    if let Err(error) = bundle.verify(&roles).and_then(|()| bundle.trunk_weights().map(drop)) {
         return (Check::missing(name, format!("{error:#}"), "export the model again"), false);
     }
     let weights = bundle.manifest.weights_phrase();
@@ -128,6 +128,11 @@ fn engine_check(folder: &Folder, gpus: &Gpus, tensorrts: &[Tried]) -> (Check, bo
     if let Some(why) = plans.iter().find_map(|plan| Some((plan, damaged(plan, &folder.dir)?))) {
         let found = format!("{}: {}", why.0.file, why.1);
         return (Check::missing(name, found, rebuild("--force")), false);
+    }
+    if let Some(trunk) = folder.manifest.trunk()
+        && let Some(why) = damaged_trunk(trunk, &folder.dir)
+    {
+        return (Check::missing(name, format!("{}: {why}", trunk.file), rebuild("")), false);
     }
     let versions: Vec<&str> = tensorrts
         .iter()

@@ -82,8 +82,8 @@ pub fn stem(file: &str) -> &str {
 }
 
 /// What a plan is called on the screen: "track", "track 1/4".
-pub fn label(role: Role, part: Option<Part>) -> String {
-    part.map_or_else(|| role.name().to_owned(), |part| format!("{} {part}", role.name()))
+pub fn label(graph: &str, part: Option<Part>) -> String {
+    part.map_or_else(|| graph.to_owned(), |part| format!("{graph} {part}"))
 }
 
 /// Whether a plan of this graph has this file name in any division.

@@ -8,6 +8,7 @@ use clap::ValueEnum;
 
 use super::manifest::PlanRecord;
 use super::settings::Settings;
+use crate::bundle::Trunk;
 use crate::files::sha256_of_file;
 
 /// What a plan must have been made from and for.
@@ -66,6 +67,19 @@ pub fn damaged(record: &PlanRecord, dir: &Path) -> Option<String> {
             short(&record.sha256)
         )
     })
+}
+
+/// Why the file of a trunk's weights in `dir` is not what the manifest says, as a phrase; none if it is.
+pub fn damaged_trunk(trunk: &Trunk, dir: &Path) -> Option<String> {
+    match sha256_of_file(&dir.join(&trunk.file)) {
+        Err(_) => Some("its file cannot be read".to_owned()),
+        Ok(found) if found.sha256 == trunk.sha256 => None,
+        Ok(found) => Some(format!(
+            "it is damaged, or not that of its engines: sha256 {} found, {} expected",
+            short(&found.sha256),
+            short(&trunk.sha256)
+        )),
+    }
 }
 
 fn different_setting(old: &Settings, new: &Settings) -> Option<String> {

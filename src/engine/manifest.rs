@@ -11,7 +11,7 @@ use anyhow::{Context, Result, bail};
 use serde::{Deserialize, Serialize};
 
 use super::settings::{Precision, Settings};
-use crate::bundle::{Manifest, Role};
+use crate::bundle::{Manifest, Role, Trunk};
 use crate::files::atomic;
 
 /// The manifest's file name.
@@ -209,6 +209,12 @@ impl EngineManifest {
     /// All plans with this role: one, but for a track step whose profiles are divided ([`super::division`]).
     pub fn plans_of(&self, role: Role) -> impl Iterator<Item = &PlanRecord> {
         self.plans.iter().filter(move |plan| plan.role == role)
+    }
+
+    /// The trunk whose weights lie beside the plans: the bundle's, where its encoder was built as stem and neck.
+    pub fn trunk(&self) -> Option<&Trunk> {
+        let parts = self.plans.iter().any(|plan| plan.role.is_encoder_part());
+        self.bundle.trunk.as_ref().filter(|_| parts)
     }
 
     /// The plan with this role in this file.

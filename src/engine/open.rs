@@ -10,7 +10,7 @@ use sha2::{Digest, Sha256};
 
 use super::freshness::{Wanted, differs};
 use super::manifest::{EngineManifest, PlanRecord};
-use crate::bundle::Role;
+use crate::bundle::{Role, TrunkWeights};
 use crate::trt::{Engine, Runtime};
 
 /// Opens the plan with this role in an engine folder, on a GPU of compute capability `sm`.
@@ -30,6 +30,26 @@ pub fn open_plan(
         format!("{} has no {} engine; build it with: {again}", dir.display(), role.name())
     })?;
     open_record(runtime, sm, dir, manifest, record)
+}
+
+/// Opens the weights of the encoder's trunk in an engine folder.
+///
+/// # Errors
+/// A folder whose encoder has no trunk; a file that is missing, damaged, or not that of the manifest. Each names the file and the
+/// command that copies it again.
+pub fn open_trunk(dir: &Path, manifest: &EngineManifest) -> Result<TrunkWeights> {
+    let again = || format!("get it again with: {}", manifest.rebuild_command());
+    let trunk =
+        manifest.bundle.trunk.as_ref().with_context(|| {
+            format!("the engines in {} have no trunk; {}", dir.display(), again())
+        })?;
+    TrunkWeights::open(&dir.join(&trunk.file), trunk).with_context(|| {
+        format!(
+            "the weights of the encoder's trunk in {} cannot be used; {}",
+            dir.display(),
+            again()
+        )
+    })
 }
 
 /// Opens one of the manifest's plans; where several have the same role, they are told apart so.

@@ -9,9 +9,9 @@ use serde::Serialize;
 
 use super::Report;
 use crate::bundle::manifest::Tensor;
-use crate::bundle::{Bundle, Graph, Role};
+use crate::bundle::{Bundle, Graph, Role, Trunk, TrunkBlock};
 use crate::engine::assess::{LayerReport, assess};
-use crate::engine::freshness::damaged;
+use crate::engine::freshness::{damaged, damaged_trunk};
 use crate::engine::{BuildCost, EngineManifest, PlanRecord};
 use crate::onnx_file::OnnxSummary;
 
@@ -37,6 +37,27 @@ pub struct BundleReport {
     pub for_sm: Option<u32>,
     /// The graphs, in the manifest's order.
     pub graphs: Vec<GraphLine>,
+    /// The encoder's trunk; none where all of the encoder is in graphs.
+    pub trunk: Option<TrunkLine>,
+}
+
+/// The trunk of an encoder, in a bundle or an engine folder.
+#[derive(Clone, Debug, Serialize)]
+pub struct TrunkLine {
+    /// File of the weights.
+    pub file: String,
+    /// Bytes of the weights.
+    pub bytes: u64,
+    /// Number of blocks.
+    pub blocks: usize,
+    /// Sides of the maps behind its stages, tokens.
+    pub grids: Vec<usize>,
+    /// Columns of the tokens behind its stages.
+    pub columns: Vec<usize>,
+    /// 2 x multiply-accumulates for one image.
+    pub flops: u64,
+    /// What is wrong with the file.
+    pub problem: Option<String>,
 }
 
 /// One graph of a bundle.
@@ -75,6 +96,8 @@ pub struct EngineFolderReport {
     pub rebuild: String,
     /// The plans, in the order they were built.
     pub plans: Vec<PlanLine>,
+    /// The encoder's trunk, between two of the plans; none where there is none.
+    pub trunk: Option<TrunkLine>,
 }
 
 /// One plan of an engine folder.
@@ -145,6 +168,23 @@ fn bundle(bundle: &Bundle) -> BundleReport {
         opset: manifest.export.opset,
         for_sm: manifest.export.for_sm,
         graphs: manifest.graphs.iter().map(|graph| graph_line(bundle, graph)).collect(),
+        trunk: manifest.trunk.as_ref().map(|trunk| {
+            let problem = bundle.trunk_weights().err().map(|error| format!("{error:#}"));
+            trunk_line(trunk, problem)
+        }),
+    }
+}
+
+fn trunk_line(trunk: &Trunk, problem: Option<String>) -> TrunkLine {
+    let last = || trunk.ends.iter().filter_map(|end| trunk.blocks.get(*end));
+    TrunkLine {
+        file: trunk.file.clone(),
+        bytes: trunk.bytes(),
+        blocks: trunk.blocks.len(),
+        grids: last().map(TrunkBlock::grid_out).collect(),
+        columns: last().map(|block| block.dim_out).collect(),
+        flops: trunk.flops,
+        problem,
     }
 }
 
@@ -176,6 +216,13 @@ fn engines(path: &Path, manifest: &EngineManifest) -> EngineFolderReport {
         precision: manifest.precision.to_string(),
         rebuild: manifest.rebuild_command(),
         plans: manifest.plans.iter().map(|plan| plan_line(path, manifest, plan)).collect(),
+        trunk: manifest.trunk().map(|trunk| {
+            let wrong = damaged_trunk(trunk, path).map(|why| {
+                let again = manifest.rebuild_command();
+                format!("{}: {why}; get it again with: {again}", path.join(&trunk.file).display())
+            });
+            trunk_line(trunk, wrong)
+        }),
     }
 }
 

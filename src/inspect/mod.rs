@@ -20,7 +20,7 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, Result, bail};
 use serde::Serialize;
 
-pub use folder::{BundleReport, EngineFolderReport, GraphLine, PlanLine};
+pub use folder::{BundleReport, EngineFolderReport, GraphLine, PlanLine, TrunkLine};
 pub use onnx::{Membership, OnnxReport, OperatorCount};
 pub use plan::{ManifestFacts, PlanReport};
 pub use plan_header::PlanHeader;
@@ -52,10 +52,18 @@ impl Report {
         match self {
             Self::Onnx(report) => report.bundle.as_ref().is_none_or(|bundle| bundle.sha256_agrees),
             Self::Plan(_) => true,
-            Self::Bundle(report) => report.graphs.iter().all(|graph| graph.problem.is_none()),
-            Self::Engines(report) => report.plans.iter().all(|plan| plan.problem.is_none()),
+            Self::Bundle(report) => {
+                report.graphs.iter().all(|graph| graph.problem.is_none()) && is_whole(&report.trunk)
+            }
+            Self::Engines(report) => {
+                report.plans.iter().all(|plan| plan.problem.is_none()) && is_whole(&report.trunk)
+            }
         }
     }
+}
+
+fn is_whole(trunk: &Option<TrunkLine>) -> bool {
+    trunk.as_ref().is_none_or(|trunk| trunk.problem.is_none())
 }
 
 /// Looks at a path; a folder above bundles or engine folders gives one report for each of them.

@@ -5,7 +5,7 @@ Reports as tables and lines for people. Sizes are MB of a million bytes for file
 use std::fmt::Write;
 
 use super::text_plan;
-use super::{BundleReport, EngineFolderReport, OnnxReport, Report};
+use super::{BundleReport, EngineFolderReport, OnnxReport, Report, TrunkLine};
 use crate::engine::division;
 use crate::onnx_file::OnnxTensor;
 use crate::screen_table;
@@ -127,7 +127,9 @@ fn bundle(report: &BundleReport) -> String {
         ]);
     }
     let _ = writeln!(out, "{graphs}");
-    for problem in report.graphs.iter().filter_map(|graph| graph.problem.as_ref()) {
+    out.extend(report.trunk.iter().map(trunk));
+    let of_trunk = report.trunk.iter().filter_map(|trunk| trunk.problem.as_ref());
+    for problem in report.graphs.iter().filter_map(|graph| graph.problem.as_ref()).chain(of_trunk) {
         let _ = writeln!(out, "  wrong: {problem}");
     }
     out
@@ -176,10 +178,27 @@ fn engines(report: &EngineFolderReport) -> String {
         ]);
     }
     let _ = writeln!(out, "{plans}");
-    for problem in report.plans.iter().filter_map(|plan| plan.problem.as_ref()) {
+    out.extend(report.trunk.iter().map(trunk));
+    let of_trunk = report.trunk.iter().filter_map(|trunk| trunk.problem.as_ref());
+    for problem in report.plans.iter().filter_map(|plan| plan.problem.as_ref()).chain(of_trunk) {
         let _ = writeln!(out, "  wrong: {problem}");
     }
     out
+}
+
+/// The line of a trunk, whose blocks are in no graph.
+fn trunk(trunk: &TrunkLine) -> String {
+    let stages = trunk.grids.iter().zip(&trunk.columns);
+    let stages: Vec<String> =
+        stages.map(|(grid, columns)| format!("{grid} x {grid} x {columns}")).collect();
+    format!(
+        "  trunk: {}, {} MB, {} blocks, {:.1} GFLOP; tokens behind its stages {}\n",
+        trunk.file,
+        megabytes(trunk.bytes),
+        trunk.blocks,
+        trunk.flops as f64 / 1e9,
+        stages.join(", ")
+    )
 }
 
 /// "sm_86, sm_89".

@@ -79,6 +79,11 @@ pub fn list(plan: &PackPlan) -> Result<Vec<Entry>> {
                 Entry::file(format!("{folder}/{}", graph.file), bundle.dir.join(&graph.file));
             entries.push(Entry { sha256: Some(graph.sha256.clone()), ..entry });
         }
+        if let Some(trunk) = &bundle.manifest.trunk {
+            let entry =
+                Entry::file(format!("{folder}/{}", trunk.file), bundle.dir.join(&trunk.file));
+            entries.push(Entry { sha256: Some(trunk.sha256.clone()), ..entry });
+        }
     }
     if let Some(binary) = &plan.binary {
         if !binary.is_file() {

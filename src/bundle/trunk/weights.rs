@@ -146,6 +146,11 @@ impl TrunkWeights {
         Ok(Self { bytes, blocks })
     }
 
+    /// The whole file.
+    pub fn file(&self) -> &[u8] {
+        &self.bytes
+    }
+
     /// Block `at`'s.
     ///
     /// # Errors

@@ -58,7 +58,7 @@ fn names_tell_parts_apart_and_from_other_graphs() {
     let part = Some(Part { number: 1, of: 4 });
     assert_eq!(file_name(Role::Track, part), "track_1.plan");
     assert_eq!(file_name(Role::Track, None), "track.plan");
-    assert_eq!(label(Role::Track, part), "track 2/4");
+    assert_eq!(label(Role::Track.name(), part), "track 2/4");
     assert_eq!(serde_json::to_string(&part).unwrap(), "\"2/4\"");
     assert_eq!(stem("track_1.plan"), "track_1");
     for file in ["track.plan", "track_0.plan", "track_15.plan"] {
