@@ -71,8 +71,8 @@ impl Setting {
     fn engines(&self, encoder: &[Role]) -> PathBuf {
         let _ = fs::remove_dir_all(self.path("engines"));
         let plans: Vec<_> = encoder.iter().chain(&STEPS).map(|role| (*role, "ok")).collect();
-        let dir = Engines::of(&self.path("engines"), &self.path(CUT))
-            .write_live(Precision::Fp32, &plans);
+        let dir =
+            Engines::of(&self.path("engines"), &self.path(CUT)).write_live(Precision::Fp32, &plans);
         fs::copy(self.path(CUT).join(WEIGHTS), dir.join(WEIGHTS)).unwrap();
         dir
     }

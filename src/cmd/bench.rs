@@ -305,7 +305,12 @@ impl ModelFiles {
                 !plan.role.is_encoder()
                     || encoders.as_ref().is_none_or(|roles| roles.contains(&plan.role))
             };
-            let files = engines.plans.iter().filter(runs).map(hash).collect();
+            let mut files: Vec<_> = engines.plans.iter().filter(runs).map(hash).collect();
+            let parts = encoders.iter().flatten().any(|role| role.is_encoder_part());
+            files.extend(engines.trunk().filter(|_| parts).map(|trunk| {
+                let hash = FileHash { sha256: trunk.sha256.clone(), bytes: trunk.bytes() };
+                (format!("{}/{name}/{}", engines.platform, trunk.file), hash)
+            }));
             return Ok(Self { weights: engines.bundle.weights_phrase(), files });
         }
         let bundle = Bundle::open(dir)?;

@@ -160,8 +160,7 @@ impl EncoderEngines {
     ) -> Result<Self> {
         let roles = encoder(manifest, batch)?;
         let wiring = wiring(manifest, &roles)?;
-        let rebuild = || manifest.rebuild_command();
-        let trunk = wiring.trunk.as_ref().map(|trunk| TrunkFile::new(dir, trunk, rebuild()));
+        let trunk = wiring.trunk.as_ref().map(|trunk| TrunkFile::new(dir, manifest, trunk));
         let open = |role| {
             let engine = open_plan(runtime, sm, dir, manifest, role)?;
             Ok(Opened::new(engine, manifest.plan(role).context("the plan is gone")?))

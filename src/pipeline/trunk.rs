@@ -15,7 +15,8 @@ use std::rc::Rc;
 use anyhow::{Context, Result, ensure};
 
 use super::trunk_weights::{self, Loaded, LoadedBlock};
-use crate::bundle::trunk::{Trunk, TrunkBlock, TrunkWeights};
+use crate::bundle::trunk::{Trunk, TrunkBlock};
+use crate::engine::{EngineManifest, open_trunk};
 use crate::gpu::cublaslt::{CublasLt, Product, ProductShape};
 use crate::gpu::kernels::{
     Attention, AttentionKernels, AttentionShape, Element, HeadsShape, TrunkKernels, Values,
@@ -32,26 +33,20 @@ const HIDDEN: usize = 4;
 
 /// A trunk beside the engines of a folder.
 pub struct TrunkFile {
-    path: PathBuf,
+    dir: PathBuf,
+    manifest: EngineManifest,
     trunk: Trunk,
-    /// What makes the folder anew.
-    rebuild: String,
 }
 
 impl TrunkFile {
     /// Of the engines in `dir`; the file is opened when the trunk is laid out, and let go of then.
-    pub fn new(dir: &Path, trunk: &Trunk, rebuild: String) -> Self {
-        Self { path: dir.join(&trunk.file), trunk: trunk.clone(), rebuild }
+    pub fn new(dir: &Path, manifest: &EngineManifest, trunk: &Trunk) -> Self {
+        Self { dir: dir.to_owned(), manifest: manifest.clone(), trunk: trunk.clone() }
     }
 
     /// Bytes of shared memory that it works in.
     pub fn scratch_bytes(&self) -> u64 {
         Room::of(&self.trunk).map_or(0, |room| room.bytes() as u64)
-    }
-
-    fn open(&self) -> Result<TrunkWeights> {
-        let opened = TrunkWeights::open(&self.path, &self.trunk);
-        opened.with_context(|| format!("build the engines again with: {}", self.rebuild))
     }
 }
 
@@ -179,7 +174,8 @@ impl TrunkRun {
         let library = CublasLt::open(gpu)?;
         log::debug!("the trunk's products: {library}");
         let kernels = TrunkKernels::load(gpu)?;
-        let loaded = trunk_weights::load(gpu, trunk, &file.open()?, stream)?;
+        let loaded =
+            trunk_weights::load(gpu, trunk, &open_trunk(&file.dir, &file.manifest)?, stream)?;
         let (products, whole) = (Vec::new(), Vec::new());
         let mut making = Making { gpu, library, attention, room, scratch, products, whole };
         let mut blocks = Vec::with_capacity(trunk.blocks.len());

@@ -100,7 +100,6 @@ pub fn judge(plan: &PlanRecord, bundle: &Manifest) -> Attention {
 fn not_judged(role: Role, bundle: &Manifest) -> Option<&'static str> {
     const OWN: &str = "its attention is computed by this program's own kernel";
     match (role, bundle.model.family) {
-        (role, _) if role.is_encoder_part() && bundle.trunk.is_some() => Some(OWN),
         // What it keeps attends within small windows.
         (role, _) if role.is_encoder_part() && bundle.encoder_attends() => Some(OWN),
         (role, Family::EdgeTam) if role.is_encoder() => Some("the encoder is convolutional"),
