@@ -1,8 +1,8 @@
 /*!
 The kernels of `cuda/` on the GPU at hand against the CPU code that they must equal, and how long they take.
 
-Needs no engines. Every comparison is of bits but those of attention and of nvJPEG, which is no kernel of ours: all others claim
-the CPU's very results, on any size. Outputs are filled with a pattern first, so that what a kernel leaves out is found.
+Needs no engines. Every comparison is of bits but those of attention, of what a trunk normalises and activates, and of nvJPEG, which is no kernel of
+ours: all others claim the CPU's very results, on any size. Outputs are filled with a pattern first, so that what a kernel leaves out is found.
 */
 
 mod attention;
@@ -10,6 +10,7 @@ mod bank;
 mod mask;
 mod nvjpeg;
 mod preprocess;
+mod trunk;
 
 pub use nvjpeg::{Picture, pictures};
 
@@ -82,7 +83,7 @@ type Rows = fn(&Bench<'_>) -> Vec<KernelRow>;
 /// Runs every case whose output has at most `max_elements` elements. A kernel that fails costs its rows (and, if it broke the
 /// context, those after it).
 pub fn run(gpu: &Gpu, repeats: Repeats, seed: u64, max_elements: Option<usize>) -> KernelReport {
-    let kinds: [Rows; 4] = [preprocess::rows, mask::rows, bank::rows, attention::rows];
+    let kinds: [Rows; 5] = [preprocess::rows, mask::rows, bank::rows, attention::rows, trunk::rows];
     let sm = gpu.facts().sm;
     if sm >= OLDEST_FUSED_SM {
         return run_these(gpu, repeats, seed, max_elements, &kinds);
@@ -90,6 +91,9 @@ pub fn run(gpu: &Gpu, repeats: Repeats, seed: u64, max_elements: Option<usize>) 
     let mut report = run_these(gpu, repeats, seed, max_elements, &kinds[..3]);
     report.skipped.push(format!(
         "attention: its kernels need sm {OLDEST_FUSED_SM} (Ampere) or more, this GPU is sm {sm}; only the fused bank needs them"
+    ));
+    report.skipped.push(format!(
+        "trunk: its kernels need sm {OLDEST_FUSED_SM} or more; only an encoder whose trunk is ours needs them"
     ));
     report
 }
