@@ -6,12 +6,17 @@ Tokens lie in image order throughout. Windows are cut where they are read (`cuda
 them in memory.
 */
 
+mod windows;
+
 use anyhow::{Context, Result, ensure};
 
 use super::images::{self, Topic};
 use super::{blocks, int, need_exactly};
 use crate::gpu::module::{Arg, Function, Launch, Module};
 use crate::gpu::{Gpu, Stream, View};
+use windows::WindowKernels;
+
+pub use windows::WindowShape;
 
 /// Threads of a block of the kernels that only move data.
 const THREADS: u32 = 256;
@@ -24,84 +29,6 @@ const UNIT: usize = 8;
 const ALIGNMENT: usize = 16;
 /// The widest row that a warp keeps in registers.
 const MAX_COLUMNS: usize = 1152;
-/// The largest side of a window: its keys and values lie in shared memory.
-const MAX_WINDOW: usize = 16;
-/// Queries of a warp.
-const ROWS: usize = 16;
-/// Small windows share a block of so many warps, as long as their keys and values fit into what every launch may have.
-const SHARED_WARPS: usize = 4;
-const SHARED_BYTES: usize = 48 << 10;
-/// What a block has at the least from sm 80 on (86, 89, 120), bytes.
-const LEAST_SHARED: u32 = 99 << 10;
-
-/// Padded columns of a head, and the kernel for it.
-const WINDOWS: [(usize, &str); 3] =
-    [(64, "trunk_windows_64"), (80, "trunk_windows_80"), (96, "trunk_windows_96")];
-
-/// Attention inside windows, of all heads.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub struct WindowShape {
-    /// Side of the map that the tokens are of.
-    pub grid: usize,
-    /// Side of a window in that map, 16 at most. Windows begin at the top left; what they hold beyond the map are padding tokens.
-    pub window: usize,
-    /// Heads of a token.
-    pub heads: usize,
-    /// Columns of a head: a multiple of 8, 96 at most.
-    pub depth: usize,
-    /// Queries are the maximum over 2×2 tokens, and the map behind has half the side. Grid and window are even then.
-    pub pooled: bool,
-}
-
-impl WindowShape {
-    /// Tokens that come.
-    pub fn tokens(&self) -> usize {
-        self.grid * self.grid
-    }
-
-    /// Tokens that go.
-    pub fn tokens_out(&self) -> usize {
-        self.tokens() / if self.pooled { 4 } else { 1 }
-    }
-
-    /// Columns of all heads.
-    pub fn columns(&self) -> usize {
-        self.heads * self.depth
-    }
-
-    /// Keys of a window.
-    fn keys(&self) -> usize {
-        self.window * self.window
-    }
-
-    /// Queries of a window.
-    fn queries(&self) -> usize {
-        self.keys() / if self.pooled { 4 } else { 1 }
-    }
-
-    /// Windows times heads: each has an attention of its own.
-    fn pairs(&self) -> usize {
-        self.grid.div_ceil(self.window).pow(2) * self.heads
-    }
-
-    /// # Errors
-    /// A shape that there is no kernel for.
-    fn check(&self) -> Result<()> {
-        let Self { grid, window, heads, depth, pooled } = *self;
-        let whole = grid > 0 && heads > 0 && (1..=MAX_WINDOW).contains(&window);
-        ensure!(
-            whole && depth > 0 && depth.is_multiple_of(UNIT) && depth <= WINDOWS[2].0,
-            "attention inside windows takes windows of 1 to {MAX_WINDOW} tokens a side and heads of 8, 16 … {} columns; found {self:?}",
-            WINDOWS[2].0
-        );
-        ensure!(
-            !pooled || (grid.is_multiple_of(2) && window.is_multiple_of(2)),
-            "pooled queries need a map and windows of even sides, found {grid} and {window}"
-        );
-        Ok(())
-    }
-}
-
 /// Tokens in heads, on the way to an attention over the whole map.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct HeadsShape {
@@ -142,8 +69,7 @@ pub struct TrunkKernels {
     pool: Function,
     split_heads: Function,
     join_heads: Function,
-    windows: [Function; 3],
-    processors: usize,
+    windows: WindowKernels,
 }
 
 impl TrunkKernels {
@@ -158,23 +84,14 @@ impl TrunkKernels {
             let found = modules.iter().find(|(about, _)| *about == topic);
             Ok(&found.with_context(|| format!("no kernels about {topic:?}"))?.1)
         };
-        let (trunk, windows) = (of(Topic::Trunk)?, of(Topic::Windows)?);
-        let window = |(columns, name): (usize, &str)| -> Result<Function> {
-            let function = windows.function(name)?;
-            // What the largest window needs; GPUs whose blocks have less refuse that window alone.
-            let most = pair_shared(MAX_WINDOW * MAX_WINDOW, columns);
-            let most = u32::try_from(most).context("shared memory of a window")?;
-            let whole = function.clone().with_shared(most);
-            Ok(whole.or_else(|_| function.with_shared(LEAST_SHARED.min(most)))?)
-        };
+        let trunk = of(Topic::Trunk)?;
         Ok(Self {
             normalize: trunk.function("trunk_normalize")?,
             gelu: trunk.function("trunk_gelu")?,
             pool: trunk.function("trunk_pool")?,
             split_heads: trunk.function("trunk_split_heads")?,
             join_heads: trunk.function("trunk_join_heads")?,
-            windows: [window(WINDOWS[0])?, window(WINDOWS[1])?, window(WINDOWS[2])?],
-            processors: gpu.multiprocessors()? as usize,
+            windows: WindowKernels::load(gpu, of(Topic::Windows)?)?,
         })
     }
 
@@ -279,54 +196,7 @@ impl TrunkKernels {
         shape: &WindowShape,
         stream: &Stream,
     ) -> Result<()> {
-        shape.check()?;
-        let columns = shape.columns();
-        need_exactly(qkv, HALF * 3 * shape.tokens() * columns, ALIGNMENT, "'qkv'")?;
-        need_exactly(bias, HALF * 3 * columns, ALIGNMENT, "'qkv.bias'")?;
-        need_exactly(out, HALF * shape.tokens_out() * columns, ALIGNMENT, "'a'")?;
-        int(3 * shape.tokens() * columns, "the number of elements")?;
-        let pairs = shape.pairs();
-        let (function, division) = self.divide(shape)?;
-        let args = [
-            Arg::View(qkv),
-            Arg::View(bias),
-            Arg::View(out),
-            Arg::I32(int(shape.grid, "the side of the map")?),
-            Arg::I32(int(shape.window, "the side of a window")?),
-            Arg::I32(int(shape.heads, "the number of heads")?),
-            Arg::I32(int(shape.depth, "the columns of a head")?),
-            Arg::I32(shape.pooled.into()),
-            Arg::I32(int(division.warps, "warps")?),
-            Arg::I32(int(pairs, "windows times heads")?),
-        ];
-        let threads = division.threads();
-        let launch = Launch { grid: (blocks(pairs, division.pairs)?, 1, 1), threads };
-        // SAFETY: the arguments are the kernel's own, the tensors were measured above, and the division gives every warp
-        // queries and every pair its shared memory, as the kernel asks for.
-        Ok(unsafe { function.launch(launch, &args, stream) }?)
-    }
-
-    /// The kernel for a shape, with its shared memory, and how its blocks are made up.
-    fn divide(&self, shape: &WindowShape) -> Result<(Function, Division)> {
-        let at = WINDOWS.iter().position(|(columns, _)| shape.depth <= *columns);
-        let at = at.context("heads that are too wide")?;
-        let pair = pair_shared(shape.keys(), WINDOWS[at].0);
-        let mut best: Option<(usize, Function, Division)> = None;
-        for division in Division::of(shape, pair) {
-            let shared = u32::try_from(division.pairs * pair).context("shared memory")?;
-            let function = self.windows[at].taking(shared);
-            let Ok(resident) = function.resident_blocks(division.threads()) else { continue };
-            // Warps that work at once on a multiprocessor.
-            let each = shape.pairs().div_ceil(division.pairs).div_ceil(self.processors);
-            let working = (resident as usize).min(each) * division.pairs * division.warps;
-            if working > best.as_ref().map_or(0, |(most, ..)| *most) {
-                best = Some((working, function, division));
-            }
-        }
-        let (_, function, division) = best.with_context(|| {
-            format!("the GPU's blocks have too little shared memory for {shape:?}: {pair} bytes are needed")
-        })?;
-        Ok((function, division))
+        self.windows.enqueue([qkv, bias, out], shape, stream)
     }
 
     /// Enqueues q, k and v f16 `[heads, tokens, width]`, zeros behind a head's columns, from `qkv` f16 `[tokens, 3 heads depth]`.
@@ -397,36 +267,6 @@ fn rows_of_a_warp(columns: usize) -> usize {
         1 => 4,
         2 | 3 => 2,
         _ => 1,
-    }
-}
-
-/// Shared memory of a window and head, bytes: keys and values in rows of padded columns and 16 bytes more, so that `ldmatrix` meets
-/// no bank conflict; as in the source.
-fn pair_shared(keys: usize, columns: usize) -> usize {
-    2 * keys.next_multiple_of(16) * (HALF * columns + 16)
-}
-
-/// What a block does: so many pairs of window and head, each by so many warps.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Division {
-    warps: usize,
-    pairs: usize,
-}
-
-impl Division {
-    /// Those to choose from: a warp for each 16 queries, or half as many for a large window, which leaves room for another block.
-    /// No warp is without queries.
-    fn of(shape: &WindowShape, pair: usize) -> Vec<Self> {
-        let tiles = shape.queries().div_ceil(ROWS);
-        let pairs = (SHARED_WARPS / tiles).min(SHARED_BYTES / pair).max(1);
-        let whole = Self { warps: tiles, pairs };
-        let half = Self { warps: tiles.div_ceil(2), pairs };
-        if tiles > 2 * SHARED_WARPS { vec![whole, half] } else { vec![whole] }
-    }
-
-    fn threads(self) -> u32 {
-        // 16 warps at most, in all.
-        (32 * self.warps * self.pairs) as u32
     }
 }
 

@@ -189,10 +189,10 @@ impl Data {
 /// The sum of products of as many elements as `q` has; eight sums that do not wait for each other.
 ///
 /// Here and in [`add`] most of the self-test's time goes by, and iterators are calls where the compiler does not optimise, as for tests.
-fn product(q: &[f64], k: &[f32]) -> f64 {
+pub(super) fn product<K: Copy + Into<f64>>(q: &[f64], k: &[K]) -> f64 {
     let (mut sums, mut at) = ([0.0_f64; 8], 0);
     while at < q.len() {
-        sums[at % 8] += q[at] * f64::from(k[at]);
+        sums[at % 8] += q[at] * k[at].into();
         at += 1;
     }
     sums.iter().sum()
@@ -249,7 +249,7 @@ fn check(bench: &Bench, made: Attention, data: &Data) -> Result<Checked> {
 }
 
 /// The sample against what is expected of it.
-fn compare(found: &[u8], expected: &[(usize, Vec<f64>)], columns: usize) -> Checked {
+pub(super) fn compare(found: &[u8], expected: &[(usize, Vec<f64>)], columns: usize) -> Checked {
     let value =
         |at: usize| f64::from(f16::from_le_bytes([found[2 * at], found[2 * at + 1]]).to_f32());
     let row = |(place, row): &(usize, Vec<f64>)| {

@@ -1,7 +1,7 @@
 /*!
 The kernels of `cuda/` on the GPU at hand against the CPU code that they must equal, and how long they take.
 
-Needs no engines. Every comparison is of bits but those of attention, and of cuBLASLt's products and nvJPEG, which are no kernels of
+Needs no engines. Every comparison is of bits but those of attention, of what a trunk normalises and activates, and of cuBLASLt's products and nvJPEG, which are no kernels of
 ours: all others claim the CPU's very results, on any size. Outputs are filled with a pattern first, so that what a kernel leaves out is found.
 */
 
@@ -11,6 +11,7 @@ mod mask;
 mod nvjpeg;
 mod preprocess;
 mod products;
+mod trunk;
 
 pub use nvjpeg::{Picture, pictures};
 
@@ -92,7 +93,7 @@ const PRODUCTS: Foreign = ("cuBLASLt's products", products::rows);
 /// Runs every case whose output has at most `max_elements` elements. A kernel that fails costs its rows (and, if it broke the
 /// context, those after it).
 pub fn run(gpu: &Gpu, repeats: Repeats, seed: u64, max_elements: Option<usize>) -> KernelReport {
-    let kinds: [Rows; 4] = [preprocess::rows, mask::rows, bank::rows, attention::rows];
+    let kinds: [Rows; 5] = [preprocess::rows, mask::rows, bank::rows, attention::rows, trunk::rows];
     let libraries = [NVJPEG, PRODUCTS];
     let sm = gpu.facts().sm;
     if sm >= OLDEST_FUSED_SM {
@@ -101,6 +102,9 @@ pub fn run(gpu: &Gpu, repeats: Repeats, seed: u64, max_elements: Option<usize>) 
     let mut report = run_these(gpu, repeats, seed, max_elements, &kinds[..3], &libraries);
     report.skipped.push(format!(
         "attention: its kernels need sm {OLDEST_FUSED_SM} (Ampere) or more, this GPU is sm {sm}; only the fused bank needs them"
+    ));
+    report.skipped.push(format!(
+        "trunk: its kernels need sm {OLDEST_FUSED_SM} or more; only an encoder whose trunk is ours needs them"
     ));
     report
 }

@@ -4,7 +4,9 @@
 #include "../../../cuda/preprocess.cu"
 #include "../../../cuda/mask.cu"
 #include "../../../cuda/memory.cu"
+#include "../../../cuda/trunk.cu"
 #include "attention.h"
+#include "windows.h"
 
 namespace {
 
@@ -50,6 +52,14 @@ const Kernel KERNELS[] = {
     KERNEL(attention_combine_64),
     KERNEL(attention_combine_128),
     KERNEL(attention_combine_256),
+    KERNEL(trunk_normalize),
+    KERNEL(trunk_gelu),
+    KERNEL(trunk_pool),
+    KERNEL(trunk_split_heads),
+    KERNEL(trunk_join_heads),
+    KERNEL(trunk_windows_64),
+    KERNEL(trunk_windows_80),
+    KERNEL(trunk_windows_96),
 };
 
 }  // namespace

@@ -30,6 +30,18 @@ struct uint3 {
     unsigned x, y, z;
 };
 static uint3 threadIdx, blockIdx, blockDim, gridDim;
+struct float2 {
+    float x, y;
+};
+struct float4 {
+    float x, y, z, w;
+};
+struct uint2 {
+    unsigned x, y;
+};
+struct uint4 {
+    unsigned x, y, z, w;
+};
 
 namespace emulation {
 
@@ -40,6 +52,9 @@ struct Fibre {
     State state;
     bool vote;
     unsigned result;
+    // What it shows the other lanes, and the lane whose own it gets, where lanes exchange values.
+    float value;
+    size_t from;
 };
 static std::vector<Fibre> fibres;
 static std::vector<char> stacks;
@@ -112,7 +127,12 @@ inline void run_block() {
                 if (voters != end - warp) fail("a vote without every lane of the warp");
                 unsigned result = 0;
                 for (size_t i = warp; i < end; i++) result |= (unsigned)fibres[i].vote << (i - warp);
-                for (size_t i = warp; i < end; i++) fibres[i].result = result;
+                float values[32];
+                for (size_t i = warp; i < end; i++) values[i - warp] = fibres[i].value;
+                for (size_t i = warp; i < end; i++) {
+                    fibres[i].result = result;
+                    fibres[i].value = values[fibres[i].from];
+                }
                 set(warp, end, READY);
                 resume(warp, end);
             }
@@ -142,6 +162,13 @@ inline unsigned __ballot_sync(unsigned lanes, bool vote) {
     emulation::wait(emulation::VOTE);
     return emulation::fibres[emulation::running].result;
 }
+inline float __shfl_xor_sync(unsigned lanes, float value, int mask) {
+    const size_t running = emulation::running;
+    emulation::fibres[running].value = value;
+    emulation::fibres[running].from = (running & 31) ^ (size_t)mask;
+    __ballot_sync(lanes, true);
+    return emulation::fibres[running].value;
+}
 inline unsigned atomicAdd(unsigned* at, unsigned value) {
     const unsigned before = *at;
     *at += value;
@@ -158,6 +185,7 @@ inline unsigned __float_as_uint(float value) {
     memcpy(&bits, &value, 4);
     return bits;
 }
+inline float rsqrtf(float x) { return 1.0f / std::sqrt(x); }
 inline int __popcll(unsigned long long word) { return __builtin_popcountll(word); }
 inline unsigned __funnelshift_r(unsigned low, unsigned high, unsigned shift) {
     return (unsigned)(((uint64_t)high << 32 | low) >> (shift & 31));

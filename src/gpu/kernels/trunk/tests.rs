@@ -1,3 +1,29 @@
-//! How launches are divided, and that they are the sources' own.
+//! That launches are the source's own.
 
 use super::*;
+
+#[test]
+fn rows_of_a_warp_are_those_of_the_source() {
+    let source = std::fs::read_to_string("cuda/trunk.cu").unwrap();
+    for units in 1..=9 {
+        let rows = rows_of_a_warp(128 * units);
+        assert_eq!(rows_of_a_warp(128 * units - 120), rows);
+        let instance = format!("case {units}: return normalize_rows<{units}, {rows}>(");
+        assert!(source.contains(&instance), "{instance}");
+    }
+    assert!(MAX_COLUMNS == 9 * 128 && !source.contains("case 10:"));
+}
+
+#[test]
+fn heads_that_no_kernel_takes_are_refused() {
+    let shape = HeadsShape { tokens: 4, heads: 2, depth: 56, width: 64 };
+    assert!(shape.check().is_ok());
+    for wrong in [
+        HeadsShape { tokens: 0, ..shape },
+        HeadsShape { depth: 60, ..shape },
+        HeadsShape { width: 48, ..shape },
+        HeadsShape { heads: 65_536, ..shape },
+    ] {
+        assert!(wrong.check().is_err(), "{wrong:?}");
+    }
+}

@@ -1,0 +1,338 @@
+/*!
+The kernels of an encoder's trunk, at the models' shapes and odd ones. Those that only move tokens must be exact; the others are compared
+with float64 on the host: the activation for every half there is, normalisation and the attention inside windows for a sample
+where they are large.
+*/
+
+mod windows;
+
+use anyhow::Result;
+use half::f16;
+
+use super::attention::compare as near;
+use super::{Bench, Checked, KernelRow, bytes_of, compare, row};
+use crate::gpu::kernels::{HeadsShape, TrunkKernels};
+use crate::gpu::{Stream, View};
+use crate::selftest::noise::Noise;
+
+/// About how many rows of a large tensor are looked at.
+const SAMPLE: usize = 64;
+/// Values that are drawn; large tensors repeat them. No number of columns divides it, so that no two rows are alike.
+const DRAWN: usize = 65_521;
+/// Epsilon of the normalisation.
+const EPSILON: f64 = 1e-6;
+/// Limits of the activation's error: a half has 2⁻¹¹, the polynomial 5·10⁻⁵, and the smallest halves are 2⁻²⁴ apart.
+const ACTIVATION: (f64, f64) = (6e-4, 4e-8);
+
+/// Rows and columns: tiny's, base+'s and large's four stages, then odd ones (rows that the last warp is not filled by, columns that no
+/// lane's share ends with).
+const NORMALIZED: [(usize, usize); 16] = [
+    (65_536, 96),
+    (16_384, 192),
+    (4096, 384),
+    (1024, 768),
+    (16_384, 224),
+    (4096, 448),
+    (1024, 896),
+    (65_536, 144),
+    (16_384, 288),
+    (4096, 576),
+    (1024, 1152),
+    (33, 8),
+    (35, 128),
+    (7, 136),
+    (5, 640),
+    (3, 1000),
+];
+
+/// Elements: tiny's first stage, base+'s third, large's third.
+const ACTIVATED: [(usize, usize); 3] = [(65_536, 384), (4096, 1792), (4096, 2304)];
+
+/// Side behind it and columns: tiny's three, then odd ones.
+const POOLED: [(usize, usize); 5] = [(128, 192), (64, 384), (32, 768), (3, 8), (7, 56)];
+
+/// Tokens, heads, columns of a head, and the room that it gets.
+const HEADS: [(usize, usize, usize, usize); 5] =
+    [(4096, 4, 96, 128), (4096, 8, 56, 64), (4096, 8, 72, 128), (33, 3, 8, 64), (5, 1, 64, 64)];
+
+pub(super) fn rows(bench: &Bench) -> Vec<KernelRow> {
+    let kernels = match TrunkKernels::load(bench.gpu) {
+        Ok(kernels) => kernels,
+        Err(error) => return vec![row("trunk", "", Err(error))],
+    };
+    let mut rows = Vec::new();
+    for (count, columns) in NORMALIZED {
+        if !bench.leaves_out(count * columns, 1) {
+            let checked = normalize(bench, &kernels, count, columns);
+            rows.push(row("trunk normalize", &format!("{count} x {columns}"), checked));
+        }
+    }
+    if !bench.leaves_out(1 << 16, 1) {
+        rows.push(row("trunk gelu", "every half", every_half(bench, &kernels)));
+    }
+    for (count, columns) in ACTIVATED {
+        if !bench.leaves_out(count * columns, 1) {
+            let checked = gelu(bench, &kernels, count * columns);
+            rows.push(row("trunk gelu", &format!("{count} x {columns}"), checked));
+        }
+    }
+    for (side, columns) in POOLED {
+        if !bench.leaves_out(side * side * columns, 1) {
+            let checked = pool(bench, &kernels, side, columns);
+            let case = format!("{0} x {0} to {side} x {side}, {columns} columns", 2 * side);
+            rows.push(row("trunk pool", &case, checked));
+        }
+    }
+    for (tokens, heads, depth, width) in HEADS {
+        if !bench.leaves_out(3 * heads * tokens * width, 2) {
+            let shape = HeadsShape { tokens, heads, depth, width };
+            let case = format!("{tokens} tokens, {heads} heads of {depth} in {width}");
+            rows.push(row("trunk split heads", &case, split(bench, &kernels, shape)));
+            rows.push(row("trunk join heads", &case, join(bench, &kernels, shape)));
+        }
+    }
+    rows.extend(windows::rows(bench, &kernels));
+    rows
+}
+
+/// As many elements as are asked for, of those that were drawn, over and over.
+fn repeated(drawn: &[u8], bytes: usize) -> Vec<u8> {
+    let mut all = Vec::with_capacity(bytes);
+    while all.len() < bytes {
+        all.extend_from_slice(&drawn[..drawn.len().min(bytes - all.len())]);
+    }
+    all
+}
+
+/// Normally distributed values and the same as halves; large tensors repeat them.
+fn drawn(bench: &Bench, what: &str) -> Vec<f32> {
+    Noise::new(bench.seed, what).normals(DRAWN)
+}
+
+fn halves(values: &[f32]) -> Vec<f16> {
+    values.iter().map(|value| f16::from_f32(*value)).collect()
+}
+
+fn bytes_of_halves(values: &[f16]) -> Vec<u8> {
+    bytes_of(values, |value| value.to_le_bytes())
+}
+
+/// Runs a kernel once and compares what is looked at (each row's place and elements) with float64, then takes the time.
+fn check_near(
+    bench: &Bench,
+    output: &View,
+    expected: &[(usize, Vec<f64>)],
+    columns: usize,
+    enqueue: impl Fn(&Stream) -> Result<()>,
+) -> Result<Checked> {
+    output.fill(super::POISON, &bench.stream)?;
+    enqueue(&bench.stream)?;
+    let mut checked = near(&output.download(&bench.stream)?, expected, columns);
+    checked.timing = bench.time_recorded(bench.repeats, enqueue)?;
+    Ok(checked)
+}
+
+fn normalize(
+    bench: &Bench,
+    kernels: &TrunkKernels,
+    rows: usize,
+    columns: usize,
+) -> Result<Checked> {
+    // Rows that lie off zero, as tokens on their way do.
+    let mut values = drawn(bench, "trunk normalize");
+    values.iter_mut().for_each(|value| *value = 3.0 * *value + 1.5);
+    let (weight, bias) = (&values[..columns], &values[columns..2 * columns]);
+    let floats = |values: &[f32]| bytes_of(values, |value| value.to_le_bytes());
+    let x = repeated(&floats(&values), 4 * rows * columns);
+    let expected = (0..rows).step_by((rows / SAMPLE) | 1).map(|at| {
+        let of = |column: usize| f64::from(values[(at * columns + column) % DRAWN]);
+        let share = 1.0 / columns as f64;
+        let mean = (0..columns).map(of).sum::<f64>() * share;
+        let square = (0..columns).map(|column| (of(column) - mean).powi(2)).sum::<f64>() * share;
+        let scale = 1.0 / (square + EPSILON).sqrt();
+        let normalized = |column: usize| {
+            (of(column) - mean) * scale * f64::from(weight[column]) + f64::from(bias[column])
+        };
+        (at, (0..columns).map(normalized).collect())
+    });
+    let expected: Vec<(usize, Vec<f64>)> = expected.collect();
+    let (x, weight, bias) =
+        (bench.put(&x)?, bench.put(&floats(weight))?, bench.put(&floats(bias))?);
+    let out = bench.poisoned(2 * rows * columns)?;
+    let (kernels, to) = (kernels.clone(), out.clone());
+    check_near(bench, &out, &expected, columns, move |stream| {
+        kernels.normalize(&x, &weight, &bias, &to, rows, columns, stream)
+    })
+}
+
+/// The error function, by its series near zero and its continued fraction far from it; to about 10⁻¹⁵ of 1 + erf.
+fn one_and_erf(x: f64) -> f64 {
+    if x.abs() < 2.5 {
+        let (mut term, mut sum, mut n) = (x, x, 0.0);
+        while term.abs() > 1e-18 {
+            n += 1.0;
+            term *= -x * x / n;
+            sum += term / (2.0 * n + 1.0);
+        }
+        return 1.0 + sum * std::f64::consts::FRAC_2_SQRT_PI;
+    }
+    let far = x.abs();
+    // erfc(x) = e^(-x²) / √π / (x + ½ / (x + 1 / (x + 3/2 / …
+    let below = (1..60).rev().fold(far, |below, n| far + f64::from(n) / 2.0 / below);
+    let rest = (-far * far).exp() / below * std::f64::consts::FRAC_2_SQRT_PI / 2.0;
+    if x < 0.0 { rest } else { 2.0 - rest }
+}
+
+fn activation(x: f64) -> f64 {
+    0.5 * x * one_and_erf(x * std::f64::consts::FRAC_1_SQRT_2)
+}
+
+/// Compares halves one by one: `at` is the element's place.
+fn activated(found: &[u8], inputs: impl Iterator<Item = (usize, f16)>) -> Checked {
+    let (mut checked, (relative, absolute)) = (
+        Checked { elements: 0, different: 0, error: Some(0.0), first: None, timing: None },
+        ACTIVATION,
+    );
+    let mut worst = 0.0_f64;
+    for (at, x) in inputs {
+        let value = f64::from(f16::from_le_bytes([found[2 * at], found[2 * at + 1]]).to_f32());
+        let wanted = activation(f64::from(x.to_f32()));
+        let difference = (value - wanted).abs();
+        checked.elements += 1;
+        worst = worst.max(difference / (wanted.abs() + absolute / relative));
+        // A NaN is no small difference.
+        if difference.is_nan() || difference > relative * wanted.abs() + absolute {
+            checked.different += 1;
+            let said = || format!("element {at}, of {x}, is {value}, {wanted:.7e} is expected");
+            checked.first.get_or_insert_with(said);
+        }
+    }
+    checked.error = Some(worst);
+    checked
+}
+
+fn every_half(bench: &Bench, kernels: &TrunkKernels) -> Result<Checked> {
+    let all: Vec<f16> =
+        (0..=u16::MAX).map(f16::from_bits).filter(|value| value.is_finite()).collect();
+    let x = bench.put(&bytes_of_halves(&all))?;
+    kernels.gelu(&x, all.len(), &bench.stream)?;
+    Ok(activated(&x.download(&bench.stream)?, all.iter().copied().enumerate()))
+}
+
+fn gelu(bench: &Bench, kernels: &TrunkKernels, elements: usize) -> Result<Checked> {
+    let values = halves(&drawn(bench, "trunk gelu"));
+    let x = bench.put(&repeated(&bytes_of_halves(&values), 2 * elements))?;
+    kernels.gelu(&x, elements, &bench.stream)?;
+    let places = (0..elements).step_by((elements / 4096) | 1);
+    let mut checked =
+        activated(&x.download(&bench.stream)?, places.map(|at| (at, values[at % DRAWN])));
+    let kernels = kernels.clone();
+    checked.timing =
+        bench.time_recorded(bench.repeats, move |stream| kernels.gelu(&x, elements, stream))?;
+    Ok(checked)
+}
+
+fn pool(bench: &Bench, kernels: &TrunkKernels, side: usize, columns: usize) -> Result<Checked> {
+    let drawn = halves(&drawn(bench, "trunk pool"));
+    let values: Vec<f32> = drawn.iter().map(|value| value.to_f32()).collect();
+    let s = bench.put(&repeated(&bytes_of_halves(&drawn), 2 * 4 * side * side * columns))?;
+    let mut expected = Vec::with_capacity(4 * side * side * columns);
+    for token in 0..side * side {
+        let first = (token / side * 4 * side + token % side * 2) * columns;
+        for column in first..first + columns {
+            let at = |right: usize, below: usize| {
+                values[(column + (below * 2 * side + right) * columns) % DRAWN]
+            };
+            let greatest = at(0, 0).max(at(1, 0)).max(at(0, 1).max(at(1, 1)));
+            expected.extend_from_slice(&greatest.to_le_bytes());
+        }
+    }
+    let x = bench.poisoned(expected.len())?;
+    let (kernels, to) = (kernels.clone(), x.clone());
+    check_same(bench, &x, &expected, 4, move |stream| kernels.pool(&s, &to, side, columns, stream))
+}
+
+/// As [`check_near`], to the last bit.
+fn check_same(
+    bench: &Bench,
+    output: &View,
+    expected: &[u8],
+    width: usize,
+    enqueue: impl Fn(&Stream) -> Result<()>,
+) -> Result<Checked> {
+    enqueue(&bench.stream)?;
+    let mut checked = compare(&output.download(&bench.stream)?, expected, width)?;
+    checked.timing = bench.time_recorded(bench.repeats, enqueue)?;
+    Ok(checked)
+}
+
+fn split(bench: &Bench, kernels: &TrunkKernels, shape: HeadsShape) -> Result<Checked> {
+    let HeadsShape { tokens, heads, depth, width } = shape;
+    let values = bytes_of_halves(&halves(&drawn(bench, "trunk split heads")));
+    let values = repeated(&values, 2 * 3 * tokens * heads * depth);
+    let mut expected = Vec::with_capacity(2 * 3 * tokens * heads * width);
+    for (part, head, token) in
+        (0..3 * heads * tokens).map(|at| (at / tokens / heads, at / tokens % heads, at % tokens))
+    {
+        let start = 2 * ((token * 3 + part) * heads + head) * depth;
+        expected.extend_from_slice(&values[start..start + 2 * depth]);
+        expected.resize(expected.len() + 2 * (width - depth), 0);
+    }
+    let qkv = bench.put(&values)?;
+    let out = bench.poisoned(expected.len())?;
+    let third = expected.len() / 3;
+    let parts = [out.part(0, third)?, out.part(third, third)?, out.part(2 * third, third)?];
+    let kernels = kernels.clone();
+    check_same(bench, &out, &expected, 2, move |stream| {
+        let [q, k, v] = &parts;
+        kernels.split_heads(&qkv, [q, k, v], &shape, stream)
+    })
+}
+
+fn join(bench: &Bench, kernels: &TrunkKernels, shape: HeadsShape) -> Result<Checked> {
+    let HeadsShape { tokens, heads, depth, width } = shape;
+    let values = bytes_of_halves(&halves(&drawn(bench, "trunk join heads")));
+    let values = repeated(&values, 2 * tokens * heads * width);
+    let mut expected = Vec::with_capacity(2 * tokens * heads * depth);
+    for (token, head) in (0..tokens * heads).map(|at| (at / heads, at % heads)) {
+        let start = 2 * (head * tokens + token) * width;
+        expected.extend_from_slice(&values[start..start + 2 * depth]);
+    }
+    let o = bench.put(&values)?;
+    let out = bench.poisoned(expected.len())?;
+    let (kernels, to) = (kernels.clone(), out.clone());
+    check_same(bench, &out, &expected, 2, move |stream| kernels.join_heads(&o, &to, &shape, stream))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_reference_of_the_activation_is_the_error_functions() {
+        // From tables, both branches and both sides.
+        for (x, wanted) in [
+            (0.0, 1.0),
+            (0.5, 1.520_499_877_813_046_5),
+            (-1.0, 0.157_299_207_050_285_13),
+            (-3.0, 2.209_049_699_858_544e-5),
+            (3.0, 1.999_977_909_503_001_4),
+            (-4.0, 1.541_725_790_028_002e-8),
+        ] {
+            let found = one_and_erf(x);
+            assert!((found / wanted - 1.0).abs() < 1e-11, "{x}: {found:e}, not {wanted:e}");
+        }
+        assert!(activation(60_000.0) == 60_000.0 && activation(-60_000.0) == 0.0);
+    }
+
+    #[test]
+    fn activations_that_are_off_are_found() {
+        let of = |x: f32, y: f32| {
+            let found = f16::from_f32(y).to_le_bytes();
+            activated(&found, std::iter::once((0, f16::from_f32(x)))).different
+        };
+        assert_eq!((of(1.0, 0.841_345), of(1.0, 0.8394), of(1.0, f32::NAN)), (0, 1, 1));
+        // The tanh that is often taken for it.
+        assert_eq!((of(-3.0, -0.004_049_7), of(-3.0, -0.003_637)), (0, 1));
+    }
+}

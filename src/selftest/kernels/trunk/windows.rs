@@ -1,0 +1,149 @@
+//! The attention inside windows against float64.
+
+use anyhow::Result;
+
+use super::super::attention::product;
+use super::super::{Bench, Checked, KernelRow, row};
+use super::{DRAWN, SAMPLE, bytes_of_halves, check_near, drawn, halves, repeated};
+use crate::gpu::kernels::{TrunkKernels, WindowShape};
+
+/// Map, window, heads, columns of a head, pooled.
+type Windows = (usize, usize, usize, usize, bool);
+
+/// Tiny's, base+'s and large's blocks at 1024 pixels (the first of a stage has the windows of the stage before), then odd ones.
+const WINDOWS: [Windows; 30] = [
+    (256, 8, 1, 96, false),
+    (256, 8, 2, 96, true),
+    (128, 4, 2, 96, false),
+    (128, 4, 4, 96, true),
+    (64, 14, 4, 96, false),
+    (64, 14, 8, 96, true),
+    (32, 7, 8, 96, false),
+    (256, 8, 2, 56, false),
+    (256, 8, 4, 56, true),
+    (128, 4, 4, 56, false),
+    (128, 4, 8, 56, true),
+    (64, 14, 8, 56, false),
+    (64, 14, 16, 56, true),
+    (32, 7, 16, 56, false),
+    (256, 8, 2, 72, false),
+    (256, 8, 4, 72, true),
+    (128, 4, 4, 72, false),
+    (128, 4, 8, 72, true),
+    (64, 16, 8, 72, false),
+    (64, 16, 16, 72, true),
+    (32, 8, 16, 72, false),
+    (16, 4, 1, 8, false),
+    (16, 3, 2, 8, false),
+    (16, 6, 2, 8, true),
+    (20, 14, 2, 96, true),
+    (20, 16, 1, 64, false),
+    (20, 14, 1, 80, false),
+    (11, 11, 1, 88, false),
+    (6, 2, 3, 24, true),
+    (5, 1, 1, 16, false),
+];
+
+pub(super) fn rows(bench: &Bench, kernels: &TrunkKernels) -> Vec<KernelRow> {
+    let mut rows = Vec::new();
+    for (grid, window, heads, depth, pooled) in WINDOWS {
+        let shape = WindowShape { grid, window, heads, depth, pooled };
+        if !bench.leaves_out(shape.tokens_out() * shape.columns(), 1) {
+            let pooled = if pooled { ", pooled" } else { "" };
+            let case = format!(
+                "{grid} x {grid}, windows of {window} x {window}, {heads} heads of {depth}{pooled}"
+            );
+            rows.push(row("trunk windows", &case, windows(bench, kernels, shape)));
+        }
+    }
+    rows
+}
+
+fn windows(bench: &Bench, kernels: &TrunkKernels, shape: WindowShape) -> Result<Checked> {
+    // Scores of a deviation of about 2; queries lie before keys and values in each token, all of one size.
+    let mut values = drawn(bench, "trunk windows");
+    let scale = (2.0 / (shape.depth as f32).sqrt()).sqrt();
+    values.iter_mut().for_each(|value| *value *= scale);
+    let drawn = halves(&values);
+    let bias = &drawn[DRAWN - 3 * shape.columns()..];
+    let window = Window {
+        shape,
+        values: drawn.iter().map(|value| f64::from(value.to_f32())).collect(),
+        bias: bias.iter().map(|value| value.to_f32()).map(f64::from).collect(),
+    };
+    let tokens = shape.tokens_out();
+    let expected: Vec<(usize, Vec<f64>)> = (0..tokens)
+        .step_by((tokens / SAMPLE) | 1)
+        .flat_map(|token| (0..shape.heads).map(move |head| (token, head)))
+        .map(|(token, head)| (token * shape.heads + head, window.attend(token, head)))
+        .collect();
+    let (bytes, columns) = (bytes_of_halves(&drawn), shape.columns());
+    let qkv = bench.put(&repeated(&bytes, 2 * 3 * shape.tokens() * columns))?;
+    let bias = bench.put(&bytes_of_halves(bias))?;
+    let out = bench.poisoned(2 * tokens * columns)?;
+    let (kernels, to) = (kernels.clone(), out.clone());
+    check_near(bench, &out, &expected, shape.depth, move |stream| {
+        kernels.windows(&qkv, &bias, &to, &shape, stream)
+    })
+}
+
+/// The attention inside windows in float64, query by query.
+struct Window {
+    shape: WindowShape,
+    values: Vec<f64>,
+    bias: Vec<f64>,
+}
+
+impl Window {
+    /// Columns of a head of a token's queries (part 0), keys or values; of a padding token, the bias.
+    fn part(&self, [y, x]: [usize; 2], part: usize, head: usize) -> Vec<f64> {
+        let WindowShape { grid, depth, .. } = self.shape;
+        let (columns, start) =
+            (3 * self.shape.columns(), part * self.shape.columns() + head * depth);
+        if y >= grid || x >= grid {
+            return self.bias[start..start + depth].to_vec();
+        }
+        let start = (y * grid + x) * columns + start;
+        (start..start + depth).map(|at| self.values[at % DRAWN]).collect()
+    }
+
+    fn attend(&self, token: usize, head: usize) -> Vec<f64> {
+        let WindowShape { grid, window, depth, pooled, .. } = self.shape;
+        let factor = if pooled { 2 } else { 1 };
+        let [y, x] = [token / (grid / factor), token % (grid / factor)].map(|at| at * factor);
+        let mut query = vec![f64::NEG_INFINITY; depth];
+        for at in 0..factor * factor {
+            let of = self.part([y + at / factor, x + at % factor], 0, head);
+            query.iter_mut().zip(of).for_each(|(most, value)| *most = most.max(value));
+        }
+        let [top, left] = [y, x].map(|at| at / window * window);
+        let key = |at: usize| [top + at / window, left + at % window];
+        let scores: Vec<f64> =
+            (0..window * window).map(|at| product(&query, &self.part(key(at), 1, head))).collect();
+        let greatest = scores.iter().copied().fold(f64::NEG_INFINITY, f64::max);
+        let (mut total, mut result) = (0.0, vec![0.0; depth]);
+        for (at, score) in scores.iter().enumerate() {
+            let weight = (score - greatest).exp();
+            total += weight;
+            let value = self.part(key(at), 2, head);
+            result.iter_mut().zip(value).for_each(|(sum, value)| *sum += weight * value);
+        }
+        result.iter_mut().for_each(|sum| *sum /= total);
+        result
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn padding_tokens_take_part_as_keys() {
+        // A map of one token in a window of four: the others have the bias, whose key scores as the token's does.
+        let shape = WindowShape { grid: 1, window: 2, heads: 1, depth: 8, pooled: false };
+        let mut values = vec![0.0; DRAWN];
+        values[16..24].fill(4.0);
+        let window = Window { shape, values, bias: vec![0.0; 24] };
+        assert_eq!(window.attend(0, 0), [1.0; 8]);
+    }
+}
