@@ -1,12 +1,14 @@
 /*!
 The kernels of `cuda/` on the GPU at hand against the CPU code that they must equal, and how long they take.
 
-Needs no engines. Every comparison is of bits but those of attention, of what a trunk normalises and activates, and of cuBLASLt's products and nvJPEG, which are no kernels of
-ours: all others claim the CPU's very results, on any size. Outputs are filled with a pattern first, so that what a kernel leaves out is found.
+Needs no engines. Every comparison is of bits but those of attention, of what a trunk normalises and activates, of cuBLASLt's products
+and of nvJPEG: all others claim the CPU's very results, on any size. Outputs are filled with a pattern first, so that what a kernel
+leaves out is found.
 */
 
 mod attention;
 mod bank;
+mod compare;
 mod mask;
 mod nvjpeg;
 mod preprocess;
@@ -17,12 +19,14 @@ pub use nvjpeg::{Picture, pictures};
 
 use std::cell::Cell;
 
-use anyhow::{Result, ensure};
+use anyhow::Result;
 use serde::{Deserialize, Serialize};
 
 use super::engine_run::Repeats;
 use super::record::Timing;
 use super::verdict::Verdict;
+use compare::{Limits, compare};
+
 use crate::gpu::kernels::Kernels;
 use crate::gpu::{Gpu, Recorded, Stream, View, Work};
 use crate::platform::OLDEST_FUSED_SM;
@@ -309,90 +313,9 @@ impl<F: Fn(&Stream) -> Result<R>, R> Work for Launches<F> {
     }
 }
 
-/// How far results may be off those of float64.
-struct Limits {
-    /// The relative error, of norms over the sample.
-    error: f64,
-    /// A single element's error, in root mean squares of the elements.
-    deviation: f64,
-}
-
-impl Limits {
-    /// A sample of an output, each element's place and what is expected there, against the elements that came.
-    fn judge(&self, sample: &[(usize, f64)], came: impl Fn(usize) -> f64) -> Checked {
-        let norm = sample.iter().map(|(_, wanted)| wanted * wanted).sum::<f64>().sqrt();
-        let limit = self.deviation * norm / (sample.len() as f64).sqrt();
-        let squares = sample.iter().map(|(at, wanted)| (came(*at) - wanted).powi(2));
-        let error = squares.sum::<f64>().sqrt() / norm;
-        // A NaN is no small difference.
-        let off = |(at, wanted): &&(usize, f64)| {
-            let difference = (came(*at) - wanted).abs();
-            difference.is_nan() || difference > limit
-        };
-        let different = sample.iter().filter(off).count();
-        let first = match sample.iter().find(off) {
-            Some((at, wanted)) => Some(format!(
-                "{different} elements are off by more than {limit:.1e}, the first is element {at}: {}, {wanted:.6} is expected",
-                came(*at)
-            )),
-            None if error.is_nan() || error > self.error => {
-                Some(format!("the relative error is {error:.1e}, {:.0e} is the limit", self.error))
-            }
-            None => None,
-        };
-        Checked { elements: sample.len(), different, error: Some(error), first, timing: None }
-    }
-}
-
-/// Counts the elements of `width` bytes that differ, and describes the first.
-fn compare(found: &[u8], expected: &[u8], width: usize) -> Result<Checked> {
-    ensure!(
-        found.len() == expected.len(),
-        "{} bytes came, {} are expected",
-        found.len(),
-        expected.len()
-    );
-    let elements = expected.len() / width;
-    if found == expected {
-        return Ok(Checked { elements, different: 0, error: None, first: None, timing: None });
-    }
-    let pairs = || found.chunks(width).zip(expected.chunks(width)).enumerate();
-    let different = pairs().filter(|(_, (found, expected))| found != expected).count();
-    let first = pairs().find(|(_, (found, expected))| found != expected);
-    let first = first.map(|(at, (found, expected))| {
-        let (found, expected) = (hex(found), hex(expected));
-        format!(
-            "{different} elements differ from the CPU's, the first is element {at}: {found}, {expected} is expected"
-        )
-    });
-    Ok(Checked { elements, different, error: None, first, timing: None })
-}
-
 /// Elements as the device has them, without an iterator over bytes, which a build without optimisation takes long for.
 fn bytes_of<T, const N: usize>(elements: &[T], to_bytes: impl Fn(&T) -> [u8; N]) -> Vec<u8> {
     let mut bytes = Vec::with_capacity(N * elements.len());
     elements.iter().for_each(|element| bytes.extend_from_slice(&to_bytes(element)));
     bytes
-}
-
-/// A little-endian element as people write numbers.
-fn hex(bytes: &[u8]) -> String {
-    bytes.iter().rev().fold("0x".to_owned(), |text, byte| text + &format!("{byte:02x}"))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_difference_is_counted_and_shown() {
-        let same = compare(&[1, 2, 3, 4], &[1, 2, 3, 4], 2).unwrap();
-        assert_eq!((same.elements, same.different, same.first), (2, 0, None));
-        let other = compare(&[1, 2, 3, 4], &[1, 2, 3, 5], 2).unwrap();
-        assert_eq!((other.elements, other.different), (2, 1));
-        assert!(other.first.unwrap().ends_with("element 1: 0x0403, 0x0503 is expected"));
-        assert!(compare(&[1], &[1, 2], 1).is_err());
-        assert_eq!(row("k", "c", compare(&[1], &[2], 1)).verdict, Verdict::Failed);
-        assert_eq!(row("k", "c", compare(&[2], &[2], 1)).verdict, Verdict::Passed);
-    }
 }

@@ -97,10 +97,17 @@ impl Case {
         ProductShape { rows, columns, depth, output, residual }
     }
 
+    fn title(&self) -> String {
+        let (name, [rows, columns, depth]) = (self.name, self.sizes);
+        let output = if self.output == Element::F32 { "f32" } else { "f16" };
+        let added = if self.residual { ", added to" } else { "" };
+        format!("{name}: {rows} x {columns} x {depth}, {output}{added}")
+    }
+
     /// The first algorithm, and the best.
     fn rows(&self, bench: &Bench, lt: &CublasLt) -> Vec<KernelRow> {
         let shape = self.shape();
-        let case = format!("{}: {shape}", self.name);
+        let case = self.title();
         let made = Product::new(lt, shape).map_err(anyhow::Error::from);
         let made = made.and_then(|product| Setting::new(bench, product, self));
         let mut setting = match made {
@@ -113,11 +120,14 @@ impl Case {
             Ok(Checked { timing, ..checked })
         });
         let mut rows = vec![row(&format!("{NAME}, first of {all}"), &case, first)];
-        let (name, checked) = match setting.best(bench) {
-            Ok((best, checked)) => (format!("{NAME}, best is {best} of {all}"), Ok(checked)),
-            Err(error) => (format!("{NAME}, all {all}"), Err(error)),
+        let best = setting.best(bench);
+        let name = match &best {
+            Ok((best, checked)) if checked.first.is_none() => {
+                format!("{NAME}, best is {best} of {all}")
+            }
+            _ => format!("{NAME}, all {all}"),
         };
-        rows.push(row(&name, &case, checked));
+        rows.push(row(&name, &case, best.map(|(_, checked)| checked)));
         for row in &mut rows {
             row.library = Some(lt.to_string());
             row.tflops = row.timing.map(|timing| shape.operations() / timing.median_ms / 1e9);
@@ -327,8 +337,7 @@ mod tests {
 
     #[test]
     fn kinds_of_products_are_all_there_and_names_are_told_apart() {
-        let mut cases: Vec<String> =
-            CASES.iter().map(|case| format!("{}: {}", case.name, case.shape())).collect();
+        let mut cases: Vec<String> = CASES.iter().map(Case::title).collect();
         cases.sort();
         cases.dedup();
         assert_eq!(cases.len(), CASES.len());

@@ -95,3 +95,44 @@ fn every_function_is_named_once() {
     assert_eq!(names.len(), Functions::SYMBOLS.len());
     assert!(names.iter().all(|name| name.starts_with("cublasLt")));
 }
+
+/// Descriptors need no GPU: the library itself says whether it takes these numbers, in values of these sizes.
+#[test]
+fn the_real_library_takes_every_attribute() {
+    let library = match super::super::Library::open(None) {
+        Ok(library) => library,
+        Err(error) => return eprintln!("SKIPPED: {error}"),
+    };
+    let call = library.functions();
+    let made = |create: &dyn Fn(*mut Object) -> Status| {
+        let mut object = std::ptr::null_mut();
+        assert_eq!(create(&mut object), Status::SUCCESS);
+        assert!(!object.is_null());
+        object
+    };
+    let set = |function: SetAttribute, object: Object, attribute: c_int, value: &[u8]| {
+        // SAFETY: the object lives, and the value is as long as is said.
+        let tried = |bytes| unsafe { function(object, attribute, value.as_ptr().cast(), bytes) };
+        assert_eq!(tried(value.len()), Status::SUCCESS, "{attribute}");
+        let shorter = tried(value.len() / 2);
+        assert_eq!(shorter.to_string(), "CUBLAS_STATUS_INVALID_VALUE", "{attribute}");
+    };
+    // SAFETY: the functions belong together, and each object is ended once, behind its last use.
+    unsafe {
+        let descriptor = made(&|to| (call.desc_create)(to, COMPUTE_32F, R_32F));
+        set(call.desc_set, descriptor, DESC_TRANSA, &OP_T.to_ne_bytes());
+        set(call.desc_set, descriptor, DESC_EPILOGUE, &EPILOGUE_BIAS.to_ne_bytes());
+        set(call.desc_set, descriptor, DESC_BIAS_POINTER, &256_usize.to_ne_bytes());
+        assert_eq!((call.desc_destroy)(descriptor), Status::SUCCESS);
+        let preference = made(&|to| (call.preference_create)(to));
+        let limit = PREF_MAX_WORKSPACE_BYTES;
+        set(call.preference_set, preference, limit, &(32_u64 << 20).to_ne_bytes());
+        let mask = PREF_REDUCTION_SCHEME_MASK;
+        set(call.preference_set, preference, mask, &REDUCTION_COMPUTE_TYPE.to_ne_bytes());
+        assert_eq!((call.preference_destroy)(preference), Status::SUCCESS);
+        for kind in [R_16F, R_32F] {
+            let layout = made(&|to| (call.layout_create)(to, kind, 96, 288, 96));
+            assert_eq!((call.layout_destroy)(layout), Status::SUCCESS);
+        }
+    }
+}
