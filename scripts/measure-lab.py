@@ -30,7 +30,7 @@ from lab.job import PlanError, checked, chosen, hurry, without  # noqa: E402
 from lab.ledger import Ledger, write_json  # noqa: E402
 from lab.plan import GROUPS, plan  # noqa: E402
 from lab.scheduler import Scheduler  # noqa: E402
-from lab.settings import MIXED, ROOT, TAGS, Settings, of_model  # noqa: E402
+from lab.settings import ENCODERS, MIXED, ROOT, TAGS, Settings, of_model  # noqa: E402
 from lab.stand_in import stand_in  # noqa: E402
 
 
@@ -58,12 +58,12 @@ def parser():
     p.add_argument("--rounds", type=int, default=3, help="of comparisons [3]")
     p.add_argument("--hushed", type=int, default=1, help="comparisons with PyTorch that may run beside each other, each on a GPU of its own [1]")
     p.add_argument("--together", action="store_true", help="start PyTorch's sides of a comparison at once: a minute less, set-up times unmeasured")
-    told = "cut SAM 2.1's fp16 encoders at their attention over the whole map; --groups attention measures before and after [yes]"
-    p.add_argument("--encoder-attention", action=argparse.BooleanOptionalAction, default=True, help=told)
     told = "compile vos_optimized beside other work on its GPU, for so long; what is not done then is left out: for a single GPU [alone on a GPU]"
     p.add_argument("--vos-beside", type=int, default=0, metavar="SECONDS", help=told)
     told = "an earlier lab's OUT/compiled, of a machine with the same GPU and PyTorch: what torch.compile chose, so that it need not choose again"
     p.add_argument("--kept-compiled", type=Path, metavar="DIR", help=told)
+    told = "what this program computes of SAM 2.1's fp16 encoders (onnx/README.md); --groups attention measures before and after [attention]"
+    p.add_argument("--encoder", choices=ENCODERS, default="attention", help=told)
     p.add_argument("--ort-gpu", type=Path, metavar="LIB", help="ONNX Runtime's library with the CUDA provider: a further side")
     p.add_argument("--groups", default="main", help=f"of {', '.join(GROUPS)} [main]")
     p.add_argument("--only", default="", metavar="PATTERN,…", help="jobs of these names, and what they need: compare_edgetam,iou_*")
@@ -124,7 +124,7 @@ def settings_of(args, gpus, error):
         together=args.together,
         vos_beside=args.vos_beside,
         kept_compiled=args.kept_compiled and args.kept_compiled.absolute(),
-        encoder_attention=args.encoder_attention,
+        encoder=args.encoder,
         ort_gpu=args.ort_gpu and args.ort_gpu.absolute(),
         nsys=os.environ.get("NSYS_CMD"),
         sanitizer=shutil.which("compute-sanitizer"),

@@ -106,6 +106,15 @@ class Merging(Case):
         self.assertEqual(plans, {"encoder.plan": "a", "memory.plan": "c", "track_0.plan": "c", "track_1.plan": "c"})
         self.assertEqual(sorted(path.name for path in folder.iterdir()), sorted([*plans, "engine.json"]))
 
+    def test_the_weights_of_a_trunk_come_with_the_pieces_that_have_them(self):
+        bundle = {"trunk": {"file": "t.safetensors"}}
+        pieces = [self.piece("a", ["encoder_cut0"], bundle=bundle), self.piece("b", ["prompt"], bundle=bundle)]
+        (pieces[0] / "h200" / "m_1024_fp16" / "t.safetensors").write_text("weights")
+        (folder,) = engines.merge(pieces, self.out / "whole")
+        self.assertEqual((folder / "t.safetensors").read_text(), "weights")
+        files = ["encoder_cut0.plan", "engine.json", "prompt.plan", "t.safetensors"]
+        self.assertEqual(sorted(path.name for path in folder.iterdir()), files)
+
     def test_pieces_of_another_bundle_are_refused(self):
         pieces = [self.piece("a", ["encoder"]), self.piece("b", ["memory"], bundle={"x": 2})]
         with self.assertRaisesRegex(engines.MergeError, "bundle"):

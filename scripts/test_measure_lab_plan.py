@@ -19,7 +19,7 @@ from measure_lab_case import SCRIPTS, Case  # noqa: E402
 class Planning(Case):
     def settings(self, **more):
         given = {"segtrt": Path("/p/segtrt"), "split": Path("/p/split"), "overlay": Path("/p/tiny.safetensors")}
-        given |= {"out": self.out, "python": sys.executable, "models": list(TAGS), "gpus": 2, "encoder_attention": False}
+        given |= {"out": self.out, "python": sys.executable, "models": list(TAGS), "gpus": 2, "encoder": "whole"}
         return Settings(**(given | more))
 
     def test_the_whole_plan_holds_together(self):
@@ -227,15 +227,15 @@ class Planning(Case):
         self.assertEqual((begun[100].get("compare"), begun[100]["bench"]), (None, 5))
 
     def test_an_encoder_that_is_cut_at_its_attention_is_built_whole_too_and_both_are_measured_in_turn(self):
-        jobs = {job.name: job for job in plan(self.settings(encoder_attention=True), GROUPS)}
+        jobs = {job.name: job for job in plan(self.settings(encoder="attention"), GROUPS)}
         for name, parts in (("sam2_tiny", 4), ("sam2_large", 5)):
             for precision in ("fp16", "mixed"):
                 self.assertIn(f"build_{name}_{precision}_encoder_cut{parts - 1}", jobs)
                 self.assertNotIn(f"build_{name}_{precision}_encoder_cut{parts}", jobs)
         self.assertIn("build_sam2_tiny_fp32_0", jobs, "graphs in fp32 have no such cuts")
-        flags = [jobs[f"export_sam2_tiny_{precision}"].command.count("--encoder-attention") for precision in ("fp16", "fp32")]
+        flags = [" ".join(map(str, jobs[f"export_sam2_tiny_{precision}"].command)).count("--encoder attention") for precision in ("fp16", "fp32")]
         self.assertEqual(flags, [1, 0])
-        self.assertNotIn("--encoder-attention", jobs["export_edgetam_fp16"].command)
+        self.assertNotIn("--encoder", jobs["export_edgetam_fp16"].command)
         whole, measured = jobs["engines_sam2_tiny_whole"], jobs["attention_sam2_tiny"]
         self.assertEqual(whole.needs[0], "build_sam2_tiny_fp16_0")
         graphs = jobs["build_sam2_tiny_fp16_0"].command
@@ -247,11 +247,11 @@ class Planning(Case):
         self.assertFalse([name for name in (job.name for job in plan(self.settings())) if name.startswith("attention_") or name.endswith("_whole") and name.startswith("engines")])
 
     def test_an_encoder_that_is_in_parts_anyway_is_never_built_whole_for_before_and_after(self):
-        jobs = checked(plan(self.settings(encoder_attention=True), GROUPS))
+        jobs = checked(plan(self.settings(encoder="attention"), GROUPS))
         built = [job.command for name, job in jobs.items() if name.startswith("build_sam2_large")]
         self.assertFalse([command for command in built if command[command.index("--graphs") + 1] == "encoder"])
         export, merged = jobs["usual_sam2_large_fp16"], jobs["engines_sam2_large_usual"]
-        self.assertIn("--no-encoder-attention", export.command)
+        self.assertEqual(export.command[export.command.index("--encoder") + 1], "whole")
         self.assertEqual((export.needs, jobs["export_sam2_large_fp16"].needs), (["track_sam2_large"], ["track_sam2_large"]), "the same weights")
         parts = [need for need in merged.needs if "encoder_cut" in need]
         self.assertEqual(parts, [f"usual_sam2_large_fp16_encoder_cut{k}" for k in range(4)])
@@ -263,14 +263,34 @@ class Planning(Case):
         pieces = [jobs[need].command for need in merged.needs]
         self.assertEqual(sorted(graphs), sorted(",".join(piece[piece.index("--graphs") + 1] for piece in pieces).split(",")))
         self.assertIn(f"usual={self.out}/engines/sam2_large_usual", jobs["attention_sam2_large"].command)
-        self.assertNotIn("attention_sam2_large", checked(plan(self.settings(encoder_attention=True, unlearned=("sam2.1_large",)), GROUPS)))
+        self.assertNotIn("attention_sam2_large", checked(plan(self.settings(encoder="attention", unlearned=("sam2.1_large",)), GROUPS)))
+
+    def test_an_encoder_with_a_trunk_has_two_parts_in_halves_alone(self):
+        jobs = checked(plan(self.settings(encoder="trunk"), GROUPS))
+        for name in ("sam2_tiny", "sam2_large"):
+            parts = [jobs[f"build_{name}_fp16_trunk_cut{k}"] for k in range(2)]
+            self.assertEqual([job.command[job.command.index("--graphs") + 1] for job in parts], ["encoder_cut0", "encoder_cut1"])
+            self.assertEqual([job.expect for job in parts], [15, 15])
+            merged = jobs[f"engines_{name}_fp16"]
+            self.assertFalse({job.name for job in parts} - set(merged.needs))
+            graphs = merged.command[merged.command.index("--graphs") + 1].split(",")
+            self.assertEqual([graph for graph in graphs if graph.startswith("encoder")], ["encoder_cut0", "encoder_cut1"])
+            # Mixed engines compute their encoder in fp32: it is whole.
+            whole = jobs[f"build_{name}_mixed_0"].command
+            self.assertEqual(whole[whole.index("--graphs") + 1], "encoder")
+            export = jobs[f"export_{name}_fp16"].command
+            self.assertEqual(export[export.index("--encoder") + 1], "trunk")
+            self.assertIn(f"trunk={self.out}/engines/{name}", jobs[f"attention_{name}"].command)
+        self.assertNotIn("--encoder", jobs["export_edgetam_fp16"].command)
+        self.assertNotIn("--encoder", jobs["export_sam2_tiny_fp32"].command)
+        self.assertIn("build_sam2_large_fp32_encoder_cut3", jobs, "fp32 is cut for its depth as ever")
 
     def test_engines_without_the_cuts_start_from_the_caches_of_the_same_graphs(self):
         kept = self.out / "kept"
         kept.mkdir()
         for end in ("1", "encoder_cut0"):
             (kept / f"build_sam2_large_fp16_{end}.timing").write_text("x")
-        jobs = {job.name: job for job in plan(self.settings(timing_dir=kept, encoder_attention=True), GROUPS)}
+        jobs = {job.name: job for job in plan(self.settings(timing_dir=kept, encoder="attention"), GROUPS)}
         prompt, part = jobs["usual_sam2_large_fp16_1"], jobs["usual_sam2_large_fp16_encoder_cut0"]
         self.assertEqual(prompt.copies[0], (kept / "build_sam2_large_fp16_1.timing", self.out / "timing/usual_sam2_large_fp16_1.timing"))
         self.assertEqual(part.copies, [], "that was a part with other cuts")
@@ -359,7 +379,7 @@ class Planning(Case):
             (["--hushed", "0"], "expected 1 or more"),
             (["--mixed", "edgetam_1024"], "--mixed edgetam_1024: known are edgetam,"),
             (["--unlearned", "edgetan"], "known are edgetam,"),
-            (["--no-encoder-attention", "--unlearned", "sam2_tiny", "--only", "bisect_*"], "matches no job"),
+            (["--encoder", "whole", "--unlearned", "sam2_tiny", "--only", "bisect_*"], "matches no job"),
         ):
             done = subprocess.run([*begin, *more], capture_output=True, text=True)
             self.assertEqual(done.returncode, 2, (more, done.stdout[-300:]))

@@ -166,7 +166,7 @@ class Standing(unittest.TestCase):
 
     def test_the_plan_has_a_clip_of_edgetam_and_of_tiny_that_wait_for_no_tensorrt(self):
         given = {"segtrt": Path("/p/segtrt"), "split": Path("/p/split"), "overlay": Path("/p/tiny.safetensors"), "out": self.place}
-        given |= {"python": sys.executable, "models": ["edgetam", "sam2.1_tiny"], "encoder_attention": True}
+        given |= {"python": sys.executable, "models": ["edgetam", "sam2.1_tiny"], "encoder": "attention"}
         jobs = checked(plan(Settings(**given, sanitizer="/p/sanitizer")))
         for name, bundle in (("edgetam", "edgetam_1024_fp16"), ("sam2_tiny", "sam2.1_tiny_1024_fp16")):
             job = jobs[f"stand_in_{name}"]

@@ -9,7 +9,7 @@ use predicates::str::contains;
 use segtrt::bundle::Role;
 use segtrt::engine::Precision;
 
-use crate::selftest::fakes::{Engines, Fakes, shared};
+use crate::selftest::fakes::{Engines, Fakes, cublaslt, shared};
 use crate::support::{
     Frame, bench, column, copy, frames_of, lowest_iou, require_onnxruntime, synth,
 };
@@ -27,6 +27,8 @@ struct Setting {
     dir: tempfile::TempDir,
     split: PathBuf,
     fakes: &'static Fakes,
+    /// The folder of the stand-in for cuBLASLt.
+    products: &'static Path,
 }
 
 /// `tests/data/fused` with the encoder of `tests/data/trunk`: whole, and with its parts and weights where `cut`.
@@ -50,10 +52,10 @@ fn bundle(bundle: &Path, cut: bool) {
 impl Setting {
     /// With engines of stem and neck; none, said aloud, where there is no compiler.
     fn new() -> Option<Self> {
-        let fakes = shared()?;
+        let (fakes, products) = (shared()?, cublaslt()?);
         let dir = tempfile::tempdir().unwrap();
         let split = synth(dir.path(), 1, 2, FRAMES);
-        let setting = Self { dir, split, fakes };
+        let setting = Self { dir, split, fakes, products };
         bundle(&setting.path(CUT), true);
         bundle(&setting.path(WHOLE), false);
         let mut command = bench(&setting.split, &setting.path("cpu"));
@@ -78,7 +80,9 @@ impl Setting {
     }
 
     fn gpu(&self, out: &str) -> Command {
-        self.fakes.bench(&self.path("engines"), &self.split, &self.path(out))
+        let mut command = self.fakes.bench(&self.path("engines"), &self.split, &self.path(out));
+        command.env("SEGTRT_CUBLASLT_LIB", self.products);
+        command
     }
 
     /// The frames of all objects, object by object.
@@ -142,9 +146,9 @@ fn a_steady_frame_has_one_graph_for_the_encoder_and_takes_no_memory() {
 
 /// The comparison with the CPU must be able to fail.
 #[test]
-fn blocks_that_forget_their_activation_are_found() {
+fn windows_that_weigh_all_keys_alike_are_found() {
     let Some(setting) = Setting::new() else { return };
-    let faulty = setting.fakes.with_fault("KERNEL(trunk_gelu)", "{\"trunk_gelu\", no_work, 2}");
+    let faulty = setting.fakes.with_fault("std::exp(weights[key] - high)", "1.0f");
     setting.gpu("out").env("LD_LIBRARY_PATH", faulty.path()).assert().success();
     let iou = setting.against_cpu("out");
     assert!(iou < 0.9, "{iou}");
@@ -156,6 +160,7 @@ fn the_selftest_compares_stem_neck_and_all_of_it() {
     let csv = setting.path("rows.csv");
     let mut command = setting.fakes.selftest(&setting.path("engines"));
     command.env("FAKE_TENSORRT_ONNXRUNTIME", require_onnxruntime()).arg("--no-clip");
+    command.env("SEGTRT_CUBLASLT_LIB", setting.products);
     command.arg("--onnx-dir").arg(setting.path("onnx")).arg("--csv").arg(&csv);
     setting.engines(&PARTS);
     command.assert().success().stdout(contains(" 0 failed"));

@@ -32,7 +32,8 @@ def write_bundle(
     """Exports every graph into `out`/<bundle name>; returns that directory.
 
     `for_sm` 75: fp16 graphs without fp32 products (`small_products`). `encoder`: "attention" cuts the encoder at its
-    attentions, "trunk" leaves its blocks to segtrt, both fp16 alone. The directory appears whole or not at all (written beside, then renamed).
+    attentions, "trunk" leaves its blocks to segtrt, both fp16 alone. The directory appears whole or not at all (written beside,
+    then renamed).
     """
     if encoder != "whole" and precision != "fp16":
         raise ExportError(f"segtrt's kernels between an encoder's parts take fp16, and {precision} was asked for")

@@ -2,7 +2,8 @@
 
     python3 scripts/lab/engines.py --into ENGINES --rows ROWS.json --piece DIR … [-- segtrt build-engines … --json]
 
-Each piece is a folder that `segtrt build-engines --graphs …` left: DIR/PLATFORM/MODEL_SIZE_PRECISION/{engine.json,*.plan}.
+Each piece is a folder that `segtrt build-engines --graphs …` left: DIR/PLATFORM/MODEL_SIZE_PRECISION/{engine.json,*.plan}, and
+the weights of an encoder's trunk where it has one.
 The command after `--` is that of the whole; it must find every plan up to date, which is the check that nothing was lost
 or mixed up. What it does not find up to date it builds, and that is said. Without a command nothing is checked: for pieces
 that were built with flags of their own.
@@ -46,9 +47,10 @@ def merge(pieces, into):
             whole["plans"] = [plan for plan in whole["plans"] if plan["role"] not in graphs] + manifest["plans"]
             for plan in manifest["plans"]:
                 folder.mkdir(parents=True, exist_ok=True)
-                part = folder / f"{plan['file']}.merging"
-                shutil.copy(path.parent / plan["file"], part)
-                os.replace(part, folder / plan["file"])
+                place(path.parent / plan["file"], folder / plan["file"])
+            trunk = (manifest["bundle"].get("trunk") or {}).get("file")
+            if trunk and (path.parent / trunk).exists():  # of a piece that has a part around it
+                place(path.parent / trunk, folder / trunk)
             for name in given_up:
                 (folder / name).unlink()
     for folder, manifest in merged.items():
@@ -56,6 +58,13 @@ def merge(pieces, into):
         part.write_text(json.dumps(manifest, indent=2))
         os.replace(part, folder / MANIFEST)
     return sorted(merged)
+
+
+def place(source, target):
+    """Copies a file, whole or not at all."""
+    part = target.with_name(f"{target.name}.merging")
+    shutil.copy(source, part)
+    os.replace(part, target)
 
 
 def check(command, rows_path, merged):

@@ -65,7 +65,7 @@ def exports_of(s, v, bundles, name, weights, precisions, needs=()):
         command = [*s.script("onnx/export.py"), "--model", v.model, "--imgsz", v.imgsz, "--precision", precision]
         command += [*weights, "--segments", "--padded-track"]
         if v.model in ATTENDING and precision == "fp16":
-            command.append("--encoder-attention" if v.attends else "--no-encoder-attention")
+            command += ["--encoder", v.encoder]
         if v.model == "edgetam" and v.imgsz == 1024:
             command += ["--encoder-batches", BATCHES]
         jobs.append(

@@ -13,6 +13,7 @@ PRECISIONS = ("fp16", "mixed", "fp32")
 BUILD = 4
 LOADING, KNOWN = 10, {"encoder": 60, "prompt": 60}  # seconds until TensorRT's kernels are loaded; of graphs whose tactics are known
 CUT, PROMPT = 60, 70  # seconds of a part of an encoder and of a prompt graph: 12 to 63 and 60 to 73 beside twenty other jobs
+AROUND = 15  # of stem or neck around a trunk: thought of
 
 
 def pieces_of(v, precision):
@@ -73,6 +74,8 @@ def piece_names(v, precision):
     """
     pieces = pieces_of(v, precision)
     parts = [graphs[0] for graphs in pieces if graphs[0].startswith("encoder_cut")]
+    if v.encoder == "trunk" and precision == "fp16":  # nothing of theirs was timed with other cuts
+        parts = [name.replace("encoder", "trunk") for name in parts]
     return [*parts, *map(str, range(bool(parts), len(pieces) - len(parts) + bool(parts)))]
 
 
@@ -89,7 +92,8 @@ def piece_jobs(s, v, precision, priority):
 
 def expected(v, precision, graphs):
     """Seconds that a build of these graphs is thought to take beside others."""
-    seconds = {"encoder": v.costs[0], "encoder_cut": CUT, "prompt": PROMPT}.get(graphs[0].rstrip("0123456789"), 80)
+    cut = AROUND if v.encoder == "trunk" and precision == "fp16" else CUT
+    seconds = {"encoder": v.costs[0], "encoder_cut": cut, "prompt": PROMPT}.get(graphs[0].rstrip("0123456789"), 80)
     return seconds / 3 if precision == "fp32" else seconds
 
 
@@ -138,7 +142,7 @@ def engines(s):
 
 
 def whole_encoder(s, v):
-    """A variant's fp16 engines once more with the encoder in one piece, in a folder of their own, where it is cut at its attention."""
+    """A variant's fp16 engines once more with the encoder in one piece, in a folder of their own, where it is cut otherwise."""
     name = f"build_{v.name}_fp16_0"  # its timing cache is that of an encoder that was never cut
     whole = build(s, v, name, "fp16", s.out / "pieces" / name, ["encoder"], exported(v, "fp16"), v.priority("speed"), v.costs[0])
     rest = [job for job, graphs in zip(piece_jobs(s, v, "fp16", 0), pieces_of(v, "fp16")) if not graphs[0].startswith("encoder")]
@@ -148,11 +152,11 @@ def whole_encoder(s, v):
 
 
 def usual_parts(s, v):
-    """All fp16 engines of a variant whose encoder is in parts anyway, from an export of the same weights without the cuts at its attention.
+    """All fp16 engines of a variant whose encoder is in parts anyway, from an export of the same weights without other cuts.
 
     Both kinds of parts have the same names, so that they cannot lie in one bundle, nor a part of one beside other graphs of the other.
     """
-    usual, bundles, priority = replace(v, attends=False), s.out / "usual", v.priority("speed")
+    usual, bundles, priority = replace(v, encoder="whole"), s.out / "usual", v.priority("speed")
     weights, needs = weights_of(s, v)
     exports = exports_of(s, usual, bundles, f"usual_{v.name}", weights, ("fp16",), needs)
     for job in exports:
@@ -169,7 +173,7 @@ def usual_parts(s, v):
 
 
 def without_attention(s, v):
-    """The fp16 engines that a variant has where its encoder is not cut at its attention: (jobs, folder)."""
+    """The fp16 engines that a variant has where this program computes nothing of its encoder: (jobs, folder)."""
     return usual_parts(s, v) if v.model in PARTS else whole_encoder(s, v)
 
 

@@ -72,15 +72,15 @@ def speeds(s):
 
 
 def attentions(s):
-    """Before and after: an encoder as it is otherwise, and cut at its attention, in turn; masks are held to the comparison's reference."""
+    """Before and after: an encoder as it is otherwise, and as --encoder has it, in turn; masks are held to the comparison's reference."""
     jobs = []
     for v in s.variants():
-        if not v.attends or v.model in s.unlearned:
+        if v.encoder == "whole" or v.model in s.unlearned:
             continue
         several, usual = without_attention(s, v)
         out = s.out / f"attention_{v.name}"
         command = [*s.script("scripts/lab/in_turn.py"), "--out", out, "--rounds", s.rounds]
-        command += ["--side", f"usual={usual}", "--side", f"attention={s.engines(v)}", "--reference-run", reference(s, v)]
+        command += ["--side", f"usual={usual}", "--side", f"{v.encoder}={s.engines(v)}", "--reference-run", reference(s, v)]
         command += ["--", s.segtrt, "bench", "--backend", "tensorrt"]
         command += ["--split-dir", s.split, "--models", f"{v.tag}_points", "--imgsz", v.imgsz, "--precision", "fp16"]
         command += ["--metrics", "official", "--profile-runs", 1]

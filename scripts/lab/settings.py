@@ -36,6 +36,8 @@ PRIORITIES = {  # by rank
 RANKS = {"edgetam": 0, "sam2.1_tiny": 0, "sam2.1_base_plus": 1, "sam2.1_large": 1, "sam2.1_small": 2}
 PARTS = {"sam2.1_large": 4}  # of an image encoder that is cut (onnx/segexport/encoder_parts.py)
 ATTENDING = {"sam2.1_tiny": 4, "sam2.1_small": 4, "sam2.1_base_plus": 4, "sam2.1_large": 5}  # of one in fp16 that is cut at its attentions, too
+AROUND_TRUNK = 2  # of one in fp16 whose trunk is this program's
+ENCODERS = ("trunk", "attention", "whole")  # of onnx/export.py --encoder
 SEGMENTS = {"edgetam": 5}  # of a track step; SAM 2.1 has nine
 
 
@@ -48,11 +50,13 @@ class Variant:
 
     model: str
     imgsz: int = 1024
-    attends: bool = False  # its fp16 encoder is cut at its attention over the whole map
+    encoder: str = "whole"  # of ENCODERS: what this program's kernels compute of its fp16 encoder
 
     def parts(self, precision):
         """Parts of the encoder; 0 where it is whole."""
-        return (ATTENDING if self.attends and precision != "fp32" else PARTS).get(self.model, 0)
+        if self.encoder == "trunk" and precision != "fp32":
+            return AROUND_TRUNK if precision == "fp16" else 0  # mixed engines compute all of it in fp32
+        return (ATTENDING if self.encoder == "attention" and precision != "fp32" else PARTS).get(self.model, 0)
 
     @property
     def tag(self):
@@ -92,9 +96,9 @@ class Settings:
     unlearned: tuple = ()  # models whose weights are random
     rounds: int = 3
     mixed: tuple = MIXED  # names of variants whose mixed engines are compared, too
-    encoder_attention: bool = True  # SAM 2.1's fp16 encoders are cut at their attention
     vos_beside: int = 0  # seconds in which vos_optimized is compiled beside other work on its GPU; 0: alone there, as long as it takes
     kept_compiled: Path | None = None  # an earlier lab's OUT/compiled
+    encoder: str = "attention"  # of ENCODERS, for SAM 2.1's fp16 encoders
     together: bool = False  # PyTorch's sides of a comparison are started at once
     frames: int = 12  # of each clip, for masks against the CPU
     ort_gpu: Path | None = None
@@ -108,7 +112,7 @@ class Settings:
 
     def variants(self):
         """The models at 1024 pixels; EdgeTAM at 512, too."""
-        found = [Variant(model, attends=self.encoder_attention and model in ATTENDING) for model in self.models]
+        found = [Variant(model, encoder=self.encoder if model in ATTENDING else "whole") for model in self.models]
         return found + [Variant("edgetam", 512)] * ("edgetam" in self.models)
 
     def checkpoint(self, variant):

@@ -45,19 +45,20 @@ pub fn copy(model: &ModelBuild, manifest: &EngineManifest) -> Option<Row> {
         return Some(Row::of_trunk(&model.name, &planned.file, bytes, false));
     }
     let copied = install(&model.bundle, &model.dir).and_then(|bytes| {
-        // Plans that are there already run with other weights from here on; without any there is nothing to vouch for yet.
-        if !manifest.plans.is_empty() {
-            manifest.write(&model.dir)?;
+        // Plans that are there already run with these weights from here on; without any there is nothing to vouch for yet.
+        match manifest.plans.is_empty() {
+            true => Ok(bytes),
+            false => manifest.write(&model.dir).map(|()| bytes).map_err(disk),
         }
-        Ok(bytes)
     });
     Some(match copied {
         Ok(bytes) => Row::of_trunk(&model.name, &planned.file, Some(bytes), true),
-        Err(error) => {
-            let not = NotBuilt { kind: FailureKind::Graph, reason: format!("{error:#}") };
-            Row::failed_trunk(&model.name, &planned.file, &not)
-        }
+        Err(not) => Row::failed_trunk(&model.name, &planned.file, &not),
     })
+}
+
+fn disk(error: anyhow::Error) -> NotBuilt {
+    NotBuilt { kind: FailureKind::Disk, reason: format!("{error:#}") }
 }
 
 /// After a build into `dir`: weights that its engines no longer need go; the answer is what the user should know, a sentence.
@@ -75,10 +76,16 @@ pub fn settle(dir: &Path) -> Result<Option<String>> {
 }
 
 /// Whole or not at all, and only what the manifest speaks of; the answer is its size.
-fn install(bundle: &Bundle, dir: &Path) -> Result<u64> {
-    let weights = bundle.trunk_weights()?.context("the bundle has no trunk")?;
-    let file = &bundle.manifest.trunk.as_ref().context("the bundle has no trunk")?.file;
+fn install(bundle: &Bundle, dir: &Path) -> Result<u64, NotBuilt> {
+    let read = || -> Result<_> {
+        let trunk = bundle.manifest.trunk.as_ref().context("the bundle has no trunk")?;
+        let weights = bundle.trunk_weights()?.context("the bundle has no trunk")?;
+        Ok((dir.join(&trunk.file), weights))
+    };
+    let unread =
+        |error| NotBuilt { kind: FailureKind::Graph, reason: format!("{error:#}") };
+    let (place, weights) = read().map_err(unread)?;
     let bytes = weights.file();
-    atomic::write(&dir.join(file), |out| Ok(out.write_all(bytes)?))?;
+    atomic::write(&place, |out| Ok(out.write_all(bytes)?)).map_err(disk)?;
     Ok(bytes.len() as u64)
 }

@@ -4,7 +4,7 @@ its own, with the lines for its manifest.
 
     pip install onnx==1.23.2 && python3 make_parts.py
 
-As the exporter cuts Hiera (`onnx/export.py --encoder-attention`): a part ends with q, k and v of a block beside the tokens before it,
+As the exporter cuts Hiera (`onnx/export.py --encoder attention`): a part ends with q, k and v of a block beside the tokens before it,
 f16[heads, tokens, 64 or 128] with zeros behind each head's own columns, the next one begins with its output projection. The first
 attention has heads of 40 columns, so that the kernel for 64 takes them, the second of 72 for that for 128; their numbers of heads and
 tokens differ too. Behind both comes a cut without attention. All else is fp32, as in the bundle.

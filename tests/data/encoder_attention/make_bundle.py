@@ -5,7 +5,7 @@
     python tests/data/encoder_attention/make_bundle.py [FOLDER]
 
 The encoder is Meta's Hiera with seven blocks of 4 to 32 channels and seeded random weights, whole and cut by the exporter as
-`onnx/export.py --encoder-attention` cuts SAM 2.1's: behind its first block as deep trunks are, then at the two blocks
+`onnx/export.py --encoder attention` cuts SAM 2.1's: behind its first block as deep trunks are, then at the two blocks
 that attend over the whole map, two heads of eight columns each in the 64 that the kernel takes. All else is made by the
 hand-made bundle's own functions. The graphs compute in fp32, because the tests' stand-in for TensorRT runs them so; its ports are fp16.
 """
