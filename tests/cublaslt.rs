@@ -18,7 +18,7 @@ use crate::support::segtrt;
 const MARK: &str = "SEGTRT_TEST_INSIDE_CUBLASLT";
 
 /// Elements beyond which a case of the self-test takes long here.
-const MOST: usize = 20_000;
+const MOST: usize = 10_000;
 
 /// Runs one of this module's tests in a process whose driver is the stand-in; what it printed.
 fn inside(test: &str, library: &Path, settings: &[(&str, &str)]) -> Option<String> {
