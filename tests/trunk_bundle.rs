@@ -249,7 +249,7 @@ fn inspect_shows_the_trunk_and_doctor_too_what_is_wrong_with_its_file() {
         assert_eq!(found[0]["trunk"]["columns"], serde_json::json!([8, 16, 8, 16]));
         assert!(found[0]["trunk"]["problem"].is_string());
         let mut doctor = segtrt();
-        doctor.env("LD_LIBRARY_PATH", yard.fakes).arg("doctor");
+        doctor.env("LD_LIBRARY_PATH", yard.fakes).args(["doctor", "--json"]);
         doctor.arg("--engines").arg(yard.path("engines")).arg("--onnx-dir").arg(yard.path(BUNDLE));
         let output = doctor.output().unwrap();
         let said = String::from_utf8_lossy(&output.stdout).into_owned();

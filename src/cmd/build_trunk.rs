@@ -82,8 +82,7 @@ fn install(bundle: &Bundle, dir: &Path) -> Result<u64, NotBuilt> {
         let weights = bundle.trunk_weights()?.context("the bundle has no trunk")?;
         Ok((dir.join(&trunk.file), weights))
     };
-    let unread =
-        |error| NotBuilt { kind: FailureKind::Graph, reason: format!("{error:#}") };
+    let unread = |error| NotBuilt { kind: FailureKind::Graph, reason: format!("{error:#}") };
     let (place, weights) = read().map_err(unread)?;
     let bytes = weights.file();
     atomic::write(&place, |out| Ok(out.write_all(bytes)?)).map_err(disk)?;

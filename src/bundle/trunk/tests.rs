@@ -79,8 +79,11 @@ fn what_no_kernel_computes_is_refused_with_its_block() {
     );
 }
 
-/// The file of weights that a trunk asks for: each tensor's bytes are its number.
-fn tensors_of(trunk: &Trunk) -> Vec<(String, Dtype, Vec<usize>)> {
+/// Name, type and shape of each tensor of a file.
+type Tensors = Vec<(String, Dtype, Vec<usize>)>;
+
+/// What a trunk asks for.
+fn tensors_of(trunk: &Trunk) -> Tensors {
     let mut all = Vec::new();
     for (at, b) in trunk.blocks.iter().enumerate() {
         let (d, e) = (b.dim, b.dim_out);
@@ -101,7 +104,7 @@ fn tensors_of(trunk: &Trunk) -> Vec<(String, Dtype, Vec<usize>)> {
     all
 }
 
-/// Writes the file and gives the trunk its hash.
+/// Writes the file, each tensor's bytes its number, and gives the trunk its hash.
 fn write(path: &Path, tensors: &[(String, Dtype, Vec<usize>)], trunk: &mut Trunk) {
     let data: Vec<Vec<u8>> = tensors
         .iter()
@@ -143,7 +146,7 @@ fn each_blocks_tensors_are_found() {
 fn another_file_is_refused_with_tensor_found_and_expected() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("w.safetensors");
-    let refused = |change: &dyn Fn(&mut Vec<(String, Dtype, Vec<usize>)>), said: &str| {
+    let refused = |change: &dyn Fn(&mut Tensors), said: &str| {
         let mut trunk = small();
         let mut tensors = tensors_of(&trunk);
         change(&mut tensors);
