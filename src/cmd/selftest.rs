@@ -194,7 +194,7 @@ fn test_kernels(
     ));
     let (all, bad) = (found.rows.len(), failed(&found));
     screen.say(&format!(
-        "{} of {all} kernel cases agree with the CPU, {bad} failed; all but attention and nvJPEG bit for bit",
+        "{} of {all} kernel cases agree with the CPU, {bad} failed; all but attention, a trunk's norms and activations, and nvJPEG bit for bit",
         all - bad
     ));
     if let Some(most) = max_elements {
