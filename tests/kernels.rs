@@ -22,6 +22,18 @@ const ATTENTION: [(&str, &str); 8] = [
     ("attention_hopper", "attention_heads_128_hopper"),
 ];
 
+/// Rows of an encoder's trunk: the kernels, as the self-test names them, and how many cases each has at the least.
+const TRUNK: [(&str, usize); 6] = [
+    ("trunk normalize", 16),
+    ("trunk gelu", 4),
+    ("trunk pool", 5),
+    ("trunk split heads", 5),
+    ("trunk join heads", 5),
+    ("trunk windows", 30),
+];
+/// The kernels of `cuda/windows.cu`.
+const WINDOWS: [&str; 3] = ["trunk_windows_64", "trunk_windows_80", "trunk_windows_96"];
+
 fn selftest(dir: &Path, csv: &Path) -> assert_cmd::Command {
     let mut command = segtrt();
     command.env("LD_LIBRARY_PATH", dir).args(["selftest", "--kernels"]);
@@ -50,7 +62,7 @@ fn every_kernel_equals_the_cpu_bit_for_bit() {
         assert!(of(name) >= 1 && of(&format!("{name} and combine")) >= 3, "{name}");
     }
     let others = [("mask", 10), ("mask counts", 50), ("bank inputs", 6), ("bank advance", 6)];
-    for (name, least) in others {
+    for (name, least) in others.into_iter().chain(TRUNK) {
         assert!(of(name) >= least, "{} cases of {name}", of(name));
     }
     assert!(column(&csv, "verdict").iter().all(|verdict| verdict == "passed"));
@@ -90,7 +102,8 @@ fn large_cases_can_be_left_out_and_are_counted() {
             assert!(kernels.contains(&format!("{name}{merge}")), "{name}{merge}");
         }
     }
-    for name in ["mask", "mask counts", "bank inputs", "bank advance"] {
+    let others = ["mask", "mask counts", "bank inputs", "bank advance"];
+    for name in others.into_iter().chain(TRUNK.map(|(name, _)| name)) {
         assert!(kernels.iter().any(|kernel| kernel == name), "{name}");
     }
     let cases = report["rows"].as_array().unwrap().iter().map(|row| row["case"].as_str().unwrap());
@@ -120,12 +133,13 @@ fn attention_is_left_out_aloud_on_turing() {
         let mut command = selftest(fakes.dir(), &csv);
         command.env("FAKE_CUDA_SM", sm).args(["--max-elements", "2500"]).assert().success()
     };
-    let is_attention = |kernel: &String| kernel.starts_with("attention");
-    tested("80").stdout(contains("SKIPPED attention").not());
-    assert!(column(&csv, "kernel").iter().any(is_attention));
-    tested("75").stdout(contains("SKIPPED attention: its kernels need sm 80 (Ampere) or more"));
-    let kernels = column(&csv, "kernel");
-    assert!(!kernels.is_empty() && !kernels.iter().any(is_attention), "{kernels:?}");
+    let starts = |with: &str| column(&csv, "kernel").iter().any(|kernel| kernel.starts_with(with));
+    tested("80").stdout(contains("SKIPPED attention").or(contains("SKIPPED trunk")).not());
+    assert!(starts("attention") && starts("trunk"));
+    let said = contains("SKIPPED attention: its kernels need sm 80 (Ampere) or more")
+        .and(contains("SKIPPED trunk: its kernels need sm 80 or more"));
+    tested("75").stdout(said);
+    assert!(starts("mask") && !starts("attention") && !starts("trunk"));
 }
 
 /// The comparison must be able to fail: each of these faults has to be found.
@@ -145,12 +159,27 @@ fn a_fault_in_any_kernel_is_found() {
             "age_in_slot(t, at, memories)",
         ),
         ("bank advance", "memory", "1 + (t - 1) % (pointers - 1)", "t % pointers"),
+        ("trunk pool", "trunk", "column * 2) * units", "column) * units"),
+        ("trunk split heads", "trunk", "token * 3 + part", "token * 3"),
+        ("trunk join heads", "trunk", "at / units % heads", "0"),
+    ];
+    // The same in what is compared with float64, and what is said of it.
+    let roughly = [
+        (
+            "trunk normalize",
+            "trunk",
+            "sum_of_warp(sum) * share + EPSILON",
+            "sum_of_warp(sum) + EPSILON",
+        ),
+        ("trunk gelu", "trunk", "-0.0539062992f", "-0.0529062992f"),
     ];
     let sources = fakes.dir().join("cuda");
     std::fs::create_dir(&sources).unwrap();
-    for name in ["common.cuh", "preprocess.cu", "mask.cu", "memory.cu"] {
+    for name in ["common.cuh", "preprocess.cu", "mask.cu", "memory.cu", "trunk.cu"] {
         let mut text = std::fs::read_to_string(Path::new("cuda").join(name)).unwrap();
-        for (_, _, from, to) in faults.iter().filter(|fault| name == format!("{}.cu", fault.1)) {
+        for (_, _, from, to) in
+            faults.iter().chain(&roughly).filter(|fault| name == format!("{}.cu", fault.1))
+        {
             assert!(text.contains(from), "{name} has no {from:?}: the fault must be written anew");
             text = text.replace(from, to);
         }
@@ -179,6 +208,9 @@ fn a_fault_in_any_kernel_is_found() {
     };
     for (kernel, ..) in faults {
         assert!(found(kernel, "differ from the CPU's"), "the fault in {kernel} was not found");
+    }
+    for (kernel, ..) in roughly {
+        assert!(found(kernel, " is expected"), "the fault in {kernel} was not found");
     }
     assert!(found("mask", "CUDA_ERROR_OUT_OF_MEMORY"));
     assert!(found("attention", "heads of 64 columns cannot be used: "), "{reasons:?}");
@@ -214,6 +246,15 @@ fn the_sources_of_attention_give_a_softmax_on_the_host() {
     };
     let said = String::from_utf8_lossy(&ran.stdout);
     assert!(ran.status.success(), "{said}{}", String::from_utf8_lossy(&ran.stderr));
+    let windows = std::fs::read_to_string("cuda/windows.cu").unwrap();
+    let emulated = std::fs::read_to_string("scripts/attention/windows.cpp").unwrap();
+    for name in WINDOWS {
+        let of = |line: &&str| line.starts_with(&format!("{name} ")) && line.ends_with(" ok");
+        assert_eq!(said.lines().filter(of).count(), 3, "{name}: {said}");
+        let (_, columns) = name.rsplit_once('_').unwrap();
+        assert!(windows.contains(&format!("WINDOWS({name}, {columns}, 32)")), "{name}");
+        assert!(emulated.contains(&format!("W{columns} = Windows<{columns}, 32>;")), "{name}");
+    }
     let emulation = std::fs::read_to_string("scripts/attention/emulate.cpp").unwrap();
     for (file, name) in ATTENTION {
         let of = |line: &&str| line.starts_with(&format!("{name} ")) && line.ends_with(" ok");

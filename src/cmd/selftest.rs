@@ -196,7 +196,8 @@ fn test_kernels(
     ));
     let (all, bad) = (found.rows.len(), failed(&found));
     screen.say(&format!(
-        "{} of {all} kernel cases agree with the CPU, {bad} failed; all but attention, products and nvJPEG bit for bit",
+        "{} of {all} kernel cases agree with the CPU, {bad} failed; all but attention, a trunk's norms and activations, products and \
+         nvJPEG bit for bit",
         all - bad
     ));
     if let Some(most) = max_elements {
