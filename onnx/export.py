@@ -14,7 +14,7 @@ from segexport.commandline import add_weight_options, build_model
 from segexport.models import spec_of
 
 # What --segments does to an encoder that segtrt's kernels take, where nobody says.
-USUAL_ENCODER = "attention"
+USUAL_ENCODER = "trunk"
 
 
 def parse():

@@ -62,8 +62,8 @@ def parser():
     p.add_argument("--vos-beside", type=int, default=0, metavar="SECONDS", help=told)
     told = "an earlier lab's OUT/compiled, of a machine with the same GPU and PyTorch: what torch.compile chose, so that it need not choose again"
     p.add_argument("--kept-compiled", type=Path, metavar="DIR", help=told)
-    told = "what this program computes of SAM 2.1's fp16 encoders (onnx/README.md); --groups attention measures before and after [attention]"
-    p.add_argument("--encoder", choices=ENCODERS, default="attention", help=told)
+    told = "what this program computes of SAM 2.1's fp16 encoders (onnx/README.md); --groups attention measures before and after [trunk]"
+    p.add_argument("--encoder", choices=ENCODERS, default="trunk", help=told)
     p.add_argument("--ort-gpu", type=Path, metavar="LIB", help="ONNX Runtime's library with the CUDA provider: a further side")
     p.add_argument("--groups", default="main", help=f"of {', '.join(GROUPS)} [main]")
     p.add_argument("--only", default="", metavar="PATTERN,…", help="jobs of these names, and what they need: compare_edgetam,iou_*")

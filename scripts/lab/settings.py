@@ -98,7 +98,7 @@ class Settings:
     mixed: tuple = MIXED  # names of variants whose mixed engines are compared, too
     vos_beside: int = 0  # seconds in which vos_optimized is compiled beside other work on its GPU; 0: alone there, as long as it takes
     kept_compiled: Path | None = None  # an earlier lab's OUT/compiled
-    encoder: str = "attention"  # of ENCODERS, for SAM 2.1's fp16 encoders
+    encoder: str = "trunk"  # of ENCODERS, for SAM 2.1's fp16 encoders
     together: bool = False  # PyTorch's sides of a comparison are started at once
     frames: int = 12  # of each clip, for masks against the CPU
     ort_gpu: Path | None = None

@@ -73,6 +73,8 @@ impl GpuRunner {
         let batch = encode_batch_mark(plan.options.encode_batch);
         let version = library.version().to_string();
         let attention = pipeline.attention().map(|form| format!(", attention from {form}"));
+        let trunk =
+            pipeline.products().map(|library| format!(", the trunk's products by {library}"));
         let decoder = nvjpeg.map(|library| {
             format!(
                 ", frames decoded by {library}, {}, entropy code on the host",
@@ -83,12 +85,13 @@ impl GpuRunner {
             backend: format!("{} {precision} {bank} {how}{batch}", version.to_lowercase()),
             device: facts.name.clone(),
             library: format!(
-                "{} ({version}), {} (sm {}), driver for CUDA {}{}{}",
+                "{} ({version}), {} (sm {}), driver for CUDA {}{}{}{}",
                 library.path().display(),
                 facts.name,
                 facts.sm,
                 facts.driver_cuda,
                 attention.unwrap_or_default(),
+                trunk.unwrap_or_default(),
                 decoder.unwrap_or_default()
             ),
             load_ms,

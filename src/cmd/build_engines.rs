@@ -136,6 +136,11 @@ pub fn say_before(resolved: &Resolved) {
     for sentence in &resolved.left_out {
         eprintln!("left out: {sentence}");
     }
+    // For another machine's GPU there is nothing to look for here.
+    let trunk = resolved.models.iter().any(|model| model.trunk.is_some());
+    if let Some(missing) = resolved.device.as_ref().filter(|_| trunk).and(build_trunk::missing()) {
+        eprintln!("note: {missing}");
+    }
     for sentence in &resolved.notes {
         eprintln!("note: {sentence}");
     }

@@ -96,6 +96,12 @@ impl Encoder {
         Ok(Self { parts, wiring, handed, attentions, trunk })
     }
 
+    /// The library of the trunk's products and its file: "cuBLASLt 13.1.0 (for CUDA 13), /usr/…/libcublasLt.so.13".
+    pub fn products(&self) -> Option<String> {
+        let library = self.trunk.as_ref()?.library();
+        Some(format!("{library}, {}", library.path().display()))
+    }
+
     /// The part that makes this one of [`FEATURES`], or that takes the image.
     pub fn stage_of(&self, name: &str) -> Result<&Shared> {
         let mode = if FEATURES.contains(&name) { Mode::Output } else { Mode::Input };

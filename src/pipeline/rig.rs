@@ -41,7 +41,7 @@ pub struct Pipeline {
     pub(super) streams: Streams,
     contexts: Vec<Rc<Contexts>>,
     words_room: usize,
-    _encoder: Encoder,
+    encoder: Encoder,
     scratch: View,
     pub(super) engines: Engines,
     kernels: Kernels,
@@ -130,7 +130,7 @@ impl Pipeline {
             streams,
             contexts: Vec::new(),
             words_room: USUAL_WORDS_BYTES,
-            _encoder: encoder,
+            encoder,
             scratch,
             engines,
             kernels,
@@ -143,6 +143,11 @@ impl Pipeline {
     /// What the engines are.
     pub fn manifest(&self) -> &Manifest {
         &self.engines.manifest.bundle
+    }
+
+    /// What computes the products of the encoder's trunk, and its file; none where there is no trunk.
+    pub fn products(&self) -> Option<String> {
+        self.encoder.products()
     }
 
     /// What the attention kernels were loaded from; none where the engines need none.

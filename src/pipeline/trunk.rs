@@ -17,7 +17,7 @@ use anyhow::{Context, Result, ensure};
 use super::trunk_weights::{self, Loaded, LoadedBlock};
 use crate::bundle::trunk::{Trunk, TrunkBlock};
 use crate::engine::{EngineManifest, open_trunk};
-use crate::gpu::cublaslt::{CublasLt, Product, ProductShape};
+use crate::gpu::cublaslt::{CublasLt, Library, Product, ProductShape};
 use crate::gpu::kernels::{
     Attention, AttentionKernels, AttentionShape, Element, HeadsShape, TrunkKernels, Values,
     WindowShape,
@@ -55,6 +55,7 @@ pub struct TrunkRun {
     blocks: Vec<Block>,
     kernels: TrunkKernels,
     workspace: View,
+    products: CublasLt,
 }
 
 /// One block with the memory that it works in.
@@ -191,7 +192,12 @@ impl TrunkRun {
         let bytes = making.products.iter().map(|product| product.workspace_bytes()).max();
         let scratch = gpu.towards(Purpose::Scratch);
         let workspace = View::new(&scratch, bytes.unwrap_or(0).max(ALIGNMENT))?;
-        Ok(Self { blocks, kernels, workspace })
+        Ok(Self { blocks, kernels, workspace, products: making.library })
+    }
+
+    /// What computes the products.
+    pub fn library(&self) -> &Library {
+        self.products.library()
     }
 
     /// Enqueues all blocks. No allocation; may be recorded.
