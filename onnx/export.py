@@ -33,7 +33,7 @@ def parse():
         "--encoder",
         choices=("trunk", "attention", "whole"),
         help="which of the image encoder's work is segtrt's own, beside the whole encoder: trunk, all of Hiera's blocks, TensorRT "
-        "computes what comes before and behind; attention, what attends over the whole map (default with --segments); whole, none "
+        "computes what comes before and behind (default with --segments); attention, what attends over the whole map; whole, none "
         "(with --segments trunks of more than 24 blocks are cut still, for their depth). The first two are for SAM 2.1 with "
         "--precision fp16 alone",
     )

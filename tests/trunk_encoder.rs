@@ -159,12 +159,25 @@ fn windows_that_weigh_all_keys_alike_are_found() {
 fn the_selftest_compares_stem_neck_and_all_of_it() {
     let Some(setting) = Setting::new() else { return };
     let csv = setting.path("rows.csv");
-    let mut command = setting.fakes.selftest(&setting.path("engines"));
-    command.env("FAKE_TENSORRT_ONNXRUNTIME", require_onnxruntime()).arg("--no-clip");
-    command.env("SEGTRT_CUBLASLT_LIB", setting.products);
-    command.arg("--onnx-dir").arg(setting.path("onnx")).arg("--csv").arg(&csv);
-    setting.engines(&PARTS);
-    command.assert().success().stdout(contains(" 0 failed"));
+    // The whole, which a clip would run, must not be taken for its parts.
+    setting.engines(&[Role::Encoder, Role::EncoderCut0, Role::EncoderCut1]);
+    let selftest = || {
+        let mut command = setting.fakes.selftest(&setting.path("engines"));
+        command.env("FAKE_TENSORRT_ONNXRUNTIME", require_onnxruntime()).arg("--no-clip");
+        command.env("SEGTRT_CUBLASLT_LIB", setting.products);
+        command.arg("--onnx-dir").arg(setting.path("onnx")).arg("--csv").arg(&csv);
+        command
+    };
+    let faulty = setting.fakes.with_fault("std::exp(weights[key] - high)", "1.0f");
+    selftest().env("LD_LIBRARY_PATH", faulty.path()).assert().code(1);
+    let failed = column(&csv, "case").into_iter().zip(column(&csv, "verdict"));
+    let failed = failed.filter(|(_, verdict)| verdict == "failed").map(|(case, _)| case);
+    let failed: Vec<String> = failed.collect();
+    assert!(
+        !failed.is_empty() && failed.iter().all(|case| case.starts_with("joined")),
+        "{failed:?}"
+    );
+    selftest().assert().success().stdout(contains(" 0 failed"));
     let rows = column(&csv, "case").into_iter().zip(column(&csv, "output"));
     let joined = rows.filter(|(case, _)| case.starts_with("joined")).map(|(_, output)| output);
     let mut joined: Vec<String> = joined.collect();

@@ -12,9 +12,9 @@ import torch
 
 
 def read(path, say):
-    """Gives PyTorch what the file holds, where it is there; what does not fit this machine is compiled all the same."""
+    """Gives PyTorch what the file holds; false where there is none. What does not fit this machine is compiled all the same."""
     if not path.exists():
-        return
+        return False
     try:
         info = torch.compiler.load_cache_artifacts(path.read_bytes())
         why = "PyTorch's warning says why" if info is None else None
@@ -22,8 +22,9 @@ def read(path, say):
         why = f"{type(error).__name__}: {error}"
     if why:
         say(f"{path} is not taken ({why}); compiling without it")
-        return
-    say(f"{path}: {_in_words(info)} taken")
+    else:
+        say(f"{path}: {_in_words(info)} taken")
+    return True
 
 
 def write(path, say):

@@ -129,10 +129,8 @@ class Side:
             return
         compiling.require_compiler()
         kept = self.args.kept_compiled
-        was_there = kept is not None and kept.exists()
         start = time.perf_counter()
-        if was_there:
-            kept_compiled.read(kept, self.say)
+        was_there = kept is not None and kept_compiled.read(kept, self.say)
         jobs = [(clip, truth) for _, clip in self.clips if not isinstance(clip, ObjectError) for truth in clip.objects]
         # Longest first; an object that cannot be prompted teaches the compiler nothing.
         jobs.sort(key=lambda job: -self._span_length(*job))

@@ -308,6 +308,7 @@ impl ModelFiles {
             let mut files: Vec<_> = engines.plans.iter().filter(runs).map(hash).collect();
             let parts = encoders.iter().flatten().any(|role| role.is_encoder_part());
             files.extend(engines.trunk().filter(|_| parts).map(|trunk| {
+                // Whose file is gone fails when it is opened.
                 let bytes = std::fs::metadata(dir.join(&trunk.file)).map_or(0, |meta| meta.len());
                 let hash = FileHash { sha256: trunk.sha256.clone(), bytes };
                 (format!("{}/{name}/{}", engines.platform, trunk.file), hash)

@@ -16,6 +16,7 @@ use super::{Outcome, build_stale, build_sweep, build_trunk, build_whole};
 use crate::build::{BuildJob, Built, FailureKind, Line, NotBuilt, Supervisor, plan_file};
 use crate::bundle::Role;
 use crate::cli::BuildEnginesArgs;
+use crate::doctor;
 use crate::engine::assess::{Verdict, assess};
 use crate::engine::{EngineManifest, PlanRecord, manifest};
 
@@ -138,8 +139,11 @@ pub fn say_before(resolved: &Resolved) {
     }
     // For another machine's GPU there is nothing to look for here.
     let trunk = resolved.models.iter().any(|model| model.trunk.is_some());
-    if let Some(missing) = resolved.device.as_ref().filter(|_| trunk).and(build_trunk::missing()) {
-        eprintln!("note: {missing}");
+    if trunk
+        && resolved.device.is_some()
+        && let Err(why) = doctor::has_cublaslt()
+    {
+        eprintln!("note: encoders with a trunk will not run here yet: {why}");
     }
     for sentence in &resolved.notes {
         eprintln!("note: {sentence}");

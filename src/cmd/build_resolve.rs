@@ -228,6 +228,7 @@ pub fn resolve(args: &BuildEnginesArgs, workspace_mb: Option<u64>) -> Result<Res
         {
             build.trunk = Some(PlannedTrunk::new(trunk, &build.dir, there.as_ref()));
         }
+        notes.extend(without_trunk(&build));
         models.push(build);
     }
     if models.is_empty() {
@@ -275,6 +276,19 @@ impl Found<'_> {
         };
         freshness::differs(record, &wanted).or_else(|| freshness::damaged(record, self.dir))
     }
+}
+
+/// What the user should know where a bundle has a trunk and the whole encoder is built all the same, unasked.
+fn without_trunk(build: &ModelBuild) -> Option<String> {
+    let whole = build.plans.iter().any(|plan| plan.job.role == Role::Encoder);
+    let trunk = build.bundle.manifest.trunk.is_some() && build.trunk.is_none();
+    (whole && trunk && build.precision == Precision::Mixed).then(|| {
+        format!(
+            "{}: mixed engines take no trunk, which is computed in fp16, and their encoder is built whole; for one that is cut at its \
+             attentions export a bundle with onnx/export.py --encoder attention",
+            build.name
+        )
+    })
 }
 
 /// Why the parts of this encoder are not built.

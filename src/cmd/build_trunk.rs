@@ -15,7 +15,6 @@ use crate::bundle::trunk::FILE;
 use crate::bundle::{Bundle, Trunk};
 use crate::engine::{EngineManifest, freshness};
 use crate::files::atomic;
-use crate::gpu::cublaslt::Library;
 
 /// The file that goes with the plans.
 pub struct PlannedTrunk {
@@ -36,12 +35,6 @@ impl PlannedTrunk {
         };
         Self { file: trunk.file.clone(), why }
     }
-}
-
-/// Why engines with a trunk would not run on this machine, as a sentence; none if they will.
-pub fn missing() -> Option<String> {
-    let error = Library::open(None).err()?;
-    Some(format!("the encoders with a trunk will not run here yet: {error}"))
 }
 
 /// Copies the model's file, where it must be; its row, none where the model has none.

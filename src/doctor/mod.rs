@@ -47,6 +47,15 @@ pub struct Options {
     pub root: PathBuf,
 }
 
+/// Whether a trunk's products can be computed here: cuBLASLt is there, and the driver knows the CUDA that it was made for. Asked in
+/// child processes, for a broken library can end one.
+///
+/// # Errors
+/// A sentence that says why not, and what to type.
+pub fn has_cublaslt() -> Result<(), String> {
+    probe::has_cublaslt(&probe::gpus())
+}
+
 /// Looks at everything; the lines in the order in which they are read.
 pub fn examine(options: &Options) -> (Vec<Check>, Verdict) {
     let gpus = probe::gpus();
@@ -63,7 +72,9 @@ pub fn examine(options: &Options) -> (Vec<Check>, Verdict) {
     checks.push(probe::onnxruntime_check(&onnxruntime));
     checks.extend(probe::tensorrt_checks(&tensorrts, &searched, &gpus));
     checks.push(probe::nvjpeg_check(&gpus));
-    checks.push(probe::cublaslt_check(&gpus));
+    // Where there is no GPU nothing can need it.
+    let trunk = gpus.is_ok() && (bundles.trunk || engines.trunk);
+    checks.push(probe::cublaslt_check(&gpus, trunk));
     checks.extend(bundles.checks.clone());
     checks.extend(engines.checks.clone());
     checks.push(data.clone());

@@ -21,6 +21,8 @@ pub struct Models {
     pub checks: Vec<Check>,
     /// One at least is sound.
     pub usable: bool,
+    /// One at least has an encoder with a trunk, whose products are cuBLASLt's.
+    pub trunk: bool,
 }
 
 const EXPORT: &str = "export one: python onnx/export.py --model edgetam --segments --padded-track --checkpoint edgetam.pt \
@@ -38,12 +40,12 @@ pub fn bundles(roots: &[PathBuf], gpus: &Gpus, tensorrts: &[Tried]) -> Models {
         Err(error) => {
             let advice = "export that model again, or take its folder away";
             let checks = vec![Check::missing(name, format!("{error:#}"), advice)];
-            return Models { checks, usable: false };
+            return Models { checks, usable: false, trunk: false };
         }
     };
     if found.is_empty() {
         let checks = vec![Check::missing(name, format!("none in {searched}"), EXPORT)];
-        return Models { checks, usable: false };
+        return Models { checks, usable: false, trunk: false };
     }
     let turing = turing_with_rtx(gpus, tensorrts);
     let sound: Vec<(Check, bool)> =
@@ -51,6 +53,7 @@ pub fn bundles(roots: &[PathBuf], gpus: &Gpus, tensorrts: &[Tried]) -> Models {
     Models {
         usable: sound.iter().any(|(_, runs)| *runs),
         checks: sound.into_iter().map(|(check, _)| check).collect(),
+        trunk: found.iter().any(|bundle| bundle.manifest.trunk.is_some()),
     }
 }
 
@@ -95,7 +98,7 @@ fn bundle_check(bundle: &Bundle, turing: Option<&FoundGpu>) -> (Check, bool) {
 /// A line for each folder of engines.
 pub fn engines(root: &Path, gpus: &Gpus, tensorrts: &[Tried]) -> Models {
     let name = "engines";
-    let lone = |check: Check| Models { checks: vec![check], usable: false };
+    let lone = |check: Check| Models { checks: vec![check], usable: false, trunk: false };
     let folders = match find(root, &Asked::default()) {
         Ok(folders) => folders,
         Err(error) => {
@@ -117,6 +120,7 @@ pub fn engines(root: &Path, gpus: &Gpus, tensorrts: &[Tried]) -> Models {
     Models {
         usable: sound.iter().any(|(_, runs)| *runs),
         checks: sound.into_iter().map(|(check, _)| check).collect(),
+        trunk: folders.iter().any(|folder| folder.manifest.trunk().is_some()),
     }
 }
 

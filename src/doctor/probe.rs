@@ -147,7 +147,7 @@ const NVJPEG: Optional = Optional {
 const CUBLASLT: Optional = Optional {
     name: "cuBLASLt",
     needed_by: "a bundle whose encoder has a trunk",
-    advice: "pip install nvidia-cublas (CUDA 13) or nvidia-cublas-cu12, or name another with SEGTRT_CUBLASLT_LIB",
+    advice: "pip install nvidia-cublas (CUDA 13) or nvidia-cublas-cu12, or name another with SEGTRT_CUBLASLT_LIB; without it: segtrt build-engines --graphs encoder",
 };
 
 /// nvJPEG's line.
@@ -155,9 +155,39 @@ pub fn nvjpeg_check(gpus: &Gpus) -> Check {
     NVJPEG.line(ask(&Probe::NvJpeg(driver_cuda(gpus))))
 }
 
-/// cuBLASLt's line.
-pub fn cublaslt_check(gpus: &Gpus) -> Check {
-    CUBLASLT.line(ask(&Probe::CublasLt(driver_cuda(gpus))))
+/// cuBLASLt's line; `needed`: by a bundle or by engines that were found.
+pub fn cublaslt_check(gpus: &Gpus, needed: bool) -> Check {
+    cublaslt_line(cublaslt(gpus), needed)
+}
+
+fn cublaslt_line(answer: Answer, needed: bool) -> Check {
+    match (needed, answer) {
+        (true, Answer::NotFound(places)) => Check::missing(
+            CUBLASLT.name,
+            format!("none found, and {} is there; looked in {places}", CUBLASLT.needed_by),
+            CUBLASLT.advice,
+        ),
+        (_, answer) => CUBLASLT.line(answer),
+    }
+}
+
+/// Whether the products of a trunk can be computed on the first GPU, as far as its driver goes; else why not and what to type.
+///
+/// # Errors
+/// No library that the driver takes.
+pub fn has_cublaslt(gpus: &Gpus) -> Result<(), String> {
+    match cublaslt(gpus) {
+        Answer::Found(..) => Ok(()),
+        Answer::NotFound(places) => {
+            Err(format!("no cuBLASLt found; looked in {places}: {}", CUBLASLT.advice))
+        }
+        Answer::Failed(why) => Err(why),
+        other => Err(format!("its probe gave {other:?}")),
+    }
+}
+
+fn cublaslt(gpus: &Gpus) -> Answer {
+    ask(&Probe::CublasLt(driver_cuda(gpus)))
 }
 
 fn driver_cuda(gpus: &Gpus) -> Option<String> {
@@ -291,6 +321,18 @@ mod tests {
         assert_eq!(gpu_check(&gpu(json!({"persistence_mode": false}))).state, State::Warning);
         assert_eq!(driver_check(&gpu(json!({}))).state, State::Warning);
         assert_eq!(gpu_checks(&Err("no driver".into()))[0].state, State::Missing);
+    }
+
+    #[test]
+    fn cublaslt_is_missed_where_a_trunk_was_found() {
+        let none = || Answer::NotFound("/here".into());
+        let missed = cublaslt_line(none(), true);
+        assert_eq!(missed.state, State::Missing);
+        assert!(missed.found.contains("a trunk is there; looked in /here"), "{}", missed.found);
+        assert!(missed.advice.unwrap().contains("--graphs encoder"));
+        assert_eq!(cublaslt_line(none(), false).state, State::NotAsked);
+        let found = Answer::Found("its version".into(), "/x.so".into());
+        assert_eq!(cublaslt_line(found, true).state, State::Ok);
     }
 
     #[test]

@@ -27,7 +27,8 @@ pub struct EncoderAlone {
 }
 
 impl EncoderAlone {
-    /// Opens and lays out the engines of `manifest`, which lies in `dir`.
+    /// Opens and lays out the parts of the encoder of `manifest`, which lies in `dir`; whatever a clip would run where the whole
+    /// encoder was built, too.
     ///
     /// # Errors
     /// Engines that are missing or do not fit together, what lies between them cannot be computed here, or too little memory.
@@ -37,7 +38,8 @@ impl EncoderAlone {
         dir: &Path,
         manifest: &EngineManifest,
     ) -> Result<Self> {
-        let engines = EncoderEngines::open(runtime, gpu.facts().sm, dir, manifest, 1)?;
+        let roles = manifest.bundle.encoder_parts().iter().map(|part| part.role).collect();
+        let engines = EncoderEngines::of(runtime, gpu.facts().sm, dir, manifest, roles)?;
         let wiring = &engines.wiring;
         let attends = !wiring.attentions.is_empty() || wiring.trunk.is_some();
         let kernels = attends.then(|| AttentionKernels::load(gpu)).transpose()?;

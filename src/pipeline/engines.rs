@@ -158,7 +158,20 @@ impl EncoderEngines {
         manifest: &EngineManifest,
         batch: usize,
     ) -> Result<Self> {
-        let roles = encoder(manifest, batch)?;
+        Self::of(runtime, sm, dir, manifest, encoder(manifest, batch)?)
+    }
+
+    /// Opens the engines of these roles: one encoder, or its parts in order.
+    ///
+    /// # Errors
+    /// As [`Engines::open`].
+    pub fn of(
+        runtime: &Runtime,
+        sm: u32,
+        dir: &Path,
+        manifest: &EngineManifest,
+        roles: Vec<Role>,
+    ) -> Result<Self> {
         let wiring = wiring(manifest, &roles)?;
         let trunk = wiring.trunk.as_ref().map(|trunk| TrunkFile::new(dir, manifest, trunk));
         let open = |role| {

@@ -17,17 +17,15 @@ use anyhow::{Context, Result, ensure};
 use super::trunk_weights::{self, Loaded, LoadedBlock};
 use crate::bundle::trunk::{Trunk, TrunkBlock};
 use crate::engine::{EngineManifest, open_trunk};
-use crate::gpu::cublaslt::{CublasLt, Library, Product, ProductShape};
+use crate::gpu::cublaslt::{ALIGNMENT, CublasLt, Library, Product, ProductShape};
 use crate::gpu::kernels::{
     Attention, AttentionKernels, AttentionShape, Element, HeadsShape, TrunkKernels, Values,
-    WindowShape,
+    WindowShape, Windows,
 };
 use crate::gpu::{Gpu, Purpose, Stream, View};
 
 /// Bytes of an element of what is multiplied.
 const HALF: usize = 2;
-/// The driver gives memory that is aligned so, and parts of it are, too.
-const ALIGNMENT: usize = 256;
 /// Columns of the hidden layer for each of a block's own.
 const HIDDEN: usize = 4;
 
@@ -100,7 +98,7 @@ struct Linear {
 
 /// How a block attends.
 enum How {
-    Windows(WindowShape),
+    Windows(Windows),
     Whole { attention: Rc<Attention>, shape: HeadsShape, qkv: [View; 3], o: View },
 }
 
@@ -178,7 +176,8 @@ impl TrunkRun {
         let loaded =
             trunk_weights::load(gpu, trunk, &open_trunk(&file.dir, &file.manifest)?, stream)?;
         let (products, whole) = (Vec::new(), Vec::new());
-        let mut making = Making { gpu, library, attention, room, scratch, products, whole };
+        let mut making =
+            Making { gpu, kernels, library, attention, room, scratch, products, whole };
         let mut blocks = Vec::with_capacity(trunk.blocks.len());
         let mut stage = 0;
         for (at, (block, weights)) in trunk.blocks.iter().zip(loaded).enumerate() {
@@ -192,7 +191,8 @@ impl TrunkRun {
         let bytes = making.products.iter().map(|product| product.workspace_bytes()).max();
         let scratch = gpu.towards(Purpose::Scratch);
         let workspace = View::new(&scratch, bytes.unwrap_or(0).max(ALIGNMENT))?;
-        Ok(Self { blocks, kernels, workspace, products: making.library })
+        let Making { kernels, library: products, .. } = making;
+        Ok(Self { blocks, kernels, workspace, products })
     }
 
     /// What computes the products.
@@ -223,14 +223,9 @@ impl TrunkRun {
         }
         multiply(&block.qkv, &block.normed, &block.queries)?;
         match &block.attention {
-            How::Windows(shape) => {
-                kernels.windows(
-                    &block.queries,
-                    &block.qkv.weights.bias,
-                    &block.attended,
-                    shape,
-                    stream,
-                )?;
+            How::Windows(windows) => {
+                let Loaded { bias, .. } = &block.qkv.weights;
+                windows.enqueue([&block.queries, bias, &block.attended], stream)?;
             }
             How::Whole { attention, shape, qkv: [q, k, v], o } => {
                 kernels.split_heads(&block.queries, [q, k, v], shape, stream)?;
@@ -258,6 +253,7 @@ impl TrunkRun {
 /// What blocks are made from; products and attentions of one size are made once.
 struct Making<'a> {
     gpu: &'a Gpu,
+    kernels: TrunkKernels,
     library: CublasLt,
     attention: Option<&'a AttentionKernels>,
     room: Room,
@@ -341,7 +337,8 @@ impl Making<'_> {
         let (heads, depth) = (block.heads, block.depth());
         if block.window > 0 {
             let TrunkBlock { grid, window, pooled, .. } = *block;
-            return Ok(How::Windows(WindowShape { grid, window, heads, depth, pooled }));
+            let shape = WindowShape { grid, window, heads, depth, pooled };
+            return Ok(How::Windows(self.kernels.windows(shape)?));
         }
         let (tokens, values) = (block.tokens(), values_of(block)?);
         let shape = AttentionShape { objects: heads, queries: tokens, keys: tokens, values };

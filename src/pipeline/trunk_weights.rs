@@ -5,10 +5,8 @@ The weights of an encoder's trunk on the device, all of them in one piece of mem
 use anyhow::{Context, Result};
 
 use crate::bundle::trunk::{Affine, BlockWeights, Trunk, TrunkWeights};
+use crate::gpu::cublaslt::ALIGNMENT;
 use crate::gpu::{Gpu, Purpose, Stream, View};
-
-/// Where each tensor starts: a multiple of what products want.
-const ALIGNMENT: usize = 256;
 
 /// What scales and what is added: of a norm, or of a product.
 pub struct Loaded {

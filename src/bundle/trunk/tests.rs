@@ -53,6 +53,7 @@ fn a_trunk_says_what_it_takes_and_gives() {
 
 #[test]
 fn what_no_kernel_computes_is_refused_with_its_block() {
+    refused(|t| t.file = "../engine.json".to_owned(), "said to be in '../engine.json', expected");
     refused(|t| t.ends = [0, 1, 3, 3], "stages end at [0, 1, 3, 3]");
     refused(|t| t.ends = [0, 1, 2, 3], "5 blocks and its stages end at [0, 1, 2, 3]");
     refused(|t| t.blocks.clear(), "0 blocks");

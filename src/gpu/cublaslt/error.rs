@@ -18,8 +18,8 @@ pub enum CublasLtError {
     NotFound(Searched),
     /// The library that the user named cannot be used.
     #[error(
-        "{} cannot be used as cuBLASLt: {why}; {VARIABLE} names another one, or use a bundle without a trunk \
-         (onnx/export.py --encoder attention)",
+        "{} cannot be used as cuBLASLt: {why}; {VARIABLE} names another one, or run the encoder without its \
+         trunk: segtrt build-engines --graphs encoder",
         path.display()
     )]
     Open {
@@ -30,8 +30,8 @@ pub enum CublasLtError {
     },
     /// cuBLASLt refuses.
     #[error(
-        "{library} could not {what}: {status}; {VARIABLE} names another one, or use a bundle without a trunk \
-         (onnx/export.py --encoder attention)"
+        "{library} could not {what}: {status}; {VARIABLE} names another one, or run the encoder without its \
+         trunk: segtrt build-engines --graphs encoder"
     )]
     Failed {
         /// The library.

@@ -32,7 +32,7 @@ pub use bank::BankState;
 pub use counts::{COUNTERS_BYTES, MaskCounts};
 pub use mask::MaskMaker;
 pub use preprocess::Preprocess;
-pub use trunk::{HeadsShape, TrunkKernels, WindowShape};
+pub use trunk::{HeadsShape, TrunkKernels, WindowShape, Windows};
 
 pub use crate::preprocess::Filter;
 

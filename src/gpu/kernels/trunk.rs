@@ -16,7 +16,7 @@ use crate::gpu::module::{Arg, Function, Launch, Module};
 use crate::gpu::{Gpu, Stream, View};
 use windows::WindowKernels;
 
-pub use windows::WindowShape;
+pub use windows::{WindowShape, Windows};
 
 /// Threads of a block of the kernels that only move data.
 const THREADS: u32 = 256;
@@ -182,21 +182,12 @@ impl TrunkKernels {
         Ok(unsafe { self.pool.launch(Launch { grid, threads: THREADS }, &args, stream) }?)
     }
 
-    /// Enqueues softmax(q kᵀ) v inside each window and head. `qkv` f16 `[grid², 3 heads depth]`, rows q, k, v, each head by head
-    /// (q scaled); `bias` f16 `[3 heads depth]`, what padding tokens have instead; `out` f16 `[tokens_out, heads depth]`.
+    /// Attention inside windows of this shape.
     ///
     /// # Errors
-    /// A shape that there is no kernel for, or a window that the GPU's blocks have too little shared memory for; else as
-    /// [`Self::normalize`].
-    pub fn windows(
-        &self,
-        qkv: &View,
-        bias: &View,
-        out: &View,
-        shape: &WindowShape,
-        stream: &Stream,
-    ) -> Result<()> {
-        self.windows.enqueue([qkv, bias, out], shape, stream)
+    /// A shape that there is no kernel for, or too little shared memory on this GPU.
+    pub fn windows(&self, shape: WindowShape) -> Result<Windows> {
+        self.windows.of(shape)
     }
 
     /// Enqueues q, k and v f16 `[heads, tokens, width]`, zeros behind a head's columns, from `qkv` f16 `[tokens, 3 heads depth]`.

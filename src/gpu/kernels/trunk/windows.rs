@@ -110,37 +110,15 @@ impl WindowKernels {
     }
 
     /// As [`super::TrunkKernels::windows`].
-    pub fn enqueue(
-        &self,
-        [qkv, bias, out]: [&View; 3],
-        shape: &WindowShape,
-        stream: &Stream,
-    ) -> Result<()> {
+    pub fn of(&self, shape: WindowShape) -> Result<Windows> {
         shape.check()?;
-        let columns = shape.columns();
-        need_exactly(qkv, HALF * 3 * shape.tokens() * columns, ALIGNMENT, "'qkv'")?;
-        need_exactly(bias, HALF * 3 * columns, ALIGNMENT, "'qkv.bias'")?;
-        need_exactly(out, HALF * shape.tokens_out() * columns, ALIGNMENT, "'a'")?;
-        int(3 * shape.tokens() * columns, "the number of elements")?;
-        let pairs = shape.pairs();
-        let (function, division) = self.divide(shape)?;
-        let args = [
-            Arg::View(qkv),
-            Arg::View(bias),
-            Arg::View(out),
-            Arg::I32(int(shape.grid, "the side of the map")?),
-            Arg::I32(int(shape.window, "the side of a window")?),
-            Arg::I32(int(shape.heads, "the number of heads")?),
-            Arg::I32(int(shape.depth, "the columns of a head")?),
-            Arg::I32(shape.pooled.into()),
-            Arg::I32(int(division.warps, "warps")?),
-            Arg::I32(int(pairs, "windows times heads")?),
-        ];
-        let threads = division.threads();
-        let launch = Launch { grid: (blocks(pairs, division.pairs)?, 1, 1), threads };
-        // SAFETY: the arguments are the kernel's own, the tensors were measured above, and the division gives every warp
-        // queries and every pair its shared memory, as the kernel asks for.
-        Ok(unsafe { function.launch(launch, &args, stream) }?)
+        int(3 * shape.tokens() * shape.columns(), "the number of elements")?;
+        let (function, division) = self.divide(&shape)?;
+        let launch = Launch {
+            grid: (blocks(shape.pairs(), division.pairs)?, 1, 1),
+            threads: division.threads(),
+        };
+        Ok(Windows { shape, function, division, launch })
     }
 
     /// The kernel for a shape, with its shared memory, and how its blocks are made up.
@@ -161,9 +139,51 @@ impl WindowKernels {
             }
         }
         let (_, function, division) = best.with_context(|| {
-            format!("the GPU's blocks have too little shared memory for {shape:?}: {pair} bytes are needed")
+            format!(
+                "the GPU's blocks have too little shared memory for {shape:?}: {pair} bytes are needed; run the encoder without its \
+                 trunk: segtrt build-engines --graphs encoder"
+            )
         })?;
         Ok((function, division))
+    }
+}
+
+/// Attention inside windows of one shape, ready to be launched: how its blocks are made up is known.
+#[derive(Clone, Debug)]
+pub struct Windows {
+    shape: WindowShape,
+    function: Function,
+    division: Division,
+    launch: Launch,
+}
+
+impl Windows {
+    /// Enqueues `out` f16 `[tokens behind, heads depth]` from `qkv` f16 `[tokens, 3 heads depth]` (queries scaled); padding tokens
+    /// have `bias` f16 `[3 heads depth]`. No allocation; may be recorded.
+    ///
+    /// # Errors
+    /// Views of another size or at odd addresses, or what the driver says.
+    pub fn enqueue(&self, [qkv, bias, out]: [&View; 3], stream: &Stream) -> Result<()> {
+        let Self { shape, function, division, launch } = self;
+        let columns = shape.columns();
+        need_exactly(qkv, HALF * 3 * shape.tokens() * columns, ALIGNMENT, "'qkv'")?;
+        need_exactly(bias, HALF * 3 * columns, ALIGNMENT, "'qkv.bias'")?;
+        need_exactly(out, HALF * shape.tokens_out() * columns, ALIGNMENT, "'a'")?;
+        let args = [
+            Arg::View(qkv),
+            Arg::View(bias),
+            Arg::View(out),
+            Arg::I32(int(shape.grid, "the side of the map")?),
+            Arg::I32(int(shape.window, "the side of a window")?),
+            Arg::I32(int(shape.heads, "the number of heads")?),
+            Arg::I32(int(shape.depth, "the columns of a head")?),
+            Arg::I32(shape.pooled.into()),
+            Arg::I32(int(division.warps, "warps")?),
+            Arg::I32(int(shape.pairs(), "windows times heads")?),
+        ];
+        // SAFETY: the arguments are the kernel's own, the tensors were measured above, and the division gives every warp
+        // queries and every pair its shared memory, as the kernel asks for.
+        Ok(unsafe { function.launch(*launch, &args, stream) }?)
     }
 }
 
