@@ -212,7 +212,7 @@ class Attention(unittest.TestCase):
         import export
 
         for flags, cut in (
-            (["--precision", "fp16", "--segments"], "attention"),
+            (["--precision", "fp16", "--segments"], "trunk"),
             (["--precision", "fp16"], "whole"),
             (["--precision", "fp32", "--segments"], "whole"),
             (["--precision", "fp16", "--segments", "--for-sm", "75"], "whole"),

@@ -5,8 +5,8 @@ Inductor's cache folder holds every kernel that max-autotune tried, gigabytes of
 stranger is as good as a program of his.
 """
 
+import lzma
 import os
-from pathlib import Path
 
 import torch
 
@@ -16,7 +16,7 @@ def read(path, say):
     if not path.exists():
         return False
     try:
-        info = torch.compiler.load_cache_artifacts(path.read_bytes())
+        info = torch.compiler.load_cache_artifacts(lzma.decompress(path.read_bytes()))
         why = "PyTorch's warning says why" if info is None else None
     except Exception as error:  # releases differ in what they raise and in what they warn of
         why = f"{type(error).__name__}: {error}"
@@ -34,6 +34,8 @@ def write(path, say):
         say(f"{path} is not written: PyTorch has nothing to keep")
         return
     data, info = saved
+    # A model's are some 45 MB of machine code, each kernel much like the next.
+    data = lzma.compress(data, preset=1)
     path.parent.mkdir(parents=True, exist_ok=True)
     part = path.with_name(f"{path.name}.{os.getpid()}.part")
     part.write_bytes(data)
