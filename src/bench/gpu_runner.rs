@@ -73,6 +73,8 @@ impl GpuRunner {
         let batch = encode_batch_mark(plan.options.encode_batch);
         let version = library.version().to_string();
         let attention = pipeline.attention().map(|form| format!(", attention from {form}"));
+        // Most of such an encoder is not TensorRT's: nobody shall take its rows for TensorRT's alone.
+        let cut = if pipeline.products().is_some() { " trunk" } else { "" };
         let trunk =
             pipeline.products().map(|library| format!(", the trunk's products by {library}"));
         let decoder = nvjpeg.map(|library| {
@@ -82,7 +84,7 @@ impl GpuRunner {
             )
         });
         let opened = Opened {
-            backend: format!("{} {precision} {bank} {how}{batch}", version.to_lowercase()),
+            backend: format!("{} {precision} {bank}{cut} {how}{batch}", version.to_lowercase()),
             device: facts.name.clone(),
             library: format!(
                 "{} ({version}), {} (sm {}), driver for CUDA {}{}{}{}",
