@@ -144,6 +144,11 @@ fn weights_are_copied_beside_the_plans_once_and_again_when_they_change_or_are_da
     assert_eq!(bytes(&yard.folder()), bytes(&yard.path(BUNDLE)));
     let manifest = yard.manifest();
     let weights = open_trunk(&yard.folder(), &manifest).unwrap();
+    let mut command = yard.build(&ENCODER);
+    command.env("SEGTRT_CUBLASLT_LIB", yard.path("none")).assert().success().stderr(
+        contains("note: encoders with a trunk will not run here yet")
+            .and(contains("SEGTRT_CUBLASLT_LIB")),
+    );
     assert!(weights.block(5).is_ok() && weights.block(6).is_err());
 
     // Damaged, then gone: each is refused with the command that mends it.
@@ -204,6 +209,11 @@ fn other_graphs_need_no_weights_and_an_encoder_in_one_piece_neither() {
         "segtrt's own kernels the trunk between these parts in fp16; build it whole: --graphs encoder",
     ));
     let output = mixed(&["--bank", "fused"]).output().unwrap();
+    let said = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(
+        said.contains("mixed engines take no trunk") && said.contains("--encoder attention"),
+        "{said}"
+    );
     let plan: Value = serde_json::from_slice(&output.stdout).unwrap();
     let plans = plan["plans"].as_array().unwrap().iter();
     let roles: Vec<&str> = plans.map(|plan| plan["role"].as_str().unwrap()).collect();

@@ -10,9 +10,8 @@ use segtrt::bundle::Role;
 use segtrt::engine::Precision;
 
 use crate::selftest::fakes::{Engines, Fakes, cublaslt, shared};
-use crate::support::{
-    Frame, bench, column, copy, frames_of, lowest_iou, require_onnxruntime, synth,
-};
+use crate::support::{Frame, bench, column, frames_of, lowest_iou, require_onnxruntime, synth};
+use crate::trunk_bundle::bundle;
 
 const PARTS: [Role; 2] = [Role::EncoderCut0, Role::EncoderCut1];
 const STEPS: [Role; 3] = [Role::Prompt, Role::Track, Role::Memory];
@@ -29,24 +28,6 @@ struct Setting {
     fakes: &'static Fakes,
     /// The folder of the stand-in for cuBLASLt.
     products: &'static Path,
-}
-
-/// `tests/data/fused` with the encoder of `tests/data/trunk`: whole, and with its parts and weights where `cut`.
-fn bundle(bundle: &Path, cut: bool) {
-    copy(Path::new("tests/data/fused"), bundle);
-    copy(Path::new("tests/data/trunk"), bundle);
-    let added = fs::read_to_string(bundle.join("graphs.toml")).unwrap();
-    let (graphs, trunk) = added.split_at(added.find("[trunk]").unwrap());
-    let path = bundle.join("manifest.toml");
-    let manifest = fs::read_to_string(&path).unwrap();
-    let manifest = manifest.replace("\"fp32\"", if cut { "\"fp16\"" } else { "\"fp32\"" });
-    let others: Vec<&str> = manifest.split("[[graph]]").collect();
-    let others = others.into_iter().filter(|graph| !graph.contains("role = \"encoder\""));
-    let graphs: Vec<&str> = graphs.split("[[graph]]").filter(|g| !g.trim().is_empty()).collect();
-    let added = &graphs[..if cut { graphs.len() } else { 1 }];
-    let all: Vec<&str> = others.chain(added.iter().copied()).collect();
-    let trunk = if cut { trunk } else { "" };
-    fs::write(&path, format!("{}\n{trunk}", all.join("[[graph]]"))).unwrap();
 }
 
 impl Setting {
