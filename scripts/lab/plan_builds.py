@@ -13,7 +13,7 @@ PRECISIONS = ("fp16", "mixed", "fp32")
 BUILD = 4
 LOADING, KNOWN = 10, {"encoder": 60, "prompt": 60}  # seconds until TensorRT's kernels are loaded; of graphs whose tactics are known
 CUT, PROMPT = 60, 70  # seconds of a part of an encoder and of a prompt graph: 12 to 63 and 60 to 73 beside twenty other jobs
-AROUND = 15  # of stem or neck around a trunk: thought of
+AROUND = {"encoder_cut0": 18, "encoder_cut1": 170}  # of stem and neck around a trunk, beside ten to seventeen other jobs: 17 to 18 and 145 to 177
 
 
 def pieces_of(v, precision):
@@ -92,8 +92,9 @@ def piece_jobs(s, v, precision, priority):
 
 def expected(v, precision, graphs):
     """Seconds that a build of these graphs is thought to take beside others."""
-    cut = AROUND if v.encoder == "trunk" and precision == "fp16" else CUT
-    seconds = {"encoder": v.costs[0], "encoder_cut": cut, "prompt": PROMPT}.get(graphs[0].rstrip("0123456789"), 80)
+    if v.encoder == "trunk" and precision == "fp16" and graphs[0] in AROUND:
+        return AROUND[graphs[0]]
+    seconds = {"encoder": v.costs[0], "encoder_cut": CUT, "prompt": PROMPT}.get(graphs[0].rstrip("0123456789"), 80)
     return seconds / 3 if precision == "fp32" else seconds
 
 
