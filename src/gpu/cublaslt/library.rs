@@ -175,7 +175,7 @@ mod tests {
         let why = Library::of(Path::new("libc.so.6"), None).unwrap_err();
         assert!(why.contains("it has no cublasLtGetProperty"), "{why}");
         let text = CublasLtError::Open { path: file, why }.to_string();
-        for word in ["libcublasLt.so.13", "SEGTRT_CUBLASLT_LIB", "--encoder attention"] {
+        for word in ["libcublasLt.so.13", "SEGTRT_CUBLASLT_LIB", "--graphs encoder"] {
             assert!(text.contains(word), "{word} in {text}");
         }
     }
