@@ -177,6 +177,11 @@ class Standing(unittest.TestCase):
         self.assertIn("--segtrt", asked[script])
         self.assertNotIn(("/p/segtrt", "--bundle"), asked)
         self.assertEqual(flags.unknown([jobs["stand_in_edgetam"]], "/p/segtrt", sys.executable), [])
+        # cuBLASLt's products are more than racecheck can run.
+        for encoder, alone in (("trunk", True), ("attention", False)):
+            settings = Settings(**given | {"encoder": encoder}, sanitizer="/p/sanitizer")
+            command = {job.name: job for job in plan(settings)}["stand_in_sam2_tiny"].command
+            self.assertEqual(command[-2:] == ["--tools", "memcheck"], alone, encoder)
         self.assertFalse([name for name in checked(plan(Settings(**given))) if name.startswith("stand_in")])
 
 

@@ -75,7 +75,7 @@ def parser():
     r.add_argument("--mode", choices=("eager", "compile", "vos_optimized"), default="eager")
     r.add_argument("--compile-mode", choices=MODES, help=f"of --mode compile [default: {DEFAULT_MODE}]")
     r.add_argument("--kept-compiled", type=Path, metavar="FILE", help="read what torch.compile made from this file where it is there, and "
-                   "write it where it is not: compiling again takes seconds then, on any machine of this kind")
+                   "write it where it is not: max-autotune then need not choose again, on any machine of this kind")
     r.add_argument("--precision", choices=("fp32", "fp16", "bf16"), default="fp32", help="fp16 and bf16 by autocast")
     r.add_argument("--tf32", action="store_true", help="let fp32 products use TF32")
     r.add_argument("--cudnn-benchmark", action="store_true", help="let cuDNN time its algorithms; Meta leaves it off")

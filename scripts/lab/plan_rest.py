@@ -247,11 +247,15 @@ def sanitizers(s):
 
 
 def stand_in_clip(s, v):
-    """A short clip under both tools with ONNX Runtime in TensorRT's place: nothing of it waits for TensorRT."""
+    """A short clip under both tools with ONNX Runtime in TensorRT's place: nothing of it waits for TensorRT.
+
+    racecheck fails in cuBLASLt's products, whatever kernels it is told to look at: none of it where a trunk has them.
+    """
     name = f"stand_in_{v.name}"
     told, out = s.out / f"{name}.txt", s.out / name
     command = [*s.script("scripts/lab/stand_in_engines.py"), f"--segtrt={s.segtrt}", "--bundle", s.bundles(v) / f"{v.model}_{v.imgsz}_fp16"]
     command += ["--split", s.split, "--out", out, "--sanitizer", s.sanitizer, "--frames", 3, "--limit", 3 * STAND_IN[v.name]]
+    command += ["--tools", "memcheck"] if v.encoder == "trunk" else []
     common = {"gpu": SHARED, "slots": 2, "priority": 55, "expect": STAND_IN[v.name], "codes": (0, FOUND), "memory_gib": 16}
     return Job(name, command, needs=exported(v, "fp16"), limit=6 * STAND_IN[v.name], stdout=told, results=[told, out], **common)
 

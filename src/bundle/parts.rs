@@ -164,6 +164,11 @@ impl Wiring {
         Ok(wiring)
     }
 
+    /// The attention kernels compute between the parts, or in the blocks of a trunk.
+    pub fn attends(&self) -> bool {
+        !self.attentions.is_empty() || self.trunk.is_some()
+    }
+
     /// How many pieces of memory the tensors need.
     pub fn slots(&self) -> usize {
         self.handed.iter().map(|handed| handed.slot + 1).max().unwrap_or(0)

@@ -40,9 +40,7 @@ impl EncoderAlone {
     ) -> Result<Self> {
         let roles = manifest.bundle.encoder_parts().iter().map(|part| part.role).collect();
         let engines = EncoderEngines::of(runtime, gpu.facts().sm, dir, manifest, roles)?;
-        let wiring = &engines.wiring;
-        let attends = !wiring.attentions.is_empty() || wiring.trunk.is_some();
-        let kernels = attends.then(|| AttentionKernels::load(gpu)).transpose()?;
+        let kernels = engines.wiring.attends().then(|| AttentionKernels::load(gpu)).transpose()?;
         let stream = gpu.stream()?;
         let bytes = usize::try_from(engines.scratch_bytes());
         let bytes = bytes.context("the encoder needs too much scratch memory")?;

@@ -85,10 +85,7 @@ impl Pipeline {
             format!("frames cannot be decoded on the GPU; use --decoder turbo, or name another nvJPEG with {VARIABLE}")
         })?;
         let kernels = Kernels::load(gpu)?;
-        let wiring = &engines.encoder.wiring;
-        let attends = engines.steps.track.bank() == Bank::Fused
-            || !wiring.attentions.is_empty()
-            || wiring.trunk.is_some();
+        let attends = engines.steps.track.bank() == Bank::Fused || engines.encoder.wiring.attends();
         let attention = attends.then(|| AttentionKernels::load(gpu)).transpose()?;
         let encode = gpu.stream()?;
         // With one frame in flight a second stream could only add waits.

@@ -7,7 +7,7 @@ use anyhow::{Context, Result};
 use super::case::Case;
 use super::record::{Cost, LayerCost, Timing};
 use super::tensor::{POISON, Readback, Tensor};
-use crate::gpu::{Execution, Gpu};
+use crate::gpu::{Execution, Gpu, Stream};
 use crate::stats;
 use crate::trt::{DataType, Engine, LayerTime, Mode};
 
@@ -79,7 +79,8 @@ pub fn run(
     execution.stream().synchronize()?;
     let enqueued = read(&mut execution)?;
     let mut cost = Cost { context_bytes: execution.scratch_bytes(), ..Cost::default() };
-    cost.enqueue = Timing::of(&times(gpu, &mut execution, repeats, Execution::enqueue)?);
+    let stream = execution.stream().clone();
+    cost.enqueue = Timing::of(&times(gpu, &stream, repeats, || execution.enqueue())?);
 
     let mut replayed = None;
     match execution.record() {
@@ -88,7 +89,7 @@ pub fn run(
             execution.replay()?;
             execution.stream().synchronize()?;
             replayed = Some(read(&mut execution)?);
-            cost.graph = Timing::of(&times(gpu, &mut execution, repeats, |e| e.replay())?);
+            cost.graph = Timing::of(&times(gpu, &stream, repeats, || execution.replay())?);
         }
         // An engine that cannot be recorded still runs.
         Err(error) => cost.graph_problem = Some(format!("{error:#}")),
@@ -97,12 +98,20 @@ pub fn run(
     if repeats.layer_runs > 0 {
         cost.layers = layer_costs(&execution.layer_times(repeats.layer_runs)?);
     }
+    Ok((outputs(enqueued, replayed), cost))
+}
+
+/// What was read after each way to run, output by output, in the same order both times.
+pub(super) fn outputs(
+    enqueued: Vec<(String, Readback)>,
+    replayed: Option<Vec<(String, Readback)>>,
+) -> Vec<Output> {
     let mut replayed = replayed.map(Vec::into_iter);
-    let outputs = enqueued.into_iter().map(|(name, enqueued)| {
+    let output = |(name, enqueued)| {
         let replayed = replayed.as_mut().and_then(Iterator::next).map(|(_, read)| read);
         Output { name, enqueued, replayed }
-    });
-    Ok((outputs.collect(), cost))
+    };
+    enqueued.into_iter().map(output).collect()
 }
 
 /// Each layer's median over the runs, in the order in which the engine runs them.
@@ -117,23 +126,23 @@ fn layer_costs(runs: &[Vec<LayerTime>]) -> Vec<LayerCost> {
     first.iter().enumerate().filter_map(median).collect()
 }
 
-/// Milliseconds of single runs, each begun on an idle stream.
-fn times(
+/// Milliseconds of single runs on `stream`, each begun when it is idle.
+pub(super) fn times(
     gpu: &Gpu,
-    execution: &mut Execution,
+    stream: &Stream,
     repeats: Repeats,
-    mut enqueue: impl FnMut(&mut Execution) -> Result<()>,
+    mut enqueue: impl FnMut() -> Result<()>,
 ) -> Result<Vec<f64>> {
     for _ in 0..repeats.warmup {
-        enqueue(execution)?;
+        enqueue()?;
     }
-    execution.stream().synchronize()?;
+    stream.synchronize()?;
     let (start, end) = (gpu.event()?, gpu.event()?);
     (0..repeats.runs)
         .map(|_| {
-            start.record(execution.stream())?;
-            enqueue(execution)?;
-            end.record(execution.stream())?;
+            start.record(stream)?;
+            enqueue()?;
+            end.record(stream)?;
             Ok(end.ms_since(&start)?)
         })
         .collect()

@@ -6,7 +6,7 @@ use std::path::Path;
 
 use anyhow::{Context, Result};
 
-use super::engine_run::{Output, Repeats};
+use super::engine_run::{Output, Repeats, outputs, times};
 use super::record::{Cost, Timing};
 use super::tensor::{POISON, Readback, Tensor};
 use crate::engine::EngineManifest;
@@ -54,8 +54,9 @@ impl<'a> Joined<'a> {
         self.encoder.fill_features(POISON)?;
         self.encoder.enqueue()?;
         let enqueued = self.read()?;
-        let mut cost =
-            Cost { enqueue: self.time(repeats, EncoderAlone::enqueue)?, ..Cost::default() };
+        let (gpu, stream) = (self.gpu, self.encoder.stream().clone());
+        let enqueue = Timing::of(&times(gpu, &stream, repeats, || self.encoder.enqueue())?);
+        let mut cost = Cost { enqueue, ..Cost::default() };
         let mut replayed = None;
         // The first run records.
         match self.encoder.replay() {
@@ -63,16 +64,11 @@ impl<'a> Joined<'a> {
                 self.encoder.fill_features(POISON)?;
                 self.encoder.replay()?;
                 replayed = Some(self.read()?);
-                cost.graph = self.time(repeats, EncoderAlone::replay)?;
+                cost.graph = Timing::of(&times(gpu, &stream, repeats, || self.encoder.replay())?);
             }
             Err(error) => cost.graph_problem = Some(format!("{error:#}")),
         }
-        let mut replayed = replayed.map(Vec::into_iter);
-        let outputs = enqueued.into_iter().map(|(name, enqueued)| {
-            let replayed = replayed.as_mut().and_then(Iterator::next).map(|(_, read)| read);
-            Output { name, enqueued, replayed }
-        });
-        Ok((outputs.collect(), cost))
+        Ok((outputs(enqueued, replayed), cost))
     }
 
     fn read(&self) -> Result<Vec<(String, Readback)>> {
@@ -81,26 +77,5 @@ impl<'a> Joined<'a> {
             Ok((name.to_owned(), Readback::new(name, &bytes, dtype)?))
         };
         features.map(read).collect()
-    }
-
-    /// Single runs, each begun on an idle stream.
-    fn time(
-        &mut self,
-        repeats: Repeats,
-        mut run: impl FnMut(&mut EncoderAlone) -> Result<()>,
-    ) -> Result<Option<Timing>> {
-        for _ in 0..repeats.warmup {
-            run(&mut self.encoder)?;
-        }
-        self.encoder.stream().synchronize()?;
-        let (start, end) = (self.gpu.event()?, self.gpu.event()?);
-        let mut samples = Vec::with_capacity(repeats.runs);
-        for _ in 0..repeats.runs {
-            start.record(self.encoder.stream())?;
-            run(&mut self.encoder)?;
-            end.record(self.encoder.stream())?;
-            samples.push(end.ms_since(&start)?);
-        }
-        Ok(Timing::of(&samples))
     }
 }
