@@ -51,15 +51,32 @@ __device__ __forceinline__ float sum_of_warp(float value) {
 }
 
 const float EPSILON = 1e-6f;
+// Bytes that one prefetch brings.
+const u32 LINE = 128;
+
+// Asks for what the next kernels read for the first time, so that it is in the L2 cache when they begin. `ahead` is a whole number of
+// lines; it may lie anywhere, and nothing waits for it.
+__device__ __forceinline__ void fetch_ahead(const unsigned char* __restrict__ ahead, i32 lines) {
+    const u32 threads = gridDim.x * blockDim.x;
+    for (u32 line = blockIdx.x * blockDim.x + threadIdx.x; line < (u32)lines; line += threads) {
+#ifdef __CUDA_ARCH__
+        asm volatile("prefetch.global.L2 [%0];" ::"l"(ahead + (u64)line * LINE));
+#else
+        // Reads what a GPU would bring, so that what lies outside is found here.
+        (void)*(volatile const unsigned char*)(ahead + (u64)line * LINE);
+#endif
+    }
+}
 
 // ROWS rows a warp, so that enough loads are under way where rows are short. A lane has every 32nd group of four columns, UNITS in
 // all, in registers: the mean first, then the squares of what differs from it.
 template <i32 UNITS, i32 ROWS>
 __device__ __forceinline__ void normalize_rows(const float* __restrict__ x, const float* __restrict__ weight,
-                                               const float* __restrict__ bias, u16* __restrict__ out, i32 rows, i32 columns) {
+                                               const float* __restrict__ bias, u16* __restrict__ out, i32 rows, i32 columns,
+                                               const unsigned char* __restrict__ ahead, i32 lines) {
     const i32 lane = (i32)threadIdx.x & 31;
     const i32 first = (i32)(blockIdx.x * (blockDim.x >> 5) + (threadIdx.x >> 5)) * ROWS;
-    if (first >= rows) return;
+    if (first >= rows) return fetch_ahead(ahead, lines);
     const i32 units = columns >> 2;
     // Only the last unit of a lane may lie behind the row.
     const bool last = lane + 32 * (UNITS - 1) < units;
@@ -73,6 +90,8 @@ __device__ __forceinline__ void normalize_rows(const float* __restrict__ x, cons
             if (j < UNITS - 1 || last) values[r][j] = row[32 * j];
         }
     }
+    // Behind this warp's own loads.
+    fetch_ahead(ahead, lines);
     const float share = 1.0f / (float)columns;
     float mean[ROWS], scale[ROWS];
 #pragma unroll
@@ -137,20 +156,20 @@ __device__ __forceinline__ u32 gelu_halves(u32 word) {
 }  // namespace
 
 // LayerNorm: `out` f16 [rows, columns] of `x` f32, weight and bias f32 [columns]. A warp has 4, 2 or 1 rows (rows_of_a_warp in
-// src/gpu/kernels/trunk.rs); 1152 columns at most.
+// src/gpu/kernels/trunk.rs); 1152 columns at most. On the way `lines` lines of 128 bytes from `ahead` on are brought into the L2 cache.
 extern "C" __global__ void __launch_bounds__(256)
     trunk_normalize(const float* __restrict__ x, const float* __restrict__ weight, const float* __restrict__ bias,
-                    u16* __restrict__ out, i32 rows, i32 columns) {
+                    u16* __restrict__ out, i32 rows, i32 columns, const unsigned char* __restrict__ ahead, i32 lines) {
     switch ((columns + 127) / 128) {
-        case 1: return normalize_rows<1, 4>(x, weight, bias, out, rows, columns);
-        case 2: return normalize_rows<2, 2>(x, weight, bias, out, rows, columns);
-        case 3: return normalize_rows<3, 2>(x, weight, bias, out, rows, columns);
-        case 4: return normalize_rows<4, 1>(x, weight, bias, out, rows, columns);
-        case 5: return normalize_rows<5, 1>(x, weight, bias, out, rows, columns);
-        case 6: return normalize_rows<6, 1>(x, weight, bias, out, rows, columns);
-        case 7: return normalize_rows<7, 1>(x, weight, bias, out, rows, columns);
-        case 8: return normalize_rows<8, 1>(x, weight, bias, out, rows, columns);
-        case 9: return normalize_rows<9, 1>(x, weight, bias, out, rows, columns);
+        case 1: return normalize_rows<1, 4>(x, weight, bias, out, rows, columns, ahead, lines);
+        case 2: return normalize_rows<2, 2>(x, weight, bias, out, rows, columns, ahead, lines);
+        case 3: return normalize_rows<3, 2>(x, weight, bias, out, rows, columns, ahead, lines);
+        case 4: return normalize_rows<4, 1>(x, weight, bias, out, rows, columns, ahead, lines);
+        case 5: return normalize_rows<5, 1>(x, weight, bias, out, rows, columns, ahead, lines);
+        case 6: return normalize_rows<6, 1>(x, weight, bias, out, rows, columns, ahead, lines);
+        case 7: return normalize_rows<7, 1>(x, weight, bias, out, rows, columns, ahead, lines);
+        case 8: return normalize_rows<8, 1>(x, weight, bias, out, rows, columns, ahead, lines);
+        case 9: return normalize_rows<9, 1>(x, weight, bias, out, rows, columns, ahead, lines);
     }
 }
 

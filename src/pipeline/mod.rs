@@ -47,3 +47,4 @@ pub use lane::Results;
 pub use options::{Decoder, Mode, Options};
 pub use rig::Pipeline;
 pub use run::{FrameResult, ObjectSpan, PassError, PassPlan, run};
+pub use trunk::TrunkRun;

@@ -15,7 +15,7 @@ use std::rc::Rc;
 use anyhow::{Context, Result, ensure};
 
 use super::trunk_weights::{self, Loaded, LoadedBlock};
-use crate::bundle::trunk::{Trunk, TrunkBlock};
+use crate::bundle::trunk::{BlockWeights, Trunk, TrunkBlock};
 use crate::engine::{EngineManifest, open_trunk};
 use crate::gpu::cublaslt::{ALIGNMENT, CublasLt, Library, Product, ProductShape};
 use crate::gpu::kernels::{
@@ -44,7 +44,7 @@ impl TrunkFile {
 
     /// Bytes of shared memory that it works in.
     pub fn scratch_bytes(&self) -> u64 {
-        Room::of(&self.trunk).map_or(0, |room| room.bytes() as u64)
+        TrunkRun::room(&self.trunk).map_or(0, |bytes| bytes as u64)
     }
 }
 
@@ -71,6 +71,8 @@ struct Block {
     norm2: Loaded,
     up: Linear,
     down: Linear,
+    /// Weights that the norms bring into the L2 cache for the products behind them.
+    ahead: [View; 2],
     /// What it takes, and what it adds to: the same but at the beginning of a stage.
     x: View,
     residual: View,
@@ -148,12 +150,10 @@ fn values_of(block: &TrunkBlock) -> Result<Values> {
 }
 
 impl TrunkRun {
-    /// Brings the weights to the device. `maps`: f32 memory of each stage's tokens, the first of which holds what the stem made;
-    /// `scratch`: at least [`TrunkFile::scratch_bytes`], which nothing else may use while the trunk runs.
+    /// As [`Self::of`], with the weights of the file.
     ///
     /// # Errors
-    /// Weights that are missing or damaged, no cuBLASLt, memory of other sizes than the trunk's, products that cuBLASLt has no
-    /// algorithm for, or what the driver says.
+    /// Weights that are missing or damaged, and what [`Self::of`] says.
     pub fn new(
         gpu: &Gpu,
         file: &TrunkFile,
@@ -162,19 +162,47 @@ impl TrunkRun {
         scratch: &View,
         stream: &Stream,
     ) -> Result<Self> {
-        let trunk = &file.trunk;
+        let weights = open_trunk(&file.dir, &file.manifest)?;
+        let blocks = (0..file.trunk.blocks.len()).map(|at| weights.block(at));
+        let blocks: Vec<BlockWeights> = blocks.collect::<Result<_>>()?;
+        Self::of(gpu, &file.trunk, &blocks, attention, maps, scratch, stream)
+    }
+
+    /// Bytes of the shared memory that a trunk works in.
+    ///
+    /// # Errors
+    /// Heads that no kernel takes.
+    pub fn room(trunk: &Trunk) -> Result<usize> {
+        Ok(Room::of(trunk)?.bytes())
+    }
+
+    /// Brings the weights to the device. `maps`: f32 memory of each stage's tokens, the first of which holds what the stem made;
+    /// `scratch`: at least [`Self::room`], which nothing else may use while the trunk runs.
+    ///
+    /// # Errors
+    /// No cuBLASLt, memory of other sizes than the trunk's, products that cuBLASLt has no algorithm for, or what the driver says.
+    pub fn of(
+        gpu: &Gpu,
+        trunk: &Trunk,
+        weights: &[BlockWeights],
+        attention: Option<&AttentionKernels>,
+        maps: &[View],
+        scratch: &View,
+        stream: &Stream,
+    ) -> Result<Self> {
         let room = Room::of(trunk)?;
         ensure!(
-            maps.len() == trunk.ends.len(),
-            "{} maps for a trunk of {} stages",
+            maps.len() == trunk.ends.len() && weights.len() == trunk.blocks.len(),
+            "{} maps and the weights of {} blocks for a trunk of {} stages and {} blocks",
             maps.len(),
-            trunk.ends.len()
+            weights.len(),
+            trunk.ends.len(),
+            trunk.blocks.len()
         );
         let library = CublasLt::open(gpu)?;
         log::debug!("the trunk's products: {library}");
         let kernels = TrunkKernels::load(gpu)?;
-        let loaded =
-            trunk_weights::load(gpu, trunk, &open_trunk(&file.dir, &file.manifest)?, stream)?;
+        let loaded = trunk_weights::load(gpu, weights, stream)?;
         let (products, whole) = (Vec::new(), Vec::new());
         let mut making =
             Making { gpu, kernels, library, attention, room, scratch, products, whole };
@@ -216,7 +244,8 @@ impl TrunkRun {
         };
         let Block { rows, columns, rows_out, columns_out, x, residual, .. } = block;
         let Loaded { weight, bias } = &block.norm1;
-        kernels.normalize(x, weight, bias, &block.normed, *rows, *columns, stream)?;
+        let (normed, [ahead, ahead_again]) = (&block.normed, &block.ahead);
+        kernels.normalize(x, weight, bias, normed, Some(ahead), *rows, *columns, stream)?;
         if let Some(Skip { linear, projected, side }) = &block.skip {
             multiply(linear, &block.normed, projected)?;
             kernels.pool(projected, residual, *side, *columns_out, stream)?;
@@ -240,6 +269,7 @@ impl TrunkRun {
             weight,
             bias,
             &block.normed_again,
+            Some(ahead_again),
             *rows_out,
             *columns_out,
             stream,
@@ -290,7 +320,8 @@ impl Making<'_> {
             residual: true,
             ..half(rows_out, columns_out, depth)
         };
-        let LoadedBlock { norm1, skip, qkv, proj, norm2, up, down } = weights;
+        let LoadedBlock { norm1, skip, qkv, proj, norm2, up, down, around_attention, behind_norm } =
+            weights;
         let skip = skip.map(|weights| {
             let linear = self.linear(weights, half(rows, columns_out, columns))?;
             let projected = self.wide(rows * columns_out)?;
@@ -310,6 +341,7 @@ impl Making<'_> {
             norm2,
             up: self.linear(up, half(rows_out, hidden, columns_out))?,
             down: self.linear(down, added(hidden))?,
+            ahead: [around_attention, behind_norm],
             x: x.clone(),
             residual: residual.clone(),
             normed: self.narrow(rows * columns)?,

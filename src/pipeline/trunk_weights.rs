@@ -2,9 +2,11 @@
 The weights of an encoder's trunk on the device, all of them in one piece of memory.
 */
 
+use std::cell::Cell;
+
 use anyhow::{Context, Result};
 
-use crate::bundle::trunk::{Affine, BlockWeights, Trunk, TrunkWeights};
+use crate::bundle::trunk::{Affine, BlockWeights};
 use crate::gpu::cublaslt::ALIGNMENT;
 use crate::gpu::{Gpu, Purpose, Stream, View};
 
@@ -23,48 +25,47 @@ pub struct LoadedBlock {
     pub norm2: Loaded,
     pub up: Loaded,
     pub down: Loaded,
+    /// All that is read from the first norm's end to the second's beginning: products around the attention.
+    pub around_attention: View,
+    /// All behind the second norm.
+    pub behind_norm: View,
 }
 
 /// Brings all blocks' weights to the device.
 ///
 /// # Errors
 /// Too little memory, or what the driver says.
-pub fn load(
-    gpu: &Gpu,
-    trunk: &Trunk,
-    weights: &TrunkWeights,
-    stream: &Stream,
-) -> Result<Vec<LoadedBlock>> {
-    let blocks: Vec<BlockWeights> =
-        (0..trunk.blocks.len()).map(|at| weights.block(at)).collect::<Result<_>>()?;
+pub fn load(gpu: &Gpu, blocks: &[BlockWeights], stream: &Stream) -> Result<Vec<LoadedBlock>> {
     let pieces = blocks.iter().flat_map(tensors);
     let bytes = pieces.map(|bytes| bytes.len().next_multiple_of(ALIGNMENT)).sum();
     let memory = View::new(&gpu.towards(Purpose::Weights), bytes)?;
-    let mut at = 0;
-    let mut put = |bytes: &[u8]| -> Result<View> {
-        let view = memory.part(at, bytes.len())?;
-        at += bytes.len().next_multiple_of(ALIGNMENT);
+    let at = Cell::new(0);
+    let put = |bytes: &[u8]| -> Result<View> {
+        let view = memory.part(at.get(), bytes.len())?;
+        at.set(at.get() + bytes.len().next_multiple_of(ALIGNMENT));
         view.upload(bytes, stream)?;
         Ok(view)
     };
-    let mut both = |Affine { weight, bias }: Affine| -> Result<Loaded> {
+    let both = |Affine { weight, bias }: Affine| -> Result<Loaded> {
         Ok(Loaded { weight: put(weight)?, bias: put(bias)? })
     };
-    let load = blocks.into_iter().enumerate().map(|(at, block)| {
-        let mut loaded = || -> Result<LoadedBlock> {
-            Ok(LoadedBlock {
-                norm1: both(block.norm1)?,
-                skip: block.skip.map(&mut both).transpose()?,
-                qkv: both(block.qkv)?,
-                proj: both(block.proj)?,
-                norm2: both(block.norm2)?,
-                up: both(block.up)?,
-                down: both(block.down)?,
-            })
-        };
-        loaded().with_context(|| format!("the weights of the trunk's block {at}"))
+    let since = |start: usize| memory.part(start, at.get() - start);
+    let load = |block: &BlockWeights| -> Result<LoadedBlock> {
+        let norm1 = both(block.norm1)?;
+        let start = at.get();
+        let skip = block.skip.map(both).transpose()?;
+        let (qkv, proj) = (both(block.qkv)?, both(block.proj)?);
+        let around_attention = since(start)?;
+        let norm2 = both(block.norm2)?;
+        let start = at.get();
+        let (up, down) = (both(block.up)?, both(block.down)?);
+        let behind_norm = since(start)?;
+        Ok(LoadedBlock { norm1, skip, qkv, proj, norm2, up, down, around_attention, behind_norm })
+    };
+    let each = blocks.iter().enumerate().map(|(at, block)| {
+        load(block).with_context(|| format!("the weights of the trunk's block {at}"))
     });
-    load.collect()
+    each.collect()
 }
 
 fn tensors<'a>(block: &BlockWeights<'a>) -> Vec<&'a [u8]> {

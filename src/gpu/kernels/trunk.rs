@@ -25,6 +25,8 @@ const HALF: usize = 2;
 const FLOAT: usize = 4;
 /// Columns of a 16-byte unit of halves.
 const UNIT: usize = 8;
+/// Bytes that a prefetch brings.
+const LINE: usize = 128;
 /// What vector loads need.
 const ALIGNMENT: usize = 16;
 /// The widest row that a warp keeps in registers.
@@ -96,17 +98,19 @@ impl TrunkKernels {
     }
 
     /// Enqueues a layer normalisation: `out` f16 `[rows, columns]` of `x` f32, with `weight` and `bias` f32 `[columns]` and
-    /// epsilon 10⁻⁶. Columns are a multiple of 8, 1152 at most.
+    /// epsilon 10⁻⁶. Columns are a multiple of 8, 1152 at most. `ahead`, whole lines of 128 bytes, is brought into the L2 cache on the
+    /// way: what the kernels behind it read for the first time.
     ///
     /// # Errors
     /// Views of another size or at odd addresses, other columns, or what the driver says.
-    #[expect(clippy::too_many_arguments, reason = "four tensors and their two sizes")]
+    #[expect(clippy::too_many_arguments, reason = "five tensors and the sizes of four")]
     pub fn normalize(
         &self,
         x: &View,
         weight: &View,
         bias: &View,
         out: &View,
+        ahead: Option<&View>,
         rows: usize,
         columns: usize,
         stream: &Stream,
@@ -119,6 +123,10 @@ impl TrunkKernels {
         need_exactly(weight, FLOAT * columns, ALIGNMENT, "'weight'")?;
         need_exactly(bias, FLOAT * columns, ALIGNMENT, "'bias'")?;
         need_exactly(out, HALF * rows * columns, ALIGNMENT, "'n'")?;
+        let lines = ahead.map_or(0, View::len) / LINE;
+        if let Some(ahead) = ahead {
+            need_exactly(ahead, lines * LINE, LINE, "'ahead'")?;
+        }
         let warps = THREADS as usize / 32;
         let grid = (blocks(rows, warps * rows_of_a_warp(columns))?, 1, 1);
         let args = [
@@ -128,6 +136,8 @@ impl TrunkKernels {
             Arg::View(out),
             Arg::I32(int(rows, "the number of rows")?),
             Arg::I32(int(columns, "the number of columns")?),
+            ahead.map_or(Arg::Null, Arg::View),
+            Arg::I32(int(lines, "the number of lines")?),
         ];
         // SAFETY: the arguments are the kernel's own, and the tensors were measured above.
         Ok(unsafe { self.normalize.launch(Launch { grid, threads: THREADS }, &args, stream) }?)

@@ -93,17 +93,18 @@ type Foreign = (&'static str, fn(&Bench<'_>) -> Result<Vec<KernelRow>, String>);
 
 const NVJPEG: Foreign = ("nvJPEG's pixels", nvjpeg::rows);
 const PRODUCTS: Foreign = ("cuBLASLt's products", products::rows);
+const TRUNKS: Foreign = ("whole trunks", trunk::whole::rows);
 
 /// Runs every case whose output has at most `max_elements` elements. A kernel that fails costs its rows (and, if it broke the
 /// context, those after it).
 pub fn run(gpu: &Gpu, repeats: Repeats, seed: u64, max_elements: Option<usize>) -> KernelReport {
     let kinds: [Rows; 5] = [preprocess::rows, mask::rows, bank::rows, attention::rows, trunk::rows];
-    let libraries = [NVJPEG, PRODUCTS];
+    let libraries = [NVJPEG, PRODUCTS, TRUNKS];
     let sm = gpu.facts().sm;
     if sm >= OLDEST_FUSED_SM {
         return run_these(gpu, repeats, seed, max_elements, &kinds, &libraries);
     }
-    let mut report = run_these(gpu, repeats, seed, max_elements, &kinds[..3], &libraries);
+    let mut report = run_these(gpu, repeats, seed, max_elements, &kinds[..3], &libraries[..2]);
     report.skipped.push(format!(
         "attention: its kernels need sm {OLDEST_FUSED_SM} (Ampere) or more, this GPU is sm {sm}; only the fused bank needs them"
     ));

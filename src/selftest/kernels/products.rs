@@ -47,7 +47,7 @@ const fn plain(name: &'static str, sizes: [usize; 3]) -> Case {
 }
 
 /// Small and odd ones of all four kinds, then those of Hiera's blocks at 1024 pixels.
-const CASES: [Case; 24] = [
+const CASES: [Case; 36] = [
     plain("few", [33, 288, 96]),
     added("few", [33, 96, 384]),
     Case { name: "few", sizes: [33, 72, 40], output: Element::F32, residual: false },
@@ -63,11 +63,22 @@ const CASES: [Case; 24] = [
     added("tiny", [4096, 384, 1536]),
     plain("tiny", [1024, 3072, 768]),
     plain("large", [65_536, 432, 144]),
+    added("large", [65_536, 144, 144]),
+    plain("large", [65_536, 576, 144]),
+    added("large", [65_536, 144, 576]),
+    plain("large", [16_384, 864, 288]),
+    added("large", [16_384, 288, 288]),
+    plain("large", [16_384, 1152, 288]),
+    added("large", [16_384, 288, 1152]),
     plain("large", [4096, 1728, 576]),
     added("large", [4096, 576, 576]),
     plain("large", [4096, 2304, 576]),
     added("large", [4096, 576, 2304]),
     plain("large", [1024, 4608, 1152]),
+    plain("base+", [65_536, 336, 112]),
+    plain("base+", [65_536, 448, 112]),
+    added("base+", [65_536, 112, 448]),
+    plain("base+", [16_384, 672, 224]),
     plain("base+", [4096, 1344, 448]),
     plain("base+", [4096, 1792, 448]),
     added("base+", [4096, 448, 1792]),

@@ -1,0 +1,219 @@
+/*!
+A trunk's blocks one after the other, as an encoder has them, with weights that are drawn: how long they take together, which is more than
+the sum of its kernels and products, each of which finds its own code and data in the caches when it is timed by itself. Nothing on the
+host computes as much; what is asked for are the same finite numbers from a launch and from a replayed graph.
+*/
+
+use anyhow::{Result, ensure};
+
+use super::super::compare::compare;
+use super::super::{Bench, Checked, KernelRow, Launches, POISON, bytes_of, row};
+use super::{DRAWN, bytes_of_halves, drawn, halves, repeated};
+use crate::bundle::trunk::{Affine, BlockWeights, FILE, Trunk, TrunkBlock};
+use crate::gpu::cublaslt::{CublasLt, CublasLtError};
+use crate::gpu::kernels::AttentionKernels;
+use crate::gpu::{Purpose, Recorded, Stream, View};
+use crate::pipeline::TrunkRun;
+use crate::selftest::engine_run::Repeats;
+
+const NAME: &str = "trunk whole";
+
+/// Replays that are timed, of so many runs each.
+const TIMED: Repeats = Repeats { warmup: 1, runs: 5, layer_runs: 0 };
+
+/// A Hiera as SAM 2.1 has it (sam2/configs/sam2.1), at a side of the first map.
+struct Model {
+    name: &'static str,
+    columns: usize,
+    heads: usize,
+    stages: [usize; 4],
+    windows: [usize; 4],
+    /// Blocks that attend over the whole map.
+    whole: [usize; 3],
+    grid: usize,
+}
+
+const MODELS: [Model; 5] = [
+    Model {
+        name: "tiny at 1024 pixels",
+        columns: 96,
+        heads: 1,
+        stages: [1, 2, 7, 2],
+        windows: [8, 4, 14, 7],
+        whole: [5, 7, 9],
+        grid: 256,
+    },
+    Model {
+        name: "small at 1024 pixels",
+        columns: 96,
+        heads: 1,
+        stages: [1, 2, 11, 2],
+        windows: [8, 4, 14, 7],
+        whole: [7, 10, 13],
+        grid: 256,
+    },
+    Model {
+        name: "base+ at 1024 pixels",
+        columns: 112,
+        heads: 2,
+        stages: [2, 3, 16, 3],
+        windows: [8, 4, 14, 7],
+        whole: [12, 16, 20],
+        grid: 256,
+    },
+    Model {
+        name: "large at 1024 pixels",
+        columns: 144,
+        heads: 2,
+        stages: [2, 6, 36, 4],
+        windows: [8, 4, 16, 8],
+        whole: [23, 33, 43],
+        grid: 256,
+    },
+    Model {
+        name: "a small one",
+        columns: 16,
+        heads: 1,
+        stages: [1, 1, 2, 1],
+        windows: [4, 4, 2, 2],
+        whole: [2, 3, 4],
+        grid: 16,
+    },
+];
+
+impl Model {
+    fn trunk(&self) -> Trunk {
+        let mut ends = [0; 4];
+        let (mut blocks, mut grid, mut dim, mut heads) =
+            (Vec::new(), self.grid, self.columns, self.heads);
+        for (stage, count) in self.stages.into_iter().enumerate() {
+            for at in 0..count {
+                let pooled = stage > 0 && at == 0;
+                // The first block of a stage attends in the windows of the stage before.
+                let window = self.windows[stage - usize::from(pooled)];
+                let whole = self.whole.contains(&blocks.len()) && !pooled;
+                let factor = if pooled { 2 } else { 1 };
+                heads *= factor;
+                blocks.push(TrunkBlock {
+                    dim,
+                    dim_out: dim * factor,
+                    heads,
+                    grid,
+                    window: if whole { 0 } else { window },
+                    pooled,
+                });
+                dim *= factor;
+                grid /= factor;
+            }
+            ends[stage] = blocks.len() - 1;
+        }
+        Trunk { file: FILE.to_owned(), sha256: String::new(), flops: 0, ends, blocks }
+    }
+}
+
+/// A row for each model; why there are none, where cuBLASLt is not here.
+pub(in super::super) fn rows(bench: &Bench) -> Result<Vec<KernelRow>, String> {
+    if let Err(error @ CublasLtError::NotFound(_)) = CublasLt::open(bench.gpu) {
+        return Err(error.to_string());
+    }
+    let mut rows = Vec::new();
+    for model in &MODELS {
+        if !bench.leaves_out(model.grid * model.grid * model.columns, 1) {
+            rows.push(row(NAME, model.name, check(bench, &model.trunk())));
+        }
+    }
+    Ok(rows)
+}
+
+/// Weights that are drawn once and that every layer takes from the beginning.
+struct Drawn {
+    halves: Vec<u8>,
+    floats: Vec<u8>,
+}
+
+impl Drawn {
+    fn new(bench: &Bench, trunk: &Trunk) -> Self {
+        let widest = trunk.blocks.iter().map(|block| block.dim_out).max().unwrap_or(0);
+        let values = drawn(bench, "trunk weights");
+        // What a block adds is then about as large as what it takes.
+        let scale = 1.0 / (widest as f32).sqrt();
+        let small: Vec<f32> = values.iter().map(|value| value * scale).collect();
+        Self {
+            halves: repeated(&bytes_of_halves(&halves(&small)), 2 * 4 * widest * widest),
+            floats: repeated(&bytes_of(&values, |value| value.to_le_bytes()), 4 * widest),
+        }
+    }
+
+    fn norm(&self, columns: usize) -> Affine<'_> {
+        let floats = &self.floats[..4 * columns];
+        Affine { weight: floats, bias: floats }
+    }
+
+    fn product(&self, rows: usize, columns: usize, width: usize) -> Affine<'_> {
+        let bias = if width == 4 { &self.floats } else { &self.halves };
+        Affine { weight: &self.halves[..2 * rows * columns], bias: &bias[..width * rows] }
+    }
+
+    fn block(&self, block: &TrunkBlock) -> BlockWeights<'_> {
+        let (d, e) = (block.dim, block.dim_out);
+        BlockWeights {
+            norm1: self.norm(d),
+            skip: block.skips().then(|| self.product(e, d, 2)),
+            qkv: self.product(3 * e, d, 2),
+            proj: self.product(e, e, 4),
+            norm2: self.norm(e),
+            up: self.product(4 * e, e, 2),
+            down: self.product(e, 4 * e, 4),
+        }
+    }
+}
+
+fn check(bench: &Bench, trunk: &Trunk) -> Result<Checked> {
+    trunk.check()?;
+    let weights = Drawn::new(bench, trunk);
+    let blocks: Vec<BlockWeights> = trunk.blocks.iter().map(|block| weights.block(block)).collect();
+    let maps = trunk.ends.iter().map(|end| {
+        let block = &trunk.blocks[*end];
+        Ok(View::new(bench.gpu, 4 * block.tokens_out() * block.dim_out)?)
+    });
+    let maps: Vec<View> = maps.collect::<Result<_>>()?;
+    let scratch = bench.gpu.towards(Purpose::Scratch);
+    let scratch = View::new(&scratch, TrunkRun::room(trunk)?)?;
+    let attention = AttentionKernels::load(bench.gpu)?;
+    let stream = &bench.stream;
+    let run = TrunkRun::of(bench.gpu, trunk, &blocks, Some(&attention), &maps, &scratch, stream)?;
+    let values = drawn(bench, "trunk tokens");
+    let floats = bytes_of(&values[..DRAWN], |value| value.to_le_bytes());
+    let tokens = repeated(&floats, maps[0].len());
+    let all = |stream: &Stream| -> Result<Vec<u8>> {
+        let mut bytes = Vec::new();
+        for map in &maps {
+            bytes.extend(map.download(stream)?);
+        }
+        Ok(bytes)
+    };
+    let begin = || -> Result<()> {
+        maps.iter().try_for_each(|map| map.fill(POISON, stream))?;
+        Ok(maps[0].upload(&tokens, stream)?)
+    };
+    begin()?;
+    run.enqueue(stream)?;
+    let first = all(stream)?;
+    // What a replay leaves is held to what the launches left.
+    let mut recorded =
+        Recorded::new(Launches(|stream: &Stream| run.enqueue(stream), 1), stream, true);
+    for _ in 0..2 {
+        begin()?;
+        recorded.run()?;
+    }
+    let mut checked = compare(&all(stream)?, &first, 4)?;
+    let of = |four: &[u8]| f32::from_le_bytes([four[0], four[1], four[2], four[3]]);
+    let odd = first.chunks_exact(4).map(of).position(|value| !value.is_finite());
+    ensure!(
+        odd.is_none(),
+        "element {} of the tokens behind the stages is no finite number",
+        odd.unwrap_or(0)
+    );
+    checked.timing = bench.time_recorded(TIMED, |stream| run.enqueue(stream))?;
+    Ok(checked)
+}
