@@ -15,6 +15,7 @@ GPU: measure-engines.sh, measure-pipeline.sh. Exit code 0: all jobs are done; 1:
 import argparse
 import os
 import platform
+import re
 import shutil
 import subprocess
 import sys
@@ -53,6 +54,7 @@ def parser():
     p.add_argument("--wait-for", type=Path, metavar="FILE", help="jobs that need TensorRT begin when this file is there")
     p.add_argument("--learn-seconds", type=int, default=90, help="of each network's encoder, and of its memory [90]")
     p.add_argument("--track-seconds", type=int, help="of its memory alone; 0 leaves it random [as --learn-seconds]")
+    p.add_argument("--longer", default="", metavar="MODEL=FACTOR,…", help="these networks learn so many times as long: sam2_large=2.5")
     p.add_argument("--unlearned", default="", metavar="MODELS", help="of these, with random weights: for speeds alone, at once")
     p.add_argument("--mixed", default=",".join(MIXED), metavar="NAMES", help="of these, mixed engines are compared beside fp16's; '' for none [all models, edgetam_512]")
     p.add_argument("--rounds", type=int, default=3, help="of comparisons [3]")
@@ -94,6 +96,11 @@ def settings_of(args, gpus, error):
     models = named("--models", args.models)
     if not models:
         error(f"--models: expected some of {', '.join(TAGS.values())}")
+    longer = {}
+    for name, _, factor in (word.strip().partition("=") for word in args.longer.split(",") if word.strip()):
+        if not re.fullmatch(r"[0-9]+(\.[0-9]+)?", factor) or float(factor) <= 0:
+            error(f"--longer {name}={factor}: expected a model and a number above 0, such as sam2_large=2.5")
+        longer |= {model: float(factor) for model in named("--longer", name)}
     mixed = tuple(name.strip() for name in args.mixed.split(",") if name.strip())
     if unknown := set(mixed) - set(MIXED):
         error(f"--mixed {','.join(sorted(unknown))}: known are {', '.join(MIXED)}")
@@ -118,6 +125,7 @@ def settings_of(args, gpus, error):
         timing_dir=args.timing_dir and args.timing_dir.absolute(),
         learn_seconds=args.learn_seconds,
         track_seconds=args.learn_seconds if args.track_seconds is None else args.track_seconds,
+        longer=longer,
         unlearned=named("--unlearned", args.unlearned),
         mixed=mixed,
         rounds=args.rounds,

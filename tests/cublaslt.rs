@@ -7,7 +7,7 @@ use half::f16;
 use segtrt::gpu::cublaslt::{CublasLt, CublasLtError, Product, ProductShape};
 use segtrt::gpu::kernels::Element;
 use segtrt::gpu::{Gpu, Recorded, Stream, View, Work};
-use segtrt::selftest::kernels::run_products;
+use segtrt::selftest::kernels::{Topic, run};
 use segtrt::selftest::{Repeats, report};
 use serde_json::Value;
 
@@ -61,6 +61,10 @@ fn the_selftest_compares_the_products_and_says_where_it_cannot() {
     let Some((counts, said)) = test(library, &[]) else { return };
     assert_eq!(counts, [10, 0], "{said}");
     assert!(said.contains("product, first of 2"), "{said}");
+    let whole = |said: &str, verdict: &str| {
+        said.lines().any(|line| line.contains("trunk whole") && line.contains(verdict))
+    };
+    assert!(whole(&said, " passed") && !whole(&said, " failed"), "{said}");
     assert!(said.contains("few: 33 x 96 x 384, f32, added to"), "{said}");
     for (name, expected, told) in [
         ("bias", [0, 10], "elements are off by more than"),
@@ -83,6 +87,7 @@ fn the_selftest_compares_the_products_and_says_where_it_cannot() {
         let (counts, said) = test(library, &fault(name)).unwrap();
         assert_eq!(counts, expected, "{name}: {said}");
         assert!(said.contains(told), "{name}: {said}");
+        assert!(name != "unsteady" || whole(&said, " failed"), "{name}: {said}");
     }
     let nothing = tempfile::tempdir().unwrap();
     let (counts, said) = test(nothing.path(), &[]).unwrap();
@@ -98,7 +103,8 @@ fn the_selftest() {
         return;
     }
     let repeats = Repeats { warmup: 0, runs: 1, layer_runs: 0 };
-    let found = run_products(&Gpu::open(0).unwrap(), repeats, 1, Some(MOST));
+    let topics = [Topic::Products, Topic::WholeTrunks];
+    let found = run(&Gpu::open(0).unwrap(), repeats, 1, Some(MOST), &topics);
     println!("{}", report::render_kernels(&found));
 }
 

@@ -10,7 +10,7 @@ use segtrt::bundle::Role;
 use segtrt::decode;
 use segtrt::engine::Precision;
 use segtrt::gpu::Gpu;
-use segtrt::selftest::kernels::{pictures, run_nvjpeg};
+use segtrt::selftest::kernels::{Topic, pictures, run};
 use segtrt::selftest::{Repeats, report};
 use serde_json::Value;
 
@@ -323,7 +323,7 @@ fn inside() {
         return;
     }
     let repeats = Repeats { warmup: 0, runs: 1, layer_runs: 0 };
-    let report = run_nvjpeg(&Gpu::open(0).unwrap(), repeats, 1);
+    let report = run(&Gpu::open(0).unwrap(), repeats, 1, None, &[Topic::Nvjpeg]);
     println!("{}", report::render_kernels(&report));
 }
 

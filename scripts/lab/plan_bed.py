@@ -22,18 +22,19 @@ def test_bed(s):
     for variant in (v for v in s.variants() if v.model in models):
         model = variant.model
         common = {"gpu": SHARED, "slots": 4, "priority": variant.priority("bed"), "memory_gib": 8}
-        common |= {"expect": s.learn_seconds + 40, "limit": s.learn_seconds + 200}
+        learning, tracking = s.learning(model), s.tracking(model)
+        common |= {"expect": learning + 40, "limit": learning + 200}
         weights, needs = overlay, []
         if model != TEACHER:
             distilled = bed / f"{model}.features.safetensors"
             learn = [*s.script("onnx/distil_encoder.py"), "learn", "--model", model, *overlay, "--features", features]
-            learn += ["--seconds", s.learn_seconds, "--batch", 8, "--out", distilled]
+            learn += ["--seconds", learning, "--batch", 8, "--out", distilled]
             if variant.imgsz == 1024:  # at every size it sees as at this one
                 jobs.append(Job(f"distil_{variant.tag}", learn, needs=["teach"], results=[distilled], **common))
             weights, needs = ["--checkpoint", distilled], [f"distil_{variant.tag}"]
         track = [*s.script("onnx/learn_tracking.py"), "--model", model, "--imgsz", variant.imgsz, *weights, "--split", s.split]
-        track += ["--seconds", s.track_seconds, "--out", s.checkpoint(variant)]
-        common |= {"expect": s.track_seconds + 30, "limit": s.track_seconds + 200}
+        track += ["--seconds", tracking, "--out", s.checkpoint(variant)]
+        common |= {"expect": tracking + 30, "limit": tracking + 200}
         jobs.append(Job(f"track_{variant.name}", track, needs=needs, results=[s.checkpoint(variant)], **common))
     return jobs
 

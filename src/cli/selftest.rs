@@ -7,6 +7,7 @@ use std::path::PathBuf;
 use clap::Args;
 
 use crate::engine::Precision;
+use crate::selftest::kernels::Topic;
 
 /// Which kernels and engines are tested, and how.
 #[derive(Debug, Args)]
@@ -51,6 +52,9 @@ pub struct SelftestArgs {
     /// tools under which 4K frames and full-size attention take minutes. 128000 leaves a case of every kernel.
     #[arg(long, value_name = "N", conflicts_with = "no_kernels", value_parser = clap::value_parser!(u64).range(1..))]
     pub max_elements: Option<u64>,
+    /// Test these kinds of kernels only, separated by commas.
+    #[arg(long, value_delimiter = ',', conflicts_with = "no_kernels")]
+    pub topics: Vec<Topic>,
     /// Timed runs of each case.
     #[arg(long, default_value_t = 50, value_parser = clap::value_parser!(u32).range(1..))]
     pub runs: u32,

@@ -6,6 +6,7 @@ write the rows.
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, bail};
+use clap::ValueEnum;
 
 use super::Outcome;
 use crate::bundle::{self, Bundle};
@@ -14,6 +15,7 @@ use crate::gpu::{Facts, Gpu};
 use crate::model_tag::ModelTag;
 use crate::prompt::PromptKind;
 use crate::selftest::clip::{self, ClipRow};
+use crate::selftest::kernels::Topic;
 use crate::selftest::{
     self, Asked, Folder, KernelReport, Opened, References, Repeats, Row, Settings, Verdict,
     kernels, report,
@@ -44,7 +46,12 @@ pub fn run(args: SelftestArgs) -> Result<Outcome> {
     };
     let screen = Screen::of(&args);
     let max_elements = args.max_elements.map(|most| usize::try_from(most).unwrap_or(usize::MAX));
-    let kernels = (!args.no_kernels).then(|| test_kernels(&gpu, &settings, max_elements, screen));
+    let topics = match args.topics.as_slice() {
+        [] => Topic::value_variants(),
+        some => some,
+    };
+    let test = || test_kernels(&gpu, &settings, max_elements, topics, screen);
+    let kernels = (!args.no_kernels).then(test);
     // Closed before the engines' processes open it.
     drop(gpu);
     if let Some(kernels) = kernels.as_ref().filter(|_| args.kernels) {
@@ -180,10 +187,11 @@ fn test_kernels(
     gpu: &Gpu,
     settings: &Settings,
     max_elements: Option<usize>,
+    topics: &[Topic],
     screen: Screen,
 ) -> KernelReport {
     eprintln!("testing the kernels on {}", gpu.facts().name);
-    let found = kernels::run(gpu, settings.repeats, settings.seed, max_elements);
+    let found = kernels::run(gpu, settings.repeats, settings.seed, max_elements, topics);
     screen.say(&report::render_kernels(&found));
     let library = found.rows.iter().find_map(|row| row.library.as_deref());
     let library = library.map_or_else(String::new, |library| format!(", products by {library}"));

@@ -20,6 +20,7 @@ pub use nvjpeg::{Picture, pictures};
 use std::cell::Cell;
 
 use anyhow::Result;
+use clap::ValueEnum;
 use serde::{Deserialize, Serialize};
 
 use super::engine_run::Repeats;
@@ -85,57 +86,78 @@ pub struct KernelReport {
     pub skipped: Vec<String>,
 }
 
-/// The cases of one kind.
-type Rows = fn(&Bench<'_>) -> Vec<KernelRow>;
+/// Kinds of cases.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum Topic {
+    /// Frames to the network's input.
+    Preprocess,
+    /// Logits to masks, and counts against a ground truth.
+    Mask,
+    /// The memory bank's frame counter and what follows from it.
+    Bank,
+    /// Attention of the track step and of encoders.
+    Attention,
+    /// What a trunk's blocks need besides products.
+    Trunk,
+    /// nvJPEG's pixels.
+    Nvjpeg,
+    /// cuBLASLt's products.
+    Products,
+    /// All blocks of a trunk one after the other.
+    WholeTrunks,
+}
 
-/// What a library of the user's does, and its cases, or why there are none.
-type Foreign = (&'static str, fn(&Bench<'_>) -> Result<Vec<KernelRow>, String>);
+/// The cases of one kind; why there are none, where a library of the user's is missing.
+type Rows = Result<Vec<KernelRow>, String>;
 
-const NVJPEG: Foreign = ("nvJPEG's pixels", nvjpeg::rows);
-const PRODUCTS: Foreign = ("cuBLASLt's products", products::rows);
-const TRUNKS: Foreign = ("whole trunks", trunk::whole::rows);
-
-/// Runs every case whose output has at most `max_elements` elements. A kernel that fails costs its rows (and, if it broke the
-/// context, those after it).
-pub fn run(gpu: &Gpu, repeats: Repeats, seed: u64, max_elements: Option<usize>) -> KernelReport {
-    let kinds: [Rows; 5] = [preprocess::rows, mask::rows, bank::rows, attention::rows, trunk::rows];
-    let libraries = [NVJPEG, PRODUCTS, TRUNKS];
-    let sm = gpu.facts().sm;
-    if sm >= OLDEST_FUSED_SM {
-        return run_these(gpu, repeats, seed, max_elements, &kinds, &libraries);
+impl Topic {
+    fn rows(self, bench: &Bench<'_>) -> Rows {
+        match self {
+            Self::Preprocess => Ok(preprocess::rows(bench)),
+            Self::Mask => Ok(mask::rows(bench)),
+            Self::Bank => Ok(bank::rows(bench)),
+            Self::Attention => Ok(attention::rows(bench)),
+            Self::Trunk => Ok(trunk::rows(bench)),
+            Self::Nvjpeg => nvjpeg::rows(bench),
+            Self::Products => products::rows(bench),
+            Self::WholeTrunks => trunk::whole::rows(bench),
+        }
     }
-    let mut report = run_these(gpu, repeats, seed, max_elements, &kinds[..3], &libraries[..2]);
-    report.skipped.push(format!(
-        "attention: its kernels need sm {OLDEST_FUSED_SM} (Ampere) or more, this GPU is sm {sm}; only the fused bank needs them"
-    ));
-    report.skipped.push(format!(
-        "trunk: its kernels need sm {OLDEST_FUSED_SM} or more; only an encoder whose trunk is ours needs them"
-    ));
-    report
+
+    /// Why this GPU has none of these kernels.
+    fn too_old(self, sm: u32) -> Option<String> {
+        let needed = match self {
+            Self::Attention => "only the fused bank needs them",
+            Self::Trunk | Self::WholeTrunks => "only an encoder whose trunk is ours needs them",
+            _ => return None,
+        };
+        (sm < OLDEST_FUSED_SM).then(|| {
+            format!("its kernels need sm {OLDEST_FUSED_SM} (Ampere) or more, this GPU is sm {sm}; {needed}")
+        })
+    }
+
+    fn name(self) -> &'static str {
+        match self {
+            Self::Preprocess => "preprocessing",
+            Self::Mask => "masks",
+            Self::Bank => "the memory bank",
+            Self::Attention => "attention",
+            Self::Trunk => "trunk",
+            Self::Nvjpeg => "nvJPEG's pixels",
+            Self::Products => "cuBLASLt's products",
+            Self::WholeTrunks => "whole trunks",
+        }
+    }
 }
 
-/// Runs nvJPEG's cases alone, which take no minutes on a stand-in for a GPU.
-pub fn run_nvjpeg(gpu: &Gpu, repeats: Repeats, seed: u64) -> KernelReport {
-    run_these(gpu, repeats, seed, None, &[], &[NVJPEG])
-}
-
-/// Runs the products' cases alone.
-pub fn run_products(
+/// Runs every case of these topics whose output has at most `max_elements` elements. A kernel that fails costs its rows (and, if it
+/// broke the context, those after it).
+pub fn run(
     gpu: &Gpu,
     repeats: Repeats,
     seed: u64,
     max_elements: Option<usize>,
-) -> KernelReport {
-    run_these(gpu, repeats, seed, max_elements, &[], &[PRODUCTS])
-}
-
-fn run_these(
-    gpu: &Gpu,
-    repeats: Repeats,
-    seed: u64,
-    max_elements: Option<usize>,
-    kinds: &[Rows],
-    libraries: &[Foreign],
+    topics: &[Topic],
 ) -> KernelReport {
     let facts = gpu.facts();
     let mut report = KernelReport {
@@ -155,11 +177,11 @@ fn run_these(
     });
     match opened {
         Ok(bench) => {
-            report.rows.extend(kinds.iter().flat_map(|rows| rows(&bench)));
-            for (what, rows) in libraries {
-                match rows(&bench) {
+            for topic in topics {
+                let rows = topic.too_old(facts.sm).map_or_else(|| topic.rows(&bench), Err);
+                match rows {
                     Ok(rows) => report.rows.extend(rows),
-                    Err(why) => report.skipped.push(format!("{what}: {why}")),
+                    Err(why) => report.skipped.push(format!("{}: {why}", topic.name())),
                 }
             }
             report.left_out = bench.left_out.get();

@@ -1,0 +1,35 @@
+"""Tests of how long the lab's networks learn: python3 -m unittest discover -s scripts"""
+
+import subprocess
+import sys
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).resolve().parent))
+
+from lab.job import checked  # noqa: E402
+from lab.plan import plan  # noqa: E402
+from lab.settings import TAGS, Settings  # noqa: E402
+from measure_lab_case import SCRIPTS, Case  # noqa: E402
+
+
+class Learning(Case):
+    def test_some_networks_learn_longer_and_their_jobs_are_given_the_time(self):
+        given = {"segtrt": Path("/p/segtrt"), "split": Path("/p/split"), "overlay": Path("/p/tiny.safetensors"), "out": self.out}
+        given |= {"python": sys.executable, "models": list(TAGS), "learn_seconds": 50, "track_seconds": 80}
+
+        def seconds(**more):
+            jobs = checked(plan(Settings(**given, **more)))
+            names = [f"{step}_{tag}" for step in ("distil", "track") for tag in ("sam2_large", "sam2_base")]
+            return {name: (int(jobs[name].command[jobs[name].command.index("--seconds") + 1]), jobs[name].expect) for name in names}
+
+        usual, longer = seconds(), seconds(longer={"sam2.1_large": 2.5})
+        self.assertEqual((longer["distil_sam2_large"], longer["track_sam2_large"]), ((125, 165), (200, 230)))
+        self.assertEqual((usual["distil_sam2_large"], usual["track_sam2_large"]), ((50, 90), (80, 110)))
+        self.assertEqual(longer["track_sam2_base"], usual["track_sam2_base"])
+
+    def test_a_factor_that_is_none_is_a_usage_error(self):
+        begin = [sys.executable, SCRIPTS / "measure-lab.py", "--out", self.out / "lab", "--list", "--gpus", "0", "--split", "s", "--overlay", "o"]
+        for word, told in (("sam2_large=", "expected a model and a number above 0"), ("sam2_large=0", "above 0"), ("sam2_huge=2", "known are edgetam")):
+            done = subprocess.run([*begin, "--longer", word], capture_output=True, text=True)
+            self.assertEqual(done.returncode, 2, word)
+            self.assertIn(told, done.stderr)
