@@ -7,14 +7,15 @@ ROOT = Path(__file__).resolve().parents[2]
 TEACHER = "sam2.1_tiny"  # the one whose encoder is trained
 
 # Seconds seen on two to four H200 while all were busy: building the encoder in one piece, an export, 48 frames on four processors, a comparison
-# (SAM 2.1's with their trunks by this program took 136, 142, 159 and 194 without vos_optimized; EdgeTAM's 350 with as many sides).
+# (two at a time and without vos_optimized SAM 2.1's took 136, 142, 159 and 194; four at a time and with it 175, 278 and 349, EdgeTAM's 350).
 COSTS = {
-    "edgetam": (120, 45, 60, 350),
-    "sam2.1_tiny": (110, 35, 130, 165),
-    "sam2.1_small": (110, 35, 150, 170),
-    "sam2.1_base_plus": (240, 45, 220, 200),
-    "sam2.1_large": (370, 60, 400, 245),
+    "edgetam": (120, 45, 60, 340),
+    "sam2.1_tiny": (110, 35, 130, 175),
+    "sam2.1_small": (110, 35, 150, 180),
+    "sam2.1_base_plus": (240, 45, 220, 220),
+    "sam2.1_large": (370, 60, 400, 270),
 }
+SMALL_COMPARISON = 195  # of EdgeTAM at 512 pixels
 TAGS = {
     "edgetam": "edgetam",
     "sam2.1_tiny": "sam2_tiny",
@@ -75,7 +76,8 @@ class Variant:
 
     @property
     def costs(self):
-        return COSTS[self.model]
+        build, export, frames, comparison = COSTS[self.model]
+        return build, export, frames, comparison if self.imgsz == 1024 else SMALL_COMPARISON
 
 
 @dataclass
