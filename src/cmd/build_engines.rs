@@ -118,6 +118,9 @@ pub fn build_all(
         };
         say(build_stale::settle(&model.dir, &mut lock(manifest), &model.plans));
         say(build_trunk::settle(&model.dir));
+        if resolved.device.is_some() {
+            say(build_trunk::choose(&model.dir, &mut lock(manifest)));
+        }
         if args.graphs.is_empty() {
             say(build_whole::settle(&model.dir, &mut lock(manifest)));
         }
@@ -157,6 +160,7 @@ fn manifest_of(model: &ModelBuild, platform: &str, args: &BuildEnginesArgs) -> E
         None
     });
     let bundle = model.bundle.manifest.clone();
+    let products = there.as_ref().and_then(|manifest| manifest.products.clone());
     let mut plans = there.map(|manifest| manifest.plans).unwrap_or_default();
     plans.retain(|plan| {
         bundle.graph(plan.role).is_some_and(|graph| graph.sha256 == plan.onnx_sha256)
@@ -167,6 +171,7 @@ fn manifest_of(model: &ModelBuild, platform: &str, args: &BuildEnginesArgs) -> E
         precision: model.precision,
         bundle,
         plans,
+        products: products.filter(|_| !args.force),
         sources: manifest::Sources::of(&model.bundle.dir, args.platforms.as_deref()),
         dir: Some(model.dir.clone()),
     }

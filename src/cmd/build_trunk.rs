@@ -1,6 +1,6 @@
 /*!
 The weights of an encoder's trunk on their way from the bundle to the engine folder: they lie beside the plans, so that engines run
-where their bundle is not.
+where their bundle is not. And the algorithms of its products, which are found by time.
 */
 
 use std::io::Write;
@@ -15,6 +15,9 @@ use crate::bundle::trunk::FILE;
 use crate::bundle::{Bundle, Trunk};
 use crate::engine::{EngineManifest, freshness};
 use crate::files::atomic;
+use crate::gpu::Gpu;
+use crate::gpu::cublaslt::{Choices, CublasLt, CublasLtError};
+use crate::pipeline::shapes_of;
 
 /// The file that goes with the plans.
 pub struct PlannedTrunk {
@@ -73,6 +76,37 @@ pub fn settle(dir: &Path) -> Result<Option<String>> {
         return Ok(None);
     }
     Ok(Some(format!("{FILE} removed from {}: its encoder has no trunk now", dir.display())))
+}
+
+/// After a build on the GPU at hand, when nothing of ours runs there any more: times the algorithms of the trunk's products, unless that
+/// was done with this library on such a GPU; the answer is what the user should know, a sentence.
+///
+/// # Errors
+/// Products that cuBLASLt cannot compute, too little memory, or a manifest that cannot be written.
+pub fn choose(dir: &Path, manifest: &mut EngineManifest) -> Result<Option<String>> {
+    let Some(shapes) = manifest.trunk().map(shapes_of) else {
+        return Ok(None);
+    };
+    let gpu = Gpu::open(0)?;
+    let library = match CublasLt::open(&gpu) {
+        Ok(library) => library,
+        // It was said before the build.
+        Err(CublasLtError::NotFound(_)) => return Ok(None),
+        Err(error) => return Err(error.into()),
+    };
+    let known = manifest.products.as_ref();
+    if known.is_some_and(|known| known.fit(&library) && known.have(&shapes)) {
+        return Ok(None);
+    }
+    let choices = Choices::measure(&gpu, &shapes).context(
+        "the algorithms of the trunk's products could not be timed; cuBLASLt's own are taken",
+    )?;
+    let (others, all) = (choices.others(), choices.products.len());
+    manifest.products = Some(choices);
+    manifest.write(dir)?;
+    Ok(Some(format!(
+        "{others} of the trunk's {all} products are faster by another algorithm than {library}'s first"
+    )))
 }
 
 /// Whole or not at all, and only what the manifest speaks of; the answer is its size.

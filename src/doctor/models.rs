@@ -260,6 +260,7 @@ mod tests {
             precision: Precision::Fp16,
             bundle,
             plans: vec![record.clone()],
+            products: None,
             sources: manifest::Sources::default(),
             dir: None,
         };

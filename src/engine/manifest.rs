@@ -13,6 +13,7 @@ use serde::{Deserialize, Serialize};
 use super::settings::{Precision, Settings};
 use crate::bundle::{Manifest, Role, Trunk};
 use crate::files::atomic;
+use crate::gpu::cublaslt::Choices;
 
 /// The manifest's file name.
 pub const FILE: &str = "engine.json";
@@ -34,6 +35,9 @@ pub struct EngineManifest {
     pub bundle: Manifest,
     /// The plans, in the order they were built.
     pub plans: Vec<PlanRecord>,
+    /// The algorithms of the trunk's products; none where there is no trunk, and where they were not timed: cuBLASLt's own are taken then.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub products: Option<Choices>,
     /// The files that they were built from.
     #[serde(default, skip_serializing_if = "Sources::are_unknown")]
     pub sources: Sources,
@@ -259,6 +263,7 @@ mod tests {
             precision: Precision::Fp32,
             bundle: crate::bundle::Bundle::open(&small).unwrap().manifest,
             plans: Vec::new(),
+            products: None,
             sources: Sources::default(),
             dir: dir.map(PathBuf::from),
         };

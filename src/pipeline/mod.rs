@@ -39,6 +39,7 @@ mod run;
 mod slot;
 mod steps;
 mod trunk;
+mod trunk_products;
 mod trunk_weights;
 
 pub use encoder_alone::EncoderAlone;
@@ -47,4 +48,5 @@ pub use lane::Results;
 pub use options::{Decoder, Mode, Options};
 pub use rig::Pipeline;
 pub use run::{FrameResult, ObjectSpan, PassError, PassPlan, run};
-pub use trunk::TrunkRun;
+pub use trunk::{TrunkParts, TrunkRun};
+pub use trunk_products::shapes_of;

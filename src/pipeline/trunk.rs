@@ -14,20 +14,19 @@ use std::rc::Rc;
 
 use anyhow::{Context, Result, ensure};
 
+use super::trunk_products::{BlockProducts, HIDDEN};
 use super::trunk_weights::{self, Loaded, LoadedBlock};
 use crate::bundle::trunk::{BlockWeights, Trunk, TrunkBlock};
 use crate::engine::{EngineManifest, open_trunk};
-use crate::gpu::cublaslt::{ALIGNMENT, CublasLt, Library, Product, ProductShape};
+use crate::gpu::cublaslt::{ALIGNMENT, Choices, CublasLt, Library, Product, ProductShape};
 use crate::gpu::kernels::{
-    Attention, AttentionKernels, AttentionShape, Element, HeadsShape, TrunkKernels, Values,
-    WindowShape, Windows,
+    Attention, AttentionKernels, AttentionShape, HeadsShape, TrunkKernels, Values, WindowShape,
+    Windows,
 };
 use crate::gpu::{Gpu, Purpose, Stream, View};
 
 /// Bytes of an element of what is multiplied.
 const HALF: usize = 2;
-/// Columns of the hidden layer for each of a block's own.
-const HIDDEN: usize = 4;
 
 /// A trunk beside the engines of a folder.
 pub struct TrunkFile {
@@ -46,6 +45,16 @@ impl TrunkFile {
     pub fn scratch_bytes(&self) -> u64 {
         TrunkRun::room(&self.trunk).map_or(0, |bytes| bytes as u64)
     }
+}
+
+/// What a trunk is made from.
+pub struct TrunkParts<'a> {
+    /// Its blocks.
+    pub trunk: &'a Trunk,
+    /// Of each block.
+    pub weights: &'a [BlockWeights<'a>],
+    /// The products' algorithms; those of another library or GPU are passed over.
+    pub choices: Option<&'a Choices>,
 }
 
 /// The trunk of one encoder on its stream.
@@ -165,7 +174,9 @@ impl TrunkRun {
         let weights = open_trunk(&file.dir, &file.manifest)?;
         let blocks = (0..file.trunk.blocks.len()).map(|at| weights.block(at));
         let blocks: Vec<BlockWeights> = blocks.collect::<Result<_>>()?;
-        Self::of(gpu, &file.trunk, &blocks, attention, maps, scratch, stream)
+        let choices = file.manifest.products.as_ref();
+        let parts = TrunkParts { trunk: &file.trunk, weights: &blocks, choices };
+        Self::of(gpu, &parts, attention, maps, scratch, stream)
     }
 
     /// Bytes of the shared memory that a trunk works in.
@@ -183,13 +194,13 @@ impl TrunkRun {
     /// No cuBLASLt, memory of other sizes than the trunk's, products that cuBLASLt has no algorithm for, or what the driver says.
     pub fn of(
         gpu: &Gpu,
-        trunk: &Trunk,
-        weights: &[BlockWeights],
+        parts: &TrunkParts,
         attention: Option<&AttentionKernels>,
         maps: &[View],
         scratch: &View,
         stream: &Stream,
     ) -> Result<Self> {
+        let TrunkParts { trunk, weights, choices } = *parts;
         let room = Room::of(trunk)?;
         ensure!(
             maps.len() == trunk.ends.len() && weights.len() == trunk.blocks.len(),
@@ -201,11 +212,12 @@ impl TrunkRun {
         );
         let library = CublasLt::open(gpu)?;
         log::debug!("the trunk's products: {library}");
+        let choices = choices.filter(|choices| choices.fit(&library));
         let kernels = TrunkKernels::load(gpu)?;
         let loaded = trunk_weights::load(gpu, weights, stream)?;
         let (products, whole) = (Vec::new(), Vec::new());
         let mut making =
-            Making { gpu, kernels, library, attention, room, scratch, products, whole };
+            Making { gpu, kernels, library, attention, room, scratch, choices, products, whole };
         let mut blocks = Vec::with_capacity(trunk.blocks.len());
         let mut stage = 0;
         for (at, (block, weights)) in trunk.blocks.iter().zip(loaded).enumerate() {
@@ -288,6 +300,7 @@ struct Making<'a> {
     attention: Option<&'a AttentionKernels>,
     room: Room,
     scratch: &'a View,
+    choices: Option<&'a Choices>,
     products: Vec<Rc<Product>>,
     whole: Vec<Rc<Attention>>,
 }
@@ -308,22 +321,11 @@ impl Making<'_> {
             x.len(),
             residual.len()
         );
-        let half = |rows, columns, depth| ProductShape {
-            rows,
-            columns,
-            depth,
-            output: Element::F16,
-            residual: false,
-        };
-        let added = |depth| ProductShape {
-            output: Element::F32,
-            residual: true,
-            ..half(rows_out, columns_out, depth)
-        };
+        let shapes = BlockProducts::of(block);
         let LoadedBlock { norm1, skip, qkv, proj, norm2, up, down, around_attention, behind_norm } =
             weights;
-        let skip = skip.map(|weights| {
-            let linear = self.linear(weights, half(rows, columns_out, columns))?;
+        let skip = skip.zip(shapes.skip).map(|(weights, shape)| {
+            let linear = self.linear(weights, shape)?;
             let projected = self.wide(rows * columns_out)?;
             Ok::<_, anyhow::Error>(Skip { linear, projected, side: block.grid_out() })
         });
@@ -335,12 +337,12 @@ impl Making<'_> {
             columns_out,
             norm1,
             skip: skip.transpose()?,
-            qkv: self.linear(qkv, half(rows, 3 * columns_out, columns))?,
+            qkv: self.linear(qkv, shapes.qkv)?,
             attention: self.attention(block)?,
-            proj: self.linear(proj, added(columns_out))?,
+            proj: self.linear(proj, shapes.proj)?,
             norm2,
-            up: self.linear(up, half(rows_out, hidden, columns_out))?,
-            down: self.linear(down, added(hidden))?,
+            up: self.linear(up, shapes.up)?,
+            down: self.linear(down, shapes.down)?,
             ahead: [around_attention, behind_norm],
             x: x.clone(),
             residual: residual.clone(),
@@ -357,7 +359,12 @@ impl Making<'_> {
         let product = match known {
             Some(known) => Rc::clone(known),
             None => {
-                let product = Rc::new(Product::new(&self.library, shape)?);
+                let mut product = Product::new(&self.library, shape)?;
+                let choice = self.choices.and_then(|choices| choices.of(shape));
+                if let Some(choice) = choice.filter(|choice| choice.of == product.candidates()) {
+                    product.choose(choice.algorithm)?;
+                }
+                let product = Rc::new(product);
                 self.products.push(Rc::clone(&product));
                 product
             }

@@ -167,6 +167,7 @@ mod tests {
             precision,
             bundle,
             plans,
+            products: None,
             sources: manifest::Sources::default(),
             dir: None,
         };

@@ -174,6 +174,7 @@ mod tests {
             precision: Precision::Fp16,
             bundle,
             plans,
+            products: None,
             sources: Sources::default(),
             dir: None,
         };

@@ -82,6 +82,7 @@ pub fn engine_folder(dir: &Path) -> PathBuf {
         precision: Precision::Fp16,
         bundle: Bundle::open(&small_bundle()).unwrap().manifest,
         plans: vec![record],
+        products: None,
         sources: manifest::Sources::default(),
         dir: None,
     }

@@ -230,6 +230,7 @@ impl Engines {
             precision,
             bundle: self.manifest.clone(),
             plans: Vec::new(),
+            products: None,
             sources: manifest::Sources::default(),
             dir: None,
         };

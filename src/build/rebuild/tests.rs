@@ -32,6 +32,7 @@ fn folder(roles: &[Role]) -> EngineManifest {
         precision: Precision::Fp16,
         plans: plans.collect(),
         bundle: bundle.clone(),
+        products: None,
         sources: Sources::default(),
         dir: None,
     }

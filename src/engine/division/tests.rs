@@ -85,6 +85,7 @@ fn folder(plans: &[(&str, std::ops::Range<usize>)]) -> EngineManifest {
         precision: Precision::Fp16,
         plans: vec![plan(&bundle, Role::Prompt)],
         bundle,
+        products: None,
         sources: Sources::default(),
         dir: None,
     };

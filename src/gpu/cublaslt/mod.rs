@@ -5,11 +5,12 @@ Products of tokens with weights, for the blocks of an encoder's trunk, by NVIDIA
 Library ─→ CublasLt (a GPU) ─→ Product (a shape) ─ enqueue, a stream ─→ out = a weightᵀ + bias (+ out)
 ```
 
-The library is the user's own: it is opened at run time, and only a trunk needs it. Its heuristics are asked once for each shape;
-the first algorithm that they name is taken, so that the same library on the same GPU gives the same bits, and `segtrt selftest
---kernels` shows what that costs beside the best of the others.
+The library is the user's own: it is opened at run time, and only a trunk needs it. Its heuristics are asked once for each shape.
+Of the algorithms that they name the one is taken that was the fastest where the engines were built ([`Choices`]), else the first; so
+the same library on the same GPU gives the same bits. `segtrt selftest --kernels` shows what the first costs beside the best.
 */
 
+mod choices;
 mod error;
 mod find;
 mod library;
@@ -17,6 +18,7 @@ mod owned;
 mod product;
 mod sys;
 
+pub use choices::{Choice, Choices};
 pub use error::CublasLtError;
 pub use find::VARIABLE;
 pub use library::{CublasLt, Library};

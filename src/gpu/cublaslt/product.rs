@@ -11,6 +11,8 @@ use std::ffi::{c_int, c_void};
 use std::fmt;
 use std::sync::{Mutex, PoisonError};
 
+use serde::{Deserialize, Serialize};
+
 use super::error::CublasLtError;
 use super::library::CublasLt;
 use super::owned::Owned;
@@ -32,7 +34,7 @@ fn most_workspace(sm: u32) -> u64 {
 }
 
 /// Sizes of a product `out[rows, columns] = a[rows, depth] weight[columns, depth]ᵀ + bias[columns]`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct ProductShape {
     /// Rows of `a` and `out`: tokens.
     pub rows: usize,

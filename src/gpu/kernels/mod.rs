@@ -36,12 +36,15 @@ pub use trunk::{HeadsShape, TrunkKernels, WindowShape, Windows};
 
 pub use crate::preprocess::Filter;
 
+use serde::{Deserialize, Serialize};
+
 use crate::gpu::module::{Function, Module};
 use crate::gpu::{Gpu, View};
 use images::Topic;
 
 /// A floating-point type of tensors.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
 pub enum Element {
     /// 32 bits.
     F32,

@@ -10,13 +10,15 @@ use super::super::compare::compare;
 use super::super::{Bench, Checked, KernelRow, Launches, POISON, bytes_of, row};
 use super::{DRAWN, bytes_of_halves, drawn, halves, repeated};
 use crate::bundle::trunk::{Affine, BlockWeights, FILE, Trunk, TrunkBlock};
-use crate::gpu::cublaslt::{CublasLt, CublasLtError};
+use crate::gpu::cublaslt::{Choices, CublasLt, CublasLtError};
 use crate::gpu::kernels::AttentionKernels;
 use crate::gpu::{Purpose, Recorded, Stream, View};
-use crate::pipeline::TrunkRun;
+use crate::pipeline::{TrunkParts, TrunkRun, shapes_of};
 use crate::selftest::engine_run::Repeats;
 
 const NAME: &str = "trunk whole";
+/// With each product by the algorithm that was the fastest by itself.
+const CHOSEN: &str = "trunk whole, products by time";
 
 /// Replays that are timed, of so many runs each.
 const TIMED: Repeats = Repeats { warmup: 1, runs: 5, layer_runs: 0 };
@@ -118,8 +120,12 @@ pub(in super::super) fn rows(bench: &Bench) -> Result<Vec<KernelRow>, String> {
     }
     let mut rows = Vec::new();
     for model in &MODELS {
-        if !bench.leaves_out(model.grid * model.grid * model.columns, 1) {
-            rows.push(row(NAME, model.name, check(bench, &model.trunk())));
+        if !bench.leaves_out(model.grid * model.grid * model.columns, 2) {
+            let trunk = model.trunk();
+            rows.push(row(NAME, model.name, check(bench, &trunk, None)));
+            let choices = Choices::measure(bench.gpu, &shapes_of(&trunk));
+            let chosen = choices.and_then(|choices| check(bench, &trunk, Some(&choices)));
+            rows.push(row(CHOSEN, model.name, chosen));
         }
     }
     Ok(rows)
@@ -168,7 +174,7 @@ impl Drawn {
     }
 }
 
-fn check(bench: &Bench, trunk: &Trunk) -> Result<Checked> {
+fn check(bench: &Bench, trunk: &Trunk, choices: Option<&Choices>) -> Result<Checked> {
     trunk.check()?;
     let weights = Drawn::new(bench, trunk);
     let blocks: Vec<BlockWeights> = trunk.blocks.iter().map(|block| weights.block(block)).collect();
@@ -181,7 +187,8 @@ fn check(bench: &Bench, trunk: &Trunk) -> Result<Checked> {
     let scratch = View::new(&scratch, TrunkRun::room(trunk)?)?;
     let attention = AttentionKernels::load(bench.gpu)?;
     let stream = &bench.stream;
-    let run = TrunkRun::of(bench.gpu, trunk, &blocks, Some(&attention), &maps, &scratch, stream)?;
+    let parts = TrunkParts { trunk, weights: &blocks, choices };
+    let run = TrunkRun::of(bench.gpu, &parts, Some(&attention), &maps, &scratch, stream)?;
     let values = drawn(bench, "trunk tokens");
     let floats = bytes_of(&values[..DRAWN], |value| value.to_le_bytes());
     let tokens = repeated(&floats, maps[0].len());
