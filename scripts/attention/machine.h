@@ -94,6 +94,8 @@ static void multiply_add(float (&c)[4], const u32 (&a)[4], u32 b0, u32 b1) {
         }
     });
 }
+/// c[16x8] += a[16x8] b[8x8]: the product above with zeros for the rest.
+static void multiply_add_eight(float (&c)[4], const u32 (&a)[4], u32 b) { const u32 first[4] = {a[0], a[1], 0, 0}; multiply_add(c, first, b, 0); }
 static u32 pack(float lo, float hi) { return tohalf(lo) | (u32)tohalf(hi) << 16; }
 static float power_of_two(float x) { return exp2f(x); }
 static float shared_float(u32 a) { float r; memcpy(&r, &memory[a], 4); return r; }
@@ -109,6 +111,7 @@ static u32 greater(u32 a, u32 b) {
 }
 struct Vote { bool p, *r; };
 static bool any_lane(bool p) { bool r; Vote v{p, &r}; collective(&v, [&](Fiber* f) { bool a = false; for (int l = 0; l < 32; l++) a |= ((Vote*)f[l].args)->p; for (int l = 0; l < 32; l++) *((Vote*)f[l].args)->r = a; }); return r; }
+static void warp_barrier() { any_lane(false); }
 static void block_barrier() {
     int waiting = 0; for (auto& f : fibers) waiting += f.state == BLOCK;
     if (waiting == (int)fibers.size() - 1) { for (auto& f : fibers) f.state = RUN; } else yield(BLOCK);
