@@ -71,9 +71,10 @@ struct Windows {
     static constexpr int UNITS = COLUMNS / 8;       // 16-byte units of a row
     static constexpr int PAIRS = UNITS / 2;         // of units: 16 columns, as `mma` takes them
     static constexpr bool ODD = UNITS % 2 != 0;     // a unit is left
+    static constexpr int GROUPS = (UNITS + 3) / 4;  // of units, as four lanes have
     static constexpr int PITCH = (UNITS | 1) * 16;
     static constexpr int PART = 64;                 // keys that come together
-    static_assert(COLUMNS % 8 == 0 && QUERIES % 16 == 0 && KEYS % 32 == 0 && PART % KEYS == 0, "whole products; steps inside a part");
+    static_assert(COLUMNS % 8 == 0 && QUERIES % 16 == 0 && KEYS % 16 == 0 && PART % KEYS == 0, "whole products; steps inside a part");
 
     int lane, depth;
     int keys, rows;              // of the window; in shared memory
@@ -87,6 +88,7 @@ struct Windows {
     float top[TILES][2], sum[TILES][2];  // of rows lane / 4 and lane / 4 + 8
     u32 weights[TILES][KEYS / 16][4];
     u32 queries[TILES][PAIRS + ODD][4];
+    u32 loaded[TILES][2][GROUPS][4];     // the next queries, as they lie in memory
 
     /// n / side for n < 300 and side <= 16.
     static __device__ __forceinline__ int quotient(int n, int reciprocal) { return n * reciprocal >> 16; }
@@ -123,42 +125,64 @@ struct Windows {
         arrived += PART;
     }
 
-    /// The greatest of what lies at `at` and, pooled, at its three neighbours.
-    template <class T>
-    static __device__ __forceinline__ void load_words(u32* words, const f16* at, bool pooled, int right, int below) {
-        constexpr int COUNT = sizeof(T) / 4;
-        union Words { T all; u32 each[COUNT]; } a, b;
-        a.all = *(const T*)at;
-        if (pooled) {
-#pragma unroll
-            for (int i = 1; i < 4; i++) {
-                b.all = *(const T*)(at + (i & 1) * right + (i >> 1) * below);
-#pragma unroll
-                for (int k = 0; k < COUNT; k++) a.each[k] = greater(a.each[k], b.each[k]);
-            }
-        }
-#pragma unroll
-        for (int k = 0; k < COUNT; k++) words[k] = a.each[k];
+    /// The rows of queries of a tile, `from` row by row, as they lie in memory: four words a lane of each four units, or one of a
+    /// unit that is left. All loads are under way before the first is used; none is behind a branch.
+    __device__ __forceinline__ void load_queries(const f16* const (&from)[TILES][2], bool pooled, int right, int below) {
+        load_words<false>(from, 0);
+        if (pooled) load_words<true>(from, right), load_words<true>(from, below), load_words<true>(from, right + below);
     }
 
-    /// A row of queries (h: lane / 4 or lane / 4 + 8) as fragments of the left factor; `from` is null where nobody asks for it.
-    __device__ __forceinline__ void load_row(const f16* from, u32 (&to)[PAIRS + ODD][4], int h, bool pooled, int right, int below) const {
-        int t = lane & 3;
+    /// One of the tokens of a query: the first, or the greater of it and what is there.
+    template <bool MORE>
+    __device__ __forceinline__ void load_words(const f16* const (&from)[TILES][2], int at) {
+        u32 found[TILES][2][GROUPS][4];
 #pragma unroll
-        for (int i = 0; i < UNITS; i += 4) {
-            u32 words[4] = {0, 0, 0, 0};
-            if (i + 1 == UNITS) {
-                // A unit by itself: each lane takes its word.
-                if (from && i * 8 < depth) load_words<u32>(words, from + i * 8 + t * 2, pooled, right, below);
-                to[i / 2][h] = words[0];
-                continue;
-            }
-            if (from && i + t < UNITS && (i + t) * 8 < depth) load_words<uint4>(words, from + (i + t) * 8, pooled, right, below);
-            exchange(words, lane);
+        for (int t = 0; t < TILES; t++)
 #pragma unroll
-            for (int k = 0; k < 4; k++)
-                if (i + k < UNITS) to[(i + k) / 2][(k & 1) * 2 + h] = words[k];
-        }
+            for (int h = 0; h < 2; h++)
+#pragma unroll
+                for (int i = 0; i < GROUPS; i++) {
+                    u32(&words)[4] = found[t][h][i];
+                    if (i * 4 + 1 == UNITS) {
+                        bool there = i * 32 < depth;
+                        u32 one = *(const u32*)(from[t][h] + at + (there ? i * 32 + (lane & 3) * 2 : 0));
+                        words[0] = there ? one : 0;
+                    } else {
+                        int unit = i * 4 + (lane & 3);
+                        bool there = unit * 8 < depth;
+                        uint4 eight = *(const uint4*)(from[t][h] + at + (there ? unit * 8 : 0));
+                        words[0] = there ? eight.x : 0, words[1] = there ? eight.y : 0;
+                        words[2] = there ? eight.z : 0, words[3] = there ? eight.w : 0;
+                    }
+                }
+#pragma unroll
+        for (int t = 0; t < TILES; t++)
+#pragma unroll
+            for (int h = 0; h < 2; h++)
+#pragma unroll
+                for (int i = 0; i < GROUPS; i++)
+#pragma unroll
+                    for (int k = 0; k < 4; k++)
+                        if (i * 4 + 1 != UNITS || k == 0) {
+                            u32& to = loaded[t][h][i][k];
+                            to = MORE ? greater(to, found[t][h][i][k]) : found[t][h][i][k];
+                        }
+    }
+
+    /// What was loaded, as fragments of the left factor.
+    __device__ __forceinline__ void place_queries() {
+#pragma unroll
+        for (int t = 0; t < TILES; t++)
+#pragma unroll
+            for (int h = 0; h < 2; h++)
+#pragma unroll
+                for (int i = 0; i < GROUPS; i++) {
+                    u32(&words)[4] = loaded[t][h][i];
+                    if (i * 4 + 1 != UNITS) exchange(words, lane);
+#pragma unroll
+                    for (int k = 0; k < 4; k++)
+                        if (i * 4 + k < UNITS) queries[t][(i * 4 + k) / 2][(k & 1) * 2 + h] = words[k];
+                }
     }
 
     template <int STEPS>
@@ -333,32 +357,43 @@ struct Windows {
         else if (edge < p.whole) down = edge, across = p.whole;
         else down = p.whole, across = edge - p.whole;
 
+        // The queries that somebody asks for are a rectangle.
+        int factor = p.pooled ? 2 : 1, side = p.window / factor, grid_out = p.grid / factor, columns = p.heads * depth;
+        int top_row = down * side, left = across * side;
+        int height = grid_out - top_row < side ? grid_out - top_row : side, width = grid_out - left < side ? grid_out - left : side;
+        int count = height * width, reciprocal = reciprocal_of(width);
+        // A lane's row of queries; behind the last one the last.
+        auto token = [&](int query) {
+            query = query < count ? query : count - 1;
+            int y = quotient(query, reciprocal), x = query - y * width;
+            return make_int2(x + left, y + top_row);
+        };
+        auto load = [&](int tile) {
+            const f16* from[TILES][2];
+#pragma unroll
+            for (int t = 0; t < TILES; t++)
+#pragma unroll
+                for (int h = 0; h < 2; h++) {
+                    int2 at = token(tile + t * 16 + h * 8 + (lane >> 2));
+                    from[t][h] = p.qkv + (at.y * factor * p.grid + at.x * factor) * (3 * columns) + head * depth;
+                }
+            load_queries(from, p.pooled, 3 * columns, p.grid * 3 * columns);
+        };
+        int tile = warp * QUERIES, step = warps * QUERIES;
+        load(tile);
+
         u32 shared_keys = shared + place * (2 * rows * PITCH), shared_values = shared_keys + rows * PITCH;
         fetch(p, head, down * p.window, across * p.window, warp * 32 + lane, warps * 32, shared_keys);
         key_rows = shared_keys + ((lane & 7) + ((lane >> 4) << 3)) * PITCH + ((lane >> 3) & 1) * 16;
         value_rows = shared_values + (lane & 15) * PITCH + (lane >> 4) * 16;
         last_keys = shared_keys + (UNITS - 1) * 16, last_values = shared_values + (UNITS - 1) * 16;
         arrived = 0;
-
-        // The queries that somebody asks for are a rectangle.
-        int factor = p.pooled ? 2 : 1, side = p.window / factor, grid_out = p.grid / factor, columns = p.heads * depth;
-        int top_row = down * side, left = across * side;
-        int height = grid_out - top_row < side ? grid_out - top_row : side, width = grid_out - left < side ? grid_out - left : side;
-        int count = height * width, reciprocal = reciprocal_of(width);
-        for (int tile = warp * QUERIES; tile < count; tile += warps * QUERIES) {
-            int to[TILES][2];
+        while (tile < count) {
+            place_queries();
 #pragma unroll
             for (int t = 0; t < TILES; t++) {
 #pragma unroll
-                for (int h = 0; h < 2; h++) {
-                    int query = tile + t * 16 + (lane >> 2) + h * 8, y = quotient(query, reciprocal), x = query - y * width;
-                    y += top_row, x += left;
-                    bool wanted = query < count;
-                    const f16* from = p.qkv + (y * factor * p.grid + x * factor) * (3 * columns) + head * depth;
-                    load_row(wanted ? from : nullptr, queries[t], h, p.pooled, 3 * columns, p.grid * 3 * columns);
-                    to[t][h] = wanted && asked ? (y * grid_out + x) * columns + head * depth : -1;
-                    top[t][h] = NOTHING, sum[t][h] = 0.0f;
-                }
+                for (int h = 0; h < 2; h++) top[t][h] = NOTHING, sum[t][h] = 0.0f;
 #pragma unroll
                 for (int j = 0; j < UNITS; j++)
 #pragma unroll
@@ -370,7 +405,13 @@ struct Windows {
 #pragma unroll
             for (int t = 0; t < TILES; t++)
 #pragma unroll
-                for (int h = 0; h < 2; h++) store_row(p.out, to[t][h], t, h);
+                for (int h = 0; h < 2; h++) {
+                    int query = tile + t * 16 + h * 8 + (lane >> 2);
+                    int2 at = token(query);
+                    store_row(p.out, query < count && asked ? (at.y * grid_out + at.x) * columns + head * depth : -1, t, h);
+                }
+            tile += step;
+            if (tile < count) load(tile);
         }
         while (arrived < rows) land();
     }

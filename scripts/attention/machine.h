@@ -23,7 +23,8 @@ model.
 typedef unsigned u32;
 typedef unsigned short f16;
 struct Dim { unsigned x, y, z; } threadIdx, blockIdx, gridDim, blockDim;
-struct float2 { float x, y; }; struct float4 { float x, y, z, w; }; struct uint2 { u32 x, y; }; struct uint4 { u32 x, y, z, w; };
+struct int2 { int x, y; }; struct float2 { float x, y; }; struct float4 { float x, y, z, w; }; struct uint2 { u32 x, y; }; struct uint4 { u32 x, y, z, w; };
+static int2 make_int2(int x, int y) { return {x, y}; }
 static float2 make_float2(float x, float y) { return {x, y}; }
 static float4 make_float4(float x, float y, float z, float w) { return {x, y, z, w}; }
 static uint2 make_uint2(u32 x, u32 y) { return {x, y}; }
