@@ -33,6 +33,8 @@ __device__ __forceinline__ u32 greater(u32 a, u32 b) {
 }
 __device__ __forceinline__ u32 word_from_lane(u32 x, int mask) { return __shfl_xor_sync(0xffffffffu, x, mask); }
 __device__ __forceinline__ void warp_barrier() { __syncwarp(); }
+/// The compiler no longer knows what follows from `x`, and keeps none of it.
+__device__ __forceinline__ void forget(int& x) { asm volatile("" : "+r"(x)); }
 /// c[16x8] += a[16x8] b[8x8]; of `a` the first two words.
 __device__ __forceinline__ void multiply_add_eight(float (&c)[4], const u32 (&a)[4], u32 b) {
     asm("mma.sync.aligned.m16n8k8.row.col.f32.f16.f16.f32 {%0,%1,%2,%3}, {%4,%5}, {%6}, {%0,%1,%2,%3};"
@@ -64,6 +66,27 @@ __device__ __forceinline__ void exchange(u32 (&x)[4], int lane) {
     }
 }
 
+/// n / side for n < 300 and side <= 16.
+__device__ __forceinline__ int quotient(int n, int reciprocal) { return n * reciprocal >> 16; }
+__device__ __forceinline__ int reciprocal_of(int side) { return 65536 / side + 1; }
+
+/// The queries of a window that somebody asks for: a rectangle of the map behind.
+struct Asked {
+    int top, left, width, count;
+    __device__ __forceinline__ Asked(const WindowProblem& p, int down, int across) {
+        int side = p.pooled ? p.window / 2 : p.window, grid = p.pooled ? p.grid / 2 : p.grid;
+        top = down * side, left = across * side;
+        width = grid - left < side ? grid - left : side;
+        count = (grid - top < side ? grid - top : side) * width;
+    }
+    /// Where a query lies, `x` and `y`; behind the last one the last.
+    __device__ __forceinline__ int2 token(int query, int reciprocal) const {
+        query = query < count ? query : count - 1;
+        int y = quotient(query, reciprocal), x = query - y * width;
+        return make_int2(left + x, top + y);
+    }
+};
+
 template <int COLUMNS, int QUERIES, int KEYS_>
 struct Windows {
     static constexpr int KEYS = KEYS_;              // keys of a step
@@ -81,7 +104,7 @@ struct Windows {
     int arrived;                 // rows that are there, for all warps of the pair
     bool alone;                  // this warp has a pair to itself
     u32 key_rows, value_rows;    // this lane's addresses for ldmatrix, at the first keys
-    u32 last_keys, last_values;  // the same of the unit that is left: 32 rows of one unit
+    u32 last_keys;               // the same of the unit that is left: 32 rows of one unit
 
     float scores[TILES][KEYS / 8][4];
     float result[TILES][UNITS][4];
@@ -89,10 +112,6 @@ struct Windows {
     u32 weights[TILES][KEYS / 16][4];
     u32 queries[TILES][PAIRS + ODD][4];
     u32 loaded[TILES][2][GROUPS][4];     // the next queries, as they lie in memory
-
-    /// n / side for n < 300 and side <= 16.
-    static __device__ __forceinline__ int quotient(int n, int reciprocal) { return n * reciprocal >> 16; }
-    static __device__ __forceinline__ int reciprocal_of(int side) { return 65536 / side + 1; }
 
     /// Starts the copies of keys and values, part by part, each a group; zeros behind the last key and behind `depth`.
     __device__ __forceinline__ void fetch(const WindowProblem& p, int head, int top_row, int left, int first, int step, u32 shared) const {
@@ -125,11 +144,24 @@ struct Windows {
         arrived += PART;
     }
 
-    /// The rows of queries of a tile, `from` row by row, as they lie in memory: four words a lane of each four units, or one of a
-    /// unit that is left. All loads are under way before the first is used; none is behind a branch.
-    __device__ __forceinline__ void load_queries(const f16* const (&from)[TILES][2], bool pooled, int right, int below) {
+    /// The rows of queries of a tile as they lie in memory: four words a lane of each four units, or one of a unit that is left. All
+    /// loads are under way before the first is used; none is behind a branch.
+    __device__ __forceinline__ void load_queries(const WindowProblem& p, const Asked& asked, int reciprocal, int tile, int head) {
+        int token = 3 * p.heads * depth, factor = p.pooled ? 2 : 1;
+        const f16* from[TILES][2];
+#pragma unroll
+        for (int t = 0; t < TILES; t++)
+#pragma unroll
+            for (int h = 0; h < 2; h++) {
+                int2 at = asked.token(tile + t * 16 + h * 8 + (lane >> 2), reciprocal);
+                from[t][h] = p.qkv + (at.y * factor * p.grid + at.x * factor) * token + head * depth;
+            }
         load_words<false>(from, 0);
-        if (pooled) load_words<true>(from, right), load_words<true>(from, below), load_words<true>(from, right + below);
+        if (p.pooled) {
+            load_words<true>(from, token);
+            load_words<true>(from, p.grid * token);
+            load_words<true>(from, p.grid * token + token);
+        }
     }
 
     /// One of the tokens of a query: the first, or the greater of it and what is there.
@@ -210,7 +242,7 @@ struct Windows {
 #pragma unroll
             for (int j = 0; j < STEPS; j += 2) {
                 u32 b[4];
-                load_matrices(b, last_keys + last_row<STEPS>(key + j * 16) * PITCH);
+                load_matrices(b, last<STEPS>(key + j * 16));
 #pragma unroll
                 for (int t = 0; t < TILES; t++)
 #pragma unroll
@@ -229,9 +261,9 @@ struct Windows {
         }
     }
 
-    /// This lane's row of 32 from `key` on; of 16 at the end, where the others' lanes read them once more.
+    /// This lane's address of the unit that is left, of 32 rows from `key` on; of 16 at the end, which half the lanes read once more.
     template <int STEPS>
-    __device__ __forceinline__ int last_row(int key) const { return key + (STEPS == 1 ? lane & 15 : lane); }
+    __device__ __forceinline__ u32 last(int key) const { return last_keys + (key - (STEPS == 1 ? lane & 16 : 0)) * PITCH; }
 
     /// Scores to weights 2^(s log2 e - top), as cuda/attention.cu does it.
     template <int STEPS>
@@ -293,7 +325,7 @@ struct Windows {
 #pragma unroll
             for (int step = 0; step < STEPS; step += 2) {
                 u32 b[4];
-                load_matrices_transposed(b, last_values + last_row<STEPS>(key + step * 16) * PITCH);
+                load_matrices_transposed(b, last<STEPS>(rows + key + step * 16));
 #pragma unroll
                 for (int t = 0; t < TILES; t++) {
                     multiply_add(result[t][UNITS - 1], weights[t][step], b[0], b[1]);
@@ -349,46 +381,26 @@ struct Windows {
         int group = blockIdx.x / p.heads, head = blockIdx.x - group * p.heads, all = p.side * p.side;
         // A window too many in the last block repeats the last one and stores nothing.
         int index = group * p.together + place;
-        bool asked = index < all;
-        index = asked ? index : all - 1;
+        bool stored = index < all;
+        index = stored ? index : all - 1;
         // Whole windows first, then the right edge, then the lower one with its corner.
         int down, across, edge = index - p.whole * p.whole;
         if (edge < 0) down = index / p.whole, across = index - down * p.whole;
         else if (edge < p.whole) down = edge, across = p.whole;
         else down = p.whole, across = edge - p.whole;
 
-        // The queries that somebody asks for are a rectangle.
-        int factor = p.pooled ? 2 : 1, side = p.window / factor, grid_out = p.grid / factor, columns = p.heads * depth;
-        int top_row = down * side, left = across * side;
-        int height = grid_out - top_row < side ? grid_out - top_row : side, width = grid_out - left < side ? grid_out - left : side;
-        int count = height * width, reciprocal = reciprocal_of(width);
-        // A lane's row of queries; behind the last one the last.
-        auto token = [&](int query) {
-            query = query < count ? query : count - 1;
-            int y = quotient(query, reciprocal), x = query - y * width;
-            return make_int2(x + left, y + top_row);
-        };
-        auto load = [&](int tile) {
-            const f16* from[TILES][2];
-#pragma unroll
-            for (int t = 0; t < TILES; t++)
-#pragma unroll
-                for (int h = 0; h < 2; h++) {
-                    int2 at = token(tile + t * 16 + h * 8 + (lane >> 2));
-                    from[t][h] = p.qkv + (at.y * factor * p.grid + at.x * factor) * (3 * columns) + head * depth;
-                }
-            load_queries(from, p.pooled, 3 * columns, p.grid * 3 * columns);
-        };
-        int tile = warp * QUERIES, step = warps * QUERIES;
-        load(tile);
+        int reciprocal = reciprocal_of(Asked(p, down, across).width);
+        int tile = warp * QUERIES;
+        load_queries(p, Asked(p, down, across), reciprocal, tile, head);
 
         u32 shared_keys = shared + place * (2 * rows * PITCH), shared_values = shared_keys + rows * PITCH;
         fetch(p, head, down * p.window, across * p.window, warp * 32 + lane, warps * 32, shared_keys);
         key_rows = shared_keys + ((lane & 7) + ((lane >> 4) << 3)) * PITCH + ((lane >> 3) & 1) * 16;
         value_rows = shared_values + (lane & 15) * PITCH + (lane >> 4) * 16;
-        last_keys = shared_keys + (UNITS - 1) * 16, last_values = shared_values + (UNITS - 1) * 16;
+        last_keys = shared_keys + lane * PITCH + (UNITS - 1) * 16;
         arrived = 0;
-        while (tile < count) {
+        // How many are asked for is worked out anew each time: in the walk over the keys every register counts.
+        while (tile < Asked(p, down, across).count) {
             place_queries();
 #pragma unroll
             for (int t = 0; t < TILES; t++) {
@@ -402,16 +414,19 @@ struct Windows {
             int key = 0;
             for (; key + KEYS <= rows; key += KEYS) walk<KEYS / 16>(key);
             for (; key < rows; key += 16) walk<1>(key);
+            forget(down), forget(across);
+            Asked asked(p, down, across);
 #pragma unroll
             for (int t = 0; t < TILES; t++)
 #pragma unroll
                 for (int h = 0; h < 2; h++) {
                     int query = tile + t * 16 + h * 8 + (lane >> 2);
-                    int2 at = token(query);
-                    store_row(p.out, query < count && asked ? (at.y * grid_out + at.x) * columns + head * depth : -1, t, h);
+                    int2 at = asked.token(query, reciprocal);
+                    int to = (at.y * (p.pooled ? p.grid / 2 : p.grid) + at.x) * p.heads * depth + head * depth;
+                    store_row(p.out, query < asked.count && stored ? to : -1, t, h);
                 }
-            tile += step;
-            if (tile < count) load(tile);
+            tile += alone ? QUERIES : (blockDim.x >> 5) * QUERIES;
+            if (tile < asked.count) load_queries(p, asked, reciprocal, tile, head);
         }
         while (arrived < rows) land();
     }

@@ -112,6 +112,7 @@ static u32 greater(u32 a, u32 b) {
 }
 struct Vote { bool p, *r; };
 static bool any_lane(bool p) { bool r; Vote v{p, &r}; collective(&v, [&](Fiber* f) { bool a = false; for (int l = 0; l < 32; l++) a |= ((Vote*)f[l].args)->p; for (int l = 0; l < 32; l++) *((Vote*)f[l].args)->r = a; }); return r; }
+static void forget(int&) {}
 static void warp_barrier() { any_lane(false); }
 static void block_barrier() {
     int waiting = 0; for (auto& f : fibers) waiting += f.state == BLOCK;
