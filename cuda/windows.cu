@@ -15,9 +15,10 @@ shared memory, where the largest window leaves no room (sm 86: 100 KB).
 
 What limits it: small windows read all of qkv once and are bound by memory; large ones by the tensor cores and what feeds them.
 
-Grid: `x` = pairs, heads first, `together` of the same head in a block of as many warps (each warp a pair of its own), or all
-warps of a block on one pair. Whole windows come before those that reach beyond the map, so that the multiprocessors with two
-blocks have a large and a small one. A warp may be without queries: it copies all the same.
+Grid: `x` = pairs, heads first: `together` of the same head in a block of as many warps (each warp a pair of its own), or all
+warps of a block on one pair; then all pairs once more for each further of `parts` of their queries. Whole windows come before those
+that reach beyond the map, so that the multiprocessors with more blocks than others have large and small ones. A warp may be
+without queries: it copies all the same.
 No header but its own is needed, so that NVRTC compiles it.
 */
 
@@ -50,6 +51,7 @@ struct WindowProblem {
     int whole, side;     // windows along a side of the map: those that lie in it, all
     int heads, depth, pooled;
     int together;        // windows of a block
+    int parts;           // blocks of a window's queries
 };
 
 /// Of four lanes' four words each: word i of lane t becomes word t of lane i.
@@ -157,11 +159,9 @@ struct Windows {
                 from[t][h] = p.qkv + (at.y * factor * p.grid + at.x * factor) * token + head * depth;
             }
         load_words<false>(from, 0);
-        if (p.pooled) {
-            load_words<true>(from, token);
-            load_words<true>(from, p.grid * token);
-            load_words<true>(from, p.grid * token + token);
-        }
+        // One after the other: all at once would take more registers than there are.
+#pragma unroll 1
+        for (int i = 1; i < factor * factor; i++) load_words<true>(from, ((i & 1) + (i >> 1) * p.grid) * token);
     }
 
     /// One of the tokens of a query: the first, or the greater of it and what is there.
@@ -379,6 +379,8 @@ struct Windows {
         int warp = threadIdx.x >> 5, warps = alone ? 1 : blockDim.x >> 5, place = alone ? warp : 0;
         warp -= place;
         int group = blockIdx.x / p.heads, head = blockIdx.x - group * p.heads, all = p.side * p.side;
+        int part = 0;
+        for (; p.together == 1 && group >= all; part++) group -= all;
         // A window too many in the last block repeats the last one and stores nothing.
         int index = group * p.together + place;
         bool stored = index < all;
@@ -389,8 +391,9 @@ struct Windows {
         else if (edge < p.whole) down = edge, across = p.whole;
         else down = p.whole, across = edge - p.whole;
 
-        int reciprocal = reciprocal_of(Asked(p, down, across).width);
-        int tile = warp * QUERIES;
+        int reciprocal = reciprocal_of(Asked(p, down, across).width), tile = (part * warps + warp) * QUERIES;
+        // The whole block goes: none of its warps waits for another.
+        if (part > 0 && part * warps * QUERIES >= Asked(p, down, across).count) return;
         load_queries(p, Asked(p, down, across), reciprocal, tile, head);
 
         u32 shared_keys = shared + place * (2 * rows * PITCH), shared_values = shared_keys + rows * PITCH;
@@ -425,7 +428,7 @@ struct Windows {
                     int to = (at.y * (p.pooled ? p.grid / 2 : p.grid) + at.x) * p.heads * depth + head * depth;
                     store_row(p.out, query < asked.count && stored ? to : -1, t, h);
                 }
-            tile += alone ? QUERIES : (blockDim.x >> 5) * QUERIES;
+            tile += (alone ? 1 : blockDim.x >> 5) * QUERIES * p.parts;
             if (tile < asked.count) load_queries(p, asked, reciprocal, tile, head);
         }
         while (arrived < rows) land();
@@ -434,18 +437,20 @@ struct Windows {
 
 // ---- instances ----
 
-#define WINDOWS(NAME, COLUMNS, QUERIES, KEYS, THREADS, BLOCKS)                                                                      \
-    extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS)                                                                   \
+/// THREADS is what bounds the registers: 65536 by as many threads.
+#define WINDOWS(NAME, COLUMNS, QUERIES, KEYS, THREADS)                                                                              \
+    extern "C" __global__ void __launch_bounds__(THREADS)                                                                           \
         NAME(const f16* qkv, const f16* bias, f16* out, int grid, int window, int whole, int side, int heads, int depth, int pooled, \
-             int together) {                                                                                                        \
+             int together, int parts) {                                                                                             \
         extern __shared__ __align__(1024) unsigned char memory[];                                                                   \
         Windows<COLUMNS, QUERIES, KEYS> windows;                                                                                    \
-        windows.run(WindowProblem{qkv, bias, out, grid, window, whole, side, heads, depth, pooled, together}, shared_address(memory)); \
+        windows.run(WindowProblem{qkv, bias, out, grid, window, whole, side, heads, depth, pooled, together, parts},                \
+                    shared_address(memory));                                                                                        \
     }
 
-WINDOWS(trunk_windows_56, 56, 16, 32, 256, 1)
-WINDOWS(trunk_windows_72, 72, 16, 32, 256, 1)
-WINDOWS(trunk_windows_96, 96, 16, 32, 256, 1)
-WINDOWS(trunk_windows_56_wide, 56, 32, 32, 256, 1)
-WINDOWS(trunk_windows_72_wide, 72, 32, 32, 256, 1)
-WINDOWS(trunk_windows_96_wide, 96, 32, 32, 256, 1)
+WINDOWS(trunk_windows_56, 56, 16, 32, 512)
+WINDOWS(trunk_windows_72, 72, 16, 16, 512)
+WINDOWS(trunk_windows_96, 96, 16, 16, 512)
+WINDOWS(trunk_windows_56_wide, 56, 32, 16, 384)
+WINDOWS(trunk_windows_72_wide, 72, 32, 32, 256)
+WINDOWS(trunk_windows_96_wide, 96, 32, 32, 256)
