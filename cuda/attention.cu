@@ -3,12 +3,14 @@ Fused attention, head by head: O = softmax(Q Kᵀ + bias) V.
 
 Q `[batch, m, WIDTH]` f16 (scaled by 1/√columns), K `[batch, n, WIDTH]` f16, V `[batch, n, DV]` f16, bias `[n]` f32 added to
 every row of scores, or null; O `[batch, m, DV]` f16. The scores never leave the chip. For the memory attention WIDTH is 256 and
-DV 64 (the memory itself, its projection absorbed by the output projection) or 256 (self-attention), and the batch its objects;
-for the encoder's attention over the whole map both are 64 or 128, heads padded with zeros, and the batch is its heads.
+DV 64 (the memory itself, its projection absorbed by the output projection) or 256 (self-attention), and the batch its objects.
+For the encoder's attention over the whole map both are 64, 80, 96 or 128 and the batch is its heads, which have as many columns
+or fewer, a multiple of 8: what a kernel multiplies beyond them are zeros that only shared memory has. Heads lie where `row` and
+`head` say, one behind the other as tensors of their own or side by side in tokens, `[tokens, q|k|v, heads, depth]`.
 
 One block owns `WARPS * ROW_BLOCKS * 16` queries and walks over the keys in tiles with the online softmax of
 Milakov and Gimelshein (2018), as flash attention does. A tile is cut into chunks of 64 columns (128 bytes a
-row): WIDTH / 64 of K, then DV / 64 of V. Chunks pass through a ring of shared-memory slots filled by `cp.async`;
+row): WIDTH / 64 of K, then DV / 64 of V, the last of each narrower where 64 is no divisor. Chunks pass through a ring of shared-memory slots filled by `cp.async`;
 16-byte units are swizzled by `row mod 8` so that `ldmatrix` meets no bank conflict. Products run on
 `mma.sync.m16n8k16` with f32 accumulators: one PTX for Ampere, Ada, Hopper and Blackwell.
 
@@ -37,10 +39,10 @@ struct Attention {
 
     static constexpr int THREADS = WARPS * 32;
     static constexpr int QUERIES = WARPS * ROW_BLOCKS * 16;
-    static constexpr int K_CHUNKS = WIDTH / CHUNK;
-    static constexpr int CHUNKS = K_CHUNKS + DV / CHUNK;
+    static constexpr int K_CHUNKS = (WIDTH + CHUNK - 1) / CHUNK;
+    static constexpr int CHUNKS = K_CHUNKS + (DV + CHUNK - 1) / CHUNK;
     static constexpr int SLOT_BYTES = KEYS * 128;
-    static constexpr int RING = QUERIES * WIDTH * 2;              // offset of the ring: after Q
+    static constexpr int RING = QUERIES * K_CHUNKS * 128;         // offset of the ring: after Q
     static constexpr int BIAS = RING + SLOTS * SLOT_BYTES;        // offset of two tiles' biases
     static constexpr int SHARED = BIAS + 2 * KEYS * 4;
     static constexpr int AHEAD = SLOTS - GROUP;                   // chunks in flight beyond the current group
@@ -49,11 +51,12 @@ struct Attention {
     // from the second group on, all threads have started that tile's scores by then.
     static_assert(AHEAD <= 2 * CHUNKS - GROUP, "two bias buffers");
     static_assert(KEYS <= THREADS && KEYS % (THREADS / 8) == 0 && KEYS % 16 == 0, "a thread copies one bias, and whole rows of keys");
-    static_assert(WIDTH % CHUNK == 0 && DV % CHUNK == 0 && Q_REGISTERS <= WIDTH / 16, "columns");
+    static_assert(WIDTH % 16 == 0 && DV % 16 == 0 && Q_REGISTERS <= WIDTH / 16, "columns");
 
     u32 shared;
     int thread, lane;
     int n, first, end;  // keys, this block's tiles
+    int width, columns, key_row, value_row;
     const f16 *k, *v;
     const float* bias;
 
@@ -61,17 +64,21 @@ struct Attention {
     template <int INDEX>
     __device__ __forceinline__ void fetch(int tile, u32 slot) const {
         constexpr int PART = INDEX % CHUNKS;
-        constexpr int STRIDE = PART < K_CHUNKS ? WIDTH : DV;
+        constexpr bool OF_KEYS = PART < K_CHUNKS;
+        constexpr int FIRST = (OF_KEYS ? PART : PART - K_CHUNKS) * CHUNK, UNITS = units_of<OF_KEYS ? WIDTH : DV, FIRST>();
         tile += INDEX / CHUNKS;
         if (tile >= end) return;
-        const f16* source = PART < K_CHUNKS ? k + PART * CHUNK : v + (PART - K_CHUNKS) * CHUNK;
-        int unit = thread & 7;
+        const f16* source = OF_KEYS ? k : v;
+        int unit = thread & 7, stride = OF_KEYS ? key_row : value_row;
+        bool inside = FIRST + unit * 8 < (OF_KEYS ? width : columns);
         u32 to = shared + RING + slot + (u32)(thread >> 3) * 128 + (u32)((unit ^ (thread >> 3)) & 7) * 16;
+        if (UNITS == 8 || unit < UNITS) {
 #pragma unroll
-        for (int row = 0; row < KEYS; row += THREADS / 8) {
-            int key = tile * KEYS + row + (thread >> 3);
-            bool valid = key < n;
-            copy16(to + row * 128, source + (long long)(valid ? key : 0) * STRIDE + unit * 8, valid);
+            for (int row = 0; row < KEYS; row += THREADS / 8) {
+                int key = tile * KEYS + row + (thread >> 3);
+                bool valid = inside && key < n;
+                copy16(to + row * 128, source + (valid ? (long long)key * stride + (FIRST + unit * 8) : 0), valid);
+            }
         }
         if (PART == 0 && bias && thread < KEYS) {
             int key = tile * KEYS + thread;
@@ -129,7 +136,7 @@ struct Attention {
     template <int PART>
     __device__ __forceinline__ void multiply_keys(u32 slot) {
 #pragma unroll
-        for (int step = 0; step < 4; step++) {
+        for (int step = 0; step < units_of<WIDTH, PART * CHUNK>() / 2; step++) {
             constexpr int BASE = PART * 4;
             u32 q[ROW_BLOCKS][4];
             if (BASE + step >= Q_REGISTERS) load_queries(q, BASE + step);
@@ -196,7 +203,7 @@ struct Attention {
 #pragma unroll
         for (int step = 0; step < KEYS / 16; step++) {
 #pragma unroll
-            for (int j = 0; j < 4; j++) {
+            for (int j = 0; j < units_of<DV, PART * CHUNK>() / 2; j++) {
                 u32 b[4];
                 load_matrices_transposed(b, (v_rows ^ (u32)(j * 32)) + slot + step * 2048);
 #pragma unroll
@@ -231,8 +238,9 @@ struct Attention {
         thread = threadIdx.x;
         lane = thread & 31;
         n = p.n;
-        k = p.k + (long long)blockIdx.z * n * WIDTH;
-        v = p.v + (long long)blockIdx.z * n * DV;
+        width = p.width, columns = p.columns, key_row = p.keys.row, value_row = p.values.row;
+        k = p.k + (long long)blockIdx.z * p.keys.batch;
+        v = p.v + (long long)blockIdx.z * p.values.batch;
         bias = p.bias;
         Tiles tiles(n, KEYS, blockIdx.y, gridDim.y);
         first = tiles.first, end = tiles.end;
@@ -278,21 +286,37 @@ struct Attention {
              int m, int n) {                                                                                           \
         extern __shared__ __align__(1024) unsigned char memory[];                                                      \
         Attention<WIDTH, WARPS, ROW_BLOCKS, KEYS, DV, SLOTS, GROUP, Q_REGISTERS> attention;                            \
-        attention.run(Problem{q, k, v, bias, out, partial, stats, m, n}, shared_address(memory));                      \
+        attention.run(Problem{q, k, v, bias, out, partial, stats, m, n, WIDTH, DV, {WIDTH, m * WIDTH},                 \
+                              {WIDTH, n * WIDTH}, {DV, n * DV}, {DV, m * DV}}, shared_address(memory));                \
+    }
+// Heads of `depth` columns, which lie where the launch says, in elements.
+#define HEADS(NAME, WIDTH, WARPS, ROW_BLOCKS, KEYS, DV, SLOTS, GROUP, Q_REGISTERS, BLOCKS)                             \
+    extern "C" __global__ void __launch_bounds__(WARPS * 32, BLOCKS)                                                   \
+        NAME(const f16* q, const f16* k, const f16* v, const float* bias, f16* out, float* partial, float* stats,      \
+             int m, int n, int depth, int row, int query_head, int key_head, int out_row, int out_head) {              \
+        extern __shared__ __align__(1024) unsigned char memory[];                                                      \
+        Attention<WIDTH, WARPS, ROW_BLOCKS, KEYS, DV, SLOTS, GROUP, Q_REGISTERS> attention;                            \
+        attention.run(Problem{q, k, v, bias, out, partial, stats, m, n, depth, depth, {row, query_head},               \
+                              {row, key_head}, {row, key_head}, {out_row, out_head}}, shared_address(memory));         \
     }
 #define COMBINE(NAME, DV)                                                                                              \
-    extern "C" __global__ void NAME(const float* partial, const float* stats, f16* out, int rows, int m, int splits) { \
-        combine<DV>(partial, stats, out, rows, m, splits);                                                             \
+    extern "C" __global__ void NAME(const float* partial, const float* stats, f16* out, int rows, int m, int splits,   \
+                                    int columns, int out_row, int out_batch) {                                         \
+        combine<DV>(partial, stats, out, rows, m, splits, columns, Rows{out_row, out_batch});                          \
     }
 
 #ifndef ATTENTION_NO_INSTANCES
 COMBINE(attention_combine_64, 64)
+COMBINE(attention_combine_80, 80)
+COMBINE(attention_combine_96, 96)
+COMBINE(attention_combine_128, 128)
 COMBINE(attention_combine_256, 256)
 ATTENTION(attention_cross, 256, 4, 2, 64, 64, 4, 1, 0, 1)
 ATTENTION(attention_self, 256, 8, 1, 64, 256, 4, 1, 0, 1)
-COMBINE(attention_combine_128, 128)
 // Two blocks to a multiprocessor, one weighs while the other multiplies: with less than 50 KB each they fit into the 100 KB of
 // sm 86, 89 and 120. Tiles of 64 keys would need all 255 registers for heads of 128.
-ATTENTION(attention_heads_64, 64, 4, 2, 64, 64, 4, 1, 4, 2)
-ATTENTION(attention_heads_128, 128, 4, 2, 32, 128, 4, 1, 0, 2)
+HEADS(attention_heads_64, 64, 4, 2, 64, 64, 4, 1, 4, 2)
+HEADS(attention_heads_80, 80, 4, 2, 32, 80, 4, 1, 0, 2)
+HEADS(attention_heads_96, 96, 4, 2, 32, 96, 4, 1, 0, 2)
+HEADS(attention_heads_128, 128, 4, 2, 32, 128, 4, 1, 0, 2)
 #endif

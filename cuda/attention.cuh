@@ -70,6 +70,11 @@ constexpr float NEVER = -1e30f;    // score of a key past the end; finite, so th
 constexpr float NOTHING = -3e38f;  // maximum of no scores at all
 constexpr float HEADROOM = 8.0f;   // the maximum may lag by this power of two before results are rescaled
 
+/// Where rows lie: elements from one row to the next, and from one batch (object or head) to the next.
+struct Rows {
+    int row, batch;
+};
+
 /// Everything a launch is given; `partial` [batch, splits, m, DV] f32 and `stats` [batch, splits, m, 2] f32
 /// (maximum in powers of two, sum) are used with more than one split only: `attention_combine_*` merges them.
 struct Problem {
@@ -78,9 +83,15 @@ struct Problem {
     f16* out;
     float *partial, *stats;
     int m, n;
+    int width, columns;  // of Q and K, of V and O, as memory has them: what a kernel multiplies beyond them are zeros
+    Rows queries, keys, values, results;
 };
 
-/// Stores one row: the quotient where one block saw all keys, else the parts of it. Each of a quad's lanes holds columns
+/// 16-byte units of the chunk that begins at column FIRST of COLUMNS.
+template <int COLUMNS, int FIRST>
+__device__ __forceinline__ constexpr int units_of() { return (COLUMNS - FIRST < CHUNK ? COLUMNS - FIRST : CHUNK) / 8; }
+
+/// Stores one row: the quotient where one block saw all keys, else the parts of it (in padded columns). Each of a quad's lanes holds columns
 /// 8 j + 2 (lane mod 4) and the next one, `at(j, 0)` and `at(j, 1)`; `sum` is this lane's share of the row's weights.
 template <int DV, class At>
 __device__ __forceinline__ void store_row(const Problem& p, int row, int lane, float top, float sum, At at) {
@@ -90,9 +101,10 @@ __device__ __forceinline__ void store_row(const Problem& p, int row, int lane, f
     int column = (lane & 3) * 2;
     if (gridDim.y == 1) {
         float share = 1.0f / sum;
-        u32* to = (u32*)(p.out + ((long long)blockIdx.z * p.m + row) * DV + column);
+        u32* to = (u32*)(p.out + (long long)blockIdx.z * p.results.batch + (long long)row * p.results.row + column);
 #pragma unroll
-        for (int j = 0; j < DV / 8; j++) to[j * 4] = pack(at(j, 0) * share, at(j, 1) * share);
+        for (int j = 0; j < DV / 8; j++)
+            if (j * 8 < p.columns) to[j * 4] = pack(at(j, 0) * share, at(j, 1) * share);
     } else {
         long long line = ((long long)blockIdx.z * gridDim.y + blockIdx.y) * p.m + row;
         float2* to = (float2*)(p.partial + line * DV + column);
@@ -112,15 +124,15 @@ struct Tiles {
     }
 };
 
-/// Starts the copies of a block's queries, WIDTH columns each, into chunks of 64 columns; rows past the last are zeros.
+/// Starts the copies of a block's queries, WIDTH columns each, into chunks of 64 columns; zeros in rows and columns past the last.
 template <int WIDTH, int QUERIES, int THREADS>
 __device__ __forceinline__ void fetch_queries(const Problem& p, u32 shared) {
-    const f16* q = p.q + (long long)blockIdx.z * p.m * WIDTH;
+    const f16* q = p.q + (long long)blockIdx.z * p.queries.batch;
     for (int i = threadIdx.x; i < QUERIES * (WIDTH / 8); i += THREADS) {
         int row = i / (WIDTH / 8), unit = i % (WIDTH / 8), query = blockIdx.x * QUERIES + row;
-        bool valid = query < p.m;
+        bool valid = query < p.m && unit * 8 < p.width;
         u32 to = shared + (u32)((unit >> 3) * QUERIES + row) * 128 + (u32)((unit ^ row) & 7) * 16;
-        copy16(to, q + (long long)(valid ? query : 0) * WIDTH + unit * 8, valid);
+        copy16(to, valid ? q + (long long)query * p.queries.row + unit * 8 : q, valid);
     }
     copies_commit();
 }
@@ -128,9 +140,10 @@ __device__ __forceinline__ void fetch_queries(const Problem& p, u32 shared) {
 /// Four columns of one row from the partial results of all parts: a thread's work in the kernel that merges
 /// them. Reads go past the L1 cache: none of the results is needed twice.
 template <int DV>
-__device__ __forceinline__ void combine(const float* partial, const float* stats, f16* out, int rows, int m, int splits) {
+__device__ __forceinline__ void combine(const float* partial, const float* stats, f16* out, int rows, int m, int splits, int columns,
+                                        Rows results) {
     int index = blockIdx.x * blockDim.x + threadIdx.x, query = index / (DV / 4), column = index % (DV / 4) * 4;
-    if (query >= rows) return;
+    if (query >= rows || column >= columns) return;
     int batch = query / m, row = query % m;
     long long line = (long long)batch * splits * m + row;
     float top = NOTHING, total = 0.0f;
@@ -146,6 +159,6 @@ __device__ __forceinline__ void combine(const float* partial, const float* stats
         sum.x += value.x * scale, sum.y += value.y * scale, sum.z += value.z * scale, sum.w += value.w * scale;
     }
     float share = 1.0f / total;
-    *(uint2*)(out + ((long long)batch * m + row) * DV + column) =
+    *(uint2*)(out + (long long)batch * results.batch + (long long)row * results.row + column) =
         make_uint2(pack(sum.x * share, sum.y * share), pack(sum.z * share, sum.w * share));
 }

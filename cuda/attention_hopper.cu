@@ -31,10 +31,10 @@ struct Attention {
 
     static constexpr int THREADS = (1 + CONSUMERS) * 128;
     static constexpr int QUERIES = CONSUMERS * 64;
-    static constexpr int K_CHUNKS = WIDTH / CHUNK;
-    static constexpr int V_CHUNKS = DV / CHUNK;
+    static constexpr int K_CHUNKS = (WIDTH + CHUNK - 1) / CHUNK;
+    static constexpr int V_CHUNKS = (DV + CHUNK - 1) / CHUNK;
     static constexpr int SLOT_BYTES = KEYS * 128;
-    static constexpr int RING = QUERIES * WIDTH * 2;        // offset of the ring: after Q
+    static constexpr int RING = QUERIES * K_CHUNKS * 128;   // offset of the ring: after Q
     static constexpr int BIAS = RING + SLOTS * SLOT_BYTES;  // offset of four tiles' biases
     static constexpr int FULL = BIAS + 4 * KEYS * 4;        // offsets of the barriers
     static constexpr int EMPTY = FULL + SLOTS * 8;
@@ -44,9 +44,11 @@ struct Attention {
     // The bias of tile t + 4 takes the place of tile t's, with a chunk whose slot was released SLOTS chunks before. Between the
     // first chunks of these tiles there are 4 (K_CHUNKS + V_CHUNKS), of tiles 0 and 4 (no V of a tile before the first) fewer.
     static_assert(SLOTS <= 4 * K_CHUNKS + 3 * V_CHUNKS, "four bias buffers");
-    // One product reads all of V: its chunks must follow each other in the ring. With as many chunks of K they do.
+    // One product reads all of V, DV columns wide: of the last chunk, which is not always whole, the first ones (the descriptor's
+    // leading offset leads from 64 columns to the next ones, wherever N ends). Its chunks must follow each other in the ring. With
+    // as many chunks of K they do.
     static_assert(V_CHUNKS == 1 || (V_CHUNKS == K_CHUNKS && SLOTS % V_CHUNKS == 0), "chunks of V in a row");
-    static_assert(WIDTH % CHUNK == 0 && DV % CHUNK == 0 && KEYS % 16 == 0 && SLOTS <= THREADS, "columns, keys, barriers");
+    static_assert(WIDTH % 16 == 0 && DV % 16 == 0 && KEYS % 16 == 0 && SLOTS <= THREADS, "columns, keys, barriers");
 
     /// A place in the ring and how often (modulo 2) it was passed.
     struct Cursor {
@@ -81,18 +83,23 @@ struct Attention {
         while (at.handed < at.begun) hand_over(at);
     }
 
-    __device__ __forceinline__ void fetch(Progress& at, const f16* source, int stride, int tile, bool with_bias) const {
+    /// The next chunk: UNITS 16-byte units a row, zeros behind `columns` and behind the last key.
+    template <int UNITS>
+    __device__ __forceinline__ void fetch(Progress& at, const f16* source, int columns, int stride, int tile, bool with_bias) const {
+        constexpr int LINES = 128 / UNITS;  // that the warpgroup copies at once
+        static_assert(128 % UNITS == 0 && LINES % 8 == 0 && KEYS % LINES == 0, "whole rows of the swizzle's pattern");
         u32 empty = shared + EMPTY + at.free.slot * 8, parity = at.free.turn ^ 1;
         if (at.begun >= SLOTS && !barrier_ready(empty, parity)) {
             hand_over_all(at);  // nothing better to do than to wait for what is under way
             barrier_wait(empty, parity);
         }
-        int unit = thread & 7, line = thread >> 3;
+        int unit = thread % UNITS, line = thread / UNITS;
+        bool inside = unit * 8 < columns;
         u32 to = shared + RING + at.free.slot * SLOT_BYTES + line * 128 + ((unit ^ line) & 7) * 16;
         const f16* from = source + (long long)(tile * KEYS + line) * stride + unit * 8;
 #pragma unroll
-        for (int row = 0; row < KEYS; row += 16) {
-            bool valid = tile * KEYS + row + line < n;
+        for (int row = 0; row < KEYS; row += LINES) {
+            bool valid = inside && tile * KEYS + row + line < n;
             copy16(to + row * 128, valid ? from + row * stride : source, valid);
         }
         for (int i = thread; with_bias && i < KEYS; i += 128) {
@@ -107,14 +114,21 @@ struct Attention {
         }
     }
 
-    __device__ __forceinline__ void copy_all(const f16* k, const f16* v) const {
+    /// All chunks of a tile of K or V; of the last one only what is multiplied.
+    template <int COLUMNS>
+    __device__ __forceinline__ void fetch_tile(Progress& at, const f16* source, int columns, int stride, int tile, bool with_bias) const {
+        constexpr int WHOLE = COLUMNS / CHUNK, REST = COLUMNS % CHUNK;
+        for (int part = 0; part < WHOLE; part++)
+            fetch<8>(at, source + part * CHUNK, columns - part * CHUNK, stride, tile, part == 0 && with_bias);
+        if constexpr (REST > 0) fetch<REST / 8>(at, source + WHOLE * CHUNK, columns - WHOLE * CHUNK, stride, tile, WHOLE == 0 && with_bias);
+    }
+
+    __device__ __forceinline__ void copy_all(const Problem& p) const {
+        const f16 *k = p.k + (long long)blockIdx.z * p.keys.batch, *v = p.v + (long long)blockIdx.z * p.values.batch;
         Progress at = {{0, 0}, {0, 0}, 0, 0};
         for (int tile = first; tile <= end && first < end; tile++) {
-            if (tile < end)
-                for (int part = 0; part < K_CHUNKS; part++)
-                    fetch(at, k + part * CHUNK, WIDTH, tile, part == 0 && bias);
-            if (tile > first)
-                for (int part = 0; part < V_CHUNKS; part++) fetch(at, v + part * CHUNK, DV, tile - 1, false);
+            if (tile < end) fetch_tile<WIDTH>(at, k, p.width, p.keys.row, tile, bias);
+            if (tile > first) fetch_tile<DV>(at, v, p.columns, p.values.row, tile - 1, false);
         }
         hand_over_all(at);
     }
@@ -165,12 +179,9 @@ struct Attention {
         settle(scores);
         products_begin();
 #pragma unroll
-        for (int part = 0; part < K_CHUNKS; part++) {
-            u64 a = descriptor(queries + part * QUERIES * 128);
-#pragma unroll
-            for (int step = 0; step < 4; step++) {
-                multiply_keys_async(scores, a + step * 2, b[part] + step * 2, part + step > 0 ? 1 : add);
-            }
+        for (int step = 0; step < WIDTH / 16; step++) {
+            u64 a = descriptor(queries + step / 4 * QUERIES * 128);
+            multiply_keys_async(scores, a + step % 4 * 2, b[step / 4] + step % 4 * 2, step > 0 ? 1 : add);
         }
         products_commit();
     }
@@ -295,7 +306,7 @@ struct Attention {
         // 65536 registers: what the copying warpgroup does not need goes to the others.
         if (threadIdx.x < 128) {
             registers_release<CONSUMERS == 2 ? 40 : 32>();
-            copy_all(p.k + (long long)blockIdx.z * n * WIDTH, p.v + (long long)blockIdx.z * n * DV);
+            copy_all(p);
         } else {
             registers_claim<CONSUMERS == 2 ? 232 : 160>();
             int group = (threadIdx.x >> 7) - 1;
@@ -321,12 +332,26 @@ struct Attention {
              int m, int n) {                                                                                           \
         extern __shared__ __align__(1024) unsigned char memory[];                                                      \
         Attention<WIDTH, CONSUMERS, KEYS, DV, SLOTS, LAG, TURNS> attention;                                            \
-        attention.run(Problem{q, k, v, bias, out, partial, stats, m, n}, shared_address(memory));                      \
+        attention.run(Problem{q, k, v, bias, out, partial, stats, m, n, WIDTH, DV, {WIDTH, m * WIDTH},                 \
+                              {WIDTH, n * WIDTH}, {DV, n * DV}, {DV, m * DV}}, shared_address(memory));                \
+    }
+// Heads of `depth` columns, which lie where the launch says, in elements.
+#define HEADS_HOPPER(NAME, WIDTH, CONSUMERS, KEYS, DV, SLOTS, LAG, TURNS)                                              \
+    extern "C" __global__ void __launch_bounds__((1 + CONSUMERS) * 128, 1)                                             \
+        NAME(const f16* q, const f16* k, const f16* v, const float* bias, f16* out, float* partial, float* stats,      \
+             int m, int n, int depth, int row, int query_head, int key_head, int out_row, int out_head) {              \
+        extern __shared__ __align__(1024) unsigned char memory[];                                                      \
+        Attention<WIDTH, CONSUMERS, KEYS, DV, SLOTS, LAG, TURNS> attention;                                            \
+        attention.run(Problem{q, k, v, bias, out, partial, stats, m, n, depth, depth, {row, query_head},               \
+                              {row, key_head}, {row, key_head}, {out_row, out_head}}, shared_address(memory));         \
     }
 
 #ifndef ATTENTION_NO_INSTANCES
 ATTENTION_HOPPER(attention_cross_hopper, 256, 2, 128, 64, 10, 2, true)
 ATTENTION_HOPPER(attention_self_hopper, 256, 2, 64, 256, 16, 4, true)
-ATTENTION_HOPPER(attention_heads_64_hopper, 64, 2, 128, 64, 7, 2, true)
-ATTENTION_HOPPER(attention_heads_128_hopper, 128, 2, 128, 128, 12, 2, true)
+HEADS_HOPPER(attention_heads_64_hopper, 64, 2, 128, 64, 7, 2, true)
+// Every other chunk is narrow: twice as many under way are as many bytes.
+HEADS_HOPPER(attention_heads_80_hopper, 80, 2, 128, 80, 12, 4, true)
+HEADS_HOPPER(attention_heads_96_hopper, 96, 2, 128, 96, 12, 4, true)
+HEADS_HOPPER(attention_heads_128_hopper, 128, 2, 128, 128, 12, 2, true)
 #endif

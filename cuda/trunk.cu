@@ -199,25 +199,3 @@ extern "C" __global__ void __launch_bounds__(256)
     x[2 * (u64)at] = {first.x, first.y, second.x, second.y};
     x[2 * (u64)at + 1] = {third.x, third.y, fourth.x, fourth.y};
 }
-
-// q, k and v f16 [heads, tokens, width], zeros behind `depth`, of rows [q|k|v][head][depth]. Grid: units of a head, heads, the three.
-extern "C" __global__ void __launch_bounds__(256)
-    trunk_split_heads(const uint4* __restrict__ qkv, uint4* __restrict__ q, uint4* __restrict__ k, uint4* __restrict__ v,
-                      i32 tokens, i32 depth, i32 width) {
-    const i32 at = (i32)(blockIdx.x * blockDim.x + threadIdx.x), room = width / 8, units = depth / 8;
-    if (at >= tokens * room) return;
-    const i32 token = at / room, unit = at % room, head = (i32)blockIdx.y, heads = (i32)gridDim.y, part = (i32)blockIdx.z;
-    uint4 eight = {0, 0, 0, 0};
-    if (unit < units) eight = qkv[((u64)token * 3 + part) * heads * units + head * units + unit];
-    uint4* to = part == 0 ? q : part == 1 ? k : v;
-    to[(u64)head * tokens * room + at] = eight;
-}
-
-// Tokens again: `out` f16 [tokens, heads depth] of `o` f16 [heads, tokens, width].
-extern "C" __global__ void __launch_bounds__(256)
-    trunk_join_heads(const uint4* __restrict__ o, uint4* __restrict__ out, i32 tokens, i32 heads, i32 depth, i32 width) {
-    const i32 at = (i32)(blockIdx.x * blockDim.x + threadIdx.x), room = width / 8, units = depth / 8;
-    if (at >= tokens * heads * units) return;
-    const i32 token = at / (heads * units), head = at / units % heads, unit = at % units;
-    out[at] = o[((u64)head * tokens + token) * room + unit];
-}

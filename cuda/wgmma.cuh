@@ -51,6 +51,7 @@ __device__ __forceinline__ void settle(float (&d)[N]) {
 // An instruction names each of its accumulators in its text and once more as an operand.
 #define NAMES_16 "%0,%1,%2,%3,%4,%5,%6,%7,%8,%9,%10,%11,%12,%13,%14,%15"
 #define NAMES_32 NAMES_16 ",%16,%17,%18,%19,%20,%21,%22,%23,%24,%25,%26,%27,%28,%29,%30,%31"
+#define NAMES_40 NAMES_32 ",%32,%33,%34,%35,%36,%37,%38,%39"
 #define NAMES_48 NAMES_32 ",%32,%33,%34,%35,%36,%37,%38,%39,%40,%41,%42,%43,%44,%45,%46,%47"
 #define NAMES_64 NAMES_48 ",%48,%49,%50,%51,%52,%53,%54,%55,%56,%57,%58,%59,%60,%61,%62,%63"
 #define NAMES_80 NAMES_64 ",%64,%65,%66,%67,%68,%69,%70,%71,%72,%73,%74,%75,%76,%77,%78,%79"
@@ -60,6 +61,7 @@ __device__ __forceinline__ void settle(float (&d)[N]) {
 #define OPERANDS_4(i) "+f"(d[i]), "+f"(d[i + 1]), "+f"(d[i + 2]), "+f"(d[i + 3])
 #define OPERANDS_16(i) OPERANDS_4(i), OPERANDS_4(i + 4), OPERANDS_4(i + 8), OPERANDS_4(i + 12)
 #define OPERANDS_32(i) OPERANDS_16(i), OPERANDS_16(i + 16)
+#define OPERANDS_40(i) OPERANDS_32(i), OPERANDS_4(i + 32), OPERANDS_4(i + 36)
 #define OPERANDS_48(i) OPERANDS_32(i), OPERANDS_16(i + 32)
 #define OPERANDS_64(i) OPERANDS_32(i), OPERANDS_32(i + 32)
 #define OPERANDS_80(i) OPERANDS_64(i), OPERANDS_16(i + 64)
@@ -86,5 +88,7 @@ MULTIPLY_KEYS(80, "160", "%80", "%81", "%82")
                      : OPERANDS_##R(0) : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "l"(b));                          \
     }
 MULTIPLY_VALUES(32, "64", "%32,%33,%34,%35", "%36")
+MULTIPLY_VALUES(40, "80", "%40,%41,%42,%43", "%44")
+MULTIPLY_VALUES(48, "96", "%48,%49,%50,%51", "%52")
 MULTIPLY_VALUES(64, "128", "%64,%65,%66,%67", "%68")
 MULTIPLY_VALUES(128, "256", "%128,%129,%130,%131", "%132")

@@ -11,26 +11,24 @@ use crate::selftest::fakes::{Fakes, compile_kernels, shared};
 use crate::support::{column, segtrt};
 
 /// The kernels of attention, and the sources that have them.
-const ATTENTION: [(&str, &str); 8] = [
+const ATTENTION: [(&str, &str); 12] = [
     ("attention", "attention_cross"),
     ("attention", "attention_self"),
     ("attention", "attention_heads_64"),
+    ("attention", "attention_heads_80"),
+    ("attention", "attention_heads_96"),
     ("attention", "attention_heads_128"),
     ("attention_hopper", "attention_cross_hopper"),
     ("attention_hopper", "attention_self_hopper"),
     ("attention_hopper", "attention_heads_64_hopper"),
+    ("attention_hopper", "attention_heads_80_hopper"),
+    ("attention_hopper", "attention_heads_96_hopper"),
     ("attention_hopper", "attention_heads_128_hopper"),
 ];
 
 /// Rows of an encoder's trunk: the kernels, as the self-test names them, and how many cases each has at the least.
-const TRUNK: [(&str, usize); 6] = [
-    ("trunk normalize", 16),
-    ("trunk gelu", 4),
-    ("trunk pool", 5),
-    ("trunk split heads", 5),
-    ("trunk join heads", 5),
-    ("trunk windows", 32),
-];
+const TRUNK: [(&str, usize); 4] =
+    [("trunk normalize", 16), ("trunk gelu", 4), ("trunk pool", 5), ("trunk windows", 32)];
 /// The kernels of `cuda/windows.cu`: name, columns, queries of a warp, keys of a step.
 const WINDOWS: [(&str, usize, usize, usize); 6] = [
     ("56", 56, 16, 32),
@@ -167,8 +165,6 @@ fn a_fault_in_any_kernel_is_found() {
         ),
         ("bank advance", "memory", "1 + (t - 1) % (pointers - 1)", "t % pointers"),
         ("trunk pool", "trunk", "column * 2) * units", "column) * units"),
-        ("trunk split heads", "trunk", "token * 3 + part", "token * 3"),
-        ("trunk join heads", "trunk", "at / units % heads", "0"),
     ];
     // The same in what is compared with float64, and what is said of it.
     let roughly = [
@@ -261,7 +257,10 @@ fn the_sources_of_attention_give_a_softmax_on_the_host() {
         };
         assert_eq!(said.lines().filter(of).count(), 3, "{name}: {said}");
         let parameters = format!("{columns}, {queries}, {keys}");
-        assert!(windows.contains(&format!("WINDOWS(trunk_windows_{name}, {parameters}, ")), "{name}");
+        assert!(
+            windows.contains(&format!("WINDOWS(trunk_windows_{name}, {parameters}, ")),
+            "{name}"
+        );
         assert!(emulated.contains(&format!("W{name} = Windows<{parameters}>;")), "{name}");
     }
     let emulation = std::fs::read_to_string("scripts/attention/emulate.cpp").unwrap();

@@ -29,6 +29,11 @@ HERE = Path(__file__).resolve().parent
 SOURCES = HERE if (HERE / "attention.cu").exists() else HERE.parents[1] / "cuda"
 
 
+def chunks(columns):
+    """Chunks of 64 columns that hold so many."""
+    return -(-columns // 64)
+
+
 class Kernel:
     """One instance: its function, its shape constants and the shared memory it asks for."""
 
@@ -37,11 +42,11 @@ class Kernel:
         if len(constants) == 7:  # Hopper
             self.width, groups, keys, self.dv, slots, _, _ = constants
             self.threads, self.queries, self.keys, self.resident = (groups + 1) * 128, groups * 64, keys, 1
-            self.shared = self.queries * self.width * 2 + slots * keys * 128 + 4 * keys * 4 + slots * 16
+            self.shared = self.queries * chunks(self.width) * 128 + slots * keys * 128 + 4 * keys * 4 + slots * 16
         else:
             self.width, warps, blocks, keys, self.dv, slots, _, _, self.resident = constants
             self.threads, self.queries, self.keys = warps * 32, warps * blocks * 16, keys
-            self.shared = self.queries * self.width * 2 + slots * keys * 128 + 2 * keys * 4
+            self.shared = self.queries * chunks(self.width) * 128 + slots * keys * 128 + 2 * keys * 4
         if not dry:
             check("cuFuncSetAttribute", CUDA.cuFuncSetAttribute(function, 8, ctypes.c_int(self.shared)))
             count = ctypes.c_int()
@@ -58,11 +63,13 @@ class Kernel:
 
     def launch(self, q, k, v, bias, out, partial, stats, splits, stream):
         batch, m, n = q.shape[0], q.shape[1], k.shape[1]
-        call(self.function, (-(-m // self.queries), splits, batch), self.threads, self.shared, stream,
-             [q, k, v, bias, out, partial, stats, m, n])
+        arguments = [q, k, v, bias, out, partial, stats, m, n]
+        if self.name.startswith("attention_heads"):  # these are told where heads lie; here in tensors of their own
+            arguments += [self.width, self.width, m * self.width, n * self.width, self.dv, m * self.dv]
+        call(self.function, (-(-m // self.queries), splits, batch), self.threads, self.shared, stream, arguments)
         if splits > 1:
             items = batch * m * self.dv // 4
-            call(self.combine, (-(-items // 256), 1, 1), 256, 0, stream, [partial, stats, out, batch * m, m, splits])
+            call(self.combine, (-(-items // 256), 1, 1), 256, 0, stream, [partial, stats, out, batch * m, m, splits, self.dv, self.dv, m * self.dv])
 
 
 def check(what, code):
@@ -123,7 +130,7 @@ def build(dry, family, only):
     if not dry:
         module = ctypes.c_void_p()
         check("cuModuleLoadData attention.ptx", CUDA.cuModuleLoadData(ctypes.byref(module), ptx))
-        combines = {dv: function_of(module, f"attention_combine_{dv}") for dv in (64, 128, 256)}
+        combines = {dv: function_of(module, f"attention_combine_{dv}") for dv in (64, 80, 96, 128, 256)}
     with ThreadPoolExecutor(os.cpu_count()) as pool:
         for name, image, used, spilled in pool.map(one, names):
             registers[name] = (used, spilled)

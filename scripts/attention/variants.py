@@ -15,6 +15,9 @@ VARIANTS = {
     "h64_4x2x64_r4_q4": (64, 4, 2, 64, 64, 4, 1, 4, 2),
     "h64_4x2x64_r4g2_q4": (64, 4, 2, 64, 64, 4, 2, 4, 2),
     "h64_4x2x64_r4": (64, 4, 2, 64, 64, 4, 1, 0, 2),
+    "h80_4x2x32_r4": (80, 4, 2, 32, 80, 4, 1, 0, 2),
+    "h80_4x2x64_r4": (80, 4, 2, 64, 80, 4, 1, 0, 2),
+    "h96_4x2x32_r4": (96, 4, 2, 32, 96, 4, 1, 0, 2),
     "h128_4x2x32_r4": (128, 4, 2, 32, 128, 4, 1, 0, 2),
     "h128_4x2x48_r2": (128, 4, 2, 48, 128, 2, 1, 0, 2),
     "h128_4x2x64_r4": (128, 4, 2, 64, 128, 4, 1, 0, 2),
@@ -38,6 +41,12 @@ HOPPER = {
     "h64_2x128_s7_l2": (64, 2, 128, 64, 7, 2, "true"),
     "h64_2x128_s7_l2_free": (64, 2, 128, 64, 7, 2, "false"),
     "h64_2x160_s7_l2": (64, 2, 160, 64, 7, 2, "true"),
+    "h80_2x128_s12_l2": (80, 2, 128, 80, 12, 2, "true"),
+    "h80_2x128_s12_l4": (80, 2, 128, 80, 12, 4, "true"),
+    "h80_2x128_s12_l4_free": (80, 2, 128, 80, 12, 4, "false"),
+    "h96_2x128_s12_l2": (96, 2, 128, 96, 12, 2, "true"),
+    "h96_2x128_s12_l4": (96, 2, 128, 96, 12, 4, "true"),
+    "h96_2x128_s12_l4_free": (96, 2, 128, 96, 12, 4, "false"),
     "h128_2x128_s12_l2": (128, 2, 128, 128, 12, 2, "true"),
     "h128_2x128_s12_l4": (128, 2, 128, 128, 12, 4, "true"),
     "h128_2x128_s12_l2_free": (128, 2, 128, 128, 12, 2, "false"),
@@ -47,16 +56,18 @@ HOPPER = {
 SHIPPED = {
     "attention.ptx": {
         "attention_cross": (256, 4, 2, 64, 64, 4, 1, 0, 2), "attention_self": (256, 8, 1, 64, 256, 4, 1, 0, 1),
-        "attention_heads_64": (64, 4, 2, 64, 64, 4, 1, 4, 2), "attention_heads_128": (128, 4, 2, 32, 128, 4, 1, 0, 2),
+        "attention_heads_64": (64, 4, 2, 64, 64, 4, 1, 4, 2), "attention_heads_80": (80, 4, 2, 32, 80, 4, 1, 0, 2),
+        "attention_heads_96": (96, 4, 2, 32, 96, 4, 1, 0, 2), "attention_heads_128": (128, 4, 2, 32, 128, 4, 1, 0, 2),
     },
     "attention_hopper.ptx": {
         "attention_cross_hopper": (256, 2, 128, 64, 10, 2, "true"), "attention_self_hopper": (256, 2, 64, 256, 16, 4, "true"),
-        "attention_heads_64_hopper": (64, 2, 128, 64, 7, 2, "true"), "attention_heads_128_hopper": (128, 2, 128, 128, 12, 2, "true"),
+        "attention_heads_64_hopper": (64, 2, 128, 64, 7, 2, "true"), "attention_heads_80_hopper": (80, 2, 128, 80, 12, 4, "true"),
+        "attention_heads_96_hopper": (96, 2, 128, 96, 12, 4, "true"), "attention_heads_128_hopper": (128, 2, 128, 128, 12, 2, "true"),
     },
 }
 
 # (columns of Q and K, of V) that there are kernels for
-WIDTHS = ((256, 64), (256, 256), (64, 64), (128, 128))
+WIDTHS = ((256, 64), (256, 256), (64, 64), (80, 80), (96, 96), (128, 128))
 
 # name: (columns of Q and K, of V, heads or objects, queries, keys, bias); the steady shapes of the models, both sizes
 SHAPES = {
@@ -68,6 +79,8 @@ SHAPES = {
     "self 512": (256, 256, 1, 1024, 1024, False),
     "tiny heads": (128, 128, 4, 4096, 4096, False),
     "tiny heads 512": (128, 128, 4, 1024, 1024, False),
+    "large heads of 80": (80, 80, 8, 4096, 4096, False),
+    "tiny heads of 96": (96, 96, 4, 4096, 4096, False),
     "base+ heads": (64, 64, 8, 4096, 4096, False),
     "base+ heads 512": (64, 64, 8, 1024, 1024, False),
 }

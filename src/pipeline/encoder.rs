@@ -58,7 +58,7 @@ impl Encoder {
         let mut attentions = Vec::<Rc<Attention>>::new();
         for attends in &wiring.attentions {
             check_ports(&parts, &wiring, attends)?;
-            let shape = shape_of(attends)?;
+            let shape = shape_of(attends);
             let known = attentions.iter().find(|attention| attention.shape() == shape);
             attentions.push(match known {
                 Some(known) => Rc::clone(known),
@@ -187,11 +187,9 @@ fn check_maps(parts: &[Shared], wiring: &Wiring) -> Result<()> {
     Ok(())
 }
 
-fn shape_of(attends: &Attends) -> Result<AttentionShape> {
+fn shape_of(attends: &Attends) -> AttentionShape {
     let Attends { heads, tokens, width, .. } = *attends;
-    let values = [Values::Heads64, Values::Heads128].into_iter().find(|v| v.width() == width);
-    let values = values.with_context(|| format!("no attention kernel has heads of {width}"))?;
-    Ok(AttentionShape { objects: heads, queries: tokens, keys: tokens, values })
+    AttentionShape { objects: heads, queries: tokens, keys: tokens, values: Values::Heads(width) }
 }
 
 /// The engines' ports around an attention are what the bundle said: a build may give them other types.

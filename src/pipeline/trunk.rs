@@ -20,8 +20,7 @@ use crate::bundle::trunk::{BlockWeights, Trunk, TrunkBlock};
 use crate::engine::{EngineManifest, open_trunk};
 use crate::gpu::cublaslt::{ALIGNMENT, Choices, CublasLt, Library, Product, ProductShape};
 use crate::gpu::kernels::{
-    Attention, AttentionKernels, AttentionShape, HeadsShape, TrunkKernels, Values, WindowShape,
-    Windows,
+    Attention, AttentionKernels, AttentionShape, TrunkKernels, Values, WindowShape, Windows,
 };
 use crate::gpu::{Gpu, Purpose, Stream, View};
 
@@ -43,7 +42,7 @@ impl TrunkFile {
 
     /// Bytes of shared memory that it works in.
     pub fn scratch_bytes(&self) -> u64 {
-        TrunkRun::room(&self.trunk).map_or(0, |bytes| bytes as u64)
+        TrunkRun::room(&self.trunk) as u64
     }
 }
 
@@ -110,7 +109,7 @@ struct Linear {
 /// How a block attends.
 enum How {
     Windows(Windows),
-    Whole { attention: Rc<Attention>, shape: HeadsShape, qkv: [View; 3], o: View },
+    Whole(Rc<Attention>),
 }
 
 /// Bytes of the pieces of shared memory that a trunk works in.
@@ -120,12 +119,10 @@ struct Room {
     narrow: usize,
     /// Queries, keys and values; the hidden layer.
     wide: usize,
-    /// One of the four tensors of an attention over the whole map.
-    heads: usize,
 }
 
 impl Room {
-    fn of(trunk: &Trunk) -> Result<Self> {
+    fn of(trunk: &Trunk) -> Self {
         let mut room = Self::default();
         for block in &trunk.blocks {
             let (rows, rows_out) = (block.tokens(), block.tokens_out());
@@ -133,29 +130,14 @@ impl Room {
             let wide = (rows * 3 * block.dim_out).max(rows_out * HIDDEN * block.dim_out);
             room.narrow = room.narrow.max(HALF * narrow);
             room.wide = room.wide.max(HALF * wide);
-            if block.window == 0 {
-                let values = values_of(block)?;
-                room.heads = room.heads.max(HALF * block.heads * rows * values.width());
-            }
         }
-        let Self { narrow, wide, heads } = room;
-        let [narrow, wide, heads] = [narrow, wide, heads].map(|b| b.next_multiple_of(ALIGNMENT));
-        Ok(Self { narrow, wide, heads })
+        let [narrow, wide] = [room.narrow, room.wide].map(|b| b.next_multiple_of(ALIGNMENT));
+        Self { narrow, wide }
     }
 
     fn bytes(self) -> usize {
-        self.narrow + self.wide + 4 * self.heads
+        self.narrow + self.wide
     }
-}
-
-/// The kernel for a block that attends over the whole map.
-fn values_of(block: &TrunkBlock) -> Result<Values> {
-    let depth = block.depth();
-    let fits = |values: &Values| depth <= values.width();
-    [Values::Heads64, Values::Heads128]
-        .into_iter()
-        .find(fits)
-        .with_context(|| format!("no attention kernel has heads of {depth} columns"))
 }
 
 impl TrunkRun {
@@ -180,11 +162,8 @@ impl TrunkRun {
     }
 
     /// Bytes of the shared memory that a trunk works in.
-    ///
-    /// # Errors
-    /// Heads that no kernel takes.
-    pub fn room(trunk: &Trunk) -> Result<usize> {
-        Ok(Room::of(trunk)?.bytes())
+    pub fn room(trunk: &Trunk) -> usize {
+        Room::of(trunk).bytes()
     }
 
     /// Brings the weights to the device. `maps`: f32 memory of each stage's tokens, the first of which holds what the stem made;
@@ -201,7 +180,7 @@ impl TrunkRun {
         stream: &Stream,
     ) -> Result<Self> {
         let TrunkParts { trunk, weights, choices } = *parts;
-        let room = Room::of(trunk)?;
+        let room = Room::of(trunk);
         ensure!(
             maps.len() == trunk.ends.len() && weights.len() == trunk.blocks.len(),
             "{} maps and the weights of {} blocks for a trunk of {} stages and {} blocks",
@@ -268,10 +247,8 @@ impl TrunkRun {
                 let Loaded { bias, .. } = &block.qkv.weights;
                 windows.enqueue([&block.queries, bias, &block.attended], stream)?;
             }
-            How::Whole { attention, shape, qkv: [q, k, v], o } => {
-                kernels.split_heads(&block.queries, [q, k, v], shape, stream)?;
-                attention.enqueue([q, k, v], None, o, stream)?;
-                kernels.join_heads(o, &block.attended, shape, stream)?;
+            How::Whole(attention) => {
+                attention.enqueue_tokens(&block.queries, &block.attended, stream)?;
             }
         }
         multiply(&block.proj, &block.attended, residual)?;
@@ -379,7 +356,7 @@ impl Making<'_> {
             let shape = WindowShape { grid, window, heads, depth, pooled };
             return Ok(How::Windows(self.kernels.windows(shape)?));
         }
-        let (tokens, values) = (block.tokens(), values_of(block)?);
+        let (tokens, values) = (block.tokens(), Values::Heads(depth));
         let shape = AttentionShape { objects: heads, queries: tokens, keys: tokens, values };
         let known = self.whole.iter().find(|attention| attention.shape() == shape);
         let attention = match known {
@@ -391,15 +368,7 @@ impl Making<'_> {
                 attention
             }
         };
-        let Room { narrow, wide, heads: bytes } = self.room;
-        let own = HALF * heads * tokens * values.width();
-        let part = |at: usize| self.scratch.part(narrow + wide + at * bytes, own);
-        Ok(How::Whole {
-            attention,
-            shape: HeadsShape { tokens, heads, depth, width: values.width() },
-            qkv: [part(0)?, part(1)?, part(2)?],
-            o: part(3)?,
-        })
+        Ok(How::Whole(attention))
     }
 
     fn narrow(&self, elements: usize) -> Result<View> {

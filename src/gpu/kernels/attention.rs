@@ -1,6 +1,6 @@
 /*!
-Attention without a score matrix: O = softmax(Q Kᵀ + bias) V, for the memory attention between two engines, and for the heads
-of an encoder that is cut where it attends over its whole map.
+Attention without a score matrix: O = softmax(Q Kᵀ + bias) V, for the memory attention between two engines, and for an encoder's
+heads where it attends over its whole map: between parts that end there, or among the launches of its trunk.
 
 TensorRT writes the scores to memory where it does not fuse an attention, 4096 × 28 736 of them in each layer of SAM 2.1 and
 4096 × 4096 for each head of its encoder's widest blocks;
@@ -10,17 +10,23 @@ The keys are cut into as many parts as keep the whole GPU busy, and a second ker
 last block saves that launch and was slower wherever both were timed (docs/fused-attention.md).
 */
 
+mod kernels;
+
 use std::sync::Arc;
 
-use anyhow::{Result, anyhow, ensure};
+use anyhow::{Result, bail, ensure};
 
-use super::images::{self, Topic};
 use super::{blocks, int, need_exactly};
-use crate::gpu::module::{Arg, Function, Launch, Module};
+use crate::gpu::module::{Arg, Launch};
 use crate::gpu::{Gpu, Purpose, Stream, View};
+use kernels::Pair;
+
+pub use kernels::AttentionKernels;
 
 /// Columns of queries and keys of the memory attention.
 pub const HEAD: usize = 256;
+/// The widest heads that there is a kernel for.
+pub const WIDEST_HEAD: usize = 128;
 /// Queries of a block, for all kernels.
 const QUERIES: usize = 128;
 /// Threads of the kernels that merge parts, as their launches choose.
@@ -35,10 +41,9 @@ pub enum Values {
     Memory,
     /// Of the frame to itself, with values as wide as the queries.
     Frame,
-    /// Of an encoder's map to itself, in heads of 64 columns (narrower ones end in zeros); a shape's objects are its heads.
-    Heads64,
-    /// The same in heads of 128 columns.
-    Heads128,
+    /// Of an encoder's map to itself, in heads of so many columns: a multiple of 8, [`WIDEST_HEAD`] at most. A shape's objects are
+    /// its heads.
+    Heads(usize),
 }
 
 impl Values {
@@ -46,160 +51,17 @@ impl Values {
     pub fn width(self) -> usize {
         match self {
             Self::Memory | Self::Frame => HEAD,
-            Self::Heads64 => 64,
-            Self::Heads128 => 128,
+            Self::Heads(columns) => columns,
         }
     }
 
     /// Columns of V and O.
     pub fn columns(self) -> usize {
         match self {
-            Self::Memory | Self::Heads64 => 64,
+            Self::Memory => 64,
             Self::Frame => 256,
-            Self::Heads128 => 128,
+            Self::Heads(columns) => columns,
         }
-    }
-
-    /// The kernel for any GPU from sm 80 on, or Hopper's own.
-    fn kind(self, hopper: bool) -> Kind {
-        let (any, own) = match self {
-            Self::Memory => (CROSS, CROSS_HOPPER),
-            Self::Frame => (SELF, SELF_HOPPER),
-            Self::Heads64 => (HEADS_64, HEADS_64_HOPPER),
-            Self::Heads128 => (HEADS_128, HEADS_128_HOPPER),
-        };
-        if hopper { own } else { any }
-    }
-
-    /// The kernel that merges its parts.
-    fn merge(self) -> &'static str {
-        match self {
-            Self::Memory | Self::Heads64 => "attention_combine_64",
-            Self::Frame => "attention_combine_256",
-            Self::Heads128 => "attention_combine_128",
-        }
-    }
-}
-
-/// How a kernel is launched.
-#[derive(Clone, Copy, Debug)]
-struct Kind {
-    name: &'static str,
-    threads: u32,
-    /// Dynamic shared memory, bytes: `Attention::SHARED` in the source.
-    shared: u32,
-    /// Keys of a tile: no part of the keys is smaller.
-    tile: usize,
-}
-
-const CROSS: Kind = Kind { name: "attention_cross", threads: 128, shared: 98_816, tile: 64 };
-const SELF: Kind = Kind { name: "attention_self", threads: 256, shared: 98_816, tile: 64 };
-const CROSS_HOPPER: Kind =
-    Kind { name: "attention_cross_hopper", threads: 384, shared: 231_584, tile: 128 };
-const SELF_HOPPER: Kind =
-    Kind { name: "attention_self_hopper", threads: 384, shared: 197_888, tile: 64 };
-const HEADS_64: Kind = Kind { name: "attention_heads_64", threads: 128, shared: 49_664, tile: 64 };
-const HEADS_128: Kind =
-    Kind { name: "attention_heads_128", threads: 128, shared: 49_408, tile: 32 };
-const HEADS_64_HOPPER: Kind =
-    Kind { name: "attention_heads_64_hopper", threads: 384, shared: 133_232, tile: 128 };
-const HEADS_128_HOPPER: Kind =
-    Kind { name: "attention_heads_128_hopper", threads: 384, shared: 231_616, tile: 128 };
-
-#[derive(Debug)]
-struct Pair {
-    attend: Function,
-    kind: Kind,
-    merge: Function,
-    /// Blocks of `attend` that run at once on the whole GPU.
-    resident: usize,
-}
-
-/// A pair of kernels that a track step needs nothing of, or why there is none.
-type Heads = Result<Arc<Pair>, Arc<str>>;
-
-/// The loaded kernels. Cheap to clone.
-#[derive(Clone, Debug)]
-pub struct AttentionKernels {
-    memory: Arc<Pair>,
-    frame: Arc<Pair>,
-    heads_64: Heads,
-    heads_128: Heads,
-    form: Arc<str>,
-}
-
-impl AttentionKernels {
-    /// Loads the kernels for this GPU: Hopper's own on Hopper, where the driver takes them.
-    ///
-    /// # Errors
-    /// The driver refuses the PTX, or the GPU's blocks have too little shared memory.
-    pub fn load(gpu: &Gpu) -> Result<Self> {
-        if gpu.facts().sm == 90 {
-            match Self::of(gpu, true) {
-                Ok(kernels) => return Ok(kernels),
-                Err(error) => {
-                    log::warn!(
-                        "the attention kernels for Hopper cannot be used, slower ones are: {error:#}"
-                    );
-                }
-            }
-        }
-        Self::of(gpu, false)
-    }
-
-    /// Loads those for any GPU from sm 80 on, or (`hopper`) those for Hopper alone. Kernels for heads that cannot be used are an
-    /// error of [`Attention::new`] only.
-    ///
-    /// # Errors
-    /// As [`Self::load`].
-    pub fn of(gpu: &Gpu, hopper: bool) -> Result<Self> {
-        let (modules, form) = images::load(gpu, &[Topic::Attention])?;
-        let (base, mut own, mut form) = (modules, Vec::new(), form);
-        if hopper {
-            (own, form) = images::load(gpu, &[Topic::AttentionHopper])?;
-        }
-        let all: Vec<&Module> = own.iter().chain(&base).map(|(_, module)| module).collect();
-        let processors = gpu.multiprocessors()? as usize;
-        let pair = |values: Values| -> Result<Arc<Pair>> {
-            let kind = values.kind(hopper);
-            let attend = all[0].function(kind.name)?.with_shared(kind.shared)?;
-            let resident = attend.resident_blocks(kind.threads)? as usize * processors;
-            ensure!(
-                resident > 0,
-                "the GPU cannot run the kernel {}: a block of {} threads with {} bytes of shared memory does not fit",
-                kind.name,
-                kind.threads,
-                kind.shared
-            );
-            let merge = all[all.len() - 1].function(values.merge())?;
-            Ok(Arc::new(Pair { attend, kind, merge, resident }))
-        };
-        let said = |error: anyhow::Error| format!("{error:#}").into();
-        Ok(Self {
-            memory: pair(Values::Memory)?,
-            frame: pair(Values::Frame)?,
-            heads_64: pair(Values::Heads64).map_err(said),
-            heads_128: pair(Values::Heads128).map_err(said),
-            form: form.into(),
-        })
-    }
-
-    /// What they were loaded from: "PTX 8.2 for sm_90 alone".
-    pub fn form(&self) -> &str {
-        &self.form
-    }
-
-    fn pair(&self, values: Values) -> Result<&Arc<Pair>> {
-        let heads = match values {
-            Values::Memory => return Ok(&self.memory),
-            Values::Frame => return Ok(&self.frame),
-            Values::Heads64 => &self.heads_64,
-            Values::Heads128 => &self.heads_128,
-        };
-        heads.as_ref().map_err(|why| {
-            let columns = values.columns();
-            anyhow!("the attention kernels for heads of {columns} columns cannot be used: {why}")
-        })
     }
 }
 
@@ -246,6 +108,8 @@ impl Attention {
             "an attention of {objects} objects, {queries} queries and {keys} keys has nothing to do"
         );
         int(objects * queries.max(keys), "the number of queries or keys")?;
+        // From the first row of an object or head to the first one of the next.
+        int(queries.max(keys) * values.width().max(values.columns()), "the elements of an object")?;
         ensure!(objects <= 65_535, "{objects} objects, a launch takes 65535");
         let pair = Arc::clone(kernels.pair(values)?);
         let rows = queries.div_ceil(QUERIES);
@@ -257,7 +121,7 @@ impl Attention {
                 let scratch = gpu.towards(Purpose::Scratch);
                 let lines = objects * splits * queries;
                 Some(Parts {
-                    results: View::new(&scratch, 4 * lines * values.columns())?,
+                    results: View::new(&scratch, 4 * lines * pair.padded)?,
                     sums: View::new(&scratch, 8 * lines)?,
                 })
             }
@@ -296,6 +160,14 @@ impl Attention {
     ) -> Result<()> {
         let AttentionShape { objects, queries, keys, values } = self.shape;
         let (width, columns) = (values.width(), values.columns());
+        // The kernels for memory and frame know their rows.
+        let rows = Rows {
+            row: width,
+            query_head: queries * width,
+            key_head: keys * width,
+            out_row: columns,
+            out_head: queries * columns,
+        };
         need_exactly(q, HALF * objects * queries * width, 16, "'q'")?;
         need_exactly(k, HALF * objects * keys * width, 16, "'k'")?;
         need_exactly(v, HALF * objects * keys * columns, 16, "'v'")?;
@@ -303,12 +175,54 @@ impl Attention {
         if let Some(bias) = bias {
             need_exactly(bias, 4 * keys, 4, "'bias'")?;
         }
+        self.launch([q, k, v], bias, out, &rows, stream)
+    }
+
+    /// Enqueues the attention of an encoder's tokens among each other, all heads of them: `out` f16 `[tokens, heads depth]` from `qkv`
+    /// f16 `[tokens, 3 heads depth]`, rows `[q|k|v][head][depth]`, q scaled. No allocation; may be recorded.
+    ///
+    /// # Errors
+    /// Values that are no heads, other keys than queries, or as [`Self::enqueue`].
+    pub fn enqueue_tokens(&self, qkv: &View, out: &View, stream: &Stream) -> Result<()> {
+        let AttentionShape { objects, queries, keys, values } = self.shape;
+        let Values::Heads(depth) = values else { bail!("an attention of {values:?} has no heads") };
+        ensure!(queries == keys, "{queries} tokens attend to {keys}, they are the same ones");
+        let columns = objects * depth;
+        need_exactly(qkv, HALF * 3 * queries * columns, 16, "'qkv'")?;
+        need_exactly(out, HALF * queries * columns, 16, "'a'")?;
+        let part = |at: usize| {
+            let start = HALF * at * columns;
+            qkv.part(start, qkv.len() - start)
+        };
+        let (k, v) = (part(1)?, part(2)?);
+        let rows = Rows {
+            row: 3 * columns,
+            query_head: depth,
+            key_head: depth,
+            out_row: columns,
+            out_head: depth,
+        };
+        self.launch([qkv, &k, &v], None, out, &rows, stream)
+    }
+
+    /// The launches, of tensors that were measured.
+    fn launch(
+        &self,
+        [q, k, v]: [&View; 3],
+        bias: Option<&View>,
+        out: &View,
+        rows: &Rows,
+        stream: &Stream,
+    ) -> Result<()> {
+        let AttentionShape { objects, queries, keys, values } = self.shape;
         let (results, sums) = match &self.parts {
             None => (Arg::Null, Arg::Null),
             Some(parts) => (Arg::View(&parts.results), Arg::View(&parts.sums)),
         };
         let m = int(queries, "the number of queries")?;
-        let args = [
+        let columns = int(values.columns(), "the columns of a head")?;
+        let [row, query_head, key_head, out_row, out_head] = rows.ints()?.map(Arg::I32);
+        let mut args = vec![
             Arg::View(q),
             Arg::View(k),
             Arg::View(v),
@@ -319,27 +233,52 @@ impl Attention {
             Arg::I32(m),
             Arg::I32(int(keys, "the number of keys")?),
         ];
+        if matches!(values, Values::Heads(_)) {
+            args.extend([Arg::I32(columns), row, query_head, key_head, out_row, out_head]);
+        }
         let launch = Launch { grid: self.grid, threads: self.pair.kind.threads };
-        // SAFETY: the arguments are the kernel's own; the tensors were measured above, and `parts` has a result and a sum
-        // for each part of each query, wherever there is more than one part.
+        // SAFETY: the arguments are the kernel's own; the tensors were measured by the callers and hold all rows that `rows` leads
+        // to, and `parts` has a result and a sum for each part of each query, wherever there is more than one part.
         unsafe { self.pair.attend.launch(launch, &args, stream) }?;
         if let Some(parts) = &self.parts {
-            let rows = objects * queries;
+            let all = objects * queries;
             let args = [
                 Arg::View(&parts.results),
                 Arg::View(&parts.sums),
                 Arg::View(out),
-                Arg::I32(int(rows, "the number of queries")?),
+                Arg::I32(int(all, "the number of queries")?),
                 Arg::I32(m),
                 Arg::I32(int(self.grid.1 as usize, "the number of parts")?),
+                Arg::I32(columns),
+                out_row,
+                out_head,
             ];
-            let grid = (blocks(rows * columns / 4, MERGE_THREADS as usize)?, 1, 1);
+            let grid = (blocks(all * self.pair.padded / 4, MERGE_THREADS as usize)?, 1, 1);
             let launch = Launch { grid, threads: MERGE_THREADS };
             // SAFETY: the arguments are the kernel's own: as many parts as the launch above wrote, `out` as it was
-            // measured.
+            // measured by the callers.
             unsafe { self.pair.merge.launch(launch, &args, stream) }?;
         }
         Ok(())
+    }
+}
+
+/// Where rows lie, in elements: from one row to the next, and from an object's or a head's first row to that of the next one.
+struct Rows {
+    /// Of q, k and v.
+    row: usize,
+    query_head: usize,
+    /// Of k and v.
+    key_head: usize,
+    out_row: usize,
+    out_head: usize,
+}
+
+impl Rows {
+    fn ints(&self) -> Result<[i32; 5]> {
+        let of = |elements: usize| int(elements, "the elements between two rows");
+        let Self { row, query_head, key_head, out_row, out_head } = *self;
+        Ok([of(row)?, of(query_head)?, of(key_head)?, of(out_row)?, of(out_head)?])
     }
 }
 

@@ -27,12 +27,12 @@ use std::sync::Arc;
 
 use anyhow::{Context, Result, bail, ensure};
 
-pub use attention::{Attention, AttentionKernels, AttentionShape, HEAD, Values};
+pub use attention::{Attention, AttentionKernels, AttentionShape, HEAD, Values, WIDEST_HEAD};
 pub use bank::BankState;
 pub use counts::{COUNTERS_BYTES, MaskCounts};
 pub use mask::MaskMaker;
 pub use preprocess::Preprocess;
-pub use trunk::{HeadsShape, TrunkKernels, WindowShape, Windows};
+pub use trunk::{TrunkKernels, WindowShape, Windows};
 
 pub use crate::preprocess::Filter;
 

@@ -1,6 +1,6 @@
 /*!
-What the blocks of an encoder's trunk need besides their products: normalisation, the activation, pooling of the skipped tokens,
-attention inside windows, and the tokens' way into heads and back around the attention over the whole map.
+What the blocks of an encoder's trunk need besides their products and the attention over the whole map: normalisation, the activation,
+pooling of the skipped tokens, and attention inside windows.
 
 Tokens lie in image order throughout. Windows are cut where they are read (`cuda/windows.cu`): nothing partitions, pads or joins
 them in memory.
@@ -31,37 +31,6 @@ const LINE: usize = 128;
 const ALIGNMENT: usize = 16;
 /// The widest row that a warp keeps in registers.
 const MAX_COLUMNS: usize = 1152;
-/// Tokens in heads, on the way to an attention over the whole map.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub struct HeadsShape {
-    /// Tokens of the map.
-    pub tokens: usize,
-    /// Heads of a token.
-    pub heads: usize,
-    /// Columns of a head: a multiple of 8.
-    pub depth: usize,
-    /// Columns that a head has on its own, zeros behind `depth`: a multiple of 8.
-    pub width: usize,
-}
-
-impl HeadsShape {
-    /// # Errors
-    /// Columns that are no whole 16-byte units, or heads that are wider than their room.
-    fn check(&self) -> Result<()> {
-        let Self { tokens, heads, depth, width } = *self;
-        ensure!(
-            tokens > 0
-                && heads > 0
-                && depth > 0
-                && depth.is_multiple_of(UNIT)
-                && width.is_multiple_of(UNIT)
-                && depth <= width,
-            "heads take columns in eights, no more than there is room for; found {self:?}"
-        );
-        ensure!(heads <= 65_535, "{heads} heads, a launch takes 65535");
-        Ok(())
-    }
-}
 
 /// The loaded kernels. Cheap to clone.
 #[derive(Clone, Debug)]
@@ -69,8 +38,6 @@ pub struct TrunkKernels {
     normalize: Function,
     gelu: Function,
     pool: Function,
-    split_heads: Function,
-    join_heads: Function,
     windows: WindowKernels,
 }
 
@@ -91,8 +58,6 @@ impl TrunkKernels {
             normalize: trunk.function("trunk_normalize")?,
             gelu: trunk.function("trunk_gelu")?,
             pool: trunk.function("trunk_pool")?,
-            split_heads: trunk.function("trunk_split_heads")?,
-            join_heads: trunk.function("trunk_join_heads")?,
             windows: WindowKernels::load(gpu, of(Topic::Windows)?)?,
         })
     }
@@ -198,67 +163,6 @@ impl TrunkKernels {
     /// A shape that there is no kernel for, or too little shared memory on this GPU.
     pub fn windows(&self, shape: WindowShape) -> Result<Windows> {
         self.windows.of(shape)
-    }
-
-    /// Enqueues q, k and v f16 `[heads, tokens, width]`, zeros behind a head's columns, from `qkv` f16 `[tokens, 3 heads depth]`.
-    ///
-    /// # Errors
-    /// As [`Self::normalize`].
-    pub fn split_heads(
-        &self,
-        qkv: &View,
-        [q, k, v]: [&View; 3],
-        shape: &HeadsShape,
-        stream: &Stream,
-    ) -> Result<()> {
-        shape.check()?;
-        let HeadsShape { tokens, heads, depth, width } = *shape;
-        need_exactly(qkv, HALF * 3 * tokens * heads * depth, ALIGNMENT, "'qkv'")?;
-        for (part, name) in [(q, "'q'"), (k, "'k'"), (v, "'v'")] {
-            need_exactly(part, HALF * heads * tokens * width, ALIGNMENT, name)?;
-        }
-        let args = [
-            Arg::View(qkv),
-            Arg::View(q),
-            Arg::View(k),
-            Arg::View(v),
-            Arg::I32(int(tokens, "the number of tokens")?),
-            Arg::I32(int(depth, "the columns of a head")?),
-            Arg::I32(int(width, "the room of a head")?),
-        ];
-        int(3 * tokens * heads * width, "the number of elements")?;
-        let grid = (blocks(tokens * width / UNIT, THREADS as usize)?, blocks(heads, 1)?, 3);
-        // SAFETY: the arguments are the kernel's own, and the tensors were measured above.
-        Ok(unsafe { self.split_heads.launch(Launch { grid, threads: THREADS }, &args, stream) }?)
-    }
-
-    /// Enqueues `out` f16 `[tokens, heads depth]` from `o` f16 `[heads, tokens, width]`.
-    ///
-    /// # Errors
-    /// As [`Self::normalize`].
-    pub fn join_heads(
-        &self,
-        o: &View,
-        out: &View,
-        shape: &HeadsShape,
-        stream: &Stream,
-    ) -> Result<()> {
-        shape.check()?;
-        let HeadsShape { tokens, heads, depth, width } = *shape;
-        need_exactly(o, HALF * heads * tokens * width, ALIGNMENT, "'o'")?;
-        need_exactly(out, HALF * tokens * heads * depth, ALIGNMENT, "'a'")?;
-        let args = [
-            Arg::View(o),
-            Arg::View(out),
-            Arg::I32(int(tokens, "the number of tokens")?),
-            Arg::I32(int(heads, "the number of heads")?),
-            Arg::I32(int(depth, "the columns of a head")?),
-            Arg::I32(int(width, "the room of a head")?),
-        ];
-        int(tokens * heads * width, "the number of elements")?;
-        let grid = (blocks(tokens * heads * depth / UNIT, THREADS as usize)?, 1, 1);
-        // SAFETY: the arguments are the kernel's own, and the tensors were measured above.
-        Ok(unsafe { self.join_heads.launch(Launch { grid, threads: THREADS }, &args, stream) }?)
     }
 }
 

@@ -25,6 +25,8 @@ const RUNS: usize = 3;
 struct Case {
     name: &'static str,
     values: Values,
+    /// Heads side by side in an encoder's tokens, instead of tensors of their own.
+    tokens: bool,
     objects: usize,
     queries: usize,
     keys: usize,
@@ -37,6 +39,7 @@ struct Case {
 const PLAIN: Case = Case {
     name: "",
     values: Values::Memory,
+    tokens: false,
     objects: 1,
     queries: 4096,
     keys: 28_736,
@@ -44,11 +47,15 @@ const PLAIN: Case = Case {
     scale: 2.0,
 };
 
-const HEADS_64: Case = Case { values: Values::Heads64, keys: 4096, ..PLAIN };
-const HEADS_128: Case = Case { values: Values::Heads128, ..HEADS_64 };
+const HEADS_64: Case = Case { values: Values::Heads(64), keys: 4096, ..PLAIN };
+const HEADS_128: Case = Case { values: Values::Heads(128), ..HEADS_64 };
+/// What a trunk attends over: heads of 56 columns (base+), 72 (large) and 96 (tiny).
+const TOKENS_56: Case = Case { values: Values::Heads(56), tokens: true, ..HEADS_64 };
+const TOKENS_72: Case = Case { values: Values::Heads(72), ..TOKENS_56 };
+const TOKENS_96: Case = Case { values: Values::Heads(96), ..TOKENS_56 };
 
 /// The models' steady shapes at 1024 and 512 pixels, then what is odd.
-const CASES: [Case; 24] = [
+const CASES: [Case; 40] = [
     Case { name: "SAM 2.1 at 1024", ..PLAIN },
     Case { name: "SAM 2.1 at 1024, filling", masked: &[2, 3, 4, 5, 6], ..PLAIN },
     Case { name: "EdgeTAM at 1024", keys: 3648, ..PLAIN },
@@ -84,7 +91,55 @@ const CASES: [Case; 24] = [
         scale: 60.0,
         ..PLAIN
     },
-    // Encoders over their whole map: base+ has eight heads of 56 columns there, tiny four of 96.
+    // Encoders over their whole map, from the tokens of their trunk.
+    Case { name: "tokens of base+ at 1024", objects: 8, ..TOKENS_56 },
+    Case { name: "tokens of large at 1024", objects: 8, ..TOKENS_72 },
+    Case { name: "tokens of tiny at 1024", objects: 4, ..TOKENS_96 },
+    Case { name: "tokens of base+ at 512", objects: 8, queries: 1024, keys: 1024, ..TOKENS_56 },
+    Case { name: "tokens of large at 512", objects: 8, queries: 1024, keys: 1024, ..TOKENS_72 },
+    Case { name: "tokens of tiny at 512", objects: 4, queries: 1024, keys: 1024, ..TOKENS_96 },
+    Case { name: "ragged tokens, heads of 56", objects: 3, queries: 1000, keys: 1000, ..TOKENS_56 },
+    Case { name: "ragged tokens, heads of 72", objects: 3, queries: 1000, keys: 1000, ..TOKENS_72 },
+    Case { name: "ragged tokens, heads of 96", objects: 3, queries: 1000, keys: 1000, ..TOKENS_96 },
+    Case { name: "sharp tokens, heads of 72", queries: 333, keys: 333, scale: 60.0, ..TOKENS_72 },
+    Case { name: "sharp tokens, heads of 96", queries: 333, keys: 333, scale: 60.0, ..TOKENS_96 },
+    Case {
+        name: "few tokens, heads of 8",
+        values: Values::Heads(8),
+        objects: 3,
+        queries: 21,
+        keys: 21,
+        ..TOKENS_56
+    },
+    Case { name: "few tokens, heads of 72", objects: 3, queries: 21, keys: 21, ..TOKENS_72 },
+    Case {
+        name: "few tokens, heads of 88",
+        values: Values::Heads(88),
+        objects: 3,
+        queries: 21,
+        keys: 21,
+        ..TOKENS_56
+    },
+    // Narrower than their kernel, as tensors of their own, masked.
+    Case {
+        name: "masked heads of 72",
+        objects: 2,
+        queries: 300,
+        keys: 2000,
+        masked: &[1, 6],
+        tokens: false,
+        ..TOKENS_72
+    },
+    Case {
+        name: "masked heads of 104",
+        values: Values::Heads(104),
+        objects: 2,
+        queries: 300,
+        keys: 2000,
+        masked: &[1, 6],
+        ..HEADS_128
+    },
+    // Encoders cut at their attentions: base+'s heads in 64 columns, tiny's and large's in 128.
     Case { name: "base+ at 1024", objects: 8, ..HEADS_64 },
     Case { name: "base+ at 512", objects: 8, queries: 1024, keys: 1024, ..HEADS_64 },
     Case { name: "tiny at 1024", objects: 4, ..HEADS_128 },
@@ -144,15 +199,16 @@ impl Case {
 
 /// Inputs as bytes, and what must come out.
 struct Data {
-    inputs: [Vec<u8>; 3],
+    /// q, k and v, or one tensor of tokens.
+    inputs: Vec<Vec<u8>>,
     bias: Option<Vec<u8>>,
-    /// Place of each looked-at query among all, and its result.
+    /// Place of each looked-at query among all rows of the result, and its result.
     expected: Vec<(usize, Vec<f64>)>,
 }
 
 impl Data {
     fn new(case: &Case, seed: u64) -> Self {
-        let Case { name, objects, queries, keys, values, masked, scale, .. } = case;
+        let Case { name, tokens, objects, queries, keys, values, masked, scale } = case;
         let mut noise = Noise::new(seed, name);
         let mut tensor = |rows: usize, columns: usize, scale: f32| -> Vec<f16> {
             let mut values = noise.normals(objects * rows * columns);
@@ -173,17 +229,34 @@ impl Data {
             let keys_of = &k32[object * keys * width..(object + 1) * keys * width];
             let values_of = &v32[object * keys * columns..(object + 1) * keys * columns];
             for query in (0..*queries).step_by((queries / SAMPLE) | 1) {
-                let place = object * queries + query;
-                let q = q[place * width..(place + 1) * width].to_f32_vec();
+                let row = object * queries + query;
+                let q = q[row * width..(row + 1) * width].to_f32_vec();
+                let place = if *tokens { query * objects + object } else { row };
                 expected.push((place, attend(&q, keys_of, values_of, bias.as_deref(), columns)));
             }
         }
+        let inputs =
+            if *tokens { vec![interleaved([&q, &k, &v], *objects, width)] } else { vec![q, k, v] };
+        let bytes = |tensor: &Vec<f16>| bytes_of(tensor, |value| value.to_le_bytes());
         Self {
-            inputs: [&q, &k, &v].map(|tensor| bytes_of(tensor, |value| value.to_le_bytes())),
+            inputs: inputs.iter().map(bytes).collect(),
             bias: bias.map(|bias| bias.iter().flat_map(|value| value.to_le_bytes()).collect()),
             expected,
         }
     }
+}
+
+/// Tokens `[tokens, q|k|v, heads, columns]` of three tensors `[heads, tokens, columns]`.
+fn interleaved(parts: [&[f16]; 3], heads: usize, columns: usize) -> Vec<f16> {
+    let tokens = parts[0].len() / heads / columns;
+    let mut all = Vec::with_capacity(3 * parts[0].len());
+    for (token, part) in (0..tokens).flat_map(|token| parts.map(|part| (token, part))) {
+        for head in 0..heads {
+            let start = (head * tokens + token) * columns;
+            all.extend_from_slice(&part[start..start + columns]);
+        }
+    }
+    all
 }
 
 /// The sum of products of as many elements as `q` has; eight sums that do not wait for each other.
@@ -226,15 +299,17 @@ fn attend(q: &[f32], k: &[f32], v: &[f32], bias: Option<&[f32]>, columns: usize)
 }
 
 fn check(bench: &Bench, made: Attention, data: &Data) -> Result<Checked> {
-    let [q, k, v] = &data.inputs;
-    let inputs = [bench.put(q)?, bench.put(k)?, bench.put(v)?];
+    let inputs = data.inputs.iter().map(|bytes| bench.put(bytes)).collect::<Result<Vec<_>>>()?;
     let bias = data.bias.as_ref().map(|bias| bench.put(bias)).transpose()?;
     let AttentionShape { objects, queries, values, .. } = made.shape();
     let columns = values.columns();
     let output = bench.poisoned(2 * objects * queries * columns)?;
     let enqueue = move |stream: &Stream| {
-        let [q, k, v] = &inputs;
-        made.enqueue([q, k, v], bias.as_ref(), &output, stream).map(|()| output.clone())
+        match &inputs[..] {
+            [q, k, v] => made.enqueue([q, k, v], bias.as_ref(), &output, stream)?,
+            tokens => made.enqueue_tokens(&tokens[0], &output, stream)?,
+        }
+        Ok(output.clone())
     };
     let first = enqueue(&bench.stream)?.download(&bench.stream)?;
     let mut checked = compare(&first, &data.expected, columns);
@@ -278,6 +353,15 @@ mod tests {
         assert!((found[0] - 3.0).abs() < 1e-6 && (found[1] - 7.0).abs() < 1e-6, "{found:?}");
         // The bias takes the first key away.
         assert_eq!(attend(&q, &k, &[4.0, 8.0, 0.0, 4.0], Some(&[-1e4, 0.0]), 2), [0.0, 4.0]);
+    }
+
+    #[test]
+    fn heads_lie_side_by_side_in_tokens() {
+        let of = |values: [f32; 4]| values.map(f16::from_f32);
+        // Two heads of a column, two tokens: head by head, then token by token.
+        let (q, k, v) = (of([1.0, 2.0, 3.0, 4.0]), of([5.0, 6.0, 7.0, 8.0]), of([9.0; 4]));
+        let found = interleaved([&q, &k, &v], 2, 1).to_f32_vec();
+        assert_eq!(found, [1.0, 3.0, 5.0, 7.0, 9.0, 9.0, 2.0, 4.0, 6.0, 8.0, 9.0, 9.0]);
     }
 
     #[test]

@@ -1,7 +1,7 @@
 /*!
-The kernels of an encoder's trunk, at the models' shapes and odd ones. Those that only move tokens must be exact; the others are compared
-with float64 on the host: the activation for every half there is, normalisation and the attention inside windows for a sample
-where they are large.
+The kernels of an encoder's trunk, at the models' shapes and odd ones. Pooling must be exact; the others are compared with
+float64 on the host: the activation for every half there is, normalisation and the attention inside windows for a sample where
+they are large. The attention over whole maps has rows among those of attention.
 */
 
 pub(super) mod whole;
@@ -12,7 +12,7 @@ use half::f16;
 
 use super::attention::compare as near;
 use super::{Bench, Checked, KernelRow, bytes_of, compare, row};
-use crate::gpu::kernels::{HeadsShape, TrunkKernels};
+use crate::gpu::kernels::TrunkKernels;
 use crate::gpu::{Stream, View};
 use crate::selftest::noise::Noise;
 
@@ -52,10 +52,6 @@ const ACTIVATED: [(usize, usize); 3] = [(65_536, 384), (4096, 1792), (4096, 2304
 /// Side behind it and columns: tiny's three, then odd ones.
 const POOLED: [(usize, usize); 5] = [(128, 192), (64, 384), (32, 768), (3, 8), (7, 56)];
 
-/// Tokens, heads, columns of a head, and the room that it gets.
-const HEADS: [(usize, usize, usize, usize); 5] =
-    [(4096, 4, 96, 128), (4096, 8, 56, 64), (4096, 8, 72, 128), (33, 3, 8, 64), (5, 1, 64, 64)];
-
 pub(super) fn rows(bench: &Bench) -> Vec<KernelRow> {
     let kernels = match TrunkKernels::load(bench.gpu) {
         Ok(kernels) => kernels,
@@ -82,14 +78,6 @@ pub(super) fn rows(bench: &Bench) -> Vec<KernelRow> {
             let checked = pool(bench, &kernels, side, columns);
             let case = format!("{0} x {0} to {side} x {side}, {columns} columns", 2 * side);
             rows.push(row("trunk pool", &case, checked));
-        }
-    }
-    for (tokens, heads, depth, width) in HEADS {
-        if !bench.leaves_out(3 * heads * tokens * width, 2) {
-            let shape = HeadsShape { tokens, heads, depth, width };
-            let case = format!("{tokens} tokens, {heads} heads of {depth} in {width}");
-            rows.push(row("trunk split heads", &case, split(bench, &kernels, shape)));
-            rows.push(row("trunk join heads", &case, join(bench, &kernels, shape)));
         }
     }
     rows.extend(windows::rows(bench, &kernels));
@@ -267,44 +255,6 @@ fn check_same(
     let mut checked = compare(&output.download(&bench.stream)?, expected, width)?;
     checked.timing = bench.time_recorded(bench.repeats, enqueue)?;
     Ok(checked)
-}
-
-fn split(bench: &Bench, kernels: &TrunkKernels, shape: HeadsShape) -> Result<Checked> {
-    let HeadsShape { tokens, heads, depth, width } = shape;
-    let values = bytes_of_halves(&halves(&drawn(bench, "trunk split heads")));
-    let values = repeated(&values, 2 * 3 * tokens * heads * depth);
-    let mut expected = Vec::with_capacity(2 * 3 * tokens * heads * width);
-    for (part, head, token) in
-        (0..3 * heads * tokens).map(|at| (at / tokens / heads, at / tokens % heads, at % tokens))
-    {
-        let start = 2 * ((token * 3 + part) * heads + head) * depth;
-        expected.extend_from_slice(&values[start..start + 2 * depth]);
-        expected.resize(expected.len() + 2 * (width - depth), 0);
-    }
-    let qkv = bench.put(&values)?;
-    let out = bench.poisoned(expected.len())?;
-    let third = expected.len() / 3;
-    let parts = [out.part(0, third)?, out.part(third, third)?, out.part(2 * third, third)?];
-    let kernels = kernels.clone();
-    check_same(bench, &out, &expected, 2, move |stream| {
-        let [q, k, v] = &parts;
-        kernels.split_heads(&qkv, [q, k, v], &shape, stream)
-    })
-}
-
-fn join(bench: &Bench, kernels: &TrunkKernels, shape: HeadsShape) -> Result<Checked> {
-    let HeadsShape { tokens, heads, depth, width } = shape;
-    let values = bytes_of_halves(&halves(&drawn(bench, "trunk join heads")));
-    let values = repeated(&values, 2 * tokens * heads * width);
-    let mut expected = Vec::with_capacity(2 * tokens * heads * depth);
-    for (token, head) in (0..tokens * heads).map(|at| (at / heads, at % heads)) {
-        let start = 2 * (head * tokens + token) * width;
-        expected.extend_from_slice(&values[start..start + 2 * depth]);
-    }
-    let o = bench.put(&values)?;
-    let out = bench.poisoned(expected.len())?;
-    let (kernels, to) = (kernels.clone(), out.clone());
-    check_same(bench, &out, &expected, 2, move |stream| kernels.join_heads(&o, &to, &shape, stream))
 }
 
 #[cfg(test)]

@@ -1,5 +1,6 @@
 //! How launches are divided, and that they are the sources' own.
 
+use super::kernels::{FRAME, HEADS, MEMORY};
 use super::*;
 
 #[test]
@@ -25,9 +26,12 @@ fn launches_are_what_the_source_declares() {
         let (numbers, _) = after.split_once(')').unwrap();
         numbers.split(", ").filter_map(|number| number.parse().ok()).collect()
     };
-    for values in [Values::Memory, Values::Frame, Values::Heads64, Values::Heads128] {
-        let queries = values.width() * HALF * QUERIES;
-        let kind = values.kind(false);
+    let memory = [(MEMORY, Values::Memory), (FRAME, Values::Frame)];
+    let heads = HEADS.map(|kernels| (kernels, Values::Heads(kernels.padded)));
+    for (kernels, values) in memory.into_iter().chain(heads) {
+        // Chunks of 64 columns, of which the last may not be whole.
+        let queries = values.width().next_multiple_of(64) * HALF * QUERIES;
+        let kind = kernels.kind(false);
         let [width, warps, row_blocks, tile, dv, slots, _, _, blocks] =
             instance(&base, kind.name)[..]
         else {
@@ -39,7 +43,7 @@ fn launches_are_what_the_source_declares() {
         // What the blocks of a multiprocessor have together, 1 KiB of it each for the driver: 100 KiB on the GPUs with least.
         assert!(blocks * (kind.shared as usize + 1024) <= 100 * 1024, "{}", kind.name);
 
-        let kind = values.kind(true);
+        let kind = kernels.kind(true);
         let [width, groups, tile, dv, slots, ..] = instance(&hopper, kind.name)[..] else {
             panic!("{} has other parameters", kind.name);
         };
@@ -50,6 +54,8 @@ fn launches_are_what_the_source_declares() {
         // 227 KiB are the most that a block has there.
         assert!(ring <= 227 * 1024, "{}", kind.name);
         // Parts are merged in the width that they have.
-        assert!(base.contains(&format!("COMBINE({}, {dv})", values.merge())), "{}", kind.name);
+        assert_eq!(dv, kernels.padded);
+        assert!(base.contains(&format!("COMBINE({}, {dv})", kernels.merge)), "{}", kind.name);
     }
+    assert!(HEADS.is_sorted_by(|a, b| a.padded < b.padded), "the narrowest that fits is taken");
 }

@@ -184,7 +184,7 @@ fn check(bench: &Bench, trunk: &Trunk, choices: Option<&Choices>) -> Result<Chec
     });
     let maps: Vec<View> = maps.collect::<Result<_>>()?;
     let scratch = bench.gpu.towards(Purpose::Scratch);
-    let scratch = View::new(&scratch, TrunkRun::room(trunk)?)?;
+    let scratch = View::new(&scratch, TrunkRun::room(trunk))?;
     let attention = AttentionKernels::load(bench.gpu)?;
     let stream = &bench.stream;
     let parts = TrunkParts { trunk, weights: &blocks, choices };
