@@ -269,7 +269,7 @@ fn the_sources_of_attention_give_a_softmax_on_the_host() {
         assert_eq!(said.lines().filter(of).count(), 3, "{name}: {said}");
         // What was emulated is what is compiled.
         let source = std::fs::read_to_string(format!("cuda/{file}.cu")).unwrap();
-        let (before, _) = emulation.split_once(&format!(">>(\"{name}\")")).unwrap();
+        let (before, _) = emulation.split_once(&format!(">>(\"{name}\"")).unwrap();
         let (_, parameters) = before.rsplit_once("Attention<").unwrap();
         assert!(source.contains(&format!("({name}, {parameters}")), "{name} <{parameters}>");
     }
