@@ -225,7 +225,7 @@ fn launches() {
     }
     let gpu = Gpu::open(0).unwrap();
     let (lt, stream) = (CublasLt::open(&gpu).unwrap(), gpu.stream().unwrap());
-    let mut product = Product::new(&lt, SMALL).unwrap();
+    let product = Product::new(&lt, SMALL).unwrap();
     assert_eq!((product.candidates(), product.workspace_bytes()), (2, 4 * 32));
     let operands = Operands::new(&gpu, &stream, &product);
     // Two weights' products behind each other, before either has run: each has its own bias.
@@ -265,7 +265,7 @@ fn refusals() {
         let told = said(Product::new(&lt, shape).map(|_| ()));
         assert!(told.contains(&shape.to_string()) && told.contains("from 1 to"), "{told}");
     }
-    let mut product = Product::new(&lt, SMALL).unwrap();
+    let product = Product::new(&lt, SMALL).unwrap();
     let told = said(product.choose(2));
     assert!(told.contains("candidate 2 of") && told.contains("it has 2"), "{told}");
     let right = Operands::new(&gpu, &stream, &product);

@@ -3,7 +3,7 @@
 from dataclasses import replace
 
 from .engines import MERGE
-from .job import SHARED, Job
+from .job import ALONE, SHARED, Job
 from .plan_bed import BATCHES, exported, exports_of, weights_of
 from .settings import PARTS, SEGMENTS
 
@@ -30,7 +30,7 @@ def build_command(s, v, precision, out, timing, *more, bundles=None):
     """`segtrt build-engines` of one model into `out`."""
     command = [s.segtrt, "build-engines", "--platform", "auto", "--models", v.model, "--imgsz", v.imgsz]
     command += ["--precision", precision, "--onnx-dir", bundles or s.bundles(v), "--out", out, "--timing-cache", timing]
-    return [*command, "--timing-runs", 4, "--json", *more]
+    return [*command, "--timing-runs", 4, "--no-product-timing", "--json", *more]
 
 
 def build(s, v, name, precision, out, graphs, needs, priority, expect, more=(), bundles=None, kept=None):
@@ -126,8 +126,17 @@ def merge(s, v, name, precision, engines, pieces, graphs, priority, bundles=None
 
 
 def built(v, precision):
-    """The job that leaves a variant's engines."""
-    return f"engines_{v.name}_{precision}"
+    """The job behind which a variant's engines are what is measured."""
+    return f"products_{v.name}" if v.encoder == "trunk" and precision == "fp16" else f"engines_{v.name}_{precision}"
+
+
+def products(s, v, graphs, priority):
+    """Times the algorithms of a trunk's products, alone on its GPU; all plans are there by then."""
+    name, merged = built(v, "fp16"), f"engines_{v.name}_fp16"
+    timing, rows = s.out / "timing" / f"{merged}.timing", s.out / "builds" / f"{name}.json"
+    command = [word for word in build_command(s, v, "fp16", s.engines(v), timing, "--graphs", ",".join(graphs)) if word != "--no-product-timing"]
+    common = {"gpu": ALONE, "needs": [merged], "memory_gib": 5, "waits": True, "results": [rows], "stdout": rows}
+    return Job(name, command, priority=priority, expect=20, limit=120, **common)
 
 
 def engines(s):
@@ -138,7 +147,9 @@ def engines(s):
             priority = v.priority("fp32" if precision == "fp32" else "build")
             pieces = piece_jobs(s, v, precision, priority)
             graphs = [graph for piece in pieces_of(v, precision) for graph in piece]
-            jobs += [*pieces, merge(s, v, built(v, precision), precision, s.engines(v), pieces, graphs, priority)]
+            jobs += [*pieces, merge(s, v, f"engines_{v.name}_{precision}", precision, s.engines(v), pieces, graphs, priority)]
+            if built(v, precision) != jobs[-1].name:
+                jobs.append(products(s, v, graphs, priority))
     return jobs
 
 

@@ -53,6 +53,10 @@ pub struct BuildEnginesArgs {
     /// TensorRT's].
     #[arg(long, value_parser = clap::value_parser!(u8).range(1..))]
     pub timing_runs: Option<u8>,
+    /// Leave the products of an encoder's trunk to cuBLASLt's own choice of algorithms, or as they were timed before: where other work
+    /// shares the GPU. A later call without this flag times them, for which it takes seconds.
+    #[arg(long)]
+    pub no_product_timing: bool,
     /// Most objects in one run of a plan: each number up to it gets a profile, but in the exact track step, which has those for one.
     /// bench tracks one object after the other; more than 1 is for other programs that run the plans.
     #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u16).range(1..=64))]

@@ -118,7 +118,7 @@ pub fn build_all(
         };
         say(build_stale::settle(&model.dir, &mut lock(manifest), &model.plans));
         say(build_trunk::settle(&model.dir));
-        if resolved.device.is_some() {
+        if resolved.device.is_some() && !args.no_product_timing {
             say(build_trunk::choose(&model.dir, &mut lock(manifest)));
         }
         if args.graphs.is_empty() {

@@ -39,6 +39,7 @@ mod run;
 mod slot;
 mod steps;
 mod trunk;
+mod trunk_choice;
 mod trunk_products;
 mod trunk_weights;
 
@@ -49,4 +50,5 @@ pub use options::{Decoder, Mode, Options};
 pub use rig::Pipeline;
 pub use run::{FrameResult, ObjectSpan, PassError, PassPlan, run};
 pub use trunk::{TrunkParts, TrunkRun};
+pub use trunk_choice::{TrunkAlone, choose_products};
 pub use trunk_products::shapes_of;

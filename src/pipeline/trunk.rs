@@ -61,7 +61,8 @@ pub struct TrunkRun {
     blocks: Vec<Block>,
     kernels: TrunkKernels,
     workspace: View,
-    products: CublasLt,
+    products: Vec<Rc<Product>>,
+    library: CublasLt,
 }
 
 /// One block with the memory that it works in.
@@ -208,15 +209,25 @@ impl TrunkRun {
             blocks.push(making.block(block, weights, map(before)?, map(stage)?)?);
         }
         let bytes = making.products.iter().map(|product| product.workspace_bytes()).max();
-        let scratch = gpu.towards(Purpose::Scratch);
-        let workspace = View::new(&scratch, bytes.unwrap_or(0).max(ALIGNMENT))?;
-        let Making { kernels, library: products, .. } = making;
-        Ok(Self { blocks, kernels, workspace, products })
+        let workspace = workspace(gpu, bytes)?;
+        let Making { kernels, library, products, .. } = making;
+        Ok(Self { blocks, kernels, workspace, products, library })
     }
 
     /// What computes the products.
     pub fn library(&self) -> &Library {
-        self.products.library()
+        self.library.library()
+    }
+
+    /// Its products, each shape once.
+    pub(super) fn products(&self) -> impl Iterator<Item = &Product> {
+        self.products.iter().map(AsRef::as_ref)
+    }
+
+    /// Gives its products a workspace that any of their algorithms can do with.
+    pub(super) fn make_room_for_all(&mut self, gpu: &Gpu) -> Result<()> {
+        self.workspace = workspace(gpu, self.products().map(Product::most_workspace_bytes).max())?;
+        Ok(())
     }
 
     /// Enqueues all blocks. No allocation; may be recorded.
@@ -267,6 +278,11 @@ impl TrunkRun {
         kernels.gelu(&block.hidden, rows_out * HIDDEN * columns_out, stream)?;
         Ok(multiply(&block.down, &block.hidden, residual)?)
     }
+}
+
+fn workspace(gpu: &Gpu, bytes: Option<usize>) -> Result<View> {
+    let bytes = bytes.unwrap_or(0).max(ALIGNMENT);
+    Ok(View::new(&gpu.towards(Purpose::Scratch), bytes)?)
 }
 
 /// What blocks are made from; products and attentions of one size are made once.
@@ -336,7 +352,7 @@ impl Making<'_> {
         let product = match known {
             Some(known) => Rc::clone(known),
             None => {
-                let mut product = Product::new(&self.library, shape)?;
+                let product = Product::new(&self.library, shape)?;
                 let choice = self.choices.and_then(|choices| choices.of(shape));
                 if let Some(choice) = choice.filter(|choice| choice.of == product.candidates()) {
                     product.choose(choice.algorithm)?;

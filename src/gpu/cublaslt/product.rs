@@ -9,6 +9,7 @@ columns.
 
 use std::ffi::{c_int, c_void};
 use std::fmt;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, PoisonError};
 
 use serde::{Deserialize, Serialize};
@@ -83,7 +84,7 @@ pub struct Product {
     tokens: Owned,
     out: Owned,
     candidates: Vec<Heuristic>,
-    chosen: usize,
+    chosen: AtomicUsize,
     shape: ProductShape,
     lt: CublasLt,
 }
@@ -137,7 +138,7 @@ impl Product {
             tokens,
             out,
             candidates: Vec::new(),
-            chosen: 0,
+            chosen: AtomicUsize::new(0),
             shape,
             lt: lt.clone(),
         };
@@ -219,7 +220,12 @@ impl Product {
 
     /// Bytes of workspace that [`Self::enqueue`] needs; products that follow each other on one stream can share the largest.
     pub fn workspace_bytes(&self) -> usize {
-        self.candidates[self.chosen].workspace
+        self.candidates[self.chosen()].workspace
+    }
+
+    /// Bytes of workspace that any of the algorithms needs.
+    pub fn most_workspace_bytes(&self) -> usize {
+        self.candidates.iter().map(|candidate| candidate.workspace).max().unwrap_or(0)
     }
 
     /// How many algorithms cuBLASLt named, at most 16 and at least one.
@@ -227,17 +233,22 @@ impl Product {
         self.candidates.len()
     }
 
-    /// Takes another algorithm: 0 for the one that cuBLASLt holds for the best, which [`Self::new`] takes. It may need another
+    /// The algorithm's place among those that cuBLASLt named.
+    pub fn chosen(&self) -> usize {
+        self.chosen.load(Ordering::Relaxed)
+    }
+
+    /// Takes another algorithm, for what is enqueued from then on: 0 for the one that cuBLASLt holds for the best, which [`Self::new`] takes. It may need another
     /// workspace, and gives other bits.
     ///
     /// # Errors
     /// There are not so many.
-    pub fn choose(&mut self, at: usize) -> Result<(), CublasLtError> {
+    pub fn choose(&self, at: usize) -> Result<(), CublasLtError> {
         let (candidates, shape) = (self.candidates.len(), self.shape);
         if at >= candidates {
             return Err(CublasLtError::Candidate { wanted: at, candidates, shape });
         }
-        self.chosen = at;
+        self.chosen.store(at, Ordering::Relaxed);
         Ok(())
     }
 
@@ -276,7 +287,7 @@ impl Product {
         };
         let alpha = 1.0_f32;
         let beta = if residual { 1.0_f32 } else { 0.0 };
-        let (lt, algorithm) = (&self.lt, &self.candidates[self.chosen].algorithm);
+        let (lt, algorithm) = (&self.lt, &self.candidates[self.chosen()].algorithm);
         lt.gpu().bind()?;
         let mut descriptor = self.descriptor.lock().unwrap_or_else(PoisonError::into_inner);
         self.set_bias(&mut descriptor, bias)?;

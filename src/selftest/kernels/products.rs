@@ -121,7 +121,7 @@ impl Case {
         let case = self.title();
         let made = Product::new(lt, shape).map_err(anyhow::Error::from);
         let made = made.and_then(|product| Setting::new(bench, product, self));
-        let mut setting = match made {
+        let setting = match made {
             Ok(setting) => setting,
             Err(error) => return vec![row(NAME, &case, Err(error))],
         };
@@ -162,7 +162,7 @@ struct Setting {
 }
 
 impl Setting {
-    fn new(bench: &Bench, mut product: Product, case: &Case) -> Result<Self> {
+    fn new(bench: &Bench, product: Product, case: &Case) -> Result<Self> {
         let [rows, columns, depth] = case.sizes;
         let mut noise = Noise::new(bench.seed, &format!("{} {:?}", case.name, case.sizes));
         let mut halves = |count: usize, scale: f32| -> Vec<f16> {
@@ -187,11 +187,7 @@ impl Setting {
                 expected.push((place, added + bias + dot(&tokens, &of_column)));
             }
         }
-        let mut workspace = 0;
-        for at in 0..product.candidates() {
-            product.choose(at)?;
-            workspace = workspace.max(product.workspace_bytes());
-        }
+        let workspace = product.most_workspace_bytes();
         let half = |values: &[f16]| bytes_of(values, |value| value.to_le_bytes());
         Ok(Self {
             product,
@@ -212,7 +208,7 @@ impl Setting {
     }
 
     /// What an algorithm computes, and whether it does so again.
-    fn check(&mut self, bench: &Bench, candidate: usize, runs: usize) -> Result<Checked> {
+    fn check(&self, bench: &Bench, candidate: usize, runs: usize) -> Result<Checked> {
         self.product.choose(candidate)?;
         let again = || -> Result<Vec<u8>> {
             match &self.before {
@@ -245,18 +241,13 @@ impl Setting {
         })
     }
 
-    fn time(
-        &mut self,
-        bench: &Bench,
-        candidate: usize,
-        repeats: Repeats,
-    ) -> Result<Option<Timing>> {
+    fn time(&self, bench: &Bench, candidate: usize, repeats: Repeats) -> Result<Option<Timing>> {
         self.product.choose(candidate)?;
         bench.time_recorded(repeats, |stream| self.enqueue(stream))
     }
 
     /// The fastest of all algorithms, which must all be right.
-    fn best(&mut self, bench: &Bench) -> Result<(usize, Checked)> {
+    fn best(&self, bench: &Bench) -> Result<(usize, Checked)> {
         let mut best: Option<(usize, f64, Checked)> = None;
         for at in 0..self.product.candidates() {
             let mut checked = self.check(bench, at, 1)?;

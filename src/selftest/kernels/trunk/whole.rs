@@ -11,13 +11,12 @@ use super::super::{Bench, Checked, KernelRow, Launches, POISON, bytes_of, row};
 use super::{DRAWN, bytes_of_halves, drawn, halves, repeated};
 use crate::bundle::trunk::{Affine, BlockWeights, FILE, Trunk, TrunkBlock};
 use crate::gpu::cublaslt::{Choices, CublasLt, CublasLtError};
-use crate::gpu::kernels::AttentionKernels;
-use crate::gpu::{Purpose, Recorded, Stream, View};
-use crate::pipeline::{TrunkParts, TrunkRun, shapes_of};
+use crate::gpu::{Recorded, Stream};
+use crate::pipeline::{TrunkAlone, TrunkParts, choose_products};
 use crate::selftest::engine_run::Repeats;
 
 const NAME: &str = "trunk whole";
-/// With each product by the algorithm that was the fastest by itself.
+/// With the algorithms that `segtrt build-engines` would keep.
 const CHOSEN: &str = "trunk whole, products by time";
 
 /// Replays that are timed, of so many runs each.
@@ -123,7 +122,8 @@ pub(in super::super) fn rows(bench: &Bench) -> Result<Vec<KernelRow>, String> {
         if !bench.leaves_out(model.grid * model.grid * model.columns, 2) {
             let trunk = model.trunk();
             rows.push(row(NAME, model.name, check(bench, &trunk, None)));
-            let choices = Choices::measure(bench.gpu, &shapes_of(&trunk));
+            let weights = Drawn::new(bench, &trunk);
+            let choices = choose_products(bench.gpu, &trunk, &weights.blocks(&trunk));
             let chosen = choices.and_then(|choices| check(bench, &trunk, Some(&choices)));
             rows.push(row(CHOSEN, model.name, chosen));
         }
@@ -160,6 +160,10 @@ impl Drawn {
         Affine { weight: &self.halves[..2 * rows * columns], bias: &bias[..width * rows] }
     }
 
+    fn blocks(&self, trunk: &Trunk) -> Vec<BlockWeights<'_>> {
+        trunk.blocks.iter().map(|block| self.block(block)).collect()
+    }
+
     fn block(&self, block: &TrunkBlock) -> BlockWeights<'_> {
         let (d, e) = (block.dim, block.dim_out);
         BlockWeights {
@@ -176,19 +180,9 @@ impl Drawn {
 
 fn check(bench: &Bench, trunk: &Trunk, choices: Option<&Choices>) -> Result<Checked> {
     trunk.check()?;
-    let weights = Drawn::new(bench, trunk);
-    let blocks: Vec<BlockWeights> = trunk.blocks.iter().map(|block| weights.block(block)).collect();
-    let maps = trunk.ends.iter().map(|end| {
-        let block = &trunk.blocks[*end];
-        Ok(View::new(bench.gpu, 4 * block.tokens_out() * block.dim_out)?)
-    });
-    let maps: Vec<View> = maps.collect::<Result<_>>()?;
-    let scratch = bench.gpu.towards(Purpose::Scratch);
-    let scratch = View::new(&scratch, TrunkRun::room(trunk))?;
-    let attention = AttentionKernels::load(bench.gpu)?;
-    let stream = &bench.stream;
-    let parts = TrunkParts { trunk, weights: &blocks, choices };
-    let run = TrunkRun::of(bench.gpu, &parts, Some(&attention), &maps, &scratch, stream)?;
+    let (weights, stream) = (Drawn::new(bench, trunk), &bench.stream);
+    let parts = TrunkParts { trunk, weights: &weights.blocks(trunk), choices };
+    let TrunkAlone { run, maps } = TrunkAlone::new(bench.gpu, &parts, stream)?;
     let values = drawn(bench, "trunk tokens");
     let floats = bytes_of(&values[..DRAWN], |value| value.to_le_bytes());
     let tokens = repeated(&floats, maps[0].len());

@@ -1,0 +1,121 @@
+/*!
+The algorithm of each product of a trunk, by the time of all blocks together.
+
+A product by itself does not tell: on an H200 algorithms that were up to 40 % faster one by one made a trunk slower as a whole, because
+with some of them the GPU takes longer from any kernel to the next (docs/measurements). So every other algorithm takes its turn in
+the whole, as a recorded graph, and stays where the whole is faster.
+*/
+
+use anyhow::{Context, Result};
+
+use super::trunk::{TrunkParts, TrunkRun};
+use crate::bundle::trunk::{BlockWeights, Trunk};
+use crate::gpu::cublaslt::{Choice, Choices, CublasLt, Product};
+use crate::gpu::kernels::AttentionKernels;
+use crate::gpu::{Gpu, Purpose, Recorded, Stream, View, Work};
+
+/// Replays of which the shortest counts: what disturbs one makes it longer.
+const REPLAYS: usize = 9;
+/// Replays before them, the first of which records.
+const WARM: usize = 3;
+/// Another algorithm must take less than this share of the time so far; what is less may be chance.
+const WORTH: f64 = 0.997;
+/// What tokens are filled with: 0.01 each.
+const FILL: u8 = 0x3c;
+
+/// A trunk with all memory that it works in.
+pub struct TrunkAlone {
+    /// Its blocks.
+    pub run: TrunkRun,
+    /// The tokens behind each stage; those of the first are also what it takes.
+    pub maps: Vec<View>,
+}
+
+impl TrunkAlone {
+    /// Lays it out.
+    ///
+    /// # Errors
+    /// As [`TrunkRun::of`].
+    pub fn new(gpu: &Gpu, parts: &TrunkParts, stream: &Stream) -> Result<Self> {
+        let memory = gpu.towards(Purpose::Scratch);
+        let map = |end: &usize| {
+            let block = parts.trunk.blocks.get(*end).context("a stage ends at no block")?;
+            Ok(View::new(&memory, 4 * block.tokens_out() * block.dim_out)?)
+        };
+        let maps: Vec<View> = parts.trunk.ends.iter().map(map).collect::<Result<_>>()?;
+        let scratch = View::new(&memory, TrunkRun::room(parts.trunk))?;
+        let attention = AttentionKernels::load(gpu)?;
+        let run = TrunkRun::of(gpu, parts, Some(&attention), &maps, &scratch, stream)?;
+        Ok(Self { run, maps })
+    }
+}
+
+/// All blocks, over and over on the same tokens.
+struct Blocks<'a>(&'a TrunkRun);
+
+impl Work for Blocks<'_> {
+    fn enqueue(&mut self, stream: &Stream) -> Result<()> {
+        self.0.enqueue(stream)
+    }
+}
+
+/// Finds the algorithms, for which nothing else should run on the GPU; takes some seconds.
+///
+/// # Errors
+/// As [`TrunkRun::of`], or what the driver says.
+pub fn choose_products(gpu: &Gpu, trunk: &Trunk, weights: &[BlockWeights]) -> Result<Choices> {
+    let stream = gpu.stream()?;
+    let parts = TrunkParts { trunk, weights, choices: None };
+    let mut alone = TrunkAlone::new(gpu, &parts, &stream)?;
+    alone.run.make_room_for_all(gpu)?;
+    let tokens = alone.maps.first().context("a trunk without stages")?;
+    let (run, events) = (&alone.run, [gpu.event()?, gpu.event()?]);
+    let time = || -> Result<f64> {
+        tokens.fill(FILL, &stream)?;
+        let mut recorded = Recorded::new(Blocks(run), &stream, true);
+        let mut shortest = f64::INFINITY;
+        for replay in 0..WARM + REPLAYS {
+            let [start, end] = &events;
+            start.record(&stream)?;
+            recorded.run()?;
+            end.record(&stream)?;
+            stream.synchronize()?;
+            if replay >= WARM {
+                shortest = shortest.min(end.ms_since(start)? * 1e3);
+            }
+        }
+        Ok(shortest)
+    };
+    let first = time()?;
+    let mut so_far = first;
+    for product in run.products() {
+        so_far = turns(product, so_far, time)?;
+    }
+    let choice = |product: &Product| Choice {
+        shape: product.shape(),
+        algorithm: product.chosen(),
+        of: product.candidates(),
+    };
+    let products = run.products().map(choice).collect();
+    let library = CublasLt::open(gpu)?.to_string();
+    Ok(Choices { library, device: gpu.facts().name.clone(), us: [first, so_far], products })
+}
+
+/// Each algorithm of a product has its turn; the one that stays is the fastest, and so is the answer, the time with it.
+fn turns(product: &Product, so_far: f64, time: impl Fn() -> Result<f64>) -> Result<f64> {
+    let (mut best, before) = ((product.chosen(), so_far), product.chosen());
+    for at in (0..product.candidates()).filter(|at| *at != before) {
+        product.choose(at)?;
+        // One that is refused after all has no time.
+        let found = time().unwrap_or_else(|error| {
+            log::debug!("{} by algorithm {at}: {error:#}", product.shape());
+            f64::INFINITY
+        });
+        log::debug!("{} by algorithm {at}: {found:.1} us of all blocks", product.shape());
+        if found < WORTH * best.1 {
+            best = (at, found);
+        }
+    }
+    product.choose(best.0)?;
+    Ok(best.1)
+}
