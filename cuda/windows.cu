@@ -3,19 +3,22 @@ Attention inside windows of an encoder's map, head by head: O = softmax(Q Kᵀ) 
 
 qkv `[grid², 3 heads depth]` f16, rows `[q|k|v][head][depth]`, q scaled; bias `[3 heads depth]` f16; O `[grid_out², heads depth]` f16;
 tokens in image order. The map is cut into windows from the top left. What a window holds beyond the map are padding tokens: their
-products are the bias alone. They take part as keys; as queries nobody asks for them. Pooled: a query is the maximum over
-2x2 tokens of the window, and the map behind has half the side.
+products are the bias alone. They take part as keys; as queries nobody asks for them, and no tile of queries holds them. Pooled: a
+query is the maximum over 2x2 tokens of the window, and the map behind has half the side.
 
-All keys and values of a window and head (a "pair") lie in shared memory, copied by `cp.async` straight from the map; rows have 16
-bytes more than the padded columns, an odd number of 16-byte units, so that `ldmatrix` meets no bank conflict. A warp has 16
-queries at a time and walks over the keys with the online softmax of cuda/attention.cu. Its queries come from memory in 16-byte
-units, which four lanes exchange for the fragments of `mma`, and results go back the same way: of queries nothing is in
+All keys and values of a window and head (a "pair") lie in shared memory, copied by `cp.async` straight from the map, 64 keys at a
+time with their values: products begin with the first of them. Rows take an odd number of 16-byte units, so that `ldmatrix` meets no
+bank conflict. A warp has 16 or 32 queries at a time and walks over the keys with the online softmax of cuda/attention.cu; with 32
+every fragment of keys and values serves two tiles, which halves what is read from shared memory. Queries come from memory in
+16-byte units, which four lanes exchange for the fragments of `mma`, and results go back the same way: of queries nothing is in
 shared memory, where the largest window leaves no room (sm 86: 100 KB).
 
-What limits it: small windows read all of qkv once and are bound by memory; large ones by what 16 queries a warp read from
-shared memory.
+What limits it: small windows read all of qkv once and are bound by memory; large ones by the tensor cores and what feeds them.
 
-Grid: `x` = blocks of blockDim / (32 warps) pairs. `warps` is at most the number of tiles of 16 queries.
+Grid: `x` = pairs, heads first: `together` of the same head in a block of as many warps (each warp a pair of its own), or all
+warps of a block on one pair; then all pairs once more for each further of `parts` of their queries. Whole windows come before those
+that reach beyond the map, so that the multiprocessors with more blocks than others have large and small ones. A warp may be
+without queries: it copies all the same.
 No header but its own is needed, so that NVRTC compiles it.
 */
 
@@ -30,13 +33,25 @@ __device__ __forceinline__ u32 greater(u32 a, u32 b) {
     return r;
 }
 __device__ __forceinline__ u32 word_from_lane(u32 x, int mask) { return __shfl_xor_sync(0xffffffffu, x, mask); }
+__device__ __forceinline__ void warp_barrier() { __syncwarp(); }
+/// The compiler no longer knows what follows from `x`, and keeps none of it.
+__device__ __forceinline__ void forget(int& x) { asm volatile("" : "+r"(x)); }
+/// c[16x8] += a[16x8] b[8x8]; of `a` the first two words.
+__device__ __forceinline__ void multiply_add_eight(float (&c)[4], const u32 (&a)[4], u32 b) {
+    asm("mma.sync.aligned.m16n8k8.row.col.f32.f16.f16.f32 {%0,%1,%2,%3}, {%4,%5}, {%6}, {%0,%1,%2,%3};"
+        : "+f"(c[0]), "+f"(c[1]), "+f"(c[2]), "+f"(c[3]) : "r"(a[0]), "r"(a[1]), "r"(b));
+}
 
 // ---- attention ----
 
 struct WindowProblem {
     const f16 *qkv, *bias;
     f16* out;
-    int grid, window, heads, depth, pooled, warps, pairs;
+    int grid, window;
+    int whole, side;     // windows along a side of the map: those that lie in it, all
+    int heads, depth, pooled;
+    int together;        // windows of a block
+    int parts;           // blocks of a window's queries
 };
 
 /// Of four lanes' four words each: word i of lane t becomes word t of lane i.
@@ -53,132 +68,242 @@ __device__ __forceinline__ void exchange(u32 (&x)[4], int lane) {
     }
 }
 
-template <int DEPTH_, int KEYS_>
+/// n / side for n < 300 and side <= 16.
+__device__ __forceinline__ int quotient(int n, int reciprocal) { return n * reciprocal >> 16; }
+__device__ __forceinline__ int reciprocal_of(int side) { return 65536 / side + 1; }
+
+/// The queries of a window that somebody asks for: a rectangle of the map behind.
+struct Asked {
+    int top, left, width, count;
+    __device__ __forceinline__ Asked(const WindowProblem& p, int down, int across) {
+        int side = p.pooled ? p.window / 2 : p.window, grid = p.pooled ? p.grid / 2 : p.grid;
+        top = down * side, left = across * side;
+        width = grid - left < side ? grid - left : side;
+        count = (grid - top < side ? grid - top : side) * width;
+    }
+    /// Where a query lies, `x` and `y`; behind the last one the last.
+    __device__ __forceinline__ int2 token(int query, int reciprocal) const {
+        query = query < count ? query : count - 1;
+        int y = quotient(query, reciprocal), x = query - y * width;
+        return make_int2(left + x, top + y);
+    }
+};
+
+template <int COLUMNS, int QUERIES, int KEYS_>
 struct Windows {
-    static constexpr int DEPTH = DEPTH_;         // columns of a head, padded
-    static constexpr int KEYS = KEYS_;           // keys of a tile
-    static constexpr int UNITS = DEPTH / 8;      // 16-byte units of a row
-    static constexpr int GROUPS = (UNITS + 3) / 4;  // of four, as four lanes have
-    static constexpr int PITCH = DEPTH * 2 + 16;
-    static_assert(DEPTH % 16 == 0 && KEYS % 16 == 0 && PITCH / 16 % 2 == 1, "whole products, no bank conflict");
+    static constexpr int KEYS = KEYS_;              // keys of a step
+    static constexpr int TILES = QUERIES / 16;      // of a warp
+    static constexpr int UNITS = COLUMNS / 8;       // 16-byte units of a row
+    static constexpr int PAIRS = UNITS / 2;         // of units: 16 columns, as `mma` takes them
+    static constexpr bool ODD = UNITS % 2 != 0;     // a unit is left
+    static constexpr int GROUPS = (UNITS + 3) / 4;  // of units, as four lanes have
+    static constexpr int PITCH = (UNITS | 1) * 16;
+    static constexpr int PART = 64;                 // keys that come together
+    static_assert(COLUMNS % 8 == 0 && QUERIES % 16 == 0 && KEYS % 16 == 0 && PART % KEYS == 0, "whole products; steps inside a part");
 
     int lane, depth;
-    int keys;                    // of the window
+    int keys, rows;              // of the window; in shared memory
+    int arrived;                 // rows that are there, for all warps of the pair
+    bool alone;                  // this warp has a pair to itself
     u32 key_rows, value_rows;    // this lane's addresses for ldmatrix, at the first keys
-    bool landed;                 // values are there; keys are by then
+    u32 last_keys;               // the same of the unit that is left: 32 rows of one unit
 
-    float scores[KEYS / 8][4];
-    float result[UNITS][4];
-    float top[2], sum[2];        // of rows lane / 4 and lane / 4 + 8
-    u32 weights[KEYS / 16][4];
-    u32 queries[DEPTH / 16][4];
+    float scores[TILES][KEYS / 8][4];
+    float result[TILES][UNITS][4];
+    float top[TILES][2], sum[TILES][2];  // of rows lane / 4 and lane / 4 + 8
+    u32 weights[TILES][KEYS / 16][4];
+    u32 queries[TILES][PAIRS + ODD][4];
+    u32 loaded[TILES][2][GROUPS][4];     // the next queries, as they lie in memory
 
-    /// n / side for n < 272 and side <= 16.
-    static __device__ __forceinline__ int quotient(int n, int reciprocal) { return n * reciprocal >> 16; }
-    static __device__ __forceinline__ int reciprocal_of(int side) { return 65536 / side + 1; }
-
-    /// Starts the copies of part `part` (1: keys, 2: values) of every row; zeros behind the last key and behind `depth`.
-    __device__ __forceinline__ void fetch(const WindowProblem& p, int part, int head, int top_row, int left, int first, int step,
-                                          int rows, u32 to) const {
-        int columns = p.heads * depth, reciprocal = reciprocal_of(p.window);
-        int start = part * columns + head * depth;
-        for (int row = first; row < rows; row += step) {
-            int y = quotient(row, reciprocal), x = row - y * p.window;
-            y += top_row, x += left;
-            bool inside = y < p.grid && x < p.grid;
-            const f16* from = inside ? p.qkv + (long long)(y * p.grid + x) * (3 * columns) : p.bias;
-#pragma unroll
-            for (int i = 0; i < GROUPS; i++) {
-                int unit = i * 4 + (lane & 3);
-                if (UNITS % 4 != 0 && unit >= UNITS) break;
-                bool valid = row < keys && unit * 8 < depth;
-                copy16(to + row * PITCH + unit * 16, valid ? from + start + unit * 8 : p.bias, valid);
+    /// Starts the copies of keys and values, part by part, each a group; zeros behind the last key and behind `depth`.
+    __device__ __forceinline__ void fetch(const WindowProblem& p, int head, int top_row, int left, int first, int step, u32 shared) const {
+        int columns = p.heads * depth, start = columns + head * depth, reciprocal = reciprocal_of(p.window);
+        for (int begin = 0; begin < rows; begin += PART) {
+            int end = (begin + PART < rows ? begin + PART : rows) * UNITS;
+            for (int at = begin * UNITS + first; at < end; at += step) {
+                int row = at / UNITS, unit = at - row * UNITS;
+                int y = quotient(row, reciprocal), x = row - y * p.window;
+                y += top_row, x += left;
+                bool inside = y < p.grid && x < p.grid, valid = row < keys && unit * 8 < depth;
+                const f16* from = (inside ? p.qkv + (y * p.grid + x) * (3 * columns) : p.bias) + start + unit * 8;
+                u32 to = shared + row * PITCH + unit * 16;
+                copy16(to, valid ? from : p.bias, valid);
+                copy16(to + rows * PITCH, valid ? from + columns : p.bias, valid);
             }
+            copies_commit();
         }
     }
 
-    /// A row of queries (h: lane / 4 or lane / 4 + 8) as fragments of the left factor; `from` is null where nobody asks for it.
-    __device__ __forceinline__ void load_row(const f16* from, int h, bool pooled, int right, int below) {
+    /// Waits for the next part. All warps of a pair come here as often.
+    __device__ __forceinline__ void land() {
+        int behind = rows - arrived;
+        if (behind <= PART) copies_wait<0>();
+        else if (behind <= 2 * PART) copies_wait<1>();
+        else if (behind <= 3 * PART) copies_wait<2>();
+        else copies_wait<3>();
+        if (alone) warp_barrier();
+        else block_barrier();
+        arrived += PART;
+    }
+
+    /// The rows of queries of a tile as they lie in memory: four words a lane of each four units, or one of a unit that is left. All
+    /// loads are under way before the first is used; none is behind a branch.
+    __device__ __forceinline__ void load_queries(const WindowProblem& p, const Asked& asked, int reciprocal, int tile, int head) {
+        int token = 3 * p.heads * depth, factor = p.pooled ? 2 : 1;
+        const f16* from[TILES][2];
 #pragma unroll
-        for (int i = 0; i < GROUPS; i++) {
-            int unit = i * 4 + (lane & 3);
-            uint4 eight = make_uint4(0, 0, 0, 0);
-            if (from && unit * 8 < depth) {
-                const f16* at = from + unit * 8;
-                eight = *(const uint4*)at;
-                if (pooled) {
-                    uint4 b = *(const uint4*)(at + right), c = *(const uint4*)(at + below), d = *(const uint4*)(at + below + right);
-                    eight = make_uint4(greater(greater(eight.x, b.x), greater(c.x, d.x)), greater(greater(eight.y, b.y), greater(c.y, d.y)),
-                                       greater(greater(eight.z, b.z), greater(c.z, d.z)), greater(greater(eight.w, b.w), greater(c.w, d.w)));
-                }
+        for (int t = 0; t < TILES; t++)
+#pragma unroll
+            for (int h = 0; h < 2; h++) {
+                int2 at = asked.token(tile + t * 16 + h * 8 + (lane >> 2), reciprocal);
+                from[t][h] = p.qkv + (at.y * factor * p.grid + at.x * factor) * token + head * depth;
             }
-            u32 words[4] = {eight.x, eight.y, eight.z, eight.w};
-            exchange(words, lane);
+        load_words<false>(from, 0);
+        // One after the other: all at once would take more registers than there are.
+#pragma unroll 1
+        for (int i = 1; i < factor * factor; i++) load_words<true>(from, ((i & 1) + (i >> 1) * p.grid) * token);
+    }
+
+    /// One of the tokens of a query: the first, or the greater of it and what is there.
+    template <bool MORE>
+    __device__ __forceinline__ void load_words(const f16* const (&from)[TILES][2], int at) {
+        u32 found[TILES][2][GROUPS][4];
 #pragma unroll
-            for (int k = 0; k < 4; k++)
-                if (i * 4 + k < UNITS) queries[(i * 4 + k) / 2][(k & 1) * 2 + h] = words[k];
-        }
+        for (int t = 0; t < TILES; t++)
+#pragma unroll
+            for (int h = 0; h < 2; h++)
+#pragma unroll
+                for (int i = 0; i < GROUPS; i++) {
+                    u32(&words)[4] = found[t][h][i];
+                    if (i * 4 + 1 == UNITS) {
+                        bool there = i * 32 < depth;
+                        u32 one = *(const u32*)(from[t][h] + at + (there ? i * 32 + (lane & 3) * 2 : 0));
+                        words[0] = there ? one : 0;
+                    } else {
+                        int unit = i * 4 + (lane & 3);
+                        bool there = unit * 8 < depth;
+                        uint4 eight = *(const uint4*)(from[t][h] + at + (there ? unit * 8 : 0));
+                        words[0] = there ? eight.x : 0, words[1] = there ? eight.y : 0;
+                        words[2] = there ? eight.z : 0, words[3] = there ? eight.w : 0;
+                    }
+                }
+#pragma unroll
+        for (int t = 0; t < TILES; t++)
+#pragma unroll
+            for (int h = 0; h < 2; h++)
+#pragma unroll
+                for (int i = 0; i < GROUPS; i++)
+#pragma unroll
+                    for (int k = 0; k < 4; k++)
+                        if (i * 4 + 1 != UNITS || k == 0) {
+                            u32& to = loaded[t][h][i][k];
+                            to = MORE ? greater(to, found[t][h][i][k]) : found[t][h][i][k];
+                        }
+    }
+
+    /// What was loaded, as fragments of the left factor.
+    __device__ __forceinline__ void place_queries() {
+#pragma unroll
+        for (int t = 0; t < TILES; t++)
+#pragma unroll
+            for (int h = 0; h < 2; h++)
+#pragma unroll
+                for (int i = 0; i < GROUPS; i++) {
+                    u32(&words)[4] = loaded[t][h][i];
+                    if (i * 4 + 1 != UNITS) exchange(words, lane);
+#pragma unroll
+                    for (int k = 0; k < 4; k++)
+                        if (i * 4 + k < UNITS) queries[t][(i * 4 + k) / 2][(k & 1) * 2 + h] = words[k];
+                }
     }
 
     template <int STEPS>
     __device__ __forceinline__ void multiply_keys(int key) {
 #pragma unroll
-        for (int j = 0; j < STEPS * 2; j++)
+        for (int t = 0; t < TILES; t++)
 #pragma unroll
-            for (int i = 0; i < 4; i++) scores[j][i] = 0.0f;
+            for (int j = 0; j < STEPS * 2; j++)
 #pragma unroll
-        for (int step = 0; step < DEPTH / 16; step++) {
+                for (int i = 0; i < 4; i++) scores[t][j][i] = 0.0f;
+#pragma unroll
+        for (int step = 0; step < PAIRS; step++) {
 #pragma unroll
             for (int j = 0; j < STEPS; j++) {
                 u32 b[4];
                 load_matrices(b, key_rows + (key + j * 16) * PITCH + step * 32);
-                multiply_add(scores[2 * j], queries[step], b[0], b[1]);
-                multiply_add(scores[2 * j + 1], queries[step], b[2], b[3]);
+#pragma unroll
+                for (int t = 0; t < TILES; t++) {
+                    multiply_add(scores[t][2 * j], queries[t][step], b[0], b[1]);
+                    multiply_add(scores[t][2 * j + 1], queries[t][step], b[2], b[3]);
+                }
+            }
+        }
+        if (ODD) {
+#pragma unroll
+            for (int j = 0; j < STEPS; j += 2) {
+                u32 b[4];
+                load_matrices(b, last<STEPS>(key + j * 16));
+#pragma unroll
+                for (int t = 0; t < TILES; t++)
+#pragma unroll
+                    for (int i = 0; i < 4; i++)
+                        if (2 * j + i < 2 * STEPS) multiply_add_eight(scores[t][2 * j + i], queries[t][PAIRS + ODD - 1], b[i]);
             }
         }
         if (key + STEPS * 16 > keys) {
 #pragma unroll
-            for (int j = 0; j < STEPS * 2; j++)
+            for (int t = 0; t < TILES; t++)
 #pragma unroll
-                for (int i = 0; i < 4; i++)
-                    if (key + j * 8 + (lane & 3) * 2 + (i & 1) >= keys) scores[j][i] = NEVER;
+                for (int j = 0; j < STEPS * 2; j++)
+#pragma unroll
+                    for (int i = 0; i < 4; i++)
+                        if (key + j * 8 + (lane & 3) * 2 + (i & 1) >= keys) scores[t][j][i] = NEVER;
         }
     }
+
+    /// This lane's address of the unit that is left, of 32 rows from `key` on; of 16 at the end, which half the lanes read once more.
+    template <int STEPS>
+    __device__ __forceinline__ u32 last(int key) const { return last_keys + (key - (STEPS == 1 ? lane & 16 : 0)) * PITCH; }
 
     /// Scores to weights 2^(s log2 e - top), as cuda/attention.cu does it.
     template <int STEPS>
     __device__ __forceinline__ void weigh() {
-        float high[2] = {NOTHING, NOTHING};
+        float high[TILES][2];
+        bool above = false;
 #pragma unroll
-        for (int j = 0; j < STEPS * 2; j++) {
-            high[0] = fmaxf(high[0], fmaxf(scores[j][0], scores[j][1]));
-            high[1] = fmaxf(high[1], fmaxf(scores[j][2], scores[j][3]));
-        }
-#pragma unroll
-        for (int h = 0; h < 2; h++) {
-            high[h] = fmaxf(high[h], from_lane(high[h], 1));
-            high[h] = fmaxf(high[h], from_lane(high[h], 2)) * LOG2E;
-        }
-        if (any_lane(high[0] > top[0] + HEADROOM || high[1] > top[1] + HEADROOM)) {
+        for (int t = 0; t < TILES; t++)
 #pragma unroll
             for (int h = 0; h < 2; h++) {
-                float next = fmaxf(top[h], high[h]), scale = power_of_two(top[h] - next);
-                top[h] = next;
-                sum[h] *= scale;
+                float most = NOTHING;
 #pragma unroll
-                for (int j = 0; j < UNITS; j++) result[j][2 * h] *= scale, result[j][2 * h + 1] *= scale;
+                for (int j = 0; j < STEPS * 2; j++) most = fmaxf(most, fmaxf(scores[t][j][2 * h], scores[t][j][2 * h + 1]));
+                most = fmaxf(most, from_lane(most, 1));
+                high[t][h] = fmaxf(most, from_lane(most, 2)) * LOG2E;
+                above |= high[t][h] > top[t][h] + HEADROOM;
             }
+        if (any_lane(above)) {
+#pragma unroll
+            for (int t = 0; t < TILES; t++)
+#pragma unroll
+                for (int h = 0; h < 2; h++) {
+                    float next = fmaxf(top[t][h], high[t][h]), scale = power_of_two(top[t][h] - next);
+                    top[t][h] = next;
+                    sum[t][h] *= scale;
+#pragma unroll
+                    for (int j = 0; j < UNITS; j++) result[t][j][2 * h] *= scale, result[t][j][2 * h + 1] *= scale;
+                }
         }
 #pragma unroll
-        for (int j = 0; j < STEPS * 2; j++) {
+        for (int t = 0; t < TILES; t++)
 #pragma unroll
-            for (int h = 0; h < 2; h++) {
-                float low = power_of_two(fmaf(scores[j][2 * h], LOG2E, -top[h]));
-                float next = power_of_two(fmaf(scores[j][2 * h + 1], LOG2E, -top[h]));
-                sum[h] += low + next;
-                weights[j / 2][(j & 1) * 2 + h] = pack(low, next);
-            }
-        }
+            for (int j = 0; j < STEPS * 2; j++)
+#pragma unroll
+                for (int h = 0; h < 2; h++) {
+                    float low = power_of_two(fmaf(scores[t][j][2 * h], LOG2E, -top[t][h]));
+                    float next = power_of_two(fmaf(scores[t][j][2 * h + 1], LOG2E, -top[t][h]));
+                    sum[t][h] += low + next;
+                    weights[t][j / 2][(j & 1) * 2 + h] = pack(low, next);
+                }
     }
 
     template <int STEPS>
@@ -186,11 +311,26 @@ struct Windows {
 #pragma unroll
         for (int step = 0; step < STEPS; step++) {
 #pragma unroll
-            for (int j = 0; j < DEPTH / 16; j++) {
+            for (int j = 0; j < PAIRS; j++) {
                 u32 b[4];
                 load_matrices_transposed(b, value_rows + (key + step * 16) * PITCH + j * 32);
-                multiply_add(result[2 * j], weights[step], b[0], b[1]);
-                multiply_add(result[2 * j + 1], weights[step], b[2], b[3]);
+#pragma unroll
+                for (int t = 0; t < TILES; t++) {
+                    multiply_add(result[t][2 * j], weights[t][step], b[0], b[1]);
+                    multiply_add(result[t][2 * j + 1], weights[t][step], b[2], b[3]);
+                }
+            }
+        }
+        if (ODD) {
+#pragma unroll
+            for (int step = 0; step < STEPS; step += 2) {
+                u32 b[4];
+                load_matrices_transposed(b, last<STEPS>(rows + key + step * 16));
+#pragma unroll
+                for (int t = 0; t < TILES; t++) {
+                    multiply_add(result[t][UNITS - 1], weights[t][step], b[0], b[1]);
+                    if (STEPS > 1) multiply_add(result[t][UNITS - 1], weights[t][(step + 1) % STEPS], b[2], b[3]);
+                }
             }
         }
     }
@@ -198,31 +338,35 @@ struct Windows {
     /// STEPS * 16 keys.
     template <int STEPS>
     __device__ __forceinline__ void walk(int key) {
+        if (key >= arrived) land();
         multiply_keys<STEPS>(key);
         weigh<STEPS>();
-        if (!landed) {
-            copies_wait<0>();
-            block_barrier();
-            landed = true;
-        }
         multiply_values<STEPS>(key);
     }
 
     /// A row of results, from element `to` on; below 0 where nobody asks for it.
-    __device__ __forceinline__ void store_row(f16* out, int to, int h) {
-        float all = sum[h];
+    __device__ __forceinline__ void store_row(f16* out, int to, int tile, int h) const {
+        int t = lane & 3;
+        float all = sum[tile][h];
         all += from_lane(all, 1);
         all += from_lane(all, 2);
         float share = 1.0f / all;
 #pragma unroll
-        for (int i = 0; i < GROUPS; i++) {
+        for (int i = 0; i < UNITS; i += 4) {
             u32 words[4] = {0, 0, 0, 0};
 #pragma unroll
             for (int k = 0; k < 4; k++)
-                if (i * 4 + k < UNITS) words[k] = pack(result[(i * 4 + k) % UNITS][2 * h] * share, result[(i * 4 + k) % UNITS][2 * h + 1] * share);
+                if (i + k < UNITS) {
+                    const float(&of)[4] = result[tile][(i + k) % UNITS];
+                    words[k] = pack(of[2 * h] * share, of[2 * h + 1] * share);
+                }
+            if (i + 1 == UNITS) {
+                if (to >= 0 && i * 8 < depth) *(u32*)(out + to + i * 8 + t * 2) = words[0];
+                continue;
+            }
             exchange(words, lane);
-            int unit = i * 4 + (lane & 3);
-            if (to >= 0 && unit * 8 < depth) *(uint4*)(out + to + unit * 8) = make_uint4(words[0], words[1], words[2], words[3]);
+            if (to >= 0 && i + t < UNITS && (i + t) * 8 < depth)
+                *(uint4*)(out + to + (i + t) * 8) = make_uint4(words[0], words[1], words[2], words[3]);
         }
     }
 
@@ -230,65 +374,83 @@ struct Windows {
         lane = threadIdx.x & 31;
         depth = p.depth;
         keys = p.window * p.window;
-        int rows = (keys + 15) & ~15, warp = threadIdx.x >> 5, place = warp / p.warps;
-        warp -= place * p.warps;
-        int wanted = blockIdx.x * ((blockDim.x >> 5) / p.warps) + place;
-        // A pair too many in the last block repeats the last one and stores nothing.
-        bool asked = wanted < p.pairs;
-        int pair = asked ? wanted : p.pairs - 1;
-        int head = pair % p.heads, side = (p.grid + p.window - 1) / p.window, across = pair / p.heads % side, down = pair / p.heads / side;
+        rows = (keys + 15) & ~15;
+        alone = p.together > 1 || blockDim.x == 32;
+        int warp = threadIdx.x >> 5, warps = alone ? 1 : blockDim.x >> 5, place = alone ? warp : 0;
+        warp -= place;
+        int group = blockIdx.x / p.heads, head = blockIdx.x - group * p.heads, all = p.side * p.side;
+        int part = 0;
+        for (; p.together == 1 && group >= all; part++) group -= all;
+        // A window too many in the last block repeats the last one and stores nothing.
+        int index = group * p.together + place;
+        bool stored = index < all;
+        index = stored ? index : all - 1;
+        // Whole windows first, then the right edge, then the lower one with its corner.
+        int down, across, edge = index - p.whole * p.whole;
+        if (edge < 0) down = index / p.whole, across = index - down * p.whole;
+        else if (edge < p.whole) down = edge, across = p.whole;
+        else down = p.whole, across = edge - p.whole;
+
+        int reciprocal = reciprocal_of(Asked(p, down, across).width), tile = (part * warps + warp) * QUERIES;
+        // The whole block goes: none of its warps waits for another.
+        if (part > 0 && part * warps * QUERIES >= Asked(p, down, across).count) return;
+        load_queries(p, Asked(p, down, across), reciprocal, tile, head);
+
         u32 shared_keys = shared + place * (2 * rows * PITCH), shared_values = shared_keys + rows * PITCH;
-        int first = (warp * 32 + lane) >> 2, step = p.warps * 8;
-        fetch(p, 1, head, down * p.window, across * p.window, first, step, rows, shared_keys);
-        copies_commit();
-        fetch(p, 2, head, down * p.window, across * p.window, first, step, rows, shared_values);
-        copies_commit();
+        fetch(p, head, down * p.window, across * p.window, warp * 32 + lane, warps * 32, shared_keys);
         key_rows = shared_keys + ((lane & 7) + ((lane >> 4) << 3)) * PITCH + ((lane >> 3) & 1) * 16;
         value_rows = shared_values + (lane & 15) * PITCH + (lane >> 4) * 16;
-        landed = false;
-
-        int factor = p.pooled ? 2 : 1, window_out = p.window / factor, grid_out = p.grid / factor;
-        int reciprocal = reciprocal_of(window_out), count = window_out * window_out, columns = p.heads * depth;
-        for (int tile = warp * 16; tile < count; tile += p.warps * 16) {
-            int to[2];
+        last_keys = shared_keys + lane * PITCH + (UNITS - 1) * 16;
+        arrived = 0;
+        // How many are asked for is worked out anew each time: in the walk over the keys every register counts.
+        while (tile < Asked(p, down, across).count) {
+            place_queries();
 #pragma unroll
-            for (int h = 0; h < 2; h++) {
-                int query = tile + (lane >> 2) + h * 8, y = quotient(query, reciprocal), x = query - y * window_out;
-                y += down * window_out, x += across * window_out;
-                bool stored = query < count && y < grid_out && x < grid_out;
-                const f16* from = p.qkv + (long long)(y * factor * p.grid + x * factor) * (3 * columns) + head * depth;
-                load_row(stored ? from : nullptr, h, p.pooled, 3 * columns, p.grid * 3 * columns);
-                to[h] = stored && asked ? (y * grid_out + x) * columns + head * depth : -1;
-                top[h] = NOTHING, sum[h] = 0.0f;
-            }
+            for (int t = 0; t < TILES; t++) {
 #pragma unroll
-            for (int j = 0; j < UNITS; j++)
+                for (int h = 0; h < 2; h++) top[t][h] = NOTHING, sum[t][h] = 0.0f;
 #pragma unroll
-                for (int i = 0; i < 4; i++) result[j][i] = 0.0f;
-            if (!landed) {
-                copies_wait<1>();
-                block_barrier();
+                for (int j = 0; j < UNITS; j++)
+#pragma unroll
+                    for (int i = 0; i < 4; i++) result[t][j][i] = 0.0f;
             }
             int key = 0;
             for (; key + KEYS <= rows; key += KEYS) walk<KEYS / 16>(key);
             for (; key < rows; key += 16) walk<1>(key);
+            forget(down), forget(across);
+            Asked asked(p, down, across);
 #pragma unroll
-            for (int h = 0; h < 2; h++) store_row(p.out, to[h], h);
+            for (int t = 0; t < TILES; t++)
+#pragma unroll
+                for (int h = 0; h < 2; h++) {
+                    int query = tile + t * 16 + h * 8 + (lane >> 2);
+                    int2 at = asked.token(query, reciprocal);
+                    int to = (at.y * (p.pooled ? p.grid / 2 : p.grid) + at.x) * p.heads * depth + head * depth;
+                    store_row(p.out, query < asked.count && stored ? to : -1, t, h);
+                }
+            tile += (alone ? 1 : blockDim.x >> 5) * QUERIES * p.parts;
+            if (tile < asked.count) load_queries(p, asked, reciprocal, tile, head);
         }
+        while (arrived < rows) land();
     }
 };
 
 // ---- instances ----
 
-#define WINDOWS(NAME, DEPTH, KEYS)                                                                                                  \
-    extern "C" __global__ void __launch_bounds__(512)                                                                               \
-        NAME(const f16* qkv, const f16* bias, f16* out, int grid, int window, int heads, int depth, int pooled, int warps,          \
-             int pairs) {                                                                                                           \
+/// THREADS is what bounds the registers: 65536 by as many threads.
+#define WINDOWS(NAME, COLUMNS, QUERIES, KEYS, THREADS)                                                                              \
+    extern "C" __global__ void __launch_bounds__(THREADS)                                                                           \
+        NAME(const f16* qkv, const f16* bias, f16* out, int grid, int window, int whole, int side, int heads, int depth, int pooled, \
+             int together, int parts) {                                                                                             \
         extern __shared__ __align__(1024) unsigned char memory[];                                                                   \
-        Windows<DEPTH, KEYS> windows;                                                                                               \
-        windows.run(WindowProblem{qkv, bias, out, grid, window, heads, depth, pooled, warps, pairs}, shared_address(memory));       \
+        Windows<COLUMNS, QUERIES, KEYS> windows;                                                                                    \
+        windows.run(WindowProblem{qkv, bias, out, grid, window, whole, side, heads, depth, pooled, together, parts},                \
+                    shared_address(memory));                                                                                        \
     }
 
-WINDOWS(trunk_windows_64, 64, 32)
-WINDOWS(trunk_windows_80, 80, 32)
-WINDOWS(trunk_windows_96, 96, 32)
+WINDOWS(trunk_windows_56, 56, 16, 32, 512)
+WINDOWS(trunk_windows_72, 72, 16, 16, 512)
+WINDOWS(trunk_windows_96, 96, 16, 16, 512)
+WINDOWS(trunk_windows_56_wide, 56, 32, 16, 384)
+WINDOWS(trunk_windows_72_wide, 72, 32, 32, 256)
+WINDOWS(trunk_windows_96_wide, 96, 32, 32, 256)

@@ -29,10 +29,17 @@ const TRUNK: [(&str, usize); 6] = [
     ("trunk pool", 5),
     ("trunk split heads", 5),
     ("trunk join heads", 5),
-    ("trunk windows", 30),
+    ("trunk windows", 32),
 ];
-/// The kernels of `cuda/windows.cu`.
-const WINDOWS: [&str; 3] = ["trunk_windows_64", "trunk_windows_80", "trunk_windows_96"];
+/// The kernels of `cuda/windows.cu`: name, columns, queries of a warp, keys of a step.
+const WINDOWS: [(&str, usize, usize, usize); 6] = [
+    ("56", 56, 16, 32),
+    ("72", 72, 16, 16),
+    ("96", 96, 16, 16),
+    ("56_wide", 56, 32, 16),
+    ("72_wide", 72, 32, 32),
+    ("96_wide", 96, 32, 32),
+];
 
 fn selftest(dir: &Path, csv: &Path) -> assert_cmd::Command {
     let mut command = segtrt();
@@ -248,12 +255,14 @@ fn the_sources_of_attention_give_a_softmax_on_the_host() {
     assert!(ran.status.success(), "{said}{}", String::from_utf8_lossy(&ran.stderr));
     let windows = std::fs::read_to_string("cuda/windows.cu").unwrap();
     let emulated = std::fs::read_to_string("scripts/attention/windows.cpp").unwrap();
-    for name in WINDOWS {
-        let of = |line: &&str| line.starts_with(&format!("{name} ")) && line.ends_with(" ok");
+    for (name, columns, queries, keys) in WINDOWS {
+        let of = |line: &&str| {
+            line.starts_with(&format!("trunk_windows_{name} ")) && line.ends_with(" ok")
+        };
         assert_eq!(said.lines().filter(of).count(), 3, "{name}: {said}");
-        let (_, columns) = name.rsplit_once('_').unwrap();
-        assert!(windows.contains(&format!("WINDOWS({name}, {columns}, 32)")), "{name}");
-        assert!(emulated.contains(&format!("W{columns} = Windows<{columns}, 32>;")), "{name}");
+        let parameters = format!("{columns}, {queries}, {keys}");
+        assert!(windows.contains(&format!("WINDOWS(trunk_windows_{name}, {parameters}, ")), "{name}");
+        assert!(emulated.contains(&format!("W{name} = Windows<{parameters}>;")), "{name}");
     }
     let emulation = std::fs::read_to_string("scripts/attention/emulate.cpp").unwrap();
     for (file, name) in ATTENTION {

@@ -23,7 +23,8 @@ model.
 typedef unsigned u32;
 typedef unsigned short f16;
 struct Dim { unsigned x, y, z; } threadIdx, blockIdx, gridDim, blockDim;
-struct float2 { float x, y; }; struct float4 { float x, y, z, w; }; struct uint2 { u32 x, y; }; struct uint4 { u32 x, y, z, w; };
+struct int2 { int x, y; }; struct float2 { float x, y; }; struct float4 { float x, y, z, w; }; struct uint2 { u32 x, y; }; struct uint4 { u32 x, y, z, w; };
+static int2 make_int2(int x, int y) { return {x, y}; }
 static float2 make_float2(float x, float y) { return {x, y}; }
 static float4 make_float4(float x, float y, float z, float w) { return {x, y, z, w}; }
 static uint2 make_uint2(u32 x, u32 y) { return {x, y}; }
@@ -94,6 +95,8 @@ static void multiply_add(float (&c)[4], const u32 (&a)[4], u32 b0, u32 b1) {
         }
     });
 }
+/// c[16x8] += a[16x8] b[8x8]: the product above with zeros for the rest.
+static void multiply_add_eight(float (&c)[4], const u32 (&a)[4], u32 b) { const u32 first[4] = {a[0], a[1], 0, 0}; multiply_add(c, first, b, 0); }
 static u32 pack(float lo, float hi) { return tohalf(lo) | (u32)tohalf(hi) << 16; }
 static float power_of_two(float x) { return exp2f(x); }
 static float shared_float(u32 a) { float r; memcpy(&r, &memory[a], 4); return r; }
@@ -109,6 +112,8 @@ static u32 greater(u32 a, u32 b) {
 }
 struct Vote { bool p, *r; };
 static bool any_lane(bool p) { bool r; Vote v{p, &r}; collective(&v, [&](Fiber* f) { bool a = false; for (int l = 0; l < 32; l++) a |= ((Vote*)f[l].args)->p; for (int l = 0; l < 32; l++) *((Vote*)f[l].args)->r = a; }); return r; }
+static void forget(int&) {}
+static void warp_barrier() { any_lane(false); }
 static void block_barrier() {
     int waiting = 0; for (auto& f : fibers) waiting += f.state == BLOCK;
     if (waiting == (int)fibers.size() - 1) { for (auto& f : fibers) f.state = RUN; } else yield(BLOCK);

@@ -5,7 +5,7 @@ windows reach over, pooled queries, several pairs in a block, several tiles of q
 #include "machine.h"
 #include "body.inc"
 
-struct Case { int grid, window, heads, depth; bool pooled; int warps, pairs; float scale; };
+struct Case { int grid, window, heads, depth; bool pooled; int warps, together, parts; float scale; };
 
 /// What memory holds around a tensor: a read beyond it is a NaN.
 struct Tensor {
@@ -25,11 +25,11 @@ template <class W> static void test(const char* name, Case c, bool lazy) {
     for (int t = 0; t < c.grid * c.grid; t++) for (int i = 0; i < columns; i++) {
         f16& q = qkv.data()[t * 3 * columns + i]; q = tohalf(half(q) * c.scale / sqrtf(c.depth));
     }
-    int count = c.window * c.window / factor / factor, tiles = (count + 15) / 16, total = side * side * c.heads;
-    if (c.warps > tiles || c.warps * c.pairs > 16) { printf("%s: no such launch\n", name); exit(1); }
-    int rows = (c.window * c.window + 15) / 16 * 16, shared = c.pairs * 2 * rows * W::PITCH;
-    gridDim = {(unsigned)((total + c.pairs - 1) / c.pairs), 1, 1}; blockDim = {(unsigned)(32 * c.warps * c.pairs), 1, 1};
-    WindowProblem p{qkv.data(), bias.data(), out.data(), c.grid, c.window, c.heads, c.depth, c.pooled, c.warps, total};
+    if (c.warps > 8 || (c.together > 1 && (c.warps != c.together || c.parts > 1))) { printf("%s: no such launch\n", name); exit(1); }
+    int groups = (side * side + c.together - 1) / c.together;
+    int rows = (c.window * c.window + 15) / 16 * 16, shared = c.together * 2 * rows * W::PITCH;
+    gridDim = {(unsigned)(groups * c.heads * c.parts), 1, 1}; blockDim = {(unsigned)(32 * c.warps), 1, 1};
+    WindowProblem p{qkv.data(), bias.data(), out.data(), c.grid, c.window, c.grid / c.window, side, c.heads, c.depth, c.pooled, c.together, c.parts};
     for (unsigned x = 0; x < gridDim.x; x++) {
         blockIdx = {x, 0, 0}; memory.assign(1024 + shared, 0xff);
         run_block(blockDim.x, [&] { W w; w.run(p, 1024); });
@@ -60,49 +60,84 @@ template <class W> static void test(const char* name, Case c, bool lazy) {
     long around = 0;
     for (size_t i = 0; i < out.all.size(); i++) { f16* a = &out.all[i]; if ((a < out.data() || a >= out.data() + out.count) && *a != 0x7e00) around++; }
     bool bad = !(worst < 1e-2) || !(sqrt(err / norm) < 2e-3) || conflicts || around;
-    printf("%s grid %d window %d heads %d depth %d pooled %d warps %d pairs %d scale %.0f late %d: max abs %.2e rel %.2e, %ld written beyond, bank conflicts %ld of %ld %s\n",
-           name, c.grid, c.window, c.heads, c.depth, c.pooled, c.warps, c.pairs, c.scale, late, worst, sqrt(err / norm), around, conflicts, loads, bad ? "BAD" : "ok");
+    printf("%s grid %d window %d heads %d depth %d pooled %d warps %d together %d parts %d scale %.0f late %d: max abs %.2e rel %.2e, %ld written beyond, bank conflicts %ld of %ld %s\n",
+           name, c.grid, c.window, c.heads, c.depth, c.pooled, c.warps, c.together, c.parts, c.scale, late, worst, sqrt(err / norm), around, conflicts, loads, bad ? "BAD" : "ok");
     fflush(stdout); if (bad) exit(1);
 }
 template <class W> static void both(const char* name, Case c) { test<W>(name, c, false); test<W>(name, c, true); }
-using W64 = Windows<64, 32>; using W80 = Windows<80, 32>; using W96 = Windows<96, 32>;
+using W56 = Windows<56, 16, 32>; using W72 = Windows<72, 16, 16>; using W96 = Windows<96, 16, 16>;
+using W56_wide = Windows<56, 32, 16>; using W72_wide = Windows<72, 32, 32>; using W96_wide = Windows<96, 32, 32>;
+#define TEST(NAME, ...) test<W##NAME>("trunk_windows_" #NAME, __VA_ARGS__)
+#define BOTH(NAME, ...) both<W##NAME>("trunk_windows_" #NAME, __VA_ARGS__)
 
 int main(int count, char** words) {
-    const char *n64 = "trunk_windows_64", *n80 = "trunk_windows_80", *n96 = "trunk_windows_96";
-    // Each kernel: a map that windows reach over, pooled queries, more pairs in the last block than there are.
-    test<W64>(n64, {20, 14, 1, 56, false, 7, 1, 4}, true);
-    test<W64>(n64, {14, 4, 3, 8, false, 1, 4, 1}, true);
-    test<W64>(n64, {16, 8, 2, 56, true, 1, 2, 1}, false);
-    test<W80>(n80, {16, 16, 1, 72, false, 16, 1, 4}, true);
-    test<W80>(n80, {10, 4, 2, 72, true, 1, 4, 1}, true);
-    test<W80>(n80, {16, 8, 1, 72, false, 4, 1, 16}, false);
-    test<W96>(n96, {20, 14, 1, 96, true, 4, 1, 4}, true);
-    test<W96>(n96, {16, 14, 1, 96, false, 13, 1, 1}, false);
-    test<W96>(n96, {9, 7, 2, 96, false, 4, 1, 60}, true);
+    // Each kernel: a map that windows reach over, pooled queries, more windows in the last block than
+    // there are, warps without queries, queries over two blocks.
+    TEST(56, {20, 14, 1, 56, false, 8, 1, 1, 4}, true);
+    TEST(56, {14, 4, 3, 8, false, 4, 4, 1, 1}, true);
+    TEST(56, {16, 8, 2, 56, true, 1, 1, 1, 1}, false);
+    TEST(72, {16, 16, 1, 64, false, 8, 1, 1, 4}, true);
+    TEST(72, {10, 4, 2, 72, true, 4, 4, 1, 1}, true);
+    TEST(72, {16, 8, 1, 72, false, 4, 1, 1, 16}, false);
+    TEST(96, {20, 14, 1, 96, true, 4, 1, 1, 4}, true);
+    TEST(96, {16, 14, 1, 80, false, 7, 1, 1, 1}, false);
+    TEST(96, {9, 7, 2, 96, false, 4, 1, 1, 60}, true);
+    TEST(56_wide, {20, 14, 2, 56, false, 4, 1, 2, 4}, true);
+    TEST(56_wide, {16, 8, 1, 40, false, 2, 1, 1, 60}, true);
+    TEST(56_wide, {16, 14, 1, 56, true, 2, 1, 1, 1}, false);
+    TEST(72_wide, {16, 16, 1, 72, false, 8, 1, 1, 4}, true);
+    TEST(72_wide, {20, 16, 1, 72, true, 2, 1, 1, 16}, true);
+    TEST(72_wide, {20, 8, 1, 72, false, 2, 1, 1, 1}, false);
+    TEST(96_wide, {16, 14, 1, 96, false, 7, 1, 1, 4}, true);
+    TEST(96_wide, {14, 7, 2, 96, false, 2, 1, 1, 1}, true);
+    TEST(96_wide, {20, 14, 1, 88, true, 2, 1, 1, 60}, false);
     if (count > 1 && !strcmp(words[1], "shipped")) return 0;
-    both<W64>(n64, {28, 14, 2, 56, false, 13, 1, 4});
-    both<W64>(n64, {28, 14, 2, 56, true, 4, 1, 4});
-    both<W64>(n64, {16, 4, 2, 56, true, 1, 4, 4});
-    both<W64>(n64, {16, 4, 1, 8, false, 1, 4, 4});
-    both<W64>(n64, {16, 16, 1, 64, false, 8, 1, 4});
-    both<W64>(n64, {16, 3, 2, 8, false, 1, 4, 4});
-    both<W64>(n64, {16, 5, 2, 8, false, 2, 2, 4});
-    both<W64>(n64, {16, 6, 2, 8, true, 1, 4, 4});
-    both<W64>(n64, {5, 1, 1, 16, false, 1, 4, 4});
-    both<W64>(n64, {6, 2, 3, 24, true, 1, 4, 4});
-    both<W80>(n80, {20, 16, 1, 72, false, 16, 1, 4});
-    both<W80>(n80, {20, 16, 2, 72, true, 4, 1, 16});
-    both<W80>(n80, {16, 8, 2, 80, false, 4, 1, 4});
-    both<W80>(n80, {12, 8, 2, 72, true, 1, 1, 4});
-    both<W96>(n96, {28, 14, 2, 96, false, 13, 1, 4});
-    both<W96>(n96, {20, 14, 2, 96, false, 7, 1, 4});
-    both<W96>(n96, {28, 14, 1, 96, true, 4, 1, 4});
-    both<W96>(n96, {16, 8, 1, 96, false, 4, 1, 4});
-    both<W96>(n96, {16, 8, 2, 96, true, 1, 1, 4});
-    both<W96>(n96, {16, 4, 2, 96, false, 1, 4, 4});
-    both<W96>(n96, {16, 4, 4, 96, true, 1, 4, 4});
-    both<W96>(n96, {32, 7, 1, 96, false, 4, 1, 4});
-    both<W96>(n96, {15, 15, 1, 88, false, 15, 1, 60});
-    both<W96>(n96, {11, 11, 1, 88, false, 3, 1, 60});
+    BOTH(56, {28, 14, 2, 56, false, 8, 1, 1, 4});
+    BOTH(56, {28, 14, 2, 56, true, 4, 1, 1, 4});
+    BOTH(56, {16, 4, 2, 56, true, 4, 4, 1, 4});
+    BOTH(56, {16, 4, 1, 8, false, 4, 4, 1, 4});
+    BOTH(56, {16, 16, 1, 48, false, 8, 1, 1, 4});
+    BOTH(56, {16, 3, 2, 8, false, 4, 4, 1, 4});
+    BOTH(56, {16, 5, 2, 8, false, 2, 1, 1, 4});
+    BOTH(56, {16, 6, 2, 8, true, 4, 4, 1, 4});
+    BOTH(56, {5, 1, 1, 16, false, 4, 4, 1, 4});
+    BOTH(56, {6, 2, 3, 24, true, 4, 4, 1, 4});
+    BOTH(56, {3, 7, 1, 32, false, 1, 1, 1, 4});
+    BOTH(56_wide, {28, 14, 2, 56, false, 7, 1, 1, 4});
+    BOTH(56_wide, {36, 14, 2, 56, false, 4, 1, 2, 4});
+    BOTH(56_wide, {20, 14, 1, 56, false, 2, 1, 4, 4});
+    BOTH(72_wide, {18, 16, 2, 72, false, 4, 1, 2, 4});
+    BOTH(96_wide, {20, 14, 2, 96, false, 4, 1, 2, 4});
+    BOTH(56_wide, {36, 14, 1, 56, false, 7, 1, 1, 4});
+    BOTH(56_wide, {9, 16, 1, 56, false, 8, 1, 1, 4});
+    BOTH(56_wide, {16, 8, 2, 56, false, 2, 1, 1, 4});
+    BOTH(56_wide, {16, 5, 2, 8, false, 1, 1, 1, 4});
+    BOTH(56_wide, {28, 14, 2, 56, true, 2, 1, 1, 4});
+    BOTH(56_wide, {28, 14, 1, 56, false, 3, 1, 1, 4});
+    BOTH(72, {20, 16, 1, 72, false, 8, 1, 1, 4});
+    BOTH(72, {20, 16, 2, 72, true, 4, 1, 1, 16});
+    BOTH(72, {16, 8, 2, 64, false, 4, 1, 1, 4});
+    BOTH(72, {12, 8, 2, 72, true, 1, 1, 1, 4});
+    BOTH(72, {12, 8, 2, 72, true, 2, 2, 1, 4});
+    BOTH(72_wide, {32, 16, 2, 72, false, 8, 1, 1, 4});
+    BOTH(72_wide, {20, 16, 1, 72, false, 8, 1, 1, 60});
+    BOTH(72_wide, {32, 16, 2, 72, true, 2, 1, 1, 4});
+    BOTH(72_wide, {16, 8, 2, 72, false, 2, 1, 1, 4});
+    BOTH(72_wide, {20, 14, 1, 64, false, 4, 1, 1, 4});
+    BOTH(96, {28, 14, 2, 96, false, 8, 1, 1, 4});
+    BOTH(96, {20, 14, 2, 96, false, 7, 1, 1, 4});
+    BOTH(96, {28, 14, 1, 96, true, 4, 1, 1, 4});
+    BOTH(96, {16, 8, 1, 96, false, 4, 1, 1, 4});
+    BOTH(96, {16, 8, 2, 96, true, 1, 1, 1, 4});
+    BOTH(96, {16, 4, 2, 96, false, 4, 4, 1, 4});
+    BOTH(96, {16, 4, 4, 96, true, 4, 4, 1, 4});
+    BOTH(96, {32, 7, 1, 96, false, 4, 1, 1, 4});
+    BOTH(96, {15, 15, 1, 88, false, 8, 1, 1, 60});
+    BOTH(96, {11, 11, 1, 88, false, 3, 1, 1, 60});
+    BOTH(96_wide, {28, 14, 2, 96, false, 7, 1, 1, 4});
+    BOTH(96_wide, {20, 14, 1, 80, false, 7, 1, 1, 4});
+    BOTH(96_wide, {16, 8, 1, 96, false, 2, 1, 1, 4});
+    BOTH(96_wide, {32, 7, 1, 96, false, 2, 1, 1, 60});
+    BOTH(96_wide, {11, 11, 1, 88, false, 4, 1, 1, 4});
     return 0;
 }

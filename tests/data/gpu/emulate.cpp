@@ -57,9 +57,12 @@ const Kernel KERNELS[] = {
     KERNEL(trunk_pool),
     KERNEL(trunk_split_heads),
     KERNEL(trunk_join_heads),
-    KERNEL(trunk_windows_64),
-    KERNEL(trunk_windows_80),
+    KERNEL(trunk_windows_56),
+    KERNEL(trunk_windows_72),
     KERNEL(trunk_windows_96),
+    KERNEL(trunk_windows_56_wide),
+    KERNEL(trunk_windows_72_wide),
+    KERNEL(trunk_windows_96_wide),
 };
 
 }  // namespace

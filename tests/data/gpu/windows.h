@@ -10,13 +10,16 @@ namespace windows {
 struct Arguments {
     const uint16_t *qkv, *bias;
     uint16_t* out;
-    int grid, window, heads, depth, pooled, warps, pairs, padded;
+    int grid, window, whole, side, heads, depth, pooled, together, parts, padded, tile;
 };
 
-inline void attend(const Arguments& a, int pair) {
+/// Part `part` of the queries of a window, counted as the kernel does: whole windows first, then the right edge, then the lower one.
+inline void attend(const Arguments& a, int index, int head, int part, int warps) {
     const float* half = host_halves();
-    const int factor = a.pooled ? 2 : 1, side = (a.grid + a.window - 1) / a.window, out_side = a.grid / factor, keys = a.window * a.window;
-    const int columns = a.heads * a.depth, head = pair % a.heads, top = pair / a.heads / side * a.window, left = pair / a.heads % side * a.window;
+    const int factor = a.pooled ? 2 : 1, out_side = a.grid / factor, keys = a.window * a.window, columns = a.heads * a.depth;
+    const int edge = index - a.whole * a.whole;
+    const int top = (edge < 0 ? index / a.whole : edge < a.whole ? edge : a.whole) * a.window;
+    const int left = (edge < 0 ? index % a.whole : edge < a.whole ? a.whole : edge - a.whole) * a.window;
     auto row = [&](int y, int x, int part) {
         const bool inside = y < a.grid && x < a.grid;
         const uint16_t* from = inside ? a.qkv + ((size_t)y * a.grid + x) * 3 * columns : a.bias;
@@ -25,10 +28,11 @@ inline void attend(const Arguments& a, int pair) {
     // Keys and values as floats, once a pair; launches run one after another.
     static float k[256][96], v[256][96], weights[256];  // too much for a fibre
     bool converted = false;
+    int asked = 0;
     const long all = (long)out_side * out_side;
     for (int query = 0; query < keys / factor / factor; query++) {
         const int y = top / factor + query / (a.window / factor), x = left / factor + query % (a.window / factor);
-        if (y >= out_side || x >= out_side) continue;
+        if (y >= out_side || x >= out_side || asked++ / a.tile / warps % a.parts != part) continue;
         uint16_t* to = a.out + ((size_t)y * out_side + x) * columns + head * a.depth;
         const long token = (long)y * out_side + x;
         if (all * keys * a.heads > 1 << 18 && token % (all / 64 | 1) != 0) {
@@ -63,19 +67,26 @@ inline void attend(const Arguments& a, int pair) {
 /// The first thread does the work of its block.
 inline void run(const Arguments& a) {
     if (threadIdx.x != 0) return;
-    const int queries = a.window * a.window / (a.pooled ? 4 : 1), block = (int)blockDim.x / 32;
-    if (a.depth > a.padded || a.warps < 1 || block % a.warps != 0 || a.warps > (queries + 15) / 16) emulation::fail("warps without queries");
-    const int pairs = block / a.warps;
-    for (int pair = blockIdx.x * pairs; pair < (int)(blockIdx.x + 1) * pairs && pair < a.pairs; pair++) attend(a, pair);
+    const int warps = (int)blockDim.x / 32, all = a.side * a.side;
+    if (a.depth > a.padded || a.together < 1 || a.parts < 1 || (a.together > 1 && (a.together != warps || a.parts > 1))) emulation::fail("no such division");
+    if (a.whole != a.grid / a.window || a.side != (a.grid + a.window - 1) / a.window) emulation::fail("windows miscounted");
+    int group = (int)blockIdx.x / a.heads, part = 0;
+    for (; a.together == 1 && group >= all; part++) group -= all;
+    if (part >= a.parts) emulation::fail("blocks without queries");
+    for (int index = group * a.together; index < (group + 1) * a.together && index < all; index++)
+        attend(a, index, (int)blockIdx.x % a.heads, part, a.together > 1 ? 1 : warps);
 }
 
 }  // namespace windows
 
-#define STAND_IN_WINDOWS(NAME, DEPTH)                                                                                                    \
-    void NAME(const uint16_t* qkv, const uint16_t* bias, uint16_t* out, int grid, int window, int heads, int depth, int pooled, int warps, \
-              int pairs) {                                                                                                               \
-        windows::run({qkv, bias, out, grid, window, heads, depth, pooled, warps, pairs, DEPTH});                                         \
+#define STAND_IN_WINDOWS(NAME, DEPTH, TILE)                                                                                              \
+    void NAME(const uint16_t* qkv, const uint16_t* bias, uint16_t* out, int grid, int window, int whole, int side, int heads, int depth, \
+              int pooled, int together, int parts) {                                                                                     \
+        windows::run({qkv, bias, out, grid, window, whole, side, heads, depth, pooled, together, parts, DEPTH, TILE});                   \
     }
-STAND_IN_WINDOWS(trunk_windows_64, 64)
-STAND_IN_WINDOWS(trunk_windows_80, 80)
-STAND_IN_WINDOWS(trunk_windows_96, 96)
+STAND_IN_WINDOWS(trunk_windows_56, 56, 16)
+STAND_IN_WINDOWS(trunk_windows_72, 72, 16)
+STAND_IN_WINDOWS(trunk_windows_96, 96, 16)
+STAND_IN_WINDOWS(trunk_windows_56_wide, 56, 32)
+STAND_IN_WINDOWS(trunk_windows_72_wide, 72, 32)
+STAND_IN_WINDOWS(trunk_windows_96_wide, 96, 32)

@@ -10,17 +10,18 @@ use crate::gpu::{Gpu, Stream, View};
 
 /// The largest side of a window: its keys and values lie in shared memory.
 const MAX_WINDOW: usize = 16;
-/// Queries of a warp.
-const ROWS: usize = 16;
 /// Small windows share a block of so many warps, as long as their keys and values fit into what every launch may have.
 const SHARED_WARPS: usize = 4;
 const SHARED_BYTES: usize = 48 << 10;
 /// What a block has at the least from sm 80 on (86, 89, 120), bytes.
 const LEAST_SHARED: u32 = 99 << 10;
 
-/// Padded columns of a head, and the kernel for it.
-const WINDOWS: [(usize, &str); 3] =
-    [(64, "trunk_windows_64"), (80, "trunk_windows_80"), (96, "trunk_windows_96")];
+/// Padded columns of a head: each has two kernels.
+const COLUMNS: [usize; 3] = [56, 72, 96];
+/// The kernels by padded columns: those whose warps have 16 queries at a time, and those whose warps have 32, which read keys and
+/// values half as often and take more registers.
+const NARROW: [&str; 3] = ["trunk_windows_56", "trunk_windows_72", "trunk_windows_96"];
+const WIDE: [&str; 3] = ["trunk_windows_56_wide", "trunk_windows_72_wide", "trunk_windows_96_wide"];
 
 /// Attention inside windows, of all heads.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -63,9 +64,9 @@ impl WindowShape {
         self.keys() / if self.pooled { 4 } else { 1 }
     }
 
-    /// Windows times heads: each has an attention of its own.
-    fn pairs(&self) -> usize {
-        self.grid.div_ceil(self.window).pow(2) * self.heads
+    /// Windows along a side of the map; the last may reach beyond it.
+    fn side(&self) -> usize {
+        self.grid.div_ceil(self.window)
     }
 
     /// # Errors
@@ -74,9 +75,9 @@ impl WindowShape {
         let Self { grid, window, heads, depth, pooled } = *self;
         let whole = grid > 0 && heads > 0 && (1..=MAX_WINDOW).contains(&window);
         ensure!(
-            whole && depth > 0 && depth.is_multiple_of(UNIT) && depth <= WINDOWS[2].0,
+            whole && depth > 0 && depth.is_multiple_of(UNIT) && depth <= COLUMNS[2],
             "attention inside windows takes windows of 1 to {MAX_WINDOW} tokens a side and heads of 8, 16 … {} columns; found {self:?}",
-            WINDOWS[2].0
+            COLUMNS[2]
         );
         ensure!(
             !pooled || (grid.is_multiple_of(2) && window.is_multiple_of(2)),
@@ -89,7 +90,8 @@ impl WindowShape {
 /// The kernels by padded columns.
 #[derive(Clone, Debug)]
 pub(super) struct WindowKernels {
-    functions: [Function; 3],
+    narrow: [Function; 3],
+    wide: [Function; 3],
     processors: usize,
 }
 
@@ -97,7 +99,7 @@ impl WindowKernels {
     /// # Errors
     /// What the driver says.
     pub fn load(gpu: &Gpu, module: &Module) -> Result<Self> {
-        let load = |(columns, name): (usize, &str)| -> Result<Function> {
+        let load = |name: &str, columns: usize| -> Result<Function> {
             let function = module.function(name)?;
             // What the largest window needs; GPUs whose blocks have less refuse that window alone.
             let most = pair_shared(MAX_WINDOW * MAX_WINDOW, columns);
@@ -105,8 +107,11 @@ impl WindowKernels {
             let whole = function.clone().with_shared(most);
             Ok(whole.or_else(|_| function.with_shared(LEAST_SHARED.min(most)))?)
         };
-        let functions = [load(WINDOWS[0])?, load(WINDOWS[1])?, load(WINDOWS[2])?];
-        Ok(Self { functions, processors: gpu.multiprocessors()? as usize })
+        let all = |[a, b, c]: [&str; 3]| -> Result<[Function; 3]> {
+            Ok([load(a, COLUMNS[0])?, load(b, COLUMNS[1])?, load(c, COLUMNS[2])?])
+        };
+        let processors = gpu.multiprocessors()? as usize;
+        Ok(Self { narrow: all(NARROW)?, wide: all(WIDE)?, processors })
     }
 
     /// As [`super::TrunkKernels::windows`].
@@ -115,7 +120,7 @@ impl WindowKernels {
         int(3 * shape.tokens() * shape.columns(), "the number of elements")?;
         let (function, division) = self.divide(&shape)?;
         let launch = Launch {
-            grid: (blocks(shape.pairs(), division.pairs)?, 1, 1),
+            grid: (blocks(division.blocks(&shape), 1)?, 1, 1),
             threads: division.threads(),
         };
         Ok(Windows { shape, function, division, launch })
@@ -123,29 +128,46 @@ impl WindowKernels {
 
     /// The kernel for a shape, with its shared memory, and how its blocks are made up.
     fn divide(&self, shape: &WindowShape) -> Result<(Function, Division)> {
-        let at = WINDOWS.iter().position(|(columns, _)| shape.depth <= *columns);
+        let at = COLUMNS.iter().position(|columns| shape.depth <= *columns);
         let at = at.context("heads that are too wide")?;
-        let pair = pair_shared(shape.keys(), WINDOWS[at].0);
-        let mut best: Option<(usize, Function, Division)> = None;
-        for division in Division::of(shape, pair) {
-            let shared = u32::try_from(division.pairs * pair).context("shared memory")?;
-            let function = self.functions[at].taking(shared);
-            let Ok(resident) = function.resident_blocks(division.threads()) else { continue };
-            // Warps that work at once on a multiprocessor.
-            let each = shape.pairs().div_ceil(division.pairs).div_ceil(self.processors);
-            let working = (resident as usize).min(each) * division.pairs * division.warps;
-            if working > best.as_ref().map_or(0, |(most, ..)| *most) {
-                best = Some((working, function, division));
-            }
-        }
-        let (_, function, division) = best.with_context(|| {
+        let pair = pair_shared(shape.keys(), COLUMNS[at]);
+        let kernels = |division: &Division| match division.tile {
+            Tile::Narrow => &self.narrow[at],
+            Tile::Wide => &self.wide[at],
+        };
+        let resident = |division: &Division| {
+            let shared = u32::try_from(division.together * pair).ok()?;
+            kernels(division).taking(shared).resident_blocks(division.threads()).ok()
+        };
+        let division = choose(shape, pair, self.processors, resident).with_context(|| {
             format!(
                 "the GPU's blocks have too little shared memory for {shape:?}: {pair} bytes are needed; run the encoder without its \
                  trunk: segtrt build-engines --graphs encoder"
             )
         })?;
-        Ok((function, division))
+        let shared = u32::try_from(division.together * pair).context("shared memory")?;
+        Ok((kernels(&division).taking(shared), division))
     }
+}
+
+/// The division for a GPU of so many multiprocessors, each of which holds so many blocks of a division (none, or unknown, where it
+/// cannot): the first one, unless another works on a quarter more queries at once.
+fn choose(
+    shape: &WindowShape,
+    pair: usize,
+    processors: usize,
+    resident: impl Fn(&Division) -> Option<u32>,
+) -> Option<Division> {
+    let mut best: Option<(usize, Division)> = None;
+    for division in Division::of(shape, pair) {
+        let Some(held @ 1..) = resident(&division) else { continue };
+        let each = division.blocks(shape).div_ceil(processors);
+        let at_once = each.min(held as usize) * division.warps * division.tile.queries();
+        if best.is_none_or(|(most, _)| at_once * 4 > most * 5) {
+            best = Some((at_once, division));
+        }
+    }
+    best.map(|(_, division)| division)
 }
 
 /// Attention inside windows of one shape, ready to be launched: how its blocks are made up is known.
@@ -175,45 +197,84 @@ impl Windows {
             Arg::View(out),
             Arg::I32(int(shape.grid, "the side of the map")?),
             Arg::I32(int(shape.window, "the side of a window")?),
+            Arg::I32(int(shape.grid / shape.window, "windows inside the map")?),
+            Arg::I32(int(shape.side(), "windows along a side")?),
             Arg::I32(int(shape.heads, "the number of heads")?),
             Arg::I32(int(shape.depth, "the columns of a head")?),
             Arg::I32(shape.pooled.into()),
-            Arg::I32(int(division.warps, "warps")?),
-            Arg::I32(int(shape.pairs(), "windows times heads")?),
+            Arg::I32(int(division.together, "windows of a block")?),
+            Arg::I32(int(division.parts, "blocks of a window")?),
         ];
-        // SAFETY: the arguments are the kernel's own, the tensors were measured above, and the division gives every warp
-        // queries and every pair its shared memory, as the kernel asks for.
+        // SAFETY: the arguments are the kernel's own, the tensors were measured above, and the division gives every pair its
+        // shared memory and a block for each part of its queries, as the kernel asks for.
         Ok(unsafe { function.launch(*launch, &args, stream) }?)
     }
 }
 
-/// Shared memory of a window and head, bytes: keys and values in rows of padded columns and 16 bytes more, so that `ldmatrix` meets
-/// no bank conflict; as in the source.
+/// Shared memory of a window and head, bytes: keys and values in rows of an odd number of 16-byte units, so that `ldmatrix` meets no
+/// bank conflict; as in the source.
 fn pair_shared(keys: usize, columns: usize) -> usize {
-    2 * keys.next_multiple_of(16) * (HALF * columns + 16)
+    2 * keys.next_multiple_of(16) * (columns / UNIT | 1) * UNIT * HALF
 }
 
-/// What a block does: so many pairs of window and head, each by so many warps.
+/// What a warp has at a time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Tile {
+    /// 16 queries: more warps for a window, so that its loads are issued sooner.
+    Narrow,
+    /// 32 queries: half as much is read from shared memory.
+    Wide,
+}
+
+impl Tile {
+    fn queries(self) -> usize {
+        match self {
+            Self::Narrow => 16,
+            Self::Wide => 32,
+        }
+    }
+}
+
+/// How blocks are made up.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Division {
+    tile: Tile,
+    /// Of a block.
     warps: usize,
-    pairs: usize,
+    /// Windows of a block, each with a warp of its own; or 1.
+    together: usize,
+    /// Blocks that share the queries of a window, each with keys and values of its own.
+    parts: usize,
 }
 
 impl Division {
-    /// Those to choose from: a warp for each 16 queries, or half as many for a large window, which leaves room for another block.
-    /// No warp is without queries.
+    /// Those to choose from, the one that reads least first. A window of many queries has a warp for each 32 of them, or half as many
+    /// (several such blocks fill a multiprocessor whose registers would be left over), or two blocks of half as many.
     fn of(shape: &WindowShape, pair: usize) -> Vec<Self> {
-        let tiles = shape.queries().div_ceil(ROWS);
-        let pairs = (SHARED_WARPS / tiles).min(SHARED_BYTES / pair).max(1);
-        let whole = Self { warps: tiles, pairs };
-        let half = Self { warps: tiles.div_ceil(2), pairs };
-        if tiles > 2 * SHARED_WARPS { vec![whole, half] } else { vec![whole] }
+        let one = |tile: Tile| {
+            let warps = shape.queries().div_ceil(tile.queries());
+            Self { tile, warps, together: 1, parts: 1 }
+        };
+        let (narrow, wide) = (one(Tile::Narrow), one(Tile::Wide));
+        if narrow.warps == 1 {
+            let together = SHARED_WARPS.min(SHARED_BYTES / pair).max(1);
+            return vec![Self { warps: together, together, ..narrow }];
+        }
+        if narrow.warps <= SHARED_WARPS {
+            return vec![narrow, wide];
+        }
+        let half = Self { warps: wide.warps.div_ceil(2), ..wide };
+        vec![wide, half, Self { parts: 2, ..half }]
+    }
+
+    /// Blocks of a launch.
+    fn blocks(self, shape: &WindowShape) -> usize {
+        shape.side().pow(2).div_ceil(self.together) * shape.heads * self.parts
     }
 
     fn threads(self) -> u32 {
-        // 16 warps at most, in all.
-        (32 * self.warps * self.pairs) as u32
+        // 8 warps at most.
+        (32 * self.warps) as u32
     }
 }
 

@@ -10,8 +10,9 @@ use crate::gpu::kernels::{TrunkKernels, WindowShape};
 /// Map, window, heads, columns of a head, pooled.
 type Windows = (usize, usize, usize, usize, bool);
 
-/// Tiny's, base+'s and large's blocks at 1024 pixels (the first of a stage has the windows of the stage before), then odd ones.
-const WINDOWS: [Windows; 30] = [
+/// Tiny's, base+'s and large's blocks at 1024 pixels (the first of a stage has the windows of the stage before), then odd ones: among them queries
+/// of a window over two blocks (on a GPU of some hundred multiprocessors), at the edges of the map too.
+const WINDOWS: [Windows; 32] = [
     (256, 8, 1, 96, false),
     (256, 8, 2, 96, true),
     (128, 4, 2, 96, false),
@@ -42,6 +43,8 @@ const WINDOWS: [Windows; 30] = [
     (11, 11, 1, 88, false),
     (6, 2, 3, 24, true),
     (5, 1, 1, 16, false),
+    (40, 14, 16, 40, false),
+    (24, 16, 2, 64, false),
 ];
 
 pub(super) fn rows(bench: &Bench, kernels: &TrunkKernels) -> Vec<KernelRow> {
