@@ -33,6 +33,12 @@ __device__ __forceinline__ u32 greater(u32 a, u32 b) {
     return r;
 }
 __device__ __forceinline__ u32 word_from_lane(u32 x, int mask) { return __shfl_xor_sync(0xffffffffu, x, mask); }
+/// 16 bytes from global to shared memory in the background, or nothing at all; zeros where `valid` is false.
+__device__ __forceinline__ void copy16_if(bool wanted, u32 to, const void* from, bool valid) {
+    int bytes = valid ? 16 : 0;
+    asm volatile("{ .reg .pred p; setp.ne.b32 p, %3, 0; @p cp.async.cg.shared.global.L2::128B [%0], [%1], 16, %2; }" ::"r"(to), "l"(from),
+                 "r"(bytes), "r"((int)wanted) : "memory");
+}
 __device__ __forceinline__ void warp_barrier() { __syncwarp(); }
 /// The compiler no longer knows what follows from `x`, and keeps none of it.
 __device__ __forceinline__ void forget(int& x) { asm volatile("" : "+r"(x)); }
@@ -99,6 +105,7 @@ struct Windows {
     static constexpr int GROUPS = (UNITS + 3) / 4;  // of units, as four lanes have
     static constexpr int PITCH = (UNITS | 1) * 16;
     static constexpr int PART = 64;                 // keys that come together
+    static constexpr int AT_ONCE = 2 * TILES;       // copies of a thread that are prepared together
     static_assert(COLUMNS % 8 == 0 && QUERIES % 16 == 0 && KEYS % 16 == 0 && PART % KEYS == 0, "whole products; steps inside a part");
 
     int lane, depth;
@@ -120,15 +127,19 @@ struct Windows {
         int columns = p.heads * depth, start = columns + head * depth, reciprocal = reciprocal_of(p.window);
         for (int begin = 0; begin < rows; begin += PART) {
             int end = (begin + PART < rows ? begin + PART : rows) * UNITS;
-            for (int at = begin * UNITS + first; at < end; at += step) {
-                int row = at / UNITS, unit = at - row * UNITS;
-                int y = quotient(row, reciprocal), x = row - y * p.window;
-                y += top_row, x += left;
-                bool inside = y < p.grid && x < p.grid, valid = row < keys && unit * 8 < depth;
-                const f16* from = (inside ? p.qkv + (y * p.grid + x) * (3 * columns) : p.bias) + start + unit * 8;
-                u32 to = shared + row * PITCH + unit * 16;
-                copy16(to, valid ? from : p.bias, valid);
-                copy16(to + rows * PITCH, valid ? from + columns : p.bias, valid);
+            // Several at a time, none behind a branch: their addresses are worked out side by side.
+            for (int base = begin * UNITS + first; base < end; base += AT_ONCE * step) {
+#pragma unroll
+                for (int i = 0; i < AT_ONCE; i++) {
+                    int at = base + i * step, row = (int)((u32)at / UNITS), unit = at - row * UNITS;
+                    int y = quotient(row, reciprocal), x = row - y * p.window;
+                    y += top_row, x += left;
+                    bool inside = y < p.grid && x < p.grid && row < keys, fits = unit * 8 < depth;
+                    const f16* from = (inside ? p.qkv + (y * p.grid + x) * (3 * columns) : p.bias) + (fits ? start + unit * 8 : start);
+                    u32 to = shared + row * PITCH + unit * 16;
+                    copy16_if(at < end, to, from, row < keys && fits);
+                    copy16_if(at < end, to + rows * PITCH, from + columns, row < keys && fits);
+                }
             }
             copies_commit();
         }

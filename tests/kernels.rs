@@ -261,7 +261,10 @@ fn the_sources_of_attention_give_a_softmax_on_the_host() {
         };
         assert_eq!(said.lines().filter(of).count(), 3, "{name}: {said}");
         let parameters = format!("{columns}, {queries}, {keys}");
-        assert!(windows.contains(&format!("WINDOWS(trunk_windows_{name}, {parameters}, ")), "{name}");
+        assert!(
+            windows.contains(&format!("WINDOWS(trunk_windows_{name}, {parameters}, ")),
+            "{name}"
+        );
         assert!(emulated.contains(&format!("W{name} = Windows<{parameters}>;")), "{name}");
     }
     let emulation = std::fs::read_to_string("scripts/attention/emulate.cpp").unwrap();

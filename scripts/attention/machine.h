@@ -55,6 +55,7 @@ static void land(const Copy& c) {
 }
 static void copy(u32 to, const void* from, int bytes, bool valid) { Copy c{to, from, bytes, valid}; if (late) me->open.push_back(c); else land(c); }
 static void copy16(u32 to, const void* from, bool v) { copy(to, from, 16, v); }
+static void copy16_if(bool wanted, u32 to, const void* from, bool v) { if (wanted) copy(to, from, 16, v); }
 static void copy4(u32 to, const void* from, bool v) { copy(to, from, 4, v); }
 static void copies_commit() { me->groups.push_back(me->open); me->open.clear(); }
 template <int L> static void copies_wait() { while ((int)me->groups.size() > L) { for (auto& c : me->groups[0]) land(c); me->groups.erase(me->groups.begin()); } }
