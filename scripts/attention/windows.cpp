@@ -138,6 +138,11 @@ int main(int count, char** words) {
     BOTH(96_wide, {20, 14, 1, 80, false, 7, 1, 1, 4});
     BOTH(96_wide, {16, 8, 1, 96, false, 2, 1, 1, 4});
     BOTH(96_wide, {32, 7, 1, 96, false, 2, 1, 1, 60});
+    // As the models have them, but for the heads.
+    BOTH(56_wide, {64, 14, 1, 56, false, 4, 1, 2, 4});
+    BOTH(72_wide, {64, 16, 1, 72, false, 8, 1, 1, 4});
+    BOTH(96_wide, {64, 14, 1, 96, false, 7, 1, 1, 4});
+    BOTH(56, {64, 14, 1, 56, true, 4, 1, 1, 4});
     BOTH(96_wide, {11, 11, 1, 88, false, 4, 1, 1, 4});
     return 0;
 }
