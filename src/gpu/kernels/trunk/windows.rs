@@ -214,7 +214,7 @@ impl Windows {
 /// Shared memory of a window and head, bytes: keys and values in rows of an odd number of 16-byte units, so that `ldmatrix` meets no
 /// bank conflict; as in the source.
 fn pair_shared(keys: usize, columns: usize) -> usize {
-    2 * keys.next_multiple_of(16) * (columns / UNIT | 1) * UNIT * HALF
+    2 * keys.next_multiple_of(16) * ((columns / UNIT) | 1) * UNIT * HALF
 }
 
 /// What a warp has at a time.
