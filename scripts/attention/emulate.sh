@@ -17,6 +17,6 @@ body attention.cuh attention.cu
 body attention.cuh attention_hopper.cu
 "${CXX:-c++}" -O2 -std=c++17 -w -DHOPPER -I"$folder" emulate.cpp -o "$folder/emulate"
 "$folder/emulate" "$@"
-body attention.cuh windows.cu
+body attention.cuh windows.cuh windows.cu
 "${CXX:-c++}" -O2 -std=c++17 -w -I"$folder" windows.cpp -o "$folder/windows"
 "$folder/windows" "$@"

@@ -52,7 +52,12 @@ const TOPICS: [(Topic, &str, &[&str], &str); 7] = [
         include_str!("../../../cuda/attention_hopper.ptx"),
     ),
     (Topic::Trunk, "trunk", &["common.cuh"], include_str!("../../../cuda/trunk.ptx")),
-    (Topic::Windows, "windows", &["attention.cuh"], include_str!("../../../cuda/windows.ptx")),
+    (
+        Topic::Windows,
+        "windows",
+        &["attention.cuh", "windows.cuh"],
+        include_str!("../../../cuda/windows.ptx"),
+    ),
 ];
 
 // `CUBINS: &[(u32, &str, &[u8])]`: compute capability, topic, image; empty unless SEGTRT_NVCC was set (build.rs).

@@ -1,0 +1,75 @@
+/*!
+What the attention inside windows (cuda/windows.cu) needs beside cuda/attention.cuh: a few instructions, its arguments, which queries
+of a window somebody asks for, and how four lanes exchange what they loaded.
+*/
+
+// ---- primitives ----
+
+/// The greater of each half.
+__device__ __forceinline__ u32 greater(u32 a, u32 b) {
+    u32 r;
+    asm("max.NaN.f16x2 %0, %1, %2;" : "=r"(r) : "r"(a), "r"(b));
+    return r;
+}
+__device__ __forceinline__ u32 word_from_lane(u32 x, int mask) { return __shfl_xor_sync(0xffffffffu, x, mask); }
+/// 16 bytes from global to shared memory in the background, or nothing at all; zeros where `valid` is false.
+__device__ __forceinline__ void copy16_if(bool wanted, u32 to, const void* from, bool valid) {
+    int bytes = valid ? 16 : 0;
+    asm volatile("{ .reg .pred p; setp.ne.b32 p, %3, 0; @p cp.async.cg.shared.global.L2::128B [%0], [%1], 16, %2; }" ::"r"(to), "l"(from),
+                 "r"(bytes), "r"((int)wanted) : "memory");
+}
+__device__ __forceinline__ void warp_barrier() { __syncwarp(); }
+/// The compiler no longer knows what follows from `x`, and keeps none of it.
+__device__ __forceinline__ void forget(int& x) { asm volatile("" : "+r"(x)); }
+/// c[16x8] += a[16x8] b[8x8]; of `a` the first two words.
+__device__ __forceinline__ void multiply_add_eight(float (&c)[4], const u32 (&a)[4], u32 b) {
+    asm("mma.sync.aligned.m16n8k8.row.col.f32.f16.f16.f32 {%0,%1,%2,%3}, {%4,%5}, {%6}, {%0,%1,%2,%3};"
+        : "+f"(c[0]), "+f"(c[1]), "+f"(c[2]), "+f"(c[3]) : "r"(a[0]), "r"(a[1]), "r"(b));
+}
+
+// ---- attention ----
+
+struct WindowProblem {
+    const f16 *qkv, *bias;
+    f16* out;
+    int grid, window;
+    int whole, side;     // windows along a side of the map: those that lie in it, all
+    int heads, depth, pooled;
+    int together;        // windows of a block
+    int parts;           // blocks of a window's queries
+};
+
+/// Of four lanes' four words each: word i of lane t becomes word t of lane i.
+__device__ __forceinline__ void exchange(u32 (&x)[4], int lane) {
+#pragma unroll
+    for (int bit = 1; bit <= 2; bit *= 2) {
+        bool upper = lane & bit;
+#pragma unroll
+        for (int i = 0; i < 4; i++) {
+            if (i & bit) continue;
+            u32 got = word_from_lane(upper ? x[i] : x[i + bit], bit);
+            (upper ? x[i] : x[i + bit]) = got;
+        }
+    }
+}
+
+/// n / side for n < 300 and side <= 16.
+__device__ __forceinline__ int quotient(int n, int reciprocal) { return n * reciprocal >> 16; }
+__device__ __forceinline__ int reciprocal_of(int side) { return 65536 / side + 1; }
+
+/// The queries of a window that somebody asks for: a rectangle of the map behind.
+struct Asked {
+    int top, left, width, count;
+    __device__ __forceinline__ Asked(const WindowProblem& p, int down, int across) {
+        int side = p.pooled ? p.window / 2 : p.window, grid = p.pooled ? p.grid / 2 : p.grid;
+        top = down * side, left = across * side;
+        width = grid - left < side ? grid - left : side;
+        count = (grid - top < side ? grid - top : side) * width;
+    }
+    /// Where a query lies, `x` and `y`; behind the last one the last.
+    __device__ __forceinline__ int2 token(int query, int reciprocal) const {
+        query = query < count ? query : count - 1;
+        int y = quotient(query, reciprocal), x = query - y * width;
+        return make_int2(left + x, top + y);
+    }
+};
