@@ -1,6 +1,6 @@
 /*!
 cuBLASLt's products against float64 on the host, for a sample of rows and columns; and what its first algorithm, which is what a
-trunk runs, takes beside the best of all that it names.
+trunk runs unless another was kept with its engines, takes beside the best of all that it names.
 
 Sums are f32 and rounded once, to the output's type: what is asked for is a small error, and the same bits from every run.
 */
