@@ -273,7 +273,7 @@ struct Attention {
         for (int r = 0; r < ROW_BLOCKS; r++)
 #pragma unroll
             for (int h = 0; h < 2; h++)
-                store_row<DV>(p, start + warp_row + r * 16 + (lane >> 2) + h * 8, lane, top[r][h], sum[r][h],
+                store_row<DV, WIDTH == PACKED_WIDTH>(p, start + warp_row + r * 16 + (lane >> 2) + h * 8, lane, top[r][h], sum[r][h],
                               [&](int j, int i) { return result[r][j][2 * h + i]; });
     }
 };

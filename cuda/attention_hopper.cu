@@ -25,6 +25,7 @@ struct Attention {
     static constexpr int CONSUMERS = CONSUMERS_;  // warpgroups that multiply
     static constexpr int KEYS = KEYS_;            // keys of a tile
     static constexpr int DV = DV_;                // columns of V
+    static constexpr bool PACKED = WIDTH == PACKED_WIDTH;
     static constexpr int SLOTS = SLOTS_;          // chunks the ring holds
     static constexpr int LAG = LAG_;              // chunks under way before one is waited for and handed over
     // TURNS: whether warpgroups issue their products in turn, or whenever they can.
@@ -93,8 +94,8 @@ struct Attention {
             hand_over_all(at);  // nothing better to do than to wait for what is under way
             barrier_wait(empty, parity);
         }
-        int unit = thread % UNITS, line = thread / UNITS;
-        bool inside = unit * 8 < columns;
+        int unit = (u32)thread % UNITS, line = (u32)thread / UNITS;
+        bool inside = PACKED || unit * 8 < columns;
         u32 to = shared + RING + at.free.slot * SLOT_BYTES + line * 128 + ((unit ^ line) & 7) * 16;
         const f16* from = source + (long long)(tile * KEYS + line) * stride + unit * 8;
 #pragma unroll
@@ -124,11 +125,14 @@ struct Attention {
     }
 
     __device__ __forceinline__ void copy_all(const Problem& p) const {
-        const f16 *k = p.k + (long long)blockIdx.z * p.keys.batch, *v = p.v + (long long)blockIdx.z * p.values.batch;
+        const f16* k = p.k + (PACKED ? (long long)blockIdx.z * n * WIDTH : (long long)blockIdx.z * p.keys.batch);
+        const f16* v = p.v + (PACKED ? (long long)blockIdx.z * n * DV : (long long)blockIdx.z * p.values.batch);
+        int width = PACKED ? WIDTH : p.width, columns = PACKED ? DV : p.columns;
+        int key_row = PACKED ? WIDTH : p.keys.row, value_row = PACKED ? DV : p.values.row;
         Progress at = {{0, 0}, {0, 0}, 0, 0};
         for (int tile = first; tile <= end && first < end; tile++) {
-            if (tile < end) fetch_tile<WIDTH>(at, k, p.width, p.keys.row, tile, bias);
-            if (tile > first) fetch_tile<DV>(at, v, p.columns, p.values.row, tile - 1, false);
+            if (tile < end) fetch_tile<WIDTH>(at, k, width, key_row, tile, bias);
+            if (tile > first) fetch_tile<DV>(at, v, columns, value_row, tile - 1, false);
         }
         hand_over_all(at);
     }
@@ -318,7 +322,7 @@ struct Attention {
             int row = blockIdx.x * QUERIES + group * 64 + (thread >> 5) * 16 + (lane >> 2);
 #pragma unroll
             for (int h = 0; h < 2; h++)
-                store_row<DV>(p, row + h * 8, lane, top[h], sum[h],
+                store_row<DV, PACKED>(p, row + h * 8, lane, top[h], sum[h],
                               [&](int j, int i) { return result[j * 4 + 2 * h + i]; });
         }
     }
