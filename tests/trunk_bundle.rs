@@ -15,6 +15,7 @@ use segtrt::engine::{EngineManifest, open_trunk};
 use serde_json::Value;
 
 use crate::build_line::fakes;
+use crate::selftest::fakes::{cublaslt, shared};
 use crate::support::{copy, segtrt};
 
 const FILE: &str = "encoder_trunk.safetensors";
@@ -92,6 +93,40 @@ impl Yard {
 const ENCODER: [&str; 2] = ["--graphs", "encoder_cut0,encoder_cut1"];
 const CURRENT: [&str; 3] =
     ["encoder_trunk up_to_date", "encoder_cut0 up_to_date", "encoder_cut1 up_to_date"];
+
+#[test]
+fn algorithms_of_the_products_are_timed_once_and_kept_with_the_engines() {
+    let (Some(yard), Some(library), Some(gpu)) = (Yard::new(), cublaslt(), shared()) else {
+        return;
+    };
+    // Kernels beside the driver that build-engines is tested with.
+    let path = std::env::join_paths([yard.fakes, gpu.dir()]).unwrap();
+    let build = |flags: &[&str]| {
+        let mut command = yard.build(&[&ENCODER[..], flags].concat());
+        command.env("LD_LIBRARY_PATH", &path).env("SEGTRT_CUBLASLT_LIB", library);
+        let output = command.output().unwrap();
+        let said = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert!(output.status.success(), "{said}");
+        said
+    };
+    let told = "of the trunk's 21 products by another algorithm than cuBLASLt 13.1.2";
+    assert!(!build(&["--no-product-timing"]).contains("products by another algorithm"));
+    assert_eq!(yard.manifest().products, None);
+    let said = build(&[]);
+    assert!(said.contains(told), "{said}");
+    let kept = yard.manifest().products.unwrap();
+    assert_eq!((kept.products.len(), kept.library.as_str()), (21, "cuBLASLt 13.1.2 (for CUDA 13)"));
+    assert!(kept.products.iter().all(|choice| choice.of == 2 && choice.algorithm < 2));
+    // Neither a later call nor one that leaves them alone changes them; another GPU's are made anew.
+    assert!(!build(&[]).contains("products by another algorithm"));
+    build(&["--no-product-timing"]);
+    assert_eq!(yard.manifest().products.as_ref(), Some(&kept));
+    let mut manifest = yard.manifest();
+    manifest.products.as_mut().unwrap().device = "another".to_owned();
+    manifest.write(&yard.folder()).unwrap();
+    assert!(build(&[]).contains(told));
+    assert_eq!(yard.manifest().products.unwrap().device, kept.device);
+}
 
 /// Another sign in the file of weights, and its hash in the manifest where `known`.
 fn change(bundle: &Path, known: bool) {

@@ -7,7 +7,9 @@ use std::path::{Path, PathBuf};
 use assert_cmd::Command;
 use predicates::str::contains;
 use segtrt::bundle::Role;
-use segtrt::engine::Precision;
+use segtrt::engine::{EngineManifest, Precision};
+use segtrt::gpu::cublaslt::{Choice, Choices};
+use segtrt::pipeline::shapes_of;
 
 use crate::selftest::fakes::{Engines, Fakes, cublaslt, shared};
 use crate::support::{Frame, bench, column, frames_of, lowest_iou, require_onnxruntime, synth};
@@ -192,6 +194,36 @@ fn weights_that_are_missing_or_damaged_and_no_library_are_refused_with_what_to_t
 }
 
 /// An engine folder that holds the whole encoder, too, was asked for it.
+/// The stand-in's second algorithm is made to be wrong: whoever takes it is seen.
+#[test]
+fn kept_algorithms_are_taken_where_library_and_gpu_are_theirs() {
+    let Some(setting) = Setting::new() else { return };
+    let dir = setting.path("engines").read_dir().unwrap().next().unwrap().unwrap().path();
+    let dir = dir.read_dir().unwrap().next().unwrap().unwrap().path();
+    let mut manifest = EngineManifest::read(&dir).unwrap().unwrap();
+    let shapes = shapes_of(manifest.trunk().unwrap());
+    let choice = |shape| Choice { shape, algorithm: 1, of: 2 };
+    let masks = |out: &str| {
+        setting.gpu(out).env("FAKE_CUBLASLT_FAULT", "second").assert().success();
+        setting.frames(out)
+    };
+    let right = masks("first");
+    for (out, library, device, taken) in [
+        ("kept", "cuBLASLt 13.1.2 (for CUDA 13)", "NVIDIA H200", true),
+        ("older", "cuBLASLt 12.9.1 (for CUDA 12)", "NVIDIA H200", false),
+        ("elsewhere", "cuBLASLt 13.1.2 (for CUDA 13)", "another", false),
+    ] {
+        manifest.products = Some(Choices {
+            library: library.to_owned(),
+            device: device.to_owned(),
+            us: [2.0, 1.0],
+            products: shapes.iter().copied().map(choice).collect(),
+        });
+        manifest.write(&dir).unwrap();
+        assert_eq!(masks(out) != right, taken, "{out}");
+    }
+}
+
 #[test]
 fn the_whole_is_taken_where_it_was_built() {
     let Some(setting) = Setting::new() else { return };
