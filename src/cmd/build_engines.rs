@@ -161,6 +161,7 @@ fn manifest_of(model: &ModelBuild, platform: &str, args: &BuildEnginesArgs) -> E
     });
     let bundle = model.bundle.manifest.clone();
     let products = there.as_ref().and_then(|manifest| manifest.products.clone());
+    let products = products.filter(|_| bundle.trunk.is_some() && !args.force);
     let mut plans = there.map(|manifest| manifest.plans).unwrap_or_default();
     plans.retain(|plan| {
         bundle.graph(plan.role).is_some_and(|graph| graph.sha256 == plan.onnx_sha256)
@@ -171,7 +172,7 @@ fn manifest_of(model: &ModelBuild, platform: &str, args: &BuildEnginesArgs) -> E
         precision: model.precision,
         bundle,
         plans,
-        products: products.filter(|_| !args.force),
+        products,
         sources: manifest::Sources::of(&model.bundle.dir, args.platforms.as_deref()),
         dir: Some(model.dir.clone()),
     }

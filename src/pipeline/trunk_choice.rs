@@ -2,7 +2,7 @@
 The algorithm of each product of a trunk, by the time of all blocks together.
 
 A product by itself does not tell: on an H200 algorithms that were up to 40 % faster one by one made a trunk slower as a whole, because
-with some of them the GPU takes longer from any kernel to the next (docs/measurements). So every other algorithm takes its turn in
+with some of them the GPU takes longer from any kernel to the next (docs/measurements/2026-11-tables-h200.md). So every other algorithm takes its turn in
 the whole, as a recorded graph, and stays where the whole is faster.
 */
 
@@ -10,7 +10,7 @@ use anyhow::{Context, Result};
 
 use super::trunk::{TrunkParts, TrunkRun};
 use crate::bundle::trunk::{BlockWeights, Trunk};
-use crate::gpu::cublaslt::{Choice, Choices, CublasLt, Product};
+use crate::gpu::cublaslt::{Choice, Choices, Product};
 use crate::gpu::kernels::AttentionKernels;
 use crate::gpu::{Gpu, Purpose, Recorded, Stream, View, Work};
 
@@ -97,7 +97,7 @@ pub fn choose_products(gpu: &Gpu, trunk: &Trunk, weights: &[BlockWeights]) -> Re
         of: product.candidates(),
     };
     let products = run.products().map(choice).collect();
-    let library = CublasLt::open(gpu)?.to_string();
+    let library = run.library().to_string();
     Ok(Choices { library, device: gpu.facts().name.clone(), us: [first, so_far], products })
 }
 

@@ -6,7 +6,7 @@ Library ─→ CublasLt (a GPU) ─→ Product (a shape) ─ enqueue, a stream �
 ```
 
 The library is the user's own: it is opened at run time, and only a trunk needs it. Its heuristics are asked once for each shape.
-Of the algorithms that they name the one is taken that was the fastest where the engines were built ([`Choices`]), else the first; so
+Of the algorithms that they name the one is taken with which the whole trunk was the fastest where the engines were built ([`Choices`]), else the first; so
 the same library on the same GPU gives the same bits. `segtrt selftest --kernels` shows what the first costs beside the best.
 */
 

@@ -2,7 +2,7 @@
 The kernels of `cuda/` on the GPU at hand against the CPU code that they must equal, and how long they take.
 
 Needs no engines. Every comparison is of bits but those of attention, of what a trunk normalises and activates, of cuBLASLt's products
-and of nvJPEG: all others claim the CPU's very results, on any size. Outputs are filled with a pattern first, so that what a kernel
+and of nvJPEG: all others claim the CPU's very results, on any size; whole trunks are held to themselves. Outputs are filled with a pattern first, so that what a kernel
 leaves out is found.
 */
 

@@ -121,10 +121,11 @@ pub(in super::super) fn rows(bench: &Bench) -> Result<Vec<KernelRow>, String> {
     for model in &MODELS {
         if !bench.leaves_out(model.grid * model.grid * model.columns, 2) {
             let trunk = model.trunk();
-            rows.push(row(NAME, model.name, check(bench, &trunk, None)));
-            let weights = Drawn::new(bench, &trunk);
-            let choices = choose_products(bench.gpu, &trunk, &weights.blocks(&trunk));
-            let chosen = choices.and_then(|choices| check(bench, &trunk, Some(&choices)));
+            let drawn = Drawn::new(bench, &trunk);
+            let weights = drawn.blocks(&trunk);
+            rows.push(row(NAME, model.name, check(bench, &trunk, &weights, None)));
+            let choices = choose_products(bench.gpu, &trunk, &weights);
+            let chosen = choices.and_then(|choices| check(bench, &trunk, &weights, Some(&choices)));
             rows.push(row(CHOSEN, model.name, chosen));
         }
     }
@@ -178,10 +179,15 @@ impl Drawn {
     }
 }
 
-fn check(bench: &Bench, trunk: &Trunk, choices: Option<&Choices>) -> Result<Checked> {
+fn check(
+    bench: &Bench,
+    trunk: &Trunk,
+    weights: &[BlockWeights],
+    choices: Option<&Choices>,
+) -> Result<Checked> {
     trunk.check()?;
-    let (weights, stream) = (Drawn::new(bench, trunk), &bench.stream);
-    let parts = TrunkParts { trunk, weights: &weights.blocks(trunk), choices };
+    let stream = &bench.stream;
+    let parts = TrunkParts { trunk, weights, choices };
     let TrunkAlone { run, maps } = TrunkAlone::new(bench.gpu, &parts, stream)?;
     let values = drawn(bench, "trunk tokens");
     let floats = bytes_of(&values[..DRAWN], |value| value.to_le_bytes());
