@@ -11,6 +11,7 @@ PRECISIONS = ("fp16", "mixed", "fp32")
 # Of a GPU's slots. Beside up to eleven others encoders took 2.4 (SAM2.1-tiny) and 4.6 times (EdgeTAM) as long as beside one or two; likely
 # because processes on one GPU take turns, however short the kernels are that each of them times.
 BUILD = 4
+CROWDED = "--no-product-timing"  # of builds beside others; products() times them
 LOADING, KNOWN = 10, {"encoder": 60, "prompt": 60}  # seconds until TensorRT's kernels are loaded; of graphs whose tactics are known
 CUT, PROMPT = 60, 70  # seconds of a part of an encoder and of a prompt graph: 12 to 63 and 60 to 73 beside twenty other jobs
 AROUND = {"encoder_cut0": 18, "encoder_cut1": 170}  # of stem and neck around a trunk, beside ten to seventeen other jobs: 17 to 18 and 145 to 177
@@ -30,7 +31,7 @@ def build_command(s, v, precision, out, timing, *more, bundles=None):
     """`segtrt build-engines` of one model into `out`."""
     command = [s.segtrt, "build-engines", "--platform", "auto", "--models", v.model, "--imgsz", v.imgsz]
     command += ["--precision", precision, "--onnx-dir", bundles or s.bundles(v), "--out", out, "--timing-cache", timing]
-    return [*command, "--timing-runs", 4, "--no-product-timing", "--json", *more]
+    return [*command, "--timing-runs", 4, "--json", *more]
 
 
 def build(s, v, name, precision, out, graphs, needs, priority, expect, more=(), bundles=None, kept=None):
@@ -42,7 +43,7 @@ def build(s, v, name, precision, out, graphs, needs, priority, expect, more=(), 
     rows = s.out / "builds" / f"{name}.json"
     return Job(
         name,
-        build_command(s, v, precision, out, timing, "--graphs", ",".join(graphs), *more, bundles=bundles),
+        build_command(s, v, precision, out, timing, CROWDED, "--graphs", ",".join(graphs), *more, bundles=bundles),
         gpu=SHARED,
         slots=BUILD,
         needs=needs,
@@ -106,7 +107,7 @@ def source(precision):
 def merge(s, v, name, precision, engines, pieces, graphs, priority, bundles=None):
     """Puts pieces together, and lets build-engines say whether it would have built anything else."""
     rows = s.out / "builds" / f"{name}.json"
-    check = build_command(s, v, precision, engines, s.out / "timing" / f"{name}.timing", "--graphs", ",".join(graphs), bundles=bundles)
+    check = build_command(s, v, precision, engines, s.out / "timing" / f"{name}.timing", CROWDED, "--graphs", ",".join(graphs), bundles=bundles)
     command = [s.python, MERGE, "--into", engines, "--rows", rows]
     command += [word for piece in pieces for word in ("--piece", piece.results[0])] + ["--", *check]
     first = pieces[0]
@@ -134,7 +135,7 @@ def products(s, v, graphs, priority):
     """Times the algorithms of a trunk's products, alone on its GPU; all plans are there by then."""
     name, merged = built(v, "fp16"), f"engines_{v.name}_fp16"
     timing, rows = s.out / "timing" / f"{merged}.timing", s.out / "builds" / f"{name}.json"
-    command = [word for word in build_command(s, v, "fp16", s.engines(v), timing, "--graphs", ",".join(graphs)) if word != "--no-product-timing"]
+    command = build_command(s, v, "fp16", s.engines(v), timing, "--graphs", ",".join(graphs))
     common = {"gpu": ALONE, "needs": [merged], "memory_gib": 5, "waits": True, "results": [rows], "stdout": rows}
     return Job(name, command, priority=priority, expect=20, limit=120, **common)
 
