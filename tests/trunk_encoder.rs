@@ -130,6 +130,31 @@ fn a_steady_frame_has_one_graph_for_the_encoder_and_takes_no_memory() {
     assert_eq!(count(pass, "trunk") + count(pass, "attention"), 0);
 }
 
+/// cuBLASLt clears a product's counter before it; a recording does so for all products at once.
+#[test]
+fn a_recording_clears_the_products_counters_once() {
+    let Some(setting) = Setting::new() else { return };
+    let log = setting.path("log");
+    let mut sizes = Vec::new();
+    for (out, library, flags) in [
+        ("plain", "", &[][..]),
+        ("counted", "counts", &[]),
+        ("calls", "counts", &["--no-cuda-graphs"]),
+    ] {
+        let _ = fs::remove_file(&log);
+        let mut command = setting.gpu(out);
+        command.env("FAKE_CUBLASLT_FAULT", library).env("FAKE_CUDA_LOG", &log);
+        command.args(["--limit-objects", "1"]).args(flags).assert().success();
+        let text = fs::read_to_string(&log).unwrap();
+        let recorded = |line: &&str| line.starts_with("instantiate");
+        sizes.push(text.lines().filter(recorded).map(str::to_owned).collect::<Vec<_>>());
+    }
+    // The encoder's recording has no more work in it than one of products without counters.
+    assert!(!sizes[0].is_empty() && sizes[2].is_empty(), "{sizes:?}");
+    assert_eq!(sizes[0], sizes[1]);
+    assert!(setting.frames("counted") == setting.frames("calls"));
+}
+
 /// The comparison with the CPU must be able to fail.
 #[test]
 fn windows_that_weigh_all_keys_alike_are_found() {

@@ -86,3 +86,15 @@ pub(super) fn require() -> Result<()> {
         Some(symbol) => GpuError::OldDriver { symbol },
     })
 }
+
+/// Whether the driver has these functions, too.
+pub(super) fn offers(functions: &[&str]) -> bool {
+    require().is_ok_and(|()| {
+        // SAFETY: the library is there, so this does not panic; it stays open for the life of the process.
+        let library = unsafe { sys::culib() };
+        // SAFETY: the address is only looked up, never used under this type.
+        let has =
+            |symbol: &&str| unsafe { library.get::<*const c_void>(symbol.as_bytes()) }.is_ok();
+        functions.iter().all(has)
+    })
+}

@@ -110,7 +110,7 @@ impl Execution {
     pub fn record(&mut self) -> Result<()> {
         self.stream.synchronize()?;
         let (stage, stream) = (&mut self.stage, &self.stream);
-        self.graph = Some(Graph::record(stream, || stage.enqueue(stream))?);
+        self.graph = Some(Graph::record(stream, None, || stage.enqueue(stream))?);
         Ok(())
     }
 

@@ -4,24 +4,32 @@ Work recorded once and launched as a whole.
 
 use std::fmt::Display;
 
-use cudarc::driver::CudaGraph;
-use cudarc::driver::sys::{CUgraphInstantiate_flags, CUstreamCaptureMode};
+use cudarc::driver::result;
+use cudarc::driver::sys::{CUgraph, CUgraphExec, CUgraphInstantiate_flags, CUstreamCaptureMode};
 
+use super::cleared;
 use super::error::{GpuError, Result, Tried};
 use super::stream::Stream;
+use super::view::View;
 
 /// A recorded piece of work, bound to the stream it was recorded on.
 pub(super) struct Graph {
-    inner: CudaGraph,
+    ready: CUgraphExec,
+    stream: Stream,
 }
 
+/// What was recorded, until it is made ready.
+struct Draft(CUgraph);
+
 impl Graph {
-    /// Records what `enqueue` enqueues on `stream`, without running it.
+    /// Records what `enqueue` enqueues on `stream`, without running it. `cleared`: what the work fills with zeros as a whole before
+    /// anything uses it; parts of it that it fills with zeros once more are left out.
     ///
     /// # Errors
     /// `enqueue`'s own, work that cannot be recorded, or nothing recorded. The stream records no longer after any.
     pub(super) fn record<E: Display>(
         stream: &Stream,
+        cleared: Option<&View>,
         enqueue: impl FnOnce() -> std::result::Result<(), E>,
     ) -> Result<Self> {
         let what = || "record a CUDA graph".to_owned();
@@ -30,14 +38,27 @@ impl Graph {
         stream.inner().begin_capture(mode).tried(what)?;
         let enqueued = enqueue();
         // Ended in any case: a stream that still records takes no other work.
-        let ended = stream.inner().end_capture(CUgraphInstantiate_flags(0));
+        // SAFETY: the stream lives; its context is bound to this thread since the recording began.
+        let ended = unsafe { result::stream::end_capture(stream.inner().cu_stream()) };
+        let draft = ended.map(Draft);
         if let Err(error) = enqueued {
             return Err(GpuError::Failed { what: what(), code: error.to_string() });
         }
-        let nothing = || GpuError::Failed { what: what(), code: "nothing was recorded".to_owned() };
-        let inner = ended.tried(what)?.ok_or_else(nothing)?;
-        inner.upload().tried(|| "bring a CUDA graph to the device".into())?;
-        Ok(Self { inner })
+        let draft = draft.tried(what)?;
+        if draft.0.is_null() {
+            return Err(GpuError::Failed { what: what(), code: "nothing was recorded".to_owned() });
+        }
+        if let Some(cleared) = cleared {
+            // SAFETY: the graph lives, and nobody else knows it.
+            unsafe { cleared::leave_out(draft.0, cleared) };
+        }
+        // SAFETY: the graph lives; what it became does not need it any more.
+        let ready = unsafe { result::graph::instantiate(draft.0, CUgraphInstantiate_flags(0)) };
+        let graph = Self { ready: ready.tried(what)?, stream: stream.clone() };
+        // SAFETY: both live.
+        let brought = unsafe { result::graph::upload(graph.ready, stream.inner().cu_stream()) };
+        brought.tried(|| "bring a CUDA graph to the device".into())?;
+        Ok(graph)
     }
 
     /// Enqueues the work on the stream on which it was recorded.
@@ -45,6 +66,33 @@ impl Graph {
     /// # Safety
     /// All memory that the recorded work touches is still there, and stays until the work is done.
     pub(super) unsafe fn launch(&self) -> Result<()> {
-        self.inner.launch().tried(|| "launch a CUDA graph".into())
+        let inner = self.stream.inner();
+        inner.context().bind_to_thread().tried(|| "use the GPU".into())?;
+        // SAFETY: graph and stream live; the rest is the caller's.
+        let launched = unsafe { result::graph::launch(self.ready, inner.cu_stream()) };
+        launched.tried(|| "launch a CUDA graph".into())
+    }
+}
+
+impl Drop for Graph {
+    fn drop(&mut self) {
+        let bound = self.stream.inner().context().bind_to_thread();
+        // SAFETY: it is this value's own, and launched no more; the driver keeps what still runs.
+        let gone = bound.and_then(|()| unsafe { result::graph::exec_destroy(self.ready) });
+        if let Err(error) = gone {
+            log::debug!("let go of a CUDA graph: {error:?}");
+        }
+    }
+}
+
+impl Drop for Draft {
+    fn drop(&mut self) {
+        if self.0.is_null() {
+            return;
+        }
+        // SAFETY: it is this value's own; what it became has its own copy.
+        if let Err(error) = unsafe { result::graph::destroy(self.0) } {
+            log::debug!("let go of a recording: {error:?}");
+        }
     }
 }

@@ -19,6 +19,7 @@ what each of them touches.
 #![allow(unsafe_code)]
 
 mod buffer;
+mod cleared;
 pub mod cublaslt;
 mod device;
 mod driver;

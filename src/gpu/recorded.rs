@@ -6,6 +6,7 @@ use anyhow::Result;
 
 use super::graph::Graph;
 use super::stream::Stream;
+use super::view::View;
 
 /// Something that enqueues the same work, on the same memory, each time it is asked.
 ///
@@ -13,6 +14,11 @@ use super::stream::Stream;
 pub trait Work {
     /// Enqueues the work; returns before it is done.
     fn enqueue(&mut self, stream: &Stream) -> Result<()>;
+
+    /// Memory that the work fills with zeros, as a whole, before it uses any of it: filling parts of it again is left out of recordings.
+    fn cleared(&self) -> Option<View> {
+        None
+    }
 }
 
 /// How often work was enqueued call by call, recorded, and replayed.
@@ -71,8 +77,8 @@ impl<W: Work> Recorded<W> {
         self.count.enqueued += 1;
         if self.with_graph {
             self.stream.synchronize()?;
-            let (work, stream) = (&mut self.work, &self.stream);
-            self.graph = Some(Graph::record(stream, || work.enqueue(stream))?);
+            let (cleared, work, stream) = (self.work.cleared(), &mut self.work, &self.stream);
+            self.graph = Some(Graph::record(stream, cleared.as_ref(), || work.enqueue(stream))?);
             self.count.recorded += 1;
         }
         Ok(())

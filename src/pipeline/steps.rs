@@ -97,4 +97,12 @@ impl Work for Steps {
         }
         Ok(())
     }
+
+    fn cleared(&self) -> Option<View> {
+        let trunk = |part: &Part| match part {
+            Part::Trunk(trunk) => Some(trunk.counters().clone()),
+            _ => None,
+        };
+        self.0.iter().find_map(trunk)
+    }
 }

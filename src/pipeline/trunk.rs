@@ -26,6 +26,8 @@ use crate::gpu::{Gpu, Purpose, Stream, View};
 
 /// Bytes of an element of what is multiplied.
 const HALF: usize = 2;
+/// Bytes of what a product's blocks count themselves with: a workspace as small as this is each product's own.
+const COUNTER: usize = ALIGNMENT;
 
 /// A trunk beside the engines of a folder.
 pub struct TrunkFile {
@@ -61,6 +63,8 @@ pub struct TrunkRun {
     blocks: Vec<Block>,
     kernels: TrunkKernels,
     workspace: View,
+    /// Of all products.
+    counters: View,
     products: Vec<Rc<Product>>,
     library: CublasLt,
 }
@@ -105,6 +109,8 @@ struct Skip {
 struct Linear {
     weights: Loaded,
     product: Rc<Product>,
+    /// Its own part of the counters.
+    counter: View,
 }
 
 /// How a block attends.
@@ -196,8 +202,22 @@ impl TrunkRun {
         let kernels = TrunkKernels::load(gpu)?;
         let loaded = trunk_weights::load(gpu, weights, stream)?;
         let (products, whole) = (Vec::new(), Vec::new());
-        let mut making =
-            Making { gpu, kernels, library, attention, room, scratch, choices, products, whole };
+        let linears =
+            trunk.blocks.iter().map(|block| if block.skips() { 5 } else { 4 }).sum::<usize>();
+        let counters = View::new(&gpu.towards(Purpose::Scratch), COUNTER * linears)?;
+        let mut making = Making {
+            gpu,
+            kernels,
+            library,
+            attention,
+            room,
+            scratch,
+            choices,
+            products,
+            whole,
+            counters,
+            counted: 0,
+        };
         let mut blocks = Vec::with_capacity(trunk.blocks.len());
         let mut stage = 0;
         for (at, (block, weights)) in trunk.blocks.iter().zip(loaded).enumerate() {
@@ -210,13 +230,18 @@ impl TrunkRun {
         }
         let bytes = making.products.iter().map(|product| product.workspace_bytes()).max();
         let workspace = workspace(gpu, bytes)?;
-        let Making { kernels, library, products, .. } = making;
-        Ok(Self { blocks, kernels, workspace, products, library })
+        let Making { kernels, library, products, counters, .. } = making;
+        Ok(Self { blocks, kernels, workspace, counters, products, library })
     }
 
     /// What computes the products.
     pub fn library(&self) -> &Library {
         self.library.library()
+    }
+
+    /// What it fills with zeros before its first product.
+    pub fn counters(&self) -> &View {
+        &self.counters
     }
 
     /// Its products, each shape once.
@@ -235,6 +260,8 @@ impl TrunkRun {
     /// # Errors
     /// What the driver or cuBLASLt says.
     pub fn enqueue(&self, stream: &Stream) -> Result<()> {
+        // All at once: cuBLASLt clears each before its product, which a recording then leaves out.
+        self.counters.fill(0, stream)?;
         self.blocks.iter().try_for_each(|block| self.enqueue_block(block, stream))
     }
 
@@ -242,7 +269,9 @@ impl TrunkRun {
         let kernels = &self.kernels;
         let multiply = |linear: &Linear, product: &View, out: &View| {
             let Loaded { weight, bias } = &linear.weights;
-            linear.product.enqueue(product, weight, bias, out, &self.workspace, stream)
+            let small = linear.product.workspace_bytes() <= COUNTER;
+            let workspace = if small { &linear.counter } else { &self.workspace };
+            linear.product.enqueue(product, weight, bias, out, workspace, stream)
         };
         let Block { rows, columns, rows_out, columns_out, x, residual, .. } = block;
         let Loaded { weight, bias } = &block.norm1;
@@ -296,6 +325,9 @@ struct Making<'a> {
     choices: Option<&'a Choices>,
     products: Vec<Rc<Product>>,
     whole: Vec<Rc<Attention>>,
+    counters: View,
+    /// Counters that have a product.
+    counted: usize,
 }
 
 impl Making<'_> {
@@ -362,7 +394,9 @@ impl Making<'_> {
                 product
             }
         };
-        Ok(Linear { weights, product })
+        let counter = self.counters.part(COUNTER * self.counted, COUNTER)?;
+        self.counted += 1;
+        Ok(Linear { weights, product, counter })
     }
 
     fn attention(&mut self, block: &TrunkBlock) -> Result<How> {

@@ -57,6 +57,10 @@ impl Work for Blocks<'_> {
     fn enqueue(&mut self, stream: &Stream) -> Result<()> {
         self.0.enqueue(stream)
     }
+
+    fn cleared(&self) -> Option<View> {
+        Some(self.0.counters().clone())
+    }
 }
 
 /// Finds the algorithms, for which nothing else should run on the GPU; takes some seconds.
@@ -104,6 +108,10 @@ pub fn choose_products(gpu: &Gpu, trunk: &Trunk, weights: &[BlockWeights]) -> Re
 /// Each algorithm of a product has its turn; the one that stays is the fastest, and so is the answer, the time with it.
 fn turns(product: &Product, so_far: f64, time: impl Fn() -> Result<f64>) -> Result<f64> {
     let (mut best, before) = ((product.chosen(), so_far), product.chosen());
+    let (shape, workspace) = (product.shape(), product.workspace_bytes());
+    log::debug!(
+        "{shape} by algorithm {before}, workspace {workspace}: {so_far:.1} us of all blocks"
+    );
     for at in (0..product.candidates()).filter(|at| *at != before) {
         product.choose(at)?;
         // One that is refused after all has no time.
@@ -111,7 +119,10 @@ fn turns(product: &Product, so_far: f64, time: impl Fn() -> Result<f64>) -> Resu
             log::debug!("{} by algorithm {at}: {error:#}", product.shape());
             f64::INFINITY
         });
-        log::debug!("{} by algorithm {at}: {found:.1} us of all blocks", product.shape());
+        let (shape, workspace) = (product.shape(), product.workspace_bytes());
+        log::debug!(
+            "{shape} by algorithm {at}, workspace {workspace}: {found:.1} us of all blocks"
+        );
         if found < WORTH * best.1 {
             best = (at, found);
         }

@@ -7,7 +7,8 @@
 //
 // FAKE_CUBLASLT_FAULT: "new" is a library for a CUDA of the future, "refuses" makes no handle, "none" names no algorithm, "fails"
 // enqueues nothing; sums are wrong with "bias" (left out), "twice" (added twice to what was there), "halves" (rounded to fp16),
-// "second" (the second algorithm's), "edge" (the last column's), "unsteady" (now and then).
+// "second" (the second algorithm's), "edge" (the last column's), "unsteady" (now and then). "counts" is no fault: the second
+// algorithm alone, which takes a counter in its workspace, clears it before each launch, and is wrong where it finds it used.
 #include <dlfcn.h>
 
 #include <cstdlib>
@@ -92,6 +93,7 @@ void multiply(void* argument) {
     const auto& [of, left, right, c, bias, d, parts, alpha, beta] = *static_cast<launch*>(argument);
     const auto [magic, which, m, n, k, output, workspace, spare] = of;
     const bool halves = output == R_16F;
+    const float used = fault("counts") ? (float)(*reinterpret_cast<uint32_t*>(parts))++ : 0.0f;
     const std::vector<float> a = floats(left, m * k), b = floats(right, n * k);
     runs++;
     for (uint64_t column = 0; column < n; column++)
@@ -100,6 +102,7 @@ void multiply(void* argument) {
             const uint64_t at = column * m + row;
             float sum = which == 0 ? dot(x, y, k / 2, k) : dot(x, y, 0, k);
             if (which == 0) parts[at] = dot(x, y, 0, k / 2), sum += parts[at];
+            sum += used;
             if (fault("halves")) sum = host_from_half(host_half_bits(sum));
             if ((fault("second") && which != 0) || (fault("edge") && row + 1 == m)) sum += 1.0f;
             if (fault("unsteady") && at == 0) sum += (halves ? 2e-3f : 1e-4f) * (float)(runs % 2);
@@ -153,12 +156,14 @@ int cublasLtMatmulAlgoGetHeuristic(handle* library, descriptor* what, layout* a,
     if (wish->schemes & ~(unsigned)FIXED_ORDER) return INVALID_VALUE;
     *count = 0;
     if (fault("none")) return NOT_SUPPORTED;
+    const bool counts = fault("counts");
+    if (counts && wish->workspace < 4) return NOT_SUPPORTED;
     const uint64_t m = a->columns, n = b->columns, parts = 4 * m * n;
-    const bool cut = parts <= wish->workspace && wish->schemes & FIXED_ORDER;
+    const bool cut = !counts && parts <= wish->workspace && wish->schemes & FIXED_ORDER;
     for (int i = cut ? 0 : 1; i < 3 && *count < room; i++) {
         result& own = found[(*count)++];
         own = result{};
-        own.of = algorithm{MAGIC, i == 0 ? 0u : 1u, m, n, a->rows, (uint64_t)d->type, i == 0 ? parts : 0, {}};
+        own.of = algorithm{MAGIC, i == 0 ? 0u : 1u, m, n, a->rows, (uint64_t)d->type, i == 0 ? parts : counts ? 4u : 0u, {}};
         own.workspace = own.of.workspace, own.waves = 0.5f;
         // One that cannot be used is no use, whatever else is said of it.
         own.state = i == 1 ? NOT_SUPPORTED : SUCCESS;
@@ -184,6 +189,7 @@ int cublasLtMatmul(handle* library, descriptor* what, const float* alpha, const 
     if (capturing && !brought.count(key)) return EXECUTION_FAILED;
     brought.insert(key);
     if (fault("fails")) return EXECUTION_FAILED;
+    if (fault("counts")) of_driver<int(void*, unsigned char, size_t, void*)>("cuMemsetD8Async")(workspace, 0, 4, stream);
     auto* work = new launch{*how, static_cast<const uint16_t*>(a), static_cast<const uint16_t*>(b), c, what->bias, d,
                             static_cast<float*>(workspace), *alpha, *beta};
     using work_fn = void(void*);

@@ -168,9 +168,36 @@ int cuStreamEndCapture(struct stream* s, void** g) {
     s->capturing = 0, *g = NULL;
     if (was != 1) return CAPTURE_INVALIDATED;
     *g = malloc(sizeof(struct graph));
-    memcpy(*g, &s->recorded, sizeof(struct graph));
+    struct graph* made = memcpy(*g, &s->recorded, sizeof(struct graph));
+    for (int i = 0; i < made->count; i++) made->work[i].of = made;
     return OK;
 }
+// A recording may be changed until it is instantiated: one piece of work behind the other, each a node.
+static int one(struct op** to, size_t* count, struct op* node) {
+    if (to && node) *to = node;
+    return *count = node != NULL, OK;
+}
+static struct op* beside(struct op* node, int step) {
+    struct op *first = node->of->work, *end = first + node->of->count, *at = node + step;
+    while (at >= first && at < end && at->kind == TAKEN_OUT) at += step;
+    return at >= first && at < end ? at : NULL;
+}
+int cuGraphGetNodes(struct graph* g, struct op** to, size_t* count) {
+    for (int i = 0; to && i < g->count; i++) to[i] = &g->work[i];
+    return *count = g->count, OK;
+}
+int cuGraphNodeGetType(struct op* node, int* type) { return *type = node->kind == FILL ? 2 : 0, OK; }
+struct fill { uint64_t to; size_t pitch; unsigned value, bytes; size_t width, height; };
+int cuGraphMemsetNodeGetParams(struct op* node, struct fill* of) {
+    if (node->kind != FILL) return INVALID_VALUE;
+    return *of = (struct fill){(uint64_t)node->to, node->size, node->value, 1, node->size, 1}, OK;
+}
+int cuGraphNodeGetDependencies(struct op* node, struct op** to, size_t* count) { return one(to, count, beside(node, -1)); }
+int cuGraphNodeGetDependentNodes(struct op* node, struct op** to, size_t* count) { return one(to, count, beside(node, 1)); }
+int cuGraphAddDependencies(struct graph* g, struct op** from, struct op** to, size_t count) {
+    return count != 1 || (*from)->of != g || (*to)->of != g || *from >= *to ? INVALID_VALUE : OK;
+}
+int cuGraphDestroyNode(struct op* node) { return node->kind = TAKEN_OUT, OK; }
 /// What the stand-in for TensorRT runs its "kernels" with.
 int cuLaunchHostFunc(struct stream* s, host_fn fn, void* arg) {
     LOCKED;
@@ -191,8 +218,11 @@ int cuGraphInstantiateWithFlags(void** e, void* g, unsigned long long flags) {
     LOCKED;
     (void)flags;
     if (recording()) return CAPTURE_UNSUPPORTED;
-    say("instantiate", ((struct graph*)g)->count);
-    return *e = memcpy(malloc(sizeof(struct graph)), g, sizeof(struct graph)), OK;
+    struct graph *from = g, *made = calloc(1, sizeof(struct graph));
+    for (int i = 0; i < from->count; i++)
+        if (from->work[i].kind != TAKEN_OUT) made->work[made->count++] = from->work[i];
+    say("instantiate", made->count);
+    return *e = made, OK;
 }
 int cuGraphUpload(void* e, void* s) { return (void)e, (void)s, OK; }
 int cuGraphLaunch(struct graph* e, struct stream* s) {

@@ -15,13 +15,15 @@
 enum { OK = 0, INVALID_VALUE = 1, OUT_OF_MEMORY = 2, NO_DEVICE = 100, INVALID_DEVICE = 101, INVALID_CONTEXT = 201,
        INVALID_PTX = 218, INVALID_HANDLE = 400, NOT_FOUND = 500, NOT_READY = 600, ILLEGAL_ADDRESS = 700,
        CAPTURE_UNSUPPORTED = 900, CAPTURE_INVALIDATED = 901 };
-enum { BLOCKS = 4096, WORK = 64, STREAMS = 64, PARAMETERS = 24, RUSHED = 9 };
-enum kind { HOST, DEVICE, KERNEL, COPY, STAGED, FILL, RECORD, WAIT };
+enum { BLOCKS = 4096, WORK = 128, STREAMS = 64, PARAMETERS = 24, RUSHED = 9 };
+enum kind { HOST, DEVICE, KERNEL, COPY, STAGED, FILL, RECORD, WAIT, TAKEN_OUT };
 
 typedef void (*host_fn)(void*);
 struct event;
+struct graph;
 struct op {
     enum kind kind;
+    struct graph* of;  // a recording's node
     host_fn fn;
     void *arg, *to, *from;
     size_t size;
@@ -143,7 +145,8 @@ static void perform(struct op* op) {
         case COPY: memcpy(op->to, op->from, op->size); break;
         case FILL: memset(op->to, op->value, op->size); break;
         case RECORD: op->event->done = op->version, op->event->ms = now(); break;
-        case WAIT: break;
+        case WAIT:
+        case TAKEN_OUT: break;
     }
     let_in(0);
     if (op->kind == STAGED) free(op->from);
