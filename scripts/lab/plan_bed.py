@@ -4,9 +4,8 @@ from .job import ALONE, SHARED, Job
 from .settings import ATTENDING, TEACHER
 
 BATCHES = "2,4,8,16"
-# Seconds of max-autotune with nothing of it in Inductor's cache beside up to twenty other jobs, which the processors are shared with (with less beside
-# them base+ took 455 s and large 574; tiny's and small's are of three or four at a time, and many of small's shapes are tiny's).
-VOS = {"edgetam": 820, "sam2.1_tiny": 580, "sam2.1_small": 150, "sam2.1_base_plus": 740, "sam2.1_large": 760}
+# Seconds of max-autotune alone on a GPU and twelve processors, which compile the candidates; many of small's shapes are tiny's.
+VOS = {"edgetam": 160, "sam2.1_tiny": 130, "sam2.1_small": 80, "sam2.1_base_plus": 150, "sam2.1_large": 170}
 FOUND = 60  # seconds of a runner whose graphs are in Inductor's cache, beside others
 
 
