@@ -35,6 +35,7 @@ mod pool;
 mod recorded;
 mod stage;
 mod stream;
+mod tensor_map;
 mod view;
 
 pub use device::{Facts, Gpu};

@@ -41,6 +41,8 @@ mod steps;
 mod trunk;
 mod trunk_choice;
 mod trunk_products;
+mod trunk_room;
+mod trunk_up;
 mod trunk_weights;
 
 pub use encoder_alone::EncoderAlone;

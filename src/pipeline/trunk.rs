@@ -1,6 +1,6 @@
 /*!
-The blocks of an encoder's trunk (Hiera, Ryali et al., 2023, as SAM 2 has it), one after the other: products by cuBLASLt,
-everything else by this program's kernels. TensorRT has the engines around it, for the stem and the neck.
+The blocks of an encoder's trunk (Hiera, Ryali et al., 2023, as SAM 2 has it), one after the other: products by cuBLASLt
+(those with an activation behind them by this program's, where they are faster), everything else by this program's kernels. TensorRT has the engines around it, for the stem and the neck.
 
 Tokens lie in the order of the image, `[side · side, columns]`, from the first block to the last: no window is ever copied
 out, the attention gathers its own. What a block adds to, the residual, is f32 and stays where it is for a whole stage; so
@@ -15,17 +15,20 @@ use std::rc::Rc;
 use anyhow::{Context, Result, ensure};
 
 use super::trunk_products::{BlockProducts, HIDDEN};
+use super::trunk_room::Room;
+use super::trunk_up::Up;
 use super::trunk_weights::{self, Loaded, LoadedBlock};
 use crate::bundle::trunk::{BlockWeights, Trunk, TrunkBlock};
 use crate::engine::{EngineManifest, open_trunk};
 use crate::gpu::cublaslt::{ALIGNMENT, Choices, CublasLt, Library, Product, ProductShape};
 use crate::gpu::kernels::{
-    Attention, AttentionKernels, AttentionShape, TrunkKernels, Values, WindowShape, Windows,
+    ActivatedKernels, Attention, AttentionKernels, AttentionShape, TrunkKernels, Values,
+    WindowShape, Windows,
 };
 use crate::gpu::{Gpu, Purpose, Stream, View};
 
 /// Bytes of an element of what is multiplied.
-const HALF: usize = 2;
+pub(super) const HALF: usize = 2;
 
 /// A trunk beside the engines of a folder.
 pub struct TrunkFile {
@@ -62,6 +65,7 @@ pub struct TrunkRun {
     kernels: TrunkKernels,
     workspace: View,
     products: Vec<Rc<Product>>,
+    ups: Vec<Rc<Up>>,
     library: CublasLt,
 }
 
@@ -78,7 +82,7 @@ struct Block {
     attention: How,
     proj: Linear,
     norm2: Loaded,
-    up: Linear,
+    up: (Loaded, Rc<Up>),
     down: Linear,
     /// Weights that the norms bring into the L2 cache for the products behind them.
     ahead: [View; 2],
@@ -111,34 +115,6 @@ struct Linear {
 enum How {
     Windows(Windows),
     Whole(Rc<Attention>),
-}
-
-/// Bytes of the pieces of shared memory that a trunk works in.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-struct Room {
-    /// Tokens, normalised or attended.
-    narrow: usize,
-    /// Queries, keys and values; the hidden layer.
-    wide: usize,
-}
-
-impl Room {
-    fn of(trunk: &Trunk) -> Self {
-        let mut room = Self::default();
-        for block in &trunk.blocks {
-            let (rows, rows_out) = (block.tokens(), block.tokens_out());
-            let narrow = (rows * block.dim).max(rows_out * block.dim_out);
-            let wide = (rows * 3 * block.dim_out).max(rows_out * HIDDEN * block.dim_out);
-            room.narrow = room.narrow.max(HALF * narrow);
-            room.wide = room.wide.max(HALF * wide);
-        }
-        let [narrow, wide] = [room.narrow, room.wide].map(|b| b.next_multiple_of(ALIGNMENT));
-        Self { narrow, wide }
-    }
-
-    fn bytes(self) -> usize {
-        self.narrow + self.wide
-    }
 }
 
 impl TrunkRun {
@@ -195,9 +171,20 @@ impl TrunkRun {
         let choices = choices.filter(|choices| choices.fit(&library));
         let kernels = TrunkKernels::load(gpu)?;
         let loaded = trunk_weights::load(gpu, weights, stream)?;
-        let (products, whole) = (Vec::new(), Vec::new());
-        let mut making =
-            Making { gpu, kernels, library, attention, room, scratch, choices, products, whole };
+        let activated = ActivatedKernels::where_possible(gpu);
+        let mut making = Making {
+            gpu,
+            kernels,
+            library,
+            attention,
+            activated,
+            room,
+            scratch,
+            choices,
+            products: Vec::new(),
+            ups: Vec::new(),
+            whole: Vec::new(),
+        };
         let mut blocks = Vec::with_capacity(trunk.blocks.len());
         let mut stage = 0;
         for (at, (block, weights)) in trunk.blocks.iter().zip(loaded).enumerate() {
@@ -210,8 +197,8 @@ impl TrunkRun {
         }
         let bytes = making.products.iter().map(|product| product.workspace_bytes()).max();
         let workspace = workspace(gpu, bytes)?;
-        let Making { kernels, library, products, .. } = making;
-        Ok(Self { blocks, kernels, workspace, products, library })
+        let Making { kernels, library, products, ups, .. } = making;
+        Ok(Self { blocks, kernels, workspace, products, ups, library })
     }
 
     /// What computes the products.
@@ -222,6 +209,11 @@ impl TrunkRun {
     /// Its products, each shape once.
     pub(super) fn products(&self) -> impl Iterator<Item = &Product> {
         self.products.iter().map(AsRef::as_ref)
+    }
+
+    /// Those with an activation behind them, each shape once.
+    pub(super) fn ups(&self) -> impl Iterator<Item = &Up> {
+        self.ups.iter().map(AsRef::as_ref)
     }
 
     /// Gives its products a workspace that any of their algorithms can do with.
@@ -274,8 +266,13 @@ impl TrunkRun {
             *columns_out,
             stream,
         )?;
-        multiply(&block.up, &block.normed_again, &block.hidden)?;
-        kernels.gelu(&block.hidden, rows_out * HIDDEN * columns_out, stream)?;
+        let (weights, up) = &block.up;
+        up.enqueue(
+            weights,
+            [&block.normed_again, &block.hidden, &self.workspace],
+            kernels,
+            stream,
+        )?;
         Ok(multiply(&block.down, &block.hidden, residual)?)
     }
 }
@@ -291,10 +288,12 @@ struct Making<'a> {
     kernels: TrunkKernels,
     library: CublasLt,
     attention: Option<&'a AttentionKernels>,
+    activated: Option<ActivatedKernels>,
     room: Room,
     scratch: &'a View,
     choices: Option<&'a Choices>,
     products: Vec<Rc<Product>>,
+    ups: Vec<Rc<Up>>,
     whole: Vec<Rc<Attention>>,
 }
 
@@ -334,7 +333,7 @@ impl Making<'_> {
             attention: self.attention(block)?,
             proj: self.linear(proj, shapes.proj)?,
             norm2,
-            up: self.linear(up, shapes.up)?,
+            up: self.up(up, shapes.up)?,
             down: self.linear(down, shapes.down)?,
             ahead: [around_attention, behind_norm],
             x: x.clone(),
@@ -363,6 +362,17 @@ impl Making<'_> {
             }
         };
         Ok(Linear { weights, product })
+    }
+
+    fn up(&mut self, weights: Loaded, shape: ProductShape) -> Result<(Loaded, Rc<Up>)> {
+        if let Some(known) = self.ups.iter().find(|up| up.shape() == shape) {
+            return Ok((weights, Rc::clone(known)));
+        }
+        let Linear { weights, product } = self.linear(weights, shape)?;
+        let wanted = self.choices.and_then(|choices| choices.of(shape)?.kernel.as_deref());
+        let up = Rc::new(Up::new(product, self.activated.as_ref(), wanted));
+        self.ups.push(Rc::clone(&up));
+        Ok((weights, up))
     }
 
     fn attention(&mut self, block: &TrunkBlock) -> Result<How> {

@@ -22,7 +22,7 @@ pub struct Choices {
 }
 
 /// The algorithm of one shape.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Choice {
     /// The product.
     #[serde(flatten)]
@@ -31,6 +31,10 @@ pub struct Choice {
     pub algorithm: usize,
     /// How many those are.
     pub of: usize,
+    /// The kernel of this program's that computes the product and the activation behind it instead; cuBLASLt and the activation's own
+    /// kernel where there is none, or where it is not known here.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub kernel: Option<String>,
 }
 
 impl Choices {
@@ -51,6 +55,7 @@ impl Choices {
 
     /// How many are not cuBLASLt's own.
     pub fn others(&self) -> usize {
-        self.products.iter().filter(|choice| choice.algorithm > 0).count()
+        let other = |choice: &&Choice| choice.algorithm > 0 || choice.kernel.is_some();
+        self.products.iter().filter(other).count()
     }
 }
