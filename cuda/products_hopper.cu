@@ -86,6 +86,8 @@ __device__ __forceinline__ uint4 shared_unit(u32 address) {
     asm volatile("ld.shared.v4.u32 {%0,%1,%2,%3}, [%4];" : "=r"(r.x), "=r"(r.y), "=r"(r.z), "=r"(r.w) : "r"(address) : "memory");
     return r;
 }
+/// Asks for a line of 128 bytes to be in the L1 cache soon.
+__device__ __forceinline__ void prefetch_line(const void* from) { asm volatile("prefetch.global.L1 [%0];" ::"l"(from) : "memory"); }
 /// In one piece: the compiler cuts such stores in four.
 __device__ __forceinline__ void store_unit(void* to, uint4 x) {
     asm volatile("st.global.v4.u32 [%0], {%1,%2,%3,%4};" ::"l"(to), "r"(x.x), "r"(x.y), "r"(x.z), "r"(x.w) : "memory");
@@ -269,6 +271,8 @@ struct Product {
         for (int tile = first; tile < tiles; tile += step, order++, place += chunks_of_a_tile) {
             if ((order & 1) != group) continue;
             int row = row_of(tile), column = column_of(tile);
+            // The biases will be wanted at once when the products are there.
+            if (lane < COLUMNS / 64 && column + lane * 64 < n) prefetch_line(bias + column + lane * 64);
             if (order > 0) turn_wait(1 + group);  // named barrier 0 is the block's
             // Here, not beside the loop: what the first product leaves out of account need not be kept.
             Sums sums;

@@ -59,6 +59,7 @@ static void store_matrices(u32 address, const u32 (&r)[4]) {
     });
 }
 static uint4 shared_unit(u32 a) { uint4 r; here(a); if (a % 16) exit(1); memcpy(&r, &memory[a], 16); return r; }
+static void prefetch_line(const void* from) { (void)*(volatile const u16*)from; }
 static const u16 *out_first, *out_end;
 static void store_unit(void* to, uint4 x) {
     if ((size_t)to % 16 || to < out_first || (u16*)to + 8 > out_end) { printf("a store outside\n"); exit(1); }
@@ -103,6 +104,7 @@ template <class P> static void test(const char* name, int m, int n, int k, int c
 template <class P> static void suite(const char* name, bool all) {
     test<P>(name, 33, 64, 96, 1, true);
     test<P>(name, 385, 448, 144, 2, true);
+    test<P>(name, 129, 384 * P::ACROSS, 464, 1, true);  // more chunks a tile than slots: phases of a tile that is not begun yet
     if (!all) return;
     test<P>(name, 300, 384, 64, 1, false);
     test<P>(name, 1100, 128, 112, 1, true);

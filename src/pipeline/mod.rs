@@ -40,6 +40,7 @@ mod slot;
 mod steps;
 mod trunk;
 mod trunk_choice;
+mod trunk_file;
 mod trunk_products;
 mod trunk_room;
 mod trunk_up;

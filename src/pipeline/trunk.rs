@@ -9,17 +9,17 @@ the maps that the neck takes, one a stage, are there when the trunk has run.
 All else lies in memory that is shared with the engines, which run before and behind it on the same stream.
 */
 
-use std::path::{Path, PathBuf};
 use std::rc::Rc;
 
 use anyhow::{Context, Result, ensure};
 
+use super::trunk_file::TrunkFile;
 use super::trunk_products::{BlockProducts, HIDDEN};
 use super::trunk_room::Room;
 use super::trunk_up::Up;
 use super::trunk_weights::{self, Loaded, LoadedBlock};
 use crate::bundle::trunk::{BlockWeights, Trunk, TrunkBlock};
-use crate::engine::{EngineManifest, open_trunk};
+use crate::engine::open_trunk;
 use crate::gpu::cublaslt::{ALIGNMENT, Choices, CublasLt, Library, Product, ProductShape};
 use crate::gpu::kernels::{
     ActivatedKernels, Attention, AttentionKernels, AttentionShape, TrunkKernels, Values,
@@ -29,25 +29,6 @@ use crate::gpu::{Gpu, Purpose, Stream, View};
 
 /// Bytes of an element of what is multiplied.
 pub(super) const HALF: usize = 2;
-
-/// A trunk beside the engines of a folder.
-pub struct TrunkFile {
-    dir: PathBuf,
-    manifest: EngineManifest,
-    trunk: Trunk,
-}
-
-impl TrunkFile {
-    /// Of the engines in `dir`; the file is opened when the trunk is laid out, and let go of then.
-    pub fn new(dir: &Path, manifest: &EngineManifest, trunk: &Trunk) -> Self {
-        Self { dir: dir.to_owned(), manifest: manifest.clone(), trunk: trunk.clone() }
-    }
-
-    /// Bytes of shared memory that it works in.
-    pub fn scratch_bytes(&self) -> u64 {
-        TrunkRun::room(&self.trunk) as u64
-    }
-}
 
 /// What a trunk is made from.
 pub struct TrunkParts<'a> {

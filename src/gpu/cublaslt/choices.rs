@@ -59,3 +59,28 @@ impl Choices {
         self.products.iter().filter(other).count()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::gpu::kernels::Element;
+
+    #[test]
+    fn choices_from_before_there_were_kernels_are_read_and_written_as_they_were() {
+        let text = r#"{"rows":4096,"columns":2304,"depth":576,"output":"f16","residual":false,"algorithm":0,"of":8}"#;
+        let older: Choice = serde_json::from_str(text).unwrap();
+        let (rows, columns, depth, output) = (4096, 2304, 576, Element::F16);
+        let shape = ProductShape { rows, columns, depth, output, residual: false };
+        assert_eq!(older, Choice { shape, algorithm: 0, of: 8, kernel: None });
+        assert_eq!(serde_json::to_string(&older).unwrap(), text);
+        let kernel = Some("product_gelu_192_by_2".to_owned());
+        let newer = Choice { kernel, ..older.clone() };
+        let again = serde_json::from_str(&serde_json::to_string(&newer).unwrap()).unwrap();
+        assert_eq!(newer, again);
+        let choices = |products| {
+            let (library, device) = (String::new(), String::new());
+            Choices { library, device, us: [2.0, 1.0], products }
+        };
+        assert_eq!((choices(vec![older]).others(), choices(vec![newer]).others()), (0, 1));
+    }
+}

@@ -19,7 +19,7 @@ use crate::selftest::noise::Noise;
 /// The name of the rows; a kernel's own, which has both in it, where there is one.
 const NAME: &str = "product, then trunk gelu";
 /// Runs that must give the same bits: what comes too early or too late need not do so each time.
-const RUNS: usize = 5;
+const RUNS: u8 = 5;
 /// Two roundings to halves of what may be several root mean squares, a polynomial that is known to less, and f32 sums of tensor cores.
 const LIMITS: Limits = Limits { error: 6e-4, deviation: 8e-3 };
 
@@ -156,24 +156,21 @@ impl Setting {
     }
 
     fn check(&self, bench: &Bench, enqueue: impl Fn(&Stream) -> Result<()>) -> Result<Checked> {
-        let again = || -> Result<Vec<u8>> {
-            self.out.fill(POISON, &bench.stream)?;
+        // What is left out shows as other bits: no pattern is no result, so that another one is there each time.
+        let again = |run: u8| -> Result<Vec<u8>> {
+            self.out.fill(POISON.wrapping_add(run), &bench.stream)?;
             enqueue(&bench.stream)?;
             Ok(self.out.download(&bench.stream)?)
         };
-        let found = again()?;
+        let found = again(0)?;
         let mut checked = LIMITS.judge(&self.expected, |at| {
             f64::from(f16::from_le_bytes([found[2 * at], found[2 * at + 1]]).to_f32())
         });
-        let poison = [POISON; 2];
-        if let Some(at) = found.chunks_exact(2).position(|half| half == poison)
-            && checked.first.is_none()
-        {
-            checked.first = Some(format!("element {at} was not written"));
-        }
-        for _ in 1..RUNS {
-            if again()? != found && checked.first.is_none() {
-                checked.first = Some("two runs on the same inputs gave other bits".to_owned());
+        for run in 1..RUNS {
+            if again(run)? != found && checked.first.is_none() {
+                checked.first = Some(
+                    "two runs on the same inputs gave other bits, or left some out".to_owned(),
+                );
             }
         }
         if checked.first.is_none() {
@@ -194,9 +191,8 @@ mod tests {
         assert!(sizes.windows(2).all(|pair| pair[0] != pair[1]));
         assert!(sizes.iter().all(|[_, columns, depth]| ActivatedKernels::serve(*columns, *depth)));
         for rest in [0, 16, 32, 48] {
-            let small = |[rows, columns, _]: &&[usize; 3]| rows * columns <= 1_000_000;
-            let found = sizes.iter().filter(small).any(|[_, _, depth]| depth % 64 == rest);
-            assert!(found || rest == 16 || rest == 0, "{rest}");
+            let small = |[rows, columns, _]: &&[usize; 3]| rows * columns <= 128_000;
+            assert!(sizes.iter().filter(small).any(|[_, _, depth]| depth % 64 == rest), "{rest}");
         }
     }
 }
