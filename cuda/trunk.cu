@@ -1,29 +1,11 @@
 // What the blocks of an encoder's trunk need besides their products and attention: each reads its tensors once and is bound by
 // memory. Tokens lie in image order, columns last; columns are a multiple of 8, so that halves move in 16-byte units.
 #include "common.cuh"
+#include "gelu.cuh"
 
 namespace {
 
-// Two halves of a word: the float in each, the words made of two floats, and the greater of each half of two words.
-__device__ __forceinline__ float2 floats_of(u32 word) {
-    float2 pair;
-#ifdef __CUDA_ARCH__
-    asm("{ .reg .b16 low, high; mov.b32 {low, high}, %2; cvt.f32.f16 %0, low; cvt.f32.f16 %1, high; }"
-        : "=f"(pair.x), "=f"(pair.y) : "r"(word));
-#else
-    pair = {host_halves()[word & 0xffff], host_halves()[word >> 16]};
-#endif
-    return pair;
-}
-__device__ __forceinline__ u32 halves_of(float low, float high) {
-#ifdef __CUDA_ARCH__
-    u32 word;
-    asm("cvt.rn.f16x2.f32 %0, %1, %2;" : "=r"(word) : "f"(high), "f"(low));
-    return word;
-#else
-    return host_half_bits(low) | (u32)host_half_bits(high) << 16;
-#endif
-}
+// The greater of each half of two words.
 __device__ __forceinline__ u32 greater_halves(u32 a, u32 b) {
 #ifdef __CUDA_ARCH__
     u32 word;
@@ -32,15 +14,6 @@ __device__ __forceinline__ u32 greater_halves(u32 a, u32 b) {
 #else
     const float2 x = floats_of(a), y = floats_of(b);
     return halves_of(x.x >= y.x ? x.x : y.x, x.y >= y.y ? x.y : y.y);
-#endif
-}
-__device__ __forceinline__ float power_of_two(float x) {
-#ifdef __CUDA_ARCH__
-    float power;
-    asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(power) : "f"(x));
-    return power;
-#else
-    return exp2f(x);
 #endif
 }
 
@@ -129,28 +102,6 @@ __device__ __forceinline__ void normalize_rows(const float* __restrict__ x, cons
             ((uint2*)out)[(u64)(first + r) * units + lane + 32 * j] = four;
         }
     }
-}
-
-// x Phi(x) = max(x, 0) - |x| Phi(-|x|), and Phi(-a) = 2^P(a): P is smooth, and so is known to 4e-6 of Phi up to a = 4, to 5e-5 up to
-// 5.6 (a half has 5e-4), with one polynomial where erf takes two and loses the far side's digits. Beyond 6 the second term is
-// nothing in halves.
-__device__ __forceinline__ float gelu(float x) {
-    const float a = fminf(fabsf(x), 6.0f);
-    float p = -1.72471755e-06f;
-    p = fmaf(p, a, 5.97912804e-05f);
-    p = fmaf(p, a, -0.00091908063f);
-    p = fmaf(p, a, 0.00847275276f);
-    p = fmaf(p, a, -0.0539062992f);
-    p = fmaf(p, a, -0.458501965f);
-    p = fmaf(p, a, -1.1512419f);
-    p = fmaf(p, a, -0.99999553f);
-    // The sum keeps a NaN.
-    return fmaf(-a, power_of_two(p), 0.5f * (x + fabsf(x)));
-}
-
-__device__ __forceinline__ u32 gelu_halves(u32 word) {
-    const float2 pair = floats_of(word);
-    return halves_of(gelu(pair.x), gelu(pair.y));
 }
 
 }  // namespace

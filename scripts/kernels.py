@@ -42,9 +42,10 @@ TOPICS = [
       for name in ("preprocess", "mask", "memory")),
     # Every line of these would name a dozen inlined places: line information doubles them.
     Topic("attention", ["attention.cuh"], (11, 8), AMPERE, FROM_AMPERE_ON),
-    Topic("trunk", ["common.cuh"], (11, 8), [*AMPERE, "-lineinfo"], FROM_AMPERE_ON),
+    Topic("trunk", ["common.cuh", "gelu.cuh"], (11, 8), [*AMPERE, "-lineinfo"], FROM_AMPERE_ON),
     Topic("windows", ["attention.cuh", "windows.cuh"], (11, 8), AMPERE, FROM_AMPERE_ON),
     Topic("attention_hopper", ["attention.cuh", "wgmma.cuh"], (12, 2), HOPPER, ["90a"]),
+    Topic("products_hopper", ["common.cuh", "gelu.cuh", "wgmma.cuh"], (12, 2), HOPPER, ["90a"]),
 ]
 
 

@@ -227,7 +227,7 @@ fn kept_algorithms_are_taken_where_library_and_gpu_are_theirs() {
     let dir = dir.read_dir().unwrap().next().unwrap().unwrap().path();
     let mut manifest = EngineManifest::read(&dir).unwrap().unwrap();
     let shapes = shapes_of(manifest.trunk().unwrap());
-    let choice = |shape| Choice { shape, algorithm: 1, of: 2 };
+    let choice = |shape| Choice { shape, algorithm: 1, of: 2, kernel: None };
     let masks = |out: &str| {
         setting.gpu(out).env("FAKE_CUBLASLT_FAULT", "second").assert().success();
         setting.frames(out)

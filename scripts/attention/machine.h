@@ -121,7 +121,10 @@ static void block_barrier() {
 }
 
 template <class T> static T __ldcg(const T* p) { return *p; }
-struct Turn { int arrived, generation; } turns[16];
+struct Turn { int arrived, generation; } turns[64];
+/// Threads of each block, where a cluster of blocks runs at once: each has its own shared memory, 256 KB apart, and its own named barriers.
+static unsigned block_threads = 0;
+static unsigned block_of(unsigned id) { return block_threads ? id / block_threads : 0; }
 static void turn_arrive(int b, int count) { if (++turns[b].arrived == count) turns[b].arrived = 0, turns[b].generation++; }
 static void turn_join(int b, int count) { int g = turns[b].generation; turn_arrive(b, count); while (turns[b].generation == g) yield(RUN); }
 #ifdef HOPPER
@@ -132,13 +135,15 @@ template <class F> static void group_collective(void* args, F all) {
     else yield(GROUP);
 }
 struct Op { float* d; int n; const u32* a; u64 da, db; int add; bool keys; };
-static std::vector<std::vector<Op>> queue[1024]; static std::vector<Op> pending[1024];
+static std::vector<std::vector<Op>> queue[2048]; static std::vector<Op> pending[2048];
 static bool late_products;
+static u32 window;  // where the shared memory of the block begins whose products run: descriptors know 256 KB
 static u32 swizzled(u64 desc, u32 offset) {
     if (desc >> 62 != 1 || (desc >> 49 & 7)) { printf("bad descriptor\n"); exit(1); }
-    u32 a = ((u32)(desc & 0x3fff) << 4) + offset; return a ^ ((a >> 7 & 7) << 4);
+    u32 a = window + ((u32)(desc & 0x3fff) << 4) + offset; return a ^ ((a >> 7 & 7) << 4);
 }
-static void execute(Op* const (&op)[128]) {
+static void execute(Op* const (&op)[128], unsigned id) {
+    window = block_of(id) << 18;
     int n = op[0]->n; std::vector<float> A(64 * 16), B(16 * n);
     for (int l = 1; l < 128; l++) if (op[l]->db != op[0]->db || op[l]->keys != op[0]->keys || op[l]->da != op[0]->da || op[l]->add != op[0]->add) { printf("lanes differ\n"); exit(1); }
     u32 stride_a = (u32)(op[0]->da >> 32 & 0x3fff) << 4, stride_b = (u32)(op[0]->db >> 32 & 0x3fff) << 4;
@@ -155,7 +160,7 @@ static void execute(Op* const (&op)[128]) {
 }
 static void product(Op op) {
     if (late_products) { pending[me->id].push_back(op); return; }
-    group_collective(&op, [&](Fiber* f) { Op* ops[128]; for (int l = 0; l < 128; l++) ops[l] = (Op*)f[l].args; execute(ops); });
+    group_collective(&op, [&](Fiber* f) { Op* ops[128]; for (int l = 0; l < 128; l++) ops[l] = (Op*)f[l].args; execute(ops, f[0].id); });
 }
 template <int R> static void multiply_keys_async(float (&d)[R], u64 a, u64 b, int add) { product({d, R * 2, 0, a, b, add, true}); }
 template <int R> static void multiply_values_async(float (&d)[R], const u32 (&a)[4], u64 b) { product({d, R * 2, a, 0, b, 1, false}); }
@@ -166,31 +171,40 @@ template <int LATEST> static void products_wait() {
     group_collective(&dummy, [&](Fiber* f) {
         int base = f[0].id;
         while ((int)queue[base].size() > LATEST) {
-            for (size_t i = 0; i < queue[base][0].size(); i++) { Op* ops[128]; for (int l = 0; l < 128; l++) ops[l] = &queue[base + l].at(0).at(i); execute(ops); }
+            for (size_t i = 0; i < queue[base][0].size(); i++) { Op* ops[128]; for (int l = 0; l < 128; l++) ops[l] = &queue[base + l].at(0).at(i); execute(ops, base); }
             for (int l = 0; l < 128; l++) queue[base + l].erase(queue[base + l].begin());
         }
     });
 }
 template <int N> static void settle(float (&)[N]) {}
 static void copies_publish() {}
-struct Barrier { int count, left, phase; };
+struct Barrier { int count, left, phase; long bytes; };
 static std::map<u32, Barrier> barriers;
-static void barrier_create(u32 b, int n) { if (b % 8) exit(1); barriers[b] = {n, n, 0}; }
-static void barrier_arrive(u32 b) { Barrier& x = barriers.at(b); if (--x.left == 0) x.phase++, x.left = x.count; }
+static void barrier_create(u32 b, int n) { if (b % 8) exit(1); barriers[b] = {n, n, 0, 0}; }
+static void barrier_step(Barrier& x, int arrivals, long bytes) {
+    x.left -= arrivals, x.bytes += bytes;
+    if (x.left < 0) { printf("more arrivals than a phase has\n"); exit(1); }
+    if (x.left == 0 && x.bytes == 0) x.phase++, x.left = x.count;
+}
+static void barrier_arrive(u32 b) { barrier_step(barriers.at(b), 1, 0); }
 static void barrier_wait(u32 b, u32 parity) { while ((barriers.at(b).phase & 1) == (int)parity) yield(RUN); }
-static void turn_give(int b) { turn_arrive(b, 256); }
-static void turn_wait(int b) { turn_join(b, 256); }
+static void turn_give(int b) { turn_arrive(b + 16 * block_of(me->id), 256); }
+static void turn_wait(int b) { turn_join(b + 16 * block_of(me->id), 256); }
 static bool barrier_ready(u32 b, u32 parity) { return (barriers.at(b).phase & 1) != (int)parity; }
 template <int> static void registers_release() {}
 template <int> static void registers_claim() {}
 #endif
 
 static void entry() { body(); me->state = DONE; swapcontext(&me->c, &home); }
+/// What happens beside the threads, between their steps.
+static std::function<void()> beside;
 static void run_block(int threads, std::function<void()> b) {
+    const unsigned first_block = blockIdx.x;
     body = b; fibers = std::vector<Fiber>(threads);
     for (int i = 0; i < threads; i++) { Fiber& f = fibers[i]; f.id = i; f.stack.resize(1 << 17); getcontext(&f.c); f.c.uc_stack.ss_sp = f.stack.data(); f.c.uc_stack.ss_size = f.stack.size(); f.c.uc_link = 0; makecontext(&f.c, entry, 0); }
     for (long step = 0;; step++) {
         if (step > 3000000) { printf("stuck\n"); exit(1); }
+        if (beside) beside();
         std::vector<int> can; bool alive = false;
         for (int w = 0; w < threads / 32; w++) { bool c = false; for (int l = 0; l < 32; l++) { c |= fibers[w * 32 + l].state == RUN; alive |= fibers[w * 32 + l].state != DONE; } if (c) can.push_back(w); }
         if (!alive) return;
@@ -198,7 +212,7 @@ static void run_block(int threads, std::function<void()> b) {
         int w = can[rng() % can.size()];
         for (int times = 1 + rng() % 200; times > 0; times--) {
             bool ran = false;
-            for (int l = 0; l < 32; l++) if (fibers[w * 32 + l].state == RUN) { me = &fibers[w * 32 + l]; threadIdx.x = me->id; swapcontext(&home, &me->c); ran = true; }
+            for (int l = 0; l < 32; l++) if (fibers[w * 32 + l].state == RUN) { me = &fibers[w * 32 + l]; threadIdx.x = block_threads ? me->id % block_threads : me->id; blockIdx.x = first_block + block_of(me->id); swapcontext(&home, &me->c); ran = true; }
             if (!ran) break;
         }
     }

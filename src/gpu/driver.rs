@@ -65,6 +65,27 @@ const NEEDED: [&str; 49] = [
     "cuGraphDestroy",
 ];
 
+/// What only kernels for Hopper need: in drivers for CUDA 12.0 or newer.
+const HOPPERS: [&str; 2] = ["cuTensorMapEncodeTiled", "cuOccupancyMaxActiveClusters"];
+
+/// Looks for the functions that only kernels for Hopper need.
+pub(super) fn require_hoppers() -> Result<()> {
+    static MISSING: OnceLock<Option<&'static str>> = OnceLock::new();
+    require()?;
+    match MISSING.get_or_init(|| HOPPERS.into_iter().find(|symbol| lacks(symbol))) {
+        None => Ok(()),
+        Some(symbol) => Err(GpuError::DriverBeforeHopper { symbol }),
+    }
+}
+
+/// Whether the library, which is there, has no such function.
+fn lacks(symbol: &str) -> bool {
+    // SAFETY: the library is there, so this does not panic; it stays open for the life of the process.
+    let library = unsafe { sys::culib() };
+    // SAFETY: the address is only looked up, never used under this type.
+    unsafe { library.get::<*const c_void>(symbol.as_bytes()) }.is_err()
+}
+
 /// Opens the driver's library and looks for its functions.
 pub(super) fn require() -> Result<()> {
     static MISSING: OnceLock<std::result::Result<(), Option<&'static str>>> = OnceLock::new();
@@ -73,13 +94,7 @@ pub(super) fn require() -> Result<()> {
         if !unsafe { sys::is_culib_present() } {
             return Err(None);
         }
-        // SAFETY: the library is there, so this does not panic; it stays open for the life of the process.
-        let library = unsafe { sys::culib() };
-        let lacks = |symbol: &&&str| {
-            // SAFETY: the address is only looked up, never used under this type.
-            unsafe { library.get::<*const c_void>(symbol.as_bytes()) }.is_err()
-        };
-        NEEDED.iter().find(lacks).map_or(Ok(()), |symbol| Err(Some(*symbol)))
+        NEEDED.iter().find(|symbol| lacks(symbol)).map_or(Ok(()), |symbol| Err(Some(*symbol)))
     });
     found.map_err(|symbol| match symbol {
         None => GpuError::NoDriver,

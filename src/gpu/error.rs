@@ -34,6 +34,14 @@ pub enum GpuError {
         /// The function that is missing.
         symbol: &'static str,
     },
+    /// A driver that is older than kernels for Hopper, which others replace.
+    #[error(
+        "the CUDA driver has no {symbol}; kernels for Hopper need a driver for CUDA 12.0 or newer"
+    )]
+    DriverBeforeHopper {
+        /// The function that is missing.
+        symbol: &'static str,
+    },
     /// Everything else that the driver refuses.
     #[error("the CUDA driver could not {what}: {code}")]
     Failed {

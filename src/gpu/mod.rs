@@ -36,6 +36,7 @@ mod pool;
 mod recorded;
 mod stage;
 mod stream;
+mod tensor_map;
 mod view;
 
 pub use device::{Facts, Gpu};

@@ -5,13 +5,18 @@ Compiled kernels: loading them, and putting one of them into a stream's work.
 use std::ffi::c_void;
 use std::sync::Arc;
 
-use cudarc::driver::sys::CUfunction_attribute;
+use cudarc::driver::sys::{
+    self, CUfunction_attribute, CUlaunchAttribute, CUlaunchAttributeID, CUlaunchAttributeValue,
+    CUlaunchConfig,
+};
 use cudarc::driver::{CudaFunction, CudaModule, result};
 use cudarc::nvrtc::Ptx;
 
 use super::device::Gpu;
+use super::driver;
 use super::error::{Result, Tried};
 use super::stream::Stream;
+use super::tensor_map::TensorMap;
 use super::view::View;
 
 /// What a module is loaded from.
@@ -60,16 +65,19 @@ pub enum Arg<'v> {
     View(&'v View),
     /// The null pointer.
     Null,
+    /// A matrix in boxes, by value.
+    Map(&'v TensorMap),
 }
 
 impl Arg<'_> {
-    /// The argument as the driver reads it: its bytes lie at the start of a word, the host being little-endian.
+    /// The argument as the driver reads it: its bytes lie at the start of a word, the host being little-endian. A map is no word and is
+    /// read where it lies.
     fn word(self) -> u64 {
         match self {
             Self::I32(value) => u64::from(value.cast_unsigned()),
             Self::F32(value) => u64::from(value.to_bits()),
             Self::View(view) => view.address() as u64,
-            Self::Null => 0,
+            Self::Null | Self::Map(_) => 0,
         }
     }
 }
@@ -133,6 +141,40 @@ impl Function {
         found.tried(|| format!("say how many blocks of the kernel {} it holds", self.name))
     }
 
+    /// Clusters of `blocks` blocks, which the kernel was compiled for, that the GPU holds at once.
+    ///
+    /// # Errors
+    /// A driver before CUDA 12.0, or what it says.
+    pub fn resident_clusters(&self, threads: u32, blocks: u32) -> Result<u32> {
+        driver::require_hoppers()?;
+        self.gpu.bind()?;
+        let mut value = CUlaunchAttributeValue { pad: [0; 64] };
+        value.clusterDim.x = blocks;
+        value.clusterDim.y = 1;
+        value.clusterDim.z = 1;
+        let id = CUlaunchAttributeID::CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION;
+        let mut attribute = CUlaunchAttribute { id, pad: [0; 4], value };
+        let config = CUlaunchConfig {
+            gridDimX: blocks,
+            gridDimY: 1,
+            gridDimZ: 1,
+            blockDimX: threads,
+            blockDimY: 1,
+            blockDimZ: 1,
+            sharedMemBytes: self.shared,
+            hStream: std::ptr::null_mut(),
+            attrs: &raw mut attribute,
+            numAttrs: 1,
+        };
+        let (mut count, function) = (0, self.inner.cu_function());
+        // SAFETY: the function is there (`require_hoppers`), and the kernel is loaded as long as `self.inner` lives; the configuration
+        // and its one attribute outlive the call, which keeps neither.
+        unsafe { sys::cuOccupancyMaxActiveClusters(&raw mut count, function, &raw const config) }
+            .result()
+            .tried(|| format!("say how many clusters of the kernel {} it holds", self.name))?;
+        Ok(u32::try_from(count).unwrap_or_default())
+    }
+
     /// Its name in the source.
     pub fn name(&self) -> &str {
         &self.name
@@ -147,8 +189,12 @@ impl Function {
     pub unsafe fn launch(&self, launch: Launch, args: &[Arg], stream: &Stream) -> Result<()> {
         self.gpu.bind()?;
         let mut words: Vec<u64> = args.iter().map(|arg| arg.word()).collect();
-        let mut pointers: Vec<*mut c_void> =
-            words.iter_mut().map(|word| std::ptr::from_mut(word).cast()).collect();
+        // The driver only reads them.
+        let place = |(word, arg): (&mut u64, &Arg)| match arg {
+            Arg::Map(map) => map.place().cast_mut(),
+            _ => std::ptr::from_mut(word).cast(),
+        };
+        let mut pointers: Vec<*mut c_void> = words.iter_mut().zip(args).map(place).collect();
         // SAFETY: the function is loaded as long as `self.inner` lives; the driver copies the arguments, which the
         // caller promises to be the kernel's own, before it returns.
         unsafe {

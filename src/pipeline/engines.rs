@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, Result, bail};
 
 use super::options::Options;
-use super::trunk::TrunkFile;
+use super::trunk_file::TrunkFile;
 use crate::bundle::{Contract, Role, Wiring};
 use crate::engine::{Bank, EngineManifest, PlanRecord, division, open_plan, open_record};
 use crate::gpu::{Gpu, Stage};

@@ -1,6 +1,6 @@
 /*!
-The blocks of an encoder's trunk (Hiera, Ryali et al., 2023, as SAM 2 has it), one after the other: products by cuBLASLt,
-everything else by this program's kernels. TensorRT has the engines around it, for the stem and the neck.
+The blocks of an encoder's trunk (Hiera, Ryali et al., 2023, as SAM 2 has it), one after the other: products by cuBLASLt
+(those with an activation behind them by this program's, where they are faster), everything else by this program's kernels. TensorRT has the engines around it, for the stem and the neck.
 
 Tokens lie in the order of the image, `[side · side, columns]`, from the first block to the last: no window is ever copied
 out, the attention gathers its own. What a block adds to, the residual, is f32 and stays where it is for a whole stage; so
@@ -9,44 +9,25 @@ the maps that the neck takes, one a stage, are there when the trunk has run.
 All else lies in memory that is shared with the engines, which run before and behind it on the same stream.
 */
 
-use std::path::{Path, PathBuf};
 use std::rc::Rc;
 
 use anyhow::{Context, Result, ensure};
 
-use super::trunk_products::{BlockProducts, HIDDEN};
-use super::trunk_weights::{self, Loaded, LoadedBlock};
-use crate::bundle::trunk::{BlockWeights, Trunk, TrunkBlock};
-use crate::engine::{EngineManifest, open_trunk};
-use crate::gpu::cublaslt::{ALIGNMENT, Choices, CublasLt, Library, Product, ProductShape};
-use crate::gpu::kernels::{
-    Attention, AttentionKernels, AttentionShape, TrunkKernels, Values, WindowShape, Windows,
-};
+use super::trunk_block::{Block, How, Linear, Making, Skip};
+use super::trunk_file::TrunkFile;
+use super::trunk_room::Room;
+use super::trunk_up::Up;
+use super::trunk_weights::{self, Loaded};
+use crate::bundle::trunk::{BlockWeights, Trunk};
+use crate::engine::open_trunk;
+use crate::gpu::cublaslt::{ALIGNMENT, Choices, CublasLt, Library, Product};
+use crate::gpu::kernels::{ActivatedKernels, AttentionKernels, TrunkKernels};
 use crate::gpu::{Gpu, Purpose, Stream, View};
 
 /// Bytes of an element of what is multiplied.
-const HALF: usize = 2;
+pub(super) const HALF: usize = 2;
 /// Bytes of what a product's blocks count themselves with: a workspace as small as this is each product's own.
-const COUNTER: usize = ALIGNMENT;
-
-/// A trunk beside the engines of a folder.
-pub struct TrunkFile {
-    dir: PathBuf,
-    manifest: EngineManifest,
-    trunk: Trunk,
-}
-
-impl TrunkFile {
-    /// Of the engines in `dir`; the file is opened when the trunk is laid out, and let go of then.
-    pub fn new(dir: &Path, manifest: &EngineManifest, trunk: &Trunk) -> Self {
-        Self { dir: dir.to_owned(), manifest: manifest.clone(), trunk: trunk.clone() }
-    }
-
-    /// Bytes of shared memory that it works in.
-    pub fn scratch_bytes(&self) -> u64 {
-        TrunkRun::room(&self.trunk) as u64
-    }
-}
+pub(super) const COUNTER: usize = ALIGNMENT;
 
 /// What a trunk is made from.
 pub struct TrunkParts<'a> {
@@ -66,85 +47,8 @@ pub struct TrunkRun {
     /// Of all products.
     counters: View,
     products: Vec<Rc<Product>>,
+    ups: Vec<Rc<Up>>,
     library: CublasLt,
-}
-
-/// One block with the memory that it works in.
-struct Block {
-    rows: usize,
-    columns: usize,
-    /// Behind pooling.
-    rows_out: usize,
-    columns_out: usize,
-    norm1: Loaded,
-    skip: Option<Skip>,
-    qkv: Linear,
-    attention: How,
-    proj: Linear,
-    norm2: Loaded,
-    up: Linear,
-    down: Linear,
-    /// Weights that the norms bring into the L2 cache for the products behind them.
-    ahead: [View; 2],
-    /// What it takes, and what it adds to: the same but at the beginning of a stage.
-    x: View,
-    residual: View,
-    /// Normalised tokens.
-    normed: View,
-    queries: View,
-    attended: View,
-    normed_again: View,
-    hidden: View,
-}
-
-/// The way around the attention where a stage begins.
-struct Skip {
-    linear: Linear,
-    projected: View,
-    /// Side of the map behind it.
-    side: usize,
-}
-
-/// A product with weights, and a bias for each column.
-struct Linear {
-    weights: Loaded,
-    product: Rc<Product>,
-    /// Its own part of the counters.
-    counter: View,
-}
-
-/// How a block attends.
-enum How {
-    Windows(Windows),
-    Whole(Rc<Attention>),
-}
-
-/// Bytes of the pieces of shared memory that a trunk works in.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-struct Room {
-    /// Tokens, normalised or attended.
-    narrow: usize,
-    /// Queries, keys and values; the hidden layer.
-    wide: usize,
-}
-
-impl Room {
-    fn of(trunk: &Trunk) -> Self {
-        let mut room = Self::default();
-        for block in &trunk.blocks {
-            let (rows, rows_out) = (block.tokens(), block.tokens_out());
-            let narrow = (rows * block.dim).max(rows_out * block.dim_out);
-            let wide = (rows * 3 * block.dim_out).max(rows_out * HIDDEN * block.dim_out);
-            room.narrow = room.narrow.max(HALF * narrow);
-            room.wide = room.wide.max(HALF * wide);
-        }
-        let [narrow, wide] = [room.narrow, room.wide].map(|b| b.next_multiple_of(ALIGNMENT));
-        Self { narrow, wide }
-    }
-
-    fn bytes(self) -> usize {
-        self.narrow + self.wide
-    }
 }
 
 impl TrunkRun {
@@ -201,7 +105,7 @@ impl TrunkRun {
         let choices = choices.filter(|choices| choices.fit(&library));
         let kernels = TrunkKernels::load(gpu)?;
         let loaded = trunk_weights::load(gpu, weights, stream)?;
-        let (products, whole) = (Vec::new(), Vec::new());
+        let activated = ActivatedKernels::where_possible(gpu);
         let linears =
             trunk.blocks.iter().map(|block| if block.skips() { 5 } else { 4 }).sum::<usize>();
         let counters = View::new(&gpu.towards(Purpose::Scratch), COUNTER * linears)?;
@@ -210,11 +114,13 @@ impl TrunkRun {
             kernels,
             library,
             attention,
+            activated,
             room,
             scratch,
             choices,
-            products,
-            whole,
+            products: Vec::new(),
+            ups: Vec::new(),
+            whole: Vec::new(),
             counters,
             counted: 0,
         };
@@ -230,8 +136,8 @@ impl TrunkRun {
         }
         let bytes = making.products.iter().map(|product| product.workspace_bytes()).max();
         let workspace = workspace(gpu, bytes)?;
-        let Making { kernels, library, products, counters, .. } = making;
-        Ok(Self { blocks, kernels, workspace, counters, products, library })
+        let Making { kernels, library, products, ups, counters, .. } = making;
+        Ok(Self { blocks, kernels, workspace, counters, products, ups, library })
     }
 
     /// What computes the products.
@@ -247,6 +153,11 @@ impl TrunkRun {
     /// Its products, each shape once.
     pub(super) fn products(&self) -> impl Iterator<Item = &Product> {
         self.products.iter().map(AsRef::as_ref)
+    }
+
+    /// Those with an activation behind them, each shape once.
+    pub(super) fn ups(&self) -> impl Iterator<Item = &Up> {
+        self.ups.iter().map(AsRef::as_ref)
     }
 
     /// Gives its products a workspace that any of their algorithms can do with.
@@ -269,8 +180,7 @@ impl TrunkRun {
         let kernels = &self.kernels;
         let multiply = |linear: &Linear, product: &View, out: &View| {
             let Loaded { weight, bias } = &linear.weights;
-            let small = linear.product.workspace_bytes() <= COUNTER;
-            let workspace = if small { &linear.counter } else { &self.workspace };
+            let workspace = self.workspace_of(linear);
             linear.product.enqueue(product, weight, bias, out, workspace, stream)
         };
         let Block { rows, columns, rows_out, columns_out, x, residual, .. } = block;
@@ -303,129 +213,20 @@ impl TrunkRun {
             *columns_out,
             stream,
         )?;
-        multiply(&block.up, &block.normed_again, &block.hidden)?;
-        kernels.gelu(&block.hidden, rows_out * HIDDEN * columns_out, stream)?;
+        let (linear, up) = &block.up;
+        let views = [&block.normed_again, &block.hidden, self.workspace_of(linear)];
+        up.enqueue(&linear.weights, views, kernels, stream)?;
         Ok(multiply(&block.down, &block.hidden, residual)?)
+    }
+
+    /// A small one is the product's own, so that all of them can be cleared at once.
+    fn workspace_of<'a>(&'a self, linear: &'a Linear) -> &'a View {
+        let small = linear.product.workspace_bytes() <= COUNTER;
+        if small { &linear.counter } else { &self.workspace }
     }
 }
 
 fn workspace(gpu: &Gpu, bytes: Option<usize>) -> Result<View> {
     let bytes = bytes.unwrap_or(0).max(ALIGNMENT);
     Ok(View::new(&gpu.towards(Purpose::Scratch), bytes)?)
-}
-
-/// What blocks are made from; products and attentions of one size are made once.
-struct Making<'a> {
-    gpu: &'a Gpu,
-    kernels: TrunkKernels,
-    library: CublasLt,
-    attention: Option<&'a AttentionKernels>,
-    room: Room,
-    scratch: &'a View,
-    choices: Option<&'a Choices>,
-    products: Vec<Rc<Product>>,
-    whole: Vec<Rc<Attention>>,
-    counters: View,
-    /// Counters that have a product.
-    counted: usize,
-}
-
-impl Making<'_> {
-    fn block(
-        &mut self,
-        block: &TrunkBlock,
-        weights: LoadedBlock,
-        x: &View,
-        residual: &View,
-    ) -> Result<Block> {
-        let (rows, rows_out) = (block.tokens(), block.tokens_out());
-        let (columns, columns_out) = (block.dim, block.dim_out);
-        ensure!(
-            x.len() == 4 * rows * columns && residual.len() == 4 * rows_out * columns_out,
-            "a block of {rows} tokens of {columns} columns has memory of {} and {} bytes",
-            x.len(),
-            residual.len()
-        );
-        let shapes = BlockProducts::of(block);
-        let LoadedBlock { norm1, skip, qkv, proj, norm2, up, down, around_attention, behind_norm } =
-            weights;
-        let skip = skip.zip(shapes.skip).map(|(weights, shape)| {
-            let linear = self.linear(weights, shape)?;
-            let projected = self.wide(rows * columns_out)?;
-            Ok::<_, anyhow::Error>(Skip { linear, projected, side: block.grid_out() })
-        });
-        let hidden = HIDDEN * columns_out;
-        Ok(Block {
-            rows,
-            columns,
-            rows_out,
-            columns_out,
-            norm1,
-            skip: skip.transpose()?,
-            qkv: self.linear(qkv, shapes.qkv)?,
-            attention: self.attention(block)?,
-            proj: self.linear(proj, shapes.proj)?,
-            norm2,
-            up: self.linear(up, shapes.up)?,
-            down: self.linear(down, shapes.down)?,
-            ahead: [around_attention, behind_norm],
-            x: x.clone(),
-            residual: residual.clone(),
-            normed: self.narrow(rows * columns)?,
-            queries: self.wide(rows * 3 * columns_out)?,
-            attended: self.narrow(rows_out * columns_out)?,
-            normed_again: self.narrow(rows_out * columns_out)?,
-            hidden: self.wide(rows_out * hidden)?,
-        })
-    }
-
-    fn linear(&mut self, weights: Loaded, shape: ProductShape) -> Result<Linear> {
-        let known = self.products.iter().find(|product| product.shape() == shape);
-        let product = match known {
-            Some(known) => Rc::clone(known),
-            None => {
-                let product = Product::new(&self.library, shape)?;
-                let choice = self.choices.and_then(|choices| choices.of(shape));
-                if let Some(choice) = choice.filter(|choice| choice.of == product.candidates()) {
-                    product.choose(choice.algorithm)?;
-                }
-                let product = Rc::new(product);
-                self.products.push(Rc::clone(&product));
-                product
-            }
-        };
-        let counter = self.counters.part(COUNTER * self.counted, COUNTER)?;
-        self.counted += 1;
-        Ok(Linear { weights, product, counter })
-    }
-
-    fn attention(&mut self, block: &TrunkBlock) -> Result<How> {
-        let (heads, depth) = (block.heads, block.depth());
-        if block.window > 0 {
-            let TrunkBlock { grid, window, pooled, .. } = *block;
-            let shape = WindowShape { grid, window, heads, depth, pooled };
-            return Ok(How::Windows(self.kernels.windows(shape)?));
-        }
-        let (tokens, values) = (block.tokens(), Values::Heads(depth));
-        let shape = AttentionShape { objects: heads, queries: tokens, keys: tokens, values };
-        let known = self.whole.iter().find(|attention| attention.shape() == shape);
-        let attention = match known {
-            Some(known) => Rc::clone(known),
-            None => {
-                let kernels = self.attention.context("the attention kernels are not loaded")?;
-                let attention = Rc::new(Attention::new(self.gpu, kernels, shape)?);
-                self.whole.push(Rc::clone(&attention));
-                attention
-            }
-        };
-        Ok(How::Whole(attention))
-    }
-
-    fn narrow(&self, elements: usize) -> Result<View> {
-        Ok(self.scratch.part(0, HALF * elements)?)
-    }
-
-    fn wide(&self, elements: usize) -> Result<View> {
-        Ok(self.scratch.part(self.room.narrow, HALF * elements)?)
-    }
 }

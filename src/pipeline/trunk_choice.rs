@@ -1,5 +1,5 @@
 /*!
-The algorithm of each product of a trunk, by the time of all blocks together.
+The algorithm of each product of a trunk, and where an activation follows also kernels that do both, by the time of all blocks together.
 
 A product by itself does not tell: on an H200 algorithms that were up to 40 % faster one by one made a trunk slower as a whole, because
 with some of them the GPU takes longer from any kernel to the next (docs/measurements/2026-11-tables-h200.md). So every other algorithm takes its turn in
@@ -9,6 +9,7 @@ the whole, as a recorded graph, and stays where the whole is faster.
 use anyhow::{Context, Result};
 
 use super::trunk::{TrunkParts, TrunkRun};
+use super::trunk_up::Up;
 use crate::bundle::trunk::{BlockWeights, Trunk};
 use crate::gpu::cublaslt::{Choice, Choices, Product};
 use crate::gpu::kernels::AttentionKernels;
@@ -95,14 +96,37 @@ pub fn choose_products(gpu: &Gpu, trunk: &Trunk, weights: &[BlockWeights]) -> Re
     for product in run.products() {
         so_far = turns(product, so_far, time)?;
     }
+    for up in run.ups() {
+        so_far = turns_of_kernels(up, so_far, time);
+    }
+    let kernel_of = |shape| run.ups().find(|up| up.shape() == shape).and_then(Up::kernel);
     let choice = |product: &Product| Choice {
         shape: product.shape(),
         algorithm: product.chosen(),
         of: product.candidates(),
+        kernel: kernel_of(product.shape()).map(str::to_owned),
     };
     let products = run.products().map(choice).collect();
     let library = run.library().to_string();
     Ok(Choices { library, device: gpu.facts().name.clone(), us: [first, so_far], products })
+}
+
+/// As [`turns`], of the kernels that multiply and activate at once, against the product as it is by now.
+fn turns_of_kernels(up: &Up, so_far: f64, time: impl Fn() -> Result<f64>) -> f64 {
+    let mut best = (up.kernel(), so_far);
+    for name in up.kernels() {
+        up.choose(Some(name));
+        let found = time().unwrap_or_else(|error| {
+            log::debug!("{} by {name}: {error:#}", up.shape());
+            f64::INFINITY
+        });
+        log::debug!("{} by {name}: {found:.1} us of all blocks", up.shape());
+        if found < WORTH * best.1 {
+            best = (Some(name), found);
+        }
+    }
+    up.choose(best.0);
+    best.1
 }
 
 /// Each algorithm of a product has its turn; the one that stays is the fastest, and so is the answer, the time with it.

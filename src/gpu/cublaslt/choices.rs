@@ -22,7 +22,7 @@ pub struct Choices {
 }
 
 /// The algorithm of one shape.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Choice {
     /// The product.
     #[serde(flatten)]
@@ -31,6 +31,10 @@ pub struct Choice {
     pub algorithm: usize,
     /// How many those are.
     pub of: usize,
+    /// The kernel of this program's that computes the product and the activation behind it instead; cuBLASLt and the activation's own
+    /// kernel where there is none, or where it is not known here.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub kernel: Option<String>,
 }
 
 impl Choices {
@@ -51,6 +55,32 @@ impl Choices {
 
     /// How many are not cuBLASLt's own.
     pub fn others(&self) -> usize {
-        self.products.iter().filter(|choice| choice.algorithm > 0).count()
+        let other = |choice: &&Choice| choice.algorithm > 0 || choice.kernel.is_some();
+        self.products.iter().filter(other).count()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::gpu::kernels::Element;
+
+    #[test]
+    fn choices_from_before_there_were_kernels_are_read_and_written_as_they_were() {
+        let text = r#"{"rows":4096,"columns":2304,"depth":576,"output":"f16","residual":false,"algorithm":0,"of":8}"#;
+        let older: Choice = serde_json::from_str(text).unwrap();
+        let (rows, columns, depth, output) = (4096, 2304, 576, Element::F16);
+        let shape = ProductShape { rows, columns, depth, output, residual: false };
+        assert_eq!(older, Choice { shape, algorithm: 0, of: 8, kernel: None });
+        assert_eq!(serde_json::to_string(&older).unwrap(), text);
+        let kernel = Some("product_gelu_192_by_2".to_owned());
+        let newer = Choice { kernel, ..older.clone() };
+        let again = serde_json::from_str(&serde_json::to_string(&newer).unwrap()).unwrap();
+        assert_eq!(newer, again);
+        let choices = |products| {
+            let (library, device) = (String::new(), String::new());
+            Choices { library, device, us: [2.0, 1.0], products }
+        };
+        assert_eq!((choices(vec![older]).others(), choices(vec![newer]).others()), (0, 1));
     }
 }

@@ -24,13 +24,15 @@ pub(super) enum Topic {
     Trunk,
     /// `cuda/windows.cu`
     Windows,
+    /// `cuda/products_hopper.cu`: for sm 90 alone.
+    ProductsHopper,
 }
 
 /// What every pipeline needs; attention's and the trunk's are loaded by those who use them, for the driver compiles them for seconds.
 pub(super) const USUAL: [Topic; 3] = [Topic::Preprocess, Topic::Mask, Topic::Memory];
 
 /// Name, headers and PTX of each topic.
-const TOPICS: [(Topic, &str, &[&str], &str); 7] = [
+const TOPICS: [(Topic, &str, &[&str], &str); 8] = [
     (
         Topic::Preprocess,
         "preprocess",
@@ -51,12 +53,18 @@ const TOPICS: [(Topic, &str, &[&str], &str); 7] = [
         &["attention.cuh", "wgmma.cuh"],
         include_str!("../../../cuda/attention_hopper.ptx"),
     ),
-    (Topic::Trunk, "trunk", &["common.cuh"], include_str!("../../../cuda/trunk.ptx")),
+    (Topic::Trunk, "trunk", &["common.cuh", "gelu.cuh"], include_str!("../../../cuda/trunk.ptx")),
     (
         Topic::Windows,
         "windows",
         &["attention.cuh", "windows.cuh"],
         include_str!("../../../cuda/windows.ptx"),
+    ),
+    (
+        Topic::ProductsHopper,
+        "products_hopper",
+        &["common.cuh", "gelu.cuh", "wgmma.cuh"],
+        include_str!("../../../cuda/products_hopper.ptx"),
     ),
 ];
 
@@ -184,7 +192,7 @@ mod tests {
     fn the_ptx_is_for_the_oldest_gpu_and_driver_that_are_served() {
         for (topic, name, _, ptx) in TOPICS {
             let least = match topic {
-                Topic::AttentionHopper => ("8.2", "sm_90a"),
+                Topic::AttentionHopper | Topic::ProductsHopper => ("8.2", "sm_90a"),
                 Topic::Attention | Topic::Trunk | Topic::Windows => ("7.8", "sm_80"),
                 _ => ("7.8", "sm_75"),
             };

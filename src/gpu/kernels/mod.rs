@@ -6,7 +6,7 @@ frame (u8) ─ Preprocess ─→ image ─ encoder … track ─→ low ─ Mask
                                      ↑ tidx, ptr_t, bias      └─ MaskCounts, against a ground truth
                                   BankState ←─ ptr
                   Attention: between the engines of a track step that is cut at its attentions
-                  TrunkKernels: between the two engines of an encoder whose trunk is ours
+                  TrunkKernels, ActivatedKernels: between the two engines of an encoder whose trunk is ours
 ```
 
 Each piece is made once for a clip's sizes: its tables go to the device then, and all that a launch takes is fixed, so
@@ -14,6 +14,7 @@ that launches allocate nothing and a recorded CUDA graph serves every frame. Res
 bit unless it is said otherwise; `segtrt selftest --kernels` compares them on the GPU at hand.
 */
 
+mod activated;
 mod attention;
 mod bank;
 mod counts;
@@ -27,6 +28,7 @@ use std::sync::Arc;
 
 use anyhow::{Context, Result, bail, ensure};
 
+pub use activated::ActivatedKernels;
 pub use attention::{Attention, AttentionKernels, AttentionShape, HEAD, Values, WIDEST_HEAD};
 pub use bank::BankState;
 pub use counts::{COUNTERS_BYTES, MaskCounts};

@@ -6,6 +6,7 @@ and of nvJPEG: all others claim the CPU's very results, on any size; whole trunk
 leaves out is found.
 */
 
+mod activated;
 mod attention;
 mod bank;
 mod compare;
@@ -101,7 +102,7 @@ pub enum Topic {
     Trunk,
     /// nvJPEG's pixels.
     Nvjpeg,
-    /// cuBLASLt's products.
+    /// cuBLASLt's products, and this program's with an activation.
     Products,
     /// All blocks of a trunk one after the other.
     WholeTrunks,

@@ -10,7 +10,7 @@ use half::f16;
 use half::slice::HalfFloatSliceExt;
 use half::vec::HalfFloatVecExt;
 
-use super::{Bench, Checked, KernelRow, Limits, POISON, bytes_of, row};
+use super::{Bench, Checked, KernelRow, Limits, POISON, activated, bytes_of, row};
 use crate::gpu::cublaslt::{CublasLt, CublasLtError, Product, ProductShape};
 use crate::gpu::kernels::Element;
 use crate::gpu::{Purpose, Stream, View};
@@ -99,6 +99,7 @@ pub(super) fn rows(bench: &Bench) -> Result<Vec<KernelRow>, String> {
             rows.extend(case.rows(bench, &lt));
         }
     }
+    rows.extend(activated::rows(bench, &lt));
     Ok(rows)
 }
 
@@ -293,7 +294,7 @@ fn limits(output: Element) -> Limits {
 }
 
 /// Places out of `length`, the first and the last among them.
-fn sample(length: usize) -> Vec<usize> {
+pub(super) fn sample(length: usize) -> Vec<usize> {
     let mut places: Vec<usize> = (0..length).step_by((length / SAMPLE) | 1).collect();
     if places.last() != Some(&(length - 1)) {
         places.push(length - 1);
@@ -302,7 +303,7 @@ fn sample(length: usize) -> Vec<usize> {
 }
 
 /// Not an iterator: each step of one is a call where the compiler does not optimise, as for tests.
-fn dot(a: &[f32], b: &[f32]) -> f64 {
+pub(super) fn dot(a: &[f32], b: &[f32]) -> f64 {
     let (mut sum, mut at) = (0.0, 0);
     while at < a.len() {
         sum += f64::from(a[at]) * f64::from(b[at]);

@@ -174,7 +174,7 @@ fn one_and_erf(x: f64) -> f64 {
     if x < 0.0 { rest } else { 2.0 - rest }
 }
 
-fn activation(x: f64) -> f64 {
+pub(super) fn activation(x: f64) -> f64 {
     0.5 * x * one_and_erf(x * std::f64::consts::FRAC_1_SQRT_2)
 }
 

@@ -1,0 +1,200 @@
+/*!
+A trunk's blocks, laid out: their memory, and products and attentions, of which those of one size are made once.
+*/
+
+use std::rc::Rc;
+
+use anyhow::{Context, Result, ensure};
+
+use super::trunk::{COUNTER, HALF};
+use super::trunk_products::{BlockProducts, HIDDEN};
+use super::trunk_room::Room;
+use super::trunk_up::Up;
+use super::trunk_weights::{Loaded, LoadedBlock};
+use crate::bundle::trunk::TrunkBlock;
+use crate::gpu::cublaslt::{Choices, CublasLt, Product, ProductShape};
+use crate::gpu::kernels::{
+    ActivatedKernels, Attention, AttentionKernels, AttentionShape, TrunkKernels, Values,
+    WindowShape, Windows,
+};
+use crate::gpu::{Gpu, View};
+
+/// One block with the memory that it works in.
+pub(super) struct Block {
+    pub rows: usize,
+    pub columns: usize,
+    /// Behind pooling.
+    pub rows_out: usize,
+    pub columns_out: usize,
+    pub norm1: Loaded,
+    pub skip: Option<Skip>,
+    pub qkv: Linear,
+    pub attention: How,
+    pub proj: Linear,
+    pub norm2: Loaded,
+    pub up: (Linear, Rc<Up>),
+    pub down: Linear,
+    /// Weights that the norms bring into the L2 cache for the products behind them.
+    pub ahead: [View; 2],
+    /// What it takes, and what it adds to: the same but at the beginning of a stage.
+    pub x: View,
+    pub residual: View,
+    /// Normalised tokens.
+    pub normed: View,
+    pub queries: View,
+    pub attended: View,
+    pub normed_again: View,
+    pub hidden: View,
+}
+
+/// The way around the attention where a stage begins.
+pub(super) struct Skip {
+    pub linear: Linear,
+    pub projected: View,
+    /// Side of the map behind it.
+    pub side: usize,
+}
+
+/// A product with weights, and a bias for each column.
+pub(super) struct Linear {
+    pub weights: Loaded,
+    pub product: Rc<Product>,
+    /// Its own part of the counters.
+    pub counter: View,
+}
+
+/// How a block attends.
+pub(super) enum How {
+    Windows(Windows),
+    Whole(Rc<Attention>),
+}
+
+/// What blocks are made from; products and attentions of one size are made once.
+pub(super) struct Making<'a> {
+    pub gpu: &'a Gpu,
+    pub kernels: TrunkKernels,
+    pub library: CublasLt,
+    pub attention: Option<&'a AttentionKernels>,
+    pub activated: Option<ActivatedKernels>,
+    pub room: Room,
+    pub scratch: &'a View,
+    pub choices: Option<&'a Choices>,
+    pub products: Vec<Rc<Product>>,
+    pub ups: Vec<Rc<Up>>,
+    pub whole: Vec<Rc<Attention>>,
+    pub counters: View,
+    /// Counters that have a product.
+    pub counted: usize,
+}
+
+impl Making<'_> {
+    /// One block between `x` and `residual`.
+    pub fn block(
+        &mut self,
+        block: &TrunkBlock,
+        weights: LoadedBlock,
+        x: &View,
+        residual: &View,
+    ) -> Result<Block> {
+        let (rows, rows_out) = (block.tokens(), block.tokens_out());
+        let (columns, columns_out) = (block.dim, block.dim_out);
+        ensure!(
+            x.len() == 4 * rows * columns && residual.len() == 4 * rows_out * columns_out,
+            "a block of {rows} tokens of {columns} columns has memory of {} and {} bytes",
+            x.len(),
+            residual.len()
+        );
+        let shapes = BlockProducts::of(block);
+        let LoadedBlock { norm1, skip, qkv, proj, norm2, up, down, around_attention, behind_norm } =
+            weights;
+        let skip = skip.zip(shapes.skip).map(|(weights, shape)| {
+            let linear = self.linear(weights, shape)?;
+            let projected = self.wide(rows * columns_out)?;
+            Ok::<_, anyhow::Error>(Skip { linear, projected, side: block.grid_out() })
+        });
+        let hidden = HIDDEN * columns_out;
+        Ok(Block {
+            rows,
+            columns,
+            rows_out,
+            columns_out,
+            norm1,
+            skip: skip.transpose()?,
+            qkv: self.linear(qkv, shapes.qkv)?,
+            attention: self.attention(block)?,
+            proj: self.linear(proj, shapes.proj)?,
+            norm2,
+            up: self.up(up, shapes.up)?,
+            down: self.linear(down, shapes.down)?,
+            ahead: [around_attention, behind_norm],
+            x: x.clone(),
+            residual: residual.clone(),
+            normed: self.narrow(rows * columns)?,
+            queries: self.wide(rows * 3 * columns_out)?,
+            attended: self.narrow(rows_out * columns_out)?,
+            normed_again: self.narrow(rows_out * columns_out)?,
+            hidden: self.wide(rows_out * hidden)?,
+        })
+    }
+
+    fn linear(&mut self, weights: Loaded, shape: ProductShape) -> Result<Linear> {
+        let known = self.products.iter().find(|product| product.shape() == shape);
+        let product = match known {
+            Some(known) => Rc::clone(known),
+            None => {
+                let product = Product::new(&self.library, shape)?;
+                let choice = self.choices.and_then(|choices| choices.of(shape));
+                if let Some(choice) = choice.filter(|choice| choice.of == product.candidates()) {
+                    product.choose(choice.algorithm)?;
+                }
+                let product = Rc::new(product);
+                self.products.push(Rc::clone(&product));
+                product
+            }
+        };
+        let counter = self.counters.part(COUNTER * self.counted, COUNTER)?;
+        self.counted += 1;
+        Ok(Linear { weights, product, counter })
+    }
+
+    fn up(&mut self, weights: Loaded, shape: ProductShape) -> Result<(Linear, Rc<Up>)> {
+        let linear = self.linear(weights, shape)?;
+        if let Some(known) = self.ups.iter().find(|up| up.shape() == shape) {
+            return Ok((linear, Rc::clone(known)));
+        }
+        let wanted = self.choices.and_then(|choices| choices.of(shape)?.kernel.as_deref());
+        let up = Rc::new(Up::new(Rc::clone(&linear.product), self.activated.as_ref(), wanted));
+        self.ups.push(Rc::clone(&up));
+        Ok((linear, up))
+    }
+
+    fn attention(&mut self, block: &TrunkBlock) -> Result<How> {
+        let (heads, depth) = (block.heads, block.depth());
+        if block.window > 0 {
+            let TrunkBlock { grid, window, pooled, .. } = *block;
+            let shape = WindowShape { grid, window, heads, depth, pooled };
+            return Ok(How::Windows(self.kernels.windows(shape)?));
+        }
+        let (tokens, values) = (block.tokens(), Values::Heads(depth));
+        let shape = AttentionShape { objects: heads, queries: tokens, keys: tokens, values };
+        let known = self.whole.iter().find(|attention| attention.shape() == shape);
+        let attention = match known {
+            Some(known) => Rc::clone(known),
+            None => {
+                let kernels = self.attention.context("the attention kernels are not loaded")?;
+                let attention = Rc::new(Attention::new(self.gpu, kernels, shape)?);
+                self.whole.push(Rc::clone(&attention));
+                attention
+            }
+        };
+        Ok(How::Whole(attention))
+    }
+
+    fn narrow(&self, elements: usize) -> Result<View> {
+        Ok(self.scratch.part(0, HALF * elements)?)
+    }
+
+    fn wide(&self, elements: usize) -> Result<View> {
+        Ok(self.scratch.part(self.room.narrow, HALF * elements)?)
+    }
+}

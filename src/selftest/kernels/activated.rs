@@ -1,0 +1,198 @@
+/*!
+The product of a hidden layer with its activation, both ways: by cuBLASLt and the activation's kernel behind it, and on Hopper by each kernel
+that does both. All are compared with float64 on the host, for a sample of rows and columns, and timed side by side.
+*/
+
+use anyhow::{Context, Result};
+use half::f16;
+use half::slice::HalfFloatSliceExt;
+use half::vec::HalfFloatVecExt;
+
+use super::products::{dot, sample};
+use super::trunk::activation;
+use super::{Bench, Checked, KernelRow, Limits, POISON, bytes_of, row};
+use crate::gpu::cublaslt::{CublasLt, Product, ProductShape};
+use crate::gpu::kernels::{ActivatedKernels, Element, TrunkKernels};
+use crate::gpu::{Stream, View};
+use crate::selftest::noise::Noise;
+
+/// The name of the rows; a kernel's own, which has both in it, where there is one.
+const NAME: &str = "product, then trunk gelu";
+/// Runs that must give the same bits: what comes too early or too late need not do so each time.
+const RUNS: u8 = 5;
+/// Two roundings to halves of what may be several root mean squares, a polynomial that is known to less, and f32 sums of tensor cores.
+const LIMITS: Limits = Limits { error: 6e-4, deviation: 8e-3 };
+
+/// Rows, columns and depth: odd ones (rows that fill no tile or one of a cluster's, tiles that columns do not fill, depths that end in a chunk of one, two, three
+/// steps, and of none), then those of Hiera's four stages.
+const CASES: [(&str, [usize; 3]); 23] = [
+    ("few", [33, 64, 96]),
+    ("few", [1, 128, 64]),
+    ("few", [33, 448, 112]),
+    ("few", [300, 320, 144]),
+    ("odd", [4097, 1792, 448]),
+    ("odd", [4097, 576, 144]),
+    ("odd", [4097, 448, 112]),
+    ("odd", [4097, 384, 96]),
+    ("odd", [200, 64, 4608]),
+    ("odd", [129, 3584, 896]),
+    ("odd", [1025, 4608, 80]),
+    ("tiny", [65_536, 384, 96]),
+    ("tiny", [16_384, 768, 192]),
+    ("tiny", [4096, 1536, 384]),
+    ("tiny", [1024, 3072, 768]),
+    ("base+", [65_536, 448, 112]),
+    ("base+", [16_384, 896, 224]),
+    ("base+", [4096, 1792, 448]),
+    ("base+", [1024, 3584, 896]),
+    ("large", [65_536, 576, 144]),
+    ("large", [16_384, 1152, 288]),
+    ("large", [4096, 2304, 576]),
+    ("large", [1024, 4608, 1152]),
+];
+
+/// A row for each case and way.
+pub(super) fn rows(bench: &Bench, lt: &CublasLt) -> Vec<KernelRow> {
+    let kernels = match TrunkKernels::load(bench.gpu) {
+        Ok(kernels) => kernels,
+        Err(error) => return vec![row(NAME, "", Err(error))],
+    };
+    let own = ActivatedKernels::where_possible(bench.gpu);
+    let names: Vec<&str> = own.iter().flat_map(|_| ActivatedKernels::names()).collect();
+    let mut rows = Vec::new();
+    for (name, sizes) in CASES {
+        let [height, columns, depth] = sizes;
+        if bench.leaves_out(height * columns, 1 + names.len()) {
+            continue;
+        }
+        let case = format!("{name}: {height} x {columns} x {depth}");
+        let setting = match Setting::new(bench, lt, sizes) {
+            Ok(setting) => setting,
+            Err(error) => {
+                rows.push(row(NAME, &case, Err(error)));
+                continue;
+            }
+        };
+        let first = setting.check(bench, |stream| setting.both(&kernels, stream));
+        let mut first = row(NAME, &case, first);
+        first.library = Some(lt.to_string());
+        rows.push(first);
+        for name in &names {
+            let checked = setting.check(bench, |stream| setting.one(own.as_ref(), name, stream));
+            rows.push(row(name, &case, checked));
+        }
+        let beginning = rows.len() - 1 - names.len();
+        for row in &mut rows[beginning..] {
+            let operations = setting.product.shape().operations();
+            row.tflops = row.timing.map(|timing| operations / timing.median_ms / 1e9);
+        }
+    }
+    rows
+}
+
+/// Operands on the device, and what must come out.
+struct Setting {
+    product: Product,
+    sizes: [usize; 3],
+    a: View,
+    weight: View,
+    bias: View,
+    out: View,
+    workspace: View,
+    /// Places of the output, and what is expected there.
+    expected: Vec<(usize, f64)>,
+}
+
+impl Setting {
+    fn new(bench: &Bench, lt: &CublasLt, sizes: [usize; 3]) -> Result<Self> {
+        let [rows, columns, depth] = sizes;
+        let output = Element::F16;
+        let product =
+            Product::new(lt, ProductShape { rows, columns, depth, output, residual: false })?;
+        let mut noise = Noise::new(bench.seed, &format!("activated {sizes:?}"));
+        let mut halves = |count: usize, scale: f32| -> Vec<f16> {
+            let mut values = noise.normals(count);
+            values.iter_mut().for_each(|value| *value *= scale);
+            Vec::from_f32_slice(&values)
+        };
+        let a = halves(rows * depth, 1.0);
+        let weight = halves(columns * depth, (depth as f32).sqrt().recip());
+        let bias = halves(columns, 1.0);
+        let mut expected = Vec::new();
+        for row in sample(rows) {
+            let tokens = a[row * depth..(row + 1) * depth].to_f32_vec();
+            for column in sample(columns) {
+                let of_column = weight[column * depth..(column + 1) * depth].to_f32_vec();
+                let sum = f64::from(bias[column].to_f32()) + dot(&tokens, &of_column);
+                expected.push((row * columns + column, activation(sum)));
+            }
+        }
+        let put = |values: &[f16]| bench.put(&bytes_of(values, |value| value.to_le_bytes()));
+        let workspace = product.workspace_bytes().max(1);
+        Ok(Self {
+            product,
+            sizes,
+            a: put(&a)?,
+            weight: put(&weight)?,
+            bias: put(&bias)?,
+            out: View::new(bench.gpu, 2 * rows * columns)?,
+            workspace: bench.poisoned(workspace)?,
+            expected,
+        })
+    }
+
+    /// cuBLASLt's first algorithm and the activation.
+    fn both(&self, kernels: &TrunkKernels, stream: &Stream) -> Result<()> {
+        let Self { product, a, weight, bias, out, workspace, sizes: [rows, columns, _], .. } = self;
+        product.enqueue(a, weight, bias, out, workspace, stream)?;
+        kernels.gelu(out, rows * columns, stream)
+    }
+
+    /// One kernel.
+    fn one(&self, own: Option<&ActivatedKernels>, name: &str, stream: &Stream) -> Result<()> {
+        let own = own.context("there are no kernels that multiply and activate at once")?;
+        let operands = [&self.a, &self.weight, &self.bias, &self.out];
+        own.enqueue(name, self.sizes, operands, stream)
+    }
+
+    fn check(&self, bench: &Bench, enqueue: impl Fn(&Stream) -> Result<()>) -> Result<Checked> {
+        // What is left out shows as other bits: no pattern is no result, so that another one is there each time.
+        let again = |run: u8| -> Result<Vec<u8>> {
+            self.out.fill(POISON.wrapping_add(run), &bench.stream)?;
+            enqueue(&bench.stream)?;
+            Ok(self.out.download(&bench.stream)?)
+        };
+        let found = again(0)?;
+        let mut checked = LIMITS.judge(&self.expected, |at| {
+            f64::from(f16::from_le_bytes([found[2 * at], found[2 * at + 1]]).to_f32())
+        });
+        for run in 1..RUNS {
+            if again(run)? != found && checked.first.is_none() {
+                checked.first = Some(
+                    "two runs on the same inputs gave other bits, or left some out".to_owned(),
+                );
+            }
+        }
+        if checked.first.is_none() {
+            checked.timing = bench.time_recorded(bench.repeats, enqueue)?;
+        }
+        Ok(checked)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn cases_are_told_apart_and_served_and_some_are_small() {
+        let mut sizes = CASES.map(|(_, sizes)| sizes);
+        sizes.sort_unstable();
+        assert!(sizes.windows(2).all(|pair| pair[0] != pair[1]));
+        assert!(sizes.iter().all(|[_, columns, depth]| ActivatedKernels::serve(*columns, *depth)));
+        for rest in [0, 16, 32, 48] {
+            let small = |[rows, columns, _]: &&[usize; 3]| rows * columns <= 128_000;
+            assert!(sizes.iter().filter(small).any(|[_, _, depth]| depth % 64 == rest), "{rest}");
+        }
+    }
+}
