@@ -67,8 +67,8 @@ fn cubins(nvcc: &str, architecture: &str, out: &Path) -> Result<String, String> 
     let common =
         ["preprocess", "mask", "memory", "attention", "trunk", "windows"].map(|topic| (topic, ""));
     // Hopper's own instructions are for its architecture alone, which has a name of its own.
-    let hopper = (sm == 90).then_some(("attention_hopper", "a"));
-    for (topic, variant) in common.into_iter().chain(hopper) {
+    let hopper = ["attention_hopper", "windows_hopper"].map(|topic| (topic, "a"));
+    for (topic, variant) in common.into_iter().chain(hopper.into_iter().filter(|_| sm == 90)) {
         let to = out.join(format!("{topic}.sm{sm}.cubin"));
         let ran = Command::new(nvcc)
             .args([

@@ -13,12 +13,6 @@ one weighs its scores while another multiplies, as FlashAttention-3 (Shah et al.
 
 // ---- attention ----
 
-/// Descriptor of a swizzled chunk for `wgmma`: rows of 128 bytes, groups of eight rows 1024 bytes apart; `next`: bytes to the
-/// chunk of the next 64 columns, where a product reads several.
-__device__ __forceinline__ u64 descriptor(u32 address, u32 next = 16) {
-    return (u64)((address & 0x3ffff) >> 4) | (u64)(next >> 4) << 16 | (u64)(1024 >> 4) << 32 | (u64)1 << 62;
-}
-
 template <int WIDTH_, int CONSUMERS_, int KEYS_, int DV_, int SLOTS_, int LAG_, bool TURNS>
 struct Attention {
     static constexpr int WIDTH = WIDTH_;          // columns of Q and K

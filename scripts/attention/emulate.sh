@@ -14,9 +14,12 @@ body() {
 body attention.cuh attention.cu
 "${CXX:-c++}" -O2 -std=c++17 -w -I"$folder" emulate.cpp -o "$folder/emulate"
 "$folder/emulate" "$@"
-body attention.cuh attention_hopper.cu
+body attention.cuh wgmma.cuh attention_hopper.cu
 "${CXX:-c++}" -O2 -std=c++17 -w -DHOPPER -I"$folder" emulate.cpp -o "$folder/emulate"
 "$folder/emulate" "$@"
 body attention.cuh windows.cuh windows.cu
 "${CXX:-c++}" -O2 -std=c++17 -w -I"$folder" windows.cpp -o "$folder/windows"
+"$folder/windows" "$@"
+body attention.cuh windows.cuh wgmma.cuh windows_hopper.cu
+"${CXX:-c++}" -O2 -std=c++17 -w -DHOPPER -I"$folder" windows.cpp -o "$folder/windows"
 "$folder/windows" "$@"

@@ -24,13 +24,15 @@ pub(super) enum Topic {
     Trunk,
     /// `cuda/windows.cu`
     Windows,
+    /// `cuda/windows_hopper.cu`: for sm 90 alone.
+    WindowsHopper,
 }
 
 /// What every pipeline needs; attention's and the trunk's are loaded by those who use them, for the driver compiles them for seconds.
 pub(super) const USUAL: [Topic; 3] = [Topic::Preprocess, Topic::Mask, Topic::Memory];
 
 /// Name, headers and PTX of each topic.
-const TOPICS: [(Topic, &str, &[&str], &str); 7] = [
+const TOPICS: [(Topic, &str, &[&str], &str); 8] = [
     (
         Topic::Preprocess,
         "preprocess",
@@ -57,6 +59,12 @@ const TOPICS: [(Topic, &str, &[&str], &str); 7] = [
         "windows",
         &["attention.cuh", "windows.cuh"],
         include_str!("../../../cuda/windows.ptx"),
+    ),
+    (
+        Topic::WindowsHopper,
+        "windows_hopper",
+        &["attention.cuh", "windows.cuh", "wgmma.cuh"],
+        include_str!("../../../cuda/windows_hopper.ptx"),
     ),
 ];
 
@@ -184,7 +192,7 @@ mod tests {
     fn the_ptx_is_for_the_oldest_gpu_and_driver_that_are_served() {
         for (topic, name, _, ptx) in TOPICS {
             let least = match topic {
-                Topic::AttentionHopper => ("8.2", "sm_90a"),
+                Topic::AttentionHopper | Topic::WindowsHopper => ("8.2", "sm_90a"),
                 Topic::Attention | Topic::Trunk | Topic::Windows => ("7.8", "sm_80"),
                 _ => ("7.8", "sm_75"),
             };
