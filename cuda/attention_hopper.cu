@@ -141,7 +141,10 @@ struct Attention {
 
     __device__ __forceinline__ void await(const Cursor& c) const { barrier_wait(shared + FULL + c.slot * 8, c.turn); }
 
+    /// The warp's lanes are done with the slots: with the products, which all of them waited for, and with the bias, which each reads for
+    /// itself.
     __device__ __forceinline__ void release(Cursor& from, int count) const {
+        warp_barrier();
         for (int i = 0; i < count; i++) {
             if (lane == 0) barrier_arrive(shared + EMPTY + from.slot * 8);
             from.next();

@@ -58,7 +58,8 @@ struct HopperWindows {
     /// The block's queries from `first` on; zeros behind the last one and behind `depth`. Eight threads copy a row: a unit each of the first
     /// chunk, then what is beyond it. What does not change from row to row is worked out before: copies take more time for their
     /// instructions than for what they bring.
-    __device__ __forceinline__ void fetch_queries(const HopperWindowProblem& p, const Asked& asked, int first, int reciprocal, int head, u32 to) const {
+    __device__ __forceinline__ void fetch_queries(const HopperWindowProblem& p, const Asked& asked, int first, int reciprocal, int head,
+                                                  u32 to) const {
         u32 groups = blockDim.x >> 7, token = 3 * p.heads * depth, unit = threadIdx.x & 7, line = threadIdx.x >> 3;
         bool fits = (int)unit * 8 < depth, rest_fits = CHUNK + (int)unit * 8 < depth;
         const char* from = behind(p.qkv, (asked.top * p.grid + asked.left) * token + head * depth + (fits ? unit * 8 : 0));
@@ -77,7 +78,8 @@ struct HopperWindows {
 
     /// The keys and values of rows `begin` to `end`, in the same way. `token` and `bias`: the head's keys of the window's first token and
     /// of a padding token; `high` and `wide`: what the map has of the window.
-    __device__ __forceinline__ void fetch(const HopperWindowProblem& p, const f16* token, const f16* bias, int high, int wide, u32 begin, u32 end) const {
+    __device__ __forceinline__ void fetch(const HopperWindowProblem& p, const f16* token, const f16* bias, int high, int wide, u32 begin,
+                                          u32 end) const {
         u32 columns = p.heads * depth * 2, unit = threadIdx.x & 7, line = threadIdx.x >> 3, beyond = CHUNK + unit % (REST > 0 ? REST : 8) * 8;
         bool fits = (int)unit * 8 < depth, rest_fits = (int)beyond < depth;
         u32 column = fits ? unit * 8 : 0, rest = ((rest_fits ? beyond : 0) - column) * 2 + ((int)unit < REST ? columns : 0);
