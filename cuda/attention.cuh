@@ -43,6 +43,7 @@ __device__ __forceinline__ float shared_float(u32 address) {
 }
 __device__ __forceinline__ float from_lane(float x, int mask) { return __shfl_xor_sync(0xffffffffu, x, mask); }
 __device__ __forceinline__ bool any_lane(bool p) { return __any_sync(0xffffffffu, p); }
+__device__ __forceinline__ void warp_barrier() { __syncwarp(); }
 __device__ __forceinline__ void block_barrier() { __syncthreads(); }
 
 // ---- tensor-core primitives ----

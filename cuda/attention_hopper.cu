@@ -13,12 +13,6 @@ one weighs its scores while another multiplies, as FlashAttention-3 (Shah et al.
 
 // ---- attention ----
 
-/// Descriptor of a swizzled chunk for `wgmma`: rows of 128 bytes, groups of eight rows 1024 bytes apart; `next`: bytes to the
-/// chunk of the next 64 columns, where a product reads several.
-__device__ __forceinline__ u64 descriptor(u32 address, u32 next = 16) {
-    return (u64)((address & 0x3ffff) >> 4) | (u64)(next >> 4) << 16 | (u64)(1024 >> 4) << 32 | (u64)1 << 62;
-}
-
 template <int WIDTH_, int CONSUMERS_, int KEYS_, int DV_, int SLOTS_, int LAG_, bool TURNS>
 struct Attention {
     static constexpr int WIDTH = WIDTH_;          // columns of Q and K
@@ -147,7 +141,10 @@ struct Attention {
 
     __device__ __forceinline__ void await(const Cursor& c) const { barrier_wait(shared + FULL + c.slot * 8, c.turn); }
 
+    /// The warp's lanes are done with the slots: with the products, which all of them waited for, and with the bias, which each reads for
+    /// itself.
     __device__ __forceinline__ void release(Cursor& from, int count) const {
+        warp_barrier();
         for (int i = 0; i < count; i++) {
             if (lane == 0) barrier_arrive(shared + EMPTY + from.slot * 8);
             from.next();

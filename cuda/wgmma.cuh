@@ -1,5 +1,6 @@
 /*!
-Hopper's instructions as functions: barriers in shared memory, turns between warpgroups, registers on demand, and `wgmma`.
+Hopper's instructions as functions: barriers in shared memory, turns between warpgroups, registers on demand, and `wgmma` with the
+descriptors of what it reads.
 */
 
 // ---- primitives (PTX ISA 8.0, sm_90a) ----
@@ -49,8 +50,12 @@ __device__ __forceinline__ void settle(float (&d)[N]) {
 }
 
 // An instruction names each of its accumulators in its text and once more as an operand.
+#define NAMES_8 "%0,%1,%2,%3,%4,%5,%6,%7"
 #define NAMES_16 "%0,%1,%2,%3,%4,%5,%6,%7,%8,%9,%10,%11,%12,%13,%14,%15"
+#define NAMES_24 NAMES_16 ",%16,%17,%18,%19,%20,%21,%22,%23"
+#define NAMES_28 NAMES_24 ",%24,%25,%26,%27"
 #define NAMES_32 NAMES_16 ",%16,%17,%18,%19,%20,%21,%22,%23,%24,%25,%26,%27,%28,%29,%30,%31"
+#define NAMES_36 NAMES_32 ",%32,%33,%34,%35"
 #define NAMES_40 NAMES_32 ",%32,%33,%34,%35,%36,%37,%38,%39"
 #define NAMES_48 NAMES_32 ",%32,%33,%34,%35,%36,%37,%38,%39,%40,%41,%42,%43,%44,%45,%46,%47"
 #define NAMES_64 NAMES_48 ",%48,%49,%50,%51,%52,%53,%54,%55,%56,%57,%58,%59,%60,%61,%62,%63"
@@ -59,8 +64,12 @@ __device__ __forceinline__ void settle(float (&d)[N]) {
     ",%96,%97,%98,%99,%100,%101,%102,%103,%104,%105,%106,%107,%108,%109,%110,%111" \
     ",%112,%113,%114,%115,%116,%117,%118,%119,%120,%121,%122,%123,%124,%125,%126,%127"
 #define OPERANDS_4(i) "+f"(d[i]), "+f"(d[i + 1]), "+f"(d[i + 2]), "+f"(d[i + 3])
+#define OPERANDS_8(i) OPERANDS_4(i), OPERANDS_4(i + 4)
 #define OPERANDS_16(i) OPERANDS_4(i), OPERANDS_4(i + 4), OPERANDS_4(i + 8), OPERANDS_4(i + 12)
+#define OPERANDS_24(i) OPERANDS_16(i), OPERANDS_4(i + 16), OPERANDS_4(i + 20)
+#define OPERANDS_28(i) OPERANDS_24(i), OPERANDS_4(i + 24)
 #define OPERANDS_32(i) OPERANDS_16(i), OPERANDS_16(i + 16)
+#define OPERANDS_36(i) OPERANDS_32(i), OPERANDS_4(i + 32)
 #define OPERANDS_40(i) OPERANDS_32(i), OPERANDS_4(i + 32), OPERANDS_4(i + 36)
 #define OPERANDS_48(i) OPERANDS_32(i), OPERANDS_16(i + 32)
 #define OPERANDS_64(i) OPERANDS_32(i), OPERANDS_32(i + 32)
@@ -75,7 +84,10 @@ __device__ __forceinline__ void settle(float (&d)[N]) {
                      "k16.f32.f16.f16 {" NAMES_##R "}, " A ", " B ", p, 1, 1, 0, 0; }"                                 \
                      : OPERANDS_##R(0) : "l"(a), "l"(b), "r"(add));                                                    \
     }
+MULTIPLY_KEYS(8, "16", "%8", "%9", "%10")
+MULTIPLY_KEYS(24, "48", "%24", "%25", "%26")
 MULTIPLY_KEYS(32, "64", "%32", "%33", "%34")
+MULTIPLY_KEYS(40, "80", "%40", "%41", "%42")
 MULTIPLY_KEYS(48, "96", "%48", "%49", "%50")
 MULTIPLY_KEYS(64, "128", "%64", "%65", "%66")
 MULTIPLY_KEYS(80, "160", "%80", "%81", "%82")
@@ -87,7 +99,9 @@ MULTIPLY_KEYS(80, "160", "%80", "%81", "%82")
                      "k16.f32.f16.f16 {" NAMES_##R "}, {" A "}, " B ", p, 1, 1, 1; }"                                  \
                      : OPERANDS_##R(0) : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "l"(b));                          \
     }
+MULTIPLY_VALUES(28, "56", "%28,%29,%30,%31", "%32")
 MULTIPLY_VALUES(32, "64", "%32,%33,%34,%35", "%36")
+MULTIPLY_VALUES(36, "72", "%36,%37,%38,%39", "%40")
 MULTIPLY_VALUES(40, "80", "%40,%41,%42,%43", "%44")
 MULTIPLY_VALUES(48, "96", "%48,%49,%50,%51", "%52")
 MULTIPLY_VALUES(64, "128", "%64,%65,%66,%67", "%68")
@@ -96,3 +110,10 @@ MULTIPLY_VALUES(128, "256", "%128,%129,%130,%131", "%132")
 #define NAMES_96 NAMES_80 ",%80,%81,%82,%83,%84,%85,%86,%87,%88,%89,%90,%91,%92,%93,%94,%95"
 #define OPERANDS_96(i) OPERANDS_64(i), OPERANDS_32(i + 64)
 MULTIPLY_KEYS(96, "192", "%96", "%97", "%98")
+// ---- attention ----
+
+/// Descriptor of a swizzled chunk for `wgmma`: rows of 128 bytes, groups of eight rows 1024 bytes apart; `next`: bytes to the
+/// chunk of the next 64 columns, where a product reads several.
+__device__ __forceinline__ u64 descriptor(u32 address, u32 next = 16) {
+    return (u64)((address & 0x3ffff) >> 4) | (u64)(next >> 4) << 16 | (u64)(1024 >> 4) << 32 | (u64)1 << 62;
+}

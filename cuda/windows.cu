@@ -287,32 +287,6 @@ struct Windows {
         multiply_values<STEPS>(key);
     }
 
-    /// A row of results, from element `to` on; below 0 where nobody asks for it.
-    __device__ __forceinline__ void store_row(f16* out, int to, int tile, int h) const {
-        int t = lane & 3;
-        float all = sum[tile][h];
-        all += from_lane(all, 1);
-        all += from_lane(all, 2);
-        float share = 1.0f / all;
-#pragma unroll
-        for (int i = 0; i < UNITS; i += 4) {
-            u32 words[4] = {0, 0, 0, 0};
-#pragma unroll
-            for (int k = 0; k < 4; k++)
-                if (i + k < UNITS) {
-                    const float(&of)[4] = result[tile][(i + k) % UNITS];
-                    words[k] = pack(of[2 * h] * share, of[2 * h + 1] * share);
-                }
-            if (i + 1 == UNITS) {
-                if (to >= 0 && i * 8 < depth) *(u32*)(out + to + i * 8 + t * 2) = words[0];
-                continue;
-            }
-            exchange(words, lane);
-            if (to >= 0 && i + t < UNITS && (i + t) * 8 < depth)
-                *(uint4*)(out + to + (i + t) * 8) = make_uint4(words[0], words[1], words[2], words[3]);
-        }
-    }
-
     __device__ __forceinline__ void run(const WindowProblem& p, u32 shared) {
         lane = threadIdx.x & 31;
         depth = p.depth;
@@ -369,7 +343,8 @@ struct Windows {
                     int query = tile + t * 16 + h * 8 + (lane >> 2);
                     int2 at = asked.token(query, reciprocal);
                     int to = (at.y * (p.pooled ? p.grid / 2 : p.grid) + at.x) * p.heads * depth + head * depth;
-                    store_row(p.out, query < asked.count && stored ? to : -1, t, h);
+                    store_window_row<UNITS>(p.out, query < asked.count && stored ? to : -1, depth, lane, sum[t][h],
+                                            [&](int unit, int i) { return result[t][unit][2 * h + i]; });
                 }
             tile += (alone ? 1 : blockDim.x >> 5) * QUERIES * p.parts;
             if (tile < asked.count) load_queries(p, asked, reciprocal, tile, head);

@@ -1,6 +1,6 @@
 /*!
 What the attention inside windows (cuda/windows.cu) needs beside cuda/attention.cuh: a few instructions, its arguments, which queries
-of a window somebody asks for, and how four lanes exchange what they loaded.
+of a window somebody asks for, how four lanes exchange what they loaded, and how a row of results is stored.
 */
 
 // ---- primitives ----
@@ -18,7 +18,6 @@ __device__ __forceinline__ void copy16_if(bool wanted, u32 to, const void* from,
     asm volatile("{ .reg .pred p; setp.ne.b32 p, %3, 0; @p cp.async.cg.shared.global.L2::128B [%0], [%1], 16, %2; }" ::"r"(to), "l"(from),
                  "r"(bytes), "r"((int)wanted) : "memory");
 }
-__device__ __forceinline__ void warp_barrier() { __syncwarp(); }
 /// The compiler no longer knows what follows from `x`, and keeps none of it.
 __device__ __forceinline__ void forget(int& x) { asm volatile("" : "+r"(x)); }
 /// c[16x8] += a[16x8] b[8x8]; of `a` the first two words.
@@ -73,3 +72,28 @@ struct Asked {
         return make_int2(left + x, top + y);
     }
 };
+
+/// Stores a row of results divided by the sum of its weights, from element `to` on; below 0 where nobody asks for it. Each of a quad's
+/// lanes holds columns 2 (lane mod 4) and the next one of a 16-byte unit, `at(unit, 0)` and `at(unit, 1)`; `sum` is this lane's share of
+/// the weights.
+template <int UNITS, class At>
+__device__ __forceinline__ void store_window_row(f16* out, int to, int depth, int lane, float sum, At at) {
+    int t = lane & 3;
+    sum += from_lane(sum, 1);
+    sum += from_lane(sum, 2);
+    float share = 1.0f / sum;
+#pragma unroll
+    for (int i = 0; i < UNITS; i += 4) {
+        u32 words[4] = {0, 0, 0, 0};
+#pragma unroll
+        for (int k = 0; k < 4; k++)
+            if (i + k < UNITS) words[k] = pack(at((i + k) % UNITS, 0) * share, at((i + k) % UNITS, 1) * share);
+        if (i + 1 == UNITS) {
+            if (to >= 0 && i * 8 < depth) *(u32*)(out + to + i * 8 + t * 2) = words[0];
+            continue;
+        }
+        exchange(words, lane);
+        if (to >= 0 && i + t < UNITS && (i + t) * 8 < depth)
+            *(uint4*)(out + to + (i + t) * 8) = make_uint4(words[0], words[1], words[2], words[3]);
+    }
+}

@@ -27,8 +27,13 @@ const ATTENTION: [(&str, &str); 12] = [
 ];
 
 /// Rows of an encoder's trunk: the kernels, as the self-test names them, and how many cases each has at the least.
-const TRUNK: [(&str, usize); 4] =
-    [("trunk normalize", 16), ("trunk gelu", 4), ("trunk pool", 5), ("trunk windows", 32)];
+const TRUNK: [(&str, usize); 5] = [
+    ("trunk normalize", 16),
+    ("trunk gelu", 4),
+    ("trunk pool", 5),
+    ("trunk windows", 40),
+    ("trunk windows hopper", 16),
+];
 /// The kernels of `cuda/windows.cu`: name, columns, queries of a warp, keys of a step.
 const WINDOWS: [(&str, usize, usize, usize); 6] = [
     ("56", 56, 16, 32),
@@ -38,6 +43,8 @@ const WINDOWS: [(&str, usize, usize, usize); 6] = [
     ("72_wide", 72, 32, 32),
     ("96_wide", 96, 32, 32),
 ];
+/// Hopper's: padded columns, keys of a step and of the last one.
+const WINDOWS_HOPPER: [(usize, usize, usize); 3] = [(56, 80, 48), (72, 64, 64), (96, 64, 16)];
 
 fn selftest(dir: &Path, csv: &Path) -> assert_cmd::Command {
     let mut command = segtrt();
@@ -262,6 +269,17 @@ fn the_sources_of_attention_give_a_softmax_on_the_host() {
             "{name}"
         );
         assert!(emulated.contains(&format!("W{name} = Windows<{parameters}>;")), "{name}");
+    }
+    let hopper = std::fs::read_to_string("cuda/windows_hopper.cu").unwrap();
+    for (columns, keys, last) in WINDOWS_HOPPER {
+        let name = format!("{columns}_hopper");
+        let of = |line: &&str| {
+            line.starts_with(&format!("trunk_windows_{name} ")) && line.ends_with(" ok")
+        };
+        assert_eq!(said.lines().filter(of).count(), 3, "{name}: {said}");
+        let parameters = format!("{columns}, {keys}, {last}");
+        assert!(hopper.contains(&format!("WINDOWS_HOPPER(trunk_windows_{name}, {parameters}, ")));
+        assert!(emulated.contains(&format!("W{name} = HopperWindows<{parameters}>;")), "{name}");
     }
     let emulation = std::fs::read_to_string("scripts/attention/emulate.cpp").unwrap();
     for (file, name) in ATTENTION {

@@ -39,7 +39,7 @@ template <class A> static void test(const char* name, int batch, int m, int n, i
     unsigned gx = (m + A::QUERIES - 1) / A::QUERIES; conflicts = loads = 0;
     gridDim = {gx, (unsigned)splits, (unsigned)batch}; blockDim = {(unsigned)A::THREADS, 1, 1};
     for (unsigned z = 0; z < (unsigned)batch; z++) for (unsigned y = 0; y < (unsigned)splits; y++) for (unsigned x = 0; x < gx; x++) {
-        blockIdx = {x, y, z}; memory.assign(1024 + A::SHARED, 0xff); for (auto& t : turns) t = {0, 0};
+        blockIdx = {x, y, z}; memory.assign(1024 + A::SHARED, 0xff); unpublished.clear(); for (auto& t : turns) t = {0, 0};
 #ifdef HOPPER
         late_products = rng() & 1; barriers.clear(); for (auto& x : queue) x.clear();
 #endif

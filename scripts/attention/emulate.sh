@@ -14,7 +14,7 @@ body() {
 body attention.cuh attention.cu
 "${CXX:-c++}" -O2 -std=c++17 -w -I"$folder" emulate.cpp -o "$folder/emulate"
 "$folder/emulate" "$@"
-body attention.cuh attention_hopper.cu
+body attention.cuh wgmma.cuh attention_hopper.cu
 "${CXX:-c++}" -O2 -std=c++17 -w -DHOPPER -I"$folder" emulate.cpp -o "$folder/emulate"
 "$folder/emulate" "$@"
 body attention.cuh windows.cuh windows.cu
@@ -23,3 +23,6 @@ body attention.cuh windows.cuh windows.cu
 awk '/^\/\/ ---- products ----/{p=1} /^\/\/ ---- instances/{p=0} p' ../../cuda/products_hopper.cu > "$folder/products.inc"
 "${CXX:-c++}" -O2 -std=c++17 -w -I"$folder" products.cpp -o "$folder/products"
 "$folder/products" "$@"
+body attention.cuh windows.cuh wgmma.cuh windows_hopper.cu
+"${CXX:-c++}" -O2 -std=c++17 -w -DHOPPER -I"$folder" windows.cpp -o "$folder/windows"
+"$folder/windows" "$@"

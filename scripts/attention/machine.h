@@ -2,8 +2,8 @@
 A GPU's block on the CPU, for the attention kernels' own source. Every GPU thread is a fibre; warp-wide and warpgroup-wide instructions
 (ldmatrix, mma, wgmma, shuffles, votes) meet all their lanes and follow the fragment layouts and descriptors of the PTX ISA; `cp.async`
 lands at once or only when it is waited for, `wgmma` runs at once or only when it is waited for, and warps run in random order, so that a
-missing wait, barrier or release shows as a wrong result. It says nothing about speed, and nothing about the proxies of Hopper's memory
-model.
+missing wait, barrier or release shows as a wrong result. Of the proxies of Hopper's memory model it knows that what `cp.async` brought
+must be published by the thread that copied before `wgmma` reads it. It says nothing about speed.
 */
 #pragma once
 #include <ucontext.h>
@@ -34,7 +34,7 @@ static float half(f16 h) { return HALVES[h]; }
 static f16 tohalf(float f) { return host_half_bits(f); }
 
 struct Copy { u32 to; const void* from; int bytes; bool valid; };
-struct Fiber { ucontext_t c; std::vector<char> stack; int state = 0; unsigned id; std::vector<std::vector<Copy>> groups; std::vector<Copy> open; void* args; };
+struct Fiber { ucontext_t c; std::vector<char> stack; int state = 0; unsigned id; std::vector<std::vector<Copy>> groups; std::vector<Copy> open, landed; void* args; };
 enum { RUN, WARP, BLOCK, DONE, GROUP };
 typedef unsigned long long u64;
 #include <map>
@@ -49,9 +49,11 @@ template <class F> static void collective(void* args, F all) {
     if (waiting == 31) { Fiber* lanes = &fibers[w * 32]; all(lanes); for (int l = 0; l < 32; l++) lanes[l].state = RUN; }
     else yield(WARP);
 }
+static std::vector<unsigned char> unpublished;  // bytes of shared memory that `wgmma` must not read yet
 static void land(const Copy& c) {
     if (c.to % c.bytes || c.to + c.bytes > memory.size() || ((size_t)c.from % c.bytes)) { printf("bad copy\n"); exit(1); }
     if (c.valid) memcpy(&memory[c.to], c.from, c.bytes); else memset(&memory[c.to], 0, c.bytes);
+    unpublished.resize(memory.size()); memset(&unpublished[c.to], 1, c.bytes); me->landed.push_back(c);
 }
 static void copy(u32 to, const void* from, int bytes, bool valid) { Copy c{to, from, bytes, valid}; if (late) me->open.push_back(c); else land(c); }
 static void copy16(u32 to, const void* from, bool v) { copy(to, from, 16, v); }
@@ -120,6 +122,7 @@ static void block_barrier() {
     if (waiting == (int)fibers.size() - 1) { for (auto& f : fibers) f.state = RUN; } else yield(BLOCK);
 }
 
+using std::max;
 template <class T> static T __ldcg(const T* p) { return *p; }
 struct Turn { int arrived, generation; } turns[64];
 /// Threads of each block, where a cluster of blocks runs at once: each has its own shared memory, 256 KB apart, and its own named barriers.
@@ -138,6 +141,7 @@ struct Op { float* d; int n; const u32* a; u64 da, db; int add; bool keys; };
 static std::vector<std::vector<Op>> queue[2048]; static std::vector<Op> pending[2048];
 static bool late_products;
 static u32 window;  // where the shared memory of the block begins whose products run: descriptors know 256 KB
+static u32 product16(u32 a) { if (a < unpublished.size() && unpublished[a]) { printf("a product reads what is not published\n"); exit(1); } return get16(a); }
 static u32 swizzled(u64 desc, u32 offset) {
     if (desc >> 62 != 1 || (desc >> 49 & 7)) { printf("bad descriptor\n"); exit(1); }
     u32 a = window + ((u32)(desc & 0x3fff) << 4) + offset; return a ^ ((a >> 7 & 7) << 4);
@@ -148,8 +152,8 @@ static void execute(Op* const (&op)[128], unsigned id) {
     for (int l = 1; l < 128; l++) if (op[l]->db != op[0]->db || op[l]->keys != op[0]->keys || op[l]->da != op[0]->da || op[l]->add != op[0]->add) { printf("lanes differ\n"); exit(1); }
     u32 stride_a = (u32)(op[0]->da >> 32 & 0x3fff) << 4, stride_b = (u32)(op[0]->db >> 32 & 0x3fff) << 4;
     for (int k = 0; k < 16; k++) for (int j = 0; j < n; j++)
-        B[k * n + j] = half(get16(swizzled(op[0]->db, op[0]->keys ? j / 8 * stride_b + j % 8 * 128 + k * 2 : k / 8 * stride_b + k % 8 * 128 + j / 64 * ((u32)(op[0]->db >> 16 & 0x3fff) << 4) + j % 64 * 2)));
-    if (op[0]->keys) for (int r = 0; r < 64; r++) for (int k = 0; k < 16; k++) A[r * 16 + k] = half(get16(swizzled(op[0]->da, r / 8 * stride_a + r % 8 * 128 + k * 2)));
+        B[k * n + j] = half(product16(swizzled(op[0]->db, op[0]->keys ? j / 8 * stride_b + j % 8 * 128 + k * 2 : k / 8 * stride_b + k % 8 * 128 + j / 64 * ((u32)(op[0]->db >> 16 & 0x3fff) << 4) + j % 64 * 2)));
+    if (op[0]->keys) for (int r = 0; r < 64; r++) for (int k = 0; k < 16; k++) A[r * 16 + k] = half(product16(swizzled(op[0]->da, r / 8 * stride_a + r % 8 * 128 + k * 2)));
     else for (int l = 0; l < 128; l++) for (int i = 0; i < 4; i++) for (int e = 0; e < 2; e++)
         A[(l / 32 * 16 + l % 32 / 4 + (i & 1) * 8) * 16 + l % 4 * 2 + e + (i >> 1) * 8] = half(op[l]->a[i] >> (16 * e));
     for (int l = 0; l < 128; l++) for (int j = 0; j < n / 8; j++) for (int i = 0; i < 4; i++) {
@@ -177,7 +181,7 @@ template <int LATEST> static void products_wait() {
     });
 }
 template <int N> static void settle(float (&)[N]) {}
-static void copies_publish() {}
+static void copies_publish() { for (auto& c : me->landed) memset(&unpublished[c.to], 0, c.bytes); me->landed.clear(); }
 struct Barrier { int count, left, phase; long bytes; };
 static std::map<u32, Barrier> barriers;
 static void barrier_create(u32 b, int n) { if (b % 8) exit(1); barriers[b] = {n, n, 0, 0}; }

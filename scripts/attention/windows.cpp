@@ -1,6 +1,7 @@
 /*!
-Runs the source of the attention inside windows (cuda/windows.cu) on the CPU (machine.h) and compares with a float64 reference: maps that
-windows reach over, pooled queries, several pairs in a block, several tiles of queries a warp. With `shipped` a few of the cases.
+Runs the source of the attention inside windows (cuda/windows.cu, or windows_hopper.cu) on the CPU (machine.h) and compares with a float64
+reference: maps that windows reach over, pooled queries, several pairs in a block, several tiles of queries a warp, queries of a window
+over several blocks. With `shipped` a few of the cases.
 */
 #include "machine.h"
 #include "body.inc"
@@ -25,14 +26,28 @@ template <class W> static void test(const char* name, Case c, bool lazy) {
     for (int t = 0; t < c.grid * c.grid; t++) for (int i = 0; i < columns; i++) {
         f16& q = qkv.data()[t * 3 * columns + i]; q = tohalf(half(q) * c.scale / sqrtf(c.depth));
     }
+    WindowProblem p{qkv.data(), bias.data(), out.data(), c.grid, c.window, c.grid / c.window, side, c.heads, c.depth, c.pooled, c.together, c.parts};
+#ifdef HOPPER
+    HopperWindowProblem own{p, reciprocal_of(c.window), reciprocal_of(std::max(c.grid % c.window, 1))};
+    int groups = c.warps / 4, keys = c.window * c.window, last = (keys - W::LAST + W::KEYS - 1) / W::KEYS, rows = last * W::KEYS + W::LAST;
+    if (c.pooled || c.together > 1 || c.warps % 4 || groups > 4 || groups * c.parts * 64 < keys || keys <= 64) { printf("%s: no such launch\n", name); exit(1); }
+    int shared = rows * 128 * W::CHUNKS + groups * W::TILE + (W::REST ? (groups + W::BESIDE - 1) / W::BESIDE * W::TILE : 0) + W::BARRIERS * 8;
+    gridDim = {(unsigned)c.heads, (unsigned)c.parts, (unsigned)(side * side)};
+#else
     if (c.warps > 8 || (c.together > 1 && (c.warps != c.together || c.parts > 1))) { printf("%s: no such launch\n", name); exit(1); }
     int groups = (side * side + c.together - 1) / c.together;
     int rows = (c.window * c.window + 15) / 16 * 16, shared = c.together * 2 * rows * W::PITCH;
-    gridDim = {(unsigned)(groups * c.heads * c.parts), 1, 1}; blockDim = {(unsigned)(32 * c.warps), 1, 1};
-    WindowProblem p{qkv.data(), bias.data(), out.data(), c.grid, c.window, c.grid / c.window, side, c.heads, c.depth, c.pooled, c.together, c.parts};
-    for (unsigned x = 0; x < gridDim.x; x++) {
-        blockIdx = {x, 0, 0}; memory.assign(1024 + shared, 0xff);
+    gridDim = {(unsigned)(groups * c.heads * c.parts), 1, 1};
+#endif
+    blockDim = {(unsigned)(32 * c.warps), 1, 1};
+    for (unsigned z = 0; z < gridDim.z; z++) for (unsigned y = 0; y < gridDim.y; y++) for (unsigned x = 0; x < gridDim.x; x++) {
+        blockIdx = {x, y, z}; memory.assign(1024 + shared, 0xff); unpublished.clear();
+#ifdef HOPPER
+        late_products = rng() & 1; barriers.clear(); for (auto& x : queue) x.clear();
+        run_block(blockDim.x, [&] { W w; w.run(own, 1024); });
+#else
         run_block(blockDim.x, [&] { W w; w.run(p, 1024); });
+#endif
     }
     auto at = [&](int part, int y, int x, int i) {
         return (double)half(y < c.grid && x < c.grid ? qkv.data()[((size_t)y * c.grid + x) * 3 * columns + part * columns + i] : bias.data()[part * columns + i]);
@@ -65,12 +80,49 @@ template <class W> static void test(const char* name, Case c, bool lazy) {
     fflush(stdout); if (bad) exit(1);
 }
 template <class W> static void both(const char* name, Case c) { test<W>(name, c, false); test<W>(name, c, true); }
+#ifdef HOPPER
+using W56_hopper = HopperWindows<56, 80, 48>; using W72_hopper = HopperWindows<72, 64, 64>; using W96_hopper = HopperWindows<96, 64, 16>;
+#else
 using W56 = Windows<56, 16, 32>; using W72 = Windows<72, 16, 16>; using W96 = Windows<96, 16, 16>;
 using W56_wide = Windows<56, 32, 16>; using W72_wide = Windows<72, 32, 32>; using W96_wide = Windows<96, 32, 32>;
+#endif
 #define TEST(NAME, ...) test<W##NAME>("trunk_windows_" #NAME, __VA_ARGS__)
 #define BOTH(NAME, ...) both<W##NAME>("trunk_windows_" #NAME, __VA_ARGS__)
 
 int main(int count, char** words) {
+#ifdef HOPPER
+    // Each kernel: whole windows, a map that windows reach over, fewer columns than the kernel has; queries over two blocks.
+    TEST(56_hopper, {14, 14, 2, 56, false, 8, 1, 2, 4}, true);
+    TEST(56_hopper, {20, 14, 1, 56, false, 8, 1, 2, 16}, false);
+    TEST(56_hopper, {11, 11, 1, 8, false, 8, 1, 1, 4}, true);
+    TEST(72_hopper, {16, 16, 1, 72, false, 16, 1, 1, 4}, true);
+    TEST(72_hopper, {20, 16, 1, 72, false, 16, 1, 1, 16}, true);
+    TEST(72_hopper, {14, 14, 2, 64, false, 16, 1, 1, 1}, false);
+    TEST(96_hopper, {14, 14, 1, 96, false, 8, 1, 2, 4}, true);
+    TEST(96_hopper, {20, 14, 1, 96, false, 8, 1, 2, 60}, true);
+    TEST(96_hopper, {11, 11, 2, 88, false, 8, 1, 1, 4}, false);
+    if (count > 1 && !strcmp(words[1], "shipped")) return 0;
+    for (int window = 9; window <= 16; window++)
+        for (int depth = 8; depth <= 96; depth += 8) {
+            int tiles = (window * window + 63) / 64, grid = depth % 16 ? window : window + 5;
+            if (depth <= 56) BOTH(56_hopper, {grid, window, 1, depth, false, 8, 1, (tiles + 1) / 2, 4});
+            else if (depth <= 72) BOTH(72_hopper, {grid, window, 1, depth, false, 4 * tiles, 1, 1, 4});
+            else BOTH(96_hopper, {grid, window, 1, depth, false, 8, 1, (tiles + 1) / 2, 4});
+        }
+    // Other divisions, maps smaller than a window, scores far apart.
+    BOTH(56_hopper, {28, 14, 3, 56, false, 16, 1, 1, 4});
+    BOTH(56_hopper, {28, 14, 2, 40, false, 4, 1, 4, 60});
+    BOTH(72_hopper, {32, 16, 2, 72, false, 8, 1, 2, 60});
+    BOTH(72_hopper, {9, 16, 2, 72, false, 16, 1, 1, 60});
+    BOTH(72_hopper, {3, 16, 1, 72, false, 12, 1, 2, 4});
+    BOTH(96_hopper, {28, 14, 2, 96, false, 16, 1, 1, 4});
+    BOTH(96_hopper, {17, 16, 1, 96, false, 12, 1, 2, 60});
+    // As the models have them, but for the heads.
+    BOTH(56_hopper, {64, 14, 1, 56, false, 8, 1, 2, 4});
+    BOTH(72_hopper, {64, 16, 1, 72, false, 16, 1, 1, 4});
+    BOTH(96_hopper, {64, 14, 1, 96, false, 8, 1, 2, 4});
+    return 0;
+#else
     // Each kernel: a map that windows reach over, pooled queries, more windows in the last block than
     // there are, warps without queries, queries over two blocks.
     TEST(56, {20, 14, 1, 56, false, 8, 1, 1, 4}, true);
@@ -145,4 +197,5 @@ int main(int count, char** words) {
     BOTH(56, {64, 14, 1, 56, true, 4, 1, 1, 4});
     BOTH(96_wide, {11, 11, 1, 88, false, 4, 1, 1, 4});
     return 0;
+#endif
 }

@@ -26,6 +26,8 @@ pub(super) enum Topic {
     Windows,
     /// `cuda/products_hopper.cu`: for sm 90 alone.
     ProductsHopper,
+    /// `cuda/windows_hopper.cu`: for sm 90 alone.
+    WindowsHopper,
 }
 
 /// What every pipeline needs; attention's and the trunk's are loaded by those who use them, for the driver compiles them for seconds.
@@ -65,6 +67,12 @@ const TOPICS: [(Topic, &str, &[&str], &str); 8] = [
         "products_hopper",
         &["common.cuh", "gelu.cuh", "wgmma.cuh"],
         include_str!("../../../cuda/products_hopper.ptx"),
+    ),
+    (
+        Topic::WindowsHopper,
+        "windows_hopper",
+        &["attention.cuh", "windows.cuh", "wgmma.cuh"],
+        include_str!("../../../cuda/windows_hopper.ptx"),
     ),
 ];
 
@@ -192,7 +200,9 @@ mod tests {
     fn the_ptx_is_for_the_oldest_gpu_and_driver_that_are_served() {
         for (topic, name, _, ptx) in TOPICS {
             let least = match topic {
-                Topic::AttentionHopper | Topic::ProductsHopper => ("8.2", "sm_90a"),
+                Topic::AttentionHopper | Topic::ProductsHopper | Topic::WindowsHopper => {
+                    ("8.2", "sm_90a")
+                }
                 Topic::Attention | Topic::Trunk | Topic::Windows => ("7.8", "sm_80"),
                 _ => ("7.8", "sm_75"),
             };

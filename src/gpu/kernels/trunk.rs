@@ -42,23 +42,45 @@ pub struct TrunkKernels {
 }
 
 impl TrunkKernels {
-    /// Loads the kernels, for sm 80 and newer.
+    /// Loads the kernels, for sm 80 and newer: Hopper's own on Hopper, where the driver takes them.
     ///
     /// # Errors
     /// The driver refuses the PTX, or the GPU is older.
     pub fn load(gpu: &Gpu) -> Result<Self> {
-        let (modules, form) = images::load(gpu, &[Topic::Trunk, Topic::Windows])?;
+        if gpu.facts().sm == 90 {
+            match Self::of(gpu, true) {
+                Ok(kernels) => return Ok(kernels),
+                Err(error) => {
+                    log::warn!(
+                        "the kernels for Hopper's windows cannot be used, slower ones are: {error:#}"
+                    );
+                }
+            }
+        }
+        Self::of(gpu, false)
+    }
+
+    /// Loads those for any GPU from sm 80 on, and (`hopper`) those for Hopper alone.
+    ///
+    /// # Errors
+    /// As [`Self::load`].
+    pub fn of(gpu: &Gpu, hopper: bool) -> Result<Self> {
+        let own = [Topic::Trunk, Topic::Windows, Topic::WindowsHopper];
+        let (modules, form) = images::load(gpu, if hopper { &own } else { &own[..2] })?;
         log::debug!("the trunk's kernels from {form}");
+        let find = |topic: Topic| {
+            modules.iter().find(|(about, _)| *about == topic).map(|(_, module)| module)
+        };
         let of = |topic: Topic| -> Result<&Module> {
-            let found = modules.iter().find(|(about, _)| *about == topic);
-            Ok(&found.with_context(|| format!("no kernels about {topic:?}"))?.1)
+            find(topic).with_context(|| format!("no kernels about {topic:?}"))
         };
         let trunk = of(Topic::Trunk)?;
+        let windows = WindowKernels::load(gpu, of(Topic::Windows)?, find(Topic::WindowsHopper))?;
         Ok(Self {
             normalize: trunk.function("trunk_normalize")?,
             gelu: trunk.function("trunk_gelu")?,
             pool: trunk.function("trunk_pool")?,
-            windows: WindowKernels::load(gpu, of(Topic::Windows)?)?,
+            windows,
         })
     }
 
@@ -163,6 +185,14 @@ impl TrunkKernels {
     /// A shape that there is no kernel for, or too little shared memory on this GPU.
     pub fn windows(&self, shape: WindowShape) -> Result<Windows> {
         self.windows.of(shape)
+    }
+
+    /// The same with the kernels that any GPU has, where this one has its own.
+    ///
+    /// # Errors
+    /// As [`Self::windows`].
+    pub fn windows_of_any_gpu(&self, shape: WindowShape) -> Result<Windows> {
+        self.windows.of_any_gpu(shape)
     }
 }
 

@@ -53,11 +53,21 @@ const ACTIVATED: [(usize, usize); 3] = [(65_536, 384), (4096, 1792), (4096, 2304
 const POOLED: [(usize, usize); 5] = [(128, 192), (64, 384), (32, 768), (3, 8), (7, 56)];
 
 pub(super) fn rows(bench: &Bench) -> Vec<KernelRow> {
-    let kernels = match TrunkKernels::load(bench.gpu) {
+    let mut rows = Vec::new();
+    let hopper = bench.gpu.facts().sm == 90;
+    let own = TrunkKernels::of(bench.gpu, hopper).or_else(|error| {
+        if !hopper {
+            return Err(error);
+        }
+        // Everything else is compared all the same.
+        let kernels = TrunkKernels::of(bench.gpu, false)?;
+        rows.push(row("trunk windows hopper", "", Err(error)));
+        Ok(kernels)
+    });
+    let kernels = match own {
         Ok(kernels) => kernels,
         Err(error) => return vec![row("trunk", "", Err(error))],
     };
-    let mut rows = Vec::new();
     for (count, columns) in NORMALIZED {
         if !bench.leaves_out(count * columns, 1) {
             let checked = normalize(bench, &kernels, count, columns);

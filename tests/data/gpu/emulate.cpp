@@ -67,6 +67,9 @@ const Kernel KERNELS[] = {
     KERNEL(trunk_windows_56_wide),
     KERNEL(trunk_windows_72_wide),
     KERNEL(trunk_windows_96_wide),
+    KERNEL(trunk_windows_56_hopper),
+    KERNEL(trunk_windows_72_hopper),
+    KERNEL(trunk_windows_96_hopper),
 };
 
 }  // namespace

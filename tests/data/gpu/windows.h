@@ -77,6 +77,16 @@ inline void run(const Arguments& a) {
         attend(a, index, (int)blockIdx.x % a.heads, part, a.together > 1 ? 1 : warps);
 }
 
+/// The same of Hopper's kernels: warpgroups of 64 queries, a block's head, part and window in the grid's three dimensions.
+inline void run_hopper(const Arguments& a, int reciprocal, int edge) {
+    if (threadIdx.x != 0) return;
+    const int groups = (int)blockDim.x / 128, beyond = a.grid % a.window, keys = a.window * a.window;
+    if (a.depth > a.padded || groups < 1 || (int)blockDim.x % 128 || groups * 64 * a.parts < keys || keys <= 64) emulation::fail("no such division");
+    if (a.whole != a.grid / a.window || a.side != (a.grid + a.window - 1) / a.window || (int)gridDim.z != a.side * a.side) emulation::fail("windows miscounted");
+    if (reciprocal != 65536 / a.window + 1 || (beyond && edge != 65536 / beyond + 1)) emulation::fail("no such reciprocals");
+    attend(a, (int)blockIdx.z, (int)blockIdx.x, (int)blockIdx.y, groups);
+}
+
 }  // namespace windows
 
 #define STAND_IN_WINDOWS(NAME, DEPTH, TILE)                                                                                              \
@@ -90,3 +100,12 @@ STAND_IN_WINDOWS(trunk_windows_96, 96, 16)
 STAND_IN_WINDOWS(trunk_windows_56_wide, 56, 32)
 STAND_IN_WINDOWS(trunk_windows_72_wide, 72, 32)
 STAND_IN_WINDOWS(trunk_windows_96_wide, 96, 32)
+
+#define STAND_IN_WINDOWS_HOPPER(NAME, DEPTH)                                                                                             \
+    void NAME(const uint16_t* qkv, const uint16_t* bias, uint16_t* out, int grid, int window, int whole, int side, int heads, int depth, \
+              int reciprocal, int edge) {                                                                                                \
+        windows::run_hopper({qkv, bias, out, grid, window, whole, side, heads, depth, 0, 1, (int)gridDim.y, DEPTH, 64}, reciprocal, edge); \
+    }
+STAND_IN_WINDOWS_HOPPER(trunk_windows_56_hopper, 56)
+STAND_IN_WINDOWS_HOPPER(trunk_windows_72_hopper, 72)
+STAND_IN_WINDOWS_HOPPER(trunk_windows_96_hopper, 96)

@@ -2,11 +2,14 @@
 Attention inside the windows of a map, all of a window's keys and values in shared memory: which kernel, and how its blocks are made up.
 */
 
+mod hopper;
+
 use anyhow::{Context, Result, ensure};
 
 use super::{ALIGNMENT, HALF, UNIT, blocks, int, need_exactly};
 use crate::gpu::module::{Arg, Function, Launch, Module};
 use crate::gpu::{Gpu, Stream, View};
+use hopper::HopperKernels;
 
 /// The largest side of a window: its keys and values lie in shared memory.
 const MAX_WINDOW: usize = 16;
@@ -93,12 +96,15 @@ pub(super) struct WindowKernels {
     narrow: [Function; 3],
     wide: [Function; 3],
     processors: usize,
+    hopper: Option<HopperKernels>,
 }
 
 impl WindowKernels {
+    /// From the module for any GPU, and (`hopper`) the one for Hopper alone.
+    ///
     /// # Errors
     /// What the driver says.
-    pub fn load(gpu: &Gpu, module: &Module) -> Result<Self> {
+    pub fn load(gpu: &Gpu, module: &Module, hopper: Option<&Module>) -> Result<Self> {
         let load = |name: &str, columns: usize| -> Result<Function> {
             let function = module.function(name)?;
             // What the largest window needs; GPUs whose blocks have less refuse that window alone.
@@ -111,19 +117,33 @@ impl WindowKernels {
             Ok([load(a, COLUMNS[0])?, load(b, COLUMNS[1])?, load(c, COLUMNS[2])?])
         };
         let processors = gpu.multiprocessors()? as usize;
-        Ok(Self { narrow: all(NARROW)?, wide: all(WIDE)?, processors })
+        let hopper = hopper.map(HopperKernels::load).transpose()?;
+        Ok(Self { narrow: all(NARROW)?, wide: all(WIDE)?, processors, hopper })
     }
 
     /// As [`super::TrunkKernels::windows`].
     pub fn of(&self, shape: WindowShape) -> Result<Windows> {
         shape.check()?;
-        int(3 * shape.tokens() * shape.columns(), "the number of elements")?;
+        match &self.hopper {
+            Some(kernels) if hopper::serves(&shape) => kernels.of(shape),
+            _ => self.of_any_gpu(shape),
+        }
+    }
+
+    /// As [`super::TrunkKernels::windows_of_any_gpu`].
+    pub fn of_any_gpu(&self, shape: WindowShape) -> Result<Windows> {
+        shape.check()?;
         let (function, division) = self.divide(&shape)?;
         let launch = Launch {
             grid: (blocks(division.blocks(&shape), 1)?, 1, 1),
             threads: division.threads(),
         };
-        Ok(Windows { shape, function, division, launch })
+        let own = [
+            (usize::from(shape.pooled), "whether queries are pooled"),
+            (division.together, "windows of a block"),
+            (division.parts, "blocks of a window"),
+        ];
+        Windows::new(shape, function, launch, &own)
     }
 
     /// The kernel for a shape, with its shared memory, and how its blocks are made up.
@@ -175,37 +195,52 @@ fn choose(
 pub struct Windows {
     shape: WindowShape,
     function: Function,
-    division: Division,
     launch: Launch,
+    /// What the kernel is given behind its tensors.
+    numbers: Vec<i32>,
 }
 
 impl Windows {
+    /// `own`: what this kernel is given besides the shape, and what errors call it.
+    fn new(
+        shape: WindowShape,
+        function: Function,
+        launch: Launch,
+        own: &[(usize, &str)],
+    ) -> Result<Self> {
+        int(3 * shape.tokens() * shape.columns(), "the number of elements")?;
+        let all = [
+            (shape.grid, "the side of the map"),
+            (shape.window, "the side of a window"),
+            (shape.grid / shape.window, "windows inside the map"),
+            (shape.side(), "windows along a side"),
+            (shape.heads, "the number of heads"),
+            (shape.depth, "the columns of a head"),
+        ];
+        let numbers = all.iter().chain(own).map(|(number, what)| int(*number, what));
+        Ok(Self { shape, function, launch, numbers: numbers.collect::<Result<_>>()? })
+    }
+
+    /// Whether the kernel is one that Hopper alone has.
+    pub fn is_hopper(&self) -> bool {
+        self.function.name().ends_with("_hopper")
+    }
+
     /// Enqueues `out` f16 `[tokens behind, heads depth]` from `qkv` f16 `[tokens, 3 heads depth]` (queries scaled); padding tokens
-    /// have `bias` f16 `[3 heads depth]`. No allocation; may be recorded.
+    /// have `bias` f16 `[3 heads depth]`. No allocation on the device; may be recorded.
     ///
     /// # Errors
     /// Views of another size or at odd addresses, or what the driver says.
     pub fn enqueue(&self, [qkv, bias, out]: [&View; 3], stream: &Stream) -> Result<()> {
-        let Self { shape, function, division, launch } = self;
+        let Self { shape, function, launch, numbers } = self;
         let columns = shape.columns();
         need_exactly(qkv, HALF * 3 * shape.tokens() * columns, ALIGNMENT, "'qkv'")?;
         need_exactly(bias, HALF * 3 * columns, ALIGNMENT, "'qkv.bias'")?;
         need_exactly(out, HALF * shape.tokens_out() * columns, ALIGNMENT, "'a'")?;
-        let args = [
-            Arg::View(qkv),
-            Arg::View(bias),
-            Arg::View(out),
-            Arg::I32(int(shape.grid, "the side of the map")?),
-            Arg::I32(int(shape.window, "the side of a window")?),
-            Arg::I32(int(shape.grid / shape.window, "windows inside the map")?),
-            Arg::I32(int(shape.side(), "windows along a side")?),
-            Arg::I32(int(shape.heads, "the number of heads")?),
-            Arg::I32(int(shape.depth, "the columns of a head")?),
-            Arg::I32(shape.pooled.into()),
-            Arg::I32(int(division.together, "windows of a block")?),
-            Arg::I32(int(division.parts, "blocks of a window")?),
-        ];
-        // SAFETY: the arguments are the kernel's own, the tensors were measured above, and the division gives every pair its
+        let tensors = [qkv, bias, out].map(Arg::View);
+        let args: Vec<Arg> =
+            tensors.into_iter().chain(numbers.iter().copied().map(Arg::I32)).collect();
+        // SAFETY: the arguments are the kernel's own, the tensors were measured above, and the launch gives every pair its
         // shared memory and a block for each part of its queries, as the kernel asks for.
         Ok(unsafe { function.launch(*launch, &args, stream) }?)
     }

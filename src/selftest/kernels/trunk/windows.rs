@@ -5,14 +5,14 @@ use anyhow::Result;
 use super::super::attention::product;
 use super::super::{Bench, Checked, KernelRow, row};
 use super::{DRAWN, SAMPLE, bytes_of_halves, check_near, drawn, halves, repeated};
-use crate::gpu::kernels::{TrunkKernels, WindowShape};
+use crate::gpu::kernels::{TrunkKernels, WindowShape, Windows};
 
 /// Map, window, heads, columns of a head, pooled.
-type Windows = (usize, usize, usize, usize, bool);
+type Shape = (usize, usize, usize, usize, bool);
 
 /// Tiny's, base+'s and large's blocks at 1024 pixels (the first of a stage has the windows of the stage before), then odd ones: among them queries
 /// of a window over two blocks (on a GPU of some hundred multiprocessors), at the edges of the map too.
-const WINDOWS: [Windows; 32] = [
+const WINDOWS: [Shape; 40] = [
     (256, 8, 1, 96, false),
     (256, 8, 2, 96, true),
     (128, 4, 2, 96, false),
@@ -45,49 +45,84 @@ const WINDOWS: [Windows; 32] = [
     (5, 1, 1, 16, false),
     (40, 14, 16, 40, false),
     (24, 16, 2, 64, false),
+    (20, 14, 2, 8, false),
+    (20, 15, 2, 56, false),
+    (13, 10, 1, 24, false),
+    (30, 12, 2, 48, false),
+    (3, 16, 1, 32, false),
+    (9, 9, 1, 72, false),
+    (33, 13, 3, 96, false),
+    (64, 14, 2, 72, false),
 ];
 
+/// Where this GPU has kernels of its own for a shape, those that any GPU has follow, so that one run times both.
 pub(super) fn rows(bench: &Bench, kernels: &TrunkKernels) -> Vec<KernelRow> {
     let mut rows = Vec::new();
     for (grid, window, heads, depth, pooled) in WINDOWS {
         let shape = WindowShape { grid, window, heads, depth, pooled };
-        if !bench.leaves_out(shape.tokens_out() * shape.columns(), 1) {
-            let pooled = if pooled { ", pooled" } else { "" };
-            let case = format!(
-                "{grid} x {grid}, windows of {window} x {window}, {heads} heads of {depth}{pooled}"
-            );
-            rows.push(row("trunk windows", &case, windows(bench, kernels, shape)));
+        let mut variants = vec![kernels.windows(shape)];
+        if variants[0].as_ref().is_ok_and(Windows::is_hopper) {
+            variants.push(kernels.windows_of_any_gpu(shape));
+        }
+        if bench.leaves_out(shape.tokens_out() * shape.columns(), variants.len()) {
+            continue;
+        }
+        let pooled = if pooled { ", pooled" } else { "" };
+        let case = format!(
+            "{grid} x {grid}, windows of {window} x {window}, {heads} heads of {depth}{pooled}"
+        );
+        let data = Data::new(bench, shape);
+        for made in variants {
+            let own = made.as_ref().is_ok_and(Windows::is_hopper);
+            let what = if own { "trunk windows hopper" } else { "trunk windows" };
+            rows.push(row(what, &case, made.and_then(|made| data.check(bench, made))));
         }
     }
     rows
 }
 
-fn windows(bench: &Bench, kernels: &TrunkKernels, shape: WindowShape) -> Result<Checked> {
-    // Scores of a deviation of about 2; queries lie before keys and values in each token, all of one size.
-    let mut values = drawn(bench, "trunk windows");
-    let scale = (2.0 / (shape.depth as f32).sqrt()).sqrt();
-    values.iter_mut().for_each(|value| *value *= scale);
-    let drawn = halves(&values);
-    let bias = &drawn[DRAWN - 3 * shape.columns()..];
-    let window = Window {
-        shape,
-        values: drawn.iter().map(|value| f64::from(value.to_f32())).collect(),
-        bias: bias.iter().map(|value| value.to_f32()).map(f64::from).collect(),
-    };
-    let tokens = shape.tokens_out();
-    let expected: Vec<(usize, Vec<f64>)> = (0..tokens)
-        .step_by((tokens / SAMPLE) | 1)
-        .flat_map(|token| (0..shape.heads).map(move |head| (token, head)))
-        .map(|(token, head)| (token * shape.heads + head, window.attend(token, head)))
-        .collect();
-    let (bytes, columns) = (bytes_of_halves(&drawn), shape.columns());
-    let qkv = bench.put(&repeated(&bytes, 2 * 3 * shape.tokens() * columns))?;
-    let bias = bench.put(&bytes_of_halves(bias))?;
-    let out = bench.poisoned(2 * tokens * columns)?;
-    let (attention, to) = (kernels.windows(shape)?, out.clone());
-    check_near(bench, &out, &expected, shape.depth, move |stream| {
-        attention.enqueue([&qkv, &bias, &to], stream)
-    })
+/// Inputs of a shape, and what must come out.
+struct Data {
+    shape: WindowShape,
+    qkv: Vec<u8>,
+    bias: Vec<u8>,
+    expected: Vec<(usize, Vec<f64>)>,
+}
+
+impl Data {
+    fn new(bench: &Bench, shape: WindowShape) -> Self {
+        // Scores of a deviation of about 2; queries lie before keys and values in each token, all of one size.
+        let mut values = drawn(bench, "trunk windows");
+        let scale = (2.0 / (shape.depth as f32).sqrt()).sqrt();
+        values.iter_mut().for_each(|value| *value *= scale);
+        let drawn = halves(&values);
+        let bias = &drawn[DRAWN - 3 * shape.columns()..];
+        let window = Window {
+            shape,
+            values: drawn.iter().map(|value| f64::from(value.to_f32())).collect(),
+            bias: bias.iter().map(|value| value.to_f32()).map(f64::from).collect(),
+        };
+        let tokens = shape.tokens_out();
+        let expected = (0..tokens)
+            .step_by((tokens / SAMPLE) | 1)
+            .flat_map(|token| (0..shape.heads).map(move |head| (token, head)))
+            .map(|(token, head)| (token * shape.heads + head, window.attend(token, head)));
+        Self {
+            shape,
+            qkv: repeated(&bytes_of_halves(&drawn), 2 * 3 * shape.tokens() * shape.columns()),
+            bias: bytes_of_halves(bias),
+            expected: expected.collect(),
+        }
+    }
+
+    fn check(&self, bench: &Bench, attention: Windows) -> Result<Checked> {
+        let (qkv, bias) = (bench.put(&self.qkv)?, bench.put(&self.bias)?);
+        let out = bench.poisoned(2 * self.shape.tokens_out() * self.shape.columns())?;
+        let to = out.clone();
+        check_near(bench, &out, &self.expected, self.shape.depth, move |stream| {
+            attention.enqueue([&qkv, &bias, &to], stream)
+        })
+    }
 }
 
 /// The attention inside windows in float64, query by query.
