@@ -44,6 +44,7 @@ TOPICS = [
     Topic("attention", ["attention.cuh"], (11, 8), AMPERE, FROM_AMPERE_ON),
     Topic("trunk", ["common.cuh"], (11, 8), [*AMPERE, "-lineinfo"], FROM_AMPERE_ON),
     Topic("windows", ["attention.cuh", "windows.cuh"], (11, 8), AMPERE, FROM_AMPERE_ON),
+    Topic("keys", ["attention.cuh"], (11, 8), AMPERE, FROM_AMPERE_ON),
     Topic("attention_hopper", ["attention.cuh", "wgmma.cuh"], (12, 2), HOPPER, ["90a"]),
 ]
 

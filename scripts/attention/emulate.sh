@@ -1,6 +1,6 @@
 #!/bin/sh
 # emulate.sh [shipped]: all variants, or those that the program has.
-# Runs the attention kernels' own source on the CPU (emulate.cpp, windows.cpp) and compares with a float64 reference. Needs a C++ compiler.
+# Runs the attention kernels' own source on the CPU (emulate.cpp, windows.cpp, keys.cpp) and compares with a float64 reference. Needs a C++ compiler.
 set -e
 cd "$(dirname "$0")"
 folder=$(mktemp -d)
@@ -20,3 +20,6 @@ body attention.cuh attention_hopper.cu
 body attention.cuh windows.cuh windows.cu
 "${CXX:-c++}" -O2 -std=c++17 -w -I"$folder" windows.cpp -o "$folder/windows"
 "$folder/windows" "$@"
+body attention.cuh keys.cu
+"${CXX:-c++}" -O2 -std=c++17 -w -I"$folder" keys.cpp -o "$folder/keys"
+"$folder/keys" "$@"
