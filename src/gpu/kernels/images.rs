@@ -24,13 +24,15 @@ pub(super) enum Topic {
     Trunk,
     /// `cuda/windows.cu`
     Windows,
+    /// `cuda/keys.cu`
+    Keys,
 }
 
 /// What every pipeline needs; attention's and the trunk's are loaded by those who use them, for the driver compiles them for seconds.
 pub(super) const USUAL: [Topic; 3] = [Topic::Preprocess, Topic::Mask, Topic::Memory];
 
 /// Name, headers and PTX of each topic.
-const TOPICS: [(Topic, &str, &[&str], &str); 7] = [
+const TOPICS: [(Topic, &str, &[&str], &str); 8] = [
     (
         Topic::Preprocess,
         "preprocess",
@@ -58,6 +60,7 @@ const TOPICS: [(Topic, &str, &[&str], &str); 7] = [
         &["attention.cuh", "windows.cuh"],
         include_str!("../../../cuda/windows.ptx"),
     ),
+    (Topic::Keys, "keys", &["attention.cuh"], include_str!("../../../cuda/keys.ptx")),
 ];
 
 // `CUBINS: &[(u32, &str, &[u8])]`: compute capability, topic, image; empty unless SEGTRT_NVCC was set (build.rs).
@@ -185,7 +188,7 @@ mod tests {
         for (topic, name, _, ptx) in TOPICS {
             let least = match topic {
                 Topic::AttentionHopper => ("8.2", "sm_90a"),
-                Topic::Attention | Topic::Trunk | Topic::Windows => ("7.8", "sm_80"),
+                Topic::Attention | Topic::Trunk | Topic::Windows | Topic::Keys => ("7.8", "sm_80"),
                 _ => ("7.8", "sm_75"),
             };
             assert_eq!(needs(ptx), least, "{name}");
