@@ -11,7 +11,9 @@ use anyhow::{Context, Result, bail};
 use super::options::Options;
 use super::trunk::TrunkFile;
 use crate::bundle::{Contract, KeyWeights, Keys, Role, Wiring};
-use crate::engine::{Bank, EngineManifest, PlanRecord, division, open_plan, open_record, open_trunk};
+use crate::engine::{
+    Bank, EngineManifest, PlanRecord, division, open_plan, open_record, open_trunk,
+};
 use crate::gpu::{Gpu, Stage};
 use crate::platform::Platforms;
 use crate::trt::{Engine, Runtime};
@@ -135,7 +137,8 @@ impl Engines {
         })?;
         let sm = gpu.facts().sm;
         let encoder = EncoderEngines::open(&runtime, sm, dir, &manifest, batch)?;
-        let source = Source { runtime, sm, dir: dir.to_owned(), with_mask, bank, keys: OnceCell::new() };
+        let source =
+            Source { runtime, sm, dir: dir.to_owned(), with_mask, bank, keys: OnceCell::new() };
         Ok(Self { encoder, steps: source.steps(&manifest)?, manifest, source })
     }
 

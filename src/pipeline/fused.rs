@@ -16,9 +16,7 @@ use super::features::placed;
 use super::steps::{Part, Steps};
 use crate::bundle::Contract;
 use crate::engine::fill_levels;
-use crate::gpu::kernels::{
-    Attention, AttentionKernels, AttentionShape, HEAD, MemoryKeys, Values,
-};
+use crate::gpu::kernels::{Attention, AttentionKernels, AttentionShape, HEAD, MemoryKeys, Values};
 use crate::gpu::{Gpu, Placed, Port, Purpose, View};
 use crate::trt::DataType;
 

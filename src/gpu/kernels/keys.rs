@@ -120,7 +120,10 @@ impl MemoryKeys {
         need_exactly(ages, 4 * count, 4, "'tidx'")?;
         need_exactly(pointers, HALF * all_pointers * KEY, ALIGNMENT, "'ptrs'")?;
         need_exactly(keys, HALF * layers * self.keys() * KEY, ALIGNMENT, "the keys")?;
-        ensure!(times.is_some() == self.times.is_some(), "'ptr_t' is not what the keys' weights take");
+        ensure!(
+            times.is_some() == self.times.is_some(),
+            "'ptr_t' is not what the keys' weights take"
+        );
         if let Some(times) = times {
             need_exactly(times, FLOAT * all_pointers, FLOAT, "'ptr_t'")?;
         }

@@ -7,6 +7,7 @@
 #include "../../../cuda/trunk.cu"
 #include "attention.h"
 #include "windows.h"
+#include "keys.h"
 
 namespace {
 
@@ -67,6 +68,7 @@ const Kernel KERNELS[] = {
     KERNEL(trunk_windows_56_wide),
     KERNEL(trunk_windows_72_wide),
     KERNEL(trunk_windows_96_wide),
+    KERNEL(memory_keys),
 };
 
 }  // namespace
