@@ -45,6 +45,7 @@ TOPICS = [
     Topic("trunk", ["common.cuh", "gelu.cuh"], (11, 8), [*AMPERE, "-lineinfo"], FROM_AMPERE_ON),
     Topic("windows", ["attention.cuh", "windows.cuh"], (11, 8), AMPERE, FROM_AMPERE_ON),
     Topic("windows_hopper", ["attention.cuh", "windows.cuh", "wgmma.cuh"], (12, 2), HOPPER, ["90a"]),
+    Topic("keys", ["attention.cuh"], (11, 8), AMPERE, FROM_AMPERE_ON),
     Topic("attention_hopper", ["attention.cuh", "wgmma.cuh"], (12, 2), HOPPER, ["90a"]),
     Topic("products_hopper", ["common.cuh", "gelu.cuh", "wgmma.cuh"], (12, 2), HOPPER, ["90a"]),
 ]

@@ -73,7 +73,13 @@ fn every_kernel_equals_the_cpu_bit_for_bit() {
     for (_, name) in ATTENTION {
         assert!(of(name) >= 1 && of(&format!("{name} and combine")) >= 3, "{name}");
     }
-    let others = [("mask", 10), ("mask counts", 50), ("bank inputs", 6), ("bank advance", 6)];
+    let others = [
+        ("mask", 10),
+        ("mask counts", 50),
+        ("bank inputs", 6),
+        ("bank advance", 6),
+        ("memory_keys", 5),
+    ];
     for (name, least) in others.into_iter().chain(TRUNK) {
         assert!(of(name) >= least, "{} cases of {name}", of(name));
     }
@@ -114,7 +120,7 @@ fn large_cases_can_be_left_out_and_are_counted() {
             assert!(kernels.contains(&format!("{name}{merge}")), "{name}{merge}");
         }
     }
-    let others = ["mask", "mask counts", "bank inputs", "bank advance"];
+    let others = ["mask", "mask counts", "bank inputs", "bank advance", "memory_keys"];
     for name in others.into_iter().chain(TRUNK.map(|(name, _)| name)) {
         assert!(kernels.iter().any(|kernel| kernel == name), "{name}");
     }
@@ -281,6 +287,8 @@ fn the_sources_of_attention_give_a_softmax_on_the_host() {
         assert!(hopper.contains(&format!("WINDOWS_HOPPER(trunk_windows_{name}, {parameters}, ")));
         assert!(emulated.contains(&format!("W{name} = HopperWindows<{parameters}>;")), "{name}");
     }
+    let of_keys = |line: &&str| line.starts_with("memory_keys ") && line.ends_with(" ok");
+    assert_eq!(said.lines().filter(of_keys).count(), 3, "{said}");
     let emulation = std::fs::read_to_string("scripts/attention/emulate.cpp").unwrap();
     for (file, name) in ATTENTION {
         let of = |line: &&str| line.starts_with(&format!("{name} ")) && line.ends_with(" ok");

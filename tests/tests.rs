@@ -97,3 +97,4 @@ mod trt;
 mod trunk_bundle;
 /// An encoder whose trunk this program computes itself, between two engines.
 mod trunk_encoder;
+mod trunk_keys;

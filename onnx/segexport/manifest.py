@@ -9,10 +9,11 @@ from pathlib import Path
 
 import onnx
 
-from . import ExportError, __version__, flops, trunk
+from . import ExportError, __version__, flops, keys, trunk
 from .graphs import contract_of, graphs_of
 from .fp16 import to_fp16
 from .hiera import HieraTrunk
+from .memory_attention import MemoryAttention
 from .models import spec_of
 from .onnx_write import OPSET, check, to_onnx
 from .small_products import write_out
@@ -55,7 +56,12 @@ def write_bundle(
         entries.append(_graph_entry(graph, precision, hashlib.sha256(data).hexdigest(), work))
         say(f"{graph.role}: {len(proto.graph.node)} nodes, {len(data) / 1e6:.1f} MB, {work / 1e9:.2f} GFLOP")
     if encoder == "trunk":
-        table = trunk.write(HieraTrunk(model.image_encoder.trunk, side), folder)
+        made = None
+        if segments:
+            made = MemoryAttention(model, side // 16, 0.0)
+        table = trunk.write(HieraTrunk(model.image_encoder.trunk, side), folder, made and keys.tensors_of(made))
+        if made:
+            table["keys"] = keys.table_of(made, model.max_obj_ptrs_in_encoder)
         entries.append(_trunk_entry(table))
         say(f"{table['file']}: {len(table['block'])} blocks, {(folder / table['file']).stat().st_size / 1e6:.1f} MB, "
             f"{table['flops'] / 1e9:.2f} GFLOP")
@@ -120,7 +126,9 @@ def _graph_entry(graph, precision, digest, work):
 
 
 def _trunk_entry(table):
-    lines = ["[trunk]"] + [f"{key} = {_toml(value)}" for key, value in table.items() if key != "block"]
+    lines = ["[trunk]"] + [f"{key} = {_toml(value)}" for key, value in table.items() if key not in ("block", "keys")]
+    if "keys" in table:
+        lines += ["[trunk.keys]"] + [f"{key} = {_toml(value)}" for key, value in table["keys"].items()]
     for block in table["block"]:
         lines += ["[[trunk.block]]"] + [f"{key} = {_toml(value)}" for key, value in block.items()]
     return "\n".join(lines) + "\n"

@@ -144,9 +144,9 @@ def work_of(block):
     return 2 * (products + 2 * given * block.window**2 * columns)
 
 
-def write(trunk, folder):
-    """Writes the file of weights into `folder`; returns the manifest's [trunk] table, with its blocks as "block"."""
-    data = save(tensors_of(trunk))
+def write(trunk, folder, more=None):
+    """Writes the file of weights, with `more` tensors, into `folder`; returns the manifest's [trunk] table, with its blocks as "block"."""
+    data = save(tensors_of(trunk) | (more or {}))
     (folder / FILE).write_bytes(data)
     return {
         "file": FILE,

@@ -1,6 +1,7 @@
 #!/bin/sh
 # emulate.sh [shipped]: all variants, or those that the program has.
-# Runs the attention kernels' and the products' own source on the CPU (emulate.cpp, windows.cpp, products.cpp) and compares with a float64 reference. Needs a C++ compiler.
+# Runs the attention kernels', the products' and the keys' own source on the CPU (emulate.cpp, windows.cpp, products.cpp, keys.cpp) and compares with a
+# float64 reference. Needs a C++ compiler.
 set -e
 cd "$(dirname "$0")"
 folder=$(mktemp -d)
@@ -26,3 +27,6 @@ awk '/^\/\/ ---- products ----/{p=1} /^\/\/ ---- instances/{p=0} p' ../../cuda/p
 body attention.cuh windows.cuh wgmma.cuh windows_hopper.cu
 "${CXX:-c++}" -O2 -std=c++17 -w -DHOPPER -I"$folder" windows.cpp -o "$folder/windows"
 "$folder/windows" "$@"
+body attention.cuh keys.cu
+"${CXX:-c++}" -O2 -std=c++17 -w -I"$folder" keys.cpp -o "$folder/keys"
+"$folder/keys" "$@"

@@ -20,7 +20,7 @@ pub use find::{Wanted, find, list, sort_for};
 pub use manifest::{Contract, DType, Family, Graph, Manifest};
 pub use parts::Wiring;
 pub use role::Role;
-pub use trunk::{BlockWeights, Trunk, TrunkBlock, TrunkWeights};
+pub use trunk::{BlockWeights, KeyWeights, Keys, Trunk, TrunkBlock, TrunkWeights};
 
 /// An opened bundle.
 #[derive(Clone, Debug)]
@@ -141,6 +141,11 @@ fn check_contract(manifest: &Manifest) -> Result<()> {
     }
     if let Some(trunk) = &manifest.trunk {
         trunk.check().context("the table [trunk] cannot be run; export the model again")?;
+        if let Some(keys) = &trunk.keys {
+            let layers = manifest.graph(Role::TrackKeys).map_or(0, |graph| graph.outputs.len());
+            keys.check(c, layers)
+                .context("the table [trunk.keys] cannot be run; export the model again")?;
+        }
     }
     let is_cut = !parts.is_empty() || manifest.trunk.is_some();
     if let (Some(whole), true) = (manifest.graph(Role::Encoder), is_cut) {

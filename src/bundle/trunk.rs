@@ -4,15 +4,18 @@ The trunk of an encoder: blocks of a Hiera between the stem and the neck, which 
 On an H200 TensorRT 8.6.0 computes such blocks no faster than PyTorch does (docs/measurements/2026-11-heads-h200.md). So a bundle may hold the encoder as two parts, the stem
 (`encoder_cut0`, image to tokens `y`) and the neck (`encoder_cut1`, the tokens `m0` to `m3` behind each stage's last block to the
 features), with the weights of what lies between them in a file of its own. `manifest.toml` describes the blocks in its table
-`[trunk]`; `onnx/README.md` says what a block computes.
+`[trunk]`; `onnx/README.md` says what a block computes. What else this program computes with weights of its own, the memory attention's
+keys, is in the same file ([`Keys`]).
 */
 
+mod keys;
 mod weights;
 
 use anyhow::{Context, Result, ensure};
 use serde::{Deserialize, Serialize};
 
 use super::manifest::{Axis, DType, Tensor};
+pub use keys::{KeyWeights, Keys, TimeWeights};
 pub use weights::{Affine, BlockWeights, TrunkWeights};
 
 /// The file's name, as the exporter writes it.
@@ -43,6 +46,9 @@ pub struct Trunk {
     /// The blocks in order.
     #[serde(rename = "block")]
     pub blocks: Vec<TrunkBlock>,
+    /// The memory attention's keys, whose weights are in the same file; none where the track step is not cut at its attentions.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub keys: Option<Keys>,
 }
 
 /// One block.
@@ -186,7 +192,9 @@ impl Trunk {
 
     /// Bytes of all tensors of the weights' file.
     pub fn bytes(&self) -> u64 {
-        self.blocks.iter().flat_map(weights::layers_of).map(|layer| layer.bytes() as u64).sum()
+        let blocks = self.blocks.iter().flat_map(weights::layers_of);
+        blocks.map(|layer| layer.bytes() as u64).sum::<u64>()
+            + self.keys.as_ref().map_or(0, Keys::bytes)
     }
 }
 

@@ -307,12 +307,15 @@ impl ModelFiles {
             };
             let mut files: Vec<_> = engines.plans.iter().filter(runs).map(hash).collect();
             let parts = encoders.iter().flatten().any(|role| role.is_encoder_part());
-            files.extend(engines.trunk().filter(|_| parts).map(|trunk| {
-                // Whose file is gone fails when it is opened.
-                let bytes = std::fs::metadata(dir.join(&trunk.file)).map_or(0, |meta| meta.len());
-                let hash = FileHash { sha256: trunk.sha256.clone(), bytes };
-                (format!("{}/{name}/{}", engines.platform, trunk.file), hash)
-            }));
+            files.extend(engines.trunk().filter(|trunk| parts || trunk.keys.is_some()).map(
+                |trunk| {
+                    // Whose file is gone fails when it is opened.
+                    let bytes =
+                        std::fs::metadata(dir.join(&trunk.file)).map_or(0, |meta| meta.len());
+                    let hash = FileHash { sha256: trunk.sha256.clone(), bytes };
+                    (format!("{}/{name}/{}", engines.platform, trunk.file), hash)
+                },
+            ));
             return Ok(Self { weights: engines.bundle.weights_phrase(), files });
         }
         let bundle = Bundle::open(dir)?;

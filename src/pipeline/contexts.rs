@@ -7,11 +7,11 @@ use std::rc::Rc;
 
 use anyhow::{Context, Result};
 
-use super::engines::{Opened, StepEngines, TrackEngines};
-use super::fused::FusedTrack;
+use super::engines::{BankKeys, Opened, StepEngines, TrackEngines};
+use super::fused::{FusedTrack, KeyMaker};
 use crate::bundle::Contract;
 use crate::engine::fill_levels;
-use crate::gpu::kernels::AttentionKernels;
+use crate::gpu::kernels::{AttentionKernels, MemoryKeys};
 use crate::gpu::{Gpu, Port, Stage, Stream, View};
 
 /// A context that several pieces of recorded work bind in turn.
@@ -67,24 +67,29 @@ impl Track {
             TrackEngines::Fused { keys, segments } => {
                 let kernels = kernels.context("the attention kernels are not loaded")?;
                 let segments = segments.iter().map(single).collect::<Result<_>>()?;
-                let keys = single(keys)?;
+                let keys = match keys {
+                    BankKeys::Engine(opened) => KeyMaker::Engine(single(opened)?),
+                    BankKeys::Kernel(shape, weights) => {
+                        KeyMaker::Kernel(Rc::new(MemoryKeys::new(gpu, *shape, weights, stream)?))
+                    }
+                };
                 Self::Fused(Box::new(FusedTrack::new(gpu, kernels, contract, (keys, segments))?))
             }
         })
     }
 
-    /// The engine that reads the bank.
-    pub fn reader(&self) -> Result<&Shared> {
+    /// The engine that reads the bank; none where this program's own kernels alone do.
+    pub fn reader(&self) -> Option<&Shared> {
         match self {
-            Self::Whole(tracks) => tracks.last().context("there is no track context"),
-            Self::Fused(track) => Ok(track.keys()),
+            Self::Whole(tracks) => tracks.last(),
+            Self::Fused(track) => track.reader(),
         }
     }
 
     /// The engine that gives the answer.
     pub fn answerer(&self) -> Result<&Shared> {
         match self {
-            Self::Whole(_) => self.reader(),
+            Self::Whole(tracks) => tracks.last().context("there is no track context"),
             Self::Fused(track) => track.last(),
         }
     }

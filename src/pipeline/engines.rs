@@ -2,14 +2,18 @@
 The engines of one model, opened from their folder: which of them a clip needs, and in which of its forms the track step runs.
 */
 
+use std::cell::OnceCell;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use anyhow::{Context, Result, bail};
 
 use super::options::Options;
 use super::trunk_file::TrunkFile;
-use crate::bundle::{Contract, Role, Wiring};
-use crate::engine::{Bank, EngineManifest, PlanRecord, division, open_plan, open_record};
+use crate::bundle::{Contract, KeyWeights, Keys, Role, Wiring};
+use crate::engine::{
+    Bank, EngineManifest, PlanRecord, division, open_plan, open_record, open_trunk,
+};
 use crate::gpu::{Gpu, Stage};
 use crate::platform::Platforms;
 use crate::trt::{Engine, Runtime};
@@ -52,6 +56,8 @@ struct Source {
     dir: PathBuf,
     with_mask: bool,
     bank: Option<Bank>,
+    /// Read once, however often the engines are opened.
+    keys: OnceCell<Arc<KeyWeights>>,
 }
 
 /// The engines that track an object.
@@ -75,10 +81,18 @@ pub enum TrackEngines {
     /// Cut at its attentions.
     Fused {
         /// The bank to keys.
-        keys: Opened,
+        keys: BankKeys,
         /// The pieces in order.
         segments: Vec<Opened>,
     },
+}
+
+/// What makes a bank's keys.
+pub enum BankKeys {
+    /// The engine of `track_keys`.
+    Engine(Opened),
+    /// This program's own kernel, with the weights beside those of the encoder's trunk.
+    Kernel(Keys, Arc<KeyWeights>),
 }
 
 impl TrackEngines {
@@ -87,7 +101,10 @@ impl TrackEngines {
         match self {
             Self::Padded(track) => vec![track],
             Self::Exact(plans) => plans.iter().collect(),
-            Self::Fused { keys, segments } => [keys].into_iter().chain(segments).collect(),
+            Self::Fused { keys: BankKeys::Engine(keys), segments } => {
+                [keys].into_iter().chain(segments).collect()
+            }
+            Self::Fused { keys: BankKeys::Kernel(..), segments } => segments.iter().collect(),
         }
     }
 
@@ -120,7 +137,8 @@ impl Engines {
         })?;
         let sm = gpu.facts().sm;
         let encoder = EncoderEngines::open(&runtime, sm, dir, &manifest, batch)?;
-        let source = Source { runtime, sm, dir: dir.to_owned(), with_mask, bank };
+        let source =
+            Source { runtime, sm, dir: dir.to_owned(), with_mask, bank, keys: OnceCell::new() };
         Ok(Self { encoder, steps: source.steps(&manifest)?, manifest, source })
     }
 
@@ -203,6 +221,19 @@ impl Source {
         division::exact(manifest).plans.into_iter().map(open).collect()
     }
 
+    /// The kernel where its weights lie beside the plans, with those of the encoder's trunk; else the engine.
+    fn keys(&self, manifest: &EngineManifest) -> Result<BankKeys> {
+        let Some(shape) = manifest.trunk().and_then(|trunk| trunk.keys) else {
+            return Ok(BankKeys::Engine(self.open(manifest, Role::TrackKeys)?));
+        };
+        if let Some(weights) = self.keys.get() {
+            return Ok(BankKeys::Kernel(shape, Arc::clone(weights)));
+        }
+        let file = open_trunk(&self.dir, manifest)?;
+        let weights = Arc::new(file.keys().context("the trunk's file has no keys")?.clone());
+        Ok(BankKeys::Kernel(shape, Arc::clone(self.keys.get_or_init(|| weights))))
+    }
+
     fn steps(&self, manifest: &EngineManifest) -> Result<StepEngines> {
         let open = |role| self.open(manifest, role);
         Ok(StepEngines {
@@ -215,7 +246,7 @@ impl Source {
                     let there = |role: &Role| manifest.plan(*role).is_some();
                     let segments = Role::SEGMENTS.into_iter().filter(there);
                     TrackEngines::Fused {
-                        keys: open(Role::TrackKeys)?,
+                        keys: self.keys(manifest)?,
                         segments: segments.map(open).collect::<Result<_>>()?,
                     }
                 }

@@ -3,8 +3,8 @@ A track step that is cut at its attentions (`onnx/segexport/track_segments.py`):
 between them.
 
 What comes behind a segment is told by its outputs, never by the model's name: with `q`, `k` and `v` it is the frame's
-attention to itself; with `q` alone the next attention to the bank, whose keys `track_keys` made ahead and whose values
-are the bank itself; with none the answer. A segment's `y` is the next one's `x`: two buffers in turn.
+attention to itself; with `q` alone the next attention to the bank, whose keys `track_keys`, or a kernel in its place,
+made ahead and whose values are the bank itself; with none the answer. A segment's `y` is the next one's `x`: two buffers in turn.
 */
 
 use std::rc::Rc;
@@ -16,7 +16,7 @@ use super::features::placed;
 use super::steps::{Part, Steps};
 use crate::bundle::Contract;
 use crate::engine::fill_levels;
-use crate::gpu::kernels::{Attention, AttentionKernels, AttentionShape, HEAD, Values};
+use crate::gpu::kernels::{Attention, AttentionKernels, AttentionShape, HEAD, MemoryKeys, Values};
 use crate::gpu::{Gpu, Placed, Port, Purpose, View};
 use crate::trt::DataType;
 
@@ -31,13 +31,22 @@ enum Gap {
     Bank(usize),
 }
 
+/// What makes the bank's keys.
+pub enum KeyMaker {
+    /// A context of `track_keys`.
+    Engine(Shared),
+    /// The kernel.
+    Kernel(Rc<MemoryKeys>),
+}
+
 /// The engines of one stream with the tensors between them.
 pub struct FusedTrack {
-    keys: Shared,
+    keys: KeyMaker,
     segments: Vec<Shared>,
     /// One behind each segment but the last.
     gaps: Vec<Gap>,
-    /// Keys of each layer's attention to the bank.
+    /// Keys of all layers' attention to the bank, and of each.
+    all_keys: View,
     bank_keys: Vec<Placed>,
     /// Tokens on their way through the layers, in turn.
     tokens: [Placed; 2],
@@ -54,7 +63,7 @@ pub struct FusedTrack {
 }
 
 impl FusedTrack {
-    /// Puts contexts of `track_keys` and of the segments in a row.
+    /// Puts what makes keys and contexts of the segments in a row.
     ///
     /// # Errors
     /// Engines that do not fit together, or heads that there is no kernel for.
@@ -62,7 +71,7 @@ impl FusedTrack {
         gpu: &Gpu,
         kernels: &AttentionKernels,
         contract: &Contract,
-        (keys, segments): (Shared, Vec<Shared>),
+        (keys, segments): (KeyMaker, Vec<Shared>),
     ) -> Result<Self> {
         let has = |stage: &Shared, name: &str| stage.borrow().port(name).is_some();
         let (mut gaps, mut layers) = (Vec::new(), 0);
@@ -81,10 +90,12 @@ impl FusedTrack {
                 ),
             });
         }
+        let made = match &keys {
+            KeyMaker::Engine(keys) => KEYS.iter().filter(|k| has(keys, k)).count(),
+            KeyMaker::Kernel(keys) => keys.layers(),
+        };
         ensure!(
-            layers > 0
-                && layers <= KEYS.len()
-                && KEYS.iter().filter(|k| has(&keys, k)).count() == layers,
+            layers > 0 && layers <= KEYS.len() && made == layers,
             "the segments attend to the bank {layers} times, but the track_keys engine has other keys; export the model \
              again with --segments and build its engines"
         );
@@ -113,9 +124,22 @@ impl FusedTrack {
         let split = contract.pointer_channels / width;
         let all = contract.max_memories * contract.memory_tokens + contract.max_pointers * split;
         let bank = AttentionShape { keys: all, values: Values::Memory, ..own };
-        let bank_keys = KEYS[..layers].iter().map(|name| {
-            half(&port(&keys, name)?, [Some(all), Some(HEAD)])?;
-            new(&keys, name)
+        match &keys {
+            KeyMaker::Engine(keys) => KEYS[..layers].iter().try_for_each(|name| {
+                half(&port(keys, name)?, [Some(all), Some(HEAD)]).map(|_| ())
+            })?,
+            KeyMaker::Kernel(keys) => ensure!(
+                keys.keys() == all,
+                "the keys' kernel makes {} keys, the bank has {all}; export the model again with --segments and build \
+                 its engines",
+                keys.keys()
+            ),
+        }
+        let of_layer = size_of::<u16>() * all * HEAD;
+        let all_keys = View::new(&gpu.towards(Purpose::Scratch), layers * of_layer)?;
+        let bank_keys = (0..layers).map(|layer| {
+            let view = all_keys.part(layer * of_layer, of_layer)?;
+            Ok(Placed { view, dtype: DataType::Half })
         });
         let bank_keys = bank_keys.collect::<Result<_>>()?;
         // Segments 1 and 2 take what the two attentions give; the others take the same.
@@ -131,6 +155,7 @@ impl FusedTrack {
             to_bank.splits()
         );
         Ok(Self {
+            all_keys,
             bank_keys,
             tokens: [new(first, "y")?, new(first, "y")?],
             query: new(first, "q")?,
@@ -148,9 +173,12 @@ impl FusedTrack {
         })
     }
 
-    /// The engine that reads the bank.
-    pub fn keys(&self) -> &Shared {
-        &self.keys
+    /// The engine that reads the bank; none where a kernel does.
+    pub fn reader(&self) -> Option<&Shared> {
+        match &self.keys {
+            KeyMaker::Engine(keys) => Some(keys),
+            KeyMaker::Kernel(_) => None,
+        }
     }
 
     /// The engine that gives the answer.
@@ -169,10 +197,27 @@ impl FusedTrack {
     }
 
     /// The bank to keys; `bank`: the tensors of the bank.
-    pub fn key_parts(&self, bank: &[(&'static str, Placed)]) -> Vec<Part> {
-        let mut all = bank.to_vec();
-        all.extend(KEYS.into_iter().zip(self.bank_keys.iter().cloned()));
-        vec![Steps::engine(&self.keys, all)]
+    pub fn key_part(&self, bank: &[(&'static str, Placed)]) -> Result<Part> {
+        Ok(match &self.keys {
+            KeyMaker::Engine(keys) => {
+                let mut all = bank.to_vec();
+                all.extend(KEYS.into_iter().zip(self.bank_keys.iter().cloned()));
+                Steps::engine(keys, all)
+            }
+            KeyMaker::Kernel(keys) => {
+                let find = |name: &str| {
+                    let found = bank.iter().find(|(tensor, _)| *tensor == name);
+                    found.map(|(_, placed)| placed.view.clone())
+                };
+                let need = |name: &str| find(name).with_context(|| format!("no bank's '{name}'"));
+                Part::Keys {
+                    keys: Rc::clone(keys),
+                    inputs: [need("mem")?, need("tidx")?, need("ptrs")?],
+                    ages: find("ptr_t"),
+                    output: self.all_keys.clone(),
+                }
+            }
+        })
     }
 
     /// Everything behind the keys. `values`: the whole bank, memories and behind them pointers; `bias`: what masks empty

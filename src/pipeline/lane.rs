@@ -88,7 +88,7 @@ impl Lane {
         room: Room,
     ) -> Result<Self> {
         let Room { words_bytes, sets, graphs } = room;
-        let (reader, track) = (contexts.track.reader()?, contexts.track.answerer()?);
+        let track = contexts.track.answerer()?;
         let memory = &contexts.memory;
         let slot = port(memory, "mem")?;
         let slot_bytes = Stage::port_bytes(&slot)?;
@@ -110,12 +110,21 @@ impl Lane {
         let (iou, objectness) = (score("iou", 0)?, score("score", ALIGNMENT)?);
         let is_float = low.dtype == DataType::Float;
         ensure!(is_float, "'low' of the track engine is {}, expected fp32", low.dtype);
-        let optional = |name: &str| -> Result<Option<Placed>> {
-            let has = reader.borrow().port(name).is_some();
-            has.then(|| placed(gpu, reader, name, Purpose::Bank)).transpose()
+        let input = |name: &str, kernels: Option<(usize, DataType)>| -> Result<Option<Placed>> {
+            if let Some(reader) = contexts.track.reader() {
+                let has = reader.borrow().port(name).is_some();
+                return has.then(|| placed(gpu, reader, name, Purpose::Bank)).transpose();
+            }
+            let of = |(bytes, dtype)| -> Result<Placed> {
+                Ok(Placed { view: View::new(&gpu.towards(Purpose::Bank), bytes)?, dtype })
+            };
+            kernels.map(of).transpose()
         };
+        let rows = input("tidx", Some((4 * contract.max_memories, DataType::Int32)))?;
+        let times = contract.pointer_times;
+        let times = times.then_some((4 * contract.max_pointers, DataType::Float));
         let bias = match &contexts.track {
-            Track::Whole(_) => optional("bias")?,
+            Track::Whole(_) => input("bias", None)?,
             Track::Fused(fused) => {
                 let one = memories.dtype == DataType::Half && pointers.dtype == DataType::Half;
                 ensure!(
@@ -141,8 +150,8 @@ impl Lane {
             state: Rc::new(BankState::new(gpu, kernels, contract, stream)?),
             slot_bytes,
             pointer_element: element("ptr", pointer.dtype)?,
-            rows: placed(gpu, reader, "tidx", Purpose::Bank)?,
-            ages: optional("ptr_t")?,
+            rows: rows.context("the track engine has no 'tidx'")?,
+            ages: input("ptr_t", times)?,
             bias,
             bank,
             low: low.view.clone(),
@@ -218,7 +227,7 @@ impl Lane {
                     tensors.extend(lane.answer.iter().cloned());
                     let bias = lane.bias.as_ref().filter(|_| !full).map(|placed| &placed.view);
                     let mut parts = vec![lane.bank_inputs(!full)];
-                    parts.extend(fused.key_parts(&lane.bank_tensors()));
+                    parts.push(fused.key_part(&lane.bank_tensors())?);
                     parts.extend(fused.step_parts(&lane.bank, bias, &tensors));
                     Ok(parts)
                 })

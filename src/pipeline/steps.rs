@@ -10,7 +10,7 @@ use anyhow::Result;
 
 use super::contexts::Shared;
 use super::trunk::TrunkRun;
-use crate::gpu::kernels::{Attention, BankState, Element};
+use crate::gpu::kernels::{Attention, BankState, Element, MemoryKeys};
 use crate::gpu::{Placed, Stream, View, Work};
 
 /// One piece.
@@ -32,6 +32,17 @@ pub enum Part {
         ages: Option<View>,
         /// What masks empty slots, where the bank is padded.
         bias: Option<View>,
+    },
+    /// The bank to the keys of all layers' attention to it.
+    Keys {
+        /// The kernel and its weights.
+        keys: Rc<MemoryKeys>,
+        /// Memories, rows of the temporal encoding, pointers.
+        inputs: [View; 3],
+        /// Ages of the pointers, where the model takes them.
+        ages: Option<View>,
+        /// The keys, layer by layer.
+        output: View,
     },
     /// What comes between two pieces of a track step or two parts of an encoder: softmax(q kᵀ + bias) v.
     Attention {
@@ -85,6 +96,9 @@ impl Work for Steps {
                 }
                 Part::BankInputs { state, rows, ages, bias } => {
                     state.enqueue_inputs(rows, ages.as_ref(), bias.as_ref(), stream)?;
+                }
+                Part::Keys { keys, inputs: [memories, rows, pointers], ages, output } => {
+                    keys.enqueue([memories, rows, pointers], ages.as_ref(), output, stream)?;
                 }
                 Part::Attention { attention, inputs: [q, k, v], bias, output } => {
                     attention.enqueue([q, k, v], bias.as_ref(), output, stream)?;

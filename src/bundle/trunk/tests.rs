@@ -28,6 +28,7 @@ pub fn small() -> Trunk {
             block(32, 32, 4, 4, 0),
             block(32, 64, 4, 4, 2),
         ],
+        keys: None,
     }
 }
 

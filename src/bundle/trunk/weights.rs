@@ -11,7 +11,7 @@ use safetensors::SafeTensors;
 use safetensors::tensor::{Dtype, Metadata};
 use sha2::{Digest, Sha256};
 
-use super::{Trunk, TrunkBlock};
+use super::{KeyWeights, Keys, Trunk, TrunkBlock};
 
 /// Bytes in front of a file's header: its length.
 const LENGTH_BYTES: usize = 8;
@@ -20,6 +20,7 @@ const LENGTH_BYTES: usize = 8;
 pub struct TrunkWeights {
     bytes: Vec<u8>,
     blocks: Vec<Vec<Place>>,
+    keys: Option<KeyWeights>,
 }
 
 /// Where a layer's tensors lie in the file.
@@ -55,6 +56,19 @@ pub struct BlockWeights<'a> {
     pub up: Affine<'a>,
     /// f16\[e,4e\], bias f32.
     pub down: Affine<'a>,
+}
+
+/// A tensor of the file.
+pub(super) struct Tensor {
+    pub name: String,
+    pub dtype: Dtype,
+    pub shape: Vec<usize>,
+}
+
+impl Tensor {
+    pub(super) fn bytes(&self) -> usize {
+        self.shape.iter().product::<usize>() * self.dtype.bitsize() / 8
+    }
 }
 
 /// A layer of a block: its tensors' name, types and shape.
@@ -136,19 +150,35 @@ impl TrunkWeights {
             };
             blocks.push(layers_of(block).into_iter().map(place).collect::<Result<Vec<_>>>()?);
         }
-        let expected = blocks.iter().map(|layers| 2 * layers.len()).sum::<usize>();
+        let of_keys = trunk.keys.as_ref().map_or_else(Vec::new, Keys::tensors);
+        let expected = blocks.iter().map(|layers| 2 * layers.len()).sum::<usize>() + of_keys.len();
+        let read = |tensor: &Tensor| -> Result<Vec<u8>> {
+            let place = find(&tensors, data, &tensor.name, tensor.dtype, &tensor.shape)?;
+            let cut = bytes.get(place).with_context(|| format!("{} is cut off", tensor.name))?;
+            Ok(cut.to_vec())
+        };
+        let keys = match &trunk.keys {
+            Some(keys) => Some(keys.weights(of_keys.iter().map(read).collect::<Result<_>>()?)),
+            None => None,
+        };
         let found = tensors.offset_keys().len();
         ensure!(
             found == expected,
-            "it has {found} tensors, the {} blocks of the manifest have {expected}",
-            trunk.blocks.len()
+            "it has {found} tensors, the {} blocks of the manifest{} have {expected}",
+            trunk.blocks.len(),
+            if keys.is_some() { " and its keys" } else { "" }
         );
-        Ok(Self { bytes, blocks })
+        Ok(Self { bytes, blocks, keys })
     }
 
     /// The whole file.
     pub fn file(&self) -> &[u8] {
         &self.bytes
+    }
+
+    /// The memory attention's keys'; none where the file has none.
+    pub fn keys(&self) -> Option<&KeyWeights> {
+        self.keys.as_ref()
     }
 
     /// Block `at`'s.

@@ -28,13 +28,15 @@ pub(super) enum Topic {
     ProductsHopper,
     /// `cuda/windows_hopper.cu`: for sm 90 alone.
     WindowsHopper,
+    /// `cuda/keys.cu`
+    Keys,
 }
 
 /// What every pipeline needs; attention's and the trunk's are loaded by those who use them, for the driver compiles them for seconds.
 pub(super) const USUAL: [Topic; 3] = [Topic::Preprocess, Topic::Mask, Topic::Memory];
 
 /// Name, headers and PTX of each topic.
-const TOPICS: [(Topic, &str, &[&str], &str); 8] = [
+const TOPICS: [(Topic, &str, &[&str], &str); 10] = [
     (
         Topic::Preprocess,
         "preprocess",
@@ -74,6 +76,7 @@ const TOPICS: [(Topic, &str, &[&str], &str); 8] = [
         &["attention.cuh", "windows.cuh", "wgmma.cuh"],
         include_str!("../../../cuda/windows_hopper.ptx"),
     ),
+    (Topic::Keys, "keys", &["attention.cuh"], include_str!("../../../cuda/keys.ptx")),
 ];
 
 // `CUBINS: &[(u32, &str, &[u8])]`: compute capability, topic, image; empty unless SEGTRT_NVCC was set (build.rs).
@@ -203,7 +206,7 @@ mod tests {
                 Topic::AttentionHopper | Topic::ProductsHopper | Topic::WindowsHopper => {
                     ("8.2", "sm_90a")
                 }
-                Topic::Attention | Topic::Trunk | Topic::Windows => ("7.8", "sm_80"),
+                Topic::Attention | Topic::Trunk | Topic::Windows | Topic::Keys => ("7.8", "sm_80"),
                 _ => ("7.8", "sm_75"),
             };
             assert_eq!(needs(ptx), least, "{name}");

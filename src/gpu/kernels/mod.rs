@@ -5,6 +5,7 @@ The kernels of `cuda/`: what a frame needs on the device besides the engines.
 frame (u8) ─ Preprocess ─→ image ─ encoder … track ─→ low ─ MaskMaker ─→ mask words ─→ host
                                      ↑ tidx, ptr_t, bias      └─ MaskCounts, against a ground truth
                                   BankState ←─ ptr
+                  MemoryKeys: the bank to the keys of each layer's attention to it
                   Attention: between the engines of a track step that is cut at its attentions
                   TrunkKernels, ActivatedKernels: between the two engines of an encoder whose trunk is ours
 ```
@@ -19,6 +20,7 @@ mod attention;
 mod bank;
 mod counts;
 mod images;
+mod keys;
 mod mask;
 mod preprocess;
 mod tables;
@@ -32,6 +34,7 @@ pub use activated::ActivatedKernels;
 pub use attention::{Attention, AttentionKernels, AttentionShape, HEAD, Values, WIDEST_HEAD};
 pub use bank::BankState;
 pub use counts::{COUNTERS_BYTES, MaskCounts};
+pub use keys::MemoryKeys;
 pub use mask::MaskMaker;
 pub use preprocess::Preprocess;
 pub use trunk::{TrunkKernels, WindowShape, Windows};

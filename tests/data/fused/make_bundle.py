@@ -1,17 +1,19 @@
 #!/usr/bin/env python3
 """Writes the small bundle that tests of the cut track step run: two layers, heads of 256, memories 64 wide, 64 pixels.
 
-    pip install onnx==1.23.2 && python3 make_bundle.py
+    pip install onnx==1.23.2 safetensors && python3 make_bundle.py
 
 The attention kernels take no other widths, which no small trained network has. So the graphs are made by hand: where a
 network has matrices these have factors for each column, which keeps them at a few kilobytes. Their ports, shapes and
-order are the exporter's (onnx/segexport); the whole `track` and its segments are made by the same functions.
+order are the exporter's (onnx/segexport); the whole `track` and its segments are made by the same functions. `keys.safetensors` has what
+`track_keys` computes with as the exporter writes it beside a trunk (onnx/segexport/keys.py).
 """
 import hashlib
 import pathlib
 
 import numpy as np
 from onnx import TensorProto, helper, numpy_helper, save
+from safetensors.numpy import save_file
 
 HERE = pathlib.Path(__file__).parent
 SIDE, GRID, WIDTH, NARROW, LAYERS = 64, 4, 256, 64, 2
@@ -182,6 +184,24 @@ def segments():
         yield f"track_seg{2 * layer + 2}", g
 
 
+def key_weights():
+    """Products whose matrices have those factors in their four diagonals; a wave that is as long as 1024 times add themselves."""
+    diagonals = np.tile(np.eye(NARROW), (SPLIT, 1))
+    cosines = np.stack([np.ones((TOKENS, WIDTH // 2)), np.zeros((TOKENS, WIDTH // 2))], axis=-1)
+    frequencies, times = np.zeros(WIDTH // 2), np.zeros((WIDTH, NARROW))
+    frequencies[0], times[0] = 1 / 1024, 1024
+    halves = {
+        "weight": np.stack([diagonals * layer["cross_k"][:, None] for layer in LAYER]),
+        "positions": np.zeros((TOKENS, NARROW)), "ages": AGES[:, 0], "turns": cosines,
+    }
+    floats = {
+        "bias": np.zeros((LAYERS, WIDTH)), "times.frequencies": frequencies, "times.weight": times, "times.bias": np.zeros(NARROW),
+    }
+    made = {name: value.astype(np.float16) for name, value in halves.items()}
+    made |= {name: value.astype(np.float32) for name, value in floats.items()}
+    save_file({f"keys.{name}": value for name, value in made.items()}, HERE / "keys.safetensors")
+
+
 def memory():
     g = Graph([FEATURES[0], ANSWER[0], ANSWER[3], port("binar", "f32", 1)], [port("mem", "f32", "B", TOKENS, NARROW)])
     mask = g.op("Sigmoid", g.op("AveragePool", "low", kernel_shape=[4, 4], strides=[4, 4]))
@@ -247,6 +267,7 @@ opset = 17
 
 
 def main():
+    key_weights()
     graphs = [("encoder", encoder()), *steps()]
     write_manifest([write(role, g) for role, g in graphs], "tests/data/fused/make_bundle.py")
 

@@ -7,6 +7,7 @@
 #include "../../../cuda/trunk.cu"
 #include "attention.h"
 #include "windows.h"
+#include "keys.h"
 
 namespace {
 
@@ -70,6 +71,7 @@ const Kernel KERNELS[] = {
     KERNEL(trunk_windows_56_hopper),
     KERNEL(trunk_windows_72_hopper),
     KERNEL(trunk_windows_96_hopper),
+    KERNEL(memory_keys),
 };
 
 }  // namespace

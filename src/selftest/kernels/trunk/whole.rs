@@ -108,7 +108,7 @@ impl Model {
             }
             ends[stage] = blocks.len() - 1;
         }
-        Trunk { file: FILE.to_owned(), sha256: String::new(), flops: 0, ends, blocks }
+        Trunk { file: FILE.to_owned(), sha256: String::new(), flops: 0, ends, blocks, keys: None }
     }
 }
 

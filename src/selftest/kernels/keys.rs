@@ -1,0 +1,197 @@
+/*!
+The memory attention's keys against float64 on the host, for a sample of the keys of every layer.
+*/
+
+use anyhow::Result;
+use half::f16;
+
+use super::attention::compare as near;
+use super::{Bench, Checked, KernelRow, bytes_of, row};
+use crate::bundle::trunk::{KeyWeights, Keys, TimeWeights};
+use crate::gpu::kernels::MemoryKeys;
+use crate::selftest::noise::Noise;
+
+/// About how many keys of each layer are looked at.
+const SAMPLE: usize = 64;
+/// As in the source.
+const TOKEN: usize = 64;
+const KEY: usize = 256;
+const PAIRS: usize = KEY / 2;
+const QUARTERS: usize = KEY / TOKEN;
+
+const SAM2: Keys = Keys { layers: 4, memories: 7, tokens: 4096, pointers: 16, pointer_times: true };
+
+/// SAM 2.1 at 1024 and 512 pixels, EdgeTAM's sizes, then places and quarters of pointers that fill no tile.
+const CASES: [Keys; 5] = [
+    SAM2,
+    Keys { tokens: 1024, ..SAM2 },
+    Keys { layers: 2, tokens: 512, pointer_times: false, ..SAM2 },
+    Keys { layers: 3, memories: 2, tokens: 41, pointers: 5, pointer_times: true },
+    Keys { layers: 1, memories: 2, tokens: 1, pointers: 3, pointer_times: false },
+];
+
+pub(super) fn rows(bench: &Bench) -> Vec<KernelRow> {
+    let mut rows = Vec::new();
+    for case in CASES {
+        let Keys { layers, memories, tokens, pointers, pointer_times } = case;
+        let keys = memories * tokens + pointers * QUARTERS;
+        if bench.leaves_out(layers * keys * KEY, 1) {
+            continue;
+        }
+        let times = if pointer_times { "with" } else { "without" };
+        let name = format!(
+            "{layers} layers, {memories} memories of {tokens}, {pointers} pointers {times} times"
+        );
+        let mut checked = row("memory_keys", &name, check(bench, case, &name));
+        let flops = 2.0 * (layers * keys * KEY * TOKEN) as f64;
+        checked.tflops = checked.timing.as_ref().map(|timing| flops / timing.median_ms / 1e9);
+        rows.push(checked);
+    }
+    rows
+}
+
+/// What a launch reads, as the host has it.
+struct Drawn {
+    case: Keys,
+    memories: Vec<f16>,
+    ages: Vec<i32>,
+    pointers: Vec<f16>,
+    times: Vec<f32>,
+    weight: Vec<f16>,
+    bias: Vec<f32>,
+    positions: Vec<f16>,
+    age_rows: Vec<f16>,
+    turns: Vec<f16>,
+    frequencies: Vec<f32>,
+    time_weight: Vec<f32>,
+    time_bias: Vec<f32>,
+}
+
+impl Drawn {
+    fn new(bench: &Bench, case: Keys, name: &str) -> Self {
+        let Keys { layers, memories, tokens, pointers, .. } = case;
+        let mut noise = Noise::new(bench.seed, name);
+        let mut normals = |count: usize, scale: f32| -> Vec<f32> {
+            noise.normals(count).iter().map(|value| scale * value).collect()
+        };
+        let halves =
+            |values: Vec<f32>| -> Vec<f16> { values.into_iter().map(f16::from_f32).collect() };
+        let angles = normals(tokens * PAIRS, 30.0);
+        Self {
+            case,
+            memories: halves(normals(memories * tokens * TOKEN, 1.0)),
+            // The conditioning frame has the last row, and the ring begins anywhere.
+            ages: (0..memories).map(|at| ((at + memories - 1) % memories) as i32).collect(),
+            pointers: halves(normals(pointers * KEY, 1.0)),
+            times: (0..pointers).map(|at| (at + 1) as f32 / pointers as f32).collect(),
+            weight: halves(normals(layers * KEY * TOKEN, 0.125)),
+            bias: normals(layers * KEY, 0.5),
+            positions: halves(normals(tokens * TOKEN, 0.5)),
+            age_rows: halves(normals(memories * TOKEN, 0.5)),
+            turns: halves(angles.iter().flat_map(|angle| [angle.cos(), angle.sin()]).collect()),
+            frequencies: (0..PAIRS)
+                .map(|at| 10_000.0_f32.powf(-2.0 * (at / 2) as f32 / PAIRS as f32))
+                .collect(),
+            time_weight: normals(KEY * TOKEN, 0.1),
+            time_bias: normals(TOKEN, 0.5),
+        }
+    }
+
+    fn weights(&self) -> KeyWeights {
+        let times = self.case.pointer_times.then(|| TimeWeights {
+            frequencies: floats(&self.frequencies),
+            weight: floats(&self.time_weight),
+            bias: floats(&self.time_bias),
+        });
+        KeyWeights {
+            weight: halves(&self.weight),
+            bias: floats(&self.bias),
+            positions: halves(&self.positions),
+            ages: halves(&self.age_rows),
+            turns: halves(&self.turns),
+            times,
+        }
+    }
+
+    /// What is projected for a key.
+    fn token(&self, key: usize) -> Vec<f64> {
+        let Keys { memories, tokens, pointer_times, .. } = self.case;
+        let of = |values: &[f16], row: usize, column: usize| {
+            f64::from(values[row * TOKEN + column].to_f32())
+        };
+        let Some(quarter) = key.checked_sub(memories * tokens) else {
+            let age = self.ages[key / tokens] as usize;
+            let place = key % tokens;
+            let sum = |column| {
+                of(&self.memories, key, column)
+                    + of(&self.positions, place, column)
+                    + of(&self.age_rows, age, column)
+            };
+            return (0..TOKEN).map(sum).collect();
+        };
+        let time = f64::from(self.times[quarter / QUARTERS]);
+        let angle = |at: usize| time * f64::from(self.frequencies[at % PAIRS]);
+        let wave = |at: usize| if at < PAIRS { angle(at).sin() } else { angle(at).cos() };
+        let projected = |column: usize| {
+            let product = |at: usize| wave(at) * f64::from(self.time_weight[at * TOKEN + column]);
+            (0..KEY).map(product).sum::<f64>() + f64::from(self.time_bias[column])
+        };
+        let added = |column| if pointer_times { projected(column) } else { 0.0 };
+        (0..TOKEN).map(|column| of(&self.pointers, quarter, column) + added(column)).collect()
+    }
+
+    fn key(&self, layer: usize, key: usize) -> Vec<f64> {
+        let token = self.token(key);
+        let product = |column: usize| {
+            let row = (layer * KEY + column) * TOKEN;
+            let weight = self.weight[row..row + TOKEN].iter();
+            let sum: f64 = weight.zip(&token).map(|(w, x)| f64::from(w.to_f32()) * x).sum();
+            sum + f64::from(self.bias[layer * KEY + column])
+        };
+        let plain: Vec<f64> = (0..KEY).map(product).collect();
+        let Keys { memories, tokens, .. } = self.case;
+        if key >= memories * tokens {
+            return plain;
+        }
+        let turned = |column: usize| {
+            let pair = column % PAIRS;
+            let at = 2 * (key % tokens * PAIRS + pair);
+            let [cos, sin] = [self.turns[at], self.turns[at + 1]].map(|x| f64::from(x.to_f32()));
+            let (a, b) = (plain[pair], plain[pair + PAIRS]);
+            if column < PAIRS { a * cos - b * sin } else { a * sin + b * cos }
+        };
+        (0..KEY).map(turned).collect()
+    }
+}
+
+fn floats(values: &[f32]) -> Vec<u8> {
+    bytes_of(values, |value| value.to_le_bytes())
+}
+
+fn halves(values: &[f16]) -> Vec<u8> {
+    bytes_of(values, |value| value.to_le_bytes())
+}
+
+fn check(bench: &Bench, case: Keys, name: &str) -> Result<Checked> {
+    let drawn = Drawn::new(bench, case, name);
+    let keys = MemoryKeys::new(bench.gpu, case, &drawn.weights(), &bench.stream)?;
+    let all = keys.keys();
+    let memories = bench.put(&halves(&drawn.memories))?;
+    let ages = bench.put(&bytes_of(&drawn.ages, |age| age.to_le_bytes()))?;
+    let pointers = bench.put(&halves(&drawn.pointers))?;
+    let times = case.pointer_times.then(|| bench.put(&floats(&drawn.times))).transpose()?;
+    let out = bench.poisoned(2 * case.layers * all * KEY)?;
+    let places = (0..all).step_by((all / SAMPLE) | 1);
+    // The last ones are pointers'.
+    let places: Vec<usize> = places.chain(all - case.pointers * QUARTERS..all).collect();
+    let expected: Vec<(usize, Vec<f64>)> = (0..case.layers)
+        .flat_map(|layer| places.iter().map(move |key| (layer, *key)))
+        .map(|(layer, key)| (layer * all + key, drawn.key(layer, key)))
+        .collect();
+    keys.enqueue([&memories, &ages, &pointers], times.as_ref(), &out, &bench.stream)?;
+    let mut checked = near(&out.download(&bench.stream)?, &expected, KEY);
+    checked.timing = bench.time_recorded(bench.repeats, |stream| {
+        keys.enqueue([&memories, &ages, &pointers], times.as_ref(), &out, stream)
+    })?;
+    Ok(checked)
+}

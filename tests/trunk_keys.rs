@@ -1,0 +1,145 @@
+//! The memory attention's keys from the weights beside a trunk's, on stand-ins: the hand-made network of `tests/data/fused` has the masks of
+//! the CPU, without an engine of `track_keys`.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use assert_cmd::Command;
+use safetensors::SafeTensors;
+use segtrt::bundle::{Bundle, Role};
+use segtrt::engine::{EngineManifest, Precision};
+use segtrt::files::sha256_of_file;
+
+use crate::selftest::fakes::{Engines, Fakes, shared};
+use crate::support::{bench, frames_of, lowest_iou, synth};
+use crate::trunk_bundle::bundle;
+
+const WEIGHTS: &str = "encoder_trunk.safetensors";
+const KEYS: &str =
+    "\n[trunk.keys]\nlayers = 2\nmemories = 7\ntokens = 16\npointers = 16\npointer_times = true\n";
+/// The whole encoder runs; the parts are why the weights lie there.
+const BUILT: [Role; 10] = [
+    Role::Encoder,
+    Role::EncoderCut0,
+    Role::EncoderCut1,
+    Role::Prompt,
+    Role::TrackSeg0,
+    Role::TrackSeg1,
+    Role::TrackSeg2,
+    Role::TrackSeg3,
+    Role::TrackSeg4,
+    Role::Memory,
+];
+/// More than fill a bank of 16 pointers and go once around its memories.
+const FRAMES: usize = 26;
+
+/// The bundle with a trunk, its file with the keys' weights beside the blocks', `keys` in its manifest.
+fn bundle_with_keys(place: &Path, keys: &str) {
+    bundle(place, true);
+    let path = place.join(WEIGHTS);
+    let before = sha256_of_file(&path).unwrap().sha256;
+    let files = [fs::read(&path).unwrap(), fs::read("tests/data/fused/keys.safetensors").unwrap()];
+    let read = files.each_ref().map(|bytes| SafeTensors::deserialize(bytes).unwrap());
+    let tensors: Vec<_> = read.iter().flat_map(SafeTensors::tensors).collect();
+    fs::write(&path, safetensors::serialize(tensors, None).unwrap()).unwrap();
+    let manifest = place.join("manifest.toml");
+    let text = fs::read_to_string(&manifest).unwrap();
+    let text = text.replace(&before, &sha256_of_file(&path).unwrap().sha256);
+    fs::write(&manifest, text + keys).unwrap();
+}
+
+struct Setting {
+    dir: tempfile::TempDir,
+    split: PathBuf,
+    fakes: &'static Fakes,
+}
+
+impl Setting {
+    /// None, said aloud, where there is no compiler.
+    fn new() -> Option<Self> {
+        let fakes = shared()?;
+        let dir = tempfile::tempdir().unwrap();
+        let split = synth(dir.path(), 1, 2, FRAMES);
+        let setting = Self { dir, split, fakes };
+        bundle(&setting.path("whole"), false);
+        bundle_with_keys(&setting.path("cut"), KEYS);
+        let mut command = bench(&setting.split, &setting.path("cpu"));
+        command.arg("--save-masks").arg("--onnx-dir").arg(setting.path("whole"));
+        command.args(["--imgsz", "64"]).assert().success();
+        let plans = BUILT.map(|role| (role, "ok"));
+        let engines = Engines::of(&setting.path("engines"), &setting.path("cut"));
+        let folder = engines.write_live(Precision::Fp16, &plans);
+        fs::copy(setting.path("cut").join(WEIGHTS), folder.join(WEIGHTS)).unwrap();
+        let manifest = EngineManifest::read(&folder).unwrap().unwrap();
+        assert!(manifest.plan(Role::TrackKeys).is_none() && manifest.trunk().is_some());
+        Some(setting)
+    }
+
+    fn path(&self, name: &str) -> PathBuf {
+        self.dir.path().join(name)
+    }
+
+    fn gpu(&self, out: &str) -> Command {
+        let mut command = self.fakes.bench(&self.path("engines"), &self.split, &self.path(out));
+        command.args(["--bank", "fused"]);
+        command
+    }
+
+    /// The lowest IoU of any frame with the CPU's mask.
+    fn against_cpu(&self, out: &str) -> f64 {
+        lowest_iou(&frames_of(&self.path("cpu")), &frames_of(&self.path(out)))
+    }
+}
+
+#[test]
+fn keys_of_the_kernel_give_the_masks_of_the_whole() {
+    let Some(setting) = Setting::new() else { return };
+    let log = setting.path("log");
+    for (out, flags) in [
+        ("latency", &["--mode", "latency"][..]),
+        ("calls", &["--no-cuda-graphs"]),
+        ("streams", &["--mode", "throughput", "--objects-together", "2", "--object-streams"]),
+    ] {
+        let mut command = setting.gpu(out);
+        command.args(flags).env("FAKE_CUDA_SEED", "3").env("FAKE_CUDA_LOG", &log);
+        command.assert().success();
+        let iou = setting.against_cpu(out);
+        assert!(iou > 0.98, "{out}: {iou}");
+        assert!(fs::read_to_string(&log).unwrap().contains("memory_keys"), "{out}");
+    }
+    // The comparison must be able to fail.
+    let faulty = setting.fakes.with_fault("time = a.time_bias[i]", "time = 4.0f");
+    setting.gpu("faulty").env("LD_LIBRARY_PATH", faulty.path()).assert().success();
+    let iou = setting.against_cpu("faulty");
+    assert!(iou < 0.98, "{iou}");
+}
+
+#[test]
+fn keys_of_another_bank_are_refused() {
+    let dir = tempfile::tempdir().unwrap();
+    for (from, to, said) in [
+        (
+            "tokens = 16",
+            "tokens = 17",
+            "(7, 17, 16, true), the contract's bank has (7, 16, 16, true)",
+        ),
+        ("layers = 2", "layers = 3", "of 3 layers, the track_keys graph makes those of 2"),
+    ] {
+        let place = dir.path().join(to);
+        bundle_with_keys(&place, &KEYS.replace(from, to));
+        let error = format!("{:#}", Bundle::open(&place).err().unwrap());
+        assert!(error.contains(said) && error.contains("[trunk.keys]"), "{error}");
+    }
+    let place = dir.path().join("right");
+    bundle_with_keys(&place, KEYS);
+    let weights = Bundle::open(&place).unwrap().trunk_weights().unwrap().unwrap();
+    let keys = weights.keys().unwrap();
+    assert_eq!(keys.weight.len(), 2 * 2 * 256 * 64);
+    assert_eq!(keys.times.as_ref().unwrap().bias.len(), 4 * 64);
+    // Without its table the file has more than the blocks.
+    let manifest = place.join("manifest.toml");
+    let text = fs::read_to_string(&manifest).unwrap();
+    fs::write(&manifest, text.replace(KEYS, "")).unwrap();
+    let error = format!("{:#}", Bundle::open(&place).unwrap().trunk_weights().err().unwrap());
+    assert!(error.contains("8 tensors") || error.contains("tensors, the 6 blocks"), "{error}");
+}
