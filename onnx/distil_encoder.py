@@ -8,6 +8,9 @@ For judging arithmetic, not for tracking: masks of a random encoder are speckles
 IoU, and tell nothing about an engine. The encoder learns a few clips by heart; the mask decoder is the overlay's, and
 what is left (memory attention, memory encoder) stays random. Writes a whole checkpoint, for `export.py --checkpoint` and
 `pytorch/run.py --checkpoint`. The two steps are processes of their own, because SAM 2 and EdgeTAM share a package name.
+
+A SAM 2.1 encoder need not begin at nothing: the overlay's hiera-tiny is spread over its width and depth first
+(`segtrain/grown.py`), unless `--begin fresh` says otherwise. EdgeTAM's is of another kind and always begins fresh.
 """
 
 import argparse
@@ -19,7 +22,12 @@ import torch
 from segexport import ExportError
 from segexport.commandline import add_weight_options, build_model
 from segexport.models import build
+from segtrain.grown import grow
 from segtrain.photos import backbone, load
+
+TEACHER = "sam2.1_tiny"  # what an overlay holds
+WARM_UP = 20  # steps
+WARM_UP_FRESH = 50
 
 
 def parse():
@@ -32,6 +40,7 @@ def parse():
     learn.add_argument("--seconds", type=float, default=150, help="time to learn (default 150)")
     learn.add_argument("--batch", type=int, default=8)
     learn.add_argument("--rate", type=float, help="highest learning rate (default 2e-3 for EdgeTAM, 4e-4 for SAM 2.1, 1.5e-4 for its largest)")
+    learn.add_argument("--begin", choices=("grown", "fresh"), default="grown", help="SAM 2.1: from the overlay's hiera-tiny, or from nothing")
     for step in (teach, learn):
         add_weight_options(step)
         step.add_argument("--out", required=True, type=Path)
@@ -74,7 +83,15 @@ def student(args):
     neck = {k: v for k, v in model.image_encoder.state_dict().items() if k.startswith("neck.")}
     same_neck = args.model.startswith("sam2.1") and neck["neck.convs.3.conv.weight"].shape[1] == 96
     model.image_encoder.load_state_dict(fresh | (neck if same_neck else {}))
+    if is_grown(args):
+        small = build_model(argparse.Namespace(**(vars(args) | {"model": TEACHER})))[0].image_encoder
+        grid = args.imgsz // 4
+        grow(model.image_encoder, small, small.trunk._get_pos_embed((grid, grid))[0], args.random_weights or 0)
     return model
+
+
+def is_grown(args):
+    return args.begin == "grown" and args.weights_overlay is not None and args.model.startswith("sam2.1")
 
 
 def learn(args):
@@ -95,6 +112,7 @@ def learn(args):
     optimizer = torch.optim.AdamW(groups, lr=rate, betas=(0.9, 0.95), fused=args.device == "cuda")
     generator = torch.Generator().manual_seed(0)
     encoder.train()
+    warm_up = WARM_UP if is_grown(args) else WARM_UP_FRESH
     begin, step = time.monotonic(), 0
     while (share := (time.monotonic() - begin) / args.seconds) < 1:
         if share > 0.8:
@@ -103,7 +121,7 @@ def learn(args):
                 if isinstance(module, torch.nn.modules.batchnorm._BatchNorm):
                     module.eval()
         for group in optimizer.param_groups:
-            group["lr"] = rate * min(1, (step + 1) / 50) * (0.5 + 0.5 * math.cos(math.pi * share))
+            group["lr"] = rate * min(1, (step + 1) / warm_up) * (0.5 + 0.5 * math.cos(math.pi * share))
         chosen = torch.randperm(len(images), generator=generator)[: args.batch].to(images.device)
         with torch.autocast(args.device, torch.bfloat16):
             given = features(model, images[chosen])
