@@ -48,6 +48,12 @@ __device__ __forceinline__ void settle(float (&d)[N]) {
 #pragma unroll
     for (int i = 0; i < N; i++) asm volatile("" : "+f"(d[i])::"memory");
 }
+/// Has sums of weights, and so all weights, worked out before the next wait. The compiler, which sees no difference, puts them behind it
+/// where nothing that has an effect needs them: here a store to `unused`, which happens for a sum below 0 alone, and so never.
+__device__ __forceinline__ void before_waiting(const float (&sum)[2], u32 unused) {
+    asm volatile("{ .reg .pred p, q; setp.lt.f32 p, %0, 0f00000000; setp.lt.or.f32 q, %1, 0f00000000, p; @q st.shared.f32 [%2], %0; }" ::"f"(sum[0]),
+                 "f"(sum[1]), "r"(unused) : "memory");
+}
 
 // An instruction names each of its accumulators in its text and once more as an operand.
 #define NAMES_8 "%0,%1,%2,%3,%4,%5,%6,%7"

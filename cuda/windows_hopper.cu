@@ -167,6 +167,7 @@ struct HopperWindows {
             scores[j] = power_of_two(fmaf(scores[j], LOG2E, -top[h]));
             sum[h] += scores[j];
         }
+        before_waiting(sum, barriers);
         return rescale;
     }
 

@@ -317,8 +317,8 @@ int cuFuncSetAttribute(void* f, int a, int v) {
 int cuOccupancyMaxActiveBlocksPerMultiprocessorWithFlags(int* n, void* f, int threads, size_t shared, unsigned flags) {
     NEED_CONTEXT;
     (void)flags;
-    // As with 168 registers a thread, which is what a block of 384 can have.
-    const int fit = 65536 / 168 / threads, room = (int)(shared ? (size_t)MOST_SHARED / shared : 32);
+    // As with 168 registers a thread, which is what a block of 384 can have; a larger one has fewer.
+    const int fit = 65536 / (threads > 384 ? 65536 / threads : 168) / threads, room = (int)(shared ? (size_t)MOST_SHARED / shared : 32);
     return *n = allowed(f, (int)shared) ? (fit < room ? fit : room) : 0, OK;
 }
 int cuLaunchKernel(void* f, unsigned gx, unsigned gy, unsigned gz, unsigned bx, unsigned by, unsigned bz, unsigned shared,
