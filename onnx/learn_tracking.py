@@ -45,7 +45,6 @@ DECODER, SLOWER = "sam_mask_decoder.", 0.3  # it is trained already: what it lea
 LOWERED = 10.0  # of the logits whose sigmoid a predicted IoU is; trained networks' lie between -4 and 6
 PROMPTED_FIRST = 0.3  # share of the steps that begin at a clip's first frame, where comparisons give their click
 RECALLED = 0.7  # of a frame's earlier cost, when its new one is known
-LEAST_COST = 0.02  # what every clip and frame is thought to cost at least when the next are chosen
 
 
 def parse():
@@ -132,7 +131,7 @@ class Told:
 
 def window(args, model, found, generator):
     """A step from any frame on: clips and first frames by what they cost lately."""
-    weights = [LEAST_COST + statistics.fmean(clip.costs) for clip in found]
+    weights = [statistics.fmean(clip.costs) for clip in found]
     together = []
     for _ in range(min(args.together, len(found))):
         left = [clip for clip in found if clip not in together]
@@ -143,7 +142,7 @@ def window(args, model, found, generator):
     firsts = []
     for clip in together:
         begins = range(len(clip.masks) - count + 1)
-        hard = [LEAST_COST + statistics.fmean(clip.costs[k : k + count]) for k in begins]
+        hard = [statistics.fmean(clip.costs[k : k + count]) for k in begins]
         firsts.append(0 if generator.random() < PROMPTED_FIRST else generator.choices(begins, hard)[0])
     point, bank, parts = clicks(args, together, firsts, generator), empty_bank(), []
     length = max(len(clip.walk) for clip in together)
@@ -173,7 +172,7 @@ class Walk:
 
     def step(self, model):
         """Up to `--frames` frames that are annotated in a clip at least, and those between them; None at the end."""
-        parts, blind, self.bank = [], False, self._bank()
+        parts, self.bank = [], self._bank()
         while len(parts) < self.args.frames:
             kept = [k for k, clip in enumerate(self.together) if self.t < len(clip.walk)]
             if not kept:
@@ -184,12 +183,11 @@ class Walk:
                 self.together, self.bank = [self.together[k] for k in kept], self._bank(kept)
             met = [clip.walk[self.t] for clip in self.together]
             taught = [k for k, (_, mask) in enumerate(met) if mask is not None]
-            if taught and blind:
-                torch.clear_autocast_cache()  # in older PyTorch what was rounded without a gradient has none later
-            blind = not taught
             with torch.set_grad_enabled(bool(taught)):
                 given = answer(model, self.bank, self.t, [features for features, _ in met], self.point, self.length)
-            if taught:
+            if not taught:
+                torch.clear_autocast_cache()  # weights that were rounded without a gradient would have none later
+            else:
                 frames = [(self.together[k], met[k][1]) for k in taught]
                 part = Answer(given.taken[taught], given.masks[taught], given.ious[taught], given.score[taught])
                 parts.append((*losses_of(part, torch.stack([clip.masks[frame] for clip, frame in frames])), frames))

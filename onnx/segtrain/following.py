@@ -40,8 +40,6 @@ def clips(args, model):
     from PIL import Image
 
     found, cache, positions = [], {}, []
-    exact = torch.get_float32_matmul_precision()
-    torch.set_float32_matmul_precision("high")  # every frame is encoded: in TF32 in half the time, and no less exactly than in fp16
 
     def features(path):
         if path not in cache:
@@ -66,7 +64,6 @@ def clips(args, model):
         walk = [(features(p), stems.index(p.stem) if p.stem in masks else None) for p in every if stems[0] <= p.stem <= stems[-1]]
         annotated = [features(images / f"{stem}.jpg") for stem in stems]
         found.append(Clip(f"{folder.parent.name}/{folder.name}", annotated, list(masks.values()), walk))
-    torch.set_float32_matmul_precision(exact)
     if not found:
         raise ExportError(f"{args.split}/Annotations_6fps holds no CLIP/OBJECT/*.png with a frame in JPEGImages_24fps")
     return found
