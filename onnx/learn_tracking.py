@@ -14,12 +14,6 @@ chooses, another mask goes into the memory, and all later masks differ: that was
 So here one of the three is decided on before learning: the predicted IoUs of the two others are lowered for good, by their biases.
 What the network answers cannot turn over then, whatever computes it; how a released network fares with its near ties, this does not show.
 
-Two kinds of steps. First a few annotated frames each of several clips at once, from any frame on, which is what teaches most in a
-second; clips and frames that are answered badly are taken more often. From `--walking-from` on, whole clips as a comparison runs them:
-every frame in order behind one click, those between annotated ones too, so that late frames are met with the memories that they
-will have, this network's own; gradients reach back over one step. A hinge on the logits away from the outline asks for being sure:
-between two arithmetics those pixels change sides whose logits are near 0.
-
 At the end, over all annotated frames: mean IoU, how far the best predicted IoU was from the second, and how sure the network was
 that the object is there. A margin near 0 means that the network is of no use for comparing.
 """
@@ -35,16 +29,15 @@ from pathlib import Path
 import torch
 from segexport import ExportError
 from segexport.commandline import add_weight_options, build_model
-from segtrain.following import Answer, answer, answers, clicks, clips, empty_bank, losses_of
-from segtrain.grown import positions_as_parameters
-from segtrain.losses import mask_losses
+from segtrain.losses import FOCAL_WEIGHT, mask_losses
+from segtrain.photos import backbone, load
+from torch.nn import functional as F
 
 # The decoder's first two convolutions belong to the features of a frame, which are computed once.
 FROZEN = ("image_encoder.", "sam_prompt_encoder.", "sam_mask_decoder.conv_s0.", "sam_mask_decoder.conv_s1.")
 DECODER, SLOWER = "sam_mask_decoder.", 0.3  # it is trained already: what it learns at, as a part of the others' rate
 LOWERED = 10.0  # of the logits whose sigmoid a predicted IoU is; trained networks' lie between -4 and 6
 PROMPTED_FIRST = 0.3  # share of the steps that begin at a clip's first frame, where comparisons give their click
-RECALLED = 0.7  # of a frame's earlier cost, when its new one is known
 
 
 def parse():
@@ -53,12 +46,108 @@ def parse():
     parser.add_argument("--split", required=True, type=Path, help="folder with JPEGImages_24fps and Annotations_6fps")
     parser.add_argument("--seconds", type=float, default=120, help="time to learn (default 120); 0 writes the network as it is")
     parser.add_argument("--frames", type=int, default=5, help="annotated frames of a step, the prompted one included")
-    parser.add_argument("--together", type=int, default=2, help="clips of a step (default 2): on a GPU they cost little more than one")
-    parser.add_argument("--walking-from", type=float, default=0.6, help="share of the time after which whole clips are followed (default 0.6)")
     parser.add_argument("--rate", type=float, default=3e-4, help="highest learning rate")
     parser.add_argument("--out", required=True, type=Path)
     parser.add_argument("--device", default="cuda")
     return parser.parse_args()
+
+
+class Clip:
+    """One object of one clip: the features of its annotated frames, and its masks."""
+
+    def __init__(self, name, backbones, masks):
+        self.name, self.backbones, self.masks = name, backbones, masks
+
+
+def clips(args, model):
+    """Every object that is annotated on three frames or more; features as Meta's predictor prepares them."""
+    import numpy as np
+    from PIL import Image
+
+    found, cache = [], {}
+    for folder in sorted((args.split / "Annotations_6fps").glob("*/*")):
+        backbones, masks = [], []
+        for path in sorted(folder.glob("*.png")):
+            frame = args.split / "JPEGImages_24fps" / folder.parent.name / f"{path.stem}.jpg"
+            mask = torch.from_numpy(np.array(Image.open(path)) > 0).float()
+            if not frame.is_file() or mask.sum() < 100:
+                continue
+            if frame not in cache:
+                with torch.no_grad():
+                    out = backbone(model, load(frame, args.imgsz)[None].to(args.device))
+                cache[frame] = {k: [x.clone() for x in v] for k, v in out.items() if isinstance(v, list)}
+            backbones.append(cache[frame])
+            small = F.interpolate(mask[None, None], size=(args.imgsz // 4,) * 2, mode="area")
+            masks.append(small[0, 0].to(args.device))
+        if len(masks) >= 3:
+            found.append(Clip(f"{folder.parent.name}/{folder.name}", backbones, masks))
+    if not found:
+        raise ExportError(f"{args.split}/Annotations_6fps holds no CLIP/OBJECT/*.png with a frame in JPEGImages_24fps")
+    return found
+
+
+@dataclass
+class Answer:
+    """What a frame is answered: logits [h,w] of the mask that was taken and [3,h,w] of all, their predicted IoUs [3], the object's score [1]."""
+
+    taken: torch.Tensor
+    masks: torch.Tensor
+    ious: torch.Tensor
+    score: torch.Tensor
+
+
+def answers(model, clip, chosen, point):
+    """Meta's tracking loop over the chosen frames, the first with a click."""
+    bank = {"cond_frame_outputs": {}, "non_cond_frame_outputs": {}}
+    heads, said = model._forward_sam_heads, {}
+
+    def kept(*args, **more):
+        # track_step hands on the mask that was taken alone.
+        found = heads(*args, **more)
+        said["masks"], said["ious"] = found[0], found[2]
+        return found
+
+    for t, frame in enumerate(chosen):
+        _, features, positions, sizes = model._prepare_backbone_features(clip.backbones[frame])
+        model._forward_sam_heads = kept
+        try:
+            out = model.track_step(
+                frame_idx=t,
+                is_init_cond_frame=t == 0,
+                current_vision_feats=features,
+                current_vision_pos_embeds=positions,
+                feat_sizes=sizes,
+                point_inputs=point if t == 0 else None,
+                mask_inputs=None,
+                output_dict=bank,
+                num_frames=len(chosen),
+            )
+        finally:
+            del model._forward_sam_heads  # the class's own again
+        bank["cond_frame_outputs" if t == 0 else "non_cond_frame_outputs"][t] = out
+        score = out["object_score_logits"].float().flatten()
+        yield Answer(out["pred_masks"][0, 0].float(), said["masks"][0].float(), said["ious"][0].float(), score)
+
+
+def click(mask, generator, side):
+    """A point well inside the mask, in pixels of the network's input."""
+    inner = -F.max_pool2d(-mask[None, None], 9, 1, 4)[0, 0]
+    places = ((inner if inner.max() > 0.5 else mask) > 0.5).nonzero()
+    y, x = places[generator.randrange(len(places))].tolist()
+    scale = side / mask.shape[-1]
+    coords = torch.tensor([[[(x + 0.5) * scale, (y + 0.5) * scale]]], device=mask.device)
+    return {"point_coords": coords, "point_labels": torch.ones((1, 1), dtype=torch.int32, device=mask.device)}
+
+
+def loss_of(answer, target):
+    """Focal and dice loss of a mask, what its predicted IoU is off by, cross-entropy of the score of an object that is there; and its IoU."""
+    there = F.softplus(-answer.score).sum()
+    if answer.score.item() <= 0:
+        # The mask is hidden where the object is thought absent: the score alone can learn.
+        return there, 0.0
+    focal, dice, iou = mask_losses(answer.taken[None, None], target[None, None])
+    wrong = (answer.ious.max() - iou).abs()
+    return (FOCAL_WEIGHT * focal + dice + wrong).sum() + there, iou.item()
 
 
 @dataclass
@@ -86,13 +175,13 @@ def judged(args, model, found):
     """Every clip from its first annotated frame to its last, in fp32."""
     iou, margin, sure, prompted = [], [], [], []
     for clip in found:
-        point = clicks(args, [clip], [0], random.Random(0))
-        for t, given in enumerate(answers(model, clip, range(len(clip.masks)), point)):
-            each = mask_losses(given.masks, clip.masks[t][None, None])[2][0]
-            first, second = given.ious[0].topk(2).values.tolist()
-            iou.append(each[given.ious[0].argmax()].item())
+        point = click(clip.masks[0], random.Random(0), args.imgsz)
+        for t, answer in enumerate(answers(model, clip, range(len(clip.masks)), point)):
+            each = mask_losses(answer.masks[None], clip.masks[t][None, None])[2][0]
+            first, second = answer.ious.topk(2).values.tolist()
+            iou.append(each[answer.ious.argmax()].item())
             margin.append(first - second)
-            sure.append(given.score.abs().item())
+            sure.append(answer.score.abs().item())
             if t == 0:
                 prompted.append(each)
     return Judged(iou, margin, sure, torch.stack(prompted).mean(dim=0).argmax().item())
@@ -107,140 +196,73 @@ def decide(model, mask):
     bias[1:] -= lowered
 
 
-@dataclass
-class Told:
-    """What the frames of a step cost: their mean with a gradient, then a value a frame with its clip and its number."""
-
-    mean: torch.Tensor
-    costs: torch.Tensor
-    ious: torch.Tensor
-    frames: list
-
-    @staticmethod
-    def of(parts):
-        """From (losses [n], IoUs [n], [(clip, number)]) of each frame."""
-        costs, ious = torch.cat([p[0] for p in parts]), torch.cat([p[1] for p in parts])
-        return Told(costs.mean(), costs.detach(), ious, [frame for p in parts for frame in p[2]])
-
-    def remember(self):
-        """Puts the costs where the next choice finds them; returns the IoUs."""
-        for (clip, frame), cost in zip(self.frames, self.costs.tolist()):
-            clip.costs[frame] = RECALLED * clip.costs[frame] + (1 - RECALLED) * cost
-        return self.ious.tolist()
-
-
-def window(args, model, found, generator):
-    """A step from any frame on: clips and first frames by what they cost lately."""
-    weights = [statistics.fmean(clip.costs) for clip in found]
-    together = []
-    for _ in range(min(args.together, len(found))):
-        left = [clip for clip in found if clip not in together]
-        together += generator.choices(left, [weights[found.index(clip)] for clip in left])
-    # Never the prompted frame alone: it teaches the memory nothing.
-    count = max(2, generator.choice((args.frames - 1, args.frames, args.frames + 3)))
-    count = min(count, *(len(clip.masks) for clip in together))
-    firsts = []
-    for clip in together:
-        begins = range(len(clip.masks) - count + 1)
-        hard = [statistics.fmean(clip.costs[k : k + count]) for k in begins]
-        firsts.append(0 if generator.random() < PROMPTED_FIRST else generator.choices(begins, hard)[0])
-    point, bank, parts = clicks(args, together, firsts, generator), empty_bank(), []
-    length = max(len(clip.walk) for clip in together)
-    for t in range(count):
-        frames = [(clip, first + t) for clip, first in zip(together, firsts)]
-        given = answer(model, bank, t, [clip.backbones[frame] for clip, frame in frames], point, length)
-        parts.append((*losses_of(given, torch.stack([clip.masks[frame] for clip, frame in frames])), frames))
-    return Told.of(parts)
-
-
-def only(value, kept):
-    """The clips `kept` of what a bank holds, without its past."""
-    if isinstance(value, torch.Tensor):
-        return value.detach()[kept]
-    if isinstance(value, dict):
-        return {k: only(v, kept) for k, v in value.items()}
-    return [only(v, kept) for v in value] if isinstance(value, list) else value
-
-
-class Walk:
-    """Clips that are followed from their first frame to their last, a few annotated frames a step."""
-
-    def __init__(self, args, together, generator):
-        self.args, self.together, self.t = args, together, 0
-        self.length = max(len(clip.walk) for clip in together)
-        self.point, self.bank = clicks(args, together, [0] * len(together), generator), empty_bank()
-
-    def step(self, model):
-        """Up to `--frames` frames that are annotated in a clip at least, and those between them; None at the end."""
-        parts, self.bank = [], self._bank()
-        while len(parts) < self.args.frames:
-            kept = [k for k, clip in enumerate(self.together) if self.t < len(clip.walk)]
-            if not kept:
-                break
-            if len(kept) < len(self.together):
-                if parts:
-                    break  # the others go on in a step of their own
-                self.together, self.bank = [self.together[k] for k in kept], self._bank(kept)
-            met = [clip.walk[self.t] for clip in self.together]
-            taught = [k for k, (_, mask) in enumerate(met) if mask is not None]
-            with torch.set_grad_enabled(bool(taught)):
-                given = answer(model, self.bank, self.t, [features for features, _ in met], self.point, self.length)
-            if not taught:
-                torch.clear_autocast_cache()  # weights that were rounded without a gradient would have none later
-            else:
-                frames = [(self.together[k], met[k][1]) for k in taught]
-                part = Answer(given.taken[taught], given.masks[taught], given.ious[taught], given.score[taught])
-                parts.append((*losses_of(part, torch.stack([clip.masks[frame] for clip, frame in frames])), frames))
-            self.t += 1
-        return Told.of(parts) if parts else None
-
-    def _bank(self, kept=slice(None)):
-        """What later frames may still ask for: the prompted frame, and pointers' sixteen."""
-        late = {t: out for t, out in self.bank["non_cond_frame_outputs"].items() if t >= self.t - 16}
-        return only({"cond_frame_outputs": self.bank["cond_frame_outputs"], "non_cond_frame_outputs": late}, kept)
-
-
 def learn(args, model, found):
-    """Steps of a few frames of some clips each, until the time is up; returns how many."""
+    """Steps of a few frames of one clip each, until the time is up; returns how many."""
     taught = {name: p for name, p in model.named_parameters() if p.requires_grad}
     slow = [p for name, p in taught.items() if name.startswith(DECODER)]
     fast = [p for name, p in taught.items() if not name.startswith(DECODER)]
     groups = [{"params": fast, "part": 1.0}, {"params": slow, "part": SLOWER}]
-    optimizer = torch.optim.AdamW(groups, lr=args.rate, betas=(0.9, 0.98), weight_decay=0.01, fused=args.device == "cuda")
-    generator, recent, walk = random.Random(0), [], None
+    optimizer = torch.optim.AdamW(groups, lr=args.rate, betas=(0.9, 0.98), weight_decay=0.01)
+    generator, recent = random.Random(0), []
     begin, step = time.monotonic(), 0
     while (share := (time.monotonic() - begin) / args.seconds) < 1:
         for group in optimizer.param_groups:
             group["lr"] = group["part"] * args.rate * min(1, (step + 1) / 30) * (0.5 + 0.5 * math.cos(math.pi * share))
+        clip = found[step % len(found)]
+        # Never the prompted frame alone: it teaches the memory nothing.
+        count = min(max(2, generator.choice((args.frames - 1, args.frames, args.frames + 3))), len(clip.masks))
+        first = 0 if generator.random() < PROMPTED_FIRST else generator.randrange(len(clip.masks) - count + 1)
+        chosen = list(range(first, first + count))
+        point = click(clip.masks[first], generator, args.imgsz)
+        total = 0.0
         # Processors without instructions for it are a hundred times slower in bfloat16.
         with torch.autocast(args.device, torch.bfloat16, enabled=args.device != "cpu"):
-            told = walk.step(model) if walk else None
-            if told is None and share >= args.walking_from:
-                walk = Walk(args, generator.sample(found, min(args.together, len(found))), generator)
-                told = walk.step(model)
-            told = told or window(args, model, found, generator)
+            for frame, answer in zip(chosen, answers(model, clip, chosen, point)):
+                loss, iou = loss_of(answer, clip.masks[frame])
+                total = total + loss / count
+                recent.append(iou)
         optimizer.zero_grad(set_to_none=True)
-        told.mean.backward()
+        total.backward()
         norm = torch.nn.utils.clip_grad_norm_(taught.values(), 1.0)
         if not torch.isfinite(norm):
             raise ExportError(f"{args.model} diverged at step {step + 1}: lower --rate, which was {args.rate:g}")
         optimizer.step()
         step += 1
-        recent = (recent + told.remember())[-200:]
+        recent = recent[-200:]
         if step % 25 == 1:
-            kind = "followed" if walk else "windows"
-            line = f"loss {told.mean.item():.3f}, mean IoU of the last masks {sum(recent) / len(recent):.3f} ({kind})"
-            print(f"{time.monotonic() - begin:.0f} s, step {step}: {line}", flush=True)
+            told = f"loss {total.item():.3f}, mean IoU of the last masks {sum(recent) / len(recent):.3f}"
+            print(f"{time.monotonic() - begin:.0f} s, step {step}: {told}", flush=True)
     return step
 
 
-def ready_table_as_parameters(trunk):
-    """Finds the parameters behind a ready table of positions, to its rounding, so that a checkpoint can hold it."""
-    table = trunk._get_pos_embed((1, 1))[0]  # a ready table ignores the size
+def positions_as_parameters(trunk):
+    """Finds the parameters behind a ready table of positions, so that a checkpoint can hold it.
+
+    The table is the sum of a bicubically enlarged map and of a repeated window, both linear in the parameters: a least-squares
+    problem of 113 unknowns a channel (SAM 2.1 tiny and small) whose solution reproduces the table to its rounding.
+    """
+    table = trunk._get_pos_embed((1, 1))[0].double().cpu()  # a ready table ignores the size
     del trunk._get_pos_embed
-    residual = positions_as_parameters(trunk, table)
+    high, wide, channels = table.shape
+    coarse, window = trunk.pos_embed, trunk.pos_embed_window
+    cells, places = coarse[0, 0].numel(), window[0, 0].numel()
+    columns = torch.zeros(high * wide, cells + places, dtype=torch.float64)
+    for k in range(cells + places):
+        basis = torch.zeros(cells + places, dtype=torch.float64)
+        basis[k] = 1
+        low = basis[:cells].reshape(1, 1, *coarse.shape[2:])
+        one = F.interpolate(low, size=(high, wide), mode="bicubic")
+        tile = basis[cells:].reshape(1, 1, *window.shape[2:])
+        tiled = tile.tile(1, 1, high // window.shape[2], wide // window.shape[3])
+        columns[:, k] = (one + tiled)[0, 0].flatten()
+    # Least norm: a constant may be in either part.
+    solved = torch.linalg.lstsq(columns, table.reshape(-1, channels), driver="gelsd").solution
+    residual = (columns @ solved - table.reshape(-1, channels)).abs().max().item()
     if residual > 2e-3 * table.abs().max().item():
         raise ExportError(f"the overlay's table of positions is no sum of a map and a window: off by {residual:.2g}")
+    with torch.no_grad():
+        coarse.copy_(solved[:cells].T.reshape(coarse.shape))
+        window.copy_(solved[cells:].T.reshape(window.shape))
 
 
 def main():
@@ -250,7 +272,7 @@ def main():
     model = build_model(args)[0]
     trunk = model.image_encoder.trunk
     if "_get_pos_embed" in vars(trunk):
-        ready_table_as_parameters(trunk)
+        positions_as_parameters(trunk)
     model = model.to(args.device).eval()
     if args.seconds > 0:
         found = clips(args, model)

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import torch
 from torch.nn import functional as F
 
-ADDED = 0.05  # what blocks and units without a counterpart add at the beginning, as a part of what they were initialised to
+ADDED = 0.1  # what blocks and units without a counterpart add at the beginning, as a part of what they were initialised to
 LEAST_SHARE = 0.3  # of two repetitions of a channel each is read at this weight or more: equal ones would learn the same
 
 
