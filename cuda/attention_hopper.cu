@@ -276,7 +276,6 @@ struct Attention {
             settle(scores);
             release(keys, K_CHUNKS);
             bool rescale = weigh();
-            before_waiting(sum, shared + FULL);
             products_wait<0>();
             settle(result);
             release(values, V_CHUNKS);
