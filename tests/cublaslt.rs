@@ -46,13 +46,19 @@ fn is_inside() -> bool {
     is
 }
 
+/// The name of rows of cuBLASLt's product and the activation's kernel behind it.
+const ACTIVATED: &str = "product, then trunk gelu";
+
 #[test]
 fn the_selftest_compares_the_products_and_says_where_it_cannot() {
     let Some(library) = cublaslt() else { return };
     let test = |library: &Path, settings: &[(&str, &str)]| {
         let said = inside("the_selftest", library, settings)?;
         let rows = |verdict: &str| {
-            let row = |line: &&str| line.contains(" product") && line.contains(verdict);
+            // Those with an activation behind them have rows of their own.
+            let row = |line: &&str| {
+                line.contains(" product") && line.contains(verdict) && !line.contains(ACTIVATED)
+            };
             said.lines().filter(row).count()
         };
         Some(([rows(" passed"), rows(" failed")], said.clone()))
@@ -61,6 +67,9 @@ fn the_selftest_compares_the_products_and_says_where_it_cannot() {
     let Some((counts, said)) = test(library, &[]) else { return };
     assert_eq!(counts, [10, 0], "{said}");
     assert!(said.contains("product, first of 2"), "{said}");
+    let activated: Vec<&str> = said.lines().filter(|line| line.contains(ACTIVATED)).collect();
+    assert_eq!(activated.len(), 2, "{said}");
+    assert!(activated.iter().all(|line| line.contains(" passed")), "{said}");
     assert!(said.contains("few: 33 x 96 x 384, f32, added to"), "{said}");
     for (name, expected, told) in [
         ("bias", [0, 10], "elements are off by more than"),
