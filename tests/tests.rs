@@ -97,4 +97,5 @@ mod trt;
 mod trunk_bundle;
 /// An encoder whose trunk this program computes itself, between two engines.
 mod trunk_encoder;
+/// The memory attention's keys by a kernel, from weights beside a trunk's.
 mod trunk_keys;

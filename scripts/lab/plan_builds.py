@@ -5,7 +5,7 @@ from dataclasses import replace
 from .engines import MERGE
 from .job import ALONE, SHARED, Job
 from .plan_bed import BATCHES, exported, exports_of, weights_of
-from .settings import PARTS, SEGMENTS
+from .settings import ATTENDING, PARTS, SEGMENTS
 
 PRECISIONS = ("fp16", "mixed", "fp32")
 # Of a GPU's slots. Beside up to eleven others encoders took 2.4 (SAM2.1-tiny) and 4.6 times (EdgeTAM) as long as beside one or two; likely
@@ -24,6 +24,8 @@ def pieces_of(v, precision):
         return [*parts, ["track_padded"], ["prompt", "mask_prompt", "memory"]]
     count = SEGMENTS.get(v.model, 9)
     segments = [f"track_seg{k}" for k in range(count - 1)]
+    if v.encoder == "trunk" and precision == "fp16" and v.model in ATTENDING:  # a kernel makes the keys, by weights beside the trunk's
+        return [*parts, ["prompt"], [f"track_seg{count - 1}", "memory"], ["mask_prompt", *segments]]
     return [*parts, ["prompt"], [f"track_seg{count - 1}", "memory"], ["track_keys", "mask_prompt", *segments]]
 
 

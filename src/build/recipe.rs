@@ -85,7 +85,9 @@ pub fn roles(bank: Bank, bundle: &Manifest, sm: u32, precision: Precision) -> Ve
         Bank::Padded => roles.push(Role::TrackPadded),
         Bank::Exact => roles.push(Role::Track),
         Bank::Fused => {
-            roles.push(Role::TrackKeys);
+            if !makes_keys(bundle, sm, precision) {
+                roles.push(Role::TrackKeys);
+            }
             roles.extend(Role::SEGMENTS);
         }
     }
@@ -100,6 +102,12 @@ pub fn serves_encoder(bundle: &Manifest, sm: u32, precision: Precision) -> bool 
     let served = bundle.model.precision == "fp16" && sm >= OLDEST_FUSED_SM;
     let kept = bundle.trunk.is_none() || precision != Precision::Mixed;
     !bundle.encoder_attends() || (served && kept)
+}
+
+/// This program's own kernel makes the keys of the memory attention: their weights lie in the file of a trunk that is run.
+pub fn makes_keys(bundle: &Manifest, sm: u32, precision: Precision) -> bool {
+    let has = bundle.trunk.as_ref().is_some_and(|trunk| trunk.keys.is_some());
+    has && serves_encoder(bundle, sm, precision)
 }
 
 /// A graph of mixed engines that computes in fp32 throughout, with TF32 products: all but the memory attention, which is a
@@ -156,7 +164,7 @@ pub fn is_optional(role: Role) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::bundle::{Bundle, Graph};
+    use crate::bundle::{Bundle, Graph, Keys};
 
     #[test]
     fn a_bundle_that_the_kernels_cannot_serve_gets_the_padded_bank() {
@@ -234,6 +242,15 @@ mod tests {
         assert!(serves(&bundle, 80, Precision::Fp16) && serves(&bundle, 90, Precision::Best));
         assert!(!serves(&bundle, 75, Precision::Fp16));
         assert!(!serves(&bundle, 90, Precision::Mixed), "its encoder would not be fp32");
+        let has_keys = |bundle: &Manifest, precision| {
+            roles(Bank::Fused, bundle, 90, precision).contains(&Role::TrackKeys)
+        };
+        assert!(has_keys(&bundle, Precision::Fp16));
+        let trunk = bundle.trunk.as_mut().unwrap();
+        trunk.keys =
+            Some(Keys { layers: 2, memories: 7, tokens: 16, pointers: 16, pointer_times: true });
+        assert!(!has_keys(&bundle, Precision::Fp16), "a kernel makes them");
+        assert!(has_keys(&bundle, Precision::Mixed), "whose engines have no trunk");
         bundle.model.precision = "fp32".to_owned();
         assert!(!serves(&bundle, 90, Precision::Fp16));
     }

@@ -75,7 +75,8 @@ impl Bank {
         match self {
             Self::Padded => Role::TrackPadded,
             Self::Exact => Role::Track,
-            Self::Fused => Role::TrackKeys,
+            // Not of the keys, which may be a kernel's.
+            Self::Fused => Role::TrackSeg0,
         }
     }
 
