@@ -69,9 +69,11 @@ def _products(query, key, rank, pooled, norm):
         strength = (query * wide).norm(dim=1) * (key * wide).norm(dim=1)
         kept = strength.topk(rank).indices.sort().values
         return query[kept], key[kept]
-    left, strength, right = torch.linalg.svd((query * wide).T @ (key * wide), full_matrices=False)
+    # The matrix has no more singular values than a head has channels: those of the product of two small triangles.
+    (left, upper), (right, lower) = (torch.linalg.qr((x * wide).T) for x in (query, key))
+    inner, strength, outer = torch.linalg.svd(upper @ lower.T)
     root = strength[:rank].sqrt()
-    return (left[:, :rank] * root).T / wide, (right[:rank].T * root).T / wide
+    return (left @ inner[:, :rank] * root).T / wide, (right @ outer[:rank].T * root).T / wide
 
 
 def _attention(into, own, norm, before, after):
@@ -141,9 +143,22 @@ def positions_as_parameters(trunk, table):
     return (columns @ solved - wanted).abs().max().item()
 
 
-@torch.no_grad()
 def grow(encoder, small, table, seed=0):
-    """Gives Meta's image encoder `encoder`, initialised, what `small` computes; `table` [h,w,C] is the small one's of positions."""
+    """Gives Meta's image encoder `encoder`, initialised, what `small` computes; `table` [h,w,C] is the small one's of positions.
+
+    On one processor, seconds for the largest: beside other work threads of many small decompositions wait for each other; on twenty
+    processors that four networks shared, 230 s were not enough.
+    """
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+    try:
+        _grow(encoder, small, table, seed)
+    finally:
+        torch.set_num_threads(threads)
+
+
+@torch.no_grad()
+def _grow(encoder, small, table, seed):
     into, own = encoder.trunk, small.trunk
     generator = torch.Generator().manual_seed(seed)
     begins = [0, *(end + 1 for end in own.stage_ends[:-1])]
