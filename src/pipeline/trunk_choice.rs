@@ -1,9 +1,9 @@
 /*!
 The algorithm of each product of a trunk, and where an activation follows also kernels that do both, by the time of all blocks together.
 
-A product by itself does not tell: on an H200 algorithms that were up to 40 % faster one by one made a trunk slower as a whole, because
-with some of them the GPU takes longer from any kernel to the next (docs/measurements/2026-11-tables-h200.md). So every other algorithm takes its turn in
-the whole, as a recorded graph, and stays where the whole is faster.
+A product by itself does not tell: on an H200 algorithms that were up to 40 % faster one by one made a trunk slower as a whole
+(docs/measurements/2026-11-tables-h200.md), in part because of what comes between kernels (docs/measurements/2026-11-vos-h200.md). So every other
+algorithm takes its turn in the whole, as a recorded graph, and stays where the whole is faster.
 */
 
 use anyhow::{Context, Result};
