@@ -131,7 +131,7 @@ impl Clips {
 
     fn run(&mut self, folder: &Folder, reference: Option<&Bundle>, settings: &Settings) {
         let (Some(scratch), Some(reference)) = (&self.scratch, reference) else { return };
-        if clip::is_possible(folder) {
+        if clip::is_possible(&folder.manifest) {
             eprintln!("a clip on {}", folder.dir.display());
             self.rows.push(clip::run(folder, reference, settings, scratch.path()));
         } else {

@@ -11,7 +11,7 @@ use anyhow::{Context, Result, bail};
 use serde::{Deserialize, Serialize};
 
 use super::settings::{Precision, Settings};
-use crate::bundle::{Manifest, Role, Trunk};
+use crate::bundle::{Keys, Manifest, Role, Trunk};
 use crate::files::atomic;
 use crate::gpu::cublaslt::Choices;
 
@@ -219,6 +219,11 @@ impl EngineManifest {
     pub fn trunk(&self) -> Option<&Trunk> {
         let parts = self.plans.iter().any(|plan| plan.role.is_encoder_part());
         self.bundle.trunk.as_ref().filter(|_| parts)
+    }
+
+    /// The memory attention's keys where this program's own kernel makes them: their weights lie in the trunk's file.
+    pub fn keys(&self) -> Option<Keys> {
+        self.trunk()?.keys
     }
 
     /// The plan with this role in this file.

@@ -223,7 +223,7 @@ impl Source {
 
     /// The kernel where its weights lie beside the plans, with those of the encoder's trunk; else the engine.
     fn keys(&self, manifest: &EngineManifest) -> Result<BankKeys> {
-        let Some(shape) = manifest.trunk().and_then(|trunk| trunk.keys) else {
+        let Some(shape) = manifest.keys() else {
             return Ok(BankKeys::Engine(self.open(manifest, Role::TrackKeys)?));
         };
         if let Some(weights) = self.keys.get() {

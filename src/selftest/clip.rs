@@ -17,7 +17,7 @@ use super::same_masks::{Agreement, same_masks};
 use super::verdict::Verdict;
 use crate::bundle::{Bundle, Role};
 use crate::compare::measure;
-use crate::engine::{Precision, division};
+use crate::engine::{EngineManifest, Precision, division};
 use crate::model_tag::ModelTag;
 use crate::prompt::PromptKind;
 use crate::synth::{SynthOptions, write_split};
@@ -55,15 +55,17 @@ impl ClipRow {
 }
 
 /// Whether a folder has all that a clip needs; one that was built with `--graphs` may not.
-pub fn is_possible(folder: &Folder) -> bool {
-    let has = |wanted: fn(Role) -> bool| folder.manifest.plans.iter().any(|plan| wanted(plan.role));
+pub fn is_possible(manifest: &EngineManifest) -> bool {
+    let has = |wanted: fn(Role) -> bool| manifest.plans.iter().any(|plan| wanted(plan.role));
     // Each fill level is in some plan.
-    let exact =
-        has(|role| role == Role::Track) && division::exact(&folder.manifest).missing.is_empty();
+    let exact = has(|role| role == Role::Track) && division::exact(manifest).missing.is_empty();
+    // Cut at its attentions, with an engine for the keys or a kernel.
+    let keys = has(|role| role == Role::TrackKeys) || manifest.keys().is_some();
+    let fused = has(|role| role == Role::TrackSeg0) && keys;
     has(|role| role == Role::Encoder || role.is_encoder_part())
         && has(|role| role == Role::Prompt)
         && has(|role| role == Role::Memory)
-        && (has(|role| matches!(role, Role::TrackPadded | Role::TrackKeys)) || exact)
+        && (has(|role| role == Role::TrackPadded) || fused || exact)
 }
 
 /// Makes the clip in `scratch`, which is empty.
@@ -175,8 +177,10 @@ fn judge(key: EngineKey, is_random: bool, compared: Result<Agreement>) -> ClipRo
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::bundle::{self, Wanted};
+    use crate::bundle::{self, Graph, Keys, Manifest, Wanted};
     use crate::cli::Cli;
+    use crate::engine::manifest::Sources;
+    use crate::selftest::case;
     use crate::selftest::engine_run::Repeats;
     use clap::Parser;
 
@@ -218,6 +222,38 @@ mod tests {
         assert_eq!((broken.verdict, broken.said.as_str()), (Verdict::Failed, "no memory"));
         let row = serde_json::to_value(judge(key(Precision::Fp32), false, near())).unwrap();
         assert_eq!((&row["model"], &row["mean_iou"]), (&"edgetam_mini".into(), &0.97.into()));
+    }
+
+    #[test]
+    fn a_clip_needs_no_engine_for_keys_that_a_kernel_makes() {
+        let mut bundle = case::tests::manifest();
+        let track = bundle.graph(Role::Track).unwrap().clone();
+        let cut = [Role::EncoderCut0, Role::TrackKeys, Role::TrackSeg0];
+        bundle.graphs.extend(cut.map(|role| Graph { role, ..track.clone() }));
+        let possible = |bundle: &Manifest, roles: &[Role]| {
+            let plans = roles.iter().map(|role| case::tests::plan(bundle, *role)).collect();
+            is_possible(&EngineManifest {
+                format: 1,
+                platform: "h200".to_owned(),
+                precision: Precision::Fp16,
+                bundle: bundle.clone(),
+                products: None,
+                sources: Sources::default(),
+                dir: None,
+                plans,
+            })
+        };
+        let others = [Role::EncoderCut0, Role::Prompt, Role::Memory];
+        let with = |roles: &[Role]| [&others[..], roles].concat();
+        assert!(possible(&bundle, &with(&[Role::TrackKeys, Role::TrackSeg0])));
+        assert!(!possible(&bundle, &with(&[Role::TrackSeg0])));
+        assert!(!possible(&bundle, &with(&[Role::TrackKeys])));
+        let mut trunk = bundle::trunk::tests::small();
+        trunk.keys =
+            Some(Keys { layers: 2, memories: 7, tokens: 16, pointers: 16, pointer_times: true });
+        bundle.trunk = Some(trunk);
+        assert!(possible(&bundle, &with(&[Role::TrackSeg0])));
+        assert!(!possible(&bundle, &with(&[])));
     }
 
     /// The words are bench's own, and the reference is one that the CPU backend takes.
