@@ -46,7 +46,7 @@ class Sanitizing(unittest.TestCase):
         names = sanitize_clip.kernels()
         # Written out where a source declares them; attention and preprocessing name theirs as the first word given to a macro.
         sources = "".join(path.read_text() for path in sorted(sanitize_clip.CUDA.glob("*.cu")))
-        plain = re.findall(r"__global__\s+void\s+(?:__launch_bounds__\(.*\)[\s\\]*)?(\w+)\(", sources)
+        plain = re.findall(r"__global__\s+void\s+(?:__(?:launch_bounds|cluster_dims)__\(.*\)[\s\\]*)*(\w+)\(", sources)
         by_macro = re.findall(r"^[A-Z_]+\((\w+),", sources, re.MULTILINE)
         self.assertEqual(sorted(set(names) - set(plain) - set(by_macro)), [])
         for name in ("bank_advance", "mask_words", "preprocess_bicubic_f16", "attention_self", "attention_cross_hopper", "attention_combine_64"):

@@ -6,9 +6,8 @@ that does both. All are compared with float64 on the host, for a sample of rows 
 use anyhow::{Context, Result};
 use half::f16;
 use half::slice::HalfFloatSliceExt;
-use half::vec::HalfFloatVecExt;
 
-use super::products::{dot, sample};
+use super::products::{dot, drawn_halves, sample};
 use super::trunk::activation;
 use super::{Bench, Checked, KernelRow, Limits, POISON, bytes_of, row};
 use crate::gpu::cublaslt::{CublasLt, Product, ProductShape};
@@ -110,11 +109,7 @@ impl Setting {
         let product =
             Product::new(lt, ProductShape { rows, columns, depth, output, residual: false })?;
         let mut noise = Noise::new(bench.seed, &format!("activated {sizes:?}"));
-        let mut halves = |count: usize, scale: f32| -> Vec<f16> {
-            let mut values = noise.normals(count);
-            values.iter_mut().for_each(|value| *value *= scale);
-            Vec::from_f32_slice(&values)
-        };
+        let mut halves = |count, scale| drawn_halves(&mut noise, count, scale);
         let a = halves(rows * depth, 1.0);
         let weight = halves(columns * depth, (depth as f32).sqrt().recip());
         let bias = halves(columns, 1.0);

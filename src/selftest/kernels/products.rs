@@ -166,11 +166,7 @@ impl Setting {
     fn new(bench: &Bench, product: Product, case: &Case) -> Result<Self> {
         let [rows, columns, depth] = case.sizes;
         let mut noise = Noise::new(bench.seed, &format!("{} {:?}", case.name, case.sizes));
-        let mut halves = |count: usize, scale: f32| -> Vec<f16> {
-            let mut values = noise.normals(count);
-            values.iter_mut().for_each(|value| *value *= scale);
-            Vec::from_f32_slice(&values)
-        };
+        let mut halves = |count, scale| drawn_halves(&mut noise, count, scale);
         // Sums of products are as large as what is added to them.
         let a = halves(rows * depth, 1.0);
         let weight = halves(columns * depth, (depth as f32).sqrt().recip());
@@ -300,6 +296,12 @@ pub(super) fn sample(length: usize) -> Vec<usize> {
         places.push(length - 1);
     }
     places
+}
+
+/// Halves of a normal distribution of this deviation.
+pub(super) fn drawn_halves(noise: &mut Noise, count: usize, scale: f32) -> Vec<f16> {
+    let values: Vec<f32> = noise.normals(count).into_iter().map(|value| scale * value).collect();
+    Vec::from_f32_slice(&values)
 }
 
 /// Not an iterator: each step of one is a call where the compiler does not optimise, as for tests.
