@@ -1,29 +1,10 @@
-// The activation of a trunk's hidden layers, and the halves that it is read from and written to: the kernel that activates what is in
-// memory (trunk.cu) and the one that activates sums before they are stored (products_hopper.cu) compute the same.
+// The activation of a trunk's hidden layers: the kernel that activates what is in memory (trunk.cu) and the one that activates sums before they
+// are stored (products_hopper.cu) compute the same.
 #pragma once
+#include "halves.cuh"
 
 namespace {
 
-// Two halves of a word: the float in each, and the word made of two floats.
-__device__ __forceinline__ float2 floats_of(u32 word) {
-    float2 pair;
-#ifdef __CUDA_ARCH__
-    asm("{ .reg .b16 low, high; mov.b32 {low, high}, %2; cvt.f32.f16 %0, low; cvt.f32.f16 %1, high; }"
-        : "=f"(pair.x), "=f"(pair.y) : "r"(word));
-#else
-    pair = {host_halves()[word & 0xffff], host_halves()[word >> 16]};
-#endif
-    return pair;
-}
-__device__ __forceinline__ u32 halves_of(float low, float high) {
-#ifdef __CUDA_ARCH__
-    u32 word;
-    asm("cvt.rn.f16x2.f32 %0, %1, %2;" : "=r"(word) : "f"(high), "f"(low));
-    return word;
-#else
-    return host_half_bits(low) | (u32)host_half_bits(high) << 16;
-#endif
-}
 __device__ __forceinline__ float power_of_two(float x) {
 #ifdef __CUDA_ARCH__
     float power;

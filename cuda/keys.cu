@@ -14,6 +14,7 @@ columns of keys in one where a thread's eight lie side by side, so that rows are
 passes through shared memory.
 */
 #include "attention.cuh"
+#include "halves.cuh"
 
 // ---- primitives ----
 
@@ -21,11 +22,6 @@ passes through shared memory.
 __device__ __forceinline__ u32 add_halves(u32 a, u32 b) {
     u32 r;
     asm("add.rn.f16x2 %0, %1, %2;" : "=r"(r) : "r"(a), "r"(b));
-    return r;
-}
-__device__ __forceinline__ float2 floats_of(u32 halves) {
-    float2 r;
-    asm("{ .reg .f16 l, h; mov.b32 {l, h}, %2; cvt.f32.f16 %0, l; cvt.f32.f16 %1, h; }" : "=f"(r.x), "=f"(r.y) : "r"(halves));
     return r;
 }
 /// To 2^-20, between 0 and 1.

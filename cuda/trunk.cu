@@ -2,6 +2,7 @@
 // memory. Tokens lie in image order, columns last; columns are a multiple of 8, so that halves move in 16-byte units.
 #include "common.cuh"
 #include "gelu.cuh"
+#include "halves.cuh"
 
 namespace {
 

@@ -64,7 +64,9 @@ __device__ __forceinline__ void before_waiting(const float (&sum)[2], u32 unused
 #define NAMES_36 NAMES_32 ",%32,%33,%34,%35"
 #define NAMES_40 NAMES_32 ",%32,%33,%34,%35,%36,%37,%38,%39"
 #define NAMES_48 NAMES_32 ",%32,%33,%34,%35,%36,%37,%38,%39,%40,%41,%42,%43,%44,%45,%46,%47"
+#define NAMES_56 NAMES_48 ",%48,%49,%50,%51,%52,%53,%54,%55"
 #define NAMES_64 NAMES_48 ",%48,%49,%50,%51,%52,%53,%54,%55,%56,%57,%58,%59,%60,%61,%62,%63"
+#define NAMES_72 NAMES_64 ",%64,%65,%66,%67,%68,%69,%70,%71"
 #define NAMES_80 NAMES_64 ",%64,%65,%66,%67,%68,%69,%70,%71,%72,%73,%74,%75,%76,%77,%78,%79"
 #define NAMES_128 NAMES_80 ",%80,%81,%82,%83,%84,%85,%86,%87,%88,%89,%90,%91,%92,%93,%94,%95" \
     ",%96,%97,%98,%99,%100,%101,%102,%103,%104,%105,%106,%107,%108,%109,%110,%111" \
@@ -78,7 +80,9 @@ __device__ __forceinline__ void before_waiting(const float (&sum)[2], u32 unused
 #define OPERANDS_36(i) OPERANDS_32(i), OPERANDS_4(i + 32)
 #define OPERANDS_40(i) OPERANDS_32(i), OPERANDS_4(i + 32), OPERANDS_4(i + 36)
 #define OPERANDS_48(i) OPERANDS_32(i), OPERANDS_16(i + 32)
+#define OPERANDS_56(i) OPERANDS_48(i), OPERANDS_8(i + 48)
 #define OPERANDS_64(i) OPERANDS_32(i), OPERANDS_32(i + 32)
+#define OPERANDS_72(i) OPERANDS_64(i), OPERANDS_8(i + 64)
 #define OPERANDS_80(i) OPERANDS_64(i), OPERANDS_16(i + 64)
 #define OPERANDS_128(i) OPERANDS_64(i), OPERANDS_64(i + 64)
 
@@ -95,7 +99,9 @@ MULTIPLY_KEYS(24, "48", "%24", "%25", "%26")
 MULTIPLY_KEYS(32, "64", "%32", "%33", "%34")
 MULTIPLY_KEYS(40, "80", "%40", "%41", "%42")
 MULTIPLY_KEYS(48, "96", "%48", "%49", "%50")
+MULTIPLY_KEYS(56, "112", "%56", "%57", "%58")
 MULTIPLY_KEYS(64, "128", "%64", "%65", "%66")
+MULTIPLY_KEYS(72, "144", "%72", "%73", "%74")
 MULTIPLY_KEYS(80, "160", "%80", "%81", "%82")
 
 /// d[64 x 2 R] += a[64 x 16] b[16 x 2 R], a in registers, b by descriptor.

@@ -191,7 +191,15 @@ fn a_fault_in_any_kernel_is_found() {
     ];
     let sources = fakes.dir().join("cuda");
     std::fs::create_dir(&sources).unwrap();
-    for name in ["common.cuh", "gelu.cuh", "preprocess.cu", "mask.cu", "memory.cu", "trunk.cu"] {
+    for name in [
+        "common.cuh",
+        "halves.cuh",
+        "gelu.cuh",
+        "preprocess.cu",
+        "mask.cu",
+        "memory.cu",
+        "trunk.cu",
+    ] {
         let mut text = std::fs::read_to_string(Path::new("cuda").join(name)).unwrap();
         for (_, _, from, to) in
             faults.iter().chain(&roughly).filter(|fault| name.split('.').next() == Some(fault.1))

@@ -1,7 +1,7 @@
 #!/bin/sh
 # emulate.sh [shipped]: all variants, or those that the program has.
-# Runs the attention kernels', the products' and the keys' own source on the CPU (emulate.cpp, windows.cpp, products.cpp, keys.cpp) and compares with a
-# float64 reference. Needs a C++ compiler.
+# Runs the attention kernels', the products' and the keys' own source on the CPU (emulate.cpp, windows.cpp, products.cpp, norms.cpp, keys.cpp) and
+# compares with a float64 reference. Needs a C++ compiler.
 set -e
 cd "$(dirname "$0")"
 folder=$(mktemp -d)
@@ -21,9 +21,14 @@ body attention.cuh wgmma.cuh attention_hopper.cu
 body attention.cuh windows.cuh windows.cu
 "${CXX:-c++}" -O2 -std=c++17 -w -I"$folder" windows.cpp -o "$folder/windows"
 "$folder/windows" "$@"
-awk '/^\/\/ ---- products ----/{p=1} /^\/\/ ---- instances/{p=0} p' ../../cuda/products_hopper.cu > "$folder/products.inc"
-"${CXX:-c++}" -O2 -std=c++17 -w -I"$folder" products.cpp -o "$folder/products"
-"$folder/products" "$@"
+section() { awk "/^\/\/ ---- $1 ----/{p=1} /^\/\/ ---- instances/{p=0} p" "../../cuda/$2"; }
+section tiles tiles.cuh > "$folder/tiles.inc"
+section products products_hopper.cu > "$folder/products.inc"
+section norms norms_hopper.cu > "$folder/norms.inc"
+for name in products norms; do
+    "${CXX:-c++}" -O2 -std=c++17 -w -I"$folder" "$name.cpp" -o "$folder/$name"
+    "$folder/$name" "$@"
+done
 body attention.cuh windows.cuh wgmma.cuh windows_hopper.cu
 "${CXX:-c++}" -O2 -std=c++17 -w -DHOPPER -I"$folder" windows.cpp -o "$folder/windows"
 "$folder/windows" "$@"

@@ -4,7 +4,7 @@ and quarters of pointers that fill no tile, pointers without times, fewer blocks
 */
 #include "machine.h"
 static u32 add_halves(u32 a, u32 b) { return tohalf(half(a) + half(b)) | (u32)tohalf(half(a >> 16) + half(b >> 16)) << 16; }
-static float2 floats_of(u32 h) { return {half(h), half(h >> 16)}; }
+#include "../../cuda/halves.cuh"
 // As far off as the instructions may be.
 static float sine(float x) { return std::sin(x) + 0x1p-20f; }
 static float cosine(float x) { return std::cos(x) - 0x1p-20f; }

@@ -124,7 +124,7 @@ static void block_barrier() {
 
 using std::max;
 template <class T> static T __ldcg(const T* p) { return *p; }
-struct Turn { int arrived, generation; } turns[64];
+struct Turn { int arrived, generation; } turns[128];
 /// Threads of each block, where a cluster of blocks runs at once: each has its own shared memory, 256 KB apart, and its own named barriers.
 static unsigned block_threads = 0;
 static unsigned block_of(unsigned id) { return block_threads ? id / block_threads : 0; }
@@ -138,7 +138,7 @@ template <class F> static void group_collective(void* args, F all) {
     else yield(GROUP);
 }
 struct Op { float* d; int n; const u32* a; u64 da, db; int add; bool keys; };
-static std::vector<std::vector<Op>> queue[2048]; static std::vector<Op> pending[2048];
+static std::vector<std::vector<Op>> queue[3072]; static std::vector<Op> pending[3072];  // a cluster of eight blocks
 static bool late_products;
 static u32 window;  // where the shared memory of the block begins whose products run: descriptors know 256 KB
 static u32 product16(u32 a) { if (a < unpublished.size() && unpublished[a]) { printf("a product reads what is not published\n"); exit(1); } return get16(a); }

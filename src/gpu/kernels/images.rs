@@ -57,7 +57,12 @@ const TOPICS: [(Topic, &str, &[&str], &str); 10] = [
         &["attention.cuh", "wgmma.cuh"],
         include_str!("../../../cuda/attention_hopper.ptx"),
     ),
-    (Topic::Trunk, "trunk", &["common.cuh", "gelu.cuh"], include_str!("../../../cuda/trunk.ptx")),
+    (
+        Topic::Trunk,
+        "trunk",
+        &["common.cuh", "halves.cuh", "gelu.cuh"],
+        include_str!("../../../cuda/trunk.ptx"),
+    ),
     (
         Topic::Windows,
         "windows",
@@ -67,7 +72,7 @@ const TOPICS: [(Topic, &str, &[&str], &str); 10] = [
     (
         Topic::ProductsHopper,
         "products_hopper",
-        &["common.cuh", "gelu.cuh", "wgmma.cuh"],
+        &["common.cuh", "halves.cuh", "gelu.cuh", "wgmma.cuh", "tiles.cuh"],
         include_str!("../../../cuda/products_hopper.ptx"),
     ),
     (
@@ -76,7 +81,7 @@ const TOPICS: [(Topic, &str, &[&str], &str); 10] = [
         &["attention.cuh", "windows.cuh", "wgmma.cuh"],
         include_str!("../../../cuda/windows_hopper.ptx"),
     ),
-    (Topic::Keys, "keys", &["attention.cuh"], include_str!("../../../cuda/keys.ptx")),
+    (Topic::Keys, "keys", &["attention.cuh", "halves.cuh"], include_str!("../../../cuda/keys.ptx")),
 ];
 
 // `CUBINS: &[(u32, &str, &[u8])]`: compute capability, topic, image; empty unless SEGTRT_NVCC was set (build.rs).

@@ -1,0 +1,106 @@
+/*!
+Hopper's copy engine and clusters of blocks on the CPU, beside machine.h: a cluster's blocks run at once, each with its own shared memory.
+The copy engine brings each box to each block whenever it likes, and what one block sends to another lands whenever it likes: at once, or long
+after; what an order says it writes is written, zeros and all.
+*/
+#pragma once
+#define HOPPER
+#include "machine.h"
+#define power_of_two power_of_two_of_halves
+static float __fmul_rn(float a, float b) { return a * b; }
+static float __fadd_rn(float a, float b) { return a + b; }
+#include "../../cuda/common.cuh"
+#include "../../cuda/gelu.cuh"
+#include "../../cuda/halves.cuh"
+
+/// A matrix of halves and its boxes of 64 columns.
+struct TensorMap { const u16* data; int rows, columns, box; };
+struct Box { u32 to; const TensorMap* map; int column, row; u32 barrier; };
+static std::vector<Box> under_way; static bool slow;
+
+static u32 cluster_size;
+static u32 cluster_rank() { return block_of(me->id); }
+static void cluster_barrier() { block_barrier(); }
+static void cluster_barriers_known() { block_barrier(); }
+static void barriers_publish() {}
+static void prefetch_map(const TensorMap*) {}
+static void here(u32 address) { if (address >> 18 != block_of(me->id)) { printf("an address of another block's\n"); exit(1); } }
+static void barrier_expect(u32 b, u32 bytes) { here(b); barrier_step(barriers.at(b), 1, bytes); }
+static void barrier_arrive_at(u32 b, u32 rank) {
+    here(b);
+    if (rank >= cluster_size || fibers[rank * block_threads].state == DONE) { printf("block %u is not there\n", rank); exit(1); }
+    barrier_arrive((b & 0x3ffff) | rank << 18);
+}
+static void land(const Box& b) {
+    if (b.to % 1024) { printf("a box across the swizzle's pattern\n"); exit(1); }
+    for (int r = 0; r < b.map->box; r++) for (int c = 0; c < 64; c++) {
+        int row = b.row + r, column = b.column + c; u32 at = r * 128 + c * 2;
+        u16 x = row < b.map->rows && column < b.map->columns ? b.map->data[(long)row * b.map->columns + column] : 0;
+        memcpy(&memory.at(b.to + (at ^ ((at >> 7 & 7) << 4))), &x, 2);
+    }
+    barrier_step(barriers.at(b.barrier), 0, -(long)b.map->box * 128);
+}
+template <bool SEVERAL> static void fetch_box(u32 to, const TensorMap* map, i32 column, i32 row, u32 barrier, u32 blocks) {
+    here(to), here(barrier);
+    if (blocks >> cluster_size || !(blocks >> block_of(me->id) & 1) || (!SEVERAL && blocks != 1u << block_of(me->id))) { printf("bad mask %x\n", blocks); exit(1); }
+    for (u32 rank = 0; rank < cluster_size; rank++) if (blocks >> rank & 1) {
+        Box box{(to & 0x3ffff) | rank << 18, map, column, row, (barrier & 0x3ffff) | rank << 18};
+        if (slow) under_way.push_back(box); else land(box);
+    }
+}
+/// Two numbers on their way to a block.
+struct Part { u32 to, barrier; float2 x; };
+static std::vector<Part> parts_under_way;
+static void land(const Part& p) { memcpy(&memory.at(p.to), &p.x, 8); barrier_step(barriers.at(p.barrier), 0, -8); }
+static void send_two(u32 to, float2 x, u32 barrier, u32 rank) {
+    here(to), here(barrier);
+    if (to % 8 || rank >= cluster_size || fibers[rank * block_threads].state == DONE) { printf("a part for nobody\n"); exit(1); }
+    Part part{(to & 0x3ffff) | rank << 18, (barrier & 0x3ffff) | rank << 18, x};
+    if (slow) parts_under_way.push_back(part); else land(part);
+}
+static void barrier_wait_for_peers(u32 b, u32 parity) { barrier_wait(b, parity); }
+static void store_matrices(u32 address, const u32 (&r)[4]) {
+    struct St { u32 address; const u32* r; } own{address, r};
+    collective(&own, [&](Fiber* f) {
+        for (int i = 0; i < 4; i++) {
+            int banks[8] = {0};
+            for (int q = 0; q < 8; q++) {
+                u32 a = ((St*)f[i * 8 + q].args)->address; loads++;
+                if (a % 16 || a + 16 > memory.size()) { printf("bad stmatrix\n"); exit(1); }
+                conflicts += banks[a / 16 % 8]++ > 0;
+                for (int t = 0; t < 4; t++) memcpy(&memory[a + t * 4], &((St*)f[q * 4 + t].args)->r[i], 4);
+            }
+        }
+    });
+}
+static uint4 shared_unit(u32 a) { uint4 r; here(a); if (a % 16) exit(1); memcpy(&r, &memory[a], 16); return r; }
+static float2 shared_two(u32 a) { float2 r; here(a); if (a % 8) exit(1); memcpy(&r, &memory.at(a + 7) - 7, 8); return r; }
+static void put_shared(u32 a, float x) { here(a); if (a % 4) exit(1); memcpy(&memory.at(a + 3) - 3, &x, 4); }
+static void prefetch_line(const void* from) { (void)*(volatile const u16*)from; }
+static const u16 *out_first, *out_end;
+static void store_unit(void* to, uint4 x) {
+    if ((size_t)to % 16 || to < out_first || (u16*)to + 8 > out_end) { printf("a store outside\n"); exit(1); }
+    memcpy(to, &x, 16);
+}
+/// Whatever is under way lands when it likes, and in any order.
+template <class T> static void some_land(std::vector<T>& all, int hurry) {
+    for (int times = rng() % 3; times > 0 && !all.empty() && rng() % hurry == 0; times--) {
+        size_t i = rng() % all.size(); T one = all[i]; all.erase(all.begin() + i); land(one);
+    }
+}
+/// Runs `clusters` clusters of SIZE blocks of `threads` threads, one after the other; nothing may be left over at the end of any.
+static void run_clusters(int clusters, unsigned size, int threads, std::function<void()> block) {
+    block_threads = threads, cluster_size = size;
+    gridDim = {clusters * size, 1, 1}, blockDim = {(unsigned)threads, 1, 1};
+    for (int c = 0; c < clusters; c++) {
+        blockIdx = {c * size, 0, 0}, memory.assign(size << 18, 0xff), late_products = rng() & 1;
+        barriers.clear(), under_way.clear(), parts_under_way.clear(); for (auto& t : turns) t = {0, 0}; for (auto& x : queue) x.clear();
+        const int hurry = 1 + rng() % 4;
+        beside = [&] { some_land(under_way, hurry), some_land(parts_under_way, hurry); };
+        run_block(threads * size, block);
+        for (auto& t : turns) if (t.arrived) { printf("a turn is left over\n"); exit(1); }
+        if (!under_way.empty() || !parts_under_way.empty()) { printf("something comes after the end\n"); exit(1); }
+        for (auto& b : barriers) if (b.second.bytes || b.second.left != b.second.count) { printf("a barrier is left between phases\n"); exit(1); }
+    }
+}
+#include "tiles.inc"
