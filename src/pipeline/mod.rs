@@ -39,12 +39,14 @@ mod run;
 mod slot;
 mod steps;
 mod trunk;
+mod trunk_added;
 mod trunk_block;
 mod trunk_choice;
 mod trunk_file;
 mod trunk_products;
 mod trunk_room;
 mod trunk_up;
+mod trunk_way;
 mod trunk_weights;
 
 pub use encoder_alone::EncoderAlone;

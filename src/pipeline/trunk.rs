@@ -1,10 +1,11 @@
 /*!
 The blocks of an encoder's trunk (Hiera, Ryali et al., 2023, as SAM 2 has it), one after the other: products by cuBLASLt
-(those with an activation behind them by this program's, where they are faster), everything else by this program's kernels. TensorRT has the engines around it, for the stem and the neck.
+(those with an activation or a norm behind them by this program's, where they are faster), everything else by this program's kernels. TensorRT has the engines around it, for the stem and the neck.
 
 Tokens lie in the order of the image, `[side · side, columns]`, from the first block to the last: no window is ever copied
 out, the attention gathers its own. What a block adds to, the residual, is f32 and stays where it is for a whole stage; so
-the maps that the neck takes, one a stage, are there when the trunk has run.
+the maps that the neck takes, one a stage, are there when the trunk has run. A norm goes with the product that last added to what it normalises:
+the first of a block with the last product of the block before.
 
 All else lies in memory that is shared with the engines, which run before and behind it on the same stream.
 */
@@ -13,15 +14,17 @@ use std::rc::Rc;
 
 use anyhow::{Context, Result, ensure};
 
+use super::trunk_added::{Added, Norm};
 use super::trunk_block::{Block, How, Linear, Making, Skip};
 use super::trunk_file::TrunkFile;
 use super::trunk_room::Room;
 use super::trunk_up::Up;
+use super::trunk_way::Way;
 use super::trunk_weights::{self, Loaded};
 use crate::bundle::trunk::{BlockWeights, Trunk};
 use crate::engine::open_trunk;
 use crate::gpu::cublaslt::{ALIGNMENT, Choices, CublasLt, Library, Product};
-use crate::gpu::kernels::{ActivatedKernels, AttentionKernels, TrunkKernels};
+use crate::gpu::kernels::{ActivatedKernels, AttentionKernels, NormedKernels, TrunkKernels};
 use crate::gpu::{Gpu, Purpose, Stream, View};
 
 /// Bytes of an element of what is multiplied.
@@ -48,6 +51,7 @@ pub struct TrunkRun {
     counters: View,
     products: Vec<Rc<Product>>,
     ups: Vec<Rc<Up>>,
+    added: Vec<Rc<Added>>,
     library: CublasLt,
 }
 
@@ -105,7 +109,6 @@ impl TrunkRun {
         let choices = choices.filter(|choices| choices.fit(&library));
         let kernels = TrunkKernels::load(gpu)?;
         let loaded = trunk_weights::load(gpu, weights, stream)?;
-        let activated = ActivatedKernels::where_possible(gpu);
         let linears =
             trunk.blocks.iter().map(|block| if block.skips() { 5 } else { 4 }).sum::<usize>();
         let counters = View::new(&gpu.towards(Purpose::Scratch), COUNTER * linears)?;
@@ -114,12 +117,14 @@ impl TrunkRun {
             kernels,
             library,
             attention,
-            activated,
+            activated: ActivatedKernels::where_possible(gpu),
+            normed: NormedKernels::where_possible(gpu),
             room,
             scratch,
             choices,
             products: Vec::new(),
             ups: Vec::new(),
+            added: Vec::new(),
             whole: Vec::new(),
             counters,
             counted: 0,
@@ -136,8 +141,8 @@ impl TrunkRun {
         }
         let bytes = making.products.iter().map(|product| product.workspace_bytes()).max();
         let workspace = workspace(gpu, bytes)?;
-        let Making { kernels, library, products, ups, counters, .. } = making;
-        Ok(Self { blocks, kernels, workspace, counters, products, ups, library })
+        let Making { kernels, library, products, ups, added, counters, .. } = making;
+        Ok(Self { blocks, kernels, workspace, counters, products, ups, added, library })
     }
 
     /// What computes the products.
@@ -155,9 +160,10 @@ impl TrunkRun {
         self.products.iter().map(AsRef::as_ref)
     }
 
-    /// Those with an activation behind them, each shape once.
-    pub(super) fn ups(&self) -> impl Iterator<Item = &Up> {
-        self.ups.iter().map(AsRef::as_ref)
+    /// How those are computed that have something behind them, each shape once.
+    pub(super) fn ways(&self) -> impl Iterator<Item = &Way> {
+        let ups = self.ups.iter().map(|up| &up.way);
+        ups.chain(self.added.iter().map(|added| &added.way))
     }
 
     /// Gives its products a workspace that any of their algorithms can do with.
@@ -173,25 +179,34 @@ impl TrunkRun {
     pub fn enqueue(&self, stream: &Stream) -> Result<()> {
         // All at once: cuBLASLt clears each before its product, which a recording then leaves out.
         self.counters.fill(0, stream)?;
-        self.blocks.iter().try_for_each(|block| self.enqueue_block(block, stream))
+        if let Some(first) = self.blocks.first() {
+            first.norm1.enqueue(&first.x, &self.kernels, stream)?;
+        }
+        for (at, block) in self.blocks.iter().enumerate() {
+            let next = self.blocks.get(at + 1).map(|next| &next.norm1);
+            self.enqueue_block(block, next, stream)?;
+        }
+        Ok(())
     }
 
-    fn enqueue_block(&self, block: &Block, stream: &Stream) -> Result<()> {
+    /// A block behind its first norm, and `next`, that of the block behind it.
+    fn enqueue_block(&self, block: &Block, next: Option<&Norm>, stream: &Stream) -> Result<()> {
         let kernels = &self.kernels;
-        let multiply = |linear: &Linear, product: &View, out: &View| {
+        let multiply = |linear: &Linear, tokens: &View, out: &View| {
             let Loaded { weight, bias } = &linear.weights;
             let workspace = self.workspace_of(linear);
-            linear.product.enqueue(product, weight, bias, out, workspace, stream)
+            linear.product.enqueue(tokens, weight, bias, out, workspace, stream)
         };
-        let Block { rows, columns, rows_out, columns_out, x, residual, .. } = block;
-        let Loaded { weight, bias } = &block.norm1;
-        let (normed, [ahead, ahead_again]) = (&block.normed, &block.ahead);
-        kernels.normalize(x, weight, bias, normed, Some(ahead), *rows, *columns, stream)?;
+        let add = |(linear, added): &(Linear, Rc<Added>), tokens: &View, norm: Option<&Norm>| {
+            let views = [tokens, &block.residual, self.workspace_of(linear)];
+            added.enqueue(&linear.weights, views, norm, kernels, stream)
+        };
+        let normed = &block.norm1.out;
         if let Some(Skip { linear, projected, side }) = &block.skip {
-            multiply(linear, &block.normed, projected)?;
-            kernels.pool(projected, residual, *side, *columns_out, stream)?;
+            multiply(linear, normed, projected)?;
+            kernels.pool(projected, &block.residual, *side, block.columns_out, stream)?;
         }
-        multiply(&block.qkv, &block.normed, &block.queries)?;
+        multiply(&block.qkv, normed, &block.queries)?;
         match &block.attention {
             How::Windows(windows) => {
                 let Loaded { bias, .. } = &block.qkv.weights;
@@ -201,22 +216,11 @@ impl TrunkRun {
                 attention.enqueue_tokens(&block.queries, &block.attended, stream)?;
             }
         }
-        multiply(&block.proj, &block.attended, residual)?;
-        let Loaded { weight, bias } = &block.norm2;
-        kernels.normalize(
-            residual,
-            weight,
-            bias,
-            &block.normed_again,
-            Some(ahead_again),
-            *rows_out,
-            *columns_out,
-            stream,
-        )?;
+        add(&block.proj, &block.attended, Some(&block.norm2))?;
         let (linear, up) = &block.up;
-        let views = [&block.normed_again, &block.hidden, self.workspace_of(linear)];
+        let views = [&block.norm2.out, &block.hidden, self.workspace_of(linear)];
         up.enqueue(&linear.weights, views, kernels, stream)?;
-        Ok(multiply(&block.down, &block.hidden, residual)?)
+        add(&block.down, &block.hidden, next)
     }
 
     /// A small one is the product's own, so that all of them can be cleared at once.

@@ -7,6 +7,7 @@ use std::rc::Rc;
 use anyhow::{Context, Result, ensure};
 
 use super::trunk::{COUNTER, HALF};
+use super::trunk_added::{Added, Norm};
 use super::trunk_products::{BlockProducts, HIDDEN};
 use super::trunk_room::Room;
 use super::trunk_up::Up;
@@ -14,36 +15,29 @@ use super::trunk_weights::{Loaded, LoadedBlock};
 use crate::bundle::trunk::TrunkBlock;
 use crate::gpu::cublaslt::{Choices, CublasLt, Product, ProductShape};
 use crate::gpu::kernels::{
-    ActivatedKernels, Attention, AttentionKernels, AttentionShape, TrunkKernels, Values,
-    WindowShape, Windows,
+    ActivatedKernels, Attention, AttentionKernels, AttentionShape, NormedKernels, TrunkKernels,
+    Values, WindowShape, Windows,
 };
 use crate::gpu::{Gpu, View};
 
 /// One block with the memory that it works in.
 pub(super) struct Block {
-    pub rows: usize,
-    pub columns: usize,
     /// Behind pooling.
-    pub rows_out: usize,
     pub columns_out: usize,
-    pub norm1: Loaded,
+    /// Enqueued behind what is added last to what it takes: by the block before, if there is one.
+    pub norm1: Norm,
     pub skip: Option<Skip>,
     pub qkv: Linear,
     pub attention: How,
-    pub proj: Linear,
-    pub norm2: Loaded,
+    pub proj: (Linear, Rc<Added>),
+    pub norm2: Norm,
     pub up: (Linear, Rc<Up>),
-    pub down: Linear,
-    /// Weights that the norms bring into the L2 cache for the products behind them.
-    pub ahead: [View; 2],
+    pub down: (Linear, Rc<Added>),
     /// What it takes, and what it adds to: the same but at the beginning of a stage.
     pub x: View,
     pub residual: View,
-    /// Normalised tokens.
-    pub normed: View,
     pub queries: View,
     pub attended: View,
-    pub normed_again: View,
     pub hidden: View,
 }
 
@@ -76,11 +70,13 @@ pub(super) struct Making<'a> {
     pub library: CublasLt,
     pub attention: Option<&'a AttentionKernels>,
     pub activated: Option<ActivatedKernels>,
+    pub normed: Option<NormedKernels>,
     pub room: Room,
     pub scratch: &'a View,
     pub choices: Option<&'a Choices>,
     pub products: Vec<Rc<Product>>,
     pub ups: Vec<Rc<Up>>,
+    pub added: Vec<Rc<Added>>,
     pub whole: Vec<Rc<Attention>>,
     pub counters: View,
     /// Counters that have a product.
@@ -114,25 +110,19 @@ impl Making<'_> {
         });
         let hidden = HIDDEN * columns_out;
         Ok(Block {
-            rows,
-            columns,
-            rows_out,
             columns_out,
-            norm1,
+            norm1: self.norm(norm1, [rows, columns], around_attention)?,
             skip: skip.transpose()?,
             qkv: self.linear(qkv, shapes.qkv)?,
             attention: self.attention(block)?,
-            proj: self.linear(proj, shapes.proj)?,
-            norm2,
+            proj: self.added(proj, shapes.proj)?,
+            norm2: self.norm(norm2, [rows_out, columns_out], behind_norm)?,
             up: self.up(up, shapes.up)?,
-            down: self.linear(down, shapes.down)?,
-            ahead: [around_attention, behind_norm],
+            down: self.added(down, shapes.down)?,
             x: x.clone(),
             residual: residual.clone(),
-            normed: self.narrow(rows * columns)?,
             queries: self.wide(rows * 3 * columns_out)?,
             attended: self.narrow(rows_out * columns_out)?,
-            normed_again: self.narrow(rows_out * columns_out)?,
             hidden: self.wide(rows_out * hidden)?,
         })
     }
@@ -157,15 +147,35 @@ impl Making<'_> {
         Ok(Linear { weights, product, counter })
     }
 
+    fn norm(&self, weights: Loaded, [rows, columns]: [usize; 2], ahead: View) -> Result<Norm> {
+        Ok(Norm { weights, rows, columns, out: self.narrow(rows * columns)?, ahead })
+    }
+
     fn up(&mut self, weights: Loaded, shape: ProductShape) -> Result<(Linear, Rc<Up>)> {
         let linear = self.linear(weights, shape)?;
-        if let Some(known) = self.ups.iter().find(|up| up.shape() == shape) {
+        if let Some(known) = self.ups.iter().find(|up| up.way.shape() == shape) {
             return Ok((linear, Rc::clone(known)));
         }
-        let wanted = self.choices.and_then(|choices| choices.of(shape)?.kernel.as_deref());
-        let up = Rc::new(Up::new(Rc::clone(&linear.product), self.activated.as_ref(), wanted));
+        let (product, wanted) = (Rc::clone(&linear.product), self.wanted(shape));
+        let up = Rc::new(Up::new(product, self.activated.as_ref(), wanted));
         self.ups.push(Rc::clone(&up));
         Ok((linear, up))
+    }
+
+    fn added(&mut self, weights: Loaded, shape: ProductShape) -> Result<(Linear, Rc<Added>)> {
+        let linear = self.linear(weights, shape)?;
+        if let Some(known) = self.added.iter().find(|added| added.way.shape() == shape) {
+            return Ok((linear, Rc::clone(known)));
+        }
+        let (product, wanted) = (Rc::clone(&linear.product), self.wanted(shape));
+        let added = Rc::new(Added::new(product, self.normed.as_ref(), wanted));
+        self.added.push(Rc::clone(&added));
+        Ok((linear, added))
+    }
+
+    /// The kernel that was kept for a shape and what is behind it.
+    fn wanted(&self, shape: ProductShape) -> Option<&str> {
+        self.choices?.of(shape)?.kernel.as_deref()
     }
 
     fn attention(&mut self, block: &TrunkBlock) -> Result<How> {

@@ -1,5 +1,5 @@
 /*!
-The algorithm of each product of a trunk, and where an activation follows also kernels that do both, by the time of all blocks together.
+The algorithm of each product of a trunk, and where an activation or a norm follows also kernels that do both, by the time of all blocks together.
 
 A product by itself does not tell: on an H200 algorithms that were up to 40 % faster one by one made a trunk slower as a whole
 (docs/measurements/2026-11-tables-h200.md), in part because of what comes between kernels (docs/measurements/2026-11-vos-h200.md). So every other
@@ -9,7 +9,7 @@ algorithm takes its turn in the whole, as a recorded graph, and stays where the 
 use anyhow::{Context, Result};
 
 use super::trunk::{TrunkParts, TrunkRun};
-use super::trunk_up::Up;
+use super::trunk_way::Way;
 use crate::bundle::trunk::{BlockWeights, Trunk};
 use crate::gpu::cublaslt::{Choice, Choices, Product};
 use crate::gpu::kernels::AttentionKernels;
@@ -96,10 +96,10 @@ pub fn choose_products(gpu: &Gpu, trunk: &Trunk, weights: &[BlockWeights]) -> Re
     for product in run.products() {
         so_far = turns(product, so_far, time)?;
     }
-    for up in run.ups() {
-        so_far = turns_of_kernels(up, so_far, time);
+    for way in run.ways() {
+        so_far = turns_of_kernels(way, so_far, time);
     }
-    let kernel_of = |shape| run.ups().find(|up| up.shape() == shape).and_then(Up::kernel);
+    let kernel_of = |shape| run.ways().find(|way| way.shape() == shape).and_then(Way::kernel);
     let choice = |product: &Product| Choice {
         shape: product.shape(),
         algorithm: product.chosen(),
@@ -111,21 +111,21 @@ pub fn choose_products(gpu: &Gpu, trunk: &Trunk, weights: &[BlockWeights]) -> Re
     Ok(Choices { library, device: gpu.facts().name.clone(), us: [first, so_far], products })
 }
 
-/// As [`turns`], of the kernels that multiply and activate at once, against the product as it is by now.
-fn turns_of_kernels(up: &Up, so_far: f64, time: impl Fn() -> Result<f64>) -> f64 {
-    let mut best = (up.kernel(), so_far);
-    for name in up.kernels() {
-        up.choose(Some(name));
+/// As [`turns`], of the kernels that multiply and do what is behind the product at once, against the product as it is by now.
+fn turns_of_kernels(way: &Way, so_far: f64, time: impl Fn() -> Result<f64>) -> f64 {
+    let (mut best, shape) = ((way.kernel(), so_far), way.shape());
+    for name in way.kernels() {
+        way.choose(Some(name));
         let found = time().unwrap_or_else(|error| {
-            log::debug!("{} by {name}: {error:#}", up.shape());
+            log::debug!("{shape} by {name}: {error:#}");
             f64::INFINITY
         });
-        log::debug!("{} by {name}: {found:.1} us of all blocks", up.shape());
+        log::debug!("{shape} by {name}: {found:.1} us of all blocks");
         if found < WORTH * best.1 {
             best = (Some(name), found);
         }
     }
-    up.choose(best.0);
+    way.choose(best.0);
     best.1
 }
 

@@ -1,15 +1,13 @@
 /*!
-The product of a hidden layer with its activation: cuBLASLt's product and the activation behind it, in place; or, on Hopper, one kernel for both.
-
-Which it is, is decided by the time of the whole trunk, as algorithms are. Where nothing was timed it is cuBLASLt: what is faster differs from
-shape to shape and with the library, and no time was measured on this GPU then.
+The product of a hidden layer with its activation: cuBLASLt's product and the activation behind it, in place; or, on Hopper, one kernel for both
+(`trunk_way.rs`).
 */
 
-use std::cell::Cell;
 use std::rc::Rc;
 
 use anyhow::Result;
 
+use super::trunk_way::Way;
 use super::trunk_weights::Loaded;
 use crate::gpu::cublaslt::{Product, ProductShape};
 use crate::gpu::kernels::{ActivatedKernels, Element, TrunkKernels};
@@ -18,9 +16,8 @@ use crate::gpu::{Stream, View};
 /// One shape of them; many blocks share it.
 pub(super) struct Up {
     product: Rc<Product>,
-    /// Where they are here and serve the shape.
     kernels: Option<ActivatedKernels>,
-    chosen: Cell<Option<&'static str>>,
+    pub way: Way,
 }
 
 impl Up {
@@ -30,33 +27,13 @@ impl Up {
         kernels: Option<&ActivatedKernels>,
         wanted: Option<&str>,
     ) -> Self {
-        let ProductShape { columns, depth, output, residual, .. } = product.shape();
+        let shape = product.shape();
+        let ProductShape { columns, depth, output, residual, .. } = shape;
         let served = output == Element::F16 && !residual && ActivatedKernels::serve(columns, depth);
         let kernels = kernels.filter(|_| served).cloned();
-        let up = Self { product, kernels, chosen: Cell::new(None) };
-        let wanted = up.kernels().find(|name| Some(*name) == wanted);
-        up.chosen.set(wanted);
-        up
-    }
-
-    /// The product's.
-    pub fn shape(&self) -> ProductShape {
-        self.product.shape()
-    }
-
-    /// The names of the kernels that could compute it, none at all on most GPUs.
-    pub fn kernels(&self) -> impl Iterator<Item = &'static str> + use<> {
-        self.kernels.iter().flat_map(|_| ActivatedKernels::names()).collect::<Vec<_>>().into_iter()
-    }
-
-    /// The kernel that computes it; none where cuBLASLt does.
-    pub fn kernel(&self) -> Option<&'static str> {
-        self.chosen.get()
-    }
-
-    /// Another kernel, one of [`Self::kernels`], or cuBLASLt, for what is enqueued from then on.
-    pub fn choose(&self, kernel: Option<&'static str>) {
-        self.chosen.set(kernel);
+        let names = kernels.iter().flat_map(|_| ActivatedKernels::names());
+        let way = Way::new(shape, names, wanted);
+        Self { product, kernels, way }
     }
 
     /// Enqueues `hidden = gelu(tokens weightᵀ + bias)`. No allocation; may be recorded.
@@ -70,8 +47,8 @@ impl Up {
         kernels: &TrunkKernels,
         stream: &Stream,
     ) -> Result<()> {
-        let ProductShape { rows, columns, depth, .. } = self.shape();
-        if let (Some(activated), Some(name)) = (&self.kernels, self.kernel()) {
+        let ProductShape { rows, columns, depth, .. } = self.way.shape();
+        if let (Some(activated), Some(name)) = (&self.kernels, self.way.kernel()) {
             let operands = [tokens, weight, bias, hidden];
             return activated.enqueue(name, [rows, columns, depth], operands, stream);
         }

@@ -31,8 +31,8 @@ pub struct Choice {
     pub algorithm: usize,
     /// How many those are.
     pub of: usize,
-    /// The kernel of this program's that computes the product and the activation behind it instead; cuBLASLt and the activation's own
-    /// kernel where there is none, or where it is not known here.
+    /// The kernel of this program's that computes the product and the activation or the norm behind it instead; cuBLASLt and a kernel of
+    /// its own for what is behind where there is none, or where it is not known here.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub kernel: Option<String>,
 }

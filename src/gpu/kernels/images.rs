@@ -26,6 +26,8 @@ pub(super) enum Topic {
     Windows,
     /// `cuda/products_hopper.cu`: for sm 90 alone.
     ProductsHopper,
+    /// `cuda/norms_hopper.cu`: for sm 90 alone.
+    NormsHopper,
     /// `cuda/windows_hopper.cu`: for sm 90 alone.
     WindowsHopper,
     /// `cuda/keys.cu`
@@ -36,7 +38,7 @@ pub(super) enum Topic {
 pub(super) const USUAL: [Topic; 3] = [Topic::Preprocess, Topic::Mask, Topic::Memory];
 
 /// Name, headers and PTX of each topic.
-const TOPICS: [(Topic, &str, &[&str], &str); 10] = [
+const TOPICS: [(Topic, &str, &[&str], &str); 11] = [
     (
         Topic::Preprocess,
         "preprocess",
@@ -74,6 +76,12 @@ const TOPICS: [(Topic, &str, &[&str], &str); 10] = [
         "products_hopper",
         &["common.cuh", "halves.cuh", "gelu.cuh", "wgmma.cuh", "tiles.cuh"],
         include_str!("../../../cuda/products_hopper.ptx"),
+    ),
+    (
+        Topic::NormsHopper,
+        "norms_hopper",
+        &["common.cuh", "halves.cuh", "wgmma.cuh", "tiles.cuh"],
+        include_str!("../../../cuda/norms_hopper.ptx"),
     ),
     (
         Topic::WindowsHopper,
@@ -208,9 +216,10 @@ mod tests {
     fn the_ptx_is_for_the_oldest_gpu_and_driver_that_are_served() {
         for (topic, name, _, ptx) in TOPICS {
             let least = match topic {
-                Topic::AttentionHopper | Topic::ProductsHopper | Topic::WindowsHopper => {
-                    ("8.2", "sm_90a")
-                }
+                Topic::AttentionHopper
+                | Topic::ProductsHopper
+                | Topic::NormsHopper
+                | Topic::WindowsHopper => ("8.2", "sm_90a"),
                 Topic::Attention | Topic::Trunk | Topic::Windows | Topic::Keys => ("7.8", "sm_80"),
                 _ => ("7.8", "sm_75"),
             };

@@ -7,7 +7,7 @@ frame (u8) ─ Preprocess ─→ image ─ encoder … track ─→ low ─ Mask
                                   BankState ←─ ptr
                   MemoryKeys: the bank to the keys of each layer's attention to it
                   Attention: between the engines of a track step that is cut at its attentions
-                  TrunkKernels, ActivatedKernels: between the two engines of an encoder whose trunk is ours
+                  TrunkKernels, ActivatedKernels, NormedKernels: between the two engines of an encoder whose trunk is ours
 ```
 
 Each piece is made once for a clip's sizes: its tables go to the device then, and all that a launch takes is fixed, so
@@ -18,10 +18,12 @@ bit unless it is said otherwise; `segtrt selftest --kernels` compares them on th
 mod activated;
 mod attention;
 mod bank;
+mod clusters;
 mod counts;
 mod images;
 mod keys;
 mod mask;
+mod normed;
 mod preprocess;
 mod tables;
 mod trunk;
@@ -36,6 +38,7 @@ pub use bank::BankState;
 pub use counts::{COUNTERS_BYTES, MaskCounts};
 pub use keys::MemoryKeys;
 pub use mask::MaskMaker;
+pub use normed::{Normed, NormedKernels};
 pub use preprocess::Preprocess;
 pub use trunk::{TrunkKernels, WindowShape, Windows};
 

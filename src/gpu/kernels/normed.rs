@@ -1,0 +1,227 @@
+/*!
+A product that is added to a residual, with the layer normalisation behind it, in one kernel, on Hopper: `residual += a weightᵀ + bias` in f32 and
+`out = norm(residual)` in halves. A norm by itself reads what the product has just written; here a cluster has whole rows of it in registers.
+*/
+
+use std::sync::Arc;
+
+use anyhow::{Result, bail, ensure};
+
+use super::clusters::{Clusters, Kind, ROWS, walk};
+use super::images::Topic;
+use super::{int, need_exactly};
+use crate::gpu::module::Arg;
+use crate::gpu::{Gpu, Stream, View};
+
+/// What copies and vector loads need.
+const ALIGNMENT: usize = 16;
+/// Bytes of a half and of a float.
+const HALF: usize = 2;
+const FLOAT: usize = 4;
+/// Bytes that a prefetch brings.
+const LINE: usize = 128;
+/// What they do, for people.
+const WHAT: &str = "multiply, add and normalise";
+
+/// A row's columns lie in one cluster: `columns` times `across`, neither more nor less. Those are the columns of the first three stages of Hiera's
+/// tiny and small (96), base+ (112) and large (144). Where four blocks have a row, two rows of them read the weights once for both; fewer such clusters may fit.
+const KINDS: [Kind; 12] = [
+    Kind { name: "product_norm_96_by_1", columns: 96, slots: 6, down: 2, across: 1 },
+    Kind { name: "product_norm_96_by_2", columns: 96, slots: 6, down: 1, across: 2 },
+    Kind { name: "product_norm_96_by_4", columns: 96, slots: 6, down: 1, across: 4 },
+    Kind { name: "product_norm_96_by_4x2", columns: 96, slots: 6, down: 2, across: 4 },
+    Kind { name: "product_norm_112_by_1", columns: 112, slots: 6, down: 2, across: 1 },
+    Kind { name: "product_norm_112_by_2", columns: 112, slots: 6, down: 1, across: 2 },
+    Kind { name: "product_norm_112_by_4", columns: 112, slots: 6, down: 1, across: 4 },
+    Kind { name: "product_norm_112_by_4x2", columns: 112, slots: 6, down: 2, across: 4 },
+    Kind { name: "product_norm_144_by_1", columns: 144, slots: 5, down: 2, across: 1 },
+    Kind { name: "product_norm_144_by_2", columns: 144, slots: 5, down: 1, across: 2 },
+    Kind { name: "product_norm_144_by_4", columns: 144, slots: 5, down: 1, across: 4 },
+    Kind { name: "product_norm_144_by_4x2", columns: 144, slots: 5, down: 2, across: 4 },
+];
+
+/// Shared memory of a block, bytes: `Norm::SHARED` in the source. Eight warps store 16 rows each, with 16 bytes behind a row; blocks of a row send each other
+/// two numbers for each of its rows, to two places with a barrier each; bias and the norm's weight and bias are there in f32.
+fn shared(kind: &Kind) -> u32 {
+    let Kind { columns, across, .. } = *kind;
+    let staging = 8 * 16 * (HALF as u32 * columns + 16);
+    let parts = 2 * (across * ROWS * 2 * FLOAT as u32 + 8);
+    kind.slots_bytes() + staging + parts + 3 * FLOAT as u32 * columns
+}
+
+/// What such a kernel takes and gives; sizes are rows, columns and terms.
+#[derive(Clone, Copy, Debug)]
+pub struct Normed<'a> {
+    /// f16 `[rows, depth]`: tokens.
+    pub a: &'a View,
+    /// f16 `[columns, depth]`.
+    pub weight: &'a View,
+    /// f32 `[columns]`.
+    pub bias: &'a View,
+    /// f32 `[rows, columns]`, added to in place.
+    pub residual: &'a View,
+    /// The norm's weight and bias, f32 `[columns]` each.
+    pub norm: [&'a View; 2],
+    /// f16 `[rows, columns]`, normalised. May be the very memory of `a`, where there are as many terms as columns: rows are written when
+    /// all that reads them has been read.
+    pub out: &'a View,
+    /// Whole lines of 128 bytes that are brought into the L2 cache on the way: what the kernels behind read for the first time.
+    pub ahead: Option<&'a View>,
+}
+
+/// The loaded kernels. Cheap to clone.
+#[derive(Clone, Debug)]
+pub struct NormedKernels {
+    /// As [`KINDS`].
+    each: Arc<[Clusters]>,
+}
+
+impl NormedKernels {
+    /// Loads the kernels where there may be any: none on another GPU than Hopper, nor where the driver takes none; then the product and the norm
+    /// are launched one after the other.
+    pub fn where_possible(gpu: &Gpu) -> Option<Self> {
+        let each = Clusters::where_possible(gpu, Topic::NormsHopper, &KINDS, shared, WHAT)?;
+        Some(Self { each })
+    }
+
+    /// The names of those that compute products of this many columns and terms, in an order that stays: columns as each kernel has them,
+    /// terms in 16s from 64 on. Of most sizes there are none.
+    pub fn names(columns: usize, depth: usize) -> impl Iterator<Item = &'static str> {
+        let fits = move |kind: &&Kind| kind.width() == columns && walk(depth);
+        KINDS.iter().filter(fits).map(|kind| kind.name)
+    }
+
+    /// Enqueues `residual += a weightᵀ + bias` and `out = norm(residual)`, with epsilon 10⁻⁶, by the kernel of that name; `sizes` are rows,
+    /// columns and depth. No allocation; may be recorded.
+    ///
+    /// # Errors
+    /// No such kernel for these columns and terms ([`names`](Self::names)), views of another size or at odd addresses, an `out` that lies across `a`, or what the driver says.
+    pub fn enqueue(
+        &self,
+        name: &str,
+        sizes: [usize; 3],
+        operands: &Normed,
+        stream: &Stream,
+    ) -> Result<()> {
+        let [rows, columns, depth] = sizes;
+        let kernel = Clusters::named(&self.each, name, WHAT)?;
+        ensure!(
+            rows > 0 && kernel.kind.width() == columns && walk(depth),
+            "the kernel {name} takes {} columns and terms in 16s from 64 on, found {rows} x {columns} x {depth} (rows x columns x depth)",
+            kernel.kind.width()
+        );
+        let Normed { a, weight, bias, residual, norm: [norm_weight, norm_bias], out, ahead } =
+            *operands;
+        need_exactly(a, HALF * rows * depth, ALIGNMENT, "'a'")?;
+        need_exactly(weight, HALF * columns * depth, ALIGNMENT, "'weight'")?;
+        need_exactly(bias, FLOAT * columns, ALIGNMENT, "'bias'")?;
+        need_exactly(residual, FLOAT * rows * columns, ALIGNMENT, "'residual'")?;
+        need_exactly(norm_weight, FLOAT * columns, ALIGNMENT, "the norm's weight")?;
+        need_exactly(norm_bias, FLOAT * columns, ALIGNMENT, "the norm's bias")?;
+        need_exactly(out, HALF * rows * columns, ALIGNMENT, "'out'")?;
+        let lines = ahead.map_or(0, View::len) / LINE;
+        if let Some(ahead) = ahead {
+            need_exactly(ahead, lines * LINE, LINE, "'ahead'")?;
+        }
+        if across(a, out) && !(a.address() == out.address() && columns == depth) {
+            bail!(
+                "'out' lies across 'a': it may be the same memory, for as many terms as columns, found {depth} and {columns}, or another"
+            );
+        }
+        let [tokens, weights] = kernel.maps(a, weight, sizes)?;
+        let args = [
+            Arg::Map(&tokens),
+            Arg::Map(&weights),
+            Arg::View(bias),
+            Arg::View(residual),
+            Arg::View(norm_weight),
+            Arg::View(norm_bias),
+            Arg::View(out),
+            Arg::I32(int(rows, "the number of rows")?),
+            Arg::I32(int(depth, "the number of terms")?),
+            ahead.map_or(Arg::Null, Arg::View),
+            Arg::I32(int(lines, "the number of lines")?),
+        ];
+        // SAFETY: the arguments are the kernel's own. The maps describe `a` and `weight` as they were measured above, and what lies outside
+        // of them is not read; the kernel has `columns` columns, stores `rows` rows of `residual` and `out` alone, and reads `lines` lines.
+        unsafe { kernel.launch([rows, columns], &args, stream) }
+    }
+}
+
+/// Whether two views have a byte in common.
+fn across(a: &View, b: &View) -> bool {
+    let [from, other] = [a, b].map(|view| view.address() as usize);
+    from < other + b.len() && other < from + a.len()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const SOURCE: &str = include_str!("../../../cuda/norms_hopper.cu");
+
+    #[test]
+    fn blocks_have_the_memory_that_the_source_counts() {
+        for kind in KINDS {
+            let Kind { name, columns, slots, down, across } = kind;
+            let instance = format!("PRODUCT_NORM({name}, {columns}, {slots}, {down}, {across})");
+            assert!(SOURCE.contains(&instance), "{instance}");
+            assert!(shared(&kind) <= 232_448, "{name}");
+            assert!(matches!(name.rsplit_once("_by_"), Some((_, "1" | "2" | "4" | "4x2"))));
+        }
+        assert_eq!(SOURCE.matches("PRODUCT_NORM(product_norm_").count(), KINDS.len());
+        let of = |columns: u32| {
+            let bytes = KINDS.iter().filter(|kind| kind.columns == columns).map(shared);
+            bytes.collect::<Vec<_>>()
+        };
+        assert_eq!(of(96), [201_968, 204_016, 208_112, 208_112]);
+        assert_eq!(of(112), [218_544, 220_592, 224_688, 224_688]);
+        assert_eq!(of(144), [216_864, 218_912, 223_008, 223_008]);
+    }
+
+    /// The order and the types in which arguments are handed over.
+    #[test]
+    fn the_source_takes_what_a_launch_gives() {
+        let (_, after) = SOURCE.split_once("#define PRODUCT_NORM(").unwrap();
+        let (_, after) = after.split_once(" NAME(").unwrap();
+        let (parameters, _) = after.split_once(") {").unwrap();
+        let words: Vec<&str> = parameters.split_whitespace().filter(|word| *word != "\\").collect();
+        assert_eq!(
+            words.join(" "),
+            "const __grid_constant__ TensorMap tokens, const __grid_constant__ TensorMap weights, const float* bias, \
+             float* residual, const float* norm_weight, const float* norm_bias, u16* out, int m, int k, \
+             const unsigned char* ahead, int lines"
+        );
+    }
+
+    #[test]
+    fn the_models_first_three_stages_are_served_and_clusters_cover_their_rows() {
+        for width in [96, 112, 144] {
+            for (stage, kernels) in [(1, 1), (2, 1), (4, 2), (8, 0)] {
+                let columns = stage * width;
+                for depth in [columns, 4 * columns] {
+                    let names: Vec<&str> = NormedKernels::names(columns, depth).collect();
+                    assert_eq!(names.len(), kernels, "{columns} x {depth}: {names:?}");
+                    assert!(
+                        names.iter().all(|name| name.contains(&format!("_{width}_by_{stage}")))
+                    );
+                }
+            }
+        }
+        assert!(
+            [(144, 48), (144, 72), (145, 144), (0, 64), (432, 432)]
+                .iter()
+                .all(|(columns, depth)| NormedKernels::names(*columns, *depth).next().is_none())
+        );
+        let tiles = |name: &str, rows| {
+            let kind = KINDS.iter().find(|kind| kind.name == name).unwrap();
+            kind.tiles(rows, kind.width())
+        };
+        assert_eq!(
+            [1, 128, 129, 257].map(|rows| tiles("product_norm_144_by_4", rows)),
+            [1, 1, 2, 3]
+        );
+        assert_eq!([1, 256, 257].map(|rows| tiles("product_norm_144_by_4x2", rows)), [1, 1, 2]);
+        assert_eq!(tiles("product_norm_96_by_1", 65_536), 256);
+    }
+}
