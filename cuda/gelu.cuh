@@ -1,7 +1,6 @@
 // The activation of a trunk's hidden layers: the kernel that activates what is in memory (trunk.cu) and the one that activates sums before they
 // are stored (products_hopper.cu) compute the same.
 #pragma once
-#include "halves.cuh"
 
 namespace {
 

@@ -239,6 +239,7 @@ struct Norm : Tiles<COLUMNS_, SLOTS_, DOWN_, ACROSS_, 8, norm_bytes(COLUMNS_, AC
         u32 chunks_of_a_tile = (u32)chunks(), place = 0;
         int order = 0;
         Sums kept;
+        grid_wait();
         if (first < tiles) load_residual(kept, first);
         for (int tile = first; tile < tiles; tile += step, order++, place += chunks_of_a_tile) {
             Sums sums;

@@ -1,6 +1,6 @@
 /*!
 The product of a hidden layer with its activation, for Hopper alone (sm_90a): out[m, n] = gelu(tokens[m, k] weights[n, k]^T + bias), halves,
-sums in f32 and rounded once, behind the activation.
+sums in f32 and rounded once, behind the activation; and the same without one, for queries, keys and values.
 
 The activation takes as many instructions as a quarter to a half of the product's time, so it must run beside products. Blocks stay for the
 whole launch. Warp 0 brings tokens and weights (tiles.cuh); the other two warpgroups have every other output tile for themselves ("ping-pong", as
@@ -9,20 +9,21 @@ follows its own, and the other takes it once: a tile begins when all chunks befo
 */
 
 #include "common.cuh"
-#include "gelu.cuh"
 #include "halves.cuh"
+#include "gelu.cuh"
 #include "wgmma.cuh"
 #include "tiles.cuh"
 
 // ---- products ----
 
 /// COLUMNS of an output tile; a cluster has DOWN x ACROSS tiles. Behind the slots each of eight warps has room for 16 rows x 64 columns.
-template <int COLUMNS_, int SLOTS_, int DOWN_, int ACROSS_>
+template <bool ACTIVATED, int COLUMNS_, int SLOTS_, int DOWN_, int ACROSS_>
 struct Product : Tiles<COLUMNS_, SLOTS_, DOWN_, ACROSS_, 4, 8 * 16 * 128> {
     typedef Tiles<COLUMNS_, SLOTS_, DOWN_, ACROSS_, 4, 8 * 16 * 128> Base;
     using Base::COLUMNS, Base::SLOTS, Base::CHUNK, Base::WEIGHTS, Base::SLOT_BYTES, Base::FULL;
     using Base::shared, Base::m, Base::n, Base::k, Base::tiles, Base::first, Base::step, Base::lane, Base::warp;
     using Base::row_of, Base::column_of, Base::chunks, Base::descriptor, Base::release;
+    static constexpr bool IS_ACTIVATED = ACTIVATED;
     static constexpr int STAGING = Base::BEHIND;
     static constexpr int SHARED = Base::TILES_END;
     static_assert(SHARED <= 232448, "shared memory of a block");
@@ -89,6 +90,8 @@ struct Product : Tiles<COLUMNS_, SLOTS_, DOWN_, ACROSS_, 4, 8 * 16 * 128> {
         for (int j = 0; j < 8; j++) words[j] = from[j * 4];
     }
 
+    __device__ __forceinline__ u32 finished(float low, float high) const { return ACTIVATED ? halves_of(gelu(low), gelu(high)) : halves_of(low, high); }
+
     /// Activates what is in `sums` and stores it by whole lines of 128 bytes, which lanes put together in shared memory: a warp has its own 16 rows there.
     __device__ __forceinline__ void activate_tile(const Sums& sums, int row, int column, int group) {
         u32 staging = shared + STAGING + (u32)(group * 4 + warp) * 16 * 128;
@@ -107,8 +110,8 @@ struct Product : Tiles<COLUMNS_, SLOTS_, DOWN_, ACROSS_, 4, 8 * 16 * 128> {
                 for (int j = 0; j < 8; j++) {
                     const float2 b = floats_of(words[j]);
                     const float* sum = sums[half] + (part * 8 + j) * 4;
-                    halves[j / 2][j % 2 * 2] = halves_of(gelu(sum[0] + b.x), gelu(sum[1] + b.y));
-                    halves[j / 2][j % 2 * 2 + 1] = halves_of(gelu(sum[2] + b.x), gelu(sum[3] + b.y));
+                    halves[j / 2][j % 2 * 2] = finished(sum[0] + b.x, sum[1] + b.y);
+                    halves[j / 2][j % 2 * 2 + 1] = finished(sum[2] + b.x, sum[3] + b.y);
                 }
                 warp_barrier();  // the lines before were read
                 // Addresses are made anew, or those of all parts would be kept beside the sums.
@@ -178,16 +181,18 @@ struct Product : Tiles<COLUMNS_, SLOTS_, DOWN_, ACROSS_, 4, 8 * 16 * 128> {
 // ---- instances ----
 
 // Grids are whole clusters; m at least 1, n a multiple of 64, k of 16 and at least 64; all addresses multiples of 16.
-#define PRODUCT_GELU(NAME, COLUMNS, SLOTS, DOWN, ACROSS)                                                               \
+#define PRODUCT(NAME, ACTIVATED, COLUMNS, SLOTS, DOWN, ACROSS)                                                         \
     extern "C" __global__ void __cluster_dims__(DOWN * ACROSS, 1, 1) __launch_bounds__(384, 1)                          \
         NAME(const __grid_constant__ TensorMap tokens, const __grid_constant__ TensorMap weights, const u16* bias,     \
              u16* out, int m, int n, int k) {                                                                          \
         extern __shared__ __align__(1024) unsigned char memory[];                                                      \
-        Product<COLUMNS, SLOTS, DOWN, ACROSS> product;                                                                 \
+        Product<ACTIVATED, COLUMNS, SLOTS, DOWN, ACROSS> product;                                                      \
         product.run(&tokens, &weights, bias, out, m, n, k, shared_address(memory));                                    \
     }
 
-PRODUCT_GELU(product_gelu_128_by_2, 128, 6, 2, 1)
-PRODUCT_GELU(product_gelu_192_by_2, 192, 5, 2, 1)
-PRODUCT_GELU(product_gelu_128_by_4, 128, 6, 2, 2)
-PRODUCT_GELU(product_gelu_192_by_4, 192, 5, 2, 2)
+PRODUCT(product_gelu_128_by_2, true, 128, 6, 2, 1)
+PRODUCT(product_gelu_192_by_2, true, 192, 5, 2, 1)
+PRODUCT(product_gelu_128_by_4, true, 128, 6, 2, 2)
+PRODUCT(product_gelu_192_by_4, true, 192, 5, 2, 2)
+PRODUCT(product_plain_128_by_2, false, 128, 6, 2, 1)
+PRODUCT(product_plain_192_by_2, false, 192, 5, 2, 1)

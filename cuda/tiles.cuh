@@ -175,7 +175,10 @@ struct Tiles {
 
     // ---- the warp that brings ----
 
+    /// By one thread. Up to here nothing has touched what kernels before made or read.
     __device__ __forceinline__ void bring_all(const TensorMap* tokens, const TensorMap* weights) const {
+        grid_wait();
+        grid_release();
         u32 row_mates = ((1u << ACROSS) - 1) << (down * ACROSS), column_mates = 0;
 #pragma unroll
         for (int i = 0; i < DOWN; i++) column_mates |= 1u << (i * ACROSS + across);

@@ -1,8 +1,8 @@
 // What the blocks of an encoder's trunk need besides their products and attention: each reads its tensors once and is bound by
 // memory. Tokens lie in image order, columns last; columns are a multiple of 8, so that halves move in 16-byte units.
 #include "common.cuh"
-#include "gelu.cuh"
 #include "halves.cuh"
+#include "gelu.cuh"
 
 namespace {
 

@@ -5,6 +5,11 @@ descriptors of what it reads.
 
 // ---- primitives (PTX ISA 8.0, sm_90a) ----
 
+/// Waits until the kernel before has ended and what it stored is seen; at once where this one was not launched early (PTX ISA 7.8).
+__device__ __forceinline__ void grid_wait() { asm volatile("griddepcontrol.wait;" ::: "memory"); }
+/// Lets the kernel behind begin, if that one is launched early: its blocks take the places of those that end.
+__device__ __forceinline__ void grid_release() { asm volatile("griddepcontrol.launch_dependents;" ::: "memory"); }
+
 /// Makes this thread's landed copies visible to the tensor cores' own way into shared memory.
 __device__ __forceinline__ void copies_publish() { asm volatile("fence.proxy.async.shared::cta;" ::: "memory"); }
 

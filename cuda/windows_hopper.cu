@@ -228,6 +228,8 @@ struct HopperWindows {
     }
 
     __device__ __forceinline__ void run(const HopperWindowProblem& p, u32 shared_base) {
+        grid_wait();
+        grid_release();
         shared = shared_base;
         thread = threadIdx.x & 127;
         lane = threadIdx.x & 31;

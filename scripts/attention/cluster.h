@@ -10,8 +10,8 @@ after; what an order says it writes is written, zeros and all.
 static float __fmul_rn(float a, float b) { return a * b; }
 static float __fadd_rn(float a, float b) { return a + b; }
 #include "../../cuda/common.cuh"
-#include "../../cuda/gelu.cuh"
 #include "../../cuda/halves.cuh"
+#include "../../cuda/gelu.cuh"
 
 /// A matrix of halves and its boxes of 64 columns.
 struct TensorMap { const u16* data; int rows, columns, box; };

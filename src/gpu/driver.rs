@@ -78,6 +78,13 @@ pub(super) fn require_hoppers() -> Result<()> {
     }
 }
 
+/// Whether kernels can be launched, and recorded, before the kernel in front of them has ended: drivers for CUDA 12.3 or newer, the first that
+/// tell kinds of edges apart.
+pub(super) fn records_early_launches() -> bool {
+    static OFFERED: OnceLock<bool> = OnceLock::new();
+    *OFFERED.get_or_init(|| offers(&["cuLaunchKernelEx", "cuGraphGetEdges_v2"]))
+}
+
 /// Whether the library, which is there, has no such function.
 fn lacks(symbol: &str) -> bool {
     // SAFETY: the library is there, so this does not panic; it stays open for the life of the process.

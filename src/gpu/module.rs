@@ -9,7 +9,7 @@ use cudarc::driver::sys::{
     self, CUfunction_attribute, CUlaunchAttribute, CUlaunchAttributeID, CUlaunchAttributeValue,
     CUlaunchConfig,
 };
-use cudarc::driver::{CudaFunction, CudaModule, result};
+use cudarc::driver::{CudaFunction, CudaModule, DriverError, result};
 use cudarc::nvrtc::Ptx;
 
 use super::device::Gpu;
@@ -43,6 +43,8 @@ pub struct Function {
     gpu: Gpu,
     /// Shared memory of each launch beyond what the kernel declares, bytes.
     shared: u32,
+    /// It begins before the kernel in front of it has ended.
+    early: bool,
 }
 
 /// Blocks and threads of a launch.
@@ -108,7 +110,7 @@ impl Module {
         }
         .tried(|| format!("bring the kernel {name} to the device"))?;
         log::debug!("kernel {name}: {registers} registers");
-        Ok(Function { inner, name: name.into(), gpu: self.gpu.clone(), shared: 0 })
+        Ok(Function { inner, name: name.into(), gpu: self.gpu.clone(), shared: 0, early: false })
     }
 }
 
@@ -130,6 +132,15 @@ impl Function {
     /// call holds for all launches.
     pub fn taking(&self, bytes: u32) -> Self {
         Self { shared: bytes, ..self.clone() }
+    }
+
+    /// The same kernel, whose blocks begin where those of the kernel in front of it end ("programmatic dependent launch"), not when all have
+    /// ended; where the driver cannot record that (before CUDA 12.3) it stays as it is. In front of it on the stream is a kernel, no copy or fill.
+    ///
+    /// # Safety
+    /// The kernel waits by itself (`grid_wait` in its source) before it touches anything that work in front of it reads or writes.
+    pub unsafe fn beginning_early(&self) -> Self {
+        Self { early: driver::records_early_launches(), ..self.clone() }
     }
 
     /// Blocks of so many threads that a multiprocessor holds at once.
@@ -195,14 +206,56 @@ impl Function {
             _ => std::ptr::from_mut(word).cast(),
         };
         let mut pointers: Vec<*mut c_void> = words.iter_mut().zip(args).map(place).collect();
+        let (raw, function) = (stream.inner().cu_stream(), self.inner.cu_function());
+        let Launch { grid, threads } = launch;
         // SAFETY: the function is loaded as long as `self.inner` lives; the driver copies the arguments, which the
-        // caller promises to be the kernel's own, before it returns.
-        unsafe {
-            let raw = stream.inner().cu_stream();
-            let threads = (launch.threads, 1, 1);
-            let function = self.inner.cu_function();
-            result::launch_kernel(function, launch.grid, threads, self.shared, raw, &mut pointers)
-        }
-        .tried(|| format!("launch the kernel {} as {launch:?}", self.name))
+        // caller promises to be the kernel's own, before it returns. Whoever made the kernel begin early promised that it waits.
+        let launched = unsafe {
+            if self.early {
+                launch_early(function, launch, self.shared, raw, &mut pointers)
+            } else {
+                result::launch_kernel(
+                    function,
+                    grid,
+                    (threads, 1, 1),
+                    self.shared,
+                    raw,
+                    &mut pointers,
+                )
+            }
+        };
+        launched.tried(|| format!("launch the kernel {} as {launch:?}", self.name))
     }
+}
+
+/// As [`result::launch_kernel`], before the kernel in front has ended.
+///
+/// # Safety
+/// As there; the driver has the function, and the kernel waits by itself.
+unsafe fn launch_early(
+    function: sys::CUfunction,
+    Launch { grid, threads }: Launch,
+    shared: u32,
+    stream: sys::CUstream,
+    args: &mut [*mut c_void],
+) -> std::result::Result<(), DriverError> {
+    let id = CUlaunchAttributeID::CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION;
+    let mut value = CUlaunchAttributeValue { pad: [0; 64] };
+    value.programmaticStreamSerializationAllowed = 1;
+    let mut attribute = CUlaunchAttribute { id, pad: [0; 4], value };
+    let config = CUlaunchConfig {
+        gridDimX: grid.0,
+        gridDimY: grid.1,
+        gridDimZ: grid.2,
+        blockDimX: threads,
+        blockDimY: 1,
+        blockDimZ: 1,
+        sharedMemBytes: shared,
+        hStream: stream,
+        attrs: &raw mut attribute,
+        numAttrs: 1,
+    };
+    let (config, none) = (&raw const config, std::ptr::null_mut());
+    // SAFETY: the caller's; the configuration and its one attribute outlive the call, which keeps neither.
+    unsafe { sys::cuLaunchKernelEx(config, function, args.as_mut_ptr(), none) }.result()
 }
