@@ -48,7 +48,9 @@ impl Fakes {
         std::fs::create_dir(&sources).unwrap();
         let cuda = std::env::current_dir().unwrap().join("cuda");
         let mut replaced = 0;
-        for name in ["emulate.cpp", "emulate.h", "half.h", "attention.h", "windows.h", "keys.h"] {
+        let headers =
+            ["emulate.h", "half.h", "attention.h", "windows.h", "keys.h", "products.h"];
+        for name in headers.into_iter().chain(["emulate.cpp"]) {
             let text = std::fs::read_to_string(Path::new("tests/data/gpu").join(name)).unwrap();
             replaced += text.matches(from).count();
             let text = text.replace("../../../cuda", &cuda.to_string_lossy());

@@ -8,6 +8,7 @@
 #include "attention.h"
 #include "windows.h"
 #include "keys.h"
+#include "products.h"
 
 namespace {
 
@@ -72,6 +73,22 @@ const Kernel KERNELS[] = {
     KERNEL(trunk_windows_72_hopper),
     KERNEL(trunk_windows_96_hopper),
     KERNEL(memory_keys),
+    KERNEL(product_gelu_128_by_2),
+    KERNEL(product_gelu_192_by_2),
+    KERNEL(product_gelu_128_by_4),
+    KERNEL(product_gelu_192_by_4),
+    KERNEL(product_norm_96_by_1),
+    KERNEL(product_norm_96_by_2),
+    KERNEL(product_norm_96_by_4),
+    KERNEL(product_norm_96_by_4x2),
+    KERNEL(product_norm_112_by_1),
+    KERNEL(product_norm_112_by_2),
+    KERNEL(product_norm_112_by_4),
+    KERNEL(product_norm_112_by_4x2),
+    KERNEL(product_norm_144_by_1),
+    KERNEL(product_norm_144_by_2),
+    KERNEL(product_norm_144_by_4),
+    KERNEL(product_norm_144_by_4x2),
 };
 
 }  // namespace

@@ -297,13 +297,13 @@ int cuModuleGetFunction(void** f, void* m, const char* name) {
 }
 int cuFuncGetAttribute(int* v, int a, void* f) { return (void)a, (void)f, *v = 32, OK; }
 // Shared memory beyond 48 KiB a block is there for those who asked for it, and 227 KiB are all there is.
-enum { SHARED = 48 << 10, MOST_SHARED = 227 << 10 };
+enum { SHARED = 48 << 10, MOST_SHARED = 227 << 10, WITH_SHARED = 96 };
 static struct {
     const void* kernel;
     int bytes;
-} shared_of[PARAMETERS];
+} shared_of[WITH_SHARED];
 static int allowed(const void* f, int bytes) {
-    for (int i = 0; i < PARAMETERS; i++)
+    for (int i = 0; i < WITH_SHARED; i++)
         if (shared_of[i].kernel == f) return bytes <= shared_of[i].bytes;
     return bytes <= SHARED;
 }
@@ -311,8 +311,8 @@ int cuFuncSetAttribute(void* f, int a, int v) {
     NEED_CONTEXT;
     if (a != 8 || v < 0 || v > MOST_SHARED) return INVALID_VALUE;
     int i = 0;
-    while (i < PARAMETERS && shared_of[i].kernel && shared_of[i].kernel != f) i++;
-    return i < PARAMETERS ? (shared_of[i].kernel = f, shared_of[i].bytes = v, OK) : INVALID_VALUE;
+    while (i < WITH_SHARED && shared_of[i].kernel && shared_of[i].kernel != f) i++;
+    return i < WITH_SHARED ? (shared_of[i].kernel = f, shared_of[i].bytes = v, OK) : INVALID_VALUE;
 }
 int cuOccupancyMaxActiveBlocksPerMultiprocessorWithFlags(int* n, void* f, int threads, size_t shared, unsigned flags) {
     NEED_CONTEXT;
@@ -320,6 +320,32 @@ int cuOccupancyMaxActiveBlocksPerMultiprocessorWithFlags(int* n, void* f, int th
     // As with 168 registers a thread, which is what a block of 384 can have; a larger one has fewer.
     const int fit = 65536 / (threads > 384 ? 65536 / threads : 168) / threads, room = (int)(shared ? (size_t)MOST_SHARED / shared : 32);
     return *n = allowed(f, (int)shared) ? (fit < room ? fit : room) : 0, OK;
+}
+// A kernel's clusters are said by an attribute, of kind 4.
+struct launch {
+    unsigned grid[3], block[3], shared;
+    void* stream;
+    struct { int kind, pad, cluster[16]; }* attributes;
+    unsigned count;
+};
+int cuOccupancyMaxActiveClusters(int* n, void* f, const struct launch* of) {
+    NEED_CONTEXT;
+    if (of->count != 1 || of->attributes->kind != 4 || of->attributes->cluster[0] < 1) return INVALID_VALUE;
+    return *n = allowed(f, (int)of->shared) ? 132 / of->attributes->cluster[0] : 0, OK;
+}
+// Halves (6) in boxes of 64 columns, swizzled by 128 bytes (3). Of a map a launch keeps the first word, as of all arguments: it says where the rest
+// is, which nothing gives back, for a recording may come to it at any time. The emulation's kernels read it (products.h).
+struct map { uint64_t from, rows, columns; unsigned box_rows; };
+int cuTensorMapEncodeTiled(struct map** made, int type, unsigned rank, void* from, const uint64_t* sizes, const uint64_t* strides,
+                           const unsigned* box, const unsigned* steps, int interleave, int swizzle, int promotion, int outside) {
+    NEED_CONTEXT;
+    (void)promotion;
+    if (type != 6 || rank != 2 || interleave || swizzle != 3 || outside || steps[0] != 1 || steps[1] != 1) return INVALID_VALUE;
+    if ((uint64_t)made % 64 || (uint64_t)from % 16 || strides[0] % 16 || strides[0] != 2 * sizes[0]) return INVALID_VALUE;
+    if (box[0] != 64 || box[1] < 1 || box[1] > 256 || !inside(from, strides[0] * sizes[1])) return INVALID_VALUE;
+    struct map* kept = malloc(sizeof *kept);
+    *kept = (struct map){(uint64_t)from, sizes[1], sizes[0], box[1]};
+    return *made = kept, OK;
 }
 int cuLaunchKernel(void* f, unsigned gx, unsigned gy, unsigned gz, unsigned bx, unsigned by, unsigned bz, unsigned shared,
                    struct stream* s, void** values, void** extra) {

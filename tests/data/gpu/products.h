@@ -1,0 +1,99 @@
+// What Hopper's products with something behind them compute, without their sources, which run on the host in scripts/attention. Clusters, their tiles
+// and their boxes are the real kernels'; a cluster's first block has whole rows.
+#pragma once
+
+namespace products {
+
+/// What the stand-in driver keeps of a matrix in boxes: as in fake_driver.c.
+struct Map {
+    const uint16_t* from;
+    uint64_t rows, columns;
+    unsigned box_rows;
+};
+
+/// Output tiles of 128 rows and so many columns; a cluster has down x across of them.
+struct Tiles {
+    int columns, down, across;
+
+    void check(const Map& tokens, const Map& weights, int m, int n, int k) const {
+        if (blockDim.x != 384 || gridDim.x % (unsigned)(down * across)) emulation::fail("no whole clusters");
+        if (tokens.rows != (uint64_t)m || weights.rows != (uint64_t)n || tokens.columns != (uint64_t)k || weights.columns != (uint64_t)k)
+            emulation::fail("matrices of other sizes");
+        if ((int)tokens.box_rows * across != 128 || (int)weights.box_rows * down != columns) emulation::fail("boxes of other sizes");
+        if (m < 1 || k < 64 || k % 16) emulation::fail("no such product");
+    }
+    /// This block's rows, one after the other: those of its cluster, for the first block of each.
+    template <class Row> void each_row(int m, Row row) const {
+        const int cluster = down * across, clusters = (int)gridDim.x / cluster, height = 128 * down;
+        if (blockIdx.x % (unsigned)cluster) return;
+        for (int tile = (int)blockIdx.x / cluster; tile * height < m; tile += clusters)
+            for (int at = tile * height; at < (tile + 1) * height && at < m; at++) row(at);
+    }
+};
+
+inline float sum(const Map& tokens, const Map& weights, int row, int column) {
+    const float* half = host_halves();
+    const uint16_t *a = tokens.from + row * tokens.columns, *b = weights.from + column * weights.columns;
+    float sum = 0.0f;
+    for (uint64_t i = 0; i < tokens.columns; i++) sum += half[a[i]] * half[b[i]];
+    return sum;
+}
+
+inline void activate(const Map& tokens, const Map& weights, const uint16_t* bias, uint16_t* out, int m, int n, int k, Tiles tiles) {
+    if (threadIdx.x != 0) return;
+    tiles.check(tokens, weights, m, n, k);
+    // A cluster has few of many columns, so its number says nothing of rows here: the first does all.
+    for (int row = 0; row < m && blockIdx.x == 0; row++)
+        for (int column = 0; column < n; column++)
+            out[(size_t)row * n + column] = host_half_bits(gelu(sum(tokens, weights, row, column) + host_halves()[bias[column]]));
+}
+
+struct Norm {
+    const float *bias, *weight, *shift;
+    float* residual;
+    uint16_t* out;
+    const unsigned char* ahead;
+    int lines;
+};
+
+inline void normalize(const Map& tokens, const Map& weights, const Norm& norm, int m, int k, Tiles tiles) {
+    if (threadIdx.x != 0) return;
+    const int n = tiles.columns * tiles.across;
+    tiles.check(tokens, weights, m, n, k);
+    for (int line = 0; line < norm.lines && blockIdx.x == 0; line++) (void)*(volatile const unsigned char*)(norm.ahead + 128 * (size_t)line);
+    tiles.each_row(m, [&](int row) {
+        float* x = norm.residual + (size_t)row * n;
+        double mean = 0.0, square = 0.0;
+        for (int i = 0; i < n; i++) mean += x[i] = x[i] + (sum(tokens, weights, row, i) + norm.bias[i]);
+        mean /= n;
+        for (int i = 0; i < n; i++) square += (x[i] - mean) * (x[i] - mean);
+        const double scale = 1.0 / std::sqrt(square / n + 1e-6);
+        // Where the tokens are, perhaps: all of this row has been read.
+        for (int i = 0; i < n; i++) norm.out[(size_t)row * n + i] = host_half_bits((float)((x[i] - mean) * scale * norm.weight[i] + norm.shift[i]));
+    });
+}
+
+}  // namespace products
+
+#define STAND_IN_GELU(NAME, COLUMNS, DOWN, ACROSS)                                                                                \
+    void NAME(const products::Map* tokens, const products::Map* weights, const uint16_t* bias, uint16_t* out, int m, int n, int k) { \
+        products::activate(*tokens, *weights, bias, out, m, n, k, {COLUMNS, DOWN, ACROSS});                                         \
+    }
+STAND_IN_GELU(product_gelu_128_by_2, 128, 2, 1)
+STAND_IN_GELU(product_gelu_192_by_2, 192, 2, 1)
+STAND_IN_GELU(product_gelu_128_by_4, 128, 2, 2)
+STAND_IN_GELU(product_gelu_192_by_4, 192, 2, 2)
+
+#define STAND_IN_NORM(NAME, COLUMNS, DOWN, ACROSS)                                                                                       \
+    void NAME(const products::Map* tokens, const products::Map* weights, const float* bias, float* residual, const float* norm_weight,     \
+              const float* norm_bias, uint16_t* out, int m, int k, const unsigned char* ahead, int lines) {                                \
+        products::normalize(*tokens, *weights, {bias, norm_weight, norm_bias, residual, out, ahead, lines}, m, k, {COLUMNS, DOWN, ACROSS}); \
+    }
+#define STAND_IN_NORMS(COLUMNS)                               \
+    STAND_IN_NORM(product_norm_##COLUMNS##_by_1, COLUMNS, 2, 1) \
+    STAND_IN_NORM(product_norm_##COLUMNS##_by_2, COLUMNS, 1, 2) \
+    STAND_IN_NORM(product_norm_##COLUMNS##_by_4, COLUMNS, 1, 4) \
+    STAND_IN_NORM(product_norm_##COLUMNS##_by_4x2, COLUMNS, 2, 4)
+STAND_IN_NORMS(96)
+STAND_IN_NORMS(112)
+STAND_IN_NORMS(144)
