@@ -46,8 +46,8 @@ fn is_inside() -> bool {
     is
 }
 
-/// The name of rows of cuBLASLt's product and the activation's kernel behind it.
-const ACTIVATED: &str = "product, then trunk gelu";
+/// The names of rows of cuBLASLt's product and the kernel behind it: the activation's, the norm's.
+const BEHIND: [&str; 2] = ["product, then trunk gelu", "product, then trunk normalize"];
 
 #[test]
 fn the_selftest_compares_the_products_and_says_where_it_cannot() {
@@ -55,10 +55,10 @@ fn the_selftest_compares_the_products_and_says_where_it_cannot() {
     let test = |library: &Path, settings: &[(&str, &str)]| {
         let said = inside("the_selftest", library, settings)?;
         let rows = |verdict: &str| {
-            // Those with an activation behind them have rows of their own.
-            let row = |line: &&str| {
-                line.contains(" product") && line.contains(verdict) && !line.contains(ACTIVATED)
-            };
+            // Those with something behind them have rows of their own.
+            let behind = |line: &str| BEHIND.iter().any(|name| line.contains(name));
+            let row =
+                |line: &&str| line.contains(" product") && line.contains(verdict) && !behind(line);
             said.lines().filter(row).count()
         };
         Some(([rows(" passed"), rows(" failed")], said.clone()))
@@ -67,9 +67,12 @@ fn the_selftest_compares_the_products_and_says_where_it_cannot() {
     let Some((counts, said)) = test(library, &[]) else { return };
     assert_eq!(counts, [10, 0], "{said}");
     assert!(said.contains("product, first of 2"), "{said}");
-    let activated: Vec<&str> = said.lines().filter(|line| line.contains(ACTIVATED)).collect();
-    assert_eq!(activated.len(), 2, "{said}");
-    assert!(activated.iter().all(|line| line.contains(" passed")), "{said}");
+    let behind = |said: &str, verdict: &str| {
+        let row = |line: &str, name: &str| line.contains(name) && line.contains(verdict);
+        BEHIND.map(|name| said.lines().filter(|line| row(line, name)).count())
+    };
+    assert_eq!(behind(&said, " passed"), [2, 21], "{said}");
+    assert_eq!(behind(&said, " failed"), [0, 0], "{said}");
     assert!(said.contains("few: 33 x 96 x 384, f32, added to"), "{said}");
     for (name, expected, told) in [
         ("bias", [0, 10], "elements are off by more than"),
@@ -92,6 +95,9 @@ fn the_selftest_compares_the_products_and_says_where_it_cannot() {
         let (counts, said) = test(library, &fault(name)).unwrap();
         assert_eq!(counts, expected, "{name}: {said}");
         assert!(said.contains(told), "{name}: {said}");
+        if ["bias", "edge", "twice"].contains(&name) {
+            assert_eq!(behind(&said, " failed")[1], 21, "{name}: {said}");
+        }
     }
     let nothing = tempfile::tempdir().unwrap();
     let (counts, said) = test(nothing.path(), &[]).unwrap();

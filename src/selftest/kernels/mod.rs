@@ -12,6 +12,7 @@ mod bank;
 mod compare;
 mod keys;
 mod mask;
+mod normed;
 mod nvjpeg;
 mod preprocess;
 mod products;
@@ -105,7 +106,7 @@ pub enum Topic {
     Trunk,
     /// nvJPEG's pixels.
     Nvjpeg,
-    /// cuBLASLt's products, and this program's with an activation.
+    /// cuBLASLt's products, and this program's with an activation or a norm.
     Products,
     /// All blocks of a trunk one after the other.
     WholeTrunks,

@@ -10,7 +10,7 @@ use half::f16;
 use half::slice::HalfFloatSliceExt;
 use half::vec::HalfFloatVecExt;
 
-use super::{Bench, Checked, KernelRow, Limits, POISON, activated, bytes_of, row};
+use super::{Bench, Checked, KernelRow, Limits, POISON, activated, bytes_of, normed, row};
 use crate::gpu::cublaslt::{CublasLt, CublasLtError, Product, ProductShape};
 use crate::gpu::kernels::Element;
 use crate::gpu::{Purpose, Stream, View};
@@ -100,6 +100,7 @@ pub(super) fn rows(bench: &Bench) -> Result<Vec<KernelRow>, String> {
         }
     }
     rows.extend(activated::rows(bench, &lt));
+    rows.extend(normed::rows(bench, &lt));
     Ok(rows)
 }
 

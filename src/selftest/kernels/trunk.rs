@@ -131,6 +131,16 @@ fn check_near(
     Ok(checked)
 }
 
+/// A row's layer normalisation.
+pub(super) fn normalized(row: &[f64], weight: &[f32], bias: &[f32]) -> Vec<f64> {
+    let share = 1.0 / row.len() as f64;
+    let mean = row.iter().sum::<f64>() * share;
+    let square = row.iter().map(|x| (x - mean).powi(2)).sum::<f64>() * share;
+    let scale = 1.0 / (square + EPSILON).sqrt();
+    let both = weight.iter().zip(bias).map(|(weight, bias)| (f64::from(*weight), f64::from(*bias)));
+    row.iter().zip(both).map(|(x, (weight, bias))| (x - mean) * scale * weight + bias).collect()
+}
+
 fn normalize(
     bench: &Bench,
     kernels: &TrunkKernels,
@@ -145,14 +155,7 @@ fn normalize(
     let x = repeated(&floats(&values), 4 * rows * columns);
     let expected = (0..rows).step_by((rows / SAMPLE) | 1).map(|at| {
         let of = |column: usize| f64::from(values[(at * columns + column) % DRAWN]);
-        let share = 1.0 / columns as f64;
-        let mean = (0..columns).map(of).sum::<f64>() * share;
-        let square = (0..columns).map(|column| (of(column) - mean).powi(2)).sum::<f64>() * share;
-        let scale = 1.0 / (square + EPSILON).sqrt();
-        let normalized = |column: usize| {
-            (of(column) - mean) * scale * f64::from(weight[column]) + f64::from(bias[column])
-        };
-        (at, (0..columns).map(normalized).collect())
+        (at, normalized(&(0..columns).map(of).collect::<Vec<f64>>(), weight, bias))
     });
     let expected: Vec<(usize, Vec<f64>)> = expected.collect();
     let (x, weight, bias) =

@@ -1,0 +1,238 @@
+/*!
+What the product with the norm behind it is tried with, what float64 makes of it, and what came.
+*/
+
+use half::f16;
+use half::slice::HalfFloatSliceExt;
+
+use super::super::bytes_of;
+use super::super::products::{dot, drawn_halves};
+use super::super::trunk::normalized;
+use crate::selftest::noise::Noise;
+
+/// About how many rows are looked at, each whole.
+const SAMPLE: usize = 32;
+/// How far rows of the residual lie off zero, in turn: a variance that is the difference of two large numbers shows.
+const OFFSETS: [f32; 4] = [0.0, 50.0, 0.0, -400.0];
+/// How far one way's results may be from the other's: the element's own size and an absolute part.
+const APART_ADDED: (f32, f32) = (1e-6, 2e-3);
+const APART_NORMED: (f32, f32) = (2e-3, 4e-3);
+
+/// Columns of the first stage of tiny (and small), base+ and large; the next two have twice and four times as many.
+const MODELS: [(&str, usize); 3] = [("tiny", 96), ("base+", 112), ("large", 144)];
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Case {
+    pub name: &'static str,
+    /// Rows, columns, depth.
+    pub sizes: [usize; 3],
+    /// The norm's output lies over the tokens.
+    pub in_place: bool,
+}
+
+impl Case {
+    pub fn title(&self) -> String {
+        let Self { name, sizes: [rows, columns, depth], in_place } = self;
+        let place = if *in_place { ", in place" } else { "" };
+        format!("{name}: {rows} x {columns} x {depth}{place}")
+    }
+}
+
+/// Few and odd rows (that fill no tile, or one of a cluster's) with depths that end in a chunk of one, two, three steps, and of none; more tiles than
+/// clusters run at once; then what is in the models' first three stages.
+pub fn cases() -> Vec<Case> {
+    let mut all = Vec::new();
+    for (model, (name, width)) in MODELS.into_iter().enumerate() {
+        for (stage, factor) in [1, 2, 4].into_iter().enumerate() {
+            let columns = factor * width;
+            let mut add = |name, rows, depth, in_place| {
+                all.push(Case { name, sizes: [rows, columns, depth], in_place });
+            };
+            let depths = [96, 112, 144, 80, columns, 4 * columns];
+            for (turn, rows) in [33, 1, 300, 129, 4097].into_iter().enumerate() {
+                let name = if rows < 128 { "few" } else { "odd" };
+                add(name, rows, depths[(3 * model + stage + turn) % depths.len()], false);
+            }
+            add("few", 33, columns, true);
+            add("odd", 300, columns, true);
+            add("many", 65_537_usize.div_ceil(factor), 80, false);
+            add("many", 65_537_usize.div_ceil(factor), columns, true);
+            let tokens = [65_536, 16_384, 4096][stage];
+            add(name, tokens, columns, true);
+            add(name, tokens, 4 * columns, false);
+        }
+    }
+    all
+}
+
+/// Operands on the host.
+pub struct Data {
+    sizes: [usize; 3],
+    /// Halves, as the device has them.
+    pub tokens: Vec<u8>,
+    pub weight: Vec<f16>,
+    pub bias: Vec<f32>,
+    /// The residual, before.
+    pub before: Vec<f32>,
+    /// The norm's weight and bias.
+    pub norm: [Vec<f32>; 2],
+}
+
+/// Places of what is looked at, and what is expected there: of the residual what was added to it.
+pub struct Expected {
+    pub added: Vec<(usize, f64)>,
+    pub normed: Vec<(usize, f64)>,
+}
+
+impl Data {
+    pub fn new(seed: u64, sizes: [usize; 3]) -> Self {
+        let [rows, columns, depth] = sizes;
+        let mut noise = Noise::new(seed, &format!("normed {sizes:?}"));
+        // Sums of products are as large as what is added to them.
+        let tokens = drawn_halves(&mut noise, rows * depth, 1.0);
+        let weight = drawn_halves(&mut noise, columns * depth, (depth as f32).sqrt().recip());
+        let mut before = noise.normals(rows * columns);
+        for (row, values) in before.chunks_mut(columns).enumerate() {
+            let offset = OFFSETS[row % OFFSETS.len()];
+            values.iter_mut().for_each(|value| *value += offset);
+        }
+        let scale = noise.normals(columns).into_iter().map(|value| 1.0 + 0.5 * value);
+        let scale: Vec<f32> = scale.collect();
+        let bias = noise.normals(columns);
+        let tokens = bytes_of(&tokens, |value| value.to_le_bytes());
+        Self { sizes, tokens, weight, bias, before, norm: [scale, noise.normals(columns)] }
+    }
+
+    /// What must come out, of a sample of rows.
+    pub fn expected(&self) -> Expected {
+        let [rows, columns, depth] = self.sizes;
+        let weight = self.weight.to_f32_vec();
+        let [scale, shift] = &self.norm;
+        let mut expected = Expected { added: Vec::new(), normed: Vec::new() };
+        for row in sample(rows) {
+            let tokens: Vec<f32> =
+                (row * depth..(row + 1) * depth).map(|at| half_at(&self.tokens, at)).collect();
+            let first = row * columns;
+            let added: Vec<f64> = (0..columns)
+                .map(|at| {
+                    let of_column = &weight[at * depth..(at + 1) * depth];
+                    f64::from(self.bias[at]) + dot(&tokens, of_column)
+                })
+                .collect();
+            let sums: Vec<f64> =
+                (0..columns).map(|at| f64::from(self.before[first + at]) + added[at]).collect();
+            expected.added.extend(added.into_iter().enumerate().map(|(at, x)| (first + at, x)));
+            let normed = normalized(&sums, scale, shift).into_iter().enumerate();
+            expected.normed.extend(normed.map(|(at, x)| (first + at, x)));
+        }
+        expected
+    }
+}
+
+/// Places out of `length`: the first, the last, and in odd steps between, so that rows of every place in a tile and every offset are among them.
+fn sample(length: usize) -> Vec<usize> {
+    let mut places: Vec<usize> = (0..length).step_by((length / SAMPLE) | 1).collect();
+    if places.last() != Some(&(length - 1)) {
+        places.push(length - 1);
+    }
+    places
+}
+
+fn half_at(bytes: &[u8], at: usize) -> f32 {
+    f16::from_le_bytes([bytes[2 * at], bytes[2 * at + 1]]).to_f32()
+}
+
+/// What a device has in residual (f32) and output (f16).
+#[derive(Debug, PartialEq, Eq)]
+pub struct Came {
+    pub residual: Vec<u8>,
+    pub normed: Vec<u8>,
+}
+
+impl Came {
+    pub fn residual(&self, at: usize) -> f32 {
+        f32::from_le_bytes([0, 1, 2, 3].map(|byte| self.residual[4 * at + byte]))
+    }
+
+    pub fn normed(&self, at: usize) -> f32 {
+        half_at(&self.normed, at)
+    }
+
+    /// The first element, of all, that is not near the other way's, in words.
+    pub fn apart_from(&self, theirs: &Self) -> Option<String> {
+        let count = self.normed.len() / 2;
+        let first = |what: &str, of: fn(&Self, usize) -> f32, (share, least): (f32, f32)| {
+            let mut at = 0;
+            while at < count {
+                let (ours, theirs) = (of(self, at), of(theirs, at));
+                let difference = (ours - theirs).abs();
+                // A NaN is no small difference.
+                if difference.is_nan() || difference > share * theirs.abs() + least {
+                    return Some(format!(
+                        "element {at} of {what} is {ours}, the other way's is {theirs}"
+                    ));
+                }
+                at += 1;
+            }
+            None
+        };
+        let residual = first("the residual", Self::residual, APART_ADDED);
+        residual.or_else(|| first("the norm", Self::normed, APART_NORMED))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::gpu::kernels::NormedKernels;
+
+    #[test]
+    fn cases_are_told_apart_and_served_and_some_are_small() {
+        let all = cases();
+        for (at, case) in all.iter().enumerate() {
+            assert!(all[..at].iter().all(|other| other.title() != case.title()), "{case:?}");
+            let [_, columns, depth] = case.sizes;
+            assert!(NormedKernels::names(columns, depth).next().is_some(), "{case:?}");
+            assert!(!case.in_place || columns == depth, "{case:?}");
+        }
+        let small = |case: &&Case| case.sizes[0] * case.sizes[1] <= 128_000;
+        for rest in [0, 16, 32, 48] {
+            let mut small = all.iter().filter(small);
+            assert!(small.any(|case| case.sizes[2] % 64 == rest), "{rest}");
+        }
+        for columns in [96, 112, 144].into_iter().flat_map(|width| [1, 2, 4].map(|of| of * width)) {
+            let of = |case: &&Case| case.sizes[1] == columns;
+            assert!(all.iter().filter(small).filter(of).any(|case| case.in_place), "{columns}");
+            assert!(all.iter().filter(small).filter(of).any(|case| !case.in_place), "{columns}");
+        }
+    }
+
+    #[test]
+    fn rows_of_all_offsets_and_both_ends_are_looked_at() {
+        for rows in [1, 33, 129, 4097, 65_536] {
+            let places = sample(rows);
+            assert_eq!((places[0], *places.last().unwrap()), (0, rows - 1));
+            assert!(places.len() <= 2 * SAMPLE && places.windows(2).all(|pair| pair[0] < pair[1]));
+            let of = |turn: usize| places.iter().any(|row| row % OFFSETS.len() == turn);
+            assert!(rows < OFFSETS.len() || (0..OFFSETS.len()).all(of), "{rows}");
+        }
+    }
+
+    #[test]
+    fn an_element_that_is_not_the_other_ways_is_found_wherever_it_is() {
+        let came = |residual: [f32; 4], normed: [f32; 4]| Came {
+            residual: bytes_of(&residual, |value| value.to_le_bytes()),
+            normed: bytes_of(&normed.map(f16::from_f32), |value| value.to_le_bytes()),
+        };
+        let right = came([1.0, -400.0, 3.0, 0.0], [0.5, 8.0, -1.0, 0.0]);
+        // A rounding apart.
+        let near = came([1.000_01, -400.000_03, 3.0, 0.0], [0.5, 8.007_812_5, -1.0, 0.0]);
+        assert_eq!(near.apart_from(&right), None);
+        let added = came([1.0, -400.0, 3.0, 0.01], [0.5, 8.0, -1.0, 0.0]);
+        assert!(added.apart_from(&right).unwrap().starts_with("element 3 of the residual is 0.01"));
+        for wrong in [f32::NAN, -1.02] {
+            let normed = came([1.0, -400.0, 3.0, 0.0], [0.5, 8.0, wrong, 0.0]);
+            assert!(normed.apart_from(&right).unwrap().starts_with("element 2 of the norm is"));
+        }
+    }
+}
