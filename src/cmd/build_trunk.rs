@@ -108,11 +108,12 @@ pub fn choose(dir: &Path, manifest: &mut EngineManifest) -> Result<Option<String
         "the algorithms of the trunk's products could not be timed; cuBLASLt's own are taken",
     )?;
     let (others, all, [before, after]) = (choices.others(), choices.products.len(), choices.us);
+    let early = if choices.early { ", and kernels begin before others have ended" } else { "" };
     manifest.products = Some(choices);
     manifest.write(dir)?;
     Ok(Some(format!(
-        "{others} of the trunk's {all} products by another algorithm than {library}'s first: {after:.0} us for all blocks, {before:.0} \
-         with the first"
+        "{others} of the trunk's {all} products by another algorithm than {library}'s first{early}: {after:.0} us for all blocks, \
+         {before:.0} with the first"
     )))
 }
 

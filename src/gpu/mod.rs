@@ -43,6 +43,7 @@ pub use device::{Facts, Gpu};
 pub use error::{GpuError, Result};
 pub use execution::Execution;
 pub use memory::DriverMemory;
+pub use module::Begin;
 pub use pinned::Pinned;
 pub use pool::{Pool, PoolUse, Purpose};
 pub use recorded::{Recorded, Replay, Work};

@@ -56,6 +56,17 @@ pub struct Launch {
     pub threads: u32,
 }
 
+/// When a kernel begins.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Begin {
+    /// When all in front of it on the stream has ended.
+    #[default]
+    Behind,
+    /// Where blocks of the kernel in front of it end, before all have ("programmatic dependent launch"); it waits by itself for what it
+    /// needs. As [`Self::Behind`] where the driver cannot record that: before CUDA 12.3.
+    Early,
+}
+
 /// One argument of a kernel.
 #[derive(Clone, Copy, Debug)]
 pub enum Arg<'v> {
@@ -134,13 +145,13 @@ impl Function {
         Self { shared: bytes, ..self.clone() }
     }
 
-    /// The same kernel, whose blocks begin where those of the kernel in front of it end ("programmatic dependent launch"), not when all have
-    /// ended; where the driver cannot record that (before CUDA 12.3) it stays as it is. In front of it on the stream is a kernel, no copy or fill.
+    /// The same kernel, begun at another time.
     ///
     /// # Safety
-    /// The kernel waits by itself (`grid_wait` in its source) before it touches anything that work in front of it reads or writes.
-    pub unsafe fn beginning_early(&self) -> Self {
-        Self { early: driver::records_early_launches(), ..self.clone() }
+    /// Where it is early, the kernel waits by itself (`grid_wait` in its source) before it touches anything that work in front of it reads or
+    /// writes, and what it is enqueued behind is a kernel, no copy or fill.
+    pub unsafe fn beginning(&self, begin: Begin) -> Self {
+        Self { early: begin == Begin::Early && driver::records_early_launches(), ..self.clone() }
     }
 
     /// Blocks of so many threads that a multiprocessor holds at once.

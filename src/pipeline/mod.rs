@@ -43,9 +43,9 @@ mod trunk_added;
 mod trunk_block;
 mod trunk_choice;
 mod trunk_file;
+mod trunk_made;
 mod trunk_products;
 mod trunk_room;
-mod trunk_up;
 mod trunk_way;
 mod trunk_weights;
 

@@ -10,6 +10,7 @@ the first of a block with the last product of the block before.
 All else lies in memory that is shared with the engines, which run before and behind it on the same stream.
 */
 
+use std::cell::Cell;
 use std::rc::Rc;
 
 use anyhow::{Context, Result, ensure};
@@ -17,15 +18,15 @@ use anyhow::{Context, Result, ensure};
 use super::trunk_added::{Added, Norm};
 use super::trunk_block::{Block, How, Linear, Making, Skip};
 use super::trunk_file::TrunkFile;
+use super::trunk_made::Made;
 use super::trunk_room::Room;
-use super::trunk_up::Up;
 use super::trunk_way::Way;
 use super::trunk_weights::{self, Loaded};
 use crate::bundle::trunk::{BlockWeights, Trunk};
 use crate::engine::open_trunk;
 use crate::gpu::cublaslt::{ALIGNMENT, Choices, CublasLt, Library, Product};
-use crate::gpu::kernels::{ActivatedKernels, AttentionKernels, NormedKernels, TrunkKernels};
-use crate::gpu::{Gpu, Purpose, Stream, View};
+use crate::gpu::kernels::{AttentionKernels, NormedKernels, ProductKernels, TrunkKernels};
+use crate::gpu::{Begin, Gpu, Purpose, Stream, View};
 
 /// Bytes of an element of what is multiplied.
 pub(super) const HALF: usize = 2;
@@ -50,8 +51,10 @@ pub struct TrunkRun {
     /// Of all products.
     counters: View,
     products: Vec<Rc<Product>>,
-    ups: Vec<Rc<Up>>,
+    made: Vec<Rc<Made>>,
     added: Vec<Rc<Added>>,
+    /// When kernels begin that can begin early.
+    begin: Cell<Begin>,
     library: CublasLt,
 }
 
@@ -117,13 +120,13 @@ impl TrunkRun {
             kernels,
             library,
             attention,
-            activated: ActivatedKernels::where_possible(gpu),
+            own: ProductKernels::where_possible(gpu),
             normed: NormedKernels::where_possible(gpu),
             room,
             scratch,
             choices,
             products: Vec::new(),
-            ups: Vec::new(),
+            made: Vec::new(),
             added: Vec::new(),
             whole: Vec::new(),
             counters,
@@ -141,8 +144,9 @@ impl TrunkRun {
         }
         let bytes = making.products.iter().map(|product| product.workspace_bytes()).max();
         let workspace = workspace(gpu, bytes)?;
-        let Making { kernels, library, products, ups, added, counters, .. } = making;
-        Ok(Self { blocks, kernels, workspace, counters, products, ups, added, library })
+        let Making { kernels, library, products, made, added, counters, .. } = making;
+        let begin = Cell::new(choices.map_or(Begin::Behind, Choices::begin));
+        Ok(Self { blocks, kernels, workspace, counters, products, made, added, begin, library })
     }
 
     /// What computes the products.
@@ -162,8 +166,13 @@ impl TrunkRun {
 
     /// How those are computed that have something behind them, each shape once.
     pub(super) fn ways(&self) -> impl Iterator<Item = &Way> {
-        let ups = self.ups.iter().map(|up| &up.way);
-        ups.chain(self.added.iter().map(|added| &added.way))
+        let made = self.made.iter().map(|made| &made.way);
+        made.chain(self.added.iter().map(|added| &added.way))
+    }
+
+    /// Has kernels that can do so begin early, or no longer, from the next time on.
+    pub(super) fn begin(&self, begin: Begin) {
+        self.begin.set(begin);
     }
 
     /// Gives its products a workspace that any of their algorithms can do with.
@@ -191,7 +200,7 @@ impl TrunkRun {
 
     /// A block behind its first norm, and `next`, that of the block behind it.
     fn enqueue_block(&self, block: &Block, next: Option<&Norm>, stream: &Stream) -> Result<()> {
-        let kernels = &self.kernels;
+        let (kernels, begin) = (&self.kernels, self.begin.get());
         let multiply = |linear: &Linear, tokens: &View, out: &View| {
             let Loaded { weight, bias } = &linear.weights;
             let workspace = self.workspace_of(linear);
@@ -199,27 +208,29 @@ impl TrunkRun {
         };
         let add = |(linear, added): &(Linear, Rc<Added>), tokens: &View, norm: Option<&Norm>| {
             let views = [tokens, &block.residual, self.workspace_of(linear)];
-            added.enqueue(&linear.weights, views, norm, kernels, stream)
+            added.enqueue(&linear.weights, views, norm, begin, kernels, stream)
         };
         let normed = &block.norm1.out;
         if let Some(Skip { linear, projected, side }) = &block.skip {
             multiply(linear, normed, projected)?;
             kernels.pool(projected, &block.residual, *side, block.columns_out, stream)?;
         }
-        multiply(&block.qkv, normed, &block.queries)?;
+        let make = |(linear, made): &(Linear, Rc<Made>), tokens: &View, out: &View| {
+            let views = [tokens, out, self.workspace_of(linear)];
+            made.enqueue(&linear.weights, views, begin, kernels, stream)
+        };
+        make(&block.qkv, normed, &block.queries)?;
         match &block.attention {
             How::Windows(windows) => {
-                let Loaded { bias, .. } = &block.qkv.weights;
-                windows.enqueue([&block.queries, bias, &block.attended], stream)?;
+                let Loaded { bias, .. } = &block.qkv.0.weights;
+                windows.enqueue([&block.queries, bias, &block.attended], begin, stream)?;
             }
             How::Whole(attention) => {
                 attention.enqueue_tokens(&block.queries, &block.attended, stream)?;
             }
         }
         add(&block.proj, &block.attended, Some(&block.norm2))?;
-        let (linear, up) = &block.up;
-        let views = [&block.norm2.out, &block.hidden, self.workspace_of(linear)];
-        up.enqueue(&linear.weights, views, kernels, stream)?;
+        make(&block.up, &block.norm2.out, &block.hidden)?;
         add(&block.down, &block.hidden, next)
     }
 

@@ -11,7 +11,7 @@ use super::trunk_way::Way;
 use super::trunk_weights::Loaded;
 use crate::gpu::cublaslt::{Product, ProductShape};
 use crate::gpu::kernels::{Element, Normed, NormedKernels, TrunkKernels};
-use crate::gpu::{Stream, View};
+use crate::gpu::{Begin, Stream, View};
 
 /// A layer normalisation of a residual.
 pub(super) struct Norm {
@@ -59,7 +59,7 @@ impl Added {
     }
 
     /// Enqueues `residual += tokens weightᵀ + bias`, and `norm` of that where there is one: behind a trunk's last block there is none. The norm's
-    /// output may be where the tokens are, which are read by then. No allocation; may be recorded.
+    /// output may be where the tokens are, which are read by then. It stands behind a kernel. No allocation; may be recorded.
     ///
     /// # Errors
     /// What the driver or cuBLASLt says.
@@ -68,6 +68,7 @@ impl Added {
         Loaded { weight, bias }: &Loaded,
         [tokens, residual, workspace]: [&View; 3],
         norm: Option<&Norm>,
+        begin: Begin,
         kernels: &TrunkKernels,
         stream: &Stream,
     ) -> Result<()> {
@@ -82,7 +83,7 @@ impl Added {
                 out: &norm.out,
                 ahead: Some(&norm.ahead),
             };
-            return normed.enqueue(name, [rows, columns, depth], &operands, stream);
+            return normed.enqueue(name, [rows, columns, depth], &operands, begin, stream);
         }
         self.product.enqueue(tokens, weight, bias, residual, workspace, stream)?;
         norm.map_or(Ok(()), |norm| norm.enqueue(residual, kernels, stream))

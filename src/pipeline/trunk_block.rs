@@ -8,14 +8,14 @@ use anyhow::{Context, Result, ensure};
 
 use super::trunk::{COUNTER, HALF};
 use super::trunk_added::{Added, Norm};
+use super::trunk_made::Made;
 use super::trunk_products::{BlockProducts, HIDDEN};
 use super::trunk_room::Room;
-use super::trunk_up::Up;
 use super::trunk_weights::{Loaded, LoadedBlock};
 use crate::bundle::trunk::TrunkBlock;
 use crate::gpu::cublaslt::{Choices, CublasLt, Product, ProductShape};
 use crate::gpu::kernels::{
-    ActivatedKernels, Attention, AttentionKernels, AttentionShape, NormedKernels, TrunkKernels,
+    Attention, AttentionKernels, AttentionShape, NormedKernels, ProductKernels, TrunkKernels,
     Values, WindowShape, Windows,
 };
 use crate::gpu::{Gpu, View};
@@ -27,11 +27,11 @@ pub(super) struct Block {
     /// Enqueued behind what is added last to what it takes: by the block before, if there is one.
     pub norm1: Norm,
     pub skip: Option<Skip>,
-    pub qkv: Linear,
+    pub qkv: (Linear, Rc<Made>),
     pub attention: How,
     pub proj: (Linear, Rc<Added>),
     pub norm2: Norm,
-    pub up: (Linear, Rc<Up>),
+    pub up: (Linear, Rc<Made>),
     pub down: (Linear, Rc<Added>),
     /// What it takes, and what it adds to: the same but at the beginning of a stage.
     pub x: View,
@@ -69,13 +69,13 @@ pub(super) struct Making<'a> {
     pub kernels: TrunkKernels,
     pub library: CublasLt,
     pub attention: Option<&'a AttentionKernels>,
-    pub activated: Option<ActivatedKernels>,
+    pub own: Option<ProductKernels>,
     pub normed: Option<NormedKernels>,
     pub room: Room,
     pub scratch: &'a View,
     pub choices: Option<&'a Choices>,
     pub products: Vec<Rc<Product>>,
-    pub ups: Vec<Rc<Up>>,
+    pub made: Vec<Rc<Made>>,
     pub added: Vec<Rc<Added>>,
     pub whole: Vec<Rc<Attention>>,
     pub counters: View,
@@ -113,11 +113,11 @@ impl Making<'_> {
             columns_out,
             norm1: self.norm(norm1, [rows, columns], around_attention)?,
             skip: skip.transpose()?,
-            qkv: self.linear(qkv, shapes.qkv)?,
+            qkv: self.made(qkv, shapes.qkv, false)?,
             attention: self.attention(block)?,
             proj: self.added(proj, shapes.proj)?,
             norm2: self.norm(norm2, [rows_out, columns_out], behind_norm)?,
-            up: self.up(up, shapes.up)?,
+            up: self.made(up, shapes.up, true)?,
             down: self.added(down, shapes.down)?,
             x: x.clone(),
             residual: residual.clone(),
@@ -151,15 +151,20 @@ impl Making<'_> {
         Ok(Norm { weights, rows, columns, out: self.narrow(rows * columns)?, ahead })
     }
 
-    fn up(&mut self, weights: Loaded, shape: ProductShape) -> Result<(Linear, Rc<Up>)> {
+    fn made(
+        &mut self,
+        weights: Loaded,
+        shape: ProductShape,
+        activated: bool,
+    ) -> Result<(Linear, Rc<Made>)> {
         let linear = self.linear(weights, shape)?;
-        if let Some(known) = self.ups.iter().find(|up| up.way.shape() == shape) {
+        if let Some(known) = self.made.iter().find(|made| made.is(shape, activated)) {
             return Ok((linear, Rc::clone(known)));
         }
         let (product, wanted) = (Rc::clone(&linear.product), self.wanted(shape));
-        let up = Rc::new(Up::new(product, self.activated.as_ref(), wanted));
-        self.ups.push(Rc::clone(&up));
-        Ok((linear, up))
+        let made = Rc::new(Made::new(product, activated, self.own.as_ref(), wanted));
+        self.made.push(Rc::clone(&made));
+        Ok((linear, made))
     }
 
     fn added(&mut self, weights: Loaded, shape: ProductShape) -> Result<(Linear, Rc<Added>)> {

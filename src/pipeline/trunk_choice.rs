@@ -1,5 +1,6 @@
 /*!
-The algorithm of each product of a trunk, and where an activation or a norm follows also kernels that do both, by the time of all blocks together.
+The algorithm of each product of a trunk, or the kernel of this program's that computes it and what follows, and whether kernels begin early, by the
+time of all blocks together.
 
 A product by itself does not tell: on an H200 algorithms that were up to 40 % faster one by one made a trunk slower as a whole
 (docs/measurements/2026-11-tables-h200.md), in part because of what comes between kernels (docs/measurements/2026-11-vos-h200.md). So every other
@@ -13,7 +14,7 @@ use super::trunk_way::Way;
 use crate::bundle::trunk::{BlockWeights, Trunk};
 use crate::gpu::cublaslt::{Choice, Choices, Product};
 use crate::gpu::kernels::AttentionKernels;
-use crate::gpu::{Gpu, Purpose, Recorded, Stream, View, Work};
+use crate::gpu::{Begin, Gpu, Purpose, Recorded, Stream, View, Work};
 
 /// Replays of which the shortest counts: what disturbs one makes it longer.
 const REPLAYS: usize = 9;
@@ -99,6 +100,7 @@ pub fn choose_products(gpu: &Gpu, trunk: &Trunk, weights: &[BlockWeights]) -> Re
     for way in run.ways() {
         so_far = turns_of_kernels(way, so_far, time);
     }
+    let early = early_turn(run, &mut so_far, time);
     let kernel_of = |shape| run.ways().find(|way| way.shape() == shape).and_then(Way::kernel);
     let choice = |product: &Product| Choice {
         shape: product.shape(),
@@ -108,7 +110,24 @@ pub fn choose_products(gpu: &Gpu, trunk: &Trunk, weights: &[BlockWeights]) -> Re
     };
     let products = run.products().map(choice).collect();
     let library = run.library().to_string();
-    Ok(Choices { library, device: gpu.facts().name.clone(), us: [first, so_far], products })
+    Ok(Choices { library, device: gpu.facts().name.clone(), us: [first, so_far], products, early })
+}
+
+/// Whether kernels that can do so should begin early; asked last, as it depends on which of this program's kernels were chosen.
+fn early_turn(run: &TrunkRun, so_far: &mut f64, time: impl Fn() -> Result<f64>) -> bool {
+    run.begin(Begin::Early);
+    let found = time().unwrap_or_else(|error| {
+        log::debug!("kernels that begin early: {error:#}");
+        f64::INFINITY
+    });
+    log::debug!("with kernels that begin early: {found:.1} us of all blocks");
+    let early = found < WORTH * *so_far;
+    if early {
+        *so_far = found;
+    } else {
+        run.begin(Begin::Behind);
+    }
+    early
 }
 
 /// As [`turns`], of the kernels that multiply and do what is behind the product at once, against the product as it is by now.

@@ -7,6 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use super::library::CublasLt;
 use super::product::ProductShape;
+use crate::gpu::Begin;
 
 /// The algorithms of all products of a trunk, on one GPU with one library.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -19,6 +20,9 @@ pub struct Choices {
     pub us: [f64; 2],
     /// One for each shape.
     pub products: Vec<Choice>,
+    /// Kernels of this program's that can do so begin before the kernel in front of them has ended.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub early: bool,
 }
 
 /// The algorithm of one shape.
@@ -31,8 +35,8 @@ pub struct Choice {
     pub algorithm: usize,
     /// How many those are.
     pub of: usize,
-    /// The kernel of this program's that computes the product and the activation or the norm behind it instead; cuBLASLt and a kernel of
-    /// its own for what is behind where there is none, or where it is not known here.
+    /// The kernel of this program's that computes the product instead, with the activation or the norm behind it where there is one; cuBLASLt
+    /// and their own kernels where there is none, or where it is not known here.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub kernel: Option<String>,
 }
@@ -41,6 +45,11 @@ impl Choices {
     /// Whether they were made with this library on such a GPU.
     pub fn fit(&self, lt: &CublasLt) -> bool {
         self.library == lt.to_string() && self.device == lt.gpu().facts().name
+    }
+
+    /// When kernels begin that can begin early.
+    pub fn begin(&self) -> Begin {
+        if self.early { Begin::Early } else { Begin::Behind }
     }
 
     /// Whether they have all these shapes.
@@ -79,7 +88,7 @@ mod tests {
         assert_eq!(newer, again);
         let choices = |products| {
             let (library, device) = (String::new(), String::new());
-            Choices { library, device, us: [2.0, 1.0], products }
+            Choices { library, device, us: [2.0, 1.0], products, early: false }
         };
         assert_eq!((choices(vec![older]).others(), choices(vec![newer]).others()), (0, 1));
     }

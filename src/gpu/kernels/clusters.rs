@@ -8,7 +8,7 @@ use std::sync::Arc;
 use anyhow::{Context, Result, ensure};
 
 use super::images::{self, Topic};
-use crate::gpu::module::{Arg, Function, Launch};
+use crate::gpu::module::{Arg, Begin, Function, Launch};
 use crate::gpu::tensor_map::TensorMap;
 use crate::gpu::{Gpu, Stream, View};
 
@@ -143,17 +143,20 @@ impl Clusters {
     /// What the driver says.
     ///
     /// # Safety
-    /// As [`Function::launch`].
+    /// As [`Function::launch`]; where it begins early, behind a kernel.
     pub unsafe fn launch(
         &self,
         [rows, columns]: [usize; 2],
         args: &[Arg],
+        begin: Begin,
         stream: &Stream,
     ) -> Result<()> {
         let clusters = self.kind.tiles(rows, columns).min(self.resident);
         let blocks = u32::try_from(clusters * self.kind.blocks() as usize);
         let grid = (blocks.context("too many blocks")?, 1, 1);
-        // SAFETY: the caller's promise.
-        Ok(unsafe { self.function.launch(Launch { grid, threads: THREADS }, args, stream) }?)
+        let launch = Launch { grid, threads: THREADS };
+        // SAFETY: the caller's promise. The thread that brings tiles waits before the first (`bring_all` in the source), and all that a
+        // block stores follows from what that thread brought; what else reads memory that others write waits, too.
+        Ok(unsafe { self.function.beginning(begin).launch(launch, args, stream) }?)
     }
 }

@@ -7,7 +7,7 @@ frame (u8) ─ Preprocess ─→ image ─ encoder … track ─→ low ─ Mask
                                   BankState ←─ ptr
                   MemoryKeys: the bank to the keys of each layer's attention to it
                   Attention: between the engines of a track step that is cut at its attentions
-                  TrunkKernels, ActivatedKernels, NormedKernels: between the two engines of an encoder whose trunk is ours
+                  TrunkKernels, ProductKernels, NormedKernels: between the two engines of an encoder whose trunk is ours
 ```
 
 Each piece is made once for a clip's sizes: its tables go to the device then, and all that a launch takes is fixed, so
@@ -15,7 +15,6 @@ that launches allocate nothing and a recorded CUDA graph serves every frame. Res
 bit unless it is said otherwise; `segtrt selftest --kernels` compares them on the GPU at hand.
 */
 
-mod activated;
 mod attention;
 mod bank;
 mod clusters;
@@ -25,6 +24,7 @@ mod keys;
 mod mask;
 mod normed;
 mod preprocess;
+mod products;
 mod tables;
 mod trunk;
 
@@ -32,7 +32,6 @@ use std::sync::Arc;
 
 use anyhow::{Context, Result, bail, ensure};
 
-pub use activated::ActivatedKernels;
 pub use attention::{Attention, AttentionKernels, AttentionShape, HEAD, Values, WIDEST_HEAD};
 pub use bank::BankState;
 pub use counts::{COUNTERS_BYTES, MaskCounts};
@@ -40,6 +39,7 @@ pub use keys::MemoryKeys;
 pub use mask::MaskMaker;
 pub use normed::{Normed, NormedKernels};
 pub use preprocess::Preprocess;
+pub use products::ProductKernels;
 pub use trunk::{TrunkKernels, WindowShape, Windows};
 
 pub use crate::preprocess::Filter;

@@ -10,7 +10,7 @@ use anyhow::{Result, bail, ensure};
 use super::clusters::{Clusters, Kind, ROWS, walk};
 use super::images::Topic;
 use super::{int, need_exactly};
-use crate::gpu::module::Arg;
+use crate::gpu::module::{Arg, Begin};
 use crate::gpu::{Gpu, Stream, View};
 
 /// What copies and vector loads need.
@@ -92,7 +92,7 @@ impl NormedKernels {
     }
 
     /// Enqueues `residual += a weightᵀ + bias` and `out = norm(residual)`, with epsilon 10⁻⁶, by the kernel of that name; `sizes` are rows,
-    /// columns and depth. No allocation; may be recorded.
+    /// columns and depth. Where it begins early, it stands behind a kernel. No allocation; may be recorded.
     ///
     /// # Errors
     /// No such kernel for these columns and terms ([`names`](Self::names)), views of another size or at odd addresses, an `out` that lies across `a`, or what the driver says.
@@ -101,6 +101,7 @@ impl NormedKernels {
         name: &str,
         sizes: [usize; 3],
         operands: &Normed,
+        begin: Begin,
         stream: &Stream,
     ) -> Result<()> {
         let [rows, columns, depth] = sizes;
@@ -144,7 +145,7 @@ impl NormedKernels {
         ];
         // SAFETY: the arguments are the kernel's own. The maps describe `a` and `weight` as they were measured above, and what lies outside
         // of them is not read; the kernel has `columns` columns, stores `rows` rows of `residual` and `out` alone, and reads `lines` lines.
-        unsafe { kernel.launch([rows, columns], &args, stream) }
+        unsafe { kernel.launch([rows, columns], &args, begin, stream) }
     }
 }
 

@@ -11,8 +11,8 @@ use super::products::{dot, drawn_halves, sample};
 use super::trunk::activation;
 use super::{Bench, Checked, KernelRow, Limits, POISON, bytes_of, row};
 use crate::gpu::cublaslt::{CublasLt, Product, ProductShape};
-use crate::gpu::kernels::{ActivatedKernels, Element, TrunkKernels};
-use crate::gpu::{Stream, View};
+use crate::gpu::kernels::{Element, ProductKernels, TrunkKernels};
+use crate::gpu::{Begin, Stream, View};
 use crate::selftest::noise::Noise;
 
 /// The name of the rows; a kernel's own, which has both in it, where there is one.
@@ -56,8 +56,8 @@ pub(super) fn rows(bench: &Bench, lt: &CublasLt) -> Vec<KernelRow> {
         Ok(kernels) => kernels,
         Err(error) => return vec![row(NAME, "", Err(error))],
     };
-    let own = ActivatedKernels::where_possible(bench.gpu);
-    let names: Vec<&str> = own.iter().flat_map(|_| ActivatedKernels::names()).collect();
+    let own = ProductKernels::where_possible(bench.gpu);
+    let names: Vec<&str> = own.iter().flat_map(|_| ProductKernels::names(true)).collect();
     let mut rows = Vec::new();
     for (name, sizes) in CASES {
         let [height, columns, depth] = sizes;
@@ -144,10 +144,10 @@ impl Setting {
     }
 
     /// One kernel.
-    fn one(&self, own: Option<&ActivatedKernels>, name: &str, stream: &Stream) -> Result<()> {
+    fn one(&self, own: Option<&ProductKernels>, name: &str, stream: &Stream) -> Result<()> {
         let own = own.context("there are no kernels that multiply and activate at once")?;
         let operands = [&self.a, &self.weight, &self.bias, &self.out];
-        own.enqueue(name, self.sizes, operands, stream)
+        own.enqueue(name, self.sizes, operands, Begin::Behind, stream)
     }
 
     fn check(&self, bench: &Bench, enqueue: impl Fn(&Stream) -> Result<()>) -> Result<Checked> {
@@ -184,7 +184,7 @@ mod tests {
         let mut sizes = CASES.map(|(_, sizes)| sizes);
         sizes.sort_unstable();
         assert!(sizes.windows(2).all(|pair| pair[0] != pair[1]));
-        assert!(sizes.iter().all(|[_, columns, depth]| ActivatedKernels::serve(*columns, *depth)));
+        assert!(sizes.iter().all(|[_, columns, depth]| ProductKernels::serve(*columns, *depth)));
         for rest in [0, 16, 32, 48] {
             let small = |[rows, columns, _]: &&[usize; 3]| rows * columns <= 128_000;
             assert!(sizes.iter().filter(small).any(|[_, _, depth]| depth % 64 == rest), "{rest}");

@@ -7,7 +7,7 @@ mod hopper;
 use anyhow::{Context, Result, ensure};
 
 use super::{ALIGNMENT, HALF, UNIT, blocks, int, need_exactly};
-use crate::gpu::module::{Arg, Function, Launch, Module};
+use crate::gpu::module::{Arg, Begin, Function, Launch, Module};
 use crate::gpu::{Gpu, Stream, View};
 use hopper::HopperKernels;
 
@@ -227,11 +227,17 @@ impl Windows {
     }
 
     /// Enqueues `out` f16 `[tokens behind, heads depth]` from `qkv` f16 `[tokens, 3 heads depth]` (queries scaled); padding tokens
-    /// have `bias` f16 `[3 heads depth]`. No allocation on the device; may be recorded.
+    /// have `bias` f16 `[3 heads depth]`. Hopper's own kernels can begin early, behind a kernel; others do not. No allocation on the device; may
+    /// be recorded.
     ///
     /// # Errors
     /// Views of another size or at odd addresses, or what the driver says.
-    pub fn enqueue(&self, [qkv, bias, out]: [&View; 3], stream: &Stream) -> Result<()> {
+    pub fn enqueue(
+        &self,
+        [qkv, bias, out]: [&View; 3],
+        begin: Begin,
+        stream: &Stream,
+    ) -> Result<()> {
         let Self { shape, function, launch, numbers } = self;
         let columns = shape.columns();
         need_exactly(qkv, HALF * 3 * shape.tokens() * columns, ALIGNMENT, "'qkv'")?;
@@ -240,9 +246,10 @@ impl Windows {
         let tensors = [qkv, bias, out].map(Arg::View);
         let args: Vec<Arg> =
             tensors.into_iter().chain(numbers.iter().copied().map(Arg::I32)).collect();
+        let begin = if self.is_hopper() { begin } else { Begin::Behind };
         // SAFETY: the arguments are the kernel's own, the tensors were measured above, and the launch gives every pair its
-        // shared memory and a block for each part of its queries, as the kernel asks for.
-        Ok(unsafe { function.launch(*launch, &args, stream) }?)
+        // shared memory and a block for each part of its queries, as the kernel asks for. Hopper's kernels begin with waiting.
+        Ok(unsafe { function.beginning(begin).launch(*launch, &args, stream) }?)
     }
 }
 

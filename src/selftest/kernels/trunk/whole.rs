@@ -19,6 +19,8 @@ const NAME: &str = "trunk whole";
 /// With the algorithms that `segtrt build-engines` would keep.
 const CHOSEN: &str = "trunk whole, products by time";
 
+/// Relative difference that other algorithms and kernels may make.
+const ALIKE: f64 = 3e-2;
 /// Most replays that are timed, of so many runs each: a trunk takes milliseconds.
 const TIMED: usize = 5;
 
@@ -123,9 +125,14 @@ pub(in super::super) fn rows(bench: &Bench) -> Result<Vec<KernelRow>, String> {
             let trunk = model.trunk();
             let drawn = Drawn::new(bench, &trunk);
             let weights = drawn.blocks(&trunk);
-            rows.push(row(NAME, model.name, check(bench, &trunk, &weights, None)));
-            let choices = choose_products(bench.gpu, &trunk, &weights);
-            let chosen = choices.and_then(|choices| check(bench, &trunk, &weights, Some(&choices)));
+            let mut tokens = Vec::new();
+            rows.push(row(NAME, model.name, check(bench, &trunk, &weights, None, &mut tokens)));
+            let chosen = choose_products(bench.gpu, &trunk, &weights).and_then(|choices| {
+                let mut found = Vec::new();
+                let checked = check(bench, &trunk, &weights, Some(&choices), &mut found)?;
+                alike(&found, &tokens)?;
+                Ok(checked)
+            });
             rows.push(row(CHOSEN, model.name, chosen));
         }
     }
@@ -179,11 +186,28 @@ impl Drawn {
     }
 }
 
+/// Other algorithms and kernels round otherwise, 48 blocks deep: tokens differ, and by far less than what one wrong product leaves.
+fn alike(found: &[f32], first: &[f32]) -> Result<()> {
+    ensure!(found.len() == first.len(), "there is nothing to compare with");
+    let square = |values: &mut dyn Iterator<Item = f32>| -> f64 {
+        values.map(|value| f64::from(value).powi(2)).sum()
+    };
+    let differences = square(&mut found.iter().zip(first).map(|(a, b)| a - b));
+    let error = (differences / square(&mut first.iter().copied())).sqrt();
+    log::debug!("all blocks as chosen differ by {error:.1e} from the first way");
+    ensure!(
+        error < ALIKE,
+        "the tokens behind the stages differ by {error:.1e} (relative) from those of cuBLASLt's first algorithms, {ALIKE:.0e} at most is expected"
+    );
+    Ok(())
+}
+
 fn check(
     bench: &Bench,
     trunk: &Trunk,
     weights: &[BlockWeights],
     choices: Option<&Choices>,
+    tokens_behind: &mut Vec<f32>,
 ) -> Result<Checked> {
     trunk.check()?;
     let stream = &bench.stream;
@@ -215,7 +239,8 @@ fn check(
     }
     let mut checked = compare(&all(stream)?, &first, 4)?;
     let of = |four: &[u8]| f32::from_le_bytes([four[0], four[1], four[2], four[3]]);
-    let odd = first.chunks_exact(4).map(of).position(|value| !value.is_finite());
+    tokens_behind.extend(first.chunks_exact(4).map(of));
+    let odd = tokens_behind.iter().position(|value| !value.is_finite());
     ensure!(
         odd.is_none(),
         "element {} of the tokens behind the stages is no finite number",

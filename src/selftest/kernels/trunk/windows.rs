@@ -5,6 +5,7 @@ use anyhow::Result;
 use super::super::attention::product;
 use super::super::{Bench, Checked, KernelRow, row};
 use super::{DRAWN, SAMPLE, bytes_of_halves, check_near, drawn, halves, repeated};
+use crate::gpu::Begin;
 use crate::gpu::kernels::{TrunkKernels, WindowShape, Windows};
 
 /// Map, window, heads, columns of a head, pooled.
@@ -120,7 +121,7 @@ impl Data {
         let out = bench.poisoned(2 * self.shape.tokens_out() * self.shape.columns())?;
         let to = out.clone();
         check_near(bench, &out, &self.expected, self.shape.depth, move |stream| {
-            attention.enqueue([&qkv, &bias, &to], stream)
+            attention.enqueue([&qkv, &bias, &to], Begin::Behind, stream)
         })
     }
 }
