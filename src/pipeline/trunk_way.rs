@@ -1,5 +1,5 @@
 /*!
-How a product is computed that has something behind it: by cuBLASLt, and then by another kernel; or, on Hopper, by one kernel of this program for both.
+How a product is computed: by cuBLASLt, and what may follow by another kernel; or, on Hopper, by one kernel of this program for both.
 
 Which it is, is decided by the time of the whole trunk, as algorithms are. Where nothing was timed it is cuBLASLt: what is faster differs from
 shape to shape and with the library, and no time was measured on this GPU then.

@@ -1,6 +1,6 @@
 /*!
-The product of a hidden layer with its activation, both ways: by cuBLASLt and the activation's kernel behind it, and on Hopper by each kernel
-that does both. All are compared with float64 on the host, for a sample of rows and columns, and timed side by side.
+Products of halves as a trunk has them, both ways: by cuBLASLt, with the activation's kernel behind it where it is a hidden layer's; and on Hopper by each
+kernel of this program that does the same at once. All are compared with float64 on the host, for a sample of rows and columns, and timed side by side.
 */
 
 use anyhow::{Context, Result};
@@ -17,12 +17,14 @@ use crate::selftest::noise::Noise;
 
 /// The name of the rows; a kernel's own, which has both in it, where there is one.
 const NAME: &str = "product, then trunk gelu";
+/// The same where nothing is activated.
+const PLAIN: &str = "product, of halves";
 /// Runs that must give the same bits: what comes too early or too late need not do so each time.
 const RUNS: u8 = 5;
 /// Two roundings to halves of what may be several root mean squares, a polynomial that is known to less, and f32 sums of tensor cores.
 const LIMITS: Limits = Limits { error: 6e-4, deviation: 8e-3 };
 
-/// Rows, columns and depth: odd ones (rows that fill no tile or one of a cluster's, tiles that columns do not fill, depths that end in a chunk of one, two, three
+/// Hidden layers, rows, columns and depth: odd ones (rows that fill no tile or one of a cluster's, tiles that columns do not fill, depths that end in a chunk of one, two, three
 /// steps, and of none), then those of Hiera's four stages.
 const CASES: [(&str, [usize; 3]); 23] = [
     ("few", [33, 64, 96]),
@@ -50,6 +52,20 @@ const CASES: [(&str, [usize; 3]); 23] = [
     ("large", [1024, 4608, 1152]),
 ];
 
+/// Queries, keys and values: some of the odd ones, and those of the third and fourth stages, of which others have columns that the kernels do not serve.
+const PLAIN_CASES: [(&str, [usize; 3]); 10] = [
+    ("few", [33, 64, 96]),
+    ("few", [300, 320, 144]),
+    ("odd", [4097, 448, 112]),
+    ("odd", [129, 3584, 896]),
+    ("tiny", [4096, 1152, 384]),
+    ("tiny", [1024, 2304, 768]),
+    ("base+", [4096, 1344, 448]),
+    ("base+", [1024, 2688, 896]),
+    ("large", [4096, 1728, 576]),
+    ("large", [1024, 3456, 1152]),
+];
+
 /// A row for each case and way.
 pub(super) fn rows(bench: &Bench, lt: &CublasLt) -> Vec<KernelRow> {
     let kernels = match TrunkKernels::load(bench.gpu) {
@@ -57,23 +73,25 @@ pub(super) fn rows(bench: &Bench, lt: &CublasLt) -> Vec<KernelRow> {
         Err(error) => return vec![row(NAME, "", Err(error))],
     };
     let own = ProductKernels::where_possible(bench.gpu);
-    let names: Vec<&str> = own.iter().flat_map(|_| ProductKernels::names(true)).collect();
     let mut rows = Vec::new();
-    for (name, sizes) in CASES {
+    let cases = CASES.map(|case| (true, case)).into_iter();
+    for (activated, (name, sizes)) in cases.chain(PLAIN_CASES.map(|case| (false, case))) {
+        let names: Vec<&str> = own.iter().flat_map(|_| ProductKernels::names(activated)).collect();
+        let first_name = if activated { NAME } else { PLAIN };
         let [height, columns, depth] = sizes;
         if bench.leaves_out(height * columns, 1 + names.len()) {
             continue;
         }
         let case = format!("{name}: {height} x {columns} x {depth}");
-        let setting = match Setting::new(bench, lt, sizes) {
+        let setting = match Setting::new(bench, lt, sizes, activated) {
             Ok(setting) => setting,
             Err(error) => {
-                rows.push(row(NAME, &case, Err(error)));
+                rows.push(row(first_name, &case, Err(error)));
                 continue;
             }
         };
         let first = setting.check(bench, |stream| setting.both(&kernels, stream));
-        let mut first = row(NAME, &case, first);
+        let mut first = row(first_name, &case, first);
         first.library = Some(lt.to_string());
         rows.push(first);
         for name in &names {
@@ -93,6 +111,7 @@ pub(super) fn rows(bench: &Bench, lt: &CublasLt) -> Vec<KernelRow> {
 struct Setting {
     product: Product,
     sizes: [usize; 3],
+    activated: bool,
     a: View,
     weight: View,
     bias: View,
@@ -103,7 +122,7 @@ struct Setting {
 }
 
 impl Setting {
-    fn new(bench: &Bench, lt: &CublasLt, sizes: [usize; 3]) -> Result<Self> {
+    fn new(bench: &Bench, lt: &CublasLt, sizes: [usize; 3], activated: bool) -> Result<Self> {
         let [rows, columns, depth] = sizes;
         let output = Element::F16;
         let product =
@@ -119,7 +138,8 @@ impl Setting {
             for column in sample(columns) {
                 let of_column = weight[column * depth..(column + 1) * depth].to_f32_vec();
                 let sum = f64::from(bias[column].to_f32()) + dot(&tokens, &of_column);
-                expected.push((row * columns + column, activation(sum)));
+                let value = if activated { activation(sum) } else { sum };
+                expected.push((row * columns + column, value));
             }
         }
         let put = |values: &[f16]| bench.put(&bytes_of(values, |value| value.to_le_bytes()));
@@ -127,6 +147,7 @@ impl Setting {
         Ok(Self {
             product,
             sizes,
+            activated,
             a: put(&a)?,
             weight: put(&weight)?,
             bias: put(&bias)?,
@@ -136,16 +157,16 @@ impl Setting {
         })
     }
 
-    /// cuBLASLt's first algorithm and the activation.
+    /// cuBLASLt's first algorithm, and the activation where there is one.
     fn both(&self, kernels: &TrunkKernels, stream: &Stream) -> Result<()> {
         let Self { product, a, weight, bias, out, workspace, sizes: [rows, columns, _], .. } = self;
         product.enqueue(a, weight, bias, out, workspace, stream)?;
-        kernels.gelu(out, rows * columns, stream)
+        if self.activated { kernels.gelu(out, rows * columns, stream) } else { Ok(()) }
     }
 
     /// One kernel.
     fn one(&self, own: Option<&ProductKernels>, name: &str, stream: &Stream) -> Result<()> {
-        let own = own.context("there are no kernels that multiply and activate at once")?;
+        let own = own.context("there are no kernels for products")?;
         let operands = [&self.a, &self.weight, &self.bias, &self.out];
         own.enqueue(name, self.sizes, operands, Begin::Behind, stream)
     }
@@ -181,6 +202,10 @@ mod tests {
 
     #[test]
     fn cases_are_told_apart_and_served_and_some_are_small() {
+        let plain = PLAIN_CASES
+            .iter()
+            .all(|(_, [_, columns, depth])| ProductKernels::serve(*columns, *depth));
+        assert!(plain);
         let mut sizes = CASES.map(|(_, sizes)| sizes);
         sizes.sort_unstable();
         assert!(sizes.windows(2).all(|pair| pair[0] != pair[1]));

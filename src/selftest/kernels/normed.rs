@@ -11,7 +11,7 @@ use anyhow::{Context, Result};
 use super::{Bench, Checked, KernelRow, Limits, POISON, bytes_of, row};
 use crate::gpu::cublaslt::{CublasLt, Product, ProductShape};
 use crate::gpu::kernels::{Element, Normed, NormedKernels, TrunkKernels};
-use crate::gpu::{Stream, View};
+use crate::gpu::{Begin, Stream, View};
 use data::{Came, Case, Data, Expected};
 
 /// The name of the rows; a kernel's own, which has both in it, where there is one.
@@ -138,7 +138,7 @@ impl Setting {
             out: &self.out,
             ahead: Some(&ahead),
         };
-        own.enqueue(name, self.case.sizes, &operands, stream)
+        own.enqueue(name, self.case.sizes, &operands, Begin::Behind, stream)
     }
 
     /// One way, against float64 and what the other way gave, and what it gave itself.
