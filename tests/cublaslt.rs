@@ -46,8 +46,17 @@ fn is_inside() -> bool {
     is
 }
 
-/// The names of rows of cuBLASLt's product and the kernel behind it: the activation's, the norm's.
-const BEHIND: [&str; 2] = ["product, then trunk gelu", "product, then trunk normalize"];
+/// The names of rows of cuBLASLt's product beside this program's: with the activation behind it, with nothing, with the norm.
+const BESIDE: [&str; 3] =
+    ["product, then trunk gelu", "product, of halves", "product, then trunk normalize"];
+/// What the names of this program's begin with.
+const OWN: [&str; 3] = [" product_gelu_", " product_plain_", " product_norm_"];
+
+/// How many rows of each name have this verdict.
+fn of_each(said: &str, names: [&str; 3], verdict: &str) -> [usize; 3] {
+    let row = |line: &str, name: &str| line.contains(name) && line.contains(verdict);
+    names.map(|name| said.lines().filter(|line| row(line, name)).count())
+}
 
 #[test]
 fn the_selftest_compares_the_products_and_says_where_it_cannot() {
@@ -55,10 +64,10 @@ fn the_selftest_compares_the_products_and_says_where_it_cannot() {
     let test = |library: &Path, settings: &[(&str, &str)]| {
         let said = inside("the_selftest", library, settings)?;
         let rows = |verdict: &str| {
-            // Those with something behind them have rows of their own.
-            let behind = |line: &str| BEHIND.iter().any(|name| line.contains(name));
+            // Those that this program's are compared with are counted by themselves.
+            let other = |line: &str| BESIDE.iter().chain(&OWN).any(|name| line.contains(name));
             let row =
-                |line: &&str| line.contains(" product") && line.contains(verdict) && !behind(line);
+                |line: &&str| line.contains(" product") && line.contains(verdict) && !other(line);
             said.lines().filter(row).count()
         };
         Some(([rows(" passed"), rows(" failed")], said.clone()))
@@ -67,12 +76,9 @@ fn the_selftest_compares_the_products_and_says_where_it_cannot() {
     let Some((counts, said)) = test(library, &[]) else { return };
     assert_eq!(counts, [10, 0], "{said}");
     assert!(said.contains("product, first of 2"), "{said}");
-    let behind = |said: &str, verdict: &str| {
-        let row = |line: &str, name: &str| line.contains(name) && line.contains(verdict);
-        BEHIND.map(|name| said.lines().filter(|line| row(line, name)).count())
-    };
-    assert_eq!(behind(&said, " passed"), [2, 21], "{said}");
-    assert_eq!(behind(&said, " failed"), [0, 0], "{said}");
+    assert_eq!(of_each(&said, BESIDE, " passed"), [2, 1, 21], "{said}");
+    assert_eq!(of_each(&said, OWN, " passed"), [8, 2, 24], "{said}");
+    assert_eq!([BESIDE, OWN].map(|names| of_each(&said, names, " failed")), [[0; 3]; 2], "{said}");
     assert!(said.contains("few: 33 x 96 x 384, f32, added to"), "{said}");
     for (name, expected, told) in [
         ("bias", [0, 10], "elements are off by more than"),
@@ -96,7 +102,7 @@ fn the_selftest_compares_the_products_and_says_where_it_cannot() {
         assert_eq!(counts, expected, "{name}: {said}");
         assert!(said.contains(told), "{name}: {said}");
         if ["bias", "edge", "twice"].contains(&name) {
-            assert_eq!(behind(&said, " failed")[1], 21, "{name}: {said}");
+            assert_eq!(of_each(&said, BESIDE, " failed")[2], 21, "{name}: {said}");
         }
     }
     let nothing = tempfile::tempdir().unwrap();
@@ -125,7 +131,8 @@ fn whole_trunks_give_the_same_from_launches_and_from_graphs() {
         let row = |line: &&str| line.contains("trunk whole") && line.contains(verdict);
         said.lines().filter(row).count()
     };
-    assert_eq!((rows(" passed"), rows(" failed")), (2, 0), "{said}");
+    // Of each of two: first algorithms, those by time, own kernels, own kernels early.
+    assert_eq!((rows(" passed"), rows(" failed")), (8, 0), "{said}");
     let said = inside("whole_trunks", library, &[("FAKE_CUBLASLT_FAULT", "unsteady")]).unwrap();
     assert!(said.contains("FAILED trunk whole (a small one)"), "{said}");
     let nothing = tempfile::tempdir().unwrap();
@@ -142,6 +149,27 @@ fn whole_trunks() {
     let repeats = Repeats { warmup: 0, runs: 1, layer_runs: 0 };
     let found = run(&Gpu::open(0).unwrap(), repeats, 1, Some(MOST), &[Topic::WholeTrunks]);
     println!("{}", report::render_kernels(&found));
+}
+
+/// The comparisons must be able to fail, that of single products and that of whole trunks, whose norms come with the products before them.
+#[test]
+fn a_norm_that_lacks_its_bias_is_found_by_itself_and_in_the_whole() {
+    let (Some(fakes), Some(library)) = (shared(), cublaslt()) else { return };
+    let faulty = fakes.with_fault(" + norm.shift[i]", "");
+    let path = [("LD_LIBRARY_PATH", faulty.path().to_str().unwrap())];
+    let said = inside("the_selftest", library, &path).unwrap();
+    assert_eq!(of_each(&said, OWN, " failed"), [0, 0, 24], "{said}");
+    assert!(
+        said.contains("FAILED product_norm_96_by_4x2 (few: 1 x 384 x 80): the norm: "),
+        "{said}"
+    );
+    let said = inside("whole_trunks", library, &path).unwrap();
+    for name in ["own kernels", "own kernels early"] {
+        let told = format!(
+            "FAILED trunk whole, {name} (a small one as wide as tiny): the tokens behind the stages differ by"
+        );
+        assert!(said.contains(&told), "{said}");
+    }
 }
 
 /// A library that was made for a later CUDA than the driver's is passed over for one that was not.

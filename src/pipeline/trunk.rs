@@ -170,8 +170,19 @@ impl TrunkRun {
         made.chain(self.added.iter().map(|added| &added.way))
     }
 
+    /// Has every product computed by a kernel of this program's that can be, with what is behind it, from the next time on: of several by the
+    /// first, or the last. How many shapes those are.
+    pub fn take_own_kernels(&self, last: bool) -> usize {
+        let choose = |way: &Way| {
+            let kernels = way.kernels();
+            way.choose(if last { kernels.last() } else { kernels.first() }.copied());
+            way.kernel().is_some()
+        };
+        self.ways().filter(|way| choose(way)).count()
+    }
+
     /// Has kernels that can do so begin early, or no longer, from the next time on.
-    pub(super) fn begin(&self, begin: Begin) {
+    pub fn begin(&self, begin: Begin) {
         self.begin.set(begin);
     }
 

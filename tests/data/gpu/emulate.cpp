@@ -77,6 +77,8 @@ const Kernel KERNELS[] = {
     KERNEL(product_gelu_192_by_2),
     KERNEL(product_gelu_128_by_4),
     KERNEL(product_gelu_192_by_4),
+    KERNEL(product_plain_128_by_2),
+    KERNEL(product_plain_192_by_2),
     KERNEL(product_norm_96_by_1),
     KERNEL(product_norm_96_by_2),
     KERNEL(product_norm_96_by_4),

@@ -1,4 +1,4 @@
-// What Hopper's products with something behind them compute, without their sources, which run on the host in scripts/attention. Clusters, their tiles
+// What Hopper's products compute, with an activation or a norm behind them or nothing, without their sources, which run on the host in scripts/attention. Clusters, their tiles
 // and their boxes are the real kernels'; a cluster's first block has whole rows.
 #pragma once
 
@@ -39,13 +39,15 @@ inline float sum(const Map& tokens, const Map& weights, int row, int column) {
     return sum;
 }
 
-inline void activate(const Map& tokens, const Map& weights, const uint16_t* bias, uint16_t* out, int m, int n, int k, Tiles tiles) {
+inline void multiply(const Map& tokens, const Map& weights, const uint16_t* bias, uint16_t* out, int m, int n, int k, bool activated, Tiles tiles) {
     if (threadIdx.x != 0) return;
     tiles.check(tokens, weights, m, n, k);
     // A cluster has few of many columns, so its number says nothing of rows here: the first does all.
     for (int row = 0; row < m && blockIdx.x == 0; row++)
-        for (int column = 0; column < n; column++)
-            out[(size_t)row * n + column] = host_half_bits(gelu(sum(tokens, weights, row, column) + host_halves()[bias[column]]));
+        for (int column = 0; column < n; column++) {
+            const float x = sum(tokens, weights, row, column) + host_halves()[bias[column]];
+            out[(size_t)row * n + column] = host_half_bits(activated ? gelu(x) : x);
+        }
 }
 
 struct Norm {
@@ -75,14 +77,16 @@ inline void normalize(const Map& tokens, const Map& weights, const Norm& norm, i
 
 }  // namespace products
 
-#define STAND_IN_GELU(NAME, COLUMNS, DOWN, ACROSS)                                                                                \
-    void NAME(const products::Map* tokens, const products::Map* weights, const uint16_t* bias, uint16_t* out, int m, int n, int k) { \
-        products::activate(*tokens, *weights, bias, out, m, n, k, {COLUMNS, DOWN, ACROSS});                                         \
+#define STAND_IN_PRODUCT(NAME, ACTIVATED, COLUMNS, DOWN, ACROSS)                                                                      \
+    void NAME(const products::Map* tokens, const products::Map* weights, const uint16_t* bias, uint16_t* out, int m, int n, int k) {    \
+        products::multiply(*tokens, *weights, bias, out, m, n, k, ACTIVATED, {COLUMNS, DOWN, ACROSS});                                 \
     }
-STAND_IN_GELU(product_gelu_128_by_2, 128, 2, 1)
-STAND_IN_GELU(product_gelu_192_by_2, 192, 2, 1)
-STAND_IN_GELU(product_gelu_128_by_4, 128, 2, 2)
-STAND_IN_GELU(product_gelu_192_by_4, 192, 2, 2)
+STAND_IN_PRODUCT(product_gelu_128_by_2, true, 128, 2, 1)
+STAND_IN_PRODUCT(product_gelu_192_by_2, true, 192, 2, 1)
+STAND_IN_PRODUCT(product_gelu_128_by_4, true, 128, 2, 2)
+STAND_IN_PRODUCT(product_gelu_192_by_4, true, 192, 2, 2)
+STAND_IN_PRODUCT(product_plain_128_by_2, false, 128, 2, 1)
+STAND_IN_PRODUCT(product_plain_192_by_2, false, 192, 2, 1)
 
 #define STAND_IN_NORM(NAME, COLUMNS, DOWN, ACROSS)                                                                                       \
     void NAME(const products::Map* tokens, const products::Map* weights, const float* bias, float* residual, const float* norm_weight,     \

@@ -11,13 +11,17 @@ use super::super::{Bench, Checked, KernelRow, Launches, POISON, bytes_of, row};
 use super::{DRAWN, bytes_of_halves, drawn, halves, repeated};
 use crate::bundle::trunk::{Affine, BlockWeights, FILE, Trunk, TrunkBlock};
 use crate::gpu::cublaslt::{Choices, CublasLt, CublasLtError};
-use crate::gpu::{Recorded, Stream};
+use crate::gpu::kernels::{NormedKernels, ProductKernels};
+use crate::gpu::{Begin, Recorded, Stream};
 use crate::pipeline::{TrunkAlone, TrunkParts, choose_products};
 use crate::selftest::engine_run::Repeats;
 
 const NAME: &str = "trunk whole";
 /// With the algorithms that `segtrt build-engines` would keep.
 const CHOSEN: &str = "trunk whole, products by time";
+/// With this program's kernels for all products that they serve, whether that is faster or not.
+const OWN: &str = "trunk whole, own kernels";
+const OWN_EARLY: &str = "trunk whole, own kernels early";
 
 /// Relative difference that other algorithms and kernels may make.
 const ALIKE: f64 = 3e-2;
@@ -36,7 +40,7 @@ struct Model {
     grid: usize,
 }
 
-const MODELS: [Model; 5] = [
+const MODELS: [Model; 6] = [
     Model {
         name: "tiny at 1024 pixels",
         columns: 96,
@@ -82,6 +86,15 @@ const MODELS: [Model; 5] = [
         whole: [3, 4, 5],
         grid: 8,
     },
+    Model {
+        name: "a small one as wide as tiny",
+        columns: 96,
+        heads: 1,
+        stages: [1, 1, 2, 1],
+        windows: [4, 4, 2, 2],
+        whole: [3, 4, 5],
+        grid: 8,
+    },
 ];
 
 impl Model {
@@ -119,21 +132,42 @@ pub(in super::super) fn rows(bench: &Bench) -> Result<Vec<KernelRow>, String> {
     if let Err(error @ CublasLtError::NotFound(_)) = CublasLt::open(bench.gpu) {
         return Err(error.to_string());
     }
+    let products = ProductKernels::where_possible(bench.gpu).is_some();
+    let norms = NormedKernels::where_possible(bench.gpu).is_some();
+    // Of several kernels the first, then the last.
+    let own = [(OWN, false, Begin::Behind), (OWN_EARLY, true, Begin::Early)];
+    let own = if products || norms { &own[..] } else { &[] };
     let mut rows = Vec::new();
     for model in &MODELS {
-        if !bench.leaves_out(model.grid * model.grid * model.columns, 2) {
-            let trunk = model.trunk();
-            let drawn = Drawn::new(bench, &trunk);
-            let weights = drawn.blocks(&trunk);
-            let mut tokens = Vec::new();
-            rows.push(row(NAME, model.name, check(bench, &trunk, &weights, None, &mut tokens)));
-            let chosen = choose_products(bench.gpu, &trunk, &weights).and_then(|choices| {
-                let mut found = Vec::new();
-                let checked = check(bench, &trunk, &weights, Some(&choices), &mut found)?;
-                alike(&found, &tokens)?;
-                Ok(checked)
+        if bench.leaves_out(model.grid * model.grid * model.columns, 2 + own.len()) {
+            continue;
+        }
+        let trunk = model.trunk();
+        let drawn = Drawn::new(bench, &trunk);
+        let weights = drawn.blocks(&trunk);
+        let laid_out = |choices: Option<&Choices>| {
+            let parts = TrunkParts { trunk: &trunk, weights: &weights, choices };
+            trunk.check().and_then(|()| TrunkAlone::new(bench.gpu, &parts, &bench.stream))
+        };
+        let mut tokens = Vec::new();
+        let first = laid_out(None).and_then(|alone| check(bench, &alone, &mut tokens));
+        rows.push(row(NAME, model.name, first));
+        let as_first = |alone: &TrunkAlone| {
+            let mut found = Vec::new();
+            let checked = check(bench, alone, &mut found)?;
+            alike(&found, &tokens).map(|()| checked)
+        };
+        let chosen = choose_products(bench.gpu, &trunk, &weights)
+            .and_then(|choices| as_first(&laid_out(Some(&choices))?));
+        rows.push(row(CHOSEN, model.name, chosen));
+        for (name, last, begin) in own.iter().copied() {
+            let checked = laid_out(None).and_then(|alone| {
+                alone.run.begin(begin);
+                let served = alone.run.take_own_kernels(last);
+                ensure!(served > 0, "this program's kernels serve none of its products");
+                as_first(&alone)
             });
-            rows.push(row(CHOSEN, model.name, chosen));
+            rows.push(row(name, model.name, checked));
         }
     }
     Ok(rows)
@@ -202,23 +236,14 @@ fn alike(found: &[f32], first: &[f32]) -> Result<()> {
     Ok(())
 }
 
-fn check(
-    bench: &Bench,
-    trunk: &Trunk,
-    weights: &[BlockWeights],
-    choices: Option<&Choices>,
-    tokens_behind: &mut Vec<f32>,
-) -> Result<Checked> {
-    trunk.check()?;
-    let stream = &bench.stream;
-    let parts = TrunkParts { trunk, weights, choices };
-    let TrunkAlone { run, maps } = TrunkAlone::new(bench.gpu, &parts, stream)?;
+fn check(bench: &Bench, alone: &TrunkAlone, tokens_behind: &mut Vec<f32>) -> Result<Checked> {
+    let (TrunkAlone { run, maps }, stream) = (alone, &bench.stream);
     let values = drawn(bench, "trunk tokens");
     let floats = bytes_of(&values[..DRAWN], |value| value.to_le_bytes());
     let tokens = repeated(&floats, maps[0].len());
     let all = |stream: &Stream| -> Result<Vec<u8>> {
         let mut bytes = Vec::new();
-        for map in &maps {
+        for map in maps {
             bytes.extend(map.download(stream)?);
         }
         Ok(bytes)
