@@ -2,8 +2,8 @@
 A product that is added to a residual, with the LayerNorm behind it, for Hopper alone (sm_90a):
 residual[m, n] += tokens[m, k] weights[n, k]^T + bias, in f32, and out[m, n] = LayerNorm(residual), halves. Biases and the norm's weights are f32.
 
-A norm by itself reads all that the product has just written. Here a cluster of ACROSS blocks side by side has whole rows, in registers: each block
-takes mean and squared differences of its own columns, sends both to the others of its row, and joins what they send (Chan, Golub and LeVeque,
+A norm by itself reads all that the product has just written. Here a cluster of ACROSS blocks side by side has whole rows, in registers (three at the
+most: of clusters of four an H200 runs 30 at once, and rows of 4096 tokens need 32). Each block takes mean and squared differences of its own columns, sends both to the others of its row, and joins what they send (Chan, Golub and LeVeque,
 "Updating Formulae and a Pairwise Algorithm for Computing Sample Variances", 1979), so that a common offset of a row costs no digits.
 
 Blocks stay for the whole launch. Warp 0 brings tokens and weights (tiles.cuh), the warps beside it bring biases and the norm's weights into shared
@@ -39,14 +39,15 @@ __device__ __forceinline__ void prefetch_far_line(const void* from) { asm volati
 
 __device__ constexpr int norm_bytes(int columns, int across) { return 8 * 16 * (2 * columns + 16) + 2 * across * 128 * 8 + 3 * 4 * columns; }
 
-/// COLUMNS of an output tile; a cluster has DOWN x ACROSS tiles, and rows have COLUMNS * ACROSS columns.
-template <int COLUMNS_, int SLOTS_, int DOWN_, int ACROSS_>
+/// Rows of N columns; COLUMNS of an output tile; a cluster has DOWN x ACROSS tiles, of which those that are last in a row may have fewer columns.
+template <int N_, int COLUMNS_, int SLOTS_, int DOWN_, int ACROSS_>
 struct Norm : Tiles<COLUMNS_, SLOTS_, DOWN_, ACROSS_, 8, norm_bytes(COLUMNS_, ACROSS_)> {
     typedef Tiles<COLUMNS_, SLOTS_, DOWN_, ACROSS_, 8, norm_bytes(COLUMNS_, ACROSS_)> Base;
     using Base::COLUMNS, Base::SLOTS, Base::ACROSS, Base::ROWS, Base::CHUNK, Base::WEIGHTS, Base::SLOT_BYTES, Base::FULL, Base::BEHIND;
     using Base::shared, Base::m, Base::k, Base::tiles, Base::first, Base::step, Base::lane, Base::warp, Base::down, Base::across;
     using Base::row_of, Base::chunks, Base::descriptor, Base::release;
-    static constexpr int N = COLUMNS * ACROSS;
+    static constexpr int N = N_;
+    static constexpr int LAST = N - COLUMNS * (ACROSS - 1);         // columns of a row's last tile
     static constexpr int GROUPS = COLUMNS / 8;                      // of eight columns: a 16-byte unit of halves
     static constexpr int PITCH = COLUMNS * 2 + 16;                  // bytes from a staged row to the next: an odd number of units
     static constexpr int STAGING = BEHIND;                          // 16 rows for each of eight warps
@@ -57,6 +58,7 @@ struct Norm : Tiles<COLUMNS_, SLOTS_, DOWN_, ACROSS_, 8, norm_bytes(COLUMNS_, AC
     static constexpr int SHARED = COUNTED + 2 * 8;
     static_assert(VECTORS + 3 * 4 * COLUMNS == FULL, "what lies behind the slots");
     static_assert(SHARED <= 232448, "shared memory of a block");
+    static_assert(LAST > 0 && LAST <= COLUMNS && LAST % 16 == 0, "every block has columns of a row");
     static_assert(COLUMNS % 16 == 0 && PITCH / 16 % 2 == 1 && FULL % 8 == 0, "pairs of units without bank conflicts");
 
     float* residual;
@@ -64,6 +66,9 @@ struct Norm : Tiles<COLUMNS_, SLOTS_, DOWN_, ACROSS_, 8, norm_bytes(COLUMNS_, AC
 
     typedef float Sums[COLUMNS / 2];  // lane l: columns 8 j + 2 (l % 4) and the next, of row l / 4 (4 j, 4 j + 1) and of row l / 4 + 8
     int group;
+
+    /// Whether a group of eight columns is one of the row.
+    __device__ __forceinline__ bool has(int j) const { return LAST == COLUMNS || j < LAST / 8 || across < ACROSS - 1; }
 
     // ---- products ----
 
@@ -121,7 +126,8 @@ struct Norm : Tiles<COLUMNS_, SLOTS_, DOWN_, ACROSS_, 8, norm_bytes(COLUMNS_, AC
             if (row < m) {
 #pragma unroll
                 for (int j = 0; j < GROUPS; j++) {
-                    const float2 x = load_two(from + j * 8);
+                    float2 x = {0.0f, 0.0f};
+                    if (has(j)) x = load_two(from + j * 8);
                     kept[j * 4 + r * 2] = x.x, kept[j * 4 + r * 2 + 1] = x.y;
                 }
             } else {
@@ -149,7 +155,8 @@ struct Norm : Tiles<COLUMNS_, SLOTS_, DOWN_, ACROSS_, 8, norm_bytes(COLUMNS_, AC
             if (row >= m) continue;
             float* to = own_residual(row);
 #pragma unroll
-            for (int j = 0; j < GROUPS; j++) store_two(to + j * 8, {sums[j * 4 + r * 2], sums[j * 4 + r * 2 + 1]});
+            for (int j = 0; j < GROUPS; j++)
+                if (has(j)) store_two(to + j * 8, {sums[j * 4 + r * 2], sums[j * 4 + r * 2 + 1]});
         }
     }
 
@@ -168,11 +175,13 @@ struct Norm : Tiles<COLUMNS_, SLOTS_, DOWN_, ACROSS_, 8, norm_bytes(COLUMNS_, AC
 #pragma unroll
         for (int r = 0; r < 2; r++) {
             float sum = 0.0f, square = 0.0f;
+            // Columns beyond the row are zeros.
 #pragma unroll
             for (int j = 0; j < GROUPS; j++) sum += sums[j * 4 + r * 2] + sums[j * 4 + r * 2 + 1];
-            mean[r] = of_row(sum) * (1.0f / COLUMNS);
+            mean[r] = of_row(sum) * (has(GROUPS - 1) ? 1.0f / COLUMNS : 1.0f / LAST);
 #pragma unroll
             for (int j = 0; j < GROUPS; j++) {
+                if (!has(j)) continue;
                 const float a = sums[j * 4 + r * 2] - mean[r], b = sums[j * 4 + r * 2 + 1] - mean[r];
                 square += a * a + b * b;
             }
@@ -195,10 +204,11 @@ struct Norm : Tiles<COLUMNS_, SLOTS_, DOWN_, ACROSS_, 8, norm_bytes(COLUMNS_, AC
 #pragma unroll
                 for (int i = 0; i < ACROSS; i++) part[i] = shared_two(parts + i * PART_BYTES + r * 64);
 #pragma unroll
-                for (int i = 0; i < ACROSS; i++) sum += part[i].x;
-                mean[r] = sum * (1.0f / ACROSS);
+                for (int i = 0; i < ACROSS; i++) sum += part[i].x * ((float)(i < ACROSS - 1 ? COLUMNS : LAST) / N);
+                mean[r] = sum;
 #pragma unroll
-                for (int i = 0; i < ACROSS; i++) square += part[i].y + COLUMNS * ((part[i].x - mean[r]) * (part[i].x - mean[r]));
+                for (int i = 0; i < ACROSS; i++)
+                    square += part[i].y + (i < ACROSS - 1 ? COLUMNS : LAST) * ((part[i].x - mean[r]) * (part[i].x - mean[r]));
                 squares[r] = square;
             }
         }
@@ -231,7 +241,7 @@ struct Norm : Tiles<COLUMNS_, SLOTS_, DOWN_, ACROSS_, 8, norm_bytes(COLUMNS_, AC
         for (int i = 0; i < GROUPS / 2; i++) {
             int at = i * 32 + lane, row = at / GROUPS, unit = at % GROUPS;
             uint4 eight = shared_unit(staging + (u32)(row * PITCH + unit * 16));
-            if (top + row < m) store_unit(to + row * N + unit * 8, eight);
+            if (top + row < m && has(unit)) store_unit(to + row * N + unit * 8, eight);
         }
     }
 
@@ -258,9 +268,10 @@ struct Norm : Tiles<COLUMNS_, SLOTS_, DOWN_, ACROSS_, 8, norm_bytes(COLUMNS_, AC
     __device__ __forceinline__ void put_vectors(const float* bias, const float* norm_weight, const float* norm_bias) const {
         for (int i = (int)threadIdx.x - 32; i < COLUMNS; i += 96) {
             int column = across * COLUMNS + i;
-            put_shared(shared + VECTORS + i * 4, bias[column]);
-            put_shared(shared + VECTORS + (COLUMNS + i) * 4, norm_weight[column]);
-            put_shared(shared + VECTORS + (2 * COLUMNS + i) * 4, norm_bias[column]);
+            bool inside = column < N;
+            put_shared(shared + VECTORS + i * 4, inside ? bias[column] : 0.0f);
+            put_shared(shared + VECTORS + (COLUMNS + i) * 4, inside ? norm_weight[column] : 0.0f);
+            put_shared(shared + VECTORS + (2 * COLUMNS + i) * 4, inside ? norm_bias[column] : 0.0f);
         }
     }
 
@@ -308,28 +319,28 @@ struct Norm : Tiles<COLUMNS_, SLOTS_, DOWN_, ACROSS_, 8, norm_bytes(COLUMNS_, AC
 
 // ---- instances ----
 
-// Grids are whole clusters; m at least 1, k a multiple of 16 and at least 64, rows of COLUMNS * ACROSS columns; all addresses multiples of 16.
+// Grids are whole clusters; m at least 1, k a multiple of 16 and at least 64, rows of N columns; all addresses multiples of 16.
 // `lines` lines of 128 bytes from `ahead` on are brought into the L2 cache.
-#define PRODUCT_NORM(NAME, COLUMNS, SLOTS, DOWN, ACROSS)                                                               \
+#define PRODUCT_NORM(NAME, N, COLUMNS, SLOTS, DOWN, ACROSS)                                                            \
     extern "C" __global__ void __cluster_dims__(DOWN * ACROSS, 1, 1) __launch_bounds__(384, 1)                          \
         NAME(const __grid_constant__ TensorMap tokens, const __grid_constant__ TensorMap weights, const float* bias,   \
              float* residual, const float* norm_weight, const float* norm_bias, u16* out, int m, int k,                \
              const unsigned char* ahead, int lines) {                                                                  \
         extern __shared__ __align__(1024) unsigned char memory[];                                                      \
-        Norm<COLUMNS, SLOTS, DOWN, ACROSS> norm;                                                                       \
+        Norm<N, COLUMNS, SLOTS, DOWN, ACROSS> norm;                                                                    \
         norm.run(&tokens, &weights, bias, residual, norm_weight, norm_bias, out, m, k, ahead, lines,                   \
                  shared_address(memory));                                                                              \
     }
 
-PRODUCT_NORM(product_norm_96_by_1, 96, 6, 2, 1)
-PRODUCT_NORM(product_norm_96_by_2, 96, 6, 1, 2)
-PRODUCT_NORM(product_norm_96_by_4, 96, 6, 1, 4)
-PRODUCT_NORM(product_norm_96_by_4x2, 96, 6, 2, 4)
-PRODUCT_NORM(product_norm_112_by_1, 112, 6, 2, 1)
-PRODUCT_NORM(product_norm_112_by_2, 112, 6, 1, 2)
-PRODUCT_NORM(product_norm_112_by_4, 112, 6, 1, 4)
-PRODUCT_NORM(product_norm_112_by_4x2, 112, 6, 2, 4)
-PRODUCT_NORM(product_norm_144_by_1, 144, 5, 2, 1)
-PRODUCT_NORM(product_norm_144_by_2, 144, 5, 1, 2)
-PRODUCT_NORM(product_norm_144_by_4, 144, 5, 1, 4)
-PRODUCT_NORM(product_norm_144_by_4x2, 144, 5, 2, 4)
+PRODUCT_NORM(product_norm_96, 96, 96, 6, 2, 1)
+PRODUCT_NORM(product_norm_112, 112, 112, 6, 2, 1)
+PRODUCT_NORM(product_norm_144, 144, 144, 5, 2, 1)
+PRODUCT_NORM(product_norm_192, 192, 96, 6, 1, 2)
+PRODUCT_NORM(product_norm_224, 224, 112, 6, 1, 2)
+PRODUCT_NORM(product_norm_288, 288, 144, 5, 1, 2)
+PRODUCT_NORM(product_norm_384_by_3, 384, 128, 5, 1, 3)
+PRODUCT_NORM(product_norm_384_by_6, 384, 128, 5, 2, 3)
+PRODUCT_NORM(product_norm_448_by_3, 448, 160, 4, 1, 3)
+PRODUCT_NORM(product_norm_448_by_6, 448, 160, 4, 2, 3)
+PRODUCT_NORM(product_norm_576_by_3, 576, 192, 4, 1, 3)
+PRODUCT_NORM(product_norm_576_by_6, 576, 192, 4, 2, 3)

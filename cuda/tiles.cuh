@@ -134,7 +134,8 @@ struct Tiles {
     static constexpr int THREADS = 384;
     static constexpr int ROWS = 128;   // of an output tile
     static constexpr int CHUNK = 64;   // of k: rows of 128 bytes, whose 16-byte units the copy engine swizzles
-    static constexpr int TOKEN_ROWS = ROWS / ACROSS, WEIGHT_ROWS = COLUMNS / DOWN;  // of the boxes that a block brings
+    static constexpr int TOKEN_ROWS = ROWS % ACROSS ? 64 : ROWS / ACROSS;           // of a box of tokens: each, or each of the first, brings one
+    static constexpr int WEIGHT_ROWS = COLUMNS / DOWN;                              // of a box of weights: each brings one
     static constexpr int WEIGHTS = ROWS * 128;                                      // offset of the weights in a slot
     static constexpr int SLOT_BYTES = WEIGHTS + COLUMNS * 128;
     static constexpr int SHARERS = DOWN + ACROSS - 1;       // blocks that this one sends to and receives from, itself included
@@ -190,7 +191,8 @@ struct Tiles {
                 u32 full = shared + FULL + slot * 8, to = shared + slot * SLOT_BYTES;
                 barrier_wait(shared + EMPTY + slot * 8, turn ^ 1);
                 barrier_expect(full, SLOT_BYTES);
-                fetch_box<(ACROSS > 1)>(to + across * TOKEN_ROWS * 128, tokens, at, row, full, row_mates);
+                if (across < ROWS / TOKEN_ROWS)
+                    fetch_box<(ACROSS > 1)>(to + across * TOKEN_ROWS * 128, tokens, at, row, full, row_mates);
                 fetch_box<(DOWN > 1)>(to + WEIGHTS + down * WEIGHT_ROWS * 128, weights, at, column, full, column_mates);
                 if (++slot == SLOTS) slot = 0, turn ^= 1;
             }

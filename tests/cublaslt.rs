@@ -160,7 +160,7 @@ fn a_norm_that_lacks_its_bias_is_found_by_itself_and_in_the_whole() {
     let said = inside("the_selftest", library, &path).unwrap();
     assert_eq!(of_each(&said, OWN, " failed"), [0, 0, 24], "{said}");
     assert!(
-        said.contains("FAILED product_norm_96_by_4x2 (few: 1 x 384 x 80): the norm: "),
+        said.contains("FAILED product_norm_384_by_6 (few: 1 x 384 x 80): the norm: "),
         "{said}"
     );
     let said = inside("whole_trunks", library, &path).unwrap();

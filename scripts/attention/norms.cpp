@@ -76,13 +76,14 @@ template <class P> static void suite(const char* name, bool all) {
 }
 int main(int count, char**) {
     bool all = count == 1;
-    suite<Norm<96, 6, 2, 1>>("96 by 1", all);
-    suite<Norm<112, 6, 1, 2>>("112 by 2", all);
-    suite<Norm<144, 5, 1, 4>>("144 by 4", all);
-    suite<Norm<96, 6, 2, 4>>("96 by 4x2", all);
+    suite<Norm<96, 96, 6, 2, 1>>("96", all);
+    suite<Norm<224, 112, 6, 1, 2>>("224", all);
+    suite<Norm<384, 128, 5, 1, 3>>("384 by 3", all);
+    suite<Norm<448, 160, 4, 2, 3>>("448 by 6", all);
+    suite<Norm<576, 192, 4, 1, 3>>("576 by 3", all);
     if (!all) return 0;
-    suite<Norm<144, 5, 2, 1>>("144 by 1", all);
-    suite<Norm<144, 5, 1, 2>>("144 by 2", all);
-    suite<Norm<112, 6, 1, 4>>("112 by 4", all);
-    suite<Norm<144, 5, 2, 4>>("144 by 4x2", all);
+    suite<Norm<144, 144, 5, 2, 1>>("144", all);
+    suite<Norm<288, 144, 5, 1, 2>>("288", all);
+    suite<Norm<448, 160, 4, 1, 3>>("448 by 3", all);
+    suite<Norm<576, 192, 4, 2, 3>>("576 by 6", all);
 }

@@ -53,7 +53,7 @@ impl Added {
         let shape = product.shape();
         let ProductShape { columns, depth, output, residual, .. } = shape;
         let kernels = kernels.filter(|_| output == Element::F32 && residual).cloned();
-        let names = kernels.iter().flat_map(|_| NormedKernels::names(columns, depth));
+        let names = kernels.iter().flat_map(|kernels| kernels.names(columns, depth));
         let way = Way::new(shape, names, wanted);
         Self { product, kernels, way }
     }

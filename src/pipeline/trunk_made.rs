@@ -33,7 +33,7 @@ impl Made {
         let ProductShape { columns, depth, output, residual, .. } = shape;
         let served = output == Element::F16 && !residual && ProductKernels::serve(columns, depth);
         let kernels = kernels.filter(|_| served).cloned();
-        let names = kernels.iter().flat_map(|_| ProductKernels::names(activated));
+        let names = kernels.iter().flat_map(|kernels| kernels.names(activated));
         let way = Way::new(shape, names, wanted);
         Self { product, kernels, activated, way }
     }

@@ -51,6 +51,11 @@ impl Kind {
         (self.columns * self.across) as usize
     }
 
+    /// Rows of the boxes of tokens: each block of a row of them brings one, or each of the first two where there are three.
+    fn token_rows(&self) -> u32 {
+        if ROWS.is_multiple_of(self.across) { ROWS / self.across } else { ROWS / 2 }
+    }
+
     /// Shared memory that a block has for its slots, each with two barriers, bytes.
     pub fn slots_bytes(&self) -> u32 {
         self.slots * ((ROWS + self.columns) * ROW_BYTES + 2 * 8)
@@ -106,14 +111,14 @@ impl Clusters {
             let (name, blocks) = (kind.name, kind.blocks());
             let function = module.function(name)?.with_shared(shared(kind))?;
             let resident = function.resident_clusters(THREADS, blocks)? as usize;
-            ensure!(
-                resident > 0,
-                "the GPU cannot run the kernel {name}: no cluster of {blocks} blocks fits"
-            );
             log::debug!("kernel {name}: {resident} clusters at once");
             Ok(Self { kind: *kind, function, resident })
         };
-        kinds.iter().map(load).collect()
+        let loaded: Vec<Self> = kinds.iter().map(load).collect::<Result<_>>()?;
+        // Of the larger ones perhaps none fits.
+        let those: Arc<[Self]> = loaded.into_iter().filter(|one| one.resident > 0).collect();
+        ensure!(!those.is_empty(), "no cluster of blocks fits");
+        Ok(those)
     }
 
     /// The instance of that name; `what` the kernels do, for the error.
@@ -132,8 +137,8 @@ impl Clusters {
         weight: &View,
         [rows, columns, depth]: [usize; 3],
     ) -> Result<[TensorMap; 2]> {
-        let Kind { columns: of_tile, down, across, .. } = self.kind;
-        let tokens = TensorMap::of_halves(tokens, rows, depth, ROWS / across)?;
+        let Kind { columns: of_tile, down, .. } = self.kind;
+        let tokens = TensorMap::of_halves(tokens, rows, depth, self.kind.token_rows())?;
         Ok([tokens, TensorMap::of_halves(weight, columns, depth, of_tile / down)?])
     }
 

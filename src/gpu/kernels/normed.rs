@@ -23,22 +23,28 @@ const LINE: usize = 128;
 /// What they do, for people.
 const WHAT: &str = "multiply, add and normalise";
 
-/// A row's columns lie in one cluster: `columns` times `across`, neither more nor less. Those are the columns of the first three stages of Hiera's
-/// tiny and small (96), base+ (112) and large (144). Where four blocks have a row, two rows of them read the weights once for both; fewer such clusters may fit.
-const KINDS: [Kind; 12] = [
-    Kind { name: "product_norm_96_by_1", columns: 96, slots: 6, down: 2, across: 1 },
-    Kind { name: "product_norm_96_by_2", columns: 96, slots: 6, down: 1, across: 2 },
-    Kind { name: "product_norm_96_by_4", columns: 96, slots: 6, down: 1, across: 4 },
-    Kind { name: "product_norm_96_by_4x2", columns: 96, slots: 6, down: 2, across: 4 },
-    Kind { name: "product_norm_112_by_1", columns: 112, slots: 6, down: 2, across: 1 },
-    Kind { name: "product_norm_112_by_2", columns: 112, slots: 6, down: 1, across: 2 },
-    Kind { name: "product_norm_112_by_4", columns: 112, slots: 6, down: 1, across: 4 },
-    Kind { name: "product_norm_112_by_4x2", columns: 112, slots: 6, down: 2, across: 4 },
-    Kind { name: "product_norm_144_by_1", columns: 144, slots: 5, down: 2, across: 1 },
-    Kind { name: "product_norm_144_by_2", columns: 144, slots: 5, down: 1, across: 2 },
-    Kind { name: "product_norm_144_by_4", columns: 144, slots: 5, down: 1, across: 4 },
-    Kind { name: "product_norm_144_by_4x2", columns: 144, slots: 5, down: 2, across: 4 },
+/// A row's columns lie in one cluster; the last tile of a row may have fewer than the others. Columns of rows, which are those of the first three stages
+/// of Hiera's tiny and small, base+ and large, and their kernels. Three blocks have a row of a third stage: of clusters of four an H200 runs 30 at once, and 32
+/// are needed. Where six blocks have two rows of tiles, they read the weights once for both; fewer such clusters fit.
+const KINDS: [(usize, Kind); 12] = [
+    (96, Kind { name: "product_norm_96", columns: 96, slots: 6, down: 2, across: 1 }),
+    (112, Kind { name: "product_norm_112", columns: 112, slots: 6, down: 2, across: 1 }),
+    (144, Kind { name: "product_norm_144", columns: 144, slots: 5, down: 2, across: 1 }),
+    (192, Kind { name: "product_norm_192", columns: 96, slots: 6, down: 1, across: 2 }),
+    (224, Kind { name: "product_norm_224", columns: 112, slots: 6, down: 1, across: 2 }),
+    (288, Kind { name: "product_norm_288", columns: 144, slots: 5, down: 1, across: 2 }),
+    (384, Kind { name: "product_norm_384_by_3", columns: 128, slots: 5, down: 1, across: 3 }),
+    (384, Kind { name: "product_norm_384_by_6", columns: 128, slots: 5, down: 2, across: 3 }),
+    (448, Kind { name: "product_norm_448_by_3", columns: 160, slots: 4, down: 1, across: 3 }),
+    (448, Kind { name: "product_norm_448_by_6", columns: 160, slots: 4, down: 2, across: 3 }),
+    (576, Kind { name: "product_norm_576_by_3", columns: 192, slots: 4, down: 1, across: 3 }),
+    (576, Kind { name: "product_norm_576_by_6", columns: 192, slots: 4, down: 2, across: 3 }),
 ];
+
+/// Columns of the rows that a kernel takes.
+fn columns_of(name: &str) -> Option<usize> {
+    KINDS.iter().find(|(_, kind)| kind.name == name).map(|(columns, _)| *columns)
+}
 
 /// Shared memory of a block, bytes: `Norm::SHARED` in the source. Eight warps store 16 rows each, with 16 bytes behind a row; blocks of a row send each other
 /// two numbers for each of its rows, to two places with a barrier each; bias and the norm's weight and bias are there in f32.
@@ -80,15 +86,21 @@ impl NormedKernels {
     /// Loads the kernels where there may be any: none on another GPU than Hopper, nor where the driver takes none; then the product and the norm
     /// are launched one after the other.
     pub fn where_possible(gpu: &Gpu) -> Option<Self> {
-        let each = Clusters::where_possible(gpu, Topic::NormsHopper, &KINDS, shared, WHAT)?;
+        let kinds = KINDS.map(|(_, kind)| kind);
+        let each = Clusters::where_possible(gpu, Topic::NormsHopper, &kinds, shared, WHAT)?;
         Some(Self { each })
     }
 
-    /// The names of those that compute products of this many columns and terms, in an order that stays: columns as each kernel has them,
-    /// terms in 16s from 64 on. Of most sizes there are none.
-    pub fn names(columns: usize, depth: usize) -> impl Iterator<Item = &'static str> {
-        let fits = move |kind: &&Kind| kind.width() == columns && walk(depth);
-        KINDS.iter().filter(fits).map(|kind| kind.name)
+    /// Whether there are any for products of this many columns and terms: columns as each kernel has them, terms in 16s from 64 on. Of most
+    /// sizes there are none.
+    pub fn serve(columns: usize, depth: usize) -> bool {
+        KINDS.iter().any(|(_, kind)| serves(kind.name, columns, depth))
+    }
+
+    /// The names of those that compute products of this many columns and terms, in an order that stays.
+    pub fn names(&self, columns: usize, depth: usize) -> impl Iterator<Item = &'static str> {
+        let names = self.each.iter().map(|one| one.kind.name);
+        names.filter(move |name| serves(name, columns, depth))
     }
 
     /// Enqueues `residual += a weightᵀ + bias` and `out = norm(residual)`, with epsilon 10⁻⁶, by the kernel of that name; `sizes` are rows,
@@ -107,9 +119,9 @@ impl NormedKernels {
         let [rows, columns, depth] = sizes;
         let kernel = Clusters::named(&self.each, name, WHAT)?;
         ensure!(
-            rows > 0 && kernel.kind.width() == columns && walk(depth),
+            rows > 0 && serves(name, columns, depth),
             "the kernel {name} takes {} columns and terms in 16s from 64 on, found {rows} x {columns} x {depth} (rows x columns x depth)",
-            kernel.kind.width()
+            columns_of(name).unwrap_or_default()
         );
         let Normed { a, weight, bias, residual, norm: [norm_weight, norm_bias], out, ahead } =
             *operands;
@@ -149,6 +161,11 @@ impl NormedKernels {
     }
 }
 
+/// Whether the kernel of that name computes products of so many columns and terms.
+fn serves(name: &str, columns: usize, depth: usize) -> bool {
+    columns_of(name) == Some(columns) && walk(depth)
+}
+
 /// Whether two views have a byte in common.
 fn across(a: &View, b: &View) -> bool {
     let [from, other] = [a, b].map(|view| view.address() as usize);
@@ -163,21 +180,19 @@ mod tests {
 
     #[test]
     fn blocks_have_the_memory_that_the_source_counts() {
-        for kind in KINDS {
+        for (n, kind) in KINDS {
             let Kind { name, columns, slots, down, across } = kind;
-            let instance = format!("PRODUCT_NORM({name}, {columns}, {slots}, {down}, {across})");
+            let instance =
+                format!("PRODUCT_NORM({name}, {n}, {columns}, {slots}, {down}, {across})");
             assert!(SOURCE.contains(&instance), "{instance}");
             assert!(shared(&kind) <= 232_448, "{name}");
-            assert!(matches!(name.rsplit_once("_by_"), Some((_, "1" | "2" | "4" | "4x2"))));
+            assert!(n <= kind.width() && n + columns as usize > kind.width(), "{name}");
         }
         assert_eq!(SOURCE.matches("PRODUCT_NORM(product_norm_").count(), KINDS.len());
-        let of = |columns: u32| {
-            let bytes = KINDS.iter().filter(|kind| kind.columns == columns).map(shared);
-            bytes.collect::<Vec<_>>()
-        };
-        assert_eq!(of(96), [201_968, 204_016, 208_112, 208_112]);
-        assert_eq!(of(112), [218_544, 220_592, 224_688, 224_688]);
-        assert_eq!(of(144), [216_864, 218_912, 223_008, 223_008]);
+        let bytes = KINDS.map(|(_, kind)| shared(&kind));
+        let (first, others) = bytes.split_at(6);
+        assert_eq!(first, [201_968, 218_544, 216_864, 204_016, 220_592, 218_912]);
+        assert_eq!(others, [206_432, 206_432, 198_544, 198_544, 223_568, 223_568]);
     }
 
     /// The order and the types in which arguments are handed over.
@@ -197,32 +212,30 @@ mod tests {
 
     #[test]
     fn the_models_first_three_stages_are_served_and_clusters_cover_their_rows() {
+        let names = |columns, depth| {
+            let names = KINDS.iter().map(|(_, kind)| kind.name);
+            names.filter(|name| serves(name, columns, depth)).collect::<Vec<_>>()
+        };
         for width in [96, 112, 144] {
             for (stage, kernels) in [(1, 1), (2, 1), (4, 2), (8, 0)] {
                 let columns = stage * width;
                 for depth in [columns, 4 * columns] {
-                    let names: Vec<&str> = NormedKernels::names(columns, depth).collect();
-                    assert_eq!(names.len(), kernels, "{columns} x {depth}: {names:?}");
-                    assert!(
-                        names.iter().all(|name| name.contains(&format!("_{width}_by_{stage}")))
-                    );
+                    let found = names(columns, depth);
+                    assert_eq!(found.len(), kernels, "{columns} x {depth}: {found:?}");
                 }
             }
         }
-        assert!(
-            [(144, 48), (144, 72), (145, 144), (0, 64), (432, 432)]
-                .iter()
-                .all(|(columns, depth)| NormedKernels::names(*columns, *depth).next().is_none())
-        );
+        let refused = [(144, 48), (144, 72), (145, 144), (0, 64), (432, 432), (480, 448)];
+        assert!(!refused.iter().any(|(columns, depth)| NormedKernels::serve(*columns, *depth)));
         let tiles = |name: &str, rows| {
-            let kind = KINDS.iter().find(|kind| kind.name == name).unwrap();
-            kind.tiles(rows, kind.width())
+            let (columns, kind) = KINDS.iter().find(|(_, kind)| kind.name == name).unwrap();
+            kind.tiles(rows, *columns)
         };
         assert_eq!(
-            [1, 128, 129, 257].map(|rows| tiles("product_norm_144_by_4", rows)),
+            [1, 128, 129, 257].map(|rows| tiles("product_norm_448_by_3", rows)),
             [1, 1, 2, 3]
         );
-        assert_eq!([1, 256, 257].map(|rows| tiles("product_norm_144_by_4x2", rows)), [1, 1, 2]);
-        assert_eq!(tiles("product_norm_96_by_1", 65_536), 256);
+        assert_eq!([1, 256, 257].map(|rows| tiles("product_norm_576_by_6", rows)), [1, 1, 2]);
+        assert_eq!(tiles("product_norm_96", 65_536), 256);
     }
 }

@@ -76,7 +76,7 @@ pub(super) fn rows(bench: &Bench, lt: &CublasLt) -> Vec<KernelRow> {
     let mut rows = Vec::new();
     let cases = CASES.map(|case| (true, case)).into_iter();
     for (activated, (name, sizes)) in cases.chain(PLAIN_CASES.map(|case| (false, case))) {
-        let names: Vec<&str> = own.iter().flat_map(|_| ProductKernels::names(activated)).collect();
+        let names: Vec<&str> = own.iter().flat_map(|own| own.names(activated)).collect();
         let first_name = if activated { NAME } else { PLAIN };
         let [height, columns, depth] = sizes;
         if bench.leaves_out(height * columns, 1 + names.len()) {

@@ -35,7 +35,7 @@ pub(super) fn rows(bench: &Bench, lt: &CublasLt) -> Vec<KernelRow> {
     let mut rows = Vec::new();
     for case in data::cases() {
         let Case { sizes: [height, columns, depth], .. } = case;
-        let names = own.iter().flat_map(|_| NormedKernels::names(columns, depth));
+        let names = own.iter().flat_map(|own| own.names(columns, depth));
         let names: Vec<&str> = names.collect();
         if bench.leaves_out(height * columns, 1 + names.len()) {
             continue;

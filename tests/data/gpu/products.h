@@ -19,7 +19,7 @@ struct Tiles {
         if (blockDim.x != 384 || gridDim.x % (unsigned)(down * across)) emulation::fail("no whole clusters");
         if (tokens.rows != (uint64_t)m || weights.rows != (uint64_t)n || tokens.columns != (uint64_t)k || weights.columns != (uint64_t)k)
             emulation::fail("matrices of other sizes");
-        if ((int)tokens.box_rows * across != 128 || (int)weights.box_rows * down != columns) emulation::fail("boxes of other sizes");
+        if ((int)tokens.box_rows != (across == 3 ? 64 : 128 / across) || (int)weights.box_rows * down != columns) emulation::fail("boxes of other sizes");
         if (m < 1 || k < 64 || k % 16) emulation::fail("no such product");
     }
     /// This block's rows, one after the other: those of its cluster, for the first block of each.
@@ -58,9 +58,8 @@ struct Norm {
     int lines;
 };
 
-inline void normalize(const Map& tokens, const Map& weights, const Norm& norm, int m, int k, Tiles tiles) {
+inline void normalize(const Map& tokens, const Map& weights, const Norm& norm, int m, int n, int k, Tiles tiles) {
     if (threadIdx.x != 0) return;
-    const int n = tiles.columns * tiles.across;
     tiles.check(tokens, weights, m, n, k);
     for (int line = 0; line < norm.lines && blockIdx.x == 0; line++) (void)*(volatile const unsigned char*)(norm.ahead + 128 * (size_t)line);
     tiles.each_row(m, [&](int row) {
@@ -88,16 +87,20 @@ STAND_IN_PRODUCT(product_gelu_192_by_4, true, 192, 2, 2)
 STAND_IN_PRODUCT(product_plain_128_by_2, false, 128, 2, 1)
 STAND_IN_PRODUCT(product_plain_192_by_2, false, 192, 2, 1)
 
-#define STAND_IN_NORM(NAME, COLUMNS, DOWN, ACROSS)                                                                                       \
-    void NAME(const products::Map* tokens, const products::Map* weights, const float* bias, float* residual, const float* norm_weight,     \
-              const float* norm_bias, uint16_t* out, int m, int k, const unsigned char* ahead, int lines) {                                \
-        products::normalize(*tokens, *weights, {bias, norm_weight, norm_bias, residual, out, ahead, lines}, m, k, {COLUMNS, DOWN, ACROSS}); \
+#define STAND_IN_NORM(NAME, N, COLUMNS, DOWN, ACROSS)                                                                                       \
+    void NAME(const products::Map* tokens, const products::Map* weights, const float* bias, float* residual, const float* norm_weight,        \
+              const float* norm_bias, uint16_t* out, int m, int k, const unsigned char* ahead, int lines) {                                   \
+        products::normalize(*tokens, *weights, {bias, norm_weight, norm_bias, residual, out, ahead, lines}, m, N, k, {COLUMNS, DOWN, ACROSS}); \
     }
-#define STAND_IN_NORMS(COLUMNS)                               \
-    STAND_IN_NORM(product_norm_##COLUMNS##_by_1, COLUMNS, 2, 1) \
-    STAND_IN_NORM(product_norm_##COLUMNS##_by_2, COLUMNS, 1, 2) \
-    STAND_IN_NORM(product_norm_##COLUMNS##_by_4, COLUMNS, 1, 4) \
-    STAND_IN_NORM(product_norm_##COLUMNS##_by_4x2, COLUMNS, 2, 4)
-STAND_IN_NORMS(96)
-STAND_IN_NORMS(112)
-STAND_IN_NORMS(144)
+STAND_IN_NORM(product_norm_96, 96, 96, 2, 1)
+STAND_IN_NORM(product_norm_112, 112, 112, 2, 1)
+STAND_IN_NORM(product_norm_144, 144, 144, 2, 1)
+STAND_IN_NORM(product_norm_192, 192, 96, 1, 2)
+STAND_IN_NORM(product_norm_224, 224, 112, 1, 2)
+STAND_IN_NORM(product_norm_288, 288, 144, 1, 2)
+STAND_IN_NORM(product_norm_384_by_3, 384, 128, 1, 3)
+STAND_IN_NORM(product_norm_384_by_6, 384, 128, 2, 3)
+STAND_IN_NORM(product_norm_448_by_3, 448, 160, 1, 3)
+STAND_IN_NORM(product_norm_448_by_6, 448, 160, 2, 3)
+STAND_IN_NORM(product_norm_576_by_3, 576, 192, 1, 3)
+STAND_IN_NORM(product_norm_576_by_6, 576, 192, 2, 3)
