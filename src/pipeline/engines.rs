@@ -11,9 +11,7 @@ use anyhow::{Context, Result, bail};
 use super::options::Options;
 use super::trunk_file::TrunkFile;
 use crate::bundle::{Contract, KeyWeights, Keys, Role, Wiring};
-use crate::engine::{
-    Bank, EngineManifest, PlanRecord, division, open_plan, open_record, open_trunk,
-};
+use crate::engine::{Bank, EngineManifest, PlanRecord, division, open_plan, open_record};
 use crate::gpu::{Gpu, Stage};
 use crate::platform::Platforms;
 use crate::trt::{Engine, Runtime};
@@ -139,7 +137,8 @@ impl Engines {
         let encoder = EncoderEngines::open(&runtime, sm, dir, &manifest, batch)?;
         let source =
             Source { runtime, sm, dir: dir.to_owned(), with_mask, bank, keys: OnceCell::new() };
-        Ok(Self { encoder, steps: source.steps(&manifest)?, manifest, source })
+        let steps = source.steps(&manifest, encoder.trunk.as_ref())?;
+        Ok(Self { encoder, steps, manifest, source })
     }
 
     /// The engines that track, for one more stream. TensorRT 8 gives a profile to one context only: there they are
@@ -147,7 +146,8 @@ impl Engines {
     pub fn steps_again(&self) -> Result<Option<StepEngines>> {
         let version = self.source.runtime.library().version();
         let one_context_a_profile = !version.rtx && version.major < 10;
-        one_context_a_profile.then(|| self.source.steps(&self.manifest)).transpose()
+        let steps = || self.source.steps(&self.manifest, self.encoder.trunk.as_ref());
+        one_context_a_profile.then(steps).transpose()
     }
 
     /// Shapes and constants of the model.
@@ -221,20 +221,22 @@ impl Source {
         division::exact(manifest).plans.into_iter().map(open).collect()
     }
 
-    /// The kernel where its weights lie beside the plans, with those of the encoder's trunk; else the engine.
-    fn keys(&self, manifest: &EngineManifest) -> Result<BankKeys> {
-        let Some(shape) = manifest.keys() else {
+    /// The kernel where its weights lie beside the plans, with those of the encoder's trunk, which may run or not; else the engine.
+    fn keys(&self, manifest: &EngineManifest, trunk: Option<&TrunkFile>) -> Result<BankKeys> {
+        let Some((shape, of)) = manifest.keys().zip(manifest.trunk()) else {
             return Ok(BankKeys::Engine(self.open(manifest, Role::TrackKeys)?));
         };
         if let Some(weights) = self.keys.get() {
             return Ok(BankKeys::Kernel(shape, Arc::clone(weights)));
         }
-        let file = open_trunk(&self.dir, manifest)?;
-        let weights = Arc::new(file.keys().context("the trunk's file has no keys")?.clone());
+        let weights = Arc::new(match trunk {
+            Some(trunk) => trunk.keys()?,
+            None => TrunkFile::new(&self.dir, manifest, of).keys()?,
+        });
         Ok(BankKeys::Kernel(shape, Arc::clone(self.keys.get_or_init(|| weights))))
     }
 
-    fn steps(&self, manifest: &EngineManifest) -> Result<StepEngines> {
+    fn steps(&self, manifest: &EngineManifest, trunk: Option<&TrunkFile>) -> Result<StepEngines> {
         let open = |role| self.open(manifest, role);
         Ok(StepEngines {
             prompt: open(Role::Prompt)?,
@@ -246,7 +248,7 @@ impl Source {
                     let there = |role: &Role| manifest.plan(*role).is_some();
                     let segments = Role::SEGMENTS.into_iter().filter(there);
                     TrackEngines::Fused {
-                        keys: self.keys(manifest)?,
+                        keys: self.keys(manifest, trunk)?,
                         segments: segments.map(open).collect::<Result<_>>()?,
                     }
                 }

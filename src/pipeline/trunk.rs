@@ -23,7 +23,6 @@ use super::trunk_room::Room;
 use super::trunk_way::Way;
 use super::trunk_weights::{self, Loaded};
 use crate::bundle::trunk::{BlockWeights, Trunk};
-use crate::engine::open_trunk;
 use crate::gpu::cublaslt::{ALIGNMENT, Choices, CublasLt, Library, Product};
 use crate::gpu::kernels::{AttentionKernels, NormedKernels, ProductKernels, TrunkKernels};
 use crate::gpu::{Begin, Gpu, Purpose, Stream, View};
@@ -71,7 +70,7 @@ impl TrunkRun {
         scratch: &View,
         stream: &Stream,
     ) -> Result<Self> {
-        let weights = open_trunk(&file.dir, &file.manifest)?;
+        let weights = file.open()?;
         let blocks = (0..file.trunk.blocks.len()).map(|at| weights.block(at));
         let blocks: Vec<BlockWeights> = blocks.collect::<Result<_>>()?;
         let choices = file.manifest.products.as_ref();
