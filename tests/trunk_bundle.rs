@@ -117,7 +117,7 @@ fn algorithms_of_the_products_are_timed_once_and_kept_with_the_engines() {
     let kept = yard.manifest().products.unwrap();
     assert_eq!((kept.products.len(), kept.library.as_str()), (21, "cuBLASLt 13.1.2 (for CUDA 13)"));
     assert!(kept.products.iter().all(|choice| choice.of == 2 && choice.algorithm < 2));
-    // Neither a later call nor one that leaves them alone changes them; another GPU's are made anew.
+    // Neither a later call nor one that leaves them alone changes them; another GPU's are made anew, and those of a program with other kernels.
     assert!(!build(&[]).contains("products by another algorithm"));
     build(&["--no-product-timing"]);
     assert_eq!(yard.manifest().products.as_ref(), Some(&kept));
@@ -126,6 +126,11 @@ fn algorithms_of_the_products_are_timed_once_and_kept_with_the_engines() {
     manifest.write(&yard.folder()).unwrap();
     assert!(build(&[]).contains(told));
     assert_eq!(yard.manifest().products.unwrap().device, kept.device);
+    let mut manifest = yard.manifest();
+    assert!(manifest.products.as_mut().unwrap().kernels.pop().is_some());
+    manifest.write(&yard.folder()).unwrap();
+    assert!(build(&[]).contains(told));
+    assert_eq!(yard.manifest().products.unwrap().kernels, kept.kernels);
 }
 
 /// Another sign in the file of weights, and its hash in the manifest where `known`.

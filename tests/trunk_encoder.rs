@@ -244,6 +244,7 @@ fn kept_algorithms_are_taken_where_library_and_gpu_are_theirs() {
             us: [2.0, 1.0],
             products: shapes.iter().copied().map(choice).collect(),
             early: false,
+            kernels: Vec::new(),
         });
         manifest.write(&dir).unwrap();
         assert_eq!(masks(out) != right, taken, "{out}");

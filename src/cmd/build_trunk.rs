@@ -17,6 +17,7 @@ use crate::engine::{EngineManifest, freshness, open_trunk};
 use crate::files::atomic;
 use crate::gpu::Gpu;
 use crate::gpu::cublaslt::{Choices, CublasLt, CublasLtError};
+use crate::gpu::kernels::product_kernels;
 use crate::pipeline::{choose_products, shapes_of};
 
 /// The file that goes with the plans.
@@ -79,7 +80,7 @@ pub fn settle(dir: &Path) -> Result<Option<String>> {
 }
 
 /// After a build on the GPU at hand, when nothing of ours runs there any more: times the algorithms of the trunk's products, unless that
-/// was done with this library on such a GPU; the answer is what the user should know, a sentence.
+/// was done with this library and these kernels of this program's on such a GPU; the answer is what the user should know, a sentence.
 ///
 /// # Errors
 /// Products that cuBLASLt cannot compute, too little memory, or a manifest that cannot be written.
@@ -95,7 +96,10 @@ pub fn choose(dir: &Path, manifest: &mut EngineManifest) -> Result<Option<String
         Err(error) => return Err(error.into()),
     };
     let known = manifest.products.as_ref();
-    if known.is_some_and(|known| known.fit(&library) && known.have(&shapes)) {
+    let kernels = product_kernels(&gpu);
+    let holds =
+        |known: &Choices| known.fit(&library) && known.have(&shapes) && known.tried(&kernels);
+    if known.is_some_and(holds) {
         return Ok(None);
     }
     let measure = || -> Result<Choices> {

@@ -13,7 +13,7 @@ use super::trunk::{TrunkParts, TrunkRun};
 use super::trunk_way::Way;
 use crate::bundle::trunk::{BlockWeights, Trunk};
 use crate::gpu::cublaslt::{Choice, Choices, Product};
-use crate::gpu::kernels::AttentionKernels;
+use crate::gpu::kernels::{AttentionKernels, product_kernels};
 use crate::gpu::{Begin, Gpu, Purpose, Recorded, Stream, View, Work};
 
 /// Replays of which the shortest counts: what disturbs one makes it longer.
@@ -110,7 +110,9 @@ pub fn choose_products(gpu: &Gpu, trunk: &Trunk, weights: &[BlockWeights]) -> Re
     };
     let products = run.products().map(choice).collect();
     let library = run.library().to_string();
-    Ok(Choices { library, device: gpu.facts().name.clone(), us: [first, so_far], products, early })
+    let kernels = product_kernels(gpu).into_iter().map(str::to_owned).collect();
+    let device = gpu.facts().name.clone();
+    Ok(Choices { library, device, us: [first, so_far], products, early, kernels })
 }
 
 /// Whether kernels that can do so should begin early; asked last, as it depends on which of this program's kernels were chosen.
@@ -172,4 +174,37 @@ fn turns(product: &Product, so_far: f64, time: impl Fn() -> Result<f64>) -> Resu
     }
     product.choose(best.0)?;
     Ok(best.1)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::gpu::cublaslt::ProductShape;
+    use crate::gpu::kernels::Element;
+
+    /// What the whole takes by each kernel, or that it fails; cuBLASLt takes 100.
+    fn turns_with(times: impl Fn(Option<&str>) -> Result<f64>) -> (Option<&'static str>, f64) {
+        let (rows, columns, depth, output) = (4096, 576, 2304, Element::F32);
+        let shape = ProductShape { rows, columns, depth, output, residual: true };
+        let way = Way::new(shape, ["one", "another", "broken"].into_iter(), None);
+        let took = turns_of_kernels(&way, 100.0, || times(way.kernel()));
+        (way.kernel(), took)
+    }
+
+    #[test]
+    fn a_kernel_stays_where_the_whole_is_faster_with_it_by_more_than_chance() {
+        let broken = || anyhow::bail!("refused");
+        let kept = |one, another| {
+            turns_with(move |kernel| match kernel {
+                Some("one") => Ok(one),
+                Some("another") => Ok(another),
+                _ => broken(),
+            })
+        };
+        assert_eq!(kept(95.0, 90.0), (Some("another"), 90.0));
+        assert_eq!(kept(90.0, 95.0), (Some("one"), 90.0));
+        assert_eq!(kept(99.9, 101.0), (None, 100.0));
+        // Hardly faster than one that has just been taken.
+        assert_eq!(kept(90.0, 89.9), (Some("one"), 90.0));
+    }
 }

@@ -23,6 +23,9 @@ pub struct Choices {
     /// Kernels of this program's that can do so begin before the kernel in front of them has ended.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub early: bool,
+    /// This program's kernels that had their turn.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub kernels: Vec<String>,
 }
 
 /// The algorithm of one shape.
@@ -50,6 +53,11 @@ impl Choices {
     /// When kernels begin that can begin early.
     pub fn begin(&self) -> Begin {
         if self.early { Begin::Early } else { Begin::Behind }
+    }
+
+    /// Whether these kernels of this program's, and no others, had their turn.
+    pub fn tried(&self, kernels: &[&str]) -> bool {
+        self.kernels == kernels
     }
 
     /// Whether they have all these shapes.
@@ -88,7 +96,7 @@ mod tests {
         assert_eq!(newer, again);
         let choices = |products| {
             let (library, device) = (String::new(), String::new());
-            Choices { library, device, us: [2.0, 1.0], products, early: false }
+            Choices { library, device, us: [2.0, 1.0], products, early: false, kernels: Vec::new() }
         };
         assert_eq!((choices(vec![older]).others(), choices(vec![newer]).others()), (0, 1));
     }

@@ -8,6 +8,7 @@ use std::sync::Arc;
 use anyhow::{Context, Result, ensure};
 
 use super::images::{self, Topic};
+use super::{normed, products};
 use crate::gpu::module::{Arg, Begin, Function, Launch};
 use crate::gpu::tensor_map::TensorMap;
 use crate::gpu::{Gpu, Stream, View};
@@ -21,6 +22,14 @@ const ROW_BYTES: u32 = 128;
 /// The terms of one step of the tensor cores, and of a chunk, of which the kernels want one whole.
 const STEP: usize = 16;
 const CHUNK: usize = 64;
+
+/// The names of all that are for this GPU, whether or not a driver takes them and a cluster fits: which of them had a turn is written down by name.
+pub fn product_kernels(gpu: &Gpu) -> Vec<&'static str> {
+    if gpu.facts().sm != HOPPER {
+        return Vec::new();
+    }
+    products::kinds().chain(normed::kinds()).map(|kind| kind.name).collect()
+}
 
 /// Whether depths of so many terms can be walked.
 pub(super) fn walk(depth: usize) -> bool {

@@ -41,6 +41,11 @@ const KINDS: [(usize, Kind); 12] = [
     (576, Kind { name: "product_norm_576_by_6", columns: 192, slots: 4, down: 2, across: 3 }),
 ];
 
+/// All of them.
+pub(super) fn kinds() -> impl Iterator<Item = Kind> {
+    KINDS.into_iter().map(|(_, kind)| kind)
+}
+
 /// Columns of the rows that a kernel takes.
 fn columns_of(name: &str) -> Option<usize> {
     KINDS.iter().find(|(_, kind)| kind.name == name).map(|(columns, _)| *columns)

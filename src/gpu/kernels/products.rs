@@ -38,6 +38,11 @@ const KINDS: [Kind; 6] = [
 /// What the names of those that activate begin with.
 const ACTIVATED: &str = "product_gelu_";
 
+/// All of them.
+pub(super) fn kinds() -> impl Iterator<Item = Kind> {
+    KINDS.into_iter()
+}
+
 /// Shared memory of a block, bytes: `Product::SHARED` in the source.
 fn shared(kind: &Kind) -> u32 {
     kind.slots_bytes() + STAGING
