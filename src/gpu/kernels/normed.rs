@@ -197,7 +197,7 @@ mod tests {
         let bytes = KINDS.map(|(_, kind)| shared(&kind));
         let (first, others) = bytes.split_at(6);
         assert_eq!(first, [201_968, 218_544, 216_864, 204_016, 220_592, 218_912]);
-        assert_eq!(others, [206_432, 206_432, 198_544, 198_544, 223_568, 223_568]);
+        assert_eq!(others, [206_432, 206_432, 198_608, 198_608, 223_568, 223_568]);
     }
 
     /// The order and the types in which arguments are handed over.
