@@ -21,7 +21,7 @@ const NAME: &str = "trunk whole";
 const CHOSEN: &str = "trunk whole, products by time";
 /// With this program's kernels for all products that they serve, whether that is faster or not.
 const OWN: &str = "trunk whole, own kernels";
-const OWN_EARLY: &str = "trunk whole, own kernels early";
+const OWN_EARLY: &str = "trunk whole, others of them, early";
 
 /// Relative difference that other algorithms and kernels may make.
 const ALIKE: f64 = 3e-2;
