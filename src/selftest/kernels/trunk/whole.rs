@@ -24,7 +24,7 @@ const OWN: &str = "trunk whole, own kernels";
 const OWN_EARLY: &str = "trunk whole, others of them, early";
 
 /// Relative difference that other algorithms and kernels may make.
-const ALIKE: f64 = 3e-2;
+const ALIKE: f64 = 2e-3;
 /// Most replays that are timed, of so many runs each: a trunk takes milliseconds.
 const TIMED: usize = 5;
 
