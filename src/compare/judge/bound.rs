@@ -4,7 +4,8 @@ How many times as fast a side is at least, where something disturbed the passes.
 What else runs on a machine makes frames late and never early. So the slowest pass of the one side over each object, beside the least
 time that each frame took in any pass of the other, gives a ratio that no disturbance can have raised that came and went: it would have to
 come upon the same frame in every pass. Each object must have a pass of the other side that shows no disturbance, too. What slows all
-passes of that side alike, from the first frame to the last, nobody can see in times, and no bound allows for it.
+passes of that side alike, from the first frame to the last, nobody can see in times, and no bound allows for it. Where the one side's own clocks
+were held down, its passes took the longer for it: that lowers the ratio and no more, as long as the other's were not.
 */
 
 use std::collections::BTreeMap;
@@ -16,6 +17,9 @@ use crate::record::{ObjectKey, Verdict, Weight};
 /// What a pair's verdict may name for a bound to be sound: frames that came late, now and then or for a whole round. Clocks that
 /// were held down, or another device, slow every pass alike.
 const LATE: [&str; 3] = ["unsteady", "drift", "rounds_differ"];
+
+/// What may be the subject's alone: its clocks were lower than they can be.
+const SLOWED: [&str; 2] = ["throttled", "clock_drift"];
 
 /// What the baseline's verdict may not even hint at: clocks that nobody watched may have been held down.
 const BLIND: [&str; 2] = ["unwatched", "few_readings"];
@@ -35,13 +39,15 @@ struct Pass {
 /// The passes over each object, of all rounds.
 type Objects = BTreeMap<ObjectKey, Vec<Pass>>;
 
-/// Whether frames came late, many or few, and nothing else speaks against the ratio: then what they cannot have raised is worth saying.
+/// Whether frames came late, many or few, or the subject was held back, and nothing else speaks against the ratio: then what that cannot have
+/// raised is worth saying.
 pub(super) fn is_due(pair: &Verdict, baseline: &Verdict) -> bool {
-    let is_late = |code: &str| LATE.contains(&code);
-    let against = pair.findings.iter().filter(|found| found.weight != Weight::Note);
     let hints = |verdict: &Verdict, code: &str| verdict.findings.iter().any(|f| f.code == code);
-    pair.findings.iter().any(|found| is_late(&found.code))
-        && against.map(|found| found.code.as_str()).all(is_late)
+    let can_only_lower =
+        |code: &str| LATE.contains(&code) || SLOWED.contains(&code) && !hints(baseline, code);
+    let against = pair.findings.iter().filter(|found| found.weight != Weight::Note);
+    pair.findings.iter().any(|found| can_only_lower(&found.code))
+        && against.map(|found| found.code.as_str()).all(can_only_lower)
         && !hints(pair, APART)
         && !BLIND.iter().any(|code| hints(baseline, code))
 }
@@ -135,7 +141,7 @@ mod tests {
         assert!(due(&[("drift", Weight::Note), ("other_fidelity", Weight::Note)]));
         assert!(!due(&[]) && !due(&[("outliers", Weight::Note)]));
         for (other, weight) in [
-            ("throttled", Weight::Fault),
+            ("clocks_apart", Weight::Fault),
             ("few_rounds", Weight::Gap),
             ("stopped_early", Weight::Gap),
             ("not_in_turn", Weight::Note),
@@ -145,6 +151,11 @@ mod tests {
         let late = verdict(&[("unsteady", Weight::Fault)]);
         for blind in BLIND {
             assert!(!is_due(&late, &verdict(&[(blind, Weight::Note)])), "{blind}");
+        }
+        for slowed in SLOWED {
+            let held_down = verdict(&[(slowed, Weight::Fault)]);
+            assert!(is_due(&held_down, &quiet), "{slowed} of the subject");
+            assert!(!is_due(&held_down, &held_down), "{slowed} of the baseline");
         }
     }
 }
