@@ -16,10 +16,12 @@ use crate::gpu::cublaslt::{Choice, Choices, Product};
 use crate::gpu::kernels::{AttentionKernels, product_kernels};
 use crate::gpu::{Begin, Gpu, Purpose, Recorded, Stream, View, Work};
 
-/// Replays of which the shortest counts: what disturbs one makes it longer.
-const REPLAYS: usize = 9;
-/// Replays before them, the first of which records.
-const WARM: usize = 3;
+/// Replays before those that count; the first records.
+const WARM: usize = 2;
+/// Replays of which the shortest counts, at least and at most: what disturbs one makes it longer.
+const REPLAYS: [f64; 2] = [3.0, 9.0];
+/// What they may take together, ms: there are hundreds of turns, and of a long trunk what disturbs it is the smaller part.
+const TOGETHER: f64 = 50.0;
 /// Another algorithm or kernel must take less than this share of the time so far, twice; what is less may be chance.
 const WORTH: f64 = 0.999;
 /// What tokens are filled with: 0.01 each.
@@ -79,15 +81,19 @@ pub fn choose_products(gpu: &Gpu, trunk: &Trunk, weights: &[BlockWeights]) -> Re
     let time = || -> Result<f64> {
         tokens.fill(FILL, &stream)?;
         let mut recorded = Recorded::new(Blocks(run), &stream, true);
-        let mut shortest = f64::INFINITY;
-        for replay in 0..WARM + REPLAYS {
+        let (mut shortest, mut replay, mut replays) = (f64::INFINITY, 0, WARM);
+        while replay < replays {
             let [start, end] = &events;
             start.record(&stream)?;
             recorded.run()?;
             end.record(&stream)?;
             stream.synchronize()?;
-            if replay >= WARM {
-                shortest = shortest.min(end.ms_since(start)? * 1e3);
+            let ms = end.ms_since(start)?;
+            replay += 1;
+            if replay > WARM {
+                shortest = shortest.min(ms * 1e3);
+            } else if replay == WARM {
+                replays += (TOGETHER / ms).clamp(REPLAYS[0], REPLAYS[1]) as usize;
             }
         }
         Ok(shortest)

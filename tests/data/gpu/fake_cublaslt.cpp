@@ -16,7 +16,7 @@
 #include <set>
 #include <string>
 
-#include "half.h"
+#include "dots.h"
 
 namespace {
 enum status { SUCCESS = 0, NOT_INITIALIZED = 1, INVALID_VALUE = 7, ARCH_MISMATCH = 8, EXECUTION_FAILED = 13, NOT_SUPPORTED = 15 };
@@ -70,20 +70,6 @@ bool fits(const descriptor* what, const layout* a, const layout* b, const layout
            && lies_at(what->bias, m * bytes_of(d->type));
 }
 
-float dot(const float* a, const float* b, uint64_t from, uint64_t to) {
-    float sums[8] = {};
-    uint64_t at = from;
-    for (; at + 8 <= to; at += 8)
-        for (int i = 0; i < 8; i++) sums[i] += a[at + i] * b[at + i];
-    for (; at < to; at++) sums[0] += a[at] * b[at];
-    return ((sums[0] + sums[1]) + (sums[2] + sums[3])) + ((sums[4] + sums[5]) + (sums[6] + sums[7]));
-}
-std::vector<float> floats(const uint16_t* from, uint64_t count) {
-    const float* table = host_halves();
-    std::vector<float> made(count);
-    for (uint64_t i = 0; i < count; i++) made[i] = table[from[i]];
-    return made;
-}
 float value(const void* from, bool halves, uint64_t at) {
     return halves ? host_halves()[static_cast<const uint16_t*>(from)[at]] : static_cast<const float*>(from)[at];
 }
@@ -94,7 +80,9 @@ void multiply(void* argument) {
     const auto [magic, which, m, n, k, output, workspace, spare] = of;
     const bool halves = output == R_16F;
     const float used = fault("counts") ? (float)(*reinterpret_cast<uint32_t*>(parts))++ : 0.0f;
-    const std::vector<float> a = floats(left, m * k), b = floats(right, n * k);
+    const std::vector<float> a = floats_of(left, m * k), b = floats_of(right, n * k);
+    const bool rounds = fault("halves"), adds = fault("second") && which != 0, edge = fault("edge"), changes = fault("unsteady"), unbiased = fault("bias");
+    const float kept = fault("twice") && beta != 0.0f ? 2.0f : beta;
     runs++;
     for (uint64_t column = 0; column < n; column++)
         for (uint64_t row = 0; row < m; row++) {
@@ -103,12 +91,12 @@ void multiply(void* argument) {
             float sum = which == 0 ? dot(x, y, k / 2, k) : dot(x, y, 0, k);
             if (which == 0) parts[at] = dot(x, y, 0, k / 2), sum += parts[at];
             sum += used;
-            if (fault("halves")) sum = host_from_half(host_half_bits(sum));
-            if ((fault("second") && which != 0) || (fault("edge") && row + 1 == m)) sum += 1.0f;
-            if (fault("unsteady") && at == 0) sum += (halves ? 2e-3f : 1e-4f) * (float)(runs % 2);
+            if (rounds) sum = host_from_half(host_half_bits(sum));
+            if (adds || (edge && row + 1 == m)) sum += 1.0f;
+            if (changes && at == 0) sum += (halves ? 2e-3f : 1e-4f) * (float)(runs % 2);
             sum *= alpha;
-            if (beta != 0.0f) sum += (fault("twice") ? 2.0f : beta) * value(c, halves, at);
-            if (!fault("bias")) sum += value(bias, halves, row);
+            if (kept != 0.0f) sum += kept * value(c, halves, at);
+            if (!unbiased) sum += value(bias, halves, row);
             if (halves) static_cast<uint16_t*>(d)[at] = host_half_bits(sum);
             else static_cast<float*>(d)[at] = sum;
         }

@@ -2,6 +2,8 @@
 // and their boxes are the real kernels'; a cluster's first block has whole rows.
 #pragma once
 
+#include "dots.h"
+
 namespace products {
 
 /// What the stand-in driver keeps of a matrix in boxes: as in fake_driver.c.
@@ -31,21 +33,17 @@ struct Tiles {
     }
 };
 
-inline float sum(const Map& tokens, const Map& weights, int row, int column) {
-    const float* half = host_halves();
-    const uint16_t *a = tokens.from + row * tokens.columns, *b = weights.from + column * weights.columns;
-    float sum = 0.0f;
-    for (uint64_t i = 0; i < tokens.columns; i++) sum += half[a[i]] * half[b[i]];
-    return sum;
-}
+inline std::vector<float> floats_of_all(const Map& map) { return floats_of(map.from, map.rows * map.columns); }
 
 inline void multiply(const Map& tokens, const Map& weights, const uint16_t* bias, uint16_t* out, int m, int n, int k, bool activated, Tiles tiles) {
     if (threadIdx.x != 0) return;
     tiles.check(tokens, weights, m, n, k);
     // A cluster has few of many columns, so its number says nothing of rows here: the first does all.
-    for (int row = 0; row < m && blockIdx.x == 0; row++)
+    if (blockIdx.x > 0) return;
+    const std::vector<float> a = floats_of_all(tokens), b = floats_of_all(weights);
+    for (int row = 0; row < m; row++)
         for (int column = 0; column < n; column++) {
-            const float x = sum(tokens, weights, row, column) + host_halves()[bias[column]];
+            const float x = dot(&a[(size_t)row * k], &b[(size_t)column * k], 0, k) + host_halves()[bias[column]];
             out[(size_t)row * n + column] = host_half_bits(activated ? gelu(x) : x);
         }
 }
@@ -62,10 +60,13 @@ inline void normalize(const Map& tokens, const Map& weights, const Norm& norm, i
     if (threadIdx.x != 0) return;
     tiles.check(tokens, weights, m, n, k);
     for (int line = 0; line < norm.lines && blockIdx.x == 0; line++) (void)*(volatile const unsigned char*)(norm.ahead + 128 * (size_t)line);
+    std::vector<float> b;
     tiles.each_row(m, [&](int row) {
+        if (b.empty()) b = floats_of_all(weights);
+        const std::vector<float> a = floats_of(tokens.from + (size_t)row * k, k);
         float* x = norm.residual + (size_t)row * n;
         double mean = 0.0, square = 0.0;
-        for (int i = 0; i < n; i++) mean += x[i] = x[i] + (sum(tokens, weights, row, i) + norm.bias[i]);
+        for (int i = 0; i < n; i++) mean += x[i] = x[i] + (dot(a.data(), &b[(size_t)i * k], 0, k) + norm.bias[i]);
         mean /= n;
         for (int i = 0; i < n; i++) square += (x[i] - mean) * (x[i] - mean);
         const double scale = 1.0 / std::sqrt(square / n + 1e-6);
