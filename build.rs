@@ -67,8 +67,9 @@ fn cubins(nvcc: &str, architecture: &str, out: &Path) -> Result<String, String> 
     let common = ["preprocess", "mask", "memory", "attention", "trunk", "windows", "keys"]
         .map(|topic| (topic, ""));
     // Hopper's own instructions are for its architecture alone, which has a name of its own.
-    let hopper = ["attention_hopper", "products_hopper", "norms_hopper", "windows_hopper"]
-        .map(|topic| (topic, "a"));
+    let hopper =
+        ["attention_hopper", "products_hopper", "norms_hopper", "trunk_hopper", "windows_hopper"]
+            .map(|topic| (topic, "a"));
     let hopper = hopper.into_iter().filter(|_| sm == 90);
     for (topic, variant) in common.into_iter().chain(hopper) {
         let to = out.join(format!("{topic}.sm{sm}.cubin"));

@@ -42,7 +42,8 @@ TOPICS = [
       for name in ("preprocess", "mask", "memory")),
     # Every line of these would name a dozen inlined places: line information doubles them.
     Topic("attention", ["attention.cuh"], (11, 8), AMPERE, FROM_AMPERE_ON),
-    Topic("trunk", ["common.cuh", "halves.cuh", "gelu.cuh"], (11, 8), [*AMPERE, "-lineinfo"], FROM_AMPERE_ON),
+    Topic("trunk", ["common.cuh", "halves.cuh", "gelu.cuh", "normalize.cuh"], (11, 8), [*AMPERE, "-lineinfo"], FROM_AMPERE_ON),
+    Topic("trunk_hopper", ["common.cuh", "halves.cuh", "normalize.cuh", "wgmma.cuh"], (12, 2), HOPPER, ["90a"]),
     Topic("windows", ["attention.cuh", "windows.cuh"], (11, 8), AMPERE, FROM_AMPERE_ON),
     Topic("windows_hopper", ["attention.cuh", "windows.cuh", "wgmma.cuh"], (12, 2), HOPPER, ["90a"]),
     Topic("keys", ["attention.cuh", "halves.cuh"], (11, 8), AMPERE, FROM_AMPERE_ON),

@@ -8,7 +8,7 @@ use assert_cmd::Command;
 use predicates::str::contains;
 use segtrt::bundle::Role;
 use segtrt::engine::{EngineManifest, Precision};
-use segtrt::gpu::cublaslt::{Choice, Choices};
+use segtrt::gpu::cublaslt::{Choice, Choices, Early};
 use segtrt::pipeline::shapes_of;
 
 use crate::selftest::fakes::{Engines, Fakes, cublaslt, shared};
@@ -229,10 +229,14 @@ fn kept_algorithms_are_taken_where_library_and_gpu_are_theirs() {
     let shapes = shapes_of(manifest.trunk().unwrap());
     let choice = |shape| Choice { shape, algorithm: 1, of: 2, kernel: None };
     let masks = |out: &str| {
-        setting.gpu(out).env("FAKE_CUBLASLT_FAULT", "second").assert().success();
-        setting.frames(out)
+        let log = setting.path(&format!("{out}.log"));
+        let mut command = setting.gpu(out);
+        command.env("FAKE_CUBLASLT_FAULT", "second").env("FAKE_CUDA_LOG", &log);
+        command.assert().success();
+        let early = fs::read_to_string(&log).unwrap().contains("trunk_normalize_hopper");
+        (setting.frames(out), early)
     };
-    let right = masks("first");
+    let (right, _) = masks("first");
     for (out, library, device, taken) in [
         ("kept", "cuBLASLt 13.1.2 (for CUDA 13)", "NVIDIA H200", true),
         ("older", "cuBLASLt 12.9.1 (for CUDA 12)", "NVIDIA H200", false),
@@ -243,11 +247,12 @@ fn kept_algorithms_are_taken_where_library_and_gpu_are_theirs() {
             device: device.to_owned(),
             us: [2.0, 1.0],
             products: shapes.iter().copied().map(choice).collect(),
-            early: false,
+            begin_early: Early { norms: true, ..Early::default() },
             kernels: Vec::new(),
         });
         manifest.write(&dir).unwrap();
-        assert_eq!(masks(out) != right, taken, "{out}");
+        let (found, early) = masks(out);
+        assert_eq!((found != right, early), (taken, taken), "{out}");
     }
 }
 

@@ -23,7 +23,7 @@ use super::trunk_room::Room;
 use super::trunk_way::Way;
 use super::trunk_weights::{self, Loaded};
 use crate::bundle::trunk::{BlockWeights, Trunk};
-use crate::gpu::cublaslt::{ALIGNMENT, Choices, CublasLt, Library, Product};
+use crate::gpu::cublaslt::{ALIGNMENT, Choices, CublasLt, Early, Library, Product};
 use crate::gpu::kernels::{AttentionKernels, NormedKernels, ProductKernels, TrunkKernels};
 use crate::gpu::{Begin, Gpu, Purpose, Stream, View};
 
@@ -52,8 +52,8 @@ pub struct TrunkRun {
     products: Vec<Rc<Product>>,
     made: Vec<Rc<Made>>,
     added: Vec<Rc<Added>>,
-    /// When kernels begin that can begin early.
-    begin: Cell<Begin>,
+    /// What begins early of what can do so.
+    early: Cell<Early>,
     library: CublasLt,
 }
 
@@ -144,8 +144,9 @@ impl TrunkRun {
         let bytes = making.products.iter().map(|product| product.workspace_bytes()).max();
         let workspace = workspace(gpu, bytes)?;
         let Making { kernels, library, products, made, added, counters, .. } = making;
-        let begin = Cell::new(choices.map_or(Begin::Behind, Choices::begin));
-        Ok(Self { blocks, kernels, workspace, counters, products, made, added, begin, library })
+        let early = choices.map(|choices| choices.begin_early).unwrap_or_default();
+        let early = Cell::new(early);
+        Ok(Self { blocks, kernels, workspace, counters, products, made, added, early, library })
     }
 
     /// What computes the products.
@@ -180,9 +181,9 @@ impl TrunkRun {
         self.ways().filter(|way| choose(way)).count()
     }
 
-    /// Has kernels that can do so begin early, or no longer, from the next time on.
-    pub fn begin(&self, begin: Begin) {
-        self.begin.set(begin);
+    /// Has kernels of these kinds begin early where they can, and no others, from the next time on.
+    pub fn begin_early(&self, kinds: Early) {
+        self.early.set(kinds);
     }
 
     /// Gives its products a workspace that any of their algorithms can do with.
@@ -199,7 +200,8 @@ impl TrunkRun {
         // All at once: cuBLASLt clears each before its product, which a recording then leaves out.
         self.counters.fill(0, stream)?;
         if let Some(first) = self.blocks.first() {
-            first.norm1.enqueue(&first.x, &self.kernels, stream)?;
+            // What is in front of it is a fill.
+            first.norm1.enqueue(&first.x, Begin::Behind, &self.kernels, stream)?;
         }
         for (at, block) in self.blocks.iter().enumerate() {
             let next = self.blocks.get(at + 1).map(|next| &next.norm1);
@@ -210,7 +212,9 @@ impl TrunkRun {
 
     /// A block behind its first norm, and `next`, that of the block behind it.
     fn enqueue_block(&self, block: &Block, next: Option<&Norm>, stream: &Stream) -> Result<()> {
-        let (kernels, begin) = (&self.kernels, self.begin.get());
+        let (kernels, early) = (&self.kernels, self.early.get());
+        let [products, windows, norms] = [early.products, early.windows, early.norms]
+            .map(|early| if early { Begin::Early } else { Begin::Behind });
         let multiply = |linear: &Linear, tokens: &View, out: &View| {
             let Loaded { weight, bias } = &linear.weights;
             let workspace = self.workspace_of(linear);
@@ -218,7 +222,7 @@ impl TrunkRun {
         };
         let add = |(linear, added): &(Linear, Rc<Added>), tokens: &View, norm: Option<&Norm>| {
             let views = [tokens, &block.residual, self.workspace_of(linear)];
-            added.enqueue(&linear.weights, views, norm, begin, kernels, stream)
+            added.enqueue(&linear.weights, views, norm, [products, norms], kernels, stream)
         };
         let normed = &block.norm1.out;
         if let Some(Skip { linear, projected, side }) = &block.skip {
@@ -227,13 +231,13 @@ impl TrunkRun {
         }
         let make = |(linear, made): &(Linear, Rc<Made>), tokens: &View, out: &View| {
             let views = [tokens, out, self.workspace_of(linear)];
-            made.enqueue(&linear.weights, views, begin, kernels, stream)
+            made.enqueue(&linear.weights, views, products, kernels, stream)
         };
         make(&block.qkv, normed, &block.queries)?;
         match &block.attention {
-            How::Windows(windows) => {
+            How::Windows(attention) => {
                 let Loaded { bias, .. } = &block.qkv.0.weights;
-                windows.enqueue([&block.queries, bias, &block.attended], begin, stream)?;
+                attention.enqueue([&block.queries, bias, &block.attended], windows, stream)?;
             }
             How::Whole(attention) => {
                 attention.enqueue_tokens(&block.queries, &block.attended, stream)?;

@@ -26,13 +26,28 @@ pub(super) struct Norm {
 }
 
 impl Norm {
-    /// Enqueues it by itself.
+    /// Enqueues it by itself; behind a kernel where it begins early.
     ///
     /// # Errors
     /// What the driver says.
-    pub fn enqueue(&self, residual: &View, kernels: &TrunkKernels, stream: &Stream) -> Result<()> {
+    pub fn enqueue(
+        &self,
+        residual: &View,
+        begin: Begin,
+        kernels: &TrunkKernels,
+        stream: &Stream,
+    ) -> Result<()> {
         let Self { weights: Loaded { weight, bias }, rows, columns, out, ahead } = self;
-        kernels.normalize(residual, weight, bias, out, Some(ahead), *rows, *columns, stream)
+        kernels.normalize(
+            residual,
+            weight,
+            bias,
+            out,
+            Some(ahead),
+            [*rows, *columns],
+            begin,
+            stream,
+        )
     }
 }
 
@@ -59,7 +74,8 @@ impl Added {
     }
 
     /// Enqueues `residual += tokens weightᵀ + bias`, and `norm` of that where there is one: behind a trunk's last block there is none. The norm's
-    /// output may be where the tokens are, which are read by then. It stands behind a kernel. No allocation; may be recorded.
+    /// output may be where the tokens are, which are read by then. It stands behind a kernel; one for both begins as the first of
+    /// `begin` says, a norm by itself as the second. No allocation; may be recorded.
     ///
     /// # Errors
     /// What the driver or cuBLASLt says.
@@ -68,7 +84,7 @@ impl Added {
         Loaded { weight, bias }: &Loaded,
         [tokens, residual, workspace]: [&View; 3],
         norm: Option<&Norm>,
-        begin: Begin,
+        [begin, norms_begin]: [Begin; 2],
         kernels: &TrunkKernels,
         stream: &Stream,
     ) -> Result<()> {
@@ -86,6 +102,6 @@ impl Added {
             return normed.enqueue(name, [rows, columns, depth], &operands, begin, stream);
         }
         self.product.enqueue(tokens, weight, bias, residual, workspace, stream)?;
-        norm.map_or(Ok(()), |norm| norm.enqueue(residual, kernels, stream))
+        norm.map_or(Ok(()), |norm| norm.enqueue(residual, norms_begin, kernels, stream))
     }
 }

@@ -1,5 +1,5 @@
 /*!
-The algorithm of each product of a trunk, or the kernel of this program's that computes it and what follows, and whether kernels begin early, by the
+The algorithm of each product of a trunk, or the kernel of this program's that computes it and what follows, and which kinds of kernels begin early, by the
 time of all blocks together.
 
 A product by itself does not tell: on an H200 algorithms that were up to 40 % faster one by one made a trunk slower as a whole
@@ -12,9 +12,9 @@ use anyhow::{Context, Result};
 use super::trunk::{TrunkParts, TrunkRun};
 use super::trunk_way::Way;
 use crate::bundle::trunk::{BlockWeights, Trunk};
-use crate::gpu::cublaslt::{Choice, Choices, Product};
+use crate::gpu::cublaslt::{Choice, Choices, Early, Product};
 use crate::gpu::kernels::{AttentionKernels, product_kernels};
-use crate::gpu::{Begin, Gpu, Purpose, Recorded, Stream, View, Work};
+use crate::gpu::{Gpu, Purpose, Recorded, Stream, View, Work};
 
 /// Replays before those that count; the first records.
 const WARM: usize = 2;
@@ -105,7 +105,7 @@ pub fn choose_products(gpu: &Gpu, trunk: &Trunk, weights: &[BlockWeights]) -> Re
     }
     let ways: Vec<&Way> = run.ways().collect();
     so_far = ways_by_time(&ways, so_far, time);
-    let early = early_turn(run, &mut so_far, time);
+    let begin_early = early_turns(run, &mut so_far, time);
     let kernel_of = |shape| run.ways().find(|way| way.shape() == shape).and_then(Way::kernel);
     let choice = |product: &Product| Choice {
         shape: product.shape(),
@@ -117,20 +117,21 @@ pub fn choose_products(gpu: &Gpu, trunk: &Trunk, weights: &[BlockWeights]) -> Re
     let library = run.library().to_string();
     let kernels = product_kernels(gpu).into_iter().map(str::to_owned).collect();
     let device = gpu.facts().name.clone();
-    Ok(Choices { library, device, us: [first, so_far], products, early, kernels })
+    Ok(Choices { library, device, us: [first, so_far], products, begin_early, kernels })
 }
 
-/// Whether kernels that can do so should begin early; asked last, as it depends on which of this program's kernels were chosen.
-fn early_turn(run: &TrunkRun, so_far: &mut f64, time: impl Fn() -> Result<f64>) -> bool {
-    run.begin(Begin::Early);
-    let found = time_of("kernels that begin early", *so_far, &time);
-    let early = found < WORTH * *so_far;
-    if early {
-        *so_far = found;
-    } else {
-        run.begin(Begin::Behind);
+/// Which kinds of kernels should begin early; asked last, as it depends on which of this program's kernels were chosen.
+fn early_turns(run: &TrunkRun, so_far: &mut f64, time: impl Fn() -> Result<f64>) -> Early {
+    let mut best = Early::default();
+    for early in Early::ways() {
+        run.begin_early(early);
+        let found = time_of(&format!("{early} that begin early"), *so_far, &time);
+        if found < WORTH * *so_far {
+            (best, *so_far) = (early, found);
+        }
     }
-    early
+    run.begin_early(best);
+    best
 }
 
 /// What the whole takes with `what`. What looks faster than `so_far` must be so again, and the longer time counts; what fails takes for ever.

@@ -3,11 +3,12 @@ Which of the algorithms that cuBLASLt names each product of a trunk gets: found 
 computed is the same from run to run, which a choice at every start would not promise.
 */
 
+use std::fmt;
+
 use serde::{Deserialize, Serialize};
 
 use super::library::CublasLt;
 use super::product::ProductShape;
-use crate::gpu::Begin;
 
 /// The algorithms of all products of a trunk, on one GPU with one library.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -20,12 +21,55 @@ pub struct Choices {
     pub us: [f64; 2],
     /// One for each shape.
     pub products: Vec<Choice>,
-    /// Kernels of this program's that can do so begin before the kernel in front of them has ended.
-    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
-    pub early: bool,
+    /// What begins before the kernel in front of it has ended.
+    #[serde(default, skip_serializing_if = "Early::is_none")]
+    pub begin_early: Early,
     /// This program's kernels that had their turn.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub kernels: Vec<String>,
+}
+
+/// The kinds of this program's kernels that begin before the kernel in front of them has ended.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Early {
+    /// Products, with what is behind them.
+    pub products: bool,
+    /// Attention inside windows.
+    pub windows: bool,
+    /// Norms by themselves.
+    pub norms: bool,
+}
+
+impl Early {
+    /// All kinds.
+    pub const ALL: Self = Self { products: true, windows: true, norms: true };
+
+    /// None of them.
+    pub fn is_none(&self) -> bool {
+        *self == Self::default()
+    }
+
+    /// Every way in which any of them do.
+    pub fn ways() -> impl Iterator<Item = Self> {
+        (1..8).map(|bits| Self {
+            products: bits & 1 > 0,
+            windows: bits & 2 > 0,
+            norms: bits & 4 > 0,
+        })
+    }
+}
+
+impl fmt::Display for Early {
+    fn fmt(&self, to: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { products, windows, norms } = *self;
+        let kinds = [(products, "products"), (windows, "windows"), (norms, "norms")];
+        let named: Vec<&str> = kinds.iter().filter(|kind| kind.0).map(|kind| kind.1).collect();
+        match named.split_last() {
+            None => to.write_str("none"),
+            Some((last, [])) => to.write_str(last),
+            Some((last, others)) => write!(to, "{} and {last}", others.join(", ")),
+        }
+    }
 }
 
 /// The algorithm of one shape.
@@ -48,11 +92,6 @@ impl Choices {
     /// Whether they were made with this library on such a GPU.
     pub fn fit(&self, lt: &CublasLt) -> bool {
         self.library == lt.to_string() && self.device == lt.gpu().facts().name
-    }
-
-    /// When kernels begin that can begin early.
-    pub fn begin(&self) -> Begin {
-        if self.early { Begin::Early } else { Begin::Behind }
     }
 
     /// Whether these kernels of this program's, and no others, had their turn.
@@ -96,8 +135,22 @@ mod tests {
         assert_eq!(newer, again);
         let choices = |products| {
             let (library, device) = (String::new(), String::new());
-            Choices { library, device, us: [2.0, 1.0], products, early: false, kernels: Vec::new() }
+            let (begin_early, kernels) = (Early::default(), Vec::new());
+            Choices { library, device, us: [2.0, 1.0], products, begin_early, kernels }
         };
         assert_eq!((choices(vec![older]).others(), choices(vec![newer]).others()), (0, 1));
+    }
+
+    #[test]
+    fn kinds_that_begin_early_are_named_and_kept_and_each_way_comes_once() {
+        let ways: Vec<Early> = Early::ways().collect();
+        assert!(ways.len() == 7 && ways.contains(&Early::ALL) && !ways.iter().any(Early::is_none));
+        assert!(ways.iter().enumerate().all(|(at, way)| !ways[..at].contains(way)));
+        let two = Early { windows: false, ..Early::ALL };
+        assert_eq!(two.to_string(), "products and norms");
+        assert_eq!(Early::ALL.to_string(), "products, windows and norms");
+        assert_eq!(Early::default().to_string(), "none");
+        let text = serde_json::to_string(&two).unwrap();
+        assert_eq!(serde_json::from_str::<Early>(&text).unwrap(), two);
     }
 }

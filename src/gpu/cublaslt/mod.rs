@@ -18,7 +18,7 @@ mod owned;
 mod product;
 mod sys;
 
-pub use choices::{Choice, Choices};
+pub use choices::{Choice, Choices, Early};
 pub use error::CublasLtError;
 pub use find::VARIABLE;
 pub use library::{CublasLt, Library};

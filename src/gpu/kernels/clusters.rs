@@ -8,6 +8,7 @@ use std::sync::Arc;
 use anyhow::{Context, Result, ensure};
 
 use super::images::{self, Topic};
+use super::trunk::EARLY_NORM;
 use super::{normed, products};
 use crate::gpu::module::{Arg, Begin, Function, Launch};
 use crate::gpu::tensor_map::TensorMap;
@@ -23,12 +24,13 @@ const ROW_BYTES: u32 = 128;
 const STEP: usize = 16;
 const CHUNK: usize = 64;
 
-/// The names of all that are for this GPU, whether or not a driver takes them and a cluster fits: which of them had a turn is written down by name.
+/// The names of all that are for this GPU, and of the norm that can begin early, whether or not a driver takes them and a cluster fits: which of them had a turn is written down by name.
 pub fn product_kernels(gpu: &Gpu) -> Vec<&'static str> {
     if gpu.facts().sm != HOPPER {
         return Vec::new();
     }
-    products::kinds().chain(normed::kinds()).map(|kind| kind.name).collect()
+    let products = products::kinds().chain(normed::kinds()).map(|kind| kind.name);
+    products.chain([EARLY_NORM]).collect()
 }
 
 /// Whether depths of so many terms can be walked.

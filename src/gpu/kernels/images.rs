@@ -22,6 +22,8 @@ pub(super) enum Topic {
     AttentionHopper,
     /// `cuda/trunk.cu`
     Trunk,
+    /// `cuda/trunk_hopper.cu`: for sm 90 alone.
+    TrunkHopper,
     /// `cuda/windows.cu`
     Windows,
     /// `cuda/products_hopper.cu`: for sm 90 alone.
@@ -38,7 +40,7 @@ pub(super) enum Topic {
 pub(super) const USUAL: [Topic; 3] = [Topic::Preprocess, Topic::Mask, Topic::Memory];
 
 /// Name, headers and PTX of each topic.
-const TOPICS: [(Topic, &str, &[&str], &str); 11] = [
+const TOPICS: [(Topic, &str, &[&str], &str); 12] = [
     (
         Topic::Preprocess,
         "preprocess",
@@ -62,8 +64,14 @@ const TOPICS: [(Topic, &str, &[&str], &str); 11] = [
     (
         Topic::Trunk,
         "trunk",
-        &["common.cuh", "halves.cuh", "gelu.cuh"],
+        &["common.cuh", "halves.cuh", "gelu.cuh", "normalize.cuh"],
         include_str!("../../../cuda/trunk.ptx"),
+    ),
+    (
+        Topic::TrunkHopper,
+        "trunk_hopper",
+        &["common.cuh", "halves.cuh", "normalize.cuh", "wgmma.cuh"],
+        include_str!("../../../cuda/trunk_hopper.ptx"),
     ),
     (
         Topic::Windows,
@@ -219,6 +227,7 @@ mod tests {
                 Topic::AttentionHopper
                 | Topic::ProductsHopper
                 | Topic::NormsHopper
+                | Topic::TrunkHopper
                 | Topic::WindowsHopper => ("8.2", "sm_90a"),
                 Topic::Attention | Topic::Trunk | Topic::Windows | Topic::Keys => ("7.8", "sm_80"),
                 _ => ("7.8", "sm_75"),

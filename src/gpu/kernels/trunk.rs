@@ -13,11 +13,13 @@ use anyhow::{Context, Result, ensure};
 use super::images::{self, Topic};
 use super::{blocks, int, need_exactly};
 use crate::gpu::module::{Arg, Function, Launch, Module};
-use crate::gpu::{Gpu, Stream, View};
+use crate::gpu::{Begin, Gpu, Stream, View};
 use windows::WindowKernels;
 
 pub use windows::{WindowShape, Windows};
 
+/// The norm that can begin before the product in front of it has ended: Hopper's alone.
+pub(super) const EARLY_NORM: &str = "trunk_normalize_hopper";
 /// Threads of a block of the kernels that only move data.
 const THREADS: u32 = 256;
 /// Bytes of a half and of a float.
@@ -36,6 +38,8 @@ const MAX_COLUMNS: usize = 1152;
 #[derive(Clone, Debug)]
 pub struct TrunkKernels {
     normalize: Function,
+    /// The same, which can begin early: Hopper's alone.
+    normalize_early: Option<Function>,
     gelu: Function,
     pool: Function,
     windows: WindowKernels,
@@ -52,7 +56,7 @@ impl TrunkKernels {
                 Ok(kernels) => return Ok(kernels),
                 Err(error) => {
                     log::warn!(
-                        "the kernels for Hopper's windows cannot be used, slower ones are: {error:#}"
+                        "the trunk's kernels for Hopper cannot be used, slower ones are: {error:#}"
                     );
                 }
             }
@@ -65,7 +69,7 @@ impl TrunkKernels {
     /// # Errors
     /// As [`Self::load`].
     pub fn of(gpu: &Gpu, hopper: bool) -> Result<Self> {
-        let own = [Topic::Trunk, Topic::Windows, Topic::WindowsHopper];
+        let own = [Topic::Trunk, Topic::Windows, Topic::WindowsHopper, Topic::TrunkHopper];
         let (modules, form) = images::load(gpu, if hopper { &own } else { &own[..2] })?;
         log::debug!("the trunk's kernels from {form}");
         let find = |topic: Topic| {
@@ -76,7 +80,9 @@ impl TrunkKernels {
         };
         let trunk = of(Topic::Trunk)?;
         let windows = WindowKernels::load(gpu, of(Topic::Windows)?, find(Topic::WindowsHopper))?;
+        let early = find(Topic::TrunkHopper);
         Ok(Self {
+            normalize_early: early.map(|module| module.function(EARLY_NORM)).transpose()?,
             normalize: trunk.function("trunk_normalize")?,
             gelu: trunk.function("trunk_gelu")?,
             pool: trunk.function("trunk_pool")?,
@@ -86,11 +92,11 @@ impl TrunkKernels {
 
     /// Enqueues a layer normalisation: `out` f16 `[rows, columns]` of `x` f32, with `weight` and `bias` f32 `[columns]` and
     /// epsilon 10⁻⁶. Columns are a multiple of 8, 1152 at most. `ahead`, whole lines of 128 bytes, is brought into the L2 cache on the
-    /// way: what the kernels behind it read for the first time.
+    /// way: what the kernels behind it read for the first time. On Hopper it can begin early, behind a kernel; elsewhere it does not.
     ///
     /// # Errors
     /// Views of another size or at odd addresses, other columns, or what the driver says.
-    #[expect(clippy::too_many_arguments, reason = "five tensors and the sizes of four")]
+    #[expect(clippy::too_many_arguments, reason = "five tensors, their sizes and the launch")]
     pub fn normalize(
         &self,
         x: &View,
@@ -98,8 +104,8 @@ impl TrunkKernels {
         bias: &View,
         out: &View,
         ahead: Option<&View>,
-        rows: usize,
-        columns: usize,
+        [rows, columns]: [usize; 2],
+        begin: Begin,
         stream: &Stream,
     ) -> Result<()> {
         ensure!(
@@ -126,8 +132,13 @@ impl TrunkKernels {
             ahead.map_or(Arg::Null, Arg::View),
             Arg::I32(int(lines, "the number of lines")?),
         ];
+        let normalize = match &self.normalize_early {
+            // SAFETY: it waits before it touches a token, and what it prefetches is only read by anyone; callers enqueue it behind a kernel.
+            Some(early) if begin == Begin::Early => unsafe { early.beginning(begin) },
+            _ => self.normalize.clone(),
+        };
         // SAFETY: the arguments are the kernel's own, and the tensors were measured above.
-        Ok(unsafe { self.normalize.launch(Launch { grid, threads: THREADS }, &args, stream) }?)
+        Ok(unsafe { normalize.launch(Launch { grid, threads: THREADS }, &args, stream) }?)
     }
 
     /// Enqueues `x` ← x Φ(x), f16, in place; `elements` is a multiple of 8.

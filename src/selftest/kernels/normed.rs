@@ -122,7 +122,16 @@ impl Setting {
         let ([rows, columns, _], out, ahead) = (self.case.sizes, &self.out, self.ahead()?);
         product.enqueue(a, weight, bias, residual, &self.workspace, stream)?;
         let ahead = Some(&ahead);
-        kernels.normalize(residual, norm_weight, norm_bias, out, ahead, rows, columns, stream)
+        kernels.normalize(
+            residual,
+            norm_weight,
+            norm_bias,
+            out,
+            ahead,
+            [rows, columns],
+            Begin::Behind,
+            stream,
+        )
     }
 
     /// One kernel.

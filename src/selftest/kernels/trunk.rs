@@ -13,7 +13,7 @@ use half::f16;
 use super::attention::compare as near;
 use super::{Bench, Checked, KernelRow, bytes_of, compare, row};
 use crate::gpu::kernels::TrunkKernels;
-use crate::gpu::{Stream, View};
+use crate::gpu::{Begin, Stream, View};
 use crate::selftest::noise::Noise;
 
 /// About how many rows of a large tensor are looked at.
@@ -165,7 +165,16 @@ fn normalize(
     // What is fetched on the way may be anything: here whole lines of the input itself.
     let ahead = x.part(0, x.len() / 128 * 128)?;
     check_near(bench, &out, &expected, columns, move |stream| {
-        kernels.normalize(&x, &weight, &bias, &to, Some(&ahead), rows, columns, stream)
+        kernels.normalize(
+            &x,
+            &weight,
+            &bias,
+            &to,
+            Some(&ahead),
+            [rows, columns],
+            Begin::Behind,
+            stream,
+        )
     })
 }
 

@@ -10,9 +10,9 @@ use super::super::compare::compare;
 use super::super::{Bench, Checked, KernelRow, Launches, POISON, bytes_of, row};
 use super::{DRAWN, bytes_of_halves, drawn, halves, repeated};
 use crate::bundle::trunk::{Affine, BlockWeights, FILE, Trunk, TrunkBlock};
-use crate::gpu::cublaslt::{Choices, CublasLt, CublasLtError};
+use crate::gpu::cublaslt::{Choices, CublasLt, CublasLtError, Early};
 use crate::gpu::kernels::{NormedKernels, ProductKernels};
-use crate::gpu::{Begin, Recorded, Stream};
+use crate::gpu::{Recorded, Stream};
 use crate::pipeline::{TrunkAlone, TrunkParts, choose_products};
 use crate::selftest::engine_run::Repeats;
 
@@ -135,7 +135,7 @@ pub(in super::super) fn rows(bench: &Bench) -> Result<Vec<KernelRow>, String> {
     let products = ProductKernels::where_possible(bench.gpu).is_some();
     let norms = NormedKernels::where_possible(bench.gpu).is_some();
     // Of several kernels the first, then the last.
-    let own = [(OWN, false, Begin::Behind), (OWN_EARLY, true, Begin::Early)];
+    let own = [(OWN, false, Early::default()), (OWN_EARLY, true, Early::ALL)];
     let own = if products || norms { &own[..] } else { &[] };
     let mut rows = Vec::new();
     for model in &MODELS {
@@ -160,9 +160,9 @@ pub(in super::super) fn rows(bench: &Bench) -> Result<Vec<KernelRow>, String> {
         let chosen = choose_products(bench.gpu, &trunk, &weights)
             .and_then(|choices| as_first(&laid_out(Some(&choices))?));
         rows.push(row(CHOSEN, model.name, chosen));
-        for (name, last, begin) in own.iter().copied() {
+        for (name, last, early) in own.iter().copied() {
             let checked = laid_out(None).and_then(|alone| {
-                alone.run.begin(begin);
+                alone.run.begin_early(early);
                 let served = alone.run.take_own_kernels(last);
                 ensure!(served > 0, "this program's kernels serve none of its products");
                 as_first(&alone)

@@ -1,0 +1,119 @@
+// Layer normalisation of rows, a warp for each few of them; and lines of what comes next, brought into the L2 cache on the way.
+#pragma once
+
+namespace {
+
+__device__ __forceinline__ float sum_of_warp(float value) {
+#pragma unroll
+    for (i32 mask = 16; mask > 0; mask /= 2) value += __shfl_xor_sync(0xffffffffu, value, mask);
+    return value;
+}
+
+const float EPSILON = 1e-6f;
+// Bytes that one prefetch brings.
+const u32 LINE = 128;
+
+// Asks for what the next kernels read for the first time, so that it is in the L2 cache when they begin. `ahead` is a whole number of
+// lines; it may lie anywhere, and nothing waits for it.
+__device__ __forceinline__ void fetch_ahead(const unsigned char* __restrict__ ahead, i32 lines) {
+    const u32 threads = gridDim.x * blockDim.x;
+    for (u32 line = blockIdx.x * blockDim.x + threadIdx.x; line < (u32)lines; line += threads) {
+#ifdef __CUDA_ARCH__
+        asm volatile("prefetch.global.L2 [%0];" ::"l"(ahead + (u64)line * LINE));
+#else
+        // Reads what a GPU would bring, so that what lies outside is found here.
+        (void)*(volatile const unsigned char*)(ahead + (u64)line * LINE);
+#endif
+    }
+}
+
+// ROWS rows a warp, so that enough loads are under way where rows are short. A lane has every 32nd group of four columns, UNITS in
+// all, in registers: the mean first, then the squares of what differs from it.
+template <class Begin, i32 UNITS, i32 ROWS>
+__device__ __forceinline__ void normalize_rows(const float* x, const float* __restrict__ weight,
+                                               const float* __restrict__ bias, u16* __restrict__ out, i32 rows, i32 columns,
+                                               const unsigned char* __restrict__ ahead, i32 lines) {
+    const i32 lane = (i32)threadIdx.x & 31;
+    const i32 first = (i32)(blockIdx.x * (blockDim.x >> 5) + (threadIdx.x >> 5)) * ROWS;
+    if (Begin::EARLY) {
+        // Weights, which nothing writes: they come while the kernel in front ends.
+        fetch_ahead(ahead, lines);
+        Begin::wait();
+        if (first >= rows) return;
+    } else if (first >= rows) {
+        return fetch_ahead(ahead, lines);
+    }
+    const i32 units = columns >> 2;
+    // Only the last unit of a lane may lie behind the row.
+    const bool last = lane + 32 * (UNITS - 1) < units;
+    float4 values[ROWS][UNITS];
+#pragma unroll
+    for (i32 r = 0; r < ROWS; r++) {
+        const float4* row = (const float4*)x + (u64)at_most(first + r, rows - 1) * units + lane;
+#pragma unroll
+        for (i32 j = 0; j < UNITS; j++) {
+            values[r][j] = {0.0f, 0.0f, 0.0f, 0.0f};
+            if (j < UNITS - 1 || last) values[r][j] = Begin::token(row + 32 * j);
+        }
+    }
+    // Behind this warp's own loads.
+    if (!Begin::EARLY) fetch_ahead(ahead, lines);
+    const float share = 1.0f / (float)columns;
+    float mean[ROWS], scale[ROWS];
+#pragma unroll
+    for (i32 r = 0; r < ROWS; r++) {
+        float sum = 0.0f;
+#pragma unroll
+        for (i32 j = 0; j < UNITS; j++) sum += (values[r][j].x + values[r][j].y) + (values[r][j].z + values[r][j].w);
+        mean[r] = sum_of_warp(sum) * share;
+    }
+#pragma unroll
+    for (i32 r = 0; r < ROWS; r++) {
+        float sum = 0.0f;
+#pragma unroll
+        for (i32 j = 0; j < UNITS; j++) {
+            if (j < UNITS - 1 || last) {
+                const float a = values[r][j].x - mean[r], b = values[r][j].y - mean[r];
+                const float c = values[r][j].z - mean[r], d = values[r][j].w - mean[r];
+                sum += (a * a + b * b) + (c * c + d * d);
+            }
+        }
+        scale[r] = rsqrtf(sum_of_warp(sum) * share + EPSILON);
+    }
+#pragma unroll
+    for (i32 j = 0; j < UNITS; j++) {
+        if (j == UNITS - 1 && !last) break;
+        const float4 w = ((const float4*)weight)[lane + 32 * j], b = ((const float4*)bias)[lane + 32 * j];
+#pragma unroll
+        for (i32 r = 0; r < ROWS; r++) {
+            if (first + r >= rows) break;
+            const float4 v = values[r][j];
+            const float m = mean[r], s = scale[r];
+            uint2 four;
+            four.x = halves_of((v.x - m) * s * w.x + b.x, (v.y - m) * s * w.y + b.y);
+            four.y = halves_of((v.z - m) * s * w.z + b.z, (v.w - m) * s * w.w + b.w);
+            ((uint2*)out)[(u64)(first + r) * units + lane + 32 * j] = four;
+        }
+    }
+}
+
+// `out` f16 [rows, columns] of `x` f32, weight and bias f32 [columns]. A warp has 4, 2 or 1 rows (rows_of_a_warp in src/gpu/kernels/trunk.rs);
+// 1152 columns at most. `lines` lines of 128 bytes from `ahead` on are brought into the L2 cache. `Begin` says whether it may begin before the kernel
+// in front has ended, waits for that one, and loads what it may have made.
+template <class Begin>
+__device__ __forceinline__ void normalize(const float* x, const float* __restrict__ weight, const float* __restrict__ bias,
+                                          u16* __restrict__ out, i32 rows, i32 columns, const unsigned char* __restrict__ ahead, i32 lines) {
+    switch ((columns + 127) / 128) {
+        case 1: return normalize_rows<Begin, 1, 4>(x, weight, bias, out, rows, columns, ahead, lines);
+        case 2: return normalize_rows<Begin, 2, 2>(x, weight, bias, out, rows, columns, ahead, lines);
+        case 3: return normalize_rows<Begin, 3, 2>(x, weight, bias, out, rows, columns, ahead, lines);
+        case 4: return normalize_rows<Begin, 4, 1>(x, weight, bias, out, rows, columns, ahead, lines);
+        case 5: return normalize_rows<Begin, 5, 1>(x, weight, bias, out, rows, columns, ahead, lines);
+        case 6: return normalize_rows<Begin, 6, 1>(x, weight, bias, out, rows, columns, ahead, lines);
+        case 7: return normalize_rows<Begin, 7, 1>(x, weight, bias, out, rows, columns, ahead, lines);
+        case 8: return normalize_rows<Begin, 8, 1>(x, weight, bias, out, rows, columns, ahead, lines);
+        case 9: return normalize_rows<Begin, 9, 1>(x, weight, bias, out, rows, columns, ahead, lines);
+    }
+}
+
+}  // namespace
