@@ -27,8 +27,9 @@ const ATTENTION: [(&str, &str); 12] = [
 ];
 
 /// Rows of an encoder's trunk: the kernels, as the self-test names them, and how many cases each has at the least.
-const TRUNK: [(&str, usize); 5] = [
+const TRUNK: [(&str, usize); 6] = [
     ("trunk normalize", 16),
+    ("trunk normalize early", 4),
     ("trunk gelu", 4),
     ("trunk pool", 5),
     ("trunk windows", 40),
@@ -183,7 +184,7 @@ fn a_fault_in_any_kernel_is_found() {
     let roughly = [
         (
             "trunk normalize",
-            "trunk",
+            "normalize",
             "sum_of_warp(sum) * share + EPSILON",
             "sum_of_warp(sum) + EPSILON",
         ),
@@ -195,6 +196,7 @@ fn a_fault_in_any_kernel_is_found() {
         "common.cuh",
         "halves.cuh",
         "gelu.cuh",
+        "normalize.cuh",
         "preprocess.cu",
         "mask.cu",
         "memory.cu",

@@ -90,6 +90,11 @@ impl TrunkKernels {
         })
     }
 
+    /// Whether a norm can begin before the kernel in front of it has ended.
+    pub fn norms_begin_early(&self) -> bool {
+        self.normalize_early.is_some()
+    }
+
     /// Enqueues a layer normalisation: `out` f16 `[rows, columns]` of `x` f32, with `weight` and `bias` f32 `[columns]` and
     /// epsilon 10⁻⁶. Columns are a multiple of 8, 1152 at most. `ahead`, whole lines of 128 bytes, is brought into the L2 cache on the
     /// way: what the kernels behind it read for the first time. On Hopper it can begin early, behind a kernel; elsewhere it does not.

@@ -4,6 +4,7 @@ float64 on the host: the activation for every half there is, normalisation and t
 they are large. The attention over whole maps has rows among those of attention.
 */
 
+mod early;
 pub(super) mod whole;
 mod windows;
 
@@ -74,6 +75,7 @@ pub(super) fn rows(bench: &Bench) -> Vec<KernelRow> {
             rows.push(row("trunk normalize", &format!("{count} x {columns}"), checked));
         }
     }
+    rows.extend(early::rows(bench, &kernels));
     if !bench.leaves_out(1 << 16, 1) {
         rows.push(row("trunk gelu", "every half", every_half(bench, &kernels)));
     }

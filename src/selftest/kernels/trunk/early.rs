@@ -1,0 +1,63 @@
+/*!
+A norm that begins before the kernel in front of it has ended: behind the pooling that makes the very tokens that it reads, which hold poison until
+then, so that one that does not wait is found.
+*/
+
+use anyhow::Result;
+
+use super::super::{Bench, Checked, KernelRow, bytes_of, row};
+use super::{DRAWN, SAMPLE, bytes_of_halves, check_near, drawn, halves, normalized, repeated};
+use crate::gpu::kernels::TrunkKernels;
+use crate::gpu::{Begin, Stream};
+
+const NAME: &str = "trunk normalize early";
+/// Side of the map and columns: few rows, an odd number of them, and those of large's third and fourth stage.
+const CASES: [(usize, usize); 4] = [(4, 96), (15, 200), (64, 576), (32, 1152)];
+
+/// A row for each case; none where no norm can begin early.
+pub(super) fn rows(bench: &Bench, kernels: &TrunkKernels) -> Vec<KernelRow> {
+    let mut rows = Vec::new();
+    for (side, columns) in CASES {
+        if kernels.norms_begin_early() && !bench.leaves_out(side * side * columns, 1) {
+            let case = format!("{} x {columns}, pooled", side * side);
+            rows.push(row(NAME, &case, check(bench, kernels, side, columns)));
+        }
+    }
+    rows
+}
+
+fn check(bench: &Bench, kernels: &TrunkKernels, side: usize, columns: usize) -> Result<Checked> {
+    let rows = side * side;
+    let drawn = halves(&drawn(bench, "trunk normalize early"));
+    let values: Vec<f32> = drawn.iter().map(|value| value.to_f32()).collect();
+    // Four equal tokens make one.
+    let tokens: Vec<_> = (0..rows * columns).map(|at| drawn[at % DRAWN]).collect();
+    let map: Vec<_> = (0..4 * rows)
+        .flat_map(|token| {
+            let (down, right) = (token / (2 * side) / 2, token % (2 * side) / 2);
+            let from = (down * side + right) * columns;
+            &tokens[from..from + columns]
+        })
+        .copied()
+        .collect();
+    let (weight, bias) = (&values[..columns], &values[columns..2 * columns]);
+    let expected = (0..rows).step_by((rows / SAMPLE) | 1).map(|at| {
+        let of = |column: usize| f64::from(values[(at * columns + column) % DRAWN]);
+        (at, normalized(&(0..columns).map(of).collect::<Vec<f64>>(), weight, bias))
+    });
+    let expected: Vec<(usize, Vec<f64>)> = expected.collect();
+    let floats = |values: &[f32]| bytes_of(values, |value| value.to_le_bytes());
+    let (map, weight, bias) = (
+        bench.put(&repeated(&bytes_of_halves(&map), 8 * rows * columns))?,
+        bench.put(&floats(weight))?,
+        bench.put(&floats(bias))?,
+    );
+    let (x, out) = (bench.poisoned(4 * rows * columns)?, bench.poisoned(2 * rows * columns)?);
+    let (kernels, to) = (kernels.clone(), out.clone());
+    let ahead = map.part(0, map.len() / 128 * 128)?;
+    check_near(bench, &out, &expected, columns, move |stream: &Stream| {
+        kernels.pool(&map, &x, side, columns, stream)?;
+        let size = [rows, columns];
+        kernels.normalize(&x, &weight, &bias, &to, Some(&ahead), size, Begin::Early, stream)
+    })
+}
