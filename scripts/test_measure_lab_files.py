@@ -63,6 +63,15 @@ class Harvesting(Case):
                 break
         self.assertEqual(len(seen), 25)
         self.assertLess(worth("zz/masks/m.json"), worth("timing/a.timing"))
+        self.assertLess(worth("zz/masks/m.json"), worth("compiled/warm_a.bin"))
+
+    def test_a_file_that_no_archive_holds_keeps_nothing_else_waiting(self):
+        self.make("compiled/vos.bin", os.urandom(500_000))
+        self.make("compiled/warm.bin", os.urandom(1000))
+        self.make("timing/a.timing", os.urandom(1000))
+        archive = self.out / "1.tar.xz"
+        self.assertEqual(harvest(self.out / "lab", archive, 0.4)[:2], (2, 1))
+        self.assertEqual(self.names(archive), {"compiled/warm.bin", "timing/a.timing"})
 
 
 class Merging(Case):

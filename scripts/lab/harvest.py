@@ -1,6 +1,6 @@
 """Packs what is small and new since the last harvest into one archive, while the lab goes on.
 
-What is worth most is packed first; what does not fit waits for the next harvest. OUT/harvest.json says what was packed.
+What is worth most is packed first; what does not fit waits for the next harvest, and what no archive of that size holds keeps nothing else waiting. OUT/harvest.json says what was packed.
 """
 
 import io
@@ -26,7 +26,7 @@ WORTH = (
     r"/runs/.*\.log$",
     r"/engine\.json$",
     r"/worst/",
-    r"^(?!timing/)(?!.*/masks/)",  # run folders
+    r"^(?!timing/)(?!compiled/)(?!.*/masks/)",  # run folders
     r"/masks/",
     r"^compiled/",
     r"^timing/",
@@ -98,7 +98,10 @@ def _that_may_fit(out, found, limit):
             data = (out / path).read_bytes()
         except OSError:
             continue
-        sum_ += int(0.9 * len(zlib.compress(data, 1))) + 200
+        estimate = int(0.9 * len(zlib.compress(data, 1))) + 200
+        if estimate > limit:
+            continue
+        sum_ += estimate
         if sum_ > limit:
             break
         chosen.append((path, stamp, data))
