@@ -66,8 +66,16 @@ fn throttled(observed: &Observed) -> Option<Finding> {
     let found = observed.limits?.throttling();
     let advice: Vec<&str> = found.iter().filter_map(advice).collect();
     (!found.is_empty()).then(|| {
+        // By how much, for whoever wonders what it may have cost.
+        let clocks = match (observed.sm_clock_min_mhz, observed.sm_clock_max_mhz) {
+            (Some(low), Some(high)) if low < high => {
+                format!(", the SM clock at {low:.0} to {high:.0} MHz")
+            }
+            (Some(low), Some(_)) => format!(", the SM clock at {low:.0} MHz"),
+            _ => String::new(),
+        };
         let sentence = format!(
-            "the clocks were held down ({}) during the pass; {}; then measure again",
+            "the clocks were held down ({}) during the pass{clocks}; {}; then measure again",
             found.text(),
             advice.join(", ")
         );

@@ -210,6 +210,19 @@ fn throttling_spoils_even_a_steady_pass_and_a_setting_does_not() {
     assert_found(&verdict, Judgement::Invalid, "throttled", "(power_cap+thermal)");
     assert_found(&verdict, Judgement::Invalid, "throttled", "nvidia-smi -lgc");
     assert_found(&verdict, Judgement::Invalid, "throttled", "let the GPU cool");
+    let held = |low, high| Observed {
+        limits: Some(hot),
+        sm_clock_min_mhz: low,
+        sm_clock_max_mhz: high,
+        ..calm()
+    };
+    for (low, high, told) in [
+        (Some(1965.0), Some(1980.0), "during the pass, the SM clock at 1965 to 1980 MHz; "),
+        (Some(1965.0), Some(1965.0), "during the pass, the SM clock at 1965 MHz; "),
+        (None, None, "during the pass; "),
+    ] {
+        assert_found(&watched(&held(low, high)), Judgement::Invalid, "throttled", told);
+    }
     for limit in Limit::ALL {
         let verdict = watched(&Observed { limits: Some(Limits::of([limit])), ..calm() });
         assert_eq!(verdict.judgement == Judgement::Invalid, limit.is_throttling(), "{limit:?}");
