@@ -1,6 +1,7 @@
 """Packs what is small and new since the last harvest into one archive, while the lab goes on.
 
-What is worth most is packed first; what does not fit waits for the next harvest, and what no archive of that size holds keeps nothing else waiting. OUT/harvest.json says what was packed.
+What is worth most is packed first; what does not fit waits for the next harvest, and what no archive of that size holds keeps nothing else waiting.
+OUT/harvest.json says what was packed.
 """
 
 import io
