@@ -238,6 +238,10 @@ fn a_fault_in_any_kernel_is_found() {
     for (kernel, ..) in roughly {
         assert!(found(kernel, " is expected"), "the fault in {kernel} was not found");
     }
+    assert!(
+        found("trunk normalize early", " is expected"),
+        "the fault was not found in both norms"
+    );
     assert!(found("mask", "CUDA_ERROR_OUT_OF_MEMORY"));
     assert!(found("attention", "heads of 64 columns cannot be used: "), "{reasons:?}");
     let verdicts = column(&csv, "verdict");

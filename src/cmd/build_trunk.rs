@@ -17,7 +17,7 @@ use crate::engine::{EngineManifest, freshness, open_trunk};
 use crate::files::atomic;
 use crate::gpu::Gpu;
 use crate::gpu::cublaslt::{Choices, CublasLt, CublasLtError};
-use crate::gpu::kernels::product_kernels;
+use crate::gpu::kernels::kernels_of_turns;
 use crate::pipeline::{choose_products, shapes_of};
 
 /// The file that goes with the plans.
@@ -96,7 +96,7 @@ pub fn choose(dir: &Path, manifest: &mut EngineManifest) -> Result<Option<String
         Err(error) => return Err(error.into()),
     };
     let known = manifest.products.as_ref();
-    let kernels = product_kernels(&gpu);
+    let kernels = kernels_of_turns(&gpu);
     let holds =
         |known: &Choices| known.fit(&library) && known.have(&shapes) && known.tried(&kernels);
     if known.is_some_and(holds) {

@@ -67,6 +67,13 @@ pub enum Begin {
     Early,
 }
 
+impl Begin {
+    /// Whether the driver records launches that begin so; an early one begins behind the kernel in front where it does not.
+    pub fn is_recorded(self) -> bool {
+        self == Self::Behind || driver::records_early_launches()
+    }
+}
+
 /// One argument of a kernel.
 #[derive(Clone, Copy, Debug)]
 pub enum Arg<'v> {
@@ -151,7 +158,7 @@ impl Function {
     /// Where it is early, the kernel waits by itself (`grid_wait` in its source) before it touches anything that work in front of it reads or
     /// writes, and what it is enqueued behind is a kernel, no copy or fill.
     pub unsafe fn beginning(&self, begin: Begin) -> Self {
-        Self { early: begin == Begin::Early && driver::records_early_launches(), ..self.clone() }
+        Self { early: begin == Begin::Early && begin.is_recorded(), ..self.clone() }
     }
 
     /// Blocks of so many threads that a multiprocessor holds at once.

@@ -181,6 +181,18 @@ impl TrunkRun {
         self.ways().filter(|way| choose(way)).count()
     }
 
+    /// The kinds of which a kernel, as they are chosen by now, can begin early on this GPU with this driver.
+    pub(super) fn can_begin_early(&self) -> Early {
+        let windows =
+            |block: &Block| matches!(&block.attention, How::Windows(of) if of.is_hopper());
+        let can = Early {
+            products: self.ways().any(|way| way.kernel().is_some()),
+            windows: self.blocks.iter().any(windows),
+            norms: self.kernels.norms_begin_early(),
+        };
+        if Begin::Early.is_recorded() { can } else { Early::default() }
+    }
+
     /// Has kernels of these kinds begin early where they can, and no others, from the next time on.
     pub fn begin_early(&self, kinds: Early) {
         self.early.set(kinds);

@@ -13,7 +13,7 @@ use super::trunk::{TrunkParts, TrunkRun};
 use super::trunk_way::Way;
 use crate::bundle::trunk::{BlockWeights, Trunk};
 use crate::gpu::cublaslt::{Choice, Choices, Early, Product};
-use crate::gpu::kernels::{AttentionKernels, product_kernels};
+use crate::gpu::kernels::{AttentionKernels, kernels_of_turns};
 use crate::gpu::{Gpu, Purpose, Recorded, Stream, View, Work};
 
 /// Replays before those that count; the first records.
@@ -115,7 +115,7 @@ pub fn choose_products(gpu: &Gpu, trunk: &Trunk, weights: &[BlockWeights]) -> Re
     };
     let products = run.products().map(choice).collect();
     let library = run.library().to_string();
-    let kernels = product_kernels(gpu).into_iter().map(str::to_owned).collect();
+    let kernels = kernels_of_turns(gpu).into_iter().map(str::to_owned).collect();
     let device = gpu.facts().name.clone();
     Ok(Choices { library, device, us: [first, so_far], products, begin_early, kernels })
 }
@@ -123,7 +123,7 @@ pub fn choose_products(gpu: &Gpu, trunk: &Trunk, weights: &[BlockWeights]) -> Re
 /// Which kinds of kernels should begin early; asked last, as it depends on which of this program's kernels were chosen.
 fn early_turns(run: &TrunkRun, so_far: &mut f64, time: impl Fn() -> Result<f64>) -> Early {
     let mut best = Early::default();
-    for early in Early::ways() {
+    for early in run.can_begin_early().ways() {
         run.begin_early(early);
         let found = time_of(&format!("{early} that begin early"), *so_far, &time);
         if found < WORTH * *so_far {

@@ -49,12 +49,17 @@ impl Early {
         *self == Self::default()
     }
 
-    /// Every way in which any of them do.
-    pub fn ways() -> impl Iterator<Item = Self> {
-        (1..8).map(|bits| Self {
+    /// Every way in which any of these kinds do, each once.
+    pub fn ways(self) -> impl Iterator<Item = Self> {
+        let all = (1..8).map(|bits| Self {
             products: bits & 1 > 0,
             windows: bits & 2 > 0,
             norms: bits & 4 > 0,
+        });
+        all.filter(move |way| {
+            (self.products || !way.products)
+                && (self.windows || !way.windows)
+                && (self.norms || !way.norms)
         })
     }
 }
@@ -143,10 +148,12 @@ mod tests {
 
     #[test]
     fn kinds_that_begin_early_are_named_and_kept_and_each_way_comes_once() {
-        let ways: Vec<Early> = Early::ways().collect();
+        let ways: Vec<Early> = Early::ALL.ways().collect();
         assert!(ways.len() == 7 && ways.contains(&Early::ALL) && !ways.iter().any(Early::is_none));
         assert!(ways.iter().enumerate().all(|(at, way)| !ways[..at].contains(way)));
         let two = Early { windows: false, ..Early::ALL };
+        assert!(two.ways().all(|way| !way.windows) && two.ways().count() == 3);
+        assert_eq!(Early::default().ways().count(), 0);
         assert_eq!(two.to_string(), "products and norms");
         assert_eq!(Early::ALL.to_string(), "products, windows and norms");
         assert_eq!(Early::default().to_string(), "none");

@@ -24,8 +24,9 @@ const ROW_BYTES: u32 = 128;
 const STEP: usize = 16;
 const CHUNK: usize = 64;
 
-/// The names of all that are for this GPU, and of the norm that can begin early, whether or not a driver takes them and a cluster fits: which of them had a turn is written down by name.
-pub fn product_kernels(gpu: &Gpu) -> Vec<&'static str> {
+/// The names of all that are for this GPU, and of the norm that can begin early, whether or not a driver takes them and a cluster fits: which of
+/// them had a turn where engines were built is written down by name.
+pub fn kernels_of_turns(gpu: &Gpu) -> Vec<&'static str> {
     if gpu.facts().sm != HOPPER {
         return Vec::new();
     }

@@ -34,7 +34,7 @@ use anyhow::{Context, Result, bail, ensure};
 
 pub use attention::{Attention, AttentionKernels, AttentionShape, HEAD, Values, WIDEST_HEAD};
 pub use bank::BankState;
-pub use clusters::product_kernels;
+pub use clusters::kernels_of_turns;
 pub use counts::{COUNTERS_BYTES, MaskCounts};
 pub use keys::MemoryKeys;
 pub use mask::MaskMaker;

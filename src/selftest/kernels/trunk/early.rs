@@ -6,7 +6,7 @@ then, so that one that does not wait is found.
 use anyhow::Result;
 
 use super::super::{Bench, Checked, KernelRow, bytes_of, row};
-use super::{DRAWN, SAMPLE, bytes_of_halves, check_near, drawn, halves, normalized, repeated};
+use super::{DRAWN, SAMPLE, bytes_of_halves, check_near, drawn, halves, normalized};
 use crate::gpu::kernels::TrunkKernels;
 use crate::gpu::{Begin, Stream};
 
@@ -31,15 +31,12 @@ fn check(bench: &Bench, kernels: &TrunkKernels, side: usize, columns: usize) -> 
     let drawn = halves(&drawn(bench, "trunk normalize early"));
     let values: Vec<f32> = drawn.iter().map(|value| value.to_f32()).collect();
     // Four equal tokens make one.
-    let tokens: Vec<_> = (0..rows * columns).map(|at| drawn[at % DRAWN]).collect();
-    let map: Vec<_> = (0..4 * rows)
-        .flat_map(|token| {
-            let (down, right) = (token / (2 * side) / 2, token % (2 * side) / 2);
-            let from = (down * side + right) * columns;
-            &tokens[from..from + columns]
-        })
-        .copied()
-        .collect();
+    let of_token = |token: usize| {
+        let (down, right) = (token / (2 * side) / 2, token % (2 * side) / 2);
+        let from = (down * side + right) * columns;
+        (from..from + columns).map(|at| drawn[at % DRAWN])
+    };
+    let map: Vec<_> = (0..4 * rows).flat_map(of_token).collect();
     let (weight, bias) = (&values[..columns], &values[columns..2 * columns]);
     let expected = (0..rows).step_by((rows / SAMPLE) | 1).map(|at| {
         let of = |column: usize| f64::from(values[(at * columns + column) % DRAWN]);
@@ -48,7 +45,7 @@ fn check(bench: &Bench, kernels: &TrunkKernels, side: usize, columns: usize) -> 
     let expected: Vec<(usize, Vec<f64>)> = expected.collect();
     let floats = |values: &[f32]| bytes_of(values, |value| value.to_le_bytes());
     let (map, weight, bias) = (
-        bench.put(&repeated(&bytes_of_halves(&map), 8 * rows * columns))?,
+        bench.put(&bytes_of_halves(&map))?,
         bench.put(&floats(weight))?,
         bench.put(&floats(bias))?,
     );
