@@ -35,3 +35,13 @@ body attention.cuh windows.cuh wgmma.cuh windows_hopper.cu
 body attention.cuh keys.cu
 "${CXX:-c++}" -O2 -std=c++17 -w -I"$folder" keys.cpp -o "$folder/keys"
 "$folder/keys" "$@"
+body decoder_masks.cu
+"${CXX:-c++}" -O2 -std=c++17 -w -I"$folder" decoder_masks.cpp -o "$folder/decoder_masks"
+"$folder/decoder_masks" "$@"
+{ section attention attention.cuh; section tokens decoder_tokens.cuh; section steps decoder_tokens.cu; } > "$folder/body.inc"
+section heads decoder_heads.cu > "$folder/heads.inc"
+"${CXX:-c++}" -O2 -std=c++17 -w -I"$folder" decoder_tokens.cpp -o "$folder/decoder_tokens"
+"$folder/decoder_tokens" "$@"
+body attention.cuh decoder_image.cuh decoder_image.cu
+"${CXX:-c++}" -O2 -std=c++17 -w -I"$folder" decoder_image.cpp -o "$folder/decoder_image"
+"$folder/decoder_image" "$@"
