@@ -38,6 +38,13 @@ def parse():
         "--precision fp16 alone",
     )
     parser.add_argument(
+        "--decoder",
+        choices=("engine", "own"),
+        default="engine",
+        help="who computes the mask decoder of the track step that --segments cuts: engine, TensorRT, in the last segment (default); "
+        "own, segtrt's kernels, with the weights in a file of their own, for --precision fp16 alone",
+    )
+    parser.add_argument(
         "--encoder-batches",
         type=batch_sizes,
         default=(),
@@ -75,6 +82,10 @@ def parse():
         parser.error(f"--encoder {args.encoder} needs --precision fp16: that is what segtrt's kernels take; write fp32 without it")
     if cut and args.for_sm:
         parser.error(f"--encoder {args.encoder} and --for-sm 75 exclude each other: segtrt's kernels need sm 80 or later")
+    if args.decoder == "own" and not (args.segments and args.precision == "fp16"):
+        parser.error("--decoder own needs --segments --precision fp16: segtrt's kernels stand behind the track step's segments and take fp16")
+    if args.decoder == "own" and args.for_sm:
+        parser.error("--decoder own and --for-sm 75 exclude each other: segtrt's kernels need sm 80 or later")
     if args.encoder is None:
         serves = family == "sam2.1" and args.precision == "fp16" and not args.for_sm
         args.encoder = USUAL_ENCODER if args.segments and serves else "whole"
@@ -103,6 +114,7 @@ def main():
         args.encoder_batches,
         args.for_sm,
         encoder=args.encoder,
+        decoder=args.decoder,
     )
     print(f"written: {folder}")
     return 0 if not args.verify or verify(args, model, folder) else 1

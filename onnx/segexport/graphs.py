@@ -97,12 +97,13 @@ def contract_of(model, side):
     )
 
 
-def graphs_of(model, side, padded_track=False, segments=False, batches=(), encoder="whole"):
+def graphs_of(model, side, padded_track=False, segments=False, batches=(), encoder="whole", decoder="engine"):
     """Yields the bundle's graphs one by one (each holds copies of large tables).
 
     `padded_track` adds track_padded, `segments` track_keys and track_seg0, track_seg1, ... and, where the trunk is deep,
     encoder_cut0, encoder_cut1, ...; `encoder` "attention" cuts the encoder at its attentions over the whole map as well,
-    "trunk" leaves its blocks out, as stem and neck; `batches` adds the encoder for so many images at once each, encoder_b2, encoder_b4, ...
+    "trunk" leaves its blocks out, as stem and neck; `decoder` "own" leaves the mask decoder out of the segments;
+    `batches` adds the encoder for so many images at once each, encoder_b2, encoder_b4, ...
     """
     c = contract_of(model, side)
     g, width, low = c.grid, c.feature_channels, c.low_size
@@ -145,7 +146,7 @@ def graphs_of(model, side, padded_track=False, segments=False, batches=(), encod
         yield Graph("track_padded", module, inputs, answer)
 
     if segments:
-        yield from _segments(Track(model, side), c, features, answer)
+        yield from _segments(Track(model, side), c, features, answer, decoder)
 
     memory = [
         Port("feat", "f", (1, width, g, g)),
@@ -195,7 +196,7 @@ def bounds_at_attentions(encoder):
     return bounds_of(len(encoder.trunk.blocks), attentions)
 
 
-def _segments(track, c, features, answer):
+def _segments(track, c, features, answer, decoder):
     """The track step of a full bank, cut at its attentions (track_segments.py)."""
     tokens, width = c.grid**2, c.feature_channels
     keys = c.max_memories * c.memory_tokens + c.max_pointers * (width // c.memory_channels)
@@ -205,7 +206,7 @@ def _segments(track, c, features, answer):
     def port(name, objects="B", columns=width):
         return Port(name, "f", (objects, tokens, columns))
 
-    for index, module in enumerate(track_segments.modules(track)):
+    for index, module in enumerate(track_segments.modules(track, decoder)):
         of = 1 if index <= 1 else "B"
         match module:
             case track_segments.Start():
@@ -218,6 +219,8 @@ def _segments(track, c, features, answer):
             case track_segments.Decode():
                 inputs = [port("x"), port("o", columns=c.memory_channels), *features[1:]]
                 outputs = answer
+            case track_segments.Normed():
+                inputs, outputs = [port("x"), port("o", columns=c.memory_channels)], [port("y")]
         yield Graph(f"track_seg{index}", module, inputs, outputs)
 
 

@@ -9,9 +9,10 @@ from pathlib import Path
 
 import onnx
 
-from . import ExportError, __version__, flops, keys, trunk
+from . import ExportError, __version__, decoder_weights, flops, keys, trunk
 from .graphs import contract_of, graphs_of
 from .fp16 import to_fp16
+from .head import Track
 from .hiera import HieraTrunk
 from .memory_attention import MemoryAttention
 from .models import spec_of
@@ -28,22 +29,28 @@ def bundle_name(model, side, precision):
 
 def write_bundle(
     model, name, side, precision, weights, reference, out, padded_track=False, segments=False, batches=(), for_sm=None,
-    say=print, encoder="whole",
+    say=print, encoder="whole", decoder="engine",
 ):
     """Exports every graph into `out`/<bundle name>; returns that directory.
 
     `for_sm` 75: fp16 graphs without fp32 products (`small_products`). `encoder`: "attention" cuts the encoder at its
-    attentions, "trunk" leaves its blocks to segtrt, both fp16 alone. The directory appears whole or not at all (written beside,
-    then renamed).
+    attentions, "trunk" leaves its blocks to segtrt, both fp16 alone; `decoder` "own" leaves the segments' mask decoder to segtrt.
+    The directory appears whole or not at all (written beside, then renamed).
     """
     if encoder != "whole" and precision != "fp16":
         raise ExportError(f"segtrt's kernels between an encoder's parts take fp16, and {precision} was asked for")
+    if decoder == "own" and (precision != "fp16" or not segments):
+        raise ExportError("segtrt's kernels for a mask decoder stand behind the track step's segments in fp16: export with --segments --precision fp16")
     final = Path(out) / bundle_name(name, side, precision)
     folder = final.with_name(final.name + ".partial")
     shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir(parents=True)
     entries = []
-    for graph in graphs_of(model, side, padded_track, segments, batches, encoder):
+    if decoder == "own":  # first of all, for it refuses more models than the graphs do
+        decoder_weights.check_tracking(model)
+        own = decoder_weights.write(Track(model, side), folder)
+        say(f"{own['file']}: {own['bytes'] / 1e6:.1f} MB, {own['flops'] / 1e9:.2f} GFLOP")
+    for graph in graphs_of(model, side, padded_track, segments, batches, encoder, decoder):
         proto = to_onnx(graph)
         work = flops.count(proto)
         if precision == "fp16":
@@ -65,6 +72,8 @@ def write_bundle(
         entries.append(_trunk_entry(table))
         say(f"{table['file']}: {len(table['block'])} blocks, {(folder / table['file']).stat().st_size / 1e6:.1f} MB, "
             f"{table['flops'] / 1e9:.2f} GFLOP")
+    if decoder == "own":
+        entries.append(_table_entry("decoder", own))
     head = _head(model, name, side, precision, weights, reference, for_sm)
     (folder / "manifest.toml").write_text(head + "\n" + "\n".join(entries))
     shutil.rmtree(final, ignore_errors=True)
@@ -126,12 +135,13 @@ def _graph_entry(graph, precision, digest, work):
 
 
 def _trunk_entry(table):
-    lines = ["[trunk]"] + [f"{key} = {_toml(value)}" for key, value in table.items() if key not in ("block", "keys")]
-    if "keys" in table:
-        lines += ["[trunk.keys]"] + [f"{key} = {_toml(value)}" for key, value in table["keys"].items()]
-    for block in table["block"]:
-        lines += ["[[trunk.block]]"] + [f"{key} = {_toml(value)}" for key, value in block.items()]
-    return "\n".join(lines) + "\n"
+    own = {key: value for key, value in table.items() if key not in ("block", "keys")}
+    entry = _table_entry("trunk", own) + (_table_entry("trunk.keys", table["keys"]) if "keys" in table else "")
+    return entry + "".join(_table_entry("[trunk.block]", block) for block in table["block"])
+
+
+def _table_entry(title, table):
+    return "\n".join([f"[{title}]", *(f"{key} = {_toml(value)}" for key, value in table.items())]) + "\n"
 
 
 def _toml(value):

@@ -7,7 +7,8 @@ segments, for they are ordinary graphs. Their ports say what comes between them:
   - a segment that ends in q, k and v is followed by o = softmax(q k^T) v, the frame's attention to itself;
   - one that ends in q alone by o = softmax(q k_l^T + bias) m, the l-th attention to the bank, with k_l of
     `track_keys` and m [K, Cm] the memories' tokens and then the pointers cut into pieces as wide as they;
-  - the last one ends in what `track` ends in.
+  - the last one ends in what `track` ends in, or, where segtrt computes the mask decoder itself (decoder_weights.py), in y, the tokens
+    behind the memory attention's last norm.
 
 x and y are the tokens on their way through the layers: what one segment gives as y the next one takes as x.
 """
@@ -77,10 +78,24 @@ class Decode(nn.Module):
         return self.track.decode(self.track.memory.norm(self.layer.finish(x, o)), hr0, hr1)
 
 
-def modules(track):
-    """The segments in order; each ends in front of an attention, the last one in the answer."""
+class Normed(nn.Module):
+    """x and o of the last attention to the bank -> y, the image that the mask decoder takes."""
+
+    def __init__(self, track):
+        super().__init__()
+        self.layer, self.norm = track.memory.layers[-1], track.memory.norm
+
+    def forward(self, x, o):
+        return self.norm(self.layer.finish(x, o))
+
+
+def modules(track, decoder="engine"):
+    """The segments in order; each ends in front of an attention, the last one in the answer, or with `decoder` "own" in front of the mask decoder."""
     yield Start(track)
     count = len(track.memory.layers)
     for index in range(count):
         yield Query(track, index)
-        yield Finish(track, index) if index + 1 < count else Decode(track)
+        if index + 1 < count:
+            yield Finish(track, index)
+        else:
+            yield Normed(track) if decoder == "own" else Decode(track)
