@@ -64,8 +64,20 @@ fn cubins(nvcc: &str, architecture: &str, out: &Path) -> Result<String, String> 
         .parse()
         .map_err(|_| "SEGTRT_CUDA_ARCHS takes numbers such as 86,87,90".to_owned())?;
     let mut lines = String::new();
-    let common = ["preprocess", "mask", "memory", "attention", "trunk", "windows", "keys"]
-        .map(|topic| (topic, ""));
+    let common = [
+        "preprocess",
+        "mask",
+        "memory",
+        "attention",
+        "trunk",
+        "windows",
+        "keys",
+        "decoder_image",
+        "decoder_tokens",
+        "decoder_heads",
+        "decoder_masks",
+    ]
+    .map(|topic| (topic, ""));
     // Hopper's own instructions are for its architecture alone, which has a name of its own.
     let hopper =
         ["attention_hopper", "products_hopper", "norms_hopper", "trunk_hopper", "windows_hopper"]

@@ -31,7 +31,7 @@ from lab.job import PlanError, checked, chosen, hurry, without  # noqa: E402
 from lab.ledger import Ledger, write_json  # noqa: E402
 from lab.plan import GROUPS, plan  # noqa: E402
 from lab.scheduler import Scheduler  # noqa: E402
-from lab.settings import ENCODERS, MIXED, ROOT, TAGS, Settings, of_model  # noqa: E402
+from lab.settings import ENCODERS, MASK_DECODERS, MIXED, ROOT, TAGS, Settings, of_model  # noqa: E402
 from lab.stand_in import stand_in  # noqa: E402
 
 
@@ -66,6 +66,8 @@ def parser():
     p.add_argument("--kept-compiled", type=Path, metavar="DIR", help=told)
     told = "what this program computes of SAM 2.1's fp16 encoders (onnx/README.md); --groups attention measures before and after [trunk]"
     p.add_argument("--encoder", choices=ENCODERS, default="trunk", help=told)
+    told = "who computes the track step's mask decoder of fp16 bundles (onnx/README.md); own needs --mixed '' [engine]"
+    p.add_argument("--decoder", choices=MASK_DECODERS, default="engine", help=told)
     p.add_argument("--ort-gpu", type=Path, metavar="LIB", help="ONNX Runtime's library with the CUDA provider: a further side")
     p.add_argument("--groups", default="main", help=f"of {', '.join(GROUPS)} [main]")
     p.add_argument("--only", default="", metavar="PATTERN,…", help="jobs of these names, and what they need: compare_edgetam,iou_*")
@@ -104,6 +106,8 @@ def settings_of(args, gpus, error):
     mixed = tuple(name.strip() for name in args.mixed.split(",") if name.strip())
     if unknown := set(mixed) - set(MIXED):
         error(f"--mixed {','.join(sorted(unknown))}: known are {', '.join(MIXED)}")
+    if args.decoder == "own" and mixed:
+        error("--decoder own: mixed engines compute the mask decoder in fp32; expected --mixed ''")
     if args.split is None or args.overlay is None:
         error("--split and --overlay are needed")
     timing = dict(zip(("fp16", "fp32"), (Path(name).absolute() for name in args.timing.split(",") if name)))
@@ -133,6 +137,7 @@ def settings_of(args, gpus, error):
         vos_beside=args.vos_beside,
         kept_compiled=args.kept_compiled and args.kept_compiled.absolute(),
         encoder=args.encoder,
+        mask_decoder=args.decoder,
         ort_gpu=args.ort_gpu and args.ort_gpu.absolute(),
         nsys=os.environ.get("NSYS_CMD"),
         sanitizer=shutil.which("compute-sanitizer"),

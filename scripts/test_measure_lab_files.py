@@ -115,13 +115,14 @@ class Merging(Case):
         self.assertEqual(plans, {"encoder.plan": "a", "memory.plan": "c", "track_0.plan": "c", "track_1.plan": "c"})
         self.assertEqual(sorted(path.name for path in folder.iterdir()), sorted([*plans, "engine.json"]))
 
-    def test_the_weights_of_a_trunk_come_with_the_pieces_that_have_them(self):
-        bundle = {"trunk": {"file": "t.safetensors"}}
-        pieces = [self.piece("a", ["encoder_cut0"], bundle=bundle), self.piece("b", ["prompt"], bundle=bundle)]
-        (pieces[0] / "h200" / "m_1024_fp16" / "t.safetensors").write_text("weights")
+    def test_weights_come_with_the_pieces_that_have_them(self):
+        bundle = {"trunk": {"file": "t.safetensors"}, "decoder": {"file": "d.safetensors"}}
+        pieces = [self.piece(name, [graph], bundle=bundle) for name, graph in (("a", "encoder_cut0"), ("b", "prompt"), ("c", "track_seg0"))]
+        for piece, name in ((pieces[0], "t"), (pieces[2], "d")):
+            (piece / "h200" / "m_1024_fp16" / f"{name}.safetensors").write_text(name)
         (folder,) = engines.merge(pieces, self.out / "whole")
-        self.assertEqual((folder / "t.safetensors").read_text(), "weights")
-        files = ["encoder_cut0.plan", "engine.json", "prompt.plan", "t.safetensors"]
+        self.assertEqual([(folder / f"{name}.safetensors").read_text() for name in "td"], ["t", "d"])
+        files = ["d.safetensors", "encoder_cut0.plan", "engine.json", "prompt.plan", "t.safetensors", "track_seg0.plan"]
         self.assertEqual(sorted(path.name for path in folder.iterdir()), files)
 
     def test_pieces_of_another_bundle_are_refused(self):

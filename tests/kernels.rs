@@ -80,6 +80,7 @@ fn every_kernel_equals_the_cpu_bit_for_bit() {
         ("bank inputs", 6),
         ("bank advance", 6),
         ("memory_keys", 5),
+        ("mask decoder", 8),
     ];
     for (name, least) in others.into_iter().chain(TRUNK) {
         assert!(of(name) >= least, "{} cases of {name}", of(name));
@@ -121,7 +122,8 @@ fn large_cases_can_be_left_out_and_are_counted() {
             assert!(kernels.contains(&format!("{name}{merge}")), "{name}{merge}");
         }
     }
-    let others = ["mask", "mask counts", "bank inputs", "bank advance", "memory_keys"];
+    let others =
+        ["mask", "mask counts", "bank inputs", "bank advance", "memory_keys", "mask decoder"];
     for name in others.into_iter().chain(TRUNK.map(|(name, _)| name)) {
         assert!(kernels.iter().any(|kernel| kernel == name), "{name}");
     }
@@ -249,6 +251,34 @@ fn a_fault_in_any_kernel_is_found() {
         let mut of = kernels.iter().zip(&verdicts).filter(|(kernel, _)| *kernel == name);
         let passes = of.any(|(_, verdict)| verdict == "passed");
         assert_eq!(passes, name != "attention_heads_64", "{name}: what has no fault passes");
+    }
+}
+
+/// What is read from the tokens decides about masks: a fault in any of the answer's parts, and one in the middle.
+#[test]
+fn a_fault_in_the_mask_decoder_is_found() {
+    let Some(fakes) = shared() else { return };
+    let faults = [
+        // The last image token of each tile.
+        (
+            "= std::exp(scores[n][r] - most)",
+            "= n + 1 < count ? std::exp(scores[n][r] - most) : 0.0f",
+            "score",
+        ),
+        ("sum / total + value_bias[k]", "sum / total", "score"),
+        ("if (probable)", "if (!probable)", "IoU"),
+        ("if (ious[mask] > ious[best])", "if (ious[mask] >= ious[best])", "pointer"),
+        ("given > 0.0f ? pointer_weight", "given > 3.0f ? pointer_weight", "pointer"),
+        ("NAN : -1024.0f", "NAN : 1024.0f", "logits"),
+    ];
+    let dir = tempfile::tempdir().unwrap();
+    for (at, (from, to, of)) in faults.into_iter().enumerate() {
+        let faulty = fakes.with_fault(from, to);
+        let csv = dir.path().join(format!("{at}.csv"));
+        let mut command = selftest(faulty.path(), &csv);
+        command.args(["--topics", "decoder", "--max-elements", "30000"]).assert().code(1);
+        let why = format!("the {of}: ");
+        assert!(column(&csv, "reason").iter().any(|reason| reason.contains(&why)), "{from}");
     }
 }
 

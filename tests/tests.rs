@@ -51,6 +51,8 @@ mod fused_track;
 mod inspect;
 /// The kernels against the CPU, on the stand-in driver.
 mod kernels;
+/// The track step with this program's own mask decoder behind its segments, on stand-ins.
+mod mask_decoder;
 /// `segtrt merge` and `segtrt collect`: tables of old and new runs, folders of other machines through a stand-in ssh.
 mod merge_collect;
 /// Quality of masks, dilation, run-length encoding: against slow definitions and Python.

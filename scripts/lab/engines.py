@@ -3,7 +3,7 @@
     python3 scripts/lab/engines.py --into ENGINES --rows ROWS.json --piece DIR … [-- segtrt build-engines … --json]
 
 Each piece is a folder that `segtrt build-engines --graphs …` left: DIR/PLATFORM/MODEL_SIZE_PRECISION/{engine.json,*.plan}, and
-the weights of an encoder's trunk where it has one.
+the weights of an encoder's trunk and of a mask decoder where it has them.
 The command after `--` is that of the whole; it must find every plan up to date, which is the check that nothing was lost
 or mixed up. What it does not find up to date it builds, and that is said. Without a command nothing is checked: for pieces
 that were built with flags of their own.
@@ -19,6 +19,7 @@ from pathlib import Path
 
 MERGE = Path(__file__).resolve()
 MANIFEST = "engine.json"
+WEIGHTS = ("trunk", "decoder")  # tables of a bundle that name a file of weights
 
 
 class MergeError(Exception):
@@ -48,9 +49,11 @@ def merge(pieces, into):
             for plan in manifest["plans"]:
                 folder.mkdir(parents=True, exist_ok=True)
                 place(path.parent / plan["file"], folder / plan["file"])
-            trunk = (manifest["bundle"].get("trunk") or {}).get("file")
-            if trunk and (path.parent / trunk).exists():  # of a piece that has a part around it
-                place(path.parent / trunk, folder / trunk)
+            for table in WEIGHTS:
+                weights = (manifest["bundle"].get(table) or {}).get("file")
+                if weights and (path.parent / weights).exists():  # of a piece that has a plan beside it
+                    folder.mkdir(parents=True, exist_ok=True)
+                    place(path.parent / weights, folder / weights)
             for name in given_up:
                 (folder / name).unlink()
     for folder, manifest in merged.items():

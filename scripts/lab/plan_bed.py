@@ -67,6 +67,8 @@ def exports_of(s, v, bundles, name, weights, precisions, needs=()):
         command += [*weights, "--segments", "--padded-track"]
         if v.model in ATTENDING and precision == "fp16":
             command += ["--encoder", v.encoder]
+        if precision == "fp16":
+            command += ["--decoder", s.mask_decoder]
         if v.model == "edgetam" and v.imgsz == 1024:
             command += ["--encoder-batches", BATCHES]
         jobs.append(

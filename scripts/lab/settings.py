@@ -39,6 +39,7 @@ PARTS = {"sam2.1_large": 4}  # of an image encoder that is cut (onnx/segexport/e
 ATTENDING = {"sam2.1_tiny": 4, "sam2.1_small": 4, "sam2.1_base_plus": 4, "sam2.1_large": 5}  # of one in fp16 that is cut at its attentions, too
 AROUND_TRUNK = 2  # of one in fp16 whose trunk is this program's
 ENCODERS = ("trunk", "attention", "whole")  # of onnx/export.py --encoder
+MASK_DECODERS = ("engine", "own")  # of onnx/export.py --decoder
 SEGMENTS = {"edgetam": 5}  # of a track step; SAM 2.1 has nine
 
 
@@ -102,6 +103,7 @@ class Settings:
     vos_beside: int = 0  # seconds in which vos_optimized is compiled beside other work on its GPU; 0: alone there, as long as it takes
     kept_compiled: Path | None = None  # an earlier lab's OUT/compiled
     encoder: str = "trunk"  # of ENCODERS, for SAM 2.1's fp16 encoders
+    mask_decoder: str = "engine"  # of MASK_DECODERS, for all fp16 bundles
     together: bool = False  # PyTorch's sides of a comparison are started at once
     frames: int = 12  # of each clip, for masks against the CPU
     ort_gpu: Path | None = None

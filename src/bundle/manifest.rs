@@ -9,6 +9,7 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
+use super::decoder::Decoder;
 use super::parts::ATTENDED;
 use super::role::Role;
 use super::trunk::Trunk;
@@ -35,6 +36,9 @@ pub struct Manifest {
     /// The blocks between the encoder's two parts, which this program computes itself; none where TensorRT computes all of it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub trunk: Option<Trunk>,
+    /// The track step's mask decoder, which this program computes itself; none where the last segment ends in the answer.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub decoder: Option<Decoder>,
 }
 
 /// Which network the graphs hold.

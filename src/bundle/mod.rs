@@ -5,10 +5,13 @@ Opening one checks all that can be checked without running it, so that a measure
 never starts on graphs that are not the ones the manifest speaks of.
 */
 
+pub mod beside;
+pub mod decoder;
 mod find;
 pub mod manifest;
 pub mod parts;
 mod role;
+mod tensors;
 pub mod trunk;
 
 use std::path::{Path, PathBuf};
@@ -16,6 +19,8 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, Result, bail};
 
 use crate::files::sha256_of_file;
+pub use beside::WeightsFile;
+pub use decoder::{Decoder, DecoderShape, DecoderWeights};
 pub use find::{Wanted, find, list, sort_for};
 pub use manifest::{Contract, DType, Family, Graph, Manifest};
 pub use parts::Wiring;
@@ -102,6 +107,18 @@ impl Bundle {
         )
     }
 
+    /// The weights of the track step's mask decoder, read and checked against the manifest; none where an engine has it.
+    ///
+    /// # Errors
+    /// As those of [`DecoderWeights::open`].
+    pub fn decoder_weights(&self) -> Result<Option<DecoderWeights>> {
+        let Some(decoder) = &self.manifest.decoder else { return Ok(None) };
+        let weights = DecoderWeights::open(&self.dir.join(&decoder.file), decoder);
+        weights.map(Some).context(
+            "the mask decoder is not that of its manifest; export the model again or restore the file",
+        )
+    }
+
     /// The folder's name, which names the bundle in messages.
     pub fn name(&self) -> String {
         let m = &self.manifest.model;
@@ -161,6 +178,13 @@ fn check_contract(manifest: &Manifest) -> Result<()> {
         bail!(
             "the track step is cut into track_keys and an odd number of segments from track_seg0 on; one is missing"
         );
+    }
+    match &manifest.decoder {
+        Some(decoder) => decoder
+            .check(manifest)
+            .context("the table [decoder] cannot be run; export the model again")?,
+        None => decoder::check_without(manifest)
+            .context("the track step gives no answer; export the model again")?,
     }
     let timed = manifest.graph(Role::Track).is_some_and(|track| track.input("ptr_t").is_some());
     if timed != c.pointer_times {

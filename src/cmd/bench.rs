@@ -19,7 +19,7 @@ use crate::bench::supervise;
 use crate::bench::teacher_check;
 use crate::bench::work::Work;
 use crate::bench::worker::Loaded;
-use crate::bundle::{Bundle, Graph};
+use crate::bundle::{Bundle, Decoder, Graph, Trunk};
 use crate::cli::BenchArgs;
 use crate::engine::{EngineManifest, PlanRecord};
 use crate::environment;
@@ -307,15 +307,15 @@ impl ModelFiles {
             };
             let mut files: Vec<_> = engines.plans.iter().filter(runs).map(hash).collect();
             let parts = encoders.iter().flatten().any(|role| role.is_encoder_part());
-            files.extend(engines.trunk().filter(|trunk| parts || trunk.keys.is_some()).map(
-                |trunk| {
-                    // Whose file is gone fails when it is opened.
-                    let bytes =
-                        std::fs::metadata(dir.join(&trunk.file)).map_or(0, |meta| meta.len());
-                    let hash = FileHash { sha256: trunk.sha256.clone(), bytes };
-                    (format!("{}/{name}/{}", engines.platform, trunk.file), hash)
-                },
-            ));
+            let trunk = engines.trunk().filter(|trunk| parts || trunk.keys.is_some());
+            let weights = trunk.map(Trunk::weights_file);
+            let weights = weights.into_iter().chain(engines.decoder().map(Decoder::weights_file));
+            files.extend(weights.map(|weights| {
+                // Whose file is gone fails when it is opened.
+                let bytes = std::fs::metadata(dir.join(weights.file)).map_or(0, |meta| meta.len());
+                let hash = FileHash { sha256: weights.sha256.to_owned(), bytes };
+                (format!("{}/{name}/{}", engines.platform, weights.file), hash)
+            }));
             return Ok(Self { weights: engines.bundle.weights_phrase(), files });
         }
         let bundle = Bundle::open(dir)?;

@@ -12,9 +12,10 @@ use indicatif::{MultiProgress, ProgressBar, ProgressStyle};
 
 use super::build_resolve::{ModelBuild, Planned, Resolved, resolve};
 use super::build_table::{Row, Status, dry_run_json, dry_run_table, json, table};
-use super::{Outcome, build_stale, build_sweep, build_trunk, build_whole};
+use super::{Outcome, build_stale, build_sweep, build_trunk, build_weights, build_whole};
 use crate::build::{BuildJob, Built, FailureKind, Line, NotBuilt, Supervisor, plan_file};
 use crate::bundle::Role;
+use crate::bundle::trunk::GRAPH as TRUNK;
 use crate::cli::BuildEnginesArgs;
 use crate::doctor;
 use crate::engine::assess::{Verdict, assess};
@@ -79,7 +80,7 @@ pub fn build_all(
     let rows: Mutex<Vec<(usize, Row)>> = Mutex::default();
     let mut first = 0;
     for (model, manifest) in resolved.models.iter().zip(&manifests) {
-        if let Some(row) = build_trunk::copy(model, &lock(manifest)) {
+        for row in build_weights::copy(model, &lock(manifest)) {
             if row.status != Status::UpToDate {
                 eprintln!("{}", row.line());
             }
@@ -117,7 +118,7 @@ pub fn build_all(
             }
         };
         say(build_stale::settle(&model.dir, &mut lock(manifest), &model.plans));
-        say(build_trunk::settle(&model.dir));
+        say(build_weights::settle(&model.dir));
         if resolved.device.is_some() && !args.no_product_timing {
             say(build_trunk::choose(&model.dir, &mut lock(manifest)));
         }
@@ -141,7 +142,8 @@ pub fn say_before(resolved: &Resolved) {
         eprintln!("left out: {sentence}");
     }
     // For another machine's GPU there is nothing to look for here.
-    let trunk = resolved.models.iter().any(|model| model.trunk.is_some());
+    let has_trunk = |model: &ModelBuild| model.weights.iter().any(|it| it.graph == TRUNK);
+    let trunk = resolved.models.iter().any(has_trunk);
     if trunk
         && resolved.device.is_some()
         && let Err(why) = doctor::has_cublaslt()

@@ -8,7 +8,7 @@ use anyhow::{Result, anyhow, bail};
 
 use super::UsageError;
 use super::build_target::{self, target};
-use super::build_trunk::PlannedTrunk;
+use super::build_weights::{self, PlannedWeights};
 use crate::build::{BuildJob, plan_file, recipe};
 use crate::bundle::{self, Bundle, Role, Wanted};
 use crate::cli::BuildEnginesArgs;
@@ -53,8 +53,8 @@ pub struct ModelBuild {
     pub bundle: Bundle,
     /// Its plans.
     pub plans: Vec<Planned>,
-    /// The weights of its encoder's trunk; none where no plan goes with them.
-    pub trunk: Option<PlannedTrunk>,
+    /// Files of weights that go with the plans.
+    pub weights: Vec<PlannedWeights>,
 }
 
 /// One plan.
@@ -138,7 +138,7 @@ pub fn resolve(args: &BuildEnginesArgs, workspace_mb: Option<u64>) -> Result<Res
             precision,
             bundle,
             plans: Vec::new(),
-            trunk: None,
+            weights: Vec::new(),
         };
         let there = if args.force { None } else { EngineManifest::read(&build.dir)? };
         let bank = recipe::bank_for(args.bank, platform.bank, &build.bundle.manifest);
@@ -189,6 +189,14 @@ pub fn resolve(args: &BuildEnginesArgs, workspace_mb: Option<u64>) -> Result<Res
                     bank.name()
                 )));
             }
+            let own = build.bundle.manifest.decoder.is_some() && Role::SEGMENTS.contains(&role);
+            if precision == Precision::Mixed && own {
+                bail!(UsageError(format!(
+                    "--precision mixed: the mask decoder of {} is segtrt's own, which computes in fp16, and mixed engines compute \
+                     it in fp32; export a bundle with onnx/export.py --decoder engine, or take --precision fp16",
+                    build.name
+                )));
+            }
             let whole = recipe::computes_whole(precision, role, &build.bundle.manifest);
             if whole || recipe::is_named(&args.fp32_graphs, role) {
                 if recipe.islands == Islands::None {
@@ -223,11 +231,9 @@ pub fn resolve(args: &BuildEnginesArgs, workspace_mb: Option<u64>) -> Result<Res
                 build.plans.push(Planned { job, file, part, why });
             }
         }
-        if let Some(trunk) = &build.bundle.manifest.trunk
-            && build.plans.iter().any(|plan| plan.job.role.is_encoder_part())
-        {
-            build.trunk = Some(PlannedTrunk::new(trunk, &build.dir, there.as_ref()));
-        }
+        let graphs: Vec<Role> = build.plans.iter().map(|plan| plan.job.role).collect();
+        let bundle = &build.bundle.manifest;
+        build.weights = build_weights::planned(bundle, &graphs, &build.dir, there.as_ref());
         notes.extend(without_trunk(&build));
         models.push(build);
     }
@@ -281,7 +287,7 @@ impl Found<'_> {
 /// What the user should know where a bundle has a trunk and the whole encoder is built all the same, unasked.
 fn without_trunk(build: &ModelBuild) -> Option<String> {
     let whole = build.plans.iter().any(|plan| plan.job.role == Role::Encoder);
-    let trunk = build.bundle.manifest.trunk.is_some() && build.trunk.is_none();
+    let trunk = build.bundle.manifest.trunk.is_some();
     (whole && trunk && build.precision == Precision::Mixed).then(|| {
         format!(
             "{}: mixed engines take no trunk, which is computed in fp16, and their encoder is built whole; for one that is cut at its \

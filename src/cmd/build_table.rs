@@ -7,9 +7,9 @@ use serde::Serialize;
 use serde_json::{Value, json};
 
 use super::build_resolve::{Planned, Resolved};
+use super::build_weights::PlannedWeights;
 use crate::build::{FailureKind, NotBuilt};
 use crate::bundle::Manifest;
-use crate::bundle::trunk::GRAPH as TRUNK;
 use crate::engine::assess::{LayerReport, Verdict, assess};
 use crate::engine::division::{self, Part};
 use crate::engine::{BuildCost, PlanRecord};
@@ -21,7 +21,7 @@ use crate::screen_table;
 pub enum Status {
     /// Built now.
     Built,
-    /// A trunk's weights, copied now.
+    /// Weights, copied now.
     Copied,
     /// It was there already.
     UpToDate,
@@ -34,7 +34,7 @@ pub enum Status {
 pub struct Row {
     /// "edgetam_1024_fp16".
     pub model: String,
-    /// Its graph; "encoder_trunk" for the weights of a trunk, which are no plan.
+    /// Its graph; "encoder_trunk" or "track_decoder" for weights, which are no plan.
     pub role: &'static str,
     /// Its file name.
     pub file: String,
@@ -98,13 +98,18 @@ impl Row {
         }
     }
 
-    /// The row of a trunk's weights, `copied` now or there already.
-    pub fn of_trunk(model: &str, file: &str, bytes: Option<u64>, copied: bool) -> Self {
+    /// The row of a file of weights, `copied` now or there already.
+    pub fn of_weights(
+        model: &str,
+        planned: &PlannedWeights,
+        bytes: Option<u64>,
+        copied: bool,
+    ) -> Self {
         let status = if copied { Status::Copied } else { Status::UpToDate };
         Self {
             model: model.to_owned(),
-            role: TRUNK,
-            file: file.to_owned(),
+            role: planned.graph,
+            file: planned.file.clone(),
             part: None,
             status,
             workspace_mib: 0,
@@ -116,13 +121,13 @@ impl Row {
         }
     }
 
-    /// The row of a trunk's weights that could not be copied.
-    pub fn failed_trunk(model: &str, file: &str, not: &NotBuilt) -> Self {
+    /// The row of a file of weights that could not be copied.
+    pub fn failed_weights(model: &str, planned: &PlannedWeights, not: &NotBuilt) -> Self {
         Self {
             status: Status::Failed,
             failure: Some(not.kind),
             reason: Some(not.reason.clone()),
-            ..Self::of_trunk(model, file, None, false)
+            ..Self::of_weights(model, planned, None, false)
         }
     }
 
@@ -206,15 +211,15 @@ pub fn dry_run_table(resolved: &Resolved) -> String {
         0..0,
     );
     for model in &resolved.models {
-        if let Some(trunk) = &model.trunk {
+        for weights in &model.weights {
             table.add_row([
                 model.name.clone(),
-                TRUNK.to_owned(),
+                weights.graph.to_owned(),
                 dash(),
                 dash(),
-                trunk.why.as_ref().map_or("up to date".to_owned(), |why| format!("copy: {why}")),
-                model.bundle.dir.join(&trunk.file).display().to_string(),
-                model.dir.join(&trunk.file).display().to_string(),
+                weights.why.as_ref().map_or("up to date".to_owned(), |why| format!("copy: {why}")),
+                model.bundle.dir.join(&weights.file).display().to_string(),
+                model.dir.join(&weights.file).display().to_string(),
             ]);
         }
         for plan in &model.plans {
@@ -236,14 +241,14 @@ pub fn dry_run_table(resolved: &Resolved) -> String {
 /// The same for a program.
 pub fn dry_run_json(resolved: &Resolved) -> Value {
     let plans = resolved.models.iter().flat_map(|model| {
-        let trunk = model.trunk.iter().map(|trunk| {
+        let weights = model.weights.iter().map(|weights| {
             json!({
-                "model": model.name, "role": TRUNK, "part": null, "profiles": null, "workspace_mib": null,
-                "build": trunk.why.is_some(), "why": trunk.why, "from": model.bundle.dir.join(&trunk.file),
-                "to": model.dir.join(&trunk.file),
+                "model": model.name, "role": weights.graph, "part": null, "profiles": null, "workspace_mib": null,
+                "build": weights.why.is_some(), "why": weights.why, "from": model.bundle.dir.join(&weights.file),
+                "to": model.dir.join(&weights.file),
             })
         });
-        trunk.chain(model.plans.iter().map(|plan| {
+        weights.chain(model.plans.iter().map(|plan| {
             let settings = &plan.job.settings;
             json!({
                 "model": model.name, "role": plan.job.role, "part": plan.part, "profiles": settings.profiles.len().max(1),

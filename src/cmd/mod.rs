@@ -19,6 +19,7 @@ mod build_sweep;
 mod build_table;
 mod build_target;
 mod build_trunk;
+mod build_weights;
 mod build_whole;
 pub mod collect;
 pub mod compare;

@@ -204,7 +204,7 @@ fn test_kernels(
     ));
     let (all, bad) = (found.rows.len(), failed(&found));
     screen.say(&format!(
-        "{} of {all} kernel cases agree with the CPU, {bad} failed; all but attention, a trunk's norms and activations, products and \
+        "{} of {all} kernel cases agree with the CPU, {bad} failed; all but attention, the mask decoder, a trunk's norms and activations, products and \
          nvJPEG bit for bit; whole trunks with themselves alone, a replayed graph with launches",
         all - bad
     ));

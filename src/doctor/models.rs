@@ -8,8 +8,8 @@ use super::check::Check;
 use super::probe::{Gpus, Tried};
 use super::worker::FoundGpu;
 use crate::build::turing;
-use crate::bundle::{self, Bundle, Role};
-use crate::engine::freshness::{Wanted, damaged, damaged_trunk, differs};
+use crate::bundle::{self, Bundle, Role, WeightsFile};
+use crate::engine::freshness::{Wanted, damaged, damaged_weights, differs};
 use crate::platform::TURING_SM;
 use crate::selftest::{Asked, Folder, find};
 use crate::trt::Version;
@@ -70,7 +70,7 @@ fn turing_with_rtx<'a>(gpus: &'a Gpus, tensorrts: &[Tried]) -> Option<&'a FoundG
 fn bundle_check(bundle: &Bundle, turing: Option<&FoundGpu>) -> (Check, bool) {
     let name = format!("bundle {}", bundle.name());
     let roles: Vec<Role> = bundle.manifest.graphs.iter().map(|graph| graph.role).collect();
-    if let Err(error) = bundle.verify(&roles).and_then(|()| bundle.trunk_weights().map(drop)) {
+    if let Err(error) = bundle.verify(&roles).and_then(|()| bundle.verify_weights()) {
         return (Check::missing(name, format!("{error:#}"), "export the model again"), false);
     }
     let weights = bundle.manifest.weights_phrase();
@@ -133,10 +133,11 @@ fn engine_check(folder: &Folder, gpus: &Gpus, tensorrts: &[Tried]) -> (Check, bo
         let found = format!("{}: {}", why.0.file, why.1);
         return (Check::missing(name, found, rebuild("--force")), false);
     }
-    if let Some(trunk) = folder.manifest.trunk()
-        && let Some(why) = damaged_trunk(trunk, &folder.dir)
-    {
-        return (Check::missing(name, format!("{}: {why}", trunk.file), rebuild("")), false);
+    let damage = |weights: WeightsFile<'_>| {
+        Some(format!("{}: {}", weights.file, damaged_weights(weights, &folder.dir)?))
+    };
+    if let Some(found) = folder.manifest.weights_files().find_map(damage) {
+        return (Check::missing(name, found, rebuild("")), false);
     }
     let versions: Vec<&str> = tensorrts
         .iter()

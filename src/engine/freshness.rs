@@ -8,7 +8,7 @@ use clap::ValueEnum;
 
 use super::manifest::PlanRecord;
 use super::settings::Settings;
-use crate::bundle::Trunk;
+use crate::bundle::WeightsFile;
 use crate::files::sha256_of_file;
 
 /// What a plan must have been made from and for.
@@ -69,15 +69,15 @@ pub fn damaged(record: &PlanRecord, dir: &Path) -> Option<String> {
     })
 }
 
-/// Why the file of a trunk's weights in `dir` is not what the manifest says, as a phrase; none if it is.
-pub fn damaged_trunk(trunk: &Trunk, dir: &Path) -> Option<String> {
-    match sha256_of_file(&dir.join(&trunk.file)) {
+/// Why a file of weights in `dir` is not what the manifest says, as a phrase; none if it is.
+pub fn damaged_weights(weights: WeightsFile<'_>, dir: &Path) -> Option<String> {
+    match sha256_of_file(&dir.join(weights.file)) {
         Err(_) => Some("its file cannot be read".to_owned()),
-        Ok(found) if found.sha256 == trunk.sha256 => None,
+        Ok(found) if found.sha256 == weights.sha256 => None,
         Ok(found) => Some(format!(
             "it is damaged, or not that of its engines: sha256 {} found, {} expected",
             short(&found.sha256),
-            short(&trunk.sha256)
+            short(weights.sha256)
         )),
     }
 }

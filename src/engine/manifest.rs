@@ -11,7 +11,7 @@ use anyhow::{Context, Result, bail};
 use serde::{Deserialize, Serialize};
 
 use super::settings::{Precision, Settings};
-use crate::bundle::{Keys, Manifest, Role, Trunk};
+use crate::bundle::{Decoder, Keys, Manifest, Role, Trunk, WeightsFile};
 use crate::files::atomic;
 use crate::gpu::cublaslt::Choices;
 
@@ -224,6 +224,18 @@ impl EngineManifest {
     /// The memory attention's keys where this program's own kernel makes them: their weights lie in the trunk's file.
     pub fn keys(&self) -> Option<Keys> {
         self.trunk()?.keys
+    }
+
+    /// The mask decoder that this program computes behind the track step's segments, where these were built.
+    pub fn decoder(&self) -> Option<&Decoder> {
+        let cut = self.plan(Role::TrackSeg0).is_some();
+        self.bundle.decoder.as_ref().filter(|_| cut)
+    }
+
+    /// The files of weights that lie beside the plans.
+    pub fn weights_files(&self) -> impl Iterator<Item = WeightsFile<'_>> {
+        let trunk = self.trunk().into_iter().map(Trunk::weights_file);
+        trunk.chain(self.decoder().into_iter().map(Decoder::weights_file))
     }
 
     /// The plan with this role in this file.

@@ -10,7 +10,7 @@ use sha2::{Digest, Sha256};
 
 use super::freshness::{Wanted, differs};
 use super::manifest::{EngineManifest, PlanRecord};
-use crate::bundle::{Role, TrunkWeights};
+use crate::bundle::{DecoderWeights, Role, TrunkWeights};
 use crate::trt::{Engine, Runtime};
 
 /// Opens the plan with this role in an engine folder, on a GPU of compute capability `sm`.
@@ -49,6 +49,21 @@ pub fn open_trunk(dir: &Path, manifest: &EngineManifest) -> Result<TrunkWeights>
             dir.display(),
             again()
         )
+    })
+}
+
+/// Opens the weights of the track step's mask decoder in an engine folder.
+///
+/// # Errors
+/// A folder whose engines decode themselves; a file that is missing, damaged, or not that of the manifest. Each names the file and
+/// the command that copies it again.
+pub fn open_decoder(dir: &Path, manifest: &EngineManifest) -> Result<DecoderWeights> {
+    let again = || format!("get it again with: {}", manifest.rebuild_command());
+    let decoder = manifest.bundle.decoder.as_ref().with_context(|| {
+        format!("the engines in {} have no mask decoder beside them; {}", dir.display(), again())
+    })?;
+    DecoderWeights::open(&dir.join(&decoder.file), decoder).with_context(|| {
+        format!("the weights of the mask decoder in {} cannot be used; {}", dir.display(), again())
     })
 }
 

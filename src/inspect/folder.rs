@@ -9,9 +9,9 @@ use serde::Serialize;
 
 use super::Report;
 use crate::bundle::manifest::Tensor;
-use crate::bundle::{Bundle, Graph, Role, Trunk, TrunkBlock};
+use crate::bundle::{Bundle, Decoder, Graph, Role, Trunk, TrunkBlock, WeightsFile};
 use crate::engine::assess::{LayerReport, assess};
-use crate::engine::freshness::{damaged, damaged_trunk};
+use crate::engine::freshness::{damaged, damaged_weights};
 use crate::engine::{BuildCost, EngineManifest, PlanRecord};
 use crate::onnx_file::OnnxSummary;
 
@@ -39,6 +39,21 @@ pub struct BundleReport {
     pub graphs: Vec<GraphLine>,
     /// The encoder's trunk; none where all of the encoder is in graphs.
     pub trunk: Option<TrunkLine>,
+    /// The mask decoder; none where the track step is in graphs to its end.
+    pub decoder: Option<DecoderLine>,
+}
+
+/// The mask decoder of a track step, in a bundle or an engine folder.
+#[derive(Clone, Debug, Serialize)]
+pub struct DecoderLine {
+    /// File of the weights.
+    pub file: String,
+    /// Its size.
+    pub bytes: u64,
+    /// 2 x multiply-accumulates for one object of one frame.
+    pub flops: u64,
+    /// What is wrong with the file.
+    pub problem: Option<String>,
 }
 
 /// The trunk of an encoder, in a bundle or an engine folder.
@@ -98,6 +113,8 @@ pub struct EngineFolderReport {
     pub plans: Vec<PlanLine>,
     /// The encoder's trunk, between two of the plans; none where there is none.
     pub trunk: Option<TrunkLine>,
+    /// The mask decoder, behind the last of the track step's segments; none where there is none.
+    pub decoder: Option<DecoderLine>,
 }
 
 /// One plan of an engine folder.
@@ -172,7 +189,16 @@ fn bundle(bundle: &Bundle) -> BundleReport {
             let problem = bundle.trunk_weights().err().map(|error| format!("{error:#}"));
             trunk_line(trunk, problem)
         }),
+        decoder: manifest.decoder.as_ref().map(|decoder| {
+            let problem = bundle.decoder_weights().err().map(|error| format!("{error:#}"));
+            decoder_line(decoder, problem)
+        }),
     }
+}
+
+fn decoder_line(decoder: &Decoder, problem: Option<String>) -> DecoderLine {
+    let Decoder { file, bytes, flops, .. } = decoder;
+    DecoderLine { file: file.clone(), bytes: *bytes, flops: *flops, problem }
 }
 
 fn trunk_line(trunk: &Trunk, problem: Option<String>) -> TrunkLine {
@@ -209,6 +235,11 @@ fn graph_problem(bundle: &Bundle, role: Role) -> Option<String> {
 
 fn engines(path: &Path, manifest: &EngineManifest) -> EngineFolderReport {
     let model = &manifest.bundle.model;
+    let wrong = |weights: WeightsFile<'_>| {
+        let why = damaged_weights(weights, path)?;
+        let (place, again) = (path.join(weights.file), manifest.rebuild_command());
+        Some(format!("{}: {why}; get it again with: {again}", place.display()))
+    };
     EngineFolderReport {
         path: path.to_owned(),
         bundle: format!("{}_{}_{}", model.name, model.imgsz, model.precision),
@@ -216,13 +247,10 @@ fn engines(path: &Path, manifest: &EngineManifest) -> EngineFolderReport {
         precision: manifest.precision.to_string(),
         rebuild: manifest.rebuild_command(),
         plans: manifest.plans.iter().map(|plan| plan_line(path, manifest, plan)).collect(),
-        trunk: manifest.trunk().map(|trunk| {
-            let wrong = damaged_trunk(trunk, path).map(|why| {
-                let again = manifest.rebuild_command();
-                format!("{}: {why}; get it again with: {again}", path.join(&trunk.file).display())
-            });
-            trunk_line(trunk, wrong)
-        }),
+        trunk: manifest.trunk().map(|trunk| trunk_line(trunk, wrong(trunk.weights_file()))),
+        decoder: manifest
+            .decoder()
+            .map(|decoder| decoder_line(decoder, wrong(decoder.weights_file()))),
     }
 }
 

@@ -79,10 +79,10 @@ pub fn list(plan: &PackPlan) -> Result<Vec<Entry>> {
                 Entry::file(format!("{folder}/{}", graph.file), bundle.dir.join(&graph.file));
             entries.push(Entry { sha256: Some(graph.sha256.clone()), ..entry });
         }
-        if let Some(trunk) = &bundle.manifest.trunk {
+        for weights in bundle.manifest.weights_files() {
             let entry =
-                Entry::file(format!("{folder}/{}", trunk.file), bundle.dir.join(&trunk.file));
-            entries.push(Entry { sha256: Some(trunk.sha256.clone()), ..entry });
+                Entry::file(format!("{folder}/{}", weights.file), bundle.dir.join(weights.file));
+            entries.push(Entry { sha256: Some(weights.sha256.to_owned()), ..entry });
         }
     }
     if let Some(binary) = &plan.binary {

@@ -8,10 +8,10 @@ use std::rc::Rc;
 use anyhow::{Context, Result};
 
 use super::engines::{BankKeys, Opened, StepEngines, TrackEngines};
-use super::fused::{FusedTrack, KeyMaker};
+use super::fused::{FusedTrack, KeyMaker, Pieces};
 use crate::bundle::Contract;
 use crate::engine::fill_levels;
-use crate::gpu::kernels::{AttentionKernels, MemoryKeys};
+use crate::gpu::kernels::{AttentionKernels, MaskDecoder, MemoryKeys};
 use crate::gpu::{Gpu, Port, Stage, Stream, View};
 
 /// A context that several pieces of recorded work bind in turn.
@@ -64,7 +64,7 @@ impl Track {
                 });
                 Self::Whole(levels.collect::<Result<_>>()?)
             }
-            TrackEngines::Fused { keys, segments } => {
+            TrackEngines::Fused { keys, segments, decoder } => {
                 let kernels = kernels.context("the attention kernels are not loaded")?;
                 let segments = segments.iter().map(single).collect::<Result<_>>()?;
                 let keys = match keys {
@@ -73,7 +73,11 @@ impl Track {
                         KeyMaker::Kernel(Rc::new(MemoryKeys::new(gpu, *shape, weights, stream)?))
                     }
                 };
-                Self::Fused(Box::new(FusedTrack::new(gpu, kernels, contract, (keys, segments))?))
+                let decoder = decoder.as_ref().map(|(shape, weights)| {
+                    Ok::<_, anyhow::Error>(Rc::new(MaskDecoder::new(gpu, *shape, weights, stream)?))
+                });
+                let pieces = Pieces { keys, segments, decoder: decoder.transpose()? };
+                Self::Fused(Box::new(FusedTrack::new(gpu, kernels, contract, pieces)?))
             }
         })
     }
@@ -86,11 +90,11 @@ impl Track {
         }
     }
 
-    /// The engine that gives the answer.
-    pub fn answerer(&self) -> Result<&Shared> {
+    /// A tensor of the answer, as what gives it has it.
+    pub fn answer(&self, name: &str) -> Result<Port> {
         match self {
-            Self::Whole(tracks) => tracks.last().context("there is no track context"),
-            Self::Fused(track) => track.last(),
+            Self::Whole(tracks) => port(tracks.last().context("there is no track context")?, name),
+            Self::Fused(track) => track.answer(name),
         }
     }
 }

@@ -10,8 +10,10 @@ use anyhow::{Context, Result, bail};
 
 use super::options::Options;
 use super::trunk_file::TrunkFile;
-use crate::bundle::{Contract, KeyWeights, Keys, Role, Wiring};
-use crate::engine::{Bank, EngineManifest, PlanRecord, division, open_plan, open_record};
+use crate::bundle::{Contract, DecoderShape, DecoderWeights, KeyWeights, Keys, Role, Wiring};
+use crate::engine::{
+    Bank, EngineManifest, PlanRecord, division, open_decoder, open_plan, open_record,
+};
 use crate::gpu::{Gpu, Stage};
 use crate::platform::Platforms;
 use crate::trt::{Engine, Runtime};
@@ -56,6 +58,7 @@ struct Source {
     bank: Option<Bank>,
     /// Read once, however often the engines are opened.
     keys: OnceCell<Arc<KeyWeights>>,
+    decoder: OnceCell<Arc<DecoderWeights>>,
 }
 
 /// The engines that track an object.
@@ -82,6 +85,8 @@ pub enum TrackEngines {
         keys: BankKeys,
         /// The pieces in order.
         segments: Vec<Opened>,
+        /// What stands behind the last one, where that gives tokens.
+        decoder: Option<(DecoderShape, Arc<DecoderWeights>)>,
     },
 }
 
@@ -99,10 +104,10 @@ impl TrackEngines {
         match self {
             Self::Padded(track) => vec![track],
             Self::Exact(plans) => plans.iter().collect(),
-            Self::Fused { keys: BankKeys::Engine(keys), segments } => {
+            Self::Fused { keys: BankKeys::Engine(keys), segments, .. } => {
                 [keys].into_iter().chain(segments).collect()
             }
-            Self::Fused { keys: BankKeys::Kernel(..), segments } => segments.iter().collect(),
+            Self::Fused { keys: BankKeys::Kernel(..), segments, .. } => segments.iter().collect(),
         }
     }
 
@@ -135,8 +140,8 @@ impl Engines {
         })?;
         let sm = gpu.facts().sm;
         let encoder = EncoderEngines::open(&runtime, sm, dir, &manifest, batch)?;
-        let source =
-            Source { runtime, sm, dir: dir.to_owned(), with_mask, bank, keys: OnceCell::new() };
+        let (keys, decoder) = (OnceCell::new(), OnceCell::new());
+        let source = Source { runtime, sm, dir: dir.to_owned(), with_mask, bank, keys, decoder };
         let steps = source.steps(&manifest, encoder.trunk.as_ref())?;
         Ok(Self { encoder, steps, manifest, source })
     }
@@ -236,6 +241,22 @@ impl Source {
         Ok(BankKeys::Kernel(shape, Arc::clone(self.keys.get_or_init(|| weights))))
     }
 
+    /// The kernels' weights, where they stand behind the segments.
+    fn decoder(
+        &self,
+        manifest: &EngineManifest,
+    ) -> Result<Option<(DecoderShape, Arc<DecoderWeights>)>> {
+        let Some(decoder) = manifest.decoder() else { return Ok(None) };
+        let weights = match self.decoder.get() {
+            Some(weights) => Arc::clone(weights),
+            None => {
+                let weights = Arc::new(open_decoder(&self.dir, manifest)?);
+                Arc::clone(self.decoder.get_or_init(|| weights))
+            }
+        };
+        Ok(Some((decoder.shape(), weights)))
+    }
+
     fn steps(&self, manifest: &EngineManifest, trunk: Option<&TrunkFile>) -> Result<StepEngines> {
         let open = |role| self.open(manifest, role);
         Ok(StepEngines {
@@ -250,6 +271,7 @@ impl Source {
                     TrackEngines::Fused {
                         keys: self.keys(manifest, trunk)?,
                         segments: segments.map(open).collect::<Result<_>>()?,
+                        decoder: self.decoder(manifest)?,
                     }
                 }
             },

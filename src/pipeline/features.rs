@@ -9,7 +9,7 @@ use super::contexts::{Shared, port};
 use super::encoder::Encoder;
 use super::steps::Steps;
 use crate::gpu::kernels::Element;
-use crate::gpu::{Event, Gpu, Placed, Purpose, Recorded, Stage, Stream, View};
+use crate::gpu::{Event, Gpu, Placed, Port, Purpose, Recorded, Stage, Stream, View};
 use crate::trt::DataType;
 
 pub use crate::bundle::parts::FEATURES;
@@ -60,8 +60,12 @@ impl FeatureSet {
 
 /// New memory for a tensor of an engine.
 pub fn placed(gpu: &Gpu, stage: &Shared, name: &str, purpose: Purpose) -> Result<Placed> {
-    let port = port(stage, name)?;
-    let view = View::new(&gpu.towards(purpose), Stage::port_bytes(&port)?)?;
+    memory_of(gpu, &port(stage, name)?, purpose)
+}
+
+/// New memory for a tensor.
+pub fn memory_of(gpu: &Gpu, port: &Port, purpose: Purpose) -> Result<Placed> {
+    let view = View::new(&gpu.towards(purpose), Stage::port_bytes(port)?)?;
     Ok(Placed { view, dtype: port.dtype })
 }
 

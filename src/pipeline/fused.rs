@@ -4,7 +4,8 @@ between them.
 
 What comes behind a segment is told by its outputs, never by the model's name: with `q`, `k` and `v` it is the frame's
 attention to itself; with `q` alone the next attention to the bank, whose keys `track_keys`, or a kernel in its place,
-made ahead and whose values are the bank itself; with none the answer. A segment's `y` is the next one's `x`: two buffers in turn.
+made ahead and whose values are the bank itself; with none the answer, or, where this program's own mask decoder stands behind the last one, the
+tokens that it takes. A segment's `y` is the next one's `x`: two buffers in turn.
 */
 
 use std::rc::Rc;
@@ -16,7 +17,9 @@ use super::features::placed;
 use super::steps::{Part, Steps};
 use crate::bundle::Contract;
 use crate::engine::fill_levels;
-use crate::gpu::kernels::{Attention, AttentionKernels, AttentionShape, HEAD, MemoryKeys, Values};
+use crate::gpu::kernels::{
+    Answer, Attention, AttentionKernels, AttentionShape, HEAD, MaskDecoder, MemoryKeys, Values,
+};
 use crate::gpu::{Gpu, Placed, Port, Purpose, View};
 use crate::trt::DataType;
 
@@ -39,10 +42,21 @@ pub enum KeyMaker {
     Kernel(Rc<MemoryKeys>),
 }
 
+/// What a track step that is cut at its attentions runs.
+pub struct Pieces {
+    /// What makes the keys.
+    pub keys: KeyMaker,
+    /// Contexts of the segments in order.
+    pub segments: Vec<Shared>,
+    /// What stands behind a last segment that gives tokens; none where it gives the answer.
+    pub decoder: Option<Rc<MaskDecoder>>,
+}
+
 /// The engines of one stream with the tensors between them.
 pub struct FusedTrack {
     keys: KeyMaker,
     segments: Vec<Shared>,
+    decoder: Option<Rc<MaskDecoder>>,
     /// One behind each segment but the last.
     gaps: Vec<Gap>,
     /// Keys of all layers' attention to the bank, and of each.
@@ -63,7 +77,7 @@ pub struct FusedTrack {
 }
 
 impl FusedTrack {
-    /// Puts what makes keys and contexts of the segments in a row.
+    /// Puts the pieces in a row.
     ///
     /// # Errors
     /// Engines that do not fit together, or heads that there is no kernel for.
@@ -71,8 +85,9 @@ impl FusedTrack {
         gpu: &Gpu,
         kernels: &AttentionKernels,
         contract: &Contract,
-        (keys, segments): (KeyMaker, Vec<Shared>),
+        Pieces { keys, segments, decoder }: Pieces,
     ) -> Result<Self> {
+        let decoded = decoder.is_some();
         let has = |stage: &Shared, name: &str| stage.borrow().port(name).is_some();
         let (mut gaps, mut layers) = (Vec::new(), 0);
         for (at, segment) in segments.iter().enumerate() {
@@ -83,10 +98,11 @@ impl FusedTrack {
                     layers += 1;
                     Gap::Bank(layers - 1)
                 }
-                (false, false, true) if last => break,
+                (false, false, answers) if last && answers != decoded => break,
                 _ => bail!(
                     "the outputs of the track_seg{at} engine do not say what comes next: expected q, k and v or q alone, \
-                     and low of the last one; export the model again with --segments and build its engines"
+                     and {} of the last one; export the model again with --segments and build its engines",
+                    if decoded { "y alone" } else { "low" }
                 ),
             });
         }
@@ -142,6 +158,9 @@ impl FusedTrack {
             Ok(Placed { view, dtype: DataType::Half })
         });
         let bank_keys = bank_keys.collect::<Result<_>>()?;
+        if let (Some(decoder), Some(last)) = (&decoder, segments.last()) {
+            half(&port(last, "y")?, [Some(decoder.tokens()), Some(HEAD)])?;
+        }
         // Segments 1 and 2 take what the two attentions give; the others take the same.
         half(&port(second, "o")?, [Some(own.queries), Some(HEAD)])?;
         half(&port(third, "o")?, [Some(own.queries), Some(width)])?;
@@ -170,6 +189,7 @@ impl FusedTrack {
             gaps,
             keys,
             segments,
+            decoder,
         })
     }
 
@@ -181,9 +201,12 @@ impl FusedTrack {
         }
     }
 
-    /// The engine that gives the answer.
-    pub fn last(&self) -> Result<&Shared> {
-        self.segments.last().context("there are no segments")
+    /// A tensor of the answer, as the last engine or the decoder gives it.
+    pub fn answer(&self, name: &str) -> Result<Port> {
+        match &self.decoder {
+            Some(decoder) => decoder.port(name),
+            None => port(self.segments.last().context("there are no segments")?, name),
+        }
     }
 
     /// Keys of a full bank.
@@ -227,7 +250,7 @@ impl FusedTrack {
         values: &View,
         bias: Option<&View>,
         tensors: &[(&'static str, Placed)],
-    ) -> Vec<Part> {
+    ) -> Result<Vec<Part>> {
         let (mut parts, mut attended) = (Vec::new(), None::<Placed>);
         for (at, segment) in self.segments.iter().enumerate() {
             let mut all = tensors.to_vec();
@@ -255,7 +278,26 @@ impl FusedTrack {
             });
             attended = Some(output.clone());
         }
-        parts
+        if let Some(decoder) = &self.decoder {
+            let of = |name: &str| {
+                let found = tensors.iter().find(|(tensor, _)| *tensor == name);
+                let missing = || format!("the mask decoder lacks the tensor '{name}'");
+                found.map(|(_, placed)| placed.view.clone()).with_context(missing)
+            };
+            parts.push(Part::Decoder {
+                decoder: Rc::clone(decoder),
+                // What the last segment gave.
+                image: self.tokens[(self.segments.len() + 1) % 2].view.clone(),
+                fine: [of("hr0")?, of("hr1")?],
+                answer: Answer {
+                    low: of("low")?,
+                    iou: of("iou")?,
+                    pointer: of("ptr")?,
+                    score: of("score")?,
+                },
+            });
+        }
+        Ok(parts)
     }
 }
 

@@ -10,7 +10,7 @@ use std::rc::Rc;
 use anyhow::{Context, Result, ensure};
 
 use super::contexts::{Contexts, Track, port};
-use super::features::{FeatureSet, element, placed};
+use super::features::{FeatureSet, element, memory_of, placed};
 use super::prompt_input::PromptInput;
 use super::steps::{Part, Steps};
 use crate::bundle::Contract;
@@ -88,21 +88,21 @@ impl Lane {
         room: Room,
     ) -> Result<Self> {
         let Room { words_bytes, sets, graphs } = room;
-        let track = contexts.track.answerer()?;
         let memory = &contexts.memory;
         let slot = port(memory, "mem")?;
         let slot_bytes = Stage::port_bytes(&slot)?;
-        let pointer = placed(gpu, track, "ptr", Purpose::Results)?;
+        let result = |name: &str| memory_of(gpu, &contexts.track.answer(name)?, Purpose::Results);
+        let pointer = result("ptr")?;
         let of_memories = slot_bytes * contract.max_memories;
         let of_pointers = pointer.view.len() * contract.max_pointers;
         let behind = of_memories.next_multiple_of(ALIGNMENT);
         let bank = View::new(&gpu.towards(Purpose::Bank), behind + of_pointers)?;
         let memories = Placed { view: bank.part(0, of_memories)?, dtype: slot.dtype };
         let pointers = Placed { view: bank.part(behind, of_pointers)?, dtype: pointer.dtype };
-        let low = placed(gpu, track, "low", Purpose::Results)?;
+        let low = result("low")?;
         let results = View::new(&gpu.towards(Purpose::Results), WORDS + words_bytes)?;
         let score = |name: &str, at: usize| -> Result<Placed> {
-            let port = port(track, name)?;
+            let port = contexts.track.answer(name)?;
             let floats = port.dtype == DataType::Float;
             ensure!(floats, "'{name}' of the track engine is {}, expected fp32", port.dtype);
             Ok(Placed { view: results.part(at, Stage::port_bytes(&port)?)?, dtype: port.dtype })
@@ -228,7 +228,7 @@ impl Lane {
                     let bias = lane.bias.as_ref().filter(|_| !full).map(|placed| &placed.view);
                     let mut parts = vec![lane.bank_inputs(!full)];
                     parts.push(fused.key_part(&lane.bank_tensors())?);
-                    parts.extend(fused.step_parts(&lane.bank, bias, &tensors));
+                    parts.extend(fused.step_parts(&lane.bank, bias, &tensors)?);
                     Ok(parts)
                 })
             }

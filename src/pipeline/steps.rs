@@ -10,7 +10,7 @@ use anyhow::Result;
 
 use super::contexts::Shared;
 use super::trunk::TrunkRun;
-use crate::gpu::kernels::{Attention, BankState, Element, MemoryKeys};
+use crate::gpu::kernels::{Answer, Attention, BankState, Element, MaskDecoder, MemoryKeys};
 use crate::gpu::{Placed, Stream, View, Work};
 
 /// One piece.
@@ -54,6 +54,17 @@ pub enum Part {
         bias: Option<View>,
         /// The result.
         output: View,
+    },
+    /// The image tokens behind the memory attention to the answer.
+    Decoder {
+        /// The kernels and their weights.
+        decoder: Rc<MaskDecoder>,
+        /// The tokens.
+        image: View,
+        /// The finer features, `hr0` and `hr1`.
+        fine: [View; 2],
+        /// Logits, predicted IoU, pointer, score.
+        answer: Answer,
     },
     /// What comes between an encoder's stem and its neck.
     Trunk(Rc<TrunkRun>),
@@ -102,6 +113,9 @@ impl Work for Steps {
                 }
                 Part::Attention { attention, inputs: [q, k, v], bias, output } => {
                     attention.enqueue([q, k, v], bias.as_ref(), output, stream)?;
+                }
+                Part::Decoder { decoder, image, fine: [hr0, hr1], answer } => {
+                    decoder.enqueue(image, [hr0, hr1], answer, stream)?;
                 }
                 Part::Trunk(trunk) => trunk.enqueue(stream)?,
                 Part::Advance { state, pointer, pointers, element } => {

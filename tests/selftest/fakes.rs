@@ -48,8 +48,16 @@ impl Fakes {
         std::fs::create_dir(&sources).unwrap();
         let cuda = std::env::current_dir().unwrap().join("cuda");
         let mut replaced = 0;
-        let headers =
-            ["emulate.h", "half.h", "attention.h", "windows.h", "keys.h", "dots.h", "products.h"];
+        let headers = [
+            "emulate.h",
+            "half.h",
+            "attention.h",
+            "windows.h",
+            "keys.h",
+            "decoder.h",
+            "dots.h",
+            "products.h",
+        ];
         for name in headers.into_iter().chain(["emulate.cpp"]) {
             let text = std::fs::read_to_string(Path::new("tests/data/gpu").join(name)).unwrap();
             replaced += text.matches(from).count();

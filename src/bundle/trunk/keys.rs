@@ -7,8 +7,8 @@ use anyhow::{Result, ensure};
 use safetensors::tensor::Dtype;
 use serde::{Deserialize, Serialize};
 
-use super::weights::Tensor;
 use crate::bundle::manifest::Contract;
+use crate::bundle::tensors::Tensor;
 
 /// Columns of a key; pairs of columns that turn together.
 const KEY: usize = 256;

@@ -6,15 +6,11 @@ GPU's kernels, which check nothing, has the size that they take.
 use std::ops::Range;
 use std::path::Path;
 
-use anyhow::{Context, Result, bail, ensure};
-use safetensors::SafeTensors;
-use safetensors::tensor::{Dtype, Metadata};
-use sha2::{Digest, Sha256};
+use anyhow::{Context, Result, ensure};
+use safetensors::tensor::Dtype;
 
 use super::{KeyWeights, Keys, Trunk, TrunkBlock};
-
-/// Bytes in front of a file's header: its length.
-const LENGTH_BYTES: usize = 8;
+use crate::bundle::tensors::{Header, Tensor, read_file};
 
 /// An opened file of weights.
 pub struct TrunkWeights {
@@ -56,19 +52,6 @@ pub struct BlockWeights<'a> {
     pub up: Affine<'a>,
     /// f16\[e,4e\], bias f32.
     pub down: Affine<'a>,
-}
-
-/// A tensor of the file.
-pub(super) struct Tensor {
-    pub name: String,
-    pub dtype: Dtype,
-    pub shape: Vec<usize>,
-}
-
-impl Tensor {
-    pub(super) fn bytes(&self) -> usize {
-        self.shape.iter().product::<usize>() * self.dtype.bitsize() / 8
-    }
 }
 
 /// A layer of a block: its tensors' name, types and shape.
@@ -121,22 +104,12 @@ impl TrunkWeights {
     /// # Errors
     /// A file that cannot be read, is damaged or another's; a tensor that is missing, too many, or of another type or shape.
     pub fn open(path: &Path, trunk: &Trunk) -> Result<Self> {
-        let shown = path.display();
-        let bytes = std::fs::read(path)
-            .with_context(|| format!("cannot read {shown}, the weights of the encoder's trunk"))?;
-        let found = format!("{:x}", Sha256::digest(&bytes));
-        ensure!(
-            found == trunk.sha256,
-            "{shown} is damaged, or not the weights of its manifest: sha256 {found} found, {} expected",
-            trunk.sha256
-        );
-        Self::read(bytes, trunk).with_context(|| format!("in {shown}"))
+        let bytes = read_file(path, &trunk.sha256, "the weights of the encoder's trunk")?;
+        Self::read(bytes, trunk).with_context(|| format!("in {}", path.display()))
     }
 
     fn read(bytes: Vec<u8>, trunk: &Trunk) -> Result<Self> {
-        let (header, tensors) =
-            SafeTensors::read_metadata(&bytes).context("it is no safetensors file")?;
-        let data = LENGTH_BYTES + header;
+        let header = Header::of(&bytes)?;
         let mut blocks = Vec::with_capacity(trunk.blocks.len());
         for (at, block) in trunk.blocks.iter().enumerate() {
             let place = |layer: Layer| {
@@ -144,8 +117,8 @@ impl TrunkWeights {
                 let rows = [layer.rows()];
                 Ok(Place {
                     name: layer.name,
-                    weight: find(&tensors, data, &name("weight"), layer.weight, &layer.shape)?,
-                    bias: find(&tensors, data, &name("bias"), layer.bias, &rows)?,
+                    weight: header.find(&name("weight"), layer.weight, &layer.shape)?,
+                    bias: header.find(&name("bias"), layer.bias, &rows)?,
                 })
             };
             blocks.push(layers_of(block).into_iter().map(place).collect::<Result<Vec<_>>>()?);
@@ -153,7 +126,7 @@ impl TrunkWeights {
         let of_keys = trunk.keys.as_ref().map_or_else(Vec::new, Keys::tensors);
         let expected = blocks.iter().map(|layers| 2 * layers.len()).sum::<usize>() + of_keys.len();
         let read = |tensor: &Tensor| -> Result<Vec<u8>> {
-            let place = find(&tensors, data, &tensor.name, tensor.dtype, &tensor.shape)?;
+            let place = header.find(&tensor.name, tensor.dtype, &tensor.shape)?;
             let cut = bytes.get(place).with_context(|| format!("{} is cut off", tensor.name))?;
             Ok(cut.to_vec())
         };
@@ -161,7 +134,7 @@ impl TrunkWeights {
             Some(keys) => Some(keys.weights(of_keys.iter().map(read).collect::<Result<_>>()?)),
             None => None,
         };
-        let found = tensors.offset_keys().len();
+        let found = header.count();
         ensure!(
             found == expected,
             "it has {found} tensors, the {} blocks of the manifest{} have {expected}",
@@ -205,25 +178,4 @@ impl TrunkWeights {
             down: need("down")?,
         })
     }
-}
-
-/// Where a tensor lies in the file.
-fn find(
-    tensors: &Metadata,
-    data: usize,
-    name: &str,
-    dtype: Dtype,
-    shape: &[usize],
-) -> Result<Range<usize>> {
-    let Some(info) = tensors.info(name) else {
-        bail!("the tensor {name} is missing, expected {dtype}{shape:?}");
-    };
-    ensure!(
-        info.dtype == dtype && info.shape == shape,
-        "the tensor {name} is {}{:?}, expected {dtype}{shape:?}",
-        info.dtype,
-        info.shape
-    );
-    let (begin, end) = info.data_offsets;
-    Ok(data + begin..data + end)
 }

@@ -34,13 +34,21 @@ pub(super) enum Topic {
     WindowsHopper,
     /// `cuda/keys.cu`
     Keys,
+    /// `cuda/decoder_image.cu`
+    DecoderImage,
+    /// `cuda/decoder_tokens.cu`
+    DecoderTokens,
+    /// `cuda/decoder_heads.cu`
+    DecoderHeads,
+    /// `cuda/decoder_masks.cu`
+    DecoderMasks,
 }
 
 /// What every pipeline needs; attention's and the trunk's are loaded by those who use them, for the driver compiles them for seconds.
 pub(super) const USUAL: [Topic; 3] = [Topic::Preprocess, Topic::Mask, Topic::Memory];
 
 /// Name, headers and PTX of each topic.
-const TOPICS: [(Topic, &str, &[&str], &str); 12] = [
+const TOPICS: [(Topic, &str, &[&str], &str); 16] = [
     (
         Topic::Preprocess,
         "preprocess",
@@ -98,6 +106,30 @@ const TOPICS: [(Topic, &str, &[&str], &str); 12] = [
         include_str!("../../../cuda/windows_hopper.ptx"),
     ),
     (Topic::Keys, "keys", &["attention.cuh", "halves.cuh"], include_str!("../../../cuda/keys.ptx")),
+    (
+        Topic::DecoderImage,
+        "decoder_image",
+        &["attention.cuh", "decoder_image.cuh"],
+        include_str!("../../../cuda/decoder_image.ptx"),
+    ),
+    (
+        Topic::DecoderTokens,
+        "decoder_tokens",
+        &["attention.cuh", "halves.cuh", "decoder_tokens.cuh"],
+        include_str!("../../../cuda/decoder_tokens.ptx"),
+    ),
+    (
+        Topic::DecoderHeads,
+        "decoder_heads",
+        &["attention.cuh"],
+        include_str!("../../../cuda/decoder_heads.ptx"),
+    ),
+    (
+        Topic::DecoderMasks,
+        "decoder_masks",
+        &["attention.cuh", "halves.cuh", "gelu.cuh"],
+        include_str!("../../../cuda/decoder_masks.ptx"),
+    ),
 ];
 
 // `CUBINS: &[(u32, &str, &[u8])]`: compute capability, topic, image; empty unless SEGTRT_NVCC was set (build.rs).
@@ -229,7 +261,14 @@ mod tests {
                 | Topic::NormsHopper
                 | Topic::TrunkHopper
                 | Topic::WindowsHopper => ("8.2", "sm_90a"),
-                Topic::Attention | Topic::Trunk | Topic::Windows | Topic::Keys => ("7.8", "sm_80"),
+                Topic::Attention
+                | Topic::Trunk
+                | Topic::Windows
+                | Topic::Keys
+                | Topic::DecoderImage
+                | Topic::DecoderTokens
+                | Topic::DecoderHeads
+                | Topic::DecoderMasks => ("7.8", "sm_80"),
                 _ => ("7.8", "sm_75"),
             };
             assert_eq!(needs(ptx), least, "{name}");

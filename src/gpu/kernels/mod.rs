@@ -7,6 +7,7 @@ frame (u8) ─ Preprocess ─→ image ─ encoder … track ─→ low ─ Mask
                                   BankState ←─ ptr
                   MemoryKeys: the bank to the keys of each layer's attention to it
                   Attention: between the engines of a track step that is cut at its attentions
+                  MaskDecoder: behind the last of those engines, to the answer
                   TrunkKernels, ProductKernels, NormedKernels: between the two engines of an encoder whose trunk is ours
 ```
 
@@ -19,6 +20,7 @@ mod attention;
 mod bank;
 mod clusters;
 mod counts;
+mod decoder;
 mod images;
 mod keys;
 mod mask;
@@ -36,6 +38,7 @@ pub use attention::{Attention, AttentionKernels, AttentionShape, HEAD, Values, W
 pub use bank::BankState;
 pub use clusters::kernels_of_turns;
 pub use counts::{COUNTERS_BYTES, MaskCounts};
+pub use decoder::{Answer, MaskDecoder};
 pub use keys::MemoryKeys;
 pub use mask::MaskMaker;
 pub use normed::{Normed, NormedKernels};

@@ -1,7 +1,7 @@
 /*!
 The kernels of `cuda/` on the GPU at hand against the CPU code that they must equal, and how long they take.
 
-Needs no engines. Every comparison is of bits but those of attention and its keys, of what a trunk normalises and activates, of cuBLASLt's products
+Needs no engines. Every comparison is of bits but those of attention and its keys, of the mask decoder, of what a trunk normalises and activates, of cuBLASLt's products
 and of nvJPEG: all others claim the CPU's very results, on any size; whole trunks are held to themselves. Outputs are filled with a pattern first, so that what a kernel
 leaves out is found.
 */
@@ -10,6 +10,7 @@ mod activated;
 mod attention;
 mod bank;
 mod compare;
+mod decoder;
 mod keys;
 mod mask;
 mod normed;
@@ -102,6 +103,8 @@ pub enum Topic {
     Attention,
     /// The memory attention's keys.
     Keys,
+    /// The mask decoder of the track step.
+    Decoder,
     /// What a trunk's blocks need besides products.
     Trunk,
     /// nvJPEG's pixels.
@@ -123,6 +126,7 @@ impl Topic {
             Self::Bank => Ok(bank::rows(bench)),
             Self::Attention => Ok(attention::rows(bench)),
             Self::Keys => Ok(keys::rows(bench)),
+            Self::Decoder => Ok(decoder::rows(bench)),
             Self::Trunk => Ok(trunk::rows(bench)),
             Self::Nvjpeg => nvjpeg::rows(bench),
             Self::Products => products::rows(bench),
@@ -134,6 +138,7 @@ impl Topic {
     fn too_old(self, sm: u32) -> Option<String> {
         let needed = match self {
             Self::Attention | Self::Keys => "only the fused bank needs them",
+            Self::Decoder => "only a track step whose mask decoder is ours needs them",
             Self::Trunk | Self::WholeTrunks => "only an encoder whose trunk is ours needs them",
             _ => return None,
         };
@@ -149,6 +154,7 @@ impl Topic {
             Self::Bank => "the memory bank",
             Self::Attention => "attention",
             Self::Keys => "the memory attention's keys",
+            Self::Decoder => "the mask decoder",
             Self::Trunk => "trunk",
             Self::Nvjpeg => "nvJPEG's pixels",
             Self::Products => "cuBLASLt's products",

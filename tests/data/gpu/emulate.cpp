@@ -8,6 +8,7 @@
 #include "attention.h"
 #include "windows.h"
 #include "keys.h"
+#include "decoder.h"
 #include "products.h"
 
 // Hopper's waits for the kernel in front, which has always ended here.
@@ -79,6 +80,17 @@ const Kernel KERNELS[] = {
     KERNEL(trunk_windows_72_hopper),
     KERNEL(trunk_windows_96_hopper),
     KERNEL(memory_keys),
+    KERNEL(decoder_read),
+    KERNEL(decoder_write),
+    KERNEL(decoder_gather),
+    KERNEL(decoder_hidden),
+    KERNEL(decoder_narrow),
+    KERNEL(decoder_fold_attend),
+    KERNEL(decoder_fold_read),
+    KERNEL(decoder_turn),
+    KERNEL(decoder_heads),
+    KERNEL(decoder_answer),
+    KERNEL(decoder_masks),
     KERNEL(product_gelu_128_by_2),
     KERNEL(product_gelu_192_by_2),
     KERNEL(product_gelu_128_by_4),

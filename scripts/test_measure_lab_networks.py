@@ -1,4 +1,4 @@
-"""Tests of how long the lab's networks learn: python3 -m unittest discover -s scripts"""
+"""Tests of how long the lab's networks learn, and what their exports are told: python3 -m unittest discover -s scripts"""
 
 import subprocess
 import sys
@@ -12,7 +12,7 @@ from lab.settings import TAGS, Settings  # noqa: E402
 from measure_lab_case import SCRIPTS, Case  # noqa: E402
 
 
-class Learning(Case):
+class Networks(Case):
     def test_some_networks_learn_longer_and_their_jobs_are_given_the_time(self):
         given = {"segtrt": Path("/p/segtrt"), "split": Path("/p/split"), "overlay": Path("/p/tiny.safetensors"), "out": self.out}
         given |= {"python": sys.executable, "models": list(TAGS), "learn_seconds": 50, "track_seconds": 80}
@@ -26,6 +26,18 @@ class Learning(Case):
         self.assertEqual((longer["distil_sam2_large"], longer["track_sam2_large"]), ((125, 165), (200, 230)))
         self.assertEqual((usual["distil_sam2_large"], usual["track_sam2_large"]), ((50, 90), (80, 110)))
         self.assertEqual(longer["track_sam2_base"], usual["track_sam2_base"])
+
+    def test_a_mask_decoder_of_this_program_is_for_halves_alone(self):
+        given = {"segtrt": Path("/p/segtrt"), "split": Path("/p/split"), "overlay": Path("/p/tiny.safetensors"), "out": self.out}
+        jobs = checked(plan(Settings(**given, python=sys.executable, models=list(TAGS), mask_decoder="own")))
+        exports = [job.command for name, job in jobs.items() if name.startswith("export_")]
+        self.assertGreater(len(exports), 9)
+        for export in exports:
+            self.assertEqual("own" in export, "fp16" in export, export)
+        command = [sys.executable, SCRIPTS / "measure-lab.py", "--out", self.out / "lab", "--list", "--gpus", "0", "--split", "s", "--overlay", "o"]
+        done = subprocess.run([*command, "--decoder", "own", "--mixed", "edgetam"], capture_output=True, text=True)
+        self.assertEqual(done.returncode, 2)
+        self.assertIn("mixed engines compute the mask decoder in fp32", done.stderr)
 
     def test_a_factor_that_is_none_is_a_usage_error(self):
         begin = [sys.executable, SCRIPTS / "measure-lab.py", "--out", self.out / "lab", "--list", "--gpus", "0", "--split", "s", "--overlay", "o"]

@@ -1,0 +1,76 @@
+/*!
+Files of weights that lie beside graphs, and beside the plans that are built of them: what this program's own kernels compute with.
+*/
+
+use anyhow::{Context, Result};
+
+use super::Bundle;
+use super::decoder::{self, Decoder};
+use super::manifest::Manifest;
+use super::trunk::{self, Trunk};
+
+/// One of them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct WeightsFile<'m> {
+    /// What it is called among the graphs: `encoder_trunk`, `track_decoder`.
+    pub graph: &'static str,
+    /// The same in words, behind "the": "encoder's trunk".
+    pub what: &'static str,
+    /// Its name beside the manifest.
+    pub file: &'m str,
+    /// SHA-256 of it.
+    pub sha256: &'m str,
+}
+
+/// Every one that a folder may have: its name, and what it is of.
+pub const KNOWN: [(&str, &str); 2] = [(trunk::FILE, TRUNK), (decoder::FILE, DECODER)];
+
+const TRUNK: &str = "encoder's trunk";
+const DECODER: &str = "mask decoder";
+
+impl Trunk {
+    /// The file of its weights.
+    pub fn weights_file(&self) -> WeightsFile<'_> {
+        let Self { file, sha256, .. } = self;
+        WeightsFile { graph: trunk::GRAPH, what: TRUNK, file, sha256 }
+    }
+}
+
+impl Decoder {
+    /// The file of its weights.
+    pub fn weights_file(&self) -> WeightsFile<'_> {
+        let Self { file, sha256, .. } = self;
+        WeightsFile { graph: decoder::GRAPH, what: DECODER, file, sha256 }
+    }
+}
+
+impl Manifest {
+    /// All of a bundle's.
+    pub fn weights_files(&self) -> impl Iterator<Item = WeightsFile<'_>> {
+        let trunk = self.trunk.iter().map(Trunk::weights_file);
+        trunk.chain(self.decoder.iter().map(Decoder::weights_file))
+    }
+}
+
+impl Bundle {
+    /// The whole file of weights that is called so among the graphs, checked against the manifest.
+    ///
+    /// # Errors
+    /// The bundle has none, or it is missing, damaged or not the manifest's.
+    pub fn weights(&self, graph: &str) -> Result<Vec<u8>> {
+        let bytes = match graph {
+            trunk::GRAPH => self.trunk_weights()?.map(|weights| weights.file().to_vec()),
+            decoder::GRAPH => self.decoder_weights()?.map(|weights| weights.file().to_vec()),
+            _ => None,
+        };
+        bytes.with_context(|| format!("the bundle {} has no {graph}", self.name()))
+    }
+
+    /// That all files of weights are there, and those of the manifest.
+    ///
+    /// # Errors
+    /// As those of [`Self::weights`].
+    pub fn verify_weights(&self) -> Result<()> {
+        self.manifest.weights_files().try_for_each(|file| self.weights(file.graph).map(drop))
+    }
+}

@@ -1,0 +1,275 @@
+/*!
+The mask decoder, all launches together, against float64 on the host: logits, IoU, pointer and score, of objects that are there and of ones
+that are not.
+*/
+
+mod data;
+mod reference;
+
+use anyhow::Result;
+use half::f16;
+
+use super::compare::compare;
+use super::{Bench, Checked, KernelRow, Limits, POISON, bytes_of, row};
+use crate::bundle::DecoderShape;
+use crate::bundle::decoder::WIDTH;
+use crate::gpu::kernels::{Answer, MaskDecoder};
+use crate::gpu::{Stream, View};
+use data::Drawn;
+use reference::{Decoded, Expected};
+
+const NAME: &str = "mask decoder";
+/// About how many image tokens' pixels are looked at where all would be more than [`WHOLE`].
+const SAMPLE: usize = 128;
+const WHOLE: usize = 1024;
+/// Runs that must give the same bits.
+const RUNS: usize = 3;
+/// Logits of an object that is not there.
+const ABSENT: f32 = -1024.0;
+
+/// What is halves on the way: weights that are folded, the image between the kernels and with its positions, its values, a softmax's weights, the image
+/// upscaled once. Each is off by 2⁻¹² on average, independently, and none of it is amplified much by what follows: with sums in f32 the host finds
+/// 3e-4 to 6e-4 of logits and 1e-4 to 4e-4 of what is read from tokens.
+const LOW: Limits = Limits { error: 2e-3, deviation: 2e-2 };
+const TOKENS: Limits = Limits { error: 1.5e-3, deviation: 1e-2 };
+
+struct Case {
+    name: &'static str,
+    shape: DecoderShape,
+    /// The mask whose IoU is the best; none where all have the same.
+    chosen: Option<usize>,
+}
+
+/// Images of 1024 and 512 pixels, then tokens that fill no tile, and fewer than one has.
+const CASES: [Case; 4] = [
+    Case { name: "at 1024", shape: DecoderShape { grid: 64, probable: true }, chosen: Some(2) },
+    Case { name: "at 512", shape: DecoderShape { grid: 32, probable: false }, chosen: Some(1) },
+    Case {
+        name: "of 10 x 10 tokens, equal IoUs",
+        shape: DecoderShape { grid: 10, probable: false },
+        chosen: None,
+    },
+    Case {
+        name: "of 4 x 4 tokens",
+        shape: DecoderShape { grid: 4, probable: true },
+        chosen: Some(3),
+    },
+];
+
+pub(super) fn rows(bench: &Bench) -> Vec<KernelRow> {
+    let mut rows = Vec::new();
+    for case in CASES {
+        // The tokens of the image, of which there are more than of pixels' logits.
+        if bench.leaves_out(case.shape.tokens() * WIDTH, 2) {
+            continue;
+        }
+        let mut drawn = Drawn::new(case.shape, bench.seed, case.name);
+        // Before the reference, which takes longer than to find that there is no memory.
+        let frame = match Frame::new(bench, &drawn) {
+            Ok(frame) => frame,
+            Err(error) => {
+                rows.push(row(NAME, case.name, Err(error)));
+                continue;
+            }
+        };
+        let decoded = reference::decode(&drawn);
+        for there in [true, false] {
+            drawn.settle(&decoded.rows, case.chosen, there);
+            let name = format!("{}, {}", case.name, if there { "there" } else { "not there" });
+            rows.push(row(NAME, &name, check(bench, &drawn, &decoded, &frame)));
+        }
+    }
+    rows
+}
+
+/// What a launch takes and gives.
+struct Frame {
+    image: View,
+    fine: [View; 2],
+    answer: Answer,
+}
+
+impl Frame {
+    fn new(bench: &Bench, drawn: &Drawn) -> Result<Self> {
+        let put = |values: &[f16]| bench.put(&bytes_of(values, |value| value.to_le_bytes()));
+        let room = |bytes: usize| View::new(bench.gpu, bytes);
+        let side = drawn.shape.low_size();
+        Ok(Self {
+            image: put(&drawn.image)?,
+            fine: [put(&drawn.hr0)?, put(&drawn.hr1)?],
+            answer: Answer {
+                low: room(4 * side * side)?,
+                iou: room(4)?,
+                pointer: room(2 * WIDTH)?,
+                score: room(4)?,
+            },
+        })
+    }
+
+    /// Poisons the answer, and enqueues it.
+    fn anew(&self, decoder: &MaskDecoder, stream: &Stream) -> Result<Came> {
+        let Answer { low, iou, pointer, score } = &self.answer;
+        for view in [low, iou, pointer, score] {
+            view.fill(POISON, stream)?;
+        }
+        self.enqueue(decoder, stream)?;
+        Came::of(&self.answer, stream)
+    }
+
+    fn enqueue(&self, decoder: &MaskDecoder, stream: &Stream) -> Result<()> {
+        let [hr0, hr1] = &self.fine;
+        decoder.enqueue(&self.image, [hr0, hr1], &self.answer, stream)
+    }
+}
+
+/// What came, by name.
+struct Came {
+    low: Vec<u8>,
+    iou: Vec<u8>,
+    pointer: Vec<u8>,
+    score: Vec<u8>,
+}
+
+impl Came {
+    fn of(answer: &Answer, stream: &Stream) -> Result<Self> {
+        let Answer { low, iou, pointer, score } = answer;
+        let bytes = |view: &View| view.download(stream);
+        Ok(Self {
+            low: bytes(low)?,
+            iou: bytes(iou)?,
+            pointer: bytes(pointer)?,
+            score: bytes(score)?,
+        })
+    }
+
+    fn is(&self, other: &Self) -> bool {
+        let all = |came: &Self| {
+            [&came.low, &came.iou, &came.pointer, &came.score].map(|bytes| bytes.clone())
+        };
+        all(self) == all(other)
+    }
+}
+
+fn check(bench: &Bench, drawn: &Drawn, decoded: &Decoded, frame: &Frame) -> Result<Checked> {
+    let stream = &bench.stream;
+    let decoder = MaskDecoder::new(bench.gpu, drawn.shape, &drawn.weights()?, stream)?;
+    let tokens = drawn.shape.tokens();
+    let step = if tokens > WHOLE { (tokens / SAMPLE) | 1 } else { 1 };
+    let expected = reference::expected(drawn, decoded, (0..tokens).step_by(step));
+    let first = frame.anew(&decoder, stream)?;
+    let mut checked = judge(&first, &expected)?;
+    // Another one with the same weights must give the same.
+    let other = decoder.sharing(bench.gpu)?;
+    for run in 1..RUNS {
+        let decoder = if run % 2 == 0 { &decoder } else { &other };
+        if !frame.anew(decoder, stream)?.is(&first) && checked.first.is_none() {
+            checked.first = Some("two runs on the same inputs gave other bits".to_owned());
+        }
+    }
+    checked.timing =
+        bench.time_recorded(bench.repeats, |stream| frame.enqueue(&decoder, stream))?;
+    Ok(checked)
+}
+
+/// Every output within its limits; what an absent object has instead is exact.
+fn judge(came: &Came, expected: &Expected) -> Result<Checked> {
+    let near = |limits: Limits, bytes: &[u8], sample: &[(usize, f64)]| {
+        let value = |at: usize| {
+            let four = bytes.get(4 * at..4 * at + 4).and_then(|four| four.try_into().ok());
+            four.map_or(f64::NAN, |four| f64::from(f32::from_le_bytes(four)))
+        };
+        limits.judge(sample, value)
+    };
+    let halves = came.pointer.as_chunks::<2>().0;
+    let half = |at: usize| {
+        halves.get(at).map_or(f64::NAN, |two| f64::from(f16::from_le_bytes(*two).to_f32()))
+    };
+    let Expected { score, iou, pointer, low } = expected;
+    let mut found = vec![
+        ("the score", near(TOKENS, &came.score, &[(0, *score)])),
+        ("the IoU", near(TOKENS, &came.iou, &[(0, *iou)])),
+    ];
+    if *score > 0.0 {
+        let pointer: Vec<(usize, f64)> = pointer.iter().copied().enumerate().collect();
+        found.push(("the pointer", TOKENS.judge(&pointer, half)));
+        found.push(("the logits", near(LOW, &came.low, low)));
+    } else {
+        let pointer = bytes_of(pointer, |value| f16::from_f64(*value).to_le_bytes());
+        found.push(("the pointer", compare(&came.pointer, &pointer, 2)?));
+        let absent = ABSENT.to_le_bytes().repeat(came.low.len() / 4);
+        found.push(("the logits", compare(&came.low, &absent, 4)?));
+    }
+    for (name, checked) in &found {
+        log::debug!("{name}: {:?} of {} elements", checked.error, checked.elements);
+    }
+    let all = || found.iter().map(|(_, checked)| checked);
+    let wrong = found.iter().find_map(|(name, checked)| Some((name, checked.first.as_ref()?)));
+    Ok(Checked {
+        elements: all().map(|checked| checked.elements).sum(),
+        different: all().map(|checked| checked.different).sum(),
+        error: all().filter_map(|checked| checked.error).reduce(f64::max),
+        first: wrong.map(|(name, why)| format!("{name}: {why}")),
+        timing: None,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn came(expected: &Expected, side: usize) -> Came {
+        let float = |value: f64| (value as f32).to_le_bytes().to_vec();
+        let mut low = vec![ABSENT; side * side];
+        if expected.score > 0.0 {
+            expected.low.iter().for_each(|(at, value)| low[*at] = *value as f32);
+        }
+        Came {
+            low: bytes_of(&low, |value| value.to_le_bytes()),
+            iou: float(expected.iou),
+            pointer: bytes_of(&expected.pointer, |value| f16::from_f64(*value).to_le_bytes()),
+            score: float(expected.score),
+        }
+    }
+
+    #[test]
+    fn the_reference_has_the_mask_and_the_score_that_are_asked_for() {
+        let shape = DecoderShape { grid: 4, probable: false };
+        let mut drawn = Drawn::new(shape, 1, "test");
+        let decoded = reference::decode(&drawn);
+        let mut of = |chosen: Option<usize>, there: bool| {
+            drawn.settle(&decoded.rows, chosen, there);
+            let expected = reference::expected(&drawn, &decoded, 0..16);
+            (expected, drawn.get("heads.no_pointer").to_vec())
+        };
+        let [first, second, third] = [1, 2, 3].map(|mask| of(Some(mask), true).0);
+        for expected in [&first, &second, &third] {
+            assert!((expected.score - 2.0).abs() < 1e-5, "{}", expected.score);
+            assert!((expected.iou - 1.5).abs() < 1e-5, "{}", expected.iou);
+            assert_eq!(expected.low.len(), 256);
+        }
+        assert!(first.pointer != second.pointer && second.pointer != third.pointer);
+        assert!(first.low != second.low && second.low != third.low);
+        // The first of equals.
+        assert_eq!(of(None, true).0.pointer, first.pointer);
+        let (absent, no_pointer) = of(Some(2), false);
+        assert!((absent.score + 2.0).abs() < 1e-5 && (absent.iou - 1.5).abs() < 1e-5);
+        assert!(absent.pointer.iter().zip(&no_pointer).all(|(a, b)| *a == f64::from(*b)));
+
+        // What is expected passes, and none of its parts may be another's.
+        for expected in [&second, &absent] {
+            assert_eq!(judge(&came(expected, 16), expected).unwrap().first, None);
+            let said = |change: &dyn Fn(&mut Came)| {
+                let mut came = came(expected, 16);
+                change(&mut came);
+                judge(&came, expected).unwrap().first.unwrap()
+            };
+            let nan = f32::NAN.to_le_bytes();
+            let (low, pointer) = (4 * expected.low[7].0, 2 * 255);
+            assert!(said(&|c| c.low[low..low + 4].copy_from_slice(&nan)).starts_with("the logits"));
+            assert!(said(&|c| c.low[low + 3] ^= 0x80).starts_with("the logits: 1 element"));
+            assert!(said(&|c| c.pointer[pointer + 1] ^= 0x80).starts_with("the pointer"));
+            assert!(said(&|c| c.iou[2] ^= 0x40).starts_with("the IoU"));
+            assert!(said(&|c| c.score[2] ^= 0x40).starts_with("the score"));
+        }
+    }
+}

@@ -1,0 +1,194 @@
+//! The track step whose mask decoder is this program's own kernels, on stand-ins: `tests/data/decoded` runs whole on the CPU, and in pieces
+//! of fp16 with attention between them and the decoder behind them in the pipeline.
+#![cfg(target_os = "linux")]
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use assert_cmd::Command;
+use half::f16;
+use safetensors::Dtype;
+use safetensors::tensor::TensorView;
+use segtrt::bundle::decoder::{FILE, TOKENS, WIDTH};
+use segtrt::bundle::{Bundle, DecoderShape, DecoderWeights, Role};
+use segtrt::engine::{EngineManifest, Precision};
+use segtrt::files::sha256_of_file;
+
+use crate::selftest::fakes::{Engines, Fakes, shared};
+use crate::support::{bench, copy, frames_of, lowest_iou, synth};
+
+const BUILT: [Role; 9] = [
+    Role::Encoder,
+    Role::Prompt,
+    Role::TrackKeys,
+    Role::TrackSeg0,
+    Role::TrackSeg1,
+    Role::TrackSeg2,
+    Role::TrackSeg3,
+    Role::TrackSeg4,
+    Role::Memory,
+];
+/// More than fill a bank of 16 pointers and go once around its memories.
+const FRAMES: usize = 26;
+const SHAPE: DecoderShape = DecoderShape { grid: 4, probable: false };
+/// As in `tests/data/decoded/make_bundle.py`: the token of the mask that wins, the IoUs and the score.
+const BEST: usize = 4;
+const IOUS: [f32; 4] = [0.95, 0.3, 0.9, 0.5];
+const SCORE: f32 = 5.0;
+
+/// An element of a tensor: its row, its column.
+fn element(name: &str, [row, column]: [usize; 2]) -> f32 {
+    let picks = |column_of: usize, value: f32| if column == column_of { value } else { 0.0 };
+    match name.strip_prefix("decoder.").unwrap() {
+        // Of vectors only the last extent is there.
+        norm if norm.ends_with("norm.weight") || norm.ends_with("norm3.weight") => 1.0,
+        "started" => ((5 * column % 13) as f32 - 6.0) / 6.0 * (1.0 + row as f32 / 4.0),
+        // Half of the image's columns reach the tokens.
+        "layers.0.read.values" | "layers.0.read.out" => picks(row, 1.0),
+        // The pointer's network, the last of six, hands its token on.
+        "heads.inner0" | "heads.inner1" if row >= 5 * WIDTH => picks(row - 5 * WIDTH, 1.0),
+        "heads.pointer" => picks(row, 1.0),
+        "heads.score" => picks(WIDTH, SCORE),
+        "heads.iou" => picks(WIDTH, IOUS[row]),
+        // Three masks' vectors, of which another would be another mask.
+        "heads.hyper" => {
+            let (mask, at) = (row / 32, row % 32);
+            let value = (7 * at % 11) as f32 / 10.0 - 0.5;
+            picks(WIDTH, if mask == 1 { value } else { -value })
+        }
+        // Columns become pixels.
+        "masks.weight1" => picks(row, 1.0),
+        "masks.weight2" => picks(row % 32 + row / 32 % 2 * 32, if row < 64 { 1.0 } else { 0.5 }),
+        _ => 0.0,
+    }
+}
+
+/// A whole file of weights.
+fn weights() -> Vec<u8> {
+    let made = DecoderWeights::tensors(SHAPE).into_iter().map(|tensor| {
+        let columns = *tensor.shape.last().unwrap();
+        let all =
+            (0..tensor.elements()).map(|at| element(&tensor.name, [at / columns, at % columns]));
+        let bytes: Vec<u8> = match tensor.dtype {
+            Dtype::F16 => all.flat_map(|value| f16::from_f32(value).to_le_bytes()).collect(),
+            _ => all.flat_map(f32::to_le_bytes).collect(),
+        };
+        (tensor, bytes)
+    });
+    let made: Vec<_> = made.collect();
+    let views = made.iter().map(|(tensor, bytes)| {
+        let view = TensorView::new(tensor.dtype, tensor.shape.clone(), bytes).unwrap();
+        (tensor.name.clone(), view)
+    });
+    safetensors::serialize(views, None).unwrap()
+}
+
+/// `tests/data/decoded`, whose other graphs are those of `tests/data/fused`; in `fp16` with the decoder's weights, else whole.
+fn bundle(place: &Path, own: bool) {
+    copy(Path::new("tests/data/fused"), place);
+    copy(Path::new("tests/data/decoded"), place);
+    let manifest = place.join("manifest.toml");
+    let text = fs::read_to_string(&manifest).unwrap();
+    if !own {
+        // The whole step, without segments that nothing decodes.
+        let graphs = text.split("[[graph]]").filter(|graph| !graph.contains("role = \"track_"));
+        fs::write(&manifest, graphs.collect::<Vec<_>>().join("[[graph]]")).unwrap();
+        return;
+    }
+    fs::write(place.join(FILE), weights()).unwrap();
+    let known = sha256_of_file(&place.join(FILE)).unwrap();
+    let table = format!(
+        "\n[decoder]\nfile = \"{FILE}\"\nbytes = {}\nsha256 = \"{}\"\ngrid = {}\nprobable = {}\n",
+        known.bytes, known.sha256, SHAPE.grid, SHAPE.probable
+    );
+    fs::write(&manifest, text.replace("\"fp32\"", "\"fp16\"") + &table).unwrap();
+}
+
+struct Setting {
+    dir: tempfile::TempDir,
+    split: PathBuf,
+    fakes: &'static Fakes,
+}
+
+impl Setting {
+    /// None, said aloud, where there is no compiler.
+    fn new() -> Option<Self> {
+        let fakes = shared()?;
+        let dir = tempfile::tempdir().unwrap();
+        let split = synth(dir.path(), 1, 1, FRAMES);
+        let setting = Self { dir, split, fakes };
+        bundle(&setting.path("whole"), false);
+        bundle(&setting.path("own"), true);
+        let mut command = bench(&setting.split, &setting.path("cpu"));
+        command.arg("--save-masks").arg("--onnx-dir").arg(setting.path("whole"));
+        command.args(["--imgsz", "64"]).assert().success();
+        let engines = Engines::of(&setting.path("engines"), &setting.path("own"));
+        let folder = engines.write_live(Precision::Fp16, &BUILT.map(|role| (role, "ok")));
+        fs::copy(setting.path("own").join(FILE), folder.join(FILE)).unwrap();
+        let manifest = EngineManifest::read(&folder).unwrap().unwrap();
+        assert_eq!(manifest.weights_files().map(|file| file.file).collect::<Vec<_>>(), [FILE]);
+        Some(setting)
+    }
+
+    fn path(&self, name: &str) -> PathBuf {
+        self.dir.path().join(name)
+    }
+
+    fn gpu(&self, out: &str) -> Command {
+        let mut command = self.fakes.bench(&self.path("engines"), &self.split, &self.path(out));
+        command.args(["--bank", "fused"]);
+        command
+    }
+
+    /// The lowest IoU of any frame with the CPU's mask.
+    fn against_cpu(&self, out: &str) -> f64 {
+        lowest_iou(&frames_of(&self.path("cpu")), &frames_of(&self.path(out)))
+    }
+}
+
+#[test]
+fn the_decoder_behind_the_segments_gives_the_masks_of_the_whole() {
+    let Some(setting) = Setting::new() else { return };
+    for (out, flags) in [
+        ("latency", &["--mode", "latency"][..]),
+        ("calls", &["--no-cuda-graphs"]),
+        ("throughput", &["--mode", "throughput", "--encode-ahead", "4"]),
+    ] {
+        let (mut command, log) = (setting.gpu(out), setting.path(&format!("{out}.log")));
+        command.args(flags).env("FAKE_CUDA_SEED", "3").env("FAKE_CUDA_LOG", &log);
+        command.assert().success();
+        let iou = setting.against_cpu(out);
+        assert!(iou > 0.98, "{out}: {iou}");
+        let log = fs::read_to_string(&log).unwrap();
+        assert!(log.contains("decoder_masks"), "{out}");
+        for (expected, found) in
+            frames_of(&setting.path("cpu")).iter().zip(&frames_of(&setting.path(out)))
+        {
+            assert!((expected.objectness - found.objectness).abs() < 1e-3, "{out}");
+        }
+    }
+    assert_eq!(BEST, 4, "{TOKENS} tokens");
+}
+
+#[test]
+fn weights_that_are_gone_or_anothers_are_said_with_what_gets_them_back() {
+    let Some(setting) = Setting::new() else { return };
+    let place = setting.path("engines").read_dir().unwrap().next().unwrap().unwrap().path();
+    let folder = place.read_dir().unwrap().next().unwrap().unwrap().path();
+    let mut bytes = fs::read(folder.join(FILE)).unwrap();
+    *bytes.last_mut().unwrap() ^= 1;
+    fs::write(folder.join(FILE), bytes).unwrap();
+    let said = setting.gpu("damaged").assert().failure();
+    let said = String::from_utf8_lossy(&said.get_output().stderr).into_owned();
+    assert!(
+        said.contains("the weights of the mask decoder in") && said.contains("is damaged"),
+        "{said}"
+    );
+    assert!(said.contains("get it again with: segtrt build-engines"), "{said}");
+    // A bundle that speaks of another grid.
+    let manifest = setting.path("own").join("manifest.toml");
+    let text = fs::read_to_string(&manifest).unwrap();
+    fs::write(&manifest, text.replace("\ngrid = 4\nprobable", "\ngrid = 6\nprobable")).unwrap();
+    let error = format!("{:#}", Bundle::open(&setting.path("own")).err().unwrap());
+    assert!(error.contains("6 tokens a side, the contract's 4"), "{error}");
+}
