@@ -7,7 +7,7 @@ use half::f16;
 use segtrt::gpu::cublaslt::{CublasLt, CublasLtError, Product, ProductShape};
 use segtrt::gpu::kernels::Element;
 use segtrt::gpu::{Gpu, Recorded, Stream, View, Work};
-use segtrt::selftest::kernels::{Topic, run};
+use segtrt::selftest::kernels::{Chosen, Topic, run};
 use segtrt::selftest::{Repeats, report};
 use serde_json::Value;
 
@@ -16,6 +16,9 @@ use crate::support::segtrt;
 
 /// What the tests that load the stand-ins are told by.
 const MARK: &str = "SEGTRT_TEST_INSIDE_CUBLASLT";
+
+/// Set where the self-test is to leave cuBLASLt out.
+const WITHOUT: &str = "SEGTRT_TEST_WITHOUT_CUBLASLT";
 
 /// Elements beyond which a case of the self-test takes long here.
 const MOST: usize = 10_000;
@@ -105,6 +108,11 @@ fn the_selftest_compares_the_products_and_says_where_it_cannot() {
             assert_eq!(of_each(&said, BESIDE, " failed")[2], 21, "{name}: {said}");
         }
     }
+    // Without it, this program's own are left, of which none waits for it.
+    let without = [("FAKE_CUBLASLT_FAULT", "fails"), (WITHOUT, "1")];
+    let (counts, said) = test(library, &without).unwrap();
+    assert_eq!((counts, of_each(&said, BESIDE, " ")), ([0; 2], [0; 3]), "{said}");
+    assert_eq!(of_each(&said, OWN, " passed"), [8, 2, 24], "{said}");
     let nothing = tempfile::tempdir().unwrap();
     let (counts, said) = test(nothing.path(), &[]).unwrap();
     assert_eq!(counts, [0, 0]);
@@ -119,7 +127,9 @@ fn the_selftest() {
         return;
     }
     let repeats = Repeats { warmup: 0, runs: 1, layer_runs: 0 };
-    let found = run(&Gpu::open(0).unwrap(), repeats, 1, Some(MOST), &[Topic::Products]);
+    let without_cublaslt = std::env::var_os(WITHOUT).is_some();
+    let chosen = Chosen { topics: &[Topic::Products], max_elements: Some(MOST), without_cublaslt };
+    let found = run(&Gpu::open(0).unwrap(), repeats, 1, chosen);
     println!("{}", report::render_kernels(&found));
 }
 
@@ -149,7 +159,9 @@ fn whole_trunks() {
         return;
     }
     let repeats = Repeats { warmup: 0, runs: 1, layer_runs: 0 };
-    let found = run(&Gpu::open(0).unwrap(), repeats, 1, Some(MOST), &[Topic::WholeTrunks]);
+    let topics = &[Topic::WholeTrunks];
+    let chosen = Chosen { topics, max_elements: Some(MOST), without_cublaslt: false };
+    let found = run(&Gpu::open(0).unwrap(), repeats, 1, chosen);
     println!("{}", report::render_kernels(&found));
 }
 

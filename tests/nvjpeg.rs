@@ -10,7 +10,7 @@ use segtrt::bundle::Role;
 use segtrt::decode;
 use segtrt::engine::Precision;
 use segtrt::gpu::Gpu;
-use segtrt::selftest::kernels::{Topic, pictures, run};
+use segtrt::selftest::kernels::{Chosen, Topic, pictures, run};
 use segtrt::selftest::{Repeats, report};
 use serde_json::Value;
 
@@ -323,7 +323,9 @@ fn inside() {
         return;
     }
     let repeats = Repeats { warmup: 0, runs: 1, layer_runs: 0 };
-    let report = run(&Gpu::open(0).unwrap(), repeats, 1, None, &[Topic::Nvjpeg]);
+    let topics = &[Topic::Nvjpeg];
+    let chosen = Chosen { topics, max_elements: None, without_cublaslt: false };
+    let report = run(&Gpu::open(0).unwrap(), repeats, 1, chosen);
     println!("{}", report::render_kernels(&report));
 }
 

@@ -7,10 +7,11 @@ from .settings import ROOT
 
 # What a try that was broken off leaves in a comparison that goes on; compare would refuse it.
 FORCED = ("teacher", "teacher_forced")
+FORCED_SHARE = 0.8  # of a comparison's seconds, with the reference's masks in every memory: 0.7 and 0.9 were seen
 # Seconds that PyTorch's sides may take to get ready: with what they compile to in Inductor's cache about 60. One that compiles
 # all the same would keep the machine from everybody for ten minutes, and disturb whatever is compared beside it.
 READY = 240
-CUDA_GRAPHS = (("reduce_overhead", "fp16"), ("vos_optimized", "fp16"))  # sides; the second is compiled at 1024 pixels alone
+CUDA_GRAPHS = (("reduce_overhead", "fp16"), ("vos_optimized", "fp16"))  # sides
 # PyTorch's sides in TF32, of EdgeTAM alone: there fp16 masks of PyTorch may not agree with its fp32's, and plain compile is faster in TF32. Eager
 # is what the others are held to where their masks are not fp32's (docs/comparing.md).
 TF32 = (("eager", "tf32"), ("compile", "tf32"), ("reduce_overhead", "tf32"))
@@ -61,13 +62,12 @@ def comparisons(s):
         sides = ",".join(f"tensorrt:{precision}" for precision in precisions)
         # A ratio needs a side of PyTorch's whose masks agree: in fp16 they may not. Where PyTorch waits for the host, CUDA graphs
         # make it faster: a ratio to a slower side of it would flatter. All in one comparison, so that one reference serves them.
-        graphs = CUDA_GRAPHS[: 2 if v.imgsz == 1024 else 1]
         tf32 = TF32 if v.model == "edgetam" else ()
-        baselines = ",".join(["eager:fp16", "compile:fp16", *map(":".join, (*tf32, *graphs))])
+        baselines = ",".join(["eager:fp16", "compile:fp16", *map(":".join, (*tf32, *CUDA_GRAPHS))])
         command = compare_command(s, v, s.out / first, sides, baselines)
-        needs = [*base, *(warm_name(v, *side) for side in (("compile", "fp16"), *tf32[1:], *graphs))]
+        needs = [*base, *(warm_name(v, *side) for side in (("compile", "fp16"), *tf32[1:], *CUDA_GRAPHS))]
         # Compiled within a comparison vos_optimized would keep the machine for ten minutes.
-        only_with = {warm_name(v, *side): f",{':'.join(side)}" for side in (*tf32[2:], *graphs)}
+        only_with = {warm_name(v, *side): f",{':'.join(side)}" for side in (*tf32[2:], *CUDA_GRAPHS)}
         jobs.append(compare_job(s, v, first, command, needs, v.priority("compare"), expect, only_with=only_with))
         held = ["--reference-run", reference(s, v)]
         # Once more with the reference's masks in every memory: no speed, so it may wait, and it adds to the first one.
@@ -77,7 +77,7 @@ def comparisons(s):
         more = {"results": [told], "leaves": [forced], "stdout": told, "clears": clears, "only_with": only_with, "hush": False}
         command = [*command, "--teacher-forced"]
         needs = [first, *only_with]
-        jobs.append(compare_job(s, v, f"forced_{v.name}", command, needs, v.priority("forced"), 120, **more))
+        jobs.append(compare_job(s, v, f"forced_{v.name}", command, needs, v.priority("forced"), FORCED_SHARE * expect, **more))
         if v.imgsz == 1024 and s.ort_gpu:
             jobs.append(with_onnxruntime(s, v, sides, base, first, held))
     return jobs
@@ -88,7 +88,7 @@ def with_onnxruntime(s, v, sides, base, first, held):
     name = f"compare_ort_{v.name}"
     command = compare_command(s, v, s.out / name, f"{sides},ort-cuda:fp16,ort-cuda:fp32", "", *held)
     environment = {"ORT_DYLIB_PATH": s.ort_gpu}
-    return compare_job(s, v, name, command, [*base, first], 70 + v.rank, 150, environment=environment)
+    return compare_job(s, v, name, command, [*base, first], 70 + v.rank, 90, environment=environment)
 
 
 def bench(s, v, precision, out, *more, engines=None, clips=None):

@@ -7,15 +7,15 @@ ROOT = Path(__file__).resolve().parents[2]
 TEACHER = "sam2.1_tiny"  # the one whose encoder is trained
 
 # Seconds seen on two to four H200 while all were busy: building the encoder in one piece, an export, 48 frames on four processors, a comparison
-# (two at a time and without vos_optimized SAM 2.1's took 136, 142, 159 and 194; four at a time and with it 175, 278 and 349, EdgeTAM's 350).
+# (two at a time and with vos_optimized 233, 209, 220 and 270, EdgeTAM's with its eight sides 313).
 COSTS = {
-    "edgetam": (120, 45, 60, 340),
-    "sam2.1_tiny": (110, 35, 130, 175),
-    "sam2.1_small": (110, 35, 150, 180),
+    "edgetam": (120, 45, 60, 315),
+    "sam2.1_tiny": (110, 35, 130, 235),
+    "sam2.1_small": (110, 35, 150, 210),
     "sam2.1_base_plus": (240, 45, 220, 220),
     "sam2.1_large": (370, 60, 400, 270),
 }
-SMALL_COMPARISON = 195  # of EdgeTAM at 512 pixels
+SMALL_COMPARISON = 220  # of EdgeTAM at 512 pixels; 195 were seen without vos_optimized
 TAGS = {
     "edgetam": "edgetam",
     "sam2.1_tiny": "sam2_tiny",

@@ -52,6 +52,9 @@ pub struct SelftestArgs {
     /// tools under which 4K frames and full-size attention take minutes. 128000 leaves a case of every kernel.
     #[arg(long, value_name = "N", conflicts_with = "no_kernels", value_parser = clap::value_parser!(u64).range(1..))]
     pub max_elements: Option<u64>,
+    /// Leave out what cuBLASLt computes, by itself or in front of this program's kernels: compute-sanitizer's racecheck fails in it.
+    #[arg(long, conflicts_with = "no_kernels")]
+    pub without_cublaslt: bool,
     /// Test these kinds of kernels only, separated by commas.
     #[arg(long, value_delimiter = ',', conflicts_with = "no_kernels")]
     pub topics: Vec<Topic>,

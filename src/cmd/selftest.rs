@@ -15,7 +15,7 @@ use crate::gpu::{Facts, Gpu};
 use crate::model_tag::ModelTag;
 use crate::prompt::PromptKind;
 use crate::selftest::clip::{self, ClipRow};
-use crate::selftest::kernels::Topic;
+use crate::selftest::kernels::{Chosen, Topic};
 use crate::selftest::{
     self, Asked, Folder, KernelReport, Opened, References, Repeats, Row, Settings, Verdict,
     kernels, report,
@@ -45,12 +45,16 @@ pub fn run(args: SelftestArgs) -> Result<Outcome> {
         ort_lib: args.ort_lib.clone(),
     };
     let screen = Screen::of(&args);
-    let max_elements = args.max_elements.map(|most| usize::try_from(most).unwrap_or(usize::MAX));
     let topics = match args.topics.as_slice() {
         [] => Topic::value_variants(),
         some => some,
     };
-    let test = || test_kernels(&gpu, &settings, max_elements, topics, screen);
+    let chosen = Chosen {
+        topics,
+        max_elements: args.max_elements.map(|most| usize::try_from(most).unwrap_or(usize::MAX)),
+        without_cublaslt: args.without_cublaslt,
+    };
+    let test = || test_kernels(&gpu, &settings, chosen, screen);
     let kernels = (!args.no_kernels).then(test);
     // Closed before the engines' processes open it.
     drop(gpu);
@@ -186,12 +190,11 @@ fn write_json(
 fn test_kernels(
     gpu: &Gpu,
     settings: &Settings,
-    max_elements: Option<usize>,
-    topics: &[Topic],
+    chosen: Chosen<'_>,
     screen: Screen,
 ) -> KernelReport {
     eprintln!("testing the kernels on {}", gpu.facts().name);
-    let found = kernels::run(gpu, settings.repeats, settings.seed, max_elements, topics);
+    let found = kernels::run(gpu, settings.repeats, settings.seed, chosen);
     screen.say(&report::render_kernels(&found));
     let library = found.rows.iter().find_map(|row| row.library.as_deref());
     let library = library.map_or_else(String::new, |library| format!(", products by {library}"));
@@ -208,7 +211,7 @@ fn test_kernels(
          nvJPEG bit for bit; whole trunks with themselves alone, a replayed graph with launches",
         all - bad
     ));
-    if let Some(most) = max_elements {
+    if let Some(most) = chosen.max_elements {
         screen.say(&format!(
             "{} of {} kernel cases were left out: more than {most} elements (--max-elements)",
             found.left_out,

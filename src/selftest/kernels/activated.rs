@@ -79,7 +79,7 @@ pub(super) fn rows(bench: &Bench, lt: &CublasLt) -> Vec<KernelRow> {
         let names: Vec<&str> = own.iter().flat_map(|own| own.names(activated)).collect();
         let first_name = if activated { NAME } else { PLAIN };
         let [height, columns, depth] = sizes;
-        if bench.leaves_out(height * columns, 1 + names.len()) {
+        if bench.leaves_out(height * columns, bench.theirs() + names.len()) {
             continue;
         }
         let case = format!("{name}: {height} x {columns} x {depth}");
@@ -90,15 +90,17 @@ pub(super) fn rows(bench: &Bench, lt: &CublasLt) -> Vec<KernelRow> {
                 continue;
             }
         };
-        let first = setting.check(bench, |stream| setting.both(&kernels, stream));
-        let mut first = row(first_name, &case, first);
-        first.library = Some(lt.to_string());
-        rows.push(first);
+        let beginning = rows.len();
+        if !bench.without_cublaslt {
+            let first = setting.check(bench, |stream| setting.both(&kernels, stream));
+            let mut first = row(first_name, &case, first);
+            first.library = Some(lt.to_string());
+            rows.push(first);
+        }
         for name in &names {
             let checked = setting.check(bench, |stream| setting.one(own.as_ref(), name, stream));
             rows.push(row(name, &case, checked));
         }
-        let beginning = rows.len() - 1 - names.len();
         for row in &mut rows[beginning..] {
             let operations = setting.product.shape().operations();
             row.tflops = row.timing.map(|timing| operations / timing.median_ms / 1e9);

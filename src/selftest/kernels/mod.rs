@@ -147,6 +147,12 @@ impl Topic {
         })
     }
 
+    /// Why nothing is left of it without cuBLASLt.
+    fn unwanted(self, bench: &Bench<'_>) -> Option<String> {
+        let all = bench.without_cublaslt && self == Self::WholeTrunks;
+        all.then(|| "cuBLASLt computes in all of them (--without-cublaslt)".to_owned())
+    }
+
     fn name(self) -> &'static str {
         match self {
             Self::Preprocess => "preprocessing",
@@ -163,15 +169,20 @@ impl Topic {
     }
 }
 
-/// Runs every case of these topics whose output has at most `max_elements` elements. A kernel that fails costs its rows (and, if it
-/// broke the context, those after it).
-pub fn run(
-    gpu: &Gpu,
-    repeats: Repeats,
-    seed: u64,
-    max_elements: Option<usize>,
-    topics: &[Topic],
-) -> KernelReport {
+/// Which cases run.
+#[derive(Clone, Copy, Debug)]
+pub struct Chosen<'t> {
+    /// Those of these kinds,
+    pub topics: &'t [Topic],
+    /// whose output has at most so many elements,
+    pub max_elements: Option<usize>,
+    /// and where this is set, in which cuBLASLt computes nothing.
+    pub without_cublaslt: bool,
+}
+
+/// Runs the chosen cases. A kernel that fails costs its rows (and, if it broke the context, those after it).
+pub fn run(gpu: &Gpu, repeats: Repeats, seed: u64, chosen: Chosen<'_>) -> KernelReport {
+    let Chosen { topics, max_elements, without_cublaslt } = chosen;
     let facts = gpu.facts();
     let mut report = KernelReport {
         device: facts.name.clone(),
@@ -186,12 +197,14 @@ pub fn run(
     let opened = Kernels::load(gpu).and_then(|kernels| {
         report.form = Some(kernels.form().to_owned());
         let left_out = Cell::new(0);
-        Ok(Bench { gpu, stream: gpu.stream()?, kernels, repeats, seed, max_elements, left_out })
+        let stream = gpu.stream()?;
+        Ok(Bench { gpu, stream, kernels, repeats, seed, max_elements, without_cublaslt, left_out })
     });
     match opened {
         Ok(bench) => {
             for topic in topics {
-                let rows = topic.too_old(facts.sm).map_or_else(|| topic.rows(&bench), Err);
+                let why_not = topic.too_old(facts.sm).or_else(|| topic.unwanted(&bench));
+                let rows = why_not.map_or_else(|| topic.rows(&bench), Err);
                 match rows {
                     Ok(rows) => report.rows.extend(rows),
                     Err(why) => report.skipped.push(format!("{}: {why}", topic.name())),
@@ -212,6 +225,7 @@ struct Bench<'g> {
     repeats: Repeats,
     seed: u64,
     max_elements: Option<usize>,
+    without_cublaslt: bool,
     left_out: Cell<usize>,
 }
 
@@ -255,6 +269,11 @@ fn row(kernel: &str, case: &str, checked: Result<Checked>) -> KernelRow {
 }
 
 impl Bench<'_> {
+    /// How many of two ways are cuBLASLt's: one or, without it, none.
+    fn theirs(&self) -> usize {
+        usize::from(!self.without_cublaslt)
+    }
+
     /// Whether this many elements are too many; counts the `cases` that are then left out. To be asked before inputs and
     /// references are made, which take longer than the kernels.
     fn leaves_out(&self, elements: usize, cases: usize) -> bool {

@@ -37,7 +37,7 @@ pub(super) fn rows(bench: &Bench, lt: &CublasLt) -> Vec<KernelRow> {
         let Case { sizes: [height, columns, depth], .. } = case;
         let names = own.iter().flat_map(|own| own.names(columns, depth));
         let names: Vec<&str> = names.collect();
-        if bench.leaves_out(height * columns, 1 + names.len()) {
+        if bench.leaves_out(height * columns, bench.theirs() + names.len()) {
             continue;
         }
         let title = case.title();
@@ -49,14 +49,18 @@ pub(super) fn rows(bench: &Bench, lt: &CublasLt) -> Vec<KernelRow> {
             }
         };
         let beginning = rows.len();
-        let first = setting.check(bench, None, |stream| setting.both(&kernels, stream));
-        let (first, theirs) = match first {
-            Ok((checked, came)) => (Ok(checked), Some(came)),
-            Err(error) => (Err(error), None),
-        };
-        let mut first = row(NAME, &title, first);
-        first.library = Some(lt.to_string());
-        rows.push(first);
+        let mut theirs = None;
+        if !bench.without_cublaslt {
+            let first = setting.check(bench, None, |stream| setting.both(&kernels, stream));
+            let (first, came) = match first {
+                Ok((checked, came)) => (Ok(checked), Some(came)),
+                Err(error) => (Err(error), None),
+            };
+            theirs = came;
+            let mut first = row(NAME, &title, first);
+            first.library = Some(lt.to_string());
+            rows.push(first);
+        }
         for name in names {
             let one = |stream: &Stream| setting.one(own.as_ref(), name, stream);
             let checked = setting.check(bench, theirs.as_ref(), one);

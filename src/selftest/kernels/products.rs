@@ -93,7 +93,7 @@ pub(super) fn rows(bench: &Bench) -> Result<Vec<KernelRow>, String> {
         Err(error) => return Ok(vec![row(NAME, "", Err(error.into()))]),
     };
     let mut rows = Vec::new();
-    for case in &CASES {
+    for case in CASES.iter().filter(|_| !bench.without_cublaslt) {
         let [height, columns, _] = case.sizes;
         if !bench.leaves_out(height * columns, 2) {
             rows.extend(case.rows(bench, &lt));
