@@ -208,7 +208,7 @@ fn weights_are_copied_beside_the_plans_once_and_again_when_they_change_or_are_da
     // Other weights of the same blocks: the plans stay, and the manifest vouches for the new file.
     change(&yard.path(BUNDLE), true);
     let dry = yard.build(&ENCODER).arg("--dry-run").assert().success();
-    dry.stdout(contains("copy: the bundle's trunk has changed"));
+    dry.stdout(contains("copy: the encoder's trunk has changed in the bundle"));
     assert!(open_trunk(&yard.folder(), &yard.manifest()).is_ok(), "a dry run changes nothing");
     assert_eq!(yard.rows(&ENCODER), repaired);
     assert_eq!(bytes(&yard.folder()), bytes(&yard.path(BUNDLE)));

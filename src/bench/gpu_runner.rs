@@ -66,6 +66,7 @@ impl GpuRunner {
             Engines::open(&gpu, runtime, dir, with_mask, plan.bank, plan.options.encode_batch)?;
         let precision = engines.manifest.precision;
         let bank = engines.steps.track.bank().name();
+        let own = if engines.steps.track.has_own_decoder() { " decoder" } else { "" };
         let pipeline = Pipeline::new(&gpu, engines, plan.options, nvjpeg.as_ref())?;
         let load_ms = start.elapsed().as_secs_f64() * 1e3;
         let facts = gpu.facts();
@@ -73,18 +74,21 @@ impl GpuRunner {
         let batch = encode_batch_mark(plan.options.encode_batch);
         let version = library.version().to_string();
         let attention = pipeline.attention().map(|form| format!(", attention from {form}"));
-        // Most of such an encoder is not TensorRT's: nobody shall take its rows for TensorRT's alone.
+        // Most of such an encoder, and such a decoder, is not TensorRT's: nobody shall take its rows for TensorRT's alone.
         let cut = if pipeline.products().is_some() { " trunk" } else { "" };
         let trunk =
             pipeline.products().map(|library| format!(", the trunk's products by {library}"));
-        let decoder = nvjpeg.map(|library| {
+        let frames = nvjpeg.map(|library| {
             format!(
                 ", frames decoded by {library}, {}, entropy code on the host",
                 library.path().display()
             )
         });
         let opened = Opened {
-            backend: format!("{} {precision} {bank}{cut} {how}{batch}", version.to_lowercase()),
+            backend: format!(
+                "{} {precision} {bank}{cut}{own} {how}{batch}",
+                version.to_lowercase()
+            ),
             device: facts.name.clone(),
             library: format!(
                 "{} ({version}), {} (sm {}), driver for CUDA {}{}{}{}",
@@ -94,7 +98,7 @@ impl GpuRunner {
                 facts.driver_cuda,
                 attention.unwrap_or_default(),
                 trunk.unwrap_or_default(),
-                decoder.unwrap_or_default()
+                frames.unwrap_or_default()
             ),
             load_ms,
         };

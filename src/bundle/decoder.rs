@@ -156,7 +156,7 @@ pub(super) fn check_without(manifest: &Manifest) -> Result<()> {
 }
 
 fn last_segment(manifest: &Manifest) -> Option<&Graph> {
-    Role::SEGMENTS.into_iter().map_while(|role| manifest.graph(role)).last()
+    manifest.segments().pop()
 }
 
 /// A segment in front of the decoder: all others give `q`, or the answer.

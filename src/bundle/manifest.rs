@@ -224,6 +224,18 @@ impl Manifest {
         Role::CUTS.into_iter().map_while(|role| self.graph(role)).collect()
     }
 
+    /// The segments of the track step in order; none where it is there in one piece alone.
+    pub fn segments(&self) -> Vec<&Graph> {
+        Role::SEGMENTS.into_iter().map_while(|role| self.graph(role)).collect()
+    }
+
+    /// Graphs that other bundles of the same network may have cut otherwise, or not at all: the encoder's parts, and the segment in front of
+    /// a mask decoder of this program's.
+    pub fn own_cuts(&self) -> Vec<&Graph> {
+        let last = self.segments().pop().filter(|_| self.decoder.is_some());
+        self.encoder_parts().into_iter().chain(last).collect()
+    }
+
     /// Between parts of the encoder this program's own kernels attend: over the whole map, or in all of a trunk's blocks.
     pub fn encoder_attends(&self) -> bool {
         let outputs = self.encoder_parts().into_iter().flat_map(|part| &part.outputs);

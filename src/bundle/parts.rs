@@ -290,9 +290,9 @@ pub fn check_against(whole: &Graph, parts: &[&Graph], trunk: Option<&Trunk>) -> 
     Ok(())
 }
 
-/// Both bundles' encoders are cut at the same places, as far as names and shapes tell; their types may differ.
+/// Both bundles are cut at the same places, as far as names and shapes tell; their types may differ.
 pub fn are_cut_alike(one: &Manifest, other: &Manifest) -> bool {
-    let (one, other) = (one.encoder_parts(), other.encoder_parts());
+    let (one, other) = (one.own_cuts(), other.own_cuts());
     let same = |(one, other): (&&Graph, &&Graph)| {
         let ports = |graph: &Graph| -> Vec<(String, Vec<Axis>)> {
             let all = graph.inputs.iter().chain(&graph.outputs);

@@ -38,7 +38,7 @@ pub fn planned(
         let WeightsFile { graph, what, file: name, .. } = file;
         let why = match changed {
             None => Some("not copied yet".to_owned()),
-            Some(true) => Some(format!("the bundle's {what} has changed")),
+            Some(true) => Some(format!("the {what} has changed in the bundle")),
             Some(false) => freshness::damaged_weights(file, dir),
         };
         PlannedWeights { graph, file: name.to_owned(), why }

@@ -111,6 +111,11 @@ impl TrackEngines {
         }
     }
 
+    /// This program's own mask decoder stands behind them.
+    pub fn has_own_decoder(&self) -> bool {
+        matches!(self, Self::Fused { decoder: Some(_), .. })
+    }
+
     /// How they take a bank that is not full.
     pub fn bank(&self) -> Bank {
         match self {

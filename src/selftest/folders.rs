@@ -126,10 +126,10 @@ pub fn reference_of(folder: &Folder, bundles: &[Bundle], roots: &[PathBuf]) -> R
     Ok(found)
 }
 
-/// The bundle whose encoder's parts the folder's were built from; none where the folder's graphs have none, or it is gone.
+/// The bundle whose parts ([`Manifest::own_cuts`]) the folder's were built from; none where the folder's graphs have none, or it is gone.
 pub fn parts_of(folder: &Folder, bundles: &[Bundle]) -> Option<Bundle> {
     let hashes = |manifest: &Manifest| -> Vec<String> {
-        manifest.encoder_parts().iter().map(|part| part.sha256.clone()).collect()
+        manifest.own_cuts().iter().map(|part| part.sha256.clone()).collect()
     };
     let wanted = hashes(&folder.manifest.bundle);
     let same = |bundle: &Bundle| hashes(&bundle.manifest) == wanted;

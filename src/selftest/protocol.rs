@@ -17,7 +17,7 @@ pub struct Job {
     pub dir: PathBuf,
     /// The bundle to compare with; none for no comparison.
     pub reference: Option<PathBuf>,
-    /// The bundle that the encoder's parts were built from, for those that the other one has not.
+    /// The bundle that parts were built from, for those that the other one has not.
     #[serde(default)]
     pub parts: Option<PathBuf>,
     /// Plans with the numbers of their cases, in order.

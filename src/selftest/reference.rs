@@ -18,36 +18,38 @@ use crate::backend::{self, plain};
 use crate::bundle::{Bundle, Role};
 use crate::cli::Provider;
 
-/// The graphs of a model, fp32 but for parts of an encoder that are there in fp16 alone; one of them loaded at a time.
+/// The graphs of a model, fp32 but for parts that are there in fp16 alone; one of them loaded at a time.
 pub struct Reference {
     environment: Environment,
     library: PathBuf,
     threads: usize,
     bundle: Bundle,
     parts: Parts,
+    /// Which graphs those parts are.
+    cuts: Vec<Role>,
     loaded: Option<(Role, Session)>,
 }
 
-/// Where the graphs of an encoder's parts are.
+/// Where the graphs of what is cut are.
 pub enum Parts {
     /// In the same bundle, which is cut as the engines' is.
     Alike,
-    /// In the bundle that the engines were built from: it is cut at attentions that fp32 bundles leave whole.
+    /// In the bundle that the engines were built from: it is cut where fp32 bundles are whole.
     Of(Box<Bundle>),
     /// Nobody knows.
     Unknown,
 }
 
 impl Reference {
-    /// Opens ONNX Runtime for this bundle; graphs are loaded, and their hashes checked, when they are first run.
+    /// Opens ONNX Runtime for this bundle, and for `cuts` those of `parts`; graphs are loaded, and their hashes checked, when they are first run.
     pub fn open(
         bundle: Bundle,
-        parts: Parts,
+        (parts, cuts): (Parts, Vec<Role>),
         ort_lib: Option<&Path>,
         threads: usize,
     ) -> Result<Self> {
         let (environment, library) = backend::open(ort_lib)?;
-        Ok(Self { environment, library, threads, bundle, parts, loaded: None })
+        Ok(Self { environment, library, threads, bundle, parts, cuts, loaded: None })
     }
 
     /// ONNX Runtime's library and its build.
@@ -76,11 +78,11 @@ impl Reference {
 
     fn run(&mut self, role: Role, inputs: &[Tensor]) -> Result<Vec<Tensor>> {
         let bundle = match &self.parts {
-            _ if !role.is_encoder_part() => &self.bundle,
+            _ if !self.cuts.contains(&role) => &self.bundle,
             Parts::Alike => &self.bundle,
             Parts::Of(bundle) => bundle,
             Parts::Unknown => bail!(
-                "{} cuts the encoder otherwise, and the bundle that the engines were built from is not there to compare its \
+                "{} is cut otherwise, and the bundle that the engines were built from is not there to compare its \
                  parts with; name its folder too, with --onnx-dir",
                 self.bundle.dir.display()
             ),

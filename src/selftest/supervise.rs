@@ -30,7 +30,7 @@ struct Item {
 pub struct References {
     /// The fp32 bundle.
     pub bundle: PathBuf,
-    /// The bundle that the encoder's parts were built from, where it is known: fp32 bundles may be cut otherwise, or not at all.
+    /// The bundle that parts were built from, where it is known: fp32 bundles may be cut otherwise, or not at all.
     pub parts: Option<PathBuf>,
 }
 

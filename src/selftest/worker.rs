@@ -97,7 +97,8 @@ impl Worker {
                 (false, None) => Parts::Unknown,
             };
             let threads = environment::processors();
-            Reference::open(bundle, parts, job.settings.ort_lib.as_deref(), threads)
+            let cuts = folder.manifest.bundle.own_cuts().iter().map(|graph| graph.role).collect();
+            Reference::open(bundle, (parts, cuts), job.settings.ort_lib.as_deref(), threads)
         };
         let mut reference = job.reference.as_ref().map(open).transpose()?;
         let features = match &mut reference {
