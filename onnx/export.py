@@ -45,6 +45,13 @@ def parse():
         "own, segtrt's kernels, with the weights in a file of their own, for --precision fp16 alone",
     )
     parser.add_argument(
+        "--memory",
+        choices=("engine", "own"),
+        default="engine",
+        help="who computes the memory encoder: engine, TensorRT, as the graph memory (default); own, segtrt's kernels, with the weights "
+        "in a file of their own beside the graph, for --precision fp16 alone",
+    )
+    parser.add_argument(
         "--encoder-batches",
         type=batch_sizes,
         default=(),
@@ -86,6 +93,10 @@ def parse():
         parser.error("--decoder own needs --segments --precision fp16: segtrt's kernels stand behind the track step's segments and take fp16")
     if args.decoder == "own" and args.for_sm:
         parser.error("--decoder own and --for-sm 75 exclude each other: segtrt's kernels need sm 80 or later")
+    if args.memory == "own" and args.precision != "fp16":
+        parser.error("--memory own needs --precision fp16: that is what segtrt's kernels take")
+    if args.memory == "own" and args.for_sm:
+        parser.error("--memory own and --for-sm 75 exclude each other: segtrt's kernels need sm 80 or later")
     if args.encoder is None:
         serves = family == "sam2.1" and args.precision == "fp16" and not args.for_sm
         args.encoder = USUAL_ENCODER if args.segments and serves else "whole"
@@ -115,6 +126,7 @@ def main():
         args.for_sm,
         encoder=args.encoder,
         decoder=args.decoder,
+        memory=args.memory,
     )
     print(f"written: {folder}")
     return 0 if not args.verify or verify(args, model, folder) else 1

@@ -141,8 +141,8 @@ def _heads(get, decoded, probable):
 def _masks(get, x, hr0, hr1, vector):
     """The image upscaled, f16 in the middle, times the chosen vector -> low [4g,4g]."""
     x = _upscale(x.reshape(hr1.shape[1] // 2, -1, x.shape[1]), get("masks.weight1"), get("masks.bias1"))
-    x = half(_gelu(get.norm(x + hr1.transpose(1, 2, 0), "masks.norm", 1e-6)))
-    x = _gelu(_upscale(x, get("masks.weight2"), get("masks.bias2")) + hr0.transpose(1, 2, 0))
+    x = half(gelu(get.norm(x + hr1.transpose(1, 2, 0), "masks.norm", 1e-6)))
+    x = gelu(_upscale(x, get("masks.weight2"), get("masks.bias2")) + hr0.transpose(1, 2, 0))
     return x @ vector
 
 
@@ -153,5 +153,6 @@ def _upscale(x, weight, bias):
     return made.transpose(0, 2, 1, 3, 4).reshape(2 * height, 2 * width, -1) + bias
 
 
-def _gelu(x):
+def gelu(x):
+    """The exact GELU."""
     return (np.float32(0.5) * x * (1 + erf(x / np.float32(2**0.5)))).astype(np.float32)

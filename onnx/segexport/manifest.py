@@ -9,12 +9,13 @@ from pathlib import Path
 
 import onnx
 
-from . import ExportError, __version__, decoder_weights, flops, keys, trunk
+from . import ExportError, __version__, decoder_weights, flops, keys, memory_weights, trunk
 from .graphs import contract_of, graphs_of
 from .fp16 import to_fp16
 from .head import Track
 from .hiera import HieraTrunk
 from .memory_attention import MemoryAttention
+from .memory_encoder import MemoryEncoder
 from .models import spec_of
 from .onnx_write import OPSET, check, to_onnx
 from .small_products import write_out
@@ -29,27 +30,36 @@ def bundle_name(model, side, precision):
 
 def write_bundle(
     model, name, side, precision, weights, reference, out, padded_track=False, segments=False, batches=(), for_sm=None,
-    say=print, encoder="whole", decoder="engine",
+    say=print, encoder="whole", decoder="engine", memory="engine",
 ):
     """Exports every graph into `out`/<bundle name>; returns that directory.
 
     `for_sm` 75: fp16 graphs without fp32 products (`small_products`). `encoder`: "attention" cuts the encoder at its
-    attentions, "trunk" leaves its blocks to segtrt, both fp16 alone; `decoder` "own" leaves the segments' mask decoder to segtrt.
+    attentions, "trunk" leaves its blocks to segtrt, both fp16 alone; `decoder` "own" leaves the segments' mask decoder to segtrt,
+    `memory` "own" writes what segtrt computes the memory encoder of.
     The directory appears whole or not at all (written beside, then renamed).
     """
     if encoder != "whole" and precision != "fp16":
         raise ExportError(f"segtrt's kernels between an encoder's parts take fp16, and {precision} was asked for")
     if decoder == "own" and (precision != "fp16" or not segments):
         raise ExportError("segtrt's kernels for a mask decoder stand behind the track step's segments in fp16: export with --segments --precision fp16")
+    if memory == "own" and precision != "fp16":
+        raise ExportError(f"segtrt's kernels for a memory encoder take fp16, and {precision} was asked for: export with --precision fp16")
+    if memory == "own" and for_sm:
+        says = f"segtrt's kernels for a memory encoder need sm 80 or later, and sm {for_sm} was asked for"
+        raise ExportError(f"{says}: export with --memory engine")
     final = Path(out) / bundle_name(name, side, precision)
     folder = final.with_name(final.name + ".partial")
     shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir(parents=True)
-    entries = []
-    if decoder == "own":  # first of all, for it refuses more models than the graphs do
+    entries, beside = [], {}
+    if decoder == "own":  # these first of all, for they refuse more models than the graphs do
         decoder_weights.check_tracking(model)
-        own = decoder_weights.write(Track(model, side), folder)
-        say(f"{own['file']}: {own['bytes'] / 1e6:.1f} MB, {own['flops'] / 1e9:.2f} GFLOP")
+        beside["decoder"] = decoder_weights.write(Track(model, side), folder)
+    if memory == "own":
+        beside["memory_encoder"] = memory_weights.write(MemoryEncoder(model, side), folder)
+    for table in beside.values():
+        say(f"{table['file']}: {table['bytes'] / 1e6:.1f} MB, {table['flops'] / 1e9:.2f} GFLOP")
     for graph in graphs_of(model, side, padded_track, segments, batches, encoder, decoder):
         proto = to_onnx(graph)
         work = flops.count(proto)
@@ -72,8 +82,7 @@ def write_bundle(
         entries.append(_trunk_entry(table))
         say(f"{table['file']}: {len(table['block'])} blocks, {(folder / table['file']).stat().st_size / 1e6:.1f} MB, "
             f"{table['flops'] / 1e9:.2f} GFLOP")
-    if decoder == "own":
-        entries.append(_table_entry("decoder", own))
+    entries += [_table_entry(title, table) for title, table in beside.items()]
     head = _head(model, name, side, precision, weights, reference, for_sm)
     (folder / "manifest.toml").write_text(head + "\n" + "\n".join(entries))
     shutil.rmtree(final, ignore_errors=True)
