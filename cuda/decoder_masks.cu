@@ -18,10 +18,10 @@ shared memory, asked for ahead of the products. That takes an even grid, and the
 
 All loads but a few are under way before the first product, which begins with a quarter of its weights. By count, a grid of 64 x 64 has
 256 blocks of two to a multiprocessor, which an H200 runs at once, and they read 32 MB of the L2 cache: 8 of tokens, 12 of weights and
-12 of hr1 and hr0, whose sectors two blocks share. With ACROSS = 2, 128 blocks of 256 threads and 80 KB would read 20,
-where the L1 cache keeps what two warps share.
+12 of hr1 and hr0, whose sectors two blocks share. Blocks with both of a token's pixels side by side would read 20; but all four
+kernels over the image together take 8 us more with 4096 tokens than with 16 (docs/measurements/2026-11-decoder-h200.md).
 
-Grid: `x` = tiles of 64 tokens, `y` = the first convolution's (dy, dx), or its dy with ACROSS = 2.
+Grid: `x` = tiles of 64 tokens, `y` = the first convolution's (dy, dx).
 */
 
 #include "attention.cuh"
@@ -80,18 +80,15 @@ struct MasksProblem {
     int grid;
 };
 
-/// ACROSS: how many of the first convolution's dx a block has: 1 or 2.
-template <int ACROSS>
 class Masks {
 public:
-    static constexpr int THREADS = ACROSS * 128;
+    static constexpr int THREADS = 128;
     static constexpr int ROW_BYTES = COLUMNS * 2, ROW2_BYTES = FIRST * 2;
-    static constexpr int WEIGHT2 = ACROSS * FIRST * ROW_BYTES;  // offset of the second convolution's weights: after the first one's
+    static constexpr int WEIGHT2 = FIRST * ROW_BYTES;  // offset of the second convolution's weights: after the first one's
     static constexpr int SHARED = WEIGHT2 + 4 * SECOND * ROW2_BYTES;
 
 private:
     static constexpr int PARTS = COLUMNS / PART_COLUMNS;  // of the first product, whose weights come one after the other
-    static_assert(ACROSS == 1 || ACROSS == 2, "a token has two pixels side by side");
 
     u32 shared;
     int thread, part;           // of the block; in the quad
@@ -108,9 +105,9 @@ private:
     template <int AT>
     __device__ __forceinline__ void fetch(const MasksProblem& p) const {
         int unit = thread & 7;
-        const f16* from = p.weight1 + (int)blockIdx.y * (ACROSS * FIRST * COLUMNS) + AT * PART_COLUMNS + unit * 8;
+        const f16* from = p.weight1 + (int)blockIdx.y * (FIRST * COLUMNS) + AT * PART_COLUMNS + unit * 8;
 #pragma unroll
-        for (int i = 0; i < ACROSS * FIRST * 8 / THREADS; i++) {
+        for (int i = 0; i < FIRST * 8 / THREADS; i++) {
             int of = i * (THREADS / 8) + (thread >> 3);
             copy16(shared + of * ROW_BYTES + (u32)(AT * 8 + (unit ^ (of & 1) << 2)) * 16, from + of * COLUMNS, true);
         }
@@ -243,16 +240,16 @@ private:
 public:
     __device__ __forceinline__ void run(const MasksProblem& p, u32 shared_base) {
         shared = shared_base, thread = threadIdx.x, part = thread & 3;
-        int warp = thread >> 5, line = (thread & 31) >> 2, down = (int)blockIdx.y >> (2 - ACROSS);
-        right = ACROSS == 1 ? blockIdx.y & 1 : warp >> 2;
+        int warp = thread >> 5, line = (thread & 31) >> 2, down = (int)blockIdx.y >> 1;
+        right = blockIdx.y & 1;
         // Tokens past the end are the last two once more.
-        int token = blockIdx.x * TILE + (warp & 3) * 16 + line * 2, count = p.grid * p.grid;
+        int token = blockIdx.x * TILE + warp * 16 + line * 2, count = p.grid * p.grid;
         bool there = token < count;
         if (!there) token = count - 2;
         int y = token / p.grid;
         row = y * 4 + down * 2, column = (token - y * p.grid) * 4, side = p.grid * 4;
         u32 of = (line >> 1) * 8 + (line & 1), at = (part ^ (line & 1) << 2) * 16;
-        rows1 = shared + (ACROSS == 1 ? of : right * FIRST + of) * ROW_BYTES + at;
+        rows1 = shared + of * ROW_BYTES + at;
         rows2 = shared + WEIGHT2 + of * ROW2_BYTES + at;
 
         fetch<0>(p);
@@ -341,8 +338,8 @@ extern "C" __global__ void __launch_bounds__(128, 2)
     decoder_masks(const f16* x, const f16* hr0, const f16* hr1, const f16* weight1, const float* bias1, const float* norm_weight,
                   const float* norm_bias, const f16* weight2, const float* bias2, const float* vector, const float* score, float* low,
                   int grid) {
-    __shared__ __align__(128) unsigned char memory[Masks<1>::SHARED];
-    Masks<1> masks;
+    __shared__ __align__(128) unsigned char memory[Masks::SHARED];
+    Masks masks;
     masks.run(MasksProblem{x, hr0, hr1, weight1, bias1, norm_weight, norm_bias, weight2, bias2, vector, score, low, grid},
               shared_address(memory));
 }

@@ -54,7 +54,7 @@ template <class T> struct Tensor {
 static double gelu64(double x) { return 0.5 * x * erfc(-x / sqrt(2)); }
 
 /// `far`: how far the features of the first convolution lie from 0, in their spreads.
-template <int ACROSS> static void test(int grid, bool lazy, float score, float far = 0) {
+static void test(int grid, bool lazy, float score, float far = 0) {
     std::normal_distribution<float> normal;
     const f16 NONE = 0x7e00; const float NOWHERE = NAN;
     const int tokens = grid * grid, side = 4 * grid;
@@ -67,9 +67,9 @@ template <int ACROSS> static void test(int grid, bool lazy, float score, float f
     of.data()[0] = score;
     MasksProblem p{x.data(), hr0.data(), hr1.data(), weight1.data(), bias1.data(), norm_weight.data(), norm_bias.data(), weight2.data(), bias2.data(), vector.data(), of.data(), low.data(), grid};
     low_first = low.data(), low_end = low_first + low.count; stored.assign(low.count, 0);
-    using M = Masks<ACROSS>;
+    using M = Masks;
     late = lazy; conflicts = loads = 0;
-    gridDim = {(unsigned)((tokens + TILE - 1) / TILE), 4 / ACROSS, 1}; blockDim = {M::THREADS, 1, 1};
+    gridDim = {(unsigned)((tokens + TILE - 1) / TILE), 4, 1}; blockDim = {M::THREADS, 1, 1};
     for (unsigned b = 0; b < gridDim.y; b++) for (unsigned a = 0; a < gridDim.x; a++) {
         blockIdx = {a, b, 0}; memory.assign(1024 + M::SHARED, 0xff);
         run_block(M::THREADS, [&] { M m; m.run(p, 1024); });
@@ -108,25 +108,21 @@ template <int ACROSS> static void test(int grid, bool lazy, float score, float f
     double spread = sqrt(square), limit = present ? 3e-3 * spread : 0;
     bool once = std::all_of(stored.begin(), stored.end(), [](int times) { return times == 1; });
     bool bad = !(worst <= limit) || !(sqrt(error) <= limit / 6) || conflicts || !once;
-    printf("decoder_masks grid %d, %d across, score %g, from 0 %g, late %d: spread %.2f, max abs %.2e (%.1e of it), rms %.1e of it, bank conflicts %ld of %ld%s %s\n", grid, ACROSS, score, far,
+    printf("decoder_masks grid %d, score %g, from 0 %g, late %d: spread %.2f, max abs %.2e (%.1e of it), rms %.1e of it, bank conflicts %ld of %ld%s %s\n", grid, score, far,
            lazy, spread, worst, present ? worst / spread : 0, present ? sqrt(error) / spread : 0, conflicts, loads, once ? "" : ", logits are left out or stored again", bad ? "BAD" : "ok");
     fflush(stdout); if (bad) exit(1);
 }
 
 int main(int count, char** words) {
-    test<1>(4, true, 0.5);
-    test<1>(10, false, 1e-30f, 3);
-    test<1>(6, true, 0);
+    test(4, true, 0.5);
+    test(10, false, 1e-30f, 3);
+    test(6, true, 0);
     if (count > 1 && !strcmp(words[1], "shipped")) return 0;
-    test<1>(2, true, 1);
-    test<1>(4, false, -1);
-    test<1>(4, true, NAN);
-    test<1>(16, true, INFINITY, 10);
-    test<1>(32, true, 3);
-    test<1>(48, false, 3);
-    test<1>(64, true, 3);
-    // Both of a token's pixels side by side in a block: no launch has that yet.
-    test<2>(4, false, 3);
-    test<2>(10, true, 3, 3);
-    test<2>(32, true, 3);
+    test(2, true, 1);
+    test(4, false, -1);
+    test(4, true, NAN);
+    test(16, true, INFINITY, 10);
+    test(32, true, 3);
+    test(48, false, 3);
+    test(64, true, 3);
 }

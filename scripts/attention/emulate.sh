@@ -45,3 +45,20 @@ section heads decoder_heads.cu > "$folder/heads.inc"
 body attention.cuh decoder_image.cuh decoder_image.cu
 "${CXX:-c++}" -O2 -std=c++17 -w -I"$folder" decoder_image.cpp -o "$folder/decoder_image"
 "$folder/decoder_image" "$@"
+# gelu.cuh has names of attention.cuh's: that section in front of it, or none.
+section attention attention.cuh > "$folder/attention.inc"
+emulate() {
+    name=$1 && shift
+    "${CXX:-c++}" -O2 -std=c++17 -w -I"$folder" "$name.cpp" -o "$folder/$name"
+    "$folder/$name" "$@"
+}
+body memory_widen.cuh memory_mask.cu
+emulate memory_mask "$@"
+body memory_join.cu
+emulate memory_join "$@"
+{ section blocks memory_blocks.cuh; section blocks memory_blocks.cu; } > "$folder/body.inc"
+emulate memory_blocks "$@"
+body latents.cuh latents.cu
+emulate latents "$@"
+body latent_windows.cuh latent_windows.cu
+emulate latent_windows "$@"

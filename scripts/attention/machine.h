@@ -6,6 +6,7 @@ missing wait, barrier or release shows as a wrong result. Of the proxies of Hopp
 must be published by the thread that copied before `wgmma` reads it. It says nothing about speed.
 */
 #pragma once
+#include <setjmp.h>
 #include <ucontext.h>
 #include <cmath>
 #include <cstdio>
@@ -34,15 +35,32 @@ static float half(f16 h) { return HALVES[h]; }
 static f16 tohalf(float f) { return host_half_bits(f); }
 
 struct Copy { u32 to; const void* from; int bytes; bool valid; };
-struct Fiber { ucontext_t c; std::vector<char> stack; int state = 0; unsigned id; std::vector<std::vector<Copy>> groups; std::vector<Copy> open, landed; void* args; };
+struct Fiber { int state = 0; unsigned id; std::vector<std::vector<Copy>> groups; std::vector<Copy> open, landed; void* args; };
 enum { RUN, WARP, BLOCK, DONE, GROUP };
 typedef unsigned long long u64;
 #include <map>
 
-static std::vector<Fiber> fibers; static Fiber* me; static ucontext_t home;
+static std::vector<Fiber> fibers; static Fiber* me;
 static std::vector<unsigned char> memory; static bool late; static std::mt19937 rng(1);
 static std::function<void()> body;
-static void yield(int s) { me->state = s; Fiber* f = me; swapcontext(&f->c, &home); }
+/// Where a fibre goes on, and its stack: made once, used by one block's thread after another. Contexts only begin a fibre; from turn to turn
+/// they are left and entered by jumps, since `swapcontext` asks the system for the signal mask each time.
+struct Place { jmp_buf at; char* stack; };
+static std::vector<Place> places; static jmp_buf home; static ucontext_t creator;
+static void yield(int s) { me->state = s; if (!_setjmp(places[me->id].at)) _longjmp(home, 1); }
+static void resume(Fiber& f) { me = &f; if (!_setjmp(home)) _longjmp(places[f.id].at, 1); }
+static void entry() {
+    if (!_setjmp(places.back().at)) setcontext(&creator);
+    for (;;) body(), yield(DONE);
+}
+static void make_places(unsigned threads) {
+    const size_t stack = 1 << 17;
+    while (places.size() < threads) {
+        places.push_back({{}, (char*)malloc(stack)});
+        ucontext_t begun; getcontext(&begun); begun.uc_stack.ss_sp = places.back().stack; begun.uc_stack.ss_size = stack; begun.uc_link = 0;
+        makecontext(&begun, entry, 0); swapcontext(&creator, &begun);
+    }
+}
 template <class F> static void collective(void* args, F all) {
     me->args = args; Fiber* f = me; unsigned w = f->id / 32; int waiting = 0;
     for (int l = 0; l < 32; l++) waiting += fibers[w * 32 + l].state == WARP;
@@ -202,13 +220,12 @@ template <int> static void registers_release() {}
 template <int> static void registers_claim() {}
 #endif
 
-static void entry() { body(); me->state = DONE; swapcontext(&me->c, &home); }
 /// What happens beside the threads, between their steps.
 static std::function<void()> beside;
 static void run_block(int threads, std::function<void()> b) {
     const unsigned first_block = blockIdx.x;
-    body = b; fibers = std::vector<Fiber>(threads);
-    for (int i = 0; i < threads; i++) { Fiber& f = fibers[i]; f.id = i; f.stack.resize(1 << 17); getcontext(&f.c); f.c.uc_stack.ss_sp = f.stack.data(); f.c.uc_stack.ss_size = f.stack.size(); f.c.uc_link = 0; makecontext(&f.c, entry, 0); }
+    body = b; fibers = std::vector<Fiber>(threads); make_places(threads);
+    for (int i = 0; i < threads; i++)  fibers[i].id = i;
     for (long step = 0;; step++) {
         if (step > 3000000) { printf("stuck\n"); exit(1); }
         if (beside) beside();
@@ -219,7 +236,7 @@ static void run_block(int threads, std::function<void()> b) {
         int w = can[rng() % can.size()];
         for (int times = 1 + rng() % 200; times > 0; times--) {
             bool ran = false;
-            for (int l = 0; l < 32; l++) if (fibers[w * 32 + l].state == RUN) { me = &fibers[w * 32 + l]; threadIdx.x = block_threads ? me->id % block_threads : me->id; blockIdx.x = first_block + block_of(me->id); swapcontext(&home, &me->c); ran = true; }
+            for (int l = 0; l < 32; l++) if (fibers[w * 32 + l].state == RUN) { const unsigned id = w * 32 + l; threadIdx.x = block_threads ? id % block_threads : id; blockIdx.x = first_block + block_of(id); ran = true; resume(fibers[id]); }
             if (!ran) break;
         }
     }

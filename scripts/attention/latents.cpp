@@ -1,0 +1,287 @@
+/*!
+Runs the source of the perceiver's latents (cuda/latents.cu) on the CPU (machine.h) and compares with a float64 reference that knows attention, norms
+and layers, not splits and tiles: each kernel alone, from what it is given, then two layers one behind the other. What is rounded to halves on the way
+costs a few 1e-4; scores are up to some 30.
+*/
+#include "machine.h"
+// As far off as the instruction may be.
+static float reciprocal_root(float x) { return (1 + 0x1p-22f) / std::sqrt(x); }
+static float reciprocal(float x) { return (1 - 0x1p-22f) / x; }
+static u32 zero_behind_barrier() { block_barrier(); return 0; }
+static void load_unit(u32 (&r)[4], const f16* from) { if ((size_t)from % 16) printf("misaligned\n"), exit(1); memcpy(r, from, 16); }
+static float4 load_floats(const float* from) { if ((size_t)from % 16) printf("misaligned\n"), exit(1); return *(const float4*)from; }
+/// A warp's access to shared memory, BYTES a lane; a bank asked for another of its words by lanes whose access is one is a conflict.
+template <int BYTES> static void* shared_bytes(u32 address, bool whole = true) {
+    if (address % BYTES || address + BYTES > memory.size()) { printf("bad access to shared memory\n"); exit(1); }
+    if (whole) collective(&address, [&](Fiber* f) {
+        for (int first = 0; first < 32; first += 128 / BYTES) {
+            std::vector<u32> banks[32];
+            for (int l = first; l < first + 128 / BYTES; l++) for (int i = 0; i < BYTES; i += 4) {
+                u32 word = (*(u32*)f[l].args + i) / 4; auto& bank = banks[word % 32];
+                if (std::find(bank.begin(), bank.end(), word) == bank.end()) bank.push_back(word);
+            }
+            size_t most = 1; for (auto& bank : banks) most = std::max(most, bank.size());
+            loads++, conflicts += most - 1;
+        }
+    });
+    return &memory[address];
+}
+static void load_shared(u32 (&r)[4], u32 a) { memcpy(r, shared_bytes<16>(a), 16); }
+static void store_shared(u32 a, const u32 (&r)[4]) { memcpy(shared_bytes<16>(a), r, 16); }
+static float4 load_shared_floats(u32 a) { float4 r; memcpy(&r, shared_bytes<16>(a), 16); return r; }
+static void store_shared_floats(u32 a, float4 r) { memcpy(shared_bytes<16>(a), &r, 16); }
+static float load_shared_float(u32 a) { float r; memcpy(&r, shared_bytes<4>(a), 4); return r; }
+static void store_shared_word(u32 a, u32 r) { memcpy(shared_bytes<4>(a), &r, 4); }
+static void store_shared_words(u32 a, u32 x, u32 y) { void* to = shared_bytes<8>(a); memcpy(to, &x, 4), memcpy((char*)to + 4, &y, 4); }
+// Some of these are a part of the lanes' alone.
+static float2 load_shared_pair(u32 a) { float2 r; memcpy(&r, shared_bytes<8>(a, false), 8); return r; }
+static void store_shared_pair(u32 a, float2 r) { memcpy(shared_bytes<8>(a, false), &r, 8); }
+static void store_shared_float(u32 a, float r) { memcpy(shared_bytes<4>(a, false), &r, 4); }
+#include "attention.inc"
+#include "../../cuda/halves.cuh"
+#include "../../cuda/gelu.cuh"
+#include "body.inc"
+typedef std::vector<double> Numbers;
+
+/// What memory holds around a tensor: a read beyond it is a NaN. Nothing may be written there.
+template <class T> struct Tensor {
+    std::vector<T> all; size_t count; T around;
+    static const size_t AROUND = 4096;
+    Tensor(size_t n, T nothing) : all(n + 2 * AROUND + 8, nothing), count(n), around(nothing) {}
+    T* data() { return (T*)(((size_t)(all.data() + AROUND) + 15) / 16 * 16); }
+    T& operator[](size_t i) { return data()[i]; }
+    bool beyond() { for (T& t : all) if ((&t < data() || &t >= data() + count) && memcmp(&t, &around, sizeof t)) return true; return false; }
+};
+static std::normal_distribution<float> normal;
+struct Reals : Tensor<float> {
+    Reals(size_t n) : Tensor(n, NAN) {}
+    Reals(size_t n, float scale, float about = 0) : Reals(n) { for (size_t i = 0; i < n; i++) data()[i] = about + normal(rng) * scale; }
+    double at(size_t i) { return data()[i]; }
+};
+struct Halves : Tensor<f16> {
+    Halves(size_t n) : Tensor(n, 0x7e00) {}
+    Halves(size_t n, float scale, float about = 0) : Halves(n) { for (size_t i = 0; i < n; i++) data()[i] = tohalf(about + normal(rng) * scale); }
+    double at(size_t i) { return half(data()[i]); }
+};
+template <class T> static Numbers values(T& x) { Numbers y(x.count); for (size_t i = 0; i < x.count; i++) y[i] = x.at(i); return y; }
+static bool failed = false;
+/// The error of each row beside the row, as lengths, and the largest of all; the worst of all numbers beside what is usual.
+template <class T> static void compare(const char* what, T& found, const Numbers& wanted, double limit, int width = 64) {
+    double worst = 0, most = 0, square = 0;
+    for (double w : wanted) square += w * w;
+    double usual = sqrt(square / wanted.size());
+    for (size_t r = 0; r < wanted.size(); r += width) {
+        double error = 0, length = 0;
+        for (int i = 0; i < width; i++) { double d = found.at(r + i) - wanted[r + i]; error += d * d, length += wanted[r + i] * wanted[r + i]; if (!(fabs(d) / usual <= most)) most = std::isnan(d) ? 1e9 : fabs(d) / usual; }
+        double e = sqrt(error) / (sqrt(length) + 1e-30);
+        if (!(e <= worst)) worst = std::isnan(e) ? 1e9 : e;
+    }
+    bool bad = !(worst < limit) || !(most < 6 * limit) || found.beyond() || wanted.size() != found.count;
+    printf("  %-34s worst row %.2e, worst number %.2e of the usual (limit %.1e)%s%s\n", what, worst, most, limit, found.beyond() ? ", written beyond" : "", bad ? " BAD" : "");
+    fflush(stdout); failed |= bad;
+}
+
+// ---- reference ----
+
+static Numbers plus(Numbers a, const Numbers& b) { for (size_t i = 0; i < a.size(); i++) a[i] += b[i]; return a; }
+static Numbers linear(const Numbers& x, int in, Halves& weight, size_t first = 0, size_t out = 0) {
+    out = out ? out : weight.count / in;
+    size_t n = x.size() / in;
+    Numbers y(n * out), w(out * in);
+    for (size_t i = 0; i < w.size(); i++) w[i] = weight.at(first * in + i);
+    for (size_t r = 0; r < n; r++) for (size_t o = 0; o < out; o++) { double s = 0; for (int i = 0; i < in; i++) s += x[r * in + i] * w[o * in + i]; y[r * out + o] = s; }
+    return y;
+}
+static Numbers norm(Numbers x, Reals& weight, Reals& bias) {
+    for (size_t r = 0; r < x.size(); r += 64) {
+        double mean = 0, square = 0;
+        for (int i = 0; i < 64; i++) mean += x[r + i] / 64;
+        for (int i = 0; i < 64; i++) square += (x[r + i] - mean) * (x[r + i] - mean) / 64;
+        for (int i = 0; i < 64; i++) x[r + i] = (x[r + i] - mean) / sqrt(square + 1e-5) * weight.at(i) + bias.at(i);
+    }
+    return x;
+}
+static Numbers activated(Numbers x) { for (double& v : x) v = v / 2 * erfc(-v / sqrt(2)); return x; }
+static double top_score;
+/// All queries' attention to keys from `first` to `end`: m, sum and sum of values, or their quotient.
+static Numbers attention(const Numbers& q, const Numbers& k, const Numbers& v, size_t first, size_t end, Numbers* stats = 0) {
+    Numbers y(q.size()), s(end);
+    for (size_t r = 0; r < q.size() / 64; r++) {
+        double top = -1e300, total = 0;
+        for (size_t n = first; n < end; n++) { s[n] = 0; for (int i = 0; i < 64; i++) s[n] += q[r * 64 + i] * k[n * 64 + i]; top = std::max(top, s[n]), top_score = std::max(top_score, fabs(s[n])); }
+        for (size_t n = first; n < end; n++) { double w = exp(s[n] - top); total += w; for (int i = 0; i < 64; i++) y[r * 64 + i] += w * v[n * 64 + i]; }
+        if (stats) stats->push_back(top), stats->push_back(total);
+        else for (int i = 0; i < 64; i++) y[r * 64 + i] /= total;
+    }
+    return y;
+}
+static Numbers rounded(Numbers x) { for (double& v : x) v = half(tohalf(v)); return x; }
+
+// ---- launches ----
+
+template <class F> static void launch(Dim grid, int threads, u32 bytes, F kernel) {
+    gridDim = grid; blockDim = {(unsigned)threads, 1, 1}; conflicts = loads = 0;
+    for (unsigned y = 0; y < grid.y; y++) for (unsigned x = 0; x < grid.x; x++) {
+        blockIdx = {x, y, 0}; memory.assign(1024 + bytes, 0xff); unpublished.clear();
+        run_block(threads, kernel);
+    }
+    if (conflicts) printf("  bank conflicts %ld of %ld BAD\n", conflicts, loads), failed = true;
+}
+
+/// A layer's weights; scores to tokens and to latents are of about `height` at most.
+struct Layer {
+    Reals norm_weight{64, 0.2, 1}, norm_bias{64, 0.2};
+    Halves kv;
+    Halves out{64 * 64, 0.12}, up{256 * 64, 0.12}, down{64 * 256, 0.06};
+    Reals ff_weight{64, 0.2, 1}, ff_bias{64, 0.2}, self_weight{64, 0.2, 1}, self_bias{64, 0.2};
+    Halves qkv;
+    Halves self_out{64 * 64, 0.12}, self_up{256 * 64, 0.12}, self_down{64 * 256, 0.06};
+    Reals self_ff_weight{64, 0.2, 1}, self_ff_bias{64, 0.2};
+    Layer(float height) : kv(128 * 64, 0.1), qkv(192 * 64, 0.12) {
+        for (int i = 0; i < 128 * 64; i++) qkv[i] = tohalf(normal(rng) * 0.022f * sqrtf(height));
+    }
+};
+/// What the layers in front of and behind a layer give and take.
+struct Next { Reals weight{64, 0.2, 1}, bias{64, 0.2}; Halves query{64 * 64, 0.1}; };
+
+static Numbers feed_forward(const Numbers& a, Reals& weight, Reals& bias, Halves& up, Halves& down) { return plus(a, linear(activated(linear(norm(a, weight, bias), 64, up)), 256, down)); }
+
+const double SINGLE = 6e-4, ROUNDED = 1e-3;  // of a row: what is multiplied is rounded five times on the way, and what is stored as halves once more
+
+struct Frame {
+    int tokens, splits;
+    Halves memory, positions, queries;
+    Reals latents{256 * 64, 1}, sums, parts, mixed{256 * 64}, next{256 * 64};
+    Halves qkv{256 * 192}, result{256 * 64};
+    Frame(int tokens, float height)
+        : tokens(tokens), splits((tokens + 127) / 128), memory(tokens * 64, 1, 0.5), positions(tokens * 64, 0.7), queries(256 * 64, height / 40), sums((tokens + 127) / 128 * 512),
+          parts((size_t)(tokens + 127) / 128 * 256 * 64) {}
+
+    void attend(Layer& l) {
+        launch({4, (unsigned)splits, 1}, 256, ATTEND_BYTES, [&] {
+            Attend().run({memory.data(), l.norm_weight.data(), l.norm_bias.data(), l.kv.data(), positions.data(), queries.data(), sums.data(), parts.data(), tokens}, 1024);
+        });
+    }
+    void mixes(Layer& l, Reals& latents) {
+        launch({32, 1, 1}, 512, MIX_BYTES, [&] {
+            mix({sums.data(), parts.data(), splits, latents.data(), l.out.data(), l.ff_weight.data(), l.ff_bias.data(), l.up.data(), l.down.data(), l.self_weight.data(), l.self_bias.data(),
+                 l.qkv.data(), mixed.data(), qkv.data()}, 1024);
+        });
+    }
+    void selves(Layer& l, Next& n, bool another, Reals& to, Halves& result) {
+        launch({32, 1, 1}, 512, SELF_BYTES, [&] {
+            self({qkv.data(), mixed.data(), l.self_out.data(), l.self_ff_weight.data(), l.self_ff_bias.data(), l.self_up.data(), l.self_down.data(), n.weight.data(), n.bias.data(),
+                  another ? n.query.data() : 0, to.data(), result.data()}, 1024);
+        });
+    }
+    /// n, k and v in float64, and k and v rounded where the kernel rounds.
+    void keys_of(Layer& l, bool round, Numbers& k, Numbers& v) {
+        Numbers n = norm(values(memory), l.norm_weight, l.norm_bias), place = values(positions);
+        if (round) n = rounded(n);
+        k = plus(linear(n, 64, l.kv, 0, 64), place), v = plus(linear(n, 64, l.kv, 64, 64), place);
+        if (round) k = rounded(k), v = rounded(v);
+    }
+};
+
+static Numbers wanted_mix(Layer& l, const Numbers& latents, const Numbers& read) { return feed_forward(plus(latents, linear(read, 64, l.out)), l.ff_weight, l.ff_bias, l.up, l.down); }
+static Numbers wanted_self(Layer& l, const Numbers& mixed, const Numbers& qkv) {
+    Numbers each[3];
+    for (int r = 0; r < 256; r++) for (int i = 0; i < 192; i++) each[i / 64].push_back(qkv[r * 192 + i]);
+    return feed_forward(plus(mixed, linear(attention(each[0], each[1], each[2], 0, 256), 64, l.self_out)), l.self_ff_weight, l.self_ff_bias, l.self_up, l.self_down);
+}
+
+/// latents_mix by itself, of what is in the frame's sums and parts.
+static void mixed(Frame& f, Layer& l) {
+    Numbers read(256 * 64);
+    for (int r = 0; r < 256; r++) {
+        double top = -1e300, total = 0;
+        for (int s = 0; s < f.splits; s++) top = std::max(top, f.sums.at((s * 256 + r) * 2));
+        for (int s = 0; s < f.splits; s++) { double w = exp(f.sums.at((s * 256 + r) * 2) - top); total += w * f.sums.at((s * 256 + r) * 2 + 1); for (int c = 0; c < 64; c++) read[r * 64 + c] += w * f.parts.at((size_t)(s * 256 + r) * 64 + c); }
+        for (int c = 0; c < 64; c++) read[r * 64 + c] /= total;
+    }
+    f.mixes(l, f.latents);
+    Numbers mixed = wanted_mix(l, values(f.latents), read);
+    compare("latents_mix: mixed", f.mixed, mixed, SINGLE);
+    compare("latents_mix: qkv", f.qkv, linear(norm(mixed, l.self_weight, l.self_bias), 64, l.qkv), ROUNDED);
+}
+/// Of splits whose largest scores are far apart.
+static void merged(int splits) {
+    late = true;
+    Frame f(splits * 128, 1); Layer l(1);
+    for (size_t i = 0; i < f.sums.count; i += 2) f.sums[i] = normal(rng) * 3, f.sums[i + 1] = 1 + 40 * fabsf(normal(rng));
+    for (size_t i = 0; i < f.parts.count; i++) f.parts[i] = f.sums[i / 64 * 2 + 1] * normal(rng);
+    printf("%d splits\n", splits);
+    mixed(f, l);
+}
+
+/// Each kernel by itself: what it is given is what the one in front has found.
+static void alone(int tokens, float height, bool late_copies) {
+    late = late_copies;
+    Frame f(tokens, height); Layer l(height); Next n;
+    Numbers k, v;
+    top_score = 0;
+    f.attend(l);
+    f.keys_of(l, true, k, v);
+    Numbers stats, parts, q = values(f.queries);
+    for (int s = 0; s < f.splits; s++) {
+        Numbers y = attention(q, k, v, s * 128, std::min(tokens, s * 128 + 128), &stats);
+        parts.insert(parts.end(), y.begin(), y.end());
+    }
+    double worst = 0;
+    for (size_t i = 0; i < stats.size(); i += 2) { double d = fabs(f.sums.at(i) - stats[i]); if (!(d <= worst)) worst = std::isnan(d) ? 1e9 : d; }
+    // Of n and k some numbers are rounded otherwise here than there: scores are then off by some 1e-4 of the largest, and so is e to them.
+    double limit = 1e-3 + 1.5e-4 * top_score;
+    bool bad = !(worst < limit);
+    failed |= bad;
+    printf("%d tokens, |score| up to %.1f, late %d\n  %-34s off by %.2e%s\n", tokens, top_score, late_copies, "largest scores", worst, bad ? " BAD" : "");
+    // Maxima that differ by a rounding of k: sums and parts as if they were the reference's.
+    Reals sums(stats.size() / 2), scaled(parts.size());
+    for (size_t i = 0; i < stats.size() / 2; i++) { double by = exp(f.sums.at(2 * i) - stats[2 * i]); sums[i] = f.sums.at(2 * i + 1) * by; for (int c = 0; c < 64; c++) scaled[i * 64 + c] = f.parts.at(i * 64 + c) * by; }
+    Numbers totals; for (size_t i = 1; i < stats.size(); i += 2) totals.push_back(stats[i]);
+    compare("latents_attend: sums", sums, totals, limit, 1);
+    compare("latents_attend: parts", scaled, parts, limit);
+    failed |= f.sums.beyond() || f.parts.beyond();
+    mixed(f, l);
+    for (bool another : {true, false}) {
+        Reals to(256 * 64); Halves result(256 * 64);
+        top_score = 0;
+        f.selves(l, n, another, to, result);
+        Numbers latents = wanted_self(l, values(f.mixed), values(f.qkv)), normed = norm(latents, n.weight, n.bias);
+        printf("  |score| among latents up to %.1f\n", top_score);
+        compare("latents_self: latents", to, latents, SINGLE);
+        compare(another ? "latents_self: queries" : "latents_self: result", result, another ? linear(normed, 64, n.query) : normed, ROUNDED);
+    }
+}
+
+/// Two layers, from the memory to its first 256 tokens, against a reference that rounds nothing.
+static void layers(int tokens, float height) {
+    late = true;
+    Frame f(tokens, height); Layer first(height), second(height); Next between, last;
+    Numbers k, v, latents = values(f.latents), q = values(f.queries), result;
+    top_score = 0;
+    Reals middle(256 * 64);
+    for (int i = 0; i < 2; i++) {
+        Layer& l = i ? second : first; Next& n = i ? last : between;
+        f.attend(l), f.mixes(l, i ? middle : f.latents), f.selves(l, n, !i, i ? f.next : middle, i ? f.result : f.queries);
+        f.keys_of(l, false, k, v);
+        Numbers mixed = wanted_mix(l, latents, attention(q, k, v, 0, tokens));
+        latents = wanted_self(l, mixed, linear(norm(mixed, l.self_weight, l.self_bias), 64, l.qkv));
+        result = norm(latents, n.weight, n.bias);
+        q = linear(result, 64, n.query);
+    }
+    printf("two layers, %d tokens, |score| up to %.1f\n", tokens, top_score);
+    compare("latents", f.next, latents, 6e-3), compare("result", f.result, result, 6e-3);
+}
+
+int main(int count, char** words) {
+    alone(100, 8, true);
+    merged(35);
+    if (!(count > 1 && !strcmp(words[1], "shipped"))) {
+        for (int tokens : {16, 100, 129, 256, 1024}) for (float height : {1.0f, 8.0f, 25.0f}) alone(tokens, height, height > 2);
+        for (int splits : {1, 2, 5, 31, 32, 33, 65, 128}) merged(splits);
+        alone(4096, 20, true);
+        for (int tokens : {256, 1024}) for (float height : {1.0f, 8.0f}) layers(tokens, height);
+    }
+    puts(failed ? "latents BAD" : "latents ok");
+    return failed;
+}
