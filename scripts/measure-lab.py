@@ -31,7 +31,7 @@ from lab.job import PlanError, checked, chosen, hurry, without  # noqa: E402
 from lab.ledger import Ledger, write_json  # noqa: E402
 from lab.plan import GROUPS, plan  # noqa: E402
 from lab.scheduler import Scheduler  # noqa: E402
-from lab.settings import ENCODERS, MASK_DECODERS, MIXED, ROOT, TAGS, Settings, of_model  # noqa: E402
+from lab.settings import ENCODERS, MAKERS, MIXED, ROOT, TAGS, Settings, of_model  # noqa: E402
 from lab.stand_in import stand_in  # noqa: E402
 
 
@@ -64,10 +64,14 @@ def parser():
     p.add_argument("--vos-beside", type=int, default=0, metavar="SECONDS", help=told)
     told = "an earlier lab's OUT/compiled, of a machine with the same GPU and PyTorch: what torch.compile chose, so that it need not choose again"
     p.add_argument("--kept-compiled", type=Path, metavar="DIR", help=told)
+    told = "an earlier lab's OUT/bed: networks whose weights are there need not learn again"
+    p.add_argument("--kept-weights", type=Path, metavar="DIR", help=told)
     told = "what this program computes of SAM 2.1's fp16 encoders (onnx/README.md); --groups attention measures before and after [trunk]"
     p.add_argument("--encoder", choices=ENCODERS, default="trunk", help=told)
     told = "who computes the track step's mask decoder of fp16 bundles (onnx/README.md); own needs --mixed '' [engine]"
-    p.add_argument("--decoder", choices=MASK_DECODERS, default="engine", help=told)
+    p.add_argument("--decoder", choices=MAKERS, default="engine", help=told)
+    told = "who computes the memory encoder of fp16 bundles; mixed engines have their own either way [engine]"
+    p.add_argument("--memory", choices=MAKERS, default="engine", help=told)
     p.add_argument("--ort-gpu", type=Path, metavar="LIB", help="ONNX Runtime's library with the CUDA provider: a further side")
     p.add_argument("--groups", default="main", help=f"of {', '.join(GROUPS)} [main]")
     p.add_argument("--only", default="", metavar="PATTERN,…", help="jobs of these names, and what they need: compare_edgetam,iou_*")
@@ -111,7 +115,7 @@ def settings_of(args, gpus, error):
     if args.split is None or args.overlay is None:
         error("--split and --overlay are needed")
     timing = dict(zip(("fp16", "fp32"), (Path(name).absolute() for name in args.timing.split(",") if name)))
-    needed = [args.split / "JPEGImages_24fps", args.overlay, args.segtrt, *timing.values(), *(path for path in (args.ort_gpu, args.timing_dir, args.kept_compiled) if path)]
+    needed = [args.split / "JPEGImages_24fps", args.overlay, args.segtrt, *timing.values(), *(path for path in (args.ort_gpu, args.timing_dir, args.kept_compiled, args.kept_weights) if path)]
     if args.fake is None:
         for path in needed:
             if not path.exists():
@@ -136,8 +140,10 @@ def settings_of(args, gpus, error):
         together=args.together,
         vos_beside=args.vos_beside,
         kept_compiled=args.kept_compiled and args.kept_compiled.absolute(),
+        kept_weights=args.kept_weights and args.kept_weights.absolute(),
         encoder=args.encoder,
         mask_decoder=args.decoder,
+        memory_encoder=args.memory,
         ort_gpu=args.ort_gpu and args.ort_gpu.absolute(),
         nsys=os.environ.get("NSYS_CMD"),
         sanitizer=shutil.which("compute-sanitizer"),

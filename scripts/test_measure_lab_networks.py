@@ -27,6 +27,26 @@ class Networks(Case):
         self.assertEqual((usual["distil_sam2_large"], usual["track_sam2_large"]), ((50, 90), (80, 110)))
         self.assertEqual(longer["track_sam2_base"], usual["track_sam2_base"])
 
+    def test_what_was_learnt_before_is_not_learnt_again(self):
+        given = {"segtrt": Path("/p/segtrt"), "split": Path("/p/split"), "overlay": Path("/p/tiny.safetensors"), "out": self.out}
+        kept = self.out / "kept"
+        kept.mkdir()
+        for name in ("edgetam.safetensors", "sam2.1_tiny.safetensors"):
+            (kept / name).write_bytes(b"weights")
+
+        def jobs_of(*models):
+            jobs = checked(plan(Settings(**given, python=sys.executable, models=list(models), kept_weights=kept)))
+            return jobs, {name for name in jobs if name.partition("_")[0] in ("teach", "distil", "track")}
+
+        jobs, learning = jobs_of("edgetam")
+        self.assertEqual(learning, {"teach", "distil_edgetam", "track_edgetam_512"}, "nothing was kept of it at 512 pixels")
+        self.assertIn(str(kept / "edgetam.safetensors"), jobs["export_edgetam_fp16"].command)
+        self.assertIn(f"--runner-arg={kept / 'edgetam.safetensors'}", jobs["compare_edgetam"].command)
+        self.assertIn(str(self.out / "bed/edgetam_512.safetensors"), jobs["export_edgetam_512_fp16"].command)
+        self.assertNotIn("track_edgetam", {need for job in jobs.values() for need in job.needs})
+        (kept / "edgetam_512.safetensors").write_bytes(b"weights")
+        self.assertEqual(jobs_of("edgetam", "sam2.1_tiny")[1], set())
+
     def test_a_mask_decoder_of_this_program_is_for_halves_alone(self):
         given = {"segtrt": Path("/p/segtrt"), "split": Path("/p/split"), "overlay": Path("/p/tiny.safetensors"), "out": self.out}
         jobs = checked(plan(Settings(**given, python=sys.executable, models=list(TAGS), mask_decoder="own")))
@@ -34,6 +54,15 @@ class Networks(Case):
         self.assertGreater(len(exports), 9)
         for export in exports:
             self.assertEqual("own" in export, "fp16" in export, export)
+        # A memory encoder's engine is not built where there are kernels, and mixed engines have theirs.
+        for maker, there in (("own", False), ("engine", True)):
+            jobs = checked(plan(Settings(**given, python=sys.executable, models=list(TAGS), memory_encoder=maker)))
+            exports = [job.command for name, job in jobs.items() if name.startswith("export_edgetam")]
+            self.assertEqual([command[command.index("--memory") + 1] for command in exports if "--memory" in command], [maker] * 2)
+            for precision, built in (("fp16", there), ("mixed", True), ("fp32", True)):
+                pieces = [job.command for name, job in jobs.items() if name.startswith(f"build_sam2_tiny_{precision}_")]
+                graphs = ",".join(piece[piece.index("--graphs") + 1] for piece in pieces).split(",")
+                self.assertEqual("memory" in graphs, built, (maker, precision))
         command = [sys.executable, SCRIPTS / "measure-lab.py", "--out", self.out / "lab", "--list", "--gpus", "0", "--split", "s", "--overlay", "o"]
         done = subprocess.run([*command, "--decoder", "own", "--mixed", "edgetam"], capture_output=True, text=True)
         self.assertEqual(done.returncode, 2)

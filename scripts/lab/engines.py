@@ -3,7 +3,7 @@
     python3 scripts/lab/engines.py --into ENGINES --rows ROWS.json --piece DIR … [-- segtrt build-engines … --json]
 
 Each piece is a folder that `segtrt build-engines --graphs …` left: DIR/PLATFORM/MODEL_SIZE_PRECISION/{engine.json,*.plan}, and
-the weights of an encoder's trunk and of a mask decoder where it has them.
+the weights of an encoder's trunk, of a mask decoder and of a memory encoder where it has them.
 The command after `--` is that of the whole; it must find every plan up to date, which is the check that nothing was lost
 or mixed up. What it does not find up to date it builds, and that is said. Without a command nothing is checked: for pieces
 that were built with flags of their own.
@@ -19,7 +19,7 @@ from pathlib import Path
 
 MERGE = Path(__file__).resolve()
 MANIFEST = "engine.json"
-WEIGHTS = ("trunk", "decoder")  # tables of a bundle that name a file of weights
+WEIGHTS = ("trunk", "decoder", "memory_encoder")  # tables of a bundle that name a file of weights
 
 
 class MergeError(Exception):

@@ -14,12 +14,13 @@ def test_bed(s):
     """Teacher, features, tracking: a checkpoint a model."""
     bed, overlay = s.out / "bed", ["--random-weights", 0, "--weights-overlay", s.overlay]
     features, jobs = bed / "features.pt", []
-    models = [model for model in s.models if model not in s.unlearned]
-    if set(models) - {TEACHER}:
+    variants = [v for v in s.variants() if s.learns(v)]
+    models = {v.model for v in variants}
+    if models - {TEACHER}:
         teach = [*s.script("onnx/distil_encoder.py"), "teach", "--model", TEACHER, *overlay, "--split", s.split]
         common = {"gpu": SHARED, "slots": 3, "priority": 5, "memory_gib": 6}
         jobs.append(Job("teach", [*teach, "--out", features], expect=50, limit=200, results=[features], **common))
-    for variant in (v for v in s.variants() if v.model in models):
+    for variant in variants:
         model = variant.model
         common = {"gpu": SHARED, "slots": 4, "priority": variant.priority("bed"), "memory_gib": 8}
         learning, tracking = s.learning(model), s.tracking(model)
@@ -29,9 +30,10 @@ def test_bed(s):
             distilled = bed / f"{model}.features.safetensors"
             learn = [*s.script("onnx/distil_encoder.py"), "learn", "--model", model, *overlay, "--features", features]
             learn += ["--seconds", learning, "--batch", 8, "--out", distilled]
-            if variant.imgsz == 1024:  # at every size it sees as at this one
-                jobs.append(Job(f"distil_{variant.tag}", learn, needs=["teach"], results=[distilled], **common))
-            weights, needs = ["--checkpoint", distilled], [f"distil_{variant.tag}"]
+            name = f"distil_{variant.tag}"  # at every size it sees alike
+            if name not in [job.name for job in jobs]:
+                jobs.append(Job(name, learn, needs=["teach"], results=[distilled], **common))
+            weights, needs = ["--checkpoint", distilled], [name]
         track = [*s.script("onnx/learn_tracking.py"), "--model", model, "--imgsz", variant.imgsz, *weights, "--split", s.split]
         track += ["--seconds", tracking, "--out", s.checkpoint(variant)]
         common |= {"expect": tracking + 30, "limit": tracking + 200}
@@ -39,9 +41,9 @@ def test_bed(s):
     return jobs
 
 
-def learnt(variant):
-    """The job that leaves the checkpoint."""
-    return f"track_{variant.name}"
+def learnt(s, variant):
+    """The job that leaves the checkpoint, if one does."""
+    return [f"track_{variant.name}"] if s.learns(variant) else []
 
 
 def exports(s):
@@ -55,7 +57,7 @@ def exports(s):
 
 def weights_of(s, v):
     """What an export is told of a variant's weights, and the jobs that it needs for them."""
-    return (["--checkpoint", s.checkpoint(v)], [learnt(v)]) if v.model not in s.unlearned else (["--random-weights", 0], [])
+    return (["--checkpoint", s.checkpoint(v)], learnt(s, v)) if v.model not in s.unlearned else (["--random-weights", 0], [])
 
 
 def exports_of(s, v, bundles, name, weights, precisions, needs=()):
@@ -68,7 +70,7 @@ def exports_of(s, v, bundles, name, weights, precisions, needs=()):
         if v.model in ATTENDING and precision == "fp16":
             command += ["--encoder", v.encoder]
         if precision == "fp16":
-            command += ["--decoder", s.mask_decoder]
+            command += ["--decoder", s.mask_decoder, "--memory", v.memory]
         if v.model == "edgetam" and v.imgsz == 1024:
             command += ["--encoder-batches", BATCHES]
         jobs.append(

@@ -24,9 +24,10 @@ def pieces_of(v, precision):
         return [*parts, ["track_padded"], ["prompt", "mask_prompt", "memory"]]
     count = SEGMENTS.get(v.model, 9)
     segments = [f"track_seg{k}" for k in range(count - 1)]
+    last = [f"track_seg{count - 1}"] if precision == "fp16" and v.memory == "own" else [f"track_seg{count - 1}", "memory"]
     if v.encoder == "trunk" and precision == "fp16" and v.model in ATTENDING:  # a kernel makes the keys, by weights beside the trunk's
-        return [*parts, ["prompt"], [f"track_seg{count - 1}", "memory"], ["mask_prompt", *segments]]
-    return [*parts, ["prompt"], [f"track_seg{count - 1}", "memory"], ["track_keys", "mask_prompt", *segments]]
+        return [*parts, ["prompt"], last, ["mask_prompt", *segments]]
+    return [*parts, ["prompt"], last, ["track_keys", "mask_prompt", *segments]]
 
 
 def build_command(s, v, precision, out, timing, *more, bundles=None):

@@ -58,7 +58,7 @@ def comparisons(s):
         first, expect = f"compare_{v.name}", v.costs[3]
         precisions = [*["mixed"] * (v.name in s.mixed), "fp16"]
         engines = [built(v, precision) for precision in precisions]
-        base = [*engines, *exported(v), learnt(v)]
+        base = [*engines, *exported(v), *learnt(s, v)]
         sides = ",".join(f"tensorrt:{precision}" for precision in precisions)
         # A ratio needs a side of PyTorch's whose masks agree: in fp16 they may not. Where PyTorch waits for the host, CUDA graphs
         # make it faster: a ratio to a slower side of it would flatter. All in one comparison, so that one reference serves them.

@@ -39,7 +39,7 @@ PARTS = {"sam2.1_large": 4}  # of an image encoder that is cut (onnx/segexport/e
 ATTENDING = {"sam2.1_tiny": 4, "sam2.1_small": 4, "sam2.1_base_plus": 4, "sam2.1_large": 5}  # of one in fp16 that is cut at its attentions, too
 AROUND_TRUNK = 2  # of one in fp16 whose trunk is this program's
 ENCODERS = ("trunk", "attention", "whole")  # of onnx/export.py --encoder
-MASK_DECODERS = ("engine", "own")  # of onnx/export.py --decoder
+MAKERS = ("engine", "own")  # of onnx/export.py --decoder and --memory
 SEGMENTS = {"edgetam": 5}  # of a track step; SAM 2.1 has nine
 
 
@@ -53,6 +53,7 @@ class Variant:
     model: str
     imgsz: int = 1024
     encoder: str = "whole"  # of ENCODERS: what this program's kernels compute of its fp16 encoder
+    memory: str = "engine"  # of MAKERS: who computes its fp16 memory encoder
 
     def parts(self, precision):
         """Parts of the encoder; 0 where it is whole."""
@@ -102,8 +103,10 @@ class Settings:
     mixed: tuple = MIXED  # names of variants whose mixed engines are compared, too
     vos_beside: int = 0  # seconds in which vos_optimized is compiled beside other work on its GPU; 0: alone there, as long as it takes
     kept_compiled: Path | None = None  # an earlier lab's OUT/compiled
+    kept_weights: Path | None = None  # an earlier lab's OUT/bed
     encoder: str = "trunk"  # of ENCODERS, for SAM 2.1's fp16 encoders
-    mask_decoder: str = "engine"  # of MASK_DECODERS, for all fp16 bundles
+    mask_decoder: str = "engine"  # of MAKERS, for all fp16 bundles
+    memory_encoder: str = "engine"  # likewise
     together: bool = False  # PyTorch's sides of a comparison are started at once
     frames: int = 12  # of each clip, for masks against the CPU
     ort_gpu: Path | None = None
@@ -117,8 +120,9 @@ class Settings:
 
     def variants(self):
         """The models at 1024 pixels; EdgeTAM at 512, too."""
-        found = [Variant(model, encoder=self.encoder if model in ATTENDING else "whole") for model in self.models]
-        return found + [Variant("edgetam", 512)] * ("edgetam" in self.models)
+        common = {"memory": self.memory_encoder}
+        found = [Variant(model, encoder=self.encoder if model in ATTENDING else "whole", **common) for model in self.models]
+        return found + [Variant("edgetam", 512, **common)] * ("edgetam" in self.models)
 
     def learning(self, model):
         """Seconds in which a model's encoder learns."""
@@ -131,7 +135,13 @@ class Settings:
     def checkpoint(self, variant):
         """What a variant learnt; its memory learns at its own image size, or it is unsure of objects there."""
         side = "" if variant.imgsz == 1024 else f"_{variant.imgsz}"
-        return self.out / "bed" / f"{variant.model}{side}.safetensors"
+        name = f"{variant.model}{side}.safetensors"
+        kept = self.kept_weights and self.kept_weights / name
+        return kept if kept and kept.exists() else self.out / "bed" / name
+
+    def learns(self, variant):
+        """Its weights are this lab's to learn: neither left random nor kept of an earlier one."""
+        return variant.model not in self.unlearned and self.checkpoint(variant).parent != self.kept_weights
 
     def bundles(self, variant):
         return self.out / ("bundles" if variant.imgsz == 1024 else f"bundles_{variant.imgsz}")
