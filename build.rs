@@ -76,6 +76,11 @@ fn cubins(nvcc: &str, architecture: &str, out: &Path) -> Result<String, String> 
         "decoder_tokens",
         "decoder_heads",
         "decoder_masks",
+        "memory_mask",
+        "memory_join",
+        "memory_blocks",
+        "latents",
+        "latent_windows",
     ]
     .map(|topic| (topic, ""));
     // Hopper's own instructions are for its architecture alone, which has a name of its own.

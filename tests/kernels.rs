@@ -81,6 +81,7 @@ fn every_kernel_equals_the_cpu_bit_for_bit() {
         ("bank advance", 6),
         ("memory_keys", 5),
         ("mask decoder", 8),
+        ("memory encoder", 11),
     ];
     for (name, least) in others.into_iter().chain(TRUNK) {
         assert!(of(name) >= least, "{} cases of {name}", of(name));
@@ -122,8 +123,15 @@ fn large_cases_can_be_left_out_and_are_counted() {
             assert!(kernels.contains(&format!("{name}{merge}")), "{name}{merge}");
         }
     }
-    let others =
-        ["mask", "mask counts", "bank inputs", "bank advance", "memory_keys", "mask decoder"];
+    let others = [
+        "mask",
+        "mask counts",
+        "bank inputs",
+        "bank advance",
+        "memory_keys",
+        "mask decoder",
+        "memory encoder",
+    ];
     for name in others.into_iter().chain(TRUNK.map(|(name, _)| name)) {
         assert!(kernels.iter().any(|kernel| kernel == name), "{name}");
     }
@@ -279,6 +287,38 @@ fn a_fault_in_the_mask_decoder_is_found() {
         command.args(["--topics", "decoder", "--max-elements", "30000"]).assert().code(1);
         let why = format!("the {of}: ");
         assert!(column(&csv, "reason").iter().any(|reason| reason.contains(&why)), "{from}");
+    }
+}
+
+/// Faults at a mask's edge, in a place, between splits, of what an object that is not there has, and in the order of windows.
+#[test]
+fn a_fault_in_the_memory_encoder_is_found() {
+    let Some(fakes) = shared() else { return };
+    let faults = [
+        ("*binary > 0.5f ?", "*binary > 1.5f ?", "tokens"),
+        ("column - 3 + tap % 7", "column - 2 + tap % 7", "tokens"),
+        // An object that is just not there.
+        ("score[0] <= 0.0f ?", "score[0] < 0.0f ?", "tokens"),
+        (
+            "total += scale * sums[(s * LATENTS",
+            "total += sums[(s * LATENTS",
+            "latents of all tokens",
+        ),
+        (
+            "const long y = latent / 16 * window",
+            "const long y = latent % 16 * window",
+            "latents of windows",
+        ),
+    ];
+    let dir = tempfile::tempdir().unwrap();
+    for (at, (from, to, of)) in faults.into_iter().enumerate() {
+        let faulty = fakes.with_fault(from, to);
+        let csv = dir.path().join(format!("{at}.csv"));
+        let mut command = selftest(faulty.path(), &csv);
+        // 16 x 16 tokens at the most.
+        command.args(["--topics", "memory-encoder", "--max-elements", "20000"]).assert().code(1);
+        let why = format!("the {of}: ");
+        assert!(column(&csv, "reason").iter().any(|reason| reason.starts_with(&why)), "{from}");
     }
 }
 

@@ -3,23 +3,14 @@
 #![cfg(target_os = "linux")]
 
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
-use assert_cmd::Command;
-use half::f16;
 use predicates::str::contains;
-use safetensors::Dtype;
-use safetensors::tensor::TensorView;
 use segtrt::bundle::decoder::{FILE, WIDTH};
 use segtrt::bundle::{Bundle, DecoderShape, DecoderWeights, Role};
-use segtrt::engine::{EngineManifest, Precision};
-use segtrt::files::sha256_of_file;
-use serde_json::Value;
 
-use crate::selftest::fakes::{Engines, Fakes, shared};
-use crate::support::{
-    bench, column, copy, frames_of, lowest_iou, require_onnxruntime, segtrt, synth,
-};
+use crate::own_part::{self, Own, Setting, Yard};
+use crate::support::{column, copy, frames_of, require_onnxruntime, segtrt};
 
 const BUILT: [Role; 9] = [
     Role::Encoder,
@@ -32,8 +23,7 @@ const BUILT: [Role; 9] = [
     Role::TrackSeg4,
     Role::Memory,
 ];
-/// More than fill a bank of 16 pointers and go once around its memories.
-const FRAMES: usize = 26;
+const OWN: Own = Own { bundle, built: &BUILT, file: FILE, graph: "track_decoder" };
 const SHAPE: DecoderShape = DecoderShape { grid: 4, probable: false };
 /// As in `tests/data/decoded/make_bundle.py`, the mask behind the third of them wins.
 const IOUS: [f32; 4] = [0.95, 0.3, 0.9, 0.5];
@@ -68,22 +58,10 @@ fn element(name: &str, [row, column]: [usize; 2]) -> f32 {
 
 /// A whole file of weights.
 fn weights() -> Vec<u8> {
-    let made = DecoderWeights::tensors(SHAPE).into_iter().map(|tensor| {
+    own_part::weights(DecoderWeights::tensors(SHAPE), |tensor, _, at| {
         let columns = *tensor.shape.last().unwrap();
-        let all =
-            (0..tensor.elements()).map(|at| element(&tensor.name, [at / columns, at % columns]));
-        let bytes: Vec<u8> = match tensor.dtype {
-            Dtype::F16 => all.flat_map(|value| f16::from_f32(value).to_le_bytes()).collect(),
-            _ => all.flat_map(f32::to_le_bytes).collect(),
-        };
-        (tensor, bytes)
-    });
-    let made: Vec<_> = made.collect();
-    let views = made.iter().map(|(tensor, bytes)| {
-        let view = TensorView::new(tensor.dtype, tensor.shape.clone(), bytes).unwrap();
-        (tensor.name.clone(), view)
-    });
-    safetensors::serialize(views, None).unwrap()
+        element(&tensor.name, [at / columns, at % columns])
+    })
 }
 
 /// `tests/data/decoded`, whose other graphs are those of `tests/data/fused`; in `fp16` with the decoder's weights, else whole.
@@ -98,60 +76,13 @@ fn bundle(place: &Path, own: bool) {
         fs::write(&manifest, graphs.collect::<Vec<_>>().join("[[graph]]")).unwrap();
         return;
     }
-    fs::write(place.join(FILE), weights()).unwrap();
-    let known = sha256_of_file(&place.join(FILE)).unwrap();
-    let table = format!(
-        "\n[decoder]\nfile = \"{FILE}\"\nbytes = {}\nsha256 = \"{}\"\ngrid = {}\nprobable = {}\n",
-        known.bytes, known.sha256, SHAPE.grid, SHAPE.probable
-    );
-    fs::write(&manifest, text.replace("\"fp32\"", "\"fp16\"") + &table).unwrap();
-}
-
-struct Setting {
-    dir: tempfile::TempDir,
-    split: PathBuf,
-    fakes: &'static Fakes,
-}
-
-impl Setting {
-    /// None, said aloud, where there is no compiler.
-    fn new() -> Option<Self> {
-        let fakes = shared()?;
-        let dir = tempfile::tempdir().unwrap();
-        let split = synth(dir.path(), 1, 1, FRAMES);
-        let setting = Self { dir, split, fakes };
-        bundle(&setting.path("whole"), false);
-        bundle(&setting.path("own"), true);
-        let mut command = bench(&setting.split, &setting.path("cpu"));
-        command.arg("--save-masks").arg("--onnx-dir").arg(setting.path("whole"));
-        command.args(["--imgsz", "64"]).assert().success();
-        let engines = Engines::of(&setting.path("engines"), &setting.path("own"));
-        let folder = engines.write_live(Precision::Fp16, &BUILT.map(|role| (role, "ok")));
-        fs::copy(setting.path("own").join(FILE), folder.join(FILE)).unwrap();
-        let manifest = EngineManifest::read(&folder).unwrap().unwrap();
-        assert_eq!(manifest.weights_files().map(|file| file.file).collect::<Vec<_>>(), [FILE]);
-        Some(setting)
-    }
-
-    fn path(&self, name: &str) -> PathBuf {
-        self.dir.path().join(name)
-    }
-
-    fn gpu(&self, out: &str) -> Command {
-        let mut command = self.fakes.bench(&self.path("engines"), &self.split, &self.path(out));
-        command.args(["--bank", "fused"]);
-        command
-    }
-
-    /// The lowest IoU of any frame with the CPU's mask.
-    fn against_cpu(&self, out: &str) -> f64 {
-        lowest_iou(&frames_of(&self.path("cpu")), &frames_of(&self.path(out)))
-    }
+    let more = format!("grid = {}\nprobable = {}\n", SHAPE.grid, SHAPE.probable);
+    own_part::install(place, FILE, &weights(), "decoder", &more);
 }
 
 #[test]
 fn the_decoder_behind_the_segments_gives_the_masks_of_the_whole() {
-    let Some(setting) = Setting::new() else { return };
+    let Some(setting) = Setting::new(&OWN) else { return };
     for (out, flags) in [
         ("latency", &["--mode", "latency"][..]),
         ("calls", &["--no-cuda-graphs"]),
@@ -182,9 +113,8 @@ fn the_decoder_behind_the_segments_gives_the_masks_of_the_whole() {
 
 #[test]
 fn weights_that_are_gone_or_anothers_are_said_with_what_gets_them_back() {
-    let Some(setting) = Setting::new() else { return };
-    let place = setting.path("engines").read_dir().unwrap().next().unwrap().unwrap().path();
-    let folder = place.read_dir().unwrap().next().unwrap().unwrap().path();
+    let Some(setting) = Setting::new(&OWN) else { return };
+    let folder = setting.folder();
     let mut bytes = fs::read(folder.join(FILE)).unwrap();
     *bytes.last_mut().unwrap() ^= 1;
     fs::write(folder.join(FILE), bytes).unwrap();
@@ -205,7 +135,7 @@ fn weights_that_are_gone_or_anothers_are_said_with_what_gets_them_back() {
 
 #[test]
 fn the_selftest_compares_the_last_segment_with_the_graph_that_it_was_built_from() {
-    let Some(setting) = Setting::new() else { return };
+    let Some(setting) = Setting::new(&OWN) else { return };
     let (bundles, csv) = (setting.path("bundles"), setting.path("rows.csv"));
     // Its segments end in the answer.
     copy(Path::new("tests/data/fused"), &bundles.join("fp32"));
@@ -230,52 +160,12 @@ fn the_selftest_compares_the_last_segment_with_the_graph_that_it_was_built_from(
     );
 }
 
-/// A platform whose track step is cut, and the bundle under the name that builds look for.
-struct Yard {
-    dir: tempfile::TempDir,
-    fakes: &'static Path,
-}
-
-impl Yard {
-    fn new() -> Option<Self> {
-        let (fakes, dir) = (crate::build_line::fakes()?, tempfile::tempdir().unwrap());
-        let table = "[small]\ntitle = \"a small board\"\nsm = 90\nmemory_mb = 4096\nunified = false\nmodels = [\"edgetam_mini\"]\n\
-             precision = \"fp16\"\nimgsz = 64\nworkspace_mb = 64\nbank = \"fused\"\nopt_level = 3\ndevice_names = [\"Small\"]\n";
-        fs::write(dir.path().join("platforms.toml"), table).unwrap();
-        bundle(&dir.path().join("onnx/edgetam_mini_64_fp16"), true);
-        Some(Self { dir, fakes })
-    }
-
-    fn path(&self, name: &str) -> PathBuf {
-        self.dir.path().join(name)
-    }
-
-    fn build(&self, flags: &[&str]) -> Command {
-        let mut command = segtrt();
-        command.env("LD_LIBRARY_PATH", self.fakes).env("FAKE_BUILD", "");
-        command.args(["build-engines", "--platform", "small", "--models", "edgetam_mini"]);
-        command.arg("--platforms").arg(self.path("platforms.toml")).args(flags);
-        command.arg("--onnx-dir").arg(self.path("onnx")).arg("--out").arg(self.path("engines"));
-        command.arg("--tensorrt-lib").arg(self.fakes);
-        command
-    }
-
-    /// The row of the decoder's weights: what became of them.
-    fn status(&self) -> String {
-        let output = self.build(&["--json"]).output().unwrap();
-        let rows: Vec<Value> = serde_json::from_slice(&output.stdout)
-            .unwrap_or_else(|_| panic!("{}", String::from_utf8_lossy(&output.stderr)));
-        let row = rows.iter().find(|row| row["role"] == "track_decoder").unwrap();
-        row["status"].as_str().unwrap().to_owned()
-    }
-}
-
 #[test]
 fn the_weights_are_copied_beside_the_plans_and_shown_and_mixed_engines_take_none() {
-    let Some(yard) = Yard::new() else { return };
+    let Some(yard) = Yard::new(&OWN) else { return };
     assert_eq!(yard.status(), "copied");
     assert_eq!(yard.status(), "up_to_date");
-    let folder = yard.path("engines/small/edgetam_mini_64_fp16");
+    let folder = yard.folder();
     fs::write(folder.join(FILE), "no weights").unwrap();
     let wrong = "is damaged, or not that of its engines";
     segtrt().arg("inspect").arg(&folder).assert().code(1).stdout(contains(wrong));

@@ -53,6 +53,8 @@ mod inspect;
 mod kernels;
 /// The track step with this program's own mask decoder behind its segments, on stand-ins.
 mod mask_decoder;
+/// The memory encoder by this program's own kernels, on stand-ins.
+mod memory_encoder;
 /// `segtrt merge` and `segtrt collect`: tables of old and new runs, folders of other machines through a stand-in ssh.
 mod merge_collect;
 /// Quality of masks, dilation, run-length encoding: against slow definitions and Python.
@@ -63,6 +65,8 @@ mod monitor;
 mod nsys;
 /// `--decoder nvjpeg` on stand-ins: order, memory, what is refused, what is said.
 mod nvjpeg;
+/// What tests of a part that this program's own kernels compute share.
+mod own_part;
 /// `segtrt pack`: what is in the tar, and what its script does with a stand-in segtrt.
 mod pack;
 /// Frames and prompt masks to network inputs, logits to masks: golden data from Pillow and torch.

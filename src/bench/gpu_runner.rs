@@ -66,7 +66,8 @@ impl GpuRunner {
             Engines::open(&gpu, runtime, dir, with_mask, plan.bank, plan.options.encode_batch)?;
         let precision = engines.manifest.precision;
         let bank = engines.steps.track.bank().name();
-        let own = if engines.steps.track.has_own_decoder() { " decoder" } else { "" };
+        let decoder = if engines.steps.track.has_own_decoder() { " decoder" } else { "" };
+        let memory = if engines.steps.memory.engine().is_none() { " memory" } else { "" };
         let pipeline = Pipeline::new(&gpu, engines, plan.options, nvjpeg.as_ref())?;
         let load_ms = start.elapsed().as_secs_f64() * 1e3;
         let facts = gpu.facts();
@@ -74,7 +75,7 @@ impl GpuRunner {
         let batch = encode_batch_mark(plan.options.encode_batch);
         let version = library.version().to_string();
         let attention = pipeline.attention().map(|form| format!(", attention from {form}"));
-        // Most of such an encoder, and such a decoder, is not TensorRT's: nobody shall take its rows for TensorRT's alone.
+        // Most of such an encoder, such a decoder and such a memory encoder is not TensorRT's: nobody shall take its rows for TensorRT's alone.
         let cut = if pipeline.products().is_some() { " trunk" } else { "" };
         let trunk =
             pipeline.products().map(|library| format!(", the trunk's products by {library}"));
@@ -86,7 +87,7 @@ impl GpuRunner {
         });
         let opened = Opened {
             backend: format!(
-                "{} {precision} {bank}{cut}{own} {how}{batch}",
+                "{} {precision} {bank}{cut}{decoder}{memory} {how}{batch}",
                 version.to_lowercase()
             ),
             device: facts.name.clone(),

@@ -91,8 +91,16 @@ pub fn roles(bank: Bank, bundle: &Manifest, sm: u32, precision: Precision) -> Ve
             roles.extend(Role::SEGMENTS);
         }
     }
-    roles.push(Role::Memory);
+    if !makes_memories(bundle, sm, precision) {
+        roles.push(Role::Memory);
+    }
     roles
+}
+
+/// This program's own kernels write the memories: their weights are in the bundle, and they compute in fp16 as its engines do.
+pub fn makes_memories(bundle: &Manifest, sm: u32, precision: Precision) -> bool {
+    let served = bundle.model.precision == "fp16" && sm >= OLDEST_FUSED_SM;
+    bundle.memory_encoder.is_some() && served && precision == Precision::Fp16
 }
 
 /// The parts of the bundle's encoder can run on a GPU of this compute capability: nothing attends between them, or the attention

@@ -7,12 +7,13 @@ use anyhow::{Context, Result};
 use super::Bundle;
 use super::decoder::{self, Decoder};
 use super::manifest::Manifest;
+use super::memory_encoder::{self, MemoryEncoder};
 use super::trunk::{self, Trunk};
 
 /// One of them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct WeightsFile<'m> {
-    /// What it is called among the graphs: `encoder_trunk`, `track_decoder`.
+    /// What it is called among the graphs: `encoder_trunk`, `track_decoder`, `memory_encoder`.
     pub graph: &'static str,
     /// The same in words, behind "the": "encoder's trunk".
     pub what: &'static str,
@@ -23,10 +24,12 @@ pub struct WeightsFile<'m> {
 }
 
 /// Every one that a folder may have: its name, and what it is of.
-pub const KNOWN: [(&str, &str); 2] = [(trunk::FILE, TRUNK), (decoder::FILE, DECODER)];
+pub const KNOWN: [(&str, &str); 3] =
+    [(trunk::FILE, TRUNK), (decoder::FILE, DECODER), (memory_encoder::FILE, MEMORY)];
 
 const TRUNK: &str = "encoder's trunk";
 const DECODER: &str = "mask decoder";
+const MEMORY: &str = "memory encoder";
 
 impl Trunk {
     /// The file of its weights.
@@ -44,11 +47,20 @@ impl Decoder {
     }
 }
 
+impl MemoryEncoder {
+    /// The file of its weights.
+    pub fn weights_file(&self) -> WeightsFile<'_> {
+        let Self { file, sha256, .. } = self;
+        WeightsFile { graph: memory_encoder::GRAPH, what: MEMORY, file, sha256 }
+    }
+}
+
 impl Manifest {
     /// All of a bundle's.
     pub fn weights_files(&self) -> impl Iterator<Item = WeightsFile<'_>> {
         let trunk = self.trunk.iter().map(Trunk::weights_file);
-        trunk.chain(self.decoder.iter().map(Decoder::weights_file))
+        let decoder = self.decoder.iter().map(Decoder::weights_file);
+        trunk.chain(decoder).chain(self.memory_encoder.iter().map(MemoryEncoder::weights_file))
     }
 }
 
@@ -61,6 +73,7 @@ impl Bundle {
         let bytes = match graph {
             trunk::GRAPH => self.trunk_weights()?.map(|weights| weights.file().to_vec()),
             decoder::GRAPH => self.decoder_weights()?.map(|weights| weights.file().to_vec()),
+            memory_encoder::GRAPH => self.memory_weights()?.map(|weights| weights.file().to_vec()),
             _ => None,
         };
         bytes.with_context(|| format!("the bundle {} has no {graph}", self.name()))

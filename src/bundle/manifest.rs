@@ -10,6 +10,7 @@ use std::fmt;
 use serde::{Deserialize, Serialize};
 
 use super::decoder::Decoder;
+use super::memory_encoder::MemoryEncoder;
 use super::parts::ATTENDED;
 use super::role::Role;
 use super::trunk::Trunk;
@@ -39,6 +40,9 @@ pub struct Manifest {
     /// The track step's mask decoder, which this program computes itself; none where the last segment ends in the answer.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub decoder: Option<Decoder>,
+    /// The memory graph, which this program computes itself where it has kernels for it; none where an engine computes it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub memory_encoder: Option<MemoryEncoder>,
 }
 
 /// Which network the graphs hold.

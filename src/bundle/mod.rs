@@ -9,6 +9,7 @@ pub mod beside;
 pub mod decoder;
 mod find;
 pub mod manifest;
+pub mod memory_encoder;
 pub mod parts;
 mod role;
 mod tensors;
@@ -23,8 +24,10 @@ pub use beside::WeightsFile;
 pub use decoder::{Decoder, DecoderShape, DecoderWeights};
 pub use find::{Wanted, find, list, sort_for};
 pub use manifest::{Contract, DType, Family, Graph, Manifest};
+pub use memory_encoder::{MemoryEncoder, MemoryShape, MemoryWeights};
 pub use parts::Wiring;
 pub use role::Role;
+pub use tensors::Tensor as FileTensor;
 pub use trunk::{BlockWeights, KeyWeights, Keys, Trunk, TrunkBlock, TrunkWeights};
 
 /// An opened bundle.
@@ -119,6 +122,18 @@ impl Bundle {
         )
     }
 
+    /// The weights of the memory encoder, read and checked against the manifest; none where an engine has it.
+    ///
+    /// # Errors
+    /// As those of [`MemoryWeights::open`].
+    pub fn memory_weights(&self) -> Result<Option<MemoryWeights>> {
+        let Some(encoder) = &self.manifest.memory_encoder else { return Ok(None) };
+        let weights = MemoryWeights::open(&self.dir.join(&encoder.file), encoder);
+        weights.map(Some).context(
+            "the memory encoder is not that of its manifest; export the model again or restore the file",
+        )
+    }
+
     /// The folder's name, which names the bundle in messages.
     pub fn name(&self) -> String {
         let m = &self.manifest.model;
@@ -185,6 +200,11 @@ fn check_contract(manifest: &Manifest) -> Result<()> {
             .context("the table [decoder] cannot be run; export the model again")?,
         None => decoder::check_without(manifest)
             .context("the track step gives no answer; export the model again")?,
+    }
+    if let Some(encoder) = &manifest.memory_encoder {
+        encoder
+            .check(manifest)
+            .context("the table [memory_encoder] cannot be run; export the model again")?;
     }
     let timed = manifest.graph(Role::Track).is_some_and(|track| track.input("ptr_t").is_some());
     if timed != c.pointer_times {

@@ -3,6 +3,7 @@ Files of weights that this program computes with itself (safetensors): read whol
 tensors whose type and shape are known before.
 */
 
+use std::collections::BTreeMap;
 use std::ops::Range;
 use std::path::Path;
 
@@ -92,4 +93,62 @@ impl Header {
         let (begin, end) = info.data_offsets;
         Ok(self.data + begin..self.data + end)
     }
+}
+
+/// A file that has these tensors and no others.
+#[derive(Clone, Debug)]
+pub(super) struct Contents {
+    bytes: Vec<u8>,
+    places: BTreeMap<String, Range<usize>>,
+    /// Whose tensors they are, as errors call it.
+    owner: &'static str,
+}
+
+impl Contents {
+    /// Of a whole file's bytes.
+    ///
+    /// # Errors
+    /// A tensor that is missing, too many, or of another type or shape.
+    pub fn read(bytes: Vec<u8>, expected: &[Tensor], owner: &'static str) -> Result<Self> {
+        let header = Header::of(&bytes)?;
+        let mut places = BTreeMap::new();
+        for Tensor { name, dtype, shape } in expected {
+            places.insert(name.clone(), header.find(name, *dtype, shape)?);
+        }
+        ensure!(
+            header.count() == expected.len(),
+            "it has {} tensors, a {owner} has {}",
+            header.count(),
+            expected.len()
+        );
+        Ok(Self { bytes, places, owner })
+    }
+
+    /// The whole file.
+    pub fn file(&self) -> &[u8] {
+        &self.bytes
+    }
+
+    /// A tensor's bytes, little-endian, row by row.
+    ///
+    /// # Errors
+    /// There is no such tensor.
+    pub fn get(&self, name: &str) -> Result<&[u8]> {
+        let found = self.places.get(name).and_then(|place| self.bytes.get(place.clone()));
+        found.with_context(|| format!("a {} has no tensor {name}", self.owner))
+    }
+}
+
+/// That a file has as many bytes as its manifest says.
+///
+/// # Errors
+/// It has not.
+pub(super) fn check_size(path: &Path, found: &[u8], said: u64) -> Result<()> {
+    ensure!(
+        found.len() as u64 == said,
+        "{} has {} bytes, its manifest says {said}",
+        path.display(),
+        found.len()
+    );
+    Ok(())
 }

@@ -19,7 +19,7 @@ use crate::bench::supervise;
 use crate::bench::teacher_check;
 use crate::bench::work::Work;
 use crate::bench::worker::Loaded;
-use crate::bundle::{Bundle, Decoder, Graph, Trunk};
+use crate::bundle::{Bundle, Decoder, Graph, MemoryEncoder, Trunk};
 use crate::cli::BenchArgs;
 use crate::engine::{EngineManifest, PlanRecord};
 use crate::environment;
@@ -310,6 +310,7 @@ impl ModelFiles {
             let trunk = engines.trunk().filter(|trunk| parts || trunk.keys.is_some());
             let weights = trunk.map(Trunk::weights_file);
             let weights = weights.into_iter().chain(engines.decoder().map(Decoder::weights_file));
+            let weights = weights.chain(engines.memory_encoder().map(MemoryEncoder::weights_file));
             files.extend(weights.map(|weights| {
                 // Whose file is gone fails when it is opened.
                 let bytes = std::fs::metadata(dir.join(weights.file)).map_or(0, |meta| meta.len());

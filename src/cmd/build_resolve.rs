@@ -233,7 +233,9 @@ pub fn resolve(args: &BuildEnginesArgs, workspace_mb: Option<u64>) -> Result<Res
         }
         let graphs: Vec<Role> = build.plans.iter().map(|plan| plan.job.role).collect();
         let bundle = &build.bundle.manifest;
-        build.weights = build_weights::planned(bundle, &graphs, &build.dir, there.as_ref());
+        let own_memory = recipe::makes_memories(bundle, target.sm, precision);
+        build.weights =
+            build_weights::planned(bundle, &graphs, own_memory, &build.dir, there.as_ref());
         notes.extend(without_trunk(&build));
         models.push(build);
     }

@@ -26,10 +26,12 @@ pub struct PlannedWeights {
     pub why: Option<String>,
 }
 
-/// The bundle's, those that go with plans of these graphs in `dir`, of which `there` is known.
+/// The bundle's, those that go with plans of these graphs in `dir`, of which `there` is known; `own_memory`: the bundle's memory encoder is
+/// this program's on the GPU that they are for.
 pub fn planned(
     bundle: &Manifest,
     graphs: &[Role],
+    own_memory: bool,
     dir: &Path,
     there: Option<&EngineManifest>,
 ) -> Vec<PlannedWeights> {
@@ -53,7 +55,14 @@ pub fn planned(
         let before = before.and_then(|before| before.decoder.as_ref());
         new(decoder.weights_file(), before.map(|before| before != decoder))
     });
-    trunk.into_iter().chain(decoder).collect()
+    // With the steps, of which it is one.
+    let steps = own_memory && graphs.contains(&Role::Prompt) && !graphs.contains(&Role::Memory);
+    let memory = bundle.memory_encoder.as_ref().filter(|_| steps);
+    let memory = memory.map(|memory| {
+        let before = before.and_then(|before| before.memory_encoder.as_ref());
+        new(memory.weights_file(), before.map(|before| before != memory))
+    });
+    trunk.into_iter().chain(decoder).chain(memory).collect()
 }
 
 /// Copies the model's files, where they must be; a row for each.

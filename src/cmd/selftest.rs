@@ -207,8 +207,8 @@ fn test_kernels(
     ));
     let (all, bad) = (found.rows.len(), failed(&found));
     screen.say(&format!(
-        "{} of {all} kernel cases agree with the CPU, {bad} failed; all but attention, the mask decoder, a trunk's norms and activations, products and \
-         nvJPEG bit for bit; whole trunks with themselves alone, a replayed graph with launches",
+        "{} of {all} kernel cases agree with the CPU, {bad} failed; all but attention, the mask decoder, the memory encoder, a trunk's norms and \
+         activations, products and nvJPEG bit for bit; whole trunks with themselves alone, a replayed graph with launches",
         all - bad
     ));
     if let Some(most) = chosen.max_elements {

@@ -11,7 +11,7 @@ use anyhow::{Context, Result, bail};
 use serde::{Deserialize, Serialize};
 
 use super::settings::{Precision, Settings};
-use crate::bundle::{Decoder, Keys, Manifest, Role, Trunk, WeightsFile};
+use crate::bundle::{Decoder, Keys, Manifest, MemoryEncoder, Role, Trunk, WeightsFile};
 use crate::files::atomic;
 use crate::gpu::cublaslt::Choices;
 
@@ -232,10 +232,19 @@ impl EngineManifest {
         self.bundle.decoder.as_ref().filter(|_| cut)
     }
 
+    /// The memory encoder that this program computes itself, where objects can be prompted and no engine was built that writes memories.
+    /// It computes in fp16, so that engines of another precision always have one.
+    pub fn memory_encoder(&self) -> Option<&MemoryEncoder> {
+        let own = self.precision == Precision::Fp16 && self.plan(Role::Memory).is_none();
+        let steps = self.plan(Role::Prompt).is_some();
+        self.bundle.memory_encoder.as_ref().filter(|_| own && steps)
+    }
+
     /// The files of weights that lie beside the plans.
     pub fn weights_files(&self) -> impl Iterator<Item = WeightsFile<'_>> {
         let trunk = self.trunk().into_iter().map(Trunk::weights_file);
-        trunk.chain(self.decoder().into_iter().map(Decoder::weights_file))
+        let decoder = self.decoder().into_iter().map(Decoder::weights_file);
+        trunk.chain(decoder).chain(self.memory_encoder().map(MemoryEncoder::weights_file))
     }
 
     /// The plan with this role in this file.

@@ -15,6 +15,6 @@ pub mod timing_cache;
 pub mod timing_files;
 
 pub use manifest::{BuildCost, Builder, EngineManifest, LayerRecord, PlanRecord, engine_dir};
-pub use open::{open_decoder, open_plan, open_record, open_trunk};
+pub use open::{open_decoder, open_memory, open_plan, open_record, open_trunk};
 pub use profiles::{fill_levels, has_fill_levels, profiles};
 pub use settings::{Bank, Precision, ProfileShapes, Settings};

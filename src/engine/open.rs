@@ -10,7 +10,7 @@ use sha2::{Digest, Sha256};
 
 use super::freshness::{Wanted, differs};
 use super::manifest::{EngineManifest, PlanRecord};
-use crate::bundle::{DecoderWeights, Role, TrunkWeights};
+use crate::bundle::{DecoderWeights, MemoryWeights, Role, TrunkWeights};
 use crate::trt::{Engine, Runtime};
 
 /// Opens the plan with this role in an engine folder, on a GPU of compute capability `sm`.
@@ -64,6 +64,25 @@ pub fn open_decoder(dir: &Path, manifest: &EngineManifest) -> Result<DecoderWeig
     })?;
     DecoderWeights::open(&dir.join(&decoder.file), decoder).with_context(|| {
         format!("the weights of the mask decoder in {} cannot be used; {}", dir.display(), again())
+    })
+}
+
+/// Opens the weights of the memory encoder in an engine folder.
+///
+/// # Errors
+/// A folder of a bundle that has none; a file that is missing, damaged, or not that of the manifest. Each names the file and the
+/// command that copies it again.
+pub fn open_memory(dir: &Path, manifest: &EngineManifest) -> Result<MemoryWeights> {
+    let again = || format!("get it again with: {}", manifest.rebuild_command());
+    let encoder = manifest.bundle.memory_encoder.as_ref().with_context(|| {
+        format!("the engines in {} have no memory encoder beside them; {}", dir.display(), again())
+    })?;
+    MemoryWeights::open(&dir.join(&encoder.file), encoder).with_context(|| {
+        format!(
+            "the weights of the memory encoder in {} cannot be used; {}",
+            dir.display(),
+            again()
+        )
     })
 }
 

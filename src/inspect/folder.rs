@@ -9,7 +9,7 @@ use serde::Serialize;
 
 use super::Report;
 use crate::bundle::manifest::Tensor;
-use crate::bundle::{Bundle, Decoder, Graph, Role, Trunk, TrunkBlock, WeightsFile};
+use crate::bundle::{Bundle, Decoder, Graph, MemoryEncoder, Role, Trunk, TrunkBlock, WeightsFile};
 use crate::engine::assess::{LayerReport, assess};
 use crate::engine::freshness::{damaged, damaged_weights};
 use crate::engine::{BuildCost, EngineManifest, PlanRecord};
@@ -40,12 +40,14 @@ pub struct BundleReport {
     /// The encoder's trunk; none where all of the encoder is in graphs.
     pub trunk: Option<TrunkLine>,
     /// The mask decoder; none where the track step is in graphs to its end.
-    pub decoder: Option<DecoderLine>,
+    pub decoder: Option<OwnLine>,
+    /// The memory encoder; none where an engine must be built of its graph.
+    pub memory_encoder: Option<OwnLine>,
 }
 
-/// The mask decoder of a track step, in a bundle or an engine folder.
+/// What this program's own kernels compute in a graph's place, in a bundle or an engine folder.
 #[derive(Clone, Debug, Serialize)]
-pub struct DecoderLine {
+pub struct OwnLine {
     /// File of the weights.
     pub file: String,
     /// Its size.
@@ -114,7 +116,9 @@ pub struct EngineFolderReport {
     /// The encoder's trunk, between two of the plans; none where there is none.
     pub trunk: Option<TrunkLine>,
     /// The mask decoder, behind the last of the track step's segments; none where there is none.
-    pub decoder: Option<DecoderLine>,
+    pub decoder: Option<OwnLine>,
+    /// The memory encoder; none where an engine writes the memories.
+    pub memory_encoder: Option<OwnLine>,
 }
 
 /// One plan of an engine folder.
@@ -193,12 +197,21 @@ fn bundle(bundle: &Bundle) -> BundleReport {
             let problem = bundle.decoder_weights().err().map(|error| format!("{error:#}"));
             decoder_line(decoder, problem)
         }),
+        memory_encoder: manifest.memory_encoder.as_ref().map(|encoder| {
+            let problem = bundle.memory_weights().err().map(|error| format!("{error:#}"));
+            memory_line(encoder, problem)
+        }),
     }
 }
 
-fn decoder_line(decoder: &Decoder, problem: Option<String>) -> DecoderLine {
+fn decoder_line(decoder: &Decoder, problem: Option<String>) -> OwnLine {
     let Decoder { file, bytes, flops, .. } = decoder;
-    DecoderLine { file: file.clone(), bytes: *bytes, flops: *flops, problem }
+    OwnLine { file: file.clone(), bytes: *bytes, flops: *flops, problem }
+}
+
+fn memory_line(encoder: &MemoryEncoder, problem: Option<String>) -> OwnLine {
+    let MemoryEncoder { file, bytes, flops, .. } = encoder;
+    OwnLine { file: file.clone(), bytes: *bytes, flops: *flops, problem }
 }
 
 fn trunk_line(trunk: &Trunk, problem: Option<String>) -> TrunkLine {
@@ -251,6 +264,9 @@ fn engines(path: &Path, manifest: &EngineManifest) -> EngineFolderReport {
         decoder: manifest
             .decoder()
             .map(|decoder| decoder_line(decoder, wrong(decoder.weights_file()))),
+        memory_encoder: manifest
+            .memory_encoder()
+            .map(|encoder| memory_line(encoder, wrong(encoder.weights_file()))),
     }
 }
 

@@ -5,7 +5,7 @@ Reports as tables and lines for people. Sizes are MB of a million bytes for file
 use std::fmt::Write;
 
 use super::text_plan;
-use super::{BundleReport, DecoderLine, EngineFolderReport, OnnxReport, Report, TrunkLine};
+use super::{BundleReport, EngineFolderReport, OnnxReport, OwnLine, Report, TrunkLine};
 use crate::engine::division;
 use crate::onnx_file::OnnxTensor;
 use crate::screen_table;
@@ -128,7 +128,8 @@ fn bundle(report: &BundleReport) -> String {
     }
     let _ = writeln!(out, "{graphs}");
     let problems = report.graphs.iter().filter_map(|graph| graph.problem.as_ref());
-    out.push_str(&weights(report.trunk.as_ref(), report.decoder.as_ref(), problems));
+    let own = [&report.decoder, &report.memory_encoder].map(Option::as_ref);
+    out.push_str(&weights(report.trunk.as_ref(), own, problems));
     out
 }
 
@@ -176,30 +177,33 @@ fn engines(report: &EngineFolderReport) -> String {
     }
     let _ = writeln!(out, "{plans}");
     let problems = report.plans.iter().filter_map(|plan| plan.problem.as_ref());
-    out.push_str(&weights(report.trunk.as_ref(), report.decoder.as_ref(), problems));
+    let own = [&report.decoder, &report.memory_encoder].map(Option::as_ref);
+    out.push_str(&weights(report.trunk.as_ref(), own, problems));
     out
 }
 
 /// The lines of what is in no graph, then what is wrong with that or with anything else.
 fn weights<'r>(
     of_trunk: Option<&'r TrunkLine>,
-    of_decoder: Option<&'r DecoderLine>,
+    [decoder, memory_encoder]: [Option<&'r OwnLine>; 2],
     problems: impl Iterator<Item = &'r String>,
 ) -> String {
     let mut out = String::new();
     out.extend(of_trunk.map(trunk));
-    out.extend(of_decoder.map(decoder));
-    let more = [of_trunk.map(|trunk| &trunk.problem), of_decoder.map(|decoder| &decoder.problem)];
+    out.extend(decoder.map(|line| own("mask decoder", line)));
+    out.extend(memory_encoder.map(|line| own("memory encoder", line)));
+    let problem = |line: Option<&'r OwnLine>| line.map(|line| &line.problem);
+    let more = [of_trunk.map(|trunk| &trunk.problem), problem(decoder), problem(memory_encoder)];
     for problem in problems.chain(more.into_iter().flatten().flatten()) {
         let _ = writeln!(out, "  wrong: {problem}");
     }
     out
 }
 
-/// The line of a mask decoder behind the track step's last segment.
-fn decoder(decoder: &DecoderLine) -> String {
-    let DecoderLine { file, bytes, flops, .. } = decoder;
-    format!("  mask decoder: {file}, {} MB, {:.1} GFLOP\n", megabytes(*bytes), *flops as f64 / 1e9)
+/// The line of what this program's own kernels compute in a graph's place.
+fn own(what: &str, line: &OwnLine) -> String {
+    let OwnLine { file, bytes, flops, .. } = line;
+    format!("  {what}: {file}, {} MB, {:.1} GFLOP\n", megabytes(*bytes), *flops as f64 / 1e9)
 }
 
 /// The line of a trunk, whose blocks are in no graph.

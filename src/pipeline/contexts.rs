@@ -7,11 +7,12 @@ use std::rc::Rc;
 
 use anyhow::{Context, Result};
 
-use super::engines::{BankKeys, Opened, StepEngines, TrackEngines};
+use super::engines::Opened;
 use super::fused::{FusedTrack, KeyMaker, Pieces};
+use super::step_engines::{BankKeys, MemoryMaker, StepEngines, TrackEngines};
 use crate::bundle::Contract;
 use crate::engine::fill_levels;
-use crate::gpu::kernels::{AttentionKernels, MaskDecoder, MemoryKeys};
+use crate::gpu::kernels::{AttentionKernels, MaskDecoder, MemoryEncoder, MemoryKeys};
 use crate::gpu::{Gpu, Port, Stage, Stream, View};
 
 /// A context that several pieces of recorded work bind in turn.
@@ -26,7 +27,39 @@ pub struct Contexts {
     /// The track step.
     pub track: Track,
     /// Writes memories.
-    pub memory: Shared,
+    pub memory: Memory,
+}
+
+/// What writes memories.
+pub enum Memory {
+    /// An engine.
+    Engine(Shared),
+    /// This program's own kernels.
+    Kernels(Rc<MemoryEncoder>),
+}
+
+impl Memory {
+    fn new(
+        gpu: &Gpu,
+        maker: &MemoryMaker,
+        make: impl Fn(&Opened, usize) -> Result<Shared>,
+        stream: &Stream,
+    ) -> Result<Self> {
+        Ok(match maker {
+            MemoryMaker::Engine(opened) => Self::Engine(make(opened, one_object(opened)?)?),
+            MemoryMaker::Kernels(shape, weights) => {
+                Self::Kernels(Rc::new(MemoryEncoder::new(gpu, *shape, weights, stream)?))
+            }
+        })
+    }
+
+    /// The memory that is written.
+    pub fn port(&self) -> Result<Port> {
+        match self {
+            Self::Engine(stage) => port(stage, "mem"),
+            Self::Kernels(encoder) => Ok(encoder.port()),
+        }
+    }
 }
 
 /// The track step, in the form in which it was built.
@@ -122,7 +155,7 @@ impl Contexts {
                 .map(|opened| make(opened, one_object(opened)?))
                 .transpose()?,
             track,
-            memory: make(&engines.memory, one_object(&engines.memory)?)?,
+            memory: Memory::new(gpu, &engines.memory, make, stream)?,
         })
     }
 }

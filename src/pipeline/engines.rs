@@ -9,10 +9,13 @@ use std::sync::Arc;
 use anyhow::{Context, Result, bail};
 
 use super::options::Options;
+use super::step_engines::{BankKeys, MemoryMaker, StepEngines, TrackEngines};
 use super::trunk_file::TrunkFile;
-use crate::bundle::{Contract, DecoderShape, DecoderWeights, KeyWeights, Keys, Role, Wiring};
+use crate::bundle::{
+    Contract, DecoderShape, DecoderWeights, KeyWeights, MemoryWeights, Role, Wiring,
+};
 use crate::engine::{
-    Bank, EngineManifest, PlanRecord, division, open_decoder, open_plan, open_record,
+    Bank, EngineManifest, PlanRecord, division, open_decoder, open_memory, open_plan, open_record,
 };
 use crate::gpu::{Gpu, Stage};
 use crate::platform::Platforms;
@@ -59,71 +62,7 @@ struct Source {
     /// Read once, however often the engines are opened.
     keys: OnceCell<Arc<KeyWeights>>,
     decoder: OnceCell<Arc<DecoderWeights>>,
-}
-
-/// The engines that track an object.
-pub struct StepEngines {
-    /// Points to the first mask.
-    pub prompt: Opened,
-    /// Only where objects are prompted with masks.
-    pub mask_prompt: Option<Opened>,
-    /// The track step.
-    pub track: TrackEngines,
-    /// Mask and features to a memory.
-    pub memory: Opened,
-}
-
-/// The forms of the track step.
-pub enum TrackEngines {
-    /// One engine for a full-sized bank.
-    Padded(Opened),
-    /// A profile for each fill level, in one engine or divided over several.
-    Exact(Vec<Opened>),
-    /// Cut at its attentions.
-    Fused {
-        /// The bank to keys.
-        keys: BankKeys,
-        /// The pieces in order.
-        segments: Vec<Opened>,
-        /// What stands behind the last one, where that gives tokens.
-        decoder: Option<(DecoderShape, Arc<DecoderWeights>)>,
-    },
-}
-
-/// What makes a bank's keys.
-pub enum BankKeys {
-    /// The engine of `track_keys`.
-    Engine(Opened),
-    /// This program's own kernel, with the weights beside those of the encoder's trunk.
-    Kernel(Keys, Arc<KeyWeights>),
-}
-
-impl TrackEngines {
-    /// All of them.
-    pub fn all(&self) -> Vec<&Opened> {
-        match self {
-            Self::Padded(track) => vec![track],
-            Self::Exact(plans) => plans.iter().collect(),
-            Self::Fused { keys: BankKeys::Engine(keys), segments, .. } => {
-                [keys].into_iter().chain(segments).collect()
-            }
-            Self::Fused { keys: BankKeys::Kernel(..), segments, .. } => segments.iter().collect(),
-        }
-    }
-
-    /// This program's own mask decoder stands behind them.
-    pub fn has_own_decoder(&self) -> bool {
-        matches!(self, Self::Fused { decoder: Some(_), .. })
-    }
-
-    /// How they take a bank that is not full.
-    pub fn bank(&self) -> Bank {
-        match self {
-            Self::Padded(_) => Bank::Padded,
-            Self::Exact(_) => Bank::Exact,
-            Self::Fused { .. } => Bank::Fused,
-        }
-    }
+    memory: OnceCell<Arc<MemoryWeights>>,
 }
 
 impl Engines {
@@ -145,8 +84,16 @@ impl Engines {
         })?;
         let sm = gpu.facts().sm;
         let encoder = EncoderEngines::open(&runtime, sm, dir, &manifest, batch)?;
-        let (keys, decoder) = (OnceCell::new(), OnceCell::new());
-        let source = Source { runtime, sm, dir: dir.to_owned(), with_mask, bank, keys, decoder };
+        let source = Source {
+            runtime,
+            sm,
+            dir: dir.to_owned(),
+            with_mask,
+            bank,
+            keys: OnceCell::new(),
+            decoder: OnceCell::new(),
+            memory: OnceCell::new(),
+        };
         let steps = source.steps(&manifest, encoder.trunk.as_ref())?;
         Ok(Self { encoder, steps, manifest, source })
     }
@@ -168,7 +115,7 @@ impl Engines {
     /// The most scratch memory that any part of the encoder needs, and the most that any other engine needs, bytes.
     pub fn scratch_bytes(&self) -> (u64, u64) {
         let StepEngines { prompt, mask_prompt, track, memory } = &self.steps;
-        let steps = [Some(prompt), mask_prompt.as_ref(), Some(memory)].into_iter().flatten();
+        let steps = [Some(prompt), mask_prompt.as_ref(), memory.engine()].into_iter().flatten();
         let steps = steps.chain(track.all()).map(Opened::scratch_bytes);
         (self.encoder.scratch_bytes(), steps.max().unwrap_or(0))
     }
@@ -262,6 +209,21 @@ impl Source {
         Ok(Some((decoder.shape(), weights)))
     }
 
+    /// The kernels where their weights lie beside the plans, else the engine.
+    fn memory(&self, manifest: &EngineManifest) -> Result<MemoryMaker> {
+        let Some(encoder) = manifest.memory_encoder() else {
+            return Ok(MemoryMaker::Engine(self.open(manifest, Role::Memory)?));
+        };
+        let weights = match self.memory.get() {
+            Some(weights) => Arc::clone(weights),
+            None => {
+                let weights = Arc::new(open_memory(&self.dir, manifest)?);
+                Arc::clone(self.memory.get_or_init(|| weights))
+            }
+        };
+        Ok(MemoryMaker::Kernels(encoder.shape(), weights))
+    }
+
     fn steps(&self, manifest: &EngineManifest, trunk: Option<&TrunkFile>) -> Result<StepEngines> {
         let open = |role| self.open(manifest, role);
         Ok(StepEngines {
@@ -280,7 +242,7 @@ impl Source {
                     }
                 }
             },
-            memory: open(Role::Memory)?,
+            memory: self.memory(manifest)?,
         })
     }
 }

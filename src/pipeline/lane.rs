@@ -9,7 +9,7 @@ use std::rc::Rc;
 
 use anyhow::{Context, Result, ensure};
 
-use super::contexts::{Contexts, Track, port};
+use super::contexts::{Contexts, Memory, Track};
 use super::features::{FeatureSet, element, memory_of, placed};
 use super::prompt_input::PromptInput;
 use super::steps::{Part, Steps};
@@ -88,8 +88,7 @@ impl Lane {
         room: Room,
     ) -> Result<Self> {
         let Room { words_bytes, sets, graphs } = room;
-        let memory = &contexts.memory;
-        let slot = port(memory, "mem")?;
+        let slot = contexts.memory.port()?;
         let slot_bytes = Stage::port_bytes(&slot)?;
         let result = |name: &str| memory_of(gpu, &contexts.track.answer(name)?, Purpose::Results);
         let pointer = result("ptr")?;
@@ -265,14 +264,20 @@ impl Lane {
             let mut all = features.bindings();
             all.extend(lane.answer.iter().cloned());
             all.push(("binar", lane.binarise[usize::from(slot == 0)].clone()));
-            all.push(("mem", memory));
+            let write = match &lane.contexts.memory {
+                Memory::Engine(stage) => {
+                    all.push(("mem", memory));
+                    Steps::engine(stage, all)
+                }
+                Memory::Kernels(encoder) => Steps::memory(encoder, &all, memory.view)?,
+            };
             let advance = Part::Advance {
                 state: Rc::clone(&lane.state),
                 pointer: lane.pointer.clone(),
                 pointers: lane.pointers.view.clone(),
                 element: lane.pointer_element,
             };
-            Ok(vec![Steps::engine(&lane.contexts.memory, all), advance])
+            Ok(vec![write, advance])
         })
     }
 

@@ -37,6 +37,7 @@ mod prompt_input;
 mod rig;
 mod run;
 mod slot;
+mod step_engines;
 mod steps;
 mod trunk;
 mod trunk_added;

@@ -6,11 +6,13 @@ kernels between them, and the bank's own around them.
 use std::borrow::Cow;
 use std::rc::Rc;
 
-use anyhow::Result;
+use anyhow::{Context, Result};
 
 use super::contexts::Shared;
 use super::trunk::TrunkRun;
-use crate::gpu::kernels::{Answer, Attention, BankState, Element, MaskDecoder, MemoryKeys};
+use crate::gpu::kernels::{
+    Answer, Attention, BankState, Element, MaskDecoder, MemoryEncoder, MemoryKeys,
+};
 use crate::gpu::{Placed, Stream, View, Work};
 
 /// One piece.
@@ -66,6 +68,15 @@ pub enum Part {
         /// Logits, predicted IoU, pointer, score.
         answer: Answer,
     },
+    /// A frame's features and mask to its memory.
+    Memory {
+        /// The kernels and their weights.
+        encoder: Rc<MemoryEncoder>,
+        /// `feat`, `low`, `score` and whether the mask is made binary, as [`MemoryEncoder::enqueue`] takes them.
+        inputs: [View; 4],
+        /// The slot that is written.
+        memory: View,
+    },
     /// What comes between an encoder's stem and its neck.
     Trunk(Rc<TrunkRun>),
     /// The frame's pointer goes to its slot, and the next frame begins.
@@ -89,6 +100,25 @@ impl Steps {
     pub fn engine<N: Into<Cow<'static, str>>>(stage: &Shared, bindings: Vec<(N, Placed)>) -> Part {
         let bindings = bindings.into_iter().map(|(name, placed)| (name.into(), placed)).collect();
         Part::Engine { stage: Rc::clone(stage), bindings }
+    }
+
+    /// A frame's memory by this program's own kernels, of tensors that are named as the engine's.
+    ///
+    /// # Errors
+    /// One is missing.
+    pub fn memory(
+        encoder: &Rc<MemoryEncoder>,
+        tensors: &[(&str, Placed)],
+        memory: View,
+    ) -> Result<Part> {
+        let of = |wanted: &str| -> Result<View> {
+            let found = tensors.iter().find(|(name, _)| *name == wanted);
+            let (_, placed) = found
+                .with_context(|| format!("a memory is made of '{wanted}', and there is none"))?;
+            Ok(placed.view.clone())
+        };
+        let inputs = [of("feat")?, of("low")?, of("score")?, of("binar")?];
+        Ok(Part::Memory { encoder: Rc::clone(encoder), inputs, memory })
     }
 }
 
@@ -116,6 +146,9 @@ impl Work for Steps {
                 }
                 Part::Decoder { decoder, image, fine: [hr0, hr1], answer } => {
                     decoder.enqueue(image, [hr0, hr1], answer, stream)?;
+                }
+                Part::Memory { encoder, inputs: [feat, low, score, binary], memory } => {
+                    encoder.enqueue(feat, low, score, binary, memory, stream)?;
                 }
                 Part::Trunk(trunk) => trunk.enqueue(stream)?,
                 Part::Advance { state, pointer, pointers, element } => {

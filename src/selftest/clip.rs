@@ -64,7 +64,7 @@ pub fn is_possible(manifest: &EngineManifest) -> bool {
     let fused = has(|role| role == Role::TrackSeg0) && keys;
     has(|role| role == Role::Encoder || role.is_encoder_part())
         && has(|role| role == Role::Prompt)
-        && has(|role| role == Role::Memory)
+        && (has(|role| role == Role::Memory) || manifest.memory_encoder().is_some())
         && (has(|role| role == Role::TrackPadded) || fused || exact)
 }
 

@@ -55,6 +55,7 @@ impl Fakes {
             "windows.h",
             "keys.h",
             "decoder.h",
+            "memory_encoder.h",
             "dots.h",
             "products.h",
         ];
@@ -65,7 +66,8 @@ impl Fakes {
             std::fs::write(sources.join(name), text.replace(from, to)).unwrap();
         }
         assert_eq!(replaced, 1, "{from:?}: the fault must be written anew");
-        compile_kernels(&sources.join("emulate.cpp"), &[], faulty.path()).unwrap();
+        // Of a few small cases; to be compiled takes longer.
+        compile_kernels(&sources.join("emulate.cpp"), &["-O2"], faulty.path()).unwrap();
         faulty
     }
 

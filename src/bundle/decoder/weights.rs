@@ -3,25 +3,20 @@ The weights of a mask decoder, read from their file and held against their names
 which check nothing, has the size that they take.
 */
 
-use std::collections::BTreeMap;
-use std::ops::Range;
 use std::path::Path;
 
-use anyhow::{Context, Result, ensure};
+use anyhow::{Context, Result};
 use safetensors::tensor::Dtype;
 
 use super::{
     CROSS, Decoder, DecoderShape, HIDDEN, LAYERS, MASKS, MIDDLE, NARROW, NETWORKS, ROWS, TOKENS,
     WIDTH,
 };
-use crate::bundle::tensors::{Header, Tensor, read_file};
+use crate::bundle::tensors::{Contents, Tensor, check_size, read_file};
 
 /// An opened file of weights.
 #[derive(Clone, Debug)]
-pub struct DecoderWeights {
-    bytes: Vec<u8>,
-    places: BTreeMap<String, Range<usize>>,
-}
+pub struct DecoderWeights(Contents);
 
 impl DecoderWeights {
     /// Reads the file whole and checks it: it is the manifest's (size and sha256), and has every tensor in its shape and type, and no others.
@@ -30,14 +25,8 @@ impl DecoderWeights {
     /// A file that cannot be read, is damaged or another's; a tensor that is missing, too many, or of another type or shape.
     pub fn open(path: &Path, decoder: &Decoder) -> Result<Self> {
         let bytes = read_file(path, &decoder.sha256, "the weights of the mask decoder")?;
-        let shown = path.display();
-        ensure!(
-            bytes.len() as u64 == decoder.bytes,
-            "{shown} has {} bytes, its manifest says {}",
-            bytes.len(),
-            decoder.bytes
-        );
-        Self::read(bytes, decoder.shape()).with_context(|| format!("in {shown}"))
+        check_size(path, &bytes, decoder.bytes)?;
+        Self::read(bytes, decoder.shape()).with_context(|| format!("in {}", path.display()))
     }
 
     /// Of a whole file's bytes.
@@ -45,24 +34,12 @@ impl DecoderWeights {
     /// # Errors
     /// As those of [`Self::open`] but for what concerns the manifest.
     pub fn read(bytes: Vec<u8>, shape: DecoderShape) -> Result<Self> {
-        let header = Header::of(&bytes)?;
-        let expected = Self::tensors(shape);
-        let mut places = BTreeMap::new();
-        for Tensor { name, dtype, shape } in &expected {
-            places.insert(name.clone(), header.find(name, *dtype, shape)?);
-        }
-        ensure!(
-            header.count() == expected.len(),
-            "it has {} tensors, a mask decoder has {}",
-            header.count(),
-            expected.len()
-        );
-        Ok(Self { bytes, places })
+        Contents::read(bytes, &Self::tensors(shape), "mask decoder").map(Self)
     }
 
     /// The whole file.
     pub fn file(&self) -> &[u8] {
-        &self.bytes
+        self.0.file()
     }
 
     /// A tensor's bytes, little-endian, row by row.
@@ -70,8 +47,7 @@ impl DecoderWeights {
     /// # Errors
     /// There is no such tensor.
     pub fn get(&self, name: &str) -> Result<&[u8]> {
-        let found = self.places.get(name).and_then(|place| self.bytes.get(place.clone()));
-        found.with_context(|| format!("a mask decoder has no tensor {name}"))
+        self.0.get(name)
     }
 
     /// All tensors of the file, with names, types and shapes (`[rows out, columns in]` unless it is said otherwise). Scales of queries

@@ -42,13 +42,23 @@ pub(super) enum Topic {
     DecoderHeads,
     /// `cuda/decoder_masks.cu`
     DecoderMasks,
+    /// `cuda/memory_mask.cu`
+    MemoryMask,
+    /// `cuda/memory_join.cu`
+    MemoryJoin,
+    /// `cuda/memory_blocks.cu`
+    MemoryBlocks,
+    /// `cuda/latents.cu`
+    Latents,
+    /// `cuda/latent_windows.cu`
+    LatentWindows,
 }
 
 /// What every pipeline needs; attention's and the trunk's are loaded by those who use them, for the driver compiles them for seconds.
 pub(super) const USUAL: [Topic; 3] = [Topic::Preprocess, Topic::Mask, Topic::Memory];
 
 /// Name, headers and PTX of each topic.
-const TOPICS: [(Topic, &str, &[&str], &str); 16] = [
+const TOPICS: [(Topic, &str, &[&str], &str); 21] = [
     (
         Topic::Preprocess,
         "preprocess",
@@ -129,6 +139,36 @@ const TOPICS: [(Topic, &str, &[&str], &str); 16] = [
         "decoder_masks",
         &["attention.cuh", "halves.cuh", "gelu.cuh"],
         include_str!("../../../cuda/decoder_masks.ptx"),
+    ),
+    (
+        Topic::MemoryMask,
+        "memory_mask",
+        &["attention.cuh", "halves.cuh", "gelu.cuh", "memory_widen.cuh"],
+        include_str!("../../../cuda/memory_mask.ptx"),
+    ),
+    (
+        Topic::MemoryJoin,
+        "memory_join",
+        &["attention.cuh", "halves.cuh", "gelu.cuh"],
+        include_str!("../../../cuda/memory_join.ptx"),
+    ),
+    (
+        Topic::MemoryBlocks,
+        "memory_blocks",
+        &["attention.cuh", "halves.cuh", "gelu.cuh", "memory_blocks.cuh"],
+        include_str!("../../../cuda/memory_blocks.ptx"),
+    ),
+    (
+        Topic::Latents,
+        "latents",
+        &["attention.cuh", "halves.cuh", "gelu.cuh", "latents.cuh"],
+        include_str!("../../../cuda/latents.ptx"),
+    ),
+    (
+        Topic::LatentWindows,
+        "latent_windows",
+        &["attention.cuh", "halves.cuh", "gelu.cuh", "latent_windows.cuh"],
+        include_str!("../../../cuda/latent_windows.ptx"),
     ),
 ];
 
@@ -268,7 +308,12 @@ mod tests {
                 | Topic::DecoderImage
                 | Topic::DecoderTokens
                 | Topic::DecoderHeads
-                | Topic::DecoderMasks => ("7.8", "sm_80"),
+                | Topic::DecoderMasks
+                | Topic::MemoryMask
+                | Topic::MemoryJoin
+                | Topic::MemoryBlocks
+                | Topic::Latents
+                | Topic::LatentWindows => ("7.8", "sm_80"),
                 _ => ("7.8", "sm_75"),
             };
             assert_eq!(needs(ptx), least, "{name}");

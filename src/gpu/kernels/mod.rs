@@ -8,6 +8,7 @@ frame (u8) ─ Preprocess ─→ image ─ encoder … track ─→ low ─ Mask
                   MemoryKeys: the bank to the keys of each layer's attention to it
                   Attention: between the engines of a track step that is cut at its attentions
                   MaskDecoder: behind the last of those engines, to the answer
+                  MemoryEncoder: in the place of the engine that makes a memory of image and mask
                   TrunkKernels, ProductKernels, NormedKernels: between the two engines of an encoder whose trunk is ours
 ```
 
@@ -23,7 +24,9 @@ mod counts;
 mod decoder;
 mod images;
 mod keys;
+mod loaded;
 mod mask;
+mod memory_encoder;
 mod normed;
 mod preprocess;
 mod products;
@@ -41,6 +44,7 @@ pub use counts::{COUNTERS_BYTES, MaskCounts};
 pub use decoder::{Answer, MaskDecoder};
 pub use keys::MemoryKeys;
 pub use mask::MaskMaker;
+pub use memory_encoder::MemoryEncoder;
 pub use normed::{Normed, NormedKernels};
 pub use preprocess::Preprocess;
 pub use products::ProductKernels;

@@ -1,7 +1,7 @@
 /*!
 The kernels of `cuda/` on the GPU at hand against the CPU code that they must equal, and how long they take.
 
-Needs no engines. Every comparison is of bits but those of attention and its keys, of the mask decoder, of what a trunk normalises and activates, of cuBLASLt's products
+Needs no engines. Every comparison is of bits but those of attention and its keys, of the mask decoder and the memory encoder, of what a trunk normalises and activates, of cuBLASLt's products
 and of nvJPEG: all others claim the CPU's very results, on any size; whole trunks are held to themselves. Outputs are filled with a pattern first, so that what a kernel
 leaves out is found.
 */
@@ -11,8 +11,10 @@ mod attention;
 mod bank;
 mod compare;
 mod decoder;
+mod doubles;
 mod keys;
 mod mask;
+mod memory_encoder;
 mod normed;
 mod nvjpeg;
 mod preprocess;
@@ -105,6 +107,8 @@ pub enum Topic {
     Keys,
     /// The mask decoder of the track step.
     Decoder,
+    /// The memory encoder.
+    MemoryEncoder,
     /// What a trunk's blocks need besides products.
     Trunk,
     /// nvJPEG's pixels.
@@ -127,6 +131,7 @@ impl Topic {
             Self::Attention => Ok(attention::rows(bench)),
             Self::Keys => Ok(keys::rows(bench)),
             Self::Decoder => Ok(decoder::rows(bench)),
+            Self::MemoryEncoder => Ok(memory_encoder::rows(bench)),
             Self::Trunk => Ok(trunk::rows(bench)),
             Self::Nvjpeg => nvjpeg::rows(bench),
             Self::Products => products::rows(bench),
@@ -139,6 +144,7 @@ impl Topic {
         let needed = match self {
             Self::Attention | Self::Keys => "only the fused bank needs them",
             Self::Decoder => "only a track step whose mask decoder is ours needs them",
+            Self::MemoryEncoder => "only a memory encoder that is ours needs them",
             Self::Trunk | Self::WholeTrunks => "only an encoder whose trunk is ours needs them",
             _ => return None,
         };
@@ -161,6 +167,7 @@ impl Topic {
             Self::Attention => "attention",
             Self::Keys => "the memory attention's keys",
             Self::Decoder => "the mask decoder",
+            Self::MemoryEncoder => "the memory encoder",
             Self::Trunk => "trunk",
             Self::Nvjpeg => "nvJPEG's pixels",
             Self::Products => "cuBLASLt's products",

@@ -9,6 +9,7 @@
 #include "windows.h"
 #include "keys.h"
 #include "decoder.h"
+#include "memory_encoder.h"
 #include "products.h"
 
 // Hopper's waits for the kernel in front, which has always ended here.
@@ -91,6 +92,16 @@ const Kernel KERNELS[] = {
     KERNEL(decoder_heads),
     KERNEL(decoder_answer),
     KERNEL(decoder_masks),
+    KERNEL(memory_mask),
+    KERNEL(memory_widen),
+    KERNEL(memory_join),
+    KERNEL(memory_spread),
+    KERNEL(memory_mix),
+    KERNEL(memory_last),
+    KERNEL(latents_attend),
+    KERNEL(latents_mix),
+    KERNEL(latents_self),
+    KERNEL(latents_windows),
     KERNEL(product_gelu_128_by_2),
     KERNEL(product_gelu_192_by_2),
     KERNEL(product_gelu_128_by_4),

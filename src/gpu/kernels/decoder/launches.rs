@@ -6,9 +6,10 @@ loaded, and the scratch is made for the decoder's own shape.
 use anyhow::{Context, Result};
 
 use super::super::images::{self, Topic};
+use super::super::loaded::Affine;
 use super::super::{blocks, int};
 use super::scratch::{Scratch, TILE};
-use super::weights::{Affine, Asking, Layer, Read};
+use super::weights::{Asking, Layer, Read};
 use super::{Answer, MaskDecoder, Model};
 use crate::bundle::decoder::TOKENS;
 use crate::gpu::module::{Arg, Function, Launch};

@@ -46,7 +46,7 @@ fn tiles_of_the_image_are_those_of_the_source() {
     has(&masks, &format!("constexpr int TILE = {MASK_TILE};"));
     has(&masks, &format!("__launch_bounds__({IMAGE_THREADS}, 2)\n    decoder_masks("));
     // A pixel of the first convolution is a block.
-    has(&masks, "    Masks<1> masks;");
+    has(&masks, "    Masks masks;");
     assert_eq!(PIXELS, 4);
 }
 

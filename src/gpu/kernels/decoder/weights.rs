@@ -2,24 +2,12 @@
 The weights of a mask decoder on the device, all of them in one piece of memory.
 */
 
-use std::collections::BTreeMap;
-use std::ops::Range;
-
-use anyhow::{Context, Result, ensure};
+use anyhow::{Context, Result};
 
 use crate::bundle::decoder::LAYERS;
 use crate::bundle::{DecoderShape, DecoderWeights};
-use crate::gpu::{Gpu, Purpose, Stream, View};
-
-/// What any copy of 16 bytes needs, and whole lines of the caches.
-const ALIGNMENT: usize = 128;
-
-/// What scales and what is added.
-#[derive(Debug)]
-pub(super) struct Affine {
-    pub weight: View,
-    pub bias: View,
-}
+use crate::gpu::kernels::loaded::{Affine, Loaded};
+use crate::gpu::{Gpu, Stream, View};
 
 /// Tokens read the image: from sums over it to queries.
 #[derive(Debug)]
@@ -113,35 +101,17 @@ impl Weights {
         file: &DecoderWeights,
         stream: &Stream,
     ) -> Result<Self> {
-        let mut bytes = Vec::new();
-        let mut places = BTreeMap::new();
-        for tensor in DecoderWeights::tensors(shape) {
-            let found = file.get(&tensor.name)?;
-            ensure!(
-                found.len() == tensor.bytes(),
-                "{} has {} bytes, {} are expected of a map of side {}",
-                tensor.name,
-                found.len(),
-                tensor.bytes(),
-                shape.grid
-            );
-            bytes.resize(bytes.len().next_multiple_of(ALIGNMENT), 0);
-            places.insert(tensor.name, bytes.len()..bytes.len() + found.len());
-            bytes.extend_from_slice(found);
-        }
-        let memory = View::new(&gpu.towards(Purpose::Weights), bytes.len())?;
-        memory.upload(&bytes, stream)?;
-        Loaded { memory, places }.all()
+        let tensors = DecoderWeights::tensors(shape);
+        Loaded::new(gpu, &tensors, |name| file.get(name), stream)
+            .and_then(|loaded| Decoder(loaded).all())
+            .with_context(|| format!("of a mask decoder whose map has side {}", shape.grid))
     }
 }
 
-/// All tensors on the device, and where.
-struct Loaded {
-    memory: View,
-    places: BTreeMap<String, Range<usize>>,
-}
+/// All tensors on the device, by the names of the file less what is in front of all.
+struct Decoder(Loaded);
 
-impl Loaded {
+impl Decoder {
     fn all(&self) -> Result<Weights> {
         Ok(Weights {
             positions: self.one("pe")?,
@@ -209,21 +179,22 @@ impl Loaded {
 
     /// A product's weight has the product's name.
     fn product(&self, name: &str) -> Result<Affine> {
-        self.both(name, &format!("{name}_bias"))
+        self.0.product(&of_decoder(name))
     }
 
     fn norm(&self, name: &str) -> Result<Affine> {
-        self.both(&format!("{name}.weight"), &format!("{name}.bias"))
+        self.0.norm(&of_decoder(name))
     }
 
     fn both(&self, weight: &str, bias: &str) -> Result<Affine> {
-        Ok(Affine { weight: self.one(weight)?, bias: self.one(bias)? })
+        self.0.both(&of_decoder(weight), &of_decoder(bias))
     }
 
     fn one(&self, name: &str) -> Result<View> {
-        let place = self.places.get(&format!("decoder.{name}"));
-        let place =
-            place.with_context(|| format!("a mask decoder has no tensor decoder.{name}"))?;
-        Ok(self.memory.part(place.start, place.len())?)
+        self.0.one(&of_decoder(name))
     }
+}
+
+fn of_decoder(name: &str) -> String {
+    format!("decoder.{name}")
 }

@@ -5,6 +5,7 @@ the image is one over all of it. Weights and inputs have the values that the ker
 
 use rayon::prelude::*;
 
+use super::super::doubles::{dot, normalized};
 use super::super::trunk::activation;
 use super::data::Drawn;
 use crate::bundle::decoder::{CROSS, HEADS, HIDDEN, LAYERS, MASKS, MIDDLE, NARROW, WIDTH};
@@ -54,20 +55,6 @@ impl Matrix {
             (0..self.columns).flat_map(|column| (0..self.rows()).map(move |row| (row, column)));
         Self::of(turned.map(|(row, column)| self.row(row)[column]), self.rows())
     }
-}
-
-/// Not an iterator: each step of one is a call where the compiler does not optimise, as for tests.
-fn dot(a: &[f64], b: &[f64]) -> f64 {
-    let (mut sums, mut at, length) = ([0.0; 2], 0, a.len().min(b.len()));
-    while at + 1 < length {
-        sums[0] += a[at] * b[at];
-        sums[1] += a[at + 1] * b[at + 1];
-        at += 2;
-    }
-    if at < length {
-        sums[0] += a[at] * b[at];
-    }
-    sums[0] + sums[1]
 }
 
 /// Rows out, columns in.
@@ -174,12 +161,7 @@ impl Network<'_> {
 
     fn norm(&self, x: &[f64], name: &str, epsilon: f64) -> Vec<f64> {
         let [weight, bias] = ["weight", "bias"].map(|part| self.0.get(&format!("{name}.{part}")));
-        let count = x.len() as f64;
-        let mean = x.iter().sum::<f64>() / count;
-        let spread = x.iter().map(|value| (value - mean).powi(2)).sum::<f64>() / count;
-        let by = (spread + epsilon).sqrt().recip();
-        let scaled = weight.iter().zip(bias).map(|(w, b)| (f64::from(*w) * by, f64::from(*b)));
-        x.iter().zip(scaled).map(|(value, (w, b))| (value - mean) * w + b).collect()
+        normalized(x, weight, bias, epsilon)
     }
 
     fn normed(&self, x: &Matrix, name: &str) -> Matrix {
