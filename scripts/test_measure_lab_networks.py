@@ -7,7 +7,7 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).resolve().parent))
 
 from lab.job import checked  # noqa: E402
-from lab.plan import plan  # noqa: E402
+from lab.plan import GROUPS, plan  # noqa: E402
 from lab.settings import TAGS, Settings  # noqa: E402
 from measure_lab_case import SCRIPTS, Case  # noqa: E402
 
@@ -67,6 +67,33 @@ class Networks(Case):
         done = subprocess.run([*command, "--decoder", "own", "--mixed", "edgetam"], capture_output=True, text=True)
         self.assertEqual(done.returncode, 2)
         self.assertIn("mixed engines compute the mask decoder in fp32", done.stderr)
+
+    def test_kernels_in_the_place_of_engines_are_measured_in_turn_with_them(self):
+        given = {"segtrt": Path("/p/segtrt"), "split": Path("/p/split"), "overlay": Path("/p/tiny.safetensors"), "out": self.out}
+        given |= {"python": sys.executable, "models": ["edgetam", "sam2.1_tiny"]}
+        jobs = checked(plan(Settings(**given, mask_decoder="own", memory_encoder="own"), GROUPS))
+        for name in ("edgetam", "edgetam_512", "sam2_tiny"):
+            makers = [[export[export.index(flag) + 1] for flag in ("--decoder", "--memory")] for export in (jobs[f"{kind}_{name}_fp16"].command for kind in ("export", "tensorrt"))]
+            self.assertEqual(makers, [["own"] * 2, ["engine"] * 2])
+            merged, measured = jobs[f"engines_{name}_tensorrt"], jobs[f"own_{name}"]
+            # All of them from the other bundle, and the memory encoder's among them.
+            graphs = []
+            for job in (merged, *(jobs[need] for need in merged.needs)):
+                self.assertEqual(job.command[job.command.index("--onnx-dir") + 1], str(self.out / "tensorrt"), job.name)
+                graphs += job.command[job.command.index("--graphs") + 1].split(",")
+            self.assertEqual(graphs.count("memory"), 2)
+            for side in (f"tensorrt={self.out}/engines/{name}_tensorrt", f"own={self.out}/engines/{name}"):
+                self.assertIn(side, measured.command)
+            self.assertIn(f"compare_{name}", measured.needs)
+        # Algorithms of a trunk's products are timed on either side.
+        self.assertEqual(jobs["own_sam2_tiny"].needs[:2], ["products_sam2_tiny_tensorrt", "products_sam2_tiny"])
+        timed = jobs["products_sam2_tiny_tensorrt"]
+        self.assertEqual(timed.needs, ["engines_sam2_tiny_tensorrt"])
+        self.assertIn(str(self.out / "engines/sam2_tiny_tensorrt"), timed.command)
+        # A half of it is told from none of it.
+        self.assertIn("own_edgetam", checked(plan(Settings(**given, memory_encoder="own"), GROUPS)))
+        self.assertNotIn("own_edgetam", checked(plan(Settings(**given), GROUPS)))
+        self.assertNotIn("own_edgetam", checked(plan(Settings(**given, memory_encoder="own", unlearned=("edgetam",)), GROUPS)))
 
     def test_a_factor_that_is_none_is_a_usage_error(self):
         begin = [sys.executable, SCRIPTS / "measure-lab.py", "--out", self.out / "lab", "--list", "--gpus", "0", "--split", "s", "--overlay", "o"]

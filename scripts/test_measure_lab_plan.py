@@ -83,8 +83,8 @@ class Planning(Case):
         self.assertNotIn("warm_sam2_tiny_vos_optimized_fp16", jobs)
         for name, there in (("compare_sam2_tiny", False), ("forced_sam2_tiny", False), ("compare_edgetam", True)):
             sides = jobs[name].command[jobs[name].command.index("--baselines") + 1].split(",")
-            self.assertEqual("vos_optimized:fp16" in sides, there, name)
-            self.assertIn("reduce_overhead:fp16", sides)
+            self.assertEqual([side in sides for side in ("vos_optimized:fp16", "reduce_overhead:fp16")], [there, True], name)
+        self.assertEqual([jobs[f"compare_{name}"].expect for name in ("sam2_tiny", "edgetam")], [0.7 * 235, 315], "a side fewer takes less")
         checked(list(jobs.values()))
         for pattern, told in (("warm_sam3*", "matches no job"), ("export_*", "export_edgetam_fp16.* cannot be done without")):
             with self.assertRaisesRegex(PlanError, told):
@@ -373,7 +373,7 @@ class Planning(Case):
         begin = [sys.executable, SCRIPTS / "measure-lab.py", "--out", self.out / "lab", "--split", self.out / "split", "--list", "--gpus", "0,1"]
         begin += ["--overlay", self.out / "overlay", "--segtrt", self.out / "segtrt"]
         for more, told in (
-            (["--groups", "bisct"], "expected some of main, attention, bisect, exact, warm"),
+            (["--groups", "bisct"], "expected some of main, attention, own, bisect, exact, warm"),
             (["--groups", "bisect", "--models", "edgetam"], "no job of these models"),
             (["--groups", "bisect"], "no job of these models"),
             (["--hushed", "0"], "expected 1 or more"),

@@ -46,6 +46,7 @@ class Job:
     group: str = "main"
     optional: bool = False  # those that need it begin when it has ended, however it ended
     only_with: dict = field(default_factory=dict)  # optional job -> text that the command loses where that is not done
+    spares: dict = field(default_factory=dict)  # likewise -> seconds that it takes less where that is left out
 
     def __post_init__(self):
         self.command = [str(word) for word in self.command]
@@ -142,7 +143,8 @@ def without(jobs, patterns):
         dropped |= set(found)
     kept = [job for job in jobs if job.name not in dropped]
     for job in kept:
-        job.command = job.lacking([name for name in job.needs if name in dropped])
+        lacks = [name for name in job.needs if name in dropped]
+        job.command, job.expect = job.lacking(lacks), job.expect - sum(job.spares.get(name, 0) for name in lacks)
         job.needs = [name for name in job.needs if name not in dropped]
     return kept
 

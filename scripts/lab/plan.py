@@ -4,10 +4,10 @@ from .plan_bed import compiled, exports, test_bed
 from .plan_bisect import bisect
 from .plan_builds import engines
 from .plan_compare import comparisons, masks
-from .plan_rest import attentions, newcomer, rebuilds, sanitizers, selftests, speeds, sweeps
+from .plan_rest import attentions, decoders, newcomer, rebuilds, sanitizers, selftests, speeds, sweeps
 
-GROUPS = ("main", "attention", "bisect", "exact", "warm")
-PARTS = (test_bed, exports, compiled, engines, comparisons, masks, selftests, speeds, attentions, rebuilds, newcomer, sanitizers, sweeps, bisect)
+GROUPS = ("main", "attention", "own", "bisect", "exact", "warm")
+PARTS = (test_bed, exports, compiled, engines, comparisons, masks, selftests, speeds, attentions, decoders, rebuilds, newcomer, sanitizers, sweeps, bisect)
 
 
 def plan(settings, groups=("main",)):

@@ -70,7 +70,7 @@ def exports_of(s, v, bundles, name, weights, precisions, needs=()):
         if v.model in ATTENDING and precision == "fp16":
             command += ["--encoder", v.encoder]
         if precision == "fp16":
-            command += ["--decoder", s.mask_decoder, "--memory", v.memory]
+            command += ["--decoder", v.decoder, "--memory", v.memory]
         if v.model == "edgetam" and v.imgsz == 1024:
             command += ["--encoder-batches", BATCHES]
         jobs.append(

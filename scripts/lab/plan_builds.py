@@ -134,13 +134,12 @@ def built(v, precision):
     return f"products_{v.name}" if v.encoder == "trunk" and precision == "fp16" else f"engines_{v.name}_{precision}"
 
 
-def products(s, v, graphs, priority):
-    """Times the algorithms of a trunk's products, alone on its GPU; all plans are there by then."""
-    name, merged = built(v, "fp16"), f"engines_{v.name}_fp16"
-    timing, rows = s.out / "timing" / f"{merged}.timing", s.out / "builds" / f"{name}.json"
-    command = build_command(s, v, "fp16", s.engines(v), timing, "--graphs", ",".join(graphs))
-    common = {"gpu": ALONE, "needs": [merged], "memory_gib": 5, "waits": True, "results": [rows], "stdout": rows}
-    return Job(name, command, priority=priority, expect=20, limit=120, **common)
+def products(s, v, name, merged, place, graphs, bundles=None):
+    """Times the algorithms of a trunk's products, alone on its GPU; all plans are there by then, which the job `merged` put together."""
+    timing, rows = s.out / "timing" / f"{merged.name}.timing", s.out / "builds" / f"{name}.json"
+    command = build_command(s, v, "fp16", place, timing, "--graphs", ",".join(graphs), bundles=bundles)
+    common = {"gpu": ALONE, "needs": [merged.name], "memory_gib": 5, "waits": True, "results": [rows], "stdout": rows}
+    return Job(name, command, priority=merged.priority, expect=20, limit=120, **common)
 
 
 def engines(s):
@@ -153,7 +152,7 @@ def engines(s):
             graphs = [graph for piece in pieces_of(v, precision) for graph in piece]
             jobs += [*pieces, merge(s, v, f"engines_{v.name}_{precision}", precision, s.engines(v), pieces, graphs, priority)]
             if built(v, precision) != jobs[-1].name:
-                jobs.append(products(s, v, graphs, priority))
+                jobs.append(products(s, v, built(v, precision), jobs[-1], s.engines(v), graphs))
     return jobs
 
 
@@ -167,30 +166,37 @@ def whole_encoder(s, v):
     return [whole, merge(s, v, f"engines_{v.name}_whole", "fp16", place, [whole, *rest], graphs, v.priority("speed"))], place
 
 
-def usual_parts(s, v):
-    """All fp16 engines of a variant whose encoder is in parts anyway, from an export of the same weights without other cuts.
+def otherwise(s, v, other, word):
+    """All fp16 engines of a variant as `other`, from an export of the same weights: (jobs, folder). Their names begin with the word.
 
-    Both kinds of parts have the same names, so that they cannot lie in one bundle, nor a part of one beside other graphs of the other.
+    Graphs that are cut otherwise have the same names, so that they cannot lie in one bundle, nor one of one kind beside graphs of the other.
     """
-    usual, bundles, priority = replace(v, encoder="whole"), s.out / "usual", v.priority("speed")
+    bundles, priority = s.out / word, v.priority("speed")
     weights, needs = weights_of(s, v)
-    exports = exports_of(s, usual, bundles, f"usual_{v.name}", weights, ("fp16",), needs)
+    exports = exports_of(s, other, bundles, f"{word}_{v.name}", weights, ("fp16",), needs)
     for job in exports:
         job.priority = priority
     pieces = []
-    for end, graphs in zip(piece_names(usual, "fp16"), pieces_of(usual, "fp16")):
-        name, out = f"usual_{v.name}_fp16_{end}", s.out / "pieces" / f"usual_{v.name}_fp16_{end}"
-        same = f"build_{v.name}_fp16_{end}" if end.isdigit() else name  # the other graphs are those of every export
-        expect = expected(usual, "fp16", graphs)
-        pieces.append(build(s, usual, name, "fp16", out, graphs, [job.name for job in exports], priority, expect, bundles=bundles, kept=same))
-    place, all_graphs = s.out / "engines" / f"{v.name}_usual", [graph for piece in pieces_of(usual, "fp16") for graph in piece]
-    merged = merge(s, usual, f"engines_{v.name}_usual", "fp16", place, pieces, all_graphs, priority, bundles=bundles)
-    return [*exports, *pieces, merged], place
+    for end, graphs in zip(piece_names(other, "fp16"), pieces_of(other, "fp16")):
+        name, out = f"{word}_{v.name}_fp16_{end}", s.out / "pieces" / f"{word}_{v.name}_fp16_{end}"
+        same = f"build_{v.name}_fp16_{end}" if end.isdigit() or other.encoder == v.encoder else name  # graphs that are those of every export
+        expect = expected(other, "fp16", graphs)
+        pieces.append(build(s, other, name, "fp16", out, graphs, [job.name for job in exports], priority, expect, bundles=bundles, kept=same))
+    place, all_graphs = s.out / "engines" / f"{v.name}_{word}", [graph for piece in pieces_of(other, "fp16") for graph in piece]
+    jobs = [*exports, *pieces, merge(s, other, f"engines_{v.name}_{word}", "fp16", place, pieces, all_graphs, priority, bundles=bundles)]
+    if built(other, "fp16").startswith("products_"):
+        jobs.append(products(s, other, f"products_{v.name}_{word}", jobs[-1], place, all_graphs, bundles))
+    return jobs, place
 
 
 def without_attention(s, v):
     """The fp16 engines that a variant has where this program computes nothing of its encoder: (jobs, folder)."""
-    return usual_parts(s, v) if v.model in PARTS else whole_encoder(s, v)
+    return otherwise(s, v, replace(v, encoder="whole"), "usual") if v.model in PARTS else whole_encoder(s, v)
+
+
+def by_tensorrt(s, v):
+    """The fp16 engines that a variant has where TensorRT computes its mask decoder and its memory encoder: (jobs, folder)."""
+    return otherwise(s, v, replace(v, decoder="engine", memory="engine"), "tensorrt")
 
 
 def batch_names(v):

@@ -8,6 +8,7 @@ from .settings import ROOT
 # What a try that was broken off leaves in a comparison that goes on; compare would refuse it.
 FORCED = ("teacher", "teacher_forced")
 FORCED_SHARE = 0.8  # of a comparison's seconds, with the reference's masks in every memory: 0.7 and 0.9 were seen
+VOS_SHARE = 0.3  # of a comparison's seconds, that vos_optimized costs: EdgeTAM's took 193 and 215 without it and 313 with it, tiny's 132 to 195 and 233
 # Seconds that PyTorch's sides may take to get ready: with what they compile to in Inductor's cache about 60. One that compiles
 # all the same would keep the machine from everybody for ten minutes, and disturb whatever is compared beside it.
 READY = 240
@@ -68,7 +69,8 @@ def comparisons(s):
         needs = [*base, *(warm_name(v, *side) for side in (("compile", "fp16"), *tf32[1:], *CUDA_GRAPHS))]
         # Compiled within a comparison vos_optimized would keep the machine for ten minutes.
         only_with = {warm_name(v, *side): f",{':'.join(side)}" for side in (*tf32[2:], *CUDA_GRAPHS)}
-        jobs.append(compare_job(s, v, first, command, needs, v.priority("compare"), expect, only_with=only_with))
+        spares = {warm_name(v, "vos_optimized", "fp16"): VOS_SHARE * expect}
+        jobs.append(compare_job(s, v, first, command, needs, v.priority("compare"), expect, only_with=only_with, spares=spares))
         held = ["--reference-run", reference(s, v)]
         # Once more with the reference's masks in every memory: no speed, so it may wait, and it adds to the first one.
         told = s.out / f"forced_{v.name}.txt"

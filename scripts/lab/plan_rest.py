@@ -2,7 +2,7 @@
 
 from .job import ALL, ALONE, SHARED, Job
 from .plan_bed import exported, exports_of
-from .plan_builds import PRECISIONS, batch_names, batches, build, built, caches, piece_jobs, pieces_of, source, without_attention
+from .plan_builds import PRECISIONS, batch_names, batches, build, built, by_tensorrt, caches, piece_jobs, pieces_of, source, without_attention
 from .plan_compare import bench, reference
 from .sanitize_clip import FOUND
 
@@ -72,22 +72,32 @@ def speeds(s):
 
 
 def attentions(s):
-    """Before and after: an encoder as it is otherwise, and as --encoder has it, in turn; masks are held to the comparison's reference."""
-    jobs = []
-    for v in s.variants():
-        if v.encoder == "whole" or v.model in s.unlearned:
-            continue
-        several, usual = without_attention(s, v)
-        out = s.out / f"attention_{v.name}"
-        command = [*s.script("scripts/lab/in_turn.py"), "--out", out, "--rounds", s.rounds]
-        command += ["--side", f"usual={usual}", "--side", f"{v.encoder}={s.engines(v)}", "--reference-run", reference(s, v)]
-        command += ["--", s.segtrt, "bench", "--backend", "tensorrt"]
-        command += ["--split-dir", s.split, "--models", f"{v.tag}_points", "--imgsz", v.imgsz, "--precision", "fp16"]
-        command += ["--metrics", "official", "--profile-runs", 1]
-        needs = [several[-1].name, built(v, "fp16"), f"compare_{v.name}"]
-        jobs += [*several, alone(out.name, command, needs, v.priority("speed"), 60, [out / "judged"])]
+    """Before and after: an encoder as it is otherwise, and as --encoder has it."""
+    cut = [v for v in s.variants() if v.encoder != "whole"]
+    return [job for v in cut for job in before_and_after(s, v, "attention", without_attention, "usual", v.encoder)]
+
+
+def decoders(s):
+    """Before and after: mask decoder and memory encoder by TensorRT, and as --decoder and --memory have them."""
+    own = [v for v in s.variants() if "own" in (v.decoder, v.memory)]
+    return [job for v in own for job in before_and_after(s, v, "own", by_tensorrt, "tensorrt", "own")]
+
+
+def before_and_after(s, v, group, otherwise, before, after):
+    """A variant's engines as they are `otherwise`, and as they are compared, in turn; masks are held to the comparison's reference."""
+    if v.model in s.unlearned:
+        return []
+    several, place = otherwise(s, v)
+    out = s.out / f"{group}_{v.name}"
+    command = [*s.script("scripts/lab/in_turn.py"), "--out", out, "--rounds", s.rounds]
+    command += ["--side", f"{before}={place}", "--side", f"{after}={s.engines(v)}", "--reference-run", reference(s, v)]
+    command += ["--", s.segtrt, "bench", "--backend", "tensorrt"]
+    command += ["--split-dir", s.split, "--models", f"{v.tag}_points", "--imgsz", v.imgsz, "--precision", "fp16"]
+    command += ["--metrics", "official", "--profile-runs", 1]
+    needs = [several[-1].name, built(v, "fp16"), f"compare_{v.name}"]
+    jobs = [*several, alone(out.name, command, needs, v.priority("speed"), 60, [out / "judged"])]
     for job in jobs:
-        job.group = "attention"
+        job.group = group
     return jobs
 
 

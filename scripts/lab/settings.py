@@ -53,7 +53,8 @@ class Variant:
     model: str
     imgsz: int = 1024
     encoder: str = "whole"  # of ENCODERS: what this program's kernels compute of its fp16 encoder
-    memory: str = "engine"  # of MAKERS: who computes its fp16 memory encoder
+    decoder: str = "engine"  # of MAKERS: who computes the mask decoder of its fp16 track step
+    memory: str = "engine"  # of MAKERS: and its fp16 memory encoder
 
     def parts(self, precision):
         """Parts of the encoder; 0 where it is whole."""
@@ -120,7 +121,7 @@ class Settings:
 
     def variants(self):
         """The models at 1024 pixels; EdgeTAM at 512, too."""
-        common = {"memory": self.memory_encoder}
+        common = {"decoder": self.mask_decoder, "memory": self.memory_encoder}
         found = [Variant(model, encoder=self.encoder if model in ATTENDING else "whole", **common) for model in self.models]
         return found + [Variant("edgetam", 512, **common)] * ("edgetam" in self.models)
 
