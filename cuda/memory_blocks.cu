@@ -15,7 +15,9 @@ A warp takes D's rows in an order in which a lane's columns of the result are ei
 16 bytes at a time. The memories' product is one more of U's kind, of the sums as halves.
 
 By count, of an H200 at 1024 pixels: 128 blocks read 128 MB of the L2 cache a launch, 20 us at 50 bytes a ns and multiprocessor; the tensor cores
-need 8 us of it, shared memory 10. Tiles of 64 tokens would have half the bytes, of half the multiprocessors; their y is beyond the registers, and
+need 8 us of it, shared memory 10. Measured, it is 27 us, and 27 with two blocks in all (docs/measurements/2026-11-own-h200.md): not the cache,
+which 128 blocks share, but what a block does by itself bounds it. Tiles of 64 tokens would have half the bytes, of half the multiprocessors;
+their y is beyond the registers, and
 reading it again for each chunk beyond what shared memory gives in that time.
 
 Tokens past the last are the last one, and are not stored. A block reads its own tokens of x alone, before it stores any: x may be where the sum goes.

@@ -5,7 +5,7 @@ A block has 4 rows of 8 pixels and all channels, since the norm sums over them; 
 it, 70 KB, comes to shared memory row by row, and a row of taps is summed as soon as the rows that it takes are there. A thread has two channels
 of a row's eight pixels.
 
-By count, of an H200 at 1024 pixels: 1600 instructions of each of 16 warps, 3.7 us, and 120 KB a block of pixels and taps, which come meanwhile.
+By count, of an H200 at 1024 pixels: 1600 instructions of each of 16 warps, 3.7 us (8.5 were measured with empty caches), and 120 KB a block of pixels and taps, which come meanwhile.
 Other blocks read what a block does: y is not x.
 
 Needs attention.cuh and halves.cuh in front.

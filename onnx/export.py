@@ -15,6 +15,8 @@ from segexport.models import spec_of
 
 # What --segments does to an encoder that segtrt's kernels take, where nobody says.
 USUAL_ENCODER = "trunk"
+# Whose mask decoder and memory encoder segtrt's kernels may compute where nobody says: clips of it were measured with them (docs/measurements).
+MEASURED_WITHOUT_ENGINES = "edgetam"
 
 
 def parse():
@@ -40,16 +42,15 @@ def parse():
     parser.add_argument(
         "--decoder",
         choices=("engine", "own"),
-        default="engine",
-        help="who computes the mask decoder of the track step that --segments cuts: engine, TensorRT, in the last segment (default); "
-        "own, segtrt's kernels, with the weights in a file of their own, for --precision fp16 alone",
+        help="who may compute the mask decoder of the track step that --segments cuts: engine, TensorRT alone, in the last segment; own, "
+        "segtrt's kernels, too, with their weights in a file and a graph track_image for the last segment, for --precision fp16 alone "
+        "(default: own for EdgeTAM, of which it was measured)",
     )
     parser.add_argument(
         "--memory",
         choices=("engine", "own"),
-        default="engine",
-        help="who computes the memory encoder: engine, TensorRT, as the graph memory (default); own, segtrt's kernels, with the weights "
-        "in a file of their own beside the graph, for --precision fp16 alone",
+        help="who may compute the memory encoder: engine, TensorRT alone, as the graph memory; own, segtrt's kernels, too, with their "
+        "weights in a file beside the graph, for --precision fp16 alone (default: own for EdgeTAM with --segments)",
     )
     parser.add_argument(
         "--encoder-batches",
@@ -100,6 +101,9 @@ def parse():
     if args.encoder is None:
         serves = family == "sam2.1" and args.precision == "fp16" and not args.for_sm
         args.encoder = USUAL_ENCODER if args.segments and serves else "whole"
+    measured = args.model == MEASURED_WITHOUT_ENGINES and args.segments and args.precision == "fp16" and not args.for_sm
+    args.decoder = args.decoder or ("own" if measured else "engine")
+    args.memory = args.memory or ("own" if measured else "engine")
     if args.verify and not (args.prompt_point or args.prompt_mask):
         parser.error("--verify needs --prompt-point or --prompt-mask")
     if args.verify and args.frames < 20:

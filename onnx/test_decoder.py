@@ -174,7 +174,7 @@ class Decoder:
         *_, whole = graphs._segments(track, contract, features, [], "engine")
         *_, last = graphs._segments(track, contract, features, [], "own")
         self.assertEqual([port.name for port in whole.inputs], ["x", "o", "hr0", "hr1"])
-        self.assertEqual((last.role, [port.name for port in last.inputs]), (whole.role, ["x", "o"]))
+        self.assertEqual((last.role, [port.name for port in last.inputs]), ("track_image", ["x", "o"]))
         self.assertEqual([(port.name, port.dtype, port.shape) for port in last.outputs], [("y", "f", ("B", track.grid**2, 256))])
         proto = to_onnx(last)
         self.assertLess(flops.count(proto), 2 * track.grid**2 * 256 * (64 + 2 * 2048) * 1.01)

@@ -8,8 +8,8 @@ Learns a test bed, exports, builds engines, compiles PyTorch, compares, tests an
 it needs and what it occupies; as many run at once as fit, measurements alone on their GPU and on processors of their own.
 OUT/lab.log has a line for each beginning and end, OUT/jobs/NAME.{log,json} what a job printed and how it ended. A job that failed
 costs those that need it, and is tried again by the next call. TensorRT, ONNX Runtime and EdgeTAM's code are found as by the single
-programs: SEGTRT_TENSORRT_LIB, LD_LIBRARY_PATH, ORT_DYLIB_PATH, EDGETAM_SRC, PYTHONPATH. For one step after another on one
-GPU: measure-engines.sh, measure-pipeline.sh. Exit code 0: all jobs are done; 1: not all; 2: wrong command line.
+programs: SEGTRT_TENSORRT_LIB, LD_LIBRARY_PATH, ORT_DYLIB_PATH (else this Python's onnxruntime), EDGETAM_SRC, PYTHONPATH. For one
+step after another on one GPU: measure-engines.sh, measure-pipeline.sh. Exit code 0: all jobs are done; 1: not all; 2: wrong command line.
 """
 
 import argparse
@@ -30,6 +30,7 @@ from lab.harvest import harvest  # noqa: E402
 from lab.job import PlanError, checked, chosen, hurry, without  # noqa: E402
 from lab.ledger import Ledger, write_json  # noqa: E402
 from lab.plan import GROUPS, plan  # noqa: E402
+from lab.runtime import onnxruntime_library  # noqa: E402
 from lab.scheduler import Scheduler  # noqa: E402
 from lab.settings import ENCODERS, MAKERS, MIXED, ROOT, TAGS, Settings, of_model  # noqa: E402
 from lab.stand_in import stand_in  # noqa: E402
@@ -68,9 +69,9 @@ def parser():
     p.add_argument("--kept-weights", type=Path, metavar="DIR", help=told)
     told = "what this program computes of SAM 2.1's fp16 encoders (onnx/README.md); --groups attention measures before and after [trunk]"
     p.add_argument("--encoder", choices=ENCODERS, default="trunk", help=told)
-    told = "who computes the track step's mask decoder of fp16 bundles (onnx/README.md); own needs --mixed '' [engine]"
+    told = "who computes the track step's mask decoder of fp16 bundles (onnx/README.md); mixed engines compute their own either way [engine]"
     p.add_argument("--decoder", choices=MAKERS, default="engine", help=told)
-    told = "who computes the memory encoder of fp16 bundles; mixed engines have their own either way [engine]"
+    told = "who computes the memory encoder of fp16 bundles, likewise [engine]"
     p.add_argument("--memory", choices=MAKERS, default="engine", help=told)
     p.add_argument("--ort-gpu", type=Path, metavar="LIB", help="ONNX Runtime's library with the CUDA provider: a further side")
     p.add_argument("--groups", default="main", help=f"of {', '.join(GROUPS)} [main]")
@@ -110,8 +111,6 @@ def settings_of(args, gpus, error):
     mixed = tuple(name.strip() for name in args.mixed.split(",") if name.strip())
     if unknown := set(mixed) - set(MIXED):
         error(f"--mixed {','.join(sorted(unknown))}: known are {', '.join(MIXED)}")
-    if args.decoder == "own" and mixed:
-        error("--decoder own: mixed engines compute the mask decoder in fp32; expected --mixed ''")
     if args.split is None or args.overlay is None:
         error("--split and --overlay are needed")
     timing = dict(zip(("fp16", "fp32"), (Path(name).absolute() for name in args.timing.split(",") if name)))
@@ -218,6 +217,8 @@ def main():
         for at, line in foresight.lines:
             print(f"{at:6.0f} s  {line}")
         return 0
+    if not os.environ.get("ORT_DYLIB_PATH") and (library := onnxruntime_library()):
+        os.environ["ORT_DYLIB_PATH"] = str(library)  # segtrt may lie where it finds none
     if args.fake is None:
         told = flags.unknown(jobs.values(), settings.segtrt, settings.python if args.check else None)
         for line in told:

@@ -20,6 +20,7 @@ from lab import flags, stand_in_engines  # noqa: E402
 from lab.job import SHARED, checked  # noqa: E402
 from lab.plan import plan  # noqa: E402
 from lab.settings import Settings  # noqa: E402
+from measure_lab_case import Case  # noqa: E402
 
 MANIFEST = 'format = 1\n\n[model]\nname = "{name}"\nfamily = "x"\nimgsz = 64\nprecision = "{precision}"\n\n[weights]\nname = "other"\n'
 HAS_NUMPY = importlib.util.find_spec("numpy") is not None
@@ -183,6 +184,23 @@ class Standing(unittest.TestCase):
             command = {job.name: job for job in plan(settings)}["stand_in_sam2_tiny"].command
             self.assertEqual(command[-2:] == ["--tools", "memcheck"], alone, encoder)
         self.assertFalse([name for name in checked(plan(Settings(**given))) if name.startswith("stand_in")])
+
+
+class Found(Case):
+    def test_the_library_of_this_pythons_onnxruntime_is_found_without_importing_it(self):
+        ask = [sys.executable, "-S", "-c", "from lab.runtime import onnxruntime_library as f; print(f())"]
+
+        def found():
+            environment = {**os.environ, "PYTHONPATH": f"{SCRIPTS}{os.pathsep}{self.out}"}
+            return subprocess.run(ask, env=environment, capture_output=True, text=True, check=True).stdout.strip()
+
+        self.assertEqual(found(), "None")
+        capi = self.out / "onnxruntime/capi"
+        capi.mkdir(parents=True)
+        (self.out / "onnxruntime/__init__.py").write_text("raise ImportError")
+        self.assertEqual(found(), "None", "a package without its library")
+        (capi / "libonnxruntime.so.1.31.1").write_bytes(b"")
+        self.assertEqual(found(), str(capi / "libonnxruntime.so.1.31.1"))
 
 
 if __name__ == "__main__":

@@ -20,7 +20,7 @@ const BUILT: [Role; 9] = [
     Role::TrackSeg1,
     Role::TrackSeg2,
     Role::TrackSeg3,
-    Role::TrackSeg4,
+    Role::TrackImage,
     Role::Memory,
 ];
 const OWN: Own = Own { bundle, built: &BUILT, file: FILE, graph: "track_decoder" };
@@ -103,6 +103,9 @@ fn the_decoder_behind_the_segments_gives_the_masks_of_the_whole() {
             assert!((expected.objectness - found.objectness).abs() < 1e-3, "{out}");
         }
     }
+    // An engine that answers does so for as long as it is there.
+    let backend = setting.with_an_engine(&OWN, Role::TrackSeg4);
+    assert!(backend.ends_with(" fused graph"), "{backend}");
     // The comparison must be able to fail.
     let activation = "x * (1.0f + std::erf(x * 0.70710678f))";
     let faulty = setting.fakes.with_fault(activation, "x * (1.0f - std::erf(x * 0.70710678f))");
@@ -134,10 +137,10 @@ fn weights_that_are_gone_or_anothers_are_said_with_what_gets_them_back() {
 }
 
 #[test]
-fn the_selftest_compares_the_last_segment_with_the_graph_that_it_was_built_from() {
+fn the_selftest_compares_what_stands_in_front_with_the_graph_that_it_was_built_from() {
     let Some(setting) = Setting::new(&OWN) else { return };
     let (bundles, csv) = (setting.path("bundles"), setting.path("rows.csv"));
-    // Its segments end in the answer.
+    // All of its segments end in the answer.
     copy(Path::new("tests/data/fused"), &bundles.join("fp32"));
     let selftest = || {
         let mut command = setting.fakes.selftest(&setting.path("engines"));
@@ -152,7 +155,7 @@ fn the_selftest_compares_the_last_segment_with_the_graph_that_it_was_built_from(
     selftest().assert().success();
     let [graphs, outputs, verdicts] = ["role", "output", "verdict"].map(|name| column(&csv, name));
     let rows = graphs.iter().zip(outputs.iter().zip(&verdicts));
-    let last: Vec<_> = rows.filter(|(graph, _)| *graph == "track_seg4").collect();
+    let last: Vec<_> = rows.filter(|(graph, _)| *graph == "track_image").collect();
     assert!(
         !last.is_empty()
             && last.iter().all(|(_, (output, verdict))| *output == "y" && *verdict == "passed"),
@@ -161,7 +164,7 @@ fn the_selftest_compares_the_last_segment_with_the_graph_that_it_was_built_from(
 }
 
 #[test]
-fn the_weights_are_copied_beside_the_plans_and_shown_and_mixed_engines_take_none() {
+fn the_weights_are_copied_beside_the_plans_and_shown_and_who_takes_an_engine_needs_none() {
     let Some(yard) = Yard::new(&OWN) else { return };
     assert_eq!(yard.status(), "copied");
     assert_eq!(yard.status(), "up_to_date");
@@ -175,8 +178,24 @@ fn the_weights_are_copied_beside_the_plans_and_shown_and_mixed_engines_take_none
         let told = format!("mask decoder: {FILE}");
         segtrt().arg("inspect").arg(place).assert().success().stdout(contains(told));
     }
-    let refused = yard.build(&["--precision", "mixed"]).assert().code(2);
-    refused.stderr(contains("export a bundle with onnx/export.py --decoder engine"));
+    let plan = |folder: &Path, graph: &str| folder.join(format!("{graph}.plan")).exists();
+    assert!(plan(&folder, "track_image") && !plan(&folder, "track_seg4"));
+    // Mixed engines decode in fp32: of the same bundle they get the whole last segment.
+    yard.build(&["--precision", "mixed"]).assert().success();
+    let mixed = yard.path("engines/small/edgetam_mini_64_mixed");
+    assert!(plan(&mixed, "track_seg4") && !plan(&mixed, "track_image"));
+    assert!(!mixed.join(FILE).exists());
+    let refused = yard.build(&["--precision", "mixed", "--graphs", "track_image"]).assert().code(2);
+    refused.stderr(contains("build the segment that ends in the answer: --graphs track_seg4"));
+    // An engine that was asked for decodes for as long as it is there.
+    yard.build(&["--graphs", "track_seg4"]).assert().success();
+    let what = "the last segment with the mask decoder in it";
+    let told = format!("{what}, and not this program's kernels, because it is there");
+    yard.build(&[]).assert().success().stderr(contains(told));
+    fs::write(folder.join("track_seg4.plan"), "no plan").unwrap();
+    let told = format!("{what}, is given up for this program's kernels");
+    yard.build(&[]).assert().success().stderr(contains(told));
+    assert!(!plan(&folder, "track_seg4") && folder.join(FILE).exists());
     // With another bank nothing needs them, and of engines that are gone nothing stays.
     fs::remove_dir_all(yard.path("engines")).unwrap();
     yard.build(&["--bank", "exact"]).assert().success();

@@ -14,7 +14,7 @@ use segtrt::files::sha256_of_file;
 use serde_json::Value;
 
 use crate::selftest::fakes::{Engines, Fakes, shared};
-use crate::support::{bench, frames_of, lowest_iou, segtrt, synth};
+use crate::support::{bench, column, frames_of, lowest_iou, segtrt, synth};
 
 /// More than fill a bank of 16 pointers and go once around its memories.
 const FRAMES: usize = 26;
@@ -81,13 +81,30 @@ impl Setting {
         let mut command = bench(&setting.split, &setting.path("cpu"));
         command.arg("--save-masks").arg("--onnx-dir").arg(setting.path("whole"));
         command.args(["--imgsz", "64"]).assert().success();
-        let engines = Engines::of(&setting.path("engines"), &setting.path("own"));
-        let built: Vec<_> = own.built.iter().map(|role| (*role, "ok")).collect();
-        let folder = engines.write_live(Precision::Fp16, &built);
-        fs::copy(setting.path("own").join(own.file), folder.join(own.file)).unwrap();
-        let manifest = EngineManifest::read(&folder).unwrap().unwrap();
-        assert_eq!(manifest.weights_files().map(|file| file.file).collect::<Vec<_>>(), [own.file]);
+        assert_eq!(setting.engines("engines", own, own.built), [own.file]);
         Some(setting)
+    }
+
+    /// Writes engines of these graphs with the part's weights beside them; the files of weights that are used.
+    fn engines(&self, name: &str, own: &Own, roles: &[Role]) -> Vec<String> {
+        let engines = Engines::of(&self.path(name), &self.path("own"));
+        let built: Vec<_> = roles.iter().map(|role| (*role, "ok")).collect();
+        let folder = engines.write_live(Precision::Fp16, &built);
+        fs::copy(self.path("own").join(own.file), folder.join(own.file)).unwrap();
+        let manifest = EngineManifest::read(&folder).unwrap().unwrap();
+        manifest.weights_files().map(|file| file.file.to_owned()).collect()
+    }
+
+    /// Runs engines of which one does the part's work, in `engine_too`; what the rows' backend says.
+    pub fn with_an_engine(&self, own: &Own, role: Role) -> String {
+        let roles = [own.built, &[role]].concat();
+        assert!(self.engines("both", own, &roles).is_empty(), "no weights are used");
+        let out = self.path("engine_too");
+        let mut command = self.fakes.bench(&self.path("both"), &self.split, &out);
+        command.args(["--bank", "fused"]).assert().success();
+        let iou = self.against_cpu("engine_too");
+        assert!(iou > 0.98, "{iou}");
+        column(&out.join("sav_benchmark_summary.csv"), "backend").remove(0)
     }
 
     pub fn path(&self, name: &str) -> PathBuf {

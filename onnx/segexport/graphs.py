@@ -102,8 +102,8 @@ def graphs_of(model, side, padded_track=False, segments=False, batches=(), encod
 
     `padded_track` adds track_padded, `segments` track_keys and track_seg0, track_seg1, ... and, where the trunk is deep,
     encoder_cut0, encoder_cut1, ...; `encoder` "attention" cuts the encoder at its attentions over the whole map as well,
-    "trunk" leaves its blocks out, as stem and neck; `decoder` "own" leaves the mask decoder out of the segments;
-    `batches` adds the encoder for so many images at once each, encoder_b2, encoder_b4, ...
+    "trunk" leaves its blocks out, as stem and neck; `decoder` "own" adds track_image, the last segment without the mask
+    decoder;    `batches` adds the encoder for so many images at once each, encoder_b2, encoder_b4, ...
     """
     c = contract_of(model, side)
     g, width, low = c.grid, c.feature_channels, c.low_size
@@ -206,7 +206,7 @@ def _segments(track, c, features, answer, decoder):
     def port(name, objects="B", columns=width):
         return Port(name, "f", (objects, tokens, columns))
 
-    for index, module in enumerate(track_segments.modules(track, decoder)):
+    for index, module in enumerate(track_segments.modules(track)):
         of = 1 if index <= 1 else "B"
         match module:
             case track_segments.Start():
@@ -219,9 +219,9 @@ def _segments(track, c, features, answer, decoder):
             case track_segments.Decode():
                 inputs = [port("x"), port("o", columns=c.memory_channels), *features[1:]]
                 outputs = answer
-            case track_segments.Normed():
-                inputs, outputs = [port("x"), port("o", columns=c.memory_channels)], [port("y")]
         yield Graph(f"track_seg{index}", module, inputs, outputs)
+    if decoder == "own":
+        yield Graph("track_image", track_segments.Normed(track), [port("x"), port("o", columns=c.memory_channels)], [port("y")])
 
 
 def _bank(c, frames, pointers):

@@ -7,8 +7,10 @@ segments, for they are ordinary graphs. Their ports say what comes between them:
   - a segment that ends in q, k and v is followed by o = softmax(q k^T) v, the frame's attention to itself;
   - one that ends in q alone by o = softmax(q k_l^T + bias) m, the l-th attention to the bank, with k_l of
     `track_keys` and m [K, Cm] the memories' tokens and then the pointers cut into pieces as wide as they;
-  - the last one ends in what `track` ends in, or, where segtrt computes the mask decoder itself (decoder_weights.py), in y, the tokens
-    behind the memory attention's last norm.
+  - the last one ends in what `track` ends in.
+
+Where segtrt is to compute the mask decoder itself (decoder_weights.py) a further graph, `track_image`, stands for the last segment: it
+ends in y, the tokens behind the memory attention's last norm. Whoever builds engines takes the one or the other.
 
 x and y are the tokens on their way through the layers: what one segment gives as y the next one takes as x.
 """
@@ -89,8 +91,8 @@ class Normed(nn.Module):
         return self.norm(self.layer.finish(x, o))
 
 
-def modules(track, decoder="engine"):
-    """The segments in order; each ends in front of an attention, the last one in the answer, or with `decoder` "own" in front of the mask decoder."""
+def modules(track):
+    """The segments in order; each ends in front of an attention, the last one in the answer."""
     yield Start(track)
     count = len(track.memory.layers)
     for index in range(count):
@@ -98,4 +100,4 @@ def modules(track, decoder="engine"):
         if index + 1 < count:
             yield Finish(track, index)
         else:
-            yield Normed(track) if decoder == "own" else Decode(track)
+            yield Decode(track)

@@ -24,7 +24,8 @@ def pieces_of(v, precision):
         return [*parts, ["track_padded"], ["prompt", "mask_prompt", "memory"]]
     count = SEGMENTS.get(v.model, 9)
     segments = [f"track_seg{k}" for k in range(count - 1)]
-    last = [f"track_seg{count - 1}"] if precision == "fp16" and v.memory == "own" else [f"track_seg{count - 1}", "memory"]
+    own = [precision == "fp16" and maker == "own" for maker in (v.decoder, v.memory)]
+    last = ["track_image" if own[0] else f"track_seg{count - 1}", *["memory"] * (not own[1])]
     if v.encoder == "trunk" and precision == "fp16" and v.model in ATTENDING:  # a kernel makes the keys, by weights beside the trunk's
         return [*parts, ["prompt"], last, ["mask_prompt", *segments]]
     return [*parts, ["prompt"], last, ["track_keys", "mask_prompt", *segments]]

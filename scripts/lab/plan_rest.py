@@ -15,6 +15,7 @@ UNDER_MEMCHECK = 24  # frames of a clip with TensorRT: 92 s beside five builds
 # Seconds that a clip of three frames is thought to take with ONNX Runtime in TensorRT's place, under both tools: at 512 pixels both models were
 # through within 45 s, and at 1024 each of SAM 2.1's attentions has sixteen times as many pairs.
 STAND_IN = {"edgetam": 120, "sam2_tiny": 240}
+IN_TURN = 30  # seconds of two kinds of engines in three rounds: EdgeTAM's at 512 pixels took 10
 AT_ONCE = 3  # plans that a job of a cap builds beside each other
 
 
@@ -95,7 +96,7 @@ def before_and_after(s, v, group, otherwise, before, after):
     command += ["--split-dir", s.split, "--models", f"{v.tag}_points", "--imgsz", v.imgsz, "--precision", "fp16"]
     command += ["--metrics", "official", "--profile-runs", 1]
     needs = [several[-1].name, built(v, "fp16"), f"compare_{v.name}"]
-    jobs = [*several, alone(out.name, command, needs, v.priority("speed"), 60, [out / "judged"])]
+    jobs = [*several, alone(out.name, command, needs, v.priority("speed"), IN_TURN, [out / "judged"])]
     for job in jobs:
         job.group = group
     return jobs

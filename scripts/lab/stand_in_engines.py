@@ -19,7 +19,6 @@ beside compute-sanitizer. Exit code 0: nothing was found; 9: something was; 1: n
 """
 
 import argparse
-import importlib.util
 import json
 import os
 import re
@@ -33,6 +32,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "scripts"))
 
+from lab.runtime import onnxruntime_library  # noqa: E402
 from lab.sanitize_clip import FOUND, NO_ANSWER  # noqa: E402
 from lab.settings import TAGS  # noqa: E402
 
@@ -103,13 +103,10 @@ def step(what, command, limit, environment=None, codes=(0,)):
 
 
 def onnxruntime():
-    """The shared library of the onnxruntime that this Python has; the package is not imported."""
-    spec = importlib.util.find_spec("onnxruntime")
-    folder = Path(spec.origin).parent / "capi" if spec and spec.origin else None
-    found = sorted(folder.glob("libonnxruntime.so.1*")) if folder else []
-    if not found:
-        raise NoAnswer(f"{sys.executable} has no onnxruntime with a library ({folder}); pip install onnxruntime, or name it with --ort-lib")
-    return found[-1]
+    """The library that ONNX Runtime is taken from, where none was named."""
+    if found := onnxruntime_library():
+        return found
+    raise NoAnswer(f"{sys.executable} has no onnxruntime with a library; pip install onnxruntime, or name it with --ort-lib")
 
 
 def compiler():

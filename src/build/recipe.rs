@@ -88,7 +88,14 @@ pub fn roles(bank: Bank, bundle: &Manifest, sm: u32, precision: Precision) -> Ve
             if !makes_keys(bundle, sm, precision) {
                 roles.push(Role::TrackKeys);
             }
-            roles.extend(Role::SEGMENTS);
+            if decodes(bundle, sm, precision) {
+                // The last one's work is that of this graph and of the kernels behind it.
+                let segments = bundle.segments().into_iter().map(|segment| segment.role);
+                roles.extend(segments.rev().skip(1).collect::<Vec<_>>().into_iter().rev());
+                roles.push(Role::TrackImage);
+            } else {
+                roles.extend(Role::SEGMENTS);
+            }
         }
     }
     if !makes_memories(bundle, sm, precision) {
@@ -99,8 +106,17 @@ pub fn roles(bank: Bank, bundle: &Manifest, sm: u32, precision: Precision) -> Ve
 
 /// This program's own kernels write the memories: their weights are in the bundle, and they compute in fp16 as its engines do.
 pub fn makes_memories(bundle: &Manifest, sm: u32, precision: Precision) -> bool {
-    let served = bundle.model.precision == "fp16" && sm >= OLDEST_FUSED_SM;
-    bundle.memory_encoder.is_some() && served && precision == Precision::Fp16
+    bundle.memory_encoder.is_some() && serves_halves(bundle, sm, precision)
+}
+
+/// This program's own kernels decode the masks behind a track step that is cut at its attentions, likewise.
+pub fn decodes(bundle: &Manifest, sm: u32, precision: Precision) -> bool {
+    bundle.decoder.is_some() && serves_halves(bundle, sm, precision)
+}
+
+/// There are kernels that compute in fp16 as these engines do.
+fn serves_halves(bundle: &Manifest, sm: u32, precision: Precision) -> bool {
+    bundle.model.precision == "fp16" && sm >= OLDEST_FUSED_SM && precision == Precision::Fp16
 }
 
 /// The parts of the bundle's encoder can run on a GPU of this compute capability: nothing attends between them, or the attention
@@ -172,7 +188,7 @@ pub fn is_optional(role: Role) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::bundle::{Bundle, Graph, Keys};
+    use crate::bundle::{Bundle, Decoder, Graph, Keys};
 
     #[test]
     fn a_bundle_that_the_kernels_cannot_serve_gets_the_padded_bank() {
@@ -261,6 +277,31 @@ mod tests {
         assert!(has_keys(&bundle, Precision::Mixed), "whose engines have no trunk");
         bundle.model.precision = "fp32".to_owned();
         assert!(!serves(&bundle, 90, Precision::Fp16));
+    }
+
+    #[test]
+    fn what_ends_in_front_of_the_kernels_decoder_stands_for_the_last_segment_where_they_serve() {
+        let mut bundle = Bundle::open("tests/data/fused".as_ref()).unwrap().manifest;
+        let (file, sha256) = (String::new(), String::new());
+        bundle.decoder =
+            Some(Decoder { file, bytes: 0, sha256, flops: 1, grid: 4, probable: true });
+        let taken = |bundle: &Manifest, sm, precision| {
+            let roles = roles(Bank::Fused, bundle, sm, precision);
+            let there = |role| roles.contains(&role);
+            let segments = Role::SEGMENTS.into_iter().filter(|role| bundle.graph(*role).is_some());
+            (segments.filter(|role| there(*role)).count(), there(Role::TrackImage))
+        };
+        assert_eq!(taken(&bundle, 90, Precision::Fp16), (5, false), "these graphs are not halves");
+        bundle.model.precision = "fp16".to_owned();
+        for (sm, precision, expected) in [
+            (80, Precision::Fp16, (4, true)),
+            (75, Precision::Fp16, (5, false)),
+            (90, Precision::Mixed, (5, false)),
+        ] {
+            assert_eq!(taken(&bundle, sm, precision), expected, "{sm} {precision}");
+        }
+        bundle.decoder = None;
+        assert_eq!(taken(&bundle, 90, Precision::Fp16), (5, false));
     }
 
     #[test]

@@ -103,7 +103,8 @@ impl Decoder {
         DecoderShape { grid: self.grid, probable: self.probable }
     }
 
-    /// That it is of the contract's sizes, and stands between the last segment's `y` and the answer.
+    /// That it is of the contract's sizes, and stands between `y` of [`Role::TrackImage`], which takes what the last segment takes of tokens,
+    /// and the answer.
     ///
     /// # Errors
     /// What does not fit.
@@ -125,15 +126,34 @@ impl Decoder {
             [feature_channels, pointer_channels] == [WIDTH; 2],
             "features and pointers have {feature_channels} and {pointer_channels} channels, the decoder's kernels take {WIDTH}"
         );
-        let last = last_segment(manifest)
-            .context("the track step has no segments, whose last one the decoder stands behind")?;
+        let segments = manifest.segments();
+        let last = segments
+            .last()
+            .context("the track step has no segments, whose last one ends in the decoder")?;
+        let image = manifest.graph(Role::TrackImage).with_context(|| {
+            format!(
+                "there is no {} graph, which the decoder stands behind",
+                Role::TrackImage.name()
+            )
+        })?;
+        let name = image.role.name();
         ensure!(
-            gives_tokens(last),
-            "the {} graph gives {}, expected y alone where the decoder stands behind it",
-            last.role.name(),
-            listed(&last.outputs)
+            gives_tokens(image),
+            "the {name} graph gives {}, expected y alone where the decoder stands behind it",
+            listed(&image.outputs)
         );
-        has_shape(last.outputs.first(), &[1, grid * grid, WIDTH], "the last segment's y")?;
+        for input in &image.inputs {
+            ensure!(
+                last.inputs.contains(input),
+                "the {name} graph takes {input}, which the {} graph that it stands for does not",
+                last.role.name()
+            );
+        }
+        has_shape(
+            image.outputs.first(),
+            &[1, grid * grid, WIDTH],
+            &format!("the {name} graph's y"),
+        )?;
         let encoder = manifest.graph(Role::Encoder).context("the encoder graph is missing")?;
         let given = |name: &str| encoder.outputs.iter().find(|tensor| tensor.name == name);
         has_shape(given("hr0"), &[1, NARROW, 4 * grid, 4 * grid], "the encoder's hr0")?;
@@ -141,25 +161,26 @@ impl Decoder {
     }
 }
 
-/// That a track step without a decoder of this program's ends in the answer.
+/// That the track step ends in the answer, with a decoder of this program's or without.
 ///
 /// # Errors
-/// Its last segment gives tokens, which something must decode.
-pub(super) fn check_without(manifest: &Manifest) -> Result<()> {
-    let last = last_segment(manifest).filter(|last| gives_tokens(last));
+/// Its last segment gives tokens, or there are tokens that nothing decodes.
+pub(super) fn check_answers(manifest: &Manifest) -> Result<()> {
+    let last = manifest.segments().pop().filter(|last| gives_tokens(last));
     ensure!(
         last.is_none(),
-        "the {} graph ends in front of the mask decoder (its one output is y), and there is no table [decoder]",
+        "the {} graph ends in front of the mask decoder (its one output is y), expected the answer",
         last.map_or("", |last| last.role.name())
+    );
+    ensure!(
+        manifest.decoder.is_some() || manifest.graph(Role::TrackImage).is_none(),
+        "the {} graph ends in front of the mask decoder, and there is no table [decoder]",
+        Role::TrackImage.name()
     );
     Ok(())
 }
 
-fn last_segment(manifest: &Manifest) -> Option<&Graph> {
-    manifest.segments().pop()
-}
-
-/// A segment in front of the decoder: all others give `q`, or the answer.
+/// A graph in front of the decoder: segments give `q`, or the answer.
 fn gives_tokens(segment: &Graph) -> bool {
     matches!(segment.outputs.as_slice(), [only] if only.name == "y")
 }

@@ -161,7 +161,7 @@ pub struct Graph {
 }
 
 /// One input or output of a graph.
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Tensor {
     /// Name in the graph.
     pub name: String,
@@ -233,11 +233,10 @@ impl Manifest {
         Role::SEGMENTS.into_iter().map_while(|role| self.graph(role)).collect()
     }
 
-    /// Graphs that other bundles of the same network may have cut otherwise, or not at all: the encoder's parts, and the segment in front of
+    /// Graphs that other bundles of the same network may have cut otherwise, or not at all: the encoder's parts, and what stands in front of
     /// a mask decoder of this program's.
     pub fn own_cuts(&self) -> Vec<&Graph> {
-        let last = self.segments().pop().filter(|_| self.decoder.is_some());
-        self.encoder_parts().into_iter().chain(last).collect()
+        self.encoder_parts().into_iter().chain(self.graph(Role::TrackImage)).collect()
     }
 
     /// Between parts of the encoder this program's own kernels attend: over the whole map, or in all of a trunk's blocks.

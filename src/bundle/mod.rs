@@ -194,12 +194,12 @@ fn check_contract(manifest: &Manifest) -> Result<()> {
             "the track step is cut into track_keys and an odd number of segments from track_seg0 on; one is missing"
         );
     }
-    match &manifest.decoder {
-        Some(decoder) => decoder
+    decoder::check_answers(manifest)
+        .context("the track step gives no answer; export the model again")?;
+    if let Some(decoder) = &manifest.decoder {
+        decoder
             .check(manifest)
-            .context("the table [decoder] cannot be run; export the model again")?,
-        None => decoder::check_without(manifest)
-            .context("the track step gives no answer; export the model again")?,
+            .context("the table [decoder] cannot be run; export the model again")?;
     }
     if let Some(encoder) = &manifest.memory_encoder {
         encoder

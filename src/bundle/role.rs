@@ -62,13 +62,15 @@ pub enum Role {
     TrackSeg7,
     /// Segment 8 of the track step.
     TrackSeg8,
+    /// The last segment as far as the mask decoder, which this program's kernels compute behind it.
+    TrackImage,
     /// Mask and features to one memory frame.
     Memory,
 }
 
 impl Role {
     /// Every role there is.
-    pub const ALL: [Self; 28] = [
+    pub const ALL: [Self; 29] = [
         Self::Encoder,
         Self::EncoderB2,
         Self::EncoderB4,
@@ -97,6 +99,7 @@ impl Role {
         Self::TrackSeg6,
         Self::TrackSeg7,
         Self::TrackSeg8,
+        Self::TrackImage,
     ];
 
     /// The segments of a track step that is cut at its attentions, in order; as many as four layers have.
@@ -192,6 +195,7 @@ impl Role {
             Role::TrackSeg6 => "track_seg6",
             Role::TrackSeg7 => "track_seg7",
             Role::TrackSeg8 => "track_seg8",
+            Role::TrackImage => "track_image",
         }
     }
 }

@@ -28,7 +28,7 @@ pub struct BuildEnginesArgs {
     /// Models such as edgetam, sam2_tiny, sam2.1_large, separated by commas, or "all" [default: the platform's].
     #[arg(long)]
     pub models: Option<String>,
-    /// Build these graphs only: encoder (in one piece), encoder_cut0 … (its parts), encoder_b2 …, prompt, mask_prompt, track, track_padded, track_keys, track_seg0 …, memory [default: those that the bank needs].
+    /// Build these graphs only: encoder (in one piece), encoder_cut0 … (its parts), encoder_b2 …, prompt, mask_prompt, track, track_padded, track_keys, track_seg0 …, track_image (its last one without the mask decoder), memory [default: those that the bank needs].
     #[arg(long, value_delimiter = ',', value_parser = Role::from_name)]
     pub graphs: Vec<Role>,
     /// Side of the network input in pixels [default: the platform's].

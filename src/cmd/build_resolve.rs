@@ -147,7 +147,9 @@ pub fn resolve(args: &BuildEnginesArgs, workspace_mb: Option<u64>) -> Result<Res
             named => named.to_vec(),
         };
         // Named graphs may be those of another bank.
-        let cut = |role: &&Role| **role == Role::TrackKeys || Role::SEGMENTS.contains(role);
+        let cut = |role: &&Role| {
+            [Role::TrackKeys, Role::TrackImage].contains(role) || Role::SEGMENTS.contains(role)
+        };
         let (flag, form) = match args.graphs.iter().find(cut) {
             Some(role) => (format!("--graphs {}", role.name()), Bank::Fused),
             None => (format!("--bank {}", bank.name()), bank),
@@ -189,13 +191,10 @@ pub fn resolve(args: &BuildEnginesArgs, workspace_mb: Option<u64>) -> Result<Res
                     bank.name()
                 )));
             }
-            let own = build.bundle.manifest.decoder.is_some() && Role::SEGMENTS.contains(&role);
-            if precision == Precision::Mixed && own {
-                bail!(UsageError(format!(
-                    "--precision mixed: the mask decoder of {} is segtrt's own, which computes in fp16, and mixed engines compute \
-                     it in fp32; export a bundle with onnx/export.py --decoder engine, or take --precision fp16",
-                    build.name
-                )));
+            if role == Role::TrackImage
+                && !recipe::decodes(&build.bundle.manifest, target.sm, precision)
+            {
+                bail!(UsageError(no_decoder(&build, &platform, target.sm)));
             }
             let whole = recipe::computes_whole(precision, role, &build.bundle.manifest);
             if whole || recipe::is_named(&args.fp32_graphs, role) {
@@ -315,11 +314,25 @@ fn no_parts(build: &ModelBuild, role: Role, platform: &Platform, sm: u32) -> Str
     )
 }
 
+/// Why nothing is built that ends in front of a mask decoder.
+fn no_decoder(build: &ModelBuild, platform: &Platform, sm: u32) -> String {
+    let last =
+        build.bundle.manifest.segments().last().map_or("track_seg0", |last| last.role.name());
+    format!(
+        "--graphs track_image: segtrt's own kernels would decode behind it, and there are none for {} (sm_{sm}) and {} engines; \
+         build the segment that ends in the answer: --graphs {last}",
+        platform.title, build.precision
+    )
+}
+
 fn missing_graph(bundle: &Bundle, role: Role) -> anyhow::Error {
     let hint = match role {
         Role::TrackPadded => "; export it again with --padded-track, or build with --bank exact",
         part if part.is_encoder_part() => {
             "; its encoder is not cut, or into fewer parts: build with --graphs encoder"
+        }
+        Role::TrackImage => {
+            "; export it again with --segments --decoder own, or build its last segment"
         }
         Role::TrackKeys | Role::TrackSeg0 => {
             "; export it again with --segments, or build with --bank padded"

@@ -50,7 +50,7 @@ pub fn planned(
         let before = before.and_then(|before| before.trunk.as_ref());
         new(trunk.weights_file(), before.map(|before| before != trunk))
     });
-    let decoder = bundle.decoder.as_ref().filter(|_| graphs.contains(&Role::TrackSeg0));
+    let decoder = bundle.decoder.as_ref().filter(|_| graphs.contains(&Role::TrackImage));
     let decoder = decoder.map(|decoder| {
         let before = before.and_then(|before| before.decoder.as_ref());
         new(decoder.weights_file(), before.map(|before| before != decoder))

@@ -1,8 +1,8 @@
 /*!
 What becomes of an engine whose work parts or this program's own kernels have taken over: an encoder in one piece where its parts were
-built after it, a memory engine where the bundle has the kernels' weights.
+built after it, a memory engine or the last segment of a track step where the bundle has the kernels' weights.
 
-`bench` runs the engine where its plan is there, for `--graphs encoder` or `--graphs memory` asked for it. One that can no longer run would
+`bench` runs the engine where its plan is there, for `--graphs encoder`, `--graphs memory` or `--graphs track_seg8` asked for it. One that can no longer run would
 be refused for ever by who builds the usual graphs (the command that a refusal names builds it too); so it goes when what replaces it is
 there. A sound one stays, aloud.
 */
@@ -50,8 +50,15 @@ pub fn settle(dir: &Path, manifest: &mut EngineManifest) -> Result<Option<String
         by: "this program's kernels",
         beside: Role::Prompt,
     });
+    let last = manifest.bundle.segments().last().map(|segment| segment.role);
+    let decoder = last.filter(|_| manifest.bundle.decoder.is_some()).map(|role| Replaced {
+        role,
+        what: "the last segment with the mask decoder in it",
+        by: "this program's kernels",
+        beside: Role::TrackImage,
+    });
     let mut said = Vec::new();
-    for replaced in [encoder, memory].into_iter().flatten() {
+    for replaced in [encoder, memory, decoder].into_iter().flatten() {
         said.extend(settle_one(dir, manifest, &replaced)?);
     }
     Ok((!said.is_empty()).then(|| said.join("; ")))

@@ -226,10 +226,13 @@ impl EngineManifest {
         self.trunk()?.keys
     }
 
-    /// The mask decoder that this program computes behind the track step's segments, where these were built.
+    /// The mask decoder that this program computes behind the track step's segments, where what stands in front of it was built and no last
+    /// segment that ends in the answer.
     pub fn decoder(&self) -> Option<&Decoder> {
-        let cut = self.plan(Role::TrackSeg0).is_some();
-        self.bundle.decoder.as_ref().filter(|_| cut)
+        let last = self.bundle.segments().last().map(|segment| segment.role);
+        let answered = last.is_some_and(|last| self.plan(last).is_some());
+        let own = self.plan(Role::TrackImage).is_some() && !answered;
+        self.bundle.decoder.as_ref().filter(|_| own)
     }
 
     /// The memory encoder that this program computes itself, where objects can be prompted and no engine was built that writes memories.

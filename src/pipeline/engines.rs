@@ -234,11 +234,13 @@ impl Source {
                 Bank::Exact => TrackEngines::Exact(self.open_exact(manifest)?),
                 Bank::Fused => {
                     let there = |role: &Role| manifest.plan(*role).is_some();
+                    let decoder = self.decoder(manifest)?;
                     let segments = Role::SEGMENTS.into_iter().filter(there);
+                    let image = decoder.is_some().then_some(Role::TrackImage);
                     TrackEngines::Fused {
                         keys: self.keys(manifest, trunk)?,
-                        segments: segments.map(open).collect::<Result<_>>()?,
-                        decoder: self.decoder(manifest)?,
+                        segments: segments.chain(image).map(open).collect::<Result<_>>()?,
+                        decoder,
                     }
                 }
             },

@@ -7,13 +7,15 @@ use safetensors::tensor::{Dtype, TensorView, serialize};
 use super::*;
 use crate::bundle::{Bundle, tensors};
 
-/// A track step of 4 × 4 tokens that ends in front of a decoder.
+/// A track step of 4 × 4 tokens, and what ends in front of its decoder.
 fn manifest() -> Manifest {
     let mut manifest = Bundle::open(Path::new("tests/data/fused")).unwrap().manifest;
-    let last = manifest.graphs.iter_mut().find(|graph| graph.role == Role::TrackSeg4).unwrap();
-    last.outputs.truncate(1);
-    last.outputs[0].name = "y".to_owned();
-    last.outputs[0].shape = last.inputs[0].shape.clone();
+    let mut image =
+        Graph { role: Role::TrackImage, ..graph(&mut manifest, Role::TrackSeg4).clone() };
+    image.inputs.retain(|tensor| ["x", "o"].contains(&tensor.name.as_str()));
+    let y = Tensor { name: "y".to_owned(), ..image.inputs[0].clone() };
+    image.outputs = vec![y];
+    manifest.graphs.push(image);
     manifest.decoder = Some(small());
     manifest
 }
@@ -23,8 +25,12 @@ fn small() -> Decoder {
     Decoder { file, bytes: 0, sha256: String::new(), flops: 1, grid: 4, probable: true }
 }
 
-fn last(manifest: &mut Manifest) -> &mut Graph {
-    manifest.graphs.iter_mut().find(|graph| graph.role == Role::TrackSeg4).unwrap()
+fn graph(manifest: &mut Manifest, role: Role) -> &mut Graph {
+    manifest.graphs.iter_mut().find(|graph| graph.role == role).unwrap()
+}
+
+fn image(manifest: &mut Manifest) -> &mut Graph {
+    graph(manifest, Role::TrackImage)
 }
 
 #[test]
@@ -49,13 +55,21 @@ fn what_no_kernel_computes_is_refused() {
     refused(&|_, m| m.contract.pointer_channels = 128, "256 and 128 channels");
     refused(&|_, m| m.graphs.retain(|g| g.role != Role::TrackSeg0), "has no segments");
     refused(
-        &|_, m| last(m).outputs = last(m).inputs.clone(),
-        "track_seg4 graph gives x, o, hr0, hr1, expected y alone",
+        &|_, m| m.graphs.retain(|g| g.role != Role::TrackImage),
+        "there is no track_image graph, which the decoder stands behind",
     );
-    refused(&|_, m| last(m).outputs.clear(), "track_seg4 graph gives nothing, expected y alone");
     refused(
-        &|_, m| last(m).outputs[0].shape[1] = Axis::Fixed(17),
-        "last segment's y is y f32[B,17,256], the decoder's kernels take [1, 16, 256]",
+        &|_, m| image(m).outputs = image(m).inputs.clone(),
+        "track_image graph gives x, o, expected y alone",
+    );
+    refused(&|_, m| image(m).outputs.clear(), "track_image graph gives nothing, expected y alone");
+    refused(
+        &|_, m| image(m).inputs[1].shape[2] = Axis::Fixed(32),
+        "track_image graph takes o f32[B,16,32], which the track_seg4 graph that it stands for does not",
+    );
+    refused(
+        &|_, m| image(m).outputs[0].shape[1] = Axis::Fixed(17),
+        "track_image graph's y is y f32[B,17,256], the decoder's kernels take [1, 16, 256]",
     );
     let of_encoder = |m: &mut Manifest, at: usize| {
         let encoder = m.graphs.iter_mut().find(|graph| graph.role == Role::Encoder);
@@ -77,7 +91,12 @@ fn a_manifest_has_a_decoder_where_its_segments_need_one() {
     assert_eq!(opened.manifest.decoder, Some(small()));
     let missing = open(&toml::to_string(&Manifest { decoder: None, ..manifest() }).unwrap());
     let said = missing.unwrap_err();
-    assert!(said.contains("track_seg4 graph ends in front of the mask decoder"), "{said}");
+    assert!(said.contains("track_image graph ends in front of the mask decoder, and"), "{said}");
+    // With a decoder or without, the segments end in the answer.
+    let mut unanswered = manifest();
+    graph(&mut unanswered, Role::TrackSeg4).outputs = image(&mut unanswered).outputs.clone();
+    let said = open(&toml::to_string(&unanswered).unwrap()).unwrap_err();
+    assert!(said.contains("track_seg4 graph ends in front of the mask decoder (its"), "{said}");
     let said = open(&text.replace("\ngrid = 4\nprobable", "\ngrid = 5\nprobable")).unwrap_err();
     assert!(said.contains("table [decoder] cannot be run; export the model again"), "{said}");
     // A bundle whose last segment answers has none.

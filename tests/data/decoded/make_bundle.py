@@ -79,10 +79,10 @@ def main():
     fused.decode = decode
     graphs = dict([("encoder", fused.encoder()), *fused.steps()])
     graphs["prompt"] = original_prompt
-    graphs[f"track_seg{2 * last + 2}"] = tokens
+    graphs["track_image"] = tokens
     entries = {role: fused.write(role, graph) for role, graph in graphs.items()}
     fused.write_manifest(entries.values(), "tests/data/decoded/make_bundle.py")
-    for role in graphs.keys() - {"track", f"track_seg{2 * last + 2}"}:
+    for role in graphs.keys() - {"track", "track_image", f"track_seg{2 * last + 2}"}:
         (HERE / f"{role}.onnx").unlink()  # as tests/data/fused has it
 
 
