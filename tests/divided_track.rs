@@ -173,12 +173,11 @@ fn tensorrt_for_rtx_builds_the_parts_that_it_is_told() {
         (&16.into(), &Value::Null)
     );
 
-    assert_eq!(rows(&mut told("4")), parts(4, "built"));
-    let folder = engine_dir(dir.path());
-    assert_eq!(plans(&folder), tracks(4, 4));
-    assert_eq!(rows(&mut told("4")), parts(4, "up_to_date"));
+    // Its builds take long; how another division replaces this one is tested on stand-ins.
     assert_eq!(rows(&mut told("8")), parts(2, "built"));
+    let folder = engine_dir(dir.path());
     assert_eq!(plans(&folder), tracks(2, 8));
+    assert_eq!(rows(&mut told("8")), parts(2, "up_to_date"));
 }
 
 #[test]
