@@ -187,6 +187,9 @@ fn the_weights_are_copied_beside_the_plans_and_shown_and_who_takes_an_engine_nee
     assert!(!mixed.join(FILE).exists());
     let refused = yard.build(&["--precision", "mixed", "--graphs", "track_image"]).assert().code(2);
     refused.stderr(contains("build the segment that ends in the answer: --graphs track_seg4"));
+    // Nor is what was asked for in fp32 computed by kernels in silence.
+    let refused = yard.build(&["--fp32-graphs", "track_seg4"]).assert().code(2);
+    refused.stderr(contains("--graphs track_seg4 --fp32-graphs track_seg4"));
     // An engine that was asked for decodes for as long as it is there.
     yard.build(&["--graphs", "track_seg4"]).assert().success();
     let what = "the last segment with the mask decoder in it";

@@ -44,8 +44,10 @@ impl EngineManifest {
         }
         let lines = groups.iter().map(|group| {
             let missing = |role: &&Role| {
-                // An encoder in one piece was asked for in place of its parts.
-                let replaced = role.is_encoder_part() && self.plan(Role::Encoder).is_some();
+                // An encoder in one piece was asked for in place of its parts, or a segment that answers in place of what the kernels follow.
+                let last = || self.bundle.segments().last().and_then(|last| self.plan(last.role));
+                let replaced = role.is_encoder_part() && self.plan(Role::Encoder).is_some()
+                    || **role == Role::TrackImage && last().is_some();
                 std::ptr::eq(group, largest) && self.plan(**role).is_none() && !replaced
             };
             let more_roles = expected.iter().filter(missing).copied();

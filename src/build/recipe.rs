@@ -90,8 +90,9 @@ pub fn roles(bank: Bank, bundle: &Manifest, sm: u32, precision: Precision) -> Ve
             }
             if decodes(bundle, sm, precision) {
                 // The last one's work is that of this graph and of the kernels behind it.
-                let segments = bundle.segments().into_iter().map(|segment| segment.role);
-                roles.extend(segments.rev().skip(1).collect::<Vec<_>>().into_iter().rev());
+                let mut segments = bundle.segments();
+                segments.pop();
+                roles.extend(segments.into_iter().map(|segment| segment.role));
                 roles.push(Role::TrackImage);
             } else {
                 roles.extend(Role::SEGMENTS);
@@ -117,6 +118,16 @@ pub fn decodes(bundle: &Manifest, sm: u32, precision: Precision) -> bool {
 /// There are kernels that compute in fp16 as these engines do.
 fn serves_halves(bundle: &Manifest, sm: u32, precision: Precision) -> bool {
     bundle.model.precision == "fp16" && sm >= OLDEST_FUSED_SM && precision == Precision::Fp16
+}
+
+/// Of `named`, a graph in whose place this program's own kernels compute where these `roles` are built.
+pub fn computed_by_kernels(named: &[Role], roles: &[Role], bundle: &Manifest) -> Option<Role> {
+    let last = bundle.segments().last().map(|segment| segment.role);
+    let taken = |role: &Role| match *role {
+        Role::Memory => bundle.memory_encoder.is_some() && !roles.contains(role),
+        role => Some(role) == last && roles.contains(&Role::TrackImage) && !roles.contains(&role),
+    };
+    named.iter().copied().find(taken)
 }
 
 /// The parts of the bundle's encoder can run on a GPU of this compute capability: nothing attends between them, or the attention

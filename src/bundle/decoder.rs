@@ -12,7 +12,8 @@ mod weights;
 use anyhow::{Context, Result, ensure};
 use serde::{Deserialize, Serialize};
 
-use super::manifest::{Axis, Contract, Graph, Manifest, Tensor};
+use super::manifest::{Contract, Graph, Manifest};
+use super::ports::{has_shape, listed};
 use super::role::Role;
 pub use weights::DecoderWeights;
 
@@ -20,6 +21,8 @@ pub use weights::DecoderWeights;
 pub const FILE: &str = "track_decoder.safetensors";
 /// What its weights are called among a track step's graphs.
 pub const GRAPH: &str = "track_decoder";
+/// Who takes what it is given, in messages.
+const TAKERS: &str = "the decoder's kernels";
 /// Tokens beside the image's: object score, IoU, four masks, two of no point.
 pub const TOKENS: usize = 8;
 /// Columns of a token, and of an object pointer.
@@ -153,11 +156,12 @@ impl Decoder {
             image.outputs.first(),
             &[1, grid * grid, WIDTH],
             &format!("the {name} graph's y"),
+            TAKERS,
         )?;
         let encoder = manifest.graph(Role::Encoder).context("the encoder graph is missing")?;
         let given = |name: &str| encoder.outputs.iter().find(|tensor| tensor.name == name);
-        has_shape(given("hr0"), &[1, NARROW, 4 * grid, 4 * grid], "the encoder's hr0")?;
-        has_shape(given("hr1"), &[1, MIDDLE, 2 * grid, 2 * grid], "the encoder's hr1")
+        has_shape(given("hr0"), &[1, NARROW, 4 * grid, 4 * grid], "the encoder's hr0", TAKERS)?;
+        has_shape(given("hr1"), &[1, MIDDLE, 2 * grid, 2 * grid], "the encoder's hr1", TAKERS)
     }
 }
 
@@ -183,27 +187,6 @@ pub(super) fn check_answers(manifest: &Manifest) -> Result<()> {
 /// A graph in front of the decoder: segments give `q`, or the answer.
 fn gives_tokens(segment: &Graph) -> bool {
     matches!(segment.outputs.as_slice(), [only] if only.name == "y")
-}
-
-/// These are its extents; the first may be the number of objects. Types are the engines', which are built in half precision from either.
-fn has_shape(tensor: Option<&Tensor>, shape: &[usize], what: &str) -> Result<()> {
-    let tensor = tensor.with_context(|| format!("there is no {what}, expected {shape:?} of it"))?;
-    let one = |(at, axis): (usize, &Axis)| match axis {
-        Axis::Fixed(extent) => shape.get(at) == Some(extent),
-        Axis::Symbol(_) => at == 0,
-    };
-    ensure!(
-        tensor.shape.len() == shape.len() && tensor.shape.iter().enumerate().all(one),
-        "{what} is {tensor}, the decoder's kernels take {shape:?}"
-    );
-    Ok(())
-}
-
-fn listed(tensors: &[Tensor]) -> String {
-    match tensors {
-        [] => "nothing".to_owned(),
-        some => some.iter().map(|tensor| tensor.name.as_str()).collect::<Vec<_>>().join(", "),
-    }
 }
 
 #[cfg(test)]

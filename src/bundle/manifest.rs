@@ -37,10 +37,10 @@ pub struct Manifest {
     /// The blocks between the encoder's two parts, which this program computes itself; none where TensorRT computes all of it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub trunk: Option<Trunk>,
-    /// The track step's mask decoder, which this program computes itself; none where the last segment ends in the answer.
+    /// The track step's mask decoder, which this program may compute itself, behind [`Role::TrackImage`]; none where engines alone compute it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub decoder: Option<Decoder>,
-    /// The memory graph, which this program computes itself where it has kernels for it; none where an engine computes it.
+    /// The memory graph, which this program may compute itself; none where an engine alone computes it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub memory_encoder: Option<MemoryEncoder>,
 }

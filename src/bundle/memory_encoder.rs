@@ -11,7 +11,8 @@ mod weights;
 use anyhow::{Context, Result, ensure};
 use serde::{Deserialize, Serialize};
 
-use super::manifest::{Axis, Contract, Graph, Manifest, Tensor};
+use super::manifest::{Contract, Manifest};
+use super::ports::{has_shape, listed};
 use super::role::Role;
 pub use weights::MemoryWeights;
 
@@ -19,6 +20,8 @@ pub use weights::MemoryWeights;
 pub const FILE: &str = "memory_encoder.safetensors";
 /// What its weights are called among a bundle's graphs.
 pub const GRAPH: &str = "memory_encoder";
+/// Who takes what it is given, in messages.
+const TAKERS: &str = "the memory encoder's kernels";
 /// Channels of the features, of the mask behind its convolutions, and of a token between them and the memory.
 pub const WIDTH: usize = 256;
 /// Columns of a memory token, and of a latent.
@@ -168,12 +171,12 @@ impl MemoryEncoder {
             ("binar", &[1]),
         ];
         for (name, expected) in inputs {
-            has_shape(graph.input(name), expected, &format!("the memory graph's {name}"))?;
+            has_shape(graph.input(name), expected, &format!("the memory graph's {name}"), TAKERS)?;
         }
         ensure!(
             graph.inputs.len() == inputs.len(),
             "the memory graph takes {}, the memory encoder's kernels feat, low, score and binar",
-            listed(graph)
+            listed(&graph.inputs)
         );
         ensure!(
             graph.outputs.len() == 1,
@@ -181,26 +184,8 @@ impl MemoryEncoder {
             graph.outputs.len()
         );
         let given = graph.outputs.iter().find(|tensor| tensor.name == "mem");
-        has_shape(given, &[1, memory_tokens, DEPTH], "the memory graph's mem")
+        has_shape(given, &[1, memory_tokens, DEPTH], "the memory graph's mem", TAKERS)
     }
-}
-
-/// These are its extents; the first may be the number of objects. Types are the engines', which are built in half precision from either.
-fn has_shape(tensor: Option<&Tensor>, shape: &[usize], what: &str) -> Result<()> {
-    let tensor = tensor.with_context(|| format!("there is no {what}, expected {shape:?} of it"))?;
-    let one = |(at, axis): (usize, &Axis)| match axis {
-        Axis::Fixed(extent) => shape.get(at) == Some(extent),
-        Axis::Symbol(_) => at == 0,
-    };
-    ensure!(
-        tensor.shape.len() == shape.len() && tensor.shape.iter().enumerate().all(one),
-        "{what} is {tensor}, the memory encoder's kernels take {shape:?}"
-    );
-    Ok(())
-}
-
-fn listed(graph: &Graph) -> String {
-    graph.inputs.iter().map(|tensor| tensor.name.as_str()).collect::<Vec<_>>().join(", ")
 }
 
 #[cfg(test)]

@@ -11,6 +11,7 @@ mod find;
 pub mod manifest;
 pub mod memory_encoder;
 pub mod parts;
+mod ports;
 mod role;
 mod tensors;
 pub mod trunk;

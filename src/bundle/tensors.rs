@@ -152,3 +152,21 @@ pub(super) fn check_size(path: &Path, found: &[u8], said: u64) -> Result<()> {
     );
     Ok(())
 }
+
+#[cfg(test)]
+pub(super) mod tests {
+    use safetensors::tensor::{TensorView, serialize};
+
+    use super::Tensor;
+
+    /// A file of these tensors, each one's bytes its number.
+    pub fn file(tensors: &[Tensor]) -> Vec<u8> {
+        let data: Vec<Vec<u8>> =
+            tensors.iter().enumerate().map(|(at, tensor)| vec![at as u8; tensor.bytes()]).collect();
+        let views = tensors.iter().zip(&data).map(|(tensor, bytes)| {
+            let view = TensorView::new(tensor.dtype, tensor.shape.clone(), bytes).unwrap();
+            (tensor.name.clone(), view)
+        });
+        serialize(views, None).unwrap()
+    }
+}

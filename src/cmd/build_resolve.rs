@@ -146,6 +146,15 @@ pub fn resolve(args: &BuildEnginesArgs, workspace_mb: Option<u64>) -> Result<Res
             [] => recipe::roles(bank, &build.bundle.manifest, target.sm, precision),
             named => named.to_vec(),
         };
+        let left = recipe::computed_by_kernels(&args.fp32_graphs, &roles, &build.bundle.manifest);
+        if let (Some(role), true) = (left, args.graphs.is_empty()) {
+            bail!(UsageError(format!(
+                "--fp32-graphs {0}: segtrt's own kernels compute it in {1}, in fp16, and no engine is built of it; build one, which is \
+                 run once it is there: --graphs {0} --fp32-graphs {0}",
+                role.name(),
+                build.name
+            )));
+        }
         // Named graphs may be those of another bank.
         let cut = |role: &&Role| {
             [Role::TrackKeys, Role::TrackImage].contains(role) || Role::SEGMENTS.contains(role)

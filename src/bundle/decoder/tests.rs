@@ -2,9 +2,11 @@
 
 use std::path::Path;
 
-use safetensors::tensor::{Dtype, TensorView, serialize};
+use safetensors::tensor::Dtype;
 
 use super::*;
+use crate::bundle::manifest::{Axis, Tensor};
+use crate::bundle::tensors::tests::file;
 use crate::bundle::{Bundle, tensors};
 
 /// A track step of 4 × 4 tokens, and what ends in front of its decoder.
@@ -105,17 +107,6 @@ fn a_manifest_has_a_decoder_where_its_segments_need_one() {
     let said = format!("{:#}", opened.decoder_weights().unwrap_err());
     assert!(said.contains("not that of its manifest; export the model again"), "{said}");
     assert!(said.contains("cannot read") && said.contains(FILE), "{said}");
-}
-
-/// A file of these tensors, each one's bytes its number.
-fn file(tensors: &[tensors::Tensor]) -> Vec<u8> {
-    let data: Vec<Vec<u8>> =
-        tensors.iter().enumerate().map(|(at, tensor)| vec![at as u8; tensor.bytes()]).collect();
-    let views = tensors.iter().zip(&data).map(|(tensor, bytes)| {
-        let view = TensorView::new(tensor.dtype, tensor.shape.clone(), bytes).unwrap();
-        (tensor.name.clone(), view)
-    });
-    serialize(views, None).unwrap()
 }
 
 #[test]

@@ -2,9 +2,11 @@
 
 use std::path::Path;
 
-use safetensors::tensor::{Dtype, TensorView, serialize};
+use safetensors::tensor::Dtype;
 
 use super::*;
+use crate::bundle::manifest::{Axis, Graph};
+use crate::bundle::tensors::tests::file;
 use crate::bundle::{Bundle, tensors};
 
 /// A bundle of 4 × 4 tokens with a memory encoder.
@@ -121,17 +123,6 @@ fn a_manifest_may_have_a_memory_encoder() {
     let said = format!("{:#}", opened.memory_weights().unwrap_err());
     assert!(said.contains("not that of its manifest; export the model again"), "{said}");
     assert!(said.contains("cannot read") && said.contains(FILE), "{said}");
-}
-
-/// A file of these tensors, each one's bytes its number.
-fn file(tensors: &[tensors::Tensor]) -> Vec<u8> {
-    let data: Vec<Vec<u8>> =
-        tensors.iter().enumerate().map(|(at, tensor)| vec![at as u8; tensor.bytes()]).collect();
-    let views = tensors.iter().zip(&data).map(|(tensor, bytes)| {
-        let view = TensorView::new(tensor.dtype, tensor.shape.clone(), bytes).unwrap();
-        (tensor.name.clone(), view)
-    });
-    serialize(views, None).unwrap()
 }
 
 #[test]
