@@ -1,11 +1,10 @@
 """Trains edgetam_mini on synthetic clips made on the fly; writes a safetensors checkpoint.
 
-    python onnx/train_mini.py --steps 6000 --minutes 9 --device cuda --out edgetam_mini.safetensors
-    python onnx/export.py --model edgetam_mini --checkpoint edgetam_mini.safetensors --out onnx/bundles
+    python onnx/train_mini.py --seconds 1500 --out edgetam_mini.safetensors
+    python onnx/export.py --model edgetam_mini --checkpoint edgetam_mini.safetensors --padded-track --out onnx/bundles
 
-Beside FILE.safetensors it writes FILE.resume.pt (for --resume) and FILE.png (held-out
-masks). The same seed, device and number of steps give the same clips; --minutes makes
-the learning rate depend on the clock.
+Beside FILE.safetensors it writes FILE.resume.pt. A training may be cut into several runs:
+`--plan` says how long all of them take together, `--resume FILE.resume.pt` continues.
 """
 
 import argparse
@@ -17,23 +16,23 @@ from segexport import ExportError
 
 def parse():
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
-    parser.add_argument("--steps", type=int, default=6000)
-    parser.add_argument("--minutes", type=float, help="stop (and end the cosine) by then")
+    parser.add_argument("--seconds", type=float, default=1500, help="training time of this run")
+    parser.add_argument("--plan", type=float, metavar="SECONDS", help="training time of all runs together (default: of those so far)")
     parser.add_argument("--seed", type=int, default=0, help="start weights and clips")
     parser.add_argument("--device", default="cuda", choices=("cuda", "cpu"))
     parser.add_argument("--out", type=Path, default=Path("edgetam_mini.safetensors"))
     parser.add_argument("--resume", type=Path, metavar="FILE.resume.pt")
     parser.add_argument("--imgsz", type=int, default=256, help="image side; 128 for a quick trial")
-    parser.add_argument("--frames-per-step", type=int, default=1024, help="clips x frames of a batch")
-    parser.add_argument("--longest", type=int, default=16, help="frames of the longest clips")
-    parser.add_argument("--lr", type=float, default=1.5e-3)
-    parser.add_argument("--warm-up", type=int, default=200, metavar="STEPS")
+    parser.add_argument("--batch", type=float, default=1.0, help="factor on the scenes of a step")
+    parser.add_argument("--lr-single", type=float, default=2e-3, help="highest learning rate of single frames")
+    parser.add_argument("--lr", type=float, default=1e-3, help="highest learning rate of clips")
     parser.add_argument("--weight-decay", type=float, default=0.01)
     parser.add_argument("--clip", type=float, default=1.0, help="largest gradient norm")
     parser.add_argument("--ema", type=float, default=0.998, help="decay of the averaged weights")
-    parser.add_argument("--held-out", type=int, default=48, help="clips of the held-out set")
-    parser.add_argument("--log-every", type=int, default=50, metavar="STEPS")
-    parser.add_argument("--eval-every", type=int, default=400, metavar="STEPS")
+    parser.add_argument("--held-out", type=int, default=32, help="clips of each held-out set")
+    parser.add_argument("--log-every", type=int, default=100, metavar="STEPS")
+    parser.add_argument("--eval-seconds", type=float, default=120)
+    parser.add_argument("--save-seconds", type=float, default=60)
     parser.add_argument("--threads", type=int, help="CPU threads of PyTorch; 1 is best on a busy machine")
     parser.add_argument("--edgetam-src", type=Path, help="folder with EdgeTAM's `sam2` package")
     return parser.parse_args()
@@ -44,7 +43,7 @@ def main():
     import torch
 
     from segexport.models import build
-    from segexport.weights import load_random
+    from segtrain.start import prepare
 
     if options.device == "cuda" and not torch.cuda.is_available():
         raise ExportError("--device cuda: PyTorch sees no CUDA device; use --device cpu")
@@ -52,8 +51,10 @@ def main():
         torch.set_num_threads(options.threads)
     torch.backends.cuda.matmul.allow_tf32 = True
     torch.backends.cudnn.allow_tf32 = True
+    torch.backends.cudnn.benchmark = True
+    torch.manual_seed(options.seed)
     model, reference = build("edgetam_mini", options.imgsz, options.edgetam_src)
-    load_random(model, options.seed)
+    prepare(model)
 
     # Meta asks for flash attention and falls back with a warning; float32 has no such kernel.
     import sam2.modeling.sam.transformer as transformer

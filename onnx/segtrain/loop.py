@@ -12,9 +12,6 @@ from .evaluate import HeldOut
 from .step import clip_loss
 from .unroll import Unroll
 
-# The perceiver attends in 64 windows of each clip; CUDA kernels take 65535 of them at most.
-MOST_CLIPS = 512
-
 
 def parameters(model, decay):
     """Optimizer groups: only matrices and kernels decay."""
@@ -53,47 +50,47 @@ class Training:
         self.model.eval().image_encoder.trunk.train()
         cuda = self.device.type == "cuda"
         groups = parameters(self.model, options.weight_decay)
-        self.optimizer = torch.optim.AdamW(groups, lr=options.lr, fused=cuda)
+        self.optimizer = torch.optim.AdamW(groups, lr=options.lr_single, fused=cuda)
         self.average = state.Average(self.model, options.ema)
         self.draw = Draw(options.seed * 7919 + 1, self.device)
         self.unroll = Unroll(self.model, side)
-        self.step, self.spent = 0, 0.0
+        self.step, self.spent, self.clips_from = 0, 0.0, None
         if options.resume:
             kept = state.read_resume(options.resume, self.model, self.average, self.optimizer, self.draw)
-            self.step, self.spent = kept["step"], kept["seconds"]
+            self.step, self.spent, self.clips_from = kept["step"], kept["seconds"], kept["clips_from"]
             print(f"resumed at step {self.step} after {self.spent:.0f} s")
-        self.held_out = HeldOut.make(self.device, options.held_out, side)
+        count = options.held_out
+        self.held_out = [HeldOut.make(self.device, count, side, alike) for alike in (False, True)]
         self.out = Path(options.out)
+        self.plan = options.plan or self.spent + options.seconds
+        self.iou = 0.0
 
     def run(self):
-        """Until the steps or minutes are used up or a signal comes; saves in every case."""
+        """Until this run's seconds or the whole plan are used up or a signal comes; always saves."""
         stop = Stop()
+        # What is spent on held-out clips and files is no training time.
         self.began = time.perf_counter() - self.spent
-        self.evaluate()
-        sums, since, mark = {}, 0, time.perf_counter()
+        end = self.spent + self.options.seconds
+        sums, since, mark = {}, 0, self.seconds()
+        saved = judged = self.seconds()
         try:
-            while not stop.asked and self.done() < 1.0:
+            while not stop.asked and self.seconds() < min(end, self.plan):
                 for name, value in self.advance().items():
                     sums[name] = sums.get(name, 0.0) + value
                 since += 1
                 if self.step % self.options.log_every == 0:
-                    mark = self.report(sums, since, mark)
-                    sums, since = {}, 0
-                if self.step % self.options.eval_every == 0:
+                    self.report(sums, since, mark)
+                    sums, since, mark = {}, 0, self.seconds()
+                if self.seconds() - judged >= self.options.eval_seconds:
                     self.evaluate()
+                    judged = self.seconds()
+                if self.seconds() - saved >= self.options.save_seconds:
                     self.save()
-                    mark = time.perf_counter()
+                    saved = self.seconds()
         finally:
             self.save()
-        self.evaluate()
-        self.held_out.sheet(Unroll(self.average.model, self.side), self.out.with_suffix(".png"))
-
-    def done(self):
-        """Share of the training that is over, by steps or by minutes, whichever is more."""
-        share = self.step / self.options.steps
-        if self.options.minutes:
-            share = max(share, self.seconds() / (60 * self.options.minutes))
-        return share
+        self.evaluate(boxes=True)
+        self.save()
 
     def seconds(self):
         """Training time, including that of the runs this one continues."""
@@ -101,59 +98,63 @@ class Training:
 
     def advance(self):
         """One optimizer step; returns its losses as device tensors."""
-        options, done = self.options, self.done()
-        rate = schedule.learning_rate(self.step, done, options.lr, options.warm_up)
+        options, done = self.options, self.seconds() / self.plan
+        stage = schedule.stage(done)
+        frames = schedule.clip_length(stage, self.step, options.seed)
+        if frames > 1 and self.clips_from is None:
+            self.clips_from = self.step
+        rate = schedule.learning_rate(self.step, done, options.lr_single, options.lr, self.clips_from)
         for group in self.optimizer.param_groups:
             group["lr"] = rate
-        frames = schedule.clip_length(self.step, done, options.seed, options.longest)
-        clips = max(1, min(MOST_CLIPS, options.frames_per_step // frames))
-        seed = options.seed * 1_000_003 + self.step
-        loss, parts = clip_loss(self.unroll, self.draw, clips, frames, seed)
+        scenes = max(2, round(stage.scenes * options.batch))
+        loss, parts = clip_loss(self.unroll, self.draw, scenes, frames, stage.quiet)
         self.optimizer.zero_grad(set_to_none=True)
         loss.backward()
         norm = torch.nn.utils.clip_grad_norm_(self.model.parameters(), options.clip)
         self.optimizer.step()
         self.average.update(self.model, self.step)
         self.step += 1
-        return parts | {"loss": loss.detach(), "norm": norm}
+        return parts | {"loss": loss.detach(), "norm": norm, "frames": torch.tensor(float(frames))}
 
     def report(self, sums, steps, mark):
         """Prints mean losses; the only place besides `evaluate` that waits for the device."""
-        names = ("loss", "mask", "iou", "score", "norm")
-        values = torch.stack([sums[n] for n in names]).div(steps).tolist()
+        names = ("loss", "mask", "iou", "score", "norm", "frames")
+        values = [float(sums[n]) / steps for n in names]
         if not all(v == v and abs(v) != float("inf") for v in values):
             raise FloatingPointError(f"step {self.step}: the loss is not finite; try a lower --lr")
-        now = time.perf_counter()
-        text = "  ".join(f"{n} {v:.4f}" for n, v in zip(names, values))
+        text = "  ".join(f"{n} {v:.4f}" for n, v in zip(names[:-1], values))
         rate = self.optimizer.param_groups[0]["lr"]
         memory = ""
         if self.device.type == "cuda":
             memory = f"  {torch.cuda.max_memory_allocated() / 2**30:.1f} GiB"
         print(
-            f"step {self.step:6d}  {100 * self.done():5.1f} %  {text}  lr {rate:.2e}  "
-            f"{steps / (now - mark):.2f} steps/s{memory}",
+            f"step {self.step:6d}  {100 * self.seconds() / self.plan:5.1f} %  {self.seconds():.0f} s  {text}  "
+            f"lr {rate:.2e}  {values[-1]:.1f} frames  {steps / (self.seconds() - mark):.2f} steps/s{memory}",
             flush=True,
         )
-        return now
 
-    def evaluate(self):
-        """Prints the averaged model's IoU on the held-out clips."""
-        clicked, later, last = self.held_out.score(Unroll(self.average.model, self.side))
-        print(
-            f"held-out at step {self.step}: IoU {clicked:.4f} clicked frame, "
-            f"{later:.4f} tracked frames, {last:.4f} frame 15  ({self.seconds():.0f} s)",
-            flush=True,
-        )
-        self.iou = later
+    def evaluate(self, boxes=False):
+        """Prints the averaged model's IoU on the held-out clips; not counted as training time."""
+        paused = time.perf_counter()
+        unroll = Unroll(self.average.model, self.side)
+        for held_out in self.held_out:
+            for kind in ("point", "box") if boxes and not held_out.alike else ("point",):
+                iou, text = held_out.line(unroll, kind)
+                print(f"held-out at step {self.step}, {text}", flush=True)
+                if not held_out.alike and kind == "point":
+                    self.iou = iou
+        self.began += time.perf_counter() - paused
 
     def save(self):
-        """Writes the averaged weights and the file to resume from."""
+        """Writes the averaged weights and the file to resume from; not counted as training time."""
+        paused = time.perf_counter()
         for tensor in self.model.state_dict().values():
             if tensor.dtype.is_floating_point and not bool(torch.isfinite(tensor).all()):
                 print("not saved: the weights are not finite; the last files stay", flush=True)
                 return
         about = {"step": self.step, "seed": self.options.seed, "held_out_iou": self.iou}
         state.write_weights(self.average.model, self.out, about)
-        progress = {"step": self.step, "seconds": self.seconds()}
+        progress = {"step": self.step, "seconds": paused - self.began, "clips_from": self.clips_from}
         where = self.out.with_suffix(".resume.pt")
         state.write_resume(where, self.model, self.average, self.optimizer, self.draw, progress)
+        self.began += time.perf_counter() - paused

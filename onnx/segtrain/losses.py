@@ -1,8 +1,9 @@
 """What a frame's answer costs: SAM 2's losses and weights (its training/loss_fns.py).
 
 Focal and dice loss on the masks (20 and 1), L1 on the predicted IoUs and cross-entropy
-on the object score (1 each). Of several masks only the one with the least mask loss is
-taught; every predicted IoU is. Frames without the object teach the score alone.
+on the object score (1 each). All four masks are taught the same. SAM 2 teaches the best of
+three alone: then each comes to outline some shape, and none the one that was clicked. Frames
+without the object teach the score alone.
 """
 
 from dataclasses import dataclass
@@ -46,20 +47,19 @@ def mask_losses(logits, target):
     return focal, dice, iou
 
 
-def frame_loss(answer, truth, single, masked):
-    """Losses [B] of one frame by name.
+def frame_loss(answer, truth, given=None):
+    """Losses [B] of one frame by name; `given` [B]: 1 for clips whose mask was the prompt.
 
-    `single` [B]: clips whose prompt also asks for mask 0 (boxes, several points);
-    `masked` [B]: clips whose mask was given, so that only the object score is taught.
+    Those teach the object score alone, as frames without the object do.
     """
-    logits = F.interpolate(answer.logits, scale_factor=float(SCALE), mode="bilinear", align_corners=False)
+    logits = F.interpolate(
+        answer.logits, scale_factor=float(SCALE), mode="bilinear", align_corners=False
+    )
     focal, dice, iou = mask_losses(logits, truth.mask)
-    cost = FOCAL_WEIGHT * focal + dice
-    best = cost[:, 1:].min(dim=1).values
-    wrong = (answer.ious - iou).abs()
-    taught = truth.present[:, 0] * (1 - masked)
+    score = F.binary_cross_entropy_with_logits(answer.score, truth.present, reduction="none")
+    taught = truth.present[:, 0] if given is None else truth.present[:, 0] * (1 - given)
     return {
-        "mask": taught * (best + single * cost[:, 0]),
-        "iou": taught * (wrong[:, 1:].mean(dim=1) + single * wrong[:, 0]),
-        "score": F.binary_cross_entropy_with_logits(answer.score, truth.present, reduction="none")[:, 0],
+        "mask": taught * (FOCAL_WEIGHT * focal + dice).mean(dim=1),
+        "iou": taught * (answer.ious - iou).abs().mean(dim=1),
+        "score": score[:, 0],
     }

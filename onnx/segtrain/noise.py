@@ -19,17 +19,21 @@ def lattices(draw, *batch):
 
 
 def value_noise(lattice, x, y):
-    """lattice [B,L,L], coordinates [B,h,w] in cells -> noise [B,h,w] in [0, 1)."""
+    """lattice [B,L,L], columns x [B,T,W] and rows y [B,T,H] in cells -> noise [B,T,H,W] in [0, 1)."""
+    b, frames, w = x.shape
+    h = y.shape[2]
+    grid = torch.empty(b, frames, h, w, 2, device=x.device)
+    grid[..., 0], grid[..., 1] = _eased(x)[:, :, None, :], _eased(y)[..., None]
+    grid = grid.reshape(b, frames * h, w, 2)
+    return F.grid_sample(lattice[:, None], grid, align_corners=True).reshape(b, frames, h, w)
 
-    def eased(a):
-        a = a % CELLS
-        cell = a.floor()
-        part = a - cell
-        # -1..1 spans the centres of the first and last lattice point (align_corners).
-        return (cell + part * part * (3 - 2 * part)) * (2 / CELLS) - 1
 
-    grid = torch.stack([eased(x), eased(y)], dim=-1)
-    return F.grid_sample(lattice[:, None], grid, align_corners=True)[:, 0]
+def _eased(a):
+    a = a % CELLS
+    cell = a.floor()
+    part = a - cell
+    # -1..1 spans the centres of the first and last lattice point (align_corners).
+    return (cell + part * part * (3 - 2 * part)) * (2 / CELLS) - 1
 
 
 def fractal(lattice, x, y):

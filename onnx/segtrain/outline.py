@@ -9,7 +9,7 @@ import math
 
 import torch
 
-DIRECTIONS = 256
+DIRECTIONS = 512
 CORNERS = 14
 POLYGON, ELLIPSE, BLOB, STAR = range(4)
 TURN = 2 * math.pi
@@ -24,6 +24,10 @@ class Wave:
         self.rate = draw.between(0.015, 0.04, *mean.shape)
         self.phase = draw.between(0, 1, *mean.shape)
 
+    def share(self, shared):
+        """Passes all that was drawn through `shared`, which may give objects one another's."""
+        self.mean, self.rate, self.phase = map(shared, (self.mean, self.rate, self.phase))
+
     def at(self, t):
         """Amounts [*shape, T] at times t [B, T]; B is the first axis of the shape."""
         t = t.reshape(t.shape[0], *[1] * (self.mean.dim() - 1), t.shape[1])
@@ -35,9 +39,9 @@ class Wave:
 class Outlines:
     """Random outlines of B clips with K objects each."""
 
-    def __init__(self, draw, clips, objects):
+    def __init__(self, draw, clips, objects, stars=True):
         shape = (clips, objects)
-        kinds = torch.tensor([POLYGON, ELLIPSE, BLOB] * 3 + [STAR], device=draw.device)
+        kinds = torch.tensor([POLYGON, ELLIPSE, BLOB] * 3 + [STAR] * stars, device=draw.device)
         self.kind = kinds[draw.below(len(kinds), *shape)]
         self.minor = Wave(draw, draw.between(0.55, 0.8, *shape), 0.15)
         self.corners = 3 + draw.below(5, *shape)
@@ -51,13 +55,18 @@ class Outlines:
         self.cosine = Wave(draw, draw.between(-0.05, 0.05, *shape, 4) / harmonic, 0.1 / harmonic)
         self.sine = Wave(draw, draw.between(-0.05, 0.05, *shape, 4) / harmonic, 0.1 / harmonic)
 
+    def share(self, shared):
+        """Passes all that was drawn through `shared`, as `Wave.share` does."""
+        self.kind, self.corners = shared(self.kind), shared(self.corners)
+        for wave in (self.minor, self.reach, self.cosine, self.sine):
+            wave.share(shared)
+
     def table(self, t):
-        """Times [B,T] -> radii [B,K,T,DIRECTIONS+1] (the last entry repeats the first)."""
+        """Times [B,T] -> radii [B,K,T,DIRECTIONS]."""
         angle = torch.arange(DIRECTIONS, device=t.device) / DIRECTIONS
         kind = self.kind[:, :, None, None]
         radius = torch.where(kind == ELLIPSE, self._ellipse(t, angle), self._polygon(t, angle))
-        radius = torch.where(kind == BLOB, self._blob(t, angle), radius)
-        return torch.cat([radius, radius[..., :1]], dim=-1)
+        return torch.where(kind == BLOB, self._blob(t, angle), radius)
 
     def _ellipse(self, t, angle):
         minor = self.minor.at(t)[..., None]

@@ -1,24 +1,57 @@
-"""What changes during training: learning rate and clip length, by the share that is done.
+"""What changes during training, by the share that is done: clips and learning rate.
 
-Short clips first: segmenting a clicked object must work before following it can be
-learnt. The number of frames in a batch stays the same, so memory and time do too.
+Single frames first: outlining the clicked object must work before following it can be learnt.
+Clips grow from two frames to the length after which a tracker's own mistakes feed on themselves;
+of the longest only the last frames teach, the ones before are run as inference runs them.
 """
 
 import math
 import random
-
-# (up to this share of the training, possible clip lengths)
-CURRICULUM = ((0.25, (2,)), (0.4, (4,)), (0.85, (4, 6, 8)), (1.0, (12, 16)))
+from dataclasses import dataclass
 
 
-def learning_rate(step, done, peak, warm_up):
-    """Linear warm-up over `warm_up` steps, then a cosine from `peak` to a hundredth of it."""
-    floor = 0.01
-    cosine = floor + (1 - floor) * 0.5 * (1 + math.cos(math.pi * min(done, 1.0)))
-    return peak * min(1.0, (step + 1) / warm_up) * cosine
+@dataclass(frozen=True)
+class Stage:
+    """`until` this share; clips of `lengths` frames, `scenes` of them a step, the first `quiet` tracked frames untaught."""
+
+    until: float
+    lengths: tuple
+    scenes: int
+    quiet: int = 0
 
 
-def clip_length(step, done, seed, longest):
-    """Frames of the clips of step `step`, at most `longest`."""
-    lengths = next(lengths for end, lengths in CURRICULUM if done <= end or end == 1.0)
-    return min(longest, random.Random(seed * 1_000_003 + step).choice(lengths))
+STAGES = (
+    Stage(0.10, (1,), 64),
+    Stage(0.20, (2, 3), 64),
+    Stage(0.45, (4, 6), 64),
+    Stage(0.75, (8, 10), 48),
+    Stage(1.00, (16, 24), 40, quiet=10),
+)
+SINGLE_WARM_UP, CLIPS_WARM_UP = 60, 200  # steps
+FLOOR = 0.01
+
+
+def stage(done):
+    """The stage at share `done`."""
+    return next((s for s in STAGES if done < s.until), STAGES[-1])
+
+
+def learning_rate(step, done, single, clips, clips_from):
+    """A warm-up and a cosine for single frames (peak `single`), and both once more for clips.
+
+    `clips_from`: the step at which the first clip was taught, None before.
+    """
+    end = STAGES[0].until
+    if clips_from is None:
+        return single * min(1.0, (step + 1) / SINGLE_WARM_UP) * _cosine(done / end, 0.1)
+    warm = min(1.0, (step - clips_from + 1) / CLIPS_WARM_UP)
+    return clips * warm * _cosine((done - end) / (1 - end), FLOOR)
+
+
+def _cosine(share, floor):
+    return floor + (1 - floor) * 0.5 * (1 + math.cos(math.pi * min(share, 1.0)))
+
+
+def clip_length(stage, step, seed):
+    """Frames of the clips of step `step`."""
+    return random.Random(seed * 1_000_003 + step).choice(stage.lengths)

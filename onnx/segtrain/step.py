@@ -4,33 +4,29 @@ import torch
 
 from . import prompts
 from .clips import training_clips
-from .losses import LEAST_AREA, frame_loss, truth_of
+from .losses import frame_loss, truth_of
 
 
-def clip_loss(unroll, draw, clips, frames, seed):
+def clip_loss(unroll, draw, scenes, frames, quiet):
     """Mean loss of fresh clips and its parts (all tensors on the device)."""
-    made = training_clips(draw, clips, frames, unroll.side)
+    made = training_clips(draw, scenes, frames, unroll.side)
     first = made.masks[:, 0] > 0.5
-    counts = prompts.share_out(clips, seed)
-    kind = torch.repeat_interleave(
-        torch.arange(len(counts)), torch.tensor(counts)
-    ).to(first.device, non_blocking=True)
-    single = ((kind == 1) | (kind == 2)).float()
-    masked = (kind == 3).float()
-    # A clip whose target is hidden on its first frame has no prompt and teaches nothing.
-    usable = (made.masks[:, 0].sum(dim=(1, 2)) >= LEAST_AREA).float()
-    weight = usable / usable.sum().clamp(min=1)
+    counts = prompts.share_out(len(first))
+    kind = torch.repeat_interleave(torch.arange(len(counts)), torch.tensor(counts))
+    given = (kind == prompts.KINDS.index("mask")).float().to(first.device, non_blocking=True)
+    quiet = min(quiet, frames - 2) if frames > 2 else 0
+    weight = made.usable / made.usable.sum().clamp(min=1) / (frames - quiet)
 
     def start(features):
         return first_answers(unroll, draw, features, first, counts)
 
     total, parts = 0.0, {}
-    none = torch.zeros_like(single)
-    for t, answer in enumerate(unroll.clip(made.images, start)):
-        flags = (single, masked) if t == 0 else (none, none)
-        losses = frame_loss(answer, truth_of(made.masks[:, t]), *flags)
+    for t, answer in enumerate(unroll.clip(made.images, start, made.scene, quiet)):
+        if 0 < t <= quiet:
+            continue
+        losses = frame_loss(answer, truth_of(made.masks[:, t]), given if t == 0 else None)
         for name, loss in losses.items():
-            mean = (loss * weight).sum() / frames
+            mean = (loss * weight).sum()
             total = total + mean
             parts[name] = parts.get(name, 0.0) + mean.detach()
     return total, parts

@@ -114,25 +114,40 @@ class Unroll:
         flat, _ = perceiver.forward_1d(x, position)
         return torch.cat([flat, self._windows(perceiver, x)], dim=1)
 
-    def clip(self, images, start):
-        """Yields every frame's Answer; `start(features)` answers the first frame."""
+    def clip(self, images, start, scene=None, quiet=0):
+        """Yields every frame's Answer; `start(features)` answers the first frame.
+
+        `scene` [N] says in which of the images' clips each target is (default: one in each).
+        Frames 1 to `quiet` are run without gradients.
+        """
         memories, pointers = [], []
-        frames = self.features(images)
-        for t, features in enumerate(frames):
-            if t == 0:
-                answer = start(features)
-            else:
-                # Clips count as long ones: shorter ones only differ in a reach they do not have.
-                chosen = select(t, [0], max(len(frames), MAX_POINTERS))
-                answer = self.track(
-                    features,
-                    [memories[i] for i, _ in chosen.memories],
-                    [pointers[i] for i, _ in chosen.pointers],
-                    [row for _, row in chosen.memories],
-                )
-            memories.append(self.remember(features, answer, t == 0))
-            pointers.append(answer.ptr)
+        count = images.shape[1]
+        frames = self._all_features(images, quiet)
+        for t in range(count):
+            with torch.set_grad_enabled(torch.is_grad_enabled() and not 0 < t <= quiet):
+                features = frames[t] if scene is None else [f[scene] for f in frames[t]]
+                if t == 0:
+                    answer = start(features)
+                else:
+                    # Clips count as long ones: shorter ones only differ in a reach they do not have.
+                    chosen = select(t, [0], max(count, MAX_POINTERS))
+                    answer = self.track(
+                        features,
+                        [memories[i] for i, _ in chosen.memories],
+                        [pointers[i] for i, _ in chosen.pointers],
+                        [row for _, row in chosen.memories],
+                    )
+                memories.append(self.remember(features, answer, t == 0))
+                pointers.append(answer.ptr)
             yield answer
+
+    def _all_features(self, images, quiet):
+        if quiet == 0:
+            return self.features(images)
+        taught = self.features(torch.cat([images[:, :1], images[:, quiet + 1 :]], dim=1))
+        with torch.no_grad():
+            untaught = self.features(images[:, 1 : quiet + 1])
+        return taught[:1] + untaught + taught[1:]
 
     def _decode(self, image, hr0, hr1, sparse, dense):
         decoder, encoder = self.model.sam_mask_decoder, self.model.sam_prompt_encoder
