@@ -1,7 +1,7 @@
 """Trains edgetam_mini on synthetic clips made on the fly; writes a safetensors checkpoint.
 
     python onnx/train_mini.py --seconds 1500 --out edgetam_mini.safetensors
-    python onnx/export.py --model edgetam_mini --checkpoint edgetam_mini.safetensors --padded-track --out onnx/bundles
+    python onnx/export.py --model edgetam_mini --checkpoint edgetam_mini.safetensors --padded-track --encoder-batches 2 --out onnx/bundles
 
 Beside FILE.safetensors it writes FILE.resume.pt. A training may be cut into several runs:
 `--plan` says how long all of them take together, `--resume FILE.resume.pt` continues.

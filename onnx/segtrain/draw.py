@@ -14,6 +14,13 @@ class Draw:
         self.device = torch.device(device)
         self.generator = torch.Generator("cpu" if on_cpu else self.device)
         self.generator.manual_seed(seed)
+        self._constants = {}
+
+    def constant(self, values):
+        """A tensor of fixed numbers; made once, because every copy to a device waits for it."""
+        if values not in self._constants:
+            self._constants[values] = torch.tensor(values, device=self.device)
+        return self._constants[values]
 
     def between(self, low, high, *shape):
         """Uniform in [low, high)."""

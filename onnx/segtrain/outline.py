@@ -41,7 +41,7 @@ class Outlines:
 
     def __init__(self, draw, clips, objects, stars=True):
         shape = (clips, objects)
-        kinds = torch.tensor([POLYGON, ELLIPSE, BLOB] * 3 + [STAR] * stars, device=draw.device)
+        kinds = draw.constant((POLYGON, ELLIPSE, BLOB) * 3 + (STAR,) * stars)
         self.kind = kinds[draw.below(len(kinds), *shape)]
         self.minor = Wave(draw, draw.between(0.55, 0.8, *shape), 0.15)
         self.corners = 3 + draw.below(5, *shape)

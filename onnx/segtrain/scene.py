@@ -29,9 +29,9 @@ class Scenes:
         """`plain`: as `segtrt synth` draws them; `alike` bool [B]: by default a random share."""
         b, k, dev = clips, OBJECTS, draw.device
         self.draw, self.plain = draw, plain
-        aspects = torch.tensor([16 / 9] * 3 + ([] if plain else [1.5, 4 / 3, 1.0]), device=dev)
+        aspects = draw.constant((16 / 9,) * 3 + (() if plain else (1.5, 4 / 3, 1.0)))
         self.width = HEIGHT * aspects[draw.below(len(aspects), b)]
-        counts = torch.tensor(counts, device=dev)
+        counts = draw.constant(counts)
         self.count = counts[draw.below(len(counts), b)]
         self.alike = draw.chance(ALIKE, b) if alike is None else alike
         self._place(draw, b, k)
@@ -153,8 +153,8 @@ class Scenes:
             flat = torch.lerp(flat, soft, self.blur[:, None, None, None])
             flat = flat + self.draw.normal(b, frames * 3, h, w) * self.grain[:, None, None, None]
         flat = flat.clamp(0, 255).round_()
-        mean = torch.tensor(MEAN, device=image.device)[:, None, None]
-        std = torch.tensor(STD, device=image.device)[:, None, None]
+        mean = self.draw.constant(MEAN)[:, None, None]
+        std = self.draw.constant(STD)[:, None, None]
         return (flat.reshape(b, frames, 3, h, w) / 255 - mean) / std
 
 
