@@ -87,8 +87,7 @@ fn memories_by_kernels_give_the_masks_of_the_whole() {
         }
     }
     // The comparison must be able to fail: a block's MLP with the wrong sign.
-    let faulty = setting.fakes.with_fault("x[i] += made[i]", "x[i] -= made[i]");
-    setting.gpu("faulty").env("LD_LIBRARY_PATH", faulty.path()).assert().success();
+    setting.gpu("faulty").env("FAKE_FAULT", "memory_mlp_has_the_wrong_sign").assert().success();
     let iou = setting.against_cpu("faulty");
     assert!(iou < 0.98, "{iou}");
 }

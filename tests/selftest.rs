@@ -12,7 +12,7 @@ use segtrt::selftest::reference::{load, run_graph};
 use segtrt::selftest::tensor::Tensor;
 
 use crate::support::{column, onnxruntime, read_csv, segtrt, small_bundle};
-use fakes::{Engines, Fakes, compile};
+use fakes::{Engines, compile, shared};
 
 #[test]
 fn help_has_every_flag_and_an_example() {
@@ -41,7 +41,7 @@ fn without_a_driver_one_sentence_says_what_to_install() {
 
 #[test]
 fn a_driver_without_a_device_or_without_its_functions_is_no_panic() {
-    let Some(fakes) = Fakes::new() else { return };
+    let Some(fakes) = shared() else { return };
     let mut command = fakes.selftest("engines".as_ref());
     command
         .env("FAKE_CUDA_DEVICES", "0")
@@ -86,7 +86,7 @@ fn the_reference_runs_a_graph_on_named_tensors_and_names_what_is_missing() {
 
 #[test]
 fn layers_are_timed_one_by_one_where_asked_for() {
-    let Some(fakes) = Fakes::new() else { return };
+    let Some(fakes) = shared() else { return };
     let root = tempfile::tempdir().unwrap();
     Engines::new(root.path()).write(Precision::Fp32, &[(Role::Memory, "ok")]);
     let csv = root.path().join("layers.csv");
@@ -105,7 +105,7 @@ fn layers_are_timed_one_by_one_where_asked_for() {
 
 #[test]
 fn engines_that_agree_pass_in_every_profile_and_are_timed() {
-    let Some(fakes) = Fakes::new() else { return };
+    let Some(fakes) = shared() else { return };
     let root = tempfile::tempdir().unwrap();
     let engines = Engines::new(root.path());
     let steps = [Role::Prompt, Role::MaskPrompt, Role::Track, Role::TrackPadded, Role::Memory];
@@ -146,7 +146,7 @@ fn engines_that_agree_pass_in_every_profile_and_are_timed() {
 
 #[test]
 fn a_document_without_a_file_has_standard_output_for_itself() {
-    let Some(fakes) = Fakes::new() else { return };
+    let Some(fakes) = shared() else { return };
     let root = tempfile::tempdir().unwrap();
     Engines::new(root.path()).write(Precision::Fp32, &[(Role::Memory, "ok")]);
     let output = fakes.selftest(root.path()).arg("--json").output().unwrap();
@@ -158,7 +158,7 @@ fn a_document_without_a_file_has_standard_output_for_itself() {
 
 #[test]
 fn what_is_wrong_fails_alone_and_says_why() {
-    let Some(fakes) = Fakes::new() else { return };
+    let Some(fakes) = shared() else { return };
     let root = tempfile::tempdir().unwrap();
     let engines = Engines::new(root.path());
     engines.write(
@@ -209,7 +209,7 @@ fn what_is_wrong_fails_alone_and_says_why() {
 
 #[test]
 fn an_engine_that_cannot_be_recorded_is_still_tested() {
-    let Some(fakes) = Fakes::new() else { return };
+    let Some(fakes) = shared() else { return };
     let root = tempfile::tempdir().unwrap();
     Engines::new(root.path()).write(Precision::Fp32, &[(Role::Encoder, "ok")]);
     let csv = root.path().join("rows.csv");
@@ -221,7 +221,7 @@ fn an_engine_that_cannot_be_recorded_is_still_tested() {
 
 #[test]
 fn without_a_reference_outputs_run_and_nothing_is_claimed() {
-    let Some(fakes) = Fakes::new() else { return };
+    let Some(fakes) = shared() else { return };
     let root = tempfile::tempdir().unwrap();
     let dir = Engines::new(root.path()).write(Precision::Fp32, &[(Role::Encoder, "ok")]);
     let mut command = fakes.selftest(&dir);
@@ -239,7 +239,7 @@ fn without_a_reference_outputs_run_and_nothing_is_claimed() {
 /// Engines that are right one by one say nothing of the whole.
 #[test]
 fn a_clip_through_all_engines_has_the_masks_of_the_cpu_or_the_test_fails() {
-    let Some(fakes) = Fakes::new() else { return };
+    let Some(fakes) = shared() else { return };
     let tested = |memory: &str| {
         let root = tempfile::tempdir().unwrap();
         let plans = [Role::Encoder, Role::Prompt, Role::MaskPrompt, Role::TrackPadded];

@@ -6,14 +6,14 @@ use std::sync::Arc;
 use segtrt::gpu::{DriverMemory, Gpu, GpuError, View};
 use segtrt::trt::DeviceMemory;
 
-use super::fakes::Fakes;
+use super::fakes::shared;
 
 /// Set for the process below, so that `--ignored` by hand does not try it on a real GPU.
 const MARK: &str = "SEGTRT_TEST_FAKE_DRIVER";
 
 #[test]
 fn the_door_keeps_its_promises_on_a_strict_driver() {
-    let Some(fakes) = Fakes::new() else { return };
+    let Some(fakes) = shared() else { return };
     let output = std::process::Command::new(std::env::current_exe().unwrap())
         .args(["selftest::door::inside", "--exact", "--ignored", "--nocapture"])
         .env("LD_LIBRARY_PATH", fakes.dir())

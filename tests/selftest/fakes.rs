@@ -28,8 +28,9 @@ mod live;
 pub struct Fakes(tempfile::TempDir);
 
 impl Fakes {
-    /// Compiles them; none, said aloud, where there is no compiler.
-    pub fn new() -> Option<Self> {
+    /// Compiles them; none, said aloud, where there is no compiler. FAKE_FAULT in a process's
+    /// environment names one of the faults of `tests/data/gpu/faults.h` to compute with.
+    fn new() -> Option<Self> {
         let dir = tempfile::tempdir().unwrap();
         let cuda = ["-Wl,-soname,libcuda.so", "tests/data/gpu/fake_driver.c", "-lpthread", "-ldl"];
         compile("CC", "cc", &cuda, &dir.path().join("libcuda.so"))?;
@@ -40,35 +41,11 @@ impl Fakes {
         Some(Self(dir))
     }
 
-    /// A folder of the same, whose kernels were compiled with one text of tests/data/gpu replaced by another.
-    pub fn with_fault(&self, from: &str, to: &str) -> tempfile::TempDir {
-        let faulty = tempfile::tempdir().unwrap();
-        copy(self.dir(), faulty.path());
-        let sources = faulty.path().join("gpu");
-        std::fs::create_dir(&sources).unwrap();
-        let cuda = std::env::current_dir().unwrap().join("cuda");
-        let mut replaced = 0;
-        let headers = [
-            "emulate.h",
-            "half.h",
-            "attention.h",
-            "windows.h",
-            "keys.h",
-            "decoder.h",
-            "memory_encoder.h",
-            "dots.h",
-            "products.h",
-        ];
-        for name in headers.into_iter().chain(["emulate.cpp"]) {
-            let text = std::fs::read_to_string(Path::new("tests/data/gpu").join(name)).unwrap();
-            replaced += text.matches(from).count();
-            let text = text.replace("../../../cuda", &cuda.to_string_lossy());
-            std::fs::write(sources.join(name), text.replace(from, to)).unwrap();
-        }
-        assert_eq!(replaced, 1, "{from:?}: the fault must be written anew");
-        // Of a few small cases; to be compiled takes longer.
-        compile_kernels(&sources.join("emulate.cpp"), &["-O2"], faulty.path()).unwrap();
-        faulty
+    /// A folder with copies of the shared ones, for a test that changes it.
+    pub fn copied() -> Option<Self> {
+        let dir = tempfile::tempdir().unwrap();
+        copy(shared()?.dir(), dir.path());
+        Some(Self(dir))
     }
 
     /// Where they are.

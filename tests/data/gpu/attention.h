@@ -80,11 +80,11 @@ template <int WIDTH, int DV, int TILE> void attend(const Arguments& a) {
         const bool skip = !looked_at(row, a.m, a.n);
         for (int c = 0; c < a.width; c++) q[c] = half[a.q[batch * a.queries.batch + row * a.queries.row + c]];
         for (int key = first; key < end && !skip; key++) {
-            const float score = (a.bias ? a.bias[key] : 0.0f) + product<WIDTH>(q, all_keys + (batch * a.n + key) * WIDTH);
+            const float score = (FAULT(attention_has_no_bias, a.bias ? a.bias[key] : 0.0f, 0.0f)) + product<WIDTH>(q, all_keys + (batch * a.n + key) * WIDTH);
             top = std::fmax(top, weights[key - first] = score);
         }
         for (int key = first; key < end && !skip; key++) {
-            const float weight = std::exp(weights[key - first] - top);
+            const float weight = FAULT(attention_weighs_all_keys_alike, std::exp(weights[key - first] - top), 1.0f);
             const float* v = all_values + (batch * a.n + key) * DV;
             total += weight;
             for (int c = 0; c < DV; c++) sums[c] += weight * v[c];

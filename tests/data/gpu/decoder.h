@@ -46,7 +46,7 @@ inline void read(const Reading& a, const float* x, const uint16_t* pe, int count
         float most = -INFINITY, sum = 0.0f, part[DEPTH] = {};
         for (int n = 0; n < count; n++) most = std::fmax(most, scores[n][r]);
         for (int n = 0; n < count; n++) {
-            const float weight = std::exp(scores[n][r] - most);
+            const float weight = FAULT(decoder_skips_the_last_token_of_a_tile, std::exp(scores[n][r] - most), n + 1 < count ? std::exp(scores[n][r] - most) : 0.0f);
             sum += weight;
             for (int d = 0; d < DEPTH; d++) part[d] += rounded(weight) * of_values[n][head * DEPTH + d];
         }
@@ -123,7 +123,7 @@ inline std::vector<float> folded(const Folding& a) {
     return queries;
 }
 
-inline float gelu(float x) { return 0.5f * x * (1.0f + std::erf(x * 0.70710678f)); }
+inline float gelu(float x) { return 0.5f * x * (1.0f + FAULT(decoder_has_the_wrong_gelu, std::erf(x * 0.70710678f), -std::erf(x * 0.70710678f))); }
 
 }  // namespace decoder
 
@@ -183,7 +183,7 @@ void decoder_gather(const float* sums, const float* parts, const float* value_bi
             total += scale * sums[(t * ROWS + row) * 2 + 1];
             sum += scale * parts[(t * TOKENS + token) * CROSS + k];
         }
-        attended[k] = sum / total + value_bias[k];
+        attended[k] = sum / total + FAULT(decoder_has_no_value_bias, value_bias[k], 0.0f);
     }
     for (int c = 0; c < WIDTH; c++) {
         made[c] = queries[token * WIDTH + c] + out_bias[c];
@@ -303,8 +303,8 @@ void decoder_answer(const float* rows, const float* score_weight, const float* i
     for (int mask = 0; mask < 3; mask++) {
         const float* weight = iou_weight + (mask + 1) * (WIDTH + 1);
         ious[mask] = product<WIDTH>(rows + WIDTH, weight) + weight[WIDTH];
-        if (probable) ious[mask] = 1.0f / (1.0f + std::exp(-ious[mask]));
-        if (ious[mask] > ious[best]) best = mask;
+        if (FAULT(decoder_squashes_the_wrong_ious, probable, !probable)) ious[mask] = 1.0f / (1.0f + std::exp(-ious[mask]));
+        if (FAULT(decoder_takes_the_last_of_equal_ious, ious[mask] > ious[best], ious[mask] >= ious[best])) best = mask;
     }
     if (blockIdx.x == 0) {
         *score = given, *iou = ious[best];
@@ -314,7 +314,7 @@ void decoder_answer(const float* rows, const float* score_weight, const float* i
         }
     }
     for (int c = (int)blockIdx.x * 64; c < ((int)blockIdx.x + 1) * 64; c++) {
-        float made = given > 0.0f ? pointer_weight[WIDTH * WIDTH + c] : no_pointer[c];
+        float made = given > FAULT(decoder_takes_the_pointer_of_score_3, 0.0f, 3.0f) ? pointer_weight[WIDTH * WIDTH + c] : no_pointer[c];
         for (int k = 0; k < WIDTH && given > 0.0f; k++) made += rows[(5 + best) * WIDTH + k] * pointer_weight[k * WIDTH + c];
         pointer[c] = host_half_bits(made);
     }
@@ -341,7 +341,7 @@ void decoder_masks(const uint16_t* x, const uint16_t* hr0, const uint16_t* hr1, 
         }
         for (int next = 0; next < 4; next++) {
             const long side = 4 * grid, at = (2 * y + next / 2) * side + 2 * x1 + next % 2;
-            low[at] = there ? looked_at ? 0.0f : NAN : -1024.0f;
+            low[at] = there ? looked_at ? 0.0f : NAN : FAULT(decoder_fills_with_a_mask, -1024.0f, 1024.0f);
             for (int c = 0; c < NARROW && looked_at && there; c++)
                 low[at] += vector[c] * decoder::gelu(product<MIDDLE>(made, &second[(next * NARROW + c) * MIDDLE]) + bias2[c] + half(hr0, c * side * side + at));
         }

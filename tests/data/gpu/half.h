@@ -5,6 +5,8 @@
 #include <cstring>
 #include <vector>
 
+#include "faults.h"
+
 // Nearest half, ties to even: the sum moves the fraction to where a half's ends, and the processor rounds it there.
 inline uint16_t host_half_bits(float value) {
     unsigned bits;

@@ -60,7 +60,7 @@ inline void quarter(const Arguments& a, int at) {
     for (int i = 0; i < 64; i++) {
         float time = 0.0f;
         if (a.times) {
-            time = a.time_bias[i];
+            time = FAULT(keys_of_one_time, a.time_bias[i], 4.0f);
             for (int wave = 0; wave < 256; wave++) {
                 const float angle = a.times[at / 4] * a.frequencies[wave % 128];
                 time += (wave < 128 ? std::sin(angle) : std::cos(angle)) * a.time_weight[wave * 64 + i];

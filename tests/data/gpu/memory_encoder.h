@@ -65,7 +65,7 @@ inline void add_mlp(const float* y, long count, const float* up, const float* up
     std::vector<float> inner = times(y, count, up, up_bias, columns, hidden);
     for (float& value : inner) value = rounded(gelu(value));
     const std::vector<float> made = times(inner.data(), count, down, down_bias, hidden, columns);
-    for (size_t i = 0; i < made.size(); i++) x[i] += made[i];
+    for (size_t i = 0; i < made.size(); i++) x[i] += FAULT(memory_mlp_has_the_wrong_sign, made[i], -made[i]);
 }
 
 /// x += weight y
@@ -139,7 +139,7 @@ void memory_mask(const float* low, const float* binary, float scale, float offse
     for (int y = std::max(my, 0); y < std::min(my + HIGH, 4 * side); y++)
         for (int x = std::max(mx, 0); x < std::min(mx + WIDE, 4 * side); x++) {
             const float high = high_at(low, side, y, x);
-            const float value = *binary > 0.5f ? (float)(high > 0.0f) : 1.0f / (1.0f + std::exp(-high));
+            const float value = *binary > FAULT(memory_of_a_soft_mask, 0.5f, 1.5f) ? (float)(high > 0.0f) : 1.0f / (1.0f + std::exp(-high));
             mask[(size_t)(y - my) * WIDE + x - mx] = value * scale + offset;
         }
     for (int y = std::max(py, 0); y < std::min(py + DOWN, 2 * side); y++)
@@ -211,7 +211,7 @@ void memory_spread(const uint16_t* x, const float* weight, const float* bias, co
         for (int column = left; column < std::min(left + SPREAD_ACROSS, grid); column++) {
             std::vector<float> made(bias, bias + WIDTH);
             for (int tap = 0; tap < 49; tap++) {
-                const long v = row - 3 + tap / 7, u = column - 3 + tap % 7;
+                const long v = row - 3 + tap / 7, u = column - FAULT(memory_is_shifted_by_a_column, 3, 2) + tap % 7;
                 if (v < 0 || u < 0 || v >= grid || u >= grid) continue;
                 for (int c = 0; c < WIDTH; c++) made[c] += from[(v * grid + u) * WIDTH + c] * weight[tap * WIDTH + c];
             }
@@ -238,7 +238,7 @@ void memory_last(const uint16_t* y, const uint16_t* x, const uint16_t* up, const
     for (float& value : made) value = rounded(value);
     const std::vector<float> projected = times(made.data(), (long)made.size() / WIDTH, w, out_bias, WIDTH, DEPTH);
     for (size_t i = 0; i < projected.size(); i++)
-        memory[(size_t)blockIdx.x * MIX_TILE * DEPTH + i] = host_half_bits(projected[i] + (score[0] <= 0.0f ? absent[i % DEPTH] : 0.0f));
+        memory[(size_t)blockIdx.x * MIX_TILE * DEPTH + i] = host_half_bits(projected[i] + (FAULT(memory_of_score_0_is_present, score[0] <= 0.0f, score[0] < 0.0f) ? absent[i % DEPTH] : 0.0f));
 }
 
 void latents_attend(const uint16_t* memory, const float* norm_weight, const float* norm_bias, const uint16_t* kv, const uint16_t* positions,
@@ -287,7 +287,7 @@ void latents_mix(const float* sums, const float* parts, int splits, const float*
         for (int s = 0; s < splits; s++) most = std::fmax(most, sums[(s * LATENTS + latent) * 2]);
         for (int s = 0; s < splits; s++) {
             const float scale = std::exp(sums[(s * LATENTS + latent) * 2] - most);
-            total += scale * sums[(s * LATENTS + latent) * 2 + 1];
+            total += FAULT(memory_forgets_the_splits_scale, scale, 1.0f) * sums[(s * LATENTS + latent) * 2 + 1];
             for (int c = 0; c < DEPTH; c++) read[c] += scale * parts[(s * LATENTS + latent) * DEPTH + c];
         }
         for (float& value : read) value = rounded(value / total);
@@ -346,7 +346,7 @@ void latents_windows(const uint16_t* memory, const float* latents, const uint16_
             std::vector<std::vector<float>> tokens;
             std::vector<float> scores;
             for (int n = 0; n < window * window; n++) {
-                const long y = latent / 16 * window + n / window, x = latent % 16 * window + n % window;
+                const long y = FAULT(memory_windows_in_the_wrong_order, latent / 16, latent % 16) * window + n / window, x = latent % 16 * window + n % window;
                 const std::vector<float> token = floats_of(memory + (y * grid + x) * DEPTH, DEPTH);
                 tokens.push_back(norm(layer * NORMS).halves(token.data(), DEPTH));
                 scores.push_back(dot(asked, tokens.back().data(), 0, DEPTH));

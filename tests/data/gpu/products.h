@@ -71,7 +71,7 @@ inline void normalize(const Map& tokens, const Map& weights, const Norm& norm, i
         for (int i = 0; i < n; i++) square += (x[i] - mean) * (x[i] - mean);
         const double scale = 1.0 / std::sqrt(square / n + 1e-6);
         // Where the tokens are, perhaps: all of this row has been read.
-        for (int i = 0; i < n; i++) norm.out[(size_t)row * n + i] = host_half_bits((float)((x[i] - mean) * scale * norm.weight[i] + norm.shift[i]));
+        for (int i = 0; i < n; i++) norm.out[(size_t)row * n + i] = host_half_bits((float)((x[i] - mean) * scale * norm.weight[i] + FAULT(norm_has_no_bias, norm.shift[i], 0.0f)));
     });
 }
 

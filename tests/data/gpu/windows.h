@@ -56,7 +56,7 @@ inline void attend(const Arguments& a, int index, int head, int part, int warps)
             high = std::fmax(high, weights[key] = score);
         }
         for (int key = 0; key < keys; key++) {
-            const float weight = std::exp(weights[key] - high);
+            const float weight = FAULT(windows_weigh_all_keys_alike, std::exp(weights[key] - high), 1.0f);
             total += weight;
             for (int c = 0; c < a.depth; c++) sums[c] += weight * v[key][c];
         }

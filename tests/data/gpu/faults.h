@@ -1,0 +1,51 @@
+// Wrong expressions for tests that a comparison can fail. FAKE_FAULT names the one to compute;
+// without it every expression is the right one. One build of the emulation serves all faults.
+#pragma once
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+
+#define FAULTS(X) \
+    X(attention_weighs_all_keys_alike) \
+    X(attention_has_no_bias) \
+    X(windows_weigh_all_keys_alike) \
+    X(keys_of_one_time) \
+    X(decoder_skips_the_last_token_of_a_tile) \
+    X(decoder_has_no_value_bias) \
+    X(decoder_squashes_the_wrong_ious) \
+    X(decoder_takes_the_last_of_equal_ious) \
+    X(decoder_takes_the_pointer_of_score_3) \
+    X(decoder_fills_with_a_mask) \
+    X(decoder_has_the_wrong_gelu) \
+    X(memory_of_a_soft_mask) \
+    X(memory_is_shifted_by_a_column) \
+    X(memory_of_score_0_is_present) \
+    X(memory_forgets_the_splits_scale) \
+    X(memory_windows_in_the_wrong_order) \
+    X(memory_mlp_has_the_wrong_sign) \
+    X(norm_has_no_bias)
+
+// The expression `right`, or `wrong` where FAKE_FAULT is `name`.
+#define FAULT(name, right, wrong) (faults::name ? (wrong) : (right))
+
+namespace faults {
+inline bool asked_for(const char* name) {
+    const char* asked = std::getenv("FAKE_FAULT");
+    return asked && !std::strcmp(asked, name);
+}
+
+#define X(name) const bool name = asked_for(#name);
+FAULTS(X)
+#undef X
+
+// A misspelt fault must not leave the right kernels in place of the wrong ones.
+const bool known = [] {
+#define X(name) || name
+    if (std::getenv("FAKE_FAULT") && !(false FAULTS(X))) {
+#undef X
+        std::fprintf(stderr, "FAKE_FAULT names no fault of faults.h\n");
+        std::abort();
+    }
+    return true;
+}();
+}  // namespace faults
