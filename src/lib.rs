@@ -9,6 +9,9 @@ dataset → decode → preprocess → network (encoder → prompt | track → me
 ```
 */
 
+#[macro_use]
+pub mod message;
+
 pub mod backend;
 pub mod bench;
 pub mod board;
@@ -69,6 +72,7 @@ pub mod suite;
 pub mod synth;
 pub mod telemetry;
 pub mod test_run;
+pub mod threads;
 pub mod timed_command;
 pub mod tracker;
 pub mod trt;

@@ -66,9 +66,10 @@ impl Display {
 
     /// A line of its own above the bar.
     pub fn line(&self, text: &str) {
+        let text = plain(text);
         match &self.bar {
             Some(bar) => bar.println(text),
-            None => eprintln!("{text}"),
+            None => tell!("{text}"),
         }
     }
 
@@ -77,7 +78,7 @@ impl Display {
         if let Some(bar) = &self.bar {
             let part = STEPS * done as u64 / total.max(1) as u64;
             bar.set_position(self.done as u64 * STEPS + part.min(STEPS));
-            bar.set_message(what.to_owned());
+            bar.set_message(plain(what));
         }
     }
 
@@ -108,5 +109,22 @@ impl Display {
         if let Some(bar) = self.bar {
             bar.finish_and_clear();
         }
+    }
+}
+
+/// Names of clips may hold control codes, which a terminal would obey.
+fn plain(text: &str) -> String {
+    let escaped = |letter: char| match letter.is_control() {
+        true => letter.escape_default().collect(),
+        false => letter.to_string(),
+    };
+    text.chars().map(escaped).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    #[test]
+    fn a_terminal_is_told_no_control_codes() {
+        assert_eq!(super::plain("clip \u{1b}[2J ä\n"), "clip \\u{1b}[2J ä\\n");
     }
 }

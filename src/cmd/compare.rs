@@ -43,7 +43,7 @@ pub fn run(args: CompareArgs) -> Result<Outcome> {
     }
     // The last that is said: the table has the side's speed as if nothing were missing.
     out.flush()?;
-    comparison.stopped_early().iter().for_each(|line| eprintln!("{line}"));
+    comparison.stopped_early().iter().for_each(|line| tell!("{line}"));
     Ok(if comparison.is_sound() { Outcome::Done } else { Outcome::PartlyFailed })
 }
 
@@ -60,10 +60,10 @@ fn measured(args: &CompareArgs) -> Result<Option<Set>> {
         return Err(UsageError(text.to_owned()).into());
     }
     let plan = compare_plan::resolve(args)?;
-    let measured = measure::run(&plan, &mut |line| eprintln!("{line}"))?;
+    let measured = measure::run(&plan, &mut |line| tell!("{line}"))?;
     if args.measure.measure_only {
         for missing in &measured.missing {
-            eprintln!("{} {}: not available: {}", missing.model, missing.side, missing.why);
+            tell!("{} {}: not available: {}", missing.model, missing.side, missing.why);
         }
         println!("{}", args.out_dir.join(runs::MEASURED_FILE).display());
         return match measured.missing.is_empty() {

@@ -46,7 +46,7 @@ pub fn run(args: &CompareArgs) -> Result<Outcome> {
         stall_limit_s: args.measure.stall_limit,
         ready_limit_s: None,
     };
-    let measured = measure::run(&plan, &mut |line| eprintln!("{line}"))?;
+    let measured = measure::run(&plan, &mut |line| tell!("{line}"))?;
     let set = measured.set(&args.out_dir)?;
     let rows = judge::sweep(&set, split.as_ref(), &all, &compared_with)?;
     let files = report::sweep::write(&args.out_dir, &rows, &all, &command(), &set.dates)?;
@@ -67,7 +67,7 @@ pub fn run(args: &CompareArgs) -> Result<Outcome> {
         Some(format!("{} {}: {}", row.model, row.combination, row.stopped_early.as_ref()?))
     });
     out.flush()?;
-    stopped.for_each(|line| eprintln!("{line}"));
+    stopped.for_each(|line| tell!("{line}"));
     let sound = rows.iter().all(SweepRow::is_sound);
     Ok(if sound { Outcome::Done } else { Outcome::PartlyFailed })
 }

@@ -21,7 +21,7 @@ const PROFILE: &str = "profile";
 
 /// Runs or continues an experiment.
 pub fn run(args: ExperimentArgs) -> Result<Outcome> {
-    let mut say = |line: &str| eprintln!("{line}");
+    let mut say = |line: &str| tell!("{line}");
     let mut folder = match &args.resume {
         Some(path) => Folder::open(path)?,
         None => {

@@ -27,9 +27,9 @@ pub fn run(args: JetsonBenchmarkArgs) -> Result<Outcome> {
         false => None,
     };
     let plan = jetson_plan::plan(&args, recorded.as_ref())?;
-    eprintln!("{}", plan.chosen.line());
+    tell!("{}", plan.chosen.line());
     if let Some(memory) = SystemMemory::now() {
-        eprintln!("{}", memory.line());
+        tell!("{}", memory.line());
     }
     let split = dataset::open(&plan.split_dir, &plan.split_name)?;
     let mut left_out = 0;
@@ -49,15 +49,15 @@ pub fn run(args: JetsonBenchmarkArgs) -> Result<Outcome> {
 
 /// Phase A. How many models cannot be run comes back; a clip that cannot be used costs its rows only.
 fn setup(plan: &Plan, args: &JetsonBenchmarkArgs, split: &dyn Dataset) -> Result<usize> {
-    eprintln!("phase A: setup");
+    tell!("phase A: setup");
     let dir = &plan.preprocessed_dir;
     std::fs::create_dir_all(dir).with_context(|| {
         format!("cannot create {}; choose another --preprocessed-dir", dir.display())
     })?;
     let videos = dataset::select(split.videos(), plan.limit_videos, plan.shuffle, plan.seed);
-    let found = scan(split, &videos, plan.limit_objects, &mut |line| eprintln!("{line}"))?;
+    let found = scan(split, &videos, plan.limit_objects, &mut |line| tell!("{line}"))?;
     let Scan { video_data, objects, left_out } = found;
-    eprintln!(
+    tell!(
         "{objects} objects in {} of {} clips can be prompted, {left_out} clips and objects cannot",
         video_data.len(),
         videos.len()
@@ -122,7 +122,7 @@ fn build(plan: &Plan, args: &JetsonBenchmarkArgs) -> Result<()> {
     for dir in &args.started.onnx_dir {
         push("--onnx-dir", text(dir)?);
     }
-    eprintln!(
+    tell!(
         "engines: {} at {} pixels, workspace {} MiB",
         names.join(","),
         plan.imgsz,
@@ -168,7 +168,7 @@ fn decode(plan: &Plan, split: &dyn Dataset, videos: &[String], values: Values) -
     let dir = plan.frames_dir(values);
     for row in predecode::all(split, videos, &dir, &options)? {
         let reason = row.reason.map_or_else(String::new, |reason| format!(": {reason}"));
-        eprintln!("frames of {}: {}{reason}", row.video, row.result);
+        tell!("frames of {}: {}{reason}", row.video, row.result);
     }
     Ok(())
 }

@@ -27,7 +27,7 @@ pub fn run(args: ProfileArgs) -> Result<Outcome> {
     let parsed = parse(&args.command)?;
     // Before anything is timed: without it there would be nothing to do afterwards.
     let nsys = Nsys::find()?;
-    eprintln!("nsys {} ({})", nsys.version, nsys.path.display());
+    tell!("nsys {} ({})", nsys.version, nsys.path.display());
     let resume = parsed.resume;
     let Resolved { plan, split, left_out } = resolve(&parsed)?;
     let json = args.json || parsed.json;
@@ -55,7 +55,7 @@ pub fn run(args: ProfileArgs) -> Result<Outcome> {
         format!("cannot create {}; choose another --output-dir", folder.display())
     })?;
     if plan.gpu.as_ref().is_some_and(|gpu| gpu.objects_together > 1) {
-        eprintln!("objects are profiled one at a time, not together: each has a report of its own");
+        tell!("objects are profiled one at a time, not together: each has a report of its own");
     }
     let recorder = Recorder::new(nsys, &args.settings(), &plan)?;
     let name = |target: &Target| {
@@ -99,7 +99,7 @@ fn record(
         let row = rows.as_ref().and_then(|rows| rows.runs().find(|row| is_of(row, target)));
         let named = row.and_then(|row| row.nsight_report.as_ref()).map(PathBuf::from);
         if resume && named.is_some() && named == name.find() {
-            eprintln!("{what}: its report is there already");
+            tell!("{what}: its report is there already");
             reports.push(told(target, named.as_deref(), None));
             continue;
         }
@@ -111,12 +111,12 @@ fn record(
         let report = match recorder.record(target, &name) {
             Ok(recorded) => {
                 let (path, megabytes) = (recorded.path.display(), recorded.bytes as f64 / 1e6);
-                eprintln!("{what}: {path} ({megabytes:.1} MB), {}", cost(&recorded.pass, row));
+                tell!("{what}: {path} ({megabytes:.1} MB), {}", cost(&recorded.pass, row));
                 reports.push(told(target, Some(&recorded.path), None));
                 Some(path.to_string())
             }
             Err(error) => {
-                eprintln!("{what}: FAILED: {error:#}");
+                tell!("{what}: FAILED: {error:#}");
                 reports.push(told(target, None, Some(format!("{error:#}"))));
                 given_up = error.downcast_ref::<NoReports>().map(ToString::to_string);
                 None
@@ -131,7 +131,7 @@ fn record(
         }
     }
     if left_alone > 0 {
-        eprintln!("{left_alone} more were not recorded: there would be no report of them either");
+        tell!("{left_alone} more were not recorded: there would be no report of them either");
     }
     Ok(reports)
 }
@@ -206,7 +206,7 @@ fn all_objects(plan: &BenchPlan, split: &dyn Dataset) -> Vec<Target> {
 fn measured_objects(plan: &BenchPlan, rows: &ResultStore) -> Vec<Target> {
     let (ok, others): (Vec<_>, Vec<_>) = rows.runs().partition(|row| row.status == Status::Ok);
     if !others.is_empty() {
-        eprintln!("{} rows without numbers are not profiled", others.len());
+        tell!("{} rows without numbers are not profiled", others.len());
     }
     let target = |row: &RunRecord| {
         let model = plan.models.iter().position(|model| model.tag.tag == row.key.model)?;

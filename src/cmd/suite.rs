@@ -54,7 +54,7 @@ pub fn run(args: SuiteArgs) -> Result<Outcome> {
     for (number, experiment) in suite.experiments.iter().enumerate() {
         let folder = suite.folder(root, experiment);
         let (at, all) = (number + 1, suite.experiments.len());
-        eprintln!("[{at}/{all}] {} -> {}", experiment.name, folder.display());
+        tell!("[{at}/{all}] {} -> {}", experiment.name, folder.display());
         let one = one(experiment, folder.clone(), &args.bench);
         // What failed before it began has at most the table of an earlier run, which would pass for this one's.
         if one.status != Status::Failed {
@@ -62,7 +62,7 @@ pub fn run(args: SuiteArgs) -> Result<Outcome> {
             // After each: what is done outlives whatever happens to the next.
             rows = combine(&summary, &parts)?;
         } else if let Some(error) = &one.error {
-            eprintln!("{}: {error}", experiment.name);
+            tell!("{}: {error}", experiment.name);
         }
         done.push(one);
     }
