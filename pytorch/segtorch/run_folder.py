@@ -9,6 +9,7 @@ from statistics import fmean, median, pstdev
 
 from . import rle, tables
 from .environment import version
+from .file_stem import file_stem
 from .journal import Journal
 from .records import STAGE_COLUMNS
 
@@ -99,8 +100,7 @@ class RunFolder:
             )
         folder = self.path / "masks"
         folder.mkdir(exist_ok=True)
-        name = f"{key['video']}__obj{key['object']}__{key['model']}.json"
-        _replace(folder / name, json.dumps({"frames": entries}, separators=(",", ":")))
+        _replace(folder / f"{file_stem(key)}.json", json.dumps({"frames": entries}, separators=(",", ":")))
 
     def write(self):
         """Brings the tables and the sidecar up to date."""

@@ -332,10 +332,9 @@ impl ObjectRunner<'_> {
         pass: &Pass,
         wrote: &mut dyn FnMut(),
     ) -> Result<(), ObjectError> {
-        let ObjectKey { video, object, model } = &row.key;
         let out_dir = &self.plan.out_dir;
         if self.plan.save_masks {
-            let name = format!("{video}__obj{object}__{model}.json");
+            let name = format!("{}.json", row.key.file_stem());
             mask_file::write(&out_dir.join(files::MASKS), &name, pass, wrote)?;
         }
         if self.plan.save_logits {
@@ -346,8 +345,7 @@ impl ObjectRunner<'_> {
             return Ok(());
         }
         let size = geometry.video_size();
-        let mut writer =
-            OverlayWriter::create(out_dir, video, object, model, size, self.plan.strides.input)?;
+        let mut writer = OverlayWriter::create(out_dir, &row.key, size, self.plan.strides.input)?;
         for (index, mask) in &pass.masks {
             writer.write(&clip.frame(*index, size)?, Some(mask))?;
             wrote();

@@ -7,6 +7,7 @@ numbers, only a reason, so that a failure can never look like a speed.
 
 mod aggregate;
 mod encode_batch;
+mod file_stem;
 mod limits;
 mod observed;
 mod speed;
@@ -54,6 +55,14 @@ pub struct ObjectKey {
     pub object: String,
     /// Model tag (`sam2_tiny_points`).
     pub model: String,
+}
+
+impl ObjectKey {
+    /// What the names of this object's files begin with: `<video>__obj<object>__<tag>`. Where that could be another object's, or
+    /// would be too long for a file, it is cut and has a hash.
+    pub fn file_stem(&self) -> String {
+        file_stem::of(&self.video, &self.object, &self.model)
+    }
 }
 
 /// Time per stage of one frame, or its mean over frames; ms. `None`: the stage did not run or is
