@@ -42,6 +42,8 @@ pub struct Opened {
     pub device: String,
     /// Library and driver, for the sidecar.
     pub library: String,
+    /// The same without the library's file, nor what it was told to do.
+    pub version: String,
     /// From opened driver to engines that can be run, ms.
     pub load_ms: f64,
 }
@@ -86,6 +88,7 @@ impl GpuRunner {
             )
         });
         let opened = Opened {
+            version: format!("{version}, driver for CUDA {}", facts.driver_cuda),
             backend: format!(
                 "{} {precision} {bank}{cut}{decoder}{memory} {how}{batch}",
                 version.to_lowercase()

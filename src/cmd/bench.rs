@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 use super::bench_plan::{Resolved, resolve};
 use super::bench_remarks::remarks as bench_remarks;
 use super::bench_table::Line;
-use super::{Outcome, bench_shard, bench_table};
+use super::{Outcome, UsageError, bench_kept, bench_shard, bench_table};
 use crate::bench::plan::{BenchPlan, ModelPlan, ShardPlan};
 use crate::bench::progress::Display;
 use crate::bench::supervise;
@@ -20,6 +20,7 @@ use crate::bench::teacher_check;
 use crate::bench::work::Work;
 use crate::bench::worker::Loaded;
 use crate::bundle::{Bundle, Decoder, Graph, MemoryEncoder, Trunk};
+use crate::child;
 use crate::cli::BenchArgs;
 use crate::engine::{EngineManifest, PlanRecord};
 use crate::environment;
@@ -147,12 +148,10 @@ impl Report {
     fn outcome(&self) -> Outcome {
         let Self { failed, skipped, incomplete, left_out, .. } = self;
         if failed + skipped > 0 {
-            eprintln!(
-                "{failed} rows failed and {skipped} were skipped; the reason column says why"
-            );
+            tell!("{failed} rows failed and {skipped} were skipped; the reason column says why");
         }
         if *incomplete > 0 {
-            eprintln!("{incomplete} rows lack a pass that failed; the reason column says why");
+            tell!("{incomplete} rows lack a pass that failed; the reason column says why");
         }
         match failed + incomplete + left_out {
             0 => Outcome::Done,
@@ -168,15 +167,18 @@ impl Report {
 pub(super) fn measure(args: &BenchArgs) -> Result<Report> {
     let Resolved { plan, split, left_out } = resolve(args)?;
     if let Some(shard) = &plan.shard {
-        eprintln!("{}", bench_shard::told(shard, plan.videos.len()));
+        tell!("{}", bench_shard::told(shard, plan.videos.len()));
     }
-    let work = Work::list(&plan, split.as_ref())?;
+    // Before anything is touched: workers could not be told what to do.
+    child::check(&plan).map_err(|error| UsageError(format!("{error:#}")))?;
     let mut configuration = configuration(&plan)?;
-    let mut inputs = work.hashes.clone();
+    let earlier = args.resume.then(|| ResultStore::configuration_of(&plan.out_dir)).flatten();
+    let resumed = earlier.map(|earlier| configuration.clone().beside(&earlier));
+    let mut work = Work::list(&plan, resumed.as_ref(), split.as_ref())?;
     if let Some(dir) = &plan.teacher {
         let teaching = teacher_check::check(&plan, dir, &configuration, split.as_ref(), &work)?;
         configuration = configuration.with("teacher", teaching.teacher);
-        inputs.extend(teaching.inputs);
+        work.hashes.extend(teaching.inputs);
     }
     let columns = args.columns.unwrap_or(ColumnSet::telling(plan.strides));
     let mut store = match args.resume {
@@ -184,23 +186,32 @@ pub(super) fn measure(args: &BenchArgs) -> Result<Report> {
         false => ResultStore::create(&plan.out_dir, configuration)?,
     }
     .with_columns(columns)?;
-    let rows = work.rows() * plan.models.len();
-    let mut display = Display::new(rows, store.done_before());
-    if store.done_before() > 0 {
-        display.line(&format!("{} of {rows} rows are there already", store.done_before()));
+    store.check_measured_on(|key| work.measured_on(key))?;
+    let (rows, keys) = (work.rows() * plan.models.len(), work.keys());
+    let done = store.done_of(|key| keys.contains(&(key.video.as_str(), key.object.as_str())));
+    let mut display = Display::new(rows, done);
+    if done > 0 {
+        display.line(&format!("{done} of {rows} rows are there already"));
     }
+    bench_kept::tell_what_is_missing(&plan, &store, &display);
     let mut sidecar = Sidecar {
         environment: environment::facts(),
         timed_region: timed_region(&plan),
-        inputs,
+        inputs: work.hashes.clone(),
         graphs: graphs(&plan)?,
     };
+    let library = if plan.gpu.is_some() { "tensorrt" } else { "onnxruntime" };
+    if store.done_before() > 0 {
+        // Workers that are started now are of the same; where nothing is left to measure none is.
+        sidecar.keep_environment(&plan.out_dir, &[library, "gpu"]);
+    }
     // Written before the first row too: a crash must not leave rows without their machine.
     store.write_sidecar(&sidecar)?;
     let loaded = supervise::run(&plan, &work, &mut store, &mut display);
     display.finish();
-    if let Ok(loaded) = &loaded {
-        let library = if plan.gpu.is_some() { "tensorrt" } else { "onnxruntime" };
+    if let Ok(loaded) = &loaded
+        && !loaded.is_empty()
+    {
         sidecar.environment.insert(library.to_owned(), libraries(loaded));
         if let Some(gpu) = loaded.iter().find_map(|loaded| loaded.gpu.clone()) {
             sidecar.environment.insert("gpu".to_owned(), gpu.into());

@@ -16,7 +16,7 @@ use super::{Outcome, UsageError};
 use crate::cli::JetsonBenchmarkArgs;
 use crate::dataset::Dataset;
 use crate::experiment::{STOPPED, Step, run_step};
-use crate::files::{atomic, summary_csv};
+use crate::files::{self, atomic, summary_csv};
 use crate::screen_table::{self, number};
 use crate::two_phase::{
     MemoryWatch, Metadata, ModelRows, SUMMARY_FILE, Summary, SystemMemory, Watched,
@@ -29,7 +29,7 @@ pub(super) fn run(
     metadata: &Metadata,
     split: &dyn Dataset,
 ) -> Result<Outcome> {
-    eprintln!("phase B: inference");
+    tell!("phase B: inference");
     if metadata.imgsz != plan.imgsz {
         bail!(UsageError(format!(
             "--imgsz is {}, and the first phase ran with {}; give that, or run the first phase again (without --skip-setup)",
@@ -46,8 +46,7 @@ pub(super) fn run(
     let file = plan.out_dir.join(SUMMARY_FILE);
     if !args.resume && file.exists() {
         // Rows of an earlier run would pass for this one's until the first model is done.
-        std::fs::remove_file(&file)
-            .with_context(|| format!("cannot remove the outdated {}", file.display()))?;
+        forget(&file)?;
     }
     let mut summary =
         Summary { videos: metadata.video_ids.clone(), clip_frames, models: Vec::new() };
@@ -62,11 +61,11 @@ pub(super) fn run(
         }
         let own = folder.join(summary_csv::FILE_NAME);
         if !own.exists() {
-            eprintln!("{tag}: no rows; its error is above");
+            tell!("{tag}: no rows; its error is above");
             continue;
         }
         let rows = ModelRows::read(&own, watched.peak_used_mib)?;
-        eprintln!("[POST-INFERENCE] {tag}: {}", after(&rows, watched));
+        tell!("[POST-INFERENCE] {tag}: {}", after(&rows, watched));
         summary.models.push(rows.clone());
         done.push((tag.clone(), rows));
         summary.write(&file)?;
@@ -100,30 +99,27 @@ fn model(
     if args.resume {
         words.push("--resume".to_owned());
     } else {
-        forget(folder)?;
+        forget(&folder.join(summary_csv::FILE_NAME))?;
     }
     if let Some(memory) = SystemMemory::now() {
-        eprintln!("[PRE-INFERENCE] {tag}: {}", memory.line());
+        tell!("[PRE-INFERENCE] {tag}: {}", memory.line());
     }
     let watch = MemoryWatch::start(tag, Duration::from_secs(args.memory_log_interval));
     let ran = run_step(&Step { name: "bench", words, directory: None, variables: Vec::new() });
     let watched = watch.stop();
     let ran = ran?;
     if ran.code != Some(0) {
-        eprintln!("{tag}: the bench ended {}", ran.ended);
+        tell!("{tag}: the bench ended {}", ran.ended);
     }
     Ok((ran.code, watched))
 }
 
-/// Rows of an earlier run would pass for this one's where its process dies before it writes any.
-fn forget(folder: &Path) -> Result<()> {
-    let old = folder.join(summary_csv::FILE_NAME);
-    match std::fs::remove_file(&old) {
-        Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
-            Err(error).with_context(|| format!("cannot remove the outdated {}", old.display()))
-        }
-        _ => Ok(()),
+/// Sets a table aside: rows of an earlier run would pass for this one's where its process dies before it writes any.
+fn forget(table: &Path) -> Result<()> {
+    if let Some(kept) = files::set_aside(table)? {
+        tell!("{} is kept in {kept}", table.display());
     }
+    Ok(())
 }
 
 /// The memory that a model took, the predecessor's words first.

@@ -8,6 +8,7 @@ mod baseline_table;
 pub mod bench;
 mod bench_engines;
 mod bench_gpu_only;
+mod bench_kept;
 mod bench_plan;
 mod bench_remarks;
 mod bench_shard;
