@@ -51,6 +51,9 @@ mod fused_track;
 mod inspect;
 /// The kernels against the CPU, on the stand-in driver.
 mod kernels;
+/// Benches that are killed at any moment, and resumed.
+#[cfg(target_os = "linux")]
+mod kill;
 /// The track step with this program's own mask decoder behind its segments, on stand-ins.
 mod mask_decoder;
 /// The memory encoder by this program's own kernels, on stand-ins.
@@ -81,6 +84,8 @@ mod ranges;
 mod rebuild_command;
 /// `segtrt report`: the page, its honesty, its files, a real browser.
 mod report;
+/// What a resumed bench refuses, takes over and says.
+mod resume;
 /// The self-test of engines, and the door to the GPU below it.
 mod selftest;
 /// Engines of a bundle's own graphs on a device with memory of its own, in the place of TensorRT's.
@@ -105,3 +110,6 @@ mod trunk_bundle;
 mod trunk_encoder;
 /// The memory attention's keys by a kernel, from weights beside a trunk's.
 mod trunk_keys;
+/// Worker processes: jobs that cannot be handed over, threads that cannot be started.
+#[cfg(unix)]
+mod workers;
