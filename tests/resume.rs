@@ -271,7 +271,7 @@ fn a_clip_that_is_listed_twice_is_measured_once_and_that_is_said() {
     fs::write(&list, "synth_001\nsynth_000\nsynth_001\n").unwrap();
     let out = dir.path().join("out");
     let told = said(bench(&split, &out).arg("--video-list").arg(&list), 0);
-    assert!(told.contains("listed again, \"synth_001\" the first; each is taken once"), "{told}");
+    assert!(told.contains("listed more than once, and taken once: synth_001"), "{told}");
     assert!(told.contains("[2/2]") && !told.contains("[3/"), "{told}");
     assert_eq!(videos(&out), ["synth_001", "synth_000"]);
 }

@@ -21,11 +21,8 @@ pub fn select(
     let mut seen = HashSet::new();
     let (mut order, again): (Vec<String>, Vec<String>) =
         videos.iter().cloned().partition(|video| seen.insert(video.clone()));
-    if let Some(first) = again.first() {
-        log::warn!(
-            "{} clips are listed again, {first:?} the first; each is taken once",
-            again.len()
-        );
+    if !again.is_empty() {
+        log::warn!("listed more than once, and taken once: {}", again.join(", "));
     }
     let seed = seed.or_else(|| {
         shuffle_videos.then(|| {
