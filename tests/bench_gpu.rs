@@ -38,7 +38,7 @@ impl Setting {
         Some(setting)
     }
 
-    fn engines(&self, plans: &[(Role, &str)]) -> PathBuf {
+    pub fn engines(&self, plans: &[(Role, &str)]) -> PathBuf {
         Engines::new(&self.path("engines")).write_live(Precision::Fp32, plans)
     }
 

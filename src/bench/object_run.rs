@@ -129,7 +129,14 @@ impl ObjectRunner<'_> {
 
     /// A row for an object that could not be measured.
     pub fn row_without_numbers(&self, key: ObjectKey, error: &ObjectError) -> RunRecord {
-        RunRecord::unmeasured(key, self.conditions.clone(), error.status(), error.code(), error)
+        let row = RunRecord::unmeasured(
+            key,
+            self.conditions.clone(),
+            error.status(),
+            error.code(),
+            error,
+        );
+        RunRecord { non_finite_logits: error.non_finite_logits(), ..row }
     }
 
     /// The name of an object's rows.
@@ -268,6 +275,8 @@ impl ObjectRunner<'_> {
             infer_size: Some([side, side]),
             overlay: None,
             nsight_report: None,
+            // Each frame was looked at: one that had any would have ended the pass.
+            non_finite_logits: Some(0),
             measured: None,
             verdict: Verdict::default(),
         }

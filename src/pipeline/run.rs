@@ -300,7 +300,10 @@ impl<'a> Pass<'a> {
             }
             events.answered.record(&lane.stream)?;
             let words = lane.words(clip.words_bytes)?;
-            within(Range::Postprocess, || clip.masks.enqueue(lane.low(), &words, &lane.stream))?;
+            let non_finite = lane.non_finite()?;
+            within(Range::Postprocess, || {
+                clip.masks.enqueue(lane.low(), &words, &non_finite, &lane.stream)
+            })?;
             events.masked.record(&lane.stream)?;
 
             // The mask leaves on a stream of its own: the memory is written meanwhile.
@@ -342,7 +345,9 @@ impl<'a> Pass<'a> {
             let save = self.plan.objects[leg.object].logits.save;
             let taken = flight.objects[leg.object].taken(words_bytes, save);
             let (results, logits) = taken.map_err(failed)?;
-            require_finite(leg.t, results.objectness, results.predicted_iou).map_err(failed)?;
+            let Results { objectness, predicted_iou, non_finite, .. } = results;
+            require_finite(objectness, predicted_iou, non_finite)
+                .map_err(|error| failed(error.into()))?;
             take(FrameResult { object: leg.object, position, results, times, logits })?;
         }
         Ok(())

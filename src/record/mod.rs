@@ -324,6 +324,10 @@ pub struct RunRecord {
     pub overlay: Option<String>,
     /// Nsight Systems report, if one was recorded.
     pub nsight_report: Option<String>,
+    /// Logits of the masks that were NaN or infinite: 0 of an ok pass, and those of the frame at which a pass broke off
+    /// because of them. `None`: nobody counted.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub non_finite_logits: Option<usize>,
     /// The numbers; present exactly when the status is ok.
     pub measured: Option<Measured>,
     /// Whether the speed may be believed.
@@ -352,6 +356,7 @@ impl RunRecord {
             infer_size: None,
             overlay: None,
             nsight_report: None,
+            non_finite_logits: None,
             measured: None,
             verdict: Verdict::default(),
         }

@@ -67,6 +67,8 @@ pub struct FrameOutput {
     pub objectness: f32,
     /// The decoder's own estimate of its mask's IoU.
     pub predicted_iou: f32,
+    /// Low-resolution logits of the mask that are NaN or infinite.
+    pub non_finite_logits: usize,
 }
 
 /// The steps of one frame. Call order: `load`, `encode`, then `prompt` or `track`, then `output`, `logits` and `teach` where

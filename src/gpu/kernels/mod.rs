@@ -43,7 +43,7 @@ pub use clusters::kernels_of_turns;
 pub use counts::{COUNTERS_BYTES, MaskCounts};
 pub use decoder::{Answer, MaskDecoder};
 pub use keys::MemoryKeys;
-pub use mask::MaskMaker;
+pub use mask::{MaskMaker, NON_FINITE_BYTES};
 pub use memory_encoder::MemoryEncoder;
 pub use normed::{Normed, NormedKernels};
 pub use preprocess::Preprocess;

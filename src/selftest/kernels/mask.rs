@@ -7,7 +7,7 @@ use anyhow::Result;
 use super::{Bench, Checked, KernelRow, row};
 use crate::geometry::{Geometry, GeometryKind};
 use crate::gpu::Stream;
-use crate::gpu::kernels::{COUNTERS_BYTES, MaskCounts, MaskMaker};
+use crate::gpu::kernels::{COUNTERS_BYTES, MaskCounts, MaskMaker, NON_FINITE_BYTES};
 use crate::mask::Mask;
 use crate::metrics::{Counts, MetricsKind};
 use crate::selftest::noise::Noise;
@@ -89,8 +89,10 @@ fn mask(
     for at in (0..logits.len()).step_by(7) {
         logits[at] = 0.0;
     }
-    for at in (0..logits.len()).step_by(1001).skip(1) {
-        logits[at] = f32::NAN;
+    for (at, bad) in
+        (0..logits.len()).step_by(1001).skip(1).zip([f32::NAN, f32::INFINITY].iter().cycle())
+    {
+        logits[at] = *bad;
     }
     let expected: Vec<u8> = logits
         .chunks(low_side * low_side)
@@ -100,7 +102,19 @@ fn mask(
     let bytes: Vec<u8> = logits.iter().flat_map(|value| value.to_le_bytes()).collect();
     let low = bench.put(&bytes)?;
     let words = bench.poisoned(objects * made.words_bytes())?;
-    bench.check(&words, &expected, 8, |stream| made.enqueue(&low, &words, stream))
+    let non_finite = bench.put(&vec![0; objects * NON_FINITE_BYTES])?;
+    let enqueue = |stream: &Stream| made.enqueue(&low, &words, &non_finite, stream);
+    let checked = bench.check(&words, &expected, 8, enqueue)?;
+    non_finite.fill(0, &bench.stream)?;
+    enqueue(&bench.stream)?;
+    let of_object = |low: &[f32]| low.iter().filter(|logit| !logit.is_finite()).count() as u32;
+    let expected: Vec<u8> =
+        logits.chunks(low_side * low_side).flat_map(|low| of_object(low).to_le_bytes()).collect();
+    anyhow::ensure!(
+        non_finite.download(&bench.stream)? == expected,
+        "the logits that are no finite numbers are counted wrongly"
+    );
+    Ok(checked)
 }
 
 fn counts(
