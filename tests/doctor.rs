@@ -75,6 +75,14 @@ fn the_cpu_counts_and_what_it_needs_is_needed() {
     assert_eq!(code, Some(0), "{document:#}");
     assert_eq!((&document["can_run"], &document["cpu"]["can_run"]), (&true.into(), &true.into()));
     assert!(line(&document, "dataset").1.contains("2 videos"), "{document:#}");
+    // A bench refuses this clip; it is not the first one.
+    fs::remove_file(split.join("JPEGImages_24fps/synth_001/00001.jpg")).unwrap();
+    let (document, _) = look(doctor(dir.path()).arg("--split-dir").arg(&split));
+    let (state, words) = line(&document, "dataset");
+    assert_eq!(state, "warning");
+    for part in ["1 cannot be used", "synth_001", "frame 1 is missing"] {
+        assert!(words.contains(part), "no {part:?} in {words}");
+    }
     assert_eq!(line(&document, "ONNX Runtime").0, "ok");
     for name in [
         "machine",

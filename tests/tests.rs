@@ -61,6 +61,8 @@ mod merge_collect;
 mod metrics;
 /// `segtrt monitor`: the log's bytes, the command's exit code.
 mod monitor;
+/// What is no finite number: logits on both backends, predecoded frames.
+mod non_finite;
 /// `segtrt nsys`: made-up exports with every number worked out by hand, NVIDIA's own scripts beside them, damage.
 mod nsys;
 /// `--decoder nvjpeg` on stand-ins: order, memory, what is refused, what is said.
@@ -105,3 +107,5 @@ mod trunk_bundle;
 mod trunk_encoder;
 /// The memory attention's keys by a kernel, from weights beside a trunk's.
 mod trunk_keys;
+/// A bench over video files: their decoder, and what is left of their frames.
+mod video_clips;

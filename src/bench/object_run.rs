@@ -211,7 +211,7 @@ impl ObjectRunner<'_> {
             let observed = observed.map(|seen| seen.beside_idle(self.plan.idle_processes));
             for ((ready, object), pass) in ready.iter_mut().zip(tracked).zip(passes) {
                 let observed = observed.map(|seen| seen.of_frames(pass.times.len(), fed));
-                let mut row = self.row(&ready.key, run, geometry, object.span, &pass);
+                let mut row = self.row(&ready.key, run, clip, geometry, object.span, &pass);
                 let (truth, span) = (ready.truth, object.span);
                 let mut scored = || tell(Doing::Scoring);
                 let mut done = self.score(&mut row, truth, span, &pass, observed, &mut scored);
@@ -258,6 +258,7 @@ impl ObjectRunner<'_> {
         &self,
         key: &ObjectKey,
         run: usize,
+        clip: &Clip,
         geometry: &Geometry,
         span: Span,
         pass: &Pass,
@@ -268,7 +269,7 @@ impl ObjectRunner<'_> {
             run,
             status: Status::Ok,
             reason: None,
-            conditions: self.conditions.clone(),
+            conditions: self.conditions.of_video(clip.frames.decoder()),
             frames: Some(pass.times.len()),
             processed_end_frame: Some(span.end),
             input_size: Some([height, width]),

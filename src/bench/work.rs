@@ -17,28 +17,28 @@ pub struct Work {
     pub clips: Vec<(String, Result<Vec<String>, ClipError>)>,
     /// Hash of each clip's frames and of its masks.
     pub hashes: BTreeMap<String, FileHash>,
+    /// What decodes the clips that are video files, with its version; none where there is none.
+    pub decoder: Option<String>,
 }
 
 impl Work {
     /// Lists and hashes the clips of `plan`; a clip that cannot be opened is kept with its reason.
     pub fn list(plan: &BenchPlan, split: &dyn Dataset) -> Result<Self> {
-        let mut work = Self { clips: Vec::new(), hashes: BTreeMap::new() };
+        let mut work = Self { clips: Vec::new(), hashes: BTreeMap::new(), decoder: None };
         for video in &plan.videos {
             let objects = match split.clip(video) {
                 Ok(mut clip) => {
-                    for folder in &clip.without_masks {
-                        log::warn!(
-                            "{video}: {} is taken for no object: it holds no PNG whose name is a number (00000.png, \
-                             00004.png, …)",
-                            folder.display()
-                        );
+                    for remark in &clip.remarks {
+                        log::warn!("{video}: {remark}");
                     }
+                    work.decoder =
+                        work.decoder.or_else(|| clip.frames.decoder().map(str::to_owned));
                     if plan.limit_objects > 0 {
                         clip.objects.truncate(plan.limit_objects);
                     }
                     let masks = clip.objects.iter().flat_map(|object| object.masks.values());
                     for (kind, files) in [
-                        ("frames", clip.frames.iter().collect()),
+                        ("frames", clip.frames.files().iter().collect()),
                         ("masks", masks.collect::<Vec<_>>()),
                     ] {
                         match sha256_of_files(files) {

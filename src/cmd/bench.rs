@@ -195,6 +195,9 @@ pub(super) fn measure(args: &BenchArgs) -> Result<Report> {
         inputs,
         graphs: graphs(&plan)?,
     };
+    if let Some(decoder) = &work.decoder {
+        sidecar.environment.insert("video_decoder".to_owned(), decoder.as_str().into());
+    }
     // Written before the first row too: a crash must not leave rows without their machine.
     store.write_sidecar(&sidecar)?;
     let loaded = supervise::run(&plan, &work, &mut store, &mut display);

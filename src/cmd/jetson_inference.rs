@@ -148,13 +148,17 @@ fn unchanged(metadata: &Metadata, split: &dyn Dataset) -> Result<HashMap<String,
         // Without an entry nothing of it could be used; the bench says why in its row.
         let Some(data) = metadata.video(video)? else { continue };
         let now = match split.clip(video) {
-            // Frames of a video file lie somewhere else each time.
-            Ok(clip) if clip.extracted.is_some() && clip.frames.len() == data.frames.len() => None,
+            // Frames of a video file are no files.
+            Ok(clip)
+                if clip.frames.decoder().is_some() && clip.frames.len() == data.frames.len() =>
+            {
+                None
+            }
             Ok(clip) => {
                 // The predecessor wrote paths as the split was typed.
                 let paths = data.frames.iter().map(std::path::absolute);
                 let paths: Vec<PathBuf> = paths.collect::<std::io::Result<_>>()?;
-                (clip.frames != paths)
+                (clip.frames.files() != paths)
                     .then(|| format!("{} frames, then {}", clip.frames.len(), data.frames.len()))
             }
             Err(error) => Some(error.to_string()),

@@ -51,6 +51,10 @@ impl Slot {
             }
             Self::Coefficients(coefficients) => {
                 let path = clip.frame_path(index).map_err(PassError::Clip)?;
+                if clip.frames.decoder().is_some() {
+                    let refused = decode::refused_by_nvjpeg(path, "it is a video".to_owned());
+                    return Err(PassError::Clip(ClipError::UnreadableFrame(refused)));
+                }
                 // Waits, where it must, outside the range of what decoding takes.
                 coefficients.file().map_err(|error| PassError::Other(error.into()))?;
                 within(Range::Decode, || read(coefficients, path, size))

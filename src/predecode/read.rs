@@ -98,8 +98,7 @@ impl PreparedClip {
             let reason = format!("{error:#}");
             CacheError::Unreadable { path: path.clone(), reason }
         })?;
-        let frames = clip.frames.len();
-        let expected = Header::new(&clip.video, frames, geometry, values, normalisation, source);
+        let expected = Header::new(clip, geometry, values, normalisation, source);
         if let Some(what) = prepared.header.differs(&expected) {
             return Err(CacheError::Stale { path, what, command });
         }
@@ -107,19 +106,31 @@ impl PreparedClip {
         Ok(prepared)
     }
 
-    /// Compares the content with the checksum at its end. Every byte is read, so the frames are in memory afterwards, as far
-    /// as there is room.
+    /// Compares the content with the checksum at its end, and looks for values that are no finite
+    /// numbers: the network would seem to be at fault. Every byte is read, so the frames are in
+    /// memory afterwards, as far as there is room.
     ///
     /// # Errors
-    /// They differ.
+    /// They differ, or there is such a value.
     pub fn verify(&self) -> Result<(), CacheError> {
         let bytes = self.map.bytes();
         let (content, trailer) = bytes.split_at(bytes.len() - TRAILER_BYTES);
-        if Sha256::digest(content).as_slice() == trailer {
+        let damaged = |reason| CacheError::Damaged { path: self.path.clone(), reason };
+        if Sha256::digest(content).as_slice() != trailer {
+            let reason = "its content is not what was written: the checksum differs";
+            return Err(damaged(reason.to_owned()));
+        }
+        if self.header.values == Values::U8 {
             return Ok(());
         }
-        let reason = "its content is not what was written: the checksum differs".to_owned();
-        Err(CacheError::Damaged { path: self.path.clone(), reason })
+        let finite = |pair: &[u8]| f16::from_le_bytes([pair[0], pair[1]]).is_finite();
+        let frames = content[HEADER_BYTES..].chunks_exact(self.frame_bytes);
+        match frames.enumerate().find(|(_, frame)| !frame.chunks_exact(2).all(finite)) {
+            Some((frame, _)) => {
+                Err(damaged(format!("frame {frame} holds values that are no finite numbers")))
+            }
+            None => Ok(()),
+        }
     }
 
     /// The checksum that the file carries, in hex.
@@ -178,7 +189,7 @@ impl PreparedFrame<'_> {
 
 /// The hash of the files that a clip's frames are decoded from.
 pub(super) fn source_of(clip: &Clip) -> Result<Source> {
-    let hash = sha256_of_files(&clip.frames)?;
+    let hash = sha256_of_files(clip.frames.files())?;
     Ok(Source { sha256: hash.sha256, bytes: hash.bytes })
 }
 

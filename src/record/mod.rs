@@ -7,6 +7,7 @@ numbers, only a reason, so that a failure can never look like a speed.
 
 mod aggregate;
 mod encode_batch;
+mod fidelity;
 mod limits;
 mod observed;
 mod speed;
@@ -324,8 +325,8 @@ pub struct RunRecord {
     pub overlay: Option<String>,
     /// Nsight Systems report, if one was recorded.
     pub nsight_report: Option<String>,
-    /// Logits of the masks that were NaN or infinite: 0 of an ok pass, and those of the frame at which a pass broke off
-    /// because of them. `None`: nobody counted.
+    /// Logits of the masks that were NaN or infinite: 0 of an ok pass, and those of the frame at
+    /// which a pass broke off because of them. `None`: nobody counted.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub non_finite_logits: Option<usize>,
     /// The numbers; present exactly when the status is ok.

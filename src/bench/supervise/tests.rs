@@ -30,7 +30,11 @@ fn run_with(
     let dir = tempfile::tempdir().unwrap();
     let plan = plan(dir.path());
     let objects = ["0", "1", "2"].map(str::to_owned).to_vec();
-    let work = Work { clips: vec![("v".to_owned(), Ok(objects))], hashes: Default::default() };
+    let work = Work {
+        clips: vec![("v".to_owned(), Ok(objects))],
+        hashes: Default::default(),
+        decoder: None,
+    };
     let mut store = ResultStore::create(dir.path(), Configuration::default()).unwrap();
     let mut started = Vec::new();
     let mut display = Display::new(6, 0);

@@ -151,7 +151,7 @@ fn clips(set: &Set, split: &dyn Dataset) -> Result<HashMap<String, Clip>> {
         let name = format!("{video}/frames");
         // Reading every frame of a large split takes a while: only where there is something to compare with.
         let known = folders().any(|folder| folder.inputs.contains_key(&name));
-        let hash = if known { sha256_of_files(&clip.frames)?.sha256 } else { String::new() };
+        let hash = if known { sha256_of_files(clip.frames.files())?.sha256 } else { String::new() };
         for folder in folders() {
             if folder.inputs.get(&name).is_some_and(|known| *known != hash) {
                 bail!(
