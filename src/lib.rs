@@ -72,5 +72,6 @@ pub mod test_run;
 pub mod timed_command;
 pub mod tracker;
 pub mod trt;
+pub mod trusted;
 pub mod two_phase;
 pub mod verdict;
