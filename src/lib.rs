@@ -9,6 +9,10 @@ dataset → decode → preprocess → network (encoder → prompt | track → me
 ```
 */
 
+// First, for its macros hold in all modules after it.
+#[macro_use]
+pub mod printable;
+
 pub mod backend;
 pub mod bench;
 pub mod board;

@@ -5,6 +5,7 @@ use std::process::ExitCode;
 use segtrt::cli::config::{self, Start};
 use segtrt::cli::{Command, accept_underscores};
 use segtrt::cmd::{self, Outcome, UsageError};
+use segtrt::printable::printable;
 
 /// Exit code of a program whose reader went away, as a shell tells of SIGPIPE.
 const NOBODY_READS: i32 = 141;
@@ -18,7 +19,7 @@ fn main() -> ExitCode {
             return ExitCode::SUCCESS;
         }
         Err(error) => {
-            eprintln!("Error: {error}");
+            eprintln!("Error: {}", printable(&error.to_string()));
             return ExitCode::from(2);
         }
     };
@@ -31,7 +32,12 @@ fn main() -> ExitCode {
     env_logger::Builder::from_env(env_logger::Env::default().default_filter_or(level))
         .format(|out, record| {
             use std::io::Write;
-            writeln!(out, "[{}] {}", level_name(record.level()), record.args())
+            writeln!(
+                out,
+                "[{}] {}",
+                level_name(record.level()),
+                printable(&record.args().to_string())
+            )
         })
         .init();
     match run(cli.command) {
@@ -42,7 +48,7 @@ fn main() -> ExitCode {
         Ok(Outcome::Code(code)) => ExitCode::from(code),
         Err(error) if nobody_reads(&error) => std::process::exit(NOBODY_READS),
         Err(error) => {
-            eprintln!("Error: {error:#}");
+            eprintln!("Error: {}", printable(&format!("{error:#}")));
             let usage = error.downcast_ref::<UsageError>().is_some();
             ExitCode::from(if usage { 2 } else { 1 })
         }

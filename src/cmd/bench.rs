@@ -25,6 +25,7 @@ use crate::engine::{EngineManifest, PlanRecord};
 use crate::environment;
 use crate::files::{ColumnSet, Configuration, FileHash, ResultStore, Sidecar};
 use crate::pipeline::{self, Mode};
+use crate::printable::printable;
 use crate::record::{Status, SummaryRecord};
 use crate::shard::{OTHER_DEVICES, Shard};
 
@@ -118,12 +119,12 @@ pub fn run(args: BenchArgs) -> Result<Outcome> {
     }
     let outcome = report.outcome();
     let mut out = std::io::stdout().lock();
-    writeln!(out, "{}", bench_table::render(&report.models))?;
+    writeln!(out, "{}", printable(&bench_table::render(&report.models)))?;
     for remark in report.remarks {
-        writeln!(out, "{remark}")?;
+        writeln!(out, "{}", printable(&remark))?;
     }
     for path in report.ended? {
-        writeln!(out, "{}", path.display())?;
+        writeln!(out, "{}", printable(&path.display().to_string()))?;
     }
     Ok(outcome)
 }

@@ -17,6 +17,7 @@ use crate::cli::JetsonBenchmarkArgs;
 use crate::dataset::Dataset;
 use crate::experiment::{STOPPED, Step, run_step};
 use crate::files::{atomic, summary_csv};
+use crate::printable::printable;
 use crate::screen_table::{self, number};
 use crate::two_phase::{
     MemoryWatch, Metadata, ModelRows, SUMMARY_FILE, Summary, SystemMemory, Watched,
@@ -196,5 +197,5 @@ fn show(summary: &Summary, done: &[(String, ModelRows)], json: bool) -> Result<(
             number(rows.system_peak_used_mib, 0),
         ]);
     }
-    Ok(writeln!(out, "{table}")?)
+    Ok(writeln!(out, "{}", printable(&table.to_string()))?)
 }
