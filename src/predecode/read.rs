@@ -17,6 +17,7 @@ use super::write::{SUFFIX, file_name};
 use crate::dataset::Clip;
 use crate::files::sha256_of_files;
 use crate::geometry::Geometry;
+use crate::shell;
 
 /// One clip's predecoded frames.
 pub struct PreparedClip {
@@ -188,7 +189,11 @@ pub(super) fn source_of(clip: &Clip) -> Result<Source> {
 /// There is none, or both kinds lie there and nothing tells which is meant.
 pub fn values_in(dir: &Path) -> Result<Values> {
     let entries = std::fs::read_dir(dir).with_context(|| {
-        format!("cannot list {}; make predecoded frames with: segtrt predecode --split-dir SPLIT --out-dir {0}", dir.display())
+        format!(
+            "cannot list {}; make predecoded frames with: segtrt predecode --split-dir SPLIT --out-dir {}",
+            dir.display(),
+            shell::path(dir)
+        )
     })?;
     let names: Vec<String> =
         entries.flatten().map(|entry| entry.file_name().to_string_lossy().into_owned()).collect();
@@ -200,8 +205,9 @@ pub fn values_in(dir: &Path) -> Result<Values> {
     match there.as_slice() {
         [only] => Ok(*only),
         [] => bail!(
-            "{} holds no predecoded frames (*{SUFFIX}); make them with: segtrt predecode --split-dir SPLIT --out-dir {0}",
-            dir.display()
+            "{} holds no predecoded frames (*{SUFFIX}); make them with: segtrt predecode --split-dir SPLIT --out-dir {}",
+            dir.display(),
+            shell::path(dir)
         ),
         _ => bail!(
             "{} holds u8 and f16 frames, and a bench takes one kind; keep a folder for each",
