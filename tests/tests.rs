@@ -61,6 +61,9 @@ mod merge_collect;
 mod metrics;
 /// `segtrt monitor`: the log's bytes, the command's exit code.
 mod monitor;
+/// Damaged files of every kind that a command reads.
+#[cfg(target_os = "linux")]
+mod mutate;
 /// `segtrt nsys`: made-up exports with every number worked out by hand, NVIDIA's own scripts beside them, damage.
 mod nsys;
 /// `--decoder nvjpeg` on stand-ins: order, memory, what is refused, what is said.
