@@ -71,10 +71,6 @@ pub fn run(batch: Batch, corpus: &Path, root: &Path) {
         let case = cases::of(n);
         let by_program = matches!(case.by, By::Program)
             || (n / cases::CASES.len() as u64 + n) % PROGRAM_EVERY == 0 && !case.args.is_empty();
-        if by_program {
-            // What the program leaves must not meet the next one.
-            fresh(corpus, root);
-        }
         let file = cases::find(root, case.file);
         let whole = std::fs::read(&file).unwrap();
         std::fs::write(&file, cases::mutant(&whole, batch.seed, n)).unwrap();
@@ -91,6 +87,7 @@ pub fn run(batch: Batch, corpus: &Path, root: &Path) {
             let _ = std::fs::remove_dir_all(root.join(left));
         }
         match by_program {
+            // It may have changed any of them.
             true => fresh(corpus, root),
             false => std::fs::write(&file, whole).unwrap(),
         }
