@@ -23,6 +23,7 @@ use crate::bundle::{Bundle, Manifest, Role};
 use crate::child;
 use crate::dataset;
 use crate::pipeline::Mode;
+use crate::preprocess::pillow;
 use crate::prompt::PromptKind;
 use crate::record::{Conditions, ObjectKey, Status};
 
@@ -214,10 +215,11 @@ fn conditions(job: &Job, model: &ModelPlan, manifest: &Manifest) -> Conditions {
         prompt_policy: job.plan.prompt_policy.name().to_owned(),
         metrics: job.plan.metrics.as_str().to_owned(),
         fidelity: format!(
-            "mem{}/ptr{}/{}/pil-bicubic{decoder}{predecoded}/{}/nofill",
+            "mem{}/ptr{}/{}/{}{decoder}{predecoded}/{}/nofill",
             contract.max_memories,
             contract.max_pointers,
             model.imgsz,
+            pillow::NAME,
             job.plan.strides.fidelity()
         ),
         strides: job.plan.strides,

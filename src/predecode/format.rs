@@ -16,6 +16,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
 use crate::geometry::{Geometry, GeometryKind};
+use crate::preprocess::pillow;
 
 /// What such a file begins with.
 const MAGIC: [u8; 8] = *b"SEGTRTFR";
@@ -28,7 +29,7 @@ pub(super) const TRAILER_BYTES: usize = 32;
 /// Magic, version, length.
 const FIXED_BYTES: usize = 16;
 /// The resize that everything here does.
-const FILTER: &str = "pil-bicubic";
+const FILTER: &str = pillow::NAME;
 /// The decoder of [`crate::decode::jpeg`].
 const DECODER: &str = "libjpeg-turbo";
 

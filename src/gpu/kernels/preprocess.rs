@@ -9,7 +9,7 @@ use anyhow::{Result, ensure};
 use half::f16;
 
 use super::images::Topic;
-use super::tables::{Axis, Tables};
+use super::tables::{Axis, Place, Tables};
 use super::{Element, Filter, Kernels, blocks, int, need, need_exactly};
 use crate::geometry::Geometry;
 use crate::gpu::module::{Arg, Function, Launch};
@@ -40,6 +40,7 @@ pub struct Preprocess {
 #[derive(Debug)]
 enum Form {
     Bicubic { values: View, x: [View; 2], groups: i32, y: [View; 3], longest: i32 },
+    Columns { values: View, x: [View; 3], y: [View; 3], longest: i32 },
     Linear { x: [View; 3], y: [View; 3], longest: i32, mean_std: View },
 }
 
@@ -77,6 +78,8 @@ impl Preprocess {
         let name = match (&form, element) {
             (Form::Bicubic { .. }, Element::F16) => "preprocess_bicubic_f16",
             (Form::Bicubic { .. }, Element::F32) => "preprocess_bicubic_f32",
+            (Form::Columns { .. }, Element::F16) => "preprocess_columns_f16",
+            (Form::Columns { .. }, Element::F32) => "preprocess_columns_f32",
             (Form::Linear { .. }, Element::F16) => "preprocess_linear_f16",
             (Form::Linear { .. }, Element::F32) => "preprocess_linear_f32",
         };
@@ -127,6 +130,11 @@ impl Preprocess {
                 args.extend(y.iter().map(Arg::View));
                 args.push(Arg::I32(*longest));
             }
+            Form::Columns { values, x, y, longest } => {
+                args.push(Arg::View(values));
+                args.extend(x.iter().chain(y).map(Arg::View));
+                args.push(Arg::I32(*longest));
+            }
             Form::Linear { x, y, longest, mean_std } => {
                 args.extend(x.iter().chain(y).map(Arg::View));
                 args.extend([Arg::I32(*longest), Arg::View(mean_std)]);
@@ -153,6 +161,21 @@ fn bicubic(
     let columns = pillow::taps(width, content.width);
     let rows = pillow::taps(height, content.height);
     let (x, y) = (Axis::new(&columns, width)?, Axis::new(&rows, height)?);
+    let longest = int(y.longest, "a support")?;
+    let values = tables(mean, std).concat();
+    let mut made = Tables::default();
+    let values = match element {
+        Element::F32 => made.floats(values),
+        Element::F16 => made.words(values.iter().map(|v| f16::from_f32(*v).to_le_bytes())),
+    };
+    let y_places = [made.ints(y.first), made.ints(y.count), made.ints(padded(&rows, y.longest))];
+    if pillow::columns_first((width, height), (content.width, content.height)) {
+        let weights = transposed(&columns, x.longest);
+        let x_places = [made.ints(x.first), made.ints(x.count), made.ints(weights)];
+        let view = made.upload(gpu, stream)?;
+        let (x, y) = (parts(&x_places, &view)?, parts(&y_places, &view)?);
+        return Ok(Form::Columns { values: values.of(&view)?, x, y, longest });
+    }
     let groups = x.longest.div_ceil(GROUP);
     // Group by group, then column by column: neighbours in a warp read neighbours.
     let grouped = (0..groups).flat_map(|group| {
@@ -163,21 +186,14 @@ fn bicubic(
         };
         columns.iter().flat_map(move |(_, weights)| four(weights))
     });
-    let values = tables(mean, std).concat();
-    let mut made = Tables::default();
-    let values = match element {
-        Element::F32 => made.floats(values),
-        Element::F16 => made.words(values.iter().map(|v| f16::from_f32(*v).to_le_bytes())),
-    };
     let x_places = [made.ints(x.first), made.ints(grouped)];
-    let y_places = [made.ints(y.first), made.ints(y.count), made.ints(padded(&rows, y.longest))];
     let view = made.upload(gpu, stream)?;
     Ok(Form::Bicubic {
         values: values.of(&view)?,
         x: [x_places[0].of(&view)?, x_places[1].of(&view)?],
         groups: int(groups, "a support")?,
-        y: [y_places[0].of(&view)?, y_places[1].of(&view)?, y_places[2].of(&view)?],
-        longest: int(y.longest, "a support")?,
+        y: parts(&y_places, &view)?,
+        longest,
     })
 }
 
@@ -193,24 +209,28 @@ fn bilinear(
     let columns = linear::taps(antialias, width, content.width);
     let rows = linear::taps(antialias, height, content.height);
     let (x, y) = (Axis::new(&columns, width)?, Axis::new(&rows, height)?);
-    // Tap by tap, then column by column.
-    let transposed = (0..x.longest).flat_map(|tap| {
-        columns.iter().map(move |(_, weights)| weights.get(tap).copied().unwrap_or(0.0))
-    });
     let mut made = Tables::default();
-    let x_places = [made.ints(x.first), made.ints(x.count), made.floats(transposed)];
+    let x_places =
+        [made.ints(x.first), made.ints(x.count), made.floats(transposed(&columns, x.longest))];
     let y_places = [made.ints(y.first), made.ints(y.count), made.floats(padded(&rows, y.longest))];
     let mean_std = made.floats(mean.into_iter().chain(std));
     let view = made.upload(gpu, stream)?;
-    let parts = |places: &[super::tables::Place; 3]| -> Result<[View; 3]> {
-        Ok([places[0].of(&view)?, places[1].of(&view)?, places[2].of(&view)?])
-    };
     Ok(Form::Linear {
-        x: parts(&x_places)?,
-        y: parts(&y_places)?,
+        x: parts(&x_places, &view)?,
+        y: parts(&y_places, &view)?,
         longest: int(y.longest, "a support")?,
         mean_std: mean_std.of(&view)?,
     })
+}
+
+fn parts(places: &[Place; 3], view: &View) -> Result<[View; 3]> {
+    Ok([places[0].of(view)?, places[1].of(view)?, places[2].of(view)?])
+}
+
+/// The weights tap by tap, then position by position, filled up with zeros: neighbours in a warp read neighbours.
+fn transposed<W: Copy + Default>(taps: &[(usize, Vec<W>)], longest: usize) -> Vec<W> {
+    let of = |tap: usize| taps.iter().map(move |(_, weights)| weights.get(tap).copied());
+    (0..longest).flat_map(of).map(Option::unwrap_or_default).collect()
 }
 
 /// The weights of each position, filled up with zeros to one length.

@@ -14,7 +14,7 @@ use crate::selftest::noise::Noise;
 use GeometryKind::{Letterbox, Stretch};
 
 /// Frame width and height, side of the input, and how the one fits into the other.
-const CASES: [(usize, usize, usize, GeometryKind); 15] = [
+const CASES: [(usize, usize, usize, GeometryKind); 19] = [
     (1, 1, 1, Stretch),
     (1, 1, 17, Stretch),
     (1, 9, 33, Letterbox),
@@ -33,7 +33,17 @@ const CASES: [(usize, usize, usize, GeometryKind); 15] = [
     (854, 480, 1024, Stretch),
     (1920, 1080, 1024, Stretch),
     (3840, 2160, 1024, Letterbox),
+    // Pillow resizes these along the columns first.
+    (475, 533, 512, Stretch),
+    (720, 1280, 1024, Stretch),
+    (480, 848, 768, Stretch),
+    // With supports of hundreds of pixels, more than a block has in shared memory at a time.
+    (600, 1500, 16, Letterbox),
 ];
+/// Sizes beside these that are drawn from the seed, so that no shape is left out for ever.
+const DRAWN: usize = 12;
+/// The longest side of those.
+const LONGEST: f64 = 100.0;
 
 const ELEMENTS: [(Element, &str); 2] = [(Element::F32, "f32"), (Element::F16, "f16")];
 
@@ -45,7 +55,7 @@ const FILTERS: [(Filter, &str); 3] = [
 
 pub(super) fn rows(bench: &Bench) -> Vec<KernelRow> {
     let mut rows = Vec::new();
-    for (width, height, side, kind) in CASES {
+    for (width, height, side, kind) in CASES.into_iter().chain(drawn(bench.seed)) {
         if bench.leaves_out(3 * side * side, FILTERS.len() * ELEMENTS.len()) {
             continue;
         }
@@ -66,6 +76,14 @@ pub(super) fn rows(bench: &Bench) -> Vec<KernelRow> {
         }
     }
     rows
+}
+
+/// As [`CASES`].
+fn drawn(seed: u64) -> impl Iterator<Item = (usize, usize, usize, GeometryKind)> {
+    let mut noise = Noise::new(seed, "sizes of frames");
+    let mut length = move || noise.between(1.0, LONGEST) as usize;
+    let kinds = [Stretch, Letterbox].into_iter().cycle();
+    kinds.take(DRAWN).map(move |kind| (length(), length(), length(), kind))
 }
 
 fn reference(geometry: &Geometry, filter: Filter, frame: &RgbImage) -> Result<Vec<f32>> {
