@@ -287,7 +287,9 @@ struct Both {
     operands: Operands,
 }
 
-impl Work for Both {
+#[expect(unsafe_code, reason = "what it promises is what it keeps")]
+// SAFETY: product and operands are kept as long as this; nothing is cleared.
+unsafe impl Work for Both {
     fn enqueue(&mut self, stream: &Stream) -> anyhow::Result<()> {
         self.operands.enqueue(&self.product, 0, stream);
         self.operands.enqueue(&self.product, 1, stream);

@@ -210,7 +210,7 @@ impl<'a> Pass<'a> {
         }
         flight.begun.record(&streams.upload)?;
         let frame = clip.frames.get(number);
-        let frame = decoded.slot.enqueue(clip.frame_bytes, frame, &streams.upload)?;
+        decoded.slot.enqueue(clip.frame_bytes, frame, &streams.upload)?;
         flight.uploaded.record(&streams.upload)?;
 
         // Pixels to features, once everybody who read the features there is done: those of the whole batch, for the
@@ -231,14 +231,12 @@ impl<'a> Pass<'a> {
         }
         let set = &mut sets[number];
         within(Range::Preprocess, || {
-            clip.preprocess.enqueue(&frame, &set.image.view, &streams.encode)
+            let pixels = decoded.slot.pixels(frame)?;
+            clip.preprocess.enqueue(pixels, &set.image.view, &streams.encode)
         })?;
         flight.preprocessed.record(&streams.encode)?;
         if overlapping {
             set.frame_read.record(&streams.encode)?;
-        }
-        if clip.frames.is_empty() {
-            decoded.slot.used_by(&streams.encode)?;
         }
         flight.decoded = Some(decoded);
         Ok(())

@@ -57,7 +57,10 @@ impl TrunkAlone {
 /// All blocks, over and over on the same tokens.
 struct Blocks<'a>(&'a TrunkRun);
 
-impl Work for Blocks<'_> {
+#[expect(unsafe_code, reason = "what it promises is what it keeps")]
+// SAFETY: the trunk, which is borrowed for longer, keeps its memory, kernels and products: its ways to compute change meanwhile,
+// not what they work in. It fills its counters before its first kernel.
+unsafe impl Work for Blocks<'_> {
     fn enqueue(&mut self, stream: &Stream) -> Result<()> {
         self.0.enqueue(stream)
     }

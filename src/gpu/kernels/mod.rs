@@ -46,7 +46,7 @@ pub use keys::MemoryKeys;
 pub use mask::MaskMaker;
 pub use memory_encoder::MemoryEncoder;
 pub use normed::{Normed, NormedKernels};
-pub use preprocess::Preprocess;
+pub use preprocess::{Frame, Preprocess};
 pub use products::ProductKernels;
 pub use trunk::{TrunkKernels, WindowShape, Windows};
 

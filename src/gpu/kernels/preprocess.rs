@@ -13,7 +13,7 @@ use super::tables::{Axis, Place, Tables};
 use super::{Element, Filter, Kernels, blocks, int, need, need_exactly};
 use crate::geometry::Geometry;
 use crate::gpu::module::{Arg, Function, Launch};
-use crate::gpu::{Gpu, Stream, View};
+use crate::gpu::{Gpu, Pinned, Stream, View};
 use crate::preprocess::{linear, pillow, tables};
 
 /// Outputs of a block, as in the source.
@@ -27,13 +27,22 @@ const GROUP: usize = 4;
 #[derive(Debug)]
 pub struct Preprocess {
     function: Function,
-    launch: Launch,
+    grid: Launch,
     form: Form,
     /// Sizes and places, the last arguments of either kernel.
     sizes: [i32; 7],
     frame_bytes: usize,
     image_bytes: usize,
     element: Element,
+}
+
+/// Where the RGB bytes of a frame lie, row after row.
+#[derive(Debug)]
+pub enum Frame<'a> {
+    /// In device memory, from a multiple of 4 on.
+    Device(&'a View),
+    /// In host memory, which the device reads in place.
+    Pinned(&'a mut Pinned),
 }
 
 /// The arguments between the image and the sizes.
@@ -90,7 +99,7 @@ impl Preprocess {
         }
         Ok(Self {
             function: kernels.function(Topic::Preprocess, name)?,
-            launch: Launch {
+            grid: Launch {
                 grid: (blocks(side, TILE.0)?, blocks(side, TILE.1)?, 1),
                 threads: THREADS,
             },
@@ -112,13 +121,23 @@ impl Preprocess {
         self.image_bytes
     }
 
-    /// Writes the network's input. `frame`: RGB bytes, row after row, from a multiple of 4 on (what lies beyond
-    /// [`Self::frame_bytes`] is not read). `image`: [`Self::image_bytes`], channel after channel, from a multiple of 8
-    /// on. One launch, no allocation; may be recorded.
+    /// Writes the network's input. What lies beyond [`Self::frame_bytes`] of the frame is not read. `image`:
+    /// [`Self::image_bytes`], channel after channel, from a multiple of 8 on. One launch, no allocation; with a frame in
+    /// device memory it may be recorded.
     ///
     /// # Errors
     /// Views of another size or alignment, or what the driver says.
-    pub fn enqueue(&self, frame: &View, image: &View, stream: &Stream) -> Result<()> {
+    pub fn enqueue(&self, frame: Frame<'_>, image: &View, stream: &Stream) -> Result<()> {
+        match frame {
+            Frame::Device(frame) => self.launch(frame, image, stream),
+            Frame::Pinned(pinned) => {
+                self.launch(&pinned.view()?, image, stream)?;
+                Ok(pinned.used_by(stream)?)
+            }
+        }
+    }
+
+    fn launch(&self, frame: &View, image: &View, stream: &Stream) -> Result<()> {
         need(frame, self.frame_bytes, 4, "the frame")?;
         need_exactly(image, self.image_bytes, 2 * self.element.bytes(), "the network's input")?;
         let mut args = vec![Arg::View(frame), Arg::View(image)];
@@ -144,7 +163,7 @@ impl Preprocess {
         // SAFETY: the arguments are those of the kernel that `name` above picked for this form. It reads the frame where
         // the tables point, which lies inside (`Axis::new`), and the tables themselves, which were made for these
         // sizes; it writes `image_bytes` bytes of the image.
-        unsafe { self.function.launch(self.launch, &args, stream) }?;
+        unsafe { self.function.launch(self.grid, &args, stream) }?;
         Ok(())
     }
 }

@@ -8,7 +8,7 @@ use half::f16;
 use super::{Bench, Checked, KernelRow, bytes_of, row};
 use crate::decode::RgbImage;
 use crate::geometry::{Geometry, GeometryKind};
-use crate::gpu::kernels::{Element, Filter, Preprocess};
+use crate::gpu::kernels::{Element, Filter, Frame, Preprocess};
 use crate::preprocess::{IMAGENET_MEAN, IMAGENET_STD, Preprocessor, linear};
 use crate::selftest::noise::Noise;
 use GeometryKind::{Letterbox, Stretch};
@@ -115,5 +115,7 @@ fn check(
         Preprocess::new(bench.gpu, &bench.kernels, geometry, filter, element, mean, std, stream)?;
     let input = bench.put(&frame.data)?;
     let image = bench.poisoned(made.image_bytes())?;
-    bench.check(&image, &expected, element.bytes(), |stream| made.enqueue(&input, &image, stream))
+    bench.check(&image, &expected, element.bytes(), |stream| {
+        made.enqueue(Frame::Device(&input), &image, stream)
+    })
 }
