@@ -20,7 +20,7 @@ use crate::mask::Mask;
 use crate::pipeline::{
     self, Decoder, Engines, FrameResult, ObjectSpan, PassError, PassPlan, Pipeline,
 };
-use crate::record::{MemoryPeaks, encode_batch_mark};
+use crate::record::MemoryPeaks;
 use crate::trt::{Library, Runtime};
 
 /// A pipeline for the objects of one model.
@@ -72,7 +72,10 @@ impl GpuRunner {
         let load_ms = start.elapsed().as_secs_f64() * 1e3;
         let facts = gpu.facts();
         let how = if plan.options.graphs { "graph" } else { "enqueue" };
-        let batch = encode_batch_mark(plan.options.encode_batch);
+        let batch = match plan.options.encode_batch {
+            0 | 1 => String::new(),
+            frames => format!(" encode{frames}"),
+        };
         let version = library.version().to_string();
         let attention = pipeline.attention().map(|form| format!(", attention from {form}"));
         // Most of such an encoder, such a decoder and such a memory encoder is not TensorRT's: nobody shall take its rows for TensorRT's alone.

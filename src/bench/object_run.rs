@@ -20,7 +20,7 @@ use crate::prompt::ObjectPrompt;
 use crate::ranges::{self, Range};
 use crate::record::{
     Conditions, FrameTimes, Measured, MemoryPeaks, ObjectKey, Observed, RunRecord, Status, Verdict,
-    encode_batch_of, mean_gpu_ms, mean_residue_ms, mean_stages, speed_of,
+    mean_gpu_ms, mean_residue_ms, mean_stages, speed_of,
 };
 use crate::telemetry::Telemetry;
 use crate::tracker::NetworkPrompt;
@@ -310,7 +310,7 @@ impl ObjectRunner<'_> {
         row.verdict = verdict::judge(&Evidence {
             frames: &pass.times,
             overlapping: self.plan.mode() == Mode::Throughput,
-            batch: encode_batch_of(&row.conditions.backend),
+            batch: self.plan.encode_batch(),
             on_gpu: self.on_gpu,
             observed: observed.as_ref(),
         });

@@ -113,6 +113,11 @@ impl BenchPlan {
     pub fn mode(&self) -> Mode {
         self.gpu.as_ref().map_or(Mode::Latency, |gpu| gpu.options.mode)
     }
+
+    /// Frames that the encoder takes at once, at least 1.
+    pub fn encode_batch(&self) -> usize {
+        self.gpu.as_ref().map_or(1, |gpu| gpu.options.batch())
+    }
 }
 
 /// How engines are run on a GPU.

@@ -6,14 +6,12 @@ numbers, only a reason, so that a failure can never look like a speed.
 */
 
 mod aggregate;
-mod encode_batch;
 mod limits;
 mod observed;
 mod speed;
 mod verdict;
 
 pub use aggregate::summarise;
-pub use encode_batch::{encode_batch_mark, encode_batch_of};
 pub use limits::{Limit, Limits};
 pub use observed::Observed;
 use serde::{Deserialize, Serialize};

@@ -11,7 +11,7 @@ use super::contender::{Contender, ModelRound};
 use super::speed::Speed;
 use crate::compare::runs::PassRecord;
 use crate::compare::thresholds::SPEED;
-use crate::record::{Finding, Observed, Verdict, Weight, encode_batch_of};
+use crate::record::{Finding, Observed, Verdict, Weight};
 use crate::stats;
 use crate::verdict::{self, Evidence};
 
@@ -68,7 +68,7 @@ fn of_pass(side: &Contender<'_>, round: &ModelRound<'_>, pass: &PassRecord) -> V
     let judged = verdict::judge(&Evidence {
         frames: &pass.frames,
         overlapping: side.overlapping(),
-        batch: encode_batch_of(&side.conditions.backend),
+        batch: round.folder.encode_batch(),
         on_gpu: side.on_gpu(),
         observed: observed.as_ref(),
     });

@@ -155,6 +155,13 @@ impl RunFolder {
         self.configuration.get("started_together") == Some(&Value::Bool(true))
     }
 
+    /// Frames that the encoder took at once, by the settings: 1 where they name none, as PyTorch's do.
+    pub fn encode_batch(&self) -> usize {
+        let options = self.configuration.get("gpu").and_then(|gpu| gpu.get("options"));
+        let frames = options.and_then(|options| options.get("encode_batch")?.as_u64());
+        frames.map_or(1, |frames| usize::try_from(frames).unwrap_or(1).max(1))
+    }
+
     /// What the configuration says of a model tag: its entry of `models`.
     pub fn model_entry(&self, model: &str) -> Option<&Map<String, Value>> {
         let models = self.configuration.get("models")?.as_array()?;
