@@ -68,7 +68,8 @@ fn every_kernel_equals_the_cpu_bit_for_bit() {
     let of = |name: &str| kernels.iter().filter(|kernel| *kernel == name).count();
     for filter in ["bicubic", "antialiased", "bilinear"] {
         for element in ["f32", "f16"] {
-            assert!(of(&format!("preprocess {filter} {element}")) >= 14);
+            // Both orders of the passes are among them, and sizes that are drawn.
+            assert!(of(&format!("preprocess {filter} {element}")) >= 31);
         }
     }
     for (_, name) in ATTENTION {
