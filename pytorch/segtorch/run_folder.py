@@ -14,7 +14,7 @@ from .records import STAGE_COLUMNS
 
 FORMAT = "segtrt rows 1"
 # Facts of this one run, no settings: left out of the hash that says which runs were configured alike.
-MEASURED_SETTINGS = ("compile_s", "graphs_compiled", "started_together")
+MEASURED_SETTINGS = ("compile_s", "graphs_compiled", "tuned")
 _STATISTICS = (
     ("fps", 2, ("speed", "fps")),
     ("latency_ms", 1, ("speed", "latency_ms")),
@@ -42,6 +42,8 @@ def frame_table(frames, extra):
             table[name] = column
     if any(f["gpu_ms"] is not None for f in frames):
         table["gpu_ms"] = [rounded(f["gpu_ms"]) for f in frames]
+    if any(f.get("stages_apart") for f in frames):
+        table["stages_apart"] = True
     return table | extra
 
 

@@ -165,6 +165,7 @@ mod tests {
                 .collect(),
             decisions: crate::compare::runs::Decisions::default(),
             findings: Vec::new(),
+            stages_apart: false,
         };
         let masks = file(&[square(3), square(3)]);
         assert!(complete(&masks, &pass(&[0, 1])).is_ok());
