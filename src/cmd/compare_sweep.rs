@@ -42,7 +42,6 @@ pub fn run(args: &CompareArgs) -> Result<Outcome> {
         rounds: args.measure.rounds as usize,
         teacher_forced: false,
         restart: false,
-        start_together: false,
         stall_limit_s: args.measure.stall_limit,
         ready_limit_s: None,
     };

@@ -150,11 +150,6 @@ impl RunFolder {
         saved && !self.is_teacher_forced() && self.path.join(logits::FOLDER).is_dir()
     }
 
-    /// Its process was started beside others, so that its set-up and compile times are no measurement.
-    pub fn was_started_together(&self) -> bool {
-        self.configuration.get("started_together") == Some(&Value::Bool(true))
-    }
-
     /// What the configuration says of a model tag: its entry of `models`.
     pub fn model_entry(&self, model: &str) -> Option<&Map<String, Value>> {
         let models = self.configuration.get("models")?.as_array()?;
