@@ -158,9 +158,12 @@ pub(super) fn steadiness(
     if let Some(few) = few_frames(evidence, steady.len(), batches.len(), limits) {
         return vec![few];
     }
+    let unsteady = unsteady(&batches, limits);
+    let others = evidence.observed.is_some_and(|observed| other_process(observed).is_some());
+    let drift = drift(&batches, unsteady.is_some() || others, limits);
     [
-        unsteady(&batches, limits),
-        drift(&batches, limits),
+        unsteady,
+        drift,
         outliers(&batches, if evidence.batch > 1 { "batches" } else { "frames" }, limits),
         // Intervals have no percentiles in any file.
         tail(evidence.frames, limits).filter(|_| !evidence.overlapping),
@@ -206,13 +209,18 @@ fn unsteady(steady: &[f64], limits: &Thresholds) -> Option<Finding> {
     })
 }
 
-fn drift(steady: &[f64], limits: &Thresholds) -> Option<Finding> {
+/// Where the pass was `disturbed`, that explains halves that differ; no advice on heat or warming up then.
+fn drift(steady: &[f64], disturbed: bool, limits: &Thresholds) -> Option<Finding> {
     let (first, second) = steady.split_at(steady.len() / 2);
     let change = (stats::median(second)? - stats::median(first)?) / stats::median(steady)?;
     (change.abs() > limits.drift).then(|| {
-        let (direction, advice) = match change > 0.0 {
-            true => ("slower", "it heats up, or another program began to run: let it cool, stop what else runs"),
-            false => ("faster", "it was not warm yet: raise --warmup-runs"),
+        let direction = if change > 0.0 { "slower" } else { "faster" };
+        let advice = match change > 0.0 {
+            _ if disturbed => "other programs disturbed the run: stop them, then measure again",
+            true => "it heats up, or another program began to run: let it cool, stop what else runs",
+            false => {
+                "it was not warm yet, or another program ended: raise --warmup-runs, stop what else runs"
+            }
         };
         let sentence = format!(
             "the second half of the frames was {:.0} % {direction} than the first, {:.0} % are allowed; {advice}",

@@ -169,6 +169,35 @@ fn halves_that_differ_are_a_fault_with_the_advice_for_their_direction() {
     assert_found(&judged(&pass(times)), Judgement::Invalid, "drift", "raise --warmup-runs");
 }
 
+/// Other programs that come and go make one half slower than the other; to warm up longer or to cool would not help.
+#[test]
+fn halves_that_differ_on_a_machine_that_others_use_are_blamed_on_them() {
+    let uneven = |first: f64, second: f64| {
+        let of = |at: usize| {
+            let half = if at < 100 { first } else { second };
+            if at % 2 == 0 { half } else { 1.5 * half }
+        };
+        let times: Vec<f64> = std::iter::repeat_n(99.0, 18).chain((0..200).map(of)).collect();
+        judged(&pass(times))
+    };
+    for (first, second) in [(10.0, 11.0), (11.0, 10.0)] {
+        let verdict = uneven(first, second);
+        assert_found(&verdict, Judgement::Invalid, "unsteady", "stop other programs");
+        assert_found(&verdict, Judgement::Invalid, "drift", "other programs disturbed the run");
+        assert!(!format!("{verdict:?}").contains("warm") && !format!("{verdict:?}").contains("heats"));
+    }
+    let mut times = steady(200);
+    times.iter_mut().skip(18 + 100).for_each(|time| *time /= 1.07);
+    let beside = Observed { other_processes: Some(1), ..calm() };
+    let frames = pass(times);
+    let evidence = |observed| {
+        let observed = Some(observed);
+        judge(&Evidence { frames: &frames, overlapping: false, batch: 1, on_gpu: true, observed })
+    };
+    assert_found(&evidence(&beside), Judgement::Invalid, "drift", "other programs disturbed");
+    assert_found(&evidence(&calm()), Judgement::Invalid, "drift", "raise --warmup-runs");
+}
+
 #[test]
 fn a_lone_outlier_is_a_hint() {
     let mut times = steady(200);
