@@ -42,6 +42,7 @@ pub use bank::BankState;
 pub use clusters::kernels_of_turns;
 pub use counts::{COUNTERS_BYTES, MaskCounts};
 pub use decoder::{Answer, MaskDecoder};
+pub use images::{Kept, Topic as Source};
 pub use keys::MemoryKeys;
 pub use mask::MaskMaker;
 pub use memory_encoder::MemoryEncoder;
