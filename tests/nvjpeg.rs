@@ -325,7 +325,7 @@ fn inside() {
     let repeats = Repeats { warmup: 0, runs: 1, layer_runs: 0 };
     let topics = &[Topic::Nvjpeg];
     let chosen = Chosen { topics, max_elements: None, without_cublaslt: false };
-    let report = run(&Gpu::open(0).unwrap(), repeats, 1, chosen);
+    let report = run(&Gpu::open(0).unwrap(), repeats, 1, chosen, &mut |_, _| ());
     println!("{}", report::render_kernels(&report));
 }
 

@@ -51,6 +51,8 @@ mod fused_track;
 mod inspect;
 /// The kernels against the CPU, on the stand-in driver.
 mod kernels;
+/// Their self-test while it runs: rows and lines as they come.
+mod kernels_rows;
 /// The track step with this program's own mask decoder behind its segments, on stand-ins.
 mod mask_decoder;
 /// The memory encoder by this program's own kernels, on stand-ins.

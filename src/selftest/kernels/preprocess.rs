@@ -5,7 +5,7 @@ The preprocessing kernels against `src/preprocess`.
 use anyhow::Result;
 use half::f16;
 
-use super::{Bench, Checked, KernelRow, bytes_of, row};
+use super::{Bench, Checked, bytes_of, row};
 use crate::decode::RgbImage;
 use crate::geometry::{Geometry, GeometryKind};
 use crate::gpu::kernels::{Element, Filter, Preprocess};
@@ -43,29 +43,45 @@ const FILTERS: [(Filter, &str); 3] = [
     (Filter::Bilinear, "bilinear"),
 ];
 
-pub(super) fn rows(bench: &Bench) -> Vec<KernelRow> {
-    let mut rows = Vec::new();
-    for (width, height, side, kind) in CASES {
-        if bench.leaves_out(3 * side * side, FILTERS.len() * ELEMENTS.len()) {
-            continue;
-        }
+pub(super) fn judge(bench: &Bench) {
+    let rows = FILTERS.len() * ELEMENTS.len();
+    let cases = bench.planned(CASES, |(_, _, side, _)| (3 * side * side, rows));
+    let seed = bench.seed;
+    bench.each(
+        &cases,
+        |case| Given::new(*case, seed),
+        |_, given| {
+            for ((filter, word), expected) in FILTERS.iter().zip(&given.expected) {
+                for (element, suffix) in ELEMENTS {
+                    let checked = match expected {
+                        Ok(expected) => check(bench, &given, *filter, element, expected),
+                        Err(error) => Err(anyhow::anyhow!("{error:#}")),
+                    };
+                    bench.found(row(&format!("preprocess {word} {suffix}"), &given.case, checked));
+                }
+            }
+        },
+    );
+}
+
+/// A frame, and what each filter must make of it.
+struct Given {
+    case: String,
+    geometry: Geometry,
+    frame: RgbImage,
+    expected: [Result<Vec<f32>>; FILTERS.len()],
+}
+
+impl Given {
+    fn new((width, height, side, kind): (usize, usize, usize, GeometryKind), seed: u64) -> Self {
         let geometry = Geometry::new(kind, width, height, side);
         let case = format!("{width}x{height} to {side}, {}", kind.name());
-        let mut noise = Noise::new(bench.seed, &case);
+        let mut noise = Noise::new(seed, &case);
         let data = (0..3 * width * height).map(|_| noise.between(0.0, 256.0) as u8).collect();
         let frame = RgbImage { width, height, data };
-        for (filter, word) in FILTERS {
-            let expected = reference(&geometry, filter, &frame);
-            for (element, suffix) in ELEMENTS {
-                let checked = match &expected {
-                    Ok(expected) => check(bench, &geometry, filter, element, &frame, expected),
-                    Err(error) => Err(anyhow::anyhow!("{error:#}")),
-                };
-                rows.push(row(&format!("preprocess {word} {suffix}"), &case, checked));
-            }
-        }
+        let expected = FILTERS.map(|(filter, _)| reference(&geometry, filter, &frame));
+        Self { case, geometry, frame, expected }
     }
-    rows
 }
 
 fn reference(geometry: &Geometry, filter: Filter, frame: &RgbImage) -> Result<Vec<f32>> {
@@ -81,10 +97,9 @@ fn reference(geometry: &Geometry, filter: Filter, frame: &RgbImage) -> Result<Ve
 
 fn check(
     bench: &Bench,
-    geometry: &Geometry,
+    given: &Given,
     filter: Filter,
     element: Element,
-    frame: &RgbImage,
     expected: &[f32],
 ) -> Result<Checked> {
     let (mean, std) = (IMAGENET_MEAN, IMAGENET_STD);
@@ -92,7 +107,7 @@ fn check(
         Element::F32 => bytes_of(expected, |value| value.to_le_bytes()),
         Element::F16 => bytes_of(expected, |value| f16::from_f32(*value).to_le_bytes()),
     };
-    let stream = &bench.stream;
+    let (Given { geometry, frame, .. }, stream) = (given, &bench.stream);
     let made =
         Preprocess::new(bench.gpu, &bench.kernels, geometry, filter, element, mean, std, stream)?;
     let input = bench.put(&frame.data)?;
