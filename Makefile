@@ -4,6 +4,7 @@ SHELL := /bin/bash
 VENV := .venv
 ORT_STAMP := $(VENV)/.onnxruntime-installed
 RTX_STAMP := $(VENV)/.tensorrt-rtx-installed
+TESTS_STAMP := $(VENV)/.tests-requirements-installed
 SEGTRT := target/release/segtrt
 
 PREFIX ?= $(HOME)/.local
@@ -19,10 +20,11 @@ demo: prerequisites $(ORT_STAMP) ## Build, make a synthetic split, measure a sma
 	$(SEGTRT) synth --out demo/split --videos 2 --objects 2 --frames 48 --size 640x360 --seed 7
 	$(SEGTRT) bench --split-dir demo/split --models edgetam_mini_points,edgetam_mini_bbox --out-dir demo/out --save-overlays
 
-test: prerequisites $(ORT_STAMP) $(RTX_STAMP) lint ## Formatting, lints and every test that needs no GPU.
+test: prerequisites $(ORT_STAMP) $(RTX_STAMP) $(TESTS_STAMP) lint ## Formatting, lints and every test that needs no GPU.
 	cargo test --locked
 	python3 -m unittest discover -q -s scripts
 	python3 -m unittest discover -q -s pytorch
+	$(VENV)/bin/python -m unittest discover -q -s onnx
 
 test-slurm: prerequisites $(ORT_STAMP) ## A small experiment through a real Slurm on loopback; needs slurm-wlm and munge.
 	cargo build --locked
@@ -59,6 +61,11 @@ $(ORT_STAMP): onnx/requirements-runtime.txt
 # TensorRT for RTX builds engines without a GPU; there is no wheel for some processors, and tests then say SKIPPED.
 $(RTX_STAMP): engines/requirements-tensorrt-rtx.txt $(ORT_STAMP)
 	$(VENV)/bin/pip install --quiet --disable-pip-version-check -r $< || echo "no TensorRT for RTX here: its tests are skipped"
+	touch $@
+
+# Pillow and onnx, which some tests compare with.
+$(TESTS_STAMP): tests/requirements.txt $(ORT_STAMP)
+	$(VENV)/bin/pip install --quiet --disable-pip-version-check -r $<
 	touch $@
 
 clean: ## Remove what was built here.

@@ -8,6 +8,7 @@ namespace {
 
 const i32 WARPS = 8, ROWS_PER_WARP = 4;
 const u32 ALL_LANES = 0xffffffffu;
+const float LARGEST = 3.402823466e38f;
 
 // The two samples that an output position lies between, and their weights.
 struct alignas(16) Tap {
@@ -70,12 +71,16 @@ __device__ __forceinline__ bool any_between(const u64* row, i32 from, i32 to) {
 }  // namespace
 
 // Bilinear in the order of Geometry::upsample: along x, then along y, each operation rounded. A warp makes a word of
-// four rows; blockIdx.z is the object.
-extern "C" __global__ void __launch_bounds__(256)
-    mask_words(const float* __restrict__ low, u64* __restrict__ words, const Tap* __restrict__ columns,
-               const Tap* __restrict__ rows, i32 low_side, i32 width, i32 height, i32 words_per_row) {
+// four rows; blockIdx.z is the object. What of its logits is no finite number is added to its counter: all of them are
+// looked at, for a small mask is made of some alone, and a mask does not show which of its logits were numbers. Eight
+// blocks of a multiprocessor, where that has room for so many threads: the count must not cost any.
+extern "C" __global__ void __launch_bounds__(256, 8)
+    mask_words(const float* __restrict__ low, u64* __restrict__ words, u32* __restrict__ non_finite,
+               const Tap* __restrict__ columns, const Tap* __restrict__ rows, i32 low_side, i32 width, i32 height,
+               i32 words_per_row) {
     const i32 lane = (i32)threadIdx.x % 32, warp = (i32)threadIdx.x / 32, word = (i32)blockIdx.x;
-    const float* logits = low + (u64)blockIdx.z * (u64)(low_side * low_side);
+    const i32 count = low_side * low_side;
+    const float* logits = low + (u64)blockIdx.z * (u64)count;
     u64* out = words + (u64)blockIdx.z * (u64)(height * words_per_row);
     const i32 x[2] = {word * 64 + lane, word * 64 + lane + 32};
     Tap column[2];
@@ -97,6 +102,11 @@ extern "C" __global__ void __launch_bounds__(256)
         }
         if (lane == 0) out[y * words_per_row + word] = (u64)halves[0] | (u64)halves[1] << 32;
     }
+    u32 found = 0;
+    const i32 block = (i32)(blockIdx.y * gridDim.x + blockIdx.x), step = (i32)(gridDim.x * gridDim.y * blockDim.x);
+    for (i32 i = block * (i32)blockDim.x + (i32)threadIdx.x; i < count; i += step)
+        found += !(fabsf(logits[i]) <= LARGEST);
+    if (found != 0) atomicAdd(&non_finite[blockIdx.z], found);
 }
 
 // Boundaries of two masks, and the first six counters: intersection, union, area of truth and prediction, boundary of

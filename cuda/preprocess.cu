@@ -1,10 +1,12 @@
 // A decoded frame to the network's input: resized, padded, normalised, planar, in one launch.
 //
 // A block makes a tile of 64 x 16 outputs. It resizes the input rows that the tile needs along x into shared memory, a
-// few rows at a time, and adds them up along y in registers: any support fits, whatever the sizes. The tables (first
-// input position and weights of each output position) come from the host code that is the reference.
+// few rows at a time, and adds them up along y in registers: any support fits, whatever the sizes. Where the reference
+// resizes the columns first, x and y change places. The tables (first input position and weights of each output position)
+// come from the host code that is the reference.
 //
 //   bicubic   Pillow's: 22-bit fixed-point weights, each pass rounded to bytes, then the value of each byte looked up.
+//   columns   the same with the columns first, which gives other bytes.
 //   linear    float weights in the reference's order of operations: torchvision's antialiased bilinear, or the plain one.
 #include "common.cuh"
 
@@ -16,9 +18,17 @@ const i32 CHUNK = 32;
 // Pillow's fixed point: 8 bits of result and 2 of headroom leave these for the fraction.
 const i32 PRECISION_BITS = 22, HALF = 1 << (PRECISION_BITS - 1);
 
+// Input columns in shared memory at a time, where the columns are resized first: a thread makes PIXELS of one row.
+const i32 WIDE = 64, PIXELS = 4;
+static_assert(TILE_Y * WIDE == PIXELS * THREADS, "each thread makes the same number of pixels");
+
 // Four weights of one output position.
 struct alignas(16) Weights4 {
     i32 w[4];
+};
+// Four pixels, one word each: red, green, blue, nothing.
+struct alignas(16) Pixels4 {
+    u32 p[4];
 };
 
 // Where the content lies in the square, and the size of the frame.
@@ -41,11 +51,12 @@ template <class T> __device__ __forceinline__ void store_pair(T* row, i32 x, i32
     }
 }
 
-// The input rows [begin, end) that the tile's outputs need; empty for a tile of padding.
-__device__ __forceinline__ void rows_of_tile(const Place& place, const i32* first, const i32* count, i32 top,
-                                             i32* begin, i32* end) {
-    i32 from = at_least(top - place.y, 0);
-    i32 to = at_most(top + TILE_Y - place.y, place.content_height);
+// The input positions [begin, end) that the `tile` outputs from `at` on need, of an axis whose content begins at `origin` and
+// has `length` outputs; empty for a tile of padding.
+__device__ __forceinline__ void inputs_of_tile(i32 at, i32 tile, i32 origin, i32 length, const i32* first,
+                                               const i32* count, i32* begin, i32* end) {
+    i32 from = at_least(at - origin, 0);
+    i32 to = at_most(at + tile - origin, length);
     bool some = from < to;
     *begin = some ? first[from] : 0;
     *end = some ? first[to - 1] + count[to - 1] : 0;
@@ -64,6 +75,26 @@ __device__ __forceinline__ i32 byte_of(u32 word, i32 place) { return (i32)(word 
 
 __device__ __forceinline__ u32 to_byte(i32 sum) {
     return (u32)at_most(at_least(sum >> PRECISION_BITS, 0), 255);
+}
+
+// The values of the sums of a thread's outputs: at `x` and its right neighbour, in row `y` and eight rows below.
+template <class T>
+__device__ __forceinline__ void store_values(T* image, const T* lookup, const i32 sums[2][2][3], i32 x, i32 y,
+                                             const Place& place) {
+#pragma unroll
+    for (i32 r = 0; r < 2; ++r, y += 8) {
+        if (y >= place.side || x >= place.side) continue;
+        const bool row_shows = y >= place.y && y < place.y + place.content_height;
+        const bool one = row_shows && x >= place.x && x < place.x + place.content_width;
+        const bool two = row_shows && x + 1 >= place.x && x + 1 < place.x + place.content_width;
+#pragma unroll
+        for (i32 c = 0; c < 3; ++c) {
+            // Padding is black.
+            const T a = lookup[256 * c + (one ? to_byte(sums[r][0][c]) : 0u)];
+            const T b = lookup[256 * c + (two ? to_byte(sums[r][1][c]) : 0u)];
+            store_pair(image + ((u64)c * (u64)place.side + (u64)y) * (u64)place.side, x, place.side, a, b);
+        }
+    }
 }
 
 // Two rows at once, so that each weight is read once for both. Weights are padded with zeros to groups of four.
@@ -125,7 +156,7 @@ __device__ __forceinline__ void bicubic(const u32* __restrict__ frame, T* __rest
 #pragma unroll
     for (i32 i = 0; i < 12; ++i) sums[i / 6][i / 3 % 2][i % 3] = HALF;
     i32 begin, end;
-    rows_of_tile(place, first_y, count_y, top, &begin, &end);
+    inputs_of_tile(top, TILE_Y, place.y, place.content_height, first_y, count_y, &begin, &end);
     for (i32 chunk = begin; chunk < end; chunk += CHUNK) {
         const i32 height = at_most(CHUNK, end - chunk);
         for (i32 row = 2 * (thread / TILE_X); row < height; row += 2 * (THREADS / TILE_X)) {
@@ -160,21 +191,86 @@ __device__ __forceinline__ void bicubic(const u32* __restrict__ frame, T* __rest
     }
     // Where a tile has no rows, nothing has waited for the lookup table yet.
     if (begin >= end) __syncthreads();
+    store_values(image, lookup, sums, left + x, top + lane_row, place);
+}
+
+// Four pixels of one row of the frame resized along y, the first of them at byte `start` of its uppermost row.
+__device__ __forceinline__ Pixels4 resize_columns(const u32* frame, i32 frame_bytes, i32 start, i32 stride,
+                                                  const i32* weights, i32 count) {
+    i32 sums[3 * PIXELS];
 #pragma unroll
-    for (i32 r = 0; r < 2; ++r) {
-        const i32 y = top + lane_row + 8 * r;
-        if (y >= place.side || left + x >= place.side) continue;
-        const bool row_shows = y >= place.y && y < place.y + place.content_height;
-        const bool one = row_shows && left + x >= place.x && left + x < place.x + place.content_width;
-        const bool two = row_shows && left + x + 1 >= place.x && left + x + 1 < place.x + place.content_width;
+    for (i32 i = 0; i < 3 * PIXELS; ++i) sums[i] = HALF;
+    for (i32 tap = 0; tap < count; ++tap) {
+        const i32 at = start + tap * stride, weight = weights[tap], shift = 8 * (at % 4);
+        u32 word = frame_word(frame, at / 4, frame_bytes);
 #pragma unroll
-        for (i32 c = 0; c < 3; ++c) {
-            // Padding is black.
-            const T a = lookup[256 * c + (one ? to_byte(sums[r][0][c]) : 0u)];
-            const T b = lookup[256 * c + (two ? to_byte(sums[r][1][c]) : 0u)];
-            store_pair(image + ((u64)c * (u64)place.side + (u64)y) * (u64)place.side, left + x, place.side, a, b);
+        for (i32 i = 0; i < 3; ++i) {
+            const u32 next = frame_word(frame, at / 4 + i + 1, frame_bytes);
+            const u32 four = __funnelshift_r(word, next, shift);
+            word = next;
+#pragma unroll
+            for (i32 b = 0; b < 4; ++b) sums[4 * i + b] += byte_of(four, b) * weight;
         }
     }
+    Pixels4 out;
+#pragma unroll
+    for (i32 i = 0; i < PIXELS; ++i)
+        out.p[i] = to_byte(sums[3 * i]) | to_byte(sums[3 * i + 1]) << 8 | to_byte(sums[3 * i + 2]) << 16;
+    return out;
+}
+
+template <class T>
+__device__ __forceinline__ void columns_first(const u32* __restrict__ frame, T* __restrict__ image,
+                                              const T* __restrict__ values, const i32* __restrict__ first_x,
+                                              const i32* __restrict__ count_x, const i32* __restrict__ weights_x,
+                                              const i32* __restrict__ first_y, const i32* __restrict__ count_y,
+                                              const i32* __restrict__ weights_y, i32 longest_y, Place place) {
+    __shared__ Pixels4 pixels[TILE_Y][WIDE / PIXELS];
+    __shared__ T lookup[3 * 256];
+    const i32 thread = (i32)threadIdx.x;
+    for (i32 i = thread; i < 3 * 256; i += THREADS) lookup[i] = values[i];
+
+    const i32 left = (i32)blockIdx.x * TILE_X, top = (i32)blockIdx.y * TILE_Y;
+    const i32 frame_bytes = 3 * place.width * place.height;
+    // The pixels that the thread makes in the first pass, and the outputs that it adds up in the second.
+    const i32 group = thread % (WIDE / PIXELS), row = thread / (WIDE / PIXELS), source_y = top + row - place.y;
+    const bool shows = source_y >= 0 && source_y < place.content_height;
+    const i32 x = 2 * (thread % 32), lane_row = thread / 32;
+
+    i32 sums[2][2][3];
+#pragma unroll
+    for (i32 i = 0; i < 12; ++i) sums[i / 6][i / 3 % 2][i % 3] = HALF;
+    i32 begin, end;
+    inputs_of_tile(left, TILE_X, place.x, place.content_width, first_x, count_x, &begin, &end);
+    for (i32 chunk = begin; chunk < end; chunk += WIDE) {
+        const i32 width = at_most(WIDE, end - chunk);
+        if (shows && PIXELS * group < width) {
+            const i32 start = 3 * (first_y[source_y] * place.width + chunk + PIXELS * group);
+            pixels[row][group] = resize_columns(frame, frame_bytes, start, 3 * place.width,
+                                                weights_y + source_y * longest_y, count_y[source_y]);
+        }
+        __syncthreads();
+#pragma unroll
+        for (i32 i = 0; i < 2; ++i) {
+            const i32 at = left + x + i - place.x;
+            if (at < 0 || at >= place.content_width) continue;
+            const i32 first = first_x[at];
+            const i32 from = at_least(first, chunk), to = at_most(first + count_x[at], chunk + width);
+            for (i32 column = from; column < to; ++column) {
+                const i32 weight = weights_x[(column - first) * place.content_width + at], seen = column - chunk;
+#pragma unroll
+                for (i32 r = 0; r < 2; ++r) {
+                    const u32 pixel = pixels[lane_row + 8 * r][seen / PIXELS].p[seen % PIXELS];
+#pragma unroll
+                    for (i32 c = 0; c < 3; ++c) sums[r][i][c] += byte_of(pixel, c) * weight;
+                }
+            }
+        }
+        __syncthreads();
+    }
+    // Where a tile has no columns, nothing has waited for the lookup table yet.
+    if (begin >= end) __syncthreads();
+    store_values(image, lookup, sums, left + x, top + lane_row, place);
 }
 
 // byte / 255, correctly rounded: the product is corrected by its exact remainder.
@@ -204,7 +300,7 @@ __device__ __forceinline__ void linear(const u8* __restrict__ frame, T* __restri
 #pragma unroll
     for (i32 i = 0; i < 12; ++i) sums[i / 6][i / 3 % 2][i % 3] = 0.0f;
     i32 begin, end;
-    rows_of_tile(place, first_y, count_y, top, &begin, &end);
+    inputs_of_tile(top, TILE_Y, place.y, place.content_height, first_y, count_y, &begin, &end);
     for (i32 chunk = begin; chunk < end; chunk += CHUNK) {
         const i32 height = at_most(CHUNK, end - chunk);
         for (i32 row = thread / TILE_X; row < height; row += THREADS / TILE_X) {
@@ -268,6 +364,18 @@ __device__ __forceinline__ void linear(const u8* __restrict__ frame, T* __restri
     }
 BICUBIC(preprocess_bicubic_f16, u16)
 BICUBIC(preprocess_bicubic_f32, u32)
+
+#define COLUMNS(NAME, T)                                                                                             \
+    extern "C" __global__ void __launch_bounds__(256)                                                                \
+        NAME(const u32* frame, T* image, const T* values, const i32* first_x, const i32* count_x,                    \
+             const i32* weights_x, const i32* first_y, const i32* count_y, const i32* weights_y, i32 longest_y,      \
+             i32 width, i32 height, i32 side, i32 x, i32 y, i32 content_width, i32 content_height) {                 \
+        const Place place = {width, height, side, x, y, content_width, content_height};                              \
+        columns_first<T>(frame, image, values, first_x, count_x, weights_x, first_y, count_y, weights_y, longest_y,  \
+                         place);                                                                                     \
+    }
+COLUMNS(preprocess_columns_f16, u16)
+COLUMNS(preprocess_columns_f32, u32)
 
 #define LINEAR(NAME, T)                                                                                              \
     extern "C" __global__ void __launch_bounds__(256)                                                                \

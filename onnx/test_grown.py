@@ -3,6 +3,8 @@
 Meta's SAM 2 or EdgeTAM's copy of it is needed; without either all is skipped, loudly.
 """
 
+import needs_torch  # in front of what it looks for
+
 import sys
 import unittest
 from pathlib import Path

@@ -4,6 +4,8 @@ What segexport/keys.py computes from the file, as segtrt's kernel does, against 
 needed; without it this is skipped, loudly.
 """
 
+import needs_torch  # in front of what it looks for
+
 import sys
 import tempfile
 import tomllib

@@ -3,6 +3,8 @@
 EdgeTAM's code is needed; without it all is skipped, loudly.
 """
 
+import needs_torch  # in front of what it looks for
+
 import random
 import sys
 import unittest

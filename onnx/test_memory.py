@@ -4,6 +4,8 @@ What segexport/memory_run.py computes from the file, as segtrt's kernels do, aga
 EdgeTAM are needed, each in a process of its own; the tests of one that is missing are skipped, loudly.
 """
 
+import needs_torch  # in front of what it looks for
+
 import copy
 import hashlib
 import subprocess

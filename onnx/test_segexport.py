@@ -4,6 +4,8 @@ EdgeTAM's source is found as in export.py (EDGETAM_SRC or onnx/.edgetam); withou
 what needs the original code is skipped, loudly.
 """
 
+import needs_torch  # in front of what it looks for
+
 import hashlib
 import json
 import os
@@ -20,12 +22,10 @@ import torch
 HERE = Path(__file__).resolve().parent
 sys.path.insert(0, str(HERE))
 
-from segexport import ExportError, bank, graphs, models, synthetic, verify, weights
+from segexport import ExportError, graphs, models, synthetic, verify, weights
 from segexport.manifest import write_bundle
-from segexport.onnx_write import FORBIDDEN
 from segexport.ort_driver import Bundle, closed_loop, round_bf16
 from segexport.reference_run import PromptInput, run_tensor
-from segexport.small_products import write_out
 
 COMMITTED = HERE / "bundles" / "edgetam_mini_256_fp32"
 GOLDEN = HERE.parent / "tests" / "data" / "tracker"
@@ -55,47 +55,6 @@ class CommittedBundle(unittest.TestCase):
     def setUp(self):
         self.bundle = Bundle(COMMITTED)
 
-    def test_files_match_their_hashes_and_stay_small(self):
-        total = 0
-        for graph in self.bundle.manifest["graph"]:
-            data = (COMMITTED / graph["file"]).read_bytes()
-            self.assertEqual(hashlib.sha256(data).hexdigest(), graph["sha256"], graph["file"])
-            self.assertGreater(graph["flops"], 1_000_000)
-            total += len(data)
-        # Every clone carries it, and the package, of which crates.io takes 10 MB: it is nearly half of that. Graphs repeat the
-        # weights that they share; the encoder of two frames and the padded track step, which made 4.3 MB of 3.1, are there because
-        # benches of batches and runs on GPUs are tested with them.
-        self.assertLess(total, 5_000_000)
-
-    def test_graphs_are_static_opset_17_with_the_declared_ports(self):
-        numbers = {"f32": 1, "i32": 6}
-        for graph in self.bundle.manifest["graph"]:
-            model = onnx.load(COMMITTED / graph["file"])
-            self.assertEqual([(o.domain, o.version) for o in model.opset_import], [("", 17)])
-            self.assertFalse({n.op_type for n in model.graph.node} & FORBIDDEN, graph["role"])
-            for title, infos in (("input", model.graph.input), ("output", model.graph.output)):
-                for port, info in zip(graph[title], infos, strict=True):
-                    kind = info.type.tensor_type
-                    dims = [d.dim_param or d.dim_value for d in kind.shape.dim]
-                    self.assertEqual((port["name"], port["shape"]), (info.name, dims))
-                    self.assertEqual(numbers[port["dtype"]], kind.elem_type)
-
-    def test_three_objects_equal_three_single_runs(self):
-        c, rng = self.bundle.contract, np.random.default_rng(0)
-        features = self.bundle.encode(synthetic.images(SIDE, 1)[0].numpy())
-        for frames, pointers in ((1, 1), (3, 5), (7, 16)):
-            feed = {
-                "mem": rng.standard_normal((3, frames, c["memory_tokens"], c["memory_channels"])),
-                "tidx": np.arange(frames) % 7,
-                "ptrs": rng.standard_normal((3, pointers, c["pointer_channels"])),
-            }
-            together = self.bundle("track", **features, **feed)
-            for b in range(3):
-                single = feed | {"mem": feed["mem"][b : b + 1], "ptrs": feed["ptrs"][b : b + 1]}
-                alone = self.bundle("track", **features, **single)
-                for name, value in alone.items():
-                    np.testing.assert_allclose(together[name][b : b + 1], value, atol=2e-5)
-
     def test_a_millionth_on_the_image_does_not_grow_in_closed_loop(self):
         images = synthetic.images(SIDE, 20).numpy()
         noise = 1e-6 * np.random.default_rng(1).standard_normal(images.shape).astype(np.float32)
@@ -109,13 +68,6 @@ class CommittedBundle(unittest.TestCase):
             self.assertGreaterEqual(verify.iou(a > 0, b > 0), 0.999)
             share = (a > 0).mean()
             self.assertTrue(0.02 < share < 0.9, share)
-
-    def test_selection_matches_the_original_predictor(self):
-        golden = json.loads((GOLDEN / "edgetam_mini_20.json").read_text())
-        for frame in golden["frames"][1:]:
-            chosen = bank.select(frame["frame"], [0], len(golden["frames"]))
-            self.assertEqual([list(m) for m in chosen.memories], frame["memories"])
-            self.assertEqual([list(p) for p in chosen.pointers], frame["pointers"])
 
     def test_golden_logits(self):
         golden = json.loads((GOLDEN / "edgetam_mini_20.json").read_text())
@@ -246,13 +198,6 @@ class AgainstTheOriginal(unittest.TestCase):
                     # A click's angles may round to another half, the heads differ in the order of a sum.
                     limit = 2e-3 if role == "prompt" else 1e-5
                     self.assertLess(np.linalg.norm(other - value), limit * np.linalg.norm(value), f"{role} {name}")
-
-    def test_a_product_of_two_variables_is_not_written_out_as_sums(self):
-        node = onnx.helper.make_node("MatMul", ["a", "b"], ["y"], name="/odd/MatMul")
-        port = lambda name, *shape: onnx.helper.make_tensor_value_info(name, onnx.TensorProto.FLOAT, shape)
-        graph = onnx.helper.make_graph([node], "odd", [port("a", 2, 3), port("b", 3, 4)], [port("y", 2, 4)])
-        with self.assertRaisesRegex(ExportError, "/odd/MatMul computes in fp32"):
-            write_out(onnx.helper.make_model(graph))
 
 
 def fp32_products(file):

@@ -3,6 +3,8 @@
 EdgeTAM's code is needed for the network; without it those tests are skipped, loudly.
 """
 
+import needs_torch  # in front of what it looks for
+
 import sys
 import tempfile
 import unittest

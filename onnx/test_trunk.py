@@ -4,6 +4,8 @@ The blocks are computed from the file of weights by trunk_run.py, which knows no
 run in ONNX Runtime. Meta's SAM 2 or EdgeTAM's copy of it is needed; without either most is skipped, loudly.
 """
 
+import needs_torch  # in front of what it looks for
+
 import hashlib
 import subprocess
 import sys

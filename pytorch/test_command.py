@@ -180,23 +180,6 @@ class Command(OnOneSplit):
             self.assertIn(says, events[-1]["what"])
             self.assertIn("--save-logits", events[-1]["advice"])
 
-    def test_a_runner_started_beside_others_writes_no_setup_times(self):
-        original()
-        sidecars = []
-        for out, beside in (("alone", {}), ("beside", {"started_together": True})):
-            changes = {"warmup_runs": 0, "max_clip_frames": 4} | beside
-            events, code, log = run(*self.arguments(out, **changes))
-            self.assertEqual(code, 0, log)
-            with open(self.root / out / "sav_benchmark_summary.csv", newline="") as file:
-                (row,) = csv.DictReader(file)
-            self.assertEqual(row["setup_ms"] == "", bool(beside), row["setup_ms"])
-            self.assertGreater(float(row["fps"]), 0)
-            sidecars.append(json.loads((self.root / out / "sidecar.json").read_text()))
-        told = [sidecar["configuration"].get("started_together") for sidecar in sidecars]
-        self.assertEqual(told, [None, True])
-        hashes = {sidecar["configuration_sha256"] for sidecar in sidecars}
-        self.assertEqual(len(hashes), 1, "a fact of the run, no setting")
-
     def test_wrong_command_lines_are_told_in_one_sentence(self):
         for changes, says, code in (
             ({"models": "edgetam_mini_clicks"}, "unknown model tag", 2),

@@ -20,12 +20,14 @@ from support import ROOT, TAG, binaries, make_split, skip  # first: it finds the
 import numpy as np
 
 from segtorch import RunError, logits, rounds
+from segtorch.file_stem import file_stem
 from segtorch.journal import Journal
 from segtorch.run_folder import RunFolder
 from segtorch.set_aside import earlier_run
 
 MASK, LOGITS = "masks/a__obj0__m.json", "logits/a__obj0__m.npy"
 FILM, FRAMES = "a__obj0__m.mp4", "b__obj1__m/00000.png"
+TABLES = ("sav_benchmark_summary.csv", "profile_summary.csv", "profile_stats.json", "sidecar.json")
 
 
 class InAFolder(unittest.TestCase):
@@ -67,6 +69,20 @@ class SetAside(InAFolder):
         }
         self.assertEqual(kept, expected)
 
+    def test_tables_without_a_journal_are_kept(self):
+        self.write(TABLES, "predecessor")
+        self.assertEqual([old for old, _ in earlier_run(self.folder)], list(TABLES))
+        self.assertEqual(earlier_run(self.folder), [])
+        self.assertEqual((self.folder / "sav_benchmark_summary.previous.csv").read_text(), "predecessor")
+
+    def test_names_of_files_are_those_of_segtrt(self):
+        stem = lambda video, name: file_stem({"video": video, "object": name, "model": "m"})
+        self.assertEqual(stem("sav_000001", "000"), "sav_000001__obj000__m")
+        # As src/record/file_stem.rs has them.
+        self.assertEqual(stem("x__obj", "~"), "x__obj__obj~~054c02b587e4e68e__m")
+        long = stem("ä" * 127, "ö" * 127)
+        self.assertTrue(long.startswith("ä" * 40 + "__obj" + "ö" * 40 + "~"), long)
+
     def test_a_crash_in_between_is_made_good(self):
         self.write(["rows.previous.jsonl", MASK], "1")  # the journal was moved, the masks were not
         self.assertEqual(earlier_run(self.folder), [("masks", "masks.previous")])
@@ -103,7 +119,7 @@ class SetAside(InAFolder):
         if segtrt is None:
             skip("no segtrt was built (SEGTRT_BIN, target/release, target/debug)")
         ours, theirs = self.folder / "ours", self.folder / "theirs"
-        runs = (["rows.jsonl", MASK, LOGITS, FILM, FRAMES], ["rows.jsonl", LOGITS], [MASK, FILM], ["rows.jsonl", "masks/other.txt"])
+        runs = (["rows.jsonl", MASK, LOGITS, FILM, FRAMES], ["rows.jsonl", LOGITS], [MASK, FILM, *TABLES], ["rows.jsonl", "masks/other.txt", TABLES[0]])
         split = make_split(self.folder / "split", count=2)
         bench = [segtrt, "bench", "--split-dir", split, "--models", TAG, "--onnx-dir", ROOT / "onnx/bundles", "--out-dir", theirs]
         for number, names in enumerate(runs):
@@ -113,7 +129,8 @@ class SetAside(InAFolder):
             done = subprocess.run([*bench, "--warmup-runs", "0"], capture_output=True, text=True, timeout=600)
             if not (theirs / "sidecar.json").is_file():
                 skip(f"segtrt bench did not run: {done.stderr.strip().splitlines()[-1:]}")
-            (theirs / "rows.jsonl").unlink()  # its own
+            for own in ("rows.jsonl", *TABLES):
+                (theirs / own).unlink(missing_ok=True)
             kept = [[name for name in self.names(folder) if "previous" in name] for folder in (ours, theirs)]
             self.assertEqual(*kept)
             for name in kept[0]:

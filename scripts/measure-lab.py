@@ -60,9 +60,6 @@ def parser():
     p.add_argument("--mixed", default=",".join(MIXED), metavar="NAMES", help="of these, mixed engines are compared beside fp16's; '' for none [all models, edgetam_512]")
     p.add_argument("--rounds", type=int, default=3, help="of comparisons [3]")
     p.add_argument("--hushed", type=int, default=1, help="comparisons with PyTorch that may run beside each other, each on a GPU of its own [1]")
-    p.add_argument("--together", action="store_true", help="start PyTorch's sides of a comparison at once: a minute less, set-up times unmeasured")
-    told = "compile vos_optimized beside other work on its GPU, for so long; what is not done then is left out: for a single GPU [alone on a GPU]"
-    p.add_argument("--vos-beside", type=int, default=0, metavar="SECONDS", help=told)
     told = "an earlier lab's OUT/compiled, of a machine with the same GPU and PyTorch: what torch.compile chose, so that it need not choose again"
     p.add_argument("--kept-compiled", type=Path, metavar="DIR", help=told)
     told = "an earlier lab's OUT/bed: networks whose weights are there need not learn again"
@@ -136,8 +133,6 @@ def settings_of(args, gpus, error):
         unlearned=named("--unlearned", args.unlearned),
         mixed=mixed,
         rounds=args.rounds,
-        together=args.together,
-        vos_beside=args.vos_beside,
         kept_compiled=args.kept_compiled and args.kept_compiled.absolute(),
         kept_weights=args.kept_weights and args.kept_weights.absolute(),
         encoder=args.encoder,

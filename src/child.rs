@@ -6,6 +6,7 @@ Whatever can crash, run out of memory or keep memory lives in such a child; its 
 
 mod listen;
 mod put_down;
+pub mod utf8;
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::process::{Child, ChildStdin, Command, ExitStatus, Stdio};
@@ -17,6 +18,7 @@ use anyhow::{Context, Result};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
+use crate::threads;
 pub use listen::{Heard, Listener, USUAL_LIMIT_S, limit_of};
 pub use put_down::{Held, put_down};
 
@@ -40,6 +42,7 @@ pub fn start_with(
     job: &impl Serialize,
     errors: Stdio,
 ) -> Result<(Child, ChildStdin)> {
+    check(job)?;
     let program = std::env::current_exe().context("cannot find this program's own file")?;
     let mut child = Command::new(program)
         .arg(subcommand)
@@ -51,15 +54,28 @@ pub fn start_with(
         .spawn()
         .context("cannot start a worker process")?;
     let mut input = child.stdin.take().context("the worker has no input")?;
-    give(&mut input, job);
+    give(&mut input, job)?;
     Ok((child, input))
 }
 
 /// Hands a worker that takes one job after another ([`jobs`]) its next. One that died before it read is met at the end of its output.
-pub fn give(input: &mut ChildStdin, job: &impl Serialize) {
-    if let Err(error) = write_line(input, b"", job) {
-        log::debug!("the worker did not take its job: {error:#}");
+///
+/// # Errors
+/// The job cannot be written as JSON. The worker has none then, and would wait for it as long as its input is open.
+pub fn give(input: &mut ChildStdin, job: &impl Serialize) -> Result<()> {
+    let line = line_of(b"", job)?;
+    if let Err(error) = input.write_all(&line).and_then(|()| input.flush()) {
+        log::debug!("the worker did not take its job: {error}");
     }
+    Ok(())
+}
+
+/// Whether a worker could be handed this job, for those who want to know before they begin.
+///
+/// # Errors
+/// The job cannot be written as JSON.
+pub fn check(job: &impl Serialize) -> Result<()> {
+    line_of(b"", job).map(|_| ())
 }
 
 /// The child's events as they come, however long that takes; ends with its output. [`Listener`] is for children that may hang.
@@ -93,15 +109,19 @@ pub fn read_job<J: DeserializeOwned>() -> Result<J> {
 
 /// The child's side, once it has its job: ends it when its input does, which is when the parent is gone. Killed parents (by hand, or
 /// where memory ran out) say no goodbye, and a worker that goes on would take the GPU from whatever is measured next.
-pub fn end_with_parent() {
+///
+/// # Errors
+/// The system gives no thread to wait with.
+pub fn end_with_parent() -> Result<()> {
     if std::env::var_os(ATTENDED).is_none() {
-        return;
+        return Ok(());
     }
-    std::thread::spawn(|| {
+    threads::spawn("end with parent", || {
         let mut rest = Vec::new();
         let _ = std::io::stdin().lock().read_to_end(&mut rest);
         end_orphan();
-    });
+    })
+    .map(|_| ())
 }
 
 /// Ends this process in the middle of whatever it does. By a signal that nothing delays: an ordinary exit runs the destructors of
@@ -137,18 +157,22 @@ pub fn no_step(command: &mut Command) -> &mut Command {
 
 /// The side of any command: where it is a step of another one, asks this process to end when that one is gone. Else a killed
 /// `test-run` would leave a bench or a build behind that goes on.
-pub fn end_step_with_caller() {
+///
+/// # Errors
+/// The system gives no thread to wait with.
+pub fn end_step_with_caller() -> Result<()> {
     if std::env::var_os(STEP).is_none() {
-        return;
+        return Ok(());
     }
-    std::thread::spawn(|| {
+    threads::spawn("end with caller", || {
         let _ = std::io::stdin().lock().read_to_end(&mut Vec::new());
         // Builds take it for a wish to stop, and leave nothing half-written.
         #[cfg(unix)]
         let _ = nix::sys::signal::raise(nix::sys::signal::Signal::SIGTERM);
         #[cfg(not(unix))]
         std::process::exit(ORPHANED);
-    });
+    })
+    .map(|_| ())
 }
 
 /// The child's side of jobs that come one after another: each is done when the next is asked for. Ends with the input; where that ends
@@ -157,7 +181,7 @@ pub fn jobs<J: DeserializeOwned>() -> impl Iterator<Item = Result<J>> {
     let (sender, lines) = mpsc::channel();
     let undone = Arc::new(AtomicUsize::new(0));
     let counted = undone.clone();
-    std::thread::spawn(move || {
+    let reader = threads::spawn("jobs", move || {
         for line in std::io::stdin().lock().lines() {
             // Counted before it is handed over: a job that is not begun yet has a parent that waits for it too.
             counted.fetch_add(1, Ordering::SeqCst);
@@ -171,7 +195,11 @@ pub fn jobs<J: DeserializeOwned>() -> impl Iterator<Item = Result<J>> {
         }
     });
     let mut has_job = false;
+    let mut no_reader = reader.err();
     std::iter::from_fn(move || {
+        if let Some(error) = no_reader.take() {
+            return Some(Err(error));
+        }
         if std::mem::take(&mut has_job) {
             undone.fetch_sub(1, Ordering::SeqCst);
         }
@@ -185,15 +213,18 @@ pub fn jobs<J: DeserializeOwned>() -> impl Iterator<Item = Result<J>> {
 
 /// The child's side: tells the parent, on a line of its own whatever a library printed before.
 pub fn send(event: &impl Serialize) -> Result<()> {
-    write_line(&mut std::io::stdout().lock(), b"\n", event).context("the parent process is gone")
+    let line = line_of(b"\n", event).context("cannot tell the parent process")?;
+    let mut out = std::io::stdout().lock();
+    out.write_all(&line).and_then(|()| out.flush()).context("the parent process is gone")
 }
 
-/// In one piece: nothing that a library's thread prints meanwhile comes into a line that a pipe takes at once.
-fn write_line(out: &mut impl Write, before: &[u8], value: &impl Serialize) -> Result<()> {
+/// A value as one line, to be written in one piece: nothing that a library's thread prints meanwhile comes into a line that a pipe
+/// takes at once.
+fn line_of(before: &[u8], value: &impl Serialize) -> Result<Vec<u8>> {
     let mut line = before.to_vec();
     serde_json::to_writer(&mut line, value)?;
     line.push(b'\n');
-    Ok(out.write_all(&line).and_then(|()| out.flush())?)
+    Ok(line)
 }
 
 /// How a worker ended.

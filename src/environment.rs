@@ -7,7 +7,11 @@ use std::path::Path;
 use serde_json::{Map, Value, json};
 
 use crate::board;
+use crate::files::Facts;
 use crate::meminfo::MemInfo;
+
+/// Kind of build.
+const BUILD: &str = if cfg!(debug_assertions) { "debug" } else { "release" };
 
 /// The processor's name as the kernel gives it, `unknown processor` where it does not.
 pub fn processor() -> String {
@@ -38,19 +42,37 @@ const SHARE: [(&str, &str); 4] = [
     ("SLURMD_NODENAME", "slurm_node"),
 ];
 
+/// This program: version, commit where it is known, kind of build.
+fn program() -> String {
+    let commit = option_env!("SEGTRT_COMMIT").map(|commit| format!(", commit {commit}"));
+    let version = env!("CARGO_PKG_VERSION");
+    format!("{version}{}, {BUILD} build", commit.unwrap_or_default())
+}
+
+/// What must be the same for rows of one table: host, processor, program.
+pub fn machine() -> Facts {
+    let facts = [("host", hostname()), ("processor", processor()), ("segtrt", program())];
+    facts.map(|(name, value)| (name.to_owned(), value)).into()
+}
+
+/// The host's name as the kernel gives it.
+fn hostname() -> String {
+    let host = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
+    host.trim().to_owned()
+}
+
 /// Facts for the sidecar.
 pub fn facts() -> Map<String, Value> {
     let memory = MemInfo::read(Path::new("/")).kib("MemTotal");
     let kernel = std::fs::read_to_string("/proc/sys/kernel/osrelease").unwrap_or_default();
-    let host = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
     let system = std::fs::read_to_string("/etc/os-release").unwrap_or_default();
     let governor =
         std::fs::read_to_string("/sys/devices/system/cpu/cpu0/cpufreq/scaling_governor").ok();
     let facts = json!({
         "segtrt": env!("CARGO_PKG_VERSION"),
         "commit": option_env!("SEGTRT_COMMIT"),
-        "build": if cfg!(debug_assertions) { "debug" } else { "release" },
-        "hostname": host.trim(),
+        "build": BUILD,
+        "hostname": hostname(),
         "system": system.lines().find_map(|line| line.strip_prefix("PRETTY_NAME=")).map(|name| name.trim_matches('"')),
         "kernel": kernel.trim(),
         "architecture": std::env::consts::ARCH,

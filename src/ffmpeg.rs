@@ -9,7 +9,9 @@ use std::io::{Read as _, Seek as _};
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitStatus, Stdio};
 
-use tempfile::TempDir;
+mod raw_frames;
+
+pub use raw_frames::RawFrames;
 
 use crate::on_path;
 
@@ -38,6 +40,32 @@ pub enum FfmpegError {
         /// The end of what it printed.
         message: String,
     },
+    /// The program did not fail, and what it said or gave shows that the file is not whole.
+    #[error(
+        "{} is damaged: {reason}; replace the file, or put its frames as JPEGs into JPEGImages_24fps/<video>/",
+        file.display()
+    )]
+    Damaged {
+        /// The video file.
+        file: PathBuf,
+        /// What was found.
+        reason: String,
+    },
+    /// The decoded frames cannot be kept.
+    #[error(
+        "the frames of {} find no room in {} ({} MiB so far): {source}; set TMPDIR to a folder with more",
+        file.display(), folder.display(), bytes >> 20
+    )]
+    NoRoom {
+        /// The video file.
+        file: PathBuf,
+        /// Where they were to be kept.
+        folder: PathBuf,
+        /// Size of the frames so far, bytes.
+        bytes: u64,
+        /// What the system said.
+        source: std::io::Error,
+    },
     /// The system would not start it, or not give it a file.
     #[error("cannot run ffmpeg for {}: {source}", file.display())]
     Io {
@@ -54,6 +82,8 @@ impl FfmpegError {
         match self {
             Self::Missing => "ffmpeg_missing",
             Self::Failed { .. } | Self::Io { .. } => "ffmpeg_failed",
+            Self::Damaged { .. } => "damaged_video",
+            Self::NoRoom { .. } => "no_room_for_frames",
         }
     }
 }
@@ -91,27 +121,23 @@ impl Ffmpeg {
         })
     }
 
-    /// All frames of `film` at 24 fps as `frame_000001.jpg` … in a folder that vanishes when dropped.
+    /// Its version as it gives it, `5.1.9-0+deb12u1`; `unknown` where it gives none.
+    pub fn version(&self) -> String {
+        let output = self.command().arg("-version").stdout(Stdio::piped()).output();
+        let text = output.map(|output| String::from_utf8_lossy(&output.stdout).into_owned());
+        let text = text.unwrap_or_default();
+        let version = text.split_whitespace().skip_while(|word| *word != "version").nth(1);
+        // It becomes part of a name that is parted by slashes.
+        version.unwrap_or("unknown").replace('/', "_")
+    }
+
+    /// All frames of `video` at 24 a second, on disk as long as the value lives.
     ///
     /// # Errors
-    /// `ffmpeg` cannot be started or cannot read the file; nothing is left behind then.
-    pub fn extract_frames(&self, film: &Path) -> Result<TempDir, FfmpegError> {
-        let io = |source| FfmpegError::Io { file: film.into(), source };
-        let dir = tempfile::Builder::new().prefix("sv_frames_").tempdir().map_err(io)?;
-        let mut log = tempfile::tempfile().map_err(io)?;
-        let mut command = self.command();
-        // `file:` keeps a colon in a file's name from being taken for a protocol.
-        let mut input = std::ffi::OsString::from("file:");
-        input.push(std::path::absolute(film).map_err(io)?);
-        command.arg("-i").arg(input).args(["-vf", "fps=24", "-q:v", "2", "frame_%06d.jpg"]);
-        // Not as part of the pattern: a percent sign in the folder's name would be taken for a number.
-        command.current_dir(dir.path());
-        command.stderr(log.try_clone().map_err(io)?);
-        let status = command.status().map_err(io)?;
-        if status.success() {
-            return Ok(dir);
-        }
-        Err(FfmpegError::Failed { file: film.into(), status, message: tail(&mut log) })
+    /// `ffmpeg` cannot be started or complains of the file, or there is no room; nothing is left
+    /// behind then.
+    pub fn frames(&self, video: &Path) -> Result<RawFrames, FfmpegError> {
+        RawFrames::decode(self, video)
     }
 }
 

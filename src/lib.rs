@@ -9,6 +9,10 @@ dataset → decode → preprocess → network (encoder → prompt | track → me
 ```
 */
 
+// First, for its macros hold in all modules after it.
+#[macro_use]
+pub mod message;
+
 pub mod backend;
 pub mod bench;
 pub mod board;
@@ -49,6 +53,7 @@ pub mod pipeline;
 pub mod platform;
 pub mod predecode;
 pub mod preprocess;
+pub mod printable;
 pub mod process_memory;
 pub mod process_tree;
 pub mod profile;
@@ -69,8 +74,10 @@ pub mod suite;
 pub mod synth;
 pub mod telemetry;
 pub mod test_run;
+pub mod threads;
 pub mod timed_command;
 pub mod tracker;
 pub mod trt;
+pub mod trusted;
 pub mod two_phase;
 pub mod verdict;

@@ -5,9 +5,8 @@ use std::process::ExitCode;
 use segtrt::cli::config::{self, Start};
 use segtrt::cli::{Command, accept_underscores};
 use segtrt::cmd::{self, Outcome, UsageError};
-
-/// Exit code of a program whose reader went away, as a shell tells of SIGPIPE.
-const NOBODY_READS: i32 = 141;
+use segtrt::message::NOBODY_READS;
+use segtrt::printable::printable;
 
 fn main() -> ExitCode {
     end_quietly_when_nobody_reads();
@@ -18,11 +17,14 @@ fn main() -> ExitCode {
             return ExitCode::SUCCESS;
         }
         Err(error) => {
-            eprintln!("Error: {error}");
+            eprintln!("Error: {}", printable(&error.to_string()));
             return ExitCode::from(2);
         }
     };
-    segtrt::child::end_step_with_caller();
+    if let Err(error) = segtrt::child::end_step_with_caller() {
+        eprintln!("Error: {error:#}");
+        return ExitCode::FAILURE;
+    }
     let level = match cli.verbose {
         0 => "warn",
         1 => "info",
@@ -31,7 +33,12 @@ fn main() -> ExitCode {
     env_logger::Builder::from_env(env_logger::Env::default().default_filter_or(level))
         .format(|out, record| {
             use std::io::Write;
-            writeln!(out, "[{}] {}", level_name(record.level()), record.args())
+            writeln!(
+                out,
+                "[{}] {}",
+                level_name(record.level()),
+                printable(&record.args().to_string())
+            )
         })
         .init();
     match run(cli.command) {
@@ -42,22 +49,24 @@ fn main() -> ExitCode {
         Ok(Outcome::Code(code)) => ExitCode::from(code),
         Err(error) if nobody_reads(&error) => std::process::exit(NOBODY_READS),
         Err(error) => {
-            eprintln!("Error: {error:#}");
+            eprintln!("Error: {}", printable(&format!("{error:#}")));
             let usage = error.downcast_ref::<UsageError>().is_some();
             ExitCode::from(if usage { 2 } else { 1 })
         }
     }
 }
 
-/// `segtrt … | head` ends as other programs do: `print!` would panic where the reader has gone.
+/// `segtrt … | head` ends as other programs do: `print!` would panic where the reader has gone, and on a full disk.
 fn end_quietly_when_nobody_reads() {
     let usual = std::panic::take_hook();
     std::panic::set_hook(Box::new(move |info| {
-        let printing = |text: &str| text.starts_with("failed printing to std");
-        if info.payload_as_str().is_some_and(printing) {
+        let text = info.payload_as_str().unwrap_or_default();
+        let Some(why) = text.strip_prefix("failed printing to ") else { return usual(info) };
+        if why.contains("Broken pipe") {
             std::process::exit(NOBODY_READS);
         }
-        usual(info);
+        segtrt::message::line(format_args!("Error: cannot write {why}; is the disk full?"));
+        std::process::exit(1);
     }));
 }
 

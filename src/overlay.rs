@@ -17,6 +17,7 @@ use anyhow::{Context as _, Result, ensure};
 use crate::decode::RgbImage;
 use crate::ffmpeg::Ffmpeg;
 use crate::mask::Mask;
+use crate::record::ObjectKey;
 use film::Film;
 pub(crate) use paint::{paint, write_png};
 
@@ -24,6 +25,9 @@ pub(crate) use paint::{paint, write_png};
 pub(crate) const FILM: &str = ".mp4";
 /// The first frame in a folder of frames.
 pub(crate) const FIRST_FRAME: &str = "00000.png";
+
+/// What the name of an overlay's private folder begins with while it is written.
+pub(crate) const UNFINISHED: &str = ".overlay_";
 
 /// Folder of the frames while they are written, inside a private one that always vanishes.
 const FRAMES: &str = "frames";
@@ -43,7 +47,7 @@ enum Target {
 }
 
 impl OverlayWriter {
-    /// Starts `<out_dir>/<video>__obj<object>__<tag>.mp4` with the `ffmpeg` on PATH; where there is none,
+    /// Starts `<out_dir>/<video>__obj<object>__<tag>.mp4` ([`ObjectKey::file_stem`]) with the `ffmpeg` on PATH; where there is none,
     /// or none that encodes H.264, PNG frames go into the folder of that name without `.mp4`. `stride` says every how many
     /// frames of the clip one is written: the film then lasts as long as the clip, at 24/`stride` frames a second.
     ///
@@ -51,13 +55,11 @@ impl OverlayWriter {
     /// A name with a path separator in it, or a directory that cannot be written.
     pub fn create(
         out_dir: &Path,
-        video: &str,
-        object: &str,
-        tag: &str,
+        key: &ObjectKey,
         size: (usize, usize),
         stride: usize,
     ) -> Result<Self> {
-        Self::create_with(Ffmpeg::find().ok(), out_dir, video, object, tag, size, stride)
+        Self::create_with(Ffmpeg::find().ok(), out_dir, key, size, stride)
     }
 
     /// Like [`Self::create`] with a particular `ffmpeg`, or none.
@@ -67,13 +69,11 @@ impl OverlayWriter {
     pub fn create_with(
         ffmpeg: Option<Ffmpeg>,
         out_dir: &Path,
-        video: &str,
-        object: &str,
-        tag: &str,
+        key: &ObjectKey,
         size: (usize, usize),
         stride: usize,
     ) -> Result<Self> {
-        let name = format!("{video}__obj{object}__{tag}");
+        let name = key.file_stem();
         let plain = !name.contains(['/', '\\']);
         ensure!(plain, "cannot name an overlay {name:?}: names must not contain path separators");
         std::fs::create_dir_all(out_dir)
@@ -85,7 +85,7 @@ impl OverlayWriter {
             }
             None => {
                 let temporary = tempfile::Builder::new()
-                    .prefix(".overlay_")
+                    .prefix(UNFINISHED)
                     .tempdir_in(out_dir)
                     .and_then(|dir| std::fs::create_dir(dir.path().join(FRAMES)).map(|()| dir))
                     .with_context(|| format!("cannot write overlays into {}", out_dir.display()))?;

@@ -9,6 +9,11 @@ pub fn word(text: &str) -> String {
     quoted.map_or_else(|_| text.to_owned(), std::borrow::Cow::into_owned)
 }
 
+/// A path as such a word.
+pub fn path(path: &std::path::Path) -> String {
+    word(&path.to_string_lossy())
+}
+
 /// Words as a command line.
 pub fn line<'a>(words: impl IntoIterator<Item = &'a str>) -> String {
     words.into_iter().map(word).collect::<Vec<_>>().join(" ")

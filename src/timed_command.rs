@@ -33,8 +33,14 @@ impl Printed {
 pub fn run(command: &mut Command, patience: Duration) -> std::io::Result<Printed> {
     let mut child =
         command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn()?;
-    let out = drain(child.stdout.take());
-    let err = drain(child.stderr.take());
+    let (out, err) = match (drain(child.stdout.take()), drain(child.stderr.take())) {
+        (Ok(out), Ok(err)) => (out, err),
+        (Err(error), _) | (_, Err(error)) => {
+            // It may be gone already.
+            let _ = child.kill();
+            return Err(error);
+        }
+    };
     let deadline = std::time::Instant::now() + patience;
     let status = loop {
         if let Some(status) = child.try_wait()? {
@@ -59,17 +65,17 @@ pub fn run(command: &mut Command, patience: Duration) -> std::io::Result<Printed
 }
 
 /// Reads a pipe to its end on a thread of its own, so that a full pipe never stops the child.
-fn drain<R: Read + Send + 'static>(pipe: Option<R>) -> mpsc::Receiver<Vec<u8>> {
+fn drain<R: Read + Send + 'static>(pipe: Option<R>) -> std::io::Result<mpsc::Receiver<Vec<u8>>> {
     let (send, receive) = mpsc::channel();
-    std::thread::spawn(move || {
+    std::thread::Builder::new().spawn(move || {
         let mut bytes = Vec::new();
         if let Some(mut pipe) = pipe {
             // What came before an error is still worth reading.
             let _ = pipe.read_to_end(&mut bytes);
         }
         let _ = send.send(bytes);
-    });
-    receive
+    })?;
+    Ok(receive)
 }
 
 #[cfg(test)]

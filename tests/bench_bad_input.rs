@@ -177,7 +177,7 @@ fn a_damaged_prompt_mask_fails_its_object_only_and_is_tried_again() {
     let (status, reason) = case.rows(1);
     assert_eq!(status, "failed");
     assert!(
-        reason.starts_with("missing_prompt_mask: ") && reason.contains("00000.png"),
+        reason.starts_with("unreadable_prompt_mask: ") && reason.contains("00000.png"),
         "{reason}"
     );
     fs::write(&path, whole).unwrap();

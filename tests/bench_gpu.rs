@@ -8,6 +8,7 @@ use std::path::{Path, PathBuf};
 use assert_cmd::Command;
 use predicates::str::contains;
 use segtrt::bundle::Role;
+use segtrt::compare::runs::RunFolder;
 use segtrt::engine::Precision;
 use segtrt::logits::LogitsFile;
 
@@ -38,7 +39,7 @@ impl Setting {
         Some(setting)
     }
 
-    fn engines(&self, plans: &[(Role, &str)]) -> PathBuf {
+    pub fn engines(&self, plans: &[(Role, &str)]) -> PathBuf {
         Engines::new(&self.path("engines")).write_live(Precision::Fp32, plans)
     }
 
@@ -109,7 +110,10 @@ fn frames_that_are_encoded_together_have_the_masks_that_they_have_alone() {
         command.env("FAKE_CUDA_SEED", seed).assert().success();
         assert!(setting.masks("out") == expected, "seed {seed}");
     }
+    // The backend's name says it to readers; a comparison takes it from the settings.
     assert!(setting.column("out", "backend")[0].ends_with("graph encode2"));
+    let encode_batch = |out: &str| RunFolder::read(&setting.path(out)).unwrap().encode_batch();
+    assert_eq!((encode_batch("out"), encode_batch("cpu")), (2, 1));
     let shares: f64 = setting.column("out", "encoder_ms")[0].parse().unwrap();
     assert!(shares > 0.0);
     // One object and whole batches, as calls.

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, ExitStatus, Stdio};
 use std::time::{Duration, Instant};
 
-use crate::support::{bench, column, read_csv, synth};
+use crate::support::{bench, child_of, column, read_csv, synth};
 
 const SUMMARY: &str = "sav_benchmark_summary.csv";
 
@@ -157,12 +157,6 @@ fn a_limited_clip_runs_only_its_first_frames() {
     let (_, rows) = read_csv(&out.join(SUMMARY));
     assert_eq!(rows.len(), 1);
     assert_eq!(column(&out.join(SUMMARY), "frames"), ["5"]);
-}
-
-/// The worker's process id, found as the only child of `parent`.
-fn child_of(parent: u32) -> Option<u32> {
-    let text = fs::read_to_string(format!("/proc/{parent}/task/{parent}/children")).ok()?;
-    text.split_whitespace().next()?.parse().ok()
 }
 
 /// A bench over six objects whose journal holds its header and the first of them: its worker is at the second one.

@@ -69,7 +69,7 @@ fn a_stride_is_a_clip_of_fewer_frames() {
     }
     assert_eq!(column(&summary, "scored_frames"), ["2"]);
     assert_eq!(column(&summary, "processed_end_frame"), ["14"]);
-    assert_eq!(column(&summary, "fidelity"), ["mem7/ptr16/256/pil-bicubic/stride3/nofill"]);
+    assert_eq!(column(&summary, "fidelity"), ["mem7/ptr16/256/pil13-bicubic/stride3/nofill"]);
     // The extended columns come by themselves, and only with a stride.
     assert_eq!(column(&summary, "input_frame_stride"), ["3"]);
     assert_eq!(column(&summary, "input_fps"), ["8.0"]);

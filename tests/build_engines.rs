@@ -14,7 +14,7 @@ use segtrt::trt::{Library, Runtime};
 use crate::support::{copy, segtrt, small_bundle};
 
 /// A table with one made-up board for the small network.
-fn table(dir: &Path, sm: u32) -> PathBuf {
+pub fn table(dir: &Path, sm: u32) -> PathBuf {
     let path = dir.join("platforms.toml");
     let text = format!(
         "[small]\ntitle = \"a small board\"\nsm = {sm}\nmemory_mb = 4096\nunified = false\n\

@@ -180,6 +180,44 @@ fn one_process_builds_all_and_each_plans_account_is_its_own() {
     assert!(!is_alive(process));
 }
 
+/// A first build takes minutes, which nobody should have to find out: what is to be built and why it takes long is said first, then each plan by its number.
+#[test]
+fn a_build_says_what_it_will_do_and_how_far_it_is() {
+    let Some(yard) = Yard::new() else { return };
+    let said = |how: &[&str]| {
+        let output = yard.build(GRAPHS, "").args(how).output().unwrap();
+        assert!(output.status.success());
+        String::from_utf8(output.stderr).unwrap()
+    };
+    let first = said(&[]);
+    let mut rest = first.as_str();
+    for line in [
+        "\nto build: 3 of 3 plans: edgetam_mini_256_fp32 encoder, prompt, memory\n",
+        "there is no timing cache ",
+        ", so TensorRT times every layer, which can take minutes a plan",
+        "\n[1/3] edgetam_mini_256_fp32 encoder: building\n",
+        "\n[2/3] edgetam_mini_256_fp32 prompt: building\n",
+        "\n[3/3] edgetam_mini_256_fp32 memory: building\n",
+    ] {
+        let Some((_, behind)) = rest.split_once(line.trim_start_matches('\n')) else {
+            panic!("no {line:?} in its place: {first}");
+        };
+        rest = behind;
+    }
+    assert!(!said(&[]).contains("to build"), "all are up to date");
+    let cache = yard.path("a.timing");
+    std::fs::write(&cache, "of an earlier build").unwrap();
+    let again = said(&["--force", "--timing-cache", cache.to_str().unwrap()]);
+    assert!(
+        again.contains("to build: 3 of 3") && !again.contains("there is no timing cache"),
+        "{again}"
+    );
+    std::fs::remove_file(yard.folder().join("prompt.plan")).unwrap();
+    let one = said(&[]);
+    assert!(one.contains("to build: 1 of 3 plans: edgetam_mini_256_fp32 prompt\n"), "{one}");
+    assert!(one.contains("[1/1] edgetam_mini_256_fp32 prompt: building"), "{one}");
+}
+
 #[test]
 fn a_process_that_dies_costs_its_plan_and_a_fresh_one_goes_on() {
     let Some(yard) = Yard::new() else { return };

@@ -101,3 +101,44 @@ fn a_manifest_that_contradicts_itself_is_refused() {
         assert!(error.contains(message) && error.contains("manifest.toml"), "{error}");
     }
 }
+
+/// A stranger's bundle must not name files of this machine: they would be packed, and handed to ONNX Runtime.
+#[test]
+fn a_manifest_names_files_beside_it_alone() {
+    let dir = tempfile::tempdir().unwrap();
+    let bundle = dir.path().join("bundle");
+    crate::support::copy(&small_bundle(), &bundle);
+    let split = crate::support::synth(dir.path(), 1, 1, 3);
+    let text = fs::read_to_string(bundle.join("manifest.toml")).unwrap();
+    for name in ["/etc/hostname", "../bundle/memory.onnx", "sub/memory.onnx", "..", ""] {
+        let changed = text.replacen("file = \"memory.onnx\"", &format!("file = {name:?}"), 1);
+        assert_ne!(changed, text);
+        fs::write(bundle.join("manifest.toml"), changed).unwrap();
+        let error = format!("{:#}", Bundle::open(&bundle).unwrap_err());
+        let expected = format!(
+            "bundle/manifest.toml: it names {name:?}; expected the name of a file beside it"
+        );
+        assert!(error.contains(&expected), "{error}");
+    }
+    let pack =
+        ["pack", "--platform", "orin", "--models", "edgetam_mini", "--imgsz", "256", "--onnx-dir"];
+    let bench = ["bench", "--models", "edgetam_mini_points", "--onnx-dir"];
+    for (words, more) in [(&["inspect"][..], None), (&pack, None), (&bench, Some(&split))] {
+        let mut command = crate::support::segtrt();
+        command.args(words).arg(&bundle);
+        if let Some(split) = more {
+            command.arg("--split-dir").arg(split);
+        }
+        let output = command.output().unwrap();
+        let said = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert_eq!(output.status.code(), Some(1), "{words:?}: {said}");
+        assert!(said.contains("manifest.toml: it names"), "{words:?}: {said}");
+    }
+    // A file that is beside it and no graph is named, too, though its hash is right.
+    fs::write(bundle.join("memory.onnx"), "root:x:0:0").unwrap();
+    let hash = segtrt::files::sha256_of_file(&bundle.join("memory.onnx")).unwrap().sha256;
+    let own = segtrt::files::sha256_of_file(&small_bundle().join("memory.onnx")).unwrap().sha256;
+    fs::write(bundle.join("manifest.toml"), text.replace(&own, &hash)).unwrap();
+    let output = crate::support::segtrt().arg("inspect").arg(&bundle).output().unwrap();
+    assert_eq!(output.status.code(), Some(1), "{}", String::from_utf8_lossy(&output.stdout));
+}

@@ -129,7 +129,7 @@ fn the_selftest() {
     let repeats = Repeats { warmup: 0, runs: 1, layer_runs: 0 };
     let without_cublaslt = std::env::var_os(WITHOUT).is_some();
     let chosen = Chosen { topics: &[Topic::Products], max_elements: Some(MOST), without_cublaslt };
-    let found = run(&Gpu::open(0).unwrap(), repeats, 1, chosen);
+    let found = run(&Gpu::open(0).unwrap(), repeats, 1, chosen, &mut |_, _| ());
     println!("{}", report::render_kernels(&found));
 }
 
@@ -161,7 +161,7 @@ fn whole_trunks() {
     let repeats = Repeats { warmup: 0, runs: 1, layer_runs: 0 };
     let topics = &[Topic::WholeTrunks];
     let chosen = Chosen { topics, max_elements: Some(MOST), without_cublaslt: false };
-    let found = run(&Gpu::open(0).unwrap(), repeats, 1, chosen);
+    let found = run(&Gpu::open(0).unwrap(), repeats, 1, chosen, &mut |_, _| ());
     println!("{}", report::render_kernels(&found));
 }
 
@@ -287,7 +287,9 @@ struct Both {
     operands: Operands,
 }
 
-impl Work for Both {
+#[expect(unsafe_code, reason = "what it promises is what it keeps")]
+// SAFETY: product and operands are kept as long as this; nothing is cleared.
+unsafe impl Work for Both {
     fn enqueue(&mut self, stream: &Stream) -> anyhow::Result<()> {
         self.operands.enqueue(&self.product, 0, stream);
         self.operands.enqueue(&self.product, 1, stream);

@@ -5,7 +5,7 @@ Splits on disk. `disk` builds small ones; each topic has its module.
 mod davis;
 mod disk;
 mod faults;
-mod film;
+pub mod film;
 mod overlay;
 mod sav;
 mod select;

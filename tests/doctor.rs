@@ -75,6 +75,14 @@ fn the_cpu_counts_and_what_it_needs_is_needed() {
     assert_eq!(code, Some(0), "{document:#}");
     assert_eq!((&document["can_run"], &document["cpu"]["can_run"]), (&true.into(), &true.into()));
     assert!(line(&document, "dataset").1.contains("2 videos"), "{document:#}");
+    // A bench refuses this clip; it is not the first one.
+    fs::remove_file(split.join("JPEGImages_24fps/synth_001/00001.jpg")).unwrap();
+    let (document, _) = look(doctor(dir.path()).arg("--split-dir").arg(&split));
+    let (state, words) = line(&document, "dataset");
+    assert_eq!(state, "warning");
+    for part in ["1 cannot be used", "synth_001", "frame 1 is missing"] {
+        assert!(words.contains(part), "no {part:?} in {words}");
+    }
     assert_eq!(line(&document, "ONNX Runtime").0, "ok");
     for name in [
         "machine",
@@ -263,4 +271,43 @@ fn a_test_run_says_which_step_failed() {
         .code(1)
         .stderr(contains("FAILED   split"));
     assert_eq!(fs::read_to_string(taken.join("split/mine.txt")).unwrap(), "mine");
+}
+
+/// A `.venv` in a folder above may be anybody's: its libraries are opened only where nobody else can have put them there.
+#[test]
+fn libraries_of_an_environment_that_others_may_write_to_are_left_out_and_named() {
+    use std::os::unix::fs::PermissionsExt;
+    let dir = tempfile::tempdir().unwrap();
+    let here = dir.path().join("a/b");
+    fs::create_dir_all(&here).unwrap();
+    let packages = dir.path().join(".venv/lib/python3.11/site-packages");
+    let capi = packages.join("onnxruntime/capi");
+    for (folder, library) in [
+        (&capi, "libonnxruntime.so.1"),
+        (&packages.join("tensorrt_libs"), "libnvinfer.so.10"),
+        (&packages.join("nvidia/cu13/lib"), "libcublasLt.so.13"),
+    ] {
+        fs::create_dir_all(folder).unwrap();
+        fs::write(folder.join(library), "no library").unwrap();
+    }
+    let venv = dir.path().join(".venv");
+    let said = |mode: u32| {
+        fs::set_permissions(&venv, fs::Permissions::from_mode(mode)).unwrap();
+        let mut command = doctor(dir.path());
+        // Not a folder that is never there: libraries make caches in it.
+        let home = dir.path().join("home");
+        command.current_dir(&here).env_remove("ORT_DYLIB_PATH").env("HOME", home);
+        look(&mut command).0
+    };
+    let document = said(0o777);
+    let left_out = format!("left out: everybody may write to {}", venv.display());
+    assert!(line(&document, "TensorRT").1.contains(&left_out), "{document:#}");
+    assert!(line(&document, "cuBLASLt").1.contains(&left_out), "{document:#}");
+    // The caller's own is opened, as far as it can be.
+    let document = said(0o755);
+    assert!(!document.to_string().contains("left out"), "{document:#}");
+    assert!(
+        line(&document, "ONNX Runtime").1.contains(&capi.display().to_string()),
+        "{document:#}"
+    );
 }

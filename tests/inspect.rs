@@ -7,7 +7,7 @@ mod graphs;
 #[path = "inspect/plans.rs"]
 mod plans;
 #[path = "inspect/stand_in.rs"]
-mod stand_in;
+pub mod stand_in;
 
 #[test]
 fn help_is_complete() {

@@ -133,8 +133,8 @@ fn rows_and_sidecar_say_whose_pixels_they_are() {
         setting.gpu(decoder, decoder).assert().success();
     }
     let fidelity = |out| setting.column(out, "fidelity");
-    assert!(fidelity("turbo").contains("/pil-bicubic/"), "{}", fidelity("turbo"));
-    assert!(fidelity("nvjpeg").contains("/pil-bicubic-nvjpeg/"), "{}", fidelity("nvjpeg"));
+    assert!(fidelity("turbo").contains("/pil13-bicubic/"), "{}", fidelity("turbo"));
+    assert!(fidelity("nvjpeg").contains("/pil13-bicubic-nvjpeg/"), "{}", fidelity("nvjpeg"));
     let [turbo, ours] = ["turbo", "nvjpeg"].map(|out| setting.sidecar(out));
     assert_ne!(turbo["configuration_sha256"], ours["configuration_sha256"]);
     assert_eq!(ours["configuration"]["gpu"]["options"]["decoder"], "nvjpeg");
@@ -325,7 +325,7 @@ fn inside() {
     let repeats = Repeats { warmup: 0, runs: 1, layer_runs: 0 };
     let topics = &[Topic::Nvjpeg];
     let chosen = Chosen { topics, max_elements: None, without_cublaslt: false };
-    let report = run(&Gpu::open(0).unwrap(), repeats, 1, chosen);
+    let report = run(&Gpu::open(0).unwrap(), repeats, 1, chosen, &mut |_, _| ());
     println!("{}", report::render_kernels(&report));
 }
 

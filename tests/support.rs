@@ -179,6 +179,12 @@ pub fn killed_it_leaves_no_bench(command: &mut std::process::Command, folder: &P
     wait("the bench is gone", 20, &|| !at_work());
 }
 
+/// The worker's process id, found as the only child of `parent`.
+pub fn child_of(parent: u32) -> Option<u32> {
+    let text = std::fs::read_to_string(format!("/proc/{parent}/task/{parent}/children")).ok()?;
+    text.split_whitespace().next()?.parse().ok()
+}
+
 /// The command lines of running processes that name `path`, words parted by blanks.
 pub fn processes_with(path: &Path) -> Vec<String> {
     let path = path.display().to_string();

@@ -51,6 +51,11 @@ mod fused_track;
 mod inspect;
 /// The kernels against the CPU, on the stand-in driver.
 mod kernels;
+/// Their self-test while it runs: rows and lines as they come.
+mod kernels_rows;
+/// Benches that are killed at any moment, and resumed.
+#[cfg(target_os = "linux")]
+mod kill;
 /// The track step with this program's own mask decoder behind its segments, on stand-ins.
 mod mask_decoder;
 /// The memory encoder by this program's own kernels, on stand-ins.
@@ -61,6 +66,11 @@ mod merge_collect;
 mod metrics;
 /// `segtrt monitor`: the log's bytes, the command's exit code.
 mod monitor;
+/// Damaged files of every kind that a command reads.
+#[cfg(target_os = "linux")]
+mod mutate;
+/// What is no finite number: logits on both backends, predecoded frames.
+mod non_finite;
 /// `segtrt nsys`: made-up exports with every number worked out by hand, NVIDIA's own scripts beside them, damage.
 mod nsys;
 /// `--decoder nvjpeg` on stand-ins: order, memory, what is refused, what is said.
@@ -81,6 +91,8 @@ mod ranges;
 mod rebuild_command;
 /// `segtrt report`: the page, its honesty, its files, a real browser.
 mod report;
+/// What a resumed bench refuses, takes over and says.
+mod resume;
 /// The self-test of engines, and the door to the GPU below it.
 mod selftest;
 /// Engines of a bundle's own graphs on a device with memory of its own, in the place of TensorRT's.
@@ -105,3 +117,8 @@ mod trunk_bundle;
 mod trunk_encoder;
 /// The memory attention's keys by a kernel, from weights beside a trunk's.
 mod trunk_keys;
+/// A bench over video files: their decoder, and what is left of their frames.
+mod video_clips;
+/// Worker processes: jobs that cannot be handed over, threads that cannot be started.
+#[cfg(unix)]
+mod workers;

@@ -25,7 +25,7 @@ def edgetam_source(flag=None):
     raise ExportError(
         "EdgeTAM's source was not found (looked at --edgetam-src, $EDGETAM_SRC and "
         f"{_HOME / '.edgetam'}): install it with "
-        "`pip install --no-deps --target onnx/.edgetam edgetam-dimos==1.0.1`"
+        "`pip install --no-deps --target onnx/.edgetam -r pytorch/requirements-edgetam.txt`"
     )
 
 

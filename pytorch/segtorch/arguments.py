@@ -7,6 +7,9 @@ from . import RunError
 
 # What `torch.compile(model)` means to most users; --mode vos_optimized is max-autotune with CUDA graphs.
 DEFAULT_MODE = "default"
+# Of --tuning (tuning.py).
+HALF_WEIGHTS, CUDNN_BENCHMARK, CHANNELS_LAST = TUNING = ("half-weights", "cudnn-benchmark", "channels-last")
+AUTO, NONE = "auto", "none"
 MODES = ("default", "reduce-overhead", "max-autotune", "max-autotune-no-cudagraphs")
 
 
@@ -78,7 +81,8 @@ def parser():
                    "write it where it is not: max-autotune then need not choose again, on any machine of this kind")
     r.add_argument("--precision", choices=("fp32", "fp16", "bf16"), default="fp32", help="fp16 and bf16 by autocast")
     r.add_argument("--tf32", action="store_true", help="let fp32 products use TF32")
-    r.add_argument("--cudnn-benchmark", action="store_true", help="let cuDNN time its algorithms; Meta leaves it off")
+    r.add_argument("--tuning", default=AUTO, metavar="auto|none|LIST", help="settings beside Meta's code that make it faster: half-weights, "
+                   "and what is fastest of cudnn-benchmark and channels-last, tried on the image encoder [auto]; none; or a list of these, taken untried")
     r.add_argument("--device", choices=("cuda", "cpu"), default="cuda")
     r.add_argument("--threads", type=_count(1), help="PyTorch's threads on the CPU [default: all processors]")
     r.add_argument("--preprocess", choices=("gpu", "cpu"), help="resize by PyTorch on the device, or by Pillow exactly "
@@ -90,10 +94,18 @@ def parser():
 
     i = p.add_argument_group("rounds")
     i.add_argument("--rounds", type=_count(1), default=1, help="run folders OUT/round_0, round_1, … (one round: OUT)")
-    i.add_argument("--started-together", action="store_true", help="other runners start at the same time: what building and "
-                   "compiling take is no measurement and is left out")
     i.add_argument("--interactive", action="store_true", help="wait for `go` on stdin before each round")
     return p
+
+
+def _tuning(text):
+    """`auto`, or the tuple of settings that are on."""
+    if text == AUTO:
+        return AUTO
+    words = () if text == NONE else tuple(word.strip() for word in text.split(","))
+    if unknown := set(words) - set(TUNING):
+        raise RunError(f"--tuning {text}: {min(unknown)!r} is unknown", f"it takes auto, none, or some of {','.join(TUNING)}", usage=True)
+    return words
 
 
 def parse(argv=None):
@@ -105,6 +117,11 @@ def parse(argv=None):
         raise RunError("--kept-compiled belongs to modes that compile", "leave it out, or use --mode compile", usage=True)
     if args.mode == "compile":
         args.compile_mode = args.compile_mode or DEFAULT_MODE
+    if args.implementation == "transformers":
+        args.tuning = NONE if args.tuning == AUTO else args.tuning
+        if args.tuning != NONE:
+            raise RunError("--tuning is not there for transformers", "leave it out, or use --implementation meta", usage=True)
+    args.settings = _tuning(args.tuning)
     if args.preprocess is None:
         args.preprocess = "gpu" if args.device == "cuda" else "cpu"
     if args.implementation == "transformers" and args.mode == "vos_optimized":

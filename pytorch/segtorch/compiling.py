@@ -15,14 +15,19 @@ from torch.utils import _pytree
 from . import RunError
 
 WITH_CUDA_GRAPHS = ("reduce-overhead", "max-autotune")
-# Shapes grow with the memory over the first frames; none of the graphs may fall back to eager code meanwhile.
-_GRAPHS_PER_FUNCTION = 64
+# Shapes grow with the memory over the first frames, and a split has clips of many sizes; none may fall back to eager code meanwhile.
+_GRAPHS_PER_FUNCTION = 1024
+
+
+def has_compiler():
+    """Whether there is a C or C++ compiler, which torch.compile needs and many images lack."""
+    names = [os.environ.get("CXX"), os.environ.get("CC"), "g++", "c++", "clang++", "gcc", "cc", "clang"]
+    return any(name and shutil.which(name.split()[0]) for name in names)
 
 
 def require_compiler():
-    """A C or C++ compiler is what torch.compile needs and many images lack."""
-    names = [os.environ.get("CXX"), os.environ.get("CC"), "g++", "c++", "clang++", "gcc", "cc", "clang"]
-    if not any(name and shutil.which(name.split()[0]) for name in names):
+    """Refuses to compile without one."""
+    if not has_compiler():
         raise RunError(
             "torch.compile needs a C++ compiler, and neither g++, clang++ nor $CXX was found",
             "install one (apt-get install g++) or use --mode eager",
@@ -32,7 +37,7 @@ def require_compiler():
 def compile_model(model, family, mode, compile_mode):
     """Compiles the parts of `model` in place; returns in words what was done."""
     require_compiler()
-    _raise_limits()
+    raise_limits()
     _assemble_once()
     notes = []
     if family == "edgetam":
@@ -77,7 +82,7 @@ def compile_model(model, family, mode, compile_mode):
 def compile_parts(model, names, compile_mode):
     """Compiles the named parts that `model` has, memory attention with dynamic shapes; graphs may break."""
     require_compiler()
-    _raise_limits()
+    raise_limits()
     _assemble_once()
     names = [name for name in names if getattr(model, name, None) is not None]
     for name in names:
@@ -101,12 +106,11 @@ def _cloning(compiled):
     return forward
 
 
-def _raise_limits():
+def raise_limits():
+    """Lets a function have as many graphs as there are shapes."""
     config = torch._dynamo.config
-    for name in ("recompile_limit", "cache_size_limit"):
-        if hasattr(config, name):
-            setattr(config, name, max(getattr(config, name), _GRAPHS_PER_FUNCTION))
-            return
+    for name in ("recompile_limit", "accumulated_recompile_limit"):
+        setattr(config, name, max(getattr(config, name), _GRAPHS_PER_FUNCTION))
 
 
 def _assemble_once():

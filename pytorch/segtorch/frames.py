@@ -1,10 +1,8 @@
 """Frames of a clip: JPEG to pixels in host memory, and pixels to the network's input.
 
-Two ways to prepare the input, both inside a frame's latency:
-- `cpu`: Pillow's bicubic resize on the host, as Meta's loader does, then upload of the small square; the input is
-  Meta's bit for bit.
-- `gpu`: upload of the whole frame, PyTorch's antialiased bicubic resize on the device in Pillow's two steps. On test
-  frames all but one byte in ten thousand or fewer are Pillow's, the others differ by one; it is much faster.
+Two ways to prepare the input, both inside a frame's latency and both with Pillow 13's pixels to the last bit:
+- `cpu`: Pillow's bicubic resize on the host, as Meta's loader does, then upload of the small square.
+- `gpu`: upload of the whole frame, Pillow's arithmetic on the device (resize.py), which is much faster.
 And two ways to decode: `ahead`, all frames into host memory before the pass; `inside`, within the latency.
 """
 
@@ -13,9 +11,11 @@ import time
 import numpy as np
 import torch
 from PIL import Image
-from torch.nn import functional as F
 
 from . import ObjectError
+from .resize import DeviceResize
+
+MEAN, STD = [0.485, 0.456, 0.406], [0.229, 0.224, 0.225]
 
 
 def decode(path, size=None):
@@ -33,18 +33,19 @@ def decode(path, size=None):
 
 
 class Preprocess:
-    """From an RGB image in host memory to f32 [3,S,S] on the device, normalised."""
+    """From RGB images of one size (width, height) in host memory to f32 [3,S,S] on the device, normalised."""
 
-    def __init__(self, kind, side, device, stages, mean, std):
-        self.kind, self.side, self.device, self.stages = kind, side, device, stages
+    def __init__(self, kind, size, side, device, stages, compiled=False, say=print):
+        self.kind, self.size, self.side, self.device, self.stages = kind, size, side, device, stages
         # Tensors, not numbers: a GPU multiplies by a number's reciprocal, and Meta's loader divides.
         column = {"dtype": torch.float32, "device": device}
         self.full = torch.tensor(255.0, **column)
-        self.mean, self.std = (torch.tensor(v, **column)[:, None, None] for v in (mean, std))
-        self.scale, self.shift = 1 / (255 * self.std), -self.mean / self.std
+        self.mean, self.std = (torch.tensor(v, **column)[:, None, None] for v in (MEAN, STD))
         self.staging = None
         if kind == "cpu" and device.type == "cuda":
             self.staging = torch.empty((side, side, 3), dtype=torch.uint8, pin_memory=True)
+        self.resize = DeviceResize(size, side, device, MEAN, STD, compiled, say) if kind == "gpu" else None
+        self.notes = [self.resize.told()] if self.resize else []
 
     def host(self, image):
         """The decoded frame as it waits in host memory."""
@@ -54,7 +55,7 @@ class Preprocess:
         return pixels.pin_memory() if self.device.type == "cuda" else pixels
 
     def __call__(self, frame):
-        return self._resized_by_pillow(frame) if self.kind == "cpu" else self._resized_by_torch(frame)
+        return self._resized_by_pillow(frame) if self.kind == "cpu" else self._resized_on_device(frame)
 
     def _resized_by_pillow(self, image):
         self.stages.begin("preprocess")
@@ -66,20 +67,12 @@ class Preprocess:
             self.stages.begin("preprocess")
         return (small.permute(2, 0, 1).contiguous().float() / self.full - self.mean) / self.std
 
-    def _resized_by_torch(self, pixels):
+    def _resized_on_device(self, pixels):
         if self.device.type == "cuda":
             self.stages.begin("upload")
-            pixels = pixels.to(self.device, non_blocking=True)
+        self.resize.upload(pixels)
         self.stages.begin("preprocess")
-        whole = pixels.permute(2, 0, 1)[None].contiguous().float()
-        # Pillow resizes the rows, rounds to bytes, and then the columns: in one step up to 10 grey levels differ.
-        wide = self._bytes(whole, (whole.shape[2], self.side))
-        return self._bytes(wide, (self.side, self.side))[0].mul_(self.scale).add_(self.shift)
-
-    @staticmethod
-    def _bytes(image, size):
-        resized = F.interpolate(image, size=size, mode="bicubic", align_corners=False, antialias=True)
-        return resized.round_().clamp_(0, 255)
+        return self.resize()
 
 
 class Feed:

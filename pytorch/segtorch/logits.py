@@ -9,6 +9,7 @@ import json
 import numpy as np
 
 from . import RunError
+from .file_stem import file_stem
 
 FOLDER = "logits"
 PIXELS_PER_LOGIT = 4
@@ -38,7 +39,7 @@ _SAVE = (
 
 def file_name(key):
     """The name of an object's file."""
-    return f"{key['video']}__obj{key['object']}__{key['model']}.npy"
+    return f"{file_stem(key)}.npy"
 
 
 def rounded(frames):

@@ -5,7 +5,8 @@ from dataclasses import dataclass, field
 
 import torch
 
-from . import RunError, weights_choice
+from . import RunError, tuning, weights_choice
+from .arguments import AUTO, HALF_WEIGHTS
 from .meta_session import MetaSession
 
 
@@ -22,6 +23,8 @@ class Loaded:
     memories: int
     pointers: int
     notes: list = field(default_factory=list)  # what was changed in the original, in words
+    encoder: object = None  # the image encoder, where settings are tried on it
+    tuned: dict = field(default_factory=dict)  # the settings that were kept, and what was tried
 
 
 def build_original(tag, choice, edgetam_src):
@@ -53,10 +56,17 @@ def load(tag, choice, args, device, stages):
     start = time.perf_counter()
     model, weights, reference = build_original(tag, choice, args.edgetam_src)
     model = _to_device(model, device)
+    half = {"fp16": torch.float16, "bf16": torch.bfloat16}.get(args.precision)
+    casts = half is not None and (args.settings == AUTO or HALF_WEIGHTS in args.settings)
+    cast = tuning.cast_weights(model, half) if casts else 0
     if device.type == "cuda":
         torch.cuda.synchronize()
     setup_ms = (time.perf_counter() - start) * 1e3
     notes = ["Meta's predictor through init_state, add_new_points_or_box or add_new_mask, propagate_in_video"]
+    if half is not None:
+        notes.append("TF32 is allowed for products that autocast leaves in fp32, as Meta's benchmark allows it")
+    if cast:
+        notes.append(f"{cast} weights and biases of linear layers and convolutions are held as {half}, to which autocast else casts them in each frame")
     memory_dtype = None
     if args.precision == "fp16":
         # Meta stores memories as bfloat16, which autocast to float16 refuses to join with other tensors.
@@ -77,6 +87,8 @@ def load(tag, choice, args, device, stages):
         model.num_maskmem,
         model.max_obj_ptrs_in_encoder,
         notes,
+        model.image_encoder,
+        {"half_weights": bool(cast), "kept": [], "tried": []},
     )
 
 

@@ -17,7 +17,7 @@ import torch
 class Pass:
     """What a pass yields."""
 
-    frames: list  # {frame, latency_ms, stages, gpu_ms}
+    frames: list  # {frame, latency_ms, stages, gpu_ms}; stages_apart where the last two are of another pass
     masks: list  # packed bits, where they were wanted
     extra: dict  # objectness, chosen_mask, iou_predictions: one entry a frame
 
@@ -30,14 +30,17 @@ class PassRunner:
         self._host = None
         self.frame_done = None  # called behind each frame, outside its time
 
-    def run(self, session, feed, first_frame, decode_ms, prompt, keep):
-        """The frames of `feed`, the first of which is prompted and has the number `first_frame` in its clip."""
+    def run(self, session, feed, first_frame, decode_ms, prompt, keep, marks=True):
+        """The frames of `feed`, the first of which is prompted and has the number `first_frame` in its clip.
+
+        Without `marks` no stage is told apart: on a GPU that takes a CUDA event each.
+        """
         width, height = feed.size
         on_gpu = self.device.type == "cuda"
         if on_gpu and (self._host is None or self._host.shape != (height, width)):
             self._host = torch.empty((height, width), dtype=torch.bool, pin_memory=True)
         latencies, masks = [], []
-        self.stages.reset()
+        self.stages.reset(marks)
         frames = session.start(feed, height, width, prompt)
         # Python's collector would stop a frame now and then; a pass is short enough to do without.
         gc.collect()
@@ -65,7 +68,8 @@ class PassRunner:
             gc.enable()
             frames.close()
         made = []
-        for i, (latency, (stages, total)) in enumerate(zip(latencies, self.stages.times(), strict=True)):
+        untold = [({}, None)] * len(latencies)
+        for i, (latency, (stages, total)) in enumerate(zip(latencies, self.stages.times() if marks else untold, strict=True)):
             named = {f"{stage}_ms": ms for stage, ms in stages.items()}
             if decode_ms is not None:
                 named["decode_ms"] = decode_ms[i]
@@ -73,6 +77,13 @@ class PassRunner:
                 {"frame": first_frame + i, "latency_ms": latency, "stages": named, "gpu_ms": total if on_gpu else None}
             )
         return Pass(made, masks, _extra(session))
+
+
+def with_stages(done, marked):
+    """The timed pass with the stages of another one over the same frames."""
+    of_stages = [{name: frame[name] for name in ("stages", "gpu_ms")} | {"stages_apart": True} for frame in marked.frames]
+    frames = [frame | stages for frame, stages in zip(done.frames, of_stages, strict=True)]
+    return Pass(frames, done.masks, done.extra)
 
 
 def unpack(packed, width):

@@ -50,7 +50,9 @@ def mean_stages(frames):
 
 
 def residues(frames, decode_inside):
-    """Part of each frame's latency that its stages inside it do not explain, ms."""
+    """Part of each frame's latency that its stages inside it do not explain, ms; none where the stages are of another pass."""
+    if any(frame.get("stages_apart") for frame in frames):
+        return []
     outside = () if decode_inside else ("decode_ms",)
     inside = [[v for k, v in f["stages"].items() if v is not None and k not in outside] for f in frames]
     return [f["latency_ms"] - sum(parts) for f, parts in zip(frames, inside)] if all(inside) else []

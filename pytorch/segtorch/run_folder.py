@@ -9,12 +9,13 @@ from statistics import fmean, median, pstdev
 
 from . import rle, tables
 from .environment import version
+from .file_stem import file_stem
 from .journal import Journal
 from .records import STAGE_COLUMNS
 
 FORMAT = "segtrt rows 1"
 # Facts of this one run, no settings: left out of the hash that says which runs were configured alike.
-MEASURED_SETTINGS = ("compile_s", "graphs_compiled", "started_together")
+MEASURED_SETTINGS = ("compile_s", "graphs_compiled", "tuned")
 _STATISTICS = (
     ("fps", 2, ("speed", "fps")),
     ("latency_ms", 1, ("speed", "latency_ms")),
@@ -42,6 +43,8 @@ def frame_table(frames, extra):
             table[name] = column
     if any(f["gpu_ms"] is not None for f in frames):
         table["gpu_ms"] = [rounded(f["gpu_ms"]) for f in frames]
+    if any(f.get("stages_apart") for f in frames):
+        table["stages_apart"] = True
     return table | extra
 
 
@@ -99,8 +102,7 @@ class RunFolder:
             )
         folder = self.path / "masks"
         folder.mkdir(exist_ok=True)
-        name = f"{key['video']}__obj{key['object']}__{key['model']}.json"
-        _replace(folder / name, json.dumps({"frames": entries}, separators=(",", ":")))
+        _replace(folder / f"{file_stem(key)}.json", json.dumps({"frames": entries}, separators=(",", ":")))
 
     def write(self):
         """Brings the tables and the sidecar up to date."""

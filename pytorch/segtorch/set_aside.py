@@ -1,8 +1,9 @@
 """What an earlier run left in a folder in which another one begins: moved aside, not lost, nor taken for the new run's.
 
 The names and the rules are those of `segtrt bench` (src/files/set_aside.rs), and segtrt's other commands know the names. Tables
-are written anew and the journal is one file, but masks and logits are a file for each object: those of objects that the new run
-does not have would stay beside its own, and nothing in them tells whose they are. Overlays are those of `segtrt bench` alone.
+and sidecar would be written over, and may be another program's. Masks and logits are a file for each object: those of objects that
+the new run does not have would stay beside its own, and nothing in them tells whose they are. Overlays are those of `segtrt bench`
+alone.
 """
 
 import re
@@ -12,14 +13,25 @@ from . import RunError
 JOURNAL = "rows.jsonl"
 # What is moved, as the name's beginning and its end. The journal comes first: where there is none, nothing is taken for a run's
 # to be resumed, so that a crash in between mixes nothing.
-_KEPT = (("rows", ".jsonl"), ("masks", ""), ("logits", ""), ("overlays", ""))
+_KEPT = (
+    ("rows", ".jsonl"),
+    ("masks", ""),
+    ("logits", ""),
+    ("overlays", ""),
+    ("sav_benchmark_summary", ".csv"),
+    ("profile_summary", ".csv"),
+    ("profile_stats", ".json"),
+    ("sidecar", ".json"),
+)
+# Those that are one file, whoever wrote it.
+_FILES = tuple(f"{stem}{end}" for stem, end in _KEPT[4:])
 _OF_OBJECT = re.compile(r".*__obj.*\.(json|npy)", re.S)
 # Where overlays, which lie in the run folder itself, are gathered until all are there.
 _GATHERED = ".segtrt-overlays"
 
 
 def earlier_run(folder):
-    """Moves an earlier run's rows, masks, logits and overlays to rows.previous.jsonl, masks.previous and so on.
+    """Moves an earlier run's rows, tables, masks, logits and overlays to rows.previous.jsonl, masks.previous and so on.
 
     What has such a name becomes …previous-2…, or the next free number, the same for all of one run. Returns (old name, new name)
     pairs, the newest run's alone.
@@ -56,10 +68,12 @@ def _is_previous_there(folder, kind):
 
 
 def _is_there(folder, kind):
-    """There are rows; or a folder of this name has a run's file in it: one that is somebody else's is not to be touched."""
+    """There are rows, or a table; or a folder of this name has a run's file in it: one that is somebody else's is not to be touched."""
     path = folder / "".join(kind)
     if path.name == JOURNAL:
         return path.is_file() and path.stat().st_size > 0
+    if path.name in _FILES:
+        return path.is_symlink() or (path.exists() and not path.is_dir())
     if path.name == "overlays":
         return (folder / _GATHERED).is_dir() or bool(_overlays(folder))
     if not path.is_dir():

@@ -4,14 +4,16 @@ import contextlib
 import time
 import traceback
 
+import PIL
 import torch
 
 from segexport import prompts
 
-from . import ObjectError, RunError, compiling, environment, frames, kept_compiled, logits, meta_model, records, telemetry, verdict
-from . import weights_choice
-from .arguments import DEFAULT_MODE
-from .passes import PassRunner, unpack
+from . import ObjectError, compiling, environment, frames, kept_compiled, logits, meta_model, records, telemetry, timed_region
+from . import tuning, verdict, weights_choice
+from .arguments import CUDNN_BENCHMARK, DEFAULT_MODE
+from .passes import PassRunner, unpack, with_stages
+from .resize import PILLOW
 from .split import sha256_of_files
 from .stages import StageClock
 
@@ -19,19 +21,6 @@ from .stages import StageClock
 WARMUP_FRAMES = 24
 # torch.compile's CUDA graphs run a shape once, record it, and replay it from the third time on.
 COMPILE_PASSES = 3
-MEAN, STD = [0.485, 0.456, 0.406], [0.229, 0.224, 0.225]
-TIMED_REGION = (
-    "One frame's latency runs from its RGB pixels in host memory to its mask at video resolution in host memory and "
-    "its memory written to the bank, by the host's clock; on a GPU the host waits for the device at the end of each "
-    "frame. Inside: upload, resize and normalise, encoder, prompt or track, memory, upsampling, threshold, download. "
-    "The prompted frame counts for fps and not for percentiles. Outside: loading (setup_ms), compiling (compile_s), "
-    "warm-up passes, ground truth and files. Stage times are from CUDA events or the host's clock between the calls "
-    "into the model; a stage ends where the next begins."
-)
-DECODE_WORDS = {
-    "ahead": " JPEGs are decoded into host memory before the pass (decode_ms, outside the latency).",
-    "inside": " JPEGs are decoded inside the latency (decode_ms).",
-}
 
 
 class Side:
@@ -39,11 +28,11 @@ class Side:
 
     def __init__(self, args, tags, split, say):
         self.args, self.tags, self.split, self.say = args, tags, split, say
-        self.device = _device(args)
+        self.device = environment.device_of(args)
         self.stages = StageClock(self.device.type == "cuda")
         self.runner = PassRunner(self.device, self.stages)
-        self.compile_s = None
-        self._settings()
+        self.compile_s = self.preprocess = None
+        environment.set_arithmetic(args)
         self.teacher = logits.Teacher(args.teacher) if args.teacher else None
         self.loaded = {}
         for tag in tags:
@@ -55,14 +44,6 @@ class Side:
         self.idle_processes = 0  # other runners of a comparison that have the GPU open and wait
         self.turn_begun = None  # when the round began, until its first object is warm
         self.sensors = telemetry.start(args.telemetry_ms, say) if self.device.type == "cuda" else None
-
-    def _settings(self):
-        args = self.args
-        torch.backends.cuda.matmul.allow_tf32 = args.tf32
-        torch.backends.cudnn.allow_tf32 = args.tf32
-        torch.backends.cudnn.benchmark = args.cudnn_benchmark
-        if args.threads:
-            torch.set_num_threads(args.threads)
 
     def _load(self, tag):
         args = self.args
@@ -124,7 +105,11 @@ class Side:
                     yield
 
     def prepare(self):
-        """Compiles, where asked, on the longest object, with each tag's prompt; records how long that took."""
+        """Tunes; compiles, where asked, on the longest object, with each tag's prompt; records how long that took."""
+        for model, loaded in self.loaded.items():
+            if loaded.encoder is not None:
+                loaded.tuned |= tuning.tune(loaded, self.args.settings, self.device)
+                self.say(f"{model}: {loaded.tuned}")
         if self.args.mode == "eager":
             return
         compiling.require_compiler()
@@ -154,8 +139,7 @@ class Side:
         self.say(f"compiled in {seconds:.1f} s")
         if kept is not None and not was_there:
             kept_compiled.write(kept, self.say)
-        # Beside other runners that build and compile it is their time, too.
-        self.compile_s = None if self.args.started_together else seconds
+        self.compile_s = seconds
 
     def _span_length(self, clip, truth):
         start = min(truth.masks)
@@ -179,8 +163,17 @@ class Side:
         prompt = prompts.prompt_from_mask(mask, tag.prompt)
         paths = clip.frames[start : start + self._span_length(clip, truth)]
         side = self.loaded[tag.model].choice.imgsz
-        preprocess = frames.Preprocess(self.args.preprocess, side, self.device, self.stages, MEAN, STD)
-        return {"start": start, "paths": paths, "size": size, "prompt": prompt, "preprocess": preprocess}
+        return {"start": start, "paths": paths, "size": size, "prompt": prompt, "preprocess": self._preprocess(size, side)}
+
+    def _preprocess(self, size, side):
+        """What prepares frames of this size; that of the last size is kept, for its kernels are compiled and recorded."""
+        if self.preprocess is None or (self.preprocess.size, self.preprocess.side) != (size, side):
+            self.preprocess = None  # its memory first
+            compiled = self.device.type == "cuda" and compiling.has_compiler()
+            self.preprocess = frames.Preprocess(self.args.preprocess, size, side, self.device, self.stages, compiled, self.say)
+            for loaded in self.loaded.values():
+                loaded.notes += [note for note in self.preprocess.notes if note not in loaded.notes]
+        return self.preprocess
 
     def _feed(self, job, limit=None):
         """The frames of a pass and the times of decoding them ahead, ms (None: inside)."""
@@ -193,8 +186,14 @@ class Side:
 
     def _warm(self, loaded, job, passes, limit):
         for _ in range(passes):
-            feed, times = self._feed(job, limit)
-            self.runner.run(loaded.session, feed, job["start"], times, job["prompt"], keep=False)
+            self._pass(loaded, job, limit=limit)
+
+    def _pass(self, loaded, job, keep=False, marks=False, limit=None):
+        """Runs a pass over an object, or over its first frames; with `marks` the stages are told apart."""
+        if loaded.tuned:
+            torch.backends.cudnn.benchmark = CUDNN_BENCHMARK in loaded.tuned["kept"]
+        feed, times = self._feed(job, limit)
+        return self.runner.run(loaded.session, feed, job["start"], times, job["prompt"], keep, marks)
 
     def _settle(self, loaded, job):
         """Goes on warming up at the beginning of a turn, until what the other side left behind is over.
@@ -243,8 +242,11 @@ class Side:
         passes, tables_of_frames = [], []
         from .run_folder import frame_table
 
+        # CUDA events take the host's time: the stages of a GPU come from a pass of their own, unless no speed is measured anyhow.
+        on_gpu = self.device.type == "cuda"
+        apart = on_gpu and not self._exchange()
         for run in range(args.profile_runs):
-            feed, times = self._feed(job)
+            self._feed(job)  # decodes ahead, if at all
             graphs = compiling.graphs_compiled()
             if self.sensors:
                 self.sensors.mark()
@@ -252,14 +254,15 @@ class Side:
             if args.save_logits or self.teacher:
                 session.save_logits = args.save_logits
                 session.teacher = self._taught(key, tag, clip, truth) if self.teacher else None
-            done = self.runner.run(session, feed, job["start"], times, job["prompt"], args.save_masks)
+            done = self._pass(loaded, job, args.save_masks, marks=not apart)
             if args.save_logits or self.teacher:
                 # Only the recorded passes exchange logits.
                 session.save_logits, session.teacher = False, None
             observed = telemetry.beside_idle(self.sensors.since(), self.idle_processes) if self.sensors else None
             made = None if graphs is None else compiling.graphs_compiled() - graphs
-            setup_ms = None if args.started_together else loaded.setup_ms
-            numbers = records.measured(done.frames, self._memory(observed), setup_ms, observed, args.decode == "inside")
+            if apart:
+                done = with_stages(done, self._pass(loaded, job, marks=True))
+            numbers = records.measured(done.frames, self._memory(observed), loaded.setup_ms, observed, args.decode == "inside")
             latencies = [frame["latency_ms"] for frame in done.frames]
             residues = records.residues(done.frames, args.decode == "inside")
             width, height = job["size"]
@@ -272,7 +275,7 @@ class Side:
                 input_size=[height, width],
                 infer_size=[loaded.choice.imgsz] * 2,
                 measured=numbers,
-                verdict=verdict.judge(latencies, residues, self.device.type == "cuda", observed, made, self._exchange()),
+                verdict=verdict.judge(latencies, residues, on_gpu, observed, made, self._exchange()),
             )
             passes.append((row, done.frames))
             tables_of_frames.append(frame_table(done.frames, done.extra))
@@ -304,7 +307,7 @@ class Side:
     def _conditions(self, tag):
         args, loaded = self.args, self.loaded[tag.model]
         side = loaded.choice.imgsz
-        resize = "pil-bicubic" if args.preprocess == "cpu" else "torch-bicubic"
+        pillow = PIL.__version__.split(".")[0] if args.preprocess == "cpu" else PILLOW
         return {
             "imgsz": side,
             "precision": args.precision,
@@ -314,7 +317,7 @@ class Side:
             "prompt_policy": "predecessor",
             "metrics": "",
             "mode": "latency",
-            "fidelity": f"mem{loaded.memories}/ptr{loaded.pointers}/{side}/{resize}/noskip/nofill",
+            "fidelity": f"mem{loaded.memories}/ptr{loaded.pointers}/{side}/pil{pillow}-bicubic/noskip/nofill",
         }
 
     def configuration(self):
@@ -350,25 +353,21 @@ class Side:
             "run_mode": args.mode,
             "compile_mode": "max-autotune" if args.mode == "vos_optimized" else args.compile_mode,
             "tf32": args.tf32,
-            "cudnn_benchmark": args.cudnn_benchmark,
+            "tuning": args.tuning,
+            "tuned": {model: loaded.tuned for model, loaded in self.loaded.items()},
             "autocast": args.precision != "fp32",
             "preprocess": args.preprocess,
             "decode": args.decode,
             "keep_memories": args.keep_memories,
             "compile_s": self.compile_s,
             "graphs_compiled": compiling.graphs_compiled(),
-        } | ({"started_together": True} if args.started_together else {}) | self._exchange_settings()
+        } | self._exchange_settings()
 
     def _exchange_settings(self):
         """Absent in plain runs."""
         if self.teacher:
             return {"teacher": self.teacher.told()}
         return {"save_logits": True} if self.args.save_logits else {}
-
-    def _exchange_region(self):
-        if self.teacher:
-            return logits.REGION_FORCED
-        return logits.REGION_SAVED if self.args.save_logits else ""
 
     def facts(self):
         """The sidecar's members beside settings and passes."""
@@ -378,19 +377,13 @@ class Side:
             facts["gpu"] = self.sensors.facts()
         return {
             "environment": facts,
-            "timed_region": TIMED_REGION + DECODE_WORDS[self.args.decode] + self._exchange_region(),
+            "timed_region": timed_region.in_words(self.args, self.device.type == "cuda"),
             "inputs": self._inputs() | self.taught_by,
             "graphs": {name: hash_ for loaded in self.loaded.values() for name, hash_ in loaded.files.items()},
             "notes": {model: loaded.notes for model, loaded in self.loaded.items()},
             "gpu_reserved_source": "the driver's count for the process where a pass's observed.process_memory_mib has it, "
             "else what PyTorch's allocator reserved",
         }
-
-
-def _device(args):
-    if args.device == "cuda" and not torch.cuda.is_available():
-        raise RunError("PyTorch sees no CUDA device", "check nvidia-smi and torch.version.cuda, or use --device cpu")
-    return torch.device("cuda", torch.cuda.current_device()) if args.device == "cuda" else torch.device("cpu")
 
 
 def _how(args):

@@ -1,7 +1,7 @@
 """Lists a split as `segtrt bench` does: SA-V layout (JPEG frames) or DAVIS layout, clips, objects, mask files.
 
 The rules are those of segtrt's src/dataset: names in code point order, the manifest's order where there is one,
-frame N is the N-th JPEG, a mask's stem is the number of its frame.
+frame N is the JPEG whose name says N, a mask's stem is the number of its frame.
 """
 
 import hashlib
@@ -33,9 +33,10 @@ class ObjectTruth:
             with Image.open(path) as image:
                 values = np.array(image)
         except OSError as error:
+            what = "missing" if isinstance(error, FileNotFoundError) else "unusable"
             raise ObjectError(
-                "missing_prompt_mask",
-                f"[obj {self.name}] missing mask for prompt frame {index}, skipping object: {path}: {error}",
+                "missing_prompt_mask" if what == "missing" else "unreadable_prompt_mask",
+                f"[obj {self.name}] {what} mask for prompt frame {index}, skipping object: {path}: {error}",
             ) from error
         if values.ndim == 3:
             # Alpha, the second or the fourth channel, says nothing about the object.
@@ -108,6 +109,7 @@ class Split:
         frames = [p for p in _entries(folder) if p.suffix == ".jpg" and p.is_file()]
         if not frames:
             raise ObjectError("no_frames", f"No frames found, skipping: {folder} holds no *.jpg file")
+        frames = _by_number(frames) if self.davis else _in_order(folder, frames)
         objects = self._davis_objects(video, frames) if self.davis else self._sav_objects(video)
         if not objects:
             raise ObjectError("no_annotations", f"No annotations found, skipping: {self.masks / video}")
@@ -139,6 +141,36 @@ class Split:
         if ids == [255]:  # DAVIS 2016: one object, drawn in white
             return [ObjectTruth("1", masks)]
         return [ObjectTruth(str(i), masks, i) for i in ids if i != 255]
+
+
+def _number(path):
+    """What stands before the number at the end of a stem, and the number; None without one."""
+    prefix = path.stem.rstrip("0123456789")
+    return (prefix, int(path.stem[len(prefix) :])) if prefix != path.stem else None
+
+
+def _by_number(frames):
+    """Frames in the order of their numbers where all have one and begin alike; else as they are."""
+    numbers = [_number(path) for path in frames]
+    if None in numbers or len({prefix for prefix, _ in numbers}) > 1:
+        return frames
+    return sorted(frames, key=_number)
+
+
+def _in_order(folder, frames):
+    """Frames so that index N is frame N: a later mask would be compared with another frame than its own."""
+    frames = _by_number(frames)
+    numbers = [_number(path) for path in frames]
+    # ffmpeg counts from 1, and puts a word in front (frame_000001.jpg).
+    first = 1 if numbers[0] is not None and numbers[0][0] and numbers[0][1] == 1 else 0
+    for number, path, found in zip(range(first, first + len(frames)), frames, numbers, strict=True):
+        if found is None or found != (numbers[0][0], number):
+            raise ObjectError(
+                "frame_names",
+                f"the frames of {folder}: {path.name} comes where frame {number} belongs; the frames must be numbered "
+                "0, 1, 2, ... (00000.jpg, 00001.jpg, ...) without a gap. Restore, rename or remove the file",
+            )
+    return frames
 
 
 def _entries(folder):

@@ -39,16 +39,19 @@ class StageClock:
 
     def __init__(self, on_gpu):
         self.on_gpu = on_gpu
+        self.marks = True  # off: nothing is marked
         self.frames = []  # per frame: [(stage, mark)], the last mark has no stage
         self._nvtx = _nvtx_domain()
         self._open = False
 
-    def reset(self):
-        """Forgets all frames, for the next pass."""
-        self.frames = []
+    def reset(self, marks=True):
+        """Forgets all frames, for the next pass, which is marked or not."""
+        self.frames, self.marks = [], marks
 
     def frame(self):
         """A frame begins."""
+        if not self.marks:
+            return
         self.frames.append([])
         if self._nvtx:
             self._nvtx[0]("pipeline")
@@ -65,12 +68,14 @@ class StageClock:
 
     def end(self):
         """The frame's last work has been enqueued."""
+        if not self.marks:
+            return
         self._close()
         self.frames[-1].append((None, self._mark()))
 
     def done(self):
         """The frame is over for the host, too."""
-        if self._nvtx:
+        if self._nvtx and self.marks:
             self._nvtx[1]()
 
     def _close(self):

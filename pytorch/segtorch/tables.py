@@ -124,7 +124,7 @@ PACE = [_condition("mode")] + [
         "source_age_with_decode_p50_ms",
         "source_age_with_decode_p95_ms",
     )
-]
+] + [_plain("non_finite_logits", "non_finite_logits")]
 NEW = DETAIL + BELIEF + PACE
 
 SUMMARY = (

@@ -135,17 +135,14 @@ def compiled(s):
                 expect = min(expect, FOUND)
             place = s.out / "warm" / name
             command = runner(s, v, mode, precision, *more, "--random-weights", 0, "--interactive", "--kept-compiled", kept, "--out-dir", place)
-            times_kernels = mode == "vos_optimized"
             jobs.append(
                 Job(
                     name,
                     command,
-                    # The default mode times next to nothing; max-autotune keeps what is fastest beside whatever else runs.
-                    gpu=ALONE if times_kernels and not s.vos_beside else SHARED,
-                    slots=2,  # it compiles on processors
+                    gpu=ALONE,  # every mode keeps what was fastest beside whatever else ran
                     priority=priority,
                     expect=expect,
-                    limit=(s.vos_beside or 1200) if times_kernels else 400,
+                    limit=1200 if mode == "vos_optimized" else 400,
                     memory_gib=16,
                     environment=s.torch_environment(),
                     stdout=told,

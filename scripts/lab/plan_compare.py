@@ -23,7 +23,6 @@ def compare_command(s, v, out, sides, baselines, *more):
     command = [s.segtrt, "compare", "--split-dir", s.split, "--engines", s.engines(v), "--onnx-dir", s.bundles(v)]
     command += ["--models", f"{v.tag}_points", "--imgsz", v.imgsz, "--rounds", s.rounds, "--out-dir", out]
     command += ["--python", s.python, "--runner", ROOT / "pytorch/run.py", "--ready-limit", READY]
-    more = [*more, "--start-together"] if s.together else more
     return [*command, "--runner-arg=--checkpoint", f"--runner-arg={s.checkpoint(v)}", "--sides", sides, "--baselines", baselines, *more]
 
 

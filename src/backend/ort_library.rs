@@ -7,6 +7,8 @@ use std::path::{Path, PathBuf};
 use anyhow::{Result, anyhow, bail};
 use ort::environment::Environment;
 
+use crate::trusted;
+
 /// Oldest ONNX Runtime that this program can drive.
 pub const OLDEST: &str = "1.17";
 
@@ -45,7 +47,8 @@ fn explain(path: &Path, error: &ort::LoadDynamicError) -> anyhow::Error {
 }
 
 /// Looks for ONNX Runtime: `--ort-lib`, `ORT_DYLIB_PATH`, beside the executable, then in virtual environments
-/// (`VIRTUAL_ENV`, and `.venv` in the working directory or in a folder above it or above the executable).
+/// (`VIRTUAL_ENV`, and `.venv` in the working directory or in a folder above it or above the executable). One that the walk up came
+/// upon is taken only where [`trusted::check`] finds nobody else's hand in it.
 pub fn find_library(explicit: Option<&Path>) -> Result<PathBuf> {
     if let Some(path) = explicit {
         return named(path, "--ort-lib");
@@ -53,12 +56,19 @@ pub fn find_library(explicit: Option<&Path>) -> Result<PathBuf> {
     if let Some(path) = std::env::var_os("ORT_DYLIB_PATH").filter(|path| !path.is_empty()) {
         return named(Path::new(&path), "ORT_DYLIB_PATH");
     }
+    first(search_dirs())
+}
+
+/// The first library in any of the folders.
+fn first(dirs: Vec<(PathBuf, Option<PathBuf>)>) -> Result<PathBuf> {
     let mut searched = Vec::new();
-    for dir in search_dirs() {
-        if let Some(found) = library_in(&dir) {
-            return Ok(found);
-        }
+    for (dir, walked) in dirs {
         searched.push(dir.display().to_string());
+        let Some(found) = library_in(&dir) else { continue };
+        match walked.map_or(Ok(()), |environment| trusted::check(&found, &environment)) {
+            Ok(()) => return Ok(found),
+            Err(why) => searched.push(format!("{} (left out: {why})", found.display())),
+        }
     }
     bail!(
         "ONNX Runtime is not here: searched {}; install it with: python3 -m venv .venv && \
@@ -83,19 +93,22 @@ fn named(path: &Path, by: &str) -> Result<PathBuf> {
     Ok(path.to_owned())
 }
 
-fn search_dirs() -> Vec<PathBuf> {
+/// Folders that may have the library, with the `.venv` that the walk up came upon; none where the user names the place.
+fn search_dirs() -> Vec<(PathBuf, Option<PathBuf>)> {
     let mut dirs = Vec::new();
     let exe = std::env::current_exe().ok();
-    dirs.extend(exe.as_deref().and_then(Path::parent).map(Path::to_owned));
-    let mut venvs: Vec<PathBuf> =
-        std::env::var_os("VIRTUAL_ENV").map(PathBuf::from).into_iter().collect();
+    dirs.extend(exe.as_deref().and_then(Path::parent).map(|dir| (dir.to_owned(), None)));
+    let active = std::env::var_os("VIRTUAL_ENV").map(PathBuf::from);
+    let mut venvs: Vec<(PathBuf, bool)> = active.map(|venv| (venv, false)).into_iter().collect();
     let here = std::env::current_dir().ok();
     for start in [here.as_deref(), exe.as_deref()].into_iter().flatten() {
-        venvs.extend(start.ancestors().map(|dir| dir.join(".venv")).filter(|venv| venv.is_dir()));
+        let above = start.ancestors().map(|dir| dir.join(".venv")).filter(|venv| venv.is_dir());
+        venvs.extend(above.map(|venv| (venv, true)));
     }
-    for venv in venvs {
+    for (venv, walked) in venvs {
         let Ok(pythons) = std::fs::read_dir(venv.join("lib")) else { continue };
-        dirs.extend(pythons.flatten().map(|p| p.path().join("site-packages/onnxruntime/capi")));
+        let folders = pythons.flatten().map(|p| p.path().join("site-packages/onnxruntime/capi"));
+        dirs.extend(folders.map(|folder| (folder, walked.then(|| venv.clone()))));
     }
     dirs
 }
@@ -113,4 +126,32 @@ fn library_in(dir: &Path) -> Option<PathBuf> {
         .collect();
     names.sort();
     names.pop()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::os::unix::fs::PermissionsExt;
+
+    #[test]
+    fn an_environment_that_everybody_may_write_to_is_passed_over_and_named() {
+        let dir = tempfile::tempdir().unwrap();
+        let folder = |name: &str, mode: u32| {
+            let venv = dir.path().join(name);
+            let capi = venv.join("capi");
+            std::fs::create_dir_all(&capi).unwrap();
+            std::fs::write(capi.join("libonnxruntime.so.1"), "").unwrap();
+            std::fs::set_permissions(&venv, std::fs::Permissions::from_mode(mode)).unwrap();
+            (capi, venv)
+        };
+        let ((theirs, open), (ours, own)) = (folder("open", 0o777), folder("own", 0o755));
+        let walked = || vec![(theirs.clone(), Some(open.clone()))];
+        let error = first(walked()).unwrap_err().to_string();
+        let left_out = format!("left out: everybody may write to {}", open.display());
+        assert!(error.contains(&left_out), "{error}");
+        let next = [walked(), vec![(ours.clone(), Some(own))]].concat();
+        assert_eq!(first(next).unwrap(), ours.join("libonnxruntime.so.1"));
+        // What is named is the user's own choice.
+        assert!(first(vec![(theirs, None)]).unwrap().starts_with(&open));
+    }
 }

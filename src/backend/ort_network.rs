@@ -264,8 +264,13 @@ impl Network for OrtNetwork {
     fn output(&mut self) -> Result<FrameOutput> {
         let geometry = self.geometry.as_ref().context("no clip has begun")?;
         let step = self.step_output()?;
-        let mask = geometry.upsample(self.logits()?, self.manifest.contract.low_size);
-        Ok(FrameOutput { mask, objectness: first(&step.score)?, predicted_iou: step.iou })
+        let logits = self.logits()?;
+        Ok(FrameOutput {
+            mask: geometry.upsample(logits, self.manifest.contract.low_size),
+            objectness: first(&step.score)?,
+            predicted_iou: step.iou,
+            non_finite_logits: logits.iter().filter(|logit| !logit.is_finite()).count(),
+        })
     }
 
     fn logits(&self) -> Result<&[f32]> {

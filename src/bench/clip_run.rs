@@ -1,9 +1,9 @@
 /*!
 One pass of the tracker over one object's part of a clip.
 
-Decoding happens frame by frame between the timed regions, so memory does not grow with the
-clip and no decoder thread competes with the network for the processors. Frames that were decoded
-ahead of time are taken out of a mapped file instead.
+Decoding happens frame by frame between the timed regions, so one decoded frame is held at a time
+and no decoder thread competes with the network for the processors. What grows with the clip are the
+masks that are kept. Frames that were decoded ahead of time are taken out of a mapped file instead.
 */
 
 use std::time::Instant;

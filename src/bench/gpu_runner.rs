@@ -20,7 +20,7 @@ use crate::mask::Mask;
 use crate::pipeline::{
     self, Decoder, Engines, FrameResult, ObjectSpan, PassError, PassPlan, Pipeline,
 };
-use crate::record::{MemoryPeaks, encode_batch_mark};
+use crate::record::MemoryPeaks;
 use crate::trt::{Library, Runtime};
 
 /// A pipeline for the objects of one model.
@@ -42,6 +42,8 @@ pub struct Opened {
     pub device: String,
     /// Library and driver, for the sidecar.
     pub library: String,
+    /// The same without the library's file, nor what it was told to do.
+    pub version: String,
     /// From opened driver to engines that can be run, ms.
     pub load_ms: f64,
 }
@@ -72,7 +74,10 @@ impl GpuRunner {
         let load_ms = start.elapsed().as_secs_f64() * 1e3;
         let facts = gpu.facts();
         let how = if plan.options.graphs { "graph" } else { "enqueue" };
-        let batch = encode_batch_mark(plan.options.encode_batch);
+        let batch = match plan.options.encode_batch {
+            0 | 1 => String::new(),
+            frames => format!(" encode{frames}"),
+        };
         let version = library.version().to_string();
         let attention = pipeline.attention().map(|form| format!(", attention from {form}"));
         // Most of such an encoder, such a decoder and such a memory encoder is not TensorRT's: nobody shall take its rows for TensorRT's alone.
@@ -86,6 +91,7 @@ impl GpuRunner {
             )
         });
         let opened = Opened {
+            version: format!("{version}, driver for CUDA {}", facts.driver_cuda),
             backend: format!(
                 "{} {precision} {bank}{cut}{decoder}{memory} {how}{batch}",
                 version.to_lowercase()

@@ -8,6 +8,7 @@ use crate::dataset::ClipError;
 use crate::predecode::CacheError;
 use crate::prompt::PromptError;
 use crate::record::Status;
+use crate::tracker::NonFinite;
 
 /// Why an object was skipped or failed.
 #[derive(Debug, thiserror::Error)]
@@ -29,6 +30,14 @@ pub enum ObjectError {
         /// The backend's words.
         reason: String,
     },
+    /// The network gave what is no finite number.
+    #[error("frame {frame} of the clip gave {found}")]
+    NonFinite {
+        /// Frame index in the clip.
+        frame: usize,
+        /// What it gave.
+        found: NonFinite,
+    },
     /// A teacher's logits cannot be used.
     #[error("{0:#}")]
     Teacher(anyhow::Error),
@@ -40,7 +49,10 @@ pub enum ObjectError {
 impl ObjectError {
     /// The network's error on a frame.
     pub fn inference(frame: usize, error: anyhow::Error) -> Self {
-        Self::Inference { frame, reason: format!("{error:#}") }
+        match error.downcast_ref::<NonFinite>() {
+            Some(found) => Self::NonFinite { frame, found: *found },
+            None => Self::Inference { frame, reason: format!("{error:#}") },
+        }
     }
 
     /// A stable short name for the reason column.
@@ -51,7 +63,16 @@ impl ObjectError {
             Self::Predecoded(error) => error.code(),
             Self::Teacher(_) => "teacher",
             Self::Inference { .. } => "inference",
+            Self::NonFinite { .. } => "non_finite",
             Self::Other(_) => "failed",
+        }
+    }
+
+    /// Logits of the mask that are no finite numbers, where that is what was looked at.
+    pub fn non_finite_logits(&self) -> Option<usize> {
+        match self {
+            Self::NonFinite { found, .. } => Some(found.logits),
+            _ => None,
         }
     }
 

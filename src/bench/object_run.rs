@@ -20,7 +20,7 @@ use crate::prompt::ObjectPrompt;
 use crate::ranges::{self, Range};
 use crate::record::{
     Conditions, FrameTimes, Measured, MemoryPeaks, ObjectKey, Observed, RunRecord, Status, Verdict,
-    encode_batch_of, mean_gpu_ms, mean_residue_ms, mean_stages, speed_of,
+    mean_gpu_ms, mean_residue_ms, mean_stages, speed_of,
 };
 use crate::telemetry::Telemetry;
 use crate::tracker::NetworkPrompt;
@@ -129,7 +129,14 @@ impl ObjectRunner<'_> {
 
     /// A row for an object that could not be measured.
     pub fn row_without_numbers(&self, key: ObjectKey, error: &ObjectError) -> RunRecord {
-        RunRecord::unmeasured(key, self.conditions.clone(), error.status(), error.code(), error)
+        let row = RunRecord::unmeasured(
+            key,
+            self.conditions.clone(),
+            error.status(),
+            error.code(),
+            error,
+        );
+        RunRecord { non_finite_logits: error.non_finite_logits(), ..row }
     }
 
     /// The name of an object's rows.
@@ -204,7 +211,7 @@ impl ObjectRunner<'_> {
             let observed = observed.map(|seen| seen.beside_idle(self.plan.idle_processes));
             for ((ready, object), pass) in ready.iter_mut().zip(tracked).zip(passes) {
                 let observed = observed.map(|seen| seen.of_frames(pass.times.len(), fed));
-                let mut row = self.row(&ready.key, run, geometry, object.span, &pass);
+                let mut row = self.row(&ready.key, run, clip, geometry, object.span, &pass);
                 let (truth, span) = (ready.truth, object.span);
                 let mut scored = || tell(Doing::Scoring);
                 let mut done = self.score(&mut row, truth, span, &pass, observed, &mut scored);
@@ -251,6 +258,7 @@ impl ObjectRunner<'_> {
         &self,
         key: &ObjectKey,
         run: usize,
+        clip: &Clip,
         geometry: &Geometry,
         span: Span,
         pass: &Pass,
@@ -261,13 +269,15 @@ impl ObjectRunner<'_> {
             run,
             status: Status::Ok,
             reason: None,
-            conditions: self.conditions.clone(),
+            conditions: self.conditions.of_video(clip.frames.decoder()),
             frames: Some(pass.times.len()),
             processed_end_frame: Some(span.end),
             input_size: Some([height, width]),
             infer_size: Some([side, side]),
             overlay: None,
             nsight_report: None,
+            // Each frame was looked at: one that had any would have ended the pass.
+            non_finite_logits: Some(0),
             measured: None,
             verdict: Verdict::default(),
         }
@@ -310,7 +320,7 @@ impl ObjectRunner<'_> {
         row.verdict = verdict::judge(&Evidence {
             frames: &pass.times,
             overlapping: self.plan.mode() == Mode::Throughput,
-            batch: encode_batch_of(&row.conditions.backend),
+            batch: self.plan.encode_batch(),
             on_gpu: self.on_gpu,
             observed: observed.as_ref(),
         });
@@ -332,10 +342,9 @@ impl ObjectRunner<'_> {
         pass: &Pass,
         wrote: &mut dyn FnMut(),
     ) -> Result<(), ObjectError> {
-        let ObjectKey { video, object, model } = &row.key;
         let out_dir = &self.plan.out_dir;
         if self.plan.save_masks {
-            let name = format!("{video}__obj{object}__{model}.json");
+            let name = format!("{}.json", row.key.file_stem());
             mask_file::write(&out_dir.join(files::MASKS), &name, pass, wrote)?;
         }
         if self.plan.save_logits {
@@ -346,8 +355,7 @@ impl ObjectRunner<'_> {
             return Ok(());
         }
         let size = geometry.video_size();
-        let mut writer =
-            OverlayWriter::create(out_dir, video, object, model, size, self.plan.strides.input)?;
+        let mut writer = OverlayWriter::create(out_dir, &row.key, size, self.plan.strides.input)?;
         for (index, mask) in &pass.masks {
             writer.write(&clip.frame(*index, size)?, Some(mask))?;
             wrote();

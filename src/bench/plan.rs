@@ -23,6 +23,7 @@ use crate::strides::Strides;
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct BenchPlan {
     /// Root of the split.
+    #[serde(serialize_with = "crate::child::utf8::path")]
     pub split_dir: PathBuf,
     /// Stem of its manifest.
     pub split_name: String,
@@ -47,6 +48,7 @@ pub struct BenchPlan {
     /// Recorded passes.
     pub profile_runs: usize,
     /// Where results go.
+    #[serde(serialize_with = "crate::child::utf8::path")]
     pub out_dir: PathBuf,
     /// Whether overlays are written.
     pub save_overlays: bool,
@@ -56,11 +58,12 @@ pub struct BenchPlan {
     #[serde(default)]
     pub save_logits: bool,
     /// The run folder whose logits all memories are written from.
-    #[serde(default)]
+    #[serde(default, serialize_with = "crate::child::utf8::optional")]
     pub teacher: Option<PathBuf>,
     /// What runs the network: a GPU's engines, else ONNX Runtime.
     pub gpu: Option<GpuPlan>,
     /// ONNX Runtime's library, where named.
+    #[serde(serialize_with = "crate::child::utf8::optional")]
     pub ort_lib: Option<PathBuf>,
     /// ONNX Runtime's provider.
     pub provider: Provider,
@@ -103,6 +106,7 @@ pub struct ShardPlan {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct PredecodedPlan {
     /// Their folder.
+    #[serde(serialize_with = "crate::child::utf8::path")]
     pub dir: PathBuf,
     /// What is stored in it.
     pub values: Values,
@@ -113,6 +117,11 @@ impl BenchPlan {
     pub fn mode(&self) -> Mode {
         self.gpu.as_ref().map_or(Mode::Latency, |gpu| gpu.options.mode)
     }
+
+    /// Frames that the encoder takes at once, at least 1.
+    pub fn encode_batch(&self) -> usize {
+        self.gpu.as_ref().map_or(1, |gpu| gpu.options.batch())
+    }
 }
 
 /// How engines are run on a GPU.
@@ -121,6 +130,7 @@ pub struct GpuPlan {
     /// Place among the devices that the driver shows.
     pub device: usize,
     /// TensorRT's library, where named.
+    #[serde(serialize_with = "crate::child::utf8::optional")]
     pub tensorrt_lib: Option<PathBuf>,
     /// The form of the track step; none: the folder's usual one.
     #[serde(default)]
@@ -139,6 +149,7 @@ pub struct ModelPlan {
     /// Tag, model and prompt.
     pub tag: ModelTag,
     /// Its bundle, or its folder of engines.
+    #[serde(serialize_with = "crate::child::utf8::path")]
     pub dir: PathBuf,
     /// Side of the network input, pixels.
     pub imgsz: usize,

@@ -7,6 +7,7 @@ use std::io::IsTerminal;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use serde::{Deserialize, Serialize};
 
+use crate::printable::printable;
 use crate::record::{Status, SummaryRecord};
 
 /// Steps of the bar that one object takes, so that frames move it too.
@@ -66,6 +67,7 @@ impl Display {
 
     /// A line of its own above the bar.
     pub fn line(&self, text: &str) {
+        let text = printable(text);
         match &self.bar {
             Some(bar) => bar.println(text),
             None => eprintln!("{text}"),
@@ -77,7 +79,7 @@ impl Display {
         if let Some(bar) = &self.bar {
             let part = STEPS * done as u64 / total.max(1) as u64;
             bar.set_position(self.done as u64 * STEPS + part.min(STEPS));
-            bar.set_message(what.to_owned());
+            bar.set_message(printable(what).into_owned());
         }
     }
 

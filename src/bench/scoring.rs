@@ -16,7 +16,7 @@ pub(super) fn score<'a>(
     let mut scorer = Scorer::new(kind);
     let mut notes = Vec::new();
     for (index, mask) in masks {
-        let truth = object.mask(*index);
+        let truth = object.mask(*index, (mask.width(), mask.height()));
         match &truth {
             Ok(truth) if truth.same_size(mask) => {}
             Ok(truth) => notes.push(format!(

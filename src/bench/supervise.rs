@@ -55,7 +55,9 @@ pub fn run(
     store: &mut ResultStore,
     display: &mut Display,
 ) -> Result<Vec<Loaded>> {
-    run_by(plan, work, store, display, one_worker)
+    run_by(plan, work, store, display, |plan, index, queue, store, display, ready| {
+        one_worker(plan, work, index, queue, store, display, ready)
+    })
 }
 
 /// The same with workers that `one_worker` runs to their end.
@@ -84,7 +86,7 @@ fn run_by(
                 let why = format!("not measured beside a worker that could not be ended: {why}");
                 for item in queue.drain(..) {
                     let row = unmeasured(&item, plan, model, Status::Failed, DEVICE_HELD, &why);
-                    keep(item.order, vec![(row, Vec::new())], store, display)?;
+                    keep(item, vec![(row, Vec::new())], work, None, store, display)?;
                 }
                 break;
             }
@@ -129,7 +131,7 @@ fn run_by(
             let lost = if hopeless { queue.len() } else { 1 };
             for item in queue.drain(..lost) {
                 let row = unmeasured(&item, plan, model, Status::Failed, code, &why);
-                keep(item.order, vec![(row, Vec::new())], store, display)?;
+                keep(item, vec![(row, Vec::new())], work, None, store, display)?;
             }
         }
     }
@@ -173,7 +175,7 @@ fn queue(
                         error.code(),
                         &error.to_string(),
                     );
-                    keep(item.order, vec![(row, Vec::new())], store, display)?;
+                    keep(item, vec![(row, Vec::new())], work, None, store, display)?;
                 }
             }
         }
@@ -184,6 +186,7 @@ fn queue(
 /// Runs one worker until it ends; rows leave the queue as they come.
 fn one_worker(
     plan: &BenchPlan,
+    work: &Work,
     index: usize,
     queue: &mut VecDeque<Item>,
     store: &mut ResultStore,
@@ -198,6 +201,8 @@ fn one_worker(
     loop {
         match listener.next(limit)? {
             Heard::Event(Event::Ready(loaded)) => {
+                // Before it measures anything.
+                store.check_library(&loaded.facts())?;
                 *ready = Some(*loaded);
                 limit = child::limit_of(plan.stall_limit_s);
             }
@@ -216,7 +221,7 @@ fn one_worker(
                 if let Some(at) = queue.iter().position(|item| item.key == key)
                     && let Some(item) = queue.remove(at)
                 {
-                    keep(item.order, passes, store, display)?;
+                    keep(item, passes, work, ready.as_ref(), store, display)?;
                 }
             }
             Heard::Event(Event::Lost { reason }) => {
@@ -289,16 +294,23 @@ fn unmeasured(
     RunRecord::unmeasured(item.key.clone(), conditions, status, code, why)
 }
 
+/// Keeps a row, then shows it: what was shown is on the disk.
 fn keep(
-    order: RowOrder,
+    item: Item,
     passes: Vec<super::object_run::Recorded>,
+    work: &Work,
+    loaded: Option<&Loaded>,
     store: &mut ResultStore,
     display: &mut Display,
 ) -> Result<()> {
-    let result =
-        ObjectResult::new(order, passes).context("a worker sent an object without a pass")?;
-    display.row(&result.summary);
-    store.push(result)
+    let mut result =
+        ObjectResult::new(item.order, passes).context("a worker sent an object without a pass")?;
+    result.measured_on = work.measured_on(&item.key).unwrap_or_default();
+    result.measured_on.library = loaded.map(Loaded::facts).unwrap_or_default();
+    let summary = result.summary.clone();
+    store.push(result)?;
+    display.row(&summary);
+    Ok(())
 }
 
 #[cfg(test)]

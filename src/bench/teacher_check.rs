@@ -14,7 +14,7 @@ use serde_json::{Value, json};
 use super::clip_run::Span;
 use super::plan::{BenchPlan, ModelPlan};
 use super::teacher::path_of;
-use super::work::Work;
+use super::work::{Work, teacher_name};
 use crate::cmd::UsageError;
 use crate::compare::runs::RunFolder;
 use crate::dataset::{Clip, Dataset};
@@ -61,8 +61,7 @@ pub fn check(
                 let key =
                     ObjectKey { video: video.clone(), object: object.clone(), model: tag.clone() };
                 if let Some(hash) = object_of(plan, model, &run, &clip, &key)? {
-                    let name = crate::logits::file_name(&key);
-                    teaching.inputs.insert(format!("teacher/{name}"), hash);
+                    teaching.inputs.insert(teacher_name(&key), hash);
                 }
             }
         }

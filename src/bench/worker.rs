@@ -22,7 +22,9 @@ use crate::backend::{self, OrtNetwork};
 use crate::bundle::{Bundle, Manifest, Role};
 use crate::child;
 use crate::dataset;
+use crate::files::Facts;
 use crate::pipeline::Mode;
+use crate::preprocess::pillow;
 use crate::prompt::PromptKind;
 use crate::record::{Conditions, ObjectKey, Status};
 
@@ -75,10 +77,25 @@ pub struct Loaded {
     pub conditions: Conditions,
     /// Time to load the graphs, ms.
     pub load_ms: f64,
-    /// The library that runs the graphs, and its build.
+    /// The library that runs the graphs: its file, and its build.
     pub library: String,
+    /// The same without files: what rows of one table must have in common.
+    pub version: String,
     /// What does not change of the GPU that is watched.
     pub gpu: Option<serde_json::Map<String, serde_json::Value>>,
+}
+
+impl Loaded {
+    /// What ran the model, as rows keep it.
+    pub fn facts(&self) -> Facts {
+        let driver = self.gpu.as_ref().and_then(|gpu| gpu.get("driver")?.as_str());
+        let facts = [
+            ("library", Some(self.version.as_str())),
+            ("device", Some(self.conditions.device.as_str())),
+            ("driver", driver),
+        ];
+        facts.into_iter().filter_map(|(name, fact)| Some((name.into(), fact?.into()))).collect()
+    }
 }
 
 /// Runs the job on standard input to its end; what stops it is told to the parent, which owns the screen.
@@ -91,7 +108,7 @@ pub fn run() -> Result<()> {
 
 fn run_job() -> Result<()> {
     let job: Job = child::read_job()?;
-    child::end_with_parent();
+    child::end_with_parent()?;
     let model = job.plan.models.get(job.model).context("the job names a model that it lacks")?;
     let (mut runner, mut loaded) = load(&job, model)?;
     let target = watch::target_of(&job.plan);
@@ -171,8 +188,8 @@ fn load_engines(
         mode: gpu.options.mode.name().to_owned(),
         ..conditions(job, model, runner.manifest())
     };
-    let Opened { load_ms, library, .. } = opened;
-    let loaded = Loaded { conditions, load_ms, library, gpu: None };
+    let Opened { load_ms, library, version, .. } = opened;
+    let loaded = Loaded { conditions, load_ms, library, version, gpu: None };
     Ok((Box::new(runner), loaded))
 }
 
@@ -194,8 +211,10 @@ fn load_graphs(job: &Job, model: &ModelPlan) -> Result<(Box<dyn ClipRunner>, Loa
         mode: Mode::Latency.name().to_owned(),
         ..conditions(job, model, &bundle.manifest)
     };
+    let version = format!("{}, {}", conditions.backend, backend::build_info());
     let library = format!("{} ({})", library.display(), backend::build_info());
-    Ok((Box::new(StepByStep(network)), Loaded { conditions, load_ms, library, gpu: None }))
+    let loaded = Loaded { conditions, load_ms, library, version, gpu: None };
+    Ok((Box::new(StepByStep(network)), loaded))
 }
 
 /// What a row states whatever the backend is.
@@ -214,10 +233,11 @@ fn conditions(job: &Job, model: &ModelPlan, manifest: &Manifest) -> Conditions {
         prompt_policy: job.plan.prompt_policy.name().to_owned(),
         metrics: job.plan.metrics.as_str().to_owned(),
         fidelity: format!(
-            "mem{}/ptr{}/{}/pil-bicubic{decoder}{predecoded}/{}/nofill",
+            "mem{}/ptr{}/{}/{}{decoder}{predecoded}/{}/nofill",
             contract.max_memories,
             contract.max_pointers,
             model.imgsz,
+            pillow::NAME,
             job.plan.strides.fidelity()
         ),
         strides: job.plan.strides,

@@ -20,12 +20,15 @@ pub struct BuildJob {
     /// Names it in messages ("edgetam_1024_fp16 track").
     pub what: String,
     /// The ONNX file.
+    #[serde(serialize_with = "crate::child::utf8::path")]
     pub onnx: PathBuf,
     /// SHA-256 that the bundle's manifest gives for it.
     pub onnx_sha256: String,
     /// Where the child leaves the finished plan; the parent gives it its name.
+    #[serde(serialize_with = "crate::child::utf8::path")]
     pub partial: PathBuf,
     /// Directory or file of TensorRT, where one is named.
+    #[serde(serialize_with = "crate::child::utf8::optional")]
     pub tensorrt_lib: Option<PathBuf>,
     /// Which GPU; unused where the plan is for [`Settings::targets`].
     pub device: usize,
@@ -34,6 +37,7 @@ pub struct BuildJob {
     /// The timing caches to start from and to leave behind.
     pub timing_cache: Option<TimingFiles>,
     /// Where TensorRT's whole log goes.
+    #[serde(serialize_with = "crate::child::utf8::optional")]
     pub log: Option<PathBuf>,
 }
 

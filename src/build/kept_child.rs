@@ -41,8 +41,8 @@ impl<'a> KeptChild<'a> {
     }
 
     /// Hands it another job of its place.
-    pub fn give(&mut self, job: &BuildJob) {
-        child::give(&mut self.input, job);
+    pub fn give(&mut self, job: &BuildJob) -> Result<()> {
+        child::give(&mut self.input, job)
     }
 
     /// Waits for the end of the job at hand.

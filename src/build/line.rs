@@ -80,7 +80,7 @@ impl<'a> Line<'a> {
     ) -> Result<Result<Built, NotBuilt>> {
         let child = match &mut self.child {
             Some(child) => {
-                child.give(job);
+                child.give(job)?;
                 child
             }
             none => none.insert(KeptChild::start(self.supervisor, job)?),

@@ -93,15 +93,16 @@ impl EngineManifest {
         usual: Option<&Platform>,
         more: &str,
     ) -> String {
-        let path =
-            |flag: &str, path: &Path| format!("{flag} {}", shell::word(&path.to_string_lossy()));
+        let path = |flag: &str, path: &Path| format!("{flag} {}", shell::path(path));
         let model = &self.bundle.model;
         // A row of somebody's own table may have any name.
         let platform = shell::word(&self.platform);
         let mut words = vec![format!("segtrt build-engines --platform {platform}")];
         words.push(format!(
             "--models {} --imgsz {} --precision {}",
-            model.name, model.imgsz, self.precision
+            shell::word(&model.name),
+            model.imgsz,
+            self.precision
         ));
         if !graphs.is_empty() {
             words.push(format!("--graphs {}", names(graphs)));

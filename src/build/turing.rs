@@ -29,7 +29,7 @@ const OUT: &str = "onnx/bundles_sm75";
 
 /// The command that makes such a bundle of the same model.
 pub fn export_command(bundle: &Bundle) -> String {
-    let (model, imgsz) = (&bundle.manifest.model.name, bundle.manifest.model.imgsz);
+    let (model, imgsz) = (shell::word(&bundle.manifest.model.name), bundle.manifest.model.imgsz);
     format!(
         "python onnx/export.py --model {model} --imgsz {imgsz} --precision fp16 --padded-track --for-sm {TURING_SM} --checkpoint FILE \
          --out {OUT}"
@@ -38,7 +38,7 @@ pub fn export_command(bundle: &Bundle) -> String {
 
 /// The commands that make such a bundle and build its engines.
 pub fn remedy(bundle: &Bundle, platform: &str) -> String {
-    let (model, imgsz) = (&bundle.manifest.model.name, bundle.manifest.model.imgsz);
+    let (model, imgsz) = (shell::word(&bundle.manifest.model.name), bundle.manifest.model.imgsz);
     format!(
         "export it with: {}, then: segtrt build-engines --platform {} --models {model} --imgsz {imgsz} --precision fp16 --onnx-dir \
          {OUT}",

@@ -2,7 +2,7 @@
 Files of weights that lie beside graphs, and beside the plans that are built of them: what this program's own kernels compute with.
 */
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, bail};
 
 use super::Bundle;
 use super::decoder::{self, Decoder};
@@ -55,7 +55,32 @@ impl MemoryEncoder {
     }
 }
 
+/// A manifest's `file` lies beside it: one that points elsewhere would have a stranger's bundle name any file of this machine.
+///
+/// # Errors
+/// A path, or no name at all.
+pub fn check_beside(file: &str) -> Result<()> {
+    if matches!(file, "" | "." | "..") || file.contains(['/', '\0']) {
+        bail!("it names {file:?}; expected the name of a file beside it, without a path");
+    }
+    Ok(())
+}
+
 impl Manifest {
+    /// The files that it names, and the parts of the bundle's own name, are plain names.
+    ///
+    /// # Errors
+    /// As those of [`check_beside`].
+    pub fn check_names(&self) -> Result<()> {
+        let graphs = self.graphs.iter().map(|graph| graph.file.as_str());
+        graphs
+            .chain(self.weights_files().map(|weights| weights.file))
+            .try_for_each(check_beside)?;
+        [&self.model.name, &self.model.precision]
+            .into_iter()
+            .try_for_each(|name| check_beside(name))
+    }
+
     /// All of a bundle's.
     pub fn weights_files(&self) -> impl Iterator<Item = WeightsFile<'_>> {
         let trunk = self.trunk.iter().map(Trunk::weights_file);

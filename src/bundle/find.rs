@@ -8,6 +8,8 @@ use anyhow::{Result, bail};
 
 use super::Bundle;
 
+use crate::shell;
+
 /// What the command line asks for; `None` leaves the choice to what is there.
 #[derive(Clone, Debug)]
 pub struct Wanted<'a> {
@@ -100,9 +102,9 @@ fn missing(bundles: &[Bundle], roots: &[PathBuf], wanted: &Wanted<'_>) -> String
         wanted.imgsz.map_or("any size".to_owned(), |side| format!("imgsz {side}")),
         wanted.precision,
         others(bundles, wanted),
-        wanted.model,
+        shell::word(wanted.model),
         graphs,
-        out.display()
+        shell::path(out)
     )
 }
 

@@ -144,9 +144,10 @@ impl Bundle {
 
 /// Shapes that the tracker relies on; anything else would only fail later and less clearly.
 fn check_contract(manifest: &Manifest) -> Result<()> {
+    manifest.check_names()?;
     let c = &manifest.contract;
     let side = manifest.model.imgsz;
-    if c.grid * 16 != side || c.low_size != 4 * c.grid {
+    if c.grid.checked_mul(16) != Some(side) || c.grid.checked_mul(4) != Some(c.low_size) {
         bail!(
             "grid {} and low_size {} do not belong to imgsz {side}: expected {} and {}",
             c.grid,

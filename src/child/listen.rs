@@ -16,6 +16,7 @@ use anyhow::{Context, Result};
 use serde::de::DeserializeOwned;
 
 use super::event;
+use crate::threads;
 
 /// Seconds for which a child may say nothing unless `--stall-limit` says otherwise.
 pub const USUAL_LIMIT_S: u64 = 600;
@@ -50,14 +51,14 @@ impl<E: DeserializeOwned> Listener<E> {
     /// Takes over the output of `child`.
     ///
     /// # Errors
-    /// It has none, or somebody else listens already.
+    /// It has none, or somebody else listens already; or the system gives no thread.
     pub fn of(child: &mut Child) -> Result<Self> {
         let output = child.stdout.take().context("the worker has no output")?;
         let (sender, lines) = mpsc::channel();
         // Ends with the output, or with whoever listens.
-        std::thread::spawn(move || {
+        threads::spawn("listener", move || {
             BufReader::new(output).split(b'\n').try_for_each(|line| sender.send(line).ok())
-        });
+        })?;
         Ok(Self { lines, kind: PhantomData })
     }
 

@@ -89,7 +89,7 @@ pub struct BenchArgs {
     /// docs/comparing.md. Such a run is no measurement of speed.
     #[arg(long, value_name = "RUN_FOLDER", conflicts_with = "save_logits")]
     pub teacher: Option<PathBuf>,
-    /// Go on where an interrupted run into the same folder stopped. Without it rows, masks, logits and overlays that are there are set aside.
+    /// Go on where an interrupted run into the same folder stopped. Without it rows, tables, masks, logits and overlays that are there are set aside.
     #[arg(long)]
     pub resume: bool,
     /// How prompts are made from the ground truth.

@@ -131,11 +131,6 @@ pub struct MeasureArgs {
     /// End PyTorch's processes after each round instead of letting them wait: for boards with little memory.
     #[arg(long)]
     pub restart_runners: bool,
-    /// Start PyTorch's processes of a model all at once instead of one after the other. Needs memory for all networks being
-    /// built and compiled at a time, so not on small boards. Their setup and compile times are then not measured, and kernels that
-    /// PyTorch's compiler chooses by time are chosen beside the others' work unless its cache has them.
-    #[arg(long, conflicts_with_all = ["runs", "sweep", "restart_runners"])]
-    pub start_together: bool,
     /// A side that finishes no frame for so many seconds hangs: it is ended and noted, the others go on. Not while models are loaded,
     /// built or compiled. 0: wait for ever [default: 600].
     #[arg(long, env = "SEGTRT_STALL_LIMIT", value_name = "SECONDS", value_parser = parse_stall_limit)]

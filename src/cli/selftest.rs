@@ -42,7 +42,7 @@ pub struct SelftestArgs {
     /// ONNX Runtime's shared library, or its folder.
     #[arg(long)]
     pub ort_lib: Option<PathBuf>,
-    /// Test the kernels only; needs no engines. --csv then writes their rows.
+    /// Test the kernels only; needs no engines. --csv then writes their rows, each as soon as it is judged.
     #[arg(long, conflicts_with = "no_kernels")]
     pub kernels: bool,
     /// Test the engines only.

@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 use super::bench_plan::{Resolved, resolve};
 use super::bench_remarks::remarks as bench_remarks;
 use super::bench_table::Line;
-use super::{Outcome, bench_shard, bench_table};
+use super::{Outcome, UsageError, bench_kept, bench_shard, bench_table};
 use crate::bench::plan::{BenchPlan, ModelPlan, ShardPlan};
 use crate::bench::progress::Display;
 use crate::bench::supervise;
@@ -20,11 +20,13 @@ use crate::bench::teacher_check;
 use crate::bench::work::Work;
 use crate::bench::worker::Loaded;
 use crate::bundle::{Bundle, Decoder, Graph, MemoryEncoder, Trunk};
+use crate::child;
 use crate::cli::BenchArgs;
 use crate::engine::{EngineManifest, PlanRecord};
 use crate::environment;
 use crate::files::{ColumnSet, Configuration, FileHash, ResultStore, Sidecar};
 use crate::pipeline::{self, Mode};
+use crate::printable::printable;
 use crate::record::{Status, SummaryRecord};
 use crate::shard::{OTHER_DEVICES, Shard};
 
@@ -118,12 +120,12 @@ pub fn run(args: BenchArgs) -> Result<Outcome> {
     }
     let outcome = report.outcome();
     let mut out = std::io::stdout().lock();
-    writeln!(out, "{}", bench_table::render(&report.models))?;
+    writeln!(out, "{}", printable(&bench_table::render(&report.models)))?;
     for remark in report.remarks {
-        writeln!(out, "{remark}")?;
+        writeln!(out, "{}", printable(&remark))?;
     }
     for path in report.ended? {
-        writeln!(out, "{}", path.display())?;
+        writeln!(out, "{}", printable(&path.display().to_string()))?;
     }
     Ok(outcome)
 }
@@ -170,13 +172,16 @@ pub(super) fn measure(args: &BenchArgs) -> Result<Report> {
     if let Some(shard) = &plan.shard {
         eprintln!("{}", bench_shard::told(shard, plan.videos.len()));
     }
-    let work = Work::list(&plan, split.as_ref())?;
+    // Before anything is touched: workers could not be told what to do.
+    child::check(&plan).map_err(|error| UsageError(format!("{error:#}")))?;
     let mut configuration = configuration(&plan)?;
-    let mut inputs = work.hashes.clone();
+    let earlier = args.resume.then(|| ResultStore::configuration_of(&plan.out_dir)).flatten();
+    let resumed = earlier.map(|earlier| configuration.clone().beside(&earlier));
+    let mut work = Work::list(&plan, resumed.as_ref(), split.as_ref())?;
     if let Some(dir) = &plan.teacher {
         let teaching = teacher_check::check(&plan, dir, &configuration, split.as_ref(), &work)?;
         configuration = configuration.with("teacher", teaching.teacher);
-        inputs.extend(teaching.inputs);
+        work.hashes.extend(teaching.inputs);
     }
     let columns = args.columns.unwrap_or(ColumnSet::telling(plan.strides));
     let mut store = match args.resume {
@@ -184,23 +189,35 @@ pub(super) fn measure(args: &BenchArgs) -> Result<Report> {
         false => ResultStore::create(&plan.out_dir, configuration)?,
     }
     .with_columns(columns)?;
-    let rows = work.rows() * plan.models.len();
-    let mut display = Display::new(rows, store.done_before());
-    if store.done_before() > 0 {
-        display.line(&format!("{} of {rows} rows are there already", store.done_before()));
+    store.check_measured_on(|key| work.measured_on(key))?;
+    let (rows, keys) = (work.rows() * plan.models.len(), work.keys());
+    let done = store.done_of(|key| keys.contains(&(key.video.as_str(), key.object.as_str())));
+    let mut display = Display::new(rows, done);
+    if done > 0 {
+        display.line(&format!("{done} of {rows} rows are there already"));
     }
+    bench_kept::tell_what_is_missing(&plan, &store, &display);
     let mut sidecar = Sidecar {
         environment: environment::facts(),
         timed_region: timed_region(&plan),
-        inputs,
+        inputs: work.hashes.clone(),
         graphs: graphs(&plan)?,
     };
+    let library = if plan.gpu.is_some() { "tensorrt" } else { "onnxruntime" };
+    if store.done_before() > 0 {
+        // Workers that are started now are of the same; where nothing is left to measure none is.
+        sidecar.keep_environment(&plan.out_dir, &[library, "gpu"]);
+    }
+    if let Some(decoder) = &work.decoder {
+        sidecar.environment.insert("video_decoder".to_owned(), decoder.as_str().into());
+    }
     // Written before the first row too: a crash must not leave rows without their machine.
     store.write_sidecar(&sidecar)?;
     let loaded = supervise::run(&plan, &work, &mut store, &mut display);
     display.finish();
-    if let Ok(loaded) = &loaded {
-        let library = if plan.gpu.is_some() { "tensorrt" } else { "onnxruntime" };
+    if let Ok(loaded) = &loaded
+        && !loaded.is_empty()
+    {
         sidecar.environment.insert(library.to_owned(), libraries(loaded));
         if let Some(gpu) = loaded.iter().find_map(|loaded| loaded.gpu.clone()) {
             sidecar.environment.insert("gpu".to_owned(), gpu.into());

@@ -13,6 +13,7 @@ use crate::gpu::{Facts, Gpu};
 use crate::model_tag::ModelTag;
 use crate::platform::Platforms;
 use crate::selftest::{Asked, Folder, find};
+use crate::shell;
 
 /// The size that is taken where none is asked for and several are there.
 const USUAL_IMGSZ: usize = 1024;
@@ -51,7 +52,7 @@ impl Catalogue {
                 root.display(),
                 gpu.name,
                 gpu.sm,
-                root.display()
+                shell::path(&root)
             );
         }
         let platforms = Platforms::open(None)?;
@@ -108,7 +109,7 @@ impl Catalogue {
             precision,
             there.join(", "),
             tag.model,
-            self.root.display()
+            shell::path(&self.root)
         )
     }
 }

@@ -2,8 +2,6 @@
 The clips of `--shard I/N`, after all limits.
 */
 
-use std::collections::HashSet;
-
 use anyhow::{Result, bail};
 
 use super::UsageError;
@@ -30,7 +28,7 @@ impl Limits {
 /// Of the selected clips those of the part that was asked for; all where none was.
 pub(super) fn cut(
     args: &BenchArgs,
-    mut selection: Vec<String>,
+    selection: Vec<String>,
     split: &dyn Dataset,
     limits: Limits,
 ) -> Result<(Vec<String>, Option<ShardPlan>)> {
@@ -41,9 +39,6 @@ pub(super) fn cut(
              in its own way"
         )));
     }
-    // A clip that a list names twice is measured once, as without shards.
-    let mut seen = HashSet::new();
-    selection.retain(|video| seen.insert(video.clone()));
     let frames: Vec<u64> = selection
         .iter()
         .map(|video| match split.outline(video) {

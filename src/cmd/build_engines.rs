@@ -2,14 +2,13 @@
 `segtrt build-engines`: resolve, build the plans, `--jobs` at a time, keep what was built, show what it took.
 */
 
-use std::io::IsTerminal;
 use std::path::Path;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use anyhow::{Context, Result};
-use indicatif::{MultiProgress, ProgressBar, ProgressStyle};
 
+use super::build_progress::{Progress, announcement};
 use super::build_resolve::{ModelBuild, Planned, Resolved, resolve};
 use super::build_table::{Row, Status, dry_run_json, dry_run_table, json, table};
 use super::{Outcome, build_stale, build_sweep, build_trunk, build_weights, build_whole};
@@ -65,6 +64,9 @@ pub fn build_all(
     }
     let place = resolved.device.as_deref().unwrap_or("ahead of time");
     eprintln!("{} for {} ({place})", resolved.tensorrt, resolved.platform.title);
+    if let Some(said) = announcement(&resolved.models) {
+        eprintln!("{said}");
+    }
     let mut manifests = Vec::new();
     for model in &resolved.models {
         std::fs::create_dir_all(&model.dir)
@@ -76,7 +78,8 @@ pub fn build_all(
     let tasks: Vec<_> = models
         .flat_map(|(model, manifest)| model.plans.iter().map(move |plan| (model, plan, manifest)))
         .collect();
-    let (next, bars) = (AtomicUsize::new(0), MultiProgress::new());
+    let to_build = tasks.iter().filter(|(_, planned, _)| planned.why.is_some()).count();
+    let (next, progress) = (AtomicUsize::new(0), Progress::new(to_build));
     let rows: Mutex<Vec<(usize, Row)>> = Mutex::default();
     let mut first = 0;
     for (model, manifest) in resolved.models.iter().zip(&manifests) {
@@ -96,10 +99,10 @@ pub fn build_all(
             let at = next.fetch_add(1, Ordering::Relaxed);
             tasks.get(at).map(|task| (at, task))
         } {
-            let building = Building { model, planned, manifest, args, bars: &bars };
+            let building = Building { model, planned, manifest, args, progress: &progress };
             let row = building.row(&mut line);
             if row.status != Status::UpToDate {
-                bars.suspend(|| eprintln!("{}", row.line()));
+                progress.say(&row.line());
             }
             lock(&rows).push((at, row));
         }
@@ -186,7 +189,7 @@ struct Building<'a> {
     planned: &'a Planned,
     manifest: &'a Mutex<EngineManifest>,
     args: &'a BuildEnginesArgs,
-    bars: &'a MultiProgress,
+    progress: &'a Progress,
 }
 
 impl Building<'_> {
@@ -204,7 +207,7 @@ impl Building<'_> {
         }
         let failed = |not: &NotBuilt| Row::failed(&model.name, self.planned, not);
         let built = match model.bundle.verify(&[job.role]) {
-            Ok(()) => self.with_bar(line),
+            Ok(()) => self.progress.build(job, line),
             Err(error) => Err(NotBuilt { kind: FailureKind::Graph, reason: format!("{error:#}") }),
         };
         let built = match built {
@@ -212,7 +215,7 @@ impl Building<'_> {
             Err(not) => return failed(&not),
         };
         for note in &built.notes {
-            self.bars.suspend(|| eprintln!("{}: {note}", job.what));
+            self.progress.say(&format!("{}: {note}", job.what));
         }
         let record = record(job, &self.planned.file, built);
         let report = assess(&record, bundle);
@@ -233,28 +236,6 @@ impl Building<'_> {
             return failed(&NotBuilt { kind: FailureKind::Disk, reason: format!("{error:#}") });
         }
         of(&record, Status::Built)
-    }
-
-    fn with_bar(&self, line: &mut Line<'_>) -> Result<Built, NotBuilt> {
-        let job = &self.planned.job;
-        let bar = match std::io::stderr().is_terminal() {
-            true => self.bars.add(ProgressBar::new(0)),
-            false => ProgressBar::hidden(),
-        };
-        let style = "{prefix} {bar:30.cyan/blue} {pos}/{len} {elapsed} {wide_msg}";
-        if let Ok(style) = ProgressStyle::with_template(style) {
-            bar.set_style(style);
-        }
-        bar.set_prefix(job.what.clone());
-        bar.enable_steady_tick(std::time::Duration::from_millis(500));
-        let built = line.build(job, |done, total, doing| {
-            bar.set_length(total.max(done));
-            bar.set_position(done);
-            bar.set_message(doing.to_owned());
-        });
-        bar.finish_and_clear();
-        self.bars.remove(&bar);
-        built
     }
 }
 

@@ -3,6 +3,7 @@ The algorithms of the products of an encoder's trunk, which are found by time be
 */
 
 use std::path::Path;
+use std::time::Duration;
 
 use anyhow::{Context, Result};
 
@@ -11,6 +12,9 @@ use crate::gpu::Gpu;
 use crate::gpu::cublaslt::{Choices, CublasLt, CublasLtError};
 use crate::gpu::kernels::kernels_of_turns;
 use crate::pipeline::{choose_products, shapes_of};
+
+/// How long algorithms and kernels have their turns; on an H200 all of them take less than 30 s.
+const CHOICE: Duration = Duration::from_secs(120);
 
 /// After a build on the GPU at hand, when nothing of ours runs there any more: times the algorithms of the trunk's products, unless that
 /// was done with this library and these kernels of this program's on such a GPU; the answer is what the user should know, a sentence.
@@ -39,7 +43,7 @@ pub fn choose(dir: &Path, manifest: &mut EngineManifest) -> Result<Option<String
         let trunk = manifest.trunk().context("no trunk")?;
         let weights = open_trunk(dir, manifest)?;
         let blocks = (0..trunk.blocks.len()).map(|at| weights.block(at));
-        choose_products(&gpu, trunk, &blocks.collect::<Result<Vec<_>>>()?)
+        choose_products(&gpu, trunk, &blocks.collect::<Result<Vec<_>>>()?, CHOICE)
     };
     let choices = measure().context(
         "the algorithms of the trunk's products could not be timed; cuBLASLt's own are taken",

@@ -12,6 +12,7 @@ use crate::cli::CompareArgs;
 use crate::compare::runs::{self, AskedReference, Set};
 use crate::compare::{judge, measure, report};
 use crate::dataset;
+use crate::printable::printable;
 
 /// Runs the comparison.
 pub fn run(args: CompareArgs) -> Result<Outcome> {
@@ -33,12 +34,12 @@ pub fn run(args: CompareArgs) -> Result<Outcome> {
         serde_json::to_writer_pretty(&mut out, &comparison)?;
         writeln!(out)?;
     } else {
-        writeln!(out, "{}", report::render(&comparison))?;
+        writeln!(out, "{}", printable(&report::render(&comparison)))?;
         for remark in report::remarks(&comparison) {
-            writeln!(out, "{remark}")?;
+            writeln!(out, "{}", printable(&remark))?;
         }
         for path in files {
-            writeln!(out, "{}", path.display())?;
+            writeln!(out, "{}", printable(&path.display().to_string()))?;
         }
     }
     // The last that is said: the table has the side's speed as if nothing were missing.

@@ -89,7 +89,6 @@ pub(super) fn resolve(args: &CompareArgs) -> Result<Plan> {
         rounds: measure.rounds as usize,
         teacher_forced: measure.teacher_forced,
         restart: measure.restart_runners,
-        start_together: measure.start_together,
         stall_limit_s: measure.stall_limit,
         ready_limit_s: measure.ready_limit,
     })
@@ -269,8 +268,8 @@ fn eager_reference(measure: &MeasureArgs, sides: &[SidePlan]) -> SidePlan {
         precision: SINGLE.to_owned(),
         own_precision: true,
     };
-    // segtrt resizes as Pillow does to the last bit, and so must what it is compared with.
-    runner_side(measure, &reference, &["--preprocess", "cpu"])
+    // segtrt resizes as Pillow does to the last bit, and so must what it is compared with; no speed is wanted of it.
+    runner_side(measure, &reference, &["--preprocess", "cpu", "--tuning", "none"])
 }
 
 /// segtrt's side on the CPU in fp32, which has its precision in its name where that was typed.

@@ -15,6 +15,7 @@ use crate::compare::measure::{self, Plan, Referee, SideKind, SidePlan};
 use crate::compare::sweep::{Combination, combinations, references};
 use crate::compare::{judge, report};
 use crate::dataset;
+use crate::printable::printable;
 
 /// Runs the sweep.
 pub fn run(args: &CompareArgs) -> Result<Outcome> {
@@ -42,7 +43,6 @@ pub fn run(args: &CompareArgs) -> Result<Outcome> {
         rounds: args.measure.rounds as usize,
         teacher_forced: false,
         restart: false,
-        start_together: false,
         stall_limit_s: args.measure.stall_limit,
         ready_limit_s: None,
     };
@@ -55,12 +55,12 @@ pub fn run(args: &CompareArgs) -> Result<Outcome> {
         serde_json::to_writer_pretty(&mut out, &rows)?;
         writeln!(out)?;
     } else {
-        writeln!(out, "{}", report::sweep::render(&rows))?;
+        writeln!(out, "{}", printable(&report::sweep::render(&rows)))?;
         for remark in report::sweep::remarks(&rows) {
-            writeln!(out, "{remark}")?;
+            writeln!(out, "{}", printable(&remark))?;
         }
         for path in files {
-            writeln!(out, "{}", path.display())?;
+            writeln!(out, "{}", printable(&path.display().to_string()))?;
         }
     }
     let stopped = rows.iter().filter_map(|row| {

@@ -85,7 +85,7 @@ pub fn run(args: ExperimentArgs) -> Result<Outcome> {
     if !rows.exists() {
         anyhow::bail!(
             "the timed bench left no rows (its error is above); when that is mended, go on with: segtrt experiment --resume {}",
-            folder.path.display()
+            shell::path(&folder.path)
         );
     }
     let profiled = match profiler(&folder) {
@@ -115,10 +115,7 @@ pub fn run(args: ExperimentArgs) -> Result<Outcome> {
     if profiled == Some(Some(STOPPED)) {
         return Ok(Outcome::Stopped);
     }
-    say(&format!(
-        "one page of tables and plots: segtrt report {}",
-        shell::word(&folder.path.display().to_string())
-    ));
+    say(&format!("one page of tables and plots: segtrt report {}", shell::path(&folder.path)));
     let sound = timed == Timed::Sound && profiled.is_none_or(|code| code == Some(0));
     Ok(if sound { Outcome::Done } else { Outcome::PartlyFailed })
 }

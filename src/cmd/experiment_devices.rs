@@ -9,6 +9,7 @@ use super::experiment::Timed;
 use crate::experiment::{Folder, Ran};
 use crate::shard::devices::{self, Task};
 use crate::shard::{self, Merged, Shard};
+use crate::shell;
 
 /// What the driver shows of all GPUs.
 fn visible_now() -> Option<String> {
@@ -106,7 +107,7 @@ pub(super) fn join(folder: &Folder, shards: usize, say: &mut dyn FnMut(&str)) ->
             "*** error: shard {part} is left out: {why}; mend it, or remove {} to measure that shard again, then go on with: \
              segtrt experiment --resume {} ***",
             folder.shard(Shard { part: *part, of: shards }).display(),
-            folder.path.display()
+            shell::path(&folder.path)
         ));
     }
     Ok(missing.is_empty() && damaged.is_empty())

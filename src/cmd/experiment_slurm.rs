@@ -47,7 +47,10 @@ pub(super) fn measure(
             true => println!("{:#}", run.told(None, &tasks)),
             false => println!("{}", run.command_line(&tasks)),
         }
-        say(&format!("submit it with: segtrt experiment --resume {}", run.folder.path.display()));
+        say(&format!(
+            "submit it with: segtrt experiment --resume {}",
+            shell::path(&run.folder.path)
+        ));
         return Ok(Timed::Later);
     }
     let stopped = ctrl_c::flag()?;
@@ -62,7 +65,7 @@ pub(super) fn measure(
                 say(&format!(
                     "not waiting for job {}; wait and merge with: segtrt experiment --resume {}",
                     run.job(),
-                    run.folder.path.display()
+                    shell::path(&run.folder.path)
                 ));
                 if let (Some(newest), true) = (run.jobs.submissions.last(), json) {
                     println!("{:#}", run.told(Some(&newest.job), &newest.tasks));
@@ -196,7 +199,7 @@ impl Run<'_> {
         let Some(ended) = watch.wait(|| Commands::live(&job), rows, say) else {
             say(&format!(
                 "no longer waiting; job {job} goes on. Cancel it: scancel {job}. Wait again and merge: segtrt experiment --resume {}",
-                self.folder.path.display()
+                shell::path(&self.folder.path)
             ));
             return Ok(false);
         };
@@ -228,7 +231,7 @@ impl Run<'_> {
         if !tasks.is_empty() {
             say(&format!(
                 "when that is mended, go on with: segtrt experiment --resume {}",
-                self.folder.path.display()
+                shell::path(&self.folder.path)
             ));
         }
     }

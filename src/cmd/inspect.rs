@@ -9,6 +9,7 @@ use anyhow::Result;
 use super::Outcome;
 use crate::cli::InspectArgs;
 use crate::inspect::{self, Options, Report, text};
+use crate::printable::printable;
 
 /// Reports on each file; one that cannot be inspected does not keep the others from it.
 pub fn run(args: InspectArgs) -> Result<Outcome> {
@@ -32,7 +33,7 @@ pub fn run(args: InspectArgs) -> Result<Outcome> {
         writeln!(out)?;
     } else {
         for report in &reports {
-            writeln!(out, "{}", text::render(report, layers))?;
+            writeln!(out, "{}", printable(&text::render(report, layers)))?;
         }
     }
     let sound = failed == 0 && reports.iter().all(Report::is_sound);

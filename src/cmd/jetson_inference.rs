@@ -16,7 +16,8 @@ use super::{Outcome, UsageError};
 use crate::cli::JetsonBenchmarkArgs;
 use crate::dataset::Dataset;
 use crate::experiment::{STOPPED, Step, run_step};
-use crate::files::{atomic, summary_csv};
+use crate::files::{self, atomic, summary_csv};
+use crate::printable::printable;
 use crate::screen_table::{self, number};
 use crate::two_phase::{
     MemoryWatch, Metadata, ModelRows, SUMMARY_FILE, Summary, SystemMemory, Watched,
@@ -46,8 +47,7 @@ pub(super) fn run(
     let file = plan.out_dir.join(SUMMARY_FILE);
     if !args.resume && file.exists() {
         // Rows of an earlier run would pass for this one's until the first model is done.
-        std::fs::remove_file(&file)
-            .with_context(|| format!("cannot remove the outdated {}", file.display()))?;
+        forget(&file)?;
     }
     let mut summary =
         Summary { videos: metadata.video_ids.clone(), clip_frames, models: Vec::new() };
@@ -100,7 +100,7 @@ fn model(
     if args.resume {
         words.push("--resume".to_owned());
     } else {
-        forget(folder)?;
+        forget(&folder.join(summary_csv::FILE_NAME))?;
     }
     if let Some(memory) = SystemMemory::now() {
         eprintln!("[PRE-INFERENCE] {tag}: {}", memory.line());
@@ -115,15 +115,12 @@ fn model(
     Ok((ran.code, watched))
 }
 
-/// Rows of an earlier run would pass for this one's where its process dies before it writes any.
-fn forget(folder: &Path) -> Result<()> {
-    let old = folder.join(summary_csv::FILE_NAME);
-    match std::fs::remove_file(&old) {
-        Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
-            Err(error).with_context(|| format!("cannot remove the outdated {}", old.display()))
-        }
-        _ => Ok(()),
+/// Sets a table aside: rows of an earlier run would pass for this one's where its process dies before it writes any.
+fn forget(table: &Path) -> Result<()> {
+    if let Some(kept) = files::set_aside(table)? {
+        eprintln!("{} is kept in {kept}", table.display());
     }
+    Ok(())
 }
 
 /// The memory that a model took, the predecessor's words first.
@@ -148,13 +145,17 @@ fn unchanged(metadata: &Metadata, split: &dyn Dataset) -> Result<HashMap<String,
         // Without an entry nothing of it could be used; the bench says why in its row.
         let Some(data) = metadata.video(video)? else { continue };
         let now = match split.clip(video) {
-            // Frames of a video file lie somewhere else each time.
-            Ok(clip) if clip.extracted.is_some() && clip.frames.len() == data.frames.len() => None,
+            // Frames of a video file are no files.
+            Ok(clip)
+                if clip.frames.decoder().is_some() && clip.frames.len() == data.frames.len() =>
+            {
+                None
+            }
             Ok(clip) => {
                 // The predecessor wrote paths as the split was typed.
                 let paths = data.frames.iter().map(std::path::absolute);
                 let paths: Vec<PathBuf> = paths.collect::<std::io::Result<_>>()?;
-                (clip.frames != paths)
+                (clip.frames.files() != paths)
                     .then(|| format!("{} frames, then {}", clip.frames.len(), data.frames.len()))
             }
             Err(error) => Some(error.to_string()),
@@ -196,5 +197,5 @@ fn show(summary: &Summary, done: &[(String, ModelRows)], json: bool) -> Result<(
             number(rows.system_peak_used_mib, 0),
         ]);
     }
-    Ok(writeln!(out, "{table}")?)
+    Ok(writeln!(out, "{}", printable(&table.to_string()))?)
 }

@@ -2,82 +2,95 @@
 `segtrt merge`: the predecessor's messages around a merge.
 */
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
-use anyhow::{Result, bail};
+use anyhow::{Result, anyhow};
 use serde_json::json;
 
 use super::Outcome;
 use crate::cli::MergeArgs;
-use crate::merge::{self, Merged, MergedSource, Missing, Source};
+use crate::files::atomic;
+use crate::merge::{self, Merged, Missing, Source};
 use crate::shell;
 
-/// Merges the tables of all folders that have one.
+/// Merges the tables of all folders that have one. The file is there before the first word: whoever reads the words may hang up.
 pub fn run(args: MergeArgs) -> Result<Outcome> {
     let MergeArgs { dirs, output, table, json } = args;
-    // The predecessor's words, on standard output as there; a JSON document must stand there alone.
-    let say = |line: String| if json { eprintln!("{line}") } else { println!("{line}") };
-    let (mut sources, mut left_out) = (Vec::new(), Vec::new());
+    let (mut sources, mut missing, mut damaged) = (Vec::new(), Vec::new(), Vec::new());
     for dir in &dirs {
         match Source::find(dir, table) {
             // One damaged table must not cost the rows of all others; but it is a failure, and said to be one.
             Ok(source) => match merge::check(&source) {
                 Ok(()) => sources.push(source),
-                Err(error) => left_out.push(format!("{error:#}")),
+                Err(error) => damaged.push(format!("{error:#}")),
             },
-            Err(Missing::Folder) => say(format!("Warning: Directory not found: {}", dir.display())),
-            Err(Missing::Table) => {
-                say(format!("Warning: No {} in {}", table.file_name(), dir.display()));
-            }
+            Err(why) => missing.push(match why {
+                Missing::Path => format!("Directory not found: {}", dir.display()),
+                Missing::Kind => format!("Neither a folder nor a file: {}", dir.display()),
+                Missing::Table => format!("No {} in {}", table.file_name(), dir.display()),
+            }),
         }
     }
-    for why in &left_out {
+    let mut words: Vec<String> = missing.iter().map(|why| format!("Warning: {why}")).collect();
+    let merged = match sources.is_empty() {
+        true => Err(no_source(&dirs, table)),
+        false => merge::merge(&sources, &output),
+    };
+    if let Ok(merged) = &merged {
+        words.extend(account(merged, &output));
+    }
+    // The predecessor's words, on standard output as there; a document or a table must stand there alone.
+    let alone = json || atomic::is_standard_output(&output);
+    for line in &words {
+        if alone { eprintln!("{line}") } else { println!("{line}") }
+    }
+    for why in &damaged {
         log::warn!("left out: {why}");
     }
-    let outcome = if left_out.is_empty() { Outcome::Done } else { Outcome::PartlyFailed };
-    if sources.is_empty() {
-        bail!(
-            "No valid result directories provided\n\
-             expected folders with {0} or profile_outputs/{0} in them, such as bench's --out-dir{1}",
-            table.file_name(),
-            below(&dirs, table)
-        );
-    }
-    say("Merging results from:".to_owned());
-    let begun = &mut |source: &Source| say(format!("  - {}", source.folder.display()));
-    let done = &mut |added: &MergedSource| {
-        say(format!("    Found {} entries from {}", added.rows, added.platform));
-    };
-    let Some(merged) = merge::merge(&sources, &output, begun, done)? else {
-        say("No data to merge!".to_owned());
-        if json {
-            println!(
-                "{}",
-                serde_json::to_string_pretty(
-                    &json!({"output": null, "rows": 0, "left_out": left_out})
-                )?
-            );
-        }
-        return Ok(outcome);
-    };
-    say(format!("\nMerged CSV written to: {}", output.display()));
-    say(format!("Total entries: {}", merged.rows));
-    say("\nEntries by platform:".to_owned());
-    for (platform, rows) in &merged.platforms {
-        say(format!("  {platform}: {rows}"));
-    }
+    let left_out = [missing, damaged].concat();
+    let merged = merged?;
     warn(&merged);
     if json {
         let platforms: serde_json::Map<_, _> =
             merged.platforms.iter().map(|(name, rows)| (name.clone(), json!(rows))).collect();
-        let document = json!({
-            "output": output, "rows": merged.rows, "platforms": platforms, "columns": merged.columns,
-            "sources": merged.sources, "repeated": merged.repeated,
-            "left_out": left_out,
-        });
+        let document = match merged.rows {
+            0 => json!({"output": null, "rows": 0, "left_out": left_out}),
+            _ => json!({
+                "output": output, "rows": merged.rows, "platforms": platforms, "columns": merged.columns,
+                "sources": merged.sources, "repeated": merged.repeated,
+                "left_out": left_out,
+            }),
+        };
         println!("{}", serde_json::to_string_pretty(&document)?);
     }
-    Ok(outcome)
+    Ok(if left_out.is_empty() { Outcome::Done } else { Outcome::PartlyFailed })
+}
+
+fn no_source(dirs: &[PathBuf], table: merge::Table) -> anyhow::Error {
+    anyhow!(
+        "No valid result directories provided\n\
+         expected folders with {0} or profile_outputs/{0} in them, such as bench's --out-dir, or CSV files of results{1}",
+        table.file_name(),
+        below(dirs, table)
+    )
+}
+
+/// What was merged, in the predecessor's words.
+fn account(merged: &Merged, output: &Path) -> Vec<String> {
+    let mut lines = vec!["Merging results from:".to_owned()];
+    for source in &merged.sources {
+        lines.push(format!("  - {}", source.folder));
+        lines.push(format!("    Found {} entries from {}", source.rows, source.platform));
+    }
+    if merged.rows == 0 {
+        lines.push("No data to merge!".to_owned());
+        return lines;
+    }
+    lines.push(format!("\nMerged CSV written to: {}", output.display()));
+    lines.push(format!("Total entries: {}", merged.rows));
+    lines.push("\nEntries by platform:".to_owned());
+    lines.extend(merged.platforms.iter().map(|(platform, rows)| format!("  {platform}: {rows}")));
+    lines
 }
 
 /// Folders one step below the named ones that could be merged, ready to be typed: `collected_results` instead of what is in it is
@@ -88,7 +101,7 @@ fn below(dirs: &[PathBuf], table: merge::Table) -> String {
         .iter()
         .flat_map(inside)
         .map(|entry| entry.path())
-        .filter(|path| Source::find(path, table).is_ok())
+        .filter(|path| path.is_dir() && Source::find(path, table).is_ok())
         .collect();
     if found.is_empty() {
         return String::new();

@@ -13,6 +13,7 @@ use crate::nsys::{
     Analysis, Comparison, Filter, Input, Options, Table, analyse, compare, difference, inputs,
     render, side_by_side,
 };
+use crate::printable::printable;
 
 /// Rows of a table on the screen unless told otherwise.
 const USUAL_TOP: usize = 15;
@@ -142,7 +143,7 @@ fn print_json(
 fn print_tables(tables: &[Table], view: &ViewArgs) -> Result<()> {
     let mut out = std::io::stdout().lock();
     for table in tables {
-        writeln!(out, "{}", render::text(table, top(view).unwrap_or(USUAL_TOP)))?;
+        writeln!(out, "{}", printable(&render::text(table, top(view).unwrap_or(USUAL_TOP))))?;
     }
     Ok(())
 }

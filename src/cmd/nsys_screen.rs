@@ -8,6 +8,7 @@ use std::path::PathBuf;
 use anyhow::Result;
 
 use crate::nsys::{Analysis, Comparison, render};
+use crate::printable::printable;
 
 /// Reports side by side on the screen; files have all.
 const MOST_COLUMNS: usize = 10;
@@ -51,7 +52,7 @@ pub fn sentences(
             (false, _) => String::new(),
         };
         for line in render::findings(&report.findings) {
-            writeln!(out, "{name}{line}")?;
+            writeln!(out, "{}", printable(&format!("{name}{line}")))?;
         }
     }
     notes(&mut out, reports)?;
@@ -63,8 +64,10 @@ pub fn sentences(
         )?;
     }
     match compared {
-        Some(Ok(found)) => writeln!(out, "{}", render::comparison(found).unwrap_or_default())?,
-        Some(Err(why)) => writeln!(out, "{why}")?,
+        Some(Ok(found)) => {
+            writeln!(out, "{}", printable(&render::comparison(found).unwrap_or_default()))?
+        }
+        Some(Err(why)) => writeln!(out, "{}", printable(why))?,
         None => {}
     }
     for report in reports {
@@ -87,8 +90,8 @@ fn notes(out: &mut impl Write, reports: &[Analysis]) -> Result<()> {
         let of = reports.iter().filter(|report| report.notes.contains(note));
         let of: Vec<&str> = of.map(|report| report.label.as_str()).collect();
         match of.len() == reports.len() {
-            true => writeln!(out, "{note}")?,
-            false => writeln!(out, "{}: {note}", of.join(", "))?,
+            true => writeln!(out, "{}", printable(note))?,
+            false => writeln!(out, "{}", printable(&format!("{}: {note}", of.join(", "))))?,
         }
     }
     Ok(())

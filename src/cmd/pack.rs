@@ -12,6 +12,7 @@ use crate::model_tag::ModelTag;
 use crate::pack::{self, Wanted};
 use crate::platform::{BUILT_IN, Platforms};
 use crate::prompt::PromptKind;
+use crate::shell;
 
 /// Writes the pack and says what to do with it.
 pub fn run(args: PackArgs) -> Result<Outcome> {
@@ -47,6 +48,9 @@ pub fn run(args: PackArgs) -> Result<Outcome> {
     let usual = || PathBuf::from(format!("segtrt-pack-{}.tar", plan.platform.name));
     let out = args.out.unwrap_or_else(usual);
     let packed = pack::write(&plan, &out, args.force)?;
+    for warning in &packed.warnings {
+        log::warn!("{warning}");
+    }
     if args.json {
         let document = serde_json::json!({
             "tar": out, "files": packed.files, "bytes": packed.bytes, "folder": packed.folder,
@@ -56,11 +60,12 @@ pub fn run(args: PackArgs) -> Result<Outcome> {
         return Ok(Outcome::Done);
     }
     println!(
-        "{}: {} files, {:.1} MB, for {}; there: tar xf FILE && sh {}/run.sh",
+        "{}: {} files, {:.1} MB, for {}; there: tar xf {} && sh {}/run.sh",
         out.display(),
         packed.files,
         packed.bytes as f64 / 1e6,
         plan.platform.title,
+        shell::word(&out.file_name().unwrap_or(out.as_os_str()).to_string_lossy()),
         packed.folder
     );
     Ok(Outcome::Done)

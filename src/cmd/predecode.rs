@@ -14,6 +14,7 @@ use crate::cli::PredecodeArgs;
 use crate::dataset::{self, Dataset};
 use crate::environment;
 use crate::predecode::{self, Done, Options};
+use crate::printable::printable;
 use crate::screen_table;
 
 /// Sides of networks are multiples of this.
@@ -72,8 +73,8 @@ pub fn run(args: PredecodeArgs) -> Result<Outcome> {
         serde_json::to_writer_pretty(&mut out, &rows)?;
         writeln!(out)?;
     } else {
-        writeln!(out, "{}", table(&rows))?;
-        writeln!(out, "{}", dir.display())?;
+        writeln!(out, "{}", printable(&table(&rows)))?;
+        writeln!(out, "{}", printable(&dir.display().to_string()))?;
     }
     let failed = rows.iter().filter(|row| row.result == "failed").count();
     if failed > 0 {
@@ -104,7 +105,7 @@ fn one(split: &dyn Dataset, video: &str, dir: &Path, options: &Options) -> Row {
         if let Ok(style) = ProgressStyle::with_template("{prefix} {bar:30.cyan/blue} {pos}/{len}") {
             bar.set_style(style);
         }
-        bar.set_prefix(video.to_owned());
+        bar.set_prefix(printable(video).into_owned());
         let done = predecode::predecode(&clip, dir, options, &mut |frames| {
             bar.set_position(frames as u64);
         });

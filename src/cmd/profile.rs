@@ -18,6 +18,7 @@ use crate::files::ResultStore;
 use crate::nsys::Nsys;
 use crate::profile::{NoReports, Recorder, ReportName, Target};
 use crate::record::{ObjectKey, RunRecord, Status};
+use crate::shell;
 
 /// Where reports lie in a bench's folder, the predecessor's name.
 const FOLDER: &str = "nsight_reports";
@@ -72,7 +73,7 @@ pub fn run(args: ProfileArgs) -> Result<Outcome> {
         println!("{} of {} reports in {}", targets.len() - failed, targets.len(), folder.display());
         table.iter().for_each(|table| println!("{}", table.display()));
         if failed < targets.len() {
-            println!("look at them with: segtrt nsys {}", folder.display());
+            println!("look at them with: segtrt nsys {}", shell::path(&folder));
         }
     }
     let sound = failed == 0 && left_out == 0 && timed == Outcome::Done;

@@ -27,23 +27,15 @@ pub fn run(args: ReportArgs) -> Result<Outcome> {
         eprintln!("Error: {problem}");
     }
     let report = report::build(inputs, targets.as_ref(), now());
-    if let Some(unknown) = targets
-        .as_ref()
-        .map(|targets| targets.unknown(&report.groups))
-        .filter(|all| !all.is_empty())
-    {
-        bail!(UsageError(format!(
-            "no table has the metric {}; known are the tables' own columns and {}",
-            unknown.join(", "),
-            Targets::known_metrics()
-        )));
+    if let Some(targets) = &targets {
+        check_metrics(targets, &report)?;
     }
     let written = write(&args, &report)?;
     if args.json {
         let mut out = std::io::stdout().lock();
         serde_json::to_writer_pretty(&mut out, &report)?;
         writeln!(out)?;
-    } else {
+    } else if !args.out.as_deref().is_some_and(atomic::is_standard_output) {
         print(&report, &written);
     }
     let missed = report.targets.as_ref().and_then(Verdicts::failure);
@@ -58,6 +50,22 @@ fn targets(args: &ReportArgs) -> Result<Option<Targets>> {
     let built_in = || args.check.then_some(Path::new("default"));
     let Some(file) = args.targets.as_deref().or_else(built_in) else { return Ok(None) };
     Targets::open(file).map(Some).map_err(|error| UsageError(format!("{error:#}")).into())
+}
+
+fn check_metrics(targets: &Targets, report: &Report) -> Result<()> {
+    let unknown = targets.unknown(&report.groups);
+    if unknown.is_empty() {
+        return Ok(());
+    }
+    let named = unknown
+        .iter()
+        .map(|target| format!("target {:?} asks for {:?}", target.name, target.metric));
+    bail!(UsageError(format!(
+        "{}: {}, a metric that no table has; known are the tables' own columns and {}",
+        targets.from,
+        named.collect::<Vec<_>>().join(", "),
+        Targets::known_metrics()
+    )))
 }
 
 /// The page and the plots; where they are.

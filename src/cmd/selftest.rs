@@ -9,6 +9,7 @@ use anyhow::{Context, Result, bail};
 use clap::ValueEnum;
 
 use super::Outcome;
+use super::selftest_progress::Shown;
 use crate::bundle::{self, Bundle};
 use crate::cli::SelftestArgs;
 use crate::gpu::{Facts, Gpu};
@@ -16,6 +17,7 @@ use crate::model_tag::ModelTag;
 use crate::prompt::PromptKind;
 use crate::selftest::clip::{self, ClipRow};
 use crate::selftest::kernels::{Chosen, Topic};
+use crate::selftest::report::KernelsCsv;
 use crate::selftest::{
     self, Asked, Folder, KernelReport, Opened, References, Repeats, Row, Settings, Verdict,
     kernels, report,
@@ -54,12 +56,16 @@ pub fn run(args: SelftestArgs) -> Result<Outcome> {
         max_elements: args.max_elements.map(|most| usize::try_from(most).unwrap_or(usize::MAX)),
         without_cublaslt: args.without_cublaslt,
     };
-    let test = || test_kernels(&gpu, &settings, chosen, screen);
+    let mut csv = match &args.csv {
+        Some(path) if args.kernels => Some(KernelsCsv::create(path)?),
+        _ => None,
+    };
+    let test = || test_kernels(&gpu, &settings, chosen, screen, csv.as_mut());
     let kernels = (!args.no_kernels).then(test);
     // Closed before the engines' processes open it.
     drop(gpu);
     if let Some(kernels) = kernels.as_ref().filter(|_| args.kernels) {
-        return write_kernels(&args, &settings, kernels);
+        return end_kernels(&args, &settings, kernels, csv);
     }
     let folders = folders(&args, &facts)?;
     let roots = match args.onnx_dir.as_slice() {
@@ -192,9 +198,17 @@ fn test_kernels(
     settings: &Settings,
     chosen: Chosen<'_>,
     screen: Screen,
+    mut csv: Option<&mut KernelsCsv>,
 ) -> KernelReport {
     eprintln!("testing the kernels on {}", gpu.facts().name);
-    let found = kernels::run(gpu, settings.repeats, settings.seed, chosen);
+    let mut shown = Shown::new();
+    let found = kernels::run(gpu, settings.repeats, settings.seed, chosen, &mut |report, step| {
+        if let Some(csv) = &mut csv {
+            csv.hear(report);
+        }
+        shown.hear(report, step);
+    });
+    shown.finish();
     screen.say(&report::render_kernels(&found));
     let library = found.rows.iter().find_map(|row| row.library.as_deref());
     let library = library.map_or_else(String::new, |library| format!(", products by {library}"));
@@ -225,15 +239,15 @@ fn failed(report: &KernelReport) -> usize {
     report.rows.iter().filter(|row| row.verdict == Verdict::Failed).count()
 }
 
-/// Writes the files of a test without engines.
-fn write_kernels(
+/// Ends a test without engines.
+fn end_kernels(
     args: &SelftestArgs,
     settings: &Settings,
     kernels: &KernelReport,
+    csv: Option<KernelsCsv>,
 ) -> Result<Outcome> {
-    if let Some(path) = &args.csv {
-        report::write_kernels_csv(path, kernels)?;
-        Screen::of(args).say(&path.display().to_string());
+    if let Some(csv) = csv {
+        Screen::of(args).say(&csv.finish()?.display().to_string());
     }
     write_json(args, settings, None, Some(kernels), &[], &[])?;
     Ok(if failed(kernels) > 0 { Outcome::PartlyFailed } else { Outcome::Done })

@@ -13,6 +13,7 @@ use super::bench_table::Line;
 use super::{Outcome, UsageError, bench};
 use crate::cli::{BenchArgs, SuiteArgs};
 use crate::files::{ColumnSet, summary_csv};
+use crate::printable::printable;
 use crate::screen_table::{self, number};
 use crate::strides::Strides;
 use crate::suite::{Experiment, Part, Suite, combine};
@@ -79,14 +80,14 @@ pub fn run(args: SuiteArgs) -> Result<Outcome> {
         serde_json::to_writer_pretty(&mut out, &document)?;
         writeln!(out)?;
     } else {
-        writeln!(out, "{}", table(&done))?;
+        writeln!(out, "{}", printable(&table(&done)))?;
         for one in &done {
             if let Some(error) = &one.error {
-                writeln!(out, "{}: {error}", one.experiment)?;
+                writeln!(out, "{}: {}", one.experiment, printable(&error.to_string()))?;
             }
         }
         if let Some(path) = written {
-            writeln!(out, "{}", path.display())?;
+            writeln!(out, "{}", printable(&path.display().to_string()))?;
         }
     }
     let all_done = done.iter().all(|one| one.status == Status::Done);

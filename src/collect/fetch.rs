@@ -3,7 +3,6 @@ From places to folders: list everything, give each folder its name here, fetch w
 the folders of one machine one after the other.
 */
 
-use std::io::Read;
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
@@ -14,6 +13,7 @@ use serde::Serialize;
 use super::listing::{self, Folder, Listing};
 use super::manifest::{Entry, Manifest};
 use super::receive::{self, NotAsked, Received, Wanted};
+use super::ssh::TooMuch;
 use super::{Remote, Ssh, script};
 use crate::files::sha256_of_file;
 
@@ -151,12 +151,13 @@ fn side_by_side<T: Send, R: Send>(
 
 fn list(remote: &Remote, options: &Options) -> Result<Listing> {
     let mut connection = options.ssh.run(&remote.host, &script::listing(remote))?;
-    let mut answer = Vec::new();
-    let read = connection.output().read_to_end(&mut answer);
-    // A connection that failed explains an answer that is none.
-    connection.finish()?;
-    read.context("cannot read what ssh gave")?;
-    listing::parse(&answer)
+    let listing = listing::read(connection.output());
+    match (listing, connection.finish()) {
+        // The answer is cut off here, and the other side's complaint about that explains nothing.
+        (Err(refused), _) if refused.is::<TooMuch>() => Err(refused),
+        // A connection that failed explains an answer that is none.
+        (listing, finished) => finished.and(listing),
+    }
 }
 
 /// Gives a folder its name here; nothing for one that is listed twice.
@@ -265,7 +266,9 @@ fn stream(
     let finished = connection.finish();
     match (unpacked, finished) {
         // A stream that is refused is cut here, and the other side's complaint about that explains nothing.
-        (Err(refused), Err(_)) if refused.is::<NotAsked>() => Err(refused),
+        (Err(refused), Err(_)) if refused.is::<NotAsked>() || refused.is::<TooMuch>() => {
+            Err(refused)
+        }
         (Err(broken), Err(why)) => Err(broken.context(format!("{why:#}"))),
         (unpacked, finished) => unpacked.and(finished),
     }

@@ -2,11 +2,15 @@
 The other machine's answer to the listing: folders with files and checksums.
 */
 
+use std::io::{BufReader, Read};
 use std::path::{Component, Path};
 
-use anyhow::{Result, bail};
+use anyhow::{Context, Result, bail};
 
-use super::script::MARKER;
+use super::ssh::{TooMuch, skip_noise};
+
+/// Bytes that a listing may have: some 400,000 files.
+const MOST_LISTING: u64 = 64 << 20;
 
 /// One folder there.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -53,17 +57,24 @@ pub(super) struct Listing {
     pub missing: Vec<String>,
 }
 
-/// Reads an answer. What stands before the marker is some login script's.
+/// Reads an answer.
 ///
 /// # Errors
-/// An answer that is cut off or is none.
-pub(super) fn parse(answer: &[u8]) -> Result<Listing> {
-    let marker = MARKER.as_bytes();
-    let begin = answer.windows(marker.len()).position(|window| window == marker);
-    let Some(begin) = begin else {
-        bail!("no listing came: is there a POSIX shell (sh), and does the login print errors?");
-    };
-    let body = &answer[begin + marker.len()..];
+/// An answer that is cut off, is none, or is longer than any honest one.
+pub(super) fn read(answer: impl Read) -> Result<Listing> {
+    let mut answer = BufReader::new(answer);
+    skip_noise(&mut answer)?;
+    let mut body = Vec::new();
+    answer.take(MOST_LISTING + 1).read_to_end(&mut body).context("cannot read what ssh gave")?;
+    if body.len() as u64 > MOST_LISTING {
+        bail!(TooMuch(
+            "its listing is longer than 64 MiB, which no result folders need; name single folders instead"
+        ));
+    }
+    parse(&body)
+}
+
+fn parse(body: &[u8]) -> Result<Listing> {
     let mut listing = Listing::default();
     let mut whole = false;
     for record in body.split(|byte| *byte == 0) {
@@ -138,6 +149,11 @@ pub(super) fn is_plain(name: &str) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::collect::script::MARKER;
+
+    fn parse(answer: &[u8]) -> Result<Listing> {
+        read(answer)
+    }
 
     fn answer(records: &[&str]) -> Vec<u8> {
         format!("Welcome to jetson!\n{MARKER}{}\0", records.join("\0")).into_bytes()
@@ -187,7 +203,7 @@ mod tests {
     #[test]
     fn an_answer_that_is_cut_off_or_none_is_an_error() {
         let error = |bytes: &[u8]| parse(bytes).unwrap_err().to_string();
-        assert!(error(b"This account is not available\n").contains("no listing came"));
+        assert!(error(b"This account is not available\n").contains("before the answer began"));
         assert!(error(&answer(&["D/x"])).contains("cut off"));
         assert!(error(&answer(&["D/x", "zzz", "Z"])).contains("no file with its sha256"));
         assert!(error(&answer(&["F./a", "Z"])).contains("not with a folder"));

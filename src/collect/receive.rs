@@ -2,23 +2,28 @@
 A tar stream into files: only what was asked for, each whole and with the right checksum, or not at all.
 */
 
+use std::cell::Cell;
 use std::collections::BTreeMap;
 use std::fs::{self, File};
 use std::io::{self, Read, Write};
 use std::path::Path;
+use std::rc::Rc;
 use std::time::{Duration, UNIX_EPOCH};
 
 use anyhow::{Context, Result, bail};
 use sha2::{Digest, Sha256};
 use tar::{Archive, EntryType};
 
-use super::script::MARKER;
+use super::ssh::{TooMuch, skip_noise};
 
 /// Name of a file that is not whole yet, in the folder that it belongs to; there is one at a time.
 pub(super) const PART: &str = ".segtrt-part";
 
-/// Bytes that login scripts may print before the answer.
-const MOST_NOISE: usize = 1 << 20;
+/// Bytes of headers that a tar may have whatever is in it.
+const MOST_HEADERS: u64 = 1 << 20;
+
+/// Bytes that each file may add to them: headers, a long name, what fills up a block.
+const HEADERS_OF_A_FILE: u64 = 1 << 14;
 
 /// Bytes that may follow a tar's end.
 const MOST_PADDING: u64 = 1 << 20;
@@ -52,7 +57,9 @@ pub(super) fn unpack(
 ) -> Result<()> {
     let mut stream = io::BufReader::with_capacity(1 << 18, stream);
     skip_noise(&mut stream)?;
-    let mut archive = Archive::new(stream);
+    let left = Cell::new(MOST_HEADERS + HEADERS_OF_A_FILE * wanted.len() as u64);
+    let state = Rc::new(State { left, in_file: Cell::new(false) });
+    let mut archive = Archive::new(Limited { inner: stream, state: Rc::clone(&state) });
     let part = folder.join(PART);
     let result = (|| {
         for entry in archive.entries().context("no tar came")? {
@@ -72,8 +79,10 @@ pub(super) fn unpack(
                 continue;
             }
             let modified = entry.header().mtime().unwrap_or(0);
+            state.in_file.set(true);
             let (found, bytes) = write_part(&part, &mut entry)
                 .with_context(|| format!("{name} did not come whole"))?;
+            state.in_file.set(false);
             wanted.remove(&name);
             if sha256.as_ref().is_some_and(|sha256| *sha256 != found) {
                 received.problems.push(format!(
@@ -90,11 +99,14 @@ pub(super) fn unpack(
     })();
     if result.is_ok() {
         // tar fills its last block up; whoever hangs up on it makes it fail.
-        let mut rest = archive.into_inner().take(MOST_PADDING);
+        let mut rest = archive.into_inner().inner.take(MOST_PADDING);
         io::copy(&mut rest, &mut io::sink()).context("the tar does not end")?;
     }
     // Most often there is none any more.
     let _ = fs::remove_file(&part);
+    if result.is_err() && state.left.get() == 0 && !state.in_file.get() {
+        bail!(TooMuch("names and headers without end came instead of files"));
+    }
     result
 }
 
@@ -135,26 +147,41 @@ fn keep(part: &Path, path: &Path, modified: u64) -> io::Result<()> {
     fs::rename(part, path)
 }
 
-fn skip_noise(stream: &mut impl io::BufRead) -> Result<()> {
-    let marker = MARKER.as_bytes();
-    let mut seen = Vec::new();
-    while !seen.ends_with(marker) {
-        let mut byte = [0];
-        match stream.read_exact(&mut byte) {
-            Ok(()) if seen.len() < MOST_NOISE => seen.push(byte[0]),
-            Ok(()) => bail!("only noise came: does the login on that machine print without end?"),
-            Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => {
-                bail!("the connection ended before the files came");
-            }
-            Err(error) => return Err(error.into()),
+/// A stream that gives a limited number of bytes beside the files' own. The archive takes names and headers of any length that the
+/// stream claims to have into memory, and goes over headers without end.
+struct Limited<R> {
+    inner: R,
+    state: Rc<State>,
+}
+
+/// What [`Limited`] may still give.
+struct State {
+    /// Bytes outside files.
+    left: Cell<u64>,
+    /// A file's own bytes are read.
+    in_file: Cell<bool>,
+}
+
+impl<R: Read> Read for Limited<R> {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        if self.state.in_file.get() {
+            return self.inner.read(buffer);
         }
+        let left = self.state.left.get();
+        if left == 0 {
+            return Err(io::Error::other("no more headers are taken"));
+        }
+        let most = buffer.len().min(usize::try_from(left).unwrap_or(usize::MAX));
+        let read = self.inner.read(&mut buffer[..most])?;
+        self.state.left.set(left - read as u64);
+        Ok(read)
     }
-    Ok(())
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::collect::script::MARKER;
 
     #[test]
     fn a_time_that_no_clock_shows_costs_nothing() {
@@ -266,6 +293,6 @@ mod tests {
         assert_eq!(cut.left.keys().collect::<Vec<_>>(), ["b"]);
 
         let nothing = run(b"Permission denied\n", wanted(&[]));
-        assert!(format!("{:#}", nothing.result.unwrap_err()).contains("before the files came"));
+        assert!(format!("{:#}", nothing.result.unwrap_err()).contains("before the answer began"));
     }
 }

@@ -16,13 +16,17 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, Result, bail};
 
-use super::{Clip, ClipError, Dataset, MaskError, ObjectTruth, listing, open::found};
+use super::{
+    Clip, ClipError, Dataset, Frames, MaskError, ObjectTruth, listing, numbers, open::found, truth,
+};
 use crate::decode;
 
 const FRAMES: &str = "JPEGImages/480p";
 const MASKS: &str = "Annotations/480p";
 const LISTS: [&str; 3] = ["ImageSets/2017", "ImageSets/2016", "ImageSets/480p"];
-/// Foreground of the 2016 masks; in the 2017 masks, pixels that are not scored.
+/// Foreground of the 2016 masks. In the 2017 masks a pixel of no object: background, where a
+/// prediction is as wrong as on any other. davis2017-evaluation scores its semi-supervised task so
+/// too: it turns 255 into 0 before it looks for void.
 const FULL: u16 = 255;
 
 /// A split in the DAVIS layout.
@@ -80,8 +84,9 @@ impl DavisSplit {
                     );
                 }
                 let frames = root.join(FRAMES);
-                listing::folders(&frames)
-                    .with_context(|| format!("cannot list {}", frames.display()))?
+                let folders = listing::folders(&frames)
+                    .with_context(|| format!("cannot list {}", frames.display()))?;
+                listing::names(&folders)
             }
         };
         if videos.is_empty() {
@@ -108,6 +113,7 @@ impl Dataset for DavisSplit {
         if !listing::is_plain_name(video) {
             return Err(ClipError::BadVideoId { video: video.into() });
         }
+        listing::refuse_other_than_utf8(&self.root.join(FRAMES), video)?;
         let dir = self.root.join(FRAMES).join(video);
         if !dir.is_dir() {
             return Err(ClipError::MissingVideo { video: video.into(), expected: dir });
@@ -116,24 +122,28 @@ impl Dataset for DavisSplit {
             listing::files(dir, suffix)
                 .map_err(|source| ClipError::Unlistable { path: dir.into(), source })
         };
-        let frames = list(&dir, "jpg")?;
+        let mut frames = list(&dir, "jpg")?;
+        if let Some(path) = frames.iter().find(|path| listing::not_utf8(path)) {
+            return Err(ClipError::NotUtf8 { path: path.clone() });
+        }
+        // A mask has its frame's name, so none can be missed; only their order is the numbers'.
+        numbers::sort(&mut frames);
         if frames.is_empty() {
             return Err(ClipError::NoFrames { dir });
         }
         let masks_dir = self.root.join(MASKS).join(video);
         let masks = if masks_dir.is_dir() { list(&masks_dir, "png")? } else { Vec::new() };
         let masks = by_frame(&frames, masks);
-        let objects = objects(&masks)?;
+        let objects = objects(&masks, frames.first().map(PathBuf::as_path))?;
         if objects.is_empty() {
             let expected = masks_dir.join("00000.png");
             return Err(ClipError::NoAnnotations { expected });
         }
         Ok(Clip {
             video: video.into(),
-            frames,
+            frames: Frames::Jpegs(frames),
             objects,
-            without_masks: Vec::new(),
-            extracted: None,
+            remarks: Vec::new(),
         })
     }
 }
@@ -146,11 +156,15 @@ fn by_frame(frames: &[PathBuf], masks: Vec<PathBuf>) -> BTreeMap<usize, PathBuf>
     masks.into_iter().filter_map(position).collect()
 }
 
-/// One object for each id of the first mask.
-fn objects(masks: &BTreeMap<usize, PathBuf>) -> Result<Vec<ObjectTruth>, ClipError> {
+/// One object for each id of the first mask; `frame`: the clip's first one.
+fn objects(
+    masks: &BTreeMap<usize, PathBuf>,
+    frame: Option<&Path>,
+) -> Result<Vec<ObjectTruth>, ClipError> {
     let Some(first) = masks.values().next() else { return Ok(Vec::new()) };
-    let image = decode::mask_png(first)
-        .map_err(|error| ClipError::FirstMask(MaskError::Unreadable(error)))?;
+    // Where the frame cannot be read, each object's row says so.
+    let size = frame.and_then(|frame| decode::probe_size(frame).ok());
+    let image = truth::read(first, size).map_err(ClipError::FirstMask)?;
     let ids = image.present();
     if !image.has_ids && !ids.is_empty() {
         return Err(ClipError::FirstMask(MaskError::NoIds { path: first.clone(), id: ids[0] }));

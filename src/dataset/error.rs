@@ -28,6 +28,33 @@ pub enum ClipError {
         /// The id as the manifest has it.
         video: String,
     },
+    /// The name of a clip, a frame or an object is no text, so no table can hold it.
+    #[error("the name {path:?} is not UTF-8; rename it")]
+    NotUtf8 {
+        /// The file or folder.
+        path: PathBuf,
+    },
+    /// The frames' names do not tell which frame each is.
+    #[error(
+        "the frames of {}: {what}; a mask belongs to the frame of its number, so the frames must be numbered 0, 1, 2, … \
+         (00000.jpg, 00001.jpg, …) without a gap. Restore, rename or remove the file", dir.display()
+    )]
+    FrameNames {
+        /// The clip's folder.
+        dir: PathBuf,
+        /// Which file, and what is wrong.
+        what: String,
+    },
+    /// The frames of a video file that was decoded cannot be read back.
+    #[error("cannot read back frame {index} of {}: {source}", path.display())]
+    LostFrame {
+        /// The video file.
+        path: PathBuf,
+        /// The frame.
+        index: usize,
+        /// What the system said.
+        source: std::io::Error,
+    },
     /// The video's folder holds no frame.
     #[error("No frames found, skipping: {} holds no *.jpg file (the suffix must be lower case)", dir.display())]
     NoFrames {
@@ -90,6 +117,9 @@ impl ClipError {
         match self {
             Self::MissingVideo { .. } => "missing_video",
             Self::BadVideoId { .. } => "bad_video_id",
+            Self::NotUtf8 { .. } => "not_utf8",
+            Self::FrameNames { .. } => "frame_names",
+            Self::LostFrame { .. } => "unreadable_frame",
             Self::NoFrames { .. } => "no_frames",
             Self::NoAnnotations { .. } => "no_annotations",
             Self::Unlistable { .. } => "unreadable_folder",

@@ -2,14 +2,16 @@
 What a split contains: which clips, which frames, which objects, where each ground-truth mask lies.
 
 A clip is a list of paths; pixels are decoded only when [`Clip::frame`] or
-[`ObjectTruth::mask`] is asked for them. Two layouts are read behind one trait:
+[`ObjectTruth::mask`] is asked for them. A video file is decoded when its clip is opened. Two layouts are read behind one trait:
 SA-V ([`sav`]) and DAVIS ([`davis`]). What is wrong with a split stops the run
 before it starts; what is wrong with a clip or an object costs only its rows.
 */
 
 pub mod davis;
 mod error;
+mod frames;
 mod listing;
+mod numbers;
 mod open;
 pub mod sav;
 mod select;
@@ -17,13 +19,13 @@ mod shuffle;
 mod truth;
 
 pub use error::{ClipError, MaskError};
+pub use frames::Frames;
 pub use open::open;
 pub use select::select;
 pub use shuffle::{Mt19937, shuffle};
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 
 use crate::decode::{self, RgbImage};
 
@@ -35,13 +37,13 @@ pub trait Dataset: std::fmt::Debug + Send + Sync {
     /// All video ids in the split's order, before any shuffling or limit. Never empty.
     fn videos(&self) -> &[String];
 
-    /// Lists the frames and objects of one video; extracts its frames when it is a video file.
+    /// Lists the frames and objects of one video; decodes it when it is a video file.
     ///
     /// # Errors
     /// The video is absent, has no frames, or has no annotated object.
     fn clip(&self, video: &str) -> Result<Clip, ClipError>;
 
-    /// How many frames and objects one video has, without extracting anything.
+    /// How many frames and objects one video has, without decoding a video file.
     ///
     /// # Errors
     /// As [`Dataset::clip`].
@@ -65,14 +67,12 @@ pub struct Outline {
 pub struct Clip {
     /// Video id as the split names it.
     pub video: String,
-    /// Frame files in display order; index N is frame N on the 24 fps time base.
-    pub frames: Vec<PathBuf>,
+    /// Its frames.
+    pub frames: Frames,
     /// Annotated objects in the order of the split.
     pub objects: Vec<ObjectTruth>,
-    /// Folders that look like objects and hold no mask whose name is a number; they have no rows, as in the predecessor.
-    pub without_masks: Vec<PathBuf>,
-    /// Keeps frames that were extracted from a video file on disk as long as the clip lives.
-    pub extracted: Option<Arc<tempfile::TempDir>>,
+    /// What of its files is not used, and why.
+    pub remarks: Vec<String>,
 }
 
 impl Clip {
@@ -81,8 +81,12 @@ impl Clip {
     /// # Errors
     /// There is no frame, or the first is no readable JPEG.
     pub fn frame_size(&self) -> Result<(usize, usize), ClipError> {
-        let path = self.frame_path(0)?;
-        decode::probe_size(path).map_err(ClipError::UnreadableFrame)
+        match &self.frames {
+            Frames::Video(video) => Ok(video.size()),
+            Frames::Jpegs(_) => {
+                decode::probe_size(self.frame_path(0)?).map_err(ClipError::UnreadableFrame)
+            }
+        }
     }
 
     /// Decodes frame `index` of a clip of `width` × `height` pixels.
@@ -94,14 +98,9 @@ impl Clip {
         index: usize,
         (width, height): (usize, usize),
     ) -> Result<RgbImage, ClipError> {
-        let path = self.frame_path(index)?;
-        let image = decode::jpeg(path).map_err(ClipError::UnreadableFrame)?;
-        if (image.width, image.height) != (width, height) {
-            let path = path.to_path_buf();
-            let found = (image.width, image.height);
-            return Err(ClipError::FrameSizeChange { path, found, expected: (width, height) });
-        }
-        Ok(image)
+        let mut data = vec![0; 3 * width * height];
+        self.frame_into(index, (width, height), &mut data)?;
+        Ok(RgbImage { width, height, data })
     }
 
     /// Decodes frame `index` of a clip of `width` × `height` pixels into `out`, `3 * width * height` bytes.
@@ -115,19 +114,29 @@ impl Clip {
         out: &mut [u8],
     ) -> Result<(), ClipError> {
         let path = self.frame_path(index)?;
-        let found = decode::jpeg_into(path, expected, out).map_err(ClipError::UnreadableFrame)?;
+        // No pixel is decoded before both sizes are known to be one.
+        let found = match &self.frames {
+            Frames::Video(video) => video.size(),
+            Frames::Jpegs(_) => {
+                decode::jpeg_into(path, expected, out).map_err(ClipError::UnreadableFrame)?
+            }
+        };
         if found != expected {
             return Err(ClipError::FrameSizeChange { path: path.to_path_buf(), found, expected });
+        }
+        if let Frames::Video(video) = &self.frames {
+            let lost = |source| ClipError::LostFrame { path: path.to_path_buf(), index, source };
+            video.read(index, out).map_err(lost)?;
         }
         Ok(())
     }
 
-    /// The file of frame `index`.
+    /// The file that holds frame `index`.
     ///
     /// # Errors
     /// The index is past the end.
     pub fn frame_path(&self, index: usize) -> Result<&Path, ClipError> {
-        self.frames.get(index).map(PathBuf::as_path).ok_or_else(|| ClipError::NoSuchFrame {
+        self.frames.file(index).ok_or_else(|| ClipError::NoSuchFrame {
             video: self.video.clone(),
             index,
             frames: self.frames.len(),

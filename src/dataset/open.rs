@@ -48,8 +48,8 @@ pub fn open(split_dir: &Path, split_name: &str) -> Result<Box<dyn Dataset>> {
 
 /// The first few names in a folder, for messages.
 pub(super) fn found(dir: &Path) -> String {
-    let names = match listing::entries(dir) {
-        Ok(names) => names,
+    let names: Vec<String> = match listing::entries(dir) {
+        Ok(paths) => paths.iter().map(|path| listing::name(path)).collect(),
         Err(error) => return format!("nothing readable ({error})"),
     };
     match names.as_slice() {

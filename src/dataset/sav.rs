@@ -8,16 +8,19 @@ The SA-V layout (Segment Anything Video, val and test), by the predecessor's rul
 <split_dir>/video_fps_24/<video>.mp4                          instead of JPEGs, through ffmpeg
 ```
 
-Index N is the N-th JPEG in name order, whatever its own number says.
+Frame N is the JPEG whose name says N; a clip in which one is missing is refused (see `numbers`). A
+video file is decoded at 24 frames a second: where it has another rate, frames come again or are left
+out.
 */
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 
 use anyhow::{Context as _, Result, bail};
 
-use super::{Clip, ClipError, Dataset, ObjectTruth, Outline, listing, open::found};
+use super::{
+    Clip, ClipError, Dataset, Frames, ObjectTruth, Outline, listing, numbers, open::found,
+};
 use crate::ffmpeg::Ffmpeg;
 
 const FRAMES: &str = "JPEGImages_24fps";
@@ -86,16 +89,19 @@ impl SavSplit {
         Ok(Self { root, videos })
     }
 
-    /// The objects with masks, and the folders without.
-    fn objects(&self, video: &str) -> Result<(Vec<ObjectTruth>, Vec<PathBuf>), ClipError> {
+    /// The objects with masks, and what is to be said of folders without.
+    fn objects(&self, video: &str) -> Result<(Vec<ObjectTruth>, Vec<String>), ClipError> {
         let dir = self.root.join(MASKS).join(video);
         let missing = || ClipError::NoAnnotations { expected: dir.join("<object>/00000.png") };
         if !dir.is_dir() {
             return Err(missing());
         }
-        let (mut objects, mut without) = (Vec::new(), Vec::new());
-        for name in listing::folders(&dir).map_err(unlistable(&dir))? {
-            let folder = dir.join(&name);
+        let (mut objects, mut remarks) = (Vec::new(), Vec::new());
+        for folder in listing::folders(&dir).map_err(unlistable(&dir))? {
+            let Some(name) = folder.file_name().and_then(|name| name.to_str()) else {
+                return Err(ClipError::NotUtf8 { path: folder });
+            };
+            let name = name.to_owned();
             let mut masks = BTreeMap::new();
             for path in listing::files(&folder, "png").map_err(unlistable(&folder))? {
                 if let Some(index) = index_of(&path) {
@@ -107,11 +113,15 @@ impl SavSplit {
                 }
             }
             match masks.is_empty() {
-                true => without.push(folder),
+                // As in the predecessor, it has no rows.
+                true => remarks.push(format!(
+                    "{} is taken for no object: it holds no PNG whose name is a number (00000.png, 00004.png, …)",
+                    folder.display()
+                )),
                 false => objects.push(ObjectTruth { name, masks, id: None }),
             }
         }
-        if objects.is_empty() { Err(missing()) } else { Ok((objects, without)) }
+        if objects.is_empty() { Err(missing()) } else { Ok((objects, remarks)) }
     }
 }
 
@@ -125,19 +135,25 @@ impl Dataset for SavSplit {
     }
 
     fn clip(&self, video: &str) -> Result<Clip, ClipError> {
-        let (mut frames, film) = self.sources(video)?;
-        let (objects, without_masks) = self.objects(video)?;
-        let mut extracted = None;
-        if let Some(film) = film {
-            let temporary = Ffmpeg::find()?.extract_frames(&film)?;
-            frames =
-                listing::files(temporary.path(), "jpg").map_err(unlistable(temporary.path()))?;
-            if frames.is_empty() {
-                return Err(ClipError::NoFrames { dir: film });
+        let (frames, film) = self.sources(video)?;
+        let (objects, mut remarks) = self.objects(video)?;
+        let frames = match film {
+            Some(film) => Frames::Video(Ffmpeg::find()?.frames(&film)?),
+            None => Frames::Jpegs(frames),
+        };
+        for object in &objects {
+            let mut beyond = object.masks.range(frames.len()..);
+            if let Some((_, path)) = beyond.next() {
+                remarks.push(format!(
+                    "the clip has {} frames, and {} and {} more masks of object {} are of later ones; they are not scored",
+                    frames.len(),
+                    path.display(),
+                    beyond.count(),
+                    object.name
+                ));
             }
-            extracted = Some(Arc::new(temporary));
         }
-        Ok(Clip { video: video.into(), frames, objects, without_masks, extracted })
+        Ok(Clip { video: video.into(), frames, objects, remarks })
     }
 
     fn outline(&self, video: &str) -> Result<Outline, ClipError> {
@@ -158,12 +174,16 @@ impl SavSplit {
         if !listing::is_plain_name(video) {
             return Err(ClipError::BadVideoId { video: video.into() });
         }
+        for name in std::iter::once(FRAMES).chain(VIDEOS) {
+            listing::refuse_other_than_utf8(&self.root.join(name), video)?;
+        }
         let dir = self.root.join(FRAMES).join(video);
         let frames = if dir.is_dir() {
             listing::files(&dir, "jpg").map_err(unlistable(&dir))?
         } else {
             Vec::new()
         };
+        let frames = if frames.is_empty() { frames } else { numbers::in_order(&dir, frames)? };
         let film = if frames.is_empty() { find_film(&self.root, video)? } else { None };
         if frames.is_empty() && film.is_none() {
             return Err(if dir.is_dir() {
@@ -180,19 +200,18 @@ impl SavSplit {
 fn list_videos(root: &Path) -> Result<Vec<String>> {
     let frames = root.join(FRAMES);
     if frames.is_dir() {
-        let ids = listing::folders(&frames)
+        let folders = listing::folders(&frames)
             .with_context(|| format!("cannot list {}", frames.display()))?;
-        if !ids.is_empty() {
-            return Ok(ids);
+        if !folders.is_empty() {
+            return Ok(listing::names(&folders));
         }
     }
     for dir in VIDEOS.map(|name| root.join(name)).into_iter().filter(|dir| dir.is_dir()) {
-        let names =
+        let paths =
             listing::entries(&dir).with_context(|| format!("cannot list {}", dir.display()))?;
         let mut ids: Vec<String> = Vec::new();
-        for name in names {
-            let path = dir.join(&name);
-            let id = if path.is_dir() { Some(name) } else { film_stem(&path).map(String::from) };
+        for path in paths {
+            let id = if path.is_dir() { Some(listing::name(&path)) } else { film_stem(&path) };
             if let Some(id) = id.filter(|id| !ids.contains(id)) {
                 ids.push(id);
             }
@@ -218,9 +237,8 @@ fn find_film(root: &Path, video: &str) -> Result<Option<PathBuf>, ClipError> {
         if direct.is_file() {
             return Ok(Some(direct));
         }
-        let names = listing::entries(&dir).map_err(unlistable(&dir))?;
-        let mut paths = names.into_iter().map(|name| dir.join(name));
-        if let Some(film) = paths.find(|path| film_stem(path) == Some(video)) {
+        let mut paths = listing::entries(&dir).map_err(unlistable(&dir))?.into_iter();
+        if let Some(film) = paths.find(|path| film_stem(path).as_deref() == Some(video)) {
             return Ok(Some(film));
         }
     }
@@ -228,9 +246,10 @@ fn find_film(root: &Path, video: &str) -> Result<Option<PathBuf>, ClipError> {
 }
 
 /// The stem of a path with a video suffix in any case.
-fn film_stem(path: &Path) -> Option<&str> {
+fn film_stem(path: &Path) -> Option<String> {
     let suffix = path.extension()?.to_str()?.to_ascii_lowercase();
-    VIDEO_SUFFIXES.contains(&suffix.as_str()).then(|| path.file_stem()?.to_str()).flatten()
+    let stem = path.file_stem()?.to_string_lossy();
+    VIDEO_SUFFIXES.contains(&suffix.as_str()).then(|| stem.into_owned())
 }
 
 /// The frame index that a mask's file name states.

@@ -2,11 +2,12 @@
 Which videos of a split a run looks at, and in which order.
 */
 
+use std::collections::HashSet;
 use std::hash::{BuildHasher as _, RandomState};
 
 use super::shuffle::shuffle;
 
-/// The videos of a run: shuffled first, then limited (0 takes all).
+/// The videos of a run, each once, whatever often it is listed: shuffled first, then limited (0 takes all).
 ///
 /// A seed implies shuffling and gives the order of CPython's `random.seed(seed)` and
 /// `random.shuffle(videos)`. Shuffling without a seed draws one and logs it, so that the run can be
@@ -17,7 +18,12 @@ pub fn select(
     shuffle_videos: bool,
     seed: Option<i64>,
 ) -> Vec<String> {
-    let mut order = videos.to_vec();
+    let mut seen = HashSet::new();
+    let (mut order, again): (Vec<String>, Vec<String>) =
+        videos.iter().cloned().partition(|video| seen.insert(video.clone()));
+    if !again.is_empty() {
+        log::warn!("listed more than once, and taken once: {}", again.join(", "));
+    }
     let seed = seed.or_else(|| {
         shuffle_videos.then(|| {
             let drawn = i64::from(RandomState::new().hash_one("segtrt") as u32);

@@ -2,9 +2,15 @@
 From an object's mask files to masks.
 */
 
+use std::path::Path;
+
 use super::{MaskError, ObjectTruth};
-use crate::decode;
+use crate::decode::{self, DecodeError, IdImage};
 use crate::mask::Mask;
+
+/// A mask may have so many times the pixels of its frame, four times each side; a larger one is not
+/// decoded.
+const MOST_PIXELS: usize = 16;
 
 impl ObjectTruth {
     /// The frame on which the object is prompted: its first annotated one. `None` without annotations.
@@ -12,30 +18,23 @@ impl ObjectTruth {
         self.masks.keys().next().copied()
     }
 
-    /// The ground truth of frame `index`, in the size of its file.
+    /// The ground truth of frame `index`, in the size of its file; `frame`: width and height of the
+    /// frames, of which it may not have many times the pixels.
     ///
     /// # Errors
-    /// The frame is not annotated, the file is missing or damaged, or it is a colour image that cannot
-    /// hold the id of this object.
-    pub fn mask(&self, index: usize) -> Result<Mask, MaskError> {
-        let path = self
-            .masks
-            .get(&index)
-            .ok_or_else(|| MaskError::NotAnnotated { object: self.name.clone(), index })?;
-        let image = decode::mask_png(path).map_err(|error| {
-            if error.is_missing() {
-                MaskError::Missing(error)
-            } else {
-                MaskError::Unreadable(error)
-            }
-        })?;
+    /// The frame is not annotated, the file is missing, damaged or far too large, or it is a colour
+    /// image that cannot hold the id of this object.
+    pub fn mask(&self, index: usize, frame: (usize, usize)) -> Result<Mask, MaskError> {
+        let path = self.path(index)?;
+        let image = read(path, Some(frame))?;
         if let (Some(id), false) = (self.id, image.has_ids) {
-            return Err(MaskError::NoIds { path: path.clone(), id });
+            return Err(MaskError::NoIds { path: path.into(), id });
         }
         Ok(image.mask(self.id))
     }
 
-    /// Like [`Self::mask`], and the mask must have `width` × `height` pixels.
+    /// Like [`Self::mask`], and the mask must have the size of the frames. Another one is not
+    /// decoded.
     ///
     /// # Errors
     /// Those of [`Self::mask`], and a mask of another size.
@@ -45,12 +44,43 @@ impl ObjectTruth {
         width: usize,
         height: usize,
     ) -> Result<Mask, MaskError> {
-        let mask = self.mask(index)?;
-        if (mask.width(), mask.height()) != (width, height) {
-            let path = self.masks[&index].clone();
-            let found = (mask.width(), mask.height());
-            return Err(MaskError::Size { path, found, expected: (width, height) });
+        let path = self.path(index)?;
+        let (found, expected) = (size(path)?, (width, height));
+        if found != expected {
+            return Err(MaskError::Size { path: path.into(), found, expected });
         }
-        Ok(mask)
+        self.mask(index, expected)
+    }
+
+    /// The mask file of frame `index`.
+    fn path(&self, index: usize) -> Result<&Path, MaskError> {
+        let missing = || MaskError::NotAnnotated { object: self.name.clone(), index };
+        self.masks.get(&index).map(std::path::PathBuf::as_path).ok_or_else(missing)
+    }
+}
+
+/// Decodes a mask file, unless its header says that it is far larger than the frames are.
+///
+/// # Errors
+/// The file is missing, damaged or far too large.
+pub(super) fn read(path: &Path, frame: Option<(usize, usize)>) -> Result<IdImage, MaskError> {
+    if let Some(expected) = frame {
+        let found = size(path)?;
+        if found.0.saturating_mul(found.1) > MOST_PIXELS.saturating_mul(expected.0 * expected.1) {
+            return Err(MaskError::Size { path: path.into(), found, expected });
+        }
+    }
+    decode::mask_png(path).map_err(unusable)
+}
+
+/// Width and height that a mask file's header states.
+fn size(path: &Path) -> Result<(usize, usize), MaskError> {
+    decode::mask_png_size(path).map_err(unusable)
+}
+
+fn unusable(error: DecodeError) -> MaskError {
+    match error.is_missing() {
+        true => MaskError::Missing(error),
+        false => MaskError::Unreadable(error),
     }
 }

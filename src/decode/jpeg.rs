@@ -13,18 +13,10 @@ use std::path::Path;
 use super::{DecodeError, MAX_SIDE, RgbImage};
 use crate::ffi::libjpeg::{catch, strict_errors};
 
-/// Decodes a whole JPEG file. Grey files come back as RGB.
+/// Decodes a whole JPEG file that was read from `path`. Grey files come back as RGB.
 ///
 /// # Errors
-/// The file cannot be read, is no JPEG, is damaged, ends early, or is CMYK.
-pub fn jpeg(path: &Path) -> Result<RgbImage, DecodeError> {
-    jpeg_bytes(path, &read(path)?)
-}
-
-/// Decodes a whole JPEG file that was read from `path`.
-///
-/// # Errors
-/// As [`jpeg`].
+/// It is no JPEG, is damaged, ends early, or is CMYK.
 pub fn jpeg_bytes(path: &Path, bytes: &[u8]) -> Result<RgbImage, DecodeError> {
     let image = catch(|| {
         let header = mozjpeg::Decompress::with_err(strict_errors()).from_mem(bytes)?;
@@ -46,7 +38,7 @@ pub fn jpeg_bytes(path: &Path, bytes: &[u8]) -> Result<RgbImage, DecodeError> {
 /// that the header states comes back; where it is another one, `out` is left as it is.
 ///
 /// # Errors
-/// As [`jpeg`].
+/// The file cannot be read, and as [`jpeg_bytes`].
 pub fn jpeg_into(
     path: &Path,
     (width, height): (usize, usize),
@@ -148,6 +140,10 @@ mod tests {
         let path = dir.path().join("00007.jpg");
         std::fs::write(&path, bytes).unwrap();
         jpeg(&path)
+    }
+
+    fn jpeg(path: &Path) -> Result<RgbImage, DecodeError> {
+        jpeg_bytes(path, &read(path)?)
     }
 
     #[test]

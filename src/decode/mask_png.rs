@@ -54,22 +54,47 @@ impl IdImage {
 /// # Errors
 /// The file cannot be read, is no PNG, is damaged, or ends early.
 pub fn mask_png(path: &Path) -> Result<IdImage, DecodeError> {
+    opened(path, |file| decode(header(file)?))
+}
+
+/// Width and height that the header states; no pixel is decoded.
+///
+/// # Errors
+/// The file cannot be read or has no PNG header.
+pub fn mask_png_size(path: &Path) -> Result<(usize, usize), DecodeError> {
+    opened(path, |file| header(file).map(|reader| size(&reader)))
+}
+
+fn opened<T>(
+    path: &Path,
+    read: impl FnOnce(BufReader<File>) -> Result<T, String>,
+) -> Result<T, DecodeError> {
     let file = File::open(path).map_err(|source| DecodeError::Io { path: path.into(), source })?;
-    decode(BufReader::new(file)).map_err(|reason| DecodeError::Format {
+    read(BufReader::new(file)).map_err(|reason| DecodeError::Format {
         path: path.into(),
         expected: "a PNG mask",
         reason,
     })
 }
 
-fn decode(file: BufReader<File>) -> Result<IdImage, String> {
+/// A reader behind the header, of an image that is not too large.
+fn header(file: BufReader<File>) -> Result<png::Reader<BufReader<File>>, String> {
     let mut decoder = png::Decoder::new(file);
     decoder.set_transformations(Transformations::IDENTITY);
-    let mut reader = decoder.read_info().map_err(|error| error.to_string())?;
-    let (width, height) = (reader.info().width as usize, reader.info().height as usize);
+    let reader = decoder.read_info().map_err(|error| error.to_string())?;
+    let (width, height) = size(&reader);
     if width > MAX_SIDE || height > MAX_SIDE {
         return Err(format!("{width}x{height} is larger than {MAX_SIDE}x{MAX_SIDE}"));
     }
+    Ok(reader)
+}
+
+fn size(reader: &png::Reader<BufReader<File>>) -> (usize, usize) {
+    (reader.info().width as usize, reader.info().height as usize)
+}
+
+fn decode(mut reader: png::Reader<BufReader<File>>) -> Result<IdImage, String> {
+    let (width, height) = size(&reader);
     let size = reader.output_buffer_size().ok_or("its size does not fit in memory")?;
     let mut bytes = vec![0; size];
     let frame = reader.next_frame(&mut bytes).map_err(|error| error.to_string())?;

@@ -12,8 +12,8 @@ mod mask_png;
 mod unpack;
 
 pub use header::{refused_by_nvjpeg, size_for_nvjpeg};
-pub use jpeg::{jpeg, jpeg_bytes, jpeg_into, probe_size, read_into};
-pub use mask_png::{IdImage, mask_png};
+pub use jpeg::{jpeg_bytes, jpeg_into, probe_size, read_into};
+pub use mask_png::{IdImage, mask_png, mask_png_size};
 
 use std::path::PathBuf;
 

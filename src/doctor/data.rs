@@ -7,7 +7,7 @@ use std::path::PathBuf;
 use super::check::Check;
 use crate::dataset;
 
-/// Opens the split and its first clip; `None`: nobody named one.
+/// Opens the split and its first clip, and lists all others; `None`: nobody named one.
 pub fn split(named: Option<&(PathBuf, String)>) -> Check {
     let name = "dataset";
     let Some((dir, manifest)) = named else {
@@ -26,8 +26,16 @@ pub fn split(named: Option<&(PathBuf, String)>) -> Check {
         return Check::missing(name, format!("{} names no video", dir.display()), advice);
     };
     let found = format!("{} videos in {}", videos.len(), dir.display());
-    match split.clip(first) {
-        Ok(clip) => Check::ok(
+    let clip = split.clip(first);
+    // What cannot be listed costs a bench rows, wherever in the split it is.
+    let listed = videos.iter().skip(1).map(|video| (video, split.outline(video).map(|_| ())));
+    let opened = std::iter::once((first, clip.as_ref().map(|_| ())));
+    let faults: Vec<(&String, String)> = opened
+        .filter_map(|(video, opened)| Some((video, opened.err()?.to_string())))
+        .chain(listed.filter_map(|(video, listed)| Some((video, listed.err()?.to_string()))))
+        .collect();
+    match (clip, faults.as_slice()) {
+        (Ok(clip), []) => Check::ok(
             name,
             format!(
                 "{found}; {first} has {} frames, {} objects",
@@ -35,10 +43,14 @@ pub fn split(named: Option<&(PathBuf, String)>) -> Check {
                 clip.objects.len()
             ),
         ),
-        Err(error) => Check::warning(
-            name,
-            format!("{found}; the first cannot be opened: {error}"),
-            "its rows will be empty and say so; mend it, or take it out of the manifest",
-        ),
+        (_, faults) => {
+            let (video, error) = faults.first().map_or(("", ""), |(video, error)| (video, error));
+            let count = faults.len();
+            Check::warning(
+                name,
+                format!("{found}; {count} cannot be used, the first is {video}: {error}"),
+                "their rows will be empty and say so; mend them, or take them out of the manifest",
+            )
+        }
     }
 }

@@ -23,9 +23,9 @@ pub enum Probe {
     /// The driver and all its GPUs.
     Gpus,
     /// One TensorRT.
-    TensorRt(PathBuf),
+    TensorRt(#[serde(serialize_with = "crate::child::utf8::path")] PathBuf),
     /// One ONNX Runtime.
-    OnnxRuntime(PathBuf),
+    OnnxRuntime(#[serde(serialize_with = "crate::child::utf8::path")] PathBuf),
     /// nvJPEG, for a driver of this CUDA release where there is one.
     NvJpeg(Option<String>),
     /// cuBLASLt, likewise.
@@ -88,7 +88,7 @@ pub struct FoundTensorRt {
 /// Does one probe.
 pub fn run() -> Result<()> {
     let probe: Probe = child::read_job()?;
-    child::end_with_parent();
+    child::end_with_parent()?;
     child::send(&answer(&probe))
 }
 

@@ -11,6 +11,7 @@ use anyhow::{Context, Result, bail};
 use serde::{Deserialize, Serialize};
 
 use super::settings::{Precision, Settings};
+use crate::bundle::beside::check_beside;
 use crate::bundle::{Decoder, Keys, Manifest, MemoryEncoder, Role, Trunk, WeightsFile};
 use crate::files::atomic;
 use crate::gpu::cublaslt::Choices;
@@ -196,6 +197,11 @@ impl EngineManifest {
                 manifest.format
             );
         }
+        let mut plans = manifest.plans.iter().map(|plan| plan.file.as_str());
+        plans
+            .try_for_each(check_beside)
+            .and_then(|()| manifest.bundle.check_names())
+            .with_context(|| format!("{} is not to be trusted", path.display()))?;
         manifest.dir = Some(dir.to_owned());
         Ok(Some(manifest))
     }

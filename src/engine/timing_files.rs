@@ -18,8 +18,10 @@ use super::timing_cache::{locked, read, write};
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct TimingFiles {
     /// Of all graphs.
+    #[serde(serialize_with = "crate::child::utf8::path")]
     pub shared: PathBuf,
     /// Of this one, where what it timed could not be merged.
+    #[serde(serialize_with = "crate::child::utf8::path")]
     pub own: PathBuf,
 }
 

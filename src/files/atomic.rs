@@ -2,26 +2,96 @@
 Whole files appear at once or not at all: a reader, or a crash, never meets half of one.
 */
 
-use std::fs::File;
-use std::io::{BufWriter, Write};
-use std::path::Path;
+use std::fs::{self, File};
+use std::io::{self, BufWriter, Write};
+use std::os::fd::AsFd;
+use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result};
 
+/// Links that are followed before they are taken for a loop: as many as the kernel follows.
+const MOST_LINKS: usize = 40;
+
 /// Replaces `path` by what `content` writes.
 ///
-/// The bytes go to a temporary file in the same directory, reach the disk, and then take the name.
-/// Errors name the file; on error the old content stays.
+/// The bytes go to a temporary file in the same directory, reach the disk, and then take the name. A symbolic link stays, the file
+/// that it points to is replaced. A device, a pipe or an open descriptor (`/dev/stdout`) cannot be replaced: the bytes go straight
+/// into it. Errors name the file; on error the old content stays.
 pub fn write(
     path: &Path,
     content: impl FnOnce(&mut BufWriter<&mut File>) -> Result<()>,
 ) -> Result<()> {
-    write_beside(path, content).with_context(|| {
+    let written = match place(path) {
+        Ok(Place::File(file)) => write_beside(&file, content),
+        Ok(stream) => write_into(&stream, content),
+        Err(error) => Err(error.into()),
+    };
+    written.with_context(|| {
         format!(
             "cannot write {}; check that its directory exists, is writable and has space left",
             path.display()
         )
     })
+}
+
+/// Whether what is written to `path` goes to this program's standard output, as with `/dev/stdout`: nothing else belongs there then.
+pub fn is_standard_output(path: &Path) -> bool {
+    matches!(place(path), Ok(Place::Descriptor(1, _)))
+}
+
+/// Where bytes for a path belong.
+enum Place {
+    /// A regular file, there or not yet.
+    File(PathBuf),
+    /// A descriptor that this process has open.
+    Descriptor(u32, PathBuf),
+    /// A device, a pipe, a socket.
+    Other(PathBuf),
+}
+
+/// Follows links to what is written.
+fn place(path: &Path) -> io::Result<Place> {
+    let mut path = path.to_owned();
+    for _ in 0..MOST_LINKS {
+        if let Some(number) = own_descriptor(&path) {
+            return Ok(Place::Descriptor(number, path));
+        }
+        match fs::symlink_metadata(&path) {
+            Ok(meta) if meta.is_symlink() => {
+                let target = fs::read_link(&path)?;
+                path = path.parent().unwrap_or(Path::new("")).join(target);
+            }
+            Ok(meta) if !meta.is_file() && !meta.is_dir() => return Ok(Place::Other(path)),
+            Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
+            // A folder, too: taking its name fails, and says so.
+            _ => return Ok(Place::File(path)),
+        }
+    }
+    Err(io::Error::other("too many levels of symbolic links"))
+}
+
+/// Writes into what takes bytes and has no content to replace.
+fn write_into(
+    stream: &Place,
+    content: impl FnOnce(&mut BufWriter<&mut File>) -> Result<()>,
+) -> Result<()> {
+    let mut file = match stream {
+        // Duplicates go on where the stream is; one that is opened anew would begin at the start of a file.
+        Place::Descriptor(1, _) => File::from(io::stdout().as_fd().try_clone_to_owned()?),
+        Place::Descriptor(2, _) => File::from(io::stderr().as_fd().try_clone_to_owned()?),
+        Place::Descriptor(_, path) => File::options().append(true).open(path)?,
+        Place::Other(path) | Place::File(path) => File::options().write(true).open(path)?,
+    };
+    let mut out = BufWriter::new(&mut file);
+    content(&mut out)?;
+    Ok(out.flush()?)
+}
+
+/// The number in `/dev/fd/1` and `/proc/self/fd/1`.
+fn own_descriptor(path: &Path) -> Option<u32> {
+    let number = path.file_name()?.to_str()?.parse().ok()?;
+    let folder = path.parent()?.canonicalize().ok()?;
+    (folder == Path::new("/proc/self/fd").canonicalize().ok()?).then_some(number)
 }
 
 fn write_beside(
@@ -78,5 +148,50 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let error = write(&dir.path().join("no/such.csv"), |_| Ok(())).unwrap_err();
         assert!(format!("{error:#}").contains("no/such.csv; check that its directory exists"));
+    }
+
+    #[test]
+    fn links_stay_and_what_they_point_to_is_replaced() {
+        let dir = tempfile::tempdir().unwrap();
+        let at = |name: &str| dir.path().join(name);
+        fs::create_dir(at("kept")).unwrap();
+        fs::write(at("kept/old.csv"), "old").unwrap();
+        let link = |target: &str, name: &str| std::os::unix::fs::symlink(target, at(name)).unwrap();
+        link("kept/old.csv", "near");
+        link("near", "far");
+        link("kept/new.csv", "dangling");
+        link("loop", "loop");
+        for name in ["far", "dangling"] {
+            write(&at(name), |out| Ok(out.write_all(b"new")?)).unwrap();
+            assert!(fs::symlink_metadata(at(name)).unwrap().is_symlink(), "{name}");
+        }
+        assert_eq!(fs::read(at("kept/old.csv")).unwrap(), b"new");
+        assert_eq!(fs::read(at("kept/new.csv")).unwrap(), b"new");
+        let error = format!("{:#}", write(&at("loop"), |_| Ok(())).unwrap_err());
+        assert!(error.contains("loop") && error.contains("symbolic links"), "{error}");
+    }
+
+    #[test]
+    fn devices_and_pipes_are_written_into_and_stay() {
+        let dir = tempfile::tempdir().unwrap();
+        let pipe = dir.path().join("pipe");
+        assert!(std::process::Command::new("mkfifo").arg(&pipe).status().unwrap().success());
+        let reader = {
+            let pipe = pipe.clone();
+            std::thread::spawn(move || fs::read(pipe).unwrap())
+        };
+        write(&pipe, |out| Ok(out.write_all(b"rows")?)).unwrap();
+        assert_eq!(reader.join().unwrap(), b"rows");
+        assert!(!fs::metadata(&pipe).unwrap().is_file());
+        // Not the machine's own: a link to it, which a rename would have replaced.
+        let null = dir.path().join("null");
+        std::os::unix::fs::symlink("/dev/null", &null).unwrap();
+        write(&null, |out| Ok(out.write_all(b"rows")?)).unwrap();
+        assert!(!fs::metadata(&null).unwrap().is_file());
+        let full = dir.path().join("full");
+        std::os::unix::fs::symlink("/dev/full", &full).unwrap();
+        let error = write(&full, |out| Ok(out.write_all(b"rows")?)).unwrap_err();
+        assert!(format!("{error:#}").contains("cannot write"), "{error:#}");
+        assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 3);
     }
 }

@@ -158,10 +158,12 @@ pub(super) const BELIEF: [Column; 12] = [
 
 /// New columns of how frames follow one another. Ages are of overlapping frames only: these have no latency, and the
 /// columns of latencies stay empty.
-pub(super) const PACE: [Column; 5] = [
+pub(super) const PACE: [Column; 6] = [
     ("mode", |r| r.condition(&r.record.conditions.mode)),
     ("source_age_p50_ms", |r| r.age(|a| a.decoded_p50_ms)),
     ("source_age_p95_ms", |r| r.age(|a| a.decoded_p95_ms)),
     ("source_age_with_decode_p50_ms", |r| r.age(|a| a.read_p50_ms)),
     ("source_age_with_decode_p95_ms", |r| r.age(|a| a.read_p95_ms)),
+    // Of the masks, not of the pace; new columns come last.
+    ("non_finite_logits", |r| Cell::count(r.record.non_finite_logits)),
 ];

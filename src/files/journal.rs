@@ -12,8 +12,8 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, Result, bail};
 use serde::{Deserialize, Serialize};
 
-use super::atomic::sync_directory;
-use super::{Configuration, set_aside};
+use super::atomic::{self, sync_directory};
+use super::{Configuration, MeasuredOn, litter, set_aside};
 use crate::record::{FrameTimes, RunRecord, StageTimes, SummaryRecord, summarise};
 
 /// File name.
@@ -40,6 +40,9 @@ pub struct ObjectResult {
     pub summary: SummaryRecord,
     /// The rows of the profile, one per pass.
     pub runs: Vec<RunRecord>,
+    /// What it was measured on. Rows of before there was such a thing have none.
+    #[serde(default)]
+    pub measured_on: MeasuredOn,
     /// Raw times, one table per pass. The journal keeps them; they are not held in memory.
     #[serde(skip_deserializing)]
     pub(super) frame_times: Vec<FrameTable>,
@@ -51,15 +54,16 @@ impl ObjectResult {
         let summary = summarise(&passes)?;
         let frame_times = passes.iter().map(|(_, times)| FrameTable::new(times)).collect();
         let runs = passes.into_iter().map(|(run, _)| run).collect();
-        Some(Self { order, summary, runs, frame_times })
+        Some(Self { order, summary, runs, measured_on: MeasuredOn::default(), frame_times })
     }
 
     /// A row without numbers for an object that was skipped or failed before any pass.
     pub fn unmeasured(order: RowOrder, record: RunRecord) -> Self {
         let pooled = RunRecord { measured: None, ..record };
         let runs = vec![pooled.clone()];
-        let frame_times = Vec::new();
-        Self { order, summary: SummaryRecord { pooled, runs: 0 }, runs, frame_times }
+        let summary = SummaryRecord { pooled, runs: 0 };
+        let measured_on = MeasuredOn::default();
+        Self { order, summary, runs, measured_on, frame_times: Vec::new() }
     }
 }
 
@@ -124,27 +128,46 @@ pub(super) struct Journal {
     length: u64,
 }
 
+/// A journal that is gone on with.
+pub(super) struct Continued {
+    pub(super) journal: Journal,
+    /// The settings, with the clips and objects of all its rows.
+    pub(super) configuration: Configuration,
+    /// Results with the offset of each line, in the order in which they were measured.
+    pub(super) found: Vec<(ObjectResult, u64)>,
+}
+
 impl Journal {
-    /// A new journal; what an earlier run left in the folder, its journal, masks, logits and overlays, is set aside.
+    /// A new journal; what an earlier run left in the folder is set aside.
     pub(super) fn create(directory: &Path, configuration: &Configuration) -> Result<Self> {
         Self::open(directory)?.begin(directory, configuration)
     }
 
-    /// Continues the journal of an interrupted run: its results with the offset of each line, in the
-    /// order in which they were measured. Without a journal it begins a new one.
+    /// Continues the journal of an interrupted run. Without a journal it begins a new one.
     ///
     /// Errors when the run was configured differently, or when a line before the last is damaged.
-    pub(super) fn resume(
-        directory: &Path,
-        configuration: &Configuration,
-    ) -> Result<(Self, Vec<(ObjectResult, u64)>)> {
+    pub(super) fn resume(directory: &Path, configuration: Configuration) -> Result<Continued> {
         let mut journal = Self::open(directory)?;
-        let found = journal.read(configuration)?;
-        if journal.length == 0 {
+        let (earlier, mut found) = journal.read(&configuration)?;
+        let Some(earlier) = earlier else {
             log::info!("{} holds no rows to resume; starting anew", directory.display());
-            journal = journal.begin(directory, configuration)?;
+            let journal = journal.begin(directory, &configuration)?;
+            return Ok(Continued { journal, configuration, found });
+        };
+        let configuration = configuration.beside(&earlier);
+        if configuration != earlier {
+            let moved = journal.replace_header(directory, &configuration)?;
+            found.iter_mut().for_each(|(_, offset)| *offset = offset.saturating_add_signed(moved));
         }
-        Ok((journal, found))
+        Ok(Continued { journal, configuration, found })
+    }
+
+    /// The settings in the first line of the journal in `directory`; none where there is no such line.
+    pub(super) fn configuration(directory: &Path) -> Option<Configuration> {
+        let mut line = String::new();
+        let file = File::open(directory.join(FILE_NAME)).ok()?;
+        BufReader::new(file).read_line(&mut line).ok()?;
+        serde_json::from_str::<Header>(&line).ok().map(|header| header.configuration)
     }
 
     /// Appends a result and waits until it is on disk; returns where its line begins.
@@ -189,7 +212,7 @@ impl Journal {
                 || format!("cannot open {}; choose a writable --out-dir", path.display()),
             )?;
         match file.try_lock() {
-            Ok(()) => {}
+            Ok(()) => litter::remove(directory),
             Err(TryLockError::WouldBlock) => bail!(
                 "{} is being written by another segtrt; wait for it or choose another --out-dir",
                 path.display()
@@ -206,31 +229,36 @@ impl Journal {
     /// a resumed run takes what lies beside one for its own.
     fn begin(mut self, directory: &Path, configuration: &Configuration) -> Result<Self> {
         let moved = set_aside::earlier_run(directory)?;
-        let to = |name: &str| moved.iter().find(|(from, _)| from == name).map(|(_, to)| to);
-        if let Some(rows) = to(FILE_NAME) {
-            log::warn!(
-                "{} held the rows of an earlier run: kept in {rows}, their tables are written anew (--resume goes on with them)",
-                directory.display()
-            );
+        if let Some(told) = set_aside::told(directory, &moved) {
+            log::warn!("{told}");
+        }
+        if moved.iter().any(|(from, _)| from == FILE_NAME) {
             // The file that is open has the other name now.
             self = Self::open(directory)?;
-        }
-        for (from, to) in moved.iter().filter(|(from, _)| from != FILE_NAME) {
-            log::warn!("{from} in {} were an earlier run's: kept in {to}", directory.display());
         }
         self.start(directory, configuration)?;
         Ok(self)
     }
 
     fn start(&mut self, directory: &Path, configuration: &Configuration) -> Result<()> {
-        let header = Header {
-            format: FORMAT.into(),
-            configuration: configuration.clone(),
-            configuration_sha256: configuration.sha256(),
-        };
-        self.append_line(serde_json::to_string(&header)?)?;
+        self.append_line(header(configuration)?)?;
         sync_directory(directory);
         Ok(())
+    }
+
+    /// Writes the journal with another first line; by how many bytes the other lines moved.
+    fn replace_header(&mut self, directory: &Path, configuration: &Configuration) -> Result<i64> {
+        let (before, first) = (self.line_at(0)?, header(configuration)? + "\n");
+        let mut rest = BufReader::new(&self.file);
+        rest.seek(SeekFrom::Start(before.len() as u64))?;
+        atomic::write(&self.path, |out| {
+            out.write_all(first.as_bytes())?;
+            std::io::copy(&mut rest, out)?;
+            Ok(())
+        })?;
+        // The file that is open has no name any more.
+        *self = Self::open(directory)?;
+        Ok(first.len() as i64 - before.len() as i64)
     }
 
     fn append_line(&mut self, mut line: String) -> Result<()> {
@@ -243,10 +271,12 @@ impl Journal {
         Ok(())
     }
 
-    /// Reads everything, checks the configuration, cuts off a torn last line.
-    fn read(&mut self, configuration: &Configuration) -> Result<Vec<(ObjectResult, u64)>> {
+    /// Reads everything, checks the configuration, cuts off a torn last line. The settings are those of the first line; none where
+    /// there is no whole one.
+    fn read(&mut self, configuration: &Configuration) -> Result<Read> {
         let mut reader = BufReader::new(&self.file);
         let (mut offset, mut number, mut found) = (0, 0, Vec::new());
+        let mut earlier = None;
         let mut line = Vec::new();
         while reader.read_until(b'\n', &mut line)? > 0 {
             number += 1;
@@ -261,7 +291,10 @@ impl Journal {
             };
             let is_last = offset + line.len() as u64 == self.length;
             match parsed {
-                Ok(Line::Header(header)) => check(&self.path, &header, configuration)?,
+                Ok(Line::Header(header)) => {
+                    check(&self.path, &header, configuration)?;
+                    earlier = Some(header.configuration);
+                }
                 Ok(Line::Result(result)) => found.push((*result, offset)),
                 Err(error) if is_last => {
                     log::warn!(
@@ -282,8 +315,21 @@ impl Journal {
             self.file.set_len(offset)?;
             self.length = offset;
         }
-        Ok(found)
+        Ok((earlier, found))
     }
+}
+
+/// The settings in a journal, and its results with the offset of each line.
+type Read = (Option<Configuration>, Vec<(ObjectResult, u64)>);
+
+/// The first line.
+fn header(configuration: &Configuration) -> Result<String> {
+    let header = Header {
+        format: FORMAT.into(),
+        configuration: configuration.clone(),
+        configuration_sha256: configuration.sha256(),
+    };
+    Ok(serde_json::to_string(&header)?)
 }
 
 enum Line {
@@ -295,12 +341,14 @@ fn check(path: &Path, header: &Header, now: &Configuration) -> Result<()> {
     if header.format != FORMAT {
         bail!("{}: found format {:?}, expected {FORMAT:?}", path.display(), header.format);
     }
-    if header.configuration_sha256 != now.sha256() {
+    // Other clips or objects are no other configuration: whose rows are there is told by each row.
+    let differences = header.configuration.clone().of_selection(now).differences(now);
+    if !differences.is_empty() {
         bail!(
             "{} belongs to a run with another configuration: {}; \
              resume with the old settings, choose another --out-dir, or run without --resume",
             path.display(),
-            header.configuration.differences(now).join(", ")
+            differences.join(", ")
         );
     }
     Ok(())

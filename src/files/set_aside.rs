@@ -1,17 +1,20 @@
 /*!
 What an earlier run left in a folder in which another one begins: moved aside, not lost, and not to be taken for the new run's.
 
-Tables are written anew and the journal is one file, but masks, logits and overlays are a file for each object: those of objects that
-the new run does not have would stay beside its own, and nothing in them tells whose they are. So they go where the journal goes:
-masks and logits with their folders, overlays, which lie in the run folder itself, into a folder.
+Tables and sidecar would be written over, and may be another program's: the predecessor's have the same names. Masks, logits and
+overlays are a file for each object: those of objects that the new run does not have would stay beside its own, and nothing in them
+tells whose they are. So all go where the journal goes: masks and logits with their folders, overlays, which lie in the run folder
+itself, into a folder.
 */
 
+use std::ffi::OsStr;
 use std::fs::DirEntry;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result};
 
 use super::journal::FILE_NAME as JOURNAL;
+use super::{SIDECAR, profile_csv, stats_json, summary_csv};
 use crate::logits;
 use crate::overlay::{FILM, FIRST_FRAME};
 
@@ -22,8 +25,20 @@ pub const MASKS: &str = "masks";
 
 /// What is moved, as the name's beginning and its end. The journal comes first: whoever finds none takes nothing in the folder
 /// for a run's to be resumed, so that a crash in between mixes nothing.
-const KEPT: [(&str, &str); 4] =
-    [("rows", ".jsonl"), (MASKS, ""), (logits::FOLDER, ""), (OVERLAYS, "")];
+const KEPT: [(&str, &str); 8] = [
+    ("rows", ".jsonl"),
+    (MASKS, ""),
+    (logits::FOLDER, ""),
+    (OVERLAYS, ""),
+    ("sav_benchmark_summary", ".csv"),
+    ("profile_summary", ".csv"),
+    ("profile_stats", ".json"),
+    ("sidecar", ".json"),
+];
+
+/// Those of [`KEPT`] that are one file, whoever wrote it.
+const FILES: [&str; 4] =
+    [summary_csv::FILE_NAME, profile_csv::FILE_NAME, stats_json::FILE_NAME, SIDECAR];
 
 /// What overlays are called together.
 const OVERLAYS: &str = "overlays";
@@ -47,20 +62,16 @@ pub fn is_previous(name: &str) -> bool {
     KEPT.into_iter().any(|kind| name == previous(kind, None) || number_of(kind, name).is_some())
 }
 
-/// Moves what an earlier run left in `directory`, as `rows.previous.jsonl`, `masks.previous`, `logits.previous` and
-/// `overlays.previous`; what had such a name becomes `…previous-2…`, or the next number that is free, the same for all that are of one
-/// run. Answers each old name with the new one.
+/// Moves what an earlier run left in `directory`, as `rows.previous.jsonl`, `masks.previous`,
+/// `sav_benchmark_summary.previous.csv` and so on; what had such a name becomes `…previous-2…`, or the
+/// next number that is free, the same for all that are of one run. Answers each old name with the new one.
 ///
 /// # Errors
 /// The folder cannot be read or changed.
 pub(super) fn earlier_run(directory: &Path) -> Result<Vec<(String, String)>> {
     let there: Vec<_> = KEPT.into_iter().filter(|kind| is_there(directory, *kind)).collect();
-    let has = |kind: &(&str, &str)| directory.join(previous(*kind, None)).exists();
-    if there.iter().any(has) {
-        let number = next_number(directory)?;
-        for kind in KEPT.into_iter().filter(has) {
-            rename(directory, &previous(kind, None), &previous(kind, Some(number)))?;
-        }
+    if there.iter().any(|kind| has_previous(directory, *kind)) {
+        make_room(directory, &KEPT)?;
     }
     let mut moved = Vec::new();
     for kind in there {
@@ -72,12 +83,62 @@ pub(super) fn earlier_run(directory: &Path) -> Result<Vec<(String, String)>> {
     Ok(moved)
 }
 
-/// There are rows; or a folder of this name has a run's file in it, for a folder that is somebody else's is not to be touched; or
-/// there are overlays.
+/// Moves one file, as [`earlier_run`] would; its new name, none where there is no such file.
+///
+/// # Errors
+/// The folder cannot be read or changed.
+pub fn set_aside(path: &Path) -> Result<Option<String>> {
+    let (Some(directory), Some(name)) = (path.parent(), path.file_name().and_then(OsStr::to_str))
+    else {
+        return Ok(None);
+    };
+    if path.symlink_metadata().is_err() {
+        return Ok(None);
+    }
+    let kind = name.split_at(name.rfind('.').unwrap_or(name.len()));
+    if has_previous(directory, kind) {
+        make_room(
+            directory,
+            if KEPT.contains(&kind) { &KEPT } else { std::slice::from_ref(&kind) },
+        )?;
+    }
+    rename(directory, name, &previous(kind, None))?;
+    Ok(Some(previous(kind, None)))
+}
+
+fn has_previous(directory: &Path, kind: (&str, &str)) -> bool {
+    directory.join(previous(kind, None)).exists()
+}
+
+/// Gives what was moved last a number, one for all.
+fn make_room(directory: &Path, kinds: &[(&str, &str)]) -> Result<()> {
+    let number = next_number(directory, kinds)?;
+    for kind in kinds.iter().filter(|kind| has_previous(directory, **kind)) {
+        rename(directory, &previous(*kind, None), &previous(*kind, Some(number)))?;
+    }
+    Ok(())
+}
+
+/// What was moved, in a sentence; none where nothing was.
+pub(super) fn told(directory: &Path, moved: &[(String, String)]) -> Option<String> {
+    let each: Vec<String> =
+        moved.iter().map(|(from, to)| format!("{from} is kept in {to}")).collect();
+    let rows = moved.iter().any(|(from, _)| from == JOURNAL);
+    let rest = if rows { "; --resume would have gone on with its rows" } else { "" };
+    (!each.is_empty())
+        .then(|| format!("{} held results: {}{rest}", directory.display(), each.join(", ")))
+}
+
+/// There are rows, or a table; or a folder of this name has a run's file in it, for a folder that is
+/// somebody else's is not to be touched; or there are overlays.
 fn is_there(directory: &Path, (stem, end): (&str, &str)) -> bool {
-    let path = directory.join([stem, end].concat());
-    if [stem, end].concat() == JOURNAL {
+    let name = [stem, end].concat();
+    let path = directory.join(&name);
+    if name == JOURNAL {
         return std::fs::metadata(path).is_ok_and(|meta| meta.len() > 0);
+    }
+    if FILES.contains(&name.as_str()) {
+        return path.symlink_metadata().is_ok_and(|meta| !meta.is_dir());
     }
     if stem == OVERLAYS {
         return directory.join(GATHERED).is_dir() || !overlays(directory).is_empty();
@@ -122,12 +183,12 @@ fn gathered(directory: &Path) -> Result<&'static str> {
     Ok(GATHERED)
 }
 
-fn next_number(directory: &Path) -> Result<u32> {
+fn next_number(directory: &Path, kinds: &[(&str, &str)]) -> Result<u32> {
     let entries = std::fs::read_dir(directory)
         .with_context(|| format!("cannot look into {}", directory.display()))?;
     let numbers = entries.filter_map(|entry| {
         let name = entry.ok()?.file_name();
-        KEPT.into_iter().find_map(|kind| number_of(kind, name.to_str()?))
+        kinds.iter().find_map(|kind| number_of(*kind, name.to_str()?))
     });
     Ok(numbers.max().map_or(2, |most| most.saturating_add(1)))
 }
@@ -156,6 +217,7 @@ mod tests {
     const LOGITS: &str = "logits/a__obj0__m.npy";
     const SHOWN: &str = "a__obj0__m.mp4";
     const FRAMES: &str = "b__obj1__m/00000.png";
+    const TABLE: &str = "sav_benchmark_summary.csv";
 
     #[test]
     fn what_is_of_one_run_keeps_one_number() {
@@ -188,6 +250,47 @@ mod tests {
         assert!(of_a_run.iter().all(|name| !dir.join(name).exists()));
     }
 
+    /// The predecessor's tables have the same names, and no journal.
+    #[test]
+    fn tables_without_a_journal_are_kept_too() {
+        let dir = tempfile::tempdir().unwrap();
+        let dir = dir.path();
+        write(dir, &FILES, "predecessor");
+        assert_eq!(earlier_run(dir).unwrap().len(), 4);
+        write(dir, &["rows.jsonl", TABLE], "1");
+        earlier_run(dir).unwrap();
+        let read = |name: &str| std::fs::read_to_string(dir.join(name)).unwrap();
+        for kind in &KEPT[4..] {
+            assert_eq!(read(&previous(*kind, Some(2))), "predecessor");
+        }
+        assert_eq!(read("sav_benchmark_summary.previous.csv"), "1");
+        assert_eq!(read("rows.previous.jsonl"), "1");
+        assert!(FILES.iter().all(|name| !dir.join(name).exists()));
+        let names: Vec<String> = KEPT.iter().map(|(stem, end)| [*stem, *end].concat()).collect();
+        assert!(FILES.iter().all(|name| names.contains(&(*name).to_owned())));
+    }
+
+    /// A table that is moved alone, and then the rest of its run, keep one number.
+    #[test]
+    fn one_file_goes_where_its_run_goes() {
+        let dir = tempfile::tempdir().unwrap();
+        let dir = dir.path();
+        assert_eq!(set_aside(&dir.join(TABLE)).unwrap(), None);
+        for run in ["1", "2"] {
+            write(dir, &["rows.jsonl", TABLE, "other.csv"], run);
+            set_aside(&dir.join(TABLE)).unwrap();
+            earlier_run(dir).unwrap();
+            let to = set_aside(&dir.join("other.csv")).unwrap();
+            assert_eq!(to.as_deref(), Some("other.previous.csv"));
+        }
+        let read = |name: &str| std::fs::read_to_string(dir.join(name)).unwrap();
+        for stem in ["rows", "sav_benchmark_summary", "other"] {
+            let end = if stem == "rows" { "jsonl" } else { "csv" };
+            assert_eq!(read(&format!("{stem}.previous.{end}")), "2");
+            assert_eq!(read(&format!("{stem}.previous-2.{end}")), "1");
+        }
+    }
+
     /// The journal was moved, the masks and one of the overlays were not: they go where their journal is.
     #[test]
     fn a_crash_in_between_is_made_good() {
@@ -217,6 +320,8 @@ mod tests {
             "masks.previous",
             "logits.previous-2",
             "overlays.previous-3",
+            "sav_benchmark_summary.previous.csv",
+            "sidecar.previous-2.json",
         ] {
             assert!(is_previous(name), "{name}");
         }

@@ -5,7 +5,7 @@ environment, the settings, hashes of every input and graph, and each frame's raw
 
 use std::collections::BTreeMap;
 use std::fs::File;
-use std::io::{self, Write};
+use std::io::{self, BufReader, Write};
 use std::path::Path;
 
 use anyhow::{Context, Result};
@@ -27,6 +27,23 @@ pub struct Sidecar {
     pub inputs: BTreeMap<String, FileHash>,
     /// Graph and engine files → their hash.
     pub graphs: BTreeMap<String, FileHash>,
+}
+
+impl Sidecar {
+    /// Takes these facts of the environment from the sidecar that is in `directory`, as far as it has them.
+    pub fn keep_environment(&mut self, directory: &Path, names: &[&str]) {
+        #[derive(Deserialize)]
+        struct Earlier {
+            environment: Map<String, Value>,
+        }
+        let file = File::open(directory.join(FILE_NAME)).map(BufReader::new);
+        let earlier = file.ok().and_then(|file| serde_json::from_reader::<_, Earlier>(file).ok());
+        for (name, value) in earlier.map(|it| it.environment).unwrap_or_default() {
+            if names.contains(&name.as_str()) {
+                self.environment.insert(name, value);
+            }
+        }
+    }
 }
 
 /// The content of one file, or of a folder's files, as a hash.

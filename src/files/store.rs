@@ -11,10 +11,11 @@ use anyhow::{Context, Result};
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
-use super::journal::Journal;
+use super::journal::{Continued, Journal};
+use super::measured_on::{self, Facts, MeasuredOn};
 use super::{
-    ColumnSet, Configuration, ObjectResult, RowOrder, Sidecar, atomic, profile_csv, sidecar,
-    stats_json, summary_csv,
+    ColumnSet, Configuration, JOURNAL, ObjectResult, RowOrder, Sidecar, atomic, profile_csv,
+    sidecar, stats_json, summary_csv,
 };
 use crate::record::{ObjectKey, RunRecord, Status, SummaryRecord};
 
@@ -42,6 +43,8 @@ pub struct ResultStore {
     rows: BTreeMap<(RowOrder, ObjectKey), Entry>,
     place: HashMap<Work, RowOrder>,
     done_before: HashSet<Work>,
+    /// The place of each clip that the configuration names.
+    videos: HashMap<String, usize>,
     next_rewrite: Instant,
     columns: ColumnSet,
 }
@@ -49,6 +52,7 @@ pub struct ResultStore {
 struct Entry {
     summary: SummaryRecord,
     runs: Vec<RunRecord>,
+    measured_on: MeasuredOn,
     /// Where its line lies in the journal.
     offset: u64,
 }
@@ -59,30 +63,35 @@ impl ResultStore {
     /// …nor for more than one part in this of the time.
     const REWRITE_SHARE: u32 = 20;
 
-    /// Starts a run in `directory`, which is created. The journal of an earlier run is set aside, and so are its
-    /// masks, logits and overlays.
+    /// Starts a run in `directory`, which is created. The journal of an earlier run is set aside, and so are tables,
+    /// sidecar, masks, logits and overlays, whoever left them.
     pub fn create(directory: &Path, configuration: Configuration) -> Result<Self> {
         make(directory)?;
         let journal = Journal::create(directory, &configuration)?;
-        Self::with(directory, configuration, journal, Vec::new())
+        Self::with(directory, Continued { journal, configuration, found: Vec::new() })
     }
 
-    /// Continues the run in `directory`, or starts one if there is none.
+    /// Continues the run in `directory`, or starts one if there is none. It may be of other clips and objects: the
+    /// configuration then names those of both.
     ///
     /// Errors when it was configured differently; the message names the settings.
     pub fn resume(directory: &Path, configuration: Configuration) -> Result<Self> {
         make(directory)?;
-        let (journal, found) = Journal::resume(directory, &configuration)?;
-        Self::with(directory, configuration, journal, found)
+        Self::with(directory, Journal::resume(directory, configuration)?)
     }
 
-    fn with(
-        directory: &Path,
-        configuration: Configuration,
-        journal: Journal,
-        found: Vec<(ObjectResult, u64)>,
-    ) -> Result<Self> {
+    /// The settings of the run in `directory`; none where there is no run.
+    pub fn configuration_of(directory: &Path) -> Option<Configuration> {
+        Journal::configuration(directory)
+    }
+
+    fn with(directory: &Path, continued: Continued) -> Result<Self> {
+        let Continued { journal, configuration, found } = continued;
+        let videos = configuration.videos().unwrap_or_default();
+        let videos = videos.into_iter().enumerate().map(|(at, name)| (name.to_owned(), at));
         let mut store = Self {
+            // Of a name that is there twice the first place.
+            videos: videos.rev().collect(),
             directory: directory.to_owned(),
             configuration,
             journal,
@@ -92,7 +101,8 @@ impl ResultStore {
             next_rewrite: Instant::now(),
             columns: ColumnSet::default(),
         };
-        for (result, offset) in found {
+        for (mut result, offset) in found {
+            store.put_in_place(&mut result);
             store.insert(result, offset);
         }
         let finished = store.rows.iter().filter(|(_, e)| e.summary.pooled.status != Status::Failed);
@@ -124,9 +134,15 @@ impl ResultStore {
         self.done_before.len()
     }
 
+    /// The same, of the objects for which `wanted` holds.
+    pub fn done_of(&self, wanted: impl Fn(&ObjectKey) -> bool) -> usize {
+        self.done_before.iter().filter(|(key, _)| wanted(key)).count()
+    }
+
     /// Adds a result, or replaces the one of the same object and model. On return it is on disk in
     /// the journal; the CSVs follow now or a moment later.
-    pub fn push(&mut self, result: ObjectResult) -> Result<()> {
+    pub fn push(&mut self, mut result: ObjectResult) -> Result<()> {
+        self.put_in_place(&mut result);
         let offset = self.journal.append(&result)?;
         self.insert(result, offset);
         if Instant::now() >= self.next_rewrite { self.rewrite() } else { Ok(()) }
@@ -138,7 +154,8 @@ impl ResultStore {
     /// # Errors
     /// The line is no result, or the journal cannot be written.
     pub fn absorb(&mut self, line: &Value) -> Result<()> {
-        let result = ObjectResult::deserialize(line).context("a row is damaged")?;
+        let mut result = ObjectResult::deserialize(line).context("a row is damaged")?;
+        self.put_in_place(&mut result);
         let key = &result.summary.pooled.key;
         let here = self.place.get(&(key.clone(), result.order.model));
         let here = here.and_then(|order| self.rows.get(&(*order, key.clone())).map(|e| (order, e)));
@@ -162,6 +179,51 @@ impl ResultStore {
             self.rows.remove(&(order, key.clone()));
         }
         self.done_before.remove(&(key.clone(), model));
+    }
+
+    /// Compares what the rows that stay were measured on with what an object would be measured on `now`: none where it is not
+    /// there any more. Failed rows are measured again; those of objects that are gone are left out.
+    ///
+    /// # Errors
+    /// Something else, by name.
+    pub fn check_measured_on(
+        &mut self,
+        now: impl Fn(&ObjectKey) -> Option<MeasuredOn>,
+    ) -> Result<()> {
+        let (mut differences, mut gone) = (Vec::new(), Vec::new());
+        for ((order, key), entry) in &self.rows {
+            let now = now(key);
+            match entry.summary.pooled.status {
+                Status::Failed if now.is_none() => gone.push((key.clone(), order.model)),
+                Status::Failed => {}
+                _ => differences.extend(entry.measured_on.differences(key, now.as_ref())),
+            }
+        }
+        if !differences.is_empty() {
+            return Err(measured_on::refusal(&self.directory.join(JOURNAL), differences));
+        }
+        for (key, model) in gone {
+            log::warn!(
+                "{} object {}: its failed row goes, as it is gone from the split",
+                key.video,
+                key.object
+            );
+            self.withdraw(&key, model);
+        }
+        Ok(())
+    }
+
+    /// Compares what ran the models of the rows that are there with what runs one now.
+    ///
+    /// # Errors
+    /// Something else, by name.
+    pub fn check_library(&self, now: &Facts) -> Result<()> {
+        let rows = self.rows.values().filter(|entry| entry.summary.pooled.status != Status::Failed);
+        let differences: Vec<_> = rows.flat_map(|e| e.measured_on.other_library(now)).collect();
+        match differences.is_empty() {
+            true => Ok(()),
+            false => Err(measured_on::refusal(&self.directory.join(JOURNAL), differences)),
+        }
     }
 
     /// Whether `directory` holds the rows of a run.
@@ -211,12 +273,19 @@ impl ResultStore {
     }
 
     fn insert(&mut self, result: ObjectResult, offset: u64) {
-        let ObjectResult { order, summary, runs, frame_times: _ } = result;
+        let ObjectResult { order, summary, runs, measured_on, frame_times: _ } = result;
         let key = summary.pooled.key.clone();
         if let Some(old) = self.place.insert((key.clone(), order.model), order) {
             self.rows.remove(&(old, key.clone()));
         }
-        self.rows.insert((order, key), Entry { summary, runs, offset });
+        self.rows.insert((order, key), Entry { summary, runs, measured_on, offset });
+    }
+
+    /// Gives a result the place of its clip in all that the configuration names: runs over different clips number them differently.
+    fn put_in_place(&self, result: &mut ObjectResult) {
+        if let Some(at) = self.videos.get(&result.summary.pooled.key.video) {
+            result.order.video = *at;
+        }
     }
 
     fn rewrite(&mut self) -> Result<()> {

@@ -9,6 +9,7 @@ use cudarc::driver::{CudaContext, result};
 
 use super::driver;
 use super::error::{GpuError, Result, Tried, code, means_no_device};
+use super::module::Modules;
 use super::pool::{Pool, Purpose};
 use super::stream::{Event, Stream};
 
@@ -36,6 +37,7 @@ pub struct Gpu {
     facts: Arc<Facts>,
     pool: Pool,
     purpose: Purpose,
+    modules: Modules,
 }
 
 impl Gpu {
@@ -57,7 +59,8 @@ impl Gpu {
         let context = CudaContext::new(ordinal).map_err(sorted)?;
         let facts = Arc::new(facts(&context, ordinal)?);
         log::debug!("opened GPU {ordinal}: {facts:?}");
-        Ok(Self { context, facts, pool: Pool::default(), purpose: Purpose::default() })
+        let (pool, purpose, modules) = Default::default();
+        Ok(Self { context, facts, pool, purpose, modules })
     }
 
     /// How many devices the driver shows.
@@ -98,6 +101,10 @@ impl Gpu {
 
     pub(super) fn context(&self) -> &Arc<CudaContext> {
         &self.context
+    }
+
+    pub(super) fn modules(&self) -> &Modules {
+        &self.modules
     }
 
     /// Its PCI address as NVML takes it (`00000000:1b:00.0`): other tools count GPUs in another order than CUDA does.

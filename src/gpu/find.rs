@@ -110,15 +110,20 @@ fn search(wanted: &'static Wanted) -> (Vec<Candidate>, Searched) {
     let bare = wanted.loader.iter();
     let mut found: Vec<Candidate> =
         bare.map(|name| Candidate { library: name.into(), named: false }).collect();
-    let pip = pip_directories().into_iter();
-    let pip = pip.flat_map(|site| wanted.pip.iter().map(move |folder| site.join(folder)));
-    for directory in cuda_directories().into_iter().chain(pip) {
-        if let Some(library) = newest_library(&directory, wanted.file) {
-            found.push(Candidate { library, named: false });
-        }
+    let mut look_into = |directory: &Path, check: &dyn Fn(&Path) -> Result<(), String>| {
         if directory.is_dir() {
             searched.places.push(directory.display().to_string());
         }
+        let Some(library) = newest_library(directory, wanted.file) else { return };
+        match check(&library) {
+            Ok(()) => found.push(Candidate { library, named: false }),
+            Err(left_out) => searched.places.push(left_out),
+        }
+    };
+    cuda_directories().iter().for_each(|directory| look_into(directory, &|_| Ok(())));
+    for site in pip_directories() {
+        let folders = wanted.pip.iter().map(|folder| site.path.join(folder));
+        folders.for_each(|folder| look_into(&folder, &|library| site.check(library)));
     }
     if searched.places.len() == 1 {
         searched.places.push("CUDA's folders and pip's packages, of which none is here".to_owned());

@@ -27,7 +27,10 @@ impl Graph {
     ///
     /// # Errors
     /// `enqueue`'s own, work that cannot be recorded, or nothing recorded. The stream records no longer after any.
-    pub(super) fn record<E: Display>(
+    ///
+    /// # Safety
+    /// The work fills all of `cleared` with zeros before anything else of it uses any of it.
+    pub(super) unsafe fn record<E: Display>(
         stream: &Stream,
         cleared: Option<&View>,
         enqueue: impl FnOnce() -> std::result::Result<(), E>,
@@ -49,7 +52,7 @@ impl Graph {
             return Err(GpuError::Failed { what: what(), code: "nothing was recorded".to_owned() });
         }
         if let Some(cleared) = cleared {
-            // SAFETY: the graph lives, and nobody else knows it.
+            // SAFETY: the graph lives, and nobody else knows it; what it does with `cleared` is the caller's promise.
             unsafe { cleared::leave_out(draft.0, cleared) };
         }
         // SAFETY: the graph lives; what it became does not need it any more.

@@ -2,8 +2,9 @@
 Compiled kernels: loading them, and putting one of them into a stream's work.
 */
 
+use std::collections::BTreeMap;
 use std::ffi::c_void;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError, Weak};
 
 use cudarc::driver::sys::{
     self, CUfunction_attribute, CUlaunchAttribute, CUlaunchAttributeID, CUlaunchAttributeValue,
@@ -26,6 +27,33 @@ pub enum Image {
     Ptx(&'static str),
     /// A cubin, made for one architecture.
     Cubin(&'static [u8]),
+}
+
+impl Image {
+    /// Where its bytes begin: an image is part of the program, and has its own.
+    fn place(self) -> usize {
+        match self {
+            Self::Ptx(text) => text.as_ptr().addr(),
+            Self::Cubin(bytes) => bytes.as_ptr().addr(),
+        }
+    }
+}
+
+/// The modules that a GPU has loaded, by their images' places. Without a cache on disk the driver compiles PTX each time that it is loaded, some of it for
+/// seconds.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Modules(Arc<Mutex<BTreeMap<usize, Weak<CudaModule>>>>);
+
+impl Modules {
+    /// The module of this image, if anybody has it still.
+    fn find(&self, image: Image) -> Option<Arc<CudaModule>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).get(&image.place())?.upgrade()
+    }
+
+    fn add(&self, image: Image, module: &Arc<CudaModule>) {
+        let mut all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        all.insert(image.place(), Arc::downgrade(module));
+    }
 }
 
 /// A loaded module; gone with its last function.
@@ -103,17 +131,21 @@ impl Arg<'_> {
 }
 
 impl Module {
-    /// Loads `image`; `name` is what errors call it.
+    /// Loads `image`, unless it is loaded; `name` is what errors call it.
     ///
     /// # Errors
     /// The driver's: PTX that is newer than it, or a GPU that is older than what the image was made for.
     pub fn load(gpu: &Gpu, name: &str, image: Image) -> Result<Self> {
+        if let Some(inner) = gpu.modules().find(image) {
+            return Ok(Self { inner, gpu: gpu.clone() });
+        }
         let inner = match image {
             Image::Ptx(text) => gpu.context().load_module(Ptx::from_src(text)),
             Image::Cubin(bytes) => gpu.context().load_module(Ptx::from_binary(bytes.to_vec())),
         };
         let facts = gpu.facts();
         let inner = inner.tried(|| format!("load {name} on sm {}", facts.sm))?;
+        gpu.modules().add(image, &inner);
         Ok(Self { inner, gpu: gpu.clone() })
     }
 

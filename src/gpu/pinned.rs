@@ -2,7 +2,8 @@
 Host memory that the device copies from and to by itself, while the host goes on.
 
 It is ordinary cached memory, not write-combined: masks are read from it. On a GPU that shares the host's memory the
-device reads it in place, through [`Pinned::view`], and nothing is copied.
+device reads it in place ([`Frame::Pinned`](super::kernels::Frame::Pinned)), and nothing is copied.
+Its address there stays in this module, as nothing else would make the host wait for the device.
 */
 
 use std::ptr::NonNull;
@@ -102,8 +103,8 @@ impl Pinned {
     pub fn bytes(&mut self) -> Result<&mut [u8]> {
         self.settle()?;
         // SAFETY: `bytes` bytes that live as long as this value. The device is done with them: whatever was enqueued
-        // through this value lies before `done`. A view is read by the device only (`View` gives the host no bytes
-        // without a copy that the driver orders), and its users say so with `used_by`.
+        // through this value lies before `done`, for `view` stays in `gpu`, where whoever enqueues work on one drops it
+        // and says so with `used_by`, both before this value can be asked for its bytes.
         Ok(unsafe { std::slice::from_raw_parts_mut(self.block.address.as_ptr(), self.block.bytes) })
     }
 
@@ -141,8 +142,16 @@ impl Pinned {
         self.used_by(stream)
     }
 
-    /// The same memory as the device sees it. Say [`Pinned::used_by`] behind the work that reads it.
-    pub fn view(&self) -> Result<View> {
+    /// The same memory as the device sees it. Whoever enqueues work on it, which may only read, says [`Pinned::used_by`] behind
+    /// that, and hands it to nobody else.
+    ///
+    /// Code outside of `gpu`, where nothing is unsafe, cannot have it:
+    /// ```compile_fail
+    /// fn write(pinned: &segtrt::gpu::Pinned, stream: &segtrt::gpu::Stream) -> segtrt::gpu::Result<()> {
+    ///     pinned.view()?.fill(1, stream)
+    /// }
+    /// ```
+    pub(super) fn view(&self) -> Result<View> {
         let mut address = 0;
         // SAFETY: the block was allocated as mapped; the driver writes one address to a place that lives.
         unsafe {
@@ -155,9 +164,14 @@ impl Pinned {
     }
 
     /// The work enqueued on `stream` so far uses this memory: the host waits for it before it touches the bytes.
-    pub fn used_by(&mut self, stream: &Stream) -> Result<()> {
+    pub(super) fn used_by(&mut self, stream: &Stream) -> Result<()> {
         self.in_use = true;
-        self.done.record(stream)
+        // Without the event nobody could wait for that work any more.
+        self.done.record(stream).inspect_err(|_| {
+            if let Err(error) = stream.synchronize() {
+                log::debug!("{error}");
+            }
+        })
     }
 
     fn first(&self, bytes: usize) -> Result<*mut u8> {

@@ -10,12 +10,27 @@ use super::view::View;
 
 /// Something that enqueues the same work, on the same memory, each time it is asked.
 ///
-/// It owns, alone or with others, all memory that its work names, and keeps it as long as it lives.
-pub trait Work {
+/// # Safety
+/// A recording is replayed without asking the value again, as long as it lives. So the value keeps, alone or with others, until it is
+/// dropped, everything that the work enqueued so far uses: memory, kernels, engines' contexts, cuBLASLt's handles. Memory that it
+/// lets go of, or that it borrows from a place inside of [`Work::enqueue`], would be used after it is gone. None of that memory is
+/// [`Pinned`](super::Pinned): the host would not know that a replay uses it. What [`Work::cleared`] promises holds.
+///
+/// Safe code cannot promise this:
+/// ```compile_fail
+/// struct Forgetful;
+/// impl segtrt::gpu::Work for Forgetful {
+///     fn enqueue(&mut self, _: &segtrt::gpu::Stream) -> anyhow::Result<()> {
+///         Ok(())
+///     }
+/// }
+/// ```
+pub unsafe trait Work {
     /// Enqueues the work; returns before it is done.
     fn enqueue(&mut self, stream: &Stream) -> Result<()>;
 
-    /// Memory that the work fills with zeros, as a whole, before it uses any of it: filling parts of it again is left out of recordings.
+    /// Memory that the work fills with zeros, as a whole, before anything else of it uses any of it, each time it is enqueued:
+    /// filling parts of it with zeros again is left out of recordings.
     fn cleared(&self) -> Option<View> {
         None
     }
@@ -69,8 +84,8 @@ impl<W: Work> Recorded<W> {
     pub fn run(&mut self) -> Result<()> {
         if let Some(graph) = &self.graph {
             self.count.replayed += 1;
-            // SAFETY: `work` owns all memory that was recorded, nobody can take it out, and it is dropped after the
-            // graph; drop waits for the stream.
+            // SAFETY: `work` keeps all that was recorded, as its type promises; nobody can take it out, and it is dropped
+            // after the graph; drop waits for the stream.
             return Ok(unsafe { graph.launch() }?);
         }
         self.work.enqueue(&self.stream)?;
@@ -78,7 +93,9 @@ impl<W: Work> Recorded<W> {
         if self.with_graph {
             self.stream.synchronize()?;
             let (cleared, work, stream) = (self.work.cleared(), &mut self.work, &self.stream);
-            self.graph = Some(Graph::record(stream, cleared.as_ref(), || work.enqueue(stream))?);
+            let enqueue = || work.enqueue(stream);
+            // SAFETY: the work fills `cleared` with zeros before it uses any of it, as its type promises.
+            self.graph = Some(unsafe { Graph::record(stream, cleared.as_ref(), enqueue) }?);
             self.count.recorded += 1;
         }
         Ok(())

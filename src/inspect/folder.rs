@@ -229,7 +229,9 @@ fn trunk_line(trunk: &Trunk, problem: Option<String>) -> TrunkLine {
 
 fn graph_line(bundle: &Bundle, graph: &Graph) -> GraphLine {
     let path = bundle.dir.join(&graph.file);
-    let nodes = OnnxSummary::read(&path).ok().map(|summary| summary.nodes.len());
+    let summary = OnnxSummary::read(&path);
+    let nodes = summary.as_ref().ok().map(|summary| summary.nodes.len());
+    let unread = || summary.err().map(|error| format!("{error:#}"));
     GraphLine {
         role: graph.role.name(),
         file: graph.file.clone(),
@@ -238,7 +240,8 @@ fn graph_line(bundle: &Bundle, graph: &Graph) -> GraphLine {
         flops: graph.flops,
         inputs: graph.inputs.iter().map(Tensor::to_string).collect(),
         outputs: graph.outputs.iter().map(Tensor::to_string).collect(),
-        problem: graph_problem(bundle, graph.role),
+        // A file may have the right hash and be no graph all the same.
+        problem: graph_problem(bundle, graph.role).or_else(unread),
     }
 }
 

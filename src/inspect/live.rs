@@ -12,8 +12,8 @@ use anyhow::{Context, Result};
 use serde::{Deserialize, Serialize};
 
 use super::worker::Request;
-use crate::child;
 use crate::engine::LayerRecord;
+use crate::{child, threads};
 
 /// Longest time that opening one plan may take: large engines load in seconds, a library that hangs never ends.
 const PATIENCE: Duration = Duration::from_secs(300);
@@ -97,12 +97,12 @@ fn run(request: &Request) -> Result<Live> {
 fn output(child: &mut Child) -> Result<Option<String>> {
     let mut stdout = child.stdout.take().context("the process has no output")?;
     let (send, receive) = mpsc::channel();
-    std::thread::spawn(move || {
+    threads::spawn("answer", move || {
         let mut bytes = Vec::new();
         let read = stdout.read_to_end(&mut bytes);
         // The parent may be gone already; then nobody needs the answer.
         let _ = send.send(read.map(|_| String::from_utf8_lossy(&bytes).into_owned()));
-    });
+    })?;
     match receive.recv_timeout(PATIENCE) {
         Ok(text) => Ok(Some(text.context("cannot read what the process printed")?)),
         Err(_) => {

@@ -16,8 +16,10 @@ use crate::trt::{Engine, Error, Library, Mode, Runtime, TensorInfo};
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Request {
     /// The plan.
+    #[serde(serialize_with = "crate::child::utf8::path")]
     pub plan: PathBuf,
     /// Directory of TensorRT's libraries, where one is named.
+    #[serde(serialize_with = "crate::child::utf8::optional")]
     pub tensorrt_lib: Option<PathBuf>,
     /// The release that built it, where its manifest says so; no other is asked.
     pub built_by: Option<String>,
@@ -26,7 +28,7 @@ pub struct Request {
 /// Reads a request from standard input and prints the answer as one line.
 pub fn run() -> Result<()> {
     let request: Request = child::read_job()?;
-    child::end_with_parent();
+    child::end_with_parent()?;
     let answer = match open(&request) {
         Ok(engine) => Live::Opened(Box::new(engine)),
         Err(error) => Live::NotOpened { why: format!("{error:#}") },

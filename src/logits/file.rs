@@ -20,8 +20,7 @@ pub const FOLDER: &str = "logits";
 
 /// The name of an object's file.
 pub fn file_name(key: &ObjectKey) -> String {
-    let ObjectKey { video, object, model } = key;
-    format!("{video}__obj{object}__{model}.npy")
+    format!("{}.npy", key.file_stem())
 }
 
 /// The logits of one object, frame after frame from the prompted one on, each `side` × `side`, row after row.

@@ -4,11 +4,16 @@ Where and when a run was made: of `experiment_config.txt`, or of segtrt's own si
 
 use std::path::Path;
 
+use clap::ValueEnum;
 use serde::Deserialize;
 use serde_json::{Map, Value};
 
+use super::Table;
+
 /// What stands where nobody says, in the predecessor's word.
 pub(super) const UNKNOWN: &str = "unknown";
+/// The predecessor's account of an experiment.
+const CONFIG: &str = "experiment_config.txt";
 
 /// The three columns that a merge adds; `None` where the folder does not say.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -29,7 +34,7 @@ impl Origin {
     ///
     /// The predecessor's file decides alone where it is there; a damaged sidecar is told of and says nothing.
     pub fn of(folder: &Path, table_folder: &Path) -> Self {
-        if let Ok(bytes) = std::fs::read(folder.join("experiment_config.txt")) {
+        if let Ok(bytes) = std::fs::read(folder.join(CONFIG)) {
             return Self::from_config(&String::from_utf8_lossy(&bytes));
         }
         let path = table_folder.join("sidecar.json");
@@ -41,6 +46,19 @@ impl Origin {
                 Self::default()
             }
         }
+    }
+
+    /// Of a table that was named itself. Only under a run's own name does it belong to what lies beside it: a merged table may lie
+    /// anywhere.
+    pub fn of_file(table: &Path) -> Self {
+        let is_runs = |kind: &Table| table.file_name().is_some_and(|name| name == kind.file_name());
+        if !Table::value_variants().iter().any(is_runs) {
+            return Self::default();
+        }
+        let beside = table.parent().unwrap_or(Path::new(""));
+        let configured = |folder: &&Path| folder.join(CONFIG).is_file();
+        let folder = [Some(beside), beside.parent()].into_iter().flatten().find(configured);
+        Self::of(folder.unwrap_or(beside), beside)
     }
 
     /// The values in the order of [`Self::COLUMNS`].

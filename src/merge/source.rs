@@ -40,39 +40,63 @@ impl Table {
 /// One table with its origin.
 #[derive(Clone, Debug)]
 pub struct Source {
-    /// The folder as it was named.
+    /// The folder, or the file, as it was named.
     pub folder: PathBuf,
     /// The table's file.
     pub table: PathBuf,
     /// Who made it.
     pub origin: Origin,
+    /// Its platform is the user's word: rows that name their own go before it, as in a report.
+    pub labelled: bool,
 }
 
-/// Why a folder gives no rows.
+/// Why an argument gives no rows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Missing {
-    /// It is not there.
-    Folder,
-    /// It has no such table.
+    /// Nothing is there.
+    Path,
+    /// It is neither a folder nor a regular file.
+    Kind,
+    /// The folder has no such table.
     Table,
 }
 
 impl Source {
-    /// The table of `folder`.
+    /// The table that an argument means: a folder with one, or a CSV file; with a name for its platform as `LABEL=PATH`.
     ///
     /// # Errors
     /// What is missing.
-    pub fn find(folder: &Path, table: Table) -> Result<Self, Missing> {
-        if !folder.is_dir() {
-            return Err(Missing::Folder);
+    pub fn find(given: &Path, table: Table) -> Result<Self, Missing> {
+        let labelled = given.to_str().and_then(|text| text.split_once('='));
+        match labelled {
+            // A path may hold the sign itself.
+            Some((label, path)) if !label.is_empty() && !given.exists() => {
+                let mut source = Self::at(Path::new(path), table)?;
+                source.origin.platform = Some(label.to_owned());
+                source.labelled = true;
+                Ok(source)
+            }
+            _ => Self::at(given, table),
         }
-        let places = table.folders().iter().map(|place| folder.join(place));
+    }
+
+    fn at(path: &Path, table: Table) -> Result<Self, Missing> {
+        let meta = std::fs::metadata(path).map_err(|_| Missing::Path)?;
+        if meta.is_file() {
+            let (folder, table) = (path.to_owned(), path.to_owned());
+            return Ok(Self { folder, table, origin: Origin::of_file(path), labelled: false });
+        }
+        if !meta.is_dir() {
+            return Err(Missing::Kind);
+        }
+        let places = table.folders().iter().map(|place| path.join(place));
         let mut places = places.filter(|place| place.join(table.file_name()).is_file());
         let place = places.next().ok_or(Missing::Table)?;
         Ok(Self {
-            folder: folder.to_owned(),
+            folder: path.to_owned(),
             table: place.join(table.file_name()),
-            origin: Origin::of(folder, &place),
+            origin: Origin::of(path, &place),
+            labelled: false,
         })
     }
 }

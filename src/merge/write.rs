@@ -59,18 +59,11 @@ pub struct Ragged {
     pub expected: usize,
 }
 
-/// Writes all rows of `sources` to `output`, which appears at once or not at all; `begun` and `done` hear of each table.
-///
-/// `None`, and no file, where there is no row at all.
+/// Writes all rows of `sources` to `output`, which appears at once or not at all. Where there is no row at all nothing is written.
 ///
 /// # Errors
 /// A table that cannot be read, an output that cannot be written or that is one of the tables.
-pub fn merge(
-    sources: &[Source],
-    output: &Path,
-    begun: &mut dyn FnMut(&Source),
-    done: &mut dyn FnMut(&MergedSource),
-) -> Result<Option<Merged>> {
+pub fn merge(sources: &[Source], output: &Path) -> Result<Merged> {
     refuse_own_input(sources, output)?;
     let mut columns = Columns::new();
     let mut any = false;
@@ -86,13 +79,8 @@ pub fn merge(
     }
     let mut merged = Merged::default();
     if !any {
-        for source in sources {
-            begun(source);
-            let nothing = MergedSource::new(source);
-            done(&nothing);
-            merged.sources.push(nothing);
-        }
-        return Ok(None);
+        merged.sources = sources.iter().map(MergedSource::new).collect();
+        return Ok(merged);
     }
     if let Some(parent) = output.parent().filter(|parent| !parent.as_os_str().is_empty()) {
         std::fs::create_dir_all(parent)
@@ -106,17 +94,14 @@ pub fn merge(
             .from_writer(out);
         writer.write_record(columns.names())?;
         for source in sources {
-            begun(source);
-            let added = copy(source, &columns, &mut writer, &mut repeats)?;
-            done(&added);
-            merged.count(added);
+            merged.count(copy(source, &columns, &mut writer, &mut repeats)?);
         }
         Ok(writer.flush()?)
     })?;
     let text = |name: &Vec<u8>| String::from_utf8_lossy(name).into_owned();
     merged.columns = columns.names().iter().map(text).collect();
     (merged.repeated, merged.first_repeated) = (repeats.count, repeats.first);
-    Ok(Some(merged))
+    Ok(merged)
 }
 
 impl Merged {
@@ -166,6 +151,7 @@ fn copy<W: Write>(
             let own = fields[column].and_then(|field| row.get(field)).unwrap_or_default();
             match origin.get(column) {
                 None => own,
+                Some(_) if column == PLATFORM && source.labelled && !own.is_empty() => own,
                 Some(Some(told)) => told.as_bytes(),
                 // The experiment does not say; a table that was merged before may.
                 Some(None) if own.is_empty() => UNKNOWN.as_bytes(),
@@ -234,4 +220,8 @@ fn refuse_own_input(sources: &[Source], output: &Path) -> Result<()> {
     }
 }
 
-const _: () = assert!(Origin::COLUMNS.len() == 3, "origins stand in the first columns");
+/// The platform's column: origins stand in the first.
+const PLATFORM: usize = 0;
+const _: () = assert!(
+    Origin::COLUMNS.len() == 3 && matches!(Origin::COLUMNS[PLATFORM].as_bytes(), b"platform")
+);

@@ -2,7 +2,7 @@
 Mask quality against ground truth: region similarity J, boundary accuracy F and their mean.
 
 Two evaluators, because published numbers come from both: the Python predecessor's, and the official
-one of SA-V and DAVIS 2017. They differ in which frames count, what a boundary is, and what is said
+one of SA-V, which gives DAVIS 2017's numbers but for one case. They differ in which frames count, what a boundary is, and what is said
 of empty and missing masks; see [`MetricsKind`].
 */
 
@@ -29,9 +29,10 @@ pub enum MetricsKind {
     /// The Python predecessor: every annotated frame counts, also the prompted one; a missing
     /// prediction scores 0 even where there is nothing to find; thick boundary, square neighbourhood.
     Predecessor,
-    /// SA-V and DAVIS 2017 (`sav_benchmark.py`): the first and the last annotated frame are skipped,
-    /// and so are empty frames before the object or a prediction first appears; a missing prediction
-    /// is an empty one; boundary of half-pixel differences, disk neighbourhood.
+    /// SA-V (`sav_benchmark.py`): the first and the last annotated frame are skipped, and so are
+    /// empty frames before the object or a prediction first appears, which DAVIS 2017's evaluator
+    /// counts; all else is as there: a missing prediction is an empty one, 255 is background;
+    /// boundary of half-pixel differences, disk neighbourhood.
     Official,
 }
 

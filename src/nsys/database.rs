@@ -35,10 +35,18 @@ impl Database {
         let connection = Connection::open_with_flags(path, flags)
             .with_context(|| format!("cannot open {}", path.display()))?;
         let mut database = Self { connection, path: path.to_owned(), tables: BTreeMap::new() };
+        // A view is a query, and may be one without end.
+        let views: Vec<String> = database
+            .rows("SELECT name FROM sqlite_master WHERE type = 'view' LIMIT 1", |row| row.get(0))?;
+        if let Some(view) = views.first() {
+            bail!(
+                "{}: {view:?} is a view; an export of nsys holds tables alone: export the report again with: nsys export \
+                 --type sqlite REPORT.nsys-rep",
+                path.display()
+            );
+        }
         let names: Vec<String> = database
-            .rows("SELECT name FROM sqlite_master WHERE type IN ('table', 'view')", |row| {
-                row.get(0)
-            })?;
+            .rows("SELECT name FROM sqlite_master WHERE type = 'table'", |row| row.get(0))?;
         for name in names {
             let sql = format!("SELECT name FROM pragma_table_info({})", quoted(&name));
             let columns: Vec<String> = database.rows(&sql, |row| row.get(0))?;

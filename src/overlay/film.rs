@@ -36,7 +36,7 @@ impl Film {
     ) -> Result<Self> {
         let dir = path.parent().unwrap_or(Path::new("."));
         let temporary = tempfile::Builder::new()
-            .prefix(".overlay_")
+            .prefix(super::UNFINISHED)
             .tempdir_in(dir)
             .with_context(|| format!("cannot write overlays into {}", dir.display()))?;
         let log = tempfile::tempfile().context("cannot keep ffmpeg's messages")?;

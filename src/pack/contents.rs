@@ -2,12 +2,12 @@
 The files of a pack, in the order in which they are written: by name, so that the same input gives the same bytes.
 */
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use anyhow::{Context, Result, bail};
 
 use super::plan::PackPlan;
-use super::readme;
+use super::{clips, readme};
 use crate::dataset;
 use crate::engine::Precision;
 use crate::model_tag::ModelTag;
@@ -16,8 +16,6 @@ use crate::shell;
 
 /// The script that runs on the board.
 const RUN: &str = include_str!("run.sh");
-/// Results of earlier runs, which lie in a split by default.
-const NOT_CLIPS: &str = "benchmark_outputs";
 
 /// Where a file's bytes come from.
 pub enum Source {
@@ -62,8 +60,9 @@ impl Entry {
     }
 }
 
-/// All files but the list of their sums.
-pub fn list(plan: &PackPlan) -> Result<Vec<Entry>> {
+/// All files but the list of their sums, and what should be known of them.
+pub fn list(plan: &PackPlan) -> Result<(Vec<Entry>, Vec<String>)> {
+    let mut warnings = Vec::new();
     let mut entries = vec![
         Entry::made("README.txt", readme::text(plan).into_bytes()),
         Entry::made("platforms.toml", plan.table.clone().into_bytes()),
@@ -100,7 +99,10 @@ pub fn list(plan: &PackPlan) -> Result<Vec<Entry>> {
         if split.videos().is_empty() {
             bail!("--with-clips {}: the split has no clip", clips.display());
         }
-        collect(clips, "clips", &mut entries)?;
+        let found = clips::list(clips)?;
+        warnings = found.warnings;
+        let files = found.files.into_iter();
+        entries.extend(files.map(|(name, path)| Entry::file(format!("clips/{name}"), path)));
     }
     if let Some(odd) = entries.iter().find(|entry| entry.name.contains(['\\', '\n', '\r'])) {
         bail!(
@@ -117,25 +119,7 @@ pub fn list(plan: &PackPlan) -> Result<Vec<Entry>> {
             twice[1].origin()
         );
     }
-    Ok(entries)
-}
-
-fn collect(dir: &Path, name: &str, entries: &mut Vec<Entry>) -> Result<()> {
-    let cannot = || format!("cannot read {}", dir.display());
-    for entry in std::fs::read_dir(dir).with_context(cannot)? {
-        let entry = entry.with_context(cannot)?;
-        let Ok(file) = entry.file_name().into_string() else {
-            bail!("cannot pack {}: its name is no UTF-8; rename it", entry.path().display());
-        };
-        let inside = format!("{name}/{file}");
-        // Splits are made of links at times: the files count.
-        match entry.path().is_dir() {
-            true if file == NOT_CLIPS => {}
-            true => collect(&entry.path(), &inside, entries)?,
-            false => entries.push(Entry::file(inside, entry.path())),
-        }
-    }
-    Ok(())
+    Ok((entries, warnings))
 }
 
 /// What `run.sh` reads: shell variables.

@@ -7,6 +7,7 @@ bytes.
 */
 
 mod archive;
+mod clips;
 mod contents;
 mod plan;
 mod readme;
@@ -29,6 +30,8 @@ pub struct Packed {
     pub files: usize,
     /// Bytes of these files.
     pub bytes: u64,
+    /// Links that led out of the split, in sentences.
+    pub warnings: Vec<String>,
 }
 
 /// Writes the pack, whole or not at all.
@@ -43,7 +46,7 @@ pub fn write(plan: &PackPlan, out: &Path, force: bool) -> Result<Packed> {
             out.display()
         );
     }
-    let mut entries = contents::list(plan)?;
+    let (mut entries, warnings) = contents::list(plan)?;
     let mut sums = Vec::with_capacity(entries.len());
     for entry in &entries {
         let sum = sum(entry)?;
@@ -64,8 +67,8 @@ pub fn write(plan: &PackPlan, out: &Path, force: bool) -> Result<Packed> {
     sums.push(Sum { sha256: String::new(), bytes: list.len() as u64 });
     entries.push(Entry::made("SHA256SUMS", list));
     let folder = format!("segtrt-pack-{}", plan.platform.name);
-    let packed =
-        Packed { files: entries.len(), bytes: sums.iter().map(|sum| sum.bytes).sum(), folder };
+    let bytes = sums.iter().map(|sum| sum.bytes).sum();
+    let packed = Packed { files: entries.len(), bytes, folder, warnings };
     atomic::write(out, |file| archive::write(file, &packed.folder, &entries, &sums))?;
     Ok(packed)
 }
@@ -80,6 +83,10 @@ fn sum(entry: &Entry) -> Result<Sum> {
     Ok(match &entry.source {
         Source::Made(bytes) => {
             Sum { sha256: format!("{:x}", Sha256::digest(bytes)), bytes: bytes.len() as u64 }
+        }
+        // Reading a pipe would wait for ever.
+        Source::File(path) if !path.is_file() => {
+            bail!("cannot pack {}: it is no regular file", path.display())
         }
         Source::File(path) => {
             let hash =

@@ -101,7 +101,7 @@ impl DecodeAhead {
         let (give, done) = channel();
         for _ in 0..threads.max(1) {
             let give = give.clone();
-            scope.spawn(move || {
+            let body = move || {
                 while let Some((at, frame, slot)) = work.take() {
                     // A frame that fails takes its slot with it: the pass ends there.
                     let decoded = told(frame, || work.decode(clip, frame, slot));
@@ -109,7 +109,12 @@ impl DecodeAhead {
                         return;
                     }
                 }
-            });
+            };
+            // Without any, the first frame says that they ended.
+            if let Err(error) = std::thread::Builder::new().spawn_scoped(scope, body) {
+                log::warn!("a decoding thread less: {error}");
+                break;
+            }
         }
         Self { done, free, early: BTreeMap::new(), next: 0 }
     }

@@ -14,15 +14,17 @@ use super::features::{FeatureSet, element, memory_of, placed};
 use super::prompt_input::PromptInput;
 use super::steps::{Part, Steps};
 use crate::bundle::Contract;
-use crate::gpu::kernels::{BankState, Element, Kernels};
+use crate::gpu::kernels::{BankState, Element, Kernels, NON_FINITE_BYTES};
 use crate::gpu::{Event, Gpu, GpuError, Placed, Purpose, Recorded, Replay, Stage, Stream, View};
 use crate::tracker::{BankSchedule, NetworkPrompt};
 use crate::trt::DataType;
 
 /// Tensors that TensorRT binds start at multiples of this.
 const ALIGNMENT: usize = 256;
-/// Where the mask's words begin behind the two scores.
-const WORDS: usize = 2 * ALIGNMENT;
+/// Where the counter of logits that are no finite numbers lies, behind the two scores.
+const NON_FINITE: usize = 2 * ALIGNMENT;
+/// Where the mask's words begin.
+const WORDS: usize = 3 * ALIGNMENT;
 
 /// Which piece of work: with which features, and what else tells it from others.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -171,6 +173,8 @@ impl Lane {
     /// Forgets all memories; the next frame is the prompted one of a clip with this schedule.
     pub fn begin(&mut self, schedule: &BankSchedule) -> Result<()> {
         self.state.reset(schedule.greatest_age(), &self.stream)?;
+        // The counter is not cleared again: a pass ends at the first frame that counts anything.
+        self.non_finite()?.fill(0, &self.stream)?;
         // Empty slots are masked, but what is masked must be numbers.
         Ok(self.bank.fill(0, &self.stream)?)
     }
@@ -291,7 +295,12 @@ impl Lane {
         &self.low
     }
 
-    /// Scores and the mask's `words_bytes` in one piece, to be downloaded at once.
+    /// Where logits that are no finite numbers are counted.
+    pub fn non_finite(&self) -> Result<View> {
+        Ok(self.results.part(NON_FINITE, NON_FINITE_BYTES)?)
+    }
+
+    /// Scores, counter and the mask's `words_bytes` in one piece, to be downloaded at once.
     pub fn results(&self, words_bytes: usize) -> Result<View> {
         Ok(self.results.part(0, WORDS + words_bytes)?)
     }
@@ -325,6 +334,8 @@ pub struct Results<'a> {
     pub predicted_iou: f32,
     /// Objectness logit.
     pub objectness: f32,
+    /// Logits of the mask that are no finite numbers, since the pass began.
+    pub non_finite: usize,
     /// The mask's words, little-endian.
     pub words: &'a [u8],
 }
@@ -334,7 +345,8 @@ impl<'a> Results<'a> {
     pub fn of(bytes: &'a [u8]) -> Option<Self> {
         let float = |at: usize| Some(f32::from_le_bytes(*bytes.get(at..)?.first_chunk()?));
         let (predicted_iou, objectness) = (float(0)?, float(ALIGNMENT)?);
-        Some(Self { predicted_iou, objectness, words: bytes.get(WORDS..)? })
+        let non_finite = u32::from_le_bytes(*bytes.get(NON_FINITE..)?.first_chunk()?) as usize;
+        Some(Self { predicted_iou, objectness, non_finite, words: bytes.get(WORDS..)? })
     }
 
     /// Bytes of a download with a mask of `words_bytes`.

@@ -43,6 +43,7 @@ mod trunk;
 mod trunk_added;
 mod trunk_block;
 mod trunk_choice;
+mod trunk_contest;
 mod trunk_file;
 mod trunk_made;
 mod trunk_products;

@@ -74,8 +74,8 @@ fn one() -> usize {
 }
 
 impl Options {
-    /// Frames that the encoder takes at once in this mode.
-    pub(super) fn batch(&self) -> usize {
+    /// Frames that the encoder takes at once in this mode, at least 1.
+    pub fn batch(&self) -> usize {
         match self.mode {
             Mode::Latency => 1,
             Mode::Throughput => self.encode_batch.max(1),

@@ -210,7 +210,7 @@ impl<'a> Pass<'a> {
         }
         flight.begun.record(&streams.upload)?;
         let frame = clip.frames.get(number);
-        let frame = decoded.slot.enqueue(clip.frame_bytes, frame, &streams.upload)?;
+        decoded.slot.enqueue(clip.frame_bytes, frame, &streams.upload)?;
         flight.uploaded.record(&streams.upload)?;
 
         // Pixels to features, once everybody who read the features there is done: those of the whole batch, for the
@@ -231,14 +231,12 @@ impl<'a> Pass<'a> {
         }
         let set = &mut sets[number];
         within(Range::Preprocess, || {
-            clip.preprocess.enqueue(&frame, &set.image.view, &streams.encode)
+            let pixels = decoded.slot.pixels(frame)?;
+            clip.preprocess.enqueue(pixels, &set.image.view, &streams.encode)
         })?;
         flight.preprocessed.record(&streams.encode)?;
         if overlapping {
             set.frame_read.record(&streams.encode)?;
-        }
-        if clip.frames.is_empty() {
-            decoded.slot.used_by(&streams.encode)?;
         }
         flight.decoded = Some(decoded);
         Ok(())
@@ -300,7 +298,10 @@ impl<'a> Pass<'a> {
             }
             events.answered.record(&lane.stream)?;
             let words = lane.words(clip.words_bytes)?;
-            within(Range::Postprocess, || clip.masks.enqueue(lane.low(), &words, &lane.stream))?;
+            let non_finite = lane.non_finite()?;
+            within(Range::Postprocess, || {
+                clip.masks.enqueue(lane.low(), &words, &non_finite, &lane.stream)
+            })?;
             events.masked.record(&lane.stream)?;
 
             // The mask leaves on a stream of its own: the memory is written meanwhile.
@@ -342,7 +343,9 @@ impl<'a> Pass<'a> {
             let save = self.plan.objects[leg.object].logits.save;
             let taken = flight.objects[leg.object].taken(words_bytes, save);
             let (results, logits) = taken.map_err(failed)?;
-            require_finite(leg.t, results.objectness, results.predicted_iou).map_err(failed)?;
+            let Results { objectness, predicted_iou, non_finite, .. } = results;
+            require_finite(objectness, predicted_iou, non_finite)
+                .map_err(|error| failed(error.into()))?;
             take(FrameResult { object: leg.object, position, results, times, logits })?;
         }
         Ok(())

@@ -10,6 +10,7 @@ use anyhow::{Context, Result, anyhow};
 use super::PassError;
 use crate::dataset::{Clip, ClipError};
 use crate::decode;
+use crate::gpu::kernels::Frame;
 use crate::gpu::nvjpeg::{Coefficients, Decoder, NvJpegError};
 use crate::gpu::{Gpu, Pinned, Stream, View};
 use crate::ranges::{Range, within};
@@ -51,6 +52,10 @@ impl Slot {
             }
             Self::Coefficients(coefficients) => {
                 let path = clip.frame_path(index).map_err(PassError::Clip)?;
+                if clip.frames.decoder().is_some() {
+                    let refused = decode::refused_by_nvjpeg(path, "it is a video".to_owned());
+                    return Err(PassError::Clip(ClipError::UnreadableFrame(refused)));
+                }
                 // Waits, where it must, outside the range of what decoding takes.
                 coefficients.file().map_err(|error| PassError::Other(error.into()))?;
                 within(Range::Decode, || read(coefficients, path, size))
@@ -58,30 +63,31 @@ impl Slot {
         }
     }
 
-    /// Enqueues the frame's way to the device: its pixels are at the start of `frame`, or of what is given back, behind the
-    /// work on `stream`. Without a `frame` the device reads the slot's own pixels.
-    pub fn enqueue(&mut self, bytes: usize, frame: Option<&View>, stream: &Stream) -> Result<View> {
-        match (self, frame) {
-            (Self::Pixels(pixels), Some(frame)) => {
-                within(Range::Upload, || pixels.upload(bytes, frame, stream))?;
-                Ok(frame.clone())
+    /// Enqueues the frame's way to the start of `frame`, which is device memory. Without one there is nothing to do: the device
+    /// reads the slot's own pixels.
+    pub fn enqueue(&mut self, bytes: usize, frame: Option<&View>, stream: &Stream) -> Result<()> {
+        let Some(frame) = frame else { return Ok(()) };
+        match self {
+            Self::Pixels(pixels) => {
+                within(Range::Upload, || Ok(pixels.upload(bytes, frame, stream)?))
             }
-            (Self::Pixels(pixels), None) => Ok(pixels.view()?),
-            (Self::Coefficients(coefficients), Some(frame)) => {
-                within(Range::Upload, || coefficients.decode_device(frame, stream))?;
-                Ok(frame.clone())
-            }
-            (Self::Coefficients(_), None) => {
-                Err(anyhow!("there is no device memory for nvJPEG's pixels"))
+            Self::Coefficients(coefficients) => {
+                within(Range::Upload, || Ok(coefficients.decode_device(frame, stream)?))
             }
         }
     }
 
-    /// The work enqueued on `stream` so far reads the slot's own pixels.
-    pub fn used_by(&mut self, stream: &Stream) -> Result<()> {
-        match self {
-            Self::Pixels(pixels) => Ok(pixels.used_by(stream)?),
-            Self::Coefficients(_) => Ok(()),
+    /// Where the frame's pixels are behind [`Self::enqueue`] to `frame`.
+    ///
+    /// # Errors
+    /// The slot has no pixels of its own, and there is no `frame`.
+    pub fn pixels<'a>(&'a mut self, frame: Option<&'a View>) -> Result<Frame<'a>> {
+        match (self, frame) {
+            (_, Some(frame)) => Ok(Frame::Device(frame)),
+            (Self::Pixels(pixels), None) => Ok(Frame::Pinned(pixels)),
+            (Self::Coefficients(_), None) => {
+                Err(anyhow!("there is no device memory for nvJPEG's pixels"))
+            }
         }
     }
 }

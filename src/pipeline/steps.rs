@@ -6,14 +6,14 @@ kernels between them, and the bank's own around them.
 use std::borrow::Cow;
 use std::rc::Rc;
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, bail};
 
 use super::contexts::Shared;
 use super::trunk::TrunkRun;
 use crate::gpu::kernels::{
     Answer, Attention, BankState, Element, MaskDecoder, MemoryEncoder, MemoryKeys,
 };
-use crate::gpu::{Placed, Stream, View, Work};
+use crate::gpu::{Placed, Port, Stream, View, Work};
 
 /// One piece.
 pub enum Part {
@@ -122,12 +122,25 @@ impl Steps {
     }
 }
 
-impl Work for Steps {
+#[expect(unsafe_code, reason = "what it promises is what it keeps")]
+// SAFETY: a part keeps its kernels, engines and views as long as this lives, since nothing takes parts out; memory that an
+// engine is bound to is among the views (checked below, as another owner of the engine may bind it elsewhere). A trunk keeps
+// what it works in: its ways to compute change, not their memory, while it is shared. None of it is pinned: host memory is
+// not handed out as a view. A trunk fills its counters before its first kernel, and no other part knows them.
+unsafe impl Work for Steps {
     fn enqueue(&mut self, stream: &Stream) -> Result<()> {
         for part in &self.0 {
             match part {
                 Part::Engine { stage, bindings } => {
                     let mut stage = stage.borrow_mut();
+                    let is_kept =
+                        |port: &Port| bindings.iter().any(|(tensor, _)| *tensor == port.name);
+                    if let Some(port) = stage.ports().iter().find(|port| !is_kept(port)) {
+                        bail!(
+                            "a step of the pipeline gives '{}' of its engine no memory",
+                            port.name
+                        );
+                    }
                     for (tensor, placed) in bindings {
                         if stage.port(tensor).is_some() {
                             stage.bind(tensor, placed)?;

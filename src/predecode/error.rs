@@ -6,6 +6,7 @@ use std::path::PathBuf;
 
 use super::Values;
 use crate::geometry::GeometryKind;
+use crate::shell;
 
 /// Why predecoded frames cannot be used.
 #[derive(Debug, thiserror::Error)]
@@ -69,6 +70,6 @@ pub(super) fn command(
         "segtrt predecode --split-dir SPLIT --imgsz {side} --geometry {} --values {} --out-dir {}",
         geometry.name(),
         values.name(),
-        dir.display()
+        shell::path(dir)
     )
 }

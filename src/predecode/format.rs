@@ -15,7 +15,9 @@ use half::f16;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
+use crate::dataset::Clip;
 use crate::geometry::{Geometry, GeometryKind};
+use crate::preprocess::pillow;
 
 /// What such a file begins with.
 const MAGIC: [u8; 8] = *b"SEGTRTFR";
@@ -28,7 +30,7 @@ pub(super) const TRAILER_BYTES: usize = 32;
 /// Magic, version, length.
 const FIXED_BYTES: usize = 16;
 /// The resize that everything here does.
-const FILTER: &str = "pil-bicubic";
+const FILTER: &str = pillow::NAME;
 /// The decoder of [`crate::decode::jpeg`].
 const DECODER: &str = "libjpeg-turbo";
 
@@ -92,7 +94,7 @@ pub struct Header {
     pub content: [usize; 4],
     /// How frames were resized.
     pub filter: String,
-    /// What decoded the JPEG files.
+    /// What decoded the JPEG files or the video, with its version.
     pub decoder: String,
     /// Mean and standard deviation of each channel that f16 values are normalised with; none for bytes.
     pub normalised: Option<[[f32; 3]; 2]>,
@@ -103,10 +105,9 @@ pub struct Header {
 }
 
 impl Header {
-    /// For a clip of `frames` frames.
+    /// For a clip's frames.
     pub fn new(
-        video: &str,
-        frames: usize,
+        clip: &Clip,
         geometry: &Geometry,
         values: Values,
         normalisation: [[f32; 3]; 2],
@@ -115,15 +116,15 @@ impl Header {
         let (width, height) = geometry.video_size();
         let content = geometry.content();
         Self {
-            video: video.to_owned(),
-            frames,
+            video: clip.video.clone(),
+            frames: clip.frames.len(),
             side: geometry.side(),
             values,
             geometry: geometry.kind(),
             video_size: [width, height],
             content: [content.x, content.y, content.width, content.height],
             filter: FILTER.to_owned(),
-            decoder: DECODER.to_owned(),
+            decoder: clip.frames.decoder().unwrap_or(DECODER).to_owned(),
             normalised: (values == Values::F16).then_some(normalisation),
             source,
             made_by: format!("segtrt {}", env!("CARGO_PKG_VERSION")),
@@ -206,11 +207,15 @@ impl Header {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::dataset::Frames;
 
     fn header(values: Values) -> Header {
         let geometry = Geometry::new(GeometryKind::Letterbox, 160, 120, 256);
         let source = Source { sha256: "ab".repeat(32), bytes: 12 };
-        Header::new("clip", 3, &geometry, values, [[0.5; 3], [0.25; 3]], source)
+        let frames = Frames::Jpegs(vec!["0.jpg".into(), "1.jpg".into(), "2.jpg".into()]);
+        let (objects, remarks) = (Vec::new(), Vec::new());
+        let clip = Clip { video: "clip".into(), frames, objects, remarks };
+        Header::new(&clip, &geometry, values, [[0.5; 3], [0.25; 3]], source)
     }
 
     #[test]

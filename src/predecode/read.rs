@@ -17,6 +17,7 @@ use super::write::{SUFFIX, file_name};
 use crate::dataset::Clip;
 use crate::files::sha256_of_files;
 use crate::geometry::Geometry;
+use crate::shell;
 
 /// One clip's predecoded frames.
 pub struct PreparedClip {
@@ -98,8 +99,7 @@ impl PreparedClip {
             let reason = format!("{error:#}");
             CacheError::Unreadable { path: path.clone(), reason }
         })?;
-        let frames = clip.frames.len();
-        let expected = Header::new(&clip.video, frames, geometry, values, normalisation, source);
+        let expected = Header::new(clip, geometry, values, normalisation, source);
         if let Some(what) = prepared.header.differs(&expected) {
             return Err(CacheError::Stale { path, what, command });
         }
@@ -107,19 +107,31 @@ impl PreparedClip {
         Ok(prepared)
     }
 
-    /// Compares the content with the checksum at its end. Every byte is read, so the frames are in memory afterwards, as far
-    /// as there is room.
+    /// Compares the content with the checksum at its end, and looks for values that are no finite
+    /// numbers: the network would seem to be at fault. Every byte is read, so the frames are in
+    /// memory afterwards, as far as there is room.
     ///
     /// # Errors
-    /// They differ.
+    /// They differ, or there is such a value.
     pub fn verify(&self) -> Result<(), CacheError> {
         let bytes = self.map.bytes();
         let (content, trailer) = bytes.split_at(bytes.len() - TRAILER_BYTES);
-        if Sha256::digest(content).as_slice() == trailer {
+        let damaged = |reason| CacheError::Damaged { path: self.path.clone(), reason };
+        if Sha256::digest(content).as_slice() != trailer {
+            let reason = "its content is not what was written: the checksum differs";
+            return Err(damaged(reason.to_owned()));
+        }
+        if self.header.values == Values::U8 {
             return Ok(());
         }
-        let reason = "its content is not what was written: the checksum differs".to_owned();
-        Err(CacheError::Damaged { path: self.path.clone(), reason })
+        let finite = |pair: &[u8]| f16::from_le_bytes([pair[0], pair[1]]).is_finite();
+        let frames = content[HEADER_BYTES..].chunks_exact(self.frame_bytes);
+        match frames.enumerate().find(|(_, frame)| !frame.chunks_exact(2).all(finite)) {
+            Some((frame, _)) => {
+                Err(damaged(format!("frame {frame} holds values that are no finite numbers")))
+            }
+            None => Ok(()),
+        }
     }
 
     /// The checksum that the file carries, in hex.
@@ -178,7 +190,7 @@ impl PreparedFrame<'_> {
 
 /// The hash of the files that a clip's frames are decoded from.
 pub(super) fn source_of(clip: &Clip) -> Result<Source> {
-    let hash = sha256_of_files(&clip.frames)?;
+    let hash = sha256_of_files(clip.frames.files())?;
     Ok(Source { sha256: hash.sha256, bytes: hash.bytes })
 }
 
@@ -188,7 +200,11 @@ pub(super) fn source_of(clip: &Clip) -> Result<Source> {
 /// There is none, or both kinds lie there and nothing tells which is meant.
 pub fn values_in(dir: &Path) -> Result<Values> {
     let entries = std::fs::read_dir(dir).with_context(|| {
-        format!("cannot list {}; make predecoded frames with: segtrt predecode --split-dir SPLIT --out-dir {0}", dir.display())
+        format!(
+            "cannot list {}; make predecoded frames with: segtrt predecode --split-dir SPLIT --out-dir {}",
+            dir.display(),
+            shell::path(dir)
+        )
     })?;
     let names: Vec<String> =
         entries.flatten().map(|entry| entry.file_name().to_string_lossy().into_owned()).collect();
@@ -200,8 +216,9 @@ pub fn values_in(dir: &Path) -> Result<Values> {
     match there.as_slice() {
         [only] => Ok(*only),
         [] => bail!(
-            "{} holds no predecoded frames (*{SUFFIX}); make them with: segtrt predecode --split-dir SPLIT --out-dir {0}",
-            dir.display()
+            "{} holds no predecoded frames (*{SUFFIX}); make them with: segtrt predecode --split-dir SPLIT --out-dir {}",
+            dir.display(),
+            shell::path(dir)
         ),
         _ => bail!(
             "{} holds u8 and f16 frames, and a bench takes one kind; keep a folder for each",

@@ -86,8 +86,8 @@ pub fn predecode(
     let (width, height) = clip.frame_size()?;
     let geometry = Geometry::new(options.geometry, width, height, options.side);
     let normalisation = [IMAGENET_MEAN, IMAGENET_STD];
-    let (frames, source) = (clip.frames.len(), source_of(clip)?);
-    let header = Header::new(&clip.video, frames, &geometry, options.values, normalisation, source);
+    let frames = clip.frames.len();
+    let header = Header::new(clip, &geometry, options.values, normalisation, source_of(clip)?);
     let path = dir.join(file_name(&clip.video, options.side, options.geometry, options.values));
     let bytes = header.file_bytes().context("the frames are too large to be stored")? as u64;
     let why = match path.exists() && !options.force {
@@ -158,7 +158,7 @@ fn frame(
     let image = clip.frame(index, size)?;
     let mut planes = Vec::new();
     preprocessor.planes(&image, &mut planes).map_err(|error| {
-        let path = clip.frames[index].clone();
+        let path = clip.frames.file(index).unwrap_or(Path::new("")).to_owned();
         ClipError::FrameSizeChange { path, found: error.found, expected: error.expected }
     })?;
     if values == Values::U8 {

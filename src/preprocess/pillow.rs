@@ -5,9 +5,13 @@ The pixels that SAM 2 was trained and is evaluated on come from
 `PIL.Image.resize`; another library's bicubic differs by a few levels, which is
 enough to flip mask pixels. The arithmetic follows `src/libImaging/Resample.c`:
 f64 weights with a = -0.5, widened when shrinking, normalised, turned into
-22-bit fixed point, applied along the rows first, rounded to bytes, then along
-the columns. A pass that changes no size is left out.
+22-bit fixed point, applied along one axis, rounded to bytes, then along the
+other. A pass that changes no size is left out. The bytes depend on which axis
+comes first: see [`columns_first`].
 */
+
+/// The resize's name where a row or a file states it. Before Pillow 13 the rows always came first, so the version counts.
+pub const NAME: &str = "pil13-bicubic";
 
 /// 8 bits of result and 2 of headroom leave this many for the fraction.
 const PRECISION_BITS: u32 = 32 - 8 - 2;
@@ -42,6 +46,15 @@ pub(crate) fn taps(from: usize, to: usize) -> Vec<(usize, Vec<i32>)> {
     axis.taps.iter().map(|&tap| (tap.first, axis.weights(tap).to_vec())).collect()
 }
 
+/// Whether Pillow 13 resizes along the columns first: where the height shrinks by more than twice as much as the width
+/// does (by anything, if the width grows). Before Pillow 13 the rows always came first. Sizes are (width, height).
+pub fn columns_first(from: (usize, usize), to: (usize, usize)) -> bool {
+    // Images of 2^62 pixels a side do not exist, so no difference overflows.
+    let shrinks = |from: usize, to: usize| from as i64 - to as i64;
+    let (width, height) = (shrinks(from.0, to.0), shrinks(from.1, to.1));
+    height > 0 && height > 2 * width
+}
+
 /// Resizes images of one size to another.
 #[derive(Clone, Debug)]
 pub struct Resizer {
@@ -49,7 +62,9 @@ pub struct Resizer {
     to: (usize, usize),
     horizontal: Option<Axis>,
     vertical: Option<Axis>,
-    rows: Vec<u8>,
+    columns_first: bool,
+    /// The image between the passes.
+    between: Vec<u8>,
     sums: Vec<i32>,
 }
 
@@ -58,7 +73,16 @@ impl Resizer {
     pub fn new(from: (usize, usize), to: (usize, usize)) -> Self {
         let axis = |from: usize, to: usize| (from != to).then(|| Axis::new(from, to));
         let (horizontal, vertical) = (axis(from.0, to.0), axis(from.1, to.1));
-        Self { from, to, horizontal, vertical, rows: Vec::new(), sums: Vec::new() }
+        let columns_first = columns_first(from, to);
+        Self {
+            from,
+            to,
+            horizontal,
+            vertical,
+            columns_first,
+            between: Vec::new(),
+            sums: Vec::new(),
+        }
     }
 
     /// Resizes interleaved RGB into `out`, which gets `3 * width * height` bytes.
@@ -66,22 +90,24 @@ impl Resizer {
     /// # Panics
     /// `data` is not `3 * width * height` bytes of the size to resize from.
     pub fn run(&mut self, data: &[u8], out: &mut Vec<u8>) {
-        assert_eq!(data.len(), 3 * self.from.0 * self.from.1, "image of the wrong size");
-        let rows = match &self.horizontal {
-            None => data,
-            Some(axis) => {
-                self.rows.resize(3 * self.to.0 * self.from.1, 0);
-                let lines = data.chunks_exact(3 * self.from.0);
-                for (line, out) in lines.zip(self.rows.chunks_exact_mut(3 * self.to.0)) {
-                    axis.along_row(line, out);
-                }
-                &self.rows
+        let (from, to) = (self.from, self.to);
+        assert_eq!(data.len(), 3 * from.0 * from.1, "image of the wrong size");
+        out.resize(3 * to.0 * to.1, 0);
+        let (between, sums) = (&mut self.between, &mut self.sums);
+        match (&self.horizontal, &self.vertical) {
+            (None, None) => out.copy_from_slice(data),
+            (Some(x), None) => x.along_rows(data, 3 * from.0, out),
+            (None, Some(y)) => y.along_columns(data, 3 * to.0, sums, out),
+            (Some(x), Some(y)) if self.columns_first => {
+                between.resize(3 * from.0 * to.1, 0);
+                y.along_columns(data, 3 * from.0, sums, between);
+                x.along_rows(between, 3 * from.0, out);
             }
-        };
-        out.resize(3 * self.to.0 * self.to.1, 0);
-        match &self.vertical {
-            None => out.copy_from_slice(rows),
-            Some(axis) => axis.along_columns(rows, 3 * self.to.0, &mut self.sums, out),
+            (Some(x), Some(y)) => {
+                between.resize(3 * to.0 * from.1, 0);
+                x.along_rows(data, 3 * from.0, between);
+                y.along_columns(between, 3 * to.0, sums, out);
+            }
         }
     }
 }
@@ -117,6 +143,14 @@ impl Axis {
         &self.weights[tap.start..tap.start + tap.count]
     }
 
+    /// `stride`: bytes of a line of `data`.
+    fn along_rows(&self, data: &[u8], stride: usize, out: &mut [u8]) {
+        let lines = data.chunks_exact(stride);
+        for (line, out) in lines.zip(out.chunks_exact_mut(3 * self.taps.len())) {
+            self.along_row(line, out);
+        }
+    }
+
     fn along_row(&self, line: &[u8], out: &mut [u8]) {
         for (pixel, &tap) in out.chunks_exact_mut(3).zip(&self.taps) {
             let mut sums = [HALF; 3];
@@ -132,6 +166,7 @@ impl Axis {
         }
     }
 
+    /// `stride`: bytes of a line of `rows` and of `out`.
     fn along_columns(&self, rows: &[u8], stride: usize, sums: &mut Vec<i32>, out: &mut [u8]) {
         sums.resize(stride, 0);
         for (line, &tap) in out.chunks_exact_mut(stride).zip(&self.taps) {

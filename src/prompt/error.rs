@@ -28,8 +28,18 @@ pub enum PromptError {
         /// Frames in the clip.
         frames: usize,
     },
-    /// The mask of the prompt frame cannot be read.
+    /// The mask of the prompt frame is not there.
     #[error("[obj {object}] missing mask for prompt frame {index}, skipping object: {source}")]
+    Missing {
+        /// The object's name.
+        object: String,
+        /// The prompt frame.
+        index: usize,
+        /// Which file is missing.
+        source: MaskError,
+    },
+    /// The mask of the prompt frame cannot be read.
+    #[error("[obj {object}] unusable mask for prompt frame {index}, skipping object: {source}")]
     Unreadable {
         /// The object's name.
         object: String,
@@ -71,7 +81,12 @@ impl PromptError {
         let object = object.to_string();
         match source {
             MaskError::Size { .. } => Self::Size { object, index, source },
-            _ => Self::Unreadable { object, index, source },
+            MaskError::Missing(_) | MaskError::NotAnnotated { .. } => {
+                Self::Missing { object, index, source }
+            }
+            MaskError::Unreadable(_) | MaskError::NoIds { .. } => {
+                Self::Unreadable { object, index, source }
+            }
         }
     }
 
@@ -80,7 +95,8 @@ impl PromptError {
         match self {
             Self::NoMasks { .. } => "no_annotations",
             Self::OutOfRange { .. } => "prompt_out_of_range",
-            Self::Unreadable { .. } => "missing_prompt_mask",
+            Self::Missing { .. } => "missing_prompt_mask",
+            Self::Unreadable { .. } => "unreadable_prompt_mask",
             Self::Size { .. } => "mask_size",
             Self::Empty { .. } => "empty_prompt_mask",
         }

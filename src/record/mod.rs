@@ -6,14 +6,14 @@ numbers, only a reason, so that a failure can never look like a speed.
 */
 
 mod aggregate;
-mod encode_batch;
+mod fidelity;
+mod file_stem;
 mod limits;
 mod observed;
 mod speed;
 mod verdict;
 
 pub use aggregate::summarise;
-pub use encode_batch::{encode_batch_mark, encode_batch_of};
 pub use limits::{Limit, Limits};
 pub use observed::Observed;
 use serde::{Deserialize, Serialize};
@@ -54,6 +54,14 @@ pub struct ObjectKey {
     pub object: String,
     /// Model tag (`sam2_tiny_points`).
     pub model: String,
+}
+
+impl ObjectKey {
+    /// What the names of this object's files begin with: `<video>__obj<object>__<tag>`. Where that could be another object's, or
+    /// would be too long for a file, it is cut and has a hash.
+    pub fn file_stem(&self) -> String {
+        file_stem::of(&self.video, &self.object, &self.model)
+    }
 }
 
 /// Time per stage of one frame, or its mean over frames; ms. `None`: the stage did not run or is
@@ -324,6 +332,10 @@ pub struct RunRecord {
     pub overlay: Option<String>,
     /// Nsight Systems report, if one was recorded.
     pub nsight_report: Option<String>,
+    /// Logits of the masks that were NaN or infinite: 0 of an ok pass, and those of the frame at
+    /// which a pass broke off because of them. `None`: nobody counted.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub non_finite_logits: Option<usize>,
     /// The numbers; present exactly when the status is ok.
     pub measured: Option<Measured>,
     /// Whether the speed may be believed.
@@ -352,6 +364,7 @@ impl RunRecord {
             infer_size: None,
             overlay: None,
             nsight_report: None,
+            non_finite_logits: None,
             measured: None,
             verdict: Verdict::default(),
         }

@@ -106,9 +106,9 @@ impl Row {
 }
 
 fn rows(path: &Path) -> Result<Vec<Row>> {
-    let mut reader =
-        csv::Reader::from_path(path).with_context(|| format!("cannot read {}", path.display()))?;
-    let header = reader.headers()?.clone();
+    let cannot = || format!("cannot read {}", path.display());
+    let mut reader = csv::Reader::from_path(path).with_context(cannot)?;
+    let header = reader.headers().with_context(cannot)?.clone();
     for column in ["video", "object", "model", "run", "status"] {
         if !header.iter().any(|name| name == column) {
             bail!("{} has no column {column}: it is no table of this program", path.display());

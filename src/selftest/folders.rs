@@ -10,6 +10,7 @@ use super::record::EngineKey;
 use crate::bundle::manifest::Weights;
 use crate::bundle::{self, Bundle, Manifest, Wanted};
 use crate::engine::{EngineManifest, Precision, manifest};
+use crate::shell;
 
 /// `<root>/<platform>/<model>_<imgsz>_<precision>`: no manifest lies deeper.
 const DEPTH: usize = 2;
@@ -77,7 +78,7 @@ pub fn find(root: &Path, asked: &Asked) -> Result<Vec<Folder>> {
             "no engines in {}: no {} found there; build some with: segtrt build-engines --out {}",
             root.display(),
             manifest::FILE,
-            root.display()
+            shell::path(root)
         );
     }
     let there = all.iter().map(|folder| folder.dir.display().to_string()).collect::<Vec<_>>();

@@ -20,7 +20,7 @@ mod folders;
 pub mod inputs;
 mod joined;
 pub mod kernels;
-mod noise;
+pub(crate) mod noise;
 mod protocol;
 mod record;
 pub mod reference;

@@ -3,6 +3,13 @@ Random numbers from a fixed seed: the same on every machine, and of their own fo
 changes no other.
 */
 
+use half::f16;
+use half::slice::HalfFloatSliceExt;
+use rayon::prelude::*;
+
+/// Numbers of one stream, where there are many.
+const CHUNK: usize = 4096;
+
 /// xorshift64* (Vigna, "An experimental exploration of Marsaglia's xorshift generators, scrambled", 2016).
 #[derive(Clone, Debug)]
 pub struct Noise(u64);
@@ -15,10 +22,7 @@ impl Noise {
         let hash = bytes.fold(0xCBF2_9CE4_8422_2325_u64, |hash, byte| {
             (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01B3)
         });
-        let mut noise = Self(hash | 1);
-        // The first numbers still show how similar two names are.
-        (0..16).for_each(|_| _ = noise.bits());
-        noise
+        Self::begun(hash)
     }
 
     fn bits(&mut self) -> u64 {
@@ -49,7 +53,38 @@ impl Noise {
 
     /// `count` nearly normal numbers.
     pub fn normals(&mut self, count: usize) -> Vec<f32> {
-        (0..count).map(|_| self.normal()).collect()
+        self.many(count, |chunk, noise| chunk.iter_mut().for_each(|value| *value = noise.normal()))
+    }
+
+    /// `count` nearly normal numbers of this deviation.
+    pub fn halves(&mut self, count: usize, deviation: f32) -> Vec<f16> {
+        self.many(count, |chunk, noise| {
+            let mut values = [0.0; CHUNK];
+            let values = &mut values[..chunk.len()];
+            values.iter_mut().for_each(|value| *value = deviation * noise.normal());
+            chunk.convert_from_f32_slice(values);
+        })
+    }
+
+    /// Numbers of all kinds on all processors: each chunk has a stream of its own, whose beginning is drawn from this one, so that what comes out does not
+    /// depend on how many processors there are.
+    fn many<T: Clone + Default + Send>(
+        &mut self,
+        count: usize,
+        draw: impl Fn(&mut [T], &mut Self) + Sync,
+    ) -> Vec<T> {
+        let begin: Vec<u64> = (0..count.div_ceil(CHUNK)).map(|_| self.bits()).collect();
+        let mut values = vec![T::default(); count];
+        let chunks = values.par_chunks_mut(CHUNK).zip(begin);
+        chunks.for_each(|(chunk, begin)| draw(chunk, &mut Self::begun(begin)));
+        values
+    }
+
+    fn begun(state: u64) -> Self {
+        let mut noise = Self(state | 1);
+        // The first numbers still show how similar two beginnings are.
+        (0..16).for_each(|_| _ = noise.bits());
+        noise
     }
 }
 
@@ -63,6 +98,23 @@ mod tests {
         assert_eq!(draw(7, "mem"), draw(7, "mem"));
         assert_ne!(draw(7, "mem"), draw(7, "ptrs"));
         assert_ne!(draw(7, "mem"), draw(8, "mem"));
+    }
+
+    #[test]
+    fn many_numbers_are_the_same_on_any_number_of_processors_and_no_chunk_is_another() {
+        let on = |threads: usize| {
+            let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build().unwrap();
+            pool.install(|| Noise::new(7, "mem").normals(5 * CHUNK / 2))
+        };
+        let values = on(1);
+        assert_eq!(values, on(3));
+        assert_ne!(values[..100], values[CHUNK..CHUNK + 100]);
+        let mut noise = Noise::new(7, "mem");
+        noise.normals(10);
+        assert_ne!(noise.normals(10), values[..10], "the next ones are others");
+        let halves = Noise::new(7, "mem").halves(values.len(), 0.5);
+        let halved = values.iter().map(|value| f16::from_f32(0.5 * value));
+        assert!(halves.iter().copied().eq(halved));
     }
 
     #[test]

@@ -46,7 +46,7 @@ pub fn run() -> Result<()> {
 
 fn run_job() -> Result<()> {
     let job: Job = child::read_job()?;
-    child::end_with_parent();
+    child::end_with_parent()?;
     let mut worker = Worker::open(&job)?;
     child::send(&Event::Ready(worker.opened.clone()))?;
     for (plan, numbers) in &job.todo {

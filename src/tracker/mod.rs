@@ -5,6 +5,7 @@ It knows the order of the steps and the memory bank's schedule and nothing of de
 */
 
 mod bank;
+mod finite;
 mod network;
 
 use std::time::Instant;
@@ -13,6 +14,7 @@ use anyhow::{Context, Result, bail};
 use half::f16;
 
 pub use bank::{BankSchedule, Selection, Slots};
+pub use finite::{NonFinite, require_finite};
 pub use network::{FrameInput, FrameOutput, Network, NetworkPrompt};
 
 use crate::geometry::Geometry;
@@ -112,6 +114,7 @@ impl<'a, N: Network> Tracker<'a, N> {
         // The mask leaves before the memory is written: whoever waits for it waits less.
         let output = within(Range::Postprocess, || self.network.output())?;
         times.postprocess_ms = Some(clock.lap());
+        require_finite(output.objectness, output.predicted_iou, output.non_finite_logits)?;
         let logits = match self.exchange.save {
             true => Some(self.network.logits()?.iter().map(|&v| rounded(v)).collect()),
             false => None,
@@ -124,23 +127,8 @@ impl<'a, N: Network> Tracker<'a, N> {
         within(Range::Memory, || self.network.memorise(slots, t == 0))?;
         times.memory_ms = Some(clock.lap());
         self.next += 1;
-        require_finite(t, output.objectness, output.predicted_iou)?;
         Ok(Step { output, stages: times, latency_ms: clock.total(), logits })
     }
-}
-
-/// Refuses the scores of frame `t` where they are no numbers.
-///
-/// # Errors
-/// `non_finite`, with both scores.
-pub fn require_finite(t: usize, objectness: f32, predicted_iou: f32) -> Result<()> {
-    if objectness.is_finite() && predicted_iou.is_finite() {
-        return Ok(());
-    }
-    bail!(
-        "non_finite: frame {t} of the clip gave objectness {objectness} and predicted IoU {predicted_iou}; the network \
-         overflowed or its weights are damaged"
-    )
 }
 
 struct StageClock {
@@ -229,6 +217,7 @@ mod tests {
                 mask: Mask::new(8, 6),
                 objectness: self.objectness,
                 predicted_iou: 0.5,
+                non_finite_logits: self.logits.iter().filter(|logit| !logit.is_finite()).count(),
             })
         }
         fn logits(&self) -> Result<&[f32]> {
@@ -327,5 +316,19 @@ mod tests {
         let mut tracker = Tracker::new(&mut network, &geometry, 1).unwrap();
         let error = tracker.prompt(&frame(0), &click).unwrap_err().to_string();
         assert!(error.contains("objectness NaN"), "{error}");
+    }
+
+    #[test]
+    fn a_logit_that_is_no_number_stops_the_clip_before_it_enters_the_memory() {
+        for bad in [f32::NAN, f32::INFINITY, f32::NEG_INFINITY] {
+            let mut network = Recorder::new();
+            network.logits = vec![0.5, bad, -0.5];
+            let geometry = Geometry::new(GeometryKind::Stretch, 8, 6, 256);
+            let click = NetworkPrompt::new(&Prompt::Point { x: 3.0, y: 2.0 }, &geometry);
+            let mut tracker = Tracker::new(&mut network, &geometry, 1).unwrap();
+            let error = tracker.prompt(&frame(0), &click).unwrap_err();
+            assert_eq!(error.downcast_ref::<NonFinite>().unwrap().logits, 1, "{bad}");
+            assert!(network.calls.iter().all(|call| !call.starts_with("memorise")), "{bad}");
+        }
     }
 }

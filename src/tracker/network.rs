@@ -1,9 +1,10 @@
 /*!
 What the tracker needs of a backend: the steps of one frame, in order.
 
-Tensors never cross this line. A backend keeps features, memory bank and pointers where its
-device wants them and is told only which slots to read and write, so the same tracker drives
-ONNX Runtime on the host and engines on a GPU without a copy more.
+Tensors never cross this line. A backend keeps features, memory bank and pointers and is told only
+which slots to read and write. `backend::OrtNetwork` implements it, and so do the tests' networks.
+Engines on a GPU are not driven step by step: `pipeline` enqueues whole frames, with the slots of the
+same `tracker::bank`.
 */
 
 use anyhow::{Result, bail};
@@ -67,6 +68,8 @@ pub struct FrameOutput {
     pub objectness: f32,
     /// The decoder's own estimate of its mask's IoU.
     pub predicted_iou: f32,
+    /// Low-resolution logits of the mask that are NaN or infinite.
+    pub non_finite_logits: usize,
 }
 
 /// The steps of one frame. Call order: `load`, `encode`, then `prompt` or `track`, then `output`, `logits` and `teach` where

@@ -92,7 +92,9 @@ impl Context {
             sys::segtrt_context_missing(self.object.api(), self.object.get(), place, capacity)
         };
         let count = usize::try_from(count).ok()?;
-        Some(names.iter().take(count).filter_map(|name| copied(*name)).collect())
+        let names = names.iter().take(count);
+        // SAFETY: names of the living engine's tensors, as many as the call said that it wrote.
+        Some(names.filter_map(|name| unsafe { copied(*name) }).collect())
     }
 
     /// Says where a tensor lies.

@@ -89,10 +89,13 @@ pub(super) fn c_name(name: &str) -> Result<CString> {
 }
 
 /// A copy of a string that TensorRT owns; none for NULL.
-pub(super) fn copied(text: *const c_char) -> Option<String> {
+///
+/// # Safety
+/// `text` is NULL or a C string that lives until this returns: what the shim passes on does, while the object that was asked lives.
+pub(super) unsafe fn copied(text: *const c_char) -> Option<String> {
     if text.is_null() {
         return None;
     }
-    // SAFETY: the shim passes on C strings of TensorRT that live at least as long as the object just asked.
+    // SAFETY: the caller's.
     Some(unsafe { CStr::from_ptr(text) }.to_string_lossy().into_owned())
 }

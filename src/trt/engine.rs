@@ -68,7 +68,7 @@ impl Engine {
     pub fn name(&self) -> String {
         let (api, engine) = self.parts();
         // SAFETY: a living engine.
-        copied(unsafe { sys::segtrt_engine_name(api, engine) }).unwrap_or_default()
+        unsafe { copied(sys::segtrt_engine_name(api, engine)) }.unwrap_or_default()
     }
 
     /// All inputs and outputs, in the engine's order.
@@ -93,7 +93,7 @@ impl Engine {
                 sys::segtrt_engine_tensor_type(api, engine, c.as_ptr()),
                 sys::segtrt_engine_tensor_dims(api, engine, c.as_ptr()),
                 sys::segtrt_engine_tensor_location(api, engine, c.as_ptr()),
-                sys::segtrt_engine_tensor_format(api, engine, c.as_ptr()),
+                copied(sys::segtrt_engine_tensor_format(api, engine, c.as_ptr())),
             )
         };
         let output = mode == sys::SEGTRT_MODE_OUTPUT.cast_signed();
@@ -116,7 +116,7 @@ impl Engine {
             shape: from_dims(&dims).unwrap_or_default(),
             profiles,
             on_device: location == sys::SEGTRT_LOCATION_DEVICE.cast_signed(),
-            format: copied(format).unwrap_or_default(),
+            format: format.unwrap_or_default(),
         })
     }
 
@@ -151,7 +151,7 @@ impl Engine {
         })?;
         // SAFETY: a living inspector; the text is copied while it lives.
         let text =
-            copied(unsafe { sys::segtrt_inspector_text(inspector.api(), inspector.get(), -1, 1) });
+            unsafe { copied(sys::segtrt_inspector_text(inspector.api(), inspector.get(), -1, 1)) };
         text.ok_or_else(|| self.library().failed("describe the engine's layers", mark))
     }
 

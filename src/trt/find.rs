@@ -8,6 +8,8 @@ measurement never runs with another release than the one that was asked for.
 use std::fmt;
 use std::path::{Path, PathBuf};
 
+use crate::trusted;
+
 /// Environment variable that names a directory with the libraries, or the library itself.
 pub const VARIABLE: &str = "SEGTRT_TENSORRT_LIB";
 
@@ -80,12 +82,14 @@ pub fn search(explicit: Option<&Path>) -> (Vec<Candidate>, Searched) {
         .map(|name| Candidate { library: name.into(), named: false })
         .into_iter()
         .collect();
-    for directory in pip_directories() {
-        searched.places.push(directory.display().to_string());
-        found.extend(PIP_PACKAGES.iter().flat_map(|package| {
-            let library = library_in(&directory.join(package));
-            library.map(|library| Candidate { library, named: false })
-        }));
+    for site in pip_directories() {
+        searched.places.push(site.path.display().to_string());
+        for library in PIP_PACKAGES.iter().filter_map(|name| library_in(&site.path.join(name))) {
+            match site.check(&library) {
+                Ok(()) => found.push(Candidate { library, named: false }),
+                Err(left_out) => searched.places.push(left_out),
+            }
+        }
     }
     (found, searched)
 }
@@ -135,20 +139,41 @@ pub(crate) fn newest(directory: &Path, name: &str) -> Option<PathBuf> {
     versioned.max().map(|(_, path)| path)
 }
 
+/// A folder of pip's packages.
+pub(crate) struct SitePackages {
+    /// The folder.
+    pub path: PathBuf,
+    /// The `.venv` that it is in, where the search came upon that on its way up; none where user or system name the place.
+    walked: Option<PathBuf>,
+}
+
+impl SitePackages {
+    /// Whether a library in it may be opened.
+    ///
+    /// # Errors
+    /// The library and why it is left out, for the list of places that were searched.
+    pub(crate) fn check(&self, library: &Path) -> Result<(), String> {
+        let Some(environment) = &self.walked else { return Ok(()) };
+        trusted::check(library, environment)
+            .map_err(|why| format!("{} (left out: {why})", library.display()))
+    }
+}
+
 /// `site-packages` of the active and nearby virtual environments, of conda, of the user and of the system.
-pub(crate) fn pip_directories() -> Vec<PathBuf> {
+pub(crate) fn pip_directories() -> Vec<SitePackages> {
     let environment = |name| std::env::var_os(name).filter(|value| !value.is_empty());
-    let mut prefixes: Vec<PathBuf> = ["VIRTUAL_ENV", "CONDA_PREFIX"]
+    let named = |prefix: PathBuf| (prefix, false);
+    let mut prefixes: Vec<(PathBuf, bool)> = ["VIRTUAL_ENV", "CONDA_PREFIX"]
         .into_iter()
-        .filter_map(|name| environment(name).map(PathBuf::from))
+        .filter_map(|name| environment(name).map(PathBuf::from).map(named))
         .collect();
     if let Ok(here) = std::env::current_dir() {
-        prefixes.extend(here.ancestors().map(|directory| directory.join(".venv")));
+        prefixes.extend(here.ancestors().map(|directory| (directory.join(".venv"), true)));
     }
-    prefixes.extend(environment("HOME").map(|home| Path::new(&home).join(".local")));
-    prefixes.extend(["/usr/local".into(), "/usr".into()]);
-    let mut directories = Vec::new();
-    for prefix in prefixes {
+    prefixes.extend(environment("HOME").map(|home| named(Path::new(&home).join(".local"))));
+    prefixes.extend(["/usr/local", "/usr"].map(|prefix| named(prefix.into())));
+    let mut directories: Vec<SitePackages> = Vec::new();
+    for (prefix, walked) in prefixes {
         let Ok(entries) = std::fs::read_dir(prefix.join("lib")) else { continue };
         let mut pythons: Vec<PathBuf> = entries
             .flatten()
@@ -160,9 +185,9 @@ pub(crate) fn pip_directories() -> Vec<PathBuf> {
         pythons.sort();
         for python in pythons {
             for packages in ["site-packages", "dist-packages"] {
-                let directory = python.join(packages);
-                if directory.is_dir() && !directories.contains(&directory) {
-                    directories.push(directory);
+                let path = python.join(packages);
+                if path.is_dir() && directories.iter().all(|known| known.path != path) {
+                    directories.push(SitePackages { path, walked: walked.then(|| prefix.clone()) });
                 }
             }
         }

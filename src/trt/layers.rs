@@ -42,10 +42,10 @@ impl Network {
                         .map(|output| sys::segtrt_layer_output_type(api, layer, output))
                         .map(DataType::from_shim)
                         .collect();
-                    let name = sys::segtrt_layer_name(api, layer);
-                    (name, sys::segtrt_layer_kind(api, layer), outputs)
+                    let name = copied(sys::segtrt_layer_name(api, layer));
+                    (name, copied(sys::segtrt_layer_kind(api, layer)), outputs)
                 };
-                Some(LayerInfo { index, name: copied(name)?, kind: copied(kind), outputs })
+                Some(LayerInfo { index, name: name?, kind, outputs })
             })
             .collect()
     }

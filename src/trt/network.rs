@@ -149,11 +149,11 @@ impl Network {
         let tensor = NonNull::new(tensor)?.as_ptr();
         // SAFETY: a tensor of the living network.
         let (name, dims, kind) = unsafe {
-            let name = sys::segtrt_tensor_name(api, tensor);
+            let name = copied(sys::segtrt_tensor_name(api, tensor));
             (name, sys::segtrt_tensor_dims(api, tensor), sys::segtrt_tensor_type(api, tensor))
         };
         let shape = from_dims(&dims).unwrap_or_default();
-        Some(TensorSpec { name: copied(name)?, shape, dtype: DataType::from_shim(kind) })
+        Some(TensorSpec { name: name?, shape, dtype: DataType::from_shim(kind) })
     }
 }
 
@@ -170,7 +170,8 @@ impl Parser {
             // SAFETY: an index below the parser's count, and a place for the answer.
             let status = unsafe { sys::segtrt_parser_error_at(api, parser, index, &mut error) };
             if status == sys::SEGTRT_OK {
-                let node = described(&error, &summary);
+                // SAFETY: the parser, whose strings these are, lives.
+                let node = unsafe { described(&error, &summary) };
                 if !nodes.contains(&node) {
                     nodes.push(node);
                 }
@@ -194,16 +195,23 @@ fn empty_error() -> sys::segtrt_parser_error {
 }
 
 /// Before 10 the parser gives a node's number only; the file has its name and operator.
-fn described(error: &sys::segtrt_parser_error, summary: &OnnxSummary) -> NodeError {
+///
+/// # Safety
+/// The strings of `error` are NULL or live until this returns.
+unsafe fn described(error: &sys::segtrt_parser_error, summary: &OnnxSummary) -> NodeError {
     let in_file = usize::try_from(error.node).ok().and_then(|index| summary.nodes.get(index));
-    let said = |text, in_file: Option<&String>| {
-        let from = copied(text).filter(|text| !text.is_empty());
+    // SAFETY: the caller's.
+    let [node, operator, description] = unsafe {
+        [copied(error.node_name), copied(error.node_operator), copied(error.description)]
+    };
+    let said = |from: Option<String>, in_file: Option<&String>| {
+        let from = from.filter(|text| !text.is_empty());
         from.or_else(|| in_file.filter(|text| !text.is_empty()).cloned())
     };
     NodeError {
-        node: said(error.node_name, in_file.map(|node| &node.name)),
-        operator: said(error.node_operator, in_file.map(|node| &node.operator)),
+        node: said(node, in_file.map(|node| &node.name)),
+        operator: said(operator, in_file.map(|node| &node.operator)),
         code: error.code,
-        description: copied(error.description).unwrap_or_else(|| "no description".to_owned()),
+        description: description.unwrap_or_else(|| "no description".to_owned()),
     }
 }

@@ -15,9 +15,9 @@ pub fn methods(family: Family, minor: i32) -> Vec<(String, Option<i32>)> {
             // SAFETY: as above; the shim checks the index.
             let (name, slot) = unsafe {
                 let slot = sys::segtrt_method_slot(family as i32, minor, method);
-                (sys::segtrt_method_name(method), slot)
+                (copied(sys::segtrt_method_name(method)), slot)
             };
-            Some((copied(name)?, (slot >= 0).then_some(slot)))
+            Some((name?, (slot >= 0).then_some(slot)))
         })
         .collect()
 }
@@ -31,9 +31,9 @@ pub fn values(family: Family, minor: i32) -> Vec<(String, Option<i32>)> {
             // SAFETY: as above; the shim checks the index.
             let (name, number) = unsafe {
                 let number = sys::segtrt_value_number(family as i32, minor, value);
-                (sys::segtrt_value_name(value), number)
+                (copied(sys::segtrt_value_name(value)), number)
             };
-            Some((copied(name)?, (number >= 0).then_some(number)))
+            Some((name?, (number >= 0).then_some(number)))
         })
         .collect()
 }

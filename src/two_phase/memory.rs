@@ -11,6 +11,7 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use crate::meminfo::MemInfo;
+use crate::threads;
 
 /// Time between two looks.
 const PERIOD: Duration = Duration::from_millis(200);
@@ -66,7 +67,8 @@ pub struct Watched {
 /// A thread that looks at the memory until it is told to stop.
 pub struct MemoryWatch {
     stop: Sender<()>,
-    thread: JoinHandle<Watched>,
+    /// None where the system gave no thread.
+    thread: Option<JoinHandle<Watched>>,
 }
 
 impl MemoryWatch {
@@ -74,7 +76,7 @@ impl MemoryWatch {
     pub fn start(label: &str, every: Duration) -> Self {
         let (stop, stopped) = channel();
         let label = label.to_owned();
-        let thread = std::thread::spawn(move || {
+        let thread = threads::spawn("memory", move || {
             let mut watched = Watched::default();
             let mut told = Instant::now();
             loop {
@@ -92,14 +94,15 @@ impl MemoryWatch {
                 }
             }
         });
-        Self { stop, thread }
+        let thread = thread.inspect_err(|error| log::warn!("the memory is not watched: {error:#}"));
+        Self { stop, thread: thread.ok() }
     }
 
     /// Stops; what was seen.
     pub fn stop(self) -> Watched {
         // One that is gone already needs no word.
         let _ = self.stop.send(());
-        self.thread.join().unwrap_or_default()
+        self.thread.and_then(|thread| thread.join().ok()).unwrap_or_default()
     }
 }
 

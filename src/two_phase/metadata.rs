@@ -10,6 +10,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
 use crate::files::atomic;
+use crate::shell;
 
 const METADATA: &str = "metadata.json";
 const CONFIG: &str = "inference_config.json";
@@ -77,7 +78,7 @@ impl Metadata {
             bail!(
                 "Preprocessed metadata not found: {}; run the first phase: segtrt jetson-benchmark --skip-inference --preprocessed-dir {}",
                 path.display(),
-                dir.display()
+                shell::path(dir)
             );
         }
         read(&path)

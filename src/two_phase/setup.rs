@@ -5,7 +5,7 @@ The scan of the first phase: which clips have which frames and objects, and whic
 use serde_json::{Map, Value};
 
 use super::metadata::{ObjectData, VideoData};
-use crate::dataset::Dataset;
+use crate::dataset::{Dataset, Frames};
 use crate::prompt::{ObjectPrompt, PromptKind, PromptPolicy};
 
 /// What was found.
@@ -65,12 +65,13 @@ pub fn scan(
             continue;
         }
         scan.objects += objects.len();
-        let frames = clip.frames.iter().map(|path| match &clip.extracted {
-            // Frames of a video file are gone when the clip is: their folder means nothing later.
-            Some(_) => path.file_name().unwrap_or_default().to_string_lossy().into_owned(),
-            None => path.display().to_string(),
-        });
-        let frames = frames.collect();
+        let frames = match &clip.frames {
+            Frames::Jpegs(files) => files.iter().map(|path| path.display().to_string()).collect(),
+            // As the predecessor's files were named that it took out of the video.
+            Frames::Video(video) => {
+                (1..=video.count()).map(|number| format!("frame_{number:06}.jpg")).collect()
+            }
+        };
         let data = VideoData { frames, objects };
         scan.video_data.insert(video.clone(), serde_json::to_value(data)?);
     }

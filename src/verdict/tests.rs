@@ -175,7 +175,7 @@ fn halves_that_differ_on_a_machine_that_others_use_are_blamed_on_them() {
     let uneven = |first: f64, second: f64| {
         let of = |at: usize| {
             let half = if at < 100 { first } else { second };
-            if at % 2 == 0 { half } else { 1.5 * half }
+            if at.is_multiple_of(2) { half } else { 1.5 * half }
         };
         let times: Vec<f64> = std::iter::repeat_n(99.0, 18).chain((0..200).map(of)).collect();
         judged(&pass(times))
@@ -184,7 +184,9 @@ fn halves_that_differ_on_a_machine_that_others_use_are_blamed_on_them() {
         let verdict = uneven(first, second);
         assert_found(&verdict, Judgement::Invalid, "unsteady", "stop other programs");
         assert_found(&verdict, Judgement::Invalid, "drift", "other programs disturbed the run");
-        assert!(!format!("{verdict:?}").contains("warm") && !format!("{verdict:?}").contains("heats"));
+        assert!(
+            !format!("{verdict:?}").contains("warm") && !format!("{verdict:?}").contains("heats")
+        );
     }
     let mut times = steady(200);
     times.iter_mut().skip(18 + 100).for_each(|time| *time /= 1.07);

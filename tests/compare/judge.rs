@@ -73,7 +73,7 @@ fn other_work_is_refused_with_what_differs() {
         ("prompt_policy is interior in b", |run| edit_column(run, "prompt_policy", "interior")),
         ("imgsz is 512 in b and 256 in a", |run| edit_column(run, "imgsz", "512")),
         ("fidelity is mem4/", |run| {
-            edit_column(run, "fidelity", "mem4/ptr16/256/pil-bicubic/noskip/nofill")
+            edit_column(run, "fidelity", "mem4/ptr16/256/pil13-bicubic/noskip/nofill")
         }),
         ("the weights are \"checkpoint x.pt\" in b", |run| {
             edit_sidecar(run, |sidecar| {
@@ -142,7 +142,7 @@ fn what_may_differ_is_told_and_another_machine_is_a_fault() {
     });
     assert_eq!(said.code, 0, "{}", said.err);
     assert!(
-        said.out.contains("note: other_fidelity: a ran as mem7/ptr16/256/pil-bicubic"),
+        said.out.contains("note: other_fidelity: a ran as mem7/ptr16/256/pil13-bicubic"),
         "{}",
         said.out
     );

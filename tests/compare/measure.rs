@@ -180,58 +180,26 @@ fn restarted_runners_wait_for_nobody() {
     assert!(said.err.matches("building and warming up").count() == 2, "{}", said.err);
 }
 
+/// What a compiler chooses by time it must choose on a GPU that does nothing else.
 #[test]
-fn sides_that_are_started_together_have_no_setup_times() {
+fn one_side_builds_and_compiles_at_a_time() {
     let dir = tempfile::tempdir().unwrap();
     let out = dir.path().join("cmp");
-    // None gets ready before all three were started; one then fails, which costs only itself.
-    let fakes = ["--fake-meet=3", "--fake-fail=vos_optimized", "--fake-compile-s=1.5"];
-    let fakes = fakes.map(|word| format!("--runner-arg={word}"));
-    let together = |rounds: &str| {
-        let mut command = measure(&out, "eager,compile,vos_optimized", rounds);
-        command.args(&fakes).arg("--start-together");
-        run(&mut command)
-    };
-    let said = together("2");
+    // Each fails if it begins before the one before it is ready; one fails anyhow, which costs only itself.
+    let fakes = ["--fake-alone", "--fake-fail=vos_optimized", "--fake-compile-s=1.5"];
+    let mut command = measure(&out, "eager,compile,vos_optimized", "2");
+    let said = run(command.args(fakes.map(|word| format!("--runner-arg={word}"))));
     assert_eq!(said.code, 1, "{}", said.err);
     let measured = json(&out.join("measured.json"));
     let expected = ["cpu 1", "eager 1", "compile 1", "cpu 2", "eager 2", "compile 2"];
     assert_eq!(order(&measured), expected);
+    let at = |words: &str| said.err.find(words).unwrap_or_else(|| panic!("{words}: {}", said.err));
+    assert!(at("points vos_optimized: building") < at("points cpu: round 1 of"));
     let comparison = json(&out.join("comparison.json"));
     let why = side(&comparison, "vos_optimized")["why"].to_string();
     assert!(why.contains("the compiler found no GPU"), "{why}");
-    let told = |comparison: &Value, name: &str| {
-        let findings = side(comparison, name)["verdict"]["findings"].as_array().unwrap().clone();
-        let found = findings.iter().find(|found| found["code"] == "started_together").cloned();
-        found.map(|found| (found["weight"].to_string(), found["sentence"].to_string()))
-    };
-    let times = |comparison: &Value, name: &str| {
-        ["setup_ms", "compile_s"].map(|time| side(comparison, name)["speed"][time].as_f64())
-    };
-    // A fresh process each round is timed as ever.
-    assert!(times(&comparison, "cpu")[0].is_some() && told(&comparison, "cpu").is_none());
-    for name in ["eager", "compile"] {
-        assert!(side(&comparison, name)["speed"]["fps"].as_f64().unwrap() > 0.0);
-        assert_eq!(times(&comparison, name), [None, None], "{name}");
-        let (weight, sentence) = told(&comparison, name).unwrap();
-        assert!(sentence.contains("in 2 of 2 rounds"), "{sentence}");
-        assert_eq!(weight, "\"note\"", "no fault of its speed");
-        assert_eq!(sentence.contains("compiler"), name == "compile", "{sentence}");
-    }
-    assert!(said.out.contains("note: started_together: compile: in 2 of 2"), "{}", said.out);
-    let setups = column(&out.join("comparison.csv"), "setup_ms");
-    let empty: Vec<bool> = setups.iter().map(String::is_empty).collect();
-    assert_eq!(empty, [false, true, true, true]);
-
-    // A process that starts alone, for a round more, is timed.
-    fs::remove_dir_all(out.join("runs/edgetam_mini_points/compile/from_round_1/round_1")).unwrap();
-    let mut command = measure(&out, "eager,compile", "2");
-    let said = run(command.args(&fakes).arg("--start-together"));
-    assert_eq!(said.code, 0, "{}", said.err);
-    let comparison = json(&out.join("comparison.json"));
-    let [setup, compiled] = times(&comparison, "compile");
-    assert!(setup.is_some() && compiled == Some(1.5), "{setup:?} {compiled:?}");
-    assert!(told(&comparison, "compile").unwrap().1.contains("in 1 of 2 rounds"));
+    let speed = &side(&comparison, "compile")["speed"];
+    assert!(speed["setup_ms"].as_f64().is_some() && speed["compile_s"] == 1.5, "{speed}");
 }
 
 #[test]
@@ -239,23 +207,11 @@ fn a_reference_that_is_no_side_runs_before_others_start() {
     let dir = tempfile::tempdir().unwrap();
     let out = dir.path().join("cmp");
     let mut command = measure(&out, "eager,compile", "1");
-    command.args(["--baseline-precision", "fp16", "--start-together"]);
-    let said = run(&mut command);
+    let said = run(command.args(["--baseline-precision", "fp16"]));
     assert_eq!(said.code, 0, "{}", said.err);
     let at = |words: &str| said.err.find(words).unwrap_or_else(|| panic!("{words}: {}", said.err));
     assert!(at("points eager-fp32: round 1 of") < at("points eager: building"));
     assert!(at("points compile: building") < at("points cpu: round 1 of"));
-    let runs = out.join("runs/edgetam_mini_points");
-    let configuration = |side: &str| {
-        json(&runs.join(side).join("from_round_1/round_0/sidecar.json"))["configuration"].clone()
-    };
-    assert!(configuration("eager-fp32")["started_together"].is_null(), "it has a speed");
-    assert_eq!(configuration("eager")["started_together"], true);
-    // Not with what contradicts it.
-    for other in [&["--restart-runners"][..], &["--sweep", "precision=fp32"]] {
-        let said = run(measure(&out, "eager", "1").arg("--start-together").args(other));
-        assert_eq!(said.code, 2, "{}", said.err);
-    }
 }
 
 /// Each of PyTorch's sides in a precision of its own, and the reference in fp32 beside them.

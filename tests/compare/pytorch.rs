@@ -1,9 +1,9 @@
-//! The real PyTorch runner against the CPU backend.
+//! The real PyTorch runner against the CPU backend, and what only its folders have.
 
 use std::path::Path;
 use std::process::Command;
 
-use super::shared::{compare, json, run, side};
+use super::shared::{base, compare, copy_run, edit_passes, json, run, side};
 use crate::support::small_bundle;
 
 /// A Python with PyTorch: `SEGTRT_TEST_PYTHON`, else `python3`.
@@ -50,4 +50,35 @@ fn the_original_and_the_graphs_compute_the_same_masks() {
     // PyTorch's logits in the graphs' memories: the same masks, but for what bfloat16 memories cost.
     let taught = &cpu["teacher_forced"];
     assert!(taught["min_iou"].as_f64().is_some_and(|iou| iou >= 0.998), "{taught}");
+}
+
+/// On a GPU the runner's stage times are of another pass over the same frames: they are no part of this one's latencies.
+#[test]
+fn stages_of_another_pass_need_not_add_up_to_the_latencies() {
+    for apart in [false, true] {
+        let dir = tempfile::tempdir().unwrap();
+        let run_folder = copy_run(&dir.path().join("b"));
+        edit_passes(&run_folder, |pass| {
+            let times = pass["frame_times"].as_object_mut().unwrap();
+            for (_, column) in
+                times.iter_mut().filter(|(name, _)| name.ends_with("_ms") && *name != "latency_ms")
+            {
+                for ms in column.as_array_mut().unwrap().iter_mut().filter(|ms| !ms.is_null()) {
+                    *ms = 0.001.into();
+                }
+            }
+            if apart {
+                times.insert("stages_apart".to_owned(), true.into());
+            }
+        });
+        let out = dir.path().join("cmp");
+        let mut command = compare(&out);
+        command.arg("--runs").arg(format!("a={}", base().run.display()));
+        let said = run(command.arg(format!("b={}", run_folder.display())));
+        assert_eq!(said.code, 0, "{}", said.err);
+        let found = side(&json(&out.join("comparison.json")), "b");
+        let verdict = found["verdict"].to_string();
+        assert_eq!(verdict.contains("unexplained"), !apart, "{verdict}");
+        assert!(found["speed"]["stages_ms"]["encoder_ms"].as_f64().is_some_and(|ms| ms < 0.01));
+    }
 }

@@ -2,10 +2,17 @@
 The DAVIS layout, 2016 and 2017.
 */
 
+use std::ffi::OsStr;
+use std::os::unix::ffi::OsStrExt as _;
+
 use png::ColorType;
 use segtrt::dataset::{self, Dataset as _, davis::DavisSplit};
+use segtrt::mask::Mask;
+use segtrt::metrics::{MetricsKind, Scorer};
 
 use super::disk::Disk;
+
+const SIZE: (usize, usize) = (4, 2);
 
 /// Two frames of 4x2 pixels; the first mask has the given samples, the second shows object 1 alone.
 fn video(disk: &Disk, name: &str, color: ColorType, first: &[u8]) {
@@ -25,10 +32,13 @@ fn objects_are_the_ids_of_the_first_mask() {
     assert_eq!(split.videos(), ["dogs"]);
     let clip = split.clip("dogs").unwrap();
     let found: Vec<_> = clip.objects.iter().map(|o| (o.name.as_str(), o.id)).collect();
-    assert_eq!(found, [("1", Some(1)), ("3", Some(3))], "255 is not scored");
-    assert_eq!(clip.objects[1].mask(0).unwrap().pixels().collect::<Vec<_>>(), [(3, 0), (1, 1)]);
-    assert_eq!(clip.objects[0].mask(1).unwrap().area(), 2);
-    assert!(clip.objects[1].mask(1).unwrap().is_empty(), "object 3 has left");
+    assert_eq!(found, [("1", Some(1)), ("3", Some(3))], "255 is no object");
+    assert_eq!(
+        clip.objects[1].mask(0, SIZE).unwrap().pixels().collect::<Vec<_>>(),
+        [(3, 0), (1, 1)]
+    );
+    assert_eq!(clip.objects[0].mask(1, SIZE).unwrap().area(), 2);
+    assert!(clip.objects[1].mask(1, SIZE).unwrap().is_empty(), "object 3 has left");
 }
 
 #[test]
@@ -38,7 +48,7 @@ fn a_white_mask_is_one_object() {
     let clip = DavisSplit::open(disk.root(), "val").unwrap().clip("swan").unwrap();
     assert_eq!(clip.objects.len(), 1);
     assert_eq!((clip.objects[0].name.as_str(), clip.objects[0].id), ("1", None));
-    assert_eq!(clip.objects[0].mask(0).unwrap().area(), 2);
+    assert_eq!(clip.objects[0].mask(0, SIZE).unwrap().area(), 2);
 }
 
 #[test]
@@ -50,6 +60,48 @@ fn masks_belong_to_the_frame_of_their_name() {
     disk.png("Annotations/480p/v/00007.png", (4, 2), ColorType::Indexed, &[1; 8]);
     let clip = DavisSplit::open(disk.root(), "val").unwrap().clip("v").unwrap();
     assert_eq!(clip.objects[0].masks.keys().copied().collect::<Vec<_>>(), [1]);
+}
+
+#[test]
+fn a_255_of_a_2017_mask_is_background_when_it_is_scored() {
+    // davis2017-evaluation sets 255 to 0 as it loads a mask, so its semi-supervised task leaves
+    // nothing out.
+    let truth = [0, 1, 1, 0, 0, 255, 255, 0];
+    let disk = Disk::new();
+    video(&disk, "v", ColorType::Indexed, &truth);
+    for frame in ["00001", "00002"] {
+        disk.jpeg(&format!("JPEGImages/480p/v/{frame}.jpg"), (4, 2));
+        disk.png(&format!("Annotations/480p/v/{frame}.png"), (4, 2), ColorType::Indexed, &truth);
+    }
+    let clip = DavisSplit::open(disk.root(), "val").unwrap().clip("v").unwrap();
+    // Both pixels of the object and both void ones: 2 of 4.
+    let prediction = Mask::from_fn(4, 2, |x, _| x == 1 || x == 2);
+    let mut scorer = Scorer::new(MetricsKind::Official);
+    for index in 0..3 {
+        let truth = clip.objects[0].mask(index, SIZE).unwrap();
+        scorer.push(Some(&truth), Some(&prediction));
+    }
+    let found = scorer.finish().unwrap();
+    assert_eq!((found.j, found.scored_frames), (0.5, 1));
+}
+
+#[test]
+fn frames_are_in_the_order_of_their_numbers() {
+    let disk = Disk::new();
+    for frame in 0..11 {
+        disk.jpeg(&format!("JPEGImages/480p/v/{frame}.jpg"), (4, 2));
+    }
+    disk.png("Annotations/480p/v/10.png", (4, 2), ColorType::Indexed, &[1; 8]);
+    let split = DavisSplit::open(disk.root(), "val").unwrap();
+    let clip = split.clip("v").unwrap();
+    assert!(clip.frames.file(10).unwrap().ends_with("10.jpg"));
+    assert_eq!(clip.objects[0].prompt_index(), Some(10));
+    let odd = OsStr::from_bytes(b"1\xff.jpg");
+    std::fs::rename(disk.path("JPEGImages/480p/v/9.jpg"), disk.path("JPEGImages/480p/v").join(odd))
+        .unwrap();
+    let error = split.clip("v").unwrap_err();
+    assert_eq!(error.code(), "not_utf8");
+    assert!(error.to_string().contains(r#"1\xFF.jpg"#), "{error}");
 }
 
 #[test]
@@ -82,7 +134,7 @@ fn colour_masks_without_ids_are_refused() {
     video(&disk, "v", ColorType::Indexed, &[1; 8]);
     disk.png("Annotations/480p/v/00001.png", (4, 2), ColorType::Rgb, &rgb);
     let clip = DavisSplit::open(disk.root(), "val").unwrap().clip("v").unwrap();
-    assert_eq!(clip.objects[0].mask(1).unwrap_err().code(), "mask_without_ids");
+    assert_eq!(clip.objects[0].mask(1, SIZE).unwrap_err().code(), "mask_without_ids");
 }
 
 #[test]

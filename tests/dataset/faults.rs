@@ -132,6 +132,38 @@ fn a_size_change_inside_a_clip_is_found() {
 }
 
 #[test]
+fn sizes_are_compared_before_anything_is_decoded() {
+    let disk = Disk::new();
+    disk.sav_video("v", 9);
+    let split = SavSplit::open(disk.root(), "sav_val").unwrap();
+    // Headers alone: what decoded them would find them damaged. A JPEG's scan begins behind twelve
+    // bytes.
+    let cut = |name: &str, behind: &[u8], more: usize, end: &[u8]| {
+        let bytes = std::fs::read(disk.path(name)).unwrap();
+        let at = bytes.windows(behind.len()).position(|part| part == behind).unwrap();
+        let header = &bytes[..at + behind.len() + more];
+        std::fs::write(disk.path(name), [header, end].concat()).unwrap();
+    };
+    for (name, size) in [("00000", (16, 16)), ("00004", (400, 400)), ("00008", (128, 64))] {
+        let name = format!("Annotations_6fps/v/000/{name}.png");
+        disk.mask(&name, size, 255);
+        cut(&name, b"IDAT", 0, &[]);
+    }
+    disk.jpeg("JPEGImages_24fps/v/00002.jpg", (640, 480));
+    cut("JPEGImages_24fps/v/00002.jpg", &[0xFF, 0xDA], 12, &[0xFF, 0xD9]);
+    let clip = split.clip("v").unwrap();
+    assert_eq!(prompt_fault(&disk).0, "mask_size");
+    let object = &clip.objects[0];
+    assert_eq!(object.mask_of_size(4, 32, 16).unwrap_err().code(), "mask_size");
+    // Scored is a mask of up to four times the frame's sides, and no larger one.
+    let error = object.mask(4, (32, 16)).unwrap_err();
+    assert_eq!(error.code(), "mask_size");
+    assert!(error.to_string().contains("400x400"), "{error}");
+    assert_eq!(object.mask(8, (32, 16)).unwrap_err().code(), "unreadable_mask");
+    assert_eq!(clip.frame(2, (32, 16)).unwrap_err().code(), "frame_size_change");
+}
+
+#[test]
 fn bad_prompt_masks_cost_only_their_object() {
     let name = "Annotations_6fps/v/000/00000.png";
     let disk = Disk::new();
@@ -146,8 +178,8 @@ fn bad_prompt_masks_cost_only_their_object() {
     assert!(message.contains("16x16") && message.contains("32x16"), "{message}");
     disk.write(name, b"\x89PNG\r\n\x1a\nnothing more");
     let (code, message) = prompt_fault(&disk);
-    assert_eq!(code, "missing_prompt_mask");
-    assert!(message.contains("[obj 000] missing mask for prompt frame 0, skipping"), "{message}");
+    assert_eq!(code, "unreadable_prompt_mask");
+    assert!(message.contains("[obj 000] unusable mask for prompt frame 0, skipping"), "{message}");
     assert!(message.contains("00000.png"), "{message}");
     std::fs::remove_file(disk.path(name)).unwrap();
     std::fs::remove_file(disk.path("Annotations_6fps/v/000/00004.png")).unwrap();
@@ -164,7 +196,7 @@ fn a_mask_that_vanishes_after_listing_is_missing() {
     let clip = SavSplit::open(disk.root(), "sav_val").unwrap().clip("v").unwrap();
     std::fs::remove_file(disk.path("Annotations_6fps/v/000/00004.png")).unwrap();
     let object = &clip.objects[0];
-    assert_eq!(object.mask(4).unwrap_err().code(), "missing_mask");
-    assert_eq!(object.mask(3).unwrap_err().code(), "not_annotated");
+    assert_eq!(object.mask(4, (32, 16)).unwrap_err().code(), "missing_mask");
+    assert_eq!(object.mask(3, (32, 16)).unwrap_err().code(), "not_annotated");
     assert_eq!(object.mask_of_size(0, 9, 9).unwrap_err().code(), "mask_size");
 }

@@ -8,6 +8,7 @@ use segtrt::decode::RgbImage;
 use segtrt::ffmpeg::Ffmpeg;
 use segtrt::mask::Mask;
 use segtrt::overlay::OverlayWriter;
+use segtrt::record::ObjectKey;
 
 use super::film::ffmpeg;
 
@@ -19,6 +20,10 @@ fn frame() -> RgbImage {
 
 fn square() -> Mask {
     Mask::from_fn(SIZE.0, SIZE.1, |x, y| (10..30).contains(&x) && (5..25).contains(&y))
+}
+
+fn key(video: &str, object: &str, model: &str) -> ObjectKey {
+    ObjectKey { video: video.into(), object: object.into(), model: model.into() }
 }
 
 /// Names in a folder, hidden ones too.
@@ -36,7 +41,7 @@ fn without_ffmpeg_the_frames_are_pngs() {
     let dir = tempfile::tempdir().unwrap();
     for masks in [vec![Some(square()), None, None], vec![Some(square()), None]] {
         let mut writer =
-            OverlayWriter::create_with(None, dir.path(), "v", "000", "edgetam_bbox", SIZE, 1)
+            OverlayWriter::create_with(None, dir.path(), &key("v", "000", "edgetam_bbox"), SIZE, 1)
                 .unwrap();
         for mask in &masks {
             writer.write(&frame(), mask.as_ref()).unwrap();
@@ -67,7 +72,8 @@ fn with_ffmpeg_there_is_an_mp4_of_even_size_and_all_frames() {
     let dir = tempfile::tempdir().unwrap();
     let (video, object, tag) = ("v", "1", "sam2_tiny_points");
     let mut writer =
-        OverlayWriter::create_with(Some(ffmpeg), dir.path(), video, object, tag, SIZE, 1).unwrap();
+        OverlayWriter::create_with(Some(ffmpeg), dir.path(), &key(video, object, tag), SIZE, 1)
+            .unwrap();
     for _ in 0..7 {
         writer.write(&frame(), Some(&square())).unwrap();
     }
@@ -91,13 +97,13 @@ fn what_is_not_finished_leaves_nothing() {
     let dir = tempfile::tempdir().unwrap();
     for ffmpeg in [None, Ffmpeg::find().ok()] {
         let mut writer =
-            OverlayWriter::create_with(ffmpeg, dir.path(), "v", "0", "t", SIZE, 1).unwrap();
+            OverlayWriter::create_with(ffmpeg, dir.path(), &key("v", "0", "t"), SIZE, 1).unwrap();
         writer.write(&frame(), None).unwrap();
         let wrong = RgbImage { width: 2, height: 2, data: vec![0; 12] };
         assert!(writer.write(&wrong, None).unwrap_err().to_string().contains("another size"));
         assert!(writer.write(&frame(), Some(&Mask::new(3, 3))).is_err());
     }
     assert!(listing(dir.path()).is_empty());
-    let bad = OverlayWriter::create_with(None, dir.path(), "../v", "0", "t", SIZE, 1);
+    let bad = OverlayWriter::create_with(None, dir.path(), &key("../v", "0", "t"), SIZE, 1);
     assert!(bad.unwrap_err().to_string().contains("path separators"));
 }

@@ -2,6 +2,10 @@
 Discovery in the SA-V layout.
 */
 
+use std::ffi::{OsStr, OsString};
+use std::os::unix::ffi::OsStrExt as _;
+use std::path::Path;
+
 use segtrt::dataset::{self, Dataset as _, sav::SavSplit};
 
 use super::disk::{Disk, names};
@@ -25,7 +29,7 @@ fn the_manifest_gives_the_order_and_folders_do_without_one() {
 #[test]
 fn frames_are_sorted_jpgs_and_objects_have_integer_stems() {
     let disk = Disk::new();
-    for name in ["00010.jpg", "00002.jpg", "9.jpg", "x.JPG", "y.png", ".z.jpg"] {
+    for name in ["00001.jpg", "00000.jpg", "2.jpg", "x.JPG", "y.png", ".z.jpg"] {
         disk.jpeg(&format!("JPEGImages_24fps/v/{name}"), (32, 16));
     }
     for name in ["00004.png", "00000.png", "notes.png", "8.png", "00008.png", "0.png", "00012.jpg"]
@@ -35,16 +39,81 @@ fn frames_are_sorted_jpgs_and_objects_have_integer_stems() {
     disk.write("Annotations_6fps/v/000/readme.txt", b"no mask here");
     disk.mask("Annotations_6fps/v/001/00004.png", (32, 16), 200);
     let clip = SavSplit::open(disk.root(), "sav_val").unwrap().clip("v").unwrap();
-    assert_eq!(names(&clip.frames), ["00002.jpg", "00010.jpg", "9.jpg"]);
+    assert_eq!(names(clip.frames.files()), ["00000.jpg", "00001.jpg", "2.jpg"]);
     let objects: Vec<_> = clip.objects.iter().map(|object| object.name.as_str()).collect();
     assert_eq!(objects, ["001", "007"], "objects without masks are dropped");
     let object = &clip.objects[1];
     assert_eq!(object.masks.keys().copied().collect::<Vec<_>>(), [0, 4, 8]);
     assert_eq!(names(object.masks.values()), ["00000.png", "00004.png", "00008.png"]);
     assert_eq!(clip.objects[0].prompt_index(), Some(4));
-    assert_eq!(clip.objects[0].mask(4).unwrap().area(), 16 * 16);
+    assert_eq!(clip.objects[0].mask(4, (32, 16)).unwrap().area(), 16 * 16);
     assert_eq!(clip.frame_size().unwrap(), (32, 16));
     assert_eq!(clip.frame(2, (32, 16)).unwrap().data.len(), 3 * 32 * 16);
+}
+
+#[test]
+fn a_mask_is_never_scored_against_another_frame_than_its_number_says() {
+    let disk = Disk::new();
+    disk.sav_video("v", 12);
+    let split = SavSplit::open(disk.root(), "sav_val").unwrap();
+    let frame = |name: &str| disk.path(&format!("JPEGImages_24fps/v/{name}"));
+    // By name 10 and 11 come in front of 2.
+    for index in 0..12 {
+        std::fs::rename(frame(&format!("{index:05}.jpg")), frame(&format!("{index}.jpg"))).unwrap();
+    }
+    let clip = split.clip("v").unwrap();
+    let file = |index| clip.frames.file(index).and_then(Path::file_name).unwrap();
+    assert_eq!((0..12).map(file).collect::<Vec<_>>(), {
+        (0..12).map(|index| OsString::from(format!("{index}.jpg"))).collect::<Vec<_>>()
+    });
+    // A missing frame would give each later mask the next frame.
+    std::fs::remove_file(frame("3.jpg")).unwrap();
+    for error in [split.clip("v").unwrap_err(), split.outline("v").unwrap_err()] {
+        assert_eq!(error.code(), "frame_names");
+        for part in ["JPEGImages_24fps/v", "frame 3 is missing", "4.jpg", "00000.jpg"] {
+            assert!(error.to_string().contains(part), "{error}");
+        }
+    }
+    disk.jpeg("JPEGImages_24fps/v/3.jpg", (32, 16));
+    std::fs::remove_file(frame("11.jpg")).unwrap();
+    disk.mask("Annotations_6fps/v/000/00012.png", (32, 16), 255);
+    let clip = split.clip("v").unwrap();
+    assert_eq!(clip.frames.len(), 11);
+    assert!(clip.remarks[0].contains("has 11 frames") && clip.remarks[0].contains("00012.png"));
+}
+
+#[test]
+fn nothing_is_left_out_because_its_name_is_not_utf8() {
+    let disk = Disk::new();
+    disk.sav_video("v", 2);
+    let odd = |name: &str, bytes: &[u8]| disk.path(name).join(OsStr::from_bytes(bytes));
+    std::fs::create_dir_all(odd("JPEGImages_24fps", b"clip\xff")).unwrap();
+    let split = SavSplit::open(disk.root(), "sav_val").unwrap();
+    assert_eq!(split.videos(), ["clip\u{fffd}", "v"]);
+    let error = split.clip("clip\u{fffd}").unwrap_err();
+    assert_eq!(error.code(), "not_utf8");
+    assert!(error.to_string().contains(r#"clip\xFF" is not UTF-8; rename it"#), "{error}");
+    assert!(split.clip("v").is_ok());
+    // An object, and a frame.
+    let object = odd("Annotations_6fps/v", b"00\xff");
+    std::fs::create_dir(&object).unwrap();
+    assert_eq!(split.clip("v").unwrap_err().code(), "not_utf8");
+    std::fs::remove_dir(&object).unwrap();
+    std::fs::write(odd("JPEGImages_24fps/v", b"00\xff.jpg"), b"").unwrap();
+    let error = split.clip("v").unwrap_err();
+    assert_eq!(error.code(), "frame_names");
+    assert!(error.to_string().contains(r#"00\xFF.jpg"#), "{error}");
+    // Video files.
+    let disk = Disk::new();
+    disk.mask("Annotations_6fps/v/000/00000.png", (32, 16), 255);
+    std::fs::write(
+        disk.path("video_fps_24/x").with_file_name(OsStr::from_bytes(b"f\xff.mp4")),
+        b"",
+    )
+    .unwrap();
+    let split = SavSplit::open(disk.root(), "sav_val").unwrap();
+    assert_eq!(split.videos(), ["f\u{fffd}"]);
+    assert_eq!(split.clip("f\u{fffd}").unwrap_err().code(), "not_utf8");
 }
 
 #[test]
@@ -77,7 +146,7 @@ fn sixteen_bit_and_palette_masks_are_foreground_where_not_zero() {
     encoder.write_header().unwrap().write_image_data(&wide).unwrap();
     let clip = SavSplit::open(disk.root(), "sav_val").unwrap().clip("v").unwrap();
     for index in [0, 4] {
-        let mask = clip.objects[0].mask(index).unwrap();
+        let mask = clip.objects[0].mask(index, (32, 16)).unwrap();
         assert_eq!(mask.area(), 8, "mask {index}");
         assert!(mask.get(1, 0) && mask.get(2, 3) && !mask.get(0, 0));
     }

@@ -77,9 +77,10 @@ fn objects_move_change_and_hide_one_another() {
     let long = SynthOptions { videos: 1, objects: 4, frames: 45, ..options(dir.path()) };
     write_split(&long).unwrap();
     let clip = dataset::open(dir.path(), "sav_val").unwrap().clip("synth_000").unwrap();
+    let size = clip.frame_size().unwrap();
     let mut hidden = 0;
     for object in &clip.objects {
-        let masks: Vec<_> = object.masks.keys().map(|&i| object.mask(i).unwrap()).collect();
+        let masks: Vec<_> = object.masks.keys().map(|&i| object.mask(i, size).unwrap()).collect();
         // Wholly hidden twice in a row is no standing still.
         let moves = masks.windows(2).all(|pair| pair[0] != pair[1] || pair[0].is_empty());
         assert!(moves && masks[0] != masks[1], "object {} stands still", object.name);
@@ -88,7 +89,7 @@ fn objects_move_change_and_hide_one_another() {
     }
     assert!(hidden >= 1, "no object is ever hidden by a third");
     for index in [0, 20, 44] {
-        let seen: Vec<_> = clip.objects.iter().filter_map(|o| o.mask(index).ok()).collect();
+        let seen: Vec<_> = clip.objects.iter().filter_map(|o| o.mask(index, size).ok()).collect();
         for (i, a) in seen.iter().enumerate() {
             for b in &seen[i + 1..] {
                 assert_eq!(a.intersection_union(b).0, 0, "a pixel shows one object");

@@ -246,6 +246,12 @@ fn what_slurm_cannot_be_asked_for_is_said_before_anything_is_made() {
     let mut command = cluster.experiment("dry", &["--slurm", "--dry-run", "--shards", "5"]);
     let line = contains("sbatch ").and(contains("--array=1-5"));
     command.env("PATH", &nothing).assert().success().stdout(line);
+    let odd = ["--slurm", "--dry-run", "--shards", "5"];
+    let mut command = cluster.experiment("a $(touch pasted)", &odd);
+    // Ready to be typed, whatever the folder is called.
+    let line =
+        contains(format!("experiment --resume '{}/", cluster.path("a $(touch pasted)").display()));
+    command.env("PATH", &nothing).assert().success().stderr(line);
     let dry = folder(&cluster.path("dry"));
     let mut command = cluster.resume(&dry);
     let told = command.env("PATH", &nothing).args(["--dry-run", "--json"]).assert().success();

@@ -41,7 +41,7 @@ fn folders_of_the_predecessor_give_its_bytes_and_its_messages() {
         .arg("-o")
         .arg(&out)
         .assert()
-        .success();
+        .code(1);
     let text = |path: &Path| path.display().to_string();
     let expected = [
         format!("Warning: Directory not found: {}", text(&missing)),
@@ -217,4 +217,81 @@ fn without_any_table_or_with_one_as_output_nothing_is_written() {
     let assert = segtrt().arg("merge").arg(&good).arg("-o").arg(&own).assert();
     assert.code(2).stderr(contains("is one of the tables to merge"));
     assert_eq!(fs::read(&own).unwrap(), before);
+}
+
+#[test]
+fn a_table_and_a_platform_can_be_named() {
+    let dir = tempfile::tempdir().unwrap();
+    let good = experiment(dir.path(), "good", "desktop", &[ROW]);
+    let own = good.join("profile_outputs/profile_summary.csv");
+    // A run without a word of its machine, as the predecessor's without its script.
+    let bare = experiment(dir.path(), "bare", "jetson", &[ROW]);
+    fs::remove_file(bare.join("experiment_config.txt")).unwrap();
+    let merged = dir.path().join("a=b.csv");
+    let out = dir.path().join("final.csv");
+    let labelled = format!("Orin 2={}", bare.display());
+    segtrt().arg("merge").arg(&own).arg(&labelled).arg("-o").arg(&merged).assert().success();
+    assert_eq!(column(&merged, "platform"), ["desktop", "Orin 2"]);
+    assert_eq!(column(&merged, "hostname"), ["desktop-1", "unknown"]);
+    // A merged table keeps its platforms; a path may hold the sign.
+    segtrt().arg("merge").arg(&merged).arg("-o").arg(&out).assert().success();
+    assert_eq!(column(&out, "platform"), ["desktop", "Orin 2"]);
+    // The user's word goes before the folder's, as in a report, and behind the rows' own.
+    let labels = [format!("one={}", own.display()), format!("two={}", merged.display())];
+    segtrt().arg("merge").args(&labels).arg("-o").arg(&out).assert().success();
+    assert_eq!(column(&out, "platform"), ["one", "desktop", "Orin 2"]);
+    // What gives nothing costs the exit code, and nothing else.
+    let gone = dir.path().join("gone.csv");
+    segtrt()
+        .arg("merge")
+        .args([&gone, Path::new("/dev/null"), &own])
+        .arg("-o")
+        .arg(&out)
+        .assert()
+        .code(1)
+        .stdout(contains(format!("Warning: Directory not found: {}", gone.display())))
+        .stdout(contains("Warning: Neither a folder nor a file: /dev/null"))
+        .stdout(contains("Total entries: 1"));
+}
+
+#[test]
+fn the_file_is_there_before_the_first_word_and_can_be_printed() {
+    let dir = tempfile::tempdir().unwrap();
+    let good = experiment(dir.path(), "good", "desktop", &[ROW]);
+    let out = dir.path().join("final.csv");
+    let (reader, writer) = std::io::pipe().unwrap();
+    drop(reader);
+    let mut command = std::process::Command::new(assert_cmd::cargo::cargo_bin("segtrt"));
+    command.arg("merge").arg(&good).arg("-o").arg(&out).stdout(writer);
+    assert_eq!(command.output().unwrap().status.code(), Some(141));
+    assert_eq!(column(&out, "video"), ["sav_000001"]);
+
+    let whole = fs::read(&out).unwrap();
+    let printed = segtrt().arg("merge").arg(&good).args(["-o", "/dev/stdout"]).output().unwrap();
+    assert!(printed.stdout == whole, "{}", String::from_utf8_lossy(&printed.stdout));
+    assert!(String::from_utf8_lossy(&printed.stderr).contains("Total entries: 1"));
+    // Into a file, too, behind what is there.
+    let into = dir.path().join("into.csv");
+    fs::write(&into, "# before\n").unwrap();
+    let mut command = std::process::Command::new(assert_cmd::cargo::cargo_bin("segtrt"));
+    command.arg("merge").arg(&good).args(["-o", "/dev/stdout"]);
+    command.stdout(fs::File::options().append(true).open(&into).unwrap());
+    assert!(command.output().unwrap().status.success());
+    assert_eq!(fs::read(&into).unwrap(), [b"# before\n", whole.as_slice()].concat());
+}
+
+/// A table from elsewhere is named as whoever made it liked.
+#[test]
+fn names_command_no_terminal() {
+    let dir = tempfile::tempdir().unwrap();
+    let evil = "e\u{1b}]0;owned\u{7}\u{1b}[2J\u{9b}31m";
+    let good = experiment(dir.path(), evil, evil, &[ROW, ROW]);
+    let out = dir.path().join("final.csv");
+    for command in ["merge", "report"] {
+        let output = segtrt().arg(command).arg(&good).arg("-o").arg(&out).output().unwrap();
+        let said =
+            [output.stdout, output.stderr].map(|said| String::from_utf8(said).unwrap()).concat();
+        assert!(!said.chars().any(|c| c.is_control() && c != '\n'), "{said:?}");
+        assert!(said.contains(r"e\u001b]0;owned\u0007\u001b[2J\u009b31m"), "{said:?}");
+    }
 }

@@ -149,3 +149,24 @@ fn another_schema_is_read_where_it_can_be_and_refused_where_it_cannot() {
     refused(&new, &[], "the table NVTX_EVENTS has no column start; it has begin, finish");
     refused(&new, &[], "NVIDIA Nsight Systems 2023.4.4.54 (schema 3.7.2)");
 }
+
+/// A view is a query that whoever made the file wrote; this one has no end.
+#[test]
+fn a_view_without_end_is_refused_at_once() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("x.sqlite");
+    drop(frames(&path));
+    let connection = rusqlite::Connection::open(&path).unwrap();
+    let view = "DROP TABLE StringIds; CREATE VIEW StringIds AS WITH RECURSIVE c(x) AS (SELECT 1 UNION ALL SELECT x+1 FROM c) \
+        SELECT max(x) AS id, 'a' AS value FROM c;";
+    connection.execute_batch(view).unwrap();
+    segtrt()
+        .arg("nsys")
+        .arg(&path)
+        .timeout(std::time::Duration::from_secs(20))
+        .assert()
+        .code(1)
+        .stderr(contains(
+            "x.sqlite: \"StringIds\" is a view; an export of nsys holds tables alone",
+        ));
+}

@@ -123,7 +123,8 @@ fn a_check_ends_with_one_where_a_target_is_missed() {
         .stderr(contains("has 2 limits; expected exactly one of below"));
     check("at_least = 1\n[[target]]\nname = \"t\"\nmetric = \"fsp\"\nbelow = 9")
         .code(2)
-        .stderr(contains("no table has the metric fsp"));
+        .stderr(contains("targets.toml: target \"t\" asks for \"fsp\", a metric that no table has"))
+        .stderr(contains("known are the tables' own columns"));
 }
 
 #[test]

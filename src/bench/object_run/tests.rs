@@ -53,7 +53,8 @@ impl ClipRunner for Resting<'_> {
         progress: &mut dyn FnMut(),
     ) -> Result<Vec<Pass>, ObjectError> {
         let mut pass = Pass::default();
-        let mask = self.truth.mask(request.objects[0].span.start).unwrap();
+        let mask =
+            self.truth.mask(request.objects[0].span.start, request.geometry.video_size()).unwrap();
         for frame in request.objects[0].span.indices() {
             pass.times.push(FrameTimes { frame, latency_ms: 1.0, ..FrameTimes::default() });
             pass.objectness.push(1.0);

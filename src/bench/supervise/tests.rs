@@ -30,7 +30,8 @@ fn run_with(
     let dir = tempfile::tempdir().unwrap();
     let plan = plan(dir.path());
     let objects = ["0", "1", "2"].map(str::to_owned).to_vec();
-    let work = Work { clips: vec![("v".to_owned(), Ok(objects))], hashes: Default::default() };
+    let mut work = Work::default();
+    work.clips.push(("v".to_owned(), Ok(objects)));
     let mut store = ResultStore::create(dir.path(), Configuration::default()).unwrap();
     let mut started = Vec::new();
     let mut display = Display::new(6, 0);
@@ -47,8 +48,8 @@ fn run_with(
 }
 
 fn loaded() -> Option<Loaded> {
-    let (conditions, load_ms, library) = (Conditions::default(), 1.0, String::new());
-    Some(Loaded { conditions, load_ms, library, gpu: None })
+    let (conditions, library) = (Conditions::default(), String::new());
+    Some(Loaded { conditions, load_ms: 1.0, version: library.clone(), library, gpu: None })
 }
 
 fn stalled(held: bool) -> Life {

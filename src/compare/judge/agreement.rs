@@ -97,11 +97,11 @@ pub(super) fn worst_of_rounds(
 pub(super) fn score(truth: &ObjectTruth, masks: &MaskFile) -> Result<Option<Quality>> {
     let mut scorer = Scorer::new(MetricsKind::Official);
     for entry in masks.frames.iter().filter(|entry| truth.masks.contains_key(&entry.frame)) {
-        let annotated = truth.mask(entry.frame);
+        let mask = entry.decode().with_context(|| format!("object {}", truth.name))?;
+        let annotated = truth.mask(entry.frame, (mask.width(), mask.height()));
         if let Err(error) = &annotated {
             log::warn!("{error}; not scored");
         }
-        let mask = entry.decode().with_context(|| format!("object {}", truth.name))?;
         scorer.push(annotated.as_ref().ok(), Some(&mask));
     }
     Ok(scorer.finish())
@@ -165,6 +165,7 @@ mod tests {
                 .collect(),
             decisions: crate::compare::runs::Decisions::default(),
             findings: Vec::new(),
+            stages_apart: false,
         };
         let masks = file(&[square(3), square(3)]);
         assert!(complete(&masks, &pass(&[0, 1])).is_ok());

@@ -11,9 +11,12 @@ use super::contender::{Contender, ModelRound};
 use super::speed::Speed;
 use crate::compare::runs::PassRecord;
 use crate::compare::thresholds::SPEED;
-use crate::record::{Finding, Observed, Verdict, Weight, encode_batch_of};
+use crate::record::{Finding, Observed, Verdict, Weight};
 use crate::stats;
 use crate::verdict::{self, Evidence};
+
+/// The rule that the stages of a pass must add up to its latencies.
+const UNEXPLAINED: &str = "unexplained";
 
 /// What is looked at here, from the raw times; the writer's opinion of it does not count.
 const RULES: [&str; 11] = [
@@ -22,7 +25,7 @@ const RULES: [&str; 11] = [
     "other_process",
     "unsteady",
     "drift",
-    "unexplained",
+    UNEXPLAINED,
     "few_frames",
     "p99_of_few",
     "outliers",
@@ -49,7 +52,6 @@ pub(super) fn of_side(side: &Contender<'_>, speed: &Speed) -> Verdict {
     findings.extend(rounds_differ(speed));
     findings.extend(tail_of_few(side, speed));
     findings.extend(debug_build(side));
-    findings.extend(started_together(side));
     for finding in &mut findings {
         finding.sentence = format!("{}: {}", side.name, finding.sentence);
     }
@@ -68,13 +70,16 @@ fn of_pass(side: &Contender<'_>, round: &ModelRound<'_>, pass: &PassRecord) -> V
     let judged = verdict::judge(&Evidence {
         frames: &pass.frames,
         overlapping: side.overlapping(),
-        batch: encode_batch_of(&side.conditions.backend),
+        batch: round.folder.encode_batch(),
         on_gpu: side.on_gpu(),
         observed: observed.as_ref(),
     });
+    // Stages of another pass do not explain this one's latencies.
+    let own =
+        judged.findings.into_iter().filter(|found| !pass.stages_apart || found.code != UNEXPLAINED);
     // What only its writer can have seen, such as a graph that was compiled inside the pass, stands as it is.
     let theirs = pass.findings.iter().filter(|found| !RULES.contains(&found.code.as_str()));
-    judged.findings.into_iter().chain(theirs.cloned()).collect()
+    own.chain(theirs.cloned()).collect()
 }
 
 /// Whether nothing speaks against a pass, and there was enough of it to tell.
@@ -157,24 +162,6 @@ fn tail_of_few(side: &Contender<'_>, speed: &Speed) -> Option<Finding> {
         );
         finding(Weight::Note, "tail_of_few", sentence)
     })
-}
-
-fn started_together(side: &Contender<'_>) -> Option<Finding> {
-    let mut beside =
-        side.rounds.iter().filter(|round| round.folder.was_started_together()).peekable();
-    let mode = beside.peek()?.folder.configuration.get("run_mode").and_then(|mode| mode.as_str());
-    let compiled = match mode {
-        Some("eager") => "",
-        _ => {
-            "; kernels that its compiler chose by time were chosen beside the others' work, unless they were in its cache"
-        }
-    };
-    let sentence = format!(
-        "in {} of {} rounds its process was started beside others: what setting up and compiling took is not measured{compiled}",
-        beside.count(),
-        side.rounds.len()
-    );
-    Some(finding(Weight::Note, "started_together", sentence))
 }
 
 fn debug_build(side: &Contender<'_>) -> Option<Finding> {

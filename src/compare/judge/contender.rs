@@ -176,7 +176,7 @@ impl<'a> ModelRound<'a> {
 }
 
 /// Settings that decide what is timed, and are in no row; with what a folder that does not say one of them had, where that is known.
-const SETTINGS: [(&str, Option<&str>); 8] = [
+const SETTINGS: [(&str, Option<&str>); 9] = [
     ("decode", Some("\"ahead\"")),
     ("predecoded", Some("not set")),
     (OTHER_DEVICES, Some("0")),
@@ -184,6 +184,7 @@ const SETTINGS: [(&str, Option<&str>); 8] = [
     ("warmup_runs", None),
     ("compile_mode", None),
     ("cudnn_benchmark", None),
+    ("tuning", None),
     ("keep_memories", None),
 ];
 

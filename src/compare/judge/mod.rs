@@ -23,7 +23,7 @@ mod speed;
 mod sweep;
 mod teacher;
 
-use std::collections::{BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::path::Path;
 
 use anyhow::{Context, Result, bail};
@@ -138,20 +138,23 @@ fn facts(side: &Side) -> Option<(String, SideFacts)> {
 fn clips(set: &Set, split: &dyn Dataset) -> Result<HashMap<String, Clip>> {
     let sides = || set.sides.iter().chain(set.reference_side());
     let folders = || sides().flat_map(|side| &side.rounds).map(|round| &round.folder);
-    let ok = folders().flat_map(|folder| &folder.rows).filter(|row| row.status == "ok");
-    let videos: BTreeSet<&str> = ok.map(|row| row.video.as_str()).collect();
+    let rows = folders().flat_map(|folder| folder.rows.iter().map(move |row| (row, folder)));
+    let ok = rows.filter(|(row, _)| row.status == "ok");
+    let videos: BTreeMap<&str, &RunFolder> =
+        ok.map(|(row, folder)| (row.video.as_str(), folder)).collect();
     let mut clips = HashMap::new();
-    for video in videos {
+    for (video, folder) in videos {
         let clip = split.clip(video).with_context(|| {
             format!(
-                "{video} was measured and --split-dir {} cannot give it",
+                "{video} was measured in {} and --split-dir {} cannot give it",
+                folder.path.display(),
                 split.root().display()
             )
         })?;
         let name = format!("{video}/frames");
         // Reading every frame of a large split takes a while: only where there is something to compare with.
         let known = folders().any(|folder| folder.inputs.contains_key(&name));
-        let hash = if known { sha256_of_files(&clip.frames)?.sha256 } else { String::new() };
+        let hash = if known { sha256_of_files(clip.frames.files())?.sha256 } else { String::new() };
         for folder in folders() {
             if folder.inputs.get(&name).is_some_and(|known| *known != hash) {
                 bail!(

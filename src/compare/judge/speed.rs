@@ -63,8 +63,8 @@ pub(super) fn speed(side: &Contender<'_>) -> Option<Speed> {
     let rows: Vec<&Row> = side.rounds.iter().flat_map(|round| round.rows.iter().copied()).collect();
     let most =
         |get: fn(&Row) -> Option<f64>| rows.iter().filter_map(|row| get(row)).reduce(f64::max);
-    let alone = || side.rounds.iter().filter(|round| !round.folder.was_started_together());
-    let setups: Vec<f64> = alone().filter_map(|round| round.rows.first()?.setup_ms).collect();
+    let setups: Vec<f64> =
+        side.rounds.iter().filter_map(|round| round.rows.first()?.setup_ms).collect();
     let frames: usize = passes.iter().map(|pass| pass.frames.len()).sum();
     // Passes count by their objects' frames, whose share of the energy each is.
     let energy = passes.iter().map(|pass| {
@@ -82,7 +82,9 @@ pub(super) fn speed(side: &Contender<'_>) -> Option<Speed> {
         p99_ms: percentile(99.0),
         first_frame_ms: stats::median(&firsts)?,
         setup_ms: stats::median(&setups),
-        compile_s: alone()
+        compile_s: side
+            .rounds
+            .iter()
             .filter_map(|round| round.folder.configuration.get("compile_s")?.as_f64())
             .reduce(f64::max),
         gpu_alloc_mib: most(|row| row.gpu_alloc_mib),

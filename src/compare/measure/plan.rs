@@ -28,8 +28,6 @@ pub struct Plan {
     pub teacher_forced: bool,
     /// PyTorch processes end after each round instead of waiting for their next turn.
     pub restart: bool,
-    /// PyTorch processes are started at once instead of one after the other.
-    pub start_together: bool,
     /// Seconds without a frame after which a side is taken to hang, where that was typed; 0: never.
     pub stall_limit_s: Option<u64>,
     /// Seconds that a PyTorch process may build, compile and warm up, where that was typed; 0: for ever.

@@ -103,8 +103,9 @@ impl Measuring<'_> {
         let mut turns: Vec<Turn<'_>> =
             plan.sides.iter().map(|side| Turn { side, runner: None, lost: false }).collect();
         if !plan.restart {
-            // Before the first round, so that nothing is compiled while a side is measured.
-            self.prepare_all(model, &mut turns)?;
+            // Before the first round, so that nothing is compiled while a side is measured; in turn, so that the GPU has nothing
+            // else to do while a compiler times its kernels on it.
+            turns.iter_mut().try_for_each(|turn| self.prepare(model, turn, plan.rounds))?;
         }
         for round in 1..=plan.rounds {
             for at in 0..turns.len() {
@@ -305,7 +306,6 @@ mod tests {
             rounds: 2,
             teacher_forced: false,
             restart: false,
-            start_together: false,
             stall_limit_s: None,
             ready_limit_s: None,
         };

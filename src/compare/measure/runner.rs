@@ -18,8 +18,6 @@ use crate::child::{self, Heard, Held, Listener};
 
 /// A runner that was told to quit gets this long before it is killed.
 const PATIENCE: Duration = Duration::from_secs(10);
-/// The least that one is listened to whose time was up while others were waited for.
-const GRACE: Duration = Duration::from_secs(1);
 
 /// What a limit is one of.
 #[derive(Clone, Copy)]
@@ -88,46 +86,12 @@ pub struct Runner {
     tells: bool,
 }
 
-/// A runner that builds, compiles and warms up.
-pub struct Starting {
-    runner: Runner,
-    begun: Instant,
-    limit: Option<Duration>,
-}
-
-impl Starting {
-    /// Waits until it is ready.
-    ///
-    /// # Errors
-    /// It says why it cannot go on, dies, or takes longer than it may.
-    pub fn ready(self) -> Result<Runner> {
-        let Self { mut runner, begun, limit } = self;
-        // Others may have been waited for meanwhile: what it said until now is heard in any case.
-        let left = limit.map(|limit| limit.saturating_sub(begun.elapsed()).max(GRACE));
-        match runner.wait_until_ready(left, Limit::OfAll)? {
-            true => Ok(runner),
-            false => Err(runner.put_down(&format!(
-                "the PyTorch runner was not ready after {} s and was ended (a longer --ready-limit lets it compile longer)",
-                limit.unwrap_or_default().as_secs()
-            ))),
-        }
-    }
-}
-
 impl Runner {
     /// Starts it and waits until it is ready: built, compiled, warm.
     ///
     /// # Errors
-    /// It does not start, or says why it cannot go on, or dies.
+    /// It does not start, says why it cannot go on, dies, or takes longer than it may.
     pub fn start(command: &RunnerCommand) -> Result<Self> {
-        Self::begin(command)?.ready()
-    }
-
-    /// Starts it and waits for nothing.
-    ///
-    /// # Errors
-    /// It does not start.
-    pub fn begin(command: &RunnerCommand) -> Result<Starting> {
         let RunnerCommand { python, args, log, rounds, stall_limit, ready_limit } = command;
         if let Some(folder) = log.parent() {
             std::fs::create_dir_all(folder)
@@ -150,9 +114,15 @@ impl Runner {
         let input = child.stdin.take();
         let events = Listener::of(&mut child)?;
         let (log, left, stall_limit) = (log.clone(), *rounds, *stall_limit);
-        let runner =
+        let mut runner =
             Self { child, input, events, log, left, lost: None, stall_limit, tells: false };
-        Ok(Starting { runner, begun: Instant::now(), limit: *ready_limit })
+        match runner.wait_until_ready(*ready_limit, Limit::OfAll)? {
+            true => Ok(runner),
+            false => Err(runner.put_down(&format!(
+                "the PyTorch runner was not ready after {} s and was ended (a longer --ready-limit lets it compile longer)",
+                ready_limit.unwrap_or_default().as_secs()
+            ))),
+        }
     }
 
     /// Measures a round while `waiting` other runners have the GPU open; its run folder. Afterwards the runner is ready for the next one: nothing of it runs on while

@@ -1,9 +1,6 @@
 /*!
-Starting PyTorch's processes: each is built, compiled and warm before the first round, so that nothing of that runs while a side
-is measured. One after the other, or all at once.
-
-Started at once, none waits for another's compiling; how long each took is then no measurement, which they are told, and so is
-everybody who reads their runs.
+Starting PyTorch's processes, one after the other: each is built, compiled and warm before the next begins, and all are before the
+first round, so that nothing else runs on the GPU while one compiles and nothing compiles while a side is measured.
 */
 
 use std::path::{Path, PathBuf};
@@ -12,43 +9,33 @@ use anyhow::{Result, bail};
 
 use super::plan::{ModelWork, SideKind, SidePlan};
 use super::rounds::{Measuring, Turn, side_dir};
-use super::runner::{Runner, RunnerCommand, Starting};
+use super::runner::{Runner, RunnerCommand};
 use crate::child;
 use crate::compare::runs::MeasuredRun;
 
-/// Tells a runner that others start beside it.
-const TOGETHER: &str = "--started-together";
-
 impl Measuring<'_> {
-    /// Starts the processes of all sides that have rounds left, and waits until they are ready.
-    pub(super) fn prepare_all(&mut self, model: &ModelWork, turns: &mut [Turn<'_>]) -> Result<()> {
-        let last = self.plan.rounds;
-        if !self.plan.start_together {
-            return turns.iter_mut().try_for_each(|turn| self.prepare(model, turn, last));
-        }
-        let starting =
-            turns.iter().filter(|turn| self.rounds_left(model, turn.side, last).is_some());
-        // A process that starts alone is timed as ever.
-        let together = starting.count() > 1;
-        let mut begun = Vec::with_capacity(turns.len());
-        for turn in turns.iter_mut() {
-            begun.push(self.begin(model, turn, last, together)?);
-        }
-        for (turn, begun) in turns.iter_mut().zip(begun) {
-            self.wait(model, turn, begun)?;
-        }
-        Ok(())
-    }
-
-    /// Starts the process of a PyTorch side that has rounds left up to `last`, and waits until it is ready.
+    /// Starts the process of a PyTorch side that has rounds left up to `last`, and waits until it is ready; one that does not get
+    /// ready is lost.
     pub(super) fn prepare(
         &mut self,
         model: &ModelWork,
         turn: &mut Turn<'_>,
         last: usize,
     ) -> Result<()> {
-        let begun = self.begin(model, turn, last, false)?;
-        self.wait(model, turn, begun)
+        let Some((first, rounds)) = self.rounds_left(model, turn.side, last) else {
+            return Ok(());
+        };
+        (self.say)(&format!("{} {}: building and warming up", model.tag, turn.side.name));
+        let dir = self.runner_dir(model, turn.side, first);
+        let warmup_runs = self.plan.clips.warmup_runs;
+        let command = self
+            .check_free()
+            .and_then(|()| self.runner_command(model, turn.side, &dir, rounds, warmup_runs));
+        match command.and_then(|command| Runner::start(&command)) {
+            Ok(runner) => turn.runner = Some(runner),
+            Err(error) => self.lose(model, turn, &error)?,
+        }
+        Ok(())
     }
 
     /// The first round up to `last` that is left to the process of a PyTorch side, and how many are; none where it needs no
@@ -68,33 +55,6 @@ impl Measuring<'_> {
         left.next().map(|first| (first, 1 + left.count()))
     }
 
-    /// Starts a side's process where it needs one; one that does not start is lost.
-    fn begin(
-        &mut self,
-        model: &ModelWork,
-        turn: &mut Turn<'_>,
-        last: usize,
-        together: bool,
-    ) -> Result<Option<Starting>> {
-        let Some((first, rounds)) = self.rounds_left(model, turn.side, last) else {
-            return Ok(None);
-        };
-        (self.say)(&format!("{} {}: building and warming up", model.tag, turn.side.name));
-        let dir = self.runner_dir(model, turn.side, first);
-        let warmup_runs = self.plan.clips.warmup_runs;
-        let command = self
-            .check_free()
-            .and_then(|()| self.runner_command(model, turn.side, &dir, rounds, warmup_runs));
-        let begun = command.and_then(|mut command| {
-            command.args.extend(together.then(|| TOGETHER.to_owned()));
-            Runner::begin(&command)
-        });
-        match begun {
-            Ok(starting) => Ok(Some(starting)),
-            Err(error) => self.lose(model, turn, &error).map(|()| None),
-        }
-    }
-
     /// Where a process writes its rounds from `first` on: a folder in which no round that counts lies, for it numbers its own from 0.
     fn runner_dir(&self, model: &ModelWork, side: &SidePlan, first: usize) -> PathBuf {
         let place = side_dir(self.plan, model, side);
@@ -109,21 +69,6 @@ impl Measuring<'_> {
             dir = place.join(format!("from_round_{first}_{time}"));
         }
         dir
-    }
-
-    /// Waits for what was begun; a side that does not get ready is lost.
-    fn wait(
-        &mut self,
-        model: &ModelWork,
-        turn: &mut Turn<'_>,
-        begun: Option<Starting>,
-    ) -> Result<()> {
-        match begun.map(Starting::ready) {
-            None => {}
-            Some(Ok(runner)) => turn.runner = Some(runner),
-            Some(Err(error)) => self.lose(model, turn, &error)?,
-        }
-        Ok(())
     }
 
     /// How a PyTorch side is started that measures so many rounds into `out_dir`.

@@ -150,9 +150,11 @@ impl RunFolder {
         saved && !self.is_teacher_forced() && self.path.join(logits::FOLDER).is_dir()
     }
 
-    /// Its process was started beside others, so that its set-up and compile times are no measurement.
-    pub fn was_started_together(&self) -> bool {
-        self.configuration.get("started_together") == Some(&Value::Bool(true))
+    /// Frames that the encoder took at once, by the settings: 1 where they name none, as PyTorch's do.
+    pub fn encode_batch(&self) -> usize {
+        let options = self.configuration.get("gpu").and_then(|gpu| gpu.get("options"));
+        let frames = options.and_then(|options| options.get("encode_batch")?.as_u64());
+        frames.map_or(1, |frames| usize::try_from(frames).unwrap_or(1).max(1))
     }
 
     /// What the configuration says of a model tag: its entry of `models`.

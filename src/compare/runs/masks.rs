@@ -33,8 +33,7 @@ impl MaskFile {
     /// # Errors
     /// It is missing or damaged.
     pub(super) fn read(folder: &Path, key: &ObjectKey) -> Result<Self> {
-        let ObjectKey { video, object, model } = key;
-        let path = folder.join(format!("{video}__obj{object}__{model}.json"));
+        let path = folder.join(format!("{}.json", key.file_stem()));
         let text = std::fs::read(&path).with_context(|| {
             format!("cannot read the masks {}; measure with --save-masks", path.display())
         })?;

@@ -40,6 +40,8 @@ pub struct PassRecord {
     pub decisions: Decisions,
     /// What its writer found about it.
     pub findings: Vec<Finding>,
+    /// Its stage times are of another pass over the same frames.
+    pub stages_apart: bool,
 }
 
 /// What the mask decoder decided on each frame; a column that a side does not write is empty.
@@ -97,6 +99,8 @@ struct RawVerdict {
 struct RawTimes {
     frame: Vec<usize>,
     latency_ms: Vec<f64>,
+    #[serde(default)]
+    stages_apart: bool,
     #[serde(flatten)]
     columns: Map<String, Value>,
 }
@@ -127,7 +131,7 @@ pub(super) fn read(path: &Path) -> Result<SidecarFile> {
 
 fn pass(raw: RawPass) -> Result<PassRecord> {
     let RawPass { video, object, model, run, observed, verdict, frame_times } = raw;
-    let RawTimes { frame, latency_ms, mut columns } = frame_times;
+    let RawTimes { frame, latency_ms, stages_apart, mut columns } = frame_times;
     let frames = frame.len();
     let of = |name: &str| format!("{name} of {video} object {object}, pass {run}");
     if latency_ms.len() != frames {
@@ -172,7 +176,15 @@ fn pass(raw: RawPass) -> Result<PassRecord> {
     };
     let frames = frame.iter().zip(&latency_ms).enumerate().map(times).collect();
     let key = ObjectKey { video, object, model };
-    Ok(PassRecord { key, run, observed, frames, decisions, findings: verdict.findings })
+    Ok(PassRecord {
+        key,
+        run,
+        observed,
+        frames,
+        decisions,
+        findings: verdict.findings,
+        stages_apart,
+    })
 }
 
 fn numbers(value: &Value) -> Option<Vec<f64>> {

@@ -3,13 +3,14 @@ The compiled kernels inside the program, and which form of them a GPU gets.
 */
 
 use anyhow::{Context, Result};
+use rayon::prelude::*;
 
 use crate::gpu::Gpu;
 use crate::gpu::module::{Image, Module};
 
 /// The source files, one module each.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Topic {
+pub enum Topic {
     /// `cuda/preprocess.cu`
     Preprocess,
     /// `cuda/mask.cu`
@@ -210,6 +211,33 @@ pub(super) fn load(gpu: &Gpu, topics: &[Topic]) -> Result<(Vec<(Topic, Module)>,
         };
     }
     Ok((modules, form))
+}
+
+/// Modules that are kept loaded, for whoever asks for them as long as this lives.
+#[derive(Debug)]
+pub struct Kept {
+    _modules: Vec<(Topic, Module)>,
+}
+
+impl Kept {
+    /// Loads those of these topics that this GPU can run, on all processors: without its cache a driver compiles PTX first, one processor for a module, of
+    /// those for Hopper for 5 to 70 s with CUDA 12.4. What cannot be loaded is left to whoever needs it, who says so.
+    pub fn load(gpu: &Gpu, topics: &[Topic]) -> Self {
+        let of = |topic: &Topic| {
+            let (_, _, _, ptx) = entry(*topic).ok()?;
+            let only = needs(ptx).1.trim_start_matches("sm_").strip_suffix('a');
+            if only.is_some_and(|only| only != gpu.facts().sm.to_string()) {
+                return None;
+            }
+            let loaded = load(gpu, &[*topic]);
+            if let Err(error) = &loaded {
+                log::debug!("kernels about {topic:?}: {error:#}");
+            }
+            loaded.ok().map(|(modules, _)| modules)
+        };
+        let modules = topics.par_iter().with_max_len(1).filter_map(of).flatten_iter();
+        Self { _modules: modules.collect() }
+    }
 }
 
 fn cubin(gpu: &Gpu, sm: u32, topic: Topic) -> Result<(Topic, Module)> {

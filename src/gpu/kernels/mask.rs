@@ -15,6 +15,8 @@ use crate::gpu::{Gpu, Stream, View};
 const ROWS: usize = 32;
 /// Threads of a block, as in the source.
 const THREADS: u32 = 256;
+/// Bytes of an object's counter of logits that are no finite numbers: a little-endian u32.
+pub const NON_FINITE_BYTES: usize = 4;
 
 /// Makes masks of one size from logits of one size; its tables lie on the device.
 #[derive(Debug)]
@@ -83,21 +85,30 @@ impl MaskMaker {
         self.words_bytes
     }
 
-    /// Writes the masks of one object or of several. `low`: f32 logits, object after object; `words`:
-    /// [`Self::words_bytes`] for each of them. One launch, no allocation; may be recorded.
+    /// Writes the masks of one object or of several, and adds the number of logits that are NaN or
+    /// infinite to each object's counter. `low`: f32 logits, object after object; `words`:
+    /// [`Self::words_bytes`] and `non_finite`: [`NON_FINITE_BYTES`] for each of them. One launch,
+    /// no allocation; may be recorded.
     ///
     /// # Errors
     /// Views of another size, or what the driver says.
-    pub fn enqueue(&self, low: &View, words: &View, stream: &Stream) -> Result<()> {
+    pub fn enqueue(
+        &self,
+        low: &View,
+        words: &View,
+        non_finite: &View,
+        stream: &Stream,
+    ) -> Result<()> {
         let objects = (low.len() / self.low_bytes).max(1);
         need_exactly(low, objects * self.low_bytes, 4, "the low-resolution logits")?;
         need_exactly(words, objects * self.words_bytes, 8, "the mask")?;
+        need_exactly(non_finite, objects * NON_FINITE_BYTES, 4, "the counters")?;
         let grid = (self.grid.0, self.grid.1, blocks(objects, 1)?);
-        let mut args =
-            vec![Arg::View(low), Arg::View(words), Arg::View(&self.columns), Arg::View(&self.rows)];
+        let views = [low, words, non_finite, &self.columns, &self.rows];
+        let mut args = views.map(Arg::View).to_vec();
         args.extend(self.sizes.map(Arg::I32));
         // SAFETY: the arguments are mask_words' own. Taps point inside the logits, and a block writes the words of its
-        // object inside the rows and words of these sizes; both views were measured above.
+        // object inside the rows and words of these sizes and adds to its counter; all views were measured above.
         unsafe { self.function.launch(Launch { grid, threads: THREADS }, &args, stream) }?;
         Ok(())
     }

@@ -42,11 +42,12 @@ pub use bank::BankState;
 pub use clusters::kernels_of_turns;
 pub use counts::{COUNTERS_BYTES, MaskCounts};
 pub use decoder::{Answer, MaskDecoder};
+pub use images::{Kept, Topic as Source};
 pub use keys::MemoryKeys;
-pub use mask::MaskMaker;
+pub use mask::{MaskMaker, NON_FINITE_BYTES};
 pub use memory_encoder::MemoryEncoder;
 pub use normed::{Normed, NormedKernels};
-pub use preprocess::Preprocess;
+pub use preprocess::{Frame, Preprocess};
 pub use products::ProductKernels;
 pub use trunk::{TrunkKernels, WindowShape, Windows};
 

@@ -9,11 +9,11 @@ use anyhow::{Result, ensure};
 use half::f16;
 
 use super::images::Topic;
-use super::tables::{Axis, Tables};
+use super::tables::{Axis, Place, Tables};
 use super::{Element, Filter, Kernels, blocks, int, need, need_exactly};
 use crate::geometry::Geometry;
 use crate::gpu::module::{Arg, Function, Launch};
-use crate::gpu::{Gpu, Stream, View};
+use crate::gpu::{Gpu, Pinned, Stream, View};
 use crate::preprocess::{linear, pillow, tables};
 
 /// Outputs of a block, as in the source.
@@ -27,7 +27,7 @@ const GROUP: usize = 4;
 #[derive(Debug)]
 pub struct Preprocess {
     function: Function,
-    launch: Launch,
+    grid: Launch,
     form: Form,
     /// Sizes and places, the last arguments of either kernel.
     sizes: [i32; 7],
@@ -36,10 +36,20 @@ pub struct Preprocess {
     element: Element,
 }
 
+/// Where the RGB bytes of a frame lie, row after row.
+#[derive(Debug)]
+pub enum Frame<'a> {
+    /// In device memory, from a multiple of 4 on.
+    Device(&'a View),
+    /// In host memory, which the device reads in place.
+    Pinned(&'a mut Pinned),
+}
+
 /// The arguments between the image and the sizes.
 #[derive(Debug)]
 enum Form {
     Bicubic { values: View, x: [View; 2], groups: i32, y: [View; 3], longest: i32 },
+    Columns { values: View, x: [View; 3], y: [View; 3], longest: i32 },
     Linear { x: [View; 3], y: [View; 3], longest: i32, mean_std: View },
 }
 
@@ -77,6 +87,8 @@ impl Preprocess {
         let name = match (&form, element) {
             (Form::Bicubic { .. }, Element::F16) => "preprocess_bicubic_f16",
             (Form::Bicubic { .. }, Element::F32) => "preprocess_bicubic_f32",
+            (Form::Columns { .. }, Element::F16) => "preprocess_columns_f16",
+            (Form::Columns { .. }, Element::F32) => "preprocess_columns_f32",
             (Form::Linear { .. }, Element::F16) => "preprocess_linear_f16",
             (Form::Linear { .. }, Element::F32) => "preprocess_linear_f32",
         };
@@ -87,7 +99,7 @@ impl Preprocess {
         }
         Ok(Self {
             function: kernels.function(Topic::Preprocess, name)?,
-            launch: Launch {
+            grid: Launch {
                 grid: (blocks(side, TILE.0)?, blocks(side, TILE.1)?, 1),
                 threads: THREADS,
             },
@@ -109,13 +121,23 @@ impl Preprocess {
         self.image_bytes
     }
 
-    /// Writes the network's input. `frame`: RGB bytes, row after row, from a multiple of 4 on (what lies beyond
-    /// [`Self::frame_bytes`] is not read). `image`: [`Self::image_bytes`], channel after channel, from a multiple of 8
-    /// on. One launch, no allocation; may be recorded.
+    /// Writes the network's input. What lies beyond [`Self::frame_bytes`] of the frame is not read. `image`:
+    /// [`Self::image_bytes`], channel after channel, from a multiple of 8 on. One launch, no allocation; with a frame in
+    /// device memory it may be recorded.
     ///
     /// # Errors
     /// Views of another size or alignment, or what the driver says.
-    pub fn enqueue(&self, frame: &View, image: &View, stream: &Stream) -> Result<()> {
+    pub fn enqueue(&self, frame: Frame<'_>, image: &View, stream: &Stream) -> Result<()> {
+        match frame {
+            Frame::Device(frame) => self.launch(frame, image, stream),
+            Frame::Pinned(pinned) => {
+                self.launch(&pinned.view()?, image, stream)?;
+                Ok(pinned.used_by(stream)?)
+            }
+        }
+    }
+
+    fn launch(&self, frame: &View, image: &View, stream: &Stream) -> Result<()> {
         need(frame, self.frame_bytes, 4, "the frame")?;
         need_exactly(image, self.image_bytes, 2 * self.element.bytes(), "the network's input")?;
         let mut args = vec![Arg::View(frame), Arg::View(image)];
@@ -127,6 +149,11 @@ impl Preprocess {
                 args.extend(y.iter().map(Arg::View));
                 args.push(Arg::I32(*longest));
             }
+            Form::Columns { values, x, y, longest } => {
+                args.push(Arg::View(values));
+                args.extend(x.iter().chain(y).map(Arg::View));
+                args.push(Arg::I32(*longest));
+            }
             Form::Linear { x, y, longest, mean_std } => {
                 args.extend(x.iter().chain(y).map(Arg::View));
                 args.extend([Arg::I32(*longest), Arg::View(mean_std)]);
@@ -136,7 +163,7 @@ impl Preprocess {
         // SAFETY: the arguments are those of the kernel that `name` above picked for this form. It reads the frame where
         // the tables point, which lies inside (`Axis::new`), and the tables themselves, which were made for these
         // sizes; it writes `image_bytes` bytes of the image.
-        unsafe { self.function.launch(self.launch, &args, stream) }?;
+        unsafe { self.function.launch(self.grid, &args, stream) }?;
         Ok(())
     }
 }
@@ -153,6 +180,21 @@ fn bicubic(
     let columns = pillow::taps(width, content.width);
     let rows = pillow::taps(height, content.height);
     let (x, y) = (Axis::new(&columns, width)?, Axis::new(&rows, height)?);
+    let longest = int(y.longest, "a support")?;
+    let values = tables(mean, std).concat();
+    let mut made = Tables::default();
+    let values = match element {
+        Element::F32 => made.floats(values),
+        Element::F16 => made.words(values.iter().map(|v| f16::from_f32(*v).to_le_bytes())),
+    };
+    let y_places = [made.ints(y.first), made.ints(y.count), made.ints(padded(&rows, y.longest))];
+    if pillow::columns_first((width, height), (content.width, content.height)) {
+        let weights = transposed(&columns, x.longest);
+        let x_places = [made.ints(x.first), made.ints(x.count), made.ints(weights)];
+        let view = made.upload(gpu, stream)?;
+        let (x, y) = (parts(&x_places, &view)?, parts(&y_places, &view)?);
+        return Ok(Form::Columns { values: values.of(&view)?, x, y, longest });
+    }
     let groups = x.longest.div_ceil(GROUP);
     // Group by group, then column by column: neighbours in a warp read neighbours.
     let grouped = (0..groups).flat_map(|group| {
@@ -163,21 +205,14 @@ fn bicubic(
         };
         columns.iter().flat_map(move |(_, weights)| four(weights))
     });
-    let values = tables(mean, std).concat();
-    let mut made = Tables::default();
-    let values = match element {
-        Element::F32 => made.floats(values),
-        Element::F16 => made.words(values.iter().map(|v| f16::from_f32(*v).to_le_bytes())),
-    };
     let x_places = [made.ints(x.first), made.ints(grouped)];
-    let y_places = [made.ints(y.first), made.ints(y.count), made.ints(padded(&rows, y.longest))];
     let view = made.upload(gpu, stream)?;
     Ok(Form::Bicubic {
         values: values.of(&view)?,
         x: [x_places[0].of(&view)?, x_places[1].of(&view)?],
         groups: int(groups, "a support")?,
-        y: [y_places[0].of(&view)?, y_places[1].of(&view)?, y_places[2].of(&view)?],
-        longest: int(y.longest, "a support")?,
+        y: parts(&y_places, &view)?,
+        longest,
     })
 }
 
@@ -193,24 +228,28 @@ fn bilinear(
     let columns = linear::taps(antialias, width, content.width);
     let rows = linear::taps(antialias, height, content.height);
     let (x, y) = (Axis::new(&columns, width)?, Axis::new(&rows, height)?);
-    // Tap by tap, then column by column.
-    let transposed = (0..x.longest).flat_map(|tap| {
-        columns.iter().map(move |(_, weights)| weights.get(tap).copied().unwrap_or(0.0))
-    });
     let mut made = Tables::default();
-    let x_places = [made.ints(x.first), made.ints(x.count), made.floats(transposed)];
+    let x_places =
+        [made.ints(x.first), made.ints(x.count), made.floats(transposed(&columns, x.longest))];
     let y_places = [made.ints(y.first), made.ints(y.count), made.floats(padded(&rows, y.longest))];
     let mean_std = made.floats(mean.into_iter().chain(std));
     let view = made.upload(gpu, stream)?;
-    let parts = |places: &[super::tables::Place; 3]| -> Result<[View; 3]> {
-        Ok([places[0].of(&view)?, places[1].of(&view)?, places[2].of(&view)?])
-    };
     Ok(Form::Linear {
-        x: parts(&x_places)?,
-        y: parts(&y_places)?,
+        x: parts(&x_places, &view)?,
+        y: parts(&y_places, &view)?,
         longest: int(y.longest, "a support")?,
         mean_std: mean_std.of(&view)?,
     })
+}
+
+fn parts(places: &[Place; 3], view: &View) -> Result<[View; 3]> {
+    Ok([places[0].of(view)?, places[1].of(view)?, places[2].of(view)?])
+}
+
+/// The weights tap by tap, then position by position, filled up with zeros: neighbours in a warp read neighbours.
+fn transposed<W: Copy + Default>(taps: &[(usize, Vec<W>)], longest: usize) -> Vec<W> {
+    let of = |tap: usize| taps.iter().map(move |(_, weights)| weights.get(tap).copied());
+    (0..longest).flat_map(of).map(Option::unwrap_or_default).collect()
 }
 
 /// The weights of each position, filled up with zeros to one length.

@@ -252,7 +252,8 @@ fn frames_out_of_a_file_are_no_transfers_and_silent_sensors_saw_nothing() {
         let row = format!("a,0,m,50,100,ok,VALID,latency,4.0,5.0,480,854,{fidelity},{throttle}\n");
         report_of(&[("x", format!("{head}{row}"))], None)
     };
-    let (read, mapped) = (report("pil-bicubic", "none"), report("pil-bicubic-predecoded-u8", ""));
+    let (read, mapped) =
+        (report("pil13-bicubic", "none"), report("pil13-bicubic-predecoded-u8", ""));
     let of = |report: &Report| {
         let group = &report.groups[0];
         (group.bandwidth.upload_gb_per_s.is_some(), report.hints.len(), group.throttle_told)

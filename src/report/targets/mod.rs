@@ -139,19 +139,15 @@ impl Targets {
         Ok(targets)
     }
 
-    /// Metrics that neither this program nor any of the tables knows: a typing error must not read as 'not measured'.
-    pub fn unknown(&self, groups: &[Group]) -> Vec<&str> {
+    /// Targets whose metric neither this program nor any of the tables knows: a typing error must not read as 'not measured'.
+    pub fn unknown(&self, groups: &[Group]) -> Vec<&Target> {
         let known = |metric: &str| {
             DERIVED.contains(&metric)
                 || COLUMNS.contains(&metric)
                 || StageTimes::NAMES.contains(&metric)
                 || groups.iter().any(|group| group.stats.contains_key(metric))
         };
-        self.list
-            .iter()
-            .map(|target| target.metric.as_str())
-            .filter(|metric| !known(metric))
-            .collect()
+        self.list.iter().filter(|target| !known(&target.metric)).collect()
     }
 
     /// Every metric that may be named, for messages.

@@ -5,18 +5,19 @@ kernel of this program that does the same at once. All are compared with float64
 
 use anyhow::{Context, Result};
 use half::f16;
-use half::slice::HalfFloatSliceExt;
+use zerocopy::IntoBytes;
 
-use super::products::{dot, drawn_halves, sample};
+use super::ahead::Planned;
+use super::products::products;
 use super::trunk::activation;
-use super::{Bench, Checked, KernelRow, Limits, POISON, bytes_of, row};
+use super::{Bench, Checked, Limits, POISON, row};
 use crate::gpu::cublaslt::{CublasLt, Product, ProductShape};
 use crate::gpu::kernels::{Element, ProductKernels, TrunkKernels};
 use crate::gpu::{Begin, Stream, View};
 use crate::selftest::noise::Noise;
 
 /// The name of the rows; a kernel's own, which has both in it, where there is one.
-const NAME: &str = "product, then trunk gelu";
+pub(super) const NAME: &str = "product, then trunk gelu";
 /// The same where nothing is activated.
 const PLAIN: &str = "product, of halves";
 /// Runs that must give the same bits: what comes too early or too late need not do so each time.
@@ -66,47 +67,89 @@ const PLAIN_CASES: [(&str, [usize; 3]); 10] = [
     ("large", [1024, 3456, 1152]),
 ];
 
-/// A row for each case and way.
-pub(super) fn rows(bench: &Bench, lt: &CublasLt) -> Vec<KernelRow> {
-    let kernels = match TrunkKernels::load(bench.gpu) {
-        Ok(kernels) => kernels,
-        Err(error) => return vec![row(NAME, "", Err(error))],
-    };
-    let own = ProductKernels::where_possible(bench.gpu);
-    let mut rows = Vec::new();
-    let cases = CASES.map(|case| (true, case)).into_iter();
-    for (activated, (name, sizes)) in cases.chain(PLAIN_CASES.map(|case| (false, case))) {
-        let names: Vec<&str> = own.iter().flat_map(|own| own.names(activated)).collect();
+/// Whether something is activated, a name, and rows, columns and depth.
+type Case = (bool, (&'static str, [usize; 3]));
+
+/// The cases, and what computes them.
+pub(super) struct Cases {
+    kernels: TrunkKernels,
+    own: Option<ProductKernels>,
+    cases: Vec<Planned<Case>>,
+}
+
+impl Cases {
+    pub fn new(bench: &Bench, kernels: &TrunkKernels) -> Self {
+        let own = ProductKernels::where_possible(bench.gpu);
+        let all = CASES.map(|case| (true, case)).into_iter();
+        let all = all.chain(PLAIN_CASES.map(|case| (false, case)));
+        let cases = bench.planned(all, |(activated, (_, [rows, columns, _]))| {
+            let names = own.iter().flat_map(|own| own.names(*activated)).count();
+            (rows * columns, bench.theirs() + names)
+        });
+        Self { kernels: kernels.clone(), own, cases }
+    }
+
+    /// A row for each case and way.
+    pub fn judge(&self, bench: &Bench, lt: &CublasLt) {
+        let seed = bench.seed;
+        bench.each(
+            &self.cases,
+            |(activated, (_, sizes))| Data::new(seed, *sizes, *activated),
+            |(activated, (name, [rows, columns, depth])), data| {
+                let case = format!("{name}: {rows} x {columns} x {depth}");
+                self.ways(bench, lt, *activated, &case, data);
+            },
+        );
+    }
+
+    fn ways(&self, bench: &Bench, lt: &CublasLt, activated: bool, case: &str, data: Data) {
         let first_name = if activated { NAME } else { PLAIN };
-        let [height, columns, depth] = sizes;
-        if bench.leaves_out(height * columns, bench.theirs() + names.len()) {
-            continue;
-        }
-        let case = format!("{name}: {height} x {columns} x {depth}");
-        let setting = match Setting::new(bench, lt, sizes, activated) {
+        let setting = match Setting::new(bench, lt, data, activated) {
             Ok(setting) => setting,
-            Err(error) => {
-                rows.push(row(first_name, &case, Err(error)));
-                continue;
-            }
+            Err(error) => return bench.found(row(first_name, case, Err(error))),
         };
-        let beginning = rows.len();
-        if !bench.without_cublaslt {
-            let first = setting.check(bench, |stream| setting.both(&kernels, stream));
-            let mut first = row(first_name, &case, first);
-            first.library = Some(lt.to_string());
-            rows.push(first);
-        }
-        for name in &names {
-            let checked = setting.check(bench, |stream| setting.one(own.as_ref(), name, stream));
-            rows.push(row(name, &case, checked));
-        }
-        for row in &mut rows[beginning..] {
+        let found = |name: &str, library: Option<String>, checked: Result<Checked>| {
+            let mut row = row(name, case, checked);
             let operations = setting.product.shape().operations();
+            row.library = library;
             row.tflops = row.timing.map(|timing| operations / timing.median_ms / 1e9);
+            bench.found(row);
+        };
+        if !bench.without_cublaslt {
+            let first = setting.check(bench, |stream| setting.both(&self.kernels, stream));
+            found(first_name, Some(lt.to_string()), first);
+        }
+        for name in self.own.iter().flat_map(|own| own.names(activated)) {
+            let own = self.own.as_ref();
+            found(name, None, setting.check(bench, |stream| setting.one(own, name, stream)));
         }
     }
-    rows
+}
+
+/// Operands on the host, and what must come out.
+struct Data {
+    sizes: [usize; 3],
+    a: Vec<f16>,
+    weight: Vec<f16>,
+    bias: Vec<f16>,
+    /// Places of the output, and what is expected there.
+    expected: Vec<(usize, f64)>,
+}
+
+impl Data {
+    fn new(seed: u64, sizes: [usize; 3], activated: bool) -> Self {
+        let [rows, columns, depth] = sizes;
+        let mut noise = Noise::new(seed, &format!("activated {sizes:?}"));
+        let a = noise.halves(rows * depth, 1.0);
+        let weight = noise.halves(columns * depth, (depth as f32).sqrt().recip());
+        let bias = noise.halves(columns, 1.0);
+        let sums = products(&a, &weight, sizes).into_iter().map(|(place, sum)| {
+            let sum = sum + bias[place % columns].to_f64();
+            (place, if activated { activation(sum) } else { sum })
+        });
+        let expected = sums.collect();
+        Self { sizes, a, weight, bias, expected }
+    }
 }
 
 /// Operands on the device, and what must come out.
@@ -119,43 +162,26 @@ struct Setting {
     bias: View,
     out: View,
     workspace: View,
-    /// Places of the output, and what is expected there.
     expected: Vec<(usize, f64)>,
 }
 
 impl Setting {
-    fn new(bench: &Bench, lt: &CublasLt, sizes: [usize; 3], activated: bool) -> Result<Self> {
-        let [rows, columns, depth] = sizes;
+    fn new(bench: &Bench, lt: &CublasLt, data: Data, activated: bool) -> Result<Self> {
+        let sizes @ [rows, columns, depth] = data.sizes;
         let output = Element::F16;
         let product =
             Product::new(lt, ProductShape { rows, columns, depth, output, residual: false })?;
-        let mut noise = Noise::new(bench.seed, &format!("activated {sizes:?}"));
-        let mut halves = |count, scale| drawn_halves(&mut noise, count, scale);
-        let a = halves(rows * depth, 1.0);
-        let weight = halves(columns * depth, (depth as f32).sqrt().recip());
-        let bias = halves(columns, 1.0);
-        let mut expected = Vec::new();
-        for row in sample(rows) {
-            let tokens = a[row * depth..(row + 1) * depth].to_f32_vec();
-            for column in sample(columns) {
-                let of_column = weight[column * depth..(column + 1) * depth].to_f32_vec();
-                let sum = f64::from(bias[column].to_f32()) + dot(&tokens, &of_column);
-                let value = if activated { activation(sum) } else { sum };
-                expected.push((row * columns + column, value));
-            }
-        }
-        let put = |values: &[f16]| bench.put(&bytes_of(values, |value| value.to_le_bytes()));
         let workspace = product.workspace_bytes().max(1);
         Ok(Self {
             product,
             sizes,
             activated,
-            a: put(&a)?,
-            weight: put(&weight)?,
-            bias: put(&bias)?,
+            a: bench.put(data.a.as_bytes())?,
+            weight: bench.put(data.weight.as_bytes())?,
+            bias: bench.put(data.bias.as_bytes())?,
             out: View::new(bench.gpu, 2 * rows * columns)?,
             workspace: bench.poisoned(workspace)?,
-            expected,
+            expected: data.expected,
         })
     }
 
@@ -175,17 +201,18 @@ impl Setting {
 
     fn check(&self, bench: &Bench, enqueue: impl Fn(&Stream) -> Result<()>) -> Result<Checked> {
         // What is left out shows as other bits: no pattern is no result, so that another one is there each time.
-        let again = |run: u8| -> Result<Vec<u8>> {
+        let again = |run: u8| -> Result<()> {
             self.out.fill(POISON.wrapping_add(run), &bench.stream)?;
-            enqueue(&bench.stream)?;
-            Ok(self.out.download(&bench.stream)?)
+            enqueue(&bench.stream)
         };
-        let found = again(0)?;
+        again(0)?;
+        let found = self.out.download(&bench.stream)?;
         let mut checked = LIMITS.judge(&self.expected, |at| {
             f64::from(f16::from_le_bytes([found[2 * at], found[2 * at + 1]]).to_f32())
         });
         for run in 1..RUNS {
-            if again(run)? != found && checked.first.is_none() {
+            again(run)?;
+            if !bench.holds(&self.out, &found)? && checked.first.is_none() {
                 checked.first = Some(
                     "two runs on the same inputs gave other bits, or left some out".to_owned(),
                 );

@@ -8,9 +8,11 @@ bits from every run.
 use anyhow::Result;
 use half::f16;
 use half::slice::HalfFloatSliceExt;
-use half::vec::HalfFloatVecExt;
+use rayon::prelude::*;
+use zerocopy::IntoBytes;
 
-use super::{Bench, Checked, KernelRow, Limits, bytes_of, row};
+use super::doubles::{add, dot};
+use super::{Bench, Checked, KernelRow, Limits, row};
 use crate::gpu::Stream;
 use crate::gpu::kernels::{Attention, AttentionKernels, AttentionShape, Values};
 use crate::selftest::noise::Noise;
@@ -155,7 +157,7 @@ const CASES: [Case; 40] = [
     Case { name: "few, heads of 128", objects: 3, queries: 33, keys: 5, ..HEADS_128 },
 ];
 
-pub(super) fn rows(bench: &Bench) -> Vec<KernelRow> {
+pub(super) fn judge(bench: &Bench) {
     let hopper = bench.gpu.facts().sm == 90;
     let mut variants = Vec::new();
     for hopper in [true, false].into_iter().filter(|own| hopper || !own) {
@@ -163,20 +165,21 @@ pub(super) fn rows(bench: &Bench) -> Vec<KernelRow> {
             Ok(kernels) => variants.push(kernels),
             Err(error) => {
                 let case = if hopper { "for Hopper" } else { "for any GPU" };
-                return vec![row("attention", case, Err(error))];
+                return bench.found(row("attention", case, Err(error)));
             }
         }
     }
-    let mut rows = Vec::new();
-    for case in &CASES {
-        let elements = case.objects * case.queries * case.values.columns();
-        if bench.leaves_out(elements, variants.len()) {
-            continue;
-        }
-        let data = Data::new(case, bench.seed);
-        rows.extend(variants.iter().map(|kernels| case.row(bench, kernels, &data)));
-    }
-    rows
+    let cases = bench.planned(&CASES, |case| {
+        (case.objects * case.queries * case.values.columns(), variants.len())
+    });
+    let seed = bench.seed;
+    bench.each(
+        &cases,
+        |case| Data::new(case, seed),
+        |case, data| {
+            variants.iter().for_each(|kernels| bench.found(case.row(bench, kernels, &data)));
+        },
+    );
 }
 
 impl Case {
@@ -197,11 +200,11 @@ impl Case {
     }
 }
 
-/// Inputs as bytes, and what must come out.
+/// Inputs, and what must come out.
 struct Data {
     /// q, k and v, or one tensor of tokens.
-    inputs: Vec<Vec<u8>>,
-    bias: Option<Vec<u8>>,
+    inputs: Vec<Vec<f16>>,
+    bias: Option<Vec<f32>>,
     /// Place of each looked-at query among all rows of the result, and its result.
     expected: Vec<(usize, Vec<f64>)>,
 }
@@ -211,9 +214,7 @@ impl Data {
         let Case { name, tokens, objects, queries, keys, values, masked, scale } = case;
         let mut noise = Noise::new(seed, name);
         let mut tensor = |rows: usize, columns: usize, scale: f32| -> Vec<f16> {
-            let mut values = noise.normals(objects * rows * columns);
-            values.iter_mut().for_each(|value| *value *= scale);
-            Vec::from_f32_slice(&values)
+            noise.halves(objects * rows * columns, scale)
         };
         let (width, columns) = (values.width(), values.columns());
         // Queries come scaled: the score of a key is a sum of `width` products.
@@ -224,25 +225,21 @@ impl Data {
             (0..*keys).map(|key| if masked.contains(&slot(key)) { -1e4 } else { 0.0 }).collect()
         });
         let (k32, v32) = (k.to_f32_vec(), v.to_f32_vec());
-        let mut expected = Vec::new();
-        for object in 0..*objects {
+        let sample = (0..*queries).step_by((queries / SAMPLE) | 1);
+        let sample: Vec<(usize, usize)> =
+            (0..*objects).flat_map(|object| sample.clone().map(move |at| (object, at))).collect();
+        let attended = |(object, query): (usize, usize)| {
             let keys_of = &k32[object * keys * width..(object + 1) * keys * width];
             let values_of = &v32[object * keys * columns..(object + 1) * keys * columns];
-            for query in (0..*queries).step_by((queries / SAMPLE) | 1) {
-                let row = object * queries + query;
-                let q = q[row * width..(row + 1) * width].to_f32_vec();
-                let place = if *tokens { query * objects + object } else { row };
-                expected.push((place, attend(&q, keys_of, values_of, bias.as_deref(), columns)));
-            }
-        }
+            let row = object * queries + query;
+            let q = q[row * width..(row + 1) * width].to_f32_vec();
+            let place = if *tokens { query * objects + object } else { row };
+            (place, attend(&q, keys_of, values_of, bias.as_deref(), columns))
+        };
+        let expected = sample.into_par_iter().map(attended).collect();
         let inputs =
             if *tokens { vec![interleaved([&q, &k, &v], *objects, width)] } else { vec![q, k, v] };
-        let bytes = |tensor: &Vec<f16>| bytes_of(tensor, |value| value.to_le_bytes());
-        Self {
-            inputs: inputs.iter().map(bytes).collect(),
-            bias: bias.map(|bias| bias.iter().flat_map(|value| value.to_le_bytes()).collect()),
-            expected,
-        }
+        Self { inputs, bias, expected }
     }
 }
 
@@ -259,31 +256,10 @@ fn interleaved(parts: [&[f16]; 3], heads: usize, columns: usize) -> Vec<f16> {
     all
 }
 
-/// The sum of products of as many elements as `q` has; eight sums that do not wait for each other.
-///
-/// Here and in [`add`] most of the self-test's time goes by, and iterators are calls where the compiler does not optimise, as for tests.
-pub(super) fn product<K: Copy + Into<f64>>(q: &[f64], k: &[K]) -> f64 {
-    let (mut sums, mut at) = ([0.0_f64; 8], 0);
-    while at < q.len() {
-        sums[at % 8] += q[at] * k[at].into();
-        at += 1;
-    }
-    sums.iter().sum()
-}
-
-/// Adds a value with its weight.
-fn add(sums: &mut [f64], weight: f64, value: &[f32]) {
-    let mut at = 0;
-    while at < sums.len() {
-        sums[at] += weight * f64::from(value[at]);
-        at += 1;
-    }
-}
-
 /// One query's result in float64.
 fn attend(q: &[f32], k: &[f32], v: &[f32], bias: Option<&[f32]>, columns: usize) -> Vec<f64> {
     let q: Vec<f64> = q.iter().map(|value| f64::from(*value)).collect();
-    let mut weights: Vec<f64> = k.chunks_exact(q.len()).map(|key| product(&q, key)).collect();
+    let mut weights: Vec<f64> = k.chunks_exact(q.len()).map(|key| dot(&q, key)).collect();
     for (weight, bias) in weights.iter_mut().zip(bias.unwrap_or_default()) {
         *weight += f64::from(*bias);
     }
@@ -299,8 +275,9 @@ fn attend(q: &[f32], k: &[f32], v: &[f32], bias: Option<&[f32]>, columns: usize)
 }
 
 fn check(bench: &Bench, made: Attention, data: &Data) -> Result<Checked> {
-    let inputs = data.inputs.iter().map(|bytes| bench.put(bytes)).collect::<Result<Vec<_>>>()?;
-    let bias = data.bias.as_ref().map(|bias| bench.put(bias)).transpose()?;
+    let inputs = data.inputs.iter().map(|tensor| bench.put(tensor.as_bytes()));
+    let inputs = inputs.collect::<Result<Vec<_>>>()?;
+    let bias = data.bias.as_ref().map(|bias| bench.put(bias.as_bytes())).transpose()?;
     let AttentionShape { objects, queries, values, .. } = made.shape();
     let columns = values.columns();
     let output = bench.poisoned(2 * objects * queries * columns)?;

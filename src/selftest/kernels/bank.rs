@@ -4,7 +4,7 @@ The bank's state against the tracker's own schedule, frame by frame over clips o
 
 use anyhow::Result;
 
-use super::{Bench, Checked, KernelRow, compare, row};
+use super::{Bench, Checked, compare, row};
 use crate::bundle::Contract;
 use crate::gpu::kernels::{BankState, Element};
 use crate::selftest::noise::Noise;
@@ -23,48 +23,50 @@ const CASES: [([usize; 4], usize, usize); 6] = [
     ([2, 2, 1, 1], 1, 12),
 ];
 
-pub(super) fn rows(bench: &Bench) -> Vec<KernelRow> {
-    let mut rows = Vec::new();
+pub(super) fn judge(bench: &Bench) {
     let names = ["bank inputs", "bank advance"];
-    for ([memories, pointers, memory_tokens, split], objects, frames) in CASES {
+    let cases = bench.planned(CASES, |([memories, pointers, memory_tokens, split], objects, _)| {
         // Of one launch: the scores' biases and the ring of pointers.
         let (keys, ring) =
             (memories * memory_tokens + pointers * split, objects * pointers * 64 * split);
-        if bench.leaves_out(keys.max(ring), names.len()) {
-            continue;
-        }
-        let contract = Contract {
-            grid: 16,
-            low_size: 64,
-            feature_channels: 64,
-            memory_tokens,
-            memory_channels: 64,
-            pointer_channels: 64 * split,
-            max_memories: memories,
-            max_pointers: pointers,
-            pointer_times: true,
-            mean: [0.5; 3],
-            std: [0.5; 3],
-        };
-        let case = format!(
-            "{memories} memories of {memory_tokens}, {pointers} pointers of {split}, {objects} objects, {frames} frames"
-        );
-        let element = if objects == 1 { Element::F16 } else { Element::F32 };
-        let clip = Clip { contract, element, objects, frames };
-        let check = || -> Result<[Checked; 2]> {
-            let bank = BankState::new(bench.gpu, &bench.kernels, &clip.contract, &bench.stream)?;
-            Ok([inputs(bench, &bank, &clip)?, pointer_ring(bench, &bank, &clip, &case)?])
-        };
-        match check() {
-            Ok(both) => {
-                rows.extend(
-                    names.iter().zip(both).map(|(name, found)| row(name, &case, Ok(found))),
-                );
+        (keys.max(ring), names.len())
+    });
+    bench.each(
+        &cases,
+        |_| (),
+        |([memories, pointers, memory_tokens, split], objects, frames), ()| {
+            let contract = Contract {
+                grid: 16,
+                low_size: 64,
+                feature_channels: 64,
+                memory_tokens: *memory_tokens,
+                memory_channels: 64,
+                pointer_channels: 64 * split,
+                max_memories: *memories,
+                max_pointers: *pointers,
+                pointer_times: true,
+                mean: [0.5; 3],
+                std: [0.5; 3],
+            };
+            let case = format!(
+                "{memories} memories of {memory_tokens}, {pointers} pointers of {split}, {objects} objects, {frames} frames"
+            );
+            let element = if *objects == 1 { Element::F16 } else { Element::F32 };
+            let clip = Clip { contract, element, objects: *objects, frames: *frames };
+            let check = || -> Result<[Checked; 2]> {
+                let bank =
+                    BankState::new(bench.gpu, &bench.kernels, &clip.contract, &bench.stream)?;
+                Ok([inputs(bench, &bank, &clip)?, pointer_ring(bench, &bank, &clip, &case)?])
+            };
+            match check() {
+                Ok(both) => {
+                    let both = names.iter().zip(both);
+                    both.for_each(|(name, found)| bench.found(row(name, &case, Ok(found))));
+                }
+                Err(error) => bench.found(row("bank", &case, Err(error))),
             }
-            Err(error) => rows.push(row("bank", &case, Err(error))),
-        }
-    }
-    rows
+        },
+    );
 }
 
 struct Clip {

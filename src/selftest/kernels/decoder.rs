@@ -10,13 +10,13 @@ use anyhow::Result;
 use half::f16;
 
 use super::compare::compare;
-use super::{Bench, Checked, KernelRow, Limits, POISON, bytes_of, row};
+use super::{Bench, Checked, Limits, POISON, bytes_of, row};
 use crate::bundle::DecoderShape;
 use crate::bundle::decoder::WIDTH;
 use crate::gpu::kernels::{Answer, MaskDecoder};
 use crate::gpu::{Stream, View};
 use data::Drawn;
-use reference::{Decoded, Expected};
+use reference::Expected;
 
 const NAME: &str = "mask decoder";
 /// About how many image tokens' pixels are looked at where all would be more than [`WHOLE`].
@@ -56,30 +56,46 @@ const CASES: [Case; 4] = [
     },
 ];
 
-pub(super) fn rows(bench: &Bench) -> Vec<KernelRow> {
-    let mut rows = Vec::new();
-    for case in CASES {
-        // The tokens of the image, of which there are more than of pixels' logits.
-        if bench.leaves_out(case.shape.tokens() * WIDTH, 2) {
-            continue;
-        }
-        let mut drawn = Drawn::new(case.shape, bench.seed, case.name);
-        // Before the reference, which takes longer than to find that there is no memory.
-        let frame = match Frame::new(bench, &drawn) {
-            Ok(frame) => frame,
-            Err(error) => {
-                rows.push(row(NAME, case.name, Err(error)));
-                continue;
+pub(super) fn judge(bench: &Bench) {
+    // The tokens of the image, of which there are more than of pixels' logits.
+    let cases = bench.planned(CASES, |case| (case.shape.tokens() * WIDTH, 2));
+    let seed = bench.seed;
+    bench.each(
+        &cases,
+        |case| Given::both(case, seed),
+        |case, given| {
+            let frame = match Frame::new(bench, &given[0].drawn) {
+                Ok(frame) => frame,
+                Err(error) => return bench.found(row(NAME, case.name, Err(error))),
+            };
+            for (given, there) in given.iter().zip(["there", "not there"]) {
+                let name = format!("{}, {there}", case.name);
+                bench.found(row(NAME, &name, check(bench, given, &frame)));
             }
-        };
+        },
+    );
+}
+
+/// A decoder and what it must answer.
+struct Given {
+    drawn: Drawn,
+    expected: Expected,
+}
+
+impl Given {
+    /// For an object that is there, and one that is not.
+    fn both(case: &Case, seed: u64) -> [Self; 2] {
+        let drawn = Drawn::new(case.shape, seed, case.name);
         let decoded = reference::decode(&drawn);
-        for there in [true, false] {
+        let tokens = case.shape.tokens();
+        let step = if tokens > WHOLE { (tokens / SAMPLE) | 1 } else { 1 };
+        [true, false].map(|there| {
+            let mut drawn = drawn.clone();
             drawn.settle(&decoded.rows, case.chosen, there);
-            let name = format!("{}, {}", case.name, if there { "there" } else { "not there" });
-            rows.push(row(NAME, &name, check(bench, &drawn, &decoded, &frame)));
-        }
+            let expected = reference::expected(&drawn, &decoded, (0..tokens).step_by(step));
+            Self { drawn, expected }
+        })
     }
-    rows
 }
 
 /// What a launch takes and gives.
@@ -150,14 +166,11 @@ impl Came {
     }
 }
 
-fn check(bench: &Bench, drawn: &Drawn, decoded: &Decoded, frame: &Frame) -> Result<Checked> {
+fn check(bench: &Bench, Given { drawn, expected }: &Given, frame: &Frame) -> Result<Checked> {
     let stream = &bench.stream;
     let decoder = MaskDecoder::new(bench.gpu, drawn.shape, &drawn.weights()?, stream)?;
-    let tokens = drawn.shape.tokens();
-    let step = if tokens > WHOLE { (tokens / SAMPLE) | 1 } else { 1 };
-    let expected = reference::expected(drawn, decoded, (0..tokens).step_by(step));
     let first = frame.anew(&decoder, stream)?;
-    let mut checked = judge(&first, &expected)?;
+    let mut checked = answer(&first, expected)?;
     // Another one with the same weights must give the same.
     let other = decoder.sharing(bench.gpu)?;
     for run in 1..RUNS {
@@ -172,7 +185,7 @@ fn check(bench: &Bench, drawn: &Drawn, decoded: &Decoded, frame: &Frame) -> Resu
 }
 
 /// Every output within its limits; what an absent object has instead is exact.
-fn judge(came: &Came, expected: &Expected) -> Result<Checked> {
+fn answer(came: &Came, expected: &Expected) -> Result<Checked> {
     let near = |limits: Limits, bytes: &[u8], sample: &[(usize, f64)]| {
         let value = |at: usize| {
             let four = bytes.get(4 * at..4 * at + 4).and_then(|four| four.try_into().ok());
@@ -257,11 +270,11 @@ mod tests {
 
         // What is expected passes, and none of its parts may be another's.
         for expected in [&second, &absent] {
-            assert_eq!(judge(&came(expected, 16), expected).unwrap().first, None);
+            assert_eq!(answer(&came(expected, 16), expected).unwrap().first, None);
             let said = |change: &dyn Fn(&mut Came)| {
                 let mut came = came(expected, 16);
                 change(&mut came);
-                judge(&came, expected).unwrap().first.unwrap()
+                answer(&came, expected).unwrap().first.unwrap()
             };
             let nan = f32::NAN.to_le_bytes();
             let (low, pointer) = (4 * expected.low[7].0, 2 * 255);

@@ -4,9 +4,10 @@ The memory attention's keys against float64 on the host, for a sample of the key
 
 use anyhow::Result;
 use half::f16;
+use rayon::prelude::*;
 
 use super::attention::compare as near;
-use super::{Bench, Checked, KernelRow, bytes_of, row};
+use super::{Bench, Checked, bytes_of, row};
 use crate::bundle::trunk::{KeyWeights, Keys, TimeWeights};
 use crate::gpu::kernels::MemoryKeys;
 use crate::selftest::noise::Noise;
@@ -30,24 +31,31 @@ const CASES: [Keys; 5] = [
     Keys { layers: 1, memories: 2, tokens: 1, pointers: 3, pointer_times: false },
 ];
 
-pub(super) fn rows(bench: &Bench) -> Vec<KernelRow> {
-    let mut rows = Vec::new();
-    for case in CASES {
+pub(super) fn judge(bench: &Bench) {
+    let all = |case: &Keys| case.memories * case.tokens + case.pointers * QUARTERS;
+    let cases = bench.planned(CASES, |case| (case.layers * all(case) * KEY, 1));
+    let name = |case: &Keys| {
         let Keys { layers, memories, tokens, pointers, pointer_times } = case;
-        let keys = memories * tokens + pointers * QUARTERS;
-        if bench.leaves_out(layers * keys * KEY, 1) {
-            continue;
-        }
-        let times = if pointer_times { "with" } else { "without" };
-        let name = format!(
+        let times = if *pointer_times { "with" } else { "without" };
+        format!(
             "{layers} layers, {memories} memories of {tokens}, {pointers} pointers {times} times"
-        );
-        let mut checked = row("memory_keys", &name, check(bench, case, &name));
-        let flops = 2.0 * (layers * keys * KEY * TOKEN) as f64;
-        checked.tflops = checked.timing.as_ref().map(|timing| flops / timing.median_ms / 1e9);
-        rows.push(checked);
-    }
-    rows
+        )
+    };
+    let seed = bench.seed;
+    bench.each(
+        &cases,
+        |case| {
+            let drawn = Drawn::new(seed, *case, &name(case));
+            let expected = drawn.expected();
+            (drawn, expected)
+        },
+        |case, (drawn, expected)| {
+            let mut checked = row("memory_keys", &name(case), check(bench, &drawn, &expected));
+            let flops = 2.0 * (case.layers * all(case) * KEY * TOKEN) as f64;
+            checked.tflops = checked.timing.as_ref().map(|timing| flops / timing.median_ms / 1e9);
+            bench.found(checked);
+        },
+    );
 }
 
 /// What a launch reads, as the host has it.
@@ -68,9 +76,9 @@ struct Drawn {
 }
 
 impl Drawn {
-    fn new(bench: &Bench, case: Keys, name: &str) -> Self {
+    fn new(seed: u64, case: Keys, name: &str) -> Self {
         let Keys { layers, memories, tokens, pointers, .. } = case;
-        let mut noise = Noise::new(bench.seed, name);
+        let mut noise = Noise::new(seed, name);
         let mut normals = |count: usize, scale: f32| -> Vec<f32> {
             noise.normals(count).iter().map(|value| scale * value).collect()
         };
@@ -132,8 +140,9 @@ impl Drawn {
         let time = f64::from(self.times[quarter / QUARTERS]);
         let angle = |at: usize| time * f64::from(self.frequencies[at % PAIRS]);
         let wave = |at: usize| if at < PAIRS { angle(at).sin() } else { angle(at).cos() };
+        let waves: Vec<f64> = (0..KEY).map(wave).collect();
         let projected = |column: usize| {
-            let product = |at: usize| wave(at) * f64::from(self.time_weight[at * TOKEN + column]);
+            let product = |at: usize| waves[at] * f64::from(self.time_weight[at * TOKEN + column]);
             (0..KEY).map(product).sum::<f64>() + f64::from(self.time_bias[column])
         };
         let added = |column| if pointer_times { projected(column) } else { 0.0 };
@@ -162,6 +171,19 @@ impl Drawn {
         };
         (0..KEY).map(turned).collect()
     }
+
+    /// A sample of the keys of every layer, each with its place.
+    fn expected(&self) -> Vec<(usize, Vec<f64>)> {
+        let Keys { layers, memories, tokens, pointers, .. } = self.case;
+        let all = memories * tokens + pointers * QUARTERS;
+        let places = (0..all).step_by((all / SAMPLE) | 1);
+        // The last ones are pointers'.
+        let places: Vec<usize> = places.chain(all - pointers * QUARTERS..all).collect();
+        let sample: Vec<(usize, usize)> =
+            (0..layers).flat_map(|layer| places.iter().map(move |key| (layer, *key))).collect();
+        let of = |(layer, key): (usize, usize)| (layer * all + key, self.key(layer, key));
+        sample.into_par_iter().map(of).collect()
+    }
 }
 
 fn floats(values: &[f32]) -> Vec<u8> {
@@ -172,8 +194,8 @@ fn halves(values: &[f16]) -> Vec<u8> {
     bytes_of(values, |value| value.to_le_bytes())
 }
 
-fn check(bench: &Bench, case: Keys, name: &str) -> Result<Checked> {
-    let drawn = Drawn::new(bench, case, name);
+fn check(bench: &Bench, drawn: &Drawn, expected: &[(usize, Vec<f64>)]) -> Result<Checked> {
+    let case = drawn.case;
     let keys = MemoryKeys::new(bench.gpu, case, &drawn.weights(), &bench.stream)?;
     let all = keys.keys();
     let memories = bench.put(&halves(&drawn.memories))?;
@@ -181,15 +203,8 @@ fn check(bench: &Bench, case: Keys, name: &str) -> Result<Checked> {
     let pointers = bench.put(&halves(&drawn.pointers))?;
     let times = case.pointer_times.then(|| bench.put(&floats(&drawn.times))).transpose()?;
     let out = bench.poisoned(2 * case.layers * all * KEY)?;
-    let places = (0..all).step_by((all / SAMPLE) | 1);
-    // The last ones are pointers'.
-    let places: Vec<usize> = places.chain(all - case.pointers * QUARTERS..all).collect();
-    let expected: Vec<(usize, Vec<f64>)> = (0..case.layers)
-        .flat_map(|layer| places.iter().map(move |key| (layer, *key)))
-        .map(|(layer, key)| (layer * all + key, drawn.key(layer, key)))
-        .collect();
     keys.enqueue([&memories, &ages, &pointers], times.as_ref(), &out, &bench.stream)?;
-    let mut checked = near(&out.download(&bench.stream)?, &expected, KEY);
+    let mut checked = near(&out.download(&bench.stream)?, expected, KEY);
     checked.timing = bench.time_recorded(bench.repeats, |stream| {
         keys.enqueue([&memories, &ages, &pointers], times.as_ref(), &out, stream)
     })?;

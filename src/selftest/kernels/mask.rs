@@ -4,10 +4,10 @@ The mask kernels against `Geometry::upsample` and the metrics.
 
 use anyhow::Result;
 
-use super::{Bench, Checked, KernelRow, row};
+use super::{Bench, Checked, row};
 use crate::geometry::{Geometry, GeometryKind};
 use crate::gpu::Stream;
-use crate::gpu::kernels::{COUNTERS_BYTES, MaskCounts, MaskMaker};
+use crate::gpu::kernels::{COUNTERS_BYTES, MaskCounts, MaskMaker, NON_FINITE_BYTES};
 use crate::mask::Mask;
 use crate::metrics::{Counts, MetricsKind};
 use crate::selftest::noise::Noise;
@@ -34,37 +34,41 @@ const COUNTS: [(usize, usize); 8] =
 /// How truth and prediction differ.
 const WORDS: [&str; 4] = ["apart", "alike", "no truth", "nothing"];
 
-pub(super) fn rows(bench: &Bench) -> Vec<KernelRow> {
-    let mut rows = Vec::new();
-    for (width, height, low_side, kind, objects) in MASKS {
-        if bench.leaves_out(objects * words_of(width, height), 1) {
-            continue;
+pub(super) fn judge(bench: &Bench) {
+    let masks = bench
+        .planned(MASKS, |(width, height, _, _, objects)| (objects * words_of(*width, *height), 1));
+    // Nothing depends on large masks but the time.
+    let words = |width: usize| if width > 1000 { &WORDS[..1] } else { &WORDS[..] };
+    let kinds = [MetricsKind::Predecessor, MetricsKind::Official];
+    // The counters are few whatever is counted.
+    let sizes = bench.planned(COUNTS, |(width, height)| {
+        (words_of(*width, *height), kinds.len() * words(*width).len())
+    });
+    bench.each(
+        &masks,
+        |_| (),
+        |(width, height, low_side, kind, objects), ()| {
+            let (low_side, objects) = (*low_side, *objects);
+            let geometry = Geometry::new(*kind, *width, *height, 4 * low_side);
+            let shape = match objects {
+                1 => String::new(),
+                more => format!(", {more} objects"),
+            };
+            let case = format!("{low_side} to {width}x{height}, {}{shape}", kind.name());
+            bench.found(row("mask", &case, mask(bench, &geometry, low_side, objects, &case)));
+        },
+    );
+    let seed = bench.seed;
+    let pairs = |size: &(usize, usize)| {
+        let of =
+            |kind| (0..words(size.0).len()).map(move |which| Pair::new(*size, kind, which, seed));
+        kinds.into_iter().flat_map(of).collect::<Vec<Pair>>()
+    };
+    bench.each(&sizes, pairs, |_, pairs| {
+        for pair in pairs {
+            bench.found(row("mask counts", &pair.case, counts(bench, &pair)));
         }
-        let geometry = Geometry::new(kind, width, height, 4 * low_side);
-        let shape = match objects {
-            1 => String::new(),
-            more => format!(", {more} objects"),
-        };
-        let case = format!("{low_side} to {width}x{height}, {}{shape}", kind.name());
-        rows.push(row("mask", &case, mask(bench, &geometry, low_side, objects, &case)));
-    }
-    for (width, height) in COUNTS {
-        // Nothing depends on large masks but the time.
-        let words = if width > 1000 { &WORDS[..1] } else { &WORDS[..] };
-        let kinds = [MetricsKind::Predecessor, MetricsKind::Official];
-        // The counters are few whatever is counted.
-        if bench.leaves_out(words_of(width, height), kinds.len() * words.len()) {
-            continue;
-        }
-        for kind in kinds {
-            for (which, word) in words.iter().enumerate() {
-                let case = format!("{width}x{height}, {}, {word}", kind.as_str());
-                let checked = counts(bench, (width, height), kind, which, &case);
-                rows.push(row("mask counts", &case, checked));
-            }
-        }
-    }
-    rows
+    });
 }
 
 /// Words of 64 pixels in a mask.
@@ -89,8 +93,10 @@ fn mask(
     for at in (0..logits.len()).step_by(7) {
         logits[at] = 0.0;
     }
-    for at in (0..logits.len()).step_by(1001).skip(1) {
-        logits[at] = f32::NAN;
+    for (at, bad) in
+        (0..logits.len()).step_by(1001).skip(1).zip([f32::NAN, f32::INFINITY].iter().cycle())
+    {
+        logits[at] = *bad;
     }
     let expected: Vec<u8> = logits
         .chunks(low_side * low_side)
@@ -100,34 +106,59 @@ fn mask(
     let bytes: Vec<u8> = logits.iter().flat_map(|value| value.to_le_bytes()).collect();
     let low = bench.put(&bytes)?;
     let words = bench.poisoned(objects * made.words_bytes())?;
-    bench.check(&words, &expected, 8, |stream| made.enqueue(&low, &words, stream))
+    let non_finite = bench.put(&vec![0; objects * NON_FINITE_BYTES])?;
+    let enqueue = |stream: &Stream| made.enqueue(&low, &words, &non_finite, stream);
+    let checked = bench.check(&words, &expected, 8, enqueue)?;
+    non_finite.fill(0, &bench.stream)?;
+    enqueue(&bench.stream)?;
+    let of_object = |low: &[f32]| low.iter().filter(|logit| !logit.is_finite()).count() as u32;
+    let expected: Vec<u8> =
+        logits.chunks(low_side * low_side).flat_map(|low| of_object(low).to_le_bytes()).collect();
+    anyhow::ensure!(
+        non_finite.download(&bench.stream)? == expected,
+        "the logits that are no finite numbers are counted wrongly"
+    );
+    Ok(checked)
 }
 
-fn counts(
-    bench: &Bench,
-    (width, height): (usize, usize),
+/// Two masks, and how they differ.
+struct Pair {
+    case: String,
+    size: (usize, usize),
     kind: MetricsKind,
-    which: usize,
-    name: &str,
-) -> Result<Checked> {
-    let mut noise = Noise::new(bench.seed, name);
-    // An ellipse with a frayed edge and dust around it.
-    let mut blob = |x0: f64, y0: f64, shown: bool| {
-        Mask::from_fn(width, height, |x, y| {
-            let dx = (x as f64 + 0.5) / width as f64 - x0;
-            let dy = (y as f64 + 0.5) / height as f64 - y0;
-            let rare = noise.between(0.0, 1.0);
-            shown && ((dx * dx + dy * dy < 0.06 + 0.004 * rare) ^ (rare < 0.001))
-        })
-    };
-    let truth = blob(0.45, 0.5, which < 2);
-    let prediction = match which {
-        0 => blob(0.6, 0.4, true),
-        1 => truth.clone(),
-        2 => blob(0.5, 0.5, true),
-        _ => blob(0.5, 0.5, false),
-    };
-    let counted = Counts::of(kind, &truth, &prediction);
+    truth: Mask,
+    prediction: Mask,
+    counted: Counts,
+}
+
+impl Pair {
+    fn new(size: (usize, usize), kind: MetricsKind, which: usize, seed: u64) -> Self {
+        let (width, height) = size;
+        let case = format!("{width}x{height}, {}, {}", kind.as_str(), WORDS[which]);
+        let mut noise = Noise::new(seed, &case);
+        // An ellipse with a frayed edge and dust around it.
+        let mut blob = |x0: f64, y0: f64, shown: bool| {
+            Mask::from_fn(width, height, |x, y| {
+                let dx = (x as f64 + 0.5) / width as f64 - x0;
+                let dy = (y as f64 + 0.5) / height as f64 - y0;
+                let rare = noise.between(0.0, 1.0);
+                shown && ((dx * dx + dy * dy < 0.06 + 0.004 * rare) ^ (rare < 0.001))
+            })
+        };
+        let truth = blob(0.45, 0.5, which < 2);
+        let prediction = match which {
+            0 => blob(0.6, 0.4, true),
+            1 => truth.clone(),
+            2 => blob(0.5, 0.5, true),
+            _ => blob(0.5, 0.5, false),
+        };
+        let counted = Counts::of(kind, &truth, &prediction);
+        Self { case, size, kind, truth, prediction, counted }
+    }
+}
+
+fn counts(bench: &Bench, pair: &Pair) -> Result<Checked> {
+    let Pair { size, kind, truth, prediction, counted, .. } = pair;
     let expected: Vec<u8> = [
         counted.intersection,
         counted.union,
@@ -141,14 +172,14 @@ fn counts(
     .iter()
     .flat_map(|count| (*count as u32).to_le_bytes())
     .collect();
-    let made = MaskCounts::new(bench.gpu, &bench.kernels, (width, height), kind, &bench.stream)?;
+    let made = MaskCounts::new(bench.gpu, &bench.kernels, *size, *kind, &bench.stream)?;
     let put = |mask: &Mask| bench.put(&bytes_of(mask.words()).collect::<Vec<u8>>());
-    let (truth, prediction) = (put(&truth)?, put(&prediction)?);
+    let (truth, prediction) = (put(truth)?, put(prediction)?);
     let counters = bench.poisoned(COUNTERS_BYTES)?;
     let enqueue = |stream: &Stream| made.enqueue(&truth, &prediction, &counters, stream);
     let checked = bench.check(&counters, &expected, 4, enqueue)?;
     anyhow::ensure!(
-        checked.different > 0 || MaskCounts::read(&expected)? == counted,
+        checked.different > 0 || MaskCounts::read(&expected)? == *counted,
         "the counters are read in another order than they are written"
     );
     Ok(checked)

@@ -8,8 +8,9 @@ mod reference;
 
 use anyhow::Result;
 use half::f16;
+use rayon::prelude::*;
 
-use super::{Bench, Checked, KernelRow, Limits, POISON, bytes_of, row};
+use super::{Bench, Checked, Limits, POISON, bytes_of, row};
 use crate::bundle::MemoryShape;
 use crate::bundle::memory_encoder::{DEPTH, LATENTS};
 use crate::gpu::kernels::MemoryEncoder;
@@ -74,29 +75,45 @@ impl Case {
     }
 }
 
-pub(super) fn rows(bench: &Bench) -> Vec<KernelRow> {
-    let mut rows = Vec::new();
-    for case in CASES {
-        let shape = case.shape();
-        // The memory in front of latents.
-        if bench.leaves_out(shape.tokens() * DEPTH, case.frames.len()) {
-            continue;
-        }
-        let drawn = Drawn::new(shape, bench.seed, case.name);
-        // Before the reference, which takes longer than to find that there is no memory.
-        let work = match Work::new(bench, &drawn) {
-            Ok(work) => work,
-            Err(error) => {
-                rows.push(row(NAME, case.name, Err(error)));
-                continue;
+pub(super) fn judge(bench: &Bench) {
+    // The memory in front of latents.
+    let cases = bench.planned(CASES, |case| (case.shape().tokens() * DEPTH, case.frames.len()));
+    let seed = bench.seed;
+    bench.each(
+        &cases,
+        |case| {
+            let drawn = Drawn::new(case.shape(), seed, case.name);
+            let expected: Vec<Vec<f64>> =
+                case.frames.par_iter().map(|frame| frame.expected(&drawn)).collect();
+            (drawn, expected)
+        },
+        |case, (drawn, expected)| {
+            let work = match Work::new(bench, &drawn) {
+                Ok(work) => work,
+                Err(error) => return bench.found(row(NAME, case.name, Err(error))),
+            };
+            for (frame, expected) in case.frames.iter().zip(expected) {
+                let name = format!("{}, {}", case.name, frame.name);
+                let checked = check(bench, &drawn, &work, frame, &expected);
+                bench.found(row(NAME, &name, checked));
             }
-        };
-        for frame in case.frames {
-            let name = format!("{}, {}", case.name, frame.name);
-            rows.push(row(NAME, &name, check(bench, &drawn, &work, frame)));
-        }
+        },
+    );
+}
+
+impl Frame {
+    fn low(&self, drawn: &Drawn) -> Vec<f32> {
+        if self.absent { vec![ABSENT; drawn.low.len()] } else { drawn.low.clone() }
     }
-    rows
+
+    fn given<'a>(&self, low: &'a [f32]) -> Given<'a> {
+        Given { low, binary: self.binary, score: self.score }
+    }
+
+    fn expected(&self, drawn: &Drawn) -> Vec<f64> {
+        let low = self.low(drawn);
+        reference::memory(drawn, &self.given(&low), &looked_at(drawn.shape))
+    }
 }
 
 /// An encoder, what it takes and what it gives.
@@ -143,15 +160,18 @@ impl Work {
     }
 }
 
-fn check(bench: &Bench, drawn: &Drawn, work: &Work, frame: &Frame) -> Result<Checked> {
+fn check(
+    bench: &Bench,
+    drawn: &Drawn,
+    work: &Work,
+    frame: &Frame,
+    expected: &[f64],
+) -> Result<Checked> {
     let stream = &bench.stream;
-    let low = if frame.absent { vec![ABSENT; drawn.low.len()] } else { drawn.low.clone() };
-    let given = Given { low: &low, binary: frame.binary, score: frame.score };
-    work.give(&given, stream)?;
-    let wanted = looked_at(drawn.shape);
-    let expected = reference::memory(drawn, &given, &wanted);
+    let low = frame.low(drawn);
+    work.give(&frame.given(&low), stream)?;
     let first = work.anew(stream)?;
-    let mut checked = judge(&first, &expected, drawn.shape, &wanted);
+    let mut checked = near(&first, expected, drawn.shape, &looked_at(drawn.shape));
     for _ in 1..RUNS {
         if work.anew(stream)? != first && checked.first.is_none() {
             checked.first = Some("two runs on the same inputs gave other bits".to_owned());
@@ -180,22 +200,22 @@ fn looked_at(shape: MemoryShape) -> Vec<bool> {
 }
 
 /// Each kind of token within its limits.
-fn judge(came: &[u8], expected: &[f64], shape: MemoryShape, wanted: &[bool]) -> Checked {
+fn near(came: &[u8], expected: &[f64], shape: MemoryShape, wanted: &[bool]) -> Checked {
     let halves = came.as_chunks::<2>().0;
     let value =
         |at: usize| halves.get(at).map_or(f64::NAN, |two| f16::from_le_bytes(*two).to_f64());
-    let near = |taken: &dyn Fn(usize) -> bool| {
+    let judged = |taken: &dyn Fn(usize) -> bool| {
         let sample = expected.iter().copied().enumerate();
         let sample: Vec<(usize, f64)> = sample.filter(|(at, _)| taken(at / DEPTH)).collect();
         LIMITS.judge(&sample, value)
     };
     let found = if shape.latents {
         vec![
-            ("the latents of all tokens", near(&|token| token < LATENTS)),
-            ("the latents of windows", near(&|token| token >= LATENTS)),
+            ("the latents of all tokens", judged(&|token| token < LATENTS)),
+            ("the latents of windows", judged(&|token| token >= LATENTS)),
         ]
     } else {
-        vec![("the tokens", near(&|token| wanted.get(token) == Some(&true)))]
+        vec![("the tokens", judged(&|token| wanted.get(token) == Some(&true)))]
     };
     for (name, checked) in &found {
         log::debug!("{name}: {:?} of {} elements", checked.error, checked.elements);
@@ -236,8 +256,8 @@ mod tests {
         assert_eq!(sample[7 * DEPTH..8 * DEPTH], whole[7 * DEPTH..8 * DEPTH]);
         // Of others nothing is known, and nothing asked.
         let bytes = came(&sample);
-        assert_eq!(judge(&bytes, &whole, SMALL, &wanted).first, None);
-        let said = judge(&bytes, &whole, SMALL, &[true; 36]).first.unwrap();
+        assert_eq!(near(&bytes, &whole, SMALL, &wanted).first, None);
+        let said = near(&bytes, &whole, SMALL, &[true; 36]).first.unwrap();
         assert!(said.starts_with("the tokens: "), "{said}");
         // At 1024 all four corners.
         let wanted = looked_at(MemoryShape { grid: 64, ..SMALL });
@@ -272,15 +292,15 @@ mod tests {
         // As if they were a memory.
         let expected = Drawn::new(shape, 1, "test").doubles("latents.flat").repeat(2);
         assert_eq!(expected.len(), shape.memory_tokens() * DEPTH);
-        assert_eq!(judge(&came(&expected), &expected, shape, &[]).first, None);
+        assert_eq!(near(&came(&expected), &expected, shape, &[]).first, None);
         for (element, kind) in [(5, "all tokens"), (256 * DEPTH + 5, "windows")] {
             let mut wrong = came(&expected);
             wrong[2 * element + 1] ^= 0x80;
-            let said = judge(&wrong, &expected, shape, &[]).first.unwrap();
+            let said = near(&wrong, &expected, shape, &[]).first.unwrap();
             assert!(said.starts_with(&format!("the latents of {kind}: 1 element")), "{said}");
         }
         let short = came(&expected[..expected.len() - 1]);
-        assert!(judge(&short, &expected, shape, &[]).first.is_some(), "an element is missing");
+        assert!(near(&short, &expected, shape, &[]).first.is_some(), "an element is missing");
     }
 
     #[test]

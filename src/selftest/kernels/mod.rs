@@ -7,6 +7,7 @@ leaves out is found.
 */
 
 mod activated;
+mod ahead;
 mod attention;
 mod bank;
 mod compare;
@@ -19,27 +20,33 @@ mod normed;
 mod nvjpeg;
 mod preprocess;
 mod products;
+mod topic;
 mod trunk;
 
+pub use ahead::{Hear, Step};
 pub use nvjpeg::{Picture, pictures};
+pub use topic::Topic;
 
-use std::cell::Cell;
+use std::cell::{Cell, RefCell};
 
 use anyhow::Result;
-use clap::ValueEnum;
+use rayon::ThreadPool;
 use serde::{Deserialize, Serialize};
 
 use super::engine_run::Repeats;
 use super::record::Timing;
 use super::verdict::Verdict;
+use ahead::Told;
 use compare::{Limits, compare};
 
-use crate::gpu::kernels::Kernels;
-use crate::gpu::{Gpu, Recorded, Stream, View, Work};
-use crate::platform::OLDEST_FUSED_SM;
+use crate::gpu::kernels::{Kept, Kernels, Source};
+use crate::gpu::{Gpu, Pinned, Recorded, Stream, View, Work};
 
 /// Fills outputs before a kernel writes them.
 const POISON: u8 = 0xA5;
+
+/// Bytes of device memory that are compared at a time.
+const STAGING: usize = 8 << 20;
 
 /// Launches between two events, where so many are timed at all: a single one is as short as the events' own resolution.
 const LAUNCHES: usize = 20;
@@ -92,90 +99,6 @@ pub struct KernelReport {
     pub skipped: Vec<String>,
 }
 
-/// Kinds of cases.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub enum Topic {
-    /// Frames to the network's input.
-    Preprocess,
-    /// Logits to masks, and counts against a ground truth.
-    Mask,
-    /// The memory bank's frame counter and what follows from it.
-    Bank,
-    /// Attention of the track step and of encoders.
-    Attention,
-    /// The memory attention's keys.
-    Keys,
-    /// The mask decoder of the track step.
-    Decoder,
-    /// The memory encoder.
-    MemoryEncoder,
-    /// What a trunk's blocks need besides products.
-    Trunk,
-    /// nvJPEG's pixels.
-    Nvjpeg,
-    /// cuBLASLt's products, and this program's with an activation or a norm.
-    Products,
-    /// All blocks of a trunk one after the other.
-    WholeTrunks,
-}
-
-/// The cases of one kind; why there are none, where a library of the user's is missing.
-type Rows = Result<Vec<KernelRow>, String>;
-
-impl Topic {
-    fn rows(self, bench: &Bench<'_>) -> Rows {
-        match self {
-            Self::Preprocess => Ok(preprocess::rows(bench)),
-            Self::Mask => Ok(mask::rows(bench)),
-            Self::Bank => Ok(bank::rows(bench)),
-            Self::Attention => Ok(attention::rows(bench)),
-            Self::Keys => Ok(keys::rows(bench)),
-            Self::Decoder => Ok(decoder::rows(bench)),
-            Self::MemoryEncoder => Ok(memory_encoder::rows(bench)),
-            Self::Trunk => Ok(trunk::rows(bench)),
-            Self::Nvjpeg => nvjpeg::rows(bench),
-            Self::Products => products::rows(bench),
-            Self::WholeTrunks => trunk::whole::rows(bench),
-        }
-    }
-
-    /// Why this GPU has none of these kernels.
-    fn too_old(self, sm: u32) -> Option<String> {
-        let needed = match self {
-            Self::Attention | Self::Keys => "only the fused bank needs them",
-            Self::Decoder => "only a track step whose mask decoder is ours needs them",
-            Self::MemoryEncoder => "only a memory encoder that is ours needs them",
-            Self::Trunk | Self::WholeTrunks => "only an encoder whose trunk is ours needs them",
-            _ => return None,
-        };
-        (sm < OLDEST_FUSED_SM).then(|| {
-            format!("its kernels need sm {OLDEST_FUSED_SM} (Ampere) or more, this GPU is sm {sm}; {needed}")
-        })
-    }
-
-    /// Why nothing is left of it without cuBLASLt.
-    fn unwanted(self, bench: &Bench<'_>) -> Option<String> {
-        let all = bench.without_cublaslt && self == Self::WholeTrunks;
-        all.then(|| "cuBLASLt computes in all of them (--without-cublaslt)".to_owned())
-    }
-
-    fn name(self) -> &'static str {
-        match self {
-            Self::Preprocess => "preprocessing",
-            Self::Mask => "masks",
-            Self::Bank => "the memory bank",
-            Self::Attention => "attention",
-            Self::Keys => "the memory attention's keys",
-            Self::Decoder => "the mask decoder",
-            Self::MemoryEncoder => "the memory encoder",
-            Self::Trunk => "trunk",
-            Self::Nvjpeg => "nvJPEG's pixels",
-            Self::Products => "cuBLASLt's products",
-            Self::WholeTrunks => "whole trunks",
-        }
-    }
-}
-
 /// Which cases run.
 #[derive(Clone, Copy, Debug)]
 pub struct Chosen<'t> {
@@ -187,11 +110,18 @@ pub struct Chosen<'t> {
     pub without_cublaslt: bool,
 }
 
-/// Runs the chosen cases. A kernel that fails costs its rows (and, if it broke the context, those after it).
-pub fn run(gpu: &Gpu, repeats: Repeats, seed: u64, chosen: Chosen<'_>) -> KernelReport {
+/// Runs the chosen cases; `hear` hears each row as soon as it is there. A kernel that fails costs its rows (and, if it broke the context,
+/// those after it).
+pub fn run(
+    gpu: &Gpu,
+    repeats: Repeats,
+    seed: u64,
+    chosen: Chosen<'_>,
+    hear: Hear<'_>,
+) -> KernelReport {
     let Chosen { topics, max_elements, without_cublaslt } = chosen;
     let facts = gpu.facts();
-    let mut report = KernelReport {
+    let report = KernelReport {
         device: facts.name.clone(),
         sm: facts.sm,
         driver_cuda: facts.driver_cuda.clone(),
@@ -201,39 +131,68 @@ pub fn run(gpu: &Gpu, repeats: Repeats, seed: u64, chosen: Chosen<'_>) -> Kernel
         left_out: 0,
         skipped: Vec::new(),
     };
+    let mut told = Told::new(report, hear);
     let opened = Kernels::load(gpu).and_then(|kernels| {
-        report.form = Some(kernels.form().to_owned());
-        let left_out = Cell::new(0);
-        let stream = gpu.stream()?;
-        Ok(Bench { gpu, stream, kernels, repeats, seed, max_elements, without_cublaslt, left_out })
+        told.report.form = Some(kernels.form().to_owned());
+        Ok((kernels, gpu.stream()?, Pinned::new(gpu, STAGING)?, ahead::processors()?))
     });
-    match opened {
-        Ok(bench) => {
-            for topic in topics {
-                let why_not = topic.too_old(facts.sm).or_else(|| topic.unwanted(&bench));
-                let rows = why_not.map_or_else(|| topic.rows(&bench), Err);
-                match rows {
-                    Ok(rows) => report.rows.extend(rows),
-                    Err(why) => report.skipped.push(format!("{}: {why}", topic.name())),
-                }
-            }
-            report.left_out = bench.left_out.get();
+    let (kernels, stream, staging, processors) = match opened {
+        Ok(opened) => opened,
+        Err(error) => {
+            told.row(row("all", "", Err(error)));
+            return told.report;
         }
-        Err(error) => report.rows.push(row("all", "", Err(error))),
+    };
+    told.begin("loading kernels");
+    let sources = topics.iter().filter(|topic| topic.too_old(facts.sm).is_none());
+    let sources: Vec<Source> = sources.flat_map(|topic| topic.sources()).copied().collect();
+    // Kept as long as any of them may be asked for.
+    let _kept = Kept::load(gpu, &sources);
+    told.end();
+    let (told, left_out) = (RefCell::new(told), Cell::new(0));
+    let bench = Bench {
+        gpu,
+        stream,
+        staging: RefCell::new(staging),
+        kernels,
+        processors,
+        repeats,
+        seed,
+        max_elements,
+        without_cublaslt,
+        left_out,
+        told,
+    };
+    for topic in topics {
+        let why_not = topic.too_old(facts.sm).or_else(|| topic.unwanted(&bench));
+        bench.told.borrow_mut().begin(topic.name());
+        let judged = why_not.map_or_else(|| topic.judge(&bench), Err);
+        let mut told = bench.told.borrow_mut();
+        if let Err(why) = judged {
+            told.report.skipped.push(format!("{}: {why}", topic.name()));
+        }
+        told.end();
     }
+    let mut report = bench.told.into_inner().report;
+    report.left_out = bench.left_out.get();
     report
 }
 
 /// What the cases share.
-struct Bench<'g> {
+struct Bench<'g, 'h> {
     gpu: &'g Gpu,
     stream: Stream,
+    /// Where the device copies what is compared.
+    staging: RefCell<Pinned>,
     kernels: Kernels,
+    /// What makes inputs and references.
+    processors: ThreadPool,
     repeats: Repeats,
     seed: u64,
     max_elements: Option<usize>,
     without_cublaslt: bool,
     left_out: Cell<usize>,
+    told: RefCell<Told<'h>>,
 }
 
 /// What a case found.
@@ -275,20 +234,10 @@ fn row(kernel: &str, case: &str, checked: Result<Checked>) -> KernelRow {
     row
 }
 
-impl Bench<'_> {
+impl Bench<'_, '_> {
     /// How many of two ways are cuBLASLt's: one or, without it, none.
     fn theirs(&self) -> usize {
         usize::from(!self.without_cublaslt)
-    }
-
-    /// Whether this many elements are too many; counts the `cases` that are then left out. To be asked before inputs and
-    /// references are made, which take longer than the kernels.
-    fn leaves_out(&self, elements: usize, cases: usize) -> bool {
-        let beyond = self.max_elements.is_some_and(|most| elements > most);
-        if beyond {
-            self.left_out.set(self.left_out.get() + cases);
-        }
-        beyond
     }
 
     /// Device memory that holds these bytes.
@@ -303,6 +252,18 @@ impl Bench<'_> {
         let view = View::new(self.gpu, bytes)?;
         view.fill(POISON, &self.stream)?;
         Ok(view)
+    }
+
+    /// Whether these bytes are there, of which no copy is made.
+    fn holds(&self, view: &View, bytes: &[u8]) -> Result<bool> {
+        let mut staging = self.staging.borrow_mut();
+        for (piece, bytes) in bytes.chunks(STAGING).enumerate() {
+            staging.download(&view.part(piece * STAGING, bytes.len())?, &self.stream)?;
+            if staging.bytes()?[..bytes.len()] != *bytes {
+                return Ok(false);
+            }
+        }
+        Ok(view.len() == bytes.len())
     }
 
     /// Runs `enqueue` once, compares `output` with `expected` in elements of `width` bytes, then takes the time.
@@ -339,7 +300,7 @@ impl Bench<'_> {
     }
 }
 
-impl Bench<'_> {
+impl Bench<'_, '_> {
     /// The time of one launch among several that were recorded as one graph, which takes the host's part out of short ones. `enqueue`
     /// owns all memory that it names, or borrows it.
     fn time_recorded<R>(
@@ -366,10 +327,13 @@ impl Bench<'_> {
     }
 }
 
-/// Several launches in a row, recorded as one graph.
+/// Several launches in a row, recorded as one graph. Only made by [`Bench::time_recorded`].
 struct Launches<F>(F, usize);
 
-impl<F: Fn(&Stream) -> Result<R>, R> Work for Launches<F> {
+#[expect(unsafe_code, reason = "what it promises is what the closures of this folder keep")]
+// SAFETY: the closures of this folder's cases enqueue kernels and fills on views, weights and products that they borrow: these
+// outlive the closure, and with it this value. None makes memory of its own, and none uses pinned memory.
+unsafe impl<F: Fn(&Stream) -> Result<R>, R> Work for Launches<F> {
     fn enqueue(&mut self, stream: &Stream) -> Result<()> {
         (0..self.1).try_for_each(|_| (self.0)(stream).map(|_| ()))
     }

@@ -7,8 +7,10 @@ Where there are as many terms as columns, the norm's output is also laid over th
 mod data;
 
 use anyhow::{Context, Result};
+use zerocopy::IntoBytes;
 
-use super::{Bench, Checked, KernelRow, Limits, POISON, bytes_of, row};
+use super::ahead::Planned;
+use super::{Bench, Checked, Limits, POISON, row};
 use crate::gpu::cublaslt::{CublasLt, Product, ProductShape};
 use crate::gpu::kernels::{Element, Normed, NormedKernels, TrunkKernels};
 use crate::gpu::{Begin, Stream, View};
@@ -25,53 +27,64 @@ const NORMED: Limits = Limits { error: 6e-4, deviation: 8e-3 };
 /// Bytes that a prefetch brings.
 const LINE: usize = 128;
 
-/// A row for each case and way.
-pub(super) fn rows(bench: &Bench, lt: &CublasLt) -> Vec<KernelRow> {
-    let kernels = match TrunkKernels::load(bench.gpu) {
-        Ok(kernels) => kernels,
-        Err(error) => return vec![row(NAME, "", Err(error))],
-    };
-    let own = NormedKernels::where_possible(bench.gpu);
-    let mut rows = Vec::new();
-    for case in data::cases() {
-        let Case { sizes: [height, columns, depth], .. } = case;
-        let names = own.iter().flat_map(|own| own.names(columns, depth));
-        let names: Vec<&str> = names.collect();
-        if bench.leaves_out(height * columns, bench.theirs() + names.len()) {
-            continue;
-        }
-        let title = case.title();
-        let setting = match Setting::new(bench, lt, &case) {
-            Ok(setting) => setting,
-            Err(error) => {
-                rows.push(row(NAME, &title, Err(error)));
-                continue;
-            }
+/// The cases, and what computes them.
+pub(super) struct Cases {
+    kernels: TrunkKernels,
+    own: Option<NormedKernels>,
+    cases: Vec<Planned<Case>>,
+}
+
+impl Cases {
+    pub fn new(bench: &Bench, kernels: &TrunkKernels) -> Self {
+        let own = NormedKernels::where_possible(bench.gpu);
+        let cases =
+            bench.planned(data::cases(), |Case { sizes: [rows, columns, depth], .. }| {
+                let names = own.iter().flat_map(|own| own.names(*columns, *depth)).count();
+                (rows * columns, bench.theirs() + names)
+            });
+        Self { kernels: kernels.clone(), own, cases }
+    }
+
+    /// A row for each case and way.
+    pub fn judge(&self, bench: &Bench, lt: &CublasLt) {
+        let seed = bench.seed;
+        let make = |case: &Case| {
+            let data = Data::new(seed, case.sizes);
+            let expected = data.expected();
+            (data, expected)
         };
-        let beginning = rows.len();
+        bench.each(&self.cases, make, |case, (data, expected)| {
+            match Setting::new(bench, lt, case, data, expected) {
+                Ok(setting) => self.ways(bench, lt, &setting),
+                Err(error) => bench.found(row(NAME, &case.title(), Err(error))),
+            }
+        });
+    }
+
+    fn ways(&self, bench: &Bench, lt: &CublasLt, setting: &Setting) {
+        let [_, columns, depth] = setting.case.sizes;
+        let found = |name: &str, library: Option<String>, checked: Result<Checked>| {
+            let mut row = row(name, &setting.case.title(), checked);
+            let operations = setting.product.shape().operations();
+            row.library = library;
+            row.tflops = row.timing.map(|timing| operations / timing.median_ms / 1e9);
+            bench.found(row);
+        };
         let mut theirs = None;
         if !bench.without_cublaslt {
-            let first = setting.check(bench, None, |stream| setting.both(&kernels, stream));
-            let (first, came) = match first {
-                Ok((checked, came)) => (Ok(checked), Some(came)),
-                Err(error) => (Err(error), None),
-            };
-            theirs = came;
-            let mut first = row(NAME, &title, first);
-            first.library = Some(lt.to_string());
-            rows.push(first);
+            let first = setting.check(bench, None, |stream| setting.both(&self.kernels, stream));
+            let first = first.map(|(checked, came)| {
+                theirs = Some(came);
+                checked
+            });
+            found(NAME, Some(lt.to_string()), first);
         }
-        for name in names {
-            let one = |stream: &Stream| setting.one(own.as_ref(), name, stream);
+        for name in self.own.iter().flat_map(|own| own.names(columns, depth)) {
+            let one = |stream: &Stream| setting.one(self.own.as_ref(), name, stream);
             let checked = setting.check(bench, theirs.as_ref(), one);
-            rows.push(row(name, &title, checked.map(|(checked, _)| checked)));
-        }
-        for row in &mut rows[beginning..] {
-            let operations = setting.product.shape().operations();
-            row.tflops = row.timing.map(|timing| operations / timing.median_ms / 1e9);
+            found(name, None, checked.map(|(checked, _)| checked));
         }
     }
-    rows
 }
 
 /// Operands on the device and on the host, and what must come out.
@@ -91,25 +104,30 @@ struct Setting {
 }
 
 impl Setting {
-    fn new(bench: &Bench, lt: &CublasLt, case: &Case) -> Result<Self> {
+    fn new(
+        bench: &Bench,
+        lt: &CublasLt,
+        case: &Case,
+        data: Data,
+        expected: Expected,
+    ) -> Result<Self> {
         let [rows, columns, depth] = case.sizes;
         let shape = ProductShape { rows, columns, depth, output: Element::F32, residual: true };
         let product = Product::new(lt, shape)?;
-        let data = Data::new(bench.seed, case.sizes);
-        let floats = |values: &[f32]| bench.put(&bytes_of(values, |value| value.to_le_bytes()));
-        let a = bench.put(&data.tokens)?;
+        let floats = |values: &[f32]| bench.put(values.as_bytes());
+        let a = bench.put(data.tokens.as_bytes())?;
         let out = if case.in_place { a.clone() } else { View::new(bench.gpu, 2 * rows * columns)? };
         Ok(Self {
-            weight: bench.put(&bytes_of(&data.weight, |value| value.to_le_bytes()))?,
+            weight: bench.put(data.weight.as_bytes())?,
             bias: floats(&data.bias)?,
             residual: floats(&data.before)?,
             norm: [floats(&data.norm[0])?, floats(&data.norm[1])?],
             // The driver fills no empty memory.
             workspace: bench.poisoned(product.workspace_bytes().max(1))?,
-            expected: data.expected(),
             case: *case,
             product,
             data,
+            expected,
             a,
             out,
         })
@@ -161,26 +179,28 @@ impl Setting {
         theirs: Option<&Came>,
         enqueue: impl Fn(&Stream) -> Result<()>,
     ) -> Result<(Checked, Came)> {
-        let before = bytes_of(&self.data.before, |value| value.to_le_bytes());
-        let again = |run: u8| -> Result<Came> {
-            let stream = &bench.stream;
-            self.residual.upload(&before, stream)?;
+        let stream = &bench.stream;
+        let again = |run: u8| -> Result<()> {
+            self.residual.upload(self.data.before.as_bytes(), stream)?;
             // What is left out shows as other bits: no pattern is no result, so that another one is there each time.
             match self.case.in_place {
-                true => self.a.upload(&self.data.tokens, stream)?,
+                true => self.a.upload(self.data.tokens.as_bytes(), stream)?,
                 false => self.out.fill(POISON.wrapping_add(run), stream)?,
             }
-            enqueue(stream)?;
-            let (residual, normed) = (self.residual.download(stream)?, self.out.download(stream)?);
-            Ok(Came { residual, normed })
+            enqueue(stream)
         };
-        let came = again(0)?;
+        again(0)?;
+        let (residual, normed) = (self.residual.download(stream)?, self.out.download(stream)?);
+        let came = Came { residual, normed };
         let mut checked = self.judge(&came);
         if let (None, Some(theirs)) = (&checked.first, theirs) {
             checked.first = came.apart_from(theirs);
         }
         for run in 1..RUNS {
-            if again(run)? != came && checked.first.is_none() {
+            again(run)?;
+            let same = bench.holds(&self.residual, &came.residual)?
+                && bench.holds(&self.out, &came.normed)?;
+            if !same && checked.first.is_none() {
                 checked.first = Some(
                     "two runs on the same inputs gave other bits, or left some out".to_owned(),
                 );

@@ -12,7 +12,7 @@ use std::path::Path;
 use anyhow::{Context, Result};
 use jpeg_encoder::{ColorType, Encoder, SamplingFactor};
 
-use super::{Bench, Checked, KernelRow, row};
+use super::{Bench, Checked, row};
 use crate::decode::{RgbImage, jpeg_bytes};
 use crate::gpu::nvjpeg::{Coefficients, Decoder, Library, NvJpegError};
 use crate::gpu::{Purpose, View};
@@ -99,26 +99,41 @@ fn turned_by_a_quarter() -> Vec<u8> {
 }
 
 /// One row for each file; why there are none, where nvJPEG is not here.
-pub(super) fn rows(bench: &Bench) -> Result<Vec<KernelRow>, String> {
+pub(super) fn judge(bench: &Bench) -> Result<(), String> {
+    let failed = |case: &str, error: anyhow::Error| bench.found(row(NAME, case, Err(error)));
     let library = match Library::open(Some(&bench.gpu.facts().driver_cuda)) {
         Ok(library) => library,
         Err(error @ NvJpegError::NotFound(_)) => return Err(error.to_string()),
-        Err(error) => return Ok(vec![row(NAME, "", Err(error.into()))]),
+        Err(error) => {
+            failed("", error.into());
+            return Ok(());
+        }
     };
     let decoder = Decoder::new(&bench.gpu.towards(Purpose::Frames), &library);
-    let (decoder, pictures) = match (decoder, pictures()) {
-        (Ok(decoder), Ok(pictures)) => (decoder, pictures),
-        (Err(error), _) => return Ok(vec![row(NAME, &library.to_string(), Err(error.into()))]),
-        (_, Err(error)) => return Ok(vec![row(NAME, "", Err(error))]),
-    };
-    let mut rows: Vec<KernelRow> = pictures
-        .iter()
-        .map(|picture| row(NAME, &picture.case, check(bench, &decoder, &picture.file)))
-        .collect();
-    if let Some(first) = pictures.first() {
-        rows.push(row("nvjpeg waits", &first.case, waits(bench, &decoder, &first.file)));
+    match (decoder, pictures()) {
+        (Ok(decoder), Ok(pictures)) => {
+            let first = pictures.first().cloned();
+            let waiting = bench.planned(first, |_| (0, 1));
+            let pictures = bench.planned(pictures, |_| (0, 1));
+            bench.each(
+                &pictures,
+                |_| (),
+                |Picture { case, file }, ()| {
+                    bench.found(row(NAME, case, check(bench, &decoder, file)));
+                },
+            );
+            bench.each(
+                &waiting,
+                |_| (),
+                |Picture { case, file }, ()| {
+                    bench.found(row("nvjpeg waits", case, waits(bench, &decoder, file)));
+                },
+            );
+        }
+        (Err(error), _) => failed(&library.to_string(), error.into()),
+        (_, Err(error)) => failed("", error),
     }
-    Ok(rows)
+    Ok(())
 }
 
 /// Decodes `file` several times, compares the last pixels.

@@ -5,16 +5,16 @@ The preprocessing kernels against `src/preprocess`.
 use anyhow::Result;
 use half::f16;
 
-use super::{Bench, Checked, KernelRow, bytes_of, row};
+use super::{Bench, Checked, bytes_of, row};
 use crate::decode::RgbImage;
 use crate::geometry::{Geometry, GeometryKind};
-use crate::gpu::kernels::{Element, Filter, Preprocess};
+use crate::gpu::kernels::{Element, Filter, Frame, Preprocess};
 use crate::preprocess::{IMAGENET_MEAN, IMAGENET_STD, Preprocessor, linear};
 use crate::selftest::noise::Noise;
 use GeometryKind::{Letterbox, Stretch};
 
 /// Frame width and height, side of the input, and how the one fits into the other.
-const CASES: [(usize, usize, usize, GeometryKind); 15] = [
+const CASES: [(usize, usize, usize, GeometryKind); 19] = [
     (1, 1, 1, Stretch),
     (1, 1, 17, Stretch),
     (1, 9, 33, Letterbox),
@@ -33,7 +33,17 @@ const CASES: [(usize, usize, usize, GeometryKind); 15] = [
     (854, 480, 1024, Stretch),
     (1920, 1080, 1024, Stretch),
     (3840, 2160, 1024, Letterbox),
+    // Pillow resizes these along the columns first.
+    (475, 533, 512, Stretch),
+    (720, 1280, 1024, Stretch),
+    (480, 848, 768, Stretch),
+    // With supports of hundreds of pixels, more than a block has in shared memory at a time.
+    (600, 1500, 16, Letterbox),
 ];
+/// Sizes beside these that are drawn from the seed, so that no shape is left out for ever.
+const DRAWN: usize = 12;
+/// The longest side of those.
+const LONGEST: f64 = 100.0;
 
 const ELEMENTS: [(Element, &str); 2] = [(Element::F32, "f32"), (Element::F16, "f16")];
 
@@ -43,29 +53,54 @@ const FILTERS: [(Filter, &str); 3] = [
     (Filter::Bilinear, "bilinear"),
 ];
 
-pub(super) fn rows(bench: &Bench) -> Vec<KernelRow> {
-    let mut rows = Vec::new();
-    for (width, height, side, kind) in CASES {
-        if bench.leaves_out(3 * side * side, FILTERS.len() * ELEMENTS.len()) {
-            continue;
-        }
+pub(super) fn judge(bench: &Bench) {
+    let rows = FILTERS.len() * ELEMENTS.len();
+    let all = CASES.into_iter().chain(drawn(bench.seed));
+    let cases = bench.planned(all, |(_, _, side, _)| (3 * side * side, rows));
+    let seed = bench.seed;
+    bench.each(
+        &cases,
+        |case| Given::new(*case, seed),
+        |_, given| {
+            for ((filter, word), expected) in FILTERS.iter().zip(&given.expected) {
+                for (element, suffix) in ELEMENTS {
+                    let checked = match expected {
+                        Ok(expected) => check(bench, &given, *filter, element, expected),
+                        Err(error) => Err(anyhow::anyhow!("{error:#}")),
+                    };
+                    bench.found(row(&format!("preprocess {word} {suffix}"), &given.case, checked));
+                }
+            }
+        },
+    );
+}
+
+/// A frame, and what each filter must make of it.
+struct Given {
+    case: String,
+    geometry: Geometry,
+    frame: RgbImage,
+    expected: [Result<Vec<f32>>; FILTERS.len()],
+}
+
+impl Given {
+    fn new((width, height, side, kind): (usize, usize, usize, GeometryKind), seed: u64) -> Self {
         let geometry = Geometry::new(kind, width, height, side);
         let case = format!("{width}x{height} to {side}, {}", kind.name());
-        let mut noise = Noise::new(bench.seed, &case);
+        let mut noise = Noise::new(seed, &case);
         let data = (0..3 * width * height).map(|_| noise.between(0.0, 256.0) as u8).collect();
         let frame = RgbImage { width, height, data };
-        for (filter, word) in FILTERS {
-            let expected = reference(&geometry, filter, &frame);
-            for (element, suffix) in ELEMENTS {
-                let checked = match &expected {
-                    Ok(expected) => check(bench, &geometry, filter, element, &frame, expected),
-                    Err(error) => Err(anyhow::anyhow!("{error:#}")),
-                };
-                rows.push(row(&format!("preprocess {word} {suffix}"), &case, checked));
-            }
-        }
+        let expected = FILTERS.map(|(filter, _)| reference(&geometry, filter, &frame));
+        Self { case, geometry, frame, expected }
     }
-    rows
+}
+
+/// As [`CASES`].
+fn drawn(seed: u64) -> impl Iterator<Item = (usize, usize, usize, GeometryKind)> {
+    let mut noise = Noise::new(seed, "sizes of frames");
+    let mut length = move || noise.between(1.0, LONGEST) as usize;
+    let kinds = [Stretch, Letterbox].into_iter().cycle();
+    kinds.take(DRAWN).map(move |kind| (length(), length(), length(), kind))
 }
 
 fn reference(geometry: &Geometry, filter: Filter, frame: &RgbImage) -> Result<Vec<f32>> {
@@ -81,10 +116,9 @@ fn reference(geometry: &Geometry, filter: Filter, frame: &RgbImage) -> Result<Ve
 
 fn check(
     bench: &Bench,
-    geometry: &Geometry,
+    given: &Given,
     filter: Filter,
     element: Element,
-    frame: &RgbImage,
     expected: &[f32],
 ) -> Result<Checked> {
     let (mean, std) = (IMAGENET_MEAN, IMAGENET_STD);
@@ -92,10 +126,12 @@ fn check(
         Element::F32 => bytes_of(expected, |value| value.to_le_bytes()),
         Element::F16 => bytes_of(expected, |value| f16::from_f32(*value).to_le_bytes()),
     };
-    let stream = &bench.stream;
+    let (Given { geometry, frame, .. }, stream) = (given, &bench.stream);
     let made =
         Preprocess::new(bench.gpu, &bench.kernels, geometry, filter, element, mean, std, stream)?;
     let input = bench.put(&frame.data)?;
     let image = bench.poisoned(made.image_bytes())?;
-    bench.check(&image, &expected, element.bytes(), |stream| made.enqueue(&input, &image, stream))
+    bench.check(&image, &expected, element.bytes(), |stream| {
+        made.enqueue(Frame::Device(&input), &image, stream)
+    })
 }

@@ -9,10 +9,13 @@ use anyhow::Result;
 use half::f16;
 use half::slice::HalfFloatSliceExt;
 use half::vec::HalfFloatVecExt;
+use rayon::prelude::*;
+use zerocopy::IntoBytes;
 
-use super::{Bench, Checked, KernelRow, Limits, POISON, activated, bytes_of, normed, row};
+use super::doubles::dot;
+use super::{Bench, Checked, Limits, POISON, activated, normed, row};
 use crate::gpu::cublaslt::{CublasLt, CublasLtError, Product, ProductShape};
-use crate::gpu::kernels::Element;
+use crate::gpu::kernels::{Element, TrunkKernels};
 use crate::gpu::{Purpose, Stream, View};
 use crate::selftest::engine_run::Repeats;
 use crate::selftest::noise::Noise;
@@ -85,23 +88,32 @@ const CASES: [Case; 35] = [
     plain("odd", [4097, 1344, 448]),
 ];
 
-/// Two rows for each case; why there are none, where cuBLASLt is not here.
-pub(super) fn rows(bench: &Bench) -> Result<Vec<KernelRow>, String> {
+/// Two rows for each case, and those of products with something behind them; why there are none, where cuBLASLt is not here.
+pub(super) fn judge(bench: &Bench) -> Result<(), String> {
     let lt = match CublasLt::open(&bench.gpu.towards(Purpose::Scratch)) {
         Ok(lt) => lt,
         Err(error @ CublasLtError::NotFound(_)) => return Err(error.to_string()),
-        Err(error) => return Ok(vec![row(NAME, "", Err(error.into()))]),
-    };
-    let mut rows = Vec::new();
-    for case in CASES.iter().filter(|_| !bench.without_cublaslt) {
-        let [height, columns, _] = case.sizes;
-        if !bench.leaves_out(height * columns, 2) {
-            rows.extend(case.rows(bench, &lt));
+        Err(error) => {
+            bench.found(row(NAME, "", Err(error.into())));
+            return Ok(());
         }
+    };
+    let wanted = CASES.iter().filter(|_| !bench.without_cublaslt);
+    let cases = bench.planned(wanted, |case| (case.sizes[0] * case.sizes[1], 2));
+    let kernels = TrunkKernels::load(bench.gpu);
+    let behind = kernels.map(|kernels| {
+        (activated::Cases::new(bench, &kernels), normed::Cases::new(bench, &kernels))
+    });
+    let seed = bench.seed;
+    bench.each(&cases, |case| Data::new(seed, case), |case, data| case.rows(bench, &lt, data));
+    match behind {
+        Ok((activated, normed)) => {
+            activated.judge(bench, &lt);
+            normed.judge(bench, &lt);
+        }
+        Err(error) => bench.found(row(activated::NAME, "", Err(error))),
     }
-    rows.extend(activated::rows(bench, &lt));
-    rows.extend(normed::rows(bench, &lt));
-    Ok(rows)
+    Ok(())
 }
 
 impl Case {
@@ -118,21 +130,27 @@ impl Case {
     }
 
     /// The first algorithm, and the best.
-    fn rows(&self, bench: &Bench, lt: &CublasLt) -> Vec<KernelRow> {
+    fn rows(&self, bench: &Bench, lt: &CublasLt, data: Data) {
         let shape = self.shape();
         let case = self.title();
         let made = Product::new(lt, shape).map_err(anyhow::Error::from);
-        let made = made.and_then(|product| Setting::new(bench, product, self));
+        let made = made.and_then(|product| Setting::new(bench, product, data));
         let setting = match made {
             Ok(setting) => setting,
-            Err(error) => return vec![row(NAME, &case, Err(error))],
+            Err(error) => return bench.found(row(NAME, &case, Err(error))),
+        };
+        let found = |name: &str, checked: Result<Checked>| {
+            let mut row = row(name, &case, checked);
+            row.library = Some(lt.to_string());
+            row.tflops = row.timing.map(|timing| shape.operations() / timing.median_ms / 1e9);
+            bench.found(row);
         };
         let all = setting.product.candidates();
         let first = setting.check(bench, 0, RUNS).and_then(|checked| {
             let timing = setting.time(bench, 0, bench.repeats)?;
             Ok(Checked { timing, ..checked })
         });
-        let mut rows = vec![row(&format!("{NAME}, first of {all}"), &case, first)];
+        found(&format!("{NAME}, first of {all}"), first);
         let best = setting.best(bench);
         let name = match &best {
             Ok((best, checked)) if checked.first.is_none() => {
@@ -140,12 +158,37 @@ impl Case {
             }
             _ => format!("{NAME}, all {all}"),
         };
-        rows.push(row(&name, &case, best.map(|(_, checked)| checked)));
-        for row in &mut rows {
-            row.library = Some(lt.to_string());
-            row.tflops = row.timing.map(|timing| shape.operations() / timing.median_ms / 1e9);
-        }
-        rows
+        found(&name, best.map(|(_, checked)| checked));
+    }
+}
+
+/// Operands on the host, and what must come out.
+struct Data {
+    a: Vec<f16>,
+    weight: Vec<f16>,
+    bias: Vec<u8>,
+    out_bytes: usize,
+    before: Option<Vec<u8>>,
+    expected: Vec<(usize, f64)>,
+}
+
+impl Data {
+    fn new(seed: u64, case: &Case) -> Self {
+        let [rows, columns, depth] = case.sizes;
+        let mut noise = Noise::new(seed, &format!("{} {:?}", case.name, case.sizes));
+        // Sums of products are as large as what is added to them.
+        let a = noise.halves(rows * depth, 1.0);
+        let weight = noise.halves(columns * depth, (depth as f32).sqrt().recip());
+        let (bias, bias_bytes) = case.output_of(noise.normals(columns));
+        let (before, before_bytes): (Option<Vec<f32>>, _) =
+            case.residual.then(|| case.output_of(noise.normals(rows * columns))).unzip();
+        let added = |place: usize| before.as_ref().map_or(0.0, |before| f64::from(before[place]));
+        let sums = products(&a, &weight, case.sizes)
+            .into_iter()
+            .map(|(place, sum)| (place, added(place) + f64::from(bias[place % columns]) + sum));
+        let out_bytes = case.output.bytes() * rows * columns;
+        let expected = sums.collect();
+        Self { a, weight, bias: bias_bytes, out_bytes, before: before_bytes, expected }
     }
 }
 
@@ -164,39 +207,18 @@ struct Setting {
 }
 
 impl Setting {
-    fn new(bench: &Bench, product: Product, case: &Case) -> Result<Self> {
-        let [rows, columns, depth] = case.sizes;
-        let mut noise = Noise::new(bench.seed, &format!("{} {:?}", case.name, case.sizes));
-        let mut halves = |count, scale| drawn_halves(&mut noise, count, scale);
-        // Sums of products are as large as what is added to them.
-        let a = halves(rows * depth, 1.0);
-        let weight = halves(columns * depth, (depth as f32).sqrt().recip());
-        let (bias, bias_bytes) = case.output_of(noise.normals(columns));
-        let (before, before_bytes): (Option<Vec<f32>>, _) =
-            case.residual.then(|| case.output_of(noise.normals(rows * columns))).unzip();
-        let mut expected = Vec::new();
-        for row in sample(rows) {
-            let tokens = a[row * depth..(row + 1) * depth].to_f32_vec();
-            for column in sample(columns) {
-                let of_column = weight[column * depth..(column + 1) * depth].to_f32_vec();
-                let place = row * columns + column;
-                let added = before.as_ref().map_or(0.0, |before| f64::from(before[place]));
-                let bias = f64::from(bias[column]);
-                expected.push((place, added + bias + dot(&tokens, &of_column)));
-            }
-        }
+    fn new(bench: &Bench, product: Product, data: Data) -> Result<Self> {
         let workspace = product.most_workspace_bytes();
-        let half = |values: &[f16]| bytes_of(values, |value| value.to_le_bytes());
         Ok(Self {
             product,
-            a: bench.put(&half(&a))?,
-            weight: bench.put(&half(&weight))?,
-            bias: bench.put(&bias_bytes)?,
-            out: View::new(bench.gpu, case.output.bytes() * rows * columns)?,
+            a: bench.put(data.a.as_bytes())?,
+            weight: bench.put(data.weight.as_bytes())?,
+            bias: bench.put(&data.bias)?,
+            out: View::new(bench.gpu, data.out_bytes)?,
             // The driver fills no empty memory.
             workspace: bench.poisoned(workspace.max(1))?,
-            before: before_bytes,
-            expected,
+            before: data.before,
+            expected: data.expected,
         })
     }
 
@@ -208,18 +230,19 @@ impl Setting {
     /// What an algorithm computes, and whether it does so again.
     fn check(&self, bench: &Bench, candidate: usize, runs: usize) -> Result<Checked> {
         self.product.choose(candidate)?;
-        let again = || -> Result<Vec<u8>> {
+        let run = || -> Result<()> {
             match &self.before {
                 Some(before) => self.out.upload(before, &bench.stream)?,
                 None => self.out.fill(POISON, &bench.stream)?,
             }
-            self.enqueue(&bench.stream)?;
-            Ok(self.out.download(&bench.stream)?)
+            self.enqueue(&bench.stream)
         };
-        let found = again()?;
+        run()?;
+        let found = self.out.download(&bench.stream)?;
         let mut checked = self.compare(&found);
         for _ in 1..runs {
-            if again()? != found && checked.first.is_none() {
+            run()?;
+            if !bench.holds(&self.out, &found)? && checked.first.is_none() {
                 checked.first = Some("two runs on the same inputs gave other bits".to_owned());
             }
         }
@@ -270,12 +293,12 @@ impl Case {
     fn output_of(&self, values: Vec<f32>) -> (Vec<f32>, Vec<u8>) {
         match self.output {
             Element::F32 => {
-                let bytes = bytes_of(&values, |value| value.to_le_bytes());
+                let bytes = values.as_bytes().to_vec();
                 (values, bytes)
             }
             Element::F16 => {
                 let halves: Vec<f16> = Vec::from_f32_slice(&values);
-                (halves.to_f32_vec(), bytes_of(&halves, |value| value.to_le_bytes()))
+                (halves.to_f32_vec(), halves.as_bytes().to_vec())
             }
         }
     }
@@ -299,20 +322,22 @@ pub(super) fn sample(length: usize) -> Vec<usize> {
     places
 }
 
-/// Halves of a normal distribution of this deviation.
-pub(super) fn drawn_halves(noise: &mut Noise, count: usize, scale: f32) -> Vec<f16> {
-    let values: Vec<f32> = noise.normals(count).into_iter().map(|value| scale * value).collect();
-    Vec::from_f32_slice(&values)
-}
-
-/// Not an iterator: each step of one is a call where the compiler does not optimise, as for tests.
-pub(super) fn dot(a: &[f32], b: &[f32]) -> f64 {
-    let (mut sum, mut at) = (0.0, 0);
-    while at < a.len() {
-        sum += f64::from(a[at]) * f64::from(b[at]);
-        at += 1;
-    }
-    sum
+/// What a sample of rows of `a` gives with a sample of rows of `weight`, each with its place in `[rows, columns]`; sizes are rows, columns and depth.
+pub(super) fn products(
+    a: &[f16],
+    weight: &[f16],
+    [rows, columns, depth]: [usize; 3],
+) -> Vec<(usize, f64)> {
+    let row_of = |of: &[f16], at: usize| of[at * depth..(at + 1) * depth].to_f32_vec();
+    let of_columns: Vec<(usize, Vec<f32>)> =
+        sample(columns).into_iter().map(|column| (column, row_of(weight, column))).collect();
+    let of_row = |row: usize| {
+        let tokens: Vec<f64> = row_of(a, row).into_iter().map(f64::from).collect();
+        let sum =
+            |(column, weight): &(usize, Vec<f32>)| (row * columns + column, dot(&tokens, weight));
+        of_columns.iter().map(sum).collect::<Vec<_>>()
+    };
+    sample(rows).into_par_iter().flat_map_iter(of_row).collect()
 }
 
 #[cfg(test)]

@@ -12,7 +12,7 @@ use anyhow::Result;
 use half::f16;
 
 use super::attention::compare as near;
-use super::{Bench, Checked, KernelRow, bytes_of, compare, row};
+use super::{Bench, Checked, bytes_of, compare, row};
 use crate::gpu::kernels::TrunkKernels;
 use crate::gpu::{Begin, Stream, View};
 use crate::selftest::noise::Noise;
@@ -53,8 +53,7 @@ const ACTIVATED: [(usize, usize); 3] = [(65_536, 384), (4096, 1792), (4096, 2304
 /// Side behind it and columns: tiny's three, then odd ones.
 const POOLED: [(usize, usize); 5] = [(128, 192), (64, 384), (32, 768), (3, 8), (7, 56)];
 
-pub(super) fn rows(bench: &Bench) -> Vec<KernelRow> {
-    let mut rows = Vec::new();
+pub(super) fn judge(bench: &Bench) {
     let hopper = bench.gpu.facts().sm == 90;
     let own = TrunkKernels::of(bench.gpu, hopper).or_else(|error| {
         if !hopper {
@@ -62,38 +61,54 @@ pub(super) fn rows(bench: &Bench) -> Vec<KernelRow> {
         }
         // Everything else is compared all the same.
         let kernels = TrunkKernels::of(bench.gpu, false)?;
-        rows.push(row("trunk windows hopper", "", Err(error)));
+        bench.found(row("trunk windows hopper", "", Err(error)));
         Ok(kernels)
     });
     let kernels = match own {
         Ok(kernels) => kernels,
-        Err(error) => return vec![row("trunk", "", Err(error))],
+        Err(error) => return bench.found(row("trunk", "", Err(error))),
     };
-    for (count, columns) in NORMALIZED {
-        if !bench.leaves_out(count * columns, 1) {
-            let checked = normalize(bench, &kernels, count, columns);
-            rows.push(row("trunk normalize", &format!("{count} x {columns}"), checked));
-        }
-    }
-    rows.extend(early::rows(bench, &kernels));
-    if !bench.leaves_out(1 << 16, 1) {
-        rows.push(row("trunk gelu", "every half", every_half(bench, &kernels)));
-    }
-    for (count, columns) in ACTIVATED {
-        if !bench.leaves_out(count * columns, 1) {
+    let normalized = bench.planned(NORMALIZED, |(count, columns)| (count * columns, 1));
+    let early = early::planned(bench, &kernels);
+    let halves = bench.planned([()], |()| (1 << 16, 1));
+    let activated = bench.planned(ACTIVATED, |(count, columns)| (count * columns, 1));
+    let pooled = bench.planned(POOLED, |(side, columns)| (side * side * columns, 1));
+    let windows = windows::planned(bench, &kernels);
+    let seed = bench.seed;
+    bench.each(
+        &normalized,
+        |(count, columns)| Normalized::new(seed, *count, *columns),
+        |(count, columns), data| {
+            let checked = normalize(bench, &kernels, &data);
+            bench.found(row("trunk normalize", &format!("{count} x {columns}"), checked));
+        },
+    );
+    early::judge(bench, &kernels, &early);
+    bench.each(
+        &halves,
+        |()| (),
+        |(), ()| {
+            bench.found(row("trunk gelu", "every half", every_half(bench, &kernels)));
+        },
+    );
+    bench.each(
+        &activated,
+        |_| (),
+        |(count, columns), ()| {
             let checked = gelu(bench, &kernels, count * columns);
-            rows.push(row("trunk gelu", &format!("{count} x {columns}"), checked));
-        }
-    }
-    for (side, columns) in POOLED {
-        if !bench.leaves_out(side * side * columns, 1) {
-            let checked = pool(bench, &kernels, side, columns);
+            bench.found(row("trunk gelu", &format!("{count} x {columns}"), checked));
+        },
+    );
+    bench.each(
+        &pooled,
+        |(side, columns)| Pooled::new(seed, *side, *columns),
+        |(side, columns), data| {
+            let checked = pool(bench, &kernels, &data);
             let case = format!("{0} x {0} to {side} x {side}, {columns} columns", 2 * side);
-            rows.push(row("trunk pool", &case, checked));
-        }
-    }
-    rows.extend(windows::rows(bench, &kernels));
-    rows
+            bench.found(row("trunk pool", &case, checked));
+        },
+    );
+    windows::judge(bench, windows);
 }
 
 /// As many elements as are asked for, of those that were drawn, over and over.
@@ -106,8 +121,8 @@ fn repeated(drawn: &[u8], bytes: usize) -> Vec<u8> {
 }
 
 /// Normally distributed values and the same as halves; large tensors repeat them.
-fn drawn(bench: &Bench, what: &str) -> Vec<f32> {
-    Noise::new(bench.seed, what).normals(DRAWN)
+fn drawn(seed: u64, what: &str) -> Vec<f32> {
+    Noise::new(seed, what).normals(DRAWN)
 }
 
 fn halves(values: &[f32]) -> Vec<f16> {
@@ -143,30 +158,44 @@ pub(super) fn normalized(row: &[f64], weight: &[f32], bias: &[f32]) -> Vec<f64> 
     row.iter().zip(both).map(|(x, (weight, bias))| (x - mean) * scale * weight + bias).collect()
 }
 
-fn normalize(
-    bench: &Bench,
-    kernels: &TrunkKernels,
-    rows: usize,
-    columns: usize,
-) -> Result<Checked> {
-    // Rows that lie off zero, as tokens on their way do.
-    let mut values = drawn(bench, "trunk normalize");
-    values.iter_mut().for_each(|value| *value = 3.0 * *value + 1.5);
-    let (weight, bias) = (&values[..columns], &values[columns..2 * columns]);
-    let floats = |values: &[f32]| bytes_of(values, |value| value.to_le_bytes());
-    let x = repeated(&floats(&values), 4 * rows * columns);
-    let expected = (0..rows).step_by((rows / SAMPLE) | 1).map(|at| {
-        let of = |column: usize| f64::from(values[(at * columns + column) % DRAWN]);
-        (at, normalized(&(0..columns).map(of).collect::<Vec<f64>>(), weight, bias))
-    });
-    let expected: Vec<(usize, Vec<f64>)> = expected.collect();
-    let (x, weight, bias) =
-        (bench.put(&x)?, bench.put(&floats(weight))?, bench.put(&floats(bias))?);
+/// Rows to normalise, and a sample of what must come out.
+struct Normalized {
+    size: [usize; 2],
+    x: Vec<u8>,
+    weight: Vec<u8>,
+    bias: Vec<u8>,
+    expected: Vec<(usize, Vec<f64>)>,
+}
+
+impl Normalized {
+    fn new(seed: u64, rows: usize, columns: usize) -> Self {
+        // Rows that lie off zero, as tokens on their way do.
+        let mut values = drawn(seed, "trunk normalize");
+        values.iter_mut().for_each(|value| *value = 3.0 * *value + 1.5);
+        let (weight, bias) = (&values[..columns], &values[columns..2 * columns]);
+        let floats = |values: &[f32]| bytes_of(values, |value| value.to_le_bytes());
+        let expected = (0..rows).step_by((rows / SAMPLE) | 1).map(|at| {
+            let of = |column: usize| f64::from(values[(at * columns + column) % DRAWN]);
+            (at, normalized(&(0..columns).map(of).collect::<Vec<f64>>(), weight, bias))
+        });
+        Self {
+            size: [rows, columns],
+            x: repeated(&floats(&values), 4 * rows * columns),
+            weight: floats(weight),
+            bias: floats(bias),
+            expected: expected.collect(),
+        }
+    }
+}
+
+fn normalize(bench: &Bench, kernels: &TrunkKernels, data: &Normalized) -> Result<Checked> {
+    let ([rows, columns], expected) = (data.size, &data.expected);
+    let (x, weight, bias) = (bench.put(&data.x)?, bench.put(&data.weight)?, bench.put(&data.bias)?);
     let out = bench.poisoned(2 * rows * columns)?;
     let (kernels, to) = (kernels.clone(), out.clone());
     // What is fetched on the way may be anything: here whole lines of the input itself.
     let ahead = x.part(0, x.len() / 128 * 128)?;
-    check_near(bench, &out, &expected, columns, move |stream| {
+    check_near(bench, &out, expected, columns, move |stream| {
         kernels.normalize(
             &x,
             &weight,
@@ -235,7 +264,7 @@ fn every_half(bench: &Bench, kernels: &TrunkKernels) -> Result<Checked> {
 }
 
 fn gelu(bench: &Bench, kernels: &TrunkKernels, elements: usize) -> Result<Checked> {
-    let values = halves(&drawn(bench, "trunk gelu"));
+    let values = halves(&drawn(bench.seed, "trunk gelu"));
     let x = bench.put(&repeated(&bytes_of_halves(&values), 2 * elements))?;
     kernels.gelu(&x, elements, &bench.stream)?;
     let places = (0..elements).step_by((elements / 4096) | 1);
@@ -247,24 +276,41 @@ fn gelu(bench: &Bench, kernels: &TrunkKernels, elements: usize) -> Result<Checke
     Ok(checked)
 }
 
-fn pool(bench: &Bench, kernels: &TrunkKernels, side: usize, columns: usize) -> Result<Checked> {
-    let drawn = halves(&drawn(bench, "trunk pool"));
-    let values: Vec<f32> = drawn.iter().map(|value| value.to_f32()).collect();
-    let s = bench.put(&repeated(&bytes_of_halves(&drawn), 2 * 4 * side * side * columns))?;
-    let mut expected = Vec::with_capacity(4 * side * side * columns);
-    for token in 0..side * side {
-        let first = (token / side * 4 * side + token % side * 2) * columns;
-        for column in first..first + columns {
-            let at = |right: usize, below: usize| {
-                values[(column + (below * 2 * side + right) * columns) % DRAWN]
-            };
-            let greatest = at(0, 0).max(at(1, 0)).max(at(0, 1).max(at(1, 1)));
-            expected.extend_from_slice(&greatest.to_le_bytes());
+/// A map to pool, and what must come out.
+struct Pooled {
+    side: usize,
+    columns: usize,
+    s: Vec<u8>,
+    expected: Vec<u8>,
+}
+
+impl Pooled {
+    fn new(seed: u64, side: usize, columns: usize) -> Self {
+        let drawn = halves(&drawn(seed, "trunk pool"));
+        let values: Vec<f32> = drawn.iter().map(|value| value.to_f32()).collect();
+        let mut expected = Vec::with_capacity(4 * side * side * columns);
+        for token in 0..side * side {
+            let first = (token / side * 4 * side + token % side * 2) * columns;
+            for column in first..first + columns {
+                let at = |right: usize, below: usize| {
+                    values[(column + (below * 2 * side + right) * columns) % DRAWN]
+                };
+                let greatest = at(0, 0).max(at(1, 0)).max(at(0, 1).max(at(1, 1)));
+                expected.extend_from_slice(&greatest.to_le_bytes());
+            }
         }
+        let s = repeated(&bytes_of_halves(&drawn), 2 * 4 * side * side * columns);
+        Self { side, columns, s, expected }
     }
-    let x = bench.poisoned(expected.len())?;
+}
+
+fn pool(bench: &Bench, kernels: &TrunkKernels, data: &Pooled) -> Result<Checked> {
+    let (side, columns, s) = (data.side, data.columns, bench.put(&data.s)?);
+    let x = bench.poisoned(data.expected.len())?;
     let (kernels, to) = (kernels.clone(), x.clone());
-    check_same(bench, &x, &expected, 4, move |stream| kernels.pool(&s, &to, side, columns, stream))
+    check_same(bench, &x, &data.expected, 4, move |stream| {
+        kernels.pool(&s, &to, side, columns, stream)
+    })
 }
 
 /// As [`check_near`], to the last bit.

@@ -2,11 +2,11 @@
 The kernels' rows as a table and as CSV.
 */
 
-use std::path::Path;
+use std::fs::File;
+use std::path::{Path, PathBuf};
 
-use anyhow::Result;
+use anyhow::{Context, Result};
 
-use crate::files::atomic;
 use crate::screen_table;
 use crate::selftest::{KernelReport, KernelRow, Timing, Verdict};
 
@@ -55,11 +55,31 @@ fn micros(row: &KernelRow, get: fn(&Timing) -> f64) -> Option<String> {
     row.timing.map(|timing| format!("{:.2}", 1000.0 * get(&timing)))
 }
 
-/// Writes the rows to `path`, whole or not at all.
-pub fn write_csv(path: &Path, report: &KernelReport) -> Result<()> {
-    atomic::write(path, |out| {
-        let mut writer = csv::Writer::from_writer(out);
-        writer.write_record([
+/// The rows in a CSV file, each as soon as it is there: a test that is stopped leaves those that were judged.
+pub struct KernelsCsv {
+    path: PathBuf,
+    writer: csv::Writer<File>,
+    /// Rows of the report that are written.
+    rows: usize,
+    /// What went wrong first; nothing is written after it.
+    failed: Option<csv::Error>,
+}
+
+impl KernelsCsv {
+    /// Makes the file anew, with its header.
+    ///
+    /// # Errors
+    /// It cannot be written.
+    pub fn create(path: &Path) -> Result<Self> {
+        let file = File::create(path)
+            .with_context(|| format!("cannot write {}; name another file", path.display()))?;
+        let mut csv = Self {
+            path: path.to_owned(),
+            writer: csv::Writer::from_writer(file),
+            rows: 0,
+            failed: None,
+        };
+        csv.put(&[
             "kernel",
             "case",
             "elements",
@@ -76,10 +96,16 @@ pub fn write_csv(path: &Path, report: &KernelReport) -> Result<()> {
             "sm",
             "driver_cuda",
             "form",
-        ])?;
-        for row in &report.rows {
+        ]);
+        csv.check()?;
+        Ok(csv)
+    }
+
+    /// Writes the rows of the report that are new.
+    pub fn hear(&mut self, report: &KernelReport) {
+        for row in report.rows.get(self.rows..).unwrap_or_default() {
             let us = |get: fn(&Timing) -> f64| micros(row, get).unwrap_or_default();
-            writer.write_record([
+            self.put(&[
                 row.kernel.clone(),
                 row.case.clone(),
                 row.elements.to_string(),
@@ -96,8 +122,30 @@ pub fn write_csv(path: &Path, report: &KernelReport) -> Result<()> {
                 report.sm.to_string(),
                 report.driver_cuda.clone(),
                 row.library.as_ref().or(report.form.as_ref()).cloned().unwrap_or_default(),
-            ])?;
+            ]);
         }
-        Ok(writer.flush()?)
-    })
+        self.rows = report.rows.len();
+    }
+
+    /// The file, whole.
+    ///
+    /// # Errors
+    /// A row could not be written.
+    pub fn finish(mut self) -> Result<PathBuf> {
+        self.check()?;
+        Ok(self.path)
+    }
+
+    fn put<C: AsRef<[u8]>>(&mut self, cells: &[C]) {
+        if self.failed.is_none() {
+            let put = self.writer.write_record(cells);
+            self.failed = put.and_then(|()| Ok(self.writer.flush()?)).err();
+        }
+    }
+
+    fn check(&mut self) -> Result<()> {
+        let failed = self.failed.take().map_or(Ok(()), Err);
+        let path = self.path.display();
+        failed.with_context(|| format!("cannot write {path}; it has the first rows alone"))
+    }
 }

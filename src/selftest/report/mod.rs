@@ -10,7 +10,7 @@ mod table;
 
 pub use csv::write as write_csv;
 pub use json::{document, write as write_json};
-pub use kernels::{render as render_kernels, write_csv as write_kernels_csv};
+pub use kernels::{KernelsCsv, render as render_kernels};
 pub use layers::write as write_layers;
 pub use table::render;
 

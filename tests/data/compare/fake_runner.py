@@ -1,7 +1,7 @@
 """Speaks the PyTorch runner's protocol and measures nothing: each round is a copy of a run folder.
 
     fake_runner.py … --fake-copy RUN [--fake-slower X] [--fake-damage MODE] [--fake-fail MODE] [--fake-die MODE]
-                     [--fake-wrong MODE] [--fake-no-pupil MODE] [--fake-meet N] [--fake-compile-s X]
+                     [--fake-wrong MODE] [--fake-no-pupil MODE] [--fake-alone] [--fake-compile-s X]
                      [--fake-hang MODE[-ROUND]] [--fake-die-behind MODE] [--fake-never-ready MODE [--fake-tell]]
 
 Needs Python's standard library only. What it prints beside events must not disturb the caller.
@@ -32,13 +32,12 @@ parser.add_argument("--fake-fail", default="")
 parser.add_argument("--fake-die", default="")
 parser.add_argument("--fake-wrong", default="")
 parser.add_argument("--fake-no-pupil", default="")
-parser.add_argument("--fake-meet", type=int, default=0)
+parser.add_argument("--fake-alone", action="store_true")
 parser.add_argument("--fake-compile-s", type=float)
 parser.add_argument("--fake-hang", default="")
 parser.add_argument("--fake-die-behind", default="")
 parser.add_argument("--fake-never-ready", default="")
 parser.add_argument("--fake-tell", action="store_true")
-parser.add_argument("--started-together", action="store_true")
 parser.add_argument("--tf32", action="store_true")
 parser.add_argument("--teacher", type=Path)
 args, _ = parser.parse_known_args()
@@ -80,9 +79,6 @@ def edit_sidecar(path):
     sidecar["configuration"]["warmup_runs"] = args.warmup_runs
     sidecar["configuration"]["tf32"] = args.tf32
     sidecar["configuration"]["compile_s"] = None if args.mode == "eager" else args.fake_compile_s
-    if args.started_together:
-        # The times stay: readers have to leave them out.
-        sidecar["configuration"]["started_together"] = True
     if args.teacher:
         sidecar["configuration"]["teacher"] = {"configuration_sha256": "0"}
     path.write_text(json.dumps(sidecar))
@@ -111,17 +107,16 @@ def damage(folder):
         path.write_text(json.dumps(masks))
 
 
-def meet():
-    """Waits until as many sides have been started as were asked for."""
-    here = args.out_dir.parent / "met"
-    here.parent.mkdir(parents=True, exist_ok=True)
-    here.touch()
-    deadline = time.monotonic() + 30
-    while len(list(here.parent.parent.glob("*/met"))) < args.fake_meet:
-        if time.monotonic() > deadline:
-            send("error", what=f"{args.mode} was started without {args.fake_meet - 1} others", advice="start them together")
-            sys.exit(1)
-        time.sleep(0.02)
+def compile_alone():
+    """Fails where another side is at it."""
+    mark = args.out_dir.parent.parent / "compiling"
+    try:
+        mark.mkdir(parents=True)
+    except FileExistsError:
+        send("error", what=f"{args.mode} compiles beside another side", advice="one after the other")
+        sys.exit(1)
+    time.sleep(0.3)
+    mark.rmdir()
 
 
 if not (args.bundle / "manifest.toml").is_file():
@@ -134,8 +129,8 @@ if args.teacher and args.fake_no_pupil == args.mode:
     send("error", what="this one learns nothing", advice="teach another")
     sys.exit(1)
 print("a library prints this on standard output", flush=True)
-if args.fake_meet:
-    meet()
+if args.fake_alone:
+    compile_alone()
 if args.fake_fail == args.mode:
     send("error", what="the compiler found no GPU", advice="use another machine")
     sys.exit(1)

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Writes the small bundle that tests of an encoder cut at its attentions run: tests/data/fused with a Hiera as encoder.
 
-    pip install -r onnx/requirements.txt && SAM2_BUILD_CUDA=0 pip install --no-build-isolation --no-deps sam2==1.1.0
+    pip install -r onnx/requirements.txt && SAM2_BUILD_CUDA=0 pip install --no-build-isolation --no-deps -r pytorch/requirements-sam2.txt
     python tests/data/encoder_attention/make_bundle.py [FOLDER]
 
 The encoder is Meta's Hiera with seven blocks of 4 to 32 channels and seeded random weights, whole and cut by the exporter as

@@ -42,6 +42,8 @@ template <class... A> constexpr int count(void (*)(A...)) {
 const Kernel KERNELS[] = {
     KERNEL(preprocess_bicubic_f16),
     KERNEL(preprocess_bicubic_f32),
+    KERNEL(preprocess_columns_f16),
+    KERNEL(preprocess_columns_f32),
     KERNEL(preprocess_linear_f16),
     KERNEL(preprocess_linear_f32),
     KERNEL(mask_words),

@@ -286,6 +286,7 @@ typedef const void* emulated_fn(const char*, const char*);
 int cuModuleLoadData(void** m, const char* image) {
     NEED_CONTEXT;
     if (!kernels("emulate") || strncmp(image, "//", 2)) return INVALID_PTX;
+    say("module", strlen(image));
     return *m = strdup(image), OK;
 }
 int cuModuleUnload(void* m) { LOCKED; return drain_all(), free(m), OK; }

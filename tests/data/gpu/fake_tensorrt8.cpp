@@ -1,7 +1,7 @@
 // A stand-in for TensorRT 8.6 that "runs" plans of recorded values on the stand-in driver: what the self-test does with
 // engines, contexts, profiles, memory and streams is exercised, and held against TensorRT's rules, without a GPU.
 //
-// A plan is a text: "memory BYTES", "profiles N", "behave ok|crash|nan|unwritten|unstable|wrong" or "onnx FILE",
+// A plan is a text: "memory BYTES", "profiles N", "behave ok|crash|nan|nan_logits|unwritten|unstable|wrong" or "onnx FILE",
 // "in NAME TYPE FILE DIMS…" and "out NAME TYPE FILE DIMS…" (TYPE 0 fp32, 1 fp16, 3 int32; -1 in DIMS: open),
 // "shape PROFILE NAME DIMS…". FILE.PROFILE.N holds the bytes of an input or output in the Nth recorded run. A run gives
 // the outputs of the one whose inputs it was given; zeros for inputs that were never recorded. With "onnx FILE" ONNX

@@ -1,6 +1,7 @@
 """Golden data for the resizers, from the libraries themselves.
 
-    python make_golden.py        # needs numpy, Pillow and torch; writes beside this file
+    python make_golden.py                # needs numpy, Pillow and torch; writes beside this file
+    python make_golden.py drawn 200 7    # needs numpy and Pillow; prints lines as pillow.txt has them, of 200 sizes that seed 7 draws
 
 All inputs are made by `pixel` below, which tests/preprocess.rs repeats, so only outputs are stored:
 
@@ -11,11 +12,11 @@ upsample.txt  low side, video size, and the SHA-256 of interpolate(low) > 0 as b
 """
 import hashlib
 import pathlib
+import random
+import sys
 
 import numpy as np
 import PIL
-import torch
-import torch.nn.functional as F
 from PIL import Image
 
 HERE = pathlib.Path(__file__).parent
@@ -35,11 +36,8 @@ def sha(array):
     return hashlib.sha256(np.ascontiguousarray(array).tobytes()).hexdigest()
 
 
-def pillow():
-    sizes = [((7, 5), (13, 9)), ((13, 9), (7, 5)), ((1, 1), (4, 3)), ((5, 4), (1, 1)), ((1, 6), (3, 2)),
-             ((6, 1), (2, 5)), ((8, 8), (8, 8)), ((9, 8), (9, 5)), ((9, 8), (4, 8)), ((2, 3), (31, 17)),
-             ((64, 36), (32, 32)), ((33, 57), (64, 64)), ((101, 67), (64, 64)), ((427, 240), (256, 256)),
-             ((300, 2), (7, 64)), ((640, 361), (512, 512)), ((320, 180), (1024, 1024))]
+def resized(sizes):
+    """The text of pillow.txt, and the bytes of what is small."""
     text, raw = [f"# Pillow {PIL.__version__}: from_w from_h to_w to_h small sha256"], b""
     for (w, h), to in sizes:
         image = Image.fromarray(pixel(3 * w * h, w * 1000 + h).reshape(h, w, 3), "RGB")
@@ -47,8 +45,33 @@ def pillow():
         small = to[0] * to[1] <= 1200
         raw += out.tobytes() if small else b""
         text.append(f"{w} {h} {to[0]} {to[1]} {int(small)} {sha(out)}")
-    (HERE / "pillow.txt").write_text("\n".join(text) + "\n")
+    return "\n".join(text) + "\n", raw
+
+
+def pillow():
+    sizes = [((7, 5), (13, 9)), ((13, 9), (7, 5)), ((1, 1), (4, 3)), ((5, 4), (1, 1)), ((1, 6), (3, 2)),
+             ((6, 1), (2, 5)), ((8, 8), (8, 8)), ((9, 8), (9, 5)), ((9, 8), (4, 8)), ((2, 3), (31, 17)),
+             ((64, 36), (32, 32)), ((33, 57), (64, 64)), ((101, 67), (64, 64)), ((427, 240), (256, 256)),
+             ((300, 2), (7, 64)), ((640, 361), (512, 512)), ((320, 180), (1024, 1024)),
+             # The columns come first: the width grows, or shrinks by less than half as much as the height.
+             ((475, 533), (512, 512)), ((720, 1280), (1024, 1024)), ((480, 848), (768, 768)),
+             ((20, 31), (16, 22)),
+             # The height shrinks by just twice as much as the width: the rows do.
+             ((20, 30), (16, 22))]
+    text, raw = resized(sizes)
+    (HERE / "pillow.txt").write_text(text)
     (HERE / "pillow.bin").write_bytes(raw)
+
+
+def drawn(count, seed):
+    """Sizes of all shapes; of every third the height changes by about twice as much as the width, where the order turns."""
+    dice = random.Random(seed)
+    for i in range(count):
+        w, h, to_w, to_h = (dice.randint(1, 80) for _ in range(4))
+        if i % 3 == 0:
+            to_w, to_h = max(1, w + dice.randint(-9, 9)), h
+            to_h = max(1, h + 2 * (to_w - w) + dice.randint(-2, 2))
+        yield (w, h), (to_w, to_h)
 
 
 def blobs(w, h, salt):
@@ -60,6 +83,9 @@ def blobs(w, h, salt):
 
 
 def mask():
+    import torch
+    import torch.nn.functional as F
+
     text = [f"# torch {torch.__version__}: from_w from_h side content_w content_h sha256"]
     for w, h, side, cw, ch in [(854, 480, 1024, 1024, 1024), (854, 480, 256, 256, 256), (64, 64, 32, 32, 32),
                                (64, 64, 128, 128, 128), (48, 48, 16, 16, 16), (1280, 720, 1024, 1024, 1024),
@@ -75,6 +101,9 @@ def mask():
 
 
 def upsample():
+    import torch
+    import torch.nn.functional as F
+
     text = [f"# torch {torch.__version__}: low_side video_w video_h sha256"]
     for low, w, h in [(256, 854, 480), (64, 427, 240), (64, 64, 64), (16, 101, 67), (256, 1280, 720),
                       (64, 33, 21), (1, 5, 7), (256, 1920, 1080), (3, 130, 1)]:
@@ -87,6 +116,8 @@ def upsample():
 
 
 if __name__ == "__main__":
+    if sys.argv[1:2] == ["drawn"]:
+        sys.exit(print(resized(drawn(*map(int, sys.argv[2:])))[0], end=""))
     pillow()
     mask()
     upsample()

@@ -2,7 +2,7 @@
 """Writes an encoder with a trunk, whole and as stem, weights and neck, for the bundle of tests/data/fused in the place of its own,
 with the lines for its manifest.
 
-    pip install -r onnx/requirements.txt && SAM2_BUILD_CUDA=0 pip install --no-build-isolation --no-deps sam2==1.1.0
+    pip install -r onnx/requirements.txt && SAM2_BUILD_CUDA=0 pip install --no-build-isolation --no-deps -r pytorch/requirements-sam2.txt
     python tests/data/trunk/make_parts.py [FOLDER]
 
 The blocks are Meta's, six of 8 and 16 columns with seeded random weights, put together by hand so that each kind of work occurs

@@ -23,6 +23,7 @@ const OTHERS: f64 = 0.5;
 const SCORE: f64 = 2.0;
 
 /// Weights and inputs, as the kernels take them.
+#[derive(Clone)]
 pub struct Drawn {
     pub shape: DecoderShape,
     /// The file's tensors, and those that it has folded or left out, in the values that are stored; without the `decoder.` in front.

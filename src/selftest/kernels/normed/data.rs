@@ -4,9 +4,9 @@ What the product with the norm behind it is tried with, what float64 makes of it
 
 use half::f16;
 use half::slice::HalfFloatSliceExt;
+use rayon::prelude::*;
 
-use super::super::bytes_of;
-use super::super::products::{dot, drawn_halves};
+use super::super::doubles::dot;
 use super::super::trunk::normalized;
 use crate::selftest::noise::Noise;
 
@@ -14,6 +14,8 @@ use crate::selftest::noise::Noise;
 const SAMPLE: usize = 32;
 /// How far rows of the residual lie off zero, in turn: a variance that is the difference of two large numbers shows.
 const OFFSETS: [f32; 4] = [0.0, 50.0, 0.0, -400.0];
+/// Elements that are compared at a time.
+const PIECE: usize = 1 << 14;
 /// How far one way's results may be from the other's: the element's own size and an absolute part.
 const APART_ADDED: (f32, f32) = (1e-6, 2e-3);
 const APART_NORMED: (f32, f32) = (2e-3, 4e-3);
@@ -68,8 +70,7 @@ pub fn cases() -> Vec<Case> {
 /// Operands on the host.
 pub struct Data {
     sizes: [usize; 3],
-    /// Halves, as the device has them.
-    pub tokens: Vec<u8>,
+    pub tokens: Vec<f16>,
     pub weight: Vec<f16>,
     pub bias: Vec<f32>,
     /// The residual, before.
@@ -89,8 +90,8 @@ impl Data {
         let [rows, columns, depth] = sizes;
         let mut noise = Noise::new(seed, &format!("normed {sizes:?}"));
         // Sums of products are as large as what is added to them.
-        let tokens = drawn_halves(&mut noise, rows * depth, 1.0);
-        let weight = drawn_halves(&mut noise, columns * depth, (depth as f32).sqrt().recip());
+        let tokens = noise.halves(rows * depth, 1.0);
+        let weight = noise.halves(columns * depth, (depth as f32).sqrt().recip());
         let mut before = noise.normals(rows * columns);
         for (row, values) in before.chunks_mut(columns).enumerate() {
             let offset = OFFSETS[row % OFFSETS.len()];
@@ -99,7 +100,6 @@ impl Data {
         let scale = noise.normals(columns).into_iter().map(|value| 1.0 + 0.5 * value);
         let scale: Vec<f32> = scale.collect();
         let bias = noise.normals(columns);
-        let tokens = bytes_of(&tokens, |value| value.to_le_bytes());
         Self { sizes, tokens, weight, bias, before, norm: [scale, noise.normals(columns)] }
     }
 
@@ -108,24 +108,26 @@ impl Data {
         let [rows, columns, depth] = self.sizes;
         let weight = self.weight.to_f32_vec();
         let [scale, shift] = &self.norm;
-        let mut expected = Expected { added: Vec::new(), normed: Vec::new() };
-        for row in sample(rows) {
-            let tokens: Vec<f32> =
-                (row * depth..(row + 1) * depth).map(|at| half_at(&self.tokens, at)).collect();
+        let of_row = |row: usize| {
+            let tokens = self.tokens[row * depth..(row + 1) * depth].to_f32_vec();
+            let tokens: Vec<f64> = tokens.into_iter().map(f64::from).collect();
             let first = row * columns;
-            let added: Vec<f64> = (0..columns)
-                .map(|at| {
-                    let of_column = &weight[at * depth..(at + 1) * depth];
-                    f64::from(self.bias[at]) + dot(&tokens, of_column)
-                })
+            let of_columns = weight.chunks_exact(depth).zip(&self.bias);
+            let added: Vec<f64> =
+                of_columns.map(|(weight, bias)| f64::from(*bias) + dot(&tokens, weight)).collect();
+            let before = &self.before[first..first + columns];
+            let sums: Vec<f64> = before
+                .iter()
+                .zip(&added)
+                .map(|(before, added)| f64::from(*before) + added)
                 .collect();
-            let sums: Vec<f64> =
-                (0..columns).map(|at| f64::from(self.before[first + at]) + added[at]).collect();
-            expected.added.extend(added.into_iter().enumerate().map(|(at, x)| (first + at, x)));
-            let normed = normalized(&sums, scale, shift).into_iter().enumerate();
-            expected.normed.extend(normed.map(|(at, x)| (first + at, x)));
-        }
-        expected
+            let placed = |values: Vec<f64>| -> Vec<(usize, f64)> {
+                values.into_iter().enumerate().map(|(at, x)| (first + at, x)).collect()
+            };
+            (placed(added), placed(normalized(&sums, scale, shift)))
+        };
+        let (added, normed): (Vec<_>, Vec<_>) = sample(rows).into_par_iter().map(of_row).unzip();
+        Expected { added: added.concat(), normed: normed.concat() }
     }
 }
 
@@ -160,29 +162,46 @@ impl Came {
 
     /// The first element, of all, that is not near the other way's, in words.
     pub fn apart_from(&self, theirs: &Self) -> Option<String> {
-        let count = self.normed.len() / 2;
-        let first = |what: &str, of: fn(&Self, usize) -> f32, (share, least): (f32, f32)| {
-            let mut at = 0;
-            while at < count {
-                let (ours, theirs) = (of(self, at), of(theirs, at));
-                let difference = (ours - theirs).abs();
-                // A NaN is no small difference.
-                if difference.is_nan() || difference > share * theirs.abs() + least {
-                    return Some(format!(
-                        "element {at} of {what} is {ours}, the other way's is {theirs}"
-                    ));
-                }
-                at += 1;
-            }
-            None
-        };
-        let residual = first("the residual", Self::residual, APART_ADDED);
-        residual.or_else(|| first("the norm", Self::normed, APART_NORMED))
+        let residual = [&self.residual, &theirs.residual].map(Vec::as_slice);
+        let normed = [&self.normed, &theirs.normed].map(Vec::as_slice);
+        apart("the residual", residual, 4, floats, APART_ADDED)
+            .or_else(|| apart("the norm", normed, 2, halves, APART_NORMED))
     }
+}
+
+/// The first element of ours and theirs that is not near, of so many bytes each.
+fn apart(
+    what: &str,
+    [ours, theirs]: [&[u8]; 2],
+    width: usize,
+    read: fn(&[u8]) -> Vec<f32>,
+    (share, least): (f32, f32),
+) -> Option<String> {
+    let pieces = ours.par_chunks(PIECE * width).zip(theirs.par_chunks(PIECE * width)).enumerate();
+    let (at, ours, theirs) = pieces.find_map_first(|(piece, (ours, theirs))| {
+        let (ours, theirs) = (read(ours), read(theirs));
+        // A NaN is no small difference.
+        let near =
+            |(ours, theirs): (&f32, &f32)| (ours - theirs).abs() <= share * theirs.abs() + least;
+        let at = ours.iter().zip(&theirs).position(|pair| !near(pair))?;
+        Some((PIECE * piece + at, ours[at], theirs[at]))
+    })?;
+    Some(format!("element {at} of {what} is {ours}, the other way's is {theirs}"))
+}
+
+fn floats(bytes: &[u8]) -> Vec<f32> {
+    bytes.as_chunks().0.iter().map(|four| f32::from_le_bytes(*four)).collect()
+}
+
+fn halves(bytes: &[u8]) -> Vec<f32> {
+    let halves = bytes.as_chunks().0.iter().map(|two| f16::from_le_bytes(*two));
+    halves.collect::<Vec<f16>>().to_f32_vec()
 }
 
 #[cfg(test)]
 mod tests {
+    use zerocopy::IntoBytes;
+
     use super::*;
     use crate::gpu::kernels::NormedKernels;
 
@@ -221,8 +240,8 @@ mod tests {
     #[test]
     fn an_element_that_is_not_the_other_ways_is_found_wherever_it_is() {
         let came = |residual: [f32; 4], normed: [f32; 4]| Came {
-            residual: bytes_of(&residual, |value| value.to_le_bytes()),
-            normed: bytes_of(&normed.map(f16::from_f32), |value| value.to_le_bytes()),
+            residual: residual.as_bytes().to_vec(),
+            normed: normed.map(f16::from_f32).as_bytes().to_vec(),
         };
         let right = came([1.0, -400.0, 3.0, 0.0], [0.5, 8.0, -1.0, 0.0]);
         // A rounding apart.

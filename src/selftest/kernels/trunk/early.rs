@@ -5,7 +5,8 @@ then, so that one that does not wait is found.
 
 use anyhow::Result;
 
-use super::super::{Bench, Checked, KernelRow, bytes_of, row};
+use super::super::ahead::Planned;
+use super::super::{Bench, Checked, bytes_of, row};
 use super::{DRAWN, SAMPLE, bytes_of_halves, check_near, drawn, halves, normalized};
 use crate::gpu::kernels::TrunkKernels;
 use crate::gpu::{Begin, Stream};
@@ -14,21 +15,27 @@ const NAME: &str = "trunk normalize early";
 /// Side of the map and columns: few rows, an odd number of them, and those of large's third and fourth stage.
 const CASES: [(usize, usize); 4] = [(4, 96), (15, 200), (64, 576), (32, 1152)];
 
-/// A row for each case; none where no norm can begin early.
-pub(super) fn rows(bench: &Bench, kernels: &TrunkKernels) -> Vec<KernelRow> {
-    let mut rows = Vec::new();
-    for (side, columns) in CASES {
-        if kernels.norms_begin_early() && !bench.leaves_out(side * side * columns, 1) {
+/// The cases; none where no norm can begin early.
+pub(super) fn planned(bench: &Bench, kernels: &TrunkKernels) -> Vec<Planned<(usize, usize)>> {
+    let cases = CASES.iter().filter(|_| kernels.norms_begin_early()).copied();
+    bench.planned(cases, |(side, columns)| (side * side * columns, 1))
+}
+
+/// A row for each case.
+pub(super) fn judge(bench: &Bench, kernels: &TrunkKernels, cases: &[Planned<(usize, usize)>]) {
+    bench.each(
+        cases,
+        |_| (),
+        |(side, columns), ()| {
             let case = format!("{} x {columns}, pooled", side * side);
-            rows.push(row(NAME, &case, check(bench, kernels, side, columns)));
-        }
-    }
-    rows
+            bench.found(row(NAME, &case, check(bench, kernels, *side, *columns)));
+        },
+    );
 }
 
 fn check(bench: &Bench, kernels: &TrunkKernels, side: usize, columns: usize) -> Result<Checked> {
     let rows = side * side;
-    let drawn = halves(&drawn(bench, "trunk normalize early"));
+    let drawn = halves(&drawn(bench.seed, "trunk normalize early"));
     let values: Vec<f32> = drawn.iter().map(|value| value.to_f32()).collect();
     // Four equal tokens make one.
     let of_token = |token: usize| {

@@ -4,10 +4,12 @@ the sum of its kernels and products, each of which finds its own code and data i
 host computes as much; what is asked for are the same finite numbers from a launch and from a replayed graph.
 */
 
+use std::time::Duration;
+
 use anyhow::{Result, ensure};
 
 use super::super::compare::compare;
-use super::super::{Bench, Checked, KernelRow, Launches, POISON, bytes_of, row};
+use super::super::{Bench, Checked, Launches, POISON, bytes_of, row};
 use super::{DRAWN, bytes_of_halves, drawn, halves, repeated};
 use crate::bundle::trunk::{Affine, BlockWeights, FILE, Trunk, TrunkBlock};
 use crate::gpu::cublaslt::{Choices, CublasLt, CublasLtError, Early};
@@ -17,12 +19,14 @@ use crate::pipeline::{TrunkAlone, TrunkParts, choose_products};
 use crate::selftest::engine_run::Repeats;
 
 const NAME: &str = "trunk whole";
-/// With the algorithms that `segtrt build-engines` would keep.
+/// With the algorithms that `segtrt build-engines` would keep, were it given no more than [`CHOICE`].
 const CHOSEN: &str = "trunk whole, products by time";
 /// With this program's kernels for all products that they serve, whether that is faster or not.
 const OWN: &str = "trunk whole, own kernels";
 const OWN_EARLY: &str = "trunk whole, others of them, early";
 
+/// How long algorithms and kernels have their turns.
+const CHOICE: Duration = Duration::from_secs(4);
 /// Relative difference that other algorithms and kernels may make.
 const ALIKE: f64 = 2e-3;
 /// Most replays that are timed, of so many runs each: a trunk takes milliseconds.
@@ -127,8 +131,8 @@ impl Model {
     }
 }
 
-/// A row for each model; why there are none, where cuBLASLt is not here.
-pub(in super::super) fn rows(bench: &Bench) -> Result<Vec<KernelRow>, String> {
+/// A row for each model and way; why there are none, where cuBLASLt is not here.
+pub(in super::super) fn judge(bench: &Bench) -> Result<(), String> {
     if let Err(error @ CublasLtError::NotFound(_)) = CublasLt::open(bench.gpu) {
         return Err(error.to_string());
     }
@@ -137,13 +141,15 @@ pub(in super::super) fn rows(bench: &Bench) -> Result<Vec<KernelRow>, String> {
     // Of several kernels the first, then the last.
     let own = [(OWN, false, Early::default()), (OWN_EARLY, true, Early::ALL)];
     let own = if products || norms { &own[..] } else { &[] };
-    let mut rows = Vec::new();
-    for model in &MODELS {
-        if bench.leaves_out(model.grid * model.grid * model.columns, 2 + own.len()) {
-            continue;
-        }
+    let cases =
+        bench.planned(&MODELS, |model| (model.grid * model.grid * model.columns, 2 + own.len()));
+    let seed = bench.seed;
+    let make = |model: &&Model| {
         let trunk = model.trunk();
-        let drawn = Drawn::new(bench, &trunk);
+        let drawn = Drawn::new(seed, &trunk);
+        (trunk, drawn)
+    };
+    bench.each(&cases, make, |model, (trunk, drawn)| {
         let weights = drawn.blocks(&trunk);
         let laid_out = |choices: Option<&Choices>| {
             let parts = TrunkParts { trunk: &trunk, weights: &weights, choices };
@@ -151,15 +157,15 @@ pub(in super::super) fn rows(bench: &Bench) -> Result<Vec<KernelRow>, String> {
         };
         let mut tokens = Vec::new();
         let first = laid_out(None).and_then(|alone| check(bench, &alone, &mut tokens));
-        rows.push(row(NAME, model.name, first));
+        bench.found(row(NAME, model.name, first));
         let as_first = |alone: &TrunkAlone| {
             let mut found = Vec::new();
             let checked = check(bench, alone, &mut found)?;
             alike(&found, &tokens).map(|()| checked)
         };
-        let chosen = choose_products(bench.gpu, &trunk, &weights)
+        let chosen = choose_products(bench.gpu, &trunk, &weights, CHOICE)
             .and_then(|choices| as_first(&laid_out(Some(&choices))?));
-        rows.push(row(CHOSEN, model.name, chosen));
+        bench.found(row(CHOSEN, model.name, chosen));
         for (name, last, early) in own.iter().copied() {
             let checked = laid_out(None).and_then(|alone| {
                 alone.run.begin_early(early);
@@ -167,10 +173,10 @@ pub(in super::super) fn rows(bench: &Bench) -> Result<Vec<KernelRow>, String> {
                 ensure!(served > 0, "this program's kernels serve none of its products");
                 as_first(&alone)
             });
-            rows.push(row(name, model.name, checked));
+            bench.found(row(name, model.name, checked));
         }
-    }
-    Ok(rows)
+    });
+    Ok(())
 }
 
 /// Weights that are drawn once and that every layer takes from the beginning.
@@ -180,9 +186,9 @@ struct Drawn {
 }
 
 impl Drawn {
-    fn new(bench: &Bench, trunk: &Trunk) -> Self {
+    fn new(seed: u64, trunk: &Trunk) -> Self {
         let widest = trunk.blocks.iter().map(|block| block.dim_out).max().unwrap_or(0);
-        let values = drawn(bench, "trunk weights");
+        let values = drawn(seed, "trunk weights");
         // What a block adds is then about as large as what it takes.
         let scale = 1.0 / (widest as f32).sqrt();
         let small: Vec<f32> = values.iter().map(|value| value * scale).collect();
@@ -238,7 +244,7 @@ fn alike(found: &[f32], first: &[f32]) -> Result<()> {
 
 fn check(bench: &Bench, alone: &TrunkAlone, tokens_behind: &mut Vec<f32>) -> Result<Checked> {
     let (TrunkAlone { run, maps }, stream) = (alone, &bench.stream);
-    let values = drawn(bench, "trunk tokens");
+    let values = drawn(bench.seed, "trunk tokens");
     let floats = bytes_of(&values[..DRAWN], |value| value.to_le_bytes());
     let tokens = repeated(&floats, maps[0].len());
     let all = |stream: &Stream| -> Result<Vec<u8>> {

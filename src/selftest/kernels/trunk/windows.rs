@@ -1,9 +1,11 @@
 //! The attention inside windows against float64.
 
 use anyhow::Result;
+use rayon::prelude::*;
 
-use super::super::attention::product;
-use super::super::{Bench, Checked, KernelRow, row};
+use super::super::ahead::Planned;
+use super::super::doubles::{add, dot};
+use super::super::{Bench, Checked, row};
 use super::{DRAWN, SAMPLE, bytes_of_halves, check_near, drawn, halves, repeated};
 use crate::gpu::Begin;
 use crate::gpu::kernels::{TrunkKernels, WindowShape, Windows};
@@ -56,30 +58,44 @@ const WINDOWS: [Shape; 40] = [
     (64, 14, 2, 72, false),
 ];
 
-/// Where this GPU has kernels of its own for a shape, those that any GPU has follow, so that one run times both.
-pub(super) fn rows(bench: &Bench, kernels: &TrunkKernels) -> Vec<KernelRow> {
-    let mut rows = Vec::new();
-    for (grid, window, heads, depth, pooled) in WINDOWS {
+/// A shape, and the kernels that take it or why there are none. Where this GPU has kernels of its own for it, those that any GPU has follow, so that one run
+/// times both.
+type Case = (WindowShape, Vec<Result<Windows>>);
+
+/// The cases.
+pub(super) fn planned(bench: &Bench, kernels: &TrunkKernels) -> Vec<Planned<Case>> {
+    let cases = WINDOWS.map(|(grid, window, heads, depth, pooled)| {
         let shape = WindowShape { grid, window, heads, depth, pooled };
         let mut variants = vec![kernels.windows(shape)];
         if variants[0].as_ref().is_ok_and(Windows::is_hopper) {
             variants.push(kernels.windows_of_any_gpu(shape));
         }
-        if bench.leaves_out(shape.tokens_out() * shape.columns(), variants.len()) {
-            continue;
-        }
-        let pooled = if pooled { ", pooled" } else { "" };
-        let case = format!(
-            "{grid} x {grid}, windows of {window} x {window}, {heads} heads of {depth}{pooled}"
-        );
-        let data = Data::new(bench, shape);
-        for made in variants {
-            let own = made.as_ref().is_ok_and(Windows::is_hopper);
-            let what = if own { "trunk windows hopper" } else { "trunk windows" };
-            rows.push(row(what, &case, made.and_then(|made| data.check(bench, made))));
-        }
-    }
-    rows
+        (shape, variants)
+    });
+    let elements = |shape: &WindowShape| shape.tokens_out() * shape.columns();
+    bench.planned(cases, |(shape, variants)| (elements(shape), variants.len()))
+}
+
+/// A row for each case and variant.
+pub(super) fn judge(bench: &Bench, cases: Vec<Planned<Case>>) {
+    let seed = bench.seed;
+    bench.each(
+        &cases,
+        |(shape, _)| Data::new(seed, *shape),
+        |(WindowShape { grid, window, heads, depth, pooled }, variants), data| {
+            let pooled = if *pooled { ", pooled" } else { "" };
+            let case = format!(
+                "{grid} x {grid}, windows of {window} x {window}, {heads} heads of {depth}{pooled}"
+            );
+            for made in variants {
+                let own = made.as_ref().is_ok_and(Windows::is_hopper);
+                let what = if own { "trunk windows hopper" } else { "trunk windows" };
+                let made = made.as_ref().map_err(|error| anyhow::anyhow!("{error:#}"));
+                let checked = made.and_then(|made| data.check(bench, made.clone()));
+                bench.found(row(what, &case, checked));
+            }
+        },
+    );
 }
 
 /// Inputs of a shape, and what must come out.
@@ -91,9 +107,9 @@ struct Data {
 }
 
 impl Data {
-    fn new(bench: &Bench, shape: WindowShape) -> Self {
+    fn new(seed: u64, shape: WindowShape) -> Self {
         // Scores of a deviation of about 2; queries lie before keys and values in each token, all of one size.
-        let mut values = drawn(bench, "trunk windows");
+        let mut values = drawn(seed, "trunk windows");
         let scale = (2.0 / (shape.depth as f32).sqrt()).sqrt();
         values.iter_mut().for_each(|value| *value *= scale);
         let drawn = halves(&values);
@@ -104,10 +120,11 @@ impl Data {
             bias: bias.iter().map(|value| value.to_f32()).map(f64::from).collect(),
         };
         let tokens = shape.tokens_out();
-        let expected = (0..tokens)
-            .step_by((tokens / SAMPLE) | 1)
-            .flat_map(|token| (0..shape.heads).map(move |head| (token, head)))
-            .map(|(token, head)| (token * shape.heads + head, window.attend(token, head)));
+        let places = (0..tokens).step_by((tokens / SAMPLE) | 1);
+        let places: Vec<(usize, usize)> =
+            places.flat_map(|token| (0..shape.heads).map(move |head| (token, head))).collect();
+        let of = |(token, head)| (token * shape.heads + head, window.attend(token, head));
+        let expected = places.into_par_iter().map(of);
         Self {
             shape,
             qkv: repeated(&bytes_of_halves(&drawn), 2 * 3 * shape.tokens() * shape.columns()),
@@ -158,14 +175,13 @@ impl Window {
         let [top, left] = [y, x].map(|at| at / window * window);
         let key = |at: usize| [top + at / window, left + at % window];
         let scores: Vec<f64> =
-            (0..window * window).map(|at| product(&query, &self.part(key(at), 1, head))).collect();
+            (0..window * window).map(|at| dot(&query, &self.part(key(at), 1, head))).collect();
         let greatest = scores.iter().copied().fold(f64::NEG_INFINITY, f64::max);
         let (mut total, mut result) = (0.0, vec![0.0; depth]);
         for (at, score) in scores.iter().enumerate() {
             let weight = (score - greatest).exp();
             total += weight;
-            let value = self.part(key(at), 2, head);
-            result.iter_mut().zip(value).for_each(|(sum, value)| *sum += weight * value);
+            add(&mut result, weight, &self.part(key(at), 2, head));
         }
         result.iter_mut().for_each(|sum| *sum /= total);
         result

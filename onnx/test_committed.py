@@ -1,0 +1,123 @@
+"""Tests of what is committed and of what needs no PyTorch: `python -m unittest discover onnx`, or `python onnx/test_committed.py` alone.
+
+`make test` runs these in its own environment, which has numpy, onnx and ONNX Runtime.
+"""
+
+import hashlib
+import json
+import sys
+import unittest
+from pathlib import Path
+
+import numpy as np
+import onnx
+
+HERE = Path(__file__).resolve().parent
+sys.path.insert(0, str(HERE))
+
+from segexport import ExportError, bank
+from segexport.onnx_write import FORBIDDEN
+from segexport.ort_driver import Bundle
+from segexport.small_products import write_out
+
+MINI = HERE / "bundles" / "edgetam_mini_256_fp32"
+CUT = HERE.parent / "tests" / "data" / "encoder_attention"
+GOLDEN = HERE.parent / "tests" / "data" / "tracker"
+SIDE = 256
+
+
+def attend(q, k, v):
+    """softmax(q k^T) v, head by head, in float32 and rounded to what it was given in."""
+    scores = q.astype(np.float32) @ k.astype(np.float32).swapaxes(1, 2)
+    weight = np.exp(scores - scores.max(axis=-1, keepdims=True))
+    return ((weight / weight.sum(axis=-1, keepdims=True)) @ v.astype(np.float32)).astype(q.dtype)
+
+
+class SmallBundle(unittest.TestCase):
+    """The bundle in the repository keeps its contract."""
+
+    def setUp(self):
+        self.bundle = Bundle(MINI)
+
+    def test_files_match_their_hashes_and_stay_small(self):
+        total = 0
+        for graph in self.bundle.manifest["graph"]:
+            data = (MINI / graph["file"]).read_bytes()
+            self.assertEqual(hashlib.sha256(data).hexdigest(), graph["sha256"], graph["file"])
+            self.assertGreater(graph["flops"], 1_000_000)
+            total += len(data)
+        # Every clone carries it, and the package, of which crates.io takes 10 MB: it is nearly half of that. Graphs repeat the
+        # weights that they share; the encoder of two frames and the padded track step, which made 4.3 MB of 3.1, are there because
+        # benches of batches and runs on GPUs are tested with them.
+        self.assertLess(total, 5_000_000)
+
+    def test_graphs_are_static_opset_17_with_the_declared_ports(self):
+        numbers = {"f32": 1, "i32": 6}
+        for graph in self.bundle.manifest["graph"]:
+            model = onnx.load(MINI / graph["file"])
+            self.assertEqual([(o.domain, o.version) for o in model.opset_import], [("", 17)])
+            self.assertFalse({n.op_type for n in model.graph.node} & FORBIDDEN, graph["role"])
+            for title, infos in (("input", model.graph.input), ("output", model.graph.output)):
+                for port, info in zip(graph[title], infos, strict=True):
+                    kind = info.type.tensor_type
+                    dims = [d.dim_param or d.dim_value for d in kind.shape.dim]
+                    self.assertEqual((port["name"], port["shape"]), (info.name, dims))
+                    self.assertEqual(numbers[port["dtype"]], kind.elem_type)
+
+    def test_three_objects_equal_three_single_runs(self):
+        c, rng = self.bundle.contract, np.random.default_rng(0)
+        features = self.bundle.encode(rng.standard_normal((3, SIDE, SIDE)).astype(np.float32))
+        for frames, pointers in ((1, 1), (3, 5), (7, 16)):
+            feed = {
+                "mem": rng.standard_normal((3, frames, c["memory_tokens"], c["memory_channels"])),
+                "tidx": np.arange(frames) % 7,
+                "ptrs": rng.standard_normal((3, pointers, c["pointer_channels"])),
+            }
+            together = self.bundle("track", **features, **feed)
+            for b in range(3):
+                single = feed | {"mem": feed["mem"][b : b + 1], "ptrs": feed["ptrs"][b : b + 1]}
+                alone = self.bundle("track", **features, **single)
+                for name, value in alone.items():
+                    np.testing.assert_allclose(together[name][b : b + 1], value, atol=2e-5)
+
+    def test_selection_matches_the_original_predictor(self):
+        golden = json.loads((GOLDEN / "edgetam_mini_20.json").read_text())
+        for frame in golden["frames"][1:]:
+            chosen = bank.select(frame["frame"], [0], len(golden["frames"]))
+            self.assertEqual([list(m) for m in chosen.memories], frame["memories"])
+            self.assertEqual([list(p) for p in chosen.pointers], frame["pointers"])
+
+
+class EncoderCutAtItsAttentions(unittest.TestCase):
+    """tests/data/encoder_attention, which tests of the program run."""
+
+    def test_its_parts_give_what_its_whole_encoder_gives(self):
+        bundle = Bundle(CUT)
+        for graph in bundle.manifest["graph"]:
+            data = (CUT / graph["file"]).read_bytes()
+            self.assertEqual(hashlib.sha256(data).hexdigest(), graph["sha256"], graph["file"])
+        image = np.random.default_rng(0).standard_normal((1, 3, bundle.side, bundle.side))
+        fed, given, attended = {"image": image}, {}, 0
+        for index in range(4):
+            out = bundle(f"encoder_cut{index}", **fed)
+            fed = {"x": out.pop("y", None)}
+            if "q" in out:
+                fed["o"] = attend(*(out.pop(name) for name in "qkv"))
+                attended += 1
+            given |= out
+        self.assertEqual(attended, 2)
+        for name, value in bundle("encoder", image=image).items():
+            np.testing.assert_allclose(given[name], value, atol=1e-5, err_msg=name)
+
+
+class SmallProducts(unittest.TestCase):
+    def test_a_product_of_two_variables_is_not_written_out_as_sums(self):
+        node = onnx.helper.make_node("MatMul", ["a", "b"], ["y"], name="/odd/MatMul")
+        port = lambda name, *shape: onnx.helper.make_tensor_value_info(name, onnx.TensorProto.FLOAT, shape)
+        graph = onnx.helper.make_graph([node], "odd", [port("a", 2, 3), port("b", 3, 4)], [port("y", 2, 4)])
+        with self.assertRaisesRegex(ExportError, "/odd/MatMul computes in fp32"):
+            write_out(onnx.helper.make_model(graph))
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,52 @@
+/*!
+Files that rows of an earlier run ought to have and have not: a resumed run measures no such row again, so that nobody writes them.
+*/
+
+use std::path::PathBuf;
+
+use crate::bench::plan::BenchPlan;
+use crate::bench::progress::Display;
+use crate::files::{MASKS, ResultStore};
+use crate::logits;
+use crate::overlay;
+use crate::record::{ObjectKey, Status};
+
+/// Says of the rows that stay which lack a file that was asked for, and what to type.
+pub(super) fn tell_what_is_missing(plan: &BenchPlan, store: &ResultStore, display: &Display) {
+    let kept: Vec<&ObjectKey> = store
+        .summaries()
+        .filter(|row| row.pooled.status == Status::Ok)
+        .map(|row| &row.pooled.key)
+        .collect();
+    for (flag, wanted, paths) in files(plan) {
+        let lacks = |key: &&&ObjectKey| wanted && !paths(plan, key).iter().any(|it| it.exists());
+        let without: Vec<_> = kept.iter().filter(lacks).collect();
+        if let Some(ObjectKey { video, object, model }) = without.first() {
+            display.line(&format!(
+                "{flag}: {} of the {} rows that are there already have no such file, and are not measured again; the first: {model} \
+                 {video} {object}. To have the files of all, run the same without --resume",
+                without.len(),
+                kept.len()
+            ));
+        }
+    }
+}
+
+/// Where an object's file may lie.
+type Paths = fn(&BenchPlan, &ObjectKey) -> Vec<PathBuf>;
+
+/// The flags that ask for files, and whether they were given.
+fn files(plan: &BenchPlan) -> [(&'static str, bool, Paths); 3] {
+    [
+        ("--save-masks", plan.save_masks, |plan, key| {
+            vec![plan.out_dir.join(MASKS).join(format!("{}.json", key.file_stem()))]
+        }),
+        ("--save-logits", plan.save_logits, |plan, key| {
+            vec![plan.out_dir.join(logits::FOLDER).join(logits::file_name(key))]
+        }),
+        ("--save-overlays", plan.save_overlays, |plan, key| {
+            let film = format!("{}{}", key.file_stem(), overlay::FILM);
+            vec![plan.out_dir.join(film), plan.out_dir.join(key.file_stem())]
+        }),
+    ]
+}
