@@ -5,6 +5,8 @@
 
 Beside FILE.safetensors it writes FILE.resume.pt. A training may be cut into several runs:
 `--plan` says how long all of them take together, `--resume FILE.resume.pt` continues.
+`--init FILE.safetensors --begin 0.45` starts another training from these weights, without the
+first 45 % of the schedule.
 """
 
 import argparse
@@ -22,6 +24,8 @@ def parse():
     parser.add_argument("--device", default="cuda", choices=("cuda", "cpu"))
     parser.add_argument("--out", type=Path, default=Path("edgetam_mini.safetensors"))
     parser.add_argument("--resume", type=Path, metavar="FILE.resume.pt")
+    parser.add_argument("--init", type=Path, metavar="FILE.safetensors", help="weights to begin with instead of fresh ones")
+    parser.add_argument("--begin", type=float, default=0.0, metavar="SHARE", help="share of the schedule to skip, for --init")
     parser.add_argument("--imgsz", type=int, default=256, help="image side; 128 for a quick trial")
     parser.add_argument("--batch", type=float, default=1.0, help="factor on the scenes of a step")
     parser.add_argument("--lr-single", type=float, default=2e-3, help="highest learning rate of single frames")
@@ -35,7 +39,12 @@ def parse():
     parser.add_argument("--save-seconds", type=float, default=60)
     parser.add_argument("--threads", type=int, help="CPU threads of PyTorch; 1 is best on a busy machine")
     parser.add_argument("--edgetam-src", type=Path, help="folder with EdgeTAM's `sam2` package")
-    return parser.parse_args()
+    options = parser.parse_args()
+    if not 0 <= options.begin < 1:
+        parser.error(f"--begin {options.begin}: a share from 0 to 1 is expected")
+    if options.init and options.resume:
+        parser.error("--resume continues with its own weights: leave --init out")
+    return options
 
 
 def main():
@@ -43,6 +52,7 @@ def main():
     import torch
 
     from segexport.models import build
+    from segtrain import state
     from segtrain.start import prepare
 
     if options.device == "cuda" and not torch.cuda.is_available():
@@ -55,6 +65,8 @@ def main():
     torch.manual_seed(options.seed)
     model, reference = build("edgetam_mini", options.imgsz, options.edgetam_src)
     prepare(model)
+    if options.init:
+        state.read_weights(model, options.init)
 
     # Meta asks for flash attention and falls back with a warning; float32 has no such kernel.
     import sam2.modeling.sam.transformer as transformer

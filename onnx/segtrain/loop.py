@@ -98,7 +98,8 @@ class Training:
 
     def advance(self):
         """One optimizer step; returns its losses as device tensors."""
-        options, done = self.options, self.seconds() / self.plan
+        options = self.options
+        done = options.begin + (1 - options.begin) * self.seconds() / self.plan
         stage = schedule.stage(done)
         frames = schedule.clip_length(stage, self.step, options.seed)
         if frames > 1 and self.clips_from is None:

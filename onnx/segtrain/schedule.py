@@ -24,8 +24,8 @@ STAGES = (
     Stage(0.10, (1,), 64),
     Stage(0.20, (2, 3), 64),
     Stage(0.45, (4, 6), 64),
-    Stage(0.75, (8, 10), 48),
-    Stage(1.00, (16, 24), 40, quiet=10),
+    Stage(0.65, (8, 12), 48),
+    Stage(1.00, (16, 24), 40, quiet=6),
 )
 SINGLE_WARM_UP, CLIPS_WARM_UP = 60, 200  # steps
 FLOOR = 0.01

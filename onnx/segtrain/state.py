@@ -40,6 +40,16 @@ def write_weights(model, path, about):
     os.replace(part, path)
 
 
+def read_weights(model, path):
+    """Loads `write_weights`' file; every weight must be there."""
+    from safetensors.torch import load_file
+
+    found = model.load_state_dict(load_file(path), strict=False)
+    missing = [name for name in found.missing_keys if not name.endswith("num_batches_tracked")]
+    if missing or found.unexpected_keys:
+        raise ValueError(f"{path}: not this network's weights: missing {missing}, unknown {found.unexpected_keys}")
+
+
 def write_resume(path, model, average, optimizer, draw, progress):
     """Everything that continuing needs."""
     part = f"{path}.part"

@@ -2,8 +2,10 @@
 The compiled kernels inside the program, and which form of them a GPU gets.
 */
 
+use std::cmp::Reverse;
+use std::sync::mpsc::{self, Receiver};
+
 use anyhow::{Context, Result};
-use rayon::prelude::*;
 
 use crate::gpu::Gpu;
 use crate::gpu::module::{Image, Module};
@@ -213,31 +215,56 @@ pub(super) fn load(gpu: &Gpu, topics: &[Topic]) -> Result<(Vec<(Topic, Module)>,
     Ok((modules, form))
 }
 
-/// Modules that are kept loaded, for whoever asks for them as long as this lives.
+/// Modules that are loaded beside other work, and kept for whoever asks for them as long as this lives.
 #[derive(Debug)]
 pub struct Kept {
-    _modules: Vec<(Topic, Module)>,
+    loading: Vec<(Topic, Receiver<Vec<(Topic, Module)>>)>,
+    loaded: Vec<(Topic, Module)>,
 }
 
 impl Kept {
-    /// Loads those of these topics that this GPU can run, on all processors: without its cache a driver compiles PTX first, one processor for a module, of
-    /// those for Hopper for 5 to 70 s with CUDA 12.4. What cannot be loaded is left to whoever needs it, who says so.
-    pub fn load(gpu: &Gpu, topics: &[Topic]) -> Self {
-        let of = |topic: &Topic| {
-            let (_, _, _, ptx) = entry(*topic).ok()?;
-            let only = needs(ptx).1.trim_start_matches("sm_").strip_suffix('a');
-            if only.is_some_and(|only| only != gpu.facts().sm.to_string()) {
-                return None;
+    /// Begins to load those of these topics that this GPU can run, on all processors: without its cache a driver compiles PTX first, one processor for a
+    /// module, of those for Hopper for 5 to 70 s with CUDA 12.4. The longest ones begin first.
+    pub fn begin<'s>(scope: &rayon::Scope<'s>, gpu: &'s Gpu, topics: &[Topic]) -> Self {
+        let length = |topic: &Topic| entry(*topic).map_or(0, |(.., ptx)| ptx.len());
+        let mut once: Vec<Topic> = Vec::new();
+        for topic in topics {
+            if !once.contains(topic) {
+                once.push(*topic);
             }
-            let loaded = load(gpu, &[*topic]);
-            if let Err(error) = &loaded {
-                log::debug!("kernels about {topic:?}: {error:#}");
-            }
-            loaded.ok().map(|(modules, _)| modules)
+        }
+        once.sort_by_key(|topic| Reverse(length(topic)));
+        let begin = |topic: Topic| {
+            let (give, take) = mpsc::sync_channel(1);
+            // Nobody takes it where the test has ended.
+            scope.spawn(move |_| _ = give.send(loaded(gpu, topic).unwrap_or_default()));
+            (topic, take)
         };
-        let modules = topics.par_iter().with_max_len(1).filter_map(of).flatten_iter();
-        Self { _modules: modules.collect() }
+        Self { loading: once.into_iter().map(begin).collect(), loaded: Vec::new() }
     }
+
+    /// Waits until these are loaded. What cannot be loaded is left to whoever needs it, who says so.
+    pub fn wait(&mut self, topics: &[Topic]) {
+        let (wanted, later) = self.loading.drain(..).partition(|(topic, _)| topics.contains(topic));
+        self.loading = later;
+        let wanted: Vec<(Topic, Receiver<_>)> = wanted;
+        for (_, take) in wanted {
+            self.loaded.extend(take.recv().unwrap_or_default());
+        }
+    }
+}
+
+fn loaded(gpu: &Gpu, topic: Topic) -> Option<Vec<(Topic, Module)>> {
+    let (_, _, _, ptx) = entry(topic).ok()?;
+    let only = needs(ptx).1.trim_start_matches("sm_").strip_suffix('a');
+    if only.is_some_and(|only| only != gpu.facts().sm.to_string()) {
+        return None;
+    }
+    let loaded = load(gpu, &[topic]);
+    if let Err(error) = &loaded {
+        log::debug!("kernels about {topic:?}: {error:#}");
+    }
+    loaded.ok().map(|(modules, _)| modules)
 }
 
 fn cubin(gpu: &Gpu, sm: u32, topic: Topic) -> Result<(Topic, Module)> {

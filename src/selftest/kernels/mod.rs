@@ -143,12 +143,8 @@ pub fn run(
             return told.report;
         }
     };
-    told.begin("loading kernels");
     let sources = topics.iter().filter(|topic| topic.too_old(facts.sm).is_none());
     let sources: Vec<Source> = sources.flat_map(|topic| topic.sources()).copied().collect();
-    // Kept as long as any of them may be asked for.
-    let _kept = Kept::load(gpu, &sources);
-    told.end();
     let (told, left_out) = (RefCell::new(told), Cell::new(0));
     let bench = Bench {
         gpu,
@@ -163,16 +159,23 @@ pub fn run(
         left_out,
         told,
     };
-    for topic in topics {
-        let why_not = topic.too_old(facts.sm).or_else(|| topic.unwanted(&bench));
-        bench.told.borrow_mut().begin(topic.name());
-        let judged = why_not.map_or_else(|| topic.judge(&bench), Err);
-        let mut told = bench.told.borrow_mut();
-        if let Err(why) = judged {
-            told.report.skipped.push(format!("{}: {why}", topic.name()));
+    // Drivers compile PTX on all processors while the first topics are judged. What is loaded is kept to the end.
+    rayon::in_place_scope(|scope| {
+        let mut kept = Kept::begin(scope, gpu, &sources);
+        for topic in topics {
+            let why_not = topic.too_old(facts.sm).or_else(|| topic.unwanted(&bench));
+            if why_not.is_none() {
+                kept.wait(topic.sources());
+            }
+            bench.told.borrow_mut().begin(topic.name());
+            let judged = why_not.map_or_else(|| topic.judge(&bench), Err);
+            let mut told = bench.told.borrow_mut();
+            if let Err(why) = judged {
+                told.report.skipped.push(format!("{}: {why}", topic.name()));
+            }
+            told.end();
         }
-        told.end();
-    }
+    });
     let mut report = bench.told.into_inner().report;
     report.left_out = bench.left_out.get();
     report
