@@ -58,7 +58,7 @@ pub struct SelftestArgs {
     /// Test these kinds of kernels only, separated by commas.
     #[arg(long, value_delimiter = ',', conflicts_with = "no_kernels")]
     pub topics: Vec<Topic>,
-    /// Timed runs of each case.
+    /// Timed runs of each case; a kernel of milliseconds has fewer.
     #[arg(long, default_value_t = 50, value_parser = clap::value_parser!(u32).range(1..))]
     pub runs: u32,
     /// Runs before the timed ones.

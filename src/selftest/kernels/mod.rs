@@ -51,6 +51,10 @@ const STAGING: usize = 8 << 20;
 /// Launches between two events, where so many are timed at all: a single one is as short as the events' own resolution.
 const LAUNCHES: usize = 20;
 
+/// Time that the samples of one row may take, seconds, and how many there are even so: a slow kernel's
+/// median needs fewer of them.
+const SAMPLING: (f64, usize) = (0.02, 5);
+
 /// One case of one kernel.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct KernelRow {
@@ -283,8 +287,19 @@ impl Bench<'_, '_> {
         Ok(checked)
     }
 
+    /// Launches of a sample: fewer of a kernel that takes milliseconds, which the events resolve.
+    fn launches(&self, enqueue: impl Fn(&Stream) -> Result<()>) -> Result<usize> {
+        let (start, end) = (self.gpu.event()?, self.gpu.event()?);
+        start.record(&self.stream)?;
+        enqueue(&self.stream)?;
+        end.record(&self.stream)?;
+        self.stream.synchronize()?;
+        let slow = end.ms_since(&start)? > 1.0;
+        Ok(if slow { 1 } else { LAUNCHES.min(self.repeats.runs.max(1)) })
+    }
+
     fn time(&self, enqueue: impl Fn(&Stream) -> Result<()>) -> Result<Option<Timing>> {
-        let launches = LAUNCHES.min(self.repeats.runs.max(1));
+        let launches = self.launches(&enqueue)?;
         for _ in 0..self.repeats.warmup {
             enqueue(&self.stream)?;
         }
@@ -298,9 +313,19 @@ impl Bench<'_, '_> {
             }
             end.record(&self.stream)?;
             samples.push(end.ms_since(&start)? / launches as f64);
+            if enough(&samples, launches) {
+                break;
+            }
         }
         Ok(Timing::of(&samples))
     }
+}
+
+/// Whether these samples of so many launches each, in ms a launch, took the time that they may.
+fn enough(samples: &[f64], launches: usize) -> bool {
+    let (seconds, least) = SAMPLING;
+    let spent = samples.iter().sum::<f64>() * launches as f64 / 1e3;
+    samples.len() >= least && spent >= seconds
 }
 
 impl Bench<'_, '_> {
@@ -325,6 +350,9 @@ impl Bench<'_, '_> {
             end.record(&self.stream)?;
             self.stream.synchronize()?;
             samples.push(end.ms_since(&start)? / launches as f64);
+            if enough(&samples, launches) {
+                break;
+            }
         }
         Ok(Timing::of(&samples))
     }
