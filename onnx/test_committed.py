@@ -18,7 +18,6 @@ sys.path.insert(0, str(HERE))
 from segexport import ExportError, bank
 from segexport.onnx_write import FORBIDDEN
 from segexport.ort_driver import Bundle
-from segexport.small_products import write_out
 
 MINI = HERE / "bundles" / "edgetam_mini_256_fp32"
 CUT = HERE.parent / "tests" / "data" / "encoder_attention"
@@ -108,15 +107,6 @@ class EncoderCutAtItsAttentions(unittest.TestCase):
         self.assertEqual(attended, 2)
         for name, value in bundle("encoder", image=image).items():
             np.testing.assert_allclose(given[name], value, atol=1e-5, err_msg=name)
-
-
-class SmallProducts(unittest.TestCase):
-    def test_a_product_of_two_variables_is_not_written_out_as_sums(self):
-        node = onnx.helper.make_node("MatMul", ["a", "b"], ["y"], name="/odd/MatMul")
-        port = lambda name, *shape: onnx.helper.make_tensor_value_info(name, onnx.TensorProto.FLOAT, shape)
-        graph = onnx.helper.make_graph([node], "odd", [port("a", 2, 3), port("b", 3, 4)], [port("y", 2, 4)])
-        with self.assertRaisesRegex(ExportError, "/odd/MatMul computes in fp32"):
-            write_out(onnx.helper.make_model(graph))
 
 
 if __name__ == "__main__":

@@ -210,7 +210,6 @@ class Attention(unittest.TestCase):
             (["--precision", "fp16", "--segments"], "trunk"),
             (["--precision", "fp16"], "whole"),
             (["--precision", "fp32", "--segments"], "whole"),
-            (["--precision", "fp16", "--segments", "--for-sm", "75"], "whole"),
             (["--precision", "fp16", "--segments", "--encoder", "whole"], "whole"),
             (["--precision", "fp32", "--encoder", "whole"], "whole"),
             (["--precision", "fp16", "--encoder", "attention"], "attention"),
@@ -228,7 +227,6 @@ class Attention(unittest.TestCase):
             for flags, says in (
                 (["--model", "edgetam", "--precision", "fp16"], "edgetam's encoder consists of convolutions"),
                 (["--model", "sam2.1_tiny"], f"--encoder {kind} needs --precision fp16"),
-                (["--model", "sam2.1_tiny", "--precision", "fp16", "--for-sm", "75"], "need sm 80"),
             ):
                 command = [sys.executable, str(HERE / "export.py"), "--encoder", kind, "--random-weights", "0", "--out", "-"]
                 result = subprocess.run([*command, *flags], capture_output=True, text=True)

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use anyhow::{Result, anyhow, bail};
 
 use super::UsageError;
-use super::build_target::{self, target};
+use super::build_target::target;
 use super::build_weights::{self, PlannedWeights};
 use crate::build::{BuildJob, plan_file, recipe};
 use crate::bundle::{self, Bundle, Role, Wanted};
@@ -111,8 +111,7 @@ pub fn resolve(args: &BuildEnginesArgs, workspace_mb: Option<u64>) -> Result<Res
         profiles: Vec::new(),
     };
     let tensorrt = library.version().to_string();
-    let mut bundles = bundle::list(&args.onnx_dir)?;
-    bundle::sort_for(&mut bundles, target.sm);
+    let bundles = bundle::list(&args.onnx_dir)?;
     let imgsz = args.imgsz.unwrap_or(platform.imgsz);
     let cache =
         args.timing_cache.clone().unwrap_or_else(|| default_timing_cache(&args.out, &tensorrt));
@@ -166,14 +165,6 @@ pub fn resolve(args: &BuildEnginesArgs, workspace_mb: Option<u64>) -> Result<Res
         if let Some(why) = platform.refuses(form) {
             bail!(UsageError(format!("{flag}: {why}")));
         }
-        if let Some(why) = build_target::refuses(&build.bundle, &platform, library.version()) {
-            match args.models {
-                None => left_out.push(why),
-                Some(_) => bail!(why),
-            }
-            continue;
-        }
-        notes.extend(build_target::remark(&build.bundle, &platform));
         for role in roles {
             if role.is_encoder_part()
                 && !recipe::serves_encoder(&build.bundle.manifest, target.sm, precision)
