@@ -33,10 +33,10 @@ def parse():
     )
     parser.add_argument(
         "--encoder",
-        choices=("trunk", "attention", "whole"),
+        choices=("trunk", "whole"),
         help="which of the image encoder's work is segtrt's own, beside the whole encoder: trunk, all of Hiera's blocks, TensorRT "
-        "computes what comes before and behind (default with --segments); attention, what attends over the whole map; whole, none "
-        "(with --segments trunks of more than 24 blocks are cut still, for their depth). The first two are for SAM 2.1 with "
+        "computes what comes before and behind (default with --segments); whole, none "
+        "(with --segments trunks of more than 24 blocks are cut still, for their depth). trunk is for SAM 2.1 with "
         "--precision fp16 alone",
     )
     parser.add_argument(

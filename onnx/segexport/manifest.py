@@ -33,8 +33,8 @@ def write_bundle(
 ):
     """Exports every graph into `out`/<bundle name>; returns that directory.
 
-    `encoder`: "attention" cuts the encoder at its
-    attentions, "trunk" leaves its blocks to segtrt, both fp16 alone; `decoder` "own" leaves the segments' mask decoder to segtrt,
+    `encoder` "trunk" leaves its blocks to segtrt, in fp16 alone;
+    `decoder` "own" leaves the segments' mask decoder to segtrt,
     `memory` "own" writes what segtrt computes the memory encoder of.
     The directory appears whole or not at all (written beside, then renamed).
     """

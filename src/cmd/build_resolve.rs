@@ -291,8 +291,7 @@ fn without_trunk(build: &ModelBuild) -> Option<String> {
     let trunk = build.bundle.manifest.trunk.is_some();
     (whole && trunk && build.precision == Precision::Mixed).then(|| {
         format!(
-            "{}: mixed engines take no trunk, which is computed in fp16, and their encoder is built whole; for one that is cut at its \
-             attentions export a bundle with onnx/export.py --encoder attention",
+            "{}: mixed engines take no trunk, which is computed in fp16, and their encoder is built whole",
             build.name
         )
     })
@@ -308,7 +307,7 @@ fn no_parts(build: &ModelBuild, role: Role, platform: &Platform, sm: u32) -> Str
         );
     }
     format!(
-        "--graphs {name}: segtrt's own kernels would attend between the parts of this encoder, and there are none for {} \
+        "--graphs {name}: segtrt's own kernels compute the trunk between the parts of this encoder, and there are none for {} \
          (sm_{sm}) and {} graphs; build it whole: --graphs encoder",
         platform.title, bundle.model.precision
     )
