@@ -33,10 +33,10 @@ def parse():
     )
     parser.add_argument(
         "--encoder",
-        choices=("trunk", "attention", "whole"),
+        choices=("trunk", "whole"),
         help="which of the image encoder's work is segtrt's own, beside the whole encoder: trunk, all of Hiera's blocks, TensorRT "
-        "computes what comes before and behind (default with --segments); attention, what attends over the whole map; whole, none "
-        "(with --segments trunks of more than 24 blocks are cut still, for their depth). The first two are for SAM 2.1 with "
+        "computes what comes before and behind (default with --segments); whole, none "
+        "(with --segments trunks of more than 24 blocks are cut still, for their depth). trunk is for SAM 2.1 with "
         "--precision fp16 alone",
     )
     parser.add_argument(
@@ -59,13 +59,6 @@ def parse():
         metavar="N,...",
         help="also write the encoder for so many frames at once (of 2, 4, 8, 16), for bench --encode-batch",
     )
-    parser.add_argument(
-        "--for-sm",
-        type=int,
-        choices=(75,),
-        help="75: what fp16 graphs compute in fp32 is written without matrix products, which TensorRT for RTX does not have "
-        "for Turing (RTX 20 series)",
-    )
     parser.add_argument("--verify", metavar="CLIP", help="directory of JPEG frames to compare on")
     parser.add_argument("--frames", type=int, default=24, help="frames of the clip to verify (default 24)")
     prompt = parser.add_mutually_exclusive_group()
@@ -78,8 +71,6 @@ def parse():
         help="how the graphs' memories are stored while verifying; the original stores bf16",
     )
     args = parser.parse_args()
-    if args.for_sm and args.precision != "fp16":
-        parser.error("--for-sm 75 needs --precision fp16: fp32 graphs consist of the products that are missing there")
     cut = args.encoder not in (None, "whole")
     family = spec_of(args.model).family
     if cut and family != "sam2.1":
@@ -88,20 +79,14 @@ def parse():
         )
     if cut and args.precision != "fp16":
         parser.error(f"--encoder {args.encoder} needs --precision fp16: that is what segtrt's kernels take; write fp32 without it")
-    if cut and args.for_sm:
-        parser.error(f"--encoder {args.encoder} and --for-sm 75 exclude each other: segtrt's kernels need sm 80 or later")
     if args.decoder == "own" and not (args.segments and args.precision == "fp16"):
         parser.error("--decoder own needs --segments --precision fp16: segtrt's kernels stand behind the track step's segments and take fp16")
-    if args.decoder == "own" and args.for_sm:
-        parser.error("--decoder own and --for-sm 75 exclude each other: segtrt's kernels need sm 80 or later")
     if args.memory == "own" and args.precision != "fp16":
         parser.error("--memory own needs --precision fp16: that is what segtrt's kernels take")
-    if args.memory == "own" and args.for_sm:
-        parser.error("--memory own and --for-sm 75 exclude each other: segtrt's kernels need sm 80 or later")
     if args.encoder is None:
-        serves = family == "sam2.1" and args.precision == "fp16" and not args.for_sm
+        serves = family == "sam2.1" and args.precision == "fp16"
         args.encoder = USUAL_ENCODER if args.segments and serves else "whole"
-    measured = args.model == MEASURED_WITHOUT_ENGINES and args.segments and args.precision == "fp16" and not args.for_sm
+    measured = args.model == MEASURED_WITHOUT_ENGINES and args.segments and args.precision == "fp16"
     args.decoder = args.decoder or ("own" if measured else "engine")
     args.memory = args.memory or ("own" if measured else "engine")
     if args.verify and not (args.prompt_point or args.prompt_mask):
@@ -127,7 +112,6 @@ def main():
         args.padded_track,
         args.segments,
         args.encoder_batches,
-        args.for_sm,
         encoder=args.encoder,
         decoder=args.decoder,
         memory=args.memory,

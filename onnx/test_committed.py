@@ -15,22 +15,13 @@ import onnx
 HERE = Path(__file__).resolve().parent
 sys.path.insert(0, str(HERE))
 
-from segexport import ExportError, bank
+from segexport import bank
 from segexport.onnx_write import FORBIDDEN
 from segexport.ort_driver import Bundle
-from segexport.small_products import write_out
 
 MINI = HERE / "bundles" / "edgetam_mini_256_fp32"
-CUT = HERE.parent / "tests" / "data" / "encoder_attention"
 GOLDEN = HERE.parent / "tests" / "data" / "tracker"
 SIDE = 256
-
-
-def attend(q, k, v):
-    """softmax(q k^T) v, head by head, in float32 and rounded to what it was given in."""
-    scores = q.astype(np.float32) @ k.astype(np.float32).swapaxes(1, 2)
-    weight = np.exp(scores - scores.max(axis=-1, keepdims=True))
-    return ((weight / weight.sum(axis=-1, keepdims=True)) @ v.astype(np.float32)).astype(q.dtype)
 
 
 class SmallBundle(unittest.TestCase):
@@ -86,37 +77,6 @@ class SmallBundle(unittest.TestCase):
             chosen = bank.select(frame["frame"], [0], len(golden["frames"]))
             self.assertEqual([list(m) for m in chosen.memories], frame["memories"])
             self.assertEqual([list(p) for p in chosen.pointers], frame["pointers"])
-
-
-class EncoderCutAtItsAttentions(unittest.TestCase):
-    """tests/data/encoder_attention, which tests of the program run."""
-
-    def test_its_parts_give_what_its_whole_encoder_gives(self):
-        bundle = Bundle(CUT)
-        for graph in bundle.manifest["graph"]:
-            data = (CUT / graph["file"]).read_bytes()
-            self.assertEqual(hashlib.sha256(data).hexdigest(), graph["sha256"], graph["file"])
-        image = np.random.default_rng(0).standard_normal((1, 3, bundle.side, bundle.side))
-        fed, given, attended = {"image": image}, {}, 0
-        for index in range(4):
-            out = bundle(f"encoder_cut{index}", **fed)
-            fed = {"x": out.pop("y", None)}
-            if "q" in out:
-                fed["o"] = attend(*(out.pop(name) for name in "qkv"))
-                attended += 1
-            given |= out
-        self.assertEqual(attended, 2)
-        for name, value in bundle("encoder", image=image).items():
-            np.testing.assert_allclose(given[name], value, atol=1e-5, err_msg=name)
-
-
-class SmallProducts(unittest.TestCase):
-    def test_a_product_of_two_variables_is_not_written_out_as_sums(self):
-        node = onnx.helper.make_node("MatMul", ["a", "b"], ["y"], name="/odd/MatMul")
-        port = lambda name, *shape: onnx.helper.make_tensor_value_info(name, onnx.TensorProto.FLOAT, shape)
-        graph = onnx.helper.make_graph([node], "odd", [port("a", 2, 3), port("b", 3, 4)], [port("y", 2, 4)])
-        with self.assertRaisesRegex(ExportError, "/odd/MatMul computes in fp32"):
-            write_out(onnx.helper.make_model(graph))
 
 
 if __name__ == "__main__":

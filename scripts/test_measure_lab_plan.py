@@ -227,29 +227,9 @@ class Planning(Case):
         self.assertEqual((begun[120]["compare"], begun[120].get("bench")), (60, None), "it is in time, and comes first")
         self.assertEqual((begun[100].get("compare"), begun[100]["bench"]), (None, 5))
 
-    def test_an_encoder_that_is_cut_at_its_attention_is_built_whole_too_and_both_are_measured_in_turn(self):
-        jobs = {job.name: job for job in plan(self.settings(encoder="attention"), GROUPS)}
-        for name, parts in (("sam2_tiny", 4), ("sam2_large", 5)):
-            for precision in ("fp16", "mixed"):
-                self.assertIn(f"build_{name}_{precision}_encoder_cut{parts - 1}", jobs)
-                self.assertNotIn(f"build_{name}_{precision}_encoder_cut{parts}", jobs)
-        self.assertIn("build_sam2_tiny_fp32_0", jobs, "graphs in fp32 have no such cuts")
-        flags = [" ".join(map(str, jobs[f"export_sam2_tiny_{precision}"].command)).count("--encoder attention") for precision in ("fp16", "fp32")]
-        self.assertEqual(flags, [1, 0])
-        self.assertNotIn("--encoder", jobs["export_edgetam_fp16"].command)
-        whole, measured = jobs["engines_sam2_tiny_whole"], jobs["attention_sam2_tiny"]
-        self.assertEqual(whole.needs[0], "build_sam2_tiny_fp16_0")
-        graphs = jobs["build_sam2_tiny_fp16_0"].command
-        self.assertEqual(graphs[graphs.index("--graphs") + 1], "encoder")
-        self.assertFalse([need for need in whole.needs if "cut" in need])
-        self.assertEqual(measured.needs, ["engines_sam2_tiny_whole", "engines_sam2_tiny_fp16", "compare_sam2_tiny"])
-        held = measured.command[measured.command.index("--reference-run") + 1]
-        self.assertEqual(held, f"glob:{self.out}/compare_sam2_tiny/runs/*/eager-fp32/from_round_1/round_0", "fp16 runs are no reference")
-        self.assertFalse([name for name in (job.name for job in plan(self.settings())) if name.startswith("attention_") or name.endswith("_whole") and name.startswith("engines")])
-
     def test_an_encoder_that_is_in_parts_anyway_is_never_built_whole_for_before_and_after(self):
-        jobs = checked(plan(self.settings(encoder="attention"), GROUPS))
-        built = [job.command for name, job in jobs.items() if name.startswith("build_sam2_large")]
+        jobs = checked(plan(self.settings(encoder="trunk"), GROUPS))
+        built = [job.command for name, job in jobs.items() if name.startswith("build_sam2_large_fp16")]
         self.assertFalse([command for command in built if command[command.index("--graphs") + 1] == "encoder"])
         export, merged = jobs["usual_sam2_large_fp16"], jobs["engines_sam2_large_usual"]
         self.assertEqual(export.command[export.command.index("--encoder") + 1], "whole")
@@ -264,7 +244,7 @@ class Planning(Case):
         pieces = [jobs[need].command for need in merged.needs]
         self.assertEqual(sorted(graphs), sorted(",".join(piece[piece.index("--graphs") + 1] for piece in pieces).split(",")))
         self.assertIn(f"usual={self.out}/engines/sam2_large_usual", jobs["attention_sam2_large"].command)
-        self.assertNotIn("attention_sam2_large", checked(plan(self.settings(encoder="attention", unlearned=("sam2.1_large",)), GROUPS)))
+        self.assertNotIn("attention_sam2_large", checked(plan(self.settings(encoder="trunk", unlearned=("sam2.1_large",)), GROUPS)))
 
     def test_an_encoder_with_a_trunk_has_two_parts_in_halves_alone(self):
         jobs = checked(plan(self.settings(encoder="trunk"), GROUPS))
@@ -291,7 +271,7 @@ class Planning(Case):
         kept.mkdir()
         for end in ("1", "encoder_cut0"):
             (kept / f"build_sam2_large_fp16_{end}.timing").write_text("x")
-        jobs = {job.name: job for job in plan(self.settings(timing_dir=kept, encoder="attention"), GROUPS)}
+        jobs = {job.name: job for job in plan(self.settings(timing_dir=kept, encoder="trunk"), GROUPS)}
         prompt, part = jobs["usual_sam2_large_fp16_1"], jobs["usual_sam2_large_fp16_encoder_cut0"]
         self.assertEqual(prompt.copies[0], (kept / "build_sam2_large_fp16_1.timing", self.out / "timing/usual_sam2_large_fp16_1.timing"))
         self.assertEqual(part.copies, [], "that was a part with other cuts")

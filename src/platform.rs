@@ -49,15 +49,12 @@ pub struct Platform {
     pub tegra: bool,
 }
 
-/// Compute capabilities that TensorRT for RTX builds all graphs for without having the GPU (seen with 1.7.1, which refuses
-/// 87 and 90). For 75 it has no products in fp32, so that it takes fp16 graphs of `onnx/export.py --for-sm 75` alone.
-pub const BUILT_AHEAD: [u32; 6] = [TURING_SM, 80, 86, 89, 120, 121];
-
-/// Turing: TensorRT for RTX has no matrix products in fp32 for it.
-pub const TURING_SM: u32 = 75;
+/// Compute capabilities that TensorRT for RTX builds all graphs for without having the GPU: seen with 1.7.1, which
+/// refuses 87 and 90, and for 75 has no matmul in fp32.
+pub const BUILT_AHEAD: [u32; 5] = [80, 86, 89, 120, 121];
 
 /// The oldest compute capability that the committed kernels run on; attention's alone need more.
-const OLDEST_SM: u32 = TURING_SM;
+const OLDEST_SM: u32 = 75;
 
 /// The oldest compute capability that the committed attention kernels run on.
 pub const OLDEST_FUSED_SM: u32 = 80;
@@ -156,16 +153,13 @@ mod tests {
     #[test]
     fn the_committed_table_holds_the_boards_and_caps_orin_at_256_mib() {
         let table = Platforms::open(None).unwrap();
-        for name in ["orin", "orin-nano", "rtx2080", "rtx3090", "rtx4090", "a100", "h100", "h200"] {
+        for name in ["orin", "orin-nano", "rtx3090", "rtx4090", "a100", "h100", "h200"] {
             assert_eq!(table.get(name).unwrap().name, name);
         }
         let orin = table.get("orin").unwrap();
         assert_eq!((orin.workspace_mb, orin.unified, orin.sm), (256, true, 87));
         assert!(!orin.can_be_built_ahead() && table.get("rtx3090").unwrap().can_be_built_ahead());
         assert!(!table.get("h200").unwrap().can_be_built_ahead());
-        let turing = table.get("rtx2080").unwrap();
-        assert_eq!((turing.sm, turing.bank, turing.precision), (75, Bank::Padded, Precision::Fp16));
-        assert!(turing.can_be_built_ahead());
     }
 
     #[test]

@@ -10,7 +10,7 @@ use predicates::prelude::*;
 use segtrt::trt::Library;
 
 use crate::build_engines::stand_in;
-use crate::support::{copy, segtrt, small_bundle};
+use crate::support::{segtrt, small_bundle};
 
 /// TensorRT for RTX's directory, where it is installed.
 fn rtx() -> Option<std::path::PathBuf> {
@@ -53,95 +53,29 @@ fn caps_that_no_gpu_has_are_usage_errors() {
     build(dir.path()).args(["--sweep-workspace", "64,0"]).assert().code(2);
 }
 
-/// fp32 graphs are refused for Turing by TensorRT for RTX, and segtrt's own attention by the platform table.
+/// The fused bank's attention is segtrt's own kernels, which an older GPU cannot load.
 #[test]
-fn what_turing_lacks_is_told_with_what_to_do_instead() {
+fn a_gpu_without_attention_kernels_is_refused_the_fused_bank() {
     let dir = tempfile::tempdir().unwrap();
-    let Some(_) = rtx() else { return };
-    let turing = |arguments: &[&str]| build_for("rtx2080", dir.path()).args(arguments).assert();
-    turing(&["--bank", "fused"])
-        .code(2)
-        .stderr(predicate::str::contains("attention kernels need sm 80 (Ampere) or more"))
-        .stderr(predicate::str::contains("take padded"));
-    for graph in ["track_keys", "track_seg1"] {
-        turing(&["--graphs", &format!("prompt,{graph}")]).code(2).stderr(predicate::str::contains(
-            format!("--graphs {graph}: the fused bank's attention kernels need sm 80"),
-        ));
-    }
-    // What was exported for any GPU is refused at once; what only says that it is for this one, by TensorRT.
-    turing(&["--graphs", "prompt"])
-        .code(1)
-        .stderr(predicate::str::contains("manifest.toml is of fp32 graphs for any GPU"))
-        .stderr(predicate::str::contains("for GeForce RTX 2080 (sm_75)"))
-        .stderr(predicate::str::contains("--precision fp16 --padded-track --for-sm 75"))
-        .stderr(predicate::str::contains("--platform rtx2080 --models edgetam_mini --imgsz 256"));
-    assert!(!dir.path().join("rtx2080").exists(), "nothing was begun");
-    let (own, usual) = (bundle_for_turing(dir.path()), small_bundle());
-    let from = |bundles: &[&Path], platform: &str| {
-        let mut command = build_from(bundles, platform, &dir.path().join("out"));
-        command.args(["--graphs", "prompt"]);
-        command
-    };
-    from(&[&own], "rtx2080")
-        .assert()
-        .code(1)
-        .stderr(predicate::str::contains("FP32 GEMM is not supported"))
-        .stderr(predicate::str::contains("onnx/export.py --precision fp16 --for-sm 75"));
-    // The other way round it is told, once.
-    let said = from(&[&own], "rtx3090").arg("--dry-run").assert().success();
-    let said = String::from_utf8_lossy(&said.get_output().stderr).into_owned();
-    assert_eq!(said.matches("was exported with --for-sm 75").count(), 1, "{said}");
-    // Of two of the same name each GPU gets its own, whichever is named first.
-    for (platform, told) in
-        [("rtx3090", "exported with --for-sm"), ("rtx2080", "is of fp32 graphs")]
-    {
-        for bundles in [[&*own, &*usual], [&*usual, &*own]] {
-            let mut command = from(&bundles, platform);
-            command
-                .arg("--dry-run")
-                .assert()
-                .success()
-                .stderr(predicate::str::contains(told).not());
-        }
-    }
-}
-
-/// A bundle that says that it is for Turing, beside which any other is refused.
-fn bundle_for_turing(dir: &Path) -> std::path::PathBuf {
-    let bundle = dir.join("for_turing");
-    copy(&small_bundle(), &bundle);
-    let path = bundle.join("manifest.toml");
-    let manifest = std::fs::read_to_string(&path).unwrap();
-    std::fs::write(path, manifest.replace("opset = 17", "opset = 17\nfor_sm = 75")).unwrap();
-    bundle
-}
-
-/// A platform's list of models is built as far as it can be; with another TensorRT, which has fp32 products on Turing, all of it.
-#[test]
-fn bundles_that_are_not_for_turing_are_left_out_for_rtx_alone() {
-    let dir = tempfile::tempdir().unwrap();
-    let table = dir.path().join("table.toml");
-    let text = segtrt::platform::BUILT_IN.replace("imgsz = 1024", "imgsz = 256");
-    let text = text.replace("\"edgetam\"", "\"edgetam_mini\"");
-    std::fs::write(&table, text.replace("precision = \"fp16\"", "precision = \"fp32\"")).unwrap();
-    let listed = || {
-        let mut command = segtrt();
-        command.args(["build-engines", "--platform", "rtx2080", "--dry-run", "--platforms"]);
-        command.arg(&table).arg("--out").arg(dir.path().join("out"));
-        command.arg("--onnx-dir").arg(small_bundle());
-        command
-    };
-    let refused = "is of fp32 graphs for any GPU";
-    if rtx().is_some() {
-        listed().assert().code(1).stderr(predicate::str::contains(refused));
-    }
     let Some(fakes) = crate::selftest::fakes::shared() else { return };
     let Some(tensorrt) = stand_in(dir.path()) else { return };
-    let mut command = listed();
-    command.env("LD_LIBRARY_PATH", fakes.dir()).env("FAKE_CUDA_SM", "75");
-    command.arg("--tensorrt-lib").arg(tensorrt);
-    let said = predicate::str::contains(refused).or(predicate::str::contains("--for-sm"));
-    command.assert().success().stderr(said.not());
+    let table = dir.path().join("table.toml");
+    let row = "[old]\ntitle = \"Old\"\nsm = 75\nmemory_mb = 8192\nunified = false\n\
+               models = [\"edgetam_mini\"]\nprecision = \"fp32\"\nimgsz = 256\nworkspace_mb = 64\n\
+               bank = \"padded\"\nopt_level = 3\ndevice_names = [\"Old\"]\n";
+    std::fs::write(&table, row).unwrap();
+    let refused = |arguments: &[&str], says: &str| {
+        let mut command = build_for("old", dir.path());
+        command.arg("--platforms").arg(&table).arg("--tensorrt-lib").arg(&tensorrt);
+        command.env("LD_LIBRARY_PATH", fakes.dir()).env("FAKE_CUDA_SM", "75").args(arguments);
+        command.assert().code(2).stderr(predicate::str::contains(says.to_owned()));
+    };
+    refused(&["--bank", "fused"], "attention kernels need sm 80 (Ampere) or more");
+    refused(&["--bank", "fused"], "take padded");
+    for graph in ["track_keys", "track_seg1"] {
+        let says = format!("--graphs {graph}: the fused bank's attention kernels need sm 80");
+        refused(&["--graphs", &format!("prompt,{graph}")], &says);
+    }
 }
 
 /// bench tracks one object after the other: sixteen profiles more for each further object would be built for nobody.

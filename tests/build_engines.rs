@@ -101,7 +101,7 @@ fn wrong_arguments_are_usage_errors_that_name_what_is_there() {
     let dir = tempfile::tempdir().unwrap();
     segtrt().args(["build-engines", "--platform", "orinn"]).assert().code(2).stderr(
         predicate::str::contains("--platform orinn")
-            .and(predicate::str::contains("orin-nano, orin-nx, rtx2080, rtx3090")),
+            .and(predicate::str::contains("orin-nano, orin-nx, rtx3090")),
     );
     build(dir.path(), 86).args(["--precision", "fp8"]).assert().code(2);
     build(dir.path(), 86).args(["--opt-level", "6"]).assert().code(2);

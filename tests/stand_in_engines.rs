@@ -15,8 +15,8 @@ use crate::support::{
 
 /// More than fill a bank of 16 pointers.
 const FRAMES: usize = 20;
-/// A Hiera cut at its attentions, and a track step that is cut, too; its graphs are fp32.
-const HIERA: &str = "tests/data/encoder_attention";
+/// A track step that is cut at its attentions; its graphs are fp32.
+const FUSED: &str = "tests/data/fused";
 /// Ports that fp16 bundles have in fp32.
 const FLOATS: &str = "low,iou,score,coords,multi,binar,ptr_t";
 
@@ -73,9 +73,9 @@ impl Setting {
 #[test]
 fn fp32_graphs_with_ports_of_halves_run_with_copies_between_and_cannot_be_recorded() {
     let Some(setting) = Setting::new() else { return };
-    setting.cpu(HIERA, "64");
+    setting.cpu(FUSED, "64");
     let bundle = setting.path("bundle");
-    copy(Path::new(HIERA), &bundle);
+    copy(Path::new(FUSED), &bundle);
     let manifest = fs::read_to_string(bundle.join("manifest.toml")).unwrap();
     let halves = manifest.replace("precision = \"fp32\"", "precision = \"fp16\"");
     assert_ne!(halves, manifest);
@@ -83,7 +83,7 @@ fn fp32_graphs_with_ports_of_halves_run_with_copies_between_and_cannot_be_record
     let mut build = setting.build(&bundle, "64", "fp16", "fused");
     build.env("FAKE_BUILD_FLOATS", FLOATS).assert().success();
     let folder = setting.path("engines/h200/edgetam_mini_64_fp16");
-    for plan in ["encoder_cut3", "track_seg4"] {
+    for plan in ["encoder", "track_seg4"] {
         assert!(folder.join(format!("{plan}.plan")).exists(), "{plan}");
     }
 
@@ -93,7 +93,7 @@ fn fp32_graphs_with_ports_of_halves_run_with_copies_between_and_cannot_be_record
     let iou = setting.against_cpu("apart");
     assert!(iou > 0.9, "{iou}");
     let text = fs::read_to_string(&log).unwrap();
-    for kernel in ["attention_heads_64", "attention_self", "attention_cross", "mask_words"] {
+    for kernel in ["attention_self", "attention_cross", "mask_words"] {
         assert!(text.contains(kernel), "{kernel}");
     }
     // The same as where device memory is the host's.

@@ -3,8 +3,6 @@
 // Helpers of tests may fail as loudly as the tests themselves.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
-/// An encoder that is cut at its attentions, on stand-ins.
-mod attending_encoder;
 /// `segtrt baseline`: what is slower, what is noise, what must not be compared.
 mod baseline;
 /// What goes wrong with the input of a bench, and what it costs.

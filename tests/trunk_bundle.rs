@@ -250,10 +250,7 @@ fn other_graphs_need_no_weights_and_an_encoder_in_one_piece_neither() {
     ));
     let output = mixed(&["--bank", "fused"]).output().unwrap();
     let said = String::from_utf8_lossy(&output.stderr).into_owned();
-    assert!(
-        said.contains("mixed engines take no trunk") && said.contains("--encoder attention"),
-        "{said}"
-    );
+    assert!(said.contains("mixed engines take no trunk"), "{said}");
     let plan: Value = serde_json::from_slice(&output.stdout).unwrap();
     let plans = plan["plans"].as_array().unwrap().iter();
     let roles: Vec<&str> = plans.map(|plan| plan["role"].as_str().unwrap()).collect();

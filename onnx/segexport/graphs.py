@@ -11,7 +11,7 @@ from torch import nn
 
 from . import ExportError, track_segments, trunk
 from .encoder import Encoder
-from .encoder_parts import EncoderPart, Part, attentions_of, bounds_of, shapes_between
+from .encoder_parts import EncoderPart, bounds_of
 from .hiera import HieraTrunk
 from .head import MaskPrompt, Prompt, Track
 from .memory_encoder import MemoryEncoder
@@ -101,9 +101,8 @@ def graphs_of(model, side, padded_track=False, segments=False, batches=(), encod
     """Yields the bundle's graphs one by one (each holds copies of large tables).
 
     `padded_track` adds track_padded, `segments` track_keys and track_seg0, track_seg1, ... and, where the trunk is deep,
-    encoder_cut0, encoder_cut1, ...; `encoder` "attention" cuts the encoder at its attentions over the whole map as well,
-    "trunk" leaves its blocks out, as stem and neck; `decoder` "own" adds track_image, the last segment without the mask
-    decoder;    `batches` adds the encoder for so many images at once each, encoder_b2, encoder_b4, ...
+    encoder_cut0, encoder_cut1, ...; `encoder` "trunk" leaves the encoder's blocks out, as stem and neck; `decoder` "own" adds
+    track_image, the last segment without the mask decoder; `batches` adds the encoder for so many images at once each, encoder_b2, encoder_b4, ...
     """
     c = contract_of(model, side)
     g, width, low = c.grid, c.feature_channels, c.low_size
@@ -125,9 +124,8 @@ def graphs_of(model, side, padded_track=False, segments=False, batches=(), encod
         yield Graph(role, Encoder(model, side), images, outputs)
     if encoder == "trunk":
         yield from around_trunk(Encoder(model, side), side, features)
-    elif segments or encoder == "attention":
-        cut = Encoder(model, side)
-        yield from encoder_cuts(cut, side, features, bounds_at_attentions(cut) if encoder == "attention" else None)
+    elif segments:
+        yield from encoder_cuts(Encoder(model, side), side, features)
     points = [
         Port("coords", "f32", ("B", "P", 2)),
         Port("labels", "i32", ("B", "P")),
@@ -162,19 +160,20 @@ def encoder_cuts(encoder, side, features, bounds=None):
     """The encoder in parts (encoder_parts.py), none where it stays whole; `bounds` where others than the usual ones are wanted."""
     if not isinstance(encoder.trunk, HieraTrunk):
         return
-    parts = [Part(*part) for part in bounds or bounds_of(len(encoder.trunk.blocks))]
+    parts = bounds or bounds_of(len(encoder.trunk.blocks))
     if len(parts) == 1:
         return
     known = {port.name: port for port in features} | {"image": Port("image", "f", (1, 3, side, side))}
 
-    def between(name, part):
-        """A port of what is handed on to `part`, called x and o there."""
-        return Port(name, "f", shapes_between(encoder.trunk, part)["x" if name in "xy" else "o"])
+    def tokens(name, block):
+        """A port of the tokens in front of this block."""
+        block = encoder.trunk.blocks[block]
+        return Port(name, "f", (1, block.grid, block.grid, block.dim))
 
-    for index, (part, following) in enumerate(zip(parts, [*parts[1:], None])):
-        module = EncoderPart(encoder, part)
-        inputs = [known.get(name) or between(name, part) for name in module.inputs]
-        outputs = [known.get(name) or between(name, following) for name in module.outputs]
+    for index, (first, behind) in enumerate(parts):
+        module = EncoderPart(encoder, first, behind)
+        inputs = [known.get(name) or tokens(name, first) for name in module.inputs]
+        outputs = [known.get(name) or tokens(name, behind) for name in module.outputs]
         yield Graph(f"encoder_cut{index}", module, inputs, outputs)
 
 
@@ -186,14 +185,6 @@ def around_trunk(encoder, side, features):
     ports = {name: Port(name, "cast", shape) for name, shape in trunk.shapes_of(encoder.trunk).items()}
     yield Graph("encoder_cut0", trunk.Stem(encoder), [Port("image", "f", (1, 3, side, side))], [ports["y"]])
     yield Graph("encoder_cut1", trunk.Neck(encoder), [ports[name] for name in trunk.STAGES], features)
-
-
-def bounds_at_attentions(encoder):
-    """Parts that end at the trunk's attentions over the whole map (encoder_parts.py)."""
-    attentions = attentions_of(encoder.trunk) if isinstance(encoder.trunk, HieraTrunk) else []
-    if not attentions:
-        raise ExportError("this encoder has no attention over the whole map to be cut at; SAM 2.1's encoders have")
-    return bounds_of(len(encoder.trunk.blocks), attentions)
 
 
 def _segments(track, c, features, answer, decoder):

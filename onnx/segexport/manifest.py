@@ -18,7 +18,6 @@ from .memory_attention import MemoryAttention
 from .memory_encoder import MemoryEncoder
 from .models import spec_of
 from .onnx_write import OPSET, check, to_onnx
-from .small_products import write_out
 
 MEAN, STD = [0.485, 0.456, 0.406], [0.229, 0.224, 0.225]
 
@@ -29,13 +28,13 @@ def bundle_name(model, side, precision):
 
 
 def write_bundle(
-    model, name, side, precision, weights, reference, out, padded_track=False, segments=False, batches=(), for_sm=None,
+    model, name, side, precision, weights, reference, out, padded_track=False, segments=False, batches=(),
     say=print, encoder="whole", decoder="engine", memory="engine",
 ):
     """Exports every graph into `out`/<bundle name>; returns that directory.
 
-    `for_sm` 75: fp16 graphs without fp32 products (`small_products`). `encoder`: "attention" cuts the encoder at its
-    attentions, "trunk" leaves its blocks to segtrt, both fp16 alone; `decoder` "own" leaves the segments' mask decoder to segtrt,
+    `encoder` "trunk" leaves its blocks to segtrt, in fp16 alone;
+    `decoder` "own" leaves the segments' mask decoder to segtrt,
     `memory` "own" writes what segtrt computes the memory encoder of.
     The directory appears whole or not at all (written beside, then renamed).
     """
@@ -45,9 +44,6 @@ def write_bundle(
         raise ExportError("segtrt's kernels for a mask decoder stand behind the track step's segments in fp16: export with --segments --precision fp16")
     if memory == "own" and precision != "fp16":
         raise ExportError(f"segtrt's kernels for a memory encoder take fp16, and {precision} was asked for: export with --precision fp16")
-    if memory == "own" and for_sm:
-        says = f"segtrt's kernels for a memory encoder need sm 80 or later, and sm {for_sm} was asked for"
-        raise ExportError(f"{says}: export with --memory engine")
     final = Path(out) / bundle_name(name, side, precision)
     folder = final.with_name(final.name + ".partial")
     shutil.rmtree(folder, ignore_errors=True)
@@ -65,8 +61,6 @@ def write_bundle(
         work = flops.count(proto)
         if precision == "fp16":
             proto = to_fp16(proto, graph)
-            if for_sm == 75:
-                write_out(proto)
             check(proto, graph.role)
         data = proto.SerializeToString()
         (folder / f"{graph.role}.onnx").write_bytes(data)
@@ -83,14 +77,14 @@ def write_bundle(
         say(f"{table['file']}: {len(table['block'])} blocks, {(folder / table['file']).stat().st_size / 1e6:.1f} MB, "
             f"{table['flops'] / 1e9:.2f} GFLOP")
     entries += [_table_entry(title, table) for title, table in beside.items()]
-    head = _head(model, name, side, precision, weights, reference, for_sm)
+    head = _head(model, name, side, precision, weights, reference)
     (folder / "manifest.toml").write_text(head + "\n" + "\n".join(entries))
     shutil.rmtree(final, ignore_errors=True)
     folder.rename(final)
     return final
 
 
-def _head(model, name, side, precision, weights, reference, for_sm):
+def _head(model, name, side, precision, weights, reference):
     contract = asdict(contract_of(model, side)) | {"mean": MEAN, "std": STD}
     tables = {
         "model": {
@@ -112,8 +106,6 @@ def _head(model, name, side, precision, weights, reference, for_sm):
             "reference": reference,
         },
     }
-    if for_sm is not None:
-        tables["export"]["for_sm"] = for_sm
     if spec_of(name).family != "edgetam":
         del tables["export"]["timm"]
     parts = ["format = 1"]

@@ -1,7 +1,7 @@
 """Jobs before anything is measured: networks whose masks mean something, their graphs, and PyTorch's compiled code."""
 
 from .job import ALONE, SHARED, Job
-from .settings import ATTENDING, TEACHER
+from .settings import HIERA, TEACHER
 
 BATCHES = "2,4,8,16"
 # Seconds of max-autotune alone on a GPU and twelve processors, which compile the candidates, as they were seen; many of small's shapes
@@ -67,7 +67,7 @@ def exports_of(s, v, bundles, name, weights, precisions, needs=()):
         bundle = bundles / f"{v.model}_{v.imgsz}_{precision}"
         command = [*s.script("onnx/export.py"), "--model", v.model, "--imgsz", v.imgsz, "--precision", precision]
         command += [*weights, "--segments", "--padded-track"]
-        if v.model in ATTENDING and precision == "fp16":
+        if v.model in HIERA and precision == "fp16":
             command += ["--encoder", v.encoder]
         if precision == "fp16":
             command += ["--decoder", v.decoder, "--memory", v.memory]

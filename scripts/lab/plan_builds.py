@@ -5,7 +5,7 @@ from dataclasses import replace
 from .engines import MERGE
 from .job import ALONE, SHARED, Job
 from .plan_bed import BATCHES, exported, exports_of, weights_of
-from .settings import ATTENDING, PARTS, SEGMENTS
+from .settings import HIERA, PARTS, SEGMENTS
 
 PRECISIONS = ("fp16", "mixed", "fp32")
 # Of a GPU's slots. Beside up to eleven others encoders took 2.4 (SAM2.1-tiny) and 4.6 times (EdgeTAM) as long as beside one or two; likely
@@ -26,7 +26,7 @@ def pieces_of(v, precision):
     segments = [f"track_seg{k}" for k in range(count - 1)]
     own = [precision == "fp16" and maker == "own" for maker in (v.decoder, v.memory)]
     last = ["track_image" if own[0] else f"track_seg{count - 1}", *["memory"] * (not own[1])]
-    if v.encoder == "trunk" and precision == "fp16" and v.model in ATTENDING:  # a kernel makes the keys, by weights beside the trunk's
+    if v.encoder == "trunk" and precision == "fp16" and v.model in HIERA:  # a kernel makes the keys, by weights beside the trunk's
         return [*parts, ["prompt"], last, ["mask_prompt", *segments]]
     return [*parts, ["prompt"], last, ["track_keys", "mask_prompt", *segments]]
 

@@ -37,9 +37,9 @@ PRIORITIES = {  # by rank
 }
 RANKS = {"edgetam": 0, "sam2.1_tiny": 0, "sam2.1_base_plus": 1, "sam2.1_large": 1, "sam2.1_small": 2}
 PARTS = {"sam2.1_large": 4}  # of an image encoder that is cut (onnx/segexport/encoder_parts.py)
-ATTENDING = {"sam2.1_tiny": 4, "sam2.1_small": 4, "sam2.1_base_plus": 4, "sam2.1_large": 5}  # of one in fp16 that is cut at its attentions, too
-AROUND_TRUNK = 2  # of one in fp16 whose trunk is this program's
-ENCODERS = ("trunk", "attention", "whole")  # of onnx/export.py --encoder
+HIERA = ("sam2.1_tiny", "sam2.1_small", "sam2.1_base_plus", "sam2.1_large")  # models whose encoder has a trunk
+AROUND_TRUNK = 2  # parts of one in fp16 whose trunk is this program's
+ENCODERS = ("trunk", "whole")  # of onnx/export.py --encoder
 MAKERS = ("engine", "own")  # of onnx/export.py --decoder and --memory
 SEGMENTS = {"edgetam": 5}  # of a track step; SAM 2.1 has nine
 
@@ -61,7 +61,7 @@ class Variant:
         """Parts of the encoder; 0 where it is whole."""
         if self.encoder == "trunk" and precision != "fp32":
             return AROUND_TRUNK if precision == "fp16" else 0  # mixed engines compute all of it in fp32
-        return (ATTENDING if self.encoder == "attention" and precision != "fp32" else PARTS).get(self.model, 0)
+        return PARTS.get(self.model, 0)
 
     @property
     def tag(self):
@@ -121,7 +121,7 @@ class Settings:
     def variants(self):
         """The models at 1024 pixels; EdgeTAM at 512, too."""
         common = {"decoder": self.mask_decoder, "memory": self.memory_encoder}
-        found = [Variant(model, encoder=self.encoder if model in ATTENDING else "whole", **common) for model in self.models]
+        found = [Variant(model, encoder=self.encoder if model in HIERA else "whole", **common) for model in self.models]
         return found + [Variant("edgetam", 512, **common)] * ("edgetam" in self.models)
 
     def learning(self, model):

@@ -25,21 +25,12 @@ impl From<trt::Error> for Failure {
     fn from(error: trt::Error) -> Self {
         let kind = match &error {
             trt::Error::Parse { .. } if !error.is_out_of_memory() => FailureKind::Graph,
-            error if lacks_products(error) => FailureKind::ProductsForTuring,
             error if lacks_workspace(error) => FailureKind::WorkspaceTooSmall,
             error if error.is_out_of_memory() => FailureKind::OutOfMemory,
             _ => FailureKind::Other,
         };
         Self { kind, error: error.into() }
     }
-}
-
-/// TensorRT for RTX 1.7.1: "Cannot compile operation '/f32_points/MatMul' for Turing (SM75): FP32 GEMM is not supported".
-fn lacks_products(error: &trt::Error) -> bool {
-    let trt::Error::Failed { cause, .. } = error else { return false };
-    cause.0.iter().any(|line| {
-        line.text.contains("for Turing (SM75)") && line.text.contains("GEMM is not supported")
-    })
 }
 
 /// TensorRT found no implementation under the cap. 8.6.0 gives no reason with it: seen for graphs that build under a
@@ -58,14 +49,14 @@ impl FailureKind {
     /// Another process would fail at it in the same way. Else what the process did before may be the reason: memory that TensorRT
     /// keeps between builds, a CUDA context that an error spoiled.
     pub fn is_of_the_job(self) -> bool {
-        matches!(self, Self::Graph | Self::ProductsForTuring | Self::Disk | Self::Stopped)
+        matches!(self, Self::Graph | Self::Disk | Self::Stopped)
     }
 
     /// The process that told it may go on with other plans: the parser refused a file, a file could not be written, or TensorRT
     /// ended its search in good order. Allocations that failed, errors of CUDA and whatever nobody knows may have left anything
     /// behind.
     pub fn leaves_the_process_sound(self) -> bool {
-        matches!(self, Self::Graph | Self::ProductsForTuring | Self::Disk | Self::WorkspaceTooSmall)
+        matches!(self, Self::Graph | Self::Disk | Self::WorkspaceTooSmall)
     }
 
     /// What to try next, as a phrase; `workspace_mib` is the cap that failed.
@@ -82,10 +73,6 @@ impl FailureKind {
                 workspace_mib * 4
             ),
             Self::Graph => "export the graph again with this version's onnx/export.py, which writes opset 17"
-                .to_owned(),
-            Self::ProductsForTuring => "export the model again with onnx/export.py --precision fp16 --for-sm 75, which writes \
-                                        graphs without such products, and with an --out of its own: the name is that of the \
-                                        usual bundle"
                 .to_owned(),
             Self::Disk => "check that the directory is writable and has that much space, or name another with --out".to_owned(),
             Self::Died => format!(
@@ -120,19 +107,6 @@ mod tests {
         let full = "[globWriter.cpp::HybridGlobWriter::397] Error Code 2: OutOfMemory (no further information)";
         assert_eq!(failed(full), FailureKind::OutOfMemory);
         assert_eq!(failed("Error Code 4: something else"), FailureKind::Other);
-    }
-
-    /// The line as 1.7.1 wrote it.
-    #[test]
-    fn a_product_that_turing_does_not_have_asks_for_another_export() {
-        let line = "IBuilder::buildSerializedNetwork: Error Code 1: Myelin ([pass.cpp:337: check_turing_op_compatibility] \
-                    Cannot compile operation '/f32_points/MatMul' for Turing (SM75): FP32 GEMM is not supported. In \
-                    compileGraph at /_src/optimizer/myelin/codeGenerator.cpp:2012)";
-        assert_eq!(failed(line), FailureKind::ProductsForTuring);
-        let advice = failed(line).advice(256);
-        assert!(advice.contains("--precision fp16 --for-sm 75"));
-        assert!(advice.contains("--out"), "it would take the usual bundle's place");
-        assert!(failed(line).is_of_the_job());
     }
 
     #[test]

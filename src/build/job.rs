@@ -84,8 +84,6 @@ pub enum FailureKind {
     WorkspaceTooSmall,
     /// TensorRT does not take the graph.
     Graph,
-    /// The graph has a product in fp32, and TensorRT for RTX none for Turing.
-    ProductsForTuring,
     /// The plan could not be written.
     Disk,
     /// The child died.

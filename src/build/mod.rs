@@ -20,7 +20,6 @@ pub mod plan_file;
 mod rebuild;
 pub mod recipe;
 pub mod supervise;
-pub mod turing;
 pub mod worker;
 
 pub use job::{BuildJob, Built, Event, FailureKind};

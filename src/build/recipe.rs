@@ -130,13 +130,12 @@ pub fn computed_by_kernels(named: &[Role], roles: &[Role], bundle: &Manifest) ->
     named.iter().copied().find(taken)
 }
 
-/// The parts of the bundle's encoder can run on a GPU of this compute capability: nothing attends between them, or the attention
-/// kernels are for that GPU and for the types of the graphs. A trunk, which they compute in fp16, is not for mixed engines: these
-/// compute their encoder in fp32 ([`computes_whole`]).
+/// The parts of the bundle's encoder can run on a GPU of this compute capability: there is no trunk between them, or its kernels
+/// are for that GPU and for the types of the graphs. They compute a trunk in fp16, so it is not for mixed engines: these compute
+/// their encoder in fp32 ([`computes_whole`]).
 pub fn serves_encoder(bundle: &Manifest, sm: u32, precision: Precision) -> bool {
     let served = bundle.model.precision == "fp16" && sm >= OLDEST_FUSED_SM;
-    let kept = bundle.trunk.is_none() || precision != Precision::Mixed;
-    !bundle.encoder_attends() || (served && kept)
+    bundle.trunk.is_none() || (served && precision != Precision::Mixed)
 }
 
 /// This program's own kernel makes the keys of the memory attention: their weights lie in the file of a trunk that is run.
@@ -147,8 +146,7 @@ pub fn makes_keys(bundle: &Manifest, sm: u32, precision: Precision) -> bool {
 
 /// A graph of mixed engines that computes in fp32 throughout, with TF32 products: all but the memory attention, which is a
 /// hundredth of their error and, cut at its attentions, does most of its sums in fp32 by this program's own kernels. So do an
-/// encoder's parts; but what they hand on is rounded to fp16, as their ports are, and attention between them takes and gives
-/// fp16, with sums in fp32.
+/// encoder's parts; but what they hand on is rounded to fp16, as their ports are.
 ///
 /// On an H200 with TensorRT 8.6.0 SAM2.1-tiny's masks come from a lowest IoU of 0.961 (mean 0.9947) to 0.991 (0.9984) by it,
 /// and a frame from 4.9 to 6.3 ms (docs/measurements/2026-11-compare-h200.md). Either half of it, encoder or decoder alone,
@@ -242,29 +240,6 @@ mod tests {
         assert!(!is_named(&[Role::EncoderCut1], Role::EncoderCut0));
         assert!(!is_named(&[Role::EncoderCut0], Role::Encoder));
         assert!(!is_named(&[Role::Encoder], Role::EncoderB2));
-    }
-
-    #[test]
-    fn parts_with_attention_between_them_are_built_where_there_are_kernels_for_it() {
-        let mut bundle = Bundle::open("tests/data/fused".as_ref()).unwrap().manifest;
-        let whole = bundle.graph(Role::Encoder).unwrap().clone();
-        for role in [Role::EncoderCut0, Role::EncoderCut1] {
-            bundle.graphs.push(Graph { role, ..whole.clone() });
-        }
-        let encoders = |bundle: &Manifest, sm: u32| -> Vec<&str> {
-            let all = roles(Bank::Exact, bundle, sm, Precision::Fp16).into_iter();
-            let all = all.filter(|role| role.is_encoder());
-            all.filter(|role| bundle.graph(*role).is_some()).map(Role::name).collect()
-        };
-        let parts = ["encoder_cut0", "encoder_cut1"];
-        assert_eq!(encoders(&bundle, 75), parts);
-        let part = bundle.graphs.iter_mut().find(|graph| graph.role == Role::EncoderCut0).unwrap();
-        part.outputs[0].name = "q".to_owned();
-        bundle.model.precision = "fp16".to_owned();
-        assert_eq!([80, 90].map(|sm| encoders(&bundle, sm)), [parts, parts]);
-        assert_eq!(encoders(&bundle, 75), ["encoder"]);
-        bundle.model.precision = "fp32".to_owned();
-        assert_eq!(encoders(&bundle, 90), ["encoder"]);
     }
 
     #[test]

@@ -42,16 +42,6 @@ pub fn list(roots: &[PathBuf]) -> Result<Vec<Bundle>> {
     Ok(found)
 }
 
-/// Those that were exported for this compute capability come first, those for another one last: of several that fit, [`find`]
-/// takes the first.
-pub fn sort_for(bundles: &mut [Bundle], sm: u32) {
-    bundles.sort_by_key(|bundle| match bundle.manifest.export.for_sm {
-        Some(own) if own == sm => 0,
-        None => 1,
-        Some(_) => 2,
-    });
-}
-
 /// Picks the bundle for `wanted`: the exact size where one is asked for, else 1024, else the only one there.
 pub fn find(bundles: &[Bundle], roots: &[PathBuf], wanted: &Wanted<'_>) -> Result<Bundle> {
     let fits = |bundle: &&Bundle| {

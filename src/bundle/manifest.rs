@@ -11,7 +11,6 @@ use serde::{Deserialize, Serialize};
 
 use super::decoder::Decoder;
 use super::memory_encoder::MemoryEncoder;
-use super::parts::ATTENDED;
 use super::role::Role;
 use super::trunk::Trunk;
 
@@ -132,9 +131,6 @@ pub struct Export {
     pub exporter: String,
     /// ONNX opset of the graphs.
     pub opset: u32,
-    /// Compute capability that the graphs were written for, 75 for 7.5 (`--for-sm`); none where they are for any GPU.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub for_sm: Option<u32>,
     /// Versions of the libraries that shaped the graphs.
     #[serde(flatten)]
     pub versions: toml::Table,
@@ -237,18 +233,6 @@ impl Manifest {
     /// a mask decoder of this program's.
     pub fn own_cuts(&self) -> Vec<&Graph> {
         self.encoder_parts().into_iter().chain(self.graph(Role::TrackImage)).collect()
-    }
-
-    /// Between parts of the encoder this program's own kernels attend: over the whole map, or in all of a trunk's blocks.
-    pub fn encoder_attends(&self) -> bool {
-        let outputs = self.encoder_parts().into_iter().flat_map(|part| &part.outputs);
-        self.trunk.is_some()
-            || outputs.into_iter().any(|tensor| ATTENDED.contains(&tensor.name.as_str()))
-    }
-
-    /// One phrase that says which GPUs the graphs were written for.
-    pub fn target_phrase(&self) -> String {
-        self.export.for_sm.map_or_else(|| "any GPU".to_owned(), |sm| format!("sm_{sm}"))
     }
 
     /// One phrase that says whose weights these are, for people and for the sidecar.

@@ -23,7 +23,7 @@ use anyhow::{Context, Result, bail};
 use crate::files::sha256_of_file;
 pub use beside::WeightsFile;
 pub use decoder::{Decoder, DecoderShape, DecoderWeights};
-pub use find::{Wanted, find, list, sort_for};
+pub use find::{Wanted, find, list};
 pub use manifest::{Contract, DType, Family, Graph, Manifest};
 pub use memory_encoder::{MemoryEncoder, MemoryShape, MemoryWeights};
 pub use parts::Wiring;

@@ -1,23 +1,18 @@
 /*!
 How the parts of a cut encoder are put together: which tensor of which part goes where, and which of them may share memory.
 
-A deep image encoder takes TensorRT 8.6 minutes to build in one piece, and where a block attends over the whole map it writes
-the scores to memory. So bundles may hold the encoder in parts as well (`encoder_cut0`, `encoder_cut1`, …), between which this
-program's own kernels may attend. The manifest's names alone say how they belong together:
+A deep image encoder takes TensorRT 8.6 minutes to build in one piece. So bundles may hold the encoder in parts as well
+(`encoder_cut0`, `encoder_cut1`, …). The manifest's names alone say how they belong together:
 
 - `image` is the frame; `feat`, `hr0` and `hr1` are the encoder's outputs, whichever part makes them;
 - a part's `y` is the next one's `x`;
-- a part's `q`, `k` and `v` go to the attention behind it, whose result is the next part's `o`;
 - where the manifest has a trunk, there are two parts: the first one's `y` goes to the trunk, whose `m0` to `m3` the second takes;
 - any other output goes to every later part with an input of that name.
 */
 
 mod around_trunk;
-mod attends;
 
 use anyhow::{Context, Result, bail, ensure};
-
-pub use attends::Attends;
 
 use super::manifest::{Axis, Graph, Manifest, Tensor};
 use super::trunk::Trunk;
@@ -31,11 +26,6 @@ pub const FEATURES: [&str; 3] = ["feat", "hr0", "hr1"];
 /// What a part hands to the next one, and what it is called there.
 const TOKENS: (&str, &str) = ("y", "x");
 
-/// What an attention takes, and what it gives.
-pub const ATTENDED: [&str; 3] = ["q", "k", "v"];
-/// What it gives, as the part behind it calls it.
-pub const RESULT: &str = "o";
-
 /// What a trunk gives, as the neck calls it: the tokens behind each stage.
 pub const STAGES: [&str; 4] = ["m0", "m1", "m2", "m3"];
 
@@ -44,8 +34,6 @@ pub const STAGES: [&str; 4] = ["m0", "m1", "m2", "m3"];
 pub struct Wiring {
     /// In the order in which they are made.
     pub handed: Vec<Handed>,
-    /// The attentions between parts, in order.
-    pub attentions: Vec<Attends>,
     /// The blocks between the two parts, where these are stem and neck.
     pub trunk: Option<Trunk>,
 }
@@ -55,8 +43,6 @@ pub struct Wiring {
 pub enum Step {
     /// This part.
     Part(usize),
-    /// The attention behind this part.
-    Attention(usize),
     /// The blocks between the first part and the second.
     Trunk,
 }
@@ -66,7 +52,6 @@ impl Step {
     fn place(self) -> usize {
         match self {
             Self::Part(at) => 2 * at,
-            Self::Attention(behind) => 2 * behind + 1,
             Self::Trunk => 1,
         }
     }
@@ -95,7 +80,7 @@ impl Handed {
                 // The first stage's tokens stay where they are: its blocks work in place.
                 Step::Part(_) if self.takers.contains(&Step::Trunk) => STAGES[0],
                 Step::Part(_) => TOKENS.1,
-                Step::Attention(_) | Step::Trunk => name,
+                Step::Trunk => name,
             }),
             _ => None,
         }
@@ -118,7 +103,7 @@ impl Wiring {
     ///
     /// # Errors
     /// An input that no part before it makes, an output that nobody takes or that two parts make, types or shapes that
-    /// differ at both ends, features that nobody makes, tensors that no attention kernel takes.
+    /// differ at both ends, features that nobody makes.
     pub fn of(parts: &[&Graph], trunk: Option<&Trunk>) -> Result<Self> {
         if let Some(trunk) = trunk {
             return around_trunk::wire(parts, trunk);
@@ -129,9 +114,6 @@ impl Wiring {
         for (at, part) in parts.iter().enumerate() {
             for input in &part.inputs {
                 wiring.connect(parts, at, input)?;
-            }
-            if let Some(attends) = Attends::behind(parts, at)? {
-                wiring.attend(attends);
             }
             let first_takes_image = at > 0 || part.input(IMAGE).is_some();
             ensure!(first_takes_image, "{} has no input '{IMAGE}'", part.role.name());
@@ -164,11 +146,6 @@ impl Wiring {
         Ok(wiring)
     }
 
-    /// The attention kernels compute between the parts, or in the blocks of a trunk.
-    pub fn attends(&self) -> bool {
-        !self.attentions.is_empty() || self.trunk.is_some()
-    }
-
     /// How many pieces of memory the tensors need.
     pub fn slots(&self) -> usize {
         self.handed.iter().map(|handed| handed.slot + 1).max().unwrap_or(0)
@@ -178,14 +155,11 @@ impl Wiring {
     fn connect(&mut self, parts: &[&Graph], at: usize, input: &Tensor) -> Result<()> {
         let wanted = match input.name.as_str() {
             IMAGE => return Ok(()),
-            // The attention's, which looks after it.
-            RESULT if at > 0 && attends::begins(parts[at - 1]) => return Ok(()),
             name if name == TOKENS.1 => TOKENS.0,
             name => name,
         };
-        // Tokens come from the part right before; under their own name nobody takes them, nor what attentions have.
+        // Tokens come from the part right before; under their own name nobody takes them.
         let among = match wanted {
-            _ if ATTENDED.contains(&wanted) || wanted == RESULT => 0..0,
             _ if wanted != TOKENS.0 => 0..at,
             _ if wanted == input.name => 0..0,
             _ => at.saturating_sub(1)..at,
@@ -194,7 +168,6 @@ impl Wiring {
         let Some((maker, tensor)) = made.next_back() else {
             let (what, name) = (&input.name, parts[at].role.name());
             let called = match what.as_str() {
-                RESULT => " (nor an attention: the part before it has no q, k and v)".to_owned(),
                 what if what == wanted => String::new(),
                 _ => format!(" (its '{wanted}')"),
             };
@@ -218,14 +191,6 @@ impl Wiring {
         Ok(())
     }
 
-    /// An attention's tensors: each lives around it alone.
-    fn attend(&mut self, attends: Attends) {
-        let (part, attention) = (Step::Part(attends.behind), Step::Attention(attends.behind));
-        ATTENDED.into_iter().for_each(|name| self.hand(name, part, attention));
-        self.hand(RESULT, attention, Step::Part(attends.behind + 1));
-        self.attentions.push(attends);
-    }
-
     fn hand(&mut self, name: &str, maker: Step, taker: Step) {
         self.handed.push(Handed { name: name.to_owned(), maker, takers: vec![taker], slot: 0 });
     }
@@ -243,7 +208,7 @@ impl Wiring {
     }
 }
 
-/// The outputs of all parts: features once each, and no other name twice but those of the tokens and of what attentions take.
+/// The outputs of all parts: features once each, and no other name twice but the tokens'.
 fn check_outputs(parts: &[&Graph]) -> Result<()> {
     let makers = |name: &str| -> Vec<&str> {
         let makers = parts.iter().filter(|part| output(part, name).is_some());
@@ -252,8 +217,7 @@ fn check_outputs(parts: &[&Graph]) -> Result<()> {
     for name in FEATURES {
         ensure!(!makers(name).is_empty(), "no part of the encoder makes '{name}'");
     }
-    let repeats = |name: &str| name == TOKENS.0 || ATTENDED.contains(&name);
-    for tensor in parts.iter().flat_map(|part| &part.outputs).filter(|t| !repeats(&t.name)) {
+    for tensor in parts.iter().flat_map(|part| &part.outputs).filter(|t| t.name != TOKENS.0) {
         let makers = makers(&tensor.name);
         ensure!(
             makers.len() == 1,

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use anyhow::{Result, anyhow, bail};
 
 use super::UsageError;
-use super::build_target::{self, target};
+use super::build_target::target;
 use super::build_weights::{self, PlannedWeights};
 use crate::build::{BuildJob, plan_file, recipe};
 use crate::bundle::{self, Bundle, Role, Wanted};
@@ -111,8 +111,7 @@ pub fn resolve(args: &BuildEnginesArgs, workspace_mb: Option<u64>) -> Result<Res
         profiles: Vec::new(),
     };
     let tensorrt = library.version().to_string();
-    let mut bundles = bundle::list(&args.onnx_dir)?;
-    bundle::sort_for(&mut bundles, target.sm);
+    let bundles = bundle::list(&args.onnx_dir)?;
     let imgsz = args.imgsz.unwrap_or(platform.imgsz);
     let cache =
         args.timing_cache.clone().unwrap_or_else(|| default_timing_cache(&args.out, &tensorrt));
@@ -166,14 +165,6 @@ pub fn resolve(args: &BuildEnginesArgs, workspace_mb: Option<u64>) -> Result<Res
         if let Some(why) = platform.refuses(form) {
             bail!(UsageError(format!("{flag}: {why}")));
         }
-        if let Some(why) = build_target::refuses(&build.bundle, &platform, library.version()) {
-            match args.models {
-                None => left_out.push(why),
-                Some(_) => bail!(why),
-            }
-            continue;
-        }
-        notes.extend(build_target::remark(&build.bundle, &platform));
         for role in roles {
             if role.is_encoder_part()
                 && !recipe::serves_encoder(&build.bundle.manifest, target.sm, precision)
@@ -300,8 +291,7 @@ fn without_trunk(build: &ModelBuild) -> Option<String> {
     let trunk = build.bundle.manifest.trunk.is_some();
     (whole && trunk && build.precision == Precision::Mixed).then(|| {
         format!(
-            "{}: mixed engines take no trunk, which is computed in fp16, and their encoder is built whole; for one that is cut at its \
-             attentions export a bundle with onnx/export.py --encoder attention",
+            "{}: mixed engines take no trunk, which is computed in fp16, and their encoder is built whole",
             build.name
         )
     })
@@ -317,7 +307,7 @@ fn no_parts(build: &ModelBuild, role: Role, platform: &Platform, sm: u32) -> Str
         );
     }
     format!(
-        "--graphs {name}: segtrt's own kernels would attend between the parts of this encoder, and there are none for {} \
+        "--graphs {name}: segtrt's own kernels compute the trunk between the parts of this encoder, and there are none for {} \
          (sm_{sm}) and {} graphs; build it whole: --graphs encoder",
         platform.title, bundle.model.precision
     )

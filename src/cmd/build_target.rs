@@ -5,12 +5,10 @@ The machine side of a build: for which GPU, with which TensorRT, and which bundl
 use anyhow::{Context, Result, bail};
 
 use super::UsageError;
-use crate::build::turing;
-use crate::bundle::Bundle;
 use crate::cli::BuildEnginesArgs;
 use crate::gpu::{Facts, Gpu};
 use crate::platform::{Platform, Platforms};
-use crate::trt::{Library, Version};
+use crate::trt::Library;
 
 /// The machine side of a build.
 pub struct Target {
@@ -60,14 +58,6 @@ pub fn target(
                 pack_hint(&platform)
             );
         }
-        if let Some(newer) = library.version().lacks_check_for(sm) {
-            bail!(
-                "{} builds plans for {} (sm_{sm}) with fp32 products that the GPU then cannot run, and says nothing; {newer} or \
-                 later refuses them (pip install -U tensorrt-rtx-cu13-libs)",
-                library.version(),
-                platform.title
-            );
-        }
         return Ok((platform, Target { sm, ahead: vec![sm], device: None }));
     }
     match gpu {
@@ -108,22 +98,4 @@ fn pack_hint(platform: &Platform) -> String {
     format!(
         "{ahead}; to take everything to that machine in one file: segtrt pack --platform {name}"
     )
-}
-
-/// Why this TensorRT builds nothing for that platform from this bundle, with what to type instead.
-pub fn refuses(bundle: &Bundle, platform: &Platform, version: Version) -> Option<String> {
-    let lacks = turing::lacks(bundle, &platform.title, platform.sm).filter(|_| version.rtx)?;
-    Some(format!("{lacks}; {}", turing::remedy(bundle, &platform.name)))
-}
-
-/// What the user should know of a bundle that was exported for another GPU, a sentence.
-pub fn remark(bundle: &Bundle, platform: &Platform) -> Option<String> {
-    let own = bundle.manifest.export.for_sm.filter(|own| *own != platform.sm)?;
-    Some(format!(
-        "{} was exported with --for-sm {own}: its graphs have sums where the usual ones have matrix products, and may be slower on {} \
-         (sm_{}), nobody measured by how much; export the model without --for-sm for the usual ones",
-        bundle.dir.display(),
-        platform.title,
-        platform.sm
-    ))
 }

@@ -61,7 +61,7 @@ pub fn examine(options: &Options) -> (Vec<Check>, Verdict) {
     let gpus = probe::gpus();
     let (tensorrts, searched) = probe::tensorrts(options.tensorrt_lib.as_deref());
     let onnxruntime = probe::onnxruntime(options.ort_lib.as_deref());
-    let bundles = models::bundles(&options.onnx_dirs, &gpus, &tensorrts);
+    let bundles = models::bundles(&options.onnx_dirs);
     let engines = models::engines(&options.engines, &gpus, &tensorrts);
     let data = data::split(options.split.as_ref());
     let mut checks = vec![machine::system(), machine::memory(&options.root)];

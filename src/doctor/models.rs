@@ -6,13 +6,9 @@ use std::path::{Path, PathBuf};
 
 use super::check::Check;
 use super::probe::{Gpus, Tried};
-use super::worker::FoundGpu;
-use crate::build::turing;
 use crate::bundle::{self, Bundle, Role, WeightsFile};
 use crate::engine::freshness::{Wanted, damaged, damaged_weights, differs};
-use crate::platform::TURING_SM;
 use crate::selftest::{Asked, Folder, find};
-use crate::trt::Version;
 
 /// Lines about models, and whether any of them can be run.
 #[derive(Clone, Debug)]
@@ -29,9 +25,7 @@ const EXPORT: &str = "export one: python onnx/export.py --model edgetam --segmen
     --out onnx/bundles (onnx/README.md), or name their folder with --onnx-dir";
 
 /// A line for each bundle; every graph is read and compared with its manifest's hash.
-///
-/// Where a GPU and a TensorRT here build nothing from it, the line says so.
-pub fn bundles(roots: &[PathBuf], gpus: &Gpus, tensorrts: &[Tried]) -> Models {
+pub fn bundles(roots: &[PathBuf]) -> Models {
     let name = "bundles";
     let searched =
         roots.iter().map(|root| root.display().to_string()).collect::<Vec<_>>().join(", ");
@@ -47,9 +41,7 @@ pub fn bundles(roots: &[PathBuf], gpus: &Gpus, tensorrts: &[Tried]) -> Models {
         let checks = vec![Check::missing(name, format!("none in {searched}"), EXPORT)];
         return Models { checks, usable: false, trunk: false };
     }
-    let turing = turing_with_rtx(gpus, tensorrts);
-    let sound: Vec<(Check, bool)> =
-        found.iter().map(|bundle| bundle_check(bundle, turing)).collect();
+    let sound: Vec<(Check, bool)> = found.iter().map(bundle_check).collect();
     Models {
         usable: sound.iter().any(|(_, runs)| *runs),
         checks: sound.into_iter().map(|(check, _)| check).collect(),
@@ -57,33 +49,18 @@ pub fn bundles(roots: &[PathBuf], gpus: &Gpus, tensorrts: &[Tried]) -> Models {
     }
 }
 
-/// A GPU here that only bundles of its own can be built for: TensorRT for RTX is here too, and nothing else.
-fn turing_with_rtx<'a>(gpus: &'a Gpus, tensorrts: &[Tried]) -> Option<&'a FoundGpu> {
-    let versions = tensorrts.iter().filter_map(|tried| tried.opened.as_ref().ok());
-    let mut families =
-        versions.filter_map(|opened| Version::from_words(&opened.version)).peekable();
-    let rtx_alone = families.peek().is_some() && families.all(|version| version.rtx);
-    gpus.as_ref().ok()?.iter().find(|gpu| rtx_alone && gpu.sm == TURING_SM)
-}
-
 /// A bundle's line, and whether the CPU backend can run it.
-fn bundle_check(bundle: &Bundle, turing: Option<&FoundGpu>) -> (Check, bool) {
+fn bundle_check(bundle: &Bundle) -> (Check, bool) {
     let name = format!("bundle {}", bundle.name());
     let roles: Vec<Role> = bundle.manifest.graphs.iter().map(|graph| graph.role).collect();
     if let Err(error) = bundle.verify(&roles).and_then(|()| bundle.verify_weights()) {
         return (Check::missing(name, format!("{error:#}"), "export the model again"), false);
     }
     let weights = bundle.manifest.weights_phrase();
-    let target = bundle.manifest.export.for_sm.map(|sm| format!(" for sm_{sm}"));
-    let target = target.unwrap_or_default();
-    let found = format!("{} graphs{target}, {weights}, {}", roles.len(), bundle.dir.display());
+    let found = format!("{} graphs, {weights}, {}", roles.len(), bundle.dir.display());
     let runs = [Role::Encoder, Role::Prompt, Role::Track, Role::Memory]
         .iter()
         .all(|role| roles.contains(role));
-    let lacks = turing.and_then(|gpu| turing::lacks(bundle, &gpu.name, gpu.sm));
-    if let Some(lacks) = lacks {
-        return (Check::warning(name, lacks, turing::remedy(bundle, "auto")), runs);
-    }
     let check = match bundle.manifest.weights.source == "random" {
         true => Check::warning(
             name,
@@ -180,7 +157,7 @@ fn engine_check(folder: &Folder, gpus: &Gpus, tensorrts: &[Tried]) -> (Check, bo
 mod tests {
     use super::*;
     use crate::doctor::State;
-    use crate::doctor::worker::FoundTensorRt;
+    use crate::doctor::worker::{FoundGpu, FoundTensorRt};
     use crate::engine::{EngineManifest, Precision, engine_dir, manifest};
     use crate::files::sha256_of_file;
     use crate::selftest::case::tests::{manifest as bundle_manifest, plan};
@@ -208,7 +185,6 @@ mod tests {
     #[test]
     fn the_committed_bundle_is_sound_and_a_changed_graph_is_not() {
         let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("onnx/bundles/edgetam_mini_256_fp32");
-        let bundles = |roots: &[PathBuf]| bundles(roots, &gpu(75), &tensorrt("TensorRT 8.6.1"));
         let found = bundles(std::slice::from_ref(&root));
         assert!(found.usable && found.checks.len() == 1, "{found:?}");
         let copy = tempfile::tempdir().unwrap();
@@ -221,27 +197,6 @@ mod tests {
         let none = bundles(&[copy.path().join("none")]);
         let advice = none.checks[0].advice.as_ref().unwrap();
         assert!(advice.contains("onnx/export.py") && advice.contains("--segments"), "{none:?}");
-    }
-
-    #[test]
-    fn a_bundle_that_rtx_builds_nothing_from_for_turing_is_told_with_the_command_that_helps() {
-        let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("onnx/bundles/edgetam_mini_256_fp32");
-        let mut bundle = Bundle::open(&root).unwrap();
-        let rtx = tensorrt("TensorRT for RTX 1.7.1");
-        let both = [tensorrt("TensorRT for RTX 1.7.1"), tensorrt("TensorRT 10.3.0")];
-        let both: Vec<Tried> = both.into_iter().flatten().collect();
-        let turing = gpu(75);
-        let told = |bundle: &Bundle, gpus: &Gpus, tensorrts: &[Tried]| {
-            let (check, runs) = bundle_check(bundle, turing_with_rtx(gpus, tensorrts));
-            assert!(runs, "ONNX Runtime runs it anywhere");
-            check.advice.unwrap().contains("--for-sm 75")
-        };
-        assert!(told(&bundle, &turing, &rtx));
-        assert!(!told(&bundle, &turing, &both) && !told(&bundle, &gpu(86), &rtx));
-        assert!(!told(&bundle, &turing, &[]));
-        bundle.manifest.export.for_sm = Some(75);
-        assert!(!told(&bundle, &turing, &rtx));
-        assert!(bundle_check(&bundle, None).0.found.contains("graphs for sm_75, random"));
     }
 
     #[test]

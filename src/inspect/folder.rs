@@ -33,8 +33,6 @@ pub struct BundleReport {
     pub exporter: String,
     /// Opset of the graphs.
     pub opset: u32,
-    /// Compute capability that they were written for; none where they are for any GPU.
-    pub for_sm: Option<u32>,
     /// The graphs, in the manifest's order.
     pub graphs: Vec<GraphLine>,
     /// The encoder's trunk; none where all of the encoder is in graphs.
@@ -187,7 +185,6 @@ fn bundle(bundle: &Bundle) -> BundleReport {
         weights: manifest.weights_phrase(),
         exporter: manifest.export.exporter.clone(),
         opset: manifest.export.opset,
-        for_sm: manifest.export.for_sm,
         graphs: manifest.graphs.iter().map(|graph| graph_line(bundle, graph)).collect(),
         trunk: manifest.trunk.as_ref().map(|trunk| {
             let problem = bundle.trunk_weights().err().map(|error| format!("{error:#}"));

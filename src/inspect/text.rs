@@ -104,10 +104,6 @@ fn bundle(report: &BundleReport) -> String {
         ("weights", report.weights.clone()),
         ("parameters", report.parameters.to_string()),
         ("written by", format!("{}, opset {}", report.exporter, report.opset)),
-        (
-            "written for",
-            report.for_sm.map_or("any GPU".to_owned(), |sm| format!("sm_{sm} (--for-sm)")),
-        ),
     ];
     let mut out = format!("{}: bundle {}\n{}", report.path.display(), report.name, facts(&pairs));
     let mut graphs = screen_table::dense(

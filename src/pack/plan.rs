@@ -6,7 +6,7 @@ use std::path::PathBuf;
 
 use anyhow::{Result, bail};
 
-use crate::build::{recipe, turing};
+use crate::build::recipe;
 use crate::bundle::{self, Bundle, Role};
 use crate::engine::{Bank, Precision};
 use crate::platform::Platform;
@@ -76,8 +76,7 @@ pub fn plan(wanted: &Wanted) -> Result<PackPlan> {
     let models = wanted.models.clone().unwrap_or_else(|| platform.models.clone());
     let imgsz = wanted.imgsz.unwrap_or(platform.imgsz);
     let precision = wanted.precision.unwrap_or(platform.precision);
-    let mut there = bundle::list(&wanted.onnx_dirs)?;
-    bundle::sort_for(&mut there, platform.sm);
+    let there = bundle::list(&wanted.onnx_dirs)?;
     let (mut bundles, mut problems, mut warnings) = (Vec::new(), Vec::new(), Vec::new());
     for model in &models {
         let find = |precision| {
@@ -104,10 +103,6 @@ pub fn plan(wanted: &Wanted) -> Result<PackPlan> {
                 continue;
             }
         };
-        if let Some(lacks) = turing::lacks(&built, &platform.title, platform.sm) {
-            let export = turing::export_command(&built);
-            warnings.push(format!("{lacks}; where that is to build, export it with: {export}"));
-        }
         // The selftest would compare two networks that were never the same.
         let (beside, other) = match beside {
             Some(beside) if !same_weights(&built, &beside) => (None, Some(beside)),

@@ -16,8 +16,8 @@ use super::engines::{EncoderEngines, Opened};
 use super::steps::{Part, Steps};
 use super::trunk::TrunkRun;
 use crate::bundle::Wiring;
-use crate::bundle::parts::{ATTENDED, Attends, FEATURES, Handed, RESULT, STAGES, Step};
-use crate::gpu::kernels::{Attention, AttentionKernels, AttentionShape, Values};
+use crate::bundle::parts::{FEATURES, Handed, STAGES, Step};
+use crate::gpu::kernels::AttentionKernels;
 use crate::gpu::{Gpu, Placed, Port, Purpose, Stage, Stream, View};
 use crate::trt::{DataType, Mode};
 
@@ -27,18 +27,16 @@ pub struct Encoder {
     wiring: Wiring,
     /// Where each of the wiring's tensors lies.
     handed: Vec<Placed>,
-    /// Each of the wiring's attentions; those of one size are one, for they run one after the other.
-    attentions: Vec<Rc<Attention>>,
     /// The blocks between stem and neck, where the encoder is cut there.
     trunk: Option<Rc<TrunkRun>>,
 }
 
 impl Encoder {
     /// Makes the contexts, in `scratch`, which they use one after the other, and memory for what they hand on. `kernels` are
-    /// needed where there is attention between the parts.
+    /// needed where there is a trunk between the parts.
     ///
     /// # Errors
-    /// Engines that lack a tensor which their bundle names, attentions that there are no kernels for, a trunk's weights that are
+    /// Engines that lack a tensor which their bundle names, a trunk's weights that are
     /// missing or damaged, no cuBLASLt for it, or too little memory.
     pub fn new(
         gpu: &Gpu,
@@ -54,25 +52,6 @@ impl Encoder {
         for handed in &wiring.handed {
             let port = port_of(&parts, handed)?;
             ports.push((handed.slot, Stage::port_bytes(&port)?, port.dtype));
-        }
-        let mut attentions = Vec::<Rc<Attention>>::new();
-        for attends in &wiring.attentions {
-            check_ports(&parts, &wiring, attends)?;
-            let shape = shape_of(attends);
-            let known = attentions.iter().find(|attention| attention.shape() == shape);
-            attentions.push(match known {
-                Some(known) => Rc::clone(known),
-                None => {
-                    let kernels = kernels.context("the attention kernels are not loaded")?;
-                    let attention = Attention::new(gpu, kernels, shape)?;
-                    log::debug!(
-                        "attention of the encoder: {} in {} parts",
-                        attention.kernel(),
-                        attention.splits()
-                    );
-                    Rc::new(attention)
-                }
-            });
         }
         let slots = (0..wiring.slots()).map(|slot| {
             let sizes = ports.iter().filter(|(of, ..)| *of == slot).map(|(_, bytes, _)| *bytes);
@@ -93,7 +72,7 @@ impl Encoder {
                 Some(Rc::new(run.context("the encoder's trunk cannot be laid out")?))
             }
         };
-        Ok(Self { parts, wiring, handed, attentions, trunk })
+        Ok(Self { parts, wiring, handed, trunk })
     }
 
     /// The library of the trunk's products and its file: "cuBLASLt 13.1.0 (for CUDA 13), /usr/…/libcublasLt.so.13".
@@ -114,11 +93,8 @@ impl Encoder {
         Ok(part)
     }
 
-    /// All parts and what they attend to between them, with `tensors` as image and features.
-    ///
-    /// # Errors
-    /// A tensor of an attention is nowhere.
-    pub fn steps(&self, tensors: &[(&'static str, Placed)]) -> Result<Steps> {
+    /// All parts and the trunk between them, with `tensors` as image and features.
+    pub fn steps(&self, tensors: &[(&'static str, Placed)]) -> Steps {
         let mut steps = Vec::new();
         for (at, stage) in self.parts.iter().enumerate() {
             let outside = tensors.iter().map(|(name, placed)| (Cow::from(*name), placed.clone()));
@@ -129,37 +105,17 @@ impl Encoder {
             if let Some(trunk) = self.trunk.as_ref().filter(|_| at == 0) {
                 steps.push(Part::Trunk(Rc::clone(trunk)));
             }
-            let all = self.wiring.attentions.iter().zip(&self.attentions);
-            let behind = all.into_iter().find(|(attends, _)| attends.behind == at);
-            if let Some((_, attention)) = behind {
-                let [q, k, v] = ATTENDED.map(|name| self.attended(at, name));
-                steps.push(Part::Attention {
-                    attention: Rc::clone(attention),
-                    inputs: [q?, k?, v?],
-                    bias: None,
-                    output: self.attended(at, RESULT)?,
-                });
-            }
         }
-        Ok(Steps(steps))
-    }
-
-    /// Where the attention behind this part has a tensor.
-    fn attended(&self, behind: usize, name: &str) -> Result<View> {
-        let step = Step::Attention(behind);
-        let mut all = self.wiring.handed.iter().zip(&self.handed);
-        let found = all.find(|(handed, _)| handed.name_in(step) == Some(name));
-        let (_, placed) = found.with_context(|| format!("an attention's '{name}' is nowhere"))?;
-        Ok(placed.view.clone())
+        Steps(steps)
     }
 }
 
-/// The port of the part that makes a tensor; for what an attention makes that of the part that takes it.
+/// The port of the part that makes a tensor; for what the trunk makes that of the part that takes it.
 fn port_of(parts: &[Shared], handed: &Handed) -> Result<Port> {
     let steps = [handed.maker].into_iter().chain(handed.takers.iter().copied());
     let at = steps.into_iter().find_map(|step| match step {
         Step::Part(at) => Some(at),
-        Step::Attention(_) | Step::Trunk => None,
+        Step::Trunk => None,
     });
     let part = at.and_then(|at| parts.get(at)).context("a part of the encoder is gone")?;
     port(part, &handed.name)
@@ -184,26 +140,5 @@ fn check_maps(parts: &[Shared], wiring: &Wiring) -> Result<()> {
         wiring.handed.len(),
         trunk.ends.len()
     );
-    Ok(())
-}
-
-fn shape_of(attends: &Attends) -> AttentionShape {
-    let Attends { heads, tokens, width, .. } = *attends;
-    AttentionShape { objects: heads, queries: tokens, keys: tokens, values: Values::Heads(width) }
-}
-
-/// The engines' ports around an attention are what the bundle said: a build may give them other types.
-fn check_ports(parts: &[Shared], wiring: &Wiring, attends: &Attends) -> Result<()> {
-    let Attends { behind, heads, tokens, width } = *attends;
-    let step = Step::Attention(behind);
-    for handed in wiring.handed.iter().filter(|handed| handed.name_in(step).is_some()) {
-        let Port { name, dtype, shape, .. } = port_of(parts, handed)?;
-        let wanted = [heads, tokens, width].map(|extent| extent as i64);
-        ensure!(
-            dtype == DataType::Half && shape == wanted,
-            "'{name}' of the attention behind encoder_cut{behind} is {dtype} {shape:?}, the attention kernels take fp16 \
-             {wanted:?}; build the engines again with: segtrt build-engines --force"
-        );
-    }
     Ok(())
 }

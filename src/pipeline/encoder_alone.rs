@@ -40,7 +40,8 @@ impl EncoderAlone {
     ) -> Result<Self> {
         let roles = manifest.bundle.encoder_parts().iter().map(|part| part.role).collect();
         let engines = EncoderEngines::of(runtime, gpu.facts().sm, dir, manifest, roles)?;
-        let kernels = engines.wiring.attends().then(|| AttentionKernels::load(gpu)).transpose()?;
+        let kernels =
+            engines.wiring.trunk.is_some().then(|| AttentionKernels::load(gpu)).transpose()?;
         let stream = gpu.stream()?;
         let bytes = usize::try_from(engines.scratch_bytes());
         let bytes = bytes.context("the encoder needs too much scratch memory")?;
@@ -50,7 +51,7 @@ impl EncoderAlone {
         let set = sets.pop().context("there is no place for the features")?;
         let mut tensors = vec![("image", set.image.clone())];
         tensors.extend(set.bindings());
-        let calls = encoder.steps(&tensors)?;
+        let calls = encoder.steps(&tensors);
         Ok(Self {
             recorded,
             calls,

@@ -49,7 +49,7 @@ impl FeatureSet {
         let sets = sets.collect::<Result<_>>()?;
         let mut bindings = vec![("image", images)];
         bindings.extend(FEATURES.into_iter().zip(features));
-        Ok((sets, Recorded::new(encoder.steps(&bindings)?, stream, graphs)))
+        Ok((sets, Recorded::new(encoder.steps(&bindings), stream, graphs)))
     }
 
     /// The features as bindings.

@@ -85,7 +85,8 @@ impl Pipeline {
             format!("frames cannot be decoded on the GPU; use --decoder turbo, or name another nvJPEG with {VARIABLE}")
         })?;
         let kernels = Kernels::load(gpu)?;
-        let attends = engines.steps.track.bank() == Bank::Fused || engines.encoder.wiring.attends();
+        let attends =
+            engines.steps.track.bank() == Bank::Fused || engines.encoder.wiring.trunk.is_some();
         let attention = attends.then(|| AttentionKernels::load(gpu)).transpose()?;
         let encode = gpu.stream()?;
         // With one frame in flight a second stream could only add waits.

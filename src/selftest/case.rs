@@ -96,7 +96,7 @@ pub fn cases(manifest: &Manifest, plan: &PlanRecord) -> Result<Vec<Case>> {
 fn joined(manifest: &Manifest, role: Role) -> Result<Option<Case>> {
     let parts = manifest.encoder_parts();
     let (Some(first), Some(last)) = (parts.first(), parts.last()) else { return Ok(None) };
-    if !manifest.encoder_attends() || last.role != role {
+    if manifest.trunk.is_none() || last.role != role {
         return Ok(None);
     }
     let case = Case {

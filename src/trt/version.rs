@@ -80,14 +80,6 @@ impl Version {
         }
     }
 
-    /// The first release that tells what it cannot do on this GPU, for one that does not tell.
-    ///
-    /// TensorRT for RTX has no fp32 products for Turing (sm_75). 1.7.1 refuses a graph with one; 1.4, 1.5 and 1.6 were seen to
-    /// build it without a word.
-    pub fn lacks_check_for(self, sm: u32) -> Option<&'static str> {
-        (self.rtx && sm == 75 && (self.major, self.minor) < (1, 7)).then_some("1.7.1")
-    }
-
     /// Newer than any release whose interfaces were compared; it should work, but nobody saw it.
     pub fn is_untried(self) -> bool {
         match self.family() {
@@ -159,14 +151,6 @@ mod tests {
         for raw in [0, 7203, 8401, 9001, 10_200, 20_000, 90_300, 120_000, -1] {
             assert_eq!(Version::from_raw(raw).family(), None, "{raw}");
         }
-    }
-
-    #[test]
-    fn releases_that_build_what_turing_cannot_run_are_known() {
-        let newer = |raw: i32, sm| Version::from_raw(raw).lacks_check_for(sm);
-        assert_eq!(newer(10_400, 75), Some("1.7.1"));
-        assert_eq!(newer(10_601, 75), Some("1.7.1"));
-        assert_eq!((newer(10_701, 75), newer(10_601, 86), newer(8600, 75)), (None, None, None));
     }
 
     #[test]

@@ -5,7 +5,7 @@ use predicates::str::contains;
 use serde_json::Value;
 
 use super::stand_in::engine_folder;
-use crate::support::{copy, segtrt, small_bundle};
+use crate::support::{segtrt, small_bundle};
 
 #[test]
 fn a_bundle_and_a_folder_of_bundles_are_one_table_each() {
@@ -13,29 +13,10 @@ fn a_bundle_and_a_folder_of_bundles_are_one_table_each() {
         segtrt().arg("inspect").arg(path).assert().success().stdout(
             contains("bundle edgetam_mini_256_fp32")
                 .and(contains("random weights, seed 0"))
-                .and(contains("written for  any GPU"))
                 .and(contains("mask_prompt.onnx"))
                 .and(contains("mem f32[B,F,128,16]")),
         );
     }
-}
-
-#[test]
-fn what_a_bundle_was_exported_for_is_shown() {
-    let dir = tempfile::tempdir().unwrap();
-    copy(&small_bundle(), dir.path());
-    let path = dir.path().join("manifest.toml");
-    let manifest = std::fs::read_to_string(&path).unwrap();
-    std::fs::write(path, manifest.replace("opset = 17", "opset = 17\nfor_sm = 75")).unwrap();
-    let inspect = || {
-        let mut command = segtrt();
-        command.arg("inspect").arg(dir.path());
-        command
-    };
-    inspect().assert().success().stdout(contains("written for  sm_75 (--for-sm)"));
-    let output = inspect().arg("--json").output().unwrap();
-    let found: Value = serde_json::from_slice(&output.stdout).unwrap();
-    assert_eq!(found[0]["for_sm"], 75);
 }
 
 #[test]

@@ -13,7 +13,7 @@ use segtrt::trt::{
     Stop, Typing, Verbosity,
 };
 
-use super::model::{FLOAT, FLOAT16, attention_like, product_as_sum, unknown_operator};
+use super::model::{FLOAT, FLOAT16, attention_like, unknown_operator};
 
 fn library() -> Option<Library> {
     match Library::open(None) {
@@ -165,7 +165,6 @@ fn a_real_library_opens_and_builds_or_says_why_not() {
 #[test]
 fn rtx_builds_ahead_of_time_without_a_gpu() {
     let Some(library) = rtx() else { return };
-    // Turing (75) has a test of its own: it has no fp32 products in TensorRT for RTX.
     for kind in [FLOAT, FLOAT16] {
         for sm in [vec![86], vec![89], vec![120], vec![86, 89]] {
             let builder = Builder::new(&library).unwrap();
@@ -180,28 +179,6 @@ fn rtx_builds_ahead_of_time_without_a_gpu() {
             eprintln!("sm {sm:?}: {} bytes", plan.bytes().len());
         }
     }
-}
-
-/// What `onnx/export.py --for-sm 75` is for; a release that builds the fp32 product needs it no longer, or does not tell.
-#[test]
-fn rtx_builds_for_turing_what_has_no_product_in_fp32() {
-    let Some(library) = rtx() else { return };
-    if let Some(newer) = library.version().lacks_check_for(75) {
-        eprintln!("SKIPPED: {} does not say what Turing lacks, {newer} does", library.version());
-        return;
-    }
-    let builder = Builder::new(&library).unwrap();
-    let build = |bytes: &[u8]| {
-        let (mut network, outcome) = parsed(&builder, bytes);
-        outcome.unwrap();
-        builder.build(&mut network, &mut config(&builder, &[75]), "tiny")
-    };
-    for bytes in [attention_like(FLOAT16), product_as_sum()] {
-        assert!(build(&bytes).unwrap().bytes().len() > 1000);
-    }
-    let error = build(&attention_like(FLOAT)).err().unwrap();
-    let error = format!("{:#}", anyhow::Error::from(error));
-    assert!(error.contains("for Turing (SM75): FP32 GEMM is not supported"), "{error}");
 }
 
 #[test]

@@ -4,7 +4,6 @@ Writes tiny ONNX files byte by byte, so that tests of real libraries need no Pyt
 
 /// Element types of onnx.proto3.
 pub const FLOAT: u64 = 1;
-const INT64: u64 = 7;
 pub const FLOAT16: u64 = 10;
 
 fn number(number: u64, value: u64) -> Vec<u8> {
@@ -78,28 +77,6 @@ pub fn attention_like(kind: u64) -> Vec<u8> {
         [node("MatMul", "/scores", &["x", "w"], "s"), node("Softmax", "/softmax", &["s"], "y")];
     let (x, y) = (value("x", kind, &["tokens", "64"]), value("y", kind, &["tokens", "64"]));
     model(17, &nodes, &[weight], &[x], &[y])
-}
-
-/// `y = sum(x · w)` over the last axis in fp32, written without a product: what `onnx/export.py --for-sm 75` makes of one.
-pub fn product_as_sum() -> Vec<u8> {
-    let constant = |name: &[u8], shape: &[u64], kind: u64, raw: &[u8]| {
-        let dims: Vec<u8> = shape.iter().flat_map(|extent| number(1, *extent)).collect();
-        [dims, number(2, kind), field(8, name), field(9, raw)].concat()
-    };
-    let weights: Vec<u8> =
-        (0..32 * 64).flat_map(|index| ((index % 13) as f32 * 0.01).to_le_bytes()).collect();
-    let constants = [
-        constant(b"w", &[32, 64], FLOAT, &weights),
-        constant(b"before", &[1], INT64, &(-2_i64).to_le_bytes()),
-        constant(b"last", &[1], INT64, &(-1_i64).to_le_bytes()),
-    ];
-    let nodes = [
-        node("Unsqueeze", "/wide", &["x", "before"], "u"),
-        node("Mul", "/terms", &["u", "w"], "p"),
-        node("ReduceSum", "/total", &["p", "last"], "y"),
-    ];
-    let (x, y) = (value("x", FLOAT, &["tokens", "64"]), value("y", FLOAT, &["tokens", "32", "1"]));
-    model(17, &nodes, &constants, &[x], &[y])
 }
 
 /// A node that no TensorRT knows.

@@ -35,11 +35,8 @@ pub fn wire(parts: &[&Graph], trunk: &Trunk) -> Result<Wiring> {
     // The first stage's tokens take the place of those that the stem made, and stay there until the neck has read them.
     let tokens = hand(y, Step::Part(0), &[Step::Trunk, Step::Part(1)]);
     let behind = STAGES[1..].iter().map(|name| hand(name, Step::Trunk, &[Step::Part(1)]));
-    let mut wiring = Wiring {
-        handed: [tokens].into_iter().chain(behind).collect(),
-        attentions: Vec::new(),
-        trunk: Some(trunk.clone()),
-    };
+    let mut wiring =
+        Wiring { handed: [tokens].into_iter().chain(behind).collect(), trunk: Some(trunk.clone()) };
     wiring.share_memory();
     Ok(wiring)
 }

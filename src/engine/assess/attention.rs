@@ -101,7 +101,7 @@ fn not_judged(role: Role, bundle: &Manifest) -> Option<&'static str> {
     const OWN: &str = "its attention is computed by this program's own kernel";
     match (role, bundle.model.family) {
         // What it keeps attends within small windows.
-        (role, _) if role.is_encoder_part() && bundle.encoder_attends() => Some(OWN),
+        (role, _) if role.is_encoder_part() && bundle.trunk.is_some() => Some(OWN),
         (role, Family::EdgeTam) if role.is_encoder() => Some("the encoder is convolutional"),
         (role, _) if role.is_encoder() => None,
         (Role::Prompt | Role::Track | Role::TrackPadded, _) => None,

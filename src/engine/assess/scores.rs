@@ -82,7 +82,7 @@ pub fn decisive(plan: &PlanRecord, bundle: &Manifest) -> Vec<Scores> {
             }
             all
         }
-        role if role.is_encoder_part() && bundle.encoder_attends() => Vec::new(),
+        role if role.is_encoder_part() && bundle.trunk.is_some() => Vec::new(),
         role if role.is_encoder() && bundle.model.family == Family::Sam21 => {
             vec![scores(1, global_heads(&bundle.model.name), queries)]
         }

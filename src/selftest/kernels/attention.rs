@@ -141,7 +141,7 @@ const CASES: [Case; 40] = [
         masked: &[1, 6],
         ..HEADS_128
     },
-    // Encoders cut at their attentions: base+'s heads in 64 columns, tiny's and large's in 128.
+    // The encoders' blocks that attend over the whole map: base+'s heads in 64 columns, tiny's and large's in 128.
     Case { name: "base+ at 1024", objects: 8, ..HEADS_64 },
     Case { name: "base+ at 512", objects: 8, queries: 1024, keys: 1024, ..HEADS_64 },
     Case { name: "tiny at 1024", objects: 4, ..HEADS_128 },
