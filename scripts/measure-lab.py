@@ -8,8 +8,8 @@ Learns a test bed, exports, builds engines, compiles PyTorch, compares, tests an
 it needs and what it occupies; as many run at once as fit, measurements alone on their GPU and on processors of their own.
 OUT/lab.log has a line for each beginning and end, OUT/jobs/NAME.{log,json} what a job printed and how it ended. A job that failed
 costs those that need it, and is tried again by the next call. TensorRT, ONNX Runtime and EdgeTAM's code are found as by the single
-programs: SEGTRT_TENSORRT_LIB, LD_LIBRARY_PATH, ORT_DYLIB_PATH (else this Python's onnxruntime), EDGETAM_SRC, PYTHONPATH. For one
-step after another on one GPU: measure-engines.sh, measure-pipeline.sh. Exit code 0: all jobs are done; 1: not all; 2: wrong command line.
+programs: SEGTRT_TENSORRT_LIB, LD_LIBRARY_PATH, ORT_DYLIB_PATH (else this Python's onnxruntime), EDGETAM_SRC, PYTHONPATH.
+Exit code 0: all jobs are done; 1: not all; 2: wrong command line.
 """
 
 import argparse

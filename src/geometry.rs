@@ -33,11 +33,6 @@ impl GeometryKind {
             Self::Letterbox => "letterbox",
         }
     }
-
-    /// The kind of that name.
-    pub fn from_name(name: &str) -> Option<Self> {
-        [Self::Stretch, Self::Letterbox].into_iter().find(|kind| kind.name() == name)
-    }
 }
 
 /// A rectangle of network pixels.
@@ -116,12 +111,6 @@ impl Geometry {
         self.content
     }
 
-    /// Padding below and right of the content, in network pixels.
-    pub fn padding_after(&self) -> (usize, usize) {
-        let Rect { x, y, width, height } = self.content;
-        (self.side - x - width, self.side - y - height)
-    }
-
     /// A point of the video in network pixels, `p * scale + padding`, clipped to [0, side - 1].
     pub fn to_network(&self, x: f32, y: f32) -> [f32; 2] {
         let (scale_x, scale_y) = self.scale();
@@ -130,13 +119,6 @@ impl Geometry {
             (f64::from(p) * scale + pad as f64).clamp(0.0, last) as f32
         };
         [map(x, scale_x, self.content.x), map(y, scale_y, self.content.y)]
-    }
-
-    /// A point of the network's input in video pixels, not clipped; undoes [`Self::to_network`].
-    pub fn to_video(&self, point: [f32; 2]) -> (f32, f32) {
-        let (scale_x, scale_y) = self.scale();
-        let map = |p: f32, scale: f64, pad: usize| ((f64::from(p) - pad as f64) / scale) as f32;
-        (map(point[0], scale_x, self.content.x), map(point[1], scale_y, self.content.y))
     }
 
     /// A click or box as coordinates and labels; a mask, which is no list of points, comes back as it is.

@@ -19,12 +19,7 @@ pub fn peak_rss_mib() -> Option<f64> {
     read(Path::new(STATUS), "VmHWM")
 }
 
-/// Resident set size now; MiB. `None` off Linux.
-pub fn current_rss_mib() -> Option<f64> {
-    read(Path::new(STATUS), "VmRSS")
-}
-
-/// Resident set size of another process now; MiB. `None` off Linux, and where there is no such process.
+/// Resident set size of a process now; MiB. `None` off Linux, and where there is no such process.
 pub fn rss_mib_of(process: u32) -> Option<f64> {
     read(&Path::new("/proc").join(process.to_string()).join("status"), "VmRSS")
 }
@@ -60,9 +55,8 @@ mod tests {
         let mib = 1 << 20;
         let block = vec![1u8; 256 * mib];
         assert!(std::hint::black_box(&block).iter().step_by(4096).all(|&b| b == 1));
-        let with_block = current_rss_mib().unwrap();
+        let with_block = rss_mib_of(std::process::id()).unwrap();
         drop(block);
-        assert!(rss_mib_of(std::process::id()).unwrap() > 0.0);
         let peak = peak_rss_mib().unwrap();
         assert!(peak + 1.0 >= with_block, "peak {peak}, was at {with_block}");
         if !reset_peak() {

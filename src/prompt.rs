@@ -66,11 +66,6 @@ impl PromptPolicy {
             Self::Interior => "interior",
         }
     }
-
-    /// The policy of that name.
-    pub fn from_name(name: &str) -> Option<Self> {
-        [Self::Predecessor, Self::Interior].into_iter().find(|policy| policy.name() == name)
-    }
 }
 
 /// A prompt in video pixels; pixel (0, 0) is the top-left one.

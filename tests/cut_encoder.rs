@@ -258,8 +258,6 @@ fn parts_are_built_in_place_of_the_whole_unless_it_is_named() {
         command.args(["--imgsz", "64", "--bank", "exact", "--precision", "fp16"]).args(flags);
         command.args(["--dry-run", "--json", "--onnx-dir"]).arg(&bundle);
         command.arg("--out").arg(dir.path().join("engines")).arg("--tensorrt-lib").arg(&tensorrt);
-        // The track step in one plan, in however many 8.6 would have it.
-        command.args(["--profiles-per-plan", "64"]);
         let output = command.output().unwrap();
         assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
         let plan: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();

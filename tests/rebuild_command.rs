@@ -100,7 +100,6 @@ fn typed_it_builds_the_engines_that_are_there() {
     for (graphs, flags) in [
         ("fp32", &[][..]),
         ("fp32", &["--bank", "fused"]),
-        ("fp32", &["--profiles-per-plan", "6"]),
         ("fp32", &["--max-objects", "3", "--opt-level", "1", "--workspace-mb", "32"]),
         ("fp32", &["--timing-runs", "2", "--tactic-mb", "100", "--memory-mb", "2000"]),
         ("fp16", &["--precision", "fp16", "--islands", "preferred", "--library-tactics"]),
@@ -130,7 +129,6 @@ fn typed_it_builds_the_engines_that_are_there() {
             "--opt-level",
             "--workspace-mb",
             "--graphs",
-            "--profiles-per-plan",
             "--islands",
             "--fp32-graphs",
         ];

@@ -35,8 +35,6 @@ mod cublaslt;
 mod cut_encoder;
 /// Splits on disk: SA-V, DAVIS, synthetic; what is wrong with them; their frames, masks and overlays.
 mod dataset;
-/// An exact track step whose profiles are divided over several plans: built, kept, run, tested.
-mod divided_track;
 /// `segtrt doctor` and `segtrt test-run`, with made-up tools and stand-ins for driver and TensorRT.
 mod doctor;
 /// Experiments, the two phases, predecoded frames.

@@ -10,7 +10,6 @@ use clap::ValueEnum;
 use super::recipe::{bank_for, computes_whole, recipes, roles};
 use crate::bundle::manifest::Axis;
 use crate::bundle::{Manifest, Role};
-use crate::engine::division::{divide, profiles_per_plan};
 use crate::engine::islands::Islands;
 use crate::engine::{Bank, EngineManifest, PlanRecord};
 use crate::platform::{OLDEST_FUSED_SM, Platform, Platforms};
@@ -115,24 +114,12 @@ impl EngineManifest {
         let objects = self.plans.iter().map(|plan| most_objects(plan, &self.bundle)).max();
         words.extend(objects.filter(|most| *most > 1).map(|most| format!("--max-objects {most}")));
         words.extend(group.iter().flat_map(|group| group.flags(usual)));
-        words.extend(self.division().map(|most| format!("--profiles-per-plan {most}")));
         let table = self.sources.platforms.as_deref().filter(|table| table.is_file());
         words.extend(table.map(|table| path("--platforms", table)));
         words.extend(self.bundle_to_name().map(|bundle| path("--onnx-dir", bundle)));
         words.extend(self.out().map(|root| path("--out", root)));
         words.extend((!more.is_empty()).then(|| more.to_owned()));
         words.join(" ")
-    }
-
-    /// The most profiles in one plan of the exact track step, where they are divided otherwise than they would be anyway.
-    fn division(&self) -> Option<usize> {
-        let plans: Vec<&PlanRecord> = self.plans_of(Role::Track).collect();
-        let family = Version::from_words(&plans.first()?.made_by.tensorrt)?.family();
-        let all = plans.iter().flat_map(|plan| plan.settings.profiles.iter().cloned()).collect();
-        let usual = divide(all, profiles_per_plan(Role::Track, None, family));
-        let sizes = plans.iter().map(|plan| plan.settings.profiles.len());
-        let is_usual = sizes.clone().eq(usual.iter().map(|(_, profiles)| profiles.len()));
-        sizes.max().filter(|most| !is_usual && *most > 0)
     }
 
     /// The bundle that they were built from, where it is there and would not be found by itself.
@@ -236,13 +223,8 @@ impl Group {
     }
 
     fn join(&mut self, other: Self) {
-        // A role may have several plans.
-        let new = |known: &[Role], roles: Vec<Role>| {
-            roles.into_iter().filter(|role| !known.contains(role)).collect::<Vec<_>>()
-        };
-        let (roles, whole) = (new(&self.roles, other.roles), new(&self.whole, other.whole));
-        self.roles.extend(roles);
-        self.whole.extend(whole);
+        self.roles.extend(other.roles);
+        self.whole.extend(other.whole);
         self.choice.islands = self.choice.islands.or(other.choice.islands);
     }
 

@@ -64,10 +64,6 @@ pub struct BuildEnginesArgs {
     /// How a bank that is not full yet is run [default: the platform's].
     #[arg(long, value_enum)]
     pub bank: Option<Bank>,
-    /// Most profiles in one plan of the exact bank's track step; where it has more, they are divided over track_0.plan, track_1.plan …
-    /// [default: 4 with TensorRT 8.x, which takes long for each; elsewhere all].
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..))]
-    pub profiles_per_plan: Option<u16>,
     /// Keep the graphs' own types where the release leaves the choice (10.x).
     #[arg(long)]
     pub strongly_typed: bool,

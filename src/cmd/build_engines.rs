@@ -11,7 +11,7 @@ use anyhow::{Context, Result};
 use super::build_progress::{Progress, announcement};
 use super::build_resolve::{ModelBuild, Planned, Resolved, resolve};
 use super::build_table::{Row, Status, dry_run_json, dry_run_table, json, table};
-use super::{Outcome, build_stale, build_sweep, build_trunk, build_weights, build_whole};
+use super::{Outcome, build_sweep, build_trunk, build_weights, build_whole};
 use crate::build::{BuildJob, Built, FailureKind, Line, NotBuilt, Supervisor, plan_file};
 use crate::bundle::Role;
 use crate::bundle::trunk::GRAPH as TRUNK;
@@ -120,7 +120,6 @@ pub fn build_all(
                 eprintln!("{}: {note}", model.name);
             }
         };
-        say(build_stale::settle(&model.dir, &mut lock(manifest), &model.plans));
         say(build_weights::settle(&model.dir));
         if resolved.device.is_some() && !args.no_product_timing {
             say(build_trunk::choose(&model.dir, &mut lock(manifest)));
@@ -196,11 +195,9 @@ impl Building<'_> {
     fn row(&self, line: &mut Line<'_>) -> Row {
         let (model, job) = (self.model, &self.planned.job);
         let bundle = &model.bundle.manifest;
-        let of = |record: &PlanRecord, status| {
-            Row::of(&model.name, record, self.planned.part, status, bundle)
-        };
+        let of = |record: &PlanRecord, status| Row::of(&model.name, record, status, bundle);
         let there = self.planned.why.is_none();
-        if let Some(record) = lock(self.manifest).plan_in(job.role, &self.planned.file)
+        if let Some(record) = lock(self.manifest).plan(job.role)
             && there
         {
             return of(record, Status::UpToDate);

@@ -15,7 +15,6 @@ use indicatif::{MultiProgress, ProgressBar, ProgressStyle};
 
 use super::build_resolve::{ModelBuild, Planned};
 use crate::build::{BuildJob, Built, Line, NotBuilt};
-use crate::engine::division;
 
 /// Between two lines about one plan, where there is no terminal.
 const PERIOD: Duration = Duration::from_secs(15);
@@ -26,8 +25,7 @@ pub fn announcement(models: &[ModelBuild]) -> Option<String> {
     let wanted = |model: &ModelBuild| model.plans.iter().any(|plan| plan.why.is_some());
     let of_model = |model: &ModelBuild| {
         let graphs = model.plans.iter().filter(|plan| plan.why.is_some());
-        let graphs: Vec<String> =
-            graphs.map(|plan| division::label(plan.job.role.name(), plan.part)).collect();
+        let graphs: Vec<&str> = graphs.map(|plan| plan.job.role.name()).collect();
         format!("{} {}", model.name, graphs.join(", "))
     };
     let those: Vec<String> = models.iter().filter(|model| wanted(model)).map(of_model).collect();

@@ -12,13 +12,11 @@ use super::build_weights::{self, PlannedWeights};
 use crate::build::{BuildJob, plan_file, recipe};
 use crate::bundle::{self, Bundle, Role, Wanted};
 use crate::cli::BuildEnginesArgs;
-use crate::engine::division::{self, Part, divide};
 use crate::engine::freshness::{self, Wanted as WantedPlan};
 use crate::engine::islands::Islands;
 use crate::engine::timing_files::TimingFiles;
 use crate::engine::{
-    Bank, EngineManifest, PlanRecord, Precision, ProfileShapes, Settings, engine_dir,
-    has_fill_levels, profiles,
+    Bank, EngineManifest, Precision, Settings, engine_dir, has_fill_levels, profiles,
 };
 use crate::model_tag::ModelTag;
 use crate::platform::{Platform, Platforms};
@@ -63,8 +61,6 @@ pub struct Planned {
     pub job: BuildJob,
     /// Its file name.
     pub file: String,
-    /// Which part of its graph's profiles it has; none where it has all.
-    pub part: Option<Part>,
     /// Why it must be built; none where it is up to date.
     pub why: Option<String>,
 }
@@ -207,28 +203,23 @@ pub fn resolve(args: &BuildEnginesArgs, workspace_mb: Option<u64>) -> Result<Res
                 }
                 settings.islands = Islands::Whole;
             }
-            let asked = args.profiles_per_plan.map(usize::from);
-            let most = division::profiles_per_plan(role, asked, library.version().family());
-            for (part, profiles) in divide(profiles, most) {
-                let file = division::file_name(role, part);
-                let name = division::stem(&file);
-                let log = |dir: &PathBuf| dir.join(format!("{}_{name}.log", build.name));
-                let job = BuildJob {
-                    role,
-                    what: format!("{} {}", build.name, division::label(role.name(), part)),
-                    onnx: build.bundle.dir.join(&graph.file),
-                    onnx_sha256: graph.sha256.clone(),
-                    partial: plan_file::partial_path(&build.dir, &file, std::process::id()),
-                    tensorrt_lib: args.tensorrt_lib.clone(),
-                    device: args.device,
-                    settings: Settings { profiles, ..settings.clone() },
-                    timing_cache: Some(TimingFiles::new(&cache, &build.name, name)),
-                    log: args.build_log.as_ref().map(log),
-                };
-                let found = Found { there: there.as_ref(), dir: &build.dir, tensorrt: &tensorrt };
-                let why = found.why_build(&job, &file, target.sm);
-                build.plans.push(Planned { job, file, part, why });
-            }
+            let file = format!("{}.plan", role.name());
+            let log = |dir: &PathBuf| dir.join(format!("{}_{}.log", build.name, role.name()));
+            let job = BuildJob {
+                role,
+                what: format!("{} {}", build.name, role.name()),
+                onnx: build.bundle.dir.join(&graph.file),
+                onnx_sha256: graph.sha256.clone(),
+                partial: plan_file::partial_path(&build.dir, &file, std::process::id()),
+                tensorrt_lib: args.tensorrt_lib.clone(),
+                device: args.device,
+                settings: Settings { profiles, ..settings },
+                timing_cache: Some(TimingFiles::new(&cache, &build.name, role.name())),
+                log: args.build_log.as_ref().map(log),
+            };
+            let found = Found { there: there.as_ref(), dir: &build.dir, tensorrt: &tensorrt };
+            let why = found.why_build(&job, target.sm);
+            build.plans.push(Planned { job, file, why });
         }
         let graphs: Vec<Role> = build.plans.iter().map(|plan| plan.job.role).collect();
         let bundle = &build.bundle.manifest;
@@ -259,21 +250,9 @@ struct Found<'a> {
 }
 
 impl Found<'_> {
-    fn why_build(&self, job: &BuildJob, file: &str, sm: u32) -> Option<String> {
-        let there = self.there;
-        let Some(record) = there.and_then(|manifest| manifest.plan_in(job.role, file)) else {
-            // One of another division; parts of the same one beside it say nothing of this part.
-            let has_some = |plan: &&PlanRecord| {
-                let there = &plan.settings.profiles;
-                let is_there =
-                    |wanted: &ProfileShapes| there.iter().any(|it| it.shapes == wanted.shapes);
-                job.settings.profiles.iter().any(is_there)
-            };
-            let other = there.and_then(|manifest| manifest.plans_of(job.role).find(has_some));
-            return Some(other.map_or_else(
-                || "not built yet".to_owned(),
-                |other| format!("its profiles are divided otherwise in {}", other.file),
-            ));
+    fn why_build(&self, job: &BuildJob, sm: u32) -> Option<String> {
+        let Some(record) = self.there.and_then(|manifest| manifest.plan(job.role)) else {
+            return Some("not built yet".to_owned());
         };
         let wanted = WantedPlan {
             onnx_sha256: Some(&job.onnx_sha256),

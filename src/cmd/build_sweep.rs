@@ -167,7 +167,7 @@ fn table(swept: &[Swept]) -> String {
         let seconds = build.cost.as_ref().map(|cost| format!("{:.1}", cost.seconds));
         table.add_row([
             build.model.clone(),
-            build.graph(),
+            build.role.to_owned(),
             build.workspace_mib.to_string(),
             status(build),
             seconds.unwrap_or_else(|| "-".to_owned()),
@@ -188,14 +188,13 @@ mod tests {
     use crate::bundle::Role;
     use crate::cmd::build_table::Status;
 
-    /// Plans of one graph have a time each, that of their last profile.
     #[test]
     fn each_plan_has_the_time_of_its_own_last_profile() {
         let time = |median_ms| Timing { runs: 1, median_ms, p5_ms: 0.0, p95_ms: 0.0 };
         let key = |file: &str| ("edgetam".to_owned(), file.to_owned());
         let mut times = Times::default();
         for (file, profile, ms) in
-            [("track_0.plan", 0, 1.0), ("track_0.plan", 3, 2.0), ("track_1.plan", 0, 3.0)]
+            [("track.plan", 0, 1.0), ("track.plan", 3, 2.0), ("prompt.plan", 0, 3.0)]
         {
             times.keep(key(file), profile, time(ms));
         }
@@ -204,7 +203,6 @@ mod tests {
                 model: "edgetam".to_owned(),
                 role: Role::Track.name(),
                 file: file.to_owned(),
-                part: None,
                 status: Status::Built,
                 workspace_mib: 64,
                 plan_bytes: None,
@@ -216,6 +214,6 @@ mod tests {
             times.join(row).latency.map(|time| time.median_ms)
         };
         let expected = [Some(2.0), Some(3.0), None];
-        assert_eq!(["track_0.plan", "track_1.plan", "track.plan"].map(joined), expected);
+        assert_eq!(["track.plan", "prompt.plan", "memory.plan"].map(joined), expected);
     }
 }

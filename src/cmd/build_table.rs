@@ -11,7 +11,6 @@ use super::build_weights::PlannedWeights;
 use crate::build::{FailureKind, NotBuilt};
 use crate::bundle::Manifest;
 use crate::engine::assess::{LayerReport, Verdict, assess};
-use crate::engine::division::{self, Part};
 use crate::engine::{BuildCost, PlanRecord};
 use crate::screen_table;
 
@@ -38,8 +37,6 @@ pub struct Row {
     pub role: &'static str,
     /// Its file name.
     pub file: String,
-    /// Which part of its graph's profiles it has ("1/4"); none where it has all.
-    pub part: Option<Part>,
     /// What became of it.
     pub status: Status,
     /// Workspace cap, MiB.
@@ -58,18 +55,11 @@ pub struct Row {
 
 impl Row {
     /// The row of a plan that is there.
-    pub fn of(
-        model: &str,
-        record: &PlanRecord,
-        part: Option<Part>,
-        status: Status,
-        bundle: &Manifest,
-    ) -> Self {
+    pub fn of(model: &str, record: &PlanRecord, status: Status, bundle: &Manifest) -> Self {
         Self {
             model: model.to_owned(),
             role: record.role.name(),
             file: record.file.clone(),
-            part,
             status,
             workspace_mib: record.settings.workspace_bytes >> 20,
             plan_bytes: Some(record.bytes),
@@ -87,7 +77,6 @@ impl Row {
             model: model.to_owned(),
             role: planned.job.role.name(),
             file: planned.file.clone(),
-            part: planned.part,
             status: Status::Failed,
             workspace_mib,
             plan_bytes: None,
@@ -110,7 +99,6 @@ impl Row {
             model: model.to_owned(),
             role: planned.graph,
             file: planned.file.clone(),
-            part: None,
             status,
             workspace_mib: 0,
             plan_bytes: bytes,
@@ -131,14 +119,9 @@ impl Row {
         }
     }
 
-    /// What the plan is called: "track", "track 1/4".
-    pub fn graph(&self) -> String {
-        division::label(self.role, self.part)
-    }
-
     /// One line, as each plan is done.
     pub fn line(&self) -> String {
-        let what = format!("{} {}", self.model, self.graph());
+        let what = format!("{} {}", self.model, self.role);
         match (&self.cost, &self.reason) {
             (Some(cost), _) => {
                 format!("{what}: {:.1} s, {} MiB", cost.seconds, mib(self.plan_bytes))
@@ -186,7 +169,7 @@ pub fn table(rows: &[Row]) -> String {
             row.layers.as_ref().map_or_else(|| [dash(), dash(), dash(), dash()], layer_cells);
         table.add_row([
             row.model.clone(),
-            row.graph(),
+            row.role.to_owned(),
             status(row),
             seconds,
             cache,
@@ -226,7 +209,7 @@ pub fn dry_run_table(resolved: &Resolved) -> String {
             let settings = &plan.job.settings;
             table.add_row([
                 model.name.clone(),
-                division::label(plan.job.role.name(), plan.part),
+                plan.job.role.name().to_owned(),
                 settings.profiles.len().max(1).to_string(),
                 (settings.workspace_bytes >> 20).to_string(),
                 plan.why.as_ref().map_or("up to date".to_owned(), |why| format!("build: {why}")),
@@ -243,7 +226,7 @@ pub fn dry_run_json(resolved: &Resolved) -> Value {
     let plans = resolved.models.iter().flat_map(|model| {
         let weights = model.weights.iter().map(|weights| {
             json!({
-                "model": model.name, "role": weights.graph, "part": null, "profiles": null, "workspace_mib": null,
+                "model": model.name, "role": weights.graph, "profiles": null, "workspace_mib": null,
                 "build": weights.why.is_some(), "why": weights.why, "from": model.bundle.dir.join(&weights.file),
                 "to": model.dir.join(&weights.file),
             })
@@ -251,7 +234,7 @@ pub fn dry_run_json(resolved: &Resolved) -> Value {
         weights.chain(model.plans.iter().map(|plan| {
             let settings = &plan.job.settings;
             json!({
-                "model": model.name, "role": plan.job.role, "part": plan.part, "profiles": settings.profiles.len().max(1),
+                "model": model.name, "role": plan.job.role, "profiles": settings.profiles.len().max(1),
                 "workspace_mib": settings.workspace_bytes >> 20, "build": plan.why.is_some(),
                 "why": plan.why.as_ref().map(ToString::to_string), "from": plan.job.onnx,
                 "to": model.dir.join(&plan.file),

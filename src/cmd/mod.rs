@@ -16,7 +16,6 @@ mod bench_table;
 pub mod build_engines;
 mod build_progress;
 mod build_resolve;
-mod build_stale;
 mod build_sweep;
 mod build_table;
 mod build_target;

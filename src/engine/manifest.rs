@@ -74,9 +74,9 @@ impl Sources {
 /// One plan.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct PlanRecord {
-    /// What its graph does; several plans do the same where its profiles are divided over them.
+    /// What its graph does.
     pub role: Role,
-    /// File name beside the manifest, which tells a folder's plans apart.
+    /// File name beside the manifest.
     pub file: String,
     /// SHA-256 of the plan, checked before TensorRT sees it.
     pub sha256: String,
@@ -110,9 +110,9 @@ pub struct Builder {
 }
 
 impl PlanRecord {
-    /// What tells it from the folder's other plans, on the screen: "track", "track_0".
-    pub fn name(&self) -> &str {
-        super::division::stem(&self.file)
+    /// What tells it from the folder's other plans, on the screen: "track".
+    pub fn name(&self) -> &'static str {
+        self.role.name()
     }
 }
 
@@ -211,14 +211,9 @@ impl EngineManifest {
         atomic::write(&dir.join(FILE), |out| Ok(serde_json::to_writer_pretty(out, self)?))
     }
 
-    /// The plan with this role; the first where its profiles are divided over several.
+    /// The plan with this role.
     pub fn plan(&self, role: Role) -> Option<&PlanRecord> {
-        self.plans_of(role).next()
-    }
-
-    /// All plans with this role: one, but for a track step whose profiles are divided ([`super::division`]).
-    pub fn plans_of(&self, role: Role) -> impl Iterator<Item = &PlanRecord> {
-        self.plans.iter().filter(move |plan| plan.role == role)
+        self.plans.iter().find(|plan| plan.role == role)
     }
 
     /// The trunk whose weights lie beside the plans: the bundle's, where its encoder was built as stem and neck.
@@ -256,15 +251,9 @@ impl EngineManifest {
         trunk.chain(decoder).chain(self.memory_encoder().map(MemoryEncoder::weights_file))
     }
 
-    /// The plan with this role in this file.
-    pub fn plan_in(&self, role: Role, file: &str) -> Option<&PlanRecord> {
-        self.plans_of(role).find(|plan| plan.file == file)
-    }
-
-    /// Puts a plan in, in place of one with the same role and file.
+    /// Puts a plan in, in place of one with the same role.
     pub fn set(&mut self, record: PlanRecord) {
-        let same = |plan: &PlanRecord| plan.role == record.role && plan.file == record.file;
-        match self.plans.iter_mut().find(|plan| same(plan)) {
+        match self.plans.iter_mut().find(|plan| plan.role == record.role) {
             Some(place) => *place = record,
             None => self.plans.push(record),
         }

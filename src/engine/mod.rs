@@ -3,7 +3,6 @@ Engines: TensorRT plans on disk, how they are built from a bundle, and how they 
 */
 
 pub mod assess;
-pub mod division;
 pub mod freshness;
 pub mod islands;
 pub mod layers;

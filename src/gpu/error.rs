@@ -52,13 +52,6 @@ pub enum GpuError {
     },
 }
 
-impl GpuError {
-    /// The device has not as much memory left as was asked for.
-    pub fn is_out_of_memory(&self) -> bool {
-        matches!(self, Self::Failed { code, .. } if code.starts_with("CUDA_ERROR_OUT_OF_MEMORY"))
-    }
-}
-
 /// Gives a driver's answer the name of what was tried.
 pub(super) trait Tried<T> {
     fn tried(self, what: impl FnOnce() -> String) -> Result<T>;

@@ -6,7 +6,6 @@ use std::fmt::Write;
 
 use super::text_plan;
 use super::{BundleReport, EngineFolderReport, OnnxReport, OwnLine, Report, TrunkLine};
-use crate::engine::division;
 use crate::onnx_file::OnnxTensor;
 use crate::screen_table;
 
@@ -156,7 +155,7 @@ fn engines(report: &EngineFolderReport) -> String {
         let assessment = &plan.assessment;
         let unknown = || "-".to_owned();
         plans.add_row([
-            division::stem(&plan.file).to_owned(),
+            plan.role.to_owned(),
             megabytes(plan.bytes),
             plan.tensorrt.clone(),
             capabilities(&plan.sm),

@@ -83,17 +83,16 @@ impl Track {
         let single = |opened: &Opened| make(opened, one_object(opened)?);
         Ok(match engines {
             TrackEngines::Padded(track) => Self::Whole(vec![single(track)?]),
-            TrackEngines::Exact(plans) => {
+            TrackEngines::Exact(track) => {
                 let levels = fill_levels(contract).into_iter().map(|(memories, pointers)| {
                     let (tokens, channels) = (contract.memory_tokens, contract.memory_channels);
                     let mem = [1, memories, tokens, channels].map(|extent| extent as i64);
                     let ptrs = [1, pointers, contract.pointer_channels].map(|extent| extent as i64);
                     let wanted = [("mem", mem.to_vec()), ("ptrs", ptrs.to_vec())];
-                    let has = |plan| Some((plan, Opened::takes(plan, &wanted)?));
-                    let (plan, profile) = plans.iter().find_map(has).with_context(|| {
-                        format!("no plan of the track step has a profile for {wanted:?}")
+                    let profile = track.takes(&wanted).with_context(|| {
+                        format!("the track step's plan has no profile for {wanted:?}")
                     })?;
-                    make(plan, profile)
+                    make(track, profile)
                 });
                 Self::Whole(levels.collect::<Result<_>>()?)
             }

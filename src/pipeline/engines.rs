@@ -14,9 +14,7 @@ use super::trunk_file::TrunkFile;
 use crate::bundle::{
     Contract, DecoderShape, DecoderWeights, KeyWeights, MemoryWeights, Role, Wiring,
 };
-use crate::engine::{
-    Bank, EngineManifest, PlanRecord, division, open_decoder, open_memory, open_plan, open_record,
-};
+use crate::engine::{Bank, EngineManifest, PlanRecord, open_decoder, open_memory, open_plan};
 use crate::gpu::{Gpu, Stage};
 use crate::platform::Platforms;
 use crate::trt::{Engine, Runtime};
@@ -170,14 +168,6 @@ impl Source {
         Ok(Opened::new(engine, manifest.plan(role).context("the plan is gone")?))
     }
 
-    fn open_exact(&self, manifest: &EngineManifest) -> Result<Vec<Opened>> {
-        let open = |record| -> Result<Opened> {
-            let engine = open_record(&self.runtime, self.sm, &self.dir, manifest, record)?;
-            Ok(Opened::new(engine, record))
-        };
-        division::exact(manifest).plans.into_iter().map(open).collect()
-    }
-
     /// The kernel where its weights lie beside the plans, with those of the encoder's trunk, which may run or not; else the engine.
     fn keys(&self, manifest: &EngineManifest, trunk: Option<&TrunkFile>) -> Result<BankKeys> {
         let Some((shape, of)) = manifest.keys().zip(manifest.trunk()) else {
@@ -231,7 +221,7 @@ impl Source {
             mask_prompt: self.with_mask.then(|| open(Role::MaskPrompt)).transpose()?,
             track: match track_bank(manifest, self.bank)? {
                 Bank::Padded => TrackEngines::Padded(open(Role::TrackPadded)?),
-                Bank::Exact => TrackEngines::Exact(self.open_exact(manifest)?),
+                Bank::Exact => TrackEngines::Exact(self.open(manifest, Role::Track)?),
                 Bank::Fused => {
                     let there = |role: &Role| manifest.plan(*role).is_some();
                     let decoder = self.decoder(manifest)?;
@@ -333,19 +323,9 @@ fn wiring(manifest: &EngineManifest, encoder: &[Role]) -> Result<Wiring> {
 /// The form of the track step: the one that is asked for; else the cut one where it is there, for it was built on purpose;
 /// else what the platform table says, or what there is.
 fn track_bank(manifest: &EngineManifest, asked: Option<Bank>) -> Result<Bank> {
-    let exact = division::exact(manifest);
-    let has = |bank: &Bank| match bank {
-        Bank::Exact => exact.missing.is_empty() && !exact.plans.is_empty(),
-        bank => manifest.plan(bank.role()).is_some(),
-    };
-    // What a stopped build left.
-    let torn = asked.is_none_or(|bank| bank == Bank::Exact) && !exact.plans.is_empty();
-    let missing = |what: &str, command: String| match exact.missing.first() {
-        Some(level) if torn => format!(
-            "the exact track step is not whole: {} of its fill levels are in no plan ({level}, …); build them with: {command}",
-            exact.missing.len()
-        ),
-        _ => format!("there is no {what} engine; build it with: {command}"),
+    let has = |bank: &Bank| manifest.plan(bank.role()).is_some();
+    let missing = |what: &str, command: String| {
+        format!("there is no {what} engine; build it with: {command}")
     };
     if let Some(bank) = asked {
         let command = || manifest.rebuild_command_for(bank);

@@ -42,8 +42,8 @@ impl MemoryMaker {
 pub enum TrackEngines {
     /// One engine for a full-sized bank.
     Padded(Opened),
-    /// A profile for each fill level, in one engine or divided over several.
-    Exact(Vec<Opened>),
+    /// One engine with a profile for each fill level.
+    Exact(Opened),
     /// Cut at its attentions.
     Fused {
         /// The bank to keys.
@@ -67,8 +67,7 @@ impl TrackEngines {
     /// All of them.
     pub fn all(&self) -> Vec<&Opened> {
         match self {
-            Self::Padded(track) => vec![track],
-            Self::Exact(plans) => plans.iter().collect(),
+            Self::Padded(track) | Self::Exact(track) => vec![track],
             Self::Fused { keys: BankKeys::Engine(keys), segments, .. } => {
                 [keys].into_iter().chain(segments).collect()
             }

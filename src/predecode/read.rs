@@ -134,12 +134,6 @@ impl PreparedClip {
         }
     }
 
-    /// The checksum that the file carries, in hex.
-    pub fn stated_sha256(&self) -> String {
-        let bytes = self.map.bytes();
-        bytes[bytes.len() - TRAILER_BYTES..].iter().map(|byte| format!("{byte:02x}")).collect()
-    }
-
     /// Frame `index` of the clip.
     ///
     /// # Errors

@@ -17,7 +17,7 @@ use super::same_masks::{Agreement, same_masks};
 use super::verdict::Verdict;
 use crate::bundle::{Bundle, Role};
 use crate::compare::measure;
-use crate::engine::{EngineManifest, Precision, division};
+use crate::engine::{EngineManifest, Precision};
 use crate::model_tag::ModelTag;
 use crate::prompt::PromptKind;
 use crate::synth::{SynthOptions, write_split};
@@ -57,15 +57,13 @@ impl ClipRow {
 /// Whether a folder has all that a clip needs; one that was built with `--graphs` may not.
 pub fn is_possible(manifest: &EngineManifest) -> bool {
     let has = |wanted: fn(Role) -> bool| manifest.plans.iter().any(|plan| wanted(plan.role));
-    // Each fill level is in some plan.
-    let exact = has(|role| role == Role::Track) && division::exact(manifest).missing.is_empty();
     // Cut at its attentions, with an engine for the keys or a kernel.
     let keys = has(|role| role == Role::TrackKeys) || manifest.keys().is_some();
     let fused = has(|role| role == Role::TrackSeg0) && keys;
     has(|role| role == Role::Encoder || role.is_encoder_part())
         && has(|role| role == Role::Prompt)
         && (has(|role| role == Role::Memory) || manifest.memory_encoder().is_some())
-        && (has(|role| role == Role::TrackPadded) || fused || exact)
+        && (has(|role| [Role::Track, Role::TrackPadded].contains(&role)) || fused)
 }
 
 /// Makes the clip in `scratch`, which is empty.

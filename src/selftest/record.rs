@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use super::verdict::{Judged, Verdict};
 use crate::bundle::Role;
-use crate::engine::{PlanRecord, Precision, division};
+use crate::engine::{PlanRecord, Precision};
 use crate::stats;
 
 /// Times of repeated runs, milliseconds.
@@ -77,7 +77,7 @@ pub struct EngineKey {
     pub precision: Precision,
 }
 
-/// Which plan of an engine: several may have the same role.
+/// Which plan of an engine.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PlanKey {
     /// What its graph does.
@@ -120,10 +120,9 @@ pub struct Row {
 }
 
 impl Row {
-    /// What the plan is called: "track", "track_0"; none where the folder as a whole failed.
-    pub fn plan_name(&self) -> Option<&str> {
-        let role = self.role.map(Role::name);
-        self.plan.as_deref().map(division::stem).or(role)
+    /// What the plan is called: "track"; none where the folder as a whole failed.
+    pub fn plan_name(&self) -> Option<&'static str> {
+        self.role.map(Role::name)
     }
 
     /// A row for something that did not run.

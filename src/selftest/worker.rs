@@ -123,7 +123,7 @@ impl Worker {
         let manifest = &self.folder.manifest;
         let held = || self.runtime.memory_use().map(|memory| memory.current);
         let before = held();
-        let plan = manifest.plan_in(plan.role, &plan.file).context("the plan is gone")?;
+        let plan = manifest.plan(plan.role).context("the plan is gone")?;
         let engine = open_record(&self.runtime, self.opened.sm, &self.folder.dir, manifest, plan)?;
         let bytes = held().zip(before).map(|(after, before)| after.saturating_sub(before));
         Ok((engine, cases(&manifest.bundle, plan)?, bytes))

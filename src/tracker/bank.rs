@@ -93,11 +93,6 @@ impl BankSchedule {
             .collect();
         Selection { temporal_rows, pointer_times }
     }
-
-    /// From this frame on every frame reads a full bank: the steady state.
-    pub fn steady_from(&self) -> usize {
-        self.max_memories.max(self.max_pointers)
-    }
 }
 
 /// Slot 0 for the conditioning frame, a ring over the others after it.
@@ -176,7 +171,6 @@ mod tests {
     #[test]
     fn the_bank_is_full_from_frame_sixteen_on() {
         let bank = BankSchedule::new(&contract(), 300);
-        assert_eq!(bank.steady_from(), 16);
         assert_eq!((bank.selection(16).memories(), bank.selection(16).pointers()), (7, 16));
         assert_eq!((bank.selection(15).memories(), bank.selection(15).pointers()), (7, 15));
     }

@@ -80,14 +80,6 @@ impl Builder {
         self.inner.allocator.borrow().as_ref().map(Allocator::usage)
     }
 
-    /// The GPU has fast half precision; none where the release does not say (11, RTX 1.5 and later).
-    pub fn has_fast_fp16(&self) -> Option<bool> {
-        // SAFETY: a living builder.
-        let answer =
-            unsafe { sys::segtrt_builder_fast_fp16(self.library().api(), self.inner.object.get()) };
-        (answer >= 0).then_some(answer == 1)
-    }
-
     /// An empty network.
     ///
     /// # Errors

@@ -157,13 +157,6 @@ impl Config {
         })
     }
 
-    /// The level in force; none where the release has none (8.5).
-    pub fn optimization_level(&self) -> Option<u8> {
-        // SAFETY: a living configuration.
-        let level = unsafe { sys::segtrt_config_level(self.object.api(), self.pointer()) };
-        u8::try_from(level).ok()
-    }
-
     /// What the engine will be able to say about its layers.
     pub fn set_verbosity(&mut self, verbosity: Verbosity) -> Result<()> {
         self.library().ask("set the profiling verbosity", |api| {
@@ -177,14 +170,6 @@ impl Config {
         self.library().ask("set the tactic sources", |api| {
             // SAFETY: a living configuration.
             unsafe { sys::segtrt_config_set_tactics(api, self.pointer(), tactics.0) }
-        })
-    }
-
-    /// Streams beside the caller's that an engine may use; 0 keeps everything on one (8.6 on).
-    pub fn set_auxiliary_streams(&mut self, streams: u8) -> Result<()> {
-        self.library().ask("set the auxiliary streams", |api| {
-            // SAFETY: a living configuration.
-            unsafe { sys::segtrt_config_set_streams(api, self.pointer(), streams.into()) }
         })
     }
 

@@ -21,7 +21,7 @@ use super::types::{from_dims, to_dims};
 pub struct Context {
     object: Object,
     profiler: Option<Profiler>,
-    engine: Engine,
+    _engine: Engine,
 }
 
 // SAFETY: a context belongs to no thread; its uses must not overlap, and every use here takes `&mut self` or only reads
@@ -30,12 +30,7 @@ unsafe impl Send for Context {}
 
 impl Context {
     pub(super) fn new(object: Object, engine: Engine) -> Self {
-        Self { object, profiler: None, engine }
-    }
-
-    /// The engine that it runs.
-    pub fn engine(&self) -> &Engine {
-        &self.engine
+        Self { object, profiler: None, _engine: engine }
     }
 
     fn library(&self) -> &Library {

@@ -8,7 +8,6 @@ use super::context::Context;
 use super::door::{Object, c_name, copied};
 use super::error::Result;
 use super::library::Library;
-use super::plan::Plan;
 use super::runtime;
 use super::sys;
 use super::types::{DataType, Mode, from_dims};
@@ -153,15 +152,6 @@ impl Engine {
         let text =
             unsafe { copied(sys::segtrt_inspector_text(inspector.api(), inspector.get(), -1, 1)) };
         text.ok_or_else(|| self.library().failed("describe the engine's layers", mark))
-    }
-
-    /// The engine as a plan again.
-    pub fn serialize(&self) -> Result<Plan> {
-        let memory = self.library().make("serialize the engine", |api| {
-            // SAFETY: a living engine.
-            unsafe { sys::segtrt_engine_serialize(api, self.inner.object.get()) }
-        })?;
-        Ok(Plan::new(memory))
     }
 
     /// A context that allocates its own device memory.

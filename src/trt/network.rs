@@ -41,7 +41,6 @@ pub struct TensorSpec {
 pub struct Network {
     parser: Option<Parser>,
     pub(super) object: Object,
-    typing: Typing,
     _builder: Rc<Inner>,
 }
 
@@ -72,7 +71,7 @@ impl Network {
             // SAFETY: a living builder, kept alive by `_builder`.
             unsafe { sys::segtrt_builder_network(api, inner.object.get(), strong.into()) }
         })?;
-        Ok(Self { parser: None, object, typing, _builder: inner })
+        Ok(Self { parser: None, object, _builder: inner })
     }
 
     pub(super) fn pointer(&self) -> *mut c_void {
@@ -81,11 +80,6 @@ impl Network {
 
     pub(super) fn library(&self) -> &Library {
         self.object.library()
-    }
-
-    /// Where this network's precisions come from.
-    pub fn typing(&self) -> Typing {
-        self.typing
     }
 
     /// Fills the network from an ONNX file; weights in external files are looked for beside it.

@@ -113,16 +113,6 @@ unsafe extern "C" {
     ) -> *mut segtrt_api;
 }
 unsafe extern "C" {
-    pub fn segtrt_api_delete(api: *mut segtrt_api);
-}
-unsafe extern "C" {
-    pub fn segtrt_api_say(
-        api: *const segtrt_api,
-        severity: i32,
-        message: *const ::std::os::raw::c_char,
-    );
-}
-unsafe extern "C" {
     pub fn segtrt_method_count() -> i32;
 }
 unsafe extern "C" {
@@ -139,9 +129,6 @@ unsafe extern "C" {
 }
 unsafe extern "C" {
     pub fn segtrt_value_number(family: i32, minor: i32, value: i32) -> i32;
-}
-unsafe extern "C" {
-    pub fn segtrt_type_number(api: *const segtrt_api, type_: segtrt_type) -> i32;
 }
 #[repr(C)]
 #[derive(Debug, Copy, Clone)]
@@ -191,9 +178,6 @@ unsafe extern "C" {
         report: segtrt_report_fn,
         user: *mut ::std::os::raw::c_void,
     ) -> *mut ::std::os::raw::c_void;
-}
-unsafe extern "C" {
-    pub fn segtrt_recorder_delete(api: *const segtrt_api, recorder: *mut ::std::os::raw::c_void);
 }
 pub type segtrt_layer_time_fn = ::std::option::Option<
     unsafe extern "C" fn(
@@ -289,12 +273,6 @@ unsafe extern "C" {
     ) -> segtrt_status;
 }
 unsafe extern "C" {
-    pub fn segtrt_builder_fast_fp16(
-        api: *const segtrt_api,
-        builder: *mut ::std::os::raw::c_void,
-    ) -> i32;
-}
-unsafe extern "C" {
     pub fn segtrt_builder_build(
         api: *const segtrt_api,
         builder: *mut ::std::os::raw::c_void,
@@ -340,9 +318,6 @@ unsafe extern "C" {
     ) -> segtrt_status;
 }
 unsafe extern "C" {
-    pub fn segtrt_config_level(api: *const segtrt_api, config: *mut ::std::os::raw::c_void) -> i32;
-}
-unsafe extern "C" {
     pub fn segtrt_config_set_verbosity(
         api: *const segtrt_api,
         config: *mut ::std::os::raw::c_void,
@@ -354,13 +329,6 @@ unsafe extern "C" {
         api: *const segtrt_api,
         config: *mut ::std::os::raw::c_void,
         sources: u32,
-    ) -> segtrt_status;
-}
-unsafe extern "C" {
-    pub fn segtrt_config_set_streams(
-        api: *const segtrt_api,
-        config: *mut ::std::os::raw::c_void,
-        streams: i32,
     ) -> segtrt_status;
 }
 unsafe extern "C" {
@@ -428,12 +396,6 @@ unsafe extern "C" {
         selector: segtrt_selector,
         dims: *const segtrt_dims,
     ) -> segtrt_status;
-}
-unsafe extern "C" {
-    pub fn segtrt_profile_valid(
-        api: *const segtrt_api,
-        profile: *mut ::std::os::raw::c_void,
-    ) -> i32;
 }
 unsafe extern "C" {
     pub fn segtrt_parser_new(
@@ -652,12 +614,6 @@ unsafe extern "C" {
     ) -> i64;
 }
 unsafe extern "C" {
-    pub fn segtrt_engine_serialize(
-        api: *const segtrt_api,
-        engine: *mut ::std::os::raw::c_void,
-    ) -> *mut ::std::os::raw::c_void;
-}
-unsafe extern "C" {
     pub fn segtrt_engine_inspector(
         api: *const segtrt_api,
         engine: *mut ::std::os::raw::c_void,
@@ -677,13 +633,6 @@ unsafe extern "C" {
         engine: *mut ::std::os::raw::c_void,
         own_memory: i32,
     ) -> *mut ::std::os::raw::c_void;
-}
-unsafe extern "C" {
-    pub fn segtrt_context_set_recorder(
-        api: *const segtrt_api,
-        context: *mut ::std::os::raw::c_void,
-        recorder: *mut ::std::os::raw::c_void,
-    ) -> segtrt_status;
 }
 unsafe extern "C" {
     pub fn segtrt_context_set_profiler(

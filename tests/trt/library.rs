@@ -151,8 +151,7 @@ fn a_real_library_opens_and_builds_or_says_why_not() {
     eprintln!("parser: {:?}", library.parser_path());
     match Builder::new(&library) {
         Ok(builder) => {
-            let config = builder.config().unwrap();
-            eprintln!("level {:?}", config.optimization_level());
+            builder.config().unwrap();
         }
         Err(error) => {
             let chain = format!("{:#}", anyhow::Error::from(error));
@@ -191,14 +190,12 @@ fn caps_levels_and_flags_are_kept_or_refused() {
     config.set_pool(Pool::TacticSharedMemory, 48 << 10).unwrap();
     assert_eq!(config.pool(Pool::TacticSharedMemory), Some(48 << 10));
     config.set_optimization_level(2).unwrap();
-    assert_eq!(config.optimization_level(), Some(2));
     config.set_flag(Flag::Tf32, false).unwrap();
     assert_eq!(config.flag(Flag::Tf32), Some(false));
-    config.set_auxiliary_streams(0).unwrap();
     if library.family().is_strongly_typed_only() {
         let error = config.set_flag(Flag::Fp16, true).unwrap_err().to_string();
         assert!(error.contains("has no way to set the builder flag Fp16"), "{error}");
-        assert_eq!((config.flag(Flag::Fp16), builder.has_fast_fp16()), (None, None));
+        assert_eq!(config.flag(Flag::Fp16), None);
         let error = builder.network(Typing::Weak).err().unwrap().to_string();
         assert!(error.ends_with("has no weakly typed networks"), "{error}");
     }

@@ -2,29 +2,20 @@ use super::*;
 use clap::Parser;
 
 use crate::cli::{BuildEnginesArgs, Cli, Command};
-use crate::engine::division::file_name;
 use crate::engine::manifest::Sources;
 use crate::engine::{Precision, Settings, manifest, profiles};
 use crate::selftest::case::tests::{manifest as bundle, plan};
-use crate::trt::Family;
 
 /// A folder for Orin in fp16 with these plans, as the platform has them but for the bank.
 fn folder(roles: &[Role]) -> EngineManifest {
     let bundle = bundle();
     let orin = Platforms::open(None).unwrap().get("orin").unwrap().clone();
-    let plans = roles.iter().flat_map(|role| {
+    let plans = roles.iter().map(|role| {
         let mut plan = plan(&bundle, *role);
         plan.settings.workspace_bytes = orin.workspace_mb << 20;
         plan.settings.opt_level = Some(orin.opt_level);
         plan.settings.islands = Islands::Pinned;
-        // As TensorRT 8.6 divides them.
-        let most = profiles_per_plan(*role, None, Some(Family::Trt8));
-        let parts = divide(std::mem::take(&mut plan.settings.profiles), most);
-        parts.into_iter().map(move |(part, profiles)| {
-            let mut plan = plan.clone();
-            (plan.file, plan.settings.profiles) = (file_name(plan.role, part), profiles);
-            plan
-        })
+        plan
     });
     EngineManifest {
         format: manifest::FORMAT,
@@ -73,13 +64,6 @@ fn what_the_platform_has_anyway_is_not_said() {
     assert_eq!(folder(&STEPS).rebuild_command_for(Bank::Exact), exact);
     let forced = folder(&with(Role::Track)).rebuild_command_with("--force");
     assert_eq!(forced, format!("{exact} --force"));
-    // All profiles in one plan, which 8.6 makes only where it is told to.
-    let mut whole = folder(&with(Role::Track));
-    let tracks = whole.plans_of(Role::Track).flat_map(|plan| plan.settings.profiles.clone());
-    let all: Vec<_> = tracks.collect();
-    whole.plans.truncate(STEPS.len() + 1);
-    whole.plans[STEPS.len()].settings.profiles = all;
-    assert_eq!(whole.rebuild_command(), format!("{exact} --profiles-per-plan 16"));
 }
 
 #[test]

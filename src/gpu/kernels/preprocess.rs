@@ -111,11 +111,6 @@ impl Preprocess {
         })
     }
 
-    /// Bytes of a frame: `3 * height * width`.
-    pub fn frame_bytes(&self) -> usize {
-        self.frame_bytes
-    }
-
     /// Bytes of the input: `3 * side * side` elements.
     pub fn image_bytes(&self) -> usize {
         self.image_bytes

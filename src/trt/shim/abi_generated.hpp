@@ -17,145 +17,137 @@ namespace method {
 struct NoCopy_deletingDestructor { using Fn = void(void*); static constexpr int index = 0; };
 struct HostMemory_data { using Fn = void*(void*); static constexpr int index = 1; };
 struct HostMemory_size { using Fn = size_t(void*); static constexpr int index = 2; };
-struct Builder_platformHasFastFp16 { using Fn = bool(void*); static constexpr int index = 3; };
-struct Builder_setGpuAllocator { using Fn = void(void*, void*); static constexpr int index = 4; };
-struct Builder_createBuilderConfig { using Fn = void*(void*); static constexpr int index = 5; };
-struct Builder_createNetworkV2 { using Fn = void*(void*, uint32_t); static constexpr int index = 6; };
-struct Builder_createOptimizationProfile { using Fn = void*(void*); static constexpr int index = 7; };
-struct Builder_setErrorRecorder { using Fn = void(void*, void*); static constexpr int index = 8; };
-struct Builder_buildSerializedNetwork { using Fn = void*(void*, void*, void*); static constexpr int index = 9; };
-struct Builder_setMaxThreads { using Fn = bool(void*, int32_t); static constexpr int index = 10; };
-struct BuilderConfig_setAvgTimingIterations { using Fn = void(void*, int32_t); static constexpr int index = 11; };
-struct BuilderConfig_clearFlag { using Fn = void(void*, int32_t); static constexpr int index = 12; };
-struct BuilderConfig_setFlag { using Fn = void(void*, int32_t); static constexpr int index = 13; };
-struct BuilderConfig_getFlag { using Fn = bool(void*, int32_t); static constexpr int index = 14; };
-struct BuilderConfig_addOptimizationProfile { using Fn = int32_t(void*, void*); static constexpr int index = 15; };
-struct BuilderConfig_setProfilingVerbosity { using Fn = void(void*, int32_t); static constexpr int index = 16; };
-struct BuilderConfig_setTacticSources { using Fn = bool(void*, uint32_t); static constexpr int index = 17; };
-struct BuilderConfig_createTimingCache { using Fn = void*(void*, const void*, size_t); static constexpr int index = 18; };
-struct BuilderConfig_setTimingCache { using Fn = bool(void*, void*, bool); static constexpr int index = 19; };
-struct BuilderConfig_getTimingCache { using Fn = void*(void*); static constexpr int index = 20; };
-struct BuilderConfig_setMemoryPoolLimit { using Fn = void(void*, int32_t, size_t); static constexpr int index = 21; };
-struct BuilderConfig_getMemoryPoolLimit { using Fn = size_t(void*, int32_t); static constexpr int index = 22; };
-struct TimingCache_serialize { using Fn = void*(void*); static constexpr int index = 23; };
-struct TimingCache_combine { using Fn = bool(void*, void*, bool); static constexpr int index = 24; };
-struct NetworkDefinition_getNbLayers { using Fn = int32_t(void*); static constexpr int index = 25; };
-struct NetworkDefinition_getLayer { using Fn = void*(void*, int32_t); static constexpr int index = 26; };
-struct NetworkDefinition_getNbInputs { using Fn = int32_t(void*); static constexpr int index = 27; };
-struct NetworkDefinition_getInput { using Fn = void*(void*, int32_t); static constexpr int index = 28; };
-struct NetworkDefinition_getNbOutputs { using Fn = int32_t(void*); static constexpr int index = 29; };
-struct NetworkDefinition_getOutput { using Fn = void*(void*, int32_t); static constexpr int index = 30; };
-struct Layer_getType { using Fn = int32_t(void*); static constexpr int index = 31; };
-struct Layer_getName { using Fn = const char*(void*); static constexpr int index = 32; };
-struct Layer_getNbInputs { using Fn = int32_t(void*); static constexpr int index = 33; };
-struct Layer_getInput { using Fn = void*(void*, int32_t); static constexpr int index = 34; };
-struct Layer_getNbOutputs { using Fn = int32_t(void*); static constexpr int index = 35; };
-struct Layer_getOutput { using Fn = void*(void*, int32_t); static constexpr int index = 36; };
-struct Layer_setPrecision { using Fn = void(void*, int32_t); static constexpr int index = 37; };
-struct Layer_setOutputType { using Fn = void(void*, int32_t, int32_t); static constexpr int index = 38; };
-struct Layer_getOutputType { using Fn = int32_t(void*, int32_t); static constexpr int index = 39; };
-struct Tensor_getName { using Fn = const char*(void*); static constexpr int index = 40; };
-struct Tensor_getDimensions32 { using Fn = Dims32(void*); static constexpr int index = 41; };
-struct Tensor_getType { using Fn = int32_t(void*); static constexpr int index = 42; };
-struct OptimizationProfile_setDimensions32 { using Fn = bool(void*, const char*, int32_t, Dims32); static constexpr int index = 43; };
-struct OptimizationProfile_isValid { using Fn = bool(void*); static constexpr int index = 44; };
-struct Runtime_deserializeCudaEngineWithPluginFactory { using Fn = void*(void*, const void*, size_t, void*); static constexpr int index = 45; };
-struct Runtime_setGpuAllocator { using Fn = void(void*, void*); static constexpr int index = 46; };
-struct Runtime_setErrorRecorder { using Fn = void(void*, void*); static constexpr int index = 47; };
-struct CudaEngine_getNbLayers { using Fn = int32_t(void*); static constexpr int index = 48; };
-struct CudaEngine_serialize { using Fn = void*(void*); static constexpr int index = 49; };
-struct CudaEngine_createExecutionContext { using Fn = void*(void*); static constexpr int index = 50; };
-struct CudaEngine_createExecutionContextWithoutDeviceMemory { using Fn = void*(void*); static constexpr int index = 51; };
-struct CudaEngine_getDeviceMemorySize { using Fn = size_t(void*); static constexpr int index = 52; };
-struct CudaEngine_getName { using Fn = const char*(void*); static constexpr int index = 53; };
-struct CudaEngine_getNbOptimizationProfiles { using Fn = int32_t(void*); static constexpr int index = 54; };
-struct CudaEngine_createEngineInspector { using Fn = void*(void*); static constexpr int index = 55; };
-struct CudaEngine_getTensorShape32 { using Fn = Dims32(void*, const char*); static constexpr int index = 56; };
-struct CudaEngine_getTensorDataType { using Fn = int32_t(void*, const char*); static constexpr int index = 57; };
-struct CudaEngine_getTensorLocation { using Fn = int32_t(void*, const char*); static constexpr int index = 58; };
-struct CudaEngine_getTensorIOMode { using Fn = int32_t(void*, const char*); static constexpr int index = 59; };
-struct CudaEngine_getTensorFormatDesc { using Fn = const char*(void*, const char*); static constexpr int index = 60; };
-struct CudaEngine_getProfileShape32 { using Fn = Dims32(void*, const char*, int32_t, int32_t); static constexpr int index = 61; };
-struct CudaEngine_getNbIOTensors { using Fn = int32_t(void*); static constexpr int index = 62; };
-struct CudaEngine_getIOTensorName { using Fn = const char*(void*, int32_t); static constexpr int index = 63; };
-struct ExecutionContext_setProfiler { using Fn = void(void*, void*); static constexpr int index = 64; };
-struct ExecutionContext_setDeviceMemory { using Fn = void(void*, void*); static constexpr int index = 65; };
-struct ExecutionContext_getOptimizationProfile { using Fn = int32_t(void*); static constexpr int index = 66; };
-struct ExecutionContext_setErrorRecorder { using Fn = void(void*, void*); static constexpr int index = 67; };
-struct ExecutionContext_setOptimizationProfileAsync { using Fn = bool(void*, int32_t, void*); static constexpr int index = 68; };
-struct ExecutionContext_setEnqueueEmitsProfile { using Fn = void(void*, bool); static constexpr int index = 69; };
-struct ExecutionContext_reportToProfiler { using Fn = bool(void*); static constexpr int index = 70; };
-struct ExecutionContext_setInputShape { using Fn = bool(void*, const char*, const void*); static constexpr int index = 71; };
-struct ExecutionContext_getTensorShape32 { using Fn = Dims32(void*, const char*); static constexpr int index = 72; };
-struct ExecutionContext_setTensorAddress { using Fn = bool(void*, const char*, void*); static constexpr int index = 73; };
-struct ExecutionContext_inferShapes { using Fn = int32_t(void*, int32_t, void*); static constexpr int index = 74; };
-struct ExecutionContext_enqueueV3 { using Fn = bool(void*, void*); static constexpr int index = 75; };
-struct ExecutionContext_setNvtxVerbosity { using Fn = bool(void*, int32_t); static constexpr int index = 76; };
-struct EngineInspector_getLayerInformation { using Fn = const char*(void*, int32_t, int32_t); static constexpr int index = 77; };
-struct EngineInspector_getEngineInformation { using Fn = const char*(void*, int32_t); static constexpr int index = 78; };
-struct Parser_parseFromFile { using Fn = bool(void*, const char*, int32_t); static constexpr int index = 79; };
-struct Parser_getNbErrors { using Fn = int32_t(void*); static constexpr int index = 80; };
-struct Parser_getError { using Fn = void*(void*, int32_t); static constexpr int index = 81; };
-struct Parser_deletingDestructor { using Fn = void(void*); static constexpr int index = 82; };
-struct ParserError_code { using Fn = int32_t(void*); static constexpr int index = 83; };
-struct ParserError_desc { using Fn = const char*(void*); static constexpr int index = 84; };
-struct ParserError_file { using Fn = const char*(void*); static constexpr int index = 85; };
-struct ParserError_line { using Fn = int32_t(void*); static constexpr int index = 86; };
-struct ParserError_func { using Fn = const char*(void*); static constexpr int index = 87; };
-struct ParserError_node { using Fn = int32_t(void*); static constexpr int index = 88; };
-struct Logger_log { using Fn = void(void*, int32_t, const char*); static constexpr int index = 89; };
-struct Logger_deletingDestructor { using Fn = void(void*); static constexpr int index = 90; };
-struct ErrorRecorder_deletingDestructor { using Fn = void(void*); static constexpr int index = 91; };
-struct ErrorRecorder_getNbErrors { using Fn = int32_t(void*); static constexpr int index = 92; };
-struct ErrorRecorder_getErrorCode { using Fn = int32_t(void*, int32_t); static constexpr int index = 93; };
-struct ErrorRecorder_getErrorDesc { using Fn = const char*(void*, int32_t); static constexpr int index = 94; };
-struct ErrorRecorder_hasOverflowed { using Fn = bool(void*); static constexpr int index = 95; };
-struct ErrorRecorder_clear { using Fn = void(void*); static constexpr int index = 96; };
-struct ErrorRecorder_reportError { using Fn = bool(void*, int32_t, const char*); static constexpr int index = 97; };
-struct ErrorRecorder_incRefCount { using Fn = int32_t(void*); static constexpr int index = 98; };
-struct ErrorRecorder_decRefCount { using Fn = int32_t(void*); static constexpr int index = 99; };
-struct Profiler_reportLayerTime { using Fn = void(void*, const char*, float); static constexpr int index = 100; };
-struct Profiler_deletingDestructor { using Fn = void(void*); static constexpr int index = 101; };
-struct GpuAllocator_allocate { using Fn = void*(void*, uint64_t, uint64_t, uint32_t); static constexpr int index = 102; };
-struct GpuAllocator_free { using Fn = void(void*, void*); static constexpr int index = 103; };
-struct GpuAllocator_deletingDestructor { using Fn = void(void*); static constexpr int index = 104; };
-struct GpuAllocator_reallocate { using Fn = void*(void*, void*, uint64_t, uint64_t); static constexpr int index = 105; };
-struct GpuAllocator_deallocate { using Fn = bool(void*, void*); static constexpr int index = 106; };
-struct BuilderConfig_setBuilderOptimizationLevel { using Fn = void(void*, int32_t); static constexpr int index = 107; };
-struct BuilderConfig_getBuilderOptimizationLevel { using Fn = int32_t(void*); static constexpr int index = 108; };
-struct BuilderConfig_setMaxAuxStreams { using Fn = void(void*, int32_t); static constexpr int index = 109; };
-struct BuilderConfig_setProgressMonitor { using Fn = void(void*, void*); static constexpr int index = 110; };
-struct Tensor_getDimensions64 { using Fn = Dims64(void*); static constexpr int index = 111; };
-struct OptimizationProfile_setDimensions { using Fn = bool(void*, const char*, int32_t, const void*); static constexpr int index = 112; };
-struct Runtime_deserializeCudaEngine { using Fn = void*(void*, const void*, size_t); static constexpr int index = 113; };
-struct CudaEngine_createExecutionContextWithStrategy { using Fn = void*(void*, int32_t); static constexpr int index = 114; };
-struct CudaEngine_getTensorShape64 { using Fn = Dims64(void*, const char*); static constexpr int index = 115; };
-struct CudaEngine_getProfileShape64 { using Fn = Dims64(void*, const char*, int32_t, int32_t); static constexpr int index = 116; };
-struct CudaEngine_getDeviceMemorySizeForProfile { using Fn = size_t(void*, int32_t); static constexpr int index = 117; };
-struct ExecutionContext_getTensorShape64 { using Fn = Dims64(void*, const char*); static constexpr int index = 118; };
-struct ExecutionContext_updateDeviceMemorySizeForShapes { using Fn = size_t(void*); static constexpr int index = 119; };
-struct ParserError_nodeName { using Fn = const char*(void*); static constexpr int index = 120; };
-struct ParserError_nodeOperator { using Fn = const char*(void*); static constexpr int index = 121; };
-struct ProgressMonitor_deletingDestructor { using Fn = void(void*); static constexpr int index = 122; };
-struct ProgressMonitor_phaseStart { using Fn = void(void*, const char*, const char*, int32_t); static constexpr int index = 123; };
-struct ProgressMonitor_stepComplete { using Fn = bool(void*, const char*, int32_t); static constexpr int index = 124; };
-struct ProgressMonitor_phaseFinish { using Fn = void(void*, const char*); static constexpr int index = 125; };
-struct GpuAllocator_allocateAsync { using Fn = void*(void*, uint64_t, uint64_t, uint32_t, void*); static constexpr int index = 126; };
-struct GpuAllocator_deallocateAsync { using Fn = bool(void*, void*, void*); static constexpr int index = 127; };
-struct CudaEngine_getDeviceMemorySizeV2 { using Fn = int64_t(void*); static constexpr int index = 128; };
-struct CudaEngine_getDeviceMemorySizeForProfileV2 { using Fn = int64_t(void*, int32_t); static constexpr int index = 129; };
-struct ExecutionContext_setDeviceMemoryV2 { using Fn = void(void*, void*, int64_t); static constexpr int index = 130; };
-struct BuilderConfig_setMaxAuxStreamsChecked { using Fn = bool(void*, int32_t); static constexpr int index = 131; };
-struct BuilderConfig_setNbComputeCapabilities { using Fn = bool(void*, int32_t); static constexpr int index = 132; };
-struct BuilderConfig_setComputeCapability { using Fn = bool(void*, int32_t, int32_t); static constexpr int index = 133; };
-constexpr int kCount = 134;
+struct Builder_setGpuAllocator { using Fn = void(void*, void*); static constexpr int index = 3; };
+struct Builder_createBuilderConfig { using Fn = void*(void*); static constexpr int index = 4; };
+struct Builder_createNetworkV2 { using Fn = void*(void*, uint32_t); static constexpr int index = 5; };
+struct Builder_createOptimizationProfile { using Fn = void*(void*); static constexpr int index = 6; };
+struct Builder_setErrorRecorder { using Fn = void(void*, void*); static constexpr int index = 7; };
+struct Builder_buildSerializedNetwork { using Fn = void*(void*, void*, void*); static constexpr int index = 8; };
+struct Builder_setMaxThreads { using Fn = bool(void*, int32_t); static constexpr int index = 9; };
+struct BuilderConfig_setAvgTimingIterations { using Fn = void(void*, int32_t); static constexpr int index = 10; };
+struct BuilderConfig_clearFlag { using Fn = void(void*, int32_t); static constexpr int index = 11; };
+struct BuilderConfig_setFlag { using Fn = void(void*, int32_t); static constexpr int index = 12; };
+struct BuilderConfig_getFlag { using Fn = bool(void*, int32_t); static constexpr int index = 13; };
+struct BuilderConfig_addOptimizationProfile { using Fn = int32_t(void*, void*); static constexpr int index = 14; };
+struct BuilderConfig_setProfilingVerbosity { using Fn = void(void*, int32_t); static constexpr int index = 15; };
+struct BuilderConfig_setTacticSources { using Fn = bool(void*, uint32_t); static constexpr int index = 16; };
+struct BuilderConfig_createTimingCache { using Fn = void*(void*, const void*, size_t); static constexpr int index = 17; };
+struct BuilderConfig_setTimingCache { using Fn = bool(void*, void*, bool); static constexpr int index = 18; };
+struct BuilderConfig_getTimingCache { using Fn = void*(void*); static constexpr int index = 19; };
+struct BuilderConfig_setMemoryPoolLimit { using Fn = void(void*, int32_t, size_t); static constexpr int index = 20; };
+struct BuilderConfig_getMemoryPoolLimit { using Fn = size_t(void*, int32_t); static constexpr int index = 21; };
+struct TimingCache_serialize { using Fn = void*(void*); static constexpr int index = 22; };
+struct TimingCache_combine { using Fn = bool(void*, void*, bool); static constexpr int index = 23; };
+struct NetworkDefinition_getNbLayers { using Fn = int32_t(void*); static constexpr int index = 24; };
+struct NetworkDefinition_getLayer { using Fn = void*(void*, int32_t); static constexpr int index = 25; };
+struct NetworkDefinition_getNbInputs { using Fn = int32_t(void*); static constexpr int index = 26; };
+struct NetworkDefinition_getInput { using Fn = void*(void*, int32_t); static constexpr int index = 27; };
+struct NetworkDefinition_getNbOutputs { using Fn = int32_t(void*); static constexpr int index = 28; };
+struct NetworkDefinition_getOutput { using Fn = void*(void*, int32_t); static constexpr int index = 29; };
+struct Layer_getType { using Fn = int32_t(void*); static constexpr int index = 30; };
+struct Layer_getName { using Fn = const char*(void*); static constexpr int index = 31; };
+struct Layer_getNbInputs { using Fn = int32_t(void*); static constexpr int index = 32; };
+struct Layer_getInput { using Fn = void*(void*, int32_t); static constexpr int index = 33; };
+struct Layer_getNbOutputs { using Fn = int32_t(void*); static constexpr int index = 34; };
+struct Layer_getOutput { using Fn = void*(void*, int32_t); static constexpr int index = 35; };
+struct Layer_setPrecision { using Fn = void(void*, int32_t); static constexpr int index = 36; };
+struct Layer_setOutputType { using Fn = void(void*, int32_t, int32_t); static constexpr int index = 37; };
+struct Layer_getOutputType { using Fn = int32_t(void*, int32_t); static constexpr int index = 38; };
+struct Tensor_getName { using Fn = const char*(void*); static constexpr int index = 39; };
+struct Tensor_getDimensions32 { using Fn = Dims32(void*); static constexpr int index = 40; };
+struct Tensor_getType { using Fn = int32_t(void*); static constexpr int index = 41; };
+struct OptimizationProfile_setDimensions32 { using Fn = bool(void*, const char*, int32_t, Dims32); static constexpr int index = 42; };
+struct Runtime_deserializeCudaEngineWithPluginFactory { using Fn = void*(void*, const void*, size_t, void*); static constexpr int index = 43; };
+struct Runtime_setGpuAllocator { using Fn = void(void*, void*); static constexpr int index = 44; };
+struct Runtime_setErrorRecorder { using Fn = void(void*, void*); static constexpr int index = 45; };
+struct CudaEngine_getNbLayers { using Fn = int32_t(void*); static constexpr int index = 46; };
+struct CudaEngine_createExecutionContext { using Fn = void*(void*); static constexpr int index = 47; };
+struct CudaEngine_createExecutionContextWithoutDeviceMemory { using Fn = void*(void*); static constexpr int index = 48; };
+struct CudaEngine_getDeviceMemorySize { using Fn = size_t(void*); static constexpr int index = 49; };
+struct CudaEngine_getName { using Fn = const char*(void*); static constexpr int index = 50; };
+struct CudaEngine_getNbOptimizationProfiles { using Fn = int32_t(void*); static constexpr int index = 51; };
+struct CudaEngine_createEngineInspector { using Fn = void*(void*); static constexpr int index = 52; };
+struct CudaEngine_getTensorShape32 { using Fn = Dims32(void*, const char*); static constexpr int index = 53; };
+struct CudaEngine_getTensorDataType { using Fn = int32_t(void*, const char*); static constexpr int index = 54; };
+struct CudaEngine_getTensorLocation { using Fn = int32_t(void*, const char*); static constexpr int index = 55; };
+struct CudaEngine_getTensorIOMode { using Fn = int32_t(void*, const char*); static constexpr int index = 56; };
+struct CudaEngine_getTensorFormatDesc { using Fn = const char*(void*, const char*); static constexpr int index = 57; };
+struct CudaEngine_getProfileShape32 { using Fn = Dims32(void*, const char*, int32_t, int32_t); static constexpr int index = 58; };
+struct CudaEngine_getNbIOTensors { using Fn = int32_t(void*); static constexpr int index = 59; };
+struct CudaEngine_getIOTensorName { using Fn = const char*(void*, int32_t); static constexpr int index = 60; };
+struct ExecutionContext_setProfiler { using Fn = void(void*, void*); static constexpr int index = 61; };
+struct ExecutionContext_setDeviceMemory { using Fn = void(void*, void*); static constexpr int index = 62; };
+struct ExecutionContext_getOptimizationProfile { using Fn = int32_t(void*); static constexpr int index = 63; };
+struct ExecutionContext_setOptimizationProfileAsync { using Fn = bool(void*, int32_t, void*); static constexpr int index = 64; };
+struct ExecutionContext_setEnqueueEmitsProfile { using Fn = void(void*, bool); static constexpr int index = 65; };
+struct ExecutionContext_reportToProfiler { using Fn = bool(void*); static constexpr int index = 66; };
+struct ExecutionContext_setInputShape { using Fn = bool(void*, const char*, const void*); static constexpr int index = 67; };
+struct ExecutionContext_getTensorShape32 { using Fn = Dims32(void*, const char*); static constexpr int index = 68; };
+struct ExecutionContext_setTensorAddress { using Fn = bool(void*, const char*, void*); static constexpr int index = 69; };
+struct ExecutionContext_inferShapes { using Fn = int32_t(void*, int32_t, void*); static constexpr int index = 70; };
+struct ExecutionContext_enqueueV3 { using Fn = bool(void*, void*); static constexpr int index = 71; };
+struct ExecutionContext_setNvtxVerbosity { using Fn = bool(void*, int32_t); static constexpr int index = 72; };
+struct EngineInspector_getLayerInformation { using Fn = const char*(void*, int32_t, int32_t); static constexpr int index = 73; };
+struct EngineInspector_getEngineInformation { using Fn = const char*(void*, int32_t); static constexpr int index = 74; };
+struct Parser_parseFromFile { using Fn = bool(void*, const char*, int32_t); static constexpr int index = 75; };
+struct Parser_getNbErrors { using Fn = int32_t(void*); static constexpr int index = 76; };
+struct Parser_getError { using Fn = void*(void*, int32_t); static constexpr int index = 77; };
+struct Parser_deletingDestructor { using Fn = void(void*); static constexpr int index = 78; };
+struct ParserError_code { using Fn = int32_t(void*); static constexpr int index = 79; };
+struct ParserError_desc { using Fn = const char*(void*); static constexpr int index = 80; };
+struct ParserError_file { using Fn = const char*(void*); static constexpr int index = 81; };
+struct ParserError_line { using Fn = int32_t(void*); static constexpr int index = 82; };
+struct ParserError_func { using Fn = const char*(void*); static constexpr int index = 83; };
+struct ParserError_node { using Fn = int32_t(void*); static constexpr int index = 84; };
+struct Logger_log { using Fn = void(void*, int32_t, const char*); static constexpr int index = 85; };
+struct Logger_deletingDestructor { using Fn = void(void*); static constexpr int index = 86; };
+struct ErrorRecorder_deletingDestructor { using Fn = void(void*); static constexpr int index = 87; };
+struct ErrorRecorder_getNbErrors { using Fn = int32_t(void*); static constexpr int index = 88; };
+struct ErrorRecorder_getErrorCode { using Fn = int32_t(void*, int32_t); static constexpr int index = 89; };
+struct ErrorRecorder_getErrorDesc { using Fn = const char*(void*, int32_t); static constexpr int index = 90; };
+struct ErrorRecorder_hasOverflowed { using Fn = bool(void*); static constexpr int index = 91; };
+struct ErrorRecorder_clear { using Fn = void(void*); static constexpr int index = 92; };
+struct ErrorRecorder_reportError { using Fn = bool(void*, int32_t, const char*); static constexpr int index = 93; };
+struct ErrorRecorder_incRefCount { using Fn = int32_t(void*); static constexpr int index = 94; };
+struct ErrorRecorder_decRefCount { using Fn = int32_t(void*); static constexpr int index = 95; };
+struct Profiler_reportLayerTime { using Fn = void(void*, const char*, float); static constexpr int index = 96; };
+struct Profiler_deletingDestructor { using Fn = void(void*); static constexpr int index = 97; };
+struct GpuAllocator_allocate { using Fn = void*(void*, uint64_t, uint64_t, uint32_t); static constexpr int index = 98; };
+struct GpuAllocator_free { using Fn = void(void*, void*); static constexpr int index = 99; };
+struct GpuAllocator_deletingDestructor { using Fn = void(void*); static constexpr int index = 100; };
+struct GpuAllocator_reallocate { using Fn = void*(void*, void*, uint64_t, uint64_t); static constexpr int index = 101; };
+struct GpuAllocator_deallocate { using Fn = bool(void*, void*); static constexpr int index = 102; };
+struct BuilderConfig_setBuilderOptimizationLevel { using Fn = void(void*, int32_t); static constexpr int index = 103; };
+struct BuilderConfig_setProgressMonitor { using Fn = void(void*, void*); static constexpr int index = 104; };
+struct Tensor_getDimensions64 { using Fn = Dims64(void*); static constexpr int index = 105; };
+struct OptimizationProfile_setDimensions { using Fn = bool(void*, const char*, int32_t, const void*); static constexpr int index = 106; };
+struct Runtime_deserializeCudaEngine { using Fn = void*(void*, const void*, size_t); static constexpr int index = 107; };
+struct CudaEngine_createExecutionContextWithStrategy { using Fn = void*(void*, int32_t); static constexpr int index = 108; };
+struct CudaEngine_getTensorShape64 { using Fn = Dims64(void*, const char*); static constexpr int index = 109; };
+struct CudaEngine_getProfileShape64 { using Fn = Dims64(void*, const char*, int32_t, int32_t); static constexpr int index = 110; };
+struct CudaEngine_getDeviceMemorySizeForProfile { using Fn = size_t(void*, int32_t); static constexpr int index = 111; };
+struct ExecutionContext_getTensorShape64 { using Fn = Dims64(void*, const char*); static constexpr int index = 112; };
+struct ExecutionContext_updateDeviceMemorySizeForShapes { using Fn = size_t(void*); static constexpr int index = 113; };
+struct ParserError_nodeName { using Fn = const char*(void*); static constexpr int index = 114; };
+struct ParserError_nodeOperator { using Fn = const char*(void*); static constexpr int index = 115; };
+struct ProgressMonitor_deletingDestructor { using Fn = void(void*); static constexpr int index = 116; };
+struct ProgressMonitor_phaseStart { using Fn = void(void*, const char*, const char*, int32_t); static constexpr int index = 117; };
+struct ProgressMonitor_stepComplete { using Fn = bool(void*, const char*, int32_t); static constexpr int index = 118; };
+struct ProgressMonitor_phaseFinish { using Fn = void(void*, const char*); static constexpr int index = 119; };
+struct GpuAllocator_allocateAsync { using Fn = void*(void*, uint64_t, uint64_t, uint32_t, void*); static constexpr int index = 120; };
+struct GpuAllocator_deallocateAsync { using Fn = bool(void*, void*, void*); static constexpr int index = 121; };
+struct CudaEngine_getDeviceMemorySizeV2 { using Fn = int64_t(void*); static constexpr int index = 122; };
+struct CudaEngine_getDeviceMemorySizeForProfileV2 { using Fn = int64_t(void*, int32_t); static constexpr int index = 123; };
+struct ExecutionContext_setDeviceMemoryV2 { using Fn = void(void*, void*, int64_t); static constexpr int index = 124; };
+struct BuilderConfig_setNbComputeCapabilities { using Fn = bool(void*, int32_t); static constexpr int index = 125; };
+struct BuilderConfig_setComputeCapability { using Fn = bool(void*, int32_t, int32_t); static constexpr int index = 126; };
+constexpr int kCount = 127;
 }  // namespace method
 
 constexpr const char* kMethodNames[] = {
     "NoCopy_deletingDestructor",
     "HostMemory_data",
     "HostMemory_size",
-    "Builder_platformHasFastFp16",
     "Builder_setGpuAllocator",
     "Builder_createBuilderConfig",
     "Builder_createNetworkV2",
@@ -196,12 +188,10 @@ constexpr const char* kMethodNames[] = {
     "Tensor_getDimensions32",
     "Tensor_getType",
     "OptimizationProfile_setDimensions32",
-    "OptimizationProfile_isValid",
     "Runtime_deserializeCudaEngineWithPluginFactory",
     "Runtime_setGpuAllocator",
     "Runtime_setErrorRecorder",
     "CudaEngine_getNbLayers",
-    "CudaEngine_serialize",
     "CudaEngine_createExecutionContext",
     "CudaEngine_createExecutionContextWithoutDeviceMemory",
     "CudaEngine_getDeviceMemorySize",
@@ -219,7 +209,6 @@ constexpr const char* kMethodNames[] = {
     "ExecutionContext_setProfiler",
     "ExecutionContext_setDeviceMemory",
     "ExecutionContext_getOptimizationProfile",
-    "ExecutionContext_setErrorRecorder",
     "ExecutionContext_setOptimizationProfileAsync",
     "ExecutionContext_setEnqueueEmitsProfile",
     "ExecutionContext_reportToProfiler",
@@ -260,8 +249,6 @@ constexpr const char* kMethodNames[] = {
     "GpuAllocator_reallocate",
     "GpuAllocator_deallocate",
     "BuilderConfig_setBuilderOptimizationLevel",
-    "BuilderConfig_getBuilderOptimizationLevel",
-    "BuilderConfig_setMaxAuxStreams",
     "BuilderConfig_setProgressMonitor",
     "Tensor_getDimensions64",
     "OptimizationProfile_setDimensions",
@@ -283,7 +270,6 @@ constexpr const char* kMethodNames[] = {
     "CudaEngine_getDeviceMemorySizeV2",
     "CudaEngine_getDeviceMemorySizeForProfileV2",
     "ExecutionContext_setDeviceMemoryV2",
-    "BuilderConfig_setMaxAuxStreamsChecked",
     "BuilderConfig_setNbComputeCapabilities",
     "BuilderConfig_setComputeCapability",
 };
@@ -292,7 +278,6 @@ constexpr Place kMethods[][FamilyCount] = {
     {{1, 5}, {1, 0}, {1, 0}, {1, 3}, {1, 5}},  // NoCopy_deletingDestructor
     {{2, 5}, {2, 0}, {2, 0}, {2, 3}, {2, 5}},  // HostMemory_data
     {{3, 5}, {3, 0}, {3, 0}, {3, 3}, {3, 5}},  // HostMemory_size
-    {{4, 5}, {2, 0}, {-1, 0}, {2, 3}, {-1, 0}},  // Builder_platformHasFastFp16
     {{8, 5}, {6, 0}, {4, 0}, {6, 3}, {4, 5}},  // Builder_setGpuAllocator
     {{9, 5}, {7, 0}, {5, 0}, {7, 3}, {5, 5}},  // Builder_createBuilderConfig
     {{11, 5}, {8, 0}, {6, 0}, {8, 3}, {6, 5}},  // Builder_createNetworkV2
@@ -333,12 +318,10 @@ constexpr Place kMethods[][FamilyCount] = {
     {{5, 5}, {-1, 0}, {-1, 0}, {-1, 0}, {-1, 0}},  // Tensor_getDimensions32
     {{7, 5}, {7, 0}, {6, 0}, {7, 3}, {6, 5}},  // Tensor_getType
     {{2, 5}, {-1, 0}, {-1, 0}, {-1, 0}, {-1, 0}},  // OptimizationProfile_setDimensions32
-    {{9, 5}, {9, 0}, {7, 0}, {9, 3}, {7, 5}},  // OptimizationProfile_isValid
     {{2, 5}, {-1, 0}, {-1, 0}, {-1, 0}, {-1, 0}},  // Runtime_deserializeCudaEngineWithPluginFactory
     {{6, 5}, {8, 0}, {7, 0}, {8, 3}, {7, 5}},  // Runtime_setGpuAllocator
     {{7, 5}, {9, 0}, {8, 0}, {9, 3}, {8, 5}},  // Runtime_setErrorRecorder
     {{9, 5}, {3, 0}, {3, 0}, {3, 3}, {3, 5}},  // CudaEngine_getNbLayers
-    {{10, 5}, {4, 0}, {4, 0}, {4, 3}, {4, 5}},  // CudaEngine_serialize
     {{11, 5}, {-1, 0}, {-1, 0}, {-1, 0}, {-1, 0}},  // CudaEngine_createExecutionContext
     {{13, 5}, {6, 0}, {-1, 0}, {-1, 0}, {-1, 0}},  // CudaEngine_createExecutionContextWithoutDeviceMemory
     {{14, 5}, {7, 0}, {-1, 0}, {-1, 0}, {-1, 0}},  // CudaEngine_getDeviceMemorySize
@@ -356,7 +339,6 @@ constexpr Place kMethods[][FamilyCount] = {
     {{6, 5}, {5, 0}, {5, 0}, {5, 3}, {5, 5}},  // ExecutionContext_setProfiler
     {{11, 5}, {10, 0}, {10, 0}, {10, 3}, {10, 5}},  // ExecutionContext_setDeviceMemory
     {{14, 5}, {11, 0}, {11, 0}, {11, 3}, {11, 5}},  // ExecutionContext_getOptimizationProfile
-    {{21, 5}, {14, 0}, {13, 0}, {14, 3}, {13, 5}},  // ExecutionContext_setErrorRecorder
     {{25, 5}, {17, 0}, {16, 0}, {17, 3}, {16, 5}},  // ExecutionContext_setOptimizationProfileAsync
     {{26, 5}, {18, 0}, {17, 0}, {18, 3}, {17, 5}},  // ExecutionContext_setEnqueueEmitsProfile
     {{28, 5}, {20, 0}, {19, 0}, {20, 3}, {19, 5}},  // ExecutionContext_reportToProfiler
@@ -397,8 +379,6 @@ constexpr Place kMethods[][FamilyCount] = {
     {{4, 5}, {5, 0}, {5, 0}, {5, 3}, {5, 5}},  // GpuAllocator_reallocate
     {{5, 5}, {6, 0}, {6, 0}, {6, 3}, {6, 5}},  // GpuAllocator_deallocate
     {{51, 6}, {47, 0}, {36, 0}, {36, 3}, {36, 5}},  // BuilderConfig_setBuilderOptimizationLevel
-    {{52, 6}, {48, 0}, {37, 0}, {37, 3}, {37, 5}},  // BuilderConfig_getBuilderOptimizationLevel
-    {{58, 6}, {54, 0}, {-1, 0}, {43, 3}, {-1, 0}},  // BuilderConfig_setMaxAuxStreams
     {{-1, 0}, {56, 0}, {45, 0}, {45, 3}, {45, 5}},  // BuilderConfig_setProgressMonitor
     {{-1, 0}, {5, 0}, {5, 0}, {5, 3}, {5, 5}},  // Tensor_getDimensions64
     {{-1, 0}, {2, 0}, {2, 0}, {2, 3}, {2, 5}},  // OptimizationProfile_setDimensions
@@ -420,7 +400,6 @@ constexpr Place kMethods[][FamilyCount] = {
     {{-1, 0}, {52, 1}, {44, 0}, {50, 3}, {44, 5}},  // CudaEngine_getDeviceMemorySizeV2
     {{-1, 0}, {53, 1}, {45, 0}, {51, 3}, {45, 5}},  // CudaEngine_getDeviceMemorySizeForProfileV2
     {{-1, 0}, {49, 1}, {48, 0}, {49, 3}, {48, 5}},  // ExecutionContext_setDeviceMemoryV2
-    {{-1, 0}, {-1, 0}, {43, 0}, {-1, 0}, {43, 5}},  // BuilderConfig_setMaxAuxStreamsChecked
     {{-1, 0}, {-1, 0}, {-1, 0}, {55, 3}, {55, 5}},  // BuilderConfig_setNbComputeCapabilities
     {{-1, 0}, {-1, 0}, {-1, 0}, {57, 3}, {57, 5}},  // BuilderConfig_setComputeCapability
 };

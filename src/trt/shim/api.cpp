@@ -40,19 +40,6 @@ segtrt_api* segtrt_api_new(const segtrt_entry_points* entry, segtrt_log_fn log, 
     return api;
 }
 
-void segtrt_api_delete(segtrt_api* api) {
-    if (api == nullptr) return;
-    unmake<PlainLogger, VersionedLogger>(logger_is_versioned(api->entry.family), api->logger);
-    delete api;
-}
-
-void segtrt_api_say(const segtrt_api* api, int32_t severity, const char* message) {
-    guard(0, [&] {
-        direct<method::Logger_log>(api, api->logger, severity, message);
-        return 0;
-    });
-}
-
 int32_t segtrt_method_count(void) { return method::kCount; }
 const char* segtrt_method_name(int32_t method) {
     return method >= 0 && method < method::kCount ? kMethodNames[method] : nullptr;
@@ -69,7 +56,6 @@ int32_t segtrt_value_number(int32_t family, int32_t minor, int32_t value) {
     const Place& found = kValues[value][family];
     return found.since <= minor ? found.at : -1;
 }
-int32_t segtrt_type_number(const segtrt_api* api, segtrt_type type) { return value(api, kType, type); }
 
 void* segtrt_monitor_new(const segtrt_api* api, segtrt_monitor_fns fns) {
     if (!has<method::BuilderConfig_setProgressMonitor>(api)) return nullptr;
@@ -79,9 +65,6 @@ void segtrt_monitor_delete(const segtrt_api*, void* monitor) { delete static_cas
 
 void* segtrt_recorder_new(const segtrt_api* api, segtrt_report_fn report, void* user) {
     return make<PlainRecorder, VersionedRecorder>(others_are_versioned(api->entry.family), ReportTo{report, user});
-}
-void segtrt_recorder_delete(const segtrt_api* api, void* recorder) {
-    unmake<PlainRecorder, VersionedRecorder>(others_are_versioned(api->entry.family), recorder);
 }
 
 void* segtrt_profiler_new(const segtrt_api* api, segtrt_layer_time_fn report, void* user) {

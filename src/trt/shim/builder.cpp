@@ -44,9 +44,6 @@ segtrt_status segtrt_builder_set_recorder(const segtrt_api* api, void* builder, 
 segtrt_status segtrt_builder_set_allocator(const segtrt_api* api, void* builder, void* allocator) {
     return set<m::Builder_setGpuAllocator>(api, builder, allocator);
 }
-int32_t segtrt_builder_fast_fp16(const segtrt_api* api, void* builder) {
-    return ask<m::Builder_platformHasFastFp16>(static_cast<int32_t>(-1), api, builder);
-}
 void* segtrt_builder_build(const segtrt_api* api, void* builder, void* network, void* config) {
     return ask<m::Builder_buildSerializedNetwork>(kNothing, api, builder, network, config);
 }
@@ -74,9 +71,6 @@ size_t segtrt_config_pool(const segtrt_api* api, void* config, segtrt_pool pool)
 segtrt_status segtrt_config_set_level(const segtrt_api* api, void* config, int32_t level) {
     return set<m::BuilderConfig_setBuilderOptimizationLevel>(api, config, level);
 }
-int32_t segtrt_config_level(const segtrt_api* api, void* config) {
-    return ask<m::BuilderConfig_getBuilderOptimizationLevel>(static_cast<int32_t>(-1), api, config);
-}
 segtrt_status segtrt_config_set_verbosity(const segtrt_api* api, void* config, segtrt_verbosity verbosity) {
     const int32_t number = value(api, kVerbosity, verbosity);
     return number < 0 ? SEGTRT_UNSUPPORTED : set<m::BuilderConfig_setProfilingVerbosity>(api, config, number);
@@ -91,11 +85,6 @@ segtrt_status segtrt_config_set_tactics(const segtrt_api* api, void* config, uin
     return set_checked<m::BuilderConfig_setTacticSources>(api, config, theirs);
 }
 
-segtrt_status segtrt_config_set_streams(const segtrt_api* api, void* config, int32_t streams) {
-    if (has<m::BuilderConfig_setMaxAuxStreamsChecked>(api))
-        return set_checked<m::BuilderConfig_setMaxAuxStreamsChecked>(api, config, streams);
-    return set<m::BuilderConfig_setMaxAuxStreams>(api, config, streams);
-}
 segtrt_status segtrt_config_set_timing_runs(const segtrt_api* api, void* config, int32_t runs) {
     return set<m::BuilderConfig_setAvgTimingIterations>(api, config, runs);
 }
@@ -150,9 +139,6 @@ segtrt_status segtrt_profile_set(const segtrt_api* api, void* profile, const cha
     }
     const Dims64 wide = narrow<Dims64>(*dims);
     return set_checked<m::OptimizationProfile_setDimensions>(api, profile, input, number, &wide);
-}
-int32_t segtrt_profile_valid(const segtrt_api* api, void* profile) {
-    return ask<m::OptimizationProfile_isValid>(static_cast<int32_t>(0), api, profile);
 }
 
 }  // extern "C"

@@ -6,9 +6,6 @@ namespace m = segtrt::method;
 
 extern "C" {
 
-segtrt_status segtrt_context_set_recorder(const segtrt_api* api, void* context, void* recorder) {
-    return set<m::ExecutionContext_setErrorRecorder>(api, context, recorder);
-}
 segtrt_status segtrt_context_set_profiler(const segtrt_api* api, void* context, void* profiler) {
     return set<m::ExecutionContext_setProfiler>(api, context, profiler);
 }

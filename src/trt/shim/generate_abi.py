@@ -26,13 +26,13 @@ METHODS = {
     "nvinfer1::INoCopy": ["deleting destructor"],
     "nvinfer1::apiv::VHostMemory": ["data", "size"],
     "nvinfer1::apiv::VBuilder": [
-        "platformHasFastFp16", "createBuilderConfig", "createNetworkV2", "createOptimizationProfile",
+        "createBuilderConfig", "createNetworkV2", "createOptimizationProfile",
         "setErrorRecorder", "setGpuAllocator", "buildSerializedNetwork", "setMaxThreads",
     ],
     "nvinfer1::apiv::VBuilderConfig": [
         "setFlag", "clearFlag", "getFlag", "addOptimizationProfile", "setProfilingVerbosity", "setTacticSources",
         "createTimingCache", "setTimingCache", "getTimingCache", "setMemoryPoolLimit", "getMemoryPoolLimit",
-        "setBuilderOptimizationLevel", "getBuilderOptimizationLevel", "setProgressMonitor", "setMaxAuxStreams",
+        "setBuilderOptimizationLevel", "setProgressMonitor",
         "setNbComputeCapabilities", "setComputeCapability", "setAvgTimingIterations",
     ],
     "nvinfer1::apiv::VTimingCache": ["serialize", "combine"],
@@ -42,10 +42,10 @@ METHODS = {
     "nvinfer1::apiv::VLayer": ["getType", "getName", "setPrecision", "getNbOutputs", "getOutput", "getNbInputs",
                                "getInput", "getOutputType", "setOutputType"],
     "nvinfer1::apiv::VTensor": ["getName", "getDimensions", "getType"],
-    "nvinfer1::apiv::VOptimizationProfile": ["setDimensions", "isValid"],
+    "nvinfer1::apiv::VOptimizationProfile": ["setDimensions"],
     "nvinfer1::apiv::VRuntime": ["deserializeCudaEngine", "setErrorRecorder", "setGpuAllocator"],
     "nvinfer1::apiv::VCudaEngine": [
-        "getNbLayers", "serialize", "createExecutionContext", "createExecutionContextWithoutDeviceMemory",
+        "getNbLayers", "createExecutionContext", "createExecutionContextWithoutDeviceMemory",
         "getDeviceMemorySize", "getDeviceMemorySizeV2", "getDeviceMemorySizeForProfile",
         "getDeviceMemorySizeForProfileV2", "getNbOptimizationProfiles", "createEngineInspector", "getTensorShape",
         "getTensorDataType", "getTensorIOMode", "getProfileShape", "getNbIOTensors", "getIOTensorName",
@@ -55,7 +55,6 @@ METHODS = {
         "setProfiler", "setOptimizationProfileAsync", "getOptimizationProfile", "setInputShape", "getTensorShape",
         "setTensorAddress", "inferShapes", "enqueueV3", "setDeviceMemory", "setDeviceMemoryV2",
         "setEnqueueEmitsProfile", "reportToProfiler", "setNvtxVerbosity", "updateDeviceMemorySizeForShapes",
-        "setErrorRecorder",
     ],
     "nvinfer1::apiv::VEngineInspector": ["getLayerInformation", "getEngineInformation"],
     "nvonnxparser::IParser": ["parseFromFile", "getNbErrors", "getError", "deleting destructor"],
@@ -74,9 +73,8 @@ METHODS = {
 FORMS = {
     "void*(void*, const void*, size_t, void*)": "WithPluginFactory",  # deserializeCudaEngine, 8.x
     "void*(void*, int32_t)": "WithStrategy",                          # createExecutionContext, 10 on
-    "bool(void*, int32_t)": "Checked",                                # setMaxAuxStreams, 11 on
 }
-OVERLOADED = {"deserializeCudaEngine", "createExecutionContext", "setMaxAuxStreams"}
+OVERLOADED = {"deserializeCudaEngine", "createExecutionContext"}
 
 # Values that the shim speaks of: its own name -> (enum, enumerator).
 ENUMS = {

@@ -80,9 +80,6 @@ int64_t segtrt_engine_memory(const segtrt_api* api, void* engine, int32_t profil
     return ask<m::CudaEngine_getDeviceMemorySize>(unknown, api, engine);
 }
 
-void* segtrt_engine_serialize(const segtrt_api* api, void* engine) {
-    return ask<m::CudaEngine_serialize>(kNothing, api, engine);
-}
 void* segtrt_engine_inspector(const segtrt_api* api, void* engine) {
     return ask<m::CudaEngine_createEngineInspector>(kNothing, api, engine);
 }

@@ -92,10 +92,6 @@ typedef struct segtrt_entry_points {
 } segtrt_entry_points;
 typedef void (*segtrt_log_fn)(void *user, int32_t severity, const char *message);
 segtrt_api *segtrt_api_new(const segtrt_entry_points *entry, segtrt_log_fn log, void *user);
-/* Only for an api with which no object was made: TensorRT keeps the logger of the first one. */
-void segtrt_api_delete(segtrt_api *api);
-/* Says `message` through the logger's vtable exactly as TensorRT does. */
-void segtrt_api_say(const segtrt_api *api, int32_t severity, const char *message);
 
 /* The tables themselves, for the tests: slot or value, -1 where a release has none. */
 int32_t segtrt_method_count(void);
@@ -104,8 +100,6 @@ int32_t segtrt_method_slot(int32_t family, int32_t minor, int32_t method);
 int32_t segtrt_value_count(void);
 const char *segtrt_value_name(int32_t value);
 int32_t segtrt_value_number(int32_t family, int32_t minor, int32_t value);
-/* TensorRT's number of a segtrt_type and back; -1 where there is none. */
-int32_t segtrt_type_number(const segtrt_api *api, segtrt_type type);
 
 /* Callbacks that TensorRT calls, perhaps from its own threads. Each is freed after the object that it was given to. */
 typedef struct segtrt_monitor_fns {
@@ -120,7 +114,6 @@ void segtrt_monitor_delete(const segtrt_api *api, void *monitor);
 
 typedef void (*segtrt_report_fn)(void *user, int32_t code, const char *description);
 void *segtrt_recorder_new(const segtrt_api *api, segtrt_report_fn report, void *user);
-void segtrt_recorder_delete(const segtrt_api *api, void *recorder);
 
 typedef void (*segtrt_layer_time_fn)(void *user, const char *layer, float milliseconds);
 void *segtrt_profiler_new(const segtrt_api *api, segtrt_layer_time_fn report, void *user);
@@ -147,8 +140,6 @@ void *segtrt_builder_network(const segtrt_api *api, void *builder, int32_t stron
 void *segtrt_builder_profile(const segtrt_api *api, void *builder);
 segtrt_status segtrt_builder_set_recorder(const segtrt_api *api, void *builder, void *recorder);
 segtrt_status segtrt_builder_set_allocator(const segtrt_api *api, void *builder, void *allocator);
-/* 1, 0, or -1 where the release does not say. */
-int32_t segtrt_builder_fast_fp16(const segtrt_api *api, void *builder);
 void *segtrt_builder_build(const segtrt_api *api, void *builder, void *network, void *config);
 
 segtrt_status segtrt_config_set_flag(const segtrt_api *api, void *config, segtrt_flag flag, int32_t on);
@@ -157,11 +148,9 @@ segtrt_status segtrt_config_set_pool(const segtrt_api *api, void *config, segtrt
 /* SIZE_MAX where the release has no such pool. */
 size_t segtrt_config_pool(const segtrt_api *api, void *config, segtrt_pool pool);
 segtrt_status segtrt_config_set_level(const segtrt_api *api, void *config, int32_t level);
-int32_t segtrt_config_level(const segtrt_api *api, void *config);
 segtrt_status segtrt_config_set_verbosity(const segtrt_api *api, void *config, segtrt_verbosity verbosity);
 /* `sources`: bits of segtrt_tactic; those that the release does not have are left out. */
 segtrt_status segtrt_config_set_tactics(const segtrt_api *api, void *config, uint32_t sources);
-segtrt_status segtrt_config_set_streams(const segtrt_api *api, void *config, int32_t streams);
 segtrt_status segtrt_config_set_timing_runs(const segtrt_api *api, void *config, int32_t runs);
 segtrt_status segtrt_config_set_monitor(const segtrt_api *api, void *config, void *monitor);
 /* `sm`: compute capabilities as numbers, 86 for 8.6. */
@@ -176,7 +165,6 @@ segtrt_status segtrt_config_combine_timing_cache(const segtrt_api *api, void *co
 void *segtrt_config_timing_cache_bytes(const segtrt_api *api, void *config);
 segtrt_status segtrt_profile_set(const segtrt_api *api, void *profile, const char *input, segtrt_selector selector,
                                  const segtrt_dims *dims);
-int32_t segtrt_profile_valid(const segtrt_api *api, void *profile);
 
 /* A network and the parser that fills it. The parser owns the weights: it must outlive the build. */
 void *segtrt_parser_new(const segtrt_api *api, void *network);
@@ -222,14 +210,12 @@ int32_t segtrt_engine_layers(const segtrt_api *api, void *engine);
 const char *segtrt_engine_name(const segtrt_api *api, void *engine);
 /* Bytes that a context needs; profile -1: for any profile. -1 where the release cannot say. */
 int64_t segtrt_engine_memory(const segtrt_api *api, void *engine, int32_t profile);
-void *segtrt_engine_serialize(const segtrt_api *api, void *engine);
 void *segtrt_engine_inspector(const segtrt_api *api, void *engine);
 /* Layer -1: the whole engine. `json` 0: one line each. */
 const char *segtrt_inspector_text(const segtrt_api *api, void *inspector, int32_t layer, int32_t json);
 /* `own_memory` 0: the caller sets the device memory before the first enqueue. */
 void *segtrt_engine_context(const segtrt_api *api, void *engine, int32_t own_memory);
 
-segtrt_status segtrt_context_set_recorder(const segtrt_api *api, void *context, void *recorder);
 segtrt_status segtrt_context_set_profiler(const segtrt_api *api, void *context, void *profiler);
 segtrt_status segtrt_context_report(const segtrt_api *api, void *context);
 segtrt_status segtrt_context_emit_profile(const segtrt_api *api, void *context, int32_t on);

@@ -5,7 +5,6 @@ use std::path::{Path, PathBuf};
 
 use segtrt::bundle::manifest::Axis;
 use segtrt::bundle::{DType, Role};
-use segtrt::engine::division::{divide, file_name};
 use segtrt::engine::{Precision, ProfileShapes};
 
 use super::{Engines, FLOATS, extent, words};
@@ -14,27 +13,12 @@ impl Engines {
     /// Writes a folder of plans that run the bundle's own graphs in ONNX Runtime; each behaves as its word says. Plans of
     /// fp16 take and give halves.
     pub fn write_live(&self, precision: Precision, plans: &[(Role, &str)]) -> PathBuf {
-        self.write_live_divided(precision, plans, None)
-    }
-
-    /// The same with at most so many profiles in a plan of the exact track step.
-    pub fn write_live_divided(
-        &self,
-        precision: Precision,
-        plans: &[(Role, &str)],
-        most: Option<usize>,
-    ) -> PathBuf {
         let (dir, mut engines) = self.empty(precision);
         for (role, behave) in plans {
-            let whole = self.record(*role, Path::new("")).settings.profiles;
-            for (part, profiles) in divide(whole, most.filter(|_| *role == Role::Track)) {
-                let path = dir.join(file_name(*role, part));
-                let plan = self.live_plan(precision, *role, behave, &profiles);
-                std::fs::write(&path, plan).unwrap();
-                let mut record = self.record(*role, &path);
-                record.settings.profiles = profiles;
-                engines.set(record);
-            }
+            let profiles = self.record(*role, Path::new("")).settings.profiles;
+            let path = dir.join(format!("{}.plan", role.name()));
+            std::fs::write(&path, self.live_plan(precision, *role, behave, &profiles)).unwrap();
+            engines.set(self.record(*role, &path));
         }
         engines.write(&dir).unwrap();
         dir
