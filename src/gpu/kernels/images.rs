@@ -215,11 +215,14 @@ pub(super) fn load(gpu: &Gpu, topics: &[Topic]) -> Result<(Vec<(Topic, Module)>,
     Ok((modules, form))
 }
 
+/// Loaded modules, each with its source.
+type Loaded = Vec<(Topic, Module)>;
+
 /// Modules that are loaded beside other work, and kept for whoever asks for them as long as this lives.
 #[derive(Debug)]
 pub struct Kept {
-    loading: Vec<(Topic, Receiver<Vec<(Topic, Module)>>)>,
-    loaded: Vec<(Topic, Module)>,
+    loading: Vec<(Topic, Receiver<Loaded>)>,
+    loaded: Loaded,
 }
 
 impl Kept {
@@ -254,7 +257,7 @@ impl Kept {
     }
 }
 
-fn loaded(gpu: &Gpu, topic: Topic) -> Option<Vec<(Topic, Module)>> {
+fn loaded(gpu: &Gpu, topic: Topic) -> Option<Loaded> {
     let (_, _, _, ptx) = entry(topic).ok()?;
     let only = needs(ptx).1.trim_start_matches("sm_").strip_suffix('a');
     if only.is_some_and(|only| only != gpu.facts().sm.to_string()) {
