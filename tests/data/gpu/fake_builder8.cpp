@@ -186,8 +186,7 @@ void* createInferBuilder_INTERNAL(void* l, int32_t) {
                 // Least, usual and most are the same.
                 static_cast<Profile*>(self)->shapes[input] = std::vector<int64_t>(dims.d, dims.d + dims.nbDims);
                 return true;
-            })
-            .with<m::OptimizationProfile_isValid>([](void*) { return true; });
+            });
     // Nothing in it can be pinned.
     static const Table network = Table().with<m::NetworkDefinition_getNbLayers>([](void*) { return 0; });
     static const Table methods =
