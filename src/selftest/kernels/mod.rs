@@ -163,7 +163,8 @@ pub fn run(
         left_out,
         told,
     };
-    // Drivers compile PTX on all processors while the first topics are judged. What is loaded is kept to the end.
+    // The driver compiles PTX on all processors. On an H200 its other calls wait meanwhile, so the first
+    // topics gain little; what is loaded is kept to the end.
     rayon::in_place_scope(|scope| {
         let mut kept = Kept::begin(scope, gpu, &sources);
         for topic in topics {

@@ -241,7 +241,6 @@ impl Setting {
         self.run(bench)?;
         let ProductShape { rows, columns, output, .. } = self.product.shape();
         let row_bytes = columns * output.bytes();
-        // Pages that nobody writes cost nothing.
         let mut found = vec![0; rows * row_bytes];
         for row in sample(rows) {
             let bytes = self.out.part(row * row_bytes, row_bytes)?.download(&bench.stream)?;
