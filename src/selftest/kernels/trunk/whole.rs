@@ -26,7 +26,7 @@ const OWN: &str = "trunk whole, own kernels";
 const OWN_EARLY: &str = "trunk whole, others of them, early";
 
 /// How long algorithms and kernels have their turns: long enough to choose others than the first ones, which is what is checked here.
-const CHOICE: Duration = Duration::from_secs(1);
+const CHOICE: Duration = Duration::from_millis(500);
 /// Relative difference that other algorithms and kernels may make.
 const ALIKE: f64 = 2e-3;
 /// Most replays that are timed, of so many runs each: a trunk takes milliseconds.
