@@ -108,7 +108,9 @@ class Training:
         for group in self.optimizer.param_groups:
             group["lr"] = rate
         scenes = max(2, round(stage.scenes * options.batch))
-        loss, parts = clip_loss(self.unroll, self.draw, scenes, frames, stage.quiet)
+        loss, parts = clip_loss(
+            self.unroll, self.draw, scenes, frames, stage.quiet, options.bf16
+        )
         self.optimizer.zero_grad(set_to_none=True)
         loss.backward()
         norm = torch.nn.utils.clip_grad_norm_(self.model.parameters(), options.clip)

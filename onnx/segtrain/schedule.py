@@ -25,9 +25,10 @@ STAGES = (
     Stage(0.20, (2, 3), 64),
     Stage(0.45, (4, 6), 64),
     Stage(0.65, (8, 12), 48),
-    Stage(1.00, (16, 24), 40, quiet=6),
+    Stage(0.85, (16, 24), 40, quiet=6),
+    Stage(1.00, (24, 32), 32, quiet=10),
 )
-SINGLE_WARM_UP, CLIPS_WARM_UP = 60, 200  # steps
+SINGLE_WARM_UP, CLIPS_WARM_UP = 60, 40  # steps
 FLOOR = 0.01
 
 

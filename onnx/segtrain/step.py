@@ -1,5 +1,7 @@
 """One training step's forward pass: clips, mixed prompts, the unrolled loop, the loss."""
 
+from dataclasses import replace
+
 import torch
 
 from . import prompts
@@ -7,8 +9,11 @@ from .clips import training_clips
 from .losses import frame_loss, truth_of
 
 
-def clip_loss(unroll, draw, scenes, frames, quiet):
-    """Mean loss of fresh clips and its parts (all tensors on the device)."""
+def clip_loss(unroll, draw, scenes, frames, quiet, bf16=False):
+    """Mean loss of fresh clips and its parts (all tensors on the device).
+
+    `bf16`: the network runs under autocast; clips and losses stay in float32.
+    """
     made = training_clips(draw, scenes, frames, unroll.side)
     first = made.masks[:, 0] > 0.5
     counts = prompts.share_out(len(first))
@@ -21,15 +26,26 @@ def clip_loss(unroll, draw, scenes, frames, quiet):
         return first_answers(unroll, draw, features, first, counts)
 
     total, parts = 0.0, {}
-    for t, answer in enumerate(unroll.clip(made.images, start, made.scene, quiet)):
+    answers = unroll.clip(made.images, start, made.scene, quiet)
+    for t in range(frames):
+        # Not over the whole loop: the losses below would run in half precision too.
+        with torch.autocast(made.images.device.type, torch.bfloat16, enabled=bf16):
+            answer = next(answers)
         if 0 < t <= quiet:
             continue
+        answer = in_float32(answer)
         losses = frame_loss(answer, truth_of(made.masks[:, t]), given if t == 0 else None)
         for name, loss in losses.items():
             mean = (loss * weight).sum()
             total = total + mean
             parts[name] = parts.get(name, 0.0) + mean.detach()
     return total, parts
+
+
+def in_float32(answer):
+    """The Answer with what the losses read in float32."""
+    fields = {name: getattr(answer, name).float() for name in ("logits", "ious", "score")}
+    return replace(answer, **fields)
 
 
 def first_answers(unroll, draw, features, mask, counts):
