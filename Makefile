@@ -22,7 +22,6 @@ demo: prerequisites $(ORT_STAMP) ## Build, make a synthetic split, measure a sma
 
 test: prerequisites $(ORT_STAMP) $(RTX_STAMP) $(TESTS_STAMP) lint ## Formatting, lints and every test that needs no GPU.
 	cargo test --locked
-	python3 -m unittest discover -q -s scripts
 	python3 -m unittest discover -q -s pytorch
 	$(VENV)/bin/python -m unittest discover -q -s onnx
 
@@ -40,6 +39,7 @@ install: prerequisites ## Build, and install program, manual pages and completio
 	$(SEGTRT) completions fish > $(DESTDIR)$(PREFIX)/share/fish/vendor_completions.d/segtrt.fish
 
 lint:
+	python3 -m unittest discover -q -s scripts
 	cargo fmt --check
 	cargo clippy --locked --all-targets -- -D warnings
 

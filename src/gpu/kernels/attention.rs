@@ -7,7 +7,7 @@ TensorRT writes the scores to memory where it does not fuse an attention, 4096 Ã
 `cuda/attention.cu` keeps them on the chip. Hopper has kernels of its own (`cuda/attention_hopper.cu`).
 
 The keys are cut into as many parts as keep the whole GPU busy, and a second kernel merges the parts: merging in each row's
-last block saves that launch and was slower wherever both were timed (docs/fused-attention.md).
+last block saves that launch and was slower wherever both were timed (docs/kernels.md).
 */
 
 mod kernels;
