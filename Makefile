@@ -21,7 +21,7 @@ demo: prerequisites $(ORT_STAMP) ## Build, make a synthetic split, measure a sma
 	$(SEGTRT) bench --split-dir demo/split --models edgetam_mini_points,edgetam_mini_bbox --out-dir demo/out --save-overlays
 
 test: prerequisites $(ORT_STAMP) $(RTX_STAMP) $(TESTS_STAMP) lint ## Formatting, lints and every test that needs no GPU.
-	cargo test --locked
+	cargo test --locked --workspace
 	python3 -m unittest discover -q -s pytorch
 	$(VENV)/bin/python -m unittest discover -q -s onnx
 
@@ -40,8 +40,8 @@ install: prerequisites ## Build, and install program, manual pages and completio
 
 lint:
 	python3 -m unittest discover -q -s scripts
-	cargo fmt --check
-	cargo clippy --locked --all-targets -- -D warnings
+	cargo fmt --all --check
+	cargo clippy --locked --workspace --all-targets -- -D warnings
 
 bench-metrics: prerequisites ## Speed of the metrics against the Python evaluator, both sides in one run.
 	cargo build --release --locked --example score_masks

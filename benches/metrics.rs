@@ -5,10 +5,10 @@ Scores and their parts at the sizes that the datasets come in: `cargo bench --be
 */
 
 use divan::Bencher;
-use segtrt::mask::Mask;
-use segtrt::metrics::{MetricsKind, score_frame};
-use segtrt::morphology::{dilate, disk, square};
-use segtrt::rle::Rle;
+use vos::mask::Mask;
+use vos::metrics::{MetricsKind, score_frame};
+use vos::morphology::{dilate, disk, square};
+use vos::rle::Rle;
 
 const SIZES: [(usize, usize); 3] = [(854, 480), (1280, 720), (1920, 1080)];
 

@@ -3,7 +3,7 @@ What an NVTX range costs: `cargo bench --bench ranges`; with a tool's library in
 it costs under that tool.
 */
 
-use segtrt::ranges::{Range, enter};
+use host::ranges::{Range, enter};
 
 fn main() {
     divan::main();

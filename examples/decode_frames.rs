@@ -15,7 +15,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Instant;
 
 use anyhow::{Context, Result, ensure};
-use segtrt::decode;
+use vos::decode;
 
 fn main() -> Result<()> {
     let files: Vec<PathBuf> = std::env::args_os().skip(1).map(PathBuf::from).collect();

@@ -12,9 +12,9 @@ use std::time::Instant;
 
 use anyhow::{Context, Result};
 use clap::ValueEnum;
-use segtrt::mask::Mask;
-use segtrt::metrics::{MetricsKind, score_frame};
-use segtrt::rle::Rle;
+use vos::mask::Mask;
+use vos::metrics::{MetricsKind, score_frame};
+use vos::rle::Rle;
 
 #[derive(serde::Deserialize)]
 struct Pair {

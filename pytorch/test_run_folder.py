@@ -78,7 +78,7 @@ class SetAside(InAFolder):
     def test_names_of_files_are_those_of_segtrt(self):
         stem = lambda video, name: file_stem({"video": video, "object": name, "model": "m"})
         self.assertEqual(stem("sav_000001", "000"), "sav_000001__obj000__m")
-        # As src/record/file_stem.rs has them.
+        # As crates/vos/src/record/file_stem.rs has them.
         self.assertEqual(stem("x__obj", "~"), "x__obj__obj~~054c02b587e4e68e__m")
         long = stem("ä" * 127, "ö" * 127)
         self.assertTrue(long.startswith("ä" * 40 + "__obj" + "ö" * 40 + "~"), long)

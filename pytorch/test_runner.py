@@ -204,9 +204,9 @@ class Files(OnOneSplit):
             np.testing.assert_array_equal(compare_masks.decode_mask(rle.encode(mask)), mask)
 
     def test_headers_are_those_of_segtrt_s_source(self):
-        shared = rust_columns((ROOT / "src/files/columns.rs").read_text(), {})
+        shared = rust_columns((ROOT / "crates/vos/src/files/columns.rs").read_text(), {})
         for file, ours in (("summary_csv.rs", tables.SUMMARY), ("profile_csv.rs", tables.PROFILE)):
-            source = (ROOT / "src/files" / file).read_text()
+            source = (ROOT / "crates/vos/src/files" / file).read_text()
             own = rust_columns(source, shared)
             order = re.search(r"let columns[^=]*=\s*\[(.*?)\];", source, re.S)[1]
             # Where the table has two forms the first part is put together apart; what only the extended one has is left out.
@@ -218,7 +218,7 @@ class Files(OnOneSplit):
             self.assertEqual([name for name, _ in ours], names, file)
 
     def test_thresholds_are_segtrt_s(self):
-        source = (ROOT / "src/verdict/thresholds.rs").read_text()
+        source = (ROOT / "crates/vos/src/verdict/thresholds.rs").read_text()
         theirs = dict(re.findall(r"^    (\w+): ([\d.]+),$", source, re.M))
         self.assertIn("steady_batches", theirs)
         del theirs["steady_batches"]  # of frames that are encoded several at once, as PyTorch's side never does

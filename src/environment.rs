@@ -6,27 +6,12 @@ use std::path::Path;
 
 use serde_json::{Map, Value, json};
 
-use crate::board;
-use crate::files::Facts;
-use crate::meminfo::MemInfo;
+use host::meminfo::MemInfo;
+use host::processor::{processor, processors};
+use vos::files::Facts;
 
 /// Kind of build.
 const BUILD: &str = if cfg!(debug_assertions) { "debug" } else { "release" };
-
-/// The processor's name as the kernel gives it, `unknown processor` where it does not.
-pub fn processor() -> String {
-    let info = std::fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
-    // ARM kernels name the board instead of the processor.
-    field(&info, "model name")
-        .map(str::to_owned)
-        .or_else(|| board::model(Path::new("/")))
-        .unwrap_or_else(|| "unknown processor".to_owned())
-}
-
-/// Processors that this process may use.
-pub fn processors() -> usize {
-    std::thread::available_parallelism().map_or(1, usize::from)
-}
 
 /// Threads that decode frames ahead where nobody says how many, on a host whose processors so many runs share: all
 /// processors of a share but one. More than eight only take processors from the rest.
@@ -90,24 +75,4 @@ pub fn facts() -> Map<String, Value> {
         facts.extend(std::env::var(variable).ok().map(|value| (name.to_owned(), value.into())));
     }
     facts
-}
-
-/// The value of the first `name : value` line.
-fn field<'a>(text: &'a str, name: &str) -> Option<&'a str> {
-    text.lines().find_map(|line| {
-        let (key, value) = line.split_once(':')?;
-        (key.trim() == name).then_some(value.trim())
-    })
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn fields_are_found_by_their_whole_name() {
-        let text = "model\t\t: 1\nmodel name\t: Fast Chip\nmodel name\t: Other\n";
-        assert_eq!(field(text, "model name"), Some("Fast Chip"));
-        assert_eq!(field(text, "name"), None);
-    }
 }

@@ -2,11 +2,12 @@
 
 use std::process::ExitCode;
 
+use host::UsageError;
+use host::message::NOBODY_READS;
+use host::printable::printable;
 use segtrt::cli::config::{self, Start};
 use segtrt::cli::{Command, accept_underscores};
-use segtrt::cmd::{self, Outcome, UsageError};
-use segtrt::message::NOBODY_READS;
-use segtrt::printable::printable;
+use segtrt::cmd::{self, Outcome};
 
 fn main() -> ExitCode {
     end_quietly_when_nobody_reads();
@@ -21,7 +22,7 @@ fn main() -> ExitCode {
             return ExitCode::from(2);
         }
     };
-    if let Err(error) = segtrt::child::end_step_with_caller() {
+    if let Err(error) = host::child::end_step_with_caller() {
         eprintln!("Error: {error:#}");
         return ExitCode::FAILURE;
     }
@@ -65,7 +66,7 @@ fn end_quietly_when_nobody_reads() {
         if why.contains("Broken pipe") {
             std::process::exit(NOBODY_READS);
         }
-        segtrt::message::line(format_args!("Error: cannot write {why}; is the disk full?"));
+        host::message::line(format_args!("Error: cannot write {why}; is the disk full?"));
         std::process::exit(1);
     }));
 }
@@ -99,7 +100,7 @@ fn run(command: Command) -> anyhow::Result<Outcome> {
         Command::Selftest(args) => cmd::selftest::run(args),
         Command::SelftestWorker => segtrt::selftest::worker::run().map(|()| Outcome::Done),
         Command::BuildEngines(args) => cmd::build_engines::run(*args),
-        Command::BuildWorker => segtrt::build::worker::run().map(|()| Outcome::Done),
+        Command::BuildWorker => runtime::build::worker::run().map(|()| Outcome::Done),
         Command::Inspect(args) => cmd::inspect::run(args),
         Command::Nsys(args) => cmd::nsys::run(args),
         Command::Pack(args) => cmd::pack::run(args),

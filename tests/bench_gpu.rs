@@ -7,10 +7,10 @@ use std::path::{Path, PathBuf};
 
 use assert_cmd::Command;
 use predicates::str::contains;
-use segtrt::bundle::Role;
-use segtrt::compare::runs::RunFolder;
-use segtrt::engine::Precision;
-use segtrt::logits::LogitsFile;
+use report::compare::runs::RunFolder;
+use vos::bundle::Role;
+use vos::logits::LogitsFile;
+use vos::precision::Precision;
 
 use crate::selftest::fakes::{Engines, Fakes, shared};
 use crate::support::{bench, column, synth};

@@ -7,7 +7,7 @@ use std::path::Path;
 use std::process::Command as Process;
 
 use predicates::prelude::*;
-use segtrt::trt::Library;
+use tensorrt::Library;
 
 use crate::build_engines::stand_in;
 use crate::support::{segtrt, small_bundle};
@@ -124,7 +124,7 @@ fn fused_attention_is_required_only_of_graphs_that_have_one() {
     let plan = dir.path().join("rtx3090/edgetam_mini_256_fp32/encoder.plan");
     only("encoder").success();
     assert!(plan.is_file(), "EdgeTAM's encoder is convolutional: there is nothing to be fused");
-    if segtrt::gpu::Gpu::open(0).is_ok() {
+    if cuda::Gpu::open(0).is_ok() {
         eprintln!("SKIPPED in part: with a GPU the layers of the track step are known");
         return;
     }

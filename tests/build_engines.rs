@@ -8,8 +8,8 @@ use std::process::{Command as Process, Stdio};
 use std::time::{Duration, Instant};
 
 use predicates::prelude::*;
-use segtrt::engine::{EngineManifest, PlanRecord, open_plan};
-use segtrt::trt::{Library, Runtime};
+use runtime::engine::{EngineManifest, PlanRecord, open_plan};
+use tensorrt::{Library, Runtime};
 
 use crate::support::{copy, segtrt, small_bundle};
 
@@ -123,7 +123,7 @@ fn wrong_arguments_are_usage_errors_that_name_what_is_there() {
 fn a_board_that_builds_for_itself_only_is_offered_a_pack() {
     let dir = tempfile::tempdir().unwrap();
     let Some(fake) = stand_in(dir.path()) else { return };
-    if segtrt::gpu::Gpu::open(0).is_ok() {
+    if cuda::Gpu::open(0).is_ok() {
         eprintln!("SKIPPED: this machine has a GPU");
         return;
     }
@@ -235,11 +235,11 @@ fn engines_are_built_ahead_kept_while_they_are_true_and_rebuilt_when_they_are_no
         .stdout(predicate::str::contains("its workspace cap is 64 MiB, asked for is 32 MiB"));
     refused(&library, dir, 89, "it was built for sm_86, this is sm_89");
     let other = PlanRecord {
-        made_by: segtrt::engine::Builder {
+        made_by: runtime::engine::Builder {
             tensorrt: "TensorRT 8.5.2".to_owned(),
             ..prompt.made_by.clone()
         },
-        ..manifest(dir).plan(segtrt::bundle::Role::Memory).unwrap().clone()
+        ..manifest(dir).plan(vos::bundle::Role::Memory).unwrap().clone()
     };
     let mut manifest = manifest(dir);
     manifest.set(other);
@@ -258,7 +258,7 @@ fn refused(library: &Library, dir: &Path, sm: u32, words: &str) {
         return;
     };
     let manifest = manifest(dir);
-    let role = segtrt::bundle::Role::Memory;
+    let role = vos::bundle::Role::Memory;
     let error = open_plan(&runtime, sm, &engine_dir(dir), &manifest, role).err().unwrap();
     let text = format!("{error:#}");
     assert!(text.contains("memory.plan cannot be used") && text.contains(words), "{text}");
@@ -266,9 +266,9 @@ fn refused(library: &Library, dir: &Path, sm: u32, words: &str) {
 }
 
 fn freshness(dir: &Path, sm: u32, tensorrt: &str) -> String {
-    use segtrt::engine::freshness::{Wanted, damaged, differs};
+    use runtime::engine::freshness::{Wanted, damaged, differs};
     let manifest = manifest(dir);
-    let record = manifest.plan(segtrt::bundle::Role::Memory).unwrap();
+    let record = manifest.plan(vos::bundle::Role::Memory).unwrap();
     let wanted = Wanted { onnx_sha256: None, tensorrt, sm, settings: None };
     differs(record, &wanted).or_else(|| damaged(record, &engine_dir(dir))).unwrap()
 }
@@ -299,7 +299,7 @@ fn a_graph_that_tensorrt_cannot_parse_is_told_by_node_operator_and_opset() {
     let bundle = copied_bundle(dir.path());
     let odd = crate::trt::model::unknown_operator();
     std::fs::write(bundle.join("memory.onnx"), &odd).unwrap();
-    let hash = segtrt::files::sha256_of_file(&bundle.join("memory.onnx")).unwrap().sha256;
+    let hash = vos::files::sha256_of_file(&bundle.join("memory.onnx")).unwrap().sha256;
     let manifest = std::fs::read_to_string(bundle.join("manifest.toml")).unwrap();
     let mut graphs: Vec<String> = manifest.split("[[graph]]").map(str::to_owned).collect();
     for graph in graphs.iter_mut().filter(|graph| graph.contains("role = \"memory\"")) {
@@ -384,6 +384,6 @@ fn an_interrupted_build_leaves_no_half_plan() {
     let manifest = manifest(dir.path());
     assert!(!manifest.plans.is_empty() && manifest.plans.len() < 3, "{left:?}");
     for plan in &manifest.plans {
-        assert_eq!(segtrt::engine::freshness::damaged(plan, &folder), None);
+        assert_eq!(runtime::engine::freshness::damaged(plan, &folder), None);
     }
 }

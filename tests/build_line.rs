@@ -11,9 +11,9 @@ use std::sync::OnceLock;
 use std::time::{Duration, Instant};
 
 use predicates::prelude::*;
-use segtrt::bundle::Role;
-use segtrt::engine::{EngineManifest, PlanRecord};
+use runtime::engine::{EngineManifest, PlanRecord};
 use serde_json::Value;
+use vos::bundle::Role;
 
 use crate::selftest::fakes::compile;
 use crate::support::segtrt;
@@ -26,7 +26,7 @@ pub(crate) fn fakes() -> Option<&'static Path> {
         let cuda = ["-Wl,-soname,libcuda.so", "tests/data/gpu/fake_driver.c", "-lpthread", "-ldl"];
         compile("CC", "cc", &cuda, &dir.path().join("libcuda.so"))?;
         let source = "tests/data/gpu/fake_builder8.cpp";
-        let tensorrt = ["-std=c++17", "-pthread", "-I", "src/trt/shim", source, "-ldl"];
+        let tensorrt = ["-std=c++17", "-pthread", "-I", "crates/tensorrt/src/shim", source, "-ldl"];
         compile("CXX", "c++", &tensorrt, &dir.path().join("libnvinfer.so.8"))?;
         let parser = dir.path().join("libnvonnxparser.so.8");
         std::os::unix::fs::symlink("libnvinfer.so.8", parser).unwrap();

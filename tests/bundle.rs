@@ -3,7 +3,7 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use segtrt::bundle::{Bundle, Role, Wanted, find, list};
+use vos::bundle::{Bundle, Role, Wanted, find, list};
 
 use crate::support::small_bundle;
 
@@ -136,8 +136,8 @@ fn a_manifest_names_files_beside_it_alone() {
     }
     // A file that is beside it and no graph is named, too, though its hash is right.
     fs::write(bundle.join("memory.onnx"), "root:x:0:0").unwrap();
-    let hash = segtrt::files::sha256_of_file(&bundle.join("memory.onnx")).unwrap().sha256;
-    let own = segtrt::files::sha256_of_file(&small_bundle().join("memory.onnx")).unwrap().sha256;
+    let hash = vos::files::sha256_of_file(&bundle.join("memory.onnx")).unwrap().sha256;
+    let own = vos::files::sha256_of_file(&small_bundle().join("memory.onnx")).unwrap().sha256;
     fs::write(bundle.join("manifest.toml"), text.replace(&own, &hash)).unwrap();
     let output = crate::support::segtrt().arg("inspect").arg(&bundle).output().unwrap();
     assert_eq!(output.status.code(), Some(1), "{}", String::from_utf8_lossy(&output.stdout));

@@ -3,10 +3,10 @@
 use std::path::Path;
 use std::process::Command;
 
+use cuda::Element;
+use cuda::cublaslt::{CublasLt, CublasLtError, Product, ProductShape};
+use cuda::{Gpu, Recorded, Stream, View, Work};
 use half::f16;
-use segtrt::gpu::cublaslt::{CublasLt, CublasLtError, Product, ProductShape};
-use segtrt::gpu::kernels::Element;
-use segtrt::gpu::{Gpu, Recorded, Stream, View, Work};
 use segtrt::selftest::kernels::{Chosen, Topic, run};
 use segtrt::selftest::{Repeats, report};
 use serde_json::Value;

@@ -7,8 +7,9 @@ use std::path::{Path, PathBuf};
 use assert_cmd::Command;
 use predicates::prelude::*;
 use predicates::str::contains;
-use segtrt::bundle::Role;
-use segtrt::engine::{EngineManifest, Precision};
+use runtime::engine::EngineManifest;
+use vos::bundle::Role;
+use vos::precision::Precision;
 
 use crate::build_engines::stand_in;
 use crate::build_line;

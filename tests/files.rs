@@ -8,14 +8,14 @@ use std::fs::{self, OpenOptions};
 use std::io::Write;
 use std::path::Path;
 
-use segtrt::files::python_format::{float_repr, round};
-use segtrt::files::{ColumnSet, Configuration, ObjectResult, ResultStore, RowOrder, Sidecar};
-use segtrt::files::{profile_csv, stats_json, summary_csv};
-use segtrt::record::{
+use serde_json::Value;
+use vos::files::python_format::{float_repr, round};
+use vos::files::{ColumnSet, Configuration, ObjectResult, ResultStore, RowOrder, Sidecar};
+use vos::files::{profile_csv, stats_json, summary_csv};
+use vos::record::{
     Conditions, FrameTimes, Measured, MemoryPeaks, ObjectKey, RunRecord, StageTimes, Status,
     SummaryRecord, mean_stages, speed_of,
 };
-use serde_json::Value;
 
 fn data(name: &str) -> Vec<u8> {
     fs::read(Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data/files").join(name)).unwrap()

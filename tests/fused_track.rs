@@ -5,8 +5,8 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use assert_cmd::Command;
-use segtrt::bundle::Role;
-use segtrt::engine::Precision;
+use vos::bundle::Role;
+use vos::precision::Precision;
 
 use crate::selftest::fakes::{Engines, Fakes, shared};
 use crate::support::{Frame, bench, column, frames_of, synth};

@@ -6,8 +6,8 @@ use std::fs;
 use std::path::Path;
 
 use predicates::str::contains;
-use segtrt::bundle::decoder::{FILE, WIDTH};
-use segtrt::bundle::{Bundle, DecoderShape, DecoderWeights, Role};
+use vos::bundle::decoder::{FILE, WIDTH};
+use vos::bundle::{Bundle, DecoderShape, DecoderWeights, Role};
 
 use crate::own_part::{self, Own, Setting, Yard};
 use crate::support::{column, copy, frames_of, require_onnxruntime, segtrt};

@@ -6,10 +6,10 @@ use std::fs;
 use std::path::Path;
 
 use predicates::str::contains;
+use runtime::engine::EngineManifest;
 use safetensors::Dtype;
-use segtrt::bundle::memory_encoder::FILE;
-use segtrt::bundle::{Bundle, FileTensor, MemoryShape, MemoryWeights, Role};
-use segtrt::engine::EngineManifest;
+use vos::bundle::memory_encoder::FILE;
+use vos::bundle::{Bundle, FileTensor, MemoryShape, MemoryWeights, Role};
 
 use crate::own_part::{self, Own, Setting, Yard};
 use crate::support::{column, copy, frames_of, require_onnxruntime, segtrt};

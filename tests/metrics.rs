@@ -5,12 +5,12 @@ numbers that numpy, OpenCV, scikit-image and pycocotools gave (tests/data/metric
 #![allow(clippy::unwrap_used, reason = "helpers of tests may panic")]
 
 use proptest::prelude::*;
-use segtrt::mask::Mask;
-use segtrt::metrics::{MetricsKind, Scorer, score_frame};
-use segtrt::morphology::{dilate, disk, square};
-use segtrt::rle::{Counts, Rle};
 use serde::Deserialize;
 use sha2::{Digest, Sha256};
+use vos::mask::Mask;
+use vos::metrics::{MetricsKind, Scorer, score_frame};
+use vos::morphology::{dilate, disk, square};
+use vos::rle::{Counts, Rle};
 
 const KINDS: [MetricsKind; 2] = [MetricsKind::Predecessor, MetricsKind::Official];
 

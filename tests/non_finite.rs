@@ -4,9 +4,9 @@
 use std::fs;
 use std::path::Path;
 
-use segtrt::bundle::Role;
-use segtrt::files::sha256_of_file;
 use sha2::{Digest as _, Sha256};
+use vos::bundle::Role;
+use vos::files::sha256_of_file;
 
 use crate::bench_gpu::{PADDED, Setting};
 use crate::support::{bench, column, copy, segtrt, small_bundle, synth};

@@ -5,14 +5,14 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use assert_cmd::Command;
+use cuda::Gpu;
 use predicates::str::contains;
-use segtrt::bundle::Role;
-use segtrt::decode;
-use segtrt::engine::Precision;
-use segtrt::gpu::Gpu;
 use segtrt::selftest::kernels::{Chosen, Topic, pictures, run};
 use segtrt::selftest::{Repeats, report};
 use serde_json::Value;
+use vos::bundle::Role;
+use vos::decode;
+use vos::precision::Precision;
 
 use crate::selftest::fakes::{Engines, Fakes, nvjpeg, shared};
 use crate::support::{bench, column, require_onnxruntime, segtrt, synth};

@@ -6,12 +6,13 @@ use std::path::{Path, PathBuf};
 
 use assert_cmd::Command;
 use half::f16;
+use runtime::engine::EngineManifest;
 use safetensors::Dtype;
 use safetensors::tensor::TensorView;
-use segtrt::bundle::{FileTensor, Role};
-use segtrt::engine::{EngineManifest, Precision};
-use segtrt::files::sha256_of_file;
 use serde_json::Value;
+use vos::bundle::{FileTensor, Role};
+use vos::files::sha256_of_file;
+use vos::precision::Precision;
 
 use crate::selftest::fakes::{Engines, Fakes, shared};
 use crate::support::{bench, column, frames_of, lowest_iou, segtrt, synth};

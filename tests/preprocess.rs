@@ -7,12 +7,12 @@ by the same little generator.
 use std::path::Path;
 use std::process::Command;
 
-use segtrt::decode::RgbImage;
-use segtrt::geometry::{Geometry, GeometryKind};
-use segtrt::mask::Mask;
-use segtrt::preprocess::pillow::{Resizer, columns_first};
-use segtrt::preprocess::{self, Preprocessor};
 use sha2::{Digest as _, Sha256};
+use vos::decode::RgbImage;
+use vos::geometry::{Geometry, GeometryKind};
+use vos::mask::Mask;
+use vos::preprocess::pillow::{Resizer, columns_first};
+use vos::preprocess::{self, Preprocessor};
 
 /// The golden script's byte stream.
 fn pixels(count: usize, salt: usize) -> Vec<u8> {

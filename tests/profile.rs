@@ -364,7 +364,7 @@ fn a_real_nsys_records_each_pass_of_each_object() {
     assert_eq!(reports.len(), 2);
     for report in &reports {
         assert!(Path::new(report).is_file(), "{report}");
-        let trace = segtrt::nsys::read(&Path::new(report).with_extension("sqlite")).unwrap();
+        let trace = report::nsys::read(&Path::new(report).with_extension("sqlite")).unwrap();
         let count =
             |name: &str| trace.ranges.iter().filter(|range| trace.text(range.name) == name).count();
         // This object alone, this pass alone.

@@ -3,9 +3,9 @@ Prompts from masks by both policies, and points on their way to the network and 
 */
 
 use proptest::prelude::*;
-use segtrt::geometry::{Geometry, GeometryKind};
-use segtrt::mask::Mask;
-use segtrt::prompt::{Prompt, PromptKind, PromptPolicy};
+use vos::geometry::{Geometry, GeometryKind};
+use vos::mask::Mask;
+use vos::prompt::{Prompt, PromptKind, PromptPolicy};
 
 fn mask(rows: &[&str]) -> Mask {
     Mask::from_fn(rows[0].len(), rows.len(), |x, y| rows[y].as_bytes()[x] == b'#')

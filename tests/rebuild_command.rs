@@ -7,7 +7,7 @@ settings that they were built with do.
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use segtrt::engine::EngineManifest;
+use runtime::engine::EngineManifest;
 use serde_json::Value;
 
 use crate::build_line::fakes;

@@ -3,13 +3,13 @@
 mod door;
 pub mod fakes;
 
+use cuda::{Gpu, GpuError};
 use predicates::prelude::PredicateBooleanExt;
 use predicates::str::contains;
-use segtrt::bundle::{Bundle, Role};
-use segtrt::engine::Precision;
-use segtrt::gpu::{Gpu, GpuError};
 use segtrt::selftest::reference::{load, run_graph};
 use segtrt::selftest::tensor::Tensor;
+use vos::bundle::{Bundle, Role};
+use vos::precision::Precision;
 
 use crate::support::{column, onnxruntime, read_csv, segtrt, small_bundle};
 use fakes::{Engines, compile, shared};

@@ -53,7 +53,7 @@ pub fn small_bundle() -> PathBuf {
 
 /// ONNX Runtime is part of what `make test` prepares; a suite without it would prove little.
 pub fn require_onnxruntime() -> PathBuf {
-    segtrt::backend::find_library(None)
+    runtime::backend::find_library(None)
         .expect("these tests run a network: `make test` installs ONNX Runtime first")
 }
 
@@ -62,7 +62,7 @@ pub fn onnxruntime() -> &'static Environment {
     static OPENED: OnceLock<Environment> = OnceLock::new();
     OPENED.get_or_init(|| {
         let (environment, _) =
-            segtrt::backend::open(Some(&require_onnxruntime())).expect("ONNX Runtime opens");
+            runtime::backend::open(Some(&require_onnxruntime())).expect("ONNX Runtime opens");
         environment
     })
 }
@@ -86,7 +86,7 @@ pub fn column(path: &Path, name: &str) -> Vec<String> {
 /// An nsys that runs, of those that the program itself finds or unpacked below target/nsys; none, said aloud, where there is none.
 pub fn nsys() -> Option<PathBuf> {
     let unpacked = Path::new(env!("CARGO_MANIFEST_DIR")).join("target/nsys/nsys");
-    let found = segtrt::nsys::Nsys::find().or_else(|_| segtrt::nsys::Nsys::at(&unpacked));
+    let found = report::nsys::Nsys::find().or_else(|_| report::nsys::Nsys::at(&unpacked));
     if let (Err(error), true) = (&found, std::env::var_os("NSYS_CMD").is_some()) {
         panic!("{error}");
     }
@@ -123,7 +123,7 @@ pub fn copy(from: &Path, to: &Path) {
 /// What a frame gave.
 #[derive(PartialEq, serde::Deserialize)]
 pub struct Frame {
-    pub mask: segtrt::rle::Rle,
+    pub mask: vos::rle::Rle,
     pub objectness: f32,
     pub predicted_iou: f32,
 }

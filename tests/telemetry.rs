@@ -3,9 +3,9 @@
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use segtrt::record::{FrameTimes, Judgement, Observed, StageTimes};
-use segtrt::telemetry::{Options, Target, Telemetry, TelemetryError};
-use segtrt::verdict::{Evidence, judge};
+use vos::record::{FrameTimes, Judgement, Observed, StageTimes};
+use vos::telemetry::{Options, Target, Telemetry, TelemetryError};
+use vos::verdict::{Evidence, judge};
 
 use crate::selftest::fakes::compile;
 use crate::support::{bench, column, synth};

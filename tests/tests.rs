@@ -71,6 +71,8 @@ mod non_finite;
 mod nsys;
 /// `--decoder nvjpeg` on stand-ins: order, memory, what is refused, what is said.
 mod nvjpeg;
+/// ONNX files of a bundle as their manifest describes them.
+mod onnx_file;
 /// What tests of a part that this program's own kernels compute share.
 mod own_part;
 /// `segtrt pack`: what is in the tar, and what its script does with a stand-in segtrt.

@@ -4,14 +4,14 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::path::Path;
 
-use segtrt::backend::OrtNetwork;
-use segtrt::bundle::Bundle;
-use segtrt::cli::Provider;
-use segtrt::decode::RgbImage;
-use segtrt::geometry::{Geometry, GeometryKind};
-use segtrt::prompt::Prompt;
-use segtrt::tracker::{BankSchedule, Network, NetworkPrompt, Tracker};
+use runtime::backend::OrtNetwork;
+use runtime::backend::Provider;
 use serde_json::Value;
+use vos::bundle::Bundle;
+use vos::decode::RgbImage;
+use vos::geometry::{Geometry, GeometryKind};
+use vos::prompt::Prompt;
+use vos::tracker::{BankSchedule, Network, NetworkPrompt, Tracker};
 
 use crate::support::{onnxruntime, small_bundle};
 

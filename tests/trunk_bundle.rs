@@ -10,9 +10,9 @@ use std::path::{Path, PathBuf};
 use assert_cmd::Command;
 use predicates::prelude::*;
 use predicates::str::contains;
-use segtrt::bundle::{Bundle, Role, Wiring};
-use segtrt::engine::{EngineManifest, open_trunk};
+use runtime::engine::{EngineManifest, open_trunk};
 use serde_json::Value;
+use vos::bundle::{Bundle, Role, Wiring};
 
 use crate::build_line::fakes;
 use crate::selftest::fakes::{cublaslt, shared};
@@ -137,10 +137,10 @@ fn algorithms_of_the_products_are_timed_once_and_kept_with_the_engines() {
 fn change(bundle: &Path, known: bool) {
     let path = bundle.join(FILE);
     let mut bytes = fs::read(&path).unwrap();
-    let before = segtrt::files::sha256_of_file(&path).unwrap().sha256;
+    let before = vos::files::sha256_of_file(&path).unwrap().sha256;
     *bytes.last_mut().unwrap() ^= 0x80;
     fs::write(&path, bytes).unwrap();
-    let after = segtrt::files::sha256_of_file(&path).unwrap().sha256;
+    let after = vos::files::sha256_of_file(&path).unwrap().sha256;
     if known {
         let manifest = bundle.join("manifest.toml");
         let text = fs::read_to_string(&manifest).unwrap();

@@ -5,11 +5,12 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use assert_cmd::Command;
+use cuda::cublaslt::{Choice, Choices, Early};
 use predicates::str::contains;
-use segtrt::bundle::Role;
-use segtrt::engine::{EngineManifest, Precision};
-use segtrt::gpu::cublaslt::{Choice, Choices, Early};
-use segtrt::pipeline::shapes_of;
+use runtime::engine::EngineManifest;
+use runtime::pipeline::shapes_of;
+use vos::bundle::Role;
+use vos::precision::Precision;
 
 use crate::selftest::fakes::{Engines, Fakes, cublaslt, shared};
 use crate::support::{Frame, bench, column, frames_of, lowest_iou, require_onnxruntime, synth};

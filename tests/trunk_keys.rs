@@ -5,10 +5,11 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use assert_cmd::Command;
+use runtime::engine::EngineManifest;
 use safetensors::SafeTensors;
-use segtrt::bundle::{Bundle, Role};
-use segtrt::engine::{EngineManifest, Precision};
-use segtrt::files::sha256_of_file;
+use vos::bundle::{Bundle, Role};
+use vos::files::sha256_of_file;
+use vos::precision::Precision;
 
 use crate::selftest::fakes::{Engines, Fakes, shared};
 use crate::support::{bench, frames_of, lowest_iou, synth};

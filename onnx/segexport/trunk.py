@@ -19,7 +19,7 @@ from .layers import linear, map_of
 
 FILE = "encoder_trunk.safetensors"
 STAGES = ("m0", "m1", "m2", "m3")
-# What segtrt's kernels take (src/bundle/trunk.rs).
+# What segtrt's kernels take (crates/vos/src/bundle/trunk.rs).
 STEP, DEEPEST, WIDEST = 8, 96, 16
 LARGEST_HALF = 65504.0
 

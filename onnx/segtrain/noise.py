@@ -1,4 +1,4 @@
-"""Batched value noise, the same kind as `src/synth/noise.rs` makes.
+"""Batched value noise, the same kind as `crates/vos/src/synth/noise.rs` makes.
 
 A lattice of random numbers with smoothly blended cells. Bilinear sampling at
 floor(x) + ease(x - floor(x)) is exactly that blend, so the GPU's texture-like

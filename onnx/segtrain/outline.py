@@ -1,6 +1,6 @@
 """Deforming outlines as tables: the distance of the edge from the centre for each direction.
 
-All kinds of `src/synth/shape.rs` (polygon, ellipse, blob) and a star are star-shaped
+All kinds of `crates/vos/src/synth/shape.rs` (polygon, ellipse, blob) and a star are star-shaped
 around their centre, so one table of radii per shape and frame describes any of them and
 a pixel is inside when it is nearer than its direction's entry.
 """

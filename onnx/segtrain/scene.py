@@ -1,4 +1,4 @@
-"""Random scenes in the manner of `src/synth/scene.rs`, rendered in batches.
+"""Random scenes in the manner of `crates/vos/src/synth/scene.rs`, rendered in batches.
 
 A drifting, zooming background of noise and up to four shaded, textured, turning objects whose
 paths cross. Sizes are in pixels of a source video 360 px high; the frame is sampled at the

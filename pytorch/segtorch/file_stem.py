@@ -1,6 +1,6 @@
 """What the files of one object and model are called: no two share a name, and no name is longer than file systems take.
 
-The rules are those of `segtrt bench` (src/record/file_stem.rs): either side finds the other's files by them.
+The rules are those of `segtrt bench` (crates/vos/src/record/file_stem.rs): either side finds the other's files by them.
 """
 
 import hashlib

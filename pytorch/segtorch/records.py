@@ -1,4 +1,4 @@
-"""What one measurement is, in the members of segtrt's src/record, so that its readers take our files too.
+"""What one measurement is, in the members of segtrt's crates/vos/src/record, so that its readers take our files too.
 
 A record that is not `ok` carries no numbers, only a reason.
 """

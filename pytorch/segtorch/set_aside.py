@@ -1,6 +1,6 @@
 """What an earlier run left in a folder in which another one begins: moved aside, not lost, nor taken for the new run's.
 
-The names and the rules are those of `segtrt bench` (src/files/set_aside.rs), and segtrt's other commands know the names. Tables
+The names and the rules are those of `segtrt bench` (crates/vos/src/files/set_aside.rs), and segtrt's other commands know the names. Tables
 and sidecar would be written over, and may be another program's. Masks and logits are a file for each object: those of objects that
 the new run does not have would stay beside its own, and nothing in them tells whose they are. Overlays are those of `segtrt bench`
 alone.

@@ -1,6 +1,6 @@
 """Lists a split as `segtrt bench` does: SA-V layout (JPEG frames) or DAVIS layout, clips, objects, mask files.
 
-The rules are those of segtrt's src/dataset: names in code point order, the manifest's order where there is one,
+The rules are those of segtrt's crates/vos/src/dataset: names in code point order, the manifest's order where there is one,
 frame N is the JPEG whose name says N, a mask's stem is the number of its frame.
 """
 

@@ -1,4 +1,4 @@
-"""The columns of segtrt's two CSVs (src/files), each a name and what fills it.
+"""The columns of segtrt's two CSVs (crates/vos/src/files), each a name and what fills it.
 
 A test compares the headers with files that `segtrt bench` wrote.
 """

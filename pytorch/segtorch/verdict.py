@@ -1,11 +1,11 @@
-"""Whether a pass's speed may be believed: segtrt's rules (src/verdict), and one of PyTorch's own.
+"""Whether a pass's speed may be believed: segtrt's rules (crates/vos/src/verdict), and one of PyTorch's own.
 
 `compiled_inside` is a fault where torch.compile made a graph during a recorded pass: then compilation was timed.
 """
 
 from statistics import fmean, median, pstdev
 
-# src/verdict/thresholds.rs; a test compares the two.
+# crates/vos/src/verdict/thresholds.rs; a test compares the two.
 THRESHOLDS = {
     "steady_from": 18,
     "steady_frames": 20,

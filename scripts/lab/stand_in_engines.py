@@ -37,7 +37,7 @@ from lab.sanitize_clip import FOUND, NO_ANSWER  # noqa: E402
 from lab.settings import TAGS  # noqa: E402
 
 SOURCES = ROOT / "tests/data/gpu"
-SHIM = ROOT / "src/trt/shim"
+SHIM = ROOT / "crates/tensorrt/src/shim"
 # source -> the libraries made of it: a folder to build with and one to run with, for the loader knows both by one name.
 LIBRARIES = {
     "fake_builder8.cpp": ("build/libnvinfer.so.8", "build/libnvonnxparser.so.8"),

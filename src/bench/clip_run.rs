@@ -10,14 +10,14 @@ use std::time::Instant;
 
 use half::f16;
 
-use crate::dataset::Clip;
-use crate::geometry::Geometry;
-use crate::logits::Exchange;
-use crate::mask::Mask;
-use crate::predecode::PreparedClip;
-use crate::ranges::{self, Range, within};
-use crate::record::FrameTimes;
-use crate::tracker::{FrameInput, Network, NetworkPrompt, Tracker};
+use host::ranges::{self, Range, within};
+use vos::dataset::Clip;
+use vos::geometry::Geometry;
+use vos::logits::Exchange;
+use vos::mask::Mask;
+use vos::predecode::PreparedClip;
+use vos::record::FrameTimes;
+use vos::tracker::{FrameInput, Network, NetworkPrompt, Tracker};
 
 use super::object_error::ObjectError;
 

@@ -12,16 +12,17 @@ use super::clip_run::Pass;
 use super::object_error::ObjectError;
 use super::plan::GpuPlan;
 use super::runner::{ClipRunner, PassRequest};
-use crate::bundle::Manifest;
-use crate::geometry::Geometry;
-use crate::gpu::{DriverMemory, Gpu, Purpose, nvjpeg};
-use crate::logits::rounded;
-use crate::mask::Mask;
-use crate::pipeline::{
+use cuda::{Gpu, Purpose, nvjpeg};
+use runtime::TensorRtMemory;
+use runtime::pipeline::{
     self, Decoder, Engines, FrameResult, ObjectSpan, PassError, PassPlan, Pipeline,
 };
-use crate::record::MemoryPeaks;
-use crate::trt::{Library, Runtime};
+use tensorrt::{Library, Runtime};
+use vos::bundle::Manifest;
+use vos::geometry::Geometry;
+use vos::logits::rounded;
+use vos::mask::Mask;
+use vos::record::MemoryPeaks;
 
 /// A pipeline for the objects of one model.
 pub struct GpuRunner {
@@ -62,7 +63,7 @@ impl GpuRunner {
         };
         let library = Library::open(plan.tensorrt_lib.as_deref())?;
         let start = Instant::now();
-        let memory = Arc::new(DriverMemory::new(&gpu.towards(Purpose::Weights)));
+        let memory = Arc::new(TensorRtMemory::new(&gpu.towards(Purpose::Weights)));
         let runtime = Runtime::with_memory(&library, memory, None)?;
         let engines =
             Engines::open(&gpu, runtime, dir, with_mask, plan.bank, plan.options.encode_batch)?;

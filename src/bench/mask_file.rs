@@ -10,8 +10,8 @@ use anyhow::{Context, Result};
 use serde::Serialize;
 
 use super::clip_run::Pass;
-use crate::files::atomic;
-use crate::rle::Rle;
+use vos::files::atomic;
+use vos::rle::Rle;
 
 #[derive(Serialize)]
 struct MaskFile {

@@ -4,11 +4,11 @@ Why one object got no numbers: a short code for machines and a sentence for peop
 Such an object costs its row, never the run.
 */
 
-use crate::dataset::ClipError;
-use crate::predecode::CacheError;
-use crate::prompt::PromptError;
-use crate::record::Status;
-use crate::tracker::NonFinite;
+use vos::dataset::ClipError;
+use vos::predecode::CacheError;
+use vos::prompt::PromptError;
+use vos::record::Status;
+use vos::tracker::NonFinite;
 
 /// Why an object was skipped or failed.
 #[derive(Debug, thiserror::Error)]
@@ -94,8 +94,8 @@ pub(super) fn status_of(code: &str) -> Status {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::dataset::MaskError;
-    use crate::decode::DecodeError;
+    use vos::dataset::MaskError;
+    use vos::decode::DecodeError;
 
     #[test]
     fn nothing_to_measure_is_skipped_and_damage_is_a_failure() {

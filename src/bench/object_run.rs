@@ -9,22 +9,22 @@ use std::collections::BTreeMap;
 
 use anyhow::Context;
 
-use crate::dataset::{Clip, ObjectTruth};
-use crate::files;
-use crate::geometry::Geometry;
-use crate::overlay::OverlayWriter;
-use crate::pipeline::Mode;
-use crate::predecode::{PreparedClip, Wanted};
-use crate::process_memory;
-use crate::prompt::ObjectPrompt;
-use crate::ranges::{self, Range};
-use crate::record::{
+use host::process_memory;
+use host::ranges::{self, Range};
+use runtime::pipeline::Mode;
+use vos::dataset::{Clip, ObjectTruth};
+use vos::files;
+use vos::geometry::Geometry;
+use vos::overlay::OverlayWriter;
+use vos::predecode::{PreparedClip, Wanted};
+use vos::prompt::ObjectPrompt;
+use vos::record::{
     Conditions, FrameTimes, Measured, MemoryPeaks, ObjectKey, Observed, RunRecord, Status, Verdict,
     mean_gpu_ms, mean_residue_ms, mean_stages, speed_of,
 };
-use crate::telemetry::Telemetry;
-use crate::tracker::NetworkPrompt;
-use crate::verdict::{self, Evidence};
+use vos::telemetry::Telemetry;
+use vos::tracker::NetworkPrompt;
+use vos::verdict::{self, Evidence};
 
 use super::clip_run::{Frames, Pass, Span};
 use super::mask_file;
@@ -42,7 +42,7 @@ pub struct ObjectRunner<'a> {
     /// Model tag, for names.
     pub tag: &'a str,
     /// How the object is prompted.
-    pub prompt: crate::prompt::PromptKind,
+    pub prompt: vos::prompt::PromptKind,
     /// The conditions that each row states.
     pub conditions: &'a Conditions,
     /// Time that loading the model took, ms.

@@ -8,22 +8,22 @@ use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
 
-use crate::cli::Provider;
-use crate::engine::Bank;
-use crate::geometry::GeometryKind;
-use crate::metrics::MetricsKind;
-use crate::model_tag::ModelTag;
-use crate::pipeline::{Mode, Options};
-use crate::predecode::Values;
-use crate::prompt::PromptPolicy;
 use crate::shard::Shard;
-use crate::strides::Strides;
+use runtime::backend::Provider;
+use runtime::pipeline::{Mode, Options};
+use vos::bundle::Bank;
+use vos::geometry::GeometryKind;
+use vos::metrics::MetricsKind;
+use vos::model_tag::ModelTag;
+use vos::predecode::Values;
+use vos::prompt::PromptPolicy;
+use vos::strides::Strides;
 
 /// A resolved bench.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct BenchPlan {
     /// Root of the split.
-    #[serde(serialize_with = "crate::child::utf8::path")]
+    #[serde(serialize_with = "host::child::utf8::path")]
     pub split_dir: PathBuf,
     /// Stem of its manifest.
     pub split_name: String,
@@ -48,7 +48,7 @@ pub struct BenchPlan {
     /// Recorded passes.
     pub profile_runs: usize,
     /// Where results go.
-    #[serde(serialize_with = "crate::child::utf8::path")]
+    #[serde(serialize_with = "host::child::utf8::path")]
     pub out_dir: PathBuf,
     /// Whether overlays are written.
     pub save_overlays: bool,
@@ -58,12 +58,12 @@ pub struct BenchPlan {
     #[serde(default)]
     pub save_logits: bool,
     /// The run folder whose logits all memories are written from.
-    #[serde(default, serialize_with = "crate::child::utf8::optional")]
+    #[serde(default, serialize_with = "host::child::utf8::optional")]
     pub teacher: Option<PathBuf>,
     /// What runs the network: a GPU's engines, else ONNX Runtime.
     pub gpu: Option<GpuPlan>,
     /// ONNX Runtime's library, where named.
-    #[serde(serialize_with = "crate::child::utf8::optional")]
+    #[serde(serialize_with = "host::child::utf8::optional")]
     pub ort_lib: Option<PathBuf>,
     /// ONNX Runtime's provider.
     pub provider: Provider,
@@ -106,7 +106,7 @@ pub struct ShardPlan {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct PredecodedPlan {
     /// Their folder.
-    #[serde(serialize_with = "crate::child::utf8::path")]
+    #[serde(serialize_with = "host::child::utf8::path")]
     pub dir: PathBuf,
     /// What is stored in it.
     pub values: Values,
@@ -130,7 +130,7 @@ pub struct GpuPlan {
     /// Place among the devices that the driver shows.
     pub device: usize,
     /// TensorRT's library, where named.
-    #[serde(serialize_with = "crate::child::utf8::optional")]
+    #[serde(serialize_with = "host::child::utf8::optional")]
     pub tensorrt_lib: Option<PathBuf>,
     /// The form of the track step; none: the folder's usual one.
     #[serde(default)]
@@ -149,7 +149,7 @@ pub struct ModelPlan {
     /// Tag, model and prompt.
     pub tag: ModelTag,
     /// Its bundle, or its folder of engines.
-    #[serde(serialize_with = "crate::child::utf8::path")]
+    #[serde(serialize_with = "host::child::utf8::path")]
     pub dir: PathBuf,
     /// Side of the network input, pixels.
     pub imgsz: usize,

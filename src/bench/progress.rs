@@ -7,8 +7,8 @@ use std::io::IsTerminal;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use serde::{Deserialize, Serialize};
 
-use crate::printable::printable;
-use crate::record::{Status, SummaryRecord};
+use host::printable::printable;
+use vos::record::{Status, SummaryRecord};
 
 /// Steps of the bar that one object takes, so that frames move it too.
 const STEPS: u64 = 1000;

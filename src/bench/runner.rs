@@ -6,13 +6,13 @@ A backend that tracks step by step on the host is driven by the tracker; a GPU r
 
 use super::clip_run::{Frames, Pass, Span, run_pass};
 use super::object_error::ObjectError;
-use crate::bundle::Manifest;
-use crate::dataset::Clip;
-use crate::geometry::Geometry;
-use crate::logits::Exchange;
-use crate::predecode::PreparedClip;
-use crate::record::MemoryPeaks;
-use crate::tracker::{Network, NetworkPrompt};
+use vos::bundle::Manifest;
+use vos::dataset::Clip;
+use vos::geometry::Geometry;
+use vos::logits::Exchange;
+use vos::predecode::PreparedClip;
+use vos::record::MemoryPeaks;
+use vos::tracker::{Network, NetworkPrompt};
 
 /// Warm-up passes stop after this many frames: by then the memory bank (7) and the pointer bank (16)
 /// are full and every later frame repeats the same work.

@@ -2,10 +2,10 @@
 The masks of a pass against an object's ground truth.
 */
 
-use crate::dataset::ObjectTruth;
-use crate::mask::Mask;
-use crate::metrics::{MetricsKind, Scorer};
-use crate::record::Quality;
+use vos::dataset::ObjectTruth;
+use vos::mask::Mask;
+use vos::metrics::{MetricsKind, Scorer};
+use vos::record::Quality;
 
 /// J and F over the annotated frames that were run, and what is to be said about their ground truth.
 pub(super) fn score<'a>(

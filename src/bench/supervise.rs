@@ -15,9 +15,9 @@ use super::plan::{BenchPlan, Job, ModelPlan};
 use super::progress::{Display, Doing};
 use super::work::Work;
 use super::worker::{Event, Loaded};
-use crate::child::{self, End, Heard, Listener};
-use crate::files::{ObjectResult, ResultStore, RowOrder};
-use crate::record::{Conditions, ObjectKey, RunRecord, Status};
+use host::child::{self, End, Heard, Listener};
+use vos::files::{ObjectResult, ResultStore, RowOrder};
+use vos::record::{Conditions, ObjectKey, RunRecord, Status};
 
 /// A model whose worker dies this often in a row, without a row in between, is given up.
 const PATIENCE: usize = 3;

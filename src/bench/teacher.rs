@@ -9,8 +9,8 @@ use anyhow::{Context, Result, ensure};
 use super::clip_run::{Pass, Span};
 use super::object_error::ObjectError;
 use super::plan::BenchPlan;
-use crate::logits::{Exchange, FOLDER, LogitsFile, file_name};
-use crate::record::ObjectKey;
+use vos::logits::{Exchange, FOLDER, LogitsFile, file_name};
+use vos::record::ObjectKey;
 
 /// The file of an object in a run folder.
 pub fn path_of(run: &Path, key: &ObjectKey) -> PathBuf {

@@ -15,13 +15,13 @@ use super::clip_run::Span;
 use super::plan::{BenchPlan, ModelPlan};
 use super::teacher::path_of;
 use super::work::{Work, teacher_name};
-use crate::cmd::UsageError;
-use crate::compare::runs::RunFolder;
-use crate::dataset::{Clip, Dataset};
-use crate::files::{Configuration, FileHash, sha256_of_file};
-use crate::logits::{FOLDER, LogitsFile};
-use crate::record::ObjectKey;
-use crate::strides::Strides;
+use host::UsageError;
+use report::compare::runs::RunFolder;
+use vos::dataset::{Clip, Dataset};
+use vos::files::{Configuration, FileHash, sha256_of_file};
+use vos::logits::{FOLDER, LogitsFile};
+use vos::record::ObjectKey;
+use vos::strides::Strides;
 
 /// Pixels of the network's input to one logit.
 const PIXELS_PER_LOGIT: usize = 4;

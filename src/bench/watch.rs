@@ -5,9 +5,9 @@ The GPU's sensors while a worker measures: what is watched, and what is done whe
 use std::time::Duration;
 
 use super::plan::BenchPlan;
-use crate::cli::Provider;
-use crate::gpu::Gpu;
-use crate::telemetry::{Options, Target, Telemetry};
+use cuda::Gpu;
+use runtime::backend::Provider;
+use vos::telemetry::{Options, Target, Telemetry};
 
 /// The GPU that a bench runs on; `None` on the CPU, where nothing is watched.
 pub fn target_of(plan: &BenchPlan) -> Option<Target> {

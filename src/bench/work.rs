@@ -9,11 +9,11 @@ use anyhow::Result;
 use sha2::{Digest, Sha256};
 
 use super::plan::BenchPlan;
-use crate::dataset::{Clip, ClipError, Dataset, ObjectTruth};
 use crate::environment;
-use crate::files::{Configuration, Facts, FileHash, MeasuredOn, TEACHER, sha256_of_files};
-use crate::logits;
-use crate::record::ObjectKey;
+use vos::dataset::{Clip, ClipError, Dataset, ObjectTruth};
+use vos::files::{Configuration, Facts, FileHash, MeasuredOn, TEACHER, sha256_of_files};
+use vos::logits;
+use vos::record::ObjectKey;
 
 /// The chosen clips, in order.
 #[derive(Debug, Default)]

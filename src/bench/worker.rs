@@ -18,15 +18,15 @@ use super::plan::{GpuPlan, Job, ModelPlan};
 use super::progress::{Doing, Progress};
 use super::runner::{ClipRunner, StepByStep};
 use super::watch;
-use crate::backend::{self, OrtNetwork};
-use crate::bundle::{Bundle, Manifest, Role};
-use crate::child;
-use crate::dataset;
-use crate::files::Facts;
-use crate::pipeline::Mode;
-use crate::preprocess::pillow;
-use crate::prompt::PromptKind;
-use crate::record::{Conditions, ObjectKey, Status};
+use host::child;
+use runtime::backend::{self, OrtNetwork};
+use runtime::pipeline::Mode;
+use vos::bundle::{Bundle, Manifest, Role};
+use vos::dataset;
+use vos::files::Facts;
+use vos::preprocess::pillow;
+use vos::prompt::PromptKind;
+use vos::record::{Conditions, ObjectKey, Status};
 
 /// Progress lines come at most this often.
 const PROGRESS_PERIOD: Duration = Duration::from_millis(200);

@@ -9,15 +9,16 @@ use clap::{Args, ValueEnum};
 
 use super::ShuffleArgs;
 use super::shared::parse_stall_limit;
-use crate::bundle::Role;
-use crate::engine::Bank;
-use crate::files::ColumnSet;
-use crate::geometry::GeometryKind;
-use crate::gpu::Wait;
-use crate::metrics::MetricsKind;
-use crate::pipeline::{Decoder, Mode};
-use crate::prompt::{PromptKind, PromptPolicy};
 use crate::shard::Shard;
+use cuda::Wait;
+use runtime::backend::Provider;
+use runtime::pipeline::{Decoder, Mode};
+use vos::bundle::Bank;
+use vos::bundle::Role;
+use vos::files::ColumnSet;
+use vos::geometry::GeometryKind;
+use vos::metrics::MetricsKind;
+use vos::prompt::{PromptKind, PromptPolicy};
 
 /// What to measure and where to write it.
 #[derive(Clone, Debug, Args)]
@@ -246,18 +247,6 @@ fn batch_size(text: &str) -> Result<u32, String> {
     let frames: u32 = text.parse().map_err(|error| format!("{error}"))?;
     let known = Role::encoder_of(frames as usize).is_some();
     known.then_some(frames).ok_or_else(|| "expected 1, 2, 4, 8 or 16".to_owned())
-}
-
-/// Execution providers of ONNX Runtime.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum, serde::Serialize, serde::Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum Provider {
-    /// The host's processor.
-    Cpu,
-    /// CUDA on device 0.
-    Cuda,
-    /// TensorRT inside ONNX Runtime, on device 0.
-    Tensorrt,
 }
 
 /// Accepted so that old command lines run; each one that is given costs a warning.

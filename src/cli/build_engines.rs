@@ -6,9 +6,10 @@ use std::path::PathBuf;
 
 use clap::Args;
 
-use crate::bundle::Role;
-use crate::engine::islands::Islands;
-use crate::engine::{Bank, Precision};
+use runtime::engine::islands::Islands;
+use vos::bundle::Bank;
+use vos::bundle::Role;
+use vos::precision::Precision;
 
 /// The largest cap that is taken, MiB: 16 TiB, more than any GPU has, and in bytes still a number.
 const MOST_MIB: u64 = 1 << 24;

@@ -8,8 +8,8 @@ use std::str::FromStr;
 use clap::{Args, ValueEnum};
 
 use super::shared::parse_stall_limit;
-use crate::compare::runs::NamedFolder;
-use crate::compare::sweep::Axis;
+use report::compare::runs::NamedFolder;
+use report::compare::sweep::Axis;
 
 /// What is compared with what.
 #[derive(Debug, Args)]

@@ -9,8 +9,8 @@ use std::path::PathBuf;
 use clap::Args;
 
 use super::{ShuffleArgs, StartedBenchArgs};
-use crate::predecode::Values;
 use crate::two_phase::Preset;
+use vos::predecode::Values;
 
 /// What the two phases do.
 #[derive(Debug, Args)]

@@ -6,7 +6,7 @@ use std::path::PathBuf;
 
 use clap::Args;
 
-use crate::merge::Table;
+use report::merge::Table;
 
 /// What is merged, and where to.
 #[derive(Debug, Args)]

@@ -34,7 +34,7 @@ use std::path::PathBuf;
 use clap::{Parser, Subcommand};
 
 pub use baseline::{BaselineArgs, BaselineCommand, CheckArgs, StoreArgs};
-pub use bench::{BackendChoice, BenchArgs, DeadFlags, GpuArgs, Provider, Toggle, parse_precision};
+pub use bench::{BackendChoice, BenchArgs, DeadFlags, GpuArgs, Toggle, parse_precision};
 pub use build_engines::BuildEnginesArgs;
 pub use collect::CollectArgs;
 pub use compare::{ChosenSide, CompareArgs, MeasureArgs, OwnSide};
@@ -182,6 +182,8 @@ pub fn public() -> clap::Command {
 
 #[cfg(test)]
 mod example_tests;
+#[cfg(test)]
+mod rebuild_tests;
 
 #[cfg(test)]
 mod tests {

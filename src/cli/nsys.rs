@@ -6,7 +6,7 @@ use std::path::PathBuf;
 
 use clap::{Args, Subcommand};
 
-use crate::nsys::{ReportKind, Window};
+use report::nsys::{ReportKind, Window};
 
 /// Which reports are read, and what of them.
 #[derive(Debug, Args)]

@@ -6,7 +6,7 @@ use std::path::PathBuf;
 
 use clap::Args;
 
-use crate::engine::Precision;
+use vos::precision::Precision;
 
 /// What `segtrt pack` puts into the tar.
 #[derive(Debug, Args)]

@@ -7,8 +7,8 @@ use std::path::PathBuf;
 use clap::Args;
 
 use super::ShuffleArgs;
-use crate::geometry::GeometryKind;
-use crate::predecode::Values;
+use vos::geometry::GeometryKind;
+use vos::predecode::Values;
 
 /// Which clips, for which network input, and where they go.
 #[derive(Debug, Args)]

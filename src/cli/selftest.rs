@@ -6,8 +6,8 @@ use std::path::PathBuf;
 
 use clap::Args;
 
-use crate::engine::Precision;
 use crate::selftest::kernels::Topic;
+use vos::precision::Precision;
 
 /// Which kernels and engines are tested, and how.
 #[derive(Debug, Args)]

@@ -5,8 +5,8 @@ What runs the networks where the user leaves it open: engines where a GPU and en
 use super::bench_engines::Catalogue;
 use super::bench_plan::split_tags;
 use crate::cli::{BackendWish, BenchArgs};
-use crate::gpu::{Facts, Gpu};
-use crate::model_tag::ModelTag;
+use cuda::{Facts, Gpu};
+use vos::model_tag::ModelTag;
 
 /// The choice.
 pub(super) struct Chosen {

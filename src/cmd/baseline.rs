@@ -7,7 +7,7 @@ use serde_json::json;
 
 use super::{Outcome, baseline_table};
 use crate::cli::{BaselineArgs, BaselineCommand, CheckArgs, StoreArgs};
-use crate::regression::{
+use report::regression::{
     Baseline, Check, Difference, Judgement, Limits, Run, Store, check, differences,
 };
 

@@ -2,8 +2,8 @@
 The tables of `segtrt baseline`.
 */
 
-use crate::regression::{Baseline, Comparison, Judgement, Metric, Range, Run};
-use crate::screen_table;
+use host::screen_table;
+use report::regression::{Baseline, Comparison, Judgement, Metric, Range, Run};
 
 /// What moved, number by number.
 pub fn comparisons(comparisons: &[Comparison]) -> String {

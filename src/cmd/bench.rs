@@ -12,23 +12,25 @@ use serde_json::{Value, json};
 use super::bench_plan::{Resolved, resolve};
 use super::bench_remarks::remarks as bench_remarks;
 use super::bench_table::Line;
-use super::{Outcome, UsageError, bench_kept, bench_shard, bench_table};
+use super::{Outcome, bench_kept, bench_shard, bench_table};
 use crate::bench::plan::{BenchPlan, ModelPlan, ShardPlan};
 use crate::bench::progress::Display;
 use crate::bench::supervise;
 use crate::bench::teacher_check;
 use crate::bench::work::Work;
 use crate::bench::worker::Loaded;
-use crate::bundle::{Bundle, Decoder, Graph, MemoryEncoder, Trunk};
-use crate::child;
 use crate::cli::BenchArgs;
-use crate::engine::{EngineManifest, PlanRecord};
 use crate::environment;
-use crate::files::{ColumnSet, Configuration, FileHash, ResultStore, Sidecar};
-use crate::pipeline::{self, Mode};
-use crate::printable::printable;
-use crate::record::{Status, SummaryRecord};
-use crate::shard::{OTHER_DEVICES, Shard};
+use crate::shard::Shard;
+use host::UsageError;
+use host::child;
+use host::printable::printable;
+use runtime::engine::{EngineManifest, PlanRecord};
+use runtime::pipeline::{self, Mode};
+use vos::bundle::{Bundle, Decoder, Graph, MemoryEncoder, Trunk};
+use vos::files::OTHER_DEVICES;
+use vos::files::{ColumnSet, Configuration, FileHash, ResultStore, Sidecar};
+use vos::record::{Status, SummaryRecord};
 
 /// What lies inside the timed region; the sidecar carries it beside the numbers.
 const TIMED_REGION: &str = "One frame's latency runs from its RGB pixels in host memory to its mask at video \

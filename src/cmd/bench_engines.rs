@@ -8,12 +8,12 @@ use std::path::PathBuf;
 use anyhow::{Result, bail};
 
 use crate::cli::GpuArgs;
-use crate::engine::Precision;
-use crate::gpu::{Facts, Gpu};
-use crate::model_tag::ModelTag;
-use crate::platform::Platforms;
 use crate::selftest::{Asked, Folder, find};
-use crate::shell;
+use cuda::{Facts, Gpu};
+use host::shell;
+use vos::model_tag::ModelTag;
+use vos::platform::Platforms;
+use vos::precision::Precision;
 
 /// The size that is taken where none is asked for and several are there.
 const USUAL_IMGSZ: usize = 1024;

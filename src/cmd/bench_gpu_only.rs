@@ -5,9 +5,9 @@ backend, which would measure something else without a word.
 
 use anyhow::{Result, bail};
 
-use super::UsageError;
 use crate::cli::{BackendChoice, BenchArgs};
-use crate::pipeline::Mode;
+use host::UsageError;
+use runtime::pipeline::Mode;
 
 /// Refuses what the chosen backend would not do.
 ///

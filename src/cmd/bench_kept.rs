@@ -6,10 +6,10 @@ use std::path::PathBuf;
 
 use crate::bench::plan::BenchPlan;
 use crate::bench::progress::Display;
-use crate::files::{MASKS, ResultStore};
-use crate::logits;
-use crate::overlay;
-use crate::record::{ObjectKey, Status};
+use vos::files::{MASKS, ResultStore};
+use vos::logits;
+use vos::overlay;
+use vos::record::{ObjectKey, Status};
 
 /// Says of the rows that stay which lack a file that was asked for, and what to type.
 pub(super) fn tell_what_is_missing(plan: &BenchPlan, store: &ResultStore, display: &Display) {

@@ -6,21 +6,23 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Result, anyhow, bail};
 
-use super::UsageError;
 use super::bench_engines::Catalogue;
 use super::bench_gpu_only;
 use super::bench_shard::{self, Limits};
 use crate::bench::plan::{BenchPlan, GpuPlan, ModelPlan, PredecodedPlan};
-use crate::bundle::{self, Bundle, Wanted};
-use crate::child;
-use crate::cli::{BackendChoice, BenchArgs, GpuArgs, Provider, Toggle};
-use crate::dataset::{self, Dataset};
-use crate::environment::{self, usual_decode_threads};
-use crate::model_tag::ModelTag;
-use crate::pipeline::{Mode, Options};
-use crate::predecode;
-use crate::strides::Strides;
-use crate::synth::{SynthOptions, write_split};
+use crate::cli::{BackendChoice, BenchArgs, GpuArgs, Toggle};
+use crate::environment::usual_decode_threads;
+use host::UsageError;
+use host::child;
+use host::processor;
+use runtime::backend::Provider;
+use runtime::pipeline::{Mode, Options};
+use vos::bundle::{self, Bundle, Wanted};
+use vos::dataset::{self, Dataset};
+use vos::model_tag::ModelTag;
+use vos::predecode;
+use vos::strides::Strides;
+use vos::synth::{SynthOptions, write_split};
 
 /// Where bundles are looked for unless `--onnx-dir` says otherwise.
 const USUAL_ONNX_DIR: &str = "onnx/bundles";
@@ -90,7 +92,7 @@ pub fn resolve(args: &BenchArgs) -> Result<Resolved> {
         gpu: (args.backend == BackendChoice::TensorRt).then(|| gpu_plan(&args.gpu)).transpose()?,
         ort_lib: args.ort_lib.clone(),
         provider: args.ort_provider,
-        threads: args.threads.unwrap_or_else(environment::processors),
+        threads: args.threads.unwrap_or_else(processor::processors),
         telemetry_ms: args.telemetry_ms,
         predecoded,
         shard,

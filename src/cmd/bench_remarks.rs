@@ -4,8 +4,8 @@ What is said below the table of a bench: speeds that may not be believed, and ti
 
 use std::collections::BTreeMap;
 
-use crate::record::{Judgement, SummaryRecord, Weight};
-use crate::stats;
+use vos::record::{Judgement, SummaryRecord, Weight};
+use vos::stats;
 
 /// A residue above this part of the latency is worth a line.
 const RESIDUE: f64 = 0.10;
@@ -76,7 +76,7 @@ fn residue(rows: &[&SummaryRecord]) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::record::{
+    use vos::record::{
         Conditions, Finding, FrameTimes, Measured, MemoryPeaks, ObjectKey, RunRecord, StageTimes,
         Status, Verdict, mean_residue_ms, mean_stages, speed_of,
     };

@@ -4,11 +4,11 @@ The clips of `--shard I/N`, after all limits.
 
 use anyhow::{Result, bail};
 
-use super::UsageError;
 use crate::bench::plan::ShardPlan;
 use crate::cli::BenchArgs;
-use crate::dataset::Dataset;
 use crate::shard::partition;
+use host::UsageError;
+use vos::dataset::Dataset;
 
 /// What is measured of each clip, 0 for all.
 #[derive(Clone, Copy)]

@@ -4,9 +4,9 @@ The table at the end of a bench: one line a model, means over its objects.
 
 use serde::Serialize;
 
-use crate::record::{Judgement, Measured, SummaryRecord};
-use crate::screen_table::{self, number};
-use crate::stats;
+use host::screen_table::{self, number};
+use vos::record::{Judgement, Measured, SummaryRecord};
+use vos::stats;
 
 /// One model; numbers are means over the objects that were measured, and absent where none has one.
 #[derive(Clone, Debug, PartialEq, Serialize)]

@@ -12,13 +12,13 @@ use super::build_progress::{Progress, announcement};
 use super::build_resolve::{ModelBuild, Planned, Resolved, resolve};
 use super::build_table::{Row, Status, dry_run_json, dry_run_table, json, table};
 use super::{Outcome, build_sweep, build_trunk, build_weights, build_whole};
-use crate::build::{BuildJob, Built, FailureKind, Line, NotBuilt, Supervisor, plan_file};
-use crate::bundle::Role;
-use crate::bundle::trunk::GRAPH as TRUNK;
 use crate::cli::BuildEnginesArgs;
 use crate::doctor;
-use crate::engine::assess::{Verdict, assess};
-use crate::engine::{EngineManifest, PlanRecord, manifest};
+use runtime::build::{BuildJob, Built, FailureKind, Line, NotBuilt, Supervisor, plan_file};
+use runtime::engine::assess::{Verdict, assess};
+use runtime::engine::{EngineManifest, PlanRecord, manifest};
+use vos::bundle::Role;
+use vos::bundle::trunk::GRAPH as TRUNK;
 
 /// Builds engines.
 pub fn run(args: BuildEnginesArgs) -> Result<Outcome> {

@@ -14,7 +14,7 @@ use std::time::{Duration, Instant};
 use indicatif::{MultiProgress, ProgressBar, ProgressStyle};
 
 use super::build_resolve::{ModelBuild, Planned};
-use crate::build::{BuildJob, Built, Line, NotBuilt};
+use runtime::build::{BuildJob, Built, Line, NotBuilt};
 
 /// Between two lines about one plan, where there is no terminal.
 const PERIOD: Duration = Duration::from_secs(15);

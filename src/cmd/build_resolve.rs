@@ -6,22 +6,22 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Result, anyhow, bail};
 
-use super::UsageError;
 use super::build_target::target;
 use super::build_weights::{self, PlannedWeights};
-use crate::build::{BuildJob, plan_file, recipe};
-use crate::bundle::{self, Bundle, Role, Wanted};
 use crate::cli::BuildEnginesArgs;
-use crate::engine::freshness::{self, Wanted as WantedPlan};
-use crate::engine::islands::Islands;
-use crate::engine::timing_files::TimingFiles;
-use crate::engine::{
-    Bank, EngineManifest, Precision, Settings, engine_dir, has_fill_levels, profiles,
-};
-use crate::model_tag::ModelTag;
-use crate::platform::{Platform, Platforms};
-use crate::prompt::PromptKind;
-use crate::trt::{Family, Library, Version};
+use host::UsageError;
+use runtime::build::{BuildJob, plan_file, recipe};
+use runtime::engine::freshness::{self, Wanted as WantedPlan};
+use runtime::engine::islands::Islands;
+use runtime::engine::timing_files::TimingFiles;
+use runtime::engine::{EngineManifest, Settings, engine_dir, has_fill_levels, profiles};
+use tensorrt::{Family, Library, Version};
+use vos::bundle::Bank;
+use vos::bundle::{self, Bundle, Role, Wanted};
+use vos::model_tag::ModelTag;
+use vos::platform::{Platform, Platforms};
+use vos::precision::Precision;
+use vos::prompt::PromptKind;
 
 /// All that is to be built.
 pub struct Resolved {

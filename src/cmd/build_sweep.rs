@@ -14,12 +14,12 @@ use super::Outcome;
 use super::build_engines::{build_all, outcome, say_before};
 use super::build_resolve::{Resolved, default_timing_cache, resolve};
 use super::build_table::{Row, mib, status};
-use crate::build::Supervisor;
 use crate::cli::BuildEnginesArgs;
-use crate::engine::EngineManifest;
-use crate::screen_table;
 use crate::selftest::{self, Folder, Repeats, Settings, Timing};
-use crate::trt::Library;
+use host::screen_table;
+use runtime::build::Supervisor;
+use runtime::engine::EngineManifest;
+use tensorrt::Library;
 
 /// Runs of each engine, as `selftest` has them by default.
 const REPEATS: Repeats = Repeats { warmup: 10, runs: 50, layer_runs: 0 };
@@ -185,8 +185,8 @@ fn table(swept: &[Swept]) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::bundle::Role;
     use crate::cmd::build_table::Status;
+    use vos::bundle::Role;
 
     #[test]
     fn each_plan_has_the_time_of_its_own_last_profile() {

@@ -8,11 +8,11 @@ use serde_json::{Value, json};
 
 use super::build_resolve::{Planned, Resolved};
 use super::build_weights::PlannedWeights;
-use crate::build::{FailureKind, NotBuilt};
-use crate::bundle::Manifest;
-use crate::engine::assess::{LayerReport, Verdict, assess};
-use crate::engine::{BuildCost, PlanRecord};
-use crate::screen_table;
+use host::screen_table;
+use runtime::build::{FailureKind, NotBuilt};
+use runtime::engine::assess::{LayerReport, Verdict, assess};
+use runtime::engine::{BuildCost, PlanRecord};
+use vos::bundle::Manifest;
 
 /// What became of a plan.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
@@ -255,7 +255,8 @@ pub fn json(rows: &[Row]) -> Result<String> {
 /// Number of layers, those in fp32, the share that fell back, and the verdict on attention.
 fn layer_cells(report: &LayerReport) -> [String; 4] {
     let Some(layers) = report.layers else { return [dash(), dash(), dash(), dash()] };
-    let fell_back = |f: &crate::engine::assess::Fallback| format!("{:.0} %", 100.0 * f.fraction());
+    let fell_back =
+        |f: &runtime::engine::assess::Fallback| format!("{:.0} %", 100.0 * f.fraction());
     let attention = match report.attention.verdict {
         Verdict::NotJudged => dash(),
         verdict => verdict.to_string(),

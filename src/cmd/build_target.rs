@@ -4,11 +4,11 @@ The machine side of a build: for which GPU, with which TensorRT, and which bundl
 
 use anyhow::{Context, Result, bail};
 
-use super::UsageError;
 use crate::cli::BuildEnginesArgs;
-use crate::gpu::{Facts, Gpu};
-use crate::platform::{Platform, Platforms};
-use crate::trt::Library;
+use cuda::{Facts, Gpu};
+use host::UsageError;
+use tensorrt::Library;
+use vos::platform::{Platform, Platforms};
 
 /// The machine side of a build.
 pub struct Target {

@@ -7,11 +7,11 @@ use std::time::Duration;
 
 use anyhow::{Context, Result};
 
-use crate::engine::{EngineManifest, open_trunk};
-use crate::gpu::Gpu;
-use crate::gpu::cublaslt::{Choices, CublasLt, CublasLtError};
-use crate::gpu::kernels::kernels_of_turns;
-use crate::pipeline::{choose_products, shapes_of};
+use cuda::Gpu;
+use cuda::cublaslt::{Choices, CublasLt, CublasLtError};
+use kernels::kernels_of_turns;
+use runtime::engine::{EngineManifest, open_trunk};
+use runtime::pipeline::{choose_products, shapes_of};
 
 /// How long algorithms and kernels have their turns; on an H200 all of them take less than 30 s.
 const CHOICE: Duration = Duration::from_secs(120);

@@ -10,11 +10,11 @@ use anyhow::Result;
 
 use super::build_resolve::ModelBuild;
 use super::build_table::Row;
-use crate::build::{FailureKind, NotBuilt};
-use crate::bundle::beside::KNOWN;
-use crate::bundle::{Bundle, Manifest, Role, WeightsFile};
-use crate::engine::{EngineManifest, freshness};
-use crate::files::atomic;
+use runtime::build::{FailureKind, NotBuilt};
+use runtime::engine::{EngineManifest, freshness};
+use vos::bundle::beside::KNOWN;
+use vos::bundle::{Bundle, Manifest, Role, WeightsFile};
+use vos::files::atomic;
 
 /// A file that goes with the plans.
 pub struct PlannedWeights {

@@ -11,10 +11,10 @@ use std::path::Path;
 
 use anyhow::Result;
 
-use crate::build::recipe::makes_memories;
-use crate::bundle::Role;
-use crate::engine::EngineManifest;
-use crate::engine::freshness::damaged;
+use runtime::build::recipe::makes_memories;
+use runtime::engine::EngineManifest;
+use runtime::engine::freshness::damaged;
+use vos::bundle::Role;
 
 /// An engine, and what would run without it.
 struct Replaced {

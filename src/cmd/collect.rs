@@ -4,10 +4,11 @@
 
 use anyhow::{Result, bail};
 
-use super::{Outcome, UsageError};
+use super::Outcome;
 use crate::cli::CollectArgs;
 use crate::collect::{self, Collected, Options, Remote, Ssh, State};
-use crate::screen_table;
+use host::UsageError;
+use host::screen_table;
 
 /// Fetches, shows what came, tells what did not.
 pub fn run(args: CollectArgs) -> Result<Outcome> {

@@ -7,12 +7,15 @@ use std::io::Write;
 use anyhow::Result;
 
 use super::compare_plan;
-use super::{Outcome, UsageError, compare_sweep};
+use super::{Outcome, compare_sweep};
 use crate::cli::CompareArgs;
-use crate::compare::runs::{self, AskedReference, Set};
-use crate::compare::{judge, measure, report};
-use crate::dataset;
-use crate::printable::printable;
+use crate::compare::measure;
+use host::UsageError;
+use host::printable::printable;
+use report::compare::document;
+use report::compare::judge;
+use report::compare::runs::{self, AskedReference, Set};
+use vos::dataset;
 
 /// Runs the comparison.
 pub fn run(args: CompareArgs) -> Result<Outcome> {
@@ -28,14 +31,14 @@ pub fn run(args: CompareArgs) -> Result<Outcome> {
         command: command(),
     };
     let comparison = judge::judge(&request)?;
-    let files = report::write(&args.out_dir, &comparison)?;
+    let files = document::write(&args.out_dir, &comparison)?;
     let mut out = std::io::stdout().lock();
     if args.json {
         serde_json::to_writer_pretty(&mut out, &comparison)?;
         writeln!(out)?;
     } else {
-        writeln!(out, "{}", printable(&report::render(&comparison)))?;
-        for remark in report::remarks(&comparison) {
+        writeln!(out, "{}", printable(&document::render(&comparison)))?;
+        for remark in document::remarks(&comparison) {
             writeln!(out, "{}", printable(&remark))?;
         }
         for path in files {

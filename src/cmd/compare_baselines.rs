@@ -4,7 +4,7 @@ PyTorch's sides as they are typed: a mode, each with a precision of its own wher
 
 use anyhow::Result;
 
-use super::UsageError;
+use host::UsageError;
 
 /// What PyTorch runs.
 const MODES: [&str; 4] = ["eager", "compile", REDUCE_OVERHEAD, "vos_optimized"];

@@ -6,13 +6,13 @@ use std::path::PathBuf;
 
 use anyhow::Result;
 
-use super::UsageError;
 use super::compare_baselines::{Baseline, baselines};
-use crate::bundle::{self, Bundle, Wanted};
 use crate::cli::{ChosenSide, CompareArgs, MeasureArgs, OwnSide, parse_precision};
 use crate::compare::measure::{Clips, ModelWork, Plan, Referee, SideKind, SidePlan};
-use crate::model_tag::ModelTag;
-use crate::prompt::PromptKind;
+use host::UsageError;
+use vos::bundle::{self, Bundle, Wanted};
+use vos::model_tag::ModelTag;
+use vos::prompt::PromptKind;
 
 /// Where bundles are looked for unless `--onnx-dir` says otherwise.
 const USUAL_ONNX_DIR: &str = "onnx/bundles";

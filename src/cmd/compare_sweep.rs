@@ -6,16 +6,17 @@ use std::io::Write;
 
 use anyhow::Result;
 
+use super::Outcome;
 use super::compare::command;
 use super::compare_plan::{clips, models, own_side, own_sides, precision_of};
-use super::{Outcome, UsageError};
 use crate::cli::{CompareArgs, OwnSide};
-use crate::compare::judge::SweepRow;
 use crate::compare::measure::{self, Plan, Referee, SideKind, SidePlan};
-use crate::compare::sweep::{Combination, combinations, references};
-use crate::compare::{judge, report};
-use crate::dataset;
-use crate::printable::printable;
+use host::UsageError;
+use host::printable::printable;
+use report::compare::judge::SweepRow;
+use report::compare::sweep::{Combination, combinations, references};
+use report::compare::{document, judge};
+use vos::dataset;
 
 /// Runs the sweep.
 pub fn run(args: &CompareArgs) -> Result<Outcome> {
@@ -49,14 +50,14 @@ pub fn run(args: &CompareArgs) -> Result<Outcome> {
     let measured = measure::run(&plan, &mut |line| eprintln!("{line}"))?;
     let set = measured.set(&args.out_dir)?;
     let rows = judge::sweep(&set, split.as_ref(), &all, &compared_with)?;
-    let files = report::sweep::write(&args.out_dir, &rows, &all, &command(), &set.dates)?;
+    let files = document::sweep::write(&args.out_dir, &rows, &all, &command(), &set.dates)?;
     let mut out = std::io::stdout().lock();
     if args.json {
         serde_json::to_writer_pretty(&mut out, &rows)?;
         writeln!(out)?;
     } else {
-        writeln!(out, "{}", printable(&report::sweep::render(&rows)))?;
-        for remark in report::sweep::remarks(&rows) {
+        writeln!(out, "{}", printable(&document::sweep::render(&rows)))?;
+        for remark in document::sweep::remarks(&rows) {
             writeln!(out, "{}", printable(&remark))?;
         }
         for path in files {

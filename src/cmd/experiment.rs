@@ -8,13 +8,14 @@ use anyhow::{Result, bail};
 use serde_json::json;
 
 use super::experiment_spread::refuse_flags_of_slurm;
-use super::{Outcome, UsageError, experiment_devices, experiment_plan, experiment_slurm};
+use super::{Outcome, experiment_devices, experiment_plan, experiment_slurm};
 use crate::cli::ExperimentArgs;
 use crate::experiment::{By, Folder, STOPPED, Sharding, Step, run_step};
-use crate::nsys::{self, Nsys};
 use crate::shard::Shard;
 use crate::shard::devices::VISIBLE;
-use crate::shell;
+use host::UsageError;
+use host::shell;
+use report::nsys::{self, Nsys};
 
 /// The subcommand that records passes under Nsight Systems.
 const PROFILE: &str = "profile";
@@ -81,7 +82,7 @@ pub fn run(args: ExperimentArgs) -> Result<Outcome> {
         Timed::Later => return Ok(Outcome::Done),
         Timed::Sound | Timed::PartlyFailed => {}
     }
-    let rows = folder.outputs().join(crate::files::profile_csv::FILE_NAME);
+    let rows = folder.outputs().join(vos::files::profile_csv::FILE_NAME);
     if !rows.exists() {
         anyhow::bail!(
             "the timed bench left no rows (its error is above); when that is mended, go on with: segtrt experiment --resume {}",

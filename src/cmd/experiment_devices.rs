@@ -4,12 +4,12 @@ The timed bench of an experiment on several GPUs of this host: a shard each, the
 
 use anyhow::Result;
 
-use super::UsageError;
 use super::experiment::Timed;
 use crate::experiment::{Folder, Ran};
 use crate::shard::devices::{self, Task};
 use crate::shard::{self, Merged, Shard};
-use crate::shell;
+use host::UsageError;
+use host::shell;
 
 /// What the driver shows of all GPUs.
 fn visible_now() -> Option<String> {

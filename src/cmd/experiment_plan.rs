@@ -6,17 +6,17 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, bail};
 
-use super::UsageError;
 use super::backend_choice::{self, Chosen};
 use super::bench_plan::{available, resolve};
 use super::experiment_spread::{self, ELSEWHERE};
 use super::started_bench::{check_started, tags_of, text};
 use crate::cli::{BenchArgs, ExperimentArgs};
 use crate::experiment::{Kind, Spec, parse_bench};
-use crate::gpu::Facts;
-use crate::model_tag::ModelTag;
-use crate::nsys::Nsys;
-use crate::platform::Platforms;
+use cuda::Facts;
+use host::UsageError;
+use report::nsys::Nsys;
+use vos::model_tag::ModelTag;
+use vos::platform::Platforms;
 
 /// The predecessor's input size.
 const USUAL_IMGSZ: usize = 768;

@@ -15,12 +15,12 @@ use serde_json::{Value, json};
 use super::experiment::Timed;
 use super::experiment_devices::join;
 use crate::cli::ExperimentArgs;
-use crate::ctrl_c;
 use crate::experiment::{By, Folder, Ran, SlurmJobs, Submission};
 use crate::shard::Shard;
 use crate::shard::devices::{last_lines, rows_in};
-use crate::shell;
 use crate::slurm::{self, Array, Commands, Ending, Script, Watch, command_line, endings};
+use host::ctrl_c;
+use host::shell;
 
 /// Runs what is missing of all shards as jobs, and merges.
 pub(super) fn measure(

@@ -4,13 +4,14 @@ What spreads an experiment over GPUs or machines: checked before anything is mad
 
 use anyhow::{Result, bail};
 
-use super::UsageError;
 use super::backend_choice::Chosen;
-use crate::cli::{BackendWish, ExperimentArgs, Provider, ShardArgs};
+use crate::cli::{BackendWish, ExperimentArgs, ShardArgs};
 use crate::environment::usual_decode_threads;
 use crate::experiment::{By, Sharding, SlurmJobs, owned_flag, parse_bench};
 use crate::shard::devices;
 use crate::slurm;
+use host::UsageError;
+use runtime::backend::Provider;
 
 /// The flag of a bench that is planned here and runs on another machine.
 pub(super) const ELSEWHERE: &str = "--elsewhere";

@@ -9,7 +9,7 @@ use anyhow::Result;
 use super::Outcome;
 use crate::cli::InspectArgs;
 use crate::inspect::{self, Options, Report, text};
-use crate::printable::printable;
+use host::printable::printable;
 
 /// Reports on each file; one that cannot be inspected does not keep the others from it.
 pub fn run(args: InspectArgs) -> Result<Outcome> {

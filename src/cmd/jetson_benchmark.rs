@@ -8,15 +8,16 @@ use anyhow::{Context, Result};
 
 use super::jetson_plan::{self, Plan};
 use super::started_bench::text;
-use super::{Outcome, UsageError, jetson_inference, predecode};
+use super::{Outcome, jetson_inference, predecode};
 use crate::bench::plan::ModelPlan;
 use crate::cli::JetsonBenchmarkArgs;
-use crate::dataset::{self, Dataset};
 use crate::experiment::{Step, run_step};
-use crate::model_tag::ModelTag;
-use crate::predecode::{Options, Values};
-use crate::prompt::PromptKind;
 use crate::two_phase::{InferenceConfig, Metadata, Scan, SystemMemory, scan};
+use host::UsageError;
+use vos::dataset::{self, Dataset};
+use vos::model_tag::ModelTag;
+use vos::predecode::{Options, Values};
+use vos::prompt::PromptKind;
 
 /// Runs one phase or both.
 pub fn run(args: JetsonBenchmarkArgs) -> Result<Outcome> {

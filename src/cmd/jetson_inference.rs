@@ -10,18 +10,19 @@ use std::time::Duration;
 use anyhow::{Context, Result, bail};
 use serde_json::{Map, Value};
 
+use super::Outcome;
 use super::jetson_plan::Plan;
 use super::started_bench::text;
-use super::{Outcome, UsageError};
 use crate::cli::JetsonBenchmarkArgs;
-use crate::dataset::Dataset;
 use crate::experiment::{STOPPED, Step, run_step};
-use crate::files::{self, atomic, summary_csv};
-use crate::printable::printable;
-use crate::screen_table::{self, number};
 use crate::two_phase::{
     MemoryWatch, Metadata, ModelRows, SUMMARY_FILE, Summary, SystemMemory, Watched,
 };
+use host::UsageError;
+use host::printable::printable;
+use host::screen_table::{self, number};
+use vos::dataset::Dataset;
+use vos::files::{self, atomic, summary_csv};
 
 /// Measures the clips of `metadata`.
 pub(super) fn run(

@@ -8,14 +8,14 @@ use std::path::PathBuf;
 use anyhow::{Result, bail};
 use serde_json::{Map, Value, json};
 
-use super::UsageError;
 use super::backend_choice::{self, Chosen};
 use super::started_bench::{check_started, tags_of, text};
 use crate::cli::{BenchArgs, JetsonBenchmarkArgs, Toggle};
 use crate::environment::usual_decode_threads;
 use crate::experiment::parse_bench;
-use crate::predecode::Values;
 use crate::two_phase::{InferenceConfig, PresetValues};
+use host::UsageError;
+use vos::predecode::Values;
 
 /// The predecessor's defaults.
 const MODELS: &str = "sam2_base_points,edgetam_points";

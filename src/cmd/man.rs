@@ -9,9 +9,10 @@ use anyhow::{Context, Result, bail};
 use clap::Command;
 use clap_mangen::Man;
 
-use super::{Outcome, UsageError};
+use super::Outcome;
 use crate::cli::{self, ManArgs};
-use crate::files::atomic;
+use host::UsageError;
+use vos::files::atomic;
 
 /// Prints one page, or writes all.
 pub fn run(args: ManArgs) -> Result<Outcome> {

@@ -9,9 +9,9 @@ use serde_json::json;
 
 use super::Outcome;
 use crate::cli::MergeArgs;
-use crate::files::atomic;
-use crate::merge::{self, Merged, Missing, Source};
-use crate::shell;
+use host::shell;
+use report::merge::{self, Merged, Missing, Source};
+use vos::files::atomic;
 
 /// Merges the tables of all folders that have one. The file is there before the first word: whoever reads the words may hang up.
 pub fn run(args: MergeArgs) -> Result<Outcome> {

@@ -66,8 +66,3 @@ pub enum Outcome {
     /// It ran another program, which ended with this code.
     Code(u8),
 }
-
-/// An error in how the command was called: exit code 2 instead of 1.
-#[derive(Debug, thiserror::Error)]
-#[error("{0}")]
-pub struct UsageError(pub String);

@@ -8,12 +8,13 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail};
 
-use super::{Outcome, UsageError};
-use crate::child;
+use super::Outcome;
 use crate::cli::MonitorArgs;
-use crate::ctrl_c;
 use crate::monitor::{Amount, LogFile, Sample, Sensors, Settings, Summary, watch};
-use crate::telemetry::Options;
+use host::UsageError;
+use host::child;
+use host::ctrl_c;
+use vos::telemetry::Options;
 
 /// A command that was asked to stop is given this long before it is told so itself, and as long again before it is
 /// killed. On a terminal Ctrl-C reaches it anyway.

@@ -7,13 +7,14 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Result, bail};
 
-use super::{Outcome, UsageError, nsys_screen as screen};
+use super::{Outcome, nsys_screen as screen};
 use crate::cli::{DiffArgs, NsysArgs, NsysCommand, ViewArgs};
-use crate::nsys::{
+use host::UsageError;
+use host::printable::printable;
+use report::nsys::{
     Analysis, Comparison, Filter, Input, Options, Table, analyse, compare, difference, inputs,
     render, side_by_side,
 };
-use crate::printable::printable;
 
 /// Rows of a table on the screen unless told otherwise.
 const USUAL_TOP: usize = 15;

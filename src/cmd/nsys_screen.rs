@@ -7,8 +7,8 @@ use std::path::PathBuf;
 
 use anyhow::Result;
 
-use crate::nsys::{Analysis, Comparison, render};
-use crate::printable::printable;
+use host::printable::printable;
+use report::nsys::{Analysis, Comparison, render};
 
 /// Reports side by side on the screen; files have all.
 const MOST_COLUMNS: usize = 10;

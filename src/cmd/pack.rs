@@ -6,13 +6,14 @@ use std::path::PathBuf;
 
 use anyhow::{Context, Result, bail};
 
-use super::{Outcome, UsageError};
+use super::Outcome;
 use crate::cli::PackArgs;
-use crate::model_tag::ModelTag;
 use crate::pack::{self, Wanted};
-use crate::platform::{BUILT_IN, Platforms};
-use crate::prompt::PromptKind;
-use crate::shell;
+use host::UsageError;
+use host::shell;
+use vos::model_tag::ModelTag;
+use vos::platform::{BUILT_IN, Platforms};
+use vos::prompt::PromptKind;
 
 /// Writes the pack and says what to do with it.
 pub fn run(args: PackArgs) -> Result<Outcome> {

@@ -9,13 +9,14 @@ use anyhow::{Context, Result, bail};
 use indicatif::{ProgressBar, ProgressStyle};
 use serde::Serialize;
 
-use super::{Outcome, UsageError};
+use super::Outcome;
 use crate::cli::PredecodeArgs;
-use crate::dataset::{self, Dataset};
-use crate::environment;
-use crate::predecode::{self, Done, Options};
-use crate::printable::printable;
-use crate::screen_table;
+use host::UsageError;
+use host::printable::printable;
+use host::processor;
+use host::screen_table;
+use vos::dataset::{self, Dataset};
+use vos::predecode::{self, Done, Options};
 
 /// Sides of networks are multiples of this.
 const SIDE_STEP: usize = 32;
@@ -57,7 +58,7 @@ pub fn run(args: PredecodeArgs) -> Result<Outcome> {
         args.shuffle.seed,
     );
     let dir = args.out_dir.clone().unwrap_or_else(|| args.split_dir.join("predecoded"));
-    let threads = args.threads.map_or_else(environment::processors, |threads| threads as usize);
+    let threads = args.threads.map_or_else(processor::processors, |threads| threads as usize);
     let options = Options {
         side: args.imgsz,
         geometry: args.geometry,

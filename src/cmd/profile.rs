@@ -10,15 +10,16 @@ use clap::Parser;
 use serde_json::{Value, json};
 
 use super::bench_plan::{Resolved, resolve};
-use super::{Outcome, UsageError, bench};
+use super::{Outcome, bench};
 use crate::bench::plan::BenchPlan;
 use crate::cli::{BenchArgs, Cli, Command, ProfileArgs, accept_underscores};
-use crate::dataset::Dataset;
-use crate::files::ResultStore;
-use crate::nsys::Nsys;
 use crate::profile::{NoReports, Recorder, ReportName, Target};
-use crate::record::{ObjectKey, RunRecord, Status};
-use crate::shell;
+use host::UsageError;
+use host::shell;
+use report::nsys::Nsys;
+use vos::dataset::Dataset;
+use vos::files::ResultStore;
+use vos::record::{ObjectKey, RunRecord, Status};
 
 /// Where reports lie in a bench's folder, the predecessor's name.
 const FOLDER: &str = "nsight_reports";
@@ -64,7 +65,7 @@ pub fn run(args: ProfileArgs) -> Result<Outcome> {
     };
     let reports = record(&recorder, &targets, &name, resume, rows.as_mut())?;
     let failed = reports.iter().filter(|report| report["error"].is_string()).count();
-    let table = rows.map(|_| plan.out_dir.join(crate::files::profile_csv::FILE_NAME));
+    let table = rows.map(|_| plan.out_dir.join(vos::files::profile_csv::FILE_NAME));
     if json {
         let document =
             json!({"bench": document, "folder": folder, "reports": reports, "rows": table});

@@ -7,13 +7,14 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, bail};
 
-use super::{Outcome, UsageError};
+use super::Outcome;
 use crate::cli::ReportArgs;
-use crate::files::atomic;
-use crate::report::chart::thousands;
-use crate::report::targets::{self, Targets, Verdicts};
-use crate::report::{self, Figures, Report};
-use crate::screen_table;
+use host::UsageError;
+use host::screen_table;
+use report::chart::thousands;
+use report::targets::{self, Targets, Verdicts};
+use report::{self, Figures, Report};
+use vos::files::atomic;
 
 /// Reads, writes the page and what else was asked for. What could not be read is told of and ends in exit code 1; the rest is there.
 pub fn run(args: ReportArgs) -> Result<Outcome> {

@@ -10,11 +10,7 @@ use clap::ValueEnum;
 
 use super::Outcome;
 use super::selftest_progress::Shown;
-use crate::bundle::{self, Bundle};
 use crate::cli::SelftestArgs;
-use crate::gpu::{Facts, Gpu};
-use crate::model_tag::ModelTag;
-use crate::prompt::PromptKind;
 use crate::selftest::clip::{self, ClipRow};
 use crate::selftest::kernels::{Chosen, Topic};
 use crate::selftest::report::KernelsCsv;
@@ -22,6 +18,10 @@ use crate::selftest::{
     self, Asked, Folder, KernelReport, Opened, References, Repeats, Row, Settings, Verdict,
     kernels, report,
 };
+use cuda::{Facts, Gpu};
+use vos::bundle::{self, Bundle};
+use vos::model_tag::ModelTag;
+use vos::prompt::PromptKind;
 
 /// Where references are looked for unless `--onnx-dir` says otherwise.
 const USUAL_ONNX_DIR: &str = "onnx/bundles";

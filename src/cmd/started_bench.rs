@@ -6,11 +6,11 @@ use std::path::Path;
 
 use anyhow::{Result, bail};
 
-use super::UsageError;
 use super::bench_plan::split_tags;
 use crate::cli::StartedBenchArgs;
 use crate::experiment::owned_flag;
-use crate::model_tag::ModelTag;
+use host::UsageError;
+use vos::model_tag::ModelTag;
 
 /// Refuses flags after the two hyphens that `command` sets itself, `ours` among them; says which flags do nothing.
 pub(super) fn check_started(args: &StartedBenchArgs, command: &str, ours: &[&str]) -> Result<()> {

@@ -10,13 +10,14 @@ use serde::Serialize;
 
 use super::bench::Report;
 use super::bench_table::Line;
-use super::{Outcome, UsageError, bench};
+use super::{Outcome, bench};
 use crate::cli::{BenchArgs, SuiteArgs};
-use crate::files::{ColumnSet, summary_csv};
-use crate::printable::printable;
-use crate::screen_table::{self, number};
-use crate::strides::Strides;
 use crate::suite::{Experiment, Part, Suite, combine};
+use host::UsageError;
+use host::printable::printable;
+use host::screen_table::{self, number};
+use vos::files::{ColumnSet, summary_csv};
+use vos::strides::Strides;
 
 /// What became of an experiment.
 #[derive(Serialize)]

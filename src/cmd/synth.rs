@@ -4,9 +4,10 @@
 
 use anyhow::Result;
 
-use super::{Outcome, UsageError};
+use super::Outcome;
 use crate::cli::SynthArgs;
-use crate::synth::{SynthOptions, check, write_split};
+use host::UsageError;
+use vos::synth::{SynthOptions, check, write_split};
 
 /// Writes a synthetic split and says where it is.
 pub fn run(args: SynthArgs) -> Result<Outcome> {

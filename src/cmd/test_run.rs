@@ -8,14 +8,15 @@ use std::path::{Path, PathBuf};
 use anyhow::{Result, bail, ensure};
 use serde_json::json;
 
-use super::{Outcome, UsageError};
-use crate::bundle::{Bundle, Role};
+use super::Outcome;
 use crate::cli::TestRunArgs;
 use crate::doctor;
-use crate::model_tag::ModelTag;
-use crate::prompt::PromptKind;
 use crate::selftest::same_masks;
 use crate::test_run::{self, NO_SPEEDS, Runner, build_flags, measured};
+use host::UsageError;
+use vos::bundle::{Bundle, Role};
+use vos::model_tag::ModelTag;
+use vos::prompt::PromptKind;
 
 /// Objects of the clip, and its frames: enough for the memory (18 frames) to fill and for some steady frames after that.
 const OBJECTS: usize = 2;

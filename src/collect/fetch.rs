@@ -15,7 +15,7 @@ use super::manifest::{Entry, Manifest};
 use super::receive::{self, NotAsked, Received, Wanted};
 use super::ssh::TooMuch;
 use super::{Remote, Ssh, script};
-use crate::files::sha256_of_file;
+use vos::files::sha256_of_file;
 
 /// Where to, and how.
 #[derive(Clone, Debug)]

@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, Result, bail};
 use serde::{Deserialize, Serialize};
 
-use crate::files::atomic;
+use vos::files::atomic;
 
 const FILE_NAME: &str = "collected.json";
 const FORMAT: &str = "segtrt collected 1";

@@ -5,7 +5,7 @@
 use std::fmt;
 use std::str::FromStr;
 
-use crate::shell;
+use host::shell;
 
 /// A place on another machine.
 #[derive(Clone, Debug, PartialEq, Eq)]

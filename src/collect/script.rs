@@ -8,7 +8,7 @@ scripts may print something first.
 */
 
 use super::remote::Remote;
-use crate::shell;
+use host::shell;
 
 /// What stands before the answer.
 pub(super) const MARKER: &str = "\nsegtrt-collect 1\n";

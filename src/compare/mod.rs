@@ -1,16 +1,7 @@
 /*!
-One implementation against another: speed with an interval, and the proof that both computed the same thing.
+The measuring half of a comparison: the sides run in turn, each in processes of its own, and every run folder is kept.
 
-Measuring and judging are separate steps. [`measure`] runs the sides in turn, each in processes of its own, and keeps every
-run folder; [`runs`] reads run folders, whoever made them; [`judge`] compares masks, scores and speeds and says what may be
-believed; [`report`] writes it down. All limits stand in [`thresholds`], and docs/comparing.md shows the same tables.
+[`report::compare`] judges what they left.
 */
 
-pub mod date;
-pub mod iou_text;
-pub mod judge;
 pub mod measure;
-pub mod report;
-pub mod runs;
-pub mod sweep;
-pub mod thresholds;

@@ -9,8 +9,8 @@ use std::time::Duration;
 use serde_json::{Map, Value};
 
 use super::check::Check;
-use crate::telemetry::{Source, Tegra};
-use crate::timed_command;
+use host::timed_command;
+use vos::telemetry::{Source, Tegra};
 
 /// Clocks that differ by less than this, MHz, are one clock.
 const SAME_CLOCK: f64 = 1.0;

@@ -5,7 +5,7 @@ The split that is to be measured.
 use std::path::PathBuf;
 
 use super::check::Check;
-use crate::dataset;
+use vos::dataset;
 
 /// Opens the split and its first clip, and lists all others; `None`: nobody named one.
 pub fn split(named: Option<&(PathBuf, String)>) -> Check {

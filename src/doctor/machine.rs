@@ -6,7 +6,8 @@ use std::path::{Path, PathBuf};
 
 use super::check::Check;
 use crate::environment;
-use crate::meminfo::MemInfo;
+use host::meminfo::MemInfo;
+use host::processor;
 
 const GIB: f64 = (1 << 30) as f64;
 /// Less free memory than this is too little for the larger models on the CPU.
@@ -26,7 +27,7 @@ pub fn system() -> Check {
             fact("architecture"),
             fact("kernel"),
             fact("processor"),
-            environment::processors()
+            processor::processors()
         ),
     )
 }

@@ -6,9 +6,9 @@ use std::path::{Path, PathBuf};
 
 use super::check::Check;
 use super::probe::{Gpus, Tried};
-use crate::bundle::{self, Bundle, Role, WeightsFile};
-use crate::engine::freshness::{Wanted, damaged, damaged_weights, differs};
 use crate::selftest::{Asked, Folder, find};
+use runtime::engine::freshness::{Wanted, damaged, damaged_weights, differs};
+use vos::bundle::{self, Bundle, Role, WeightsFile};
 
 /// Lines about models, and whether any of them can be run.
 #[derive(Clone, Debug)]
@@ -158,9 +158,10 @@ mod tests {
     use super::*;
     use crate::doctor::State;
     use crate::doctor::worker::{FoundGpu, FoundTensorRt};
-    use crate::engine::{EngineManifest, Precision, engine_dir, manifest};
-    use crate::files::sha256_of_file;
     use crate::selftest::case::tests::{manifest as bundle_manifest, plan};
+    use runtime::engine::{EngineManifest, engine_dir, manifest};
+    use vos::files::sha256_of_file;
+    use vos::precision::Precision;
 
     fn gpu(sm: u32) -> Gpus {
         let facts = FoundGpu {

@@ -8,8 +8,8 @@ use serde_json::Value;
 
 use super::check::Check;
 use super::worker::{Answer, FoundGpu, FoundTensorRt, Probe};
-use crate::backend::find_library;
-use crate::{child, trt};
+use host::child;
+use runtime::backend::find_library;
 
 /// The GPUs, or why there are none.
 pub type Gpus = Result<Vec<FoundGpu>, String>;
@@ -214,8 +214,8 @@ impl Optional {
 }
 
 /// Asks every TensorRT that can be found; those that are not there are left out.
-pub fn tensorrts(explicit: Option<&Path>) -> (Vec<Tried>, trt::Searched) {
-    let (candidates, searched) = trt::search(explicit);
+pub fn tensorrts(explicit: Option<&Path>) -> (Vec<Tried>, tensorrt::Searched) {
+    let (candidates, searched) = tensorrt::search(explicit);
     let mut found: Vec<Tried> = Vec::new();
     for candidate in candidates {
         let library = candidate.library;
@@ -245,7 +245,7 @@ pub fn has_tensorrt(explicit: Option<&Path>) -> bool {
 }
 
 /// One line for each TensorRT; without a GPU it is no loss that there is none, unless the user named a place.
-pub fn tensorrt_checks(found: &[Tried], searched: &trt::Searched, gpus: &Gpus) -> Vec<Check> {
+pub fn tensorrt_checks(found: &[Tried], searched: &tensorrt::Searched, gpus: &Gpus) -> Vec<Check> {
     let name = "TensorRT";
     if found.is_empty() {
         let why = format!("none found; looked in {}", searched.places.join(", "));
@@ -352,12 +352,12 @@ mod tests {
 
     #[test]
     fn no_tensorrt_is_missed_only_where_there_is_a_gpu() {
-        let places = trt::Searched { places: vec!["/here".into()], named: false };
+        let places = tensorrt::Searched { places: vec!["/here".into()], named: false };
         let with = tensorrt_checks(&[], &places, &Ok(vec![gpu(json!({}))]));
         assert_eq!(with[0].state, State::Missing);
         let without = tensorrt_checks(&[], &places, &Err("none".into()));
         assert_eq!(without[0].state, State::NotAsked);
-        let named = trt::Searched { named: true, ..places.clone() };
+        let named = tensorrt::Searched { named: true, ..places.clone() };
         let named = tensorrt_checks(&[], &named, &Err("none".into()));
         assert_eq!(named[0].state, State::Missing);
         assert!(named[0].found.contains("/here"));

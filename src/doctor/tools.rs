@@ -4,8 +4,8 @@ Programs that are called where they are there: nsys, ffmpeg.
 
 use super::check::Check;
 use super::worker::FoundGpu;
-use crate::ffmpeg::Ffmpeg;
-use crate::nsys::Nsys;
+use report::nsys::Nsys;
+use vos::ffmpeg::Ffmpeg;
 
 /// What encodes overlays.
 const ENCODER: &str = "libx264";

@@ -8,14 +8,15 @@ use anyhow::Result;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
-use crate::cli::Provider;
-use crate::gpu::cublaslt::{self, CublasLtError};
-use crate::gpu::find::Searched;
-use crate::gpu::nvjpeg::{self, NvJpegError};
-use crate::gpu::{Gpu, GpuError};
-use crate::telemetry::{Options, Target, Telemetry};
-use crate::trt::{Error, Library};
-use crate::{backend, child};
+use cuda::cublaslt::{self, CublasLtError};
+use cuda::find::Searched;
+use cuda::nvjpeg::{self, NvJpegError};
+use cuda::{Gpu, GpuError};
+use host::child;
+use runtime::backend;
+use runtime::backend::Provider;
+use tensorrt::{Error, Library};
+use vos::telemetry::{Options, Target, Telemetry};
 
 /// What is to be opened.
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -23,9 +24,9 @@ pub enum Probe {
     /// The driver and all its GPUs.
     Gpus,
     /// One TensorRT.
-    TensorRt(#[serde(serialize_with = "crate::child::utf8::path")] PathBuf),
+    TensorRt(#[serde(serialize_with = "host::child::utf8::path")] PathBuf),
     /// One ONNX Runtime.
-    OnnxRuntime(#[serde(serialize_with = "crate::child::utf8::path")] PathBuf),
+    OnnxRuntime(#[serde(serialize_with = "host::child::utf8::path")] PathBuf),
     /// nvJPEG, for a driver of this CUDA release where there is one.
     NvJpeg(Option<String>),
     /// cuBLASLt, likewise.

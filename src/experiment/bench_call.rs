@@ -11,9 +11,9 @@ use anyhow::{Context, Result};
 use clap::Parser;
 
 use super::spec::Ran;
-use crate::child;
 use crate::cli::{self, BenchArgs, Cli, accept_underscores};
-use crate::cmd::UsageError;
+use host::UsageError;
+use host::child;
 
 /// Flags that a command around a bench sets itself.
 pub const OWNED: [&str; 8] = [

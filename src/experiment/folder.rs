@@ -10,8 +10,8 @@ use anyhow::{Context, Result, bail};
 
 use super::config_file;
 use super::spec::{FORMAT, Ran, Spec};
-use crate::files::atomic;
 use crate::shard::Shard;
+use vos::files::atomic;
 
 const SPEC_FILE: &str = "experiment.json";
 

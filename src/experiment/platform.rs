@@ -7,8 +7,8 @@ use std::path::Path;
 use clap::ValueEnum;
 use serde::{Deserialize, Serialize};
 
-use crate::board;
-use crate::platform::Platform;
+use host::board;
+use vos::platform::Platform;
 
 /// The predecessor's two platforms.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum, Serialize, Deserialize)]
@@ -70,7 +70,7 @@ impl Kind {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::platform::Platforms;
+    use vos::platform::Platforms;
 
     #[test]
     fn the_board_or_the_table_tells_a_jetson() {

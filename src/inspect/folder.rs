@@ -8,12 +8,12 @@ use anyhow::{Context, Result, bail};
 use serde::Serialize;
 
 use super::Report;
-use crate::bundle::manifest::Tensor;
-use crate::bundle::{Bundle, Decoder, Graph, MemoryEncoder, Role, Trunk, TrunkBlock, WeightsFile};
-use crate::engine::assess::{LayerReport, assess};
-use crate::engine::freshness::{damaged, damaged_weights};
-use crate::engine::{BuildCost, EngineManifest, PlanRecord};
-use crate::onnx_file::OnnxSummary;
+use runtime::engine::assess::{LayerReport, assess};
+use runtime::engine::freshness::{damaged, damaged_weights};
+use runtime::engine::{BuildCost, EngineManifest, PlanRecord};
+use tensorrt::onnx_file::OnnxSummary;
+use vos::bundle::manifest::Tensor;
+use vos::bundle::{Bundle, Decoder, Graph, MemoryEncoder, Role, Trunk, TrunkBlock, WeightsFile};
 
 /// How deep below a folder manifests are looked for: engines/<platform>/<model>.
 const DEEPEST: usize = 2;

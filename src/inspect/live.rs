@@ -12,8 +12,8 @@ use anyhow::{Context, Result};
 use serde::{Deserialize, Serialize};
 
 use super::worker::Request;
-use crate::engine::LayerRecord;
-use crate::{child, threads};
+use host::{child, threads};
+use runtime::engine::LayerRecord;
 
 /// Longest time that opening one plan may take: large engines load in seconds, a library that hangs never ends.
 const PATIENCE: Duration = Duration::from_secs(300);

@@ -97,7 +97,7 @@ fn is_onnx(path: &Path) -> Result<bool> {
         Some("plan" | "engine" | "trt") => Ok(false),
         _ => {
             let begin = plan_header::first_bytes(path)?;
-            Ok(begin.first() == Some(&0x08) && crate::onnx_file::OnnxSummary::read(path).is_ok())
+            Ok(begin.first() == Some(&0x08) && tensorrt::onnx_file::OnnxSummary::read(path).is_ok())
         }
     }
 }

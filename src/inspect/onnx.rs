@@ -9,9 +9,9 @@ use std::path::{Path, PathBuf};
 use anyhow::{Result, anyhow, bail};
 use serde::Serialize;
 
-use crate::bundle::Bundle;
-use crate::files::sha256_of_file;
-use crate::onnx_file::{OnnxExtent, OnnxSummary, OnnxTensor, OnnxType, OnnxWeights};
+use tensorrt::onnx_file::{OnnxExtent, OnnxSummary, OnnxTensor, OnnxType, OnnxWeights};
+use vos::bundle::Bundle;
+use vos::files::sha256_of_file;
 
 /// The newest opset that TensorRT 8.6's parser reads correctly (seen: it misreads ReduceMean of opset 18).
 const TENSORRT_8_OPSET: i64 = 17;
@@ -212,7 +212,7 @@ fn notes(summary: &OnnxSummary, opset: i64, path: &Path) -> Vec<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::onnx_file::OnnxNode;
+    use tensorrt::onnx_file::OnnxNode;
 
     fn input(name: &str, dtype: u64, extent: OnnxExtent) -> OnnxTensor {
         OnnxTensor { name: name.into(), dtype: Some(OnnxType(dtype)), shape: Some(vec![extent]) }

@@ -12,10 +12,10 @@ use super::error::damaged_plan;
 use super::live::{self, Live};
 use super::plan_header::{PlanHeader, first_bytes};
 use super::{Options, worker};
-use crate::bundle::Manifest;
-use crate::engine::assess::{LayerReport, assess};
-use crate::engine::{EngineManifest, PlanRecord};
-use crate::files::sha256_of_file;
+use runtime::engine::assess::{LayerReport, assess};
+use runtime::engine::{EngineManifest, PlanRecord};
+use vos::bundle::Manifest;
+use vos::files::sha256_of_file;
 
 /// One plan.
 #[derive(Clone, Debug, Serialize)]

@@ -6,8 +6,8 @@ use std::fmt::Write;
 
 use super::text_plan;
 use super::{BundleReport, EngineFolderReport, OnnxReport, OwnLine, Report, TrunkLine};
-use crate::onnx_file::OnnxTensor;
-use crate::screen_table;
+use host::screen_table;
+use tensorrt::onnx_file::OnnxTensor;
 
 /// Renders a report. `all_layers` lists every layer of a plan.
 pub fn render(report: &Report, all_layers: bool) -> String {

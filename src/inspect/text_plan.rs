@@ -7,8 +7,8 @@ use std::fmt::Write;
 use super::live::{Live, LiveEngine};
 use super::plan::{ManifestFacts, PlanReport};
 use super::text::{capabilities, facts, mebibytes, megabytes};
-use crate::engine::{LayerRecord, PlanRecord};
-use crate::screen_table;
+use host::screen_table;
+use runtime::engine::{LayerRecord, PlanRecord};
 
 /// Longest name or tactic that a table shows; JSON has them whole.
 const LONGEST: usize = 72;

@@ -8,18 +8,18 @@ use anyhow::{Context, Result, bail};
 use serde::{Deserialize, Serialize};
 
 use super::live::{Live, LiveEngine, LiveTensor};
-use crate::child;
-use crate::engine::layers;
-use crate::trt::{Engine, Error, Library, Mode, Runtime, TensorInfo};
+use host::child;
+use runtime::engine::layers;
+use tensorrt::{Engine, Error, Library, Mode, Runtime, TensorInfo};
 
 /// What the child is to do.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Request {
     /// The plan.
-    #[serde(serialize_with = "crate::child::utf8::path")]
+    #[serde(serialize_with = "host::child::utf8::path")]
     pub plan: PathBuf,
     /// Directory of TensorRT's libraries, where one is named.
-    #[serde(serialize_with = "crate::child::utf8::optional")]
+    #[serde(serialize_with = "host::child::utf8::optional")]
     pub tensorrt_lib: Option<PathBuf>,
     /// The release that built it, where its manifest says so; no other is asked.
     pub built_by: Option<String>,

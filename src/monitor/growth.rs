@@ -8,7 +8,7 @@ that loads a model late makes one step and is not meant.
 
 use serde::Serialize;
 
-use crate::stats::{median, median_absolute_deviation};
+use vos::stats::{median, median_absolute_deviation};
 
 /// Samples that it takes to tell.
 const LEAST_SAMPLES: usize = 24;

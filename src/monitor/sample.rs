@@ -4,10 +4,10 @@ One look at the memories, and what is read for it.
 
 use std::path::PathBuf;
 
-use crate::board;
-use crate::meminfo::MemInfo;
 use crate::monitor::tree;
-use crate::telemetry::{self, Options, Source, Target, TelemetryError};
+use host::board;
+use host::meminfo::MemInfo;
+use vos::telemetry::{self, Options, Source, Target, TelemetryError};
 
 /// kB and MiB in one GB; the predecessor's GB are powers of two.
 const KIB_IN_GB: f64 = (1 << 20) as f64;

@@ -4,7 +4,7 @@ Resident memory of a process and all that descend from it.
 
 use std::path::Path;
 
-use crate::process_tree;
+use host::process_tree;
 
 /// Sum over the tree below and with `pid`, kB; `None` where that process is not there or has no memory any more.
 pub(super) fn rss_kib(proc: &Path, pid: u32) -> Option<f64> {

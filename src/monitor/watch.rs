@@ -159,7 +159,7 @@ mod tests {
 
     #[test]
     fn it_ends_with_the_time_and_with_the_command() {
-        let options = crate::telemetry::Options {
+        let options = vos::telemetry::Options {
             nvml: Some("/no/such/nvml.so".into()),
             root: "/no/such/root".into(),
             ..Default::default()

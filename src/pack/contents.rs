@@ -8,11 +8,11 @@ use anyhow::{Context, Result, bail};
 
 use super::plan::PackPlan;
 use super::{clips, readme};
-use crate::dataset;
-use crate::engine::Precision;
-use crate::model_tag::ModelTag;
-use crate::prompt::PromptKind;
-use crate::shell;
+use host::shell;
+use vos::dataset;
+use vos::model_tag::ModelTag;
+use vos::precision::Precision;
+use vos::prompt::PromptKind;
 
 /// The script that runs on the board.
 const RUN: &str = include_str!("run.sh");

@@ -17,9 +17,9 @@ use std::path::Path;
 use anyhow::{Context, Result, bail};
 use sha2::{Digest, Sha256};
 
-use crate::files::{atomic, sha256_of_file};
 use contents::{Entry, Source};
 pub use plan::{PackPlan, Wanted, plan};
+use vos::files::{atomic, sha256_of_file};
 
 /// What was written.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -6,10 +6,11 @@ use std::path::PathBuf;
 
 use anyhow::{Result, bail};
 
-use crate::build::recipe;
-use crate::bundle::{self, Bundle, Role};
-use crate::engine::{Bank, Precision};
-use crate::platform::Platform;
+use runtime::build::recipe;
+use vos::bundle::Bank;
+use vos::bundle::{self, Bundle, Role};
+use vos::platform::Platform;
+use vos::precision::Precision;
 
 /// What was asked for; `None` leaves the choice to the platform's row.
 #[derive(Clone, Debug)]

@@ -7,7 +7,7 @@ use std::time::{Duration, SystemTime};
 
 use anyhow::{Context, Result};
 
-use crate::record::ObjectKey;
+use vos::record::ObjectKey;
 
 /// Suffix of reports.
 const SUFFIX: &str = "nsys-rep";

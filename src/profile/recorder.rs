@@ -16,9 +16,9 @@ use super::said::{Said, why_no_report};
 use super::settings::Settings;
 use crate::bench::plan::{BenchPlan, Job};
 use crate::bench::worker::Event;
-use crate::child;
-use crate::nsys::Nsys;
-use crate::record::{ObjectKey, RunRecord, Status};
+use host::child;
+use report::nsys::Nsys;
+use vos::record::{ObjectKey, RunRecord, Status};
 
 /// What is recorded: one object by one model, once.
 #[derive(Clone, Debug)]

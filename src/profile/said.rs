@@ -8,7 +8,7 @@ success where that program cannot run, and leaves the file.
 use std::fmt;
 use std::path::{Path, PathBuf};
 
-use crate::nsys::Nsys;
+use report::nsys::Nsys;
 
 /// What nsys says where its importer ran and failed: the next recording may go through it.
 const IMPORT_FAILED: &str = "Importation failed";

@@ -2,7 +2,7 @@
 The flags of `nsys profile`: the predecessor's, and what this program's graphs need.
 */
 
-use crate::nsys::Nsys;
+use report::nsys::Nsys;
 
 /// What is traced where nothing else is asked for, the predecessor's choice.
 pub const USUAL_TRACE: &str = "cuda,cudnn,cublas,nvtx,osrt";

@@ -6,8 +6,8 @@ use anyhow::{Context, Result, ensure};
 
 use super::case::{Case, Meaning};
 use super::tensor::{Tensor, Values};
-use crate::bundle::Contract;
-use crate::tracker::{BankSchedule, Selection};
+use vos::bundle::Contract;
+use vos::tracker::{BankSchedule, Selection};
 
 /// What the exporter adds to the scores of empty slots (`PaddedTrack` in onnx/segexport/graphs.py): far below every
 /// score, and still a half.
@@ -107,7 +107,7 @@ fn kept<T: Copy>(values: &[T], of: usize, keep: usize) -> Vec<T> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::bundle::Bundle;
+    use vos::bundle::Bundle;
 
     fn contract() -> Contract {
         Bundle::open("onnx/bundles/edgetam_mini_256_fp32".as_ref()).unwrap().manifest.contract

@@ -4,9 +4,9 @@ What an engine is run with: one case for each of its profiles, and more where th
 
 use anyhow::{Context, Result};
 
-use crate::bundle::manifest::{Axis, Graph};
-use crate::bundle::{Contract, Manifest, Role};
-use crate::engine::{PlanRecord, ProfileShapes};
+use runtime::engine::{PlanRecord, ProfileShapes};
+use vos::bundle::manifest::{Axis, Graph};
+use vos::bundle::{Contract, Manifest, Role};
 
 /// A bank that is filling: what the frame after three others reads.
 const PARTLY_FILLED: usize = 3;
@@ -140,7 +140,7 @@ fn meanings(role: Role, contract: &Contract, case: &Case) -> Result<Vec<(Meaning
 
 /// The shapes of all inputs: those of the profile, and the fixed ones.
 fn all_shapes(graph: &Graph, profile: &[(String, Vec<i64>)]) -> Result<Vec<(String, Vec<i64>)>> {
-    let shape_of = |input: &crate::bundle::manifest::Tensor| {
+    let shape_of = |input: &vos::bundle::manifest::Tensor| {
         if let Some((_, shape)) = profile.iter().find(|(name, _)| *name == input.name) {
             return Ok((input.name.clone(), shape.clone()));
         }
@@ -159,8 +159,9 @@ fn all_shapes(graph: &Graph, profile: &[(String, Vec<i64>)]) -> Result<Vec<(Stri
 #[cfg(test)]
 pub(crate) mod tests {
     use super::*;
-    use crate::bundle::Bundle;
-    use crate::engine::{BuildCost, Builder, Precision, Settings, profiles};
+    use runtime::engine::{BuildCost, Builder, Settings, profiles};
+    use vos::bundle::Bundle;
+    use vos::precision::Precision;
 
     pub(crate) fn manifest() -> Manifest {
         Bundle::open("onnx/bundles/edgetam_mini_256_fp32".as_ref()).unwrap().manifest

@@ -15,12 +15,13 @@ use super::protocol::Settings;
 use super::record::EngineKey;
 use super::same_masks::{Agreement, same_masks};
 use super::verdict::Verdict;
-use crate::bundle::{Bundle, Role};
 use crate::compare::measure;
-use crate::engine::{EngineManifest, Precision};
-use crate::model_tag::ModelTag;
-use crate::prompt::PromptKind;
-use crate::synth::{SynthOptions, write_split};
+use runtime::engine::EngineManifest;
+use vos::bundle::{Bundle, Role};
+use vos::model_tag::ModelTag;
+use vos::precision::Precision;
+use vos::prompt::PromptKind;
+use vos::synth::{SynthOptions, write_split};
 
 /// Frames of the clip: the prompted one and five that read a memory that fills. A large model takes a CPU seconds a frame.
 const FRAMES: usize = 6;
@@ -175,12 +176,12 @@ fn judge(key: EngineKey, is_random: bool, compared: Result<Agreement>) -> ClipRo
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::bundle::{self, Graph, Keys, Manifest, Wanted};
     use crate::cli::Cli;
-    use crate::engine::manifest::Sources;
     use crate::selftest::case;
     use crate::selftest::engine_run::Repeats;
     use clap::Parser;
+    use runtime::engine::manifest::Sources;
+    use vos::bundle::{self, Graph, Keys, Manifest, Wanted};
 
     fn key(precision: Precision) -> EngineKey {
         EngineKey {
@@ -246,7 +247,7 @@ mod tests {
         assert!(possible(&bundle, &with(&[Role::TrackKeys, Role::TrackSeg0])));
         assert!(!possible(&bundle, &with(&[Role::TrackSeg0])));
         assert!(!possible(&bundle, &with(&[Role::TrackKeys])));
-        let mut trunk = bundle::trunk::tests::small();
+        let mut trunk = bundle::trunk::fixtures::small();
         trunk.keys =
             Some(Keys { layers: 2, memories: 7, tokens: 16, pointers: 16, pointer_times: true });
         bundle.trunk = Some(trunk);

@@ -7,9 +7,10 @@ use anyhow::{Context, Result};
 use super::case::Case;
 use super::record::{Cost, LayerCost, Timing};
 use super::tensor::{POISON, Readback, Tensor};
-use crate::gpu::{Execution, Gpu, Stream};
-use crate::stats;
-use crate::trt::{DataType, Engine, LayerTime, Mode};
+use cuda::{Gpu, Stream};
+use runtime::Execution;
+use tensorrt::{DataType, Engine, LayerTime, Mode};
+use vos::stats;
 
 /// How often a case is run for its times.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]

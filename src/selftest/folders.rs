@@ -7,10 +7,11 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, Result, bail};
 
 use super::record::EngineKey;
-use crate::bundle::manifest::Weights;
-use crate::bundle::{self, Bundle, Manifest, Wanted};
-use crate::engine::{EngineManifest, Precision, manifest};
-use crate::shell;
+use host::shell;
+use runtime::engine::{EngineManifest, manifest};
+use vos::bundle::manifest::Weights;
+use vos::bundle::{self, Bundle, Manifest, Wanted};
+use vos::precision::Precision;
 
 /// `<root>/<platform>/<model>_<imgsz>_<precision>`: no manifest lies deeper.
 const DEPTH: usize = 2;
@@ -155,9 +156,9 @@ fn identity(weights: &Weights) -> (&str, Option<&String>, Option<i64>, Option<&S
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::bundle::Role;
-    use crate::engine::engine_dir;
     use crate::selftest::case::tests::{manifest, plan};
+    use runtime::engine::engine_dir;
+    use vos::bundle::Role;
 
     fn folder(root: &Path, platform: &str, precision: Precision) -> EngineManifest {
         let bundle = manifest();

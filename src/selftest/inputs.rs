@@ -10,9 +10,9 @@ use anyhow::{Result, bail};
 
 use super::bank_inputs;
 use super::case::{Case, Meaning};
-use super::noise::Noise;
 use super::tensor::{Tensor, elements};
-use crate::bundle::Contract;
+use vos::bundle::Contract;
+use vos::noise::Noise;
 
 /// The encoder's outputs, which all other graphs take.
 pub const FEATURES: [&str; 3] = ["feat", "hr0", "hr1"];

@@ -9,10 +9,10 @@ use anyhow::{Context, Result};
 use super::engine_run::{Output, Repeats, outputs, times};
 use super::record::{Cost, Timing};
 use super::tensor::{POISON, Readback, Tensor};
-use crate::engine::EngineManifest;
-use crate::gpu::Gpu;
-use crate::pipeline::EncoderAlone;
-use crate::trt::Runtime;
+use cuda::Gpu;
+use runtime::engine::EngineManifest;
+use runtime::pipeline::EncoderAlone;
+use tensorrt::Runtime;
 
 /// An encoder of a folder, opened for its test.
 pub struct Joined<'a> {

@@ -20,7 +20,6 @@ mod folders;
 pub mod inputs;
 mod joined;
 pub mod kernels;
-pub(crate) mod noise;
 mod protocol;
 mod record;
 pub mod reference;

@@ -14,13 +14,13 @@ use super::record::{PlanKey, Row};
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Job {
     /// The engine folder.
-    #[serde(serialize_with = "crate::child::utf8::path")]
+    #[serde(serialize_with = "host::child::utf8::path")]
     pub dir: PathBuf,
     /// The bundle to compare with; none for no comparison.
-    #[serde(serialize_with = "crate::child::utf8::optional")]
+    #[serde(serialize_with = "host::child::utf8::optional")]
     pub reference: Option<PathBuf>,
     /// The bundle that parts were built from, for those that the other one has not.
-    #[serde(default, serialize_with = "crate::child::utf8::optional")]
+    #[serde(default, serialize_with = "host::child::utf8::optional")]
     pub parts: Option<PathBuf>,
     /// Plans with the numbers of their cases, in order.
     pub todo: Vec<(PlanKey, Vec<usize>)>,
@@ -40,10 +40,10 @@ pub struct Settings {
     /// Seed of the inputs.
     pub seed: u64,
     /// TensorRT's library, where named.
-    #[serde(serialize_with = "crate::child::utf8::optional")]
+    #[serde(serialize_with = "host::child::utf8::optional")]
     pub tensorrt_lib: Option<PathBuf>,
     /// ONNX Runtime's library, where named.
-    #[serde(serialize_with = "crate::child::utf8::optional")]
+    #[serde(serialize_with = "host::child::utf8::optional")]
     pub ort_lib: Option<PathBuf>,
 }
 

@@ -5,9 +5,10 @@ What a self-test found: one row for each output of each case, or one that says w
 use serde::{Deserialize, Serialize};
 
 use super::verdict::{Judged, Verdict};
-use crate::bundle::Role;
-use crate::engine::{PlanRecord, Precision};
-use crate::stats;
+use runtime::engine::PlanRecord;
+use vos::bundle::Role;
+use vos::precision::Precision;
+use vos::stats;
 
 /// Times of repeated runs, milliseconds.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]

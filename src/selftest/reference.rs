@@ -14,9 +14,9 @@ use super::bank_inputs;
 use super::case::{Case, Meaning};
 use super::inputs::FEATURES;
 use super::tensor::{Tensor, Values};
-use crate::backend::{self, plain};
-use crate::bundle::{Bundle, Role};
-use crate::cli::Provider;
+use runtime::backend::Provider;
+use runtime::backend::{self, plain};
+use vos::bundle::{Bundle, Role};
 
 /// The graphs of a model, fp32 but for parts that are there in fp16 alone; one of them loaded at a time.
 pub struct Reference {

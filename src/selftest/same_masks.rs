@@ -11,9 +11,9 @@ use std::path::Path;
 
 use anyhow::{Context, Result, bail, ensure};
 
-use crate::compare::iou_text;
-use crate::compare::runs::MaskFile;
-use crate::stats;
+use report::compare::iou_text;
+use report::compare::runs::MaskFile;
+use vos::stats;
 
 /// Mean IoU over all frames in which either has a mask, below which the GPU's masks are others.
 const LEAST_MEAN: f64 = 0.9;
@@ -110,8 +110,8 @@ fn agreement(one: &MaskFile, other: &MaskFile) -> Result<Vec<f64>> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::mask::Mask;
-    use crate::rle::Rle;
+    use vos::mask::Mask;
+    use vos::rle::Rle;
 
     /// A run whose masks of four frames cover these columns of ten.
     fn run(columns: [usize; 4]) -> tempfile::TempDir {

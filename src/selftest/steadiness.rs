@@ -12,8 +12,8 @@ use anyhow::Result;
 
 use super::compare::difference;
 use super::inputs::FEATURES;
-use super::noise::Noise;
 use super::tensor::{Tensor, Values};
+use vos::noise::Noise;
 
 /// The inputs are shaken by this part of the allowed error.
 const SHAKE: f64 = 0.1;

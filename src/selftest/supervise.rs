@@ -13,7 +13,7 @@ use super::case::{Case, cases};
 use super::folders::Folder;
 use super::protocol::{Event, Job, Opened, Settings};
 use super::record::{EngineKey, PlanKey, Row};
-use crate::child::{self, End};
+use host::child::{self, End};
 
 /// A folder whose worker dies this often in a row, without a case in between, is given up.
 const PATIENCE: usize = 3;
@@ -157,11 +157,10 @@ mod tests {
     use super::super::case::tests::{manifest, plan};
     use super::super::engine_run::Repeats;
     use super::*;
-    use crate::bundle::Role;
-    use crate::engine::{
-        EngineManifest, Precision,
-        manifest::{FORMAT, Sources},
-    };
+    use runtime::engine::EngineManifest;
+    use runtime::engine::manifest::{FORMAT, Sources};
+    use vos::bundle::Role;
+    use vos::precision::Precision;
 
     /// A worker that Ctrl-C ended was taken for one that died, and another one went on.
     #[test]

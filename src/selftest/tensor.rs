@@ -8,7 +8,7 @@ very same numbers whatever their types are.
 use anyhow::{Context, Result, bail, ensure};
 use half::{bf16, f16};
 
-use crate::trt::DataType;
+use tensorrt::DataType;
 
 /// What output memory is filled with before a run: a NaN in every floating-point type, and one that no arithmetic makes.
 pub const POISON: u8 = 0xFF;

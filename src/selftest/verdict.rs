@@ -17,7 +17,7 @@ use serde::{Deserialize, Serialize};
 
 use super::compare::{Difference, difference, mask_iou};
 use super::tensor::Readback;
-use crate::engine::Precision;
+use vos::precision::Precision;
 
 /// Outputs that are one number an object.
 const SINGLE_NUMBERS: [&str; 2] = ["iou", "score"];

@@ -21,13 +21,15 @@ use super::reference::{Parts, Reference};
 use super::steadiness::is_steady;
 use super::tensor::Tensor;
 use super::verdict::{Judged, Verdict, judge, limit};
-use crate::bundle::parts::are_cut_alike;
-use crate::bundle::{Bundle, Role};
-use crate::child;
-use crate::engine::{EngineManifest, Precision, open_record};
-use crate::environment;
-use crate::gpu::{DriverMemory, Gpu};
-use crate::trt::{Engine, Library, Runtime};
+use cuda::Gpu;
+use host::child;
+use host::processor;
+use runtime::TensorRtMemory;
+use runtime::engine::{EngineManifest, open_record};
+use tensorrt::{Engine, Library, Runtime};
+use vos::bundle::parts::are_cut_alike;
+use vos::bundle::{Bundle, Role};
+use vos::precision::Precision;
 
 /// How many other inputs are tried where the reference is unsteady.
 const OTHER_INPUTS: u64 = 3;
@@ -86,7 +88,7 @@ impl Worker {
         let folder = Folder { dir: job.dir.clone(), manifest };
         let gpu = Gpu::open(job.settings.device)?;
         let library = Library::open(job.settings.tensorrt_lib.as_deref())?;
-        let runtime = Runtime::with_memory(&library, Arc::new(DriverMemory::new(&gpu)), None)?;
+        let runtime = Runtime::with_memory(&library, Arc::new(TensorRtMemory::new(&gpu)), None)?;
         let open = |dir: &PathBuf| {
             let bundle = Bundle::open(dir)?;
             // Where both are cut alike fp32 says more of an fp16 engine than the graph that it was built from.
@@ -96,7 +98,7 @@ impl Worker {
                 (false, Some(dir)) => Parts::Of(Box::new(Bundle::open(dir)?)),
                 (false, None) => Parts::Unknown,
             };
-            let threads = environment::processors();
+            let threads = processor::processors();
             let cuts = folder.manifest.bundle.own_cuts().iter().map(|graph| graph.role).collect();
             Reference::open(bundle, (parts, cuts), job.settings.ort_lib.as_deref(), threads)
         };

@@ -15,10 +15,10 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result};
 
 use super::Shard;
-use crate::child;
-use crate::ctrl_c;
-use crate::files::JOURNAL;
-use crate::gpu::{Facts, Gpu};
+use cuda::{Facts, Gpu};
+use host::child;
+use host::ctrl_c;
+use vos::files::JOURNAL;
 
 /// What a shard printed, in its folder.
 pub const LOG: &str = "log.txt";

@@ -14,7 +14,7 @@ use anyhow::{Context, Result};
 use serde::Deserialize;
 use serde_json::{Map, Value};
 
-use crate::files::{FileHash, SIDECAR};
+use vos::files::{FileHash, SIDECAR};
 
 /// A sidecar without its passes, which are read over.
 #[derive(Debug, Default, Deserialize)]

@@ -14,11 +14,11 @@ use serde_json::{Map, Value, json};
 
 use super::Shard;
 use super::head::{Head, joined};
-use crate::files::{
+use vos::files::{
     ColumnSet, Configuration, JournalReader, PREVIOUS_JOURNAL, ResultStore, SIDECAR, Sidecar,
     is_own, is_previous,
 };
-use crate::strides::Strides;
+use vos::strides::Strides;
 
 /// Settings that hosts may have different values of without measuring another thing; their values are then told by shard.
 const BY_HOST: [&str; 2] = ["threads", "gpu"];

@@ -23,10 +23,6 @@ pub use head::joined as joined_environment;
 pub use merge::{Merged, merge};
 pub use partition::partition;
 
-/// The setting that tells how many other GPUs of the host were measured at the same time: they share its processors and
-/// disks.
-pub const OTHER_DEVICES: &str = "other_devices_at_the_same_time";
-
 /// More parts than this are a slip of the keyboard.
 const MOST: usize = 10_000;
 

@@ -8,8 +8,8 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
 
-use crate::on_path;
-use crate::timed_command::{self, Printed};
+use host::on_path;
+use host::timed_command::{self, Printed};
 
 /// A controller that is busy may take its time.
 const PATIENCE: Duration = Duration::from_secs(120);

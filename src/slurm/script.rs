@@ -8,8 +8,8 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, Result};
 
 use super::Array;
-use crate::files::atomic;
-use crate::shell;
+use host::shell;
+use vos::files::atomic;
 
 /// Where an experiment keeps what Slurm needs and leaves.
 #[derive(Clone, Debug)]

@@ -6,7 +6,7 @@ descriptions say what is scored.
 */
 
 use super::{Experiment, Suite};
-use crate::strides::Strides;
+use vos::strides::Strides;
 
 /// Their names, as they are typed.
 pub(super) const NAMES: [&str; 3] = ["additional", "lowfps", "stride_sweep"];

@@ -9,8 +9,8 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, Result, bail};
 
 use super::Experiment;
-use crate::files::atomic;
-use crate::files::python_format::write_csv_row;
+use vos::files::atomic;
+use vos::files::python_format::write_csv_row;
 
 /// The predecessor's last column; its suites put theirs after it.
 const LAST: &str = "setup_ms";
@@ -70,7 +70,7 @@ fn place(header: &[String]) -> usize {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::strides::Strides;
+    use vos::strides::Strides;
 
     fn experiment(name: &str) -> Experiment {
         Experiment {

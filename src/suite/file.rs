@@ -8,7 +8,7 @@ use anyhow::{Context, Result, ensure};
 use serde::Deserialize;
 
 use super::{Experiment, Suite};
-use crate::strides::Strides;
+use vos::strides::Strides;
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]

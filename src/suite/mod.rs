@@ -14,7 +14,7 @@ use std::path::{Path, PathBuf};
 use anyhow::{Result, bail};
 pub use combine::{Part, combine};
 
-use crate::strides::Strides;
+use vos::strides::Strides;
 
 /// A list of experiments with a name for their common table.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -25,7 +25,7 @@ pub fn build_flags(plans: usize, gpus: &Gpus) -> [String; 4] {
     let gpu = gpus.as_ref().ok().and_then(|gpus| gpus.first()).filter(|gpu| !gpu.unified);
     let gpu_mib = gpu.map(|gpu| gpu.free_bytes as f64 / 1_048_576.0);
     let host_mib = SystemMemory::now().map(|memory| memory.available_mib);
-    let jobs = at_a_time(plans, crate::environment::processors(), host_mib, gpu_mib);
+    let jobs = at_a_time(plans, host::processor::processors(), host_mib, gpu_mib);
     ["--opt-level", LEVEL, "--jobs", &jobs.to_string()].map(str::to_owned)
 }
 

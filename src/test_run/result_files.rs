@@ -6,8 +6,8 @@ use std::path::Path;
 
 use anyhow::{Context, Result, ensure};
 
-use crate::files::summary_csv;
-use crate::stats;
+use vos::files::summary_csv;
+use vos::stats;
 
 /// Reads the summary of a bench over `objects` objects.
 ///

@@ -11,8 +11,8 @@ use std::time::Instant;
 use anyhow::Context;
 use serde::Serialize;
 
-use crate::child;
-use crate::ffmpeg::tail;
+use host::child;
+use vos::ffmpeg::tail;
 
 /// What came of a step.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]

@@ -10,8 +10,8 @@ use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-use crate::meminfo::MemInfo;
-use crate::threads;
+use host::meminfo::MemInfo;
+use host::threads;
 
 /// Time between two looks.
 const PERIOD: Duration = Duration::from_millis(200);

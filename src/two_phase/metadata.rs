@@ -9,8 +9,8 @@ use anyhow::{Context, Result, anyhow, bail};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
-use crate::files::atomic;
-use crate::shell;
+use host::shell;
+use vos::files::atomic;
 
 const METADATA: &str = "metadata.json";
 const CONFIG: &str = "inference_config.json";

@@ -68,8 +68,8 @@ impl Preset {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::model_tag::ModelTag;
-    use crate::prompt::PromptKind;
+    use vos::model_tag::ModelTag;
+    use vos::prompt::PromptKind;
 
     #[test]
     fn the_full_preset_names_models_that_are_known() {

@@ -5,8 +5,8 @@ The scan of the first phase: which clips have which frames and objects, and whic
 use serde_json::{Map, Value};
 
 use super::metadata::{ObjectData, VideoData};
-use crate::dataset::{Dataset, Frames};
-use crate::prompt::{ObjectPrompt, PromptKind, PromptPolicy};
+use vos::dataset::{Dataset, Frames};
+use vos::prompt::{ObjectPrompt, PromptKind, PromptPolicy};
 
 /// What was found.
 #[derive(Debug, Default)]

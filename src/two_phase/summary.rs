@@ -9,8 +9,8 @@ use std::path::Path;
 
 use anyhow::{Context, Result};
 
-use crate::files::atomic;
-use crate::files::python_format::{Cell, write_csv_row};
+use vos::files::atomic;
+use vos::files::python_format::{Cell, write_csv_row};
 
 /// File name, the predecessor's.
 pub const FILE_NAME: &str = "jetson_benchmark_summary.csv";
@@ -76,7 +76,7 @@ impl ModelRows {
     pub fn mean(&self, name: &str) -> Option<f64> {
         let values: Vec<f64> =
             self.column(name).iter().filter_map(|text| text.parse().ok()).collect();
-        crate::stats::mean(&values)
+        vos::stats::mean(&values)
     }
 }
 

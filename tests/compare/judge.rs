@@ -272,11 +272,11 @@ fn usage_errors_say_what_to_type() {
 
 /// Takes one pixel from the mask of a frame.
 fn drop_a_pixel(frame: &mut serde_json::Value) {
-    let rle: segtrt::rle::Rle = serde_json::from_value(frame["mask"].clone()).unwrap();
+    let rle: vos::rle::Rle = serde_json::from_value(frame["mask"].clone()).unwrap();
     let mut mask = rle.to_mask().unwrap();
     let (x, y) = mask.pixels().next().unwrap();
     mask.set(x, y, false);
-    frame["mask"] = serde_json::to_value(segtrt::rle::Rle::compressed(&mask)).unwrap();
+    frame["mask"] = serde_json::to_value(vos::rle::Rle::compressed(&mask)).unwrap();
 }
 
 #[test]

@@ -2,8 +2,8 @@
 
 use std::path::Path;
 
-use segtrt::rle::Rle;
 use serde_json::Value;
+use vos::rle::Rle;
 
 use super::shared::{
     Said, base, compare, copy_run, edit_column, edit_masks, empty, json as read, run, side,

@@ -6,9 +6,10 @@ use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt as _;
 
 use png::ColorType;
-use segtrt::dataset::{self, Dataset as _, davis::DavisSplit};
-use segtrt::mask::Mask;
-use segtrt::metrics::{MetricsKind, Scorer};
+use vos::dataset::davis::DavisSplit;
+use vos::dataset::{self, Dataset as _};
+use vos::mask::Mask;
+use vos::metrics::{MetricsKind, Scorer};
 
 use super::disk::Disk;
 

@@ -3,8 +3,9 @@ What can be wrong with a split: each fault is a message or a status with the fil
 was expected and what to do; none ends the run for the rest.
 */
 
-use segtrt::dataset::{self, Dataset as _, sav::SavSplit};
-use segtrt::prompt::{ObjectPrompt, PromptKind, PromptPolicy};
+use vos::dataset::sav::SavSplit;
+use vos::dataset::{self, Dataset as _};
+use vos::prompt::{ObjectPrompt, PromptKind, PromptPolicy};
 
 use super::disk::Disk;
 

@@ -4,8 +4,8 @@ Videos instead of JPEGs, through a real `ffmpeg`; skipped loudly where there is 
 
 use std::process::Command;
 
-use segtrt::dataset::{self, Clip};
-use segtrt::ffmpeg::Ffmpeg;
+use vos::dataset::{self, Clip};
+use vos::ffmpeg::Ffmpeg;
 
 use super::disk::Disk;
 

@@ -4,11 +4,11 @@ Overlays as mp4 through a real `ffmpeg`, and as PNG frames without it.
 
 use std::process::Command;
 
-use segtrt::decode::RgbImage;
-use segtrt::ffmpeg::Ffmpeg;
-use segtrt::mask::Mask;
-use segtrt::overlay::OverlayWriter;
-use segtrt::record::ObjectKey;
+use vos::decode::RgbImage;
+use vos::ffmpeg::Ffmpeg;
+use vos::mask::Mask;
+use vos::overlay::OverlayWriter;
+use vos::record::ObjectKey;
 
 use super::film::ffmpeg;
 

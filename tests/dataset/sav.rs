@@ -6,7 +6,8 @@ use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::Path;
 
-use segtrt::dataset::{self, Dataset as _, sav::SavSplit};
+use vos::dataset::sav::SavSplit;
+use vos::dataset::{self, Dataset as _};
 
 use super::disk::{Disk, names};
 

@@ -3,7 +3,7 @@ The order of a run is CPython's; `data/shuffle/golden.txt` was printed by Python
 */
 
 use proptest::prelude::*;
-use segtrt::dataset::{select, shuffle};
+use vos::dataset::{select, shuffle};
 
 #[test]
 fn shuffles_as_cpython_does() {

@@ -5,8 +5,8 @@ The synthetic split is a real one: it opens, its masks fit, and a seed fixes eve
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-use segtrt::dataset;
-use segtrt::synth::{SynthOptions, write_split};
+use vos::dataset;
+use vos::synth::{SynthOptions, write_split};
 
 fn options(out: &Path) -> SynthOptions {
     SynthOptions {
@@ -84,7 +84,7 @@ fn objects_move_change_and_hide_one_another() {
         // Wholly hidden twice in a row is no standing still.
         let moves = masks.windows(2).all(|pair| pair[0] != pair[1] || pair[0].is_empty());
         assert!(moves && masks[0] != masks[1], "object {} stands still", object.name);
-        let areas: Vec<_> = masks.iter().map(segtrt::mask::Mask::area).collect();
+        let areas: Vec<_> = masks.iter().map(vos::mask::Mask::area).collect();
         hidden += usize::from(areas.iter().any(|&area| area * 10 < areas[0] * 7));
     }
     assert!(hidden >= 1, "no object is ever hidden by a third");

@@ -5,9 +5,9 @@ use std::path::{Path, PathBuf};
 
 use assert_cmd::Command;
 use predicates::str::contains;
-use segtrt::bundle::Role;
-use segtrt::engine::Precision;
 use serde_json::Value;
+use vos::bundle::Role;
+use vos::precision::Precision;
 
 use crate::profile::FAKE;
 use crate::selftest::fakes::{Engines, Fakes, shared};

@@ -136,7 +136,7 @@ fn a_library_that_crashes_or_leaves_costs_one_sentence() {
 /// TensorRT for RTX builds without a GPU: what it writes must have the header that is read here.
 #[test]
 fn a_real_plan_has_the_header_that_is_read() {
-    use segtrt::trt::{Builder, Library, Typing};
+    use tensorrt::{Builder, Library, Typing};
 
     if std::env::var_os("SEGTRT_TENSORRT_LIB").is_none() {
         eprintln!("SKIPPED: no TensorRT; name its directory with SEGTRT_TENSORRT_LIB");

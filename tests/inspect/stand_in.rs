@@ -3,12 +3,12 @@
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use segtrt::bundle::{Bundle, Role};
-use segtrt::engine::{
-    BuildCost, Builder, EngineManifest, PlanRecord, Precision, ProfileShapes, Settings, layers,
-    manifest,
+use runtime::engine::{
+    BuildCost, Builder, EngineManifest, PlanRecord, ProfileShapes, Settings, layers, manifest,
 };
-use segtrt::files::sha256_of_file;
+use vos::bundle::{Bundle, Role};
+use vos::files::sha256_of_file;
+use vos::precision::Precision;
 
 use crate::support::small_bundle;
 
@@ -52,7 +52,7 @@ pub fn engine_folder(dir: &Path) -> PathBuf {
         settings: Settings {
             precision: Precision::Fp16,
             strongly_typed: false,
-            islands: segtrt::engine::islands::Islands::None,
+            islands: runtime::engine::islands::Islands::None,
             fp32_layers: Vec::new(),
             graphs: "fp32".to_owned(),
             opt_level: Some(3),

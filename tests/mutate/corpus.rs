@@ -4,10 +4,10 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::path::Path;
 
-use segtrt::compare::runs::Measured;
-use segtrt::files::Configuration;
+use report::compare::runs::Measured;
 use sha2::{Digest, Sha256};
 use tar::{Builder, Header};
+use vos::files::Configuration;
 
 use crate::inspect::stand_in::{engine_folder, plan_bytes};
 use crate::nsys::made::frames;
@@ -96,7 +96,7 @@ pub fn make(root: &Path) {
     engine_folder(&at("engines"));
     fs::create_dir(at("plan")).unwrap();
     fs::write(at("plan/alone.plan"), plan_bytes(3000)).unwrap();
-    segtrt::engine::timing_cache::write(&at("x.timing"), "TensorRT 8.6.0", "H200", &[7; 500])
+    runtime::engine::timing_cache::write(&at("x.timing"), "TensorRT 8.6.0", "H200", &[7; 500])
         .unwrap();
 
     fs::copy(

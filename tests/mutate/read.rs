@@ -3,21 +3,22 @@
 use std::ffi::OsString;
 use std::path::Path;
 
-use segtrt::bundle::{Bundle, Manifest};
+use host::UsageError;
+use report::compare::runs::{MEASURED_FILE, Measured};
+use runtime::engine::timing_cache;
 use segtrt::cli::Command;
 use segtrt::cli::config::{self, Start};
-use segtrt::cmd::{self, Outcome, UsageError};
-use segtrt::compare::runs::{MEASURED_FILE, Measured};
-use segtrt::engine::timing_cache;
+use segtrt::cmd::{self, Outcome};
 use segtrt::experiment::Folder;
-use segtrt::files::{Configuration, JournalReader, ResultStore, sha256_of_file};
-use segtrt::logits::LogitsFile;
-use segtrt::platform::Platforms;
-use segtrt::predecode::PreparedClip;
-use segtrt::prompt::{Prompt, PromptKind, PromptPolicy};
 use segtrt::suite::Suite;
 use segtrt::two_phase::{InferenceConfig, Metadata};
-use segtrt::{dataset, files};
+use vos::bundle::{Bundle, Manifest};
+use vos::files::{Configuration, JournalReader, ResultStore, sha256_of_file};
+use vos::logits::LogitsFile;
+use vos::platform::Platforms;
+use vos::predecode::PreparedClip;
+use vos::prompt::{Prompt, PromptKind, PromptPolicy};
+use vos::{dataset, files};
 
 use super::cases::find;
 

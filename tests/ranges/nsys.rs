@@ -23,7 +23,7 @@ fn nsight_systems_exports_the_same_frames() {
         .unwrap();
     let said = String::from_utf8_lossy(&profile.stderr);
     assert!(profile.status.success(), "{said}");
-    let trace = segtrt::nsys::read(&report.with_extension("sqlite")).unwrap();
+    let trace = report::nsys::read(&report.with_extension("sqlite")).unwrap();
     // Of two moments at the same nanosecond, ends come first, and of two ranges that begin together the longer one.
     let mut moments = Vec::new();
     for range in &trace.ranges {

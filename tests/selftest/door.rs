@@ -3,8 +3,7 @@
 use std::ptr::NonNull;
 use std::sync::Arc;
 
-use segtrt::gpu::{DriverMemory, Gpu, GpuError, View};
-use segtrt::trt::DeviceMemory;
+use cuda::{DriverMemory, Gpu, GpuError, View};
 
 use super::fakes::shared;
 

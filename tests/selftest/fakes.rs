@@ -5,20 +5,20 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::OnceLock;
 
-use segtrt::bundle::manifest::{Axis, Tensor as DeclaredTensor};
-use segtrt::bundle::{Bundle, DType, Graph, Manifest, Role};
-use segtrt::cmd::selftest::SEED;
-use segtrt::engine::islands::Islands;
-use segtrt::engine::{
-    BuildCost, Builder, EngineManifest, PlanRecord, Precision, Settings, engine_dir, manifest,
-    profiles,
+use runtime::engine::islands::Islands;
+use runtime::engine::{
+    BuildCost, Builder, EngineManifest, PlanRecord, Settings, engine_dir, manifest, profiles,
 };
-use segtrt::files::sha256_of_file;
+use segtrt::cmd::selftest::SEED;
 use segtrt::selftest::case::{Case, cases};
 use segtrt::selftest::inputs::Inputs;
 use segtrt::selftest::reference::{load, run_graph};
 use segtrt::selftest::tensor::{Tensor, Values};
-use segtrt::trt::DataType;
+use tensorrt::DataType;
+use vos::bundle::manifest::{Axis, Tensor as DeclaredTensor};
+use vos::bundle::{Bundle, DType, Graph, Manifest, Role};
+use vos::files::sha256_of_file;
+use vos::precision::Precision;
 
 use crate::support::{copy, onnxruntime, require_onnxruntime, segtrt, small_bundle};
 
@@ -34,8 +34,13 @@ impl Fakes {
         let dir = tempfile::tempdir().unwrap();
         let cuda = ["-Wl,-soname,libcuda.so", "tests/data/gpu/fake_driver.c", "-lpthread", "-ldl"];
         compile("CC", "cc", &cuda, &dir.path().join("libcuda.so"))?;
-        let tensorrt =
-            ["-std=c++17", "-I", "src/trt/shim", "tests/data/gpu/fake_tensorrt8.cpp", "-ldl"];
+        let tensorrt = [
+            "-std=c++17",
+            "-I",
+            "crates/tensorrt/src/shim",
+            "tests/data/gpu/fake_tensorrt8.cpp",
+            "-ldl",
+        ];
         compile("CXX", "c++", &tensorrt, &dir.path().join("libnvinfer.so.8"))?;
         compile_kernels(Path::new("tests/data/gpu/emulate.cpp"), &[], dir.path())?;
         Some(Self(dir))

@@ -1,14 +1,14 @@
 //! A run that teaches itself changes nothing; a wrong frame spoils what follows, and under a teacher it does not.
 
-use segtrt::backend::OrtNetwork;
-use segtrt::bundle::{Bundle, Manifest};
-use segtrt::cli::Provider;
-use segtrt::decode::RgbImage;
-use segtrt::geometry::{Geometry, GeometryKind};
-use segtrt::logits::{Exchange, LogitsFile, rounded};
-use segtrt::mask::Mask;
-use segtrt::prompt::{ObjectPrompt, PromptKind, PromptPolicy};
-use segtrt::tracker::{FrameOutput, Network, NetworkPrompt, Selection, Slots, Tracker};
+use runtime::backend::OrtNetwork;
+use runtime::backend::Provider;
+use vos::bundle::{Bundle, Manifest};
+use vos::decode::RgbImage;
+use vos::geometry::{Geometry, GeometryKind};
+use vos::logits::{Exchange, LogitsFile, rounded};
+use vos::mask::Mask;
+use vos::prompt::{ObjectPrompt, PromptKind, PromptPolicy};
+use vos::tracker::{FrameOutput, Network, NetworkPrompt, Selection, Slots, Tracker};
 
 use super::shared::{FRAMES, base, logits_files, masks, sidecar, turn_over};
 use crate::support::{bench, column, copy, onnxruntime, small_bundle};
@@ -145,7 +145,7 @@ impl Network for WrongOnce {
 #[test]
 fn an_error_of_one_frame_drifts_freely_and_stays_alone_under_a_teacher() {
     const WRONG: usize = 5;
-    let split = segtrt::dataset::open(&base().split, "sav_val").unwrap();
+    let split = vos::dataset::open(&base().split, "sav_val").unwrap();
     let clip = split.clip("synth_000").unwrap();
     let size = clip.frame_size().unwrap();
     let bundle = Bundle::open(&small_bundle()).unwrap();

@@ -57,7 +57,7 @@ fn a_folder_of_something_else_is_refused_before_anything_runs() {
     let size = edited("size", &|s| s["configuration"]["models"][0]["imgsz"] = json!(512));
     refuses(split, &size, &[], &["imgsz of edgetam_mini_points: found 512, expected 256"]);
     let small = changed("small", &|to| {
-        let logits = segtrt::logits::LogitsFile::new(4, vec![half::f16::ONE; 24 * 16]).unwrap();
+        let logits = vos::logits::LogitsFile::new(4, vec![half::f16::ONE; 24 * 16]).unwrap();
         logits.write(&logits_files(to)[0]).unwrap();
     });
     refuses(

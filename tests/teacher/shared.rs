@@ -4,9 +4,9 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 
-use segtrt::compare::runs::RunFolder;
-use segtrt::logits::LogitsFile;
-use segtrt::mask::Mask;
+use report::compare::runs::RunFolder;
+use vos::logits::LogitsFile;
+use vos::mask::Mask;
 
 use crate::support::{bench, synth};
 

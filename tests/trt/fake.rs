@@ -8,8 +8,8 @@ NVIDIA's public headers of 8.x come with no crate, and the library makes no buil
 use std::path::PathBuf;
 use std::process::Command;
 
-use segtrt::engine::timing_files::{Stack, Start, TimingFiles};
-use segtrt::trt::{Builder, Config, DataType, Error, Family, Library, Mode, Profile, Runtime};
+use runtime::engine::timing_files::{Stack, Start, TimingFiles};
+use tensorrt::{Builder, Config, DataType, Error, Family, Library, Mode, Profile, Runtime};
 
 fn library(directory: &tempfile::TempDir) -> Option<Library> {
     let path: PathBuf = directory.path().join("libnvinfer.so.8");
@@ -59,7 +59,7 @@ fn a_profile_of_8_is_set_by_value_and_its_log_comes_back() {
     // What 8.x does not have is refused before anything is called.
     let error = config.set_targets(&[86]).unwrap_err();
     assert!(matches!(error, Error::Unsupported { .. }), "{error}");
-    let error = builder.network(segtrt::trt::Typing::Strong).err().unwrap().to_string();
+    let error = builder.network(tensorrt::Typing::Strong).err().unwrap().to_string();
     assert_eq!(error, "TensorRT 8.6.1 has no strongly typed networks");
 }
 

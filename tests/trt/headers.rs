@@ -76,7 +76,7 @@ fn check(headers: &Path, release: &'static str) -> Result<(), String> {
     let binary = work.path().join("check");
     let compiler = std::env::var("CXX").unwrap_or_else(|_| "c++".into());
     let built = Command::new(compiler)
-        .args(["-std=c++17", "-w", "-Isrc/trt/shim", "-I"])
+        .args(["-std=c++17", "-w", "-Icrates/tensorrt/src/shim", "-I"])
         .arg(work.path())
         .arg("-isystem")
         .arg(headers)

@@ -8,7 +8,7 @@ build real engines on any machine. Other releases need a GPU to make a builder: 
 use std::ops::Deref;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use segtrt::trt::{
+use tensorrt::{
     BuildProgress, Builder, Config, Error, Flag, Library, Mode, Network, Pool, Profile, Runtime,
     Stop, Typing, Verbosity,
 };
@@ -285,7 +285,7 @@ fn a_plan_is_read_back_where_there_is_a_gpu_and_refused_cleanly_where_not() {
     let runtime = match Runtime::new(&library) {
         Ok(runtime) => runtime,
         Err(error) => {
-            assert!(segtrt::gpu::Gpu::open(0).is_err(), "{:#}", anyhow::Error::from(error));
+            assert!(cuda::Gpu::open(0).is_err(), "{:#}", anyhow::Error::from(error));
             eprintln!("SKIPPED: no runtime without a GPU");
             return;
         }

@@ -1,5 +1,5 @@
 /*!
-`src/trt/sys.rs` is what bindgen makes of `shim.h`: regenerated and compared (feature `bindgen`; needs libclang).
+`crates/tensorrt/src/sys.rs` is what bindgen makes of `shim.h`: regenerated and compared (feature `bindgen`; needs libclang).
 
     LIBCLANG_PATH=DIR cargo test --features bindgen sys_fresh      (SEGTRT_BLESS=1 writes the file)
 */
@@ -13,8 +13,8 @@ fn the_committed_binding_is_fresh() {
 #[cfg(feature = "bindgen")]
 #[test]
 fn the_committed_binding_is_fresh() {
-    const HEADER: &str = "src/trt/shim/shim.h";
-    const BINDING: &str = "src/trt/sys.rs";
+    const HEADER: &str = "crates/tensorrt/src/shim/shim.h";
+    const BINDING: &str = "crates/tensorrt/src/sys.rs";
     let generated = std::panic::catch_unwind(|| {
         bindgen::Builder::default()
             .header(HEADER)

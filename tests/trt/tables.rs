@@ -5,7 +5,7 @@ The tables inside the shim are those of `declarations.tsv`, and both are what th
 use std::collections::HashMap;
 use std::process::Command;
 
-use segtrt::trt::{Family, Version, tables};
+use tensorrt::{Family, Version, tables};
 
 /// Generated with the shim's tables: one row per release and method or value.
 pub const DECLARATIONS: &str = include_str!("../data/trt/declarations.tsv");
@@ -99,7 +99,7 @@ fn the_generated_tables_are_fresh() {
     let facts = std::path::Path::new("../shared/trt-abi");
     let facts = std::env::var_os("SEGTRT_TRT_ABI").map_or(facts.to_owned(), Into::into);
     let out = tempfile::tempdir().unwrap();
-    let script = "src/trt/shim/generate_abi.py";
+    let script = "crates/tensorrt/src/shim/generate_abi.py";
     if !facts.join("README.md").is_file() {
         eprintln!(
             "SKIPPED: no facts of TensorRT's releases at {} (SEGTRT_TRT_ABI)",
@@ -113,7 +113,7 @@ fn the_generated_tables_are_fresh() {
     };
     assert!(run.status.success(), "{}", String::from_utf8_lossy(&run.stderr));
     for (made, committed) in [
-        ("abi_generated.hpp", "src/trt/shim/abi_generated.hpp"),
+        ("abi_generated.hpp", "crates/tensorrt/src/shim/abi_generated.hpp"),
         ("declarations.tsv", "tests/data/trt/declarations.tsv"),
     ] {
         let made = std::fs::read_to_string(out.path().join(made)).unwrap();

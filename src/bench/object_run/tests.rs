@@ -4,12 +4,12 @@ use serde_json::json;
 
 use super::*;
 use crate::bench::plan::PredecodedPlan;
-use crate::bundle::{Bundle, Manifest};
-use crate::dataset;
-use crate::predecode::{self, Options, Values};
-use crate::prompt::PromptKind;
-use crate::strides::Strides;
-use crate::synth::{SPLIT_NAME, SynthOptions, write_split};
+use vos::bundle::{Bundle, Manifest};
+use vos::dataset;
+use vos::predecode::{self, Options, Values};
+use vos::prompt::PromptKind;
+use vos::strides::Strides;
+use vos::synth::{SPLIT_NAME, SynthOptions, write_split};
 
 /// Fails in every pass; counts those that had frames of a file.
 struct Failing {

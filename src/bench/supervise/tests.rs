@@ -1,20 +1,19 @@
 use serde_json::json;
 
 use super::*;
-use crate::files::Configuration;
-use crate::record::RunRecord;
+use vos::files::Configuration;
+use vos::record::RunRecord;
 
 const MODELS: [&str; 2] = ["edgetam_mini_points", "sam2_tiny_points"];
 
 fn plan(out_dir: &std::path::Path) -> BenchPlan {
     let models = MODELS.map(|tag| {
-        let tag =
-            crate::model_tag::ModelTag::parse(tag, crate::prompt::PromptKind::Points).unwrap();
+        let tag = vos::model_tag::ModelTag::parse(tag, vos::prompt::PromptKind::Points).unwrap();
         json!({"tag": tag, "dir": ".", "imgsz": 256, "precision": "fp32"})
     });
     serde_json::from_value(json!({
         "split_dir": ".", "split_name": "none", "videos": ["v"], "limit_objects": 0, "max_clip_frames": 0,
-        "models": models, "strides": crate::strides::Strides::default(), "prompt_policy": "interior",
+        "models": models, "strides": vos::strides::Strides::default(), "prompt_policy": "interior",
         "geometry": "stretch", "metrics": "predecessor", "warmup_runs": 0, "profile_runs": 1,
         "out_dir": out_dir, "save_overlays": false, "save_masks": false, "provider": "cpu", "threads": 1,
         "telemetry_ms": 100,

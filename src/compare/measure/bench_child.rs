@@ -10,8 +10,8 @@ use anyhow::{Context, Result, anyhow};
 
 use super::runner::last_line;
 use crate::bench::supervise::DEVICE_HELD;
-use crate::child::{self, Held};
-use crate::compare::runs::RunFolder;
+use host::child::{self, Held};
+use report::compare::runs::RunFolder;
 
 /// Runs `bench` with `args` into `folder`. A folder in which anything failed is an error: its speed is not that of all objects.
 ///

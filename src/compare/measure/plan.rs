@@ -7,7 +7,7 @@ use std::path::PathBuf;
 
 use serde_json::json;
 
-use crate::files::Configuration;
+use vos::files::Configuration;
 
 /// A resolved comparison.
 #[derive(Clone, Debug)]

@@ -9,9 +9,9 @@ use anyhow::{Context, Result, bail};
 use super::bench_child;
 use super::plan::{ModelWork, Plan, Referee, SideKind, SidePlan};
 use super::runner::Runner;
-use crate::child::Held;
-use crate::compare::date;
-use crate::compare::runs::{MEASURED_FILE, Measured, MeasuredRun, Missing, RunFolder};
+use host::child::Held;
+use report::compare::date;
+use report::compare::runs::{MEASURED_FILE, Measured, MeasuredRun, Missing, RunFolder};
 
 /// Measures what is not there yet; the state with everything that is there now. `say` hears of each step.
 ///

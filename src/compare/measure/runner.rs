@@ -14,7 +14,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result, anyhow, bail};
 use serde::Deserialize;
 
-use crate::child::{self, Heard, Held, Listener};
+use host::child::{self, Heard, Held, Listener};
 
 /// A runner that was told to quit gets this long before it is killed.
 const PATIENCE: Duration = Duration::from_secs(10);

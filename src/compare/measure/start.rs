@@ -10,8 +10,8 @@ use anyhow::{Result, bail};
 use super::plan::{ModelWork, SideKind, SidePlan};
 use super::rounds::{Measuring, Turn, side_dir};
 use super::runner::{Runner, RunnerCommand};
-use crate::child;
-use crate::compare::runs::MeasuredRun;
+use host::child;
+use report::compare::runs::MeasuredRun;
 
 impl Measuring<'_> {
     /// Starts the process of a PyTorch side that has rounds left up to `last`, and waits until it is ready; one that does not get

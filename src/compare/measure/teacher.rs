@@ -11,8 +11,8 @@ use super::bench_child;
 use super::plan::{ModelWork, Referee, SideKind, SidePlan};
 use super::rounds::{Measuring, below, bench_args, side_dir, whole};
 use super::runner::Runner;
-use crate::compare::date;
-use crate::compare::runs::{FORCED_FOLDER, MeasuredRun, Missing, RunFolder, TEACHER_FOLDER};
+use report::compare::date;
+use report::compare::runs::{FORCED_FOLDER, MeasuredRun, Missing, RunFolder, TEACHER_FOLDER};
 
 impl Measuring<'_> {
     /// What is not there yet of `model`. A side that cannot be taught is noted and costs only its second drift curve.

@@ -1,10 +1,10 @@
 //! Shapes, determinism and meaning of the random inputs.
 
 use super::*;
-use crate::bundle::{Manifest, Role};
 use crate::selftest::case::cases;
 use crate::selftest::case::tests::{manifest, plan, with_padded_track};
 use crate::selftest::tensor::Values;
+use vos::bundle::{Manifest, Role};
 
 fn made(manifest: &Manifest, role: Role, seed: u64) -> Vec<(Case, Vec<Tensor>)> {
     let inputs = Inputs { contract: &manifest.contract, imgsz: 256, seed, features: &[] };

@@ -11,10 +11,11 @@ use super::ahead::Planned;
 use super::products::products;
 use super::trunk::activation;
 use super::{Bench, Checked, Limits, POISON, row};
-use crate::gpu::cublaslt::{CublasLt, Product, ProductShape};
-use crate::gpu::kernels::{Element, ProductKernels, TrunkKernels};
-use crate::gpu::{Begin, Stream, View};
-use crate::selftest::noise::Noise;
+use cuda::Element;
+use cuda::cublaslt::{CublasLt, Product, ProductShape};
+use cuda::{Begin, Stream, View};
+use kernels::{ProductKernels, TrunkKernels};
+use vos::noise::Noise;
 
 /// The name of the rows; a kernel's own, which has both in it, where there is one.
 pub(super) const NAME: &str = "product, then trunk gelu";

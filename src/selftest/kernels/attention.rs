@@ -13,9 +13,9 @@ use zerocopy::IntoBytes;
 
 use super::doubles::{add, dot};
 use super::{Bench, Checked, KernelRow, Limits, row};
-use crate::gpu::Stream;
-use crate::gpu::kernels::{Attention, AttentionKernels, AttentionShape, Values};
-use crate::selftest::noise::Noise;
+use cuda::Stream;
+use kernels::{Attention, AttentionKernels, AttentionShape, Values};
+use vos::noise::Noise;
 
 /// Weights are rounded to fp16 on the way, and so is the result.
 const LIMITS: Limits = Limits { error: 1e-3, deviation: 2e-2 };

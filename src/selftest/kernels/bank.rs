@@ -5,10 +5,11 @@ The bank's state against the tracker's own schedule, frame by frame over clips o
 use anyhow::Result;
 
 use super::{Bench, Checked, compare, row};
-use crate::bundle::Contract;
-use crate::gpu::kernels::{BankState, Element};
-use crate::selftest::noise::Noise;
-use crate::tracker::BankSchedule;
+use cuda::Element;
+use kernels::BankState;
+use vos::bundle::Contract;
+use vos::noise::Noise;
+use vos::tracker::BankSchedule;
 
 /// What the exporter adds to the scores of empty slots' keys.
 const EMPTY: f32 = -1e4;

@@ -11,12 +11,12 @@ use half::f16;
 
 use super::compare::compare;
 use super::{Bench, Checked, Limits, POISON, bytes_of, row};
-use crate::bundle::DecoderShape;
-use crate::bundle::decoder::WIDTH;
-use crate::gpu::kernels::{Answer, MaskDecoder};
-use crate::gpu::{Stream, View};
+use cuda::{Stream, View};
 use data::Drawn;
+use kernels::{Answer, MaskDecoder};
 use reference::Expected;
+use vos::bundle::DecoderShape;
+use vos::bundle::decoder::WIDTH;
 
 const NAME: &str = "mask decoder";
 /// About how many image tokens' pixels are looked at where all would be more than [`WHOLE`].

@@ -8,9 +8,9 @@ use rayon::prelude::*;
 
 use super::attention::compare as near;
 use super::{Bench, Checked, bytes_of, row};
-use crate::bundle::trunk::{KeyWeights, Keys, TimeWeights};
-use crate::gpu::kernels::MemoryKeys;
-use crate::selftest::noise::Noise;
+use kernels::MemoryKeys;
+use vos::bundle::trunk::{KeyWeights, Keys, TimeWeights};
+use vos::noise::Noise;
 
 /// About how many keys of each layer are looked at.
 const SAMPLE: usize = 64;

@@ -5,13 +5,13 @@ The mask kernels against `Geometry::upsample` and the metrics.
 use anyhow::Result;
 
 use super::{Bench, Checked, row};
-use crate::geometry::{Geometry, GeometryKind};
-use crate::gpu::Stream;
-use crate::gpu::kernels::{COUNTERS_BYTES, MaskCounts, MaskMaker, NON_FINITE_BYTES};
-use crate::mask::Mask;
-use crate::metrics::{Counts, MetricsKind};
-use crate::selftest::noise::Noise;
 use GeometryKind::{Letterbox, Stretch};
+use cuda::Stream;
+use kernels::{COUNTERS_BYTES, MaskCounts, MaskMaker, NON_FINITE_BYTES};
+use vos::geometry::{Geometry, GeometryKind};
+use vos::mask::Mask;
+use vos::metrics::{Counts, MetricsKind};
+use vos::noise::Noise;
 
 /// Video width and height, side of the logits, how the video fits, objects at once.
 const MASKS: [(usize, usize, usize, GeometryKind, usize); 10] = [

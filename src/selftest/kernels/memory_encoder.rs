@@ -11,12 +11,12 @@ use half::f16;
 use rayon::prelude::*;
 
 use super::{Bench, Checked, Limits, POISON, bytes_of, row};
-use crate::bundle::MemoryShape;
-use crate::bundle::memory_encoder::{DEPTH, LATENTS};
-use crate::gpu::kernels::MemoryEncoder;
-use crate::gpu::{Stream, View};
+use cuda::{Stream, View};
 use data::Drawn;
+use kernels::MemoryEncoder;
 use reference::Given;
+use vos::bundle::MemoryShape;
+use vos::bundle::memory_encoder::{DEPTH, LATENTS};
 
 const NAME: &str = "memory encoder";
 /// Where there are more tokens, and no latents that read all of them, some squares of this side are looked at: all others cost as much again.

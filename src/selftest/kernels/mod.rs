@@ -39,8 +39,8 @@ use super::verdict::Verdict;
 use ahead::Told;
 use compare::{Limits, compare};
 
-use crate::gpu::kernels::{Kept, Kernels, Source};
-use crate::gpu::{Gpu, Pinned, Recorded, Stream, View, Work};
+use cuda::{Gpu, Pinned, Recorded, Stream, View, Work};
+use kernels::{Kept, Kernels, Source};
 
 /// Fills outputs before a kernel writes them.
 const POISON: u8 = 0xA5;

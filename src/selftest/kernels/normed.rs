@@ -11,10 +11,11 @@ use zerocopy::IntoBytes;
 
 use super::ahead::Planned;
 use super::{Bench, Checked, Limits, POISON, row};
-use crate::gpu::cublaslt::{CublasLt, Product, ProductShape};
-use crate::gpu::kernels::{Element, Normed, NormedKernels, TrunkKernels};
-use crate::gpu::{Begin, Stream, View};
+use cuda::Element;
+use cuda::cublaslt::{CublasLt, Product, ProductShape};
+use cuda::{Begin, Stream, View};
 use data::{Came, Case, Data, Expected};
+use kernels::{Normed, NormedKernels, TrunkKernels};
 
 /// The name of the rows; a kernel's own, which has both in it, where there is one.
 const NAME: &str = "product, then trunk normalize";

@@ -13,9 +13,9 @@ use anyhow::{Context, Result};
 use jpeg_encoder::{ColorType, Encoder, SamplingFactor};
 
 use super::{Bench, Checked, row};
-use crate::decode::{RgbImage, jpeg_bytes};
-use crate::gpu::nvjpeg::{Coefficients, Decoder, Library, NvJpegError};
-use crate::gpu::{Purpose, View};
+use cuda::nvjpeg::{Coefficients, Decoder, Library, NvJpegError};
+use cuda::{Purpose, View};
+use vos::decode::{RgbImage, jpeg_bytes};
 
 /// The name of the rows.
 const NAME: &str = "nvjpeg decode";

@@ -1,17 +1,18 @@
 /*!
-The preprocessing kernels against `src/preprocess`.
+The preprocessing kernels against `crates/vos/src/preprocess`.
 */
 
 use anyhow::Result;
 use half::f16;
 
 use super::{Bench, Checked, bytes_of, row};
-use crate::decode::RgbImage;
-use crate::geometry::{Geometry, GeometryKind};
-use crate::gpu::kernels::{Element, Filter, Frame, Preprocess};
-use crate::preprocess::{IMAGENET_MEAN, IMAGENET_STD, Preprocessor, linear};
-use crate::selftest::noise::Noise;
 use GeometryKind::{Letterbox, Stretch};
+use cuda::Element;
+use kernels::{Filter, Frame, Preprocess};
+use vos::decode::RgbImage;
+use vos::geometry::{Geometry, GeometryKind};
+use vos::noise::Noise;
+use vos::preprocess::{IMAGENET_MEAN, IMAGENET_STD, Preprocessor, linear};
 
 /// Frame width and height, side of the input, and how the one fits into the other.
 const CASES: [(usize, usize, usize, GeometryKind); 19] = [

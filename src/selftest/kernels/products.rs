@@ -14,12 +14,13 @@ use zerocopy::IntoBytes;
 
 use super::doubles::dot;
 use super::{Bench, Checked, Limits, POISON, activated, normed, row};
-use crate::gpu::cublaslt::{CublasLt, CublasLtError, Product, ProductShape};
-use crate::gpu::kernels::{Element, TrunkKernels};
-use crate::gpu::{Purpose, Stream, View};
 use crate::selftest::engine_run::Repeats;
-use crate::selftest::noise::Noise;
 use crate::selftest::record::Timing;
+use cuda::Element;
+use cuda::cublaslt::{CublasLt, CublasLtError, Product, ProductShape};
+use cuda::{Purpose, Stream, View};
+use kernels::TrunkKernels;
+use vos::noise::Noise;
 
 /// The name of the rows.
 const NAME: &str = "product";

@@ -8,8 +8,8 @@ use super::{
     Bench, attention, bank, decoder, keys, mask, memory_encoder, nvjpeg, preprocess, products,
     trunk,
 };
-use crate::gpu::kernels::Source;
-use crate::platform::OLDEST_FUSED_SM;
+use kernels::Source;
+use vos::platform::OLDEST_FUSED_SM;
 
 /// Kinds of cases.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]

@@ -13,9 +13,9 @@ use half::f16;
 
 use super::attention::compare as near;
 use super::{Bench, Checked, bytes_of, compare, row};
-use crate::gpu::kernels::TrunkKernels;
-use crate::gpu::{Begin, Stream, View};
-use crate::selftest::noise::Noise;
+use cuda::{Begin, Stream, View};
+use kernels::TrunkKernels;
+use vos::noise::Noise;
 
 /// About how many rows of a large tensor are looked at.
 const SAMPLE: usize = 64;

@@ -6,9 +6,9 @@ use std::path::Path;
 
 use anyhow::Result;
 
-use crate::bundle::Role;
-use crate::files::atomic;
 use crate::selftest::{Difference, Judged, Row, Timing};
+use vos::bundle::Role;
+use vos::files::atomic;
 
 /// A column: its name and what fills it.
 type Column = (&'static str, fn(&Row) -> String);

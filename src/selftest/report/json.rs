@@ -8,9 +8,9 @@ use anyhow::Result;
 use serde_json::{Value, json};
 
 use crate::environment;
-use crate::files::atomic;
 use crate::selftest::clip::ClipRow;
 use crate::selftest::{KernelReport, Opened, Row, Settings};
+use vos::files::atomic;
 
 /// Version of this layout.
 const FORMAT: u32 = 1;

@@ -7,8 +7,8 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result};
 
-use crate::screen_table;
 use crate::selftest::{KernelReport, KernelRow, Timing, Verdict};
+use host::screen_table;
 
 /// Renders the rows in their order, then the reasons of failures, and what was left out.
 pub fn render(report: &KernelReport) -> String {

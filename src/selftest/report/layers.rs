@@ -6,8 +6,8 @@ use std::path::Path;
 
 use anyhow::Result;
 
-use crate::files::atomic;
 use crate::selftest::Row;
+use vos::files::atomic;
 
 /// Writes the layers of each case once, though the case has a row for each of its outputs.
 pub fn write(path: &Path, rows: &[Row]) -> Result<()> {

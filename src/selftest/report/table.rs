@@ -5,8 +5,8 @@ The rows as a table for people, with what failed spelled out below it.
 use std::ops::Range;
 
 use super::mib;
-use crate::screen_table;
 use crate::selftest::{Row, Timing, Verdict};
+use host::screen_table;
 
 const HEADER: [&str; 12] = [
     "model",

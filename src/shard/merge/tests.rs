@@ -1,6 +1,6 @@
 use super::*;
-use crate::files::{JOURNAL, ObjectResult, RowOrder, summary_csv};
-use crate::record::{Conditions, ObjectKey, RunRecord, Status};
+use vos::files::{JOURNAL, ObjectResult, RowOrder, summary_csv};
+use vos::record::{Conditions, ObjectKey, RunRecord, Status};
 
 /// A run in two shards of the clips a, b, c; the first has b alone.
 struct Run(tempfile::TempDir);

@@ -3,9 +3,10 @@
 use std::fmt::Write;
 use std::path::{Path, PathBuf};
 
-use segtrt::bundle::manifest::Axis;
-use segtrt::bundle::{DType, Role};
-use segtrt::engine::{Precision, ProfileShapes};
+use runtime::engine::ProfileShapes;
+use vos::bundle::manifest::Axis;
+use vos::bundle::{DType, Role};
+use vos::precision::Precision;
 
 use super::{Engines, FLOATS, extent, words};
 

@@ -9,10 +9,10 @@ use half::f16;
 use safetensors::tensor::{Dtype, TensorView, serialize};
 
 use super::reference::Rows;
-use crate::bundle::decoder::{CROSS, HEADS, MASKS, MIDDLE, NARROW, TOKENS, WIDTH};
-use crate::bundle::{DecoderShape, DecoderWeights};
 use crate::selftest::kernels::bytes_of;
-use crate::selftest::noise::Noise;
+use vos::bundle::decoder::{CROSS, HEADS, MASKS, MIDDLE, NARROW, TOKENS, WIDTH};
+use vos::bundle::{DecoderShape, DecoderWeights};
+use vos::noise::Noise;
 
 /// Columns of a head between tokens and image.
 const DEPTH: usize = CROSS / HEADS;

@@ -8,7 +8,7 @@ use rayon::prelude::*;
 use super::super::doubles::{dot, normalized};
 use super::super::trunk::activation;
 use super::data::Drawn;
-use crate::bundle::decoder::{CROSS, HEADS, HIDDEN, LAYERS, MASKS, MIDDLE, NARROW, WIDTH};
+use vos::bundle::decoder::{CROSS, HEADS, HIDDEN, LAYERS, MASKS, MIDDLE, NARROW, WIDTH};
 
 const NORM_EPSILON: f64 = 1e-5;
 const UPSCALED_EPSILON: f64 = 1e-6;

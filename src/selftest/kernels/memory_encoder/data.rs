@@ -9,10 +9,10 @@ use half::f16;
 use safetensors::tensor::{Dtype, TensorView, serialize};
 
 use super::super::doubles::{dot, normalized};
-use crate::bundle::memory_encoder::{DEPTH, LATENTS, LAYERS, WIDTH};
-use crate::bundle::{MemoryShape, MemoryWeights};
 use crate::selftest::kernels::bytes_of;
-use crate::selftest::noise::Noise;
+use vos::bundle::memory_encoder::{DEPTH, LATENTS, LAYERS, WIDTH};
+use vos::bundle::{MemoryShape, MemoryWeights};
+use vos::noise::Noise;
 
 /// Of the latents' norms.
 pub const LATENTS_EPSILON: f64 = 1e-5;

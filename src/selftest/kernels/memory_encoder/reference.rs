@@ -8,7 +8,7 @@ use rayon::prelude::*;
 use super::super::doubles::{dot, normalized};
 use super::super::trunk::activation;
 use super::data::Drawn;
-use crate::bundle::memory_encoder::{
+use vos::bundle::memory_encoder::{
     BLOCKS, DEPTH, HIDDEN, LATENT_HIDDEN, LAYERS, SPREAD, STEPS, TAPS, WIDTH, WINDOWS,
 };
 

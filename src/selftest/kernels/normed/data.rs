@@ -8,7 +8,7 @@ use rayon::prelude::*;
 
 use super::super::doubles::dot;
 use super::super::trunk::normalized;
-use crate::selftest::noise::Noise;
+use vos::noise::Noise;
 
 /// About how many rows are looked at, each whole.
 const SAMPLE: usize = 32;
@@ -203,7 +203,7 @@ mod tests {
     use zerocopy::IntoBytes;
 
     use super::*;
-    use crate::gpu::kernels::NormedKernels;
+    use kernels::NormedKernels;
 
     #[test]
     fn cases_are_told_apart_and_served_and_some_are_small() {

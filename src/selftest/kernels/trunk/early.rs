@@ -8,8 +8,8 @@ use anyhow::Result;
 use super::super::ahead::Planned;
 use super::super::{Bench, Checked, bytes_of, row};
 use super::{DRAWN, SAMPLE, bytes_of_halves, check_near, drawn, halves, normalized};
-use crate::gpu::kernels::TrunkKernels;
-use crate::gpu::{Begin, Stream};
+use cuda::{Begin, Stream};
+use kernels::TrunkKernels;
 
 const NAME: &str = "trunk normalize early";
 /// Side of the map and columns: few rows, an odd number of them, and those of large's third and fourth stage.

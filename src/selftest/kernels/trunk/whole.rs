@@ -11,12 +11,12 @@ use anyhow::{Result, ensure};
 use super::super::compare::compare;
 use super::super::{Bench, Checked, Launches, POISON, bytes_of, row};
 use super::{DRAWN, bytes_of_halves, drawn, halves, repeated};
-use crate::bundle::trunk::{Affine, BlockWeights, FILE, Trunk, TrunkBlock};
-use crate::gpu::cublaslt::{Choices, CublasLt, CublasLtError, Early};
-use crate::gpu::kernels::{NormedKernels, ProductKernels};
-use crate::gpu::{Recorded, Stream};
-use crate::pipeline::{TrunkAlone, TrunkParts, choose_products};
 use crate::selftest::engine_run::Repeats;
+use cuda::cublaslt::{Choices, CublasLt, CublasLtError, Early};
+use cuda::{Recorded, Stream};
+use kernels::{NormedKernels, ProductKernels};
+use runtime::pipeline::{TrunkAlone, TrunkParts, choose_products};
+use vos::bundle::trunk::{Affine, BlockWeights, FILE, Trunk, TrunkBlock};
 
 const NAME: &str = "trunk whole";
 /// With the algorithms that `segtrt build-engines` would keep, were it given no more than [`CHOICE`].

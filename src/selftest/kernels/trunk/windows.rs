@@ -7,8 +7,8 @@ use super::super::ahead::Planned;
 use super::super::doubles::{add, dot};
 use super::super::{Bench, Checked, row};
 use super::{DRAWN, SAMPLE, bytes_of_halves, check_near, drawn, halves, repeated};
-use crate::gpu::Begin;
-use crate::gpu::kernels::{TrunkKernels, WindowShape, Windows};
+use cuda::Begin;
+use kernels::{TrunkKernels, WindowShape, Windows};
 
 /// Map, window, heads, columns of a head, pooled.
 type Shape = (usize, usize, usize, usize, bool);

@@ -1,0 +1,28 @@
+/*!
+The machine and the terminal: child processes, signals, memory, boards, messages, named ranges for a profiler.
+
+Nothing here knows of segmentation or of a GPU.
+*/
+
+// First, for its macros hold in all modules after it.
+#[macro_use]
+pub mod message;
+
+pub mod board;
+pub mod child;
+pub mod ctrl_c;
+pub mod meminfo;
+pub mod nvtx;
+pub mod on_path;
+pub mod printable;
+pub mod process_memory;
+pub mod process_tree;
+pub mod processor;
+pub mod ranges;
+pub mod screen_table;
+pub mod shell;
+pub mod threads;
+pub mod timed_command;
+mod usage;
+
+pub use usage::UsageError;

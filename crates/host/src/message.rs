@@ -1,0 +1,40 @@
+/*!
+This library's `println!` and `eprintln!`, in place of the standard library's. Both show control
+characters instead of sending them to a terminal ([`crate::printable`]). A message that cannot be
+written to standard error is lost, and nothing else: the standard library's would end a campaign.
+*/
+
+use std::fmt::Arguments;
+use std::io::{ErrorKind, Write};
+
+use crate::printable::printable;
+
+/// Exit code of a program whose reader went away, as a shell tells of SIGPIPE.
+pub const NOBODY_READS: i32 = 141;
+
+/// As the standard library's, through [`printable`].
+#[macro_export]
+macro_rules! println {
+    () => { std::println!() };
+    ($($argument:tt)*) => {
+        std::println!("{}", $crate::printable::printable(&format!($($argument)*)))
+    };
+}
+
+/// As the standard library's, through [`line`].
+#[macro_export]
+macro_rules! eprintln {
+    () => { $crate::message::line(format_args!("")) };
+    ($($argument:tt)*) => { $crate::message::line(format_args!($($argument)*)) };
+}
+
+/// Writes a printable line to standard error. A reader that went away ends this process, as it does
+/// other programs; a full disk costs this line alone.
+pub fn line(words: Arguments<'_>) {
+    // In one piece: lines of several processes come to one terminal.
+    let line = format!("{words}\n");
+    let written = std::io::stderr().lock().write_all(printable(&line).as_bytes());
+    if written.is_err_and(|error| error.kind() == ErrorKind::BrokenPipe) {
+        std::process::exit(NOBODY_READS);
+    }
+}

@@ -1,0 +1,206 @@
+/*!
+The kernels of attention: what each is launched with, and which are loaded.
+*/
+
+use std::sync::Arc;
+
+use anyhow::{Context, Result, anyhow, ensure};
+
+use super::super::images::{self, Topic};
+use super::{Values, WIDEST_HEAD};
+use cuda::Gpu;
+use cuda::module::{Function, Module};
+
+/// Columns of heads come in 16-byte units.
+const UNIT: usize = 8;
+
+/// The kernels for one kind of attention.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Kernels {
+    /// Columns of V that they multiply, and that the results of parts have: heads may have fewer.
+    pub padded: usize,
+    /// For any GPU from sm 80 on.
+    pub any: Kind,
+    /// Hopper's own.
+    pub hopper: Kind,
+    /// What merges parts.
+    pub merge: &'static str,
+}
+
+impl Kernels {
+    pub fn kind(&self, hopper: bool) -> Kind {
+        if hopper { self.hopper } else { self.any }
+    }
+}
+
+/// How a kernel is launched.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Kind {
+    pub name: &'static str,
+    pub threads: u32,
+    /// Dynamic shared memory, bytes: `Attention::SHARED` in the source.
+    pub shared: u32,
+    /// Keys of a tile: no part of the keys is smaller.
+    pub tile: usize,
+}
+
+pub(super) const MEMORY: Kernels = Kernels {
+    padded: 64,
+    any: Kind { name: "attention_cross", threads: 128, shared: 98_816, tile: 64 },
+    hopper: Kind { name: "attention_cross_hopper", threads: 384, shared: 231_584, tile: 128 },
+    merge: "attention_combine_64",
+};
+pub(super) const FRAME: Kernels = Kernels {
+    padded: 256,
+    any: Kind { name: "attention_self", threads: 256, shared: 98_816, tile: 64 },
+    hopper: Kind { name: "attention_self_hopper", threads: 384, shared: 197_888, tile: 64 },
+    merge: "attention_combine_256",
+};
+/// Those for heads, the narrowest first.
+pub(super) const HEADS: [Kernels; 4] = [
+    Kernels {
+        padded: 64,
+        any: Kind { name: "attention_heads_64", threads: 128, shared: 49_664, tile: 64 },
+        hopper: Kind {
+            name: "attention_heads_64_hopper",
+            threads: 384,
+            shared: 133_232,
+            tile: 128,
+        },
+        merge: "attention_combine_64",
+    },
+    Kernels {
+        padded: 80,
+        any: Kind { name: "attention_heads_80", threads: 128, shared: 49_408, tile: 32 },
+        hopper: Kind {
+            name: "attention_heads_80_hopper",
+            threads: 384,
+            shared: 231_616,
+            tile: 128,
+        },
+        merge: "attention_combine_80",
+    },
+    Kernels {
+        padded: 96,
+        any: Kind { name: "attention_heads_96", threads: 128, shared: 49_408, tile: 32 },
+        hopper: Kind {
+            name: "attention_heads_96_hopper",
+            threads: 384,
+            shared: 231_616,
+            tile: 128,
+        },
+        merge: "attention_combine_96",
+    },
+    Kernels {
+        padded: WIDEST_HEAD,
+        any: Kind { name: "attention_heads_128", threads: 128, shared: 49_408, tile: 32 },
+        hopper: Kind {
+            name: "attention_heads_128_hopper",
+            threads: 384,
+            shared: 231_616,
+            tile: 128,
+        },
+        merge: "attention_combine_128",
+    },
+];
+
+#[derive(Debug)]
+pub(super) struct Pair {
+    pub attend: Function,
+    pub kind: Kind,
+    pub merge: Function,
+    /// Columns that the results of parts have.
+    pub padded: usize,
+    /// Blocks of `attend` that run at once on the whole GPU.
+    pub resident: usize,
+}
+
+/// A pair of kernels that a track step needs nothing of, or why there is none.
+type Heads = Result<Arc<Pair>, Arc<str>>;
+
+/// The loaded kernels. Cheap to clone.
+#[derive(Clone, Debug)]
+pub struct AttentionKernels {
+    memory: Arc<Pair>,
+    frame: Arc<Pair>,
+    /// As [`HEADS`].
+    heads: [Heads; 4],
+    form: Arc<str>,
+}
+
+impl AttentionKernels {
+    /// Loads the kernels for this GPU: Hopper's own on Hopper, where the driver takes them.
+    ///
+    /// # Errors
+    /// The driver refuses the PTX, or the GPU's blocks have too little shared memory.
+    pub fn load(gpu: &Gpu) -> Result<Self> {
+        if gpu.facts().sm == 90 {
+            match Self::of(gpu, true) {
+                Ok(kernels) => return Ok(kernels),
+                Err(error) => {
+                    log::warn!(
+                        "the attention kernels for Hopper cannot be used, slower ones are: {error:#}"
+                    );
+                }
+            }
+        }
+        Self::of(gpu, false)
+    }
+
+    /// Loads those for any GPU from sm 80 on, or (`hopper`) those for Hopper alone. Kernels for heads that cannot be used are an
+    /// error of [`Attention::new`] only.
+    ///
+    /// # Errors
+    /// As [`Self::load`].
+    pub fn of(gpu: &Gpu, hopper: bool) -> Result<Self> {
+        let (modules, form) = images::load(gpu, &[Topic::Attention])?;
+        let (base, mut own, mut form) = (modules, Vec::new(), form);
+        if hopper {
+            (own, form) = images::load(gpu, &[Topic::AttentionHopper])?;
+        }
+        let all: Vec<&Module> = own.iter().chain(&base).map(|(_, module)| module).collect();
+        let processors = gpu.multiprocessors()? as usize;
+        let pair = |kernels: &Kernels| -> Result<Arc<Pair>> {
+            let kind = kernels.kind(hopper);
+            let attend = all[0].function(kind.name)?.with_shared(kind.shared)?;
+            let resident = attend.resident_blocks(kind.threads)? as usize * processors;
+            ensure!(
+                resident > 0,
+                "the GPU cannot run the kernel {}: a block of {} threads with {} bytes of shared memory does not fit",
+                kind.name,
+                kind.threads,
+                kind.shared
+            );
+            let merge = all[all.len() - 1].function(kernels.merge)?;
+            Ok(Arc::new(Pair { attend, kind, merge, padded: kernels.padded, resident }))
+        };
+        let heads = |at: usize| pair(&HEADS[at]).map_err(|error| format!("{error:#}").into());
+        Ok(Self {
+            memory: pair(&MEMORY)?,
+            frame: pair(&FRAME)?,
+            heads: std::array::from_fn(heads),
+            form: form.into(),
+        })
+    }
+
+    /// What they were loaded from: "PTX 8.2 for sm_90 alone".
+    pub fn form(&self) -> &str {
+        &self.form
+    }
+
+    pub(super) fn pair(&self, values: Values) -> Result<&Arc<Pair>> {
+        let columns = match values {
+            Values::Memory => return Ok(&self.memory),
+            Values::Frame => return Ok(&self.frame),
+            Values::Heads(columns) => columns,
+        };
+        let whole = columns > 0 && columns.is_multiple_of(UNIT);
+        let fits = |kernels: &Kernels| whole && columns <= kernels.padded;
+        let at = HEADS.iter().position(fits).with_context(|| {
+            format!("attention takes heads of 8, 16 … {WIDEST_HEAD} columns, found {columns}")
+        })?;
+        self.heads[at].as_ref().map_err(|why| {
+            anyhow!("the attention kernels for heads of {columns} columns cannot be used: {why}")
+        })
+    }
+}

@@ -1,0 +1,163 @@
+/*!
+The mask decoder of the track step, from the tokens behind the memory attention to the answer (`cuda/decoder_*.cu`).
+
+Its prompt tokens are eight constants, so what multiplies the image is eight tokens folded with a weight: 64 rows, a head and a token
+each. A kernel over tiles of the image lets it read the tokens, and the tokens read it in the same pass; between two such passes a few
+blocks compute with the tokens alone.
+
+```text
+image ─ read ─→ sums ─ gather, hidden, narrow, fold_attend, turn ─→ folded
+image ─ write ─→ y, sums ─ gather, hidden, narrow, fold_read ─→ folded
+    y ─ write ─→ y, sums ─ gather, heads, heads, answer ─→ iou, pointer, score, vector
+    y, hr0, hr1, vector ─ masks ─→ low
+```
+
+All tensors of the image are fp16, those of tokens fp32; so is the answer but for the pointer.
+*/
+
+mod launches;
+mod scratch;
+mod weights;
+
+use std::sync::Arc;
+
+use anyhow::{Result, bail};
+
+use super::{Output, int, need_exactly};
+use cuda::{Element, Gpu, Stream, View};
+use launches::Kernels;
+use scratch::Scratch;
+use vos::bundle::decoder::{MIDDLE, NARROW, WIDTH};
+use vos::bundle::{DecoderShape, DecoderWeights};
+use weights::Weights;
+
+/// Bytes of an element.
+const HALF: usize = 2;
+const FLOAT: usize = 4;
+/// What vector loads need.
+const ALIGNMENT: usize = 16;
+
+/// A mask decoder with its weights, and the memory that it works in.
+///
+/// Work on different streams at the same time needs a value each; [`Self::sharing`] makes more with the same weights.
+#[derive(Debug)]
+pub struct MaskDecoder {
+    model: Arc<Model>,
+    scratch: Scratch,
+}
+
+/// Where the answer goes, f32 but for the pointer, which the bank has as halves.
+#[derive(Clone, Debug)]
+pub struct Answer {
+    /// Logits, `[4 grid, 4 grid]`.
+    pub low: View,
+    /// The predicted IoU, one number.
+    pub iou: View,
+    /// The object's pointer, f16 `[256]`.
+    pub pointer: View,
+    /// The object's score, one number: above 0 where the object is there.
+    pub score: View,
+}
+
+/// What does not change from launch to launch.
+#[derive(Debug)]
+struct Model {
+    shape: DecoderShape,
+    kernels: Kernels,
+    weights: Weights,
+}
+
+impl MaskDecoder {
+    /// Loads the kernels, for sm 80 and newer, and brings the weights to the device.
+    ///
+    /// # Errors
+    /// A grid that is odd or smaller than 4, weights of another size, a driver that refuses the PTX, or what else it says.
+    pub fn new(
+        gpu: &Gpu,
+        shape: DecoderShape,
+        weights: &DecoderWeights,
+        stream: &Stream,
+    ) -> Result<Self> {
+        shape.check()?;
+        // The largest tensor: the features of the finest map.
+        int(shape.low_size() * shape.low_size() * NARROW, "the number of the features' elements")?;
+        let kernels = Kernels::load(gpu)?;
+        let weights = Weights::load(gpu, shape, weights, stream)?;
+        let model = Arc::new(Model { shape, kernels, weights });
+        Ok(Self { scratch: Scratch::new(gpu, shape)?, model })
+    }
+
+    /// Another one with the same weights, for another stream.
+    ///
+    /// # Errors
+    /// Too little memory.
+    pub fn sharing(&self, gpu: &Gpu) -> Result<Self> {
+        let scratch = Scratch::new(gpu, self.model.shape)?;
+        Ok(Self { model: Arc::clone(&self.model), scratch })
+    }
+
+    /// Image tokens.
+    pub fn tokens(&self) -> usize {
+        self.model.shape.tokens()
+    }
+
+    /// A tensor of the answer, by the name that an engine has for it: `low`, `iou`, `ptr` or `score`.
+    ///
+    /// # Errors
+    /// Another name.
+    pub fn output(&self, name: &str) -> Result<Output> {
+        let side = self.model.shape.low_size();
+        let (shape, element) = match name {
+            "low" => (vec![1, 1, side, side], Element::F32),
+            "iou" | "score" => (vec![1, 1], Element::F32),
+            "ptr" => (vec![1, WIDTH], Element::F16),
+            _ => bail!("the mask decoder gives low, iou, ptr and score, no '{name}'"),
+        };
+        let shape = shape.into_iter().map(|extent| extent as i64).collect();
+        Ok(Output { name: name.to_owned(), element, shape })
+    }
+
+    /// Enqueues a frame of one object: `answer` of `image` f16 `[tokens, 256]`, the tokens behind the memory attention, and the finer
+    /// features `hr0` f16 `[32, 4 grid, 4 grid]` and `hr1` f16 `[64, 2 grid, 2 grid]`. 17 launches without allocation; may be recorded.
+    ///
+    /// # Errors
+    /// Views of another size or at odd addresses, or what the driver says.
+    pub fn enqueue(
+        &self,
+        image: &View,
+        [hr0, hr1]: [&View; 2],
+        answer: &Answer,
+        stream: &Stream,
+    ) -> Result<()> {
+        let DecoderShape { grid, .. } = self.model.shape;
+        let tokens = self.tokens();
+        need_exactly(image, HALF * tokens * WIDTH, ALIGNMENT, "the decoder's image")?;
+        need_exactly(hr0, HALF * 16 * tokens * NARROW, ALIGNMENT, "'hr0'")?;
+        need_exactly(hr1, HALF * 4 * tokens * MIDDLE, ALIGNMENT, "'hr1'")?;
+        need_exactly(&answer.low, FLOAT * 16 * grid * grid, ALIGNMENT, "'low'")?;
+        need_exactly(&answer.iou, FLOAT, FLOAT, "'iou'")?;
+        need_exactly(&answer.pointer, HALF * WIDTH, ALIGNMENT, "'ptr'")?;
+        need_exactly(&answer.score, FLOAT, FLOAT, "'score'")?;
+
+        let Model { weights, .. } = &*self.model;
+        let Weights { started, layers: [first, second], last, .. } = weights;
+        let [a, b] = &self.scratch.queries;
+        self.read(image, &first.read, stream)?;
+        self.gather(&first.read, started, a, stream)?;
+        self.widen(first, a, stream)?;
+        self.fold_attend(b, stream)?;
+        self.turn(b, a, stream)?;
+        self.write(image, first, &second.read, stream)?;
+        self.gather(&second.read, a, b, stream)?;
+        self.widen(second, b, stream)?;
+        self.fold_read(a, stream)?;
+        // In place: a block reads its tile before it writes it.
+        self.write(&self.scratch.image, second, last, stream)?;
+        self.gather(last, a, b, stream)?;
+        self.answer(b, answer, stream)?;
+        self.masks([hr0, hr1], answer, stream)
+    }
+}
+
+#[cfg(test)]
+mod tests;

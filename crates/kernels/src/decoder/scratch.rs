@@ -1,0 +1,69 @@
+/*!
+The memory that a mask decoder works in: what lies between its launches.
+*/
+
+use anyhow::Result;
+
+use super::{FLOAT, HALF};
+use cuda::{Gpu, Purpose, View};
+use vos::bundle::DecoderShape;
+use vos::bundle::decoder::{CROSS, HIDDEN, NARROW, ROWS, TOKENS, WIDTH};
+
+/// Image tokens of a block of the kernels over the image, as in `cuda/decoder_image.cu`: what sums and parts have a line for.
+pub(super) const TILE: usize = 64;
+
+#[derive(Debug)]
+pub(super) struct Scratch {
+    /// Of each tile and row the largest score and the sum of what it leads, f32 `[tiles, 64, 2]`; values by them, f32 `[tiles, 8, 128]`.
+    pub sums: View,
+    pub parts: View,
+    /// Tokens in turn, f32 `[8, 256]`.
+    pub queries: [View; 2],
+    /// f32 `[8, 2048]`
+    pub hidden: View,
+    /// In front of a norm, f32 `[8, 256]`.
+    pub sum: View,
+    /// Heads side by side, f32 `[8, 256]`.
+    pub attended: View,
+    /// What the tokens ask the image with, f16 `[64, 256]`.
+    pub folded: View,
+    /// What the image asks the tokens with, f16 `[64, 256]` and f32 `[64]`, and what it gets, f16 `[256, 64]`.
+    pub keys: View,
+    pub key_bias: View,
+    pub values: View,
+    /// The image that has read tokens, f16 `[tokens, 256]`.
+    pub image: View,
+    /// Rows of the heads, f32 `[8, 256]`.
+    pub rows: [View; 2],
+    /// Of the mask that was chosen, f32 `[32]`.
+    pub vector: View,
+}
+
+impl Scratch {
+    /// For one stream.
+    ///
+    /// # Errors
+    /// Too little memory.
+    pub fn new(gpu: &Gpu, shape: DecoderShape) -> Result<Self> {
+        let memory = gpu.towards(Purpose::Scratch);
+        let floats = |elements: usize| View::new(&memory, FLOAT * elements);
+        let halves = |elements: usize| View::new(&memory, HALF * elements);
+        let tiles = shape.tokens().div_ceil(TILE);
+        let rows = || floats(TOKENS * WIDTH);
+        Ok(Self {
+            sums: floats(tiles * ROWS * 2)?,
+            parts: floats(tiles * TOKENS * CROSS)?,
+            queries: [rows()?, rows()?],
+            hidden: floats(TOKENS * HIDDEN)?,
+            sum: rows()?,
+            attended: rows()?,
+            folded: halves(ROWS * WIDTH)?,
+            keys: halves(ROWS * WIDTH)?,
+            key_bias: floats(ROWS)?,
+            values: halves(WIDTH * ROWS)?,
+            image: halves(shape.tokens() * WIDTH)?,
+            rows: [rows()?, rows()?],
+            vector: floats(NARROW)?,
+        })
+    }
+}

@@ -1,0 +1,126 @@
+/*!
+The kernels of `cuda/`: what a frame needs on the device besides the engines.
+
+```text
+frame (u8) ─ Preprocess ─→ image ─ encoder … track ─→ low ─ MaskMaker ─→ mask words ─→ host
+                                     ↑ tidx, ptr_t, bias      └─ MaskCounts, against a ground truth
+                                  BankState ←─ ptr
+                  MemoryKeys: the bank to the keys of each layer's attention to it
+                  Attention: between the engines of a track step that is cut at its attentions
+                  MaskDecoder: behind the last of those engines, to the answer
+                  MemoryEncoder: in the place of the engine that makes a memory of image and mask
+                  TrunkKernels, ProductKernels, NormedKernels: between the two engines of an encoder whose trunk is ours
+```
+
+Each piece is made once for a clip's sizes: its tables go to the device then, and all that a launch takes is fixed, so
+that launches allocate nothing and a recorded CUDA graph serves every frame. Results are those of the CPU code, bit for
+bit unless it is said otherwise; `segtrt selftest --kernels` compares them on the GPU at hand.
+*/
+#![allow(unsafe_code)]
+
+mod attention;
+mod bank;
+mod clusters;
+mod counts;
+mod decoder;
+mod images;
+mod keys;
+mod loaded;
+mod mask;
+mod memory_encoder;
+mod normed;
+mod preprocess;
+mod products;
+mod tables;
+mod trunk;
+
+use std::sync::Arc;
+
+use anyhow::{Context, Result, bail, ensure};
+
+pub use attention::{Attention, AttentionKernels, AttentionShape, HEAD, Values, WIDEST_HEAD};
+pub use bank::BankState;
+pub use clusters::kernels_of_turns;
+pub use counts::{COUNTERS_BYTES, MaskCounts};
+pub use decoder::{Answer, MaskDecoder};
+pub use images::{Kept, Topic as Source};
+pub use keys::MemoryKeys;
+pub use mask::{MaskMaker, NON_FINITE_BYTES};
+pub use memory_encoder::MemoryEncoder;
+pub use normed::{Normed, NormedKernels};
+pub use preprocess::{Frame, Preprocess};
+pub use products::ProductKernels;
+pub use trunk::{TrunkKernels, WindowShape, Windows};
+
+pub use vos::preprocess::Filter;
+
+use cuda::module::{Function, Module};
+use cuda::{Element, Gpu, View};
+use images::Topic;
+
+/// A tensor that a kernel writes.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Output {
+    /// Its name in the graph that the kernel replaces.
+    pub name: String,
+    /// Type of its elements.
+    pub element: Element,
+    /// Its extents.
+    pub shape: Vec<i64>,
+}
+
+/// The loaded modules. Cheap to clone.
+#[derive(Clone, Debug)]
+pub struct Kernels {
+    modules: Arc<[(Topic, Module)]>,
+    form: Arc<str>,
+}
+
+impl Kernels {
+    /// Loads the kernels: cubins made for this very GPU where the build has them (`SEGTRT_NVCC`), else the PTX that is
+    /// part of every build.
+    ///
+    /// # Errors
+    /// The driver refuses the PTX: it is older than CUDA 11.8, or the GPU is older than sm 75.
+    pub fn load(gpu: &Gpu) -> Result<Self> {
+        let (modules, form) = images::load(gpu, &images::USUAL)?;
+        log::debug!("kernels from {form}");
+        Ok(Self { modules: modules.into(), form: form.into() })
+    }
+
+    /// What they were loaded from: "cubins for sm 87", or "PTX 7.8 for sm_75 and newer".
+    pub fn form(&self) -> &str {
+        &self.form
+    }
+
+    fn function(&self, topic: Topic, name: &str) -> Result<Function> {
+        let module = self.modules.iter().find(|(of, _)| *of == topic);
+        let (_, module) = module.with_context(|| format!("no kernels about {topic:?}"))?;
+        Ok(module.function(name)?)
+    }
+}
+
+/// A size as kernels take it.
+fn int(value: usize, what: &str) -> Result<i32> {
+    i32::try_from(value).ok().with_context(|| format!("{what} is {value}, more than kernels count"))
+}
+
+/// Blocks of `size` that cover `length`.
+fn blocks(length: usize, size: usize) -> Result<u32> {
+    u32::try_from(length.div_ceil(size)).context("more blocks than a launch has")
+}
+
+/// `view` holds `bytes` bytes from a multiple of `alignment` on; `what` is its name in the error.
+fn need(view: &View, bytes: usize, alignment: usize, what: &str) -> Result<()> {
+    ensure!(view.len() >= bytes, "{what} is a view of {} bytes, {bytes} are expected", view.len());
+    if !(view.address() as usize).is_multiple_of(alignment) {
+        bail!("{what} starts at {:p}, no multiple of {alignment} bytes", view.address());
+    }
+    Ok(())
+}
+
+/// As [`need`], and not a byte more: a tensor of another type or size is told apart by its length.
+fn need_exactly(view: &View, bytes: usize, alignment: usize, what: &str) -> Result<()> {
+    ensure!(view.len() == bytes, "{what} is a view of {} bytes, {bytes} are expected", view.len());
+    need(view, bytes, alignment, what)
+}

@@ -1,0 +1,132 @@
+/*!
+The memory encoder, from features and low-resolution logits to the tokens of a memory (`cuda/memory_*.cu`), and to the latents that stand
+for them where the model has such (`cuda/latents.cu`, `cuda/latent_windows.cu`).
+
+```text
+low ─ mask ─→ narrow ─ widen ─→ wide ─ join, with feat ─→ x ─ spread ─→ y ─ mix, with x ─→ x ─ spread ─→ y ─ last, with x ─→ memory
+memory ─ attend ─→ sums ─ mix ─ self ─→ latents ─ attend, with memory ─→ sums ─ mix ─ self ─→ latents of all tokens
+memory ─ windows ─→ latents of a window each
+```
+
+Images between launches are fp16 and channels-last; latents, which layers add to, are fp32.
+*/
+
+mod launches;
+mod scratch;
+mod weights;
+
+use anyhow::Result;
+
+use super::{Output, int, need_exactly};
+use cuda::{Element, Gpu, Stream, View};
+use launches::Kernels;
+use scratch::Scratch;
+use vos::bundle::memory_encoder::{DEPTH, STEPS, WIDTH};
+use vos::bundle::{MemoryShape, MemoryWeights};
+use weights::Weights;
+
+/// Bytes of an element.
+const HALF: usize = 2;
+const FLOAT: usize = 4;
+/// What vector loads need.
+const ALIGNMENT: usize = 16;
+
+/// A memory encoder with its weights, and the memory that it works in: for one stream at a time.
+#[derive(Debug)]
+pub struct MemoryEncoder {
+    shape: MemoryShape,
+    kernels: Kernels,
+    weights: Weights,
+    scratch: Scratch,
+}
+
+impl MemoryEncoder {
+    /// Loads the kernels, for sm 80 and newer, and brings the weights to the device.
+    ///
+    /// # Errors
+    /// A grid that the kernels do not take, weights of another size, a driver that refuses the PTX, or what else it says.
+    pub fn new(
+        gpu: &Gpu,
+        shape: MemoryShape,
+        weights: &MemoryWeights,
+        stream: &Stream,
+    ) -> Result<Self> {
+        shape.check()?;
+        // The largest tensors: the features, the mask behind its second convolution, and behind its third.
+        let [_, narrow, wide, _] = STEPS;
+        let largest = (16 * narrow).max(4 * wide).max(WIDTH) * shape.tokens();
+        int(largest, "the number of an image's elements")?;
+        Ok(Self {
+            shape,
+            kernels: Kernels::load(gpu, shape)?,
+            weights: Weights::load(gpu, shape, weights, stream)?,
+            scratch: Scratch::new(gpu, shape)?,
+        })
+    }
+
+    /// Tokens of the image.
+    pub fn tokens(&self) -> usize {
+        self.shape.tokens()
+    }
+
+    /// The memory, as an engine would have it.
+    pub fn output(&self) -> Output {
+        let shape = [1, self.shape.memory_tokens(), DEPTH].map(|extent| extent as i64);
+        Output { name: "mem".to_owned(), element: Element::F16, shape: shape.to_vec() }
+    }
+
+    /// Enqueues a frame of one object: `memory` f16 `[tokens, 64]`, or `[512, 64]` with latents, of `feat` f16 `[256, grid, grid]`, `low` f32
+    /// `[4 grid, 4 grid]`, `score` f32 `[1]`, the object's, and `binary` f32 `[1]`: above 0.5 the mask is 0 or 1 everywhere. 7 launches, 14
+    /// with latents, without allocation; may be recorded.
+    ///
+    /// # Errors
+    /// Views of another size or at odd addresses, or what the driver says.
+    pub fn enqueue(
+        &self,
+        feat: &View,
+        low: &View,
+        score: &View,
+        binary: &View,
+        memory: &View,
+        stream: &Stream,
+    ) -> Result<()> {
+        let Self { shape, weights, scratch, .. } = self;
+        let side = shape.low_size();
+        need_exactly(feat, HALF * WIDTH * self.tokens(), ALIGNMENT, "'feat'")?;
+        need_exactly(low, FLOAT * side * side, ALIGNMENT, "'low'")?;
+        need_exactly(score, FLOAT, FLOAT, "'score'")?;
+        need_exactly(binary, FLOAT, FLOAT, "'binar'")?;
+        need_exactly(memory, HALF * shape.memory_tokens() * DEPTH, ALIGNMENT, "'mem'")?;
+
+        self.mask(low, binary, stream)?;
+        self.widen(stream)?;
+        self.join(feat, stream)?;
+        let [first, last] = &weights.blocks;
+        self.spread(first, stream)?;
+        self.mix(first, stream)?;
+        self.spread(last, stream)?;
+        let Some((latents, work)) = weights.latents.as_ref().zip(scratch.latents.as_ref()) else {
+            return self.last(last, score, memory, stream);
+        };
+        self.last(last, score, &work.memory, stream)?;
+        let half = memory.len() / 2;
+        let (flat, map) = (memory.part(0, half)?, memory.part(half, half)?);
+        let [first, second] = &latents.layers;
+        self.attend(work, first, &latents.first, stream)?;
+        self.latents_mix(work, first, &latents.flat, stream)?;
+        self.latents_self(
+            work,
+            first,
+            (&latents.asks.norm, Some(&latents.asks.weight)),
+            &work.queries,
+            stream,
+        )?;
+        self.attend(work, second, &work.queries, stream)?;
+        self.latents_mix(work, second, &work.latents, stream)?;
+        self.latents_self(work, second, (&latents.last, None), &flat, stream)?;
+        self.windows(work, &map, stream)
+    }
+}
+
+#[cfg(test)]
+mod tests;

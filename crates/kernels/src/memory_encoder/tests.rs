@@ -1,0 +1,101 @@
+//! That launches are the sources' own.
+
+use super::launches::{
+    ATTEND_THREADS, ATTEND_TILE, JOIN_SHARED, JOIN_THREADS, JOIN_TILE, LATENT_THREADS, LATENT_TILE,
+    MASK_THREADS, MASK_TILE, MIX_SHARED, MIX_THREADS, MIX_TILE, SPREAD_SHARED, SPREAD_THREADS,
+    SPREAD_TILE, WIDEN_THREADS, WINDOW_SHARED, WINDOW_THREADS, WINDOW_TILE,
+};
+use super::scratch::SPLIT;
+use vos::bundle::memory_encoder::{
+    DEPTH, HIDDEN, LATENT_HIDDEN, LATENTS, LAYERS, STEPS, TAPS, WIDTH, WINDOW_NORMS, WINDOWS,
+};
+
+/// A source's text without comments, whose constants are found by `has`.
+fn source(name: &str) -> String {
+    let text = std::fs::read_to_string(format!("../../cuda/{name}")).unwrap();
+    text.lines()
+        .map(|line| line.split(" //").next().unwrap().trim_end().to_owned() + "\n")
+        .collect()
+}
+
+fn has(text: &str, line: &str) {
+    assert!(text.contains(line), "{line}");
+}
+
+/// The entry point that these bounds stand in front of, in a source with its comments.
+fn bounded<'t>(text: &'t str, name: &str) -> &'t str {
+    let (before, _) = text.split_once(&format!(" {name}(const")).unwrap();
+    let (_, bounds) = before.rsplit_once("__launch_bounds__(").unwrap();
+    bounds.split_once(',').unwrap().0
+}
+
+#[test]
+fn the_masks_tiles_are_those_of_the_source() {
+    let (mask, widen) = (source("memory_mask.cu"), source("memory_widen.cuh"));
+    let [across, down] = MASK_TILE;
+    has(&widen, &format!("constexpr int ACROSS = {across}, DOWN = {down};"));
+    assert_eq!(bounded(&mask, "memory_mask"), "Mask::THREADS");
+    assert_eq!(bounded(&mask, "memory_widen"), "Widen::THREADS");
+    has(&mask, &format!("static constexpr int THREADS = {MASK_THREADS},"));
+    has(&widen, &format!("static constexpr int THREADS = {WIDEN_THREADS};"));
+    has(&widen, &format!("static constexpr int CHANNELS = {},", STEPS[2]));
+    let join = source("memory_join.cu");
+    let [across, down] = JOIN_TILE;
+    has(&join, &format!("constexpr int DOWN = {down}, ACROSS = {across};"));
+    assert_eq!(bounded(&join, "memory_join"), "JOIN_THREADS");
+    has(&join, &format!("WARPS = {}, JOIN_THREADS = WARPS * 32;", JOIN_THREADS / 32));
+    has(&join, &format!("constexpr int CHANNELS = {};", STEPS[2]));
+    has(&join, &format!("constexpr int TAPS = {TAPS};"));
+    has(&join, &format!("constexpr int COLUMNS = {WIDTH};"));
+    has(&join, &format!("JOIN_BYTES == {JOIN_SHARED} "));
+}
+
+#[test]
+fn the_blocks_tiles_are_those_of_the_source() {
+    let (spread, mix) = (source("memory_blocks.cuh"), source("memory_blocks.cu"));
+    let [across, down] = SPREAD_TILE;
+    has(&spread, &format!("constexpr int SPREAD_ROWS = {down}, SPREAD_COLUMNS = {across};"));
+    has(&spread, "constexpr int SPREAD_THREADS = SPREAD_ROWS * WIDTH / 2,");
+    assert_eq!(SPREAD_THREADS as usize, down * WIDTH / 2);
+    has(&spread, &format!("constexpr int WIDTH = {WIDTH};"));
+    has(&mix, &format!("constexpr int HIDDEN = {HIDDEN},"));
+    has(&mix, &format!("constexpr int MEMORY = {DEPTH};"));
+    has(&mix, &format!("constexpr int MIX_TOKENS = {MIX_TILE}, MIX_WARPS = {},", MIX_THREADS / 32));
+    has(&mix, &format!("MIX_SHARED == {MIX_SHARED} && SPREAD_SHARED == {SPREAD_SHARED}"));
+    assert_eq!(bounded(&mix, "memory_spread"), "SPREAD_THREADS");
+    for name in ["memory_mix", "memory_last"] {
+        assert_eq!(bounded(&mix, name), "MIX_THREADS");
+    }
+    // What the blocks of GPUs with least have: 99 KiB.
+    for shared in [JOIN_SHARED, SPREAD_SHARED, MIX_SHARED, WINDOW_SHARED] {
+        assert!(shared <= 99 * 1024, "{shared}");
+    }
+}
+
+#[test]
+fn the_latents_tiles_are_those_of_the_source() {
+    let (attend, latents) = (source("latents.cuh"), source("latents.cu"));
+    has(&attend, &format!("constexpr int LATENTS = {LATENTS};"));
+    has(&attend, &format!("constexpr int SPLIT = {SPLIT};"));
+    has(&attend, &format!("constexpr int TILE = {ATTEND_TILE};"));
+    has(&attend, &format!("constexpr int ATTEND_THREADS = {ATTEND_THREADS};"));
+    has(&latents, &format!("constexpr int FEW = {LATENT_TILE};"));
+    has(&latents, &format!("constexpr int FEW_THREADS = {LATENT_THREADS};"));
+    assert_eq!(bounded(&latents, "latents_attend"), "ATTEND_THREADS");
+    for name in ["latents_mix", "latents_self"] {
+        assert_eq!(bounded(&latents, name), "FEW_THREADS");
+    }
+    let (window, windows) = (source("latent_windows.cuh"), source("latent_windows.cu"));
+    has(&window, &format!("constexpr int WIDTH = {DEPTH};"));
+    has(&window, &format!("constexpr int SIDE = {WINDOWS};"));
+    has(&windows, &format!("constexpr int HIDDEN = {LATENT_HIDDEN};"));
+    has(&windows, &format!("constexpr int LATENTS = {WINDOW_TILE};"));
+    has(&windows, &format!("constexpr int WARPS = {};", WINDOW_THREADS / 32));
+    assert_eq!(bounded(&windows, "latents_windows"), "WINDOW_THREADS");
+    let text = std::fs::read_to_string("../../cuda/latent_windows.cu").unwrap();
+    let launch = format!("of {WINDOW_THREADS} threads and {WINDOW_SHARED} bytes of shared memory");
+    assert!(text.contains(&launch), "{launch}");
+    assert_eq!(LATENTS, WINDOWS * WINDOWS);
+    // Both layers' norms and the last one, a weight and a bias each.
+    assert_eq!((LAYERS * WINDOW_NORMS + 1) * 2 * DEPTH, 1408);
+}

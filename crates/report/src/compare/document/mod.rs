@@ -1,0 +1,48 @@
+/*!
+A comparison as files and tables: `comparison.json` with everything, `comparison.md` to paste, `comparison.csv` and
+`comparison_drift.csv` to plot, a table for the screen.
+*/
+
+mod cells;
+mod csv_files;
+mod markdown;
+mod remarks;
+pub mod sweep;
+mod table;
+
+use std::io::Write;
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, Result};
+
+use super::judge::Comparison;
+use vos::files::atomic;
+
+pub use remarks::remarks;
+pub use table::render;
+
+/// Writes every file into `out_dir`, which is made; their paths.
+///
+/// # Errors
+/// The folder is not writable or the disk is full.
+pub fn write(out_dir: &Path, comparison: &Comparison) -> Result<Vec<PathBuf>> {
+    std::fs::create_dir_all(out_dir).with_context(|| {
+        format!("cannot create {}; choose another --out-dir", out_dir.display())
+    })?;
+    let at = |name: &str| out_dir.join(name);
+    let paths = [
+        at("comparison.md"),
+        at("comparison.csv"),
+        at("comparison_drift.csv"),
+        at("comparison.json"),
+    ];
+    let [text, rows, drift, json] = &paths;
+    atomic::write(text, |out| Ok(out.write_all(markdown::render(comparison).as_bytes())?))?;
+    atomic::write(rows, |out| csv_files::write(out, comparison))?;
+    atomic::write(drift, |out| csv_files::write_drift(out, comparison))?;
+    atomic::write(json, |out| {
+        serde_json::to_writer_pretty(&mut *out, comparison)?;
+        Ok(out.write_all(b"\n")?)
+    })?;
+    Ok(paths.to_vec())
+}

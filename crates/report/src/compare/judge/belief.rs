@@ -1,0 +1,303 @@
+/*!
+Whether speeds may be believed: the rules that each pass is judged by, for both sides alike, and those of rounds and pairs.
+
+Passes are judged here anew from their raw times, whatever their writer thought of them: both sides by the same rules.
+*/
+
+use std::collections::BTreeMap;
+
+use super::bootstrap::Interval;
+use super::contender::{Contender, ModelRound};
+use super::speed::Speed;
+use crate::compare::runs::PassRecord;
+use crate::compare::thresholds::SPEED;
+use vos::record::{Finding, Observed, Verdict, Weight};
+use vos::stats;
+use vos::verdict::{self, Evidence};
+
+/// The rule that the stages of a pass must add up to its latencies.
+const UNEXPLAINED: &str = "unexplained";
+
+/// What is looked at here, from the raw times; the writer's opinion of it does not count.
+const RULES: [&str; 11] = [
+    "throttled",
+    "clock_drift",
+    "other_process",
+    "unsteady",
+    "drift",
+    UNEXPLAINED,
+    "few_frames",
+    "p99_of_few",
+    "outliers",
+    "few_readings",
+    "unwatched",
+];
+
+/// What a pass may show now and then: the interval is drawn from all rounds and clips and so holds it.
+const NOW_AND_THEN: [&str; 2] = ["unsteady", "drift"];
+
+fn finding(weight: Weight, code: &str, sentence: String) -> Finding {
+    Finding { code: code.to_owned(), sentence, weight }
+}
+
+fn percent(part: f64) -> f64 {
+    100.0 * part
+}
+
+/// Judges one side: its passes, its rounds, its build.
+pub(super) fn of_side(side: &Contender<'_>, speed: &Speed) -> Verdict {
+    let mut findings = of_passes(side);
+    findings.extend(few_rounds(speed));
+    findings.extend(stopped(side));
+    findings.extend(rounds_differ(speed));
+    findings.extend(tail_of_few(side, speed));
+    findings.extend(debug_build(side));
+    for finding in &mut findings {
+        finding.sentence = format!("{}: {}", side.name, finding.sentence);
+    }
+    Verdict::of(findings)
+}
+
+/// What all passes show.
+fn of_passes(side: &Contender<'_>) -> Vec<Finding> {
+    let passes = side.passes().map(|(round, pass)| of_pass(side, round, pass));
+    together(&passes.collect::<Vec<_>>())
+}
+
+/// What one pass shows.
+fn of_pass(side: &Contender<'_>, round: &ModelRound<'_>, pass: &PassRecord) -> Vec<Finding> {
+    let observed = observed(round, pass);
+    let judged = verdict::judge(&Evidence {
+        frames: &pass.frames,
+        overlapping: side.overlapping(),
+        batch: round.folder.encode_batch(),
+        on_gpu: side.on_gpu(),
+        observed: observed.as_ref(),
+    });
+    // Stages of another pass do not explain this one's latencies.
+    let own =
+        judged.findings.into_iter().filter(|found| !pass.stages_apart || found.code != UNEXPLAINED);
+    // What only its writer can have seen, such as a graph that was compiled inside the pass, stands as it is.
+    let theirs = pass.findings.iter().filter(|found| !RULES.contains(&found.code.as_str()));
+    own.chain(theirs.cloned()).collect()
+}
+
+/// Whether nothing speaks against a pass, and there was enough of it to tell.
+pub(super) fn is_calm(side: &Contender<'_>, round: &ModelRound<'_>, pass: &PassRecord) -> bool {
+    of_pass(side, round, pass).iter().all(|found| found.weight == Weight::Note)
+}
+
+/// Each code once, with the number of passes that have it. What passes show now and then is a hint where those that show any of it
+/// are so few that the interval speaks for them.
+fn together(passes: &[Vec<Finding>]) -> Vec<Finding> {
+    let is_now_and_then = |found: &Finding| NOW_AND_THEN.contains(&found.code.as_str());
+    let disturbed = passes.iter().filter(|found| found.iter().any(is_now_and_then)).count();
+    let seldom = disturbed as f64 <= SPEED.disturbed * passes.len() as f64;
+    let mut codes: BTreeMap<&str, (usize, &Finding)> = BTreeMap::new();
+    for found in passes.iter().flatten() {
+        // Percentiles are of all passes together here, and are told of as such.
+        if found.code != "p99_of_few" {
+            codes.entry(&found.code).or_insert((0, found)).0 += 1;
+        }
+    }
+    let told = |(count, found): (usize, &Finding)| Finding {
+        code: found.code.clone(),
+        sentence: format!("{count} of {} passes, the first: {}", passes.len(), found.sentence),
+        weight: if seldom && is_now_and_then(found) { Weight::Note } else { found.weight },
+    };
+    codes.into_values().map(told).collect()
+}
+
+/// The sensors without the comparison's own runners: they wait for their turn and have no work on the GPU.
+fn observed(round: &ModelRound<'_>, pass: &PassRecord) -> Option<Observed> {
+    let seen = pass.observed?;
+    // Sides that were told of them have left them out already.
+    let waiting = if seen.idle_processes.is_some() { 0 } else { round.waiting };
+    Some(seen.beside_idle(waiting))
+}
+
+fn few_rounds(speed: &Speed) -> Option<Finding> {
+    let rounds = speed.round_fps.len();
+    (rounds < SPEED.rounds).then(|| {
+        let sentence = format!(
+            "{rounds} of the {} rounds that it takes to see how they differ; raise --rounds",
+            SPEED.rounds
+        );
+        finding(Weight::Gap, "few_rounds", sentence)
+    })
+}
+
+/// What ended a side early, such as a process that hung, may have slowed it before.
+fn stopped(side: &Contender<'_>) -> Option<Finding> {
+    side.stopped_early().map(|sentence| finding(Weight::Gap, "stopped_early", sentence))
+}
+
+fn rounds_differ(speed: &Speed) -> Option<Finding> {
+    let spread = stats::population_std(&speed.round_fps)? / stats::mean(&speed.round_fps)?;
+    (spread > SPEED.round_spread).then(|| {
+        let (low, high) = (stats::min(&speed.round_fps), stats::max(&speed.round_fps));
+        let sentence = format!(
+            "its rounds spread by {:.1} %, {:.0} % are allowed ({:.2} to {:.2} FPS); leave the machine alone and measure again",
+            percent(spread),
+            percent(SPEED.round_spread),
+            low.unwrap_or(f64::NAN),
+            high.unwrap_or(f64::NAN)
+        );
+        finding(Weight::Fault, "rounds_differ", sentence)
+    })
+}
+
+fn tail_of_few(side: &Contender<'_>, speed: &Speed) -> Option<Finding> {
+    let untold: Vec<&str> = [("p50", speed.p50_ms), ("p95", speed.p95_ms), ("p99", speed.p99_ms)]
+        .into_iter()
+        .filter(|(_, value)| value.is_none() && !side.overlapping())
+        .map(|(name, _)| name)
+        .collect();
+    (!untold.is_empty()).then(|| {
+        let sentence = format!(
+            "{} of {} frames: fewer than {} frames lie beyond it; run more clips or rounds",
+            untold.join(" and "),
+            speed.later_frames,
+            SPEED.frames_beyond
+        );
+        finding(Weight::Note, "tail_of_few", sentence)
+    })
+}
+
+fn debug_build(side: &Contender<'_>) -> Option<Finding> {
+    let build = |round: &ModelRound<'_>| round.folder.environment.get("build").cloned();
+    let debug = side.rounds.iter().filter_map(build).any(|build| build == "debug");
+    debug.then(|| {
+        let sentence = "segtrt was built without optimisation; build with --release".to_owned();
+        finding(Weight::Fault, "debug_build", sentence)
+    })
+}
+
+/// Judges a ratio: both sides, and what is between them.
+pub(super) fn of_pair(
+    sides: [(&Contender<'_>, &Verdict); 2],
+    ratio: Option<f64>,
+    interval: Option<Interval>,
+    interleaved: bool,
+) -> Verdict {
+    let [(a, left), (b, right)] = sides;
+    let mut findings: Vec<Finding> =
+        [left, right].iter().flat_map(|v| v.findings.clone()).collect();
+    findings.extend(other_machine(a, b));
+    findings.extend(clocks_apart(a, b));
+    findings.extend(other_fidelity(a, b));
+    findings.extend(width(ratio, interval));
+    let clips = a.rounds.first().map_or(0, |round| {
+        round.objects.keys().map(|key| &key.video).collect::<std::collections::BTreeSet<_>>().len()
+    });
+    if clips == 1 {
+        let sentence =
+            "one clip was run: the interval says nothing of how clips differ; run more clips";
+        findings.push(finding(Weight::Note, "one_clip", sentence.to_owned()));
+    }
+    if !interleaved {
+        let sentence = "it is not known that the sides were measured in turn: slow drifts of the machine would show as a \
+                        difference; let segtrt compare measure both";
+        findings.push(finding(Weight::Note, "not_in_turn", sentence.to_owned()));
+    }
+    Verdict::of(findings)
+}
+
+fn other_machine(a: &Contender<'_>, b: &Contender<'_>) -> Option<Finding> {
+    let told = |what: &str, x: &str, y: &str| {
+        let sentence = format!("{what}: {} ran on {x}, {} on {y}", a.name, b.name);
+        finding(Weight::Fault, "other_machine", sentence)
+    };
+    if a.on_gpu() != b.on_gpu() {
+        let (x, y) = (&a.conditions.device, &b.conditions.device);
+        return (!x.is_empty() && !y.is_empty())
+            .then(|| told("the sides ran on different devices", x, y));
+    }
+    let differ = |fact: &dyn Fn(&Contender<'_>) -> Option<String>, what: &str| {
+        let (x, y) = (fact(a)?, fact(b)?);
+        (x != y).then(|| told(what, &x, &y))
+    };
+    differ(&|side| side.fact("gpu/uuid"), "the sides ran on different GPUs")
+        .or_else(|| differ(&gpu_name, "the sides ran on different GPUs"))
+        .or_else(|| differ(&|side| side.fact("processor"), "the sides ran on different processors"))
+}
+
+/// The GPU's name by its sensors, or by the rows, which some backends fill with a number alone.
+fn gpu_name(side: &Contender<'_>) -> Option<String> {
+    let device = &side.conditions.device;
+    let told = side.on_gpu() && !device.starts_with("gpu ");
+    side.fact("gpu/name").or_else(|| told.then(|| device.clone()))
+}
+
+/// Frames that are resized otherwise, or holes that are filled, make other masks; they show in the masks, and are told.
+fn other_fidelity(a: &Contender<'_>, b: &Contender<'_>) -> Option<Finding> {
+    let (x, y) = (&a.conditions.fidelity, &b.conditions.fidelity);
+    (x != y && !x.is_empty() && !y.is_empty()).then(|| {
+        let sentence = format!("{} ran as {x} and {} as {y}", a.name, b.name);
+        finding(Weight::Note, "other_fidelity", sentence)
+    })
+}
+
+fn clocks_apart(a: &Contender<'_>, b: &Contender<'_>) -> Option<Finding> {
+    let mean = |c: &Contender<'_>| {
+        let clocks = c.passes().filter_map(|(_, pass)| pass.observed?.sm_clock_mean_mhz);
+        stats::mean(&clocks.collect::<Vec<_>>())
+    };
+    let (x, y) = (mean(a)?, mean(b)?);
+    let gap = (x - y).abs() / x.max(y);
+    (gap > SPEED.clock_gap).then(|| {
+        let sentence = format!(
+            "the mean SM clock was {x:.0} MHz for {} and {y:.0} MHz for {}, {:.0} % apart, {:.0} % are allowed; lock it \
+             (nvidia-smi -lgc)",
+            a.name,
+            b.name,
+            percent(gap),
+            percent(SPEED.clock_gap)
+        );
+        finding(Weight::Fault, "clocks_apart", sentence)
+    })
+}
+
+fn width(ratio: Option<f64>, interval: Option<Interval>) -> Option<Finding> {
+    let Some(Interval { low, high }) = interval else {
+        let sentence = "one round of one clip has no interval; raise --rounds or run more clips";
+        return Some(finding(Weight::Gap, "no_interval", sentence.to_owned()));
+    };
+    let half = (high - low) / 2.0 / ratio?;
+    (half > SPEED.interval).then(|| {
+        let sentence = format!(
+            "the interval is the ratio ± {:.0} %, more than {:.0} %; raise --rounds or run more clips",
+            percent(half),
+            percent(SPEED.interval)
+        );
+        finding(Weight::Note, "wide_interval", sentence)
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_quarter_of_the_passes_may_be_disturbed() {
+        // Twelve passes, the first of which have these codes, one each.
+        let told = |codes: &[&str]| {
+            let mut passes = vec![Vec::new(); 12];
+            for (pass, code) in passes.iter_mut().zip(codes) {
+                pass.push(finding(Weight::Fault, code, "slower".into()));
+            }
+            together(&passes)
+        };
+        let weights = |codes: &[&str]| -> Vec<Weight> {
+            told(codes).into_iter().map(|found| found.weight).collect()
+        };
+        assert_eq!(weights(&["drift"; 3]), [Weight::Note]);
+        assert_eq!(weights(&["unsteady"; 4]), [Weight::Fault]);
+        assert_eq!(told(&["drift"; 4])[0].sentence, "4 of 12 passes, the first: slower");
+        // It is the passes that count, whichever of the two they show.
+        assert_eq!(weights(&["drift", "drift", "unsteady"]), [Weight::Note; 2]);
+        assert_eq!(weights(&["drift", "drift", "unsteady", "unsteady"]), [Weight::Fault; 2]);
+        // Throttling is no incident.
+        assert_eq!(weights(&["throttled"]), [Weight::Fault]);
+    }
+}

@@ -1,0 +1,161 @@
+/*!
+How many times as fast a side is at least, where something disturbed the passes.
+
+What else runs on a machine makes frames late and never early. So the slowest pass of the one side over each object, beside the least
+time that each frame took in any pass of the other, gives a ratio that no disturbance can have raised that came and went: it would have to
+come upon the same frame in every pass. Each object must have a pass of the other side that shows no disturbance, too. What slows all
+passes of that side alike, from the first frame to the last, nobody can see in times, and no bound allows for it. Where the one side's own clocks
+were held down, its passes took the longer for it: that lowers the ratio and no more, as long as the other's were not.
+*/
+
+use std::collections::BTreeMap;
+
+use super::belief;
+use super::contender::Contender;
+use vos::record::{ObjectKey, Verdict, Weight};
+
+/// What a pair's verdict may name for a bound to be sound: frames that came late, now and then or for a whole round. Clocks that
+/// were held down, or another device, slow every pass alike.
+const LATE: [&str; 3] = ["unsteady", "drift", "rounds_differ"];
+
+/// What may be the subject's alone: its clocks were lower than they can be.
+const SLOWED: [&str; 2] = ["throttled", "clock_drift"];
+
+/// What the baseline's verdict may not even hint at: clocks that nobody watched may have been held down.
+const BLIND: [&str; 2] = ["unwatched", "few_readings"];
+
+/// What a pair's verdict may not hint at: rounds that were not beside each other may differ by anything.
+const APART: &str = "not_in_turn";
+
+/// A pass over an object.
+#[derive(Clone, Debug)]
+struct Pass {
+    /// Of each frame, ms.
+    times: Vec<f64>,
+    /// It shows no disturbance.
+    calm: bool,
+}
+
+/// The passes over each object, of all rounds.
+type Objects = BTreeMap<ObjectKey, Vec<Pass>>;
+
+/// Whether frames came late, many or few, or the subject was held back, and nothing else speaks against the ratio: then what that cannot have
+/// raised is worth saying.
+pub(super) fn is_due(pair: &Verdict, baseline: &Verdict) -> bool {
+    let hints = |verdict: &Verdict, code: &str| verdict.findings.iter().any(|f| f.code == code);
+    let can_only_lower =
+        |code: &str| LATE.contains(&code) || SLOWED.contains(&code) && !hints(baseline, code);
+    let against = pair.findings.iter().filter(|found| found.weight != Weight::Note);
+    pair.findings.iter().any(|found| can_only_lower(&found.code))
+        && against.map(|found| found.code.as_str()).all(can_only_lower)
+        && !hints(pair, APART)
+        && !BLIND.iter().any(|code| hints(baseline, code))
+}
+
+/// The least ratio of speeds; `None` where an object has no undisturbed pass of the baseline.
+pub(super) fn at_least(subject: &Contender<'_>, baseline: &Contender<'_>) -> Option<f64> {
+    of(&passes(subject), &passes(baseline))
+}
+
+fn of(subject: &Objects, baseline: &Objects) -> Option<f64> {
+    let (mut slowest, mut fastest) = (0.0, 0.0);
+    for (object, passes) in subject {
+        let others = baseline.get(object)?;
+        let frames = passes.first()?.times.len();
+        let is_whole = |pass: &Pass| pass.times.len() == frames;
+        if !others.iter().any(|pass| pass.calm) || !passes.iter().chain(others).all(is_whole) {
+            return None;
+        }
+        slowest += passes.iter().map(|pass| pass.times.iter().sum()).reduce(f64::max)?;
+        for frame in 0..frames {
+            fastest += others.iter().map(|pass| pass.times[frame]).reduce(f64::min)?;
+        }
+    }
+    let ratio = fastest / slowest;
+    (ratio.is_finite() && ratio > 0.0).then_some(ratio)
+}
+
+fn passes(side: &Contender<'_>) -> Objects {
+    let mut objects = Objects::new();
+    for round in &side.rounds {
+        for (key, passes) in &round.objects {
+            objects.entry(key.clone()).or_default().extend(passes.iter().map(|pass| Pass {
+                times: pass.frames.iter().map(|frame| frame.latency_ms).collect(),
+                calm: belief::is_calm(side, round, pass),
+            }));
+        }
+    }
+    objects
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use vos::record::Finding;
+
+    /// Times of each frame, and whether the pass is calm.
+    type Given<'a> = (&'a [f64], bool);
+
+    fn objects(of: &[(&str, &[Given<'_>])]) -> Objects {
+        let key = |video: &str| ObjectKey {
+            video: video.to_owned(),
+            object: "000".to_owned(),
+            model: "m".to_owned(),
+        };
+        let pass = |&(times, calm): &Given<'_>| Pass { times: times.to_vec(), calm };
+        of.iter().map(|(video, all)| (key(video), all.iter().map(pass).collect())).collect()
+    }
+
+    #[test]
+    fn the_slowest_pass_stands_beside_the_least_time_of_each_frame() {
+        let subject = objects(&[("a", &[(&[5.0, 5.0], true), (&[5.0, 6.0], false)])]);
+        let calm = objects(&[("a", &[(&[30.0, 22.0], true), (&[20.0, 33.0], true)])]);
+        assert_eq!(of(&subject, &calm), Some(42.0 / 11.0));
+        // A disturbed pass that was faster all the same shows that the quiet one can be no slower.
+        let disturbed = objects(&[("a", &[(&[40.0, 40.0], true), (&[30.0, 90.0], false)])]);
+        assert_eq!(of(&subject, &disturbed), Some(70.0 / 11.0));
+        // Nothing is known of an object without an undisturbed pass, nor of one that is not there or was cut short.
+        for none in [
+            objects(&[("a", &[(&[40.0, 40.0], false)])]),
+            objects(&[("b", &[(&[40.0, 40.0], true)])]),
+            objects(&[("a", &[(&[40.0], true)])]),
+        ] {
+            assert_eq!(of(&subject, &none), None);
+        }
+        assert_eq!(of(&objects(&[]), &objects(&[])), None);
+    }
+
+    #[test]
+    fn it_is_due_where_frames_came_late_and_nothing_else_is_against_it() {
+        let verdict = |codes: &[(&str, Weight)]| {
+            let finding = |&(code, weight): &(&str, Weight)| Finding {
+                code: code.to_owned(),
+                sentence: String::new(),
+                weight,
+            };
+            Verdict::of(codes.iter().map(finding).collect())
+        };
+        let quiet = verdict(&[]);
+        let due = |codes: &[(&str, Weight)]| is_due(&verdict(codes), &quiet);
+        assert!(due(&[("unsteady", Weight::Fault), ("rounds_differ", Weight::Fault)]));
+        assert!(due(&[("drift", Weight::Note), ("other_fidelity", Weight::Note)]));
+        assert!(!due(&[]) && !due(&[("outliers", Weight::Note)]));
+        for (other, weight) in [
+            ("clocks_apart", Weight::Fault),
+            ("few_rounds", Weight::Gap),
+            ("stopped_early", Weight::Gap),
+            ("not_in_turn", Weight::Note),
+        ] {
+            assert!(!due(&[("unsteady", Weight::Fault), (other, weight)]), "{other}");
+        }
+        let late = verdict(&[("unsteady", Weight::Fault)]);
+        for blind in BLIND {
+            assert!(!is_due(&late, &verdict(&[(blind, Weight::Note)])), "{blind}");
+        }
+        for slowed in SLOWED {
+            let held_down = verdict(&[(slowed, Weight::Fault)]);
+            assert!(is_due(&held_down, &quiet), "{slowed} of the subject");
+            assert!(!is_due(&held_down, &held_down), "{slowed} of the baseline");
+        }
+    }
+}

@@ -1,0 +1,289 @@
+/*!
+One model: every side against the reference, then the subject against every other side.
+*/
+
+use std::collections::{BTreeSet, HashMap};
+
+use anyhow::{Context, Result};
+
+use super::contender::Contender;
+use super::equality::{self, DriftCurve, Equality, Worst};
+use super::evidence::{self, ObjectEvidence};
+use super::original::{self, AsOriginal};
+use super::result::{ModelComparison, Outcome, SideReport, Withheld};
+use super::{Request, belief, flips, pairs, picture, same_work, speed, teacher};
+use crate::compare::runs::Side;
+use vos::dataset::Clip;
+use vos::mask::Mask;
+use vos::record::{ObjectKey, Verdict};
+
+/// What the masks of a side show, and what that amounts to; a sentence where they cannot be compared.
+type Judgement = Result<(Vec<ObjectEvidence>, Equality), String>;
+
+/// A side on its way to a report.
+pub(super) type Entered<'a> = Result<Contender<'a>, (Outcome, String)>;
+
+/// Judges `model` of all sides.
+pub(super) fn judge(
+    request: &Request<'_>,
+    clips: &HashMap<String, Clip>,
+    model: &str,
+) -> Result<(ModelComparison, Vec<DriftCurve>)> {
+    let set = request.set;
+    let reference_side = set.reference_side().context("the reference is none of the sides")?;
+    let reference = Contender::of(reference_side, model).and_then(in_single);
+    let entered: Vec<Entered<'_>> =
+        set.sides.iter().map(|side| enter(side, model, reference.as_ref())).collect();
+    let entered = refuse_other_timing(entered);
+    let there: Vec<&Contender<'_>> = entered.iter().filter_map(|side| side.as_ref().ok()).collect();
+    let found = match &reference {
+        Ok(reference) => evidence::gather(reference, &there, clips).into_iter(),
+        Err(_) => Vec::new().into_iter(),
+    };
+    let found = found.zip(&there).map(|(found, side)| {
+        let objects = found?;
+        let equality = equality::judge(&objects, &side.conditions.precision);
+        Ok((objects, equality))
+    });
+    let found: Vec<Judgement> = found.collect();
+    let equalities = found.iter().map(|found| found.as_ref().ok().map(|(_, equality)| equality));
+    let mut originals = original::compare(&there, &equalities.collect::<Vec<_>>(), clips);
+    let mut found = found.into_iter();
+    let mut curves = Vec::new();
+    let mut reports = Vec::new();
+    for (side, entered) in set.sides.iter().zip(&entered) {
+        reports.push(match (entered, &reference) {
+            (Ok(contender), Ok(reference)) => {
+                let evidence = found.next().unwrap_or_else(|| Err("not compared".to_owned()));
+                let judged = Judged { request, clips, reference, side: contender };
+                judged.report(evidence, originals.remove(contender.name), &mut curves)
+            }
+            (Err((outcome, why)), _) => absent(side, *outcome, why),
+            (Ok(_), Err(why)) => {
+                let why = format!("the reference {}: {why}", reference_side.name);
+                absent(side, Outcome::Refused, &why)
+            }
+        });
+    }
+    let ratios = pairs::ratios(&entered, &reports, set.interleaved);
+    let any = reference.as_ref().ok().or_else(|| there.first().copied());
+    let comparison = ModelComparison {
+        model: model.to_owned(),
+        imgsz: any.map(|side| side.conditions.imgsz.clone()).unwrap_or_default(),
+        clips: any
+            .map_or(0, |side| side.objects().map(|key| &key.video).collect::<BTreeSet<_>>().len()),
+        objects: any.map_or(0, |side| side.objects().count()),
+        weights: any.and_then(|side| weights(side)),
+        sides: reports,
+        ratios,
+    };
+    Ok((comparison, curves))
+}
+
+/// What masks are compared with, which fp32 alone may be: the limits are how far other precisions may be from it.
+fn in_single(reference: Contender<'_>) -> Result<Contender<'_>, String> {
+    match reference.conditions.precision.as_str() {
+        "fp32" => Ok(reference),
+        other => Err(format!("it ran in {other}, and masks are compared with a run in fp32")),
+    }
+}
+
+fn weights(side: &Contender<'_>) -> Option<String> {
+    side.rounds.first()?.folder.weights(side.model).map(str::to_owned)
+}
+
+fn enter<'a>(
+    side: &'a Side,
+    model: &'a str,
+    reference: Result<&Contender<'_>, &String>,
+) -> Entered<'a> {
+    let missing = side.rounds_of(model).next().is_none();
+    let outcome = if missing { Outcome::NotAvailable } else { Outcome::Refused };
+    let contender = Contender::of(side, model).map_err(|why| (outcome, why))?;
+    let differs = match reference {
+        Ok(reference) if reference.name != side.name => {
+            same_work::other_input(&contender, reference)
+        }
+        _ => Vec::new(),
+    };
+    match differs.as_slice() {
+        [] => Ok(contender),
+        differs => Err((Outcome::Refused, differs.join("; "))),
+    }
+}
+
+/// Sides that were timed in another way than the subject have no place in its table.
+fn refuse_other_timing(entered: Vec<Entered<'_>>) -> Vec<Entered<'_>> {
+    let why: Vec<Option<String>> = entered
+        .iter()
+        .map(|side| {
+            let (Some(Ok(subject)), Ok(side)) = (entered.first(), side) else { return None };
+            let differs = same_work::other_timing(subject, side);
+            (!differs.is_empty()).then(|| differs.join("; "))
+        })
+        .collect();
+    entered
+        .into_iter()
+        .zip(why)
+        .map(|(side, why)| match why {
+            Some(why) => Err((Outcome::Refused, why)),
+            None => side,
+        })
+        .collect()
+}
+
+fn absent(side: &Side, outcome: Outcome, why: &str) -> SideReport {
+    SideReport {
+        side: side.name.clone(),
+        outcome,
+        why: Some(why.to_owned()),
+        precision: String::new(),
+        backend: String::new(),
+        device: String::new(),
+        rounds: 0,
+        stopped_early: None,
+        folders: Vec::new(),
+        speed: None,
+        withheld: None,
+        equality: None,
+        as_original: None,
+        teacher_forced: None,
+        objectness_flips: None,
+        chosen_mask_flips: None,
+        verdict: Verdict::default(),
+    }
+}
+
+/// A side with everything that its report is made from.
+struct Judged<'a> {
+    request: &'a Request<'a>,
+    clips: &'a HashMap<String, Clip>,
+    reference: &'a Contender<'a>,
+    side: &'a Contender<'a>,
+}
+
+impl Judged<'_> {
+    fn report(
+        &self,
+        found: Judgement,
+        as_original: Option<AsOriginal>,
+        curves: &mut Vec<DriftCurve>,
+    ) -> SideReport {
+        let (side, reference) = (self.side, self.reference);
+        let is_reference = side.name == reference.name;
+        let mut equality = None;
+        let (outcome, why) = match found {
+            Err(why) => (Outcome::Refused, Some(why)),
+            Ok((objects, mut found)) => {
+                if !is_reference {
+                    curves.push(equality::drift(side.model, side.name, equality::FREE, &objects));
+                    self.draw(&mut found);
+                }
+                let outcome = match outcome(&found, is_reference) {
+                    // Beside a reference that shows nothing, no original proves anything either.
+                    Outcome::Mismatch if found.proves && is_as_original(as_original.as_ref()) => {
+                        Outcome::AsOriginal
+                    }
+                    outcome => outcome,
+                };
+                let why = (!found.faults.is_empty()).then(|| found.faults.join("; "));
+                equality = Some(found);
+                (outcome, why)
+            }
+        };
+        let speed = speed::speed(side);
+        let verdict = speed.as_ref().map(|speed| belief::of_side(side, speed)).unwrap_or_default();
+        let (shown, withheld) = match (outcome.is_proven(), speed) {
+            (true, speed) => (speed, None),
+            (false, Some(speed)) => {
+                let why = why.clone().unwrap_or_else(|| outcome.as_str().to_owned());
+                (None, Some(Withheld { why, not_to_be_published: speed }))
+            }
+            (false, None) => (None, None),
+        };
+        let row = side.conditions;
+        let folder = |round: &super::contender::ModelRound<'_>| {
+            let path = &round.folder.path;
+            let below = path.strip_prefix(self.request.out_dir).unwrap_or(path);
+            below.display().to_string()
+        };
+        let flips = |count: fn(&Contender<'_>, &Contender<'_>) -> flips::Flips| {
+            (!is_reference).then(|| count(reference, side))
+        };
+        SideReport {
+            side: side.name.to_owned(),
+            outcome,
+            why,
+            precision: row.precision.clone(),
+            backend: row.backend.clone(),
+            device: row.device.clone(),
+            rounds: side.rounds.len(),
+            stopped_early: side.stopped_early(),
+            folders: side.rounds.iter().map(folder).collect(),
+            speed: shown,
+            withheld,
+            equality,
+            as_original,
+            teacher_forced: (!is_reference)
+                .then(|| teacher::of_side(self.request, self.clips, reference, side, curves))
+                .flatten(),
+            objectness_flips: flips(flips::objectness),
+            chosen_mask_flips: flips(flips::chosen_mask),
+            verdict,
+        }
+    }
+
+    /// Draws the worst frame; what keeps it from being drawn is told and costs nothing else.
+    fn draw(&self, found: &mut Equality) {
+        let Some(worst) = &mut found.worst else { return };
+        let Some(name) = self.picture_name() else { return };
+        match self.write_picture(worst, &name) {
+            Ok(()) => worst.picture = Some(name),
+            Err(error) => {
+                log::warn!("no picture of the worst frame of {}: {error:#}", self.side.name)
+            }
+        }
+    }
+
+    /// Unlike that of any other side and model of the comparison.
+    fn picture_name(&self) -> Option<String> {
+        let set = self.request.set;
+        let models = set.models();
+        let of = |model| set.sides.iter().map(move |side| (model, side.name.as_str()));
+        let sides: Vec<(&str, &str)> = models.iter().map(String::as_str).flat_map(of).collect();
+        let own = (self.side.model, self.side.name);
+        let name = sides.iter().zip(picture::file_names(&sides)).find(|(side, _)| **side == own);
+        name.map(|(_, name)| name)
+    }
+
+    fn write_picture(&self, worst: &Worst, name: &str) -> Result<()> {
+        let key = ObjectKey {
+            video: worst.video.clone(),
+            object: worst.object.clone(),
+            model: self.side.model.to_owned(),
+        };
+        let mask = |side: &Contender<'_>, round: usize| -> Result<Mask> {
+            let round = side.rounds.get(round).context("no such round")?;
+            let masks = round.folder.masks(&key)?;
+            let entry = masks.frames.iter().find(|entry| entry.frame == worst.frame);
+            entry.context("no such mask")?.decode()
+        };
+        let clip = self.clips.get(&worst.video).context("no such clip")?;
+        let (theirs, ours) = (mask(self.reference, 0)?, mask(self.side, worst.round - 1)?);
+        picture::write(&self.request.out_dir.join(name), clip, worst.frame, &theirs, &ours)
+    }
+}
+
+fn is_as_original(found: Option<&AsOriginal>) -> bool {
+    found.is_some_and(|found| found.equality.same)
+}
+
+pub(super) fn outcome(found: &Equality, is_reference: bool) -> Outcome {
+    match (found.same, found.proves, is_reference) {
+        (true, _, true) => Outcome::Reference,
+        (true, _, false) => Outcome::Same,
+        // Masks that differ are a mismatch whatever they would prove.
+        (false, false, _) if found.faults.len() == 1 => Outcome::ProvesNothing,
+        (false, ..) => Outcome::Mismatch,
+    }
+}

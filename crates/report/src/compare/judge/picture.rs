@@ -1,0 +1,137 @@
+/*!
+The frame on which two sides agree least, to look at: frame, reference, side, difference, side by side.
+*/
+
+use std::path::Path;
+
+use anyhow::{Context, Result};
+
+use vos::dataset::Clip;
+use vos::decode::RgbImage;
+use vos::files::Configuration;
+use vos::mask::Mask;
+use vos::overlay::{paint, write_png};
+
+/// Pixels between two panels.
+const GAP: usize = 4;
+
+/// Only the reference has the pixel: orange. Only the side has it: blue. Told apart by colour-blind eyes too.
+const ONLY_REFERENCE: [u8; 3] = [230, 159, 0];
+const ONLY_SIDE: [u8; 3] = [0, 114, 178];
+
+/// Both have it.
+const BOTH: [u8; 3] = [128, 128, 128];
+
+/// A file for each of `sides` (model, side) in their order. Characters that not every file system takes are replaced; where two would
+/// share a file by that, each gets some of its own name's hash as well.
+pub(super) fn file_names(sides: &[(&str, &str)]) -> Vec<String> {
+    let plain = |text: &str| text.replace(|c: char| !c.is_ascii_alphanumeric() && c != '-', "_");
+    let stems: Vec<String> =
+        sides.iter().map(|(model, side)| format!("{}__{}", plain(model), plain(side))).collect();
+    let named = |((model, side), stem): (&(&str, &str), &String)| {
+        let is_shared = stems.iter().filter(|other| *other == stem).count() > 1;
+        let hash = Configuration::default().with("model", *model).with("side", *side).sha256();
+        let more = if is_shared { format!("-{}", &hash[..8]) } else { String::new() };
+        format!("worst/{stem}{more}.png")
+    };
+    sides.iter().zip(&stems).map(named).collect()
+}
+
+/// Writes the four panels as a PNG; folders above it are made.
+///
+/// # Errors
+/// The frame cannot be decoded, a mask has another size, or the file cannot be written.
+pub(super) fn write(
+    path: &Path,
+    clip: &Clip,
+    frame: usize,
+    reference: &Mask,
+    side: &Mask,
+) -> Result<()> {
+    let size = clip.frame_size()?;
+    let image = clip.frame(frame, size)?;
+    let fits = |mask: &Mask| (mask.width(), mask.height()) == size;
+    anyhow::ensure!(fits(reference) && fits(side), "the masks have another size than the frame");
+    let panels = panels(&image, reference, side);
+    if let Some(folder) = path.parent() {
+        std::fs::create_dir_all(folder)
+            .with_context(|| format!("cannot create {}", folder.display()))?;
+    }
+    write_png(path, (panels.width, panels.height), &panels.data)
+        .with_context(|| format!("cannot write {}", path.display()))
+}
+
+/// The four panels in a row, white between them.
+fn panels(image: &RgbImage, reference: &Mask, side: &Mask) -> RgbImage {
+    let (width, height) = (image.width, image.height);
+    let painted = |mask: &Mask| {
+        let mut data = image.data.clone();
+        paint(&mut data, mask);
+        data
+    };
+    let panels =
+        [image.data.clone(), painted(reference), painted(side), difference(image, reference, side)];
+    let whole = 4 * width + 3 * GAP;
+    let mut data = vec![255; 3 * whole * height];
+    for (y, line) in data.chunks_exact_mut(3 * whole).enumerate() {
+        for (at, panel) in panels.iter().enumerate() {
+            let from = 3 * y * width;
+            line[3 * at * (width + GAP)..][..3 * width]
+                .copy_from_slice(&panel[from..from + 3 * width]);
+        }
+    }
+    RgbImage { width: whole, height, data }
+}
+
+/// Where the masks differ, over a darkened frame.
+fn difference(image: &RgbImage, reference: &Mask, side: &Mask) -> Vec<u8> {
+    let mut data: Vec<u8> = image.data.iter().map(|byte| byte / 4).collect();
+    for (at, pixel) in data.chunks_exact_mut(3).enumerate() {
+        let (x, y) = (at % image.width, at / image.width);
+        let colour = match (reference.get(x, y), side.get(x, y)) {
+            (true, true) => BOTH,
+            (true, false) => ONLY_REFERENCE,
+            (false, true) => ONLY_SIDE,
+            (false, false) => continue,
+        };
+        pixel.copy_from_slice(&colour);
+    }
+    data
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_side_has_a_file_of_its_own() {
+        let names =
+            file_names(&[("m", "a.b"), ("m", "a_b"), ("m", "c.d"), ("m_", "a"), ("m", "_a")]);
+        let mut unique = names.clone();
+        unique.sort();
+        unique.dedup();
+        assert_eq!(unique.len(), 5, "{names:?}");
+        assert_eq!(names[2], "worst/m__c_d.png", "nobody else has it");
+        assert!(names[0].starts_with("worst/m__a_b-") && names[1].starts_with("worst/m__a_b-"));
+        assert_eq!(file_names(&[("m", "a.b")]), ["worst/m__a_b.png"]);
+    }
+
+    #[test]
+    fn the_panels_are_frame_reference_side_and_difference() {
+        let image = RgbImage { width: 3, height: 2, data: [40, 80, 120].repeat(6) };
+        let reference = Mask::from_fn(3, 2, |x, _| x == 0);
+        let side = Mask::from_fn(3, 2, |x, y| x <= 1 && y == 0);
+        let found = panels(&image, &reference, &side);
+        assert_eq!((found.width, found.height), (4 * 3 + 3 * GAP, 2));
+        let pixel = |panel: usize, x: usize, y: usize| {
+            let at = 3 * (y * found.width + panel * (3 + GAP) + x);
+            [found.data[at], found.data[at + 1], found.data[at + 2]]
+        };
+        assert_eq!(pixel(0, 0, 0), [40, 80, 120]);
+        assert_eq!((pixel(1, 0, 0), pixel(1, 1, 0)), ([0, 255, 0], [40, 80, 120]));
+        assert_eq!((pixel(2, 1, 0), pixel(2, 0, 1)), ([0, 255, 0], [40, 80, 120]));
+        assert_eq!((pixel(3, 0, 0), pixel(3, 1, 0)), (BOTH, ONLY_SIDE));
+        assert_eq!((pixel(3, 0, 1), pixel(3, 2, 1)), (ONLY_REFERENCE, [10, 20, 30]));
+        assert_eq!(&found.data[3 * 3..3 * (3 + GAP)], &[255; 3 * GAP]);
+    }
+}

@@ -1,0 +1,195 @@
+/*!
+Whether two sides were given the same work; what differs is said, and nothing is then compared.
+*/
+
+use serde_json::Value;
+
+use super::contender::Contender;
+use crate::compare::runs::RunFolder;
+use vos::files::OTHER_DEVICES;
+use vos::record::ObjectKey;
+
+/// Names listed of things that one side has and the other has not.
+const LISTED: usize = 3;
+
+/// What differs in the input: then masks cannot be compared.
+pub(super) fn other_input(a: &Contender<'_>, b: &Contender<'_>) -> Vec<String> {
+    let mut found = Vec::new();
+    let (left, right) = (a.conditions, b.conditions);
+    for (name, x, y) in [
+        ("imgsz", &left.imgsz, &right.imgsz),
+        ("geometry", &left.geometry, &right.geometry),
+        ("prompt_policy", &left.prompt_policy, &right.prompt_policy),
+    ] {
+        if x != y && !x.is_empty() && !y.is_empty() {
+            found.push(format!("{name} is {x} in {} and {y} in {}", a.name, b.name));
+        }
+    }
+    found.extend(other_fidelity(a, b));
+    found.extend(other_objects(a, b));
+    if found.is_empty() {
+        found.extend(other_frames(a, b));
+    }
+    if let (Some(left), Some(right)) = (a.rounds.first(), b.rounds.first()) {
+        let (left, right) = (left.folder, right.folder);
+        found.extend(other_files(a, left, b, right));
+        if let (Some(x), Some(y)) = (left.weights(a.model), right.weights(b.model))
+            && x != y
+        {
+            found.push(format!("the weights are {x:?} in {} and {y:?} in {}", a.name, b.name));
+        }
+    }
+    found
+}
+
+/// What differs in how time was taken: then speeds cannot be compared.
+pub(super) fn other_timing(a: &Contender<'_>, b: &Contender<'_>) -> Vec<String> {
+    let mut found = Vec::new();
+    if a.overlapping() != b.overlapping() {
+        let name = |c: &Contender<'_>| if c.overlapping() { "throughput" } else { "latency" };
+        found.push(format!(
+            "{} ran in {} mode and {} in {} mode",
+            a.name,
+            name(a),
+            b.name,
+            name(b)
+        ));
+    }
+    let (x, y) = (decodes_inside(a), decodes_inside(b));
+    if x != y {
+        let (inside, outside) = if x { (a, b) } else { (b, a) };
+        found.push(format!(
+            "{} decodes files inside the timed region and {} outside it",
+            inside.name, outside.name
+        ));
+    }
+    let (x, y) = (predecoded(a), predecoded(b));
+    if x != y {
+        let told = |values: Option<&str>| match values {
+            Some(values) => format!("takes predecoded {values} frames"),
+            None => "resizes frames inside the timed region".to_owned(),
+        };
+        found.push(format!("{} {} and {} {}", a.name, told(x), b.name, told(y)));
+    }
+    if let (Some(x), Some(y)) = (is_warmed_up(a), is_warmed_up(b))
+        && x != y
+    {
+        let (cold, warm) = if y { (a, b) } else { (b, a) };
+        found.push(format!("{} ran without warm-up passes and {} with them", cold.name, warm.name));
+    }
+    let (x, y) = (objects_together(a), objects_together(b));
+    if x != y {
+        found.push(format!(
+            "{} tracked {x} objects together and {} tracked {y}: a frame's time is then of so many objects",
+            a.name, b.name
+        ));
+    }
+    let (x, y) = (other_devices(a), other_devices(b));
+    if x != y {
+        found.push(format!(
+            "{} was measured beside {x} other GPUs of its host and {} beside {y}: they share its processors",
+            a.name, b.name
+        ));
+    }
+    found
+}
+
+/// Parts of the fidelity string that decide the masks must agree; how frames are resized and holes filled is for the masks
+/// themselves to show.
+fn other_fidelity(a: &Contender<'_>, b: &Contender<'_>) -> Option<String> {
+    let deciding = |text: &str| {
+        let parts: Vec<String> = text.split('/').map(str::to_owned).collect();
+        (parts.len() == 6).then(|| [0, 1, 2, 4].map(|part| parts[part].clone()))
+    };
+    let (x, y) = (&a.conditions.fidelity, &b.conditions.fidelity);
+    let differs = deciding(x)? != deciding(y)?;
+    differs.then(|| format!("fidelity is {x} in {} and {y} in {}", a.name, b.name))
+}
+
+fn other_objects(a: &Contender<'_>, b: &Contender<'_>) -> Vec<String> {
+    let lacks = |a: &Contender<'_>, b: &Contender<'_>| {
+        let there: Vec<&ObjectKey> = b.objects().collect();
+        let only: Vec<String> = a
+            .objects()
+            .filter(|key| !there.contains(key))
+            .map(|key| format!("{} object {}", key.video, key.object))
+            .collect();
+        let more = only.len().saturating_sub(LISTED);
+        let told = only[..only.len().min(LISTED)].join(", ");
+        let more = if more > 0 { format!(" and {more} more") } else { String::new() };
+        (!only.is_empty()).then(|| format!("only {} has {told}{more}", a.name))
+    };
+    [lacks(a, b), lacks(b, a)].into_iter().flatten().collect()
+}
+
+fn other_frames(a: &Contender<'_>, b: &Contender<'_>) -> Option<String> {
+    let frames = |c: &Contender<'_>, key: &ObjectKey| -> Vec<usize> {
+        let pass = c.first_pass(key);
+        pass.map(|pass| pass.frames.iter().map(|frame| frame.frame).collect()).unwrap_or_default()
+    };
+    a.objects().find_map(|key| {
+        let (x, y) = (frames(a, key), frames(b, key));
+        let told = |frames: &[usize]| match (frames.first(), frames.last()) {
+            (Some(first), Some(last)) => format!("{} frames, {first} to {last}", frames.len()),
+            _ => "no frames".to_owned(),
+        };
+        (x != y).then(|| {
+            format!(
+                "{} object {}: {} ran {}, {} ran {}",
+                key.video,
+                key.object,
+                a.name,
+                told(&x),
+                b.name,
+                told(&y)
+            )
+        })
+    })
+}
+
+/// Files of the same name with another content.
+fn other_files(
+    a: &Contender<'_>,
+    left: &RunFolder,
+    b: &Contender<'_>,
+    right: &RunFolder,
+) -> Option<String> {
+    let videos: Vec<&str> = a.objects().map(|key| key.video.as_str()).collect();
+    let differs = |(name, hash): (&String, &String)| {
+        let (video, kind) = name.rsplit_once('/')?;
+        // Masks are hashed of the objects that were asked for, frames of the whole clip.
+        let ours = kind == "frames" && videos.contains(&video);
+        let other = right.inputs.get(name).filter(|_| ours)?;
+        (other != hash).then(|| {
+            format!("the frame files of {video} are others in {} than in {}", a.name, b.name)
+        })
+    };
+    left.inputs.iter().find_map(differs)
+}
+
+fn decodes_inside(c: &Contender<'_>) -> bool {
+    let decode = c.rounds.first().and_then(|round| round.folder.configuration.get("decode"));
+    decode.and_then(Value::as_str) == Some("inside")
+}
+
+fn predecoded<'a>(c: &Contender<'a>) -> Option<&'a str> {
+    c.rounds.first().and_then(|round| round.folder.configuration.get("predecoded"))?.as_str()
+}
+
+/// GPUs of the host that were measured at the same time.
+fn other_devices(c: &Contender<'_>) -> u64 {
+    let configuration = c.rounds.first().map(|round| &round.folder.configuration);
+    let told = configuration.and_then(|configuration| configuration.get(OTHER_DEVICES));
+    told.and_then(Value::as_u64).unwrap_or_default()
+}
+
+/// Whether passes came before the recorded one; none of folders that do not say.
+fn is_warmed_up(c: &Contender<'_>) -> Option<bool> {
+    let runs = c.rounds.first()?.folder.configuration.get("warmup_runs")?.as_u64()?;
+    Some(runs > 0)
+}
+
+fn objects_together(c: &Contender<'_>) -> u64 {
+    let gpu = c.rounds.first().and_then(|round| round.folder.configuration.get("gpu"));
+    gpu.and_then(|gpu| gpu.get("objects_together")).and_then(Value::as_u64).unwrap_or(1)
+}

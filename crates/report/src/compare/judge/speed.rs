@@ -1,0 +1,126 @@
+/*!
+How fast a side was on one model: all its rounds, clips and objects together.
+*/
+
+use serde::Serialize;
+
+use super::bootstrap::{Cell, Rounds};
+use super::contender::{Contender, ModelRound};
+use crate::compare::runs::{PassRecord, Row};
+use crate::compare::thresholds::SPEED;
+use vos::record::{StageTimes, mean_stages};
+use vos::stats;
+
+/// Speed and cost of a side.
+#[derive(Clone, Debug, Serialize)]
+pub struct Speed {
+    /// Frames timed, all rounds, the prompted ones included.
+    pub frames: usize,
+    /// Frames over the sum of their times.
+    pub fps: f64,
+    /// The same of each round.
+    pub round_fps: Vec<f64>,
+    /// Frames behind the percentiles: those after the prompted ones.
+    pub later_frames: usize,
+    /// Median latency, ms; none where frames overlap, or too few lie beyond it.
+    pub p50_ms: Option<f64>,
+    /// 95th percentile, ms.
+    pub p95_ms: Option<f64>,
+    /// 99th percentile, ms.
+    pub p99_ms: Option<f64>,
+    /// Median over passes of the prompted frame's latency, ms.
+    pub first_frame_ms: f64,
+    /// Median over rounds of the time to build the model, ms; of no round whose process was started beside others.
+    pub setup_ms: Option<f64>,
+    /// Longest time that any process of it compiled its model before the first round, s; none where nothing is compiled, or
+    /// only beside others.
+    pub compile_s: Option<f64>,
+    /// Largest device memory of the program's own blocks, MiB.
+    pub gpu_alloc_mib: Option<f64>,
+    /// Largest device memory of the process, MiB.
+    pub gpu_process_mib: Option<f64>,
+    /// Largest host memory, MiB.
+    pub host_mib: Option<f64>,
+    /// Energy over frames, J; none unless every pass has it.
+    pub energy_j_per_frame: Option<f64>,
+    /// Mean time of each stage, ms, by name.
+    pub stages_ms: serde_json::Map<String, serde_json::Value>,
+}
+
+/// The speed of a side; `None` without a frame.
+pub(super) fn speed(side: &Contender<'_>) -> Option<Speed> {
+    let rounds = cells(side);
+    let passes: Vec<&PassRecord> = side.passes().map(|(_, pass)| pass).collect();
+    let firsts: Vec<f64> =
+        passes.iter().filter_map(|pass| Some(pass.frames.first()?.latency_ms)).collect();
+    let later = passes.iter().flat_map(|pass| pass.frames.iter().skip(1));
+    let later = stats::sorted(&later.map(|frame| frame.latency_ms).collect::<Vec<_>>());
+    let percentile = |percent: f64| {
+        let beyond = later.len() as f64 * (1.0 - percent / 100.0);
+        let told = !side.overlapping() && beyond >= SPEED.frames_beyond as f64;
+        stats::percentile_of_sorted(&later, percent).filter(|_| told)
+    };
+    let rows: Vec<&Row> = side.rounds.iter().flat_map(|round| round.rows.iter().copied()).collect();
+    let most =
+        |get: fn(&Row) -> Option<f64>| rows.iter().filter_map(|row| get(row)).reduce(f64::max);
+    let setups: Vec<f64> =
+        side.rounds.iter().filter_map(|round| round.rows.first()?.setup_ms).collect();
+    let frames: usize = passes.iter().map(|pass| pass.frames.len()).sum();
+    // Passes count by their objects' frames, whose share of the energy each is.
+    let energy = passes.iter().map(|pass| {
+        let own = pass.frames.len();
+        Some(pass.observed?.energy_per_frame_j(own)? * own as f64)
+    });
+    let energy: Option<Vec<f64>> = energy.collect();
+    Some(Speed {
+        frames,
+        fps: fps(rounds.iter().flatten())?,
+        round_fps: rounds.iter().filter_map(|round| fps(round.iter())).collect(),
+        later_frames: later.len(),
+        p50_ms: percentile(50.0),
+        p95_ms: percentile(95.0),
+        p99_ms: percentile(99.0),
+        first_frame_ms: stats::median(&firsts)?,
+        setup_ms: stats::median(&setups),
+        compile_s: side
+            .rounds
+            .iter()
+            .filter_map(|round| round.folder.configuration.get("compile_s")?.as_f64())
+            .reduce(f64::max),
+        gpu_alloc_mib: most(|row| row.gpu_alloc_mib),
+        gpu_process_mib: most(|row| row.gpu_reserved_mib),
+        host_mib: most(|row| row.rss_mib),
+        energy_j_per_frame: energy.map(|joules| joules.iter().sum::<f64>() / frames as f64),
+        stages_ms: stages(&passes),
+    })
+}
+
+fn fps<'a>(cells: impl Iterator<Item = &'a Cell>) -> Option<f64> {
+    let (frames, seconds) =
+        cells.fold((0.0, 0.0), |(f, s), cell| (f + cell.frames, s + cell.seconds));
+    (seconds > 0.0).then(|| frames / seconds)
+}
+
+fn stages(passes: &[&PassRecord]) -> serde_json::Map<String, serde_json::Value> {
+    let frames: Vec<_> = passes.iter().flat_map(|pass| pass.frames.iter().copied()).collect();
+    let means = mean_stages(&frames).to_array();
+    let known = StageTimes::NAMES.iter().zip(means);
+    known.filter_map(|(name, mean)| Some(((*name).to_owned(), mean?.into()))).collect()
+}
+
+/// Frames and time of each round and clip, clips in order of their names.
+pub(super) fn cells(side: &Contender<'_>) -> Rounds {
+    side.rounds.iter().map(round).collect()
+}
+
+fn round(round: &ModelRound<'_>) -> Vec<Cell> {
+    let mut clips: std::collections::BTreeMap<&str, Cell> = std::collections::BTreeMap::new();
+    for (key, passes) in &round.objects {
+        let cell = clips.entry(&key.video).or_default();
+        for frame in passes.iter().flat_map(|pass| &pass.frames) {
+            cell.frames += 1.0;
+            cell.seconds += frame.latency_ms / 1000.0;
+        }
+    }
+    clips.into_values().collect()
+}

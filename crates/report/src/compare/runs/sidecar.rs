@@ -1,0 +1,245 @@
+/*!
+`sidecar.json` read back: settings, machine, and every pass with its frames' raw times and the network's decisions.
+
+The PyTorch runner writes the same members as `segtrt bench`; what it adds or leaves out does no harm.
+*/
+
+use std::collections::BTreeMap;
+use std::path::Path;
+
+use anyhow::{Context, Result, bail};
+use serde::Deserialize;
+use serde_json::{Map, Value};
+
+use vos::record::{Finding, FrameTimes, ObjectKey, Observed, StageTimes};
+
+/// The members that a comparison reads.
+#[derive(Debug)]
+pub(super) struct SidecarFile {
+    pub configuration: Map<String, Value>,
+    pub configuration_sha256: Option<String>,
+    pub environment: Map<String, Value>,
+    pub timed_region: String,
+    /// `<video>/frames` and `<video>/masks` with their sha256.
+    pub inputs: BTreeMap<String, String>,
+    pub passes: Vec<PassRecord>,
+}
+
+/// One recorded pass over one object.
+#[derive(Clone, Debug)]
+pub struct PassRecord {
+    /// Clip, object, model tag.
+    pub key: ObjectKey,
+    /// Number of the pass, from 0.
+    pub run: usize,
+    /// The GPU's sensors; none where none were read, or where what was written is not understood.
+    pub observed: Option<Observed>,
+    /// Its frames in order.
+    pub frames: Vec<FrameTimes>,
+    /// What the network decided on each frame.
+    pub decisions: Decisions,
+    /// What its writer found about it.
+    pub findings: Vec<Finding>,
+    /// Its stage times are of another pass over the same frames.
+    pub stages_apart: bool,
+}
+
+/// What the mask decoder decided on each frame; a column that a side does not write is empty.
+#[derive(Clone, Debug, Default)]
+pub struct Decisions {
+    /// Logit that the object is in the frame.
+    pub objectness: Vec<Option<f64>>,
+    /// Which of the decoder's masks was taken.
+    pub chosen_mask: Vec<Option<i64>>,
+    /// The decoder's estimates of its masks' IoU.
+    pub iou_predictions: Vec<Option<Vec<f64>>>,
+}
+
+#[derive(Deserialize)]
+struct Raw {
+    #[serde(default)]
+    configuration: Map<String, Value>,
+    #[serde(default)]
+    configuration_sha256: Option<String>,
+    #[serde(default)]
+    environment: Map<String, Value>,
+    #[serde(default)]
+    timed_region: String,
+    #[serde(default)]
+    inputs: BTreeMap<String, RawHash>,
+    passes: Vec<RawPass>,
+}
+
+#[derive(Deserialize)]
+struct RawHash {
+    sha256: String,
+}
+
+#[derive(Deserialize)]
+struct RawPass {
+    video: String,
+    object: String,
+    model: String,
+    #[serde(default)]
+    run: usize,
+    #[serde(default)]
+    observed: Value,
+    #[serde(default)]
+    verdict: RawVerdict,
+    frame_times: RawTimes,
+}
+
+#[derive(Default, Deserialize)]
+struct RawVerdict {
+    #[serde(default)]
+    findings: Vec<Finding>,
+}
+
+#[derive(Deserialize)]
+struct RawTimes {
+    frame: Vec<usize>,
+    latency_ms: Vec<f64>,
+    #[serde(default)]
+    stages_apart: bool,
+    #[serde(flatten)]
+    columns: Map<String, Value>,
+}
+
+/// Reads the sidecar.
+///
+/// # Errors
+/// It is missing, damaged, or a column is not as long as the pass.
+pub(super) fn read(path: &Path) -> Result<SidecarFile> {
+    let text = std::fs::read(path).with_context(|| {
+        format!(
+            "cannot read {}; name a folder that bench or the PyTorch runner wrote",
+            path.display()
+        )
+    })?;
+    let raw: Raw = serde_json::from_slice(&text)
+        .with_context(|| format!("{} is no sidecar of a run; measure again", path.display()))?;
+    let pass = |raw| pass(raw).with_context(|| format!("{} is damaged", path.display()));
+    Ok(SidecarFile {
+        configuration: raw.configuration,
+        configuration_sha256: raw.configuration_sha256,
+        environment: raw.environment,
+        timed_region: raw.timed_region,
+        inputs: raw.inputs.into_iter().map(|(name, hash)| (name, hash.sha256)).collect(),
+        passes: raw.passes.into_iter().map(pass).collect::<Result<_>>()?,
+    })
+}
+
+fn pass(raw: RawPass) -> Result<PassRecord> {
+    let RawPass { video, object, model, run, observed, verdict, frame_times } = raw;
+    let RawTimes { frame, latency_ms, stages_apart, mut columns } = frame_times;
+    let frames = frame.len();
+    let of = |name: &str| format!("{name} of {video} object {object}, pass {run}");
+    if latency_ms.len() != frames {
+        bail!("{}: {} times for {frames} frames", of("latency_ms"), latency_ms.len());
+    }
+    if let Some(bad) = latency_ms.iter().find(|ms| !ms.is_finite() || **ms <= 0.0) {
+        bail!("{}: {bad} ms is no time that a frame can take", of("latency_ms"));
+    }
+    let observed = match observed {
+        Value::Null => None,
+        value => serde_json::from_value(value)
+            .inspect_err(|error| log::warn!("{}: not understood: {error}", of("observed")))
+            .ok(),
+    };
+    let mut take = |name: &str| -> Result<Vec<Value>> {
+        match columns.remove(name) {
+            None | Some(Value::Null) => Ok(Vec::new()),
+            // Of a clip that comes again the scores are those of its first time.
+            Some(Value::Array(column)) if column.len() <= frames => Ok(column),
+            Some(_) => bail!("{}: not a list of at most {frames} values", of(name)),
+        }
+    };
+    let mut stages = Vec::new();
+    for name in StageTimes::NAMES {
+        stages.push(take(name)?);
+    }
+    let gpu_ms = take("gpu_ms")?;
+    let objects = take("objects")?;
+    let decisions = Decisions {
+        objectness: take("objectness")?.iter().map(Value::as_f64).collect(),
+        chosen_mask: take("chosen_mask")?.iter().map(Value::as_i64).collect(),
+        iou_predictions: take("iou_predictions")?.iter().map(numbers).collect(),
+    };
+    let at = |column: &[Value], index: usize| column.get(index).and_then(Value::as_f64);
+    let times = |(index, (&frame, &latency_ms)): (usize, (&usize, &f64))| FrameTimes {
+        frame,
+        latency_ms,
+        stages: StageTimes::from_array(std::array::from_fn(|stage| at(&stages[stage], index))),
+        gpu_ms: at(&gpu_ms, index),
+        objects: objects.get(index).and_then(Value::as_u64).and_then(|n| usize::try_from(n).ok()),
+        ..FrameTimes::default()
+    };
+    let frames = frame.iter().zip(&latency_ms).enumerate().map(times).collect();
+    let key = ObjectKey { video, object, model };
+    Ok(PassRecord {
+        key,
+        run,
+        observed,
+        frames,
+        decisions,
+        findings: verdict.findings,
+        stages_apart,
+    })
+}
+
+fn numbers(value: &Value) -> Option<Vec<f64>> {
+    value.as_array()?.iter().map(Value::as_f64).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn read_text(text: &str) -> Result<SidecarFile> {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("sidecar.json");
+        std::fs::write(&path, text).unwrap();
+        read(&path)
+    }
+
+    fn with_times(times: &str) -> String {
+        format!(
+            r#"{{"passes": [{{"video": "v", "object": "1", "model": "m", "run": 0, "frame_times": {times}}}]}}"#
+        )
+    }
+
+    #[test]
+    fn columns_become_frames_and_decisions() {
+        let text = with_times(
+            r#"{"frame": [3, 4], "latency_ms": [9.0, 2.5], "track_ms": [null, 2.0], "objectness": [7.5, -1],
+                "chosen_mask": [0, 2], "iou_predictions": [[0.9, 0.1], null], "objects": [1, 2], "something": "else"}"#,
+        );
+        let file = read_text(&text).unwrap();
+        let pass = &file.passes[0];
+        assert_eq!((pass.frames[1].frame, pass.frames[1].latency_ms), (4, 2.5));
+        assert_eq!(
+            (pass.frames[0].stages.track_ms, pass.frames[1].stages.track_ms),
+            (None, Some(2.0))
+        );
+        assert_eq!((pass.frames[0].objects, pass.frames[1].objects), (Some(1), Some(2)));
+        assert_eq!(pass.decisions.objectness, [Some(7.5), Some(-1.0)]);
+        assert_eq!(pass.decisions.chosen_mask, [Some(0), Some(2)]);
+        assert_eq!(pass.decisions.iou_predictions, [Some(vec![0.9, 0.1]), None]);
+        assert!(pass.observed.is_none());
+    }
+
+    #[test]
+    fn what_cannot_be_a_pass_is_refused_by_name() {
+        for (times, says) in [
+            (r#"{"frame": [0, 1], "latency_ms": [9.0]}"#, "1 times for 2 frames"),
+            (r#"{"frame": [0], "latency_ms": [0.0]}"#, "0 ms is no time"),
+            (r#"{"frame": [0], "latency_ms": [1], "gpu_ms": [1, 2]}"#, "gpu_ms of v object 1"),
+            (r#"{"frame": [0], "latency_ms": [1], "objectness": 3}"#, "objectness of v object 1"),
+        ] {
+            let error = format!("{:#}", read_text(&with_times(times)).unwrap_err());
+            assert!(error.contains(says) && error.contains("sidecar.json"), "{error}");
+        }
+        let error = format!("{:#}", read_text("{\"passes\": 3}").unwrap_err());
+        assert!(error.contains("is no sidecar of a run"), "{error}");
+    }
+}

@@ -1,0 +1,252 @@
+/*!
+Rows of one model under one set of conditions on one platform, taken together.
+
+Speed, memory and sensors are means over the objects whose speed may be believed; INVALID rows are counted and told of, and have no part
+in them. Where every row is INVALID the numbers are theirs and the group is marked: it is shown, never compared. Quality is over all
+measured rows, because a verdict speaks of speed alone.
+*/
+
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+
+use super::conditions::{Conditions, apart, place, settings};
+use super::group::{Counts, Group, Reason, Stat, stat};
+use super::{WORDS, bandwidth, frames, memory, stages};
+use crate::input::{Believed, Pass, Row, Source};
+
+/// Columns that are numbers and no measurements.
+const NO_MEASUREMENTS: [&str; 12] = [
+    "run",
+    "imgsz",
+    "processed_end_frame",
+    "input_H",
+    "input_W",
+    "infer_H",
+    "infer_W",
+    "H",
+    "W",
+    "input_frame_stride",
+    "annotation_stride_frames",
+    "nsight_report",
+];
+/// Columns of quality, on which the verdict has no say.
+const QUALITY: [&str; 5] = ["J", "F", "JandF", "JandF_proxy", "scored_frames"];
+
+/// What rows must share.
+type Key = (String, Option<String>, String, Conditions);
+
+/// A group's rows and passes while they are collected.
+#[derive(Default)]
+struct Members<'a> {
+    rows: Vec<&'a Row>,
+    passes: Vec<(&'a Pass, Believed)>,
+    sources: Vec<&'a Source>,
+}
+
+/// All groups in order of first appearance, and for each row of each source the index of its group.
+pub fn groups(sources: &[Source]) -> (Vec<Group>, Vec<Vec<usize>>) {
+    let mut keys: Vec<Key> = Vec::new();
+    let mut index: HashMap<Key, usize> = HashMap::new();
+    let mut members: Vec<Members<'_>> = Vec::new();
+    let mut places = Vec::new();
+    for source in sources {
+        let settings = settings(source);
+        let mut of_object = HashMap::new();
+        let mut of_rows = Vec::with_capacity(source.rows.len());
+        for row in &source.rows {
+            let (platform, hostname) = place(source, row);
+            let key = (platform, hostname, row.key().2.to_owned(), Conditions::of(row, &settings));
+            let at = *index.entry(key.clone()).or_insert_with(|| {
+                keys.push(key);
+                members.push(Members::default());
+                members.len() - 1
+            });
+            members[at].rows.push(row);
+            if !members[at].sources.iter().any(|known| std::ptr::eq(*known, source)) {
+                members[at].sources.push(source);
+            }
+            // A profile has a row for each pass, a summary one for all passes of an object.
+            of_object
+                .insert((row.key(), row.number("run").map(|run| run as u64)), (at, row.believed()));
+            of_rows.push(at);
+        }
+        for pass in &source.passes {
+            let key = (pass.video.as_str(), pass.object.as_str(), pass.model.as_str());
+            let found =
+                of_object.get(&(key, Some(pass.run))).or_else(|| of_object.get(&(key, None)));
+            if let Some((at, believed)) = found {
+                members[*at].passes.push((pass, *believed));
+            }
+        }
+        places.push(of_rows);
+    }
+    let names = names(&keys);
+    let groups = keys.into_iter().zip(members).zip(names);
+    (
+        groups
+            .map(|((key, members), (name, platform))| group(key, name, platform, &members))
+            .collect(),
+        places,
+    )
+}
+
+/// Name and platform of each group as people read them.
+fn names(keys: &[Key]) -> Vec<(String, String)> {
+    let mut names = vec![(String::new(), String::new()); keys.len()];
+    for (at, (platform, host, model, _)) in keys.iter().enumerate() {
+        let siblings: Vec<usize> = (0..keys.len())
+            .filter(|other| {
+                (&keys[*other].0, &keys[*other].1, &keys[*other].2) == (platform, host, model)
+            })
+            .collect();
+        let sets: Vec<&Conditions> = siblings.iter().map(|other| &keys[*other].3).collect();
+        let own = siblings.iter().position(|other| *other == at).unwrap_or(0);
+        let mut name = vec![model.clone()];
+        name.extend(apart(&sets).swap_remove(own));
+        let several = keys.iter().any(|other| other.0 == *platform && other.1 != *host);
+        let place = match host {
+            Some(host) if several => format!("{platform} ({host})"),
+            _ => platform.clone(),
+        };
+        names[at] = (name.join(" · "), place);
+    }
+    names
+}
+
+fn group(key: Key, name: String, platform: String, members: &Members<'_>) -> Group {
+    let (_, hostname, model, conditions) = key;
+    let rows = &members.rows;
+    let mut counts = count(rows);
+    counts.objects = objects_of(rows).len();
+    let invalid = counts.measured > 0 && counts.invalid == counts.measured;
+    let used = |believed: Believed| believed.counts() || (invalid && believed == Believed::Invalid);
+    let believed: Vec<&Row> = rows.iter().copied().filter(|row| used(row.believed())).collect();
+    let measured: Vec<&Row> =
+        rows.iter().copied().filter(|row| row.believed() != Believed::Unmeasured).collect();
+    let passes: Vec<&Pass> = members
+        .passes
+        .iter()
+        .filter(|(_, believed)| used(*believed))
+        .map(|(pass, _)| *pass)
+        .collect();
+    let overlapping = conditions.get("mode") == Some("throughput");
+    let mut observed_max: BTreeMap<String, f64> = BTreeMap::new();
+    for (name, value) in passes.iter().flat_map(|pass| &pass.observed) {
+        if let Some(value) = value.as_f64() {
+            let most = observed_max.entry(name.clone()).or_insert(value);
+            *most = most.max(value);
+        }
+    }
+    let told: Vec<&str> = rows.iter().filter_map(|row| row.text("throttle")).collect();
+    let mut throttle = BTreeMap::new();
+    for word in told.iter().flat_map(|words| words.split('+')).filter(|word| *word != "none") {
+        *throttle.entry(word.to_owned()).or_insert(0) += 1;
+    }
+    let mut weights = BTreeSet::new();
+    for source in &members.sources {
+        weights.extend(weights_of(source, &model));
+    }
+    let objects = objects_of(&measured);
+    counts.objects_measured = objects.len();
+    let stats = stats_of(&believed, &measured);
+    let gpu_facts = gpu_facts(&members.sources);
+    Group {
+        device_memory: memory::of(&gpu_facts, conditions.get("device"), &stats, &observed_max),
+        frames: frames::of(&passes, overlapping),
+        stages: stages::of(&passes, &believed, overlapping),
+        objects,
+        weights: (!weights.is_empty()).then(|| weights.into_iter().collect::<Vec<_>>().join("; ")),
+        predecessor: members.sources.iter().all(|source| source.is_predecessors()),
+        reasons: reasons(rows),
+        bandwidth: bandwidth::of(&believed, &gpu_facts),
+        gpu_facts,
+        name,
+        model,
+        platform,
+        hostname,
+        conditions,
+        counts,
+        invalid,
+        stats,
+        observed_max,
+        throttle,
+        throttle_told: told.len(),
+    }
+}
+
+/// Clips and objects that rows are of.
+fn objects_of(rows: &[&Row]) -> BTreeSet<(String, String)> {
+    rows.iter().map(|row| (row.key().0.to_owned(), row.key().1.to_owned())).collect()
+}
+
+fn count(rows: &[&Row]) -> Counts {
+    let mut counts = Counts { rows: rows.len(), ..Counts::default() };
+    for row in rows {
+        let believed = row.believed();
+        counts.measured += usize::from(believed != Believed::Unmeasured);
+        match believed {
+            Believed::Valid => counts.valid += 1,
+            Believed::Invalid => counts.invalid += 1,
+            Believed::Unjudged => counts.unjudged += 1,
+            Believed::NoVerdict => counts.no_verdict += 1,
+            Believed::Unmeasured => {}
+        }
+    }
+    counts
+}
+
+fn stats_of(believed: &[&Row], measured: &[&Row]) -> BTreeMap<String, Stat> {
+    let mut columns = BTreeSet::new();
+    for row in measured {
+        columns.extend(row.columns());
+    }
+    let of = |column: &str| {
+        let rows = if QUALITY.contains(&column) { measured } else { believed };
+        let values: Vec<f64> = rows.iter().filter_map(|row| row.number(column)).collect();
+        stat(&values)
+    };
+    let columns = columns
+        .into_iter()
+        .filter(|column| !NO_MEASUREMENTS.contains(column) && !WORDS.contains(column));
+    columns.filter_map(|column| Some((column.to_owned(), of(column)?))).collect()
+}
+
+fn reasons(rows: &[&Row]) -> Vec<Reason> {
+    let mut reasons: Vec<Reason> = Vec::new();
+    for row in rows {
+        let state = row.believed();
+        if !matches!(state, Believed::Invalid | Believed::Unmeasured) {
+            continue;
+        }
+        let text = row.why().unwrap_or("no reason given").to_owned();
+        match reasons.iter_mut().find(|known| known.state == state && known.text == text) {
+            Some(known) => known.rows += 1,
+            None => reasons.push(Reason { state, text, rows: 1 }),
+        }
+    }
+    reasons.sort_by_key(|reason| std::cmp::Reverse(reason.rows));
+    reasons
+}
+
+/// The weights of a model as the run's configuration words them.
+fn weights_of(source: &Source, model: &str) -> Option<String> {
+    let models = source.facts.get("configuration")?.get("models")?.as_array()?;
+    let own =
+        models.iter().find(|entry| entry.get("tag").and_then(|tag| tag.as_str()) == Some(model))?;
+    own.get("weights")?.as_str().map(str::to_owned)
+}
+
+/// Numbers that the driver told of the GPU; where two runs disagree there is none.
+fn gpu_facts(sources: &[&Source]) -> BTreeMap<String, f64> {
+    let mut facts: BTreeMap<String, f64> = BTreeMap::new();
+    let mut disputed = BTreeSet::new();
+    let told = sources.iter().filter_map(|source| source.environment("gpu")?.as_object()).flatten();
+    for (name, value) in told {
+        if let Some(value) = value.as_f64()
+            && *facts.entry(name.clone()).or_insert(value) != value
+        {
+            disputed.insert(name.clone());
+        }
+    }
+    facts.retain(|name, _| !disputed.contains(name));
+    facts
+}

@@ -1,0 +1,59 @@
+/*!
+Where the rows come from: files, machine, settings.
+*/
+
+use serde::Serialize;
+use serde_json::{Map, Value};
+
+use crate::input::Source;
+
+/// One run folder or table.
+#[derive(Debug, Serialize)]
+pub struct SourceInfo {
+    /// What it is called on the page.
+    pub label: String,
+    /// The table.
+    pub path: String,
+    /// Rows in it.
+    pub rows: usize,
+    /// Recorded passes with frame times.
+    pub passes: usize,
+    /// Written by the Python predecessor.
+    pub predecessor: bool,
+    /// `environment` of the sidecar; empty without one.
+    pub environment: Map<String, Value>,
+    /// `configuration` of the sidecar.
+    pub configuration: Map<String, Value>,
+    /// What lies inside the timed region, in the run's own words.
+    pub timed_region: Option<String>,
+    /// Hashes of inputs and graphs.
+    pub hashes: Vec<(String, String)>,
+    /// `experiment_config.txt`.
+    pub experiment: Vec<(String, String)>,
+}
+
+/// The facts of a source.
+pub fn info(source: &Source) -> SourceInfo {
+    let object =
+        |name: &str| source.facts.get(name).and_then(Value::as_object).cloned().unwrap_or_default();
+    let mut hashes = Vec::new();
+    for kind in ["graphs", "inputs"] {
+        for (file, hash) in object(kind) {
+            if let Some(sha256) = hash.get("sha256").and_then(Value::as_str) {
+                hashes.push((file, sha256.to_owned()));
+            }
+        }
+    }
+    SourceInfo {
+        label: source.label.clone(),
+        path: source.path.display().to_string(),
+        rows: source.rows.len(),
+        passes: source.passes.len(),
+        predecessor: source.is_predecessors(),
+        environment: object("environment"),
+        configuration: object("configuration"),
+        timed_region: source.facts.get("timed_region").and_then(Value::as_str).map(str::to_owned),
+        hashes,
+        experiment: source.experiment.clone(),
+    }
+}

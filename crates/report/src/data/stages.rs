@@ -1,0 +1,194 @@
+/*!
+Where a frame's time goes, in the rows that method documents call the operation breakdown.
+
+With a sidecar the sums are exact. Without one they come from the table's stage columns, each a mean over the frames that have the
+stage: the prompt step over the first frame, the track step over the others, the rest over all.
+*/
+
+use serde::Serialize;
+
+use crate::input::{Pass, Row};
+use vos::record::StageTimes;
+
+/// Names for people, in the order of [`StageTimes::NAMES`].
+pub const LABELS: [&str; 9] = [
+    "Decode",
+    "Host to device",
+    "Preprocessing",
+    "Inference: encoder",
+    "Inference: prompt",
+    "Inference: track",
+    "Inference: memory",
+    "Postprocessing",
+    "Device to host",
+];
+/// Decoding is outside the latency.
+const DECODE: usize = 0;
+const PROMPT: usize = 4;
+const TRACK: usize = 5;
+
+/// The breakdown of a group.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct StageTable {
+    /// `frames` where the sidecar's raw times were summed, `columns` where the table's means had to do.
+    pub from: &'static str,
+    /// Frames behind it.
+    pub frames: usize,
+    /// Frames overlap: the stages of several run at once, and percentages are of their sum.
+    pub overlapping: bool,
+    /// Mean time of a frame, ms.
+    pub frame_ms: f64,
+    /// Part of it that no stage explains, ms; none where frames overlap.
+    pub unexplained_ms: Option<f64>,
+    /// One line a stage.
+    pub lines: Vec<StageLine>,
+}
+
+/// One stage.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct StageLine {
+    /// Its column.
+    pub column: &'static str,
+    /// Its name for people.
+    pub label: &'static str,
+    /// Time per frame, over all frames, ms; `None`: not measured.
+    pub per_frame_ms: Option<f64>,
+    /// Mean over the frames on which it ran, ms.
+    pub where_it_ran_ms: Option<f64>,
+    /// Part of the frame's time, %; decoding is no part of it.
+    pub percent_of_frame: Option<f64>,
+    /// Part of decoding and frame together, %.
+    pub percent_of_all: Option<f64>,
+}
+
+impl StageTable {
+    /// Time per frame of the stage with this column, ms.
+    pub fn per_frame(&self, column: &str) -> Option<f64> {
+        self.lines.iter().find(|line| line.column == column)?.per_frame_ms
+    }
+}
+
+/// Sum of a stage's times, ms, and the frames on which it ran.
+type Sum = (f64, usize);
+
+/// Of a group's passes, else of its rows; `None` where neither has a stage.
+pub fn of(passes: &[&Pass], rows: &[&Row], overlapping: bool) -> Option<StageTable> {
+    let exact = from_passes(passes);
+    let (from, (frames, total_ms, sums)) = match exact {
+        Some(sums) => ("frames", sums),
+        None => ("columns", from_rows(rows)?),
+    };
+    let count = frames as f64;
+    let inside: f64 = sums.iter().skip(DECODE + 1).map(|(sum, _)| sum).sum();
+    let whole = if overlapping { inside } else { total_ms };
+    let decode = sums[DECODE].0;
+    let line = |at: usize| {
+        let (sum, ran) = sums[at];
+        let measured = ran > 0;
+        StageLine {
+            column: StageTimes::NAMES[at],
+            label: LABELS[at],
+            per_frame_ms: measured.then_some(sum / count),
+            where_it_ran_ms: measured.then_some(sum / ran as f64),
+            percent_of_frame: (measured && at != DECODE).then_some(100.0 * sum / whole),
+            percent_of_all: (measured && sums[DECODE].1 > 0)
+                .then_some(100.0 * sum / (whole + decode)),
+        }
+    };
+    Some(StageTable {
+        from,
+        frames,
+        overlapping,
+        frame_ms: total_ms / count,
+        unexplained_ms: (!overlapping).then_some((total_ms - inside) / count),
+        lines: (0..LABELS.len()).map(line).collect(),
+    })
+}
+
+/// Frames, sum of their times and sums of their stages.
+fn from_passes(passes: &[&Pass]) -> Option<(usize, f64, [Sum; 9])> {
+    let frames: usize = passes.iter().map(|pass| pass.latencies_ms.len()).sum();
+    let total = passes.iter().flat_map(|pass| &pass.latencies_ms).sum();
+    let sums: [Sum; 9] = std::array::from_fn(|at| {
+        let of = passes.iter().map(|pass| pass.stages[at]);
+        of.fold((0.0, 0), |(sum, ran), stage| (sum + stage.sum_ms, ran + stage.frames))
+    });
+    something((frames, total, sums))
+}
+
+fn from_rows(rows: &[&Row]) -> Option<(usize, f64, [Sum; 9])> {
+    let (mut frames, mut total, mut sums) = (0, 0.0, [(0.0, 0); 9]);
+    for row in rows {
+        let (Some(count), Some(fps)) = (row.number("frames"), row.number("fps")) else { continue };
+        if count < 1.0 {
+            continue;
+        }
+        let count = count as usize;
+        frames += count;
+        total += count as f64 / fps * 1000.0;
+        for (at, name) in StageTimes::NAMES.iter().enumerate() {
+            let Some(mean) = row.number(name) else { continue };
+            let ran = match at {
+                PROMPT => 1,
+                TRACK => count - 1,
+                _ => count,
+            };
+            sums[at].0 += mean * ran as f64;
+            sums[at].1 += ran;
+        }
+    }
+    something((frames, total, sums))
+}
+
+/// Stages without one that ran inside the frame say nothing.
+fn something(found: (usize, f64, [Sum; 9])) -> Option<(usize, f64, [Sum; 9])> {
+    let inside = found.2.iter().skip(DECODE + 1).any(|(_, ran)| *ran > 0);
+    (found.0 > 0 && inside).then_some(found)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::input::StageSum;
+
+    fn sum(sum_ms: f64, frames: usize) -> StageSum {
+        StageSum { sum_ms, frames }
+    }
+
+    #[test]
+    fn shares_are_of_the_frame_and_decoding_is_beside_it() {
+        let mut pass = Pass { latencies_ms: vec![40.0, 20.0, 20.0, 20.0], ..Pass::default() };
+        pass.stages[DECODE] = sum(100.0, 4);
+        pass.stages[3] = sum(40.0, 4);
+        pass.stages[PROMPT] = sum(30.0, 1);
+        pass.stages[TRACK] = sum(20.0, 3);
+        let table = of(&[&pass], &[], false).unwrap();
+        assert_eq!((table.from, table.frames, table.frame_ms), ("frames", 4, 25.0));
+        assert_eq!(table.unexplained_ms, Some(2.5));
+        let prompt = &table.lines[PROMPT];
+        assert_eq!((prompt.per_frame_ms, prompt.where_it_ran_ms), (Some(7.5), Some(30.0)));
+        assert_eq!((prompt.percent_of_frame, prompt.percent_of_all), (Some(30.0), Some(15.0)));
+        let decode = &table.lines[DECODE];
+        assert_eq!((decode.percent_of_frame, decode.percent_of_all), (None, Some(50.0)));
+        assert_eq!(
+            table.lines[1].per_frame_ms, None,
+            "a stage that never ran is not measured, not zero"
+        );
+    }
+
+    #[test]
+    fn overlapping_stages_are_shares_of_their_sum() {
+        let mut pass = Pass { latencies_ms: vec![10.0, 10.0], ..Pass::default() };
+        pass.stages[3] = sum(30.0, 2);
+        pass.stages[TRACK] = sum(10.0, 1);
+        let table = of(&[&pass], &[], true).unwrap();
+        assert_eq!(table.lines[3].percent_of_frame, Some(75.0));
+        assert_eq!((table.unexplained_ms, table.frame_ms), (None, 10.0));
+    }
+
+    #[test]
+    fn without_stages_there_is_no_table() {
+        assert_eq!(of(&[&Pass { latencies_ms: vec![1.0], ..Pass::default() }], &[], false), None);
+        assert_eq!(of(&[], &[], false), None);
+    }
+}

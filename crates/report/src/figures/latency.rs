@@ -1,0 +1,244 @@
+/*!
+Frame times: their distribution, their course along a clip; and the drift of masks, which is a curve over frames too.
+*/
+
+use super::{CURVES, label, listed, part_name, part_title};
+use crate::chart::{Guide, Line, Lines, Plot, lines, thousands};
+use crate::data::{Frames, Group, Report};
+use crate::input::DriftCurve;
+
+/// Drift curves of more points than this are thinned.
+const DRIFT_POINTS: usize = 500;
+/// Medians farther apart than this ratio do not share an axis: the faster curve would be a line at its edge.
+const SPREAD: f64 = 10.0;
+/// Nor do passes whose lengths are.
+const LENGTHS: f64 = 5.0;
+
+/// Distribution and course of latencies, then of the intervals of overlapping frames.
+pub fn plots(report: &Report) -> Vec<Plot> {
+    let mut plots = Vec::new();
+    for (kind, suffix, what) in [
+        ("latency", "", "Latency"),
+        ("interval", "_overlapping", "Interval between masks, frames overlapping"),
+    ] {
+        let shown: Vec<(&Group, &Frames)> = report
+            .groups
+            .iter()
+            .filter_map(|group| {
+                Some((group, group.frames.as_ref().filter(|frames| frames.kind == kind)?))
+            })
+            .collect();
+        let near = |a: f64, b: f64, ratio: f64| (1.0 / ratio..=ratio).contains(&(a / b));
+        let parts = alike(&shown, |a, b| near(a.p50_ms, b.p50_ms, SPREAD));
+        for (part, groups) in parts.iter().enumerate() {
+            let name = part_name(&format!("latency_ecdf{suffix}"), part);
+            let title = part_title(&format!("{what}: distribution"), part, parts.len());
+            plots.extend(lines(distribution(report, groups, name, title)));
+        }
+        let length = |frames: &Frames| frames.series.frames as f64;
+        let parts = alike(&shown, |a, b| {
+            near(a.p50_ms, b.p50_ms, SPREAD) && near(length(a), length(b), LENGTHS)
+        });
+        for (part, groups) in parts.iter().enumerate() {
+            let name = part_name(&format!("frame_times{suffix}"), part);
+            let title = part_title(&format!("{what}: frame by frame"), part, parts.len());
+            plots.extend(lines(course(report, groups, name, title)));
+        }
+    }
+    plots
+}
+
+/// Groups that can share the axes of a plot, in order of first appearance.
+fn alike<'a>(
+    shown: &[(&'a Group, &'a Frames)],
+    fits: impl Fn(&Frames, &Frames) -> bool,
+) -> Vec<Vec<(&'a Group, &'a Frames)>> {
+    let mut parts: Vec<Vec<(&Group, &Frames)>> = Vec::new();
+    for entry in shown {
+        match parts.iter_mut().find(|part| part.len() < CURVES && fits(part[0].1, entry.1)) {
+            Some(part) => part.push(*entry),
+            None => parts.push(vec![*entry]),
+        }
+    }
+    parts
+}
+
+fn distribution(
+    report: &Report,
+    groups: &[(&Group, &Frames)],
+    name: String,
+    title: String,
+) -> Lines {
+    let said = groups.iter().map(|(group, frames)| {
+        format!(
+            "{}: P50 {}, P95 {}, P99 {} ms over {} frames",
+            label(report, group),
+            thousands(frames.p50_ms, 2),
+            thousands(frames.p95_ms, 2),
+            thousands(frames.p99_ms, 2),
+            frames.frames
+        )
+    });
+    let thinned = groups.iter().any(|(_, frames)| frames.ecdf.len() < frames.frames);
+    let mut notes =
+        vec!["Frames after the prompted one of each pass. Marks: P50, P95, P99.".to_owned()];
+    if thinned {
+        notes.push("Curves of many frames are drawn by 400 of their points; the percentiles are of all frames.".to_owned());
+    }
+    Lines {
+        name,
+        title,
+        alt: format!("Share of frames that took no longer than a time. {}.", listed(said)),
+        x: "ms".to_owned(),
+        y: "share of frames".to_owned(),
+        y_ends: Some((0.0, 1.0)),
+        y_from_zero: true,
+        busy: false,
+        lines: groups.iter().map(|(group, frames)| curve(label(report, group), frames)).collect(),
+        guides: [0.5, 0.95, 0.99].map(|y| Guide { y, label: format!("P{:.0}", 100.0 * y) }).into(),
+        notes,
+    }
+}
+
+fn curve(label: String, frames: &Frames) -> Line {
+    let marks = [(0.5, frames.p50_ms), (0.95, frames.p95_ms), (0.99, frames.p99_ms)];
+    let marks = marks.map(|(share, time)| {
+        (time, share, format!("{label}: P{:.0} {} ms", 100.0 * share, thousands(time, 3)))
+    });
+    // From the axis up: the first frame is not at zero.
+    let start = frames.ecdf.first().map(|(time, _)| (*time, 0.0));
+    Line {
+        label,
+        points: start.into_iter().chain(frames.ecdf.iter().copied()).collect(),
+        marks: marks.into(),
+        ..Line::default()
+    }
+}
+
+fn course(report: &Report, groups: &[(&Group, &Frames)], name: String, title: String) -> Lines {
+    let mut notes = vec![format!(
+        "The longest pass of each: {}.",
+        listed(groups.iter().map(|(group, frames)| {
+            let series = &frames.series;
+            format!(
+                "{}: {} {}, pass {}",
+                label(report, group),
+                series.video,
+                series.object,
+                series.run
+            )
+        }))
+    )];
+    for (group, frames) in groups.iter().filter(|(_, frames)| frames.series.frames_per_pair > 1) {
+        notes.push(format!(
+            "{}: of every {} of its {} frames the fastest and the slowest are drawn.",
+            label(report, group),
+            frames.series.frames_per_pair,
+            frames.series.frames
+        ));
+    }
+    let said = groups.iter().map(|(group, frames)| {
+        format!(
+            "{}: between {} and {} ms over {} frames",
+            label(report, group),
+            thousands(frames.min_ms, 2),
+            thousands(frames.max_ms, 2),
+            frames.series.frames
+        )
+    });
+    Lines {
+        name,
+        title,
+        alt: format!("Time of each frame of a pass. {}.", listed(said)),
+        x: "frame of the pass (0 is the prompted one)".to_owned(),
+        y: "ms".to_owned(),
+        y_from_zero: true,
+        busy: true,
+        lines: groups
+            .iter()
+            .map(|(group, frames)| Line {
+                label: label(report, group),
+                points: frames.series.points.clone(),
+                ..Line::default()
+            })
+            .collect(),
+        notes,
+        ..Lines::default()
+    }
+}
+
+/// IoU against frame index, one plot a model.
+pub fn drift(report: &Report) -> Vec<Plot> {
+    let mut models: Vec<&str> = Vec::new();
+    for curve in &report.drift {
+        if !models.contains(&curve.model.as_str()) {
+            models.push(&curve.model);
+        }
+    }
+    let mut plots = Vec::new();
+    for (at, model) in models.iter().enumerate() {
+        let curves: Vec<&DriftCurve> =
+            report.drift.iter().filter(|curve| curve.model == *model).collect();
+        let parts: Vec<_> = curves.chunks(CURVES).collect();
+        for (part, curves) in parts.iter().enumerate() {
+            let name = part_name(&part_name("drift", at), part);
+            let of = if model.is_empty() { "all models" } else { model };
+            plots.extend(lines(drift_lines(
+                name,
+                part_title(&format!("Drift: {of}"), part, parts.len()),
+                curves,
+            )));
+        }
+    }
+    plots
+}
+
+fn drift_lines(name: String, title: String, curves: &[&DriftCurve]) -> Lines {
+    let side = |curve: &DriftCurve| {
+        let side = if curve.side.is_empty() { "side not named" } else { &curve.side };
+        if curve.teacher_forced { format!("{side}, teacher-forced") } else { side.to_owned() }
+    };
+    let lowest = |curve: &DriftCurve| curve.iou.iter().copied().fold(f64::INFINITY, f64::min);
+    let said = curves.iter().map(|curve| {
+        format!("{}: lowest IoU {:.4} over {} frames", side(curve), lowest(curve), curve.iou.len())
+    });
+    let alt = format!("Mask IoU with the reference against the frame's index. {}.", listed(said));
+    let mut notes = Vec::new();
+    let lines = curves
+        .iter()
+        .map(|curve| {
+            let points: Vec<(f64, f64)> =
+                curve.frame.iter().copied().zip(curve.iou.iter().copied()).collect();
+            let each = points.len().div_ceil(DRIFT_POINTS).max(1);
+            if each > 1 {
+                notes.push(format!(
+                    "{}: of every {each} frames the one with the lowest IoU is drawn.",
+                    side(curve)
+                ));
+            }
+            let lowest =
+                |part: &[(f64, f64)]| part.iter().copied().min_by(|a, b| a.1.total_cmp(&b.1));
+            // In the colour of the same side's own course.
+            let free = |other: &&DriftCurve| !other.teacher_forced && other.side == curve.side;
+            let like = curves.iter().position(free).filter(|_| curve.teacher_forced);
+            Line {
+                label: side(curve),
+                like,
+                points: points.chunks(each).filter_map(lowest).collect(),
+                marks: Vec::new(),
+            }
+        })
+        .collect();
+    Lines {
+        name,
+        title,
+        alt,
+        x: "frame".to_owned(),
+        y: "mask IoU".to_owned(),
+        // Dashes tell teacher-forced curves then, so sides are told by colours and markers.
+        busy: curves.iter().any(|curve| curve.teacher_forced),
+        lines,
+        notes,
+        ..Lines::default()
+    }
+}

@@ -1,0 +1,89 @@
+/*!
+The operation breakdown as bars.
+*/
+
+use super::{BAR_GROUPS, doubt_note, label, listed, part_name, part_title};
+use crate::chart::{Plot, REST, StackRow, stacked, thousands};
+use crate::data::{Group, Report, StageTable};
+
+/// The frame's time by stage.
+pub fn plots(report: &Report) -> Vec<Plot> {
+    let shown: Vec<(&Group, &StageTable)> =
+        report.groups.iter().filter_map(|group| Some((group, group.stages.as_ref()?))).collect();
+    // A board and a server differ so much that one axis would hide the server's stages.
+    let mut parts: Vec<Vec<(&Group, &StageTable)>> = Vec::new();
+    let mut sorted = shown;
+    sorted.sort_by_key(|a| a.1.overlapping);
+    for entry in sorted {
+        let fits = |part: &Vec<(&Group, &StageTable)>| {
+            part.len() < BAR_GROUPS
+                && part[0].1.overlapping == entry.1.overlapping
+                && (0.1..=10.0).contains(&(part[0].1.frame_ms / entry.1.frame_ms))
+        };
+        match parts.iter_mut().find(|part| fits(part)) {
+            Some(part) => part.push(entry),
+            None => parts.push(vec![entry]),
+        }
+    }
+    let count = parts.len();
+    parts
+        .iter()
+        .enumerate()
+        .filter_map(|(part, groups)| draw(report, groups, part, count))
+        .collect()
+}
+
+fn draw(
+    report: &Report,
+    groups: &[(&Group, &StageTable)],
+    part: usize,
+    parts: usize,
+) -> Option<Plot> {
+    let overlapping = groups[0].1.overlapping;
+    let rows: Vec<StackRow> = groups
+        .iter()
+        .map(|(group, table)| {
+            // Decoding, the first line, is outside the frame's time.
+            let inside = table.lines.iter().enumerate().skip(1);
+            let mut parts: Vec<(usize, f64)> =
+                inside.filter_map(|(at, line)| Some((at - 1, line.per_frame_ms?))).collect();
+            parts.extend(table.unexplained_ms.filter(|rest| *rest > 0.0).map(|rest| (REST, rest)));
+            StackRow { label: label(report, group), parts, doubtful: group.invalid }
+        })
+        .collect();
+    let present =
+        |series: usize| rows.iter().any(|row| row.parts.iter().any(|(at, _)| *at == series));
+    let labels = groups[0].1.lines.iter().skip(1).map(|line| line.label).enumerate();
+    let series: Vec<(usize, &str)> =
+        labels.chain([(REST, "Not explained by a stage")]).filter(|(at, _)| present(*at)).collect();
+    let said = groups.iter().map(|(group, table)| {
+        let slowest =
+            table.lines.iter().skip(1).max_by(|a, b| {
+                a.per_frame_ms.unwrap_or(0.0).total_cmp(&b.per_frame_ms.unwrap_or(0.0))
+            });
+        let slowest = slowest.map_or("", |line| line.label);
+        format!(
+            "{}: {} ms a frame, most of it {slowest}",
+            label(report, group),
+            thousands(table.frame_ms, 2)
+        )
+    });
+    let mut notes = doubt_note(groups.iter().map(|(group, _)| *group));
+    let unit = match overlapping {
+        true => {
+            notes.push("Frames overlap: stages of several frames run at once, and their sum is more than the time between two masks.".to_owned());
+            "ms of stages per frame"
+        }
+        false => "ms per frame",
+    };
+    let title =
+        if overlapping { "Operation breakdown, frames overlapping" } else { "Operation breakdown" };
+    let alt = format!("Time of a frame by stage, decoding apart. {}.", listed(said));
+    stacked(
+        (&part_name("stage_breakdown", part), &part_title(title, part, parts), &alt),
+        unit,
+        &series,
+        &rows,
+        notes,
+    )
+}

@@ -1,0 +1,125 @@
+/*!
+What lies under a path: run folders at any depth, tables, comparison files.
+*/
+
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, Result, bail};
+
+use vos::files::{MASKS, is_previous};
+
+/// Tables that a run folder may hold, the best first: the summary has what the profile has and the quality too.
+const RUN_TABLES: [&str; 3] =
+    ["sav_benchmark_summary.csv", "jetson_benchmark_summary.csv", "profile_summary.csv"];
+const COMPARISON: &str = "comparison.json";
+const EXPERIMENT: &str = "experiment_config.txt";
+/// Folders of a run that hold thousands of files and no table.
+const NOT_ENTERED: [&str; 3] = [MASKS, "nsight_reports", "overlays"];
+/// `<split>/<experiment>/profile_outputs` and a comparison's `<side>/round_<k>` lie within this.
+const DEPTH: usize = 5;
+
+/// What a file is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    /// Rows.
+    Table,
+    /// `comparison.json`.
+    Comparison,
+}
+
+/// A file to read.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Found {
+    /// Where it is.
+    pub path: PathBuf,
+    /// What it is.
+    pub kind: Kind,
+    /// The user's own name for it.
+    pub label: Option<String>,
+}
+
+/// Whether this is a table under the name that runs give it.
+pub fn is_run_table(path: &Path) -> bool {
+    path.file_name().is_some_and(|name| RUN_TABLES.iter().any(|table| name == *table))
+}
+
+/// The files behind one argument, `PATH` or `LABEL=PATH`.
+///
+/// # Errors
+/// Nothing is there, or nothing that a report can be made of.
+pub fn find(given: &str) -> Result<Vec<Found>> {
+    let (label, path) = match given.split_once('=') {
+        // A path may hold the sign itself.
+        Some((label, path)) if !Path::new(given).exists() && !label.is_empty() => {
+            (Some(label.to_owned()), PathBuf::from(path))
+        }
+        _ => (None, PathBuf::from(given)),
+    };
+    let meta = std::fs::metadata(&path).with_context(|| {
+        format!(
+            "{} cannot be read; expected a run folder, a CSV file or a comparison.json",
+            path.display()
+        )
+    })?;
+    let mut files = Vec::new();
+    if meta.is_dir() {
+        walk(&path, DEPTH, &mut files);
+        if files.is_empty() {
+            bail!(
+                "{} holds no results: expected one of {} in it or in a folder below; `segtrt bench --out-dir` makes one",
+                path.display(),
+                RUN_TABLES.join(", ")
+            );
+        }
+    } else {
+        let json = path.extension().is_some_and(|extension| extension.eq_ignore_ascii_case("json"));
+        files.push((if json { Kind::Comparison } else { Kind::Table }, path));
+    }
+    Ok(files.into_iter().map(|(kind, path)| Found { path, kind, label: label.clone() }).collect())
+}
+
+fn walk(folder: &Path, depth: usize, files: &mut Vec<(Kind, PathBuf)>) {
+    let comparison = folder.join(COMPARISON);
+    if comparison.is_file() {
+        files.push((Kind::Comparison, comparison));
+    }
+    if let Some(table) =
+        RUN_TABLES.iter().map(|name| folder.join(name)).find(|table| table.is_file())
+    {
+        files.push((Kind::Table, table));
+        return;
+    }
+    if depth == 0 {
+        return;
+    }
+    let Ok(entries) = std::fs::read_dir(folder) else { return };
+    let mut below: Vec<PathBuf> = entries
+        .filter_map(Result::ok)
+        // A link may lead back up.
+        .filter(|entry| entry.file_type().is_ok_and(|kind| kind.is_dir()))
+        .filter(|entry| {
+            let name = entry.file_name();
+            let name = name.to_string_lossy();
+            !name.starts_with('.') && !NOT_ENTERED.contains(&name.as_ref()) && !is_previous(&name)
+        })
+        .map(|entry| entry.path())
+        .collect();
+    below.sort();
+    for folder in below {
+        walk(&folder, depth - 1, files);
+    }
+}
+
+/// `experiment_config.txt` of this folder or the one above, as pairs.
+pub fn experiment_config(folder: &Path) -> Option<Vec<(String, String)>> {
+    let above = folder.parent();
+    let text = [Some(folder), above]
+        .into_iter()
+        .flatten()
+        .find_map(|folder| std::fs::read_to_string(folder.join(EXPERIMENT)).ok())?;
+    let pairs = text.lines().filter(|line| !line.starts_with('=')).filter_map(|line| {
+        let (name, value) = line.split_once(':')?;
+        Some((name.trim().to_owned(), value.trim().to_owned()))
+    });
+    Some(pairs.collect())
+}

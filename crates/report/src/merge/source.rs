@@ -1,0 +1,102 @@
+/*!
+Which table of which folder: the predecessor's places and segtrt's own.
+*/
+
+use std::path::{Path, PathBuf};
+
+use clap::ValueEnum;
+
+use super::Origin;
+
+/// A kind of table.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum Table {
+    /// `profile_summary.csv`: a row for each recorded pass.
+    #[value(name = "profile_summary")]
+    ProfileSummary,
+    /// `sav_benchmark_summary.csv`: a row for each object, with J and F.
+    #[value(name = "sav_benchmark_summary")]
+    SavBenchmarkSummary,
+}
+
+impl Table {
+    /// Its file's name.
+    pub fn file_name(self) -> &'static str {
+        match self {
+            Self::ProfileSummary => vos::files::profile_csv::FILE_NAME,
+            Self::SavBenchmarkSummary => vos::files::summary_csv::FILE_NAME,
+        }
+    }
+
+    /// Where it lies below a result folder: an experiment's place first, then a bench's own.
+    fn folders(self) -> &'static [&'static str] {
+        match self {
+            Self::ProfileSummary => &["profile_outputs", ""],
+            Self::SavBenchmarkSummary => &["profile_outputs", "benchmark_outputs", ""],
+        }
+    }
+}
+
+/// One table with its origin.
+#[derive(Clone, Debug)]
+pub struct Source {
+    /// The folder, or the file, as it was named.
+    pub folder: PathBuf,
+    /// The table's file.
+    pub table: PathBuf,
+    /// Who made it.
+    pub origin: Origin,
+    /// Its platform is the user's word: rows that name their own go before it, as in a report.
+    pub labelled: bool,
+}
+
+/// Why an argument gives no rows.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Missing {
+    /// Nothing is there.
+    Path,
+    /// It is neither a folder nor a regular file.
+    Kind,
+    /// The folder has no such table.
+    Table,
+}
+
+impl Source {
+    /// The table that an argument means: a folder with one, or a CSV file; with a name for its platform as `LABEL=PATH`.
+    ///
+    /// # Errors
+    /// What is missing.
+    pub fn find(given: &Path, table: Table) -> Result<Self, Missing> {
+        let labelled = given.to_str().and_then(|text| text.split_once('='));
+        match labelled {
+            // A path may hold the sign itself.
+            Some((label, path)) if !label.is_empty() && !given.exists() => {
+                let mut source = Self::at(Path::new(path), table)?;
+                source.origin.platform = Some(label.to_owned());
+                source.labelled = true;
+                Ok(source)
+            }
+            _ => Self::at(given, table),
+        }
+    }
+
+    fn at(path: &Path, table: Table) -> Result<Self, Missing> {
+        let meta = std::fs::metadata(path).map_err(|_| Missing::Path)?;
+        if meta.is_file() {
+            let (folder, table) = (path.to_owned(), path.to_owned());
+            return Ok(Self { folder, table, origin: Origin::of_file(path), labelled: false });
+        }
+        if !meta.is_dir() {
+            return Err(Missing::Kind);
+        }
+        let places = table.folders().iter().map(|place| path.join(place));
+        let mut places = places.filter(|place| place.join(table.file_name()).is_file());
+        let place = places.next().ok_or(Missing::Table)?;
+        Ok(Self {
+            folder: path.to_owned(),
+            table: place.join(table.file_name()),
+            origin: Origin::of(path, &place),
+            labelled: false,
+        })
+    }
+}

@@ -1,0 +1,53 @@
+/*!
+What a reader sees first: what to beware of, and who is best.
+*/
+
+use maud::{Markup, html};
+
+use super::cells::badges;
+use crate::chart::thousands;
+use crate::data::{Best, Report};
+
+/// Notes and what could not be read.
+pub fn notes(report: &Report) -> Option<Markup> {
+    if report.notes.is_empty() && report.problems.is_empty() {
+        return None;
+    }
+    Some(html! {
+        @if !report.problems.is_empty() {
+            div.problems {
+                p { strong { "Not everything could be read." } }
+                ul.notes { @for problem in &report.problems { li { (problem) } } }
+            }
+        }
+        @if !report.notes.is_empty() {
+            ul.notes { @for note in &report.notes { li { (note) } } }
+        }
+    })
+}
+
+/// A card for each measure.
+pub fn cards(report: &Report) -> Option<Markup> {
+    if report.best.is_empty() {
+        return None;
+    }
+    Some(html! {
+        div.cards { @for best in &report.best { (card(report, best)) } }
+        p.muted { "Means over objects. Groups of which every row is INVALID do not take part." }
+        @if report.best.iter().any(|best| !best.caveats.is_empty()) {
+            p { strong { "Compare with care: " } "not everything was measured alike; what differs is said above." }
+        }
+    })
+}
+
+fn card(report: &Report, best: &Best) -> Markup {
+    let group = &report.groups[best.group];
+    html! {
+        div.card {
+            h3 { (best.measure) " of " (best.among) }
+            div.value { (thousands(best.value, best.digits)) " " span.unit { (best.unit) } }
+            p { (group.full_name()) }
+            p { (badges(group)) }
+        }
+    }
+}

@@ -1,0 +1,121 @@
+/*!
+Machines and settings behind the rows, and what the words on the page mean.
+*/
+
+use maud::{Markup, html};
+use serde_json::{Map, Value};
+
+use crate::data::{Report, SourceInfo};
+
+/// Every run with its machine.
+pub fn sources(report: &Report) -> Markup {
+    html! { @for source in &report.sources { (one(source, report.sources.len() == 1)) } }
+}
+
+fn one(source: &SourceInfo, open: bool) -> Markup {
+    html! {
+        details open[open] {
+            summary { (source.label) " " span.path { (source.path) } }
+            dl {
+                dt { "table" } dd { code { (source.path) } }
+                dt { "rows" } dd { (source.rows) ", " (source.passes) " passes with frame times" }
+                dt { "written by" }
+                dd { @if source.predecessor { "the Python predecessor" } @else { "segtrt" } }
+                @for (name, value) in &source.experiment { dt { (name) } dd { (value) } }
+            }
+            @if source.environment.is_empty() {
+                p.none { "The machine is not known: there is no sidecar.json beside the table." }
+            } @else {
+                h3 { "Machine and versions" }
+                (pairs(&source.environment))
+            }
+            @if !source.configuration.is_empty() {
+                h3 { "Settings" }
+                (pairs(&source.configuration))
+            }
+            @if let Some(region) = &source.timed_region {
+                h3 { "Timed region" }
+                p { (region) }
+            }
+            @if !source.hashes.is_empty() {
+                details {
+                    summary { "SHA-256 of " (source.hashes.len()) " graphs and inputs" }
+                    dl { @for (file, hash) in &source.hashes { dt { (file) } dd { code { (hash) } } } }
+                }
+            }
+        }
+    }
+}
+
+/// Members of an object; objects inside become pairs of their own.
+fn pairs(members: &Map<String, Value>) -> Markup {
+    html! {
+        dl {
+            @for (name, value) in members {
+                @match value {
+                    Value::Null => { dt { (name) } dd.none { "not said" } }
+                    Value::Object(inner) => { @for (inside, value) in inner { dt { (name) " " (inside) } dd { (plain(value)) } } }
+                    value => { dt { (name) } dd { (plain(value)) } }
+                }
+            }
+        }
+    }
+}
+
+/// A value in one line: members of objects as `name value`, hashes by their first letters.
+fn plain(value: &Value) -> String {
+    const HASH: usize = 64;
+    match value {
+        Value::String(text)
+            if text.len() == HASH && text.bytes().all(|byte| byte.is_ascii_hexdigit()) =>
+        {
+            format!("{}…", &text[..12])
+        }
+        Value::String(text) => text.clone(),
+        Value::Null => "not said".to_owned(),
+        Value::Array(items) => {
+            let separator = if items.iter().any(Value::is_object) { "; " } else { ", " };
+            items.iter().map(plain).collect::<Vec<_>>().join(separator)
+        }
+        Value::Object(members) => {
+            let members = members.iter().map(|(name, value)| format!("{name} {}", plain(value)));
+            members.collect::<Vec<_>>().join(", ")
+        }
+        value => value.to_string(),
+    }
+}
+
+/// The words.
+pub fn reading() -> Markup {
+    let words = [
+        (
+            "FPS",
+            "Frames over the sum of their times, the prompted frame included; the mean over objects.",
+        ),
+        (
+            "P50, P95, P99",
+            "Percentiles of the frames after the prompted one: half, 95 % and 99 % of them took no longer.",
+        ),
+        (
+            "J, F, J&F",
+            "Overlap of the mask's area, agreement of its outline, and their mean, 0 to 1. By which rules is in the conditions (metrics).",
+        ),
+        (
+            "GPU own, process, whole device",
+            "Peaks of device memory: the program's own blocks; what it took from the driver; everything in use on the board.",
+        ),
+        (
+            "VALID, INVALID",
+            "Whether the speed may be believed: throttling, moving clocks, other programs, unsteady frames make it INVALID. Such rows are struck through and never compared.",
+        ),
+        ("not judged", "Too few frames came after the memory was full."),
+        ("not measured", "Nobody measured it. It is not zero."),
+        (
+            "Frames overlap",
+            "Mode throughput: several frames are under way at once. There is no latency then, only the interval between two masks.",
+        ),
+    ];
+    html! {
+        dl { @for (word, meaning) in words { dt { (word) } dd { (meaning) } } }
+    }
+}

@@ -1,0 +1,202 @@
+/*!
+Targets: what a model must reach on a platform, read from TOML and held against the groups of a report.
+
+A target that nobody measured is neither passed nor failed, unless it says that it is required; numbers of INVALID rows reach no target.
+*/
+
+mod judge;
+
+use std::path::Path;
+
+use anyhow::{Context, Result, bail};
+pub use judge::{State, Verdict, Verdicts, judge};
+use serde::Deserialize;
+
+use super::data::Group;
+use vos::record::StageTimes;
+
+/// The targets that `--targets default` means.
+pub const DEFAULT: &str = include_str!("default.toml");
+
+/// Metrics that are no columns.
+const DERIVED: [&str; 6] = [
+    "gpu_memory_percent",
+    "inference_ms",
+    "frame_ms",
+    "end_to_end_ms",
+    "transfer_ms",
+    "bandwidth_percent",
+];
+/// Columns that any run of segtrt may have; a table may have others.
+const COLUMNS: [&str; 26] = [
+    "fps",
+    "latency_ms",
+    "first_frame_ms",
+    "latency_p50_ms",
+    "latency_p90_ms",
+    "latency_p95_ms",
+    "latency_p99_ms",
+    "latency_p999_ms",
+    "latency_max_ms",
+    "setup_ms",
+    "gpu_ms",
+    "residue_ms",
+    "J",
+    "F",
+    "JandF",
+    "gpu_peak_alloc_MiB",
+    "gpu_peak_reserved_MiB",
+    "cpu_peak_rss_MiB",
+    "power_w",
+    "energy_j_per_frame",
+    "sm_clock_mhz_min",
+    "sm_clock_mhz_mean",
+    "temperature_c_max",
+    "gpu_util",
+    "source_age_p50_ms",
+    "source_age_p95_ms",
+];
+
+/// A file of targets.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Targets {
+    /// In order.
+    #[serde(rename = "target")]
+    pub list: Vec<Target>,
+    /// Where they come from, for the page.
+    #[serde(skip)]
+    pub from: String,
+}
+
+/// One target.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Target {
+    /// What it is called.
+    pub name: String,
+    /// Column or derived metric.
+    pub metric: String,
+    /// The value is less than this.
+    pub below: Option<f64>,
+    /// The value is not more than this.
+    pub at_most: Option<f64>,
+    /// The value is more than this.
+    pub above: Option<f64>,
+    /// The value is not less than this.
+    pub at_least: Option<f64>,
+    /// Unit, for people.
+    #[serde(default)]
+    pub unit: String,
+    /// Model tags it is for; `*` stands for anything. Empty: all.
+    #[serde(default)]
+    pub models: Vec<String>,
+    /// Platforms it is for. Empty: all.
+    #[serde(default)]
+    pub platforms: Vec<String>,
+    /// It is a failure that nobody measured it.
+    #[serde(default)]
+    pub required: bool,
+}
+
+impl Targets {
+    /// Reads a file, or the built-in targets by the name `default`.
+    ///
+    /// # Errors
+    /// A file that cannot be read, is no TOML, has an unknown key, no target, or a target without exactly one limit.
+    pub fn open(file: &Path) -> Result<Self> {
+        if file == Path::new("default") {
+            return Self::parse(DEFAULT, "the built-in targets").context("the built-in targets");
+        }
+        let text = std::fs::read_to_string(file).with_context(|| {
+            format!("{} cannot be read; `--targets default` needs no file", file.display())
+        })?;
+        Self::parse(&text, &file.display().to_string()).with_context(|| {
+            format!(
+                "{} holds no targets; `segtrt report --print-targets` prints an example",
+                file.display()
+            )
+        })
+    }
+
+    fn parse(text: &str, from: &str) -> Result<Self> {
+        let mut targets: Self = toml::from_str(text)?;
+        from.clone_into(&mut targets.from);
+        if targets.list.is_empty() {
+            bail!("there is no [[target]] in it");
+        }
+        for target in &targets.list {
+            let limits = [target.below, target.at_most, target.above, target.at_least];
+            let given: Vec<f64> = limits.into_iter().flatten().collect();
+            if given.len() != 1 || !given[0].is_finite() {
+                bail!(
+                    "target {:?} has {} limits; expected exactly one of below, at_most, above, at_least, a finite number",
+                    target.name,
+                    given.len()
+                );
+            }
+        }
+        Ok(targets)
+    }
+
+    /// Targets whose metric neither this program nor any of the tables knows: a typing error must not read as 'not measured'.
+    pub fn unknown(&self, groups: &[Group]) -> Vec<&Target> {
+        let known = |metric: &str| {
+            DERIVED.contains(&metric)
+                || COLUMNS.contains(&metric)
+                || StageTimes::NAMES.contains(&metric)
+                || groups.iter().any(|group| group.stats.contains_key(metric))
+        };
+        self.list.iter().filter(|target| !known(&target.metric)).collect()
+    }
+
+    /// Every metric that may be named, for messages.
+    pub fn known_metrics() -> String {
+        [&DERIVED[..], &COLUMNS[..], &StageTimes::NAMES[..]].concat().join(", ")
+    }
+}
+
+impl Target {
+    /// The limit in words.
+    pub fn limit(&self) -> String {
+        let number = |value: f64, sign: &str| {
+            format!("{sign} {value}{}{}", if self.unit.is_empty() { "" } else { " " }, self.unit)
+        };
+        match (self.below, self.at_most, self.above, self.at_least) {
+            (Some(limit), ..) => number(limit, "<"),
+            (_, Some(limit), ..) => number(limit, "≤"),
+            (_, _, Some(limit), _) => number(limit, ">"),
+            (.., limit) => number(limit.unwrap_or(f64::NAN), "≥"),
+        }
+    }
+
+    fn holds(&self, value: f64) -> bool {
+        self.below.is_none_or(|limit| value < limit)
+            && self.at_most.is_none_or(|limit| value <= limit)
+            && self.above.is_none_or(|limit| value > limit)
+            && self.at_least.is_none_or(|limit| value >= limit)
+    }
+
+    fn is_for(&self, group: &Group) -> bool {
+        let named = |patterns: &[String], text: &str| {
+            patterns.is_empty() || patterns.iter().any(|pattern| fits(pattern, text))
+        };
+        named(&self.models, &group.model) && named(&self.platforms, &group.platform)
+    }
+}
+
+/// Whether `text` is `pattern`, in which `*` stands for anything.
+fn fits(pattern: &str, text: &str) -> bool {
+    match pattern.split_once('*') {
+        None => pattern == text,
+        Some((start, rest)) => text.strip_prefix(start).is_some_and(|tail| {
+            tail.char_indices()
+                .map(|(at, _)| at)
+                .chain([tail.len()])
+                .any(|at| fits(rest, &tail[at..]))
+        }),
+    }
+}
+
+#[cfg(test)]
+mod tests;

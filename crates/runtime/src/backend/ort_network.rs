@@ -1,0 +1,358 @@
+/*!
+The graphs in ONNX Runtime on the host: the reference that every other backend is compared with.
+*/
+
+use std::path::Path;
+
+use anyhow::{Context, Result, anyhow, bail};
+use half::f16;
+use ort::environment::Environment;
+use ort::ep;
+use ort::session::builder::GraphOptimizationLevel;
+use ort::session::{Session, SessionInputValue};
+use ort::value::{DynValue, TensorRef};
+
+use crate::backend::Provider;
+use vos::bundle::{Bundle, DType, Manifest, Role};
+use vos::decode::RgbImage;
+use vos::geometry::{Geometry, NetworkPoints};
+use vos::predecode::PreparedFrame;
+use vos::preprocess::Preprocessor;
+use vos::tracker::{FrameOutput, Network, NetworkPrompt, Selection, Slots};
+
+/// The names of the encoder's outputs, which all steps take.
+const FEATURES: [&str; 3] = ["feat", "hr0", "hr1"];
+
+/// One model in ONNX Runtime, one object at a time.
+pub struct OrtNetwork {
+    manifest: Manifest,
+    encoder: Session,
+    prompt: Session,
+    mask_prompt: Option<Session>,
+    track: Session,
+    memory: Session,
+    preprocessor: Option<Preprocessor>,
+    geometry: Option<Geometry>,
+    image: Vec<f32>,
+    features: Vec<DynValue>,
+    step: Option<StepOutput>,
+    /// A teacher's logits for the memory of the frame at hand.
+    taught: Option<Vec<f32>>,
+    memories: Bank,
+    pointers: Bank,
+}
+
+/// What the prompt or track step left behind.
+struct StepOutput {
+    low: DynValue,
+    pointer: DynValue,
+    score: DynValue,
+    iou: f32,
+}
+
+/// A row of equally sized slots, stored as the graphs take them.
+struct Bank {
+    slot: usize,
+    data: BankData,
+}
+
+enum BankData {
+    F32(Vec<f32>),
+    F16(Vec<f16>),
+}
+
+/// ONNX Runtime's errors carry what failed to build, which cannot travel between threads; their text can.
+pub fn plain<R>(error: ort::Error<R>) -> anyhow::Error {
+    anyhow!("{error}")
+}
+
+impl OrtNetwork {
+    /// Loads the bundle's graphs; `threads` is the size of ONNX Runtime's pool.
+    pub fn open(
+        environment: &Environment,
+        bundle: &Bundle,
+        provider: Provider,
+        threads: usize,
+        with_mask_prompt: bool,
+    ) -> Result<Self> {
+        let load = |role: Role| -> Result<Session> {
+            let path = bundle.graph_file(role)?;
+            load_session(environment, &path, provider, threads)
+                .with_context(|| format!("ONNX Runtime cannot load {}", path.display()))
+        };
+        let contract = &bundle.manifest.contract;
+        let dtype_of = |input: &str| {
+            let track = bundle.manifest.graph(Role::Track);
+            track.and_then(|g| g.input(input)).map(|t| t.dtype).with_context(|| {
+                format!("the track graph of {} has no input {input}", bundle.dir.display())
+            })
+        };
+        Ok(Self {
+            encoder: load(Role::Encoder)?,
+            prompt: load(Role::Prompt)?,
+            mask_prompt: with_mask_prompt.then(|| load(Role::MaskPrompt)).transpose()?,
+            track: load(Role::Track)?,
+            memory: load(Role::Memory)?,
+            preprocessor: None,
+            geometry: None,
+            image: Vec::new(),
+            features: Vec::new(),
+            step: None,
+            taught: None,
+            memories: Bank::new(
+                contract.max_memories,
+                contract.memory_tokens * contract.memory_channels,
+                dtype_of("mem")?,
+            )?,
+            pointers: Bank::new(
+                contract.max_pointers,
+                contract.pointer_channels,
+                dtype_of("ptrs")?,
+            )?,
+            manifest: bundle.manifest.clone(),
+        })
+    }
+
+    fn step_output(&self) -> Result<&StepOutput> {
+        self.step.as_ref().context("no step has run on this frame")
+    }
+}
+
+/// Loads a graph to run on `provider`.
+pub fn load_session(
+    environment: &Environment,
+    path: &Path,
+    provider: Provider,
+    threads: usize,
+) -> Result<Session> {
+    // Without error_on_failure ONNX Runtime would run on the processor and call it a GPU.
+    let providers = match provider {
+        Provider::Cpu => vec![],
+        // Its products are in TF32 unless that is refused, and fp32 means fp32 here: with them EdgeTAM's masks on an H200 were those
+        // of PyTorch in TF32, and missed the limits of fp32.
+        Provider::Cuda => vec![ep::CUDA::default().with_tf32(false).build().error_on_failure()],
+        Provider::Tensorrt => vec![ep::TensorRT::default().build().error_on_failure()],
+    };
+    Session::builder(environment)
+        .map_err(plain)?
+        .with_execution_providers(providers)
+        .map_err(plain)?
+        .with_optimization_level(GraphOptimizationLevel::All)
+        .map_err(plain)?
+        .with_intra_threads(threads)
+        .map_err(plain)?
+        .commit_from_file(path)
+        .map_err(plain)
+}
+
+/// Runs a prompt or track graph and keeps what later steps need.
+fn run_step(
+    session: &mut Session,
+    inputs: Vec<(&'static str, SessionInputValue<'_>)>,
+) -> Result<StepOutput> {
+    let mut outputs = session.run(inputs).map_err(plain)?;
+    let mut take = |name: &str| {
+        outputs.remove(name).with_context(|| format!("the graph gave no output {name}"))
+    };
+    let iou = first(&take("iou")?)?;
+    Ok(StepOutput { low: take("low")?, pointer: take("ptr")?, score: take("score")?, iou })
+}
+
+fn first(value: &DynValue) -> Result<f32> {
+    let (_, values) = value.try_extract_tensor::<f32>().map_err(plain)?;
+    values.first().copied().context("an output is empty")
+}
+
+fn feature_inputs(features: &[DynValue]) -> Vec<(&'static str, SessionInputValue<'_>)> {
+    FEATURES.iter().zip(features).map(|(name, value)| (*name, value.into())).collect()
+}
+
+impl Network for OrtNetwork {
+    fn manifest(&self) -> &Manifest {
+        &self.manifest
+    }
+
+    fn begin_clip(&mut self, geometry: &Geometry) -> Result<()> {
+        let contract = &self.manifest.contract;
+        self.preprocessor = Some(Preprocessor::new(geometry, contract.mean, contract.std));
+        self.geometry = Some(geometry.clone());
+        self.features.clear();
+        self.step = None;
+        self.taught = None;
+        Ok(())
+    }
+
+    fn load(&mut self, frame: &RgbImage) -> Result<()> {
+        let preprocessor = self.preprocessor.as_mut().context("no clip has begun")?;
+        Ok(preprocessor.run(frame, &mut self.image)?)
+    }
+
+    fn load_prepared(&mut self, frame: &PreparedFrame<'_>) -> Result<()> {
+        let preprocessor = self.preprocessor.as_ref().context("no clip has begun")?;
+        frame.widen(preprocessor.geometry().side(), preprocessor.tables(), &mut self.image)
+    }
+
+    fn encode(&mut self) -> Result<()> {
+        let side = self.manifest.model.imgsz as i64;
+        let shape = [1, 3, side, side];
+        let half: Vec<f16>;
+        let image: SessionInputValue<'_> = match self.manifest.model.precision.as_str() {
+            "fp16" => {
+                half = self.image.iter().map(|&v| f16::from_f32(v)).collect();
+                TensorRef::from_array_view((shape, half.as_slice())).map_err(plain)?.into()
+            }
+            _ => TensorRef::from_array_view((shape, self.image.as_slice())).map_err(plain)?.into(),
+        };
+        let mut outputs = self.encoder.run(vec![("image", image)]).map_err(plain)?;
+        self.features = FEATURES
+            .iter()
+            .map(|name| outputs.remove(*name).with_context(|| format!("encoder gave no {name}")))
+            .collect::<Result<_>>()?;
+        Ok(())
+    }
+
+    fn prompt(&mut self, prompt: &NetworkPrompt) -> Result<()> {
+        let mut inputs = feature_inputs(&self.features);
+        match prompt {
+            NetworkPrompt::Points { points: NetworkPoints { coords, labels }, multimask } => {
+                let points = coords.len() as i64;
+                let multi = [f32::from(u8::from(*multimask))];
+                let coords = TensorRef::from_array_view(([1, points, 2], coords.as_flattened()))
+                    .map_err(plain)?;
+                let labels =
+                    TensorRef::from_array_view(([1, points], labels.as_slice())).map_err(plain)?;
+                let multi = TensorRef::from_array_view(([1_i64], &multi[..])).map_err(plain)?;
+                inputs.push(("coords", coords.into()));
+                inputs.push(("labels", labels.into()));
+                inputs.push(("multi", multi.into()));
+                self.step = Some(run_step(&mut self.prompt, inputs)?);
+            }
+            NetworkPrompt::Mask(mask) => {
+                let side = self.manifest.model.imgsz;
+                let session =
+                    self.mask_prompt.as_mut().context("the mask prompt graph is not loaded")?;
+                let shape = [1, 1, side as i64, side as i64];
+                let pixels = TensorRef::from_array_view((shape, mask.as_slice())).map_err(plain)?;
+                inputs.push(("mask", pixels.into()));
+                self.step = Some(run_step(session, inputs)?);
+            }
+        }
+        Ok(())
+    }
+
+    fn track(&mut self, selection: &Selection) -> Result<()> {
+        let contract = &self.manifest.contract;
+        let (f, n) = (selection.memories(), selection.pointers());
+        let mem_shape =
+            [1, f as i64, contract.memory_tokens as i64, contract.memory_channels as i64];
+        let ptr_shape = [1, n as i64, contract.pointer_channels as i64];
+        let rows = TensorRef::from_array_view(([f as i64], selection.temporal_rows.as_slice()))
+            .map_err(plain)?;
+        let times = TensorRef::from_array_view(([n as i64], selection.pointer_times.as_slice()))
+            .map_err(plain)?;
+        let mut inputs = feature_inputs(&self.features);
+        inputs.push(("mem", self.memories.filled(f, &mem_shape)?));
+        inputs.push(("tidx", rows.into()));
+        inputs.push(("ptrs", self.pointers.filled(n, &ptr_shape)?));
+        if contract.pointer_times {
+            inputs.push(("ptr_t", times.into()));
+        }
+        self.step = Some(run_step(&mut self.track, inputs)?);
+        Ok(())
+    }
+
+    fn output(&mut self) -> Result<FrameOutput> {
+        let geometry = self.geometry.as_ref().context("no clip has begun")?;
+        let step = self.step_output()?;
+        let logits = self.logits()?;
+        Ok(FrameOutput {
+            mask: geometry.upsample(logits, self.manifest.contract.low_size),
+            objectness: first(&step.score)?,
+            predicted_iou: step.iou,
+            non_finite_logits: logits.iter().filter(|logit| !logit.is_finite()).count(),
+        })
+    }
+
+    fn logits(&self) -> Result<&[f32]> {
+        let (_, logits) = self.step_output()?.low.try_extract_tensor::<f32>().map_err(plain)?;
+        Ok(logits)
+    }
+
+    fn teach(&mut self, logits: &[f16]) -> Result<()> {
+        let expected = self.logits()?.len();
+        if logits.len() != expected {
+            bail!("a teacher's {} logits came, the memory graph takes {expected}", logits.len());
+        }
+        self.taught = Some(logits.iter().map(|value| value.to_f32()).collect());
+        Ok(())
+    }
+
+    fn memorise(&mut self, slots: Slots, binarise: bool) -> Result<()> {
+        let step = self.step.as_ref().context("no step has run on this frame")?;
+        let binar = [f32::from(u8::from(binarise))];
+        let binar = TensorRef::from_array_view(([1_i64], &binar[..])).map_err(plain)?;
+        // For this frame alone: the next one is taught anew, or not at all.
+        let taught = self.taught.take();
+        let side = self.manifest.contract.low_size as i64;
+        let low: SessionInputValue<'_> = match &taught {
+            Some(logits) => TensorRef::from_array_view(([1, 1, side, side], logits.as_slice()))
+                .map_err(plain)?
+                .into(),
+            None => (&step.low).into(),
+        };
+        let inputs: Vec<(&str, SessionInputValue<'_>)> = vec![
+            ("feat", (&self.features[0]).into()),
+            ("low", low),
+            ("score", (&step.score).into()),
+            ("binar", binar.into()),
+        ];
+        let outputs = self.memory.run(inputs).map_err(plain)?;
+        let memory = outputs.get("mem").context("the memory graph gave no output mem")?;
+        self.memories.write(slots.memory, memory)?;
+        self.pointers.write(slots.pointer, &step.pointer)
+    }
+}
+
+impl Bank {
+    fn new(slots: usize, slot: usize, dtype: DType) -> Result<Self> {
+        let data = match dtype {
+            DType::F32 => BankData::F32(vec![0.0; slots * slot]),
+            DType::F16 => BankData::F16(vec![f16::ZERO; slots * slot]),
+            DType::I32 => bail!("a bank of integers makes no sense; export the model again"),
+        };
+        Ok(Self { slot, data })
+    }
+
+    /// The first `count` slots as a graph input of this shape.
+    fn filled<'a>(&'a self, count: usize, shape: &'a [i64]) -> Result<SessionInputValue<'a>> {
+        let n = count * self.slot;
+        Ok(match &self.data {
+            BankData::F32(data) => {
+                TensorRef::from_array_view((shape, &data[..n])).map_err(plain)?.into()
+            }
+            BankData::F16(data) => {
+                TensorRef::from_array_view((shape, &data[..n])).map_err(plain)?.into()
+            }
+        })
+    }
+
+    fn write(&mut self, slot: usize, value: &DynValue) -> Result<()> {
+        let range = slot * self.slot..(slot + 1) * self.slot;
+        match &mut self.data {
+            BankData::F32(data) => {
+                copy(&mut data[range], value.try_extract_tensor().map_err(plain)?.1)
+            }
+            BankData::F16(data) => {
+                copy(&mut data[range], value.try_extract_tensor().map_err(plain)?.1)
+            }
+        }
+    }
+}
+
+fn copy<T: Copy>(to: &mut [T], from: &[T]) -> Result<()> {
+    if to.len() != from.len() {
+        bail!("a memory of {} values came, the manifest promises {}", from.len(), to.len());
+    }
+    to.copy_from_slice(from);
+    Ok(())
+}

@@ -1,0 +1,277 @@
+/*!
+The command that builds the engines of a folder again: with every choice that its manifest tells and that would not be made anyway,
+for a command that builds other engines than those that were refused is worse than none.
+*/
+
+use std::path::{Path, PathBuf};
+
+use clap::ValueEnum;
+
+use super::recipe::{bank_for, computes_whole, recipes, roles};
+use crate::engine::islands::Islands;
+use crate::engine::{EngineManifest, PlanRecord};
+use host::shell;
+use tensorrt::Version;
+use vos::bundle::Bank;
+use vos::bundle::manifest::Axis;
+use vos::bundle::{Manifest, Role};
+use vos::platform::{OLDEST_FUSED_SM, Platform, Platforms};
+
+/// Where bundles are looked for if nobody names a folder.
+const USUAL_BUNDLES: &str = "onnx/bundles";
+/// The variable that names other ones.
+const BUNDLES_VARIABLE: &str = "SEGTRT_ONNX_DIR";
+
+impl EngineManifest {
+    /// The command that builds these engines, into the folder that they were read from. Engines that no one command builds alike
+    /// take several, joined by `&&`.
+    pub fn rebuild_command(&self) -> String {
+        self.rebuild_command_with("")
+    }
+
+    /// The same with further flags, such as "--force".
+    pub fn rebuild_command_with(&self, more: &str) -> String {
+        let usual = self.usual();
+        let groups = groups(self);
+        let bank = self.bank(usual.as_ref());
+        let expected = self.expected(bank, usual.as_ref());
+        let is_usual = |group: &Group| group.roles.iter().all(|role| expected.contains(role));
+        let Some(largest) = largest(&groups) else {
+            return self.line(None, &[], bank, usual.as_ref(), more);
+        };
+        if groups.len() == 1 && is_usual(largest) {
+            return self.line(Some(largest), &[], bank, usual.as_ref(), more);
+        }
+        let lines = groups.iter().map(|group| {
+            let missing = |role: &&Role| {
+                // An encoder in one piece was asked for in place of its parts, or a segment that answers in place of what the kernels follow.
+                let last = || self.bundle.segments().last().and_then(|last| self.plan(last.role));
+                let replaced = role.is_encoder_part() && self.plan(Role::Encoder).is_some()
+                    || **role == Role::TrackImage && last().is_some();
+                std::ptr::eq(group, largest) && self.plan(**role).is_none() && !replaced
+            };
+            let more_roles = expected.iter().filter(missing).copied();
+            let roles: Vec<Role> = group.roles.iter().copied().chain(more_roles).collect();
+            self.line(Some(group), &roles, None, usual.as_ref(), more)
+        });
+        lines.collect::<Vec<_>>().join(" && ")
+    }
+
+    /// The command that builds this form of the track step too, alike otherwise.
+    pub fn rebuild_command_for(&self, bank: Bank) -> String {
+        self.line(largest(&groups(self)), &[], Some(bank), self.usual().as_ref(), "")
+    }
+
+    /// The row of the platform table that the build read; none where that table is gone or lacks it.
+    fn usual(&self) -> Option<Platform> {
+        let table = Platforms::open(self.sources.platforms.as_deref()).ok()?;
+        table.get(&self.platform).cloned()
+    }
+
+    /// The form of the track step that a bench runs here; none where there is none.
+    fn bank(&self, usual: Option<&Platform>) -> Option<Bank> {
+        let is_there = |bank: &Bank| self.plan(bank.role()).is_some();
+        Bank::by_preference(usual.map(|row| row.bank)).find(is_there)
+    }
+
+    /// The graphs that are built where none is named.
+    fn expected(&self, bank: Option<Bank>, usual: Option<&Platform>) -> Vec<Role> {
+        let built_for = self.plans.iter().flat_map(|plan| plan.made_by.sm.iter().copied()).min();
+        let sm = usual.map(|row| row.sm).or(built_for).unwrap_or(OLDEST_FUSED_SM);
+        let usual = usual.map_or(Bank::Padded, |row| row.bank);
+        let bank = bank_for(bank, usual, &self.bundle);
+        let all = roles(bank, &self.bundle, sm, self.precision);
+        all.into_iter().filter(|role| self.bundle.graph(*role).is_some()).collect()
+    }
+
+    /// One command line; `graphs` are named where there are any.
+    fn line(
+        &self,
+        group: Option<&Group>,
+        graphs: &[Role],
+        bank: Option<Bank>,
+        usual: Option<&Platform>,
+        more: &str,
+    ) -> String {
+        let path = |flag: &str, path: &Path| format!("{flag} {}", shell::path(path));
+        let model = &self.bundle.model;
+        // A row of somebody's own table may have any name.
+        let platform = shell::word(&self.platform);
+        let mut words = vec![format!("segtrt build-engines --platform {platform}")];
+        words.push(format!(
+            "--models {} --imgsz {} --precision {}",
+            shell::word(&model.name),
+            model.imgsz,
+            self.precision
+        ));
+        if !graphs.is_empty() {
+            words.push(format!("--graphs {}", names(graphs)));
+        }
+        let taken_anyway = usual.map(|row| bank_for(None, row.bank, &self.bundle));
+        words.extend(
+            bank.filter(|bank| taken_anyway != Some(*bank))
+                .map(|bank| format!("--bank {}", bank.name())),
+        );
+        let objects = self.plans.iter().map(|plan| most_objects(plan, &self.bundle)).max();
+        words.extend(objects.filter(|most| *most > 1).map(|most| format!("--max-objects {most}")));
+        words.extend(group.iter().flat_map(|group| group.flags(usual)));
+        let table = self.sources.platforms.as_deref().filter(|table| table.is_file());
+        words.extend(table.map(|table| path("--platforms", table)));
+        words.extend(self.bundle_to_name().map(|bundle| path("--onnx-dir", bundle)));
+        words.extend(self.out().map(|root| path("--out", root)));
+        words.extend((!more.is_empty()).then(|| more.to_owned()));
+        words.join(" ")
+    }
+
+    /// The bundle that they were built from, where it is there and would not be found by itself.
+    fn bundle_to_name(&self) -> Option<&Path> {
+        let bundle = self.sources.bundle.as_deref()?;
+        // The flag takes several folders with this sign between them.
+        if !bundle.join("manifest.toml").is_file() || bundle.to_string_lossy().contains(':') {
+            return None;
+        }
+        let searched = std::env::var(BUNDLES_VARIABLE).unwrap_or(USUAL_BUNDLES.to_owned());
+        let is_found = |root: &str| {
+            let root = PathBuf::from(root).canonicalize().ok();
+            let whole = bundle.canonicalize().ok();
+            root.is_some()
+                && (root == whole || root.as_deref() == whole.as_deref().and_then(Path::parent))
+        };
+        (!searched.split(':').any(is_found)).then_some(bundle)
+    }
+}
+
+fn names(roles: &[Role]) -> String {
+    roles.iter().map(|role| role.name()).collect::<Vec<_>>().join(",")
+}
+
+/// Plans that one command builds alike.
+struct Group {
+    roles: Vec<Role>,
+    /// Those of them that were named to compute in fp32 throughout.
+    whole: Vec<Role>,
+    /// What their kind of engine keeps in fp32 where nobody says; none where it is not known.
+    usual_islands: Option<Islands>,
+    choice: Choice,
+}
+
+/// What one command chooses for all its plans.
+#[derive(Clone, Debug, PartialEq)]
+struct Choice {
+    strongly_typed: bool,
+    /// What is kept in fp32; none where the plans compute in fp32 throughout, which tells nothing of the others' islands.
+    islands: Option<Islands>,
+    fp32_layers: Vec<String>,
+    opt_level: Option<u8>,
+    timing_runs: Option<u8>,
+    workspace_bytes: u64,
+    tactic_bytes: Option<u64>,
+    memory_bytes: Option<u64>,
+    library_tactics: bool,
+}
+
+/// The plans in groups of equal choices, in their order.
+fn groups(manifest: &EngineManifest) -> Vec<Group> {
+    let mut groups: Vec<Group> = Vec::new();
+    for plan in &manifest.plans {
+        let one = Group::of(plan, manifest);
+        match groups.iter_mut().find(|group| group.goes_with(&one)) {
+            Some(group) => group.join(one),
+            None => groups.push(one),
+        }
+    }
+    groups
+}
+
+/// The one with most plans; of equal ones the first.
+fn largest(groups: &[Group]) -> Option<&Group> {
+    groups.iter().rev().max_by_key(|group| group.roles.len())
+}
+
+impl Group {
+    fn of(plan: &PlanRecord, manifest: &EngineManifest) -> Self {
+        let settings = &plan.settings;
+        let (precision, graphs) = (settings.precision, &settings.graphs);
+        let recipe = |strong: bool| {
+            let version = Version::from_words(&plan.made_by.tensorrt)?;
+            let all = recipes(precision, version, strong).ok()?;
+            all.into_iter().find(|recipe| recipe.graphs == graphs)
+        };
+        let unasked = recipe(false).is_some_and(|recipe| recipe.strongly_typed);
+        let usual = recipe(settings.strongly_typed).map(|recipe| recipe.islands);
+        let is_whole = settings.islands == Islands::Whole;
+        let is_named = is_whole && !computes_whole(precision, plan.role, &manifest.bundle);
+        let choice = Choice {
+            strongly_typed: settings.strongly_typed && !unasked,
+            islands: (!is_whole).then_some(settings.islands),
+            fp32_layers: settings.fp32_layers.clone(),
+            opt_level: settings.opt_level,
+            timing_runs: settings.timing_runs,
+            workspace_bytes: settings.workspace_bytes,
+            tactic_bytes: settings.tactic_bytes,
+            memory_bytes: settings.memory_bytes,
+            library_tactics: settings.library_tactics,
+        };
+        let whole = if is_named { vec![plan.role] } else { Vec::new() };
+        Self { roles: vec![plan.role], whole, usual_islands: usual, choice }
+    }
+
+    fn goes_with(&self, other: &Self) -> bool {
+        let [a, b] = [&self.choice, &other.choice];
+        let rest = |choice: &Choice| Choice { islands: None, ..choice.clone() };
+        let islands = a.islands.is_none() || b.islands.is_none() || a.islands == b.islands;
+        islands && rest(a) == rest(b)
+    }
+
+    fn join(&mut self, other: Self) {
+        self.roles.extend(other.roles);
+        self.whole.extend(other.whole);
+        self.choice.islands = self.choice.islands.or(other.choice.islands);
+    }
+
+    /// The flags for what would not be chosen anyway.
+    fn flags(&self, usual: Option<&Platform>) -> Vec<String> {
+        let Self { whole, usual_islands, choice, .. } = self;
+        let mut flags = Vec::new();
+        let mut flag = |name: &str, value: Option<String>| {
+            flags.extend(value.map(|value| format!("--{name} {value}")));
+        };
+        let mib = |bytes: u64| Some(bytes >> 20).filter(|mib| *mib > 0);
+        let workspace = mib(choice.workspace_bytes)
+            .filter(|cap| usual.is_none_or(|row| row.workspace_mb != *cap));
+        let level =
+            choice.opt_level.filter(|level| usual.is_none_or(|row| row.opt_level != *level));
+        flag("opt-level", level.map(|level| level.to_string()));
+        flag("timing-runs", choice.timing_runs.map(|runs| runs.to_string()));
+        flag("workspace-mb", workspace.map(|cap| cap.to_string()));
+        flag("tactic-mb", choice.tactic_bytes.and_then(mib).map(|cap| cap.to_string()));
+        flag("memory-mb", choice.memory_bytes.and_then(mib).map(|cap| cap.to_string()));
+        let islands =
+            choice.islands.filter(|kept| usual_islands.is_some_and(|usual| usual != *kept));
+        let islands = islands.and_then(|kept| kept.to_possible_value());
+        flag("islands", islands.map(|value| value.get_name().to_owned()));
+        flag("fp32-graphs", (!whole.is_empty()).then(|| names(whole)));
+        let layers = (!choice.fp32_layers.is_empty()).then(|| choice.fp32_layers.join(","));
+        flag("fp32-layers", layers.map(|layers| shell::word(&layers)));
+        let switches = [
+            ("--strongly-typed", choice.strongly_typed),
+            ("--library-tactics", choice.library_tactics),
+        ];
+        flags.extend(switches.into_iter().filter(|(_, on)| *on).map(|(name, _)| name.to_owned()));
+        flags
+    }
+}
+
+/// The most objects that a plan has a profile for; one where its graph takes none.
+fn most_objects(plan: &PlanRecord, bundle: &Manifest) -> i64 {
+    let is_objects = |axis: &Axis| *axis == Axis::Symbol("B".to_owned());
+    let inputs = bundle.graph(plan.role).into_iter().flat_map(|graph| &graph.inputs);
+    let places =
+        inputs.filter_map(|input| Some((&input.name, input.shape.iter().position(is_objects)?)));
+    let extents = places.flat_map(|(name, at)| {
+        let shapes = plan.settings.profiles.iter().flat_map(|profile| &profile.shapes);
+        let of_input = shapes.filter(move |(input, _)| input == name);
+        of_input.filter_map(move |(_, shape)| shape.get(at).copied())
+    });
+    extents.max().unwrap_or(1)
+}

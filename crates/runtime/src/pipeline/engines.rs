@@ -1,0 +1,340 @@
+/*!
+The engines of one model, opened from their folder: which of them a clip needs, and in which of its forms the track step runs.
+*/
+
+use std::cell::OnceCell;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use anyhow::{Context, Result, bail};
+
+use super::options::Options;
+use super::step_engines::{BankKeys, MemoryMaker, StepEngines, TrackEngines};
+use super::trunk_file::TrunkFile;
+use crate::Stage;
+use crate::engine::{EngineManifest, PlanRecord, open_decoder, open_memory, open_plan};
+use cuda::Gpu;
+use tensorrt::{Engine, Runtime};
+use vos::bundle::Bank;
+use vos::bundle::{
+    Contract, DecoderShape, DecoderWeights, KeyWeights, MemoryWeights, Role, Wiring,
+};
+use vos::platform::Platforms;
+
+/// An engine with the shapes of its profiles.
+pub struct Opened {
+    /// The engine.
+    pub engine: Engine,
+    /// What it does.
+    pub role: Role,
+    /// Shapes of the inputs with open extents, for each profile; a single empty one where all shapes are fixed.
+    pub profiles: Vec<Vec<(String, Vec<i64>)>>,
+}
+
+/// All engines that one kind of prompt needs.
+pub struct Engines {
+    /// The folder's manifest.
+    pub manifest: EngineManifest,
+    /// Images to features: one image, or as many as were asked for.
+    pub encoder: EncoderEngines,
+    /// The engines that track an object.
+    pub steps: StepEngines,
+    source: Source,
+}
+
+/// The engines that make features of images.
+pub struct EncoderEngines {
+    /// The parts in order; a single one where the encoder is not cut.
+    pub parts: Vec<Opened>,
+    /// What goes from part to part.
+    pub wiring: Wiring,
+    /// Where the weights of the blocks between stem and neck are, where the encoder is cut there.
+    pub trunk: Option<TrunkFile>,
+}
+
+/// Where the engines came from, to open them again.
+struct Source {
+    runtime: Runtime,
+    sm: u32,
+    dir: PathBuf,
+    with_mask: bool,
+    bank: Option<Bank>,
+    /// Read once, however often the engines are opened.
+    keys: OnceCell<Arc<KeyWeights>>,
+    decoder: OnceCell<Arc<DecoderWeights>>,
+    memory: OnceCell<Arc<MemoryWeights>>,
+}
+
+impl Engines {
+    /// Opens the folder's engines on `gpu`; `with_mask`: also that for masks as prompts; `bank`: the form of the track
+    /// step, where the folder's usual one is not wanted; `batch`: frames that the encoder takes at once.
+    ///
+    /// # Errors
+    /// An engine that is missing, damaged, or for another GPU or TensorRT, each with the command that builds it.
+    pub fn open(
+        gpu: &Gpu,
+        runtime: Runtime,
+        dir: &Path,
+        with_mask: bool,
+        bank: Option<Bank>,
+        batch: usize,
+    ) -> Result<Self> {
+        let manifest = EngineManifest::read(dir)?.with_context(|| {
+            format!("{} has no engine.json; build it with: segtrt build-engines", dir.display())
+        })?;
+        let sm = gpu.facts().sm;
+        let encoder = EncoderEngines::open(&runtime, sm, dir, &manifest, batch)?;
+        let source = Source {
+            runtime,
+            sm,
+            dir: dir.to_owned(),
+            with_mask,
+            bank,
+            keys: OnceCell::new(),
+            decoder: OnceCell::new(),
+            memory: OnceCell::new(),
+        };
+        let steps = source.steps(&manifest, encoder.trunk.as_ref())?;
+        Ok(Self { encoder, steps, manifest, source })
+    }
+
+    /// The engines that track, for one more stream. TensorRT 8 gives a profile to one context only: there they are
+    /// opened again, weights and all; none where contexts can share them.
+    pub fn steps_again(&self) -> Result<Option<StepEngines>> {
+        let version = self.source.runtime.library().version();
+        let one_context_a_profile = !version.rtx && version.major < 10;
+        let steps = || self.source.steps(&self.manifest, self.encoder.trunk.as_ref());
+        one_context_a_profile.then(steps).transpose()
+    }
+
+    /// Shapes and constants of the model.
+    pub fn contract(&self) -> &Contract {
+        &self.manifest.bundle.contract
+    }
+
+    /// The most scratch memory that any part of the encoder needs, and the most that any other engine needs, bytes.
+    pub fn scratch_bytes(&self) -> (u64, u64) {
+        let StepEngines { prompt, mask_prompt, track, memory } = &self.steps;
+        let steps = [Some(prompt), mask_prompt.as_ref(), memory.engine()].into_iter().flatten();
+        let steps = steps.chain(track.all()).map(Opened::scratch_bytes);
+        (self.encoder.scratch_bytes(), steps.max().unwrap_or(0))
+    }
+}
+
+impl EncoderEngines {
+    /// Opens those of `manifest`, which lies in `dir`, for `batch` frames at once.
+    ///
+    /// # Errors
+    /// As [`Engines::open`].
+    pub fn open(
+        runtime: &Runtime,
+        sm: u32,
+        dir: &Path,
+        manifest: &EngineManifest,
+        batch: usize,
+    ) -> Result<Self> {
+        Self::of(runtime, sm, dir, manifest, encoder(manifest, batch)?)
+    }
+
+    /// Opens the engines of these roles: one encoder, or its parts in order.
+    ///
+    /// # Errors
+    /// As [`Engines::open`].
+    pub fn of(
+        runtime: &Runtime,
+        sm: u32,
+        dir: &Path,
+        manifest: &EngineManifest,
+        roles: Vec<Role>,
+    ) -> Result<Self> {
+        let wiring = wiring(manifest, &roles)?;
+        let trunk = wiring.trunk.as_ref().map(|trunk| TrunkFile::new(dir, manifest, trunk));
+        let open = |role| {
+            let engine = open_plan(runtime, sm, dir, manifest, role)?;
+            Ok(Opened::new(engine, manifest.plan(role).context("the plan is gone")?))
+        };
+        Ok(Self { parts: roles.into_iter().map(open).collect::<Result<_>>()?, wiring, trunk })
+    }
+
+    /// The most scratch memory that any part needs, or what is computed between them, bytes.
+    pub fn scratch_bytes(&self) -> u64 {
+        let parts = self.parts.iter().map(Opened::scratch_bytes);
+        let trunk = self.trunk.as_ref().map(TrunkFile::scratch_bytes);
+        parts.chain(trunk).max().unwrap_or(0)
+    }
+}
+
+impl Source {
+    fn open(&self, manifest: &EngineManifest, role: Role) -> Result<Opened> {
+        let engine = open_plan(&self.runtime, self.sm, &self.dir, manifest, role)?;
+        Ok(Opened::new(engine, manifest.plan(role).context("the plan is gone")?))
+    }
+
+    /// The kernel where its weights lie beside the plans, with those of the encoder's trunk, which may run or not; else the engine.
+    fn keys(&self, manifest: &EngineManifest, trunk: Option<&TrunkFile>) -> Result<BankKeys> {
+        let Some((shape, of)) = manifest.keys().zip(manifest.trunk()) else {
+            return Ok(BankKeys::Engine(self.open(manifest, Role::TrackKeys)?));
+        };
+        if let Some(weights) = self.keys.get() {
+            return Ok(BankKeys::Kernel(shape, Arc::clone(weights)));
+        }
+        let weights = Arc::new(match trunk {
+            Some(trunk) => trunk.keys()?,
+            None => TrunkFile::new(&self.dir, manifest, of).keys()?,
+        });
+        Ok(BankKeys::Kernel(shape, Arc::clone(self.keys.get_or_init(|| weights))))
+    }
+
+    /// The kernels' weights, where they stand behind the segments.
+    fn decoder(
+        &self,
+        manifest: &EngineManifest,
+    ) -> Result<Option<(DecoderShape, Arc<DecoderWeights>)>> {
+        let Some(decoder) = manifest.decoder() else { return Ok(None) };
+        let weights = match self.decoder.get() {
+            Some(weights) => Arc::clone(weights),
+            None => {
+                let weights = Arc::new(open_decoder(&self.dir, manifest)?);
+                Arc::clone(self.decoder.get_or_init(|| weights))
+            }
+        };
+        Ok(Some((decoder.shape(), weights)))
+    }
+
+    /// The kernels where their weights lie beside the plans, else the engine.
+    fn memory(&self, manifest: &EngineManifest) -> Result<MemoryMaker> {
+        let Some(encoder) = manifest.memory_encoder() else {
+            return Ok(MemoryMaker::Engine(self.open(manifest, Role::Memory)?));
+        };
+        let weights = match self.memory.get() {
+            Some(weights) => Arc::clone(weights),
+            None => {
+                let weights = Arc::new(open_memory(&self.dir, manifest)?);
+                Arc::clone(self.memory.get_or_init(|| weights))
+            }
+        };
+        Ok(MemoryMaker::Kernels(encoder.shape(), weights))
+    }
+
+    fn steps(&self, manifest: &EngineManifest, trunk: Option<&TrunkFile>) -> Result<StepEngines> {
+        let open = |role| self.open(manifest, role);
+        Ok(StepEngines {
+            prompt: open(Role::Prompt)?,
+            mask_prompt: self.with_mask.then(|| open(Role::MaskPrompt)).transpose()?,
+            track: match track_bank(manifest, self.bank)? {
+                Bank::Padded => TrackEngines::Padded(open(Role::TrackPadded)?),
+                Bank::Exact => TrackEngines::Exact(self.open(manifest, Role::Track)?),
+                Bank::Fused => {
+                    let there = |role: &Role| manifest.plan(*role).is_some();
+                    let decoder = self.decoder(manifest)?;
+                    let segments = Role::SEGMENTS.into_iter().filter(there);
+                    let image = decoder.is_some().then_some(Role::TrackImage);
+                    TrackEngines::Fused {
+                        keys: self.keys(manifest, trunk)?,
+                        segments: segments.chain(image).map(open).collect::<Result<_>>()?,
+                        decoder,
+                    }
+                }
+            },
+            memory: self.memory(manifest)?,
+        })
+    }
+}
+
+impl Opened {
+    fn new(engine: Engine, record: &PlanRecord) -> Self {
+        let profiles = match record.settings.profiles.as_slice() {
+            [] => vec![vec![]],
+            profiles => profiles.iter().map(|profile| profile.shapes.clone()).collect(),
+        };
+        Self { engine, role: record.role, profiles }
+    }
+
+    fn scratch_bytes(&self) -> u64 {
+        Stage::scratch_bytes(&self.engine).unwrap_or(0)
+    }
+
+    /// The profile that takes inputs of these shapes, if one does; inputs that it does not name are fixed.
+    pub fn takes(&self, wanted: &[(&str, Vec<i64>)]) -> Option<usize> {
+        self.profiles.iter().position(|profile| {
+            profile.iter().all(|(name, shape)| {
+                wanted.iter().all(|(input, wanted)| input != name || wanted == shape)
+            })
+        })
+    }
+
+    /// The same of an engine that must have one.
+    ///
+    /// # Errors
+    /// It has none: it was built for other runs.
+    pub fn profile_for(&self, wanted: &[(&str, Vec<i64>)]) -> Result<usize> {
+        self.takes(wanted).with_context(|| {
+            let wanted: Vec<String> =
+                wanted.iter().map(|(name, shape)| format!("{name} {shape:?}")).collect();
+            format!(
+                "the {} engine has no profile for {}; build the engines again with: segtrt build-engines --force",
+                self.role.name(),
+                wanted.join(", ")
+            )
+        })
+    }
+}
+
+/// The graphs of a folder that make features under these options: those that run, where the folder holds others too.
+///
+/// # Errors
+/// There are none for so many frames at once.
+pub fn encoder_roles(manifest: &EngineManifest, options: &Options) -> Result<Vec<Role>> {
+    encoder(manifest, options.batch())
+}
+
+/// The encoder of `batch` frames: in one piece where it was built so, for that was asked for; else in its parts, where the
+/// bundle has any.
+fn encoder(manifest: &EngineManifest, batch: usize) -> Result<Vec<Role>> {
+    let role = Role::encoder_of(batch).with_context(|| {
+        format!("there are encoders for 1, 2, 4, 8 and 16 frames at once, not for {batch}")
+    })?;
+    let parts: Vec<Role> = manifest.bundle.encoder_parts().iter().map(|part| part.role).collect();
+    match role {
+        role if manifest.plan(role).is_some() => Ok(vec![role]),
+        Role::Encoder if parts.is_empty() => Ok(vec![role]),
+        Role::Encoder => Ok(parts),
+        _ => bail!(
+            "there is no engine that encodes {batch} frames at once; export the bundle again with onnx/export.py \
+             --encoder-batches {batch}, then build it with: {}",
+            manifest.rebuild_command()
+        ),
+    }
+}
+
+/// What goes from part to part; nothing where there is one.
+fn wiring(manifest: &EngineManifest, encoder: &[Role]) -> Result<Wiring> {
+    let graphs = encoder.iter().map(|role| manifest.bundle.graph(*role));
+    match graphs.collect::<Option<Vec<_>>>() {
+        Some(parts) if parts.len() > 1 => Wiring::of(&parts, manifest.bundle.trunk.as_ref())
+            .with_context(|| {
+                let again = manifest.rebuild_command();
+                format!(
+                    "the encoder's parts do not fit together; export the model again, then: {again}"
+                )
+            }),
+        _ => Ok(Wiring::default()),
+    }
+}
+
+/// The form of the track step: the one that is asked for; else the cut one where it is there, for it was built on purpose;
+/// else what the platform table says, or what there is.
+fn track_bank(manifest: &EngineManifest, asked: Option<Bank>) -> Result<Bank> {
+    let has = |bank: &Bank| manifest.plan(bank.role()).is_some();
+    let missing = |what: &str, command: String| {
+        format!("there is no {what} engine; build it with: {command}")
+    };
+    if let Some(bank) = asked {
+        let command = || manifest.rebuild_command_for(bank);
+        return Some(bank).filter(has).with_context(|| missing(bank.role().name(), command()));
+    }
+    let usual = Platforms::open(None)?.get(&manifest.platform).map(|platform| platform.bank);
+    Bank::by_preference(usual)
+        .find(has)
+        .with_context(|| missing("track", manifest.rebuild_command()))
+}

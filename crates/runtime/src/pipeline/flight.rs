@@ -1,0 +1,185 @@
+/*!
+A frame in flight: the events along its way, where its results land, and what they tell afterwards.
+*/
+
+use std::time::Instant;
+
+use anyhow::{Context, Result};
+
+use super::decode_ahead::Decoded;
+use super::exchange::LogitSlots;
+use super::lane::Results;
+use cuda::{Event, Gpu, GpuError, Pinned, Wait};
+use vos::record::StageTimes;
+
+/// The way of one object through a frame.
+pub struct ObjectFlight {
+    /// Before its first step; only where the step does not begin right behind the encoder.
+    pub begun: Option<Event>,
+    /// Behind the prompt or track step.
+    pub answered: Event,
+    /// Behind the mask kernel.
+    pub masked: Event,
+    /// Before the download.
+    pub download: Event,
+    /// The mask lies in host memory.
+    pub downloaded: Event,
+    /// The memory is written.
+    pub memorised: Event,
+    /// Where the results land.
+    pub results: Pinned,
+    /// The logits' way in and out, in runs that exchange them.
+    pub logits: LogitSlots,
+}
+
+impl ObjectFlight {
+    /// The results and, `with_logits`, the network's own logits. Waits for nothing once [`Flight::wait`] returned.
+    pub fn taken(
+        &mut self,
+        words_bytes: usize,
+        with_logits: bool,
+    ) -> Result<(Results<'_>, Option<&[u8]>)> {
+        let bytes = self.results.bytes()?;
+        let results = bytes.get(..Results::bytes(words_bytes)).and_then(Results::of);
+        let results = results.context("the results of a frame are too short")?;
+        let logits = with_logits.then(|| self.logits.own()).transpose()?;
+        Ok((results, logits))
+    }
+}
+
+/// What of a flight one object had.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Leg {
+    /// Which object.
+    pub object: usize,
+    /// Its frame number, 0 for the prompted one.
+    pub t: usize,
+    /// It began right behind the encoder, on the same stream.
+    pub behind_encoder: bool,
+}
+
+/// One frame's events; used again for a later frame once its results are taken.
+pub struct Flight {
+    /// Before the upload: the first of all.
+    pub begun: Event,
+    /// Pixels are on the device.
+    pub uploaded: Event,
+    /// Before the preprocessing; only where it does not begin right behind the upload.
+    pub encode: Option<Event>,
+    /// The network's input is there.
+    pub preprocessed: Event,
+    /// Before the encoder; only where it takes several frames at once, and so begins behind the last one's preprocessing.
+    pub encoder_begun: Option<Event>,
+    /// The features are there.
+    pub encoded: Event,
+    /// Frames that the encoder took together with this one, itself among them.
+    pub batch: usize,
+    /// One for each object.
+    pub objects: Vec<ObjectFlight>,
+    /// The objects that this frame has.
+    pub legs: Vec<Leg>,
+    /// The frame, held until its results are there.
+    pub decoded: Option<Decoded>,
+    /// The host's clock when the first call was made.
+    pub submitted: Instant,
+    /// Place in the order of frames.
+    pub position: usize,
+}
+
+impl Flight {
+    /// Events and room for the results of so many objects.
+    pub fn new(
+        gpu: &Gpu,
+        objects: usize,
+        result_bytes: usize,
+        streams_differ: bool,
+        batched: bool,
+    ) -> Result<Self, GpuError> {
+        let object = |_| {
+            Ok(ObjectFlight {
+                begun: Some(gpu.event()?),
+                answered: gpu.event()?,
+                masked: gpu.event()?,
+                download: gpu.event()?,
+                downloaded: gpu.event()?,
+                memorised: gpu.event()?,
+                results: Pinned::new(gpu, result_bytes)?,
+                logits: LogitSlots::default(),
+            })
+        };
+        Ok(Self {
+            begun: gpu.event()?,
+            uploaded: gpu.event()?,
+            encode: streams_differ.then(|| gpu.event()).transpose()?,
+            preprocessed: gpu.event()?,
+            encoder_begun: batched.then(|| gpu.event()).transpose()?,
+            encoded: gpu.event()?,
+            batch: 1,
+            objects: (0..objects).map(object).collect::<Result<_, GpuError>>()?,
+            legs: Vec::with_capacity(objects),
+            decoded: None,
+            submitted: Instant::now(),
+            position: 0,
+        })
+    }
+
+    /// Waits until all masks of the frame lie in host memory, and with `memories` until all memories are written too.
+    pub fn wait(&self, wait: Wait, memories: bool) -> Result<(), GpuError> {
+        if self.legs.is_empty() {
+            return self.encoded.synchronize(wait);
+        }
+        for leg in &self.legs {
+            let object = &self.objects[leg.object];
+            // One wait is enough for a frame with one object: its memory is joined behind its download.
+            let last = if memories { &object.memorised } else { &object.downloaded };
+            last.synchronize(wait)?;
+        }
+        Ok(())
+    }
+
+    /// Times of the device's stages; those of several objects are sums, and of frames that were encoded together each has
+    /// its share. The frame must be done.
+    pub fn stages(&self) -> Result<StageTimes, GpuError> {
+        let mut times = StageTimes {
+            upload_ms: Some(self.uploaded.ms_since(&self.begun)?),
+            preprocess_ms: Some(
+                self.preprocessed.ms_since(self.encode.as_ref().unwrap_or(&self.uploaded))?,
+            ),
+            encoder_ms: Some(
+                self.encoded.ms_since(self.encoder_begun.as_ref().unwrap_or(&self.preprocessed))?
+                    / self.batch as f64,
+            ),
+            ..StageTimes::default()
+        };
+        let add = |sum: &mut Option<f64>, ms: f64| *sum = Some(sum.unwrap_or(0.0) + ms);
+        for leg in &self.legs {
+            let object = &self.objects[leg.object];
+            let begun = match (&object.begun, leg.behind_encoder) {
+                (Some(begun), false) => begun,
+                _ => &self.encoded,
+            };
+            let answer = object.answered.ms_since(begun)?;
+            add(if leg.t == 0 { &mut times.prompt_ms } else { &mut times.track_ms }, answer);
+            add(&mut times.postprocess_ms, object.masked.ms_since(&object.answered)?);
+            add(&mut times.download_ms, object.downloaded.ms_since(&object.download)?);
+            add(&mut times.memory_ms, object.memorised.ms_since(&object.masked)?);
+        }
+        Ok(times)
+    }
+
+    /// From the first work of the frame to the last, ms. The frame must be done.
+    pub fn gpu_ms(&self) -> Result<f64, GpuError> {
+        let features = self.encoded.ms_since(&self.begun)?;
+        self.legs.iter().try_fold(features, |most, leg| {
+            Ok(most.max(self.objects[leg.object].memorised.ms_since(&self.begun)?))
+        })
+    }
+
+    /// When the frame's last mask was in host memory, ms after `base`.
+    pub fn masks_ms(&self, base: &Event) -> Result<f64, GpuError> {
+        let features = self.encoded.ms_since(base)?;
+        self.legs.iter().try_fold(features, |most, leg| {
+            Ok(most.max(self.objects[leg.object].downloaded.ms_since(base)?))
+        })
+    }
+}

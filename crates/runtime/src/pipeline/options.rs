@@ -1,0 +1,129 @@
+/*!
+How the pipeline runs: what is in flight at once, and how the host drives it.
+*/
+
+use clap::ValueEnum;
+use serde::{Deserialize, Serialize};
+
+use cuda::Wait;
+
+/// What a run measures.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Mode {
+    /// One frame in flight: its latency is that of a live camera's frame.
+    #[default]
+    Latency,
+    /// Frames overlap: as many as possible in a second, each one older when its mask is there.
+    Throughput,
+}
+
+impl Mode {
+    /// The name in every row.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Latency => "latency",
+            Self::Throughput => "throughput",
+        }
+    }
+}
+
+/// What decodes frames.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Decoder {
+    /// libjpeg-turbo on the host: Pillow's pixels, as Meta's loader has them.
+    #[default]
+    Turbo,
+    /// NVIDIA's nvJPEG: entropy code on the host, pixels on the device. They are not Pillow's.
+    Nvjpeg,
+}
+
+impl Decoder {
+    /// Pixels are Pillow's.
+    pub fn is_turbo(&self) -> bool {
+        *self == Self::Turbo
+    }
+}
+
+/// The pipeline's settings.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Options {
+    /// What is measured.
+    pub mode: Mode,
+    /// Stages are recorded as CUDA graphs and replayed; else each frame's calls are made anew.
+    pub graphs: bool,
+    /// How the host waits for a frame.
+    pub wait: Wait,
+    /// Throughput: frames that the encoder may be ahead of the tracker.
+    pub encode_ahead: usize,
+    /// Throughput: frames that the encoder takes at once.
+    #[serde(default = "one")]
+    pub encode_batch: usize,
+    /// Threads that decode JPEG files ahead.
+    pub decode_threads: usize,
+    /// What decodes them. Absent where it is the usual one, so that runs from before there was another can be continued.
+    #[serde(default, skip_serializing_if = "Decoder::is_turbo")]
+    pub decoder: Decoder,
+    /// The objects of a frame are tracked on a stream each, instead of one after the other.
+    pub object_streams: bool,
+}
+
+fn one() -> usize {
+    1
+}
+
+impl Options {
+    /// Frames that the encoder takes at once in this mode, at least 1.
+    pub fn batch(&self) -> usize {
+        match self.mode {
+            Mode::Latency => 1,
+            Mode::Throughput => self.encode_batch.max(1),
+        }
+    }
+
+    /// Feature sets in device memory.
+    pub(super) fn feature_sets(&self) -> usize {
+        match self.mode {
+            Mode::Latency => 1,
+            // While one batch is tracked the next one is encoded.
+            Mode::Throughput if self.encode_batch > 1 => {
+                let batch = self.encode_batch;
+                self.encode_ahead.max(2 * batch).next_multiple_of(batch)
+            }
+            Mode::Throughput => self.encode_ahead.max(1),
+        }
+    }
+
+    /// Frames that the host may have enqueued before it takes a result.
+    pub(super) fn flights(&self) -> usize {
+        match self.mode {
+            Mode::Latency => 1,
+            // One more than the encoder may hold, so that the copy engine never waits for the host.
+            Mode::Throughput => self.feature_sets() + 2,
+        }
+    }
+
+    /// Frames that may lie between their files and the device: one for each in flight, one for each decoding thread, and one
+    /// that is ready.
+    pub(super) fn slots(&self) -> usize {
+        self.flights() + self.decode_threads.max(1) + 1
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn settings_of_before_nvjpeg_read_and_write_as_they_did() {
+        let text = r#"{"mode":"latency","graphs":true,"wait":"spin","encode_ahead":3,"encode_batch":1,"decode_threads":8,"object_streams":false}"#;
+        let mut options: Options = serde_json::from_str(text).unwrap();
+        assert_eq!(options.decoder, Decoder::Turbo);
+        assert_eq!(serde_json::to_string(&options).unwrap(), text);
+        options.decoder = Decoder::Nvjpeg;
+        let told = serde_json::to_string(&options).unwrap();
+        assert!(told.contains(r#""decoder":"nvjpeg""#), "{told}");
+        assert_eq!(serde_json::from_str::<Options>(&told).unwrap(), options);
+    }
+}

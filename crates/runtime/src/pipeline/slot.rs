@@ -1,0 +1,123 @@
+/*!
+Where a frame lies between its file and the device: as pixels, which are copied there, or as coefficients, of which nvJPEG
+makes pixels there.
+*/
+
+use std::path::Path;
+
+use anyhow::{Context, Result, anyhow};
+
+use super::PassError;
+use cuda::nvjpeg::{Coefficients, Decoder, NvJpegError};
+use cuda::{Gpu, Pinned, Stream, View};
+use host::ranges::{Range, within};
+use kernels::Frame;
+use vos::dataset::{Clip, ClipError};
+use vos::decode;
+
+/// A frame's place in host memory; used again for later frames.
+pub enum Slot {
+    /// Whole pixels, decoded by libjpeg-turbo.
+    Pixels(Pinned),
+    /// What nvJPEG's host half made of a file.
+    Coefficients(Box<Coefficients>),
+}
+
+impl Slot {
+    /// A slot for frames of `bytes` bytes of pixels; with nvJPEG for their coefficients.
+    pub fn new(gpu: &Gpu, nvjpeg: Option<&Decoder>, bytes: usize) -> Result<Self> {
+        let Some(decoder) = nvjpeg else { return Ok(Self::Pixels(Pinned::new(gpu, bytes)?)) };
+        let made = decoder.coefficients().context("there is no room for a frame's coefficients")?;
+        Ok(Self::Coefficients(Box::new(made)))
+    }
+
+    /// Decodes frame `index` of a clip of `size` pixels as far as the host does that; on any thread.
+    ///
+    /// # Errors
+    /// The frame cannot be used, or the machine failed.
+    pub fn decode(
+        &mut self,
+        clip: &Clip,
+        index: usize,
+        size: (usize, usize),
+    ) -> Result<(), PassError> {
+        match self {
+            Self::Pixels(pixels) => {
+                let (width, height) = size;
+                let bytes = pixels.bytes().map_err(|error| PassError::Other(error.into()))?;
+                let room = bytes.get_mut(..3 * width * height);
+                let room = room.ok_or_else(|| PassError::Other(anyhow!("a slot is too small")))?;
+                within(Range::Decode, || clip.frame_into(index, size, room))
+                    .map_err(PassError::Clip)
+            }
+            Self::Coefficients(coefficients) => {
+                let path = clip.frame_path(index).map_err(PassError::Clip)?;
+                if clip.frames.decoder().is_some() {
+                    let refused = decode::refused_by_nvjpeg(path, "it is a video".to_owned());
+                    return Err(PassError::Clip(ClipError::UnreadableFrame(refused)));
+                }
+                // Waits, where it must, outside the range of what decoding takes.
+                coefficients.file().map_err(|error| PassError::Other(error.into()))?;
+                within(Range::Decode, || read(coefficients, path, size))
+            }
+        }
+    }
+
+    /// Enqueues the frame's way to the start of `frame`, which is device memory. Without one there is nothing to do: the device
+    /// reads the slot's own pixels.
+    pub fn enqueue(&mut self, bytes: usize, frame: Option<&View>, stream: &Stream) -> Result<()> {
+        let Some(frame) = frame else { return Ok(()) };
+        match self {
+            Self::Pixels(pixels) => {
+                within(Range::Upload, || Ok(pixels.upload(bytes, frame, stream)?))
+            }
+            Self::Coefficients(coefficients) => {
+                within(Range::Upload, || Ok(coefficients.decode_device(frame, stream)?))
+            }
+        }
+    }
+
+    /// Where the frame's pixels are behind [`Self::enqueue`] to `frame`.
+    ///
+    /// # Errors
+    /// The slot has no pixels of its own, and there is no `frame`.
+    pub fn pixels<'a>(&'a mut self, frame: Option<&'a View>) -> Result<Frame<'a>> {
+        match (self, frame) {
+            (_, Some(frame)) => Ok(Frame::Device(frame)),
+            (Self::Pixels(pixels), None) => Ok(Frame::Pinned(pixels)),
+            (Self::Coefficients(_), None) => {
+                Err(anyhow!("there is no device memory for nvJPEG's pixels"))
+            }
+        }
+    }
+}
+
+/// nvJPEG's host half.
+fn read(
+    coefficients: &mut Coefficients,
+    path: &Path,
+    expected: (usize, usize),
+) -> Result<(), PassError> {
+    let failed = |error: NvJpegError| match error.blames_the_file() {
+        Some(_) => {
+            let refused = decode::refused_by_nvjpeg(path, error.to_string());
+            PassError::Clip(ClipError::UnreadableFrame(refused))
+        }
+        None => PassError::Other(
+            anyhow::Error::new(error).context(format!("{} cannot be decoded", path.display())),
+        ),
+    };
+    let unreadable = |error| PassError::Clip(ClipError::UnreadableFrame(error));
+    let file = coefficients.file().map_err(failed)?;
+    decode::read_into(path, file).map_err(unreadable)?;
+    let found = decode::size_for_nvjpeg(path, file).map_err(unreadable)?;
+    let other_size =
+        |found| PassError::Clip(ClipError::FrameSizeChange { path: path.into(), found, expected });
+    if found != expected {
+        return Err(other_size(found));
+    }
+    match coefficients.decode_host().map_err(failed)? {
+        found if found == expected => Ok(()),
+        found => Err(other_size(found)),
+    }
+}

@@ -1,0 +1,218 @@
+/*!
+A bundle: the ONNX graphs of one model at one size and precision, with their manifest.
+
+Opening one checks all that can be checked without running it, so that a measurement
+never starts on graphs that are not the ones the manifest speaks of.
+*/
+
+mod bank;
+pub mod beside;
+pub mod decoder;
+mod find;
+pub mod manifest;
+pub mod memory_encoder;
+pub mod parts;
+mod ports;
+mod role;
+mod tensors;
+pub mod trunk;
+
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, Result, bail};
+
+use crate::files::sha256_of_file;
+pub use bank::Bank;
+pub use beside::WeightsFile;
+pub use decoder::{Decoder, DecoderShape, DecoderWeights};
+pub use find::{Wanted, find, list};
+pub use manifest::{Contract, DType, Family, Graph, Manifest};
+pub use memory_encoder::{MemoryEncoder, MemoryShape, MemoryWeights};
+pub use parts::Wiring;
+pub use role::Role;
+pub use tensors::Tensor as FileTensor;
+pub use trunk::{BlockWeights, KeyWeights, Keys, Trunk, TrunkBlock, TrunkWeights};
+
+/// An opened bundle.
+#[derive(Clone, Debug)]
+pub struct Bundle {
+    /// The folder that holds the manifest.
+    pub dir: PathBuf,
+    /// Its manifest.
+    pub manifest: Manifest,
+}
+
+impl Bundle {
+    /// Reads and checks `dir/manifest.toml`; the graphs' hashes are checked by [`Bundle::verify`].
+    pub fn open(dir: &Path) -> Result<Self> {
+        let path = dir.join("manifest.toml");
+        let text = std::fs::read_to_string(&path).with_context(|| {
+            format!(
+                "cannot read {}: a bundle is a folder written by onnx/export.py",
+                path.display()
+            )
+        })?;
+        let manifest: Manifest = toml::from_str(&text).with_context(|| {
+            format!("{} is not a bundle manifest; export the model again", path.display())
+        })?;
+        if manifest.format != manifest::FORMAT {
+            bail!(
+                "{} has format {}, this segtrt reads format {}; export the model again with the \
+                 onnx/export.py of this version",
+                path.display(),
+                manifest.format,
+                manifest::FORMAT
+            );
+        }
+        check_contract(&manifest).with_context(|| format!("in {}", path.display()))?;
+        Ok(Self { dir: dir.to_owned(), manifest })
+    }
+
+    /// The file of the graph with this role; an error where the bundle lacks it.
+    pub fn graph_file(&self, role: Role) -> Result<PathBuf> {
+        match self.manifest.graph(role) {
+            Some(graph) => Ok(self.dir.join(&graph.file)),
+            None => bail!(
+                "the bundle {} has no {} graph; export the model again with this version's \
+                 onnx/export.py",
+                self.dir.display(),
+                role.name()
+            ),
+        }
+    }
+
+    /// Compares the SHA-256 of the graphs with these roles with the manifest.
+    pub fn verify(&self, roles: &[Role]) -> Result<()> {
+        for graph in self.manifest.graphs.iter().filter(|graph| roles.contains(&graph.role)) {
+            let path = self.dir.join(&graph.file);
+            let found = sha256_of_file(&path).with_context(|| {
+                format!("the graph that {} names", self.dir.join("manifest.toml").display())
+            })?;
+            if found.sha256 != graph.sha256 {
+                bail!(
+                    "{} is not the graph of its manifest: sha256 found {}, expected {}; \
+                     export the model again or restore the file",
+                    path.display(),
+                    found.sha256,
+                    graph.sha256
+                );
+            }
+        }
+        Ok(())
+    }
+
+    /// The weights of the encoder's trunk, read and checked against the manifest; none where it has no trunk.
+    ///
+    /// # Errors
+    /// As those of [`TrunkWeights::open`].
+    pub fn trunk_weights(&self) -> Result<Option<TrunkWeights>> {
+        let Some(trunk) = &self.manifest.trunk else { return Ok(None) };
+        let weights = TrunkWeights::open(&self.dir.join(&trunk.file), trunk);
+        weights.map(Some).context(
+            "the encoder's trunk is not that of its manifest; export the model again or restore the file",
+        )
+    }
+
+    /// The weights of the track step's mask decoder, read and checked against the manifest; none where an engine has it.
+    ///
+    /// # Errors
+    /// As those of [`DecoderWeights::open`].
+    pub fn decoder_weights(&self) -> Result<Option<DecoderWeights>> {
+        let Some(decoder) = &self.manifest.decoder else { return Ok(None) };
+        let weights = DecoderWeights::open(&self.dir.join(&decoder.file), decoder);
+        weights.map(Some).context(
+            "the mask decoder is not that of its manifest; export the model again or restore the file",
+        )
+    }
+
+    /// The weights of the memory encoder, read and checked against the manifest; none where an engine has it.
+    ///
+    /// # Errors
+    /// As those of [`MemoryWeights::open`].
+    pub fn memory_weights(&self) -> Result<Option<MemoryWeights>> {
+        let Some(encoder) = &self.manifest.memory_encoder else { return Ok(None) };
+        let weights = MemoryWeights::open(&self.dir.join(&encoder.file), encoder);
+        weights.map(Some).context(
+            "the memory encoder is not that of its manifest; export the model again or restore the file",
+        )
+    }
+
+    /// The folder's name, which names the bundle in messages.
+    pub fn name(&self) -> String {
+        let m = &self.manifest.model;
+        format!("{}_{}_{}", m.name, m.imgsz, m.precision)
+    }
+}
+
+/// Shapes that the tracker relies on; anything else would only fail later and less clearly.
+fn check_contract(manifest: &Manifest) -> Result<()> {
+    manifest.check_names()?;
+    let c = &manifest.contract;
+    let side = manifest.model.imgsz;
+    if c.grid.checked_mul(16) != Some(side) || c.grid.checked_mul(4) != Some(c.low_size) {
+        bail!(
+            "grid {} and low_size {} do not belong to imgsz {side}: expected {} and {}",
+            c.grid,
+            c.low_size,
+            side / 16,
+            side / 4
+        );
+    }
+    if c.max_memories < 2 || c.max_pointers < 2 {
+        bail!(
+            "max_memories {} and max_pointers {}: both must be at least 2",
+            c.max_memories,
+            c.max_pointers
+        );
+    }
+    for role in [Role::Encoder, Role::Prompt, Role::Track, Role::Memory] {
+        if manifest.graph(role).is_none() {
+            bail!("the {} graph is missing", role.name());
+        }
+    }
+    let parts = manifest.encoder_parts();
+    if let Some(beyond) = Role::CUTS[parts.len()..].iter().find_map(|role| manifest.graph(*role)) {
+        let missing = Role::CUTS[parts.len()].name();
+        bail!("the encoder is cut, {missing} is missing, and {} is there", beyond.role.name());
+    }
+    if let Some(trunk) = &manifest.trunk {
+        trunk.check().context("the table [trunk] cannot be run; export the model again")?;
+        if let Some(keys) = &trunk.keys {
+            let layers = manifest.graph(Role::TrackKeys).map_or(0, |graph| graph.outputs.len());
+            keys.check(c, layers)
+                .context("the table [trunk.keys] cannot be run; export the model again")?;
+        }
+    }
+    let is_cut = !parts.is_empty() || manifest.trunk.is_some();
+    if let (Some(whole), true) = (manifest.graph(Role::Encoder), is_cut) {
+        parts::check_against(whole, &parts, manifest.trunk.as_ref())
+            .context("the encoder's parts do not fit together; export the model again")?;
+    }
+    let segments = Role::SEGMENTS.map(|role| manifest.graph(role).is_some());
+    let first_missing = segments.iter().take_while(|there| **there).count();
+    if segments[first_missing..].contains(&true)
+        || (first_missing > 0) != manifest.graph(Role::TrackKeys).is_some()
+        || (first_missing > 0 && first_missing % 2 == 0)
+    {
+        bail!(
+            "the track step is cut into track_keys and an odd number of segments from track_seg0 on; one is missing"
+        );
+    }
+    decoder::check_answers(manifest)
+        .context("the track step gives no answer; export the model again")?;
+    if let Some(decoder) = &manifest.decoder {
+        decoder
+            .check(manifest)
+            .context("the table [decoder] cannot be run; export the model again")?;
+    }
+    if let Some(encoder) = &manifest.memory_encoder {
+        encoder
+            .check(manifest)
+            .context("the table [memory_encoder] cannot be run; export the model again")?;
+    }
+    let timed = manifest.graph(Role::Track).is_some_and(|track| track.input("ptr_t").is_some());
+    if timed != c.pointer_times {
+        bail!("contract.pointer_times is {}, but the track graph says {timed}", c.pointer_times);
+    }
+    Ok(())
+}

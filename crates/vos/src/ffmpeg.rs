@@ -1,0 +1,156 @@
+/*!
+The `ffmpeg` program as a child: video files to frames, frames to video files.
+
+A child instead of a library keeps FFmpeg's headers and versions out of the
+build; where the program is missing only video input and mp4 output are lost.
+*/
+
+use std::io::{Read as _, Seek as _};
+use std::path::{Path, PathBuf};
+use std::process::{Command, ExitStatus, Stdio};
+
+mod raw_frames;
+
+pub use raw_frames::RawFrames;
+
+use host::on_path;
+
+/// Where the program is.
+#[derive(Clone, Debug)]
+pub struct Ffmpeg {
+    program: PathBuf,
+}
+
+/// Why `ffmpeg` did not help.
+#[derive(Debug, thiserror::Error)]
+pub enum FfmpegError {
+    /// No such program.
+    #[error(
+        "ffmpeg is not on PATH, and it is needed to take frames out of a video file; install it (for \
+         example `apt-get install ffmpeg`), or put JPEGs into JPEGImages_24fps/<video>/"
+    )]
+    Missing,
+    /// The program ran and failed.
+    #[error("ffmpeg failed on {} ({status}): {message}", file.display())]
+    Failed {
+        /// The video file.
+        file: PathBuf,
+        /// Its exit status.
+        status: ExitStatus,
+        /// The end of what it printed.
+        message: String,
+    },
+    /// The program did not fail, and what it said or gave shows that the file is not whole.
+    #[error(
+        "{} is damaged: {reason}; replace the file, or put its frames as JPEGs into JPEGImages_24fps/<video>/",
+        file.display()
+    )]
+    Damaged {
+        /// The video file.
+        file: PathBuf,
+        /// What was found.
+        reason: String,
+    },
+    /// The decoded frames cannot be kept.
+    #[error(
+        "the frames of {} find no room in {} ({} MiB so far): {source}; set TMPDIR to a folder with more",
+        file.display(), folder.display(), bytes >> 20
+    )]
+    NoRoom {
+        /// The video file.
+        file: PathBuf,
+        /// Where they were to be kept.
+        folder: PathBuf,
+        /// Size of the frames so far, bytes.
+        bytes: u64,
+        /// What the system said.
+        source: std::io::Error,
+    },
+    /// The system would not start it, or not give it a file.
+    #[error("cannot run ffmpeg for {}: {source}", file.display())]
+    Io {
+        /// The video file.
+        file: PathBuf,
+        /// What the system said.
+        source: std::io::Error,
+    },
+}
+
+impl FfmpegError {
+    /// A stable short name for the status column.
+    pub fn code(&self) -> &'static str {
+        match self {
+            Self::Missing => "ffmpeg_missing",
+            Self::Failed { .. } | Self::Io { .. } => "ffmpeg_failed",
+            Self::Damaged { .. } => "damaged_video",
+            Self::NoRoom { .. } => "no_room_for_frames",
+        }
+    }
+}
+
+impl Ffmpeg {
+    /// The `ffmpeg` on PATH.
+    ///
+    /// # Errors
+    /// [`FfmpegError::Missing`] when there is none.
+    pub fn find() -> Result<Self, FfmpegError> {
+        let program = on_path::find("ffmpeg").into_iter().next().ok_or(FfmpegError::Missing)?;
+        Ok(Self { program })
+    }
+
+    /// A particular program.
+    pub fn at(program: impl Into<PathBuf>) -> Self {
+        Self { program: program.into() }
+    }
+
+    /// A command that says nothing but errors and reads nothing from the terminal.
+    pub(crate) fn command(&self) -> Command {
+        let mut command = Command::new(&self.program);
+        command.args(["-hide_banner", "-loglevel", "error", "-nostdin"]);
+        command.stdin(Stdio::null()).stdout(Stdio::null());
+        command
+    }
+
+    /// Whether this build can encode with `encoder`.
+    pub fn has_encoder(&self, encoder: &str) -> bool {
+        let output = self.command().args(["-encoders"]).stdout(Stdio::piped()).output();
+        output.is_ok_and(|output| {
+            String::from_utf8_lossy(&output.stdout)
+                .lines()
+                .any(|line| line.split_whitespace().nth(1) == Some(encoder))
+        })
+    }
+
+    /// Its version as it gives it, `5.1.9-0+deb12u1`; `unknown` where it gives none.
+    pub fn version(&self) -> String {
+        let output = self.command().arg("-version").stdout(Stdio::piped()).output();
+        let text = output.map(|output| String::from_utf8_lossy(&output.stdout).into_owned());
+        let text = text.unwrap_or_default();
+        let version = text.split_whitespace().skip_while(|word| *word != "version").nth(1);
+        // It becomes part of a name that is parted by slashes.
+        version.unwrap_or("unknown").replace('/', "_")
+    }
+
+    /// All frames of `video` at 24 a second, on disk as long as the value lives.
+    ///
+    /// # Errors
+    /// `ffmpeg` cannot be started or complains of the file, or there is no room; nothing is left
+    /// behind then.
+    pub fn frames(&self, video: &Path) -> Result<RawFrames, FfmpegError> {
+        RawFrames::decode(self, video)
+    }
+}
+
+/// The last lines of what a child printed.
+pub fn tail(log: &mut std::fs::File) -> String {
+    let mut bytes = Vec::new();
+    let text = match log.rewind().and_then(|()| log.read_to_end(&mut bytes)) {
+        Ok(_) => String::from_utf8_lossy(&bytes).into_owned(),
+        Err(error) => return format!("its messages cannot be read: {error}"),
+    };
+    let lines: Vec<&str> = text.lines().filter(|line| !line.trim().is_empty()).collect();
+    match lines.as_slice() {
+        [] => "it printed nothing".into(),
+        lines => lines[lines.len().saturating_sub(3)..].join("; "),
+    }
+}

@@ -1,0 +1,107 @@
+/*!
+Low-resolution logits to a mask of the video's size.
+
+This is PyTorch's `F.interpolate(mode="bilinear", align_corners=False)` followed
+by `> 0`, in PyTorch's order of operations and in its precision (f32 indices and
+weights, `aten/src/ATen/native/cpu/UpSampleKernel.cpp`), so that a mask here has
+the same pixels as the reference predictor's. Columns are interpolated once per
+low-resolution row and reused by all video rows that fall between two of them;
+what is left for each video pixel is one multiply-add and one bit.
+*/
+
+use super::Geometry;
+use crate::mask::Mask;
+
+/// The two source samples of an output position and the weight of the second.
+#[derive(Clone, Copy)]
+pub struct Tap {
+    pub first: usize,
+    pub second: usize,
+    pub weight: f32,
+}
+
+impl Geometry {
+    /// The mask of the video that `low` (`low_side` × `low_side` logits, row-major) stands for.
+    ///
+    /// With a letterbox only the content is looked at; samples next to its edge may mix in the padding,
+    /// as they do in the network's own view.
+    ///
+    /// # Panics
+    /// `low` does not have `low_side * low_side` elements.
+    pub fn upsample(&self, low: &[f32], low_side: usize) -> Mask {
+        assert_eq!(low.len(), low_side * low_side, "low-resolution logits of the wrong size");
+        let (width, height) = self.video_size();
+        let [columns, rows] = self.upsample_taps(low_side);
+        let mut mask = Mask::new(width, height);
+        let (mut upper, mut lower) = (Row::new(width), Row::new(width));
+        for (y, tap) in rows.iter().enumerate() {
+            if lower.source == Some(tap.first) {
+                std::mem::swap(&mut upper, &mut lower);
+            }
+            upper.fill(tap.first, low, low_side, &columns);
+            lower.fill(tap.second, low, low_side, &columns);
+            threshold(&upper.values, &lower.values, tap.weight, mask.row_mut(y));
+        }
+        mask
+    }
+
+    /// Samples and weights of each column and of each row of the video.
+    pub fn upsample_taps(&self, low_side: usize) -> [Vec<Tap>; 2] {
+        let ((width, height), content, side) = (self.video_size(), self.content(), self.side());
+        [
+            taps(width, low_side, content.x, content.width, side),
+            taps(height, low_side, content.y, content.height, side),
+        ]
+    }
+}
+
+/// One low-resolution row, interpolated to the video's width.
+struct Row {
+    source: Option<usize>,
+    values: Vec<f32>,
+}
+
+impl Row {
+    fn new(width: usize) -> Self {
+        Self { source: None, values: vec![0.0; width] }
+    }
+
+    fn fill(&mut self, source: usize, low: &[f32], low_side: usize, columns: &[Tap]) {
+        if self.source == Some(source) {
+            return;
+        }
+        let row = &low[source * low_side..(source + 1) * low_side];
+        for (value, tap) in self.values.iter_mut().zip(columns) {
+            *value = (1.0 - tap.weight) * row[tap.first] + tap.weight * row[tap.second];
+        }
+        self.source = Some(source);
+    }
+}
+
+/// Sets the bit of every pixel whose blended logit is above zero.
+fn threshold(upper: &[f32], lower: &[f32], weight: f32, words: &mut [u64]) {
+    for ((word, upper), lower) in words.iter_mut().zip(upper.chunks(64)).zip(lower.chunks(64)) {
+        for (bit, (a, b)) in upper.iter().zip(lower).enumerate() {
+            *word |= u64::from((1.0 - weight) * a + weight * b > 0.0) << bit;
+        }
+    }
+}
+
+/// Source samples of each of `length` positions that show `content` of `side` network pixels from `offset` on.
+fn taps(length: usize, low: usize, offset: usize, content: usize, side: usize) -> Vec<Tap> {
+    let low_per_network = low as f32 / side as f32;
+    // Without padding this is exactly PyTorch's `input_size / output_size`.
+    let scale = if content == side {
+        low as f32 / length as f32
+    } else {
+        content as f32 / length as f32 * low_per_network
+    };
+    let start = offset as f32 * low_per_network;
+    let tap = |position: usize| {
+        let source = (scale * (position as f32 + 0.5) - 0.5 + start).max(0.0);
+        let first = (source as usize).min(low - 1);
+        let second = (first + 1).min(low - 1);
+        Tap { first, second, weight: (source - first as f32).clamp(0.0, 1.0) }
+    };
+    (0..length).map(tap).collect()
+}

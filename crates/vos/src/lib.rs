@@ -1,0 +1,34 @@
+/*!
+Video object segmentation on the CPU: datasets, decoding, prompts, model bundles, the tracker, masks, metrics, records and
+their files.
+
+What the GPU computes is compared with this code, bit for bit unless it is said otherwise.
+*/
+
+pub mod bundle;
+pub mod dataset;
+pub mod decode;
+pub mod ffmpeg;
+pub mod files;
+pub mod geometry;
+pub mod libjpeg;
+pub mod logits;
+pub mod mask;
+pub mod metrics;
+pub mod model_tag;
+pub mod morphology;
+pub mod noise;
+pub mod overlay;
+pub mod platform;
+pub mod precision;
+pub mod predecode;
+pub mod preprocess;
+pub mod prompt;
+pub mod record;
+pub mod rle;
+pub mod stats;
+pub mod strides;
+pub mod synth;
+pub mod telemetry;
+pub mod tracker;
+pub mod verdict;

@@ -1,0 +1,204 @@
+/*!
+The platform table: what is built for which board, and under which caps.
+
+`engines/platforms.toml` is compiled in; `--platforms FILE` replaces it, for boards that it does not have.
+*/
+
+use std::collections::BTreeMap;
+use std::path::Path;
+
+use anyhow::{Context, Result, bail};
+use serde::{Deserialize, Serialize};
+
+use crate::bundle::Bank;
+use crate::precision::Precision;
+
+/// The committed table.
+pub const BUILT_IN: &str = include_str!("../../../engines/platforms.toml");
+
+/// One row of the table.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Platform {
+    /// Its name on the command line; the table's key.
+    #[serde(skip)]
+    pub name: String,
+    /// Its name for people.
+    pub title: String,
+    /// Compute capability, 87 for 8.7.
+    pub sm: u32,
+    /// Smallest device memory sold under this name, MiB.
+    pub memory_mb: u64,
+    /// The GPU shares the host's memory.
+    pub unified: bool,
+    /// Models that are built by default, by their names in bundle manifests.
+    pub models: Vec<String>,
+    /// Default precision.
+    pub precision: Precision,
+    /// Default side of the network input, pixels.
+    pub imgsz: usize,
+    /// Default cap of TensorRT's workspace, MiB.
+    pub workspace_mb: u64,
+    /// How a bank that is not full yet is run.
+    pub bank: Bank,
+    /// Default builder optimization level.
+    pub opt_level: u8,
+    /// Parts of the driver's name for this GPU.
+    pub device_names: Vec<String>,
+    /// A Jetson: only the board itself has a TensorRT for it.
+    #[serde(default)]
+    pub tegra: bool,
+}
+
+/// Compute capabilities that TensorRT for RTX builds all graphs for without having the GPU: seen with 1.7.1, which
+/// refuses 87 and 90, and for 75 has no matmul in fp32.
+pub const BUILT_AHEAD: [u32; 5] = [80, 86, 89, 120, 121];
+
+/// The oldest compute capability that the committed kernels run on; attention's alone need more.
+const OLDEST_SM: u32 = 75;
+
+/// The oldest compute capability that the committed attention kernels run on.
+pub const OLDEST_FUSED_SM: u32 = 80;
+
+impl Platform {
+    /// TensorRT for RTX can build for it on any machine.
+    pub fn can_be_built_ahead(&self) -> bool {
+        !self.tegra && BUILT_AHEAD.contains(&self.sm)
+    }
+
+    /// Why the track step cannot have this form there, as a phrase.
+    pub fn refuses(&self, bank: Bank) -> Option<String> {
+        let too_old = bank == Bank::Fused && self.sm < OLDEST_FUSED_SM;
+        too_old.then(|| {
+            format!(
+                "the fused bank's attention kernels need sm {OLDEST_FUSED_SM} (Ampere) or more, and {} is sm {}: take padded",
+                self.title, self.sm
+            )
+        })
+    }
+}
+
+/// All rows, by name.
+#[derive(Clone, Debug)]
+pub struct Platforms(BTreeMap<String, Platform>);
+
+impl Platforms {
+    /// The committed table, or another file of the same form.
+    ///
+    /// # Errors
+    /// A file that cannot be read, that is no TOML, or that has an unknown key or an impossible value.
+    pub fn open(file: Option<&Path>) -> Result<Self> {
+        let Some(path) = file else { return Self::parse(BUILT_IN).context("the built-in table") };
+        let text = std::fs::read_to_string(path).with_context(|| {
+            format!(
+                "cannot read the platform table {}; leave --platforms out for the built-in one",
+                path.display()
+            )
+        })?;
+        Self::parse(&text).with_context(|| {
+            format!("{} is no platform table; engines/platforms.toml is an example", path.display())
+        })
+    }
+
+    fn parse(text: &str) -> Result<Self> {
+        let mut rows: BTreeMap<String, Platform> = toml::from_str(text)?;
+        for (name, row) in &mut rows {
+            row.name.clone_from(name);
+            if row.imgsz == 0 || row.imgsz % 32 != 0 {
+                bail!("[{name}] imgsz {}: expected a multiple of 32", row.imgsz);
+            }
+            if row.opt_level > 5 {
+                bail!("[{name}] opt_level {}: expected 0 to 5", row.opt_level);
+            }
+            if row.sm < OLDEST_SM {
+                bail!(
+                    "[{name}] sm {}: expected {OLDEST_SM} (Turing) or more, which segtrt's own kernels need",
+                    row.sm
+                );
+            }
+            if let Some(why) = row.refuses(row.bank) {
+                bail!("[{name}] bank: {why}");
+            }
+            if row.workspace_mb == 0 {
+                bail!("[{name}] workspace_mb must be more than 0");
+            }
+        }
+        Ok(Self(rows))
+    }
+
+    /// The row called `name`.
+    pub fn get(&self, name: &str) -> Option<&Platform> {
+        self.0.get(name)
+    }
+
+    /// All names, for messages.
+    pub fn names(&self) -> String {
+        self.0.keys().map(String::as_str).collect::<Vec<_>>().join(", ")
+    }
+
+    /// The row of the GPU at hand: same compute capability, and the longest of its names inside the driver's name.
+    pub fn of_device(&self, device: &str, sm: u32) -> Option<&Platform> {
+        let named = |row: &&Platform| {
+            let fits = row.device_names.iter().filter(|name| device.contains(name.as_str()));
+            fits.map(String::len).max().filter(|_| row.sm == sm)
+        };
+        let rows = self.0.values().filter_map(|row| Some((named(&row)?, row)));
+        rows.max_by_key(|(length, _)| *length).map(|(_, row)| row)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_committed_table_holds_the_boards_and_caps_orin_at_256_mib() {
+        let table = Platforms::open(None).unwrap();
+        for name in ["orin", "orin-nano", "rtx3090", "rtx4090", "a100", "h100", "h200"] {
+            assert_eq!(table.get(name).unwrap().name, name);
+        }
+        let orin = table.get("orin").unwrap();
+        assert_eq!((orin.workspace_mb, orin.unified, orin.sm), (256, true, 87));
+        assert!(!orin.can_be_built_ahead() && table.get("rtx3090").unwrap().can_be_built_ahead());
+        assert!(!table.get("h200").unwrap().can_be_built_ahead());
+    }
+
+    #[test]
+    fn the_longest_name_of_the_same_capability_wins() {
+        let table = Platforms::open(None).unwrap();
+        let found = |name, sm| table.of_device(name, sm).map(|row| row.name.as_str());
+        assert_eq!(found("NVIDIA H200", 90), Some("h200"));
+        assert_eq!(found("Orin", 87), Some("orin"));
+        assert_eq!(found("Orin Nano (nvgpu)", 87), Some("orin-nano"));
+        assert_eq!(found("NVIDIA H200", 86), None);
+        assert_eq!(found("Quadro P400", 61), None);
+    }
+
+    #[test]
+    fn a_wrong_key_is_named() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("mine.toml");
+        std::fs::write(&path, BUILT_IN.replacen("sm = 87", "sm = 87\nclock = 3", 1)).unwrap();
+        let error = format!("{:#}", Platforms::open(Some(&path)).unwrap_err());
+        assert!(error.contains("mine.toml") && error.contains("clock"), "{error}");
+    }
+
+    #[test]
+    fn a_gpu_older_than_the_kernels_is_refused_with_the_oldest_that_is_not() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("older.toml");
+        let refused = |sm: &str| {
+            std::fs::write(&path, BUILT_IN.replacen("sm = 86", sm, 1)).unwrap();
+            format!("{:#}", Platforms::open(Some(&path)).unwrap_err())
+        };
+        let error = refused("sm = 70");
+        assert!(error.contains("[rtx3090] sm 70: expected 75 (Turing) or more"), "{error}");
+        let error = refused("sm = 75");
+        assert!(
+            error.contains(
+                "[rtx3090] bank: the fused bank's attention kernels need sm 80 (Ampere) or more"
+            ),
+            "{error}"
+        );
+    }
+}

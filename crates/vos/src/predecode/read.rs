@@ -1,0 +1,222 @@
+/*!
+Predecoded frames as the bench takes them: mapped, checked whole, and turned into the network's input one at a time.
+*/
+
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, Result, bail};
+use half::f16;
+use half::slice::HalfFloatSliceExt;
+use sha2::{Digest, Sha256};
+use zerocopy::FromBytes;
+
+use super::error::{CacheError, command};
+use super::format::{HEADER_BYTES, Header, Source, TRAILER_BYTES, Values};
+use super::mapped::Mapped;
+use super::write::{SUFFIX, file_name};
+use crate::dataset::Clip;
+use crate::files::sha256_of_files;
+use crate::geometry::Geometry;
+use host::shell;
+
+/// One clip's predecoded frames.
+pub struct PreparedClip {
+    path: PathBuf,
+    map: Mapped,
+    /// What the file says of itself.
+    pub header: Header,
+    frame_bytes: usize,
+}
+
+/// One frame of it.
+#[derive(Clone, Copy, Debug)]
+pub struct PreparedFrame<'a> {
+    values: Values,
+    side: usize,
+    /// Three planes.
+    bytes: &'a [u8],
+}
+
+/// What a bench needs of a file.
+#[derive(Clone, Copy, Debug)]
+pub struct Wanted<'a> {
+    /// The clip.
+    pub clip: &'a Clip,
+    /// How its frames become squares.
+    pub geometry: &'a Geometry,
+    /// What a value is.
+    pub values: Values,
+    /// Mean and standard deviation that the network was trained with.
+    pub normalisation: [[f32; 3]; 2],
+}
+
+impl PreparedClip {
+    /// Maps a file and checks its header and length, not yet its content.
+    ///
+    /// # Errors
+    /// It is not there, unreadable, or no such file.
+    pub fn open(path: &Path) -> Result<Self, CacheError> {
+        let damaged = |reason: String| CacheError::Damaged { path: path.to_owned(), reason };
+        let length = match std::fs::metadata(path) {
+            Ok(meta) if meta.is_file() => meta.len(),
+            Ok(_) => return Err(damaged("it is no file".to_owned())),
+            Err(error) => {
+                let (path, reason) = (path.to_owned(), error.to_string());
+                return Err(CacheError::Unreadable { path, reason });
+            }
+        };
+        if length < (HEADER_BYTES + TRAILER_BYTES) as u64 {
+            return Err(damaged(format!("it has {length} bytes, less than its header")));
+        }
+        let map = Mapped::open(path)
+            .map_err(|reason| CacheError::Unreadable { path: path.to_owned(), reason })?;
+        let page = map.bytes().get(..HEADER_BYTES).unwrap_or_default();
+        let header = Header::parse(page).map_err(damaged)?;
+        let sizes = header.frame_bytes().zip(header.file_bytes());
+        let Some((frame_bytes, expected)) = sizes.filter(|(frame, _)| *frame > 0) else {
+            return Err(damaged("its header states impossible sizes".to_owned()));
+        };
+        if map.bytes().len() != expected {
+            let found = map.bytes().len();
+            return Err(damaged(format!("it has {found} bytes, its header promises {expected}")));
+        }
+        Ok(Self { path: path.to_owned(), map, header, frame_bytes })
+    }
+
+    /// Opens the file in `dir` that has what is wanted, and checks all of it: settings, source files, every byte.
+    ///
+    /// # Errors
+    /// It is missing, damaged, or was made from something else.
+    pub fn for_bench(dir: &Path, wanted: &Wanted<'_>) -> Result<Self, CacheError> {
+        let Wanted { clip, geometry, values, normalisation } = *wanted;
+        let path = dir.join(file_name(&clip.video, geometry.side(), geometry.kind(), values));
+        let command = command(dir, geometry.side(), geometry.kind(), values);
+        if !path.exists() {
+            return Err(CacheError::Missing { path, command });
+        }
+        let prepared = Self::open(&path)?;
+        let source = source_of(clip).map_err(|error| {
+            let reason = format!("{error:#}");
+            CacheError::Unreadable { path: path.clone(), reason }
+        })?;
+        let expected = Header::new(clip, geometry, values, normalisation, source);
+        if let Some(what) = prepared.header.differs(&expected) {
+            return Err(CacheError::Stale { path, what, command });
+        }
+        prepared.verify()?;
+        Ok(prepared)
+    }
+
+    /// Compares the content with the checksum at its end, and looks for values that are no finite
+    /// numbers: the network would seem to be at fault. Every byte is read, so the frames are in
+    /// memory afterwards, as far as there is room.
+    ///
+    /// # Errors
+    /// They differ, or there is such a value.
+    pub fn verify(&self) -> Result<(), CacheError> {
+        let bytes = self.map.bytes();
+        let (content, trailer) = bytes.split_at(bytes.len() - TRAILER_BYTES);
+        let damaged = |reason| CacheError::Damaged { path: self.path.clone(), reason };
+        if Sha256::digest(content).as_slice() != trailer {
+            let reason = "its content is not what was written: the checksum differs";
+            return Err(damaged(reason.to_owned()));
+        }
+        if self.header.values == Values::U8 {
+            return Ok(());
+        }
+        let finite = |pair: &[u8]| f16::from_le_bytes([pair[0], pair[1]]).is_finite();
+        let frames = content[HEADER_BYTES..].chunks_exact(self.frame_bytes);
+        match frames.enumerate().find(|(_, frame)| !frame.chunks_exact(2).all(finite)) {
+            Some((frame, _)) => {
+                Err(damaged(format!("frame {frame} holds values that are no finite numbers")))
+            }
+            None => Ok(()),
+        }
+    }
+
+    /// Frame `index` of the clip.
+    ///
+    /// # Errors
+    /// The clip has fewer frames.
+    pub fn frame(&self, index: usize) -> Result<PreparedFrame<'_>> {
+        let begin = HEADER_BYTES + index.saturating_mul(self.frame_bytes);
+        let bytes = self.map.bytes().get(begin..begin.saturating_add(self.frame_bytes));
+        let bytes = bytes.filter(|_| index < self.header.frames).with_context(|| {
+            format!("{} has {} frames, not {index}", self.path.display(), self.header.frames)
+        })?;
+        Ok(PreparedFrame { values: self.header.values, side: self.header.side, bytes })
+    }
+}
+
+impl PreparedFrame<'_> {
+    /// Writes the network's input, `3 * side * side` values; `tables` has the network's value for each channel and byte.
+    ///
+    /// # Errors
+    /// The frame is of another side than the network's.
+    pub fn widen(&self, side: usize, tables: &[[f32; 256]; 3], out: &mut Vec<f32>) -> Result<()> {
+        if side != self.side {
+            bail!("the predecoded frame has side {}, the network {side}", self.side);
+        }
+        let plane = side * side;
+        out.resize(3 * plane, 0.0);
+        match self.values {
+            Values::U8 => {
+                let planes = out.chunks_exact_mut(plane).zip(self.bytes.chunks_exact(plane));
+                for ((out, bytes), table) in planes.zip(tables) {
+                    for (value, &byte) in out.iter_mut().zip(bytes) {
+                        *value = table[usize::from(byte)];
+                    }
+                }
+            }
+            Values::F16 => match <[f16]>::ref_from_bytes(self.bytes) {
+                // Frames lie aligned in the file; where the processor counts the other way round, byte by byte.
+                Ok(halves) if cfg!(target_endian = "little") => halves.convert_to_f32_slice(out),
+                _ => {
+                    for (value, pair) in out.iter_mut().zip(self.bytes.chunks_exact(2)) {
+                        *value = f16::from_le_bytes([pair[0], pair[1]]).to_f32();
+                    }
+                }
+            },
+        }
+        Ok(())
+    }
+}
+
+/// The hash of the files that a clip's frames are decoded from.
+pub(super) fn source_of(clip: &Clip) -> Result<Source> {
+    let hash = sha256_of_files(clip.frames.files())?;
+    Ok(Source { sha256: hash.sha256, bytes: hash.bytes })
+}
+
+/// What the values in `dir` are, by its file names.
+///
+/// # Errors
+/// There is none, or both kinds lie there and nothing tells which is meant.
+pub fn values_in(dir: &Path) -> Result<Values> {
+    let entries = std::fs::read_dir(dir).with_context(|| {
+        format!(
+            "cannot list {}; make predecoded frames with: segtrt predecode --split-dir SPLIT --out-dir {}",
+            dir.display(),
+            shell::path(dir)
+        )
+    })?;
+    let names: Vec<String> =
+        entries.flatten().map(|entry| entry.file_name().to_string_lossy().into_owned()).collect();
+    let has = |values: &Values| {
+        let end = format!("_{}{SUFFIX}", values.name());
+        names.iter().any(|name| name.ends_with(&end))
+    };
+    let there: Vec<Values> = Values::ALL.into_iter().filter(has).collect();
+    match there.as_slice() {
+        [only] => Ok(*only),
+        [] => bail!(
+            "{} holds no predecoded frames (*{SUFFIX}); make them with: segtrt predecode --split-dir SPLIT --out-dir {}",
+            dir.display(),
+            shell::path(dir)
+        ),
+        _ => bail!(
+            "{} holds u8 and f16 frames, and a bench takes one kind; keep a folder for each",
+            dir.display()
+        ),
+    }
+}
