@@ -4,6 +4,7 @@ Drawing comes first and apart: what follows is a function of tensors alone, whic
 for the device nor copies to it, so that it can be recorded as a CUDA graph (`graphs.py`).
 """
 
+from contextlib import nullcontext
 from dataclasses import dataclass
 
 import torch
@@ -107,7 +108,7 @@ def taught_answers(unroll, batch, counts, quiet, bf16):
     for part in (range(1), range(1, 1 + quiet), range(1 + quiet, frames)):
         # Autocast keeps the weights it has converted until it ends. Those that it converts
         # without gradients must not serve the frames that teach, so these have an autocast of their own.
-        with torch.autocast(batch.images.device.type, torch.bfloat16, enabled=bf16):
+        with torch.autocast(batch.images.device.type, torch.bfloat16) if bf16 else nullcontext():
             got = [next(answers) for _ in part]
         if not 0 < part.start <= quiet:
             taught += got
