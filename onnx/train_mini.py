@@ -33,6 +33,7 @@ def parse():
     parser.add_argument("--weight-decay", type=float, default=0.01)
     parser.add_argument("--clip", type=float, default=1.0, help="largest gradient norm")
     parser.add_argument("--bf16", action="store_true", help="run the network in bfloat16 (autocast); weights and losses stay float32")
+    parser.add_argument("--eager", action="store_true", help="record no step as a CUDA graph (for comparison; much slower)")
     parser.add_argument("--ema", type=float, default=0.998, help="decay of the averaged weights")
     parser.add_argument("--held-out", type=int, default=32, help="clips of each held-out set")
     parser.add_argument("--log-every", type=int, default=100, metavar="STEPS")

@@ -9,7 +9,8 @@ import torch
 from . import schedule, state
 from .draw import Draw
 from .evaluate import HeldOut
-from .step import clip_loss
+from .graphs import Steps
+from .step import draw_batch
 from .unroll import Unroll
 
 
@@ -53,7 +54,7 @@ class Training:
         self.optimizer = torch.optim.AdamW(groups, lr=options.lr_single, fused=cuda)
         self.average = state.Average(self.model, options.ema)
         self.draw = Draw(options.seed * 7919 + 1, self.device)
-        self.unroll = Unroll(self.model, side)
+        self.steps = Steps(Unroll(self.model, side), options.bf16, options.eager)
         self.step, self.spent, self.clips_from = 0, 0.0, None
         if options.resume:
             kept = state.read_resume(options.resume, self.model, self.average, self.optimizer, self.draw)
@@ -108,16 +109,13 @@ class Training:
         for group in self.optimizer.param_groups:
             group["lr"] = rate
         scenes = max(2, round(stage.scenes * options.batch))
-        loss, parts = clip_loss(
-            self.unroll, self.draw, scenes, frames, stage.quiet, options.bf16
-        )
-        self.optimizer.zero_grad(set_to_none=True)
-        loss.backward()
+        batch = draw_batch(self.draw, scenes, frames, self.side)
+        losses = self.steps.run(batch, stage, stage.quiet)
         norm = torch.nn.utils.clip_grad_norm_(self.model.parameters(), options.clip)
         self.optimizer.step()
         self.average.update(self.model, self.step)
         self.step += 1
-        return parts | {"loss": loss.detach(), "norm": norm, "frames": torch.tensor(float(frames))}
+        return losses | {"norm": norm, "frames": torch.tensor(float(frames))}
 
     def report(self, sums, steps, mark):
         """Prints mean losses; the only place besides `evaluate` that waits for the device."""

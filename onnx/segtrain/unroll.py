@@ -3,7 +3,8 @@
 It calls the modules of Meta's predictor (the same that the exporter rewrites exactly) by
 the rules of `_forward_sam_heads`, `_use_mask_as_output` and `_encode_new_memory`. Only
 what reads sizes back from the device or is written for one image is spelled out here.
-The memory bank is chosen by `segexport.bank`, the code that the exported graphs are
+Nothing here waits for the device or copies to it once the modules' caches are filled, so that
+a training step can be recorded as a CUDA graph. The memory bank is chosen by `segexport.bank`, the code that the exported graphs are
 driven with.
 """
 
@@ -28,15 +29,34 @@ class Answer:
     ptr: torch.Tensor  # [B,C]
 
 
+@dataclass
+class Places:
+    """Encodings of positions, the same for all frames of a clip."""
+
+    image: torch.Tensor  # [g*g,B,C] of a tracked frame's cells
+    prompts: torch.Tensor  # [1,C,g,g] of the cells as the decoder sees them
+    ages: list  # for each temporal row, [T,Cm] of a memory's tokens
+
+    @classmethod
+    def of(cls, unroll, feat):
+        """For features like `feat` [B,C,g,g]; made with gradients where these are on."""
+        model = unroll.model
+        image = model.image_encoder.neck.position_encoding(feat[:1]).expand(len(feat), -1, -1, -1)
+        ages = unroll._memory_positions(feat) + model.maskmem_tpos_enc[:, 0]
+        prompts = model.sam_prompt_encoder.get_dense_pe()
+        return cls(image.flatten(2).permute(2, 0, 1), prompts, ages.unbind(0))
+
+
 class Unroll:
     """Runs a predictor over clips frame by frame."""
 
     def __init__(self, model, side):
         self.model, self.side, self.grid = model, side, side // 16
         self.width, self.split = model.hidden_dim, model.hidden_dim // model.mem_dim
+        self._places = None  # of the clip that is being run
 
-    def features(self, images):
-        """images [B,T,3,S,S] -> per frame (feat [B,C,g,g], hr0, hr1)."""
+    def features(self, images, scene=None):
+        """images [B,T,3,S,S] -> per frame (feat [B,C,g,g], hr0, hr1), or [N,...] of clips `scene` [N]."""
         clips, frames = images.shape[:2]
         model = self.model
         finest, fine, middle, coarse = model.image_encoder.trunk(images.flatten(0, 1))
@@ -45,8 +65,10 @@ class Unroll:
         feat = conv[1](middle) + top_down
         hr0 = _two_1x1(finest, conv[3], model.sam_mask_decoder.conv_s0)
         hr1 = _two_1x1(fine, conv[2], model.sam_mask_decoder.conv_s1)
-        parts = [x.unflatten(0, (clips, frames)).unbind(1) for x in (feat, hr0, hr1)]
-        return list(zip(*parts))
+        parts = [x.unflatten(0, (clips, frames)) for x in (feat, hr0, hr1)]
+        # All frames at once: indexing each costs a dozen kernels in the backward pass.
+        parts = parts if scene is None else [x[scene] for x in parts]
+        return list(zip(*(x.unbind(1) for x in parts)))
 
     def prompt(self, features, coords, labels):
         """Points or boxes: coords [B,P,2] in pixels, labels tuple of P (1, 0, 2, 3)."""
@@ -80,17 +102,15 @@ class Unroll:
         feat, hr0, hr1 = features
         model = self.model
         clips = feat.shape[0]
-        position = model.image_encoder.neck.position_encoding(feat[:1]).expand(clips, -1, -1, -1)
-        ages = model.maskmem_tpos_enc[:, 0]
-        spatial = self._memory_positions(feat)
-        keys = torch.cat([spatial + ages[row] for row in rows], dim=0)
+        places = self._places or Places.of(self, feat)
         tokens = torch.stack(pointers, dim=1).reshape(clips, -1, model.mem_dim)
         count = tokens.shape[1]
-        keys = torch.cat([keys, keys.new_zeros(count, model.mem_dim)], dim=0)
+        ages = [places.ages[row] for row in rows]
+        keys = torch.cat([*ages, tokens.new_zeros(count, model.mem_dim, dtype=ages[0].dtype)], dim=0)
         memory = torch.cat([*memories, tokens], dim=1)
         image = model.memory_attention(
             curr=[feat.flatten(2).permute(2, 0, 1)],
-            curr_pos=[position.flatten(2).permute(2, 0, 1)],
+            curr_pos=[places.image],
             memory=memory.transpose(0, 1),
             memory_pos=keys[:, None].expand(-1, clips, -1),
             num_obj_ptr_tokens=count,
@@ -122,10 +142,11 @@ class Unroll:
         """
         memories, pointers = [], []
         count = images.shape[1]
-        frames = self._all_features(images, quiet)
+        frames = self._all_features(images, scene, quiet)
+        places = Places.of(self, frames[0][0])
         for t in range(count):
             with torch.set_grad_enabled(torch.is_grad_enabled() and not 0 < t <= quiet):
-                features = frames[t] if scene is None else [f[scene] for f in frames[t]]
+                features, self._places = frames[t], places
                 if t == 0:
                     answer = start(features)
                 else:
@@ -139,21 +160,22 @@ class Unroll:
                     )
                 memories.append(self.remember(features, answer, t == 0))
                 pointers.append(answer.ptr)
+                self._places = None
             yield answer
 
-    def _all_features(self, images, quiet):
+    def _all_features(self, images, scene, quiet):
         if quiet == 0:
-            return self.features(images)
-        taught = self.features(torch.cat([images[:, :1], images[:, quiet + 1 :]], dim=1))
+            return self.features(images, scene)
+        taught = self.features(torch.cat([images[:, :1], images[:, quiet + 1 :]], dim=1), scene)
         with torch.no_grad():
-            untaught = self.features(images[:, 1 : quiet + 1])
+            untaught = self.features(images[:, 1 : quiet + 1], scene)
         return taught[:1] + untaught + taught[1:]
 
     def _decode(self, image, hr0, hr1, sparse, dense):
         decoder, encoder = self.model.sam_mask_decoder, self.model.sam_prompt_encoder
         return decoder.predict_masks(
             image_embeddings=image,
-            image_pe=encoder.get_dense_pe(),
+            image_pe=self._places.prompts if self._places else encoder.get_dense_pe(),
             sparse_prompt_embeddings=sparse,
             dense_prompt_embeddings=dense,
             repeat_image=False,
@@ -162,7 +184,7 @@ class Unroll:
 
     def _answer(self, logits, ious, score, low, token):
         present = (score > 0).float()
-        low = torch.where(present[:, :, None, None] > 0, low, NO_OBJECT_LOGIT)
+        low = low.masked_fill(present[:, :, None, None] == 0, NO_OBJECT_LOGIT)
         pointer = self.model.obj_ptr_proj(token)
         pointer = pointer * present + (1 - present) * self.model.no_obj_ptr
         return Answer(logits, ious, score, low, pointer)
@@ -222,7 +244,8 @@ def _two_1x1(x, first, second):
 
 def _take(x, index):
     """x [B,k,...], index [B] -> [B,...]."""
-    return x[torch.arange(x.shape[0], device=x.device), index]
+    index = index.reshape(-1, *[1] * (x.dim() - 1))
+    return x.gather(1, index.expand(-1, 1, *x.shape[2:]))[:, 0]
 
 
 def _best(logits, ious, tokens):
