@@ -9,7 +9,7 @@ SEGTRT := target/release/segtrt
 
 PREFIX ?= $(HOME)/.local
 
-.PHONY: help demo test test-slurm install lint bench-metrics clean prerequisites
+.PHONY: help demo test test-lab test-slurm install lint bench-metrics clean prerequisites
 
 help: ## This list.
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 18
@@ -22,9 +22,12 @@ demo: prerequisites $(ORT_STAMP) ## Build, make a synthetic split, measure a sma
 
 test: prerequisites $(ORT_STAMP) $(RTX_STAMP) $(TESTS_STAMP) lint ## Formatting, lints and every test that needs no GPU.
 	cargo test --locked
-	python3 -m unittest discover -q -s scripts
 	python3 -m unittest discover -q -s pytorch
 	$(VENV)/bin/python -m unittest discover -q -s onnx
+
+test-lab: $(TESTS_STAMP) ## Tests of the team's own tools in lab/, which the program does not need.
+	python3 -m unittest discover -q -s lab/schedule
+	$(VENV)/bin/python -m unittest discover -q -s lab/train
 
 test-slurm: prerequisites $(ORT_STAMP) ## A small experiment through a real Slurm on loopback; needs slurm-wlm and munge.
 	cargo build --locked
