@@ -9,7 +9,7 @@ SEGTRT := target/release/segtrt
 
 PREFIX ?= $(HOME)/.local
 
-.PHONY: help demo test test-slurm install lint bench-metrics clean prerequisites
+.PHONY: help demo test test-lab test-slurm install lint bench-metrics clean prerequisites
 
 help: ## This list.
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 18
@@ -24,6 +24,10 @@ test: prerequisites $(ORT_STAMP) $(RTX_STAMP) $(TESTS_STAMP) lint ## Formatting,
 	cargo test --locked --workspace
 	python3 -m unittest discover -q -s pytorch
 	$(VENV)/bin/python -m unittest discover -q -s onnx
+
+test-lab: $(TESTS_STAMP) ## Tests of the team's own tools in lab/, which the program does not need.
+	python3 -m unittest discover -q -s lab/schedule
+	$(VENV)/bin/python -m unittest discover -q -s lab/train
 
 test-slurm: prerequisites $(ORT_STAMP) ## A small experiment through a real Slurm on loopback; needs slurm-wlm and munge.
 	cargo build --locked

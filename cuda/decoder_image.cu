@@ -23,7 +23,7 @@ Tokens past the last are the last one, without weight.
 Tiles of 32 tokens would use all of an H200 at 1024 pixels. But every block reads all weights from the L2 cache: 160 of the 224 KB that a block
 of decoder_write reads, so that as many bytes would come to a multiprocessor as now while twice as many ask for them, and where there are
 fewer multiprocessors than blocks the weights would come twice. Nobody has measured them; as it is, decoder_write takes 12.0 us with 64 tiles and
-11.0 with one (docs/measurements/2026-11-own-h200.md): what a block does by itself bounds it.
+11.0 with one on an H200: what a block does by itself bounds it.
 
 Grid: `x` = tiles; one-dimensional.
 */

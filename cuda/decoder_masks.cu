@@ -19,7 +19,7 @@ shared memory, asked for ahead of the products. That takes an even grid, and the
 All loads but a few are under way before the first product, which begins with a quarter of its weights. By count, a grid of 64 x 64 has
 256 blocks of two to a multiprocessor, which an H200 runs at once, and they read 32 MB of the L2 cache: 8 of tokens, 12 of weights and
 12 of hr1 and hr0, whose sectors two blocks share. Blocks with both of a token's pixels side by side would read 20; but all four
-kernels over the image together take 8 us more with 4096 tokens than with 16 (docs/measurements/2026-11-decoder-h200.md).
+kernels over the image together take 8 us more with 4096 tokens than with 16 on an H200.
 
 Grid: `x` = tiles of 64 tokens, `y` = the first convolution's (dy, dx).
 */

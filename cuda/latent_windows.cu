@@ -10,7 +10,7 @@ tokens, and each has a latent, 64 columns, that knows nothing of the others. Of 
 and behind them one more norm. Norms, sums and x are f32, factors of products halves.
 
 By count there is little to do but to read the weights, 311 KB, which every block needs whole: 6 us at 50 bytes a nanosecond; 11 were measured
-(docs/measurements/2026-11-own-h200.md). So nothing may hold
+on an H200. So nothing may hold
 that stream up, and what waits for it must be short. A block has eight latents, the right factor of `mma`, and eight warps, of which each has a
 latent where norms and softmax are due, and an eighth of each weight where products are. No two warps need the same weight and no two
 lanes the same 16 bytes of it: a lane copies what it will multiply to a queue of its own in shared memory, RING steps ahead and across layers, and

@@ -15,7 +15,7 @@ A warp takes D's rows in an order in which a lane's columns of the result are ei
 16 bytes at a time. The memories' product is one more of U's kind, of the sums as halves.
 
 By count, of an H200 at 1024 pixels: 128 blocks read 128 MB of the L2 cache a launch, 20 us at 50 bytes a ns and multiprocessor; the tensor cores
-need 8 us of it, shared memory 10. Measured, it is 27 us, and 27 with two blocks in all (docs/measurements/2026-11-own-h200.md): not the cache,
+need 8 us of it, shared memory 10. Measured, it is 27 us, and 27 with two blocks in all: not the cache,
 which 128 blocks share, but what a block does by itself bounds it. Tiles of 64 tokens would have half the bytes, of half the multiprocessors;
 their y is beyond the registers, and
 reading it again for each chunk beyond what shared memory gives in that time.

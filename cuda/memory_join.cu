@@ -17,7 +17,7 @@ multiplies itself, three steps of 32 columns ahead, 48 KB of a block, through al
 and for no one else. There are three barriers, for what all warps share: pixels, what the norm needs of others' columns, and `hidden`. The
 product with feat, which needs no `hidden`, lies before the last. Loaded straight to registers weights would not pass shared memory, but
 a load's end is one of six signals that a warp has: in a loop ptxas waits for all that are under way, and without one there are 43 KB of
-instructions. All of this is counted; measured, it is 14.1 us, and 12.6 with three blocks (docs/measurements/2026-11-own-h200.md).
+instructions. All of this is counted; measured, it is 14.1 us, and 12.6 with three blocks, on an H200.
 
 What a thread holds of a product is up to it, as in keys.cu: k goes in the order in which a lane finds eight columns of a weight, a pixel or a
 row of `hidden` side by side, 16 bytes at a time, and columns of the result in one where a lane's eight lie side by side. feat is turned

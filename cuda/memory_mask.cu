@@ -11,7 +11,7 @@ in which a window's pixels lie in shared memory, and channels in one where a thr
 memory_mask has 16 x 8 pixels of the result a block; nothing between leaves shared memory, what two blocks need both compute (a fifth of the
 mask, a tenth of the first convolution). In a grid of 64 these are 512 blocks, four to a multiprocessor of an H200; by count of instructions,
 about 5000 of each scheduler and a third of them GELU, that is what bounds it, 3.5 us; with empty caches 7.2 were measured, 4.2 of them with six
-blocks (docs/measurements/2026-11-own-h200.md).
+blocks.
 
   - Mask: a thread has 4 x 4 pixels, of a place whose logits are 3 x 3, read straight from memory. The first pixel of the four is the second of
     the logit's own: so windows begin with the pixels of a word. Two sigmoids share a division: `ex2` and `rcp` are slower than all else here.

@@ -15,7 +15,7 @@ from segexport.models import spec_of
 
 # What --segments does to an encoder that segtrt's kernels take, where nobody says.
 USUAL_ENCODER = "trunk"
-# Whose mask decoder and memory encoder segtrt's kernels may compute where nobody says: clips of it were measured with them (docs/measurements).
+# The models whose mask decoder and memory encoder segtrt's kernels compute by default: whole clips were measured with them.
 MEASURED_WITHOUT_ENGINES = "edgetam"
 
 

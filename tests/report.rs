@@ -11,9 +11,9 @@ use std::path::{Path, PathBuf};
 
 use crate::support::segtrt;
 
-/// Rows that a GPU gave.
+/// Rows that `segtrt bench` measured on an H200.
 pub fn gpu_rows() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("docs/measurements/2026-11-pipeline-h200")
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data/report")
 }
 
 /// The predecessor's columns.

@@ -2,7 +2,7 @@
 
 All of them are MLPs of three layers of a single row each. As modules of their own they are a dozen products of a row and a matrix,
 one after another; here they stand side by side, as one batched product a layer (two in the last one, whose widths differ). On an H200
-with TensorRT 8.6.0 that made the last part of a track step 0.04 ms faster (docs/measurements/2026-11-heads-h200.md).
+with TensorRT 8.6.0 that made the last part of a track step 0.04 ms faster.
 Everything is computed in fp32, also in fp16 graphs (the name `f32_`), for it decides about masks; that is within the 0.04 ms.
 """
 

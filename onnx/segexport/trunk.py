@@ -1,6 +1,6 @@
 """An image encoder around its trunk: `encoder_cut0` (stem) and `encoder_cut1` (neck), and the weights of the blocks between them.
 
-segtrt computes Hiera's blocks itself, on an H200 faster than TensorRT 8.6.0 does (docs/measurements/2026-11-trunk-h200.md). The stem makes y, the tokens [1,g,g,C] with their
+segtrt computes Hiera's blocks itself, on an H200 faster than TensorRT 8.6.0 does. The stem makes y, the tokens [1,g,g,C] with their
 positions; the neck takes m0 to m3, the tokens behind the last block of each stage, and makes the features. Tokens are f32
 on either side, because what a block adds to them is small. What a block computes is written in onnx/README.md and,
 as a program, in trunk_run.py.

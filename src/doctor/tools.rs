@@ -10,8 +10,8 @@ use vos::ffmpeg::Ffmpeg;
 /// What encodes overlays.
 const ENCODER: &str = "libx264";
 
-/// With a driver for CUDA 13.0, Nsight Systems 2023.4.4 recorded and made no report, 2024.2.3 made reports
-/// (docs/measurements/2026-11-ratios-h200.md). Older releases and newer drivers are taken to be no better.
+/// With a driver for CUDA 13.0, Nsight Systems 2023.4.4 recorded and made no report, 2024.2.3 made reports.
+/// Older releases and newer drivers are taken to be no better.
 const TOO_NEW_FOR_2023: u32 = 13;
 
 /// Nsight Systems.

@@ -1,9 +1,10 @@
 /*!
 Leaves out of a recording what clears memory again that the recording clears as a whole.
 
-cuBLASLt clears a counter of four bytes, by which a product's blocks take turns, before each product that has one. As a node between two
-kernels that costs 2.5 to 6 us on an H200 (docs/measurements/2026-11-vos-h200.md), a third of a product. Where every product has a counter of its own, all
-of them can be cleared at once, before the first; then the nodes for single ones have nothing left to do.
+cuBLASLt clears a counter of four bytes, by which a product's blocks take turns, before each product
+that has one. As a node between two kernels that costs 2.5 to 6 us on an H200, a third of a product.
+Where every product has a counter of its own, all of them can be cleared at once, before the first;
+then the nodes for single ones have nothing left to do.
 */
 
 use std::mem::MaybeUninit;

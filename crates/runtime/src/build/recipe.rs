@@ -150,7 +150,7 @@ pub fn makes_keys(bundle: &Manifest, sm: u32, precision: Precision) -> bool {
 /// encoder's parts; but what they hand on is rounded to fp16, as their ports are.
 ///
 /// On an H200 with TensorRT 8.6.0 SAM2.1-tiny's masks come from a lowest IoU of 0.961 (mean 0.9947) to 0.991 (0.9984) by it,
-/// and a frame from 4.9 to 6.3 ms (docs/measurements/2026-11-compare-h200.md). Either half of it, encoder or decoder alone,
+/// and a frame from 4.9 to 6.3 ms. Either half of it, encoder or decoder alone,
 /// gives 0.97.
 pub fn computes_whole(precision: Precision, role: Role, bundle: &Manifest) -> bool {
     let last = Role::SEGMENTS.into_iter().rfind(|role| bundle.graph(*role).is_some());

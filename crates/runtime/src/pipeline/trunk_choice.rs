@@ -2,9 +2,10 @@
 The algorithm of each product of a trunk, or the kernel of this program's that computes it and what follows, and which kinds of kernels begin early, by the
 time of all blocks together.
 
-A product by itself does not tell: on an H200 algorithms that were up to 40 % faster one by one made a trunk slower as a whole
-(docs/measurements/2026-11-tables-h200.md), in part because of what comes between kernels (docs/measurements/2026-11-vos-h200.md). So every other
-algorithm takes its turn in the whole, as a recorded graph, and stays where the whole is faster by more than the noise (`trunk_contest.rs`).
+A product by itself does not tell: on an H200 algorithms that were up to 40 % faster one by one made
+a trunk slower as a whole, in part because cuBLASLt clears a counter between kernels. So every other
+algorithm takes its turn in the whole, as a recorded graph, and stays where the whole is faster by
+more than the noise (`trunk_contest.rs`).
 
 The blocks compute on random tokens: on constant ones few bits change from product to product, so that the card draws less power and clocks higher than in a
 clip.

@@ -1,11 +1,12 @@
 /*!
 The trunk of an encoder: blocks of a Hiera between the stem and the neck, which this program computes itself.
 
-On an H200 TensorRT 8.6.0 computes such blocks no faster than PyTorch does (docs/measurements/2026-11-heads-h200.md). So a bundle may hold the encoder as two parts, the stem
-(`encoder_cut0`, image to tokens `y`) and the neck (`encoder_cut1`, the tokens `m0` to `m3` behind each stage's last block to the
-features), with the weights of what lies between them in a file of its own. `manifest.toml` describes the blocks in its table
-`[trunk]`; `onnx/README.md` says what a block computes. What else this program computes with weights of its own, the memory attention's
-keys, is in the same file ([`Keys`]).
+On an H200 TensorRT 8.6.0 computes such blocks no faster than PyTorch does. So a bundle may hold the
+encoder as two parts, the stem (`encoder_cut0`, image to tokens `y`) and the neck (`encoder_cut1`,
+the tokens `m0` to `m3` behind each stage's last block to the features), with the weights of what
+lies between them in a file of its own. `manifest.toml` describes the blocks in its table `[trunk]`;
+`onnx/README.md` says what a block computes. What else this program computes with weights of its
+own, the memory attention's keys, is in the same file ([`Keys`]).
 */
 
 mod keys;

@@ -1,10 +1,11 @@
 /*!
 The original code at a side's own precision: a second reference, for sides that fp32's masks do not vouch for.
 
-Half precision turns a tie over now and then, in PyTorch's own run as in an engine's (a frame of 199 of SAM2.1-tiny,
-docs/measurements/2026-11-night-h200.md). Whether an engine computes what the original computes at that precision is a question of its own,
-with an answer: the same limits, held against PyTorch in eager mode at the same precision. Sides that share that footing are
-compared in speed, and one with the reference's masks with PyTorch's.
+Half precision turns a tie over now and then, in PyTorch's own run as in an engine's (on an H200 one
+frame of SAM2.1-tiny's 199). Whether an engine computes what the original computes at that precision
+is a question of its own, with an answer: the same limits, held against PyTorch in eager mode at the
+same precision. Sides that share that footing are compared in speed, and one with the reference's
+masks with PyTorch's.
 */
 
 use std::collections::{BTreeSet, HashMap};
