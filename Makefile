@@ -5,6 +5,7 @@ VENV := .venv
 ORT_STAMP := $(VENV)/.onnxruntime-installed
 RTX_STAMP := $(VENV)/.tensorrt-rtx-installed
 TESTS_STAMP := $(VENV)/.tests-requirements-installed
+NVRTC_STAMP := $(VENV)/.nvrtc-installed
 SEGTRT := target/release/segtrt
 
 PREFIX ?= $(HOME)/.local
@@ -20,11 +21,12 @@ demo: prerequisites $(ORT_STAMP) ## Build, make a synthetic split, measure a sma
 	$(SEGTRT) synth --out demo/split --videos 2 --objects 2 --frames 48 --size 640x360 --seed 7
 	$(SEGTRT) bench --split-dir demo/split --models edgetam_mini_points,edgetam_mini_bbox --out-dir demo/out --save-overlays
 
-test: prerequisites $(ORT_STAMP) $(RTX_STAMP) $(TESTS_STAMP) lint ## Formatting, lints and every test that needs no GPU.
+test: prerequisites $(ORT_STAMP) $(RTX_STAMP) $(TESTS_STAMP) $(NVRTC_STAMP) lint ## Formatting, lints and every test that needs no GPU.
 	cargo test --locked
 	python3 -m unittest discover -q -s scripts
 	python3 -m unittest discover -q -s pytorch
 	$(VENV)/bin/python -m unittest discover -q -s onnx
+	PYTHONPATH=$(VENV)/nvrtc-11:$(VENV)/nvrtc-12 $(VENV)/bin/python scripts/kernels.py --check
 
 test-slurm: prerequisites $(ORT_STAMP) ## A small experiment through a real Slurm on loopback; needs slurm-wlm and munge.
 	cargo build --locked
@@ -66,6 +68,12 @@ $(RTX_STAMP): engines/requirements-tensorrt-rtx.txt $(ORT_STAMP)
 # Pillow and onnx, which some tests compare with.
 $(TESTS_STAMP): tests/requirements.txt $(ORT_STAMP)
 	$(VENV)/bin/pip install --quiet --disable-pip-version-check -r $<
+	touch $@
+
+# What compiles the kernels to PTX: two releases of one package, so each has a folder. Elsewhere than on Linux on x86-64 and
+# aarch64 nothing is installed, and the check says SKIPPED.
+$(NVRTC_STAMP): cuda/requirements-nvrtc-11.txt cuda/requirements-nvrtc-12.txt $(ORT_STAMP)
+	for major in 11 12; do $(VENV)/bin/pip install --quiet --disable-pip-version-check --upgrade --target $(VENV)/nvrtc-$$major -r cuda/requirements-nvrtc-$$major.txt || exit; done
 	touch $@
 
 clean: ## Remove what was built here.
