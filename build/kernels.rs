@@ -1,5 +1,6 @@
-//! Puts the compiled kernels of `cuda/kernels.toml` into the program: their PTX, deflated, and cubins where a CUDA compiler is
-//! named. What it writes into `OUT_DIR` is included by `src/gpu/kernels/images.rs`.
+//! Puts the compiled kernels of `cuda/kernels.toml` into the program: their PTX, deflated, and
+//! cubins where a CUDA compiler is named. What it writes into `OUT_DIR` is included by
+//! `src/gpu/kernels/images.rs`.
 
 use std::env;
 use std::error::Error;
@@ -11,7 +12,7 @@ use std::process::Command;
 const LIST: &str = "cuda/kernels.toml";
 /// What `SEGTRT_CUDA_ARCHS` says unless it is set: Orin, the RTX 30 series, Hopper.
 const ARCHITECTURES: &str = "86,87,90";
-/// The highest before miniz_oxide looks for a minute: PTX shrinks to a seventh.
+/// Of zlib's levels: PTX shrinks to a seventh.
 const LEVEL: u8 = 9;
 
 /// One module of the list.
@@ -64,7 +65,7 @@ fn words(list: Option<&toml::Value>) -> Vec<String> {
     list.filter_map(toml::Value::as_str).map(str::to_owned).collect()
 }
 
-/// `Topic::ALL`, and a match from a topic to its module: one that either side does not have does not compile.
+/// `Topic::ALL`, and a match from a topic to its module: what one side alone has does not compile.
 fn table(modules: &[Module], out: &Path) -> Result<String, Box<dyn Error>> {
     let (mut all, mut arms) = (String::new(), String::new());
     for Module { name, .. } in modules {
@@ -106,8 +107,9 @@ fn in_rust(name: &str) -> String {
     name.split('_').map(capital).collect()
 }
 
-/// With `SEGTRT_NVCC` (the path of nvcc): a cubin of every module for every architecture, which the program prefers to its PTX on
-/// those very GPUs. Without it an empty list. A compiler that fails costs a warning and its cubins.
+/// With `SEGTRT_NVCC` (the path of nvcc): a cubin of every module for every architecture, which the
+/// program prefers to its PTX on those very GPUs. Without it an empty list. A compiler that fails
+/// costs a warning and its cubins.
 fn cubins(modules: &[Module], out: &Path) -> String {
     let mut list = String::from("const CUBINS: &[(u32, &str, &[u8])] = &[\n");
     if let Ok(nvcc) = env::var("SEGTRT_NVCC") {

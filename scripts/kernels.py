@@ -28,7 +28,7 @@ import typing
 try:
     import tomllib
 except ModuleNotFoundError:
-    sys.exit(f"scripts/kernels.py needs Python 3.11 or newer (tomllib), this is {platform.python_version()}")
+    tomllib = None
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 LIST = ROOT / "cuda/kernels.toml"
@@ -139,10 +139,16 @@ def main():
     check = sys.argv[1:] == ["--check"]
     if sys.argv[1:] and not check:
         sys.exit(__doc__)
-    if check and (sys.platform != "linux" or platform.machine() not in WHEELS):
-        print(f"SKIPPED: NVIDIA has no NVRTC for {sys.platform} on {platform.machine()}; whether cuda/*.ptx is what "
-              f"cuda/*.cu compiles to was NOT checked", file=sys.stderr)
+    why_not = None
+    if tomllib is None:
+        why_not = f"Python 3.11 or newer is needed (tomllib), this is {platform.python_version()}"
+    elif sys.platform != "linux" or platform.machine() not in WHEELS:
+        why_not = f"NVIDIA has no NVRTC for {sys.platform} on {platform.machine()}"
+    if why_not and check:
+        print(f"SKIPPED: {why_not}; whether cuda/*.ptx is what cuda/*.cu compiles to was NOT checked", file=sys.stderr)
         return
+    if why_not:
+        raise Problem(why_not)
     listed = modules()
     paths = [ROOT / f"cuda/{module.name}.ptx" for module in listed]
     with concurrent.futures.ProcessPoolExecutor(os.cpu_count()) as pool:
