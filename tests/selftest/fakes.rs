@@ -113,8 +113,14 @@ pub fn shared() -> Option<&'static Fakes> {
 
 /// Compiles the emulation of the kernels into `dir`; none, said aloud, where there is no compiler.
 pub fn compile_kernels(source: &Path, more: &[&str], dir: &Path) -> Option<()> {
+    // What the shipped sources are without the instructions that no host has.
+    let sections = dir.join("sections");
+    let split = Command::new("sh").arg("tests/emulate/sections.sh").arg(&sections).output().ok()?;
+    assert!(split.status.success(), "{}", String::from_utf8_lossy(&split.stderr));
+    let sections = sections.to_str().unwrap();
     // Contracted products would round differently than the kernels do.
-    let mut arguments = vec!["-std=c++17", "-O3", "-ffp-contract=off", source.to_str().unwrap()];
+    let mut arguments = vec!["-std=c++17", "-O3", "-ffp-contract=off", "-w", "-I", sections];
+    arguments.extend([source.to_str().unwrap(), "tests/data/gpu/sources.cpp"]);
     arguments.extend(more);
     compile("CXX", "c++", &arguments, &dir.join("libkernels.so"))
 }

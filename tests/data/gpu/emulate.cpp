@@ -1,5 +1,6 @@
 // The kernels of cuda/ for the stand-in driver, which opens this as libkernels.so.
 #include "emulate.h"
+#include "kernel.h"
 
 #include "../../../cuda/preprocess.cu"
 #include "../../../cuda/mask.cu"
@@ -7,7 +8,6 @@
 #include "../../../cuda/trunk.cu"
 #include "attention.h"
 #include "windows.h"
-#include "keys.h"
 #include "decoder.h"
 #include "memory_encoder.h"
 #include "products.h"
@@ -17,28 +17,13 @@ extern "C" void trunk_normalize_hopper(const float* x, const float* weight, cons
     trunk_normalize(x, weight, bias, out, rows, columns, ahead, lines);
 }
 
+// Those of sources.cpp.
+extern const Kernel SOURCES[];
+extern const int SOURCES_COUNT;
+
 namespace {
 
-struct Kernel {
-    const char* name;
-    void (*call)(void**);
-    int parameters;
-};
-
-template <auto KERNEL, class... A, size_t... I>
-void unpack(void (*)(A...), void** values, std::index_sequence<I...>) {
-    KERNEL(*static_cast<A*>(values[I])...);
-}
-template <auto KERNEL, class... A> void unpack(void (*kernel)(A...), void** values) {
-    unpack<KERNEL>(kernel, values, std::index_sequence_for<A...>());
-}
-template <auto KERNEL> void call(void** values) { unpack<KERNEL>(KERNEL, values); }
-template <class... A> constexpr int count(void (*)(A...)) {
-    static_assert(((sizeof(A) <= 8) && ...), "the stand-in driver keeps a word a parameter");
-    return (int)sizeof...(A);
-}
-
-#define KERNEL(name) {#name, call<name>, count(name)}
+#define KERNEL(name) {#name, call<name>, count(name), emulation::launch}
 const Kernel KERNELS[] = {
     KERNEL(preprocess_bicubic_f16),
     KERNEL(preprocess_bicubic_f32),
@@ -82,7 +67,6 @@ const Kernel KERNELS[] = {
     KERNEL(trunk_windows_56_hopper),
     KERNEL(trunk_windows_72_hopper),
     KERNEL(trunk_windows_96_hopper),
-    KERNEL(memory_keys),
     KERNEL(decoder_read),
     KERNEL(decoder_write),
     KERNEL(decoder_gather),
@@ -130,11 +114,14 @@ const Kernel KERNELS[] = {
 extern "C" const void* emulated(const char* ptx, const char* name) {
     char entry[128];
     snprintf(entry, sizeof entry, ".entry %s(", name);
+    const auto is = [&](const Kernel& kernel) { return !strcmp(kernel.name, name) && strstr(ptx, entry); };
     for (const Kernel& kernel : KERNELS)
-        if (!strcmp(kernel.name, name) && strstr(ptx, entry)) return &kernel;
+        if (is(kernel)) return &kernel;
+    for (int i = 0; i < SOURCES_COUNT; i++)
+        if (is(SOURCES[i])) return &SOURCES[i];
     return nullptr;
 }
 extern "C" void emulate(const Kernel* kernel, const unsigned* grid, unsigned threads, void** values) {
-    emulation::launch(kernel->call, grid, threads, values);
+    kernel->launch(kernel->call, grid, threads, values);
 }
 extern "C" int parameters(const Kernel* kernel) { return kernel->parameters; }
