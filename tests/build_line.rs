@@ -221,7 +221,7 @@ fn a_build_says_what_it_will_do_and_how_far_it_is() {
 #[test]
 fn a_process_that_dies_costs_its_plan_and_a_fresh_one_goes_on() {
     let Some(yard) = Yard::new() else { return };
-    let assert = yard.build(GRAPHS, "prompt:kill").env("RUST_LOG", "segtrt=info").assert().code(1);
+    let assert = yard.build(GRAPHS, "prompt:kill").env("RUST_LOG", "runtime=info").assert().code(1);
     let assert = assert.stderr(predicate::str::contains("signal 9"));
     // In the encoder's process it could be the encoder's fault; once more, and no oftener.
     let assert = assert.stderr(predicate::str::contains("once more in a fresh process").count(1));
@@ -268,7 +268,7 @@ fn what_leaves_a_process_sound_keeps_it() {
 
     // A lack of memory does not, in a process that is fresh either.
     let mut command = yard.build(GRAPHS, "encoder:oom");
-    command.arg("--force").env("RUST_LOG", "segtrt=debug").assert().code(1).stderr(
+    command.arg("--force").env("RUST_LOG", "runtime=debug").assert().code(1).stderr(
         predicate::str::contains("a building process ends: it failed")
             .and(predicate::str::contains("once more").not()),
     );
