@@ -1,7 +1,7 @@
 // Low-resolution logits to a bit-packed mask at the video's size, and what two such masks have in common.
 //
 // A mask is rows of 64-bit words: bit x % 64 of word x / 64 is pixel x, and the bits past the width are zero
-// (src/mask.rs). The counts are the integers from which src/metrics makes its scores.
+// (crates/vos/src/mask.rs). The counts are the integers from which crates/vos/src/metrics makes its scores.
 #include "common.cuh"
 
 namespace {

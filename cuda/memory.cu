@@ -1,7 +1,7 @@
 // The memory bank's state on the device: which frame comes next, what it reads, and where its pointer goes.
 //
 // The frame's number lives on the device, so that one recorded graph serves every frame. The rules are those of
-// src/tracker/bank.rs: slot 0 is the conditioning frame's, the others are rings that are overwritten in place.
+// crates/vos/src/tracker/bank.rs: slot 0 is the conditioning frame's, the others are rings that are overwritten in place.
 #include "common.cuh"
 
 namespace {

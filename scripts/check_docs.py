@@ -2,11 +2,12 @@
 """Checks the Markdown pages: links, anchors, and the length of sentences and of the README.
 
     python3 scripts/check_docs.py              every rule; prints FILE:LINE: MESSAGE for each fault
-    python3 scripts/check_docs.py --words      the long sentences of all pages, not only of those held to the limit
+    python3 scripts/check_docs.py --words      the long sentences of all pages
 
 Rules:
 - A relative link leads to a file or folder of the working tree, and its anchor to a heading of that page.
-- A sentence of a page in SHORT has at most 25 words. Code blocks, tables and headings do not count; inline code is one word.
+- A sentence of a page in SHORT has at most 25 words. Code blocks, tables and headings do not
+  count; inline code is one word.
 - README.md has at most 120 lines.
 
 Exit code 0: no fault; 1: at least one.
@@ -24,7 +25,8 @@ MOST_WORDS = 25
 MOST_LINES = {"README.md": 120}
 # Pages whose sentences are held to MOST_WORDS.
 SHORT = ("README.md",)
-# Folders of raw results: pages in their subfolders are what a program printed, and name files that were not kept.
+# Folders of raw results: pages in their subfolders are a program's output, and name files that
+# were not kept.
 RECORDS = ("docs/results", "docs/measurements")
 
 FENCE = re.compile(r"^\s*(```+|~~~+)")
@@ -110,11 +112,12 @@ def link_faults(root, page):
         elif not file.exists():
             yield number, f"the link {target} leads to no file"
         elif anchor and file.suffix == ".md" and anchor not in anchors(file.read_text(encoding="utf-8")):
-            yield number, f"the link {target} names no heading of {file.resolve().relative_to(root.resolve())}"
+            page = file.resolve().relative_to(root.resolve())
+            yield number, f"the link {target} names no heading of {page}"
 
 
 def paragraphs(text):
-    """(line number, prose) of each paragraph, list item and quotation; tables, headings and code are left out."""
+    """(line number, prose) of each paragraph, list item and quotation, without tables and code."""
     begun, words = 0, []
     for number, line in [*without_code_blocks(text), (0, "")]:
         stripped = line.strip().lstrip("> ")
@@ -169,7 +172,8 @@ def faults(root, names, short=SHORT):
                 yield f"{name}:{number}: {message}"
         lines = len(text.splitlines())
         if lines > MOST_LINES.get(name, lines):
-            yield f"{name}:{lines}: {lines} lines, {MOST_LINES[name]} at most; move details to a page under docs/"
+            most = MOST_LINES[name]
+            yield f"{name}:{lines}: {lines} lines, {most} at most; move details to a page under docs/"
 
 
 def main():

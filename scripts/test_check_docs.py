@@ -11,7 +11,8 @@ import check_docs as check
 
 class OwnPages(unittest.TestCase):
     def test_the_repository_has_no_fault(self):
-        if not shutil.which("git") or subprocess.run(["git", "rev-parse"], cwd=check.ROOT, capture_output=True).returncode:
+        ask = ["git", "rev-parse"]
+        if not shutil.which("git") or subprocess.run(ask, cwd=check.ROOT, capture_output=True).returncode:
             self.skipTest("SKIPPED: the sources are not a git checkout")
         names = check.pages(check.ROOT)
         self.assertIn("README.md", names)

@@ -1,21 +1,21 @@
 /*!
-The door to the CUDA driver: device, streams, events, buffers, graphs, and an engine laid out in device memory.
+The CUDA driver, cuBLASLt and nvJPEG: device, streams, events, buffers, graphs, kernels' launches.
 
 ```text
-Gpu ─→ Stream ─→ Event          Execution = a Stage with its own Views and Stream: for single runs
+Gpu ─→ Stream ─→ Event
    ├─→ View, DriverMemory ─→ Pool (the count)
-   │                            Stage = engine context + bound Views + shared scratch: for pipelines
    ├─→ Pinned (host memory)     Recorded = work, and the CUDA graph that it became
    ├─→ Module ─→ Function (a kernel)
-   ├─→ cublaslt (products of tokens with weights)
+   ├─→ cublaslt (matmuls of tokens and weights)
    └─→ nvjpeg (JPEG files to pixels on the device)
 ```
 
 The driver is opened at run time, so the program starts, and says what is missing, on machines without one. The
 device's primary context is used: TensorRT, which lives on the CUDA runtime, uses the same, and addresses and streams
-can be handed over. Everything outside this module is safe; launches of kernels stay in `kernels`, where it is known
-what each of them touches.
+can be handed over. A launch is unsafe: the crate `kernels` makes them, for it knows which memory each kernel touches.
 */
+// The program's messages escape control characters; the standard library's macros do not.
+#![cfg_attr(not(test), deny(clippy::print_stdout, clippy::print_stderr))]
 #![allow(unsafe_code)]
 
 mod buffer;

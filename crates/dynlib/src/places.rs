@@ -1,5 +1,5 @@
 /*!
-Where NVIDIA's libraries lie besides the loader's path: folders of CUDA and of pip's packages.
+Where NVIDIA's libraries lie besides the loader's path: folders of pip's packages, and the newest of several versions.
 */
 
 use std::path::{Path, PathBuf};

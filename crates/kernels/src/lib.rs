@@ -16,6 +16,8 @@ Each piece is made once for a clip's sizes: its tables go to the device then, an
 that launches allocate nothing and a recorded CUDA graph serves every frame. Results are those of the CPU code, bit for
 bit unless it is said otherwise; `segtrt selftest --kernels` compares them on the GPU at hand.
 */
+// The program's messages escape control characters; the standard library's macros do not.
+#![cfg_attr(not(test), deny(clippy::print_stdout, clippy::print_stderr))]
 #![allow(unsafe_code)]
 
 mod attention;

@@ -9,6 +9,9 @@ input (folders, CSV, sidecars, comparisons, profiles) → data (groups, statisti
 Three rules hold throughout: a number that nobody measured is 'not measured' and never zero; INVALID rows are shown and never
 compared; rows that were measured under different conditions are never taken together.
 */
+#![forbid(unsafe_code)]
+// The program's messages escape control characters; the standard library's macros do not.
+#![cfg_attr(not(test), deny(clippy::print_stdout, clippy::print_stderr))]
 
 pub mod chart;
 pub mod compare;

@@ -12,6 +12,8 @@ safe: children keep their parents alive, and every refusal becomes an [`Error`] 
 
 Building objects stay on one thread (TensorRT promises nothing else); an [`Engine`] may be shared, a [`Context`] moved.
 */
+// The program's messages escape control characters; the standard library's macros do not.
+#![cfg_attr(not(test), deny(clippy::print_stdout, clippy::print_stderr))]
 #![allow(unsafe_code)]
 
 mod allocator;

@@ -4,6 +4,8 @@ their files.
 
 What the GPU computes is compared with this code, bit for bit unless it is said otherwise.
 */
+// The program's messages escape control characters; the standard library's macros do not.
+#![cfg_attr(not(test), deny(clippy::print_stdout, clippy::print_stderr))]
 
 pub mod bundle;
 pub mod dataset;

@@ -1,8 +1,7 @@
 /*!
-cuBLASLt's products against float64 on the host, for a sample of rows and columns; and what its first algorithm, which is what a
-trunk runs unless another was kept with its engines, takes beside the best of all that it names.
-
-Sums are f32 and rounded once, to the output's type: what is asked for is a small error, and the same bits from every run.
+cuBLASLt's matmuls against float64, for a sample of rows and columns. The time of its first
+algorithm, which a trunk runs unless its engines name another, and of the fastest.
+Sums are f32, rounded once: the error must be small, and each run must give the same bits.
 */
 
 use anyhow::Result;
