@@ -323,12 +323,12 @@ fn a_driver_that_refuses_the_kernels_costs_one_row_that_says_what_they_need() {
     assert_eq!(column(&csv, "verdict"), ["failed"]);
 }
 
-/// The attention kernels' own source, its tensor-core instructions emulated by the layouts of the PTX ISA; the stand-in
+/// The kernels' own sources, their tensor-core instructions emulated by the layouts of the PTX ISA; the stand-in
 /// driver only has what they compute.
 #[test]
-fn the_sources_of_attention_give_a_softmax_on_the_host() {
+fn the_sources_of_the_kernels_give_what_float64_gives() {
     let Ok(ran) =
-        std::process::Command::new("sh").args(["scripts/attention/emulate.sh", "shipped"]).output()
+        std::process::Command::new("sh").args(["tests/emulate/emulate.sh", "shipped"]).output()
     else {
         eprintln!("SKIPPED: no shell");
         return;
@@ -336,7 +336,7 @@ fn the_sources_of_attention_give_a_softmax_on_the_host() {
     let said = String::from_utf8_lossy(&ran.stdout);
     assert!(ran.status.success(), "{said}{}", String::from_utf8_lossy(&ran.stderr));
     let windows = std::fs::read_to_string("cuda/windows.cu").unwrap();
-    let emulated = std::fs::read_to_string("scripts/attention/windows.cpp").unwrap();
+    let emulated = std::fs::read_to_string("tests/emulate/windows.cpp").unwrap();
     for (name, columns, queries, keys) in WINDOWS {
         let of = |line: &&str| {
             line.starts_with(&format!("trunk_windows_{name} ")) && line.ends_with(" ok")
@@ -362,7 +362,7 @@ fn the_sources_of_attention_give_a_softmax_on_the_host() {
     }
     let of_keys = |line: &&str| line.starts_with("memory_keys ") && line.ends_with(" ok");
     assert_eq!(said.lines().filter(of_keys).count(), 3, "{said}");
-    let emulation = std::fs::read_to_string("scripts/attention/emulate.cpp").unwrap();
+    let emulation = std::fs::read_to_string("tests/emulate/attention.cpp").unwrap();
     for (file, name) in ATTENTION {
         let of = |line: &&str| line.starts_with(&format!("{name} ")) && line.ends_with(" ok");
         assert_eq!(said.lines().filter(of).count(), 3, "{name}: {said}");

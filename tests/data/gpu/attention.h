@@ -1,5 +1,5 @@
 // What the attention kernels compute, without their source: a stand-in that shows whether launches, arguments and sizes
-// are right. The source itself runs on the host in scripts/attention, at a pace that no pipeline could be tested with.
+// are right. The source itself runs on the host in tests/emulate, at a pace that no pipeline could be tested with.
 //
 // The part of each block, partial results, and that a kernel of its own merges them are the real kernels'. Of large problems only every
 // ((m / 64) | 1)th query is computed, which are those that the self-test looks at; the others become NaN.

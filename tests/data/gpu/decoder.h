@@ -1,5 +1,5 @@
 // What the mask decoder's kernels compute, without their sources: as attention.h for the attention. The sources themselves run on the host in
-// scripts/attention. Each block does the share of the real kernel's. Of many image tokens every ((tokens / 128) | 1)th is upscaled, which are those
+// tests/emulate. Each block does the share of the real kernel's. Of many image tokens every ((tokens / 128) | 1)th is upscaled, which are those
 // that the self-test looks at; the others' logits become NaN.
 #pragma once
 

@@ -1,5 +1,5 @@
 // What the memory attention's keys are, without their source: as attention.h for the attention. The source itself runs on the host in
-// scripts/attention. Blocks and their tiles are the real kernel's. Of many keys every ((keys / 64) | 1)th and the pointers' are computed,
+// tests/emulate. Blocks and their tiles are the real kernel's. Of many keys every ((keys / 64) | 1)th and the pointers' are computed,
 // which are those that the self-test looks at; the others become NaN.
 #pragma once
 

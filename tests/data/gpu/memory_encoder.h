@@ -1,5 +1,5 @@
 // What the memory encoder's kernels compute, without their sources: as attention.h for the attention. The sources themselves run on the host in
-// scripts/attention. Each block does the share of the real kernel's; what is halves between the kernels, or as a factor in them, is here.
+// tests/emulate. Each block does the share of the real kernel's; what is halves between the kernels, or as a factor in them, is here.
 #pragma once
 
 #include "decoder.h"

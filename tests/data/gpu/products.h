@@ -1,4 +1,4 @@
-// What Hopper's products compute, with an activation or a norm behind them or nothing, without their sources, which run on the host in scripts/attention. Clusters, their tiles
+// What Hopper's products compute, with an activation or a norm behind them or nothing, without their sources, which run on the host in tests/emulate. Clusters, their tiles
 // and their boxes are the real kernels'; a cluster's first block has whole rows.
 #pragma once
 

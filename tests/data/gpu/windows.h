@@ -1,5 +1,5 @@
 // What the attention inside windows computes, without its source: as attention.h for the attention over whole maps. The source itself
-// runs on the host in scripts/attention.
+// runs on the host in tests/emulate.
 //
 // Blocks, their pairs of window and head, and padding tokens are the real kernel's. Of large maps only every ((tokens / 64) | 1)th
 // token is computed, which are those that the self-test looks at; the others become NaN.

@@ -3,25 +3,22 @@ Runs the source of the attention inside windows (cuda/windows.cu, or windows_hop
 reference: maps that windows reach over, pooled queries, several pairs in a block, several tiles of queries a warp, queries of a window
 over several blocks. With `shipped` a few of the cases.
 */
-#include "machine.h"
-#include "body.inc"
+#include "harness.h"
+#include "attention.cuh.attention"
+#include "windows.cuh.attention"
+#ifdef HOPPER
+#include "wgmma.cuh.attention"
+#include "windows_hopper.cu.attention"
+#else
+#include "windows.cu.attention"
+#endif
 
 struct Case { int grid, window, heads, depth; bool pooled; int warps, together, parts; float scale; };
 
-/// What memory holds around a tensor: a read beyond it is a NaN.
-struct Tensor {
-    std::vector<f16> all; size_t count;
-    static const size_t AROUND = 4096;
-    Tensor(size_t n) : all(n + 2 * AROUND + 8, 0x7e00), count(n) {}
-    f16* data() { return (f16*)(((size_t)(all.data() + AROUND) + 15) / 16 * 16); }
-    void fill(float scale) { std::normal_distribution<float> normal; for (size_t i = 0; i < count; i++) data()[i] = tohalf(normal(rng) * scale); }
-};
-
 template <class W> static void test(const char* name, Case c, bool lazy) {
-    late = lazy; conflicts = loads = 0;
+    late = lazy;
     int columns = c.heads * c.depth, factor = c.pooled ? 2 : 1, out_side = c.grid / factor, side = (c.grid + c.window - 1) / c.window;
-    Tensor qkv((size_t)c.grid * c.grid * 3 * columns), bias(3 * columns), out((size_t)out_side * out_side * columns);
-    qkv.fill(1), bias.fill(1);
+    Halves qkv((size_t)c.grid * c.grid * 3 * columns, 1), bias(3 * columns, 1), out((size_t)out_side * out_side * columns);
     // q is scaled; keys stay as they are.
     for (int t = 0; t < c.grid * c.grid; t++) for (int i = 0; i < columns; i++) {
         f16& q = qkv.data()[t * 3 * columns + i]; q = tohalf(half(q) * c.scale / sqrtf(c.depth));
@@ -32,27 +29,17 @@ template <class W> static void test(const char* name, Case c, bool lazy) {
     int groups = c.warps / 4, keys = c.window * c.window, last = (keys - W::LAST + W::KEYS - 1) / W::KEYS, rows = last * W::KEYS + W::LAST;
     if (c.pooled || c.together > 1 || c.warps % 4 || groups > 4 || groups * c.parts * 64 < keys || keys <= 64) { printf("%s: no such launch\n", name); exit(1); }
     int shared = rows * 128 * W::CHUNKS + groups * W::TILE + (W::REST ? (groups + W::BESIDE - 1) / W::BESIDE * W::TILE : 0) + W::BARRIERS * 8;
-    gridDim = {(unsigned)c.heads, (unsigned)c.parts, (unsigned)(side * side)};
+    launch({(unsigned)c.heads, (unsigned)c.parts, (unsigned)(side * side)}, 32 * c.warps, shared, [&] { W w; w.run(own, 1024); });
 #else
     if (c.warps > 8 || (c.together > 1 && (c.warps != c.together || c.parts > 1))) { printf("%s: no such launch\n", name); exit(1); }
     int groups = (side * side + c.together - 1) / c.together;
     int rows = (c.window * c.window + 15) / 16 * 16, shared = c.together * 2 * rows * W::PITCH;
-    gridDim = {(unsigned)(groups * c.heads * c.parts), 1, 1};
+    launch({(unsigned)(groups * c.heads * c.parts), 1, 1}, 32 * c.warps, shared, [&] { W w; w.run(p, 1024); });
 #endif
-    blockDim = {(unsigned)(32 * c.warps), 1, 1};
-    for (unsigned z = 0; z < gridDim.z; z++) for (unsigned y = 0; y < gridDim.y; y++) for (unsigned x = 0; x < gridDim.x; x++) {
-        blockIdx = {x, y, z}; memory.assign(1024 + shared, 0xff); unpublished.clear();
-#ifdef HOPPER
-        late_products = rng() & 1; barriers.clear(); for (auto& x : queue) x.clear();
-        run_block(blockDim.x, [&] { W w; w.run(own, 1024); });
-#else
-        run_block(blockDim.x, [&] { W w; w.run(p, 1024); });
-#endif
-    }
     auto at = [&](int part, int y, int x, int i) {
         return (double)half(y < c.grid && x < c.grid ? qkv.data()[((size_t)y * c.grid + x) * 3 * columns + part * columns + i] : bias.data()[part * columns + i]);
     };
-    double worst = 0, norm = 0, err = 0;
+    Errors errors;
     for (int oy = 0; oy < out_side; oy++) for (int ox = 0; ox < out_side; ox++) for (int h = 0; h < c.heads; h++) {
         int y = oy * factor, x = ox * factor, top = y / c.window * c.window, left = x / c.window * c.window;
         std::vector<double> q(c.depth, -1e300), s, o(c.depth, 0.0);
@@ -66,18 +53,12 @@ template <class W> static void test(const char* name, Case c, bool lazy) {
             double w = exp(s[k] - high); sum += w;
             for (int i = 0; i < c.depth; i++) o[i] += w * at(2, top + k / c.window, left + k % c.window, h * c.depth + i);
         }
-        for (int i = 0; i < c.depth; i++) {
-            double wanted = o[i] / sum, d = half(out.data()[((size_t)oy * out_side + ox) * columns + h * c.depth + i]) - wanted;
-            if (!(fabs(d) <= worst)) worst = std::isnan(d) ? 1e9 : fabs(d);
-            err += d * d; norm += wanted * wanted;
-        }
+        for (int i = 0; i < c.depth; i++) errors.add(out.at(((size_t)oy * out_side + ox) * columns + h * c.depth + i), o[i] / sum);
     }
-    long around = 0;
-    for (size_t i = 0; i < out.all.size(); i++) { f16* a = &out.all[i]; if ((a < out.data() || a >= out.data() + out.count) && *a != 0x7e00) around++; }
-    bool bad = !(worst < 1e-2) || !(sqrt(err / norm) < 2e-3) || conflicts || around;
-    printf("%s grid %d window %d heads %d depth %d pooled %d warps %d together %d parts %d scale %.0f late %d: max abs %.2e rel %.2e, %ld written beyond, bank conflicts %ld of %ld %s\n",
-           name, c.grid, c.window, c.heads, c.depth, c.pooled, c.warps, c.together, c.parts, c.scale, late, worst, sqrt(err / norm), around, conflicts, loads, bad ? "BAD" : "ok");
-    fflush(stdout); if (bad) exit(1);
+    bool bad = exceeds(errors.most, 1e-2) || exceeds(errors.relative(), 2e-3) || out.beyond();
+    printf("%s grid %d window %d heads %d depth %d pooled %d warps %d together %d parts %d scale %.0f late %d: max abs %.2e rel %.2e, %ld written beyond", name, c.grid, c.window, c.heads, c.depth, c.pooled,
+           c.warps, c.together, c.parts, c.scale, late, errors.most, errors.relative(), out.beyond());
+    verdict(bad);
 }
 template <class W> static void both(const char* name, Case c) { test<W>(name, c, false); test<W>(name, c, true); }
 #ifdef HOPPER
@@ -101,7 +82,7 @@ int main(int count, char** words) {
     TEST(96_hopper, {14, 14, 1, 96, false, 8, 1, 2, 4}, true);
     TEST(96_hopper, {20, 14, 1, 96, false, 8, 1, 2, 60}, true);
     TEST(96_hopper, {11, 11, 2, 88, false, 8, 1, 1, 4}, false);
-    if (count > 1 && !strcmp(words[1], "shipped")) return 0;
+    if (shipped_alone(count, words)) return 0;
     for (int window = 9; window <= 16; window++)
         for (int depth = 8; depth <= 96; depth += 8) {
             int tiles = (window * window + 63) / 64, grid = depth % 16 ? window : window + 5;
@@ -143,7 +124,7 @@ int main(int count, char** words) {
     TEST(96_wide, {16, 14, 1, 96, false, 7, 1, 1, 4}, true);
     TEST(96_wide, {14, 7, 2, 96, false, 2, 1, 1, 1}, true);
     TEST(96_wide, {20, 14, 1, 88, true, 2, 1, 1, 60}, false);
-    if (count > 1 && !strcmp(words[1], "shipped")) return 0;
+    if (shipped_alone(count, words)) return 0;
     BOTH(56, {28, 14, 2, 56, false, 8, 1, 1, 4});
     BOTH(56, {28, 14, 2, 56, true, 4, 1, 1, 4});
     BOTH(56, {16, 4, 2, 56, true, 4, 4, 1, 4});

@@ -3,80 +3,39 @@ Runs the source of the perceiver's latents (cuda/latents.cu) on the CPU (machine
 and layers, not splits and tiles: each kernel alone, from what it is given, then two layers one behind the other. What is rounded to halves on the way
 costs a few 1e-4; scores are up to some 30.
 */
-#include "machine.h"
-// As far off as the instruction may be.
-static float reciprocal_root(float x) { return (1 + 0x1p-22f) / std::sqrt(x); }
-static float reciprocal(float x) { return (1 - 0x1p-22f) / x; }
+#include "harness.h"
 static u32 zero_behind_barrier() { block_barrier(); return 0; }
 static void load_unit(u32 (&r)[4], const f16* from) { if ((size_t)from % 16) printf("misaligned\n"), exit(1); memcpy(r, from, 16); }
 static float4 load_floats(const float* from) { if ((size_t)from % 16) printf("misaligned\n"), exit(1); return *(const float4*)from; }
-/// A warp's access to shared memory, BYTES a lane; a bank asked for another of its words by lanes whose access is one is a conflict.
-template <int BYTES> static void* shared_bytes(u32 address, bool whole = true) {
-    if (address % BYTES || address + BYTES > memory.size()) { printf("bad access to shared memory\n"); exit(1); }
-    if (whole) collective(&address, [&](Fiber* f) {
-        for (int first = 0; first < 32; first += 128 / BYTES) {
-            std::vector<u32> banks[32];
-            for (int l = first; l < first + 128 / BYTES; l++) for (int i = 0; i < BYTES; i += 4) {
-                u32 word = (*(u32*)f[l].args + i) / 4; auto& bank = banks[word % 32];
-                if (std::find(bank.begin(), bank.end(), word) == bank.end()) bank.push_back(word);
-            }
-            size_t most = 1; for (auto& bank : banks) most = std::max(most, bank.size());
-            loads++, conflicts += most - 1;
-        }
-    });
-    return &memory[address];
-}
 static void load_shared(u32 (&r)[4], u32 a) { memcpy(r, shared_bytes<16>(a), 16); }
 static void store_shared(u32 a, const u32 (&r)[4]) { memcpy(shared_bytes<16>(a), r, 16); }
-static float4 load_shared_floats(u32 a) { float4 r; memcpy(&r, shared_bytes<16>(a), 16); return r; }
-static void store_shared_floats(u32 a, float4 r) { memcpy(shared_bytes<16>(a), &r, 16); }
-static float load_shared_float(u32 a) { float r; memcpy(&r, shared_bytes<4>(a), 4); return r; }
-static void store_shared_word(u32 a, u32 r) { memcpy(shared_bytes<4>(a), &r, 4); }
-static void store_shared_words(u32 a, u32 x, u32 y) { void* to = shared_bytes<8>(a); memcpy(to, &x, 4), memcpy((char*)to + 4, &y, 4); }
+static float4 load_shared_floats(u32 a) { return shared_value<float4>(a); }
+static void store_shared_floats(u32 a, float4 r) { store_shared_value(a, r); }
+static float load_shared_float(u32 a) { return shared_value<float>(a); }
+static void store_shared_word(u32 a, u32 r) { store_shared_value(a, r); }
+static void store_shared_words(u32 a, u32 x, u32 y) { store_shared_value(a, uint2{x, y}); }
 // Some of these are a part of the lanes' alone.
-static float2 load_shared_pair(u32 a) { float2 r; memcpy(&r, shared_bytes<8>(a, false), 8); return r; }
-static void store_shared_pair(u32 a, float2 r) { memcpy(shared_bytes<8>(a, false), &r, 8); }
-static void store_shared_float(u32 a, float r) { memcpy(shared_bytes<4>(a, false), &r, 4); }
-#include "attention.inc"
+static float2 load_shared_pair(u32 a) { return shared_value<float2>(a, false); }
+static void store_shared_pair(u32 a, float2 r) { store_shared_value(a, r, false); }
+static void store_shared_float(u32 a, float r) { store_shared_value(a, r, false); }
+#include "attention.cuh.attention"
 #include "../../cuda/halves.cuh"
 #include "../../cuda/gelu.cuh"
-#include "body.inc"
-typedef std::vector<double> Numbers;
-
-/// What memory holds around a tensor: a read beyond it is a NaN. Nothing may be written there.
-template <class T> struct Tensor {
-    std::vector<T> all; size_t count; T around;
-    static const size_t AROUND = 4096;
-    Tensor(size_t n, T nothing) : all(n + 2 * AROUND + 8, nothing), count(n), around(nothing) {}
-    T* data() { return (T*)(((size_t)(all.data() + AROUND) + 15) / 16 * 16); }
-    T& operator[](size_t i) { return data()[i]; }
-    bool beyond() { for (T& t : all) if ((&t < data() || &t >= data() + count) && memcmp(&t, &around, sizeof t)) return true; return false; }
-};
-static std::normal_distribution<float> normal;
-struct Reals : Tensor<float> {
-    Reals(size_t n) : Tensor(n, NAN) {}
-    Reals(size_t n, float scale, float about = 0) : Reals(n) { for (size_t i = 0; i < n; i++) data()[i] = about + normal(rng) * scale; }
-    double at(size_t i) { return data()[i]; }
-};
-struct Halves : Tensor<f16> {
-    Halves(size_t n) : Tensor(n, 0x7e00) {}
-    Halves(size_t n, float scale, float about = 0) : Halves(n) { for (size_t i = 0; i < n; i++) data()[i] = tohalf(about + normal(rng) * scale); }
-    double at(size_t i) { return half(data()[i]); }
-};
-template <class T> static Numbers values(T& x) { Numbers y(x.count); for (size_t i = 0; i < x.count; i++) y[i] = x.at(i); return y; }
+#include "latents.cuh.attention"
+#include "latents.cu.attention"
 static bool failed = false;
 /// The error of each row beside the row, as lengths, and the largest of all; the worst of all numbers beside what is usual.
 template <class T> static void compare(const char* what, T& found, const Numbers& wanted, double limit, int width = 64) {
-    double worst = 0, most = 0, square = 0;
+    double worst = 0, square = 0; Errors all;
     for (double w : wanted) square += w * w;
     double usual = sqrt(square / wanted.size());
     for (size_t r = 0; r < wanted.size(); r += width) {
-        double error = 0, length = 0;
-        for (int i = 0; i < width; i++) { double d = found.at(r + i) - wanted[r + i]; error += d * d, length += wanted[r + i] * wanted[r + i]; if (!(fabs(d) / usual <= most)) most = std::isnan(d) ? 1e9 : fabs(d) / usual; }
-        double e = sqrt(error) / (sqrt(length) + 1e-30);
-        if (!(e <= worst)) worst = std::isnan(e) ? 1e9 : e;
+        Errors row;
+        for (int i = 0; i < width; i++) row.add(found.at(r + i), wanted[r + i]);
+        worst = std::max(worst, sqrt(row.square) / (sqrt(row.size) + 1e-30)), all.most = std::max(all.most, row.most);
     }
-    bool bad = !(worst < limit) || !(most < 6 * limit) || found.beyond() || wanted.size() != found.count;
+    const double most = all.most / usual;
+    bool bad = exceeds(worst, limit) || exceeds(most, 6 * limit) || found.beyond() || wanted.size() != found.count;
     printf("  %-34s worst row %.2e, worst number %.2e of the usual (limit %.1e)%s%s\n", what, worst, most, limit, found.beyond() ? ", written beyond" : "", bad ? " BAD" : "");
     fflush(stdout); failed |= bad;
 }
@@ -93,15 +52,10 @@ static Numbers linear(const Numbers& x, int in, Halves& weight, size_t first = 0
     return y;
 }
 static Numbers norm(Numbers x, Reals& weight, Reals& bias) {
-    for (size_t r = 0; r < x.size(); r += 64) {
-        double mean = 0, square = 0;
-        for (int i = 0; i < 64; i++) mean += x[r + i] / 64;
-        for (int i = 0; i < 64; i++) square += (x[r + i] - mean) * (x[r + i] - mean) / 64;
-        for (int i = 0; i < 64; i++) x[r + i] = (x[r + i] - mean) / sqrt(square + 1e-5) * weight.at(i) + bias.at(i);
-    }
+    for (size_t r = 0; r < x.size(); r += 64) normalize64(&x[r], 64, weight.data(), bias.data(), 1e-5);
     return x;
 }
-static Numbers activated(Numbers x) { for (double& v : x) v = v / 2 * erfc(-v / sqrt(2)); return x; }
+static Numbers activated(Numbers x) { for (double& v : x) v = gelu64(v); return x; }
 static double top_score;
 /// All queries' attention to keys from `first` to `end`: m, sum and sum of values, or their quotient.
 static Numbers attention(const Numbers& q, const Numbers& k, const Numbers& v, size_t first, size_t end, Numbers* stats = 0) {
@@ -119,12 +73,10 @@ static Numbers rounded(Numbers x) { for (double& v : x) v = half(tohalf(v)); ret
 
 // ---- launches ----
 
-template <class F> static void launch(Dim grid, int threads, u32 bytes, F kernel) {
-    gridDim = grid; blockDim = {(unsigned)threads, 1, 1}; conflicts = loads = 0;
-    for (unsigned y = 0; y < grid.y; y++) for (unsigned x = 0; x < grid.x; x++) {
-        blockIdx = {x, y, 0}; memory.assign(1024 + bytes, 0xff); unpublished.clear();
-        run_block(threads, kernel);
-    }
+/// A launch whose bank conflicts are counted by themselves.
+template <class F> static void launched(Dim grid, int threads, u32 bytes, F kernel) {
+    conflicts = loads = 0;
+    launch(grid, threads, bytes, kernel);
     if (conflicts) printf("  bank conflicts %ld of %ld BAD\n", conflicts, loads), failed = true;
 }
 
@@ -158,25 +110,25 @@ struct Frame {
           parts((size_t)(tokens + 127) / 128 * 256 * 64) {}
 
     void attend(Layer& l) {
-        launch({4, (unsigned)splits, 1}, 256, ATTEND_BYTES, [&] {
+        launched({4, (unsigned)splits, 1}, 256, ATTEND_BYTES, [&] {
             Attend().run({memory.data(), l.norm_weight.data(), l.norm_bias.data(), l.kv.data(), positions.data(), queries.data(), sums.data(), parts.data(), tokens}, 1024);
         });
     }
     void mixes(Layer& l, Reals& latents) {
-        launch({32, 1, 1}, 512, MIX_BYTES, [&] {
+        launched({32, 1, 1}, 512, MIX_BYTES, [&] {
             mix({sums.data(), parts.data(), splits, latents.data(), l.out.data(), l.ff_weight.data(), l.ff_bias.data(), l.up.data(), l.down.data(), l.self_weight.data(), l.self_bias.data(),
                  l.qkv.data(), mixed.data(), qkv.data()}, 1024);
         });
     }
     void selves(Layer& l, Next& n, bool another, Reals& to, Halves& result) {
-        launch({32, 1, 1}, 512, SELF_BYTES, [&] {
+        launched({32, 1, 1}, 512, SELF_BYTES, [&] {
             self({qkv.data(), mixed.data(), l.self_out.data(), l.self_ff_weight.data(), l.self_ff_bias.data(), l.self_up.data(), l.self_down.data(), n.weight.data(), n.bias.data(),
                   another ? n.query.data() : 0, to.data(), result.data()}, 1024);
         });
     }
     /// n, k and v in float64, and k and v rounded where the kernel rounds.
     void keys_of(Layer& l, bool round, Numbers& k, Numbers& v) {
-        Numbers n = norm(values(memory), l.norm_weight, l.norm_bias), place = values(positions);
+        Numbers n = norm(memory.values(), l.norm_weight, l.norm_bias), place = positions.values();
         if (round) n = rounded(n);
         k = plus(linear(n, 64, l.kv, 0, 64), place), v = plus(linear(n, 64, l.kv, 64, 64), place);
         if (round) k = rounded(k), v = rounded(v);
@@ -200,7 +152,7 @@ static void mixed(Frame& f, Layer& l) {
         for (int c = 0; c < 64; c++) read[r * 64 + c] /= total;
     }
     f.mixes(l, f.latents);
-    Numbers mixed = wanted_mix(l, values(f.latents), read);
+    Numbers mixed = wanted_mix(l, f.latents.values(), read);
     compare("latents_mix: mixed", f.mixed, mixed, SINGLE);
     compare("latents_mix: qkv", f.qkv, linear(norm(mixed, l.self_weight, l.self_bias), 64, l.qkv), ROUNDED);
 }
@@ -222,7 +174,7 @@ static void alone(int tokens, float height, bool late_copies) {
     top_score = 0;
     f.attend(l);
     f.keys_of(l, true, k, v);
-    Numbers stats, parts, q = values(f.queries);
+    Numbers stats, parts, q = f.queries.values();
     for (int s = 0; s < f.splits; s++) {
         Numbers y = attention(q, k, v, s * 128, std::min(tokens, s * 128 + 128), &stats);
         parts.insert(parts.end(), y.begin(), y.end());
@@ -246,7 +198,7 @@ static void alone(int tokens, float height, bool late_copies) {
         Reals to(256 * 64); Halves result(256 * 64);
         top_score = 0;
         f.selves(l, n, another, to, result);
-        Numbers latents = wanted_self(l, values(f.mixed), values(f.qkv)), normed = norm(latents, n.weight, n.bias);
+        Numbers latents = wanted_self(l, f.mixed.values(), f.qkv.values()), normed = norm(latents, n.weight, n.bias);
         printf("  |score| among latents up to %.1f\n", top_score);
         compare("latents_self: latents", to, latents, SINGLE);
         compare(another ? "latents_self: queries" : "latents_self: result", result, another ? linear(normed, 64, n.query) : normed, ROUNDED);
@@ -257,7 +209,7 @@ static void alone(int tokens, float height, bool late_copies) {
 static void layers(int tokens, float height) {
     late = true;
     Frame f(tokens, height); Layer first(height), second(height); Next between, last;
-    Numbers k, v, latents = values(f.latents), q = values(f.queries), result;
+    Numbers k, v, latents = f.latents.values(), q = f.queries.values(), result;
     top_score = 0;
     Reals middle(256 * 64);
     for (int i = 0; i < 2; i++) {
@@ -276,7 +228,7 @@ static void layers(int tokens, float height) {
 int main(int count, char** words) {
     alone(100, 8, true);
     merged(35);
-    if (!(count > 1 && !strcmp(words[1], "shipped"))) {
+    if (!shipped_alone(count, words)) {
         for (int tokens : {16, 100, 129, 256, 1024}) for (float height : {1.0f, 8.0f, 25.0f}) alone(tokens, height, height > 2);
         for (int splits : {1, 2, 5, 31, 32, 33, 65, 128}) merged(splits);
         alone(4096, 20, true);

@@ -3,56 +3,26 @@ Runs the source of the decoder's attention to and from the image (cuda/decoder_i
 reference, which rounds x + pe once as the kernels do: maps that fill no tile, y in the place of x, scores far apart. What is read is compared with
 a reference that rounds nothing too: what that rounding costs is shown.
 */
-#include "machine.h"
+#include "harness.h"
 static u32 add_halves(u32 a, u32 b) { return tohalf(half(a) + half(b)) | (u32)tohalf(half(a >> 16) + half(b >> 16)) << 16; }
-static float reciprocal_root(float x) { return 1 / std::sqrt(x); }
-static float reciprocal(float x) { return 1 / x; }
 static void load_weights(u32 (&r)[4], const f16* from) { if ((size_t)from % 16) exit(1); memcpy(r, from, 16); }
 static void load_tokens(u32 (&r)[4], const f16* from) { load_weights(r, from); }
 static void load_pair(float& first, float& second, const float* from) { if ((size_t)from % 8) exit(1); first = from[0], second = from[1]; }
 static void multiply_add_eight(float (&c)[4], u32 a0, u32 a1, u32 b) { const u32 a[4] = {a0, a1, 0, 0}; multiply_add(c, a, b, 0); }
-/// A warp's access to shared memory, BYTES a lane. What is counted: how often a bank is asked for another of its words by lanes whose access is one.
-template <int BYTES> static void* shared_bytes(u32 address) {
-    if (address % BYTES || address + BYTES > memory.size()) { printf("bad access to shared memory\n"); exit(1); }
-    collective(&address, [&](Fiber* f) {
-        for (int first = 0; first < 32; first += 128 / BYTES) {
-            std::vector<u32> banks[32];
-            for (int l = first; l < first + 128 / BYTES; l++) for (int i = 0; i < BYTES; i += 4) {
-                u32 word = (*(u32*)f[l].args + i) / 4; auto& bank = banks[word % 32];
-                if (std::find(bank.begin(), bank.end(), word) == bank.end()) bank.push_back(word);
-            }
-            size_t most = 1; for (auto& bank : banks) most = std::max(most, bank.size());
-            loads++, conflicts += most - 1;
-        }
-    });
-    return &memory[address];
-}
 static void load_shared(u32 (&r)[4], u32 a) { memcpy(r, shared_bytes<16>(a), 16); }
 static void store_shared(u32 a, const u32 (&r)[4]) { memcpy(shared_bytes<16>(a), r, 16); }
-static float2 load_shared_pair(u32 a) { float2 r; memcpy(&r, shared_bytes<8>(a), 8); return r; }
-static void store_shared_pair(u32 a, float2 r) { memcpy(shared_bytes<8>(a), &r, 8); }
-static void store_shared_word(u32 a, u32 r) { memcpy(shared_bytes<4>(a), &r, 4); }
-#include "body.inc"
-
-/// What memory holds around a tensor: a read beyond it is a NaN.
-template <class T> struct Tensor {
-    std::vector<T> all; size_t count; T around;
-    static const size_t AROUND = 4096;
-    Tensor(size_t n, T nothing) : all(n + 2 * AROUND + 8, nothing), count(n), around(nothing) {}
-    T* data() { return (T*)(((size_t)(all.data() + AROUND) + 15) / 16 * 16); }
-    template <class D> void fill(D draw) { for (size_t i = 0; i < count; i++) data()[i] = draw(i); }
-    long beyond() { long n = 0; for (T& t : all) if ((&t < data() || &t >= data() + count) && memcmp(&t, &around, sizeof t)) n++; return n; }
-};
-using Halves = Tensor<f16>; using Floats = Tensor<float>;
-static const f16 NONE = 0x7e00;
+static float2 load_shared_pair(u32 a) { return shared_value<float2>(a); }
+static void store_shared_pair(u32 a, float2 r) { store_shared_value(a, r); }
+static void store_shared_word(u32 a, u32 r) { store_shared_value(a, r); }
+#include "attention.cuh.attention"
+#include "decoder_image.cuh.attention"
+#include "decoder_image.cu.attention"
 
 /// `scale`: deviation of scores, of which the largest of a launch is some four times; `mean`: of x; every `sample`th row of y is compared.
 struct Case { int tokens; bool write, in_place, late_copies; float scale, mean; int sample; };
 
-static bool exceeds(double error, double limit) { return !(error < limit); }
-
 /// Of the tiles merged: what a token reads, against float64; and that each tile's maximum is one.
-static void check_read(Case c, const std::vector<double>& x, const std::vector<double>& placed, Halves& folded, Halves& values, Floats& sums, Floats& parts, double& worst, double& most, double& top_score) {
+static void check_read(Case c, const std::vector<double>& x, const std::vector<double>& placed, Halves& folded, Halves& values, Reals& sums, Reals& parts, double& worst, double& most, double& top_score) {
     int n = c.tokens, tiles = (n + 63) / 64; std::vector<double> v((size_t)n * 128);
     for (int i = 0; i < n; i++) for (int o = 0; o < 128; o++) { double s = 0; for (int k = 0; k < 256; k++) s += half(values.data()[o * 256 + k]) * x[(size_t)i * 256 + k]; v[(size_t)i * 128 + o] = s; }
     std::vector<double> score(n);
@@ -68,48 +38,36 @@ static void check_read(Case c, const std::vector<double>& x, const std::vector<d
             const float* line = sums.data() + (t * 64 + r) * 2; double w = exp(line[0] - top); got_total += w * line[1];
             for (int d = 0; d < 16; d++) got[d] += w * parts.data()[(t * 8 + j) * 128 + h * 16 + d];
         }
-        double err = 0, norm = 0; for (int d = 0; d < 16; d++) { double e = got[d] / got_total - o[d] / total; err += e * e, norm += o[d] * o[d] / total / total; }
-        double e = sqrt(err / norm); worst = std::isnan(e) ? 1e9 : std::max(worst, e);
+        Errors errors; for (int d = 0; d < 16; d++) errors.add(got[d] / got_total, o[d] / total);
+        worst = std::max(worst, errors.relative());
     }
 }
 
 static void test(Case c) {
-    late = c.late_copies; conflicts = loads = 0;
-    std::normal_distribution<float> normal;
+    late = c.late_copies;
     int n = c.tokens, tiles = (n + 63) / 64;
-    auto halves = [&](float scale, float mean = 0) { return [=, &normal](size_t) { return tohalf(normal(rng) * scale + mean); }; };
-    auto floats = [&](float scale, float mean = 0) { return [=, &normal](size_t) { return normal(rng) * scale + mean; }; };
-    Halves x((size_t)n * 256, NONE), pe((size_t)n * 256, NONE), folded(64 * 256, NONE), values(128 * 256, NONE), keys(64 * 256, NONE), write_values(256 * 64, NONE), y((size_t)n * 256, NONE);
-    Floats key_bias(64, NAN), bias(256, NAN), norm_weight(256, NAN), norm_bias(256, NAN), sums((size_t)tiles * 128, NAN), parts((size_t)tiles * 1024, NAN);
+    Halves x((size_t)n * 256), pe((size_t)n * 256), folded(64 * 256), values(128 * 256), keys(64 * 256), write_values(256 * 64), y((size_t)n * 256);
+    Reals key_bias(64, 1), bias(256, 0.3), norm_weight(256, 0.2, 1), norm_bias(256, 0.3), sums((size_t)tiles * 128), parts((size_t)tiles * 1024);
     float fold = c.scale / 16 / std::sqrt(2.0f);  // x and pe of deviation 1
     // Values of a mean, so that what is read is more than the difference of what cancels.
     x.fill(halves(1, c.mean)), pe.fill(halves(1)), folded.fill(halves(fold)), keys.fill(halves(fold)), values.fill(halves(1 / 16.0f, 1 / 64.0f)), write_values.fill(halves(0.5f));
-    key_bias.fill(floats(1)), bias.fill(floats(0.3f)), norm_weight.fill(floats(0.2f, 1)), norm_bias.fill(floats(0.3f));
-    std::vector<double> before((size_t)n * 256);
-    for (size_t i = 0; i < before.size(); i++) before[i] = half(x.data()[i]);
+    const Numbers before = x.values();
     Halves& to = c.in_place ? x : y;
-    gridDim = {(unsigned)tiles, 1, 1}; blockDim = {IMAGE_THREADS, 1, 1};
-    for (unsigned b = 0; b < gridDim.x; b++) {
-        blockIdx = {b, 0, 0}; memory.assign(1024 + (c.write ? 98304 : 65536), 0xff); unpublished.clear();
-        ReadProblem read{folded.data(), values.data(), sums.data(), parts.data(), n};
-        WriteProblem write{x.data(), pe.data(), keys.data(), key_bias.data(), write_values.data(), bias.data(), norm_weight.data(), norm_bias.data(), to.data(), n};
-        run_block(IMAGE_THREADS, [&] { if (c.write) write_image(write, read, 1024); else read_image(x.data(), pe.data(), read, 1024); });
-    }
+    ReadProblem read{folded.data(), values.data(), sums.data(), parts.data(), n};
+    WriteProblem write{x.data(), pe.data(), keys.data(), key_bias.data(), write_values.data(), bias.data(), norm_weight.data(), norm_bias.data(), to.data(), n};
+    launch({(unsigned)tiles, 1, 1}, IMAGE_THREADS, c.write ? 98304 : 65536, [&] { if (c.write) write_image(write, read, 1024); else read_image(x.data(), pe.data(), read, 1024); });
     double worst_y = 0, worst_read = 0, worst_top = 0, most_y = 0, top_score = 0;
     auto placed_of = [&](const std::vector<double>& of, bool rounded) { std::vector<double> r(of.size()); for (size_t i = 0; i < r.size(); i++) { r[i] = of[i] + half(pe.data()[i]); if (rounded) r[i] = half(tohalf(r[i])); } return r; };
     if (c.write) {
         std::vector<double> placed = placed_of(before, true);
         for (int i = 0; i < n; i += c.sample) {
-            double s[64], row[256], mean = 0, var = 0, err = 0, norm = 0;
+            double s[64], row[256]; Errors errors;
             for (int r = 0; r < 64; r++) { s[r] = key_bias.data()[r]; for (int k = 0; k < 256; k++) s[r] += half(keys.data()[r * 256 + k]) * placed[(size_t)i * 256 + k]; top_score = std::max(top_score, fabs(s[r])); }
             for (int h = 0; h < 8; h++) { double high = *std::max_element(s + 8 * h, s + 8 * h + 8), sum = 0; for (int j = 0; j < 8; j++) sum += s[8 * h + j] = exp(s[8 * h + j] - high); for (int j = 0; j < 8; j++) s[8 * h + j] /= sum; }
-            for (int k = 0; k < 256; k++) { row[k] = before[(size_t)i * 256 + k] + bias.data()[k]; for (int r = 0; r < 64; r++) row[k] += s[r] * half(write_values.data()[k * 64 + r]); mean += row[k] / 256; }
-            for (int k = 0; k < 256; k++) var += (row[k] - mean) * (row[k] - mean) / 256;
-            for (int k = 0; k < 256; k++) {
-                double wanted = (row[k] - mean) / sqrt(var + 1e-5) * norm_weight.data()[k] + norm_bias.data()[k], e = half(to.data()[(size_t)i * 256 + k]) - wanted;
-                err += e * e, norm += wanted * wanted, most_y = std::isnan(e) ? 1e9 : std::max(most_y, fabs(e));
-            }
-            double e = sqrt(err / norm); worst_y = std::isnan(e) ? 1e9 : std::max(worst_y, e);
+            for (int k = 0; k < 256; k++) { row[k] = before[(size_t)i * 256 + k] + bias.data()[k]; for (int r = 0; r < 64; r++) row[k] += s[r] * half(write_values.data()[k * 64 + r]); }
+            normalize64(row, 256, norm_weight.data(), norm_bias.data(), 1e-5);
+            for (int k = 0; k < 256; k++) errors.add(to.at((size_t)i * 256 + k), row[k]);
+            worst_y = std::max(worst_y, errors.relative()), most_y = std::max(most_y, errors.most);
         }
     }
     // The read behind a write is of y as it was stored.
@@ -120,10 +78,10 @@ static void test(Case c) {
     check_read(c, stored, placed_of(stored, true), folded, values, sums, parts, worst_read, worst_top, top_score);
     long beyond = x.beyond() + y.beyond() + sums.beyond() + parts.beyond();
     if (!c.write || !c.in_place) for (size_t i = 0; i < before.size(); i++) beyond += half(x.data()[i]) != before[i];
-    bool bad = exceeds(worst_y, 1e-3) || exceeds(worst_read, 1e-3) || exceeds(worst_top, 1e-5) || exceeds(unrounded, 1e-2) || conflicts || beyond;
-    printf("decoder_%s %d tokens, in place %d, late %d, |score| up to %.1f, mean %.0f: y rel %.2e max abs %.2e, read rel %.2e (%.2e), maxima %.2e, %ld written beyond, bank conflicts %ld of %ld %s\n", c.write ? "write" : "read", n,
-           c.in_place, c.late_copies, top_score, c.mean, worst_y, most_y, worst_read, unrounded, worst_top, beyond, conflicts, loads, bad ? "BAD" : "ok");
-    fflush(stdout); if (bad) exit(1);
+    bool bad = exceeds(worst_y, 1e-3) || exceeds(worst_read, 1e-3) || exceeds(worst_top, 1e-5) || exceeds(unrounded, 1e-2) || beyond;
+    printf("decoder_%s %d tokens, in place %d, late %d, |score| up to %.1f, mean %.0f: y rel %.2e max abs %.2e, read rel %.2e (%.2e), maxima %.2e, %ld written beyond", c.write ? "write" : "read", n,
+           c.in_place, c.late_copies, top_score, c.mean, worst_y, most_y, worst_read, unrounded, worst_top, beyond);
+    verdict(bad);
 }
 
 int main(int count, char** words) {
@@ -132,7 +90,7 @@ int main(int count, char** words) {
         test({100, true, true, true, scale, 0, 1});
     }
     test({16, true, false, false, 3, 4, 1});
-    if (count > 1 && !strcmp(words[1], "shipped")) return 0;
+    if (shipped_alone(count, words)) return 0;
     for (int tokens : {1, 16, 64, 100, 129, 1024})
         for (float scale : {1.0f, 7.0f}) {
             test({tokens, false, false, false, scale, 0, 1});

@@ -1,71 +1,50 @@
 /*!
-Runs the attention kernels' own source on the CPU (machine.h) and compares with a float64 reference.
-emulate.sh builds and runs it: all variants, or with `shipped` the instances in the PTX alone, on few keys.
+Runs the source of the attention (cuda/attention.cu, or attention_hopper.cu) on the CPU (machine.h) and compares with a float64 reference: all
+variants, or with `shipped` the instances in the PTX alone, on few keys.
 */
-#include "machine.h"
-#include "body.inc"
+#include "harness.h"
+#include "attention.cuh.attention"
+#ifdef HOPPER
+#include "wgmma.cuh.attention"
+#include "attention_hopper.cu.attention"
+#else
+#include "attention.cu.attention"
+#endif
 
-/// A tensor of rows in a vector of its own, or a part of one; a read of what is no element is a NaN.
-struct Tensor {
-    f16* data; Rows rows; int columns;
+/// A matrix of rows in a tensor.
+struct Matrix {
+    f16* data; Rows rows;
     f16& at(int batch, int row, int column) const { return data[(long)batch * rows.batch + (long)row * rows.row + column]; }
-    void fill(int batches, int count, float scale) const {
-        std::normal_distribution<float> normal;
-        for (int b = 0; b < batches; b++) for (int r = 0; r < count; r++) for (int c = 0; c < columns; c++) at(b, r, c) = tohalf(normal(rng) * scale);
-    }
 };
 /// `depth` columns of a head, 0: all that the kernel has. `tokens`: heads side by side in rows of `[q|k|v][head][depth]` and `[head][depth]`.
 template <class A> static void test(const char* name, int batch, int m, int n, int splits, int bias_kind, float scale, bool lazy, int depth = 0, bool tokens = false) {
-    late = lazy; std::normal_distribution<float> normal;
+    late = lazy;
     constexpr int DV = A::DV;
     const int W = depth ? depth : A::WIDTH, V = depth ? depth : DV, all = batch * W;
     if (W > A::WIDTH || V > DV || (tokens && m != n)) { printf("%s: no such launch\n", name); exit(1); }
-    const long around = 64, sizes[] = {(long)batch * m * W, (long)batch * n * W, (long)batch * n * V, (long)batch * m * V};
-    std::vector<f16> memories[4];
-    auto place = [&](int i, long size) { memories[i].assign(size + 2 * around + 8, 0x7e00); return (f16*)(((size_t)(memories[i].data() + around) + 15) / 16 * 16); };
-    Tensor q, k, v, o;
-    if (tokens) {
-        f16* first = place(0, 3 * sizes[0]);
-        q = {first, {3 * all, W}, W}, k = {first + all, {3 * all, W}, W}, v = {first + 2 * all, {3 * all, W}, W};
-        o = {place(3, sizes[3]), {all, W}, W};
-    } else {
-        q = {place(0, sizes[0]), {W, m * W}, W}, k = {place(1, sizes[1]), {W, n * W}, W}, v = {place(2, sizes[2]), {V, n * V}, V};
-        o = {place(3, sizes[3]), {V, m * V}, V};
-    }
-    q.fill(batch, m, scale / sqrtf(W)), k.fill(batch, n, 1), v.fill(batch, n, 1);
-    std::vector<float> bias(n), partial(batch * splits * m * DV, NAN), stats(batch * splits * m * 2, NAN);
+    Halves ask(tokens ? 3l * m * all : (long)m * all, 1), keys(tokens ? 0 : (long)n * all, 1), values(tokens ? 0 : (long)batch * n * V, 1), out((long)batch * m * V);
+    Matrix q{ask.data(), {W, m * W}}, k{keys.data(), {W, n * W}}, v{values.data(), {V, n * V}}, o{out.data(), {V, m * V}};
+    if (tokens) q.rows = {3 * all, W}, k = {q.data + all, q.rows}, v = {q.data + 2 * all, q.rows}, o.rows = {all, W};
+    for (int b = 0; b < batch; b++) for (int r = 0; r < m; r++) for (int c = 0; c < W; c++) { f16& x = q.at(b, r, c); x = tohalf(half(x) * scale / sqrtf(W)); }
+    Reals bias(n), partial(batch * splits * m * DV), stats(batch * splits * m * 2);
     for (int i = 0; i < n; i++) bias[i] = bias_kind == 1 ? (i < n / 2 ? -1e4f : 0) : bias_kind == 2 ? (rng() % 3 ? -1e4f : 0) : bias_kind == 3 ? -1e4f : normal(rng);
     Problem p{q.data, k.data, v.data, bias_kind ? bias.data() : nullptr, o.data, partial.data(), stats.data(), m, n, W, V, q.rows, k.rows, v.rows, o.rows};
-    unsigned gx = (m + A::QUERIES - 1) / A::QUERIES; conflicts = loads = 0;
-    gridDim = {gx, (unsigned)splits, (unsigned)batch}; blockDim = {(unsigned)A::THREADS, 1, 1};
-    for (unsigned z = 0; z < (unsigned)batch; z++) for (unsigned y = 0; y < (unsigned)splits; y++) for (unsigned x = 0; x < gx; x++) {
-        blockIdx = {x, y, z}; memory.assign(1024 + A::SHARED, 0xff); unpublished.clear(); for (auto& t : turns) t = {0, 0};
-#ifdef HOPPER
-        late_products = rng() & 1; barriers.clear(); for (auto& x : queue) x.clear();
-#endif
-
-        run_block(A::THREADS, [&] { A a; a.run(p, 1024); });
-#ifdef HOPPER
-        for (auto& t : turns) if (t.arrived) { printf("a turn is left over\n"); exit(1); }
-#endif
-
-    }
+    launch({(unsigned)(m + A::QUERIES - 1) / A::QUERIES, (unsigned)splits, (unsigned)batch}, A::THREADS, A::SHARED, [&] { A a; a.run(p, 1024); });
     if (splits > 1) {
         blockDim = {256, 1, 1}; int total = batch * m * DV / 4;
         for (unsigned b = 0; b < (unsigned)(total + 255) / 256; b++) for (unsigned t = 0; t < 256; t++) { blockIdx = {b, 0, 0}; threadIdx = {t, 0, 0}; combine<DV>(partial.data(), stats.data(), o.data, batch * m, m, splits, V, o.rows); }
     }
-    double worst = 0, norm = 0, err = 0;
+    Errors errors;
     for (int b = 0; b < batch; b++) for (int i = 0; i < m; i++) {
         std::vector<double> s(n); double top = -1e300, total = 0, sums[256] = {0};
         for (int j = 0; j < n; j++) { double d = 0; for (int c = 0; c < W; c++) d += (double)half(q.at(b, i, c)) * half(k.at(b, j, c)); s[j] = d + (bias_kind ? bias[j] : 0); top = std::max(top, s[j]); }
         for (int j = 0; j < n; j++) { double w = exp(s[j] - top); total += w; if (w > 1e-12) for (int c = 0; c < V; c++) sums[c] += w * half(v.at(b, j, c)); }
-        for (int c = 0; c < V; c++) { double wanted = sums[c] / total, d = half(o.at(b, i, c)) - wanted; if (!(fabs(d) <= worst)) worst = std::isnan(d) ? 1e9 : fabs(d); err += d * d; norm += wanted * wanted; }
+        for (int c = 0; c < V; c++) errors.add(half(o.at(b, i, c)), sums[c] / total);
     }
-    long beyond = 0;
-    for (f16& x : memories[3]) beyond += (&x < o.data || &x >= o.data + sizes[3]) && x != 0x7e00;
-    bool bad = !(worst < 1e-2) || !(sqrt(err / norm) < 2e-3) || conflicts || beyond;
-    printf("%s batch %d m %d n %d splits %d bias %d scale %.0f late %d columns %d%s: max abs %.2e rel %.2e, %ld written beyond, bank conflicts %ld of %ld %s\n", name, batch, m, n, splits, bias_kind, scale, late, V, tokens ? " of tokens" : "", worst, sqrt(err / norm), beyond, conflicts, loads, bad ? "BAD" : "ok");
-    fflush(stdout); if (bad) exit(1);
+    const long beyond = out.beyond() + partial.beyond() + stats.beyond();
+    printf("%s batch %d m %d n %d splits %d bias %d scale %.0f late %d columns %d%s: max abs %.2e rel %.2e, %ld written beyond", name, batch, m, n, splits, bias_kind, scale, late, V,
+           tokens ? " of tokens" : "", errors.most, errors.relative(), beyond);
+    verdict(exceeds(errors.most, 1e-2) || exceeds(errors.relative(), 2e-3) || beyond);
 }
 template <class A> static void suite(const char* name) {
     int m = A::QUERIES;
@@ -102,7 +81,7 @@ template <class A> static void heads(const char* name, std::initializer_list<int
     }
 }
 int main(int count, char** words) {
-    if (count > 1 && !strcmp(words[1], "shipped")) {
+    if (shipped_alone(count, words)) {
 #ifdef HOPPER
         shipped<Attention<256, 2, 128, 64, 10, 2, true>>("attention_cross_hopper");
         shipped<Attention<256, 2, 64, 256, 16, 4, true>>("attention_self_hopper");

@@ -5,7 +5,7 @@ after; what an order says it writes is written, zeros and all.
 */
 #pragma once
 #define HOPPER
-#include "machine.h"
+#include "harness.h"
 #define power_of_two power_of_two_of_halves
 static float __fmul_rn(float a, float b) { return a * b; }
 static float __fadd_rn(float a, float b) { return a + b; }
@@ -77,11 +77,7 @@ static uint4 shared_unit(u32 a) { uint4 r; here(a); if (a % 16) exit(1); memcpy(
 static float2 shared_two(u32 a) { float2 r; here(a); if (a % 8) exit(1); memcpy(&r, &memory.at(a + 7) - 7, 8); return r; }
 static void put_shared(u32 a, float x) { here(a); if (a % 4) exit(1); memcpy(&memory.at(a + 3) - 3, &x, 4); }
 static void prefetch_line(const void* from) { (void)*(volatile const u16*)from; }
-static const u16 *out_first, *out_end;
-static void store_unit(void* to, uint4 x) {
-    if ((size_t)to % 16 || to < out_first || (u16*)to + 8 > out_end) { printf("a store outside\n"); exit(1); }
-    memcpy(to, &x, 16);
-}
+static void store_unit(void* to, uint4 x) { inside(to, 16), memcpy(to, &x, 16); }
 /// Whatever is under way lands when it likes, and in any order.
 template <class T> static void some_land(std::vector<T>& all, int hurry) {
     for (int times = rng() % 3; times > 0 && !all.empty() && rng() % hurry == 0; times--) {
@@ -103,4 +99,4 @@ static void run_clusters(int clusters, unsigned size, int threads, std::function
         for (auto& b : barriers) if (b.second.bytes || b.second.left != b.second.count) { printf("a barrier is left between phases\n"); exit(1); }
     }
 }
-#include "tiles.inc"
+#include "tiles.cuh.tiles"

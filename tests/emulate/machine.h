@@ -1,5 +1,5 @@
 /*!
-A GPU's block on the CPU, for the attention kernels' own source. Every GPU thread is a fibre; warp-wide and warpgroup-wide instructions
+A GPU's block on the CPU, for the kernels' own sources. Every GPU thread is a fibre; warp-wide and warpgroup-wide instructions
 (ldmatrix, mma, wgmma, shuffles, votes) meet all their lanes and follow the fragment layouts and descriptors of the PTX ISA; `cp.async`
 lands at once or only when it is waited for, `wgmma` runs at once or only when it is waited for, and warps run in random order, so that a
 missing wait, barrier or release shows as a wrong result. Of the proxies of Hopper's memory model it knows that what `cp.async` brought
@@ -16,7 +16,7 @@ must be published by the thread that copied before `wgmma` reads it. It says not
 #include <random>
 #include <vector>
 #include <algorithm>
-#include "../../tests/data/gpu/half.h"
+#include "../data/gpu/half.h"
 #define __device__
 #define __global__
 #define __forceinline__ inline

@@ -3,71 +3,31 @@ Runs the source of the mask's side of the memory encoder (cuda/memory_mask.cu, m
 float64 reference that knows interpolation, convolutions and norms, not tiles. With the reference goes how far off a number is to be expected (Near): what
 rounding to halves does to it, through norms that divide by next to nothing where the channels of a pixel are almost the same.
 */
-#include <sys/mman.h>
-#include "machine.h"
+#include "harness.h"
 static float smaller(float a, float b) { return std::isnan(a) || std::isnan(b) ? NAN : std::min(a, b); }
 static float exponential_of_two(float x) { return exp2f(x); }
-// As far off as the instructions may be.
-static float reciprocal(float x) { return (1 + 0x1p-23f) / x; }
-static float reciprocal_root(float x) { return (1 + 0x1p-22f) / sqrtf(x); }
-/// Counts what lanes meet in a bank, PHASE of them at a time; those that touch the same words disturb nobody.
-static void touched(u32 a, int bytes) {
-    if (a % bytes || a + bytes > memory.size()) { printf("bad shared address\n"); exit(1); }
-    collective(&a, [&](Fiber* f) {
-        const int phase = 128 / bytes;
-        for (int first = 0; first < 32; first += phase) {
-            std::map<u32, int> banks; std::map<u32, bool> seen; int most = 0;
-            for (int l = first; l < first + phase; l++) { u32 of = *(u32*)f[l].args / bytes; if (!seen[of]) most = std::max(most, ++banks[of % phase]), seen[of] = true; }
-            loads++; conflicts += most - 1;
-        }
-    });
-}
-static u32 shared_word(u32 a) { u32 r; touched(a, 4); memcpy(&r, &memory[a], 4); return r; }
+static u32 shared_word(u32 a) { return shared_value<u32>(a); }
 static float load_float(const float* from) { return *from; }
-static uint4 shared_unit(u32 a) { uint4 r; touched(a, 16); memcpy(&r, &memory[a], 16); return r; }
-static float4 shared_floats(u32 a) { float4 r; touched(a, 16); memcpy(&r, &memory[a], 16); return r; }
-static void store_word(u32 a, u32 word) { touched(a, 4); memcpy(&memory[a], &word, 4); }
-static float2 shared_pair(u32 a) { float2 r; touched(a, 8); memcpy(&r, &memory[a], 8); return r; }
-static void store_float(u32 a, float x) { memcpy(&memory[a], &x, 4); }
-static void store_words(u32 a, u32 first, u32 second) {
-    if (a % 8 || a + 8 > memory.size()) { printf("bad shared address\n"); exit(1); }
-    memcpy(&memory[a], &first, 4), memcpy(&memory[a + 4], &second, 4);
-}
+static uint4 shared_unit(u32 a) { return shared_value<uint4>(a); }
+static float4 shared_floats(u32 a) { return shared_value<float4>(a); }
+static float2 shared_pair(u32 a) { return shared_value<float2>(a); }
+static void store_word(u32 a, u32 word) { store_shared_value(a, word); }
+// These are a part of the lanes' alone.
+static void store_float(u32 a, float x) { store_shared_value(a, x, false); }
+static void store_words(u32 a, u32 first, u32 second) { store_shared_value(a, uint2{first, second}, false); }
 #include "../../cuda/halves.cuh"
 #include "../../cuda/gelu.cuh"
-#include "body.inc"
-
-/// Memory ends where a tensor does, so that a read behind it ends the program; what lies in front of it is a NaN.
-template <class T> struct Tensor {
-    unsigned char* all; size_t mapped, count; T around; T* first;
-    static const size_t PAGE = 1 << 16;
-    Tensor(size_t n, T nothing) : count(n), around(nothing) {
-        size_t bytes = (n * sizeof(T) + PAGE - 1) / PAGE * PAGE + PAGE;
-        mapped = bytes + PAGE;
-        all = (unsigned char*)mmap(nullptr, mapped, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-        if (all == MAP_FAILED || mprotect(all + bytes, PAGE, PROT_NONE)) { printf("no memory\n"); exit(1); }
-        first = (T*)(all + bytes) - n;
-        std::fill((T*)all, (T*)(all + bytes), nothing);
-    }
-    Tensor(const Tensor&) = delete;
-    ~Tensor() { munmap(all, mapped); }
-    T* data() { return first; }
-    bool untouched_in_front() { for (T* t = (T*)all; t < first; t++) if (memcmp(t, &around, sizeof around)) return false; return true; }
-    template <class D> void fill(D draw) { for (size_t i = 0; i < count; i++) data()[i] = draw(i); }
-};
-struct Reals : Tensor<float> { Reals(size_t n) : Tensor(n, NAN) {} };
-struct Halves : Tensor<f16> { Halves(size_t n) : Tensor(n, 0x7e00) {} };
-static std::normal_distribution<float> normal;
-static auto real(float mean, float scale) { return [=](size_t) { return mean + normal(rng) * scale; }; }
+#include "memory_widen.cuh.attention"
+#include "memory_mask.cu.attention"
 
 /// A number, and how far off one in halves is to be expected: the most that each rounding does, of which sums have the root of the squares, as if they were
 /// independent. They are not quite, and seldom do the most: none is to be further off than FAR times that.
 struct Near { double is, off; };
 const double HALF = 0x1p-11, FAR = 3;
 static double both(double a, double b) { return sqrt(a * a + b * b); }
-static Near gelu64(Near x) {
+static Near activated(Near x) {
     // Nowhere is it steeper than 1.13; the polynomial is off by 5e-6 of the argument, an f32 sum by less.
-    return {0.5 * x.is * erfc(-x.is / sqrt(2)), both(1.13 * x.off, 6e-6 * std::min(fabs(x.is), 6.0))};
+    return {gelu64(x.is), both(1.13 * x.off, 6e-6 * std::min(fabs(x.is), 6.0))};
 }
 static Near as_half(Near x) { return {x.is, both(x.off, HALF * fabs(x.is) + 0x1p-25)}; }
 /// Of a pixel's channels: no result is further from 0 than the root of their number, so that the error has an end.
@@ -79,7 +39,7 @@ static void norm_gelu(Near* x, int n, Reals& weight, Reals& bias) {
     off = sqrt(off / n);  // of the mean, and of the deviation
     for (int i = 0; i < n; i++) {
         double y = (x[i].is - mean) / root, by = both(both(x[i].off, off) / least, fabs(y) * off / least) + 1e-6, most = sqrt(n) + fabs(y);
-        x[i] = gelu64({y * weight.data()[i] + bias.data()[i], std::min(by, most) * fabs(weight.data()[i]) + 1e-6});
+        x[i] = activated({y * weight.data()[i] + bias.data()[i], std::min(by, most) * fabs(weight.data()[i]) + 1e-6});
     }
 }
 
@@ -96,30 +56,25 @@ static Error compare(Halves& found, const std::vector<Near>& wanted, const std::
 }
 /// `usual`: the root of the mean square of errors, of that of numbers, which rounding a few times gives; `meeting`: bank conflicts that are known.
 static void report(const char* what, Error e, double usual, long meeting, bool fine) {
-    bool bad = !(e.share <= FAR) || !(e.square <= usual * e.spread) || conflicts > meeting || !fine;
-    printf("%s: rms %.2f, max abs %.2e, at most %.2f of what is expected (%.1e on average), rms error %.1e of rms, bank conflicts %ld of %ld%s %s\n", what, e.spread, e.worst, e.share, e.expected,
-           e.square / e.spread, conflicts, loads, fine ? "" : ", written where nothing is", bad ? "BAD" : "ok");
-    fflush(stdout); if (bad) exit(1);
+    printf("%s: rms %.2f, max abs %.2e, at most %.2f of what is expected (%.1e on average), rms error %.1e of rms%s", what, e.spread, e.worst, e.share, e.expected, e.square / e.spread,
+           fine ? "" : ", written where nothing is");
+    verdict(!(e.share <= FAR) || !(e.square <= usual * e.spread) || !fine, meeting);
 }
 
 /// What has been written of a result, and that what no block had has not.
 static bool only_there(Halves& found, const std::vector<bool>& there) {
-    if (!found.untouched_in_front()) return false;
-    for (size_t i = 0; i < there.size(); i++) if (!there[i] && found.data()[i] != found.around) return false;
+    if (found.beyond()) return false;
+    for (size_t i = 0; i < there.size(); i++) if (!there[i] && found[i] != found.nothing) return false;
     return true;
 }
 /// Every EVERYth block, the first and the last ones.
-template <class K, class P> static std::vector<bool> launch(const P& p, int side, int channels, int every) {
+template <class K, class P> static std::vector<bool> launched(const P& p, int side, int channels, int every) {
     std::vector<bool> there(side * side * channels);
-    gridDim = {(unsigned)((side + ACROSS - 1) / ACROSS), (unsigned)((side + DOWN - 1) / DOWN), 1}; blockDim = {K::THREADS, 1, 1};
-    conflicts = loads = 0;
-    for (unsigned b = 0; b < gridDim.y; b++) for (unsigned a = 0; a < gridDim.x; a++) {
-        if (every > 1 && (b * gridDim.x + a) % every && b * gridDim.x + a != gridDim.x * gridDim.y - 1) continue;
-        blockIdx = {a, b, 0}; memory.assign(1024 + K::SHARED, 0xff);
-        run_block(K::THREADS, [&] { K k; k.run(p, 1024); });
-        for (int y = b * DOWN; y < side && y < (int)(b + 1) * DOWN; y++) for (int x = a * ACROSS; x < side && x < (int)(a + 1) * ACROSS; x++)
+    launch({(unsigned)((side + ACROSS - 1) / ACROSS), (unsigned)((side + DOWN - 1) / DOWN), 1}, K::THREADS, K::SHARED, [&] {
+        if (threadIdx.x == 0) for (int y = blockIdx.y * DOWN; y < side && y < (int)(blockIdx.y + 1) * DOWN; y++) for (int x = blockIdx.x * ACROSS; x < side && x < (int)(blockIdx.x + 1) * ACROSS; x++)
             for (int c = 0; c < channels; c++) there[(y * side + x) * channels + c] = true;
-    }
+        K k; k.run(p, 1024);
+    }, every);
     return there;
 }
 
@@ -156,14 +111,14 @@ static void mask(int grid, Low kind, float binary, float scale, float offset, in
         return kind == NOWHERE ? -1024 : kind == STEEP ? 30 * x : kind == USUAL ? 3 * x : rintf(2 * x) / 8;
     });
     of.data()[0] = binary;
-    weight1.fill(real(0, 0.3)), bias1.fill(real(0, 0.3)), norm1_weight.fill(real(1, 0.3)), norm1_bias.fill(real(0, 0.3));
-    weight2.fill(real(0, 0.2)), bias2.fill(real(0, 0.3)), norm2_weight.fill(real(1, 0.3)), norm2_bias.fill(real(0, 0.3));
+    weight1.fill(floats(0.3, 0)), bias1.fill(floats(0.3, 0)), norm1_weight.fill(floats(0.3, 1)), norm1_bias.fill(floats(0.3, 0));
+    weight2.fill(floats(0.2, 0)), bias2.fill(floats(0.3, 0)), norm2_weight.fill(floats(0.3, 1)), norm2_bias.fill(floats(0.3, 0));
     if (weights == EDGES) for (int o = 0; o < 4; o++) { float sum = 0; for (int i = 0; i < 8; i++) sum += weight1.data()[o * 9 + i]; weight1.data()[o * 9 + 8] = 0.01f * normal(rng) - sum; }
     // Of about the root of the norm's epsilon.
     if (weights == FAINT) for (int o = 0; o < 4; o++) { bias1.data()[o] = 0.3f; for (int i = 0; i < 9; i++) weight1.data()[o * 9 + i] *= 2e-4f; }
     late = grid != 6;
     MaskProblem p{low.data(), of.data(), scale, offset, weight1.data(), bias1.data(), norm1_weight.data(), norm1_bias.data(), weight2.data(), bias2.data(), norm2_weight.data(), norm2_bias.data(), narrow.data(), grid};
-    std::vector<bool> there = launch<Mask>(p, side, 16, every);
+    std::vector<bool> there = launched<Mask>(p, side, 16, every);
 
     std::vector<Near> high(high_side * high_side);
     for (int y = 0; y < high_side; y++) for (int x = 0; x < high_side; x++) {
@@ -193,9 +148,9 @@ static void widen(int grid, bool lazy, float far, int every = 1, float loud = 1)
     Halves narrow(16 * side * side * 4), weight(64 * 144), wide(side * side * 64);
     Reals bias(64), norm_weight(64), norm_bias(64);
     narrow.fill([&](size_t) { return tohalf(normal(rng)); }), weight.fill([&](size_t) { return tohalf(normal(rng) / 12 * loud); });
-    bias.fill(real(far, 0.3 * loud)), norm_weight.fill(real(1, 0.3)), norm_bias.fill(real(0, 0.3));
+    bias.fill(floats(0.3 * loud, far)), norm_weight.fill(floats(0.3, 1)), norm_bias.fill(floats(0.3, 0));
     late = lazy;
-    std::vector<bool> there = launch<Widen>(WidenProblem{narrow.data(), weight.data(), bias.data(), norm_weight.data(), norm_bias.data(), wide.data(), grid}, side, 64, every);
+    std::vector<bool> there = launched<Widen>(WidenProblem{narrow.data(), weight.data(), bias.data(), norm_weight.data(), norm_bias.data(), wide.data(), grid}, side, 64, every);
     std::vector<Near> x(narrow.count);
     for (size_t i = 0; i < x.size(); i++) x[i] = {half(narrow.data()[i]), 0};
     std::vector<Near> y = convolved(x, 2 * side, 16, 64, bias, [&](int o, int tap, int i) { return (double)half(weight.data()[(o * 9 + tap) * 16 + i]); }, 0);
@@ -215,7 +170,7 @@ int main(int count, char** words) {
     widen(4, true, 0);
     widen(4, true, 0, 1, 1e-3f);
     widen(6, false, 3);
-    if (count > 1 && !strcmp(words[1], "shipped")) return 0;
+    if (shipped_alone(count, words)) return 0;
     widen(10, true, 30);
     widen(32, true, 0);
     widen(64, true, 1, 7);

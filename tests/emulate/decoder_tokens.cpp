@@ -3,57 +3,27 @@ Runs the source of the mask decoder's tokens (cuda/decoder_tokens.cu, decoder_he
 reference that knows linear layers, attention and norms, not what is folded how: first each kernel alone, then what follows one another in a frame.
 */
 #include <memory>
-#include "machine.h"
+#include "harness.h"
 static float zero_behind_barrier() { block_barrier(); return 0.0f; }
-// As far off as the instruction may be.
-static float rsqrtf(float x) { return (1 + 0x1p-22f) / sqrtf(x); }
+static float rsqrtf(float x) { return reciprocal_root(x); }
 #include "../../cuda/halves.cuh"
-#include "body.inc"
+#include "attention.cuh.attention"
+#include "decoder_tokens.cuh.tokens"
+#include "decoder_tokens.cu.steps"
 namespace heads {
-#include "heads.inc"
+#include "decoder_heads.cu.heads"
 }
-typedef std::vector<double> Numbers;
-
-/// What memory holds around a tensor: a read beyond it is a NaN. Nothing may be written there.
-template <class T> struct Tensor {
-    std::vector<T> all; size_t count; T around;
-    static const size_t AROUND = 4096;
-    Tensor(size_t n, T nothing) : all(n + 2 * AROUND + 8, nothing), count(n), around(nothing) {}
-    T* data() { return (T*)(((size_t)(all.data() + AROUND) + 15) / 16 * 16); }
-    T& operator[](size_t i) { return data()[i]; }
-    bool beyond() { for (T& t : all) if ((&t < data() || &t >= data() + count) && memcmp(&t, &around, sizeof t)) return true; return false; }
-};
-static std::normal_distribution<float> normal;
-struct Reals : Tensor<float> {
-    Reals(size_t n) : Tensor(n, NAN) {}
-    Reals(size_t n, float scale, float about = 0) : Reals(n) { for (size_t i = 0; i < n; i++) data()[i] = about + normal(rng) * scale; }
-    double at(size_t i) { return data()[i]; }
-};
-struct Halves : Tensor<f16> {
-    Halves(size_t n) : Tensor(n, 0x7e00) {}
-    Halves(size_t n, float scale) : Halves(n) { for (size_t i = 0; i < n; i++) data()[i] = tohalf(normal(rng) * scale); }
-    double at(size_t i) { return half(data()[i]); }
-};
 static bool failed = false;
-template <class T> static double compare(const char* what, T& found, const Numbers& wanted, double limit) {
-    double square = 0, worst = 0;
-    for (double w : wanted) square += w * w;
-    double usual = sqrt(square / wanted.size());
-    for (size_t i = 0; i < wanted.size(); i++) {
-        double d = fabs(found.at(i) - wanted[i]);
-        if (d != 0) d /= std::max(fabs(wanted[i]), usual);
-        if (!(d <= worst)) worst = std::isnan(d) ? 1e9 : d;
-    }
-    bool bad = !(worst < limit) || found.beyond() || wanted.size() != found.count;
-    printf("  %-44s worst relative error %.2e%s%s\n", what, worst, found.beyond() ? ", written beyond" : "", bad ? " BAD" : "");
+template <class T> static void compare(const char* what, T& found, const Numbers& wanted, double limit) {
+    Shares of = shares_of(found, wanted, [](size_t) { return true; });
+    bool bad = exceeds(of.worst, limit) || found.beyond() || wanted.size() != found.count;
+    printf("  %-44s worst relative error %.2e%s%s\n", what, of.worst, found.beyond() ? ", written beyond" : "", bad ? " BAD" : "");
     fflush(stdout); failed |= bad;
-    return worst;
 }
 const double SINGLE = 2e-4, ROUNDED = 1e-3;  // limits of f32 and of halves
 
 // ---- reference ----
 
-static Numbers values(Reals& x) { return Numbers(x.data(), x.data() + x.count); }
 static Numbers plus(Numbers a, const Numbers& b) { for (size_t i = 0; i < a.size(); i++) a[i] += b[i % b.size()]; return a; }
 /// Rows [n, in] by a weight [out, in].
 template <class W> static Numbers linear(const Numbers& x, int in, W& weight, Reals& bias, size_t first = 0, size_t out = 0) {
@@ -74,12 +44,7 @@ static Halves transposed(Halves& x, int rows) {
     return y;
 }
 static Numbers norm(Numbers x, Reals& weight, Reals& bias) {
-    for (size_t r = 0; r < x.size(); r += 256) {
-        double mean = 0, square = 0;
-        for (int i = 0; i < 256; i++) mean += x[r + i] / 256;
-        for (int i = 0; i < 256; i++) square += (x[r + i] - mean) * (x[r + i] - mean) / 256;
-        for (int i = 0; i < 256; i++) x[r + i] = (x[r + i] - mean) / sqrt(square + 1e-5) * weight.at(i) + bias.at(i);
-    }
+    for (size_t r = 0; r < x.size(); r += 256) normalize64(&x[r], 256, weight.data(), bias.data(), 1e-5);
     return x;
 }
 static Numbers relu(Numbers x) { for (double& v : x) v = v < 0 ? 0 : v; return x; }
@@ -102,15 +67,7 @@ static Numbers attention(const Numbers& q, const Numbers& k, const Numbers& v) {
 
 // ---- launches ----
 
-template <class S, class F> static void launch(Dim grid, F kernel) {
-    gridDim = grid; blockDim = {256, 1, 1};
-    for (unsigned y = 0; y < grid.y; y++) for (unsigned x = 0; x < grid.x; x++) {
-        blockIdx = {x, y, 0};
-        auto shared = std::make_unique<S>();
-        memset((void*)shared.get(), 0xff, sizeof(S));
-        run_block(256, [&] { kernel(*shared); });
-    }
-}
+template <class S, class F> static void launch(Dim grid, F kernel) { launch_with<S>(grid, 256, kernel); }
 
 static void gathered(int tiles, float height) {
     Reals sums(tiles * 128), parts(tiles * 1024), value_bias(128, 0.3), out_bias(256, 0.3), queries(2048, 1), weight(256, 0.2, 1), bias(256, 0.2), out(2048);
@@ -136,17 +93,17 @@ static void gathered(int tiles, float height) {
     }
     char what[99];
     snprintf(what, sizeof what, "decoder_gather, %d tiles, maxima of %g", tiles, height);
-    compare(what, out, norm(plus(values(queries), linear(read, 128, projection, out_bias)), weight, bias), SINGLE);
+    compare(what, out, norm(plus(queries.values(), linear(read, 128, projection, out_bias)), weight, bias), SINGLE);
 }
 
 static void mlp() {
     Reals queries(2048, 1), bias(2048, 0.3), hidden(8 * 2048), narrow_bias(256, 0.3), sum(2048);
     Halves up(2048 * 256, 0.07), down(256 * 2048, 0.03);
     launch<Up>({64, 1, 1}, [&](Up& s) { expand(queries.data(), up.data(), bias.data(), hidden.data(), s); });
-    Numbers wanted = relu(linear(values(queries), 256, up, bias));
+    Numbers wanted = relu(linear(queries.values(), 256, up, bias));
     compare("decoder_hidden", hidden, wanted, SINGLE);
     launch<Down>({32, 1, 1}, [&](Down& s) { narrow(hidden.data(), down.data(), narrow_bias.data(), queries.data(), sum.data(), s); });
-    compare("decoder_hidden, decoder_narrow", sum, plus(linear(wanted, 2048, down, narrow_bias), values(queries)), SINGLE);
+    compare("decoder_hidden, decoder_narrow", sum, plus(linear(wanted, 2048, down, narrow_bias), queries.values()), SINGLE);
 }
 
 /// The launches between a layer's MLP and the next pass over the image, with weights that give scores of about `height`.
@@ -171,7 +128,7 @@ struct Layers {
     }
     void written(const char* kernel) {
         printf("%s\n", kernel);
-        normed = norm(values(sum), weight, bias), moved = plus(normed, values(tokens));
+        normed = norm(sum.values(), weight, bias), moved = plus(normed, tokens.values());
         compare("queries", queries, normed, SINGLE);
         Numbers k = linear(moved, 256, key, key_bias), v = linear(normed, 256, value, value_bias), s(64), V(256 * 64);
         for (int r = 0; r < 64; r++) for (int d = r / 8 * 16; d < r / 8 * 16 + 16; d++) {
@@ -195,14 +152,14 @@ struct Layers {
             turn({attended.data(), turned.data(), out_bias.data(), queries.data(), turn_weight.data(), turn_bias.data(), tokens.data(), read_query.data(), read_bias.data(), read_key.data(),
                   turn_out.data(), folded.data()}, s);
         });
-        turn_wanted("decoder_turn", values(attended), values(queries));
+        turn_wanted("decoder_turn", attended.values(), queries.values());
         turn_wanted("decoder_fold_attend, decoder_turn", wanted, normed);
     }
     void turn_wanted(const char* kernels, const Numbers& attended, const Numbers& queries) {
         printf("%s\n", kernels);
         Numbers y = norm(plus(queries, linear(attended, 256, projection, out_bias)), turn_weight, turn_bias);
         compare("queries", turn_out, y, SINGLE);
-        compare("F", folded, fold(linear(plus(y, values(tokens)), 256, read_query, read_bias), read_key), ROUNDED);
+        compare("F", folded, fold(linear(plus(y, tokens.values()), 256, read_query, read_bias), read_key), ROUNDED);
     }
     void read() {
         launch<FoldShared>({16, 1, 1}, [&](FoldShared& s) {
@@ -269,7 +226,7 @@ static void answers(Answers c) {
 }
 
 int main(int count, char** words) {
-    bool all = !(count > 1 && !strcmp(words[1], "shipped"));
+    const bool all = !shipped_alone(count, words);
     for (int tiles : {1, 64, 128}) gathered(tiles, 10);
     if (all) for (int tiles : {2, 7, 63, 65, 127, 129, 300}) gathered(tiles, 3), gathered(tiles, 100);
     mlp();

@@ -3,10 +3,7 @@ Runs the source of EdgeTAM's two-dimensional latents (cuda/latent_windows.cu) on
 written as the model is, norm by norm: squares of one token, of fewer and of more than a lane keeps, scores far apart, tokens far from 0. It is compared
 twice: with a reference that rounds the products' factors to halves, as the kernel does, and with one that rounds nothing.
 */
-#include "machine.h"
-// As far off as the instruction may be.
-static float reciprocal_root(float x) { return (1 + 0x1p-22f) / sqrtf(x); }
-static float reciprocal(float x) { return 1 / x; }
+#include "harness.h"
 static void load_tokens(u32 (&r)[4], const f16* from) { if ((size_t)from % 16) exit(1); memcpy(r, from, 16); }
 static float either(bool second, float a, float b) { return second ? b : a; }
 static u32 transposed(u32 a) {
@@ -18,51 +15,23 @@ static u32 transposed(u32 a) {
     });
     return own.r;
 }
-/// A warp's access to shared memory, BYTES a lane. What is counted: how often a bank is asked for another of its words by lanes whose access is one.
-template <int BYTES> static void* shared_bytes(u32 address) {
-    if (address % BYTES || address + BYTES > memory.size()) { printf("bad access to shared memory\n"); exit(1); }
-    collective(&address, [&](Fiber* f) {
-        for (int first = 0; first < 32; first += 128 / BYTES) {
-            u32 banks[32][32]; int held[32] = {0}, most = 1;
-            for (int l = first; l < first + 128 / BYTES; l++) for (int i = 0; i < BYTES; i += 4) {
-                u32 word = (*(u32*)f[l].args + i) / 4, *bank = banks[word % 32]; int& n = held[word % 32];
-                if (std::find(bank, bank + n, word) == bank + n) bank[n++] = word, most = std::max(most, n);
-            }
-            loads++, conflicts += most - 1;
-        }
-    });
-    return &memory[address];
-}
 static void load_shared(u32 (&r)[4], u32 a) { memcpy(r, shared_bytes<16>(a), 16); }
 static void load_shared(float (&r)[4], u32 a) { memcpy(r, shared_bytes<16>(a), 16); }
-static float2 load_shared_pair(u32 a) { float2 r; memcpy(&r, shared_bytes<8>(a), 8); return r; }
-static void store_shared_word(u32 a, u32 r) { memcpy(shared_bytes<4>(a), &r, 4); }
-static void store_shared_float(u32 a, float r) { memcpy(shared_bytes<4>(a), &r, 4); }
+static float2 load_shared_pair(u32 a) { return shared_value<float2>(a); }
+static void store_shared_word(u32 a, u32 r) { store_shared_value(a, r); }
+static void store_shared_float(u32 a, float r) { store_shared_value(a, r); }
 #include "../../cuda/halves.cuh"
-#include "attention.inc"
+#include "attention.cuh.attention"
 #include "../../cuda/gelu.cuh"
-#include "body.inc"
-
-/// What memory holds around a tensor: a read beyond it is a NaN.
-template <class T> struct Tensor {
-    std::vector<T> all; size_t count; T around;
-    static const size_t AROUND = 4096;
-    Tensor(size_t n, T nothing) : all(n + 2 * AROUND + 8, nothing), count(n), around(nothing) {}
-    T* data() { return (T*)(((size_t)(all.data() + AROUND) + 15) / 16 * 16); }
-    template <class D> void fill(D draw) { for (size_t i = 0; i < count; i++) data()[i] = draw(i); }
-    long beyond() { long n = 0; for (T& t : all) if ((&t < data() || &t >= data() + count) && memcmp(&t, &around, sizeof t)) n++; return n; }
-};
-using Halves = Tensor<f16>; using Floats = Tensor<float>; using Numbers = std::vector<double>;
-static const f16 NONE = 0x7e00;
+#include "latent_windows.cuh.attention"
+#include "latent_windows.cu.attention"
 
 // ---- reference ----
 
 static double rounded(double x, bool round) { return round ? half(tohalf((float)x)) : x; }
 static Numbers norm(const double* x, const float* weights) {
-    Numbers y(64); double mean = 0, square = 0;
-    for (int i = 0; i < 64; i++) mean += x[i] / 64;
-    for (int i = 0; i < 64; i++) square += (x[i] - mean) * (x[i] - mean) / 64;
-    for (int i = 0; i < 64; i++) y[i] = (x[i] - mean) / sqrt(square + 1e-5) * weights[i] + weights[64 + i];
+    Numbers y(x, x + 64);
+    normalize64(y.data(), 64, weights, weights + 64, 1e-5);
     return y;
 }
 static Numbers product(const f16* weight, int out, Numbers x, bool round) {
@@ -73,7 +42,7 @@ static Numbers product(const f16* weight, int out, Numbers x, bool round) {
 static void add(Numbers& x, const Numbers& y) { for (size_t i = 0; i < x.size(); i++) x[i] += y[i]; }
 static Numbers feed_forward(const f16* up, const f16* down, const Numbers& y, bool round) {
     Numbers hidden = product(up, 256, y, round);
-    for (double& v : hidden) v = 0.5 * v * (1 + erf(v / sqrt(2.0)));
+    for (double& v : hidden) v = gelu64(v);
     return product(down, 64, hidden, round);
 }
 /// One latent, with the tokens of its square.
@@ -97,45 +66,41 @@ static Numbers wanted(Numbers x, const std::vector<Numbers>& tokens, const f16* 
 /// `scale`: deviation of scores, of which the largest of a launch is some four times; `mean` and `deviation` of the tokens; how many of the 32 blocks run.
 struct Case { int grid; bool late_copies; float scale, mean, deviation; int blocks; };
 
-static bool exceeds(double error, double limit) { return !(error < limit); }
-
 static void test(Case c) {
-    late = c.late_copies; conflicts = loads = 0;
-    std::normal_distribution<float> normal;
-    auto floats_of = [&](float scale, float mean = 0) { return [=, &normal](size_t) { return normal(rng) * scale + mean; }; };
-    Halves tokens((size_t)c.grid * c.grid * 64, NONE), halves(155648, NONE), result(256 * 64, NONE);
-    Floats latents(256 * 64, NAN), floats(1408, NAN);
-    tokens.fill([&](size_t) { return tohalf(normal(rng) * c.deviation + c.mean); }), latents.fill(floats_of(1, 0.2f));
-    floats.fill([&](size_t i) { return i / 64 % 2 ? normal(rng) * 0.3f : normal(rng) * 0.2f + 1; });
+    late = c.late_copies;
+    Halves tokens((size_t)c.grid * c.grid * 64, c.deviation, c.mean), weights(155648), result(256 * 64);
+    Reals latents(256 * 64, 1, 0.2f), norms(1408);
+    norms.fill([&](size_t i) { return i / 64 % 2 ? normal(rng) * 0.3f : normal(rng) * 0.2f + 1; });
     // Rows of 64 or 256 columns, each of some deviation; what a layer adds is about as large as what it is added to.
-    halves.fill([&](size_t i) { size_t at = i % 77824; bool ask = at < 4096, down = (at >= 24576 && at < 40960) || at >= 61440; return tohalf(normal(rng) * (ask ? c.scale / 64 : down ? 0.08f : 0.125f)); });
+    weights.fill([&](size_t i) { size_t at = i % 77824; bool ask = at < 4096, down = (at >= 24576 && at < 40960) || at >= 61440; return tohalf(normal(rng) * (ask ? c.scale / 64 : down ? 0.08f : 0.125f)); });
     gridDim = {32, 1, 1}; blockDim = {WINDOW_THREADS, 1, 1};
     for (int b = 0; b < c.blocks; b++) {
-        int of = (b * 13 + c.grid) % 32; blockIdx = {(unsigned)of, 0, 0}; memory.assign(1024 + WINDOWS_SHARED, 0xff); unpublished.clear();
-        run_block(WINDOW_THREADS, [&] { Windows().run(WindowsProblem{tokens.data(), latents.data(), halves.data(), floats.data(), result.data(), c.grid}, 1024); });
+        blockIdx = {(unsigned)(b * 13 + c.grid) % 32, 0, 0};
+        one_block(WINDOW_THREADS, WINDOWS_SHARED, [&] { Windows().run(WindowsProblem{tokens.data(), latents.data(), weights.data(), norms.data(), result.data(), c.grid}, 1024); });
     }
     double worst[2] = {}, squares[2] = {}, most = 0, top = 0; int w = c.grid / 16; long others = 0;
     std::vector<bool> ran(32); for (int b = 0; b < c.blocks; b++) ran[(b * 13 + c.grid) % 32] = true;
     for (int l = 0; l < 256; l++) {
         const f16* got = result.data() + l * 64;
-        if (!ran[l / 8]) { for (int i = 0; i < 64; i++) others += got[i] != NONE; continue; }
+        if (!ran[l / 8]) { for (int i = 0; i < 64; i++) others += got[i] != Halves::NONE; continue; }
         std::vector<Numbers> own;
         for (int y = 0; y < w; y++) for (int x = 0; x < w; x++) { const f16* t = tokens.data() + ((size_t)(l / 16 * w + y) * c.grid + l % 16 * w + x) * 64; Numbers row; for (int i = 0; i < 64; i++) row.push_back(half(t[i])); own.push_back(row); }
         for (int round = 0; round < 2; round++) {
-            Numbers y = wanted(Numbers(latents.data() + l * 64, latents.data() + l * 64 + 64), own, halves.data(), floats.data(), round, top); double err = 0, size = 0;
-            for (int i = 0; i < 64; i++) { double e = half(got[i]) - y[i]; err += e * e, size += y[i] * y[i], most = std::isnan(e) ? 1e9 : std::max(most, fabs(e)); }
-            double e = sqrt(err / size); worst[round] = std::isnan(e) ? 1e9 : std::max(worst[round], e), squares[round] += e * e / (8 * c.blocks);
+            Numbers y = wanted(Numbers(latents.data() + l * 64, latents.data() + l * 64 + 64), own, weights.data(), norms.data(), round, top);
+            Errors errors;
+            for (int i = 0; i < 64; i++) errors.add(half(got[i]), y[i]);
+            double e = errors.relative(); most = std::max(most, errors.most), worst[round] = std::max(worst[round], e), squares[round] += e * e / (8 * c.blocks);
         }
     }
-    long beyond = tokens.beyond() + latents.beyond() + halves.beyond() + floats.beyond() + result.beyond() + others;
+    long beyond = tokens.beyond() + latents.beyond() + weights.beyond() + norms.beyond() + result.beyond() + others;
     // The result's own rounding is up to 2^-11 of a column, a quarter of a thousandth of a row. Where the first layer's sums differ in the last places
     // some of the second layer's factors become other halves, of 2^-11, in which scores move by that of their deviation: few latents, between tokens
     // that weigh the same, are off by several times what is usual.
     double usual[2] = {sqrt(squares[0]), sqrt(squares[1])};
-    bool bad = exceeds(usual[1], 4e-4 + 4e-5 * c.scale) || exceeds(worst[1], 1e-3 + 1e-3 * c.scale) || exceeds(usual[0], 6e-4 + 1e-4 * c.scale) || exceeds(worst[0], 1e-3 + 1e-3 * c.scale) || conflicts || beyond;
-    printf("latents_windows grid %d, %d blocks, late %d, |score| up to %.1f, tokens %.3g +- %.3g: rel %.2e, worst %.2e (unrounded %.2e, %.2e), max abs %.2e, %ld written beyond, bank conflicts %ld of %ld %s\n", c.grid, c.blocks,
-           c.late_copies, top, c.mean, c.deviation, usual[1], worst[1], usual[0], worst[0], most, beyond, conflicts, loads, bad ? "BAD" : "ok");
-    fflush(stdout); if (bad) exit(1);
+    bool bad = exceeds(usual[1], 4e-4 + 4e-5 * c.scale) || exceeds(worst[1], 1e-3 + 1e-3 * c.scale) || exceeds(usual[0], 6e-4 + 1e-4 * c.scale) || exceeds(worst[0], 1e-3 + 1e-3 * c.scale) || beyond;
+    printf("latents_windows grid %d, %d blocks, late %d, |score| up to %.1f, tokens %.3g +- %.3g: rel %.2e, worst %.2e (unrounded %.2e, %.2e), max abs %.2e, %ld written beyond", c.grid, c.blocks,
+           c.late_copies, top, c.mean, c.deviation, usual[1], worst[1], usual[0], worst[0], most, beyond);
+    verdict(bad);
 }
 
 int main(int count, char** words) {
@@ -143,7 +108,7 @@ int main(int count, char** words) {
     test({32, false, 3, 0, 0.01f, 3});
     test({64, true, 7, 0.5f, 1, 3});
     test({80, true, 3, 0, 1, 2});
-    if (count > 1 && !strcmp(words[1], "shipped")) return 0;
+    if (shipped_alone(count, words)) return 0;
     for (int grid : {16, 32, 48, 64, 80, 112})
         for (float scale : {1.0f, 8.0f}) {
             test({grid, false, scale, 0, 1, 32});

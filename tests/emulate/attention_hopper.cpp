@@ -1,0 +1,3 @@
+// The attention as Hopper computes it.
+#define HOPPER
+#include "attention.cpp"
