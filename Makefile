@@ -5,6 +5,7 @@ VENV := .venv
 ORT_STAMP := $(VENV)/.onnxruntime-installed
 RTX_STAMP := $(VENV)/.tensorrt-rtx-installed
 TESTS_STAMP := $(VENV)/.tests-requirements-installed
+NVRTC_STAMP := $(VENV)/.nvrtc-installed
 SEGTRT := target/release/segtrt
 
 PREFIX ?= $(HOME)/.local
@@ -20,10 +21,11 @@ demo: prerequisites $(ORT_STAMP) ## Build, make a synthetic split, measure a sma
 	$(SEGTRT) synth --out demo/split --videos 2 --objects 2 --frames 48 --size 640x360 --seed 7
 	$(SEGTRT) bench --split-dir demo/split --models edgetam_mini_points,edgetam_mini_bbox --out-dir demo/out --save-overlays
 
-test: prerequisites $(ORT_STAMP) $(RTX_STAMP) $(TESTS_STAMP) lint ## Formatting, lints and every test that needs no GPU.
+test: prerequisites $(ORT_STAMP) $(RTX_STAMP) $(TESTS_STAMP) $(NVRTC_STAMP) lint ## Formatting, lints and every test that needs no GPU.
 	cargo test --locked --workspace
 	python3 -m unittest discover -q -s pytorch
 	$(VENV)/bin/python -m unittest discover -q -s onnx
+	PYTHONPATH=$(VENV)/nvrtc-11:$(VENV)/nvrtc-12 $(VENV)/bin/python scripts/kernels.py --check
 
 test-lab: $(TESTS_STAMP) ## Tests of the team's own tools in lab/, which the program does not need.
 	python3 -m unittest discover -q -s lab/schedule
@@ -70,6 +72,12 @@ $(RTX_STAMP): engines/requirements-tensorrt-rtx.txt $(ORT_STAMP)
 # Pillow and onnx, which some tests compare with.
 $(TESTS_STAMP): tests/requirements.txt $(ORT_STAMP)
 	$(VENV)/bin/pip install --quiet --disable-pip-version-check -r $<
+	touch $@
+
+# NVRTC compiles the kernels to PTX without a GPU. The two releases share one import folder, so each
+# has a folder. On systems without a wheel nothing is installed, and the check says SKIPPED.
+$(NVRTC_STAMP): cuda/requirements-nvrtc-11.txt cuda/requirements-nvrtc-12.txt $(ORT_STAMP)
+	for major in 11 12; do $(VENV)/bin/pip install --quiet --disable-pip-version-check --upgrade --target $(VENV)/nvrtc-$$major -r cuda/requirements-nvrtc-$$major.txt || exit; done
 	touch $@
 
 clean: ## Remove what was built here.

@@ -332,15 +332,28 @@ struct Norm : Tiles<COLUMNS_, SLOTS_, DOWN_, ACROSS_, 8, norm_bytes(COLUMNS_, AC
                  shared_address(memory));                                                                              \
     }
 
+// A module of cuda/kernels.toml has those of one INSTANCES; without it here are all.
+#if !defined(INSTANCES) || INSTANCES == 96
 PRODUCT_NORM(product_norm_96, 96, 96, 6, 2, 1)
-PRODUCT_NORM(product_norm_112, 112, 112, 6, 2, 1)
-PRODUCT_NORM(product_norm_144, 144, 144, 5, 2, 1)
 PRODUCT_NORM(product_norm_192, 192, 96, 6, 1, 2)
+#endif
+#if !defined(INSTANCES) || INSTANCES == 112
+PRODUCT_NORM(product_norm_112, 112, 112, 6, 2, 1)
 PRODUCT_NORM(product_norm_224, 224, 112, 6, 1, 2)
+#endif
+#if !defined(INSTANCES) || INSTANCES == 144
+PRODUCT_NORM(product_norm_144, 144, 144, 5, 2, 1)
 PRODUCT_NORM(product_norm_288, 288, 144, 5, 1, 2)
+#endif
+#if !defined(INSTANCES) || INSTANCES == 384
 PRODUCT_NORM(product_norm_384_by_3, 384, 128, 5, 1, 3)
 PRODUCT_NORM(product_norm_384_by_6, 384, 128, 5, 2, 3)
+#endif
+#if !defined(INSTANCES) || INSTANCES == 448
 PRODUCT_NORM(product_norm_448_by_3, 448, 160, 4, 1, 3)
 PRODUCT_NORM(product_norm_448_by_6, 448, 160, 4, 2, 3)
+#endif
+#if !defined(INSTANCES) || INSTANCES == 576
 PRODUCT_NORM(product_norm_576_by_3, 576, 192, 4, 1, 3)
 PRODUCT_NORM(product_norm_576_by_6, 576, 192, 4, 2, 3)
+#endif

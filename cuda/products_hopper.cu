@@ -190,9 +190,19 @@ struct Product : Tiles<COLUMNS_, SLOTS_, DOWN_, ACROSS_, 4, 8 * 16 * 128> {
         product.run(&tokens, &weights, bias, out, m, n, k, shared_address(memory));                                    \
     }
 
+// A module of cuda/kernels.toml has those of one INSTANCES; without it here are all.
+#define GELU_128 1
+#define GELU_192 2
+#define PLAIN 3
+#if !defined(INSTANCES) || INSTANCES == GELU_128
 PRODUCT(product_gelu_128_by_2, true, 128, 6, 2, 1)
-PRODUCT(product_gelu_192_by_2, true, 192, 5, 2, 1)
 PRODUCT(product_gelu_128_by_4, true, 128, 6, 2, 2)
+#endif
+#if !defined(INSTANCES) || INSTANCES == GELU_192
+PRODUCT(product_gelu_192_by_2, true, 192, 5, 2, 1)
 PRODUCT(product_gelu_192_by_4, true, 192, 5, 2, 2)
+#endif
+#if !defined(INSTANCES) || INSTANCES == PLAIN
 PRODUCT(product_plain_128_by_2, false, 128, 6, 2, 1)
 PRODUCT(product_plain_192_by_2, false, 192, 5, 2, 1)
+#endif

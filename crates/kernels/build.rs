@@ -1,33 +1,124 @@
-//! Compiles the kernels where a CUDA compiler is named.
+//! Puts the compiled kernels of `cuda/kernels.toml` into the program: their PTX, deflated, and
+//! cubins where a CUDA compiler is named. What it writes into `OUT_DIR` is included by
+//! `src/images.rs`.
 
 use std::env;
+use std::error::Error;
 use std::fmt::Write;
+use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-fn main() {
-    println!("cargo:rerun-if-changed=build.rs");
-    compile_kernels();
-}
-
-/// The kernels' sources.
-const SOURCES: &str = "../../cuda";
-
+/// Sources, PTX and their list.
+const FOLDER: &str = "../../cuda";
+const LIST: &str = "../../cuda/kernels.toml";
 /// What `SEGTRT_CUDA_ARCHS` says unless it is set: Orin, the RTX 30 series, Hopper.
 const ARCHITECTURES: &str = "86,87,90";
+/// Of zlib's levels: PTX shrinks to a seventh.
+const LEVEL: u8 = 9;
 
-/// With `SEGTRT_NVCC` (the path of nvcc): a cubin of every kernel source for every architecture, which the program prefers
-/// to its PTX on those very GPUs. Without it an empty list. A compiler that fails costs a warning and its cubins.
-fn compile_kernels() {
+/// One module of the list.
+struct Module {
+    name: String,
+    source: String,
+    defines: Vec<String>,
+    /// "80", or "90a": that very architecture alone.
+    architectures: Vec<String>,
+}
+
+/// Writes `kernels.rs` and `cubins.rs`.
+///
+/// # Errors
+/// A list or PTX that cannot be read, or a folder that cannot be written.
+fn main() -> Result<(), Box<dyn Error>> {
+    println!("cargo:rerun-if-changed=build.rs");
     println!("cargo:rerun-if-env-changed=SEGTRT_NVCC");
     println!("cargo:rerun-if-env-changed=SEGTRT_CUDA_ARCHS");
-    println!("cargo:rerun-if-changed={SOURCES}");
+    println!("cargo:rerun-if-changed={FOLDER}");
     let out = PathBuf::from(env::var_os("OUT_DIR").unwrap_or_default());
+    let modules = listed()?;
+    fs::write(out.join("kernels.rs"), table(&modules, &out)?)?;
+    fs::write(out.join("cubins.rs"), cubins(&modules, &out))?;
+    Ok(())
+}
+
+fn listed() -> Result<Vec<Module>, Box<dyn Error>> {
+    let text = fs::read_to_string(LIST).map_err(|error| format!("{LIST}: {error}"))?;
+    let list: toml::Table = text.parse().map_err(|error| format!("{LIST}: {error}"))?;
+    let modules = list.get("module").and_then(toml::Value::as_table);
+    let modules = modules.ok_or(format!("{LIST}: no table [module.<name>]"))?;
+    let read = |(name, module): (&String, &toml::Value)| {
+        let missing = |key: &str| format!("{LIST}: the module {name} has no {key}");
+        let word = |key| module.get(key).and_then(toml::Value::as_str).ok_or_else(|| missing(key));
+        let generation = word("generation")?;
+        let generation = list.get("generation").and_then(|all| all.get(generation));
+        let architectures = generation.and_then(|one| one.get("architectures"));
+        Ok(Module {
+            name: name.clone(),
+            source: word("source")?.to_owned(),
+            defines: words(module.get("defines")),
+            architectures: words(Some(architectures.ok_or_else(|| missing("architectures"))?)),
+        })
+    };
+    modules.iter().map(read).collect()
+}
+
+fn words(list: Option<&toml::Value>) -> Vec<String> {
+    let list = list.and_then(toml::Value::as_array).into_iter().flatten();
+    list.filter_map(toml::Value::as_str).map(str::to_owned).collect()
+}
+
+/// `Topic::ALL`, and a match from a topic to its module: what one side alone has does not compile.
+fn table(modules: &[Module], out: &Path) -> Result<String, Box<dyn Error>> {
+    let (mut all, mut arms) = (String::new(), String::new());
+    for Module { name, .. } in modules {
+        let path = format!("{FOLDER}/{name}.ptx");
+        let ptx = fs::read_to_string(&path).map_err(|error| {
+            format!("{path}, which {LIST} lists: {error}; run scripts/kernels.py")
+        })?;
+        let after = |directive: &str| {
+            let found = ptx.lines().find_map(|line| line.strip_prefix(directive)).map(str::trim);
+            found.ok_or(format!("{path}: no line {directive}; run scripts/kernels.py"))
+        };
+        let entries = ptx.lines().filter_map(|line| line.strip_prefix(".visible .entry "));
+        let entries: Vec<&str> = entries.map(|name| name.trim_end_matches('(')).collect();
+        let deflated = out.join(format!("{name}.ptx.deflated"));
+        fs::write(&deflated, miniz_oxide::deflate::compress_to_vec(ptx.as_bytes(), LEVEL))?;
+        let topic = in_rust(name);
+        writeln!(all, "        Self::{topic},")?;
+        writeln!(arms, "            Self::{topic} => &Compiled {{")?;
+        writeln!(arms, "                name: {name:?},")?;
+        writeln!(arms, "                isa: {:?},", after(".version")?)?;
+        writeln!(arms, "                target: {:?},", after(".target")?)?;
+        writeln!(arms, "                kernels: &{entries:?},")?;
+        writeln!(arms, "                deflated: include_bytes!({deflated:?}),")?;
+        writeln!(arms, "            }},")?;
+    }
+    let count = modules.len();
+    Ok(format!(
+        "impl Topic {{\n    const ALL: [Self; {count}] = [\n{all}    ];\n\n    const fn compiled(self) -> &'static Compiled {{\n        \
+         match self {{\n{arms}        }}\n    }}\n}}\n"
+    ))
+}
+
+/// "trunk_hopper": `TrunkHopper`.
+fn in_rust(name: &str) -> String {
+    let capital = |word: &str| {
+        let (first, others) = word.split_at(word.len().min(1));
+        first.to_uppercase() + others
+    };
+    name.split('_').map(capital).collect()
+}
+
+/// With `SEGTRT_NVCC` (the path of nvcc): a cubin of every module for every architecture, which the
+/// program prefers to its PTX on those very GPUs. Without it an empty list. A compiler that fails
+/// costs a warning and its cubins.
+fn cubins(modules: &[Module], out: &Path) -> String {
     let mut list = String::from("const CUBINS: &[(u32, &str, &[u8])] = &[\n");
     if let Ok(nvcc) = env::var("SEGTRT_NVCC") {
         let architectures = env::var("SEGTRT_CUDA_ARCHS").unwrap_or_else(|_| ARCHITECTURES.into());
         for architecture in architectures.split(',').map(str::trim) {
-            match cubins(&nvcc, architecture, &out) {
+            match cubins_for(modules, &nvcc, architecture, out) {
                 Ok(lines) => list += &lines,
                 Err(problem) => {
                     println!("cargo:warning=no cubins for sm {architecture}: {problem}")
@@ -35,64 +126,43 @@ fn compile_kernels() {
             }
         }
     }
-    list += "];\n";
-    if let Err(error) = std::fs::write(out.join("cubins.rs"), list) {
-        println!("cargo:warning=cubins.rs cannot be written: {error}");
-    }
+    list + "];\n"
 }
 
 /// The lines of the list for one architecture.
-fn cubins(nvcc: &str, architecture: &str, out: &Path) -> Result<String, String> {
+fn cubins_for(
+    modules: &[Module],
+    nvcc: &str,
+    architecture: &str,
+    out: &Path,
+) -> Result<String, String> {
     let sm: u32 = architecture
         .parse()
         .map_err(|_| "SEGTRT_CUDA_ARCHS takes numbers such as 86,87,90".to_owned())?;
     let mut lines = String::new();
-    let common = [
-        "preprocess",
-        "mask",
-        "memory",
-        "attention",
-        "trunk",
-        "windows",
-        "keys",
-        "decoder_image",
-        "decoder_tokens",
-        "decoder_heads",
-        "decoder_masks",
-        "memory_mask",
-        "memory_join",
-        "memory_blocks",
-        "latents",
-        "latent_windows",
-    ]
-    .map(|topic| (topic, ""));
-    // Hopper's own instructions are for its architecture alone, which has a name of its own.
-    let hopper =
-        ["attention_hopper", "products_hopper", "norms_hopper", "trunk_hopper", "windows_hopper"]
-            .map(|topic| (topic, "a"));
-    let hopper = hopper.into_iter().filter(|_| sm == 90);
-    for (topic, variant) in common.into_iter().chain(hopper) {
-        let to = out.join(format!("{topic}.sm{sm}.cubin"));
+    for Module { name, source, defines, architectures } in modules {
+        // Hopper's own instructions are for its architecture alone, which has a name of its own.
+        let alone = architectures.iter().all(|one| one.ends_with('a'));
+        if alone && !architectures.contains(&format!("{sm}a")) {
+            continue;
+        }
+        let to = out.join(format!("{name}.sm{sm}.cubin"));
         let ran = Command::new(nvcc)
-            .args([
-                "-cubin",
-                "-O3",
-                "-std=c++17",
-                "-lineinfo",
-                &format!("-arch=sm_{sm}{variant}"),
-                "-o",
-            ])
+            .args(["-cubin", "-O3", "-std=c++17", "-lineinfo"])
+            .arg(format!("-arch=sm_{sm}{}", if alone { "a" } else { "" }))
+            .args(defines.iter().map(|define| format!("-D{define}")))
+            .arg("-o")
             .arg(&to)
-            .arg(format!("{SOURCES}/{topic}.cu"))
+            .arg(format!("{FOLDER}/{source}"))
             .output()
             .map_err(|error| format!("{nvcc} (SEGTRT_NVCC) cannot be run: {error}"))?;
         if !ran.status.success() {
             let said = String::from_utf8_lossy(&ran.stderr);
             let said: Vec<&str> =
                 said.lines().filter(|line| !line.trim().is_empty()).take(3).collect();
-            return Err(format!("{nvcc} fails on cuda/{topic}.cu: {}", said.join(" | ")));
+            return Err(format!("{nvcc} fails on cuda/{source}: {}", said.join(" | ")));
         }
-        let _ = writeln!(lines, "    ({sm}, {topic:?}, include_bytes!({to:?})),");
+        let _ = writeln!(lines, "    ({sm}, {name:?}, include_bytes!({to:?})),");
     }
     Ok(lines)
 }

@@ -15,7 +15,7 @@ use cudarc::nvrtc::Ptx;
 
 use super::device::Gpu;
 use super::driver;
-use super::error::{Result, Tried};
+use super::error::{GpuError, Result, Tried};
 use super::stream::Stream;
 use super::tensor_map::TensorMap;
 use super::view::View;
@@ -23,8 +23,8 @@ use super::view::View;
 /// What a module is loaded from.
 #[derive(Clone, Copy, Debug)]
 pub enum Image {
-    /// PTX, which the driver compiles for the GPU and keeps in its cache.
-    Ptx(&'static str),
+    /// PTX, deflated, which the driver compiles for the GPU and keeps in its cache.
+    Ptx(&'static [u8]),
     /// A cubin, made for one architecture.
     Cubin(&'static [u8]),
 }
@@ -32,10 +32,14 @@ pub enum Image {
 impl Image {
     /// Where its bytes begin: an image is part of the program, and has its own.
     fn place(self) -> usize {
-        match self {
-            Self::Ptx(text) => text.as_ptr().addr(),
-            Self::Cubin(bytes) => bytes.as_ptr().addr(),
-        }
+        let (Self::Ptx(bytes) | Self::Cubin(bytes)) = self;
+        bytes.as_ptr().addr()
+    }
+
+    /// The text of deflated PTX; none where it is damaged.
+    pub fn inflated(deflated: &[u8]) -> Option<String> {
+        let text = miniz_oxide::inflate::decompress_to_vec(deflated).ok()?;
+        String::from_utf8(text).ok()
     }
 }
 
@@ -140,7 +144,13 @@ impl Module {
             return Ok(Self { inner, gpu: gpu.clone() });
         }
         let inner = match image {
-            Image::Ptx(text) => gpu.context().load_module(Ptx::from_src(text)),
+            Image::Ptx(deflated) => {
+                let text = Image::inflated(deflated).ok_or_else(|| GpuError::Failed {
+                    what: format!("be given {name}"),
+                    code: "this program's copy of it is damaged; install the program again".into(),
+                })?;
+                gpu.context().load_module(Ptx::from_src(text))
+            }
             Image::Cubin(bytes) => gpu.context().load_module(Ptx::from_binary(bytes.to_vec())),
         };
         let facts = gpu.facts();

@@ -89,19 +89,18 @@ pub(super) struct Clusters {
 }
 
 impl Clusters {
-    /// Loads a topic's kernels, each with so many bytes of shared memory, where there may be any: none on another GPU than Hopper, nor where the driver
+    /// Loads these kernels, each with so many bytes of shared memory, where there may be any: none on another GPU than Hopper, nor where the driver
     /// takes none. `what` they do, for the log.
     pub fn where_possible(
         gpu: &Gpu,
-        topic: Topic,
         kinds: &[Kind],
         shared: impl Fn(&Kind) -> u32,
         what: &str,
     ) -> Option<Arc<[Self]>> {
-        if gpu.facts().sm != HOPPER {
+        if gpu.facts().sm != HOPPER || kinds.is_empty() {
             return None;
         }
-        let loaded = Self::load(gpu, topic, kinds, shared);
+        let loaded = Self::load(gpu, kinds, shared);
         if let Err(error) = &loaded {
             log::warn!(
                 "the kernels for Hopper that {what} at once cannot be used, slower ones are: {error:#}"
@@ -110,17 +109,18 @@ impl Clusters {
         loaded.ok()
     }
 
-    fn load(
-        gpu: &Gpu,
-        topic: Topic,
-        kinds: &[Kind],
-        shared: impl Fn(&Kind) -> u32,
-    ) -> Result<Arc<[Self]>> {
-        let (modules, form) = images::load(gpu, &[topic])?;
-        log::debug!("kernels about {topic:?} from {form}");
-        let (_, module) = modules.first().context("no kernels were loaded")?;
+    fn load(gpu: &Gpu, kinds: &[Kind], shared: impl Fn(&Kind) -> u32) -> Result<Arc<[Self]>> {
+        let mut topics: Vec<Topic> =
+            kinds.iter().filter_map(|kind| Topic::with(kind.name)).collect();
+        // Kinds of a module need not stand side by side.
+        topics.sort_unstable_by_key(|topic| *topic as usize);
+        topics.dedup();
+        let (modules, form) = images::load(gpu, &topics)?;
+        log::debug!("kernels about {topics:?} from {form}");
         let load = |kind: &Kind| {
             let (name, blocks) = (kind.name, kind.blocks());
+            let module = modules.iter().find(|(topic, _)| Topic::with(name) == Some(*topic));
+            let (_, module) = module.with_context(|| format!("no module has the kernel {name}"))?;
             let function = module.function(name)?.with_shared(shared(kind))?;
             let resident = function.resident_clusters(THREADS, blocks)? as usize;
             log::debug!("kernel {name}: {resident} clusters at once");

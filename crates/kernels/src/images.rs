@@ -3,14 +3,16 @@ The compiled kernels inside the program, and which form of them a GPU gets.
 */
 
 use std::cmp::Reverse;
+use std::panic::resume_unwind;
 use std::sync::mpsc::{self, Receiver};
+use std::thread::{self, ScopedJoinHandle};
 
 use anyhow::{Context, Result};
 
 use cuda::Gpu;
 use cuda::module::{Image, Module};
 
-/// The source files, one module each.
+/// The modules of `cuda/kernels.toml`, by the same names.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Topic {
     /// `cuda/preprocess.cu`
@@ -29,10 +31,24 @@ pub enum Topic {
     TrunkHopper,
     /// `cuda/windows.cu`
     Windows,
-    /// `cuda/products_hopper.cu`: for sm 90 alone.
-    ProductsHopper,
-    /// `cuda/norms_hopper.cu`: for sm 90 alone.
-    NormsHopper,
+    /// `cuda/products_hopper.cu`: the activated ones in tiles of 128 columns, for sm 90 alone.
+    ProductsHopperGelu128,
+    /// Those in tiles of 192 columns.
+    ProductsHopperGelu192,
+    /// Those without an activation.
+    ProductsHopperPlain,
+    /// `cuda/norms_hopper.cu`: rows of 96 and 192 columns, for sm 90 alone.
+    NormsHopper96,
+    /// Rows of 112 and 224.
+    NormsHopper112,
+    /// Rows of 144 and 288.
+    NormsHopper144,
+    /// Rows of 384.
+    NormsHopper384,
+    /// Rows of 448.
+    NormsHopper448,
+    /// Rows of 576.
+    NormsHopper576,
     /// `cuda/windows_hopper.cu`: for sm 90 alone.
     WindowsHopper,
     /// `cuda/keys.cu`
@@ -60,121 +76,26 @@ pub enum Topic {
 /// What every pipeline needs; attention's and the trunk's are loaded by those who use them, for the driver compiles them for seconds.
 pub(super) const USUAL: [Topic; 3] = [Topic::Preprocess, Topic::Mask, Topic::Memory];
 
-/// Name, headers and PTX of each topic.
-const TOPICS: [(Topic, &str, &[&str], &str); 21] = [
-    (
-        Topic::Preprocess,
-        "preprocess",
-        &["common.cuh"],
-        include_str!("../../../cuda/preprocess.ptx"),
-    ),
-    (Topic::Mask, "mask", &["common.cuh"], include_str!("../../../cuda/mask.ptx")),
-    (Topic::Memory, "memory", &["common.cuh"], include_str!("../../../cuda/memory.ptx")),
-    (
-        Topic::Attention,
-        "attention",
-        &["attention.cuh"],
-        include_str!("../../../cuda/attention.ptx"),
-    ),
-    (
-        Topic::AttentionHopper,
-        "attention_hopper",
-        &["attention.cuh", "wgmma.cuh"],
-        include_str!("../../../cuda/attention_hopper.ptx"),
-    ),
-    (
-        Topic::Trunk,
-        "trunk",
-        &["common.cuh", "halves.cuh", "gelu.cuh", "normalize.cuh"],
-        include_str!("../../../cuda/trunk.ptx"),
-    ),
-    (
-        Topic::TrunkHopper,
-        "trunk_hopper",
-        &["common.cuh", "halves.cuh", "normalize.cuh", "wgmma.cuh"],
-        include_str!("../../../cuda/trunk_hopper.ptx"),
-    ),
-    (
-        Topic::Windows,
-        "windows",
-        &["attention.cuh", "windows.cuh"],
-        include_str!("../../../cuda/windows.ptx"),
-    ),
-    (
-        Topic::ProductsHopper,
-        "products_hopper",
-        &["common.cuh", "halves.cuh", "gelu.cuh", "wgmma.cuh", "tiles.cuh"],
-        include_str!("../../../cuda/products_hopper.ptx"),
-    ),
-    (
-        Topic::NormsHopper,
-        "norms_hopper",
-        &["common.cuh", "halves.cuh", "wgmma.cuh", "tiles.cuh"],
-        include_str!("../../../cuda/norms_hopper.ptx"),
-    ),
-    (
-        Topic::WindowsHopper,
-        "windows_hopper",
-        &["attention.cuh", "windows.cuh", "wgmma.cuh"],
-        include_str!("../../../cuda/windows_hopper.ptx"),
-    ),
-    (Topic::Keys, "keys", &["attention.cuh", "halves.cuh"], include_str!("../../../cuda/keys.ptx")),
-    (
-        Topic::DecoderImage,
-        "decoder_image",
-        &["attention.cuh", "decoder_image.cuh"],
-        include_str!("../../../cuda/decoder_image.ptx"),
-    ),
-    (
-        Topic::DecoderTokens,
-        "decoder_tokens",
-        &["attention.cuh", "halves.cuh", "decoder_tokens.cuh"],
-        include_str!("../../../cuda/decoder_tokens.ptx"),
-    ),
-    (
-        Topic::DecoderHeads,
-        "decoder_heads",
-        &["attention.cuh"],
-        include_str!("../../../cuda/decoder_heads.ptx"),
-    ),
-    (
-        Topic::DecoderMasks,
-        "decoder_masks",
-        &["attention.cuh", "halves.cuh", "gelu.cuh"],
-        include_str!("../../../cuda/decoder_masks.ptx"),
-    ),
-    (
-        Topic::MemoryMask,
-        "memory_mask",
-        &["attention.cuh", "halves.cuh", "gelu.cuh", "memory_widen.cuh"],
-        include_str!("../../../cuda/memory_mask.ptx"),
-    ),
-    (
-        Topic::MemoryJoin,
-        "memory_join",
-        &["attention.cuh", "halves.cuh", "gelu.cuh"],
-        include_str!("../../../cuda/memory_join.ptx"),
-    ),
-    (
-        Topic::MemoryBlocks,
-        "memory_blocks",
-        &["attention.cuh", "halves.cuh", "gelu.cuh", "memory_blocks.cuh"],
-        include_str!("../../../cuda/memory_blocks.ptx"),
-    ),
-    (
-        Topic::Latents,
-        "latents",
-        &["attention.cuh", "halves.cuh", "gelu.cuh", "latents.cuh"],
-        include_str!("../../../cuda/latents.ptx"),
-    ),
-    (
-        Topic::LatentWindows,
-        "latent_windows",
-        &["attention.cuh", "halves.cuh", "gelu.cuh", "latent_windows.cuh"],
-        include_str!("../../../cuda/latent_windows.ptx"),
-    ),
-];
+/// A topic's module as it is in the program.
+struct Compiled {
+    name: &'static str,
+    /// What its PTX declares: the version of the language, and the least GPU.
+    isa: &'static str,
+    target: &'static str,
+    kernels: &'static [&'static str],
+    /// Its PTX.
+    deflated: &'static [u8],
+}
 
+impl Topic {
+    /// The module that has the kernel of that name.
+    pub(super) fn with(kernel: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|topic| topic.compiled().kernels.contains(&kernel))
+    }
+}
+
+// `Topic::ALL` and `Topic::compiled`, from cuda/kernels.toml (build.rs).
+include!(concat!(env!("OUT_DIR"), "/kernels.rs"));
 // `CUBINS: &[(u32, &str, &[u8])]`: compute capability, topic, image; empty unless SEGTRT_NVCC was set (build.rs).
 include!(concat!(env!("OUT_DIR"), "/cubins.rs"));
 
@@ -188,31 +109,44 @@ pub(super) fn load(gpu: &Gpu, topics: &[Topic]) -> Result<(Vec<(Topic, Module)>,
             Err(error) => log::warn!("the kernels' cubins cannot be used, their PTX is: {error:#}"),
         }
     }
-    let (mut modules, mut form) = (Vec::new(), String::new());
-    for topic in topics {
-        let (_, name, _, ptx) = entry(*topic)?;
-        let (isa, target) = needs(ptx);
-        let gpus = match target.strip_suffix('a') {
-            Some(only) => format!("of {only} alone"),
-            None => format!("of {target} or newer"),
+    // The driver compiles PTX that is in no cache for seconds, a module on one processor.
+    let modules: Loaded = thread::scope(|scope| {
+        let begin = |topic: &Topic| {
+            let topic = *topic;
+            scope.spawn(move || Ok((topic, from_ptx(gpu, topic)?)))
         };
-        let module = Module::load(gpu, &format!("the kernels {name}.ptx"), Image::Ptx(ptx));
-        let module = module.with_context(|| {
-            format!(
-                "the kernels need a driver that takes PTX {isa} (CUDA {} or newer) and a GPU {gpus}; found a driver \
-                 for CUDA {} and {} (sm {sm})",
-                cuda_of(isa),
-                gpu.facts().driver_cuda,
-                gpu.facts().name
-            )
-        })?;
-        modules.push((*topic, module));
-        form = match target.strip_suffix('a') {
+        let begun: Vec<_> = topics.iter().map(begin).collect();
+        let end =
+            |one: ScopedJoinHandle<'_, _>| one.join().unwrap_or_else(|said| resume_unwind(said));
+        begun.into_iter().map(end).collect::<Result<_>>()
+    })?;
+    let form = topics.last().map(|topic| {
+        let Compiled { isa, target, .. } = topic.compiled();
+        match target.strip_suffix('a') {
             Some(only) => format!("PTX {isa} for {only} alone"),
             None => format!("PTX {isa} for {target} and newer"),
-        };
-    }
-    Ok((modules, form))
+        }
+    });
+    Ok((modules, form.unwrap_or_default()))
+}
+
+fn from_ptx(gpu: &Gpu, topic: Topic) -> Result<Module> {
+    let Compiled { name, isa, target, deflated, .. } = topic.compiled();
+    let gpus = match target.strip_suffix('a') {
+        Some(only) => format!("of {only} alone"),
+        None => format!("of {target} or newer"),
+    };
+    let module = Module::load(gpu, &format!("the kernels {name}.ptx"), Image::Ptx(deflated));
+    module.with_context(|| {
+        format!(
+            "the kernels need a driver that takes PTX {isa} (CUDA {} or newer) and a GPU {gpus}; found a driver \
+             for CUDA {} and {} (sm {})",
+            cuda_of(isa),
+            gpu.facts().driver_cuda,
+            gpu.facts().name,
+            gpu.facts().sm
+        )
+    })
 }
 
 /// Loaded modules, each with its source.
@@ -229,14 +163,13 @@ impl Kept {
     /// Begins to load those of these topics that this GPU can run, on all processors: without its cache a driver compiles PTX first, one processor for a
     /// module, of those for Hopper for 5 to 70 s with CUDA 12.4. The longest ones begin first.
     pub fn begin<'s>(scope: &rayon::Scope<'s>, gpu: &'s Gpu, topics: &[Topic]) -> Self {
-        let length = |topic: &Topic| entry(*topic).map_or(0, |(.., ptx)| ptx.len());
         let mut once: Vec<Topic> = Vec::new();
         for topic in topics {
             if !once.contains(topic) {
                 once.push(*topic);
             }
         }
-        once.sort_by_key(|topic| Reverse(length(topic)));
+        once.sort_by_key(|topic| Reverse(topic.compiled().deflated.len()));
         let begin = |topic: Topic| {
             let (give, take) = mpsc::sync_channel(1);
             // Nobody takes it where the test has ended.
@@ -258,8 +191,7 @@ impl Kept {
 }
 
 fn loaded(gpu: &Gpu, topic: Topic) -> Option<Loaded> {
-    let (_, _, _, ptx) = entry(topic).ok()?;
-    let only = needs(ptx).1.trim_start_matches("sm_").strip_suffix('a');
+    let only = topic.compiled().target.trim_start_matches("sm_").strip_suffix('a');
     if only.is_some_and(|only| only != gpu.facts().sm.to_string()) {
         return None;
     }
@@ -271,18 +203,11 @@ fn loaded(gpu: &Gpu, topic: Topic) -> Option<Loaded> {
 }
 
 fn cubin(gpu: &Gpu, sm: u32, topic: Topic) -> Result<(Topic, Module)> {
-    let (_, name, ..) = entry(topic)?;
-    let found = CUBINS.iter().find(|(of, about, _)| *of == sm && about == name);
+    let name = topic.compiled().name;
+    let found = CUBINS.iter().find(|(of, about, _)| *of == sm && *about == name);
     let (.., bytes) = found.with_context(|| format!("there is none of {name} for sm {sm}"))?;
     let module = Module::load(gpu, &format!("the cubin of {name}"), Image::Cubin(bytes))?;
     Ok((topic, module))
-}
-
-fn entry(
-    topic: Topic,
-) -> Result<&'static (Topic, &'static str, &'static [&'static str], &'static str)> {
-    let found = TOPICS.iter().find(|(of, ..)| *of == topic);
-    found.with_context(|| format!("no kernels about {topic:?}"))
 }
 
 /// The first CUDA whose driver takes PTX of this version: versions 7.x came with CUDA 11.x, 8.x with 12.x.
@@ -292,15 +217,6 @@ fn cuda_of(isa: &str) -> String {
         Some(("8", minor)) => format!("12.{minor}"),
         _ => "?".to_owned(),
     }
-}
-
-/// The ISA version and the architecture that PTX declares.
-fn needs(ptx: &str) -> (&str, &str) {
-    let after = |directive: &str| {
-        let line = ptx.lines().find_map(|line| line.strip_prefix(directive));
-        line.map_or("?", str::trim)
-    };
-    (after(".version"), after(".target"))
 }
 
 #[cfg(test)]
@@ -314,16 +230,32 @@ mod tests {
         digest.iter().map(|byte| format!("{byte:02x}")).collect()
     }
 
+    /// The text that the program has.
+    fn ptx(topic: Topic) -> String {
+        Image::inflated(topic.compiled().deflated).unwrap()
+    }
+
+    /// The list, and what it says of a module.
+    fn listed(topic: Topic) -> (toml::Table, toml::Value) {
+        let list = std::fs::read_to_string("../../cuda/kernels.toml").unwrap();
+        let list: toml::Table = list.parse().unwrap();
+        let module = list["module"][topic.compiled().name].clone();
+        (list, module)
+    }
+
+    fn words(list: &toml::Value) -> Vec<&str> {
+        list.as_array().unwrap().iter().map(|word| word.as_str().unwrap()).collect()
+    }
+
     #[test]
     fn the_ptx_belongs_to_its_source() {
-        for (_, name, headers, ptx) in TOPICS {
-            let source = format!("{name}.cu");
-            let files: Vec<String> = headers
-                .iter()
-                .copied()
-                .chain([source.as_str()])
-                .map(|file| format!("../../cuda/{file}"))
-                .collect();
+        for topic in Topic::ALL {
+            let (ptx, (_, module)) = (ptx(topic), listed(topic));
+            let (name, source) = (topic.compiled().name, module["source"].as_str().unwrap());
+            assert_eq!(std::fs::read_to_string(format!("../../cuda/{name}.ptx")).unwrap(), ptx);
+            let headers = words(&module["headers"]);
+            let files = headers.iter().chain([&source]).map(|file| format!("../../cuda/{file}"));
+            let files: Vec<String> = files.collect();
             let mut sources: Vec<Vec<u8>> =
                 files.iter().map(|file| std::fs::read(file).unwrap()).collect();
             let line = ptx.lines().find(|line| line.contains("sha256")).unwrap();
@@ -351,30 +283,42 @@ mod tests {
     }
 
     #[test]
+    fn the_ptx_was_made_as_the_list_says_and_has_kernels_of_its_own() {
+        let mut kernels = Vec::new();
+        for topic in Topic::ALL {
+            let (list, module) = listed(topic);
+            let generation = &list["generation"][module["generation"].as_str().unwrap()];
+            let mut made = format!("// NVRTC {}", generation["nvrtc"].as_str().unwrap());
+            words(&generation["options"]).iter().for_each(|option| made += &format!(" {option}"));
+            let defines = module.get("defines").map(words).unwrap_or_default();
+            defines.iter().for_each(|define| made += &format!(" -D{define}"));
+            let Compiled { name, kernels: own, .. } = topic.compiled();
+            let ptx = ptx(topic);
+            assert_eq!(ptx.lines().nth(2), Some(made.as_str()), "{name}: run scripts/kernels.py");
+            assert_eq!(ptx.matches(".entry").count(), own.len(), "{name}");
+            assert!(!own.is_empty(), "{name}");
+            kernels.extend_from_slice(own);
+        }
+        let count = kernels.len();
+        kernels.sort_unstable();
+        kernels.dedup();
+        assert_eq!(kernels.len(), count, "a kernel is in two modules");
+        assert_eq!(Topic::with("product_norm_576_by_6"), Some(Topic::NormsHopper576));
+        assert_eq!(Topic::with("product_norm_577"), None);
+    }
+
+    #[test]
     fn the_ptx_is_for_the_oldest_gpu_and_driver_that_are_served() {
-        for (topic, name, _, ptx) in TOPICS {
-            let least = match topic {
-                Topic::AttentionHopper
-                | Topic::ProductsHopper
-                | Topic::NormsHopper
-                | Topic::TrunkHopper
-                | Topic::WindowsHopper => ("8.2", "sm_90a"),
-                Topic::Attention
-                | Topic::Trunk
-                | Topic::Windows
-                | Topic::Keys
-                | Topic::DecoderImage
-                | Topic::DecoderTokens
-                | Topic::DecoderHeads
-                | Topic::DecoderMasks
-                | Topic::MemoryMask
-                | Topic::MemoryJoin
-                | Topic::MemoryBlocks
-                | Topic::Latents
-                | Topic::LatentWindows => ("7.8", "sm_80"),
-                _ => ("7.8", "sm_75"),
+        for topic in Topic::ALL {
+            let Compiled { name, isa, target, .. } = topic.compiled();
+            let least = if name.contains("_hopper") {
+                ("8.2", "sm_90a")
+            } else if USUAL.contains(&topic) {
+                ("7.8", "sm_75")
+            } else {
+                ("7.8", "sm_80")
             };
-            assert_eq!(needs(ptx), least, "{name}");
+            assert_eq!((*isa, *target), least, "{name}");
         }
         assert_eq!((cuda_of("7.8"), cuda_of("8.2")), ("11.8".to_owned(), "12.2".to_owned()));
     }

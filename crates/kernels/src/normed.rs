@@ -8,7 +8,6 @@ use std::sync::Arc;
 use anyhow::{Result, bail, ensure};
 
 use super::clusters::{Clusters, Kind, ROWS, walk};
-use super::images::Topic;
 use super::{int, need_exactly};
 use cuda::module::{Arg, Begin};
 use cuda::{Gpu, Stream, View};
@@ -89,10 +88,11 @@ pub struct NormedKernels {
 
 impl NormedKernels {
     /// Loads the kernels where there may be any: none on another GPU than Hopper, nor where the driver takes none; then the product and the norm
-    /// are launched one after the other.
-    pub fn where_possible(gpu: &Gpu) -> Option<Self> {
-        let kinds = KINDS.map(|(_, kind)| kind);
-        let each = Clusters::where_possible(gpu, Topic::NormsHopper, &kinds, shared, WHAT)?;
+    /// are launched one after the other. Of them those that are wanted, by name and columns of rows: an unused one would cost the driver's time.
+    pub fn where_possible(gpu: &Gpu, wanted: impl Fn(&str, usize) -> bool) -> Option<Self> {
+        let kinds = KINDS.into_iter().filter(|(columns, kind)| wanted(kind.name, *columns));
+        let kinds: Vec<Kind> = kinds.map(|(_, kind)| kind).collect();
+        let each = Clusters::where_possible(gpu, &kinds, shared, WHAT)?;
         Some(Self { each })
     }
 

@@ -9,7 +9,6 @@ use std::sync::Arc;
 use anyhow::{Result, ensure};
 
 use super::clusters::{Clusters, Kind, walk};
-use super::images::Topic;
 use super::{int, need_exactly};
 use cuda::module::{Arg, Begin};
 use cuda::{Gpu, Stream, View};
@@ -57,9 +56,10 @@ pub struct ProductKernels {
 
 impl ProductKernels {
     /// Loads the kernels where there may be any: none on another GPU than Hopper, nor where the driver takes none; then cuBLASLt multiplies, and
-    /// activations are launched behind it.
-    pub fn where_possible(gpu: &Gpu) -> Option<Self> {
-        let each = Clusters::where_possible(gpu, Topic::ProductsHopper, &KINDS, shared, WHAT)?;
+    /// activations are launched behind it. Of them those that are wanted, by name: an unused one would cost the driver's time.
+    pub fn where_possible(gpu: &Gpu, wanted: impl Fn(&str) -> bool) -> Option<Self> {
+        let kinds: Vec<Kind> = kinds().filter(|kind| wanted(kind.name)).collect();
+        let each = Clusters::where_possible(gpu, &kinds, shared, WHAT)?;
         Some(Self { each })
     }
 

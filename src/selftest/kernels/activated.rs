@@ -80,7 +80,7 @@ pub(super) struct Cases {
 
 impl Cases {
     pub fn new(bench: &Bench, kernels: &TrunkKernels) -> Self {
-        let own = ProductKernels::where_possible(bench.gpu);
+        let own = ProductKernels::where_possible(bench.gpu, |_| true);
         let all = CASES.map(|case| (true, case)).into_iter();
         let all = all.chain(PLAIN_CASES.map(|case| (false, case)));
         let cases = bench.planned(all, |(activated, (_, [rows, columns, _]))| {

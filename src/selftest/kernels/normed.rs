@@ -37,7 +37,7 @@ pub(super) struct Cases {
 
 impl Cases {
     pub fn new(bench: &Bench, kernels: &TrunkKernels) -> Self {
-        let own = NormedKernels::where_possible(bench.gpu);
+        let own = NormedKernels::where_possible(bench.gpu, |_, _| true);
         let cases =
             bench.planned(data::cases(), |Case { sizes: [rows, columns, depth], .. }| {
                 let names = own.iter().flat_map(|own| own.names(*columns, *depth)).count();

@@ -114,13 +114,23 @@ impl TrunkRun {
         let linears =
             trunk.blocks.iter().map(|block| if block.skips() { 5 } else { 4 }).sum::<usize>();
         let counters = View::new(&gpu.towards(Purpose::Scratch), COUNTER * linears)?;
+        // Where an engine says by which kernels its products are computed, no other is loaded.
+        let wanted = |name: &str| {
+            let named = |choices: &Choices| {
+                choices.products.iter().any(|choice| choice.kernel.as_deref() == Some(name))
+            };
+            choices.is_none_or(named)
+        };
+        let rows = |columns| trunk.blocks.iter().any(|block| block.dim_out == columns);
         let mut making = Making {
             gpu,
             kernels,
             library,
             attention,
-            own: ProductKernels::where_possible(gpu),
-            normed: NormedKernels::where_possible(gpu),
+            own: ProductKernels::where_possible(gpu, wanted),
+            normed: NormedKernels::where_possible(gpu, |name, columns| {
+                wanted(name) && rows(columns)
+            }),
             room,
             scratch,
             choices,

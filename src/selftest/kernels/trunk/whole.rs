@@ -136,8 +136,8 @@ pub(in super::super) fn judge(bench: &Bench) -> Result<(), String> {
     if let Err(error @ CublasLtError::NotFound(_)) = CublasLt::open(bench.gpu) {
         return Err(error.to_string());
     }
-    let products = ProductKernels::where_possible(bench.gpu).is_some();
-    let norms = NormedKernels::where_possible(bench.gpu).is_some();
+    let products = ProductKernels::where_possible(bench.gpu, |_| true).is_some();
+    let norms = NormedKernels::where_possible(bench.gpu, |_, _| true).is_some();
     // Of several kernels the first, then the last.
     let own = [(OWN, false, Early::default()), (OWN_EARLY, true, Early::ALL)];
     let own = if products || norms { &own[..] } else { &[] };
