@@ -3,7 +3,7 @@ What an NVTX range costs: `cargo bench --bench ranges`; with a tool's library in
 it costs under that tool.
 */
 
-use host::ranges::{Range, enter};
+use vos::ranges::{Range, enter};
 
 fn main() {
     divan::main();

@@ -7,14 +7,14 @@ use std::path::Path;
 use std::process::Command as Process;
 
 use predicates::prelude::*;
-use tensorrt::Library;
 
 use crate::build_engines::stand_in;
 use crate::support::{segtrt, small_bundle};
 
 /// TensorRT for RTX's directory, where it is installed.
 fn rtx() -> Option<std::path::PathBuf> {
-    let library = Library::open(None).ok().filter(|library| library.version().rtx);
+    let library =
+        runtime::tensorrt_library::open(None).ok().filter(|library| library.version().rtx);
     if library.is_none() {
         eprintln!("SKIPPED: no TensorRT for RTX; `make test` installs it from pip");
     }
@@ -143,7 +143,7 @@ fn a_named_site_packages_is_looked_into() {
     let site = dir.path().join("site-packages");
     std::fs::create_dir(&site).unwrap();
     std::fs::rename(&fake, site.join("tensorrt_libs")).unwrap();
-    let library = Library::open(Some(&site)).unwrap();
+    let library = runtime::tensorrt_library::open(Some(&site)).unwrap();
     assert_eq!(library.version().to_string(), "TensorRT 8.6.0");
 }
 

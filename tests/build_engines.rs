@@ -3,6 +3,10 @@
 compiled stand-in plays TensorRT 8.6 where what matters is said before anything is built.
 */
 
+#[allow(dead_code)]
+#[path = "../crates/tensorrt/tests/model.rs"]
+mod model;
+
 use std::path::{Path, PathBuf};
 use std::process::{Command as Process, Stdio};
 use std::time::{Duration, Instant};
@@ -52,7 +56,8 @@ pub fn engine_dir(dir: &Path) -> PathBuf {
 
 /// TensorRT for RTX, where it is installed.
 pub fn rtx() -> Option<Library> {
-    let library = Library::open(None).ok().filter(|library| library.version().rtx);
+    let library =
+        runtime::tensorrt_library::open(None).ok().filter(|library| library.version().rtx);
     if library.is_none() {
         eprintln!("SKIPPED: no TensorRT for RTX; `make test` installs it from pip");
     }
@@ -297,7 +302,7 @@ fn a_graph_that_tensorrt_cannot_parse_is_told_by_node_operator_and_opset() {
     let dir = tempfile::tempdir().unwrap();
     let Some(_) = rtx() else { return };
     let bundle = copied_bundle(dir.path());
-    let odd = crate::trt::model::unknown_operator();
+    let odd = model::unknown_operator();
     std::fs::write(bundle.join("memory.onnx"), &odd).unwrap();
     let hash = vos::files::sha256_of_file(&bundle.join("memory.onnx")).unwrap().sha256;
     let manifest = std::fs::read_to_string(bundle.join("manifest.toml")).unwrap();

@@ -4,7 +4,7 @@ use std::path::Path;
 use std::process::Command;
 
 use cuda::Element;
-use cuda::cublaslt::{CublasLt, CublasLtError, Product, ProductShape};
+use cuda::cublaslt::{CublasLt, CublasLtError, Matmul, MatmulShape};
 use cuda::{Gpu, Recorded, Stream, View, Work};
 use half::f16;
 use segtrt::selftest::kernels::{Chosen, Topic, run};
@@ -92,12 +92,12 @@ fn the_selftest_compares_the_products_and_says_where_it_cannot() {
         ("halves", [6, 4], "elements are off by more than"),
         ("second", [5, 5], "FAILED product, all 2 (few: 33 x 288 x 96, f16): candidate 1: "),
         ("unsteady", [5, 5], "two runs on the same inputs gave other bits"),
-        ("none", [0, 5], "could not name an algorithm of a product of 33 x 288 x 96"),
+        ("none", [0, 5], "could not name an algorithm of a matmul of 33 x 288 x 96"),
         ("fails", [0, 10], "CUBLAS_STATUS_EXECUTION_FAILED; SEGTRT_CUBLASLT_LIB names another"),
         (
             "refuses",
             [0, 1],
-            "cuBLASLt 13.1.2 (for CUDA 13) could not make ready on this GPU: CUBLAS_STATUS_ARCH_MISMATCH",
+            "cuBLASLt 13.1.2 (for CUDA 13) could not create a handle on this GPU: CUBLAS_STATUS_ARCH_MISMATCH",
         ),
         ("new", [0, 1], "it is made for CUDA 99, the driver knows CUDA 13"),
     ] {
@@ -236,8 +236,8 @@ struct Operands {
     workspace: View,
 }
 
-const SMALL: ProductShape =
-    ProductShape { rows: 2, columns: 16, depth: 8, output: Element::F32, residual: true };
+const SMALL: MatmulShape =
+    MatmulShape { rows: 2, columns: 16, depth: 8, output: Element::F32, residual: true };
 
 fn floats(values: impl Iterator<Item = f32>) -> Vec<u8> {
     values.flat_map(f32::to_le_bytes).collect()
@@ -250,7 +250,7 @@ fn put(gpu: &Gpu, stream: &Stream, bytes: &[u8]) -> View {
 }
 
 impl Operands {
-    fn new(gpu: &Gpu, stream: &Stream, product: &Product) -> Self {
+    fn new(gpu: &Gpu, stream: &Stream, product: &Matmul) -> Self {
         let halves = |count: usize, value: fn(usize) -> usize| -> Vec<u8> {
             (0..count).flat_map(|at| f16::from_f32(value(at) as f32).to_le_bytes()).collect()
         };
@@ -265,7 +265,7 @@ impl Operands {
         }
     }
 
-    fn enqueue(&self, product: &Product, bias: usize, stream: &Stream) {
+    fn enqueue(&self, product: &Matmul, bias: usize, stream: &Stream) {
         let Self { a, weight, bias: biases, out, workspace } = self;
         product.enqueue(a, weight, &biases[bias], out, workspace, stream).unwrap();
     }
@@ -283,7 +283,7 @@ impl Operands {
 }
 
 struct Both {
-    product: Product,
+    product: Matmul,
     operands: Operands,
 }
 
@@ -305,7 +305,7 @@ fn launches() {
     }
     let gpu = Gpu::open(0).unwrap();
     let (lt, stream) = (CublasLt::open(&gpu).unwrap(), gpu.stream().unwrap());
-    let product = Product::new(&lt, SMALL).unwrap();
+    let product = Matmul::new(&lt, SMALL).unwrap();
     assert_eq!((product.candidates(), product.workspace_bytes()), (2, 4 * 32));
     let operands = Operands::new(&gpu, &stream, &product);
     // Two weights' products behind each other, before either has run: each has its own bias.
@@ -338,14 +338,14 @@ fn refusals() {
     let (lt, stream) = (CublasLt::open(&gpu).unwrap(), gpu.stream().unwrap());
     let said = |result: Result<(), CublasLtError>| result.unwrap_err().to_string();
     for shape in [
-        ProductShape { rows: 0, ..SMALL },
-        ProductShape { columns: 0, ..SMALL },
-        ProductShape { depth: 1 << 31, ..SMALL },
+        MatmulShape { rows: 0, ..SMALL },
+        MatmulShape { columns: 0, ..SMALL },
+        MatmulShape { depth: 1 << 31, ..SMALL },
     ] {
-        let told = said(Product::new(&lt, shape).map(|_| ()));
+        let told = said(Matmul::new(&lt, shape).map(|_| ()));
         assert!(told.contains(&shape.to_string()) && told.contains("from 1 to"), "{told}");
     }
-    let product = Product::new(&lt, SMALL).unwrap();
+    let product = Matmul::new(&lt, SMALL).unwrap();
     let told = said(product.choose(2));
     assert!(told.contains("candidate 2 of") && told.contains("it has 2"), "{told}");
     let right = Operands::new(&gpu, &stream, &product);
@@ -366,7 +366,7 @@ fn refusals() {
         (enqueue(a, weight, bias, out, &odd(128)), "the workspace"),
     ] {
         let told = said(result);
-        assert!(told.starts_with(&format!("{name} of a product of 2 x 16 x 8 ")), "{told}");
+        assert!(told.starts_with(&format!("{name} of a matmul of 2 x 16 x 8 ")), "{told}");
     }
     // Nothing of that was enqueued.
     enqueue(a, weight, bias, out, &large(4096)).unwrap();

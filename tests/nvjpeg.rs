@@ -215,7 +215,10 @@ fn a_library_that_is_missing_or_of_no_use_is_said_with_what_to_do() {
     let reason = setting.fails(setting.gpu("nvjpeg", "bad").env("FAKE_NVJPEG_FAULT", "new"));
     assert!(reason.contains("made for CUDA 99, the driver knows CUDA 13"), "{reason}");
     let reason = setting.fails(setting.gpu("nvjpeg", "bad").env("FAKE_NVJPEG_FAULT", "refuses"));
-    assert!(reason.contains("make ready on this GPU: NVJPEG_STATUS_ARCH_MISMATCH"), "{reason}");
+    assert!(
+        reason.contains("create a handle on this GPU: NVJPEG_STATUS_ARCH_MISMATCH"),
+        "{reason}"
+    );
     assert!(reason.contains("use --decoder turbo, or name another nvJPEG"), "{reason}");
     // Found by the loader alone, without a name.
     let path = std::env::join_paths([setting.fakes.dir(), setting.nvjpeg]).unwrap();

@@ -105,10 +105,11 @@ mod teacher;
 mod telemetry;
 /// Pipes, terminals, shells: control codes, completions, manual pages, JSON.
 mod terminal;
+/// A timing cache that TensorRT does not merge.
+mod timing_cache;
 /// The tracker and the committed network against Meta's own predictor.
 mod tracker;
-/// TensorRT: tables against headers, the committed binding, real libraries.
-mod trt;
+
 /// Encoders with a trunk: their weights on the way to engines and packs, on stand-ins.
 mod trunk_bundle;
 /// An encoder whose trunk this program computes itself, between two engines.

@@ -5,7 +5,7 @@ fn main() {
     compile_shim();
 }
 
-/// Needs a C++17 compiler only: the shim knows TensorRT's interfaces from its own tables.
+/// Needs a C++17 compiler only: the shim knows TensorRT's interfaces from tables.
 fn compile_shim() {
     const DIR: &str = "src/shim";
     println!("cargo:rerun-if-changed={DIR}");
@@ -19,5 +19,5 @@ fn compile_shim() {
             ["api", "builder", "network", "runtime", "context"]
                 .map(|file| format!("{DIR}/{file}.cpp")),
         )
-        .compile("segtrt_shim");
+        .compile("trtdl_shim");
 }

@@ -10,12 +10,12 @@ use std::time::Instant;
 
 use half::f16;
 
-use host::ranges::{self, Range, within};
 use vos::dataset::Clip;
 use vos::geometry::Geometry;
 use vos::logits::Exchange;
 use vos::mask::Mask;
 use vos::predecode::PreparedClip;
+use vos::ranges::{self, Range, within};
 use vos::record::FrameTimes;
 use vos::tracker::{FrameInput, Network, NetworkPrompt, Tracker};
 

@@ -17,7 +17,7 @@ use runtime::TensorRtMemory;
 use runtime::pipeline::{
     self, Decoder, Engines, FrameResult, ObjectSpan, PassError, PassPlan, Pipeline,
 };
-use tensorrt::{Library, Runtime};
+use tensorrt::Runtime;
 use vos::bundle::Manifest;
 use vos::geometry::Geometry;
 use vos::logits::rounded;
@@ -59,9 +59,9 @@ impl GpuRunner {
         let (free_before, _) = gpu.memory_info()?;
         let nvjpeg = match plan.options.decoder {
             Decoder::Turbo => None,
-            Decoder::Nvjpeg => Some(nvjpeg::Library::open(Some(&gpu.facts().driver_cuda))?),
+            Decoder::Nvjpeg => Some(nvjpeg::open(Some(&gpu.facts().driver_cuda))?),
         };
-        let library = Library::open(plan.tensorrt_lib.as_deref())?;
+        let library = runtime::tensorrt_library::open(plan.tensorrt_lib.as_deref())?;
         let start = Instant::now();
         let memory = Arc::new(TensorRtMemory::new(&gpu.towards(Purpose::Weights)));
         let runtime = Runtime::with_memory(&library, memory, None)?;

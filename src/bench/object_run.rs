@@ -10,7 +10,6 @@ use std::collections::BTreeMap;
 use anyhow::Context;
 
 use host::process_memory;
-use host::ranges::{self, Range};
 use runtime::pipeline::Mode;
 use vos::dataset::{Clip, ObjectTruth};
 use vos::files;
@@ -18,6 +17,7 @@ use vos::geometry::Geometry;
 use vos::overlay::OverlayWriter;
 use vos::predecode::{PreparedClip, Wanted};
 use vos::prompt::ObjectPrompt;
+use vos::ranges::{self, Range};
 use vos::record::{
     Conditions, FrameTimes, Measured, MemoryPeaks, ObjectKey, Observed, RunRecord, Status, Verdict,
     mean_gpu_ms, mean_residue_ms, mean_stages, speed_of,

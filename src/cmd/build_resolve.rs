@@ -15,7 +15,7 @@ use runtime::engine::freshness::{self, Wanted as WantedPlan};
 use runtime::engine::islands::Islands;
 use runtime::engine::timing_files::TimingFiles;
 use runtime::engine::{EngineManifest, Settings, engine_dir, has_fill_levels, profiles};
-use tensorrt::{Family, Library, Version};
+use tensorrt::{Family, Version};
 use vos::bundle::Bank;
 use vos::bundle::{self, Bundle, Role, Wanted};
 use vos::model_tag::ModelTag;
@@ -78,7 +78,7 @@ pub fn resolve(args: &BuildEnginesArgs, workspace_mb: Option<u64>) -> Result<Res
         })
     });
     let named = named.transpose()?;
-    let library = Library::open(args.tensorrt_lib.as_deref())?;
+    let library = runtime::tensorrt_library::open(args.tensorrt_lib.as_deref())?;
     library.parser_path()?;
     let (platform, target) = target(args, &platforms, named, &library)?;
     let precision = args.precision.unwrap_or(platform.precision);

@@ -19,7 +19,6 @@ use crate::selftest::{self, Folder, Repeats, Settings, Timing};
 use host::screen_table;
 use runtime::build::Supervisor;
 use runtime::engine::EngineManifest;
-use tensorrt::Library;
 
 /// Runs of each engine, as `selftest` has them by default.
 const REPEATS: Repeats = Repeats { warmup: 10, runs: 50, layer_runs: 0 };
@@ -37,7 +36,8 @@ struct Swept {
 
 /// Builds under each cap and shows the comparison.
 pub fn run(args: &BuildEnginesArgs) -> Result<Outcome> {
-    let tensorrt = Library::open(args.tensorrt_lib.as_deref())?.version().to_string();
+    let tensorrt =
+        runtime::tensorrt_library::open(args.tensorrt_lib.as_deref())?.version().to_string();
     let supervisor = Supervisor::new()?;
     let mut swept = Vec::new();
     let mut done = Vec::new();

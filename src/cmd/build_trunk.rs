@@ -8,6 +8,7 @@ use std::time::Duration;
 use anyhow::{Context, Result};
 
 use cuda::Gpu;
+use cuda::Missed;
 use cuda::cublaslt::{Choices, CublasLt, CublasLtError};
 use kernels::kernels_of_turns;
 use runtime::engine::{EngineManifest, open_trunk};
@@ -29,7 +30,7 @@ pub fn choose(dir: &Path, manifest: &mut EngineManifest) -> Result<Option<String
     let library = match CublasLt::open(&gpu) {
         Ok(library) => library,
         // It was said before the build.
-        Err(CublasLtError::NotFound(_)) => return Ok(None),
+        Err(CublasLtError::Library(Missed::NotFound(_))) => return Ok(None),
         Err(error) => return Err(error.into()),
     };
     let known = manifest.products.as_ref();

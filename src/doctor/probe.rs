@@ -215,7 +215,7 @@ impl Optional {
 
 /// Asks every TensorRT that can be found; those that are not there are left out.
 pub fn tensorrts(explicit: Option<&Path>) -> (Vec<Tried>, tensorrt::Searched) {
-    let (candidates, searched) = tensorrt::search(explicit);
+    let (candidates, searched) = runtime::tensorrt_library::search(explicit);
     let mut found: Vec<Tried> = Vec::new();
     for candidate in candidates {
         let library = candidate.library;
@@ -352,7 +352,7 @@ mod tests {
 
     #[test]
     fn no_tensorrt_is_missed_only_where_there_is_a_gpu() {
-        let places = tensorrt::Searched { places: vec!["/here".into()], named: false };
+        let places = tensorrt::Searched { places: vec!["/here".into()], ..Default::default() };
         let with = tensorrt_checks(&[], &places, &Ok(vec![gpu(json!({}))]));
         assert_eq!(with[0].state, State::Missing);
         let without = tensorrt_checks(&[], &places, &Err("none".into()));

@@ -9,13 +9,12 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
 use cuda::cublaslt::{self, CublasLtError};
-use cuda::find::Searched;
 use cuda::nvjpeg::{self, NvJpegError};
-use cuda::{Gpu, GpuError};
+use cuda::{Gpu, GpuError, Missed, Searched};
 use host::child;
 use runtime::backend;
 use runtime::backend::Provider;
-use tensorrt::{Error, Library};
+use tensorrt::Error;
 use vos::telemetry::{Options, Target, Telemetry};
 
 /// What is to be opened.
@@ -101,14 +100,14 @@ fn answer(probe: &Probe) -> Answer {
             Ok((_environment, path)) => Answer::OnnxRuntime(backend::label(Provider::Cpu, &path)),
             Err(error) => Answer::Failed(format!("{error:#}")),
         },
-        Probe::NvJpeg(driver_cuda) => match nvjpeg::Library::open(driver_cuda.as_deref()) {
+        Probe::NvJpeg(driver_cuda) => match nvjpeg::open(driver_cuda.as_deref()) {
             Ok(library) => Answer::Found(library.to_string(), library.path().to_owned()),
-            Err(NvJpegError::NotFound(searched)) => not_found(&searched),
+            Err(NvJpegError::Library(Missed::NotFound(searched))) => not_found(&searched),
             Err(error) => Answer::Failed(error.to_string()),
         },
-        Probe::CublasLt(driver_cuda) => match cublaslt::Library::open(driver_cuda.as_deref()) {
+        Probe::CublasLt(driver_cuda) => match cublaslt::open(driver_cuda.as_deref()) {
             Ok(library) => Answer::Found(library.to_string(), library.path().to_owned()),
-            Err(CublasLtError::NotFound(searched)) => not_found(&searched),
+            Err(CublasLtError::Library(Missed::NotFound(searched))) => not_found(&searched),
             Err(error) => Answer::Failed(error.to_string()),
         },
     }
@@ -155,7 +154,7 @@ fn describe(gpu: &Gpu) -> FoundGpu {
 }
 
 fn tensorrt(library: PathBuf) -> Answer {
-    match Library::open(Some(&library)) {
+    match runtime::tensorrt_library::open(Some(&library)) {
         Ok(opened) => Answer::TensorRt(FoundTensorRt {
             version: opened.version().to_string(),
             path: opened.path().to_owned(),

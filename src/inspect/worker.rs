@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 use super::live::{Live, LiveEngine, LiveTensor};
 use host::child;
 use runtime::engine::layers;
-use tensorrt::{Engine, Error, Library, Mode, Runtime, TensorInfo};
+use tensorrt::{Engine, Error, Mode, Runtime, TensorInfo};
 
 /// What the child is to do.
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -37,7 +37,7 @@ pub fn run() -> Result<()> {
 }
 
 fn open(request: &Request) -> Result<LiveEngine> {
-    let library = match Library::open(request.tensorrt_lib.as_deref()) {
+    let library = match runtime::tensorrt_library::open(request.tensorrt_lib.as_deref()) {
         // How to get one is not what was asked; the manifest told what there is to tell.
         Err(Error::NotFound(searched)) if !searched.named => {
             bail!("no TensorRT library found; name the directory of one with --tensorrt-lib")

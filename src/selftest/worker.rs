@@ -26,7 +26,7 @@ use host::child;
 use host::processor;
 use runtime::TensorRtMemory;
 use runtime::engine::{EngineManifest, open_record};
-use tensorrt::{Engine, Library, Runtime};
+use tensorrt::{Engine, Runtime};
 use vos::bundle::parts::are_cut_alike;
 use vos::bundle::{Bundle, Role};
 use vos::precision::Precision;
@@ -87,7 +87,7 @@ impl Worker {
         let manifest = EngineManifest::read(&job.dir)?.with_context(missing)?;
         let folder = Folder { dir: job.dir.clone(), manifest };
         let gpu = Gpu::open(job.settings.device)?;
-        let library = Library::open(job.settings.tensorrt_lib.as_deref())?;
+        let library = runtime::tensorrt_library::open(job.settings.tensorrt_lib.as_deref())?;
         let runtime = Runtime::with_memory(&library, Arc::new(TensorRtMemory::new(&gpu)), None)?;
         let open = |dir: &PathBuf| {
             let bundle = Bundle::open(dir)?;

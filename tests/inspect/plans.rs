@@ -83,7 +83,7 @@ fn a_plan_without_a_manifest_is_told_from_its_header() {
 #[test]
 fn what_an_opened_engine_says_is_shown() {
     let dir = tempfile::tempdir().unwrap();
-    if !library(dir.path(), "c++", "tests/data/trt/fake_tensorrt8.cpp".as_ref()) {
+    if !library(dir.path(), "c++", "crates/tensorrt/tests/fake_tensorrt8.cpp".as_ref()) {
         return;
     }
     let plan = dir.path().join("x.plan");
@@ -136,13 +136,13 @@ fn a_library_that_crashes_or_leaves_costs_one_sentence() {
 /// TensorRT for RTX builds without a GPU: what it writes must have the header that is read here.
 #[test]
 fn a_real_plan_has_the_header_that_is_read() {
-    use tensorrt::{Builder, Library, Typing};
+    use tensorrt::{Builder, Typing};
 
     if std::env::var_os("SEGTRT_TENSORRT_LIB").is_none() {
         eprintln!("SKIPPED: no TensorRT; name its directory with SEGTRT_TENSORRT_LIB");
         return;
     }
-    let library = Library::open(None).unwrap();
+    let library = runtime::tensorrt_library::open(None).unwrap();
     if !library.version().rtx {
         eprintln!("SKIPPED: {} builds only with a GPU", library.version());
         return;

@@ -1,16 +1,15 @@
-/*!
-Opens NVIDIA's shared libraries at run time, wherever an installer or pip put them.
-
-A search lists [`Candidate`]s, best first. What the user names is opened without a question. What a search
-comes upon on its way up from the working directory is checked first: its code would run at once, with
-all rights of the caller ([`trusted`]).
-*/
-// The program's messages escape control characters; the standard library's macros do not.
+#![doc = include_str!("../README.md")]
+// A library leaves the terminal to the program.
 #![cfg_attr(not(test), deny(clippy::print_stdout, clippy::print_stderr))]
 
+pub mod nvtx;
 mod open;
+mod opened;
 mod places;
+mod search;
 pub mod trusted;
 
 pub use open::{Loaded, file_of, load, symbol};
+pub use opened::{Opened, Probed};
 pub use places::{Candidate, SitePackages, newest, pip_directories};
+pub use search::{Missed, Searched, Wanted, first, major, too_new};

@@ -1,8 +1,9 @@
 /*!
-The machine and the terminal: child processes, signals, memory, boards, messages, named ranges for a profiler.
+The machine and the terminal: child processes, signals, memory, boards, messages.
 
 Nothing here knows of segmentation or of a GPU.
 */
+#![forbid(unsafe_code)]
 
 // First, for its macros hold in all modules after it.
 #[macro_use]
@@ -12,13 +13,11 @@ pub mod board;
 pub mod child;
 pub mod ctrl_c;
 pub mod meminfo;
-pub mod nvtx;
 pub mod on_path;
 pub mod printable;
 pub mod process_memory;
 pub mod process_tree;
 pub mod processor;
-pub mod ranges;
 pub mod screen_table;
 pub mod shell;
 pub mod threads;

@@ -14,6 +14,7 @@ mod execution;
 mod memory;
 pub mod pipeline;
 mod stage;
+pub mod tensorrt_library;
 
 pub use execution::Execution;
 pub use memory::TensorRtMemory;

@@ -1,7 +1,7 @@
 /*!
-Device memory under our own count: what a build or an engine takes at its peak, and a cap on the sum.
+An allocator for TensorRT's device memory that counts: the peak of a build or an engine, and a cap on the sum.
 
-TensorRT caps its workspace and its tactics' memory; only an allocator of ours sees, and caps, everything.
+TensorRT caps only its workspace and the memory of its tactics.
 */
 
 use std::collections::HashMap;
@@ -13,25 +13,25 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use super::library::Library;
 use super::sys;
 
-/// Where device memory comes from; the GPU's side of this program implements it.
+/// A source of device memory, which the caller implements with the CUDA driver or runtime.
 ///
 /// # Safety
 /// `allocate` must give device memory of that size and alignment on the device that TensorRT uses, not in use elsewhere
 /// until `release` gets it back. `release` must not free memory that work already enqueued may still touch
 /// (`cuMemFree` waits for it). Both are called from TensorRT's threads.
 pub unsafe trait DeviceMemory: Send + Sync {
-    /// `bytes` of memory, aligned to `alignment` (0: any); none where there is not so much.
+    /// `bytes` of memory, aligned to `alignment` bytes (0: any); none if there is not enough.
     fn allocate(&self, bytes: u64, alignment: u64) -> Option<NonNull<c_void>>;
-    /// Takes memory back; false for memory that is not from here.
+    /// Frees memory; false for memory of another source.
     fn release(&self, memory: NonNull<c_void>) -> bool;
 }
 
-/// What went through an allocator so far, in bytes.
+/// Device memory that an allocator gave out, bytes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct MemoryUse {
     /// Held now.
     pub current: u64,
-    /// The most that was held at once.
+    /// The largest sum held at once.
     pub peak: u64,
     /// The largest request that the cap refused.
     pub refused: u64,
@@ -57,13 +57,13 @@ impl Allocator {
         cap: Option<u64>,
     ) -> Option<Self> {
         let meter = Arc::new(Meter { memory, cap, state: Mutex::default() });
-        let fns = sys::segtrt_allocator_fns {
+        let fns = sys::trtdl_allocator_fns {
             user: Arc::as_ptr(&meter).cast_mut().cast(),
             allocate: Some(on_allocate),
             release: Some(on_release),
         };
         // SAFETY: the callbacks take a Meter, which this value keeps alive beside the allocator that calls them.
-        let pointer = unsafe { sys::segtrt_allocator_new(library.api(), fns) };
+        let pointer = unsafe { sys::trtdl_allocator_new(library.api(), fns) };
         (!pointer.is_null()).then(|| Self { pointer, library: library.clone(), meter })
     }
 
@@ -78,8 +78,8 @@ impl Allocator {
 
 impl Drop for Allocator {
     fn drop(&mut self) {
-        // SAFETY: made by segtrt_allocator_new; its owner drops it after the objects that use it.
-        unsafe { sys::segtrt_allocator_delete(self.library.api(), self.pointer) }
+        // SAFETY: made by trtdl_allocator_new; its owner drops it after the objects that use it.
+        unsafe { sys::trtdl_allocator_delete(self.library.api(), self.pointer) }
     }
 }
 

@@ -1,5 +1,5 @@
 /*!
-The builder: where networks, configurations and at last plans come from.
+The builder: it creates networks and configurations, and builds plans from them.
 */
 
 use std::cell::RefCell;
@@ -8,22 +8,16 @@ use std::sync::Arc;
 
 use super::allocator::{Allocator, DeviceMemory, MemoryUse};
 use super::config::Config;
-use super::door::Object;
 use super::error::{Error, Result};
 use super::library::Library;
 use super::network::{Network, Typing};
+use super::owners::BuilderObject;
 use super::plan::Plan;
 use super::sys;
 
-/// Builds engines. Stays on the thread that made it, as do its networks and configurations.
+/// Builds engines. Stays on the thread that created it, as do its networks and configurations.
 pub struct Builder {
-    pub(super) inner: Rc<Inner>,
-}
-
-/// Declared in the order of deletion: the builder before the allocator that it calls.
-pub(super) struct Inner {
-    pub(super) object: Object,
-    allocator: RefCell<Option<Allocator>>,
+    inner: Rc<BuilderObject>,
 }
 
 impl Builder {
@@ -37,16 +31,16 @@ impl Builder {
         }
         let object = library.make("create a builder", |api| {
             // SAFETY: `api` is the library's own; the logger inside lives for ever.
-            unsafe { sys::segtrt_builder_new(api) }
+            unsafe { sys::trtdl_builder_new(api) }
         })?;
         let recorder = library.inner.recorder;
         if !recorder.is_null() {
             library.ask("set the error recorder", |api| {
                 // SAFETY: both are living objects; the recorder lives for ever.
-                unsafe { sys::segtrt_builder_set_recorder(api, object.get(), recorder) }
+                unsafe { sys::trtdl_builder_set_recorder(api, object.get(), recorder) }
             })?;
         }
-        Ok(Self { inner: Rc::new(Inner { object, allocator: RefCell::new(None) }) })
+        Ok(Self { inner: Rc::new(BuilderObject { object, allocator: RefCell::new(None) }) })
     }
 
     /// The library that builds.
@@ -54,10 +48,10 @@ impl Builder {
         self.inner.object.library()
     }
 
-    /// Takes all device memory of the build from `memory`, at most `cap` bytes of it at once.
+    /// Takes all device memory of the build from `memory`, at most `cap` bytes at once.
     ///
     /// # Errors
-    /// A second call: the builder may hold memory of the first allocator.
+    /// A second call, as the builder may hold memory of the first allocator; a release without allocators.
     pub fn set_memory(&self, memory: Arc<dyn DeviceMemory>, cap: Option<u64>) -> Result<()> {
         let mut place = self.inner.allocator.borrow_mut();
         if place.is_some() {
@@ -68,14 +62,14 @@ impl Builder {
         self.library().ask("set the allocator", |api| {
             // SAFETY: both are living objects, and `inner` drops the builder first.
             unsafe {
-                sys::segtrt_builder_set_allocator(api, self.inner.object.get(), allocator.get())
+                sys::trtdl_builder_set_allocator(api, self.inner.object.get(), allocator.get())
             }
         })?;
         *place = Some(allocator);
         Ok(())
     }
 
-    /// What the build took from the allocator; none without one.
+    /// Memory that the build took from the allocator, bytes; none without [`Builder::set_memory`].
     pub fn memory_use(&self) -> Option<MemoryUse> {
         self.inner.allocator.borrow().as_ref().map(Allocator::usage)
     }
@@ -85,24 +79,27 @@ impl Builder {
     /// # Errors
     /// [`Error::Unsupported`] for a typing that the release does not have.
     pub fn network(&self, typing: Typing) -> Result<Network> {
-        Network::new(self, typing)
+        Network::new(&self.inner, typing)
     }
 
     /// A configuration with TensorRT's defaults.
-    pub fn config(&self) -> Result<Config> {
-        Config::new(self)
-    }
-
-    /// Builds a network; `what` names it in errors.
     ///
     /// # Errors
-    /// [`Error::Cancelled`] where the configuration's [`Stop`](super::Stop) asked for it, else [`Error::Failed`] with
-    /// TensorRT's log; [`Error::is_out_of_memory`] tells a lack of memory.
+    /// TensorRT's refusal.
+    pub fn config(&self) -> Result<Config> {
+        Config::new(&self.inner)
+    }
+
+    /// Builds a network, which takes seconds to minutes; `what` names it in errors.
+    ///
+    /// # Errors
+    /// [`Error::Cancelled`] if the configuration's [`Stop`](super::Stop) was set, else [`Error::Failed`] with
+    /// TensorRT's log; [`Error::is_out_of_memory`] recognises a lack of memory.
     pub fn build(&self, network: &mut Network, config: &mut Config, what: &str) -> Result<Plan> {
         let built = self.library().make(format!("build {what}"), |api| {
             // SAFETY: three living objects of one builder; the parser that owns the weights is kept by the network.
             unsafe {
-                sys::segtrt_builder_build(
+                sys::trtdl_builder_build(
                     api,
                     self.inner.object.get(),
                     network.pointer(),
@@ -114,7 +111,7 @@ impl Builder {
             Err(Error::Failed { .. }) if config.was_stopped() => {
                 Err(Error::Cancelled { what: what.to_owned() })
             }
-            // A stop that came after the last step changes nothing.
+            // A stop after the last step changes nothing.
             built => built.map(Plan::new),
         }
     }

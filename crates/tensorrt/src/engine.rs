@@ -5,30 +5,18 @@ A built engine: its tensors, profiles, memory and layers. Shared by the contexts
 use std::sync::Arc;
 
 use super::context::Context;
-use super::door::{Object, c_name, copied};
 use super::error::Result;
+use super::ffi_object::{Object, c_name, copied};
 use super::library::Library;
-use super::runtime;
+use super::owners::{EngineObject, RuntimeObject};
 use super::sys;
 use super::types::{DataType, Mode, from_dims};
 
-/// An engine. Cheap to clone.
+/// An engine. Cheap to clone; may be shared by threads.
 #[derive(Clone)]
 pub struct Engine {
-    inner: Arc<Inner>,
+    inner: Arc<EngineObject>,
 }
-
-/// Declared in the order of deletion: the engine before its runtime.
-pub(super) struct Inner {
-    pub(super) object: Object,
-    _runtime: Arc<runtime::Inner>,
-}
-
-// SAFETY: an engine belongs to no thread (developer guide, "Threading").
-unsafe impl Send for Inner {}
-// SAFETY: NVIDIA documents the engine's questions and the making of contexts as thread-safe; different threads work on
-// different contexts of one engine. No method here changes the engine.
-unsafe impl Sync for Inner {}
 
 /// An input or output of an engine.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -37,21 +25,21 @@ pub struct TensorInfo {
     pub name: String,
     /// Its direction.
     pub mode: Mode,
-    /// Its element type, none for one that this program has no name for.
+    /// Its element type; none for a type that [`DataType`] does not have.
     pub dtype: Option<DataType>,
-    /// Its extents; -1 where profiles differ or a range is allowed.
+    /// Its extents; -1 for one that differs between profiles or has a range.
     pub shape: Vec<i64>,
     /// Inputs: the shape for which each profile was optimized.
     pub profiles: Vec<Vec<i64>>,
-    /// It lies in device memory; tensors that carry shapes may lie on the host.
+    /// It is in device memory; tensors that carry shapes may be on the host.
     pub on_device: bool,
-    /// How its elements are laid out, in TensorRT's words.
+    /// The layout of its elements, in TensorRT's words.
     pub format: String,
 }
 
 impl Engine {
-    pub(super) fn new(object: Object, runtime: Arc<runtime::Inner>) -> Self {
-        Self { inner: Arc::new(Inner { object, _runtime: runtime }) }
+    pub(super) fn new(object: Object, runtime: Arc<RuntimeObject>) -> Self {
+        Self { inner: Arc::new(EngineObject { object, _runtime: runtime }) }
     }
 
     /// The library that runs it.
@@ -59,7 +47,7 @@ impl Engine {
         self.inner.object.library()
     }
 
-    fn parts(&self) -> (*const sys::segtrt_api, *mut std::ffi::c_void) {
+    fn parts(&self) -> (*const sys::trtdl_api, *mut std::ffi::c_void) {
         (self.inner.object.api(), self.inner.object.get())
     }
 
@@ -67,16 +55,19 @@ impl Engine {
     pub fn name(&self) -> String {
         let (api, engine) = self.parts();
         // SAFETY: a living engine.
-        unsafe { copied(sys::segtrt_engine_name(api, engine)) }.unwrap_or_default()
+        unsafe { copied(sys::trtdl_engine_name(api, engine)) }.unwrap_or_default()
     }
 
     /// All inputs and outputs, in the engine's order.
+    ///
+    /// # Errors
+    /// A name with a NUL byte inside, which TensorRT does not make.
     pub fn tensors(&self) -> Result<Vec<TensorInfo>> {
         let (api, engine) = self.parts();
         // SAFETY: a living engine; it answers NULL for an index that it does not have.
         let names: Vec<String> = unsafe {
-            (0..sys::segtrt_engine_tensors(api, engine))
-                .filter_map(|index| copied(sys::segtrt_engine_tensor(api, engine, index)))
+            (0..sys::trtdl_engine_tensors(api, engine))
+                .filter_map(|index| copied(sys::trtdl_engine_tensor(api, engine, index)))
                 .collect()
         };
         names.into_iter().map(|name| self.tensor(name)).collect()
@@ -88,14 +79,14 @@ impl Engine {
         // SAFETY: a living engine and the name of one of its tensors.
         let (mode, dtype, dims, location, format) = unsafe {
             (
-                sys::segtrt_engine_tensor_mode(api, engine, c.as_ptr()),
-                sys::segtrt_engine_tensor_type(api, engine, c.as_ptr()),
-                sys::segtrt_engine_tensor_dims(api, engine, c.as_ptr()),
-                sys::segtrt_engine_tensor_location(api, engine, c.as_ptr()),
-                copied(sys::segtrt_engine_tensor_format(api, engine, c.as_ptr())),
+                sys::trtdl_engine_tensor_mode(api, engine, c.as_ptr()),
+                sys::trtdl_engine_tensor_type(api, engine, c.as_ptr()),
+                sys::trtdl_engine_tensor_dims(api, engine, c.as_ptr()),
+                sys::trtdl_engine_tensor_location(api, engine, c.as_ptr()),
+                copied(sys::trtdl_engine_tensor_format(api, engine, c.as_ptr())),
             )
         };
-        let output = mode == sys::SEGTRT_MODE_OUTPUT.cast_signed();
+        let output = mode == sys::TRTDL_MODE_OUTPUT.cast_signed();
         // Only inputs have profile shapes; asked about an output TensorRT logs an error.
         let profiles = if output { 0 } else { self.profile_count() };
         let profiles = (0..profiles)
@@ -103,8 +94,8 @@ impl Engine {
                 let index = i32::try_from(index).ok()?;
                 // SAFETY: as above, with an index below the engine's count of profiles.
                 from_dims(&unsafe {
-                    let opt = sys::SEGTRT_SELECTOR_OPT;
-                    sys::segtrt_engine_profile_dims(api, engine, c.as_ptr(), index, opt)
+                    let opt = sys::TRTDL_SELECTOR_OPT;
+                    sys::trtdl_engine_profile_dims(api, engine, c.as_ptr(), index, opt)
                 })
             })
             .collect();
@@ -114,61 +105,70 @@ impl Engine {
             dtype: DataType::from_shim(dtype),
             shape: from_dims(&dims).unwrap_or_default(),
             profiles,
-            on_device: location == sys::SEGTRT_LOCATION_DEVICE.cast_signed(),
+            on_device: location == sys::TRTDL_LOCATION_DEVICE.cast_signed(),
             format: format.unwrap_or_default(),
         })
     }
 
-    /// How many optimization profiles it has; 1 where all shapes are fixed.
+    /// How many optimization profiles it has; 1 if all shapes are fixed.
     pub fn profile_count(&self) -> usize {
         let (api, engine) = self.parts();
         // SAFETY: a living engine.
-        usize::try_from(unsafe { sys::segtrt_engine_profiles(api, engine) }).unwrap_or(0)
+        usize::try_from(unsafe { sys::trtdl_engine_profiles(api, engine) }).unwrap_or(0)
     }
 
     /// How many layers it has after fusion.
     pub fn layer_count(&self) -> usize {
         let (api, engine) = self.parts();
         // SAFETY: a living engine.
-        usize::try_from(unsafe { sys::segtrt_engine_layers(api, engine) }).unwrap_or(0)
+        usize::try_from(unsafe { sys::trtdl_engine_layers(api, engine) }).unwrap_or(0)
     }
 
-    /// Bytes of device memory that a context needs, for one profile (10 on) or for the worst; none where unsaid.
+    /// Bytes of device memory that a context needs for one profile (10 on) or for the largest; none if TensorRT does not say.
     pub fn device_memory(&self, profile: Option<usize>) -> Option<u64> {
         let (api, engine) = self.parts();
         let profile = profile.map_or(Some(-1), |profile| i32::try_from(profile).ok())?;
         // SAFETY: a living engine.
-        u64::try_from(unsafe { sys::segtrt_engine_memory(api, engine, profile) }).ok()
+        u64::try_from(unsafe { sys::trtdl_engine_memory(api, engine, profile) }).ok()
     }
 
-    /// The engine inspector's account of all layers, as TensorRT's JSON; detailed as the build's verbosity was.
+    /// The engine inspector's description of all layers, TensorRT's JSON; its detail follows the build's verbosity.
+    ///
+    /// # Errors
+    /// TensorRT's refusal.
     pub fn layer_information(&self) -> Result<String> {
         let mark = self.library().inner.log.mark();
         let inspector = self.library().make("create an engine inspector", |api| {
             // SAFETY: a living engine; the inspector is deleted at the end of this function.
-            unsafe { sys::segtrt_engine_inspector(api, self.inner.object.get()) }
+            unsafe { sys::trtdl_engine_inspector(api, self.inner.object.get()) }
         })?;
         // SAFETY: a living inspector; the text is copied while it lives.
         let text =
-            unsafe { copied(sys::segtrt_inspector_text(inspector.api(), inspector.get(), -1, 1)) };
+            unsafe { copied(sys::trtdl_inspector_text(inspector.api(), inspector.get(), -1, 1)) };
         text.ok_or_else(|| self.library().failed("describe the engine's layers", mark))
     }
 
-    /// A context that allocates its own device memory.
+    /// A context that allocates its device memory.
+    ///
+    /// # Errors
+    /// Not enough memory.
     pub fn context(&self) -> Result<Context> {
         self.make_context(true)
     }
 
-    /// A context that runs in memory which the caller sets: several that never run at once can share it.
+    /// A context that runs in memory of the caller; contexts that never run at once can share it.
+    ///
+    /// # Errors
+    /// TensorRT's refusal.
     pub fn context_without_memory(&self) -> Result<Context> {
         self.make_context(false)
     }
 
-    fn make_context(&self, own_memory: bool) -> Result<Context> {
+    fn make_context(&self, with_memory: bool) -> Result<Context> {
         let object = self.library().make("create an execution context", |api| {
             // SAFETY: a living engine, which the context keeps alive.
-            unsafe { sys::segtrt_engine_context(api, self.inner.object.get(), own_memory.into()) }
+            unsafe { sys::trtdl_engine_context(api, self.inner.object.get(), with_memory.into()) }
         })?;
-        Ok(Context::new(object, self.clone()))
+        Ok(Context::new(object, self.inner.clone()))
     }
 }

@@ -1,36 +1,36 @@
 /*!
-What can go wrong with TensorRT, in sentences that name what was found, what was expected and what to do.
+Errors of TensorRT, as sentences that name the finding, the expectation and the next step.
 */
 
 use std::fmt;
 use std::path::PathBuf;
 
-use super::find::Searched;
-use super::loader_words::{hint, how_to_get};
+use super::find::{Naming, Searched};
+use super::loader_errors::{hint, how_to_get};
 use super::log::LogLine;
 use super::version::{SUPPORTED, Version};
 
-/// Shorthand for results of this module.
+/// A result with this crate's error.
 pub type Result<T> = std::result::Result<T, Error>;
 
-/// Why TensorRT did not do what was asked.
+/// Why a call of TensorRT failed.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     /// No library anywhere.
     #[error("{0}")]
     NotFound(Searched),
-    /// A file that is there, but does not open or is no TensorRT.
+    /// A file that exists, but does not open or is no TensorRT.
     #[error("cannot open {} as TensorRT: {why}; {}", path.display(), hint(path, why))]
     Open {
         /// The file.
         path: PathBuf,
-        /// The loader's words, or what is missing in the file.
+        /// The loader's message, or the missing symbol.
         why: String,
     },
-    /// A release whose interfaces are not known.
+    /// A release whose vtables are not known.
     #[error(
         "{} is {version} (it reports {raw}), which this program does not know; supported: {SUPPORTED}; \
-         name another directory with --tensorrt-lib or SEGTRT_TENSORRT_LIB", path.display()
+         name another directory with {naming}", path.display()
     )]
     UnknownVersion {
         /// The library.
@@ -39,8 +39,10 @@ pub enum Error {
         version: Version,
         /// The number.
         raw: i32,
+        /// How the user names a directory.
+        naming: Naming,
     },
-    /// The ONNX parser is there, and a library that it is linked with is not.
+    /// The ONNX parser exists, but a library that it is linked with does not.
     #[error(
         "{version} was found at {}, and its ONNX parser {name}, but not {needed}, which that parser needs; {}",
         path.display(), how_to_get(needed)
@@ -67,15 +69,15 @@ pub enum Error {
         version: Version,
         /// The parser's file name.
         name: &'static str,
-        /// The loader's words.
+        /// The loader's message.
         why: String,
         /// What to install.
         package: &'static str,
     },
-    /// This release has no such thing.
+    /// The release does not have this.
     #[error("{version} has no {what}")]
     Unsupported {
-        /// What was asked for.
+        /// The missing feature, as a noun.
         what: String,
         /// The opened release.
         version: Version,
@@ -87,28 +89,28 @@ pub enum Error {
         file: PathBuf,
         /// The opened release.
         version: Version,
-        /// The file's opset of the default domain, where it can be read.
+        /// The file's opset of the default domain, if it can be read.
         opset: Option<i64>,
         /// One entry per complaint.
         nodes: Vec<NodeError>,
-        /// What TensorRT logged.
+        /// TensorRT's log.
         #[source]
         cause: Cause,
     },
-    /// The builder was asked to stop, and did.
+    /// The build was stopped by its [`Stop`](super::Stop).
     #[error("the build of {what} was cancelled")]
     Cancelled {
-        /// What was being built.
+        /// The network.
         what: String,
     },
-    /// Everything else that TensorRT refuses.
+    /// Any other refusal of TensorRT.
     #[error("{version} could not {what}")]
     Failed {
-        /// What was tried, as a verb phrase.
+        /// The action, as a verb phrase.
         what: String,
         /// The opened release.
         version: Version,
-        /// What TensorRT logged.
+        /// TensorRT's log.
         #[source]
         cause: Cause,
     },
@@ -120,22 +122,22 @@ pub enum Error {
 /// One complaint of the ONNX parser.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NodeError {
-    /// The node's name, where known.
+    /// The node's name, if known.
     pub node: Option<String>,
-    /// The node's operator.
+    /// The node's operator, if known.
     pub operator: Option<String>,
     /// The parser's error code.
     pub code: i32,
-    /// The parser's words.
+    /// The parser's message.
     pub description: String,
 }
 
-/// What TensorRT logged while it failed, worst first said.
+/// TensorRT's log of a failed call, errors first.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Cause(pub Vec<LogLine>);
 
 impl Error {
-    /// TensorRT ran out of memory: host, device, or under the cap that was set.
+    /// Whether TensorRT ran out of memory: of the host, of the device, or under a cap.
     pub fn is_out_of_memory(&self) -> bool {
         let (Self::Failed { cause, .. } | Self::Parse { cause, .. }) = self else { return false };
         cause.0.iter().any(LogLine::is_out_of_memory)
@@ -189,12 +191,13 @@ mod tests {
             path: "/lib/libnvinfer.so.12".into(),
             version: Version::from_raw(120_000),
             raw: 120_000,
+            naming: Naming { variable: "THE_LIB", flag: Some("--the-lib") },
         };
         assert_eq!(
             error.to_string(),
             "/lib/libnvinfer.so.12 is TensorRT 12.0.0 (it reports 120000), which this program does not know; \
              supported: TensorRT 8.5 and 8.6, 10.x, 11.x, TensorRT for RTX 1.3 and later 1.x; \
-             name another directory with --tensorrt-lib or SEGTRT_TENSORRT_LIB"
+             name another directory with --the-lib or THE_LIB"
         );
     }
 

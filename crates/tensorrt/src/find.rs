@@ -1,8 +1,8 @@
 /*!
-Where TensorRT's libraries are looked for: a named directory, an environment variable, the loader's path, pip's packages.
+The search for TensorRT's libraries: a named directory, an environment variable, the loader's path, pip's packages.
 
-Only a named place is final: where `--tensorrt-lib` or `SEGTRT_TENSORRT_LIB` names one, nothing else is tried, so that a
-measurement never runs with another release than the one that was asked for.
+A named place is final: nothing else is tried, so that a program never runs another release than the one
+that its user named.
 */
 
 use std::fmt;
@@ -10,15 +10,47 @@ use std::path::{Path, PathBuf};
 
 use dynlib::{Candidate, newest, pip_directories};
 
-/// Environment variable that names a directory with the libraries, or the library itself.
-pub const VARIABLE: &str = "SEGTRT_TENSORRT_LIB";
+/// How the user of a program names TensorRT: searches read the variable, error messages quote both.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Naming {
+    /// Environment variable with a directory or a library's path.
+    pub variable: &'static str,
+    /// The program's flag for the same, such as `--tensorrt-lib`.
+    pub flag: Option<&'static str>,
+}
+
+impl Naming {
+    /// The variable `TENSORRT_LIB`, and no flag.
+    pub const DEFAULT: Self = Self { variable: "TENSORRT_LIB", flag: None };
+
+    /// Both, joined by a word: "--tensorrt-lib or TENSORRT_LIB".
+    fn joined(&self, word: &str) -> String {
+        match self.flag {
+            Some(flag) => format!("{flag} {word} {}", self.variable),
+            None => self.variable.to_owned(),
+        }
+    }
+}
+
+impl Default for Naming {
+    fn default() -> Self {
+        Self::DEFAULT
+    }
+}
+
+/// "--tensorrt-lib or TENSORRT_LIB".
+impl fmt::Display for Naming {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.joined("or"))
+    }
+}
 
 /// Library names without their version, and the parser that goes with each.
 const PRODUCTS: [(&str, &str); 2] = [
     ("libnvinfer.so", "libnvonnxparser.so"),
     ("libtensorrt_rtx.so", "libtensorrt_onnxparser_rtx.so"),
 ];
-/// What the loader is asked for by bare name, newest first.
+/// Bare file names for the loader, newest first.
 const LOADER_NAMES: [&str; 6] = [
     "libnvinfer.so.11",
     "libnvinfer.so.10",
@@ -37,6 +69,8 @@ pub struct Searched {
     pub places: Vec<String>,
     /// The user named the place.
     pub named: bool,
+    /// How the user names one.
+    pub naming: Naming,
 }
 
 impl fmt::Display for Searched {
@@ -44,30 +78,31 @@ impl fmt::Display for Searched {
         write!(f, "no TensorRT library (libnvinfer.so or libtensorrt_rtx.so) found")?;
         write!(f, "; looked in {}", self.places.join(", "))?;
         if self.named {
-            return write!(
-                f,
-                "; name the directory that holds it, or leave --tensorrt-lib and {VARIABLE} out"
-            );
+            let names = self.naming.joined("and");
+            return write!(f, "; name the directory that holds it, or leave {names} out");
         }
         write!(
             f,
             ". Get it on JetPack: sudo apt install tensorrt; on Debian or Ubuntu: NVIDIA's CUDA apt repository, \
              sudo apt install libnvinfer-bin libnvonnxparsers-dev; with pip: pip install tensorrt-rtx-cu13-libs \
-             (RTX GPUs; builds without a GPU) or pip install tensorrt; then name its directory with --tensorrt-lib \
-             or {VARIABLE} where it is not found by itself"
+             (RTX GPUs; builds without a GPU) or pip install tensorrt; then name its directory with {} \
+             where it is not found by itself",
+            self.naming
         )
     }
 }
 
-/// Libraries to try, best first, and the places that were looked into.
-pub fn search(explicit: Option<&Path>) -> (Vec<Candidate>, Searched) {
-    let variable = std::env::var_os(VARIABLE).filter(|value| !value.is_empty()).map(PathBuf::from);
+/// Libraries to try, best first, and the places that were searched. `explicit` is a directory or a library.
+pub fn search(naming: Naming, explicit: Option<&Path>) -> (Vec<Candidate>, Searched) {
+    let variable =
+        std::env::var_os(naming.variable).filter(|value| !value.is_empty()).map(PathBuf::from);
     if let Some(place) = explicit.map(Path::to_owned).or(variable) {
-        return named(&place);
+        return named(naming, &place);
     }
     let mut searched = Searched {
         places: vec!["the loader's path (LD_LIBRARY_PATH, ldconfig)".to_owned()],
         named: false,
+        naming,
     };
     let mut found: Vec<Candidate> = LOADER_NAMES
         .map(|name| Candidate { library: name.into(), named: false })
@@ -85,14 +120,14 @@ pub fn search(explicit: Option<&Path>) -> (Vec<Candidate>, Searched) {
     (found, searched)
 }
 
-fn named(place: &Path) -> (Vec<Candidate>, Searched) {
+fn named(naming: Naming, place: &Path) -> (Vec<Candidate>, Searched) {
     let library = match place.is_dir() {
-        // What pip made is in a folder of its own below the site-packages that somebody names.
+        // pip installs into a folder below the site-packages that the user may have named.
         true => library_in(place)
             .or_else(|| PIP_PACKAGES.iter().find_map(|package| library_in(&place.join(package)))),
         false => Some(place.to_owned()),
     };
-    let searched = Searched { places: vec![place.display().to_string()], named: true };
+    let searched = Searched { places: vec![place.display().to_string()], named: true, naming };
     (library.map(|library| Candidate { library, named: true }).into_iter().collect(), searched)
 }
 
@@ -138,7 +173,7 @@ mod tests {
     #[test]
     fn a_named_directory_is_the_only_place() {
         let directory = tempfile::tempdir().unwrap();
-        let (found, searched) = search(Some(directory.path()));
+        let (found, searched) = search(Naming::DEFAULT, Some(directory.path()));
         assert!(found.is_empty() && searched.named);
         let text = searched.to_string();
         assert!(text.contains(&directory.path().display().to_string()), "{text}");
@@ -146,13 +181,19 @@ mod tests {
 
     #[test]
     fn nothing_found_says_where_it_looked_and_how_to_get_it() {
-        let searched = Searched { places: vec!["the loader's path".into()], named: false };
+        let naming = Naming { variable: "THE_LIB", flag: Some("--the-lib") };
+        let mut searched =
+            Searched { places: vec!["the loader's path".into()], named: false, naming };
         let text = searched.to_string();
         for word in
-            ["JetPack", "Debian", "pip install", "--tensorrt-lib", VARIABLE, "the loader's path"]
+            ["JetPack", "Debian", "pip install", "with --the-lib or THE_LIB", "the loader's path"]
         {
             assert!(text.contains(word), "{word} in {text}");
         }
+        searched.named = true;
+        assert!(searched.to_string().ends_with("or leave --the-lib and THE_LIB out"));
+        searched.naming = Naming::DEFAULT;
+        assert!(searched.to_string().ends_with("or leave TENSORRT_LIB out"));
     }
 
     #[test]

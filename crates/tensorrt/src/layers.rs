@@ -1,12 +1,12 @@
 /*!
-The layers of a network before it is built, and their precision where the release lets one choose it.
+The layers of a network, and their precision.
 
-In half precision LayerNorm, softmax and rotary embeddings lose digits that masks depend on: in weakly typed networks
-they are pinned to fp32. Strongly typed networks say the same in the ONNX file, with casts.
+LayerNorm and softmax lose digits in half precision. In weakly typed networks such layers can be pinned to
+fp32; strongly typed networks have casts in the ONNX file instead.
 */
 
-use super::door::copied;
 use super::error::Result;
+use super::ffi_object::copied;
 use super::network::Network;
 use super::sys;
 use super::types::DataType;
@@ -18,7 +18,7 @@ pub struct LayerInfo {
     pub index: i32,
     /// Its name: the ONNX node's, with suffixes where a node became several layers.
     pub name: String,
-    /// TensorRT's kind of layer ("SOFTMAX"), none for kinds that this program has no use for.
+    /// TensorRT's kind of layer ("SOFTMAX"), none for a kind that the tables do not have.
     pub kind: Option<String>,
     /// Element types of its outputs.
     pub outputs: Vec<Option<DataType>>,
@@ -29,21 +29,21 @@ impl Network {
     pub fn layers(&self) -> Vec<LayerInfo> {
         let (api, network) = (self.object.api(), self.pointer());
         // SAFETY: a living network.
-        let count = unsafe { sys::segtrt_network_layers(api, network) };
+        let count = unsafe { sys::trtdl_network_layers(api, network) };
         (0..count)
             .filter_map(|index| {
                 // SAFETY: an index below the network's count; the layer lives as long as the network.
                 let (name, kind, outputs) = unsafe {
-                    let layer = sys::segtrt_network_layer(api, network, index);
+                    let layer = sys::trtdl_network_layer(api, network, index);
                     if layer.is_null() {
                         return None;
                     }
-                    let outputs = (0..sys::segtrt_layer_outputs(api, layer))
-                        .map(|output| sys::segtrt_layer_output_type(api, layer, output))
+                    let outputs = (0..sys::trtdl_layer_outputs(api, layer))
+                        .map(|output| sys::trtdl_layer_output_type(api, layer, output))
                         .map(DataType::from_shim)
                         .collect();
-                    let name = copied(sys::segtrt_layer_name(api, layer));
-                    (name, copied(sys::segtrt_layer_kind(api, layer)), outputs)
+                    let name = copied(sys::trtdl_layer_name(api, layer));
+                    (name, copied(sys::trtdl_layer_kind(api, layer)), outputs)
                 };
                 Some(LayerInfo { index, name: name?, kind, outputs })
             })
@@ -60,13 +60,13 @@ impl Network {
     pub fn pin_layer(&mut self, index: i32, precision: DataType) -> Result<()> {
         let mark = self.library().inner.log.mark();
         // SAFETY: a living network, which answers NULL for an index that it does not have.
-        let layer = unsafe { sys::segtrt_network_layer(self.object.api(), self.pointer(), index) };
+        let layer = unsafe { sys::trtdl_network_layer(self.object.api(), self.pointer(), index) };
         if layer.is_null() {
             return Err(self.library().failed(format!("find layer {index}"), mark));
         }
         self.library().ask(format!("pin layer {index} to {precision}"), |api| {
             // SAFETY: a layer of the living network.
-            unsafe { sys::segtrt_layer_pin(api, layer, precision as u32) }
+            unsafe { sys::trtdl_layer_pin(api, layer, precision as u32) }
         })
     }
 }

@@ -12,17 +12,17 @@ use std::sync::{Arc, Mutex, PoisonError};
 use dynlib::{Candidate, Loaded, file_of, load, symbol};
 
 use super::error::{Error, Result};
-use super::find::{parser_names, parser_of, search};
-use super::loader_words::needed_by;
+use super::find::{Naming, parser_names, parser_of, search};
+use super::loader_errors::needed_by;
 use super::log::{Log, LogListener, on_log, on_report};
 use super::sys;
 use super::version::{Family, Version};
 
-/// Libraries opened so far, by the address of their entry point. TensorRT has one logger a process, the first that it
-/// sees: a second opening of the same file must log to the same place.
+/// Libraries opened so far, by the address of their entry point. TensorRT has one logger in a process, the
+/// first that it is given: a file that is opened again must log to the same place.
 static OPENED: Mutex<Vec<(usize, Library)>> = Mutex::new(Vec::new());
 
-/// One opened TensorRT. Cheap to clone; opened again it is the same one.
+/// An opened TensorRT. Cheap to clone; a library that is opened again is the same one.
 #[derive(Clone)]
 pub struct Library {
     pub(super) inner: Arc<Inner>,
@@ -30,7 +30,7 @@ pub struct Library {
 
 pub(super) struct Inner {
     /// Leaked, as is the logger inside: TensorRT keeps the first logger it sees.
-    pub(super) api: NonNull<sys::segtrt_api>,
+    pub(super) api: NonNull<sys::trtdl_api>,
     pub(super) log: &'static Log,
     pub(super) recorder: *mut c_void,
     path: PathBuf,
@@ -47,21 +47,29 @@ unsafe impl Send for Inner {}
 unsafe impl Sync for Inner {}
 
 impl Library {
-    /// Opens the library in `explicit` (a directory or a file), else in `SEGTRT_TENSORRT_LIB`, else the first that the
-    /// loader's path or pip's site-packages have.
+    /// Opens the library `explicit` (a directory or a file), else that of the variable `TENSORRT_LIB`, else the
+    /// first on the loader's path or in pip's site-packages.
     ///
     /// # Errors
     /// [`Error::NotFound`] with the places, [`Error::Open`] for a named file that is no TensorRT, and
     /// [`Error::UnknownVersion`].
     pub fn open(explicit: Option<&Path>) -> Result<Self> {
-        let (candidates, mut searched) = search(explicit);
+        Self::open_as(Naming::DEFAULT, explicit)
+    }
+
+    /// [`Library::open`] for a program with a variable and a flag of its own.
+    ///
+    /// # Errors
+    /// Those of [`Library::open`].
+    pub fn open_as(naming: Naming, explicit: Option<&Path>) -> Result<Self> {
+        let (candidates, mut searched) = search(naming, explicit);
         for candidate in candidates {
             match load(&candidate.library) {
-                Ok(loaded) => return Self::once(&candidate, loaded),
+                Ok(loaded) => return Self::once(naming, &candidate, loaded),
                 Err(why) if candidate.named || candidate.library.is_absolute() => {
                     return Err(Error::Open { path: candidate.library, why });
                 }
-                // There, but not openable: worth a word where nothing else is found.
+                // It exists but does not open: its owner learns why if nothing else is found.
                 Err(why) if !why.starts_with(&*candidate.library.to_string_lossy()) => {
                     searched.places.push(format!("{} ({why})", candidate.library.display()));
                 }
@@ -71,18 +79,18 @@ impl Library {
         Err(Error::NotFound(searched))
     }
 
-    fn once(candidate: &Candidate, loaded: &Loaded) -> Result<Self> {
+    fn once(naming: Naming, candidate: &Candidate, loaded: &Loaded) -> Result<Self> {
         let address = symbol(loaded, "getInferLibVersion") as usize;
         let mut opened = OPENED.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some((_, library)) = opened.iter().find(|(known, _)| *known == address) {
             return Ok(library.clone());
         }
-        let library = Self::start(candidate, loaded)?;
+        let library = Self::start(naming, candidate, loaded)?;
         opened.push((address, library.clone()));
         Ok(library)
     }
 
-    fn start(candidate: &Candidate, loaded: &Loaded) -> Result<Self> {
+    fn start(naming: Naming, candidate: &Candidate, loaded: &Loaded) -> Result<Self> {
         let path = real_path(loaded, &candidate.library);
         let missing =
             |name: &str| Error::Open { path: path.clone(), why: format!("it has no {name}") };
@@ -90,17 +98,17 @@ impl Library {
             .ok_or_else(|| missing("getInferLibVersion"))?;
         let version = Version::from_raw(raw);
         let Some(family) = version.family() else {
-            return Err(Error::UnknownVersion { path, version, raw });
+            return Err(Error::UnknownVersion { path, version, raw, naming });
         };
         if version.is_untried() {
-            log::warn!("{version} is newer than any release that this program was compared with");
+            log::warn!("{version} is newer than any release that was compared with this program");
         }
         let create_runtime = symbol(loaded, "createInferRuntime_INTERNAL");
         if create_runtime.is_null() {
             return Err(missing("createInferRuntime_INTERNAL"));
         }
         let parser = open_parser(&path, &version);
-        let entry = sys::segtrt_entry_points {
+        let entry = sys::trtdl_entry_points {
             create_builder: symbol(loaded, "createInferBuilder_INTERNAL"),
             create_runtime,
             create_parser: parser.as_ref().map_or(std::ptr::null_mut(), |parser| parser.create),
@@ -112,10 +120,10 @@ impl Library {
         let log: &'static Log = Box::leak(Box::default());
         let user = std::ptr::from_ref(log).cast_mut().cast::<c_void>();
         // SAFETY: `entry` is a complete value that the shim copies; `on_log` takes a Log, which is what `user` is.
-        let api = unsafe { sys::segtrt_api_new(&entry, Some(on_log), user) };
+        let api = unsafe { sys::trtdl_api_new(&entry, Some(on_log), user) };
         let api = NonNull::new(api).ok_or_else(|| missing("a layout in this program's tables"))?;
         // SAFETY: the api was just made; `on_report` takes a Log.
-        let recorder = unsafe { sys::segtrt_recorder_new(api.as_ptr(), Some(on_report), user) };
+        let recorder = unsafe { sys::trtdl_recorder_new(api.as_ptr(), Some(on_report), user) };
         log::debug!("opened {version} at {}", path.display());
         let inner = Inner {
             api,
@@ -148,8 +156,8 @@ impl Library {
     /// The ONNX parser's file.
     ///
     /// # Errors
-    /// [`Error::ParserMissing`] with the loader's words and the package that has it; [`Error::ParserNeeds`] for one that is
-    /// there and lacks a library such as cuDNN.
+    /// [`Error::ParserMissing`] with the loader's message and the package that has it; [`Error::ParserNeeds`] for
+    /// a parser that lacks a library such as cuDNN.
     pub fn parser_path(&self) -> Result<&Path> {
         self.inner.parser.as_deref().map_err(|why| {
             let rtx = self.inner.version.rtx;
@@ -176,12 +184,12 @@ impl Library {
         })
     }
 
-    /// It can build engines; lean runtimes cannot.
+    /// Whether it can build engines; lean runtimes cannot.
     pub fn has_builder(&self) -> bool {
         self.inner.has_builder
     }
 
-    /// Calls `listener` for every line that TensorRT logs, from its threads; none stops that.
+    /// Calls `listener` for every line that TensorRT logs, from TensorRT's threads; none stops that.
     ///
     /// The listener must not call TensorRT.
     pub fn on_log(&self, listener: Option<LogListener>) {
@@ -224,7 +232,7 @@ fn version_number(loaded: &Loaded, name: &str) -> Option<i32> {
     Some(unsafe { version() })
 }
 
-/// The file behind a handle, where the loader chose it by a bare name.
+/// The file of a loaded library, even if the loader found it by a bare name.
 fn real_path(loaded: &Loaded, name: &Path) -> PathBuf {
     if name.components().count() > 1 {
         return name.to_owned();

@@ -1,7 +1,7 @@
 /*!
-What TensorRT says while it works: kept until an operation fails, then handed out as that error's cause.
+TensorRT's log: kept until an operation fails, then the cause of that error.
 
-TensorRT logs from its own threads and reports errors through a second way, the error recorder; both end here.
+TensorRT logs from its threads and also reports errors to an error recorder; both end here.
 */
 
 use std::collections::VecDeque;
@@ -12,12 +12,12 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use super::sys;
 
-/// How much a line matters.
+/// Severity of a log line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Severity {
-    /// TensorRT's own fault.
+    /// A fault of TensorRT.
     InternalError,
-    /// The caller's.
+    /// A fault of the caller.
     Error,
     /// Suspicious, but it goes on.
     Warning,
@@ -30,9 +30,9 @@ pub enum Severity {
 /// One line of TensorRT's log.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LogLine {
-    /// How much it matters.
+    /// Its severity.
     pub severity: Severity,
-    /// `nvinfer1::ErrorCode` where the error recorder gave one.
+    /// `nvinfer1::ErrorCode`, if the error recorder gave one.
     pub code: Option<i32>,
     /// The line.
     pub text: String,
@@ -40,12 +40,12 @@ pub struct LogLine {
 
 /// `ErrorCode::kFAILED_ALLOCATION` of every release.
 const FAILED_ALLOCATION: i32 = 5;
-/// Lines kept; older ones are no longer anybody's cause.
+/// Lines kept; older ones are the cause of no later error.
 const KEPT: usize = 256;
-/// Lines attached to one error: the first ones are nearest to the reason.
+/// Lines attached to one error: the first ones are closest to the reason.
 const ATTACHED: usize = 12;
 
-/// Hears every line, from TensorRT's threads.
+/// Receives every line, from TensorRT's threads.
 pub type LogListener = Box<dyn Fn(&LogLine) + Send>;
 
 /// The log of one opened library.
@@ -76,7 +76,7 @@ impl Severity {
 }
 
 impl LogLine {
-    /// It speaks of memory that was not to be had.
+    /// Whether it reports a lack of memory.
     pub fn is_out_of_memory(&self) -> bool {
         let text = self.text.to_ascii_lowercase();
         self.code == Some(FAILED_ALLOCATION)
@@ -135,8 +135,8 @@ impl Log {
             return;
         }
         let mut state = lock(&self.state);
-        // The recorder and the logger say the same thing, one of them with a code. What an earlier operation said is not it: a
-        // second build that fails as the first did has a cause too.
+        // Recorder and logger report the same error, one of them with a code. Lines of an earlier operation
+        // are kept apart: a second build that fails like the first has a cause too.
         let marked = state.marked;
         if let Some((number, last)) = state.lines.back_mut()
             && *number >= marked
@@ -187,7 +187,7 @@ fn receive(user: *mut c_void, severity: Severity, code: Option<i32>, text: *cons
 }
 
 /// A type check that the callbacks are what the shim calls.
-const _: (sys::segtrt_log_fn, sys::segtrt_report_fn) = (Some(on_log), Some(on_report));
+const _: (sys::trtdl_log_fn, sys::trtdl_report_fn) = (Some(on_log), Some(on_report));
 
 #[cfg(test)]
 mod tests {

@@ -7,15 +7,15 @@ use std::path::Path;
 use std::ptr::NonNull;
 use std::rc::Rc;
 
-use super::builder::{Builder, Inner};
-use super::door::{Object, c_name, copied};
 use super::error::{Cause, Error, NodeError, Result};
+use super::ffi_object::{Object, c_name, copied};
 use super::library::Library;
+use super::owners::BuilderObject;
 use super::sys;
 use super::types::{DataType, from_dims};
 use crate::onnx_file::OnnxSummary;
 
-/// Where the precision of layers comes from.
+/// The source of the layers' precision.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Typing {
     /// The builder chooses, among the precisions that flags allow; layers can be pinned. Not in 11 and RTX 1.5 on.
@@ -29,9 +29,9 @@ pub enum Typing {
 pub struct TensorSpec {
     /// Its name.
     pub name: String,
-    /// Its extents; -1 where the network leaves one open.
+    /// Its extents; -1 for one that the network leaves open.
     pub shape: Vec<i64>,
-    /// Its element type, none for one that this program has no name for.
+    /// Its element type, none for a type that [`DataType`] does not have.
     pub dtype: Option<DataType>,
 }
 
@@ -41,7 +41,7 @@ pub struct TensorSpec {
 pub struct Network {
     parser: Option<Parser>,
     pub(super) object: Object,
-    _builder: Rc<Inner>,
+    _builder: Rc<BuilderObject>,
 }
 
 struct Parser {
@@ -51,14 +51,14 @@ struct Parser {
 
 impl Drop for Parser {
     fn drop(&mut self) {
-        // SAFETY: made by segtrt_parser_new, deleted here only; its network is still alive (field order in Network).
-        unsafe { sys::segtrt_parser_delete(self.library.api(), self.pointer.as_ptr()) }
+        // SAFETY: made by trtdl_parser_new, deleted here only; its network is still alive (field order in Network).
+        unsafe { sys::trtdl_parser_delete(self.library.api(), self.pointer.as_ptr()) }
     }
 }
 
 impl Network {
-    pub(super) fn new(builder: &Builder, typing: Typing) -> Result<Self> {
-        let library = builder.library();
+    pub(super) fn new(builder: &Rc<BuilderObject>, typing: Typing) -> Result<Self> {
+        let library = builder.object.library();
         let strong = typing == Typing::Strong;
         if !strong && library.family().is_strongly_typed_only() {
             return Err(library.unsupported("weakly typed networks"));
@@ -66,12 +66,11 @@ impl Network {
         if strong && library.family() == super::Family::Trt8 {
             return Err(library.unsupported("strongly typed networks"));
         }
-        let inner = builder.inner.clone();
         let object = library.make("create a network", |api| {
             // SAFETY: a living builder, kept alive by `_builder`.
-            unsafe { sys::segtrt_builder_network(api, inner.object.get(), strong.into()) }
+            unsafe { sys::trtdl_builder_network(api, builder.object.get(), strong.into()) }
         })?;
-        Ok(Self { parser: None, object, _builder: inner })
+        Ok(Self { parser: None, object, _builder: builder.clone() })
     }
 
     pub(super) fn pointer(&self) -> *mut c_void {
@@ -82,7 +81,7 @@ impl Network {
         self.object.library()
     }
 
-    /// Fills the network from an ONNX file; weights in external files are looked for beside it.
+    /// Fills the network from an ONNX file; external weights are searched in its folder.
     ///
     /// # Errors
     /// [`Error::ParserMissing`], and [`Error::Parse`] with one entry per node that this release cannot take.
@@ -98,13 +97,13 @@ impl Network {
             .ok_or_else(|| library.unsupported("way to read a path that is not UTF-8"))?;
         let path = c_name(path)?;
         // SAFETY: an api with an entry point for parsers (parser_path), and a living network.
-        let pointer = unsafe { sys::segtrt_parser_new(library.api(), self.pointer()) };
+        let pointer = unsafe { sys::trtdl_parser_new(library.api(), self.pointer()) };
         let pointer =
             NonNull::new(pointer).ok_or_else(|| library.failed("create an ONNX parser", mark))?;
         let parser = Parser { pointer, library: library.clone() };
         // SAFETY: a living parser and a C string.
         let parsed = unsafe {
-            sys::segtrt_parser_parse(library.api(), parser.pointer.as_ptr(), path.as_ptr())
+            sys::trtdl_parser_parse(library.api(), parser.pointer.as_ptr(), path.as_ptr())
         };
         let failure = (parsed == 0).then(|| {
             let (opset, nodes) = parser.complaints(file);
@@ -121,8 +120,8 @@ impl Network {
         // SAFETY: a living network; indices are below the count that it gives.
         unsafe {
             let (api, network) = (self.object.api(), self.pointer());
-            (0..sys::segtrt_network_inputs(api, network))
-                .filter_map(|index| self.tensor(sys::segtrt_network_input(api, network, index)))
+            (0..sys::trtdl_network_inputs(api, network))
+                .filter_map(|index| self.tensor(sys::trtdl_network_input(api, network, index)))
                 .collect()
         }
     }
@@ -132,8 +131,8 @@ impl Network {
         // SAFETY: a living network; indices are below the count that it gives.
         unsafe {
             let (api, network) = (self.object.api(), self.pointer());
-            (0..sys::segtrt_network_outputs(api, network))
-                .filter_map(|index| self.tensor(sys::segtrt_network_output(api, network, index)))
+            (0..sys::trtdl_network_outputs(api, network))
+                .filter_map(|index| self.tensor(sys::trtdl_network_output(api, network, index)))
                 .collect()
         }
     }
@@ -143,8 +142,8 @@ impl Network {
         let tensor = NonNull::new(tensor)?.as_ptr();
         // SAFETY: a tensor of the living network.
         let (name, dims, kind) = unsafe {
-            let name = copied(sys::segtrt_tensor_name(api, tensor));
-            (name, sys::segtrt_tensor_dims(api, tensor), sys::segtrt_tensor_type(api, tensor))
+            let name = copied(sys::trtdl_tensor_name(api, tensor));
+            (name, sys::trtdl_tensor_dims(api, tensor), sys::trtdl_tensor_type(api, tensor))
         };
         let shape = from_dims(&dims).unwrap_or_default();
         Some(TensorSpec { name: name?, shape, dtype: DataType::from_shim(kind) })
@@ -157,13 +156,13 @@ impl Parser {
         // What the file says helps where the parser is silent; a file that cannot be read says nothing.
         let summary = OnnxSummary::read(file).unwrap_or_default();
         // SAFETY: a living parser.
-        let count = unsafe { sys::segtrt_parser_errors(api, parser) };
+        let count = unsafe { sys::trtdl_parser_errors(api, parser) };
         let mut nodes: Vec<NodeError> = Vec::new();
         for index in 0..count {
             let mut error = empty_error();
             // SAFETY: an index below the parser's count, and a place for the answer.
-            let status = unsafe { sys::segtrt_parser_error_at(api, parser, index, &mut error) };
-            if status == sys::SEGTRT_OK {
+            let status = unsafe { sys::trtdl_parser_error_at(api, parser, index, &mut error) };
+            if status == sys::TRTDL_OK {
                 // SAFETY: the parser, whose strings these are, lives.
                 let node = unsafe { described(&error, &summary) };
                 if !nodes.contains(&node) {
@@ -175,8 +174,8 @@ impl Parser {
     }
 }
 
-fn empty_error() -> sys::segtrt_parser_error {
-    sys::segtrt_parser_error {
+fn empty_error() -> sys::trtdl_parser_error {
+    sys::trtdl_parser_error {
         code: 0,
         node: -1,
         line: 0,
@@ -192,7 +191,7 @@ fn empty_error() -> sys::segtrt_parser_error {
 ///
 /// # Safety
 /// The strings of `error` are NULL or live until this returns.
-unsafe fn described(error: &sys::segtrt_parser_error, summary: &OnnxSummary) -> NodeError {
+unsafe fn described(error: &sys::trtdl_parser_error, summary: &OnnxSummary) -> NodeError {
     let in_file = usize::try_from(error.node).ok().and_then(|index| summary.nodes.get(index));
     // SAFETY: the caller's.
     let [node, operator, description] = unsafe {

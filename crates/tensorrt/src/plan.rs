@@ -2,7 +2,7 @@
 A serialized engine as TensorRT's builder gives it out.
 */
 
-use super::door::Object;
+use super::ffi_object::Object;
 use super::sys;
 
 /// The bytes of a plan, in memory that TensorRT owns.
@@ -19,8 +19,8 @@ impl Plan {
     pub fn bytes(&self) -> &[u8] {
         // SAFETY: `memory` is an IHostMemory; both questions only read it.
         let (data, size) = unsafe {
-            let data = sys::segtrt_memory_data(self.memory.api(), self.memory.get());
-            (data, sys::segtrt_memory_size(self.memory.api(), self.memory.get()))
+            let data = sys::trtdl_memory_data(self.memory.api(), self.memory.get());
+            (data, sys::trtdl_memory_size(self.memory.api(), self.memory.get()))
         };
         if data.is_null() || size == 0 {
             return &[];

@@ -1,5 +1,5 @@
 /*!
-Collects the time of each layer of a run, as TensorRT's profiler callback gives it.
+The time of each layer of a run, from TensorRT's profiler callback.
 */
 
 use std::ffi::{CStr, c_char, c_void};
@@ -32,7 +32,7 @@ impl Profiler {
         let times = Box::<Times>::default();
         let user = std::ptr::from_ref(&*times).cast_mut().cast();
         // SAFETY: the callback takes Times, which lives in this value beside the profiler that calls it.
-        let pointer = unsafe { sys::segtrt_profiler_new(library.api(), Some(on_time), user) };
+        let pointer = unsafe { sys::trtdl_profiler_new(library.api(), Some(on_time), user) };
         (!pointer.is_null()).then(|| Self { pointer, library: library.clone(), times })
     }
 
@@ -47,8 +47,8 @@ impl Profiler {
 
 impl Drop for Profiler {
     fn drop(&mut self) {
-        // SAFETY: made by segtrt_profiler_new; the context that knew it is gone (field order in Context).
-        unsafe { sys::segtrt_profiler_delete(self.library.api(), self.pointer) }
+        // SAFETY: made by trtdl_profiler_new; the context that knew it is gone (field order in Context).
+        unsafe { sys::trtdl_profiler_delete(self.library.api(), self.pointer) }
     }
 }
 

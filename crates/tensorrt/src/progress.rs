@@ -1,8 +1,8 @@
 /*!
-Watches a build while it runs, and stops it: TensorRT's progress monitor (10 and later).
+The progress of a build, and its early end: TensorRT's progress monitor (10 and later).
 
-8.x has none. There a build is followed by its log ([`Library::on_log`](super::Library::on_log)) and stopped by ending
-the process that builds.
+8.x has none. A caller can follow its log ([`Library::on_log`](super::Library::on_log)) and end the process
+that builds.
 */
 
 use std::ffi::{CStr, c_char, c_void};
@@ -13,7 +13,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use super::library::Library;
 use super::sys;
 
-/// Hears how a build goes, from TensorRT's threads. Phases nest: each but the outermost names its parent.
+/// Receives the progress of a build, from TensorRT's threads. Phases nest: each but the outermost names its parent.
 pub trait BuildProgress: Send + Sync {
     /// A phase of `steps` steps begins.
     fn start(&self, phase: &str, parent: Option<&str>, steps: i32);
@@ -23,18 +23,18 @@ pub trait BuildProgress: Send + Sync {
     fn finish(&self, phase: &str);
 }
 
-/// Asks a build to stop; TensorRT does at its next step.
+/// A switch that stops a build at its next step. Clones share it.
 #[derive(Clone, Debug, Default)]
 pub struct Stop(Arc<AtomicBool>);
 
 impl Stop {
-    /// Asks once and for all.
+    /// Stops the build, once and for all.
     pub fn stop(&self) {
         self.0.store(true, Ordering::Relaxed);
     }
 
-    /// It was asked.
-    pub fn is_asked(&self) -> bool {
+    /// Whether it was switched.
+    pub fn is_set(&self) -> bool {
         self.0.load(Ordering::Relaxed)
     }
 }
@@ -59,14 +59,14 @@ impl Monitor {
         stop: Stop,
     ) -> Option<Self> {
         let state = Box::new(State { progress, stop });
-        let fns = sys::segtrt_monitor_fns {
+        let fns = sys::trtdl_monitor_fns {
             user: std::ptr::from_ref(&*state).cast_mut().cast(),
             start: Some(on_start),
             step: Some(on_step),
             finish: Some(on_finish),
         };
         // SAFETY: the callbacks take a State, and `state` lives in this value, beside the monitor that calls them.
-        let pointer = unsafe { sys::segtrt_monitor_new(library.api(), fns) };
+        let pointer = unsafe { sys::trtdl_monitor_new(library.api(), fns) };
         (!pointer.is_null()).then(|| Self { pointer, library: library.clone(), state })
     }
 
@@ -75,14 +75,14 @@ impl Monitor {
     }
 
     pub(super) fn was_stopped(&self) -> bool {
-        self.state.stop.is_asked()
+        self.state.stop.is_set()
     }
 }
 
 impl Drop for Monitor {
     fn drop(&mut self) {
-        // SAFETY: made by segtrt_monitor_new; the configuration that knew it is gone (field order in Config).
-        unsafe { sys::segtrt_monitor_delete(self.library.api(), self.pointer) }
+        // SAFETY: made by trtdl_monitor_new; the configuration that knew it is gone (field order in Config).
+        unsafe { sys::trtdl_monitor_delete(self.library.api(), self.pointer) }
     }
 }
 
@@ -98,7 +98,7 @@ unsafe extern "C" fn on_start(
 unsafe extern "C" fn on_step(user: *mut c_void, phase: *const c_char, step: i32) -> i32 {
     let heard = with(user, phase, |state, phase| {
         state.progress.step(phase, step);
-        !state.stop.is_asked()
+        !state.stop.is_set()
     });
     i32::from(heard.unwrap_or(false))
 }
@@ -107,7 +107,7 @@ unsafe extern "C" fn on_finish(user: *mut c_void, phase: *const c_char) {
     with(user, phase, |state, phase| state.progress.finish(phase));
 }
 
-/// Runs `act` with the state behind `user`; none if it panicked, for a panic must not unwind into TensorRT.
+/// Runs `act` with the state that `user` points to; none if it panicked, for a panic must not unwind into TensorRT.
 fn with<T>(
     user: *mut c_void,
     phase: *const c_char,

@@ -1,5 +1,5 @@
 /*!
-Plain values that tensors are described with: element types, directions, shapes of a profile.
+Plain values that describe tensors: element types, directions, shapes of a profile.
 */
 
 use std::fmt;
@@ -11,27 +11,27 @@ use super::sys;
 #[repr(u32)]
 pub enum DataType {
     /// 32-bit floating point.
-    Float = sys::SEGTRT_TYPE_FLOAT,
+    Float = sys::TRTDL_TYPE_FLOAT,
     /// IEEE half precision.
-    Half = sys::SEGTRT_TYPE_HALF,
+    Half = sys::TRTDL_TYPE_HALF,
     /// 8-bit integer.
-    Int8 = sys::SEGTRT_TYPE_INT8,
+    Int8 = sys::TRTDL_TYPE_INT8,
     /// 32-bit integer.
-    Int32 = sys::SEGTRT_TYPE_INT32,
+    Int32 = sys::TRTDL_TYPE_INT32,
     /// One byte a value.
-    Bool = sys::SEGTRT_TYPE_BOOL,
+    Bool = sys::TRTDL_TYPE_BOOL,
     /// Unsigned byte.
-    Uint8 = sys::SEGTRT_TYPE_UINT8,
+    Uint8 = sys::TRTDL_TYPE_UINT8,
     /// 8-bit floating point.
-    Fp8 = sys::SEGTRT_TYPE_FP8,
+    Fp8 = sys::TRTDL_TYPE_FP8,
     /// Brain floating point (10 on).
-    Bf16 = sys::SEGTRT_TYPE_BF16,
+    Bf16 = sys::TRTDL_TYPE_BF16,
     /// 64-bit integer (10 on).
-    Int64 = sys::SEGTRT_TYPE_INT64,
+    Int64 = sys::TRTDL_TYPE_INT64,
     /// 4-bit integer, two a byte (10 on).
-    Int4 = sys::SEGTRT_TYPE_INT4,
+    Int4 = sys::TRTDL_TYPE_INT4,
     /// 4-bit floating point, two a byte (10.8 on).
-    Fp4 = sys::SEGTRT_TYPE_FP4,
+    Fp4 = sys::TRTDL_TYPE_FP4,
 }
 
 impl DataType {
@@ -107,14 +107,14 @@ impl Profile {
 }
 
 /// A shape for the shim; none where it has more than eight extents.
-pub(super) fn to_dims(shape: &[i64]) -> Option<sys::segtrt_dims> {
-    let mut dims = sys::segtrt_dims { rank: i32::try_from(shape.len()).ok()?, extent: [0; 8] };
+pub(super) fn to_dims(shape: &[i64]) -> Option<sys::trtdl_dims> {
+    let mut dims = sys::trtdl_dims { rank: i32::try_from(shape.len()).ok()?, extent: [0; 8] };
     dims.extent.get_mut(..shape.len())?.copy_from_slice(shape);
     Some(dims)
 }
 
 /// A shape from the shim; none where there is no such tensor.
-pub(super) fn from_dims(dims: &sys::segtrt_dims) -> Option<Vec<i64>> {
+pub(super) fn from_dims(dims: &sys::trtdl_dims) -> Option<Vec<i64>> {
     let rank = usize::try_from(dims.rank).ok()?;
     dims.extent.get(..rank).map(<[i64]>::to_vec)
 }

@@ -1,21 +1,21 @@
 /*!
-Which release was opened, and which layout of interfaces it has.
+The release that was opened, and its family: releases with one layout of vtables.
 
-`getInferLibVersion()` counts differently by product: 8.6.1 says 8601, 10.3.0 says 100300, TensorRT for RTX 1.7.1 says
-10701. The ranges do not meet, so the number alone tells them apart.
+`getInferLibVersion()` counts differently by product: 8.6.1 reports 8601, 10.3.0 reports 100300, TensorRT for
+RTX 1.7.1 reports 10701. The ranges do not meet, so the number alone is enough.
 */
 
 use std::fmt;
 
 use super::sys;
 
-/// What this program can drive, as one phrase for error sentences.
+/// The supported releases, for error messages.
 pub const SUPPORTED: &str = "TensorRT 8.5 and 8.6, 10.x, 11.x, TensorRT for RTX 1.3 and later 1.x";
 
 /// A release of TensorRT or of TensorRT for RTX.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Version {
-    /// TensorRT for RTX, which builds ahead of time for a list of GPUs and counts its releases on its own.
+    /// TensorRT for RTX, which builds ahead of time for a list of GPUs and has version numbers of its own.
     pub rtx: bool,
     /// 8, 10, 11; 1 for RTX.
     pub major: i32,
@@ -30,19 +30,19 @@ pub struct Version {
 #[repr(i32)]
 pub enum Family {
     /// 8.5 and 8.6: 32-bit extents, weakly typed, no progress monitor.
-    Trt8 = sys::SEGTRT_FAMILY_TRT8 as i32,
+    Trt8 = sys::TRTDL_FAMILY_TRT8 as i32,
     /// 10.0 to 10.16 and later 10.x.
-    Trt10 = sys::SEGTRT_FAMILY_TRT10 as i32,
+    Trt10 = sys::TRTDL_FAMILY_TRT10 as i32,
     /// 11.x: strongly typed only.
-    Trt11 = sys::SEGTRT_FAMILY_TRT11 as i32,
+    Trt11 = sys::TRTDL_FAMILY_TRT11 as i32,
     /// TensorRT for RTX 1.3 and 1.4.
-    Rtx13 = sys::SEGTRT_FAMILY_RTX13 as i32,
+    Rtx13 = sys::TRTDL_FAMILY_RTX13 as i32,
     /// TensorRT for RTX 1.5 and later: strongly typed only.
-    Rtx15 = sys::SEGTRT_FAMILY_RTX15 as i32,
+    Rtx15 = sys::TRTDL_FAMILY_RTX15 as i32,
 }
 
 impl Version {
-    /// Reads what `getInferLibVersion()` reports.
+    /// From the number of `getInferLibVersion()`.
     pub fn from_raw(raw: i32) -> Self {
         match raw {
             100_000.. => {
@@ -55,7 +55,7 @@ impl Version {
         }
     }
 
-    /// Reads what [`Version`] is shown as, "TensorRT 8.6.0", whatever follows it; none of other words.
+    /// From its display, "TensorRT 8.6.0", whatever follows it; none for other text.
     pub fn from_words(text: &str) -> Option<Self> {
         let (rtx, numbers) = match text.strip_prefix("TensorRT for RTX ") {
             Some(numbers) => (true, numbers),
@@ -66,9 +66,9 @@ impl Version {
         Some(Self { rtx, major: next()?, minor: next()?, patch: next()? })
     }
 
-    /// The layout of this release; none for a release that this program does not know.
+    /// The family of this release; none for a release that is not supported.
     ///
-    /// A minor release newer than the newest known one is taken: methods are only appended within a family.
+    /// A minor release newer than the newest known one has its family: methods are only appended within one.
     pub fn family(self) -> Option<Family> {
         match (self.rtx, self.major, self.minor) {
             (false, 8, 5..) => Some(Family::Trt8),
@@ -80,7 +80,7 @@ impl Version {
         }
     }
 
-    /// Newer than any release whose interfaces were compared; it should work, but nobody saw it.
+    /// Whether it is newer than every release whose vtables were compared. It should work; nobody has run it.
     pub fn is_untried(self) -> bool {
         match self.family() {
             Some(Family::Trt8) => self.minor > 6,
@@ -94,12 +94,12 @@ impl Version {
 }
 
 impl Family {
-    /// Networks take their types from the ONNX file alone: no precision flag, no pinned layer.
+    /// Whether networks take their types from the ONNX file alone: no precision flag, no pinned layer.
     pub fn is_strongly_typed_only(self) -> bool {
         matches!(self, Self::Trt11 | Self::Rtx15)
     }
 
-    /// TensorRT for RTX.
+    /// Whether it is TensorRT for RTX.
     pub fn is_rtx(self) -> bool {
         matches!(self, Self::Rtx13 | Self::Rtx15)
     }

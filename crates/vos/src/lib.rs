@@ -26,6 +26,7 @@ pub mod precision;
 pub mod predecode;
 pub mod preprocess;
 pub mod prompt;
+pub mod ranges;
 pub mod record;
 pub mod rle;
 pub mod stats;

@@ -12,7 +12,7 @@ use super::products::products;
 use super::trunk::activation;
 use super::{Bench, Checked, Limits, POISON, row};
 use cuda::Element;
-use cuda::cublaslt::{CublasLt, Product, ProductShape};
+use cuda::cublaslt::{CublasLt, Matmul, MatmulShape};
 use cuda::{Begin, Stream, View};
 use kernels::{ProductKernels, TrunkKernels};
 use vos::noise::Noise;
@@ -155,7 +155,7 @@ impl Data {
 
 /// Operands on the device, and what must come out.
 struct Setting {
-    product: Product,
+    product: Matmul,
     sizes: [usize; 3],
     activated: bool,
     a: View,
@@ -171,7 +171,7 @@ impl Setting {
         let sizes @ [rows, columns, depth] = data.sizes;
         let output = Element::F16;
         let product =
-            Product::new(lt, ProductShape { rows, columns, depth, output, residual: false })?;
+            Matmul::new(lt, MatmulShape { rows, columns, depth, output, residual: false })?;
         let workspace = product.workspace_bytes().max(1);
         Ok(Self {
             product,

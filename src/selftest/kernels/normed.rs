@@ -12,7 +12,7 @@ use zerocopy::IntoBytes;
 use super::ahead::Planned;
 use super::{Bench, Checked, Limits, POISON, row};
 use cuda::Element;
-use cuda::cublaslt::{CublasLt, Product, ProductShape};
+use cuda::cublaslt::{CublasLt, Matmul, MatmulShape};
 use cuda::{Begin, Stream, View};
 use data::{Came, Case, Data, Expected};
 use kernels::{Normed, NormedKernels, TrunkKernels};
@@ -90,7 +90,7 @@ impl Cases {
 
 /// Operands on the device and on the host, and what must come out.
 struct Setting {
-    product: Product,
+    product: Matmul,
     case: Case,
     data: Data,
     expected: Expected,
@@ -113,8 +113,8 @@ impl Setting {
         expected: Expected,
     ) -> Result<Self> {
         let [rows, columns, depth] = case.sizes;
-        let shape = ProductShape { rows, columns, depth, output: Element::F32, residual: true };
-        let product = Product::new(lt, shape)?;
+        let shape = MatmulShape { rows, columns, depth, output: Element::F32, residual: true };
+        let product = Matmul::new(lt, shape)?;
         let floats = |values: &[f32]| bench.put(values.as_bytes());
         let a = bench.put(data.tokens.as_bytes())?;
         let out = if case.in_place { a.clone() } else { View::new(bench.gpu, 2 * rows * columns)? };

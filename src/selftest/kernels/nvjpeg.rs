@@ -13,7 +13,8 @@ use anyhow::{Context, Result};
 use jpeg_encoder::{ColorType, Encoder, SamplingFactor};
 
 use super::{Bench, Checked, row};
-use cuda::nvjpeg::{Coefficients, Decoder, Library, NvJpegError};
+use cuda::Missed;
+use cuda::nvjpeg::{self, Coefficients, Decoder, NvJpegError};
 use cuda::{Purpose, View};
 use vos::decode::{RgbImage, jpeg_bytes};
 
@@ -101,9 +102,9 @@ fn turned_by_a_quarter() -> Vec<u8> {
 /// One row for each file; why there are none, where nvJPEG is not here.
 pub(super) fn judge(bench: &Bench) -> Result<(), String> {
     let failed = |case: &str, error: anyhow::Error| bench.found(row(NAME, case, Err(error)));
-    let library = match Library::open(Some(&bench.gpu.facts().driver_cuda)) {
+    let library = match nvjpeg::open(Some(&bench.gpu.facts().driver_cuda)) {
         Ok(library) => library,
-        Err(error @ NvJpegError::NotFound(_)) => return Err(error.to_string()),
+        Err(error @ NvJpegError::Library(Missed::NotFound(_))) => return Err(error.to_string()),
         Err(error) => {
             failed("", error.into());
             return Ok(());

@@ -16,7 +16,8 @@ use super::{Bench, Checked, Limits, POISON, activated, normed, row};
 use crate::selftest::engine_run::Repeats;
 use crate::selftest::record::Timing;
 use cuda::Element;
-use cuda::cublaslt::{CublasLt, CublasLtError, Product, ProductShape};
+use cuda::Missed;
+use cuda::cublaslt::{CublasLt, CublasLtError, Matmul, MatmulShape};
 use cuda::{Purpose, Stream, View};
 use kernels::TrunkKernels;
 use vos::noise::Noise;
@@ -92,7 +93,7 @@ const CASES: [Case; 35] = [
 pub(super) fn judge(bench: &Bench) -> Result<(), String> {
     let lt = match CublasLt::open(&bench.gpu.towards(Purpose::Scratch)) {
         Ok(lt) => lt,
-        Err(error @ CublasLtError::NotFound(_)) => return Err(error.to_string()),
+        Err(error @ CublasLtError::Library(Missed::NotFound(_))) => return Err(error.to_string()),
         Err(error) => {
             bench.found(row(NAME, "", Err(error.into())));
             return Ok(());
@@ -117,9 +118,9 @@ pub(super) fn judge(bench: &Bench) -> Result<(), String> {
 }
 
 impl Case {
-    fn shape(&self) -> ProductShape {
+    fn shape(&self) -> MatmulShape {
         let ([rows, columns, depth], output, residual) = (self.sizes, self.output, self.residual);
-        ProductShape { rows, columns, depth, output, residual }
+        MatmulShape { rows, columns, depth, output, residual }
     }
 
     fn title(&self) -> String {
@@ -133,7 +134,7 @@ impl Case {
     fn rows(&self, bench: &Bench, lt: &CublasLt, data: Data) {
         let shape = self.shape();
         let case = self.title();
-        let made = Product::new(lt, shape).map_err(anyhow::Error::from);
+        let made = Matmul::new(lt, shape).map_err(anyhow::Error::from);
         let made = made.and_then(|product| Setting::new(bench, product, data));
         let setting = match made {
             Ok(setting) => setting,
@@ -194,7 +195,7 @@ impl Data {
 
 /// A product with operands on the device, and what must come out.
 struct Setting {
-    product: Product,
+    product: Matmul,
     a: View,
     weight: View,
     bias: View,
@@ -207,7 +208,7 @@ struct Setting {
 }
 
 impl Setting {
-    fn new(bench: &Bench, product: Product, data: Data) -> Result<Self> {
+    fn new(bench: &Bench, product: Matmul, data: Data) -> Result<Self> {
         let workspace = product.most_workspace_bytes();
         Ok(Self {
             product,
@@ -239,7 +240,7 @@ impl Setting {
     fn check_sample(&self, bench: &Bench, candidate: usize) -> Result<Checked> {
         self.product.choose(candidate)?;
         self.run(bench)?;
-        let ProductShape { rows, columns, output, .. } = self.product.shape();
+        let MatmulShape { rows, columns, output, .. } = self.product.shape();
         let row_bytes = columns * output.bytes();
         let mut found = vec![0; rows * row_bytes];
         for row in sample(rows) {

@@ -8,7 +8,7 @@ use std::fmt;
 use serde::{Deserialize, Serialize};
 
 use super::library::CublasLt;
-use super::product::ProductShape;
+use super::shape::MatmulShape;
 
 /// The algorithms of all products of a trunk, on one GPU with one library.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -82,7 +82,7 @@ impl fmt::Display for Early {
 pub struct Choice {
     /// The product.
     #[serde(flatten)]
-    pub shape: ProductShape,
+    pub shape: MatmulShape,
     /// Its place among those that cuBLASLt names; 0 is cuBLASLt's own choice.
     pub algorithm: usize,
     /// How many those are.
@@ -105,12 +105,12 @@ impl Choices {
     }
 
     /// Whether they have all these shapes.
-    pub fn have(&self, shapes: &[ProductShape]) -> bool {
+    pub fn have(&self, shapes: &[MatmulShape]) -> bool {
         shapes.iter().all(|shape| self.of(*shape).is_some())
     }
 
     /// That of a shape.
-    pub fn of(&self, shape: ProductShape) -> Option<&Choice> {
+    pub fn of(&self, shape: MatmulShape) -> Option<&Choice> {
         self.products.iter().find(|choice| choice.shape == shape)
     }
 
@@ -131,7 +131,7 @@ mod tests {
         let text = r#"{"rows":4096,"columns":2304,"depth":576,"output":"f16","residual":false,"algorithm":0,"of":8}"#;
         let older: Choice = serde_json::from_str(text).unwrap();
         let (rows, columns, depth, output) = (4096, 2304, 576, Element::F16);
-        let shape = ProductShape { rows, columns, depth, output, residual: false };
+        let shape = MatmulShape { rows, columns, depth, output, residual: false };
         assert_eq!(older, Choice { shape, algorithm: 0, of: 8, kernel: None });
         assert_eq!(serde_json::to_string(&older).unwrap(), text);
         let kernel = Some("product_gelu_192_by_2".to_owned());

@@ -8,8 +8,6 @@ same numbers and layouts, since CUDA 11.
 use std::ffi::{c_int, c_void};
 use std::fmt;
 
-use libloading::os::unix::Library as Loaded;
-
 /// `libraryPropertyType`: the number before the first dot.
 pub const MAJOR_VERSION: c_int = 0;
 /// The number after it.
@@ -75,6 +73,11 @@ impl Status {
     ];
 }
 
+impl crate::owned::Status for Status {
+    const SUCCESS: Self = Self::SUCCESS;
+    const NO_MEMORY: Self = Self::ALLOC_FAILED;
+}
+
 impl fmt::Display for Status {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match Self::NAMES.iter().find(|(number, _)| *number == self.0) {
@@ -84,8 +87,7 @@ impl fmt::Display for Status {
     }
 }
 
-/// A handle or a descriptor; only its address is known here.
-pub type Object = *mut c_void;
+pub use crate::owned::Object;
 
 /// A `cudaStream_t`, which is also a `CUstream`.
 pub type RawStream = *mut c_void;
@@ -128,40 +130,9 @@ impl Heuristic {
 /// Sets an attribute: object, which, value, the value's bytes.
 pub type SetAttribute = unsafe extern "C" fn(Object, c_int, *const c_void, usize) -> Status;
 
-/// Declares [`Functions`], a table of C functions, each with its symbol.
-macro_rules! functions {
-    ($($(#[$doc:meta])* $field:ident = $symbol:literal($($argument:ty),*) -> $answer:ty;)*) => {
-        /// cuBLASLt's functions.
-        pub struct Functions {
-            $($(#[$doc])* pub $field: unsafe extern "C" fn($($argument),*) -> $answer,)*
-        }
-
-        impl Functions {
-            /// Looks all of them up; the first that is missing otherwise.
-            ///
-            /// # Safety
-            /// The library is cuBLASLt and is never closed.
-            pub unsafe fn of(library: &Loaded) -> Result<Self, &'static str> {
-                Ok(Self {
-                    $(
-                        // SAFETY: under this name cuBLASLt has a function of this type, and it stays where it is.
-                        $field: unsafe {
-                            *library
-                                .get::<unsafe extern "C" fn($($argument),*) -> $answer>($symbol.as_bytes())
-                                .map_err(|_| $symbol)?
-                        },
-                    )*
-                })
-            }
-
-            /// Their symbols.
-            #[cfg(test)]
-            pub const SYMBOLS: &'static [&'static str] = &[$($symbol),*];
-        }
-    };
-}
-
-functions! {
+dynlib::functions! {
+    /// cuBLASLt's functions.
+    pub struct Functions;
     /// A number of the library's version: which, where it goes.
     get_property = "cublasLtGetProperty"(c_int, *mut c_int) -> Status;
     /// The CUDA runtime that the library was built with, 12040 for 12.4.

@@ -5,11 +5,11 @@ nvJPEG on one GPU, and an image between its two halves.
 use std::ffi::c_int;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use super::error::{NvJpegError, tried};
+use super::error::{NvJpegError, check};
 use super::library::Library;
 use super::memory::{DEVICE, Memory, PINNED};
-use super::owned::Owned;
 use super::sys::{self, Allocator, Image, Status};
+use crate::owned;
 use crate::{Event, Gpu, Stream, View, Wait};
 
 /// nvJPEG asks for memory in multiples of this, so that a file a little larger than those before asks for none.
@@ -17,6 +17,14 @@ const PADDING: usize = 1 << 20;
 
 /// Bytes of a pixel.
 const PIXEL: usize = 3;
+
+/// An object of nvJPEG.
+type Owned = owned::Owned<Status>;
+
+/// The error of a refusal; `what` is a verb phrase.
+fn refused(what: &'static str) -> impl FnOnce(Status) -> NvJpegError {
+    move |status| NvJpegError::Failed { what, status }
+}
 
 /// nvJPEG on a GPU. Cheap to clone, free to share.
 #[derive(Clone)]
@@ -57,40 +65,40 @@ impl Decoder {
             [DEVICE, PINNED].map(|which| (&raw const allocators[which]).cast_mut());
         // SAFETY: the allocators and what they name stay where they are, and are deleted behind all of nvJPEG's objects.
         let handle = unsafe {
-            Owned::new(gpu, "make ready on this GPU", call.destroy, |to| {
+            Owned::new(gpu, call.destroy, refused("create a handle on this GPU"), |to| {
                 let strict = sys::FLAGS_BITSTREAM_STRICT;
                 (call.create)(sys::BACKEND_HYBRID, on_device, pinned, strict, to)
             })
         }?;
         // SAFETY: the handle lives.
-        tried("pad its device memory", unsafe {
+        check("pad its device memory", unsafe {
             (call.set_device_padding)(PADDING, handle.get())
         })?;
         // SAFETY: the handle lives.
-        tried("pad its pinned memory", unsafe {
+        check("pad its pinned memory", unsafe {
             (call.set_pinned_padding)(PADDING, handle.get())
         })?;
         // SAFETY: the handle is deleted behind the decoder.
         let decoder = unsafe {
-            Owned::new(gpu, "make a decoder", call.decoder_destroy, |to| {
+            Owned::new(gpu, call.decoder_destroy, refused("make a decoder"), |to| {
                 (call.decoder_create)(handle.get(), sys::BACKEND_HYBRID, to)
             })
         }?;
         // SAFETY: handle and memory are deleted behind the buffer.
         let device = unsafe {
-            Owned::new(gpu, "make a device buffer", call.device_destroy, |to| {
+            Owned::new(gpu, call.device_destroy, refused("make a device buffer"), |to| {
                 (call.device_create)(handle.get(), on_device, to)
             })
         }?;
         // SAFETY: the handle is deleted behind the parameters.
         let params = unsafe {
-            Owned::new(gpu, "make parameters", call.params_destroy, |to| {
+            Owned::new(gpu, call.params_destroy, refused("make parameters"), |to| {
                 (call.params_create)(handle.get(), to)
             })
         }?;
         // SAFETY: the parameters live; nobody else has them yet.
         let format = unsafe { (call.params_set_format)(params.get(), sys::OUTPUT_RGBI) };
-        tried("give interleaved RGB", format)?;
+        check("give interleaved RGB", format)?;
         let (device, library, gpu) = (Mutex::new(device), library.clone(), gpu.clone());
         let inner = Inner { params, device, decoder, handle, library, gpu, allocators, memory };
         Ok(Self { inner: Arc::new(inner) })
@@ -106,13 +114,13 @@ impl Decoder {
         let handle = inner.handle.get();
         // SAFETY: `inner`, with all that a state is made of, is deleted behind it: this holds for all three.
         let state = unsafe {
-            Owned::new(gpu, "make a state", call.state_destroy, |to| {
+            Owned::new(gpu, call.state_destroy, refused("make a state"), |to| {
                 (call.state_create)(handle, inner.decoder.get(), to)
             })
         }?;
         // SAFETY: as above.
         let parsed = unsafe {
-            Owned::new(gpu, "make room for a parsed file", call.stream_destroy, |to| {
+            Owned::new(gpu, call.stream_destroy, refused("make room for a parsed file"), |to| {
                 (call.stream_create)(handle, to)
             })
         }?;
@@ -120,18 +128,18 @@ impl Decoder {
         let allocator = (&raw const inner.allocators[PINNED]).cast_mut();
         // SAFETY: as above; the allocator and the memory that it names live in `inner`.
         let pinned = unsafe {
-            Owned::new(gpu, "make a pinned buffer", call.pinned_destroy, |to| {
+            Owned::new(gpu, call.pinned_destroy, refused("make a pinned buffer"), |to| {
                 (call.pinned_create)(handle, allocator, to)
             })
         }?;
         // SAFETY: both live, and the buffer is deleted behind the state.
         let attached = unsafe { (call.attach_pinned)(state.get(), pinned.get()) };
-        tried("attach a pinned buffer", attached)?;
+        check("attach a pinned buffer", attached)?;
         let device = inner.device.lock().unwrap_or_else(PoisonError::into_inner);
         // SAFETY: as above; it is used in `decode_device` only, under its lock.
         let attached = unsafe { (call.attach_device)(state.get(), device.get()) };
         drop(device);
-        tried("attach the device buffer", attached)?;
+        check("attach the device buffer", attached)?;
         let done = gpu.mark()?;
         let file = Vec::new();
         Ok(Coefficients { state, parsed, pinned, file, size: None, done, in_use: false, inner })
@@ -188,11 +196,11 @@ impl Coefficients {
         let status = unsafe {
             (call.stream_parse)(handle, self.file.as_ptr(), self.file.len(), 0, 0, parsed)
         };
-        tried("parse the file", status)?;
+        check("parse the file", status)?;
         let mut refused: c_int = 0;
         // SAFETY: all objects live; the answer goes to a place that lives through the call.
         let status = unsafe { (call.decoder_supports)(decoder, parsed, params, &mut refused) };
-        tried("tell whether it decodes the file", status)?;
+        check("tell whether it decodes the file", status)?;
         if refused != 0 {
             let status = Status::JPEG_NOT_SUPPORTED;
             return Err(NvJpegError::Failed { what: "decode this kind of file", status });
@@ -200,10 +208,10 @@ impl Coefficients {
         let (mut width, mut height) = (0, 0);
         // SAFETY: the file was parsed; both numbers go to places that live through the call.
         let status = unsafe { (call.stream_dimensions)(parsed, &mut width, &mut height) };
-        tried("tell the file's size", status)?;
+        check("tell the file's size", status)?;
         // SAFETY: all objects live, the file was parsed, and the device is done with the pinned buffer.
         let status = unsafe { (call.decode_host)(handle, decoder, state, params, parsed) };
-        tried("decode the file on the host", status)?;
+        check("decode the file on the host", status)?;
         let size = (width as usize, height as usize);
         self.size = Some(size);
         Ok(size)
@@ -244,8 +252,8 @@ impl Coefficients {
         drop(device);
         // In any case: part of the work may be enqueued.
         self.done.record(stream)?;
-        tried("bring an image's coefficients to the device", moved)?;
-        tried("decode an image on the device", made)
+        check("bring an image's coefficients to the device", moved)?;
+        check("decode an image on the device", made)
     }
 
     fn settle(&mut self) -> Result<(), NvJpegError> {

@@ -2,30 +2,16 @@
 What can go wrong with nvJPEG, in sentences that say what to do.
 */
 
-use std::path::PathBuf;
-
-use super::find::VARIABLE;
 use super::sys::Status;
 use crate::GpuError;
-use crate::find::Searched;
+use dynlib::Missed;
 
 /// Why nvJPEG did not do what was asked.
 #[derive(Debug, thiserror::Error)]
 pub enum NvJpegError {
-    /// There is no library.
-    #[error("{0}")]
-    NotFound(Searched),
-    /// The library that the user named cannot be used.
-    #[error(
-        "{} cannot be used as nvJPEG: {why}; {VARIABLE} names another one, or use --decoder turbo",
-        path.display()
-    )]
-    Open {
-        /// The file.
-        path: PathBuf,
-        /// The loader's words, or what it lacks.
-        why: String,
-    },
+    /// No library was opened.
+    #[error(transparent)]
+    Library(#[from] Missed),
     /// nvJPEG refuses.
     #[error("nvJPEG could not {what}: {status}")]
     Failed {
@@ -53,7 +39,7 @@ pub enum NvJpegError {
 }
 
 impl NvJpegError {
-    /// nvJPEG's answer where it blames the file, not the machine.
+    /// nvJPEG's status if it blames the file, not the machine.
     pub fn blames_the_file(&self) -> Option<Status> {
         match self {
             Self::Failed { status, .. } if status.blames_the_file() => Some(*status),
@@ -62,8 +48,8 @@ impl NvJpegError {
     }
 }
 
-/// Gives nvJPEG's answer the name of what was tried.
-pub(super) fn tried(what: &'static str, status: Status) -> Result<(), NvJpegError> {
+/// Turns a status into a result; `what` is a verb phrase.
+pub(super) fn check(what: &'static str, status: Status) -> Result<(), NvJpegError> {
     match status {
         Status::SUCCESS => Ok(()),
         status => Err(NvJpegError::Failed { what, status }),

@@ -16,13 +16,10 @@ The pixels are not Pillow's: nvJPEG rounds and upsamples in its own way.
 
 mod decoder;
 mod error;
-mod find;
 mod library;
 mod memory;
-mod owned;
 mod sys;
 
 pub use decoder::{Coefficients, Decoder};
 pub use error::NvJpegError;
-pub use find::VARIABLE;
-pub use library::Library;
+pub use library::{Library, VARIABLE, open};

@@ -8,8 +8,6 @@ the same layout, since the release that brought allocators with a context (`nvjp
 use std::ffi::{c_int, c_uint, c_void};
 use std::fmt;
 
-use libloading::os::unix::Library as Loaded;
-
 /// Channels that an image may have.
 pub const MAX_COMPONENT: usize = 4;
 
@@ -67,6 +65,11 @@ impl Status {
     }
 }
 
+impl crate::owned::Status for Status {
+    const SUCCESS: Self = Self::SUCCESS;
+    const NO_MEMORY: Self = Self::ALLOCATOR_FAILURE;
+}
+
 impl fmt::Display for Status {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let name = usize::try_from(self.0).ok().and_then(|number| Self::NAMES.get(number));
@@ -77,8 +80,7 @@ impl fmt::Display for Status {
     }
 }
 
-/// An object of nvJPEG's; only its address is known here.
-pub type Object = *mut c_void;
+pub use crate::owned::Object;
 
 /// A `cudaStream_t`, which is also a `CUstream`.
 pub type RawStream = *mut c_void;
@@ -115,94 +117,63 @@ unsafe impl Send for Allocator {}
 // SAFETY: as above.
 unsafe impl Sync for Allocator {}
 
-/// Declares [`Functions`], a table of C functions, each with its symbol.
-macro_rules! functions {
-    ($($(#[$doc:meta])* $field:ident = $symbol:literal($($argument:ty),*);)*) => {
-        /// nvJPEG's functions.
-        pub struct Functions {
-            $($(#[$doc])* pub $field: unsafe extern "C" fn($($argument),*) -> Status,)*
-        }
-
-        impl Functions {
-            /// Looks all of them up; the first that is missing otherwise.
-            ///
-            /// # Safety
-            /// The library is nvJPEG and is never closed.
-            pub unsafe fn of(library: &Loaded) -> Result<Self, &'static str> {
-                Ok(Self {
-                    $(
-                        // SAFETY: under this name nvJPEG has a function of this type, and it stays where it is.
-                        $field: unsafe {
-                            *library
-                                .get::<unsafe extern "C" fn($($argument),*) -> Status>($symbol.as_bytes())
-                                .map_err(|_| $symbol)?
-                        },
-                    )*
-                })
-            }
-
-            /// Their symbols.
-            #[cfg(test)]
-            pub const SYMBOLS: &'static [&'static str] = &[$($symbol),*];
-        }
-    };
-}
-
-functions! {
+dynlib::functions! {
+    /// nvJPEG's functions.
+    pub struct Functions;
     /// A number of the library's version: which, where it goes.
-    get_property = "nvjpegGetProperty"(c_int, *mut c_int);
+    get_property = "nvjpegGetProperty"(c_int, *mut c_int) -> Status;
     /// A number of the CUDA toolkit's version that the library was built with.
-    get_cudart_property = "nvjpegGetCudartProperty"(c_int, *mut c_int);
+    get_cudart_property = "nvjpegGetCudartProperty"(c_int, *mut c_int) -> Status;
     /// Opens the library on the current device: backend, device and pinned allocators, flags, handle.
-    create = "nvjpegCreateExV2"(c_int, *mut Allocator, *mut Allocator, c_uint, *mut Object);
+    create = "nvjpegCreateExV2"(c_int, *mut Allocator, *mut Allocator, c_uint, *mut Object) -> Status;
     /// Closes a handle.
-    destroy = "nvjpegDestroy"(Object);
+    destroy = "nvjpegDestroy"(Object) -> Status;
     /// Device memory is asked for in multiples of so many bytes.
-    set_device_padding = "nvjpegSetDeviceMemoryPadding"(usize, Object);
+    set_device_padding = "nvjpegSetDeviceMemoryPadding"(usize, Object) -> Status;
     /// Pinned memory is asked for in multiples of so many bytes.
-    set_pinned_padding = "nvjpegSetPinnedMemoryPadding"(usize, Object);
+    set_pinned_padding = "nvjpegSetPinnedMemoryPadding"(usize, Object) -> Status;
     /// An implementation: handle, backend, decoder.
-    decoder_create = "nvjpegDecoderCreate"(Object, c_int, *mut Object);
+    decoder_create = "nvjpegDecoderCreate"(Object, c_int, *mut Object) -> Status;
     /// Its end.
-    decoder_destroy = "nvjpegDecoderDestroy"(Object);
+    decoder_destroy = "nvjpegDecoderDestroy"(Object) -> Status;
     /// Whether a decoder takes a parsed file: decoder, stream, parameters, 0 for yes.
-    decoder_supports = "nvjpegDecoderJpegSupported"(Object, Object, Object, *mut c_int);
+    decoder_supports = "nvjpegDecoderJpegSupported"(Object, Object, Object, *mut c_int) -> Status;
     /// What is known of an image between its phases: handle, decoder, state.
-    state_create = "nvjpegDecoderStateCreate"(Object, Object, *mut Object);
+    state_create = "nvjpegDecoderStateCreate"(Object, Object, *mut Object) -> Status;
     /// Its end.
-    state_destroy = "nvjpegJpegStateDestroy"(Object);
+    state_destroy = "nvjpegJpegStateDestroy"(Object) -> Status;
     /// A parsed file: handle, stream.
-    stream_create = "nvjpegJpegStreamCreate"(Object, *mut Object);
+    stream_create = "nvjpegJpegStreamCreate"(Object, *mut Object) -> Status;
     /// Its end.
-    stream_destroy = "nvjpegJpegStreamDestroy"(Object);
+    stream_destroy = "nvjpegJpegStreamDestroy"(Object) -> Status;
     /// Parses a file: handle, bytes, how many, keep metadata, keep a copy of the bytes, stream.
-    stream_parse = "nvjpegJpegStreamParse"(Object, *const u8, usize, c_int, c_int, Object);
+    stream_parse = "nvjpegJpegStreamParse"(Object, *const u8, usize, c_int, c_int, Object) -> Status;
     /// Width and height of a parsed file: stream, where they go.
-    stream_dimensions = "nvjpegJpegStreamGetFrameDimensions"(Object, *mut c_uint, *mut c_uint);
+    stream_dimensions = "nvjpegJpegStreamGetFrameDimensions"(Object, *mut c_uint, *mut c_uint) -> Status;
     /// Pinned memory for coefficients: handle, allocator, buffer.
-    pinned_create = "nvjpegBufferPinnedCreateV2"(Object, *mut Allocator, *mut Object);
+    pinned_create = "nvjpegBufferPinnedCreateV2"(Object, *mut Allocator, *mut Object) -> Status;
     /// Its end.
-    pinned_destroy = "nvjpegBufferPinnedDestroy"(Object);
+    pinned_destroy = "nvjpegBufferPinnedDestroy"(Object) -> Status;
     /// Device memory for them: handle, allocator, buffer.
-    device_create = "nvjpegBufferDeviceCreateV2"(Object, *mut Allocator, *mut Object);
+    device_create = "nvjpegBufferDeviceCreateV2"(Object, *mut Allocator, *mut Object) -> Status;
     /// Its end.
-    device_destroy = "nvjpegBufferDeviceDestroy"(Object);
+    device_destroy = "nvjpegBufferDeviceDestroy"(Object) -> Status;
     /// The pinned memory that a state works in.
-    attach_pinned = "nvjpegStateAttachPinnedBuffer"(Object, Object);
+    attach_pinned = "nvjpegStateAttachPinnedBuffer"(Object, Object) -> Status;
     /// The device memory that it works in.
-    attach_device = "nvjpegStateAttachDeviceBuffer"(Object, Object);
+    attach_device = "nvjpegStateAttachDeviceBuffer"(Object, Object) -> Status;
     /// How pixels are to come: handle, parameters.
-    params_create = "nvjpegDecodeParamsCreate"(Object, *mut Object);
+    params_create = "nvjpegDecodeParamsCreate"(Object, *mut Object) -> Status;
     /// Their end.
-    params_destroy = "nvjpegDecodeParamsDestroy"(Object);
+    params_destroy = "nvjpegDecodeParamsDestroy"(Object) -> Status;
     /// The pixels' format.
-    params_set_format = "nvjpegDecodeParamsSetOutputFormat"(Object, c_int);
+    params_set_format = "nvjpegDecodeParamsSetOutputFormat"(Object, c_int) -> Status;
     /// First phase, on the host alone: handle, decoder, state, parameters, stream.
-    decode_host = "nvjpegDecodeJpegHost"(Object, Object, Object, Object, Object);
+    decode_host = "nvjpegDecodeJpegHost"(Object, Object, Object, Object, Object) -> Status;
     /// Second phase, coefficients to the device: handle, decoder, state, stream, CUDA stream.
-    decode_transfer = "nvjpegDecodeJpegTransferToDevice"(Object, Object, Object, Object, RawStream);
+    decode_transfer = "nvjpegDecodeJpegTransferToDevice"(Object, Object, Object, Object, RawStream) -> Status;
     /// Third phase, coefficients to pixels: handle, decoder, state, image, CUDA stream.
-    decode_device = "nvjpegDecodeJpegDevice"(Object, Object, Object, *mut Image, RawStream);
+    decode_device = "nvjpegDecodeJpegDevice"(Object, Object, Object, *mut Image, RawStream) -> Status;
 }
 
 #[cfg(test)]

@@ -39,7 +39,7 @@ pub fn configure(builder: &Builder, settings: &Settings, pinned: bool) -> Result
     if let Some(runs) = settings.timing_runs {
         config.set_timing_runs(runs)?;
     }
-    let tactics = if settings.library_tactics { Tactics::ALL } else { Tactics::OWN };
+    let tactics = if settings.library_tactics { Tactics::ALL } else { Tactics::BUILT_IN };
     if_there_is(config.set_tactics(tactics))?;
     config.set_verbosity(Verbosity::Detailed)?;
     if !settings.targets.is_empty() {

@@ -64,7 +64,7 @@ pub fn run() -> Result<()> {
 fn logged(open: &mut Option<Open>, job: &BuildJob) -> Result<Built, Failure> {
     let library = match open {
         Some(open) => open.library.clone(),
-        None => Library::open(job.tensorrt_lib.as_deref())?,
+        None => crate::tensorrt_library::open(job.tensorrt_lib.as_deref())?,
     };
     let profiles = job.settings.profiles.len();
     let steps = Arc::new(Steps::new(profiles, |done, total, doing| {

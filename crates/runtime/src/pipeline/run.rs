@@ -13,10 +13,10 @@ use super::lane::Results;
 use super::options::Mode;
 use super::rig::Pipeline;
 use cuda::Event;
-use host::ranges::{self, Range, within};
 use vos::dataset::{Clip, ClipError};
 use vos::geometry::Geometry;
 use vos::logits::Exchange;
+use vos::ranges::{self, Range, within};
 use vos::record::{FrameTimes, SourceAge};
 use vos::tracker::{BankSchedule, NetworkPrompt, require_finite};
 

@@ -10,10 +10,10 @@ use anyhow::{Context, Result, anyhow};
 use super::PassError;
 use cuda::nvjpeg::{Coefficients, Decoder, NvJpegError};
 use cuda::{Gpu, Pinned, Stream, View};
-use host::ranges::{Range, within};
 use kernels::Frame;
 use vos::dataset::{Clip, ClipError};
 use vos::decode;
+use vos::ranges::{Range, within};
 
 /// A frame's place in host memory; used again for later frames.
 pub enum Slot {

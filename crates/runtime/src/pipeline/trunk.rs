@@ -22,7 +22,7 @@ use super::trunk_made::Made;
 use super::trunk_room::Room;
 use super::trunk_way::Way;
 use super::trunk_weights::{self, Loaded};
-use cuda::cublaslt::{ALIGNMENT, Choices, CublasLt, Early, Library, Product};
+use cuda::cublaslt::{ALIGNMENT, Choices, CublasLt, Early, Library, Matmul};
 use cuda::{Begin, Gpu, Purpose, Stream, View};
 use kernels::{AttentionKernels, NormedKernels, ProductKernels, TrunkKernels};
 use vos::bundle::trunk::{BlockWeights, Trunk};
@@ -49,7 +49,7 @@ pub struct TrunkRun {
     workspace: View,
     /// Of all products.
     counters: View,
-    products: Vec<Rc<Product>>,
+    products: Vec<Rc<Matmul>>,
     made: Vec<Rc<Made>>,
     added: Vec<Rc<Added>>,
     /// What begins early of what can do so.
@@ -170,7 +170,7 @@ impl TrunkRun {
     }
 
     /// Its products, each shape once.
-    pub(super) fn products(&self) -> impl Iterator<Item = &Product> {
+    pub(super) fn products(&self) -> impl Iterator<Item = &Matmul> {
         self.products.iter().map(AsRef::as_ref)
     }
 
@@ -210,7 +210,7 @@ impl TrunkRun {
 
     /// Gives its products a workspace that any of their algorithms can do with.
     pub(super) fn make_room_for_all(&mut self, gpu: &Gpu) -> Result<()> {
-        self.workspace = workspace(gpu, self.products().map(Product::most_workspace_bytes).max())?;
+        self.workspace = workspace(gpu, self.products().map(Matmul::most_workspace_bytes).max())?;
         Ok(())
     }
 

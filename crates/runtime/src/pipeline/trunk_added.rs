@@ -10,7 +10,7 @@ use anyhow::Result;
 use super::trunk_way::Way;
 use super::trunk_weights::Loaded;
 use cuda::Element;
-use cuda::cublaslt::{Product, ProductShape};
+use cuda::cublaslt::{Matmul, MatmulShape};
 use cuda::{Begin, Stream, View};
 use kernels::{Normed, NormedKernels, TrunkKernels};
 
@@ -54,20 +54,16 @@ impl Norm {
 
 /// One shape of such products; many blocks share it.
 pub(super) struct Added {
-    product: Rc<Product>,
+    product: Rc<Matmul>,
     kernels: Option<NormedKernels>,
     pub way: Way,
 }
 
 impl Added {
     /// Behind `product`; by the kernel `wanted` where it is here, and one of `kernels` that serves the shape.
-    pub fn new(
-        product: Rc<Product>,
-        kernels: Option<&NormedKernels>,
-        wanted: Option<&str>,
-    ) -> Self {
+    pub fn new(product: Rc<Matmul>, kernels: Option<&NormedKernels>, wanted: Option<&str>) -> Self {
         let shape = product.shape();
-        let ProductShape { columns, depth, output, residual, .. } = shape;
+        let MatmulShape { columns, depth, output, residual, .. } = shape;
         let kernels = kernels.filter(|_| output == Element::F32 && residual).cloned();
         let names = kernels.iter().flat_map(|kernels| kernels.names(columns, depth));
         let way = Way::new(shape, names, wanted);
@@ -90,7 +86,7 @@ impl Added {
         stream: &Stream,
     ) -> Result<()> {
         if let (Some(normed), Some(name), Some(norm)) = (&self.kernels, self.way.kernel(), norm) {
-            let ProductShape { rows, columns, depth, .. } = self.way.shape();
+            let MatmulShape { rows, columns, depth, .. } = self.way.shape();
             let operands = Normed {
                 a: tokens,
                 weight,

@@ -12,7 +12,7 @@ use super::trunk_made::Made;
 use super::trunk_products::{BlockProducts, HIDDEN};
 use super::trunk_room::Room;
 use super::trunk_weights::{Loaded, LoadedBlock};
-use cuda::cublaslt::{Choices, CublasLt, Product, ProductShape};
+use cuda::cublaslt::{Choices, CublasLt, Matmul, MatmulShape};
 use cuda::{Gpu, View};
 use kernels::{
     Attention, AttentionKernels, AttentionShape, NormedKernels, ProductKernels, TrunkKernels,
@@ -52,7 +52,7 @@ pub(super) struct Skip {
 /// A product with weights, and a bias for each column.
 pub(super) struct Linear {
     pub weights: Loaded,
-    pub product: Rc<Product>,
+    pub product: Rc<Matmul>,
     /// Its own part of the counters.
     pub counter: View,
 }
@@ -74,7 +74,7 @@ pub(super) struct Making<'a> {
     pub room: Room,
     pub scratch: &'a View,
     pub choices: Option<&'a Choices>,
-    pub products: Vec<Rc<Product>>,
+    pub products: Vec<Rc<Matmul>>,
     pub made: Vec<Rc<Made>>,
     pub added: Vec<Rc<Added>>,
     pub whole: Vec<Rc<Attention>>,
@@ -127,12 +127,12 @@ impl Making<'_> {
         })
     }
 
-    fn linear(&mut self, weights: Loaded, shape: ProductShape) -> Result<Linear> {
+    fn linear(&mut self, weights: Loaded, shape: MatmulShape) -> Result<Linear> {
         let known = self.products.iter().find(|product| product.shape() == shape);
         let product = match known {
             Some(known) => Rc::clone(known),
             None => {
-                let product = Product::new(&self.library, shape)?;
+                let product = Matmul::new(&self.library, shape)?;
                 let choice = self.choices.and_then(|choices| choices.of(shape));
                 if let Some(choice) = choice.filter(|choice| choice.of == product.candidates()) {
                     product.choose(choice.algorithm)?;
@@ -154,7 +154,7 @@ impl Making<'_> {
     fn made(
         &mut self,
         weights: Loaded,
-        shape: ProductShape,
+        shape: MatmulShape,
         activated: bool,
     ) -> Result<(Linear, Rc<Made>)> {
         let linear = self.linear(weights, shape)?;
@@ -167,7 +167,7 @@ impl Making<'_> {
         Ok((linear, made))
     }
 
-    fn added(&mut self, weights: Loaded, shape: ProductShape) -> Result<(Linear, Rc<Added>)> {
+    fn added(&mut self, weights: Loaded, shape: MatmulShape) -> Result<(Linear, Rc<Added>)> {
         let linear = self.linear(weights, shape)?;
         if let Some(known) = self.added.iter().find(|added| added.way.shape() == shape) {
             return Ok((linear, Rc::clone(known)));
@@ -179,7 +179,7 @@ impl Making<'_> {
     }
 
     /// The kernel that was kept for a shape and what is behind it.
-    fn wanted(&self, shape: ProductShape) -> Option<&str> {
+    fn wanted(&self, shape: MatmulShape) -> Option<&str> {
         self.choices?.of(shape)?.kernel.as_deref()
     }
 

@@ -19,7 +19,7 @@ use zerocopy::IntoBytes;
 use super::trunk::{TrunkParts, TrunkRun};
 use super::trunk_contest::{Clock, Contest, choose_early, choose_product, choose_ways};
 use super::trunk_way::Way;
-use cuda::cublaslt::{Choice, Choices, Product};
+use cuda::cublaslt::{Choice, Choices, Matmul};
 use cuda::{Event, Gpu, Purpose, Recorded, Stream, View, Work};
 use kernels::{AttentionKernels, kernels_of_turns};
 use vos::bundle::trunk::{BlockWeights, Trunk};
@@ -159,7 +159,7 @@ pub fn choose_products(
         );
     }
     let kernel_of = |shape| run.ways().find(|way| way.shape() == shape).and_then(Way::kernel);
-    let choice = |product: &Product| Choice {
+    let choice = |product: &Matmul| Choice {
         shape: product.shape(),
         algorithm: product.chosen(),
         of: product.candidates(),

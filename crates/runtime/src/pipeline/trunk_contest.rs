@@ -8,7 +8,7 @@ way are the same for all, and one takes its place only where the differences of 
 use anyhow::Result;
 
 use super::trunk_way::Way;
-use cuda::cublaslt::{Early, Product};
+use cuda::cublaslt::{Early, Matmul};
 use vos::stats;
 
 /// A glance is the shorter of so many replays.
@@ -180,7 +180,7 @@ impl<'c, C: Clock> Contest<'c, C> {
 /// Each algorithm of a product has its turn; the one that stays is chosen.
 pub(super) fn choose_product<C: Clock>(
     contest: &mut Contest<'_, C>,
-    product: &Product,
+    product: &Matmul,
 ) -> Result<()> {
     let before = product.chosen();
     let rivals: Vec<usize> = (0..product.candidates()).filter(|at| *at != before).collect();

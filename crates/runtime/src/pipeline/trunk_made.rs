@@ -10,13 +10,13 @@ use anyhow::Result;
 use super::trunk_way::Way;
 use super::trunk_weights::Loaded;
 use cuda::Element;
-use cuda::cublaslt::{Product, ProductShape};
+use cuda::cublaslt::{Matmul, MatmulShape};
 use cuda::{Begin, Stream, View};
 use kernels::{ProductKernels, TrunkKernels};
 
 /// One shape of them; many blocks share it.
 pub(super) struct Made {
-    product: Rc<Product>,
+    product: Rc<Matmul>,
     kernels: Option<ProductKernels>,
     activated: bool,
     pub way: Way,
@@ -25,13 +25,13 @@ pub(super) struct Made {
 impl Made {
     /// Behind `product`; by the kernel `wanted` where it is here, and `kernels` serve the shape.
     pub fn new(
-        product: Rc<Product>,
+        product: Rc<Matmul>,
         activated: bool,
         kernels: Option<&ProductKernels>,
         wanted: Option<&str>,
     ) -> Self {
         let shape = product.shape();
-        let ProductShape { columns, depth, output, residual, .. } = shape;
+        let MatmulShape { columns, depth, output, residual, .. } = shape;
         let served = output == Element::F16 && !residual && ProductKernels::serve(columns, depth);
         let kernels = kernels.filter(|_| served).cloned();
         let names = kernels.iter().flat_map(|kernels| kernels.names(activated));
@@ -40,7 +40,7 @@ impl Made {
     }
 
     /// Whether it is such a product.
-    pub fn is(&self, shape: ProductShape, activated: bool) -> bool {
+    pub fn is(&self, shape: MatmulShape, activated: bool) -> bool {
         self.way.shape() == shape && self.activated == activated
     }
 
@@ -56,7 +56,7 @@ impl Made {
         kernels: &TrunkKernels,
         stream: &Stream,
     ) -> Result<()> {
-        let ProductShape { rows, columns, depth, .. } = self.way.shape();
+        let MatmulShape { rows, columns, depth, .. } = self.way.shape();
         if let (Some(own), Some(name)) = (&self.kernels, self.way.kernel()) {
             let operands = [tokens, weight, bias, out];
             return own.enqueue(name, [rows, columns, depth], operands, begin, stream);

@@ -7,11 +7,11 @@ shape to shape and with the library, and no time was measured on this GPU then.
 
 use std::cell::Cell;
 
-use cuda::cublaslt::ProductShape;
+use cuda::cublaslt::MatmulShape;
 
 /// The way of one shape of products; many blocks share it.
 pub(super) struct Way {
-    shape: ProductShape,
+    shape: MatmulShape,
     kernels: Vec<&'static str>,
     chosen: Cell<Option<&'static str>>,
 }
@@ -19,7 +19,7 @@ pub(super) struct Way {
 impl Way {
     /// By the kernel `wanted` where it is among `kernels`, those that could compute it; else by cuBLASLt.
     pub fn new(
-        shape: ProductShape,
+        shape: MatmulShape,
         kernels: impl Iterator<Item = &'static str>,
         wanted: Option<&str>,
     ) -> Self {
@@ -29,7 +29,7 @@ impl Way {
     }
 
     /// The product's.
-    pub fn shape(&self) -> ProductShape {
+    pub fn shape(&self) -> MatmulShape {
         self.shape
     }
 
@@ -57,7 +57,7 @@ mod tests {
     #[test]
     fn a_kernel_is_taken_where_it_is_known_here() {
         let (rows, columns, depth, output) = (4096, 576, 2304, Element::F32);
-        let shape = ProductShape { rows, columns, depth, output, residual: true };
+        let shape = MatmulShape { rows, columns, depth, output, residual: true };
         let way = |wanted| Way::new(shape, ["one", "another"].into_iter(), wanted);
         assert_eq!(way(None).kernel(), None);
         assert_eq!(way(Some("another")).kernel(), Some("another"));

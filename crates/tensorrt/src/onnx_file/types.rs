@@ -1,5 +1,5 @@
 /*!
-What an ONNX file says, as plain data.
+The description of an ONNX file as plain data.
 */
 
 use std::collections::BTreeMap;
@@ -14,7 +14,7 @@ pub struct OnnxNode {
     pub name: String,
     /// Its operator.
     pub operator: String,
-    /// The operator's domain; empty for ONNX's own.
+    /// The operator's domain; empty for ONNX's default.
     pub domain: String,
 }
 
@@ -123,7 +123,7 @@ pub struct OnnxWeights {
     pub bytes: u64,
 }
 
-/// What the file says.
+/// The description of an ONNX file.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct OnnxSummary {
     /// Version of the file format.

@@ -6,35 +6,35 @@
 #include "abi_generated.hpp"
 #include "shim.h"
 
-struct segtrt_api {
-    segtrt_entry_points entry;
+struct trtdl_api {
+    trtdl_entry_points entry;
     void* logger;
 };
 
-namespace segtrt {
+namespace trtdl {
 
 /// The slot or value in this release, -1 where the family has none or got it later.
 constexpr int32_t place(const Place (&row)[FamilyCount], int32_t family, int32_t minor) {
     return family >= 0 && family < FamilyCount && row[family].since <= minor ? row[family].at : -1;
 }
 
-inline int32_t slot(const segtrt_api* api, int index) {
+inline int32_t slot(const trtdl_api* api, int index) {
     return place(kMethods[index], api->entry.family, api->entry.minor);
 }
 
 template <class M>
-bool has(const segtrt_api* api) {
+bool has(const trtdl_api* api) {
     return slot(api, M::index) >= 0;
 }
 
 template <int Rows>
-int32_t value(const segtrt_api* api, const Place (&table)[Rows][FamilyCount], int32_t name) {
+int32_t value(const trtdl_api* api, const Place (&table)[Rows][FamilyCount], int32_t name) {
     return name >= 0 && name < Rows ? place(table[name], api->entry.family, api->entry.minor) : -1;
 }
 
 /// The name whose number in this release is `number`, -1 for a number that the tables do not have.
 template <int Rows>
-int32_t name_of(const segtrt_api* api, const Place (&table)[Rows][FamilyCount], int32_t number) {
+int32_t name_of(const trtdl_api* api, const Place (&table)[Rows][FamilyCount], int32_t number) {
     for (int32_t i = 0; i < Rows; ++i)
         if (number >= 0 && value(api, table, i) == number) return i;
     return -1;
@@ -56,13 +56,13 @@ struct Slot<R(void*, A...)> {
 
 /// Calls method M on the object whose own vtable has it (parser, host memory's deletion).
 template <class M, class... A>
-typename Slot<typename M::Fn>::Result direct(const segtrt_api* api, void* object, A... arguments) {
+typename Slot<typename M::Fn>::Result direct(const trtdl_api* api, void* object, A... arguments) {
     return Slot<typename M::Fn>::call(object, slot(api, M::index), arguments...);
 }
 
 /// Calls method M on the implementation that a public object points to at offset 8, behind its own vtable pointer.
 template <class M, class... A>
-typename Slot<typename M::Fn>::Result call(const segtrt_api* api, void* object, A... arguments) {
+typename Slot<typename M::Fn>::Result call(const trtdl_api* api, void* object, A... arguments) {
     void* implementation;
     std::memcpy(&implementation, static_cast<char*>(object) + 8, sizeof implementation);
     return Slot<typename M::Fn>::call(implementation, slot(api, M::index), arguments...);
@@ -79,47 +79,47 @@ T guard(T otherwise, Body body) noexcept {
 }
 
 template <class Body>
-segtrt_status guard_status(Body body) noexcept {
-    return guard(SEGTRT_EXCEPTION, body);
+trtdl_status guard_status(Body body) noexcept {
+    return guard(TRTDL_EXCEPTION, body);
 }
 
-inline segtrt_status said(bool yes) { return yes ? SEGTRT_OK : SEGTRT_REFUSED; }
+inline trtdl_status said(bool yes) { return yes ? TRTDL_OK : TRTDL_REFUSED; }
 
 /// A setter without a result: unsupported where the release lacks it, else done.
 template <class M, class... A>
-segtrt_status set(const segtrt_api* api, void* object, A... arguments) noexcept {
-    return guard_status([&]() -> segtrt_status {
-        if (!has<M>(api)) return SEGTRT_UNSUPPORTED;
+trtdl_status set(const trtdl_api* api, void* object, A... arguments) noexcept {
+    return guard_status([&]() -> trtdl_status {
+        if (!has<M>(api)) return TRTDL_UNSUPPORTED;
         call<M>(api, object, arguments...);
-        return SEGTRT_OK;
+        return TRTDL_OK;
     });
 }
 
 /// A setter that answers whether it worked.
 template <class M, class... A>
-segtrt_status set_checked(const segtrt_api* api, void* object, A... arguments) noexcept {
-    return guard_status([&]() -> segtrt_status {
-        return has<M>(api) ? said(call<M>(api, object, arguments...)) : SEGTRT_UNSUPPORTED;
+trtdl_status set_checked(const trtdl_api* api, void* object, A... arguments) noexcept {
+    return guard_status([&]() -> trtdl_status {
+        return has<M>(api) ? said(call<M>(api, object, arguments...)) : TRTDL_UNSUPPORTED;
     });
 }
 
 /// A question with an answer `otherwise` where the release does not have it.
 template <class M, class T, class... A>
-T ask(T otherwise, const segtrt_api* api, void* object, A... arguments) noexcept {
+T ask(T otherwise, const trtdl_api* api, void* object, A... arguments) noexcept {
     return guard(otherwise,
                  [&]() -> T { return has<M>(api) ? static_cast<T>(call<M>(api, object, arguments...)) : otherwise; });
 }
 
 template <class D>
-segtrt_dims widen(const D& dims) {
-    segtrt_dims out{};
+trtdl_dims widen(const D& dims) {
+    trtdl_dims out{};
     out.rank = dims.nbDims;
     for (int32_t i = 0; i < 8 && i < dims.nbDims; ++i) out.extent[i] = dims.d[i];
     return out;
 }
 
 template <class D>
-D narrow(const segtrt_dims& dims) {
+D narrow(const trtdl_dims& dims) {
     D out{};
     out.nbDims = dims.rank;
     for (int32_t i = 0; i < 8 && i < dims.rank; ++i)
@@ -129,13 +129,13 @@ D narrow(const segtrt_dims& dims) {
 
 /// Shapes that methods return: by M32 in 8.x, by M64 later.
 template <class M32, class M64, class... A>
-segtrt_dims dims_of(const segtrt_api* api, void* object, A... arguments) noexcept {
-    segtrt_dims none{};
+trtdl_dims dims_of(const trtdl_api* api, void* object, A... arguments) noexcept {
+    trtdl_dims none{};
     none.rank = -1;
-    return guard(none, [&]() -> segtrt_dims {
+    return guard(none, [&]() -> trtdl_dims {
         if (has<M64>(api)) return widen(call<M64>(api, object, arguments...));
         return has<M32>(api) ? widen(call<M32>(api, object, arguments...)) : none;
     });
 }
 
-}  // namespace segtrt
+}  // namespace trtdl

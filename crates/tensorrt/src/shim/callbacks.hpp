@@ -9,7 +9,7 @@
 
 #include "shim.h"
 
-namespace segtrt {
+namespace trtdl {
 
 struct InterfaceInfo {
     const char* kind;
@@ -25,7 +25,7 @@ class Versioned {
 };
 
 struct LogTo {
-    segtrt_log_fn fn;
+    trtdl_log_fn fn;
     void* user;
     void say(int32_t severity, const char* message) const noexcept {
         if (fn != nullptr) fn(user, severity, message);
@@ -54,7 +54,7 @@ class VersionedLogger : public Versioned {
 
 class Monitor : public Versioned {
   public:
-    explicit Monitor(segtrt_monitor_fns fns) : fns_(fns) {}
+    explicit Monitor(trtdl_monitor_fns fns) : fns_(fns) {}
     InterfaceInfo getInterfaceInfo() const noexcept override { return {"IProgressMonitor", 1, 0}; }
     virtual void phaseStart(const char* phase, const char* parent, int32_t steps) noexcept {
         fns_.start(fns_.user, phase, parent, steps);
@@ -65,31 +65,31 @@ class Monitor : public Versioned {
     virtual void phaseFinish(const char* phase) noexcept { fns_.finish(fns_.user, phase); }
 
   private:
-    segtrt_monitor_fns fns_;
+    trtdl_monitor_fns fns_;
 };
 
 struct PlainProfiler {
-    PlainProfiler(segtrt_layer_time_fn fn, void* user) : fn_(fn), user_(user) {}
+    PlainProfiler(trtdl_layer_time_fn fn, void* user) : fn_(fn), user_(user) {}
     virtual void reportLayerTime(const char* layer, float milliseconds) noexcept { fn_(user_, layer, milliseconds); }
     virtual ~PlainProfiler() noexcept = default;
-    segtrt_layer_time_fn fn_;
+    trtdl_layer_time_fn fn_;
     void* user_;
 };
 
 class VersionedProfiler : public Versioned {
   public:
-    VersionedProfiler(segtrt_layer_time_fn fn, void* user) : fn_(fn), user_(user) {}
+    VersionedProfiler(trtdl_layer_time_fn fn, void* user) : fn_(fn), user_(user) {}
     InterfaceInfo getInterfaceInfo() const noexcept override { return {"IProfiler", 1, 0}; }
     virtual void reportLayerTime(const char* layer, float milliseconds) noexcept { fn_(user_, layer, milliseconds); }
 
   private:
-    segtrt_layer_time_fn fn_;
+    trtdl_layer_time_fn fn_;
     void* user_;
 };
 
 /// Hands every error on and keeps none: the caller's side collects them, under its own lock.
 struct ReportTo {
-    segtrt_report_fn fn;
+    trtdl_report_fn fn;
     void* user;
 };
 
@@ -137,7 +137,7 @@ class VersionedRecorder : public Versioned {
 
 class PlainAllocator {
   public:
-    explicit PlainAllocator(segtrt_allocator_fns fns) : fns_(fns) {}
+    explicit PlainAllocator(trtdl_allocator_fns fns) : fns_(fns) {}
     virtual void* allocate(uint64_t size, uint64_t alignment, uint32_t) noexcept {
         return fns_.allocate(fns_.user, size, alignment);
     }
@@ -147,12 +147,12 @@ class PlainAllocator {
     virtual bool deallocate(void* memory) noexcept { return fns_.release(fns_.user, memory) != 0; }
 
   private:
-    segtrt_allocator_fns fns_;
+    trtdl_allocator_fns fns_;
 };
 
 class VersionedAllocator : public Versioned {
   public:
-    explicit VersionedAllocator(segtrt_allocator_fns fns) : fns_(fns) {}
+    explicit VersionedAllocator(trtdl_allocator_fns fns) : fns_(fns) {}
     InterfaceInfo getInterfaceInfo() const noexcept override { return {"IGpuAllocator", 1, 0}; }
     virtual void* allocate(uint64_t size, uint64_t alignment, uint32_t) noexcept {
         return fns_.allocate(fns_.user, size, alignment);
@@ -165,13 +165,13 @@ class VersionedAllocator : public Versioned {
     virtual bool deallocateAsync(void* memory, void*) noexcept { return deallocate(memory); }
 
   private:
-    segtrt_allocator_fns fns_;
+    trtdl_allocator_fns fns_;
 };
 
 /// Loggers and profilers are versioned in fewer families than recorders and allocators.
 inline bool logger_is_versioned(int32_t family) {
-    return family == SEGTRT_FAMILY_TRT11 || family == SEGTRT_FAMILY_RTX15;
+    return family == TRTDL_FAMILY_TRT11 || family == TRTDL_FAMILY_RTX15;
 }
-inline bool others_are_versioned(int32_t family) { return family != SEGTRT_FAMILY_TRT8; }
+inline bool others_are_versioned(int32_t family) { return family != TRTDL_FAMILY_TRT8; }
 
-}  // namespace segtrt
+}  // namespace trtdl

@@ -3,7 +3,7 @@
 #include <cstdint>
 #include <type_traits>
 
-namespace segtrt {
+namespace trtdl {
 
 struct Dims32 {
     int32_t nbDims;
@@ -17,4 +17,4 @@ struct Dims64 {
 static_assert(sizeof(Dims32) == 36 && std::is_trivial<Dims32>::value, "Dims of TensorRT 8");
 static_assert(sizeof(Dims64) == 72 && std::is_trivial<Dims64>::value, "Dims of TensorRT 10 and later");
 
-}  // namespace segtrt
+}  // namespace trtdl

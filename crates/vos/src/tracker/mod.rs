@@ -19,8 +19,8 @@ pub use network::{FrameInput, FrameOutput, Network, NetworkPrompt};
 
 use crate::geometry::Geometry;
 use crate::logits::{Exchange, rounded};
+use crate::ranges::{Range, within};
 use crate::record::StageTimes;
-use host::ranges::{Range, within};
 
 /// One frame's result and what it took.
 #[derive(Clone, Debug)]

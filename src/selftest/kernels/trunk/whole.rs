@@ -12,6 +12,7 @@ use super::super::compare::compare;
 use super::super::{Bench, Checked, Launches, POISON, bytes_of, row};
 use super::{DRAWN, bytes_of_halves, drawn, halves, repeated};
 use crate::selftest::engine_run::Repeats;
+use cuda::Missed;
 use cuda::cublaslt::{Choices, CublasLt, CublasLtError, Early};
 use cuda::{Recorded, Stream};
 use kernels::{NormedKernels, ProductKernels};
@@ -133,7 +134,7 @@ impl Model {
 
 /// A row for each model and way; why there are none, where cuBLASLt is not here.
 pub(in super::super) fn judge(bench: &Bench) -> Result<(), String> {
-    if let Err(error @ CublasLtError::NotFound(_)) = CublasLt::open(bench.gpu) {
+    if let Err(error @ CublasLtError::Library(Missed::NotFound(_))) = CublasLt::open(bench.gpu) {
         return Err(error.to_string());
     }
     let products = ProductKernels::where_possible(bench.gpu, |_| true).is_some();

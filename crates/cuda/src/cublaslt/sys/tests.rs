@@ -99,7 +99,7 @@ fn every_function_is_named_once() {
 /// Descriptors need no GPU: the library itself says whether it takes these numbers, in values of these sizes.
 #[test]
 fn the_real_library_takes_every_attribute() {
-    let library = match super::super::Library::open(None) {
+    let library = match super::super::open(None) {
         Ok(library) => library,
         Err(error) => return eprintln!("SKIPPED: {error}"),
     };

@@ -2,7 +2,7 @@ use std::cell::{Cell, RefCell};
 
 use super::*;
 use cuda::Element;
-use cuda::cublaslt::ProductShape;
+use cuda::cublaslt::MatmulShape;
 use vos::noise::Noise;
 
 /// A trunk that takes what `cost` says when it is recorded, µs, times what the noise makes of each replay.
@@ -58,7 +58,7 @@ impl<F: Fn() -> Result<f64>> Clock for Made<F> {
 
 fn way(columns: usize, kernels: &[&'static str]) -> Way {
     let (rows, depth, output) = (4096, 2304, Element::F32);
-    let shape = ProductShape { rows, columns, depth, output, residual: true };
+    let shape = MatmulShape { rows, columns, depth, output, residual: true };
     Way::new(shape, kernels.iter().copied(), None)
 }
 

@@ -1,5 +1,5 @@
 /*!
-The declarations against NVIDIA's own headers, slot by slot, wherever the crate `trtx-sys` carries them.
+The declarations against NVIDIA's headers, slot by slot, for the releases whose headers the crate `trtx-sys` carries.
 
 For each release a C++ program is compiled against the real headers. It takes the pointer to each method that the shim
 calls, with the exact signature that the tables record (another one does not compile), reads the vtable slot out of it,
@@ -15,7 +15,7 @@ use super::tables::{Row, family_of, rows};
 /// Crate versions that together carry all header sets.
 const CRATES: [&str; 4] = ["0.5.0", "0.7.1", "0.8.1", "0.9.1"];
 
-/// Header folder → release of the tables. RTX 1.4 has no facts of its own: it must fit those of 1.3.
+/// Header folder → release of the tables. RTX 1.4 has no rows: it must fit those of 1.3.
 const SETS: [(&str, &str); 9] = [
     ("TRT-Enterprise-10.16", "10.16"),
     ("TRT-Enterprise-11.0", "11.0"),
@@ -33,7 +33,9 @@ fn declarations_fit_the_real_headers() {
     let mut seen = Vec::new();
     for (folder, release) in SETS {
         let Some(headers) = CRATES.iter().find_map(|version| header_folder(version, folder)) else {
-            eprintln!("SKIPPED: {folder}: trtx-sys is not to be had (offline, or no cargo)");
+            eprintln!(
+                "SKIPPED: {folder}: the crate trtx-sys cannot be fetched (offline, or no cargo)"
+            );
             continue;
         };
         check(&headers, release).unwrap_or_else(|error| panic!("{folder}: {error}"));
@@ -76,7 +78,7 @@ fn check(headers: &Path, release: &'static str) -> Result<(), String> {
     let binary = work.path().join("check");
     let compiler = std::env::var("CXX").unwrap_or_else(|_| "c++".into());
     let built = Command::new(compiler)
-        .args(["-std=c++17", "-w", "-Icrates/tensorrt/src/shim", "-I"])
+        .args(["-std=c++17", "-w", "-Isrc/shim", "-I"])
         .arg(work.path())
         .arg("-isystem")
         .arg(headers)
@@ -163,12 +165,12 @@ void expect(char const* key, long long found, long long declared) {
         );
     }
     text.push_str("expect(\"mLayer\", __builtin_offsetof(ILayer, mLayer), 8);\n");
-    text.push_str("expect(\"Dims\", sizeof(Dims), sizeof(segtrt::Dims64));\n");
+    text.push_str("expect(\"Dims\", sizeof(Dims), sizeof(trtdl::Dims64));\n");
     text.push_str(
-        "expect(\"Dims.d\", __builtin_offsetof(Dims, d), __builtin_offsetof(segtrt::Dims64, d));\n",
+        "expect(\"Dims.d\", __builtin_offsetof(Dims, d), __builtin_offsetof(trtdl::Dims64, d));\n",
     );
     text.push_str(
-        "expect(\"InterfaceInfo\", sizeof(InterfaceInfo), sizeof(segtrt::InterfaceInfo));\n",
+        "expect(\"InterfaceInfo\", sizeof(InterfaceInfo), sizeof(trtdl::InterfaceInfo));\n",
     );
     text.push_str(
         "expect(\"InterfaceInfo.major\", __builtin_offsetof(InterfaceInfo, major), 8);\n",
@@ -225,7 +227,7 @@ fn callback_lines(release: &'static str, logger: &str) -> String {
             if let Some((_, name, _, _)) = parts(row.declaration) {
                 let _ = writeln!(
                     text,
-                    "expect(\"{class}::{name}\", slot_of(&segtrt::{class}::{name}), {});",
+                    "expect(\"{class}::{name}\", slot_of(&trtdl::{class}::{name}), {});",
                     row.number
                 );
             }

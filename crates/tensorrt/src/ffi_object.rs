@@ -1,5 +1,6 @@
 /*!
-The one door between the shim and the safe layer: statuses and null pointers become errors that carry TensorRT's log.
+The boundary between the C shim and the safe layer: objects that are deleted with their owner, statuses and
+null pointers as errors that carry TensorRT's log.
 */
 
 use std::ffi::{CStr, CString, c_char, c_void};
@@ -9,7 +10,8 @@ use super::error::{Cause, Error, Result};
 use super::library::Library;
 use super::sys;
 
-/// An object of TensorRT that is deleted with its owner. Its own parents are kept alive beside it.
+/// An object of TensorRT that is deleted with its owner. A `&Object` proves that its pointer is valid and that
+/// its library is open; the owner keeps alive the objects that this one needs (`owners.rs`).
 pub(super) struct Object {
     pointer: NonNull<c_void>,
     library: Library,
@@ -24,7 +26,7 @@ impl Object {
         &self.library
     }
 
-    pub(super) fn api(&self) -> *const sys::segtrt_api {
+    pub(super) fn api(&self) -> *const sys::trtdl_api {
         self.library.api()
     }
 }
@@ -32,20 +34,20 @@ impl Object {
 impl Drop for Object {
     fn drop(&mut self) {
         // SAFETY: `pointer` came from TensorRT as an object that its caller deletes, and is deleted here only.
-        unsafe { sys::segtrt_object_delete(self.api(), self.get()) }
+        unsafe { sys::trtdl_object_delete(self.api(), self.get()) }
     }
 }
 
 impl Library {
-    pub(super) fn api(&self) -> *const sys::segtrt_api {
+    pub(super) fn api(&self) -> *const sys::trtdl_api {
         self.inner.api.as_ptr()
     }
 
-    /// Makes an object; NULL is an error with what TensorRT logged meanwhile.
+    /// Creates an object; NULL is an error with TensorRT's log of that call.
     pub(super) fn make(
         &self,
         what: impl Into<String>,
-        make: impl FnOnce(*const sys::segtrt_api) -> *mut c_void,
+        make: impl FnOnce(*const sys::trtdl_api) -> *mut c_void,
     ) -> Result<Object> {
         let mark = self.inner.log.mark();
         let pointer = NonNull::new(make(self.api()));
@@ -53,16 +55,16 @@ impl Library {
         Ok(Object { pointer, library: self.clone() })
     }
 
-    /// Does something that answers with a status. `what` is a verb phrase: "set the input shape of 'x'".
+    /// Calls a function that returns a status. `what` is a verb phrase: "set the input shape of 'x'".
     pub(super) fn ask(
         &self,
         what: impl Into<String>,
-        act: impl FnOnce(*const sys::segtrt_api) -> sys::segtrt_status,
+        act: impl FnOnce(*const sys::trtdl_api) -> sys::trtdl_status,
     ) -> Result<()> {
         let mark = self.inner.log.mark();
         match act(self.api()) {
-            sys::SEGTRT_OK => Ok(()),
-            sys::SEGTRT_UNSUPPORTED => {
+            sys::TRTDL_OK => Ok(()),
+            sys::TRTDL_UNSUPPORTED => {
                 let what = format!("way to {}", what.into());
                 Err(Error::Unsupported { what, version: self.version() })
             }

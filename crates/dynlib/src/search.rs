@@ -1,36 +1,38 @@
 /*!
-Where NVIDIA's libraries that come with the CUDA toolkit are looked for: an environment variable, the loader's path, CUDA's
-folders, pip's packages; and which of those found is taken.
+The search for a library of the CUDA toolkit: an environment variable, the loader's path, CUDA's
+folders, pip's packages. The first usable one is taken.
 */
 
 use std::fmt;
 use std::path::{Path, PathBuf};
 
-use dynlib::{Candidate, newest, pip_directories};
+use crate::{Candidate, newest, pip_directories};
 
-/// A library that is opened at run time.
+/// A library of the CUDA toolkit, and the phrases that error messages use for it.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Wanted {
-    /// What people call it.
+    /// Its common name: "nvJPEG".
     pub title: &'static str,
-    /// Its file's name without the version.
+    /// Its file name without a version: "libnvjpeg.so".
     pub file: &'static str,
-    /// Environment variable that names the library, or its folder. Where it is set nothing else is tried.
+    /// Environment variable that names the library or its folder. If it is set, nothing else is tried.
     pub variable: &'static str,
-    /// What the loader is asked for by bare name, newest first.
+    /// Bare file names for the loader, newest first.
     pub loader: &'static [&'static str],
     /// Folders below pip's `site-packages` that have it.
     pub pip: &'static [&'static str],
-    /// How to get it, and how to do without, as the end of a sentence.
+    /// Where to get it, as a clause after a semicolon.
     pub advice: &'static str,
+    /// How to do without it, as an imperative.
+    pub without: &'static str,
 }
 
-/// The places that had no such library; its text says how to get one.
+/// The places that had no such library. The text says how to get one.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Searched {
-    /// What was looked for.
+    /// The library.
     pub wanted: &'static Wanted,
-    /// In the order in which they were tried, with what was wrong with what was there.
+    /// In the order of the search. A library that was found and rejected has its reason in brackets.
     pub places: Vec<String>,
     /// The user named the place.
     pub named: bool,
@@ -38,31 +40,56 @@ pub struct Searched {
 
 impl fmt::Display for Searched {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Wanted { title, file, variable, advice, .. } = self.wanted;
+        let Wanted { title, file, variable, advice, without, .. } = self.wanted;
         write!(f, "no {title} ({file}) found; looked in {}", self.places.join(", "))?;
         if self.named {
             return write!(f, "; {variable} names the folder that holds it, or the file");
         }
-        write!(f, "; {advice}")
+        write!(f, "; {advice}, or {without}")
     }
 }
 
-/// Why no library was taken.
+/// Why no library was opened.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Missed {
     /// There is none.
     NotFound(Searched),
     /// The one that the user named cannot be used.
     Unusable {
+        /// The library that was wanted.
+        wanted: &'static Wanted,
         /// The file.
         path: PathBuf,
-        /// The loader's words, or what it lacks.
+        /// The loader's message, or the missing symbol.
         why: String,
     },
 }
 
-/// The first library that `open` takes: the one that the variable names, or else any of those found. What `open` says of a library
-/// that is simply absent begins with its name, as the loader's words do.
+impl fmt::Display for Missed {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::NotFound(searched) => searched.fmt(f),
+            Self::Unusable { wanted, path, why } => {
+                let Wanted { title, variable, without, .. } = wanted;
+                let path = path.display();
+                write!(
+                    f,
+                    "{path} cannot be used as {title}: {why}; {variable} names another one, or {without}"
+                )
+            }
+        }
+    }
+}
+
+impl std::error::Error for Missed {}
+
+/// The first library that `open` accepts. If the variable is set, only the library that it names is tried.
+///
+/// `open` gets a path or a bare file name. Its message for an absent file begins with that name, as
+/// the loader's messages do; other messages are kept for the list of places.
+///
+/// # Errors
+/// No library was accepted.
 pub fn first<T>(
     wanted: &'static Wanted,
     open: impl Fn(&Path) -> Result<T, String>,
@@ -75,9 +102,9 @@ pub fn first<T>(
             Err(why) => why,
         };
         if candidate.named {
-            return Err(Missed::Unusable { path: candidate.library, why });
+            return Err(Missed::Unusable { wanted, path: candidate.library, why });
         }
-        // There, but of no use: worth a word where nothing else is found.
+        // It exists but is of no use: its owner learns why if nothing else is found.
         if !why.starts_with(&name) {
             searched.places.push(format!("{name} ({why})"));
         }
@@ -85,12 +112,15 @@ pub fn first<T>(
     Err(Missed::NotFound(searched))
 }
 
-/// The number before the dot of a CUDA release ("13.0").
+/// The major number of a CUDA release ("13.0").
 pub fn major(release: &str) -> Option<i32> {
     release.split('.').next()?.parse().ok()
 }
 
-/// What is wrong with a library made for CUDA `made_for` beside a driver that knows CUDA `newest` at most, where that is known.
+/// Refuses a library built for CUDA `made_for` if the driver supports CUDA `newest` at most.
+///
+/// # Errors
+/// Why it cannot run, as a clause.
 pub fn too_new(made_for: i32, newest: Option<i32>) -> Result<(), String> {
     match newest {
         Some(newest) if made_for > newest => {
@@ -143,7 +173,7 @@ fn named(wanted: &'static Wanted, place: &Path) -> (Vec<Candidate>, Searched) {
 /// The libraries' folders of every CUDA toolkit below /usr/local, the newest first, and JetPack's.
 fn cuda_directories() -> Vec<PathBuf> {
     let mut toolkits = folders(Path::new("/usr/local"), "cuda");
-    // Later versions sort behind earlier ones, and the link `cuda` before all of them.
+    // Later versions sort after earlier ones, and the link `cuda` before all of them.
     toolkits.reverse();
     let mut directories = Vec::new();
     for toolkit in toolkits {
@@ -178,6 +208,7 @@ mod tests {
         loader: &["libmadeup.so.2", "libmadeup.so.1"],
         pip: &["nvidia/madeup/lib"],
         advice: "make one up",
+        without: "go without",
     };
 
     #[test]

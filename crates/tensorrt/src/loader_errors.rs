@@ -1,13 +1,13 @@
 /*!
-What to do about a library that the loader does not open.
+Advice about a library that the loader does not open.
 
-8.x's libraries are linked with cuDNN and cuBLAS: where those are missing the file itself is there, and a hint to install
-it would send its owner in a circle.
+The libraries of 8.x are linked with cuDNN and cuBLAS: if those are missing, the advice to install TensorRT
+would lead nowhere.
 */
 
 use std::path::Path;
 
-/// The library that `own` is linked with and that is nowhere, by the loader's words; none where `own` itself is missing.
+/// The missing library that `own` is linked with, from the loader's message; none if `own` itself is missing.
 pub(super) fn needed_by<'a>(why: &'a str, own: &str) -> Option<&'a str> {
     why.split("; ").find_map(|words| {
         let (library, _) = words.split_once(": cannot open shared object file")?;
@@ -15,7 +15,7 @@ pub(super) fn needed_by<'a>(why: &'a str, own: &str) -> Option<&'a str> {
     })
 }
 
-/// What to do about a TensorRT that does not open, as a phrase.
+/// Advice about a TensorRT that does not open, as a clause.
 pub(super) fn hint(path: &Path, why: &str) -> String {
     let own = path.file_name().unwrap_or_default().to_string_lossy();
     match needed_by(why, &own) {
@@ -26,7 +26,7 @@ pub(super) fn hint(path: &Path, why: &str) -> String {
     }
 }
 
-/// How to get a library that TensorRT is linked with, as a phrase.
+/// How to get a library that TensorRT is linked with, as a clause.
 pub(super) fn how_to_get(library: &str) -> String {
     let package = match library {
         cudnn if cudnn.starts_with("libcudnn") => {

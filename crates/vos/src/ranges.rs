@@ -17,7 +17,7 @@ thread that entered it and ends, innermost first, where its guard is dropped; a 
 use std::ffi::CStr;
 use std::sync::OnceLock;
 
-use crate::nvtx::{Domain, Name, Pushed};
+use dynlib::nvtx::{Domain, Name, Pushed};
 
 /// The stretches that have a name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -8,7 +8,6 @@ NVIDIA's public headers of 8.x come with no crate, and the library makes no buil
 use std::path::PathBuf;
 use std::process::Command;
 
-use runtime::engine::timing_files::{Stack, Start, TimingFiles};
 use tensorrt::{Builder, Config, DataType, Error, Family, Library, Mode, Profile, Runtime};
 
 fn library(directory: &tempfile::TempDir) -> Option<Library> {
@@ -16,7 +15,7 @@ fn library(directory: &tempfile::TempDir) -> Option<Library> {
     let compiler = std::env::var("CXX").unwrap_or_else(|_| "c++".into());
     let built = Command::new(compiler)
         .args(["-std=c++17", "-shared", "-fPIC", "-o"])
-        .args([path.as_os_str(), "tests/data/trt/fake_tensorrt8.cpp".as_ref()])
+        .args([path.as_os_str(), "tests/fake_tensorrt8.cpp".as_ref()])
         .output();
     let Ok(built) = built else {
         eprintln!("SKIPPED: no C++ compiler");
@@ -75,34 +74,4 @@ fn an_error_reported_to_the_recorder_of_8_is_the_cause_with_its_code() {
         chain,
         "TensorRT 8.6.1 could not read the plan of fake: [error] no memory for this plan"
     );
-}
-
-/// What 8.6.0 says on an H200 of any cache with parts of Myelin's.
-#[test]
-fn a_build_whose_timing_cache_8_does_not_merge_keeps_it_in_a_file_of_its_own() {
-    let directory = tempfile::tempdir().unwrap();
-    let Some(library) = library(&directory) else { return };
-    let builder = Builder::new(&library).unwrap();
-    let mut config: Config = builder.config().unwrap();
-    let stack = Stack { tensorrt: "TensorRT 8.6.1", device: "H200" };
-    let files = TimingFiles::new(&directory.path().join("8.timing"), "edgetam_1024_fp16", "track");
-    let begun = files.start(stack, |bytes| Ok(config.set_timing_cache(bytes)?));
-    assert_eq!(begun, Start { keeps: true, ..Start::default() });
-    let timed = config.timing_cache().unwrap();
-    assert_eq!(timed, b"timed");
-    // Meanwhile another build was done.
-    assert_eq!(files.keep(stack, None, b"other", |_| unreachable!()).unwrap(), None);
-    let note = files.keep(stack, None, &timed, |others| {
-        config.merge_timing_cache(others)?;
-        unreachable!("the stand-in merges nothing")
-    });
-    let note = note.unwrap().unwrap();
-    for part in [
-        "8.timing.d/edgetam_1024_fp16_track.timing, where the next build of this graph looks first",
-        "TensorRT 8.6.1 could not merge the timing cache: [error] [myelinCache.h::deserializeFromBuffer::52]",
-    ] {
-        assert!(note.contains(part), "{note}");
-    }
-    let again = files.start(stack, |bytes| Ok(config.set_timing_cache(bytes)?));
-    assert_eq!(again.cache.as_deref(), Some(&b"timed"[..]));
 }
