@@ -128,7 +128,7 @@ fn the_selftest() {
     }
     let repeats = Repeats { warmup: 0, runs: 1, layer_runs: 0 };
     let without_cublaslt = std::env::var_os(WITHOUT).is_some();
-    let chosen = Chosen { topics: &[Topic::Products], max_elements: Some(MOST), without_cublaslt };
+    let chosen = Chosen { topics: &[Topic::named("products").unwrap()], max_elements: Some(MOST), without_cublaslt };
     let found = run(&Gpu::open(0).unwrap(), repeats, 1, chosen, &mut |_, _| ());
     println!("{}", report::render_kernels(&found));
 }
@@ -159,7 +159,7 @@ fn whole_trunks() {
         return;
     }
     let repeats = Repeats { warmup: 0, runs: 1, layer_runs: 0 };
-    let topics = &[Topic::WholeTrunks];
+    let topics = &[Topic::named("whole-trunks").unwrap()];
     let chosen = Chosen { topics, max_elements: Some(MOST), without_cublaslt: false };
     let found = run(&Gpu::open(0).unwrap(), repeats, 1, chosen, &mut |_, _| ());
     println!("{}", report::render_kernels(&found));

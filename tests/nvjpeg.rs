@@ -326,7 +326,7 @@ fn inside() {
         return;
     }
     let repeats = Repeats { warmup: 0, runs: 1, layer_runs: 0 };
-    let topics = &[Topic::Nvjpeg];
+    let topics = &[Topic::named("nvjpeg").unwrap()];
     let chosen = Chosen { topics, max_elements: None, without_cublaslt: false };
     let report = run(&Gpu::open(0).unwrap(), repeats, 1, chosen, &mut |_, _| ());
     println!("{}", report::render_kernels(&report));

@@ -8,33 +8,7 @@ use super::verdict::{Judged, Verdict};
 use runtime::engine::PlanRecord;
 use vos::bundle::Role;
 use vos::precision::Precision;
-use vos::stats;
-
-/// Times of repeated runs, milliseconds.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Timing {
-    /// How many runs.
-    pub runs: usize,
-    /// The middle one.
-    pub median_ms: f64,
-    /// 5th percentile.
-    pub p5_ms: f64,
-    /// 95th percentile.
-    pub p95_ms: f64,
-}
-
-impl Timing {
-    /// Of the times of single runs; none of none.
-    pub fn of(samples: &[f64]) -> Option<Self> {
-        let sorted = stats::sorted(samples);
-        Some(Self {
-            runs: samples.len(),
-            median_ms: stats::median(samples)?,
-            p5_ms: stats::percentile_of_sorted(&sorted, 5.0)?,
-            p95_ms: stats::percentile_of_sorted(&sorted, 95.0)?,
-        })
-    }
-}
+pub use vos::stats::Timing;
 
 /// What a case takes.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]

@@ -33,6 +33,7 @@ mod memory_encoder;
 mod normed;
 mod preprocess;
 mod products;
+pub mod selftest;
 mod tables;
 mod trunk;
 

@@ -6,6 +6,34 @@ numpy's pairwise summation, because files that the Python predecessor computed w
 out with the same last digit.
 */
 
+use serde::{Deserialize, Serialize};
+
+/// Times of repeated runs, milliseconds.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Timing {
+    /// How many runs.
+    pub runs: usize,
+    /// The middle one.
+    pub median_ms: f64,
+    /// 5th percentile.
+    pub p5_ms: f64,
+    /// 95th percentile.
+    pub p95_ms: f64,
+}
+
+impl Timing {
+    /// Of the times of single runs; none of none.
+    pub fn of(samples: &[f64]) -> Option<Self> {
+        let sorted = sorted(samples);
+        Some(Self {
+            runs: samples.len(),
+            median_ms: median(samples)?,
+            p5_ms: percentile_of_sorted(&sorted, 5.0)?,
+            p95_ms: percentile_of_sorted(&sorted, 95.0)?,
+        })
+    }
+}
+
 /// A sorted copy; NaNs go last.
 pub fn sorted(values: &[f64]) -> Vec<f64> {
     let mut copy = values.to_vec();

@@ -6,8 +6,8 @@ use half::f16;
 use half::slice::HalfFloatSliceExt;
 use rayon::prelude::*;
 
-use super::super::doubles::dot;
-use super::super::trunk::normalized;
+use super::super::f64_reference::{dot, layer_norm};
+use super::super::trunk::EPSILON;
 use vos::noise::Noise;
 
 /// About how many rows are looked at, each whole.
@@ -124,7 +124,7 @@ impl Data {
             let placed = |values: Vec<f64>| -> Vec<(usize, f64)> {
                 values.into_iter().enumerate().map(|(at, x)| (first + at, x)).collect()
             };
-            (placed(added), placed(normalized(&sums, scale, shift)))
+            (placed(added), placed(layer_norm(&sums, scale, shift, EPSILON)))
         };
         let (added, normed): (Vec<_>, Vec<_>) = sample(rows).into_par_iter().map(of_row).unzip();
         Expected { added: added.concat(), normed: normed.concat() }
@@ -203,7 +203,7 @@ mod tests {
     use zerocopy::IntoBytes;
 
     use super::*;
-    use kernels::NormedKernels;
+    use crate::NormedKernels;
 
     #[test]
     fn cases_are_told_apart_and_served_and_some_are_small() {

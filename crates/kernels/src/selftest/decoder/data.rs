@@ -9,7 +9,7 @@ use half::f16;
 use safetensors::tensor::{Dtype, TensorView, serialize};
 
 use super::reference::Rows;
-use crate::selftest::kernels::bytes_of;
+use crate::selftest::bytes_of;
 use vos::bundle::decoder::{CROSS, HEADS, MASKS, MIDDLE, NARROW, TOKENS, WIDTH};
 use vos::bundle::{DecoderShape, DecoderWeights};
 use vos::noise::Noise;

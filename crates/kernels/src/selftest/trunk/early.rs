@@ -5,11 +5,12 @@ then, so that one that does not wait is found.
 
 use anyhow::Result;
 
-use super::super::ahead::Planned;
+use super::super::Planned;
 use super::super::{Bench, Checked, bytes_of, row};
-use super::{DRAWN, SAMPLE, bytes_of_halves, check_near, drawn, halves, normalized};
+use super::super::f64_reference::layer_norm;
+use super::{DRAWN, EPSILON, SAMPLE, bytes_of_halves, check_near, drawn, halves};
 use cuda::{Begin, Stream};
-use kernels::TrunkKernels;
+use crate::TrunkKernels;
 
 const NAME: &str = "trunk normalize early";
 /// Side of the map and columns: few rows, an odd number of them, and those of large's third and fourth stage.
@@ -47,7 +48,7 @@ fn check(bench: &Bench, kernels: &TrunkKernels, side: usize, columns: usize) -> 
     let (weight, bias) = (&values[..columns], &values[columns..2 * columns]);
     let expected = (0..rows).step_by((rows / SAMPLE) | 1).map(|at| {
         let of = |column: usize| f64::from(values[(at * columns + column) % DRAWN]);
-        (at, normalized(&(0..columns).map(of).collect::<Vec<f64>>(), weight, bias))
+        (at, layer_norm(&(0..columns).map(of).collect::<Vec<f64>>(), weight, bias, EPSILON))
     });
     let expected: Vec<(usize, Vec<f64>)> = expected.collect();
     let floats = |values: &[f32]| bytes_of(values, |value| value.to_le_bytes());

@@ -11,10 +11,10 @@ use half::slice::HalfFloatSliceExt;
 use rayon::prelude::*;
 use zerocopy::IntoBytes;
 
-use super::doubles::{add, dot};
-use super::{Bench, Checked, KernelRow, Limits, row};
+use super::f64_reference::{add, dot};
+use super::{Bench, CaseRow, Checked, Limits, Topic, row};
 use cuda::Stream;
-use kernels::{Attention, AttentionKernels, AttentionShape, Values};
+use crate::{Attention, AttentionKernels, AttentionShape, Source, Values};
 use vos::noise::Noise;
 
 /// Weights are rounded to fp16 on the way, and so is the result.
@@ -157,7 +157,20 @@ const CASES: [Case; 40] = [
     Case { name: "few, heads of 128", objects: 3, queries: 33, keys: 5, ..HEADS_128 },
 ];
 
-pub(super) fn judge(bench: &Bench) {
+pub(super) const TOPIC: Topic = Topic {
+    word: "attention",
+    help: "Attention of the track step and of encoders",
+    name: "attention",
+    sources: &[Source::AttentionHopper, Source::Attention],
+    used_by: Some("the fused bank"),
+    needs_cublaslt: false,
+    judge: |bench| {
+        judge(bench);
+        Ok(())
+    },
+};
+
+fn judge(bench: &Bench) {
     let hopper = bench.gpu.facts().sm == 90;
     let mut variants = Vec::new();
     for hopper in [true, false].into_iter().filter(|own| hopper || !own) {
@@ -183,7 +196,7 @@ pub(super) fn judge(bench: &Bench) {
 }
 
 impl Case {
-    fn row(&self, bench: &Bench, kernels: &AttentionKernels, data: &Data) -> KernelRow {
+    fn row(&self, bench: &Bench, kernels: &AttentionKernels, data: &Data) -> CaseRow {
         let Self { name, objects, queries, keys, values, .. } = self;
         let shape =
             AttentionShape { objects: *objects, queries: *queries, keys: *keys, values: *values };
@@ -296,7 +309,7 @@ fn check(bench: &Bench, made: Attention, data: &Data) -> Result<Checked> {
             checked.first = Some("two runs on the same inputs gave other bits".to_owned());
         }
     }
-    checked.timing = bench.time_recorded(bench.repeats, enqueue)?;
+    checked.timing = bench.time_recorded(bench.runs, enqueue)?;
     Ok(checked)
 }
 

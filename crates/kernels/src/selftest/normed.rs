@@ -9,13 +9,13 @@ mod data;
 use anyhow::{Context, Result};
 use zerocopy::IntoBytes;
 
-use super::ahead::Planned;
+use super::Planned;
 use super::{Bench, Checked, Limits, POISON, row};
 use cuda::Element;
 use cuda::cublaslt::{CublasLt, Matmul, MatmulShape};
 use cuda::{Begin, Stream, View};
 use data::{Came, Case, Data, Expected};
-use kernels::{Normed, NormedKernels, TrunkKernels};
+use crate::{Normed, NormedKernels, TrunkKernels};
 
 /// The name of the rows; a kernel's own, which has both in it, where there is one.
 const NAME: &str = "product, then trunk normalize";
@@ -208,7 +208,7 @@ impl Setting {
             }
         }
         if checked.first.is_none() {
-            checked.timing = bench.time_recorded(bench.repeats, enqueue)?;
+            checked.timing = bench.time_recorded(bench.runs, enqueue)?;
         }
         Ok((checked, came))
     }

@@ -9,11 +9,10 @@ mod reference;
 use anyhow::Result;
 use half::f16;
 
-use super::compare::compare;
-use super::{Bench, Checked, Limits, POISON, bytes_of, row};
+use super::{Bench, Checked, Limits, POISON, Topic, bytes_of, compare, row};
 use cuda::{Stream, View};
 use data::Drawn;
-use kernels::{Answer, MaskDecoder};
+use crate::{Answer, MaskDecoder, Source};
 use reference::Expected;
 use vos::bundle::DecoderShape;
 use vos::bundle::decoder::WIDTH;
@@ -56,7 +55,20 @@ const CASES: [Case; 4] = [
     },
 ];
 
-pub(super) fn judge(bench: &Bench) {
+pub(super) const TOPIC: Topic = Topic {
+    word: "decoder",
+    help: "The mask decoder of the track step",
+    name: "the mask decoder",
+    sources: &[Source::DecoderImage, Source::DecoderTokens, Source::DecoderMasks, Source::DecoderHeads],
+    used_by: Some("a track step whose mask decoder is ours"),
+    needs_cublaslt: false,
+    judge: |bench| {
+        judge(bench);
+        Ok(())
+    },
+};
+
+fn judge(bench: &Bench) {
     // The tokens of the image, of which there are more than of pixels' logits.
     let cases = bench.planned(CASES, |case| (case.shape.tokens() * WIDTH, 2));
     let seed = bench.seed;
@@ -175,12 +187,12 @@ fn check(bench: &Bench, Given { drawn, expected }: &Given, frame: &Frame) -> Res
     let other = decoder.sharing(bench.gpu)?;
     for run in 1..RUNS {
         let decoder = if run % 2 == 0 { &decoder } else { &other };
-        if !frame.anew(decoder, stream)?.is(&first) && checked.first.is_none() {
-            checked.first = Some("two runs on the same inputs gave other bits".to_owned());
+        if !frame.anew(decoder, stream)?.is(&first) {
+            checked.not_repeated();
         }
     }
     checked.timing =
-        bench.time_recorded(bench.repeats, |stream| frame.enqueue(&decoder, stream))?;
+        bench.time_recorded(bench.runs, |stream| frame.enqueue(&decoder, stream))?;
     Ok(checked)
 }
 
@@ -212,18 +224,7 @@ fn answer(came: &Came, expected: &Expected) -> Result<Checked> {
         let absent = ABSENT.to_le_bytes().repeat(came.low.len() / 4);
         found.push(("the logits", compare(&came.low, &absent, 4)?));
     }
-    for (name, checked) in &found {
-        log::debug!("{name}: {:?} of {} elements", checked.error, checked.elements);
-    }
-    let all = || found.iter().map(|(_, checked)| checked);
-    let wrong = found.iter().find_map(|(name, checked)| Some((name, checked.first.as_ref()?)));
-    Ok(Checked {
-        elements: all().map(|checked| checked.elements).sum(),
-        different: all().map(|checked| checked.different).sum(),
-        error: all().filter_map(|checked| checked.error).reduce(f64::max),
-        first: wrong.map(|(name, why)| format!("{name}: {why}")),
-        timing: None,
-    })
+    Ok(Checked::of_outputs(&found))
 }
 
 #[cfg(test)]

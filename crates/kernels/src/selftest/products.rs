@@ -11,16 +11,15 @@ use half::vec::HalfFloatVecExt;
 use rayon::prelude::*;
 use zerocopy::IntoBytes;
 
-use super::doubles::dot;
-use super::{Bench, Checked, Limits, POISON, activated, normed, row};
-use crate::selftest::engine_run::Repeats;
-use crate::selftest::record::Timing;
+use super::f64_reference::dot;
+use super::{Bench, Checked, Limits, POISON, TimedRuns, Topic, activated, normed, row};
 use cuda::Element;
 use cuda::Missed;
 use cuda::cublaslt::{CublasLt, CublasLtError, Matmul, MatmulShape};
 use cuda::{Purpose, Stream, View};
-use kernels::TrunkKernels;
+use crate::{Source, TrunkKernels};
 use vos::noise::Noise;
+use vos::stats::Timing;
 
 /// The name of the rows.
 const NAME: &str = "product";
@@ -30,7 +29,7 @@ const SAMPLE: usize = 64;
 /// Runs that must give the same bits.
 const RUNS: usize = 3;
 /// How all algorithms are timed before the best is timed as the first is.
-const GLANCE: Repeats = Repeats { warmup: 1, runs: 5, layer_runs: 0 };
+const GLANCE: TimedRuns = TimedRuns { warmup: 1, runs: 5 };
 
 struct Case {
     name: &'static str,
@@ -89,8 +88,18 @@ const CASES: [Case; 35] = [
     plain("odd", [4097, 1344, 448]),
 ];
 
+pub(super) const TOPIC: Topic = Topic {
+    word: "products",
+    help: "cuBLASLt's products, and this program's with an activation or a norm",
+    name: "cuBLASLt's products",
+    sources: &[Source::NormsHopper, Source::ProductsHopper, Source::Windows, Source::Trunk],
+    used_by: None,
+    needs_cublaslt: false,
+    judge: judge,
+};
+
 /// Two rows for each case, and those of products with something behind them; why there are none, where cuBLASLt is not here.
-pub(super) fn judge(bench: &Bench) -> Result<(), String> {
+fn judge(bench: &Bench) -> Result<(), String> {
     let lt = match CublasLt::open(&bench.gpu.towards(Purpose::Scratch)) {
         Ok(lt) => lt,
         Err(error @ CublasLtError::Library(Missed::NotFound(_))) => return Err(error.to_string()),
@@ -148,7 +157,7 @@ impl Case {
         };
         let all = setting.product.candidates();
         let first = setting.check(bench, 0, RUNS).and_then(|checked| {
-            let timing = setting.time(bench, 0, bench.repeats)?;
+            let timing = setting.time(bench, 0, bench.runs)?;
             Ok(Checked { timing, ..checked })
         });
         found(&format!("{NAME}, first of {all}"), first);
@@ -278,9 +287,9 @@ impl Setting {
         })
     }
 
-    fn time(&self, bench: &Bench, candidate: usize, repeats: Repeats) -> Result<Option<Timing>> {
+    fn time(&self, bench: &Bench, candidate: usize, runs: TimedRuns) -> Result<Option<Timing>> {
         self.product.choose(candidate)?;
-        bench.time_recorded(repeats, |stream| self.enqueue(stream))
+        bench.time_recorded(runs, |stream| self.enqueue(stream))
     }
 
     /// The fastest of all algorithms, which must all be right.
@@ -292,14 +301,14 @@ impl Setting {
                 checked.first = Some(format!("candidate {at}: {why}"));
                 return Ok((at, checked));
             }
-            let glance = Repeats { runs: GLANCE.runs.min(bench.repeats.runs), ..GLANCE };
+            let glance = TimedRuns { runs: GLANCE.runs.min(bench.runs.runs), ..GLANCE };
             let ms = self.time(bench, at, glance)?.map_or(f64::INFINITY, |timing| timing.median_ms);
             if best.as_ref().is_none_or(|(_, least, _)| ms < *least) {
                 best = Some((at, ms, checked));
             }
         }
         let (at, _, checked) = best.ok_or_else(|| anyhow::anyhow!("no candidate was timed"))?;
-        let timing = self.time(bench, at, bench.repeats)?;
+        let timing = self.time(bench, at, bench.runs)?;
         Ok((at, Checked { timing, ..checked }))
     }
 }

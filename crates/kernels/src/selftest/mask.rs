@@ -4,10 +4,10 @@ The mask kernels against `Geometry::upsample` and the metrics.
 
 use anyhow::Result;
 
-use super::{Bench, Checked, row};
+use super::{Bench, Checked, Topic, row};
 use GeometryKind::{Letterbox, Stretch};
 use cuda::Stream;
-use kernels::{COUNTERS_BYTES, MaskCounts, MaskMaker, NON_FINITE_BYTES};
+use crate::{COUNTERS_BYTES, MaskCounts, MaskMaker, NON_FINITE_BYTES};
 use vos::geometry::{Geometry, GeometryKind};
 use vos::mask::Mask;
 use vos::metrics::{Counts, MetricsKind};
@@ -34,7 +34,20 @@ const COUNTS: [(usize, usize); 8] =
 /// How truth and prediction differ.
 const WORDS: [&str; 4] = ["apart", "alike", "no truth", "nothing"];
 
-pub(super) fn judge(bench: &Bench) {
+pub(super) const TOPIC: Topic = Topic {
+    word: "mask",
+    help: "Logits to masks, and counts against a ground truth",
+    name: "masks",
+    sources: &[],
+    used_by: None,
+    needs_cublaslt: false,
+    judge: |bench| {
+        judge(bench);
+        Ok(())
+    },
+};
+
+fn judge(bench: &Bench) {
     let masks = bench
         .planned(MASKS, |(width, height, _, _, objects)| (objects * words_of(*width, *height), 1));
     // Nothing depends on large masks but the time.

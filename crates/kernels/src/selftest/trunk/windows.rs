@@ -3,12 +3,12 @@
 use anyhow::Result;
 use rayon::prelude::*;
 
-use super::super::ahead::Planned;
-use super::super::doubles::{add, dot};
+use super::super::Planned;
+use super::super::f64_reference::{add, dot};
 use super::super::{Bench, Checked, row};
 use super::{DRAWN, SAMPLE, bytes_of_halves, check_near, drawn, halves, repeated};
 use cuda::Begin;
-use kernels::{TrunkKernels, WindowShape, Windows};
+use crate::{TrunkKernels, WindowShape, Windows};
 
 /// Map, window, heads, columns of a head, pooled.
 type Shape = (usize, usize, usize, usize, bool);

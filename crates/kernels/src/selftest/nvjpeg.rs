@@ -12,7 +12,7 @@ use std::path::Path;
 use anyhow::{Context, Result};
 use jpeg_encoder::{ColorType, Encoder, SamplingFactor};
 
-use super::{Bench, Checked, row};
+use super::{Bench, Checked, Topic, row};
 use cuda::Missed;
 use cuda::nvjpeg::{self, Coefficients, Decoder, NvJpegError};
 use cuda::{Purpose, View};
@@ -99,8 +99,18 @@ fn turned_by_a_quarter() -> Vec<u8> {
     [&header[..], &entry].concat()
 }
 
+pub(super) const TOPIC: Topic = Topic {
+    word: "nvjpeg",
+    help: "nvJPEG's pixels",
+    name: "nvJPEG's pixels",
+    sources: &[],
+    used_by: None,
+    needs_cublaslt: false,
+    judge,
+};
+
 /// One row for each file; why there are none, where nvJPEG is not here.
-pub(super) fn judge(bench: &Bench) -> Result<(), String> {
+fn judge(bench: &Bench) -> Result<(), String> {
     let failed = |case: &str, error: anyhow::Error| bench.found(row(NAME, case, Err(error)));
     let library = match nvjpeg::open(Some(&bench.gpu.facts().driver_cuda)) {
         Ok(library) => library,
@@ -247,7 +257,7 @@ mod tests {
             let mut tinted = expected.data.clone();
             tinted.iter_mut().skip(2).step_by(3).for_each(|byte| *byte ^= 8);
             let mut hole = expected.data.clone();
-            hole[row * 5..row * 5 + 3].fill(super::super::POISON);
+            hole[row * 5..row * 5 + 3].fill(crate::selftest::POISON);
             let grey = picture.case.contains("grey");
             let wrong = [right, down, mixed, tinted, hole];
             for (name, wrong) in ["right", "down", "mixed", "tinted", "hole"].iter().zip(wrong) {

@@ -8,14 +8,14 @@ use std::time::Duration;
 
 use anyhow::{Result, ensure};
 
-use super::super::compare::compare;
-use super::super::{Bench, Checked, Launches, POISON, bytes_of, row};
-use super::{DRAWN, bytes_of_halves, drawn, halves, repeated};
-use crate::selftest::engine_run::Repeats;
 use cuda::Missed;
 use cuda::cublaslt::{Choices, CublasLt, CublasLtError, Early};
 use cuda::{Recorded, Stream};
-use kernels::{NormedKernels, ProductKernels};
+use kernels::selftest::trunk::{DRAWN, bytes_of_halves, drawn, halves, repeated};
+use kernels::selftest::{
+    Bench, Checked, Launches, POISON, TimedRuns, Topic, bytes_of, compare, row,
+};
+use kernels::{NormedKernels, ProductKernels, Source};
 use runtime::pipeline::{TrunkAlone, TrunkParts, choose_products};
 use vos::bundle::trunk::{Affine, BlockWeights, FILE, Trunk, TrunkBlock};
 
@@ -132,8 +132,30 @@ impl Model {
     }
 }
 
+pub(super) const TOPIC: Topic = Topic {
+    word: "whole-trunks",
+    help: "All blocks of a trunk one after the other",
+    name: "whole trunks",
+    sources: &[
+        Source::NormsHopper96,
+        Source::NormsHopper112,
+        Source::NormsHopper144,
+        Source::NormsHopper384,
+        Source::NormsHopper448,
+        Source::NormsHopper576,
+        Source::ProductsHopperGelu128,
+        Source::ProductsHopperGelu192,
+        Source::ProductsHopperPlain,
+        Source::AttentionHopper,
+        Source::Attention,
+    ],
+    used_by: Some("an encoder whose trunk is ours"),
+    needs_cublaslt: true,
+    judge,
+};
+
 /// A row for each model and way; why there are none, where cuBLASLt is not here.
-pub(in super::super) fn judge(bench: &Bench) -> Result<(), String> {
+fn judge(bench: &Bench) -> Result<(), String> {
     if let Err(error @ CublasLtError::Library(Missed::NotFound(_))) = CublasLt::open(bench.gpu) {
         return Err(error.to_string());
     }
@@ -278,7 +300,7 @@ fn check(bench: &Bench, alone: &TrunkAlone, tokens_behind: &mut Vec<f32>) -> Res
         "element {} of the tokens behind the stages is no finite number",
         odd.unwrap_or(0)
     );
-    let repeats = Repeats { runs: bench.repeats.runs.min(TIMED), ..bench.repeats };
-    checked.timing = bench.time_recorded(repeats, |stream| run.enqueue(stream))?;
+    let runs = TimedRuns { runs: bench.runs.runs.min(TIMED), ..bench.runs };
+    checked.timing = bench.time_recorded(runs, |stream| run.enqueue(stream))?;
     Ok(checked)
 }

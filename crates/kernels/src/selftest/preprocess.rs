@@ -5,10 +5,10 @@ The preprocessing kernels against `crates/vos/src/preprocess`.
 use anyhow::Result;
 use half::f16;
 
-use super::{Bench, Checked, bytes_of, row};
+use super::{Bench, Checked, Topic, bytes_of, row};
 use GeometryKind::{Letterbox, Stretch};
 use cuda::Element;
-use kernels::{Filter, Frame, Preprocess};
+use crate::{Filter, Frame, Preprocess};
 use vos::decode::RgbImage;
 use vos::geometry::{Geometry, GeometryKind};
 use vos::noise::Noise;
@@ -54,7 +54,20 @@ const FILTERS: [(Filter, &str); 3] = [
     (Filter::Bilinear, "bilinear"),
 ];
 
-pub(super) fn judge(bench: &Bench) {
+pub(super) const TOPIC: Topic = Topic {
+    word: "preprocess",
+    help: "Frames to the network's input",
+    name: "preprocessing",
+    sources: &[],
+    used_by: None,
+    needs_cublaslt: false,
+    judge: |bench| {
+        judge(bench);
+        Ok(())
+    },
+};
+
+fn judge(bench: &Bench) {
     let rows = FILTERS.len() * ELEMENTS.len();
     let all = CASES.into_iter().chain(drawn(bench.seed));
     let cases = bench.planned(all, |(_, _, side, _)| (3 * side * side, rows));

@@ -10,10 +10,10 @@ use anyhow::Result;
 use half::f16;
 use rayon::prelude::*;
 
-use super::{Bench, Checked, Limits, POISON, bytes_of, row};
+use super::{Bench, Checked, Limits, POISON, Topic, bytes_of, row};
 use cuda::{Stream, View};
 use data::Drawn;
-use kernels::MemoryEncoder;
+use crate::{MemoryEncoder, Source};
 use reference::Given;
 use vos::bundle::MemoryShape;
 use vos::bundle::memory_encoder::{DEPTH, LATENTS};
@@ -75,7 +75,20 @@ impl Case {
     }
 }
 
-pub(super) fn judge(bench: &Bench) {
+pub(super) const TOPIC: Topic = Topic {
+    word: "memory-encoder",
+    help: "The memory encoder",
+    name: "the memory encoder",
+    sources: &[Source::MemoryBlocks, Source::MemoryMask, Source::MemoryJoin, Source::Latents, Source::LatentWindows],
+    used_by: Some("a memory encoder that is ours"),
+    needs_cublaslt: false,
+    judge: |bench| {
+        judge(bench);
+        Ok(())
+    },
+};
+
+fn judge(bench: &Bench) {
     // The memory in front of latents.
     let cases = bench.planned(CASES, |case| (case.shape().tokens() * DEPTH, case.frames.len()));
     let seed = bench.seed;
@@ -173,11 +186,11 @@ fn check(
     let first = work.anew(stream)?;
     let mut checked = near(&first, expected, drawn.shape, &looked_at(drawn.shape));
     for _ in 1..RUNS {
-        if work.anew(stream)? != first && checked.first.is_none() {
-            checked.first = Some("two runs on the same inputs gave other bits".to_owned());
+        if work.anew(stream)? != first {
+            checked.not_repeated();
         }
     }
-    checked.timing = bench.time_recorded(bench.repeats, |stream| work.enqueue(stream))?;
+    checked.timing = bench.time_recorded(bench.runs, |stream| work.enqueue(stream))?;
     Ok(checked)
 }
 
@@ -217,18 +230,7 @@ fn near(came: &[u8], expected: &[f64], shape: MemoryShape, wanted: &[bool]) -> C
     } else {
         vec![("the tokens", judged(&|token| wanted.get(token) == Some(&true)))]
     };
-    for (name, checked) in &found {
-        log::debug!("{name}: {:?} of {} elements", checked.error, checked.elements);
-    }
-    let all = || found.iter().map(|(_, checked)| checked);
-    let wrong = found.iter().find_map(|(name, checked)| Some((name, checked.first.as_ref()?)));
-    Checked {
-        elements: all().map(|checked| checked.elements).sum(),
-        different: all().map(|checked| checked.different).sum(),
-        error: all().filter_map(|checked| checked.error).reduce(f64::max),
-        first: wrong.map(|(name, why)| format!("{name}: {why}")),
-        timing: None,
-    }
+    Checked::of_outputs(&found)
 }
 
 #[cfg(test)]

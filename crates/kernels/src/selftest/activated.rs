@@ -7,14 +7,14 @@ use anyhow::{Context, Result};
 use half::f16;
 use zerocopy::IntoBytes;
 
-use super::ahead::Planned;
+use super::Planned;
 use super::products::products;
-use super::trunk::activation;
+use super::f64_reference::gelu;
 use super::{Bench, Checked, Limits, POISON, row};
 use cuda::Element;
 use cuda::cublaslt::{CublasLt, Matmul, MatmulShape};
 use cuda::{Begin, Stream, View};
-use kernels::{ProductKernels, TrunkKernels};
+use crate::{ProductKernels, TrunkKernels};
 use vos::noise::Noise;
 
 /// The name of the rows; a kernel's own, which has both in it, where there is one.
@@ -146,7 +146,7 @@ impl Data {
         let bias = noise.halves(columns, 1.0);
         let sums = products(&a, &weight, sizes).into_iter().map(|(place, sum)| {
             let sum = sum + bias[place % columns].to_f64();
-            (place, if activated { activation(sum) } else { sum })
+            (place, if activated { gelu(sum) } else { sum })
         });
         let expected = sums.collect();
         Self { sizes, a, weight, bias, expected }
@@ -220,7 +220,7 @@ impl Setting {
             }
         }
         if checked.first.is_none() {
-            checked.timing = bench.time_recorded(bench.repeats, enqueue)?;
+            checked.timing = bench.time_recorded(bench.runs, enqueue)?;
         }
         Ok(checked)
     }

@@ -8,8 +8,8 @@ use anyhow::{Context, Result};
 use half::f16;
 use safetensors::tensor::{Dtype, TensorView, serialize};
 
-use super::super::doubles::{dot, normalized};
-use crate::selftest::kernels::bytes_of;
+use super::super::f64_reference::{dot, layer_norm};
+use crate::selftest::bytes_of;
 use vos::bundle::memory_encoder::{DEPTH, LATENTS, LAYERS, WIDTH};
 use vos::bundle::{MemoryShape, MemoryWeights};
 use vos::noise::Noise;
@@ -90,7 +90,7 @@ impl Drawn {
     /// A row with this norm of the latents.
     pub fn normed(&self, x: &[f64], name: &str) -> Vec<f64> {
         let [weight, bias] = ["weight", "bias"].map(|part| self.get(&format!("{name}.{part}")));
-        normalized(x, weight, bias, LATENTS_EPSILON)
+        layer_norm(x, weight, bias, LATENTS_EPSILON)
     }
 
     /// What layer 0's latents ask all tokens with.
@@ -180,7 +180,7 @@ fn spread(tensor: &str, columns: usize) -> (f32, f32) {
     match last {
         "weight" if tensor.contains("norm") || tensor.contains("last") => (0.1, 1.0),
         "weight" if tensor.contains("query") => of_product(QUERIES),
-        // What is behind an activation is about half as large as what is in front of it.
+        // What is behind an gelu is about half as large as what is in front of it.
         "weight" | "weight1" | "weight2" | "mask" | "up" | "down" => of_product(1.4),
         "feature" | "spread" | "out" | "kv" | "qkv" => of_product(1.0),
         "flat" | "map" | "absent" => (1.0, 0.0),

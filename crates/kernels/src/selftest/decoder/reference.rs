@@ -5,8 +5,7 @@ the image is one over all of it. Weights and inputs have the values that the ker
 
 use rayon::prelude::*;
 
-use super::super::doubles::{dot, normalized};
-use super::super::trunk::activation;
+use super::super::f64_reference::{dot, gelu, layer_norm};
 use super::data::Drawn;
 use vos::bundle::decoder::{CROSS, HEADS, HIDDEN, LAYERS, MASKS, MIDDLE, NARROW, WIDTH};
 
@@ -161,7 +160,7 @@ impl Network<'_> {
 
     fn norm(&self, x: &[f64], name: &str, epsilon: f64) -> Vec<f64> {
         let [weight, bias] = ["weight", "bias"].map(|part| self.0.get(&format!("{name}.{part}")));
-        normalized(x, weight, bias, epsilon)
+        layer_norm(x, weight, bias, epsilon)
     }
 
     fn normed(&self, x: &Matrix, name: &str) -> Matrix {
@@ -325,7 +324,7 @@ impl<'d> Upscaling<'d> {
             let made = first.row(image.row(token)).into_iter().enumerate();
             let made: Vec<f64> = made.map(|(channel, value)| value + fine(channel)).collect();
             let normed = self.network.norm(&made, "masks.norm", UPSCALED_EPSILON);
-            let middle: Vec<f64> = normed.into_iter().map(activation).collect();
+            let middle: Vec<f64> = normed.into_iter().map(gelu).collect();
             for (at, second) in self.second.iter().enumerate() {
                 let side = 4 * grid;
                 let (y, x) = (2 * y + at / 2, 2 * x + at % 2);
@@ -333,7 +332,7 @@ impl<'d> Upscaling<'d> {
                     |channel: usize| f64::from(drawn.hr0[(channel * side + y) * side + x].to_f32());
                 let made = second.row(&middle).into_iter().enumerate();
                 let made: Vec<f64> =
-                    made.map(|(channel, value)| activation(value + fine(channel))).collect();
+                    made.map(|(channel, value)| gelu(value + fine(channel))).collect();
                 pixels.push((y * side + x, dot(&made, vector)));
             }
         }

@@ -5,8 +5,7 @@ folded, and a softmax is one over all that it is of. Weights and inputs have the
 
 use rayon::prelude::*;
 
-use super::super::doubles::{dot, normalized};
-use super::super::trunk::activation;
+use super::super::f64_reference::{dot, gelu, layer_norm};
 use super::data::Drawn;
 use vos::bundle::memory_encoder::{
     BLOCKS, DEPTH, HIDDEN, LATENT_HIDDEN, LAYERS, SPREAD, STEPS, TAPS, WIDTH, WINDOWS,
@@ -60,7 +59,7 @@ fn plus(a: &[f64], b: &[f64]) -> Vec<f64> {
 }
 
 fn activated(x: Vec<f64>) -> Vec<f64> {
-    x.into_iter().map(activation).collect()
+    x.into_iter().map(gelu).collect()
 }
 
 /// softmax of the products of `query` with each key, times the values.
@@ -95,7 +94,7 @@ impl Network<'_> {
     /// A norm over channels.
     fn normed(&self, x: &[f64], name: &str) -> Vec<f64> {
         let [weight, bias] = ["weight", "bias"].map(|part| self.0.get(&format!("{name}.{part}")));
-        normalized(x, weight, bias, CHANNELS_EPSILON)
+        layer_norm(x, weight, bias, CHANNELS_EPSILON)
     }
 
     /// The mask, four times as large as the logits.
@@ -119,7 +118,7 @@ impl Network<'_> {
         })
     }
 
-    /// One of the mask's convolutions: 3 × 3, stride 2, zeros around; a norm and an activation behind it.
+    /// One of the mask's convolutions: 3 × 3, stride 2, zeros around; a norm and an gelu behind it.
     fn convolve(&self, image: &Image, [weight, bias, norm]: [&str; 3], out: usize) -> Image {
         let linear = self.linear(weight, bias, TAPS * image.channels);
         Image::of(image.side / 2, out, |y, x| {

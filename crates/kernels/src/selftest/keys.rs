@@ -7,8 +7,8 @@ use half::f16;
 use rayon::prelude::*;
 
 use super::attention::compare as near;
-use super::{Bench, Checked, bytes_of, row};
-use kernels::MemoryKeys;
+use super::{Bench, Checked, Topic, bytes_of, row};
+use crate::{MemoryKeys, Source};
 use vos::bundle::trunk::{KeyWeights, Keys, TimeWeights};
 use vos::noise::Noise;
 
@@ -31,7 +31,20 @@ const CASES: [Keys; 5] = [
     Keys { layers: 1, memories: 2, tokens: 1, pointers: 3, pointer_times: false },
 ];
 
-pub(super) fn judge(bench: &Bench) {
+pub(super) const TOPIC: Topic = Topic {
+    word: "keys",
+    help: "The memory attention's keys",
+    name: "the memory attention's keys",
+    sources: &[Source::Keys],
+    used_by: Some("the fused bank"),
+    needs_cublaslt: false,
+    judge: |bench| {
+        judge(bench);
+        Ok(())
+    },
+};
+
+fn judge(bench: &Bench) {
     let all = |case: &Keys| case.memories * case.tokens + case.pointers * QUARTERS;
     let cases = bench.planned(CASES, |case| (case.layers * all(case) * KEY, 1));
     let name = |case: &Keys| {
@@ -205,7 +218,7 @@ fn check(bench: &Bench, drawn: &Drawn, expected: &[(usize, Vec<f64>)]) -> Result
     let out = bench.poisoned(2 * case.layers * all * KEY)?;
     keys.enqueue([&memories, &ages, &pointers], times.as_ref(), &out, &bench.stream)?;
     let mut checked = near(&out.download(&bench.stream)?, expected, KEY);
-    checked.timing = bench.time_recorded(bench.repeats, |stream| {
+    checked.timing = bench.time_recorded(bench.runs, |stream| {
         keys.enqueue([&memories, &ages, &pointers], times.as_ref(), &out, stream)
     })?;
     Ok(checked)

@@ -5,24 +5,24 @@ they are large. The attention over whole maps has rows among those of attention.
 */
 
 mod early;
-pub(super) mod whole;
 mod windows;
 
 use anyhow::Result;
 use half::f16;
 
 use super::attention::compare as near;
-use super::{Bench, Checked, bytes_of, compare, row};
+use super::f64_reference::{gelu as gelu_of, layer_norm};
+use super::{Bench, Checked, Topic, bytes_of, compare, row};
+use crate::{Source, TrunkKernels};
 use cuda::{Begin, Stream, View};
-use kernels::TrunkKernels;
 use vos::noise::Noise;
 
 /// About how many rows of a large tensor are looked at.
 const SAMPLE: usize = 64;
 /// Values that are drawn; large tensors repeat them. No number of columns divides it, so that no two rows are alike.
-const DRAWN: usize = 65_521;
+pub const DRAWN: usize = 65_521;
 /// Epsilon of the normalisation.
-const EPSILON: f64 = 1e-6;
+pub(super) const EPSILON: f64 = 1e-6;
 /// Limits of the activation's error: a half has 2⁻¹¹, the polynomial 5·10⁻⁵, and the smallest halves are 2⁻²⁴ apart.
 const ACTIVATION: (f64, f64) = (6e-4, 4e-8);
 
@@ -53,7 +53,20 @@ const ACTIVATED: [(usize, usize); 3] = [(65_536, 384), (4096, 1792), (4096, 2304
 /// Side behind it and columns: tiny's three, then odd ones.
 const POOLED: [(usize, usize); 5] = [(128, 192), (64, 384), (32, 768), (3, 8), (7, 56)];
 
-pub(super) fn judge(bench: &Bench) {
+pub(super) const TOPIC: Topic = Topic {
+    word: "trunk",
+    help: "What a trunk's blocks need besides products",
+    name: "trunk",
+    sources: &[Source::Windows, Source::WindowsHopper, Source::Trunk, Source::TrunkHopper],
+    used_by: Some("an encoder whose trunk is ours"),
+    needs_cublaslt: false,
+    judge: |bench| {
+        judge(bench);
+        Ok(())
+    },
+};
+
+fn judge(bench: &Bench) {
     let hopper = bench.gpu.facts().sm == 90;
     let own = TrunkKernels::of(bench.gpu, hopper).or_else(|error| {
         if !hopper {
@@ -112,7 +125,7 @@ pub(super) fn judge(bench: &Bench) {
 }
 
 /// As many elements as are asked for, of those that were drawn, over and over.
-fn repeated(drawn: &[u8], bytes: usize) -> Vec<u8> {
+pub fn repeated(drawn: &[u8], bytes: usize) -> Vec<u8> {
     let mut all = Vec::with_capacity(bytes);
     while all.len() < bytes {
         all.extend_from_slice(&drawn[..drawn.len().min(bytes - all.len())]);
@@ -121,15 +134,17 @@ fn repeated(drawn: &[u8], bytes: usize) -> Vec<u8> {
 }
 
 /// Normally distributed values and the same as halves; large tensors repeat them.
-fn drawn(seed: u64, what: &str) -> Vec<f32> {
+pub fn drawn(seed: u64, what: &str) -> Vec<f32> {
     Noise::new(seed, what).normals(DRAWN)
 }
 
-fn halves(values: &[f32]) -> Vec<f16> {
+/// Rounded.
+pub fn halves(values: &[f32]) -> Vec<f16> {
     values.iter().map(|value| f16::from_f32(*value)).collect()
 }
 
-fn bytes_of_halves(values: &[f16]) -> Vec<u8> {
+/// As the device has them.
+pub fn bytes_of_halves(values: &[f16]) -> Vec<u8> {
     bytes_of(values, |value| value.to_le_bytes())
 }
 
@@ -144,18 +159,8 @@ fn check_near(
     output.fill(super::POISON, &bench.stream)?;
     enqueue(&bench.stream)?;
     let mut checked = near(&output.download(&bench.stream)?, expected, columns);
-    checked.timing = bench.time_recorded(bench.repeats, enqueue)?;
+    checked.timing = bench.time_recorded(bench.runs, enqueue)?;
     Ok(checked)
-}
-
-/// A row's layer normalisation.
-pub(super) fn normalized(row: &[f64], weight: &[f32], bias: &[f32]) -> Vec<f64> {
-    let share = 1.0 / row.len() as f64;
-    let mean = row.iter().sum::<f64>() * share;
-    let square = row.iter().map(|x| (x - mean).powi(2)).sum::<f64>() * share;
-    let scale = 1.0 / (square + EPSILON).sqrt();
-    let both = weight.iter().zip(bias).map(|(weight, bias)| (f64::from(*weight), f64::from(*bias)));
-    row.iter().zip(both).map(|(x, (weight, bias))| (x - mean) * scale * weight + bias).collect()
 }
 
 /// Rows to normalise, and a sample of what must come out.
@@ -176,7 +181,7 @@ impl Normalized {
         let floats = |values: &[f32]| bytes_of(values, |value| value.to_le_bytes());
         let expected = (0..rows).step_by((rows / SAMPLE) | 1).map(|at| {
             let of = |column: usize| f64::from(values[(at * columns + column) % DRAWN]);
-            (at, normalized(&(0..columns).map(of).collect::<Vec<f64>>(), weight, bias))
+            (at, layer_norm(&(0..columns).map(of).collect::<Vec<f64>>(), weight, bias, EPSILON))
         });
         Self {
             size: [rows, columns],
@@ -209,28 +214,6 @@ fn normalize(bench: &Bench, kernels: &TrunkKernels, data: &Normalized) -> Result
     })
 }
 
-/// The error function, by its series near zero and its continued fraction far from it; to about 10⁻¹⁵ of 1 + erf.
-fn one_and_erf(x: f64) -> f64 {
-    if x.abs() < 2.5 {
-        let (mut term, mut sum, mut n) = (x, x, 0.0);
-        while term.abs() > 1e-18 {
-            n += 1.0;
-            term *= -x * x / n;
-            sum += term / (2.0 * n + 1.0);
-        }
-        return 1.0 + sum * std::f64::consts::FRAC_2_SQRT_PI;
-    }
-    let far = x.abs();
-    // erfc(x) = e^(-x²) / √π / (x + ½ / (x + 1 / (x + 3/2 / …
-    let below = (1..60).rev().fold(far, |below, n| far + f64::from(n) / 2.0 / below);
-    let rest = (-far * far).exp() / below * std::f64::consts::FRAC_2_SQRT_PI / 2.0;
-    if x < 0.0 { rest } else { 2.0 - rest }
-}
-
-pub(super) fn activation(x: f64) -> f64 {
-    0.5 * x * one_and_erf(x * std::f64::consts::FRAC_1_SQRT_2)
-}
-
 /// Compares halves one by one: `at` is the element's place.
 fn activated(found: &[u8], inputs: impl Iterator<Item = (usize, f16)>) -> Checked {
     let (mut checked, (relative, absolute)) = (
@@ -240,7 +223,7 @@ fn activated(found: &[u8], inputs: impl Iterator<Item = (usize, f16)>) -> Checke
     let mut worst = 0.0_f64;
     for (at, x) in inputs {
         let value = f64::from(f16::from_le_bytes([found[2 * at], found[2 * at + 1]]).to_f32());
-        let wanted = activation(f64::from(x.to_f32()));
+        let wanted = gelu_of(f64::from(x.to_f32()));
         let difference = (value - wanted).abs();
         checked.elements += 1;
         worst = worst.max(difference / (wanted.abs() + absolute / relative));
@@ -272,7 +255,7 @@ fn gelu(bench: &Bench, kernels: &TrunkKernels, elements: usize) -> Result<Checke
         activated(&x.download(&bench.stream)?, places.map(|at| (at, values[at % DRAWN])));
     let kernels = kernels.clone();
     checked.timing =
-        bench.time_recorded(bench.repeats, move |stream| kernels.gelu(&x, elements, stream))?;
+        bench.time_recorded(bench.runs, move |stream| kernels.gelu(&x, elements, stream))?;
     Ok(checked)
 }
 
@@ -323,30 +306,13 @@ fn check_same(
 ) -> Result<Checked> {
     enqueue(&bench.stream)?;
     let mut checked = compare(&output.download(&bench.stream)?, expected, width)?;
-    checked.timing = bench.time_recorded(bench.repeats, enqueue)?;
+    checked.timing = bench.time_recorded(bench.runs, enqueue)?;
     Ok(checked)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn the_reference_of_the_activation_is_the_error_functions() {
-        // From tables, both branches and both sides.
-        for (x, wanted) in [
-            (0.0, 1.0),
-            (0.5, 1.520_499_877_813_046_5),
-            (-1.0, 0.157_299_207_050_285_13),
-            (-3.0, 2.209_049_699_858_544e-5),
-            (3.0, 1.999_977_909_503_001_4),
-            (-4.0, 1.541_725_790_028_002e-8),
-        ] {
-            let found = one_and_erf(x);
-            assert!((found / wanted - 1.0).abs() < 1e-11, "{x}: {found:e}, not {wanted:e}");
-        }
-        assert!(activation(60_000.0) == 60_000.0 && activation(-60_000.0) == 0.0);
-    }
 
     #[test]
     fn activations_that_are_off_are_found() {

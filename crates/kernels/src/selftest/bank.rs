@@ -4,9 +4,9 @@ The bank's state against the tracker's own schedule, frame by frame over clips o
 
 use anyhow::Result;
 
-use super::{Bench, Checked, compare, row};
+use super::{Bench, Checked, Topic, compare, row};
 use cuda::Element;
-use kernels::BankState;
+use crate::BankState;
 use vos::bundle::Contract;
 use vos::noise::Noise;
 use vos::tracker::BankSchedule;
@@ -24,7 +24,20 @@ const CASES: [([usize; 4], usize, usize); 6] = [
     ([2, 2, 1, 1], 1, 12),
 ];
 
-pub(super) fn judge(bench: &Bench) {
+pub(super) const TOPIC: Topic = Topic {
+    word: "bank",
+    help: "The memory bank's frame counter and what follows from it",
+    name: "the memory bank",
+    sources: &[],
+    used_by: None,
+    needs_cublaslt: false,
+    judge: |bench| {
+        judge(bench);
+        Ok(())
+    },
+};
+
+fn judge(bench: &Bench) {
     let names = ["bank inputs", "bank advance"];
     let cases = bench.planned(CASES, |([memories, pointers, memory_tokens, split], objects, _)| {
         // Of one launch: the scores' biases and the ring of pointers.

@@ -1,0 +1,84 @@
+/*!
+The self-test's cases: each kernel on the GPU at hand against the CPU code that it must equal.
+
+A part's cases lie beside its launches or here. [`TOPICS`] lists them; the program runs them on a
+[`Bench`] and reports the [`CaseRow`]s. They are part of the library, not its tests: the owner of a
+new board runs them with `segtrt selftest --kernels`.
+*/
+
+mod activated;
+mod ahead;
+mod attention;
+mod bank;
+mod bench;
+mod bytes;
+mod compare;
+mod decoder;
+pub(crate) mod f64_reference;
+mod keys;
+mod mask;
+mod memory_encoder;
+mod normed;
+pub mod nvjpeg;
+mod preprocess;
+mod products;
+mod stopwatch;
+pub mod trunk;
+
+pub use ahead::{Planned, processors};
+pub use bench::{Bench, CaseRow, Listener, POISON, STAGING, row};
+pub use bytes::{bytes_of, f16_bytes, f32_bytes};
+pub use compare::{Checked, Limits, compare};
+pub use stopwatch::{Launches, TimedRuns};
+
+use crate::Source;
+use vos::platform::OLDEST_FUSED_SM;
+
+/// The cases of one part, and their requirements.
+#[derive(Clone, Copy, Debug)]
+pub struct Topic {
+    /// The word on the command line.
+    pub word: &'static str,
+    /// A line of help.
+    pub help: &'static str,
+    /// The name in progress and messages.
+    pub name: &'static str,
+    /// Modules that its kernels are in, without those that every run loads.
+    pub sources: &'static [Source],
+    /// The user of kernels that need sm 80; none of kernels that run on every GPU.
+    pub used_by: Option<&'static str>,
+    /// cuBLASLt computes in each of its cases.
+    pub needs_cublaslt: bool,
+    /// Judges the cases; the reason where a library of the user's is missing.
+    pub judge: fn(&Bench) -> Result<(), String>,
+}
+
+/// All topics whose cases need the kernels alone, in the order in which they run.
+pub const TOPICS: &[Topic] = &[
+    preprocess::TOPIC,
+    mask::TOPIC,
+    bank::TOPIC,
+    attention::TOPIC,
+    keys::TOPIC,
+    decoder::TOPIC,
+    memory_encoder::TOPIC,
+    trunk::TOPIC,
+    nvjpeg::TOPIC,
+    products::TOPIC,
+];
+
+impl Topic {
+    /// The reason why this GPU has none of these kernels.
+    pub fn too_old(&self, sm: u32) -> Option<String> {
+        let used_by = self.used_by.filter(|_| sm < OLDEST_FUSED_SM)?;
+        Some(format!(
+            "its kernels need sm {OLDEST_FUSED_SM} (Ampere) or more, this GPU is sm {sm}; only {used_by} needs them"
+        ))
+    }
+
+    /// The reason why no case is left without cuBLASLt.
+    pub fn unwanted(&self, bench: &Bench) -> Option<String> {
+        let all = bench.without_cublaslt && self.needs_cublaslt;
+        all.then(|| "cuBLASLt computes in all of them (--without-cublaslt)".to_owned())
+    }
+}
