@@ -128,7 +128,11 @@ fn the_selftest() {
     }
     let repeats = Repeats { warmup: 0, runs: 1, layer_runs: 0 };
     let without_cublaslt = std::env::var_os(WITHOUT).is_some();
-    let chosen = Chosen { topics: &[Topic::named("products").unwrap()], max_elements: Some(MOST), without_cublaslt };
+    let chosen = Chosen {
+        topics: &[Topic::named("products").unwrap()],
+        max_elements: Some(MOST),
+        without_cublaslt,
+    };
     let found = run(&Gpu::open(0).unwrap(), repeats, 1, chosen, &mut |_, _| ());
     println!("{}", report::render_kernels(&found));
 }

@@ -61,18 +61,7 @@ impl From<CaseRow> for KernelRow {
         let CaseRow { kernel, case, elements, different, error, timing, tflops, library, reason } =
             row;
         let verdict = if reason.is_none() { Verdict::Passed } else { Verdict::Failed };
-        Self {
-            kernel,
-            case,
-            elements,
-            different,
-            error,
-            timing,
-            tflops,
-            library,
-            verdict,
-            reason,
-        }
+        Self { kernel, case, elements, different, error, timing, tflops, library, verdict, reason }
     }
 }
 

@@ -8,13 +8,13 @@ use half::f16;
 use zerocopy::IntoBytes;
 
 use super::Planned;
-use super::products::products;
 use super::f64_reference::gelu;
+use super::products::products;
 use super::{Bench, Checked, Limits, POISON, row};
+use crate::{ProductKernels, TrunkKernels};
 use cuda::Element;
 use cuda::cublaslt::{CublasLt, Matmul, MatmulShape};
 use cuda::{Begin, Stream, View};
-use crate::{ProductKernels, TrunkKernels};
 use vos::noise::Noise;
 
 /// The name of the rows; a kernel's own, which has both in it, where there is one.

@@ -13,8 +13,8 @@ use zerocopy::IntoBytes;
 
 use super::f64_reference::{add, dot};
 use super::{Bench, CaseRow, Checked, Limits, Topic, row};
-use cuda::Stream;
 use crate::{Attention, AttentionKernels, AttentionShape, Source, Values};
+use cuda::Stream;
 use vos::noise::Noise;
 
 /// Weights are rounded to fp16 on the way, and so is the result.

@@ -5,8 +5,8 @@ The bank's state against the tracker's own schedule, frame by frame over clips o
 use anyhow::Result;
 
 use super::{Bench, Checked, Topic, compare, row};
-use cuda::Element;
 use crate::BankState;
+use cuda::Element;
 use vos::bundle::Contract;
 use vos::noise::Noise;
 use vos::tracker::BankSchedule;

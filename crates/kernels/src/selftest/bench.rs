@@ -168,7 +168,11 @@ impl Bench<'_> {
     pub fn leaves_out(&self, elements: usize, rows: usize) -> bool {
         let beyond = self.max_elements.is_some_and(|most| elements > most);
         let mut listener = self.listener.borrow_mut();
-        if beyond { listener.left_out(rows) } else { listener.planned(rows) }
+        if beyond {
+            listener.left_out(rows)
+        } else {
+            listener.planned(rows)
+        }
         beyond
     }
 

@@ -10,9 +10,9 @@ use anyhow::Result;
 use half::f16;
 
 use super::{Bench, Checked, Limits, POISON, Topic, bytes_of, compare, row};
+use crate::{Answer, MaskDecoder, Source};
 use cuda::{Stream, View};
 use data::Drawn;
-use crate::{Answer, MaskDecoder, Source};
 use reference::Expected;
 use vos::bundle::DecoderShape;
 use vos::bundle::decoder::WIDTH;
@@ -59,7 +59,12 @@ pub(super) const TOPIC: Topic = Topic {
     word: "decoder",
     help: "The mask decoder of the track step",
     name: "the mask decoder",
-    sources: &[Source::DecoderImage, Source::DecoderTokens, Source::DecoderMasks, Source::DecoderHeads],
+    sources: &[
+        Source::DecoderImage,
+        Source::DecoderTokens,
+        Source::DecoderMasks,
+        Source::DecoderHeads,
+    ],
     used_by: Some("a track step whose mask decoder is ours"),
     needs_cublaslt: false,
     judge: |bench| {
@@ -191,8 +196,7 @@ fn check(bench: &Bench, Given { drawn, expected }: &Given, frame: &Frame) -> Res
             checked.not_repeated();
         }
     }
-    checked.timing =
-        bench.time_recorded(bench.runs, |stream| frame.enqueue(&decoder, stream))?;
+    checked.timing = bench.time_recorded(bench.runs, |stream| frame.enqueue(&decoder, stream))?;
     Ok(checked)
 }
 

@@ -5,9 +5,9 @@ The mask kernels against `Geometry::upsample` and the metrics.
 use anyhow::Result;
 
 use super::{Bench, Checked, Topic, row};
+use crate::{COUNTERS_BYTES, MaskCounts, MaskMaker, NON_FINITE_BYTES};
 use GeometryKind::{Letterbox, Stretch};
 use cuda::Stream;
-use crate::{COUNTERS_BYTES, MaskCounts, MaskMaker, NON_FINITE_BYTES};
 use vos::geometry::{Geometry, GeometryKind};
 use vos::mask::Mask;
 use vos::metrics::{Counts, MetricsKind};

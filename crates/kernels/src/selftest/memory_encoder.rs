@@ -11,9 +11,9 @@ use half::f16;
 use rayon::prelude::*;
 
 use super::{Bench, Checked, Limits, POISON, Topic, bytes_of, row};
+use crate::{MemoryEncoder, Source};
 use cuda::{Stream, View};
 use data::Drawn;
-use crate::{MemoryEncoder, Source};
 use reference::Given;
 use vos::bundle::MemoryShape;
 use vos::bundle::memory_encoder::{DEPTH, LATENTS};
@@ -79,7 +79,13 @@ pub(super) const TOPIC: Topic = Topic {
     word: "memory-encoder",
     help: "The memory encoder",
     name: "the memory encoder",
-    sources: &[Source::MemoryBlocks, Source::MemoryMask, Source::MemoryJoin, Source::Latents, Source::LatentWindows],
+    sources: &[
+        Source::MemoryBlocks,
+        Source::MemoryMask,
+        Source::MemoryJoin,
+        Source::Latents,
+        Source::LatentWindows,
+    ],
     used_by: Some("a memory encoder that is ours"),
     needs_cublaslt: false,
     judge: |bench| {

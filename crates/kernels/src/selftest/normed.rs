@@ -11,11 +11,11 @@ use zerocopy::IntoBytes;
 
 use super::Planned;
 use super::{Bench, Checked, Limits, POISON, row};
+use crate::{Normed, NormedKernels, TrunkKernels};
 use cuda::Element;
 use cuda::cublaslt::{CublasLt, Matmul, MatmulShape};
 use cuda::{Begin, Stream, View};
 use data::{Came, Case, Data, Expected};
-use crate::{Normed, NormedKernels, TrunkKernels};
 
 /// The name of the rows; a kernel's own, which has both in it, where there is one.
 const NAME: &str = "product, then trunk normalize";

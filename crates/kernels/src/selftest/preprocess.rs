@@ -6,9 +6,9 @@ use anyhow::Result;
 use half::f16;
 
 use super::{Bench, Checked, Topic, bytes_of, row};
+use crate::{Filter, Frame, Preprocess};
 use GeometryKind::{Letterbox, Stretch};
 use cuda::Element;
-use crate::{Filter, Frame, Preprocess};
 use vos::decode::RgbImage;
 use vos::geometry::{Geometry, GeometryKind};
 use vos::noise::Noise;

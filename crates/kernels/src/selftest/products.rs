@@ -13,11 +13,11 @@ use zerocopy::IntoBytes;
 
 use super::f64_reference::dot;
 use super::{Bench, Checked, Limits, POISON, TimedRuns, Topic, activated, normed, row};
+use crate::{Source, TrunkKernels};
 use cuda::Element;
 use cuda::Missed;
 use cuda::cublaslt::{CublasLt, CublasLtError, Matmul, MatmulShape};
 use cuda::{Purpose, Stream, View};
-use crate::{Source, TrunkKernels};
 use vos::noise::Noise;
 use vos::stats::Timing;
 

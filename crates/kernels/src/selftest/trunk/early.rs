@@ -6,11 +6,11 @@ then, so that one that does not wait is found.
 use anyhow::Result;
 
 use super::super::Planned;
-use super::super::{Bench, Checked, bytes_of, row};
 use super::super::f64_reference::layer_norm;
+use super::super::{Bench, Checked, bytes_of, row};
 use super::{DRAWN, EPSILON, SAMPLE, bytes_of_halves, check_near, drawn, halves};
-use cuda::{Begin, Stream};
 use crate::TrunkKernels;
+use cuda::{Begin, Stream};
 
 const NAME: &str = "trunk normalize early";
 /// Side of the map and columns: few rows, an odd number of them, and those of large's third and fourth stage.

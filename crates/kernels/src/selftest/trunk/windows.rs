@@ -7,8 +7,8 @@ use super::super::Planned;
 use super::super::f64_reference::{add, dot};
 use super::super::{Bench, Checked, row};
 use super::{DRAWN, SAMPLE, bytes_of_halves, check_near, drawn, halves, repeated};
-use cuda::Begin;
 use crate::{TrunkKernels, WindowShape, Windows};
+use cuda::Begin;
 
 /// Map, window, heads, columns of a head, pooled.
 type Shape = (usize, usize, usize, usize, bool);
