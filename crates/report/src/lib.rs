@@ -1,13 +1,15 @@
 /*!
-The report: from files that benchmarks left to one page that explains itself, and to the same as JSON.
+The report: from files that benchmarks left to one page that explains itself, and to the same as
+JSON.
 
 ```text
 input (folders, CSV, sidecars, comparisons, profiles) → data (groups, statistics, what follows) ─┬→ figures → chart (SVG) ─┬→ page (HTML)
                                                         ↑ targets                                └→ JSON                  └→ files (SVG, PNG)
 ```
 
-Three rules hold throughout: a number that nobody measured is 'not measured' and never zero; INVALID rows are shown and never
-compared; rows that were measured under different conditions are never taken together.
+Three rules hold throughout: a number that nobody measured is 'not measured' and never zero; INVALID
+rows are shown and never compared; rows that were measured under different conditions are never
+taken together.
 */
 #![forbid(unsafe_code)]
 // The program's messages escape control characters; the standard library's macros do not.

@@ -18,7 +18,8 @@ const FAMILY: &str = "Roboto";
 /// Pixels for each unit of the drawing: 2040 across, enough for a page in print.
 const PNG_SCALE: f32 = 3.0;
 
-/// Writes `NAME.svg` and `NAME.png` of every plot into `directory`, which is made; the files in order.
+/// Writes `NAME.svg` and `NAME.png` of every plot into `directory`, which is made; the files in
+/// order.
 ///
 /// # Errors
 /// A directory that cannot be made or written to.

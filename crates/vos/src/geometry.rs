@@ -70,8 +70,8 @@ pub struct NetworkPoints {
 impl Geometry {
     /// The mapping for `video_width` × `video_height` frames into `side` × `side` inputs.
     ///
-    /// Letterbox sizes follow the predecessor: rounded half to even, then up to an even number, never
-    /// past the side; an odd rest goes to the bottom and the right. Sizes of 0 count as 1.
+    /// Letterbox sizes follow the predecessor: rounded half to even, then up to an even number,
+    /// never past the side; an odd rest goes to the bottom and the right. Sizes of 0 count as 1.
     pub fn new(kind: GeometryKind, video_width: usize, video_height: usize, side: usize) -> Self {
         let (video_width, video_height, side) =
             (video_width.max(1), video_height.max(1), side.max(1));
@@ -121,7 +121,8 @@ impl Geometry {
         [map(x, scale_x, self.content.x), map(y, scale_y, self.content.y)]
     }
 
-    /// A click or box as coordinates and labels; a mask, which is no list of points, comes back as it is.
+    /// A click or box as coordinates and labels; a mask, which is no list of points, comes back as
+    /// it is.
     pub fn points<'p>(&self, prompt: &'p Prompt) -> Result<NetworkPoints, &'p Mask> {
         match *prompt {
             Prompt::Point { x, y } => {

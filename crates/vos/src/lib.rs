@@ -1,6 +1,6 @@
 /*!
-Video object segmentation on the CPU: datasets, decoding, prompts, model bundles, the tracker, masks, metrics, records and
-their files.
+Video object segmentation on the CPU: datasets, decoding, prompts, model bundles, the tracker,
+masks, metrics, records and their files.
 
 What the GPU computes is compared with this code, bit for bit unless it is said otherwise.
 */

@@ -62,16 +62,16 @@ extern "C-unwind" fn on_message(info: &mut ffi::jpeg_common_struct, level: c_int
 }
 
 fn message_of(info: &mut ffi::jpeg_common_struct) -> String {
-    // SAFETY: libjpeg calls its handlers with a struct whose `err` is the manager it was set up with,
-    // which lives as long as the decoder.
+    // SAFETY: libjpeg calls its handlers with a struct whose `err` is the manager it was set up
+    // with, which lives as long as the decoder.
     let manager = unsafe { &*info.err };
     let Some(format) = manager.format_message else {
         return format!("libjpeg error {}", manager.msg_code);
     };
     let mut text: [c_char; MESSAGE_BYTES] = [0; MESSAGE_BYTES];
-    // SAFETY: the binding declares the buffer as a shared reference to 80 bytes, `jpeglib.h` as a `char *`
-    // that at most JMSG_LENGTH_MAX bytes are written to, ended by a zero; the type is put right, the
-    // calling convention is the same for both.
+    // SAFETY: the binding declares the buffer as a shared reference to 80 bytes, `jpeglib.h` as a
+    // `char *` that at most JMSG_LENGTH_MAX bytes are written to, ended by a zero; the type is put
+    // right, the calling convention is the same for both.
     let format = unsafe { std::mem::transmute::<BoundFormat, Format>(format) };
     // SAFETY: `info` is libjpeg's own and the buffer has JMSG_LENGTH_MAX bytes.
     unsafe { format(info, text.as_mut_ptr()) };

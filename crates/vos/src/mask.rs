@@ -35,8 +35,8 @@ impl Mask {
         Self { width, height, words_per_row, words: vec![0; words_per_row * height] }
     }
 
-    /// A mask of these words, row after row as [`Mask::words`] gives them; none where they are not as many as that
-    /// size has. Bits past the width are cleared.
+    /// A mask of these words, row after row as [`Mask::words`] gives them; none where they are not
+    /// as many as that size has. Bits past the width are cleared.
     pub fn from_words(width: usize, height: usize, words: Vec<u64>) -> Option<Self> {
         let words_per_row = width.div_ceil(64);
         if words.len() != words_per_row * height {
@@ -181,8 +181,9 @@ impl Mask {
     }
 }
 
-/// Source index of `index` when `from` pixels become `to`. OpenCV inverts the scale factor in double
-/// precision before it multiplies; the exact quotient differs from that at one pixel in some sizes.
+/// Source index of `index` when `from` pixels become `to`. OpenCV inverts the scale factor in
+/// double precision before it multiplies; the exact quotient differs from that at one pixel in some
+/// sizes.
 fn nearest(index: usize, to: usize, from: usize) -> usize {
     let scale = 1.0 / (to as f64 / from as f64);
     ((index as f64 * scale).floor() as usize).min(from - 1)

@@ -2,9 +2,9 @@
 Dilation of bitset masks, a word (64 pixels) at a time.
 
 A structuring element that is symmetric and convex is given by its half-width at each vertical
-distance. Each occupied stretch of a row is widened step by step, from the element's tip to its waist,
-and ORed into the rows above and below: the cost follows the occupied words times the element's height,
-so that the thin boundaries that the metrics dilate are cheap.
+distance. Each occupied stretch of a row is widened step by step, from the element's tip to its
+waist, and ORed into the rows above and below: the cost follows the occupied words times the
+element's height, so that the thin boundaries that the metrics dilate are cheap.
 */
 
 use std::ops::Range;
@@ -26,8 +26,8 @@ pub fn disk(radius: usize) -> Vec<usize> {
 
 /// The mask dilated by the element whose half-width `dy` rows from its centre is `half_widths[dy]`.
 ///
-/// Half-widths must not grow with the distance; [`square`] and [`disk`] make such. Pixels beyond the
-/// image count as background.
+/// Half-widths must not grow with the distance; [`square`] and [`disk`] make such. Pixels beyond
+/// the image count as background.
 pub fn dilate(mask: &Mask, half_widths: &[usize]) -> Mask {
     debug_assert!(half_widths.is_sorted_by(|near, far| near >= far));
     let (width, height) = (mask.width(), mask.height());
@@ -56,8 +56,8 @@ pub fn dilate(mask: &Mask, half_widths: &[usize]) -> Mask {
     out
 }
 
-/// The next words from `start` on that hold pixels, with `reach` words before and after. Gaps that the
-/// widening would close are part of the stretch.
+/// The next words from `start` on that hold pixels, with `reach` words before and after. Gaps that
+/// the widening would close are part of the stretch.
 fn next_stretch(row: &[u64], start: usize, reach: usize) -> Option<Range<usize>> {
     let occupied = |from: usize, to: usize| row[from..to].iter().position(|&word| word != 0);
     let first = start + occupied(start, row.len())?;
@@ -108,8 +108,8 @@ impl Widened {
 
     fn widen_to(&mut self, half_width: usize) {
         while self.half_width < half_width {
-            // A longer step than half_width + 1 would leave holes beside the image's edge, where the
-            // pixels that should fill them have been cut off.
+            // A longer step than half_width + 1 would leave holes beside the image's edge, where
+            // the pixels that should fill them have been cut off.
             let step = (half_width - self.half_width).min(self.half_width + 1).min(MAX_SHIFT);
             let back = 64 - step;
             for (out, near) in self.next[1..=self.len].iter_mut().zip(self.words.windows(3)) {

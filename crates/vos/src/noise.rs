@@ -1,6 +1,6 @@
 /*!
-Random numbers from a fixed seed: the same on every machine, and of their own for every tensor, so that one more tensor
-changes no other.
+Random numbers from a fixed seed: the same on every machine, and of their own for every tensor, so
+that one more tensor changes no other.
 */
 
 use half::f16;
@@ -10,7 +10,8 @@ use rayon::prelude::*;
 /// Numbers of one stream, where there are many.
 const CHUNK: usize = 4096;
 
-/// xorshift64* (Vigna, "An experimental exploration of Marsaglia's xorshift generators, scrambled", 2016).
+/// xorshift64* (Vigna, "An experimental exploration of Marsaglia's xorshift generators, scrambled",
+/// 2016).
 #[derive(Clone, Debug)]
 pub struct Noise(u64);
 
@@ -37,11 +38,13 @@ impl Noise {
         low + (high - low) * ((self.bits() >> 11) as f64 / (1_u64 << 53) as f64)
     }
 
-    /// Nearly normal, mean 0 and deviation 1, within ±6: twelve uniform numbers less six. Only sums, which are exact
-    /// alike everywhere; a logarithm may differ in its last bit from one C library to the next.
+    /// Nearly normal, mean 0 and deviation 1, within ±6: twelve uniform numbers less six. Only
+    /// sums, which are exact alike everywhere; a logarithm may differ in its last bit from one C
+    /// library to the next.
     pub fn normal(&mut self) -> f32 {
         // Twelve 16-bit numbers out of three draws; half a step more makes the mean exactly 0.
-        // Written out: inputs have many millions of them, and each step of an iterator is a call in a build without optimisation.
+        // Written out: inputs have many millions of them, and each step of an iterator is a call in
+        // a build without optimisation.
         let (mut sum, mut draws) = (0, 0);
         while draws < 3 {
             let bits = self.bits();
@@ -66,8 +69,9 @@ impl Noise {
         })
     }
 
-    /// Numbers of all kinds on all processors: each chunk has a stream of its own, whose beginning is drawn from this one, so that what comes out does not
-    /// depend on how many processors there are.
+    /// Numbers of all kinds on all processors: each chunk has a stream of its own, whose beginning
+    /// is drawn from this one, so that what comes out does not depend on how many processors there
+    /// are.
     fn many<T: Clone + Default + Send>(
         &mut self,
         count: usize,

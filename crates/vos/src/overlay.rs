@@ -47,9 +47,10 @@ enum Target {
 }
 
 impl OverlayWriter {
-    /// Starts `<out_dir>/<video>__obj<object>__<tag>.mp4` ([`ObjectKey::file_stem`]) with the `ffmpeg` on PATH; where there is none,
-    /// or none that encodes H.264, PNG frames go into the folder of that name without `.mp4`. `stride` says every how many
-    /// frames of the clip one is written: the film then lasts as long as the clip, at 24/`stride` frames a second.
+    /// Starts `<out_dir>/<video>__obj<object>__<tag>.mp4` ([`ObjectKey::file_stem`]) with the
+    /// `ffmpeg` on PATH; where there is none, or none that encodes H.264, PNG frames go into the
+    /// folder of that name without `.mp4`. `stride` says every how many frames of the clip one is
+    /// written: the film then lasts as long as the clip, at 24/`stride` frames a second.
     ///
     /// # Errors
     /// A name with a path separator in it, or a directory that cannot be written.

@@ -1,7 +1,8 @@
 /*!
 The platform table: what is built for which board, and under which caps.
 
-`engines/platforms.toml` is compiled in; `--platforms FILE` replaces it, for boards that it does not have.
+`engines/platforms.toml` is compiled in; `--platforms FILE` replaces it, for boards that it does not
+have.
 */
 
 use std::collections::BTreeMap;
@@ -50,8 +51,8 @@ pub struct Platform {
     pub tegra: bool,
 }
 
-/// Compute capabilities that TensorRT for RTX builds all graphs for without having the GPU: seen with 1.7.1, which
-/// refuses 87 and 90, and for 75 has no matmul in fp32.
+/// Compute capabilities that TensorRT for RTX builds all graphs for without having the GPU: seen
+/// with 1.7.1, which refuses 87 and 90, and for 75 has no matmul in fp32.
 pub const BUILT_AHEAD: [u32; 5] = [80, 86, 89, 120, 121];
 
 /// The oldest compute capability that the committed kernels run on; attention's alone need more.
@@ -86,7 +87,8 @@ impl Platforms {
     /// The committed table, or another file of the same form.
     ///
     /// # Errors
-    /// A file that cannot be read, that is no TOML, or that has an unknown key or an impossible value.
+    /// A file that cannot be read, that is no TOML, or that has an unknown key or an impossible
+    /// value.
     pub fn open(file: Option<&Path>) -> Result<Self> {
         let Some(path) = file else { return Self::parse(BUILT_IN).context("the built-in table") };
         let text = std::fs::read_to_string(path).with_context(|| {
@@ -136,7 +138,8 @@ impl Platforms {
         self.0.keys().map(String::as_str).collect::<Vec<_>>().join(", ")
     }
 
-    /// The row of the GPU at hand: same compute capability, and the longest of its names inside the driver's name.
+    /// The row of the GPU at hand: same compute capability, and the longest of its names inside the
+    /// driver's name.
     pub fn of_device(&self, device: &str, sm: u32) -> Option<&Platform> {
         let named = |row: &&Platform| {
             let fits = row.device_names.iter().filter(|name| device.contains(name.as_str()));

@@ -15,8 +15,9 @@ pub enum Precision {
     Fp32,
     /// Half precision with fp32 islands.
     Fp16,
-    /// Halves between the layers of the memory attention and between graphs; encoder, mask decoder and memory encoder compute
-    /// in fp32 with TF32 products: masks as near to fp32 as PyTorch's fp16 (8.x, 10.x; the bank must be fused).
+    /// Halves between the layers of the memory attention and between graphs; encoder, mask decoder
+    /// and memory encoder compute in fp32 with TF32 products: masks as near to fp32 as PyTorch's
+    /// fp16 (8.x, 10.x; the bank must be fused).
     Mixed,
     /// Brain floats with fp32 islands (TensorRT 10, weakly typed).
     Bf16,

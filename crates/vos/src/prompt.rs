@@ -133,8 +133,9 @@ impl ObjectPrompt {
     /// The prompt of `object` in a clip of `frames` frames of `width` × `height` pixels.
     ///
     /// # Errors
-    /// The object has no mask, its first mask lies past the end of the clip, is missing, unreadable, of
-    /// another size than the frames, or empty. No later frame is tried, as the predecessor did not either.
+    /// The object has no mask, its first mask lies past the end of the clip, is missing,
+    /// unreadable, of another size than the frames, or empty. No later frame is tried, as the
+    /// predecessor did not either.
     pub fn new(
         object: &ObjectTruth,
         frames: usize,

@@ -120,7 +120,8 @@ fn compress(counts: &[u64]) -> String {
         loop {
             let mut group = rest & (CONTINUES - 1);
             rest >>= BITS;
-            // Done once what is left is nothing but the sign that the group's top bit already shows.
+            // Done once what is left is nothing but the sign that the group's top bit already
+            // shows.
             let done = if group & SIGN == 0 { rest == 0 } else { rest == -1 };
             group |= if done { 0 } else { CONTINUES };
             text.push(char::from(group as u8 + OFFSET));

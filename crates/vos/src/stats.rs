@@ -52,7 +52,8 @@ pub fn percentile_of_sorted(sorted: &[f64], percent: f64) -> Option<f64> {
     let above = (below + 1).min(last);
     let (low, high) = (sorted[below], sorted[above]);
     let part = rank - below as f64;
-    // From the nearer end, as numpy does: the last digit agrees and the result stays between the two.
+    // From the nearer end, as numpy does: the last digit agrees and the result stays between the
+    // two.
     let from_low = low + (high - low) * part;
     let from_high = high - (high - low) * (1.0 - part);
     Some(if part < 0.5 { from_low } else { from_high })

@@ -1,9 +1,9 @@
 /*!
 Which frames of a clip are fed to the network, and which of its annotations are scored.
 
-Clips are counted at 24 frames a second. A model that sees every second frame sees a clip of 12; annotations may be thinned
-apart from that. Only frames that were fed can be scored, whatever the two strides are: the predecessor gave annotated
-frames that it had skipped a score of zero.
+Clips are counted at 24 frames a second. A model that sees every second frame sees a clip of 12;
+annotations may be thinned apart from that. Only frames that were fed can be scored, whatever the
+two strides are: the predecessor gave annotated frames that it had skipped a score of zero.
 */
 
 use serde::{Deserialize, Serialize};
@@ -37,7 +37,8 @@ impl Strides {
         CLIP_FPS / self.input.max(1) as f64
     }
 
-    /// Whether the annotation of frame `index` is scored where the frame was fed; `prompted` is the prompted frame.
+    /// Whether the annotation of frame `index` is scored where the frame was fed; `prompted` is the
+    /// prompted frame.
     pub fn scores(self, prompted: usize, index: usize) -> bool {
         index
             .checked_sub(prompted)

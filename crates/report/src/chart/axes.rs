@@ -1,5 +1,6 @@
 /*!
-The frame of a plot with two axes, and the one axis below bars: grid, round numbers, names of the axes.
+The frame of a plot with two axes, and the one axis below bars: grid, round numbers, names of the
+axes.
 */
 
 use maud::{Markup, html};

@@ -16,8 +16,8 @@ pub struct Line {
     pub label: String,
     /// Its points in order.
     pub points: Vec<(f64, f64)>,
-    /// The line whose colour it has, and the markers, where it is another view of that one; it is then
-    /// dashed with wide gaps.
+    /// The line whose colour it has, and the markers, where it is another view of that one; it is
+    /// then dashed with wide gaps.
     pub like: Option<usize>,
     /// Points that are marked, with what is shown when the pointer rests on them.
     pub marks: Vec<(f64, f64, String)>,
@@ -49,7 +49,8 @@ pub struct Lines {
     pub y_ends: Option<(f64, f64)>,
     /// The y axis begins at zero.
     pub y_from_zero: bool,
-    /// The curves jump up and down: dashes would tear them, so they are thin and told apart by markers along them.
+    /// The curves jump up and down: dashes would tear them, so they are thin and told apart by
+    /// markers along them.
     pub busy: bool,
     /// The curves.
     pub lines: Vec<Line>,

@@ -1,10 +1,11 @@
 /*!
 Plots as SVG, drawn by own code through maud.
 
-The crates that draw plots either bring a megabyte of script (charming, plotly) or fix every colour in the drawing (plotters): then
-one picture cannot follow the reader's light or dark page and carries no words for those who do not see it. Here a plot is
-elements with classes: the page colours them by custom properties, a file of its own carries the same rules with literal colours,
-and every plot has a title and a text that says what it shows.
+The crates that draw plots either bring a megabyte of script (charming, plotly) or fix every colour
+in the drawing (plotters): then one picture cannot follow the reader's light or dark page and
+carries no words for those who do not see it. Here a plot is elements with classes: the page colours
+them by custom properties, a file of its own carries the same rules with literal colours, and every
+plot has a title and a text that says what it shows.
 */
 
 mod axes;
@@ -116,8 +117,8 @@ fn fill(series: usize) -> String {
 /// Dashes of a line that is another view of one in the same colour.
 const LIKE: &str = "3 6";
 
-/// The class that draws only the outline of a shape, dashed and in the colour of a series: what is shown and not to be believed
-/// still says whose it is.
+/// The class that draws only the outline of a shape, dashed and in the colour of a series: what is
+/// shown and not to be believed still says whose it is.
 fn hollow(series: usize) -> String {
     if series == REST { "hrest".to_owned() } else { format!("h{}", series % SERIES) }
 }

@@ -1,8 +1,9 @@
 /*!
 Colours, for a light and a dark background.
 
-The eight series colours keep 3:1 against their background and stay apart for readers with any of the three kinds of colour
-blindness; a test holds them to both. No plot relies on colour alone: markers, dashes and labels say the same.
+The eight series colours keep 3:1 against their background and stay apart for readers with any of
+the three kinds of colour blindness; a test holds them to both. No plot relies on colour alone:
+markers, dashes and labels say the same.
 */
 
 use std::fmt::{Display, Write};
@@ -92,8 +93,8 @@ impl Theme {
     }
 }
 
-/// The rules for everything inside a plot, for files of their own: literal colours, because the readers of SVG files
-/// do not know custom properties.
+/// The rules for everything inside a plot, for files of their own: literal colours, because the
+/// readers of SVG files do not know custom properties.
 pub fn file_rules(theme: &Theme) -> String {
     rules(&|name| match name {
         "card" => theme.card,

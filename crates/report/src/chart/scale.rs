@@ -16,14 +16,16 @@ pub struct Scale {
 }
 
 impl Scale {
-    /// From zero to a little above all values; the values are not negative. On `from..to` of the picture.
+    /// From zero to a little above all values; the values are not negative. On `from..to` of the
+    /// picture.
     pub fn from_zero(values: impl IntoIterator<Item = f64>, from: f64, to: f64) -> Self {
         let most = finite(values).fold(0.0, f64::max);
         // A mark in the corner could not be read: the highest one keeps a little distance.
         Self::between(0.0, if most > 0.0 { most * 1.04 } else { 1.0 }, from, to)
     }
 
-    /// Around the values, and logarithmic where they span orders of magnitude. Without values it is 0..1.
+    /// Around the values, and logarithmic where they span orders of magnitude. Without values it is
+    /// 0..1.
     pub fn around(values: impl IntoIterator<Item = f64> + Clone, from: f64, to: f64) -> Self {
         let most = finite(values.clone()).fold(f64::NEG_INFINITY, f64::max);
         let least = finite(values).fold(f64::INFINITY, f64::min);

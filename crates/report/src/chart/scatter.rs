@@ -39,7 +39,8 @@ pub struct Scatter {
     pub x: String,
     /// Name of the y axis with its unit.
     pub y: String,
-    /// Equal distances are equal differences on the y axis, however small the least value: it is a share.
+    /// Equal distances are equal differences on the y axis, however small the least value: it is a
+    /// share.
     pub y_linear: bool,
     /// Names behind the colours.
     pub series: Vec<String>,

@@ -28,7 +28,8 @@ const ROW: f64 = 54.0;
 /// Narrower parts would be written as 0 wide.
 const THINNEST: f64 = 0.1;
 
-/// Draws the rows from zero on one axis in `unit`; `series` names the parts; `None` where no part has a length.
+/// Draws the rows from zero on one axis in `unit`; `series` names the parts; `None` where no part
+/// has a length.
 pub fn stacked(
     (name, title, alt): (&str, &str, &str),
     unit: &str,
@@ -53,7 +54,8 @@ pub fn stacked(
             @for (start, (part, length)) in starts(&row.parts).zip(&row.parts) {
                 @let (from, to) = (scale.at(start), scale.at(start + length));
                 @let share = format!("{:.0} %", 100.0 * length / total(row));
-                // A part too thin to be drawn is left to the table: a rectangle without width is an error to some readers.
+                // A part too thin to be drawn is left to the table: a rectangle without width is an
+                // error to some readers.
                 @if to - from >= THINNEST {
                     rect class=(if row.doubtful { hollow(*part) } else { fill(*part) + " halo" })
                         x=(px(from)) y=(px(top + 20.0)) width=(px(to - from)) height=(px(BAR)) {

@@ -1,5 +1,6 @@
 /*!
-How wide words are, near enough to lay out a legend: the page's font is the reader's, so nobody knows exactly.
+How wide words are, near enough to lay out a legend: the page's font is the reader's, so nobody
+knows exactly.
 */
 
 /// Width of `text` at `size`, somewhat more than in common fonts.

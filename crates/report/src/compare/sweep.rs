@@ -66,7 +66,8 @@ impl FromStr for Axis {
     }
 }
 
-/// Every combination of the axes; `precision` is that of sweeps that do not name one. A sentence where an axis is there twice.
+/// Every combination of the axes; `precision` is that of sweeps that do not name one. A sentence
+/// where an axis is there twice.
 pub fn combinations(axes: &[Axis], precision: &str) -> Result<Vec<Combination>, String> {
     let base = Combination { precision: precision.to_owned(), objects: None, imgsz: None };
     let mut all = vec![base];
@@ -103,8 +104,8 @@ impl Combination {
     }
 }
 
-/// Which of `all` the masks of each are compared with: of the same size the one in fp32, or else in its own precision, with the
-/// fewest objects together; itself where there is no other.
+/// Which of `all` the masks of each are compared with: of the same size the one in fp32, or else in
+/// its own precision, with the fewest objects together; itself where there is no other.
 pub fn references(all: &[Combination]) -> Vec<usize> {
     let single = "fp32";
     let of = |combination: &Combination| {

@@ -1,8 +1,10 @@
 /*!
-Every limit of a comparison in one place; docs/comparing.md shows the same tables, and a test holds the two together.
+Every limit of a comparison in one place; docs/comparing.md shows the same tables, and a test holds
+the two together.
 */
 
-/// How far masks may be from the fp32 reference and still count as the same, by the precision that made them.
+/// How far masks may be from the fp32 reference and still count as the same, by the precision that
+/// made them.
 #[derive(Clone, Copy, Debug, PartialEq, serde::Serialize)]
 pub struct EqualityLimits {
     /// `fp32`, `fp16` or `bf16`.
@@ -15,16 +17,16 @@ pub struct EqualityLimits {
     pub jf_points: f64,
 }
 
-/// The limits in force. fp32 differs between libraries by the order of sums alone; bf16 keeps three bits less than fp16, so
-/// it is allowed eight times fp16's error.
+/// The limits in force. fp32 differs between libraries by the order of sums alone; bf16 keeps three
+/// bits less than fp16, so it is allowed eight times fp16's error.
 pub const EQUALITY: [EqualityLimits; 3] = [
     EqualityLimits { precision: "fp32", min_iou: 0.998, mean_iou: 0.9999, jf_points: 0.05 },
     EqualityLimits { precision: "fp16", min_iou: 0.99, mean_iou: 0.998, jf_points: 0.1 },
     EqualityLimits { precision: "bf16", min_iou: 0.92, mean_iou: 0.984, jf_points: 0.8 },
 ];
 
-/// The limits of a precision; none for one that is not known. Mixed engines store halves, TF32's products have fp16's eleven
-/// bits: both are held to what fp16 is.
+/// The limits of a precision; none for one that is not known. Mixed engines store halves, TF32's
+/// products have fp16's eleven bits: both are held to what fp16 is.
 pub fn equality_of(precision: &str) -> Option<&'static EqualityLimits> {
     let precision = if matches!(precision, "mixed" | "tf32") { "fp16" } else { precision };
     EQUALITY.iter().find(|limits| limits.precision == precision)
@@ -45,15 +47,16 @@ pub struct ProofLimits {
 pub const PROOF: ProofLimits =
     ProofLimits { least_pixels: 100, most_cover: 0.95, least_share: 0.1 };
 
-/// When a ratio of speeds may be believed, beside what each pass is judged by ([`vos::verdict::THRESHOLDS`]).
+/// When a ratio of speeds may be believed, beside what each pass is judged by
+/// ([`vos::verdict::THRESHOLDS`]).
 #[derive(Clone, Copy, Debug, PartialEq, serde::Serialize)]
 pub struct SpeedLimits {
     /// Rounds of each side that it takes.
     pub rounds: usize,
     /// Standard deviation of the rounds' FPS over their mean.
     pub round_spread: f64,
-    /// Part of a side's passes that may be unsteady or drift: what disturbs a pass now and then is in the interval, what disturbs
-    /// more of them is the side's or the machine's.
+    /// Part of a side's passes that may be unsteady or drift: what disturbs a pass now and then is
+    /// in the interval, what disturbs more of them is the side's or the machine's.
     pub disturbed: f64,
     /// Frames that must lie beyond a percentile for it to be told.
     pub frames_beyond: usize,

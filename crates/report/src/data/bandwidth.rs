@@ -1,5 +1,6 @@
 /*!
-Bandwidth against its peak, as far as files can tell: frames over the link to the device, and the peak of the device's own memory.
+Bandwidth against its peak, as far as files can tell: frames over the link to the device, and the
+peak of the device's own memory.
 
 How much of the memory's peak the kernels use, only a profiler's counters know.
 */
@@ -33,7 +34,8 @@ pub struct Bandwidth {
 /// From rows with sizes and upload times, and the facts that the driver told.
 pub fn of(rows: &[&Row], facts: &BTreeMap<String, f64>) -> Bandwidth {
     let rate = |row: &&Row| {
-        // Frames that were decoded ahead are of another size, and cross no link: they come from a mapped file.
+        // Frames that were decoded ahead are of another size, and cross no link: they come from a
+        // mapped file.
         if row.text("fidelity").is_some_and(is_predecoded) {
             return None;
         }

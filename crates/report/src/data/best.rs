@@ -1,8 +1,8 @@
 /*!
 The best group by each measure that people choose by, and what speaks against comparing.
 
-A group whose rows are all INVALID never takes part, a best of one is no best, and rows of the Python predecessor are only
-among themselves the fastest.
+A group whose rows are all INVALID never takes part, a best of one is no best, and rows of the
+Python predecessor are only among themselves the fastest.
 */
 
 use std::collections::BTreeSet;
@@ -11,7 +11,8 @@ use serde::Serialize;
 
 use super::group::Group;
 
-/// Conditions that make numbers incomparable. Precision, backend and device are what people compare.
+/// Conditions that make numbers incomparable. Precision, backend and device are what people
+/// compare.
 const SHARED: [&str; 8] = [
     "imgsz",
     "mode",
@@ -94,7 +95,8 @@ pub fn differences(groups: &[&Group]) -> Vec<String> {
     for column in SHARED {
         let values: BTreeSet<Option<&str>> =
             groups.iter().map(|group| group.conditions.get(column)).collect();
-        // Models that take frames of their own size only are compared all the same; the size is said.
+        // Models that take frames of their own size only are compared all the same; the size is
+        // said.
         if values.len() > 1 {
             let words: Vec<&str> =
                 values.into_iter().map(|value| value.unwrap_or("not said")).collect();

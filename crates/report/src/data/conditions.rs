@@ -26,15 +26,18 @@ pub const COLUMNS: [&str; 12] = [
     "cudnn_benchmark",
 ];
 
-/// Settings of a run that change its speed and have no column; those of the GPU's pipeline come to them.
+/// Settings of a run that change its speed and have no column; those of the GPU's pipeline come to
+/// them.
 const SETTINGS: [&str; 4] = ["threads", "warmup_runs", "max_clip_frames", OTHER_DEVICES];
-/// Of the GPU's settings those that say where something is and not what is done, and the one that has a column.
+/// Of the GPU's settings those that say where something is and not what is done, and the one that
+/// has a column.
 const PLACES: [&str; 3] = ["device", "tensorrt_lib", "mode"];
 
 /// Settings of a run by their names.
 pub type Settings = BTreeMap<String, String>;
 
-/// Values of [`COLUMNS`], `None` where the table has no such column or an empty field; and the run's settings.
+/// Values of [`COLUMNS`], `None` where the table has no such column or an empty field; and the
+/// run's settings.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Conditions([Option<String>; COLUMNS.len()], Settings);
 
@@ -98,7 +101,8 @@ impl Serialize for Conditions {
     }
 }
 
-/// For each set of conditions, the values that set it apart from its siblings (same model, same platform), in words.
+/// For each set of conditions, the values that set it apart from its siblings (same model, same
+/// platform), in words.
 pub fn apart(siblings: &[&Conditions]) -> Vec<Vec<String>> {
     let mut words: Vec<Vec<String>> = vec![Vec::new(); siblings.len()];
     let mut classes = vec![0; siblings.len()];

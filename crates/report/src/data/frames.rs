@@ -1,5 +1,6 @@
 /*!
-Frame times of all passes of a group: percentiles over every frame, and curves thin enough for a page.
+Frame times of all passes of a group: percentiles over every frame, and curves thin enough for a
+page.
 */
 
 use serde::Serialize;
@@ -88,7 +89,8 @@ pub fn of(passes: &[&Pass], overlapping: bool) -> Option<Frames> {
     })
 }
 
-/// The share of sorted times that are no greater than each of them; the tail keeps more points than the rest.
+/// The share of sorted times that are no greater than each of them; the tail keeps more points than
+/// the rest.
 fn ecdf(sorted: &[f64]) -> Vec<(f64, f64)> {
     let count = sorted.len();
     let (body, tail) = CURVE;

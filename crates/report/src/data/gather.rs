@@ -1,9 +1,10 @@
 /*!
 Rows of one model under one set of conditions on one platform, taken together.
 
-Speed, memory and sensors are means over the objects whose speed may be believed; INVALID rows are counted and told of, and have no part
-in them. Where every row is INVALID the numbers are theirs and the group is marked: it is shown, never compared. Quality is over all
-measured rows, because a verdict speaks of speed alone.
+Speed, memory and sensors are means over the objects whose speed may be believed; INVALID rows are
+counted and told of, and have no part in them. Where every row is INVALID the numbers are theirs and
+the group is marked: it is shown, never compared. Quality is over all measured rows, because a
+verdict speaks of speed alone.
 */
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};

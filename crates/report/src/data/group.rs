@@ -1,5 +1,6 @@
 /*!
-A line of the report: what rows of one model under one set of conditions on one platform say together.
+A line of the report: what rows of one model under one set of conditions on one platform say
+together.
 */
 
 use std::collections::{BTreeMap, BTreeSet};

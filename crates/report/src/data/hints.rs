@@ -97,7 +97,8 @@ fn host(group: &Group) -> Option<Finding> {
 }
 
 fn transfer(group: &Group) -> Option<Finding> {
-    // Predecoded frames come out of a file: no link is crossed. Stages of frames that overlap are no shares of a frame.
+    // Predecoded frames come out of a file: no link is crossed. Stages of frames that overlap are
+    // no shares of a frame.
     let stages = group.stages.as_ref().filter(|stages| !stages.overlapping)?;
     let copies = |column| stages.per_frame(column).unwrap_or(0.0);
     let share = (copies("upload_ms") + copies("download_ms")) / stages.frame_ms;

@@ -1,6 +1,6 @@
 /*!
-What a report says, before anybody decides how it looks: groups of rows with their statistics, distributions, stages, sensors, and
-what follows from them. The page and `--json` show the same.
+What a report says, before anybody decides how it looks: groups of rows with their statistics,
+distributions, stages, sensors, and what follows from them. The page and `--json` show the same.
 */
 
 mod bandwidth;

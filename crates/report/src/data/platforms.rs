@@ -1,5 +1,6 @@
 /*!
-Platform against platform: one line for each model and set of conditions, one column for each platform.
+Platform against platform: one line for each model and set of conditions, one column for each
+platform.
 */
 
 use serde::Serialize;
@@ -7,7 +8,8 @@ use serde::Serialize;
 use super::conditions::in_words;
 use super::group::Group;
 
-/// Conditions that a line keeps apart. Backend and device belong to the platform; by which rules masks are scored changes no speed.
+/// Conditions that a line keeps apart. Backend and device belong to the platform; by which rules
+/// masks are scored changes no speed.
 const KEPT: [&str; 6] =
     ["precision", "imgsz", "mode", "geometry", "input_frame_stride", "experiment_name"];
 

@@ -1,8 +1,9 @@
 /*!
 Where a frame's time goes, in the rows that method documents call the operation breakdown.
 
-With a sidecar the sums are exact. Without one they come from the table's stage columns, each a mean over the frames that have the
-stage: the prompt step over the first frame, the track step over the others, the rest over all.
+With a sidecar the sums are exact. Without one they come from the table's stage columns, each a mean
+over the frames that have the stage: the prompt step over the first frame, the track step over the
+others, the rest over all.
 */
 
 use serde::Serialize;
@@ -30,7 +31,8 @@ const TRACK: usize = 5;
 /// The breakdown of a group.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct StageTable {
-    /// `frames` where the sidecar's raw times were summed, `columns` where the table's means had to do.
+    /// `frames` where the sidecar's raw times were summed, `columns` where the table's means had to
+    /// do.
     pub from: &'static str,
     /// Frames behind it.
     pub frames: usize,

@@ -1,5 +1,6 @@
 /*!
-Frame times: their distribution, their course along a clip; and the drift of masks, which is a curve over frames too.
+Frame times: their distribution, their course along a clip; and the drift of masks, which is a curve
+over frames too.
 */
 
 use super::{CURVES, label, listed, part_name, part_title};
@@ -9,7 +10,8 @@ use crate::input::DriftCurve;
 
 /// Drift curves of more points than this are thinned.
 const DRIFT_POINTS: usize = 500;
-/// Medians farther apart than this ratio do not share an axis: the faster curve would be a line at its edge.
+/// Medians farther apart than this ratio do not share an axis: the faster curve would be a line at
+/// its edge.
 const SPREAD: f64 = 10.0;
 /// Nor do passes whose lengths are.
 const LENGTHS: f64 = 5.0;

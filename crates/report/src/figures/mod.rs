@@ -1,5 +1,6 @@
 /*!
-The plots of a report, by the section that they belong to. `fps_vs_jandf` and `gpu_vs_cpu` have the predecessor's names and axes.
+The plots of a report, by the section that they belong to. `fps_vs_jandf` and `gpu_vs_cpu` have the
+predecessor's names and axes.
 */
 
 mod latency;
@@ -74,7 +75,8 @@ fn part_title(title: &str, part: usize, parts: usize) -> String {
     if parts > 1 { format!("{title} ({} of {parts})", part + 1) } else { title.to_owned() }
 }
 
-/// A group's name on a plot, with the platform where there are several, and a word where its numbers are doubted.
+/// A group's name on a plot, with the platform where there are several, and a word where its
+/// numbers are doubted.
 fn label(report: &Report, group: &Group) -> String {
     let name =
         if report.platforms.platforms.len() > 1 { group.full_name() } else { group.name.clone() };

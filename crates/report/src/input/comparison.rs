@@ -1,8 +1,9 @@
 /*!
-What `comparison.json` says beside speeds: how masks drift along a clip, and which sides did not compute the same thing.
+What `comparison.json` says beside speeds: how masks drift along a clip, and which sides did not
+compute the same thing.
 
-The file's layout is its maker's business and may grow: a curve is any object, however deep, with a list of numbers `iou`; a judged side is
-any object with a `side` and an `outcome`.
+The file's layout is its maker's business and may grow: a curve is any object, however deep, with a
+list of numbers `iou`; a judged side is any object with a `side` and an `outcome`.
 */
 
 use std::path::{Path, PathBuf};
@@ -53,7 +54,8 @@ pub struct Comparison {
     pub drift: Vec<DriftCurve>,
     /// Sides without proof.
     pub unproven: Vec<Unproven>,
-    /// Sides that have the original's masks at their precision and not the reference's, a sentence each.
+    /// Sides that have the original's masks at their precision and not the reference's, a sentence
+    /// each.
     pub as_original: Vec<String>,
 }
 

@@ -8,7 +8,8 @@ use anyhow::{Context, Result, bail};
 
 use vos::files::{MASKS, is_previous};
 
-/// Tables that a run folder may hold, the best first: the summary has what the profile has and the quality too.
+/// Tables that a run folder may hold, the best first: the summary has what the profile has and the
+/// quality too.
 const RUN_TABLES: [&str; 3] =
     ["sav_benchmark_summary.csv", "jetson_benchmark_summary.csv", "profile_summary.csv"];
 const COMPARISON: &str = "comparison.json";

@@ -6,7 +6,8 @@ use std::path::Path;
 
 use super::find::{Found, is_run_table};
 
-/// A name for each file: the user's own, else from its path. Rounds of one run (`round_1`, `round_2`, …) share one name.
+/// A name for each file: the user's own, else from its path. Rounds of one run (`round_1`,
+/// `round_2`, …) share one name.
 pub fn labels(found: &[Found]) -> Vec<String> {
     let parts: Vec<Vec<String>> = found.iter().map(|found| parts(&found.path)).collect();
     found

@@ -1,9 +1,10 @@
 /*!
-What a report is made from: run folders and CSV files of segtrt and of the Python predecessor, `comparison.json` files with drift
-curves, summaries of Nsight Systems reports.
+What a report is made from: run folders and CSV files of segtrt and of the Python predecessor,
+`comparison.json` files with drift curves, summaries of Nsight Systems reports.
 
-Reading is lenient where files differ by age and strict about numbers: a column that is not there, an empty field and a word where
-a number belongs all mean 'not measured', never zero. A file that cannot be read is told of and keeps no other from being read.
+Reading is lenient where files differ by age and strict about numbers: a column that is not there,
+an empty field and a word where a number belongs all mean 'not measured', never zero. A file that
+cannot be read is told of and keeps no other from being read.
 */
 
 mod comparison;
@@ -72,8 +73,8 @@ impl Source {
     }
 }
 
-/// Reads everything under `given` (folders, CSV files, comparison files, each as it is or as `LABEL=PATH`) and the profiler
-/// summaries `nsys`.
+/// Reads everything under `given` (folders, CSV files, comparison files, each as it is or as
+/// `LABEL=PATH`) and the profiler summaries `nsys`.
 ///
 /// # Errors
 /// Nothing at all could be read; the message has every reason.
@@ -130,7 +131,8 @@ pub fn read(given: &[String], nsys: &[PathBuf]) -> Result<Inputs> {
     Ok(inputs)
 }
 
-/// No speed stands beside a failed equality: rows of a side that a comparison found wanting are not to be believed.
+/// No speed stands beside a failed equality: rows of a side that a comparison found wanting are not
+/// to be believed.
 fn doubt(source: &mut Source, unproven: &[Unproven]) {
     let Some(Ok(folder)) = source.path.parent().map(std::fs::canonicalize) else { return };
     for side in unproven.iter().filter(|side| side.folders.contains(&folder)) {

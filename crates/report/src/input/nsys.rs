@@ -1,8 +1,9 @@
 /*!
 What `segtrt nsys --json` says of a profile: operations on the GPU with their time, number and size.
 
-Tables of Nsight Systems are called and built differently from release to release, so this looks for what it can use: lists of
-objects, or tables of columns and rows, in which a name stands beside a total.
+Tables of Nsight Systems are called and built differently from release to release, so this looks for
+what it can use: lists of objects, or tables of columns and rows, in which a name stands beside a
+total.
 */
 
 use std::collections::BTreeMap;
@@ -45,7 +46,8 @@ pub struct NsysReport {
 }
 
 impl NsysReport {
-    /// Operations that keep the GPU busy, the longest first: kernels and copies, not the ranges around them.
+    /// Operations that keep the GPU busy, the longest first: kernels and copies, not the ranges
+    /// around them.
     pub fn by_time(&self) -> Vec<&NsysOperation> {
         let mut found: Vec<_> =
             self.operations.iter().filter(|op| op.is_gpu_work() && op.total_ns.is_some()).collect();

@@ -121,7 +121,8 @@ impl Row {
 /// Reads a table.
 ///
 /// # Errors
-/// A file that cannot be read, that is no CSV, or that lacks the columns every result has; a broken line is named.
+/// A file that cannot be read, that is no CSV, or that lacks the columns every result has; a broken
+/// line is named.
 pub fn read(path: &Path) -> Result<Vec<Row>> {
     let mut reader = csv::ReaderBuilder::new()
         // A row that a crash cut short keeps its numbers; what is missing is not measured.

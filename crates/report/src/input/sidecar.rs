@@ -1,5 +1,6 @@
 /*!
-`sidecar.json` pass by pass: of millions of frames only the latencies stay in memory, stages become sums at once.
+`sidecar.json` pass by pass: of millions of frames only the latencies stay in memory, stages become
+sums at once.
 */
 
 use std::fmt;
@@ -41,8 +42,8 @@ pub struct Pass {
     pub observed: Map<String, Value>,
 }
 
-/// Reads a sidecar: its members without the passes, and the passes. A pass that is not understood is told of in
-/// `problems` and left out.
+/// Reads a sidecar: its members without the passes, and the passes. A pass that is not understood
+/// is told of in `problems` and left out.
 ///
 /// # Errors
 /// A file that cannot be read or is no JSON object.

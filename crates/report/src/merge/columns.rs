@@ -40,7 +40,8 @@ impl Columns {
         &self.names
     }
 
-    /// For each column the field of a row of `header` that fills it. Of two fields of one name the last counts.
+    /// For each column the field of a row of `header` that fills it. Of two fields of one name the
+    /// last counts.
     pub fn fields_of(&self, header: &ByteRecord) -> Vec<Option<usize>> {
         let mut fields = vec![None; self.names.len()];
         for (field, name) in header.iter().enumerate() {

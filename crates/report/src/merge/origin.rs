@@ -1,5 +1,6 @@
 /*!
-Where and when a run was made: of `experiment_config.txt`, or of segtrt's own sidecar where there is none.
+Where and when a run was made: of `experiment_config.txt`, or of segtrt's own sidecar where there is
+none.
 */
 
 use std::path::Path;
@@ -32,7 +33,8 @@ impl Origin {
 
     /// Of the experiment at `folder`, whose table lies in `table_folder`.
     ///
-    /// The predecessor's file decides alone where it is there; a damaged sidecar is told of and says nothing.
+    /// The predecessor's file decides alone where it is there; a damaged sidecar is told of and
+    /// says nothing.
     pub fn of(folder: &Path, table_folder: &Path) -> Self {
         if let Ok(bytes) = std::fs::read(folder.join(CONFIG)) {
             return Self::from_config(&String::from_utf8_lossy(&bytes));
@@ -48,8 +50,8 @@ impl Origin {
         }
     }
 
-    /// Of a table that was named itself. Only under a run's own name does it belong to what lies beside it: a merged table may lie
-    /// anywhere.
+    /// Of a table that was named itself. Only under a run's own name does it belong to what lies
+    /// beside it: a merged table may lie anywhere.
     pub fn of_file(table: &Path) -> Self {
         let is_runs = |kind: &Table| table.file_name().is_some_and(|name| name == kind.file_name());
         if !Table::value_variants().iter().any(is_runs) {
@@ -90,7 +92,8 @@ impl Origin {
         let text = |value: Option<&Value>| value.and_then(Value::as_str).map(str::to_owned);
         let gpu = environment.get("gpu");
         let board = text(gpu.and_then(|gpu| gpu.get("board")));
-        // A run without the GPU still says on which board: ARM kernels name it in place of the processor.
+        // A run without the GPU still says on which board: ARM kernels name it in place of the
+        // processor.
         let names = [board, text(environment.get("processor"))];
         let jetson = |name: &String| {
             let name = name.to_lowercase();

@@ -1,8 +1,9 @@
 /*!
 Finds rows that say the same object, model and pass again, as a shard that was merged twice does.
 
-Only a hash of each row's key is kept: a million rows cost some megabytes. Two keys with one hash (one chance in tens of
-millions for a million rows) would cost a wrong warning and nothing else, because all rows are kept anyway.
+Only a hash of each row's key is kept: a million rows cost some megabytes. Two keys with one hash
+(one chance in tens of millions for a million rows) would cost a wrong warning and nothing else,
+because all rows are kept anyway.
 */
 
 use std::collections::HashSet;

@@ -62,7 +62,8 @@ pub enum Missing {
 }
 
 impl Source {
-    /// The table that an argument means: a folder with one, or a CSV file; with a name for its platform as `LABEL=PATH`.
+    /// The table that an argument means: a folder with one, or a CSV file; with a name for its
+    /// platform as `LABEL=PATH`.
     ///
     /// # Errors
     /// What is missing.

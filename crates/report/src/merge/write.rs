@@ -59,7 +59,8 @@ pub struct Ragged {
     pub expected: usize,
 }
 
-/// Writes all rows of `sources` to `output`, which appears at once or not at all. Where there is no row at all nothing is written.
+/// Writes all rows of `sources` to `output`, which appears at once or not at all. Where there is no
+/// row at all nothing is written.
 ///
 /// # Errors
 /// A table that cannot be read, an output that cannot be written or that is one of the tables.
@@ -175,7 +176,8 @@ fn header(reader: &mut Reader<File>, source: &Source) -> Result<ByteRecord> {
     Ok(reader.byte_headers().with_context(|| at(source))?.clone())
 }
 
-/// Whether a table can be merged at all. One without a byte can: a run that died early leaves such, and there is nothing in it.
+/// Whether a table can be merged at all. One without a byte can: a run that died early leaves such,
+/// and there is nothing in it.
 ///
 /// # Errors
 /// It cannot be read, or it is no table of results.

@@ -1,5 +1,6 @@
 /*!
-One report from file to tables: what was asked for, what is not in it, and whether the program that it is of came to its end.
+One report from file to tables: what was asked for, what is not in it, and whether the program that
+it is of came to its end.
 */
 
 use std::path::PathBuf;
@@ -78,7 +79,8 @@ impl ReportKind {
 /// What is looked at.
 #[derive(Clone, Debug)]
 pub struct Options {
-    /// The tables that were asked for by name: one that is not in a report is a fault then. Empty: all that there are.
+    /// The tables that were asked for by name: one that is not in a report is a fault then. Empty:
+    /// all that there are.
     pub asked: Vec<ReportKind>,
     /// The part of the report.
     pub filter: Filter,
@@ -110,7 +112,8 @@ pub struct Analysis {
 /// Reads one report.
 ///
 /// # Errors
-/// A file that is no report or is damaged, one in which nothing was recorded, or a filter that leaves nothing.
+/// A file that is no report or is damaged, one in which nothing was recorded, or a filter that
+/// leaves nothing.
 pub fn analyse(input: &Input, options: &Options) -> Result<Analysis> {
     let mut trace = read(&input.path)?;
     let path = input.path.display();
@@ -212,7 +215,8 @@ fn faults(trace: &Trace) -> Vec<String> {
     faults
 }
 
-/// Lines with which programs say that they failed: this one and others in Rust, Python, C++ and shells.
+/// Lines with which programs say that they failed: this one and others in Rust, Python, C++ and
+/// shells.
 fn is_failure(line: &str) -> bool {
     let line = line.trim();
     // "0 rows failed" is no failure.

@@ -10,7 +10,8 @@ use super::trace::{Name, Trace};
 
 const API: [Column; 9] = timed("Num Calls", "Name");
 
-/// Functions that return only when the GPU is done: of the runtime (`cuda…`) and of the driver (`cu…`).
+/// Functions that return only when the GPU is done: of the runtime (`cuda…`) and of the driver
+/// (`cu…`).
 const WAITING: [&str; 4] =
     ["DeviceSynchronize", "StreamSynchronize", "EventSynchronize", "CtxSynchronize"];
 

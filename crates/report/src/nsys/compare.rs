@@ -7,12 +7,14 @@ use std::collections::BTreeMap;
 use super::analysis::Analysis;
 use super::table::{Cell, Column, Table, Unit};
 
-/// For each table that can be compared, its measure in every report; a row for whatever any of them has, the weightiest first.
+/// For each table that can be compared, its measure in every report; a row for whatever any of them
+/// has, the weightiest first.
 pub fn side_by_side(reports: &[Analysis]) -> Vec<Table> {
     names(reports).into_iter().filter_map(|name| wide(name, reports)).collect()
 }
 
-/// For each table that both have, what changed from the first to the second, the greatest change first.
+/// For each table that both have, what changed from the first to the second, the greatest change
+/// first.
 pub fn difference(first: &Analysis, second: &Analysis) -> Vec<Table> {
     let reports = [first.clone(), second.clone()];
     names(&reports).into_iter().filter_map(|name| change(name, &reports)).collect()

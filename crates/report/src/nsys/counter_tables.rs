@@ -1,5 +1,6 @@
 /*!
-What the counters of GPUs read on average while there was work: how busy the multiprocessors, tensor cores and the memory were.
+What the counters of GPUs read on average while there was work: how busy the multiprocessors, tensor
+cores and the memory were.
 */
 
 use std::collections::BTreeMap;
@@ -20,8 +21,9 @@ const COUNTERS: [Column; 7] = [
 /// Name of the table, which the report looks for.
 pub const NAME: &str = "gpu_metric_util";
 
-/// `gpu_metric_util`: the mean, the least and the greatest reading of every counter, from the first work of any GPU to the last, as
-/// utilisation is; of all readings where the export has no work. Units stand in nsys's names of the counters.
+/// `gpu_metric_util`: the mean, the least and the greatest reading of every counter, from the first
+/// work of any GPU to the last, as utilisation is; of all readings where the export has no work.
+/// Units stand in nsys's names of the counters.
 pub fn readings(trace: &Trace) -> Table {
     let first = trace.ops().iter().map(|op| op.start).min();
     let last = trace.ops().iter().map(|op| op.end).max();

@@ -154,7 +154,8 @@ fn quoted(text: &str) -> String {
     format!("'{}'", text.replace('\'', "''"))
 }
 
-/// SQLite's own header says how long the file is: a copy that broke off must not pass for a short report.
+/// SQLite's own header says how long the file is: a copy that broke off must not pass for a short
+/// report.
 fn check_whole(path: &Path) -> Result<()> {
     let open = || -> std::io::Result<(Vec<u8>, u64)> {
         let mut file = File::open(path)?;

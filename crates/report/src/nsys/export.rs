@@ -1,5 +1,6 @@
 /*!
-From a report to its SQLite export: the one that lies beside it, or one that `nsys export` makes for the occasion.
+From a report to its SQLite export: the one that lies beside it, or one that `nsys export` makes for
+the occasion.
 */
 
 use std::path::{Path, PathBuf};

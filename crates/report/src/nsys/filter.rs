@@ -22,7 +22,8 @@ pub struct Window {
 pub struct Filter {
     /// Only what lies wholly inside: a part of a range would have a false duration.
     pub window: Option<Window>,
-    /// Only ranges of this name, what is inside them on their threads, and the GPU work that was launched there.
+    /// Only ranges of this name, what is inside them on their threads, and the GPU work that was
+    /// launched there.
     pub range: Option<String>,
 }
 
@@ -72,7 +73,8 @@ impl Filter {
     }
 }
 
-/// Takes warm-up passes out: their ranges, calls and GPU work, on all threads of their process. Returns how many there were.
+/// Takes warm-up passes out: their ranges, calls and GPU work, on all threads of their process.
+/// Returns how many there were.
 pub fn without_warmup(trace: &mut Trace) -> usize {
     let mut spans: HashMap<i64, Vec<(i64, i64)>> = HashMap::new();
     let mut count = 0;

@@ -1,5 +1,6 @@
 /*!
-What a report says in a sentence: its slowest stage, its odd frames; and of several reports the fastest.
+What a report says in a sentence: its slowest stage, its odd frames; and of several reports the
+fastest.
 */
 
 use std::collections::HashMap;
@@ -11,8 +12,8 @@ use super::projection::project;
 use super::trace::{Name, Trace};
 use vos::stats;
 
-/// An instance this many scaled deviations above the median is odd; the median absolute deviation of a normal sample is the
-/// standard deviation over 1.4826.
+/// An instance this many scaled deviations above the median is odd; the median absolute deviation
+/// of a normal sample is the standard deviation over 1.4826.
 const ODD: f64 = 10.0 * 1.4826;
 /// Fewer instances have no usual length.
 const LEAST_FOR_ODD: usize = 10;
@@ -115,8 +116,9 @@ fn side(trace: &Trace, ranges: Vec<One>) -> Option<Side> {
     })
 }
 
-/// The instances of the range that holds the stages, and the stages: the weightiest outermost range with anything in it, or, where
-/// all that is in it has one name and holds something itself (a whole run around its frames), that one.
+/// The instances of the range that holds the stages, and the stages: the weightiest outermost range
+/// with anything in it, or, where all that is in it has one name and holds something itself (a
+/// whole run around its frames), that one.
 fn around_stages(ranges: &[One]) -> Option<(Vec<usize>, Vec<usize>)> {
     let mut children: Vec<Vec<usize>> = vec![Vec::new(); ranges.len()];
     for (at, one) in ranges.iter().enumerate() {

@@ -37,8 +37,8 @@ pub const fn timed(count: &'static str, what: &'static str) -> [Column; 9] {
     ]
 }
 
-/// `cuda_gpu_kern_sum`. CUDA graphs that were traced as a whole stand among the kernels: their kernels are not in the report,
-/// and without them most of the work would be missing.
+/// `cuda_gpu_kern_sum`. CUDA graphs that were traced as a whole stand among the kernels: their
+/// kernels are not in the report, and without them most of the work would be missing.
 pub fn kernels(trace: &Trace) -> Table {
     let of = |op: &&Op| matches!(op.kind, Kind::Kernel | Kind::Graph);
     Table {

@@ -1,5 +1,6 @@
 /*!
-When GPUs had nothing to do: their utilisation over time, and the gaps with what stood before and after them.
+When GPUs had nothing to do: their utilisation over time, and the gaps with what stood before and
+after them.
 */
 
 use std::collections::{BTreeMap, HashMap};
@@ -31,8 +32,8 @@ const GAPS: [Column; 7] = [
     column("Profiler Overhead", Unit::Time),
 ];
 
-/// `gpu_time_util`: for each GPU, the share of the time from its first work to its last (or of the whole window that was asked
-/// for) in which anything ran on it. Work side by side counts once.
+/// `gpu_time_util`: for each GPU, the share of the time from its first work to its last (or of the
+/// whole window that was asked for) in which anything ran on it. Work side by side counts once.
 pub fn utilisation(trace: &Trace, window: Option<Window>) -> Table {
     let rows = devices(trace).into_iter().filter_map(|(device, ops)| {
         let busy = merged(ops.iter().map(|op| (op.start, op.end)).collect());
@@ -67,9 +68,9 @@ pub fn utilisation(trace: &Trace, window: Option<Window>) -> Table {
     }
 }
 
-/// `gpu_gaps`: stretches of at least `least` ns between two pieces of work in which a GPU did nothing, the longest first. Each has
-/// the innermost range that the CPU was in at its middle, on the thread that launched what came next, and the time that the
-/// profiler itself took of it.
+/// `gpu_gaps`: stretches of at least `least` ns between two pieces of work in which a GPU did
+/// nothing, the longest first. Each has the innermost range that the CPU was in at its middle, on
+/// the thread that launched what came next, and the time that the profiler itself took of it.
 pub fn gaps(trace: &Trace, least: i64) -> Table {
     let overheads = merged(trace.overheads.clone());
     let threads: HashMap<Correlation, i64> =

@@ -22,8 +22,9 @@ pub struct Input {
     pub label: String,
 }
 
-/// The reports that `paths` name, in the order of their labels, numbers in them counted as numbers. A report that is
-/// named together with its own export is read once; a folder stands for the reports in it, or else the exports.
+/// The reports that `paths` name, in the order of their labels, numbers in them counted as numbers.
+/// A report that is named together with its own export is read once; a folder stands for the
+/// reports in it, or else the exports.
 ///
 /// # Errors
 /// A path that does not exist, or a folder without any report.

@@ -1,5 +1,6 @@
 /*!
-Reports of NVIDIA Nsight Systems, read without its GUI: where the time goes on the CPU and, projected, on the GPU.
+Reports of NVIDIA Nsight Systems, read without its GUI: where the time goes on the CPU and,
+projected, on the GPU.
 
 ```text
 program: the nsys that is here ─→ export: .nsys-rep → SQLite
@@ -10,8 +11,9 @@ program: the nsys that is here ─→ export: .nsys-rep → SQLite
                                                             └→ compare: several reports side by side, or two as a difference
 ```
 
-The tables have the names, columns and meaning of `nsys stats`, so that what knows one knows the other. Tables and columns of
-an export differ from release to release: every one is looked for before it is read.
+The tables have the names, columns and meaning of `nsys stats`, so that what knows one knows the
+other. Tables and columns of an export differ from release to release: every one is looked for
+before it is read.
 */
 
 pub mod analysis;

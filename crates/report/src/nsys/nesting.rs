@@ -26,7 +26,8 @@ pub struct Place {
     pub children: usize,
 }
 
-/// The place of each stretch. Of two with the same ends, the earlier one in the list is the outer one.
+/// The place of each stretch. Of two with the same ends, the earlier one in the list is the outer
+/// one.
 pub fn nest(stretches: &[Stretch]) -> Vec<Place> {
     let mut places = vec![Place::default(); stretches.len()];
     let mut threads: HashMap<i64, Vec<usize>> = HashMap::new();
@@ -38,8 +39,9 @@ pub fn nest(stretches: &[Stretch]) -> Vec<Place> {
         let mut open: Vec<usize> = Vec::new();
         for at in order {
             let stretch = stretches[at];
-            // Started and ended ranges may overlap without one being in the other: those that are over are dropped
-            // wherever they stand, and the innermost that holds this one is looked for.
+            // Started and ended ranges may overlap without one being in the other: those that are
+            // over are dropped wherever they stand, and the innermost that holds this one is looked
+            // for.
             open.retain(|&other| stretches[other].end >= stretch.start);
             let parent =
                 open.iter().rev().copied().find(|&other| stretches[other].end >= stretch.end);

@@ -1,7 +1,8 @@
 /*!
 Finds the `nsys` program.
 
-On a Jetson and after some installers it is not on PATH; where it can be is looked through, the user's own word first.
+On a Jetson and after some installers it is not on PATH; where it can be is looked through, the
+user's own word first.
 */
 
 use std::path::{Path, PathBuf};
@@ -14,7 +15,8 @@ use host::timed_command;
 /// Environment variable that names the program, the predecessor's.
 pub const VARIABLE: &str = "NSYS_CMD";
 
-/// Where installers put it: JetPack's and the stand-alone packages' folder, and the usual place of links.
+/// Where installers put it: JetPack's and the stand-alone packages' folder, and the usual place of
+/// links.
 const USUAL: [&str; 3] =
     ["/opt/nvidia/nsight-systems/bin/nsys", "/usr/local/bin/nsys", "/usr/local/cuda/bin/nsys"];
 /// Packages of several releases live side by side here, each with its own `bin`.
@@ -134,7 +136,8 @@ fn releases(root: &Path) -> Vec<PathBuf> {
 mod tests {
     use super::*;
 
-    /// Written by another process: a file that this one has open for writing while another test forks cannot be run.
+    /// Written by another process: a file that this one has open for writing while another test
+    /// forks cannot be run.
     fn script(dir: &Path, name: &str, text: &str) -> PathBuf {
         let path = dir.join(name);
         std::fs::create_dir_all(path.parent().unwrap()).unwrap();

@@ -1,10 +1,11 @@
 /*!
 Ranges of the CPU projected onto the GPU.
 
-A range's projection reaches from the beginning of the first to the end of the last piece of GPU work that was launched within
-it: by a call of the CUDA API that lies wholly inside the range, on the range's thread. Work that runs long after its range has
-ended counts, which is the point of it; ranges that launched nothing, and ranges that end on another thread than they began,
-have no projection.
+A range's projection reaches from the beginning of the first to the end of the last piece of GPU
+work that was launched within it: by a call of the CUDA API that lies wholly inside the range, on
+the range's thread. Work that runs long after its range has ended counts, which is the point of it;
+ranges that launched nothing, and ranges that end on another thread than they began, have no
+projection.
 */
 
 use std::collections::HashMap;

@@ -109,7 +109,8 @@ pub fn on_cpu(trace: &Trace) -> Table {
     }
 }
 
-/// The eight columns with which nsys's summaries begin: share of `all`, total, count, mean, median, least, greatest, spread.
+/// The eight columns with which nsys's summaries begin: share of `all`, total, count, mean, median,
+/// least, greatest, spread.
 pub fn summary(spread: &Spread, all: i64) -> Vec<Cell> {
     vec![
         share(spread.total, all),
@@ -131,7 +132,8 @@ pub fn share(part: i64, whole: i64) -> Cell {
     }
 }
 
-/// Rows by their weight, the greatest first; of the same weight by their text, so that the order never changes.
+/// Rows by their weight, the greatest first; of the same weight by their text, so that the order
+/// never changes.
 pub fn weightiest_first(rows: impl Iterator<Item = (i64, Vec<Cell>)>) -> Vec<Vec<Cell>> {
     let words = |row: &Vec<Cell>| {
         let texts = row.iter().filter(|cell| matches!(cell, Cell::Text(_)));

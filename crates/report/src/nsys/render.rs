@@ -181,8 +181,8 @@ pub fn json(
     document
 }
 
-/// Writes each table of some reports to `<folder>/<table>.csv`, with a column `Report` before the others where there are several
-/// reports; returns the files.
+/// Writes each table of some reports to `<folder>/<table>.csv`, with a column `Report` before the
+/// others where there are several reports; returns the files.
 pub fn csv(folder: &Path, reports: &[Analysis], top: Option<usize>) -> Result<Vec<PathBuf>> {
     let mut names: Vec<&str> = Vec::new();
     for table in reports.iter().flat_map(|report| &report.tables) {

@@ -1,5 +1,6 @@
 /*!
-A table as data: columns with units, rows of cells. Screen, CSV, JSON, comparison and difference all start from it.
+A table as data: columns with units, rows of cells. Screen, CSV, JSON, comparison and difference all
+start from it.
 */
 
 use std::borrow::Cow;
@@ -128,7 +129,8 @@ pub struct Table {
     pub title: Cow<'static, str>,
     /// The columns.
     pub columns: Vec<Column>,
-    /// Places of the columns that say what a row is about; none where rows of two reports are never about the same.
+    /// Places of the columns that say what a row is about; none where rows of two reports are never
+    /// about the same.
     pub keys: &'static [usize],
     /// Place of the column by which reports are compared.
     pub measure: usize,

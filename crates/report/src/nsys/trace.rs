@@ -1,6 +1,6 @@
 /*!
-What was recorded, free of how a release of nsys stores it: ranges, calls of the CUDA API, work of the GPU. Times are
-nanoseconds since the session began, as nsys's own tools show them.
+What was recorded, free of how a release of nsys stores it: ranges, calls of the CUDA API, work of
+the GPU. Times are nanoseconds since the session began, as nsys's own tools show them.
 */
 
 use std::collections::{BTreeMap, HashMap};

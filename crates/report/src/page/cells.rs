@@ -21,7 +21,8 @@ pub fn number(value: Option<f64>, digits: usize, struck: bool) -> Markup {
     }
 }
 
-/// A number with as many decimals as given, or as many more as it takes that a small one does not read as zero.
+/// A number with as many decimals as given, or as many more as it takes that a small one does not
+/// read as zero.
 pub fn shown(value: f64, digits: usize) -> String {
     const MOST: usize = 6;
     let vanishes = |digits: usize| value != 0.0 && value.abs() < 0.5 * 10f64.powi(-(digits as i32));

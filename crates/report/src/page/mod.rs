@@ -1,9 +1,9 @@
 /*!
 The page: one HTML file that holds everything it shows.
 
-Nothing is fetched: no font, no script, no picture from elsewhere, and a content security policy says so to the browser; the one
-script is named by its hash, so that even a value that escaped its escaping could not run. Without the script everything is there and
-nothing can be sorted.
+Nothing is fetched: no font, no script, no picture from elsewhere, and a content security policy
+says so to the browser; the one script is named by its hash, so that even a value that escaped its
+escaping could not run. Without the script everything is there and nothing can be sorted.
 */
 
 mod best;

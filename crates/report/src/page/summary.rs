@@ -1,5 +1,6 @@
 /*!
-The table that most readers came for: one line for each model under one set of conditions on one platform.
+The table that most readers came for: one line for each model under one set of conditions on one
+platform.
 */
 
 use maud::{Markup, html};
@@ -28,7 +29,8 @@ const NUMBERS: [Number; 14] = [
 ];
 
 fn lines(report: &Report) -> Markup {
-    // Columns of nothing but "not measured" push those with numbers off a screen: they are named below instead.
+    // Columns of nothing but "not measured" push those with numbers off a screen: they are named
+    // below instead.
     let has_numbers =
         |(column, _, _): &Number| report.groups.iter().any(|group| group.mean(column).is_some());
     let (shown, unmeasured): (Vec<Number>, Vec<Number>) =
@@ -99,7 +101,8 @@ pub fn table(report: &Report) -> Markup {
     }
 }
 
-/// What each line was measured under, apart from the numbers: a table of its own, because it is wide.
+/// What each line was measured under, apart from the numbers: a table of its own, because it is
+/// wide.
 fn conditions(report: &Report) -> Markup {
     let said =
         |column: &str| report.groups.iter().any(|group| group.conditions.get(column).is_some());

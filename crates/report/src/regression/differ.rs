@@ -1,5 +1,6 @@
 /*!
-What makes two runs incomparable: every difference by a name, under which the user may insist on comparing.
+What makes two runs incomparable: every difference by a name, under which the user may insist on
+comparing.
 */
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -24,7 +25,8 @@ pub struct Difference {
 }
 
 impl Difference {
-    /// Whether `word`, of `--allow-different`, means this one: its name, or `machine` and `settings` for all of those.
+    /// Whether `word`, of `--allow-different`, means this one: its name, or `machine` and
+    /// `settings` for all of those.
     pub fn is_meant_by(&self, word: &str) -> bool {
         self.what == word || (self.group == word && matches!(word, "machine" | "settings"))
     }
@@ -37,7 +39,8 @@ impl Difference {
     }
 }
 
-/// For each model of the baseline the one of `now` that has its tag and differs least; each is taken once.
+/// For each model of the baseline the one of `now` that has its tag and differs least; each is
+/// taken once.
 pub(super) fn pairs<'a>(was: &'a Run, now: &'a Run) -> Vec<(&'a ModelRun, Option<&'a ModelRun>)> {
     let mut free: Vec<&ModelRun> = now.models.iter().collect();
     let mut partner = |model: &ModelRun| {

@@ -1,19 +1,23 @@
 /*!
 What counts as worse.
 
-Each number of a model has one value for each recorded pass. Passes of one run differ by the machine's own noise, so a
-slowdown counts only if it is beyond the limit *and* beyond that noise:
+Each number of a model has one value for each recorded pass. Passes of one run differ by the
+machine's own noise, so a slowdown counts only if it is beyond the limit *and* beyond that noise:
 
 - its change is that of the passes' medians, over the baseline's;
-- it is beyond the noise where the ranges of the two runs' passes, from lowest to highest, do not overlap; of ten passes
-  and more a tenth is left out at each end, so that one odd pass hides nothing;
-- beyond the limit but within the noise it is `unclear`: told, and no failure unless asked for (`--strict`).
+- it is beyond the noise where the ranges of the two runs' passes, from lowest to highest, do not
+  overlap; of ten passes and more a tenth is left out at each end, so that one odd pass hides
+  nothing;
+- beyond the limit but within the noise it is `unclear`: told, and no failure unless asked for
+  (`--strict`).
 
-One pass has no spread: its range is a point. Of two runs with three passes each that are equally fast, the ranges come
-apart in the bad direction by chance in one check of twenty, before the limit is looked at.
+One pass has no spread: its range is a point. Of two runs with three passes each that are equally
+fast, the ranges come apart in the bad direction by chance in one check of twenty, before the limit
+is looked at.
 
-Memory follows the same rule, from one MiB of change on. J&F, J and F are the same in every pass, so their limit alone
-decides. Percentiles of clips too short to have a frame beyond them are shown and not judged.
+Memory follows the same rule, from one MiB of change on. J&F, J and F are the same in every pass, so
+their limit alone decides. Percentiles of clips too short to have a frame beyond them are shown and
+not judged.
 */
 
 use serde::Serialize;
@@ -126,7 +130,8 @@ impl Check {
     }
 }
 
-/// Compares what both have; whether they may be compared at all is [`super::differences`]'s business.
+/// Compares what both have; whether they may be compared at all is [`super::differences`]'s
+/// business.
 pub fn check(was: &Run, now: &Run, limits: &Limits) -> Check {
     let mut check = Check::default();
     for (model, partner) in pairs(was, now) {

@@ -106,7 +106,8 @@ impl Metric {
         self == Self::Fps || self.kind() == Kind::Quality
     }
 
-    /// Frames after the first that a clip must have, so that at least one of them lies beyond the percentile.
+    /// Frames after the first that a clip must have, so that at least one of them lies beyond the
+    /// percentile.
     pub fn least_frames(self) -> usize {
         match self {
             Self::P95Ms => 20,
@@ -142,7 +143,8 @@ impl Metric {
         passes.all(|pass| pass.frames > self.least_frames())
     }
 
-    /// One number for each pass that all objects have: the first pass of each together, the second of each, …
+    /// One number for each pass that all objects have: the first pass of each together, the second
+    /// of each, …
     pub(super) fn of_model(self, objects: &[&ObjectRun]) -> Vec<f64> {
         let passes = objects.iter().map(|object| object.passes.len()).min().unwrap_or(0);
         let pass = |at: usize| objects.iter().map(move |object| &object.passes[at]);

@@ -6,8 +6,9 @@ run folder → Run ─ save → baseline file
                 └─ check: differences (refused unless allowed) → comparisons → verdict
 ```
 
-Only like is compared with like: hardware, precision, prompts, metrics, clips and all that decides what a number means
-must agree, or the user must say that a difference is meant. What counts as slower is written at [`judge`].
+Only like is compared with like: hardware, precision, prompts, metrics, clips and all that decides
+what a number means must agree, or the user must say that a difference is meant. What counts as
+slower is written at [`judge`].
 */
 
 mod differ;

@@ -1,6 +1,6 @@
 /*!
-A run folder to a [`Run`]: conditions, memory and quality of `profile_summary.csv`, times of `sidecar.json`, because the
-table's are rounded.
+A run folder to a [`Run`]: conditions, memory and quality of `profile_summary.csv`, times of
+`sidecar.json`, because the table's are rounded.
 */
 
 use std::collections::{BTreeMap, HashMap, VecDeque};
@@ -121,8 +121,8 @@ fn rows(path: &Path) -> Result<Vec<Row>> {
     rows.with_context(|| format!("{} is damaged; run that bench again", path.display()))
 }
 
-/// For each row the empty model that it belongs to. A row without numbers may not know its conditions, because its
-/// worker died early: it goes to the model of its tag that has numbers.
+/// For each row the empty model that it belongs to. A row without numbers may not know its
+/// conditions, because its worker died early: it goes to the model of its tag that has numbers.
 fn models_of(sidecar: &Sidecar, rows: &[Row]) -> Vec<ModelRun> {
     let of = |row: &Row| {
         let conditions =
@@ -161,7 +161,8 @@ fn models_of(sidecar: &Sidecar, rows: &[Row]) -> Vec<ModelRun> {
         .collect()
 }
 
-/// `tensorrt 8.6.0 fp16 graph` as its words without the version, and the version: either may differ alone.
+/// `tensorrt 8.6.0 fp16 graph` as its words without the version, and the version: either may differ
+/// alone.
 fn version_of(backend: &str) -> Option<(String, String)> {
     let words: Vec<&str> = backend.split_whitespace().collect();
     let at = words.iter().position(|word| word.starts_with(|c: char| c.is_ascii_digit()))?;

@@ -19,7 +19,8 @@ pub struct Run {
     pub commit: Option<String>,
     /// What the speed hangs on: GPU, driver, processor, power limit, build; by name.
     pub machine: BTreeMap<String, String>,
-    /// Settings beside those of the models: threads, warm-ups, how frames follow one another; by name.
+    /// Settings beside those of the models: threads, warm-ups, how frames follow one another; by
+    /// name.
     pub settings: BTreeMap<String, String>,
     /// sha256 of the frames and masks of each clip.
     pub inputs: BTreeMap<String, String>,
@@ -89,7 +90,8 @@ impl Run {
     /// Reads a run folder.
     ///
     /// # Errors
-    /// A folder that is none, that is not finished or that is damaged, and one without any measured pass.
+    /// A folder that is none, that is not finished or that is damaged, and one without any measured
+    /// pass.
     pub fn read(folder: &Path) -> Result<Self> {
         read::read(folder)
     }

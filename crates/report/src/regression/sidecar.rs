@@ -39,7 +39,8 @@ pub(super) struct Times {
     pub latency_ms: Vec<f64>,
 }
 
-/// What is compared of `environment.gpu`: names there, and nothing else of it (a clock of now is not the machine).
+/// What is compared of `environment.gpu`: names there, and nothing else of it (a clock of now is
+/// not the machine).
 const GPU_FACTS: [(&str, &str); 8] = [
     ("name", "gpu"),
     ("board", "board"),
@@ -60,7 +61,8 @@ const FACTS: [(&str, &str); 5] = [
     ("build", "build"),
 ];
 
-/// Settings that are compared elsewhere (models, clips and what limits them) or that mean nothing for the numbers.
+/// Settings that are compared elsewhere (models, clips and what limits them) or that mean nothing
+/// for the numbers.
 const NO_SETTINGS: [&str; 10] = [
     "models",
     "videos",
@@ -94,7 +96,8 @@ impl Sidecar {
         machine
     }
 
-    /// The compute capability, which stands in the words about TensorRT: `… H200 (sm 90), driver for CUDA …`.
+    /// The compute capability, which stands in the words about TensorRT: `… H200 (sm 90), driver
+    /// for CUDA …`.
     fn sm(&self) -> Option<String> {
         let words = self.environment.get("tensorrt")?.to_string();
         let (_, after) = words.split_once("(sm ")?;
@@ -110,7 +113,8 @@ impl Sidecar {
         settings
     }
 
-    /// The entry of a model in the configuration: of several with one tag the one of this size and precision.
+    /// The entry of a model in the configuration: of several with one tag the one of this size and
+    /// precision.
     pub fn model(&self, tag: &str, imgsz: &str, precision: &str) -> Option<&Value> {
         let models = self.configuration.get("models")?.as_array()?;
         let of_tag = || models.iter().filter(|model| model["tag"] == tag);

@@ -72,7 +72,8 @@ impl Verdicts {
         self.results.iter().filter(|result| result.state == state).count()
     }
 
-    /// Why `--check` fails; `None` when it passes. What was never measured cannot pass, so a check of nothing fails.
+    /// Why `--check` fails; `None` when it passes. What was never measured cannot pass, so a check
+    /// of nothing fails.
     pub fn failure(&self) -> Option<String> {
         let (failed, invalid) = (self.count(State::Fail), self.count(State::Invalid));
         let missing =

@@ -1,7 +1,9 @@
 /*!
-Targets: what a model must reach on a platform, read from TOML and held against the groups of a report.
+Targets: what a model must reach on a platform, read from TOML and held against the groups of a
+report.
 
-A target that nobody measured is neither passed nor failed, unless it says that it is required; numbers of INVALID rows reach no target.
+A target that nobody measured is neither passed nor failed, unless it says that it is required;
+numbers of INVALID rows reach no target.
 */
 
 mod judge;
@@ -103,7 +105,8 @@ impl Targets {
     /// Reads a file, or the built-in targets by the name `default`.
     ///
     /// # Errors
-    /// A file that cannot be read, is no TOML, has an unknown key, no target, or a target without exactly one limit.
+    /// A file that cannot be read, is no TOML, has an unknown key, no target, or a target without
+    /// exactly one limit.
     pub fn open(file: &Path) -> Result<Self> {
         if file == Path::new("default") {
             return Self::parse(DEFAULT, "the built-in targets").context("the built-in targets");
@@ -139,7 +142,8 @@ impl Targets {
         Ok(targets)
     }
 
-    /// Targets whose metric neither this program nor any of the tables knows: a typing error must not read as 'not measured'.
+    /// Targets whose metric neither this program nor any of the tables knows: a typing error must
+    /// not read as 'not measured'.
     pub fn unknown(&self, groups: &[Group]) -> Vec<&Target> {
         let known = |metric: &str| {
             DERIVED.contains(&metric)

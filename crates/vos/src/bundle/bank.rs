@@ -15,7 +15,8 @@ pub enum Bank {
     Padded,
     /// One profile for each fill level.
     Exact,
-    /// As padded, but the track step is cut at its attentions, which this program's own kernels compute.
+    /// As padded, but the track step is cut at its attentions, which this program's own kernels
+    /// compute.
     Fused,
 }
 
@@ -39,8 +40,8 @@ impl Bank {
         }
     }
 
-    /// The forms in the order in which a run takes what there is: the cut one, for it was built on purpose, the platform's `usual`
-    /// one, then any.
+    /// The forms in the order in which a run takes what there is: the cut one, for it was built on
+    /// purpose, the platform's `usual` one, then any.
     pub fn by_preference(usual: Option<Self>) -> impl Iterator<Item = Self> {
         [Some(Self::Fused), usual, Some(Self::Padded), Some(Self::Exact)].into_iter().flatten()
     }

@@ -1,5 +1,6 @@
 /*!
-Files of weights that lie beside graphs, and beside the plans that are built of them: what this program's own kernels compute with.
+Files of weights that lie beside graphs, and beside the plans that are built of them: what this
+program's own kernels compute with.
 */
 
 use anyhow::{Context, Result, bail};
@@ -55,7 +56,8 @@ impl MemoryEncoder {
     }
 }
 
-/// A manifest's `file` lies beside it: one that points elsewhere would have a stranger's bundle name any file of this machine.
+/// A manifest's `file` lies beside it: one that points elsewhere would have a stranger's bundle
+/// name any file of this machine.
 ///
 /// # Errors
 /// A path, or no name at all.

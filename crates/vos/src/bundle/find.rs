@@ -24,7 +24,8 @@ pub struct Wanted<'a> {
 /// The input size taken where several are there and none is asked for.
 const USUAL_IMGSZ: usize = 1024;
 
-/// All bundles below `roots`, by name. Folders without a manifest are passed over; a broken manifest is an error.
+/// All bundles below `roots`, by name. Folders without a manifest are passed over; a broken
+/// manifest is an error.
 pub fn list(roots: &[PathBuf]) -> Result<Vec<Bundle>> {
     let mut found = Vec::new();
     for root in roots {
@@ -42,7 +43,8 @@ pub fn list(roots: &[PathBuf]) -> Result<Vec<Bundle>> {
     Ok(found)
 }
 
-/// Picks the bundle for `wanted`: the exact size where one is asked for, else 1024, else the only one there.
+/// Picks the bundle for `wanted`: the exact size where one is asked for, else 1024, else the only
+/// one there.
 pub fn find(bundles: &[Bundle], roots: &[PathBuf], wanted: &Wanted<'_>) -> Result<Bundle> {
     let fits = |bundle: &&Bundle| {
         let m = &bundle.manifest.model;
@@ -82,8 +84,8 @@ fn missing(bundles: &[Bundle], roots: &[PathBuf], wanted: &Wanted<'_>) -> String
         Some(root) if root.is_dir() || !root.exists() => root,
         _ => Path::new("onnx/bundles"),
     };
-    // Mixed engines are built from fp16 graphs. The segments are what engines of most platforms are built from: without them
-    // whoever types this comes to build-engines and is sent back.
+    // Mixed engines are built from fp16 graphs. The segments are what engines of most platforms are
+    // built from: without them whoever types this comes to build-engines and is sent back.
     let graphs = if wanted.precision == "mixed" { "fp16" } else { wanted.precision };
     format!(
         "no bundle of {} at {} in {}: searched {searched}, found {there}; {}make it with: \

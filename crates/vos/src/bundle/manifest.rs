@@ -33,13 +33,16 @@ pub struct Manifest {
     /// The graphs, one ONNX file each.
     #[serde(rename = "graph")]
     pub graphs: Vec<Graph>,
-    /// The blocks between the encoder's two parts, which this program computes itself; none where TensorRT computes all of it.
+    /// The blocks between the encoder's two parts, which this program computes itself; none where
+    /// TensorRT computes all of it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub trunk: Option<Trunk>,
-    /// The track step's mask decoder, which this program may compute itself, behind [`Role::TrackImage`]; none where engines alone compute it.
+    /// The track step's mask decoder, which this program may compute itself, behind
+    /// [`Role::TrackImage`]; none where engines alone compute it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub decoder: Option<Decoder>,
-    /// The memory graph, which this program may compute itself; none where an engine alone computes it.
+    /// The memory graph, which this program may compute itself; none where an engine alone computes
+    /// it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub memory_encoder: Option<MemoryEncoder>,
 }
@@ -229,8 +232,8 @@ impl Manifest {
         Role::SEGMENTS.into_iter().map_while(|role| self.graph(role)).collect()
     }
 
-    /// Graphs that other bundles of the same network may have cut otherwise, or not at all: the encoder's parts, and what stands in front of
-    /// a mask decoder of this program's.
+    /// Graphs that other bundles of the same network may have cut otherwise, or not at all: the
+    /// encoder's parts, and what stands in front of a mask decoder of this program's.
     pub fn own_cuts(&self) -> Vec<&Graph> {
         self.encoder_parts().into_iter().chain(self.graph(Role::TrackImage)).collect()
     }

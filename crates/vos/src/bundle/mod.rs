@@ -101,7 +101,8 @@ impl Bundle {
         Ok(())
     }
 
-    /// The weights of the encoder's trunk, read and checked against the manifest; none where it has no trunk.
+    /// The weights of the encoder's trunk, read and checked against the manifest; none where it has
+    /// no trunk.
     ///
     /// # Errors
     /// As those of [`TrunkWeights::open`].
@@ -113,7 +114,8 @@ impl Bundle {
         )
     }
 
-    /// The weights of the track step's mask decoder, read and checked against the manifest; none where an engine has it.
+    /// The weights of the track step's mask decoder, read and checked against the manifest; none
+    /// where an engine has it.
     ///
     /// # Errors
     /// As those of [`DecoderWeights::open`].
@@ -125,7 +127,8 @@ impl Bundle {
         )
     }
 
-    /// The weights of the memory encoder, read and checked against the manifest; none where an engine has it.
+    /// The weights of the memory encoder, read and checked against the manifest; none where an
+    /// engine has it.
     ///
     /// # Errors
     /// As those of [`MemoryWeights::open`].

@@ -1,12 +1,16 @@
 /*!
-How the parts of a cut encoder are put together: which tensor of which part goes where, and which of them may share memory.
+How the parts of a cut encoder are put together: which tensor of which part goes where, and which of
+them may share memory.
 
-A deep image encoder takes TensorRT 8.6 minutes to build in one piece. So bundles may hold the encoder in parts as well
-(`encoder_cut0`, `encoder_cut1`, …). The manifest's names alone say how they belong together:
+A deep image encoder takes TensorRT 8.6 minutes to build in one piece. So bundles may hold the
+encoder in parts as well (`encoder_cut0`, `encoder_cut1`, …). The manifest's names alone say how
+they belong together:
 
-- `image` is the frame; `feat`, `hr0` and `hr1` are the encoder's outputs, whichever part makes them;
+- `image` is the frame; `feat`, `hr0` and `hr1` are the encoder's outputs, whichever part makes
+  them;
 - a part's `y` is the next one's `x`;
-- where the manifest has a trunk, there are two parts: the first one's `y` goes to the trunk, whose `m0` to `m3` the second takes;
+- where the manifest has a trunk, there are two parts: the first one's `y` goes to the trunk, whose
+  `m0` to `m3` the second takes;
 - any other output goes to every later part with an input of that name.
 */
 
@@ -98,12 +102,12 @@ impl Handed {
 }
 
 impl Wiring {
-    /// Puts parts, in their order, together. A single graph is an encoder that is not cut. With a `trunk` there are two, the stem
-    /// before it and the neck behind it.
+    /// Puts parts, in their order, together. A single graph is an encoder that is not cut. With a
+    /// `trunk` there are two, the stem before it and the neck behind it.
     ///
     /// # Errors
-    /// An input that no part before it makes, an output that nobody takes or that two parts make, types or shapes that
-    /// differ at both ends, features that nobody makes.
+    /// An input that no part before it makes, an output that nobody takes or that two parts make,
+    /// types or shapes that differ at both ends, features that nobody makes.
     pub fn of(parts: &[&Graph], trunk: Option<&Trunk>) -> Result<Self> {
         if let Some(trunk) = trunk {
             return around_trunk::wire(parts, trunk);
@@ -232,7 +236,8 @@ fn check_outputs(parts: &[&Graph]) -> Result<()> {
 /// The parts take what the whole encoder takes, and make what it makes.
 ///
 /// # Errors
-/// Parts that do not fit together ([`Wiring::of`]), or one of whose ports at the outside differs from the whole's.
+/// Parts that do not fit together ([`Wiring::of`]), or one of whose ports at the outside differs
+/// from the whole's.
 pub fn check_against(whole: &Graph, parts: &[&Graph], trunk: Option<&Trunk>) -> Result<()> {
     Wiring::of(parts, trunk)?;
     let same = |part: &Graph, one: &Tensor, other: Option<&Tensor>| {
@@ -254,7 +259,8 @@ pub fn check_against(whole: &Graph, parts: &[&Graph], trunk: Option<&Trunk>) -> 
     Ok(())
 }
 
-/// Both bundles are cut at the same places, as far as names and shapes tell; their types may differ.
+/// Both bundles are cut at the same places, as far as names and shapes tell; their types may
+/// differ.
 pub fn are_cut_alike(one: &Manifest, other: &Manifest) -> bool {
     let (one, other) = (one.own_cuts(), other.own_cuts());
     let same = |(one, other): (&&Graph, &&Graph)| {

@@ -6,8 +6,8 @@ use anyhow::{Context, Result, ensure};
 
 use super::manifest::{Axis, Tensor};
 
-/// These are the extents of `what`, which `takers` ("the decoder's kernels") take; the first may be the number of objects. Types are the
-/// engines', which are built in half precision from either.
+/// These are the extents of `what`, which `takers` ("the decoder's kernels") take; the first may be
+/// the number of objects. Types are the engines', which are built in half precision from either.
 ///
 /// # Errors
 /// There is no such tensor, or it has others.

@@ -1,5 +1,6 @@
 /*!
-What a graph does in a frame: the roles that a manifest gives its graphs, and how they belong together.
+What a graph does in a frame: the roles that a manifest gives its graphs, and how they belong
+together.
 */
 
 use serde::{Deserialize, Serialize};
@@ -102,7 +103,8 @@ impl Role {
         Self::TrackImage,
     ];
 
-    /// The segments of a track step that is cut at its attentions, in order; as many as four layers have.
+    /// The segments of a track step that is cut at its attentions, in order; as many as four layers
+    /// have.
     pub const SEGMENTS: [Self; 9] = [
         Self::TrackSeg0,
         Self::TrackSeg1,
@@ -115,8 +117,8 @@ impl Role {
         Self::TrackSeg8,
     ];
 
-    /// The parts of an encoder that is cut because TensorRT builds a deep one for minutes, or at the attentions over its whole map,
-    /// in order; as many as there may be.
+    /// The parts of an encoder that is cut because TensorRT builds a deep one for minutes, or at
+    /// the attentions over its whole map, in order; as many as there may be.
     pub const CUTS: [Self; 8] = [
         Self::EncoderCut0,
         Self::EncoderCut1,

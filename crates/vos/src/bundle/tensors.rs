@@ -1,6 +1,6 @@
 /*!
-Files of weights that this program computes with itself (safetensors): read whole, held against the manifest's hash, and searched for
-tensors whose type and shape are known before.
+Files of weights that this program computes with itself (safetensors): read whole, held against the
+manifest's hash, and searched for tensors whose type and shape are known before.
 */
 
 use std::collections::BTreeMap;

@@ -42,10 +42,12 @@ pub(super) fn is_here(dir: &Path) -> bool {
 }
 
 impl DavisSplit {
-    /// Opens the split that the list `<split_name>.txt` names; without any list all videos belong to it.
+    /// Opens the split that the list `<split_name>.txt` names; without any list all videos belong
+    /// to it.
     ///
     /// # Errors
-    /// No frames, no annotations, no list of that name among those that are there, or no video at all.
+    /// No frames, no annotations, no list of that name among those that are there, or no video at
+    /// all.
     pub fn open(dir: &Path, split_name: &str) -> Result<Self> {
         let root = dir.to_path_buf();
         for part in [FRAMES, MASKS] {

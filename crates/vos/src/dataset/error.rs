@@ -1,6 +1,6 @@
 /*!
-What can be wrong with one clip or one mask. Each has a stable short code for the status column and a
-sentence for people; where the predecessor had a wording, the sentence keeps it.
+What can be wrong with one clip or one mask. Each has a stable short code for the status column and
+a sentence for people; where the predecessor had a wording, the sentence keeps it.
 */
 
 use std::path::PathBuf;

@@ -1,10 +1,10 @@
 /*!
 What a split contains: which clips, which frames, which objects, where each ground-truth mask lies.
 
-A clip is a list of paths; pixels are decoded only when [`Clip::frame`] or
-[`ObjectTruth::mask`] is asked for them. A video file is decoded when its clip is opened. Two layouts are read behind one trait:
-SA-V ([`sav`]) and DAVIS ([`davis`]). What is wrong with a split stops the run
-before it starts; what is wrong with a clip or an object costs only its rows.
+A clip is a list of paths; pixels are decoded only when [`Clip::frame`] or [`ObjectTruth::mask`] is
+asked for them. A video file is decoded when its clip is opened. Two layouts are read behind one
+trait: SA-V ([`sav`]) and DAVIS ([`davis`]). What is wrong with a split stops the run before it
+starts; what is wrong with a clip or an object costs only its rows.
 */
 
 pub mod davis;
@@ -103,7 +103,8 @@ impl Clip {
         Ok(RgbImage { width, height, data })
     }
 
-    /// Decodes frame `index` of a clip of `width` × `height` pixels into `out`, `3 * width * height` bytes.
+    /// Decodes frame `index` of a clip of `width` × `height` pixels into `out`, `3 * width *
+    /// height` bytes.
     ///
     /// # Errors
     /// As [`Clip::frame`].

@@ -1,9 +1,9 @@
 /*!
 Frames by the numbers in their names.
 
-In SA-V a mask names its frame by number. Where a frame file is missing, or names are not padded with
-zeros, the N-th file by name is not frame N, and every later mask would be compared with another
-frame: such a clip is put in order, or refused.
+In SA-V a mask names its frame by number. Where a frame file is missing, or names are not padded
+with zeros, the N-th file by name is not frame N, and every later mask would be compared with
+another frame: such a clip is put in order, or refused.
 */
 
 use std::path::{Path, PathBuf};

@@ -13,8 +13,8 @@ use super::{Dataset, davis, listing, sav};
 /// Opens the split `split_name` in `split_dir`, SA-V or DAVIS, whichever is on disk.
 ///
 /// # Errors
-/// The directory is missing, holds neither layout, lacks a part of it, or names no video. The message says
-/// what was found, what was expected and what to type.
+/// The directory is missing, holds neither layout, lacks a part of it, or names no video. The
+/// message says what was found, what was expected and what to type.
 pub fn open(split_dir: &Path, split_name: &str) -> Result<Box<dyn Dataset>> {
     if !split_dir.is_dir() {
         let found = if split_dir.exists() { "is a file" } else { "does not exist" };

@@ -9,8 +9,8 @@ The SA-V layout (Segment Anything Video, val and test), by the predecessor's rul
 ```
 
 Frame N is the JPEG whose name says N; a clip in which one is missing is refused (see `numbers`). A
-video file is decoded at 24 frames a second: where it has another rate, frames come again or are left
-out.
+video file is decoded at 24 frames a second: where it has another rate, frames come again or are
+left out.
 */
 
 use std::collections::BTreeMap;
@@ -41,7 +41,8 @@ pub(super) fn is_here(dir: &Path) -> bool {
 }
 
 impl SavSplit {
-    /// Opens the split: `<split_name>.txt` lists its videos, or else the folders (or video files) do.
+    /// Opens the split: `<split_name>.txt` lists its videos, or else the folders (or video files)
+    /// do.
     ///
     /// # Errors
     /// No frame source, no annotations, an unreadable manifest, or no video at all.
@@ -196,7 +197,8 @@ impl SavSplit {
     }
 }
 
-/// Ids without a manifest: the JPEG folders, or else the entries of the first video folder that has any.
+/// Ids without a manifest: the JPEG folders, or else the entries of the first video folder that has
+/// any.
 fn list_videos(root: &Path) -> Result<Vec<String>> {
     let frames = root.join(FRAMES);
     if frames.is_dir() {

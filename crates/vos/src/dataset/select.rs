@@ -7,7 +7,8 @@ use std::hash::{BuildHasher as _, RandomState};
 
 use super::shuffle::shuffle;
 
-/// The videos of a run, each once, whatever often it is listed: shuffled first, then limited (0 takes all).
+/// The videos of a run, each once, whatever often it is listed: shuffled first, then limited (0
+/// takes all).
 ///
 /// A seed implies shuffling and gives the order of CPython's `random.seed(seed)` and
 /// `random.shuffle(videos)`. Shuffling without a seed draws one and logs it, so that the run can be

@@ -13,7 +13,8 @@ use crate::mask::Mask;
 const MOST_PIXELS: usize = 16;
 
 impl ObjectTruth {
-    /// The frame on which the object is prompted: its first annotated one. `None` without annotations.
+    /// The frame on which the object is prompted: its first annotated one. `None` without
+    /// annotations.
     pub fn prompt_index(&self) -> Option<usize> {
         self.masks.keys().next().copied()
     }

@@ -1,8 +1,9 @@
 /*!
 What a JPEG file's header promises, for decoders that must not be given everything.
 
-libjpeg-turbo says itself what it does not read. nvJPEG knows fewer kinds, takes some for others (three channels that are stored
-as RGB for luminance and chroma), and repairs what ends too soon; so its files are looked at first.
+libjpeg-turbo says itself what it does not read. nvJPEG knows fewer kinds, takes some for others
+(three channels that are stored as RGB for luminance and chroma), and repairs what ends too soon; so
+its files are looked at first.
 */
 
 use std::path::Path;
@@ -19,7 +20,8 @@ const NEITHER: &str =
 /// Width and height of a file that nvJPEG may be given.
 ///
 /// # Errors
-/// No whole JPEG, or one of a kind that nvJPEG does not decode into the pixels that others see in it.
+/// No whole JPEG, or one of a kind that nvJPEG does not decode into the pixels that others see in
+/// it.
 pub fn size_for_nvjpeg(path: &Path, bytes: &[u8]) -> Result<(usize, usize), DecodeError> {
     let broken = |reason: String| DecodeError::Format {
         path: path.into(),
@@ -132,7 +134,8 @@ impl Header {
             [..] if self.components.len() != 3 => {
                 Some((format!("it has {} channels", self.components.len()), NEITHER))
             }
-            // As libjpeg tells: a JFIF file is never RGB, Adobe's files say so, others show it by their channels' names.
+            // As libjpeg tells: a JFIF file is never RGB, Adobe's files say so, others show it by
+            // their channels' names.
             ids if !self.jfif
                 && (self.adobe == Some(0) || self.adobe.is_none() && ids == b"RGB") =>
             {

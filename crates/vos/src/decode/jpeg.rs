@@ -1,9 +1,9 @@
 /*!
 JPEG frames to RGB with libjpeg-turbo's decoder (by way of mozjpeg), all or nothing.
 
-Pillow, which SAM 2's own loader uses, decodes with libjpeg-turbo: the pixels are the same to the last
-bit, so masks can be compared with the original's. Its habit of filling what is missing with grey is
-turned into an error that names the file. EXIF orientation is ignored, as that loader does.
+Pillow, which SAM 2's own loader uses, decodes with libjpeg-turbo: the pixels are the same to the
+last bit, so masks can be compared with the original's. Its habit of filling what is missing with
+grey is turned into an error that names the file. EXIF orientation is ignored, as that loader does.
 */
 
 use std::fs::File;
@@ -34,8 +34,9 @@ pub fn jpeg_bytes(path: &Path, bytes: &[u8]) -> Result<RgbImage, DecodeError> {
     Ok(image)
 }
 
-/// Decodes a whole JPEG file of `width` × `height` pixels into `out`, which holds `3 * width * height` bytes. The size
-/// that the header states comes back; where it is another one, `out` is left as it is.
+/// Decodes a whole JPEG file of `width` × `height` pixels into `out`, which holds `3 * width *
+/// height` bytes. The size that the header states comes back; where it is another one, `out` is
+/// left as it is.
 ///
 /// # Errors
 /// The file cannot be read, and as [`jpeg_bytes`].

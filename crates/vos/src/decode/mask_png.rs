@@ -49,7 +49,8 @@ impl IdImage {
     }
 }
 
-/// Decodes a mask file: palette, grey (1 to 16 bits, with or without alpha), RGB or RGBA. Alpha is ignored.
+/// Decodes a mask file: palette, grey (1 to 16 bits, with or without alpha), RGB or RGBA. Alpha is
+/// ignored.
 ///
 /// # Errors
 /// The file cannot be read, is no PNG, is damaged, or ends early.

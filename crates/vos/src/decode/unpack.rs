@@ -29,7 +29,8 @@ pub(super) fn row_ids(row: Row, line: &[u8], out: &mut [u16]) {
     }
 }
 
-/// Sample number `index` of a row; samples of less than a byte fill each byte from its high bits down.
+/// Sample number `index` of a row; samples of less than a byte fill each byte from its high bits
+/// down.
 fn sample(line: &[u8], depth: BitDepth, index: usize) -> u16 {
     match depth {
         BitDepth::Sixteen => u16::from_be_bytes([line[2 * index], line[2 * index + 1]]),

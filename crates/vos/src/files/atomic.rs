@@ -14,9 +14,10 @@ const MOST_LINKS: usize = 40;
 
 /// Replaces `path` by what `content` writes.
 ///
-/// The bytes go to a temporary file in the same directory, reach the disk, and then take the name. A symbolic link stays, the file
-/// that it points to is replaced. A device, a pipe or an open descriptor (`/dev/stdout`) cannot be replaced: the bytes go straight
-/// into it. Errors name the file; on error the old content stays.
+/// The bytes go to a temporary file in the same directory, reach the disk, and then take the name.
+/// A symbolic link stays, the file that it points to is replaced. A device, a pipe or an open
+/// descriptor (`/dev/stdout`) cannot be replaced: the bytes go straight into it. Errors name the
+/// file; on error the old content stays.
 pub fn write(
     path: &Path,
     content: impl FnOnce(&mut BufWriter<&mut File>) -> Result<()>,
@@ -34,7 +35,8 @@ pub fn write(
     })
 }
 
-/// Whether what is written to `path` goes to this program's standard output, as with `/dev/stdout`: nothing else belongs there then.
+/// Whether what is written to `path` goes to this program's standard output, as with `/dev/stdout`:
+/// nothing else belongs there then.
 pub fn is_standard_output(path: &Path) -> bool {
     matches!(place(path), Ok(Place::Descriptor(1, _)))
 }
@@ -76,7 +78,8 @@ fn write_into(
     content: impl FnOnce(&mut BufWriter<&mut File>) -> Result<()>,
 ) -> Result<()> {
     let mut file = match stream {
-        // Duplicates go on where the stream is; one that is opened anew would begin at the start of a file.
+        // Duplicates go on where the stream is; one that is opened anew would begin at the start of
+        // a file.
         Place::Descriptor(1, _) => File::from(io::stdout().as_fd().try_clone_to_owned()?),
         Place::Descriptor(2, _) => File::from(io::stderr().as_fd().try_clone_to_owned()?),
         Place::Descriptor(_, path) => File::options().append(true).open(path)?,
@@ -104,7 +107,8 @@ fn write_beside(
     };
     let mut builder = tempfile::Builder::new();
     builder.prefix(".segtrt-").suffix(".tmp");
-    // Temporary files are private by default; results are for everybody, as far as the umask allows.
+    // Temporary files are private by default; results are for everybody, as far as the umask
+    // allows.
     #[cfg(unix)]
     builder.permissions(std::os::unix::fs::PermissionsExt::from_mode(0o666));
     let mut file = builder.tempfile_in(directory)?;

@@ -156,8 +156,8 @@ pub(super) const BELIEF: [Column; 12] = [
     }),
 ];
 
-/// New columns of how frames follow one another. Ages are of overlapping frames only: these have no latency, and the
-/// columns of latencies stay empty.
+/// New columns of how frames follow one another. Ages are of overlapping frames only: these have no
+/// latency, and the columns of latencies stay empty.
 pub(super) const PACE: [Column; 6] = [
     ("mode", |r| r.condition(&r.record.conditions.mode)),
     ("source_age_p50_ms", |r| r.age(|a| a.decoded_p50_ms)),

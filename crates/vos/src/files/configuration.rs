@@ -8,8 +8,8 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 use sha2::{Digest, Sha256};
 
-/// The setting that tells how many other GPUs of the host were measured at the same time: they share its processors and
-/// disks.
+/// The setting that tells how many other GPUs of the host were measured at the same time: they
+/// share its processors and disks.
 pub const OTHER_DEVICES: &str = "other_devices_at_the_same_time";
 
 /// The clips of a run, by name, in order.
@@ -61,8 +61,9 @@ impl Configuration {
         self.fields.get(LIMIT_OBJECTS)?.as_u64()
     }
 
-    /// The same with the clips and objects of an earlier run beside its own: each row is of one object, so that a run which goes on
-    /// may have more or fewer of them. The clips are in this run's order where it has all of them.
+    /// The same with the clips and objects of an earlier run beside its own: each row is of one
+    /// object, so that a run which goes on may have more or fewer of them. The clips are in this
+    /// run's order where it has all of them.
     pub fn beside(self, earlier: &Self) -> Self {
         let mut joined = self.clone();
         if let (Some(now), Some(then)) = (self.videos(), earlier.videos()) {

@@ -1,5 +1,6 @@
 /*!
-`rows.jsonl`: every result the moment it exists, one line per object, on disk before the next begins.
+`rows.jsonl`: every result the moment it exists, one line per object, on disk before the next
+begins.
 
 The first line holds the configuration. Lines are only ever appended, so a crash can spoil the last
 one at most; it is dropped on reading and that object is measured again.
@@ -67,7 +68,8 @@ impl ObjectResult {
     }
 }
 
-/// Per-frame times and the network's scores column by column: a third of the size of a list of records.
+/// Per-frame times and the network's scores column by column: a third of the size of a list of
+/// records.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub(super) struct FrameTable {
     frame: Vec<usize>,
@@ -162,7 +164,8 @@ impl Journal {
         Ok(Continued { journal, configuration, found })
     }
 
-    /// The settings in the first line of the journal in `directory`; none where there is no such line.
+    /// The settings in the first line of the journal in `directory`; none where there is no such
+    /// line.
     pub(super) fn configuration(directory: &Path) -> Option<Configuration> {
         let mut line = String::new();
         let file = File::open(directory.join(FILE_NAME)).ok()?;
@@ -182,7 +185,8 @@ impl Journal {
         Ok(offset)
     }
 
-    /// Appends a line as it is: a changed copy of one that is there, with what is not kept in memory.
+    /// Appends a line as it is: a changed copy of one that is there, with what is not kept in
+    /// memory.
     pub(super) fn append_again(&mut self, line: &serde_json::Value) -> Result<u64> {
         let offset = self.length;
         self.append_line(serde_json::to_string(line)?)?;
@@ -225,8 +229,8 @@ impl Journal {
         Ok(Self { file, path, length })
     }
 
-    /// Sets aside what is there and writes the first line. Masks without rows are another run's too, and go before there is a journal:
-    /// a resumed run takes what lies beside one for its own.
+    /// Sets aside what is there and writes the first line. Masks without rows are another run's
+    /// too, and go before there is a journal: a resumed run takes what lies beside one for its own.
     fn begin(mut self, directory: &Path, configuration: &Configuration) -> Result<Self> {
         let moved = set_aside::earlier_run(directory)?;
         if let Some(told) = set_aside::told(directory, &moved) {
@@ -271,8 +275,8 @@ impl Journal {
         Ok(())
     }
 
-    /// Reads everything, checks the configuration, cuts off a torn last line. The settings are those of the first line; none where
-    /// there is no whole one.
+    /// Reads everything, checks the configuration, cuts off a torn last line. The settings are
+    /// those of the first line; none where there is no whole one.
     fn read(&mut self, configuration: &Configuration) -> Result<Read> {
         let mut reader = BufReader::new(&self.file);
         let (mut offset, mut number, mut found) = (0, 0, Vec::new());

@@ -1,5 +1,6 @@
 /*!
-`rows.jsonl` of another run, read without touching it: its settings, and the last line of each object and model.
+`rows.jsonl` of another run, read without touching it: its settings, and the last line of each
+object and model.
 */
 
 use std::collections::BTreeMap;
@@ -26,7 +27,8 @@ pub struct JournalReader {
 }
 
 impl JournalReader {
-    /// Opens the journal in `folder` and looks through its lines. A line that a crash tore is left out.
+    /// Opens the journal in `folder` and looks through its lines. A line that a crash tore is left
+    /// out.
     ///
     /// # Errors
     /// It cannot be read, is of another format, or a line before the last is damaged.
@@ -60,7 +62,8 @@ impl JournalReader {
         Ok(Self { configuration: header.configuration, reader, path, newest })
     }
 
-    /// The video of each line, and the whole line with its raw times, in the order in which they were written.
+    /// The video of each line, and the whole line with its raw times, in the order in which they
+    /// were written.
     ///
     /// # Errors
     /// Of `each`, or where the file cannot be read.

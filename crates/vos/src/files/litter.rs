@@ -1,5 +1,6 @@
 /*!
-What a run that was killed left half-written in its folder: removed by whoever has the folder's journal, and so is alone in it.
+What a run that was killed left half-written in its folder: removed by whoever has the folder's
+journal, and so is alone in it.
 */
 
 use std::path::Path;
@@ -7,7 +8,8 @@ use std::path::Path;
 use super::MASKS;
 use crate::{logits, overlay};
 
-/// Removes half-written files of a run folder, and half-written overlays. What cannot be removed does no harm.
+/// Removes half-written files of a run folder, and half-written overlays. What cannot be removed
+/// does no harm.
 pub(super) fn remove(directory: &Path) {
     for folder in [directory, &directory.join(MASKS), &directory.join(logits::FOLDER)] {
         for entry in std::fs::read_dir(folder).into_iter().flatten().flatten() {

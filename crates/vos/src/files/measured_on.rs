@@ -1,6 +1,6 @@
 /*!
-What a row was measured on: the machine, the data, the library. The journal keeps it with each row, so that rows which a resumed run
-keeps are only put into one table with rows of the same.
+What a row was measured on: the machine, the data, the library. The journal keeps it with each row,
+so that rows which a resumed run keeps are only put into one table with rows of the same.
 */
 
 use std::collections::BTreeMap;
@@ -10,8 +10,9 @@ use serde::{Deserialize, Serialize};
 
 use crate::record::ObjectKey;
 
-/// The name of a teacher's logits among the data. Those of objects that are not asked for now are not looked at, so that they count
-/// where both are known; with and without a teacher are two configurations.
+/// The name of a teacher's logits among the data. Those of objects that are not asked for now are
+/// not looked at, so that they count where both are known; with and without a teacher are two
+/// configurations.
 pub const TEACHER: &str = "teacher's logits";
 
 /// Named values, as `host` or `frames`.
@@ -38,7 +39,8 @@ pub struct MeasuredOn {
 }
 
 impl MeasuredOn {
-    /// What of machine and data is not the same now, a sentence part each; `None` for an object that is not there any more.
+    /// What of machine and data is not the same now, a sentence part each; `None` for an object
+    /// that is not there any more.
     pub(super) fn differences(&self, key: &ObjectKey, now: Option<&Self>) -> Vec<String> {
         let ObjectKey { video, object, .. } = key;
         let Some(now) = now else {
@@ -54,8 +56,8 @@ impl MeasuredOn {
         of_machine.chain(of_data).collect()
     }
 
-    /// What of the library is not the same now. What only one of them tells, as a driver whose sensors could not be read, does
-    /// not count.
+    /// What of the library is not the same now. What only one of them tells, as a driver whose
+    /// sensors could not be read, does not count.
     pub(super) fn other_library(&self, now: &Facts) -> Vec<String> {
         differing(&self.library, now, false)
             .map(|(name, then, now)| format!("{name} was {then:?} and is {now:?}"))
@@ -79,7 +81,8 @@ fn differing<'a>(
     })
 }
 
-/// Why rows may not be continued, and what to do. Each difference is named once, whatever number of rows it is of.
+/// Why rows may not be continued, and what to do. Each difference is named once, whatever number of
+/// rows it is of.
 pub(super) fn refusal(journal: &Path, differences: Vec<String>) -> anyhow::Error {
     let mut named: Vec<String> = Vec::new();
     for difference in differences {

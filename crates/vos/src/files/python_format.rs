@@ -1,7 +1,8 @@
 /*!
 Values as Python prints them, so that files stay byte-compatible with the Python predecessor.
 
-Covers `repr(float)`, `round(x, n)`, `csv.DictWriter` (QUOTE_MINIMAL, CRLF) and `json.dumps` strings.
+Covers `repr(float)`, `round(x, n)`, `csv.DictWriter` (QUOTE_MINIMAL, CRLF) and `json.dumps`
+strings.
 */
 
 use std::fmt;
@@ -23,7 +24,8 @@ pub enum Cell {
 }
 
 impl Cell {
-    /// `round(value, digits)`, or empty. What rounds to nothing has no sign: `-0.0` says less than it seems to.
+    /// `round(value, digits)`, or empty. What rounds to nothing has no sign: `-0.0` says less than
+    /// it seems to.
     pub fn rounded(value: Option<f64>, digits: usize) -> Self {
         value.map_or(Self::Empty, |value| Self::Float(round(value, digits) + 0.0))
     }

@@ -1,10 +1,12 @@
 /*!
-What an earlier run left in a folder in which another one begins: moved aside, not lost, and not to be taken for the new run's.
+What an earlier run left in a folder in which another one begins: moved aside, not lost, and not to
+be taken for the new run's.
 
-Tables and sidecar would be written over, and may be another program's: the predecessor's have the same names. Masks, logits and
-overlays are a file for each object: those of objects that the new run does not have would stay beside its own, and nothing in them
-tells whose they are. So all go where the journal goes: masks and logits with their folders, overlays, which lie in the run folder
-itself, into a folder.
+Tables and sidecar would be written over, and may be another program's: the predecessor's have the
+same names. Masks, logits and overlays are a file for each object: those of objects that the new run
+does not have would stay beside its own, and nothing in them tells whose they are. So all go where
+the journal goes: masks and logits with their folders, overlays, which lie in the run folder itself,
+into a folder.
 */
 
 use std::ffi::OsStr;
@@ -23,8 +25,8 @@ pub const PREVIOUS_NAME: &str = "rows.previous.jsonl";
 /// The folder in a run folder in which every mask is written, a file for each object.
 pub const MASKS: &str = "masks";
 
-/// What is moved, as the name's beginning and its end. The journal comes first: whoever finds none takes nothing in the folder
-/// for a run's to be resumed, so that a crash in between mixes nothing.
+/// What is moved, as the name's beginning and its end. The journal comes first: whoever finds none
+/// takes nothing in the folder for a run's to be resumed, so that a crash in between mixes nothing.
 const KEPT: [(&str, &str); 8] = [
     ("rows", ".jsonl"),
     (MASKS, ""),
@@ -42,11 +44,12 @@ const FILES: [&str; 4] =
 
 /// What overlays are called together.
 const OVERLAYS: &str = "overlays";
-/// The folder in which overlays are gathered, one by one; it gets its name when all are there, so that a crash in between leaves
-/// them together once another run begins.
+/// The folder in which overlays are gathered, one by one; it gets its name when all are there, so
+/// that a crash in between leaves them together once another run begins.
 const GATHERED: &str = ".segtrt-overlays";
 
-/// The name that something has once it is moved; a number where it is not of the newest run that was.
+/// The name that something has once it is moved; a number where it is not of the newest run that
+/// was.
 fn previous((stem, end): (&str, &str), number: Option<u32>) -> String {
     let number = number.map(|number| format!("-{number}")).unwrap_or_default();
     format!("{stem}.previous{number}{end}")
@@ -63,8 +66,9 @@ pub fn is_previous(name: &str) -> bool {
 }
 
 /// Moves what an earlier run left in `directory`, as `rows.previous.jsonl`, `masks.previous`,
-/// `sav_benchmark_summary.previous.csv` and so on; what had such a name becomes `…previous-2…`, or the
-/// next number that is free, the same for all that are of one run. Answers each old name with the new one.
+/// `sav_benchmark_summary.previous.csv` and so on; what had such a name becomes `…previous-2…`, or
+/// the next number that is free, the same for all that are of one run. Answers each old name with
+/// the new one.
 ///
 /// # Errors
 /// The folder cannot be read or changed.
@@ -129,8 +133,8 @@ pub(super) fn told(directory: &Path, moved: &[(String, String)]) -> Option<Strin
         .then(|| format!("{} held results: {}{rest}", directory.display(), each.join(", ")))
 }
 
-/// There are rows, or a table; or a folder of this name has a run's file in it, for a folder that is
-/// somebody else's is not to be touched; or there are overlays.
+/// There are rows, or a table; or a folder of this name has a run's file in it, for a folder that
+/// is somebody else's is not to be touched; or there are overlays.
 fn is_there(directory: &Path, (stem, end): (&str, &str)) -> bool {
     let name = [stem, end].concat();
     let path = directory.join(&name);
@@ -291,7 +295,8 @@ mod tests {
         }
     }
 
-    /// The journal was moved, the masks and one of the overlays were not: they go where their journal is.
+    /// The journal was moved, the masks and one of the overlays were not: they go where their
+    /// journal is.
     #[test]
     fn a_crash_in_between_is_made_good() {
         let dir = tempfile::tempdir().unwrap();

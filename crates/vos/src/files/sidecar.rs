@@ -30,7 +30,8 @@ pub struct Sidecar {
 }
 
 impl Sidecar {
-    /// Takes these facts of the environment from the sidecar that is in `directory`, as far as it has them.
+    /// Takes these facts of the environment from the sidecar that is in `directory`, as far as it
+    /// has them.
     pub fn keep_environment(&mut self, directory: &Path, names: &[&str]) {
         #[derive(Deserialize)]
         struct Earlier {

@@ -58,21 +58,22 @@ struct Entry {
 }
 
 impl ResultStore {
-    /// Rewriting all rows after each of many quick objects would be quadratic: not more often than this…
+    /// Rewriting all rows after each of many quick objects would be quadratic: not more often than
+    /// this…
     const REWRITE_INTERVAL: Duration = Duration::from_millis(500);
     /// …nor for more than one part in this of the time.
     const REWRITE_SHARE: u32 = 20;
 
-    /// Starts a run in `directory`, which is created. The journal of an earlier run is set aside, and so are tables,
-    /// sidecar, masks, logits and overlays, whoever left them.
+    /// Starts a run in `directory`, which is created. The journal of an earlier run is set aside,
+    /// and so are tables, sidecar, masks, logits and overlays, whoever left them.
     pub fn create(directory: &Path, configuration: Configuration) -> Result<Self> {
         make(directory)?;
         let journal = Journal::create(directory, &configuration)?;
         Self::with(directory, Continued { journal, configuration, found: Vec::new() })
     }
 
-    /// Continues the run in `directory`, or starts one if there is none. It may be of other clips and objects: the
-    /// configuration then names those of both.
+    /// Continues the run in `directory`, or starts one if there is none. It may be of other clips
+    /// and objects: the configuration then names those of both.
     ///
     /// Errors when it was configured differently; the message names the settings.
     pub fn resume(directory: &Path, configuration: Configuration) -> Result<Self> {
@@ -148,8 +149,8 @@ impl ResultStore {
         if Instant::now() >= self.next_rewrite { self.rewrite() } else { Ok(()) }
     }
 
-    /// Takes a line of another journal, with its raw times. One that is here already, but for the names of profiler's reports,
-    /// stays as it is.
+    /// Takes a line of another journal, with its raw times. One that is here already, but for the
+    /// names of profiler's reports, stays as it is.
     ///
     /// # Errors
     /// The line is no result, or the journal cannot be written.
@@ -173,7 +174,8 @@ impl ResultStore {
         Ok(())
     }
 
-    /// Takes a row out that stood for what is measured by other rows now. The journal keeps it, so every attempt must do so.
+    /// Takes a row out that stood for what is measured by other rows now. The journal keeps it, so
+    /// every attempt must do so.
     pub fn withdraw(&mut self, key: &ObjectKey, model: usize) {
         if let Some(order) = self.place.remove(&(key.clone(), model)) {
             self.rows.remove(&(order, key.clone()));
@@ -181,8 +183,9 @@ impl ResultStore {
         self.done_before.remove(&(key.clone(), model));
     }
 
-    /// Compares what the rows that stay were measured on with what an object would be measured on `now`: none where it is not
-    /// there any more. Failed rows are measured again; those of objects that are gone are left out.
+    /// Compares what the rows that stay were measured on with what an object would be measured on
+    /// `now`: none where it is not there any more. Failed rows are measured again; those of objects
+    /// that are gone are left out.
     ///
     /// # Errors
     /// Something else, by name.
@@ -231,8 +234,9 @@ impl ResultStore {
         Journal::is_there(directory)
     }
 
-    /// Names the profiler's report of each pass, or none, and writes the CSVs; on disk when this returns. A row that is measured
-    /// again loses its report's name: the report is of another run then.
+    /// Names the profiler's report of each pass, or none, and writes the CSVs; on disk when this
+    /// returns. A row that is measured again loses its report's name: the report is of another run
+    /// then.
     pub fn set_reports(&mut self, report: impl Fn(&RunRecord) -> Option<String>) -> Result<()> {
         for entry in self.rows.values_mut() {
             let reports: Vec<Option<String>> = entry.runs.iter().map(&report).collect();
@@ -281,7 +285,8 @@ impl ResultStore {
         self.rows.insert((order, key), Entry { summary, runs, measured_on, offset });
     }
 
-    /// Gives a result the place of its clip in all that the configuration names: runs over different clips number them differently.
+    /// Gives a result the place of its clip in all that the configuration names: runs over
+    /// different clips number them differently.
     fn put_in_place(&self, result: &mut ObjectResult) {
         if let Some(at) = self.videos.get(&result.summary.pooled.key.video) {
             result.order.video = *at;

@@ -23,8 +23,8 @@ pub struct Tap {
 impl Geometry {
     /// The mask of the video that `low` (`low_side` × `low_side` logits, row-major) stands for.
     ///
-    /// With a letterbox only the content is looked at; samples next to its edge may mix in the padding,
-    /// as they do in the network's own view.
+    /// With a letterbox only the content is looked at; samples next to its edge may mix in the
+    /// padding, as they do in the network's own view.
     ///
     /// # Panics
     /// `low` does not have `low_side * low_side` elements.
@@ -87,7 +87,8 @@ fn threshold(upper: &[f32], lower: &[f32], weight: f32, words: &mut [u64]) {
     }
 }
 
-/// Source samples of each of `length` positions that show `content` of `side` network pixels from `offset` on.
+/// Source samples of each of `length` positions that show `content` of `side` network pixels from
+/// `offset` on.
 fn taps(length: usize, low: usize, offset: usize, content: usize, side: usize) -> Vec<Tap> {
     let low_per_network = low as f32 / side as f32;
     // Without padding this is exactly PyTorch's `input_size / output_size`.

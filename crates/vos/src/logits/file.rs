@@ -1,7 +1,9 @@
 /*!
-`logits/<video>__obj<object>__<tag>.npy` of a run folder: the logits of one object, `<f2`, [frames, side, side].
+`logits/<video>__obj<object>__<tag>.npy` of a run folder: the logits of one object, `<f2`, [frames,
+side, side].
 
-numpy reads and writes the same files (`numpy.load`, `numpy.save`), which is how PyTorch's side of a comparison takes part.
+numpy reads and writes the same files (`numpy.load`, `numpy.save`), which is how PyTorch's side of a
+comparison takes part.
 */
 
 use std::fs::File;
@@ -23,7 +25,8 @@ pub fn file_name(key: &ObjectKey) -> String {
     format!("{}.npy", key.file_stem())
 }
 
-/// The logits of one object, frame after frame from the prompted one on, each `side` × `side`, row after row.
+/// The logits of one object, frame after frame from the prompted one on, each `side` × `side`, row
+/// after row.
 #[derive(Clone, Debug, PartialEq)]
 pub struct LogitsFile {
     side: usize,
@@ -76,7 +79,8 @@ impl LogitsFile {
     /// Frames and side of the file at `path`, by its header and its length.
     ///
     /// # Errors
-    /// It cannot be read, holds another kind of array, or is cut short. The sentence names the file.
+    /// It cannot be read, holds another kind of array, or is cut short. The sentence names the
+    /// file.
     pub fn shape(path: &Path) -> Result<(usize, usize)> {
         open(path).map(|(_, frames, side)| (frames, side))
     }

@@ -1,10 +1,10 @@
 /*!
 Low-resolution mask logits of every frame of an object: what its memories were written from.
 
-A run saves them (`--save-logits`); a teacher-forced run (`--teacher`) takes another run's in place of its own, on every
-frame, when it writes the frame's memory. Its own masks are what it is judged by. So a wrong mask of one frame does not
-reach later frames by way of the memory, and a drift curve tells arithmetic from what feedback makes of it
-(docs/comparing.md).
+A run saves them (`--save-logits`); a teacher-forced run (`--teacher`) takes another run's in place
+of its own, on every frame, when it writes the frame's memory. Its own masks are what it is judged
+by. So a wrong mask of one frame does not reach later frames by way of the memory, and a drift curve
+tells arithmetic from what feedback makes of it (docs/comparing.md).
 */
 
 mod file;
@@ -14,7 +14,8 @@ use half::f16;
 
 pub use file::{FOLDER, LogitsFile, file_name};
 
-/// A logit as it is kept. What half precision cannot hold is its largest number: the sigmoid of either is 0 or 1.
+/// A logit as it is kept. What half precision cannot hold is its largest number: the sigmoid of
+/// either is 0 or 1.
 pub fn rounded(logit: f32) -> f16 {
     // Not a number stays what it is.
     f16::from_f32(logit.clamp(f16::MIN.to_f32(), f16::MAX.to_f32()))

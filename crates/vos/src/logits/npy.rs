@@ -1,8 +1,9 @@
 /*!
-The header of numpy's array files, for the one kind of array that is exchanged here: `<f2`, in C order, of three extents.
+The header of numpy's array files, for the one kind of array that is exchanged here: `<f2`, in C
+order, of three extents.
 
-The crates that read such files read all kinds, and bring a parser generator or a matrix library along for it; this is one
-line of text.
+The crates that read such files read all kinds, and bring a parser generator or a matrix library
+along for it; this is one line of text.
 */
 
 use std::io::Read;

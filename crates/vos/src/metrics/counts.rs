@@ -73,8 +73,8 @@ impl Counts {
     }
 }
 
-/// The element within which two boundaries match, for images of this size: its half-width at each distance from its
-/// centre's row, as in [`crate::morphology`].
+/// The element within which two boundaries match, for images of this size: its half-width at each
+/// distance from its centre's row, as in [`crate::morphology`].
 pub fn neighbourhood(kind: MetricsKind, width: usize, height: usize) -> Vec<usize> {
     f_measure::neighbourhood(kind, f_measure::diagonal(width, height))
 }

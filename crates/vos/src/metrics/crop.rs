@@ -1,8 +1,8 @@
 /*!
 The part of two masks in which anything happens.
 
-Most objects cover a small part of the image, and the scores depend on nothing but pixels at or beside
-the masks: cutting the rest away first makes everything after it proportional to the object.
+Most objects cover a small part of the image, and the scores depend on nothing but pixels at or
+beside the masks: cutting the rest away first makes everything after it proportional to the object.
 */
 
 use std::ops::Range;

@@ -14,7 +14,8 @@ use crate::morphology::{disk, square};
 /// Neighbourhood as a part of the image diagonal.
 const TOLERANCE: f64 = 0.008;
 
-/// F of two masks, not both empty; `diagonal` is the image's, in pixels, as the masks may be cut out of it.
+/// F of two masks, not both empty; `diagonal` is the image's, in pixels, as the masks may be cut
+/// out of it.
 pub(super) fn f(kind: MetricsKind, truth: &Mask, prediction: &Mask, diagonal: f64) -> f64 {
     if kind == MetricsKind::Predecessor && (truth.is_empty() || prediction.is_empty()) {
         return 0.0;
@@ -70,8 +71,9 @@ impl Matched {
         }
     }
 
-    /// Harmonic mean of precision and recall, in the reference's order of operations. Without any boundary it is 1;
-    /// with one boundary only, one of precision and recall counts as 1, the other as 0.
+    /// Harmonic mean of precision and recall, in the reference's order of operations. Without any
+    /// boundary it is 1; with one boundary only, one of precision and recall counts as 1, the other
+    /// as 0.
     pub fn f(&self) -> f64 {
         match (self.truth, self.prediction) {
             (0, 0) => return 1.0,

@@ -2,8 +2,8 @@
 Mask quality against ground truth: region similarity J, boundary accuracy F and their mean.
 
 Two evaluators, because published numbers come from both: the Python predecessor's, and the official
-one of SA-V, which gives DAVIS 2017's numbers but for one case. They differ in which frames count, what a boundary is, and what is said
-of empty and missing masks; see [`MetricsKind`].
+one of SA-V, which gives DAVIS 2017's numbers but for one case. They differ in which frames count,
+what a boundary is, and what is said of empty and missing masks; see [`MetricsKind`].
 */
 
 mod boundary;
@@ -27,7 +27,8 @@ use crate::stats::mean;
 #[serde(rename_all = "lowercase")]
 pub enum MetricsKind {
     /// The Python predecessor: every annotated frame counts, also the prompted one; a missing
-    /// prediction scores 0 even where there is nothing to find; thick boundary, square neighbourhood.
+    /// prediction scores 0 even where there is nothing to find; thick boundary, square
+    /// neighbourhood.
     Predecessor,
     /// SA-V (`sav_benchmark.py`): the first and the last annotated frame are skipped, and so are
     /// empty frames before the object or a prediction first appears, which DAVIS 2017's evaluator
@@ -109,8 +110,8 @@ impl Scorer {
 
     /// Takes the next annotated frame that was processed, in order, the prompted one included.
     ///
-    /// `truth` is `None` when the annotation cannot be read (the frame is then left out), `prediction`
-    /// when the model gave no mask.
+    /// `truth` is `None` when the annotation cannot be read (the frame is then left out),
+    /// `prediction` when the model gave no mask.
     pub fn push(&mut self, truth: Option<&Mask>, prediction: Option<&Mask>) {
         match self.kind {
             MetricsKind::Predecessor => self.push_predecessor(truth, prediction),

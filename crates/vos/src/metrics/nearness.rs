@@ -2,9 +2,9 @@
 How many pixels of one boundary lie near another one.
 
 Dilating a whole image to look at a few thousand pixels of it is waste. For each word of the first
-boundary that holds pixels, this gathers the other boundary's rows from near to far into one
-128-bit window, widening it on the way, and stops as soon as every pixel has company: mostly at once,
-since good predictions lie close.
+boundary that holds pixels, this gathers the other boundary's rows from near to far into one 128-bit
+window, widening it on the way, and stops as soon as every pixel has company: mostly at once, since
+good predictions lie close.
 */
 
 use crate::mask::Mask;

@@ -26,8 +26,8 @@ pub(super) struct Film {
 }
 
 impl Film {
-    /// Starts the child. Odd sizes are padded by one black row or column, because yuv420p needs even ones. One frame
-    /// in `stride` of a clip of 24 a second comes.
+    /// Starts the child. Odd sizes are padded by one black row or column, because yuv420p needs
+    /// even ones. One frame in `stride` of a clip of 24 a second comes.
     pub fn start(
         ffmpeg: &Ffmpeg,
         path: &Path,
@@ -84,7 +84,8 @@ impl Film {
 
 impl Drop for Film {
     fn drop(&mut self) {
-        // Unfinished: stop the child before its file is removed. After `finish` both calls do nothing.
+        // Unfinished: stop the child before its file is removed. After `finish` both calls do
+        // nothing.
         let _ = self.child.kill();
         let _ = self.child.wait();
     }

@@ -1,5 +1,6 @@
 /*!
-Why a file of predecoded frames is not used: each with a short code for the reason column and the command that helps.
+Why a file of predecoded frames is not used: each with a short code for the reason column and the
+command that helps.
 */
 
 use std::path::PathBuf;

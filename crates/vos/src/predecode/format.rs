@@ -38,10 +38,11 @@ const DECODER: &str = "libjpeg-turbo";
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Values {
-    /// Resized bytes; the network's normalisation is done when a frame is taken. Half the size, and the same masks to
-    /// the last bit as without predecoding.
+    /// Resized bytes; the network's normalisation is done when a frame is taken. Half the size, and
+    /// the same masks to the last bit as without predecoding.
     U8,
-    /// Normalised half-precision numbers, as an fp16 network takes them; an fp32 network gets rounded inputs.
+    /// Normalised half-precision numbers, as an fp16 network takes them; an fp32 network gets
+    /// rounded inputs.
     F16,
 }
 
@@ -96,7 +97,8 @@ pub struct Header {
     pub filter: String,
     /// What decoded the JPEG files or the video, with its version.
     pub decoder: String,
-    /// Mean and standard deviation of each channel that f16 values are normalised with; none for bytes.
+    /// Mean and standard deviation of each channel that f16 values are normalised with; none for
+    /// bytes.
     pub normalised: Option<[[f32; 3]; 2]>,
     /// The files that the frames were decoded from.
     pub source: Source,
@@ -185,7 +187,8 @@ impl Header {
     pub fn differs(&self, wanted: &Self) -> Option<String> {
         let fields = |header: &Self| match serde_json::to_value(header) {
             Ok(Value::Object(mut fields)) => {
-                // Another version of this program that writes the same format writes the same pixels.
+                // Another version of this program that writes the same format writes the same
+                // pixels.
                 fields.remove("made_by");
                 fields
             }

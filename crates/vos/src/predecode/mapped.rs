@@ -1,9 +1,9 @@
 /*!
 A file as memory, read-only.
 
-The one place that knows which library maps files. A file that is shortened by somebody while it is mapped ends the process
-that reads it; files are replaced by renaming, which leaves a map of the old one whole, and they are read in a worker process,
-whose death costs one object.
+The one place that knows which library maps files. A file that is shortened by somebody while it is
+mapped ends the process that reads it; files are replaced by renaming, which leaves a map of the old
+one whole, and they are read in a worker process, whose death costs one object.
 */
 
 use std::path::Path;

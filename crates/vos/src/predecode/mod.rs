@@ -1,12 +1,13 @@
 /*!
-Clips decoded and resized ahead of time: one file a clip, made once, checked before use, mapped into memory while measuring.
+Clips decoded and resized ahead of time: one file a clip, made once, checked before use, mapped into
+memory while measuring.
 
 ```text
 clip → write (decode → resize → u8 or f16 planes) → VIDEO__SIDE_GEOMETRY_VALUES.frames → map → network input
 ```
 
-What such a file saves is work that a live camera would have to do, so a row that was measured with one says so in its
-`fidelity` and in its run's configuration.
+What such a file saves is work that a live camera would have to do, so a row that was measured with
+one says so in its `fidelity` and in its run's configuration.
 */
 
 mod error;

@@ -1,5 +1,6 @@
 /*!
-Predecoded frames as the bench takes them: mapped, checked whole, and turned into the network's input one at a time.
+Predecoded frames as the bench takes them: mapped, checked whole, and turned into the network's
+input one at a time.
 */
 
 use std::path::{Path, PathBuf};
@@ -83,7 +84,8 @@ impl PreparedClip {
         Ok(Self { path: path.to_owned(), map, header, frame_bytes })
     }
 
-    /// Opens the file in `dir` that has what is wanted, and checks all of it: settings, source files, every byte.
+    /// Opens the file in `dir` that has what is wanted, and checks all of it: settings, source
+    /// files, every byte.
     ///
     /// # Errors
     /// It is missing, damaged, or was made from something else.
@@ -149,7 +151,8 @@ impl PreparedClip {
 }
 
 impl PreparedFrame<'_> {
-    /// Writes the network's input, `3 * side * side` values; `tables` has the network's value for each channel and byte.
+    /// Writes the network's input, `3 * side * side` values; `tables` has the network's value for
+    /// each channel and byte.
     ///
     /// # Errors
     /// The frame is of another side than the network's.
@@ -169,7 +172,8 @@ impl PreparedFrame<'_> {
                 }
             }
             Values::F16 => match <[f16]>::ref_from_bytes(self.bytes) {
-                // Frames lie aligned in the file; where the processor counts the other way round, byte by byte.
+                // Frames lie aligned in the file; where the processor counts the other way round,
+                // byte by byte.
                 Ok(halves) if cfg!(target_endian = "little") => halves.convert_to_f32_slice(out),
                 _ => {
                     for (value, pair) in out.iter_mut().zip(self.bytes.chunks_exact(2)) {

@@ -1,7 +1,8 @@
 /*!
 One clip to a file of predecoded frames.
 
-At most a stated number of frames is in memory, whatever the clip's length; the file takes its name when it is complete.
+At most a stated number of frames is in memory, whatever the clip's length; the file takes its name
+when it is complete.
 */
 
 use std::io::{self, Write};
@@ -23,7 +24,8 @@ use crate::preprocess::{IMAGENET_MEAN, IMAGENET_STD, Preprocessor, tables};
 /// How the files' names end.
 pub(super) const SUFFIX: &str = ".frames";
 
-/// Temporary files of a run that was killed are removed after this long; a younger one may belong to a run at work.
+/// Temporary files of a run that was killed are removed after this long; a younger one may belong
+/// to a run at work.
 const LITTER_AGE: Duration = Duration::from_secs(3600);
 
 /// How frames are made ready.
@@ -72,7 +74,8 @@ pub fn file_name(video: &str, side: usize, geometry: GeometryKind, values: Value
     format!("{video}__{side}_{}_{}{SUFFIX}", geometry.name(), values.name())
 }
 
-/// Writes the file of `clip` into `dir`, unless it is there and up to date. `progress` hears how many frames are done.
+/// Writes the file of `clip` into `dir`, unless it is there and up to date. `progress` hears how
+/// many frames are done.
 ///
 /// # Errors
 /// A frame that cannot be read, or a file that cannot be written; what was there before stays.
@@ -105,7 +108,8 @@ pub fn predecode(
     if path.exists() && !options.force && why.is_none() {
         return Ok(done(Outcome::UpToDate, None));
     }
-    // A frame that cannot be read is no failure to write: its reason must not be "check that there is space left".
+    // A frame that cannot be read is no failure to write: its reason must not be "check that there
+    // is space left".
     let mut unreadable = None;
     let written = atomic::write(&path, |out| {
         let mut out = Hashing { out, hasher: Sha256::new() };

@@ -1,9 +1,10 @@
 /*!
 The bilinear resizes on the CPU: the reference for the kernels of `cuda/preprocess.cu`.
 
-Nothing is rounded to bytes on the way: `v / 255`, along the rows, along the columns, then `(v - mean) / std`, every
-operation rounded to f32 and every sum taken from the first sample on. PyTorch's own kernels may fuse a product and a sum
-where the compiler likes to, so theirs agrees with this to a few units in the last place, not bit for bit.
+Nothing is rounded to bytes on the way: `v / 255`, along the rows, along the columns, then `(v -
+mean) / std`, every operation rounded to f32 and every sum taken from the first sample on. PyTorch's
+own kernels may fuse a product and a sum where the compiler likes to, so theirs agrees with this to
+a few units in the last place, not bit for bit.
 */
 
 use super::{WrongFrameSize, mask};
@@ -29,7 +30,8 @@ pub fn taps(antialias: bool, from: usize, to: usize) -> Vec<(usize, Vec<f32>)> {
     (0..to).map(tap).collect()
 }
 
-/// `3 * side * side` values, channel after channel, row after row; black around a letterbox's content.
+/// `3 * side * side` values, channel after channel, row after row; black around a letterbox's
+/// content.
 ///
 /// # Errors
 /// The frame has another size than the geometry's video.

@@ -78,8 +78,8 @@ impl Preprocessor {
         &self.tables
     }
 
-    /// Writes `3 * side * side` bytes, channel after channel, row after row, into `out`: the input before it is
-    /// normalised, for who stores it.
+    /// Writes `3 * side * side` bytes, channel after channel, row after row, into `out`: the input
+    /// before it is normalised, for who stores it.
     ///
     /// # Errors
     /// The frame has another size than the geometry's video.

@@ -10,7 +10,8 @@ other. A pass that changes no size is left out. The bytes depend on which axis
 comes first: see [`columns_first`].
 */
 
-/// The resize's name where a row or a file states it. Before Pillow 13 the rows always came first, so the version counts.
+/// The resize's name where a row or a file states it. Before Pillow 13 the rows always came first,
+/// so the version counts.
 pub const NAME: &str = "pil13-bicubic";
 
 /// 8 bits of result and 2 of headroom leave this many for the fraction.
@@ -36,8 +37,9 @@ struct Tap {
     count: usize,
 }
 
-/// First input position and fixed-point weights of each output position of one axis, for who resizes elsewhere. An
-/// axis that keeps its length has one weight of one, which is the same as leaving its pass out.
+/// First input position and fixed-point weights of each output position of one axis, for who
+/// resizes elsewhere. An axis that keeps its length has one weight of one, which is the same as
+/// leaving its pass out.
 pub fn taps(from: usize, to: usize) -> Vec<(usize, Vec<i32>)> {
     if from == to {
         return (0..to).map(|position| (position, vec![1 << PRECISION_BITS])).collect();
@@ -46,8 +48,9 @@ pub fn taps(from: usize, to: usize) -> Vec<(usize, Vec<i32>)> {
     axis.taps.iter().map(|&tap| (tap.first, axis.weights(tap).to_vec())).collect()
 }
 
-/// Whether Pillow 13 resizes along the columns first: where the height shrinks by more than twice as much as the width
-/// does (by anything, if the width grows). Before Pillow 13 the rows always came first. Sizes are (width, height).
+/// Whether Pillow 13 resizes along the columns first: where the height shrinks by more than twice
+/// as much as the width does (by anything, if the width grows). Before Pillow 13 the rows always
+/// came first. Sizes are (width, height).
 pub fn columns_first(from: (usize, usize), to: (usize, usize)) -> bool {
     // Images of 2^62 pixels a side do not exist, so no difference overflows.
     let shrinks = |from: usize, to: usize| from as i64 - to as i64;

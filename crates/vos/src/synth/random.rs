@@ -8,7 +8,8 @@ rounds exactly.
 
 use std::f64::consts::TAU;
 
-/// SplitMix64 (Steele, Lea and Flood, "Fast splittable pseudorandom number generators", OOPSLA 2014).
+/// SplitMix64 (Steele, Lea and Flood, "Fast splittable pseudorandom number generators", OOPSLA
+/// 2014).
 #[derive(Clone, Debug)]
 pub(super) struct Random(u64);
 

@@ -1,5 +1,6 @@
 /*!
-What the GPU's sensors say while it is measured: power, clocks, temperature, load, what holds it back, who else is on it.
+What the GPU's sensors say while it is measured: power, clocks, temperature, load, what holds it
+back, who else is on it.
 
 ```text
 Telemetry ── its own thread ── Source: NVML, or a Jetson's sysfs
@@ -7,9 +8,9 @@ Telemetry ── its own thread ── Source: NVML, or a Jetson's sysfs
     since() ←─ Observed
 ```
 
-The thread that is timed makes one mark before the first frame and asks for the result after the last; it calls no
-sensor itself and nothing of this happens between two frames. Memory does not grow with the length of a pass: readings
-are folded into the open windows and forgotten.
+The thread that is timed makes one mark before the first frame and asks for the result after the
+last; it calls no sensor itself and nothing of this happens between two frames. Memory does not grow
+with the length of a pass: readings are folded into the open windows and forgotten.
 */
 
 mod nvml;
@@ -34,8 +35,8 @@ pub const PERIOD: Duration = Duration::from_millis(100);
 pub struct Target {
     /// Its place among the devices that CUDA shows.
     pub ordinal: usize,
-    /// Its PCI address as CUDA says it (`00000000:1b:00.0`): NVML counts devices in another order. Without one the
-    /// ordinal is taken for NVML's.
+    /// Its PCI address as CUDA says it (`00000000:1b:00.0`): NVML counts devices in another order.
+    /// Without one the ordinal is taken for NVML's.
     pub pci_address: Option<String>,
 }
 

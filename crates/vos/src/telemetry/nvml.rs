@@ -1,7 +1,8 @@
 /*!
 NVML's sensors of one GPU.
 
-Every call may fail for itself: a GPU that does not know its energy still has clocks. What fails is simply not there.
+Every call may fail for itself: a GPU that does not know its energy still has clocks. What fails is
+simply not there.
 */
 
 use std::path::Path;
@@ -148,9 +149,10 @@ struct Company {
 
 /// Tells this process from the others.
 ///
-/// In a container NVML shows the process numbers of the host, and ours is not among them. One of those that it shows is
-/// us then, because the readings are taken while we compute; which one is known only where it is alone. Some containers
-/// are shown no process at all, which says nothing about others.
+/// In a container NVML shows the process numbers of the host, and ours is not among them. One of
+/// those that it shows is us then, because the readings are taken while we compute; which one is
+/// known only where it is alone. Some containers are shown no process at all, which says nothing
+/// about others.
 fn company(processes: &[ProcessInfo], own_pid: u32) -> Company {
     let bytes = |process: &ProcessInfo| match process.used_gpu_memory {
         UsedGpuMemory::Used(bytes) => Some(bytes),

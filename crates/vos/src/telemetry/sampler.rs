@@ -1,5 +1,6 @@
 /*!
-The thread that looks at the sensors, and its two ends: a mark before a pass, what was observed after it.
+The thread that looks at the sensors, and its two ends: a mark before a pass, what was observed
+after it.
 */
 
 use std::sync::mpsc;
@@ -60,7 +61,8 @@ impl Telemetry {
         Self::with_source(period, move || source::open(&target, &options))
     }
 
-    /// Watches what `open` gives; it is called on the thread itself, because a driver may bind itself to one.
+    /// Watches what `open` gives; it is called on the thread itself, because a driver may bind
+    /// itself to one.
     ///
     /// # Errors
     /// What `open` says, or the thread does not start.
@@ -94,7 +96,8 @@ impl Telemetry {
         &self.facts
     }
 
-    /// Takes a reading and begins a pass with it. Waits for the sensors, some milliseconds: not for a timed region.
+    /// Takes a reading and begins a pass with it. Waits for the sensors, some milliseconds: not for
+    /// a timed region.
     pub fn mark(&self) -> Mark {
         let mut state = self.shared.fresh_reading();
         let (at, reading) = state.latest.unwrap_or_else(|| (Instant::now(), Reading::default()));

@@ -41,7 +41,8 @@ pub trait Source {
     /// What does not change while it is watched, for the sidecar.
     fn facts(&self) -> Map<String, Value>;
 
-    /// Looks at the sensors; `thorough` asks for processes and memory too, which the driver takes longer to tell.
+    /// Looks at the sensors; `thorough` asks for processes and memory too, which the driver takes
+    /// longer to tell.
     fn read(&mut self, thorough: bool) -> Reading;
 }
 

@@ -32,8 +32,9 @@ impl Spread {
 
 /// The readings between a mark and its end, as sums.
 ///
-/// The reading at the mark counts for time, energy, memory and processes alone: the GPU may still be idle then, and an
-/// idle GPU's low clock is no drift. The one at the end counts in full: clocks do not fall within milliseconds.
+/// The reading at the mark counts for time, energy, memory and processes alone: the GPU may still
+/// be idle then, and an idle GPU's low clock is no drift. The one at the end counts in full: clocks
+/// do not fall within milliseconds.
 #[derive(Clone, Debug)]
 pub struct Window {
     start: Instant,
@@ -137,7 +138,8 @@ impl Window {
         }
     }
 
-    /// By the counter. One that did not move, or fell because the driver was loaded anew, has counted nothing.
+    /// By the counter. One that did not move, or fell because the driver was loaded anew, has
+    /// counted nothing.
     fn counted_j(&self) -> Option<f64> {
         let used = self.last_counter_j? - self.first_counter_j?;
         (used > 0.0).then_some(used)

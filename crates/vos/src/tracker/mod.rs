@@ -52,7 +52,8 @@ impl<'a, N: Network> Tracker<'a, N> {
         Ok(Self { network, bank, next: 0, frames, exchange: Exchange::default() })
     }
 
-    /// The same, handing out logits or taking a teacher's. Both lie inside the frame's time, which is then no measurement.
+    /// The same, handing out logits or taking a teacher's. Both lie inside the frame's time, which
+    /// is then no measurement.
     #[must_use]
     pub fn exchanging(mut self, exchange: Exchange<'a>) -> Self {
         self.exchange = exchange;

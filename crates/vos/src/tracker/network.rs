@@ -3,8 +3,8 @@ What the tracker needs of a backend: the steps of one frame, in order.
 
 Tensors never cross this line. A backend keeps features, memory bank and pointers and is told only
 which slots to read and write. `backend::OrtNetwork` implements it, and so do the tests' networks.
-Engines on a GPU are not driven step by step: `pipeline` enqueues whole frames, with the slots of the
-same `tracker::bank`.
+Engines on a GPU are not driven step by step: `pipeline` enqueues whole frames, with the slots of
+the same `tracker::bank`.
 */
 
 use anyhow::{Result, bail};
@@ -72,8 +72,8 @@ pub struct FrameOutput {
     pub non_finite_logits: usize,
 }
 
-/// The steps of one frame. Call order: `load`, `encode`, then `prompt` or `track`, then `output`, `logits` and `teach` where
-/// logits are exchanged, and `memorise`.
+/// The steps of one frame. Call order: `load`, `encode`, then `prompt` or `track`, then `output`,
+/// `logits` and `teach` where logits are exchanged, and `memorise`.
 pub trait Network {
     /// What the graphs are.
     fn manifest(&self) -> &Manifest;
@@ -112,8 +112,8 @@ pub trait Network {
         bail!("this backend does not give its logits; leave --save-logits out")
     }
 
-    /// Lets `memorise` write this frame's memory from these logits instead of the step's own. Mask, scores and pointer stay
-    /// the step's.
+    /// Lets `memorise` write this frame's memory from these logits instead of the step's own. Mask,
+    /// scores and pointer stay the step's.
     ///
     /// # Errors
     /// This backend takes none, or they are of another size.
@@ -121,6 +121,7 @@ pub trait Network {
         bail!("this backend takes no teacher's logits; leave --teacher out")
     }
 
-    /// Memory encoder: writes this frame's memory and pointer into `slots`. `binarise` on the conditioning frame.
+    /// Memory encoder: writes this frame's memory and pointer into `slots`. `binarise` on the
+    /// conditioning frame.
     fn memorise(&mut self, slots: Slots, binarise: bool) -> Result<()>;
 }

@@ -1,5 +1,6 @@
 /*!
-`comparison.csv`: a row for each model and side; `comparison_drift.csv`: a row for each point of the drift curves.
+`comparison.csv`: a row for each model and side; `comparison_drift.csv`: a row for each point of the
+drift curves.
 */
 
 use std::io::Write;

@@ -1,5 +1,6 @@
 /*!
-`comparison.md`: hardware, versions, date and command, one table, and everything that is to be said about it.
+`comparison.md`: hardware, versions, date and command, one table, and everything that is to be said
+about it.
 */
 
 use super::cells;

@@ -1,6 +1,6 @@
 /*!
-A comparison as files and tables: `comparison.json` with everything, `comparison.md` to paste, `comparison.csv` and
-`comparison_drift.csv` to plot, a table for the screen.
+A comparison as files and tables: `comparison.json` with everything, `comparison.md` to paste,
+`comparison.csv` and `comparison_drift.csv` to plot, a table for the screen.
 */
 
 mod cells;

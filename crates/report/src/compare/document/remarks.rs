@@ -1,5 +1,6 @@
 /*!
-What is said below the table: the ratios in words, what is withheld and why, what may not be believed.
+What is said below the table: the ratios in words, what is withheld and why, what may not be
+believed.
 */
 
 use crate::compare::iou_text;
@@ -80,7 +81,8 @@ fn as_original(side: &SideReport) -> Option<String> {
     Some(format!("{}: not the reference's masks ({why}), {whose}", side.side))
 }
 
-/// What a teacher shows: how far the masks are off by arithmetic alone, and how far with their feedback.
+/// What a teacher shows: how far the masks are off by arithmetic alone, and how far with their
+/// feedback.
 fn taught(side: &SideReport) -> Option<String> {
     let taught = side.teacher_forced.as_ref()?;
     if let Some(why) = &taught.why {

@@ -1,7 +1,9 @@
 /*!
-Whether speeds may be believed: the rules that each pass is judged by, for both sides alike, and those of rounds and pairs.
+Whether speeds may be believed: the rules that each pass is judged by, for both sides alike, and
+those of rounds and pairs.
 
-Passes are judged here anew from their raw times, whatever their writer thought of them: both sides by the same rules.
+Passes are judged here anew from their raw times, whatever their writer thought of them: both sides
+by the same rules.
 */
 
 use std::collections::BTreeMap;
@@ -33,7 +35,8 @@ const RULES: [&str; 11] = [
     "unwatched",
 ];
 
-/// What a pass may show now and then: the interval is drawn from all rounds and clips and so holds it.
+/// What a pass may show now and then: the interval is drawn from all rounds and clips and so holds
+/// it.
 const NOW_AND_THEN: [&str; 2] = ["unsteady", "drift"];
 
 fn finding(weight: Weight, code: &str, sentence: String) -> Finding {
@@ -77,7 +80,8 @@ fn of_pass(side: &Contender<'_>, round: &ModelRound<'_>, pass: &PassRecord) -> V
     // Stages of another pass do not explain this one's latencies.
     let own =
         judged.findings.into_iter().filter(|found| !pass.stages_apart || found.code != UNEXPLAINED);
-    // What only its writer can have seen, such as a graph that was compiled inside the pass, stands as it is.
+    // What only its writer can have seen, such as a graph that was compiled inside the pass, stands
+    // as it is.
     let theirs = pass.findings.iter().filter(|found| !RULES.contains(&found.code.as_str()));
     own.chain(theirs.cloned()).collect()
 }
@@ -87,8 +91,8 @@ pub(super) fn is_calm(side: &Contender<'_>, round: &ModelRound<'_>, pass: &PassR
     of_pass(side, round, pass).iter().all(|found| found.weight == Weight::Note)
 }
 
-/// Each code once, with the number of passes that have it. What passes show now and then is a hint where those that show any of it
-/// are so few that the interval speaks for them.
+/// Each code once, with the number of passes that have it. What passes show now and then is a hint
+/// where those that show any of it are so few that the interval speaks for them.
 fn together(passes: &[Vec<Finding>]) -> Vec<Finding> {
     let is_now_and_then = |found: &Finding| NOW_AND_THEN.contains(&found.code.as_str());
     let disturbed = passes.iter().filter(|found| found.iter().any(is_now_and_then)).count();
@@ -108,7 +112,8 @@ fn together(passes: &[Vec<Finding>]) -> Vec<Finding> {
     codes.into_values().map(told).collect()
 }
 
-/// The sensors without the comparison's own runners: they wait for their turn and have no work on the GPU.
+/// The sensors without the comparison's own runners: they wait for their turn and have no work on
+/// the GPU.
 fn observed(round: &ModelRound<'_>, pass: &PassRecord) -> Option<Observed> {
     let seen = pass.observed?;
     // Sides that were told of them have left them out already.
@@ -229,7 +234,8 @@ fn gpu_name(side: &Contender<'_>) -> Option<String> {
     side.fact("gpu/name").or_else(|| told.then(|| device.clone()))
 }
 
-/// Frames that are resized otherwise, or holes that are filled, make other masks; they show in the masks, and are told.
+/// Frames that are resized otherwise, or holes that are filled, make other masks; they show in the
+/// masks, and are told.
 fn other_fidelity(a: &Contender<'_>, b: &Contender<'_>) -> Option<Finding> {
     let (x, y) = (&a.conditions.fidelity, &b.conditions.fidelity);
     (x != y && !x.is_empty() && !y.is_empty()).then(|| {

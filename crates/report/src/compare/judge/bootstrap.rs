@@ -1,10 +1,11 @@
 /*!
 How sure a ratio of speeds is: a percentile bootstrap over rounds and clips.
 
-Frames of one pass are not independent of one another, so frames are never resampled. What is drawn anew are the clips (the
-same ones for both sides, because a clip's difficulty is common to them) and the rounds (in pairs where both sides have as
-many, because round k of one was measured beside round k of the other). Of each draw the ratio is taken over the summed frames
-and times. See Efron and Tibshirani, *An Introduction to the Bootstrap* (1993), chapter 13.
+Frames of one pass are not independent of one another, so frames are never resampled. What is drawn
+anew are the clips (the same ones for both sides, because a clip's difficulty is common to them) and
+the rounds (in pairs where both sides have as many, because round k of one was measured beside round
+k of the other). Of each draw the ratio is taken over the summed frames and times. See Efron and
+Tibshirani, *An Introduction to the Bootstrap* (1993), chapter 13.
 */
 
 use crate::compare::thresholds::{CONFIDENCE, REPLICATES, SEED};
@@ -123,7 +124,8 @@ mod tests {
 
     #[test]
     fn two_rounds_give_the_three_ratios_that_can_be_drawn() {
-        // One clip, two paired rounds: (1, 1), (1, 2) or (2, 2), a quarter of the replicates each at the ends.
+        // One clip, two paired rounds: (1, 1), (1, 2) or (2, 2), a quarter of the replicates each
+        // at the ends.
         let (a, b) = (rounds(&[&[1.0], &[1.0]]), rounds(&[&[2.0], &[4.0]]));
         assert_eq!(interval(&a, &b), Some(Interval { low: 2.0, high: 4.0 }));
         assert_eq!(ratio(&a, &b), Some(3.0));
@@ -131,7 +133,8 @@ mod tests {
 
     #[test]
     fn many_rounds_come_near_the_normal_interval() {
-        // b's seconds are 10 with a spread that is known; the ratio's mean is near 10 and its standard error s / sqrt(n).
+        // b's seconds are 10 with a spread that is known; the ratio's mean is near 10 and its
+        // standard error s / sqrt(n).
         let n = 64;
         let noise = |i: usize| ((i * 37 % n) as f64 / (n - 1) as f64 - 0.5) * 2.0;
         let a: Rounds = (0..n).map(|_| vec![Cell { frames: 10.0, seconds: 1.0 }]).collect();

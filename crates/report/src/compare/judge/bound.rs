@@ -1,11 +1,13 @@
 /*!
 How many times as fast a side is at least, where something disturbed the passes.
 
-What else runs on a machine makes frames late and never early. So the slowest pass of the one side over each object, beside the least
-time that each frame took in any pass of the other, gives a ratio that no disturbance can have raised that came and went: it would have to
-come upon the same frame in every pass. Each object must have a pass of the other side that shows no disturbance, too. What slows all
-passes of that side alike, from the first frame to the last, nobody can see in times, and no bound allows for it. Where the one side's own clocks
-were held down, its passes took the longer for it: that lowers the ratio and no more, as long as the other's were not.
+What else runs on a machine makes frames late and never early. So the slowest pass of the one side
+over each object, beside the least time that each frame took in any pass of the other, gives a ratio
+that no disturbance can have raised that came and went: it would have to come upon the same frame in
+every pass. Each object must have a pass of the other side that shows no disturbance, too. What
+slows all passes of that side alike, from the first frame to the last, nobody can see in times, and
+no bound allows for it. Where the one side's own clocks were held down, its passes took the longer
+for it: that lowers the ratio and no more, as long as the other's were not.
 */
 
 use std::collections::BTreeMap;
@@ -14,17 +16,19 @@ use super::belief;
 use super::contender::Contender;
 use vos::record::{ObjectKey, Verdict, Weight};
 
-/// What a pair's verdict may name for a bound to be sound: frames that came late, now and then or for a whole round. Clocks that
-/// were held down, or another device, slow every pass alike.
+/// What a pair's verdict may name for a bound to be sound: frames that came late, now and then or
+/// for a whole round. Clocks that were held down, or another device, slow every pass alike.
 const LATE: [&str; 3] = ["unsteady", "drift", "rounds_differ"];
 
 /// What may be the subject's alone: its clocks were lower than they can be.
 const SLOWED: [&str; 2] = ["throttled", "clock_drift"];
 
-/// What the baseline's verdict may not even hint at: clocks that nobody watched may have been held down.
+/// What the baseline's verdict may not even hint at: clocks that nobody watched may have been held
+/// down.
 const BLIND: [&str; 2] = ["unwatched", "few_readings"];
 
-/// What a pair's verdict may not hint at: rounds that were not beside each other may differ by anything.
+/// What a pair's verdict may not hint at: rounds that were not beside each other may differ by
+/// anything.
 const APART: &str = "not_in_turn";
 
 /// A pass over an object.
@@ -39,8 +43,8 @@ struct Pass {
 /// The passes over each object, of all rounds.
 type Objects = BTreeMap<ObjectKey, Vec<Pass>>;
 
-/// Whether frames came late, many or few, or the subject was held back, and nothing else speaks against the ratio: then what that cannot have
-/// raised is worth saying.
+/// Whether frames came late, many or few, or the subject was held back, and nothing else speaks
+/// against the ratio: then what that cannot have raised is worth saying.
 pub(super) fn is_due(pair: &Verdict, baseline: &Verdict) -> bool {
     let hints = |verdict: &Verdict, code: &str| verdict.findings.iter().any(|f| f.code == code);
     let can_only_lower =
@@ -114,7 +118,8 @@ mod tests {
         // A disturbed pass that was faster all the same shows that the quiet one can be no slower.
         let disturbed = objects(&[("a", &[(&[40.0, 40.0], true), (&[30.0, 90.0], false)])]);
         assert_eq!(of(&subject, &disturbed), Some(70.0 / 11.0));
-        // Nothing is known of an object without an undisturbed pass, nor of one that is not there or was cut short.
+        // Nothing is known of an object without an undisturbed pass, nor of one that is not there
+        // or was cut short.
         for none in [
             objects(&[("a", &[(&[40.0, 40.0], false)])]),
             objects(&[("b", &[(&[40.0, 40.0], true)])]),

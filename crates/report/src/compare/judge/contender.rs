@@ -39,7 +39,8 @@ pub(super) struct ModelRound<'a> {
 }
 
 impl<'a> Contender<'a> {
-    /// The rounds of `side` that measured `model`; a sentence where they cannot be compared with anything.
+    /// The rounds of `side` that measured `model`; a sentence where they cannot be compared with
+    /// anything.
     pub fn of(side: &'a Side, model: &'a str) -> Result<Self, String> {
         let rounds: Vec<ModelRound<'a>> = side
             .rounds_of(model)
@@ -89,7 +90,8 @@ impl<'a> Contender<'a> {
         Ok(Self { name: &side.name, model, conditions, rounds, stopped })
     }
 
-    /// How many rounds it has of those that it was to have, and why no more; none where nothing is missing.
+    /// How many rounds it has of those that it was to have, and why no more; none where nothing is
+    /// missing.
     pub fn stopped_early(&self) -> Option<String> {
         let Absence { why, rounds } = self.stopped?;
         let (has, unknown) = (self.rounds.len(), "its rounds".to_owned());
@@ -121,7 +123,8 @@ impl<'a> Contender<'a> {
         self.conditions.mode == "throughput"
     }
 
-    /// A text in the environment of its first round, such as `gpu/name`; none where it is empty or not there.
+    /// A text in the environment of its first round, such as `gpu/name`; none where it is empty or
+    /// not there.
     pub fn fact(&self, path: &str) -> Option<String> {
         let (name, members) = path.split_once('/').unwrap_or((path, ""));
         let mut value = self.rounds.first()?.folder.environment.get(name)?;
@@ -175,7 +178,8 @@ impl<'a> ModelRound<'a> {
     }
 }
 
-/// Settings that decide what is timed, and are in no row; with what a folder that does not say one of them had, where that is known.
+/// Settings that decide what is timed, and are in no row; with what a folder that does not say one
+/// of them had, where that is known.
 const SETTINGS: [(&str, Option<&str>); 9] = [
     ("decode", Some("\"ahead\"")),
     ("predecoded", Some("not set")),

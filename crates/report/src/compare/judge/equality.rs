@@ -1,5 +1,6 @@
 /*!
-From the agreement of every frame to the statement that a side computed the same thing as the reference, or did not.
+From the agreement of every frame to the statement that a side computed the same thing as the
+reference, or did not.
 */
 
 use std::collections::BTreeMap;
@@ -30,7 +31,8 @@ pub struct Equality {
     pub min_iou: f64,
     /// Frames on which neither has a pixel; they count as IoU 1.
     pub both_empty: usize,
-    /// Frames whose reference mask is large enough, and not nearly the whole frame, to prove something.
+    /// Frames whose reference mask is large enough, and not nearly the whole frame, to prove
+    /// something.
     pub counting: usize,
     /// All rounds gave the same masks to the last bit.
     pub rounds_identical: bool,
@@ -41,7 +43,8 @@ pub struct Equality {
 }
 
 impl Equality {
-    /// The masks prove something, and are the reference's within the limits but for single frames: their mean and the scores hold.
+    /// The masks prove something, and are the reference's within the limits but for single frames:
+    /// their mean and the scores hold.
     pub fn holds_on_the_whole(&self) -> bool {
         let Some(limits) = self.limits else { return false };
         let moved = self.scores.map_or(0.0, |scores| scores.difference.abs());
@@ -68,7 +71,8 @@ pub struct Worst {
     pub picture: Option<String>,
 }
 
-/// J, F and J&F by the official rules, means over objects, points of 100, and the differences to the reference.
+/// J, F and J&F by the official rules, means over objects, points of 100, and the differences to
+/// the reference.
 #[derive(Clone, Copy, Debug, Serialize)]
 pub struct Scores {
     /// Objects that have scores.
@@ -215,7 +219,8 @@ pub(super) const FREE: &str = "free";
 /// Memories from the reference's.
 pub(super) const TEACHER: &str = "teacher";
 
-/// IoU against the number of frames since the prompt, means over objects; `memory` is [`FREE`] or [`TEACHER`].
+/// IoU against the number of frames since the prompt, means over objects; `memory` is [`FREE`] or
+/// [`TEACHER`].
 pub(super) fn drift(
     model: &str,
     side: &str,

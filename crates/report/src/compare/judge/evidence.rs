@@ -1,5 +1,6 @@
 /*!
-The masks of all sides of one model, read and compared object by object, objects side by side on all processors.
+The masks of all sides of one model, read and compared object by object, objects side by side on all
+processors.
 
 Only numbers are kept: the masks of one object are let go before the next one is read.
 */

@@ -1,8 +1,9 @@
 /*!
-Decisions that turned over: whether the object is in the frame, and which of the decoder's masks was taken.
+Decisions that turned over: whether the object is in the frame, and which of the decoder's masks was
+taken.
 
-A flip far from the threshold is an error; one close by is what rounding does. So each flip is told with its margin: how far
-the reference was from deciding the other way.
+A flip far from the threshold is an error; one close by is what rounding does. So each flip is told
+with its margin: how far the reference was from deciding the other way.
 */
 
 use serde::Serialize;
@@ -42,8 +43,8 @@ pub struct Flip {
     pub reference: f64,
     /// This side's.
     pub side: f64,
-    /// How far the reference was from deciding the other way: its logit's size, or how much better it held its mask than the
-    /// next one (IoU); none where it did not tell.
+    /// How far the reference was from deciding the other way: its logit's size, or how much better
+    /// it held its mask than the next one (IoU); none where it did not tell.
     pub margin: Option<f64>,
 }
 

@@ -1,8 +1,9 @@
 /*!
 From run folders to what may be said: same work, same masks, and only then speeds.
 
-Nothing is measured here. The order is the argument: [`same_work`] refuses what differs in the input, [`equality`] proves that
-the masks are the same, [`belief`] says whether the clocks may be trusted, and only a side that is proven shows a speed.
+Nothing is measured here. The order is the argument: [`same_work`] refuses what differs in the
+input, [`equality`] proves that the masks are the same, [`belief`] says whether the clocks may be
+trusted, and only a side that is proven shows a speed.
 */
 
 mod agreement;
@@ -62,7 +63,8 @@ pub struct Request<'a> {
 /// Judges every model.
 ///
 /// # Errors
-/// The split is another one, a clip of it cannot be opened, or nothing can be compared with anything.
+/// The split is another one, a clip of it cannot be opened, or nothing can be compared with
+/// anything.
 pub fn judge(request: &Request<'_>) -> Result<Comparison> {
     let set = request.set;
     let reference = set.reference_side().context("the reference is none of the sides")?;
@@ -152,7 +154,8 @@ fn clips(set: &Set, split: &dyn Dataset) -> Result<HashMap<String, Clip>> {
             )
         })?;
         let name = format!("{video}/frames");
-        // Reading every frame of a large split takes a while: only where there is something to compare with.
+        // Reading every frame of a large split takes a while: only where there is something to
+        // compare with.
         let known = folders().any(|folder| folder.inputs.contains_key(&name));
         let hash = if known { sha256_of_files(clip.frames.files())?.sha256 } else { String::new() };
         for folder in folders() {

@@ -17,7 +17,8 @@ use vos::dataset::Clip;
 use vos::mask::Mask;
 use vos::record::{ObjectKey, Verdict};
 
-/// What the masks of a side show, and what that amounts to; a sentence where they cannot be compared.
+/// What the masks of a side show, and what that amounts to; a sentence where they cannot be
+/// compared.
 type Judgement = Result<(Vec<ObjectEvidence>, Equality), String>;
 
 /// A side on its way to a report.
@@ -80,7 +81,8 @@ pub(super) fn judge(
     Ok((comparison, curves))
 }
 
-/// What masks are compared with, which fp32 alone may be: the limits are how far other precisions may be from it.
+/// What masks are compared with, which fp32 alone may be: the limits are how far other precisions
+/// may be from it.
 fn in_single(reference: Contender<'_>) -> Result<Contender<'_>, String> {
     match reference.conditions.precision.as_str() {
         "fp32" => Ok(reference),

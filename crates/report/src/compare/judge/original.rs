@@ -1,5 +1,6 @@
 /*!
-The original code at a side's own precision: a second reference, for sides that fp32's masks do not vouch for.
+The original code at a side's own precision: a second reference, for sides that fp32's masks do not
+vouch for.
 
 Half precision turns a tie over now and then, in PyTorch's own run as in an engine's (on an H200 one
 frame of SAM2.1-tiny's 199). Whether an engine computes what the original computes at that precision
@@ -26,11 +27,11 @@ pub struct AsOriginal {
     pub equality: Equality,
 }
 
-/// For each of `sides` of a precision in which one is beyond a limit, and which has an original among them: its masks against the
-/// original's. `equalities`: the sides' own, to the reference.
+/// For each of `sides` of a precision in which one is beyond a limit, and which has an original
+/// among them: its masks against the original's. `equalities`: the sides' own, to the reference.
 ///
-/// An original vouches for others only where it is the reference itself but for single frames. fp32 has none: there the reference is
-/// the original.
+/// An original vouches for others only where it is the reference itself but for single frames. fp32
+/// has none: there the reference is the original.
 pub(super) fn compare(
     sides: &[&Contender<'_>],
     equalities: &[Option<&Equality>],
@@ -64,7 +65,8 @@ pub(super) fn compare(
     found
 }
 
-/// Meta's own code: transformers' is another implementation, which has to be proven as an engine has.
+/// Meta's own code: transformers' is another implementation, which has to be proven as an engine
+/// has.
 fn is_original(side: &Contender<'_>) -> bool {
     let row = side.conditions;
     is_pytorch(&row.backend) && row.backend.ends_with(" meta eager") && row.precision != "fp32"

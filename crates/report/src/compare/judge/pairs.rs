@@ -7,7 +7,8 @@ use super::result::{Factor, Outcome, Ratio, SideReport, Withheld};
 use super::{belief, bootstrap, bound, original, speed};
 use vos::record::Verdict;
 
-/// The subject against every other side; each further side that is not PyTorch against those that are.
+/// The subject against every other side; each further side that is not PyTorch against those that
+/// are.
 pub(super) fn ratios(
     entered: &[Entered<'_>],
     reports: &[SideReport],
@@ -34,13 +35,14 @@ fn as_reference(side: &SideReport) -> bool {
     matches!(side.outcome, Outcome::Reference | Outcome::Same)
 }
 
-/// The subject has the reference's masks, and PyTorch those of the original at its own precision: the subject has done no less than was
-/// asked, and PyTorch what it does at that precision.
+/// The subject has the reference's masks, and PyTorch those of the original at its own precision:
+/// the subject has done no less than was asked, and PyTorch what it does at that precision.
 fn is_stricter(a: &SideReport, b: &SideReport) -> bool {
     as_reference(a) && b.outcome == Outcome::AsOriginal && original::is_pytorch(&b.backend)
 }
 
-/// Why the speeds of a subject and a baseline may not be compared though each is proven: their masks are proven against different runs.
+/// Why the speeds of a subject and a baseline may not be compared though each is proven: their
+/// masks are proven against different runs.
 fn other_footing(a: &SideReport, b: &SideReport) -> Option<String> {
     let original = |side: &SideReport| {
         let found = side.as_original.as_ref().filter(|found| found.equality.same)?;
@@ -57,7 +59,8 @@ fn other_footing(a: &SideReport, b: &SideReport) -> Option<String> {
     (!same).then(|| format!("other masks: {}, {}", whose(a), whose(b)))
 }
 
-/// What a ratio says of its footing where that is not the reference alone: its sentence is read and copied alone.
+/// What a ratio says of its footing where that is not the reference alone: its sentence is read and
+/// copied alone.
 fn footing(a: &SideReport, b: &SideReport) -> String {
     let original = |side: &SideReport| {
         let found = side.as_original.as_ref().filter(|_| side.outcome == Outcome::AsOriginal)?;

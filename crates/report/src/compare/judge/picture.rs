@@ -1,5 +1,6 @@
 /*!
-The frame on which two sides agree least, to look at: frame, reference, side, difference, side by side.
+The frame on which two sides agree least, to look at: frame, reference, side, difference, side by
+side.
 */
 
 use std::path::Path;
@@ -15,15 +16,17 @@ use vos::overlay::{paint, write_png};
 /// Pixels between two panels.
 const GAP: usize = 4;
 
-/// Only the reference has the pixel: orange. Only the side has it: blue. Told apart by colour-blind eyes too.
+/// Only the reference has the pixel: orange. Only the side has it: blue. Told apart by colour-blind
+/// eyes too.
 const ONLY_REFERENCE: [u8; 3] = [230, 159, 0];
 const ONLY_SIDE: [u8; 3] = [0, 114, 178];
 
 /// Both have it.
 const BOTH: [u8; 3] = [128, 128, 128];
 
-/// A file for each of `sides` (model, side) in their order. Characters that not every file system takes are replaced; where two would
-/// share a file by that, each gets some of its own name's hash as well.
+/// A file for each of `sides` (model, side) in their order. Characters that not every file system
+/// takes are replaced; where two would share a file by that, each gets some of its own name's hash
+/// as well.
 pub(super) fn file_names(sides: &[(&str, &str)]) -> Vec<String> {
     let plain = |text: &str| text.replace(|c: char| !c.is_ascii_alphanumeric() && c != '-', "_");
     let stems: Vec<String> =

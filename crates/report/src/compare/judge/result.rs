@@ -81,7 +81,8 @@ pub enum Outcome {
     Reference,
     /// It computed the same thing as the reference.
     Same,
-    /// Not the reference, but the original code at the same precision, which is beside the reference itself.
+    /// Not the reference, but the original code at the same precision, which is beside the
+    /// reference itself.
     AsOriginal,
     /// It did not.
     Mismatch,
@@ -140,8 +141,8 @@ pub struct SideReport {
     pub withheld: Option<Withheld<Speed>>,
     /// The masks against the reference's.
     pub equality: Option<Equality>,
-    /// The masks against the original code's at the same precision; none where nothing of that precision ran it, and where all
-    /// of that precision are the reference's.
+    /// The masks against the original code's at the same precision; none where nothing of that
+    /// precision ran it, and where all of that precision are the reference's.
     pub as_original: Option<AsOriginal>,
     /// The masks of its teacher-forced run against the reference's; none where there was none.
     pub teacher_forced: Option<TeacherForced>,
@@ -153,8 +154,8 @@ pub struct SideReport {
     pub verdict: Verdict,
 }
 
-/// A run with the reference's logits in its memories: what a side's arithmetic alone does to its masks. It proves nothing
-/// and has no speed.
+/// A run with the reference's logits in its memories: what a side's arithmetic alone does to its
+/// masks. It proves nothing and has no speed.
 #[derive(Clone, Debug, Default, Serialize)]
 pub struct TeacherForced {
     /// Its folder.
@@ -189,8 +190,9 @@ pub struct Ratio {
     pub times_as_fast: Option<Factor>,
     /// What was measured and is not to be published.
     pub withheld: Option<Withheld<Factor>>,
-    /// What holds where passes were disturbed, many or few, and nothing else speaks against the ratio: the subject's slowest pass
-    /// over each object beside the least time that each frame took in any of the baseline's passes.
+    /// What holds where passes were disturbed, many or few, and nothing else speaks against the
+    /// ratio: the subject's slowest pass over each object beside the least time that each frame
+    /// took in any of the baseline's passes.
     pub at_least: Option<f64>,
     /// Why there is no ratio.
     pub why: Option<String>,
@@ -210,7 +212,8 @@ pub struct Factor {
 }
 
 impl Factor {
-    /// `4.2 ± 0.1`: the ± is the farther end of the interval, rounded up to one digit, and the ratio has its digits.
+    /// `4.2 ± 0.1`: the ± is the farther end of the interval, rounded up to one digit, and the
+    /// ratio has its digits.
     pub fn text(&self) -> String {
         let Some(Interval { low, high }) = self.interval else {
             return format!("{:.2}", self.ratio);

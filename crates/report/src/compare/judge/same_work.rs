@@ -94,8 +94,8 @@ pub(super) fn other_timing(a: &Contender<'_>, b: &Contender<'_>) -> Vec<String> 
     found
 }
 
-/// Parts of the fidelity string that decide the masks must agree; how frames are resized and holes filled is for the masks
-/// themselves to show.
+/// Parts of the fidelity string that decide the masks must agree; how frames are resized and holes
+/// filled is for the masks themselves to show.
 fn other_fidelity(a: &Contender<'_>, b: &Contender<'_>) -> Option<String> {
     let deciding = |text: &str| {
         let parts: Vec<String> = text.split('/').map(str::to_owned).collect();

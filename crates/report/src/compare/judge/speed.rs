@@ -30,10 +30,11 @@ pub struct Speed {
     pub p99_ms: Option<f64>,
     /// Median over passes of the prompted frame's latency, ms.
     pub first_frame_ms: f64,
-    /// Median over rounds of the time to build the model, ms; of no round whose process was started beside others.
+    /// Median over rounds of the time to build the model, ms; of no round whose process was started
+    /// beside others.
     pub setup_ms: Option<f64>,
-    /// Longest time that any process of it compiled its model before the first round, s; none where nothing is compiled, or
-    /// only beside others.
+    /// Longest time that any process of it compiled its model before the first round, s; none where
+    /// nothing is compiled, or only beside others.
     pub compile_s: Option<f64>,
     /// Largest device memory of the program's own blocks, MiB.
     pub gpu_alloc_mib: Option<f64>,

@@ -1,5 +1,6 @@
 /*!
-The combinations of a sweep: each against the reference of its size, then the fastest and its slowest stage.
+The combinations of a sweep: each against the reference of its size, then the fastest and its
+slowest stage.
 */
 
 use std::collections::BTreeMap;
@@ -52,7 +53,8 @@ pub struct SweepRow {
     pub verdict: Verdict,
 }
 
-/// Judges every combination of every model; `references` has for each combination the one that it is compared with.
+/// Judges every combination of every model; `references` has for each combination the one that it
+/// is compared with.
 ///
 /// # Errors
 /// The split is another one than was measured.
@@ -149,8 +151,9 @@ fn slowest(speed: &Speed) -> Option<(String, f64)> {
     times.max_by(|a, b| a.1.total_cmp(&b.1)).map(|(name, ms)| (name.to_owned(), ms))
 }
 
-/// Frames of single objects a second. Objects that are tracked together share their frames' times, which count once for all
-/// of a group; where a clip's last group is smaller than the others, its groups are taken as equal.
+/// Frames of single objects a second. Objects that are tracked together share their frames' times,
+/// which count once for all of a group; where a clip's last group is smaller than the others, its
+/// groups are taken as equal.
 fn object_fps(side: &Contender<'_>, together: usize) -> Option<f64> {
     let (mut frames, mut seconds) = (0.0, 0.0);
     for round in &side.rounds {

@@ -1,8 +1,10 @@
 /*!
-Teacher-forced runs: masks of sides whose memories were written from the reference's logits, for a second drift curve.
+Teacher-forced runs: masks of sides whose memories were written from the reference's logits, for a
+second drift curve.
 
-What is missing between the two curves is what a side's own masks did to its memories; what is left in this one is its
-arithmetic on the same past. It is no proof of equality, because the feedback is what would have to be proven, and no speed.
+What is missing between the two curves is what a side's own masks did to its memories; what is left
+in this one is its arithmetic on the same past. It is no proof of equality, because the feedback is
+what would have to be proven, and no speed.
 */
 
 use std::collections::HashMap;

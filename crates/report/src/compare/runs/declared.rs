@@ -1,8 +1,9 @@
 /*!
-What a side is said to be, by the comparison that measured it or by its name, and whether a folder of it is that.
+What a side is said to be, by the comparison that measured it or by its name, and whether a folder
+of it is that.
 
-Older releases let `--runner-arg=--mode` and the like through: the last word counted, and a side became another than its name says.
-Its folder tells what it was.
+Older releases let `--runner-arg=--mode` and the like through: the last word counted, and a side
+became another than its name says. Its folder tells what it was.
 */
 
 use serde_json::Value;
@@ -28,7 +29,8 @@ pub struct Declared {
 }
 
 impl Declared {
-    /// By a name as `compare` gives it: `compile`, `compile-tf32`, `tensorrt-mixed`. Any other name says nothing.
+    /// By a name as `compare` gives it: `compile`, `compile-tf32`, `tensorrt-mixed`. Any other name
+    /// says nothing.
     pub fn by_name(name: &str) -> Self {
         let name = name.strip_prefix("reference-").unwrap_or(name);
         let tail = name.rsplit_once('-').filter(|(_, tail)| PRECISIONS.contains(tail));
@@ -61,7 +63,8 @@ impl Declared {
         }
     }
 
-    /// What `folder` says of itself that this side is not: the rest of a sentence that begins with the folder. None where they agree.
+    /// What `folder` says of itself that this side is not: the rest of a sentence that begins with
+    /// the folder. None where they agree.
     pub fn contradiction(&self, folder: &RunFolder, model: &str) -> Option<String> {
         let mut rows = folder.rows.iter().filter(|row| row.model == model);
         let (what, is, declared) = rows.find_map(|row| self.differs(folder, row))?;

@@ -99,7 +99,8 @@ impl RunFolder {
         let file = sidecar::read(&path.join("sidecar.json"))?;
         let mut rows = rows(&path.join(summary_csv::FILE_NAME))?;
         if file.configuration.get("tf32").and_then(Value::as_bool) == Some(true) {
-            // PyTorch calls it fp32; its products have eleven bits. On a processor the flag does nothing, and fp32 is fp32.
+            // PyTorch calls it fp32; its products have eleven bits. On a processor the flag does
+            // nothing, and fp32 is fp32.
             let is_tf32 = |row: &&mut Row| row.precision == "fp32" && !row.is_on_cpu();
             for row in rows.iter_mut().filter(is_tf32) {
                 row.precision = "tf32".to_owned();
@@ -150,7 +151,8 @@ impl RunFolder {
         saved && !self.is_teacher_forced() && self.path.join(logits::FOLDER).is_dir()
     }
 
-    /// Frames that the encoder took at once, by the settings: 1 where they name none, as PyTorch's do.
+    /// Frames that the encoder took at once, by the settings: 1 where they name none, as PyTorch's
+    /// do.
     pub fn encode_batch(&self) -> usize {
         let options = self.configuration.get("gpu").and_then(|gpu| gpu.get("options"));
         let frames = options.and_then(|options| options.get("encode_batch")?.as_u64());

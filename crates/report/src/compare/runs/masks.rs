@@ -1,5 +1,6 @@
 /*!
-The masks of one object in one run, as `--save-masks` wrote them: run lengths, decoded frame by frame.
+The masks of one object in one run, as `--save-masks` wrote them: run lengths, decoded frame by
+frame.
 */
 
 use std::path::Path;

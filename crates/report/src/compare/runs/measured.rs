@@ -1,8 +1,9 @@
 /*!
-`measured.json`: which folders of a comparison's directory are which side and round, and what could not be measured.
+`measured.json`: which folders of a comparison's directory are which side and round, and what could
+not be measured.
 
-It is written anew after every round, so that an interrupted comparison goes on where it stopped. Paths in it are relative:
-the directory can be carried to another machine and judged there.
+It is written anew after every round, so that an interrupted comparison goes on where it stopped.
+Paths in it are relative: the directory can be carried to another machine and judged there.
 */
 
 use std::collections::BTreeMap;
@@ -175,7 +176,8 @@ impl Measured {
         let measured = self.runs.iter().any(|run| run.side == *name);
         let reference = match (self.sides.contains(name), measured) {
             (true, _) => Reference::Side(name.clone()),
-            // A folder is noted with its whole path; a run by its name, and no folder that happens to be called so stands for it.
+            // A folder is noted with its whole path; a run by its name, and no folder that happens
+            // to be called so stands for it.
             (false, false) if Path::new(name).is_absolute() && Path::new(name).is_dir() => {
                 Reference::Run(reference_run(Path::new(name), &sides)?)
             }
@@ -187,8 +189,8 @@ impl Measured {
         Ok(Set { sides, teacher_forced, reference, interleaved, dates })
     }
 
-    /// The rounds of the sides came one after the other; not so where a side, or a round that had been taken away, was measured
-    /// when the others had theirs behind them.
+    /// The rounds of the sides came one after the other; not so where a side, or a round that had
+    /// been taken away, was measured when the others had theirs behind them.
     fn is_in_turn(&self) -> bool {
         let mut last: BTreeMap<&str, usize> = BTreeMap::new();
         let mut runs = self.runs.iter().filter(|run| self.sides.contains(&run.side));

@@ -1,5 +1,6 @@
 /*!
-Measurements as they lie on disk, whoever made them: run folders, and the sides and rounds that they belong to.
+Measurements as they lie on disk, whoever made them: run folders, and the sides and rounds that they
+belong to.
 */
 
 mod declared;

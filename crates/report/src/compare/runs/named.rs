@@ -1,5 +1,6 @@
 /*!
-Folders as they are typed: `name=folder`, repeated names are rounds, and a whole comparison's directory brings its own names.
+Folders as they are typed: `name=folder`, repeated names are rounds, and a whole comparison's
+directory brings its own names.
 */
 
 use std::path::{Path, PathBuf};
@@ -53,7 +54,8 @@ pub struct AskedReference {
     pub side: Option<String>,
 }
 
-/// Reads all folders and sorts them into sides, in the order in which the names first appear; `subject` comes first.
+/// Reads all folders and sorts them into sides, in the order in which the names first appear;
+/// `subject` comes first.
 ///
 /// # Errors
 /// A folder cannot be read, a name is unknown, or nothing is in single precision to compare with.
@@ -173,7 +175,8 @@ fn reference(
 /// It cannot be read.
 pub(super) fn reference_run(path: &Path, sides: &[Side]) -> Result<Side> {
     let mut side = Side::new(&usual_name(path));
-    // Nobody said what it is: the name is its folder's, and of a reference the precision alone counts, which is looked at.
+    // Nobody said what it is: the name is its folder's, and of a reference the precision alone
+    // counts, which is looked at.
     side.declared = Declared::default();
     // A run that has a side's name would be taken for that side in tables.
     if sides.iter().any(|known| known.name == side.name) {

@@ -34,7 +34,8 @@ pub struct Absence {
 pub struct Round {
     /// What was measured.
     pub folder: RunFolder,
-    /// Own processes that waited meanwhile and had the GPU open: they count as processes on the GPU and do nothing.
+    /// Own processes that waited meanwhile and had the GPU open: they count as processes on the GPU
+    /// and do nothing.
     pub waiting: usize,
 }
 
@@ -62,8 +63,8 @@ impl Reference {
 pub struct Set {
     /// The contestants; the first one is the subject.
     pub sides: Vec<Side>,
-    /// The same contestants with the reference's logits in their memories, for a drift curve and nothing else; those that
-    /// were run so.
+    /// The same contestants with the reference's logits in their memories, for a drift curve and
+    /// nothing else; those that were run so.
     pub teacher_forced: Vec<Side>,
     /// What all masks are compared with.
     pub reference: Reference,

@@ -1,7 +1,9 @@
 /*!
-`sidecar.json` read back: settings, machine, and every pass with its frames' raw times and the network's decisions.
+`sidecar.json` read back: settings, machine, and every pass with its frames' raw times and the
+network's decisions.
 
-The PyTorch runner writes the same members as `segtrt bench`; what it adds or leaves out does no harm.
+The PyTorch runner writes the same members as `segtrt bench`; what it adds or leaves out does no
+harm.
 */
 
 use std::collections::BTreeMap;

@@ -9,7 +9,8 @@ use anyhow::Result;
 use super::Loader;
 use crate::nsys::trace::{Call, Range, Style, Trace, process};
 
-/// `ENUM_NSYS_EVENT_TYPE`: ranges of the program's own and of imported text, and the naming of a domain.
+/// `ENUM_NSYS_EVENT_TYPE`: ranges of the program's own and of imported text, and the naming of a
+/// domain.
 const PUSH_POP: [i64; 2] = [59, 70];
 const START_END: [i64; 2] = [60, 71];
 const DOMAIN_CREATE: i64 = 75;

@@ -1,5 +1,6 @@
 /*!
-Reads an export into a [`Trace`]. Releases differ in tables and columns; every difference is met here.
+Reads an export into a [`Trace`]. Releases differ in tables and columns; every difference is met
+here.
 */
 
 mod counters;

@@ -37,7 +37,8 @@ fn a_slowdown_counts_beyond_the_limit_and_beyond_the_spread() {
         (vec![96.0, 96.5, 95.5], Judgement::Worse),
         (vec![98.0, 97.5, 98.5], Judgement::Same),
         (vec![104.0, 104.5, 103.5], Judgement::Better),
-        // The median is 6 % lower, but a pass in three was as fast as before: noise, or not; nobody knows.
+        // The median is 6 % lower, but a pass in three was as fast as before: noise, or not; nobody
+        // knows.
         (vec![94.0, 101.0, 93.0], Judgement::Unclear),
         (vec![106.0, 99.0, 107.0], Judgement::Same),
         (vec![96.9], Judgement::Worse),

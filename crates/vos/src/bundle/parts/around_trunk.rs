@@ -1,5 +1,6 @@
 /*!
-The two parts around a trunk: the stem, which makes the tokens that it takes, and the neck, which takes those behind each of its stages.
+The two parts around a trunk: the stem, which makes the tokens that it takes, and the neck, which
+takes those behind each of its stages.
 */
 
 use anyhow::{Result, bail, ensure};
@@ -32,7 +33,8 @@ pub fn wire(parts: &[&Graph], trunk: &Trunk) -> Result<Wiring> {
         takers: takers.to_vec(),
         slot: 0,
     };
-    // The first stage's tokens take the place of those that the stem made, and stay there until the neck has read them.
+    // The first stage's tokens take the place of those that the stem made, and stay there until the
+    // neck has read them.
     let tokens = hand(y, Step::Part(0), &[Step::Trunk, Step::Part(1)]);
     let behind = STAGES[1..].iter().map(|name| hand(name, Step::Trunk, &[Step::Part(1)]));
     let mut wiring =

@@ -98,7 +98,8 @@ fn what_has_a_name_of_its_own_goes_to_all_who_ask_for_it_and_keeps_its_memory_un
 #[test]
 fn no_two_tensors_that_are_needed_at_once_share_memory() {
     for skips in 0_u32..64 {
-        // Part 0 makes a0 to a5, of which each is taken by one of the parts behind it or, by the bits of `skips`, by two.
+        // Part 0 makes a0 to a5, of which each is taken by one of the parts behind it or, by the
+        // bits of `skips`, by two.
         let names: Vec<String> = (0..6).map(|at| format!("a{at}")).collect();
         let mut ports = vec![("image".to_owned(), format!("y {}", names.join(" ")))];
         for part in 1..7 {

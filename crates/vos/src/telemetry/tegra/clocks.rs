@@ -6,8 +6,8 @@ use std::path::{Path, PathBuf};
 
 use super::{entries, number, text};
 
-/// What the GPU's node is called: by its chip (`57000000.gp10b`, `17000000.gv11b`, `17000000.ga10b`) up to JetPack 5, plainly
-/// (`17000000.gpu`) from 6 on.
+/// What the GPU's node is called: by its chip (`57000000.gp10b`, `17000000.gv11b`,
+/// `17000000.ga10b`) up to JetPack 5, plainly (`17000000.gpu`) from 6 on.
 const NAMES: [&str; 5] = ["gpu", "ga10b", "gv11b", "gp10b", "gm20b"];
 /// Where the load was before it stood beside the clock.
 const OLD_LOADS: [&str; 2] = ["sys/devices/gpu.0/load", "sys/devices/platform/gpu.0/load"];

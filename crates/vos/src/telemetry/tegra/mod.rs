@@ -1,9 +1,10 @@
 /*!
 A Jetson's own sensors, from sysfs: there NVML knows next to nothing.
 
-Kernels of different JetPack releases put things in different places, and files come and go with power states. So
-every file is looked for where it may be, and what cannot be read is simply not there. Paths are relative to a root, so
-that tests can make a board up. `tegrastats` reads the same files.
+Kernels of different JetPack releases put things in different places, and files come and go with
+power states. So every file is looked for where it may be, and what cannot be read is simply not
+there. Paths are relative to a root, so that tests can make a board up. `tegrastats` reads the same
+files.
 */
 
 mod clocks;

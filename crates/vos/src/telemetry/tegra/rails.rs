@@ -1,5 +1,6 @@
 /*!
-Power of a Jetson: the INA3221 monitors on its supply rails, and the counters of over-current events.
+Power of a Jetson: the INA3221 monitors on its supply rails, and the counters of over-current
+events.
 */
 
 use std::path::{Path, PathBuf};
@@ -63,8 +64,8 @@ impl Rails {
         WHOLE.iter().find_map(|name| self.0.iter().find(|rail| rail.name == *name))
     }
 
-    /// Power of the module, W: of the rail that carries it all, else the sum of the rails. `None` where any of those
-    /// cannot be read: a sum without one of them would be another number.
+    /// Power of the module, W: of the rail that carries it all, else the sum of the rails. `None`
+    /// where any of those cannot be read: a sum without one of them would be another number.
     pub(super) fn power_w(&self) -> Option<f64> {
         match self.whole() {
             Some(rail) => rail.power_w(),

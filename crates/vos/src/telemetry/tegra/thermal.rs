@@ -6,7 +6,8 @@ use std::path::{Path, PathBuf};
 
 use super::{entries, number, text};
 
-/// What the GPU's zone is called, and the zone of the hottest spot, which stands in where the GPU has none.
+/// What the GPU's zone is called, and the zone of the hottest spot, which stands in where the GPU
+/// has none.
 const ZONES: [&str; 4] = ["gpu-thermal", "GPU-therm", "tj-thermal", "Tboard_tegra"];
 
 /// Zones and cooling devices.
@@ -48,8 +49,8 @@ impl Thermal {
     }
 }
 
-/// `gpu-throttle-alert` and its like are raised while hardware throttles; a `devfreq` cooler lowers the GPU's clock. A fan
-/// slows nothing down.
+/// `gpu-throttle-alert` and its like are raised while hardware throttles; a `devfreq` cooler lowers
+/// the GPU's clock. A fan slows nothing down.
 fn slows_the_gpu(kind: &str) -> bool {
     let is_gpu = ["gpu", "ga10b", "gv11b", "gp10b"].iter().any(|name| kind.contains(name));
     kind.ends_with("throttle-alert") || (kind.contains("devfreq") && is_gpu)
