@@ -1,4 +1,5 @@
-//! `segtrt compare`: measuring in turn against a stand-in for the PyTorch runner, judging folders, sweeps.
+//! `segtrt compare`: measuring in turn against a stand-in for the PyTorch runner, judging folders,
+//! sweeps.
 
 /// Rounds that are measured again.
 #[path = "compare/again.rs"]
@@ -6,6 +7,9 @@ mod again;
 /// What is left of a ratio whose passes were disturbed.
 #[path = "compare/bound.rs"]
 mod bound;
+/// Sides whose folders contradict their claims.
+#[path = "compare/claims.rs"]
+mod claims;
 /// A side that says nothing any more.
 #[path = "compare/hang.rs"]
 mod hang;
@@ -21,9 +25,6 @@ mod original;
 /// The real PyTorch runner, where PyTorch is installed.
 #[path = "compare/pytorch.rs"]
 mod pytorch;
-/// What a side is said to be and what it is.
-#[path = "compare/said_to_be.rs"]
-mod said_to_be;
 /// What the tests here share.
 #[path = "compare/shared.rs"]
 mod shared;

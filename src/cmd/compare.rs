@@ -14,7 +14,7 @@ use host::UsageError;
 use host::printable::printable;
 use report::compare::document;
 use report::compare::judge;
-use report::compare::runs::{self, AskedReference, Set};
+use report::compare::runs::{self, RequestedReference, Set};
 use vos::dataset;
 
 /// Runs the comparison.
@@ -55,7 +55,7 @@ pub fn run(args: CompareArgs) -> Result<Outcome> {
 fn measured(args: &CompareArgs) -> Result<Option<Set>> {
     if !args.runs.is_empty() {
         let asked =
-            AskedReference { run: args.reference_run.clone(), side: args.reference.clone() };
+            RequestedReference { run: args.reference_run.clone(), side: args.reference.clone() };
         return runs::gather(&args.runs, &asked, args.subject.as_deref()).map(Some);
     }
     if args.subject.is_some() {

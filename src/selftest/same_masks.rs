@@ -1,8 +1,10 @@
 /*!
-A clip's masks on the GPU beside those of the CPU: a bench that ends well may still have computed nothing but nonsense.
+A clip's masks on the GPU beside those of the CPU: a bench that ends well may still have computed
+nothing but nonsense.
 
-The limit is wide on purpose. Masks may be ragged and small, and a memory that strays once strays on; what is to be found
-out is an installation that computes something else. `segtrt compare` has the narrow limits.
+The limit is wide on purpose. Masks may be ragged and small, and a memory that strays once strays
+on; what is to be found out is an installation that computes something else. `segtrt compare` has
+the narrow limits.
 */
 
 use std::fmt;
@@ -11,7 +13,7 @@ use std::path::Path;
 
 use anyhow::{Context, Result, bail, ensure};
 
-use report::compare::iou_text;
+use report::compare::iou_format;
 use report::compare::runs::MaskFile;
 use vos::stats;
 
@@ -35,8 +37,8 @@ impl fmt::Display for Agreement {
         write!(
             out,
             "IoU with the CPU's masks {} in the mean and {} at least, {masks} masks",
-            iou_text::mean(mean),
-            iou_text::frame(lowest)
+            iou_format::mean(mean),
+            iou_format::frame(lowest)
         )
     }
 }
@@ -53,7 +55,8 @@ impl Agreement {
     }
 }
 
-/// Compares the folders `masks` of two benches over the same clips, object by object and frame by frame.
+/// Compares the folders `masks` of two benches over the same clips, object by object and frame by
+/// frame.
 ///
 /// # Errors
 /// Masks that are missing, damaged, or of other frames; or none has a pixel.

@@ -61,8 +61,9 @@ fn of_passes_that_were_disturbed_a_bound_is_left() {
     // Ten of 44 frames came late in two of the passes.
     let expected = (34.0 * 30.0 + 10.0 * 31.5) / (44.0 * 10.5);
     assert!((ratio["at_least"].as_f64().unwrap() - expected).abs() < 1e-9, "{ratio}");
-    assert!(said.contains("INVALID; at least 2.88 times, by fast's slowest passes"), "{said}");
-    // Nothing is left of rounds that were not beside each other, nor where no pass was undisturbed; nothing is needed where none was.
+    assert!(said.contains("INVALID; at least 2.88 times (fast's slowest passes"), "{said}");
+    // Nothing is left of rounds that were not beside each other, nor where no pass was undisturbed;
+    // nothing is needed where none was.
     let (ratio, _) = compared(disturbed, false);
     assert!(ratio["at_least"].is_null() && ratio.to_string().contains("not_in_turn"), "{ratio}");
     assert!(compared([(30.0, true); 3], true).0["at_least"].is_null());

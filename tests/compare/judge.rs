@@ -126,7 +126,7 @@ fn other_timing_is_refused_too() {
         edit_sidecar(run, |sidecar| sidecar["configuration"]["warmup_runs"] = 1.into());
     });
     assert!(cold.err.contains("a ran without warm-up passes and b with them"), "{}", cold.err);
-    let busy = "a was measured beside 0 other GPUs of its host and b beside 3";
+    let busy = "a was measured with 0 other GPUs of its host in use, b with 3";
     assert!(said.err.contains(busy), "{}", said.err);
 }
 
@@ -170,13 +170,13 @@ fn another_split_and_missing_parts_are_refused() {
 
     fs::remove_dir_all(b.join("masks")).unwrap();
     let said = run(compare(&dir.path().join("cmp")).arg("--runs").arg(&a).arg(&b));
-    assert!(said.code == 1 && said.err.contains("measure with --save-masks"), "{}", said.err);
+    assert!(said.code == 1 && said.err.contains("measure again with --save-masks"), "{}", said.err);
     fs::remove_file(b.join("sidecar.json")).unwrap();
     let said = run(compare(&dir.path().join("cmp")).arg("--runs").arg(&a).arg(&b));
     assert!(said.err.contains("b/sidecar.json"), "{}", said.err);
     fs::write(b.join("sidecar.json"), "{").unwrap();
     let said = run(compare(&dir.path().join("cmp")).arg("--runs").arg(&a).arg(&b));
-    assert!(said.err.contains("is no sidecar of a run"), "{}", said.err);
+    assert!(said.err.contains("is not the sidecar of a run"), "{}", said.err);
 
     // A damaged file of masks costs its side, with its name.
     let c = copy_run(&dir.path().join("c"));
@@ -317,7 +317,7 @@ fn flips_are_counted_with_their_margins() {
     let margin = sidecar["passes"][0]["frame_times"]["objectness"][3].as_f64().unwrap().abs();
     assert_eq!(flips["listed"][0]["margin"].as_f64().unwrap(), margin);
     assert_eq!(flips["listed"][0]["frame"], 3);
-    assert!(said.out.contains("objectness turned over on 2 of 16 frames"), "{}", said.out);
+    assert!(said.out.contains("objectness differs on 2 of 16 frames"), "{}", said.out);
     assert_eq!(b["chosen_mask_flips"]["unknown"], "a and b does not tell chosen_mask");
 }
 

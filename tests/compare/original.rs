@@ -9,7 +9,8 @@ use super::shared::{
     Said, base, compare, copy_run, edit_column, edit_masks, empty, json as read, run, side,
 };
 
-/// Four sides of one reference: `mixed`, and in fp16 an engine and PyTorch's two; those that `differ` lose a little of one frame.
+/// Four sides of one reference: `mixed`, and in fp16 an engine and PyTorch's two; those that
+/// `differ` lose a little of one frame.
 fn with_original(dir: &Path, differ: &[&str]) -> (Said, Value) {
     changed(dir, "meta", differ, |frames| nibble(&mut frames[5]))
 }
@@ -78,7 +79,7 @@ fn sides_with_the_masks_of_the_original_at_their_precision_are_compared_with_eac
     }
     let both = ratio(&found, "engine", "compile");
     assert!(both["times_as_fast"].is_object());
-    let footing = ", both with the masks of eager fp16 and not the reference's";
+    let footing = ", both with the masks of eager fp16, not the reference's";
     assert!(both["sentence"].as_str().unwrap().ends_with(footing), "{both}");
     let stricter = ratio(&found, "mixed", "compile");
     let footing = ", mixed with the reference's masks, compile with those of eager fp16 alone";
@@ -101,7 +102,8 @@ fn sides_with_the_masks_of_the_original_at_their_precision_are_compared_with_eac
     assert!(said.out.contains("as eager"), "{}", said.out);
 }
 
-/// eager is within the limit, compile beyond it and within eager's: the engine has the reference's masks, and eager's.
+/// eager is within the limit, compile beyond it and within eager's: the engine has the reference's
+/// masks, and eager's.
 #[test]
 fn each_sides_footing_is_said_whoever_is_the_subject() {
     let dir = tempfile::tempdir().unwrap();

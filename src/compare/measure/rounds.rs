@@ -10,13 +10,15 @@ use super::bench_child;
 use super::plan::{ModelWork, Plan, Referee, SideKind, SidePlan};
 use super::runner::Runner;
 use host::child::Held;
-use report::compare::date;
 use report::compare::runs::{MEASURED_FILE, Measured, MeasuredRun, Missing, RunFolder};
+use report::compare::utc_date;
 
-/// Measures what is not there yet; the state with everything that is there now. `say` hears of each step.
+/// Measures what is not there yet; the state with everything that is there now. `say` hears of each
+/// step.
 ///
 /// # Errors
-/// The output folder belongs to another comparison or cannot be written. A side that fails is noted and costs only itself.
+/// The output folder belongs to another comparison or cannot be written. A side that fails is noted
+/// and costs only itself.
 pub fn run(plan: &Plan, say: &mut dyn FnMut(&str)) -> Result<Measured> {
     std::fs::create_dir_all(&plan.out_dir).with_context(|| {
         format!("cannot create {}; choose a writable --out-dir", plan.out_dir.display())
@@ -52,7 +54,8 @@ fn open(plan: &Plan) -> Result<Measured> {
     }
     if !differs.is_empty() {
         bail!(
-            "{} belongs to a comparison with other settings: {}; choose another --out-dir, or give the old settings to go on",
+            "{} belongs to a comparison with other settings: {}; choose another --out-dir, or give \
+             the old settings to go on",
             plan.out_dir.join(MEASURED_FILE).display(),
             differs.join(", ")
         );
@@ -103,8 +106,9 @@ impl Measuring<'_> {
         let mut turns: Vec<Turn<'_>> =
             plan.sides.iter().map(|side| Turn { side, runner: None, lost: false }).collect();
         if !plan.restart {
-            // Before the first round, so that nothing is compiled while a side is measured; in turn, so that the GPU has nothing
-            // else to do while a compiler times its kernels on it.
+            // Before the first round, so that nothing is compiled while a side is measured; in
+            // turn, so that the GPU has nothing else to do while a compiler times its kernels on
+            // it.
             turns.iter_mut().try_for_each(|turn| self.prepare(model, turn, plan.rounds))?;
         }
         for round in 1..=plan.rounds {
@@ -136,7 +140,7 @@ impl Measuring<'_> {
             return Ok(());
         }
         let plan = self.plan;
-        let started_unix_s = date::now_unix_s();
+        let started_unix_s = utc_date::now_unix_s();
         let folder = self.check_free().and_then(|()| one_round(plan, model, turn, round, waiting));
         if let Some(why) = turn.runner.as_ref().and_then(Runner::held) {
             self.held = Some(format!("{} {}: {why}", model.tag, turn.side.name));
@@ -149,7 +153,7 @@ impl Measuring<'_> {
             Ok(folder) => folder,
             Err(error) => return self.lose(model, turn, &error),
         };
-        let ended_unix_s = date::now_unix_s();
+        let ended_unix_s = utc_date::now_unix_s();
         self.measured.runs.push(MeasuredRun {
             model: model.tag.clone(),
             side: turn.side.name.clone(),
@@ -263,7 +267,8 @@ pub(super) fn bench_args(
     args
 }
 
-/// `folder` from `root` on, so that the whole can be carried elsewhere; as it is where it lies outside.
+/// `folder` from `root` on, so that the whole can be carried elsewhere; as it is where it lies
+/// outside.
 pub(super) fn below(root: &Path, folder: &Path) -> PathBuf {
     let absolute = |path: &Path| std::path::absolute(path).unwrap_or_else(|_| path.to_owned());
     let (root, folder) = (absolute(root), absolute(folder));
@@ -322,7 +327,8 @@ mod tests {
         measuring.turn(&plan.models[0], &mut other, 1, 0).unwrap();
         measuring.turn(&plan.models[1], &mut turn(0), 1, 0).unwrap();
         assert!(!plan.out_dir.join("runs").exists(), "nothing was started");
-        let told = "not measured beside a process that could not be ended: first hangs: it hangs: process 7 is still there";
+        let told = "not measured beside a process that could not be ended: first hangs: it hangs: \
+                    process 7 is still there";
         let missing = &measuring.measured.missing;
         let of = |at: usize| {
             (missing[at].model.as_str(), missing[at].side.as_str(), missing[at].why.as_str())

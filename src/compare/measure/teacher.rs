@@ -1,6 +1,6 @@
 /*!
-Teacher-forced runs, after the timed rounds of a model: the reference once more with its logits saved, then each other side
-once with its memories written from them. None of them is timed.
+Teacher-forced runs, after the timed rounds of a model: the reference once more with its logits
+saved, then each other side once with its memories written from them. None of them is timed.
 */
 
 use std::path::{Path, PathBuf};
@@ -11,11 +11,12 @@ use super::bench_child;
 use super::plan::{ModelWork, Referee, SideKind, SidePlan};
 use super::rounds::{Measuring, below, bench_args, side_dir, whole};
 use super::runner::Runner;
-use report::compare::date;
 use report::compare::runs::{FORCED_FOLDER, MeasuredRun, Missing, RunFolder, TEACHER_FOLDER};
+use report::compare::utc_date;
 
 impl Measuring<'_> {
-    /// What is not there yet of `model`. A side that cannot be taught is noted and costs only its second drift curve.
+    /// What is not there yet of `model`. A side that cannot be taught is noted and costs only its
+    /// second drift curve.
     ///
     /// # Errors
     /// The state cannot be written.
@@ -108,7 +109,7 @@ impl Measuring<'_> {
         let plan = self.plan;
         self.check_free()?;
         (self.say)(&format!("{} {}: {}", model.tag, side.name, name.replace('_', "-")));
-        let started_unix_s = date::now_unix_s();
+        let started_unix_s = utc_date::now_unix_s();
         let folder = side_dir(plan, model, side).join(name);
         let folder = match &side.kind {
             SideKind::Bench(more) => {
@@ -130,7 +131,7 @@ impl Measuring<'_> {
             round: 1,
             folder: below(&plan.out_dir, folder),
             started_unix_s,
-            ended_unix_s: date::now_unix_s(),
+            ended_unix_s: utc_date::now_unix_s(),
             waiting: 0,
         })
     }

@@ -1,17 +1,17 @@
 /*!
-One implementation against another: speed with an interval, and the proof that both computed the
-same thing.
+Compares implementations: the ratio of their speeds with an interval, and the proof that their masks
+agree.
 
-Measuring and judging are separate steps. The program runs the sides in turn, each in processes of
-its own, and keeps every run folder; [`runs`] reads run folders, whoever made them; [`judge`]
-compares masks, scores and speeds and says what may be believed; [`document`] writes it down. All
-limits stand in [`thresholds`], and docs/comparing.md shows the same tables.
+Measuring and judging are separate steps. The binary runs the sides in turn, each in its own
+processes, and keeps every run folder. [`runs`] reads run folders of any origin. [`judge`] compares
+masks, scores and speeds and decides which ratios are valid. [`document`] writes the results. All
+limits are in [`thresholds`]; docs/comparing.md has the same tables.
 */
 
-pub mod date;
 pub mod document;
-pub mod iou_text;
+pub mod iou_format;
 pub mod judge;
 pub mod runs;
 pub mod sweep;
 pub mod thresholds;
+pub mod utc_date;

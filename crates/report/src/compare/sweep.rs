@@ -1,13 +1,13 @@
 /*!
-Sweeps: one side in every combination of settings.
+Sweeps: a side with every combination of several settings.
 */
 
 use std::str::FromStr;
 
-/// One setting and the values that it takes.
+/// A setting with its values.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Axis {
-    /// Which setting.
+    /// The setting.
     pub setting: Setting,
     /// Its values, in the order of the command line.
     pub values: Vec<String>,
@@ -29,9 +29,9 @@ pub enum Setting {
 pub struct Combination {
     /// `fp32` or `fp16`.
     pub precision: String,
-    /// Objects tracked together; none where it is not swept.
+    /// Objects tracked together; none if the sweep has no such axis.
     pub objects: Option<usize>,
-    /// Side of the network input, pixels; none where it is not swept.
+    /// Side of the network input, pixels; none if the sweep has no such axis.
     pub imgsz: Option<usize>,
 }
 
@@ -66,8 +66,8 @@ impl FromStr for Axis {
     }
 }
 
-/// Every combination of the axes; `precision` is that of sweeps that do not name one. A sentence
-/// where an axis is there twice.
+/// Every combination of the axes. A sweep without the axis `precision` uses `precision`. An error
+/// text if an axis appears twice.
 pub fn combinations(axes: &[Axis], precision: &str) -> Result<Vec<Combination>, String> {
     let base = Combination { precision: precision.to_owned(), objects: None, imgsz: None };
     let mut all = vec![base];
@@ -104,8 +104,8 @@ impl Combination {
     }
 }
 
-/// Which of `all` the masks of each are compared with: of the same size the one in fp32, or else in
-/// its own precision, with the fewest objects together; itself where there is no other.
+/// The index of each combination's reference: of the same size, in fp32 if possible and else in its
+/// precision, with the fewest objects together. It may be the combination itself.
 pub fn references(all: &[Combination]) -> Vec<usize> {
     let single = "fp32";
     let of = |combination: &Combination| {

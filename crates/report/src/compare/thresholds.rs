@@ -1,15 +1,13 @@
 /*!
-Every limit of a comparison in one place; docs/comparing.md shows the same tables, and a test holds
-the two together.
+Every limit of a comparison. docs/comparing.md has the same tables, and a test checks that.
 */
 
-/// How far masks may be from the fp32 reference and still count as the same, by the precision that
-/// made them.
+/// Limits for equal masks: the distance from the fp32 reference, by precision.
 #[derive(Clone, Copy, Debug, PartialEq, serde::Serialize)]
 pub struct EqualityLimits {
     /// `fp32`, `fp16` or `bf16`.
     pub precision: &'static str,
-    /// Lowest IoU that any frame may have.
+    /// Lowest IoU of any frame.
     pub min_iou: f64,
     /// Lowest mean IoU over all frames.
     pub mean_iou: f64,
@@ -17,7 +15,7 @@ pub struct EqualityLimits {
     pub jf_points: f64,
 }
 
-/// The limits in force. fp32 differs between libraries by the order of sums alone; bf16 keeps three
+/// The limits in force. fp32 differs between libraries only by the order of sums. bf16 has three
 /// bits less than fp16, so it is allowed eight times fp16's error.
 pub const EQUALITY: [EqualityLimits; 3] = [
     EqualityLimits { precision: "fp32", min_iou: 0.998, mean_iou: 0.9999, jf_points: 0.05 },
@@ -25,21 +23,22 @@ pub const EQUALITY: [EqualityLimits; 3] = [
     EqualityLimits { precision: "bf16", min_iou: 0.92, mean_iou: 0.984, jf_points: 0.8 },
 ];
 
-/// The limits of a precision; none for one that is not known. Mixed engines store halves, TF32's
-/// products have fp16's eleven bits: both are held to what fp16 is.
+/// The limits of a precision; none for an unknown one. Mixed engines store f16, and TF32 matmuls
+/// have fp16's eleven bits: both have fp16's limits.
 pub fn equality_of(precision: &str) -> Option<&'static EqualityLimits> {
     let precision = if matches!(precision, "mixed" | "tf32") { "fp16" } else { precision };
     EQUALITY.iter().find(|limits| limits.precision == precision)
 }
 
-/// When masks prove something at all: two empty masks agree, and so do two that cover everything.
+/// When equal masks prove something: two empty masks are equal, and so are two that cover the whole
+/// frame.
 #[derive(Clone, Copy, Debug, PartialEq, serde::Serialize)]
 pub struct ProofLimits {
-    /// Pixels that a reference mask must have to count.
+    /// Least pixels of a reference mask that counts.
     pub least_pixels: usize,
-    /// Part of the frame that it may cover at most to count.
+    /// Largest part of the frame that a mask that counts may cover.
     pub most_cover: f64,
-    /// Part of all frames whose reference masks must count.
+    /// Least part of all frames whose reference masks count.
     pub least_share: f64,
 }
 
@@ -47,18 +46,17 @@ pub struct ProofLimits {
 pub const PROOF: ProofLimits =
     ProofLimits { least_pixels: 100, most_cover: 0.95, least_share: 0.1 };
 
-/// When a ratio of speeds may be believed, beside what each pass is judged by
-/// ([`vos::verdict::THRESHOLDS`]).
+/// When a ratio of speeds is valid, besides the rules for each pass ([`vos::verdict::THRESHOLDS`]).
 #[derive(Clone, Copy, Debug, PartialEq, serde::Serialize)]
 pub struct SpeedLimits {
-    /// Rounds of each side that it takes.
+    /// Least rounds of each side.
     pub rounds: usize,
     /// Standard deviation of the rounds' FPS over their mean.
     pub round_spread: f64,
-    /// Part of a side's passes that may be unsteady or drift: what disturbs a pass now and then is
-    /// in the interval, what disturbs more of them is the side's or the machine's.
+    /// Largest part of a side's passes that may be unsteady or drift. The interval includes few
+    /// disturbances; many are a property of the side or the machine.
     pub disturbed: f64,
-    /// Frames that must lie beyond a percentile for it to be told.
+    /// Frames that must lie beyond a percentile.
     pub frames_beyond: usize,
     /// Difference of the sides' mean SM clocks over the higher one.
     pub clock_gap: f64,
@@ -85,7 +83,7 @@ pub const CONFIDENCE: f64 = 0.95;
 /// Seed of the bootstrap: the same folders give the same interval on every machine.
 pub const SEED: i64 = 5;
 
-/// Flips that are listed one by one; more are only counted.
+/// Flips that are listed singly; further ones are only counted.
 pub const LISTED_FLIPS: usize = 50;
 
 #[cfg(test)]

@@ -1,14 +1,14 @@
 /*!
-The one table of a comparison as text cells: the screen and the Markdown file show the same ones.
+The cells of the comparison's table, which the screen and the Markdown file share.
 */
 
-use crate::compare::iou_text;
+use crate::compare::iou_format;
 use crate::compare::judge::{Comparison, ModelComparison, Ratio, SideReport};
 
 /// A cell without a value.
 pub(super) const NONE: &str = "-";
 
-/// Header and rows. Columns that have no value in any row are left out.
+/// Header and rows. Columns without a value in any row are omitted.
 pub(super) fn cells(comparison: &Comparison) -> (Vec<String>, Vec<Vec<String>>) {
     let header = [
         "model".to_owned(),
@@ -16,10 +16,10 @@ pub(super) fn cells(comparison: &Comparison) -> (Vec<String>, Vec<Vec<String>>) 
         "precision".to_owned(),
         "FPS".to_owned(),
         "p50 / p95 / p99 ms".to_owned(),
-        "first ms".to_owned(),
+        "first frame ms".to_owned(),
         "setup s".to_owned(),
         "compile s".to_owned(),
-        "GPU MiB own / process".to_owned(),
+        "GPU MiB allocated / process".to_owned(),
         "J / frame".to_owned(),
         "IoU mean / lowest".to_owned(),
         "IoU teacher-forced".to_owned(),
@@ -72,11 +72,11 @@ fn row(model: &ModelComparison, side: &SideReport) -> Vec<String> {
         number(speed.and_then(|s| s.compile_s), 1),
         several(&[speed.and_then(|s| s.gpu_alloc_mib), speed.and_then(|s| s.gpu_process_mib)], 0),
         number(speed.and_then(|s| s.energy_j_per_frame), 3),
-        equality.map_or_else(|| NONE.to_owned(), |e| iou_text::pair(e.mean_iou, e.min_iou)),
+        equality.map_or_else(|| NONE.to_owned(), |e| iou_format::pair(e.mean_iou, e.min_iou)),
         side.teacher_forced
             .as_ref()
             .and_then(|t| Some((t.mean_iou?, t.min_iou?)))
-            .map_or_else(|| NONE.to_owned(), |(mean, lowest)| iou_text::pair(mean, lowest)),
+            .map_or_else(|| NONE.to_owned(), |(mean, lowest)| iou_format::pair(mean, lowest)),
         equality.and_then(|e| e.scores).map_or_else(
             || NONE.to_owned(),
             |scores| format!("{:.2} ({:+.3})", scores.jf, scores.difference),

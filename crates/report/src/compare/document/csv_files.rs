@@ -1,6 +1,6 @@
 /*!
-`comparison.csv`: a row for each model and side; `comparison_drift.csv`: a row for each point of the
-drift curves.
+`comparison.csv` with a row for each model and side, and `comparison_drift.csv` with a row for each
+point of the drift curves.
 */
 
 use std::io::Write;
@@ -11,15 +11,15 @@ use super::cells::ratio_of;
 use crate::compare::judge::{Comparison, Flips, ModelComparison, SideReport, Speed};
 
 /// A column: name and value.
-type Column = (&'static str, fn(&Row<'_>) -> Option<String>);
+type Column = (&'static str, fn(&SideRow<'_>) -> Option<String>);
 
-struct Row<'a> {
+struct SideRow<'a> {
     model: &'a ModelComparison,
     side: &'a SideReport,
 }
 
-impl Row<'_> {
-    /// A number of a speed that is shown.
+impl SideRow<'_> {
+    /// A number of the published speed.
     fn speed(&self, get: impl Fn(&Speed) -> Option<f64>) -> Option<String> {
         Some(get(self.side.speed.as_ref()?)?.to_string())
     }
@@ -96,7 +96,7 @@ pub(super) fn write(out: &mut impl Write, comparison: &Comparison) -> Result<()>
     csv.write_record(COLUMNS.map(|(name, _)| name))?;
     for model in &comparison.models {
         for side in &model.sides {
-            let row = Row { model, side };
+            let row = SideRow { model, side };
             csv.write_record(COLUMNS.map(|(_, value)| value(&row).unwrap_or_default()))?;
         }
     }

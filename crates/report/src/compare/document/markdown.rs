@@ -1,11 +1,10 @@
 /*!
-`comparison.md`: hardware, versions, date and command, one table, and everything that is to be said
-about it.
+`comparison.md`: hardware, versions, date, command, the table, and remarks.
 */
 
 use super::cells;
 use super::remarks::remarks;
-use crate::compare::iou_text;
+use crate::compare::iou_format;
 use crate::compare::judge::{Comparison, SideFacts, SideReport};
 
 /// The whole file.
@@ -23,7 +22,11 @@ pub(super) fn render(comparison: &Comparison) -> String {
     lines.push(String::new());
     lines.extend(remarks(comparison).iter().map(|remark| format!("- {}", escape(remark))));
     lines.push(String::new());
-    lines.push("The least equal frame of each side (frame, reference, side, difference: orange only the reference, blue only the side):".to_owned());
+    lines.push(
+        "The worst frame of each side. Panels: frame, reference, side, difference (orange: \
+                only the reference, blue: only the side)."
+            .to_owned(),
+    );
     lines.push(String::new());
     lines.extend(pictures(comparison));
     lines.push(String::new());
@@ -33,10 +36,10 @@ pub(super) fn render(comparison: &Comparison) -> String {
 fn head(comparison: &Comparison) -> Vec<String> {
     let first = comparison.sides.get(&comparison.subject);
     let days = match comparison.measured_on.as_slice() {
-        [] => "on an unknown day".to_owned(),
+        [] => "on an unknown date".to_owned(),
         days => days.join(", "),
     };
-    let turn = if comparison.interleaved { "in turn" } else { "not known to be in turn" };
+    let turn = if comparison.interleaved { "in turn" } else { "possibly not in turn" };
     let mut lines = vec![
         format!("Measured {days}, sides {turn}, judged by segtrt {}.", comparison.segtrt),
         String::new(),
@@ -45,8 +48,8 @@ fn head(comparison: &Comparison) -> Vec<String> {
         format!("Sides: {}.", sides(comparison)),
         String::new(),
         format!(
-            "Masks are compared with {}; J and F by the official rules, points of 100; intervals 95 %, bootstrap over \
-             rounds and clips (docs/comparing.md).",
+            "Masks are compared with {}; J and F by the official rules, points of 100; intervals \
+             95 %, bootstrap over rounds and clips (docs/comparing.md).",
             comparison.reference
         ),
         String::new(),
@@ -67,14 +70,14 @@ fn machine(comparison: &Comparison, facts: Option<&SideFacts>) -> String {
     let mut parts: Vec<String> = device.map(str::to_owned).into_iter().collect();
     for part in [known("processor"), processors, known("memory"), known("system"), known("kernel")]
     {
-        parts.extend(part.filter(|part| !parts.iter().any(|told| told.contains(part))));
+        parts.extend(part.filter(|part| !parts.iter().any(|known| known.contains(part))));
     }
     if parts.is_empty() { "unknown".to_owned() } else { parts.join(", ") }
 }
 
-/// What ran on each side: backend as the rows name it, and the commit.
+/// The backend of each side, as in its rows, and its commit.
 fn sides(comparison: &Comparison) -> String {
-    let mut told: Vec<String> = Vec::new();
+    let mut parts: Vec<String> = Vec::new();
     for (name, facts) in &comparison.sides {
         let reports = comparison.models.iter().flat_map(|model| &model.sides);
         let backend = reports
@@ -84,9 +87,9 @@ fn sides(comparison: &Comparison) -> String {
         let commit = facts.environment.get("commit").and_then(serde_json::Value::as_str);
         let commit = commit.map_or_else(String::new, |commit| format!(" at {commit}"));
         let backend = backend.map_or_else(String::new, |backend| format!(" ({backend}{commit})"));
-        told.push(format!("{name}{backend}"));
+        parts.push(format!("{name}{backend}"));
     }
-    told.join("; ")
+    parts.join("; ")
 }
 
 fn pictures(comparison: &Comparison) -> Vec<String> {
@@ -99,15 +102,15 @@ fn pictures(comparison: &Comparison) -> Vec<String> {
             worst.video,
             worst.object,
             worst.frame,
-            iou_text::frame(worst.iou)
+            iou_format::frame(worst.iou)
         ))
     };
     let sides = comparison.models.iter().flat_map(|m| m.sides.iter().map(move |s| (&m.model, s)));
     let lines: Vec<String> = sides.filter_map(|(model, side)| of(model, side)).collect();
-    if lines.is_empty() { vec!["- none was drawn".to_owned()] } else { lines }
+    if lines.is_empty() { vec!["- no picture was drawn".to_owned()] } else { lines }
 }
 
-/// Names of clips may hold what Markdown would read as a column or as HTML.
+/// Replaces characters in clip names that Markdown would read as a column or as HTML.
 fn escape(text: &str) -> String {
     text.replace('|', "\\|").replace('<', "&lt;").replace(['\n', '\r'], " ")
 }

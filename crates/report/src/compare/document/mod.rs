@@ -21,7 +21,7 @@ use vos::files::atomic;
 pub use remarks::remarks;
 pub use table::render;
 
-/// Writes every file into `out_dir`, which is made; their paths.
+/// Creates `out_dir` and writes every file into it. Returns their paths.
 ///
 /// # Errors
 /// The folder is not writable or the disk is full.

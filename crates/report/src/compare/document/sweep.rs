@@ -1,5 +1,5 @@
 /*!
-A sweep as `sweep.json`, `sweep.csv`, `sweep.md` and a table for the screen.
+A sweep as `sweep.json`, `sweep.csv`, `sweep.md` and a table on the screen.
 */
 
 use std::io::Write;
@@ -9,7 +9,7 @@ use anyhow::Result;
 use comfy_table::{CellAlignment, Table, presets};
 use serde_json::json;
 
-use crate::compare::iou_text;
+use crate::compare::iou_format;
 use crate::compare::judge::{Fastest, SweepRow, fastest};
 use crate::compare::sweep::Combination;
 use vos::files::atomic;
@@ -24,7 +24,7 @@ const HEADER: [&str; 15] = [
     "object frames / s",
     "p50 ms",
     "p99 ms",
-    "GPU MiB own",
+    "GPU MiB allocated",
     "slowest stage",
     "IoU mean / lowest",
     "J&F",
@@ -38,7 +38,7 @@ fn cells(row: &SweepRow) -> [String; 15] {
     };
     let speed = row.speed.as_ref();
     let equality = row.equality.as_ref();
-    // A row that is its own reference was compared with nothing.
+    // A row that is its own reference has no comparison.
     let compared = equality.filter(|_| row.reference != row.combination);
     let stage = |(name, ms): &(String, f64)| format!("{name} {ms:.2} ms");
     let dash = || "-".to_owned();
@@ -54,7 +54,7 @@ fn cells(row: &SweepRow) -> [String; 15] {
         number(speed.and_then(|s| s.p99_ms), 2),
         number(speed.and_then(|s| s.gpu_alloc_mib), 0),
         row.slowest_stage.as_ref().map_or_else(dash, stage),
-        compared.map_or_else(dash, |e| iou_text::pair(e.mean_iou, e.min_iou)),
+        compared.map_or_else(dash, |e| iou_format::pair(e.mean_iou, e.min_iou)),
         number(equality.and_then(|e| Some(e.scores?.jf)), 2),
         row.outcome.as_str().to_owned(),
         if speed.is_some() { row.verdict.judgement.as_str().to_owned() } else { dash() },
@@ -75,7 +75,7 @@ pub fn render(rows: &[SweepRow]) -> String {
     table.to_string()
 }
 
-/// The fastest combination of each model, and what is withheld or not there.
+/// The fastest combination of each model, withheld speeds and missing rows.
 pub fn remarks(rows: &[SweepRow]) -> Vec<String> {
     let mut lines = Vec::new();
     let mut models: Vec<&str> = Vec::new();
@@ -103,7 +103,7 @@ pub fn remarks(rows: &[SweepRow]) -> Vec<String> {
     lines
 }
 
-/// The fastest combination of a model, or why none is.
+/// The fastest combination of a model, or the reason why there is none.
 fn fastest_of(rows: &[SweepRow], model: &str) -> String {
     let fps = |row: &SweepRow| {
         format!("{:.2} frames of single objects a second", row.object_fps.unwrap_or(f64::NAN))
@@ -116,22 +116,22 @@ fn fastest_of(rows: &[SweepRow], model: &str) -> String {
     match fastest(rows, model) {
         Fastest::Of(row) => format!("fastest is {}, {}{}", row.combination, fps(row), stage(row)),
         Fastest::Alone(row) => format!(
-            "no fastest: {} alone has a speed that may be used, {}, and there is nothing to compare it with{}",
+            "cannot name a fastest combination: only {} has a valid speed, {}{}",
             row.combination,
             fps(row),
             stage(row)
         ),
         Fastest::Invalid(1) => {
-            "no fastest: the one combination that has a speed is INVALID".to_owned()
+            "cannot name a fastest combination: the only speed is INVALID".to_owned()
         }
         Fastest::Invalid(count) => {
-            format!("no fastest: all {count} combinations that have a speed are INVALID")
+            format!("cannot name a fastest combination: all {count} speeds are INVALID")
         }
-        Fastest::Unknown => "no combination has a speed that may be shown".to_owned(),
+        Fastest::Unknown => "no combination has a speed to show".to_owned(),
     }
 }
 
-/// Writes the files; their paths.
+/// Writes the files and returns their paths.
 ///
 /// # Errors
 /// The folder is not writable or the disk is full.
@@ -177,7 +177,7 @@ mod tests {
     use crate::compare::judge::Outcome;
     use vos::record::{Judgement, Verdict};
 
-    /// A row of model "m" with this speed, where it has one.
+    /// A row of model "m" with this speed, if any.
     fn row(combination: &str, object_fps: Option<f64>, judgement: Judgement) -> SweepRow {
         SweepRow {
             model: "m".to_owned(),
@@ -199,7 +199,7 @@ mod tests {
     }
 
     #[test]
-    fn a_fastest_is_named_of_two_and_more_that_may_be_used() {
+    fn a_fastest_needs_two_valid_speeds() {
         let (slow, quick) =
             (row("a", Some(10.0), Judgement::Valid), row("b", Some(20.0), Judgement::Unjudged));
         let invalid = row("c", Some(30.0), Judgement::Invalid);
@@ -208,26 +208,22 @@ mod tests {
             let rows: Vec<SweepRow> = rows.iter().map(|row| (*row).clone()).collect();
             remarks(&rows).remove(0)
         };
-        let two = "m: fastest is b, 20.00 frames of single objects a second; its slowest stage is encoder, 2.50 ms a frame";
+        let two = "m: fastest is b, 20.00 frames of single objects a second; its slowest stage is \
+                   encoder, 2.50 ms a frame";
         assert_eq!(said(&[&slow, &quick]), two);
         assert_eq!(said(&[&slow, &quick, &invalid, &failed]), two);
         for rows in [&[&slow, &failed][..], &[&invalid, &slow], &[&slow]] {
             let said = said(rows);
             assert!(
                 said.starts_with(
-                    "m: no fastest: a alone has a speed that may be used, 10.00 frames"
+                    "m: cannot name a fastest combination: only a has a valid speed, 10.00 frames"
                 ),
                 "{said}"
             );
-            assert!(said.contains("there is nothing to compare it with"), "{said}");
+            assert!(said.contains("its slowest stage is encoder"), "{said}");
         }
-        assert!(
-            said(&[&invalid, &invalid])
-                .ends_with("all 2 combinations that have a speed are INVALID")
-        );
-        assert!(
-            said(&[&invalid, &failed]).ends_with("the one combination that has a speed is INVALID")
-        );
-        assert_eq!(said(&[&failed]), "m: no combination has a speed that may be shown");
+        assert!(said(&[&invalid, &invalid]).ends_with("all 2 speeds are INVALID"));
+        assert!(said(&[&invalid, &failed]).ends_with("the only speed is INVALID"));
+        assert_eq!(said(&[&failed]), "m: no combination has a speed to show");
     }
 }

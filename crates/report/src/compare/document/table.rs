@@ -1,5 +1,5 @@
 /*!
-The table on the screen.
+The comparison's table on the screen.
 */
 
 use comfy_table::{CellAlignment, Table, presets};
@@ -7,7 +7,7 @@ use comfy_table::{CellAlignment, Table, presets};
 use super::cells;
 use crate::compare::judge::Comparison;
 
-/// Renders it.
+/// Renders the table.
 pub fn render(comparison: &Comparison) -> String {
     let (header, rows) = cells::cells(comparison);
     let mut table = Table::new();

@@ -1,5 +1,5 @@
 /*!
-Masks of one object against the reference's, frame by frame.
+Agreement of one object's masks with the reference's, frame by frame.
 */
 
 use anyhow::{Context, Result, bail};
@@ -11,20 +11,21 @@ use vos::mask::Mask;
 use vos::metrics::{MetricsKind, Scorer};
 use vos::record::Quality;
 
-/// How two masks of a frame agree.
+/// Agreement of two masks of a frame.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct FrameAgreement {
     /// Frame index in the clip.
     pub frame: usize,
     /// Intersection over union; 1 for two empty masks.
     pub iou: f64,
-    /// Pixels that only one of them has.
+    /// Pixels that only one mask has.
     pub differing: usize,
-    /// Neither has a pixel.
+    /// Both masks are empty.
     pub both_empty: bool,
-    /// The reference has pixels enough, and not all of them, to prove something.
+    /// The reference mask is neither tiny nor nearly the whole frame, so agreement proves
+    /// something.
     pub counts: bool,
-    /// The round in which they agreed least, from 1.
+    /// The round with the least agreement, from 1.
     pub round: usize,
 }
 
@@ -57,10 +58,10 @@ pub(super) fn compare(
     })
 }
 
-/// Checks that there is a mask for every frame of the pass, in its order.
+/// Checks that there is a mask for every frame of the pass, in the same order.
 pub(super) fn complete(masks: &MaskFile, pass: &PassRecord) -> Result<()> {
     let mut wanted: Vec<usize> = pass.frames.iter().map(|frame| frame.frame).collect();
-    // A clip that was gone over several times has masks of the first time.
+    // If a clip was repeated, the masks are those of the first repetition.
     wanted.truncate(masks.frames.len().max(1));
     let later = &pass.frames[wanted.len()..];
     let found: Vec<usize> = masks.frames.iter().map(|frame| frame.frame).collect();
@@ -70,14 +71,14 @@ pub(super) fn complete(masks: &MaskFile, pass: &PassRecord) -> Result<()> {
     Ok(())
 }
 
-/// The agreement of every frame, in the round in which it is worst.
+/// The agreement of every frame, in its worst round.
 pub(super) fn worst_of_rounds(
     reference: &MaskFile,
     rounds: &[MaskFile],
 ) -> Result<Vec<FrameAgreement>> {
     let mut worst: Vec<FrameAgreement> = Vec::new();
     for (index, masks) in rounds.iter().enumerate() {
-        // Rounds that repeat a round before them bit for bit have nothing new to show.
+        // A round with the same bits as an earlier one adds nothing.
         if rounds[..index].contains(masks) {
             continue;
         }

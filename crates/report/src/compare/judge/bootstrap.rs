@@ -1,18 +1,18 @@
 /*!
-How sure a ratio of speeds is: a percentile bootstrap over rounds and clips.
+The interval of a ratio of speeds: a percentile bootstrap over rounds and clips.
 
-Frames of one pass are not independent of one another, so frames are never resampled. What is drawn
-anew are the clips (the same ones for both sides, because a clip's difficulty is common to them) and
-the rounds (in pairs where both sides have as many, because round k of one was measured beside round
-k of the other). Of each draw the ratio is taken over the summed frames and times. See Efron and
-Tibshirani, *An Introduction to the Bootstrap* (1993), chapter 13.
+Frames of one pass are not independent, so frames are never resampled. Clips are drawn (the same for
+both sides, because a clip's difficulty is common to them), and rounds (in pairs if both sides have
+equally many, because round k of one was measured next to round k of the other). The ratio of each
+draw is taken over the summed frames and times. See Efron and Tibshirani, *An Introduction to the
+Bootstrap* (1993), chapter 13.
 */
 
 use crate::compare::thresholds::{CONFIDENCE, REPLICATES, SEED};
 use vos::dataset::Mt19937;
 use vos::stats;
 
-/// What a side did of one clip in one round.
+/// Frames and time of one clip in one round of a side.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Cell {
     /// Frames.
@@ -24,7 +24,7 @@ pub struct Cell {
 /// Rounds of cells, one cell for each clip, in the same order in every round.
 pub type Rounds = Vec<Vec<Cell>>;
 
-/// The middle part of the replicates.
+/// The central part of the replicates.
 #[derive(Clone, Copy, Debug, PartialEq, serde::Serialize)]
 pub struct Interval {
     /// Lower end.
@@ -49,9 +49,10 @@ fn of(a: Cell, b: Cell) -> Option<f64> {
     (ratio.is_finite() && ratio > 0.0).then_some(ratio)
 }
 
-/// The interval of the ratio; `None` where there is nothing to draw from: one round of one clip.
+/// The interval of the ratio; `None` for one round of one clip, which leaves nothing to draw.
 ///
-/// All rounds must have as many cells. The seed is fixed: the same numbers give the same interval.
+/// All rounds must have equally many cells. The seed is fixed: the same numbers give the same
+/// interval.
 pub fn interval(a: &Rounds, b: &Rounds) -> Option<Interval> {
     let clips = a.first()?.len();
     let same = a.iter().chain(b).all(|round| round.len() == clips);
@@ -133,8 +134,8 @@ mod tests {
 
     #[test]
     fn many_rounds_come_near_the_normal_interval() {
-        // b's seconds are 10 with a spread that is known; the ratio's mean is near 10 and its
-        // standard error s / sqrt(n).
+        // b's seconds are 10 with a known spread. The ratio's mean is near 10 and its standard
+        // error is s / sqrt(n).
         let n = 64;
         let noise = |i: usize| ((i * 37 % n) as f64 / (n - 1) as f64 - 0.5) * 2.0;
         let a: Rounds = (0..n).map(|_| vec![Cell { frames: 10.0, seconds: 1.0 }]).collect();
@@ -168,7 +169,7 @@ mod tests {
             let ((a_low, a_high), (b_low, b_high)) = (ends(&a), ends(&b));
             prop_assert!(found.low <= found.high);
             prop_assert!(found.low >= b_low / a_high - 1e-9 && found.high <= b_high / a_low + 1e-9);
-            // A slower baseline scales the interval and moves nothing else.
+            // A slower baseline only scales the interval.
             let slower = interval(&left, &make(&b, factor)).unwrap();
             prop_assert!((slower.low - factor * found.low).abs() < 1e-9 * slower.low.max(1.0));
             prop_assert!((slower.high - factor * found.high).abs() < 1e-9 * slower.high.max(1.0));

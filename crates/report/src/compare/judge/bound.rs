@@ -1,50 +1,48 @@
 /*!
-How many times as fast a side is at least, where something disturbed the passes.
+A lower bound of the speed-up for passes with disturbances.
 
-What else runs on a machine makes frames late and never early. So the slowest pass of the one side
-over each object, beside the least time that each frame took in any pass of the other, gives a ratio
-that no disturbance can have raised that came and went: it would have to come upon the same frame in
-every pass. Each object must have a pass of the other side that shows no disturbance, too. What
-slows all passes of that side alike, from the first frame to the last, nobody can see in times, and
-no bound allows for it. Where the one side's own clocks were held down, its passes took the longer
-for it: that lowers the ratio and no more, as long as the other's were not.
+Other work on a machine makes frames late and never early. The bound divides the baseline's time by
+the subject's: the least time of each frame in any pass of the baseline, by the slowest pass of the
+subject over each object. A passing disturbance can raise it only if it hits the same frame in every
+pass. Each object also needs an undisturbed pass of the baseline. A slowdown of all its passes from
+the first frame to the last is invisible in times, and no bound covers it. Lower clocks of the
+subject alone lengthen its passes and so only lower the ratio.
 */
 
 use std::collections::BTreeMap;
 
-use super::belief;
-use super::contender::Contender;
+use super::side_results::SideResults;
+use super::validity;
 use vos::record::{ObjectKey, Verdict, Weight};
 
-/// What a pair's verdict may name for a bound to be sound: frames that came late, now and then or
-/// for a whole round. Clocks that were held down, or another device, slow every pass alike.
+/// Codes that a pair's verdict may have: frames came late, now and then or for a whole round. Lower
+/// clocks or another device slow every pass alike.
 const LATE: [&str; 3] = ["unsteady", "drift", "rounds_differ"];
 
-/// What may be the subject's alone: its clocks were lower than they can be.
+/// Codes that the subject alone may have: its clocks were lowered.
 const SLOWED: [&str; 2] = ["throttled", "clock_drift"];
 
-/// What the baseline's verdict may not even hint at: clocks that nobody watched may have been held
-/// down.
+/// Codes that the baseline may not have, even as notes: its clocks may have been lowered unseen.
 const BLIND: [&str; 2] = ["unwatched", "few_readings"];
 
-/// What a pair's verdict may not hint at: rounds that were not beside each other may differ by
-/// anything.
+/// The code that a pair may not have, even as a note: rounds measured at different times may differ
+/// for any reason.
 const APART: &str = "not_in_turn";
 
-/// A pass over an object.
+/// The times of a pass over an object.
 #[derive(Clone, Debug)]
-struct Pass {
-    /// Of each frame, ms.
+struct PassTimes {
+    /// Latency of each frame, ms.
     times: Vec<f64>,
-    /// It shows no disturbance.
+    /// The pass has no disturbance.
     calm: bool,
 }
 
-/// The passes over each object, of all rounds.
-type Objects = BTreeMap<ObjectKey, Vec<Pass>>;
+/// The passes over each object in all rounds.
+type Objects = BTreeMap<ObjectKey, Vec<PassTimes>>;
 
-/// Whether frames came late, many or few, or the subject was held back, and nothing else speaks
-/// against the ratio: then what that cannot have raised is worth saying.
+/// Whether the bound is shown: frames came late or the subject was throttled, and nothing else
+/// speaks against the ratio.
 pub(super) fn is_due(pair: &Verdict, baseline: &Verdict) -> bool {
     let hints = |verdict: &Verdict, code: &str| verdict.findings.iter().any(|f| f.code == code);
     let can_only_lower =
@@ -56,8 +54,9 @@ pub(super) fn is_due(pair: &Verdict, baseline: &Verdict) -> bool {
         && !BLIND.iter().any(|code| hints(baseline, code))
 }
 
-/// The least ratio of speeds; `None` where an object has no undisturbed pass of the baseline.
-pub(super) fn at_least(subject: &Contender<'_>, baseline: &Contender<'_>) -> Option<f64> {
+/// The lower bound of the ratio of speeds; `None` if an object has no undisturbed pass of the
+/// baseline.
+pub(super) fn at_least(subject: &SideResults<'_>, baseline: &SideResults<'_>) -> Option<f64> {
     of(&passes(subject), &passes(baseline))
 }
 
@@ -66,7 +65,7 @@ fn of(subject: &Objects, baseline: &Objects) -> Option<f64> {
     for (object, passes) in subject {
         let others = baseline.get(object)?;
         let frames = passes.first()?.times.len();
-        let is_whole = |pass: &Pass| pass.times.len() == frames;
+        let is_whole = |pass: &PassTimes| pass.times.len() == frames;
         if !others.iter().any(|pass| pass.calm) || !passes.iter().chain(others).all(is_whole) {
             return None;
         }
@@ -79,13 +78,13 @@ fn of(subject: &Objects, baseline: &Objects) -> Option<f64> {
     (ratio.is_finite() && ratio > 0.0).then_some(ratio)
 }
 
-fn passes(side: &Contender<'_>) -> Objects {
+fn passes(side: &SideResults<'_>) -> Objects {
     let mut objects = Objects::new();
     for round in &side.rounds {
         for (key, passes) in &round.objects {
-            objects.entry(key.clone()).or_default().extend(passes.iter().map(|pass| Pass {
+            objects.entry(key.clone()).or_default().extend(passes.iter().map(|pass| PassTimes {
                 times: pass.frames.iter().map(|frame| frame.latency_ms).collect(),
-                calm: belief::is_calm(side, round, pass),
+                calm: validity::is_calm(side, round, pass),
             }));
         }
     }
@@ -97,7 +96,7 @@ mod tests {
     use super::*;
     use vos::record::Finding;
 
-    /// Times of each frame, and whether the pass is calm.
+    /// Latency of each frame, and whether the pass is undisturbed.
     type Given<'a> = (&'a [f64], bool);
 
     fn objects(of: &[(&str, &[Given<'_>])]) -> Objects {
@@ -106,7 +105,7 @@ mod tests {
             object: "000".to_owned(),
             model: "m".to_owned(),
         };
-        let pass = |&(times, calm): &Given<'_>| Pass { times: times.to_vec(), calm };
+        let pass = |&(times, calm): &Given<'_>| PassTimes { times: times.to_vec(), calm };
         of.iter().map(|(video, all)| (key(video), all.iter().map(pass).collect())).collect()
     }
 
@@ -115,11 +114,11 @@ mod tests {
         let subject = objects(&[("a", &[(&[5.0, 5.0], true), (&[5.0, 6.0], false)])]);
         let calm = objects(&[("a", &[(&[30.0, 22.0], true), (&[20.0, 33.0], true)])]);
         assert_eq!(of(&subject, &calm), Some(42.0 / 11.0));
-        // A disturbed pass that was faster all the same shows that the quiet one can be no slower.
+        // A disturbed pass that was faster shows that the undisturbed one can be no slower.
         let disturbed = objects(&[("a", &[(&[40.0, 40.0], true), (&[30.0, 90.0], false)])]);
         assert_eq!(of(&subject, &disturbed), Some(70.0 / 11.0));
-        // Nothing is known of an object without an undisturbed pass, nor of one that is not there
-        // or was cut short.
+        // There is no bound for an object without an undisturbed pass, nor for one that is missing
+        // or incomplete.
         for none in [
             objects(&[("a", &[(&[40.0, 40.0], false)])]),
             objects(&[("b", &[(&[40.0, 40.0], true)])]),
@@ -159,8 +158,8 @@ mod tests {
         }
         for slowed in SLOWED {
             let held_down = verdict(&[(slowed, Weight::Fault)]);
-            assert!(is_due(&held_down, &quiet), "{slowed} of the subject");
-            assert!(!is_due(&held_down, &held_down), "{slowed} of the baseline");
+            assert!(is_due(&held_down, &quiet), "{slowed} in the subject");
+            assert!(!is_due(&held_down, &held_down), "{slowed} in the baseline");
         }
     }
 }

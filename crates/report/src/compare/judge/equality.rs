@@ -1,6 +1,5 @@
 /*!
-From the agreement of every frame to the statement that a side computed the same thing as the
-reference, or did not.
+Whether a side's masks and scores equal the reference's within the limits of its precision.
 */
 
 use std::collections::BTreeMap;
@@ -8,43 +7,43 @@ use std::collections::BTreeMap;
 use serde::Serialize;
 
 use super::evidence::ObjectEvidence;
-use crate::compare::iou_text;
+use crate::compare::iou_format;
 use crate::compare::thresholds::{EqualityLimits, PROOF, equality_of};
 use vos::stats;
 
-/// The proof, or what speaks against it.
+/// Result of the check.
 #[derive(Clone, Debug, Serialize)]
 pub struct Equality {
-    /// The masks and scores are the reference's within the limits, and they prove something.
+    /// Masks and scores equal the reference's within the limits, and the masks prove something.
     pub same: bool,
-    /// The masks are such that they prove something.
+    /// Enough reference masks are neither empty nor as large as the frame.
     pub proves: bool,
-    /// What speaks against it, a sentence each.
+    /// Each broken limit as a sentence.
     pub faults: Vec<String>,
-    /// The limits of this precision; none for a precision that has none.
+    /// The limits of this precision; none for an unknown precision.
     pub limits: Option<EqualityLimits>,
     /// Frames compared, all objects.
     pub frames: usize,
-    /// Mean IoU over them.
+    /// Mean IoU over these frames.
     pub mean_iou: f64,
-    /// Lowest IoU of any.
+    /// Lowest IoU of any frame.
     pub min_iou: f64,
-    /// Frames on which neither has a pixel; they count as IoU 1.
+    /// Frames on which both masks are empty; they count as IoU 1.
     pub both_empty: usize,
     /// Frames whose reference mask is large enough, and not nearly the whole frame, to prove
     /// something.
     pub counting: usize,
-    /// All rounds gave the same masks to the last bit.
+    /// All rounds gave identical masks.
     pub rounds_identical: bool,
-    /// Where it agrees least.
+    /// The frame with the least agreement.
     pub worst: Option<Worst>,
-    /// Official scores; none where no annotated frame counts.
+    /// Official scores; none without a scored frame.
     pub scores: Option<Scores>,
 }
 
 impl Equality {
-    /// The masks prove something, and are the reference's within the limits but for single frames:
-    /// their mean and the scores hold.
+    /// The masks prove something, and mean IoU and J&F hold the limits; single frames may break
+    /// them.
     pub fn holds_on_the_whole(&self) -> bool {
         let Some(limits) = self.limits else { return false };
         let moved = self.scores.map_or(0.0, |scores| scores.difference.abs());
@@ -52,7 +51,7 @@ impl Equality {
     }
 }
 
-/// The frame on which two sides agree least.
+/// The frame with the lowest IoU.
 #[derive(Clone, Debug, Serialize)]
 pub struct Worst {
     /// Clip.
@@ -61,13 +60,13 @@ pub struct Worst {
     pub object: String,
     /// Frame index in the clip.
     pub frame: usize,
-    /// The round in which it was, from 1.
+    /// Its round, from 1.
     pub round: usize,
     /// Its IoU.
     pub iou: f64,
-    /// Pixels that only one of them has.
+    /// Pixels that only one mask has.
     pub differing_pixels: usize,
-    /// The picture of it, from the output folder; none where it could not be drawn.
+    /// Its picture, relative to the output folder; none if it could not be drawn.
     pub picture: Option<String>,
 }
 
@@ -75,7 +74,7 @@ pub struct Worst {
 /// the reference.
 #[derive(Clone, Copy, Debug, Serialize)]
 pub struct Scores {
-    /// Objects that have scores.
+    /// Objects with scores.
     pub objects: usize,
     /// J of this side.
     pub j: f64,
@@ -85,28 +84,28 @@ pub struct Scores {
     pub jf: f64,
     /// J&F of the reference.
     pub reference_jf: f64,
-    /// This side's less the reference's.
+    /// J&F of this side minus J&F of the reference.
     pub difference: f64,
     /// Largest difference of any object, with its sign.
     pub largest_difference: f64,
 }
 
-/// IoU by frame, for the drift curve of a side.
+/// IoU by frame: the drift curve of a side.
 #[derive(Clone, Debug, Serialize)]
 pub struct DriftCurve {
     /// Model tag.
     pub model: String,
     /// Side.
     pub side: String,
-    /// Whose masks its memories were written from: `free` (its own) or `teacher` (the reference's).
+    /// Source of its memories: `free` (its own masks) or `teacher` (the reference's masks).
     pub memory: &'static str,
-    /// Frames since the prompt; the prompted one is 0.
+    /// Frames since the prompt; the prompted frame is 0.
     pub frame: Vec<usize>,
-    /// Mean IoU over the objects that have this frame.
+    /// Mean IoU over the objects with this frame.
     pub iou: Vec<f64>,
-    /// Lowest IoU of any of them.
+    /// Lowest IoU of any of these objects.
     pub lowest: Vec<f64>,
-    /// How many they are.
+    /// Number of these objects.
     pub objects: Vec<usize>,
 }
 
@@ -116,7 +115,7 @@ pub(super) fn judge(objects: &[ObjectEvidence], precision: &str) -> Equality {
         objects.iter().flat_map(|o| o.frames.iter().map(move |f| (o, f))).collect();
     let ious: Vec<f64> = frames.iter().map(|(_, frame)| frame.iou).collect();
     let worst = frames.iter().min_by(|a, b| {
-        // Of frames that agree equally little the one with more pixels shows more.
+        // Of frames with equal IoU the one with more differing pixels shows more.
         a.1.iou.total_cmp(&b.1.iou).then(b.1.differing.cmp(&a.1.differing))
     });
     let limits = equality_of(precision);
@@ -162,15 +161,15 @@ fn faults(found: &Equality, limits: Option<&EqualityLimits>, precision: &str) ->
             )
         });
         faults.push(format!(
-            "lowest IoU {}{place}, {precision} needs {}",
-            iou_text::frame(found.min_iou),
+            "lowest IoU {}{place}, the limit of {precision} is {}",
+            iou_format::frame(found.min_iou),
             limits.min_iou
         ));
     }
     if found.mean_iou < limits.mean_iou {
         faults.push(format!(
-            "mean IoU {}, {precision} needs {}",
-            iou_text::mean(found.mean_iou),
+            "mean IoU {}, the limit of {precision} is {}",
+            iou_format::mean(found.mean_iou),
             limits.mean_iou
         ));
     }
@@ -178,18 +177,15 @@ fn faults(found: &Equality, limits: Option<&EqualityLimits>, precision: &str) ->
         && scores.difference.abs() > limits.jf_points
     {
         faults.push(format!(
-            "J&F differs by {:+.3} points, {precision} may by {}",
+            "J&F differs by {:+.3} points, the limit of {precision} is {}",
             scores.difference, limits.jf_points
         ));
     }
     if !found.proves {
         faults.push(format!(
-            "masks prove nothing: {} of {} reference masks have {} pixels or more and do not cover the frame, {} are empty \
-             on both sides; run clips and weights that give masks",
-            found.counting,
-            found.frames,
-            PROOF.least_pixels,
-            found.both_empty
+            "masks prove nothing: {} of {} reference masks have {} pixels or more and do not cover \
+             the frame, {} are empty on both on both sides; run clips and weights that give masks",
+            found.counting, found.frames, PROOF.least_pixels, found.both_empty
         ));
     }
     faults
@@ -216,7 +212,7 @@ fn scores(objects: &[ObjectEvidence]) -> Option<Scores> {
 
 /// Memories from the side's own masks.
 pub(super) const FREE: &str = "free";
-/// Memories from the reference's.
+/// Memories from the reference's masks.
 pub(super) const TEACHER: &str = "teacher";
 
 /// IoU against the number of frames since the prompt, means over objects; `memory` is [`FREE`] or
@@ -289,7 +285,7 @@ mod tests {
             object(9, &[1.0; 4], None),
         ];
         let found = judge(&moved, "fp16");
-        assert_eq!(found.faults, ["J&F differs by -0.150 points, fp16 may by 0.1"]);
+        assert_eq!(found.faults, ["J&F differs by -0.150 points, the limit of fp16 is 0.1"]);
         let scores = found.scores.unwrap();
         assert_eq!(scores.objects, 2);
         assert!((scores.largest_difference + 0.3).abs() < 1e-9);

@@ -1,8 +1,7 @@
 /*!
-The masks of all sides of one model, read and compared object by object, objects side by side on all
-processors.
+Reads and compares the masks of all sides of one model, object by object, objects in parallel.
 
-Only numbers are kept: the masks of one object are let go before the next one is read.
+Only numbers are kept: the masks of one object are freed before the next one is read.
 */
 
 use std::collections::HashMap;
@@ -11,12 +10,12 @@ use anyhow::{Context, Result};
 use rayon::prelude::*;
 
 use super::agreement::{self, FrameAgreement};
-use super::contender::Contender;
+use super::side_results::SideResults;
 use crate::compare::runs::MaskFile;
 use vos::dataset::{Clip, ObjectTruth};
 use vos::record::{ObjectKey, Quality};
 
-/// What the masks of one object show.
+/// Mask agreement and scores of one object.
 #[derive(Clone, Debug)]
 pub(super) struct ObjectEvidence {
     /// The object.
@@ -27,23 +26,23 @@ pub(super) struct ObjectEvidence {
     pub quality: Option<Quality>,
     /// The reference's scores.
     pub reference: Option<Quality>,
-    /// All rounds gave the same masks to the last bit.
+    /// All rounds gave identical masks.
     pub rounds_identical: bool,
 }
 
-/// What the masks of one side show, object by object; a sentence where they cannot be compared.
+/// Evidence of one side for each object; an error text if the sides cannot be compared.
 pub(super) type SideEvidence = Result<Vec<ObjectEvidence>, String>;
 
 /// Compares `others` with `reference`; the results are in the order of `others`.
 pub(super) fn gather(
-    reference: &Contender<'_>,
-    others: &[&Contender<'_>],
+    reference: &SideResults<'_>,
+    others: &[&SideResults<'_>],
     clips: &HashMap<String, Clip>,
 ) -> Vec<SideEvidence> {
     let keys: Vec<&ObjectKey> = reference.objects().collect();
     let rows: Vec<Result<Vec<Result<ObjectEvidence>>>> = keys
         .par_iter()
-        .map(|key| object(reference, others, clips, key).with_context(|| told(reference, key)))
+        .map(|key| object(reference, others, clips, key).with_context(|| label(reference, key)))
         .collect();
     (0..others.len())
         .map(|side| {
@@ -59,13 +58,13 @@ pub(super) fn gather(
         .collect()
 }
 
-fn told(side: &Contender<'_>, key: &ObjectKey) -> String {
+fn label(side: &SideResults<'_>, key: &ObjectKey) -> String {
     format!("{}, {} object {}", side.name, key.video, key.object)
 }
 
 fn object(
-    reference: &Contender<'_>,
-    others: &[&Contender<'_>],
+    reference: &SideResults<'_>,
+    others: &[&SideResults<'_>],
     clips: &HashMap<String, Clip>,
     key: &ObjectKey,
 ) -> Result<Vec<Result<ObjectEvidence>>> {
@@ -73,7 +72,7 @@ fn object(
     let expected = rounds(reference, key, 1)?;
     let expected = expected.first().context("no round")?;
     let reference_score = agreement::score(truth, expected)?;
-    let side = |side: &&Contender<'_>| -> Result<ObjectEvidence> {
+    let side = |side: &&SideResults<'_>| -> Result<ObjectEvidence> {
         let masks = rounds(side, key, side.rounds.len())?;
         let first = masks.first().context("no round")?;
         Ok(ObjectEvidence {
@@ -84,7 +83,7 @@ fn object(
             rounds_identical: masks.iter().all(|round| round == first),
         })
     };
-    Ok(others.iter().map(|s| side(s).with_context(|| told(s, key))).collect())
+    Ok(others.iter().map(|s| side(s).with_context(|| label(s, key))).collect())
 }
 
 fn truth<'a>(clips: &'a HashMap<String, Clip>, key: &ObjectKey) -> Result<&'a ObjectTruth> {
@@ -94,9 +93,9 @@ fn truth<'a>(clips: &'a HashMap<String, Clip>, key: &ObjectKey) -> Result<&'a Ob
 }
 
 /// The masks of the first `count` rounds, each with a mask for every frame.
-fn rounds(side: &Contender<'_>, key: &ObjectKey, count: usize) -> Result<Vec<MaskFile>> {
+fn rounds(side: &SideResults<'_>, key: &ObjectKey, count: usize) -> Result<Vec<MaskFile>> {
     let pass = side.first_pass(key).context("no pass")?;
-    let read = |round: &super::contender::ModelRound<'_>| {
+    let read = |round: &super::side_results::ModelRound<'_>| {
         let masks = round.folder.masks(key)?;
         let path = round.folder.path.display();
         agreement::complete(&masks, pass).with_context(|| path.to_string())?;

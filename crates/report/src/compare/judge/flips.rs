@@ -1,32 +1,32 @@
 /*!
-Decisions that turned over: whether the object is in the frame, and which of the decoder's masks was
-taken.
+Frames with other decisions than the reference: whether the object is visible, and which of the
+decoder's masks was chosen.
 
-A flip far from the threshold is an error; one close by is what rounding does. So each flip is told
-with its margin: how far the reference was from deciding the other way.
+A flip with a large margin is an error; one with a small margin is rounding. So each flip has its
+margin: the reference's distance from the other decision.
 */
 
 use serde::Serialize;
 
-use super::contender::Contender;
+use super::side_results::SideResults;
 use crate::compare::runs::Decisions;
 use crate::compare::thresholds::LISTED_FLIPS;
 use vos::record::ObjectKey;
 
-/// Flips of one kind, or why they are not known.
+/// Flips of one decision, or why they are unknown.
 #[derive(Clone, Debug, Serialize)]
 pub struct Flips {
-    /// Frames on which both sides told their decision.
+    /// Frames for which both sides stored the decision.
     pub frames: usize,
-    /// Frames on which they differ.
+    /// Frames with different decisions.
     pub flipped: usize,
     /// Largest margin of any flip.
     pub largest_margin: Option<f64>,
-    /// Largest difference of the numbers that were decided by, on any frame.
+    /// Largest difference of the underlying numbers on any frame.
     pub largest_difference: Option<f64>,
     /// The first flips.
     pub listed: Vec<Flip>,
-    /// Why nothing is known, where no frame was told by both.
+    /// Why nothing is known, if no frame has the decision of both sides.
     pub unknown: Option<String>,
 }
 
@@ -43,12 +43,12 @@ pub struct Flip {
     pub reference: f64,
     /// This side's.
     pub side: f64,
-    /// How far the reference was from deciding the other way: its logit's size, or how much better
-    /// it held its mask than the next one (IoU); none where it did not tell.
+    /// The reference's distance from the other decision: the absolute logit, or the lead of its
+    /// mask's predicted IoU over the next; none if the reference did not store it.
     pub margin: Option<f64>,
 }
 
-/// What is known of one frame.
+/// The decisions of both sides on one frame.
 struct Pair {
     reference: f64,
     side: f64,
@@ -57,8 +57,8 @@ struct Pair {
     difference: Option<f64>,
 }
 
-/// Objectness of `side` against `reference`: does the sign of the logit agree?
-pub(super) fn objectness(reference: &Contender<'_>, side: &Contender<'_>) -> Flips {
+/// Compares the sign of the objectness logit of `side` with `reference`.
+pub(super) fn objectness(reference: &SideResults<'_>, side: &SideResults<'_>) -> Flips {
     count(reference, side, "objectness", |theirs, ours, at| {
         let (theirs, ours) = (value(&theirs.objectness, at)?, value(&ours.objectness, at)?);
         Some(Pair {
@@ -71,8 +71,8 @@ pub(super) fn objectness(reference: &Contender<'_>, side: &Contender<'_>) -> Fli
     })
 }
 
-/// The choice among the decoder's masks.
-pub(super) fn chosen_mask(reference: &Contender<'_>, side: &Contender<'_>) -> Flips {
+/// Compares the chosen masks.
+pub(super) fn chosen_mask(reference: &SideResults<'_>, side: &SideResults<'_>) -> Flips {
     count(reference, side, "chosen_mask", |theirs, ours, at| {
         let (a, b) = (value(&theirs.chosen_mask, at)?, value(&ours.chosen_mask, at)?);
         let left = theirs.iou_predictions.get(at).and_then(Option::as_deref);
@@ -94,7 +94,7 @@ fn value<T: Copy>(column: &[Option<T>], at: usize) -> Option<T> {
     column.get(at).copied().flatten()
 }
 
-/// How much better the chosen mask was held than the best of the others.
+/// The lead of the chosen mask's predicted IoU over the best of the others.
 fn lead(ious: &[f64], chosen: i64) -> Option<f64> {
     let chosen = usize::try_from(chosen).ok()?;
     let own = ious.get(chosen)?;
@@ -103,8 +103,8 @@ fn lead(ious: &[f64], chosen: i64) -> Option<f64> {
 }
 
 fn count(
-    reference: &Contender<'_>,
-    side: &Contender<'_>,
+    reference: &SideResults<'_>,
+    side: &SideResults<'_>,
     what: &str,
     pair: impl Fn(&Decisions, &Decisions, usize) -> Option<Pair>,
 ) -> Flips {
@@ -146,7 +146,7 @@ fn count(
         }
     }
     if found.frames == 0 {
-        let tells = |c: &Contender<'_>| {
+        let tells = |c: &SideResults<'_>| {
             keys.iter().filter_map(|key| c.first_pass(key)).any(|pass| match what {
                 "objectness" => pass.decisions.objectness.iter().any(Option::is_some),
                 _ => pass.decisions.chosen_mask.iter().any(Option::is_some),
@@ -154,7 +154,7 @@ fn count(
         };
         let silent: Vec<&str> =
             [reference, side].into_iter().filter(|c| !tells(c)).map(|c| c.name).collect();
-        found.unknown = Some(format!("{} does not tell {what}", silent.join(" and ")));
+        found.unknown = Some(format!("{} did not store {what}", silent.join(" and ")));
     }
     found
 }

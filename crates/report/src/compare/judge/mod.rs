@@ -1,16 +1,13 @@
 /*!
-From run folders to what may be said: same work, same masks, and only then speeds.
+From run folders to results, in this order: same work, same masks, then speeds.
 
-Nothing is measured here. The order is the argument: [`same_work`] refuses what differs in the
-input, [`equality`] proves that the masks are the same, [`belief`] says whether the clocks may be
-trusted, and only a side that is proven shows a speed.
+Nothing is measured here. [`same_work`] refuses different inputs, [`equality`] proves that the masks
+are the same, [`validity`] judges the times. Only a side with proven masks shows a speed.
 */
 
 mod agreement;
-mod belief;
 mod bootstrap;
 mod bound;
-mod contender;
 mod equality;
 mod evidence;
 mod flips;
@@ -20,9 +17,11 @@ mod pairs;
 mod picture;
 mod result;
 mod same_work;
+mod side_results;
 mod speed;
 mod sweep;
 mod teacher;
+mod validity;
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::path::Path;
@@ -48,29 +47,30 @@ use vos::dataset::{Clip, Dataset};
 use vos::files::sha256_of_files;
 use vos::verdict::THRESHOLDS;
 
-/// What to judge and where pictures go.
+/// What to judge, and the output folder.
 pub struct Request<'a> {
     /// The sides.
     pub set: &'a Set,
-    /// The split that they were measured on.
+    /// The split of the measurement.
     pub split: &'a dyn Dataset,
-    /// The output folder.
+    /// The output folder, for pictures.
     pub out_dir: &'a Path,
-    /// How the comparison was called.
+    /// The command line of the comparison.
     pub command: String,
 }
 
 /// Judges every model.
 ///
 /// # Errors
-/// The split is another one, a clip of it cannot be opened, or nothing can be compared with
-/// anything.
+/// The split differs from the measured one, a clip of it cannot be opened, or no two sides can be
+/// compared.
 pub fn judge(request: &Request<'_>) -> Result<Comparison> {
     let set = request.set;
     let reference = set.reference_side().context("the reference is none of the sides")?;
     let contestants = set.sides.iter().filter(|side| side.name != reference.name).count();
     let Some(subject) = set.sides.first().filter(|_| contestants > 0) else {
-        let text = "a comparison needs two sides: name two folders, or one and --reference-run";
+        let text = "a comparison needs two sides; name two folders, or one folder and \
+                    --reference-run FOLDER";
         return Err(UsageError(text.to_owned()).into());
     };
     let clips = clips(set, request.split)?;
@@ -108,7 +108,7 @@ pub fn judge(request: &Request<'_>) -> Result<Comparison> {
     Ok(comparison)
 }
 
-/// Errors where no side could be compared with the reference, with every reason.
+/// Fails with every reason if no side could be compared with the reference.
 fn comparable(comparison: &Comparison) -> Result<()> {
     let sides = || comparison.models.iter().flat_map(|m| m.sides.iter().map(move |s| (m, s)));
     let compared =
@@ -116,14 +116,14 @@ fn comparable(comparison: &Comparison) -> Result<()> {
     if sides().any(|(_, side)| compared(side.outcome)) {
         return Ok(());
     }
-    let told: BTreeSet<String> = sides()
+    let reasons: BTreeSet<String> = sides()
         .filter(|(_, side)| side.outcome != Outcome::Reference)
         .map(|(model, side)| {
             let why = side.why.as_deref().unwrap_or("no reason");
             format!("{} {}: {}: {why}", model.model, side.side, side.outcome.as_str())
         })
         .collect();
-    bail!("nothing can be compared: {}", Vec::from_iter(told).join("; "))
+    bail!("nothing can be compared: {}", Vec::from_iter(reasons).join("; "))
 }
 
 fn facts(side: &Side) -> Option<(String, SideFacts)> {
@@ -136,7 +136,7 @@ fn facts(side: &Side) -> Option<(String, SideFacts)> {
     Some((side.name.clone(), facts))
 }
 
-/// The clips of all sides, whose frames must be those that were measured.
+/// The clips of all sides; their frames must be those of the measurement.
 fn clips(set: &Set, split: &dyn Dataset) -> Result<HashMap<String, Clip>> {
     let sides = || set.sides.iter().chain(set.reference_side());
     let folders = || sides().flat_map(|side| &side.rounds).map(|round| &round.folder);
@@ -154,15 +154,15 @@ fn clips(set: &Set, split: &dyn Dataset) -> Result<HashMap<String, Clip>> {
             )
         })?;
         let name = format!("{video}/frames");
-        // Reading every frame of a large split takes a while: only where there is something to
-        // compare with.
+        // Hashing every frame of a large split takes a while, so it is done only if a folder has a
+        // hash.
         let known = folders().any(|folder| folder.inputs.contains_key(&name));
         let hash = if known { sha256_of_files(clip.frames.files())?.sha256 } else { String::new() };
         for folder in folders() {
             if folder.inputs.get(&name).is_some_and(|known| *known != hash) {
                 bail!(
-                    "the frames of {video} in {} are others than those that {} was measured on; name the split that it \
-                     was measured on with --split-dir",
+                    "the frames of {video} in {} are others than those that {} was measured on; \
+                     name the split that it was measured on with --split-dir",
                     split.root().display(),
                     folder.path.display()
                 );

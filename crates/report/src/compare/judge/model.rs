@@ -1,28 +1,24 @@
 /*!
-One model: every side against the reference, then the subject against every other side.
+Results of one model: every side against the reference, then the subject against every other side.
 */
 
 use std::collections::{BTreeSet, HashMap};
 
 use anyhow::{Context, Result};
 
-use super::contender::Contender;
 use super::equality::{self, DriftCurve, Equality, Worst};
 use super::evidence::{self, ObjectEvidence};
 use super::original::{self, AsOriginal};
 use super::result::{ModelComparison, Outcome, SideReport, Withheld};
-use super::{Request, belief, flips, pairs, picture, same_work, speed, teacher};
+use super::side_results::{Admission, SideResults};
+use super::{Request, flips, pairs, picture, same_work, speed, teacher, validity};
 use crate::compare::runs::Side;
 use vos::dataset::Clip;
 use vos::mask::Mask;
 use vos::record::{ObjectKey, Verdict};
 
-/// What the masks of a side show, and what that amounts to; a sentence where they cannot be
-/// compared.
-type Judgement = Result<(Vec<ObjectEvidence>, Equality), String>;
-
-/// A side on its way to a report.
-pub(super) type Entered<'a> = Result<Contender<'a>, (Outcome, String)>;
+/// Evidence and equality of a side; an error text if it cannot be compared.
+type JudgedMasks = Result<(Vec<ObjectEvidence>, Equality), String>;
 
 /// Judges `model` of all sides.
 pub(super) fn judge(
@@ -32,11 +28,12 @@ pub(super) fn judge(
 ) -> Result<(ModelComparison, Vec<DriftCurve>)> {
     let set = request.set;
     let reference_side = set.reference_side().context("the reference is none of the sides")?;
-    let reference = Contender::of(reference_side, model).and_then(in_single);
-    let entered: Vec<Entered<'_>> =
-        set.sides.iter().map(|side| enter(side, model, reference.as_ref())).collect();
-    let entered = refuse_other_timing(entered);
-    let there: Vec<&Contender<'_>> = entered.iter().filter_map(|side| side.as_ref().ok()).collect();
+    let reference = SideResults::of(reference_side, model).and_then(in_single);
+    let admissions: Vec<Admission<'_>> =
+        set.sides.iter().map(|side| admit(side, model, reference.as_ref())).collect();
+    let admissions = refuse_other_timing(admissions);
+    let there: Vec<&SideResults<'_>> =
+        admissions.iter().filter_map(|side| side.as_ref().ok()).collect();
     let found = match &reference {
         Ok(reference) => evidence::gather(reference, &there, clips).into_iter(),
         Err(_) => Vec::new().into_iter(),
@@ -46,18 +43,18 @@ pub(super) fn judge(
         let equality = equality::judge(&objects, &side.conditions.precision);
         Ok((objects, equality))
     });
-    let found: Vec<Judgement> = found.collect();
+    let found: Vec<JudgedMasks> = found.collect();
     let equalities = found.iter().map(|found| found.as_ref().ok().map(|(_, equality)| equality));
     let mut originals = original::compare(&there, &equalities.collect::<Vec<_>>(), clips);
     let mut found = found.into_iter();
     let mut curves = Vec::new();
     let mut reports = Vec::new();
-    for (side, entered) in set.sides.iter().zip(&entered) {
-        reports.push(match (entered, &reference) {
-            (Ok(contender), Ok(reference)) => {
+    for (side, admissions) in set.sides.iter().zip(&admissions) {
+        reports.push(match (admissions, &reference) {
+            (Ok(side_results), Ok(reference)) => {
                 let evidence = found.next().unwrap_or_else(|| Err("not compared".to_owned()));
-                let judged = Judged { request, clips, reference, side: contender };
-                judged.report(evidence, originals.remove(contender.name), &mut curves)
+                let judged = Judged { request, clips, reference, side: side_results };
+                judged.report(evidence, originals.remove(side_results.name), &mut curves)
             }
             (Err((outcome, why)), _) => absent(side, *outcome, why),
             (Ok(_), Err(why)) => {
@@ -66,7 +63,7 @@ pub(super) fn judge(
             }
         });
     }
-    let ratios = pairs::ratios(&entered, &reports, set.interleaved);
+    let ratios = pairs::ratios(&admissions, &reports, set.interleaved);
     let any = reference.as_ref().ok().or_else(|| there.first().copied());
     let comparison = ModelComparison {
         model: model.to_owned(),
@@ -81,50 +78,49 @@ pub(super) fn judge(
     Ok((comparison, curves))
 }
 
-/// What masks are compared with, which fp32 alone may be: the limits are how far other precisions
-/// may be from it.
-fn in_single(reference: Contender<'_>) -> Result<Contender<'_>, String> {
+/// The reference must be fp32: the limits are distances of other precisions from it.
+fn in_single(reference: SideResults<'_>) -> Result<SideResults<'_>, String> {
     match reference.conditions.precision.as_str() {
         "fp32" => Ok(reference),
-        other => Err(format!("it ran in {other}, and masks are compared with a run in fp32")),
+        other => Err(format!("it ran in {other}, expected fp32")),
     }
 }
 
-fn weights(side: &Contender<'_>) -> Option<String> {
+fn weights(side: &SideResults<'_>) -> Option<String> {
     side.rounds.first()?.folder.weights(side.model).map(str::to_owned)
 }
 
-fn enter<'a>(
+fn admit<'a>(
     side: &'a Side,
     model: &'a str,
-    reference: Result<&Contender<'_>, &String>,
-) -> Entered<'a> {
+    reference: Result<&SideResults<'_>, &String>,
+) -> Admission<'a> {
     let missing = side.rounds_of(model).next().is_none();
     let outcome = if missing { Outcome::NotAvailable } else { Outcome::Refused };
-    let contender = Contender::of(side, model).map_err(|why| (outcome, why))?;
+    let side_results = SideResults::of(side, model).map_err(|why| (outcome, why))?;
     let differs = match reference {
         Ok(reference) if reference.name != side.name => {
-            same_work::other_input(&contender, reference)
+            same_work::other_input(&side_results, reference)
         }
         _ => Vec::new(),
     };
     match differs.as_slice() {
-        [] => Ok(contender),
+        [] => Ok(side_results),
         differs => Err((Outcome::Refused, differs.join("; "))),
     }
 }
 
-/// Sides that were timed in another way than the subject have no place in its table.
-fn refuse_other_timing(entered: Vec<Entered<'_>>) -> Vec<Entered<'_>> {
-    let why: Vec<Option<String>> = entered
+/// Refuses sides that were timed under other conditions than the subject.
+fn refuse_other_timing(admissions: Vec<Admission<'_>>) -> Vec<Admission<'_>> {
+    let why: Vec<Option<String>> = admissions
         .iter()
         .map(|side| {
-            let (Some(Ok(subject)), Ok(side)) = (entered.first(), side) else { return None };
+            let (Some(Ok(subject)), Ok(side)) = (admissions.first(), side) else { return None };
             let differs = same_work::other_timing(subject, side);
             (!differs.is_empty()).then(|| differs.join("; "))
         })
         .collect();
-    entered
+    admissions
         .into_iter()
         .zip(why)
         .map(|(side, why)| match why {
@@ -156,18 +152,18 @@ fn absent(side: &Side, outcome: Outcome, why: &str) -> SideReport {
     }
 }
 
-/// A side with everything that its report is made from.
+/// A side with all inputs of its report.
 struct Judged<'a> {
     request: &'a Request<'a>,
     clips: &'a HashMap<String, Clip>,
-    reference: &'a Contender<'a>,
-    side: &'a Contender<'a>,
+    reference: &'a SideResults<'a>,
+    side: &'a SideResults<'a>,
 }
 
 impl Judged<'_> {
     fn report(
         &self,
-        found: Judgement,
+        found: JudgedMasks,
         as_original: Option<AsOriginal>,
         curves: &mut Vec<DriftCurve>,
     ) -> SideReport {
@@ -182,7 +178,7 @@ impl Judged<'_> {
                     self.draw(&mut found);
                 }
                 let outcome = match outcome(&found, is_reference) {
-                    // Beside a reference that shows nothing, no original proves anything either.
+                    // If the reference's masks prove nothing, the original's prove nothing either.
                     Outcome::Mismatch if found.proves && is_as_original(as_original.as_ref()) => {
                         Outcome::AsOriginal
                     }
@@ -194,7 +190,8 @@ impl Judged<'_> {
             }
         };
         let speed = speed::speed(side);
-        let verdict = speed.as_ref().map(|speed| belief::of_side(side, speed)).unwrap_or_default();
+        let verdict =
+            speed.as_ref().map(|speed| validity::of_side(side, speed)).unwrap_or_default();
         let (shown, withheld) = match (outcome.is_proven(), speed) {
             (true, speed) => (speed, None),
             (false, Some(speed)) => {
@@ -204,12 +201,12 @@ impl Judged<'_> {
             (false, None) => (None, None),
         };
         let row = side.conditions;
-        let folder = |round: &super::contender::ModelRound<'_>| {
+        let folder = |round: &super::side_results::ModelRound<'_>| {
             let path = &round.folder.path;
             let below = path.strip_prefix(self.request.out_dir).unwrap_or(path);
             below.display().to_string()
         };
-        let flips = |count: fn(&Contender<'_>, &Contender<'_>) -> flips::Flips| {
+        let flips = |count: fn(&SideResults<'_>, &SideResults<'_>) -> flips::Flips| {
             (!is_reference).then(|| count(reference, side))
         };
         SideReport {
@@ -235,7 +232,7 @@ impl Judged<'_> {
         }
     }
 
-    /// Draws the worst frame; what keeps it from being drawn is told and costs nothing else.
+    /// Draws the worst frame. A failure is logged and affects nothing else.
     fn draw(&self, found: &mut Equality) {
         let Some(worst) = &mut found.worst else { return };
         let Some(name) = self.picture_name() else { return };
@@ -247,7 +244,7 @@ impl Judged<'_> {
         }
     }
 
-    /// Unlike that of any other side and model of the comparison.
+    /// A file name that no other side and model of the comparison has.
     fn picture_name(&self) -> Option<String> {
         let set = self.request.set;
         let models = set.models();
@@ -264,7 +261,7 @@ impl Judged<'_> {
             object: worst.object.clone(),
             model: self.side.model.to_owned(),
         };
-        let mask = |side: &Contender<'_>, round: usize| -> Result<Mask> {
+        let mask = |side: &SideResults<'_>, round: usize| -> Result<Mask> {
             let round = side.rounds.get(round).context("no such round")?;
             let masks = round.folder.masks(&key)?;
             let entry = masks.frames.iter().find(|entry| entry.frame == worst.frame);
@@ -284,7 +281,7 @@ pub(super) fn outcome(found: &Equality, is_reference: bool) -> Outcome {
     match (found.same, found.proves, is_reference) {
         (true, _, true) => Outcome::Reference,
         (true, _, false) => Outcome::Same,
-        // Masks that differ are a mismatch whatever they would prove.
+        // Masks that differ are a mismatch, whether or not equal ones would prove something.
         (false, false, _) if found.faults.len() == 1 => Outcome::ProvesNothing,
         (false, ..) => Outcome::Mismatch,
     }

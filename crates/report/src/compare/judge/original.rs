@@ -1,39 +1,40 @@
 /*!
-The original code at a side's own precision: a second reference, for sides that fp32's masks do not
-vouch for.
+The original code at a side's precision: a second reference for sides whose masks differ from
+fp32's.
 
-Half precision turns a tie over now and then, in PyTorch's own run as in an engine's (on an H200 one
-frame of SAM2.1-tiny's 199). Whether an engine computes what the original computes at that precision
-is a question of its own, with an answer: the same limits, held against PyTorch in eager mode at the
-same precision. Sides that share that footing are compared in speed, and one with the reference's
-masks with PyTorch's.
+Rounding in fp16 sometimes decides a tie between masks differently, in PyTorch as in an engine (on
+an H200 in one of 199 frames of SAM 2.1 tiny). So a second question is whether an engine computes
+the same as the original at that precision. The limits are the same, and the reference is PyTorch in
+eager mode at the same precision. Sides that agree with it are compared in speed with each other,
+and a side with the reference's masks is compared with PyTorch.
 */
 
 use std::collections::{BTreeSet, HashMap};
 
 use serde::Serialize;
 
-use super::contender::Contender;
 use super::equality::{self, Equality};
 use super::evidence;
+use super::side_results::SideResults;
 use vos::dataset::Clip;
 
-/// A side's masks against those of the original code, run in eager mode at the same precision.
+/// A side's masks against those of the original code in eager mode at the same precision.
 #[derive(Clone, Debug, Serialize)]
 pub struct AsOriginal {
-    /// The side that ran it.
+    /// The side that ran the original code.
     pub side: String,
-    /// The proof, or what speaks against it.
+    /// Result of the check.
     pub equality: Equality,
 }
 
-/// For each of `sides` of a precision in which one is beyond a limit, and which has an original
-/// among them: its masks against the original's. `equalities`: the sides' own, to the reference.
+/// Compares each of `sides` with the original of its precision, if some side of that precision
+/// breaks a limit and an original is among the sides. `equalities`: the sides against the
+/// reference.
 ///
-/// An original vouches for others only where it is the reference itself but for single frames. fp32
-/// has none: there the reference is the original.
+/// An original counts only if its mean IoU and J&F hold the reference's limits. fp32 has no
+/// original: there the reference is the original.
 pub(super) fn compare(
-    sides: &[&Contender<'_>],
+    sides: &[&SideResults<'_>],
     equalities: &[Option<&Equality>],
     clips: &HashMap<String, Clip>,
 ) -> HashMap<String, AsOriginal> {
@@ -43,19 +44,19 @@ pub(super) fn compare(
         .filter(|(_, own)| !own.same)
         .map(|(side, _)| side.conditions.precision.as_str())
         .collect();
-    let vouches = |(side, own): &(&&Contender<'_>, &Equality)| {
+    let vouches = |(side, own): &(&&SideResults<'_>, &Equality)| {
         beyond.contains(side.conditions.precision.as_str())
             && is_original(side)
             && own.holds_on_the_whole()
     };
     for (original, _) in judged().filter(vouches) {
         let precision = &original.conditions.precision;
-        let like: Vec<&Contender<'_>> =
+        let like: Vec<&SideResults<'_>> =
             sides.iter().filter(|side| side.conditions.precision == *precision).copied().collect();
         for (side, evidence) in like.iter().zip(evidence::gather(original, &like, clips)) {
             if let Ok(objects) = evidence {
                 let equality = equality::judge(&objects, precision);
-                // The first original of a precision stands for all.
+                // The first original of a precision counts.
                 found
                     .entry(side.name.to_owned())
                     .or_insert(AsOriginal { side: original.name.to_owned(), equality });
@@ -65,14 +66,14 @@ pub(super) fn compare(
     found
 }
 
-/// Meta's own code: transformers' is another implementation, which has to be proven as an engine
-/// has.
-fn is_original(side: &Contender<'_>) -> bool {
+/// Only Meta's own code counts. transformers is another implementation, whose masks need a proof
+/// themselves.
+fn is_original(side: &SideResults<'_>) -> bool {
     let row = side.conditions;
     is_pytorch(&row.backend) && row.backend.ends_with(" meta eager") && row.precision != "fp32"
 }
 
-/// The backend of a row is PyTorch.
+/// Whether the backend of a row is PyTorch.
 pub(super) fn is_pytorch(backend: &str) -> bool {
     backend.starts_with("pytorch ")
 }

@@ -1,26 +1,25 @@
 /*!
-Pairs of sides: which are compared in speed, and what may be said of each pair.
+Pairs of sides: which are compared in speed, and the ratio of each.
 */
 
-use super::model::Entered;
 use super::result::{Factor, Outcome, Ratio, SideReport, Withheld};
-use super::{belief, bootstrap, bound, original, speed};
+use super::side_results::Admission;
+use super::{bootstrap, bound, original, speed, validity};
 use vos::record::Verdict;
 
-/// The subject against every other side; each further side that is not PyTorch against those that
-/// are.
+/// The subject against every other side, and each further side except PyTorch's against PyTorch's.
 pub(super) fn ratios(
-    entered: &[Entered<'_>],
+    admissions: &[Admission<'_>],
     reports: &[SideReport],
     interleaved: bool,
 ) -> Vec<Ratio> {
-    let sides: Vec<_> = entered.iter().zip(reports).collect();
+    let sides: Vec<_> = admissions.iter().zip(reports).collect();
     let mut found = Vec::new();
     for (at, subject) in sides.iter().enumerate() {
         if at > 0 && (original::is_pytorch(&subject.1.backend) || subject.0.is_err()) {
             continue;
         }
-        // The first side's ratio to each other one is there already.
+        // The first side's ratios to all others exist already.
         for (other, baseline) in sides.iter().enumerate().skip(1) {
             if other != at && (at == 0 || original::is_pytorch(&baseline.1.backend)) {
                 found.push(ratio(*subject, *baseline, interleaved));
@@ -30,19 +29,19 @@ pub(super) fn ratios(
     found
 }
 
-/// A side has the masks of the reference.
+/// A side has the reference's masks.
 fn as_reference(side: &SideReport) -> bool {
     matches!(side.outcome, Outcome::Reference | Outcome::Same)
 }
 
-/// The subject has the reference's masks, and PyTorch those of the original at its own precision:
-/// the subject has done no less than was asked, and PyTorch what it does at that precision.
+/// The subject has the reference's masks, and PyTorch those of the original at its precision. So
+/// the subject did at least the work that PyTorch does at that precision.
 fn is_stricter(a: &SideReport, b: &SideReport) -> bool {
     as_reference(a) && b.outcome == Outcome::AsOriginal && original::is_pytorch(&b.backend)
 }
 
-/// Why the speeds of a subject and a baseline may not be compared though each is proven: their
-/// masks are proven against different runs.
+/// Why the speeds of two proven sides may not be compared: their masks are proven against different
+/// runs.
 fn other_footing(a: &SideReport, b: &SideReport) -> Option<String> {
     let original = |side: &SideReport| {
         let found = side.as_original.as_ref().filter(|found| found.equality.same)?;
@@ -54,12 +53,12 @@ fn other_footing(a: &SideReport, b: &SideReport) -> Option<String> {
     let whose = |side: &SideReport| match (as_reference(side), original(side)) {
         (true, _) => format!("{} has the reference's masks", side.side),
         (false, Some(of)) => format!("{} those of {of} {}", side.side, side.precision),
-        (false, None) => format!("{} has its own", side.side),
+        (false, None) => format!("{} has neither", side.side),
     };
     (!same).then(|| format!("other masks: {}, {}", whose(a), whose(b)))
 }
 
-/// What a ratio says of its footing where that is not the reference alone: its sentence is read and
+/// The addition to a ratio's sentence if the masks are not the reference's. The sentence is often
 /// copied alone.
 fn footing(a: &SideReport, b: &SideReport) -> String {
     let original = |side: &SideReport| {
@@ -68,19 +67,19 @@ fn footing(a: &SideReport, b: &SideReport) -> String {
     };
     match (original(a), original(b)) {
         (None, None) => String::new(),
-        (Some(of), Some(_)) => format!(", both with the masks of {of} and not the reference's"),
+        (Some(of), Some(_)) => format!(", both with the masks of {of}, not the reference's"),
         (None, Some(of)) => {
-            format!(", {} with the reference's masks, {} with those of {of} alone", a.side, b.side)
+            format!(", {} with the reference's masks, {} only with those of {of}", a.side, b.side)
         }
         (Some(of), None) => {
-            format!(", {} with the masks of {of} alone, {} with the reference's", a.side, b.side)
+            format!(", {} only with the masks of {of}, {} with the reference's", a.side, b.side)
         }
     }
 }
 
 fn ratio(
-    (subject, a): (&Entered<'_>, &SideReport),
-    (baseline, b): (&Entered<'_>, &SideReport),
+    (subject, a): (&Admission<'_>, &SideReport),
+    (baseline, b): (&Admission<'_>, &SideReport),
     interleaved: bool,
 ) -> Ratio {
     let unproven: Vec<String> = [a, b]
@@ -110,7 +109,7 @@ fn ratio(
     let interval = bootstrap::interval(&left, &right);
     let factor = Factor { ratio, interval };
     let sides = [(subject, &a.verdict), (baseline, &b.verdict)];
-    found.verdict = belief::of_pair(sides, Some(ratio), interval, interleaved);
+    found.verdict = validity::of_pair(sides, Some(ratio), interval, interleaved);
     match &found.why {
         None => {
             let name = |report: &SideReport| format!("{} {}", report.side, report.precision);

@@ -1,6 +1,5 @@
 /*!
-The frame on which two sides agree least, to look at: frame, reference, side, difference, side by
-side.
+The frame with the lowest IoU as a picture of four panels: frame, reference, side, difference.
 */
 
 use std::path::Path;
@@ -16,17 +15,16 @@ use vos::overlay::{paint, write_png};
 /// Pixels between two panels.
 const GAP: usize = 4;
 
-/// Only the reference has the pixel: orange. Only the side has it: blue. Told apart by colour-blind
-/// eyes too.
+/// Orange: only the reference has the pixel. Blue: only the side has it. Colour-blind readers can
+/// distinguish them.
 const ONLY_REFERENCE: [u8; 3] = [230, 159, 0];
 const ONLY_SIDE: [u8; 3] = [0, 114, 178];
 
-/// Both have it.
+/// Both masks have the pixel.
 const BOTH: [u8; 3] = [128, 128, 128];
 
-/// A file for each of `sides` (model, side) in their order. Characters that not every file system
-/// takes are replaced; where two would share a file by that, each gets some of its own name's hash
-/// as well.
+/// A file name for each of `sides` (model, side), in their order. Characters that some file systems
+/// forbid are replaced. Names that become equal get a part of their hash.
 pub(super) fn file_names(sides: &[(&str, &str)]) -> Vec<String> {
     let plain = |text: &str| text.replace(|c: char| !c.is_ascii_alphanumeric() && c != '-', "_");
     let stems: Vec<String> =
@@ -40,7 +38,7 @@ pub(super) fn file_names(sides: &[(&str, &str)]) -> Vec<String> {
     sides.iter().zip(&stems).map(named).collect()
 }
 
-/// Writes the four panels as a PNG; folders above it are made.
+/// Writes the four panels as a PNG and creates its folders.
 ///
 /// # Errors
 /// The frame cannot be decoded, a mask has another size, or the file cannot be written.
@@ -64,7 +62,7 @@ pub(super) fn write(
         .with_context(|| format!("cannot write {}", path.display()))
 }
 
-/// The four panels in a row, white between them.
+/// The four panels in a row with white gaps.
 fn panels(image: &RgbImage, reference: &Mask, side: &Mask) -> RgbImage {
     let (width, height) = (image.width, image.height);
     let painted = |mask: &Mask| {
@@ -86,7 +84,7 @@ fn panels(image: &RgbImage, reference: &Mask, side: &Mask) -> RgbImage {
     RgbImage { width: whole, height, data }
 }
 
-/// Where the masks differ, over a darkened frame.
+/// The difference of the masks over a darkened frame.
 fn difference(image: &RgbImage, reference: &Mask, side: &Mask) -> Vec<u8> {
     let mut data: Vec<u8> = image.data.iter().map(|byte| byte / 4).collect();
     for (at, pixel) in data.chunks_exact_mut(3).enumerate() {
@@ -114,7 +112,7 @@ mod tests {
         unique.sort();
         unique.dedup();
         assert_eq!(unique.len(), 5, "{names:?}");
-        assert_eq!(names[2], "worst/m__c_d.png", "nobody else has it");
+        assert_eq!(names[2], "worst/m__c_d.png", "no other name became equal");
         assert!(names[0].starts_with("worst/m__a_b-") && names[1].starts_with("worst/m__a_b-"));
         assert_eq!(file_names(&[("m", "a.b")]), ["worst/m__a_b.png"]);
     }

@@ -1,5 +1,5 @@
 /*!
-What a comparison found: the shape of `comparison.json`, which tables are made from too.
+The result of a comparison: the layout of `comparison.json`, and the input of the tables.
 */
 
 use std::collections::BTreeMap;
@@ -14,24 +14,24 @@ use super::original::AsOriginal;
 use super::speed::Speed;
 use vos::record::Verdict;
 
-/// Everything that was found.
+/// The whole result.
 #[derive(Clone, Debug, Serialize)]
 pub struct Comparison {
     /// Name of this layout.
     pub format: &'static str,
-    /// Release that judged.
+    /// Version of segtrt that judged.
     pub segtrt: &'static str,
-    /// UTC days on which was measured.
+    /// UTC dates of the measurements.
     pub measured_on: Vec<String>,
-    /// How the comparison was called.
+    /// The command line of the comparison.
     pub command: String,
-    /// The split that ground truth and frames come from.
+    /// The split with ground truth and frames.
     pub split_dir: String,
-    /// The side that the others are compared with.
+    /// The side with which the others are compared.
     pub subject: String,
-    /// What masks are compared with.
+    /// The run with which all masks are compared.
     pub reference: String,
-    /// The sides are known to have been measured in turn.
+    /// The sides were measured in turn, as far as known.
     pub interleaved: bool,
     /// Every limit in force.
     pub thresholds: Value,
@@ -43,7 +43,7 @@ pub struct Comparison {
     pub sides: BTreeMap<String, SideFacts>,
 }
 
-/// What does not depend on the model.
+/// Facts that do not depend on the model.
 #[derive(Clone, Debug, Serialize)]
 pub struct SideFacts {
     /// Machine and libraries of its first round.
@@ -65,37 +65,36 @@ pub struct ModelComparison {
     pub clips: usize,
     /// Objects in them.
     pub objects: usize,
-    /// Whose weights, as far as told.
+    /// Source of the weights, if known.
     pub weights: Option<String>,
-    /// Side by side.
+    /// Reports of the sides, in order.
     pub sides: Vec<SideReport>,
     /// The subject against each other side.
     pub ratios: Vec<Ratio>,
 }
 
-/// How it went with a side.
+/// Result of a side.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Outcome {
-    /// The masks of this side are what the others are compared with.
+    /// The reference itself.
     Reference,
-    /// It computed the same thing as the reference.
+    /// Its masks equal the reference's.
     Same,
-    /// Not the reference, but the original code at the same precision, which is beside the
-    /// reference itself.
+    /// Its masks equal those of the original code at the same precision, but not the reference's.
     AsOriginal,
-    /// It did not.
+    /// Its masks differ.
     Mismatch,
     /// The masks prove nothing.
     ProvesNothing,
-    /// It was given other work, so that nothing is compared.
+    /// Its work differed, so nothing is compared.
     Refused,
     /// It could not be measured.
     NotAvailable,
 }
 
 impl Outcome {
-    /// The word of the tables.
+    /// The word in tables.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Reference => "reference",
@@ -119,43 +118,44 @@ impl Outcome {
 pub struct SideReport {
     /// The side.
     pub side: String,
-    /// How it went.
+    /// Result of the comparison.
     pub outcome: Outcome,
-    /// Why, where it went badly.
+    /// The reason, if its masks are not proven.
     pub why: Option<String>,
     /// Precision of the row.
     pub precision: String,
     /// What ran the network.
     pub backend: String,
-    /// On what.
+    /// Device of the rows.
     pub device: String,
-    /// Rounds.
+    /// Number of rounds.
     pub rounds: usize,
-    /// How many of how many these are and why there are no more; none where none is missing.
+    /// The number of rounds, the expected number and the reason for the difference; none if no
+    /// round is missing.
     pub stopped_early: Option<String>,
-    /// Their folders.
+    /// Its run folders.
     pub folders: Vec<String>,
-    /// Its speed; only beside a proven equality.
+    /// Its speed; only with proven masks.
     pub speed: Option<Speed>,
-    /// What was measured and is not to be published.
+    /// The measured speed of a side without proven masks.
     pub withheld: Option<Withheld<Speed>>,
     /// The masks against the reference's.
     pub equality: Option<Equality>,
-    /// The masks against the original code's at the same precision; none where nothing of that
-    /// precision ran it, and where all of that precision are the reference's.
+    /// The masks against the original code's at the same precision; none without such a side, or if
+    /// all sides of that precision have the reference's masks.
     pub as_original: Option<AsOriginal>,
-    /// The masks of its teacher-forced run against the reference's; none where there was none.
+    /// The masks of its teacher-forced run against the reference's; none without such a run.
     pub teacher_forced: Option<TeacherForced>,
-    /// Objectness that turned over.
+    /// Frames with another objectness than the reference.
     pub objectness_flips: Option<Flips>,
-    /// Choices of a mask that turned over.
+    /// Frames with another chosen mask than the reference.
     pub chosen_mask_flips: Option<Flips>,
-    /// Whether its speed may be believed.
+    /// Validity of its speed.
     pub verdict: Verdict,
 }
 
-/// A run with the reference's logits in its memories: what a side's arithmetic alone does to its
-/// masks. It proves nothing and has no speed.
+/// A run with the reference's logits in its memories: it shows the error of a side's arithmetic
+/// without feedback. It proves nothing and has no speed.
 #[derive(Clone, Debug, Default, Serialize)]
 pub struct TeacherForced {
     /// Its folder.
@@ -166,11 +166,11 @@ pub struct TeacherForced {
     pub mean_iou: Option<f64>,
     /// Lowest IoU of any.
     pub min_iou: Option<f64>,
-    /// Why there is none, where it was asked for.
+    /// Why it is missing, if it was requested.
     pub why: Option<String>,
 }
 
-/// A number that stands beside no proof.
+/// A number without a proof.
 #[derive(Clone, Debug, Serialize)]
 pub struct Withheld<T> {
     /// Why it is not shown.
@@ -179,26 +179,26 @@ pub struct Withheld<T> {
     pub not_to_be_published: T,
 }
 
-/// How many times as fast as another side the subject is.
+/// Speed of the subject over the speed of another side.
 #[derive(Clone, Debug, Serialize)]
 pub struct Ratio {
-    /// The faster or slower one.
+    /// The side in the numerator.
     pub subject: String,
-    /// What it is compared with.
+    /// The side in the denominator.
     pub baseline: String,
-    /// FPS over FPS, with the interval; only where both sides are proven.
+    /// FPS over FPS with the interval; only if both sides are proven.
     pub times_as_fast: Option<Factor>,
-    /// What was measured and is not to be published.
+    /// The ratio of a pair without proof.
     pub withheld: Option<Withheld<Factor>>,
-    /// What holds where passes were disturbed, many or few, and nothing else speaks against the
-    /// ratio: the subject's slowest pass over each object beside the least time that each frame
-    /// took in any of the baseline's passes.
+    /// A lower bound for disturbed passes, if nothing else speaks against the ratio: the subject's
+    /// slowest pass over each object against the least time of each frame in any of the baseline's
+    /// passes.
     pub at_least: Option<f64>,
     /// Why there is no ratio.
     pub why: Option<String>,
-    /// In words.
+    /// The ratio as a sentence.
     pub sentence: String,
-    /// Whether it may be believed.
+    /// Validity of the ratio.
     pub verdict: Verdict,
 }
 
@@ -207,35 +207,36 @@ pub struct Ratio {
 pub struct Factor {
     /// FPS over FPS, all rounds.
     pub ratio: f64,
-    /// The interval; none of one round of one clip.
+    /// The interval; none for one round of one clip.
     pub interval: Option<Interval>,
 }
 
 impl Factor {
-    /// `4.2 ± 0.1`: the ± is the farther end of the interval, rounded up to one digit, and the
-    /// ratio has its digits.
+    /// `4.2 ± 0.1`: the ± is the distance to the farther end of the interval, rounded up to one
+    /// digit, and the ratio has the same digits.
     pub fn text(&self) -> String {
         let Some(Interval { low, high }) = self.interval else {
             return format!("{:.2}", self.ratio);
         };
         let half = (high - self.ratio).max(self.ratio - low);
-        // Between a thousandth and one: finer is noise of the clock, coarser needs no digits.
+        // Between a thousandth and one: finer digits are noise of the clock, coarser ones are not
+        // needed.
         let digits = if half > 0.0 { (-half.log10().floor()).clamp(0.0, 3.0) } else { 3.0 };
         let unit = 10_f64.powf(-digits);
         let half = (half / unit - 1e-9).ceil().max(0.0) * unit;
-        // A half of nothing may come out as a negative zero.
+        // Half the width may be a negative zero.
         format!("{:.2$} ± {:.2$}", self.ratio, half.abs(), digits as usize)
     }
 }
 
 impl Comparison {
-    /// Whether every side of every model is proven, and has all rounds that it was to have.
+    /// Whether every side of every model is proven and complete.
     pub fn is_sound(&self) -> bool {
         let mut sides = self.models.iter().flat_map(|model| &model.sides);
         sides.all(|side| side.outcome.is_proven() && side.stopped_early.is_none())
     }
 
-    /// A line for each side that has fewer rounds than it was to have.
+    /// A line for each side with missing rounds.
     pub fn stopped_early(&self) -> Vec<String> {
         let sides = self
             .models

@@ -1,19 +1,20 @@
 /*!
-Whether two sides were given the same work; what differs is said, and nothing is then compared.
+Whether two sides had the same work. Each difference is a sentence, and sides with one are not
+compared.
 */
 
 use serde_json::Value;
 
-use super::contender::Contender;
+use super::side_results::SideResults;
 use crate::compare::runs::RunFolder;
 use vos::files::OTHER_DEVICES;
 use vos::record::ObjectKey;
 
-/// Names listed of things that one side has and the other has not.
+/// Names in a list of objects that only one side has.
 const LISTED: usize = 3;
 
-/// What differs in the input: then masks cannot be compared.
-pub(super) fn other_input(a: &Contender<'_>, b: &Contender<'_>) -> Vec<String> {
+/// Differences of the inputs, which forbid comparing masks.
+pub(super) fn other_input(a: &SideResults<'_>, b: &SideResults<'_>) -> Vec<String> {
     let mut found = Vec::new();
     let (left, right) = (a.conditions, b.conditions);
     for (name, x, y) in [
@@ -42,11 +43,11 @@ pub(super) fn other_input(a: &Contender<'_>, b: &Contender<'_>) -> Vec<String> {
     found
 }
 
-/// What differs in how time was taken: then speeds cannot be compared.
-pub(super) fn other_timing(a: &Contender<'_>, b: &Contender<'_>) -> Vec<String> {
+/// Differences of the timing, which forbid comparing speeds.
+pub(super) fn other_timing(a: &SideResults<'_>, b: &SideResults<'_>) -> Vec<String> {
     let mut found = Vec::new();
     if a.overlapping() != b.overlapping() {
-        let name = |c: &Contender<'_>| if c.overlapping() { "throughput" } else { "latency" };
+        let name = |c: &SideResults<'_>| if c.overlapping() { "throughput" } else { "latency" };
         found.push(format!(
             "{} ran in {} mode and {} in {} mode",
             a.name,
@@ -65,11 +66,11 @@ pub(super) fn other_timing(a: &Contender<'_>, b: &Contender<'_>) -> Vec<String> 
     }
     let (x, y) = (predecoded(a), predecoded(b));
     if x != y {
-        let told = |values: Option<&str>| match values {
+        let describe = |values: Option<&str>| match values {
             Some(values) => format!("takes predecoded {values} frames"),
             None => "resizes frames inside the timed region".to_owned(),
         };
-        found.push(format!("{} {} and {} {}", a.name, told(x), b.name, told(y)));
+        found.push(format!("{} {} and {} {}", a.name, describe(x), b.name, describe(y)));
     }
     if let (Some(x), Some(y)) = (is_warmed_up(a), is_warmed_up(b))
         && x != y
@@ -80,23 +81,24 @@ pub(super) fn other_timing(a: &Contender<'_>, b: &Contender<'_>) -> Vec<String> 
     let (x, y) = (objects_together(a), objects_together(b));
     if x != y {
         found.push(format!(
-            "{} tracked {x} objects together and {} tracked {y}: a frame's time is then of so many objects",
+            "{} tracked {x} objects together and {} tracked {y}; a frame's time covers all of them",
             a.name, b.name
         ));
     }
     let (x, y) = (other_devices(a), other_devices(b));
     if x != y {
         found.push(format!(
-            "{} was measured beside {x} other GPUs of its host and {} beside {y}: they share its processors",
+            "{} was measured with {x} other GPUs of its host in use, {} with {y}; they share its \
+             processors",
             a.name, b.name
         ));
     }
     found
 }
 
-/// Parts of the fidelity string that decide the masks must agree; how frames are resized and holes
-/// filled is for the masks themselves to show.
-fn other_fidelity(a: &Contender<'_>, b: &Contender<'_>) -> Option<String> {
+/// The parts of the fidelity string that determine the masks must agree. Resizing and hole filling
+/// may differ: the masks show their effect.
+fn other_fidelity(a: &SideResults<'_>, b: &SideResults<'_>) -> Option<String> {
     let deciding = |text: &str| {
         let parts: Vec<String> = text.split('/').map(str::to_owned).collect();
         (parts.len() == 6).then(|| [0, 1, 2, 4].map(|part| parts[part].clone()))
@@ -106,8 +108,8 @@ fn other_fidelity(a: &Contender<'_>, b: &Contender<'_>) -> Option<String> {
     differs.then(|| format!("fidelity is {x} in {} and {y} in {}", a.name, b.name))
 }
 
-fn other_objects(a: &Contender<'_>, b: &Contender<'_>) -> Vec<String> {
-    let lacks = |a: &Contender<'_>, b: &Contender<'_>| {
+fn other_objects(a: &SideResults<'_>, b: &SideResults<'_>) -> Vec<String> {
+    let lacks = |a: &SideResults<'_>, b: &SideResults<'_>| {
         let there: Vec<&ObjectKey> = b.objects().collect();
         let only: Vec<String> = a
             .objects()
@@ -115,21 +117,21 @@ fn other_objects(a: &Contender<'_>, b: &Contender<'_>) -> Vec<String> {
             .map(|key| format!("{} object {}", key.video, key.object))
             .collect();
         let more = only.len().saturating_sub(LISTED);
-        let told = only[..only.len().min(LISTED)].join(", ");
+        let listed = only[..only.len().min(LISTED)].join(", ");
         let more = if more > 0 { format!(" and {more} more") } else { String::new() };
-        (!only.is_empty()).then(|| format!("only {} has {told}{more}", a.name))
+        (!only.is_empty()).then(|| format!("only {} has {listed}{more}", a.name))
     };
     [lacks(a, b), lacks(b, a)].into_iter().flatten().collect()
 }
 
-fn other_frames(a: &Contender<'_>, b: &Contender<'_>) -> Option<String> {
-    let frames = |c: &Contender<'_>, key: &ObjectKey| -> Vec<usize> {
+fn other_frames(a: &SideResults<'_>, b: &SideResults<'_>) -> Option<String> {
+    let frames = |c: &SideResults<'_>, key: &ObjectKey| -> Vec<usize> {
         let pass = c.first_pass(key);
         pass.map(|pass| pass.frames.iter().map(|frame| frame.frame).collect()).unwrap_or_default()
     };
     a.objects().find_map(|key| {
         let (x, y) = (frames(a, key), frames(b, key));
-        let told = |frames: &[usize]| match (frames.first(), frames.last()) {
+        let describe = |frames: &[usize]| match (frames.first(), frames.last()) {
             (Some(first), Some(last)) => format!("{} frames, {first} to {last}", frames.len()),
             _ => "no frames".to_owned(),
         };
@@ -139,57 +141,56 @@ fn other_frames(a: &Contender<'_>, b: &Contender<'_>) -> Option<String> {
                 key.video,
                 key.object,
                 a.name,
-                told(&x),
+                describe(&x),
                 b.name,
-                told(&y)
+                describe(&y)
             )
         })
     })
 }
 
-/// Files of the same name with another content.
+/// Files of the same name with different contents.
 fn other_files(
-    a: &Contender<'_>,
+    a: &SideResults<'_>,
     left: &RunFolder,
-    b: &Contender<'_>,
+    b: &SideResults<'_>,
     right: &RunFolder,
 ) -> Option<String> {
     let videos: Vec<&str> = a.objects().map(|key| key.video.as_str()).collect();
     let differs = |(name, hash): (&String, &String)| {
         let (video, kind) = name.rsplit_once('/')?;
-        // Masks are hashed of the objects that were asked for, frames of the whole clip.
+        // Mask files are hashed only for the requested objects, frames for the whole clip.
         let ours = kind == "frames" && videos.contains(&video);
         let other = right.inputs.get(name).filter(|_| ours)?;
-        (other != hash).then(|| {
-            format!("the frame files of {video} are others in {} than in {}", a.name, b.name)
-        })
+        (other != hash)
+            .then(|| format!("the frame files of {video} differ between {} and {}", a.name, b.name))
     };
     left.inputs.iter().find_map(differs)
 }
 
-fn decodes_inside(c: &Contender<'_>) -> bool {
+fn decodes_inside(c: &SideResults<'_>) -> bool {
     let decode = c.rounds.first().and_then(|round| round.folder.configuration.get("decode"));
     decode.and_then(Value::as_str) == Some("inside")
 }
 
-fn predecoded<'a>(c: &Contender<'a>) -> Option<&'a str> {
+fn predecoded<'a>(c: &SideResults<'a>) -> Option<&'a str> {
     c.rounds.first().and_then(|round| round.folder.configuration.get("predecoded"))?.as_str()
 }
 
-/// GPUs of the host that were measured at the same time.
-fn other_devices(c: &Contender<'_>) -> u64 {
+/// Number of other GPUs of the host that were measured at the same time.
+fn other_devices(c: &SideResults<'_>) -> u64 {
     let configuration = c.rounds.first().map(|round| &round.folder.configuration);
-    let told = configuration.and_then(|configuration| configuration.get(OTHER_DEVICES));
-    told.and_then(Value::as_u64).unwrap_or_default()
+    let count = configuration.and_then(|configuration| configuration.get(OTHER_DEVICES));
+    count.and_then(Value::as_u64).unwrap_or_default()
 }
 
-/// Whether passes came before the recorded one; none of folders that do not say.
-fn is_warmed_up(c: &Contender<'_>) -> Option<bool> {
+/// Whether warm-up passes preceded the recorded one; none if the folder does not say.
+fn is_warmed_up(c: &SideResults<'_>) -> Option<bool> {
     let runs = c.rounds.first()?.folder.configuration.get("warmup_runs")?.as_u64()?;
     Some(runs > 0)
 }
 
-fn objects_together(c: &Contender<'_>) -> u64 {
+fn objects_together(c: &SideResults<'_>) -> u64 {
     let gpu = c.rounds.first().and_then(|round| round.folder.configuration.get("gpu"));
     gpu.and_then(|gpu| gpu.get("objects_together")).and_then(Value::as_u64).unwrap_or(1)
 }

@@ -1,12 +1,12 @@
 /*!
-How fast a side was on one model: all its rounds, clips and objects together.
+Speed of a side on one model: all its rounds, clips and objects together.
 */
 
 use serde::Serialize;
 
 use super::bootstrap::{Cell, Rounds};
-use super::contender::{Contender, ModelRound};
-use crate::compare::runs::{PassRecord, Row};
+use super::side_results::{ModelRound, SideResults};
+use crate::compare::runs::{PassRecord, SummaryRow};
 use crate::compare::thresholds::SPEED;
 use vos::record::{StageTimes, mean_stages};
 use vos::stats;
@@ -14,15 +14,15 @@ use vos::stats;
 /// Speed and cost of a side.
 #[derive(Clone, Debug, Serialize)]
 pub struct Speed {
-    /// Frames timed, all rounds, the prompted ones included.
+    /// Timed frames of all rounds, prompted ones included.
     pub frames: usize,
     /// Frames over the sum of their times.
     pub fps: f64,
-    /// The same of each round.
+    /// FPS of each round.
     pub round_fps: Vec<f64>,
-    /// Frames behind the percentiles: those after the prompted ones.
+    /// Frames of the percentiles: all but the prompted ones.
     pub later_frames: usize,
-    /// Median latency, ms; none where frames overlap, or too few lie beyond it.
+    /// Median latency, ms; none if frames overlap or too few lie beyond it.
     pub p50_ms: Option<f64>,
     /// 95th percentile, ms.
     pub p95_ms: Option<f64>,
@@ -30,26 +30,26 @@ pub struct Speed {
     pub p99_ms: Option<f64>,
     /// Median over passes of the prompted frame's latency, ms.
     pub first_frame_ms: f64,
-    /// Median over rounds of the time to build the model, ms; of no round whose process was started
-    /// beside others.
+    /// Median over rounds of the time to build the model, ms; rounds whose process started together
+    /// with others have none.
     pub setup_ms: Option<f64>,
-    /// Longest time that any process of it compiled its model before the first round, s; none where
-    /// nothing is compiled, or only beside others.
+    /// Longest compile time of any of its processes before the first round, s; none without
+    /// compilation, or if processes started together.
     pub compile_s: Option<f64>,
-    /// Largest device memory of the program's own blocks, MiB.
+    /// Largest device memory that the program allocated, MiB.
     pub gpu_alloc_mib: Option<f64>,
     /// Largest device memory of the process, MiB.
     pub gpu_process_mib: Option<f64>,
     /// Largest host memory, MiB.
     pub host_mib: Option<f64>,
-    /// Energy over frames, J; none unless every pass has it.
+    /// Energy per frame, J; none unless every pass has it.
     pub energy_j_per_frame: Option<f64>,
     /// Mean time of each stage, ms, by name.
     pub stages_ms: serde_json::Map<String, serde_json::Value>,
 }
 
 /// The speed of a side; `None` without a frame.
-pub(super) fn speed(side: &Contender<'_>) -> Option<Speed> {
+pub(super) fn speed(side: &SideResults<'_>) -> Option<Speed> {
     let rounds = cells(side);
     let passes: Vec<&PassRecord> = side.passes().map(|(_, pass)| pass).collect();
     let firsts: Vec<f64> =
@@ -58,16 +58,18 @@ pub(super) fn speed(side: &Contender<'_>) -> Option<Speed> {
     let later = stats::sorted(&later.map(|frame| frame.latency_ms).collect::<Vec<_>>());
     let percentile = |percent: f64| {
         let beyond = later.len() as f64 * (1.0 - percent / 100.0);
-        let told = !side.overlapping() && beyond >= SPEED.frames_beyond as f64;
-        stats::percentile_of_sorted(&later, percent).filter(|_| told)
+        let enough = !side.overlapping() && beyond >= SPEED.frames_beyond as f64;
+        stats::percentile_of_sorted(&later, percent).filter(|_| enough)
     };
-    let rows: Vec<&Row> = side.rounds.iter().flat_map(|round| round.rows.iter().copied()).collect();
-    let most =
-        |get: fn(&Row) -> Option<f64>| rows.iter().filter_map(|row| get(row)).reduce(f64::max);
+    let rows: Vec<&SummaryRow> =
+        side.rounds.iter().flat_map(|round| round.rows.iter().copied()).collect();
+    let most = |get: fn(&SummaryRow) -> Option<f64>| {
+        rows.iter().filter_map(|row| get(row)).reduce(f64::max)
+    };
     let setups: Vec<f64> =
         side.rounds.iter().filter_map(|round| round.rows.first()?.setup_ms).collect();
     let frames: usize = passes.iter().map(|pass| pass.frames.len()).sum();
-    // Passes count by their objects' frames, whose share of the energy each is.
+    // An object's share of the energy follows its number of frames.
     let energy = passes.iter().map(|pass| {
         let own = pass.frames.len();
         Some(pass.observed?.energy_per_frame_j(own)? * own as f64)
@@ -110,7 +112,7 @@ fn stages(passes: &[&PassRecord]) -> serde_json::Map<String, serde_json::Value> 
 }
 
 /// Frames and time of each round and clip, clips in order of their names.
-pub(super) fn cells(side: &Contender<'_>) -> Rounds {
+pub(super) fn cells(side: &SideResults<'_>) -> Rounds {
     side.rounds.iter().map(round).collect()
 }
 

@@ -1,5 +1,5 @@
 /*!
-The combinations of a sweep: each against the reference of its size, then the fastest and its
+Results of a sweep: each combination against the reference of its size, then the fastest and its
 slowest stage.
 */
 
@@ -8,11 +8,11 @@ use std::collections::BTreeMap;
 use anyhow::Result;
 use serde::Serialize;
 
-use super::contender::Contender;
 use super::equality::{self, Equality};
 use super::result::{Outcome, Withheld};
+use super::side_results::SideResults;
 use super::speed::{self, Speed};
-use super::{belief, evidence, same_work};
+use super::{evidence, same_work, validity};
 use crate::compare::runs::{Set, Side};
 use crate::compare::sweep::Combination;
 use vos::dataset::Dataset;
@@ -29,35 +29,36 @@ pub struct SweepRow {
     pub precision: String,
     /// Side of the network input, pixels.
     pub imgsz: String,
-    /// Objects tracked together, as asked for.
+    /// Objects tracked together, as requested.
     pub objects_together: usize,
-    /// The combination that its masks are compared with.
+    /// The combination with which its masks are compared.
     pub reference: String,
-    /// How the comparison went.
+    /// Result of the comparison.
     pub outcome: Outcome,
-    /// Why, where it went badly.
+    /// The reason, if its masks are not proven.
     pub why: Option<String>,
-    /// How many of how many rounds it has and why no more; none where none is missing.
+    /// The number of rounds, the expected number and the reason for the difference; none if no
+    /// round is missing.
     pub stopped_early: Option<String>,
-    /// Its speed; not beside a mismatch.
+    /// Its speed; none for a mismatch.
     pub speed: Option<Speed>,
-    /// Frames of single objects over the time that they took together.
+    /// Frames of single objects over the time of all objects.
     pub object_fps: Option<f64>,
-    /// The stage that takes longest, decoding apart, and its mean, ms.
+    /// The stage with the longest mean time, decoding excluded, and that time, ms.
     pub slowest_stage: Option<(String, f64)>,
-    /// What was measured and is not to be published.
+    /// The measured speed of a row without proven masks.
     pub withheld: Option<Withheld<Speed>>,
     /// The masks against the reference's.
     pub equality: Option<Equality>,
-    /// Whether the speed may be believed.
+    /// Validity of its speed.
     pub verdict: Verdict,
 }
 
-/// Judges every combination of every model; `references` has for each combination the one that it
-/// is compared with.
+/// Judges every combination of every model. `references` has the index of each combination's
+/// reference.
 ///
 /// # Errors
-/// The split is another one than was measured.
+/// The split differs from the measured one.
 pub fn sweep(
     set: &Set,
     split: &dyn Dataset,
@@ -67,8 +68,8 @@ pub fn sweep(
     let clips = super::clips(set, split)?;
     let mut rows = Vec::new();
     for model in set.models() {
-        let sides: Vec<Result<Contender<'_>, String>> =
-            set.sides.iter().map(|side| Contender::of(side, &model)).collect();
+        let sides: Vec<Result<SideResults<'_>, String>> =
+            set.sides.iter().map(|side| SideResults::of(side, &model)).collect();
         for (at, (combination, side)) in combinations.iter().zip(&set.sides).enumerate() {
             let mut row = empty(&model, combination, side, &set.sides[references[at]].name);
             match (&sides[at], &sides[references[at]]) {
@@ -76,7 +77,7 @@ pub fn sweep(
                     row.outcome = Outcome::NotAvailable;
                     row.why = Some(why.clone());
                 }
-                (Ok(_), Err(why)) => row.why = Some(format!("its reference: {why}")),
+                (Ok(_), Err(why)) => row.why = Some(format!("its reference cannot be used: {why}")),
                 (Ok(side), Ok(reference)) => {
                     let differs = same_work::other_input(side, reference);
                     let found = match differs.is_empty() {
@@ -113,12 +114,12 @@ fn empty(model: &str, combination: &Combination, side: &Side, reference: &str) -
 }
 
 impl SweepRow {
-    /// Whether its masks are proven and no round of it is missing.
+    /// Whether its masks are proven and no round is missing.
     pub fn is_sound(&self) -> bool {
         self.outcome.is_proven() && self.stopped_early.is_none()
     }
 
-    fn fill(&mut self, side: &Contender<'_>, evidence: evidence::SideEvidence) {
+    fn fill(&mut self, side: &SideResults<'_>, evidence: evidence::SideEvidence) {
         self.imgsz.clone_from(&side.conditions.imgsz);
         self.precision.clone_from(&side.conditions.precision);
         self.stopped_early = side.stopped_early();
@@ -133,7 +134,7 @@ impl SweepRow {
             }
         }
         let Some(speed) = speed::speed(side) else { return };
-        self.verdict = belief::of_side(side, &speed);
+        self.verdict = validity::of_side(side, &speed);
         if !self.outcome.is_proven() {
             let why = self.why.clone().unwrap_or_else(|| self.outcome.as_str().to_owned());
             self.withheld = Some(Withheld { why, not_to_be_published: speed });
@@ -152,9 +153,8 @@ fn slowest(speed: &Speed) -> Option<(String, f64)> {
 }
 
 /// Frames of single objects a second. Objects that are tracked together share their frames' times,
-/// which count once for all of a group; where a clip's last group is smaller than the others, its
-/// groups are taken as equal.
-fn object_fps(side: &Contender<'_>, together: usize) -> Option<f64> {
+/// which count once for a group. If a clip's last group is smaller, its groups count as equal.
+fn object_fps(side: &SideResults<'_>, together: usize) -> Option<f64> {
     let (mut frames, mut seconds) = (0.0, 0.0);
     for round in &side.rounds {
         let mut clips: BTreeMap<&str, (usize, f64, f64)> = BTreeMap::new();
@@ -175,16 +175,16 @@ fn object_fps(side: &Contender<'_>, together: usize) -> Option<f64> {
     (seconds > 0.0).then(|| frames / seconds)
 }
 
-/// What can be said of the fastest combination of a model.
+/// The fastest combination of a model.
 #[derive(Clone, Copy, Debug)]
 pub enum Fastest<'a> {
     /// The row with the most frames of single objects a second, of two or more.
     Of(&'a SweepRow),
-    /// One row alone has a speed that may be used: it is faster than nothing.
+    /// Only one row has a valid speed, so there is no comparison.
     Alone(&'a SweepRow),
-    /// So many rows have a speed, and each of them is INVALID.
+    /// Number of rows with a speed, all of them INVALID.
     Invalid(usize),
-    /// No row has a speed that may be shown.
+    /// No row has a speed.
     Unknown,
 }
 

@@ -1,26 +1,26 @@
 /*!
-What a side is said to be, by the comparison that measured it or by its name, and whether a folder
-of it is that.
+The mode, precision and device that a side claims, from its comparison or its name, and whether a
+folder contradicts them.
 
-Older releases let `--runner-arg=--mode` and the like through: the last word counted, and a side
-became another than its name says. Its folder tells what it was.
+Earlier releases accepted `--runner-arg=--mode`; the last argument counted, and a side could differ
+from its name. Its folder shows what ran.
 */
 
 use serde_json::Value;
 
-use super::folder::{Row, RunFolder};
+use super::folder::{RunFolder, SummaryRow};
 use vos::files::Configuration;
 
 /// PyTorch's modes, which name its sides.
 const MODES: [&str; 3] = ["eager", "compile", "vos_optimized"];
 
-/// segtrt's own sides.
+/// segtrt's sides.
 const OWN: [&str; 4] = ["tensorrt", "cpu", "ort-cuda", "ort-tensorrt"];
 
 /// Precisions that a side's name may end with.
 const PRECISIONS: [&str; 5] = ["fp32", "tf32", "mixed", "fp16", "bf16"];
 
-/// What a side is said to be; what is not said is none.
+/// The claims of a side; none where it claims nothing.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Declared {
     mode: Option<String>,
@@ -29,13 +29,13 @@ pub struct Declared {
 }
 
 impl Declared {
-    /// By a name as `compare` gives it: `compile`, `compile-tf32`, `tensorrt-mixed`. Any other name
-    /// says nothing.
+    /// From a name as `compare` gives it: `compile`, `compile-tf32`, `tensorrt-mixed`. Other names
+    /// claim nothing.
     pub fn by_name(name: &str) -> Self {
         let name = name.strip_prefix("reference-").unwrap_or(name);
         let tail = name.rsplit_once('-').filter(|(_, tail)| PRECISIONS.contains(tail));
         let head = match tail.map_or(name, |(head, _)| head) {
-            // compare's own word for a way to compile.
+            // compare's word for one compile mode.
             "reduce_overhead" => "compile",
             head => head,
         };
@@ -45,7 +45,7 @@ impl Declared {
         Self { mode, precision, on_cpu: None }
     }
 
-    /// By the settings that a comparison noted of it; by its name where they say nothing.
+    /// From the settings in the comparison's file; from its name where they say nothing.
     pub fn by_settings(name: &str, settings: &Configuration) -> Self {
         let named = Self::by_name(name);
         let settings = settings.clone().into_fields();
@@ -63,20 +63,25 @@ impl Declared {
         }
     }
 
-    /// What `folder` says of itself that this side is not: the rest of a sentence that begins with
-    /// the folder. None where they agree.
+    /// How `folder` contradicts this side: the rest of a sentence that begins with the folder. None
+    /// if they agree.
     pub fn contradiction(&self, folder: &RunFolder, model: &str) -> Option<String> {
         let mut rows = folder.rows.iter().filter(|row| row.model == model);
         let (what, is, declared) = rows.find_map(|row| self.differs(folder, row))?;
         Some(format!(
-            "ran {what} {is}, and the side is said to run {what} {declared}: an argument that was handed on (--runner-arg, --bench-arg) may \
-             have made it something else than its name says; take that folder away and measure it again, or compare it as what it is \
-             (--runs NAME=FOLDER)"
+            "ran {what} {is}, and the side is said to run {what} {declared}: an argument that was \
+             handed on (--runner-arg, --bench-arg) may have made it something else than its name \
+             says; take that folder away and measure it again, or compare it as what it is (--runs \
+             NAME=FOLDER)"
         ))
     }
 
-    /// What differs, as the folder has it and as it is said to be.
-    fn differs(&self, folder: &RunFolder, row: &Row) -> Option<(&'static str, String, String)> {
+    /// The quantity that differs, its value in the folder and the claimed value.
+    fn differs(
+        &self,
+        folder: &RunFolder,
+        row: &SummaryRow,
+    ) -> Option<(&'static str, String, String)> {
         if let (Some(is), Some(declared)) = (mode_of(folder, row), &self.mode)
             && is != declared
         {
@@ -86,12 +91,12 @@ impl Declared {
         if let Some(declared) = &self.precision
             && row.precision != *declared
             && !row.precision.is_empty()
-            // On a processor that is the same, and shown as fp32.
+            // On a CPU TF32 has no effect, and the row says fp32.
             && !(tf32 && declared == "tf32" && row.precision == "fp32")
         {
             return Some(("in precision", row.precision.clone(), declared.clone()));
         }
-        let device = |cpu: bool| if cpu { "a processor" } else { "a GPU" }.to_owned();
+        let device = |cpu: bool| if cpu { "a CPU" } else { "a GPU" }.to_owned();
         match self.on_cpu.filter(|cpu| !row.device.is_empty() && *cpu != row.is_on_cpu()) {
             Some(declared) => Some(("on", device(row.is_on_cpu()), device(declared))),
             None => None,
@@ -99,11 +104,11 @@ impl Declared {
     }
 }
 
-/// PyTorch's mode: of the settings, else the last word of its backend.
-fn mode_of<'a>(folder: &'a RunFolder, row: &'a Row) -> Option<&'a str> {
-    let told = folder.configuration.get("run_mode").and_then(Value::as_str);
+/// PyTorch's mode: from the settings, else the last word of its backend.
+fn mode_of<'a>(folder: &'a RunFolder, row: &'a SummaryRow) -> Option<&'a str> {
+    let setting = folder.configuration.get("run_mode").and_then(Value::as_str);
     let word = || row.backend.strip_prefix("pytorch ")?.rsplit(' ').next();
-    told.or_else(word).filter(|mode| MODES.contains(mode))
+    setting.or_else(word).filter(|mode| MODES.contains(mode))
 }
 
 #[cfg(test)]
@@ -126,7 +131,7 @@ mod tests {
             ("tensorrt-mixed", None, Some("mixed")),
             ("ort-cuda-fp16", None, Some("fp16")),
             ("ort-cuda", None, None),
-            // Names of one's own.
+            // Names that a user chose.
             ("mine-fp16", None, None),
             ("compile-2", None, None),
             ("fp16", None, None),

@@ -1,5 +1,5 @@
 /*!
-A run folder: what one process measured once, as `segtrt bench` and the PyTorch runner leave it.
+A run folder: the files of one run of `segtrt bench` or of the PyTorch runner.
 */
 
 use std::collections::BTreeMap;
@@ -17,27 +17,28 @@ use vos::record::ObjectKey;
 /// The sidecar and the summary of a run.
 #[derive(Clone, Debug)]
 pub struct RunFolder {
-    /// Where it lies.
+    /// Path of the folder.
     pub path: PathBuf,
-    /// The settings, as far as they were written.
+    /// The settings that were written.
     pub configuration: Map<String, Value>,
-    /// What tells these settings from others; none in folders of old programs.
+    /// Hash of the settings; none in folders of old versions.
     pub configuration_sha256: Option<String>,
-    /// The machine and the libraries.
+    /// Machine and libraries.
     pub environment: Map<String, Value>,
-    /// What lies inside the timed region, in words.
+    /// The timed region as a sentence.
     pub timed_region: String,
     /// `<video>/frames` and `<video>/masks` with their sha256.
     pub inputs: BTreeMap<String, String>,
     /// The summary's rows.
-    pub rows: Vec<Row>,
+    pub rows: Vec<SummaryRow>,
     /// The recorded passes.
     pub passes: Vec<PassRecord>,
 }
 
-/// A row of the summary: what the sidecar does not have. Empty cells are `None`, or an empty text.
+/// A row of the summary: fields that the sidecar does not have. An empty cell is `None` or an empty
+/// text.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct Row {
+pub struct SummaryRow {
     /// Clip.
     pub video: String,
     /// Object.
@@ -46,27 +47,27 @@ pub struct Row {
     pub model: String,
     /// `ok`, `skipped` or `failed`.
     pub status: String,
-    /// Why it is not plainly ok.
+    /// Why the status is not plainly ok.
     pub reason: String,
     /// Side of the network input, pixels.
     pub imgsz: String,
-    /// `fp32`, `tf32` (PyTorch in fp32 with TF32 products), `mixed`, `fp16` or `bf16`.
+    /// `fp32`, `tf32` (PyTorch in fp32 with TF32 matmuls), `mixed`, `fp16` or `bf16`.
     pub precision: String,
-    /// What ran the network.
+    /// Backend that ran the network.
     pub backend: String,
-    /// Processor or GPU.
+    /// CPU or GPU.
     pub device: String,
     /// How frames become squares.
     pub geometry: String,
-    /// How prompts are made.
+    /// How prompts are generated.
     pub prompt_policy: String,
     /// `latency` or `throughput`.
     pub mode: String,
-    /// What was run, in one string.
+    /// The pipeline's fidelity, in one string.
     pub fidelity: String,
     /// Time to build the model, ms.
     pub setup_ms: Option<f64>,
-    /// Device memory of the program's own blocks, MiB.
+    /// Device memory that the program allocated, MiB.
     pub gpu_alloc_mib: Option<f64>,
     /// Device memory of the process, MiB.
     pub gpu_reserved_mib: Option<f64>,
@@ -74,7 +75,7 @@ pub struct Row {
     pub rss_mib: Option<f64>,
 }
 
-impl Row {
+impl SummaryRow {
     /// Clip, object and model.
     pub fn key(&self) -> ObjectKey {
         ObjectKey {
@@ -84,7 +85,7 @@ impl Row {
         }
     }
 
-    /// A processor ran the network, as far as the row tells.
+    /// Whether a CPU ran the network, according to the row.
     pub fn is_on_cpu(&self) -> bool {
         self.device.to_lowercase().starts_with("cpu")
     }
@@ -94,20 +95,20 @@ impl RunFolder {
     /// Reads the folder.
     ///
     /// # Errors
-    /// A file of it is missing or damaged, or it holds no row.
+    /// A file is missing or damaged, or there is no row.
     pub fn read(path: &Path) -> Result<Self> {
         let file = sidecar::read(&path.join("sidecar.json"))?;
         let mut rows = rows(&path.join(summary_csv::FILE_NAME))?;
         if file.configuration.get("tf32").and_then(Value::as_bool) == Some(true) {
-            // PyTorch calls it fp32; its products have eleven bits. On a processor the flag does
-            // nothing, and fp32 is fp32.
-            let is_tf32 = |row: &&mut Row| row.precision == "fp32" && !row.is_on_cpu();
+            // PyTorch calls it fp32, but TF32 matmuls have 11 bits. On a CPU the flag has no
+            // effect.
+            let is_tf32 = |row: &&mut SummaryRow| row.precision == "fp32" && !row.is_on_cpu();
             for row in rows.iter_mut().filter(is_tf32) {
                 row.precision = "tf32".to_owned();
             }
         }
         if rows.is_empty() {
-            bail!("{} holds no row; measure again", path.display());
+            bail!("{} has no rows; measure again", path.display());
         }
         Ok(Self {
             path: path.to_owned(),
@@ -140,26 +141,25 @@ impl RunFolder {
         MaskFile::read(&self.path.join(files::MASKS), key)
     }
 
-    /// Its memories were written from another run's logits.
+    /// Whether its memories came from another run's logits.
     pub fn is_teacher_forced(&self) -> bool {
         self.configuration.contains_key("teacher")
     }
 
-    /// It saved its own logits, for others to be taught by.
+    /// Whether it saved its logits, so that it can be a teacher.
     pub fn has_logits(&self) -> bool {
         let saved = self.configuration.get("save_logits") == Some(&Value::Bool(true));
         saved && !self.is_teacher_forced() && self.path.join(logits::FOLDER).is_dir()
     }
 
-    /// Frames that the encoder took at once, by the settings: 1 where they name none, as PyTorch's
-    /// do.
+    /// Frames in a batch of the encoder, from the settings; 1 if they name none, as PyTorch's do.
     pub fn encode_batch(&self) -> usize {
         let options = self.configuration.get("gpu").and_then(|gpu| gpu.get("options"));
         let frames = options.and_then(|options| options.get("encode_batch")?.as_u64());
         frames.map_or(1, |frames| usize::try_from(frames).unwrap_or(1).max(1))
     }
 
-    /// What the configuration says of a model tag: its entry of `models`.
+    /// The entry of a model tag in the configuration's `models`.
     pub fn model_entry(&self, model: &str) -> Option<&Map<String, Value>> {
         let models = self.configuration.get("models")?.as_array()?;
         models
@@ -168,18 +168,18 @@ impl RunFolder {
             .find(|entry| entry.get("tag").and_then(Value::as_str) == Some(model))
     }
 
-    /// Whose weights a model had, where the folder says.
+    /// The source of a model's weights, if the folder names it.
     pub fn weights(&self, model: &str) -> Option<&str> {
         let entry = self.model_entry(model).and_then(|entry| entry.get("weights"));
         entry.or_else(|| self.configuration.get("weights"))?.as_str()
     }
 }
 
-fn rows(path: &Path) -> Result<Vec<Row>> {
+fn rows(path: &Path) -> Result<Vec<SummaryRow>> {
     let damaged = || format!("{} is damaged; measure again", path.display());
     let mut reader = csv::Reader::from_path(path).with_context(|| {
         format!(
-            "cannot read {}; name a folder that bench or the PyTorch runner wrote",
+            "cannot read {}; name a folder that segtrt bench or the PyTorch runner wrote",
             path.display()
         )
     })?;
@@ -188,7 +188,8 @@ fn rows(path: &Path) -> Result<Vec<Row>> {
     for needed in ["video", "object", "model", "imgsz", "precision", "status"] {
         if place(needed).is_none() {
             bail!(
-                "{} has no column {needed:?}: it was written by another program, or by an old one; measure again",
+                "{} has no column {needed:?}, so another program or an old version wrote it; \
+                 measure again",
                 path.display()
             );
         }
@@ -199,7 +200,7 @@ fn rows(path: &Path) -> Result<Vec<Row>> {
             place(name).and_then(|at| record.get(at)).unwrap_or_default().trim().to_owned()
         };
         let number = |name: &str| text(name).parse::<f64>().ok().filter(|value| value.is_finite());
-        Ok(Row {
+        Ok(SummaryRow {
             video: text("video"),
             object: text("object"),
             model: text("model"),

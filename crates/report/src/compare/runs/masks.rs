@@ -1,6 +1,5 @@
 /*!
-The masks of one object in one run, as `--save-masks` wrote them: run lengths, decoded frame by
-frame.
+The masks of one object in one run from `--save-masks`: run lengths, decoded frame by frame.
 */
 
 use std::path::Path;
@@ -36,10 +35,15 @@ impl MaskFile {
     pub(super) fn read(folder: &Path, key: &ObjectKey) -> Result<Self> {
         let path = folder.join(format!("{}.json", key.file_stem()));
         let text = std::fs::read(&path).with_context(|| {
-            format!("cannot read the masks {}; measure with --save-masks", path.display())
+            format!("cannot read the masks {}; measure again with --save-masks", path.display())
         })?;
-        serde_json::from_slice(&text)
-            .with_context(|| format!("{} is no file of masks; measure again", path.display()))
+        serde_json::from_slice(&text).with_context(|| {
+            format!(
+                "{} is not a mask file; measure again with \
+                                      --save-masks",
+                path.display()
+            )
+        })
     }
 }
 

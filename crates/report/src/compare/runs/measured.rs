@@ -1,9 +1,8 @@
 /*!
-`measured.json`: which folders of a comparison's directory are which side and round, and what could
-not be measured.
+`measured.json`: the folder of each side and round in a comparison's directory, and the failures.
 
-It is written anew after every round, so that an interrupted comparison goes on where it stopped.
-Paths in it are relative: the directory can be carried to another machine and judged there.
+It is rewritten after every round, so that an interrupted comparison can continue. Paths in it are
+relative: the directory can be moved to another machine and judged there.
 */
 
 use std::collections::BTreeMap;
@@ -14,9 +13,8 @@ use serde::{Deserialize, Serialize};
 
 use super::declared::Declared;
 use super::folder::RunFolder;
-use super::named::reference_run;
-use super::side::{Absence, Reference, Round, Set, Side};
-use crate::compare::date;
+use super::side::{Absence, Reference, Round, Set, Side, reference_run};
+use crate::compare::utc_date;
 use vos::files::{Configuration, atomic};
 
 /// File name.
@@ -28,17 +26,17 @@ const FORMAT: &str = "segtrt comparison 1";
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Measured {
     format: String,
-    /// What must be the same for it to go on.
+    /// The settings of the comparison; to continue it they must be the same.
     pub configuration: Configuration,
-    /// The same of each side.
+    /// The settings of each side; they must be the same too.
     pub side_settings: BTreeMap<String, Configuration>,
     /// The sides in the order of the tables; the first one is the subject.
     pub sides: Vec<String>,
-    /// The side, the further run, or the folder that masks are compared with.
+    /// The reference: a side, a further run, or a folder.
     pub reference: String,
     /// Finished rounds in the order in which they were measured.
     pub runs: Vec<MeasuredRun>,
-    /// What could not be measured.
+    /// Models that sides could not measure.
     pub missing: Vec<Missing>,
     /// Runs of the reference that saved their logits.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -46,7 +44,7 @@ pub struct Measured {
     /// Runs of the other sides with these logits in their memories.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub teacher_forced: Vec<MeasuredRun>,
-    /// Sides that could not be taught.
+    /// Sides without a teacher-forced run.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub untaught: Vec<Missing>,
 }
@@ -60,17 +58,17 @@ pub struct MeasuredRun {
     pub side: String,
     /// Number of the round, from 1.
     pub round: usize,
-    /// Its run folder, from the comparison's directory.
+    /// Its run folder, relative to the comparison's directory.
     pub folder: PathBuf,
     /// When it began, seconds since 1970.
     pub started_unix_s: u64,
     /// When it ended, seconds since 1970.
     pub ended_unix_s: u64,
-    /// Own runners that waited meanwhile with the GPU open.
+    /// Runners of the comparison that waited with the GPU open.
     pub waiting: usize,
 }
 
-/// A side that could not measure a model.
+/// A model that a side could not measure.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Missing {
     /// Model tag.
@@ -79,13 +77,13 @@ pub struct Missing {
     pub side: String,
     /// Why.
     pub why: String,
-    /// Rounds that it was to have, as far as known.
+    /// Expected number of rounds, if known.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rounds: Option<usize>,
 }
 
 impl Measured {
-    /// Nothing measured yet.
+    /// A comparison without measurements.
     pub fn new(
         configuration: Configuration,
         side_settings: BTreeMap<String, Configuration>,
@@ -106,10 +104,10 @@ impl Measured {
         }
     }
 
-    /// Reads it from a comparison's directory; `None` where none is there.
+    /// Reads it from a comparison's directory; `None` if there is none.
     ///
     /// # Errors
-    /// The file is damaged or of another release.
+    /// The file is damaged or has another format.
     pub fn read(directory: &Path) -> Result<Option<Self>> {
         let path = directory.join(FILE_NAME);
         let text = match std::fs::read(&path) {
@@ -122,7 +120,12 @@ impl Measured {
         let found: Self = serde_json::from_slice(&text)
             .with_context(|| format!("{} is damaged; choose another --out-dir", path.display()))?;
         if found.format != FORMAT {
-            bail!("{}: found format {:?}, expected {FORMAT:?}", path.display(), found.format);
+            bail!(
+                "{}: found format {:?}, expected {FORMAT:?}; choose another \
+                   --out-dir",
+                path.display(),
+                found.format
+            );
         }
         Ok(Some(found))
     }
@@ -137,15 +140,15 @@ impl Measured {
         })
     }
 
-    /// Whether that round is there.
+    /// Whether that round exists.
     pub fn has(&self, model: &str, side: &str, round: usize) -> bool {
         self.runs.iter().any(|run| run.model == model && run.side == side && run.round == round)
     }
 
-    /// Everything that was measured in `directory`, read.
+    /// Reads everything that was measured in `directory`.
     ///
     /// # Errors
-    /// A folder that it names is missing or damaged.
+    /// A folder in the list is missing or damaged.
     pub fn set(&self, directory: &Path) -> Result<Set> {
         let rounds = |name: &str, all: &[MeasuredRun], missing: &[Missing]| -> Result<Side> {
             let mut side = Side::new(name);
@@ -165,32 +168,32 @@ impl Measured {
         };
         let read = |name: &str| rounds(name, &self.runs, &self.missing);
         let mut dates: Vec<String> =
-            self.runs.iter().map(|run| date::utc_day(run.started_unix_s)).collect();
+            self.runs.iter().map(|run| utc_date::utc_date(run.started_unix_s)).collect();
         dates.sort();
         dates.dedup();
         let sides: Vec<Side> = self.sides.iter().map(|name| read(name)).collect::<Result<_>>()?;
-        let taught =
+        let forced =
             self.sides.iter().map(|name| rounds(name, &self.teacher_forced, &self.untaught));
-        let taught: Vec<Side> = taught.collect::<Result<_>>()?;
+        let forced: Vec<Side> = forced.collect::<Result<_>>()?;
         let name = &self.reference;
         let measured = self.runs.iter().any(|run| run.side == *name);
         let reference = match (self.sides.contains(name), measured) {
             (true, _) => Reference::Side(name.clone()),
-            // A folder is noted with its whole path; a run by its name, and no folder that happens
-            // to be called so stands for it.
+            // A folder is stored with its absolute path, a run by its name. A folder with the name
+            // of a run is not the reference.
             (false, false) if Path::new(name).is_absolute() && Path::new(name).is_dir() => {
                 Reference::Run(reference_run(Path::new(name), &sides)?)
             }
             (false, _) => Reference::Run(read(name)?),
         };
-        let said = |side: &Side| !side.rounds.is_empty() || !side.missing.is_empty();
-        let teacher_forced = taught.into_iter().filter(said).collect();
+        let has_results = |side: &Side| !side.rounds.is_empty() || !side.missing.is_empty();
+        let teacher_forced = forced.into_iter().filter(has_results).collect();
         let interleaved = self.is_in_turn();
         Ok(Set { sides, teacher_forced, reference, interleaved, dates })
     }
 
-    /// The rounds of the sides came one after the other; not so where a side, or a round that had
-    /// been taken away, was measured when the others had theirs behind them.
+    /// Whether the sides' rounds alternated. They did not if a side or a removed round was measured
+    /// after all others were finished.
     fn is_in_turn(&self) -> bool {
         let mut last: BTreeMap<&str, usize> = BTreeMap::new();
         let mut runs = self.runs.iter().filter(|run| self.sides.contains(&run.side));

@@ -1,6 +1,5 @@
 /*!
-Measurements as they lie on disk, whoever made them: run folders, and the sides and rounds that they
-belong to.
+Run folders on disk, of any origin, and their sides and rounds.
 */
 
 mod declared;
@@ -12,9 +11,9 @@ mod side;
 mod sidecar;
 
 pub use declared::Declared;
-pub use folder::{Row, RunFolder};
+pub use folder::{RunFolder, SummaryRow};
 pub use masks::{MaskFile, MaskFrame};
 pub use measured::{FILE_NAME as MEASURED_FILE, Measured, MeasuredRun, Missing};
-pub use named::{AskedReference, FORCED_FOLDER, NamedFolder, TEACHER_FOLDER, gather};
-pub use side::{Absence, Reference, Round, Set, Side};
+pub use named::{NamedFolder, RequestedReference, gather};
+pub use side::{Absence, FORCED_FOLDER, Reference, Round, Set, Side, TEACHER_FOLDER};
 pub use sidecar::{Decisions, PassRecord};

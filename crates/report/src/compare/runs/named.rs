@@ -1,9 +1,9 @@
 /*!
-Folders as they are typed: `name=folder`, repeated names are rounds, and a whole comparison's
-directory brings its own names.
+Run folders from the command line: `NAME=FOLDER`, where repeated names are rounds. A comparison's
+directory has the names of its sides.
 */
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::str::FromStr;
 
 use anyhow::Result;
@@ -11,14 +11,14 @@ use anyhow::Result;
 use super::declared::Declared;
 use super::folder::RunFolder;
 use super::measured::{FILE_NAME, Measured};
-use super::side::{Reference, Round, Set, Side};
-use crate::compare::date;
+use super::side::{Reference, Round, Set, Side, folder_name, reference_run};
+use crate::compare::utc_date;
 use host::UsageError;
 
 /// A folder and the side that it belongs to.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NamedFolder {
-    /// The name where one was typed.
+    /// The name, if given.
     pub name: Option<String>,
     /// The folder.
     pub path: PathBuf,
@@ -29,7 +29,7 @@ impl FromStr for NamedFolder {
 
     fn from_str(text: &str) -> Result<Self, String> {
         let (name, path) = match text.split_once('=') {
-            // An equals sign in a folder's own path names nothing.
+            // An equals sign in the folder's path separates no name.
             Some((name, path)) if !name.contains('/') => (Some(name.to_owned()), path),
             _ => (None, text),
         };
@@ -40,39 +40,34 @@ impl FromStr for NamedFolder {
     }
 }
 
-/// The name of a side's run that saved its logits, and of one that took a teacher's.
-pub const TEACHER_FOLDER: &str = "teacher";
-/// See [`TEACHER_FOLDER`].
-pub const FORCED_FOLDER: &str = "teacher_forced";
-
-/// What was asked of the reference.
+/// The requested reference.
 #[derive(Clone, Debug, Default)]
-pub struct AskedReference {
-    /// A run of its own.
+pub struct RequestedReference {
+    /// The folder of a run.
     pub run: Option<PathBuf>,
-    /// A side by name.
+    /// The name of a side.
     pub side: Option<String>,
 }
 
-/// Reads all folders and sorts them into sides, in the order in which the names first appear;
+/// Reads all folders and sorts them into sides, in the order in which the names first appear.
 /// `subject` comes first.
 ///
 /// # Errors
-/// A folder cannot be read, a name is unknown, or nothing is in single precision to compare with.
+/// A folder cannot be read, a name is unknown, or no run is fp32.
 pub fn gather(
     folders: &[NamedFolder],
-    asked: &AskedReference,
+    requested: &RequestedReference,
     subject: Option<&str>,
 ) -> Result<Set> {
     let mut sides: Vec<Side> = Vec::new();
-    let mut taught: Vec<Side> = Vec::new();
+    let mut forced: Vec<Side> = Vec::new();
     let mut brought: Option<Reference> = None;
     let (mut whole, mut in_turn, mut dates) = (0, false, Vec::new());
     for NamedFolder { name, path } in folders {
         if let Some(measured) = Measured::read(path)? {
             if name.is_some() {
                 return usage(format!(
-                    "{} has a {FILE_NAME}, so its sides have names already; leave out the name before it",
+                    "{} has a {FILE_NAME} with the names of its sides; name it without NAME=",
                     path.display()
                 ));
             }
@@ -82,25 +77,26 @@ pub fn gather(
             dates.extend(set.dates);
             brought.get_or_insert(set.reference);
             set.sides.into_iter().for_each(|side| join(&mut sides, side));
-            set.teacher_forced.into_iter().for_each(|side| join(&mut taught, side));
+            set.teacher_forced.into_iter().for_each(|side| join(&mut forced, side));
             continue;
         }
         let folder = RunFolder::read(path)?;
-        dates.extend(date::of_file(&path.join("sidecar.json")));
+        dates.extend(utc_date::of_file(&path.join("sidecar.json")));
         let mut side = match name {
             Some(name) => Side::new(name),
-            // Nobody said what it is: the name is its folder's.
-            None => Side { declared: Declared::default(), ..Side::new(&usual_name(path)) },
+            // Without a name the side has its folder's and claims nothing.
+            None => Side { declared: Declared::default(), ..Side::new(&folder_name(path)) },
         };
-        // Never a round: no speed and no proof comes from memories of another run.
-        let forced = folder.is_teacher_forced();
+        // A teacher-forced folder is no round: neither speed nor proof comes from another run's
+        // memories.
+        let is_forced = folder.is_teacher_forced();
         side.rounds.push(Round { folder, waiting: 0 });
-        join(if forced { &mut taught } else { &mut sides }, side);
+        join(if is_forced { &mut forced } else { &mut sides }, side);
     }
-    if let Some(alone) = taught.iter().find(|side| sides.iter().all(|s| s.name != side.name)) {
+    if let Some(alone) = forced.iter().find(|side| sides.iter().all(|s| s.name != side.name)) {
         return usage(format!(
-            "{} is teacher-forced and there is no run of {:?} beside it that had its own past; name that one too, both \
-             as NAME=FOLDER with one name",
+            "{} is teacher-forced, and {:?} has no free run; name that run too, both \
+             as NAME=FOLDER with the same name",
             alone.rounds.first().map_or_else(String::new, |round| round
                 .folder
                 .path
@@ -116,11 +112,11 @@ pub fn gather(
         };
         sides[..=at].rotate_right(1);
     }
-    let reference = reference(&sides, asked, brought)?;
+    let reference = reference(&sides, requested, brought)?;
     dates.sort();
     dates.dedup();
     let interleaved = whole == 1 && folders.len() == 1 && in_turn;
-    Ok(Set { sides, teacher_forced: taught, reference, interleaved, dates })
+    Ok(Set { sides, teacher_forced: forced, reference, interleaved, dates })
 }
 
 fn usage<T>(text: String) -> Result<T> {
@@ -143,13 +139,13 @@ fn join(sides: &mut Vec<Side>, side: Side) {
 
 fn reference(
     sides: &[Side],
-    asked: &AskedReference,
+    requested: &RequestedReference,
     brought: Option<Reference>,
 ) -> Result<Reference> {
-    if let Some(path) = &asked.run {
+    if let Some(path) = &requested.run {
         return Ok(Reference::Run(reference_run(path, sides)?));
     }
-    if let Some(name) = &asked.side {
+    if let Some(name) = &requested.side {
         return match sides.iter().any(|side| side.name == *name) {
             true => Ok(Reference::Side(name.clone())),
             false => usage(format!("--reference {name}: the sides are {}", names(sides))),
@@ -161,50 +157,12 @@ fn reference(
     match sides.iter().find(|side| side.is_fp32()) {
         Some(side) => Ok(Reference::Side(side.name.clone())),
         None => usage(
-            "none of the runs is in single precision, so there is nothing to compare the masks with; add \
-             --reference-run FOLDER, a run of PyTorch (--mode eager --precision fp32) or of segtrt bench on the CPU, \
-             with --save-masks"
+            "none of the runs is in single precision, so there is nothing to compare the masks \
+             with; add --reference-run FOLDER, a run of PyTorch (--mode eager --precision fp32) or \
+             of segtrt bench on the CPU, with --save-masks"
                 .to_owned(),
         ),
     }
-}
-
-/// A folder as the reference beside `sides`.
-///
-/// # Errors
-/// It cannot be read.
-pub(super) fn reference_run(path: &Path, sides: &[Side]) -> Result<Side> {
-    let mut side = Side::new(&usual_name(path));
-    // Nobody said what it is: the name is its folder's, and of a reference the precision alone
-    // counts, which is looked at.
-    side.declared = Declared::default();
-    // A run that has a side's name would be taken for that side in tables.
-    if sides.iter().any(|known| known.name == side.name) {
-        side.name = format!("reference {}", side.name);
-    }
-    let folder = RunFolder::read(path)?;
-    if folder.is_teacher_forced() {
-        return usage(format!(
-            "{} is teacher-forced, so its masks are no reference; name a run that had its own past",
-            path.display()
-        ));
-    }
-    side.rounds.push(Round { folder, waiting: 0 });
-    Ok(side)
-}
-
-/// A folder's own name; rounds are named after the folder that they lie in.
-fn usual_name(path: &Path) -> String {
-    let name = |path: &Path| path.file_name().map(|name| name.to_string_lossy().into_owned());
-    let mut at = std::path::absolute(path).unwrap_or_else(|_| path.to_owned());
-    let inner = |name: &str| is_round(name) || [TEACHER_FOLDER, FORCED_FOLDER].contains(&name);
-    while name(&at).is_some_and(|name| inner(&name)) && at.pop() {}
-    name(&at).unwrap_or_else(|| path.display().to_string())
-}
-
-fn is_round(name: &str) -> bool {
-    let number = name.strip_prefix("from_").unwrap_or(name).strip_prefix("round_");
-    number.is_some_and(|number| !number.is_empty() && number.bytes().all(|b| b.is_ascii_digit()))
 }
 
 #[cfg(test)]
@@ -220,14 +178,5 @@ mod tests {
         for bad in ["", "trt=", "=/a"] {
             assert!(parsed(bad).is_err(), "{bad}");
         }
-    }
-
-    #[test]
-    fn rounds_are_named_after_their_folder() {
-        assert_eq!(usual_name(Path::new("/x/eager/from_round_3/round_1")), "eager");
-        assert_eq!(usual_name(Path::new("/x/eager/round_12")), "eager");
-        assert_eq!(usual_name(Path::new("/x/eager/")), "eager");
-        assert_eq!(usual_name(Path::new("/x/eager/teacher_forced/round_0")), "eager");
-        assert_eq!(usual_name(Path::new("/x/round_trip")), "round_trip");
     }
 }

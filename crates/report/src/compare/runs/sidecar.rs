@@ -1,9 +1,9 @@
 /*!
-`sidecar.json` read back: settings, machine, and every pass with its frames' raw times and the
-network's decisions.
+Reads `sidecar.json`: settings, machine, and every pass with its frames' raw times and the network's
+decisions.
 
-The PyTorch runner writes the same members as `segtrt bench`; what it adds or leaves out does no
-harm.
+The PyTorch runner writes the same members as `segtrt bench`; further or missing members are
+allowed.
 */
 
 use std::collections::BTreeMap;
@@ -15,7 +15,7 @@ use serde_json::{Map, Value};
 
 use vos::record::{Finding, FrameTimes, ObjectKey, Observed, StageTimes};
 
-/// The members that a comparison reads.
+/// The members that a comparison uses.
 #[derive(Debug)]
 pub(super) struct SidecarFile {
     pub configuration: Map<String, Value>,
@@ -34,26 +34,26 @@ pub struct PassRecord {
     pub key: ObjectKey,
     /// Number of the pass, from 0.
     pub run: usize,
-    /// The GPU's sensors; none where none were read, or where what was written is not understood.
+    /// The GPU's sensors; none if none were read or the text is not understood.
     pub observed: Option<Observed>,
     /// Its frames in order.
     pub frames: Vec<FrameTimes>,
     /// What the network decided on each frame.
     pub decisions: Decisions,
-    /// What its writer found about it.
+    /// The writer's findings.
     pub findings: Vec<Finding>,
-    /// Its stage times are of another pass over the same frames.
+    /// Its stage times come from another pass over the same frames.
     pub stages_apart: bool,
 }
 
-/// What the mask decoder decided on each frame; a column that a side does not write is empty.
+/// The mask decoder's decisions on each frame; empty if the side does not write the column.
 #[derive(Clone, Debug, Default)]
 pub struct Decisions {
-    /// Logit that the object is in the frame.
+    /// Logit of the object's visibility.
     pub objectness: Vec<Option<f64>>,
-    /// Which of the decoder's masks was taken.
+    /// The number of the chosen mask.
     pub chosen_mask: Vec<Option<i64>>,
-    /// The decoder's estimates of its masks' IoU.
+    /// The predicted IoUs of the decoder's masks.
     pub iou_predictions: Vec<Option<Vec<f64>>>,
 }
 
@@ -110,16 +110,17 @@ struct RawTimes {
 /// Reads the sidecar.
 ///
 /// # Errors
-/// It is missing, damaged, or a column is not as long as the pass.
+/// It is missing, damaged, or a column is longer than the pass.
 pub(super) fn read(path: &Path) -> Result<SidecarFile> {
     let text = std::fs::read(path).with_context(|| {
         format!(
-            "cannot read {}; name a folder that bench or the PyTorch runner wrote",
+            "cannot read {}; name a folder that segtrt bench or the PyTorch runner wrote",
             path.display()
         )
     })?;
-    let raw: Raw = serde_json::from_slice(&text)
-        .with_context(|| format!("{} is no sidecar of a run; measure again", path.display()))?;
+    let raw: Raw = serde_json::from_slice(&text).with_context(|| {
+        format!("{} is not the sidecar of a run; measure again", path.display())
+    })?;
     let pass = |raw| pass(raw).with_context(|| format!("{} is damaged", path.display()));
     Ok(SidecarFile {
         configuration: raw.configuration,
@@ -242,6 +243,6 @@ mod tests {
             assert!(error.contains(says) && error.contains("sidecar.json"), "{error}");
         }
         let error = format!("{:#}", read_text("{\"passes\": 3}").unwrap_err());
-        assert!(error.contains("is no sidecar of a run"), "{error}");
+        assert!(error.contains("is not the sidecar of a run"), "{error}");
     }
 }

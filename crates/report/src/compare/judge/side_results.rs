@@ -1,46 +1,49 @@
 /*!
-One side as one model saw it: the same objects in every round, with their passes.
+One side's results for one model: the same objects in every round, with their passes.
 */
 
 use std::collections::BTreeMap;
 
 use serde_json::Value;
 
-use crate::compare::runs::{Absence, PassRecord, Row, RunFolder, Side};
+use super::result::Outcome;
+use crate::compare::runs::{Absence, PassRecord, RunFolder, Side, SummaryRow};
 use vos::files::OTHER_DEVICES;
 use vos::record::ObjectKey;
 
-/// The rounds of a side that measured a model.
+/// The rounds in which a side measured a model.
 #[derive(Debug)]
-pub(super) struct Contender<'a> {
+pub(super) struct SideResults<'a> {
     /// The side.
     pub name: &'a str,
     /// Model tag.
     pub model: &'a str,
-    /// The first row of the first round: the conditions, which are the same in all rows.
-    pub conditions: &'a Row,
+    /// The first row of the first round. All rows have the same conditions.
+    pub conditions: &'a SummaryRow,
     /// Its rounds.
     pub rounds: Vec<ModelRound<'a>>,
-    /// Why it has no further rounds, where some are missing.
+    /// Why further rounds are missing, if they are.
     pub stopped: Option<&'a Absence>,
 }
 
-/// What one round has of a model.
+/// A side whose work is the same as the reference's, or why it is not compared.
+pub(super) type Admission<'a> = Result<SideResults<'a>, (Outcome, String)>;
+
+/// One round's results for a model.
 #[derive(Debug)]
 pub(super) struct ModelRound<'a> {
-    /// The run.
+    /// The run folder.
     pub folder: &'a RunFolder,
-    /// Own processes that waited with the GPU open.
+    /// Processes of the comparison that waited with the GPU open.
     pub waiting: usize,
     /// The rows with numbers.
-    pub rows: Vec<&'a Row>,
+    pub rows: Vec<&'a SummaryRow>,
     /// The passes of each object, by clip and object.
     pub objects: BTreeMap<ObjectKey, Vec<&'a PassRecord>>,
 }
 
-impl<'a> Contender<'a> {
-    /// The rounds of `side` that measured `model`; a sentence where they cannot be compared with
-    /// anything.
+impl<'a> SideResults<'a> {
+    /// The rounds of `side` that measured `model`; an error text if the side cannot be compared.
     pub fn of(side: &'a Side, model: &'a str) -> Result<Self, String> {
         let rounds: Vec<ModelRound<'a>> = side
             .rounds_of(model)
@@ -62,26 +65,29 @@ impl<'a> Contender<'a> {
             }
             if made_of(round) != made_of(first) {
                 return Err(format!(
-                    "{path} ran other graphs or weights than {}; measure all rounds anew",
+                    "{path}: graphs or weights differ from {}; measure all rounds again",
                     first.folder.path.display()
                 ));
             }
             if let Some(what) = differing_setting(first.folder, round.folder) {
                 return Err(format!(
-                    "{path} is no round of the same side: {what}; give the folders names of their own (NAME=FOLDER)"
+                    "{path} is no round of the same side: {what}; name the folders apart \
+                     (NAME=FOLDER)"
                 ));
             }
             if !round.objects.keys().eq(first.objects.keys()) {
                 return Err(format!(
-                    "{path} measured other objects than {}; the rounds of a side must be of the same objects",
+                    "{path}: objects differ from {}; measure the same objects in all rounds of a \
+                     side",
                     first.folder.path.display()
                 ));
             }
-            // Folders that share a name by accident are not rounds of one side.
+            // Folders with the same name by accident are not rounds of one side.
             for row in &round.rows {
                 if let Some(what) = differing_condition(conditions, row) {
                     return Err(format!(
-                        "{path} is no round of the same side: {what}; give the folders names of their own (NAME=FOLDER)"
+                        "{path} is no round of the same side: {what}; name the folders apart \
+                         (NAME=FOLDER)"
                     ));
                 }
             }
@@ -90,18 +96,18 @@ impl<'a> Contender<'a> {
         Ok(Self { name: &side.name, model, conditions, rounds, stopped })
     }
 
-    /// How many rounds it has of those that it was to have, and why no more; none where nothing is
-    /// missing.
+    /// The number of its rounds, the expected number, and the reason for the difference; none if no
+    /// round is missing.
     pub fn stopped_early(&self) -> Option<String> {
         let Absence { why, rounds } = self.stopped?;
         let (has, unknown) = (self.rounds.len(), "its rounds".to_owned());
-        // Folders of several comparisons may be more than one of them asked for.
+        // Folders of several comparisons together may have more rounds than one of them requested.
         let wanted = rounds.filter(|wanted| *wanted > has);
         let wanted = wanted.map_or(unknown, |wanted| format!("its {wanted} rounds"));
         Some(format!("only {has} of {wanted} could be measured: {why}"))
     }
 
-    /// The objects that were measured.
+    /// The measured objects.
     pub fn objects(&self) -> impl Iterator<Item = &ObjectKey> {
         self.rounds.iter().take(1).flat_map(|round| round.objects.keys())
     }
@@ -118,13 +124,13 @@ impl<'a> Contender<'a> {
         self.rounds.first()?.objects.get(key)?.first().copied()
     }
 
-    /// Frames overlap, so that their times are no latencies.
+    /// Frames overlap, so their times are not latencies.
     pub fn overlapping(&self) -> bool {
         self.conditions.mode == "throughput"
     }
 
-    /// A text in the environment of its first round, such as `gpu/name`; none where it is empty or
-    /// not there.
+    /// A text in the environment of its first round, such as `gpu/name`; none if it is empty or
+    /// missing.
     pub fn fact(&self, path: &str) -> Option<String> {
         let (name, members) = path.split_once('/').unwrap_or((path, ""));
         let mut value = self.rounds.first()?.folder.environment.get(name)?;
@@ -134,7 +140,7 @@ impl<'a> Contender<'a> {
         value.as_str().filter(|text| !text.is_empty()).map(str::to_owned)
     }
 
-    /// A GPU ran the network, as far as the rows tell.
+    /// A GPU ran the network, according to the rows.
     pub fn on_gpu(&self) -> bool {
         !self.conditions.device.is_empty() && !self.conditions.is_on_cpu()
     }
@@ -146,7 +152,7 @@ impl<'a> ModelRound<'a> {
         for row in folder.rows.iter().filter(|row| row.model == model) {
             match row.status.as_str() {
                 "ok" => rows.push(row),
-                // An object without a prompt is one for every side.
+                // An object without a prompt is skipped on every side.
                 "skipped" => {}
                 status => {
                     return Err(format!(
@@ -166,7 +172,7 @@ impl<'a> ModelRound<'a> {
                 folder.passes.iter().filter(|pass| pass.key == key).collect();
             if passes.iter().all(|pass| pass.frames.is_empty()) {
                 return Err(format!(
-                    "the sidecar in {} has no pass over {} object {}",
+                    "the sidecar in {} has no pass over {} object {}; measure again",
                     folder.path.display(),
                     key.video,
                     key.object
@@ -178,8 +184,8 @@ impl<'a> ModelRound<'a> {
     }
 }
 
-/// Settings that decide what is timed, and are in no row; with what a folder that does not say one
-/// of them had, where that is known.
+/// Settings that affect the times and are in no row, each with its value in folders that do not
+/// name it, if known.
 const SETTINGS: [(&str, Option<&str>); 9] = [
     ("decode", Some("\"ahead\"")),
     ("predecoded", Some("not set")),
@@ -192,23 +198,23 @@ const SETTINGS: [(&str, Option<&str>); 9] = [
     ("keep_memories", None),
 ];
 
-/// What must be the same in all rounds of a side and is not.
+/// The first setting that differs between two rounds of a side.
 fn differing_setting(a: &RunFolder, b: &RunFolder) -> Option<String> {
     SETTINGS.into_iter().find_map(|(name, usual)| {
-        let told = |folder: &RunFolder| {
+        let setting = |folder: &RunFolder| {
             let (first, member) = name.split_once('/').unwrap_or((name, ""));
             let value = folder.configuration.get(first);
             let value = if member.is_empty() { value } else { value.and_then(|v| v.get(member)) };
             let value = value.filter(|value| !value.is_null()).map(Value::to_string);
             value.or_else(|| usual.map(str::to_owned))
         };
-        let (x, y) = (told(a)?, told(b)?);
-        (x != y).then(|| format!("{name} is {y} there and {x} elsewhere"))
+        let (x, y) = (setting(a)?, setting(b)?);
+        (x != y).then(|| format!("{name} is {y} there and {x} in the first round"))
     })
 }
 
-/// What must be the same in all rows of a side and is not.
-fn differing_condition(a: &Row, b: &Row) -> Option<String> {
+/// The first condition that differs between two rows of a side.
+fn differing_condition(a: &SummaryRow, b: &SummaryRow) -> Option<String> {
     let pairs = [
         ("imgsz", &a.imgsz, &b.imgsz),
         ("precision", &a.precision, &b.precision),
@@ -220,5 +226,5 @@ fn differing_condition(a: &Row, b: &Row) -> Option<String> {
         ("fidelity", &a.fidelity, &b.fidelity),
     ];
     let (name, a, b) = pairs.into_iter().find(|(_, a, b)| a != b)?;
-    Some(format!("{name} is {b:?} there and {a:?} elsewhere"))
+    Some(format!("{name} is {b:?} there and {a:?} in the first round"))
 }

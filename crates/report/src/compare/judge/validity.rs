@@ -1,15 +1,14 @@
 /*!
-Whether speeds may be believed: the rules that each pass is judged by, for both sides alike, and
-those of rounds and pairs.
+Whether speeds are valid: the rules for each pass, for rounds and for pairs of sides.
 
-Passes are judged here anew from their raw times, whatever their writer thought of them: both sides
-by the same rules.
+Passes are judged again from their raw times, whatever verdict their writer stored, so that the same
+rules hold for both sides.
 */
 
 use std::collections::BTreeMap;
 
 use super::bootstrap::Interval;
-use super::contender::{Contender, ModelRound};
+use super::side_results::{ModelRound, SideResults};
 use super::speed::Speed;
 use crate::compare::runs::PassRecord;
 use crate::compare::thresholds::SPEED;
@@ -20,7 +19,7 @@ use vos::verdict::{self, Evidence};
 /// The rule that the stages of a pass must add up to its latencies.
 const UNEXPLAINED: &str = "unexplained";
 
-/// What is looked at here, from the raw times; the writer's opinion of it does not count.
+/// Rules that are applied here to the raw times; the writer's findings for them are dropped.
 const RULES: [&str; 11] = [
     "throttled",
     "clock_drift",
@@ -35,8 +34,8 @@ const RULES: [&str; 11] = [
     "unwatched",
 ];
 
-/// What a pass may show now and then: the interval is drawn from all rounds and clips and so holds
-/// it.
+/// Findings that a few passes may have: the interval is drawn from all rounds and clips and so
+/// includes them.
 const NOW_AND_THEN: [&str; 2] = ["unsteady", "drift"];
 
 fn finding(weight: Weight, code: &str, sentence: String) -> Finding {
@@ -48,7 +47,7 @@ fn percent(part: f64) -> f64 {
 }
 
 /// Judges one side: its passes, its rounds, its build.
-pub(super) fn of_side(side: &Contender<'_>, speed: &Speed) -> Verdict {
+pub(super) fn of_side(side: &SideResults<'_>, speed: &Speed) -> Verdict {
     let mut findings = of_passes(side);
     findings.extend(few_rounds(speed));
     findings.extend(stopped(side));
@@ -61,14 +60,14 @@ pub(super) fn of_side(side: &Contender<'_>, speed: &Speed) -> Verdict {
     Verdict::of(findings)
 }
 
-/// What all passes show.
-fn of_passes(side: &Contender<'_>) -> Vec<Finding> {
+/// The findings of all passes.
+fn of_passes(side: &SideResults<'_>) -> Vec<Finding> {
     let passes = side.passes().map(|(round, pass)| of_pass(side, round, pass));
     together(&passes.collect::<Vec<_>>())
 }
 
-/// What one pass shows.
-fn of_pass(side: &Contender<'_>, round: &ModelRound<'_>, pass: &PassRecord) -> Vec<Finding> {
+/// The findings of one pass.
+fn of_pass(side: &SideResults<'_>, round: &ModelRound<'_>, pass: &PassRecord) -> Vec<Finding> {
     let observed = observed(round, pass);
     let judged = verdict::judge(&Evidence {
         frames: &pass.frames,
@@ -77,46 +76,46 @@ fn of_pass(side: &Contender<'_>, round: &ModelRound<'_>, pass: &PassRecord) -> V
         on_gpu: side.on_gpu(),
         observed: observed.as_ref(),
     });
-    // Stages of another pass do not explain this one's latencies.
+    // Stage times of another pass do not explain this pass's latencies.
     let own =
         judged.findings.into_iter().filter(|found| !pass.stages_apart || found.code != UNEXPLAINED);
-    // What only its writer can have seen, such as a graph that was compiled inside the pass, stands
-    // as it is.
+    // Findings that only the writer can make stay, such as a graph that was compiled inside the
+    // pass.
     let theirs = pass.findings.iter().filter(|found| !RULES.contains(&found.code.as_str()));
     own.chain(theirs.cloned()).collect()
 }
 
-/// Whether nothing speaks against a pass, and there was enough of it to tell.
-pub(super) fn is_calm(side: &Contender<'_>, round: &ModelRound<'_>, pass: &PassRecord) -> bool {
+/// Whether a pass has no finding beyond notes.
+pub(super) fn is_calm(side: &SideResults<'_>, round: &ModelRound<'_>, pass: &PassRecord) -> bool {
     of_pass(side, round, pass).iter().all(|found| found.weight == Weight::Note)
 }
 
-/// Each code once, with the number of passes that have it. What passes show now and then is a hint
-/// where those that show any of it are so few that the interval speaks for them.
+/// Each code once, with the number of passes that have it. Codes of [`NOW_AND_THEN`] become notes
+/// if few passes have one of them.
 fn together(passes: &[Vec<Finding>]) -> Vec<Finding> {
     let is_now_and_then = |found: &Finding| NOW_AND_THEN.contains(&found.code.as_str());
     let disturbed = passes.iter().filter(|found| found.iter().any(is_now_and_then)).count();
     let seldom = disturbed as f64 <= SPEED.disturbed * passes.len() as f64;
     let mut codes: BTreeMap<&str, (usize, &Finding)> = BTreeMap::new();
     for found in passes.iter().flatten() {
-        // Percentiles are of all passes together here, and are told of as such.
+        // Percentiles cover all passes together here and have a finding of their own.
         if found.code != "p99_of_few" {
             codes.entry(&found.code).or_insert((0, found)).0 += 1;
         }
     }
-    let told = |(count, found): (usize, &Finding)| Finding {
+    let counted = |(count, found): (usize, &Finding)| Finding {
         code: found.code.clone(),
         sentence: format!("{count} of {} passes, the first: {}", passes.len(), found.sentence),
         weight: if seldom && is_now_and_then(found) { Weight::Note } else { found.weight },
     };
-    codes.into_values().map(told).collect()
+    codes.into_values().map(counted).collect()
 }
 
-/// The sensors without the comparison's own runners: they wait for their turn and have no work on
+/// The sensors without the comparison's own runners, which wait for their turn and have no work on
 /// the GPU.
 fn observed(round: &ModelRound<'_>, pass: &PassRecord) -> Option<Observed> {
     let seen = pass.observed?;
-    // Sides that were told of them have left them out already.
+    // A side that knew of them has left them out already.
     let waiting = if seen.idle_processes.is_some() { 0 } else { round.waiting };
     Some(seen.beside_idle(waiting))
 }
@@ -125,15 +124,15 @@ fn few_rounds(speed: &Speed) -> Option<Finding> {
     let rounds = speed.round_fps.len();
     (rounds < SPEED.rounds).then(|| {
         let sentence = format!(
-            "{rounds} of the {} rounds that it takes to see how they differ; raise --rounds",
+            "{rounds} of at least {} rounds, too few to see how rounds differ; raise --rounds",
             SPEED.rounds
         );
         finding(Weight::Gap, "few_rounds", sentence)
     })
 }
 
-/// What ended a side early, such as a process that hung, may have slowed it before.
-fn stopped(side: &Contender<'_>) -> Option<Finding> {
+/// A side that ended early, for instance because a process hung, may have been slower before.
+fn stopped(side: &SideResults<'_>) -> Option<Finding> {
     side.stopped_early().map(|sentence| finding(Weight::Gap, "stopped_early", sentence))
 }
 
@@ -142,7 +141,8 @@ fn rounds_differ(speed: &Speed) -> Option<Finding> {
     (spread > SPEED.round_spread).then(|| {
         let (low, high) = (stats::min(&speed.round_fps), stats::max(&speed.round_fps));
         let sentence = format!(
-            "its rounds spread by {:.1} %, {:.0} % are allowed ({:.2} to {:.2} FPS); leave the machine alone and measure again",
+            "the spread of its rounds is {:.1} %, the limit {:.0} % ({:.2} to {:.2} FPS); leave \
+             the machine alone and measure again",
             percent(spread),
             percent(SPEED.round_spread),
             low.unwrap_or(f64::NAN),
@@ -152,16 +152,16 @@ fn rounds_differ(speed: &Speed) -> Option<Finding> {
     })
 }
 
-fn tail_of_few(side: &Contender<'_>, speed: &Speed) -> Option<Finding> {
-    let untold: Vec<&str> = [("p50", speed.p50_ms), ("p95", speed.p95_ms), ("p99", speed.p99_ms)]
+fn tail_of_few(side: &SideResults<'_>, speed: &Speed) -> Option<Finding> {
+    let missing: Vec<&str> = [("p50", speed.p50_ms), ("p95", speed.p95_ms), ("p99", speed.p99_ms)]
         .into_iter()
         .filter(|(_, value)| value.is_none() && !side.overlapping())
         .map(|(name, _)| name)
         .collect();
-    (!untold.is_empty()).then(|| {
+    (!missing.is_empty()).then(|| {
         let sentence = format!(
-            "{} of {} frames: fewer than {} frames lie beyond it; run more clips or rounds",
-            untold.join(" and "),
+            "{} of {} frames: fewer than {} frames lie beyond; run more clips or rounds",
+            missing.join(" and "),
             speed.later_frames,
             SPEED.frames_beyond
         );
@@ -169,7 +169,7 @@ fn tail_of_few(side: &Contender<'_>, speed: &Speed) -> Option<Finding> {
     })
 }
 
-fn debug_build(side: &Contender<'_>) -> Option<Finding> {
+fn debug_build(side: &SideResults<'_>) -> Option<Finding> {
     let build = |round: &ModelRound<'_>| round.folder.environment.get("build").cloned();
     let debug = side.rounds.iter().filter_map(build).any(|build| build == "debug");
     debug.then(|| {
@@ -178,9 +178,9 @@ fn debug_build(side: &Contender<'_>) -> Option<Finding> {
     })
 }
 
-/// Judges a ratio: both sides, and what is between them.
+/// Judges a ratio: both sides, and differences between them.
 pub(super) fn of_pair(
-    sides: [(&Contender<'_>, &Verdict); 2],
+    sides: [(&SideResults<'_>, &Verdict); 2],
     ratio: Option<f64>,
     interval: Option<Interval>,
     interleaved: bool,
@@ -196,47 +196,47 @@ pub(super) fn of_pair(
         round.objects.keys().map(|key| &key.video).collect::<std::collections::BTreeSet<_>>().len()
     });
     if clips == 1 {
-        let sentence =
-            "one clip was run: the interval says nothing of how clips differ; run more clips";
+        let sentence = "one clip was run: the interval does not cover differences between clips; run more \
+             clips";
         findings.push(finding(Weight::Note, "one_clip", sentence.to_owned()));
     }
     if !interleaved {
-        let sentence = "it is not known that the sides were measured in turn: slow drifts of the machine would show as a \
-                        difference; let segtrt compare measure both";
+        let sentence = "the sides were possibly not measured in turn, so that a slow drift of the \
+                        machine would show as a difference; let segtrt compare measure both";
         findings.push(finding(Weight::Note, "not_in_turn", sentence.to_owned()));
     }
     Verdict::of(findings)
 }
 
-fn other_machine(a: &Contender<'_>, b: &Contender<'_>) -> Option<Finding> {
-    let told = |what: &str, x: &str, y: &str| {
+fn other_machine(a: &SideResults<'_>, b: &SideResults<'_>) -> Option<Finding> {
+    let fault = |what: &str, x: &str, y: &str| {
         let sentence = format!("{what}: {} ran on {x}, {} on {y}", a.name, b.name);
         finding(Weight::Fault, "other_machine", sentence)
     };
     if a.on_gpu() != b.on_gpu() {
         let (x, y) = (&a.conditions.device, &b.conditions.device);
         return (!x.is_empty() && !y.is_empty())
-            .then(|| told("the sides ran on different devices", x, y));
+            .then(|| fault("the sides ran on different devices", x, y));
     }
-    let differ = |fact: &dyn Fn(&Contender<'_>) -> Option<String>, what: &str| {
+    let differ = |fact: &dyn Fn(&SideResults<'_>) -> Option<String>, what: &str| {
         let (x, y) = (fact(a)?, fact(b)?);
-        (x != y).then(|| told(what, &x, &y))
+        (x != y).then(|| fault(what, &x, &y))
     };
     differ(&|side| side.fact("gpu/uuid"), "the sides ran on different GPUs")
         .or_else(|| differ(&gpu_name, "the sides ran on different GPUs"))
         .or_else(|| differ(&|side| side.fact("processor"), "the sides ran on different processors"))
 }
 
-/// The GPU's name by its sensors, or by the rows, which some backends fill with a number alone.
-fn gpu_name(side: &Contender<'_>) -> Option<String> {
+/// The GPU's name from its sensors, or from the rows, which some backends fill with a number only.
+fn gpu_name(side: &SideResults<'_>) -> Option<String> {
     let device = &side.conditions.device;
-    let told = side.on_gpu() && !device.starts_with("gpu ");
-    side.fact("gpu/name").or_else(|| told.then(|| device.clone()))
+    let is_name = side.on_gpu() && !device.starts_with("gpu ");
+    side.fact("gpu/name").or_else(|| is_name.then(|| device.clone()))
 }
 
-/// Frames that are resized otherwise, or holes that are filled, make other masks; they show in the
-/// masks, and are told.
-fn other_fidelity(a: &Contender<'_>, b: &Contender<'_>) -> Option<Finding> {
+/// Different resizing or hole filling changes masks. The masks show the effect; this note names the
+/// cause.
+fn other_fidelity(a: &SideResults<'_>, b: &SideResults<'_>) -> Option<Finding> {
     let (x, y) = (&a.conditions.fidelity, &b.conditions.fidelity);
     (x != y && !x.is_empty() && !y.is_empty()).then(|| {
         let sentence = format!("{} ran as {x} and {} as {y}", a.name, b.name);
@@ -244,8 +244,8 @@ fn other_fidelity(a: &Contender<'_>, b: &Contender<'_>) -> Option<Finding> {
     })
 }
 
-fn clocks_apart(a: &Contender<'_>, b: &Contender<'_>) -> Option<Finding> {
-    let mean = |c: &Contender<'_>| {
+fn clocks_apart(a: &SideResults<'_>, b: &SideResults<'_>) -> Option<Finding> {
+    let mean = |c: &SideResults<'_>| {
         let clocks = c.passes().filter_map(|(_, pass)| pass.observed?.sm_clock_mean_mhz);
         stats::mean(&clocks.collect::<Vec<_>>())
     };
@@ -253,8 +253,8 @@ fn clocks_apart(a: &Contender<'_>, b: &Contender<'_>) -> Option<Finding> {
     let gap = (x - y).abs() / x.max(y);
     (gap > SPEED.clock_gap).then(|| {
         let sentence = format!(
-            "the mean SM clock was {x:.0} MHz for {} and {y:.0} MHz for {}, {:.0} % apart, {:.0} % are allowed; lock it \
-             (nvidia-smi -lgc)",
+            "the mean SM clock was {x:.0} MHz for {} and {y:.0} MHz for {}, {:.0} % apart, the \
+             limit is {:.0} %; lock it (nvidia-smi -lgc)",
             a.name,
             b.name,
             percent(gap),
@@ -272,7 +272,8 @@ fn width(ratio: Option<f64>, interval: Option<Interval>) -> Option<Finding> {
     let half = (high - low) / 2.0 / ratio?;
     (half > SPEED.interval).then(|| {
         let sentence = format!(
-            "the interval is the ratio ± {:.0} %, more than {:.0} %; raise --rounds or run more clips",
+            "the interval is the ratio ± {:.0} %, the limit {:.0} %; raise --rounds or run more \
+             clips",
             percent(half),
             percent(SPEED.interval)
         );
@@ -286,8 +287,8 @@ mod tests {
 
     #[test]
     fn a_quarter_of_the_passes_may_be_disturbed() {
-        // Twelve passes, the first of which have these codes, one each.
-        let told = |codes: &[&str]| {
+        // Twelve passes, the first of which have one of these codes each.
+        let findings = |codes: &[&str]| {
             let mut passes = vec![Vec::new(); 12];
             for (pass, code) in passes.iter_mut().zip(codes) {
                 pass.push(finding(Weight::Fault, code, "slower".into()));
@@ -295,15 +296,15 @@ mod tests {
             together(&passes)
         };
         let weights = |codes: &[&str]| -> Vec<Weight> {
-            told(codes).into_iter().map(|found| found.weight).collect()
+            findings(codes).into_iter().map(|found| found.weight).collect()
         };
         assert_eq!(weights(&["drift"; 3]), [Weight::Note]);
         assert_eq!(weights(&["unsteady"; 4]), [Weight::Fault]);
-        assert_eq!(told(&["drift"; 4])[0].sentence, "4 of 12 passes, the first: slower");
-        // It is the passes that count, whichever of the two they show.
+        assert_eq!(findings(&["drift"; 4])[0].sentence, "4 of 12 passes, the first: slower");
+        // Passes count, whichever of the two codes they have.
         assert_eq!(weights(&["drift", "drift", "unsteady"]), [Weight::Note; 2]);
         assert_eq!(weights(&["drift", "drift", "unsteady", "unsteady"]), [Weight::Fault; 2]);
-        // Throttling is no incident.
+        // Throttling always counts.
         assert_eq!(weights(&["throttled"]), [Weight::Fault]);
     }
 }

@@ -1,4 +1,5 @@
-//! What a side is said to be and what it is: precisions by name alone, names that look alike, folders of another kind.
+//! What a side is said to be and what it is: precisions by name alone, names that look alike,
+//! folders of another kind.
 
 use std::fs;
 use std::path::Path;
@@ -34,7 +35,8 @@ fn tf32_is_no_fp32() {
     assert_eq!(side(&found, "b")["equality"]["limits"]["precision"], "fp16");
 }
 
-/// The flag does nothing on a processor: what ran with it is held to fp32's limits, and nobody asks for it.
+/// The flag does nothing on a processor: what ran with it is held to fp32's limits, and nobody asks
+/// for it.
 #[test]
 fn a_processor_has_no_tf32() {
     let dir = tempfile::tempdir().unwrap();
@@ -90,7 +92,8 @@ fn judge(dir: &Path, folder: &Path) -> Said {
     run(compare(&dir.join("judged")).arg("--runs").arg(folder))
 }
 
-/// As older releases measured them with --runner-arg=--mode and the like: the comparison still says what the side was to be.
+/// As older releases measured them with --runner-arg=--mode and the like: the comparison still says
+/// what the side was to be.
 #[test]
 fn a_folder_of_another_kind_than_its_side_is_refused() {
     let dir = tempfile::tempdir().unwrap();
