@@ -189,8 +189,8 @@ fn another_machine_or_another_configuration_is_refused_by_name() {
     let said = String::from_utf8(refused.get_output().stderr.clone()).unwrap();
     for sentence in [
         "and is Another Chip",
-        "gpu was not told and is NVIDIA H200",
-        "driver was not told and is 580",
+        "gpu was unknown and is NVIDIA H200",
+        "driver was unknown and is 580",
         "threads was 1 and is 7",
         "weights of edgetam_mini_points was random weights, seed 0 and is checkpoint other.pt",
         "precision of edgetam_mini_points was fp32 and is fp16",
@@ -228,7 +228,7 @@ fn another_machine_or_another_configuration_is_refused_by_name() {
 #[test]
 fn baselines_are_listed_shown_and_not_overwritten_by_accident() {
     let place = Place::new();
-    place.command(&["save", "b"]).assert().code(1).stderr(contains("b.json is there already"));
+    place.command(&["save", "b"]).assert().code(1).stderr(contains("b.json exists"));
     place.command(&["save", "b", "--replace"]).assert().success().stdout(contains("b.json"));
     place.command(&["save", "nightly-2"]).assert().success();
     place
@@ -266,7 +266,7 @@ fn bad_names_limits_and_folders_are_told_with_what_to_type() {
         .assert()
         .code(1)
         .stderr(contains("it has b;").and(contains("baseline save none")));
-    place.command(&["save", "../x"]).assert().code(2).stderr(contains("is no name for a baseline"));
+    place.command(&["save", "../x"]).assert().code(2).stderr(contains("is not a baseline name"));
     place
         .command(&["check", "b", "--max-slowdown", "3"])
         .assert()
@@ -280,9 +280,9 @@ fn bad_names_limits_and_folders_are_told_with_what_to_type() {
         .arg(&empty)
         .assert()
         .code(1)
-        .stderr(contains("sidecar.json; name bench's --out-dir"));
+        .stderr(contains("sidecar.json; name the --out-dir"));
     place.edit_sidecar(|sidecar| sidecar["passes"] = Value::Array(vec![]));
-    place.command(&["check", "b"]).assert().code(1).stderr(contains("the run is not finished"));
+    place.command(&["check", "b"]).assert().code(1).stderr(contains("the run is unfinished"));
     place.edit("sidecar.json", |text| text[..text.len() / 2].to_owned());
     place.command(&["check", "b"]).assert().code(1).stderr(contains("sidecar.json is damaged"));
 }

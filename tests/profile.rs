@@ -11,8 +11,9 @@ use crate::support::{bench, column, nsys, require_onnxruntime, script, segtrt, s
 const PROFILE: &str = "profile_summary.csv";
 
 /// An nsys that runs what it is given and writes a file where it should; FAKE_NSYS makes it fail:
-/// `dies` before the program does anything, `deaf` loses what the program says, `mute` writes no report, `late` fails after it;
-/// `lame` has an importer that cannot run, `full` one that finds no space (the words are those of nsys 2023.4.4).
+/// `dies` before the program does anything, `deaf` loses what the program says, `mute` writes no
+/// report, `late` fails after it; `lame` has an importer that cannot run, `full` one that finds no
+/// space (the words are those of nsys 2023.4.4).
 pub const FAKE: &str = r#"
 case "$1" in
     --version) echo 'NVIDIA Nsight Systems version 2099.1.1.1-0v0'; exit 0 ;;
@@ -243,7 +244,8 @@ fn an_importer_that_cannot_run_ends_the_profiling_at_the_first_object() {
     let err = String::from_utf8_lossy(&said.stderr);
     assert_eq!(said.status.code(), Some(1), "{err}");
     for part in [
-        "[1/3] edgetam_mini_points synth_000 000 run 0: FAILED: nsys 2099.1.1.1-0v0 cannot make reports here",
+        "[1/3] edgetam_mini_points synth_000 000 run 0: FAILED: nsys 2099.1.1.1-0v0 cannot make \
+         reports here",
         "Unable to retrieve the importer version: skipping importation of the QDSTRM file.",
         &format!("ldd {} | grep 'not found'", importer.display()),
         &format!("{} -i {}", importer.display(), recording.display()),
@@ -335,7 +337,7 @@ fn without_nsys_nothing_is_timed_and_it_says_what_to_install() {
         .env("PATH", setting.dir.path())
         .assert()
         .code(1)
-        .stderr(contains("Nsight Systems (nsys) is not here"))
+        .stderr(contains("Nsight Systems (nsys) was not found"))
         .stderr(contains("apt install nsight-systems-cli"));
     assert!(!setting.out().exists());
     segtrt()

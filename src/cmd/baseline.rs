@@ -8,7 +8,7 @@ use serde_json::json;
 use super::{Outcome, baseline_table};
 use crate::cli::{BaselineArgs, BaselineCommand, CheckArgs, StoreArgs};
 use report::regression::{
-    Baseline, Check, Difference, Judgement, Limits, Run, Store, check, differences,
+    Baseline, ChangeVerdict, Check, Difference, Limits, RunSummary, Store, check, differences,
 };
 
 /// Does what was asked.
@@ -26,7 +26,7 @@ pub fn run(args: BaselineArgs) -> Result<Outcome> {
 fn save(store: &Store, args: &StoreArgs, json: bool) -> Result<Outcome> {
     // Before the run is read: that may take a while.
     store.path(&args.name)?;
-    let run = Run::read(&args.from)?;
+    let run = RunSummary::read(&args.from)?;
     warn_of(&run, "the run");
     let (path, baseline) = store.save(&args.name, &args.from, run, args.replace)?;
     match json {
@@ -41,11 +41,12 @@ fn save(store: &Store, args: &StoreArgs, json: bool) -> Result<Outcome> {
 }
 
 /// What makes a run a poor measure.
-fn warn_of(run: &Run, which: &str) {
+fn warn_of(run: &RunSummary, which: &str) {
     let (passes, invalid) = run.passes();
     if invalid > 0 {
         log::warn!(
-            "{invalid} of {passes} passes of {which} are INVALID (verdict_reason says why): their spread hides more"
+            "{invalid} of {passes} passes of {which} are INVALID (verdict_reason says why): their \
+             spread hides more"
         );
     }
     if run.unmeasured() > 0 {
@@ -54,14 +55,15 @@ fn warn_of(run: &Run, which: &str) {
     let objects = run.models.iter().flat_map(|model| &model.objects);
     if objects.clone().any(|object| object.passes.len() == 1) {
         log::warn!(
-            "{which} has objects with one pass: their noise is unknown; record more with bench --profile-runs 3"
+            "{which} has objects with one pass: their noise is unknown; record more with bench \
+             --profile-runs 3"
         );
     }
 }
 
 fn check_run(store: &Store, args: &CheckArgs, json: bool) -> Result<Outcome> {
     let baseline = store.load(&args.name)?;
-    let run = Run::read(&args.from)?;
+    let run = RunSummary::read(&args.from)?;
     let limits = Limits {
         slowdown: args.max_slowdown,
         memory: args.max_memory,
@@ -113,15 +115,15 @@ fn refusal(baseline: &Baseline, refused: &[Difference]) -> String {
     names.sort_unstable();
     names.dedup();
     format!(
-        "the run must not be compared with the baseline {}:\n{}\nmeasure again under its conditions, or, if the difference is \
-         meant, add --allow-different {}",
+        "the run must not be compared with the baseline {}:\n{}\nmeasure again under its \
+         conditions, or, if the difference is meant, add --allow-different {}",
         baseline.name,
         sentences.join("\n"),
         names.join(",")
     )
 }
 
-fn print_check(baseline: &Baseline, run: &Run, allowed: &[Difference], checked: &Check) {
+fn print_check(baseline: &Baseline, run: &RunSummary, allowed: &[Difference], checked: &Check) {
     println!(
         "baseline {}: saved {} by segtrt {}; this run is by segtrt {}",
         baseline.name,
@@ -146,16 +148,17 @@ fn print_check(baseline: &Baseline, run: &Run, allowed: &[Difference], checked: 
     }
     let count = |judgement| checked.count(judgement);
     let (worse, missing, unclear) =
-        (count(Judgement::Worse), count(Judgement::Missing), count(Judgement::Unclear));
+        (count(ChangeVerdict::Worse), count(ChangeVerdict::Missing), count(ChangeVerdict::Unclear));
     let not_judged = checked.not_judged();
     let untold = match not_judged.as_slice() {
         [] => String::new(),
-        _ => format!(", {} too short to judge", count(Judgement::NotJudged)),
+        _ => format!(", {} too short to judge", count(ChangeVerdict::NotJudged)),
     };
     println!(
-        "{worse} worse, {missing} missing, {unclear} unclear, {} better, {} the same{untold}; {} objects lost",
-        count(Judgement::Better),
-        count(Judgement::Same),
+        "{worse} worse, {missing} missing, {unclear} unclear, {} better, {} the same{untold}; {} \
+         objects lost",
+        count(ChangeVerdict::Better),
+        count(ChangeVerdict::Same),
         checked.lost.len()
     );
     if !not_judged.is_empty() {
@@ -163,13 +166,13 @@ fn print_check(baseline: &Baseline, run: &Run, allowed: &[Difference], checked: 
     }
     if unclear > 0 {
         println!(
-            "unclear: worse than allowed, but within the spread of the passes; record more passes (bench --profile-runs), lock \
-             the clocks, stop other programs"
+            "unclear: worse than allowed, but within the spread of the passes; record more passes \
+             (bench --profile-runs), lock the clocks, stop other programs"
         );
     }
 }
 
-fn version(run: &Run) -> String {
+fn version(run: &RunSummary) -> String {
     match &run.commit {
         Some(commit) => format!("{} ({commit})", run.segtrt),
         None => run.segtrt.clone(),

@@ -3,10 +3,10 @@ The tables of `segtrt baseline`.
 */
 
 use host::screen_table;
-use report::regression::{Baseline, Comparison, Judgement, Metric, Range, Run};
+use report::regression::{Baseline, ChangeVerdict, Metric, MetricChange, Range, RunSummary};
 
 /// What moved, number by number.
-pub fn comparisons(comparisons: &[Comparison]) -> String {
+pub fn comparisons(comparisons: &[MetricChange]) -> String {
     let mut table = screen_table::table(
         ["model", "number", "baseline", "now", "change", "allowed", "verdict"],
         2..6,
@@ -40,14 +40,14 @@ pub fn too_short(metrics: &[Metric]) -> String {
     };
     let needs: Vec<String> = metrics.iter().map(needs).collect();
     format!(
-        "too short to judge: no frame lies beyond the percentile; {}: measure longer clips, in the baseline too, or raise bench's \
-         --max-clip-frames",
+        "too short to judge: no frame lies beyond the percentile; {}: measure longer clips, in the \
+         baseline too, or raise bench's --max-clip-frames",
         needs.join(", ")
     )
 }
 
 /// The numbers of a run.
-pub fn show(run: &Run) -> String {
+pub fn show(run: &RunSummary) -> String {
     let mut table = screen_table::table(
         ["model", "precision", "objects", "passes", "fps", "p50 ms", "p95 ms", "J&F", "weights"],
         2..8,
@@ -117,13 +117,13 @@ fn amount(metric: Metric, amount: f64, signed: bool) -> String {
     }
 }
 
-fn word(judgement: Judgement) -> &'static str {
+fn word(judgement: ChangeVerdict) -> &'static str {
     match judgement {
-        Judgement::Same => "same",
-        Judgement::Better => "better",
-        Judgement::Unclear => "unclear",
-        Judgement::Worse => "WORSE",
-        Judgement::Missing => "MISSING",
-        Judgement::NotJudged => "too short to judge",
+        ChangeVerdict::Same => "same",
+        ChangeVerdict::Better => "better",
+        ChangeVerdict::Unclear => "unclear",
+        ChangeVerdict::Worse => "WORSE",
+        ChangeVerdict::Missing => "MISSING",
+        ChangeVerdict::NotJudged => "too short to judge",
     }
 }

@@ -10,16 +10,18 @@ use serde_json::json;
 use super::Outcome;
 use crate::cli::MergeArgs;
 use host::shell;
-use report::merge::{self, Merged, Missing, Source};
+use report::merge::{self, MergeSource, Merged, Missing};
 use vos::files::atomic;
 
-/// Merges the tables of all folders that have one. The file is there before the first word: whoever reads the words may hang up.
+/// Merges the tables of all folders that have one. The file is there before the first word: whoever
+/// reads the words may hang up.
 pub fn run(args: MergeArgs) -> Result<Outcome> {
     let MergeArgs { dirs, output, table, json } = args;
     let (mut sources, mut missing, mut damaged) = (Vec::new(), Vec::new(), Vec::new());
     for dir in &dirs {
-        match Source::find(dir, table) {
-            // One damaged table must not cost the rows of all others; but it is a failure, and said to be one.
+        match MergeSource::find(dir, table) {
+            // One damaged table must not cost the rows of all others; but it is a failure, and said
+            // to be one.
             Ok(source) => match merge::check(&source) {
                 Ok(()) => sources.push(source),
                 Err(error) => damaged.push(format!("{error:#}")),
@@ -39,7 +41,8 @@ pub fn run(args: MergeArgs) -> Result<Outcome> {
     if let Ok(merged) = &merged {
         words.extend(account(merged, &output));
     }
-    // The predecessor's words, on standard output as there; a document or a table must stand there alone.
+    // The predecessor's words, on standard output as there; a document or a table must stand there
+    // alone.
     let alone = json || atomic::is_standard_output(&output);
     for line in &words {
         if alone { eprintln!("{line}") } else { println!("{line}") }
@@ -68,8 +71,8 @@ pub fn run(args: MergeArgs) -> Result<Outcome> {
 
 fn no_source(dirs: &[PathBuf], table: merge::Table) -> anyhow::Error {
     anyhow!(
-        "No valid result directories provided\n\
-         expected folders with {0} or profile_outputs/{0} in them, such as bench's --out-dir, or CSV files of results{1}",
+        "No valid result directories provided\nexpected folders with {0} or profile_outputs/{0} in \
+         them, such as bench's --out-dir, or CSV files of results{1}",
         table.file_name(),
         below(dirs, table)
     )
@@ -93,15 +96,15 @@ fn account(merged: &Merged, output: &Path) -> Vec<String> {
     lines
 }
 
-/// Folders one step below the named ones that could be merged, ready to be typed: `collected_results` instead of what is in it is
-/// an easy slip.
+/// Folders one step below the named ones that could be merged, ready to be typed:
+/// `collected_results` instead of what is in it is an easy slip.
 fn below(dirs: &[PathBuf], table: merge::Table) -> String {
     let inside = |dir: &PathBuf| std::fs::read_dir(dir).into_iter().flatten().flatten();
     let mut found: Vec<PathBuf> = dirs
         .iter()
         .flat_map(inside)
         .map(|entry| entry.path())
-        .filter(|path| path.is_dir() && Source::find(path, table).is_ok())
+        .filter(|path| path.is_dir() && MergeSource::find(path, table).is_ok())
         .collect();
     if found.is_empty() {
         return String::new();
@@ -117,8 +120,9 @@ fn warn(merged: &Merged) {
     for source in &merged.sources {
         if let Some(ragged) = source.ragged {
             log::warn!(
-                "{}: {} rows have another number of fields than the header (the first is row {}: {} instead of {}); what is \
-                 missing is empty, what is too much is left out: look at that file",
+                "{}: {} rows have another number of fields than the header (the first is row {}: \
+                 {} instead of {}); what is missing is empty, what is too much is left out: look \
+                 at that file",
                 source.folder,
                 ragged.rows,
                 ragged.first,
@@ -129,8 +133,8 @@ fn warn(merged: &Merged) {
     }
     if let Some(first) = &merged.first_repeated {
         log::warn!(
-            "{} rows repeat an object, model and pass that came before (first: {first}); they are kept, so means count \
-             them twice: look for a folder that was named or collected twice",
+            "{} rows repeat an object, model and pass that came before (first: {first}); they are \
+             kept, so means count them twice: look for a folder that was named or collected twice",
             merged.repeated
         );
     }

@@ -12,8 +12,8 @@ use crate::cli::{DiffArgs, NsysArgs, NsysCommand, ViewArgs};
 use host::UsageError;
 use host::printable::printable;
 use report::nsys::{
-    Analysis, Comparison, Filter, Input, Options, Table, analyse, compare, difference, inputs,
-    render, side_by_side,
+    Analysis, Filter, Input, Options, Ranking, Table, analyse, compare, difference, inputs, render,
+    side_by_side,
 };
 
 /// Rows of a table on the screen unless told otherwise.
@@ -117,7 +117,7 @@ fn one(path: &Path) -> Result<Input> {
 }
 
 /// The fastest; a report of a failed program is no candidate for it.
-fn compared(reports: &[Analysis]) -> Result<Comparison, String> {
+fn compared(reports: &[Analysis]) -> Result<Ranking, String> {
     if let Some(report) = reports.iter().find(|report| !report.faults.is_empty()) {
         return Err(format!("no fastest configuration: {} is not a sound report", report.label));
     }
@@ -131,7 +131,7 @@ fn top(view: &ViewArgs) -> Option<usize> {
 
 fn print_json(
     read: &Read,
-    fastest: Option<&Comparison>,
+    fastest: Option<&Ranking>,
     changes: &[Table],
     view: &ViewArgs,
 ) -> Result<()> {

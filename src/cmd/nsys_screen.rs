@@ -8,14 +8,15 @@ use std::path::PathBuf;
 use anyhow::Result;
 
 use host::printable::printable;
-use report::nsys::{Analysis, Comparison, render};
+use report::nsys::{Analysis, Ranking, render};
 
 /// Reports side by side on the screen; files have all.
 const MOST_COLUMNS: usize = 10;
 /// Longer labels would make columns too wide.
 const LONGEST_LABEL: usize = 24;
 
-/// The reports as columns of a screen: long names give way to letters, and only as many are shown as fit.
+/// The reports as columns of a screen: long names give way to letters, and only as many are shown
+/// as fit.
 pub fn columns(reports: &[Analysis]) -> Vec<Analysis> {
     let lettered = are_lettered(reports);
     let short = |(at, report): (usize, &Analysis)| match lettered {
@@ -41,7 +42,7 @@ fn letter(at: usize) -> String {
 pub fn sentences(
     reports: &[Analysis],
     failed: &[(PathBuf, String)],
-    compared: Option<&Result<Comparison, String>>,
+    compared: Option<&Result<Ranking, String>>,
 ) -> Result<()> {
     let mut out = std::io::stdout().lock();
     let (several, lettered) = (reports.len() + failed.len() > 1, are_lettered(reports));

@@ -14,8 +14,8 @@ fn experiment(dir: &Path, name: &str, platform: &str, rows: &[&str]) -> PathBuf 
     let folder = dir.join(name);
     fs::create_dir_all(folder.join("profile_outputs")).unwrap();
     let config = format!(
-        "Experiment Configuration\n========================\nTimestamp: 20251130_143022\nPlatform: {platform}\n\
-         Hostname: {platform}-1\nNsight: /opt/a:b\n"
+        "Experiment Configuration\n========================\nTimestamp: 20251130_143022\nPlatform: \
+         {platform}\nHostname: {platform}-1\nNsight: /opt/a:b\n"
     );
     fs::write(folder.join("experiment_config.txt"), config).unwrap();
     let table = format!("{OLD_HEADER}\r\n{}\r\n", rows.join("\r\n"));
@@ -158,8 +158,14 @@ fn repeated_torn_and_empty_tables_are_told_of_and_cost_nothing() {
         .assert()
         .success()
         .stdout(contains("Total entries: 4").and(contains("Found 0 entries from jetson")))
-        .stderr(contains("1 rows have another number of fields than the header (the first is row 2: 3 instead of 13)"))
-        .stderr(contains("1 rows repeat").and(contains("desktop desktop-1 20251130_143022 sav_000001 000")));
+        .stderr(contains(
+            "1 rows have another number of fields than the header (the first is row \
+                          2: 3 instead of 13)",
+        ))
+        .stderr(contains("1 rows repeat").and(contains(
+            "desktop desktop-1 20251130_143022 \
+            sav_000001 000",
+        )));
     assert_eq!(column(&out, "video"), ["sav_000001", "sav_000001", "sav_9", "sav_000001"]);
     assert_eq!(column(&out, "setup_ms")[2], "");
 
@@ -187,8 +193,14 @@ fn a_damaged_table_costs_its_own_rows_and_the_exit_code() {
     let said: Value = serde_json::from_slice(&assert.get_output().stdout).unwrap();
     assert_eq!((&said["rows"], said["left_out"].as_array().unwrap().len()), (&1.into(), 2));
     assert
-        .stderr(contains("zeros/profile_outputs/profile_summary.csv is no CSV: its first line holds zero bytes"))
-        .stderr(contains("other/profile_outputs/profile_summary.csv is no table of results: it has no column video, model; found name,price"));
+        .stderr(contains(
+            "zeros/profile_outputs/profile_summary.csv is not CSV: its first line \
+                          contains zero bytes",
+        ))
+        .stderr(contains(
+            "other/profile_outputs/profile_summary.csv is not a table of results: it \
+                          has no column video, model; found name,price",
+        ));
     assert_eq!(column(&out, "video"), ["sav_000001"]);
     assert_eq!(read_csv(&out).0.iter().filter(|name| *name == "price").count(), 0);
 

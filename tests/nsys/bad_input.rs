@@ -24,12 +24,12 @@ fn what_is_no_report_is_refused_with_a_sentence() {
     let path = dir.path().join("x.sqlite");
     segtrt().arg("nsys").assert().code(2);
     refused(&path, &[], "x.sqlite does not exist");
-    refused(dir.path(), &[], "holds no report");
+    refused(dir.path(), &[], "has no report");
     fs::write(&path, "video,object,model\n").unwrap();
-    refused(&path, &[], "is no SQLite file");
+    refused(&path, &[], "is not an SQLite file");
     fs::remove_file(&path).unwrap();
     rusqlite::Connection::open(&path).unwrap().execute_batch("CREATE TABLE songs (name)").unwrap();
-    refused(&path, &[], "is no export of nsys: found songs");
+    refused(&path, &[], "is not an export of nsys: found songs");
     for args in [["--time", "2:1"], ["--report", "kernel"], ["--gap", "soon"], ["--top", "0"]] {
         segtrt().arg("nsys").arg(&path).args(args).assert().code(2);
     }
@@ -74,7 +74,7 @@ fn a_report_in_which_nothing_happened_is_no_success() {
     let mut made = Made::new(&path);
     made.stderr("loading\nError: engines/h200 cannot be read\n");
     drop(made);
-    refused(&path, &[], "holds no NVTX range, no CUDA call and no GPU work");
+    refused(&path, &[], "has no NVTX range, no CUDA call and no GPU work");
     refused(&path, &[], "(it wrote: Error: engines/h200 cannot be read)");
     refused(&path, &["--json"], "");
 }
@@ -88,7 +88,7 @@ fn a_program_that_failed_halfway_is_no_success() {
         "[1/2] fine\nTraceback (most recent call last):\n  File \"x.py\"\nValueError: bad engine\n",
     );
     drop(made);
-    refused(&path, &[], "the program that was recorded failed; it wrote: Traceback");
+    refused(&path, &[], "the recorded program failed; it wrote: Traceback");
     let document = super::json(&[path.to_str().unwrap()], 1);
     assert!(
         document["reports"][0]["faults"][0].as_str().unwrap().contains("Traceback"),
@@ -115,7 +115,10 @@ fn what_was_not_traced_is_said_and_refused_where_it_was_asked_for() {
         .success()
         .stdout(contains("Ranges on the CPU"))
         .stdout(contains("Ranges projected").count(0))
-        .stdout(contains("it holds no work of a GPU and no calls of the CUDA API: CUDA was not traced; nsys profile"))
+        .stdout(contains(
+            "it holds no work of a GPU and no calls of the CUDA API: CUDA was not \
+                          traced; nsys profile",
+        ))
         .stdout(contains("warm-up").count(0));
     refused(&path, &["--report", "kernels"], "it holds no work of a GPU");
 }
@@ -125,7 +128,8 @@ fn another_schema_is_read_where_it_can_be_and_refused_where_it_cannot() {
     let dir = tempfile::tempdir().unwrap();
     let old = dir.path().join("old.sqlite");
     let made = Made::new(&old);
-    // As releases before 2021 wrote it: no domain, no end thread, no process on kernels, names in the table itself.
+    // As releases before 2021 wrote it: no domain, no end thread, no process on kernels, names in
+    // the table itself.
     made.sql(
         "CREATE TABLE NVTX_EVENTS (start INTEGER, end INTEGER, eventType INTEGER, text TEXT, globalTid INTEGER);
          INSERT INTO NVTX_EVENTS VALUES (0, 100, 59, 'frame', 1677721601);
@@ -157,8 +161,8 @@ fn a_view_without_end_is_refused_at_once() {
     let path = dir.path().join("x.sqlite");
     drop(frames(&path));
     let connection = rusqlite::Connection::open(&path).unwrap();
-    let view = "DROP TABLE StringIds; CREATE VIEW StringIds AS WITH RECURSIVE c(x) AS (SELECT 1 UNION ALL SELECT x+1 FROM c) \
-        SELECT max(x) AS id, 'a' AS value FROM c;";
+    let view = "DROP TABLE StringIds; CREATE VIEW StringIds AS WITH RECURSIVE c(x) AS (SELECT 1 \
+                UNION ALL SELECT x+1 FROM c) SELECT max(x) AS id, 'a' AS value FROM c;";
     connection.execute_batch(view).unwrap();
     segtrt()
         .arg("nsys")
@@ -167,6 +171,6 @@ fn a_view_without_end_is_refused_at_once() {
         .assert()
         .code(1)
         .stderr(contains(
-            "x.sqlite: \"StringIds\" is a view; an export of nsys holds tables alone",
+            "x.sqlite: \"StringIds\" is a view; expected an export of nsys, which has only tables",
         ));
 }

@@ -68,7 +68,7 @@ fn the_report_of_a_program_that_did_nothing_is_refused() {
         .arg(report.with_extension("sqlite"))
         .assert()
         .code(1)
-        .stderr(contains("failed before it did any (it wrote: no engine here)"));
+        .stderr(contains("failed before (it wrote: no engine here)"));
     let document = json(&[report.with_extension("sqlite").to_str().unwrap()], 1);
     assert_eq!(document["reports"], serde_json::json!([]));
 }

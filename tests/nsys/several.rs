@@ -56,7 +56,8 @@ fn reports_stand_side_by_side_and_the_fastest_is_named() {
     assert_eq!(cells, ["segtrt:pipeline, PushPop", "1.600 µs", "400 ns", "800 ns"], "{screen}");
     assert!(
         screen.contains(
-            "fastest configuration on the GPU: bs2 (segtrt:pipeline 400 ns on average), 4.00 times as fast as bs1 (1.600 µs)"
+            "fastest configuration on the GPU: bs2 (segtrt:pipeline 400 ns on average), 4.00 times \
+             as fast as bs1 (1.600 µs)"
         ),
         "{screen}"
     );
@@ -88,9 +89,15 @@ fn one_bad_report_does_not_cost_the_others_and_is_no_success() {
         .assert()
         .code(1)
         .stdout(contains("fastest configuration on the GPU: a "))
-        .stderr(contains("cut.sqlite is cut off"));
+        .stderr(contains("cut.sqlite is truncated"));
     let document = json(&[text(&a), text(&cut)], 1);
-    assert!(document["failed"][0]["error"].as_str().unwrap().contains("is cut off"), "{document}");
+    assert!(
+        document["failed"][0]["error"].as_str().unwrap().contains(
+            "is \
+        truncated"
+        ),
+        "{document}"
+    );
     assert_eq!(document["reports"][0]["label"], "a");
 }
 
@@ -178,8 +185,8 @@ fn warm_up_passes_are_left_out_unless_they_are_asked_for() {
     let report = &document["reports"][0];
     assert_eq!(report["tables"]["nvtx_gpu_proj_sum"][0]["Proj Max (ns)"], 100, "{report:#}");
     assert_eq!(report["tables"]["cuda_gpu_kern_sum"][0]["Instances"], 1);
-    assert_eq!(report["tables"]["gpu_time_util"][0]["Busy Time (ns)"], 400, "of everything");
-    assert!(report["notes"][0].as_str().unwrap().starts_with("1 warm-up passes are left out"));
+    assert_eq!(report["tables"]["gpu_time_util"][0]["Busy Time (ns)"], 400, "include them");
+    assert!(report["notes"][0].as_str().unwrap().starts_with("1 warm-up passes are omitted"));
     let all = json(&[text(&path), "--with-warmup"], 0);
     assert_eq!(all["reports"][0]["tables"]["cuda_gpu_kern_sum"][0]["Instances"], 2);
     let warm = json(&[text(&path), "--range", "warmup"], 0);
@@ -188,7 +195,7 @@ fn warm_up_passes_are_left_out_unless_they_are_asked_for() {
         .args(["nsys", text(&path), "--time", ":1us"])
         .assert()
         .code(1)
-        .stderr(contains("nothing but warm-up passes"));
+        .stderr(contains("only warm-up passes"));
 }
 
 #[test]

@@ -114,10 +114,13 @@ fn a_bench_of_the_small_network_becomes_a_page() {
     assert!(heads[0].contains("Host MiB") && !heads[0].contains("Power W"), "{heads:?}");
     let summary = text(all(&page, "#summary")[0]);
     assert!(
-        summary.contains("Not measured in any line: GPU own MiB, GPU process MiB, Power W"),
+        summary.contains("Not measured in any line: GPU allocated MiB, GPU process MiB, Power W"),
         "{summary}"
     );
-    assert!(text(all(&page, "#power")[0]).contains("Not measured: no GPU's sensors were read"));
+    assert!(text(all(&page, "#power")[0]).contains(
+        "Not measured: these runs have no sensor \
+        readings of a GPU"
+    ));
 }
 
 #[test]
@@ -145,16 +148,17 @@ fn rows_of_a_gpu_and_of_the_predecessor_share_a_page_and_are_told_apart() {
         "{summary}"
     );
     let notes = text(all(&page, "#notes")[0]);
-    assert!(notes.contains("Rows of the Python predecessor are among these"), "{notes}");
+    assert!(notes.contains("Some rows are the Python predecessor's"), "{notes}");
     assert!(
         notes.contains("the timed region (rows")
-            && notes.contains("mode (not said, latency, throughput)"),
+            && notes.contains("mode (unknown, latency, throughput)"),
         "{notes}"
     );
     let platforms = text(all(&page, "#platforms table")[0]);
     assert!(
         platforms.contains(
-            "edgetam_points · fp32 · 768 px · Python predecessor not measured not measured 46.92 (1.00 ×) 6.19 (0.13 ×)"
+            "edgetam_points · fp32 · 768 px · Python predecessor not measured not measured 46.92 \
+             (1.00 ×) 6.19 (0.13 ×)"
         ),
         "{platforms}"
     );
@@ -222,13 +226,10 @@ fn a_million_frames_make_a_small_page_that_says_what_it_left_out() {
     let latency = text(all(&page, "#latency")[0]);
     assert!(
         latency
-            .contains("of every 2000 of its 1000000 frames the fastest and the slowest are drawn"),
+            .contains("of every 2000 of its 1000000 frames, the fastest and the slowest are drawn"),
         "{latency}"
     );
-    assert!(
-        latency.contains("drawn by 400 of their points; the percentiles are of all frames"),
-        "{latency}"
-    );
+    assert!(latency.contains("show 400 points; percentiles are of all frames"), "{latency}");
 }
 
 #[test]
@@ -256,14 +257,14 @@ fn drift_targets_and_profiles_have_their_sections() {
             .contains("edgetam_points fp16, teacher-forced 3 0.998000 0.995000 1")
     );
     // A speed that stands beside the original's masks at its precision alone is told as such.
-    let whose = "edgetam_points, fp16: its masks are not the reference's but those of eager";
+    let whose = "edgetam_points, fp16: its masks agree with those of eager";
     assert!(source.contains(whose), "no {whose:?}");
     // The same colour, other dashes: in the plot and in its legend.
     assert_eq!(all(&page, "#drift svg path.s0").len(), 4);
     assert_eq!(all(&page, "#drift svg path.s0[stroke-dasharray]").len(), 2);
     let profiles = text(all(&page, "#profiles")[0]);
     assert!(
-        profiles.contains("41.0 %") && profiles.contains("against the peak: not measured"),
+        profiles.contains("41.0 %") && profiles.contains("over its peak: not measured"),
         "{profiles}"
     );
     assert!(
@@ -271,7 +272,13 @@ fn drift_targets_and_profiles_have_their_sections() {
         "{profiles}"
     );
     let targets = text(all(&page, "#targets")[0]);
-    assert!(targets.contains("Latency P50 edgetam_points · orin 24.51 ms < 16.67 ms ✗ fail latency_p50_ms , over 59 frames"), "{targets}");
+    assert!(
+        targets.contains(
+            "Latency P50 edgetam_points · orin 24.51 ms < 16.67 ms ✗ fail \
+                              latency_p50_ms , over 59 frames"
+        ),
+        "{targets}"
+    );
     assert!(
         targets.contains("GPU memory edgetam_points · orin 14.66 % < 80 % ✓ pass"),
         "{targets}"

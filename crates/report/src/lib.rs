@@ -1,15 +1,17 @@
 /*!
-The report: from files that benchmarks left to one page that explains itself, and to the same as
-JSON.
+Comparisons, reports and tables of benchmark results: from the files of benchmarks to one
+self-contained page, and to JSON.
 
 ```text
-input (folders, CSV, sidecars, comparisons, profiles) → data (groups, statistics, what follows) ─┬→ figures → chart (SVG) ─┬→ page (HTML)
-                                                        ↑ targets                                └→ JSON                  └→ files (SVG, PNG)
+input (folders, CSV, sidecars, comparisons, profiles)
+  → data (groups, statistics, hints)
+    → content (with targets)
+      ├→ figures → chart (SVG) → page (HTML), plot_files (SVG, PNG)
+      └→ JSON
 ```
 
-Three rules hold throughout: a number that nobody measured is 'not measured' and never zero; INVALID
-rows are shown and never compared; rows that were measured under different conditions are never
-taken together.
+Three rules hold in a report. A missing number is 'not measured' and never zero. INVALID rows are
+shown and never compared. Rows with different conditions are never grouped.
 */
 #![forbid(unsafe_code)]
 // The program's messages escape control characters; the standard library's macros do not.
@@ -17,6 +19,7 @@ taken together.
 
 pub mod chart;
 pub mod compare;
+mod content;
 pub mod data;
 pub mod figures;
 pub mod input;
@@ -27,7 +30,7 @@ mod plot_files;
 pub mod regression;
 pub mod targets;
 
-pub use data::{Report, build};
+pub use content::{Report, build};
 pub use figures::Figures;
 pub use input::read;
 pub use page::render;

@@ -1,5 +1,5 @@
 /*!
-Plots as files of their own: SVG, and PNG drawn from the same SVG with the font that is compiled in.
+Plots as standalone files: SVG, and PNG rendered from the SVG with the compiled-in font.
 */
 
 use std::io::Write;
@@ -18,11 +18,11 @@ const FAMILY: &str = "Roboto";
 /// Pixels for each unit of the drawing: 2040 across, enough for a page in print.
 const PNG_SCALE: f32 = 3.0;
 
-/// Writes `NAME.svg` and `NAME.png` of every plot into `directory`, which is made; the files in
-/// order.
+/// Creates `directory` and writes `NAME.svg` and `NAME.png` of every plot into it. Returns the
+/// files in order.
 ///
 /// # Errors
-/// A directory that cannot be made or written to.
+/// The directory cannot be created or written to.
 pub fn write<'a>(
     directory: &Path,
     plots: impl IntoIterator<Item = &'a Plot>,
@@ -45,7 +45,7 @@ pub fn write<'a>(
     Ok(files)
 }
 
-/// No font of the machine takes part: the same plot is the same picture everywhere.
+/// No system font is used: a plot looks the same on every machine.
 fn options() -> Options<'static> {
     let mut options = Options { font_family: FAMILY.to_owned(), ..Options::default() };
     let fonts = options.fontdb_mut();
@@ -76,7 +76,8 @@ mod tests {
         let has = |c: char| {
             let draw = |text: &str| {
                 let svg = format!(
-                    "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"40\" height=\"30\"><text x=\"5\" y=\"20\">{text}</text></svg>"
+                    "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"40\" height=\"30\"><text \
+                     x=\"5\" y=\"20\">{text}</text></svg>"
                 );
                 png(&svg, &options).unwrap()
             };

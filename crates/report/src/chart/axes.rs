@@ -1,6 +1,5 @@
 /*!
-The frame of a plot with two axes, and the one axis below bars: grid, round numbers, names of the
-axes.
+The frame of a plot with two axes, and the axis below bars: grid, round numbers, axis names.
 */
 
 use maud::{Markup, html};
@@ -8,7 +7,7 @@ use maud::{Markup, html};
 use super::scale::Scale;
 use super::{WIDTH, px};
 
-/// Where the data area lies.
+/// Left edge of the data area.
 pub const LEFT: f64 = 64.0;
 /// Its right edge.
 pub const RIGHT: f64 = WIDTH - 18.0;
@@ -16,10 +15,10 @@ pub const RIGHT: f64 = WIDTH - 18.0;
 pub const TOP: f64 = 12.0;
 /// Its lower edge.
 pub const BOTTOM: f64 = 312.0;
-/// Where the next thing below the axis and its name may begin.
+/// First free y below the axis and its name.
 pub const BELOW: f64 = BOTTOM + 46.0;
 
-/// Draws the frame; `x` and `y` name the axes. A logarithmic axis says so.
+/// Draws the frame; `x` and `y` name the axes. A logarithmic axis has the word in its name.
 pub fn axes(x: (&Scale, &str), y: (&Scale, &str)) -> Markup {
     let named = |(scale, name): (&Scale, &str)| match scale.is_log() {
         true => format!("{name} (logarithmic)"),
@@ -37,11 +36,12 @@ pub fn axes(x: (&Scale, &str), y: (&Scale, &str)) -> Markup {
         }
         path.axis d=(format!("M{LEFT} {TOP}V{BOTTOM}H{RIGHT}")) {}
         text.muted x=(px((LEFT + RIGHT) / 2.0)) y=(px(BOTTOM + 37.0)) text-anchor="middle" { (named(x)) }
-        text.muted x="16" y=(px(middle)) text-anchor="middle" transform=(format!("rotate(-90 16 {})", px(middle))) { (named(y)) }
+        text.muted x="16" y=(px(middle)) text-anchor="middle" transform=(format!("rotate(-90 16 \
+            {})", px(middle))) { (named(y)) }
     }
 }
 
-/// Draws the axis below horizontal bars, in `unit`, with its grid.
+/// Draws the axis in `unit` and its grid below horizontal bars.
 pub fn below(scale: &Scale, (left, right): (f64, f64), bottom: f64, unit: &str) -> Markup {
     html! {
         @for (value, label) in scale.ticks() {

@@ -1,5 +1,5 @@
 /*!
-Horizontal bars in groups, each with its number beside it: no reader has to measure a bar.
+Horizontal bars in groups, each with its number, so that no reader has to measure a bar.
 */
 
 use maud::html;
@@ -13,22 +13,22 @@ use super::{Plot, WIDTH, fill, hollow, px};
 /// One bar.
 #[derive(Clone, Debug)]
 pub struct Bar {
-    /// Which series it belongs to: its colour.
+    /// Its series, which sets its colour.
     pub series: usize,
-    /// Its length; without one it is named among those not measured.
+    /// Its length; a bar without one is listed as not measured.
     pub value: Option<f64>,
     /// The number as text.
     pub text: String,
-    /// Not to be believed: drawn hollow.
-    pub doubtful: bool,
+    /// Its rows are INVALID, so it is drawn hollow.
+    pub invalid: bool,
 }
 
 /// Bars under one label.
 #[derive(Clone, Debug)]
 pub struct BarGroup {
-    /// Stands above its bars.
+    /// Label above the bars.
     pub label: String,
-    /// Its bars from above.
+    /// The bars from top to bottom.
     pub bars: Vec<Bar>,
 }
 
@@ -37,7 +37,7 @@ const LEFT: f64 = 16.0;
 const RIGHT: f64 = WIDTH - 130.0;
 const BAR: f64 = 13.0;
 
-/// Draws groups of bars from zero on one axis in `unit`; `None` where no bar has a value.
+/// Draws groups of bars from zero on one axis in `unit`; `None` if no bar has a value.
 pub fn bars(
     (name, title, alt): (&str, &str, &str),
     unit: &str,
@@ -63,7 +63,7 @@ pub fn bars(
         _ => series.iter().enumerate().map(|(at, name)| (Sign::Block(at), name.clone())).collect(),
     };
     let (legend, legend_height) = legend(&entries, LEFT, bottom + 40.0);
-    let class = |bar: &Bar| match bar.doubtful {
+    let class = |bar: &Bar| match bar.invalid {
         true => hollow(bar.series),
         false => fill(bar.series),
     };
@@ -99,7 +99,7 @@ pub fn bars(
     })
 }
 
-/// Those without a value in one line: a plot of gaps would hide what is there.
+/// The bars without a value in one line, so that they take no space as gaps.
 fn missing(group: &BarGroup, series: &[String]) -> Option<String> {
     let gaps: Vec<&Bar> = group.bars.iter().filter(|bar| bar.value.is_none()).collect();
     if gaps.is_empty() {

@@ -1,5 +1,5 @@
 /*!
-What the colours, markers and dashes of a plot stand for.
+The legend of a plot: meaning of its colours, markers and dashes.
 */
 
 use maud::{Markup, html};
@@ -7,12 +7,12 @@ use maud::{Markup, html};
 use super::words::{fit, width};
 use super::{LIKE, SERIES, WIDTH, dashes, fill, px};
 
-/// How an entry shows its sign.
+/// The sign of an entry.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Sign {
     /// A line in the colour and dashes of this series.
     Line(usize),
-    /// The dashes of another view of this series, in its colour.
+    /// The dashes of a second curve of this series, in its colour.
     Like(usize),
     /// A thin line in the colour of this series with its marker.
     Marked(usize),
@@ -27,7 +27,7 @@ const ROW: f64 = 19.0;
 const SIGN_WIDTH: f64 = 26.0;
 const GAP: f64 = 18.0;
 
-/// Draws the entries in rows from `top` on; the height that they took.
+/// Draws the entries in rows from `top` on and returns their height.
 pub fn legend(entries: &[(Sign, String)], left: f64, top: f64) -> (Markup, f64) {
     let (mut x, mut y) = (left, top + 13.0);
     let mut placed = Vec::new();
@@ -62,7 +62,8 @@ fn draw(sign: Sign, x: f64, y: f64) -> Markup {
             path class=(format!("f{} halo", series % SERIES)) d=(marker(series, x + 10.0, y, 4.5)) {}
         },
         Sign::Marked(series) => html! {
-            path class=(format!("s{} thin", series % SERIES)) d=(format!("M{} {}h20", px(x), px(y))) {}
+            path class=(format!("s{} thin", series % SERIES)) d=(format!("M{} \
+                {}h20", px(x), px(y))) {}
             path class=(format!("f{} halo", series % SERIES)) d=(marker(series, x + 10.0, y, 4.5)) {}
         },
         Sign::Block(series) => html! {

@@ -16,10 +16,10 @@ pub struct Line {
     pub label: String,
     /// Its points in order.
     pub points: Vec<(f64, f64)>,
-    /// The line whose colour it has, and the markers, where it is another view of that one; it is
-    /// then dashed with wide gaps.
+    /// The line with the same colour and markers, of which this one is a second curve; it is then
+    /// dashed with wide gaps.
     pub like: Option<usize>,
-    /// Points that are marked, with what is shown when the pointer rests on them.
+    /// Marked points, each with its tooltip.
     pub marks: Vec<(f64, f64, String)>,
 }
 
@@ -32,35 +32,35 @@ pub struct Guide {
     pub label: String,
 }
 
-/// What a plot of curves is made of.
+/// Data of a plot of curves.
 #[derive(Clone, Debug, Default)]
 pub struct Lines {
     /// File name without extension.
     pub name: String,
     /// Heading.
     pub title: String,
-    /// What it shows, in words.
+    /// Description of the plot.
     pub alt: String,
     /// Name of the x axis with its unit.
     pub x: String,
     /// Name of the y axis with its unit.
     pub y: String,
-    /// Ends of the y axis where they are given, such as 0 and 1 of a share.
+    /// Ends of the y axis if fixed, such as 0 and 1 of a share.
     pub y_ends: Option<(f64, f64)>,
     /// The y axis begins at zero.
     pub y_from_zero: bool,
-    /// The curves jump up and down: dashes would tear them, so they are thin and told apart by
-    /// markers along them.
+    /// The curves fluctuate so much that dashes would be unreadable: they are thin and
+    /// distinguished by markers.
     pub busy: bool,
     /// The curves.
     pub lines: Vec<Line>,
     /// Dotted lines across.
     pub guides: Vec<Guide>,
-    /// Said below.
+    /// Notes below the plot.
     pub notes: Vec<String>,
 }
 
-/// Draws it; `None` without a point.
+/// Draws the curves; `None` without a point.
 pub fn lines(data: Lines) -> Option<Plot> {
     let xs = data.lines.iter().flat_map(|line| line.points.iter().map(|(x, _)| *x));
     let ys = data.lines.iter().flat_map(|line| line.points.iter().map(|(_, y)| *y));
@@ -90,7 +90,7 @@ pub fn lines(data: Lines) -> Option<Plot> {
         @for (at, guide) in data.guides.iter().enumerate() {
             @let next = data.guides.get(at + 1).map_or(f64::INFINITY, |next| y.at(guide.y) - y.at(next.y));
             path.guide d=(format!("M{LEFT} {}H{RIGHT}", px(y.at(guide.y)))) {}
-            // Below its line where the next one is too near above.
+            // The name is below its line if the next line is too close above.
             text.tick x=(px(RIGHT - 4.0)) y=(px(y.at(guide.y) + if next < 15.0 { 12.0 } else { -4.0 })) text-anchor="end" { (guide.label) }
         }
         @for (at, line) in data.lines.iter().enumerate() {

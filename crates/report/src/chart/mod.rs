@@ -1,11 +1,11 @@
 /*!
-Plots as SVG, drawn by own code through maud.
+Plots as SVG, drawn with maud.
 
-The crates that draw plots either bring a megabyte of script (charming, plotly) or fix every colour
-in the drawing (plotters): then one picture cannot follow the reader's light or dark page and
-carries no words for those who do not see it. Here a plot is elements with classes: the page colours
-them by custom properties, a file of its own carries the same rules with literal colours, and every
-plot has a title and a text that says what it shows.
+Plotting crates either add a megabyte of script (charming, plotly) or fix every colour in the
+drawing (plotters). Then a picture cannot follow the page's light or dark theme and has no text for
+readers who do not see it. Here a plot consists of elements with classes: the page sets their
+colours by custom properties, a standalone file has the same rules with literal colours, and every
+plot has a title and a description.
 */
 
 mod axes;
@@ -27,9 +27,9 @@ pub use scale::thousands;
 pub use scatter::{Dot, Scatter, scatter};
 pub use stacked::{StackRow, stacked};
 
-/// Width of every plot, in its own units.
+/// Width of every plot, in SVG units.
 pub const WIDTH: f64 = 680.0;
-/// Room for the title in a file of its own, where no heading stands above it.
+/// Height of the title in a standalone file, where no heading is above the plot.
 const TITLE_HEIGHT: f64 = 34.0;
 
 /// A finished plot.
@@ -39,16 +39,16 @@ pub struct Plot {
     pub name: String,
     /// Heading.
     pub title: String,
-    /// What it shows, for readers who do not see it.
+    /// Description for readers who do not see it.
     pub alt: String,
-    /// What a reader must know of it: what was left out or thinned.
+    /// Notes for the reader, such as omitted or thinned data.
     pub notes: Vec<String>,
     height: f64,
     body: Markup,
 }
 
 impl Plot {
-    /// For the page.
+    /// The plot as an element of the page.
     pub fn inline(&self) -> Markup {
         let (title, text) = (format!("{}-title", self.name), format!("{}-text", self.name));
         html! {
@@ -61,7 +61,7 @@ impl Plot {
         }
     }
 
-    /// As a file of its own.
+    /// The plot as a standalone file.
     pub fn file(&self) -> String {
         let height = px(self.height + TITLE_HEIGHT);
         let rules = format!(
@@ -69,7 +69,8 @@ impl Plot {
             file_rules(&LIGHT)
         );
         let svg = html! {
-            svg.plot xmlns="http://www.w3.org/2000/svg" viewBox=(format!("0 0 {WIDTH} {height}")) width=(WIDTH)
+            svg.plot xmlns="http://www.w3.org/2000/svg" viewBox=(format!("0 0 {WIDTH} \
+                {height}")) width=(WIDTH)
                 height=(height) role="img" aria-labelledby="title text" {
                 title id="title" { (self.title) }
                 desc id="text" { (self.alt) }
@@ -83,7 +84,7 @@ impl Plot {
     }
 }
 
-/// Without the characters that XML forbids even in escaped form; a video's name may hold them.
+/// Removes characters that XML forbids even in escaped form; a video's name may contain them.
 fn printable(text: &str) -> String {
     text.chars().filter(|c| !c.is_control() || matches!(c, '\n' | '\t' | '\r')).collect()
 }
@@ -106,7 +107,7 @@ fn path(points: impl IntoIterator<Item = (f64, f64)>) -> String {
     data
 }
 
-/// The series of what is left over: grey, and never one of the eight.
+/// The series of the remainder: grey, and none of the eight.
 pub const REST: usize = usize::MAX;
 
 /// The class that fills a shape in the colour of a series.
@@ -114,16 +115,16 @@ fn fill(series: usize) -> String {
     if series == REST { "rest".to_owned() } else { format!("f{}", series % SERIES) }
 }
 
-/// Dashes of a line that is another view of one in the same colour.
+/// Dashes of the second curve of a series.
 const LIKE: &str = "3 6";
 
-/// The class that draws only the outline of a shape, dashed and in the colour of a series: what is
-/// shown and not to be believed still says whose it is.
+/// The class that draws only the dashed outline of a shape in the colour of a series: INVALID
+/// values stay attributable.
 fn hollow(series: usize) -> String {
     if series == REST { "hrest".to_owned() } else { format!("h{}", series % SERIES) }
 }
 
-/// Dashes by which lines differ beside their colour; none for the first.
+/// Dashes that distinguish lines besides their colour; none for the first.
 fn dashes(series: usize) -> Option<&'static str> {
     [
         None,

@@ -1,9 +1,9 @@
 /*!
 Colours, for a light and a dark background.
 
-The eight series colours keep 3:1 against their background and stay apart for readers with any of
-the three kinds of colour blindness; a test holds them to both. No plot relies on colour alone:
-markers, dashes and labels say the same.
+The eight series colours have a contrast of at least 3:1 with their background and are
+distinguishable with each of the three kinds of colour blindness; a test checks both. No plot relies
+on colour alone: markers, dashes and labels carry the same information.
 */
 
 use std::fmt::{Display, Write};
@@ -11,31 +11,31 @@ use std::fmt::{Display, Write};
 /// Number of series colours; the ninth series has the first colour again.
 pub const SERIES: usize = 8;
 
-/// Colours of one appearance.
+/// Colours of one theme.
 pub struct Theme {
-    /// Behind everything.
+    /// Page background.
     pub page: &'static str,
-    /// Behind figures and tables.
+    /// Background of figures and tables.
     pub card: &'static str,
     /// Text.
     pub ink: &'static str,
-    /// Lesser text.
+    /// Secondary text.
     pub muted: &'static str,
-    /// Lines between things.
+    /// Borders.
     pub line: &'static str,
     /// Links and the focus ring.
     pub accent: &'static str,
-    /// What passed.
+    /// Passed.
     pub good: &'static str,
-    /// What failed.
+    /// Failed.
     pub bad: &'static str,
-    /// What is unsure.
+    /// Uncertain.
     pub warn: &'static str,
     /// One colour for each series.
     pub series: [&'static str; SERIES],
 }
 
-/// For bright rooms, paper and files of plots.
+/// For bright rooms, paper and plot files.
 pub const LIGHT: Theme = Theme {
     page: "#f6f7f9",
     card: "#ffffff",
@@ -93,8 +93,8 @@ impl Theme {
     }
 }
 
-/// The rules for everything inside a plot, for files of their own: literal colours, because the
-/// readers of SVG files do not know custom properties.
+/// The rules for everything inside a plot, for standalone files. Their colours are literal, because
+/// many readers of SVG files ignore custom properties.
 pub fn file_rules(theme: &Theme) -> String {
     rules(&|name| match name {
         "card" => theme.card,
@@ -141,7 +141,7 @@ fn rules<T: Display>(colour: &dyn Fn(&str) -> T) -> String {
         rule(&format!(".h{index}"), hollow(&c));
         rule(&format!(".s{index}"), format!("stroke:{c};stroke-width:1.8;fill:none"));
     }
-    // After the series, whose width it changes.
+    // After the series' rules, whose width this one overrides.
     rule(".thin", "stroke-width:1".to_owned());
     css
 }

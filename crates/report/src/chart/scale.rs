@@ -1,11 +1,11 @@
 /*!
-From numbers to places on an axis, and the round numbers that stand at it.
+Maps numbers to positions on an axis, and chooses the round numbers of its ticks.
 */
 
 /// Values that span more than this ratio are drawn on a logarithmic axis.
 const LOG_FROM_RATIO: f64 = 25.0;
 
-/// An axis: an interval of values on an interval of the picture.
+/// An axis: an interval of values mapped to an interval of the picture.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Scale {
     low: f64,
@@ -16,16 +16,15 @@ pub struct Scale {
 }
 
 impl Scale {
-    /// From zero to a little above all values; the values are not negative. On `from..to` of the
+    /// From zero to a little above all values, which are not negative, mapped to `from..to` of the
     /// picture.
     pub fn from_zero(values: impl IntoIterator<Item = f64>, from: f64, to: f64) -> Self {
         let most = finite(values).fold(0.0, f64::max);
-        // A mark in the corner could not be read: the highest one keeps a little distance.
+        // The highest mark keeps a little distance from the corner.
         Self::between(0.0, if most > 0.0 { most * 1.04 } else { 1.0 }, from, to)
     }
 
-    /// Around the values, and logarithmic where they span orders of magnitude. Without values it is
-    /// 0..1.
+    /// Around the values; logarithmic if they span orders of magnitude. Without values it is 0..1.
     pub fn around(values: impl IntoIterator<Item = f64> + Clone, from: f64, to: f64) -> Self {
         let most = finite(values.clone()).fold(f64::NEG_INFINITY, f64::max);
         let least = finite(values).fold(f64::INFINITY, f64::min);
@@ -43,7 +42,7 @@ impl Scale {
         Self::between(low, most + 0.03 * span, from, to)
     }
 
-    /// As [`Self::from_zero`] where the values are of one size, and logarithmic where they are not.
+    /// As [`Self::from_zero`] for values of similar size, logarithmic for others.
     pub fn rates(values: impl IntoIterator<Item = f64> + Clone, from: f64, to: f64) -> Self {
         let around = Self::around(values.clone(), from, to);
         if around.log { around } else { Self::from_zero(values, from, to) }
@@ -55,7 +54,7 @@ impl Scale {
         Self { low, high, from, to, log: false }
     }
 
-    /// Where a value lies; values outside are put at the nearer end.
+    /// Position of a value; values outside are moved to the nearer end.
     pub fn at(&self, value: f64) -> f64 {
         let part = match self.log {
             true => (value.max(self.low) / self.low).ln() / (self.high / self.low).ln(),
@@ -100,7 +99,7 @@ fn finite(values: impl IntoIterator<Item = f64>) -> impl Iterator<Item = f64> {
     values.into_iter().filter(|value| value.is_finite())
 }
 
-/// A round step, 1, 2 or 5 times a power of ten, of which about `count` fit into `span`.
+/// A round step, 1, 2 or 5 times a power of ten, that divides `span` into about `count` parts.
 fn step(span: f64, count: f64) -> f64 {
     let raw = span / count;
     let power = 10f64.powf(raw.log10().floor());
@@ -130,7 +129,7 @@ fn decade_part(value: f64, rounded: fn(f64) -> f64) -> f64 {
     power * chosen.unwrap_or(1.0)
 }
 
-/// A number with thin spaces between its thousands.
+/// A number with thin spaces between thousands.
 pub fn thousands(value: f64, digits: usize) -> String {
     let text = format!("{:.digits$}", value.abs());
     let (whole, rest) = text.split_once('.').map_or((text.as_str(), None), |(w, r)| (w, Some(r)));

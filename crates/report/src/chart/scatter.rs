@@ -1,5 +1,5 @@
 /*!
-Points in a plane: colour says the series, the marker's shape the class.
+Points in a plane: the colour shows the series, the marker's shape the class.
 */
 
 use maud::html;
@@ -20,39 +20,38 @@ pub struct Dot {
     pub series: usize,
     /// Index of its name in [`Scatter::classes`].
     pub class: usize,
-    /// What is shown when the pointer rests on it.
+    /// Tooltip.
     pub label: String,
-    /// Not to be believed: drawn hollow.
-    pub doubtful: bool,
+    /// Its rows are INVALID, so it is drawn hollow.
+    pub invalid: bool,
 }
 
-/// What a scatter plot is made of.
+/// Data of a scatter plot.
 #[derive(Clone, Debug, Default)]
 pub struct Scatter {
     /// File name without extension.
     pub name: String,
     /// Heading.
     pub title: String,
-    /// What it shows, in words.
+    /// Description of the plot.
     pub alt: String,
     /// Name of the x axis with its unit.
     pub x: String,
     /// Name of the y axis with its unit.
     pub y: String,
-    /// Equal distances are equal differences on the y axis, however small the least value: it is a
-    /// share.
+    /// The y axis is linear however small the least value is, because the value is a share.
     pub y_linear: bool,
-    /// Names behind the colours.
+    /// Names of the colours.
     pub series: Vec<String>,
-    /// Names behind the markers.
+    /// Names of the markers.
     pub classes: Vec<String>,
     /// The points.
     pub dots: Vec<Dot>,
-    /// Said below.
+    /// Notes below the plot.
     pub notes: Vec<String>,
 }
 
-/// Draws it; `None` without a point.
+/// Draws the points; `None` without one.
 pub fn scatter(data: Scatter) -> Option<Plot> {
     if data.dots.is_empty() {
         return None;
@@ -71,7 +70,7 @@ pub fn scatter(data: Scatter) -> Option<Plot> {
         );
     }
     let (legend, legend_height) = legend(&entries, LEFT, BELOW);
-    let class = |dot: &Dot| match dot.doubtful {
+    let class = |dot: &Dot| match dot.invalid {
         true => hollow(dot.series),
         false => fill(dot.series) + " halo",
     };

@@ -1,5 +1,5 @@
 /*!
-One bar a row, made of parts: where the time of a frame goes.
+Stacked bars, one a row: the stages of a frame's time.
 */
 
 use maud::html;
@@ -13,23 +13,23 @@ use super::{Plot, WIDTH, fill, hollow, px};
 /// One bar.
 #[derive(Clone, Debug)]
 pub struct StackRow {
-    /// Stands above the bar.
+    /// Label above the bar.
     pub label: String,
     /// Series and length of each part, from the left.
     pub parts: Vec<(usize, f64)>,
-    /// Not to be believed: its parts are drawn hollow.
-    pub doubtful: bool,
+    /// Its rows are INVALID, so its parts are drawn hollow.
+    pub invalid: bool,
 }
 
 const LEFT: f64 = 16.0;
 const RIGHT: f64 = WIDTH - 90.0;
 const BAR: f64 = 22.0;
 const ROW: f64 = 54.0;
-/// Narrower parts would be written as 0 wide.
+/// Narrower parts would have width 0 in the file.
 const THINNEST: f64 = 0.1;
 
-/// Draws the rows from zero on one axis in `unit`; `series` names the parts; `None` where no part
-/// has a length.
+/// Draws the rows from zero on one axis in `unit`; `series` names the parts. `None` if no part has
+/// a length.
 pub fn stacked(
     (name, title, alt): (&str, &str, &str),
     unit: &str,
@@ -54,15 +54,15 @@ pub fn stacked(
             @for (start, (part, length)) in starts(&row.parts).zip(&row.parts) {
                 @let (from, to) = (scale.at(start), scale.at(start + length));
                 @let share = format!("{:.0} %", 100.0 * length / total(row));
-                // A part too thin to be drawn is left to the table: a rectangle without width is an
-                // error to some readers.
+                // A thinner part is only in the table, because some readers reject a rectangle
+                // without width.
                 @if to - from >= THINNEST {
-                    rect class=(if row.doubtful { hollow(*part) } else { fill(*part) + " halo" })
+                    rect class=(if row.invalid { hollow(*part) } else { fill(*part) + " halo" })
                         x=(px(from)) y=(px(top + 20.0)) width=(px(to - from)) height=(px(BAR)) {
                         title { (row.label) ", " (name_of(*part)) ": " (thousands(*length, 3)) " " (unit) ", " (share) }
                     }
                 }
-                // On a chip of the page's colour: no text colour is readable on all eight.
+                // On a label in the page's colour, because no text colour is readable on all eight.
                 @if to - from > width(&share, 11.0) + 12.0 {
                     rect.chip x=(px((from + to - width(&share, 11.0)) / 2.0 - 3.0)) y=(px(top + 24.0)) rx="3"
                         width=(px(width(&share, 11.0) + 6.0)) height="14" {}
@@ -84,7 +84,7 @@ pub fn stacked(
     })
 }
 
-/// Where each part begins.
+/// Start of each part.
 fn starts(parts: &[(usize, f64)]) -> impl Iterator<Item = f64> + '_ {
     parts.iter().scan(0.0, |sum, (_, length)| {
         let start = *sum;

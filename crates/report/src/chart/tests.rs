@@ -1,4 +1,4 @@
-//! Every kind of plot as XML that others can read, with words for those who do not see it.
+//! Every kind of plot is valid XML and has a title and a description.
 
 use resvg::usvg::{Options, Tree};
 
@@ -7,9 +7,9 @@ use super::*;
 const NASTY: &str = "<script>alert(\"1\")</script> & 'x' \u{1}";
 
 fn kinds() -> Vec<Plot> {
-    let dot = Dot { x: 3.0, y: 0.5, series: 9, class: 9, label: NASTY.into(), doubtful: true };
+    let dot = Dot { x: 3.0, y: 0.5, series: 9, class: 9, label: NASTY.into(), invalid: true };
     let words = ("name", NASTY, NASTY);
-    let bar = |value| Bar { series: 0, value, text: NASTY.into(), doubtful: false };
+    let bar = |value| Bar { series: 0, value, text: NASTY.into(), invalid: false };
     vec![
         scatter(Scatter {
             name: "a".into(),
@@ -53,7 +53,7 @@ fn kinds() -> Vec<Plot> {
             words,
             NASTY,
             &[(0, NASTY), (REST, "rest")],
-            &[StackRow { label: NASTY.into(), parts: vec![(0, 2.0), (REST, 1.0)], doubtful: true }],
+            &[StackRow { label: NASTY.into(), parts: vec![(0, 2.0), (REST, 1.0)], invalid: true }],
             Vec::new(),
         )
         .unwrap(),
@@ -95,10 +95,10 @@ fn nothing_to_draw_is_no_plot() {
     assert!(scatter(Scatter::default()).is_none() && lines(Lines::default()).is_none());
     let unmeasured = BarGroup {
         label: "a".into(),
-        bars: vec![Bar { series: 0, value: None, text: String::new(), doubtful: false }],
+        bars: vec![Bar { series: 0, value: None, text: String::new(), invalid: false }],
     };
     assert!(bars(("", "", ""), "ms", &[], &[unmeasured], Vec::new()).is_none());
-    let empty = StackRow { label: "a".into(), parts: Vec::new(), doubtful: false };
+    let empty = StackRow { label: "a".into(), parts: Vec::new(), invalid: false };
     assert!(stacked(("", "", ""), "ms", &[], &[empty], Vec::new()).is_none());
 }
 
@@ -108,7 +108,7 @@ fn what_is_not_measured_is_said_and_has_no_bar() {
         series: 0,
         value,
         text: value.map_or(String::new(), |v| v.to_string()),
-        doubtful: false,
+        invalid: false,
     };
     let groups = [
         BarGroup { label: "a".into(), bars: vec![bar(Some(4.0))] },
@@ -121,11 +121,11 @@ fn what_is_not_measured_is_said_and_has_no_bar() {
 
 #[test]
 fn what_is_not_to_be_believed_keeps_its_colour_and_has_no_fill() {
-    let bar = |series| Bar { series, value: Some(1.0), text: "1".into(), doubtful: true };
+    let bar = |series| Bar { series, value: Some(1.0), text: "1".into(), invalid: true };
     let groups = [BarGroup { label: "a".into(), bars: vec![bar(0), bar(1)] }];
     let words = ("name", "title", "alt");
     let bars = bars(words, "ms", &["x".into(), "y".into()], &groups, Vec::new()).unwrap();
-    let row = StackRow { label: "a".into(), parts: vec![(2, 2.0), (REST, 1.0)], doubtful: true };
+    let row = StackRow { label: "a".into(), parts: vec![(2, 2.0), (REST, 1.0)], invalid: true };
     let series = [(2, "two"), (REST, "rest")];
     let stacked = stacked(words, "ms", &series, &[row], Vec::new()).unwrap();
     for (plot, classes) in [(bars, ["h0", "h1"]), (stacked, ["h2", "hrest"])] {
@@ -142,7 +142,7 @@ fn what_is_not_to_be_believed_keeps_its_colour_and_has_no_fill() {
 
 #[test]
 fn a_part_too_thin_to_see_is_no_rectangle_without_width() {
-    let row = StackRow { label: "a".into(), parts: vec![(0, 1e6), (1, 1.0)], doubtful: false };
+    let row = StackRow { label: "a".into(), parts: vec![(0, 1e6), (1, 1.0)], invalid: false };
     let plot = stacked(("n", "t", "a"), "ms", &[(0, "x"), (1, "y")], &[row], Vec::new()).unwrap();
     let text = plot.file();
     assert!(!text.contains("width=\"0\""), "{text}");

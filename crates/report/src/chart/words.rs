@@ -1,14 +1,14 @@
 /*!
-How wide words are, near enough to lay out a legend: the page's font is the reader's, so nobody
-knows exactly.
+Approximate width of words for the layout of a legend. The page uses the reader's font, so the exact
+width is unknown.
 */
 
-/// Width of `text` at `size`, somewhat more than in common fonts.
+/// Width of `text` at `size`, a little more than in common fonts.
 pub fn width(text: &str, size: f64) -> f64 {
     text.chars().map(|c| letter(c) * size).sum()
 }
 
-/// Parts of the font's size.
+/// Width of a letter in parts of the font size.
 fn letter(c: char) -> f64 {
     match c {
         'i' | 'j' | 'l' | '.' | ',' | ':' | ';' | '\'' | '|' | '!' | ' ' | '\u{a0}' | 'I' | '('
@@ -17,12 +17,12 @@ fn letter(c: char) -> f64 {
         'm' | 'w' | 'M' | 'W' | '%' | '…' | '@' => 0.90,
         'A'..='Z' | '&' | '_' => 0.68,
         c if (c as u32) < 0x2E80 => 0.57,
-        // Ideographs and pictures fill their square.
+        // Ideographs and emoji fill their square.
         _ => 1.05,
     }
 }
 
-/// `text`, cut with an ellipsis where it is wider than `room` at `size`.
+/// `text`, shortened with an ellipsis if it is wider than `room` at `size`.
 pub fn fit(text: &str, room: f64, size: f64) -> String {
     if width(text, size) <= room {
         return text.to_owned();

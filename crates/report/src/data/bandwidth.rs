@@ -1,8 +1,8 @@
 /*!
-Bandwidth against its peak, as far as files can tell: frames over the link to the device, and the
-peak of the device's own memory.
+Bandwidth against its peak, as far as files tell: uploaded frames over the link to the device, and
+the peak of the device's memory.
 
-How much of the memory's peak the kernels use, only a profiler's counters know.
+Only a profiler's counters show how much of the memory's peak the kernels use.
 */
 
 use std::collections::BTreeMap;
@@ -10,32 +10,31 @@ use std::collections::BTreeMap;
 use serde::Serialize;
 
 use super::conditions::is_predecoded;
-use crate::input::Row;
+use crate::input::ResultRow;
 use vos::stats;
 
 /// Red, green and blue.
 const BYTES_PER_PIXEL: f64 = 3.0;
-/// GB/s of one lane of PCI Express by generation, encoding taken off.
+/// GB/s of one PCI Express lane by generation, without encoding.
 const LANE_GB_PER_S: [f64; 6] = [0.25, 0.5, 0.985, 1.969, 3.938, 7.563];
 
-/// Of a group.
+/// Bandwidth of a group.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
 pub struct Bandwidth {
-    /// Frames to the device: their bytes over the time of the upload, GB/s.
+    /// Bytes of uploaded frames over their upload time, GB/s.
     pub upload_gb_per_s: Option<f64>,
     /// Peak of the link, GB/s in one direction.
     pub link_gb_per_s: Option<f64>,
     /// Upload over link, %.
     pub link_percent: Option<f64>,
-    /// Peak of the device's memory, GB/s: two transfers a clock over the width of its bus.
+    /// Peak of the device's memory, GB/s: two transfers a clock times the bus width.
     pub memory_gb_per_s: Option<f64>,
 }
 
-/// From rows with sizes and upload times, and the facts that the driver told.
-pub fn of(rows: &[&Row], facts: &BTreeMap<String, f64>) -> Bandwidth {
-    let rate = |row: &&Row| {
-        // Frames that were decoded ahead are of another size, and cross no link: they come from a
-        // mapped file.
+/// From rows with sizes and upload times, and the driver's facts.
+pub fn of(rows: &[&ResultRow], facts: &BTreeMap<String, f64>) -> Bandwidth {
+    let rate = |row: &&ResultRow| {
+        // Predecoded frames have another size and come from a mapped file, so they cross no link.
         if row.text("fidelity").is_some_and(is_predecoded) {
             return None;
         }

@@ -1,8 +1,8 @@
 /*!
-The best group by each measure that people choose by, and what speaks against comparing.
+The best group by each common measure, and conditions that differ between the groups.
 
-A group whose rows are all INVALID never takes part, a best of one is no best, and rows of the
-Python predecessor are only among themselves the fastest.
+A group of INVALID rows only never takes part, a single group is not the best of anything, and rows
+of the Python predecessor take part only in accuracy.
 */
 
 use std::collections::BTreeSet;
@@ -11,8 +11,8 @@ use serde::Serialize;
 
 use super::group::Group;
 
-/// Conditions that make numbers incomparable. Precision, backend and device are what people
-/// compare.
+/// Conditions that make numbers incomparable. Precision, backend and device may differ: they are
+/// the subject of the comparison.
 const SHARED: [&str; 8] = [
     "imgsz",
     "mode",
@@ -24,10 +24,10 @@ const SHARED: [&str; 8] = [
     "cudnn_benchmark",
 ];
 
-/// A winner.
+/// The best group by one measure.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Best {
-    /// By which measure, for people.
+    /// The measure as a heading.
     pub measure: &'static str,
     /// Its column.
     pub column: &'static str,
@@ -41,11 +41,11 @@ pub struct Best {
     pub digits: usize,
     /// Groups that were compared.
     pub among: usize,
-    /// What differs between them beside what is compared.
+    /// Conditions that differ between them.
     pub caveats: Vec<String>,
 }
 
-/// Measure, column, unit, decimals, whether more is better.
+/// Heading, column, unit, decimals, whether more is better.
 type Measure = (&'static str, &'static str, &'static str, usize, bool);
 
 const MEASURES: [Measure; 5] = [
@@ -56,13 +56,13 @@ const MEASURES: [Measure; 5] = [
     ("Least energy", "energy_j_per_frame", "J per frame", 3, false),
 ];
 
-/// One winner for each measure that two groups or more have.
+/// The best group by each measure that two or more groups have.
 pub fn best(groups: &[Group]) -> Vec<Best> {
     MEASURES.into_iter().filter_map(|measure| winner(groups, measure)).collect()
 }
 
 fn winner(groups: &[Group], (measure, column, unit, digits, more): Measure) -> Option<Best> {
-    // The predecessor times other things and counts memory otherwise; masks are masks.
+    // The predecessor times other work and counts memory in another way; its masks are comparable.
     let ours = |group: &Group| !group.predecessor && !group.invalid && group.mean(column).is_some();
     let apart = column != "JandF" && groups.iter().any(ours);
     let candidates: Vec<(usize, f64)> = groups
@@ -89,17 +89,16 @@ fn winner(groups: &[Group], (measure, column, unit, digits, more): Measure) -> O
     })
 }
 
-/// What differs between groups beside what is compared, in words.
+/// Conditions that differ between groups, as sentences.
 pub fn differences(groups: &[&Group]) -> Vec<String> {
     let mut found = Vec::new();
     for column in SHARED {
         let values: BTreeSet<Option<&str>> =
             groups.iter().map(|group| group.conditions.get(column)).collect();
-        // Models that take frames of their own size only are compared all the same; the size is
-        // said.
+        // Models with a fixed input size are compared too; the note names the sizes.
         if values.len() > 1 {
             let words: Vec<&str> =
-                values.into_iter().map(|value| value.unwrap_or("not said")).collect();
+                values.into_iter().map(|value| value.unwrap_or("unknown")).collect();
             found.push(format!("{} ({})", column.replace('_', " "), words.join(", ")));
         }
     }

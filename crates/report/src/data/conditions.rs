@@ -1,5 +1,5 @@
 /*!
-What must be equal for rows to be taken together, and the shortest name that tells two groups apart.
+Conditions that rows of a group share, and the shortest names that distinguish two groups.
 */
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -7,10 +7,10 @@ use std::collections::{BTreeMap, BTreeSet};
 use serde::{Serialize, Serializer};
 use serde_json::Value;
 
-use crate::input::{Row, Source};
+use crate::input::{ResultRow, RunSource};
 use vos::files::OTHER_DEVICES;
 
-/// Columns whose values may not be mixed, those first that people name first.
+/// Columns whose values are never mixed, the most familiar first.
 pub const COLUMNS: [&str; 12] = [
     "precision",
     "imgsz",
@@ -26,23 +26,22 @@ pub const COLUMNS: [&str; 12] = [
     "cudnn_benchmark",
 ];
 
-/// Settings of a run that change its speed and have no column; those of the GPU's pipeline come to
-/// them.
+/// Settings of a run that change its speed and have no column. The GPU pipeline's settings are
+/// added.
 const SETTINGS: [&str; 4] = ["threads", "warmup_runs", "max_clip_frames", OTHER_DEVICES];
-/// Of the GPU's settings those that say where something is and not what is done, and the one that
-/// has a column.
+/// The GPU's settings that name a place and do not affect the work, and the setting that has a
+/// column.
 const PLACES: [&str; 3] = ["device", "tensorrt_lib", "mode"];
 
 /// Settings of a run by their names.
 pub type Settings = BTreeMap<String, String>;
 
-/// Values of [`COLUMNS`], `None` where the table has no such column or an empty field; and the
-/// run's settings.
+/// Values of [`COLUMNS`], `None` for a missing column or an empty field; and the run's settings.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Conditions([Option<String>; COLUMNS.len()], Settings);
 
-/// The settings of a run that its rows were measured under; none without a sidecar.
-pub fn settings(source: &Source) -> Settings {
+/// The settings of a run; empty without a sidecar.
+pub fn settings(source: &RunSource) -> Settings {
     let mut found = Settings::new();
     let Some(all) = source.facts.get("configuration").and_then(Value::as_object) else {
         return found;
@@ -59,7 +58,7 @@ pub fn settings(source: &Source) -> Settings {
             add(name, value);
         }
     }
-    // ONNX Runtime's threads have no part in what engines do.
+    // ONNX Runtime's threads do not affect engines.
     for name in SETTINGS.iter().filter(|name| gpu.is_none() || **name != "threads") {
         add(name, all.get(*name).unwrap_or(&Value::Null));
     }
@@ -67,8 +66,8 @@ pub fn settings(source: &Source) -> Settings {
 }
 
 impl Conditions {
-    /// Of a row of a run with these settings.
-    pub fn of(row: &Row, settings: &Settings) -> Self {
+    /// Conditions of a row in a run with these settings.
+    pub fn of(row: &ResultRow, settings: &Settings) -> Self {
         Self(COLUMNS.map(|column| row.text(column).map(str::to_owned)), settings.clone())
     }
 
@@ -77,7 +76,7 @@ impl Conditions {
         self.get(name).or_else(|| self.1.get(name).map(String::as_str))
     }
 
-    /// Whether frames were decoded and resized ahead of time.
+    /// Whether frames were decoded and resized before the run.
     pub fn are_predecoded(&self) -> bool {
         self.get("fidelity").is_some_and(is_predecoded)
     }
@@ -88,7 +87,7 @@ impl Conditions {
         self.0[at].as_deref()
     }
 
-    /// Names and values of those that are known.
+    /// Names and values of the known conditions.
     pub fn known(&self) -> impl Iterator<Item = (&str, &str)> {
         COLUMNS.into_iter().zip(&self.0).filter_map(|(name, value)| Some((name, value.as_deref()?)))
     }
@@ -101,8 +100,8 @@ impl Serialize for Conditions {
     }
 }
 
-/// For each set of conditions, the values that set it apart from its siblings (same model, same
-/// platform), in words.
+/// For each set of conditions, the values that distinguish it from its siblings (same model, same
+/// platform).
 pub fn apart(siblings: &[&Conditions]) -> Vec<Vec<String>> {
     let mut words: Vec<Vec<String>> = vec![Vec::new(); siblings.len()];
     let mut classes = vec![0; siblings.len()];
@@ -110,7 +109,7 @@ pub fn apart(siblings: &[&Conditions]) -> Vec<Vec<String>> {
         siblings.iter().flat_map(|conditions| conditions.1.keys()).map(String::as_str).collect();
     for column in COLUMNS.into_iter().chain(settings) {
         let value = |index: usize| siblings[index].value(column);
-        // Only what divides a class that is still whole is worth a word.
+        // Only a value that splits a class is added.
         let divides = (0..siblings.len())
             .any(|a| (0..a).any(|b| classes[a] == classes[b] && value(a) != value(b)));
         if !divides {
@@ -130,12 +129,12 @@ pub fn apart(siblings: &[&Conditions]) -> Vec<Vec<String>> {
     words
 }
 
-/// Whether a row of this fidelity was fed frames that were decoded ahead of time.
+/// Whether a row with this fidelity used frames that were decoded before the run.
 pub fn is_predecoded(fidelity: &str) -> bool {
     fidelity.contains("-predecoded-")
 }
 
-/// A value as people say it.
+/// A value as text.
 pub fn in_words(column: &str, value: Option<&str>) -> String {
     match (column, value) {
         ("imgsz", Some(value)) => format!("{value} px"),
@@ -145,12 +144,13 @@ pub fn in_words(column: &str, value: Option<&str>) -> String {
         ("prompt_policy", Some(value)) => format!("{value} prompts"),
         (column, Some(value)) if COLUMNS.contains(&column) => value.to_owned(),
         (setting, Some(value)) => format!("{} {value}", setting.replace('_', " ")),
-        (column, None) => format!("{} not said", column.replace('_', " ")),
+        (column, None) => format!("{} unknown", column.replace('_', " ")),
     }
 }
 
-/// Platform and host of a row: its own columns, else the experiment's file, else the run's label.
-pub fn place(source: &Source, row: &Row) -> (String, Option<String>) {
+/// Platform and host of a row: from its columns, else from the experiment's file, else the run's
+/// label.
+pub fn place(source: &RunSource, row: &ResultRow) -> (String, Option<String>) {
     let configured = |name: &str| {
         source
             .experiment
@@ -186,7 +186,7 @@ mod tests {
     #[test]
     fn settings_without_a_column_set_runs_apart() {
         let run = |configuration: Value| {
-            let mut source = Source::default();
+            let mut source = RunSource::default();
             source.facts.insert("configuration".into(), configuration);
             Conditions([const { None }; COLUMNS.len()], settings(&source))
         };
@@ -203,7 +203,7 @@ mod tests {
         let cpu = [1, 8].map(|threads| run(json!({"threads": threads, "gpu": null})));
         assert_eq!(apart(&[&cpu[0], &cpu[1]]), [["threads 1"], ["threads 8"]]);
         assert_eq!(serde_json::to_value(&cpu[0]).unwrap(), json!({"threads": "1"}));
-        assert_eq!(settings(&Source::default()), Settings::new());
+        assert_eq!(settings(&RunSource::default()), Settings::new());
     }
 
     #[test]
@@ -218,6 +218,6 @@ mod tests {
             [["fp16", "latency"], ["fp16", "throughput"], ["fp32", "latency"]]
         );
         let unsaid = with(&[("mode", "latency"), ("device", "H200")]);
-        assert_eq!(apart(&[&fast, &unsaid]), [["fp16"], ["precision not said"]]);
+        assert_eq!(apart(&[&fast, &unsaid]), [["fp16"], ["precision unknown"]]);
     }
 }

@@ -1,28 +1,27 @@
 /*!
-Frame times of all passes of a group: percentiles over every frame, and curves thin enough for a
-page.
+Frame times of all passes of a group: percentiles over every frame, and curves thinned for a page.
 */
 
 use serde::Serialize;
 
-use crate::input::Pass;
+use crate::input::RecordedPass;
 use vos::stats;
 
-/// Points of a distribution curve below its last hundredth, and in it.
+/// Points of a distribution curve up to its 99th percentile, and above it.
 const CURVE: (usize, usize) = (300, 100);
-/// Points of a curve of times; each pair is the least and the most of its share of the frames.
+/// Points of a time series; each pair is the minimum and the maximum of its share of the frames.
 const SERIES_POINTS: usize = 1000;
-/// Frames from which on a 99.9th percentile is more than the slowest frame.
+/// Least number of frames for which the 99.9th percentile differs from the slowest frame.
 const FRAMES_FOR_P999: usize = 1000;
 
-/// The frames after each pass's first, taken together.
+/// The frames of all passes without each pass's first.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Frames {
-    /// `latency`, or `interval` between masks where frames overlap.
+    /// `latency`, or `interval` between masks if frames overlap.
     pub kind: &'static str,
-    /// Frames behind the percentiles.
+    /// Number of frames.
     pub frames: usize,
-    /// Passes behind them.
+    /// Number of passes.
     pub passes: usize,
     /// Mean, ms.
     pub mean_ms: f64,
@@ -38,11 +37,11 @@ pub struct Frames {
     pub p95_ms: f64,
     /// 99th percentile, ms.
     pub p99_ms: f64,
-    /// 99.9th percentile, ms; only of a thousand frames or more.
+    /// 99.9th percentile, ms; only with a thousand frames or more.
     pub p999_ms: Option<f64>,
     /// Slowest frame, ms.
     pub max_ms: f64,
-    /// Time in ms and the share of frames that took no longer, thinned.
+    /// The distribution: a time in ms and the share of frames that took at most that long, thinned.
     pub ecdf: Vec<(f64, f64)>,
     /// The longest pass frame by frame.
     pub series: Series,
@@ -59,14 +58,15 @@ pub struct Series {
     pub run: u64,
     /// Frames of the pass.
     pub frames: usize,
-    /// Frames that share two points, the fastest and the slowest of them; 1: every frame is drawn.
+    /// Number of frames that share two points, the fastest and the slowest of them; 1 if every
+    /// frame is drawn.
     pub frames_per_pair: usize,
-    /// Frame of the pass (0 is the prompted one) and time in ms.
+    /// Frame of the pass (0 is the prompted one) and its time in ms.
     pub points: Vec<(f64, f64)>,
 }
 
-/// Of all passes; `None` where no pass has a frame after its first.
-pub fn of(passes: &[&Pass], overlapping: bool) -> Option<Frames> {
+/// Frames of all passes; `None` if no pass has a frame after its first.
+pub fn of(passes: &[&RecordedPass], overlapping: bool) -> Option<Frames> {
     let longest = passes.iter().rev().max_by_key(|pass| pass.latencies_ms.len())?;
     let later = passes.iter().flat_map(|pass| pass.latencies_ms.iter().skip(1).copied());
     let times = stats::sorted(&later.filter(|time| time.is_finite()).collect::<Vec<_>>());
@@ -89,8 +89,7 @@ pub fn of(passes: &[&Pass], overlapping: bool) -> Option<Frames> {
     })
 }
 
-/// The share of sorted times that are no greater than each of them; the tail keeps more points than
-/// the rest.
+/// The share of sorted times up to each time; the tail keeps more points than the rest.
 fn ecdf(sorted: &[f64]) -> Vec<(f64, f64)> {
     let count = sorted.len();
     let (body, tail) = CURVE;
@@ -109,7 +108,7 @@ fn ecdf(sorted: &[f64]) -> Vec<(f64, f64)> {
     indices.into_iter().map(share).collect()
 }
 
-fn series(pass: &Pass) -> Series {
+fn series(pass: &RecordedPass) -> Series {
     let times = &pass.latencies_ms;
     let per_pair = match times.len() <= SERIES_POINTS {
         true => 1,
@@ -145,8 +144,8 @@ fn series(pass: &Pass) -> Series {
 mod tests {
     use super::*;
 
-    fn pass(latencies_ms: Vec<f64>) -> Pass {
-        Pass { video: "v".into(), latencies_ms, ..Pass::default() }
+    fn pass(latencies_ms: Vec<f64>) -> RecordedPass {
+        RecordedPass { video: "v".into(), latencies_ms, ..RecordedPass::default() }
     }
 
     #[test]

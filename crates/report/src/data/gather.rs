@@ -1,20 +1,21 @@
 /*!
-Rows of one model under one set of conditions on one platform, taken together.
+Groups rows of one model under one set of conditions on one platform.
 
-Speed, memory and sensors are means over the objects whose speed may be believed; INVALID rows are
-counted and told of, and have no part in them. Where every row is INVALID the numbers are theirs and
-the group is marked: it is shown, never compared. Quality is over all measured rows, because a
-verdict speaks of speed alone.
+Speed, memory and sensors are means over the objects with a valid speed; INVALID rows are counted
+and named, and excluded. If every row is INVALID, the numbers are theirs and the group is marked: it
+is shown and never compared. Quality is over all measured rows, because a verdict concerns only
+speed.
 */
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use super::conditions::{Conditions, apart, place, settings};
-use super::group::{Counts, Group, Reason, Stat, stat};
-use super::{WORDS, bandwidth, frames, memory, stages};
-use crate::input::{Believed, Pass, Row, Source};
+use super::group::{Counts, Group, Reason};
+use super::stat::{Stat, stat};
+use super::{bandwidth, frames, memory, stages};
+use crate::input::{RecordedPass, ResultRow, RunSource, TEXT_COLUMNS, Validity};
 
-/// Columns that are numbers and no measurements.
+/// Numeric columns that are not measurements.
 const NO_MEASUREMENTS: [&str; 12] = [
     "run",
     "imgsz",
@@ -29,22 +30,22 @@ const NO_MEASUREMENTS: [&str; 12] = [
     "annotation_stride_frames",
     "nsight_report",
 ];
-/// Columns of quality, on which the verdict has no say.
+/// Columns of quality, which a verdict does not concern.
 const QUALITY: [&str; 5] = ["J", "F", "JandF", "JandF_proxy", "scored_frames"];
 
-/// What rows must share.
+/// The properties that rows of a group share.
 type Key = (String, Option<String>, String, Conditions);
 
 /// A group's rows and passes while they are collected.
 #[derive(Default)]
 struct Members<'a> {
-    rows: Vec<&'a Row>,
-    passes: Vec<(&'a Pass, Believed)>,
-    sources: Vec<&'a Source>,
+    rows: Vec<&'a ResultRow>,
+    passes: Vec<(&'a RecordedPass, Validity)>,
+    sources: Vec<&'a RunSource>,
 }
 
 /// All groups in order of first appearance, and for each row of each source the index of its group.
-pub fn groups(sources: &[Source]) -> (Vec<Group>, Vec<Vec<usize>>) {
+pub fn groups(sources: &[RunSource]) -> (Vec<Group>, Vec<Vec<usize>>) {
     let mut keys: Vec<Key> = Vec::new();
     let mut index: HashMap<Key, usize> = HashMap::new();
     let mut members: Vec<Members<'_>> = Vec::new();
@@ -67,15 +68,15 @@ pub fn groups(sources: &[Source]) -> (Vec<Group>, Vec<Vec<usize>>) {
             }
             // A profile has a row for each pass, a summary one for all passes of an object.
             of_object
-                .insert((row.key(), row.number("run").map(|run| run as u64)), (at, row.believed()));
+                .insert((row.key(), row.number("run").map(|run| run as u64)), (at, row.validity()));
             of_rows.push(at);
         }
         for pass in &source.passes {
             let key = (pass.video.as_str(), pass.object.as_str(), pass.model.as_str());
             let found =
                 of_object.get(&(key, Some(pass.run))).or_else(|| of_object.get(&(key, None)));
-            if let Some((at, believed)) = found {
-                members[*at].passes.push((pass, *believed));
+            if let Some((at, validity)) = found {
+                members[*at].passes.push((pass, *validity));
             }
         }
         places.push(of_rows);
@@ -90,7 +91,7 @@ pub fn groups(sources: &[Source]) -> (Vec<Group>, Vec<Vec<usize>>) {
     )
 }
 
-/// Name and platform of each group as people read them.
+/// Name and platform of each group as text.
 fn names(keys: &[Key]) -> Vec<(String, String)> {
     let mut names = vec![(String::new(), String::new()); keys.len()];
     for (at, (platform, host, model, _)) in keys.iter().enumerate() {
@@ -119,14 +120,14 @@ fn group(key: Key, name: String, platform: String, members: &Members<'_>) -> Gro
     let mut counts = count(rows);
     counts.objects = objects_of(rows).len();
     let invalid = counts.measured > 0 && counts.invalid == counts.measured;
-    let used = |believed: Believed| believed.counts() || (invalid && believed == Believed::Invalid);
-    let believed: Vec<&Row> = rows.iter().copied().filter(|row| used(row.believed())).collect();
-    let measured: Vec<&Row> =
-        rows.iter().copied().filter(|row| row.believed() != Believed::Unmeasured).collect();
-    let passes: Vec<&Pass> = members
+    let used = |validity: Validity| validity.counts() || (invalid && validity == Validity::Invalid);
+    let valid: Vec<&ResultRow> = rows.iter().copied().filter(|row| used(row.validity())).collect();
+    let measured: Vec<&ResultRow> =
+        rows.iter().copied().filter(|row| row.validity() != Validity::Unmeasured).collect();
+    let passes: Vec<&RecordedPass> = members
         .passes
         .iter()
-        .filter(|(_, believed)| used(*believed))
+        .filter(|(_, validity)| used(*validity))
         .map(|(pass, _)| *pass)
         .collect();
     let overlapping = conditions.get("mode") == Some("throughput");
@@ -137,9 +138,9 @@ fn group(key: Key, name: String, platform: String, members: &Members<'_>) -> Gro
             *most = most.max(value);
         }
     }
-    let told: Vec<&str> = rows.iter().filter_map(|row| row.text("throttle")).collect();
+    let words: Vec<&str> = rows.iter().filter_map(|row| row.text("throttle")).collect();
     let mut throttle = BTreeMap::new();
-    for word in told.iter().flat_map(|words| words.split('+')).filter(|word| *word != "none") {
+    for word in words.iter().flat_map(|words| words.split('+')).filter(|word| *word != "none") {
         *throttle.entry(word.to_owned()).or_insert(0) += 1;
     }
     let mut weights = BTreeSet::new();
@@ -148,17 +149,17 @@ fn group(key: Key, name: String, platform: String, members: &Members<'_>) -> Gro
     }
     let objects = objects_of(&measured);
     counts.objects_measured = objects.len();
-    let stats = stats_of(&believed, &measured);
+    let stats = stats_of(&valid, &measured);
     let gpu_facts = gpu_facts(&members.sources);
     Group {
         device_memory: memory::of(&gpu_facts, conditions.get("device"), &stats, &observed_max),
         frames: frames::of(&passes, overlapping),
-        stages: stages::of(&passes, &believed, overlapping),
+        stages: stages::of(&passes, &valid, overlapping),
         objects,
         weights: (!weights.is_empty()).then(|| weights.into_iter().collect::<Vec<_>>().join("; ")),
         predecessor: members.sources.iter().all(|source| source.is_predecessors()),
         reasons: reasons(rows),
-        bandwidth: bandwidth::of(&believed, &gpu_facts),
+        bandwidth: bandwidth::of(&valid, &gpu_facts),
         gpu_facts,
         name,
         model,
@@ -170,52 +171,52 @@ fn group(key: Key, name: String, platform: String, members: &Members<'_>) -> Gro
         stats,
         observed_max,
         throttle,
-        throttle_told: told.len(),
+        throttle_rows: words.len(),
     }
 }
 
-/// Clips and objects that rows are of.
-fn objects_of(rows: &[&Row]) -> BTreeSet<(String, String)> {
+/// Clips and objects of the rows.
+fn objects_of(rows: &[&ResultRow]) -> BTreeSet<(String, String)> {
     rows.iter().map(|row| (row.key().0.to_owned(), row.key().1.to_owned())).collect()
 }
 
-fn count(rows: &[&Row]) -> Counts {
+fn count(rows: &[&ResultRow]) -> Counts {
     let mut counts = Counts { rows: rows.len(), ..Counts::default() };
     for row in rows {
-        let believed = row.believed();
-        counts.measured += usize::from(believed != Believed::Unmeasured);
-        match believed {
-            Believed::Valid => counts.valid += 1,
-            Believed::Invalid => counts.invalid += 1,
-            Believed::Unjudged => counts.unjudged += 1,
-            Believed::NoVerdict => counts.no_verdict += 1,
-            Believed::Unmeasured => {}
+        let validity = row.validity();
+        counts.measured += usize::from(validity != Validity::Unmeasured);
+        match validity {
+            Validity::Valid => counts.valid += 1,
+            Validity::Invalid => counts.invalid += 1,
+            Validity::Unjudged => counts.unjudged += 1,
+            Validity::NoVerdict => counts.no_verdict += 1,
+            Validity::Unmeasured => {}
         }
     }
     counts
 }
 
-fn stats_of(believed: &[&Row], measured: &[&Row]) -> BTreeMap<String, Stat> {
+fn stats_of(valid: &[&ResultRow], measured: &[&ResultRow]) -> BTreeMap<String, Stat> {
     let mut columns = BTreeSet::new();
     for row in measured {
         columns.extend(row.columns());
     }
     let of = |column: &str| {
-        let rows = if QUALITY.contains(&column) { measured } else { believed };
+        let rows = if QUALITY.contains(&column) { measured } else { valid };
         let values: Vec<f64> = rows.iter().filter_map(|row| row.number(column)).collect();
         stat(&values)
     };
     let columns = columns
         .into_iter()
-        .filter(|column| !NO_MEASUREMENTS.contains(column) && !WORDS.contains(column));
+        .filter(|column| !NO_MEASUREMENTS.contains(column) && !TEXT_COLUMNS.contains(column));
     columns.filter_map(|column| Some((column.to_owned(), of(column)?))).collect()
 }
 
-fn reasons(rows: &[&Row]) -> Vec<Reason> {
+fn reasons(rows: &[&ResultRow]) -> Vec<Reason> {
     let mut reasons: Vec<Reason> = Vec::new();
     for row in rows {
-        let state = row.believed();
-        if !matches!(state, Believed::Invalid | Believed::Unmeasured) {
+        let state = row.validity();
+        if !matches!(state, Validity::Invalid | Validity::Unmeasured) {
             continue;
         }
         let text = row.why().unwrap_or("no reason given").to_owned();
@@ -228,20 +229,21 @@ fn reasons(rows: &[&Row]) -> Vec<Reason> {
     reasons
 }
 
-/// The weights of a model as the run's configuration words them.
-fn weights_of(source: &Source, model: &str) -> Option<String> {
+/// The weights of a model, from the run's configuration.
+fn weights_of(source: &RunSource, model: &str) -> Option<String> {
     let models = source.facts.get("configuration")?.get("models")?.as_array()?;
     let own =
         models.iter().find(|entry| entry.get("tag").and_then(|tag| tag.as_str()) == Some(model))?;
     own.get("weights")?.as_str().map(str::to_owned)
 }
 
-/// Numbers that the driver told of the GPU; where two runs disagree there is none.
-fn gpu_facts(sources: &[&Source]) -> BTreeMap<String, f64> {
+/// The driver's numbers of the GPU; a number on which two runs differ is omitted.
+fn gpu_facts(sources: &[&RunSource]) -> BTreeMap<String, f64> {
     let mut facts: BTreeMap<String, f64> = BTreeMap::new();
     let mut disputed = BTreeSet::new();
-    let told = sources.iter().filter_map(|source| source.environment("gpu")?.as_object()).flatten();
-    for (name, value) in told {
+    let known =
+        sources.iter().filter_map(|source| source.environment("gpu")?.as_object()).flatten();
+    for (name, value) in known {
         if let Some(value) = value.as_f64()
             && *facts.entry(name.clone()).or_insert(value) != value
         {

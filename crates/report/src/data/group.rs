@@ -1,6 +1,5 @@
 /*!
-A line of the report: what rows of one model under one set of conditions on one platform say
-together.
+A group: the rows of one model under one set of conditions on one platform, and their statistics.
 */
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -12,100 +11,83 @@ use super::conditions::Conditions;
 use super::frames::Frames;
 use super::memory::DeviceMemory;
 use super::stages::StageTable;
-use crate::input::Believed;
-use vos::stats;
+use super::stat::Stat;
+use crate::input::Validity;
 
-/// Mean and spread of a column over rows.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
-pub struct Stat {
-    /// Rows with a number.
-    pub n: usize,
-    /// Mean.
-    pub mean: f64,
-    /// Standard deviation of the population.
-    pub std: f64,
-    /// Smallest.
-    pub min: f64,
-    /// Largest.
-    pub max: f64,
-    /// Middle.
-    pub median: f64,
-}
-
-/// How many rows ended how.
+/// Number of rows by outcome.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
 pub struct Counts {
     /// All.
     pub rows: usize,
     /// With numbers.
     pub measured: usize,
-    /// Clips' objects that the rows are of: fewer than rows where a table has one for each pass.
+    /// Distinct objects of the rows: fewer than rows if a table has a row for each pass.
     pub objects: usize,
-    /// Those of which a row has numbers.
+    /// Objects with a measured row.
     pub objects_measured: usize,
-    /// Judged VALID.
+    /// VALID rows.
     pub valid: usize,
-    /// Judged INVALID.
+    /// INVALID rows.
     pub invalid: usize,
-    /// Judged `-`.
+    /// Rows with the verdict `-`.
     pub unjudged: usize,
-    /// In tables without verdicts.
+    /// Measured rows of tables without verdicts.
     pub no_verdict: usize,
 }
 
 /// Why rows are INVALID or have no numbers.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Reason {
-    /// What they are.
-    pub state: Believed,
-    /// The table's own words.
+    /// Their validity.
+    pub state: Validity,
+    /// The reason in the table.
     pub text: String,
-    /// Rows with the same words.
+    /// Rows with the same reason.
     pub rows: usize,
 }
 
-/// The rows taken together.
+/// Rows with the same model, conditions and platform.
 #[derive(Debug, Serialize)]
 pub struct Group {
-    /// Model tag, and what sets it apart on its platform.
+    /// Model tag, and the conditions that distinguish it on its platform.
     pub name: String,
     /// Model tag.
     pub model: String,
-    /// Platform, with the host's name where there are several of that platform.
+    /// Platform, with the host's name if there are several hosts of that platform.
     pub platform: String,
-    /// Host's name, where known.
+    /// Host's name, if known.
     pub hostname: Option<String>,
-    /// What all rows have in common.
+    /// The conditions that all rows share.
     pub conditions: Conditions,
-    /// The weights in words, where the run says.
+    /// Description of the weights, if the run has one.
     pub weights: Option<String>,
     /// Rows by outcome.
     pub counts: Counts,
-    /// Every measured row is INVALID: the numbers are not to be used.
+    /// Every measured row is INVALID: the numbers must not be used.
     pub invalid: bool,
-    /// The rows are the Python predecessor's, whose timed region is another.
+    /// The rows are the Python predecessor's, whose timed region differs.
     pub predecessor: bool,
-    /// By column.
+    /// Statistics by column.
     pub stats: BTreeMap<String, Stat>,
     /// The largest reading of each sensor over the passes, by the sidecar's names.
     pub observed_max: BTreeMap<String, f64>,
-    /// What the driver says of the GPU, where every run behind the group says the same.
+    /// The driver's facts of the GPU on which all runs of the group agree.
     pub gpu_facts: BTreeMap<String, f64>,
     /// Bandwidth against its peak.
     pub bandwidth: Bandwidth,
-    /// Words of the column `throttle` with the number of rows that have them, `none` left out.
+    /// Words of the column `throttle` with their number of rows, `none` omitted.
     pub throttle: BTreeMap<String, usize>,
-    /// Rows whose sensors told whether clocks were held down; of the others nobody knows.
-    pub throttle_told: usize,
+    /// Rows with a reading of the throttle sensor.
+    pub throttle_rows: usize,
     /// Reasons, the most frequent first.
     pub reasons: Vec<Reason>,
     /// Frame times of all passes.
     pub frames: Option<Frames>,
-    /// Where the time goes.
+    /// Stages of a frame's time.
     pub stages: Option<StageTable>,
     /// Memory of the GPU as a whole.
     pub device_memory: Option<DeviceMemory>,
-    /// Clips and objects of which a row has numbers.
+    /// Clips and objects with a measured row.
     #[serde(skip)]
     pub objects: BTreeSet<(String, String)>,
 }
@@ -126,20 +108,8 @@ impl Group {
         format!("{} · {}", self.name, self.platform)
     }
 
-    /// Frames overlap: there are intervals between masks and no latencies.
+    /// Frames overlap, so there are intervals between masks and no latencies.
     pub fn overlapping(&self) -> bool {
         self.conditions.get("mode") == Some("throughput")
     }
-}
-
-/// Statistics of values; `None` without any.
-pub fn stat(values: &[f64]) -> Option<Stat> {
-    Some(Stat {
-        n: values.len(),
-        mean: stats::mean(values)?,
-        std: stats::population_std(values)?,
-        min: stats::min(values)?,
-        max: stats::max(values)?,
-        median: stats::median(values)?,
-    })
 }

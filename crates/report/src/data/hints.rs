@@ -1,5 +1,5 @@
 /*!
-What holds a group back, each with the numbers that say so: a hint without evidence is an opinion.
+Hints about what limits the speed of a group, each with the numbers as evidence.
 */
 
 use serde::Serialize;
@@ -8,40 +8,40 @@ use super::group::Group;
 use crate::input::NsysReport;
 use vos::record::Limit;
 
-/// Part of the latency without work on the GPU from which the host is to blame.
+/// Least share of the latency without work on the GPU for which the host is the limit.
 const HOST_SHARE: f64 = 0.10;
-/// Part of the latency that copies may take.
+/// Largest share of the latency for copies without a hint.
 const TRANSFER_SHARE: f64 = 0.20;
-/// Mean clock over the highest clock below which the GPU is slower than it could be.
+/// Least mean clock over the highest clock without a hint.
 const CLOCK_SHARE: f64 = 0.90;
-/// Power over its limit from which it is the limit that counts.
+/// Least power over its limit for which the limit counts.
 const POWER_SHARE: f64 = 0.97;
-/// Memory in use from which a board is nearly full, %.
+/// Least share of memory in use for which a board is nearly full, %.
 const MEMORY_PERCENT: f64 = 80.0;
-/// 99th percentile over the median from which frames come unevenly.
+/// Least 99th percentile over the median for which frames are uneven.
 const TAIL: f64 = 1.5;
-/// Utilisation below which a GPU whose frames overlap is waiting, %.
+/// Utilisation below which a GPU with overlapping frames waits, %.
 const UTILISATION_PERCENT: f64 = 70.0;
 
 /// One finding.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Hint {
-    /// Group or profile it speaks of.
+    /// The group or profile.
     pub about: String,
-    /// A word for it.
+    /// A keyword.
     pub code: &'static str,
-    /// What follows.
+    /// The conclusion.
     pub sentence: &'static str,
-    /// The numbers.
+    /// The evidence.
     pub evidence: String,
 }
 
-/// Of all groups, in their order.
+/// Hints of all groups, in their order.
 pub fn hints(groups: &[Group]) -> Vec<Hint> {
     groups.iter().filter(|group| group.counts.measured > 0).flat_map(of).collect()
 }
 
-/// Of profiles.
+/// Hints of profiles.
 pub fn of_profiles(reports: &[NsysReport]) -> Vec<Hint> {
     let low = |report: &&NsysReport| {
         report.faults.is_empty()
@@ -50,16 +50,17 @@ pub fn of_profiles(reports: &[NsysReport]) -> Vec<Hint> {
     let hint = |report: &NsysReport| Hint {
         about: report.name.clone(),
         code: "host-bound",
-        sentence: "The GPU waits for the host: fewer and larger launches (CUDA graphs), or frames that overlap, would fill it.",
+        sentence: "The GPU waits for the host: CUDA graphs or overlapping frames would keep it \
+                   busy.",
         evidence: format!(
-            "the profile shows work on the GPU in {:.0} % of the time",
+            "the GPU works in {:.0} % of the profile's time",
             report.gpu_util_percent.unwrap_or(0.0)
         ),
     };
     reports.iter().filter(low).map(hint).collect()
 }
 
-/// A word, what follows, and the numbers.
+/// Keyword, conclusion, evidence.
 type Finding = (&'static str, &'static str, String);
 
 fn of(group: &Group) -> impl Iterator<Item = Hint> {
@@ -70,14 +71,15 @@ fn of(group: &Group) -> impl Iterator<Item = Hint> {
     found.map(hint)
 }
 
-/// The GPU's pauses: within a frame, or, where frames overlap, at all.
+/// Pauses of the GPU: within a frame, or, if frames overlap, overall.
 fn host(group: &Group) -> Option<Finding> {
     if group.overlapping() {
         let util = group.mean("gpu_util").filter(|util| *util < UTILISATION_PERCENT)?;
         return Some((
             "host-bound",
-            "Frames overlap and the GPU is idle all the same: decoding or the host's own work does not keep up.",
-            format!("gpu_util is {util:.0} % on average; {UTILISATION_PERCENT:.0} % would be busy"),
+            "Frames overlap and the GPU still waits: decoding or other work of the host is too \
+             slow.",
+            format!("gpu_util is {util:.0} % on average, below {UTILISATION_PERCENT:.0} %"),
         ));
     }
     let frame = group.stages.as_ref().map(|stages| stages.frame_ms);
@@ -87,9 +89,11 @@ fn host(group: &Group) -> Option<Finding> {
     (share > HOST_SHARE).then(|| {
         (
             "host-bound",
-            "The GPU waits for the host between its pieces of work: CUDA graphs, a faster processor, or frames that overlap (--mode throughput) would help.",
+            "The GPU waits for the host between kernels: CUDA graphs, a faster CPU, or overlapping \
+             frames (--mode throughput) would help.",
             format!(
-                "{:.0} % of a frame's {latency:.2} ms are without work on the GPU ({gpu:.2} ms by its own clock)",
+                "{:.0} % of a frame's {latency:.2} ms are without work on the GPU (GPU time \
+                 {gpu:.2} ms)",
                 100.0 * share
             ),
         )
@@ -97,16 +101,22 @@ fn host(group: &Group) -> Option<Finding> {
 }
 
 fn transfer(group: &Group) -> Option<Finding> {
-    // Predecoded frames come out of a file: no link is crossed. Stages of frames that overlap are
-    // no shares of a frame.
+    // Predecoded frames come from a file and cross no link. Stages of overlapping frames are not
+    // shares of a frame.
     let stages = group.stages.as_ref().filter(|stages| !stages.overlapping)?;
     let copies = |column| stages.per_frame(column).unwrap_or(0.0);
     let share = (copies("upload_ms") + copies("download_ms")) / stages.frame_ms;
     (share > TRANSFER_SHARE && !group.conditions.are_predecoded()).then(|| {
         (
             "transfer-bound",
-            "Copies between host and device take a good part of the frame: pinned memory, smaller frames, or masks that stay on the device.",
-            format!("upload and download are {:.0} % of a frame's {:.2} ms", 100.0 * share, stages.frame_ms),
+            "Copies between host and device take a large part of the frame: use pinned memory, \
+             smaller frames, or masks that stay on the device.",
+            format!(
+                "upload and download are {:.0} % of a frame's {:.2} \
+                     ms",
+                100.0 * share,
+                stages.frame_ms
+            ),
         )
     })
 }
@@ -116,7 +126,8 @@ fn decoding(group: &Group) -> Option<Finding> {
     let decode = stages.per_frame("decode_ms").filter(|decode| *decode > stages.frame_ms)?;
     Some((
         "decode-bound",
-        "One thread decodes more slowly than the network runs: decode on several threads, or in hardware, where frames come from files.",
+        "One decoding thread is slower than the network: decode on several threads or in hardware \
+         if frames come from files.",
         format!(
             "decoding takes {decode:.2} ms a frame, the network {:.2} ms: {:.0} threads keep up",
             stages.frame_ms,
@@ -134,7 +145,8 @@ fn throttling(group: &Group) -> Option<Finding> {
     (!held.is_empty()).then(|| {
         (
             "throttled",
-            "The clocks were held down: the board can do more than was measured, or cannot hold what was measured.",
+            "The clocks were throttled: the board is faster without the limit, or cannot sustain \
+             this speed.",
             format!("{held} of {}", group.counts.rows),
         )
     })
@@ -146,8 +158,9 @@ fn clock(group: &Group) -> Option<Finding> {
     (clock < CLOCK_SHARE * most).then(|| {
         (
             "low-clock",
-            "The GPU did not run at its highest clock: look at power mode and application clocks before comparing boards.",
-            format!("{clock:.0} MHz on average, the board can do {most:.0} MHz"),
+            "The GPU did not run at its highest clock: check power mode and application clocks \
+             before comparing boards.",
+            format!("{clock:.0} MHz on average, highest {most:.0} MHz"),
         )
     })
 }
@@ -167,7 +180,8 @@ fn memory(group: &Group) -> Option<Finding> {
     let memory = group.device_memory.as_ref().filter(|memory| memory.percent > MEMORY_PERCENT)?;
     Some((
         "memory-nearly-full",
-        "Little memory is left on the device: a longer bank, another object or another process may not fit.",
+        "The device's memory is nearly full: a longer memory bank, another object or another \
+         process may not fit.",
         format!("{:.0} of {:.0} MiB, {:.0} %", memory.peak_mib, memory.total_mib, memory.percent),
     ))
 }
@@ -177,7 +191,8 @@ fn unevenness(group: &Group) -> Option<Finding> {
     (frames.p99_ms > TAIL * frames.p50_ms).then(|| {
         (
             "uneven",
-            "Some frames take much longer than most: something else runs on the machine, or memory is allocated on the way.",
+            "Some frames take much longer than most: another program uses the machine, or memory \
+             is allocated during the run.",
             format!(
                 "P99 is {:.2} ms, P50 is {:.2} ms, over {} frames",
                 frames.p99_ms, frames.p50_ms, frames.frames

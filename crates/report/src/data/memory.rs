@@ -1,33 +1,34 @@
 /*!
-How full a GPU's memory was: the peak against what the board has.
+Peak of a GPU's memory against its size.
 */
 
 use std::collections::BTreeMap;
 
 use serde::Serialize;
 
-use super::group::Stat;
+use super::stat::Stat;
 use vos::platform::Platforms;
 
-/// Compute capabilities to look a device's name up with: tables of results do not carry them.
+/// Compute capabilities for the look-up of a device's name, because tables of results do not
+/// contain them.
 const CAPABILITIES: [u32; 9] = [72, 75, 80, 86, 87, 89, 90, 100, 120];
 
-/// Peak and size.
+/// Peak and size of the memory.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct DeviceMemory {
     /// Peak, MiB.
     pub peak_mib: f64,
-    /// Whose peak it is.
+    /// What the peak covers.
     pub peak_of: &'static str,
     /// Size, MiB.
     pub total_mib: f64,
-    /// Who says so.
+    /// RunSource of the size.
     pub total_from: &'static str,
     /// Peak over size, %.
     pub percent: f64,
 }
 
-/// Of a group; `None` where peak or size is unknown.
+/// Memory of a group; `None` if peak or size is unknown.
 pub fn of(
     facts: &BTreeMap<String, f64>,
     device: Option<&str>,
@@ -42,7 +43,11 @@ pub fn of(
             Some((column("gpu_peak_reserved_MiB")?, "this process (gpu_peak_reserved_MiB)"))
         })
         .or_else(|| {
-            Some((column("gpu_peak_alloc_MiB")?, "this program's own blocks (gpu_peak_alloc_MiB)"))
+            Some((
+                column("gpu_peak_alloc_MiB")?,
+                "allocations of this program \
+                (gpu_peak_alloc_MiB)",
+            ))
         })?;
     let reported = facts.get("memory_total_mib").copied();
     let (total_mib, total_from) = reported.map(|total| (total, "the driver")).or_else(|| {
@@ -67,7 +72,7 @@ fn sold_with(device: &str) -> Option<f64> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::data::group::stat;
+    use crate::data::stat::stat;
 
     #[test]
     fn the_peak_is_held_against_the_size_of_the_board() {

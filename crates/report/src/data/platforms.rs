@@ -1,6 +1,5 @@
 /*!
-Platform against platform: one line for each model and set of conditions, one column for each
-platform.
+Comparison of platforms: a line for each model and set of conditions, a column for each platform.
 */
 
 use serde::Serialize;
@@ -8,12 +7,12 @@ use serde::Serialize;
 use super::conditions::in_words;
 use super::group::Group;
 
-/// Conditions that a line keeps apart. Backend and device belong to the platform; by which rules
-/// masks are scored changes no speed.
+/// Conditions that distinguish lines. Backend and device belong to the platform, and the rules of
+/// scoring do not affect speed.
 const KEPT: [&str; 6] =
     ["precision", "imgsz", "mode", "geometry", "input_frame_stride", "experiment_name"];
 
-/// Rows of the Python predecessor time other things: no ratio stands between them and segtrt's.
+/// The Python predecessor times other work, so its rows have no ratio to segtrt's.
 const PREDECESSOR: &str = "Python predecessor";
 
 /// The whole comparison.
@@ -21,7 +20,7 @@ const PREDECESSOR: &str = "Python predecessor";
 pub struct PlatformTable {
     /// Platforms in order of first appearance.
     pub platforms: Vec<String>,
-    /// Lines; empty where there is one platform.
+    /// Lines; empty if there is one platform.
     pub lines: Vec<PlatformLine>,
 }
 
@@ -30,7 +29,7 @@ pub struct PlatformTable {
 pub struct PlatformLine {
     /// Model and conditions.
     pub name: String,
-    /// Its groups on each platform, most often one; empty: not measured there.
+    /// Its groups on each platform, usually one; empty if it was not measured there.
     pub cells: Vec<Vec<PlatformCell>>,
 }
 
@@ -41,7 +40,7 @@ pub struct PlatformCell {
     pub group: usize,
     /// Mean FPS.
     pub fps: Option<f64>,
-    /// FPS over that of the first platform that has a number; none of INVALID rows.
+    /// FPS over the FPS of the first platform with a number; none for INVALID rows.
     pub times_first: Option<f64>,
 }
 
@@ -89,7 +88,7 @@ pub fn table(groups: &[Group]) -> PlatformTable {
 }
 
 impl PlatformLine {
-    /// Platforms on which it was measured.
+    /// Number of platforms with a measurement.
     pub fn measured(&self) -> usize {
         self.cells.iter().filter(|cells| cells.iter().any(|cell| cell.fps.is_some())).count()
     }

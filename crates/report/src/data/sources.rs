@@ -1,16 +1,16 @@
 /*!
-Where the rows come from: files, machine, settings.
+Sources of the rows: files, machine, settings.
 */
 
 use serde::Serialize;
 use serde_json::{Map, Value};
 
-use crate::input::Source;
+use crate::input::RunSource;
 
 /// One run folder or table.
 #[derive(Debug, Serialize)]
 pub struct SourceInfo {
-    /// What it is called on the page.
+    /// Its name on the page.
     pub label: String,
     /// The table.
     pub path: String,
@@ -20,11 +20,11 @@ pub struct SourceInfo {
     pub passes: usize,
     /// Written by the Python predecessor.
     pub predecessor: bool,
-    /// `environment` of the sidecar; empty without one.
+    /// The sidecar's `environment`; empty without a sidecar.
     pub environment: Map<String, Value>,
-    /// `configuration` of the sidecar.
+    /// The sidecar's `configuration`.
     pub configuration: Map<String, Value>,
-    /// What lies inside the timed region, in the run's own words.
+    /// The timed region, from the run.
     pub timed_region: Option<String>,
     /// Hashes of inputs and graphs.
     pub hashes: Vec<(String, String)>,
@@ -33,7 +33,7 @@ pub struct SourceInfo {
 }
 
 /// The facts of a source.
-pub fn info(source: &Source) -> SourceInfo {
+pub fn info(source: &RunSource) -> SourceInfo {
     let object =
         |name: &str| source.facts.get(name).and_then(Value::as_object).cloned().unwrap_or_default();
     let mut hashes = Vec::new();

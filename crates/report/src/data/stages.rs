@@ -1,17 +1,17 @@
 /*!
-Where a frame's time goes, in the rows that method documents call the operation breakdown.
+The stages of a frame's time: the operation breakdown.
 
 With a sidecar the sums are exact. Without one they come from the table's stage columns, each a mean
-over the frames that have the stage: the prompt step over the first frame, the track step over the
+over the frames with that stage: the prompt step over the first frame, the track step over the
 others, the rest over all.
 */
 
 use serde::Serialize;
 
-use crate::input::{Pass, Row};
+use crate::input::{RecordedPass, ResultRow};
 use vos::record::StageTimes;
 
-/// Names for people, in the order of [`StageTimes::NAMES`].
+/// Headings, in the order of [`StageTimes::NAMES`].
 pub const LABELS: [&str; 9] = [
     "Decode",
     "Host to device",
@@ -31,18 +31,17 @@ const TRACK: usize = 5;
 /// The breakdown of a group.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct StageTable {
-    /// `frames` where the sidecar's raw times were summed, `columns` where the table's means had to
-    /// do.
+    /// `frames` if the sidecar's raw times were summed, `columns` if they are the table's means.
     pub from: &'static str,
-    /// Frames behind it.
+    /// Number of frames.
     pub frames: usize,
-    /// Frames overlap: the stages of several run at once, and percentages are of their sum.
+    /// Frames overlap: stages of several frames run at once, and percentages are of their sum.
     pub overlapping: bool,
     /// Mean time of a frame, ms.
     pub frame_ms: f64,
-    /// Part of it that no stage explains, ms; none where frames overlap.
+    /// Part of it outside all stages, ms; none if frames overlap.
     pub unexplained_ms: Option<f64>,
-    /// One line a stage.
+    /// A line for each stage.
     pub lines: Vec<StageLine>,
 }
 
@@ -51,15 +50,15 @@ pub struct StageTable {
 pub struct StageLine {
     /// Its column.
     pub column: &'static str,
-    /// Its name for people.
+    /// Its heading.
     pub label: &'static str,
-    /// Time per frame, over all frames, ms; `None`: not measured.
+    /// Time per frame, over all frames, ms; `None` if not measured.
     pub per_frame_ms: Option<f64>,
-    /// Mean over the frames on which it ran, ms.
+    /// Mean over the frames with the stage, ms.
     pub where_it_ran_ms: Option<f64>,
-    /// Part of the frame's time, %; decoding is no part of it.
+    /// Share of the frame's time, %; decoding is outside it.
     pub percent_of_frame: Option<f64>,
-    /// Part of decoding and frame together, %.
+    /// Share of decoding and frame together, %.
     pub percent_of_all: Option<f64>,
 }
 
@@ -73,8 +72,8 @@ impl StageTable {
 /// Sum of a stage's times, ms, and the frames on which it ran.
 type Sum = (f64, usize);
 
-/// Of a group's passes, else of its rows; `None` where neither has a stage.
-pub fn of(passes: &[&Pass], rows: &[&Row], overlapping: bool) -> Option<StageTable> {
+/// From a group's passes, else from its rows; `None` if neither has a stage.
+pub fn of(passes: &[&RecordedPass], rows: &[&ResultRow], overlapping: bool) -> Option<StageTable> {
     let exact = from_passes(passes);
     let (from, (frames, total_ms, sums)) = match exact {
         Some(sums) => ("frames", sums),
@@ -107,8 +106,8 @@ pub fn of(passes: &[&Pass], rows: &[&Row], overlapping: bool) -> Option<StageTab
     })
 }
 
-/// Frames, sum of their times and sums of their stages.
-fn from_passes(passes: &[&Pass]) -> Option<(usize, f64, [Sum; 9])> {
+/// Number of frames, sum of their times and sums of their stages.
+fn from_passes(passes: &[&RecordedPass]) -> Option<(usize, f64, [Sum; 9])> {
     let frames: usize = passes.iter().map(|pass| pass.latencies_ms.len()).sum();
     let total = passes.iter().flat_map(|pass| &pass.latencies_ms).sum();
     let sums: [Sum; 9] = std::array::from_fn(|at| {
@@ -118,7 +117,7 @@ fn from_passes(passes: &[&Pass]) -> Option<(usize, f64, [Sum; 9])> {
     something((frames, total, sums))
 }
 
-fn from_rows(rows: &[&Row]) -> Option<(usize, f64, [Sum; 9])> {
+fn from_rows(rows: &[&ResultRow]) -> Option<(usize, f64, [Sum; 9])> {
     let (mut frames, mut total, mut sums) = (0, 0.0, [(0.0, 0); 9]);
     for row in rows {
         let (Some(count), Some(fps)) = (row.number("frames"), row.number("fps")) else { continue };
@@ -142,7 +141,7 @@ fn from_rows(rows: &[&Row]) -> Option<(usize, f64, [Sum; 9])> {
     something((frames, total, sums))
 }
 
-/// Stages without one that ran inside the frame say nothing.
+/// `None` if no stage ran inside the frame.
 fn something(found: (usize, f64, [Sum; 9])) -> Option<(usize, f64, [Sum; 9])> {
     let inside = found.2.iter().skip(DECODE + 1).any(|(_, ran)| *ran > 0);
     (found.0 > 0 && inside).then_some(found)
@@ -159,7 +158,8 @@ mod tests {
 
     #[test]
     fn shares_are_of_the_frame_and_decoding_is_beside_it() {
-        let mut pass = Pass { latencies_ms: vec![40.0, 20.0, 20.0, 20.0], ..Pass::default() };
+        let mut pass =
+            RecordedPass { latencies_ms: vec![40.0, 20.0, 20.0, 20.0], ..RecordedPass::default() };
         pass.stages[DECODE] = sum(100.0, 4);
         pass.stages[3] = sum(40.0, 4);
         pass.stages[PROMPT] = sum(30.0, 1);
@@ -180,7 +180,7 @@ mod tests {
 
     #[test]
     fn overlapping_stages_are_shares_of_their_sum() {
-        let mut pass = Pass { latencies_ms: vec![10.0, 10.0], ..Pass::default() };
+        let mut pass = RecordedPass { latencies_ms: vec![10.0, 10.0], ..RecordedPass::default() };
         pass.stages[3] = sum(30.0, 2);
         pass.stages[TRACK] = sum(10.0, 1);
         let table = of(&[&pass], &[], true).unwrap();
@@ -190,7 +190,10 @@ mod tests {
 
     #[test]
     fn without_stages_there_is_no_table() {
-        assert_eq!(of(&[&Pass { latencies_ms: vec![1.0], ..Pass::default() }], &[], false), None);
+        assert_eq!(
+            of(&[&RecordedPass { latencies_ms: vec![1.0], ..RecordedPass::default() }], &[], false),
+            None
+        );
         assert_eq!(of(&[], &[], false), None);
     }
 }

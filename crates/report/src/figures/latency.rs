@@ -1,22 +1,22 @@
 /*!
-Frame times: their distribution, their course along a clip; and the drift of masks, which is a curve
-over frames too.
+Plots of frame times: distribution and time series; and drift curves of masks, which are series over
+frames too.
 */
 
 use super::{CURVES, label, listed, part_name, part_title};
 use crate::chart::{Guide, Line, Lines, Plot, lines, thousands};
-use crate::data::{Frames, Group, Report};
+use crate::content::Report;
+use crate::data::{Frames, Group};
 use crate::input::DriftCurve;
 
 /// Drift curves of more points than this are thinned.
 const DRIFT_POINTS: usize = 500;
-/// Medians farther apart than this ratio do not share an axis: the faster curve would be a line at
-/// its edge.
+/// Largest ratio of medians on one axis; beyond it the faster curve would be a line at the edge.
 const SPREAD: f64 = 10.0;
-/// Nor do passes whose lengths are.
+/// Largest ratio of pass lengths on one axis.
 const LENGTHS: f64 = 5.0;
 
-/// Distribution and course of latencies, then of the intervals of overlapping frames.
+/// Distribution and time series of latencies, then of the intervals of overlapping frames.
 pub fn plots(report: &Report) -> Vec<Plot> {
     let mut plots = Vec::new();
     for (kind, suffix, what) in [
@@ -50,7 +50,7 @@ pub fn plots(report: &Report) -> Vec<Plot> {
     plots
 }
 
-/// Groups that can share the axes of a plot, in order of first appearance.
+/// Groups that fit on one plot's axes, in order of first appearance.
 fn alike<'a>(
     shown: &[(&'a Group, &'a Frames)],
     fits: impl Fn(&Frames, &Frames) -> bool,
@@ -71,7 +71,7 @@ fn distribution(
     name: String,
     title: String,
 ) -> Lines {
-    let said = groups.iter().map(|(group, frames)| {
+    let descriptions = groups.iter().map(|(group, frames)| {
         format!(
             "{}: P50 {}, P95 {}, P99 {} ms over {} frames",
             label(report, group),
@@ -85,12 +85,16 @@ fn distribution(
     let mut notes =
         vec!["Frames after the prompted one of each pass. Marks: P50, P95, P99.".to_owned()];
     if thinned {
-        notes.push("Curves of many frames are drawn by 400 of their points; the percentiles are of all frames.".to_owned());
+        notes.push(
+            "Curves of many frames show 400 points; percentiles are of all \
+                    frames."
+                .to_owned(),
+        );
     }
     Lines {
         name,
         title,
-        alt: format!("Share of frames that took no longer than a time. {}.", listed(said)),
+        alt: format!("Share of frames up to each time. {}.", listed(descriptions)),
         x: "ms".to_owned(),
         y: "share of frames".to_owned(),
         y_ends: Some((0.0, 1.0)),
@@ -107,7 +111,7 @@ fn curve(label: String, frames: &Frames) -> Line {
     let marks = marks.map(|(share, time)| {
         (time, share, format!("{label}: P{:.0} {} ms", 100.0 * share, thousands(time, 3)))
     });
-    // From the axis up: the first frame is not at zero.
+    // The curve begins at the axis, because the first frame's share is not zero.
     let start = frames.ecdf.first().map(|(time, _)| (*time, 0.0));
     Line {
         label,
@@ -119,7 +123,7 @@ fn curve(label: String, frames: &Frames) -> Line {
 
 fn course(report: &Report, groups: &[(&Group, &Frames)], name: String, title: String) -> Lines {
     let mut notes = vec![format!(
-        "The longest pass of each: {}.",
+        "The longest pass of each group: {}.",
         listed(groups.iter().map(|(group, frames)| {
             let series = &frames.series;
             format!(
@@ -133,13 +137,13 @@ fn course(report: &Report, groups: &[(&Group, &Frames)], name: String, title: St
     )];
     for (group, frames) in groups.iter().filter(|(_, frames)| frames.series.frames_per_pair > 1) {
         notes.push(format!(
-            "{}: of every {} of its {} frames the fastest and the slowest are drawn.",
+            "{}: of every {} of its {} frames, the fastest and the slowest are drawn.",
             label(report, group),
             frames.series.frames_per_pair,
             frames.series.frames
         ));
     }
-    let said = groups.iter().map(|(group, frames)| {
+    let descriptions = groups.iter().map(|(group, frames)| {
         format!(
             "{}: between {} and {} ms over {} frames",
             label(report, group),
@@ -151,7 +155,7 @@ fn course(report: &Report, groups: &[(&Group, &Frames)], name: String, title: St
     Lines {
         name,
         title,
-        alt: format!("Time of each frame of a pass. {}.", listed(said)),
+        alt: format!("Time of each frame of a pass. {}.", listed(descriptions)),
         x: "frame of the pass (0 is the prompted one)".to_owned(),
         y: "ms".to_owned(),
         y_from_zero: true,
@@ -201,10 +205,14 @@ fn drift_lines(name: String, title: String, curves: &[&DriftCurve]) -> Lines {
         if curve.teacher_forced { format!("{side}, teacher-forced") } else { side.to_owned() }
     };
     let lowest = |curve: &DriftCurve| curve.iou.iter().copied().fold(f64::INFINITY, f64::min);
-    let said = curves.iter().map(|curve| {
+    let descriptions = curves.iter().map(|curve| {
         format!("{}: lowest IoU {:.4} over {} frames", side(curve), lowest(curve), curve.iou.len())
     });
-    let alt = format!("Mask IoU with the reference against the frame's index. {}.", listed(said));
+    let alt = format!(
+        "Mask IoU with the reference against the frame's index. \
+                       {}.",
+        listed(descriptions)
+    );
     let mut notes = Vec::new();
     let lines = curves
         .iter()
@@ -214,13 +222,13 @@ fn drift_lines(name: String, title: String, curves: &[&DriftCurve]) -> Lines {
             let each = points.len().div_ceil(DRIFT_POINTS).max(1);
             if each > 1 {
                 notes.push(format!(
-                    "{}: of every {each} frames the one with the lowest IoU is drawn.",
+                    "{}: of every {each} frames, the frame with the lowest IoU is drawn.",
                     side(curve)
                 ));
             }
             let lowest =
                 |part: &[(f64, f64)]| part.iter().copied().min_by(|a, b| a.1.total_cmp(&b.1));
-            // In the colour of the same side's own course.
+            // In the colour of the same side's free run.
             let free = |other: &&DriftCurve| !other.teacher_forced && other.side == curve.side;
             let like = curves.iter().position(free).filter(|_| curve.teacher_forced);
             Line {
@@ -237,7 +245,7 @@ fn drift_lines(name: String, title: String, curves: &[&DriftCurve]) -> Lines {
         alt,
         x: "frame".to_owned(),
         y: "mask IoU".to_owned(),
-        // Dashes tell teacher-forced curves then, so sides are told by colours and markers.
+        // Dashes mark teacher-forced curves, so colours and markers distinguish sides.
         busy: curves.iter().any(|curve| curve.teacher_forced),
         lines,
         notes,

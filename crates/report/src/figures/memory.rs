@@ -1,15 +1,16 @@
 /*!
-Memory: the predecessor's `gpu_vs_cpu`, and peaks as bars.
+Memory: the predecessor's plot `gpu_vs_cpu`, and peaks as bars.
 */
 
 use super::speed::{alt, points};
-use super::{BAR_GROUPS, doubt_note, label, listed, part_name, part_title};
+use super::{BAR_GROUPS, invalid_note, label, listed, part_name, part_title};
 use crate::chart::{Bar, BarGroup, Plot, bars, scatter, thousands};
-use crate::data::{Group, Report};
+use crate::content::Report;
+use crate::data::Group;
 
-/// Whose peak a bar is, and where it comes from.
+/// Names and sources of the bars.
 const PEAKS: [(&str, Peak); 4] = [
-    ("GPU own blocks", Peak::Column("gpu_peak_alloc_MiB")),
+    ("GPU allocated", Peak::Column("gpu_peak_alloc_MiB")),
     ("GPU process", Peak::Column("gpu_peak_reserved_MiB")),
     ("GPU whole device", Peak::Sensor("device_memory_mib")),
     ("Host resident", Peak::Column("cpu_peak_rss_MiB")),
@@ -21,7 +22,7 @@ enum Peak {
     Sensor(&'static str),
 }
 
-/// Both.
+/// Both plots.
 pub fn plots(report: &Report) -> Vec<Plot> {
     let mut plots = Vec::new();
     let both = |group: &&Group| {
@@ -43,7 +44,7 @@ pub fn plots(report: &Report) -> Vec<Plot> {
         format!("Peak GPU memory against peak host memory, means over objects. {}.", alt(&data));
     data.x = "GPU peak alloc (MiB, mean over objects)".to_owned();
     data.y = "CPU peak RSS (MiB, mean over objects)".to_owned();
-    data.notes = doubt_note(shown.into_iter());
+    data.notes = invalid_note(shown.into_iter());
     plots.extend(scatter(data));
     plots.extend(peaks(report));
     plots
@@ -65,7 +66,7 @@ fn peaks(report: &Report) -> Vec<Plot> {
         let bar = |group: &Group, at: usize| {
             let value = peak(group, PEAKS[at].1);
             let text = value.map_or(String::new(), |value| format!("{} MiB", thousands(value, 0)));
-            Bar { series: at, value, text, doubtful: group.invalid }
+            Bar { series: at, value, text, invalid: group.invalid }
         };
         let groups: Vec<BarGroup> = parts[part]
             .iter()
@@ -74,16 +75,16 @@ fn peaks(report: &Report) -> Vec<Plot> {
                 bars: (0..PEAKS.len()).map(|at| bar(group, at)).collect(),
             })
             .collect();
-        let said = groups.iter().map(|group| {
+        let descriptions = groups.iter().map(|group| {
             let bars = group.bars.iter().map(|bar| {
                 let text = if bar.value.is_some() { &bar.text } else { "not measured" };
                 format!("{} {text}", series[bar.series])
             });
             format!("{}: {}", group.label, bars.collect::<Vec<_>>().join(", "))
         });
-        let alt = format!("Highest memory of any object. {}.", listed(said));
-        let mut notes = vec!["The highest of all objects.".to_owned()];
-        notes.extend(doubt_note(parts[part].iter().copied()));
+        let alt = format!("Maximum memory over objects. {}.", listed(descriptions));
+        let mut notes = vec!["Maximum over all objects.".to_owned()];
+        notes.extend(invalid_note(parts[part].iter().copied()));
         bars(
             (
                 &part_name("memory_peaks", part),

@@ -1,6 +1,6 @@
 /*!
-The plots of a report, by the section that they belong to. `fps_vs_jandf` and `gpu_vs_cpu` have the
-predecessor's names and axes.
+The plots of a report, by section. `fps_vs_jandf` and `gpu_vs_cpu` have the predecessor's names and
+axes.
 */
 
 mod latency;
@@ -10,11 +10,12 @@ mod speed;
 mod stages;
 
 use super::chart::Plot;
-use super::data::{Group, Report};
+use super::content::Report;
+use super::data::Group;
 
-/// Curves in one plot: as many as can be told apart without effort.
+/// Most curves in one plot that are still distinguishable.
 const CURVES: usize = 6;
-/// Groups of bars in one plot: about a page.
+/// Most groups of bars in one plot, about a page.
 const BAR_GROUPS: usize = 10;
 
 /// All plots.
@@ -24,9 +25,9 @@ pub struct Figures {
     pub speed: Vec<Plot>,
     /// Platform against platform.
     pub platforms: Vec<Plot>,
-    /// Distributions and courses of frame times.
+    /// Distributions and time series of frame times.
     pub latency: Vec<Plot>,
-    /// Where the time goes.
+    /// Stages of a frame's time.
     pub stages: Vec<Plot>,
     /// Memory.
     pub memory: Vec<Plot>,
@@ -37,7 +38,7 @@ pub struct Figures {
 }
 
 impl Figures {
-    /// Draws everything that the report has numbers for.
+    /// Draws every plot for which the report has numbers.
     pub fn of(report: &Report) -> Self {
         Self {
             speed: speed::plots(report),
@@ -75,21 +76,21 @@ fn part_title(title: &str, part: usize, parts: usize) -> String {
     if parts > 1 { format!("{title} ({} of {parts})", part + 1) } else { title.to_owned() }
 }
 
-/// A group's name on a plot, with the platform where there are several, and a word where its
-/// numbers are doubted.
+/// A group's name on a plot, with the platform if there are several, and with INVALID if its rows
+/// are.
 fn label(report: &Report, group: &Group) -> String {
     let name =
         if report.platforms.platforms.len() > 1 { group.full_name() } else { group.name.clone() };
     if group.invalid { format!("{name} · INVALID") } else { name }
 }
 
-/// Said under plots in which a group is drawn hollow.
-fn doubt_note<'a>(mut groups: impl Iterator<Item = &'a Group>) -> Vec<String> {
-    let doubted = groups.any(|group| group.invalid);
-    doubted.then(|| "Drawn hollow: every row is INVALID.".to_owned()).into_iter().collect()
+/// The note below plots with hollow groups.
+fn invalid_note<'a>(mut groups: impl Iterator<Item = &'a Group>) -> Vec<String> {
+    let any_invalid = groups.any(|group| group.invalid);
+    any_invalid.then(|| "Drawn hollow: every row is INVALID.".to_owned()).into_iter().collect()
 }
 
-/// A list for a sentence, cut where it grows long.
+/// A list for a sentence, shortened if it is long.
 fn listed(words: impl IntoIterator<Item = String>) -> String {
     let words: Vec<String> = words.into_iter().collect();
     match words.len() {

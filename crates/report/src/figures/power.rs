@@ -1,12 +1,13 @@
 /*!
-What a frame costs in energy, and what the board draws.
+Energy of a frame and power of the board.
 */
 
-use super::{BAR_GROUPS, doubt_note, label, listed, part_name, part_title};
+use super::{BAR_GROUPS, invalid_note, label, listed, part_name, part_title};
 use crate::chart::{Bar, BarGroup, Plot, bars, thousands};
-use crate::data::{Group, Report};
+use crate::content::Report;
+use crate::data::Group;
 
-/// Energy per frame and mean power; each where a board told it.
+/// Energy per frame and mean power, each if a sensor reported it.
 pub fn plots(report: &Report) -> Vec<Plot> {
     let mut plots =
         columns(report, "energy_per_frame", "Energy per frame", "energy_j_per_frame", ("J", 3));
@@ -34,11 +35,11 @@ fn columns(
                 let value = group.mean(column);
                 let text = value
                     .map_or(String::new(), |value| format!("{} {unit}", thousands(value, digits)));
-                let bar = Bar { series: 0, value, text, doubtful: group.invalid };
+                let bar = Bar { series: 0, value, text, invalid: group.invalid };
                 BarGroup { label: label(report, group), bars: vec![bar] }
             })
             .collect();
-        let said = groups.iter().map(|group| {
+        let descriptions = groups.iter().map(|group| {
             let bar = &group.bars[0];
             format!(
                 "{}: {}",
@@ -46,13 +47,13 @@ fn columns(
                 if bar.value.is_some() { &bar.text } else { "not measured" }
             )
         });
-        let alt = format!("{title}, means over objects. {}.", listed(said));
+        let alt = format!("{title}, means over objects. {}.", listed(descriptions));
         bars(
             (&part_name(name, part), &part_title(title, part, parts.len()), &alt),
             &format!("{unit} (mean over objects)"),
             &[],
             &groups,
-            doubt_note(parts[part].iter().copied()),
+            invalid_note(parts[part].iter().copied()),
         )
     };
     (0..parts.len()).filter_map(draw).collect()

@@ -2,11 +2,12 @@
 Speed against accuracy, and platforms side by side.
 */
 
-use super::{BAR_GROUPS, doubt_note, label, listed, part_name, part_title};
+use super::{BAR_GROUPS, invalid_note, label, listed, part_name, part_title};
 use crate::chart::{Bar, BarGroup, Dot, Plot, Scatter, bars, scatter, thousands};
-use crate::data::{Group, PlatformLine, Report};
+use crate::content::Report;
+use crate::data::{Group, PlatformLine};
 
-/// The predecessor's `fps_vs_jandf`.
+/// The predecessor's plot `fps_vs_jandf`.
 pub fn plots(report: &Report) -> Vec<Plot> {
     let both = |group: &&Group| group.mean("fps").is_some() && group.mean("JandF").is_some();
     let shown: Vec<&Group> = report.groups.iter().filter(both).collect();
@@ -21,9 +22,9 @@ pub fn plots(report: &Report) -> Vec<Plot> {
     data.x = "FPS (mean over objects)".to_owned();
     data.y = "J&F (mean over objects)".to_owned();
     data.y_linear = true;
-    data.notes = doubt_note(shown.into_iter());
+    data.notes = invalid_note(shown.into_iter());
     if left_out > 0 {
-        data.notes.push(format!("{left_out} groups with a speed have no J&F: they are not drawn."));
+        data.notes.push(format!("{left_out} groups with a speed have no J&F and are not drawn."));
     }
     scatter(data).into_iter().collect()
 }
@@ -37,7 +38,7 @@ pub fn points(
     say: impl Fn(&Group, f64, f64) -> String,
 ) -> Scatter {
     let mut data = Scatter::default();
-    // Models of the whole report, so that a colour means the same in every scatter plot.
+    // Models of the whole report, so that a colour has the same meaning in every scatter plot.
     for group in &report.groups {
         if !data.series.contains(&group.model) {
             data.series.push(group.model.clone());
@@ -55,7 +56,7 @@ pub fn points(
             series: place(&data.series, &group.model),
             class: place(&data.classes, &group.platform),
             label: say(group, x, y),
-            doubtful: group.invalid,
+            invalid: group.invalid,
         });
     }
     data
@@ -66,7 +67,7 @@ pub fn alt(data: &Scatter) -> String {
     listed(data.dots.iter().map(|dot| dot.label.clone()))
 }
 
-/// FPS of every line of the platform table that was measured on two platforms or more.
+/// FPS of every line of the platform table with measurements on two or more platforms.
 pub fn platforms(report: &Report) -> Vec<Plot> {
     let table = &report.platforms;
     let compared: Vec<&PlatformLine> =
@@ -77,11 +78,11 @@ pub fn platforms(report: &Report) -> Vec<Plot> {
             .iter()
             .map(|line| {
                 let cells = line.cells.iter().enumerate();
-                let bar = |series: usize, fps: Option<f64>, doubtful: bool| Bar {
+                let bar = |series: usize, fps: Option<f64>, invalid: bool| Bar {
                     series,
                     value: fps,
                     text: fps.map_or(String::new(), |fps| format!("{} FPS", thousands(fps, 1))),
-                    doubtful,
+                    invalid,
                 };
                 let bars = cells.flat_map(|(series, cells)| match cells.is_empty() {
                     true => vec![bar(series, None, false)],
@@ -93,7 +94,7 @@ pub fn platforms(report: &Report) -> Vec<Plot> {
                 BarGroup { label: line.name.clone(), bars: bars.collect() }
             })
             .collect();
-        let said = parts[part].iter().map(|line| {
+        let descriptions = parts[part].iter().map(|line| {
             let cells = line.cells.iter().zip(&table.platforms).map(|(cells, platform)| {
                 let fps = cells.iter().find_map(|cell| cell.fps);
                 format!(
@@ -106,7 +107,11 @@ pub fn platforms(report: &Report) -> Vec<Plot> {
             });
             format!("{}: {}", line.name, cells.collect::<Vec<_>>().join(", "))
         });
-        let alt = format!("Frames per second of each model on each platform. {}.", listed(said));
+        let alt = format!(
+            "Frames per second of each model on each platform. \
+                           {}.",
+            listed(descriptions)
+        );
         let in_part = parts[part]
             .iter()
             .flat_map(|line| line.cells.iter().flatten())
@@ -120,7 +125,7 @@ pub fn platforms(report: &Report) -> Vec<Plot> {
             "FPS (mean over objects)",
             &table.platforms,
             &groups,
-            doubt_note(in_part),
+            invalid_note(in_part),
         )
     };
     (0..parts.len()).filter_map(draw).collect()

@@ -2,15 +2,16 @@
 The operation breakdown as bars.
 */
 
-use super::{BAR_GROUPS, doubt_note, label, listed, part_name, part_title};
+use super::{BAR_GROUPS, invalid_note, label, listed, part_name, part_title};
 use crate::chart::{Plot, REST, StackRow, stacked, thousands};
-use crate::data::{Group, Report, StageTable};
+use crate::content::Report;
+use crate::data::{Group, StageTable};
 
 /// The frame's time by stage.
 pub fn plots(report: &Report) -> Vec<Plot> {
     let shown: Vec<(&Group, &StageTable)> =
         report.groups.iter().filter_map(|group| Some((group, group.stages.as_ref()?))).collect();
-    // A board and a server differ so much that one axis would hide the server's stages.
+    // A server's stages would be invisible on a board's axis.
     let mut parts: Vec<Vec<(&Group, &StageTable)>> = Vec::new();
     let mut sorted = shown;
     sorted.sort_by_key(|a| a.1.overlapping);
@@ -48,15 +49,15 @@ fn draw(
             let mut parts: Vec<(usize, f64)> =
                 inside.filter_map(|(at, line)| Some((at - 1, line.per_frame_ms?))).collect();
             parts.extend(table.unexplained_ms.filter(|rest| *rest > 0.0).map(|rest| (REST, rest)));
-            StackRow { label: label(report, group), parts, doubtful: group.invalid }
+            StackRow { label: label(report, group), parts, invalid: group.invalid }
         })
         .collect();
     let present =
         |series: usize| rows.iter().any(|row| row.parts.iter().any(|(at, _)| *at == series));
     let labels = groups[0].1.lines.iter().skip(1).map(|line| line.label).enumerate();
     let series: Vec<(usize, &str)> =
-        labels.chain([(REST, "Not explained by a stage")]).filter(|(at, _)| present(*at)).collect();
-    let said = groups.iter().map(|(group, table)| {
+        labels.chain([(REST, "Outside all stages")]).filter(|(at, _)| present(*at)).collect();
+    let descriptions = groups.iter().map(|(group, table)| {
         let slowest =
             table.lines.iter().skip(1).max_by(|a, b| {
                 a.per_frame_ms.unwrap_or(0.0).total_cmp(&b.per_frame_ms.unwrap_or(0.0))
@@ -68,17 +69,21 @@ fn draw(
             thousands(table.frame_ms, 2)
         )
     });
-    let mut notes = doubt_note(groups.iter().map(|(group, _)| *group));
+    let mut notes = invalid_note(groups.iter().map(|(group, _)| *group));
     let unit = match overlapping {
         true => {
-            notes.push("Frames overlap: stages of several frames run at once, and their sum is more than the time between two masks.".to_owned());
+            notes.push(
+                "Frames overlap: stages of several frames run at once, so their sum exceeds \
+                        the time between two masks."
+                    .to_owned(),
+            );
             "ms of stages per frame"
         }
         false => "ms per frame",
     };
     let title =
         if overlapping { "Operation breakdown, frames overlapping" } else { "Operation breakdown" };
-    let alt = format!("Time of a frame by stage, decoding apart. {}.", listed(said));
+    let alt = format!("Time of a frame by stage, decoding apart. {}.", listed(descriptions));
     stacked(
         (&part_name("stage_breakdown", part), &part_title(title, part, parts), &alt),
         unit,

@@ -1,9 +1,9 @@
 /*!
-What `comparison.json` says beside speeds: how masks drift along a clip, and which sides did not
-compute the same thing.
+The parts of `comparison.json` that a report shows besides speeds: drift curves, and sides without
+proven masks.
 
-The file's layout is its maker's business and may grow: a curve is any object, however deep, with a
-list of numbers `iou`; a judged side is any object with a `side` and an `outcome`.
+The file's layout may grow: a curve is any object, at any depth, with a list of numbers `iou`; a
+judged side is any object with a `side` and an `outcome`.
 */
 
 use std::path::{Path, PathBuf};
@@ -12,62 +12,61 @@ use anyhow::{Context, Result, bail};
 use serde::Serialize;
 use serde_json::{Map, Value};
 
-/// Outcomes after which a side's speed stands beside no proof, and the word for each.
+/// Outcomes without proof, and the word for each.
 const UNPROVEN: [(&str, &str); 3] =
     [("mismatch", "MISMATCH"), ("proves_nothing", "NO PROOF"), ("refused", "REFUSED")];
 
 /// IoU against frame index.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct DriftCurve {
-    /// Model tag; empty where the file does not say.
+    /// Model tag; empty if the file has none.
     pub model: String,
-    /// Which side was compared with the reference; empty where the file does not say.
+    /// The compared side; empty if the file has none.
     pub side: String,
-    /// Its memories were written from the reference's masks instead of its own.
+    /// Its memories came from the reference's masks.
     pub teacher_forced: bool,
     /// Indices of the frames.
     pub frame: Vec<f64>,
-    /// Mask IoU, 0..1, one for each frame; the mean where there are several objects.
+    /// Mask IoU, 0..1, one for each frame; the mean over several objects.
     pub iou: Vec<f64>,
-    /// Lowest IoU of any object in any frame, where the file says more than the means.
+    /// Lowest IoU of any object in any frame, if the file has more than the means.
     pub lowest: Option<f64>,
 }
 
-/// A side whose masks are not the reference's.
+/// A side whose masks differ from the reference's.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct Unproven {
     /// Model tag.
     pub model: String,
     /// The side.
     pub side: String,
-    /// `MISMATCH` and the like, with the reason.
+    /// `MISMATCH` or a similar word, with the reason.
     pub why: String,
-    /// Its run folders, as far as they are there.
+    /// Its run folders that exist.
     #[serde(skip)]
     pub folders: Vec<PathBuf>,
 }
 
-/// What a comparison says.
+/// The content of a comparison for a report.
 #[derive(Debug, Default, PartialEq)]
 pub struct Comparison {
     /// Its curves.
     pub drift: Vec<DriftCurve>,
     /// Sides without proof.
     pub unproven: Vec<Unproven>,
-    /// Sides that have the original's masks at their precision and not the reference's, a sentence
-    /// each.
+    /// Sentences about sides whose masks agree only with the original's at their precision.
     pub as_original: Vec<String>,
 }
 
 /// Reads a comparison.
 ///
 /// # Errors
-/// A file that cannot be read, that is no JSON, or that has neither a curve nor a judged side.
+/// The file cannot be read, is not JSON, or has neither a curve nor a judged side.
 pub fn read(path: &Path) -> Result<Comparison> {
     let text = std::fs::read_to_string(path)
         .with_context(|| format!("{} cannot be read", path.display()))?;
     let value: Value = serde_json::from_str(&text).with_context(|| {
-        format!("{} is no JSON; expected a comparison of segtrt compare", path.display())
+        format!("{} is not JSON; name a comparison.json of segtrt compare", path.display())
     })?;
     let mut walk = Walk {
         folder: path.parent().unwrap_or(Path::new(".")),
@@ -77,7 +76,8 @@ pub fn read(path: &Path) -> Result<Comparison> {
     walk.value(&value, "", "");
     if walk.found.drift.is_empty() && walk.judged == 0 {
         bail!(
-            "{} holds no drift curve and no judged side: expected objects with model, side, frame and iou",
+            "{} has no drift curve and no judged side; expected objects with model, side, frame \
+             and iou; name a comparison.json of segtrt compare",
             path.display()
         );
     }
@@ -85,25 +85,25 @@ pub fn read(path: &Path) -> Result<Comparison> {
 }
 
 struct Walk<'a> {
-    /// Folder of the file: the run folders that it names may be relative to it.
+    /// Folder of the file; relative run folders start there.
     folder: &'a Path,
     found: Comparison,
     judged: usize,
 }
 
 impl Walk<'_> {
-    /// `model` and `side` are what the enclosing objects said.
+    /// `model` and `side` come from the enclosing objects.
     fn value(&mut self, value: &Value, model: &str, side: &str) {
         match value {
             Value::Array(items) => items.iter().for_each(|item| self.value(item, model, side)),
             Value::Object(members) => {
-                let said = |key: &str| members.get(key).and_then(Value::as_str);
-                let (model, side) = (said("model").unwrap_or(model), said("side").unwrap_or(side));
+                let text = |key: &str| members.get(key).and_then(Value::as_str);
+                let (model, side) = (text("model").unwrap_or(model), text("side").unwrap_or(side));
                 if let Some(iou) = members.get("iou").and_then(Value::as_array) {
                     self.found.drift.extend(curve(members, iou, model, side));
                     return;
                 }
-                if let (Some(outcome), Some(_)) = (said("outcome"), said("side")) {
+                if let (Some(outcome), Some(_)) = (text("outcome"), text("side")) {
                     self.side(members, outcome, model, side);
                 }
                 members.values().for_each(|member| self.value(member, model, side));
@@ -117,8 +117,9 @@ impl Walk<'_> {
         if outcome == "as_original" {
             let of = members.get("as_original").and_then(|found| found.get("side")?.as_str());
             self.found.as_original.push(format!(
-                "{model}, {side}: its masks are not the reference's but those of {}, the original code at its precision. Its speed is \
-                 to be compared with sides that have these masks, and with no others.",
+                "{model}, {side}: its masks agree with those of {}, the original code at its \
+                 precision, not with the reference's. Its speed is to be compared with sides that \
+                 have these masks, and with no others.",
                 of.unwrap_or("eager")
             ));
         }
@@ -155,7 +156,7 @@ fn curve(
         lowest: lowest.filter(|lowest| lowest.is_finite()),
         ..DriftCurve::default()
     };
-    // A frame without a number (no mask on either side, say) is a gap and not a zero.
+    // A frame without a number (for instance without a mask on either side) is a gap, not a zero.
     for (at, iou) in iou.iter().enumerate() {
         let frame = match frames {
             Some(frames) => frames.get(at).and_then(Value::as_f64),

@@ -1,5 +1,5 @@
 /*!
-What lies under a path: run folders at any depth, tables, comparison files.
+Finds run folders at any depth, tables and comparison files below a path.
 */
 
 use std::path::{Path, PathBuf};
@@ -8,20 +8,20 @@ use anyhow::{Context, Result, bail};
 
 use vos::files::{MASKS, is_previous};
 
-/// Tables that a run folder may hold, the best first: the summary has what the profile has and the
-/// quality too.
+/// Tables of a run folder, the best first: the summary contains the profile's columns and quality.
 const RUN_TABLES: [&str; 3] =
     ["sav_benchmark_summary.csv", "jetson_benchmark_summary.csv", "profile_summary.csv"];
 const COMPARISON: &str = "comparison.json";
 const EXPERIMENT: &str = "experiment_config.txt";
-/// Folders of a run that hold thousands of files and no table.
+/// Folders of a run with thousands of files and no table.
 const NOT_ENTERED: [&str; 3] = [MASKS, "nsight_reports", "overlays"];
-/// `<split>/<experiment>/profile_outputs` and a comparison's `<side>/round_<k>` lie within this.
+/// Depth of `<split>/<experiment>/profile_outputs` and of a comparison's `<side>/round_<k>`, with a
+/// margin.
 const DEPTH: usize = 5;
 
-/// What a file is.
+/// FileKind of a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Kind {
+pub enum FileKind {
     /// Rows.
     Table,
     /// `comparison.json`.
@@ -31,26 +31,26 @@ pub enum Kind {
 /// A file to read.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Found {
-    /// Where it is.
+    /// Its path.
     pub path: PathBuf,
-    /// What it is.
-    pub kind: Kind,
-    /// The user's own name for it.
+    /// Its kind.
+    pub kind: FileKind,
+    /// The user's name for it.
     pub label: Option<String>,
 }
 
-/// Whether this is a table under the name that runs give it.
+/// Whether the file name is that of a run's table.
 pub fn is_run_table(path: &Path) -> bool {
     path.file_name().is_some_and(|name| RUN_TABLES.iter().any(|table| name == *table))
 }
 
-/// The files behind one argument, `PATH` or `LABEL=PATH`.
+/// The files of one argument, `PATH` or `LABEL=PATH`.
 ///
 /// # Errors
-/// Nothing is there, or nothing that a report can be made of.
+/// The path does not exist, or contains no results.
 pub fn find(given: &str) -> Result<Vec<Found>> {
     let (label, path) = match given.split_once('=') {
-        // A path may hold the sign itself.
+        // A path may contain an equals sign.
         Some((label, path)) if !Path::new(given).exists() && !label.is_empty() => {
             (Some(label.to_owned()), PathBuf::from(path))
         }
@@ -67,27 +67,28 @@ pub fn find(given: &str) -> Result<Vec<Found>> {
         walk(&path, DEPTH, &mut files);
         if files.is_empty() {
             bail!(
-                "{} holds no results: expected one of {} in it or in a folder below; `segtrt bench --out-dir` makes one",
+                "{} has no results; expected one of {} in it or in a folder below; `segtrt bench \
+                 --out-dir` writes one",
                 path.display(),
                 RUN_TABLES.join(", ")
             );
         }
     } else {
         let json = path.extension().is_some_and(|extension| extension.eq_ignore_ascii_case("json"));
-        files.push((if json { Kind::Comparison } else { Kind::Table }, path));
+        files.push((if json { FileKind::Comparison } else { FileKind::Table }, path));
     }
     Ok(files.into_iter().map(|(kind, path)| Found { path, kind, label: label.clone() }).collect())
 }
 
-fn walk(folder: &Path, depth: usize, files: &mut Vec<(Kind, PathBuf)>) {
+fn walk(folder: &Path, depth: usize, files: &mut Vec<(FileKind, PathBuf)>) {
     let comparison = folder.join(COMPARISON);
     if comparison.is_file() {
-        files.push((Kind::Comparison, comparison));
+        files.push((FileKind::Comparison, comparison));
     }
     if let Some(table) =
         RUN_TABLES.iter().map(|name| folder.join(name)).find(|table| table.is_file())
     {
-        files.push((Kind::Table, table));
+        files.push((FileKind::Table, table));
         return;
     }
     if depth == 0 {
@@ -96,7 +97,7 @@ fn walk(folder: &Path, depth: usize, files: &mut Vec<(Kind, PathBuf)>) {
     let Ok(entries) = std::fs::read_dir(folder) else { return };
     let mut below: Vec<PathBuf> = entries
         .filter_map(Result::ok)
-        // A link may lead back up.
+        // A link may lead back to a folder above.
         .filter(|entry| entry.file_type().is_ok_and(|kind| kind.is_dir()))
         .filter(|entry| {
             let name = entry.file_name();
@@ -111,7 +112,7 @@ fn walk(folder: &Path, depth: usize, files: &mut Vec<(Kind, PathBuf)>) {
     }
 }
 
-/// `experiment_config.txt` of this folder or the one above, as pairs.
+/// `experiment_config.txt` of this folder or its parent, as pairs.
 pub fn experiment_config(folder: &Path) -> Option<Vec<(String, String)>> {
     let above = folder.parent();
     let text = [Some(folder), above]

@@ -1,13 +1,13 @@
 /*!
-Short names for runs: as few of a path's last parts as tell one run from another.
+Short names for runs: the fewest last parts of a path that distinguish a run from the others.
 */
 
 use std::path::Path;
 
 use super::find::{Found, is_run_table};
 
-/// A name for each file: the user's own, else from its path. Rounds of one run (`round_1`,
-/// `round_2`, …) share one name.
+/// A name for each file: the user's, else from its path. Rounds of one run (`round_1`, `round_2`,
+/// …) share one name.
 pub fn labels(found: &[Found]) -> Vec<String> {
     let parts: Vec<Vec<String>> = found.iter().map(|found| parts(&found.path)).collect();
     found
@@ -40,7 +40,7 @@ fn parts(table: &Path) -> Vec<String> {
     parts
 }
 
-/// Names that every run has.
+/// Whether a name is common to all runs.
 fn says_nothing(name: &str) -> bool {
     let round =
         name.strip_prefix("round_").is_some_and(|n| n.bytes().all(|byte| byte.is_ascii_digit()));
@@ -59,11 +59,11 @@ fn shortest(own: &[String], all: &[Vec<String>]) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::super::find::Kind;
+    use super::super::find::FileKind;
     use super::*;
 
     fn of(paths: &[&str]) -> Vec<String> {
-        let found = |path: &&str| Found { path: path.into(), kind: Kind::Table, label: None };
+        let found = |path: &&str| Found { path: path.into(), kind: FileKind::Table, label: None };
         labels(&paths.iter().map(found).collect::<Vec<_>>())
     }
 
@@ -89,8 +89,8 @@ mod tests {
             ["/x/eager/round_1/profile_summary.csv", "/x/eager/round_2/profile_summary.csv"];
         assert_eq!(of(&rounds), ["eager", "eager"]);
         let mut found = vec![
-            Found { path: rounds[0].into(), kind: Kind::Table, label: Some("RTX 3090".into()) },
-            Found { path: rounds[1].into(), kind: Kind::Table, label: None },
+            Found { path: rounds[0].into(), kind: FileKind::Table, label: Some("RTX 3090".into()) },
+            Found { path: rounds[1].into(), kind: FileKind::Table, label: None },
         ];
         assert_eq!(labels(&found), ["RTX 3090", "eager"]);
         found[1].path = "/x/nsight_experiment_jetson/profile_outputs/profile_summary.csv".into();

@@ -1,10 +1,10 @@
 /*!
-What a report is made from: run folders and CSV files of segtrt and of the Python predecessor,
+Reads the sources of a report: run folders and CSV files of segtrt and of the Python predecessor,
 `comparison.json` files with drift curves, summaries of Nsight Systems reports.
 
-Reading is lenient where files differ by age and strict about numbers: a column that is not there,
-an empty field and a word where a number belongs all mean 'not measured', never zero. A file that
-cannot be read is told of and keeps no other from being read.
+Older files may lack columns. Numbers are strict: a missing column, an empty field and a word in
+place of a number mean 'not measured', never zero. A file that cannot be read is reported, and the
+others are still read.
 */
 
 mod comparison;
@@ -22,47 +22,47 @@ use serde_json::{Map, Value};
 
 pub use comparison::{DriftCurve, Unproven};
 pub use nsys::{NsysOperation, NsysReport};
-pub use rows::{Believed, Row};
-pub use sidecar::{Pass, StageSum};
+pub use rows::{ResultRow, TEXT_COLUMNS, Validity};
+pub use sidecar::{RecordedPass, StageSum};
 
-/// Everything that was read.
+/// The content of all sources.
 #[derive(Debug, Default)]
 pub struct Inputs {
     /// Run folders and tables, in the order given.
-    pub sources: Vec<Source>,
+    pub sources: Vec<RunSource>,
     /// Curves of every comparison.
     pub drift: Vec<DriftCurve>,
-    /// Sides of comparisons whose masks are not the reference's.
+    /// Sides of comparisons whose masks differ from the reference's.
     pub unproven: Vec<Unproven>,
-    /// What is to be said of sides that have the original's masks at their precision instead.
+    /// Sentences about sides whose masks agree only with the original's at their precision.
     pub as_original: Vec<String>,
     /// Summaries of profiler reports.
     pub nsys: Vec<NsysReport>,
-    /// What could not be read, in words.
+    /// Files that could not be read, with the reason.
     pub problems: Vec<String>,
 }
 
 /// One run folder, or one table by itself.
 #[derive(Debug, Default)]
-pub struct Source {
+pub struct RunSource {
     /// The table.
     pub path: PathBuf,
-    /// What the run is called where its rows name no platform.
+    /// The run's name if its rows name no platform.
     pub label: String,
-    /// The user chose the name: it goes before what the run says of itself.
+    /// The user chose the name: it replaces the run's platform.
     pub named: bool,
     /// Its rows.
-    pub rows: Vec<Row>,
+    pub rows: Vec<ResultRow>,
     /// Recorded passes with their frames' times; empty without a sidecar.
-    pub passes: Vec<Pass>,
+    pub passes: Vec<RecordedPass>,
     /// The sidecar without its passes; empty without one.
     pub facts: Map<String, Value>,
     /// `experiment_config.txt` as pairs.
     pub experiment: Vec<(String, String)>,
 }
 
-impl Source {
-    /// Whether the rows are the Python predecessor's: it had no column `status`.
+impl RunSource {
+    /// Whether the rows are the Python predecessor's, whose tables have no column `status`.
     pub fn is_predecessors(&self) -> bool {
         !self.rows.is_empty() && self.rows.iter().all(|row| !row.has_column("status"))
     }
@@ -73,11 +73,11 @@ impl Source {
     }
 }
 
-/// Reads everything under `given` (folders, CSV files, comparison files, each as it is or as
+/// Reads everything in `given` (folders, CSV files, comparison files, each possibly as
 /// `LABEL=PATH`) and the profiler summaries `nsys`.
 ///
 /// # Errors
-/// Nothing at all could be read; the message has every reason.
+/// Nothing could be read; the message has every reason.
 pub fn read(given: &[String], nsys: &[PathBuf]) -> Result<Inputs> {
     let mut inputs = Inputs::default();
     let mut found = Vec::new();
@@ -90,17 +90,17 @@ pub fn read(given: &[String], nsys: &[PathBuf]) -> Result<Inputs> {
     let names = labels::labels(&found);
     let mut seen = Vec::new();
     for (thing, label) in found.into_iter().zip(names) {
-        // A folder given twice, or once by itself and once inside another, must not count twice.
+        // A folder that is named twice, or that is inside another named folder, counts once.
         let place = std::fs::canonicalize(&thing.path).unwrap_or_else(|_| thing.path.clone());
         if seen.contains(&place) {
             inputs
                 .problems
-                .push(format!("{} was given twice and is read once", thing.path.display()));
+                .push(format!("{} was named twice and counts once", thing.path.display()));
             continue;
         }
         seen.push(place);
         match thing.kind {
-            find::Kind::Comparison => match comparison::read(&thing.path) {
+            find::FileKind::Comparison => match comparison::read(&thing.path) {
                 Ok(comparison) => {
                     inputs.drift.extend(comparison.drift);
                     inputs.unproven.extend(comparison.unproven);
@@ -108,9 +108,9 @@ pub fn read(given: &[String], nsys: &[PathBuf]) -> Result<Inputs> {
                 }
                 Err(error) => inputs.problems.push(format!("{error:#}")),
             },
-            find::Kind::Table => match source(&thing.path, label, &mut inputs.problems) {
+            find::FileKind::Table => match source(&thing.path, label, &mut inputs.problems) {
                 Ok(source) => {
-                    inputs.sources.push(Source { named: thing.label.is_some(), ..source })
+                    inputs.sources.push(RunSource { named: thing.label.is_some(), ..source })
                 }
                 Err(error) => inputs.problems.push(format!("{error:#}")),
             },
@@ -123,7 +123,7 @@ pub fn read(given: &[String], nsys: &[PathBuf]) -> Result<Inputs> {
         }
     }
     for source in &mut inputs.sources {
-        doubt(source, &inputs.unproven);
+        mark_unproven(source, &inputs.unproven);
     }
     if inputs.sources.is_empty() && inputs.drift.is_empty() && inputs.nsys.is_empty() {
         anyhow::bail!("there is nothing to report on: {}", inputs.problems.join("; "));
@@ -131,24 +131,23 @@ pub fn read(given: &[String], nsys: &[PathBuf]) -> Result<Inputs> {
     Ok(inputs)
 }
 
-/// No speed stands beside a failed equality: rows of a side that a comparison found wanting are not
-/// to be believed.
-fn doubt(source: &mut Source, unproven: &[Unproven]) {
+/// Marks rows of sides that a comparison has not proven, whose speed must not be used.
+fn mark_unproven(source: &mut RunSource, unproven: &[Unproven]) {
     let Some(Ok(folder)) = source.path.parent().map(std::fs::canonicalize) else { return };
     for side in unproven.iter().filter(|side| side.folders.contains(&folder)) {
         let reason: Arc<str> = side.why.as_str().into();
         for row in source.rows.iter_mut().filter(|row| row.key().2 == side.model) {
-            row.doubt(&reason);
+            row.mark_unproven(&reason);
         }
     }
 }
 
-/// Reads a table and what lies beside it.
-fn source(table: &Path, label: String, problems: &mut Vec<String>) -> Result<Source> {
+/// Reads a table and its sidecar.
+fn source(table: &Path, label: String, problems: &mut Vec<String>) -> Result<RunSource> {
     let rows = rows::read(table)?;
     let folder = table.parent().unwrap_or(Path::new("."));
-    let mut source = Source { path: table.to_owned(), label, rows, ..Source::default() };
-    // A table by another name, such as a merged one, may lie beside a sidecar that is not its own.
+    let mut source = RunSource { path: table.to_owned(), label, rows, ..RunSource::default() };
+    // A table with another name, such as a merged one, may be next to a sidecar of another run.
     if find::is_run_table(table) {
         let sidecar = folder.join("sidecar.json");
         if sidecar.exists() {

@@ -1,9 +1,8 @@
 /*!
-What `segtrt nsys --json` says of a profile: operations on the GPU with their time, number and size.
+Reads the output of `segtrt nsys --json`: operations on the GPU with time, number and size.
 
-Tables of Nsight Systems are called and built differently from release to release, so this looks for
-what it can use: lists of objects, or tables of columns and rows, in which a name stands beside a
-total.
+Releases of Nsight Systems name and structure their tables differently. So this reads lists of
+objects and tables of columns and rows with a name and a total.
 */
 
 use std::collections::BTreeMap;
@@ -15,7 +14,7 @@ use serde_json::{Map, Value};
 
 use crate::nsys::COUNTERS_TABLE;
 
-/// One line of a table.
+/// One row of a table.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct NsysOperation {
     /// The table, such as `cuda_gpu_kern_sum`.
@@ -37,7 +36,7 @@ pub struct NsysReport {
     pub name: String,
     /// Every operation of every table.
     pub operations: Vec<NsysOperation>,
-    /// Why it must not be taken for the profile of a program that did its work.
+    /// Faults of the profiled run, such as a program that failed.
     pub faults: Vec<String>,
     /// Share of time with work on the GPU, %.
     pub gpu_util_percent: Option<f64>,
@@ -46,8 +45,8 @@ pub struct NsysReport {
 }
 
 impl NsysReport {
-    /// Operations that keep the GPU busy, the longest first: kernels and copies, not the ranges
-    /// around them.
+    /// Operations that keep the GPU busy, the longest first: kernels and copies, not ranges around
+    /// them.
     pub fn by_time(&self) -> Vec<&NsysOperation> {
         let mut found: Vec<_> =
             self.operations.iter().filter(|op| op.is_gpu_work() && op.total_ns.is_some()).collect();
@@ -75,17 +74,17 @@ impl NsysOperation {
 /// Reads a summary of one or several profiles.
 ///
 /// # Errors
-/// A file that cannot be read, that is no JSON, or in which nothing is understood.
+/// The file cannot be read, is not JSON, or has no known table.
 pub fn read(path: &Path) -> Result<Vec<NsysReport>> {
     let text = std::fs::read_to_string(path).with_context(|| {
         format!(
-            "{} cannot be read; expected what `segtrt nsys REPORT --json` printed",
+            "{} cannot be read; expected the output of `segtrt nsys REPORT --json`",
             path.display()
         )
     })?;
     let value: Value = serde_json::from_str(&text).with_context(|| {
         format!(
-            "{} is no JSON; make it with `segtrt nsys REPORT --json > FILE.json`",
+            "{} is not JSON; write it with `segtrt nsys REPORT --json > FILE.json`",
             path.display()
         )
     })?;
@@ -109,7 +108,8 @@ pub fn read(path: &Path) -> Result<Vec<NsysReport>> {
         .collect();
     if reports.is_empty() {
         bail!(
-            "{} names no operation with a time or a size; expected what `segtrt nsys REPORT --json` printed",
+            "{} has no operation with a time or a size; expected the output of `segtrt nsys REPORT \
+             --json`",
             path.display()
         );
     }
@@ -128,13 +128,13 @@ fn one(value: &Value, otherwise: &str) -> NsysReport {
     report
 }
 
-/// The busiest GPU's memory, reads and writes together, by the table of its counters.
+/// Memory bandwidth of the busiest GPU, reads and writes together, from its counters.
 fn memory_counters(value: &Value) -> Option<f64> {
     let rows = value.get("tables")?.get(COUNTERS_TABLE)?.as_array()?;
     let mut gpus: BTreeMap<i64, f64> = BTreeMap::new();
     for row in rows {
         let counter = plain(row.get("Counter").and_then(Value::as_str).unwrap_or_default());
-        // Called "DRAM Read Bandwidth [Throughput %]" or "DRAM Read Throughput [Throughput %]".
+        // Named "DRAM Read Bandwidth [Throughput %]" or "DRAM Read Throughput [Throughput %]".
         let of_memory = counter.starts_with("dramread") || counter.starts_with("dramwrite");
         let number = |name: &str| row.get(name).and_then(Value::as_f64);
         let device = row.get("Device ID").and_then(Value::as_i64).unwrap_or(0);
@@ -167,7 +167,7 @@ fn walk(value: &Value, table: &str, report: &mut NsysReport) {
                 }
                 return;
             }
-            // A list is called by its own key unless the object around it says which table this is.
+            // A list has its key's name unless the enclosing object names a table.
             let own = ["table", "kind"].iter().find_map(|key| members.get(*key)?.as_str());
             for (key, member) in members {
                 if member.is_array() || member.is_object() {
@@ -189,7 +189,7 @@ fn columns_and_rows(members: &Map<String, Value>) -> Option<(Vec<String>, &Vec<V
     rows.iter().all(Value::is_array).then_some((columns?, rows))
 }
 
-/// A line with a name and a total.
+/// A row with a name and a total.
 fn operation(line: &Map<String, Value>, table: &str) -> Option<NsysOperation> {
     let text = |words: &[&str]| {
         let found = line
@@ -222,7 +222,7 @@ fn operation(line: &Map<String, Value>, table: &str) -> Option<NsysOperation> {
     })
 }
 
-/// Shares that an object states by themselves, or that a table of utilisation has.
+/// Shares that an object has, or that a utilisation table has.
 fn percentages(members: &Map<String, Value>, table: &str, report: &mut NsysReport) {
     for (key, value) in members {
         let (key, Some(value)) = (plain(key), value.as_f64()) else { continue };

@@ -1,5 +1,5 @@
 /*!
-Rows of a results table, by the names of its columns: old tables lack some, new ones have more.
+Rows of a results table by column name. Old tables lack some columns, new ones have more.
 */
 
 use std::collections::HashMap;
@@ -9,27 +9,40 @@ use std::sync::Arc;
 use anyhow::{Context, Result, bail};
 use serde::Serialize;
 
-/// Columns without which a table is no result of this tool or of its predecessor.
+/// Columns that every table of segtrt and of its predecessor has.
 const NEEDED: [&str; 3] = ["video", "model", "fps"];
 
-/// Whether a row's speed may be believed.
+/// Columns of text; a name may look like a number.
+pub const TEXT_COLUMNS: [&str; 9] = [
+    "video",
+    "object",
+    "model",
+    "platform",
+    "hostname",
+    "timestamp",
+    "experiment_name",
+    "device",
+    "reason",
+];
+
+/// Validity of a row's speed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
-pub enum Believed {
+pub enum Validity {
     /// Judged VALID.
     Valid,
     /// Judged INVALID: shown, never compared.
     Invalid,
-    /// Judged `-`: too little was run to tell.
+    /// Verdict `-`: too few frames.
     Unjudged,
-    /// Nobody judged it: the table has no verdicts.
+    /// The table has no verdicts.
     NoVerdict,
-    /// There are no numbers: it was skipped or it failed.
+    /// Skipped or failed: there are no numbers.
     Unmeasured,
 }
 
-impl Believed {
-    /// The word that people read.
+impl Validity {
+    /// The word on the page.
     pub fn word(self) -> &'static str {
         match self {
             Self::Valid => "VALID",
@@ -48,26 +61,26 @@ impl Believed {
 
 /// One row.
 #[derive(Clone, Debug)]
-pub struct Row {
+pub struct ResultRow {
     header: Arc<HashMap<String, usize>>,
     fields: csv::StringRecord,
-    /// Why its speed is doubted from outside its table.
-    doubted: Option<Arc<str>>,
+    /// A reason from outside the table why its speed is INVALID.
+    unproven: Option<Arc<str>>,
 }
 
-impl Row {
+impl ResultRow {
     /// A field that is not empty.
     pub fn text(&self, column: &str) -> Option<&str> {
         let text = self.fields.get(*self.header.get(column)?)?.trim();
         (!text.is_empty()).then_some(text)
     }
 
-    /// A finite number; an empty field, a word and `nan` are none.
+    /// A finite number; `None` for an empty field, a word and `nan`.
     pub fn number(&self, column: &str) -> Option<f64> {
         self.text(column)?.parse().ok().filter(|number: &f64| number.is_finite())
     }
 
-    /// Whether the table has the column at all.
+    /// Whether the table has the column.
     pub fn has_column(&self, column: &str) -> bool {
         self.header.contains_key(column)
     }
@@ -86,33 +99,33 @@ impl Row {
         (of("video"), of("object"), of("model"))
     }
 
-    /// Whether its speed may be believed.
-    pub fn believed(&self) -> Believed {
+    /// Validity of its speed.
+    pub fn validity(&self) -> Validity {
         let ok = self.text("status").is_none_or(|status| status == "ok");
         if !ok || self.number("fps").is_none_or(|fps| fps <= 0.0) {
-            return Believed::Unmeasured;
+            return Validity::Unmeasured;
         }
-        if self.doubted.is_some() {
-            return Believed::Invalid;
+        if self.unproven.is_some() {
+            return Validity::Invalid;
         }
         match self.text("verdict") {
-            Some("VALID") => Believed::Valid,
-            Some("INVALID") => Believed::Invalid,
-            Some(_) => Believed::Unjudged,
-            None => Believed::NoVerdict,
+            Some("VALID") => Validity::Valid,
+            Some("INVALID") => Validity::Invalid,
+            Some(_) => Validity::Unjudged,
+            None => Validity::NoVerdict,
         }
     }
 
-    /// Takes its speed out of every comparison, for this reason.
-    pub fn doubt(&mut self, reason: &Arc<str>) {
-        self.doubted = Some(Arc::clone(reason));
+    /// Makes its speed INVALID for this reason.
+    pub fn mark_unproven(&mut self, reason: &Arc<str>) {
+        self.unproven = Some(Arc::clone(reason));
     }
 
-    /// Why it has no numbers, or why they are doubted.
+    /// Why it has no numbers, or why they are INVALID.
     pub fn why(&self) -> Option<&str> {
-        match self.believed() {
-            Believed::Unmeasured => self.text("reason"),
-            Believed::Invalid if self.doubted.is_some() => self.doubted.as_deref(),
+        match self.validity() {
+            Validity::Unmeasured => self.text("reason"),
+            Validity::Invalid if self.unproven.is_some() => self.unproven.as_deref(),
             _ => self.text("verdict_reason"),
         }
     }
@@ -121,16 +134,15 @@ impl Row {
 /// Reads a table.
 ///
 /// # Errors
-/// A file that cannot be read, that is no CSV, or that lacks the columns every result has; a broken
-/// line is named.
-pub fn read(path: &Path) -> Result<Vec<Row>> {
+/// The file cannot be read, is not CSV, or lacks needed columns; a broken line is named.
+pub fn read(path: &Path) -> Result<Vec<ResultRow>> {
     let mut reader = csv::ReaderBuilder::new()
-        // A row that a crash cut short keeps its numbers; what is missing is not measured.
+        // A row that a crash truncated keeps its numbers; the missing ones are not measured.
         .flexible(true)
         .from_path(path)
         .with_context(|| format!("{} cannot be read", path.display()))?;
     let header =
-        reader.headers().with_context(|| format!("{} is no CSV file", path.display()))?.clone();
+        reader.headers().with_context(|| format!("{} is not a CSV file", path.display()))?.clone();
     let columns: HashMap<String, usize> =
         header.iter().enumerate().map(|(at, name)| (name.trim().to_owned(), at)).collect();
     let missing: Vec<&str> =
@@ -138,8 +150,8 @@ pub fn read(path: &Path) -> Result<Vec<Row>> {
     if !missing.is_empty() {
         let first: Vec<&str> = header.iter().take(8).collect();
         bail!(
-            "{} is no table of results: it has no column {}; found {}; expected a summary or profile CSV of segtrt bench, \
-             of segtrt merge or of the Python benchmark",
+            "{} is not a table of results: it has no column {}; found {}; expected a summary or \
+             profile CSV of segtrt bench, of segtrt merge or of the Python benchmark",
             path.display(),
             missing.join(", "),
             if first.is_empty() { "an empty file".to_owned() } else { first.join(",") },
@@ -150,7 +162,7 @@ pub fn read(path: &Path) -> Result<Vec<Row>> {
         .records()
         .map(|fields| {
             let fields = fields.with_context(|| format!("{} is damaged", path.display()))?;
-            Ok(Row { header: Arc::clone(&columns), fields, doubted: None })
+            Ok(ResultRow { header: Arc::clone(&columns), fields, unproven: None })
         })
         .collect()
 }

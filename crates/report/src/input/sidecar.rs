@@ -1,6 +1,6 @@
 /*!
-`sidecar.json` pass by pass: of millions of frames only the latencies stay in memory, stages become
-sums at once.
+Reads `sidecar.json` pass by pass. Of millions of frames only the latencies stay in memory; stages
+are summed while they are read.
 */
 
 use std::fmt;
@@ -14,7 +14,7 @@ use serde_json::{Map, Value};
 
 use vos::record::StageTimes;
 
-/// Sum of a column and number of the frames that have it.
+/// Sum of a column and number of frames with a value.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct StageSum {
     /// Sum, ms.
@@ -25,7 +25,7 @@ pub struct StageSum {
 
 /// One recorded pass.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct Pass {
+pub struct RecordedPass {
     /// Clip.
     pub video: String,
     /// Object.
@@ -34,7 +34,7 @@ pub struct Pass {
     pub model: String,
     /// Number of the pass, from 0.
     pub run: u64,
-    /// Times of the frames in order, ms: latencies, or intervals where frames overlap.
+    /// Times of the frames in order, ms: latencies, or intervals if frames overlap.
     pub latencies_ms: Vec<f64>,
     /// Stages in the order of [`StageTimes::NAMES`].
     pub stages: [StageSum; 9],
@@ -43,23 +43,27 @@ pub struct Pass {
 }
 
 /// Reads a sidecar: its members without the passes, and the passes. A pass that is not understood
-/// is told of in `problems` and left out.
+/// is reported in `problems` and omitted.
 ///
 /// # Errors
-/// A file that cannot be read or is no JSON object.
-pub fn read(path: &Path, problems: &mut Vec<String>) -> Result<(Map<String, Value>, Vec<Pass>)> {
+/// The file cannot be read or is not a JSON object.
+pub fn read(
+    path: &Path,
+    problems: &mut Vec<String>,
+) -> Result<(Map<String, Value>, Vec<RecordedPass>)> {
     let text = std::fs::read_to_string(path)
         .with_context(|| format!("{} cannot be read", path.display()))?;
     let sidecar: Sidecar = serde_json::from_str(&text).with_context(|| {
         format!(
-            "{} is no sidecar of segtrt, or was cut short; its rows are shown without frame times",
+            "{} is not a sidecar of segtrt, or is truncated; its rows are shown without frame \
+             times",
             path.display()
         )
     })?;
     let count = sidecar.misread.len();
     if let Some(first) = sidecar.misread.first() {
         problems.push(format!(
-            "{}: {count} passes are not understood and their frame times are left out ({first})",
+            "{}: {count} passes are not understood and their frame times omitted ({first})",
             path.display()
         ));
     }
@@ -69,7 +73,7 @@ pub fn read(path: &Path, problems: &mut Vec<String>) -> Result<(Map<String, Valu
 #[derive(Default)]
 struct Sidecar {
     facts: Map<String, Value>,
-    passes: Vec<Pass>,
+    passes: Vec<RecordedPass>,
     misread: Vec<String>,
 }
 
@@ -104,7 +108,7 @@ impl<'de> Visitor<'de> for Members {
 }
 
 struct Passes {
-    passes: Vec<Pass>,
+    passes: Vec<RecordedPass>,
     misread: Vec<String>,
 }
 
@@ -133,7 +137,7 @@ impl<'de> Deserialize<'de> for Passes {
     }
 }
 
-/// A pass as it is written.
+/// A pass in the file.
 #[derive(Deserialize)]
 struct WrittenPass {
     video: String,
@@ -143,7 +147,7 @@ struct WrittenPass {
     run: u64,
     #[serde(default)]
     observed: Option<Map<String, Value>>,
-    /// Absent for an object that was never run.
+    /// Missing for an object that was not run.
     #[serde(default)]
     frame_times: Option<WrittenTimes>,
 }
@@ -155,9 +159,9 @@ struct WrittenTimes {
 }
 
 impl WrittenPass {
-    fn into_pass(self) -> Option<Pass> {
+    fn into_pass(self) -> Option<RecordedPass> {
         let times = self.frame_times?;
-        Some(Pass {
+        Some(RecordedPass {
             video: self.video,
             object: self.object,
             model: self.model,

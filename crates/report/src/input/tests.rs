@@ -1,4 +1,4 @@
-//! What is read of files as they are found: old, new, torn, foreign.
+//! Reading files of all kinds: old, new, truncated, foreign.
 
 use std::path::PathBuf;
 
@@ -15,7 +15,7 @@ fn read_one(path: &Path) -> Result<Inputs> {
     read(&[path.display().to_string()], &[])
 }
 
-/// The old core's columns, as `compatibility.md` §5.3 has them.
+/// The columns of the predecessor's tables.
 const OLD: &str = "video,object,model,imgsz,frames,fps,latency_ms,gpu_peak_alloc_MiB,gpu_peak_reserved_MiB,cpu_peak_rss_MiB,J,\
                    JandF_proxy,overlay,setup_ms\r\nsav_1,000,edgetam_points,1024,300,24.7,40.5,5923.0,,4000.1,0.595,0.595,,\r\n";
 
@@ -31,19 +31,19 @@ fn old_tables_have_what_they_have_and_no_zeros() {
         (row.number("JandF"), row.number("J"), row.text("object")),
         (None, Some(0.595), Some("000"))
     );
-    assert_eq!(row.believed(), Believed::NoVerdict);
+    assert_eq!(row.validity(), Validity::NoVerdict);
 }
 
 #[test]
 fn rows_without_numbers_are_not_measured() {
     let dir = tempfile::tempdir().unwrap();
-    let table = "video,object,model,fps,status,verdict,reason\nv,0,m,12.5,failed,-,oom: it broke\nv,1,m,,ok,VALID,\nv,2,m,nan,ok,VALID,\n\
-                 v,3,m,9,ok,INVALID,\nv,4,m,9,ok,-,\nv,5,m,-1,ok,VALID,\nv,6,m\n";
+    let table = "video,object,model,fps,status,verdict,reason\nv,0,m,12.5,failed,-,oom: it \
+                 broke\nv,1,m,,ok,VALID,\nv,2,m,nan,ok,VALID,\nv,3,m,9,ok,INVALID,\nv,4,m,9,ok,-,\nv,5,m,-1,ok,VALID,\nv,6,m\n";
     let inputs = read_one(&write(dir.path(), "sav_benchmark_summary.csv", table)).unwrap();
-    let believed: Vec<Believed> = inputs.sources[0].rows.iter().map(Row::believed).collect();
-    use Believed::{Invalid, Unjudged, Unmeasured};
+    let validity: Vec<Validity> = inputs.sources[0].rows.iter().map(ResultRow::validity).collect();
+    use Validity::{Invalid, Unjudged, Unmeasured};
     assert_eq!(
-        believed,
+        validity,
         [Unmeasured, Unmeasured, Unmeasured, Invalid, Unjudged, Unmeasured, Unmeasured]
     );
     assert_eq!(inputs.sources[0].rows[0].why(), Some("oom: it broke"));
@@ -71,10 +71,7 @@ fn runs_are_found_below_and_one_bad_file_costs_only_itself() {
 fn nothing_at_all_is_an_error_that_says_why() {
     let dir = tempfile::tempdir().unwrap();
     let error = format!("{:#}", read_one(dir.path()).unwrap_err());
-    assert!(
-        error.contains("holds no results: expected one of sav_benchmark_summary.csv"),
-        "{error}"
-    );
+    assert!(error.contains("has no results; expected one of sav_benchmark_summary.csv"), "{error}");
     let error = format!("{:#}", read_one(&write(dir.path(), "e.csv", "")).unwrap_err());
     assert!(error.contains("an empty file"), "{error}");
     let error = format!(
@@ -93,7 +90,7 @@ fn the_same_run_given_twice_counts_once() {
     let inputs =
         read(&[dir.path().display().to_string(), table.display().to_string()], &[]).unwrap();
     assert_eq!(inputs.sources.len(), 1);
-    assert!(inputs.problems[0].contains("given twice"), "{:?}", inputs.problems);
+    assert!(inputs.problems[0].contains("was named twice"), "{:?}", inputs.problems);
 }
 
 #[test]
@@ -142,7 +139,7 @@ fn a_sidecar_gives_times_and_a_torn_one_costs_only_these() {
     let inputs = read_one(&table).unwrap();
     assert_eq!((inputs.sources[0].rows.len(), inputs.sources[0].passes.len()), (1, 0));
     assert!(
-        inputs.problems[0].contains("or was cut short; its rows are shown"),
+        inputs.problems[0].contains("or is truncated; its rows are shown"),
         "{:?}",
         inputs.problems
     );
@@ -186,9 +183,9 @@ fn drift_curves_are_found_wherever_they_lie() {
     );
     let error =
         format!("{:#}", read_one(&write(dir.path(), "n.json", "{\"rows\":[]}")).unwrap_err());
-    assert!(error.contains("holds no drift curve and no judged side"), "{error}");
+    assert!(error.contains("has no drift curve and no judged side"), "{error}");
     let error = format!("{:#}", read_one(&write(dir.path(), "t.json", "{\"iou\":[")).unwrap_err());
-    assert!(error.contains("is no JSON"), "{error}");
+    assert!(error.contains("is not JSON"), "{error}");
 }
 
 #[test]
@@ -219,7 +216,7 @@ fn profiles_are_read_as_tables_and_as_lists_of_objects() {
     );
     let empty = write(dir.path(), "e.json", "[]");
     let problems = read(&[table.display().to_string()], &[empty]).unwrap().problems;
-    assert!(problems[0].contains("names no operation"), "{problems:?}");
+    assert!(problems[0].contains("has no operation"), "{problems:?}");
 }
 
 #[test]
@@ -259,11 +256,12 @@ fn a_side_without_proof_has_no_speed() {
         "drift_curves":[{"model":"m","side":"fp16","frame":[0,1],"iou":[1.0,0.6],"lowest":[0.9,0.41],"objects":[2,2]}]}"#;
     write(dir.path(), "comparison.json", comparison);
     let inputs = read_one(dir.path()).unwrap();
-    let believed =
-        |source: usize| inputs.sources[source].rows.iter().map(Row::believed).collect::<Vec<_>>();
+    let validity = |source: usize| {
+        inputs.sources[source].rows.iter().map(ResultRow::validity).collect::<Vec<_>>()
+    };
     assert_eq!(inputs.sources[0].label, "fp16");
-    assert_eq!(believed(0), [Believed::Invalid, Believed::Valid]);
-    assert_eq!(believed(1), [Believed::Valid, Believed::Valid]);
+    assert_eq!(validity(0), [Validity::Invalid, Validity::Valid]);
+    assert_eq!(validity(1), [Validity::Valid, Validity::Valid]);
     assert_eq!(inputs.sources[0].rows[0].why(), Some("MISMATCH: lowest IoU 0.41"));
     assert_eq!((inputs.drift[0].lowest, inputs.problems.len()), (Some(0.41), 0));
 }

@@ -1,5 +1,5 @@
 /*!
-The columns of several tables as one list: the first table's order, then what others have more.
+Unites the columns of several tables: the first table's order, then additional ones.
 */
 
 use std::collections::HashMap;
@@ -30,7 +30,7 @@ impl Columns {
         }
     }
 
-    /// Adds what `header` has and this has not.
+    /// Adds the columns of `header` that are missing.
     pub fn unite(&mut self, header: &ByteRecord) {
         header.iter().for_each(|name| self.add(name));
     }
@@ -40,8 +40,8 @@ impl Columns {
         &self.names
     }
 
-    /// For each column the field of a row of `header` that fills it. Of two fields of one name the
-    /// last counts.
+    /// For each column the index of its field in a row of `header`. Of two fields with the same
+    /// name the last counts.
     pub fn fields_of(&self, header: &ByteRecord) -> Vec<Option<usize>> {
         let mut fields = vec![None; self.names.len()];
         for (field, name) in header.iter().enumerate() {

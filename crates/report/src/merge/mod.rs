@@ -1,14 +1,13 @@
 /*!
-Several runs, of several machines and of both programs, as one CSV: what the predecessor's
-`merge_results.py` makes.
+Merges runs of several machines and of both programs into one CSV, as the predecessor's
+`merge_results.py` does.
 
 ```text
-folders → Source (table, origin) → Columns (united) → rows, one at a time → file
+folders → MergeSource (table, origin) → Columns (united) → rows, one at a time → file
 ```
 
-Values pass through as they are. Headers are read first, because the first line of the output needs
-all of them; then rows stream, and memory does not grow with their number beyond eight bytes a row,
-which find repetitions.
+Values are copied unchanged. All headers are read first, because the output's header needs them.
+Then rows stream, and memory grows by eight bytes a row for finding duplicates.
 */
 
 mod columns;
@@ -18,5 +17,5 @@ mod source;
 mod write;
 
 pub use origin::Origin;
-pub use source::{Missing, Source, Table};
+pub use source::{MergeSource, Missing, Table};
 pub use write::{Merged, MergedSource, Ragged, check, merge};

@@ -1,6 +1,5 @@
 /*!
-Where and when a run was made: of `experiment_config.txt`, or of segtrt's own sidecar where there is
-none.
+Machine and time of a run: from `experiment_config.txt`, or without one from segtrt's sidecar.
 */
 
 use std::path::Path;
@@ -11,19 +10,19 @@ use serde_json::{Map, Value};
 
 use super::Table;
 
-/// What stands where nobody says, in the predecessor's word.
+/// The predecessor's word for a missing value.
 pub(super) const UNKNOWN: &str = "unknown";
-/// The predecessor's account of an experiment.
+/// The predecessor's file about an experiment.
 const CONFIG: &str = "experiment_config.txt";
 
-/// The three columns that a merge adds; `None` where the folder does not say.
+/// The three columns that a merge adds; `None` if the folder has no value.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Origin {
     /// `jetson` or `desktop`.
     pub platform: Option<String>,
     /// The machine's name.
     pub hostname: Option<String>,
-    /// When it was begun, `YYYYmmdd_HHMMSS`.
+    /// Start of the run, `YYYYmmdd_HHMMSS`.
     pub timestamp: Option<String>,
 }
 
@@ -31,10 +30,9 @@ impl Origin {
     /// Names of the columns, in their order.
     pub const COLUMNS: [&'static str; 3] = ["platform", "hostname", "timestamp"];
 
-    /// Of the experiment at `folder`, whose table lies in `table_folder`.
+    /// Origin of the experiment at `folder`, whose table is in `table_folder`.
     ///
-    /// The predecessor's file decides alone where it is there; a damaged sidecar is told of and
-    /// says nothing.
+    /// If the predecessor's file exists, only it counts. A damaged sidecar is logged and ignored.
     pub fn of(folder: &Path, table_folder: &Path) -> Self {
         if let Ok(bytes) = std::fs::read(folder.join(CONFIG)) {
             return Self::from_config(&String::from_utf8_lossy(&bytes));
@@ -50,8 +48,8 @@ impl Origin {
         }
     }
 
-    /// Of a table that was named itself. Only under a run's own name does it belong to what lies
-    /// beside it: a merged table may lie anywhere.
+    /// Origin of a table that was named directly. Only a table with a run's usual name belongs to
+    /// the files next to it: a merged table may be anywhere.
     pub fn of_file(table: &Path) -> Self {
         let is_runs = |kind: &Table| table.file_name().is_some_and(|name| name == kind.file_name());
         if !Table::value_variants().iter().any(is_runs) {
@@ -68,12 +66,12 @@ impl Origin {
         [self.platform.as_deref(), self.hostname.as_deref(), self.timestamp.as_deref()]
     }
 
-    /// The platform as the predecessor counts by it.
+    /// The platform in the predecessor's spelling.
     pub fn platform(&self) -> &str {
         self.platform.as_deref().unwrap_or(UNKNOWN)
     }
 
-    /// Lines `key: value`; the last of equal keys counts, as in the predecessor's reader.
+    /// Lines `key: value`; the last of equal keys counts, as in the predecessor.
     fn from_config(text: &str) -> Self {
         let value = |name: &str| {
             let lines = text.lines().map(str::trim).filter(|line| !line.starts_with('='));
@@ -92,8 +90,7 @@ impl Origin {
         let text = |value: Option<&Value>| value.and_then(Value::as_str).map(str::to_owned);
         let gpu = environment.get("gpu");
         let board = text(gpu.and_then(|gpu| gpu.get("board")));
-        // A run without the GPU still says on which board: ARM kernels name it in place of the
-        // processor.
+        // A CPU run still names its board: ARM kernels report it in place of the processor.
         let names = [board, text(environment.get("processor"))];
         let jetson = |name: &String| {
             let name = name.to_lowercase();
@@ -111,7 +108,7 @@ impl Origin {
     }
 }
 
-/// The part of a sidecar that is needed here; frame times are skipped without being kept.
+/// The needed members of a sidecar; frame times are skipped.
 #[derive(Deserialize)]
 struct Sidecar {
     #[serde(default)]
@@ -124,8 +121,8 @@ mod tests {
 
     #[test]
     fn a_config_is_read_as_the_predecessor_reads_it() {
-        let text = "Experiment Configuration\n====: x\nTimestamp: 20251130_143022\n  Platform:jetson \n\
-            Hostname: jetson-orin\nNsight: /opt/a:b\nHostname: second\n";
+        let text = "Experiment Configuration\n====: x\nTimestamp: 20251130_143022\n  \
+                    Platform:jetson \nHostname: jetson-orin\nNsight: /opt/a:b\nHostname: second\n";
         let origin = Origin::from_config(text);
         assert_eq!(origin.values(), [Some("jetson"), Some("second"), Some("20251130_143022")]);
         assert_eq!(Origin::from_config("Platforms: x\n"), Origin::default());

@@ -1,15 +1,16 @@
 /*!
-Finds rows that say the same object, model and pass again, as a shard that was merged twice does.
+Finds rows with the same object, model and pass as an earlier row, for instance of a shard that was
+merged twice.
 
-Only a hash of each row's key is kept: a million rows cost some megabytes. Two keys with one hash
-(one chance in tens of millions for a million rows) would cost a wrong warning and nothing else,
-because all rows are kept anyway.
+Only a hash of each row's key is kept: some megabytes for a million rows. Two keys with the same
+hash (one chance in tens of millions for a million rows) would only cause a wrong warning, because
+all rows are kept.
 */
 
 use std::collections::HashSet;
 use std::hash::{DefaultHasher, Hash, Hasher};
 
-/// What tells one row from another; columns that no table has do not count.
+/// Columns that identify a row; columns that no table has do not count.
 const KEY: [&str; 18] = [
     "platform",
     "hostname",
@@ -31,14 +32,14 @@ const KEY: [&str; 18] = [
     "experiment_name",
 ];
 
-/// The rows seen so far.
+/// Keys of the rows so far.
 #[derive(Debug)]
 pub struct Repeats {
     columns: Vec<usize>,
     seen: HashSet<u64>,
-    /// Rows that were there before.
+    /// Number of repeated rows.
     pub count: u64,
-    /// The first of them, its key's fields joined.
+    /// The key of the first repeated row, fields joined.
     pub first: Option<String>,
 }
 
@@ -50,7 +51,7 @@ impl Repeats {
         Self { columns, seen: HashSet::new(), count: 0, first: None }
     }
 
-    /// Looks at a row, whose fields `value` gives by column.
+    /// Checks a row; `value` gives its field by column.
     pub fn see<'a>(&mut self, value: impl Fn(usize) -> &'a [u8]) {
         let mut hasher = DefaultHasher::new();
         self.columns.iter().for_each(|column| value(*column).hash(&mut hasher));
@@ -60,8 +61,8 @@ impl Repeats {
         self.count += 1;
         if self.first.is_none() {
             let fields = self.columns.iter().map(|column| String::from_utf8_lossy(value(*column)));
-            let told: Vec<_> = fields.filter(|field| !field.is_empty()).collect();
-            self.first = Some(told.join(" "));
+            let parts: Vec<_> = fields.filter(|field| !field.is_empty()).collect();
+            self.first = Some(parts.join(" "));
         }
     }
 }

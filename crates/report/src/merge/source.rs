@@ -1,5 +1,5 @@
 /*!
-Which table of which folder: the predecessor's places and segtrt's own.
+Finds the table in a folder, in the predecessor's places and in segtrt's.
 */
 
 use std::path::{Path, PathBuf};
@@ -8,7 +8,7 @@ use clap::ValueEnum;
 
 use super::Origin;
 
-/// A kind of table.
+/// Kind of a table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum Table {
     /// `profile_summary.csv`: a row for each recorded pass.
@@ -20,7 +20,7 @@ pub enum Table {
 }
 
 impl Table {
-    /// Its file's name.
+    /// File name.
     pub fn file_name(self) -> &'static str {
         match self {
             Self::ProfileSummary => vos::files::profile_csv::FILE_NAME,
@@ -28,7 +28,7 @@ impl Table {
         }
     }
 
-    /// Where it lies below a result folder: an experiment's place first, then a bench's own.
+    /// Its places below a result folder: an experiment's first, then bench's.
     fn folders(self) -> &'static [&'static str] {
         match self {
             Self::ProfileSummary => &["profile_outputs", ""],
@@ -37,40 +37,40 @@ impl Table {
     }
 }
 
-/// One table with its origin.
+/// A table with its origin.
 #[derive(Clone, Debug)]
-pub struct Source {
-    /// The folder, or the file, as it was named.
+pub struct MergeSource {
+    /// The named folder or file.
     pub folder: PathBuf,
-    /// The table's file.
+    /// Path of the table.
     pub table: PathBuf,
-    /// Who made it.
+    /// Its origin.
     pub origin: Origin,
-    /// Its platform is the user's word: rows that name their own go before it, as in a report.
+    /// The user named its platform; rows with a platform of their own keep it, as in a report.
     pub labelled: bool,
 }
 
-/// Why an argument gives no rows.
+/// Why an argument has no rows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Missing {
-    /// Nothing is there.
+    /// The path does not exist.
     Path,
-    /// It is neither a folder nor a regular file.
+    /// The path is neither a folder nor a regular file.
     Kind,
     /// The folder has no such table.
     Table,
 }
 
-impl Source {
-    /// The table that an argument means: a folder with one, or a CSV file; with a name for its
-    /// platform as `LABEL=PATH`.
+impl MergeSource {
+    /// Finds the table of an argument: a folder with one, or a CSV file, possibly with a platform
+    /// as `LABEL=PATH`.
     ///
     /// # Errors
-    /// What is missing.
+    /// The missing part.
     pub fn find(given: &Path, table: Table) -> Result<Self, Missing> {
         let labelled = given.to_str().and_then(|text| text.split_once('='));
         match labelled {
-            // A path may hold the sign itself.
+            // A path may contain an equals sign.
             Some((label, path)) if !label.is_empty() && !given.exists() => {
                 let mut source = Self::at(Path::new(path), table)?;
                 source.origin.platform = Some(label.to_owned());

@@ -1,5 +1,5 @@
 /*!
-Rows stream from the tables into the merged file, in the order of the folders.
+Streams rows from the tables into the merged file, in the order of the folders.
 */
 
 use std::fs::File;
@@ -13,10 +13,10 @@ use serde::Serialize;
 use super::columns::Columns;
 use super::origin::UNKNOWN;
 use super::repeats::Repeats;
-use super::{Origin, Source};
+use super::{MergeSource, Origin};
 use vos::files::atomic;
 
-/// What a merge wrote.
+/// The result of a merge.
 #[derive(Debug, Default, Serialize)]
 pub struct Merged {
     /// Rows in the file.
@@ -27,51 +27,51 @@ pub struct Merged {
     pub sources: Vec<MergedSource>,
     /// Rows of each platform, in order of first appearance.
     pub platforms: Vec<(String, u64)>,
-    /// Rows that repeat the key of a row before them; they are in the file.
+    /// Rows with the key of an earlier row; they are in the file too.
     pub repeated: u64,
-    /// Key of the first of them.
+    /// Key of the first repeated row.
     pub first_repeated: Option<String>,
 }
 
-/// What became of one table.
+/// The result for one table.
 #[derive(Clone, Debug, Serialize)]
 pub struct MergedSource {
-    /// The folder as it was named.
+    /// The folder as named.
     pub folder: String,
     /// Its platform.
     pub platform: String,
     /// Its rows.
     pub rows: u64,
-    /// Rows with another number of fields than its header.
+    /// Rows whose number of fields differs from the header's.
     pub ragged: Option<Ragged>,
 }
 
-/// Rows that do not fit their header: of a torn file.
+/// Rows that do not match their header, as in a truncated file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub struct Ragged {
-    /// How many.
+    /// Number of such rows.
     pub rows: u64,
-    /// Number of the first of them, from 1 below the header.
+    /// Number of the first one, from 1 below the header.
     pub first: u64,
-    /// Its fields.
+    /// Number of its fields.
     pub fields: usize,
-    /// Fields of the header.
+    /// Number of the header's fields.
     pub expected: usize,
 }
 
-/// Writes all rows of `sources` to `output`, which appears at once or not at all. Where there is no
-/// row at all nothing is written.
+/// Writes all rows of `sources` to `output`, which is written whole or not at all. Without a row
+/// nothing is written.
 ///
 /// # Errors
-/// A table that cannot be read, an output that cannot be written or that is one of the tables.
-pub fn merge(sources: &[Source], output: &Path) -> Result<Merged> {
+/// A table cannot be read, or the output cannot be written or is one of the tables.
+pub fn merge(sources: &[MergeSource], output: &Path) -> Result<Merged> {
     refuse_own_input(sources, output)?;
     let mut columns = Columns::new();
     let mut any = false;
     for source in sources {
         let mut reader = open(source)?;
         let header = header(&mut reader, source)?;
-        // A table without rows adds nothing, not even its columns.
+        // A table without rows adds neither rows nor columns.
         let has_rows = reader.read_byte_record(&mut ByteRecord::new()).with_context(|| at(source));
         if has_rows? {
             columns.unite(&header);
@@ -119,7 +119,7 @@ impl Merged {
 }
 
 impl MergedSource {
-    fn new(source: &Source) -> Self {
+    fn new(source: &MergeSource) -> Self {
         Self {
             folder: source.folder.display().to_string(),
             platform: source.origin.platform().to_owned(),
@@ -130,7 +130,7 @@ impl MergedSource {
 }
 
 fn copy<W: Write>(
-    source: &Source,
+    source: &MergeSource,
     columns: &Columns,
     writer: &mut Writer<W>,
     repeats: &mut Repeats,
@@ -153,8 +153,8 @@ fn copy<W: Write>(
             match origin.get(column) {
                 None => own,
                 Some(_) if column == PLATFORM && source.labelled && !own.is_empty() => own,
-                Some(Some(told)) => told.as_bytes(),
-                // The experiment does not say; a table that was merged before may.
+                Some(Some(value)) => value.as_bytes(),
+                // The experiment has no value; a table that was merged before may have one.
                 Some(None) if own.is_empty() => UNKNOWN.as_bytes(),
                 Some(None) => own,
             }
@@ -166,27 +166,26 @@ fn copy<W: Write>(
     Ok(added)
 }
 
-/// The table with its rows of any length: a torn one must not cost the others.
-fn open(source: &Source) -> Result<Reader<File>> {
+/// The table with rows of any length, because a truncated row must not cost the others.
+fn open(source: &MergeSource) -> Result<Reader<File>> {
     let file = File::open(&source.table).with_context(|| at(source))?;
     Ok(ReaderBuilder::new().flexible(true).buffer_capacity(1 << 20).from_reader(file))
 }
 
-fn header(reader: &mut Reader<File>, source: &Source) -> Result<ByteRecord> {
+fn header(reader: &mut Reader<File>, source: &MergeSource) -> Result<ByteRecord> {
     Ok(reader.byte_headers().with_context(|| at(source))?.clone())
 }
 
-/// Whether a table can be merged at all. One without a byte can: a run that died early leaves such,
-/// and there is nothing in it.
+/// Whether a table can be merged. An empty file can: a run that died early leaves one.
 ///
 /// # Errors
-/// It cannot be read, or it is no table of results.
-pub fn check(source: &Source) -> Result<()> {
+/// It cannot be read, or is not a table of results.
+pub fn check(source: &MergeSource) -> Result<()> {
     let header = header(&mut open(source)?, source)?;
     let table = source.table.display();
-    let advice = "look at that file, and merge its folder when it is mended";
+    let advice = "repair the file and merge its folder again";
     if header.iter().any(|name| name.contains(&0)) {
-        bail!("{table} is no CSV: its first line holds zero bytes; {advice}");
+        bail!("{table} is not CSV: its first line contains zero bytes; {advice}");
     }
     let lacks: Vec<&str> = NEEDED
         .into_iter()
@@ -195,7 +194,7 @@ pub fn check(source: &Source) -> Result<()> {
     if !header.is_empty() && !lacks.is_empty() {
         let found: Vec<_> = header.iter().take(8).map(String::from_utf8_lossy).collect();
         bail!(
-            "{table} is no table of results: it has no column {}; found {}; {advice}",
+            "{table} is not a table of results: it has no column {}; found {}; {advice}",
             lacks.join(", "),
             found.join(",")
         );
@@ -203,16 +202,17 @@ pub fn check(source: &Source) -> Result<()> {
     Ok(())
 }
 
-/// Columns that every table of results has, whoever wrote it.
+/// Columns that every table of results has.
 const NEEDED: [&str; 2] = ["video", "model"];
 
-fn at(source: &Source) -> String {
+fn at(source: &MergeSource) -> String {
     format!("cannot read {}", source.table.display())
 }
 
-fn refuse_own_input(sources: &[Source], output: &Path) -> Result<()> {
+fn refuse_own_input(sources: &[MergeSource], output: &Path) -> Result<()> {
     let Ok(output) = output.canonicalize() else { return Ok(()) };
-    let same = |source: &&Source| source.table.canonicalize().is_ok_and(|table| table == output);
+    let same =
+        |source: &&MergeSource| source.table.canonicalize().is_ok_and(|table| table == output);
     match sources.iter().find(same) {
         Some(source) => bail!(host::UsageError(format!(
             "-o {} is one of the tables to merge; choose another file",
@@ -222,7 +222,7 @@ fn refuse_own_input(sources: &[Source], output: &Path) -> Result<()> {
     }
 }
 
-/// The platform's column: origins stand in the first.
+/// The platform's column: the columns of the origin come first.
 const PLATFORM: usize = 0;
 const _: () = assert!(
     Origin::COLUMNS.len() == 3 && matches!(Origin::COLUMNS[PLATFORM].as_bytes(), b"platform")

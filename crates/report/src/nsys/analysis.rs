@@ -1,6 +1,5 @@
 /*!
-One report from file to tables: what was asked for, what is not in it, and whether the program that
-it is of came to its end.
+Analysis of one report: the requested tables, missing data, and signs that the program failed.
 */
 
 use std::path::PathBuf;
@@ -16,7 +15,7 @@ use super::table::Table;
 use super::trace::Trace;
 use super::{api_tables, counter_tables, gpu_tables, idle_tables, range_tables};
 
-/// What can be asked of a report.
+/// Parts of a report that can be requested.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, ValueEnum)]
 pub enum ReportKind {
     /// Ranges, projected onto the GPU and on the CPU.
@@ -27,16 +26,16 @@ pub enum ReportKind {
     Memory,
     /// The CUDA API, and the calls that wait.
     Api,
-    /// Stretches in which a GPU did nothing.
+    /// Intervals in which a GPU was idle.
     Gaps,
-    /// Share of time in which GPUs were busy.
+    /// Share of the time in which GPUs were busy.
     Util,
     /// Readings of the GPUs' counters.
     Counters,
 }
 
 impl ReportKind {
-    /// What it is made of.
+    /// The recorded data that it needs.
     fn needs(self) -> &'static str {
         match self {
             Self::Nvtx => "NVTX ranges",
@@ -46,7 +45,7 @@ impl ReportKind {
         }
     }
 
-    /// It is about the GPU's whole time, from which no part can be taken without leaving a hole.
+    /// Whether it covers the GPU's whole time, so that removing a part would create a false gap.
     fn is_of_all_time(self) -> bool {
         matches!(self, Self::Gaps | Self::Util)
     }
@@ -76,70 +75,69 @@ impl ReportKind {
     }
 }
 
-/// What is looked at.
+/// Options of the analysis.
 #[derive(Clone, Debug)]
 pub struct Options {
-    /// The tables that were asked for by name: one that is not in a report is a fault then. Empty:
-    /// all that there are.
+    /// The requested tables; a missing one is a fault. Empty: all available tables.
     pub asked: Vec<ReportKind>,
-    /// The part of the report.
+    /// The part of the report to use.
     pub filter: Filter,
-    /// Warm-up passes are kept among ranges, kernels, memory operations and calls.
+    /// Warm-up passes stay in ranges, kernels, memory operations and calls.
     pub with_warmup: bool,
-    /// Shortest gap that is listed, ns.
+    /// Shortest listed gap, ns.
     pub least_gap: i64,
 }
 
-/// What a report says.
+/// Result of the analysis.
 #[derive(Clone, Debug)]
 pub struct Analysis {
     /// Its name in tables.
     pub label: String,
     /// Its file.
     pub path: PathBuf,
-    /// What exported it.
+    /// Program that exported it.
     pub exporter: String,
     /// The tables.
     pub tables: Vec<Table>,
-    /// Sentences about it.
+    /// Notes.
     pub findings: Findings,
-    /// What is not in it, for those who wonder.
+    /// Data that is missing in it, and how to record it.
     pub notes: Vec<String>,
-    /// Why it must not be taken for the report of a program that did its work.
+    /// Faults of the recorded program.
     pub faults: Vec<String>,
 }
 
 /// Reads one report.
 ///
 /// # Errors
-/// A file that is no report or is damaged, one in which nothing was recorded, or a filter that
-/// leaves nothing.
+/// The file is not a report, is damaged, contains no data, or the filter leaves nothing.
 pub fn analyse(input: &Input, options: &Options) -> Result<Analysis> {
     let mut trace = read(&input.path)?;
     let path = input.path.display();
     if trace.ranges.is_empty() && trace.ops().is_empty() && trace.calls().is_empty() {
         let last_words = last_words(&trace.stderr);
         bail!(
-            "{path} holds no NVTX range, no CUDA call and no GPU work: the program did none, or failed before it did \
-             any{}; run it without nsys first",
+            "{path} has no NVTX range, no CUDA call and no GPU work; the program used none or \
+             failed before{}; run it without nsys first",
             last_words.map_or_else(String::new, |words| format!(" (it wrote: {words})"))
         );
     }
     let faults = faults(&trace);
     options.filter.apply(&mut trace).map_err(|error| error.context(format!("in {path}")))?;
     if trace.ranges.is_empty() && trace.ops().is_empty() && trace.calls().is_empty() {
-        bail!("nothing of {path} lies in the time that was asked for");
+        bail!("{path} has no data in the requested time");
     }
     let mut recorded = trace.clone();
     let mut notes = Vec::new();
     if !options.with_warmup && !options.filter.wants_warmup() {
         let passes = without_warmup(&mut recorded);
         if recorded.ranges.is_empty() && recorded.ops().is_empty() && passes > 0 {
-            bail!("{path} holds nothing but warm-up passes; --with-warmup shows them");
+            bail!("{path} has only warm-up passes; add --with-warmup to show them");
         }
         if passes > 0 {
             notes.push(format!(
-                "{passes} warm-up passes are left out (--with-warmup keeps them); gaps and utilisation are of everything"
+                "{passes} warm-up passes are omitted (--with-warmup keeps them); gaps and \
+                 utilisation include them"
             ));
         }
     }
@@ -160,7 +158,7 @@ pub fn analyse(input: &Input, options: &Options) -> Result<Analysis> {
         if kind.is_in(of) {
             analysis.tables.extend(kind.tables(of, options));
         } else if *kind == ReportKind::Counters {
-            // They are seldom sampled: only who asks for them wants to know.
+            // Counters are seldom sampled, so their absence is noted only if they were requested.
             if !all {
                 analysis.faults.push(NO_COUNTERS.to_owned());
             }
@@ -175,19 +173,20 @@ pub fn analyse(input: &Input, options: &Options) -> Result<Analysis> {
     Ok(analysis)
 }
 
-/// Where counters were asked for and not sampled.
-const NO_COUNTERS: &str = "it holds no readings of a GPU's counters; segtrt profile --gpu-metrics all records them, on a machine \
-    whose driver lets this user read them";
+/// Note for requested counters that were not sampled.
+const NO_COUNTERS: &str = "it has no readings of a GPU's counters; record them with segtrt profile \
+                           --gpu-metrics all, on a machine whose driver lets this user read them";
 
-/// What is not in a report, and how to get it in.
+/// The missing data, and how to record it.
 fn lacks(trace: &Trace, missing: &[&str]) -> String {
     let why = match trace.cuda_was_traced {
         Some(false) => ": CUDA was not traced",
-        Some(true) if trace.ops.is_none() => ": CUDA was traced, and nothing ran on a GPU",
+        Some(true) if trace.ops.is_none() => ": CUDA was traced, but nothing ran on a GPU",
         _ => "",
     };
     format!(
-        "it holds no {}{why}; nsys profile --trace cuda,nvtx records both, on a machine with a GPU",
+        "it has no {}{why}; record both with nsys profile --trace cuda,nvtx, on a machine with a \
+         GPU",
         missing.join(" and no ")
     )
 }
@@ -200,26 +199,25 @@ fn faults(trace: &Trace) -> Vec<String> {
         names.sort_unstable();
         names.dedup();
         faults.push(format!(
-            "{} ranges never ended ({}): the program, or the recording, was stopped inside them; the numbers are of what \
-             came before",
+            "{} ranges never ended ({}): the program or the recording was stopped inside them; the \
+             numbers cover what came before",
             trace.unended.len(),
             names.join(", ")
         ));
     }
     if let Some(line) = trace.stderr.lines().find(|line| is_failure(line)) {
         faults.push(format!(
-            "the program that was recorded failed; it wrote: {}; the numbers are of what it did before",
+            "the recorded program failed; it wrote: {}; the numbers cover its work before",
             line.trim()
         ));
     }
     faults
 }
 
-/// Lines with which programs say that they failed: this one and others in Rust, Python, C++ and
-/// shells.
+/// Lines with which programs report a failure: segtrt and others in Rust, Python, C++ and shells.
 fn is_failure(line: &str) -> bool {
     let line = line.trim();
-    // "0 rows failed" is no failure.
+    // "0 rows failed" is not a failure.
     let rows = line.split_once(" rows failed and ").is_some_and(|(count, _)| count != "0");
     rows || line.starts_with("Error: ")
         || line.starts_with("Traceback (most recent call last)")

@@ -1,5 +1,5 @@
 /*!
-The CUDA API as the host sees it: all functions, and those that make it wait.
+CUDA API calls on the host: all functions, and those that wait for the GPU.
 */
 
 use std::collections::HashMap;
@@ -10,8 +10,8 @@ use super::trace::{Name, Trace};
 
 const API: [Column; 9] = timed("Num Calls", "Name");
 
-/// Functions that return only when the GPU is done: of the runtime (`cuda…`) and of the driver
-/// (`cu…`).
+/// Functions that return only after the GPU has finished: of the runtime (`cuda…`) and of the
+/// driver (`cu…`).
 const WAITING: [&str; 4] =
     ["DeviceSynchronize", "StreamSynchronize", "EventSynchronize", "CtxSynchronize"];
 
@@ -49,12 +49,12 @@ fn times(trace: &Trace, takes: impl Fn(&str) -> bool) -> HashMap<Name, Vec<i64>>
     times
 }
 
-/// Copies without `Async` in their name wait too, but for those between places of one device.
+/// Copies without `Async` in their name wait too, except those within one device.
 fn waits_for_gpu(name: &str) -> bool {
     let Some(own) = name.strip_prefix("cuda").or_else(|| name.strip_prefix("cu")) else {
         return false;
     };
-    // The per-thread default stream has functions of its own, which end in _ptsz.
+    // The per-thread default stream has functions of its own, with the suffix _ptsz.
     let own = own.trim_end_matches("_ptsz").trim_end_matches("_ptds").trim_end_matches("_v2");
     let copies = own.starts_with("Memcpy") && !own.contains("Async") && !own.contains("DtoD");
     WAITING.contains(&own) || copies

@@ -1,5 +1,5 @@
 /*!
-Several reports next to each other: one column a report, or two and what changed.
+Several reports next to each other: a column for each report, or two reports and their difference.
 */
 
 use std::collections::BTreeMap;
@@ -7,20 +7,20 @@ use std::collections::BTreeMap;
 use super::analysis::Analysis;
 use super::table::{Cell, Column, Table, Unit};
 
-/// For each table that can be compared, its measure in every report; a row for whatever any of them
-/// has, the weightiest first.
+/// For each comparable table its measure in every report, with a row for each key of any report,
+/// the largest first.
 pub fn side_by_side(reports: &[Analysis]) -> Vec<Table> {
     names(reports).into_iter().filter_map(|name| wide(name, reports)).collect()
 }
 
-/// For each table that both have, what changed from the first to the second, the greatest change
+/// For each table that both reports have, the change from the first to the second, the largest
 /// first.
 pub fn difference(first: &Analysis, second: &Analysis) -> Vec<Table> {
     let reports = [first.clone(), second.clone()];
     names(&reports).into_iter().filter_map(|name| change(name, &reports)).collect()
 }
 
-/// Names of the tables with keys, in the order in which they are first met.
+/// Names of the tables with keys, in order of first appearance.
 fn names(reports: &[Analysis]) -> Vec<&'static str> {
     let mut names: Vec<&'static str> = Vec::new();
     let tables = reports.iter().flat_map(|report| &report.tables);
@@ -117,7 +117,7 @@ fn change(name: &str, reports: &[Analysis; 2]) -> Option<Table> {
             numbers.into_iter().chain(counts.into_iter().flatten()).collect()
         })
         .collect();
-    // What is in one report only has no change, but may weigh the most: it is sorted by its weight.
+    // A row of only one report has no change. It is sorted by its value, because it may be large.
     let weight = |row: &Vec<Cell>| {
         let number = |at: usize| row.get(at).and_then(Cell::number);
         number(3).or(number(1)).or(number(2)).unwrap_or(0.0).abs()

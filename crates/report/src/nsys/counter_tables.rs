@@ -1,6 +1,6 @@
 /*!
-What the counters of GPUs read on average while there was work: how busy the multiprocessors, tensor
-cores and the memory were.
+Mean readings of the GPUs' counters while there was work: use of multiprocessors, tensor cores and
+memory.
 */
 
 use std::collections::BTreeMap;
@@ -18,12 +18,12 @@ const COUNTERS: [Column; 7] = [
     column("Samples", Unit::Count),
 ];
 
-/// Name of the table, which the report looks for.
+/// Name of the table, which `segtrt report` reads.
 pub const NAME: &str = "gpu_metric_util";
 
-/// `gpu_metric_util`: the mean, the least and the greatest reading of every counter, from the first
-/// work of any GPU to the last, as utilisation is; of all readings where the export has no work.
-/// Units stand in nsys's names of the counters.
+/// `gpu_metric_util`: mean, minimum and maximum of every counter from the first work of any GPU to
+/// the last, as for utilisation; over all readings if the export has no work. nsys's names of the
+/// counters contain the units.
 pub fn readings(trace: &Trace) -> Table {
     let first = trace.ops().iter().map(|op| op.start).min();
     let last = trace.ops().iter().map(|op| op.end).max();

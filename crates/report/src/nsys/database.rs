@@ -1,5 +1,6 @@
 /*!
-An exported report as a database: is it one, is it whole, which tables and columns does it have.
+An exported report as a database. Checks that it is an export of nsys and complete, and finds tables
+and columns.
 */
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -10,11 +11,11 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, Result, bail};
 use rusqlite::{Connection, OpenFlags, Row};
 
-/// How every SQLite file begins.
+/// The first bytes of every SQLite file.
 pub const MAGIC: &[u8; 16] = b"SQLite format 3\0";
 /// Length of SQLite's header.
 const HEADER: usize = 100;
-/// Tables of which every export of nsys has at least one.
+/// Tables of nsys's exports; each export has at least one of them.
 const NSYS_TABLES: [&str; 3] = ["META_DATA_EXPORT", "StringIds", "TARGET_INFO_SESSION_START_TIME"];
 
 /// An opened export.
@@ -28,20 +29,20 @@ impl Database {
     /// Opens `path` for reading.
     ///
     /// # Errors
-    /// A file that cannot be read, is no SQLite, is cut off, or is no export of nsys.
+    /// The file cannot be read, is not SQLite, is truncated, or is not an export of nsys.
     pub fn open(path: &Path) -> Result<Self> {
         check_whole(path)?;
         let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX;
         let connection = Connection::open_with_flags(path, flags)
             .with_context(|| format!("cannot open {}", path.display()))?;
         let mut database = Self { connection, path: path.to_owned(), tables: BTreeMap::new() };
-        // A view is a query, and may be one without end.
+        // A view is a query, and may never end.
         let views: Vec<String> = database
             .rows("SELECT name FROM sqlite_master WHERE type = 'view' LIMIT 1", |row| row.get(0))?;
         if let Some(view) = views.first() {
             bail!(
-                "{}: {view:?} is a view; an export of nsys holds tables alone: export the report again with: nsys export \
-                 --type sqlite REPORT.nsys-rep",
+                "{}: {view:?} is a view; expected an export of nsys, which has only tables; export \
+                 the report again with: nsys export --type sqlite REPORT.nsys-rep",
                 path.display()
             );
         }
@@ -55,8 +56,8 @@ impl Database {
         if !NSYS_TABLES.iter().any(|table| database.has(table)) {
             let found: Vec<&str> = database.tables.keys().take(6).map(String::as_str).collect();
             bail!(
-                "{} is no export of nsys: found {}, expected tables such as {}; export a report with: nsys export \
-                 --type sqlite REPORT.nsys-rep",
+                "{} is not an export of nsys: found {}, expected tables such as {}; export a \
+                 report with: nsys export --type sqlite REPORT.nsys-rep",
                 path.display(),
                 if found.is_empty() { "no table".to_owned() } else { found.join(", ") },
                 NSYS_TABLES.join(", ")
@@ -65,30 +66,31 @@ impl Database {
         Ok(database)
     }
 
-    /// There is such a table. Exports leave out tables that would be empty.
+    /// Whether the table exists. Exports omit empty tables.
     pub fn has(&self, table: &str) -> bool {
         self.tables.contains_key(table)
     }
 
-    /// The first of `columns` that the table has, as SQL; `NULL` where it has none of them.
+    /// The first of `columns` that the table has, as SQL; `NULL` if it has none of them.
     pub fn column<'a>(&self, table: &str, columns: &[&'a str]) -> &'a str {
         let there = self.tables.get(table);
         let found = columns.iter().find(|column| there.is_some_and(|t| t.contains(**column)));
         found.copied().unwrap_or("NULL")
     }
 
-    /// Makes sure that a table has the columns without which its rows mean nothing.
+    /// Checks that a table has the columns that its rows need.
     ///
     /// # Errors
-    /// The first column that is missing, with what made the export.
+    /// The first missing column, with the exporter.
     pub fn require(&self, table: &str, columns: &[&str]) -> Result<()> {
         for column in columns {
             if self.column(table, &[column]) == "NULL" {
                 let there = self.tables.get(table).into_iter().flatten();
                 let there: Vec<&str> = there.map(String::as_str).collect();
                 bail!(
-                    "{}: the table {table} has no column {column}; it has {}. It was exported by {}, whose schema this \
-                     segtrt does not know; export the report again with another release of nsys",
+                    "{}: the table {table} has no column {column}; it has {}. Its exporter is {}, \
+                     whose schema this segtrt does not know; export the report again with another \
+                     release of nsys",
                     self.path.display(),
                     there.join(", "),
                     self.exporter()
@@ -101,7 +103,7 @@ impl Database {
     /// All rows of a query.
     ///
     /// # Errors
-    /// A damaged file, or a value of another type than expected.
+    /// The file is damaged, or a value has another type than expected.
     pub fn rows<T>(
         &self,
         sql: &str,
@@ -112,19 +114,19 @@ impl Database {
         };
         query().with_context(|| {
             format!(
-                "cannot read {}: it is damaged, or no export of nsys; export the report again with: nsys export --type \
-                 sqlite --force-overwrite true REPORT.nsys-rep",
+                "cannot read {}: it is damaged or not an export of nsys; export the report again \
+                 with: nsys export --type sqlite --force-overwrite true REPORT.nsys-rep",
                 self.path.display()
             )
         })
     }
 
-    /// A value of the export's own description.
+    /// A value from the export's description of itself.
     pub fn exported(&self, name: &str) -> Option<String> {
         self.described("META_DATA_EXPORT", name)
     }
 
-    /// A value of the capture's description.
+    /// A value from the export's description of the capture.
     pub fn captured(&self, name: &str) -> Option<String> {
         self.described("META_DATA_CAPTURE", name)
     }
@@ -149,13 +151,13 @@ impl Database {
     }
 }
 
-/// Text as SQL writes it.
+/// Text as an SQL literal.
 fn quoted(text: &str) -> String {
     format!("'{}'", text.replace('\'', "''"))
 }
 
-/// SQLite's own header says how long the file is: a copy that broke off must not pass for a short
-/// report.
+/// Compares the file's length with SQLite's header, so that an incomplete copy is not taken for a
+/// short report.
 fn check_whole(path: &Path) -> Result<()> {
     let open = || -> std::io::Result<(Vec<u8>, u64)> {
         let mut file = File::open(path)?;
@@ -169,20 +171,21 @@ fn check_whole(path: &Path) -> Result<()> {
     })?;
     if length == 0 {
         bail!(
-            "{} is empty: the export or the copy of it broke off; export the report again",
+            "{} is empty: the export or its copy was interrupted; export the report again",
             path.display()
         );
     }
     if !header.starts_with(MAGIC) {
         bail!(
-            "{} is no SQLite file; expected a report (.nsys-rep) or what nsys export --type sqlite made of one",
+            "{} is not an SQLite file; expected a report (.nsys-rep) or its export by nsys export \
+             --type sqlite",
             path.display()
         );
     }
     let expected = expected_length(&header);
     if header.len() < HEADER || expected.is_some_and(|expected| length < expected) {
         bail!(
-            "{} is cut off: {length} bytes found, {} expected; copy or export it again",
+            "{} is truncated: {length} bytes found, {} expected; copy or export it again",
             path.display(),
             expected.unwrap_or(HEADER as u64)
         );
@@ -190,7 +193,7 @@ fn check_whole(path: &Path) -> Result<()> {
     Ok(())
 }
 
-/// Page size times pages, where the header's count of pages is up to date.
+/// Page size times number of pages, if the header's number of pages is up to date.
 fn expected_length(header: &[u8]) -> Option<u64> {
     let word = |at: usize| Some(u32::from_be_bytes(*header.get(at..)?.first_chunk()?));
     let page = match u16::from_be_bytes(*header.get(16..)?.first_chunk()?) {
@@ -228,13 +231,13 @@ mod tests {
         std::fs::write(&path, "").unwrap();
         assert!(refused(&path).contains("is empty"));
         std::fs::write(&path, "video,object\n").unwrap();
-        assert!(refused(&path).contains("is no SQLite file"));
+        assert!(refused(&path).contains("is not an SQLite file"));
         std::fs::write(&path, MAGIC).unwrap();
-        assert!(refused(&path).contains("is cut off"));
+        assert!(refused(&path).contains("is truncated"));
         std::fs::remove_file(&path).unwrap();
         Connection::open(&path).unwrap().execute_batch("CREATE TABLE songs (name)").unwrap();
         let error = refused(&path);
-        assert!(error.contains("no export of nsys: found songs, expected"), "{error}");
+        assert!(error.contains("not an export of nsys: found songs, expected"), "{error}");
     }
 
     #[test]

@@ -1,6 +1,5 @@
 /*!
-From a report to its SQLite export: the one that lies beside it, or one that `nsys export` makes for
-the occasion.
+Finds the SQLite export of a report: the file next to it, or a temporary one from `nsys export`.
 */
 
 use std::path::{Path, PathBuf};
@@ -15,7 +14,7 @@ use super::load;
 use super::program::Nsys;
 use super::trace::Trace;
 
-/// A database to read; one that was made for the occasion vanishes with this.
+/// A database to read; a temporary one is deleted with this value.
 #[derive(Debug)]
 struct Export {
     /// The file.
@@ -26,7 +25,7 @@ struct Export {
 /// The export of `file`, which is a report or an export already.
 ///
 /// # Errors
-/// No nsys to export with, or a report that it cannot export.
+/// There is no nsys to export with, or it cannot export the report.
 fn export(file: &Path) -> Result<Export> {
     if !is_report(file) {
         return Ok(Export { path: file.to_owned(), _folder: None });
@@ -36,7 +35,7 @@ fn export(file: &Path) -> Result<Export> {
         return Ok(Export { path: beside, _folder: None });
     }
     let nsys = Nsys::find().with_context(|| {
-        format!("{} must be exported to SQLite before it can be read", file.display())
+        format!("{} must be exported to SQLite by nsys before it can be read", file.display())
     })?;
     let folder = tempfile::Builder::new().prefix("segtrt-nsys-").tempdir()?;
     let path = folder.path().join("report.sqlite");
@@ -45,16 +44,17 @@ fn export(file: &Path) -> Result<Export> {
     command.arg("--output").arg(&path).arg(file).stdin(Stdio::null());
     let output = command.output().with_context(|| format!("cannot run {}", nsys.path.display()))?;
     if !output.status.success() || !path.is_file() {
-        let said = [&output.stderr[..], &output.stdout[..]].concat();
-        let said = String::from_utf8_lossy(&said);
-        let said: Vec<&str> = said.lines().map(str::trim).filter(|line| !line.is_empty()).collect();
+        let output_text = [&output.stderr[..], &output.stdout[..]].concat();
+        let output_text = String::from_utf8_lossy(&output_text);
+        let lines: Vec<&str> =
+            output_text.lines().map(str::trim).filter(|line| !line.is_empty()).collect();
         bail!(
-            "nsys {} cannot export {} ({}): {}; it may be cut off, or recorded by a newer nsys: export it with the nsys \
-             that recorded it",
+            "nsys {} cannot export {} ({}): {}; it may be truncated, or recorded by a newer nsys; \
+             export it with the nsys that recorded it",
             nsys.version,
             file.display(),
             output.status,
-            if said.is_empty() { "it printed nothing".to_owned() } else { said.join("; ") }
+            if lines.is_empty() { "it printed nothing".to_owned() } else { lines.join("; ") }
         );
     }
     Ok(Export { path, _folder: Some(folder) })
@@ -63,13 +63,13 @@ fn export(file: &Path) -> Result<Export> {
 /// Reads a report or an export.
 ///
 /// # Errors
-/// As [`super::analyse`] has them, but for what was recorded.
+/// As [`super::analyse`], except for missing data.
 pub fn read(file: &Path) -> Result<Trace> {
     let export = export(file)?;
     load::load(&Database::open(&export.path)?)
 }
 
-/// The export is there and not older than its report.
+/// The export exists and is not older than its report.
 fn is_fresh(export: &Path, report: &Path) -> bool {
     let modified = |path: &Path| std::fs::metadata(path).and_then(|meta| meta.modified());
     matches!((modified(export), modified(report)), (Ok(export), Ok(report)) if export >= report)

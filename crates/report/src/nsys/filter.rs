@@ -1,5 +1,5 @@
 /*!
-A part of a report: what lies within a stretch of time, and what happened inside ranges of one name.
+Filters a report: by time, by range name, and without warm-up passes.
 */
 
 use std::collections::{BTreeSet, HashMap, HashSet};
@@ -8,22 +8,22 @@ use anyhow::{Result, bail};
 
 use super::trace::{Call, Correlation, Trace, process};
 
-/// A stretch of time, ns since the session began; an end that is open is none.
+/// A time interval, ns since the session began; an open end is `None`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Window {
-    /// First moment.
+    /// Start.
     pub start: Option<i64>,
-    /// Last moment.
+    /// End.
     pub end: Option<i64>,
 }
 
-/// What of a report is looked at.
+/// The selected part of a report.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Filter {
-    /// Only what lies wholly inside: a part of a range would have a false duration.
+    /// Only events wholly inside: a part of a range would have a false duration.
     pub window: Option<Window>,
-    /// Only ranges of this name, what is inside them on their threads, and the GPU work that was
-    /// launched there.
+    /// Only ranges of this name, events inside them on their threads, and the GPU work launched
+    /// there.
     pub range: Option<String>,
 }
 
@@ -34,10 +34,10 @@ impl Window {
 }
 
 impl Filter {
-    /// Takes everything else out of `trace`.
+    /// Removes everything else from `trace`.
     ///
     /// # Errors
-    /// A name that no range has, with the names that there are.
+    /// No range has the name; the message has the names of all ranges.
     pub fn apply(&self, trace: &mut Trace) -> Result<()> {
         if let Some(window) = &self.window {
             trace.ranges.retain(|range| window.holds(range.start, range.end));
@@ -58,23 +58,23 @@ impl Filter {
     }
 }
 
-/// Whether a range called `text` (`domain:name`) is meant by `name`, with or without its domain.
+/// Whether `name` means a range called `text` (`domain:name`), with or without its domain.
 fn is_meant(text: &str, name: &str) -> bool {
     text == name || text.split_once(':').is_some_and(|(_, own)| own == name)
 }
 
-/// The range around this program's warm-up passes.
+/// The range around segtrt's warm-up passes.
 const WARMUP: &str = "segtrt:warmup";
 
 impl Filter {
-    /// The warm-up passes themselves are asked for.
+    /// Whether the warm-up passes themselves were requested.
     pub fn wants_warmup(&self) -> bool {
         self.range.as_ref().is_some_and(|name| is_meant(WARMUP, name))
     }
 }
 
-/// Takes warm-up passes out: their ranges, calls and GPU work, on all threads of their process.
-/// Returns how many there were.
+/// Removes warm-up passes: their ranges, calls and GPU work, on all threads of their process.
+/// Returns their number.
 pub fn without_warmup(trace: &mut Trace) -> usize {
     let mut spans: HashMap<i64, Vec<(i64, i64)>> = HashMap::new();
     let mut count = 0;
@@ -108,14 +108,14 @@ pub fn without_warmup(trace: &mut Trace) -> usize {
         ops.retain(|op| match op.correlation {
             Some(set_off) if warm.contains(&set_off) => false,
             Some(set_off) if known.contains(&set_off) => true,
-            // Nobody knows what set it off: its own time tells.
+            // Its launch is unknown, so its time decides.
             _ => !lies_in(&all, op.start, op.end),
         });
     }
     count
 }
 
-/// Whether one of the spans, which are in order and apart, holds a stretch.
+/// Whether one of the spans, which are sorted and disjoint, contains an interval.
 fn lies_in(spans: &[(i64, i64)], start: i64, end: i64) -> bool {
     let after = spans.partition_point(|span| span.0 <= start);
     after.checked_sub(1).is_some_and(|at| end <= spans[at].1)
@@ -133,13 +133,13 @@ fn inside(trace: &mut Trace, name: &str) -> Result<()> {
         let names: Vec<&str> = names.into_iter().take(20).collect();
         bail!(
             "no range is called {name}; there are {}",
-            if names.is_empty() { "none at all".to_owned() } else { names.join(", ") }
+            if names.is_empty() { "none".to_owned() } else { names.join(", ") }
         );
     }
     let spans: HashMap<i64, Vec<(i64, i64)>> =
         spans.into_iter().map(|(thread, spans)| (thread, merged(spans))).collect();
     if let Some(samples) = &mut trace.samples {
-        // Counters are of the whole device, whatever thread was in the range.
+        // Counters cover the whole device, not a thread.
         let all = merged(spans.values().flatten().copied().collect());
         samples.retain(|sample| lies_in(&all, sample.time, sample.time));
     }
@@ -159,7 +159,7 @@ fn inside(trace: &mut Trace, name: &str) -> Result<()> {
     Ok(())
 }
 
-/// Spans in order, those that overlap made one.
+/// Sorts spans and merges overlapping ones.
 pub fn merged(mut spans: Vec<(i64, i64)>) -> Vec<(i64, i64)> {
     spans.sort_unstable();
     let mut merged: Vec<(i64, i64)> = Vec::with_capacity(spans.len());
@@ -175,7 +175,7 @@ pub fn merged(mut spans: Vec<(i64, i64)>) -> Vec<(i64, i64)> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::nsys::trace::{Call, Kind, Op, Range, Style};
+    use crate::nsys::trace::{Call, GpuOp, OpKind, Range, RangeKind};
 
     #[test]
     fn spans_that_touch_become_one() {
@@ -190,13 +190,13 @@ mod tests {
         assert!(!is_meant("segtrt:track", "rack") && !is_meant("segtrt:track", "segtrt"));
     }
 
-    /// Two ranges on two threads, a call and its kernel in each.
+    /// Two ranges on two threads, each with a call and its kernel.
     fn trace() -> Trace {
         let mut trace = Trace::default();
         let (a, b) = (trace.names.place(":a"), trace.names.place(":b"));
         let range = |name, thread, start, end| Range {
             name,
-            style: Style::PushPop,
+            style: RangeKind::PushPop,
             start,
             end,
             thread,
@@ -211,8 +211,8 @@ mod tests {
             correlation: (0, number),
         };
         trace.calls = Some(vec![call(1, 10, 1), call(2, 10, 2), call(1, 98, 3)]);
-        let op = |number, start| Op {
-            kind: Kind::Kernel,
+        let op = |number, start| GpuOp {
+            kind: OpKind::Kernel,
             name: a,
             start,
             end: start + 10,
@@ -230,7 +230,7 @@ mod tests {
         let filter = Filter { range: Some("a".into()), window: None };
         filter.apply(&mut trace).unwrap();
         assert_eq!(trace.ranges.len(), 2);
-        assert_eq!(trace.calls().len(), 1, "a call that reaches beyond the range is not in it");
+        assert_eq!(trace.calls().len(), 1, "a call that ends after the range is not in it");
         assert_eq!(trace.ops().iter().map(|op| op.start).collect::<Vec<_>>(), [50]);
         let missing = Filter { range: Some("c".into()), window: None };
         let error = missing.apply(&mut trace).unwrap_err().to_string();
@@ -244,13 +244,14 @@ mod tests {
         assert_eq!(without_warmup(&mut trace.clone()), 0);
         trace.ranges.push(Range { name: warmup, start: 0, end: 50, ..trace.ranges[0] });
         let ops = trace.ops.as_mut().unwrap();
-        // Whatever launched these is not in the report: one ran in the warm-up, one after it.
+        // The launches of these kernels are not in the report: one ran in the warm-up, one after
+        // it.
         ops.extend([
-            Op { correlation: None, start: 10, end: 20, ..ops[0] },
-            Op { correlation: None, start: 70, end: 80, ..ops[0] },
+            GpuOp { correlation: None, start: 10, end: 20, ..ops[0] },
+            GpuOp { correlation: None, start: 70, end: 80, ..ops[0] },
         ]);
         assert_eq!(without_warmup(&mut trace), 1);
-        assert_eq!(trace.ranges.len(), 2, "those that reach beyond it stay");
+        assert_eq!(trace.ranges.len(), 2, "ranges that exceed it stay");
         assert_eq!(trace.calls().len(), 1);
         assert_eq!(trace.ops().iter().map(|op| op.start).collect::<Vec<_>>(), [200, 70]);
     }

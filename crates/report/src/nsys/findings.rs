@@ -1,51 +1,51 @@
 /*!
-What a report says in a sentence: its slowest stage, its odd frames; and of several reports the
-fastest.
+Findings as sentences: the slowest stage and outliers of a report, and the fastest of several
+reports.
 */
 
 use std::collections::HashMap;
 
 use serde::Serialize;
 
-use super::nesting::{Stretch, nest};
+use super::nesting::{ThreadSpan, nest};
 use super::projection::project;
 use super::trace::{Name, Trace};
 use vos::stats;
 
-/// An instance this many scaled deviations above the median is odd; the median absolute deviation
-/// of a normal sample is the standard deviation over 1.4826.
+/// An instance this many scaled deviations above the median is an outlier. The median absolute
+/// deviation of a normal sample is the standard deviation over 1.4826.
 const ODD: f64 = 10.0 * 1.4826;
-/// Fewer instances have no usual length.
+/// Least number of instances for finding outliers.
 const LEAST_FOR_ODD: usize = 10;
 
-/// What is found on both sides; none where there is nothing to find.
+/// Findings on CPU and GPU; none if there is nothing to find.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct Findings {
-    /// By the ranges' own times.
-    pub cpu: Option<Side>,
-    /// By their projections.
-    pub gpu: Option<Side>,
+    /// From the ranges' times on the CPU.
+    pub cpu: Option<StageFindings>,
+    /// From their projections onto the GPU.
+    pub gpu: Option<StageFindings>,
 }
 
-/// What is found on one side.
+/// Findings on CPU or GPU.
 #[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct Side {
-    /// The range that holds the stages; none where nothing is in anything.
-    pub outer: Option<Outer>,
-    /// The longest of the stages, or of all ranges where there is no outer one.
+pub struct StageFindings {
+    /// The range that contains the stages; none if no range contains another.
+    pub outer: Option<OuterRange>,
+    /// The longest of the stages, or of all ranges without an outer range.
     pub slowest: Stage,
 }
 
 /// The range around the stages.
 #[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct Outer {
+pub struct OuterRange {
     /// Its name.
     pub name: String,
-    /// How often it was entered.
+    /// Number of its instances.
     pub instances: usize,
     /// Mean length, ns.
     pub mean_ns: f64,
-    /// Instances far longer than the median one.
+    /// Outliers.
     pub odd: usize,
     /// The longest one, ns.
     pub max_ns: i64,
@@ -56,35 +56,35 @@ pub struct Outer {
 pub struct Stage {
     /// Its name.
     pub name: String,
-    /// All its instances, ns.
+    /// Total time of its instances, ns.
     pub total_ns: i64,
     /// Mean length, ns.
     pub mean_ns: f64,
-    /// Percent of the outer range's whole time; none without one.
+    /// Share of the outer range's total time, %; none without an outer range.
     pub percent: Option<f64>,
 }
 
-/// One range on one side.
-struct One {
+/// One range on CPU or GPU.
+struct RangeSpan {
     name: Name,
     length: i64,
     parent: Option<usize>,
 }
 
-/// Looks at both sides of a report.
+/// Finds the stages on CPU and GPU.
 pub fn find(trace: &Trace) -> Findings {
-    let stretch = |range: &super::trace::Range| Stretch {
+    let stretch = |range: &super::trace::Range| ThreadSpan {
         thread: range.thread,
         start: range.start,
         end: range.end,
     };
     let places = nest(&trace.ranges.iter().map(stretch).collect::<Vec<_>>());
-    let cpu = trace.ranges.iter().zip(places).map(|(range, place)| One {
+    let cpu = trace.ranges.iter().zip(places).map(|(range, place)| RangeSpan {
         name: range.name,
         length: range.end - range.start,
         parent: place.parent,
     });
-    let gpu = project(trace).into_iter().map(|one| One {
+    let gpu = project(trace).into_iter().map(|one| RangeSpan {
         name: trace.ranges[one.range].name,
         length: one.end - one.start,
         parent: one.parent,
@@ -92,7 +92,7 @@ pub fn find(trace: &Trace) -> Findings {
     Findings { cpu: side(trace, cpu.collect()), gpu: side(trace, gpu.collect()) }
 }
 
-fn side(trace: &Trace, ranges: Vec<One>) -> Option<Side> {
+fn side(trace: &Trace, ranges: Vec<RangeSpan>) -> Option<StageFindings> {
     let (outer, stages) = match around_stages(&ranges) {
         Some((outer, stages)) => (outer, stages),
         None => (Vec::new(), (0..ranges.len()).collect()),
@@ -105,7 +105,7 @@ fn side(trace: &Trace, ranges: Vec<One>) -> Option<Side> {
     });
     let whole = outer.as_ref().map(|outer| outer.mean_ns * outer.instances as f64);
     let whole = whole.filter(|whole| *whole > 0.0);
-    Some(Side {
+    Some(StageFindings {
         slowest: Stage {
             name: trace.text(name).to_owned(),
             total_ns,
@@ -116,10 +116,10 @@ fn side(trace: &Trace, ranges: Vec<One>) -> Option<Side> {
     })
 }
 
-/// The instances of the range that holds the stages, and the stages: the weightiest outermost range
-/// with anything in it, or, where all that is in it has one name and holds something itself (a
-/// whole run around its frames), that one.
-fn around_stages(ranges: &[One]) -> Option<(Vec<usize>, Vec<usize>)> {
+/// The instances of the range that contains the stages, and the stages. It is the outermost range
+/// with the largest total time that contains anything. If all ranges in it have one name and
+/// contain ranges themselves (a run around its frames), it is those.
+fn around_stages(ranges: &[RangeSpan]) -> Option<(Vec<usize>, Vec<usize>)> {
     let mut children: Vec<Vec<usize>> = vec![Vec::new(); ranges.len()];
     for (at, one) in ranges.iter().enumerate() {
         if let Some(parent) = one.parent {
@@ -145,12 +145,12 @@ fn around_stages(ranges: &[One]) -> Option<(Vec<usize>, Vec<usize>)> {
     }
 }
 
-fn describe(trace: &Trace, name: Name, lengths: &[i64]) -> Option<Outer> {
+fn describe(trace: &Trace, name: Name, lengths: &[i64]) -> Option<OuterRange> {
     let reals: Vec<f64> = lengths.iter().map(|length| *length as f64).collect();
     let (median, deviation) = (stats::median(&reals)?, stats::median_absolute_deviation(&reals)?);
     let is_odd =
         |length: &&f64| lengths.len() >= LEAST_FOR_ODD && **length > median + ODD * deviation;
-    Some(Outer {
+    Some(OuterRange {
         name: trace.text(name).to_owned(),
         instances: lengths.len(),
         mean_ns: stats::mean(&reals)?,
@@ -160,7 +160,7 @@ fn describe(trace: &Trace, name: Name, lengths: &[i64]) -> Option<Outer> {
 }
 
 /// The lengths of some of the ranges, by name.
-fn totals(ranges: &[One], some: &[usize]) -> HashMap<Name, Vec<i64>> {
+fn totals(ranges: &[RangeSpan], some: &[usize]) -> HashMap<Name, Vec<i64>> {
     let mut totals: HashMap<Name, Vec<i64>> = HashMap::new();
     for &at in some {
         totals.entry(ranges[at].name).or_default().push(ranges[at].length);
@@ -168,7 +168,7 @@ fn totals(ranges: &[One], some: &[usize]) -> HashMap<Name, Vec<i64>> {
     totals
 }
 
-/// The name with the greatest total; of equal ones the one that was met first.
+/// The name with the largest total; of equal ones the first.
 fn longest(totals: &HashMap<Name, Vec<i64>>) -> Option<(Name, Vec<i64>)> {
     let found = totals
         .iter()
@@ -178,8 +178,8 @@ fn longest(totals: &HashMap<Name, Vec<i64>>) -> Option<(Name, Vec<i64>)> {
 
 /// The fastest of several reports.
 #[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct Comparison {
-    /// `gpu` where every report has projections, else `cpu`.
+pub struct Ranking {
+    /// `gpu` if every report has projections, else `cpu`.
     pub by: &'static str,
     /// The range whose mean length is compared.
     pub range: String,
@@ -190,8 +190,8 @@ pub struct Comparison {
 /// Compares reports by the mean length of their outer range.
 ///
 /// # Errors
-/// Why they cannot be compared, as a sentence.
-pub fn compare(reports: &[(String, Findings)]) -> Result<Comparison, String> {
+/// The reason why they cannot be compared, as a sentence.
+pub fn compare(reports: &[(String, Findings)]) -> Result<Ranking, String> {
     let on_gpu = reports
         .iter()
         .all(|(_, found)| found.gpu.as_ref().is_some_and(|side| side.outer.is_some()));
@@ -201,12 +201,13 @@ pub fn compare(reports: &[(String, Findings)]) -> Result<Comparison, String> {
         let side = if on_gpu { &found.gpu } else { &found.cpu };
         let Some(outer) = side.as_ref().and_then(|side| side.outer.as_ref()) else {
             return Err(format!(
-                "no fastest configuration: {label} has no range with stages in it"
+                "cannot name a fastest configuration: {label} has no range with stages in it"
             ));
         };
         if let Some(range) = range.as_ref().filter(|range| **range != outer.name) {
             return Err(format!(
-                "no fastest configuration: the stages are in {range} in one report and in {} in {label}",
+                "cannot name a fastest configuration: the stages are in {range} in one report and \
+                 in {} in {label}",
                 outer.name
             ));
         }
@@ -214,20 +215,24 @@ pub fn compare(reports: &[(String, Findings)]) -> Result<Comparison, String> {
         order.push((label.clone(), outer.mean_ns));
     }
     order.sort_by(|a, b| a.1.total_cmp(&b.1));
-    let range = range.ok_or_else(|| "no fastest configuration: no report".to_owned())?;
-    Ok(Comparison { by: if on_gpu { "gpu" } else { "cpu" }, range, order })
+    let range = range.ok_or_else(|| {
+        "cannot name a fastest configuration: there is no \
+                                     report"
+            .to_owned()
+    })?;
+    Ok(Ranking { by: if on_gpu { "gpu" } else { "cpu" }, range, order })
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::nsys::trace::{Range, Style};
+    use crate::nsys::trace::{Range, RangeKind};
 
     fn trace(ranges: &[(&str, i64, i64)]) -> Trace {
         let mut trace = Trace::default();
         for &(name, start, end) in ranges {
             let name = trace.names.place(name);
-            let (style, thread, same_thread) = (Style::PushPop, 1, true);
+            let (style, thread, same_thread) = (RangeKind::PushPop, 1, true);
             trace.ranges.push(Range { name, style, start, end, thread, same_thread });
         }
         trace

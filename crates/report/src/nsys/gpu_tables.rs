@@ -1,5 +1,5 @@
 /*!
-Work of GPUs: kernels by their time, memory operations by their time and by their size.
+GPU work: kernels by time, memory operations by time and by size.
 */
 
 use std::collections::HashMap;
@@ -7,7 +7,7 @@ use std::collections::HashMap;
 use super::range_tables::{summary, weightiest_first};
 use super::spread::Spread;
 use super::table::{Column, Table, Unit, column};
-use super::trace::{Kind, Name, Op, Trace};
+use super::trace::{GpuOp, Name, OpKind, Trace};
 
 const KERNELS: [Column; 9] = timed("Instances", "Name");
 const MEMORY_TIME: [Column; 9] = timed("Count", "Operation");
@@ -37,10 +37,10 @@ pub const fn timed(count: &'static str, what: &'static str) -> [Column; 9] {
     ]
 }
 
-/// `cuda_gpu_kern_sum`. CUDA graphs that were traced as a whole stand among the kernels: their
-/// kernels are not in the report, and without them most of the work would be missing.
+/// `cuda_gpu_kern_sum`. A CUDA graph that was traced as a whole is a row among the kernels: the
+/// report does not have its kernels, and most of the work would be missing without it.
 pub fn kernels(trace: &Trace) -> Table {
-    let of = |op: &&Op| matches!(op.kind, Kind::Kernel | Kind::Graph);
+    let of = |op: &&GpuOp| matches!(op.kind, OpKind::Kernel | OpKind::Graph);
     Table {
         name: "cuda_gpu_kern_sum",
         title: "Kernels".into(),
@@ -71,7 +71,7 @@ pub fn memory_size(trace: &Trace) -> Table {
     let rows = groups(memory, |op| op.bytes).into_iter().filter_map(|(name, bytes)| {
         let spread = Spread::of(&bytes)?;
         let mut row = summary(&spread, 0);
-        // The share of a sum of sizes is not among nsys's columns.
+        // nsys has no column for the share of a sum of sizes.
         row.remove(0);
         row.push(trace.text(name).into());
         Some((spread.total, row))
@@ -89,7 +89,7 @@ pub fn memory_size(trace: &Trace) -> Table {
 
 fn rows_by_time<'a>(
     trace: &Trace,
-    ops: impl Iterator<Item = &'a Op>,
+    ops: impl Iterator<Item = &'a GpuOp>,
 ) -> Vec<Vec<super::table::Cell>> {
     rows_of_times(trace, groups(ops, |op| op.end - op.start))
 }
@@ -110,8 +110,8 @@ pub fn rows_of_times(
 }
 
 fn groups<'a>(
-    ops: impl Iterator<Item = &'a Op>,
-    value: impl Fn(&Op) -> i64,
+    ops: impl Iterator<Item = &'a GpuOp>,
+    value: impl Fn(&GpuOp) -> i64,
 ) -> HashMap<Name, Vec<i64>> {
     let mut groups: HashMap<Name, Vec<i64>> = HashMap::new();
     for op in ops {

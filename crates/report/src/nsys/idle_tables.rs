@@ -1,6 +1,5 @@
 /*!
-When GPUs had nothing to do: their utilisation over time, and the gaps with what stood before and
-after them.
+Idle time of GPUs: utilisation, and gaps with the operations before and after them.
 */
 
 use std::collections::{BTreeMap, HashMap};
@@ -8,7 +7,7 @@ use std::collections::{BTreeMap, HashMap};
 use super::filter::{Window, merged};
 use super::range_tables::share;
 use super::table::{Cell, Column, Table, Unit, column};
-use super::trace::{Correlation, Op, Range, Trace};
+use super::trace::{Correlation, GpuOp, Range, Trace};
 
 const UTILISATION: [Column; 9] = [
     column("Device ID", Unit::Count),
@@ -32,8 +31,8 @@ const GAPS: [Column; 7] = [
     column("Profiler Overhead", Unit::Time),
 ];
 
-/// `gpu_time_util`: for each GPU, the share of the time from its first work to its last (or of the
-/// whole window that was asked for) in which anything ran on it. Work side by side counts once.
+/// `gpu_time_util`: for each GPU the share of the time in which it was busy, from its first work to
+/// its last or over the requested window. Concurrent work counts once.
 pub fn utilisation(trace: &Trace, window: Option<Window>) -> Table {
     let rows = devices(trace).into_iter().filter_map(|(device, ops)| {
         let busy = merged(ops.iter().map(|op| (op.start, op.end)).collect());
@@ -41,9 +40,10 @@ pub fn utilisation(trace: &Trace, window: Option<Window>) -> Table {
         let start = window.and_then(|window| window.start).unwrap_or(first.0);
         let end = window.and_then(|window| window.end).unwrap_or(last.1);
         let time = |spans: &[(i64, i64)]| spans.iter().map(|(start, end)| end - start).sum::<i64>();
-        let (memory, others): (Vec<&Op>, Vec<&Op>) =
+        let (memory, others): (Vec<&GpuOp>, Vec<&GpuOp>) =
             ops.iter().copied().partition(|op| op.kind.is_memory());
-        let of = |ops: Vec<&Op>| time(&merged(ops.iter().map(|op| (op.start, op.end)).collect()));
+        let of =
+            |ops: Vec<&GpuOp>| time(&merged(ops.iter().map(|op| (op.start, op.end)).collect()));
         let longest = busy.windows(2).map(|pair| pair[1].0 - pair[0].1).max();
         Some(vec![
             device.into(),
@@ -68,17 +68,17 @@ pub fn utilisation(trace: &Trace, window: Option<Window>) -> Table {
     }
 }
 
-/// `gpu_gaps`: stretches of at least `least` ns between two pieces of work in which a GPU did
-/// nothing, the longest first. Each has the innermost range that the CPU was in at its middle, on
-/// the thread that launched what came next, and the time that the profiler itself took of it.
+/// `gpu_gaps`: intervals of at least `least` ns between operations in which a GPU was idle, the
+/// longest first. Each row has the innermost CPU range at the gap's middle on the thread that
+/// launched the next operation, and the profiler's overhead in it.
 pub fn gaps(trace: &Trace, least: i64) -> Table {
     let overheads = merged(trace.overheads.clone());
     let threads: HashMap<Correlation, i64> =
         trace.calls().iter().map(|call| (call.correlation, call.thread)).collect();
     let mut found: Vec<(i64, Vec<Cell>)> = Vec::new();
     for (device, ops) in devices(trace) {
-        let mut last: Option<&Op> = None;
-        let mut ranges = Open::of(trace);
+        let mut last: Option<&GpuOp> = None;
+        let mut ranges = OpenRanges::of(trace);
         for op in ops {
             if let Some(before) = last.filter(|before| op.start - before.end >= least.max(1)) {
                 let (start, end) = (before.end, op.start);
@@ -112,20 +112,20 @@ pub fn gaps(trace: &Trace, least: i64) -> Table {
     }
 }
 
-/// The ranges that are open at moments that are asked for in the order of time.
-struct Open<'a> {
+/// The open ranges at times that are requested in order.
+struct OpenRanges<'a> {
     coming: std::iter::Peekable<std::vec::IntoIter<&'a Range>>,
     open: Vec<&'a Range>,
 }
 
-impl<'a> Open<'a> {
+impl<'a> OpenRanges<'a> {
     fn of(trace: &'a Trace) -> Self {
         let mut ranges: Vec<&Range> = trace.ranges.iter().collect();
         ranges.sort_by_key(|range| range.start);
         Self { coming: ranges.into_iter().peekable(), open: Vec::new() }
     }
 
-    /// The shortest range that is open at `moment`, on `thread` where it is known.
+    /// The shortest range that is open at `moment`, on `thread` if known.
     fn innermost(&mut self, moment: i64, thread: Option<i64>) -> Option<&'a Range> {
         while let Some(range) = self.coming.next_if(|range| range.start <= moment) {
             self.open.push(range);
@@ -136,16 +136,16 @@ impl<'a> Open<'a> {
     }
 }
 
-/// How much of a stretch the spans cover, ns.
+/// The part of an interval that the spans cover, ns.
 fn covered(spans: &[(i64, i64)], start: i64, end: i64) -> i64 {
     let first = spans.partition_point(|span| span.1 <= start);
     let inside = spans[first..].iter().take_while(|span| span.0 < end);
     inside.map(|(from, to)| end.min(*to) - start.max(*from)).sum()
 }
 
-/// The work of each GPU in the order of time.
-fn devices(trace: &Trace) -> BTreeMap<i64, Vec<&Op>> {
-    let mut devices: BTreeMap<i64, Vec<&Op>> = BTreeMap::new();
+/// The operations of each GPU in order of time.
+fn devices(trace: &Trace) -> BTreeMap<i64, Vec<&GpuOp>> {
+    let mut devices: BTreeMap<i64, Vec<&GpuOp>> = BTreeMap::new();
     for op in trace.ops() {
         devices.entry(op.device).or_default().push(op);
     }

@@ -1,5 +1,5 @@
 /*!
-Which files a command line means: reports, their exports, folders of them; each with a short label.
+The files of a command line: reports, exports, folders of them; each with a short label.
 */
 
 use std::cmp::Ordering;
@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, bail};
 
-/// Suffixes of reports that must be exported first; the second is that of releases before 2021.
+/// Suffixes of reports that must be exported first; the second one is from before 2021.
 pub const REPORTS: [&str; 2] = ["nsys-rep", "qdrep"];
 /// Suffix of exports.
 pub const EXPORT: &str = "sqlite";
@@ -18,13 +18,13 @@ pub const EXPORT: &str = "sqlite";
 pub struct Input {
     /// The file.
     pub path: PathBuf,
-    /// Its name in tables, without its suffix; with its folder's where two reports have one name.
+    /// Its name in tables, without its suffix; with its folder's name if two reports have the same
+    /// name.
     pub label: String,
 }
 
-/// The reports that `paths` name, in the order of their labels, numbers in them counted as numbers.
-/// A report that is named together with its own export is read once; a folder stands for the
-/// reports in it, or else the exports.
+/// The reports in `paths`, in the order of their labels, with numbers sorted as numbers. A report
+/// and its export count once; a folder stands for the reports in it, or else the exports.
 ///
 /// # Errors
 /// A path that does not exist, or a folder without any report.
@@ -37,7 +37,8 @@ pub fn inputs(paths: &[PathBuf]) -> Result<Vec<Input>> {
             files.push(path.clone());
         } else {
             bail!(
-                "{} does not exist; name a report (.nsys-rep), its export (.sqlite) or a folder of them",
+                "{} does not exist; name a report (.nsys-rep), its export (.sqlite) or a folder of \
+                 them",
                 path.display()
             );
         }
@@ -45,7 +46,7 @@ pub fn inputs(paths: &[PathBuf]) -> Result<Vec<Input>> {
     let mut kept: Vec<PathBuf> = Vec::new();
     for file in files {
         match kept.iter_mut().find(|other| stem(other) == stem(&file)) {
-            // The report is the original: its export may be of an earlier one.
+            // The report is the original: its export may be of an earlier version.
             Some(other) if is_report(&file) => *other = file,
             Some(_) => {}
             None => kept.push(file),
@@ -56,7 +57,7 @@ pub fn inputs(paths: &[PathBuf]) -> Result<Vec<Input>> {
     Ok(found)
 }
 
-/// The file is a report that must be exported.
+/// Whether the file is a report that must be exported.
 pub fn is_report(path: &Path) -> bool {
     path.extension().is_some_and(|suffix| REPORTS.iter().any(|known| suffix == *known))
 }
@@ -77,7 +78,11 @@ fn in_folder(folder: &Path) -> Result<Vec<PathBuf>> {
     let mut found: Vec<PathBuf> = if reports.is_empty() { exports.collect() } else { reports };
     found.sort();
     if found.is_empty() {
-        bail!("{} holds no report: no file in it ends in .nsys-rep or .sqlite", folder.display());
+        bail!(
+            "{} has no report; expected files that end in .nsys-rep or \
+               .sqlite",
+            folder.display()
+        );
     }
     Ok(found)
 }
@@ -96,7 +101,7 @@ fn labelled(files: Vec<PathBuf>) -> Vec<Input> {
     files.into_iter().map(|path| Input { label: label(&path), path }).collect()
 }
 
-/// Compares texts with their numbers as numbers: `bs2` before `bs16`.
+/// Compares texts with numbers as numbers: `bs2` before `bs16`.
 fn natural(a: &str, b: &str) -> Ordering {
     let (mut left, mut right) = (a, b);
     loop {
@@ -158,7 +163,7 @@ mod tests {
         assert_eq!(labels(&[dir.path().join("x")]), ["bs10"], "reports before exports");
         assert_eq!(labels(&[dir.path().join("y")]), ["bs10"]);
         let empty = inputs(&[dir.path().to_owned()]).unwrap_err().to_string();
-        assert!(empty.contains("holds no report"), "{empty}");
+        assert!(empty.contains("has no report"), "{empty}");
         let missing = inputs(&[dir.path().join("no.nsys-rep")]).unwrap_err().to_string();
         assert!(missing.contains("no.nsys-rep does not exist"), "{missing}");
     }

@@ -1,19 +1,16 @@
 /*!
-Reports of NVIDIA Nsight Systems, read without its GUI: where the time goes on the CPU and,
-projected, on the GPU.
+Reads reports of NVIDIA Nsight Systems without its GUI: time on the CPU and, projected, on the GPU.
 
 ```text
-program: the nsys that is here ─→ export: .nsys-rep → SQLite
-                                                       │
-             database (is it one, is it whole) ─→ trace ─→ filter ─→ tables ─→ render: text, CSV, JSON
-                                                            ├→ nesting, projection
-                                                            ├→ findings: slowest stage, fastest configuration
-                                                            └→ compare: several reports side by side, or two as a difference
+program (finds nsys) → export (.nsys-rep → SQLite) → database (checks the file)
+  → trace → filter ─┬→ tables → render (text, CSV, JSON)
+                    ├→ nesting, projection
+                    ├→ findings (slowest stage, fastest configuration)
+                    └→ compare (several reports side by side, or the difference of two)
 ```
 
-The tables have the names, columns and meaning of `nsys stats`, so that what knows one knows the
-other. Tables and columns of an export differ from release to release: every one is looked for
-before it is read.
+The tables have the names, columns and meaning of `nsys stats`. Tables and columns of an export
+differ between releases, so each is looked up before it is read.
 */
 
 pub mod analysis;
@@ -42,8 +39,8 @@ pub use compare::{difference, side_by_side};
 pub use counter_tables::NAME as COUNTERS_TABLE;
 pub use export::read;
 pub use filter::{Filter, Window};
-pub use findings::{Comparison, Findings, compare};
+pub use findings::{Findings, Ranking, compare};
 pub use inputs::{Input, inputs};
 pub use program::{Nsys, VARIABLE};
 pub use table::{Cell, Column, Table, Unit};
-pub use trace::{Range, Style, Trace};
+pub use trace::{Range, RangeKind, Trace};

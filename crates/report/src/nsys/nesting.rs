@@ -1,34 +1,34 @@
 /*!
-Which range lies in which, thread by thread.
+Nesting of ranges on each thread.
 */
 
 use std::collections::HashMap;
 
-/// A stretch on a thread.
+/// An interval on a thread.
 #[derive(Clone, Copy, Debug)]
-pub struct Stretch {
+pub struct ThreadSpan {
     /// Thread.
     pub thread: i64,
-    /// First moment, ns.
+    /// Start, ns.
     pub start: i64,
-    /// Last moment, ns.
+    /// End, ns.
     pub end: i64,
 }
 
-/// Where a stretch stands among the others.
+/// The place of an interval among the others.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Place {
-    /// The innermost stretch of its thread that it lies in.
+    /// The innermost interval of its thread that contains it.
     pub parent: Option<usize>,
-    /// Stretches around it.
+    /// Number of intervals around it.
     pub level: usize,
-    /// Stretches that lie directly in it.
+    /// Number of intervals directly in it.
     pub children: usize,
 }
 
-/// The place of each stretch. Of two with the same ends, the earlier one in the list is the outer
+/// The place of each interval. Of two with the same ends, the earlier one in the list is the outer
 /// one.
-pub fn nest(stretches: &[Stretch]) -> Vec<Place> {
+pub fn nest(stretches: &[ThreadSpan]) -> Vec<Place> {
     let mut places = vec![Place::default(); stretches.len()];
     let mut threads: HashMap<i64, Vec<usize>> = HashMap::new();
     for (at, stretch) in stretches.iter().enumerate() {
@@ -39,9 +39,8 @@ pub fn nest(stretches: &[Stretch]) -> Vec<Place> {
         let mut open: Vec<usize> = Vec::new();
         for at in order {
             let stretch = stretches[at];
-            // Started and ended ranges may overlap without one being in the other: those that are
-            // over are dropped wherever they stand, and the innermost that holds this one is looked
-            // for.
+            // Start-end ranges may overlap without nesting. Ended ones are removed anywhere in the
+            // stack, and the innermost that contains this one is its parent.
             open.retain(|&other| stretches[other].end >= stretch.start);
             let parent =
                 open.iter().rev().copied().find(|&other| stretches[other].end >= stretch.end);
@@ -61,7 +60,7 @@ mod tests {
     use super::*;
 
     fn nested(stretches: &[(i64, i64, i64)]) -> Vec<(Option<usize>, usize, usize)> {
-        let of = |&(thread, start, end): &(i64, i64, i64)| Stretch { thread, start, end };
+        let of = |&(thread, start, end): &(i64, i64, i64)| ThreadSpan { thread, start, end };
         let places = nest(&stretches.iter().map(of).collect::<Vec<_>>());
         places.into_iter().map(|place| (place.parent, place.level, place.children)).collect()
     }

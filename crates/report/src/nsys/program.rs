@@ -1,8 +1,8 @@
 /*!
 Finds the `nsys` program.
 
-On a Jetson and after some installers it is not on PATH; where it can be is looked through, the
-user's own word first.
+On a Jetson and after some installers it is not on PATH, so the usual folders are searched. The
+user's choice comes first.
 */
 
 use std::path::{Path, PathBuf};
@@ -12,56 +12,57 @@ use std::time::Duration;
 use host::on_path;
 use host::timed_command;
 
-/// Environment variable that names the program, the predecessor's.
+/// Environment variable with the program's path, as in the predecessor.
 pub const VARIABLE: &str = "NSYS_CMD";
 
-/// Where installers put it: JetPack's and the stand-alone packages' folder, and the usual place of
-/// links.
+/// Usual paths: JetPack's and the stand-alone packages' folder, and the usual folder of links.
 const USUAL: [&str; 3] =
     ["/opt/nvidia/nsight-systems/bin/nsys", "/usr/local/bin/nsys", "/usr/local/cuda/bin/nsys"];
-/// Packages of several releases live side by side here, each with its own `bin`.
+/// Packages of several releases are here, each with its own `bin`.
 const RELEASES: &str = "/opt/nvidia/nsight-systems";
-/// A tool that does not say its version within this time does not work.
+/// Longest wait for a tool to print its version.
 const PATIENCE: Duration = Duration::from_secs(20);
 
-/// An nsys that runs.
+/// A working nsys.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Nsys {
     /// The program.
     pub path: PathBuf,
-    /// Its version as it says it, such as `2023.4.4.54-234433681190v0`.
+    /// Its version as printed, such as `2023.4.4.54-234433681190v0`.
     pub version: String,
 }
 
-/// Why there is none.
+/// Why there is no working nsys.
 #[derive(Debug, thiserror::Error)]
 pub enum NsysError {
-    /// It is nowhere.
+    /// It was not found.
     #[error(
-        "Nsight Systems (nsys) is not here: looked for {}. Install it on JetPack with: sudo apt install \
-         nsight-systems-cli, or nvidia-jetpack; on Debian or Ubuntu from NVIDIA's apt repository: sudo apt install \
-         nsight-systems-cli; or from developer.nvidia.com/nsight-systems; then name it with {VARIABLE} where it is \
-         not found by itself", searched.join(", ")
+        "Nsight Systems (nsys) was not found; searched {}. Install it on JetPack with: sudo apt \
+         install nsight-systems-cli, or nvidia-jetpack; on Debian or Ubuntu from NVIDIA's apt \
+         repository: sudo apt install nsight-systems-cli; or from \
+         developer.nvidia.com/nsight-systems; if it is still not found, set {VARIABLE} to its \
+         path", searched.join(", ")
     )]
     Missing {
-        /// The places.
+        /// The searched places.
         searched: Vec<String>,
     },
-    /// The named or found one does not run.
-    #[error("{} does not run: {why}; install Nsight Systems again, or name another with {VARIABLE}", path.display())]
+    /// The program does not run.
+    #[error("{} does not run: {why}; install Nsight Systems again, or set {VARIABLE} to another \
+             one", path.display())]
     Broken {
         /// The program.
         path: PathBuf,
-        /// What happened.
+        /// The reason.
         why: String,
     },
 }
 
 impl Nsys {
-    /// The one that `NSYS_CMD` names, else the first that runs on PATH or in the usual places.
+    /// The program in `NSYS_CMD`, else the first working one on PATH or in the usual places.
     ///
     /// # Errors
-    /// [`NsysError`]; a named one that does not run is not replaced by another.
+    /// [`NsysError`]; if the program in `NSYS_CMD` does not run, no other is tried.
     pub fn find() -> Result<Self, NsysError> {
         let variable = std::env::var_os(VARIABLE).filter(|value| !value.is_empty());
         if let Some(named) = variable {
@@ -79,10 +80,10 @@ impl Nsys {
         Err(broken.unwrap_or(NsysError::Missing { searched }))
     }
 
-    /// A particular one.
+    /// The program at `path`.
     ///
     /// # Errors
-    /// It does not start, or does not say its version.
+    /// It does not start, or prints no version.
     pub fn at(path: &Path) -> Result<Self, NsysError> {
         let broken = |why: String| NsysError::Broken { path: path.to_owned(), why };
         let printed = timed_command::run(Command::new(path).arg("--version"), PATIENCE)
@@ -99,7 +100,7 @@ impl Nsys {
         Ok(Self { path: path.to_owned(), version: version.to_owned() })
     }
 
-    /// Whether `nsys profile` knows a flag; releases differ.
+    /// Whether `nsys profile` has a flag; releases differ.
     pub fn profile_knows(&self, flag: &str) -> bool {
         let help =
             timed_command::run(Command::new(&self.path).args(["profile", "--help"]), PATIENCE);
@@ -107,11 +108,11 @@ impl Nsys {
     }
 }
 
-/// Everything that may be it, in the order in which it is tried.
+/// All candidates in the order in which they are tried.
 fn candidates() -> Vec<PathBuf> {
     let mut found = on_path::find("nsys");
     if found.is_empty() {
-        // So that the message names what was asked for and not every folder of PATH.
+        // So that the message has the name instead of every folder of PATH.
         found.push(PathBuf::from("nsys"));
     }
     found.extend(USUAL.map(PathBuf::from));
@@ -136,8 +137,8 @@ fn releases(root: &Path) -> Vec<PathBuf> {
 mod tests {
     use super::*;
 
-    /// Written by another process: a file that this one has open for writing while another test
-    /// forks cannot be run.
+    /// Another process writes the script: a file that this one has open for writing while another
+    /// test forks cannot be run.
     fn script(dir: &Path, name: &str, text: &str) -> PathBuf {
         let path = dir.join(name);
         std::fs::create_dir_all(path.parent().unwrap()).unwrap();

@@ -1,38 +1,37 @@
 /*!
-Ranges of the CPU projected onto the GPU.
+Projects CPU ranges onto the GPU.
 
-A range's projection reaches from the beginning of the first to the end of the last piece of GPU
-work that was launched within it: by a call of the CUDA API that lies wholly inside the range, on
-the range's thread. Work that runs long after its range has ended counts, which is the point of it;
-ranges that launched nothing, and ranges that end on another thread than they began, have no
-projection.
+A range's projection reaches from the start of the first to the end of the last GPU operation that
+was launched by a CUDA call wholly inside the range, on the range's thread. An operation counts even
+if it runs after the range has ended. Ranges without launches, and ranges that end on another
+thread, have no projection.
 */
 
 use std::collections::HashMap;
 
-use super::nesting::{Stretch, nest};
+use super::nesting::{ThreadSpan, nest};
 use super::trace::{Correlation, Trace};
 
 /// A range's projection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Projected {
-    /// Which of the trace's ranges.
+    /// Index of the trace's range.
     pub range: usize,
-    /// Beginning of its first GPU work, ns.
+    /// Start of its first GPU operation, ns.
     pub start: i64,
     /// End of its last, ns.
     pub end: i64,
-    /// Pieces of GPU work.
+    /// Number of GPU operations.
     pub ops: usize,
-    /// Projected ranges around it.
+    /// Number of projected ranges around it.
     pub level: usize,
-    /// Projected ranges directly in it.
+    /// Number of projected ranges directly in it.
     pub children: usize,
-    /// The projected range, by its place in this list, that it lies directly in.
+    /// Index in this list of the projected range that directly contains it.
     pub parent: Option<usize>,
 }
 
-/// What one call set off, taken together.
+/// The GPU operations of one call together.
 #[derive(Clone, Copy)]
 struct Launch {
     call_start: i64,
@@ -62,11 +61,11 @@ pub fn project(trace: &Trace) -> Vec<Projected> {
             projected.push(Projected { range: at, start, end, ops, level, children, parent });
         }
     }
-    let stretches: Vec<Stretch> = projected
+    let stretches: Vec<ThreadSpan> = projected
         .iter()
         .map(|projected| {
             let range = &trace.ranges[projected.range];
-            Stretch { thread: range.thread, start: range.start, end: range.end }
+            ThreadSpan { thread: range.thread, start: range.start, end: range.end }
         })
         .collect();
     for (projected, place) in projected.iter_mut().zip(nest(&stretches)) {

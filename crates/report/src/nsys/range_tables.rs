@@ -7,12 +7,12 @@ use std::collections::HashMap;
 use super::projection::{Projected, project};
 use super::spread::Spread;
 use super::table::{Cell, Column, Table, Unit, column};
-use super::trace::{Name, Style, Trace};
+use super::trace::{Name, RangeKind, Trace};
 
 /// nsys's columns of the projection.
 const PROJECTED: [Column; 14] = [
     column("Range", Unit::Text),
-    column("Style", Unit::Text),
+    column("RangeKind", Unit::Text),
     column("Total Proj Time", Unit::Time),
     column("Total Range Time", Unit::Time),
     column("Range Instances", Unit::Count),
@@ -37,13 +37,13 @@ const ON_CPU: [Column; 10] = [
     column("Min", Unit::Time),
     column("Max", Unit::Time),
     column("StdDev", Unit::Time),
-    column("Style", Unit::Text),
+    column("RangeKind", Unit::Text),
     column("Range", Unit::Text),
 ];
 
 /// `nvtx_gpu_proj_sum`.
 pub fn projected(trace: &Trace) -> Table {
-    let mut groups: HashMap<(Name, Style), Vec<Projected>> = HashMap::new();
+    let mut groups: HashMap<(Name, RangeKind), Vec<Projected>> = HashMap::new();
     for one in project(trace) {
         let range = &trace.ranges[one.range];
         groups.entry((range.name, range.style)).or_default().push(one);
@@ -85,9 +85,9 @@ pub fn projected(trace: &Trace) -> Table {
     }
 }
 
-/// `nvtx_sum`. Ranges that never ended have no duration and are left out.
+/// `nvtx_sum`. Ranges that never ended have no duration and are omitted.
 pub fn on_cpu(trace: &Trace) -> Table {
-    let mut groups: HashMap<(Name, Style), Vec<i64>> = HashMap::new();
+    let mut groups: HashMap<(Name, RangeKind), Vec<i64>> = HashMap::new();
     for range in &trace.ranges {
         groups.entry((range.name, range.style)).or_default().push(range.end - range.start);
     }
@@ -109,8 +109,8 @@ pub fn on_cpu(trace: &Trace) -> Table {
     }
 }
 
-/// The eight columns with which nsys's summaries begin: share of `all`, total, count, mean, median,
-/// least, greatest, spread.
+/// The first eight columns of nsys's summaries: share of `all`, total, count, mean, median,
+/// minimum, maximum, standard deviation.
 pub fn summary(spread: &Spread, all: i64) -> Vec<Cell> {
     vec![
         share(spread.total, all),
@@ -124,7 +124,7 @@ pub fn summary(spread: &Spread, all: i64) -> Vec<Cell> {
     ]
 }
 
-/// Percent of a whole; nothing of nothing.
+/// Percent of a whole; empty for a whole of zero.
 pub fn share(part: i64, whole: i64) -> Cell {
     match whole {
         0 => Cell::Missing,
@@ -132,8 +132,7 @@ pub fn share(part: i64, whole: i64) -> Cell {
     }
 }
 
-/// Rows by their weight, the greatest first; of the same weight by their text, so that the order
-/// never changes.
+/// Rows by weight, the largest first; of equal weight by text, so that the order is deterministic.
 pub fn weightiest_first(rows: impl Iterator<Item = (i64, Vec<Cell>)>) -> Vec<Vec<Cell>> {
     let words = |row: &Vec<Cell>| {
         let texts = row.iter().filter(|cell| matches!(cell, Cell::Text(_)));

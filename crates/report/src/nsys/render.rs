@@ -1,5 +1,5 @@
 /*!
-Tables for people, and files for programs.
+Tables on the screen, and as CSV and JSON files.
 */
 
 use std::path::{Path, PathBuf};
@@ -9,14 +9,14 @@ use comfy_table::{CellAlignment, LineStyle, presets};
 use serde_json::{Value, json};
 
 use super::analysis::Analysis;
-use super::findings::{Comparison, Findings, Side};
+use super::findings::{Findings, Ranking, StageFindings};
 use super::table::{Cell, Table, Unit};
 use vos::files::atomic;
 
-/// Names of kernels are cut to this many letters on the screen.
+/// Longest kernel name on the screen.
 const LONGEST: usize = 64;
 
-/// A table for the screen, its first `top` rows, with a line that says how many there are more.
+/// A table for the screen: its first `top` rows, and the number of further ones.
 pub fn text(table: &Table, top: usize) -> String {
     let mut screen = comfy_table::Table::new();
     screen.load_style(presets::UTF8_HORIZONTAL_ONLY.row_separator(LineStyle::none()));
@@ -55,7 +55,7 @@ fn for_people(cell: &Cell, unit: Unit) -> String {
     }
 }
 
-/// Nanoseconds in the unit that suits them.
+/// Nanoseconds with a suitable unit.
 pub fn time(ns: f64) -> String {
     let (value, unit) = match ns.abs() {
         size if size < 1e3 => return format!("{ns:.0} ns"),
@@ -66,7 +66,7 @@ pub fn time(ns: f64) -> String {
     format!("{} {unit}", digits(value))
 }
 
-/// Bytes in thousands, as nsys counts them.
+/// Bytes in powers of a thousand, as nsys counts them.
 fn bytes(count: f64) -> String {
     let (value, unit) = match count.abs() {
         size if size < 1e3 => return format!("{count:.0} B"),
@@ -86,7 +86,7 @@ fn digits(value: f64) -> String {
     }
 }
 
-/// Long names lose their middle: templates begin alike and end in what tells them apart.
+/// Shortens long names in the middle: names of templates begin alike and differ at the end.
 fn shortened(text: &str) -> String {
     let letters: Vec<char> = text.chars().collect();
     if letters.len() <= LONGEST {
@@ -97,7 +97,7 @@ fn shortened(text: &str) -> String {
     head.iter().chain(&['…']).chain(tail).collect()
 }
 
-/// What was found in a report, one sentence a line.
+/// The findings of a report, one sentence a line.
 pub fn findings(found: &Findings) -> Vec<String> {
     let sides = [("on the GPU", &found.gpu), ("on the CPU", &found.cpu)];
     sides
@@ -106,7 +106,7 @@ pub fn findings(found: &Findings) -> Vec<String> {
         .collect()
 }
 
-fn sentence(place: &str, side: &Side) -> String {
+fn sentence(place: &str, side: &StageFindings) -> String {
     let stage = &side.slowest;
     let Some(outer) = &side.outer else {
         return format!(
@@ -119,7 +119,7 @@ fn sentence(place: &str, side: &Side) -> String {
     let odd = match outer.odd {
         0 => String::new(),
         odd => {
-            format!("; {odd} of them far longer than the rest, up to {}", time(outer.max_ns as f64))
+            format!("; {odd} outliers, up to {}", time(outer.max_ns as f64))
         }
     };
     format!(
@@ -132,13 +132,14 @@ fn sentence(place: &str, side: &Side) -> String {
     )
 }
 
-/// Which report is the fastest, in a sentence.
-pub fn comparison(found: &Comparison) -> Option<String> {
+/// The fastest report, as a sentence.
+pub fn comparison(found: &Ranking) -> Option<String> {
     let (first, last) = found.order.first().zip(found.order.last())?;
     let place = if found.by == "gpu" { "GPU" } else { "CPU" };
     let ratio = last.1 / first.1;
     Some(format!(
-        "fastest configuration on the {place}: {} ({} {} on average), {ratio:.2} times as fast as {} ({})",
+        "fastest configuration on the {place}: {} ({} {} on average), {ratio:.2} times as fast as \
+         {} ({})",
         first.0,
         found.range,
         time(first.1),
@@ -147,11 +148,11 @@ pub fn comparison(found: &Comparison) -> Option<String> {
     ))
 }
 
-/// Everything about some reports as one JSON document.
+/// Reports as one JSON document.
 pub fn json(
     reports: &[Analysis],
     failed: &[(PathBuf, String)],
-    compared: Option<&Comparison>,
+    compared: Option<&Ranking>,
     changes: &[Table],
     top: Option<usize>,
 ) -> Value {
@@ -181,8 +182,8 @@ pub fn json(
     document
 }
 
-/// Writes each table of some reports to `<folder>/<table>.csv`, with a column `Report` before the
-/// others where there are several reports; returns the files.
+/// Writes each table of some reports to `<folder>/<table>.csv`, with a first column `Report` if
+/// there are several. Returns the files.
 pub fn csv(folder: &Path, reports: &[Analysis], top: Option<usize>) -> Result<Vec<PathBuf>> {
     let mut names: Vec<&str> = Vec::new();
     for table in reports.iter().flat_map(|report| &report.tables) {
@@ -200,7 +201,7 @@ pub fn csv(folder: &Path, reports: &[Analysis], top: Option<usize>) -> Result<Ve
     names.into_iter().map(|name| write_csv(folder, name, labelled, &of(name), top)).collect()
 }
 
-/// Writes tables that are of no single report, one file each.
+/// Writes tables that belong to no single report, one file each.
 pub fn csv_of(folder: &Path, tables: &[Table], top: Option<usize>) -> Result<Vec<PathBuf>> {
     tables.iter().map(|table| write_csv(folder, table.name, false, &[("", table)], top)).collect()
 }

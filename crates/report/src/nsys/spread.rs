@@ -1,13 +1,13 @@
 /*!
-How many, how much, and how it spreads: the numbers of every summary table.
+Count, sum and spread: the numbers of every summary table.
 */
 
 use vos::stats;
 
-/// Statistics of whole numbers, in their unit.
+/// Statistics of integers, in their unit.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Spread {
-    /// How many.
+    /// Number of values.
     pub count: usize,
     /// Their sum.
     pub total: i64,
@@ -15,16 +15,16 @@ pub struct Spread {
     pub mean: f64,
     /// Median.
     pub median: f64,
-    /// Least.
+    /// Minimum.
     pub min: i64,
-    /// Greatest.
+    /// Maximum.
     pub max: i64,
-    /// Standard deviation of a sample (divided by n - 1), as nsys has it; 0 of a single value.
+    /// Standard deviation of a sample (divided by n - 1), as in nsys; 0 for a single value.
     pub deviation: f64,
 }
 
 impl Spread {
-    /// Of at least one value.
+    /// Statistics of at least one value.
     pub fn of(values: &[i64]) -> Option<Self> {
         let (min, max) = (*values.iter().min()?, *values.iter().max()?);
         let reals: Vec<f64> = values.iter().map(|value| *value as f64).collect();

@@ -1,24 +1,24 @@
 /*!
-A table as data: columns with units, rows of cells. Screen, CSV, JSON, comparison and difference all
-start from it.
+A table as data: columns with units, rows of cells. Screen, CSV, JSON, comparison and difference use
+it.
 */
 
 use std::borrow::Cow;
 
 use serde_json::{Map, Value};
 
-/// What a column's numbers are.
+/// The unit of a column.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Unit {
-    /// Words.
+    /// Text.
     Text,
-    /// How many.
+    /// A count.
     Count,
     /// Nanoseconds.
     Time,
     /// Bytes.
     Bytes,
-    /// Of a hundred.
+    /// Percent.
     Percent,
     /// A plain number.
     Number,
@@ -29,7 +29,7 @@ pub enum Unit {
 pub struct Column {
     /// Its name without the unit.
     pub title: Cow<'static, str>,
-    /// What it holds.
+    /// Its unit.
     pub unit: Unit,
 }
 
@@ -39,7 +39,7 @@ pub const fn column(title: &'static str, unit: Unit) -> Column {
 }
 
 impl Column {
-    /// Its name in files, with the unit as nsys writes it.
+    /// Its name in files, with the unit as in nsys.
     pub fn header(&self) -> String {
         let unit = match self.unit {
             Unit::Time => " (ns)",
@@ -54,18 +54,18 @@ impl Column {
 /// One value.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Cell {
-    /// Words.
+    /// Text.
     Text(String),
     /// A whole number in the column's unit.
     Whole(i64),
     /// Another number in the column's unit.
     Real(f64),
-    /// There is none.
+    /// Empty.
     Missing,
 }
 
 impl Cell {
-    /// The number; none of words and of nothing.
+    /// The number; none for text and empty cells.
     pub fn number(&self) -> Option<f64> {
         match self {
             Self::Whole(value) => Some(*value as f64),
@@ -74,7 +74,7 @@ impl Cell {
         }
     }
 
-    /// In files: means and the like with one decimal, as nsys writes them; shares with two.
+    /// As in files: means and similar values with one decimal, as in nsys; shares with two.
     pub fn plain(&self, unit: Unit) -> String {
         match self {
             Self::Text(text) => text.clone(),
@@ -123,36 +123,35 @@ impl From<&str> for Cell {
 /// A table of one report.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Table {
-    /// nsys's name of it, which files have.
+    /// nsys's name of the table, which is also the file name.
     pub name: &'static str,
-    /// Its name for people.
+    /// Its heading.
     pub title: Cow<'static, str>,
     /// The columns.
     pub columns: Vec<Column>,
-    /// Places of the columns that say what a row is about; none where rows of two reports are never
-    /// about the same.
+    /// Indices of the columns that identify a row; empty if rows of two reports never correspond.
     pub keys: &'static [usize],
-    /// Place of the column by which reports are compared.
+    /// Index of the column that is compared.
     pub measure: usize,
-    /// Place of the column that says how often it was.
+    /// Index of the column with the count.
     pub count: Option<usize>,
-    /// The rows, the weightiest first.
+    /// The rows, the largest first.
     pub rows: Vec<Vec<Cell>>,
 }
 
 impl Table {
-    /// What a row is about.
+    /// The identity of a row.
     pub fn key(&self, row: &[Cell]) -> String {
         let part = |&at: &usize| row.get(at).map(|cell| cell.plain(Unit::Text)).unwrap_or_default();
         self.keys.iter().map(part).filter(|part| !part.is_empty()).collect::<Vec<_>>().join(", ")
     }
 
-    /// Only the first rows.
+    /// Keeps only the first rows.
     pub fn cut(&mut self, top: Option<usize>) {
         self.rows.truncate(top.unwrap_or(usize::MAX));
     }
 
-    /// The rows as JSON objects under the names of the columns.
+    /// The rows as JSON objects with the names of the columns.
     pub fn json(&self) -> Value {
         let object = |row: &Vec<Cell>| {
             let fields =

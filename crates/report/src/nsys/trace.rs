@@ -1,11 +1,11 @@
 /*!
-What was recorded, free of how a release of nsys stores it: ranges, calls of the CUDA API, work of
-the GPU. Times are nanoseconds since the session began, as nsys's own tools show them.
+A recording, independent of nsys's release: ranges, calls of the CUDA API, GPU operations. Times are
+nanoseconds since the session began, as in nsys's tools.
 */
 
 use std::collections::{BTreeMap, HashMap};
 
-/// A global thread id holds the process above its lowest 24 bits.
+/// A global thread id has the process above its lowest 24 bits.
 const THREAD_BITS: u32 = 24;
 
 /// The process part of a global thread or process id.
@@ -13,10 +13,10 @@ pub fn process(id: i64) -> i64 {
     id >> THREAD_BITS
 }
 
-/// A name, as its place among [`Names`].
+/// Index of a name in [`Names`].
 pub type Name = u32;
 
-/// Names, each kept once.
+/// Names, each stored once.
 #[derive(Clone, Debug, Default)]
 pub struct Names {
     texts: Vec<String>,
@@ -24,7 +24,7 @@ pub struct Names {
 }
 
 impl Names {
-    /// The place of a text.
+    /// The index of a text.
     pub fn place(&mut self, text: &str) -> Name {
         if let Some(place) = self.places.get(text) {
             return *place;
@@ -35,22 +35,22 @@ impl Names {
         place
     }
 
-    /// The text at a place.
+    /// The text of an index.
     pub fn text(&self, name: Name) -> &str {
         self.texts.get(name as usize).map_or("?", String::as_str)
     }
 }
 
-/// How a range was made.
+/// OpKind of a range.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub enum Style {
+pub enum RangeKind {
     /// Pushed and popped on one thread.
     PushPop,
     /// Started and ended, perhaps on another thread.
     StartEnd,
 }
 
-impl Style {
+impl RangeKind {
     /// The word of nsys's tables.
     pub fn word(self) -> &'static str {
         match self {
@@ -60,20 +60,20 @@ impl Style {
     }
 }
 
-/// A stretch of time that the program named.
+/// A time interval that the program named.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Range {
-    /// `domain:name`; of the default domain `:name`.
+    /// `domain:name`; `:name` in the default domain.
     pub name: Name,
-    /// How it was made.
-    pub style: Style,
-    /// Where it begins, ns.
+    /// Its kind.
+    pub style: RangeKind,
+    /// Start, ns.
     pub start: i64,
-    /// Where it ends, ns.
+    /// End, ns.
     pub end: i64,
     /// The thread on which it began.
     pub thread: i64,
-    /// It ended on that thread too.
+    /// It ended on the same thread.
     pub same_thread: bool,
 }
 
@@ -82,66 +82,66 @@ pub struct Range {
 pub struct Call {
     /// The function, without its version.
     pub name: Name,
-    /// Where it begins, ns.
+    /// Start, ns.
     pub start: i64,
-    /// Where it returns, ns.
+    /// End, ns.
     pub end: i64,
-    /// The thread that called.
+    /// The calling thread.
     pub thread: i64,
-    /// What it set off.
+    /// The GPU operations that it launched.
     pub correlation: Correlation,
 }
 
-/// Ties a call to the work that it set off: the process and nsys's number.
+/// Connects a call with its GPU operations: the process and nsys's number.
 pub type Correlation = (i64, i64);
 
-/// What the GPU did.
+/// OpKind of a GPU operation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub enum Kind {
+pub enum OpKind {
     /// A kernel.
     Kernel,
     /// A CUDA graph that was traced as a whole.
     Graph,
     /// A copy.
     Copy,
-    /// Memory that was set.
+    /// A memory fill.
     Set,
 }
 
-impl Kind {
-    /// It moves or sets memory.
+impl OpKind {
+    /// Whether it copies or fills memory.
     pub fn is_memory(self) -> bool {
         matches!(self, Self::Copy | Self::Set)
     }
 }
 
-/// One piece of work on a GPU.
+/// One GPU operation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Op {
-    /// What it is.
-    pub kind: Kind,
-    /// The kernel, or the kind of copy.
+pub struct GpuOp {
+    /// Its kind.
+    pub kind: OpKind,
+    /// The kernel, or the direction of the copy.
     pub name: Name,
-    /// Where it begins, ns.
+    /// Start, ns.
     pub start: i64,
-    /// Where it ends, ns.
+    /// End, ns.
     pub end: i64,
     /// The GPU.
     pub device: i64,
-    /// What set it off; none where the export does not say.
+    /// Its call; none if the export has no correlation.
     pub correlation: Option<Correlation>,
-    /// Bytes moved or set; 0 for kernels and graphs.
+    /// Bytes copied or filled; 0 for kernels and graphs.
     pub bytes: i64,
 }
 
-/// A reading of one of a GPU's counters.
+/// A reading of a GPU's counter.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Sample {
-    /// When, ns.
+    /// Time, ns.
     pub time: i64,
-    /// The GPU, by nsys's own number, which need not be CUDA's.
+    /// The GPU in nsys's numbering, which may differ from CUDA's.
     pub device: i64,
-    /// What nsys calls that GPU's counters.
+    /// nsys's name for that GPU's counters.
     pub gpu: Name,
     /// The counter, with its unit.
     pub counter: Name,
@@ -149,30 +149,30 @@ pub struct Sample {
     pub value: i64,
 }
 
-/// One report.
+/// One recording.
 #[derive(Clone, Debug, Default)]
 pub struct Trace {
     /// All names.
     pub names: Names,
-    /// Ranges that began and ended.
+    /// Ranges with an end.
     pub ranges: Vec<Range>,
-    /// Names of ranges that began and never ended.
+    /// Names of ranges without an end.
     pub unended: Vec<Name>,
-    /// Calls of the CUDA API; none where it was not traced.
+    /// Calls of the CUDA API; none if it was not traced.
     pub calls: Option<Vec<Call>>,
-    /// Work of GPUs; none where the export has no table of any.
-    pub ops: Option<Vec<Op>>,
-    /// Readings of GPUs' counters; none where they were not sampled.
+    /// GPU operations; none if the export has no table of them.
+    pub ops: Option<Vec<GpuOp>>,
+    /// Readings of GPUs' counters; none if they were not sampled.
     pub samples: Option<Vec<Sample>>,
-    /// Times in which the profiler itself held the program up.
+    /// Intervals in which the profiler delayed the program.
     pub overheads: Vec<(i64, i64)>,
     /// Names of the GPUs.
     pub gpus: BTreeMap<i64, String>,
-    /// What made the export, with its schema.
+    /// The exporter and its schema.
     pub exporter: String,
-    /// CUDA was asked to be traced, where the report says.
+    /// CUDA tracing was requested, if the report has that setting.
     pub cuda_was_traced: Option<bool>,
-    /// What the program wrote to standard error.
+    /// The program's standard error.
     pub stderr: String,
 }
 
@@ -182,17 +182,17 @@ impl Trace {
         self.names.text(name)
     }
 
-    /// Ops; none where there are none.
-    pub fn ops(&self) -> &[Op] {
+    /// Operations; empty if there are none.
+    pub fn ops(&self) -> &[GpuOp] {
         self.ops.as_deref().unwrap_or_default()
     }
 
-    /// Readings; none where there are none.
+    /// Readings; empty if there are none.
     pub fn samples(&self) -> &[Sample] {
         self.samples.as_deref().unwrap_or_default()
     }
 
-    /// Calls; none where there are none.
+    /// Calls; empty if there are none.
     pub fn calls(&self) -> &[Call] {
         self.calls.as_deref().unwrap_or_default()
     }

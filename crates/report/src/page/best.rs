@@ -1,14 +1,15 @@
 /*!
-What a reader sees first: what to beware of, and who is best.
+The first sections of the page: notes, and the best groups.
 */
 
 use maud::{Markup, html};
 
 use super::cells::badges;
 use crate::chart::thousands;
-use crate::data::{Best, Report};
+use crate::content::Report;
+use crate::data::Best;
 
-/// Notes and what could not be read.
+/// Notes and read failures.
 pub fn notes(report: &Report) -> Option<Markup> {
     if report.notes.is_empty() && report.problems.is_empty() {
         return None;
@@ -16,7 +17,7 @@ pub fn notes(report: &Report) -> Option<Markup> {
     Some(html! {
         @if !report.problems.is_empty() {
             div.problems {
-                p { strong { "Not everything could be read." } }
+                p { strong { "Some files could not be read." } }
                 ul.notes { @for problem in &report.problems { li { (problem) } } }
             }
         }
@@ -33,9 +34,9 @@ pub fn cards(report: &Report) -> Option<Markup> {
     }
     Some(html! {
         div.cards { @for best in &report.best { (card(report, best)) } }
-        p.muted { "Means over objects. Groups of which every row is INVALID do not take part." }
+        p.muted { "Means over objects. Groups with only INVALID rows are excluded." }
         @if report.best.iter().any(|best| !best.caveats.is_empty()) {
-            p { strong { "Compare with care: " } "not everything was measured alike; what differs is said above." }
+            p { strong { "Compare with care: " } "conditions differ; see the notes above." }
         }
     })
 }

@@ -1,17 +1,17 @@
 /*!
-Cells of tables: numbers that sort, and the words for those that are not there.
+Cells of tables: sortable numbers, and the words for missing values.
 */
 
 use maud::{Markup, html};
 
 use crate::chart::thousands;
 use crate::data::Group;
-use crate::input::Believed;
+use crate::input::Validity;
 
-/// What stands where a number would: nobody measured it.
+/// The text of a missing number.
 pub const NOT_MEASURED: &str = "not measured";
 
-/// A number with its decimals, struck through where its rows are INVALID.
+/// A number with its decimals, struck through if its rows are INVALID.
 pub fn number(value: Option<f64>, digits: usize, struck: bool) -> Markup {
     match value {
         Some(value) => html! {
@@ -21,8 +21,7 @@ pub fn number(value: Option<f64>, digits: usize, struck: bool) -> Markup {
     }
 }
 
-/// A number with as many decimals as given, or as many more as it takes that a small one does not
-/// read as zero.
+/// A number with the given decimals, or with more if it would otherwise read as zero.
 pub fn shown(value: f64, digits: usize) -> String {
     const MOST: usize = 6;
     let vanishes = |digits: usize| value != 0.0 && value.abs() < 0.5 * 10f64.powi(-(digits as i32));
@@ -31,53 +30,53 @@ pub fn shown(value: f64, digits: usize) -> String {
 }
 
 /// A number for running text.
-pub fn said(value: Option<f64>, digits: usize, unit: &str) -> String {
+pub fn in_text(value: Option<f64>, digits: usize, unit: &str) -> String {
     value.map_or_else(
         || NOT_MEASURED.to_owned(),
         |value| format!("{} {unit}", shown(value, digits)).trim_end().to_owned(),
     )
 }
 
-/// A text, or the words for its absence.
+/// A text, or the word for a missing one.
 pub fn text(value: Option<&str>) -> Markup {
     match value {
         Some(value) => html! { td { (value) } },
-        None => html! { td.none { "not said" } },
+        None => html! { td.none { "unknown" } },
     }
 }
 
-/// A word with its colour and a sign, so that colour is not needed.
-pub fn badge(believed: Believed) -> Markup {
-    let (class, sign) = match believed {
-        Believed::Valid => ("good", "✓"),
-        Believed::Invalid => ("bad", "✗"),
-        Believed::Unjudged => ("warn", "?"),
-        Believed::NoVerdict | Believed::Unmeasured => ("plain", "–"),
+/// A coloured word with a sign, so that the colour is not needed.
+pub fn badge(validity: Validity) -> Markup {
+    let (class, sign) = match validity {
+        Validity::Valid => ("good", "✓"),
+        Validity::Invalid => ("bad", "✗"),
+        Validity::Unjudged => ("warn", "?"),
+        Validity::NoVerdict | Validity::Unmeasured => ("plain", "–"),
     };
-    html! { span.badge.(class) { (sign) " " (believed.word()) } }
+    html! { span.badge.(class) { (sign) " " (validity.word()) } }
 }
 
-/// How many rows of a group are judged how.
+/// Number of rows of a group by validity.
 pub fn badges(group: &Group) -> Markup {
     let counts = &group.counts;
     let shown = [
-        (counts.valid, Believed::Valid),
-        (counts.invalid, Believed::Invalid),
-        (counts.unjudged, Believed::Unjudged),
-        (counts.no_verdict, Believed::NoVerdict),
-        (counts.rows - counts.measured, Believed::Unmeasured),
+        (counts.valid, Validity::Valid),
+        (counts.invalid, Validity::Invalid),
+        (counts.unjudged, Validity::Unjudged),
+        (counts.no_verdict, Validity::NoVerdict),
+        (counts.rows - counts.measured, Validity::Unmeasured),
     ];
     html! {
-        @for (count, believed) in shown.into_iter().filter(|(count, _)| *count > 0) {
-            span.count { (count) " " (badge(believed)) } " "
+        @for (count, validity) in shown.into_iter().filter(|(count, _)| *count > 0) {
+            span.count { (count) " " (badge(validity)) } " "
         }
     }
 }
 
-/// A table that may be wider than the screen, and that the script can sort.
+/// A scrollable table, which the script can sort.
 pub fn table(caption: &str, sortable: bool, head: &Markup, body: &Markup) -> Markup {
     html! {
-        // Focusable, so that it scrolls by keyboard too.
+        // Focusable, so that the keyboard can scroll it.
         div.scroll tabindex="0" role="region" aria-label=(caption) {
             table.sortable[sortable] {
                 caption { (caption) }
@@ -88,7 +87,7 @@ pub fn table(caption: &str, sortable: bool, head: &Markup, body: &Markup) -> Mar
     }
 }
 
-/// Heads of columns: text first, then `from` on numbers.
+/// Heads of columns: text columns first, numbers from `from` on.
 pub fn heads(names: &[&str], numbers_from: usize) -> Markup {
     html! {
         @for (at, name) in names.iter().enumerate() {

@@ -1,5 +1,5 @@
 /*!
-Platform against platform, drift of masks, profiles.
+Sections that compare: platforms, drift of masks, profiles.
 */
 
 use maud::{Markup, html};
@@ -7,14 +7,14 @@ use maud::{Markup, html};
 use super::cells::{NOT_MEASURED, heads, number, table};
 use super::plots::figures as draw;
 use crate::chart::thousands;
-use crate::data::Report;
+use crate::content::Report;
 use crate::figures::Figures;
 use crate::input::{NsysOperation, NsysReport};
 
-/// Operations shown of a profile.
+/// Number of operations shown of a profile.
 const TOP: usize = 10;
 
-/// One line a model, one column a platform; `None` with a single platform.
+/// A line for each model, a column for each platform; `None` with a single platform.
 pub fn platforms(report: &Report, figures: &Figures) -> Option<Markup> {
     let all = &report.platforms;
     if all.lines.is_empty() {
@@ -33,8 +33,11 @@ pub fn platforms(report: &Report, figures: &Figures) -> Option<Markup> {
                             @for (at, cell) in cells.iter().enumerate() {
                                 @if at > 0 { br; }
                                 @let text = cell.fps.map_or_else(|| NOT_MEASURED.to_owned(), |fps| thousands(fps, 2));
-                                @if report.groups[cell.group].invalid { s { (text) } " INVALID" } @else { (text) }
-                                @if let Some(times) = cell.times_first { " (" (thousands(times, 2)) " ×)" }
+                                @if report.groups[cell.group].invalid { s { (text) } " \
+                                    INVALID" } @else { (text) }
+                                @if let Some(times) = cell.times_first { " \
+                                    (" (thousands(times, 2)) " \
+                                    ×)" }
                                 @if cells.len() > 1 { " " span.muted { (report.groups[cell.group].name) } }
                             }
                         },
@@ -45,8 +48,10 @@ pub fn platforms(report: &Report, figures: &Figures) -> Option<Markup> {
     };
     Some(html! {
         (draw(&figures.platforms))
-        @if figures.platforms.is_empty() { p.none { "No model was measured on two platforms under the same conditions." } }
-        (table("FPS, mean over objects; in brackets how many times the first platform's", true, &heads(&names, 1), &body))
+        @if figures.platforms.is_empty() { p.none { "No model was measured on two platforms under \
+            the same conditions." } }
+        (table("FPS, mean over objects; in brackets the ratio to the first \
+                platform", true, &heads(&names, 1), &body))
     })
 }
 
@@ -69,14 +74,18 @@ pub fn drift(report: &Report, figures: &Figures) -> Option<Markup> {
         }
     };
     Some(html! {
-        p { "How well two sides' masks agree along a clip: a curve that falls is an error that the memory carries on."
+        p { "Agreement of two sides' masks along a clip. A falling curve is an error that the \
+             memory keeps."
             @if report.drift.iter().any(|curve| curve.teacher_forced) {
-                " Teacher-forced curves (dashed) are of runs whose memories were written from the reference's masks: what is left in \
-                 them is not carried on."
+                " Teacher-forced curves (dashed) come from runs whose memories hold the \
+                 reference's masks: their errors are not fed back."
             }
         }
         (draw(&figures.drift))
-        (table("Mask IoU with the reference side", true, &heads(&["Model", "Side", "Frames", "Mean IoU", "Lowest IoU", "Lowest mean at frame"], 2), &body))
+        (table("Mask IoU with the reference side", true, &heads(&["Model", "Side", "Frames", "Mean \
+            IoU", "Lowest \
+            IoU", "Lowest \
+            mean at frame"], 2), &body))
     })
 }
 
@@ -88,12 +97,13 @@ pub fn profiles(report: &Report) -> Option<Markup> {
     Some(html! {
         @for profile in &report.nsys {
             h3 { (profile.name) }
-            @for fault in &profile.faults { p { strong { "Not to be trusted: " } (fault) } }
+            @for fault in &profile.faults { p { strong { "Do not use: " } (fault) } }
             p {
-                "Work on the GPU in " (percent(profile.gpu_util_percent)) " of the time; "
-                "bandwidth of its memory against the peak: " (percent(profile.bandwidth_percent))
+                "GPU busy " (percent(profile.gpu_util_percent)) " of the time; "
+                "memory bandwidth over its peak: " (percent(profile.bandwidth_percent))
                 @if profile.bandwidth_percent.is_none() {
-                    " (" code { "segtrt profile --gpu-metrics all" } " records it, where the driver permits)"
+                    " (" code { "segtrt profile --gpu-metrics all" } " records it, where the \
+                        driver permits)"
                 }
                 "."
             }

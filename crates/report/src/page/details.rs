@@ -1,20 +1,21 @@
 /*!
-Latency, stages, memory and power: plots, and the numbers behind them.
+Latency, stages, memory and power: plots with their numbers.
 */
 
 use maud::{Markup, html};
 
-use super::cells::{heads, number, said, table, text};
+use super::cells::{heads, in_text, number, table, text};
 use super::plots::{figures as draw, or_not_measured};
-use crate::data::{Frames, Group, Report, StageTable};
+use crate::content::Report;
+use crate::data::{Frames, Group, StageTable};
 use crate::figures::Figures;
 
-/// Percentiles over all frames, distributions, courses.
+/// Percentiles over all frames, distributions, time series.
 pub fn latency(report: &Report, figures: &Figures) -> Markup {
     let shown: Vec<(&Group, &Frames)> =
         report.groups.iter().filter_map(|group| Some((group, group.frames.as_ref()?))).collect();
     if shown.is_empty() {
-        return html! { p.none { "Not measured: no run has a sidecar with the times of single frames." } };
+        return html! { p.none { "Not measured: no run has a sidecar with frame times." } };
     }
     let head = heads(
         &[
@@ -53,7 +54,8 @@ pub fn latency(report: &Report, figures: &Figures) -> Markup {
     };
     html! {
         (draw(&figures.latency))
-        (table("Over all frames after the prompted one of every pass that counts. P99.9 of a thousand frames or more.", true, &head, &body))
+        (table("All frames after the prompted one of every valid pass. P99.9 needs a thousand \
+                frames.", true, &head, &body))
     }
 }
 
@@ -62,13 +64,14 @@ pub fn stages(report: &Report, figures: &Figures) -> Markup {
     let shown: Vec<(&Group, &StageTable)> =
         report.groups.iter().filter_map(|group| Some((group, group.stages.as_ref()?))).collect();
     if shown.is_empty() {
-        return html! { p.none { "Not measured: no row has times of stages." } };
+        return html! { p.none { "Not measured: no row has stage times." } };
     }
     html! {
         (draw(&figures.stages))
         @for (group, stages) in shown {
             details.small {
-                summary { (group.full_name()) ": " (said(Some(stages.frame_ms), 2, "ms a frame")) }
+                summary { (group.full_name()) ": " (in_text(Some(stages.frame_ms), 2, "ms a \
+                    frame")) }
                 (breakdown(group, stages))
             }
         }
@@ -79,7 +82,7 @@ fn breakdown(group: &Group, stages: &StageTable) -> Markup {
     let struck = group.invalid;
     let whole = if stages.overlapping { "% of all stages" } else { "% of the frame" };
     let head =
-        heads(&["Stage", "Time ms per frame", "Where it ran ms", whole, "% with decoding"], 1);
+        heads(&["Stage", "Time ms per frame", "ms of frames with it", whole, "% with decoding"], 1);
     let total = stages.lines[0].per_frame_ms.map(|decode| decode + stages.frame_ms);
     let body = html! {
         @for line in &stages.lines {
@@ -93,11 +96,11 @@ fn breakdown(group: &Group, stages: &StageTable) -> Markup {
         }
         tr {
             th scope="row" { "Encode (video)" }
-            td.n.none colspan="4" { "not measured: a bench writes no video inside its runs" }
+            td.n.none colspan="4" { "not measured: bench writes no video" }
         }
         @if let Some(rest) = stages.unexplained_ms {
             tr {
-                th scope="row" { "Not explained by a stage" }
+                th scope="row" { "Outside all stages" }
                 (number(Some(rest), 3, struck))
                 td.n {}
                 (number(Some(100.0 * rest / stages.frame_ms), 1, struck))
@@ -105,7 +108,9 @@ fn breakdown(group: &Group, stages: &StageTable) -> Markup {
             }
         }
         tr {
-            th scope="row" { @if stages.overlapping { "Between two masks" } @else { "Total of a frame" } }
+            th scope="row" { @if stages.overlapping { "Between two \
+                masks" } @else { "Total of a \
+                frame" } }
             (number(Some(stages.frame_ms), 3, struck))
             td.n {} td.n {} td.n {}
         }
@@ -120,7 +125,8 @@ fn breakdown(group: &Group, stages: &StageTable) -> Markup {
     let from = match stages.from {
         "frames" => format!("Sums over {} frames.", stages.frames),
         _ => format!(
-            "From the stage columns of the table, weighted by {} frames: there is no sidecar.",
+            "From the stage columns of the table, weighted by {} frames, because there is no \
+             sidecar.",
             stages.frames
         ),
     };
@@ -133,9 +139,9 @@ pub fn memory(report: &Report, figures: &Figures) -> Markup {
         &[
             "Model",
             "Platform",
-            "GPU own MiB",
+            "GPU allocated MiB",
             "GPU process MiB",
-            "GPU process by driver MiB",
+            "GPU process (driver) MiB",
             "Whole device MiB",
             "Device size MiB",
             "% of device",
@@ -160,18 +166,19 @@ pub fn memory(report: &Report, figures: &Figures) -> Markup {
         }
     };
     html! {
-        (or_not_measured(&figures.memory, "a peak of memory"))
-        (table("The highest of all objects", true, &head, &body))
+        (or_not_measured(&figures.memory, "a memory peak"))
+        (table("Maximum over all objects", true, &head, &body))
         (bandwidth(report))
         @for group in report.groups.iter() {
             @if let Some(memory) = &group.device_memory {
-                p.muted { (group.full_name()) ": % of device is the peak of " (memory.peak_of) "; the size is from " (memory.total_from) "." }
+                p.muted { (group.full_name()) ": % of device is the peak of " (memory.peak_of) "; \
+                    the size is from " (memory.total_from) "." }
             }
         }
     }
 }
 
-/// The link and the device's memory against their peaks; nothing where no run tells either.
+/// The link and the device's memory against their peaks; nothing if no run has either.
 fn bandwidth(report: &Report) -> Markup {
     let known = |group: &&Group| {
         let found = &group.bandwidth;
@@ -185,7 +192,7 @@ fn bandwidth(report: &Report) -> Markup {
             "Link peak GB/s",
             "% of link",
             "Device memory peak GB/s",
-            "Used of it %",
+            "% of peak",
         ],
         2,
     );
@@ -206,7 +213,8 @@ fn bandwidth(report: &Report) -> Markup {
     html! {
         @if report.groups.iter().any(|group| known(&group)) {
             h3 { "Bandwidth" }
-            (table("Frames over the link, three bytes a pixel. What kernels use of the device memory's peak only a profiler tells (--nsys).", true, &head, &body))
+            (table("Frames over the link, three bytes a pixel. Only a profiler measures the \
+                    kernels' memory bandwidth (--nsys).", true, &head, &body))
         }
     }
 }
@@ -225,7 +233,7 @@ pub fn power(report: &Report, figures: &Figures) -> Markup {
         sensors.iter().any(|column| group.mean(column).is_some()) || !group.observed_max.is_empty()
     };
     if !report.groups.iter().any(|group| watched(&group)) {
-        return html! { p.none { "Not measured: no GPU's sensors were read in these runs." } };
+        return html! { p.none { "Not measured: these runs have no sensor readings of a GPU." } };
     }
     let head = heads(
         &[
@@ -246,13 +254,16 @@ pub fn power(report: &Report, figures: &Figures) -> Markup {
     let body = html! {
         @for group in report.groups.iter().filter(|group| group.counts.measured > 0) {
             @let struck = group.invalid;
-            @let throttle: Vec<String> = group.throttle.iter().map(|(word, rows)| format!("{word} in {rows} rows")).collect();
+            @let throttle: Vec<String> = group.throttle.iter().map(|(word, rows)| format!("{word} \
+                in {rows} rows")).collect();
             tr class=[struck.then_some("invalid")] {
                 th scope="row" { (group.name) }
                 td { (group.platform) }
                 @if !throttle.is_empty() { td { (throttle.join(", ")) } }
-                @else if group.throttle_told == 0 { (text(None)) }
-                @else if group.throttle_told < group.counts.measured { td { "none seen in " (group.throttle_told) " rows" } }
+                @else if group.throttle_rows == 0 { (text(None)) }
+                @else if group.throttle_rows < group.counts.measured { td { "none seen \
+                    in " (group.throttle_rows) " \
+                    rows" } }
                 @else { td { "none seen" } }
                 (number(group.mean("power_w"), 1, struck))
                 (number(group.observed_max.get("power_max_w").copied(), 1, struck))
@@ -267,6 +278,6 @@ pub fn power(report: &Report, figures: &Figures) -> Markup {
     };
     html! {
         (draw(&figures.power))
-        (table("By the GPU's own sensors, over the passes that count", true, &head, &body))
+        (table("From the GPU's sensors, over the valid passes", true, &head, &body))
     }
 }

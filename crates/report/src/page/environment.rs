@@ -1,11 +1,12 @@
 /*!
-Machines and settings behind the rows, and what the words on the page mean.
+Machines and settings of the runs, and the meaning of the words on the page.
 */
 
 use maud::{Markup, html};
 use serde_json::{Map, Value};
 
-use crate::data::{Report, SourceInfo};
+use crate::content::Report;
+use crate::data::SourceInfo;
 
 /// Every run with its machine.
 pub fn sources(report: &Report) -> Markup {
@@ -24,7 +25,7 @@ fn one(source: &SourceInfo, open: bool) -> Markup {
                 @for (name, value) in &source.experiment { dt { (name) } dd { (value) } }
             }
             @if source.environment.is_empty() {
-                p.none { "The machine is not known: there is no sidecar.json beside the table." }
+                p.none { "The machine is unknown: the table has no sidecar.json." }
             } @else {
                 h3 { "Machine and versions" }
                 (pairs(&source.environment))
@@ -47,13 +48,13 @@ fn one(source: &SourceInfo, open: bool) -> Markup {
     }
 }
 
-/// Members of an object; objects inside become pairs of their own.
+/// Members of an object; members of inner objects become pairs too.
 fn pairs(members: &Map<String, Value>) -> Markup {
     html! {
         dl {
             @for (name, value) in members {
                 @match value {
-                    Value::Null => { dt { (name) } dd.none { "not said" } }
+                    Value::Null => { dt { (name) } dd.none { "unknown" } }
                     Value::Object(inner) => { @for (inside, value) in inner { dt { (name) " " (inside) } dd { (plain(value)) } } }
                     value => { dt { (name) } dd { (plain(value)) } }
                 }
@@ -62,7 +63,7 @@ fn pairs(members: &Map<String, Value>) -> Markup {
     }
 }
 
-/// A value in one line: members of objects as `name value`, hashes by their first letters.
+/// A value in one line: members of objects as `name value`, hashes shortened.
 fn plain(value: &Value) -> String {
     const HASH: usize = 64;
     match value {
@@ -72,7 +73,7 @@ fn plain(value: &Value) -> String {
             format!("{}…", &text[..12])
         }
         Value::String(text) => text.clone(),
-        Value::Null => "not said".to_owned(),
+        Value::Null => "unknown".to_owned(),
         Value::Array(items) => {
             let separator = if items.iter().any(Value::is_object) { "; " } else { ", " };
             items.iter().map(plain).collect::<Vec<_>>().join(separator)
@@ -90,29 +91,35 @@ pub fn reading() -> Markup {
     let words = [
         (
             "FPS",
-            "Frames over the sum of their times, the prompted frame included; the mean over objects.",
+            "Frames over the sum of their times, the prompted frame included; the mean over \
+             objects.",
         ),
         (
             "P50, P95, P99",
-            "Percentiles of the frames after the prompted one: half, 95 % and 99 % of them took no longer.",
+            "Percentiles of the frames after the prompted one: 50 %, 95 % and 99 % of them took at \
+             most this long.",
         ),
         (
             "J, F, J&F",
-            "Overlap of the mask's area, agreement of its outline, and their mean, 0 to 1. By which rules is in the conditions (metrics).",
+            "Overlap of the mask's area, agreement of its outline, and their mean, 0 to 1. The \
+             conditions name the rules (metrics).",
         ),
         (
-            "GPU own, process, whole device",
-            "Peaks of device memory: the program's own blocks; what it took from the driver; everything in use on the board.",
+            "GPU allocated, process, whole device",
+            "Peaks of device memory: allocations of the program; memory of its process; everything \
+             in use on the board.",
         ),
         (
             "VALID, INVALID",
-            "Whether the speed may be believed: throttling, moving clocks, other programs, unsteady frames make it INVALID. Such rows are struck through and never compared.",
+            "Validity of the speed: throttling, changing clocks, other programs or unsteady frames \
+             make it INVALID. Such rows are struck through and never compared.",
         ),
         ("not judged", "Too few frames came after the memory was full."),
-        ("not measured", "Nobody measured it. It is not zero."),
+        ("not measured", "There is no measurement. It is not zero."),
         (
             "Frames overlap",
-            "Mode throughput: several frames are under way at once. There is no latency then, only the interval between two masks.",
+            "Mode throughput: several frames are in flight. There is no latency then, only the \
+             interval between two masks.",
         ),
     ];
     html! {

@@ -1,5 +1,5 @@
 /*!
-What is around the sections: head, policy, style, script, title, contents.
+The page around the sections: head, policy, style, script, title, contents.
 */
 
 use base64::Engine;
@@ -8,7 +8,7 @@ use maud::{DOCTYPE, Markup, PreEscaped, html};
 use sha2::{Digest, Sha256};
 
 use crate::chart::{DARK, LIGHT, page_rules};
-use crate::data::Report;
+use crate::content::Report;
 
 const STYLE: &str = include_str!("style.css");
 const SCRIPT: &str = include_str!("script.js");
@@ -31,7 +31,7 @@ pub fn page(report: &Report, title: &str, contents: &[(&str, &str)], body: &Mark
                 meta name="color-scheme" content="light dark";
                 meta name="generator" content=(format!("segtrt {}", report.segtrt));
                 title { (title) }
-                // Or the browser asks for one.
+                // Without it the browser requests an icon.
                 link rel="icon" href="data:,";
                 style { (PreEscaped(style())) }
             }
@@ -42,13 +42,14 @@ pub fn page(report: &Report, title: &str, contents: &[(&str, &str)], body: &Mark
                         h1 { (title) }
                         button #theme type="button" hidden { "Dark or light" }
                     }
-                    p.muted { (from) " · made " time { (report.generated) } " by segtrt " (report.segtrt) }
+                    p.muted { (from) " · made " time { (report.generated) } " by \
+                        segtrt " (report.segtrt) }
                     nav aria-label="Contents" {
                         ul { @for (id, name) in contents { li { a href=(format!("#{id}")) { (name) } } } }
                     }
                 }
                 main #main { (body) }
-                footer { p.muted { "This file holds everything that it shows and fetches nothing." } }
+                footer { p.muted { "This file is self-contained and fetches nothing." } }
                 script { (PreEscaped(SCRIPT)) }
             }
         }
@@ -73,6 +74,7 @@ fn style() -> String {
 fn policy() -> String {
     let hash = STANDARD.encode(Sha256::digest(SCRIPT.as_bytes()));
     format!(
-        "default-src 'none'; style-src 'unsafe-inline'; script-src 'sha256-{hash}'; img-src data:; base-uri 'none'; form-action 'none'"
+        "default-src 'none'; style-src 'unsafe-inline'; script-src 'sha256-{hash}'; img-src data:; \
+         base-uri 'none'; form-action 'none'"
     )
 }

@@ -1,9 +1,9 @@
 /*!
-The page: one HTML file that holds everything it shows.
+The page: one self-contained HTML file.
 
-Nothing is fetched: no font, no script, no picture from elsewhere, and a content security policy
-says so to the browser; the one script is named by its hash, so that even a value that escaped its
-escaping could not run. Without the script everything is there and nothing can be sorted.
+The page fetches no font, script or picture, and a content security policy enforces that. The policy
+names the one script by its hash, so even a value that was not escaped could not run. Without the
+script everything is readable, and tables cannot be sorted.
 */
 
 mod best;
@@ -19,7 +19,7 @@ mod targets;
 
 use maud::{Markup, html};
 
-use super::data::Report;
+use super::content::Report;
 use super::figures::Figures;
 
 /// The page as text.
@@ -43,7 +43,7 @@ pub fn render(report: &Report, figures: &Figures, title: &str) -> String {
     frame::page(report, title, &contents, &body)
 }
 
-/// One section; without a body it is left out.
+/// One section; without a body it is omitted.
 struct Section {
     id: &'static str,
     title: &'static str,
@@ -63,11 +63,11 @@ fn sections(report: &Report, figures: &Figures) -> Vec<Section> {
             "Targets",
             report.targets.as_ref().map(|verdicts| targets::table(report, verdicts)),
         ),
-        section("hints", "What holds it back", with_rows(|report, _| targets::hints(report))),
+        section("hints", "What limits the speed", with_rows(|report, _| targets::hints(report))),
         section(
             "accuracy",
             "Speed against accuracy",
-            with_rows(|_, figures| plots::or_not_measured(&figures.speed, "J&F beside a speed")),
+            with_rows(|_, figures| plots::or_not_measured(&figures.speed, "both a speed and J&F")),
         ),
         section("platforms", "Platform against platform", comparisons::platforms(report, figures)),
         section("latency", "Latency", with_rows(details::latency)),

@@ -6,7 +6,7 @@ use maud::{Markup, html};
 
 use crate::chart::Plot;
 
-/// Plots side by side where there is room.
+/// Plots next to each other if there is room.
 pub fn figures(plots: &[Plot]) -> Markup {
     html! {
         @if !plots.is_empty() {
@@ -23,7 +23,7 @@ pub fn figures(plots: &[Plot]) -> Markup {
     }
 }
 
-/// Plots, or the sentence that there is nothing to draw.
+/// Plots, or a sentence that there are none.
 pub fn or_not_measured(plots: &[Plot], what: &str) -> Markup {
     match plots.is_empty() {
         true => html! { p.none { "Not measured: no row has " (what) "." } },

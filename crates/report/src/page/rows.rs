@@ -5,10 +5,10 @@ Every row, INVALID ones struck through with the reason.
 use maud::{Markup, html};
 
 use super::cells::{badge, heads, number, table as cells_table};
-use crate::data::{Report, RowEntry};
-use crate::input::Believed;
+use crate::content::{Report, RowEntry};
+use crate::input::Validity;
 
-/// More rows than this make a page that browsers open slowly.
+/// Browsers open a page with more rows slowly.
 const SHOWN: usize = 1000;
 
 const NUMBERS: [(&str, usize); 9] = [
@@ -23,7 +23,7 @@ const NUMBERS: [(&str, usize); 9] = [
     ("gpu_peak_alloc_MiB", 1),
 ];
 
-/// The table, and how many rows are not in it.
+/// The table, and the number of omitted rows.
 pub fn table(report: &Report) -> Markup {
     let head = heads(
         &[
@@ -40,7 +40,7 @@ pub fn table(report: &Report) -> Markup {
             "J",
             "F",
             "J&F",
-            "GPU own MiB",
+            "GPU allocated MiB",
         ],
         5,
     );
@@ -50,25 +50,27 @@ pub fn table(report: &Report) -> Markup {
         details.bulk open[report.rows.len() <= 40] {
             summary { (report.rows.len()) " rows" }
             @if hidden > 0 {
-                p { "The first " (SHOWN) " are shown; " (hidden) " more are in the tables themselves and in " code { "segtrt report --json" } "." }
+                p { "The first " (SHOWN) " are shown; " (hidden) " more are in the tables \
+                    themselves and in " code { "segtrt \
+                    report --json" } "." }
             }
-            (cells_table("As the tables have them", true, &head, &body))
+            (cells_table("Values of the tables", true, &head, &body))
         }
     }
 }
 
 fn line(report: &Report, entry: &RowEntry) -> Markup {
     let (row, group) = (&entry.row, &report.groups[entry.group]);
-    let believed = row.believed();
-    let struck = believed == Believed::Invalid;
+    let validity = row.validity();
+    let struck = validity == Validity::Invalid;
     let (video, object, _) = row.key();
     let object = match row.text("run") {
         Some(run) => format!("{object} run {run}"),
         None => object.to_owned(),
     };
-    // A row that is not ok has no numbers, whatever stands in its fields.
+    // A row that is not ok has no numbers, even if its fields do.
     let value = |column: &str| {
-        row.number(column).filter(|_| believed != Believed::Unmeasured || column == "frames")
+        row.number(column).filter(|_| validity != Validity::Unmeasured || column == "frames")
     };
     html! {
         tr class=[struck.then_some("invalid")] {
@@ -76,7 +78,7 @@ fn line(report: &Report, entry: &RowEntry) -> Markup {
             td { (group.platform) }
             td.wrap { (video) }
             td { (object) }
-            td { (badge(believed)) @if let Some(why) = row.why().filter(|_| !believed.counts()) { div.reason { (why) } } }
+            td { (badge(validity)) @if let Some(why) = row.why().filter(|_| !validity.counts()) { div.reason { (why) } } }
             @for (column, digits) in NUMBERS { (number(value(column), digits, struck && !matches!(column, "J" | "F" | "JandF" | "frames"))) }
         }
     }

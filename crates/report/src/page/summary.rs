@@ -1,12 +1,12 @@
 /*!
-The table that most readers came for: one line for each model under one set of conditions on one
-platform.
+The main table: a line for each model under one set of conditions on one platform.
 */
 
 use maud::{Markup, html};
 
 use super::cells::{badge, badges, number, table as cells_table, text};
-use crate::data::{CONDITIONS, Group, Report};
+use crate::content::Report;
+use crate::data::{CONDITIONS, Group};
 
 /// Column, heading, decimals.
 type Number = (&'static str, &'static str, usize);
@@ -21,7 +21,7 @@ const NUMBERS: [Number; 14] = [
     ("J", "J", 4),
     ("F", "F", 4),
     ("JandF", "J&F", 4),
-    ("gpu_peak_alloc_MiB", "GPU own MiB", 0),
+    ("gpu_peak_alloc_MiB", "GPU allocated MiB", 0),
     ("gpu_peak_reserved_MiB", "GPU process MiB", 0),
     ("cpu_peak_rss_MiB", "Host MiB", 0),
     ("power_w", "Power W", 1),
@@ -29,8 +29,8 @@ const NUMBERS: [Number; 14] = [
 ];
 
 fn lines(report: &Report) -> Markup {
-    // Columns of nothing but "not measured" push those with numbers off a screen: they are named
-    // below instead.
+    // Columns without any number would push the others off the screen, so they are named below the
+    // table.
     let has_numbers =
         |(column, _, _): &Number| report.groups.iter().any(|group| group.mean(column).is_some());
     let (shown, unmeasured): (Vec<Number>, Vec<Number>) =
@@ -46,7 +46,8 @@ fn lines(report: &Report) -> Markup {
     };
     let body = html! { @for group in &report.groups { (line(group, &shown)) } };
     let table = cells_table(
-        "Means over objects, or over passes where a table has a row for each; latencies are means of each row's percentile. Objects: measured of all.",
+        "Means over objects, or over passes if a table has a row for each; latencies are means of \
+         each row's percentile. Objects: measured of all.",
         true,
         &head,
         &body,
@@ -73,21 +74,21 @@ fn line(group: &Group, shown: &[Number]) -> Markup {
     }
 }
 
-/// The verdict speaks of speed: quality is not struck.
+/// A verdict concerns speed, so quality is not struck through.
 fn is_quality(column: &str) -> bool {
     matches!(column, "J" | "F" | "JandF")
 }
 
 /// The table, and the reasons of rows that do not count.
 pub fn table(report: &Report) -> Markup {
-    let doubted: Vec<&Group> =
+    let rejected: Vec<&Group> =
         report.groups.iter().filter(|group| !group.reasons.is_empty()).collect();
     html! {
         (lines(report))
         (conditions(report))
-        @if !doubted.is_empty() {
+        @if !rejected.is_empty() {
             h3 { "Why rows are INVALID or have no numbers" }
-            @for group in doubted {
+            @for group in rejected {
                 details open[group.invalid] {
                     summary { (group.full_name()) " " (badges(group)) }
                     ul.notes {
@@ -101,12 +102,11 @@ pub fn table(report: &Report) -> Markup {
     }
 }
 
-/// What each line was measured under, apart from the numbers: a table of its own, because it is
-/// wide.
+/// The conditions of each line. They have a table of their own because it is wide.
 fn conditions(report: &Report) -> Markup {
-    let said =
+    let is_known =
         |column: &str| report.groups.iter().any(|group| group.conditions.get(column).is_some());
-    let columns: Vec<&str> = CONDITIONS.into_iter().filter(|column| said(column)).collect();
+    let columns: Vec<&str> = CONDITIONS.into_iter().filter(|column| is_known(column)).collect();
     let weights = report.groups.iter().any(|group| group.weights.is_some());
     let head = html! {
         th scope="col" { "Model" }
@@ -127,7 +127,7 @@ fn conditions(report: &Report) -> Markup {
     html! {
         details {
             summary { "Conditions of each line" }
-            (cells_table("What rows of a line have in common", true, &head, &body))
+            (cells_table("Shared conditions of a line's rows", true, &head, &body))
         }
     }
 }

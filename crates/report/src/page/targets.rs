@@ -1,14 +1,14 @@
 /*!
-Targets with pass or fail, and hints with their evidence.
+Targets as passed or failed, and hints with their evidence.
 */
 
 use maud::{Markup, html};
 
 use super::cells::{NOT_MEASURED, shown, table as cells_table};
-use crate::data::Report;
+use crate::content::Report;
 use crate::targets::{State, Verdict, Verdicts};
 
-/// How many were reached, one line a model, and every result with what it was measured on.
+/// Number of passed targets, a line for each model, and every result with its source.
 pub fn table(report: &Report, verdicts: &Verdicts) -> Markup {
     let head = html! {
         th scope="col" { "Target" }
@@ -22,19 +22,22 @@ pub fn table(report: &Report, verdicts: &Verdicts) -> Markup {
     let count = |state| verdicts.count(state);
     html! {
         p {
-            strong { (count(State::Pass)) " passed, " (count(State::Fail)) " failed, " (count(State::NotMeasured)) " not measured" }
-            @if count(State::Invalid) > 0 { strong { ", " (count(State::Invalid)) " measured by INVALID rows alone" } }
+            strong { (count(State::Pass)) " passed, " (count(State::Fail)) " \
+                failed, " (count(State::NotMeasured)) " not \
+                measured" }
+            @if count(State::Invalid) > 0 { strong { ", " (count(State::Invalid)) " with only \
+                INVALID rows" } }
             " (" (verdicts.from) ")"
         }
         (matrix(report, verdicts))
         details.bulk open[verdicts.results.len() <= 12] {
-            summary { "Every target with what it was measured on" }
-            (cells_table("Targets held against every model", true, &head, &body))
+            summary { "Every target with its source" }
+            (cells_table("Targets by model", true, &head, &body))
         }
     }
 }
 
-/// One line a model, one column a target.
+/// A line for each model, a column for each target.
 fn matrix(report: &Report, verdicts: &Verdicts) -> Markup {
     let mut columns: Vec<&Verdict> = Vec::new();
     let mut groups: Vec<usize> = Vec::new();
@@ -113,17 +116,19 @@ fn line(report: &Report, verdict: &Verdict) -> Markup {
                 None => td.n.none { (NOT_MEASURED) },
             }
             td { (verdict.limit) }
-            td { span.badge.(class) { (sign) " " (verdict.state.word()) } @if verdict.required { " (required)" } }
+            td { span.badge.(class) { (sign) " " (verdict.state.word()) } @if verdict.required { " \
+                (required)" } }
             td.wrap { code { (verdict.metric) } @if !verdict.basis.is_empty() { ", " (verdict.basis) } }
         }
     }
 }
 
-/// What holds the groups back.
+/// Hints about what limits the speed.
 pub fn hints(report: &Report) -> Markup {
     html! {
         @if report.hints.is_empty() {
-            p { "Nothing stands out in what was measured. What was not measured (clocks, power, the GPU's own time) cannot stand out." }
+            p { "The measurements give no hint. Unmeasured quantities (clocks, power, GPU time) \
+                 cannot give one." }
         }
         @for hint in &report.hints {
             div.hint {

@@ -1,47 +1,49 @@
 /*!
-What makes two runs incomparable: every difference by a name, under which the user may insist on
-comparing.
+Differences that make two runs incomparable, each with a name by which the user may allow it.
 */
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use serde::Serialize;
 
-use super::run::{ModelRun, ObjectRun, Run};
+use super::run::{ModelRun, ObjectRun, RunSummary};
 
-/// One thing that is not as it was.
+/// One difference of two runs.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Difference {
     /// Its name: `gpu`, `precision`, `threads`, …
     pub what: String,
-    /// What it is one of: `machine`, `settings`, `model` or `clips`.
+    /// Its group: `machine`, `settings`, `model` or `clips`.
     pub group: &'static str,
-    /// The model that it is about; `None` where it is about all.
+    /// The affected model; `None` for all models.
     pub model: Option<String>,
-    /// In the baseline; `None` where that does not say.
+    /// Value in the baseline; `None` if it has none.
     pub was: Option<String>,
-    /// In the run; `None` where that does not say.
+    /// Value in the run; `None` if it has none.
     pub is: Option<String>,
 }
 
 impl Difference {
-    /// Whether `word`, of `--allow-different`, means this one: its name, or `machine` and
-    /// `settings` for all of those.
+    /// Whether `word` of `--allow-different` means this difference: its name, or `machine` or
+    /// `settings` for the whole group.
     pub fn is_meant_by(&self, word: &str) -> bool {
         self.what == word || (self.group == word && matches!(word, "machine" | "settings"))
     }
 
-    /// As a part of a sentence.
+    /// The difference as part of a sentence.
     pub fn sentence(&self) -> String {
-        let told = |value: &Option<String>| value.clone().unwrap_or_else(|| "not told".to_owned());
+        let text = |value: &Option<String>| value.clone().unwrap_or_else(|| "unknown".to_owned());
         let of = self.model.as_ref().map(|model| format!(" of {model}")).unwrap_or_default();
-        format!("{}{of} was {} and is {}", self.what, told(&self.was), told(&self.is))
+        format!("{}{of} was {} and is {}", self.what, text(&self.was), text(&self.is))
     }
 }
 
-/// For each model of the baseline the one of `now` that has its tag and differs least; each is
-/// taken once.
-pub(super) fn pairs<'a>(was: &'a Run, now: &'a Run) -> Vec<(&'a ModelRun, Option<&'a ModelRun>)> {
+/// For each model of the baseline the model of `now` with the same tag and the fewest differences;
+/// each is used once.
+pub(super) fn pairs<'a>(
+    was: &'a RunSummary,
+    now: &'a RunSummary,
+) -> Vec<(&'a ModelRun, Option<&'a ModelRun>)> {
     let mut free: Vec<&ModelRun> = now.models.iter().collect();
     let mut partner = |model: &ModelRun| {
         let of_tag = free.iter().enumerate().filter(|(_, other)| other.model == model.model);
@@ -51,8 +53,8 @@ pub(super) fn pairs<'a>(was: &'a Run, now: &'a Run) -> Vec<(&'a ModelRun, Option
     was.models.iter().map(|model| (model, partner(model))).collect()
 }
 
-/// Everything that is not as it was.
-pub fn differences(was: &Run, now: &Run) -> Vec<Difference> {
+/// All differences.
+pub fn differences(was: &RunSummary, now: &RunSummary) -> Vec<Difference> {
     let mut found = maps("machine", None, &was.machine, &now.machine);
     found.extend(maps("settings", None, &was.settings, &now.settings));
     for (model, partner) in pairs(was, now) {
@@ -106,7 +108,7 @@ fn maps(
     changed.map(difference).collect()
 }
 
-/// Objects that only one side has, and clips that are longer or shorter than they were.
+/// Objects of only one side, and clips with another length.
 fn clip_differences(was: &ModelRun, now: &ModelRun) -> Vec<Difference> {
     let keys = |model: &'_ ModelRun| -> BTreeSet<(String, String)> {
         let key = |object: &ObjectRun| (object.video.clone(), object.object.clone());
@@ -121,9 +123,9 @@ fn clip_differences(was: &ModelRun, now: &ModelRun) -> Vec<Difference> {
     let model = Some(was.model.clone());
     let mut found = Vec::new();
     if !gone.is_empty() || !new.is_empty() {
-        let told = |count: usize, own: &[String]| match own.first() {
+        let text = |count: usize, own: &[String]| match own.first() {
             Some(first) => {
-                format!("{count} objects, {} of them only there, such as {first}", own.len())
+                format!("{count} objects, {} only in this run, such as {first}", own.len())
             }
             None => format!("{count} objects"),
         };
@@ -131,8 +133,8 @@ fn clip_differences(was: &ModelRun, now: &ModelRun) -> Vec<Difference> {
             what: "clips".to_owned(),
             group: "clips",
             model: model.clone(),
-            was: Some(told(before.len(), &gone)),
-            is: Some(told(after.len(), &new)),
+            was: Some(text(before.len(), &gone)),
+            is: Some(text(after.len(), &new)),
         });
     }
     let frames = |object: &ObjectRun| object.passes.first().map(|pass| pass.frames);
@@ -148,8 +150,8 @@ fn clip_differences(was: &ModelRun, now: &ModelRun) -> Vec<Difference> {
     found
 }
 
-/// Clips that both have and that do not hold the same bytes.
-fn input_differences(was: &Run, now: &Run) -> Vec<Difference> {
+/// Clips of both runs with different contents.
+fn input_differences(was: &RunSummary, now: &RunSummary) -> Vec<Difference> {
     let changed: Vec<&String> = was
         .inputs
         .iter()
@@ -162,7 +164,14 @@ fn input_differences(was: &Run, now: &Run) -> Vec<Difference> {
     else {
         return Vec::new();
     };
-    let hash = |run: &Run| run.inputs.get(first).map(|hash| format!("sha256 {hash} for {first}"));
+    let hash = |run: &RunSummary| {
+        run.inputs.get(first).map(|hash| {
+            format!(
+                "sha256 {hash} for \
+        {first}"
+            )
+        })
+    };
     vec![Difference {
         what: "clips".to_owned(),
         group: "clips",
@@ -175,14 +184,14 @@ fn input_differences(was: &Run, now: &Run) -> Vec<Difference> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::regression::Pass;
+    use crate::regression::PassSummary;
 
     fn map(pairs: &[(&str, &str)]) -> BTreeMap<String, String> {
         pairs.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect()
     }
 
     fn object(video: &str, frames: usize) -> ObjectRun {
-        let passes = vec![Pass { frames, duration_ms: 1.0, ..Pass::default() }];
+        let passes = vec![PassSummary { frames, duration_ms: 1.0, ..PassSummary::default() }];
         ObjectRun { video: video.to_owned(), object: "0".to_owned(), reason: None, passes }
     }
 
@@ -196,18 +205,18 @@ mod tests {
         }
     }
 
-    fn run() -> Run {
-        Run {
+    fn run() -> RunSummary {
+        RunSummary {
             machine: map(&[("gpu", "H200"), ("driver", "580")]),
             settings: map(&[("threads", "4")]),
             inputs: map(&[("a/frames", "11"), ("b/frames", "22")]),
             models: vec![model("m", "fp16", vec![object("a", 9), object("b", 9)])],
-            ..Run::default()
+            ..RunSummary::default()
         }
     }
 
     #[track_caller]
-    fn assert_found(change: impl FnOnce(&mut Run), sentences: &[&str]) {
+    fn assert_found(change: impl FnOnce(&mut RunSummary), sentences: &[&str]) {
         let mut now = run();
         change(&mut now);
         let found: Vec<_> = differences(&run(), &now).iter().map(Difference::sentence).collect();
@@ -230,9 +239,9 @@ mod tests {
                 now.settings = map(&[("threads", "8"), ("provider", "cpu")]);
             },
             &[
-                "driver was 580 and is not told",
+                "driver was 580 and is unknown",
                 "gpu was H200 and is H100",
-                "provider was not told and is cpu",
+                "provider was unknown and is cpu",
                 "threads was 4 and is 8",
             ],
         );
@@ -243,19 +252,18 @@ mod tests {
             },
             &[
                 "precision of m was fp16 and is fp32",
-                "weights of m was checkpoint a.pt and is not told",
+                "weights of m was checkpoint a.pt and is unknown",
             ],
         );
-        assert_found(|now| now.models.clear(), &["models of m was there and is not told"]);
+        assert_found(|now| now.models.clear(), &["models of m was there and is unknown"]);
     }
 
     #[test]
     fn other_clips_longer_clips_and_changed_clips_are_seen() {
         assert_found(
             |now| now.models[0].objects = vec![object("a", 9), object("c", 9)],
-            &[
-                "clips of m was 2 objects, 1 of them only there, such as b/0 and is 2 objects, 1 of them only there, such as c/0",
-            ],
+            &["clips of m was 2 objects, 1 only in this run, such as b/0 and is 2 objects, 1 \
+                 only in this run, such as c/0"],
         );
         assert_found(
             |now| now.models[0].objects[1] = object("b", 5),
@@ -267,7 +275,7 @@ mod tests {
         );
         assert_found(
             |now| now.inputs.clear(),
-            &["clips was sha256 11 for a/frames and is not told"],
+            &["clips was sha256 11 for a/frames and is unknown"],
         );
     }
 

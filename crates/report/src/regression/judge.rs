@@ -1,55 +1,52 @@
 /*!
-What counts as worse.
+Which changes are regressions.
 
-Each number of a model has one value for each recorded pass. Passes of one run differ by the
-machine's own noise, so a slowdown counts only if it is beyond the limit *and* beyond that noise:
+Each number of a model has one value for each recorded pass. Passes vary by noise, so a slowdown
+counts only if it exceeds the limit *and* the noise:
 
-- its change is that of the passes' medians, over the baseline's;
-- it is beyond the noise where the ranges of the two runs' passes, from lowest to highest, do not
-  overlap; of ten passes and more a tenth is left out at each end, so that one odd pass hides
-  nothing;
-- beyond the limit but within the noise it is `unclear`: told, and no failure unless asked for
-  (`--strict`).
+- the change is the relative change of the passes' medians;
+- it exceeds the noise if the ranges of the two runs' passes, from lowest to highest, do not
+  overlap; of ten or more passes a tenth is dropped at each end, so that one outlier hides nothing;
+- a change above the limit but within the noise is `unclear`: it is reported and is a failure only
+  with `--strict`.
 
-One pass has no spread: its range is a point. Of two runs with three passes each that are equally
-fast, the ranges come apart in the bad direction by chance in one check of twenty, before the limit
-is looked at.
+One pass has no spread: its range is a point. For two equally fast runs with three passes each, the
+ranges separate in the bad direction by chance in one check of twenty, before the limit applies.
 
-Memory follows the same rule, from one MiB of change on. J&F, J and F are the same in every pass, so
-their limit alone decides. Percentiles of clips too short to have a frame beyond them are shown and
-not judged.
+Memory follows the same rule for changes of at least one MiB. J&F, J and F are equal in all passes,
+so only their limit counts. Percentiles without a frame beyond them are shown and not judged.
 */
 
 use serde::Serialize;
 
 use super::differ::pairs;
-use super::metric::{Kind, Metric, Range};
-use super::run::{ModelRun, ObjectRun, Run};
+use super::metric::{LimitKind, Metric, Range};
+use super::run::{ModelRun, ObjectRun, RunSummary};
 
-/// Memory that nobody minds, MiB.
+/// Smallest change of memory that counts, MiB.
 const LEAST_MEMORY_MIB: f64 = 1.0;
 
-/// Points of J&F in one.
+/// Points of J&F in the value 1.
 const POINTS: f64 = 100.0;
 
-/// For limits that are met exactly: sums of decimals are not exact.
+/// Tolerance for limits that are met exactly, because decimal sums are not exact.
 const ROUNDING: f64 = 1e-9;
 
-/// What is allowed.
+/// Allowed changes.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct Limits {
-    /// Loss of frames per second, or gain of latency, over the baseline's.
+    /// Relative loss of frames per second, or gain of latency.
     pub slowdown: f64,
-    /// Gain of memory over the baseline's.
+    /// Relative gain of memory.
     pub memory: f64,
-    /// Loss of J&F, J and F in points of a hundred.
+    /// Loss of J&F, J and F in points of 100.
     pub jf_points: f64,
 }
 
-/// What a comparison says.
+/// Result of a comparison.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Judgement {
+pub enum ChangeVerdict {
     /// Within the limit.
     Same,
     /// Better by more than the limit, beyond the noise.
@@ -58,41 +55,41 @@ pub enum Judgement {
     Unclear,
     /// Worse by more than the limit, beyond the noise.
     Worse,
-    /// The baseline has it and the run has not.
+    /// The run does not have the number.
     Missing,
     /// The clips are too short for this percentile.
     NotJudged,
 }
 
-/// One number of one model.
+/// A number of a model in both runs.
 #[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct Comparison {
+pub struct MetricChange {
     /// The model's tag.
     pub model: String,
-    /// Its precision and size, which tell two configurations of one tag apart.
+    /// Its precision and size, which distinguish configurations of one tag.
     pub configuration: String,
-    /// Which number.
+    /// The number.
     pub metric: Metric,
     /// In the baseline.
     pub was: Range,
-    /// In the run; `None` where it has none.
+    /// In the run; `None` if it has none.
     pub is: Option<Range>,
-    /// Relative to the baseline; of J&F, J and F in points. Positive is more.
+    /// Relative change; for J&F, J and F the difference in points. Positive is more.
     pub change: Option<f64>,
-    /// The limit that it was held against, in the same unit.
+    /// The limit in the same unit.
     pub limit: f64,
-    /// What it says.
-    pub judgement: Judgement,
+    /// The result.
+    pub judgement: ChangeVerdict,
 }
 
-/// An object that was measured and is not any more.
+/// An object that only the baseline has measured.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Lost {
     /// The model's tag.
     pub model: String,
     /// Clip and object.
     pub object: String,
-    /// What the run says about it.
+    /// The reason in the run.
     pub reason: Option<String>,
 }
 
@@ -100,39 +97,41 @@ pub struct Lost {
 #[derive(Clone, Debug, Default, Serialize)]
 pub struct Check {
     /// All numbers, model by model.
-    pub comparisons: Vec<Comparison>,
-    /// Objects without numbers that had some.
+    pub comparisons: Vec<MetricChange>,
+    /// Objects that only the baseline has measured.
     pub lost: Vec<Lost>,
 }
 
 impl Check {
-    /// How many comparisons say this.
-    pub fn count(&self, judgement: Judgement) -> usize {
+    /// Number of comparisons with this result.
+    pub fn count(&self, judgement: ChangeVerdict) -> usize {
         self.comparisons.iter().filter(|comparison| comparison.judgement == judgement).count()
     }
 
-    /// The numbers that some model's clips are too short for, each once, in the order of the table.
+    /// Numbers for which some model's clips are too short, each once, in the order of the table.
     pub fn not_judged(&self) -> Vec<Metric> {
         let is_not = |metric: &Metric| {
-            let of = |found: &Comparison| {
-                found.metric == *metric && found.judgement == Judgement::NotJudged
+            let of = |found: &MetricChange| {
+                found.metric == *metric && found.judgement == ChangeVerdict::NotJudged
             };
             self.comparisons.iter().any(of)
         };
         Metric::ALL.into_iter().filter(is_not).collect()
     }
 
-    /// Something is worse, missing or lost; with `strict` also what is unclear.
+    /// Whether something is worse, missing or lost; with `strict` also whether something is
+    /// unclear.
     pub fn has_failed(&self, strict: bool) -> bool {
-        let bad = [Judgement::Worse, Judgement::Missing].map(|judgement| self.count(judgement));
+        let bad =
+            [ChangeVerdict::Worse, ChangeVerdict::Missing].map(|judgement| self.count(judgement));
         bad.iter().sum::<usize>() + self.lost.len() > 0
-            || (strict && self.count(Judgement::Unclear) > 0)
+            || (strict && self.count(ChangeVerdict::Unclear) > 0)
     }
 }
 
-/// Compares what both have; whether they may be compared at all is [`super::differences`]'s
-/// business.
-pub fn check(was: &Run, now: &Run, limits: &Limits) -> Check {
+/// Compares the models and objects of both runs; [`super::differences`] decides whether they are
+/// comparable.
+pub fn check(was: &RunSummary, now: &RunSummary, limits: &Limits) -> Check {
     let mut check = Check::default();
     for (model, partner) in pairs(was, now) {
         if let Some(partner) = partner {
@@ -164,9 +163,9 @@ fn compare_models(was: &ModelRun, now: &ModelRun, limits: &Limits, check: &mut C
         let long_enough = metric.can_be_judged(&before) && metric.can_be_judged(&after);
         let (change, judgement) = match new {
             Some(new) => judge(metric, old, new, limits, long_enough),
-            None => (None, Judgement::Missing),
+            None => (None, ChangeVerdict::Missing),
         };
-        check.comparisons.push(Comparison {
+        check.comparisons.push(MetricChange {
             model: was.model.clone(),
             configuration: configuration.trim().to_owned(),
             metric,
@@ -181,9 +180,9 @@ fn compare_models(was: &ModelRun, now: &ModelRun, limits: &Limits, check: &mut C
 
 fn limit(metric: Metric, limits: &Limits) -> f64 {
     match metric.kind() {
-        Kind::Speed => limits.slowdown,
-        Kind::Memory => limits.memory,
-        Kind::Quality => limits.jf_points,
+        LimitKind::Speed => limits.slowdown,
+        LimitKind::Memory => limits.memory,
+        LimitKind::Quality => limits.jf_points,
     }
 }
 
@@ -193,34 +192,35 @@ fn judge(
     new: Range,
     limits: &Limits,
     long_enough: bool,
-) -> (Option<f64>, Judgement) {
+) -> (Option<f64>, ChangeVerdict) {
     let difference = new.middle - old.middle;
     let change = match metric.kind() {
-        Kind::Quality => difference * POINTS,
-        // From nothing to something is more than any limit.
+        LimitKind::Quality => difference * POINTS,
+        // A change from zero exceeds any limit.
         _ if old.middle == 0.0 && difference != 0.0 => f64::INFINITY.copysign(difference),
         _ if old.middle == 0.0 => 0.0,
         _ => difference / old.middle,
     };
     let judgement = match long_enough {
         true => weigh(metric, old, new, change, limit(metric, limits)),
-        false => Judgement::NotJudged,
+        false => ChangeVerdict::NotJudged,
     };
     (Some(change).filter(|change| change.is_finite()), judgement)
 }
 
-fn weigh(metric: Metric, old: Range, new: Range, change: f64, limit: f64) -> Judgement {
+fn weigh(metric: Metric, old: Range, new: Range, change: f64, limit: f64) -> ChangeVerdict {
     let worsening = if metric.more_is_better() { -change } else { change };
-    let minor = metric.kind() == Kind::Memory && (new.middle - old.middle).abs() < LEAST_MEMORY_MIB;
+    let minor =
+        metric.kind() == LimitKind::Memory && (new.middle - old.middle).abs() < LEAST_MEMORY_MIB;
     if minor || worsening.abs() <= limit + ROUNDING {
-        return Judgement::Same;
+        return ChangeVerdict::Same;
     }
     let apart = new.high < old.low || old.high < new.low;
-    match (worsening > 0.0, apart || metric.kind() == Kind::Quality) {
-        (true, true) => Judgement::Worse,
-        (true, false) => Judgement::Unclear,
-        (false, true) => Judgement::Better,
-        (false, false) => Judgement::Same,
+    match (worsening > 0.0, apart || metric.kind() == LimitKind::Quality) {
+        (true, true) => ChangeVerdict::Worse,
+        (true, false) => ChangeVerdict::Unclear,
+        (false, true) => ChangeVerdict::Better,
+        (false, false) => ChangeVerdict::Same,
     }
 }
 

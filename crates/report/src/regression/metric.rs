@@ -1,10 +1,10 @@
 /*!
-The numbers that are compared, and how those of a model come from its objects.
+The compared numbers of a model, and their computation from its objects.
 */
 
 use serde::Serialize;
 
-use super::run::{ObjectRun, Pass};
+use super::run::{ObjectRun, PassSummary};
 use vos::stats::{max, mean, median, sorted};
 
 /// A number of a model.
@@ -19,11 +19,11 @@ pub enum Metric {
     P95Ms,
     /// 99th percentile, ms, mean of the objects.
     P99Ms,
-    /// Device memory that was asked for, MiB, the most of all objects.
+    /// Allocated device memory, MiB, maximum of the objects.
     GpuPeakAllocMib,
-    /// Device memory that was missing, MiB, the most of all objects.
+    /// Device memory that was no longer free, MiB, maximum of the objects.
     GpuPeakReservedMib,
-    /// Resident memory, MiB, the most of all objects.
+    /// Resident memory, MiB, maximum of the objects.
     CpuPeakRssMib,
     /// J&F, 0..1, mean of the objects.
     JandF,
@@ -33,16 +33,16 @@ pub enum Metric {
     F,
 }
 
-/// What kind of limit a metric has.
+/// The kind of limit for a metric.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Kind {
+pub(super) enum LimitKind {
     Speed,
     Memory,
     Quality,
 }
 
 impl Metric {
-    /// All, in the order of the table.
+    /// All metrics in the order of the table.
     pub const ALL: [Self; 10] = [
         Self::Fps,
         Self::P50Ms,
@@ -56,7 +56,7 @@ impl Metric {
         Self::F,
     ];
 
-    /// Its name in the table.
+    /// Name in the table.
     pub fn name(self) -> &'static str {
         match self {
             Self::Fps => "fps",
@@ -72,42 +72,43 @@ impl Metric {
         }
     }
 
-    /// Decimals that are worth printing.
+    /// Number of printed decimals.
     pub fn digits(self) -> usize {
         match self.kind() {
-            Kind::Speed if self == Self::Fps => 2,
-            Kind::Speed => 3,
-            Kind::Memory => 1,
-            Kind::Quality => 4,
+            LimitKind::Speed if self == Self::Fps => 2,
+            LimitKind::Speed => 3,
+            LimitKind::Memory => 1,
+            LimitKind::Quality => 4,
         }
     }
 
-    /// Its changes are in points of a hundred, not in percent of what it was.
+    /// Whether changes are in points of 100 instead of percent.
     pub fn is_in_points(self) -> bool {
-        self.kind() == Kind::Quality
+        self.kind() == LimitKind::Quality
     }
 
-    /// Its passes over these objects, each of which has some; `None` where one lacks it.
+    /// The range of its values over the passes of these objects; `None` if an object lacks it.
     pub fn range_of(self, objects: &[&ObjectRun]) -> Option<Range> {
         let all = objects.iter().all(|object| self.is_in(object));
         Range::of(&self.of_model(objects)).filter(|_| all)
     }
 
-    pub(super) fn kind(self) -> Kind {
+    pub(super) fn kind(self) -> LimitKind {
         match self {
-            Self::Fps | Self::P50Ms | Self::P95Ms | Self::P99Ms => Kind::Speed,
-            Self::GpuPeakAllocMib | Self::GpuPeakReservedMib | Self::CpuPeakRssMib => Kind::Memory,
-            Self::JandF | Self::J | Self::F => Kind::Quality,
+            Self::Fps | Self::P50Ms | Self::P95Ms | Self::P99Ms => LimitKind::Speed,
+            Self::GpuPeakAllocMib | Self::GpuPeakReservedMib | Self::CpuPeakRssMib => {
+                LimitKind::Memory
+            }
+            Self::JandF | Self::J | Self::F => LimitKind::Quality,
         }
     }
 
-    /// More of it is better.
+    /// Whether more is better.
     pub(super) fn more_is_better(self) -> bool {
-        self == Self::Fps || self.kind() == Kind::Quality
+        self == Self::Fps || self.kind() == LimitKind::Quality
     }
 
-    /// Frames after the first that a clip must have, so that at least one of them lies beyond the
-    /// percentile.
+    /// Frames after the first that a clip needs, so that at least one lies beyond the percentile.
     pub fn least_frames(self) -> usize {
         match self {
             Self::P95Ms => 20,
@@ -116,8 +117,8 @@ impl Metric {
         }
     }
 
-    /// The number of one pass over one object; `None` where it was not measured.
-    fn of_pass(self, pass: &Pass) -> Option<f64> {
+    /// The number of one pass over one object; `None` if it was not measured.
+    fn of_pass(self, pass: &PassSummary) -> Option<f64> {
         match self {
             Self::Fps => Some(1000.0 * pass.frames as f64 / pass.duration_ms),
             Self::P50Ms => pass.p50_ms,
@@ -132,19 +133,18 @@ impl Metric {
         }
     }
 
-    /// An object has it in all its passes.
+    /// Whether all passes of an object have it.
     pub(super) fn is_in(self, object: &ObjectRun) -> bool {
         !object.passes.is_empty() && object.passes.iter().all(|pass| self.of_pass(pass).is_some())
     }
 
-    /// The clips are long enough for it.
+    /// Whether the clips are long enough for it.
     pub(super) fn can_be_judged(self, objects: &[&ObjectRun]) -> bool {
         let mut passes = objects.iter().flat_map(|object| &object.passes);
         passes.all(|pass| pass.frames > self.least_frames())
     }
 
-    /// One number for each pass that all objects have: the first pass of each together, the second
-    /// of each, …
+    /// A number for each pass that all objects have: of all first passes, of all second passes, …
     pub(super) fn of_model(self, objects: &[&ObjectRun]) -> Vec<f64> {
         let passes = objects.iter().map(|object| object.passes.len()).min().unwrap_or(0);
         let pass = |at: usize| objects.iter().map(move |object| &object.passes[at]);
@@ -156,7 +156,7 @@ impl Metric {
                     let ms: f64 = pass(at).map(|pass| pass.duration_ms).sum();
                     Some(1000.0 * frames as f64 / ms)
                 }
-                (_, Kind::Memory) => max(&numbers),
+                (_, LimitKind::Memory) => max(&numbers),
                 _ => mean(&numbers),
             }
         };
@@ -164,21 +164,21 @@ impl Metric {
     }
 }
 
-/// The numbers of the recorded passes: their middle and their spread.
+/// Median and spread of the recorded passes.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct Range {
     /// Median of the passes.
     pub middle: f64,
-    /// Lowest pass, a tenth of them left out: none of fewer than ten.
+    /// Lowest pass; of ten or more a tenth is dropped.
     pub low: f64,
-    /// Highest pass, as many left out.
+    /// Highest pass; as many are dropped.
     pub high: f64,
-    /// Passes.
+    /// Number of passes.
     pub passes: usize,
 }
 
 impl Range {
-    /// Of the passes' numbers; `None` of none.
+    /// Range of these numbers; `None` without one.
     pub(super) fn of(numbers: &[f64]) -> Option<Self> {
         let sorted = sorted(numbers);
         let left_out = sorted.len() / 10;
@@ -196,13 +196,14 @@ mod tests {
     use super::*;
 
     fn object(passes: &[(usize, f64, f64, Option<f64>)]) -> ObjectRun {
-        let pass = |&(frames, duration_ms, rss, p50_ms): &(usize, f64, f64, Option<f64>)| Pass {
-            frames,
-            duration_ms,
-            p50_ms,
-            cpu_peak_rss_mib: Some(rss),
-            ..Pass::default()
-        };
+        let pass =
+            |&(frames, duration_ms, rss, p50_ms): &(usize, f64, f64, Option<f64>)| PassSummary {
+                frames,
+                duration_ms,
+                p50_ms,
+                cpu_peak_rss_mib: Some(rss),
+                ..PassSummary::default()
+            };
         ObjectRun { passes: passes.iter().map(pass).collect(), ..ObjectRun::default() }
     }
 

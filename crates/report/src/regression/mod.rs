@@ -1,14 +1,13 @@
 /*!
-Whether a later run is slower, larger or less accurate than one that was kept.
+Checks whether a run is slower, larger or less accurate than a stored baseline.
 
 ```text
-run folder → Run ─ save → baseline file
-                └─ check: differences (refused unless allowed) → comparisons → verdict
+run folder → RunSummary ─┬→ save: baseline file
+                         └→ check: differences (refused unless allowed) → changes → verdict
 ```
 
-Only like is compared with like: hardware, precision, prompts, metrics, clips and all that decides
-what a number means must agree, or the user must say that a difference is meant. What counts as
-slower is written at [`judge`].
+Runs must have the same hardware, precision, prompts, metrics and clips, and everything else that
+the numbers depend on, unless the user allows a difference. [`judge`] defines a slowdown.
 */
 
 mod differ;
@@ -20,7 +19,7 @@ mod sidecar;
 mod store;
 
 pub use differ::{Difference, differences};
-pub use judge::{Check, Comparison, Judgement, Limits, check};
+pub use judge::{ChangeVerdict, Check, Limits, MetricChange, check};
 pub use metric::{Metric, Range};
-pub use run::{ModelRun, ObjectRun, Pass, Run};
+pub use run::{ModelRun, ObjectRun, PassSummary, RunSummary};
 pub use store::{Baseline, Store};

@@ -1,6 +1,6 @@
 /*!
-A run folder to a [`Run`]: conditions, memory and quality of `profile_summary.csv`, times of
-`sidecar.json`, because the table's are rounded.
+Reads a run folder into a [`RunSummary`]: conditions, memory and quality from `profile_summary.csv`,
+times from `sidecar.json`, because those in the table are rounded.
 */
 
 use std::collections::{BTreeMap, HashMap, VecDeque};
@@ -11,13 +11,13 @@ use std::path::Path;
 use anyhow::{Context, Result, bail};
 use serde_json::Value;
 
-use super::run::{ModelRun, ObjectRun, Pass, Run};
+use super::run::{ModelRun, ObjectRun, PassSummary, RunSummary};
 use super::sidecar::{Sidecar, TimedPass};
 use vos::files::profile_csv;
 use vos::record::Judgement;
 use vos::stats::{percentile_of_sorted, sorted};
 
-/// Columns that must agree between two runs, by the names under which a difference is allowed.
+/// Columns that must agree between two runs, with the names that allow a difference.
 const CONDITIONS: [&str; 9] = [
     "imgsz",
     "precision",
@@ -30,17 +30,27 @@ const CONDITIONS: [&str; 9] = [
     "fidelity",
 ];
 
-/// Where frames overlap there is no latency.
+/// In this mode frames overlap and have no latency.
 const OVERLAPPING: &str = "throughput";
 
-/// The times of passes by video, object, model and number; several where a tag was listed twice.
+/// The times of passes by video, object, model and number; several if a tag was listed twice.
 type Times = HashMap<(String, String, String, usize), VecDeque<Vec<f64>>>;
 
-pub(super) fn read(folder: &Path) -> Result<Run> {
+impl RunSummary {
+    /// Reads a run folder.
+    ///
+    /// # Errors
+    /// The folder is none of bench's, is unfinished or damaged, or has no measured pass.
+    pub fn read(folder: &Path) -> Result<Self> {
+        read(folder)
+    }
+}
+
+fn read(folder: &Path) -> Result<RunSummary> {
     let sidecar = sidecar(&folder.join("sidecar.json"))?;
     let path = folder.join(profile_csv::FILE_NAME);
     let rows = rows(&path)?;
-    let mut run = Run {
+    let mut run = RunSummary {
         segtrt: sidecar.segtrt.clone(),
         commit: sidecar.environment.get("commit").and_then(Value::as_str).map(str::to_owned),
         machine: sidecar.machine(),
@@ -72,7 +82,7 @@ pub(super) fn read(folder: &Path) -> Result<Run> {
         run.models[place].add(row, latencies.as_deref());
     }
     if run.passes().0 == 0 {
-        bail!("{} holds no measured pass; the reason column says why", path.display());
+        bail!("{} has no measured pass; its column reason names the cause", path.display());
     }
     Ok(run)
 }
@@ -80,7 +90,7 @@ pub(super) fn read(folder: &Path) -> Result<Run> {
 fn sidecar(path: &Path) -> Result<Sidecar> {
     let file = File::open(path).with_context(|| {
         format!(
-            "cannot read {}; name bench's --out-dir of a finished run with --from",
+            "cannot read {}; name the --out-dir of a finished bench with --from",
             path.display()
         )
     })?;
@@ -89,9 +99,9 @@ fn sidecar(path: &Path) -> Result<Sidecar> {
 }
 
 /// One row of the table.
-struct Row(HashMap<String, String>);
+struct ProfileRow(HashMap<String, String>);
 
-impl Row {
+impl ProfileRow {
     fn text(&self, column: &str) -> &str {
         self.0.get(column).map_or("", String::as_str)
     }
@@ -105,26 +115,26 @@ impl Row {
     }
 }
 
-fn rows(path: &Path) -> Result<Vec<Row>> {
+fn rows(path: &Path) -> Result<Vec<ProfileRow>> {
     let cannot = || format!("cannot read {}", path.display());
     let mut reader = csv::Reader::from_path(path).with_context(cannot)?;
     let header = reader.headers().with_context(cannot)?.clone();
     for column in ["video", "object", "model", "run", "status"] {
         if !header.iter().any(|name| name == column) {
-            bail!("{} has no column {column}: it is no table of this program", path.display());
+            bail!("{} has no column {column}; expected a table of segtrt bench", path.display());
         }
     }
     let row = |row: csv::StringRecord| {
-        Row(header.iter().map(str::to_owned).zip(row.iter().map(str::to_owned)).collect())
+        ProfileRow(header.iter().map(str::to_owned).zip(row.iter().map(str::to_owned)).collect())
     };
     let rows = reader.records().map(|record| record.map(row)).collect::<Result<Vec<_>, _>>();
     rows.with_context(|| format!("{} is damaged; run that bench again", path.display()))
 }
 
-/// For each row the empty model that it belongs to. A row without numbers may not know its
-/// conditions, because its worker died early: it goes to the model of its tag that has numbers.
-fn models_of(sidecar: &Sidecar, rows: &[Row]) -> Vec<ModelRun> {
-    let of = |row: &Row| {
+/// The empty model of each row. A row without numbers may lack its conditions, because its worker
+/// died early; it belongs to the measured model with its tag.
+fn models_of(sidecar: &Sidecar, rows: &[ProfileRow]) -> Vec<ModelRun> {
+    let of = |row: &ProfileRow| {
         let conditions =
             CONDITIONS.iter().map(|name| ((*name).to_owned(), row.text(name).to_owned()));
         let mut conditions: BTreeMap<_, _> =
@@ -161,8 +171,8 @@ fn models_of(sidecar: &Sidecar, rows: &[Row]) -> Vec<ModelRun> {
         .collect()
 }
 
-/// `tensorrt 8.6.0 fp16 graph` as its words without the version, and the version: either may differ
-/// alone.
+/// Splits `tensorrt 8.6.0 fp16 graph` into the words and the version, which may differ
+/// independently.
 fn version_of(backend: &str) -> Option<(String, String)> {
     let words: Vec<&str> = backend.split_whitespace().collect();
     let at = words.iter().position(|word| word.starts_with(|c: char| c.is_ascii_digit()))?;
@@ -178,16 +188,17 @@ fn times_by_pass(passes: Vec<TimedPass>) -> Times {
     times
 }
 
-fn take(times: &mut Times, row: &Row) -> Result<Vec<f64>> {
+fn take(times: &mut Times, row: &ProfileRow) -> Result<Vec<f64>> {
     let number = row.text("run").parse().context("the run column holds no number")?;
     let name = |column| row.text(column).to_owned();
     let found = times.get_mut(&(name("video"), name("object"), name("model"), number));
     let latencies = found.and_then(VecDeque::pop_front).context(
-        "sidecar.json has no times of this pass: the run is not finished (bench --resume) or the files are of two runs",
+        "sidecar.json has no times of this pass: the run is unfinished (continue it with bench \
+         --resume) or the files come from two runs",
     )?;
     let sum: f64 = latencies.iter().sum();
     if latencies.iter().any(|ms| !ms.is_finite() || *ms < 0.0) || sum <= 0.0 {
-        bail!("sidecar.json holds times of this pass that no clock gives");
+        bail!("sidecar.json has a time of this pass that is not a positive number; measure again");
     }
     Ok(latencies)
 }
@@ -198,7 +209,7 @@ impl ModelRun {
             == (&other.model, &other.conditions, &other.weights)
     }
 
-    fn add(&mut self, row: &Row, latencies: Option<&[f64]>) {
+    fn add(&mut self, row: &ProfileRow, latencies: Option<&[f64]>) {
         let key = (row.text("video"), row.text("object"));
         let place = match self.objects.iter().rposition(|object| object.key() == key) {
             Some(place) => place,
@@ -223,11 +234,11 @@ impl ModelRun {
     }
 }
 
-fn pass(row: &Row, latencies: &[f64]) -> Pass {
+fn pass(row: &ProfileRow, latencies: &[f64]) -> PassSummary {
     let later = sorted(latencies.get(1..).unwrap_or_default());
     let at =
         |percent| percentile_of_sorted(&later, percent).filter(|_| row.text("mode") != OVERLAPPING);
-    Pass {
+    PassSummary {
         frames: latencies.len(),
         duration_ms: latencies.iter().sum(),
         p50_ms: at(50.0),
@@ -280,7 +291,7 @@ mod tests {
             times("0", 1, "1.0, 4.0"),
             times("2", 0, "1.0, 4.0"),
         ];
-        let run = Run::read(folder(&rows, &passes.join(",")).path()).unwrap();
+        let run = RunSummary::read(folder(&rows, &passes.join(",")).path()).unwrap();
         assert_eq!(
             (run.commit.as_deref(), run.passes(), run.unmeasured()),
             (Some("abc"), (3, 1), 1)
@@ -311,13 +322,13 @@ mod tests {
     #[test]
     fn damaged_unfinished_and_empty_folders_are_told_apart() {
         let ok = "v,0,m,0,256,fp32,latency,ok,,,,";
-        let error = |dir: &Path| format!("{:#}", Run::read(dir).unwrap_err());
+        let error = |dir: &Path| format!("{:#}", RunSummary::read(dir).unwrap_err());
         let unfinished = error(folder(&[ok], "").path());
         assert!(unfinished.contains("v 0 m 0") && unfinished.contains("--resume"), "{unfinished}");
         let failed = error(folder(&["v,0,m,0,,,,failed,x: y,,,"], "").path());
         assert!(failed.contains("no measured pass"), "{failed}");
         let clock = error(folder(&[ok], &times("0", 0, "0.0, 0.0")).path());
-        assert!(clock.contains("no clock gives"), "{clock}");
+        assert!(clock.contains("not a positive number"), "{clock}");
         assert!(error(folder(&[ok], "{").path()).contains("sidecar.json is damaged"));
         let other = folder(&[ok], "");
         std::fs::write(other.path().join("profile_summary.csv"), "video,object\r\n").unwrap();

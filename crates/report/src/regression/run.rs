@@ -1,26 +1,21 @@
 /*!
-What is kept of a run: the machine, the settings, and each recorded pass in a few numbers.
+A run in the form of a baseline: the machine, the settings, and each recorded pass as a few numbers.
 */
 
 use std::collections::BTreeMap;
-use std::path::Path;
 
-use anyhow::Result;
 use serde::{Deserialize, Serialize};
 
-use super::read;
-
-/// A run folder, reduced.
+/// A summarised run folder.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub struct Run {
-    /// Version of segtrt, or of whatever made the run.
+pub struct RunSummary {
+    /// Version of segtrt, or of the other program that ran.
     pub segtrt: String,
-    /// The commit that it was built from.
+    /// Commit of the build.
     pub commit: Option<String>,
-    /// What the speed hangs on: GPU, driver, processor, power limit, build; by name.
+    /// What the speed depends on: GPU, driver, CPU, power limit, build; by name.
     pub machine: BTreeMap<String, String>,
-    /// Settings beside those of the models: threads, warm-ups, how frames follow one another; by
-    /// name.
+    /// Settings other than those of the models: threads, warm-ups, mode; by name.
     pub settings: BTreeMap<String, String>,
     /// sha256 of the frames and masks of each clip.
     pub inputs: BTreeMap<String, String>,
@@ -35,9 +30,9 @@ pub struct ModelRun {
     pub model: String,
     /// The columns that must agree: precision, imgsz, geometry, backend, …; by name.
     pub conditions: BTreeMap<String, String>,
-    /// Whose weights.
+    /// Source of the weights.
     pub weights: Option<String>,
-    /// sha256 of its graphs or engines, which may change: a better engine is what a check is for.
+    /// sha256 of its graphs or engines. They may change: a check exists to compare engines.
     pub graphs: Vec<String>,
     /// Its objects, measured or not.
     pub objects: Vec<ObjectRun>,
@@ -50,30 +45,30 @@ pub struct ObjectRun {
     pub video: String,
     /// Object.
     pub object: String,
-    /// Why there is no measured pass; `None` where there is one.
+    /// Why there is no measured pass; `None` if there is one.
     pub reason: Option<String>,
     /// The measured passes, in order.
-    pub passes: Vec<Pass>,
+    pub passes: Vec<PassSummary>,
 }
 
 /// One measured pass.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub struct Pass {
+pub struct PassSummary {
     /// Frames that were timed.
     pub frames: usize,
-    /// Their times together, ms.
+    /// Sum of their times, ms.
     pub duration_ms: f64,
-    /// Median latency of the frames after the first, ms; `None` where frames overlap.
+    /// Median latency of the frames after the first, ms; `None` if frames overlap.
     pub p50_ms: Option<f64>,
-    /// 95th percentile of the same, ms.
+    /// 95th percentile of the same frames, ms.
     pub p95_ms: Option<f64>,
-    /// 99th percentile of the same, ms.
+    /// 99th percentile of the same frames, ms.
     pub p99_ms: Option<f64>,
-    /// Most device memory that was asked for, MiB.
+    /// Peak of allocated device memory, MiB.
     pub gpu_peak_alloc_mib: Option<f64>,
-    /// Most device memory that was missing, MiB.
+    /// Peak of device memory that was no longer free, MiB.
     pub gpu_peak_reserved_mib: Option<f64>,
-    /// Most resident memory, MiB.
+    /// Peak of resident memory, MiB.
     pub cpu_peak_rss_mib: Option<f64>,
     /// J, 0..1.
     pub j: Option<f64>,
@@ -86,24 +81,15 @@ pub struct Pass {
     pub invalid: bool,
 }
 
-impl Run {
-    /// Reads a run folder.
-    ///
-    /// # Errors
-    /// A folder that is none, that is not finished or that is damaged, and one without any measured
-    /// pass.
-    pub fn read(folder: &Path) -> Result<Self> {
-        read::read(folder)
-    }
-
-    /// Recorded passes, and how many of them are INVALID.
+impl RunSummary {
+    /// Number of recorded passes, and of INVALID ones.
     pub fn passes(&self) -> (usize, usize) {
         let objects = self.models.iter().flat_map(|model| &model.objects);
         let passes: Vec<_> = objects.flat_map(|object| &object.passes).collect();
         (passes.len(), passes.iter().filter(|pass| pass.invalid).count())
     }
 
-    /// Objects that have no measured pass.
+    /// Number of objects without a measured pass.
     pub fn unmeasured(&self) -> usize {
         let objects = self.models.iter().flat_map(|model| &model.objects);
         objects.filter(|object| object.passes.is_empty()).count()
@@ -111,7 +97,7 @@ impl Run {
 }
 
 impl ObjectRun {
-    /// Clip and object, which tell it from the others.
+    /// Clip and object, which identify it.
     pub fn key(&self) -> (&str, &str) {
         (&self.video, &self.object)
     }

@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use serde::Deserialize;
 use serde_json::{Map, Value};
 
-/// The file, as far as it is needed.
+/// The needed members of the file.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
 pub(super) struct Sidecar {
@@ -18,7 +18,7 @@ pub(super) struct Sidecar {
     pub passes: Vec<TimedPass>,
 }
 
-/// Content of a file or folder.
+/// Hash of a file or folder.
 #[derive(Debug, Deserialize)]
 pub(super) struct Hashed {
     pub sha256: String,
@@ -39,8 +39,8 @@ pub(super) struct Times {
     pub latency_ms: Vec<f64>,
 }
 
-/// What is compared of `environment.gpu`: names there, and nothing else of it (a clock of now is
-/// not the machine).
+/// Compared members of `environment.gpu`, with their names in a difference. Others, such as the
+/// current clock, do not describe the machine.
 const GPU_FACTS: [(&str, &str); 8] = [
     ("name", "gpu"),
     ("board", "board"),
@@ -52,7 +52,7 @@ const GPU_FACTS: [(&str, &str); 8] = [
     ("ecc", "ecc"),
 ];
 
-/// What is compared of `environment` itself.
+/// Compared members of `environment`.
 const FACTS: [(&str, &str); 5] = [
     ("processor", "processor"),
     ("processors", "processors"),
@@ -61,8 +61,8 @@ const FACTS: [(&str, &str); 5] = [
     ("build", "build"),
 ];
 
-/// Settings that are compared elsewhere (models, clips and what limits them) or that mean nothing
-/// for the numbers.
+/// Settings that are compared elsewhere (models, clips and their limits) or do not affect the
+/// numbers.
 const NO_SETTINGS: [&str; 10] = [
     "models",
     "videos",
@@ -77,7 +77,7 @@ const NO_SETTINGS: [&str; 10] = [
 ];
 
 impl Sidecar {
-    /// What the speed hangs on, by name.
+    /// What the speed depends on, by name.
     pub fn machine(&self) -> BTreeMap<String, String> {
         let mut machine = BTreeMap::new();
         let mut fact = |name: &str, value: Option<&Value>| {
@@ -96,8 +96,7 @@ impl Sidecar {
         machine
     }
 
-    /// The compute capability, which stands in the words about TensorRT: `… H200 (sm 90), driver
-    /// for CUDA …`.
+    /// The compute capability, from the text about TensorRT: `… H200 (sm 90), driver for CUDA …`.
     fn sm(&self) -> Option<String> {
         let words = self.environment.get("tensorrt")?.to_string();
         let (_, after) = words.split_once("(sm ")?;
@@ -105,7 +104,7 @@ impl Sidecar {
         (!digits.is_empty()).then_some(digits)
     }
 
-    /// Settings by name; members of members as `gpu.options.encode_ahead`.
+    /// Settings by name; inner members as `gpu.options.encode_ahead`.
     pub fn settings(&self) -> BTreeMap<String, String> {
         let mut settings = BTreeMap::new();
         flatten(&mut settings, "", &self.configuration);
@@ -113,7 +112,7 @@ impl Sidecar {
         settings
     }
 
-    /// The entry of a model in the configuration: of several with one tag the one of this size and
+    /// The configuration's entry of a model; of several with one tag the one with this size and
     /// precision.
     pub fn model(&self, tag: &str, imgsz: &str, precision: &str) -> Option<&Value> {
         let models = self.configuration.get("models")?.as_array()?;
@@ -138,7 +137,7 @@ fn flatten(into: &mut BTreeMap<String, String>, prefix: &str, members: &Map<Stri
     }
 }
 
-/// A value in words; nothing for null.
+/// A value as text; `None` for null.
 pub(super) fn text(value: &Value) -> Option<String> {
     match value {
         Value::Null => None,
@@ -147,7 +146,7 @@ pub(super) fn text(value: &Value) -> Option<String> {
     }
 }
 
-/// `580` of `580.95.05`: within one number, drivers are fixes.
+/// `580` of `580.95.05`: releases with the same major number are fixes.
 fn major(version: &str) -> &str {
     version.split('.').next().unwrap_or(version)
 }
@@ -162,8 +161,10 @@ mod tests {
         let sidecar: Sidecar = serde_json::from_value(json!({
             "segtrt": "0.1.0",
             "environment": {
-                "hostname": "rack1", "kernel": "6.1", "processor": "AMD EPYC", "processors": 16, "build": "release",
-                "tensorrt": ["/x/libnvinfer.so (TensorRT 8.6.0), NVIDIA H200 (sm 90), driver for CUDA 13.0"],
+                "hostname": "rack1", "kernel": "6.1", "processor": "AMD \
+                    EPYC", "processors": 16, "build": "release",
+                "tensorrt": ["/x/libnvinfer.so (TensorRT 8.6.0), NVIDIA H200 (sm 90), driver for \
+                              CUDA 13.0"],
                 "gpu": {"source": "NVML", "name": "NVIDIA H200", "driver": "580.95.05", "uuid": "GPU-1", "mig_mode": false,
                         "power_limit_w": 700.0}
             },

@@ -1,5 +1,5 @@
 /*!
-Baselines on disk: one JSON file each, in a folder that may be committed beside the code.
+Baselines on disk: one JSON file each, in a folder that may be committed with the code.
 */
 
 use std::io::Write;
@@ -9,25 +9,25 @@ use anyhow::{Context, Result, bail};
 use jiff::{Timestamp, Unit};
 use serde::{Deserialize, Serialize};
 
-use super::Run;
+use super::RunSummary;
 use vos::files::atomic;
 
 const FORMAT: &str = "segtrt baseline 1";
 const EXTENSION: &str = "json";
 
-/// A run that was kept.
+/// A stored run.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Baseline {
     /// Format and its version.
     format: String,
     /// Its name.
     pub name: String,
-    /// When it was saved, RFC 3339.
+    /// Time of saving, RFC 3339.
     pub saved: String,
-    /// The run folder as it was named.
+    /// The run folder as named.
     pub from: String,
     /// The run.
-    pub run: Run,
+    pub run: RunSummary,
 }
 
 /// A folder of baselines.
@@ -37,42 +37,40 @@ pub struct Store {
 }
 
 impl Store {
-    /// In `folder`, which need not be there yet.
+    /// Baselines in `folder`, which may not exist yet.
     pub fn new(folder: &Path) -> Self {
         Self { folder: folder.to_owned() }
     }
 
-    /// Where the baseline `name` lies.
+    /// Path of the baseline `name`.
     ///
     /// # Errors
-    /// A name that is no file name.
+    /// The name cannot be a file name.
     pub fn path(&self, name: &str) -> Result<PathBuf> {
         let plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.');
         if name.is_empty() || name.starts_with(['.', '-']) || !name.chars().all(plain) {
             bail!(host::UsageError(format!(
-                "{name:?} is no name for a baseline; use letters, digits, - _ and ., such as h200-fp16"
+                "{name:?} is not a baseline name; use letters, digits, '-', '_' and '.', such as \
+                 h200-fp16"
             )));
         }
         Ok(self.folder.join(format!("{name}.{EXTENSION}")))
     }
 
-    /// Keeps a run under a name.
+    /// Stores a run under a name.
     ///
     /// # Errors
-    /// The name is taken and `replace` is not set, or the file cannot be written.
+    /// The name exists and `replace` is not set, or the file cannot be written.
     pub fn save(
         &self,
         name: &str,
         from: &Path,
-        run: Run,
+        run: RunSummary,
         replace: bool,
     ) -> Result<(PathBuf, Baseline)> {
         let path = self.path(name)?;
         if path.exists() && !replace {
-            bail!(
-                "{} is there already; choose another name, or replace it with --replace",
-                path.display()
-            );
+            bail!("{} exists; choose another name, or replace it with --replace", path.display());
         }
         std::fs::create_dir_all(&self.folder).with_context(|| {
             format!("cannot create {}; choose a writable --baselines", self.folder.display())
@@ -95,7 +93,8 @@ impl Store {
     /// Reads a baseline.
     ///
     /// # Errors
-    /// None of that name (those that there are, are named), a damaged one, one of another format.
+    /// There is no such baseline (the message lists all), or its file is damaged or has another
+    /// format.
     pub fn load(&self, name: &str) -> Result<Baseline> {
         let path = self.path(name)?;
         let bytes = match std::fs::read(&path) {
@@ -103,17 +102,18 @@ impl Store {
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
                 let names = self.names()?;
                 let there = match names.is_empty() {
-                    true => "it has none yet".to_owned(),
+                    true => "it has no baseline yet".to_owned(),
                     false => format!("it has {}", names.join(", ")),
                 };
                 bail!(
-                    "there is no baseline {name} in {}: {there}; make one with: segtrt baseline save {name} --from RUN_FOLDER",
+                    "there is no baseline {name} in {}: {there}; save one with: segtrt baseline \
+                     save {name} --from RUN_FOLDER",
                     self.folder.display()
                 );
             }
             Err(error) => return Err(error).context(format!("cannot read {}", path.display())),
         };
-        // The format first: a newer one may not even have these members.
+        // The format first: a newer one may lack these members.
         #[derive(Deserialize)]
         struct Head {
             format: String,
@@ -122,7 +122,8 @@ impl Store {
         let head: Head = serde_json::from_slice(&bytes).with_context(damaged)?;
         if head.format != FORMAT {
             bail!(
-                "{}: found format {:?}, expected {FORMAT:?}; use the segtrt that saved it, or save it again",
+                "{}: found format {:?}, expected {FORMAT:?}; use the release of segtrt that saved \
+                 it, or save it again",
                 path.display(),
                 head.format
             );
@@ -130,7 +131,7 @@ impl Store {
         serde_json::from_slice(&bytes).with_context(damaged)
     }
 
-    /// Names of all baselines, sorted; none where there is no folder.
+    /// Names of all baselines, sorted; empty without a folder.
     ///
     /// # Errors
     /// The folder cannot be read.
@@ -164,14 +165,14 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let store = Store::new(&dir.path().join("deep/er"));
         assert_eq!(store.names().unwrap(), [""; 0]);
-        let run = Run { segtrt: "0.1.0".into(), ..Run::default() };
+        let run = RunSummary { segtrt: "0.1.0".into(), ..RunSummary::default() };
         let (path, saved) = store.save("a.b-1", Path::new("out"), run.clone(), false).unwrap();
         assert_eq!(store.load("a.b-1").unwrap(), saved);
         assert!(path.ends_with("deep/er/a.b-1.json") && saved.saved.ends_with('Z'));
         let again = store.save("a.b-1", Path::new("out"), run.clone(), false).unwrap_err();
         assert!(again.to_string().contains("--replace"));
-        store.save("a.b-1", Path::new("out"), Run::default(), true).unwrap();
-        assert_eq!(store.load("a.b-1").unwrap().run, Run::default());
+        store.save("a.b-1", Path::new("out"), RunSummary::default(), true).unwrap();
+        assert_eq!(store.load("a.b-1").unwrap().run, RunSummary::default());
         std::fs::write(dir.path().join("deep/er/.hidden.json"), "").unwrap();
         std::fs::write(dir.path().join("deep/er/note.txt"), "").unwrap();
         assert_eq!(store.names().unwrap(), ["a.b-1"]);

@@ -1,5 +1,5 @@
 /*!
-Targets held against groups: what was measured, and of what it is.
+Compares groups with targets.
 */
 
 use serde::Serialize;
@@ -8,7 +8,7 @@ use super::Targets;
 use crate::data::Group;
 use crate::input::NsysReport;
 
-/// How a target ended.
+/// Result of a target.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum State {
@@ -16,14 +16,14 @@ pub enum State {
     Pass,
     /// Missed.
     Fail,
-    /// There are numbers, of INVALID rows alone.
+    /// Only INVALID rows have numbers.
     Invalid,
-    /// Nobody measured it.
+    /// There are no numbers.
     NotMeasured,
 }
 
 impl State {
-    /// The word that people read.
+    /// The word on the page.
     pub fn word(self) -> &'static str {
         match self {
             Self::Pass => "pass",
@@ -34,7 +34,7 @@ impl State {
     }
 }
 
-/// A target held against a group.
+/// A target and a group.
 #[derive(Clone, Debug, Serialize)]
 pub struct Verdict {
     /// Index of the group.
@@ -43,62 +43,61 @@ pub struct Verdict {
     pub name: String,
     /// Its metric.
     pub metric: String,
-    /// Its limit in words.
+    /// Its limit as text.
     pub limit: String,
     /// Its unit.
     pub unit: String,
-    /// What was measured.
+    /// The measured value.
     pub value: Option<f64>,
-    /// What the value is of.
+    /// Source of the value.
     pub basis: String,
-    /// Required, whether or not measured.
+    /// A missing measurement is a failure.
     pub required: bool,
-    /// How it ended.
+    /// The result.
     pub state: State,
 }
 
-/// All targets against all groups.
+/// The results of all targets and groups.
 #[derive(Clone, Debug, Serialize)]
 pub struct Verdicts {
-    /// Where the targets come from.
+    /// File of the targets.
     pub from: String,
-    /// One for each target and group that it is for.
+    /// One result for each target and group to which it applies.
     pub results: Vec<Verdict>,
 }
 
 impl Verdicts {
-    /// Results with this end.
+    /// Number of results with this state.
     pub fn count(&self, state: State) -> usize {
         self.results.iter().filter(|result| result.state == state).count()
     }
 
-    /// Why `--check` fails; `None` when it passes. What was never measured cannot pass, so a check
-    /// of nothing fails.
+    /// Why `--check` fails; `None` if it passes. A check without any measurement fails.
     pub fn failure(&self) -> Option<String> {
         let (failed, invalid) = (self.count(State::Fail), self.count(State::Invalid));
         let missing =
             self.results.iter().filter(|r| r.required && r.state == State::NotMeasured).count();
-        let mut said = Vec::new();
+        let mut failures = Vec::new();
         for (count, what) in [
             (failed, "missed"),
-            (invalid, "measured by INVALID rows alone"),
+            (invalid, "with only INVALID rows"),
             (missing, "required and not measured"),
         ] {
             if count > 0 {
-                said.push(format!("{count} {what}"));
+                failures.push(format!("{count} {what}"));
             }
         }
-        if said.is_empty() && self.count(State::Pass) == 0 {
-            said.push("none of them was measured".to_owned());
+        if failures.is_empty() && self.count(State::Pass) == 0 {
+            failures.push("none was measured".to_owned());
         }
-        (!said.is_empty())
-            .then(|| format!("targets: {} (of {})", said.join(", "), self.results.len()))
+        (!failures.is_empty())
+            .then(|| format!("targets: {} (of {})", failures.join(", "), self.results.len()))
     }
 }
 
-/// Holds every target against every group that it is for.
+/// Compares every group with every target that applies to it.
 pub fn judge(targets: &Targets, groups: &[Group], nsys: &[NsysReport]) -> Verdicts {
-    // A profile names no model: with several groups, or several profiles, nobody knows whose it is.
+    // A profile names no model, so with several groups or profiles its group is unknown.
     let profile = match (groups, nsys) {
         ([_], [only]) => Some(only),
         _ => None,
@@ -130,7 +129,7 @@ pub fn judge(targets: &Targets, groups: &[Group], nsys: &[NsysReport]) -> Verdic
     Verdicts { from: targets.from.clone(), results }
 }
 
-/// A metric of a group and what it is of.
+/// The value of a metric and its source.
 fn measured(metric: &str, group: &Group, profile: Option<&NsysReport>) -> Option<(f64, String)> {
     if let Some(value) = of_frames(metric, group) {
         return Some(value);
@@ -155,7 +154,7 @@ fn measured(metric: &str, group: &Group, profile: Option<&NsysReport>) -> Option
             stage(&["encoder_ms", "prompt_ms", "track_ms", "memory_ms"]).map(per_frame)
         }
         "transfer_ms" => stage(&["upload_ms", "download_ms"]).map(per_frame),
-        // Where frames overlap there is an interval between masks, and no time that a frame took.
+        // Overlapping frames have an interval between masks and no latency.
         "frame_ms" | "end_to_end_ms" if group.overlapping() => None,
         "frame_ms" => stages.map(|stages| per_frame(stages.frame_ms)),
         "end_to_end_ms" => Some(per_frame(stages?.frame_ms + stage(&["decode_ms"])?)),
@@ -170,7 +169,7 @@ fn measured(metric: &str, group: &Group, profile: Option<&NsysReport>) -> Option
     }
 }
 
-/// Percentiles over all frames, which beat a mean of percentiles.
+/// Percentiles over all frames, which are better than means of percentiles.
 fn of_frames(metric: &str, group: &Group) -> Option<(f64, String)> {
     let frames = group.frames.as_ref().filter(|frames| frames.kind == "latency")?;
     let value = match metric {

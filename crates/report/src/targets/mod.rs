@@ -1,9 +1,9 @@
 /*!
-Targets: what a model must reach on a platform, read from TOML and held against the groups of a
-report.
+Targets: limits that a model must meet on a platform, read from TOML and compared with the groups of
+a report.
 
-A target that nobody measured is neither passed nor failed, unless it says that it is required;
-numbers of INVALID rows reach no target.
+A target without a measurement is neither passed nor failed, unless it is required. Numbers of
+INVALID rows meet no target.
 */
 
 mod judge;
@@ -17,10 +17,10 @@ use serde::Deserialize;
 use super::data::Group;
 use vos::record::StageTimes;
 
-/// The targets that `--targets default` means.
+/// The targets of `--targets default`.
 pub const DEFAULT: &str = include_str!("default.toml");
 
-/// Metrics that are no columns.
+/// Metrics that are computed rather than read from a column.
 const DERIVED: [&str; 6] = [
     "gpu_memory_percent",
     "inference_ms",
@@ -29,7 +29,7 @@ const DERIVED: [&str; 6] = [
     "transfer_ms",
     "bandwidth_percent",
 ];
-/// Columns that any run of segtrt may have; a table may have others.
+/// Columns that any run of segtrt may have; a table may have more.
 const COLUMNS: [&str; 26] = [
     "fps",
     "latency_ms",
@@ -63,10 +63,10 @@ const COLUMNS: [&str; 26] = [
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Targets {
-    /// In order.
+    /// The targets in order.
     #[serde(rename = "target")]
     pub list: Vec<Target>,
-    /// Where they come from, for the page.
+    /// The file's name, for the page.
     #[serde(skip)]
     pub from: String,
 }
@@ -75,28 +75,28 @@ pub struct Targets {
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Target {
-    /// What it is called.
+    /// Its name.
     pub name: String,
     /// Column or derived metric.
     pub metric: String,
-    /// The value is less than this.
+    /// The value must be less.
     pub below: Option<f64>,
-    /// The value is not more than this.
+    /// The value must not be more.
     pub at_most: Option<f64>,
-    /// The value is more than this.
+    /// The value must be more.
     pub above: Option<f64>,
-    /// The value is not less than this.
+    /// The value must not be less.
     pub at_least: Option<f64>,
-    /// Unit, for people.
+    /// Unit of the value, as text.
     #[serde(default)]
     pub unit: String,
-    /// Model tags it is for; `*` stands for anything. Empty: all.
+    /// Model tags to which it applies; `*` matches anything. Empty: all.
     #[serde(default)]
     pub models: Vec<String>,
-    /// Platforms it is for. Empty: all.
+    /// Platforms to which it applies. Empty: all.
     #[serde(default)]
     pub platforms: Vec<String>,
-    /// It is a failure that nobody measured it.
+    /// A missing measurement is a failure.
     #[serde(default)]
     pub required: bool,
 }
@@ -105,7 +105,7 @@ impl Targets {
     /// Reads a file, or the built-in targets by the name `default`.
     ///
     /// # Errors
-    /// A file that cannot be read, is no TOML, has an unknown key, no target, or a target without
+    /// The file cannot be read, is not TOML, has an unknown key, no target, or a target without
     /// exactly one limit.
     pub fn open(file: &Path) -> Result<Self> {
         if file == Path::new("default") {
@@ -116,7 +116,7 @@ impl Targets {
         })?;
         Self::parse(&text, &file.display().to_string()).with_context(|| {
             format!(
-                "{} holds no targets; `segtrt report --print-targets` prints an example",
+                "{} has no valid targets; `segtrt report --print-targets` prints an example",
                 file.display()
             )
         })
@@ -126,14 +126,15 @@ impl Targets {
         let mut targets: Self = toml::from_str(text)?;
         from.clone_into(&mut targets.from);
         if targets.list.is_empty() {
-            bail!("there is no [[target]] in it");
+            bail!("it has no [[target]]");
         }
         for target in &targets.list {
             let limits = [target.below, target.at_most, target.above, target.at_least];
             let given: Vec<f64> = limits.into_iter().flatten().collect();
             if given.len() != 1 || !given[0].is_finite() {
                 bail!(
-                    "target {:?} has {} limits; expected exactly one of below, at_most, above, at_least, a finite number",
+                    "target {:?} has {} limits; expected exactly one of below, at_most, above, \
+                     at_least, a finite number",
                     target.name,
                     given.len()
                 );
@@ -142,8 +143,8 @@ impl Targets {
         Ok(targets)
     }
 
-    /// Targets whose metric neither this program nor any of the tables knows: a typing error must
-    /// not read as 'not measured'.
+    /// Targets whose metric is unknown to this program and to all tables. A typing error must not
+    /// count as 'not measured'.
     pub fn unknown(&self, groups: &[Group]) -> Vec<&Target> {
         let known = |metric: &str| {
             DERIVED.contains(&metric)
@@ -154,14 +155,14 @@ impl Targets {
         self.list.iter().filter(|target| !known(&target.metric)).collect()
     }
 
-    /// Every metric that may be named, for messages.
+    /// Every known metric, for messages.
     pub fn known_metrics() -> String {
         [&DERIVED[..], &COLUMNS[..], &StageTimes::NAMES[..]].concat().join(", ")
     }
 }
 
 impl Target {
-    /// The limit in words.
+    /// The limit as text.
     pub fn limit(&self) -> String {
         let number = |value: f64, sign: &str| {
             format!("{sign} {value}{}{}", if self.unit.is_empty() { "" } else { " " }, self.unit)
@@ -189,7 +190,7 @@ impl Target {
     }
 }
 
-/// Whether `text` is `pattern`, in which `*` stands for anything.
+/// Whether `text` matches `pattern`, in which `*` matches anything.
 fn fits(pattern: &str, text: &str) -> bool {
     match pattern.split_once('*') {
         None => pattern == text,

@@ -1,5 +1,4 @@
-//! Colours as eyes see them: contrast by WCAG 2, colour blindness by the matrices of Machado,
-//! Oliveira and Fernandes (2009).
+//! Contrast by WCAG 2; colour blindness by the matrices of Machado, Oliveira and Fernandes (2009).
 
 use super::*;
 

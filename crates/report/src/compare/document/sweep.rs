@@ -204,26 +204,26 @@ mod tests {
             (row("a", Some(10.0), Judgement::Valid), row("b", Some(20.0), Judgement::Unjudged));
         let invalid = row("c", Some(30.0), Judgement::Invalid);
         let failed = row("d", None, Judgement::Unjudged);
-        let said = |rows: &[&SweepRow]| {
+        let remark = |rows: &[&SweepRow]| {
             let rows: Vec<SweepRow> = rows.iter().map(|row| (*row).clone()).collect();
             remarks(&rows).remove(0)
         };
         let two = "m: fastest is b, 20.00 frames of single objects a second; its slowest stage is \
                    encoder, 2.50 ms a frame";
-        assert_eq!(said(&[&slow, &quick]), two);
-        assert_eq!(said(&[&slow, &quick, &invalid, &failed]), two);
+        assert_eq!(remark(&[&slow, &quick]), two);
+        assert_eq!(remark(&[&slow, &quick, &invalid, &failed]), two);
         for rows in [&[&slow, &failed][..], &[&invalid, &slow], &[&slow]] {
-            let said = said(rows);
+            let remark = remark(rows);
             assert!(
-                said.starts_with(
+                remark.starts_with(
                     "m: cannot name a fastest combination: only a has a valid speed, 10.00 frames"
                 ),
-                "{said}"
+                "{remark}"
             );
-            assert!(said.contains("its slowest stage is encoder"), "{said}");
+            assert!(remark.contains("its slowest stage is encoder"), "{remark}");
         }
-        assert!(said(&[&invalid, &invalid]).ends_with("all 2 speeds are INVALID"));
-        assert!(said(&[&invalid, &failed]).ends_with("the only speed is INVALID"));
-        assert_eq!(said(&[&failed]), "m: no combination has a speed to show");
+        assert!(remark(&[&invalid, &invalid]).ends_with("all 2 speeds are INVALID"));
+        assert!(remark(&[&invalid, &failed]).ends_with("the only speed is INVALID"));
+        assert_eq!(remark(&[&failed]), "m: no combination has a speed to show");
     }
 }

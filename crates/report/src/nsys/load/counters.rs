@@ -1,5 +1,5 @@
 /*!
-What the counters of GPUs read, where nsys was asked to sample them (`--gpu-metrics-devices`).
+Readings of the GPUs' counters, if nsys sampled them (`--gpu-metrics-devices`).
 */
 
 use std::collections::HashMap;
@@ -9,17 +9,17 @@ use anyhow::Result;
 use super::Loader;
 use crate::nsys::trace::{Name, Sample, Trace};
 
-/// The readings, and the names behind their numbers.
+/// The tables of readings and of counter names.
 const READINGS: &str = "GPU_METRICS";
 const NAMES: &str = "TARGET_INFO_GPU_METRICS";
-/// The lowest byte of an event type is the GPU that it is of.
+/// The lowest byte of an event type is the GPU.
 const GPU: i64 = 0xff;
 
 impl Loader<'_> {
-    /// Readings of counters, in the order of time; none where the export has no table of any.
+    /// Readings of counters in order of time; none if the export has no such table.
     pub(super) fn counters(&self, trace: &mut Trace) -> Result<()> {
         let database = self.database;
-        // A table without readings is made by some exports of every report.
+        // Some exports have an empty table.
         if !database.has(READINGS) || !database.has(NAMES) {
             return Ok(());
         }

@@ -1,5 +1,5 @@
 /*!
-What happened on the host: ranges, and calls of the CUDA API.
+Events on the host: ranges, and calls of the CUDA API.
 */
 
 use std::collections::HashMap;
@@ -7,15 +7,14 @@ use std::collections::HashMap;
 use anyhow::Result;
 
 use super::Loader;
-use crate::nsys::trace::{Call, Range, Style, Trace, process};
+use crate::nsys::trace::{Call, Range, RangeKind, Trace, process};
 
-/// `ENUM_NSYS_EVENT_TYPE`: ranges of the program's own and of imported text, and the naming of a
-/// domain.
+/// `ENUM_NSYS_EVENT_TYPE`: ranges of the program and of imported text, and the name of a domain.
 const PUSH_POP: [i64; 2] = [59, 70];
 const START_END: [i64; 2] = [60, 71];
 const DOMAIN_CREATE: i64 = 75;
 impl Loader<'_> {
-    /// Ranges, with the names of their domains.
+    /// Ranges with the names of their domains.
     pub(super) fn ranges(&self, trace: &mut Trace) -> Result<()> {
         const TABLE: &str = "NVTX_EVENTS";
         if !self.database.has(TABLE) {
@@ -24,13 +23,14 @@ impl Loader<'_> {
         self.database.require(TABLE, &["start", "end", "eventType", "globalTid"])?;
         let column = |names: &[&'static str]| self.database.column(TABLE, names);
         let sql = format!(
-            "SELECT start, end, eventType, globalTid, {}, {}, {}, {} FROM {TABLE} ORDER BY start, rowid",
+            "SELECT start, end, eventType, globalTid, {}, {}, {}, {} FROM {TABLE} ORDER BY start, \
+             rowid",
             column(&["endGlobalTid"]),
             column(&["text"]),
             column(&["textId"]),
             column(&["domainId"])
         );
-        struct Event {
+        struct NvtxEvent {
             start: i64,
             end: Option<i64>,
             kind: i64,
@@ -41,7 +41,7 @@ impl Loader<'_> {
             domain: Option<i64>,
         }
         let events = self.database.rows(&sql, |row| {
-            Ok(Event {
+            Ok(NvtxEvent {
                 start: row.get(0)?,
                 end: row.get(1)?,
                 kind: row.get(2)?,
@@ -52,9 +52,10 @@ impl Loader<'_> {
                 domain: row.get(7)?,
             })
         })?;
-        // A domain's number is its process's own.
-        let key = |event: &Event| (process(event.thread.unwrap_or(0)), event.domain.unwrap_or(0));
-        let word = |event: &Event| {
+        // A domain's number belongs to its process.
+        let key =
+            |event: &NvtxEvent| (process(event.thread.unwrap_or(0)), event.domain.unwrap_or(0));
+        let word = |event: &NvtxEvent| {
             let own = event.text.as_deref().or_else(|| self.string(event.text_id));
             own.unwrap_or("(unnamed)").to_owned()
         };
@@ -65,8 +66,8 @@ impl Loader<'_> {
             .collect();
         for event in &events {
             let style = match event.kind {
-                kind if PUSH_POP.contains(&kind) => Style::PushPop,
-                kind if START_END.contains(&kind) => Style::StartEnd,
+                kind if PUSH_POP.contains(&kind) => RangeKind::PushPop,
+                kind if START_END.contains(&kind) => RangeKind::StartEnd,
                 _ => continue,
             };
             let domain = domains.get(&key(event)).map_or("", String::as_str);

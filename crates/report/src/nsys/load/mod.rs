@@ -1,6 +1,6 @@
 /*!
-Reads an export into a [`Trace`]. Releases differ in tables and columns; every difference is met
-here.
+Reads an export into a [`Trace`]. Tables and columns differ between releases; these files handle the
+differences.
 */
 
 mod counters;
@@ -17,9 +17,9 @@ use super::trace::{Trace, process};
 /// Reads everything.
 ///
 /// # Errors
-/// A damaged file, or a table without a column that it cannot do without.
+/// The file is damaged, or a table lacks a needed column.
 pub fn load(database: &Database) -> Result<Trace> {
-    // Where the export does not say whose work it is, all belongs to one process.
+    // If the export does not name the process of GPU work, all of it belongs to one process.
     let owners =
         ops::TABLES.iter().any(|(_, table)| database.column(table, &["globalPid"]) != "NULL");
     let strings = strings(database)?;
@@ -38,11 +38,11 @@ pub fn load(database: &Database) -> Result<Trace> {
     Ok(trace)
 }
 
-/// What the tables are read with.
+/// The database with lookups for reading its tables.
 struct Loader<'a> {
     database: &'a Database,
     strings: HashMap<i64, String>,
-    /// Work of GPUs tells its process.
+    /// GPU work has a process.
     owners: bool,
 }
 
@@ -51,7 +51,7 @@ impl Loader<'_> {
         self.strings.get(&id?).map(String::as_str)
     }
 
-    /// The process of a thread's or a process's id.
+    /// The process of a thread or process id.
     fn owner(&self, id: Option<i64>) -> i64 {
         id.filter(|_| self.owners).map_or(0, process)
     }
@@ -91,7 +91,7 @@ fn gpus(database: &Database) -> Result<BTreeMap<i64, String>> {
     Ok(BTreeMap::new())
 }
 
-/// What the program wrote to standard error, where the report kept it.
+/// The program's standard error, if the report has it.
 fn stderr(database: &Database, strings: &HashMap<i64, String>) -> Result<String> {
     const TABLE: &str = "ProcessStreams";
     if ["filenameId", "contentId"].iter().any(|column| database.column(TABLE, &[column]) == "NULL")

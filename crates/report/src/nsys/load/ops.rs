@@ -1,19 +1,19 @@
 /*!
-What GPUs did: kernels, CUDA graphs, copies, memory that was set.
+GPU operations: kernels, CUDA graphs, copies, memory fills.
 */
 
 use anyhow::Result;
 use rusqlite::Row;
 
 use super::Loader;
-use crate::nsys::trace::{Correlation, Kind, Name, Op, Trace};
+use crate::nsys::trace::{Correlation, GpuOp, Name, OpKind, Trace};
 
-/// Tables with work of GPUs.
-pub(super) const TABLES: [(Kind, &str); 4] = [
-    (Kind::Kernel, "CUPTI_ACTIVITY_KIND_KERNEL"),
-    (Kind::Graph, "CUPTI_ACTIVITY_KIND_GRAPH_TRACE"),
-    (Kind::Copy, "CUPTI_ACTIVITY_KIND_MEMCPY"),
-    (Kind::Set, "CUPTI_ACTIVITY_KIND_MEMSET"),
+/// Tables with GPU operations.
+pub(super) const TABLES: [(OpKind, &str); 4] = [
+    (OpKind::Kernel, "CUPTI_ACTIVITY_KIND_KERNEL"),
+    (OpKind::Graph, "CUPTI_ACTIVITY_KIND_GRAPH_TRACE"),
+    (OpKind::Copy, "CUPTI_ACTIVITY_KIND_MEMCPY"),
+    (OpKind::Set, "CUPTI_ACTIVITY_KIND_MEMSET"),
 ];
 
 struct OpRow {
@@ -45,7 +45,7 @@ const COPIES: [&str; 14] = [
 ];
 
 impl Loader<'_> {
-    /// Work of GPUs, in the order of time.
+    /// GPU operations in order of time.
     pub(super) fn ops(&self, trace: &mut Trace) -> Result<()> {
         for (kind, table) in TABLES {
             if !self.database.has(table) {
@@ -60,7 +60,7 @@ impl Loader<'_> {
                 let correlation: Option<Correlation> =
                     row.correlation.map(|number| (owner, number));
                 let OpRow { start, end, device, bytes, .. } = row;
-                ops.push(Op { kind, name, start, end, device, correlation, bytes });
+                ops.push(GpuOp { kind, name, start, end, device, correlation, bytes });
             }
             trace.ops = Some(ops);
         }
@@ -70,14 +70,14 @@ impl Loader<'_> {
         Ok(())
     }
 
-    fn op_rows(&self, kind: Kind, table: &str) -> Result<Vec<OpRow>> {
+    fn op_rows(&self, kind: OpKind, table: &str) -> Result<Vec<OpRow>> {
         self.database.require(table, &["start", "end", "deviceId"])?;
         let column = |names: &[&'static str]| self.database.column(table, names);
         let name = match kind {
-            Kind::Kernel => column(&["demangledName", "shortName", "mangledName"]),
-            Kind::Graph => column(&["graphId", "graphExecId"]),
-            Kind::Copy => column(&["copyKind"]),
-            Kind::Set => "NULL",
+            OpKind::Kernel => column(&["demangledName", "shortName", "mangledName"]),
+            OpKind::Graph => column(&["graphId", "graphExecId"]),
+            OpKind::Copy => column(&["copyKind"]),
+            OpKind::Set => "NULL",
         };
         let sql = format!(
             "SELECT start, end, deviceId, {}, {}, {}, {name} FROM {table}",
@@ -99,16 +99,16 @@ impl Loader<'_> {
         self.database.rows(&sql, read)
     }
 
-    /// Memory operations are called as nsys's tables call them.
-    fn op_name(&self, trace: &mut Trace, kind: Kind, id: Option<i64>) -> Name {
+    /// Memory operations have the names of nsys's tables.
+    fn op_name(&self, trace: &mut Trace, kind: OpKind, id: Option<i64>) -> Name {
         let text = match kind {
-            Kind::Kernel => self.string(id).unwrap_or("(unnamed kernel)").to_owned(),
-            Kind::Graph => format!("[CUDA graph {}]", id.unwrap_or(0)),
-            Kind::Copy => {
+            OpKind::Kernel => self.string(id).unwrap_or("(unnamed kernel)").to_owned(),
+            OpKind::Graph => format!("[CUDA graph {}]", id.unwrap_or(0)),
+            OpKind::Copy => {
                 let place = usize::try_from(id.unwrap_or(0)).unwrap_or(0);
                 format!("[CUDA memcpy {}]", COPIES.get(place).unwrap_or(&COPIES[0]))
             }
-            Kind::Set => "[CUDA memset]".to_owned(),
+            OpKind::Set => "[CUDA memset]".to_owned(),
         };
         trace.names.place(&text)
     }

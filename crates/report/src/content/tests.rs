@@ -1,9 +1,9 @@
-//! What follows from rows: who counts, what may be compared, what is only said.
+//! The content of reports on small tables: groups, comparisons, notes, targets, hints.
 
 use std::path::Path;
 
 use super::*;
-use crate::input::{Believed, read};
+use crate::input::{Validity, read};
 use crate::targets::State;
 
 const HEAD: &str = "video,object,model,imgsz,precision,frames,fps,gpu_peak_alloc_MiB,JandF,status,reason,device,mode,latency_p50_ms,throttle,verdict,verdict_reason\n";
@@ -23,7 +23,8 @@ fn report_of(tables: &[(&str, String)], targets: Option<&Targets>) -> Report {
 
 fn row(video: &str, model: &str, fps: f64, verdict: &str) -> String {
     format!(
-        "{video},000,{model},1024,fp16,50,{fps},170.0,0.5,ok,,NVIDIA H200,latency,{},none,{verdict},\n",
+        "{video},000,{model},1024,fp16,50,{fps},170.0,0.5,ok,,NVIDIA \
+         H200,latency,{},none,{verdict},\n",
         1000.0 / fps
     )
 }
@@ -39,7 +40,7 @@ fn invalid_rows_have_no_part_in_speed_and_their_part_in_quality() {
         (group.counts.measured, group.counts.valid, group.counts.invalid, group.invalid),
         (2, 1, 1, false)
     );
-    assert_eq!((group.reasons[0].state, group.reasons[0].rows), (Believed::Invalid, 1));
+    assert_eq!((group.reasons[0].state, group.reasons[0].rows), (Validity::Invalid, 1));
     assert!(report.notes[0].contains("1 of 2 rows are INVALID"), "{:?}", report.notes);
 }
 
@@ -170,7 +171,14 @@ fn targets_pass_fail_or_were_not_measured_and_never_by_invalid_rows() {
     );
     assert_eq!(state("fast", "GPU memory"), State::Pass);
     let failure = verdicts.failure().unwrap();
-    assert!(failure.contains("2 missed") && failure.contains("INVALID rows alone"), "{failure}");
+    assert!(
+        failure.contains("2 missed")
+            && failure.contains(
+                "with only INVALID \
+        rows"
+            ),
+        "{failure}"
+    );
 }
 
 #[test]
@@ -180,7 +188,7 @@ fn a_check_of_nothing_fails() {
         &[("x", "video,object,model,fps,status\nv,0,m,,failed\n".to_owned())],
         Some(&targets),
     );
-    assert!(report.targets.unwrap().failure().unwrap().contains("none of them was measured"));
+    assert!(report.targets.unwrap().failure().unwrap().contains("none was measured"));
 }
 
 #[test]
@@ -257,7 +265,7 @@ fn frames_out_of_a_file_are_no_transfers_and_silent_sensors_saw_nothing() {
         (report("pil13-bicubic", "none"), report("pil13-bicubic-predecoded-u8", ""));
     let of = |report: &Report| {
         let group = &report.groups[0];
-        (group.bandwidth.upload_gb_per_s.is_some(), report.hints.len(), group.throttle_told)
+        (group.bandwidth.upload_gb_per_s.is_some(), report.hints.len(), group.throttle_rows)
     };
     assert_eq!((of(&read), of(&mapped)), ((true, 1, 1), (false, 0, 0)));
 }

@@ -1,0 +1,100 @@
+/*!
+The content of a report without its layout. The page and `--json` show the same.
+*/
+
+use serde::Serialize;
+
+use super::data::{
+    Best, Group, Hint, PlatformTable, SourceInfo, best, gather, hints, notes, platforms, sources,
+};
+use super::input::{DriftCurve, Inputs, NsysReport, ResultRow, TEXT_COLUMNS, Unproven};
+use super::targets::{self, Targets, Verdicts};
+
+/// The content of the page.
+#[derive(Debug, Serialize)]
+pub struct Report {
+    /// Version of this program.
+    pub segtrt: &'static str,
+    /// Time of the report, UTC.
+    pub generated: String,
+    /// The files with rows.
+    pub sources: Vec<SourceInfo>,
+    /// Rows of one model under one set of conditions on one platform, taken together.
+    pub groups: Vec<Group>,
+    /// The best groups by each measure.
+    pub best: Vec<Best>,
+    /// Platform against platform.
+    pub platforms: PlatformTable,
+    /// Mask IoU against frame index.
+    pub drift: Vec<DriftCurve>,
+    /// Sides of comparisons without proven masks.
+    pub unproven: Vec<Unproven>,
+    /// Profiles.
+    pub nsys: Vec<NsysReport>,
+    /// Targets, if requested.
+    pub targets: Option<Verdicts>,
+    /// Hints about what limits a group's speed, with evidence.
+    pub hints: Vec<Hint>,
+    /// Notes for the reader.
+    pub notes: Vec<String>,
+    /// Files and rows that could not be read.
+    pub problems: Vec<String>,
+    /// Every row.
+    pub rows: Vec<RowEntry>,
+}
+
+/// A row and its group.
+#[derive(Debug, Serialize)]
+pub struct RowEntry {
+    /// Index in [`Report::groups`].
+    pub group: usize,
+    /// Index in [`Report::sources`].
+    pub source: usize,
+    /// Its fields by column.
+    #[serde(flatten, serialize_with = "row_fields")]
+    pub row: ResultRow,
+}
+
+/// Builds the report from the files' contents.
+pub fn build(inputs: Inputs, targets: Option<&Targets>, generated: String) -> Report {
+    let (groups, places) = gather::groups(&inputs.sources);
+    let sources = inputs.sources.iter().map(sources::info).collect();
+    let notes = notes::notes(&inputs, &groups);
+    let mut hints = hints::hints(&groups);
+    hints.extend(hints::of_profiles(&inputs.nsys));
+    let rows =
+        inputs.sources.into_iter().zip(places).enumerate().flat_map(|(source, (read, places))| {
+            let entry = move |(row, group)| RowEntry { group, source, row };
+            read.rows.into_iter().zip(places).map(entry).collect::<Vec<_>>()
+        });
+    let rows = rows.collect();
+    let targets = targets.map(|targets| targets::judge(targets, &groups, &inputs.nsys));
+    Report {
+        segtrt: env!("CARGO_PKG_VERSION"),
+        generated,
+        sources,
+        best: best::best(&groups),
+        platforms: platforms::table(&groups),
+        drift: inputs.drift,
+        unproven: inputs.unproven,
+        nsys: inputs.nsys,
+        targets,
+        hints,
+        notes,
+        problems: inputs.problems,
+        rows,
+        groups,
+    }
+}
+
+fn row_fields<S: serde::Serializer>(row: &ResultRow, serializer: S) -> Result<S::Ok, S::Error> {
+    let value = |column: &str| match (row.number(column), row.text(column)) {
+        (Some(number), _) if !TEXT_COLUMNS.contains(&column) => number.into(),
+        (_, Some(text)) => text.into(),
+        (_, None) => serde_json::Value::Null,
+    };
+    serializer.collect_map(row.columns().into_iter().map(|column| (column, value(column))))
+}
+
+#[cfg(test)]
+mod tests;
