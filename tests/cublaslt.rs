@@ -5,7 +5,7 @@ use std::process::Command;
 
 use cuda::Element;
 use cuda::cublaslt::{CublasLt, CublasLtError, Matmul, MatmulShape};
-use cuda::{Gpu, Recorded, Stream, View, Work};
+use cuda::{Capturable, CapturedGraph, Gpu, Stream, View};
 use half::f16;
 use segtrt::selftest::kernels::{Chosen, Topic, run};
 use segtrt::selftest::{Repeats, report};
@@ -293,7 +293,7 @@ struct Both {
 
 #[expect(unsafe_code, reason = "what it promises is what it keeps")]
 // SAFETY: product and operands are kept as long as this; nothing is cleared.
-unsafe impl Work for Both {
+unsafe impl Capturable for Both {
     fn enqueue(&mut self, stream: &Stream) -> anyhow::Result<()> {
         self.operands.enqueue(&self.product, 0, stream);
         self.operands.enqueue(&self.product, 1, stream);
@@ -324,7 +324,7 @@ fn launches() {
     // Recorded once, and replayed with the biases that it was recorded with.
     let out = operands.out.clone();
     let all = Operands { out, ..Operands::new(&gpu, &stream, &product) };
-    let mut recorded = Recorded::new(Both { product, operands }, &stream, true);
+    let mut recorded = CapturedGraph::new(Both { product, operands }, &stream, true);
     for _ in 0..3 {
         recorded.run().unwrap();
     }

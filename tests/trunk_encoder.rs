@@ -5,7 +5,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use assert_cmd::Command;
-use cuda::cublaslt::{Choice, Choices, Early};
+use cuda::cublaslt::{Choice, Choices, PdlKernels};
 use predicates::str::contains;
 use runtime::engine::EngineManifest;
 use runtime::pipeline::shapes_of;
@@ -246,7 +246,7 @@ fn kept_algorithms_are_taken_where_library_and_gpu_are_theirs() {
             device: device.to_owned(),
             us: [2.0, 1.0],
             products: shapes.iter().copied().map(choice).collect(),
-            begin_early: Early { norms: true, ..Early::default() },
+            pdl: PdlKernels { norms: true, ..PdlKernels::default() },
             kernels: Vec::new(),
         });
         manifest.write(&dir).unwrap();

@@ -12,7 +12,7 @@ use super::clip_run::Pass;
 use super::object_error::ObjectError;
 use super::plan::GpuPlan;
 use super::runner::{ClipRunner, PassRequest};
-use cuda::{Gpu, Purpose, nvjpeg};
+use cuda::{Gpu, MemoryTag, nvjpeg};
 use runtime::TensorRtMemory;
 use runtime::pipeline::{
     self, Decoder, Engines, FrameResult, ObjectSpan, PassError, PassPlan, Pipeline,
@@ -63,7 +63,7 @@ impl GpuRunner {
         };
         let library = runtime::tensorrt_library::open(plan.tensorrt_lib.as_deref())?;
         let start = Instant::now();
-        let memory = Arc::new(TensorRtMemory::new(&gpu.towards(Purpose::Weights)));
+        let memory = Arc::new(TensorRtMemory::new(&gpu.tagged(MemoryTag::Weights)));
         let runtime = Runtime::with_memory(&library, memory, None)?;
         let engines =
             Engines::open(&gpu, runtime, dir, with_mask, plan.bank, plan.options.encode_batch)?;

@@ -9,12 +9,13 @@ use anyhow::{Context, Result, ensure};
 use super::clip_run::{Pass, Span};
 use super::object_error::ObjectError;
 use super::plan::BenchPlan;
-use vos::logits::{Exchange, FOLDER, LogitsFile, file_name};
+use vos::files::LOGITS;
+use vos::logits::{Exchange, LogitsFile, file_name};
 use vos::record::ObjectKey;
 
 /// The file of an object in a run folder.
 pub fn path_of(run: &Path, key: &ObjectKey) -> PathBuf {
-    run.join(FOLDER).join(file_name(key))
+    run.join(LOGITS).join(file_name(key))
 }
 
 /// What the objects of a pass take and hand out.
@@ -72,7 +73,7 @@ pub fn write(out_dir: &Path, key: &ObjectKey, side: usize, pass: &Pass) -> Resul
         logits.frames(),
         pass.times.len()
     );
-    let folder = out_dir.join(FOLDER);
+    let folder = out_dir.join(LOGITS);
     std::fs::create_dir_all(&folder).with_context(|| {
         format!("cannot make {}; choose a writable --out-dir", folder.display())
     })?;

@@ -18,8 +18,8 @@ use super::work::{Work, teacher_name};
 use host::UsageError;
 use report::compare::runs::RunFolder;
 use vos::dataset::{Clip, Dataset};
-use vos::files::{Configuration, FileHash, sha256_of_file};
-use vos::logits::{FOLDER, LogitsFile};
+use vos::files::{Configuration, FileHash, LOGITS, sha256_of_file};
+use vos::logits::LogitsFile;
 use vos::record::ObjectKey;
 use vos::strides::Strides;
 
@@ -93,7 +93,7 @@ fn whole(plan: &BenchPlan, run: &RunFolder) -> Result<()> {
     }
     if !run.has_logits() {
         let what =
-            format!("found no logits, expected files in {}", run.path.join(FOLDER).display());
+            format!("found no logits, expected files in {}", run.path.join(LOGITS).display());
         let advice = "make that run again with --save-logits (segtrt bench, or pytorch/run.py)";
         bail!(refused(&run.path, &what, advice));
     }

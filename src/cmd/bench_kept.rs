@@ -6,7 +6,7 @@ use std::path::PathBuf;
 
 use crate::bench::plan::BenchPlan;
 use crate::bench::progress::Display;
-use vos::files::{MASKS, ResultStore};
+use vos::files::{LOGITS, MASKS, ResultStore};
 use vos::logits;
 use vos::overlay;
 use vos::record::{ObjectKey, Status};
@@ -42,7 +42,7 @@ fn files(plan: &BenchPlan) -> [(&'static str, bool, Paths); 3] {
             vec![plan.out_dir.join(MASKS).join(format!("{}.json", key.file_stem()))]
         }),
         ("--save-logits", plan.save_logits, |plan, key| {
-            vec![plan.out_dir.join(logits::FOLDER).join(logits::file_name(key))]
+            vec![plan.out_dir.join(LOGITS).join(logits::file_name(key))]
         }),
         ("--save-overlays", plan.save_overlays, |plan, key| {
             let film = format!("{}{}", key.file_stem(), overlay::FILM);

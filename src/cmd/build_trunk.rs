@@ -50,7 +50,7 @@ pub fn choose(dir: &Path, manifest: &mut EngineManifest) -> Result<Option<String
         "the algorithms of the trunk's products could not be timed; cuBLASLt's own are taken",
     )?;
     let (others, all, [before, after]) = (choices.others(), choices.products.len(), choices.us);
-    let early = match choices.begin_early {
+    let early = match choices.pdl {
         none if none.is_none() => String::new(),
         kinds => format!(", and {kinds} begin before the kernel in front has ended"),
     };

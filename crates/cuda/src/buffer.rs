@@ -9,7 +9,7 @@ use cudarc::driver::{result, sys};
 
 use super::device::Gpu;
 use super::error::{Result, Tried};
-use super::pinned::Block;
+use super::host_block::HostBlock;
 
 /// A block of device memory; goes back to the driver when it is dropped, after the work that uses it.
 #[derive(Debug)]
@@ -18,7 +18,7 @@ pub(super) struct Buffer {
     bytes: usize,
     gpu: Gpu,
     /// The host memory that this is the device's view of; none for memory of the device's own.
-    host: Option<Arc<Block>>,
+    host: Option<Arc<HostBlock>>,
 }
 
 impl Buffer {
@@ -33,7 +33,7 @@ impl Buffer {
     }
 
     /// Host memory under the address by which the device reaches it. It is not device memory, and not counted as such.
-    pub(super) fn of_host(gpu: &Gpu, address: sys::CUdeviceptr, host: Arc<Block>) -> Self {
+    pub(super) fn of_host(gpu: &Gpu, address: sys::CUdeviceptr, host: Arc<HostBlock>) -> Self {
         Self { address, bytes: host.len(), gpu: gpu.clone(), host: Some(host) }
     }
 

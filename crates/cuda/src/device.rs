@@ -9,8 +9,8 @@ use cudarc::driver::{CudaContext, result};
 
 use super::driver;
 use super::error::{GpuError, Result, Tried, code, means_no_device};
-use super::module::Modules;
-use super::pool::{Pool, Purpose};
+use super::image::Modules;
+use super::pool::{MemoryTag, Pool};
 use super::stream::{Event, Stream};
 
 /// What a GPU is.
@@ -36,7 +36,7 @@ pub struct Gpu {
     context: Arc<CudaContext>,
     facts: Arc<Facts>,
     pool: Pool,
-    purpose: Purpose,
+    purpose: MemoryTag,
     modules: Modules,
 }
 
@@ -87,7 +87,7 @@ impl Gpu {
     }
 
     /// The same GPU, whose memory counts as taken for `purpose` from here on.
-    pub fn towards(&self, purpose: Purpose) -> Self {
+    pub fn tagged(&self, purpose: MemoryTag) -> Self {
         Self { purpose, ..self.clone() }
     }
 

@@ -78,9 +78,9 @@ pub(super) fn require_hoppers() -> Result<()> {
     }
 }
 
-/// Whether kernels can be launched, and recorded, before the kernel in front of them has ended: drivers for CUDA 12.3 or newer, the first that
-/// tell kinds of edges apart.
-pub(super) fn records_early_launches() -> bool {
+/// Whether programmatic dependent launches can be enqueued and captured: drivers for CUDA 12.3 or newer,
+/// the first that distinguish kinds of graph edges.
+pub(super) fn captures_pdl() -> bool {
     static OFFERED: OnceLock<bool> = OnceLock::new();
     *OFFERED.get_or_init(|| offers(&["cuLaunchKernelEx", "cuGraphGetEdges_v2"]))
 }

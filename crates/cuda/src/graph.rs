@@ -7,7 +7,7 @@ use std::fmt::Display;
 use cudarc::driver::result;
 use cudarc::driver::sys::{CUgraph, CUgraphExec, CUgraphInstantiate_flags, CUstreamCaptureMode};
 
-use super::cleared;
+use super::cleared_memory;
 use super::error::{GpuError, Result, Tried};
 use super::stream::Stream;
 use super::view::View;
@@ -53,7 +53,7 @@ impl Graph {
         }
         if let Some(cleared) = cleared {
             // SAFETY: the graph lives, and nobody else knows it; what it does with `cleared` is the caller's promise.
-            unsafe { cleared::leave_out(draft.0, cleared) };
+            unsafe { cleared_memory::leave_out(draft.0, cleared) };
         }
         // SAFETY: the graph lives; what it became does not need it any more.
         let ready = unsafe { result::graph::instantiate(draft.0, CUgraphInstantiate_flags(0)) };

@@ -19,32 +19,34 @@ can be handed over. A launch is unsafe: the crate `kernels` makes them, for it k
 #![allow(unsafe_code)]
 
 mod buffer;
-mod cleared;
+mod captured_graph;
+mod cleared_memory;
 pub mod cublaslt;
 mod device;
 mod driver;
 mod element;
 mod error;
 pub mod graph;
+mod host_block;
+pub mod image;
 mod memory;
 pub mod module;
 pub mod nvjpeg;
 mod owned;
 mod pinned;
 mod pool;
-mod recorded;
 mod stream;
 pub mod tensor_map;
 mod view;
 
+pub use captured_graph::{Capturable, CapturedGraph, GraphStats};
 pub use device::{Facts, Gpu};
 pub use dynlib::{Missed, Searched};
 pub use element::Element;
 pub use error::{GpuError, Result};
 pub use memory::DriverMemory;
-pub use module::Begin;
+pub use module::LaunchMode;
 pub use pinned::Pinned;
-pub use pool::{Pool, PoolUse, Purpose};
-pub use recorded::{Recorded, Replay, Work};
+pub use pool::{MemoryTag, Pool, PoolUse};
 pub use stream::{Event, Stream, Wait};
 pub use view::View;

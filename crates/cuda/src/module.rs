@@ -2,9 +2,8 @@
 Compiled kernels: loading them, and putting one of them into a stream's work.
 */
 
-use std::collections::BTreeMap;
 use std::ffi::c_void;
-use std::sync::{Arc, Mutex, PoisonError, Weak};
+use std::sync::Arc;
 
 use cudarc::driver::sys::{
     self, CUfunction_attribute, CUlaunchAttribute, CUlaunchAttributeID, CUlaunchAttributeValue,
@@ -16,49 +15,10 @@ use cudarc::nvrtc::Ptx;
 use super::device::Gpu;
 use super::driver;
 use super::error::{GpuError, Result, Tried};
+use super::image::Image;
 use super::stream::Stream;
 use super::tensor_map::TensorMap;
 use super::view::View;
-
-/// What a module is loaded from.
-#[derive(Clone, Copy, Debug)]
-pub enum Image {
-    /// PTX, deflated, which the driver compiles for the GPU and keeps in its cache.
-    Ptx(&'static [u8]),
-    /// A cubin, made for one architecture.
-    Cubin(&'static [u8]),
-}
-
-impl Image {
-    /// Where its bytes begin: an image is part of the program, and has its own.
-    fn place(self) -> usize {
-        let (Self::Ptx(bytes) | Self::Cubin(bytes)) = self;
-        bytes.as_ptr().addr()
-    }
-
-    /// The text of deflated PTX; none where it is damaged.
-    pub fn inflated(deflated: &[u8]) -> Option<String> {
-        let text = miniz_oxide::inflate::decompress_to_vec(deflated).ok()?;
-        String::from_utf8(text).ok()
-    }
-}
-
-/// The modules that a GPU has loaded, by their images' places. Without a cache on disk the driver compiles PTX each time that it is loaded, some of it for
-/// seconds.
-#[derive(Clone, Debug, Default)]
-pub(super) struct Modules(Arc<Mutex<BTreeMap<usize, Weak<CudaModule>>>>);
-
-impl Modules {
-    /// The module of this image, if anybody has it still.
-    fn find(&self, image: Image) -> Option<Arc<CudaModule>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).get(&image.place())?.upgrade()
-    }
-
-    fn add(&self, image: Image, module: &Arc<CudaModule>) {
-        let mut all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        all.insert(image.place(), Arc::downgrade(module));
-    }
-}
 
 /// A loaded module; gone with its last function.
 #[derive(Clone, Debug)]
@@ -75,8 +35,8 @@ pub struct Function {
     gpu: Gpu,
     /// Shared memory of each launch beyond what the kernel declares, bytes.
     shared: u32,
-    /// It begins before the kernel in front of it has ended.
-    early: bool,
+    /// Launched by programmatic dependent launch.
+    pdl: bool,
 }
 
 /// Blocks and threads of a launch.
@@ -88,21 +48,22 @@ pub struct Launch {
     pub threads: u32,
 }
 
-/// When a kernel begins.
+/// When a kernel may start.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Begin {
-    /// When all in front of it on the stream has ended.
+pub enum LaunchMode {
+    /// After all previous work of the stream.
     #[default]
-    Behind,
-    /// Where blocks of the kernel in front of it end, before all have ("programmatic dependent launch"); it waits by itself for what it
-    /// needs. As [`Self::Behind`] where the driver cannot record that: before CUDA 12.3.
-    Early,
+    Ordered,
+    /// Programmatic dependent launch: while the last blocks of the previous kernel still run. The kernel
+    /// waits itself for the data that it needs. Like [`Self::Ordered`] if the driver cannot capture such
+    /// launches: before CUDA 12.3.
+    Pdl,
 }
 
-impl Begin {
-    /// Whether the driver records launches that begin so; an early one begins behind the kernel in front where it does not.
-    pub fn is_recorded(self) -> bool {
-        self == Self::Behind || driver::records_early_launches()
+impl LaunchMode {
+    /// Whether the driver captures launches of this mode.
+    pub fn is_capturable(self) -> bool {
+        self == Self::Ordered || driver::captures_pdl()
     }
 }
 
@@ -170,7 +131,7 @@ impl Module {
         }
         .tried(|| format!("bring the kernel {name} to the device"))?;
         log::debug!("kernel {name}: {registers} registers");
-        Ok(Function { inner, name: name.into(), gpu: self.gpu.clone(), shared: 0, early: false })
+        Ok(Function { inner, name: name.into(), gpu: self.gpu.clone(), shared: 0, pdl: false })
     }
 }
 
@@ -194,13 +155,13 @@ impl Function {
         Self { shared: bytes, ..self.clone() }
     }
 
-    /// The same kernel, begun at another time.
+    /// The same kernel in another launch mode.
     ///
     /// # Safety
-    /// Where it is early, the kernel waits by itself (`grid_wait` in its source) before it touches anything that work in front of it reads or
-    /// writes, and what it is enqueued behind is a kernel, no copy or fill.
-    pub unsafe fn beginning(&self, begin: Begin) -> Self {
-        Self { early: begin == Begin::Early && begin.is_recorded(), ..self.clone() }
+    /// For [`LaunchMode::Pdl`], the kernel waits (`grid_wait` in its source) before it touches anything that
+    /// previous work reads or writes, and the previous work of the stream is a kernel, no copy or fill.
+    pub unsafe fn with_mode(&self, mode: LaunchMode) -> Self {
+        Self { pdl: mode == LaunchMode::Pdl && mode.is_capturable(), ..self.clone() }
     }
 
     /// Blocks of so many threads that a multiprocessor holds at once.
@@ -269,10 +230,10 @@ impl Function {
         let (raw, function) = (stream.inner().cu_stream(), self.inner.cu_function());
         let Launch { grid, threads } = launch;
         // SAFETY: the function is loaded as long as `self.inner` lives; the driver copies the arguments, which the
-        // caller promises to be the kernel's own, before it returns. Whoever made the kernel begin early promised that it waits.
+        // caller promises to be the kernel's parameters, before it returns. The caller of `with_mode` promised that it waits.
         let launched = unsafe {
-            if self.early {
-                launch_early(function, launch, self.shared, raw, &mut pointers)
+            if self.pdl {
+                launch_pdl(function, launch, self.shared, raw, &mut pointers)
             } else {
                 result::launch_kernel(
                     function,
@@ -288,11 +249,11 @@ impl Function {
     }
 }
 
-/// As [`result::launch_kernel`], before the kernel in front has ended.
+/// As [`result::launch_kernel`], by programmatic dependent launch.
 ///
 /// # Safety
 /// As there; the driver has the function, and the kernel waits by itself.
-unsafe fn launch_early(
+unsafe fn launch_pdl(
     function: sys::CUfunction,
     Launch { grid, threads }: Launch,
     shared: u32,

@@ -9,7 +9,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 /// What a block of device memory is for.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
-pub enum Purpose {
+pub enum MemoryTag {
     /// Weights, and what else TensorRT asks for by itself.
     Weights,
     /// Memory that engines run in; contexts that never run at the same time share it.
@@ -27,8 +27,8 @@ pub enum Purpose {
     Other,
 }
 
-impl Purpose {
-    /// All of them, in the order of [`PoolUse::by_purpose`].
+impl MemoryTag {
+    /// All of them, in the order of [`PoolUse::by_tag`].
     pub const ALL: [Self; 7] = [
         Self::Weights,
         Self::Scratch,
@@ -62,17 +62,17 @@ pub struct PoolUse {
     pub peak: u64,
     /// Blocks that were ever asked for; a steady state asks for none.
     pub taken: u64,
-    /// Held now, for each of [`Purpose::ALL`].
-    pub by_purpose: [u64; Purpose::ALL.len()],
+    /// Held now, for each of [`MemoryTag::ALL`].
+    pub by_tag: [u64; MemoryTag::ALL.len()],
 }
 
 impl PoolUse {
     /// What is held now, for what ("weights 28.1 MiB, scratch 62.7 MiB").
     pub fn in_words(&self) -> String {
-        let of = |(purpose, bytes): (&Purpose, &u64)| {
+        let of = |(purpose, bytes): (&MemoryTag, &u64)| {
             format!("{} {:.1} MiB", purpose.name(), *bytes as f64 / f64::from(1 << 20))
         };
-        Purpose::ALL.iter().zip(&self.by_purpose).map(of).collect::<Vec<_>>().join(", ")
+        MemoryTag::ALL.iter().zip(&self.by_tag).map(of).collect::<Vec<_>>().join(", ")
     }
 }
 
@@ -94,18 +94,18 @@ impl Pool {
         usage.peak = usage.current;
     }
 
-    pub(super) fn took(&self, purpose: Purpose, bytes: usize) {
+    pub(super) fn took(&self, purpose: MemoryTag, bytes: usize) {
         let mut usage = self.lock();
         usage.current += bytes as u64;
-        usage.by_purpose[purpose as usize] += bytes as u64;
+        usage.by_tag[purpose as usize] += bytes as u64;
         usage.peak = usage.peak.max(usage.current);
         usage.taken += 1;
     }
 
-    pub(super) fn gave_back(&self, purpose: Purpose, bytes: usize) {
+    pub(super) fn gave_back(&self, purpose: MemoryTag, bytes: usize) {
         let mut usage = self.lock();
         usage.current = usage.current.saturating_sub(bytes as u64);
-        let held = &mut usage.by_purpose[purpose as usize];
+        let held = &mut usage.by_tag[purpose as usize];
         *held = held.saturating_sub(bytes as u64);
     }
 
@@ -121,14 +121,17 @@ mod tests {
     #[test]
     fn the_peak_is_of_the_sum_and_each_purpose_is_counted_apart() {
         let pool = Pool::default();
-        pool.took(Purpose::Weights, 100);
-        pool.took(Purpose::Scratch, 50);
-        pool.gave_back(Purpose::Scratch, 50);
-        pool.took(Purpose::Bank, 20);
+        pool.took(MemoryTag::Weights, 100);
+        pool.took(MemoryTag::Scratch, 50);
+        pool.gave_back(MemoryTag::Scratch, 50);
+        pool.took(MemoryTag::Bank, 20);
         let usage = pool.clone().usage();
         assert_eq!((usage.current, usage.peak, usage.taken), (120, 150, 3));
-        let of = |purpose: Purpose| usage.by_purpose[purpose as usize];
-        assert_eq!((of(Purpose::Weights), of(Purpose::Scratch), of(Purpose::Bank)), (100, 0, 20));
+        let of = |purpose: MemoryTag| usage.by_tag[purpose as usize];
+        assert_eq!(
+            (of(MemoryTag::Weights), of(MemoryTag::Scratch), of(MemoryTag::Bank)),
+            (100, 0, 20)
+        );
         assert!(usage.in_words().starts_with("weights 0.0 MiB, scratch 0.0 MiB"));
         pool.reset_peak();
         assert_eq!(pool.usage().peak, 120);
@@ -136,6 +139,6 @@ mod tests {
 
     #[test]
     fn purposes_are_listed_in_their_own_order() {
-        assert!(Purpose::ALL.iter().enumerate().all(|(at, purpose)| *purpose as usize == at));
+        assert!(MemoryTag::ALL.iter().enumerate().all(|(at, purpose)| *purpose as usize == at));
     }
 }

@@ -18,7 +18,7 @@ use anyhow::{Result, bail, ensure};
 
 use super::{blocks, int, need_exactly};
 use cuda::module::{Arg, Launch};
-use cuda::{Gpu, Purpose, Stream, View};
+use cuda::{Gpu, MemoryTag, Stream, View};
 use kernels::Pair;
 
 pub use kernels::AttentionKernels;
@@ -118,7 +118,7 @@ impl Attention {
         let parts = match splits {
             1 => None,
             _ => {
-                let scratch = gpu.towards(Purpose::Scratch);
+                let scratch = gpu.tagged(MemoryTag::Scratch);
                 let lines = objects * splits * queries;
                 Some(Parts {
                     results: View::new(&scratch, 4 * lines * pair.padded)?,

@@ -10,7 +10,7 @@ use anyhow::{Context, Result, ensure};
 use super::images::{self, Topic};
 use super::trunk::EARLY_NORM;
 use super::{normed, products};
-use cuda::module::{Arg, Begin, Function, Launch};
+use cuda::module::{Arg, Function, Launch, LaunchMode};
 use cuda::tensor_map::TensorMap;
 use cuda::{Gpu, Stream, View};
 
@@ -165,7 +165,7 @@ impl Clusters {
         &self,
         [rows, columns]: [usize; 2],
         args: &[Arg],
-        begin: Begin,
+        begin: LaunchMode,
         stream: &Stream,
     ) -> Result<()> {
         let clusters = self.kind.tiles(rows, columns).min(self.resident);
@@ -174,6 +174,6 @@ impl Clusters {
         let launch = Launch { grid, threads: THREADS };
         // SAFETY: the caller's promise. The thread that brings tiles waits before the first (`bring_all` in the source), and all that a
         // block stores follows from what that thread brought; what else reads memory that others write waits, too.
-        Ok(unsafe { self.function.beginning(begin).launch(launch, args, stream) }?)
+        Ok(unsafe { self.function.with_mode(begin).launch(launch, args, stream) }?)
     }
 }

@@ -10,7 +10,8 @@ use std::thread::{self, ScopedJoinHandle};
 use anyhow::{Context, Result};
 
 use cuda::Gpu;
-use cuda::module::{Image, Module};
+use cuda::image::Image;
+use cuda::module::Module;
 
 /// The modules of `cuda/kernels.toml`, by the same names.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

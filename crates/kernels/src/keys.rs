@@ -8,7 +8,7 @@ use anyhow::{Context, Result, ensure};
 use super::images::{self, Topic};
 use super::{blocks, int, need_exactly};
 use cuda::module::{Arg, Function, Launch};
-use cuda::{Gpu, Purpose, Stream, View};
+use cuda::{Gpu, MemoryTag, Stream, View};
 use vos::bundle::{KeyWeights, Keys};
 
 /// As in the source: columns of a memory's token and of a key, tokens of a pointer, rows of a tile, threads of a block.
@@ -60,7 +60,7 @@ impl MemoryKeys {
             "the keys' weights {} pointers' times",
             if pointer_times { "lack those of" } else { "have, where none are expected, those of" }
         );
-        let memory = gpu.towards(Purpose::Weights);
+        let memory = gpu.tagged(MemoryTag::Weights);
         let put = |bytes: &[u8], expected: usize, what: &str| -> Result<View> {
             let view = View::new(&memory, bytes.len())?;
             need_exactly(&view, expected, ALIGNMENT, what)?;

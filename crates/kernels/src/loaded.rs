@@ -7,7 +7,7 @@ use std::ops::Range;
 
 use anyhow::{Context, Result, ensure};
 
-use cuda::{Gpu, Purpose, Stream, View};
+use cuda::{Gpu, MemoryTag, Stream, View};
 use vos::bundle::FileTensor;
 
 /// What any copy of 16 bytes needs, and whole lines of the caches.
@@ -52,7 +52,7 @@ impl Loaded {
             places.insert(tensor.name.clone(), bytes.len()..bytes.len() + found.len());
             bytes.extend_from_slice(found);
         }
-        let memory = View::new(&gpu.towards(Purpose::Weights), bytes.len())?;
+        let memory = View::new(&gpu.tagged(MemoryTag::Weights), bytes.len())?;
         memory.upload(&bytes, stream)?;
         Ok(Self { memory, places })
     }

@@ -9,7 +9,7 @@ use anyhow::{Result, bail, ensure};
 
 use super::clusters::{Clusters, Kind, ROWS, walk};
 use super::{int, need_exactly};
-use cuda::module::{Arg, Begin};
+use cuda::module::{Arg, LaunchMode};
 use cuda::{Gpu, Stream, View};
 
 /// What copies and vector loads need.
@@ -118,7 +118,7 @@ impl NormedKernels {
         name: &str,
         sizes: [usize; 3],
         operands: &Normed,
-        begin: Begin,
+        begin: LaunchMode,
         stream: &Stream,
     ) -> Result<()> {
         let [rows, columns, depth] = sizes;

@@ -10,7 +10,7 @@ use anyhow::{Result, ensure};
 
 use super::clusters::{Clusters, Kind, walk};
 use super::{int, need_exactly};
-use cuda::module::{Arg, Begin};
+use cuda::module::{Arg, LaunchMode};
 use cuda::{Gpu, Stream, View};
 
 /// As in the source: the memory of eight warps that store 16 rows of 128 bytes.
@@ -85,7 +85,7 @@ impl ProductKernels {
         name: &str,
         sizes: [usize; 3],
         [a, weight, bias, out]: [&View; 4],
-        begin: Begin,
+        begin: LaunchMode,
         stream: &Stream,
     ) -> Result<()> {
         let [rows, columns, depth] = sizes;

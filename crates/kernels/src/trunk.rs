@@ -13,7 +13,7 @@ use anyhow::{Context, Result, ensure};
 use super::images::{self, Topic};
 use super::{blocks, int, need_exactly};
 use cuda::module::{Arg, Function, Launch, Module};
-use cuda::{Begin, Gpu, Stream, View};
+use cuda::{Gpu, LaunchMode, Stream, View};
 use windows::WindowKernels;
 
 pub use windows::{WindowShape, Windows};
@@ -110,7 +110,7 @@ impl TrunkKernels {
         out: &View,
         ahead: Option<&View>,
         [rows, columns]: [usize; 2],
-        begin: Begin,
+        begin: LaunchMode,
         stream: &Stream,
     ) -> Result<()> {
         ensure!(
@@ -139,7 +139,7 @@ impl TrunkKernels {
         ];
         let normalize = match &self.normalize_early {
             // SAFETY: it waits before it touches a token, and what it prefetches is only read by anyone; callers enqueue it behind a kernel.
-            Some(early) if begin == Begin::Early => unsafe { early.beginning(begin) },
+            Some(early) if begin == LaunchMode::Pdl => unsafe { early.with_mode(begin) },
             _ => self.normalize.clone(),
         };
         // SAFETY: the arguments are the kernel's own, and the tensors were measured above.

@@ -9,8 +9,8 @@ use std::time::Duration;
 use anyhow::{Result, ensure};
 
 use cuda::Missed;
-use cuda::cublaslt::{Choices, CublasLt, CublasLtError, Early};
-use cuda::{Recorded, Stream};
+use cuda::cublaslt::{Choices, CublasLt, CublasLtError, PdlKernels};
+use cuda::{CapturedGraph, Stream};
 use kernels::selftest::trunk::{DRAWN, bytes_of_halves, drawn, halves, repeated};
 use kernels::selftest::{
     Bench, Checked, Launches, POISON, TimedRuns, Topic, bytes_of, compare, row,
@@ -162,7 +162,7 @@ fn judge(bench: &Bench) -> Result<(), String> {
     let products = ProductKernels::where_possible(bench.gpu, |_| true).is_some();
     let norms = NormedKernels::where_possible(bench.gpu, |_, _| true).is_some();
     // Of several kernels the first, then the last.
-    let own = [(OWN, false, Early::default()), (OWN_EARLY, true, Early::ALL)];
+    let own = [(OWN, false, PdlKernels::default()), (OWN_EARLY, true, PdlKernels::ALL)];
     let own = if products || norms { &own[..] } else { &[] };
     let cases =
         bench.planned(&MODELS, |model| (model.grid * model.grid * model.columns, 2 + own.len()));
@@ -191,7 +191,7 @@ fn judge(bench: &Bench) -> Result<(), String> {
         bench.found(row(CHOSEN, model.name, chosen));
         for (name, last, early) in own.iter().copied() {
             let checked = laid_out(None).and_then(|alone| {
-                alone.run.begin_early(early);
+                alone.run.use_pdl(early);
                 let served = alone.run.take_own_kernels(last);
                 ensure!(served > 0, "this program's kernels serve none of its products");
                 as_first(&alone)
@@ -286,7 +286,7 @@ fn check(bench: &Bench, alone: &TrunkAlone, tokens_behind: &mut Vec<f32>) -> Res
     let first = all(stream)?;
     // What a later replay leaves is held to what the launches left; the first run records.
     let mut recorded =
-        Recorded::new(Launches(|stream: &Stream| run.enqueue(stream), 1), stream, true);
+        CapturedGraph::new(Launches(|stream: &Stream| run.enqueue(stream), 1), stream, true);
     for _ in 0..3 {
         begin()?;
         recorded.run()?;

@@ -1,6 +1,8 @@
 /*!
-Which of the algorithms that cuBLASLt names each product of a trunk gets: found where engines are built, and kept with them, so that what is
-computed is the same from run to run, which a choice at every start would not promise.
+The algorithm of each matmul of an encoder trunk, as autotuning chose it when the engines were built.
+
+It is kept with the engines, so that results are the same from run to run; a choice at every start would
+not promise that.
 */
 
 use std::fmt;
@@ -10,37 +12,37 @@ use serde::{Deserialize, Serialize};
 use super::library::CublasLt;
 use super::shape::MatmulShape;
 
-/// The algorithms of all products of a trunk, on one GPU with one library.
+/// The algorithms of all matmuls of a trunk, on one GPU with one library.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Choices {
     /// "cuBLASLt 13.1.0 (for CUDA 13)"
     pub library: String,
     /// The GPU's name.
     pub device: String,
-    /// Microseconds of all blocks: with cuBLASLt's own choices, and with these.
+    /// Microseconds of all blocks: with cuBLASLt's first choices, and with these.
     pub us: [f64; 2],
     /// One for each shape.
     pub products: Vec<Choice>,
-    /// What begins before the kernel in front of it has ended.
-    #[serde(default, skip_serializing_if = "Early::is_none")]
-    pub begin_early: Early,
-    /// This program's kernels that had their turn.
+    /// Kernels that start by programmatic dependent launch.
+    #[serde(default, skip_serializing_if = "PdlKernels::is_none")]
+    pub pdl: PdlKernels,
+    /// Custom kernels that were timed.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub kernels: Vec<String>,
 }
 
-/// The kinds of this program's kernels that begin before the kernel in front of them has ended.
+/// Kinds of custom kernels that start by programmatic dependent launch (PDL), before the previous kernel has ended.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Early {
-    /// Products, with what is behind them.
+pub struct PdlKernels {
+    /// Matmuls with their fused epilogues.
     pub products: bool,
-    /// Attention inside windows.
+    /// Window attention.
     pub windows: bool,
-    /// Norms by themselves.
+    /// LayerNorms that are kernels of their own.
     pub norms: bool,
 }
 
-impl Early {
+impl PdlKernels {
     /// All kinds.
     pub const ALL: Self = Self { products: true, windows: true, norms: true };
 
@@ -49,22 +51,22 @@ impl Early {
         *self == Self::default()
     }
 
-    /// Every way in which any of these kinds do, each once.
-    pub fn ways(self) -> impl Iterator<Item = Self> {
+    /// Every non-empty subset of these kinds, each once.
+    pub fn subsets(self) -> impl Iterator<Item = Self> {
         let all = (1..8).map(|bits| Self {
             products: bits & 1 > 0,
             windows: bits & 2 > 0,
             norms: bits & 4 > 0,
         });
-        all.filter(move |way| {
-            (self.products || !way.products)
-                && (self.windows || !way.windows)
-                && (self.norms || !way.norms)
+        all.filter(move |subset| {
+            (self.products || !subset.products)
+                && (self.windows || !subset.windows)
+                && (self.norms || !subset.norms)
         })
     }
 }
 
-impl fmt::Display for Early {
+impl fmt::Display for PdlKernels {
     fn fmt(&self, to: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { products, windows, norms } = *self;
         let kinds = [(products, "products"), (windows, "windows"), (norms, "norms")];
@@ -80,26 +82,26 @@ impl fmt::Display for Early {
 /// The algorithm of one shape.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Choice {
-    /// The product.
+    /// The matmul.
     #[serde(flatten)]
     pub shape: MatmulShape,
-    /// Its place among those that cuBLASLt names; 0 is cuBLASLt's own choice.
+    /// Its index in cuBLASLt's list; 0 is cuBLASLt's first choice.
     pub algorithm: usize,
-    /// How many those are.
+    /// The length of that list.
     pub of: usize,
-    /// The kernel of this program's that computes the product instead, with the activation or the norm behind it where there is one; cuBLASLt
-    /// and their own kernels where there is none, or where it is not known here.
+    /// The custom kernel that computes the matmul and its fused epilogue instead of cuBLASLt; none for
+    /// cuBLASLt with separate kernels, or if it is not known here.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub kernel: Option<String>,
 }
 
 impl Choices {
-    /// Whether they were made with this library on such a GPU.
+    /// Whether they were timed with this library on such a GPU.
     pub fn fit(&self, lt: &CublasLt) -> bool {
         self.library == lt.to_string() && self.device == lt.gpu().facts().name
     }
 
-    /// Whether these kernels of this program's, and no others, had their turn.
+    /// Whether these custom kernels, and no others, were timed.
     pub fn tried(&self, kernels: &[&str]) -> bool {
         self.kernels == kernels
     }
@@ -109,12 +111,12 @@ impl Choices {
         shapes.iter().all(|shape| self.of(*shape).is_some())
     }
 
-    /// That of a shape.
+    /// The choice for a shape.
     pub fn of(&self, shape: MatmulShape) -> Option<&Choice> {
         self.products.iter().find(|choice| choice.shape == shape)
     }
 
-    /// How many are not cuBLASLt's own.
+    /// How many differ from cuBLASLt's first choice.
     pub fn others(&self) -> usize {
         let other = |choice: &&Choice| choice.algorithm > 0 || choice.kernel.is_some();
         self.products.iter().filter(other).count()
@@ -140,24 +142,28 @@ mod tests {
         assert_eq!(newer, again);
         let choices = |products| {
             let (library, device) = (String::new(), String::new());
-            let (begin_early, kernels) = (Early::default(), Vec::new());
-            Choices { library, device, us: [2.0, 1.0], products, begin_early, kernels }
+            let (pdl, kernels) = (PdlKernels::default(), Vec::new());
+            Choices { library, device, us: [2.0, 1.0], products, pdl, kernels }
         };
         assert_eq!((choices(vec![older]).others(), choices(vec![newer]).others()), (0, 1));
     }
 
     #[test]
-    fn kinds_that_begin_early_are_named_and_kept_and_each_way_comes_once() {
-        let ways: Vec<Early> = Early::ALL.ways().collect();
-        assert!(ways.len() == 7 && ways.contains(&Early::ALL) && !ways.iter().any(Early::is_none));
-        assert!(ways.iter().enumerate().all(|(at, way)| !ways[..at].contains(way)));
-        let two = Early { windows: false, ..Early::ALL };
-        assert!(two.ways().all(|way| !way.windows) && two.ways().count() == 3);
-        assert_eq!(Early::default().ways().count(), 0);
+    fn kinds_of_pdl_kernels_are_named_and_kept_and_each_subset_comes_once() {
+        let subsets: Vec<PdlKernels> = PdlKernels::ALL.subsets().collect();
+        assert!(
+            subsets.len() == 7
+                && subsets.contains(&PdlKernels::ALL)
+                && !subsets.iter().any(PdlKernels::is_none)
+        );
+        assert!(subsets.iter().enumerate().all(|(at, subset)| !subsets[..at].contains(subset)));
+        let two = PdlKernels { windows: false, ..PdlKernels::ALL };
+        assert!(two.subsets().all(|subset| !subset.windows) && two.subsets().count() == 3);
+        assert_eq!(PdlKernels::default().subsets().count(), 0);
         assert_eq!(two.to_string(), "products and norms");
-        assert_eq!(Early::ALL.to_string(), "products, windows and norms");
-        assert_eq!(Early::default().to_string(), "none");
+        assert_eq!(PdlKernels::ALL.to_string(), "products, windows and norms");
+        assert_eq!(PdlKernels::default().to_string(), "none");
         let text = serde_json::to_string(&two).unwrap();
-        assert_eq!(serde_json::from_str::<Early>(&text).unwrap(), two);
+        assert_eq!(serde_json::from_str::<PdlKernels>(&text).unwrap(), two);
     }
 }

@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use super::sys::{Allocator, RawStream};
-use crate::pinned::Block;
+use crate::host_block::HostBlock;
 use crate::{DriverMemory, Gpu};
 
 /// Which of the allocators gives device memory.
@@ -30,7 +30,7 @@ const INVALID_VALUE: c_int = 1;
 pub(super) struct Memory {
     device: DriverMemory,
     gpu: Gpu,
-    pinned: Mutex<HashMap<usize, Arc<Block>>>,
+    pinned: Mutex<HashMap<usize, Arc<HostBlock>>>,
     asked: AtomicU64,
 }
 
@@ -62,7 +62,7 @@ impl Memory {
         if !pinned {
             return self.device.allocate(u64::try_from(bytes).ok()?, 0);
         }
-        let block = Block::new(&self.gpu, bytes);
+        let block = HostBlock::new(&self.gpu, bytes);
         let block = block.inspect_err(|error| log::debug!("{error}")).ok()?;
         let address = block.address().cast::<c_void>();
         let mut given = self.pinned.lock().unwrap_or_else(PoisonError::into_inner);

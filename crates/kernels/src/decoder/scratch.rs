@@ -5,7 +5,7 @@ The memory that a mask decoder works in: what lies between its launches.
 use anyhow::Result;
 
 use super::{FLOAT, HALF};
-use cuda::{Gpu, Purpose, View};
+use cuda::{Gpu, MemoryTag, View};
 use vos::bundle::DecoderShape;
 use vos::bundle::decoder::{CROSS, HIDDEN, NARROW, ROWS, TOKENS, WIDTH};
 
@@ -45,7 +45,7 @@ impl Scratch {
     /// # Errors
     /// Too little memory.
     pub fn new(gpu: &Gpu, shape: DecoderShape) -> Result<Self> {
-        let memory = gpu.towards(Purpose::Scratch);
+        let memory = gpu.tagged(MemoryTag::Scratch);
         let floats = |elements: usize| View::new(&memory, FLOAT * elements);
         let halves = |elements: usize| View::new(&memory, HALF * elements);
         let tiles = shape.tokens().div_ceil(TILE);

@@ -5,7 +5,7 @@ The memory that a memory encoder works in: what lies between its launches.
 use anyhow::Result;
 
 use super::{FLOAT, HALF};
-use cuda::{Gpu, Purpose, View};
+use cuda::{Gpu, MemoryTag, View};
 use vos::bundle::MemoryShape;
 use vos::bundle::memory_encoder::{DEPTH, LATENTS, STEPS, WIDTH};
 
@@ -45,7 +45,7 @@ impl Scratch {
     /// # Errors
     /// Too little memory.
     pub fn new(gpu: &Gpu, shape: MemoryShape) -> Result<Self> {
-        let memory = gpu.towards(Purpose::Scratch);
+        let memory = gpu.tagged(MemoryTag::Scratch);
         let halves = |elements: usize| View::new(&memory, HALF * elements);
         let floats = |elements: usize| View::new(&memory, FLOAT * elements);
         let tokens = shape.tokens();

@@ -14,7 +14,7 @@ use super::{Bench, Checked, Limits, POISON, row};
 use crate::{ProductKernels, TrunkKernels};
 use cuda::Element;
 use cuda::cublaslt::{CublasLt, Matmul, MatmulShape};
-use cuda::{Begin, Stream, View};
+use cuda::{LaunchMode, Stream, View};
 use vos::noise::Noise;
 
 /// The name of the rows; a kernel's own, which has both in it, where there is one.
@@ -197,7 +197,7 @@ impl Setting {
     fn one(&self, own: Option<&ProductKernels>, name: &str, stream: &Stream) -> Result<()> {
         let own = own.context("there are no kernels for products")?;
         let operands = [&self.a, &self.weight, &self.bias, &self.out];
-        own.enqueue(name, self.sizes, operands, Begin::Behind, stream)
+        own.enqueue(name, self.sizes, operands, LaunchMode::Ordered, stream)
     }
 
     fn check(&self, bench: &Bench, enqueue: impl Fn(&Stream) -> Result<()>) -> Result<Checked> {

@@ -14,7 +14,7 @@ use super::{Bench, Checked, Limits, POISON, row};
 use crate::{Normed, NormedKernels, TrunkKernels};
 use cuda::Element;
 use cuda::cublaslt::{CublasLt, Matmul, MatmulShape};
-use cuda::{Begin, Stream, View};
+use cuda::{LaunchMode, Stream, View};
 use data::{Came, Case, Data, Expected};
 
 /// The name of the rows; a kernel's own, which has both in it, where there is one.
@@ -152,7 +152,7 @@ impl Setting {
             out,
             ahead,
             [rows, columns],
-            Begin::Behind,
+            LaunchMode::Ordered,
             stream,
         )
     }
@@ -170,7 +170,7 @@ impl Setting {
             out: &self.out,
             ahead: Some(&ahead),
         };
-        own.enqueue(name, self.case.sizes, &operands, Begin::Behind, stream)
+        own.enqueue(name, self.case.sizes, &operands, LaunchMode::Ordered, stream)
     }
 
     /// One way, against float64 and what the other way gave, and what it gave itself.

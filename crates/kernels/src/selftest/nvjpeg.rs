@@ -15,7 +15,7 @@ use jpeg_encoder::{ColorType, Encoder, SamplingFactor};
 use super::{Bench, Checked, Topic, row};
 use cuda::Missed;
 use cuda::nvjpeg::{self, Coefficients, Decoder, NvJpegError};
-use cuda::{Purpose, View};
+use cuda::{MemoryTag, View};
 use vos::decode::{RgbImage, jpeg_bytes};
 
 /// The name of the rows.
@@ -120,7 +120,7 @@ fn judge(bench: &Bench) -> Result<(), String> {
             return Ok(());
         }
     };
-    let decoder = Decoder::new(&bench.gpu.towards(Purpose::Frames), &library);
+    let decoder = Decoder::new(&bench.gpu.tagged(MemoryTag::Frames), &library);
     match (decoder, pictures()) {
         (Ok(decoder), Ok(pictures)) => {
             let first = pictures.first().cloned();

@@ -17,7 +17,7 @@ use crate::{Source, TrunkKernels};
 use cuda::Element;
 use cuda::Missed;
 use cuda::cublaslt::{CublasLt, CublasLtError, Matmul, MatmulShape};
-use cuda::{Purpose, Stream, View};
+use cuda::{MemoryTag, Stream, View};
 use vos::noise::Noise;
 use vos::stats::Timing;
 
@@ -112,7 +112,7 @@ pub(super) const TOPIC: Topic = Topic {
 
 /// Two rows for each case, and those of products with something behind them; why there are none, where cuBLASLt is not here.
 fn judge(bench: &Bench) -> Result<(), String> {
-    let lt = match CublasLt::open(&bench.gpu.towards(Purpose::Scratch)) {
+    let lt = match CublasLt::open(&bench.gpu.tagged(MemoryTag::Scratch)) {
         Ok(lt) => lt,
         Err(error @ CublasLtError::Library(Missed::NotFound(_))) => return Err(error.to_string()),
         Err(error) => {

@@ -5,7 +5,7 @@ How long launches take, one by one or as a recorded graph.
 use anyhow::Result;
 
 use super::bench::Bench;
-use cuda::{Recorded, Stream, Work};
+use cuda::{Capturable, CapturedGraph, Stream};
 use vos::stats::Timing;
 
 /// Launches between two events, at most: a single one is as short as the events' own resolution.
@@ -80,7 +80,7 @@ impl Bench<'_> {
         enqueue: impl Fn(&Stream) -> Result<R>,
     ) -> Result<Option<Timing>> {
         let launches = LAUNCHES.min(runs.runs.max(1));
-        let mut recorded = Recorded::new(Launches(enqueue, launches), &self.stream, true);
+        let mut recorded = CapturedGraph::new(Launches(enqueue, launches), &self.stream, true);
         // The first run records; a replay is many launches, of which two warm up as much as ten do.
         for _ in 0..=runs.warmup.min(2) {
             recorded.run()?;
@@ -108,7 +108,7 @@ pub struct Launches<F>(pub F, pub usize);
 // SAFETY: the closures of the self-test's cases enqueue kernels and fills on views, weights and
 // products that they borrow: these outlive the closure, and with it this value. None allocates
 // memory, and none uses pinned memory.
-unsafe impl<F: Fn(&Stream) -> Result<R>, R> Work for Launches<F> {
+unsafe impl<F: Fn(&Stream) -> Result<R>, R> Capturable for Launches<F> {
     fn enqueue(&mut self, stream: &Stream) -> Result<()> {
         (0..self.1).try_for_each(|_| (self.0)(stream).map(|_| ()))
     }

@@ -14,7 +14,7 @@ use super::attention::compare as near;
 use super::f64_reference::{gelu as gelu_of, layer_norm};
 use super::{Bench, Checked, Topic, bytes_of, compare, row};
 use crate::{Source, TrunkKernels};
-use cuda::{Begin, Stream, View};
+use cuda::{LaunchMode, Stream, View};
 use vos::noise::Noise;
 
 /// About how many rows of a large tensor are looked at.
@@ -208,7 +208,7 @@ fn normalize(bench: &Bench, kernels: &TrunkKernels, data: &Normalized) -> Result
             &to,
             Some(&ahead),
             [rows, columns],
-            Begin::Behind,
+            LaunchMode::Ordered,
             stream,
         )
     })

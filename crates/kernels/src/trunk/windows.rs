@@ -7,7 +7,7 @@ mod hopper;
 use anyhow::{Context, Result, ensure};
 
 use super::{ALIGNMENT, HALF, UNIT, blocks, int, need_exactly};
-use cuda::module::{Arg, Begin, Function, Launch, Module};
+use cuda::module::{Arg, Function, Launch, LaunchMode, Module};
 use cuda::{Gpu, Stream, View};
 use hopper::HopperKernels;
 
@@ -235,7 +235,7 @@ impl Windows {
     pub fn enqueue(
         &self,
         [qkv, bias, out]: [&View; 3],
-        begin: Begin,
+        begin: LaunchMode,
         stream: &Stream,
     ) -> Result<()> {
         let Self { shape, function, launch, numbers } = self;
@@ -246,10 +246,10 @@ impl Windows {
         let tensors = [qkv, bias, out].map(Arg::View);
         let args: Vec<Arg> =
             tensors.into_iter().chain(numbers.iter().copied().map(Arg::I32)).collect();
-        let begin = if self.is_hopper() { begin } else { Begin::Behind };
+        let begin = if self.is_hopper() { begin } else { LaunchMode::Ordered };
         // SAFETY: the arguments are the kernel's own, the tensors were measured above, and the launch gives every pair its
         // shared memory and a block for each part of its queries, as the kernel asks for. Hopper's kernels begin with waiting.
-        Ok(unsafe { function.beginning(begin).launch(*launch, &args, stream) }?)
+        Ok(unsafe { function.with_mode(begin).launch(*launch, &args, stream) }?)
     }
 }
 

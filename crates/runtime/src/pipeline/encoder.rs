@@ -16,7 +16,7 @@ use super::engines::{EncoderEngines, Opened};
 use super::steps::{Part, Steps};
 use super::trunk::TrunkRun;
 use crate::{Placed, Port, Stage};
-use cuda::{Gpu, Purpose, Stream, View};
+use cuda::{Gpu, MemoryTag, Stream, View};
 use kernels::AttentionKernels;
 use tensorrt::{DataType, Mode};
 use vos::bundle::Wiring;
@@ -56,7 +56,7 @@ impl Encoder {
         }
         let slots = (0..wiring.slots()).map(|slot| {
             let sizes = ports.iter().filter(|(of, ..)| *of == slot).map(|(_, bytes, _)| *bytes);
-            Ok(View::new(&gpu.towards(Purpose::Scratch), sizes.max().unwrap_or(0))?)
+            Ok(View::new(&gpu.tagged(MemoryTag::Scratch), sizes.max().unwrap_or(0))?)
         });
         let slots: Vec<View> = slots.collect::<Result<_>>()?;
         let handed = ports.into_iter().map(|(slot, bytes, dtype)| {

@@ -11,13 +11,13 @@ use super::engines::EncoderEngines;
 use super::features::{FEATURES, FeatureSet};
 use super::steps::Steps;
 use crate::engine::EngineManifest;
-use cuda::{Gpu, Purpose, Recorded, Stream, View, Work};
+use cuda::{Capturable, CapturedGraph, Gpu, MemoryTag, Stream, View};
 use kernels::AttentionKernels;
 use tensorrt::{DataType, Runtime};
 
 /// The engines of one frame's encoder on a stream of their own. Declared in the order of deletion.
 pub struct EncoderAlone {
-    recorded: Recorded<Steps>,
+    recorded: CapturedGraph<Steps>,
     calls: Steps,
     set: FeatureSet,
     _encoder: Encoder,
@@ -45,7 +45,7 @@ impl EncoderAlone {
         let stream = gpu.stream()?;
         let bytes = usize::try_from(engines.scratch_bytes());
         let bytes = bytes.context("the encoder needs too much scratch memory")?;
-        let scratch = View::new(&gpu.towards(Purpose::Scratch), bytes)?;
+        let scratch = View::new(&gpu.tagged(MemoryTag::Scratch), bytes)?;
         let encoder = Encoder::new(gpu, &engines, kernels.as_ref(), &scratch, &stream)?;
         let (mut sets, recorded) = FeatureSet::batch(gpu, &encoder, 1, &stream, true)?;
         let set = sets.pop().context("there is no place for the features")?;

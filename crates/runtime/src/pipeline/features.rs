@@ -10,7 +10,7 @@ use super::encoder::Encoder;
 use super::steps::Steps;
 use crate::{Placed, Port, Stage};
 use cuda::Element;
-use cuda::{Event, Gpu, Purpose, Recorded, Stream, View};
+use cuda::{CapturedGraph, Event, Gpu, MemoryTag, Stream, View};
 use tensorrt::DataType;
 
 pub use vos::bundle::parts::FEATURES;
@@ -33,10 +33,10 @@ impl FeatureSet {
         batch: usize,
         stream: &Stream,
         graphs: bool,
-    ) -> Result<(Vec<Self>, Recorded<Steps>)> {
+    ) -> Result<(Vec<Self>, CapturedGraph<Steps>)> {
         let of = |name: &str, purpose| placed(gpu, encoder.stage_of(name)?, name, purpose);
-        let images = of("image", Purpose::Frames)?;
-        let [feat, hr0, hr1] = FEATURES.map(|name| of(name, Purpose::Features));
+        let images = of("image", MemoryTag::Frames)?;
+        let [feat, hr0, hr1] = FEATURES.map(|name| of(name, MemoryTag::Features));
         let features = [feat?, hr0?, hr1?];
         let part = |whole: &Placed, at: usize| -> Result<Placed> {
             let bytes = whole.view.len() / batch;
@@ -50,7 +50,7 @@ impl FeatureSet {
         let sets = sets.collect::<Result<_>>()?;
         let mut bindings = vec![("image", images)];
         bindings.extend(FEATURES.into_iter().zip(features));
-        Ok((sets, Recorded::new(encoder.steps(&bindings), stream, graphs)))
+        Ok((sets, CapturedGraph::new(encoder.steps(&bindings), stream, graphs)))
     }
 
     /// The features as bindings.
@@ -60,13 +60,13 @@ impl FeatureSet {
 }
 
 /// New memory for a tensor of an engine.
-pub fn placed(gpu: &Gpu, stage: &Shared, name: &str, purpose: Purpose) -> Result<Placed> {
+pub fn placed(gpu: &Gpu, stage: &Shared, name: &str, purpose: MemoryTag) -> Result<Placed> {
     memory_of(gpu, &port(stage, name)?, purpose)
 }
 
 /// New memory for a tensor.
-pub fn memory_of(gpu: &Gpu, port: &Port, purpose: Purpose) -> Result<Placed> {
-    let view = View::new(&gpu.towards(purpose), Stage::port_bytes(port)?)?;
+pub fn memory_of(gpu: &Gpu, port: &Port, purpose: MemoryTag) -> Result<Placed> {
+    let view = View::new(&gpu.tagged(purpose), Stage::port_bytes(port)?)?;
     Ok(Placed { view, dtype: port.dtype })
 }
 

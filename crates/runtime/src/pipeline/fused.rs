@@ -17,7 +17,7 @@ use super::features::placed;
 use super::steps::{Part, Steps};
 use crate::engine::fill_levels;
 use crate::{Placed, Port};
-use cuda::{Gpu, Purpose, View};
+use cuda::{Gpu, MemoryTag, View};
 use kernels::{
     Answer, Attention, AttentionKernels, AttentionShape, HEAD, MaskDecoder, MemoryKeys, Values,
 };
@@ -125,7 +125,7 @@ impl FusedTrack {
             "the track step attends to the bank before it attends to the frame; export the model again with --segments and \
              build its engines"
         );
-        let new = |stage: &Shared, name: &str| placed(gpu, stage, name, Purpose::Scratch);
+        let new = |stage: &Shared, name: &str| placed(gpu, stage, name, MemoryTag::Scratch);
         let query = half(&port(first, "q")?, [None, Some(HEAD)])?;
         let own =
             AttentionShape { objects: 1, queries: query[0], keys: query[0], values: Values::Frame };
@@ -153,7 +153,7 @@ impl FusedTrack {
             ),
         }
         let of_layer = size_of::<u16>() * all * HEAD;
-        let all_keys = View::new(&gpu.towards(Purpose::Scratch), layers * of_layer)?;
+        let all_keys = View::new(&gpu.tagged(MemoryTag::Scratch), layers * of_layer)?;
         let bank_keys = (0..layers).map(|layer| {
             let view = all_keys.part(layer * of_layer, of_layer)?;
             Ok(Placed { view, dtype: DataType::Half })

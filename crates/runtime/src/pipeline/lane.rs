@@ -15,7 +15,7 @@ use super::prompt_input::PromptInput;
 use super::steps::{Part, Steps};
 use crate::{Placed, Stage};
 use cuda::Element;
-use cuda::{Event, Gpu, GpuError, Purpose, Recorded, Replay, Stream, View};
+use cuda::{CapturedGraph, Event, Gpu, GpuError, GraphStats, MemoryTag, Stream, View};
 use kernels::{BankState, Kernels, NON_FINITE_BYTES};
 use tensorrt::DataType;
 use vos::bundle::Contract;
@@ -54,7 +54,7 @@ pub struct Room {
 
 /// An object's memory on the device.
 pub struct Lane {
-    recorded: HashMap<Key, Recorded<Steps>>,
+    recorded: HashMap<Key, CapturedGraph<Steps>>,
     contexts: Rc<Contexts>,
     state: Rc<BankState>,
     /// Memories, and behind them pointers.
@@ -94,16 +94,16 @@ impl Lane {
         let Room { words_bytes, sets, graphs } = room;
         let slot = contexts.memory.port()?;
         let slot_bytes = Stage::port_bytes(&slot)?;
-        let result = |name: &str| memory_of(gpu, &contexts.track.answer(name)?, Purpose::Results);
+        let result = |name: &str| memory_of(gpu, &contexts.track.answer(name)?, MemoryTag::Results);
         let pointer = result("ptr")?;
         let of_memories = slot_bytes * contract.max_memories;
         let of_pointers = pointer.view.len() * contract.max_pointers;
         let behind = of_memories.next_multiple_of(ALIGNMENT);
-        let bank = View::new(&gpu.towards(Purpose::Bank), behind + of_pointers)?;
+        let bank = View::new(&gpu.tagged(MemoryTag::Bank), behind + of_pointers)?;
         let memories = Placed { view: bank.part(0, of_memories)?, dtype: slot.dtype };
         let pointers = Placed { view: bank.part(behind, of_pointers)?, dtype: pointer.dtype };
         let low = result("low")?;
-        let results = View::new(&gpu.towards(Purpose::Results), WORDS + words_bytes)?;
+        let results = View::new(&gpu.tagged(MemoryTag::Results), WORDS + words_bytes)?;
         let score = |name: &str, at: usize| -> Result<Placed> {
             let port = contexts.track.answer(name)?;
             let floats = port.dtype == DataType::Float;
@@ -116,10 +116,10 @@ impl Lane {
         let input = |name: &str, kernels: Option<(usize, DataType)>| -> Result<Option<Placed>> {
             if let Some(reader) = contexts.track.reader() {
                 let has = reader.borrow().port(name).is_some();
-                return has.then(|| placed(gpu, reader, name, Purpose::Bank)).transpose();
+                return has.then(|| placed(gpu, reader, name, MemoryTag::Bank)).transpose();
             }
             let of = |(bytes, dtype)| -> Result<Placed> {
-                Ok(Placed { view: View::new(&gpu.towards(Purpose::Bank), bytes)?, dtype })
+                Ok(Placed { view: View::new(&gpu.tagged(MemoryTag::Bank), bytes)?, dtype })
             };
             kernels.map(of).transpose()
         };
@@ -138,7 +138,7 @@ impl Lane {
                     pointers.dtype
                 );
                 let bytes = size_of::<f32>() * fused.bank_length();
-                let view = View::new(&gpu.towards(Purpose::Bank), bytes)?;
+                let view = View::new(&gpu.tagged(MemoryTag::Bank), bytes)?;
                 Some(Placed { view, dtype: DataType::Float })
             }
         };
@@ -313,8 +313,8 @@ impl Lane {
     }
 
     /// How often its work was enqueued, recorded and replayed.
-    pub fn replay(&self) -> Replay {
-        self.recorded.values().fold(Replay::default(), |sum, recorded| sum + recorded.count())
+    pub fn replay(&self) -> GraphStats {
+        self.recorded.values().fold(GraphStats::default(), |sum, recorded| sum + recorded.count())
     }
 
     fn run(&mut self, key: Key, make: impl FnOnce(&Self) -> Result<Vec<Part>>) -> Result<()> {
@@ -322,7 +322,7 @@ impl Lane {
             return recorded.run();
         }
         let work = Steps(make(self)?);
-        let mut recorded = Recorded::new(work, &self.stream, self.graphs);
+        let mut recorded = CapturedGraph::new(work, &self.stream, self.graphs);
         recorded.run()?;
         self.recorded.insert(key, recorded);
         Ok(())

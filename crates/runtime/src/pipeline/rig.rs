@@ -17,7 +17,7 @@ use super::options::{Mode, Options};
 use super::slot::Slot;
 use super::steps::Steps;
 use cuda::nvjpeg::{Decoder, Library, VARIABLE};
-use cuda::{Gpu, Purpose, Recorded, Replay, Stream, View};
+use cuda::{CapturedGraph, Gpu, GraphStats, MemoryTag, Stream, View};
 use kernels::{AttentionKernels, Filter, Kernels, MaskMaker, Preprocess};
 use vos::bundle::Bank;
 use vos::bundle::Manifest;
@@ -33,7 +33,7 @@ pub struct Pipeline {
     pub(super) clip: Option<ClipSetup>,
     pub(super) lanes: Vec<Lane>,
     /// The encoder's work on each batch of sets, in their order.
-    pub(super) encodes: Vec<Recorded<Steps>>,
+    pub(super) encodes: Vec<CapturedGraph<Steps>>,
     pub(super) sets: Vec<FeatureSet>,
     pub(super) flights: Vec<Flight>,
     pub(super) slots: Vec<Slot>,
@@ -79,7 +79,7 @@ impl Pipeline {
         options: Options,
         nvjpeg: Option<&Library>,
     ) -> Result<Self> {
-        let purpose = gpu.towards(Purpose::Frames);
+        let purpose = gpu.tagged(MemoryTag::Frames);
         let nvjpeg = nvjpeg.map(|library| Decoder::new(&purpose, library)).transpose();
         let nvjpeg = nvjpeg.with_context(|| {
             format!("frames cannot be decoded on the GPU; use --decoder turbo, or name another nvJPEG with {VARIABLE}")
@@ -99,7 +99,7 @@ impl Pipeline {
         let scratch = |bytes: u64| -> Result<View> {
             let bytes =
                 usize::try_from(bytes).context("the engines need too much scratch memory")?;
-            Ok(View::new(&gpu.towards(Purpose::Scratch), bytes)?)
+            Ok(View::new(&gpu.tagged(MemoryTag::Scratch), bytes)?)
         };
         // In latency mode the encoder and the first object's engines never run at the same time.
         let shared = match options.mode {
@@ -159,10 +159,10 @@ impl Pipeline {
     }
 
     /// How often engines' work was enqueued, recorded and replayed.
-    pub fn replay(&self) -> Replay {
-        let encodes = self.encodes.iter().map(Recorded::count);
+    pub fn replay(&self) -> GraphStats {
+        let encodes = self.encodes.iter().map(CapturedGraph::count);
         let lanes = self.lanes.iter().map(Lane::replay);
-        encodes.chain(lanes).fold(Replay::default(), |sum, count| sum + count)
+        encodes.chain(lanes).fold(GraphStats::default(), |sum, count| sum + count)
     }
 
     /// Frames from which on no pass over a clip does anything for the first time: the bank is full, and each of its
@@ -237,7 +237,7 @@ impl Pipeline {
         let in_place = gpu.facts().unified && self.nvjpeg.is_none();
         let frames = if in_place { 0 } else { self.sets.len() };
         let frames = (0..frames)
-            .map(|_| Ok(View::new(&gpu.towards(Purpose::Frames), frame_bytes)?))
+            .map(|_| Ok(View::new(&gpu.tagged(MemoryTag::Frames), frame_bytes)?))
             .collect::<Result<_>>()?;
         let words_bytes = masks.words_bytes();
         let geometry = geometry.clone();
@@ -264,7 +264,7 @@ impl Pipeline {
             let (stream, scratch) = if overlapping {
                 let (_, bytes) = self.engines.scratch_bytes();
                 let bytes = usize::try_from(bytes).context("too much scratch memory")?;
-                (self.gpu.stream()?, View::new(&self.gpu.towards(Purpose::Scratch), bytes)?)
+                (self.gpu.stream()?, View::new(&self.gpu.tagged(MemoryTag::Scratch), bytes)?)
             } else {
                 (self.streams.encode.clone(), self.scratch.clone())
             };

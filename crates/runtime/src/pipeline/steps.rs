@@ -12,7 +12,7 @@ use super::contexts::Shared;
 use super::trunk::TrunkRun;
 use crate::{Placed, Port};
 use cuda::Element;
-use cuda::{Stream, View, Work};
+use cuda::{Capturable, Stream, View};
 use kernels::{Answer, Attention, BankState, MaskDecoder, MemoryEncoder, MemoryKeys};
 
 /// One piece.
@@ -127,7 +127,7 @@ impl Steps {
 // engine is bound to is among the views (checked below, as another owner of the engine may bind it elsewhere). A trunk keeps
 // what it works in: its ways to compute change, not their memory, while it is shared. None of it is pinned: host memory is
 // not handed out as a view. A trunk fills its counters before its first kernel, and no other part knows them.
-unsafe impl Work for Steps {
+unsafe impl Capturable for Steps {
     fn enqueue(&mut self, stream: &Stream) -> Result<()> {
         for part in &self.0 {
             match part {

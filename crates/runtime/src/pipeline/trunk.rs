@@ -22,8 +22,8 @@ use super::trunk_made::Made;
 use super::trunk_room::Room;
 use super::trunk_way::Way;
 use super::trunk_weights::{self, Loaded};
-use cuda::cublaslt::{ALIGNMENT, Choices, CublasLt, Early, Library, Matmul};
-use cuda::{Begin, Gpu, Purpose, Stream, View};
+use cuda::cublaslt::{ALIGNMENT, Choices, CublasLt, Library, Matmul, PdlKernels};
+use cuda::{Gpu, LaunchMode, MemoryTag, Stream, View};
 use kernels::{AttentionKernels, NormedKernels, ProductKernels, TrunkKernels};
 use vos::bundle::trunk::{BlockWeights, Trunk};
 
@@ -53,7 +53,7 @@ pub struct TrunkRun {
     made: Vec<Rc<Made>>,
     added: Vec<Rc<Added>>,
     /// What begins early of what can do so.
-    early: Cell<Early>,
+    early: Cell<PdlKernels>,
     library: CublasLt,
 }
 
@@ -113,7 +113,7 @@ impl TrunkRun {
         let loaded = trunk_weights::load(gpu, weights, stream)?;
         let linears =
             trunk.blocks.iter().map(|block| if block.skips() { 5 } else { 4 }).sum::<usize>();
-        let counters = View::new(&gpu.towards(Purpose::Scratch), COUNTER * linears)?;
+        let counters = View::new(&gpu.tagged(MemoryTag::Scratch), COUNTER * linears)?;
         // Where an engine says by which kernels its products are computed, no other is loaded.
         let wanted = |name: &str| {
             let named = |choices: &Choices| {
@@ -154,7 +154,7 @@ impl TrunkRun {
         let bytes = making.products.iter().map(|product| product.workspace_bytes()).max();
         let workspace = workspace(gpu, bytes)?;
         let Making { kernels, library, products, made, added, counters, .. } = making;
-        let early = choices.map(|choices| choices.begin_early).unwrap_or_default();
+        let early = choices.map(|choices| choices.pdl).unwrap_or_default();
         let early = Cell::new(early);
         Ok(Self { blocks, kernels, workspace, counters, products, made, added, early, library })
     }
@@ -192,19 +192,19 @@ impl TrunkRun {
     }
 
     /// The kinds of which a kernel, as they are chosen by now, can begin early on this GPU with this driver.
-    pub(super) fn can_begin_early(&self) -> Early {
+    pub(super) fn can_use_pdl(&self) -> PdlKernels {
         let windows =
             |block: &Block| matches!(&block.attention, How::Windows(of) if of.is_hopper());
-        let can = Early {
+        let can = PdlKernels {
             products: self.ways().any(|way| way.kernel().is_some()),
             windows: self.blocks.iter().any(windows),
             norms: self.kernels.norms_begin_early(),
         };
-        if Begin::Early.is_recorded() { can } else { Early::default() }
+        if LaunchMode::Pdl.is_capturable() { can } else { PdlKernels::default() }
     }
 
     /// Has kernels of these kinds begin early where they can, and no others, from the next time on.
-    pub fn begin_early(&self, kinds: Early) {
+    pub fn use_pdl(&self, kinds: PdlKernels) {
         self.early.set(kinds);
     }
 
@@ -223,7 +223,7 @@ impl TrunkRun {
         self.counters.fill(0, stream)?;
         if let Some(first) = self.blocks.first() {
             // What is in front of it is a fill.
-            first.norm1.enqueue(&first.x, Begin::Behind, &self.kernels, stream)?;
+            first.norm1.enqueue(&first.x, LaunchMode::Ordered, &self.kernels, stream)?;
         }
         for (at, block) in self.blocks.iter().enumerate() {
             let next = self.blocks.get(at + 1).map(|next| &next.norm1);
@@ -236,7 +236,7 @@ impl TrunkRun {
     fn enqueue_block(&self, block: &Block, next: Option<&Norm>, stream: &Stream) -> Result<()> {
         let (kernels, early) = (&self.kernels, self.early.get());
         let [products, windows, norms] = [early.products, early.windows, early.norms]
-            .map(|early| if early { Begin::Early } else { Begin::Behind });
+            .map(|early| if early { LaunchMode::Pdl } else { LaunchMode::Ordered });
         let multiply = |linear: &Linear, tokens: &View, out: &View| {
             let Loaded { weight, bias } = &linear.weights;
             let workspace = self.workspace_of(linear);
@@ -279,5 +279,5 @@ impl TrunkRun {
 
 fn workspace(gpu: &Gpu, bytes: Option<usize>) -> Result<View> {
     let bytes = bytes.unwrap_or(0).max(ALIGNMENT);
-    Ok(View::new(&gpu.towards(Purpose::Scratch), bytes)?)
+    Ok(View::new(&gpu.tagged(MemoryTag::Scratch), bytes)?)
 }

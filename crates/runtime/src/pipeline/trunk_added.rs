@@ -11,7 +11,7 @@ use super::trunk_way::Way;
 use super::trunk_weights::Loaded;
 use cuda::Element;
 use cuda::cublaslt::{Matmul, MatmulShape};
-use cuda::{Begin, Stream, View};
+use cuda::{LaunchMode, Stream, View};
 use kernels::{Normed, NormedKernels, TrunkKernels};
 
 /// A layer normalisation of a residual.
@@ -34,7 +34,7 @@ impl Norm {
     pub fn enqueue(
         &self,
         residual: &View,
-        begin: Begin,
+        begin: LaunchMode,
         kernels: &TrunkKernels,
         stream: &Stream,
     ) -> Result<()> {
@@ -81,7 +81,7 @@ impl Added {
         Loaded { weight, bias }: &Loaded,
         [tokens, residual, workspace]: [&View; 3],
         norm: Option<&Norm>,
-        [begin, norms_begin]: [Begin; 2],
+        [begin, norms_begin]: [LaunchMode; 2],
         kernels: &TrunkKernels,
         stream: &Stream,
     ) -> Result<()> {

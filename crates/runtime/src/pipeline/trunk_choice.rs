@@ -20,7 +20,7 @@ use super::trunk::{TrunkParts, TrunkRun};
 use super::trunk_contest::{Clock, Contest, choose_early, choose_product, choose_ways};
 use super::trunk_way::Way;
 use cuda::cublaslt::{Choice, Choices, Matmul};
-use cuda::{Event, Gpu, Purpose, Recorded, Stream, View, Work};
+use cuda::{Capturable, CapturedGraph, Event, Gpu, MemoryTag, Stream, View};
 use kernels::{AttentionKernels, kernels_of_turns};
 use vos::bundle::trunk::{BlockWeights, Trunk};
 use vos::noise::Noise;
@@ -42,7 +42,7 @@ impl TrunkAlone {
     /// # Errors
     /// As [`TrunkRun::of`].
     pub fn new(gpu: &Gpu, parts: &TrunkParts, stream: &Stream) -> Result<Self> {
-        let memory = gpu.towards(Purpose::Scratch);
+        let memory = gpu.tagged(MemoryTag::Scratch);
         let map = |end: &usize| {
             let block = parts.trunk.blocks.get(*end).context("a stage ends at no block")?;
             Ok(View::new(&memory, 4 * block.tokens_out() * block.dim_out)?)
@@ -61,7 +61,7 @@ struct Blocks<'a>(&'a TrunkRun);
 #[expect(unsafe_code, reason = "what it promises is what it keeps")]
 // SAFETY: the trunk, which is borrowed for longer, keeps its memory, kernels and products: its ways to compute change meanwhile,
 // not what they work in. It fills its counters before its first kernel.
-unsafe impl Work for Blocks<'_> {
+unsafe impl Capturable for Blocks<'_> {
     fn enqueue(&mut self, stream: &Stream) -> Result<()> {
         self.0.enqueue(stream)
     }
@@ -82,10 +82,10 @@ struct Blockwise<'a> {
 }
 
 impl<'a> Clock for Blockwise<'a> {
-    type Take = Recorded<Blocks<'a>>;
+    type Take = CapturedGraph<Blocks<'a>>;
 
     fn record(&self) -> Result<Self::Take> {
-        let mut recorded = Recorded::new(Blocks(self.run), self.stream, true);
+        let mut recorded = CapturedGraph::new(Blocks(self.run), self.stream, true);
         // The second is the first replay, which is longer than others.
         recorded.run()?;
         recorded.run()?;
@@ -149,8 +149,7 @@ pub fn choose_products(
     }
     choose_ways(&mut contest, &run.ways().collect::<Vec<&Way>>())?;
     // Last, as it depends on which of this program's kernels were chosen.
-    let begin_early =
-        choose_early(&mut contest, run.can_begin_early(), |early| run.begin_early(early))?;
+    let pdl = choose_early(&mut contest, run.can_use_pdl(), |early| run.use_pdl(early))?;
     let us = contest.before_and_after(&mut first)?;
     if clock.is_up() {
         log::warn!(
@@ -169,7 +168,7 @@ pub fn choose_products(
     let library = run.library().to_string();
     let kernels = kernels_of_turns(gpu).into_iter().map(str::to_owned).collect();
     let device = gpu.facts().name.clone();
-    Ok(Choices { library, device, us, products, begin_early, kernels })
+    Ok(Choices { library, device, us, products, pdl, kernels })
 }
 
 #[cfg(test)]

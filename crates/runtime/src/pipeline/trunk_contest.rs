@@ -8,7 +8,7 @@ way are the same for all, and one takes its place only where the differences of 
 use anyhow::Result;
 
 use super::trunk_way::Way;
-use cuda::cublaslt::{Early, Matmul};
+use cuda::cublaslt::{Matmul, PdlKernels};
 use vos::stats;
 
 /// A glance is the shorter of so many replays.
@@ -242,16 +242,16 @@ fn choose_way<C: Clock>(contest: &mut Contest<'_, C>, way: &Way) -> Result<Optio
 /// Which of the kinds of kernels that `can` begin early do so, by `begin`.
 pub(super) fn choose_early<C: Clock>(
     contest: &mut Contest<'_, C>,
-    can: Early,
-    begin: impl Fn(Early),
-) -> Result<Early> {
-    let rivals: Vec<Early> = can.ways().collect();
+    can: PdlKernels,
+    begin: impl Fn(PdlKernels),
+) -> Result<PdlKernels> {
+    let rivals: Vec<PdlKernels> = can.subsets().collect();
     let choose = |rival: usize| {
         begin(rivals[rival]);
         Ok(())
     };
     let found = contest.challenge("kernels that begin early", rivals.len(), choose)?;
-    let best = found.won.map_or_else(Early::default, |won| rivals[won]);
+    let best = found.won.map_or_else(PdlKernels::default, |won| rivals[won]);
     begin(best);
     Ok(best)
 }

@@ -11,7 +11,7 @@ use super::trunk_way::Way;
 use super::trunk_weights::Loaded;
 use cuda::Element;
 use cuda::cublaslt::{Matmul, MatmulShape};
-use cuda::{Begin, Stream, View};
+use cuda::{LaunchMode, Stream, View};
 use kernels::{ProductKernels, TrunkKernels};
 
 /// One shape of them; many blocks share it.
@@ -52,7 +52,7 @@ impl Made {
         &self,
         Loaded { weight, bias }: &Loaded,
         [tokens, out, workspace]: [&View; 3],
-        begin: Begin,
+        begin: LaunchMode,
         kernels: &TrunkKernels,
         stream: &Stream,
     ) -> Result<()> {

@@ -7,7 +7,7 @@ use std::cell::Cell;
 use anyhow::{Context, Result};
 
 use cuda::cublaslt::ALIGNMENT;
-use cuda::{Gpu, Purpose, Stream, View};
+use cuda::{Gpu, MemoryTag, Stream, View};
 use vos::bundle::trunk::{Affine, BlockWeights};
 
 /// What scales and what is added: of a norm, or of a product.
@@ -38,7 +38,7 @@ pub struct LoadedBlock {
 pub fn load(gpu: &Gpu, blocks: &[BlockWeights], stream: &Stream) -> Result<Vec<LoadedBlock>> {
     let pieces = blocks.iter().flat_map(tensors);
     let bytes = pieces.map(|bytes| bytes.len().next_multiple_of(ALIGNMENT)).sum();
-    let memory = View::new(&gpu.towards(Purpose::Weights), bytes)?;
+    let memory = View::new(&gpu.tagged(MemoryTag::Weights), bytes)?;
     let at = Cell::new(0);
     let put = |bytes: &[u8]| -> Result<View> {
         let view = memory.part(at.get(), bytes.len())?;

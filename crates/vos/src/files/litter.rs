@@ -5,13 +5,13 @@ journal, and so is alone in it.
 
 use std::path::Path;
 
-use super::MASKS;
-use crate::{logits, overlay};
+use super::{LOGITS, MASKS};
+use crate::overlay;
 
 /// Removes half-written files of a run folder, and half-written overlays. What cannot be removed
 /// does no harm.
 pub(super) fn remove(directory: &Path) {
-    for folder in [directory, &directory.join(MASKS), &directory.join(logits::FOLDER)] {
+    for folder in [directory, &directory.join(MASKS), &directory.join(LOGITS)] {
         for entry in std::fs::read_dir(folder).into_iter().flatten().flatten() {
             let (name, path) = (entry.file_name(), entry.path());
             let name = name.to_string_lossy();

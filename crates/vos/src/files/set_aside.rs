@@ -17,20 +17,21 @@ use anyhow::{Context, Result};
 
 use super::journal::FILE_NAME as JOURNAL;
 use super::{SIDECAR, profile_csv, stats_json, summary_csv};
-use crate::logits;
 use crate::overlay::{FILM, FIRST_FRAME};
 
 /// What the journal of an earlier run is called once another run has begun in its folder.
 pub const PREVIOUS_NAME: &str = "rows.previous.jsonl";
 /// The folder in a run folder in which every mask is written, a file for each object.
 pub const MASKS: &str = "masks";
+/// Folder of saved logits below an output folder.
+pub const LOGITS: &str = "logits";
 
 /// What is moved, as the name's beginning and its end. The journal comes first: whoever finds none
 /// takes nothing in the folder for a run's to be resumed, so that a crash in between mixes nothing.
 const KEPT: [(&str, &str); 8] = [
     ("rows", ".jsonl"),
     (MASKS, ""),
-    (logits::FOLDER, ""),
+    (LOGITS, ""),
     (OVERLAYS, ""),
     ("sav_benchmark_summary", ".csv"),
     ("profile_summary", ".csv"),

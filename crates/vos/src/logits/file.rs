@@ -17,9 +17,6 @@ use super::npy;
 use crate::files::atomic;
 use crate::record::ObjectKey;
 
-/// The folder in a run folder.
-pub const FOLDER: &str = "logits";
-
 /// The name of an object's file.
 pub fn file_name(key: &ObjectKey) -> String {
     format!("{}.npy", key.file_stem())

@@ -12,7 +12,7 @@ mod npy;
 
 use half::f16;
 
-pub use file::{FOLDER, LogitsFile, file_name};
+pub use file::{LogitsFile, file_name};
 
 /// A logit as it is kept. What half precision cannot hold is its largest number: the sigmoid of
 /// either is 0 or 1.

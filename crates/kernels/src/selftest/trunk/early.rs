@@ -10,7 +10,7 @@ use super::super::f64_reference::layer_norm;
 use super::super::{Bench, Checked, bytes_of, row};
 use super::{DRAWN, EPSILON, SAMPLE, bytes_of_halves, check_near, drawn, halves};
 use crate::TrunkKernels;
-use cuda::{Begin, Stream};
+use cuda::{LaunchMode, Stream};
 
 const NAME: &str = "trunk normalize early";
 /// Side of the map and columns: few rows, an odd number of them, and those of large's third and fourth stage.
@@ -63,6 +63,6 @@ fn check(bench: &Bench, kernels: &TrunkKernels, side: usize, columns: usize) -> 
     check_near(bench, &out, &expected, columns, move |stream: &Stream| {
         kernels.pool(&map, &x, side, columns, stream)?;
         let size = [rows, columns];
-        kernels.normalize(&x, &weight, &bias, &to, Some(&ahead), size, Begin::Early, stream)
+        kernels.normalize(&x, &weight, &bias, &to, Some(&ahead), size, LaunchMode::Pdl, stream)
     })
 }

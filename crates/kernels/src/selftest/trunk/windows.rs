@@ -8,7 +8,7 @@ use super::super::f64_reference::{add, dot};
 use super::super::{Bench, Checked, row};
 use super::{DRAWN, SAMPLE, bytes_of_halves, check_near, drawn, halves, repeated};
 use crate::{TrunkKernels, WindowShape, Windows};
-use cuda::Begin;
+use cuda::LaunchMode;
 
 /// Map, window, heads, columns of a head, pooled.
 type Shape = (usize, usize, usize, usize, bool);
@@ -138,7 +138,7 @@ impl Data {
         let out = bench.poisoned(2 * self.shape.tokens_out() * self.shape.columns())?;
         let to = out.clone();
         check_near(bench, &out, &self.expected, self.shape.depth, move |stream| {
-            attention.enqueue([&qkv, &bias, &to], Begin::Behind, stream)
+            attention.enqueue([&qkv, &bias, &to], LaunchMode::Ordered, stream)
         })
     }
 }

@@ -11,7 +11,6 @@ use serde_json::{Map, Value};
 use super::masks::MaskFile;
 use super::sidecar::{self, PassRecord};
 use vos::files::{self, summary_csv};
-use vos::logits;
 use vos::record::ObjectKey;
 
 /// The sidecar and the summary of a run.
@@ -149,7 +148,7 @@ impl RunFolder {
     /// Whether it saved its logits, so that it can be a teacher.
     pub fn has_logits(&self) -> bool {
         let saved = self.configuration.get("save_logits") == Some(&Value::Bool(true));
-        saved && !self.is_teacher_forced() && self.path.join(logits::FOLDER).is_dir()
+        saved && !self.is_teacher_forced() && self.path.join(files::LOGITS).is_dir()
     }
 
     /// Frames in a batch of the encoder, from the settings; 1 if they name none, as PyTorch's do.
