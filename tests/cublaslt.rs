@@ -145,7 +145,7 @@ fn whole_trunks_give_the_same_from_launches_and_from_graphs() {
         let row = |line: &&str| line.contains("trunk whole") && line.contains(verdict);
         said.lines().filter(row).count()
     };
-    // Of each of two: first algorithms, those by time, own kernels, others of them that begin early.
+    // Of each of two: first algorithms, those by time, custom kernels, others of them that begin early.
     assert_eq!((rows(" passed"), rows(" failed")), (8, 0), "{said}");
     // Without this program's kernels, whose turns take long on the stand-in.
     let fault = [("FAKE_CUBLASLT_FAULT", "unsteady"), ("FAKE_CUDA_SM", "80")];
@@ -182,9 +182,9 @@ fn a_norm_that_lacks_its_bias_is_found_by_itself_and_in_the_whole() {
         "{said}"
     );
     let said = inside("whole_trunks", library, &path).unwrap();
-    for name in ["own kernels", "others of them, early"] {
+    for name in ["custom kernels", "others of them, early"] {
         let told = format!(
-            "FAILED trunk whole, {name} (a small one as wide as tiny): the tokens behind the stages differ by"
+            "FAILED trunk whole, {name} (a small one as wide as tiny): the tokens after the stages differ by"
         );
         assert!(said.contains(&told), "{said}");
     }

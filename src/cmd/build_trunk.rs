@@ -10,9 +10,8 @@ use anyhow::{Context, Result};
 use cuda::Gpu;
 use cuda::Missed;
 use cuda::cublaslt::{Choices, CublasLt, CublasLtError};
-use kernels::kernels_of_turns;
+use kernels::{autotune, autotuned_kernels, gemm_shapes};
 use runtime::engine::{EngineManifest, open_trunk};
-use runtime::pipeline::{choose_products, shapes_of};
 
 /// How long algorithms and kernels have their turns; on an H200 all of them take less than 30 s.
 const CHOICE: Duration = Duration::from_secs(120);
@@ -23,7 +22,7 @@ const CHOICE: Duration = Duration::from_secs(120);
 /// # Errors
 /// Products that cuBLASLt cannot compute, too little memory, or a manifest that cannot be written.
 pub fn choose(dir: &Path, manifest: &mut EngineManifest) -> Result<Option<String>> {
-    let Some(shapes) = manifest.trunk().map(shapes_of) else {
+    let Some(shapes) = manifest.trunk().map(gemm_shapes) else {
         return Ok(None);
     };
     let gpu = Gpu::open(0)?;
@@ -34,7 +33,7 @@ pub fn choose(dir: &Path, manifest: &mut EngineManifest) -> Result<Option<String
         Err(error) => return Err(error.into()),
     };
     let known = manifest.products.as_ref();
-    let kernels = kernels_of_turns(&gpu);
+    let kernels = autotuned_kernels(&gpu);
     let holds =
         |known: &Choices| known.fit(&library) && known.have(&shapes) && known.tried(&kernels);
     if known.is_some_and(holds) {
@@ -44,7 +43,7 @@ pub fn choose(dir: &Path, manifest: &mut EngineManifest) -> Result<Option<String
         let trunk = manifest.trunk().context("no trunk")?;
         let weights = open_trunk(dir, manifest)?;
         let blocks = (0..trunk.blocks.len()).map(|at| weights.block(at));
-        choose_products(&gpu, trunk, &blocks.collect::<Result<Vec<_>>>()?, CHOICE)
+        autotune(&gpu, trunk, &blocks.collect::<Result<Vec<_>>>()?, CHOICE)
     };
     let choices = measure().context(
         "the algorithms of the trunk's products could not be timed; cuBLASLt's own are taken",

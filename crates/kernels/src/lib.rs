@@ -9,7 +9,7 @@ frame (u8) ─ Preprocess ─→ image ─ encoder … track ─→ low ─ Mask
                   Attention: between the engines of a track step that is cut at its attentions
                   MaskDecoder: behind the last of those engines, to the answer
                   MemoryEncoder: in the place of the engine that makes a memory of image and mask
-                  TrunkKernels, ProductKernels, NormedKernels: between the two engines of an encoder whose trunk is ours
+                  TrunkExecutor: Hiera's blocks, between the two engines of an encoder that is cut there
 ```
 
 Each piece is made once for a clip's sizes: its tables go to the device then, and all that a launch takes is fixed, so
@@ -22,20 +22,19 @@ bit unless it is said otherwise; `segtrt selftest --kernels` compares them on th
 
 mod attention;
 mod bank;
-mod clusters;
 mod counts;
 mod decoder;
+mod gemm;
+mod hiera;
 mod images;
 mod keys;
 mod loaded;
 mod mask;
 mod memory_encoder;
-mod normed;
 mod preprocess;
-mod products;
 pub mod selftest;
 mod tables;
-mod trunk;
+mod window_attention;
 
 use std::sync::Arc;
 
@@ -43,17 +42,16 @@ use anyhow::{Context, Result, bail, ensure};
 
 pub use attention::{Attention, AttentionKernels, AttentionShape, HEAD, Values, WIDEST_HEAD};
 pub use bank::BankState;
-pub use clusters::kernels_of_turns;
 pub use counts::{COUNTERS_BYTES, MaskCounts};
 pub use decoder::{Answer, MaskDecoder};
+pub use gemm::{GemmKernels, GemmLayerNormKernels, GemmLayerNormOperands, autotuned_kernels};
+pub use hiera::{HieraKernels, StandaloneTrunk, TrunkExecutor, TrunkSource, autotune, gemm_shapes};
 pub use images::{Kept, Topic as Source};
 pub use keys::MemoryKeys;
 pub use mask::{MaskMaker, NON_FINITE_BYTES};
 pub use memory_encoder::MemoryEncoder;
-pub use normed::{Normed, NormedKernels};
 pub use preprocess::{Frame, Preprocess};
-pub use products::ProductKernels;
-pub use trunk::{TrunkKernels, WindowShape, Windows};
+pub use window_attention::{WindowAttention, WindowShape};
 
 pub use vos::preprocess::Filter;
 

@@ -8,7 +8,6 @@ bits; the others are held to float64 within limits, and whole trunks to themselv
 
 mod report;
 mod topic;
-mod whole;
 
 pub use kernels::selftest::nvjpeg::{Picture, pictures};
 pub use report::{Hear, KernelReport, KernelRow, Step};

@@ -6,8 +6,8 @@ use std::sync::Arc;
 
 use anyhow::{Context, Result, anyhow, ensure};
 
-use super::super::images::{self, Topic};
 use super::{Values, WIDEST_HEAD};
+use crate::images::{self, Topic};
 use cuda::Gpu;
 use cuda::module::{Function, Module};
 

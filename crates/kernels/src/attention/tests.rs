@@ -30,7 +30,7 @@ fn launches_are_what_the_source_declares() {
     let heads = HEADS.map(|kernels| (kernels, Values::Heads(kernels.padded)));
     for (kernels, values) in memory.into_iter().chain(heads) {
         // Chunks of 64 columns, of which the last may not be whole.
-        let queries = values.width().next_multiple_of(64) * HALF * QUERIES;
+        let queries = values.width().next_multiple_of(64) * F16 * QUERIES;
         let kind = kernels.kind(false);
         let [width, warps, row_blocks, tile, dv, slots, _, _, blocks] =
             instance(&base, kind.name)[..]

@@ -6,8 +6,8 @@ use anyhow::Result;
 use half::f16;
 use rayon::prelude::*;
 
-use super::attention::compare as near;
 use super::{Bench, Checked, Topic, bytes_of, row};
+use crate::attention::compare as near;
 use crate::{MemoryKeys, Source};
 use vos::bundle::trunk::{KeyWeights, Keys, TimeWeights};
 use vos::noise::Noise;

@@ -6,9 +6,7 @@ A part's cases lie beside its launches or here. [`TOPICS`] lists them; the progr
 new board runs them with `segtrt selftest --kernels`.
 */
 
-mod activated;
 mod ahead;
-mod attention;
 mod bank;
 mod bench;
 mod bytes;
@@ -18,12 +16,9 @@ pub(crate) mod f64_reference;
 mod keys;
 mod mask;
 mod memory_encoder;
-mod normed;
 pub mod nvjpeg;
 mod preprocess;
-mod products;
 mod stopwatch;
-pub mod trunk;
 
 pub use ahead::{Planned, processors};
 pub use bench::{Bench, CaseRow, Listener, POISON, STAGING, row};
@@ -53,18 +48,19 @@ pub struct Topic {
     pub judge: fn(&Bench) -> Result<(), String>,
 }
 
-/// All topics whose cases need the kernels alone, in the order in which they run.
+/// All topics, in the order in which they run.
 pub const TOPICS: &[Topic] = &[
     preprocess::TOPIC,
     mask::TOPIC,
     bank::TOPIC,
-    attention::TOPIC,
+    crate::attention::TOPIC,
     keys::TOPIC,
     decoder::TOPIC,
     memory_encoder::TOPIC,
-    trunk::TOPIC,
+    crate::hiera::TOPIC,
     nvjpeg::TOPIC,
-    products::TOPIC,
+    crate::gemm::TOPIC,
+    crate::hiera::WHOLE_TRUNK,
 ];
 
 impl Topic {

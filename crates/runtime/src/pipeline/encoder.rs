@@ -14,10 +14,9 @@ use anyhow::{Context, Result, bail, ensure};
 use super::contexts::{Shared, context, port};
 use super::engines::{EncoderEngines, Opened};
 use super::steps::{Part, Steps};
-use super::trunk::TrunkRun;
 use crate::{Placed, Port, Stage};
 use cuda::{Gpu, MemoryTag, Stream, View};
-use kernels::AttentionKernels;
+use kernels::{AttentionKernels, TrunkExecutor};
 use tensorrt::{DataType, Mode};
 use vos::bundle::Wiring;
 use vos::bundle::parts::{FEATURES, Handed, STAGES, Step};
@@ -29,7 +28,7 @@ pub struct Encoder {
     /// Where each of the wiring's tensors lies.
     handed: Vec<Placed>,
     /// The blocks between stem and neck, where the encoder is cut there.
-    trunk: Option<Rc<TrunkRun>>,
+    trunk: Option<Rc<TrunkExecutor>>,
 }
 
 impl Encoder {
@@ -69,7 +68,7 @@ impl Encoder {
             Some(trunk) => {
                 check_maps(&parts, &wiring)?;
                 let maps: Vec<View> = handed.iter().map(|placed| placed.view.clone()).collect();
-                let run = TrunkRun::new(gpu, trunk, kernels, &maps, scratch, stream);
+                let run = trunk.lay_out(gpu, kernels, &maps, scratch, stream);
                 Some(Rc::new(run.context("the encoder's trunk cannot be laid out")?))
             }
         };

@@ -9,7 +9,7 @@ files ─ threads ─→ pinned slots ─ upload stream ─→ frame ─ preproc
 ```
 
 A deep encoder may come in parts, which run one behind the other; what they hand on lies in memory that all frames use in turn.
-Or in two, between which this program computes all blocks itself (`trunk.rs`).
+Or in two, between which the crate `kernels` computes all blocks (`trunk_file.rs`).
 
 [`Pipeline`] owns everything that stays: engines, contexts, streams, memory. [`run`] feeds one pass over a clip through
 it. In `latency` mode one frame is in flight and everything but the download shares one stream; in `throughput` mode
@@ -39,17 +39,7 @@ mod run;
 mod slot;
 mod step_engines;
 mod steps;
-mod trunk;
-mod trunk_added;
-mod trunk_block;
-mod trunk_choice;
-mod trunk_contest;
 mod trunk_file;
-mod trunk_made;
-mod trunk_products;
-mod trunk_room;
-mod trunk_way;
-mod trunk_weights;
 
 pub use encoder_alone::EncoderAlone;
 pub use engines::{Engines, encoder_roles};
@@ -57,6 +47,3 @@ pub use lane::Results;
 pub use options::{Decoder, Mode, Options};
 pub use rig::Pipeline;
 pub use run::{FrameResult, ObjectSpan, PassError, PassPlan, run};
-pub use trunk::{TrunkParts, TrunkRun};
-pub use trunk_choice::{TrunkAlone, choose_products};
-pub use trunk_products::shapes_of;

@@ -9,11 +9,12 @@ use std::rc::Rc;
 use anyhow::{Context, Result, bail};
 
 use super::contexts::Shared;
-use super::trunk::TrunkRun;
 use crate::{Placed, Port};
 use cuda::Element;
 use cuda::{Capturable, Stream, View};
-use kernels::{Answer, Attention, BankState, MaskDecoder, MemoryEncoder, MemoryKeys};
+use kernels::{
+    Answer, Attention, BankState, MaskDecoder, MemoryEncoder, MemoryKeys, TrunkExecutor,
+};
 
 /// One piece.
 pub enum Part {
@@ -78,7 +79,7 @@ pub enum Part {
         memory: View,
     },
     /// What comes between an encoder's stem and its neck.
-    Trunk(Rc<TrunkRun>),
+    Trunk(Rc<TrunkExecutor>),
     /// The frame's pointer goes to its slot, and the next frame begins.
     Advance {
         /// The object's bank.

@@ -1,5 +1,6 @@
 /*!
-The trunk of an engine folder, before it is laid out on a device.
+The trunk of an engine folder, before it is laid out on a device. It stays in this crate: the folder's
+manifest holds its weights' hash and its autotuned choices.
 */
 
 use std::cell::Cell;
@@ -7,28 +8,30 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result};
 
-use super::trunk_room::Room;
 use crate::engine::{EngineManifest, open_trunk};
-use vos::bundle::trunk::Trunk;
+use cuda::{Gpu, Stream, View};
+use kernels::{AttentionKernels, TrunkExecutor, TrunkSource};
+use vos::bundle::trunk::{BlockWeights, Trunk};
 use vos::bundle::{KeyWeights, TrunkWeights};
 
-/// A trunk beside the engines of a folder.
+/// The trunk that a folder's engines surround.
 pub struct TrunkFile {
     dir: PathBuf,
-    pub(super) manifest: EngineManifest,
-    pub(super) trunk: Trunk,
-    /// From when the keys' weights were read to when the trunk is laid out: reading and hashing hundreds of megabytes twice would double the wait.
+    manifest: EngineManifest,
+    trunk: Trunk,
+    /// Kept from the reading of the keys' weights until the trunk is laid out: to read and hash
+    /// hundreds of megabytes twice would double the wait.
     opened: Cell<Option<TrunkWeights>>,
 }
 
 impl TrunkFile {
-    /// Of the engines in `dir`; the file is opened for the keys' weights or when the trunk is laid out, and let go of then.
+    /// Of the engines in `dir`. Opens no file yet.
     pub fn new(dir: &Path, manifest: &EngineManifest, trunk: &Trunk) -> Self {
         let (dir, manifest, trunk) = (dir.to_owned(), manifest.clone(), trunk.clone());
         Self { dir, manifest, trunk, opened: Cell::new(None) }
     }
 
-    /// The weights of the memory attention's keys beside those of the blocks, for which the file stays open.
+    /// The weights of the memory attention's keys. The file stays open for the blocks' weights.
     ///
     /// # Errors
     /// Weights that are missing or damaged, or a file without keys.
@@ -43,12 +46,32 @@ impl TrunkFile {
     ///
     /// # Errors
     /// Weights that are missing or damaged.
-    pub(super) fn open(&self) -> Result<TrunkWeights> {
+    fn open(&self) -> Result<TrunkWeights> {
         self.opened.take().map_or_else(|| open_trunk(&self.dir, &self.manifest), Ok)
     }
 
-    /// Bytes of shared memory that it works in.
+    /// The trunk on the device; see [`TrunkExecutor::new`].
+    ///
+    /// # Errors
+    /// Weights that are missing or damaged, and those of [`TrunkExecutor::new`].
+    pub(super) fn lay_out(
+        &self,
+        gpu: &Gpu,
+        attention: Option<&AttentionKernels>,
+        maps: &[View],
+        scratch: &View,
+        stream: &Stream,
+    ) -> Result<TrunkExecutor> {
+        let weights = self.open()?;
+        let blocks = (0..self.trunk.blocks.len()).map(|at| weights.block(at));
+        let blocks: Vec<BlockWeights> = blocks.collect::<Result<_>>()?;
+        let choices = self.manifest.products.as_ref();
+        let source = TrunkSource { trunk: &self.trunk, weights: &blocks, choices };
+        TrunkExecutor::new(gpu, &source, attention, maps, scratch, stream)
+    }
+
+    /// Bytes of scratch memory that it needs.
     pub fn scratch_bytes(&self) -> u64 {
-        Room::of(&self.trunk).bytes() as u64
+        TrunkExecutor::scratch_bytes(&self.trunk) as u64
     }
 }

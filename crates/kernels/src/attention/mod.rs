@@ -1,0 +1,294 @@
+/*!
+Attention without a score matrix: O = softmax(Q Kᵀ + bias) V. It serves the memory attention between two
+engines, and the global attention of an encoder's trunk.
+
+TensorRT writes the scores to memory if it does not fuse an attention: 4096 × 28 736 of them in each layer
+of SAM 2.1, and 4096 × 4096 for each head of its encoder's widest blocks. `cuda/attention.cu` keeps them on
+the chip; `cuda/attention_hopper.cu` does so with Hopper's instructions.
+
+The keys are split into as many parts as keep the whole GPU busy, and a second kernel combines the parts.
+Combining in each row's last block saves that launch and was slower in every measurement
+(docs/kernels.md).
+*/
+
+mod kernels;
+mod selftest;
+
+use std::sync::Arc;
+
+use anyhow::{Result, bail, ensure};
+
+use crate::{blocks, int, need_exactly};
+use cuda::module::{Arg, Launch};
+use cuda::{Gpu, MemoryTag, Stream, View};
+use kernels::Pair;
+
+pub use kernels::AttentionKernels;
+pub(crate) use selftest::{TOPIC, compare};
+
+/// Columns of queries and keys of the memory attention.
+pub const HEAD: usize = 256;
+/// The widest heads that a kernel serves.
+pub const WIDEST_HEAD: usize = 128;
+/// Queries of a block, for all kernels.
+const QUERIES: usize = 128;
+/// Threads of the kernels that combine splits.
+const COMBINE_THREADS: u32 = 256;
+/// Bytes of an f16, the type of all tensors.
+const F16: usize = 2;
+
+/// The values of an attention.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Values {
+    /// To the memory bank: its tokens of 64 columns are the values.
+    Memory,
+    /// Self-attention of the frame, with values as wide as the queries.
+    Frame,
+    /// Self-attention of an encoder's map, in heads of so many columns: a multiple of 8, [`WIDEST_HEAD`] at
+    /// most. A shape's objects are its heads.
+    Heads(usize),
+}
+
+impl Values {
+    /// Columns of Q and K.
+    pub fn width(self) -> usize {
+        match self {
+            Self::Memory | Self::Frame => HEAD,
+            Self::Heads(columns) => columns,
+        }
+    }
+
+    /// Columns of V and O.
+    pub fn columns(self) -> usize {
+        match self {
+            Self::Memory => 64,
+            Self::Frame => 256,
+            Self::Heads(columns) => columns,
+        }
+    }
+}
+
+/// Sizes of an attention.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct AttentionShape {
+    /// Objects or heads, each with queries, keys and values of its own.
+    pub objects: usize,
+    /// Queries of an object.
+    pub queries: usize,
+    /// Keys of an object.
+    pub keys: usize,
+    /// What the values are.
+    pub values: Values,
+}
+
+/// An attention of one size, with the memory that its parts need.
+///
+/// Work on different streams at the same time needs a value each.
+#[derive(Debug)]
+pub struct Attention {
+    pair: Arc<Pair>,
+    shape: AttentionShape,
+    grid: (u32, u32, u32),
+    /// Results and sums of the parts; none with a single part.
+    parts: Option<Parts>,
+}
+
+#[derive(Debug)]
+struct Parts {
+    results: View,
+    sums: View,
+}
+
+impl Attention {
+    /// Chooses the number of parts and takes memory for them.
+    ///
+    /// # Errors
+    /// Nothing to attend to, sizes beyond 2³¹ elements, kernels for heads that were not loaded, or what the driver says.
+    pub fn new(gpu: &Gpu, kernels: &AttentionKernels, shape: AttentionShape) -> Result<Self> {
+        let AttentionShape { objects, queries, keys, values } = shape;
+        ensure!(
+            objects > 0 && queries > 0 && keys > 0,
+            "an attention of {objects} objects, {queries} queries and {keys} keys has nothing to do"
+        );
+        int(objects * queries.max(keys), "the number of queries or keys")?;
+        // From the first row of an object or head to the first one of the next.
+        int(queries.max(keys) * values.width().max(values.columns()), "the elements of an object")?;
+        ensure!(objects <= 65_535, "{objects} objects, a launch takes 65535");
+        let pair = Arc::clone(kernels.pair(values)?);
+        let rows = queries.div_ceil(QUERIES);
+        let tiles = keys.div_ceil(pair.kind.tile);
+        let splits = splits(pair.resident, rows * objects, tiles);
+        let parts = match splits {
+            1 => None,
+            _ => {
+                let scratch = gpu.tagged(MemoryTag::Scratch);
+                let lines = objects * splits * queries;
+                Some(Parts {
+                    results: View::new(&scratch, 4 * lines * pair.padded)?,
+                    sums: View::new(&scratch, 8 * lines)?,
+                })
+            }
+        };
+        let grid = (blocks(rows, 1)?, blocks(splits, 1)?, blocks(objects, 1)?);
+        Ok(Self { pair, shape, grid, parts })
+    }
+
+    /// Its sizes.
+    pub fn shape(&self) -> AttentionShape {
+        self.shape
+    }
+
+    /// Into how many parts the keys are cut.
+    pub fn splits(&self) -> u32 {
+        self.grid.1
+    }
+
+    /// The kernel's name.
+    pub fn kernel(&self) -> &str {
+        self.pair.attend.name()
+    }
+
+    /// Enqueues O = softmax(Q Kᵀ + bias) V. All but `bias` are fp16: `q` `[objects, queries, width]`, scaled; `k`
+    /// `[objects, keys, width]`; `v` `[objects, keys, columns]`; `out` `[objects, queries, columns]`. `bias`: f32 `[keys]`,
+    /// the same for all objects and queries. No allocation; may be recorded.
+    ///
+    /// # Errors
+    /// Views of another size or at odd addresses, or what the driver says.
+    pub fn enqueue(
+        &self,
+        [q, k, v]: [&View; 3],
+        bias: Option<&View>,
+        out: &View,
+        stream: &Stream,
+    ) -> Result<()> {
+        let AttentionShape { objects, queries, keys, values } = self.shape;
+        let (width, columns) = (values.width(), values.columns());
+        // The kernels for memory and frame know their rows.
+        let rows = Rows {
+            row: width,
+            query_head: queries * width,
+            key_head: keys * width,
+            out_row: columns,
+            out_head: queries * columns,
+        };
+        need_exactly(q, F16 * objects * queries * width, 16, "'q'")?;
+        need_exactly(k, F16 * objects * keys * width, 16, "'k'")?;
+        need_exactly(v, F16 * objects * keys * columns, 16, "'v'")?;
+        need_exactly(out, F16 * objects * queries * columns, 16, "'o'")?;
+        if let Some(bias) = bias {
+            need_exactly(bias, 4 * keys, 4, "'bias'")?;
+        }
+        self.launch([q, k, v], bias, out, &rows, stream)
+    }
+
+    /// Enqueues the attention of an encoder's tokens among each other, all heads of them: `out` f16 `[tokens, heads depth]` from `qkv`
+    /// f16 `[tokens, 3 heads depth]`, rows `[q|k|v][head][depth]`, q scaled. No allocation; may be recorded.
+    ///
+    /// # Errors
+    /// Values that are no heads, other keys than queries, or as [`Self::enqueue`].
+    pub fn enqueue_tokens(&self, qkv: &View, out: &View, stream: &Stream) -> Result<()> {
+        let AttentionShape { objects, queries, keys, values } = self.shape;
+        let Values::Heads(depth) = values else { bail!("an attention of {values:?} has no heads") };
+        ensure!(queries == keys, "{queries} tokens attend to {keys}, they are the same ones");
+        let columns = objects * depth;
+        need_exactly(qkv, F16 * 3 * queries * columns, 16, "'qkv'")?;
+        need_exactly(out, F16 * queries * columns, 16, "'a'")?;
+        let part = |at: usize| {
+            let start = F16 * at * columns;
+            qkv.part(start, qkv.len() - start)
+        };
+        let (k, v) = (part(1)?, part(2)?);
+        let rows = Rows {
+            row: 3 * columns,
+            query_head: depth,
+            key_head: depth,
+            out_row: columns,
+            out_head: depth,
+        };
+        self.launch([qkv, &k, &v], None, out, &rows, stream)
+    }
+
+    /// The launches, of tensors that were measured.
+    fn launch(
+        &self,
+        [q, k, v]: [&View; 3],
+        bias: Option<&View>,
+        out: &View,
+        rows: &Rows,
+        stream: &Stream,
+    ) -> Result<()> {
+        let AttentionShape { objects, queries, keys, values } = self.shape;
+        let (results, sums) = match &self.parts {
+            None => (Arg::Null, Arg::Null),
+            Some(parts) => (Arg::View(&parts.results), Arg::View(&parts.sums)),
+        };
+        let m = int(queries, "the number of queries")?;
+        let columns = int(values.columns(), "the columns of a head")?;
+        let [row, query_head, key_head, out_row, out_head] = rows.ints()?.map(Arg::I32);
+        let mut args = vec![
+            Arg::View(q),
+            Arg::View(k),
+            Arg::View(v),
+            bias.map_or(Arg::Null, Arg::View),
+            Arg::View(out),
+            results,
+            sums,
+            Arg::I32(m),
+            Arg::I32(int(keys, "the number of keys")?),
+        ];
+        if matches!(values, Values::Heads(_)) {
+            args.extend([Arg::I32(columns), row, query_head, key_head, out_row, out_head]);
+        }
+        let launch = Launch { grid: self.grid, threads: self.pair.kind.threads };
+        // SAFETY: the arguments are the kernel's own; the tensors were measured by the callers and hold all rows that `rows` leads
+        // to, and `parts` has a result and a sum for each part of each query, wherever there is more than one part.
+        unsafe { self.pair.attend.launch(launch, &args, stream) }?;
+        if let Some(parts) = &self.parts {
+            let all = objects * queries;
+            let args = [
+                Arg::View(&parts.results),
+                Arg::View(&parts.sums),
+                Arg::View(out),
+                Arg::I32(int(all, "the number of queries")?),
+                Arg::I32(m),
+                Arg::I32(int(self.grid.1 as usize, "the number of parts")?),
+                Arg::I32(columns),
+                out_row,
+                out_head,
+            ];
+            let grid = (blocks(all * self.pair.padded / 4, COMBINE_THREADS as usize)?, 1, 1);
+            let launch = Launch { grid, threads: COMBINE_THREADS };
+            // SAFETY: the arguments are the kernel's own: as many parts as the launch above wrote, `out` as it was
+            // measured by the callers.
+            unsafe { self.pair.merge.launch(launch, &args, stream) }?;
+        }
+        Ok(())
+    }
+}
+
+/// Where rows lie, in elements: from one row to the next, and from an object's or a head's first row to that of the next one.
+struct Rows {
+    /// Of q, k and v.
+    row: usize,
+    query_head: usize,
+    /// Of k and v.
+    key_head: usize,
+    out_row: usize,
+    out_head: usize,
+}
+
+impl Rows {
+    fn ints(&self) -> Result<[i32; 5]> {
+        let of = |elements: usize| int(elements, "the elements between two rows");
+        let Self { row, query_head, key_head, out_row, out_head } = *self;
+        Ok([of(row)?, of(query_head)?, of(key_head)?, of(out_row)?, of(out_head)?])
+    }
+}
+
+/// As many parts as fill the GPU once, no more than there are tiles of keys.
+fn splits(resident: usize, rows: usize, tiles: usize) -> usize {
+    (resident / rows).clamp(1, tiles)
+}
+
+#[cfg(test)]
+mod tests;

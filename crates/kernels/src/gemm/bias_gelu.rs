@@ -1,0 +1,195 @@
+/*!
+f16 GEMMs on Hopper with f32 accumulators: `out = a weightᵀ + bias`, and with the GELU of an MLP's hidden
+layer in the epilogue, `out = gelu(a weightᵀ + bias)`. The fused kernel does not read the output again,
+and overlaps the epilogue of one tile with the matmul of the next.
+
+A `[m, k]`, weight `[n, k]`, bias `[n]` and out `[m, n]` are f16.
+*/
+
+use std::sync::Arc;
+
+use anyhow::{Result, ensure};
+
+use super::tile_config::{ClusterKernel, TileConfig, supports_k};
+use crate::{int, need_exactly};
+use cuda::module::{Arg, LaunchMode};
+use cuda::{Gpu, Stream, View};
+
+/// As in the source: shared memory of eight warps that store 16 rows of 128 bytes each.
+const STAGING: u32 = 8 * 16 * 128;
+/// Columns of one store: N is a multiple.
+const STORE_N: usize = 64;
+/// Alignment of TMA and vector loads.
+const ALIGNMENT: usize = 16;
+/// Bytes of an f16.
+const F16: usize = 2;
+/// Their work, in messages.
+const WHAT: &str = "multiply, and activate";
+
+/// Tiles of 192 columns read less; tiles of 128 waste less of the last one for a small or odd N. Clusters
+/// of four blocks read less than clusters of two; fewer may fit, as a cluster's blocks lie in one group of
+/// multiprocessors. None is the fastest for all shapes.
+const CONFIGS: [TileConfig; 6] = [
+    TileConfig {
+        name: "product_gelu_128_by_2",
+        tile_n: 128,
+        stages: 6,
+        cluster_m: 2,
+        cluster_n: 1,
+    },
+    TileConfig {
+        name: "product_gelu_192_by_2",
+        tile_n: 192,
+        stages: 5,
+        cluster_m: 2,
+        cluster_n: 1,
+    },
+    TileConfig {
+        name: "product_gelu_128_by_4",
+        tile_n: 128,
+        stages: 6,
+        cluster_m: 2,
+        cluster_n: 2,
+    },
+    TileConfig {
+        name: "product_gelu_192_by_4",
+        tile_n: 192,
+        stages: 5,
+        cluster_m: 2,
+        cluster_n: 2,
+    },
+    TileConfig {
+        name: "product_plain_128_by_2",
+        tile_n: 128,
+        stages: 6,
+        cluster_m: 2,
+        cluster_n: 1,
+    },
+    TileConfig {
+        name: "product_plain_192_by_2",
+        tile_n: 192,
+        stages: 5,
+        cluster_m: 2,
+        cluster_n: 1,
+    },
+];
+/// Names of the kernels with GELU begin so.
+const GELU: &str = "product_gelu_";
+
+/// All of them.
+pub(super) fn configs() -> impl Iterator<Item = TileConfig> {
+    CONFIGS.into_iter()
+}
+
+/// Shared memory of a block, bytes: `Product::SHARED` in the source.
+fn shared(config: &TileConfig) -> u32 {
+    config.stages_bytes() + STAGING
+}
+
+/// The loaded kernels. Cheap to clone.
+#[derive(Clone, Debug)]
+pub struct GemmKernels {
+    /// As [`CONFIGS`].
+    each: Arc<[ClusterKernel]>,
+}
+
+impl GemmKernels {
+    /// Loads the kernels whose names are `wanted`: the driver takes seconds to compile an unused one. None
+    /// on other GPUs than Hopper, or if the driver refuses them; then cuBLASLt computes the GEMMs, and
+    /// GELU is a kernel by itself.
+    pub fn load_if_supported(gpu: &Gpu, wanted: impl Fn(&str) -> bool) -> Option<Self> {
+        let configs: Vec<TileConfig> = configs().filter(|config| wanted(config.name)).collect();
+        let each = ClusterKernel::load_if_supported(gpu, &configs, shared, WHAT)?;
+        Some(Self { each })
+    }
+
+    /// Whether they support this N and K: N a multiple of 64, K a multiple of 16 from 64 on.
+    pub fn supports(n: usize, k: usize) -> bool {
+        n > 0 && n.is_multiple_of(STORE_N) && supports_k(k)
+    }
+
+    /// Names of the kernels with GELU, or without, in a fixed order.
+    pub fn names(&self, gelu: bool) -> impl Iterator<Item = &'static str> {
+        let names = self.each.iter().map(|one| one.config.name);
+        names.filter(move |name| name.starts_with(GELU) == gelu)
+    }
+
+    /// Enqueues the GEMM by the kernel of that name; `sizes` are M, N and K. With PDL, a kernel must
+    /// precede it. No allocation; may be recorded.
+    ///
+    /// # Errors
+    /// No such kernel, sizes that they do not [`support`](Self::supports), views of another size or
+    /// unaligned, or an error of the driver.
+    pub fn enqueue(
+        &self,
+        name: &str,
+        sizes: [usize; 3],
+        [a, weight, bias, out]: [&View; 4],
+        mode: LaunchMode,
+        stream: &Stream,
+    ) -> Result<()> {
+        let [m, n, k] = sizes;
+        let kernel = ClusterKernel::named(&self.each, name, WHAT)?;
+        ensure!(
+            m > 0 && Self::supports(n, k),
+            "the kernel {name} takes N in multiples of 64, and K in multiples of 16 from 64 on; found M x N x K = {m} x {n} x {k}"
+        );
+        need_exactly(a, F16 * m * k, ALIGNMENT, "'a'")?;
+        need_exactly(weight, F16 * n * k, ALIGNMENT, "'weight'")?;
+        need_exactly(bias, F16 * n, ALIGNMENT, "'bias'")?;
+        need_exactly(out, F16 * m * n, ALIGNMENT, "'out'")?;
+        let [a, b] = kernel.maps(a, weight, sizes)?;
+        let args = [
+            Arg::Map(&a),
+            Arg::Map(&b),
+            Arg::View(bias),
+            Arg::View(out),
+            Arg::I32(int(m, "M")?),
+            Arg::I32(int(n, "N")?),
+            Arg::I32(int(k, "K")?),
+        ];
+        // SAFETY: the arguments are the kernel's own. The maps describe `a` and `weight` as they were
+        // measured above, and nothing outside of them is read; the kernel stores only M rows of N columns
+        // of `out`, and reads N biases.
+        unsafe { kernel.launch([m, n], &args, mode, stream) }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn blocks_have_the_memory_that_the_source_counts() {
+        let source = include_str!("../../../../cuda/products_hopper.cu");
+        for config in CONFIGS {
+            let TileConfig { name, tile_n, stages, cluster_m, cluster_n } = config;
+            let gelu = name.starts_with(GELU);
+            let instance =
+                format!("PRODUCT({name}, {gelu}, {tile_n}, {stages}, {cluster_m}, {cluster_n})");
+            assert!(source.contains(&instance), "{instance}");
+            assert!(shared(&config) <= 232_448, "{name}");
+        }
+        let of = |tile_n| if tile_n == 128 { 213_088 } else { 221_264 };
+        assert!(CONFIGS.iter().all(|config| shared(config) == of(config.tile_n)));
+        assert_eq!(CONFIGS.iter().filter(|config| config.name.starts_with(GELU)).count(), 4);
+    }
+
+    #[test]
+    fn tiles_of_clusters_cover_the_output_and_the_models_shapes_are_served() {
+        let tiles = |m, n| {
+            let [a, b, c, d, ..] = CONFIGS.map(|config| config.cluster_tiles(m, n));
+            [a, b, c, d]
+        };
+        assert_eq!(tiles(4096, 2304), [16 * 18, 16 * 12, 16 * 9, 16 * 6]);
+        assert_eq!(tiles(33, 64), [1; 4]);
+        assert_eq!(tiles(4097, 448), [17 * 4, 17 * 3, 17 * 2, 17 * 2]);
+        for width in [96, 112, 144] {
+            for k in [1, 2, 4, 8].map(|stage| stage * width) {
+                assert!(GemmKernels::supports(4 * k, k), "{k}");
+            }
+        }
+        let refused = [(32, 8), (96, 96), (64, 72), (64, 48), (0, 64)];
+        assert!(!refused.iter().any(|(n, k)| GemmKernels::supports(*n, *k)));
+    }
+}

@@ -1,0 +1,22 @@
+/*!
+GEMM kernels for Hopper: matmuls whose epilogue saves a pass over the output.
+
+| file | kernel |
+|---|---|
+| `bias_gelu.rs` | `out = a weightᵀ + bias`, with or without GELU |
+| `residual_layernorm.rs` | `residual += a weightᵀ + bias`, then LayerNorm |
+| `tile_config.rs` | tiles, clusters and launches of both |
+
+M is the number of tokens, N the number of output columns, K the number of input columns. Other GPUs, and
+shapes that no kernel serves, use cuBLASLt ([`cuda::cublaslt`]).
+*/
+
+mod bias_gelu;
+mod residual_layernorm;
+mod selftest;
+mod tile_config;
+
+pub use bias_gelu::GemmKernels;
+pub use residual_layernorm::{GemmLayerNormKernels, GemmLayerNormOperands};
+pub(crate) use selftest::TOPIC;
+pub use tile_config::autotuned_kernels;

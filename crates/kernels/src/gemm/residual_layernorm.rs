@@ -1,0 +1,328 @@
+/*!
+GEMM, residual add and LayerNorm in one kernel, on Hopper: `residual += a weightᵀ + bias` in f32 and
+`out = norm(residual)` in f16. A LayerNorm by itself reads the residual that the GEMM has just written;
+here a cluster holds whole rows in registers.
+*/
+
+use std::sync::Arc;
+
+use anyhow::{Result, bail, ensure};
+
+use super::tile_config::{ClusterKernel, TILE_M, TileConfig, supports_k};
+use crate::{int, need_exactly};
+use cuda::module::{Arg, LaunchMode};
+use cuda::{Gpu, Stream, View};
+
+/// Alignment of TMA and vector loads.
+const ALIGNMENT: usize = 16;
+/// Bytes of an f16 and of an f32.
+const F16: usize = 2;
+const F32: usize = 4;
+/// Bytes of a prefetch.
+const LINE: usize = 128;
+/// Their work, in messages.
+const WHAT: &str = "multiply, add and normalise";
+
+/// N, and the kernel for it: those of the first three stages of Hiera tiny and small, base+, large. A
+/// cluster holds all columns of a row; the last tile of a row may be narrower. A row of a third stage has
+/// three blocks: of clusters of four an H200 runs 30 at once, and 32 are needed. Clusters of six blocks
+/// read the weights once for two rows of tiles; fewer of them fit.
+const CONFIGS: [(usize, TileConfig); 12] = [
+    (96, TileConfig { name: "product_norm_96", tile_n: 96, stages: 6, cluster_m: 2, cluster_n: 1 }),
+    (
+        112,
+        TileConfig { name: "product_norm_112", tile_n: 112, stages: 6, cluster_m: 2, cluster_n: 1 },
+    ),
+    (
+        144,
+        TileConfig { name: "product_norm_144", tile_n: 144, stages: 5, cluster_m: 2, cluster_n: 1 },
+    ),
+    (
+        192,
+        TileConfig { name: "product_norm_192", tile_n: 96, stages: 6, cluster_m: 1, cluster_n: 2 },
+    ),
+    (
+        224,
+        TileConfig { name: "product_norm_224", tile_n: 112, stages: 6, cluster_m: 1, cluster_n: 2 },
+    ),
+    (
+        288,
+        TileConfig { name: "product_norm_288", tile_n: 144, stages: 5, cluster_m: 1, cluster_n: 2 },
+    ),
+    (
+        384,
+        TileConfig {
+            name: "product_norm_384_by_3",
+            tile_n: 128,
+            stages: 5,
+            cluster_m: 1,
+            cluster_n: 3,
+        },
+    ),
+    (
+        384,
+        TileConfig {
+            name: "product_norm_384_by_6",
+            tile_n: 128,
+            stages: 5,
+            cluster_m: 2,
+            cluster_n: 3,
+        },
+    ),
+    (
+        448,
+        TileConfig {
+            name: "product_norm_448_by_3",
+            tile_n: 160,
+            stages: 4,
+            cluster_m: 1,
+            cluster_n: 3,
+        },
+    ),
+    (
+        448,
+        TileConfig {
+            name: "product_norm_448_by_6",
+            tile_n: 160,
+            stages: 4,
+            cluster_m: 2,
+            cluster_n: 3,
+        },
+    ),
+    (
+        576,
+        TileConfig {
+            name: "product_norm_576_by_3",
+            tile_n: 192,
+            stages: 4,
+            cluster_m: 1,
+            cluster_n: 3,
+        },
+    ),
+    (
+        576,
+        TileConfig {
+            name: "product_norm_576_by_6",
+            tile_n: 192,
+            stages: 4,
+            cluster_m: 2,
+            cluster_n: 3,
+        },
+    ),
+];
+
+/// All of them.
+pub(super) fn configs() -> impl Iterator<Item = TileConfig> {
+    CONFIGS.into_iter().map(|(_, config)| config)
+}
+
+/// N of a kernel.
+fn n_of(name: &str) -> Option<usize> {
+    CONFIGS.iter().find(|(_, config)| config.name == name).map(|(n, _)| *n)
+}
+
+/// Shared memory of a block, bytes: `Norm::SHARED` in the source. Eight warps store 16 rows each, with 16
+/// bytes of padding a row; the blocks of a row send each other mean and squared differences, into two
+/// buffers with a barrier each; bias and the norm's weight and bias are f32.
+fn shared(config: &TileConfig) -> u32 {
+    let TileConfig { tile_n, cluster_n, .. } = *config;
+    let staging = 8 * 16 * (F16 as u32 * tile_n + 16);
+    let statistics = 2 * (cluster_n * TILE_M * 2 * F32 as u32 + 8);
+    config.stages_bytes() + staging + statistics + 3 * F32 as u32 * tile_n
+}
+
+/// Operands of such a kernel.
+#[derive(Clone, Copy, Debug)]
+pub struct GemmLayerNormOperands<'a> {
+    /// f16 `[m, k]`: tokens.
+    pub a: &'a View,
+    /// f16 `[n, k]`.
+    pub weight: &'a View,
+    /// f32 `[n]`.
+    pub bias: &'a View,
+    /// f32 `[m, n]`, added to in place.
+    pub residual: &'a View,
+    /// The norm's weight and bias, f32 `[n]` each.
+    pub norm: [&'a View; 2],
+    /// f16 `[m, n]`, normalised. May be the memory of `a` if N = K: a row is written after its last read.
+    pub out: &'a View,
+    /// Whole lines of 128 bytes to prefetch into the L2 cache: data that the next kernels read for the
+    /// first time.
+    pub prefetch: Option<&'a View>,
+}
+
+/// The loaded kernels. Cheap to clone.
+#[derive(Clone, Debug)]
+pub struct GemmLayerNormKernels {
+    /// As [`CONFIGS`].
+    each: Arc<[ClusterKernel]>,
+}
+
+impl GemmLayerNormKernels {
+    /// Loads the kernels whose name and N are `wanted`: the driver takes seconds to compile an unused one.
+    /// None on other GPUs than Hopper, or if the driver refuses them; then GEMM and LayerNorm are two
+    /// launches.
+    pub fn load_if_supported(gpu: &Gpu, wanted: impl Fn(&str, usize) -> bool) -> Option<Self> {
+        let configs = CONFIGS.into_iter().filter(|(n, config)| wanted(config.name, *n));
+        let configs: Vec<TileConfig> = configs.map(|(_, config)| config).collect();
+        let each = ClusterKernel::load_if_supported(gpu, &configs, shared, WHAT)?;
+        Some(Self { each })
+    }
+
+    /// Whether one of them supports this N and K: N of a kernel, K a multiple of 16 from 64 on.
+    pub fn supports(n: usize, k: usize) -> bool {
+        CONFIGS.iter().any(|(_, config)| supports(config.name, n, k))
+    }
+
+    /// Names of the kernels that support this N and K, in a fixed order.
+    pub fn names(&self, n: usize, k: usize) -> impl Iterator<Item = &'static str> {
+        let names = self.each.iter().map(|one| one.config.name);
+        names.filter(move |name| supports(name, n, k))
+    }
+
+    /// Enqueues `residual += a weightᵀ + bias` and `out = norm(residual)`, with epsilon 10⁻⁶, by the kernel
+    /// of that name; `sizes` are M, N and K. With PDL, a kernel must precede it. No allocation;
+    /// may be recorded.
+    ///
+    /// # Errors
+    /// No such kernel for this N and K ([`names`](Self::names)), views of another size or unaligned, an
+    /// `out` that overlaps `a`, or an error of the driver.
+    pub fn enqueue(
+        &self,
+        name: &str,
+        sizes: [usize; 3],
+        operands: &GemmLayerNormOperands,
+        mode: LaunchMode,
+        stream: &Stream,
+    ) -> Result<()> {
+        let [m, n, k] = sizes;
+        let kernel = ClusterKernel::named(&self.each, name, WHAT)?;
+        ensure!(
+            m > 0 && supports(name, n, k),
+            "the kernel {name} takes N = {}, and K in multiples of 16 from 64 on; found M x N x K = {m} x {n} x {k}",
+            n_of(name).unwrap_or_default()
+        );
+        let GemmLayerNormOperands {
+            a,
+            weight,
+            bias,
+            residual,
+            norm: [norm_weight, norm_bias],
+            out,
+            prefetch,
+        } = *operands;
+        need_exactly(a, F16 * m * k, ALIGNMENT, "'a'")?;
+        need_exactly(weight, F16 * n * k, ALIGNMENT, "'weight'")?;
+        need_exactly(bias, F32 * n, ALIGNMENT, "'bias'")?;
+        need_exactly(residual, F32 * m * n, ALIGNMENT, "'residual'")?;
+        need_exactly(norm_weight, F32 * n, ALIGNMENT, "the norm's weight")?;
+        need_exactly(norm_bias, F32 * n, ALIGNMENT, "the norm's bias")?;
+        need_exactly(out, F16 * m * n, ALIGNMENT, "'out'")?;
+        let lines = prefetch.map_or(0, View::len) / LINE;
+        if let Some(prefetch) = prefetch {
+            need_exactly(prefetch, lines * LINE, LINE, "'prefetch'")?;
+        }
+        if overlap(a, out) && !(a.address() == out.address() && n == k) {
+            bail!(
+                "'out' overlaps 'a': both may be the same memory if N = K (found N = {n}, K = {k}), or must be disjoint"
+            );
+        }
+        let [a, b] = kernel.maps(a, weight, sizes)?;
+        let args = [
+            Arg::Map(&a),
+            Arg::Map(&b),
+            Arg::View(bias),
+            Arg::View(residual),
+            Arg::View(norm_weight),
+            Arg::View(norm_bias),
+            Arg::View(out),
+            Arg::I32(int(m, "M")?),
+            Arg::I32(int(k, "K")?),
+            prefetch.map_or(Arg::Null, Arg::View),
+            Arg::I32(int(lines, "the number of lines")?),
+        ];
+        // SAFETY: the arguments are the kernel's own. The maps describe `a` and `weight` as they were
+        // measured above, and nothing outside of them is read; the kernel has N columns, stores only M rows
+        // of `residual` and `out`, and reads `lines` lines.
+        unsafe { kernel.launch([m, n], &args, mode, stream) }
+    }
+}
+
+/// Whether the kernel of that name supports this N and K.
+fn supports(name: &str, n: usize, k: usize) -> bool {
+    n_of(name) == Some(n) && supports_k(k)
+}
+
+/// Whether two views have a byte in common.
+fn overlap(a: &View, b: &View) -> bool {
+    let [from, other] = [a, b].map(|view| view.address() as usize);
+    from < other + b.len() && other < from + a.len()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const SOURCE: &str = include_str!("../../../../cuda/norms_hopper.cu");
+
+    #[test]
+    fn blocks_have_the_memory_that_the_source_counts() {
+        for (n, config) in CONFIGS {
+            let TileConfig { name, tile_n, stages, cluster_m, cluster_n } = config;
+            let instance =
+                format!("PRODUCT_NORM({name}, {n}, {tile_n}, {stages}, {cluster_m}, {cluster_n})");
+            assert!(SOURCE.contains(&instance), "{instance}");
+            assert!(shared(&config) <= 232_448, "{name}");
+            assert!(
+                n <= config.cluster_columns() && n + tile_n as usize > config.cluster_columns(),
+                "{name}"
+            );
+        }
+        assert_eq!(SOURCE.matches("PRODUCT_NORM(product_norm_").count(), CONFIGS.len());
+        let bytes = CONFIGS.map(|(_, config)| shared(&config));
+        let (first, others) = bytes.split_at(6);
+        assert_eq!(first, [201_968, 218_544, 216_864, 204_016, 220_592, 218_912]);
+        assert_eq!(others, [206_432, 206_432, 198_608, 198_608, 223_568, 223_568]);
+    }
+
+    /// The order and the types in which arguments are handed over.
+    #[test]
+    fn the_source_takes_what_a_launch_gives() {
+        let (_, after) = SOURCE.split_once("#define PRODUCT_NORM(").unwrap();
+        let (_, after) = after.split_once(" NAME(").unwrap();
+        let (parameters, _) = after.split_once(") {").unwrap();
+        let words: Vec<&str> = parameters.split_whitespace().filter(|word| *word != "\\").collect();
+        assert_eq!(
+            words.join(" "),
+            "const __grid_constant__ TensorMap tokens, const __grid_constant__ TensorMap weights, const float* bias, \
+             float* residual, const float* norm_weight, const float* norm_bias, u16* out, int m, int k, \
+             const unsigned char* ahead, int lines"
+        );
+    }
+
+    #[test]
+    fn the_models_first_three_stages_are_served_and_clusters_cover_their_rows() {
+        let names = |n, k| {
+            let names = CONFIGS.iter().map(|(_, config)| config.name);
+            names.filter(|name| supports(name, n, k)).collect::<Vec<_>>()
+        };
+        for width in [96, 112, 144] {
+            for (stage, kernels) in [(1, 1), (2, 1), (4, 2), (8, 0)] {
+                let n = stage * width;
+                for k in [n, 4 * n] {
+                    let found = names(n, k);
+                    assert_eq!(found.len(), kernels, "{n} x {k}: {found:?}");
+                }
+            }
+        }
+        let refused = [(144, 48), (144, 72), (145, 144), (0, 64), (432, 432), (480, 448)];
+        assert!(!refused.iter().any(|(n, k)| GemmLayerNormKernels::supports(*n, *k)));
+        let tiles = |name: &str, m| {
+            let (n, config) = CONFIGS.iter().find(|(_, config)| config.name == name).unwrap();
+            config.cluster_tiles(m, *n)
+        };
+        assert_eq!([1, 128, 129, 257].map(|m| tiles("product_norm_448_by_3", m)), [1, 1, 2, 3]);
+        assert_eq!([1, 256, 257].map(|m| tiles("product_norm_576_by_6", m)), [1, 1, 2]);
+        assert_eq!(tiles("product_norm_96", 65_536), 256);
+    }
+}

@@ -1,0 +1,198 @@
+/*!
+Autotuning: for each GEMM an algorithm of cuBLASLt or a kernel of this crate, and the kinds of kernels
+with programmatic dependent launch (PDL), by the time of all blocks together.
+
+The time of a GEMM by itself does not decide: on an H200 algorithms that were up to 40 % faster one
+by one made a trunk slower as a whole, in part because cuBLASLt clears a counter between kernels. So
+each alternative is timed within the whole trunk, as a recorded graph, and is kept if the whole is
+faster by more than the noise (`autotune/trials.rs`).
+
+The blocks compute on random tokens: constant ones flip few bits, so that the card draws less power
+and clocks higher than in a clip.
+*/
+
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result};
+use zerocopy::IntoBytes;
+
+use super::executor::{TrunkExecutor, TrunkSource};
+use super::gemm::GemmImpl;
+use crate::attention::AttentionKernels;
+use crate::gemm::autotuned_kernels;
+use cuda::cublaslt::{Choice, Choices, Matmul};
+use cuda::{Capturable, CapturedGraph, Event, Gpu, MemoryTag, Stream, View};
+use trials::{Clock, Trials, tune_algorithm, tune_gemm_impls, tune_pdl};
+use vos::bundle::trunk::{BlockWeights, Trunk};
+use vos::noise::Noise;
+
+mod trials;
+
+/// The seed of the random tokens.
+const SEED: u64 = 8;
+
+/// A trunk with memory of its own, without engines around it.
+pub struct StandaloneTrunk {
+    /// Its blocks.
+    pub executor: TrunkExecutor,
+    /// The tokens after each stage; those of the first stage are also the input.
+    pub maps: Vec<View>,
+}
+
+impl StandaloneTrunk {
+    /// Lays it out.
+    ///
+    /// # Errors
+    /// As [`TrunkExecutor::new`].
+    pub fn new(gpu: &Gpu, source: &TrunkSource, stream: &Stream) -> Result<Self> {
+        let memory = gpu.tagged(MemoryTag::Scratch);
+        let map = |end: &usize| {
+            let block = source.trunk.blocks.get(*end).context("a stage ends at no block")?;
+            Ok(View::new(&memory, 4 * block.tokens_out() * block.dim_out)?)
+        };
+        let maps: Vec<View> = source.trunk.ends.iter().map(map).collect::<Result<_>>()?;
+        let scratch = View::new(&memory, TrunkExecutor::scratch_bytes(source.trunk))?;
+        let attention = AttentionKernels::load(gpu)?;
+        let executor = TrunkExecutor::new(gpu, source, Some(&attention), &maps, &scratch, stream)?;
+        Ok(Self { executor, maps })
+    }
+}
+
+/// All blocks, over and over on the same tokens.
+struct Blocks<'a>(&'a TrunkExecutor);
+
+// SAFETY: the trunk, which is borrowed for longer, keeps its memory, kernels and GEMMs: only the choice
+// between them changes meanwhile. It fills its counters before its first kernel.
+unsafe impl Capturable for Blocks<'_> {
+    fn enqueue(&mut self, stream: &Stream) -> Result<()> {
+        self.0.enqueue(stream)
+    }
+
+    fn cleared(&self) -> Option<View> {
+        Some(self.0.counters().clone())
+    }
+}
+
+/// Records and times all blocks.
+struct BlockClock<'a> {
+    executor: &'a TrunkExecutor,
+    stream: &'a Stream,
+    events: [Event; 2],
+    tokens: &'a View,
+    random: Vec<f32>,
+    until: Instant,
+}
+
+impl<'a> Clock for BlockClock<'a> {
+    type Recording = CapturedGraph<Blocks<'a>>;
+
+    fn record(&self) -> Result<Self::Recording> {
+        let mut recorded = CapturedGraph::new(Blocks(self.executor), self.stream, true);
+        // The second is the first replay, which is longer than others.
+        recorded.run()?;
+        recorded.run()?;
+        self.stream.synchronize()?;
+        Ok(recorded)
+    }
+
+    fn us(&self, recording: &mut Self::Recording) -> Result<f64> {
+        let [start, end] = &self.events;
+        start.record(self.stream)?;
+        recording.run()?;
+        end.record(self.stream)?;
+        self.stream.synchronize()?;
+        Ok(1e3 * end.ms_since(start)?)
+    }
+
+    fn refresh(&self) -> Result<()> {
+        Ok(self.tokens.upload(self.random.as_bytes(), self.stream)?)
+    }
+
+    fn is_up(&self) -> bool {
+        Instant::now() >= self.until
+    }
+}
+
+/// Tokens as a network's norms leave them: of mean 0 and deviation 1.
+fn random_tokens(count: usize) -> Vec<f32> {
+    Noise::new(SEED, "tokens of a trunk").normals(count)
+}
+
+/// Autotunes a trunk. Nothing else should run on the GPU. Takes some seconds, and not much longer than
+/// `within`: a GEMM without a trial by then keeps cuBLASLt's heuristic.
+///
+/// # Errors
+/// As [`TrunkExecutor::new`], or another error of the driver.
+pub fn autotune(
+    gpu: &Gpu,
+    trunk: &Trunk,
+    weights: &[BlockWeights],
+    within: Duration,
+) -> Result<Choices> {
+    let stream = gpu.stream()?;
+    let source = TrunkSource { trunk, weights, choices: None };
+    let mut alone = StandaloneTrunk::new(gpu, &source, &stream)?;
+    alone.executor.grow_workspace(gpu)?;
+    let tokens = alone.maps.first().context("a trunk without stages")?;
+    let executor = &alone.executor;
+    let clock = BlockClock {
+        executor,
+        stream: &stream,
+        events: [gpu.event()?, gpu.event()?],
+        tokens,
+        random: random_tokens(tokens.len() / size_of::<f32>()),
+        until: Instant::now() + within,
+    };
+    clock.refresh()?;
+    let mut first = clock.record()?;
+    let mut trials = Trials::new(&clock)?;
+    for gemm in executor.cublaslt() {
+        tune_algorithm(&mut trials, gemm)?;
+    }
+    tune_gemm_impls(&mut trials, &executor.gemm_impls().collect::<Vec<&GemmImpl>>())?;
+    // Last, as it depends on the chosen kernels.
+    let pdl = tune_pdl(&mut trials, executor.can_use_pdl(), |kinds| {
+        executor.use_pdl(kinds);
+    })?;
+    let us = trials.before_and_after(&mut first)?;
+    if clock.is_up() {
+        log::warn!(
+            "autotuning the trunk's GEMMs stopped after {} s; those without a trial keep cuBLASLt's heuristic",
+            within.as_secs()
+        );
+    }
+    let kernel_of =
+        |shape| executor.gemm_impls().find(|gemm| gemm.shape() == shape).and_then(GemmImpl::kernel);
+    let choice = |gemm: &Matmul| Choice {
+        shape: gemm.shape(),
+        algorithm: gemm.chosen(),
+        of: gemm.candidates(),
+        kernel: kernel_of(gemm.shape()).map(str::to_owned),
+    };
+    let products = executor.cublaslt().map(choice).collect();
+    let library = executor.library().to_string();
+    let kernels = autotuned_kernels(gpu).into_iter().map(str::to_owned).collect();
+    let device = gpu.facts().name.clone();
+    Ok(Choices { library, device, us, products, pdl, kernels })
+}
+
+#[cfg(test)]
+mod tests {
+    use half::f16;
+
+    use super::*;
+    use vos::stats;
+
+    #[test]
+    fn tokens_are_random_and_sensible_as_halves() {
+        let tokens = random_tokens(100_000);
+        let halves: Vec<f16> = tokens.iter().map(|token| f16::from_f32(*token)).collect();
+        assert!(halves.iter().all(|token| token.is_finite()));
+        let values: Vec<f64> = tokens.iter().map(|token| f64::from(*token)).collect();
+        let (mean, deviation) =
+            (stats::mean(&values).unwrap(), stats::population_std(&values).unwrap());
+        assert!(mean.abs() < 0.02 && (deviation - 1.0).abs() < 0.02, "{mean} {deviation}");
+        let same = halves.windows(2).filter(|pair| pair[0] == pair[1]).count();
+        assert!(same < 1000, "{same} of 100000 neighbours are the same");
+    }
+}

@@ -1,0 +1,281 @@
+/*!
+Runs all blocks, one after the other: GEMMs by cuBLASLt or by this crate's kernels where those are
+faster, everything else by this crate's kernels.
+
+Tokens lie in image order, `[side · side, columns]`, from the first block to the last; window
+attention gathers its tokens itself. The residual is f32 and stays in place for a whole stage, so the
+maps for the neck, one a stage, are ready when the trunk has run. A LayerNorm is launched with the
+GEMM before it, which updates the residual: a block's first norm with the last GEMM of the block
+before.
+
+Everything else lies in scratch memory that the engines before and after the trunk use too, on the
+same stream.
+*/
+
+use std::cell::Cell;
+use std::rc::Rc;
+
+use anyhow::{Context, Result, ensure};
+
+use super::block::{Block, BlockAttention, BlockBuilder, COUNTER, Linear, Skip};
+use super::gemm::{GemmBiasGelu, GemmImpl, GemmResidualLayerNorm, LayerNorm};
+use super::kernels::HieraKernels;
+use super::shapes::{BlockGemms, Scratch};
+use super::weights::{self, Affine};
+use crate::attention::AttentionKernels;
+use crate::gemm::{GemmKernels, GemmLayerNormKernels};
+use cuda::cublaslt::{ALIGNMENT, Choices, CublasLt, Library, Matmul, PdlKernels};
+use cuda::{Gpu, LaunchMode, MemoryTag, Stream, View};
+use vos::bundle::trunk::{BlockWeights, Trunk};
+
+/// Shape, weights and autotuned choices of a trunk.
+pub struct TrunkSource<'a> {
+    /// Its blocks.
+    pub trunk: &'a Trunk,
+    /// Of each block.
+    pub weights: &'a [BlockWeights<'a>],
+    /// Autotuned algorithms and kernels; those of another library or GPU are ignored.
+    pub choices: Option<&'a Choices>,
+}
+
+/// The trunk of one encoder on its stream.
+pub struct TrunkExecutor {
+    blocks: Vec<Block>,
+    kernels: HieraKernels,
+    workspace: View,
+    /// Of all GEMMs.
+    counters: View,
+    cublaslt: Vec<Rc<Matmul>>,
+    bias_gelu: Vec<Rc<GemmBiasGelu>>,
+    residual_layernorm: Vec<Rc<GemmResidualLayerNorm>>,
+    /// Kinds of kernels that use PDL if they can.
+    pdl: Cell<PdlKernels>,
+    library: CublasLt,
+}
+
+impl TrunkExecutor {
+    /// Bytes of scratch memory that a trunk needs.
+    pub fn scratch_bytes(trunk: &Trunk) -> usize {
+        Scratch::of(trunk).bytes()
+    }
+
+    /// Copies the weights to the device. `maps`: f32 memory of each stage's tokens, the first with the
+    /// stem's output; `scratch`: at least [`Self::scratch_bytes`], which nothing else may use while
+    /// the trunk runs.
+    ///
+    /// # Errors
+    /// No cuBLASLt, memory of other sizes than the trunk's, GEMMs without an algorithm of cuBLASLt, or
+    /// an error of the driver.
+    pub fn new(
+        gpu: &Gpu,
+        source: &TrunkSource,
+        attention: Option<&AttentionKernels>,
+        maps: &[View],
+        scratch: &View,
+        stream: &Stream,
+    ) -> Result<Self> {
+        let TrunkSource { trunk, weights, choices } = *source;
+        ensure!(
+            maps.len() == trunk.ends.len() && weights.len() == trunk.blocks.len(),
+            "{} maps and the weights of {} blocks for a trunk of {} stages and {} blocks",
+            maps.len(),
+            weights.len(),
+            trunk.ends.len(),
+            trunk.blocks.len()
+        );
+        let library = CublasLt::open(gpu)?;
+        log::debug!("the trunk's GEMMs: {library}");
+        let choices = choices.filter(|choices| choices.fit(&library));
+        let kernels = HieraKernels::load(gpu)?;
+        let loaded = weights::load(gpu, weights, stream)?;
+        let gemms = trunk.blocks.iter().map(BlockGemms::count).sum::<usize>();
+        let counters = View::new(&gpu.tagged(MemoryTag::Scratch), COUNTER * gemms)?;
+        // Autotuned choices name their kernels: no other is loaded.
+        let wanted = |name: &str| {
+            let named = |choices: &Choices| {
+                choices.products.iter().any(|choice| choice.kernel.as_deref() == Some(name))
+            };
+            choices.is_none_or(named)
+        };
+        let has = |columns| trunk.blocks.iter().any(|block| block.dim_out == columns);
+        let mut builder = BlockBuilder {
+            gpu,
+            kernels,
+            library,
+            attention,
+            gemm_kernels: GemmKernels::load_if_supported(gpu, wanted),
+            layernorm_kernels: GemmLayerNormKernels::load_if_supported(gpu, |name, columns| {
+                wanted(name) && has(columns)
+            }),
+            scratch: Scratch::of(trunk),
+            memory: scratch,
+            choices,
+            cublaslt: Vec::new(),
+            bias_gelu: Vec::new(),
+            residual_layernorm: Vec::new(),
+            global: Vec::new(),
+            counters,
+            counted: 0,
+        };
+        let mut blocks = Vec::with_capacity(trunk.blocks.len());
+        let mut stage = 0;
+        for (at, (block, weights)) in trunk.blocks.iter().zip(loaded).enumerate() {
+            let before = stage;
+            if at > 0 && trunk.ends.contains(&(at - 1)) {
+                stage += 1;
+            }
+            let map = |stage: usize| maps.get(stage).context("more stages than maps");
+            blocks.push(builder.block(block, weights, map(before)?, map(stage)?)?);
+        }
+        let bytes = builder.cublaslt.iter().map(|one| one.workspace_bytes()).max();
+        let workspace = workspace(gpu, bytes)?;
+        let BlockBuilder {
+            kernels,
+            library,
+            cublaslt,
+            bias_gelu,
+            residual_layernorm,
+            counters,
+            ..
+        } = builder;
+        let pdl = Cell::new(choices.map(|choices| choices.pdl).unwrap_or_default());
+        Ok(Self {
+            blocks,
+            kernels,
+            workspace,
+            counters,
+            cublaslt,
+            bias_gelu,
+            residual_layernorm,
+            pdl,
+            library,
+        })
+    }
+
+    /// The library of the GEMMs.
+    pub fn library(&self) -> &Library {
+        self.library.library()
+    }
+
+    /// Memory that it clears before its first GEMM.
+    pub fn counters(&self) -> &View {
+        &self.counters
+    }
+
+    /// cuBLASLt's GEMMs, each shape once.
+    pub(super) fn cublaslt(&self) -> impl Iterator<Item = &Matmul> {
+        self.cublaslt.iter().map(AsRef::as_ref)
+    }
+
+    /// Implementations of the GEMMs that have an epilogue, each shape once.
+    pub(super) fn gemm_impls(&self) -> impl Iterator<Item = &GemmImpl> {
+        let first = self.bias_gelu.iter().map(|gemm| &gemm.implementation);
+        first.chain(self.residual_layernorm.iter().map(|gemm| &gemm.implementation))
+    }
+
+    /// Chooses this crate's kernels for every GEMM that one serves, from the next launch on: the first
+    /// kernel of several, or the last. Returns the number of such shapes.
+    pub fn use_custom_kernels(&self, last: bool) -> usize {
+        let choose = |gemm: &GemmImpl| {
+            let kernels = gemm.kernels();
+            gemm.choose(if last { kernels.last() } else { kernels.first() }.copied());
+            gemm.kernel().is_some()
+        };
+        self.gemm_impls().filter(|gemm| choose(gemm)).count()
+    }
+
+    /// Kinds of kernels, as chosen now, that can use PDL on this GPU with this driver.
+    pub(super) fn can_use_pdl(&self) -> PdlKernels {
+        let windows = |block: &Block| matches!(&block.attention, BlockAttention::Window(of) if of.is_hopper());
+        let can = PdlKernels {
+            products: self.gemm_impls().any(|gemm| gemm.kernel().is_some()),
+            windows: self.blocks.iter().any(windows),
+            norms: self.kernels.layernorm_has_pdl(),
+        };
+        if LaunchMode::Pdl.is_capturable() { can } else { PdlKernels::default() }
+    }
+
+    /// Lets kernels of these kinds, and no others, use PDL if they can, from the next launch on.
+    pub fn use_pdl(&self, kinds: PdlKernels) {
+        self.pdl.set(kinds);
+    }
+
+    /// Gives the GEMMs a workspace that is large enough for any of their algorithms.
+    pub(super) fn grow_workspace(&mut self, gpu: &Gpu) -> Result<()> {
+        self.workspace = workspace(gpu, self.cublaslt().map(Matmul::most_workspace_bytes).max())?;
+        Ok(())
+    }
+
+    /// Enqueues all blocks. No allocation; may be recorded.
+    ///
+    /// # Errors
+    /// Those of the driver or of cuBLASLt.
+    pub fn enqueue(&self, stream: &Stream) -> Result<()> {
+        // All at once: cuBLASLt clears each before its GEMM, which a recorded graph then leaves out.
+        self.counters.fill(0, stream)?;
+        if let Some(first) = self.blocks.first() {
+            // A fill precedes it, no kernel.
+            first.norm1.enqueue(&first.x, LaunchMode::Ordered, &self.kernels, stream)?;
+        }
+        for (at, block) in self.blocks.iter().enumerate() {
+            let next = self.blocks.get(at + 1).map(|next| &next.norm1);
+            self.enqueue_block(block, next, stream)?;
+        }
+        Ok(())
+    }
+
+    /// A block after its first norm, and `next`, the first norm of the block after it.
+    fn enqueue_block(
+        &self,
+        block: &Block,
+        next: Option<&LayerNorm>,
+        stream: &Stream,
+    ) -> Result<()> {
+        let (kernels, pdl) = (&self.kernels, self.pdl.get());
+        let [gemms, windows, norms] = [pdl.products, pdl.windows, pdl.norms]
+            .map(|pdl| if pdl { LaunchMode::Pdl } else { LaunchMode::Ordered });
+        let gemm = |linear: &Linear, tokens: &View, out: &View| {
+            let Affine { weight, bias } = &linear.weights;
+            let workspace = self.workspace_of(linear);
+            linear.cublaslt.enqueue(tokens, weight, bias, out, workspace, stream)
+        };
+        let bias_gelu = |(linear, gemm): &(Linear, Rc<GemmBiasGelu>), tokens: &View, out: &View| {
+            let views = [tokens, out, self.workspace_of(linear)];
+            gemm.enqueue(&linear.weights, views, gemms, kernels, stream)
+        };
+        let residual_layernorm =
+            |(linear, gemm): &(Linear, Rc<GemmResidualLayerNorm>), tokens: &View, norm| {
+                let views = [tokens, &block.residual, self.workspace_of(linear)];
+                gemm.enqueue(&linear.weights, views, norm, [gemms, norms], kernels, stream)
+            };
+        let normed = &block.norm1.out;
+        if let Some(Skip { linear, projected, side }) = &block.skip {
+            gemm(linear, normed, projected)?;
+            kernels.max_pool(projected, &block.residual, *side, block.columns_out, stream)?;
+        }
+        bias_gelu(&block.qkv, normed, &block.queries)?;
+        match &block.attention {
+            BlockAttention::Window(attention) => {
+                let bias = &block.qkv.0.weights.bias;
+                attention.enqueue([&block.queries, bias, &block.attended], windows, stream)?;
+            }
+            BlockAttention::Global(attention) => {
+                attention.enqueue_tokens(&block.queries, &block.attended, stream)?;
+            }
+        }
+        residual_layernorm(&block.proj, &block.attended, Some(&block.norm2))?;
+        bias_gelu(&block.up, &block.norm2.out, &block.hidden)?;
+        residual_layernorm(&block.down, &block.hidden, next)
+    }
+
+    /// A small workspace belongs to one GEMM, so that all of them can be cleared at once.
+    fn workspace_of<'a>(&'a self, linear: &'a Linear) -> &'a View {
+        let small = linear.cublaslt.workspace_bytes() <= COUNTER;
+        if small { &linear.counter } else { &self.workspace }
+    }
+}
+
+fn workspace(gpu: &Gpu, bytes: Option<usize>) -> Result<View> {
+    let bytes = bytes.unwrap_or(0).max(ALIGNMENT);
+    Ok(View::new(&gpu.tagged(MemoryTag::Scratch), bytes)?)
+}

@@ -1,0 +1,34 @@
+/*!
+The trunk of an encoder: all blocks of Hiera (Ryali et al., 2023, as SAM 2 has it) on the device.
+
+```text
+x (f32) ─ LayerNorm ─ QKV ─ attention ─ projection + x ─ LayerNorm ─ up + GELU ─ down + residual ─→
+            (window or global)  └─ where a stage begins: skip GEMM, max pooling ─┘
+```
+
+| file | holds |
+|---|---|
+| `kernels.rs` | launches of LayerNorm, GELU and max pooling |
+| `gemm.rs` | a GEMM with its epilogue, by cuBLASLt or by a kernel of this crate |
+| `shapes.rs`, `weights.rs` | GEMM shapes and scratch memory; weights on the device |
+| `block.rs`, `executor.rs` | the layout of the blocks, and their launches |
+| `autotune.rs` | the choice of algorithms and kernels by the time of all blocks |
+
+TensorRT runs the stem before the trunk and the neck after it.
+*/
+
+mod autotune;
+mod block;
+mod executor;
+mod gemm;
+mod kernels;
+pub(crate) mod selftest;
+mod shapes;
+mod weights;
+
+pub use autotune::{StandaloneTrunk, autotune};
+pub use executor::{TrunkExecutor, TrunkSource};
+pub use kernels::HieraKernels;
+pub(crate) use kernels::LAYERNORM_PDL;
+pub(crate) use selftest::{TOPIC, WHOLE_TRUNK};
+pub use shapes::gemm_shapes;

@@ -1,0 +1,305 @@
+/*!
+All blocks of a trunk one after the other, with drawn weights. Their time exceeds the sum of their
+kernels' times, as a kernel timed by itself finds its code and data in the caches. No host reference
+computes a whole trunk: launches and a replayed graph must give the same finite numbers.
+*/
+
+use std::time::Duration;
+
+use anyhow::{Result, ensure};
+
+use super::super::{StandaloneTrunk, TrunkSource, autotune};
+use super::{DRAWN, bytes_of_halves, drawn, halves, repeated};
+use crate::Source;
+use crate::gemm::{GemmKernels, GemmLayerNormKernels};
+use crate::selftest::{Bench, Checked, Launches, POISON, TimedRuns, Topic, bytes_of, compare, row};
+use cuda::cublaslt::{Choices, CublasLt, CublasLtError, PdlKernels};
+use cuda::{CapturedGraph, Missed, Stream};
+use vos::bundle::trunk::{Affine, BlockWeights, FILE, Trunk, TrunkBlock};
+
+const NAME: &str = "trunk whole";
+/// With the choices of an autotuning of [`BUDGET`].
+const CHOSEN: &str = "trunk whole, products by time";
+/// With the custom kernels for all GEMMs that they serve, faster or not.
+const CUSTOM: &str = "trunk whole, custom kernels";
+const CUSTOM_PDL: &str = "trunk whole, others of them, early";
+
+/// Time of autotuning: enough to choose other algorithms and kernels than the first, which is checked here.
+const BUDGET: Duration = Duration::from_millis(500);
+/// Limit of the relative difference between algorithms and kernels.
+const ALIKE: f64 = 2e-3;
+/// Timed replays, at most: a trunk takes milliseconds.
+const TIMED: usize = 5;
+
+/// A Hiera as SAM 2.1 has it (sam2/configs/sam2.1), at a side of the first map.
+struct Model {
+    name: &'static str,
+    columns: usize,
+    heads: usize,
+    stages: [usize; 4],
+    windows: [usize; 4],
+    /// Blocks with global attention.
+    whole: [usize; 3],
+    grid: usize,
+}
+
+const MODELS: [Model; 6] = [
+    Model {
+        name: "tiny at 1024 pixels",
+        columns: 96,
+        heads: 1,
+        stages: [1, 2, 7, 2],
+        windows: [8, 4, 14, 7],
+        whole: [5, 7, 9],
+        grid: 256,
+    },
+    Model {
+        name: "small at 1024 pixels",
+        columns: 96,
+        heads: 1,
+        stages: [1, 2, 11, 2],
+        windows: [8, 4, 14, 7],
+        whole: [7, 10, 13],
+        grid: 256,
+    },
+    Model {
+        name: "base+ at 1024 pixels",
+        columns: 112,
+        heads: 2,
+        stages: [2, 3, 16, 3],
+        windows: [8, 4, 14, 7],
+        whole: [12, 16, 20],
+        grid: 256,
+    },
+    Model {
+        name: "large at 1024 pixels",
+        columns: 144,
+        heads: 2,
+        stages: [2, 6, 36, 4],
+        windows: [8, 4, 16, 8],
+        whole: [23, 33, 43],
+        grid: 256,
+    },
+    Model {
+        name: "a small one",
+        columns: 8,
+        heads: 1,
+        stages: [1, 1, 2, 1],
+        windows: [4, 4, 2, 2],
+        whole: [3, 4, 5],
+        grid: 8,
+    },
+    Model {
+        name: "a small one as wide as tiny",
+        columns: 96,
+        heads: 1,
+        stages: [1, 1, 2, 1],
+        windows: [4, 4, 2, 2],
+        whole: [3, 4, 5],
+        grid: 8,
+    },
+];
+
+impl Model {
+    fn trunk(&self) -> Trunk {
+        let mut ends = [0; 4];
+        let (mut blocks, mut grid, mut dim, mut heads) =
+            (Vec::new(), self.grid, self.columns, self.heads);
+        for (stage, count) in self.stages.into_iter().enumerate() {
+            for at in 0..count {
+                let pooled = stage > 0 && at == 0;
+                // The first block of a stage attends in the windows of the stage before.
+                let window = self.windows[stage - usize::from(pooled)];
+                let whole = self.whole.contains(&blocks.len()) && !pooled;
+                let factor = if pooled { 2 } else { 1 };
+                heads *= factor;
+                blocks.push(TrunkBlock {
+                    dim,
+                    dim_out: dim * factor,
+                    heads,
+                    grid,
+                    window: if whole { 0 } else { window },
+                    pooled,
+                });
+                dim *= factor;
+                grid /= factor;
+            }
+            ends[stage] = blocks.len() - 1;
+        }
+        Trunk { file: FILE.to_owned(), sha256: String::new(), flops: 0, ends, blocks, keys: None }
+    }
+}
+
+pub(crate) const TOPIC: Topic = Topic {
+    word: "whole-trunks",
+    help: "All blocks of a trunk one after the other",
+    name: "whole trunks",
+    sources: &[
+        Source::NormsHopper96,
+        Source::NormsHopper112,
+        Source::NormsHopper144,
+        Source::NormsHopper384,
+        Source::NormsHopper448,
+        Source::NormsHopper576,
+        Source::ProductsHopperGelu128,
+        Source::ProductsHopperGelu192,
+        Source::ProductsHopperPlain,
+        Source::AttentionHopper,
+        Source::Attention,
+    ],
+    used_by: Some("an encoder whose trunk is ours"),
+    needs_cublaslt: true,
+    judge,
+};
+
+/// A row for each model and choice of kernels; the reason if there is no cuBLASLt.
+fn judge(bench: &Bench) -> Result<(), String> {
+    if let Err(error @ CublasLtError::Library(Missed::NotFound(_))) = CublasLt::open(bench.gpu) {
+        return Err(error.to_string());
+    }
+    let gemms = GemmKernels::load_if_supported(bench.gpu, |_| true).is_some();
+    let norms = GemmLayerNormKernels::load_if_supported(bench.gpu, |_, _| true).is_some();
+    // The first of several kernels, then the last.
+    let custom = [(CUSTOM, false, PdlKernels::default()), (CUSTOM_PDL, true, PdlKernels::ALL)];
+    let custom = if gemms || norms { &custom[..] } else { &[] };
+    let cases =
+        bench.planned(&MODELS, |model| (model.grid * model.grid * model.columns, 2 + custom.len()));
+    let seed = bench.seed;
+    let make = |model: &&Model| {
+        let trunk = model.trunk();
+        let drawn = Drawn::new(seed, &trunk);
+        (trunk, drawn)
+    };
+    bench.each(&cases, make, |model, (trunk, drawn)| {
+        let weights = drawn.blocks(&trunk);
+        let laid_out = |choices: Option<&Choices>| {
+            let source = TrunkSource { trunk: &trunk, weights: &weights, choices };
+            trunk.check().and_then(|()| StandaloneTrunk::new(bench.gpu, &source, &bench.stream))
+        };
+        let mut tokens = Vec::new();
+        let first = laid_out(None).and_then(|alone| check(bench, &alone, &mut tokens));
+        bench.found(row(NAME, model.name, first));
+        let as_first = |alone: &StandaloneTrunk| {
+            let mut found = Vec::new();
+            let checked = check(bench, alone, &mut found)?;
+            alike(&found, &tokens).map(|()| checked)
+        };
+        let chosen = autotune(bench.gpu, &trunk, &weights, BUDGET)
+            .and_then(|choices| as_first(&laid_out(Some(&choices))?));
+        bench.found(row(CHOSEN, model.name, chosen));
+        for (name, last, pdl) in custom.iter().copied() {
+            let checked = laid_out(None).and_then(|alone| {
+                alone.executor.use_pdl(pdl);
+                let served = alone.executor.use_custom_kernels(last);
+                ensure!(served > 0, "no custom kernel serves any of its GEMMs");
+                as_first(&alone)
+            });
+            bench.found(row(name, model.name, checked));
+        }
+    });
+    Ok(())
+}
+
+/// Weights, drawn once; every layer has a prefix of them.
+struct Drawn {
+    halves: Vec<u8>,
+    floats: Vec<u8>,
+}
+
+impl Drawn {
+    fn new(seed: u64, trunk: &Trunk) -> Self {
+        let widest = trunk.blocks.iter().map(|block| block.dim_out).max().unwrap_or(0);
+        let values = drawn(seed, "trunk weights");
+        // The output of a block is then about as large as its input.
+        let scale = 1.0 / (widest as f32).sqrt();
+        let small: Vec<f32> = values.iter().map(|value| value * scale).collect();
+        Self {
+            halves: repeated(&bytes_of_halves(&halves(&small)), 2 * 4 * widest * widest),
+            floats: repeated(&bytes_of(&values, |value| value.to_le_bytes()), 4 * widest),
+        }
+    }
+
+    fn norm(&self, columns: usize) -> Affine<'_> {
+        let floats = &self.floats[..4 * columns];
+        Affine { weight: floats, bias: floats }
+    }
+
+    fn linear(&self, rows: usize, columns: usize, width: usize) -> Affine<'_> {
+        let bias = if width == 4 { &self.floats } else { &self.halves };
+        Affine { weight: &self.halves[..2 * rows * columns], bias: &bias[..width * rows] }
+    }
+
+    fn blocks(&self, trunk: &Trunk) -> Vec<BlockWeights<'_>> {
+        trunk.blocks.iter().map(|block| self.block(block)).collect()
+    }
+
+    fn block(&self, block: &TrunkBlock) -> BlockWeights<'_> {
+        let (d, e) = (block.dim, block.dim_out);
+        BlockWeights {
+            norm1: self.norm(d),
+            skip: block.skips().then(|| self.linear(e, d, 2)),
+            qkv: self.linear(3 * e, d, 2),
+            proj: self.linear(e, e, 4),
+            norm2: self.norm(e),
+            up: self.linear(4 * e, e, 2),
+            down: self.linear(e, 4 * e, 4),
+        }
+    }
+}
+
+/// Other algorithms and kernels round differently, up to 48 blocks deep; the difference is far smaller than
+/// that of one wrong GEMM.
+fn alike(found: &[f32], first: &[f32]) -> Result<()> {
+    ensure!(found.len() == first.len(), "there is nothing to compare with");
+    let square = |values: &mut dyn Iterator<Item = f32>| -> f64 {
+        values.map(|value| f64::from(value).powi(2)).sum()
+    };
+    let differences = square(&mut found.iter().zip(first).map(|(a, b)| a - b));
+    let error = (differences / square(&mut first.iter().copied())).sqrt();
+    log::debug!("all blocks as chosen differ by {error:.1e} from the first choice");
+    ensure!(
+        error < ALIKE,
+        "the tokens after the stages differ by {error:.1e} (relative) from those of cuBLASLt's first algorithms, {ALIKE:.0e} at most is expected"
+    );
+    Ok(())
+}
+
+fn check(bench: &Bench, alone: &StandaloneTrunk, tokens_after: &mut Vec<f32>) -> Result<Checked> {
+    let (StandaloneTrunk { executor, maps }, stream) = (alone, &bench.stream);
+    let values = drawn(bench.seed, "trunk tokens");
+    let floats = bytes_of(&values[..DRAWN], |value| value.to_le_bytes());
+    let tokens = repeated(&floats, maps[0].len());
+    let all = |stream: &Stream| -> Result<Vec<u8>> {
+        let mut bytes = Vec::new();
+        for map in maps {
+            bytes.extend(map.download(stream)?);
+        }
+        Ok(bytes)
+    };
+    let begin = || -> Result<()> {
+        maps.iter().try_for_each(|map| map.fill(POISON, stream))?;
+        Ok(maps[0].upload(&tokens, stream)?)
+    };
+    begin()?;
+    executor.enqueue(stream)?;
+    let first = all(stream)?;
+    // What a later replay leaves is held to what the launches left; the first run records.
+    let mut recorded =
+        CapturedGraph::new(Launches(|stream: &Stream| executor.enqueue(stream), 1), stream, true);
+    for _ in 0..3 {
+        begin()?;
+        recorded.run()?;
+    }
+    let mut checked = compare(&all(stream)?, &first, 4)?;
+    let of = |four: &[u8]| f32::from_le_bytes([four[0], four[1], four[2], four[3]]);
+    tokens_after.extend(first.chunks_exact(4).map(of));
+    let odd = tokens_after.iter().position(|value| !value.is_finite());
+    ensure!(
+        odd.is_none(),
+        "element {} of the tokens after the stages is no finite number",
+        odd.unwrap_or(0)
+    );
+    let runs = TimedRuns { runs: bench.runs.runs.min(TIMED), ..bench.runs };
+    checked.timing = bench.time_recorded(runs, |stream| executor.enqueue(stream))?;
+    Ok(checked)
+}
