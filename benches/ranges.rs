@@ -4,6 +4,7 @@ it costs under that tool.
 */
 
 use vos::ranges::{Range, enter};
+use vos::stage::Stage;
 
 fn main() {
     divan::main();
@@ -11,7 +12,7 @@ fn main() {
 
 #[divan::bench]
 fn one_range() {
-    drop(divan::black_box(enter(divan::black_box(Range::Track))));
+    drop(divan::black_box(enter(divan::black_box(Stage::Track))));
 }
 
 /// A frame's worth: the outer range and six stages.
@@ -19,12 +20,12 @@ fn one_range() {
 fn one_frame() {
     let _pipeline = enter(Range::Pipeline);
     for range in [
-        Range::Decode,
-        Range::Preprocess,
-        Range::Encoder,
-        Range::Track,
-        Range::Postprocess,
-        Range::Memory,
+        Stage::Decode,
+        Stage::Preprocess,
+        Stage::Encoder,
+        Stage::Track,
+        Stage::Postprocess,
+        Stage::Memory,
     ] {
         drop(divan::black_box(enter(divan::black_box(range))));
     }

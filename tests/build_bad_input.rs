@@ -53,16 +53,16 @@ fn caps_that_no_gpu_has_are_usage_errors() {
     build(dir.path()).args(["--sweep-workspace", "64,0"]).assert().code(2);
 }
 
-/// The fused bank's attention is segtrt's own kernels, which an older GPU cannot load.
+/// Custom CUDA kernels compute the segmented track step's attention; an older GPU cannot load them.
 #[test]
-fn a_gpu_without_attention_kernels_is_refused_the_fused_bank() {
+fn a_gpu_without_attention_kernels_is_refused_the_segmented_track_step() {
     let dir = tempfile::tempdir().unwrap();
     let Some(fakes) = crate::selftest::fakes::shared() else { return };
     let Some(tensorrt) = stand_in(dir.path()) else { return };
     let table = dir.path().join("table.toml");
     let row = "[old]\ntitle = \"Old\"\nsm = 75\nmemory_mb = 8192\nunified = false\n\
                models = [\"edgetam_mini\"]\nprecision = \"fp32\"\nimgsz = 256\nworkspace_mb = 64\n\
-               bank = \"padded\"\nopt_level = 3\ndevice_names = [\"Old\"]\n";
+               track_variant = \"padded\"\nopt_level = 3\ndevice_names = [\"Old\"]\n";
     std::fs::write(&table, row).unwrap();
     let refused = |arguments: &[&str], says: &str| {
         let mut command = build_for("old", dir.path());
@@ -70,10 +70,11 @@ fn a_gpu_without_attention_kernels_is_refused_the_fused_bank() {
         command.env("LD_LIBRARY_PATH", fakes.dir()).env("FAKE_CUDA_SM", "75").args(arguments);
         command.assert().code(2).stderr(predicate::str::contains(says.to_owned()));
     };
-    refused(&["--bank", "fused"], "attention kernels need sm 80 (Ampere) or more");
-    refused(&["--bank", "fused"], "take padded");
+    refused(&["--track-variant", "segmented"], "attention kernels need sm 80 (Ampere) or more");
+    refused(&["--track-variant", "segmented"], "use padded");
     for graph in ["track_keys", "track_seg1"] {
-        let says = format!("--graphs {graph}: the fused bank's attention kernels need sm 80");
+        let says =
+            format!("--graphs {graph}: the segmented track step's attention kernels need sm 80");
         refused(&["--graphs", &format!("prompt,{graph}")], &says);
     }
 }
@@ -83,14 +84,14 @@ fn a_gpu_without_attention_kernels_is_refused_the_fused_bank() {
 fn the_exact_track_step_has_profiles_for_one_object_and_that_is_said() {
     let dir = tempfile::tempdir().unwrap();
     let Some(_) = rtx() else { return };
-    let profiles = |bank: &str| {
+    let profiles = |variant: &str| {
         let mut command = build(dir.path());
-        command.args(["--max-objects", "3", "--dry-run", "--bank", bank]);
+        command.args(["--max-objects", "3", "--dry-run", "--track-variant", variant]);
         let output = command.assert().success().get_output().clone();
         let (table, said) = (output.stdout, output.stderr);
         (String::from_utf8(table).unwrap(), String::from_utf8(said).unwrap())
     };
-    let (table, said) = profiles("exact");
+    let (table, said) = profiles("per-fill-level");
     assert!(predicate::str::is_match(r"track +\S* +16 +").unwrap().eval(&table), "{table}");
     assert!(predicate::str::is_match(r"prompt +\S* +6 +").unwrap().eval(&table), "{table}");
     assert_eq!(said.matches("profiles for one object alone").count(), 1, "{said}");

@@ -23,7 +23,7 @@ pub fn table(dir: &Path, sm: u32) -> PathBuf {
     let text = format!(
         "[small]\ntitle = \"a small board\"\nsm = {sm}\nmemory_mb = 4096\nunified = false\n\
          models = [\"edgetam_mini\", \"sam2.1_tiny\"]\nprecision = \"fp32\"\nimgsz = 256\nworkspace_mb = 64\n\
-         bank = \"exact\"\nopt_level = 3\ndevice_names = [\"Small\"]\n"
+         track_variant = \"per-fill-level\"\nopt_level = 3\ndevice_names = [\"Small\"]\n"
     );
     std::fs::write(&path, text).unwrap();
     path
@@ -347,7 +347,7 @@ fn models_without_a_bundle_are_left_out_of_a_platforms_list_and_refused_by_name(
         .code(1)
         .stderr(predicate::str::contains("no bundle of sam2.1_tiny"));
     build(dir.path(), 86)
-        .args(["--bank", "fused"])
+        .args(["--track-variant", "segmented"])
         .assert()
         .code(1)
         .stderr(predicate::str::contains("--segments"));

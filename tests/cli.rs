@@ -89,7 +89,7 @@ fn flags_that_only_tensorrt_obeys_are_refused_with_onnx_runtime() {
         (&["--object-streams"], "--object-streams"),
         (&["--encode-batch", "2"], "--encode-batch"),
         (&["--repeat-clip", "4"], "--repeat-clip"),
-        (&["--bank", "exact"], "--bank"),
+        (&["--track-variant", "per-fill-level"], "--track-variant"),
     ] {
         segtrt()
             .args(["bench", "--split-dir", "/nowhere"])

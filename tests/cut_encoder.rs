@@ -146,7 +146,7 @@ fn halves_go_from_part_to_part_and_on_into_the_cut_track_step() {
     let iou = setting.against_cpu("out");
     // The encoder in one piece has 0.971: halves move masks of this network so far.
     assert!(iou > 0.95, "{iou}");
-    assert_eq!(setting.column("out", "backend")[0], "tensorrt 8.6.1 fp16 fused graph");
+    assert_eq!(setting.column("out", "backend")[0], "tensorrt 8.6.1 fp16 segmented graph");
 }
 
 #[test]
@@ -256,7 +256,9 @@ fn parts_are_built_in_place_of_the_whole_unless_it_is_named() {
         let mut command = segtrt();
         command.env("LD_LIBRARY_PATH", fakes.dir());
         command.args(["build-engines", "--platform", "h200", "--models", "edgetam_mini"]);
-        command.args(["--imgsz", "64", "--bank", "exact", "--precision", "fp16"]).args(flags);
+        command
+            .args(["--imgsz", "64", "--track-variant", "per-fill-level", "--precision", "fp16"])
+            .args(flags);
         command.args(["--dry-run", "--json", "--onnx-dir"]).arg(&bundle);
         command.arg("--out").arg(dir.path().join("engines")).arg("--tensorrt-lib").arg(&tensorrt);
         let output = command.output().unwrap();
@@ -283,7 +285,9 @@ fn a_whole_that_cannot_run_any_more_goes_when_the_parts_are_there_and_a_sound_on
         let mut command = segtrt();
         command.env("LD_LIBRARY_PATH", fakes);
         command.args(["build-engines", "--platform", "h200", "--models", "edgetam_mini"]);
-        command.args(["--imgsz", "64", "--bank", "exact", "--precision", "fp32"]).args(flags);
+        command
+            .args(["--imgsz", "64", "--track-variant", "per-fill-level", "--precision", "fp32"])
+            .args(flags);
         command.arg("--onnx-dir").arg(&bundle).arg("--out").arg(dir.path().join("engines"));
         command.arg("--tensorrt-lib").arg(fakes).assert().success()
     };

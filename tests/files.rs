@@ -13,9 +13,10 @@ use vos::files::python_format::{float_repr, round};
 use vos::files::{ColumnSet, Configuration, ObjectResult, ResultStore, RowOrder, Sidecar};
 use vos::files::{profile_csv, stats_json, summary_csv};
 use vos::record::{
-    Conditions, FrameTimes, Measured, MemoryPeaks, ObjectKey, RunRecord, StageTimes, Status,
-    SummaryRecord, mean_stages, speed_of,
+    Conditions, FrameTime, FrameTimes, Measured, MemoryPeaks, ObjectKey, RunRecord, StageTimes,
+    Status, SummaryRecord, mean_stages, speed_of,
 };
+use vos::stage::Stage;
 
 fn data(name: &str) -> Vec<u8> {
     fs::read(Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data/files").join(name)).unwrap()
@@ -93,7 +94,7 @@ fn key(video: usize, object: usize, model: usize) -> ObjectKey {
     ObjectKey {
         video: format!("v{video}"),
         object: format!("{object:03}"),
-        model: format!("m{model}"),
+        tag: format!("m{model}"),
     }
 }
 
@@ -106,8 +107,8 @@ fn measured(at: RowOrder, passes: usize) -> ObjectResult {
         let times: Vec<_> = (0..4)
             .map(|frame| FrameTimes {
                 frame,
-                latency_ms: 10.0 + frame as f64 + run as f64 / 3.0,
-                stages: StageTimes { encoder_ms: Some(5.5), ..Default::default() },
+                time: FrameTime::Latency(10.0 + frame as f64 + run as f64 / 3.0),
+                stages: StageTimes::of([(Stage::Encoder, 5.5)]),
                 ..Default::default()
             })
             .collect();

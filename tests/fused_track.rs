@@ -100,7 +100,7 @@ fn pieces_with_attention_between_them_give_the_masks_of_the_whole() {
         }
     }
     let backend = column(&setting.path("latency/sav_benchmark_summary.csv"), "backend");
-    assert_eq!(backend, ["tensorrt 8.6.1 fp16 fused graph"]);
+    assert_eq!(backend, ["tensorrt 8.6.1 fp16 segmented graph"]);
 }
 
 #[test]
@@ -157,7 +157,7 @@ fn engines_that_the_kernels_do_not_take_are_refused_with_what_to_do() {
         assert!(!output.status.success() && text.contains(said), "{said:?} is not in {text}");
     };
     fails(
-        &["--bank", "padded"],
+        &["--track-variant", "padded"],
         "there is no track_padded engine; build it with: segtrt build-engines",
     );
     let without_last: Vec<Role> =

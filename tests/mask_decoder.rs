@@ -105,7 +105,7 @@ fn the_decoder_behind_the_segments_gives_the_masks_of_the_whole() {
     }
     // An engine that answers does so for as long as it is there.
     let backend = setting.with_an_engine(&OWN, Role::TrackSeg4);
-    assert!(backend.ends_with(" fused graph"), "{backend}");
+    assert!(backend.ends_with(" segmented graph"), "{backend}");
     // The comparison must be able to fail.
     setting.gpu("faulty").env("FAKE_FAULT", "decoder_has_the_wrong_gelu").assert().success();
     let iou = setting.against_cpu("faulty");
@@ -197,8 +197,8 @@ fn the_weights_are_copied_beside_the_plans_and_shown_and_who_takes_an_engine_nee
     let told = format!("{what}, is given up for this program's kernels");
     yard.build(&[]).assert().success().stderr(contains(told));
     assert!(!plan(&folder, "track_seg4") && folder.join(FILE).exists());
-    // With another bank nothing needs them, and of engines that are gone nothing stays.
+    // With another track variant nothing needs them, and of engines that are gone nothing stays.
     fs::remove_dir_all(yard.path("engines")).unwrap();
-    yard.build(&["--bank", "exact"]).assert().success();
+    yard.build(&["--track-variant", "per-fill-level"]).assert().success();
     assert!(!folder.join(FILE).exists());
 }

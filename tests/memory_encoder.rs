@@ -96,7 +96,7 @@ fn memories_by_kernels_give_the_masks_of_the_whole() {
 fn an_engine_that_is_there_is_run_and_weights_that_are_anothers_are_said() {
     let Some(setting) = Setting::new(&OWN) else { return };
     let backend = setting.with_an_engine(&OWN, Role::Memory);
-    assert!(backend.ends_with(" fused graph"), "{backend}");
+    assert!(backend.ends_with(" segmented graph"), "{backend}");
     let folder = setting.folder();
     let mut bytes = fs::read(folder.join(FILE)).unwrap();
     *bytes.last_mut().unwrap() ^= 1;

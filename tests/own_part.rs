@@ -102,7 +102,7 @@ impl Setting {
         assert!(self.engines("both", own, &roles).is_empty(), "no weights are used");
         let out = self.path("engine_too");
         let mut command = self.fakes.bench(&self.path("both"), &self.split, &out);
-        command.args(["--bank", "fused"]).assert().success();
+        command.args(["--track-variant", "segmented"]).assert().success();
         let iou = self.against_cpu("engine_too");
         assert!(iou > 0.98, "{iou}");
         column(&out.join("sav_benchmark_summary.csv"), "backend").remove(0)
@@ -120,7 +120,7 @@ impl Setting {
 
     pub fn gpu(&self, out: &str) -> Command {
         let mut command = self.fakes.bench(&self.path("engines"), &self.split, &self.path(out));
-        command.args(["--bank", "fused"]);
+        command.args(["--track-variant", "segmented"]);
         command
     }
 

@@ -99,12 +99,12 @@ impl Yard {
 fn typed_it_builds_the_engines_that_are_there() {
     for (graphs, flags) in [
         ("fp32", &[][..]),
-        ("fp32", &["--bank", "fused"]),
+        ("fp32", &["--track-variant", "segmented"]),
         ("fp32", &["--max-objects", "3", "--opt-level", "1", "--workspace-mb", "32"]),
         ("fp32", &["--timing-runs", "2", "--tactic-mb", "100", "--memory-mb", "2000"]),
         ("fp16", &["--precision", "fp16", "--islands", "preferred", "--library-tactics"]),
         ("fp32", &["--precision", "fp16", "--islands", "none"]),
-        ("fp16", &["--precision", "best", "--islands", "whole", "--bank", "fused"]),
+        ("fp16", &["--precision", "best", "--islands", "whole", "--track-variant", "segmented"]),
         (
             "fp16",
             &[
@@ -116,7 +116,10 @@ fn typed_it_builds_the_engines_that_are_there() {
                 "a b,/norm",
             ],
         ),
-        ("fp16", &["--precision", "mixed", "--bank", "fused", "--islands", "preferred"]),
+        (
+            "fp16",
+            &["--precision", "mixed", "--track-variant", "segmented", "--islands", "preferred"],
+        ),
     ] {
         let Some(yard) = Yard::new(graphs) else { return };
         yard.build(flags);
@@ -124,7 +127,7 @@ fn typed_it_builds_the_engines_that_are_there() {
         assert!(said.contains("my table.toml") && said.contains("my bundles/"), "{said}");
         // Nothing is said that need not be.
         let usual = [
-            "--bank",
+            "--track-variant",
             "--max-objects",
             "--opt-level",
             "--workspace-mb",
@@ -141,7 +144,7 @@ fn engines_that_took_several_commands_take_several_again() {
     let Some(yard) = Yard::new("fp32") else { return };
     yard.build(&[]);
     // Beside the parts, another form of the track step, and one plan that is built otherwise.
-    yard.build(&["--bank", "fused"]);
+    yard.build(&["--track-variant", "segmented"]);
     yard.build(&["--graphs", "encoder"]);
     yard.build(&["--graphs", "memory", "--opt-level", "5"]);
     let said = yard.again();

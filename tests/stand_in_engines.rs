@@ -40,12 +40,15 @@ impl Setting {
         self.dir.path().join(name)
     }
 
-    fn build(&self, bundle: &Path, imgsz: &str, precision: &str, bank: &str) -> Command {
+    fn build(&self, bundle: &Path, imgsz: &str, precision: &str, variant: &str) -> Command {
         let mut command = segtrt();
         command.env("LD_LIBRARY_PATH", self.fakes.dir()).env("FAKE_CUDA_APART", "1");
         command.env("FAKE_TENSORRT_ONNXRUNTIME", require_onnxruntime());
         command.args(["build-engines", "--models", "edgetam_mini", "--imgsz", imgsz]);
-        command.args(["--precision", precision, "--bank", bank]).arg("--onnx-dir").arg(bundle);
+        command
+            .args(["--precision", precision, "--track-variant", variant])
+            .arg("--onnx-dir")
+            .arg(bundle);
         command.arg("--out").arg(self.path("engines")).arg("--tensorrt-lib").arg(self.builder);
         command
     }
@@ -80,7 +83,7 @@ fn fp32_graphs_with_ports_of_halves_run_with_copies_between_and_cannot_be_record
     let halves = manifest.replace("precision = \"fp32\"", "precision = \"fp16\"");
     assert_ne!(halves, manifest);
     fs::write(bundle.join("manifest.toml"), halves).unwrap();
-    let mut build = setting.build(&bundle, "64", "fp16", "fused");
+    let mut build = setting.build(&bundle, "64", "fp16", "segmented");
     build.env("FAKE_BUILD_FLOATS", FLOATS).assert().success();
     let folder = setting.path("engines/h200/edgetam_mini_64_fp16");
     for plan in ["encoder", "track_seg4"] {
@@ -106,18 +109,18 @@ fn fp32_graphs_with_ports_of_halves_run_with_copies_between_and_cannot_be_record
     assert!(reason.contains("could not record a CUDA graph"), "{reason}");
 }
 
-/// The exact bank's profiles have shapes of their own, and a padded graph takes the bias that others are cut by.
+/// The profiles for each fill level have shapes of their own, and a padded graph takes a bias.
 #[test]
-fn plans_of_real_graphs_have_the_shapes_of_their_profiles_in_either_bank() {
+fn plans_of_real_graphs_have_the_shapes_of_their_profiles_in_either_track_variant() {
     let Some(setting) = Setting::new() else { return };
     let small = "onnx/bundles/edgetam_mini_256_fp32";
     setting.cpu(small, "256");
-    for bank in ["padded", "exact"] {
-        setting.build(Path::new(small), "256", "fp32", bank).assert().success();
-        let mut command = setting.gpu(bank);
-        command.args(["--no-cuda-graphs", "--bank", bank]).assert().success();
-        let iou = setting.against_cpu(bank);
-        assert!(iou > 0.999, "{bank}: {iou}");
+    for variant in ["padded", "per-fill-level"] {
+        setting.build(Path::new(small), "256", "fp32", variant).assert().success();
+        let mut command = setting.gpu(variant);
+        command.args(["--no-cuda-graphs", "--track-variant", variant]).assert().success();
+        let iou = setting.against_cpu(variant);
+        assert!(iou > 0.999, "{variant}: {iou}");
     }
 }
 

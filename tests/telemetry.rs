@@ -3,7 +3,8 @@
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use vos::record::{FrameTimes, Judgement, Observed, StageTimes};
+use vos::record::{FrameTime, FrameTimes, Judgement, Observed, StageTimes};
+use vos::stage::Stage;
 use vos::telemetry::{Options, Target, Telemetry, TelemetryError};
 use vos::verdict::{Evidence, judge};
 
@@ -59,8 +60,8 @@ const CALM: &str = "power_mw 350000\nenergy_mj 5000000\nsm_mhz 1980\nmemory_mhz 
 fn steady_frames() -> Vec<FrameTimes> {
     let frame = |frame| FrameTimes {
         frame,
-        latency_ms: 3.0,
-        stages: StageTimes { track_ms: Some(3.0), ..StageTimes::default() },
+        time: FrameTime::Latency(3.0),
+        stages: StageTimes::of([(Stage::Track, 3.0)]),
         ..FrameTimes::default()
     };
     (0..200).map(frame).collect()

@@ -248,7 +248,7 @@ fn other_graphs_need_no_weights_and_an_encoder_in_one_piece_neither() {
     mixed(&ENCODER).assert().code(2).stderr(contains(
         "segtrt's own kernels the trunk between these parts in fp16; build it whole: --graphs encoder",
     ));
-    let output = mixed(&["--bank", "fused"]).output().unwrap();
+    let output = mixed(&["--track-variant", "segmented"]).output().unwrap();
     let said = String::from_utf8_lossy(&output.stderr).into_owned();
     assert!(said.contains("mixed engines take no trunk"), "{said}");
     let plan: Value = serde_json::from_slice(&output.stdout).unwrap();

@@ -94,7 +94,7 @@ fn stem_trunk_and_neck_give_the_masks_of_the_whole() {
     setting.gpu("alone").assert().success();
     let alone = setting.frames("alone");
     let table = setting.path("alone").join("sav_benchmark_summary.csv");
-    assert_eq!(column(&table, "backend")[0], "tensorrt 8.6.1 fp32 exact trunk graph");
+    assert_eq!(column(&table, "backend")[0], "tensorrt 8.6.1 fp32 per-fill-level trunk graph");
     let iou = setting.against_cpu("alone");
     // The weights are random: halves turn some pixels of masks that follow nothing.
     assert!(iou > 0.9, "{iou}");

@@ -103,7 +103,7 @@ impl Setting {
 
     fn gpu_with(&self, engines: &str, out: &str) -> Command {
         let mut command = self.fakes.bench(&self.path(engines), &self.split, &self.path(out));
-        command.args(["--bank", "fused"]);
+        command.args(["--track-variant", "segmented"]);
         command
     }
 

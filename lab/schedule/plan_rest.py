@@ -103,7 +103,7 @@ def before_and_after(s, v, group, otherwise, before, after):
 
 
 def sweeps(s):
-    """EdgeTAM: frames ahead, frames at once, objects, a long run; workspace caps and the exact bank of two models."""
+    """EdgeTAM: frames ahead, frames at once, objects, a long run; workspace caps and the track variant per-fill-level of two models."""
     jobs, variants = [], {v.name: v for v in s.variants()}
     if v := variants.get("edgetam"):
         several, place = batches(s, v)
@@ -192,7 +192,7 @@ def exact(s, v):
     jobs = []
     for level in EXACT_LEVELS:
         name = f"exact_{v.name}" if level == EXACT_LEVELS[0] else f"exact_{v.name}_level{level}"
-        engines, more = s.out / "exact" / name, ["--bank", "exact", "--opt-level", level]
+        engines, more = s.out / "exact" / name, ["--track-variant", "per-fill-level", "--opt-level", level]
         job = build(s, v, name, "fp16", engines, ["track"], exported(v, "fp16"), 67, 200, more)
         if level == EXACT_LEVELS[0]:  # it had not ended after 462 s beside others
             job.gpu, job.memory_gib, job.expect, job.limit = ALONE, 16, 440, 1200

@@ -11,7 +11,7 @@ be recorded. Nothing is said of speed, of TensorRT's own kernels, of CUDA graphs
 In turn: the stand-in is compiled, engines are built, and the clip runs on the CPU backend, on the GPU by itself, and under each
 tool (sanitize_clip.py). Masks of each run on the GPU are compared with the CPU backend's, so that "nothing found" is known of a
 run that computed the right thing; and each tool must find the error in a kernel that has one (sanitizer_control.py), so that it
-is known of a tool that looks. A bundle of fp32 graphs with a fused bank is taken as one of fp16 whose ports alone are halves: the
+is known of a tool that looks. A bundle of fp32 graphs with a segmented track step is taken as one of fp16 whose ports alone are halves: the
 attention kernels take no others.
 
 It needs a C++ compiler, a segtrt that was built elsewhere, and a Python with onnxruntime and numpy; no TensorRT, no CUDA toolkit
@@ -74,9 +74,9 @@ class Bundle:
         return f"{TAGS.get(self.name, self.name)}_points"
 
     @property
-    def bank(self):
+    def track_variant(self):
         """The form of the track step with the most kernels of this program."""
-        return "fused" if "track_keys" in self.roles else "padded" if "track_padded" in self.roles else "exact"
+        return "segmented" if "track_keys" in self.roles else "padded" if "track_padded" in self.roles else "per-fill-level"
 
 
 def step(what, command, limit, environment=None, codes=(0,)):
@@ -195,7 +195,7 @@ def check(args):
     """All of it; 0 or FOUND."""
     args.ort_lib = (args.ort_lib or onnxruntime()).resolve()
     bundle = Bundle(args.bundle)
-    bank = args.bank or bundle.bank
+    variant = args.track_variant or bundle.track_variant
     versions(args)
     args.out.mkdir(parents=True, exist_ok=True)
     for name in ("stand_in", "bundles", "engines", "cpu", "gpu", *TOOLS):
@@ -203,11 +203,11 @@ def check(args):
     compile_stand_in(args.out / "stand_in")
 
     environment = {"FAKE_TENSORRT_ONNXRUNTIME": args.ort_lib, "FAKE_TENSORRT_THREADS": args.threads}
-    halves = bundle.precision == "fp32" and bank == "fused"
+    halves = bundle.precision == "fp32" and variant == "segmented"
     precision = "fp16" if halves else bundle.precision
     graphs = as_halves(bundle, args.out / "bundles" / bundle.folder.name) if halves else bundle.folder
     command = [args.segtrt, "build-engines", "--platform", "auto", "--models", bundle.name, "--imgsz", bundle.imgsz, "--precision", precision]
-    command += ["--bank", bank, "--onnx-dir", graphs, "--out", args.out / "engines", "--tensorrt-lib", args.out / "stand_in/build"]
+    command += ["--track-variant", variant, "--onnx-dir", graphs, "--out", args.out / "engines", "--tensorrt-lib", args.out / "stand_in/build"]
     step("building engines", command, args.limit, environment | ({"FAKE_BUILD_FLOATS": FLOATS} if halves else {}))
     plans = sorted(path.stem for path in (args.out / "engines").glob("*/*/*.plan"))
     print(f"engines of {bundle.name} {bundle.imgsz} {precision}: {', '.join(plans)}", flush=True)
@@ -239,7 +239,7 @@ def check(args):
         return FOUND
     if failed:
         raise NoAnswer("; ".join(failed))
-    print(f"{args.tools}: nothing found in {args.frames} frames of {bundle.name} {bundle.imgsz} {precision}, {bank} bank, masks as the CPU backend's")
+    print(f"{args.tools}: nothing found in {args.frames} frames of {bundle.name} {bundle.imgsz} {precision}, {variant} track step, masks as the CPU backend's")
     return 0
 
 
@@ -264,7 +264,7 @@ def main(arguments=None):
     p.add_argument("--out", type=Path, required=True, help="what an earlier call left in it is replaced")
     p.add_argument("--sanitizer", default="compute-sanitizer", metavar="FILE", help="[compute-sanitizer on the PATH]")
     p.add_argument("--tools", type=named_tools, default=",".join(TOOLS), help="[memcheck,racecheck]")
-    p.add_argument("--bank", choices=("fused", "padded", "exact"), help="[fused where the bundle has it, else padded]")
+    p.add_argument("--track-variant", choices=("segmented", "padded", "per-fill-level"), help="[segmented where the bundle has it, else padded]")
     p.add_argument("--frames", type=frame_count, default=4, help="[4]")
     p.add_argument("--min-iou", type=float, default=0.9, help="of any frame with the CPU backend's mask [0.9]")
     p.add_argument("--limit", type=float, default=600, metavar="SECONDS", help="of each step [600]")

@@ -94,7 +94,7 @@ class Standing(unittest.TestCase):
         done, notes = self.run_it()
         self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
         build, cpu, gpu, memcheck, racecheck = notes
-        self.assertIn("--bank fused", " ".join(build[0]))
+        self.assertIn("--track-variant segmented", " ".join(build[0]))
         self.assertEqual(build[1].keys(), {"FAKE_TENSORRT_ONNXRUNTIME", "FAKE_TENSORRT_THREADS"})
         self.assertIn("--backend onnxruntime", " ".join(cpu[0]))
         self.assertEqual(cpu[1], {})
@@ -138,7 +138,7 @@ class Standing(unittest.TestCase):
         self.assertIn("--precision fp16", " ".join(notes[2][0]))
         done, notes = self.run_it("--tools", "memcheck", precision="fp32", roles=("encoder", "track_padded"))
         self.assertEqual(done.returncode, 0, done.stderr)
-        self.assertIn("--bank padded", " ".join(notes[0][0]))
+        self.assertIn("--track-variant padded", " ".join(notes[0][0]))
         self.assertNotIn("FAKE_BUILD_FLOATS", notes[0][1])
 
     def test_an_encoder_whose_parts_were_not_built_is_no_answer(self):

@@ -16,7 +16,8 @@ use vos::logits::Exchange;
 use vos::mask::Mask;
 use vos::predecode::PreparedClip;
 use vos::ranges::{self, Range, within};
-use vos::record::FrameTimes;
+use vos::record::{FrameTime, FrameTimes};
+use vos::stage::Stage;
 use vos::tracker::{FrameInput, Network, NetworkPrompt, Tracker};
 
 use super::object_error::ObjectError;
@@ -117,7 +118,7 @@ pub fn run_pass<N: Network>(
             None => {
                 let start = Instant::now();
                 let size = geometry.video_size();
-                decoded = within(Range::Decode, || frames.clip.frame(index, size))?;
+                decoded = within(Stage::Decode, || frames.clip.frame(index, size))?;
                 decode_ms = Some(start.elapsed().as_secs_f64() * 1e3);
                 FrameInput::Pixels(&decoded)
             }
@@ -128,10 +129,10 @@ pub fn run_pass<N: Network>(
         };
         drop(pipeline);
         let mut step = step.map_err(|error| ObjectError::inference(index, error))?;
-        step.stages.decode_ms = decode_ms;
+        step.stages[Stage::Decode] = decode_ms;
         pass.times.push(FrameTimes {
             frame: index,
-            latency_ms: step.latency_ms,
+            time: FrameTime::Latency(step.latency_ms),
             stages: step.stages,
             ..FrameTimes::default()
         });

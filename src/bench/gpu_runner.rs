@@ -22,7 +22,7 @@ use vos::bundle::Manifest;
 use vos::geometry::Geometry;
 use vos::logits::rounded;
 use vos::mask::Mask;
-use vos::record::MemoryPeaks;
+use vos::record::{Backend, MemoryPeaks, TensorRtBackend};
 
 /// A pipeline for the objects of one model.
 pub struct GpuRunner {
@@ -37,8 +37,8 @@ pub struct GpuRunner {
 /// What opening the engines showed.
 #[derive(Clone, Debug)]
 pub struct Opened {
-    /// The backend column.
-    pub backend: String,
+    /// TensorRT and the kernels.
+    pub backend: Backend,
     /// The device column.
     pub device: String,
     /// Library and driver, for the sidecar.
@@ -65,24 +65,32 @@ impl GpuRunner {
         let start = Instant::now();
         let memory = Arc::new(TensorRtMemory::new(&gpu.tagged(MemoryTag::Weights)));
         let runtime = Runtime::with_memory(&library, memory, None)?;
-        let engines =
-            Engines::open(&gpu, runtime, dir, with_mask, plan.bank, plan.options.encode_batch)?;
-        let precision = engines.manifest.precision;
-        let bank = engines.steps.track.bank().name();
-        let decoder = if engines.steps.track.has_own_decoder() { " decoder" } else { "" };
-        let memory = if engines.steps.memory.engine().is_none() { " memory" } else { "" };
+        let engines = Engines::open(
+            &gpu,
+            runtime,
+            dir,
+            with_mask,
+            plan.track_variant,
+            plan.options.encode_batch,
+        )?;
+        let release = library.version();
+        let steps = &engines.steps;
+        let mut backend = TensorRtBackend {
+            product: release.product().to_owned(),
+            version: release.numbers(),
+            precision: engines.manifest.precision,
+            track: steps.track.variant(),
+            cuda_trunk: false,
+            cuda_mask_decoder: steps.track.has_cuda_decoder(),
+            cuda_memory_encoder: steps.memory.engine().is_none(),
+            graphs: plan.options.graphs,
+            encode_batch: plan.options.batch(),
+        };
         let pipeline = Pipeline::new(&gpu, engines, plan.options, nvjpeg.as_ref())?;
         let load_ms = start.elapsed().as_secs_f64() * 1e3;
         let facts = gpu.facts();
-        let how = if plan.options.graphs { "graph" } else { "enqueue" };
-        let batch = match plan.options.encode_batch {
-            0 | 1 => String::new(),
-            frames => format!(" encode{frames}"),
-        };
-        let version = library.version().to_string();
+        backend.cuda_trunk = pipeline.products().is_some();
         let attention = pipeline.attention().map(|form| format!(", attention from {form}"));
-        // Most of such an encoder, such a decoder and such a memory encoder is not TensorRT's: nobody shall take its rows for TensorRT's alone.
-        let cut = if pipeline.products().is_some() { " trunk" } else { "" };
         let trunk =
             pipeline.products().map(|library| format!(", the trunk's products by {library}"));
         let frames = nvjpeg.map(|library| {
@@ -92,14 +100,11 @@ impl GpuRunner {
             )
         });
         let opened = Opened {
-            version: format!("{version}, driver for CUDA {}", facts.driver_cuda),
-            backend: format!(
-                "{} {precision} {bank}{cut}{decoder}{memory} {how}{batch}",
-                version.to_lowercase()
-            ),
+            version: format!("{release}, driver for CUDA {}", facts.driver_cuda),
+            backend: Backend::TensorRt(backend),
             device: facts.name.clone(),
             library: format!(
-                "{} ({version}), {} (sm {}), driver for CUDA {}{}{}{}",
+                "{} ({release}), {} (sm {}), driver for CUDA {}{}{}{}",
                 library.path().display(),
                 facts.name,
                 facts.sm,

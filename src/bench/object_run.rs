@@ -141,7 +141,7 @@ impl ObjectRunner<'_> {
 
     /// The name of an object's rows.
     pub fn key(&self, video: &str, object: &str) -> ObjectKey {
-        ObjectKey { video: video.into(), object: object.into(), model: self.tag.into() }
+        ObjectKey { video: video.into(), object: object.into(), tag: self.tag.into() }
     }
 
     fn measure(

@@ -11,13 +11,14 @@ use serde::{Deserialize, Serialize};
 use crate::shard::Shard;
 use runtime::backend::Provider;
 use runtime::pipeline::{Mode, Options};
-use vos::bundle::Bank;
 use vos::geometry::GeometryKind;
 use vos::metrics::MetricsKind;
 use vos::model_tag::ModelTag;
+use vos::precision::Precision;
 use vos::predecode::Values;
 use vos::prompt::PromptPolicy;
 use vos::strides::Strides;
+use vos::track_variant::TrackVariant;
 
 /// A resolved bench.
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -134,7 +135,7 @@ pub struct GpuPlan {
     pub tensorrt_lib: Option<PathBuf>,
     /// The form of the track step; none: the folder's usual one.
     #[serde(default)]
-    pub bank: Option<Bank>,
+    pub track_variant: Option<TrackVariant>,
     /// How the pipeline runs.
     pub options: Options,
     /// Objects of a clip that share its frames.
@@ -153,8 +154,8 @@ pub struct ModelPlan {
     pub dir: PathBuf,
     /// Side of the network input, pixels.
     pub imgsz: usize,
-    /// `fp32` or `fp16`.
-    pub precision: String,
+    /// Arithmetic of the network.
+    pub precision: Precision,
 }
 
 /// What one worker process is to do: one model over these objects.
@@ -162,8 +163,8 @@ pub struct ModelPlan {
 pub struct Job {
     /// The whole bench.
     pub plan: BenchPlan,
-    /// Which of its models.
-    pub model: usize,
+    /// Index of the model in the plan.
+    pub plan_index: usize,
     /// Clips with the names of the objects still to measure.
     pub todo: Vec<(String, Vec<String>)>,
 }

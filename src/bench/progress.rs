@@ -88,7 +88,7 @@ impl Display {
         self.done += 1;
         let record = &row.pooled;
         let key = &record.key;
-        let what = format!("{} {} {}", key.model, key.video, key.object);
+        let what = format!("{} {} {}", key.tag, key.video, key.object);
         let outcome = match (record.status, record.numbers()) {
             (Status::Ok, Some(numbers)) => {
                 let quality =

@@ -104,7 +104,7 @@ fn run_by(
                 if let Life::Ended(End::Told(why) | End::Died(why))
                 | Life::Stalled(Stall { why, .. }) = end
                 {
-                    display.line(&format!("{}: behind the last row, {why}", model.tag.tag));
+                    display.line(&format!("{}: behind the last row, {why}", model.tag.text));
                 }
                 break;
             }
@@ -112,7 +112,7 @@ fn run_by(
                 // Its row is out of the queue, so this comes to an end.
                 Life::Lost(why) if queue.len() < before => {
                     display
-                        .line(&format!("{}: a new worker goes on, because {why}", model.tag.tag));
+                        .line(&format!("{}: a new worker goes on, because {why}", model.tag.text));
                     continue;
                 }
                 Life::Lost(why) => ("worker_died", why),
@@ -154,7 +154,7 @@ fn queue(
             key: ObjectKey {
                 video: video.clone(),
                 object: name.into(),
-                model: model.tag.tag.clone(),
+                tag: model.tag.text.clone(),
             },
         };
         match objects {
@@ -207,7 +207,7 @@ fn one_worker(
                 limit = child::limit_of(plan.stall_limit_s);
             }
             Heard::Event(Event::Progress { doing: now, video, object, done, total }) => {
-                let model = &plan.models[index].tag.tag;
+                let model = &plan.models[index].tag.text;
                 let step = match now {
                     Doing::Tracking => format!("frame {done} of {total}"),
                     Doing::Scoring => "scoring".to_owned(),
@@ -270,7 +270,7 @@ fn job(plan: &BenchPlan, index: usize, queue: &VecDeque<Item>) -> Job {
             _ => todo.push((key.video.clone(), vec![key.object.clone()])),
         }
     }
-    Job { plan: plan.clone(), model: index, todo }
+    Job { plan: plan.clone(), plan_index: index, todo }
 }
 
 fn unmeasured(
@@ -283,12 +283,12 @@ fn unmeasured(
 ) -> RunRecord {
     let conditions = Conditions {
         imgsz: model.imgsz,
-        precision: model.precision.clone(),
-        mode: plan.mode().name().to_owned(),
+        precision: model.precision,
+        mode: plan.mode(),
         strides: plan.strides,
-        geometry: plan.geometry.name().to_owned(),
-        prompt_policy: plan.prompt_policy.name().to_owned(),
-        metrics: plan.metrics.as_str().to_owned(),
+        geometry: plan.geometry,
+        prompt_policy: plan.prompt_policy,
+        metrics: plan.metrics,
         ..Conditions::default()
     };
     RunRecord::unmeasured(item.key.clone(), conditions, status, code, why)

@@ -57,9 +57,9 @@ pub fn check(
         same_files(&run, &mine, work, video)?;
         for object in objects {
             for model in &plan.models {
-                let tag = &model.tag.tag;
+                let tag = &model.tag.text;
                 let key =
-                    ObjectKey { video: video.clone(), object: object.clone(), model: tag.clone() };
+                    ObjectKey { video: video.clone(), object: object.clone(), tag: tag.clone() };
                 if let Some(hash) = object_of(plan, model, &run, &clip, &key)? {
                     teaching.inputs.insert(teacher_name(&key), hash);
                 }
@@ -166,7 +166,7 @@ fn object_of(
     clip: &Clip,
     key: &ObjectKey,
 ) -> Result<Option<FileHash>> {
-    let name = format!("{} object {} by {}", key.video, key.object, key.model);
+    let name = format!("{} object {} by {}", key.video, key.object, key.tag);
     let path = path_of(&run.path, key);
     let row = run.rows.iter().find(|row| row.key() == *key);
     match row.map(|row| (row.status.as_str(), &row.reason)) {

@@ -24,9 +24,8 @@ use runtime::pipeline::Mode;
 use vos::bundle::{Bundle, Manifest, Role};
 use vos::dataset;
 use vos::files::Facts;
-use vos::preprocess::pillow;
 use vos::prompt::PromptKind;
-use vos::record::{Conditions, ObjectKey, Status};
+use vos::record::{Conditions, Fidelity, ObjectKey, Status};
 
 /// Progress lines come at most this often.
 const PROGRESS_PERIOD: Duration = Duration::from_millis(200);
@@ -109,7 +108,8 @@ pub fn run() -> Result<()> {
 fn run_job() -> Result<()> {
     let job: Job = child::read_job()?;
     child::end_with_parent()?;
-    let model = job.plan.models.get(job.model).context("the job names a model that it lacks")?;
+    let model =
+        job.plan.models.get(job.plan_index).context("the job names a model that it lacks")?;
     let (mut runner, mut loaded) = load(&job, model)?;
     let target = watch::target_of(&job.plan);
     let telemetry = target.as_ref().and_then(|target| watch::start(target, &job.plan));
@@ -117,7 +117,7 @@ fn run_job() -> Result<()> {
     child::send(&Event::Ready(Box::new(loaded.clone())))?;
     let mut runner = ObjectRunner {
         plan: &job.plan,
-        tag: &model.tag.tag,
+        tag: &model.tag.text,
         prompt: model.tag.prompt,
         conditions: &loaded.conditions,
         load_ms: loaded.load_ms,
@@ -183,9 +183,9 @@ fn load_engines(
     let with_mask = model.tag.prompt == PromptKind::Mask;
     let (runner, opened) = GpuRunner::open(gpu, &model.dir, with_mask)?;
     let conditions = Conditions {
-        backend: opened.backend.clone(),
+        backend: Some(opened.backend.clone()),
         device: opened.device.clone(),
-        mode: gpu.options.mode.name().to_owned(),
+        mode: gpu.options.mode,
         ..conditions(job, model, runner.manifest())
     };
     let Opened { load_ms, library, version, .. } = opened;
@@ -205,13 +205,14 @@ fn load_graphs(job: &Job, model: &ModelPlan) -> Result<(Box<dyn ClipRunner>, Loa
     let network =
         OrtNetwork::open(&environment, &bundle, job.plan.provider, job.plan.threads, with_mask)?;
     let load_ms = start.elapsed().as_secs_f64() * 1e3;
+    let backend = backend::describe(job.plan.provider, &library);
     let conditions = Conditions {
-        backend: backend::label(job.plan.provider, &library),
+        backend: Some(backend.clone()),
         device: backend::device_name(job.plan.provider),
-        mode: Mode::Latency.name().to_owned(),
+        mode: Mode::Latency,
         ..conditions(job, model, &bundle.manifest)
     };
-    let version = format!("{}, {}", conditions.backend, backend::build_info());
+    let version = format!("{backend}, {}", backend::build_info());
     let library = format!("{} ({})", library.display(), backend::build_info());
     let loaded = Loaded { conditions, load_ms, library, version, gpu: None };
     Ok((Box::new(StepByStep(network)), loaded))
@@ -220,26 +221,19 @@ fn load_graphs(job: &Job, model: &ModelPlan) -> Result<(Box<dyn ClipRunner>, Loa
 /// What a row states whatever the backend is.
 fn conditions(job: &Job, model: &ModelPlan, manifest: &Manifest) -> Conditions {
     let contract = &manifest.contract;
-    let predecoded = job.plan.predecoded.as_ref();
-    let predecoded =
-        predecoded.map_or_else(String::new, |plan| format!("-predecoded-{}", plan.values.name()));
-    // The pixels are not Pillow's.
-    let nvjpeg = job.plan.gpu.as_ref().filter(|gpu| !gpu.options.decoder.is_turbo());
-    let decoder = nvjpeg.map_or("", |_| "-nvjpeg");
     Conditions {
         imgsz: model.imgsz,
-        precision: model.precision.clone(),
-        geometry: job.plan.geometry.name().to_owned(),
-        prompt_policy: job.plan.prompt_policy.name().to_owned(),
-        metrics: job.plan.metrics.as_str().to_owned(),
-        fidelity: format!(
-            "mem{}/ptr{}/{}/{}{decoder}{predecoded}/{}/nofill",
-            contract.max_memories,
-            contract.max_pointers,
-            model.imgsz,
-            pillow::NAME,
-            job.plan.strides.fidelity()
-        ),
+        precision: model.precision,
+        geometry: job.plan.geometry,
+        prompt_policy: job.plan.prompt_policy,
+        metrics: job.plan.metrics,
+        fidelity: Some(Fidelity {
+            memories: contract.max_memories,
+            pointers: contract.max_pointers,
+            nvjpeg: job.plan.gpu.as_ref().is_some_and(|gpu| !gpu.options.decoder.is_turbo()),
+            predecoded: job.plan.predecoded.as_ref().map(|plan| plan.values),
+            video_decoder: None,
+        }),
         strides: job.plan.strides,
         ..Conditions::default()
     }

@@ -13,12 +13,12 @@ use crate::shard::Shard;
 use cuda::Wait;
 use runtime::backend::Provider;
 use runtime::pipeline::{Decoder, Mode};
-use vos::bundle::Bank;
 use vos::bundle::Role;
 use vos::files::ColumnSet;
 use vos::geometry::GeometryKind;
 use vos::metrics::MetricsKind;
 use vos::prompt::{PromptKind, PromptPolicy};
+use vos::track_variant::TrackVariant;
 
 /// What to measure and where to write it.
 #[derive(Clone, Debug, Args)]
@@ -198,9 +198,9 @@ pub struct GpuArgs {
     /// TensorRT's library, or its folder [default: SEGTRT_TENSORRT_LIB, the loader's path, pip's packages].
     #[arg(long)]
     pub tensorrt_lib: Option<PathBuf>,
-    /// Which of the folder's track engines [default: fused where it is there, else the platform's].
+    /// Which of the folder's track engines [default: segmented if it is there, else the platform's].
     #[arg(long, value_enum)]
-    pub bank: Option<Bank>,
+    pub track_variant: Option<TrackVariant>,
     /// One frame in flight, or as many frames a second as there can be.
     #[arg(long, value_enum, default_value = "latency")]
     pub mode: Mode,

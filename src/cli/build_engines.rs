@@ -7,9 +7,9 @@ use std::path::PathBuf;
 use clap::Args;
 
 use runtime::engine::islands::Islands;
-use vos::bundle::Bank;
 use vos::bundle::Role;
 use vos::precision::Precision;
+use vos::track_variant::TrackVariant;
 
 /// The largest cap that is taken, MiB: 16 TiB, more than any GPU has, and in bytes still a number.
 const MOST_MIB: u64 = 1 << 24;
@@ -62,9 +62,9 @@ pub struct BuildEnginesArgs {
     /// bench tracks one object after the other; more than 1 is for other programs that run the plans.
     #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u16).range(1..=64))]
     pub max_objects: u16,
-    /// How a bank that is not full yet is run [default: the platform's].
+    /// How the track step handles a memory bank that is not full [default: the platform's].
     #[arg(long, value_enum)]
-    pub bank: Option<Bank>,
+    pub track_variant: Option<TrackVariant>,
     /// Keep the graphs' own types where the release leaves the choice (10.x).
     #[arg(long)]
     pub strongly_typed: bool,

@@ -3,13 +3,14 @@
 use std::path::PathBuf;
 
 use clap::Parser;
-use runtime::build::recipe::bank_for;
+use runtime::build::recipe::track_variant_for;
 use runtime::engine::islands::Islands;
 use runtime::engine::manifest::Sources;
 use runtime::engine::{EngineManifest, Settings, manifest, profiles};
-use vos::bundle::{Bank, Role};
+use vos::bundle::Role;
 use vos::platform::Platforms;
 use vos::precision::Precision;
+use vos::track_variant::TrackVariant;
 
 use super::{BuildEnginesArgs, Cli, Command};
 use crate::selftest::case::tests::{manifest as bundle, plan};
@@ -61,15 +62,15 @@ fn with(track: Role) -> Vec<Role> {
 #[test]
 fn what_the_platform_has_anyway_is_not_said() {
     // The small network's halves are none that the kernels serve: Orin's form of the track step is the padded one then.
-    let usual = bank_for(None, Bank::Fused, &bundle());
-    assert_eq!(usual, Bank::Padded);
+    let usual = track_variant_for(None, TrackVariant::Segmented, &bundle());
+    assert_eq!(usual, TrackVariant::Padded);
     for roles in [&[][..], &STEPS, &with(Role::TrackPadded)] {
         assert_eq!(folder(roles).rebuild_command(), PLAIN);
     }
     assert_eq!(folder(&STEPS).rebuild_command_for(usual), PLAIN);
-    let exact = format!("{PLAIN} --bank exact");
+    let exact = format!("{PLAIN} --track-variant per-fill-level");
     assert_eq!(folder(&with(Role::Track)).rebuild_command(), exact);
-    assert_eq!(folder(&STEPS).rebuild_command_for(Bank::Exact), exact);
+    assert_eq!(folder(&STEPS).rebuild_command_for(TrackVariant::PerFillLevel), exact);
     let forced = folder(&with(Role::Track)).rebuild_command_with("--force");
     assert_eq!(forced, format!("{exact} --force"));
 }
@@ -96,8 +97,8 @@ fn what_differs_is_said_in_words_that_the_program_takes() {
     let args = parsed(&folder.rebuild_command());
     assert_eq!((args.platform.as_str(), args.models.as_deref()), ("orin", Some("edgetam_mini")));
     assert_eq!(
-        (args.imgsz, args.precision, args.bank),
-        (Some(256), Some(Precision::Fp16), Some(Bank::Exact))
+        (args.imgsz, args.precision, args.track_variant),
+        (Some(256), Some(Precision::Fp16), Some(TrackVariant::PerFillLevel))
     );
     assert_eq!((args.max_objects, args.opt_level, args.timing_runs), (4, Some(5), Some(8)));
     assert_eq!(
@@ -137,8 +138,8 @@ fn of_a_platform_that_is_not_known_everything_is_said() {
     let mut folder = folder(&with(Role::TrackPadded));
     folder.platform = "mine".to_owned();
     let args = parsed(&folder.rebuild_command());
-    let said = (args.bank, args.opt_level, args.workspace_mb);
-    assert_eq!(said, (Some(Bank::Padded), Some(3), Some(256)));
+    let said = (args.track_variant, args.opt_level, args.workspace_mb);
+    assert_eq!(said, (Some(TrackVariant::Padded), Some(3), Some(256)));
     assert!(args.platforms.is_none());
     // Of somebody's own, whatever it is called.
     let mut named = self::folder(&STEPS);
@@ -149,7 +150,7 @@ fn of_a_platform_that_is_not_known_everything_is_said() {
     folder.sources.platforms = Some("/gone/platforms.toml".into());
     let args = parsed(&folder.rebuild_command());
     assert_eq!(
-        (args.bank, args.opt_level, args.workspace_mb, args.platforms),
+        (args.track_variant, args.opt_level, args.workspace_mb, args.platforms),
         (said.0, said.1, said.2, None)
     );
 }

@@ -250,7 +250,7 @@ pub(super) fn configuration(plan: &BenchPlan) -> Result<Configuration> {
             let hashes: Vec<&str> =
                 files.files.iter().map(|(_, hash)| hash.sha256.as_str()).collect();
             Ok(json!({
-                "tag": model.tag.tag, "imgsz": model.imgsz, "precision": model.precision,
+                "tag": model.tag.text, "imgsz": model.imgsz, "precision": model.precision,
                 "weights": files.weights, "graphs": hashes,
             }))
         })

@@ -72,7 +72,7 @@ impl Catalogue {
     ) -> Result<&Folder> {
         let fits = |folder: &&Folder| {
             let model = &folder.manifest.bundle.model;
-            model.name == tag.model
+            model.name == tag.network
                 && imgsz.is_none_or(|side| side == model.imgsz)
                 && precision.is_none_or(|name| name == folder.manifest.precision.name())
         };
@@ -84,7 +84,7 @@ impl Catalogue {
             [only] => Ok(only),
             several => bail!(
                 "several engine folders of {} run on {}: {}; say which with --imgsz, --precision or --platform",
-                tag.model,
+                tag.network,
                 self.gpu.name,
                 several.iter().map(|f| f.dir.display().to_string()).collect::<Vec<_>>().join(", ")
             ),
@@ -101,14 +101,14 @@ impl Catalogue {
         format!(
             "no engines of {} in {} run on {} (sm {}) with what was asked for{}{}; found {}; build them with: segtrt \
              build-engines --platform auto --models {}{size}{precision} --out {}",
-            tag.model,
+            tag.network,
             self.root.display(),
             self.gpu.name,
             self.gpu.sm,
             size,
             precision,
             there.join(", "),
-            tag.model,
+            tag.network,
             shell::path(&self.root)
         )
     }

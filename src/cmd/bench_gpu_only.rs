@@ -25,8 +25,8 @@ pub(super) fn check(args: &BenchArgs) -> Result<()> {
         (gpu.encode_batch > 1, "--encode-batch", "the encoder takes several frames at once"),
         (gpu.repeat_clip > 1, "--repeat-clip", "a clip is gone over again without forgetting"),
         (
-            gpu.bank.is_some(),
-            "--bank",
+            gpu.track_variant.is_some(),
+            "--track-variant",
             "a folder of engines has several track steps to choose from",
         ),
     ];

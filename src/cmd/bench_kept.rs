@@ -21,7 +21,7 @@ pub(super) fn tell_what_is_missing(plan: &BenchPlan, store: &ResultStore, displa
     for (flag, wanted, paths) in files(plan) {
         let lacks = |key: &&&ObjectKey| wanted && !paths(plan, key).iter().any(|it| it.exists());
         let without: Vec<_> = kept.iter().filter(lacks).collect();
-        if let Some(ObjectKey { video, object, model }) = without.first() {
+        if let Some(ObjectKey { video, object, tag: model }) = without.first() {
             display.line(&format!(
                 "{flag}: {} of the {} rows that are there already have no such file, and are not measured again; the first: {model} \
                  {video} {object}. To have the files of all, run the same without --resume",

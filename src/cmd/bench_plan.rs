@@ -20,6 +20,7 @@ use runtime::pipeline::{Mode, Options};
 use vos::bundle::{self, Bundle, Wanted};
 use vos::dataset::{self, Dataset};
 use vos::model_tag::ModelTag;
+use vos::precision::Precision;
 use vos::predecode;
 use vos::strides::Strides;
 use vos::synth::{SynthOptions, write_split};
@@ -240,7 +241,7 @@ fn gpu_plan(args: &GpuArgs) -> Result<GpuPlan> {
     Ok(GpuPlan {
         device: args.device,
         tensorrt_lib: args.tensorrt_lib.clone(),
-        bank: args.bank,
+        track_variant: args.track_variant,
         options: Options {
             mode: args.mode,
             graphs: !args.no_cuda_graphs,
@@ -282,13 +283,13 @@ impl Source {
         match self {
             Self::Bundles(bundles, roots) => {
                 let precision = args.precision.as_deref().unwrap_or(USUAL_PRECISION);
-                let wanted = Wanted { model: &tag.model, imgsz: args.imgsz, precision };
+                let wanted = Wanted { model: &tag.network, imgsz: args.imgsz, precision };
                 let found = bundle::find(bundles, roots, &wanted)?;
                 let model = &found.manifest.model;
                 Ok(ModelPlan {
                     dir: absolute(&found.dir),
                     imgsz: model.imgsz,
-                    precision: model.precision.clone(),
+                    precision: precision_of(&found)?,
                     tag,
                 })
             }
@@ -297,12 +298,21 @@ impl Source {
                 Ok(ModelPlan {
                     dir: absolute(&found.dir),
                     imgsz: found.manifest.bundle.model.imgsz,
-                    precision: found.manifest.precision.name().to_owned(),
+                    precision: found.manifest.precision,
                     tag,
                 })
             }
         }
     }
+}
+
+/// The arithmetic of a bundle's graphs.
+fn precision_of(bundle: &Bundle) -> Result<Precision> {
+    let name = &bundle.manifest.model.precision;
+    <Precision as clap::ValueEnum>::from_str(name, false).map_err(|_| {
+        let dir = bundle.dir.display();
+        anyhow!("{dir}: unknown precision {name:?}; export the model again with onnx/export.py")
+    })
 }
 
 /// The models with their bundles or engines; unknown tags and what is missing are told and left out.

@@ -14,7 +14,7 @@ const RESIDUE: f64 = 0.10;
 pub fn remarks<'a>(rows: impl Iterator<Item = &'a SummaryRecord>) -> Vec<String> {
     let mut models: Vec<(&str, Vec<&SummaryRecord>)> = Vec::new();
     for row in rows.filter(|row| row.pooled.numbers().is_some()) {
-        let model = row.pooled.key.model.as_str();
+        let model = row.pooled.key.tag.as_str();
         match models.iter_mut().find(|(known, _)| *known == model) {
             Some((_, rows)) => rows.push(row),
             None => models.push((model, vec![row])),
@@ -77,18 +77,19 @@ fn residue(rows: &[&SummaryRecord]) -> Option<String> {
 mod tests {
     use super::*;
     use vos::record::{
-        Conditions, Finding, FrameTimes, Measured, MemoryPeaks, ObjectKey, RunRecord, StageTimes,
-        Status, Verdict, mean_residue_ms, mean_stages, speed_of,
+        Conditions, Finding, FrameTime, FrameTimes, Measured, MemoryPeaks, ObjectKey, RunRecord,
+        StageTimes, Status, Verdict, mean_residue_ms, mean_stages, speed_of,
     };
+    use vos::stage::Stage;
 
     fn row(model: &str, stage_ms: f64, findings: &[(&str, Weight)]) -> SummaryRecord {
         let frame = FrameTimes {
-            latency_ms: 10.0,
-            stages: StageTimes { track_ms: Some(stage_ms), ..StageTimes::default() },
+            time: FrameTime::Latency(10.0),
+            stages: StageTimes::of([(Stage::Track, stage_ms)]),
             ..FrameTimes::default()
         };
         let times = [frame; 2];
-        let key = ObjectKey { video: "v".into(), object: "0".into(), model: model.into() };
+        let key = ObjectKey { video: "v".into(), object: "0".into(), tag: model.into() };
         let mut pooled =
             RunRecord::unmeasured(key, Conditions::default(), Status::Ok, "none", "none");
         pooled.measured = Some(Measured {

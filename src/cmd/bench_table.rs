@@ -45,7 +45,7 @@ pub struct Line {
 pub fn lines<'a>(rows: impl Iterator<Item = &'a SummaryRecord>) -> Vec<Line> {
     let mut models: Vec<(&str, Vec<&SummaryRecord>)> = Vec::new();
     for row in rows {
-        let model = row.pooled.key.model.as_str();
+        let model = row.pooled.key.tag.as_str();
         match models.iter_mut().find(|(known, _)| *known == model) {
             Some((_, rows)) => rows.push(row),
             None => models.push((model, vec![row])),
@@ -64,7 +64,7 @@ fn line(model: &str, rows: &[&SummaryRecord]) -> Line {
     Line {
         model: model.to_owned(),
         imgsz: conditions.imgsz,
-        precision: conditions.precision.clone(),
+        precision: conditions.precision.to_string(),
         objects: rows.len(),
         measured: numbers.len(),
         valid,

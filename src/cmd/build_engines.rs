@@ -224,7 +224,7 @@ impl Building<'_> {
             let _ = std::fs::remove_file(&job.partial);
             let reason = format!(
                 "its attention is not seen to be fused: {report}; build without --require-fused-attention, or with \
-                 --bank fused, whose attention in the track step is segtrt's own"
+                 --track-variant segmented, whose attention in the track step is segtrt's own"
             );
             return failed(&NotBuilt { kind: FailureKind::Other, reason });
         }

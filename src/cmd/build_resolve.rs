@@ -16,12 +16,12 @@ use runtime::engine::islands::Islands;
 use runtime::engine::timing_files::TimingFiles;
 use runtime::engine::{EngineManifest, Settings, engine_dir, has_fill_levels, profiles};
 use tensorrt::{Family, Version};
-use vos::bundle::Bank;
 use vos::bundle::{self, Bundle, Role, Wanted};
 use vos::model_tag::ModelTag;
 use vos::platform::{Platform, Platforms};
 use vos::precision::Precision;
 use vos::prompt::PromptKind;
+use vos::track_variant::TrackVariant;
 
 /// All that is to be built.
 pub struct Resolved {
@@ -136,9 +136,13 @@ pub fn resolve(args: &BuildEnginesArgs, workspace_mb: Option<u64>) -> Result<Res
             weights: Vec::new(),
         };
         let there = if args.force { None } else { EngineManifest::read(&build.dir)? };
-        let bank = recipe::bank_for(args.bank, platform.bank, &build.bundle.manifest);
+        let variant = recipe::track_variant_for(
+            args.track_variant,
+            platform.track_variant,
+            &build.bundle.manifest,
+        );
         let roles = match args.graphs.as_slice() {
-            [] => recipe::roles(bank, &build.bundle.manifest, target.sm, precision),
+            [] => recipe::roles(variant, &build.bundle.manifest, target.sm, precision),
             named => named.to_vec(),
         };
         let left = recipe::computed_by_kernels(&args.fp32_graphs, &roles, &build.bundle.manifest);
@@ -150,13 +154,13 @@ pub fn resolve(args: &BuildEnginesArgs, workspace_mb: Option<u64>) -> Result<Res
                 build.name
             )));
         }
-        // Named graphs may be those of another bank.
+        // Named graphs may be those of another variant.
         let cut = |role: &&Role| {
             [Role::TrackKeys, Role::TrackImage].contains(role) || Role::SEGMENTS.contains(role)
         };
         let (flag, form) = match args.graphs.iter().find(cut) {
-            Some(role) => (format!("--graphs {}", role.name()), Bank::Fused),
-            None => (format!("--bank {}", bank.name()), bank),
+            Some(role) => (format!("--graphs {}", role.name()), TrackVariant::Segmented),
+            None => (format!("--track-variant {}", variant.name()), variant),
         };
         if let Some(why) = platform.refuses(form) {
             bail!(UsageError(format!("{flag}: {why}")));
@@ -179,12 +183,15 @@ pub fn resolve(args: &BuildEnginesArgs, workspace_mb: Option<u64>) -> Result<Res
                 notes.push(one_object(objects));
             }
             let mut settings = settings(recipe);
-            if precision == Precision::Mixed && bank != Bank::Fused && args.graphs.is_empty() {
+            if precision == Precision::Mixed
+                && variant != TrackVariant::Segmented
+                && args.graphs.is_empty()
+            {
                 bail!(UsageError(format!(
-                    "--precision mixed: {} would have a {} bank, whose attention TensorRT would compute in fp32 too; export \
+                    "--precision mixed: {} would have a {} track step, whose attention TensorRT would compute in fp32 too; export \
                      it in fp16 with --segments, or take --precision fp16",
                     build.name,
-                    bank.name()
+                    variant.name()
                 )));
             }
             if role == Role::TrackImage
@@ -305,7 +312,9 @@ fn no_decoder(build: &ModelBuild, platform: &Platform, sm: u32) -> String {
 
 fn missing_graph(bundle: &Bundle, role: Role) -> anyhow::Error {
     let hint = match role {
-        Role::TrackPadded => "; export it again with --padded-track, or build with --bank exact",
+        Role::TrackPadded => {
+            "; export it again with --padded-track, or build with --track-variant per-fill-level"
+        }
         part if part.is_encoder_part() => {
             "; its encoder is not cut, or into fewer parts: build with --graphs encoder"
         }
@@ -313,7 +322,7 @@ fn missing_graph(bundle: &Bundle, role: Role) -> anyhow::Error {
             "; export it again with --segments --decoder own, or build its last segment"
         }
         Role::TrackKeys | Role::TrackSeg0 => {
-            "; export it again with --segments, or build with --bank padded"
+            "; export it again with --segments, or build with --track-variant padded"
         }
         _ => "; export it again",
     };
@@ -324,7 +333,7 @@ fn missing_graph(bundle: &Bundle, role: Role) -> anyhow::Error {
 fn one_object(asked: usize) -> String {
     format!(
         "--max-objects {asked}: the exact track step gets profiles for one object alone, for bench tracks one after the other; with \
-         --bank padded it gets those for up to {asked}, which other programs may run"
+         --track-variant padded it gets those for up to {asked}, which other programs may run"
     )
 }
 
@@ -348,8 +357,8 @@ fn wanted_models(args: &BuildEnginesArgs, platform: &Platform) -> Result<Vec<Str
                 "--models {tag}: no such model; expected all or names such as edgetam, sam2_tiny, sam2.1_large"
             ))
         })?;
-        if !models.contains(&known.model) {
-            models.push(known.model);
+        if !models.contains(&known.network) {
+            models.push(known.network);
         }
     }
     if models.is_empty() {

@@ -312,7 +312,7 @@ pub(super) fn models(measure: &MeasureArgs) -> Result<Vec<ModelWork>> {
         };
         let imgsz = found.as_ref().ok().map(|bundle| bundle.manifest.model.imgsz);
         models.push(ModelWork {
-            tag: tag.tag,
+            tag: tag.text,
             imgsz: measure.imgsz.or(imgsz),
             bundle: found.map(|bundle| {
                 std::path::absolute(&bundle.dir).unwrap_or_else(|_| bundle.dir.clone())
@@ -336,7 +336,7 @@ fn any_precision(
     imgsz: Option<usize>,
 ) -> Result<Bundle, String> {
     let find =
-        |precision| bundle::find(bundles, roots, &Wanted { model: &tag.model, imgsz, precision });
+        |precision| bundle::find(bundles, roots, &Wanted { model: &tag.network, imgsz, precision });
     find(SINGLE).or_else(|error| find("fp16").map_err(|_| format!("{error:#}")))
 }
 

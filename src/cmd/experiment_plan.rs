@@ -86,8 +86,9 @@ pub(super) fn plan(args: &ExperimentArgs, say: &mut dyn FnMut(&str)) -> Result<S
         if !sizes.contains(&model.imgsz) {
             sizes.push(model.imgsz);
         }
-        if !precisions.contains(&model.precision) {
-            precisions.push(model.precision.clone());
+        let precision = model.precision.to_string();
+        if !precisions.contains(&precision) {
+            precisions.push(precision);
         }
     }
     let clips = resolved.plan.videos.len();

@@ -98,8 +98,8 @@ fn build(plan: &Plan, args: &JetsonBenchmarkArgs) -> Result<()> {
     for tag in &plan.models {
         // A tag that nobody knows is told by the check of the models.
         let Some(tag) = ModelTag::parse(tag, PromptKind::Points) else { continue };
-        if !names.contains(&tag.model) {
-            names.push(tag.model);
+        if !names.contains(&tag.network) {
+            names.push(tag.network);
         }
     }
     if names.is_empty() {

@@ -87,8 +87,8 @@ fn models(text: &str) -> Result<Vec<String>> {
                 "--models {tag}: no such model; expected all or names such as edgetam, sam2_tiny, sam2.1_large"
             )));
         };
-        if !models.contains(&known.model) {
-            models.push(known.model);
+        if !models.contains(&known.network) {
+            models.push(known.network);
         }
     }
     if models.is_empty() {

@@ -94,7 +94,7 @@ fn record(
     let mut left_alone = 0;
     let mut given_up = None;
     for (at, target) in targets.iter().enumerate() {
-        let ObjectKey { video, object, model } = &target.key;
+        let ObjectKey { video, object, tag: model } = &target.key;
         let what =
             format!("[{}/{}] {model} {video} {object} run {}", at + 1, targets.len(), target.run);
         let name = name(target);
@@ -140,7 +140,7 @@ fn record(
 
 /// A report, or why there is none, as `--json` has it.
 fn told(target: &Target, path: Option<&Path>, error: Option<String>) -> Value {
-    let ObjectKey { video, object, model } = &target.key;
+    let ObjectKey { video, object, tag: model } = &target.key;
     json!({
         "video": video, "object": object, "model": model, "run": target.run, "report": path, "error": error,
     })
@@ -194,7 +194,7 @@ fn all_objects(plan: &BenchPlan, split: &dyn Dataset) -> Vec<Target> {
                 let key = ObjectKey {
                     video: video.clone(),
                     object: object.name.clone(),
-                    model: model.tag.tag.clone(),
+                    tag: model.tag.text.clone(),
                 };
                 let runs = 0..plan.profile_runs;
                 targets.extend(runs.map(|run| Target { key: key.clone(), model: at, run }));
@@ -211,7 +211,7 @@ fn measured_objects(plan: &BenchPlan, rows: &ResultStore) -> Vec<Target> {
         eprintln!("{} rows without numbers are not profiled", others.len());
     }
     let target = |row: &RunRecord| {
-        let model = plan.models.iter().position(|model| model.tag.tag == row.key.model)?;
+        let model = plan.models.iter().position(|model| model.tag.text == row.key.tag)?;
         Some(Target { key: row.key.clone(), model, run: row.run })
     };
     ok.into_iter().filter_map(target).collect()

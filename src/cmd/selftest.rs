@@ -284,7 +284,7 @@ fn folders(args: &SelftestArgs, facts: &Facts) -> Result<Vec<Folder>> {
 /// The name in manifests of a model that may be given as bench's tags are (sam2_tiny).
 fn model_name(text: &str) -> String {
     ModelTag::parse(text.trim(), PromptKind::Points)
-        .map_or_else(|| text.trim().to_owned(), |tag| tag.model)
+        .map_or_else(|| text.trim().to_owned(), |tag| tag.network)
 }
 
 fn outcome(rows: &[Row], screen: Screen) -> Outcome {

@@ -56,7 +56,7 @@ pub fn run(args: TestRunArgs) -> Result<Outcome> {
     let stage = Stage {
         split: args.out.join("split"),
         bundle: args.bundle.clone(),
-        tag: tag.map(|tag| tag.tag).unwrap_or_default(),
+        tag: tag.map(|tag| tag.text).unwrap_or_default(),
         imgsz: model.imgsz,
         precision: model.precision,
         model: model.name,

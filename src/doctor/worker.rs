@@ -97,7 +97,9 @@ fn answer(probe: &Probe) -> Answer {
         Probe::Gpus => gpus(),
         Probe::TensorRt(library) => tensorrt(library.clone()),
         Probe::OnnxRuntime(library) => match backend::open(Some(library)) {
-            Ok((_environment, path)) => Answer::OnnxRuntime(backend::label(Provider::Cpu, &path)),
+            Ok((_environment, path)) => {
+                Answer::OnnxRuntime(backend::describe(Provider::Cpu, &path).to_string())
+            }
             Err(error) => Answer::Failed(format!("{error:#}")),
         },
         Probe::NvJpeg(driver_cuda) => match nvjpeg::open(driver_cuda.as_deref()) {

@@ -127,7 +127,7 @@ fn settings(plan: &PackPlan) -> String {
     let tags: Vec<String> = plan
         .models
         .iter()
-        .filter_map(|model| ModelTag::parse(model, PromptKind::Points).map(|tag| tag.tag))
+        .filter_map(|model| ModelTag::parse(model, PromptKind::Points).map(|tag| tag.text))
         .collect();
     let values = [
         ("PACK_VERSION", env!("CARGO_PKG_VERSION").to_owned()),

@@ -7,10 +7,10 @@ use std::path::PathBuf;
 use anyhow::{Result, bail};
 
 use runtime::build::recipe;
-use vos::bundle::Bank;
 use vos::bundle::{self, Bundle, Role};
 use vos::platform::Platform;
 use vos::precision::Precision;
+use vos::track_variant::TrackVariant;
 
 /// What was asked for; `None` leaves the choice to the platform's row.
 #[derive(Clone, Debug)]
@@ -118,17 +118,17 @@ pub fn plan(wanted: &Wanted) -> Result<PackPlan> {
                 built.manifest.weights_phrase()
             ));
         }
-        let bank = recipe::bank_for(None, platform.bank, &built.manifest);
-        if let Some((role, flag)) = missing_track(&built, bank) {
+        let variant = recipe::track_variant_for(None, platform.track_variant, &built.manifest);
+        if let Some((role, flag)) = missing_track(&built, variant) {
             problems.push(format!(
                 "the bundle {} has no {} graph, which the platform {} asks for; export it again with {flag}, or pack \
-                 with a table whose row says bank = \"exact\"",
+                 with a table whose row says track_variant = \"per-fill-level\"",
                 built.dir.display(),
                 role.name(),
                 platform.name
             ));
         } else if let Some((beside, (role, _))) =
-            beside.as_ref().and_then(|beside| Some((beside, missing_track(beside, bank)?)))
+            beside.as_ref().and_then(|beside| Some((beside, missing_track(beside, variant)?)))
         {
             warnings.push(format!(
                 "the bundle {} has no {} graph: there is nothing to compare that plan with in {}",
@@ -166,12 +166,12 @@ fn same_weights(a: &Bundle, b: &Bundle) -> bool {
         && one.overlay_sha256 == other.overlay_sha256
 }
 
-/// The graph that this kind of bank begins with, and the exporter's flag for it, where the bundle has none.
-fn missing_track(bundle: &Bundle, bank: Bank) -> Option<(Role, &'static str)> {
-    let needed = match bank {
-        Bank::Padded => (Role::TrackPadded, "--padded-track"),
-        Bank::Exact => return None,
-        Bank::Fused => (Role::TrackKeys, "--segments"),
+/// The first graph of a track variant and the exporter's flag for it; none where the bundle has the graph.
+fn missing_track(bundle: &Bundle, variant: TrackVariant) -> Option<(Role, &'static str)> {
+    let needed = match variant {
+        TrackVariant::Padded => (Role::TrackPadded, "--padded-track"),
+        TrackVariant::PerFillLevel => return None,
+        TrackVariant::Segmented => (Role::TrackKeys, "--segments"),
     };
     bundle.manifest.graph(needed.0).is_none().then_some(needed)
 }

@@ -26,7 +26,7 @@ pub struct ReportName {
 impl ReportName {
     /// Of one recorded pass.
     pub fn new(folder: &Path, prefix: Option<&str>, key: &ObjectKey, run: usize) -> Self {
-        let ObjectKey { video, object, model } = key;
+        let ObjectKey { video, object, tag: model } = key;
         Self {
             folder: folder.to_owned(),
             prefix: prefix.map(str::to_owned),
@@ -139,7 +139,7 @@ mod tests {
         let key = ObjectKey {
             video: "sav_1%p".into(),
             object: "000".into(),
-            model: "edgetam_points".into(),
+            tag: "edgetam_points".into(),
         };
         ReportName::new(folder, prefix, &key, 2)
     }

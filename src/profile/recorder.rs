@@ -104,7 +104,7 @@ impl Recorder {
     fn run(&self, target: &Target, name: &ReportName) -> Result<(Result<RunRecord>, Said)> {
         let ObjectKey { video, object, .. } = &target.key;
         let todo = vec![(video.clone(), vec![object.clone()])];
-        let job = Job { plan: self.plan.clone(), model: target.model, todo };
+        let job = Job { plan: self.plan.clone(), plan_index: target.model, todo };
         // A file and no pipe: the profiler starts the worker when it likes.
         let mut input = tempfile::tempfile().context("cannot keep the worker's job")?;
         serde_json::to_writer(&mut input, &job)?;

@@ -104,9 +104,9 @@ fn compare(
     let tag = ModelTag::parse(&key.model, PromptKind::Points)
         .with_context(|| format!("the model {} has no tag", key.model))?;
     let split = scratch.join("split");
-    measure::bench(&on_engines(&key, &tag.tag, &split, settings), &gpu)
+    measure::bench(&on_engines(&key, &tag.text, &split, settings), &gpu)
         .context("on the engines")?;
-    measure::bench(&on_cpu(&key, &tag.tag, &split, &reference.dir, settings), &cpu)
+    measure::bench(&on_cpu(&key, &tag.text, &split, &reference.dir, settings), &cpu)
         .context("on the CPU")?;
     same_masks(&cpu, &gpu)
 }

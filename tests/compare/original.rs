@@ -33,8 +33,8 @@ fn take_a_part(frame: &mut Value, of: usize) {
 
 fn changed(dir: &Path, whose: &str, differ: &[&str], change: fn(&mut Vec<Value>)) -> (Said, Value) {
     let kinds = [
-        ("mixed", "mixed", "tensorrt 8.6.0 mixed fused graph"),
-        ("engine", "fp16", "tensorrt 8.6.0 fp16 fused graph"),
+        ("mixed", "mixed", "tensorrt 8.6.0 mixed segmented graph"),
+        ("engine", "fp16", "tensorrt 8.6.0 fp16 segmented graph"),
         ("eager", "fp16", "pytorch 2.11.0 meta eager"),
         ("compile", "fp16", "pytorch 2.11.0 meta compile"),
     ];
@@ -108,7 +108,7 @@ fn sides_with_the_masks_of_the_original_at_their_precision_are_compared_with_eac
 fn each_sides_footing_is_said_whoever_is_the_subject() {
     let dir = tempfile::tempdir().unwrap();
     let sides = [
-        ("engine", "tensorrt 8.6.0 fp16 fused graph", 0),
+        ("engine", "tensorrt 8.6.0 fp16 segmented graph", 0),
         ("eager", "pytorch 2.11.0 meta eager", 160),
         ("compile", "pytorch 2.11.0 meta compile", 80),
     ];
@@ -173,7 +173,7 @@ fn an_engine_that_neither_reference_vouches_for_is_a_mismatch() {
 fn the_order_of_names_loses_no_ratio() {
     let dir = tempfile::tempdir().unwrap();
     let kinds = [
-        ("first", "tensorrt 8.6.0 fp32 fused graph"),
+        ("first", "tensorrt 8.6.0 fp32 segmented graph"),
         ("compile", "pytorch 2.11.0 meta compile"),
         ("second", "tensorrt 8.6.0 fp32 graph"),
     ];

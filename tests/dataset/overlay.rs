@@ -23,7 +23,7 @@ fn square() -> Mask {
 }
 
 fn key(video: &str, object: &str, model: &str) -> ObjectKey {
-    ObjectKey { video: video.into(), object: object.into(), model: model.into() }
+    ObjectKey { video: video.into(), object: object.into(), tag: model.into() }
 }
 
 /// Names in a folder, hidden ones too.

@@ -105,10 +105,21 @@ impl Family {
     }
 }
 
+impl Version {
+    /// `TensorRT` or `TensorRT for RTX`.
+    pub fn product(self) -> &'static str {
+        if self.rtx { "TensorRT for RTX" } else { "TensorRT" }
+    }
+
+    /// `8.6.1`.
+    pub fn numbers(self) -> String {
+        format!("{}.{}.{}", self.major, self.minor, self.patch)
+    }
+}
+
 impl fmt::Display for Version {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let product = if self.rtx { "TensorRT for RTX" } else { "TensorRT" };
-        write!(f, "{product} {}.{}.{}", self.major, self.minor, self.patch)
+        write!(f, "{} {}", self.product(), self.numbers())
     }
 }
 

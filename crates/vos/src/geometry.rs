@@ -16,10 +16,11 @@ use crate::mask::Mask;
 use crate::prompt::Prompt;
 
 /// How the video is fitted into the square.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, ValueEnum, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, ValueEnum, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum GeometryKind {
     /// Both axes scaled to the side; the aspect ratio is not kept.
+    #[default]
     Stretch,
     /// The aspect ratio kept, the rest padded with black, centred.
     Letterbox,

@@ -1,7 +1,7 @@
 /*!
 Model tags as the predecessor writes them: `<model>_<prompt>`, such as `sam2_tiny_points`.
 
-The CSV carries the tag, the bundles carry Meta's names; this is the only place that knows both.
+Rows carry the tag's text, bundles carry Meta's name of the network. Only this file knows both.
 */
 
 use serde::{Deserialize, Serialize};
@@ -25,9 +25,9 @@ const ALL: [&str; 5] = ["edgetam", "sam2_tiny", "sam2_small", "sam2_base", "sam2
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ModelTag {
     /// As the CSV prints it.
-    pub tag: String,
-    /// Model name in bundle manifests.
-    pub model: String,
+    pub text: String,
+    /// The network's name in bundle manifests.
+    pub network: String,
     /// How the object is prompted.
     pub prompt: PromptKind,
 }
@@ -41,9 +41,13 @@ impl ModelTag {
         let suffixed = text
             .rsplit_once('_')
             .and_then(|(root, suffix)| Some((known(root)?, PromptKind::from_name(suffix)?)));
-        let ((root, model), prompt) =
+        let ((root, network), prompt) =
             suffixed.or_else(|| known(text).map(|model| (model, default_prompt)))?;
-        Some(Self { tag: format!("{root}_{}", prompt.name()), model: model.to_owned(), prompt })
+        Some(Self {
+            text: format!("{root}_{}", prompt.name()),
+            network: network.to_owned(),
+            prompt,
+        })
     }
 
     /// `--models all`: every published model, prompted by points and by box.
@@ -72,9 +76,9 @@ mod tests {
     fn tags_parse_as_the_predecessor_splits_them() {
         let parse = |text| ModelTag::parse(text, PromptKind::Bbox);
         let tag = parse("sam2_base_points").unwrap();
-        assert_eq!((tag.model.as_str(), tag.prompt), ("sam2.1_base_plus", PromptKind::Points));
-        assert_eq!(parse("edgetam_mini").unwrap().tag, "edgetam_mini_bbox");
-        assert_eq!(parse("sam2.1_tiny_mask").unwrap().tag, "sam2_tiny_mask");
+        assert_eq!((tag.network.as_str(), tag.prompt), ("sam2.1_base_plus", PromptKind::Points));
+        assert_eq!(parse("edgetam_mini").unwrap().text, "edgetam_mini_bbox");
+        assert_eq!(parse("sam2.1_tiny_mask").unwrap().text, "sam2_tiny_mask");
         assert_eq!(parse("sam2_huge_points"), None);
         assert_eq!(parse("edgetam_clicks"), None);
         assert!(ModelTag::all().iter().all(|tag| parse(tag).is_some()));

@@ -11,8 +11,8 @@ use std::path::Path;
 use anyhow::{Context, Result, bail};
 use serde::{Deserialize, Serialize};
 
-use crate::bundle::Bank;
 use crate::precision::Precision;
+use crate::track_variant::TrackVariant;
 
 /// The committed table.
 pub const BUILT_IN: &str = include_str!("../../../engines/platforms.toml");
@@ -41,7 +41,7 @@ pub struct Platform {
     /// Default cap of TensorRT's workspace, MiB.
     pub workspace_mb: u64,
     /// How a bank that is not full yet is run.
-    pub bank: Bank,
+    pub track_variant: TrackVariant,
     /// Default builder optimization level.
     pub opt_level: u8,
     /// Parts of the driver's name for this GPU.
@@ -68,11 +68,11 @@ impl Platform {
     }
 
     /// Why the track step cannot have this form there, as a phrase.
-    pub fn refuses(&self, bank: Bank) -> Option<String> {
-        let too_old = bank == Bank::Fused && self.sm < OLDEST_FUSED_SM;
+    pub fn refuses(&self, variant: TrackVariant) -> Option<String> {
+        let too_old = variant == TrackVariant::Segmented && self.sm < OLDEST_FUSED_SM;
         too_old.then(|| {
             format!(
-                "the fused bank's attention kernels need sm {OLDEST_FUSED_SM} (Ampere) or more, and {} is sm {}: take padded",
+                "the segmented track step's attention kernels need sm {OLDEST_FUSED_SM} (Ampere) or more, and {} is sm {}: use padded",
                 self.title, self.sm
             )
         })
@@ -118,8 +118,8 @@ impl Platforms {
                     row.sm
                 );
             }
-            if let Some(why) = row.refuses(row.bank) {
-                bail!("[{name}] bank: {why}");
+            if let Some(why) = row.refuses(row.track_variant) {
+                bail!("[{name}] track_variant: {why}");
             }
             if row.workspace_mb == 0 {
                 bail!("[{name}] workspace_mb must be more than 0");
@@ -199,7 +199,7 @@ mod tests {
         let error = refused("sm = 75");
         assert!(
             error.contains(
-                "[rtx3090] bank: the fused bank's attention kernels need sm 80 (Ampere) or more"
+                "[rtx3090] track_variant: the segmented track step's attention kernels need sm 80 (Ampere) or more"
             ),
             "{error}"
         );

@@ -8,10 +8,11 @@ use clap::ValueEnum;
 use serde::{Deserialize, Serialize};
 
 /// Arithmetic that a plan may use.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, ValueEnum, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, ValueEnum, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Precision {
     /// 32-bit floats, TF32 off.
+    #[default]
     Fp32,
     /// Half precision with fp32 islands.
     Fp16,

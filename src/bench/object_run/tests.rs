@@ -8,6 +8,7 @@ use vos::bundle::{Bundle, Manifest};
 use vos::dataset;
 use vos::predecode::{self, Options, Values};
 use vos::prompt::PromptKind;
+use vos::record::FrameTime;
 use vos::strides::Strides;
 use vos::synth::{SPLIT_NAME, SynthOptions, write_split};
 
@@ -56,7 +57,11 @@ impl ClipRunner for Resting<'_> {
         let mask =
             self.truth.mask(request.objects[0].span.start, request.geometry.video_size()).unwrap();
         for frame in request.objects[0].span.indices() {
-            pass.times.push(FrameTimes { frame, latency_ms: 1.0, ..FrameTimes::default() });
+            pass.times.push(FrameTimes {
+                frame,
+                time: FrameTime::Latency(1.0),
+                ..FrameTimes::default()
+            });
             pass.objectness.push(1.0);
             pass.predicted_iou.push(1.0);
             if keep(0, frame) {

@@ -40,7 +40,7 @@ fn run_with(
     })
     .unwrap();
     let of_model = |tag: &&str| {
-        let rows = store.runs().filter(|row| row.key.model == **tag);
+        let rows = store.runs().filter(|row| row.key.tag == **tag);
         rows.filter_map(|row: &RunRecord| row.reason.clone()).collect()
     };
     (MODELS.iter().map(of_model).collect(), started)

@@ -25,7 +25,7 @@ impl Run {
         let folder = self.folder(shard);
         let mut store = ResultStore::create(&folder, configuration).unwrap();
         for (at, video) in videos.iter().enumerate() {
-            let key = ObjectKey { video: (*video).into(), object: "0".into(), model: "m".into() };
+            let key = ObjectKey { video: (*video).into(), object: "0".into(), tag: "m".into() };
             let order = RowOrder { video: at, object: 0, model: 0 };
             let row =
                 RunRecord::unmeasured(key, Conditions::default(), Status::Failed, "x", reason);

@@ -68,7 +68,7 @@ def belief(rng, measured):
 
 def pace(rng, record):
     """Adds how frames follow one another, which came later still."""
-    record["conditions"]["mode"] = rng.choice(["", "latency", "throughput"])
+    record["conditions"]["mode"] = rng.choice(["", "latency", "throughput"]) or "latency"
     if record["measured"] and record["conditions"]["mode"] == "throughput":
         names = ["decoded_p50_ms", "decoded_p95_ms", "read_p50_ms", "read_p95_ms"]
         record["measured"]["speed"]["source_ages"] = {name: rng.uniform(0, 500) for name in names}
@@ -105,9 +105,9 @@ def record(rng, video, obj, model, run, status="ok"):
         "reason": None if status == "ok" else 'bad_mask: found "16-bit", expected 8, see\nthe log',
         "conditions": {
             "imgsz": rng.choice([256, 768, 1024]), "precision": rng.choice(["fp32", "fp16", "bf16"]),
-            "backend": "onnxruntime 1.22 cpu", "device": rng.choice(["", "Xeon, 2 cores", 'the "big" one']),
+            "backend": {"onnxruntime": {"version": "1.22", "provider": "cuda"}}, "device": rng.choice(["", "Xeon, 2 cores", 'the "big" one']),
             "geometry": "stretch", "prompt_policy": "predecessor", "metrics": "official",
-            "fidelity": "mem7 ptr16",
+            "fidelity": {"memories": 7, "pointers": 16},
         },
         "frames": frames if known else None,
         "processed_end_frame": frames + 1 if known else None,
@@ -134,6 +134,12 @@ def columns(record, runs):
     quality = (numbers["quality"] if ok else None) or {}
     later = speed.get("later_frames") or {}
     conditions = {key: value if value != "" else None for key, value in record["conditions"].items()}
+    backend = conditions["backend"]["onnxruntime"]
+    conditions["backend"] = f"onnxruntime {backend['version']} {backend['provider']}"
+    bank, stride = conditions["fidelity"], conditions["strides"]["input"]
+    skips = "noskip" if stride == 1 else f"stride{stride}"
+    conditions["fidelity"] = (
+        f"mem{bank['memories']}/ptr{bank['pointers']}/{conditions['imgsz']}/pil13-bicubic/{skips}/nofill")
     input_size = record["input_size"] or [None, None]
     infer_size = record["infer_size"] or [None, None]
     row = {

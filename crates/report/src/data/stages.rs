@@ -9,24 +9,10 @@ others, the rest over all.
 use serde::Serialize;
 
 use crate::input::{RecordedPass, ResultRow};
-use vos::record::StageTimes;
+use vos::stage::Stage;
 
-/// Headings, in the order of [`StageTimes::NAMES`].
-pub const LABELS: [&str; 9] = [
-    "Decode",
-    "Host to device",
-    "Preprocessing",
-    "Inference: encoder",
-    "Inference: prompt",
-    "Inference: track",
-    "Inference: memory",
-    "Postprocessing",
-    "Device to host",
-];
 /// Decoding is outside the latency.
-const DECODE: usize = 0;
-const PROMPT: usize = 4;
-const TRACK: usize = 5;
+const DECODE: usize = Stage::Decode as usize;
 
 /// The breakdown of a group.
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -83,15 +69,15 @@ pub fn of(passes: &[&RecordedPass], rows: &[&ResultRow], overlapping: bool) -> O
     let inside: f64 = sums.iter().skip(DECODE + 1).map(|(sum, _)| sum).sum();
     let whole = if overlapping { inside } else { total_ms };
     let decode = sums[DECODE].0;
-    let line = |at: usize| {
-        let (sum, ran) = sums[at];
+    let line = |stage: Stage| {
+        let (sum, ran) = sums[stage as usize];
         let measured = ran > 0;
         StageLine {
-            column: StageTimes::NAMES[at],
-            label: LABELS[at],
+            column: stage.column(),
+            label: stage.label(),
             per_frame_ms: measured.then_some(sum / count),
             where_it_ran_ms: measured.then_some(sum / ran as f64),
-            percent_of_frame: (measured && at != DECODE).then_some(100.0 * sum / whole),
+            percent_of_frame: (measured && stage != Stage::Decode).then_some(100.0 * sum / whole),
             percent_of_all: (measured && sums[DECODE].1 > 0)
                 .then_some(100.0 * sum / (whole + decode)),
         }
@@ -102,23 +88,23 @@ pub fn of(passes: &[&RecordedPass], rows: &[&ResultRow], overlapping: bool) -> O
         overlapping,
         frame_ms: total_ms / count,
         unexplained_ms: (!overlapping).then_some((total_ms - inside) / count),
-        lines: (0..LABELS.len()).map(line).collect(),
+        lines: Stage::ALL.into_iter().map(line).collect(),
     })
 }
 
 /// Number of frames, sum of their times and sums of their stages.
-fn from_passes(passes: &[&RecordedPass]) -> Option<(usize, f64, [Sum; 9])> {
+fn from_passes(passes: &[&RecordedPass]) -> Option<(usize, f64, [Sum; Stage::COUNT])> {
     let frames: usize = passes.iter().map(|pass| pass.latencies_ms.len()).sum();
     let total = passes.iter().flat_map(|pass| &pass.latencies_ms).sum();
-    let sums: [Sum; 9] = std::array::from_fn(|at| {
+    let sums: [Sum; Stage::COUNT] = std::array::from_fn(|at| {
         let of = passes.iter().map(|pass| pass.stages[at]);
         of.fold((0.0, 0), |(sum, ran), stage| (sum + stage.sum_ms, ran + stage.frames))
     });
     something((frames, total, sums))
 }
 
-fn from_rows(rows: &[&ResultRow]) -> Option<(usize, f64, [Sum; 9])> {
-    let (mut frames, mut total, mut sums) = (0, 0.0, [(0.0, 0); 9]);
+fn from_rows(rows: &[&ResultRow]) -> Option<(usize, f64, [Sum; Stage::COUNT])> {
+    let (mut frames, mut total, mut sums) = (0, 0.0, [(0.0, 0); Stage::COUNT]);
     for row in rows {
         let (Some(count), Some(fps)) = (row.number("frames"), row.number("fps")) else { continue };
         if count < 1.0 {
@@ -127,22 +113,24 @@ fn from_rows(rows: &[&ResultRow]) -> Option<(usize, f64, [Sum; 9])> {
         let count = count as usize;
         frames += count;
         total += count as f64 / fps * 1000.0;
-        for (at, name) in StageTimes::NAMES.iter().enumerate() {
-            let Some(mean) = row.number(name) else { continue };
-            let ran = match at {
-                PROMPT => 1,
-                TRACK => count - 1,
+        for stage in Stage::ALL {
+            let Some(mean) = row.number(stage.column()) else { continue };
+            let ran = match stage {
+                Stage::Prompt => 1,
+                Stage::Track => count - 1,
                 _ => count,
             };
-            sums[at].0 += mean * ran as f64;
-            sums[at].1 += ran;
+            sums[stage as usize].0 += mean * ran as f64;
+            sums[stage as usize].1 += ran;
         }
     }
     something((frames, total, sums))
 }
 
 /// `None` if no stage ran inside the frame.
-fn something(found: (usize, f64, [Sum; 9])) -> Option<(usize, f64, [Sum; 9])> {
+fn something(
+    found: (usize, f64, [Sum; Stage::COUNT]),
+) -> Option<(usize, f64, [Sum; Stage::COUNT])> {
     let inside = found.2.iter().skip(DECODE + 1).any(|(_, ran)| *ran > 0);
     (found.0 > 0 && inside).then_some(found)
 }
@@ -151,6 +139,10 @@ fn something(found: (usize, f64, [Sum; 9])) -> Option<(usize, f64, [Sum; 9])> {
 mod tests {
     use super::*;
     use crate::input::StageSum;
+
+    const ENCODER: usize = Stage::Encoder as usize;
+    const PROMPT: usize = Stage::Prompt as usize;
+    const TRACK: usize = Stage::Track as usize;
 
     fn sum(sum_ms: f64, frames: usize) -> StageSum {
         StageSum { sum_ms, frames }
@@ -161,7 +153,7 @@ mod tests {
         let mut pass =
             RecordedPass { latencies_ms: vec![40.0, 20.0, 20.0, 20.0], ..RecordedPass::default() };
         pass.stages[DECODE] = sum(100.0, 4);
-        pass.stages[3] = sum(40.0, 4);
+        pass.stages[ENCODER] = sum(40.0, 4);
         pass.stages[PROMPT] = sum(30.0, 1);
         pass.stages[TRACK] = sum(20.0, 3);
         let table = of(&[&pass], &[], false).unwrap();
@@ -181,10 +173,10 @@ mod tests {
     #[test]
     fn overlapping_stages_are_shares_of_their_sum() {
         let mut pass = RecordedPass { latencies_ms: vec![10.0, 10.0], ..RecordedPass::default() };
-        pass.stages[3] = sum(30.0, 2);
+        pass.stages[ENCODER] = sum(30.0, 2);
         pass.stages[TRACK] = sum(10.0, 1);
         let table = of(&[&pass], &[], true).unwrap();
-        assert_eq!(table.lines[3].percent_of_frame, Some(75.0));
+        assert_eq!(table.lines[ENCODER].percent_of_frame, Some(75.0));
         assert_eq!((table.unexplained_ms, table.frame_ms), (None, 10.0));
     }
 

@@ -12,7 +12,7 @@ use serde::de::{Deserializer, IgnoredAny, MapAccess, SeqAccess, Visitor};
 use serde_json::value::RawValue;
 use serde_json::{Map, Value};
 
-use vos::record::StageTimes;
+use vos::stage::Stage;
 
 /// Sum of a column and number of frames with a value.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
@@ -36,8 +36,8 @@ pub struct RecordedPass {
     pub run: u64,
     /// Times of the frames in order, ms: latencies, or intervals if frames overlap.
     pub latencies_ms: Vec<f64>,
-    /// Stages in the order of [`StageTimes::NAMES`].
-    pub stages: [StageSum; 9],
+    /// Stages in the order of [`Stage::ALL`].
+    pub stages: [StageSum; Stage::COUNT],
     /// Sensors by name.
     pub observed: Map<String, Value>,
 }
@@ -187,9 +187,11 @@ impl<'de> Deserialize<'de> for WrittenTimes {
                 let mut times = WrittenTimes::default();
                 while let Some(name) = map.next_key::<String>()? {
                     match name.as_str() {
-                        "latency_ms" => times.latencies_ms = map.next_value()?,
-                        _ => match StageTimes::NAMES.iter().position(|stage| *stage == name) {
-                            Some(stage) => times.stages[stage] = map.next_value::<Summed>()?.0,
+                        "latency_ms" | "interval_ms" => times.latencies_ms = map.next_value()?,
+                        _ => match Stage::of_column(&name) {
+                            Some(stage) => {
+                                times.stages[stage as usize] = map.next_value::<Summed>()?.0
+                            }
                             None => drop(map.next_value::<IgnoredAny>()?),
                         },
                     }

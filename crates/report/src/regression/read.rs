@@ -313,8 +313,8 @@ mod tests {
         let both = |backend: &str, version: &str| Some((backend.to_owned(), version.to_owned()));
         assert_eq!(version_of("onnxruntime 1.31.1"), both("onnxruntime", "1.31.1"));
         assert_eq!(
-            version_of("tensorrt 8.6.0 fp16 fused graph"),
-            both("tensorrt fp16 fused graph", "8.6.0")
+            version_of("tensorrt 8.6.0 fp16 segmented graph"),
+            both("tensorrt fp16 segmented graph", "8.6.0")
         );
         assert_eq!(version_of("onnxruntime"), None);
     }

@@ -36,6 +36,8 @@ pub(super) struct TimedPass {
 
 #[derive(Debug, Deserialize)]
 pub(super) struct Times {
+    /// Intervals where frames overlap.
+    #[serde(alias = "interval_ms")]
     pub latency_ms: Vec<f64>,
 }
 

@@ -15,7 +15,7 @@ pub use judge::{State, Verdict, Verdicts, judge};
 use serde::Deserialize;
 
 use super::data::Group;
-use vos::record::StageTimes;
+use vos::stage::Stage;
 
 /// The targets of `--targets default`.
 pub const DEFAULT: &str = include_str!("default.toml");
@@ -149,7 +149,7 @@ impl Targets {
         let known = |metric: &str| {
             DERIVED.contains(&metric)
                 || COLUMNS.contains(&metric)
-                || StageTimes::NAMES.contains(&metric)
+                || Stage::of_column(metric).is_some()
                 || groups.iter().any(|group| group.stats.contains_key(metric))
         };
         self.list.iter().filter(|target| !known(&target.metric)).collect()
@@ -157,7 +157,7 @@ impl Targets {
 
     /// Every known metric, for messages.
     pub fn known_metrics() -> String {
-        [&DERIVED[..], &COLUMNS[..], &StageTimes::NAMES[..]].concat().join(", ")
+        [&DERIVED[..], &COLUMNS[..], &Stage::ALL.map(Stage::column)[..]].concat().join(", ")
     }
 }
 

@@ -4,27 +4,19 @@ Backends: where the graphs run.
 
 mod ort_library;
 mod ort_network;
-mod provider;
 
 pub use ort_library::{build_info, find_library, open};
 pub use ort_network::{OrtNetwork, load_session, plain};
-pub use provider::Provider;
+pub use vos::record::Provider;
 
 use std::path::Path;
 
 use host::processor::{processor, processors};
+use vos::record::Backend;
 
-/// The backend column: what ran the graphs, with its version.
-pub fn label(provider: Provider, library: &Path) -> String {
-    let name = match version(library) {
-        Some(version) => format!("onnxruntime {version}"),
-        None => "onnxruntime".to_owned(),
-    };
-    match provider {
-        Provider::Cpu => name,
-        Provider::Cuda => format!("{name} cuda"),
-        Provider::Tensorrt => format!("{name} tensorrt"),
-    }
+/// ONNX Runtime with its version, as rows keep it.
+pub fn describe(provider: Provider, library: &Path) -> Backend {
+    Backend::OnnxRuntime { version: version(library), provider }
 }
 
 /// ONNX Runtime's version: of the file's own name, which wheels and distributions write in full, else

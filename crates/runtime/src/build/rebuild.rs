@@ -7,15 +7,15 @@ use std::path::{Path, PathBuf};
 
 use clap::ValueEnum;
 
-use super::recipe::{bank_for, computes_whole, recipes, roles};
+use super::recipe::{computes_whole, recipes, roles, track_variant_for};
 use crate::engine::islands::Islands;
 use crate::engine::{EngineManifest, PlanRecord};
 use host::shell;
 use tensorrt::Version;
-use vos::bundle::Bank;
 use vos::bundle::manifest::Axis;
 use vos::bundle::{Manifest, Role};
 use vos::platform::{OLDEST_FUSED_SM, Platform, Platforms};
+use vos::track_variant::TrackVariant;
 
 /// Where bundles are looked for if nobody names a folder.
 const USUAL_BUNDLES: &str = "onnx/bundles";
@@ -33,14 +33,14 @@ impl EngineManifest {
     pub fn rebuild_command_with(&self, more: &str) -> String {
         let usual = self.usual();
         let groups = groups(self);
-        let bank = self.bank(usual.as_ref());
-        let expected = self.expected(bank, usual.as_ref());
+        let variant = self.track_variant(usual.as_ref());
+        let expected = self.expected(variant, usual.as_ref());
         let is_usual = |group: &Group| group.roles.iter().all(|role| expected.contains(role));
         let Some(largest) = largest(&groups) else {
-            return self.line(None, &[], bank, usual.as_ref(), more);
+            return self.line(None, &[], variant, usual.as_ref(), more);
         };
         if groups.len() == 1 && is_usual(largest) {
-            return self.line(Some(largest), &[], bank, usual.as_ref(), more);
+            return self.line(Some(largest), &[], variant, usual.as_ref(), more);
         }
         let lines = groups.iter().map(|group| {
             let missing = |role: &&Role| {
@@ -58,8 +58,8 @@ impl EngineManifest {
     }
 
     /// The command that builds this form of the track step too, alike otherwise.
-    pub fn rebuild_command_for(&self, bank: Bank) -> String {
-        self.line(largest(&groups(self)), &[], Some(bank), self.usual().as_ref(), "")
+    pub fn rebuild_command_for(&self, variant: TrackVariant) -> String {
+        self.line(largest(&groups(self)), &[], Some(variant), self.usual().as_ref(), "")
     }
 
     /// The row of the platform table that the build read; none where that table is gone or lacks it.
@@ -69,18 +69,18 @@ impl EngineManifest {
     }
 
     /// The form of the track step that a bench runs here; none where there is none.
-    fn bank(&self, usual: Option<&Platform>) -> Option<Bank> {
-        let is_there = |bank: &Bank| self.plan(bank.role()).is_some();
-        Bank::by_preference(usual.map(|row| row.bank)).find(is_there)
+    fn track_variant(&self, usual: Option<&Platform>) -> Option<TrackVariant> {
+        let is_there = |variant: &TrackVariant| self.plan(Role::of_variant(*variant)).is_some();
+        TrackVariant::by_preference(usual.map(|row| row.track_variant)).find(is_there)
     }
 
     /// The graphs that are built where none is named.
-    fn expected(&self, bank: Option<Bank>, usual: Option<&Platform>) -> Vec<Role> {
+    fn expected(&self, variant: Option<TrackVariant>, usual: Option<&Platform>) -> Vec<Role> {
         let built_for = self.plans.iter().flat_map(|plan| plan.made_by.sm.iter().copied()).min();
         let sm = usual.map(|row| row.sm).or(built_for).unwrap_or(OLDEST_FUSED_SM);
-        let usual = usual.map_or(Bank::Padded, |row| row.bank);
-        let bank = bank_for(bank, usual, &self.bundle);
-        let all = roles(bank, &self.bundle, sm, self.precision);
+        let usual = usual.map_or(TrackVariant::Padded, |row| row.track_variant);
+        let variant = track_variant_for(variant, usual, &self.bundle);
+        let all = roles(variant, &self.bundle, sm, self.precision);
         all.into_iter().filter(|role| self.bundle.graph(*role).is_some()).collect()
     }
 
@@ -89,7 +89,7 @@ impl EngineManifest {
         &self,
         group: Option<&Group>,
         graphs: &[Role],
-        bank: Option<Bank>,
+        variant: Option<TrackVariant>,
         usual: Option<&Platform>,
         more: &str,
     ) -> String {
@@ -107,10 +107,12 @@ impl EngineManifest {
         if !graphs.is_empty() {
             words.push(format!("--graphs {}", names(graphs)));
         }
-        let taken_anyway = usual.map(|row| bank_for(None, row.bank, &self.bundle));
+        let taken_anyway =
+            usual.map(|row| track_variant_for(None, row.track_variant, &self.bundle));
         words.extend(
-            bank.filter(|bank| taken_anyway != Some(*bank))
-                .map(|bank| format!("--bank {}", bank.name())),
+            variant
+                .filter(|variant| taken_anyway != Some(*variant))
+                .map(|variant| format!("--track-variant {}", variant.name())),
         );
         let objects = self.plans.iter().map(|plan| most_objects(plan, &self.bundle)).max();
         words.extend(objects.filter(|most| *most > 1).map(|most| format!("--max-objects {most}")));

@@ -11,10 +11,10 @@ Which graphs, typing and islands make an engine of a given precision under a giv
 
 use crate::engine::islands::Islands;
 use tensorrt::{Family, Version};
-use vos::bundle::Bank;
 use vos::bundle::{Manifest, Role};
 use vos::platform::OLDEST_FUSED_SM;
 use vos::precision::Precision;
+use vos::track_variant::TrackVariant;
 
 /// Channels of a frame's token and of a memory's that the attention kernels are made for.
 const FRAME_WIDTH: usize = 256;
@@ -74,7 +74,7 @@ pub fn recipes(
 /// built in its parts where the bundle has any: in one piece SAM2.1-large's took TensorRT 8.6.0 four minutes and more
 /// (`engines/README.md`). Parts with attention between them need this program's kernels for it: where a GPU of compute capability
 /// `sm` has none, the whole is built; and so it is where they do not compute in `precision`.
-pub fn roles(bank: Bank, bundle: &Manifest, sm: u32, precision: Precision) -> Vec<Role> {
+pub fn roles(variant: TrackVariant, bundle: &Manifest, sm: u32, precision: Precision) -> Vec<Role> {
     let mut roles: Vec<Role> = bundle.encoder_parts().iter().map(|part| part.role).collect();
     if roles.is_empty() || !serves_encoder(bundle, sm, precision) {
         roles.clear();
@@ -82,10 +82,10 @@ pub fn roles(bank: Bank, bundle: &Manifest, sm: u32, precision: Precision) -> Ve
     }
     roles.extend(Role::ENCODER_BATCHES.map(|(_, role)| role));
     roles.extend([Role::Prompt, Role::MaskPrompt]);
-    match bank {
-        Bank::Padded => roles.push(Role::TrackPadded),
-        Bank::Exact => roles.push(Role::Track),
-        Bank::Fused => {
+    match variant {
+        TrackVariant::Padded => roles.push(Role::TrackPadded),
+        TrackVariant::PerFillLevel => roles.push(Role::Track),
+        TrackVariant::Segmented => {
             if !makes_keys(bundle, sm, precision) {
                 roles.push(Role::TrackKeys);
             }
@@ -169,7 +169,11 @@ pub fn is_named(names: &[Role], role: Role) -> bool {
 ///
 /// A platform whose form is fused takes the padded one for bundles that this program's attention kernels cannot serve: fp32
 /// graphs, other widths than theirs, or a track step that was not cut; and where there is no padded graph either, the exact one.
-pub fn bank_for(asked: Option<Bank>, usual: Bank, bundle: &Manifest) -> Bank {
+pub fn track_variant_for(
+    asked: Option<TrackVariant>,
+    usual: TrackVariant,
+    bundle: &Manifest,
+) -> TrackVariant {
     let contract = &bundle.contract;
     let widths = [contract.feature_channels, contract.memory_channels];
     let served = bundle.model.precision == "fp16"
@@ -177,13 +181,13 @@ pub fn bank_for(asked: Option<Bank>, usual: Bank, bundle: &Manifest) -> Bank {
         && widths == [FRAME_WIDTH, MEMORY_WIDTH];
     let there = |role| bundle.graph(role).is_some();
     let padded = match there(Role::TrackPadded) || !there(Role::Track) {
-        true => Bank::Padded,
-        false => Bank::Exact,
+        true => TrackVariant::Padded,
+        false => TrackVariant::PerFillLevel,
     };
     match (asked, usual) {
-        (Some(bank), _) => bank,
-        (None, Bank::Fused) if !served => padded,
-        (None, Bank::Padded) => padded,
+        (Some(variant), _) => variant,
+        (None, TrackVariant::Segmented) if !served => padded,
+        (None, TrackVariant::Padded) => padded,
         (None, usual) => usual,
     }
 }
@@ -205,26 +209,44 @@ mod tests {
         let of = |folder: &str| Bundle::open(folder.as_ref()).unwrap().manifest;
         let (mini, mut cut) =
             (of("../../onnx/bundles/edgetam_mini_256_fp32"), of("../../tests/data/fused"));
-        assert_eq!(bank_for(None, Bank::Fused, &mini), Bank::Padded);
-        assert_eq!(bank_for(Some(Bank::Exact), Bank::Fused, &mini), Bank::Exact);
-        assert_eq!(bank_for(None, Bank::Exact, &mini), Bank::Exact);
+        assert_eq!(track_variant_for(None, TrackVariant::Segmented, &mini), TrackVariant::Padded);
+        assert_eq!(
+            track_variant_for(Some(TrackVariant::PerFillLevel), TrackVariant::Segmented, &mini),
+            TrackVariant::PerFillLevel
+        );
+        assert_eq!(
+            track_variant_for(None, TrackVariant::PerFillLevel, &mini),
+            TrackVariant::PerFillLevel
+        );
         cut.model.precision = "fp16".into();
-        assert_eq!(bank_for(None, Bank::Fused, &cut), Bank::Fused);
-        assert_eq!(bank_for(None, Bank::Padded, &cut), Bank::Exact);
+        assert_eq!(track_variant_for(None, TrackVariant::Segmented, &cut), TrackVariant::Segmented);
+        assert_eq!(track_variant_for(None, TrackVariant::Padded, &cut), TrackVariant::PerFillLevel);
         cut.contract.memory_channels = 32;
-        assert_eq!(bank_for(None, Bank::Fused, &cut), Bank::Exact);
+        assert_eq!(
+            track_variant_for(None, TrackVariant::Segmented, &cut),
+            TrackVariant::PerFillLevel
+        );
         let mut whole = mini;
         whole.graphs.retain(|graph| graph.role != Role::TrackPadded);
-        assert_eq!(bank_for(None, Bank::Fused, &whole), Bank::Exact);
-        assert_eq!(bank_for(None, Bank::Padded, &whole), Bank::Exact);
-        assert_eq!(bank_for(Some(Bank::Padded), Bank::Fused, &whole), Bank::Padded);
+        assert_eq!(
+            track_variant_for(None, TrackVariant::Segmented, &whole),
+            TrackVariant::PerFillLevel
+        );
+        assert_eq!(
+            track_variant_for(None, TrackVariant::Padded, &whole),
+            TrackVariant::PerFillLevel
+        );
+        assert_eq!(
+            track_variant_for(Some(TrackVariant::Padded), TrackVariant::Segmented, &whole),
+            TrackVariant::Padded
+        );
     }
 
     #[test]
     fn a_cut_encoder_is_built_in_its_parts_and_halves_or_floats_go_for_all_of_them() {
         let mut bundle = Bundle::open("../../tests/data/fused".as_ref()).unwrap().manifest;
         let encoders = |bundle: &Manifest| -> Vec<&str> {
-            let there = roles(Bank::Exact, bundle, 90, Precision::Fp16).into_iter();
+            let there = roles(TrackVariant::PerFillLevel, bundle, 90, Precision::Fp16).into_iter();
             let there = there.filter(|role| bundle.graph(*role).is_some() && role.is_encoder());
             there.map(Role::name).collect()
         };
@@ -255,7 +277,7 @@ mod tests {
         assert!(!serves(&bundle, 75, Precision::Fp16));
         assert!(!serves(&bundle, 90, Precision::Mixed), "its encoder would not be fp32");
         let has_keys = |bundle: &Manifest, precision| {
-            roles(Bank::Fused, bundle, 90, precision).contains(&Role::TrackKeys)
+            roles(TrackVariant::Segmented, bundle, 90, precision).contains(&Role::TrackKeys)
         };
         assert!(has_keys(&bundle, Precision::Fp16));
         let trunk = bundle.trunk.as_mut().unwrap();
@@ -274,7 +296,7 @@ mod tests {
         bundle.decoder =
             Some(Decoder { file, bytes: 0, sha256, flops: 1, grid: 4, probable: true });
         let taken = |bundle: &Manifest, sm, precision| {
-            let roles = roles(Bank::Fused, bundle, sm, precision);
+            let roles = roles(TrackVariant::Segmented, bundle, sm, precision);
             let there = |role| roles.contains(&role);
             let segments = Role::SEGMENTS.into_iter().filter(|role| bundle.graph(*role).is_some());
             (segments.filter(|role| there(*role)).count(), there(Role::TrackImage))
@@ -296,7 +318,7 @@ mod tests {
     fn mixed_engines_keep_halves_for_the_memory_attention_alone() {
         let cut = Bundle::open("../../tests/data/fused".as_ref()).unwrap().manifest;
         let whole = |precision| {
-            let chosen = roles(Bank::Fused, &cut, 90, precision).into_iter();
+            let chosen = roles(TrackVariant::Segmented, &cut, 90, precision).into_iter();
             let there = chosen.filter(|role| cut.graph(*role).is_some());
             there.filter(|role| computes_whole(precision, *role, &cut)).map(Role::name).collect()
         };

@@ -8,7 +8,7 @@ use std::rc::Rc;
 use anyhow::{Context, Result};
 
 use super::engines::Opened;
-use super::fused::{FusedTrack, KeyMaker, Pieces};
+use super::segmented_track::{KeyMaker, Pieces, SegmentedTrack};
 use super::step_engines::{BankKeys, MemoryMaker, StepEngines, TrackEngines};
 use crate::engine::fill_levels;
 use crate::{Port, Stage};
@@ -68,7 +68,7 @@ pub enum Track {
     /// One for each fill level in the order in which a clip meets them; a single one where the bank is padded.
     Whole(Vec<Shared>),
     /// Engines with attention between them.
-    Fused(Box<FusedTrack>),
+    Segmented(Box<SegmentedTrack>),
 }
 
 impl Track {
@@ -84,7 +84,7 @@ impl Track {
         let single = |opened: &Opened| make(opened, one_object(opened)?);
         Ok(match engines {
             TrackEngines::Padded(track) => Self::Whole(vec![single(track)?]),
-            TrackEngines::Exact(track) => {
+            TrackEngines::PerFillLevel(track) => {
                 let levels = fill_levels(contract).into_iter().map(|(memories, pointers)| {
                     let (tokens, channels) = (contract.memory_tokens, contract.memory_channels);
                     let mem = [1, memories, tokens, channels].map(|extent| extent as i64);
@@ -97,7 +97,7 @@ impl Track {
                 });
                 Self::Whole(levels.collect::<Result<_>>()?)
             }
-            TrackEngines::Fused { keys, segments, decoder } => {
+            TrackEngines::Segmented { keys, segments, decoder } => {
                 let kernels = kernels.context("the attention kernels are not loaded")?;
                 let segments = segments.iter().map(single).collect::<Result<_>>()?;
                 let keys = match keys {
@@ -110,7 +110,7 @@ impl Track {
                     Ok::<_, anyhow::Error>(Rc::new(MaskDecoder::new(gpu, *shape, weights, stream)?))
                 });
                 let pieces = Pieces { keys, segments, decoder: decoder.transpose()? };
-                Self::Fused(Box::new(FusedTrack::new(gpu, kernels, contract, pieces)?))
+                Self::Segmented(Box::new(SegmentedTrack::new(gpu, kernels, contract, pieces)?))
             }
         })
     }
@@ -119,7 +119,7 @@ impl Track {
     pub fn reader(&self) -> Option<&Shared> {
         match self {
             Self::Whole(tracks) => tracks.last(),
-            Self::Fused(track) => track.reader(),
+            Self::Segmented(track) => track.reader(),
         }
     }
 
@@ -127,7 +127,7 @@ impl Track {
     pub fn answer(&self, name: &str) -> Result<Port> {
         match self {
             Self::Whole(tracks) => port(tracks.last().context("there is no track context")?, name),
-            Self::Fused(track) => track.answer(name),
+            Self::Segmented(track) => track.answer(name),
         }
     }
 }

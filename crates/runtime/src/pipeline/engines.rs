@@ -15,11 +15,11 @@ use crate::Stage;
 use crate::engine::{EngineManifest, PlanRecord, open_decoder, open_memory, open_plan};
 use cuda::Gpu;
 use tensorrt::{Engine, Runtime};
-use vos::bundle::Bank;
 use vos::bundle::{
     Contract, DecoderShape, DecoderWeights, KeyWeights, MemoryWeights, Role, Wiring,
 };
 use vos::platform::Platforms;
+use vos::track_variant::TrackVariant;
 
 /// An engine with the shapes of its profiles.
 pub struct Opened {
@@ -58,7 +58,7 @@ struct Source {
     sm: u32,
     dir: PathBuf,
     with_mask: bool,
-    bank: Option<Bank>,
+    track_variant: Option<TrackVariant>,
     /// Read once, however often the engines are opened.
     keys: OnceCell<Arc<KeyWeights>>,
     decoder: OnceCell<Arc<DecoderWeights>>,
@@ -66,7 +66,7 @@ struct Source {
 }
 
 impl Engines {
-    /// Opens the folder's engines on `gpu`; `with_mask`: also that for masks as prompts; `bank`: the form of the track
+    /// Opens the folder's engines on `gpu`; `with_mask`: also that for masks as prompts; `track_variant`: that of the track
     /// step, where the folder's usual one is not wanted; `batch`: frames that the encoder takes at once.
     ///
     /// # Errors
@@ -76,7 +76,7 @@ impl Engines {
         runtime: Runtime,
         dir: &Path,
         with_mask: bool,
-        bank: Option<Bank>,
+        track_variant: Option<TrackVariant>,
         batch: usize,
     ) -> Result<Self> {
         let manifest = EngineManifest::read(dir)?.with_context(|| {
@@ -89,7 +89,7 @@ impl Engines {
             sm,
             dir: dir.to_owned(),
             with_mask,
-            bank,
+            track_variant,
             keys: OnceCell::new(),
             decoder: OnceCell::new(),
             memory: OnceCell::new(),
@@ -221,15 +221,17 @@ impl Source {
         Ok(StepEngines {
             prompt: open(Role::Prompt)?,
             mask_prompt: self.with_mask.then(|| open(Role::MaskPrompt)).transpose()?,
-            track: match track_bank(manifest, self.bank)? {
-                Bank::Padded => TrackEngines::Padded(open(Role::TrackPadded)?),
-                Bank::Exact => TrackEngines::Exact(self.open(manifest, Role::Track)?),
-                Bank::Fused => {
+            track: match track_variant(manifest, self.track_variant)? {
+                TrackVariant::Padded => TrackEngines::Padded(open(Role::TrackPadded)?),
+                TrackVariant::PerFillLevel => {
+                    TrackEngines::PerFillLevel(self.open(manifest, Role::Track)?)
+                }
+                TrackVariant::Segmented => {
                     let there = |role: &Role| manifest.plan(*role).is_some();
                     let decoder = self.decoder(manifest)?;
                     let segments = Role::SEGMENTS.into_iter().filter(there);
                     let image = decoder.is_some().then_some(Role::TrackImage);
-                    TrackEngines::Fused {
+                    TrackEngines::Segmented {
                         keys: self.keys(manifest, trunk)?,
                         segments: segments.chain(image).map(open).collect::<Result<_>>()?,
                         decoder,
@@ -324,17 +326,20 @@ fn wiring(manifest: &EngineManifest, encoder: &[Role]) -> Result<Wiring> {
 
 /// The form of the track step: the one that is asked for; else the cut one where it is there, for it was built on purpose;
 /// else what the platform table says, or what there is.
-fn track_bank(manifest: &EngineManifest, asked: Option<Bank>) -> Result<Bank> {
-    let has = |bank: &Bank| manifest.plan(bank.role()).is_some();
+fn track_variant(manifest: &EngineManifest, asked: Option<TrackVariant>) -> Result<TrackVariant> {
+    let has = |variant: &TrackVariant| manifest.plan(Role::of_variant(*variant)).is_some();
     let missing = |what: &str, command: String| {
         format!("there is no {what} engine; build it with: {command}")
     };
-    if let Some(bank) = asked {
-        let command = || manifest.rebuild_command_for(bank);
-        return Some(bank).filter(has).with_context(|| missing(bank.role().name(), command()));
+    if let Some(variant) = asked {
+        let command = || manifest.rebuild_command_for(variant);
+        return Some(variant)
+            .filter(has)
+            .with_context(|| missing(Role::of_variant(variant).name(), command()));
     }
-    let usual = Platforms::open(None)?.get(&manifest.platform).map(|platform| platform.bank);
-    Bank::by_preference(usual)
+    let usual =
+        Platforms::open(None)?.get(&manifest.platform).map(|platform| platform.track_variant);
+    TrackVariant::by_preference(usual)
         .find(has)
         .with_context(|| missing("track", manifest.rebuild_command()))
 }

@@ -11,21 +11,22 @@ use super::exchange::LogitSlots;
 use super::lane::Results;
 use cuda::{Event, Gpu, GpuError, Pinned, Wait};
 use vos::record::StageTimes;
+use vos::stage::Stage;
 
 /// The way of one object through a frame.
 pub struct ObjectFlight {
     /// Before its first step; only where the step does not begin right behind the encoder.
     pub begun: Option<Event>,
     /// Behind the prompt or track step.
-    pub answered: Event,
+    pub track_done: Event,
     /// Behind the mask kernel.
-    pub masked: Event,
+    pub postprocess_done: Event,
     /// Before the download.
-    pub download: Event,
+    pub download_begun: Event,
     /// The mask lies in host memory.
-    pub downloaded: Event,
+    pub download_done: Event,
     /// The memory is written.
-    pub memorised: Event,
+    pub memory_done: Event,
     /// Where the results land.
     pub results: Pinned,
     /// The logits' way in and out, in runs that exchange them.
@@ -98,11 +99,11 @@ impl Flight {
         let object = |_| {
             Ok(ObjectFlight {
                 begun: Some(gpu.event()?),
-                answered: gpu.event()?,
-                masked: gpu.event()?,
-                download: gpu.event()?,
-                downloaded: gpu.event()?,
-                memorised: gpu.event()?,
+                track_done: gpu.event()?,
+                postprocess_done: gpu.event()?,
+                download_begun: gpu.event()?,
+                download_done: gpu.event()?,
+                memory_done: gpu.event()?,
                 results: Pinned::new(gpu, result_bytes)?,
                 logits: LogitSlots::default(),
             })
@@ -131,7 +132,7 @@ impl Flight {
         for leg in &self.legs {
             let object = &self.objects[leg.object];
             // One wait is enough for a frame with one object: its memory is joined behind its download.
-            let last = if memories { &object.memorised } else { &object.downloaded };
+            let last = if memories { &object.memory_done } else { &object.download_done };
             last.synchronize(wait)?;
         }
         Ok(())
@@ -140,29 +141,25 @@ impl Flight {
     /// Times of the device's stages; those of several objects are sums, and of frames that were encoded together each has
     /// its share. The frame must be done.
     pub fn stages(&self) -> Result<StageTimes, GpuError> {
-        let mut times = StageTimes {
-            upload_ms: Some(self.uploaded.ms_since(&self.begun)?),
-            preprocess_ms: Some(
-                self.preprocessed.ms_since(self.encode.as_ref().unwrap_or(&self.uploaded))?,
-            ),
-            encoder_ms: Some(
-                self.encoded.ms_since(self.encoder_begun.as_ref().unwrap_or(&self.preprocessed))?
-                    / self.batch as f64,
-            ),
-            ..StageTimes::default()
-        };
-        let add = |sum: &mut Option<f64>, ms: f64| *sum = Some(sum.unwrap_or(0.0) + ms);
+        let preprocess_begun = self.encode.as_ref().unwrap_or(&self.uploaded);
+        let encoder_begun = self.encoder_begun.as_ref().unwrap_or(&self.preprocessed);
+        let encoder_ms = self.encoded.ms_since(encoder_begun)?;
+        let mut times = StageTimes::of([
+            (Stage::Upload, self.uploaded.ms_since(&self.begun)?),
+            (Stage::Preprocess, self.preprocessed.ms_since(preprocess_begun)?),
+            (Stage::Encoder, encoder_ms / self.batch as f64),
+        ]);
         for leg in &self.legs {
             let object = &self.objects[leg.object];
             let begun = match (&object.begun, leg.behind_encoder) {
                 (Some(begun), false) => begun,
                 _ => &self.encoded,
             };
-            let answer = object.answered.ms_since(begun)?;
-            add(if leg.t == 0 { &mut times.prompt_ms } else { &mut times.track_ms }, answer);
-            add(&mut times.postprocess_ms, object.masked.ms_since(&object.answered)?);
-            add(&mut times.download_ms, object.downloaded.ms_since(&object.download)?);
-            add(&mut times.memory_ms, object.memorised.ms_since(&object.masked)?);
+            let step = if leg.t == 0 { Stage::Prompt } else { Stage::Track };
+            times.add(step, object.track_done.ms_since(begun)?);
+            times.add(Stage::Postprocess, object.postprocess_done.ms_since(&object.track_done)?);
+            times.add(Stage::Download, object.download_done.ms_since(&object.download_begun)?);
+            times.add(Stage::Memory, object.memory_done.ms_since(&object.postprocess_done)?);
         }
         Ok(times)
     }
@@ -171,7 +168,7 @@ impl Flight {
     pub fn gpu_ms(&self) -> Result<f64, GpuError> {
         let features = self.encoded.ms_since(&self.begun)?;
         self.legs.iter().try_fold(features, |most, leg| {
-            Ok(most.max(self.objects[leg.object].memorised.ms_since(&self.begun)?))
+            Ok(most.max(self.objects[leg.object].memory_done.ms_since(&self.begun)?))
         })
     }
 
@@ -179,7 +176,7 @@ impl Flight {
     pub fn masks_ms(&self, base: &Event) -> Result<f64, GpuError> {
         let features = self.encoded.ms_since(base)?;
         self.legs.iter().try_fold(features, |most, leg| {
-            Ok(most.max(self.objects[leg.object].downloaded.ms_since(base)?))
+            Ok(most.max(self.objects[leg.object].download_done.ms_since(base)?))
         })
     }
 }

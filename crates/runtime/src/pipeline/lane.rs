@@ -128,12 +128,12 @@ impl Lane {
         let times = times.then_some((4 * contract.max_pointers, DataType::Float));
         let bias = match &contexts.track {
             Track::Whole(_) => input("bias", None)?,
-            Track::Fused(fused) => {
+            Track::Segmented(fused) => {
                 let one = memories.dtype == DataType::Half && pointers.dtype == DataType::Half;
                 ensure!(
                     one && behind == of_memories,
                     "memories ({}, {of_memories} bytes) and pointers ({}) make no one row of fp16 values; build the \
-                     engines with --bank padded",
+                     engines with --track-variant padded",
                     memories.dtype,
                     pointers.dtype
                 );
@@ -225,7 +225,7 @@ impl Lane {
                     Ok(vec![lane.bank_inputs(true), Steps::engine(stage, all)])
                 })
             }
-            Track::Fused(fused) => {
+            Track::Segmented(fused) => {
                 let full = fused.is_full(t);
                 self.run(Key::Track { set, level: usize::from(full) }, |lane| {
                     let mut tensors = features.bindings();

@@ -6,27 +6,7 @@ use clap::ValueEnum;
 use serde::{Deserialize, Serialize};
 
 use cuda::Wait;
-
-/// What a run measures.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum Mode {
-    /// One frame in flight: its latency is that of a live camera's frame.
-    #[default]
-    Latency,
-    /// Frames overlap: as many as possible in a second, each one older when its mask is there.
-    Throughput,
-}
-
-impl Mode {
-    /// The name in every row.
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Latency => "latency",
-            Self::Throughput => "throughput",
-        }
-    }
-}
+use vos::record::Mode;
 
 /// What decodes frames.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum, Serialize, Deserialize)]

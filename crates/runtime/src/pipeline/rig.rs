@@ -13,15 +13,16 @@ use super::engines::Engines;
 use super::features::{FeatureSet, element};
 use super::flight::Flight;
 use super::lane::{Lane, Results, Room};
-use super::options::{Mode, Options};
+use super::options::Options;
 use super::slot::Slot;
 use super::steps::Steps;
 use cuda::nvjpeg::{Decoder, Library, VARIABLE};
 use cuda::{CapturedGraph, Gpu, GraphStats, MemoryTag, Stream, View};
 use kernels::{AttentionKernels, Filter, Kernels, MaskMaker, Preprocess};
-use vos::bundle::Bank;
 use vos::bundle::Manifest;
 use vos::geometry::Geometry;
+use vos::record::Mode;
+use vos::track_variant::TrackVariant;
 
 /// Room for masks up to this size at first: 3840 × 2160 pixels. Larger videos make all results anew.
 const USUAL_WORDS_BYTES: usize = 3840 / 8 * 2160;
@@ -85,8 +86,8 @@ impl Pipeline {
             format!("frames cannot be decoded on the GPU; use --decoder turbo, or name another nvJPEG with {VARIABLE}")
         })?;
         let kernels = Kernels::load(gpu)?;
-        let attends =
-            engines.steps.track.bank() == Bank::Fused || engines.encoder.wiring.trunk.is_some();
+        let attends = engines.steps.track.variant() == TrackVariant::Segmented
+            || engines.encoder.wiring.trunk.is_some();
         let attention = attends.then(|| AttentionKernels::load(gpu)).transpose()?;
         let encode = gpu.stream()?;
         // With one frame in flight a second stream could only add waits.

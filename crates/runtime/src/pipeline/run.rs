@@ -10,14 +10,14 @@ use anyhow::{Context, Result, ensure};
 use super::decode_ahead::{DecodeAhead, Decoded, Work};
 use super::flight::Leg;
 use super::lane::Results;
-use super::options::Mode;
 use super::rig::Pipeline;
 use cuda::Event;
 use vos::dataset::{Clip, ClipError};
 use vos::geometry::Geometry;
 use vos::logits::Exchange;
 use vos::ranges::{self, Range, within};
-use vos::record::{FrameTimes, SourceAge};
+use vos::record::{FrameTime, FrameTimes, Mode, SourceAge};
+use vos::stage::Stage;
 use vos::tracker::{BankSchedule, NetworkPrompt, require_finite};
 
 /// An object of a pass: its prompt, and the positions among the pass's frames at which it is tracked.
@@ -230,7 +230,7 @@ impl<'a> Pass<'a> {
             event.record(&streams.encode)?;
         }
         let set = &mut sets[number];
-        within(Range::Preprocess, || {
+        within(Stage::Preprocess, || {
             let pixels = decoded.slot.pixels(frame)?;
             clip.preprocess.enqueue(pixels, &set.image.view, &streams.encode)
         })?;
@@ -254,7 +254,7 @@ impl<'a> Pass<'a> {
             }
         }
         let encode = &mut encodes[first % sets.len() / options.batch()];
-        within(Range::Encoder, || encode.run())?;
+        within(Stage::Encoder, || encode.run())?;
         for position in first..=last {
             flights[position % in_flight].encoded.record(&streams.encode)?;
         }
@@ -293,33 +293,33 @@ impl<'a> Pass<'a> {
                 begun.record(&lane.stream)?;
             }
             match t {
-                0 => within(Range::Prompt, || lane.prompt(number, set, span.prompt))?,
-                _ => within(Range::Track, || lane.track(t, number, set))?,
+                0 => within(Stage::Prompt, || lane.prompt(number, set, span.prompt))?,
+                _ => within(Stage::Track, || lane.track(t, number, set))?,
             }
-            events.answered.record(&lane.stream)?;
+            events.track_done.record(&lane.stream)?;
             let words = lane.words(clip.words_bytes)?;
             let non_finite = lane.non_finite()?;
-            within(Range::Postprocess, || {
+            within(Stage::Postprocess, || {
                 clip.masks.enqueue(lane.low(), &words, &non_finite, &lane.stream)
             })?;
-            events.masked.record(&lane.stream)?;
+            events.postprocess_done.record(&lane.stream)?;
 
             // The mask leaves on a stream of its own: the memory is written meanwhile.
-            streams.download.wait(&events.masked)?;
-            events.download.record(&streams.download)?;
+            streams.download.wait(&events.postprocess_done)?;
+            events.download_begun.record(&streams.download)?;
             let results = lane.results(clip.words_bytes)?;
-            within(Range::Download, || events.results.download(&results, &streams.download))?;
-            events.downloaded.record(&streams.download)?;
+            within(Stage::Download, || events.results.download(&results, &streams.download))?;
+            events.download_done.record(&streams.download)?;
             events.logits.enqueue(&span.logits, t, lane.low(), &lane.stream)?;
             let slot = schedule.write_slots(t).memory;
-            within(Range::Memory, || lane.memorise(slot, number, set))?;
+            within(Stage::Memory, || lane.memorise(slot, number, set))?;
             if overlapping {
                 lane.results_read.record(&streams.download)?;
                 lane.read(number)?;
             } else {
-                lane.stream.wait(&events.downloaded)?;
+                lane.stream.wait(&events.download_done)?;
             }
-            events.memorised.record(&lane.stream)?;
+            events.memory_done.record(&lane.stream)?;
         }
         Ok(())
     }
@@ -364,12 +364,13 @@ impl<'a> Pass<'a> {
         let mut times = FrameTimes { frame, objects, ..FrameTimes::default() };
         match options.mode {
             Mode::Latency => {
-                times.latency_ms = (done - flight.submitted).as_secs_f64() * 1e3;
+                let ms = (done - flight.submitted).as_secs_f64() * 1e3;
+                times.time = FrameTime::Latency(ms);
             }
             Mode::Throughput => {
                 // The host may look later than the mask came; the device's clock tells.
                 let mask_ms = flight.masks_ms(&self.base.0)?;
-                times.latency_ms = mask_ms - self.last_ms;
+                times.time = FrameTime::Interval(mask_ms - self.last_ms);
                 // A frame that no object has is done when it is encoded, perhaps before the last mask.
                 self.last_ms = self.last_ms.max(mask_ms);
                 times.age = flight.decoded.as_ref().map(|decoded| self.age(decoded, mask_ms));
@@ -379,7 +380,7 @@ impl<'a> Pass<'a> {
         }
         times.stages = flight.stages()?;
         times.gpu_ms = Some(flight.gpu_ms()?);
-        times.stages.decode_ms = flight.decoded.as_ref().map(Decoded::decode_ms);
+        times.stages[Stage::Decode] = flight.decoded.as_ref().map(Decoded::decode_ms);
         Ok(times)
     }
 

@@ -13,7 +13,8 @@ use cuda::{Gpu, Pinned, Stream, View};
 use kernels::Frame;
 use vos::dataset::{Clip, ClipError};
 use vos::decode;
-use vos::ranges::{Range, within};
+use vos::ranges::within;
+use vos::stage::Stage;
 
 /// A frame's place in host memory; used again for later frames.
 pub enum Slot {
@@ -47,7 +48,7 @@ impl Slot {
                 let bytes = pixels.bytes().map_err(|error| PassError::Other(error.into()))?;
                 let room = bytes.get_mut(..3 * width * height);
                 let room = room.ok_or_else(|| PassError::Other(anyhow!("a slot is too small")))?;
-                within(Range::Decode, || clip.frame_into(index, size, room))
+                within(Stage::Decode, || clip.frame_into(index, size, room))
                     .map_err(PassError::Clip)
             }
             Self::Coefficients(coefficients) => {
@@ -58,7 +59,7 @@ impl Slot {
                 }
                 // Waits, where it must, outside the range of what decoding takes.
                 coefficients.file().map_err(|error| PassError::Other(error.into()))?;
-                within(Range::Decode, || read(coefficients, path, size))
+                within(Stage::Decode, || read(coefficients, path, size))
             }
         }
     }
@@ -69,10 +70,10 @@ impl Slot {
         let Some(frame) = frame else { return Ok(()) };
         match self {
             Self::Pixels(pixels) => {
-                within(Range::Upload, || Ok(pixels.upload(bytes, frame, stream)?))
+                within(Stage::Upload, || Ok(pixels.upload(bytes, frame, stream)?))
             }
             Self::Coefficients(coefficients) => {
-                within(Range::Upload, || Ok(coefficients.decode_device(frame, stream)?))
+                within(Stage::Upload, || Ok(coefficients.decode_device(frame, stream)?))
             }
         }
     }

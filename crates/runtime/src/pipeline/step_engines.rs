@@ -5,8 +5,8 @@ The engines that track an object, and the forms that they take: what TensorRT ru
 use std::sync::Arc;
 
 use super::engines::Opened;
-use vos::bundle::Bank;
 use vos::bundle::{DecoderShape, DecoderWeights, KeyWeights, Keys, MemoryShape, MemoryWeights};
+use vos::track_variant::TrackVariant;
 
 /// The engines that track an object.
 pub struct StepEngines {
@@ -43,9 +43,9 @@ pub enum TrackEngines {
     /// One engine for a full-sized bank.
     Padded(Opened),
     /// One engine with a profile for each fill level.
-    Exact(Opened),
+    PerFillLevel(Opened),
     /// Cut at its attentions.
-    Fused {
+    Segmented {
         /// The bank to keys.
         keys: BankKeys,
         /// The pieces in order.
@@ -67,25 +67,27 @@ impl TrackEngines {
     /// All of them.
     pub fn all(&self) -> Vec<&Opened> {
         match self {
-            Self::Padded(track) | Self::Exact(track) => vec![track],
-            Self::Fused { keys: BankKeys::Engine(keys), segments, .. } => {
+            Self::Padded(track) | Self::PerFillLevel(track) => vec![track],
+            Self::Segmented { keys: BankKeys::Engine(keys), segments, .. } => {
                 [keys].into_iter().chain(segments).collect()
             }
-            Self::Fused { keys: BankKeys::Kernel(..), segments, .. } => segments.iter().collect(),
+            Self::Segmented { keys: BankKeys::Kernel(..), segments, .. } => {
+                segments.iter().collect()
+            }
         }
     }
 
     /// This program's own mask decoder stands behind them.
-    pub fn has_own_decoder(&self) -> bool {
-        matches!(self, Self::Fused { decoder: Some(_), .. })
+    pub fn has_cuda_decoder(&self) -> bool {
+        matches!(self, Self::Segmented { decoder: Some(_), .. })
     }
 
     /// How they take a bank that is not full.
-    pub fn bank(&self) -> Bank {
+    pub fn variant(&self) -> TrackVariant {
         match self {
-            Self::Padded(_) => Bank::Padded,
-            Self::Exact(_) => Bank::Exact,
-            Self::Fused { .. } => Bank::Fused,
+            Self::Padded(_) => TrackVariant::Padded,
+            Self::PerFillLevel(_) => TrackVariant::PerFillLevel,
+            Self::Segmented { .. } => TrackVariant::Segmented,
         }
     }
 }

@@ -5,7 +5,6 @@ Opening one checks all that can be checked without running it, so that a measure
 never starts on graphs that are not the ones the manifest speaks of.
 */
 
-mod bank;
 pub mod beside;
 pub mod decoder;
 mod find;
@@ -22,7 +21,6 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, Result, bail};
 
 use crate::files::sha256_of_file;
-pub use bank::Bank;
 pub use beside::WeightsFile;
 pub use decoder::{Decoder, DecoderShape, DecoderWeights};
 pub use find::{Wanted, find, list};

@@ -5,6 +5,8 @@ together.
 
 use serde::{Deserialize, Serialize};
 
+use crate::track_variant::TrackVariant;
+
 /// What a graph does in a frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
@@ -70,6 +72,16 @@ pub enum Role {
 }
 
 impl Role {
+    /// The graph whose plan a folder has where the track step was built in this variant.
+    pub fn of_variant(variant: TrackVariant) -> Self {
+        match variant {
+            TrackVariant::Padded => Self::TrackPadded,
+            TrackVariant::PerFillLevel => Self::Track,
+            // Not the graph of the keys, which a kernel may compute.
+            TrackVariant::Segmented => Self::TrackSeg0,
+        }
+    }
+
     /// Every role there is.
     pub const ALL: [Self; 29] = [
         Self::Encoder,

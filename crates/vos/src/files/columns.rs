@@ -5,11 +5,12 @@ disagree with its rows; and the columns that all our tables share.
 
 use std::io::Write;
 
+use crate::stage::Stage;
 use anyhow::Result;
 
 use super::python_format::{Cell, write_csv_row};
 use crate::record::{
-    Limits, Measured, Observed, Percentiles, Quality, RunRecord, SourceAges, StageTimes, Verdict,
+    Backend, Limits, Measured, Observed, Percentiles, Quality, RunRecord, SourceAges, Verdict,
 };
 
 /// One column of a table over rows of type [`Row`].
@@ -40,8 +41,8 @@ impl Row<'_> {
         self.number(NEW_MS_DIGITS, |m| m.speed.source_ages.map(&get))
     }
 
-    fn stage(&self, get: impl Fn(StageTimes) -> Option<f64>) -> Cell {
-        self.number(NEW_MS_DIGITS, |m| get(m.stages))
+    fn stage(&self, stage: Stage) -> Cell {
+        self.number(NEW_MS_DIGITS, |m| m.stages[stage])
     }
 
     fn sensor(&self, digits: usize, get: impl Fn(&Observed) -> Option<f64>) -> Cell {
@@ -77,9 +78,10 @@ pub(super) fn write_table<'a>(
 
 pub(super) const VIDEO: Column = ("video", |r| Cell::Text(r.record.key.video.clone()));
 pub(super) const OBJECT: Column = ("object", |r| Cell::Text(r.record.key.object.clone()));
-pub(super) const MODEL: Column = ("model", |r| Cell::Text(r.record.key.model.clone()));
+pub(super) const MODEL: Column = ("model", |r| Cell::Text(r.record.key.tag.clone()));
 pub(super) const IMGSZ: Column = ("imgsz", |r| Cell::count(Some(r.record.conditions.imgsz)));
-pub(super) const PRECISION: Column = ("precision", |r| r.condition(&r.record.conditions.precision));
+pub(super) const PRECISION: Column =
+    ("precision", |r| r.condition(r.record.conditions.precision.name()));
 pub(super) const FRAMES: Column = ("frames", |r| Cell::count(r.record.frames));
 pub(super) const FPS: Column = ("fps", |r| r.number(2, |m| Some(m.speed.fps)));
 pub(super) const LATENCY: Column = ("latency_ms", |r| r.number(1, |m| Some(m.speed.latency_ms)));
@@ -106,12 +108,19 @@ pub(super) const QUALITY: [Column; 3] = [
 pub(super) const OUTCOME: [Column; 7] = [
     ("status", |r| Cell::Text(r.record.status.as_str().into())),
     ("reason", |r| Cell::text(r.record.reason.as_deref())),
-    ("backend", |r| r.condition(&r.record.conditions.backend)),
+    ("backend", |r| {
+        Cell::text(r.record.conditions.backend.as_ref().map(Backend::to_string).as_deref())
+    }),
     ("device", |r| r.condition(&r.record.conditions.device)),
-    ("geometry", |r| r.condition(&r.record.conditions.geometry)),
-    ("prompt_policy", |r| r.condition(&r.record.conditions.prompt_policy)),
-    ("metrics", |r| r.condition(&r.record.conditions.metrics)),
+    ("geometry", |r| r.condition(r.record.conditions.geometry.name())),
+    ("prompt_policy", |r| r.condition(r.record.conditions.prompt_policy.name())),
+    ("metrics", |r| r.condition(r.record.conditions.metrics.as_str())),
 ];
+
+/// The column of a stage, by its place among [`Stage::ALL`].
+const fn stage<const AT: usize>() -> Column {
+    (Stage::ALL[AT].column(), |r| r.stage(Stage::ALL[AT]))
+}
 
 /// New columns after it.
 pub(super) const DETAIL: [Column; 18] = [
@@ -123,16 +132,16 @@ pub(super) const DETAIL: [Column; 18] = [
     ("latency_p95_ms", |r| r.later(|p| p.p95_ms)),
     ("latency_p99_ms", |r| r.later(|p| p.p99_ms)),
     ("latency_max_ms", |r| r.later(|p| p.max_ms)),
-    ("decode_ms", |r| r.stage(|s| s.decode_ms)),
-    ("upload_ms", |r| r.stage(|s| s.upload_ms)),
-    ("preprocess_ms", |r| r.stage(|s| s.preprocess_ms)),
-    ("encoder_ms", |r| r.stage(|s| s.encoder_ms)),
-    ("prompt_ms", |r| r.stage(|s| s.prompt_ms)),
-    ("track_ms", |r| r.stage(|s| s.track_ms)),
-    ("memory_ms", |r| r.stage(|s| s.memory_ms)),
-    ("postprocess_ms", |r| r.stage(|s| s.postprocess_ms)),
-    ("download_ms", |r| r.stage(|s| s.download_ms)),
-    ("fidelity", |r| r.condition(&r.record.conditions.fidelity)),
+    stage::<0>(),
+    stage::<1>(),
+    stage::<2>(),
+    stage::<3>(),
+    stage::<4>(),
+    stage::<5>(),
+    stage::<6>(),
+    stage::<7>(),
+    stage::<8>(),
+    ("fidelity", |r| Cell::text(r.record.conditions.fidelity().as_deref())),
 ];
 
 /// New columns of the GPU's own clock and sensors, and the verdict.
@@ -159,7 +168,7 @@ pub(super) const BELIEF: [Column; 12] = [
 /// New columns of how frames follow one another. Ages are of overlapping frames only: these have no
 /// latency, and the columns of latencies stay empty.
 pub(super) const PACE: [Column; 6] = [
-    ("mode", |r| r.condition(&r.record.conditions.mode)),
+    ("mode", |r| r.condition(r.record.conditions.mode.name())),
     ("source_age_p50_ms", |r| r.age(|a| a.decoded_p50_ms)),
     ("source_age_p95_ms", |r| r.age(|a| a.decoded_p95_ms)),
     ("source_age_with_decode_p50_ms", |r| r.age(|a| a.read_p50_ms)),

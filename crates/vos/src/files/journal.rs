@@ -15,11 +15,12 @@ use serde::{Deserialize, Serialize};
 
 use super::atomic::{self, sync_directory};
 use super::{Configuration, MeasuredOn, litter, set_aside};
-use crate::record::{FrameTimes, RunRecord, StageTimes, SummaryRecord, summarise};
+use crate::record::{FrameTime, FrameTimes, RunRecord, SummaryRecord, summarise};
+use crate::stage::Stage;
 
 /// File name.
 pub const FILE_NAME: &str = "rows.jsonl";
-pub(super) const FORMAT: &str = "segtrt rows 1";
+pub(super) const FORMAT: &str = "segtrt rows 2";
 
 /// Where a row belongs: files are sorted by this, whatever order the objects were measured in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
@@ -68,35 +69,42 @@ impl ObjectResult {
     }
 }
 
+/// Column of the frames' times with one frame in flight.
+const LATENCY: &str = "latency_ms";
+/// Column of the frames' times where they overlap.
+const INTERVAL: &str = "interval_ms";
+
 /// Per-frame times and the network's scores column by column: a third of the size of a list of
 /// records.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub(super) struct FrameTable {
     frame: Vec<usize>,
-    latency_ms: Vec<f64>,
     #[serde(flatten)]
-    stages: serde_json::Map<String, serde_json::Value>,
+    columns: serde_json::Map<String, serde_json::Value>,
 }
 
 impl FrameTable {
     fn new(times: &[FrameTimes]) -> Self {
         // Nanoseconds: no clock in use is finer.
         let rounded = |ms: f64| (ms * 1e6).round() / 1e6;
-        let mut stages = serde_json::Map::new();
-        for (index, name) in StageTimes::NAMES.iter().enumerate() {
-            let column: Vec<_> =
-                times.iter().map(|t| t.stages.to_array()[index].map(rounded)).collect();
+        let mut columns = serde_json::Map::new();
+        let overlapping = times.iter().any(|t| matches!(t.time, FrameTime::Interval(_)));
+        let name = if overlapping { INTERVAL } else { LATENCY };
+        let column: Vec<_> = times.iter().map(|t| rounded(t.time.ms())).collect();
+        columns.insert(name.to_owned(), column.into());
+        for stage in Stage::ALL {
+            let column: Vec<_> = times.iter().map(|t| t.stages[stage].map(rounded)).collect();
             if column.iter().any(Option::is_some) {
-                stages.insert((*name).to_owned(), column.into());
+                columns.insert(stage.column().to_owned(), column.into());
             }
         }
         if times.iter().any(|t| t.gpu_ms.is_some()) {
             let column: Vec<_> = times.iter().map(|t| t.gpu_ms.map(rounded)).collect();
-            stages.insert("gpu_ms".to_owned(), column.into());
+            columns.insert("gpu_ms".to_owned(), column.into());
         }
         if times.iter().any(|t| t.objects.is_some()) {
             let column: Vec<_> = times.iter().map(|t| t.objects).collect();
-            stages.insert("objects".to_owned(), column.into());
+            columns.insert("objects".to_owned(), column.into());
         }
         type Score = fn(&FrameTimes) -> Option<f32>;
         let scores: [(&str, Score); 2] =
@@ -104,14 +112,10 @@ impl FrameTable {
         for (name, score) in scores {
             let column: Vec<_> = times.iter().map(score).collect();
             if column.iter().any(Option::is_some) {
-                stages.insert(name.to_owned(), column.into());
+                columns.insert(name.to_owned(), column.into());
             }
         }
-        Self {
-            frame: times.iter().map(|t| t.frame).collect(),
-            latency_ms: times.iter().map(|t| rounded(t.latency_ms)).collect(),
-            stages,
-        }
+        Self { frame: times.iter().map(|t| t.frame).collect(), columns }
     }
 }
 
@@ -365,10 +369,21 @@ mod tests {
     #[test]
     fn how_many_shared_a_frame_is_a_column_where_any_did() {
         let columns = |objects: Option<usize>| {
-            let frame = FrameTimes { latency_ms: 1.0, objects, ..FrameTimes::default() };
+            let frame = FrameTimes { objects, ..FrameTimes::default() };
             serde_json::to_value(FrameTable::new(&[frame])).unwrap()
         };
         assert_eq!(columns(Some(2))["objects"], serde_json::json!([2]));
         assert!(columns(None).get("objects").is_none());
+    }
+
+    #[test]
+    fn intervals_are_no_latencies() {
+        let columns = |time: FrameTime| {
+            let frame = FrameTimes { time, ..FrameTimes::default() };
+            serde_json::to_value(FrameTable::new(&[frame])).unwrap()
+        };
+        let expected = |name: &str| serde_json::json!({"frame": [0], name: [2.5]});
+        assert_eq!(columns(FrameTime::Latency(2.5)), expected("latency_ms"));
+        assert_eq!(columns(FrameTime::Interval(2.5)), expected("interval_ms"));
     }
 }

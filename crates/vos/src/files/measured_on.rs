@@ -113,7 +113,7 @@ mod tests {
     }
 
     fn key() -> ObjectKey {
-        ObjectKey { video: "v".into(), object: "0".into(), model: "m".into() }
+        ObjectKey { video: "v".into(), object: "0".into(), tag: "m".into() }
     }
 
     #[test]

@@ -36,7 +36,7 @@ pub fn write<'a>(
     let mut models: Vec<(&str, [Vec<f64>; METRICS.len()])> = Vec::new();
     let mut index_of = HashMap::new();
     for run in runs {
-        let tag = run.key.model.as_str();
+        let tag = run.key.tag.as_str();
         let index = *index_of.entry(tag).or_insert_with(|| {
             models.push((tag, Default::default()));
             models.len() - 1

@@ -341,7 +341,7 @@ impl ResultStore {
             Err(error) => return vec![Err(error)],
         };
         let name = |run: &RunRecord, times: &Value| {
-            let ObjectKey { video, object, model } = &run.key;
+            let ObjectKey { video, object, tag: model } = &run.key;
             json!({"video": video, "object": object, "model": model, "run": run.run, "observed": run.numbers().and_then(|m| m.observed),
                    "verdict": run.verdict, "frame_times": times})
         };

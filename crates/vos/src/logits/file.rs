@@ -148,7 +148,7 @@ mod tests {
         assert_eq!(LogitsFile::shape(&path).unwrap(), (3, 4));
         assert_eq!(logits.frame(1).unwrap()[0], f16::from_f32(-18.0));
         assert_eq!(logits.frame(3), None);
-        let key = ObjectKey { video: "v".into(), object: "000".into(), model: "m_points".into() };
+        let key = ObjectKey { video: "v".into(), object: "000".into(), tag: "m_points".into() };
         assert_eq!(file_name(&key), "v__obj000__m_points.npy");
         assert!(LogitsFile::new(4, vec![f16::ZERO; 17]).is_err());
     }

@@ -19,16 +19,16 @@ use crop::crop;
 use serde::{Deserialize, Serialize};
 
 use crate::mask::Mask;
-use crate::record::Quality;
 use crate::stats::mean;
 
 /// Which evaluator's rules apply.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, clap::ValueEnum)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, clap::ValueEnum)]
 #[serde(rename_all = "lowercase")]
 pub enum MetricsKind {
     /// The Python predecessor: every annotated frame counts, also the prompted one; a missing
     /// prediction scores 0 even where there is nothing to find; thick boundary, square
     /// neighbourhood.
+    #[default]
     Predecessor,
     /// SA-V (`sav_benchmark.py`): the first and the last annotated frame are skipped, and so are
     /// empty frames before the object or a prediction first appears, which DAVIS 2017's evaluator
@@ -45,6 +45,19 @@ impl MetricsKind {
             Self::Official => "official",
         }
     }
+}
+
+/// Mask quality of one pass, 0..1.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Quality {
+    /// Region similarity (mean IoU), 0..1.
+    pub j: f64,
+    /// Boundary accuracy (mean F), 0..1.
+    pub f: f64,
+    /// Their mean, 0..1.
+    pub jf: f64,
+    /// Frames that were scored.
+    pub scored_frames: usize,
 }
 
 /// Quality of one frame, 0..1.

@@ -5,8 +5,8 @@ command that helps.
 
 use std::path::PathBuf;
 
-use super::Values;
 use crate::geometry::GeometryKind;
+use crate::stored_values::Values;
 use host::shell;
 
 /// Why predecoded frames cannot be used.

@@ -10,14 +10,13 @@ end-32  sha256 of everything before
 Numbers are little-endian. Frames begin on a page, so that a map of the file can be read as it is.
 */
 
-use clap::ValueEnum;
-use half::f16;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
 use crate::dataset::Clip;
 use crate::geometry::{Geometry, GeometryKind};
 use crate::preprocess::pillow;
+use crate::stored_values::Values;
 
 /// What such a file begins with.
 const MAGIC: [u8; 8] = *b"SEGTRTFR";
@@ -33,39 +32,6 @@ const FIXED_BYTES: usize = 16;
 const FILTER: &str = pillow::NAME;
 /// The decoder of [`crate::decode::jpeg`].
 const DECODER: &str = "libjpeg-turbo";
-
-/// What a stored value is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum Values {
-    /// Resized bytes; the network's normalisation is done when a frame is taken. Half the size, and
-    /// the same masks to the last bit as without predecoding.
-    U8,
-    /// Normalised half-precision numbers, as an fp16 network takes them; an fp32 network gets
-    /// rounded inputs.
-    F16,
-}
-
-impl Values {
-    /// Both.
-    pub const ALL: [Self; 2] = [Self::U8, Self::F16];
-
-    /// The name on the command line, in file names and in the fidelity column.
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::U8 => "u8",
-            Self::F16 => "f16",
-        }
-    }
-
-    /// Bytes of one value.
-    pub fn bytes(self) -> usize {
-        match self {
-            Self::U8 => 1,
-            Self::F16 => size_of::<f16>(),
-        }
-    }
-}
 
 /// What the frames were made from.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]

@@ -16,7 +16,8 @@ mod mapped;
 mod read;
 mod write;
 
+pub use crate::stored_values::Values;
 pub use error::CacheError;
-pub use format::{Header, Source, Values};
+pub use format::{Header, Source};
 pub use read::{PreparedClip, PreparedFrame, Wanted, values_in};
 pub use write::{Done, Options, Outcome, file_name, predecode, remove_litter};

@@ -12,12 +12,13 @@ use sha2::{Digest, Sha256};
 use zerocopy::FromBytes;
 
 use super::error::{CacheError, command};
-use super::format::{HEADER_BYTES, Header, Source, TRAILER_BYTES, Values};
+use super::format::{HEADER_BYTES, Header, Source, TRAILER_BYTES};
 use super::mapped::Mapped;
 use super::write::{SUFFIX, file_name};
 use crate::dataset::Clip;
 use crate::files::sha256_of_files;
 use crate::geometry::Geometry;
+use crate::stored_values::Values;
 use host::shell;
 
 /// One clip's predecoded frames.

@@ -14,12 +14,13 @@ use half::f16;
 use rayon::prelude::*;
 use sha2::{Digest, Sha256};
 
-use super::format::{Header, Values};
+use super::format::Header;
 use super::read::{PreparedClip, source_of};
 use crate::dataset::{Clip, ClipError};
 use crate::files::atomic;
 use crate::geometry::{Geometry, GeometryKind};
 use crate::preprocess::{IMAGENET_MEAN, IMAGENET_STD, Preprocessor, tables};
+use crate::stored_values::Values;
 
 /// How the files' names end.
 pub(super) const SUFFIX: &str = ".frames";

@@ -12,9 +12,9 @@ use crate::stats::mean;
 
 /// Takes the passes of one object together; `None` when there is none.
 ///
-/// fps is total frames over total time of the ok passes, percentiles and stage means pool their
-/// frames, peaks are the highest, sensors and verdicts of all passes are taken together, quality, set-up and first-frame time are means over passes. If no
-/// pass is ok, the first one's status and reason stand and there are no numbers.
+/// fps is total frames over total time of the ok passes. Percentiles and stage means pool their frames, peaks are the highest.
+/// Sensors and verdicts of all passes are taken together. Quality, set-up and first-frame time are means over passes. If no pass
+/// is ok, the first one's status and reason stand and there are no numbers.
 pub fn summarise(passes: &[(RunRecord, Vec<FrameTimes>)]) -> Option<SummaryRecord> {
     let ok: Vec<_> = passes
         .iter()
@@ -90,7 +90,8 @@ fn pool(ok: &[(&RunRecord, &Measured, &[FrameTimes])]) -> Option<Measured> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::record::{Conditions, ObjectKey, StageTimes, speed_of};
+    use crate::record::{Conditions, FrameTime, ObjectKey, StageTimes, speed_of};
+    use crate::stage::Stage;
 
     fn pass(run: usize, latencies: &[f64], rss: f64) -> (RunRecord, Vec<FrameTimes>) {
         let times: Vec<_> = latencies
@@ -98,8 +99,8 @@ mod tests {
             .enumerate()
             .map(|(frame, &latency_ms)| FrameTimes {
                 frame,
-                latency_ms,
-                stages: StageTimes { encoder_ms: Some(latency_ms / 2.0), ..Default::default() },
+                time: FrameTime::Latency(latency_ms),
+                stages: StageTimes::of([(Stage::Encoder, latency_ms / 2.0)]),
                 ..Default::default()
             })
             .collect();
@@ -122,7 +123,7 @@ mod tests {
     }
 
     fn failed(code: &str) -> RunRecord {
-        let key = ObjectKey { video: "v".into(), object: "000".into(), model: "m".into() };
+        let key = ObjectKey { video: "v".into(), object: "000".into(), tag: "m".into() };
         RunRecord::unmeasured(key, Conditions::default(), Status::Failed, code, "it broke")
     }
 
@@ -136,7 +137,7 @@ mod tests {
         assert_eq!(numbers.speed.latency_ms, 50.0);
         assert_eq!(numbers.speed.first_frame_ms, 85.0);
         assert_eq!(numbers.speed.later_frames.unwrap().p50_ms, 15.0);
-        assert_eq!(numbers.stages.encoder_ms, Some(25.0));
+        assert_eq!(numbers.stages[Stage::Encoder], Some(25.0));
         assert_eq!(numbers.residue_ms, Some(25.0));
         assert_eq!(numbers.memory.cpu_peak_rss_mib, Some(70.0));
         assert_eq!(numbers.quality.unwrap().jf, 0.6);

@@ -1,38 +1,69 @@
 /*!
-What a row's fidelity says of the clip at hand.
+How faithfully a row follows the original code: sizes of the memory bank and where pixels come from.
 */
 
-use super::Conditions;
+use serde::{Deserialize, Serialize};
 
-/// Which of the string's parts, split by slashes, is the resize.
-const RESIZE: usize = 3;
+use crate::preprocess::pillow;
+use crate::stored_values::Values;
+use crate::strides::Strides;
 
-impl Conditions {
-    /// Those of a clip that is a video file, which `decoder` decoded: the resize of the fidelity
-    /// names it. `None`: the clip's frames are JPEG files.
-    #[must_use]
-    pub fn of_video(&self, decoder: Option<&str>) -> Self {
-        let Some(decoder) = decoder else { return self.clone() };
-        let mut parts: Vec<String> = self.fidelity.split('/').map(str::to_owned).collect();
-        if let Some(resize) = parts.get_mut(RESIZE) {
-            *resize = format!("{resize}-{decoder}");
-        }
-        Self { fidelity: parts.join("/"), ..self.clone() }
+/// What decides the masks beside the network.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Fidelity {
+    /// Frames that the memory bank holds.
+    pub memories: usize,
+    /// Object pointers that it holds.
+    pub pointers: usize,
+    /// nvJPEG decoded the frames: the pixels are not Pillow's.
+    #[serde(default)]
+    pub nvjpeg: bool,
+    /// The frames were decoded ahead of the run and stored as these values.
+    #[serde(default)]
+    pub predecoded: Option<Values>,
+    /// The clip is a video file, which this program decoded.
+    #[serde(default)]
+    pub video_decoder: Option<String>,
+}
+
+impl Fidelity {
+    /// `mem7/ptr16/1024/pil13-bicubic/noskip/nofill`.
+    pub(super) fn label(&self, imgsz: usize, strides: Strides) -> String {
+        let nvjpeg = if self.nvjpeg { "-nvjpeg" } else { "" };
+        let stored = self.predecoded.map(|values| format!("-predecoded-{}", values.name()));
+        let video = self.video_decoder.as_ref().map(|decoder| format!("-{decoder}"));
+        format!(
+            "mem{}/ptr{}/{imgsz}/{}{nvjpeg}{}{}/{}/nofill",
+            self.memories,
+            self.pointers,
+            pillow::NAME,
+            stored.unwrap_or_default(),
+            video.unwrap_or_default(),
+            strides.fidelity()
+        )
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::record::Conditions;
 
     #[test]
-    fn a_videos_decoder_stands_behind_the_resize() {
-        let fidelity = "mem7/ptr16/256/bicubic-predecoded-u8/noskip/nofill".to_owned();
-        let conditions = Conditions { fidelity, ..Conditions::default() };
+    fn a_videos_decoder_follows_the_resize() {
+        let fidelity = Fidelity {
+            memories: 7,
+            pointers: 16,
+            nvjpeg: false,
+            predecoded: Some(Values::U8),
+            video_decoder: None,
+        };
+        let conditions =
+            Conditions { imgsz: 256, fidelity: Some(fidelity), ..Conditions::default() };
         assert_eq!(conditions.of_video(None), conditions);
         assert_eq!(
-            conditions.of_video(Some("ffmpeg-5.1.9")).fidelity,
-            "mem7/ptr16/256/bicubic-predecoded-u8-ffmpeg-5.1.9/noskip/nofill"
+            conditions.of_video(Some("ffmpeg-5.1.9")).fidelity().as_deref(),
+            Some("mem7/ptr16/256/pil13-bicubic-predecoded-u8-ffmpeg-5.1.9/noskip/nofill")
         );
     }
 }

@@ -6,21 +6,27 @@ numbers, only a reason, so that a failure can never look like a speed.
 */
 
 mod aggregate;
+mod backend;
+mod conditions;
 mod fidelity;
 mod file_stem;
 mod limits;
 mod observed;
 mod speed;
+mod stage_times;
 mod verdict;
 
+pub use crate::metrics::Quality;
 pub use aggregate::summarise;
+pub use backend::{Backend, Provider, TensorRtBackend};
+pub use conditions::{Conditions, Mode};
+pub use fidelity::Fidelity;
 pub use limits::{Limit, Limits};
 pub use observed::Observed;
 use serde::{Deserialize, Serialize};
 pub use speed::{mean_gpu_ms, mean_residue_ms, mean_stages, speed_of};
+pub use stage_times::StageTimes;
 pub use verdict::{Finding, Judgement, Verdict, Weight};
-
-use crate::strides::Strides;
 
 /// How a pass over one object ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -52,122 +58,70 @@ pub struct ObjectKey {
     pub video: String,
     /// Object name as the split names it (`000`).
     pub object: String,
-    /// Model tag (`sam2_tiny_points`).
-    pub model: String,
+    /// Text of the model tag (`sam2_tiny_points`).
+    #[serde(rename = "model")]
+    pub tag: String,
 }
 
 impl ObjectKey {
     /// What the names of this object's files begin with: `<video>__obj<object>__<tag>`. Where that could be another object's, or
     /// would be too long for a file, it is cut and has a hash.
     pub fn file_stem(&self) -> String {
-        file_stem::of(&self.video, &self.object, &self.model)
+        file_stem::of(&self.video, &self.object, &self.tag)
     }
 }
 
-/// Time per stage of one frame, or its mean over frames; ms. `None`: the stage did not run or is
-/// not measured apart.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub struct StageTimes {
-    /// Frame file to RGB pixels, ms (outside the latency).
-    pub decode_ms: Option<f64>,
-    /// Pixels to the device, ms.
-    pub upload_ms: Option<f64>,
-    /// Resize and normalise, ms.
-    pub preprocess_ms: Option<f64>,
-    /// Image encoder, ms.
-    pub encoder_ms: Option<f64>,
-    /// Prompt step (prompted frame only), ms.
-    pub prompt_ms: Option<f64>,
-    /// Memory attention and mask decoder (tracked frames only), ms.
-    pub track_ms: Option<f64>,
-    /// Memory encoder, ms.
-    pub memory_ms: Option<f64>,
-    /// Logits to a mask of the clip's size, ms.
-    pub postprocess_ms: Option<f64>,
-    /// Result back to the host, ms.
-    pub download_ms: Option<f64>,
+/// Time of one frame, ms.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum FrameTime {
+    /// Latency mode: from its pixels in host memory to its mask there and its memory written.
+    Latency(f64),
+    /// Throughput mode, where frames overlap: from the previous mask in host memory to this one.
+    Interval(f64),
 }
 
-impl StageTimes {
-    /// The stages in the order of the pipeline, named as the files name them.
-    pub const NAMES: [&str; 9] = [
-        "decode_ms",
-        "upload_ms",
-        "preprocess_ms",
-        "encoder_ms",
-        "prompt_ms",
-        "track_ms",
-        "memory_ms",
-        "postprocess_ms",
-        "download_ms",
-    ];
-
-    /// The times in the order of [`Self::NAMES`], ms.
-    pub fn to_array(self) -> [Option<f64>; 9] {
-        [
-            self.decode_ms,
-            self.upload_ms,
-            self.preprocess_ms,
-            self.encoder_ms,
-            self.prompt_ms,
-            self.track_ms,
-            self.memory_ms,
-            self.postprocess_ms,
-            self.download_ms,
-        ]
+impl FrameTime {
+    /// The time, ms. Over a pass both sum to its duration.
+    pub fn ms(self) -> f64 {
+        match self {
+            Self::Latency(ms) | Self::Interval(ms) => ms,
+        }
     }
 
-    /// From times in the order of [`Self::NAMES`], ms.
-    pub fn from_array(times: [Option<f64>; 9]) -> Self {
-        let [
-            decode_ms,
-            upload_ms,
-            preprocess_ms,
-            encoder_ms,
-            prompt_ms,
-            track_ms,
-            memory_ms,
-            postprocess_ms,
-            download_ms,
-        ] = times;
-        Self {
-            decode_ms,
-            upload_ms,
-            preprocess_ms,
-            encoder_ms,
-            prompt_ms,
-            track_ms,
-            memory_ms,
-            postprocess_ms,
-            download_ms,
+    /// The latency, ms; none where frames overlap.
+    pub fn latency_ms(self) -> Option<f64> {
+        match self {
+            Self::Latency(ms) => Some(ms),
+            Self::Interval(_) => None,
         }
     }
 }
 
-/// What one frame took.
+impl Default for FrameTime {
+    fn default() -> Self {
+        Self::Latency(0.0)
+    }
+}
+
+/// Measurements of one frame.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct FrameTimes {
     /// Frame index in the clip.
     pub frame: usize,
-    /// The timed region of this frame, ms.
-    pub latency_ms: f64,
-    /// Its parts, ms.
-    #[serde(flatten)]
+    /// Its time.
+    pub time: FrameTime,
+    /// Its stages, ms.
     pub stages: StageTimes,
-    /// From the device's first work on this frame to its last, by the device's own clock, ms. `None` without a GPU.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    /// From the device's first work on this frame to its last, by the device's clock, ms. `None` without a GPU.
     pub gpu_ms: Option<f64>,
     /// How old the frame was when its mask was there; only where frames overlap.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub age: Option<SourceAge>,
     /// Objects that were tracked on this frame and share its time; none where each is tracked alone.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub objects: Option<usize>,
     /// The network's logit that the object is in the frame; none where it was not kept.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub objectness: Option<f32>,
-    /// The mask decoder's own estimate of its mask's IoU.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    /// The IoU that the mask decoder predicts for its mask.
     pub predicted_iou: Option<f32>,
 }
 
@@ -243,19 +197,6 @@ pub struct MemoryPeaks {
     pub cpu_peak_rss_mib: Option<f64>,
 }
 
-/// Mask quality of one pass, 0..1.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Quality {
-    /// Region similarity (mean IoU), 0..1.
-    pub j: f64,
-    /// Boundary accuracy (mean F), 0..1.
-    pub f: f64,
-    /// Their mean, 0..1.
-    pub jf: f64,
-    /// Frames that were scored.
-    pub scored_frames: usize,
-}
-
 /// Everything that an `ok` pass has and another has not.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Measured {
@@ -278,33 +219,6 @@ pub struct Measured {
     /// The GPU's sensors; `None` where no GPU was watched.
     #[serde(default)]
     pub observed: Option<Observed>,
-}
-
-/// The conditions of a pass: what must be equal for two rows to be comparable.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub struct Conditions {
-    /// Image size as asked for, pixels.
-    pub imgsz: usize,
-    /// `fp32`, `fp16` or `bf16`.
-    pub precision: String,
-    /// What ran the network (`onnxruntime 1.22 cpu`, `tensorrt 10.3`).
-    pub backend: String,
-    /// The processor or GPU by name.
-    pub device: String,
-    /// `stretch` or `letterbox`.
-    pub geometry: String,
-    /// `predecessor` or `interior`.
-    pub prompt_policy: String,
-    /// `predecessor` or `official`.
-    pub metrics: String,
-    /// How frames follow one another: `latency` (one in flight) or `throughput` (overlapping).
-    #[serde(default)]
-    pub mode: String,
-    /// Memories, pointers, image size, resize and skips in one string.
-    pub fidelity: String,
-    /// Which frames were fed and which annotations scored.
-    #[serde(default)]
-    pub strides: Strides,
 }
 
 /// One recorded pass over one object.

@@ -2,6 +2,8 @@
 From per-frame times to the speed of a pass: one definition of fps and latency for every backend.
 */
 
+use crate::stage::Stage;
+
 use super::{FrameTimes, Percentiles, SourceAge, SourceAges, Speed, StageTimes};
 use crate::stats::{mean, percentile_of_sorted, sorted};
 
@@ -10,12 +12,11 @@ const FRAMES_FOR_P999: usize = 1000;
 
 /// Speed of a pass from its frames in order.
 ///
-/// The duration is the sum of the frame latencies, fps = frames / duration and
-/// latency = 1000 / fps. Where frames overlap, a frame's time is the interval since the mask before it. `None` when there is no frame, or when the times are not
-/// positive and finite: such a clock has measured nothing.
+/// The duration is the sum of the frames' times, fps = frames / duration and latency = 1000 / fps. `None` when there is no
+/// frame, or when the times are not positive and finite: such a clock has measured nothing.
 pub fn speed_of(frames: &[FrameTimes]) -> Option<Speed> {
-    let first_frame_ms = frames.first()?.latency_ms;
-    let duration_ms = frames.iter().map(|frame| frame.latency_ms).sum();
+    let first_frame_ms = frames.first()?.time.ms();
+    let duration_ms = frames.iter().map(|frame| frame.time.ms()).sum();
     speed_from_parts(frames.len(), duration_ms, first_frame_ms, &frames[1..])
 }
 
@@ -32,8 +33,7 @@ pub(super) fn speed_from_parts(
     let fps = frames as f64 / (duration_ms / 1000.0);
     let latency_ms = 1000.0 / fps;
     let ages: Vec<SourceAge> = later.iter().filter_map(|frame| frame.age).collect();
-    let later: Vec<f64> =
-        later.iter().filter(|frame| frame.age.is_none()).map(|frame| frame.latency_ms).collect();
+    let later: Vec<f64> = later.iter().filter_map(|frame| frame.time.latency_ms()).collect();
     Some(Speed {
         frames,
         duration_ms,
@@ -71,9 +71,9 @@ fn percentiles(latencies_ms: &[f64]) -> Option<Percentiles> {
 
 /// Mean of each stage over the frames on which it ran, ms.
 pub fn mean_stages(frames: &[FrameTimes]) -> StageTimes {
-    StageTimes::from_array(std::array::from_fn(|stage| {
-        mean(&frames.iter().filter_map(|f| f.stages.to_array()[stage]).collect::<Vec<_>>())
-    }))
+    StageTimes::each(|stage| {
+        mean(&frames.iter().filter_map(|frame| frame.stages[stage]).collect::<Vec<_>>())
+    })
 }
 
 /// Mean time by the GPU's clock over the frames that have one, ms.
@@ -85,9 +85,9 @@ pub fn mean_gpu_ms(frames: &[FrameTimes]) -> Option<f64> {
 /// overlap; `None` where a frame has no stage.
 pub fn mean_residue_ms(frames: &[FrameTimes]) -> Option<f64> {
     let residue = |frame: &FrameTimes| {
-        let inside = StageTimes { decode_ms: None, ..frame.stages }.to_array();
-        let known: Vec<f64> = inside.into_iter().flatten().collect();
-        (!known.is_empty()).then(|| frame.latency_ms - known.iter().sum::<f64>())
+        let inside = frame.stages.known().filter(|(stage, _)| *stage != Stage::Decode);
+        let known: Vec<f64> = inside.map(|(_, ms)| ms).collect();
+        (!known.is_empty()).then(|| frame.time.ms() - known.iter().sum::<f64>())
     };
     mean(&frames.iter().map(residue).collect::<Option<Vec<_>>>()?)
 }
@@ -95,9 +95,10 @@ pub fn mean_residue_ms(frames: &[FrameTimes]) -> Option<f64> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::record::FrameTime;
 
     fn frame(frame: usize, latency_ms: f64) -> FrameTimes {
-        FrameTimes { frame, latency_ms, ..FrameTimes::default() }
+        FrameTimes { frame, time: FrameTime::Latency(latency_ms), ..FrameTimes::default() }
     }
 
     #[test]
@@ -115,8 +116,10 @@ mod tests {
     #[test]
     fn frames_that_overlap_have_ages_and_no_latencies() {
         let overlapping = |index: usize, age: f64| FrameTimes {
+            frame: index,
+            time: FrameTime::Interval(2.0),
             age: Some(SourceAge { decoded_ms: age, read_ms: age + 5.0 }),
-            ..frame(index, 2.0)
+            ..FrameTimes::default()
         };
         let speed =
             speed_of(&[overlapping(0, 90.0), overlapping(1, 8.0), overlapping(2, 10.0)]).unwrap();
@@ -138,14 +141,10 @@ mod tests {
     fn the_residue_is_what_no_stage_explains_decoding_apart() {
         let mut frames = [frame(0, 10.0), frame(1, 6.0)];
         assert_eq!(mean_residue_ms(&frames), None);
-        frames[0].stages = StageTimes {
-            decode_ms: Some(50.0),
-            encoder_ms: Some(4.0),
-            prompt_ms: Some(3.0),
-            ..StageTimes::default()
-        };
+        frames[0].stages =
+            StageTimes::of([(Stage::Decode, 50.0), (Stage::Encoder, 4.0), (Stage::Prompt, 3.0)]);
         assert_eq!(mean_residue_ms(&frames), None, "the second frame has no stages");
-        frames[1].stages = StageTimes { encoder_ms: Some(5.0), ..StageTimes::default() };
+        frames[1].stages = StageTimes::of([(Stage::Encoder, 5.0)]);
         assert_eq!(mean_residue_ms(&frames), Some(2.0));
         assert_eq!((mean_residue_ms(&[]), mean_gpu_ms(&frames)), (None, None));
         frames[1].gpu_ms = Some(5.5);
@@ -168,11 +167,11 @@ mod tests {
     #[test]
     fn a_stage_is_averaged_over_the_frames_on_which_it_ran() {
         let mut frames = [frame(0, 1.0), frame(1, 1.0), frame(2, 1.0)];
-        frames[0].stages.prompt_ms = Some(6.0);
-        frames[1].stages.track_ms = Some(2.0);
-        frames[2].stages.track_ms = Some(4.0);
+        frames[0].stages[Stage::Prompt] = Some(6.0);
+        frames[1].stages[Stage::Track] = Some(2.0);
+        frames[2].stages[Stage::Track] = Some(4.0);
         let stages = mean_stages(&frames);
-        assert_eq!((stages.prompt_ms, stages.track_ms), (Some(6.0), Some(3.0)));
-        assert_eq!(stages.encoder_ms, None);
+        assert_eq!((stages[Stage::Prompt], stages[Stage::Track]), (Some(6.0), Some(3.0)));
+        assert_eq!(stages[Stage::Encoder], None);
     }
 }

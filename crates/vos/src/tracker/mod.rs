@@ -19,8 +19,9 @@ pub use network::{FrameInput, FrameOutput, Network, NetworkPrompt};
 
 use crate::geometry::Geometry;
 use crate::logits::{Exchange, rounded};
-use crate::ranges::{Range, within};
+use crate::ranges::within;
 use crate::record::StageTimes;
+use crate::stage::Stage;
 
 /// One frame's result and what it took.
 #[derive(Clone, Debug)]
@@ -91,30 +92,30 @@ impl<'a, N: Network> Tracker<'a, N> {
         let mut clock = StageClock::start();
         match frame {
             FrameInput::Pixels(image) => {
-                within(Range::Preprocess, || self.network.load(image))?;
-                times.preprocess_ms = Some(clock.lap());
+                within(Stage::Preprocess, || self.network.load(image))?;
+                times[Stage::Preprocess] = Some(clock.lap());
             }
             // Resized before: what is left is to bring it to the network.
             FrameInput::Prepared(prepared) => {
-                within(Range::Upload, || self.network.load_prepared(&prepared))?;
-                times.upload_ms = Some(clock.lap());
+                within(Stage::Upload, || self.network.load_prepared(&prepared))?;
+                times[Stage::Upload] = Some(clock.lap());
             }
         }
-        within(Range::Encoder, || self.network.encode())?;
-        times.encoder_ms = Some(clock.lap());
+        within(Stage::Encoder, || self.network.encode())?;
+        times[Stage::Encoder] = Some(clock.lap());
         match prompt {
             Some(prompt) => {
-                within(Range::Prompt, || self.network.prompt(prompt))?;
-                times.prompt_ms = Some(clock.lap());
+                within(Stage::Prompt, || self.network.prompt(prompt))?;
+                times[Stage::Prompt] = Some(clock.lap());
             }
             None => {
-                within(Range::Track, || self.network.track(&self.bank.selection(t)))?;
-                times.track_ms = Some(clock.lap());
+                within(Stage::Track, || self.network.track(&self.bank.selection(t)))?;
+                times[Stage::Track] = Some(clock.lap());
             }
         }
         // The mask leaves before the memory is written: whoever waits for it waits less.
-        let output = within(Range::Postprocess, || self.network.output())?;
-        times.postprocess_ms = Some(clock.lap());
+        let output = within(Stage::Postprocess, || self.network.output())?;
+        times[Stage::Postprocess] = Some(clock.lap());
         require_finite(output.objectness, output.predicted_iou, output.non_finite_logits)?;
         let logits = match self.exchange.save {
             true => Some(self.network.logits()?.iter().map(|&v| rounded(v)).collect()),
@@ -125,8 +126,8 @@ impl<'a, N: Network> Tracker<'a, N> {
             self.network.teach(teacher.frame(t).with_context(missing)?)?;
         }
         let slots = self.bank.write_slots(t);
-        within(Range::Memory, || self.network.memorise(slots, t == 0))?;
-        times.memory_ms = Some(clock.lap());
+        within(Stage::Memory, || self.network.memorise(slots, t == 0))?;
+        times[Stage::Memory] = Some(clock.lap());
         self.next += 1;
         Ok(Step { output, stages: times, latency_ms: clock.total(), logits })
     }
@@ -246,10 +247,10 @@ mod tests {
         let mut tracker = Tracker::new(&mut network, &geometry, 3).unwrap();
         assert!(tracker.track(&frame(9)).is_err(), "the prompt comes first");
         let first = tracker.prompt(&frame(0), &click).unwrap();
-        assert!(first.stages.prompt_ms.is_some() && first.stages.track_ms.is_none());
+        assert!(first.stages[Stage::Prompt].is_some() && first.stages[Stage::Track].is_none());
         assert!(tracker.prompt(&frame(0), &click).is_err(), "there is one prompt");
         let later = tracker.track(&frame(1)).unwrap();
-        assert!(later.stages.prompt_ms.is_none() && later.stages.track_ms.is_some());
+        assert!(later.stages[Stage::Prompt].is_none() && later.stages[Stage::Track].is_some());
         tracker.track(&frame(2)).unwrap();
         assert!(tracker.track(&frame(3)).is_err(), "the clip has three frames");
         let expected = [

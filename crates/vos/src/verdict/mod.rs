@@ -35,7 +35,7 @@ pub struct Evidence<'a> {
 pub fn judge(evidence: &Evidence<'_>) -> Verdict {
     let limits = &THRESHOLDS;
     let steady = same_work::stretch(evidence.frames, limits.steady_from);
-    let steady: Vec<f64> = steady.iter().map(|frame| frame.latency_ms).collect();
+    let steady: Vec<f64> = steady.iter().map(|frame| frame.time.ms()).collect();
     let mut findings = Vec::new();
     match evidence.observed {
         Some(observed) => findings.extend(rules::sensors(observed, limits)),

@@ -134,7 +134,7 @@ fn few_readings(observed: &Observed, limits: &Thresholds) -> Option<Finding> {
 
 /// The stages must add up to the latency.
 pub(super) fn unexplained(frames: &[FrameTimes], limits: &Thresholds) -> Option<Finding> {
-    let latencies: Vec<f64> = frames.iter().map(|frame| frame.latency_ms).collect();
+    let latencies: Vec<f64> = frames.iter().map(|frame| frame.time.ms()).collect();
     let (residue, latency) = (mean_residue_ms(frames)?, stats::mean(&latencies)?);
     let explained = 1.0 - residue / latency;
     (explained < limits.explained).then(|| {

@@ -1,15 +1,20 @@
 use super::*;
-use crate::record::{Judgement, Limit, Limits, StageTimes};
+use crate::record::{FrameTime, Judgement, Limit, Limits, StageTimes};
+use crate::stage::Stage;
 
 /// A pass whose frames take these times, ms, each explained by one stage.
 fn pass(latencies: impl IntoIterator<Item = f64>) -> Vec<FrameTimes> {
     let frame = |(frame, latency_ms): (usize, f64)| FrameTimes {
         frame,
-        latency_ms,
-        stages: StageTimes { track_ms: Some(latency_ms), ..StageTimes::default() },
+        time: FrameTime::Latency(latency_ms),
+        stages: StageTimes::of([(Stage::Track, latency_ms)]),
         ..FrameTimes::default()
     };
     latencies.into_iter().enumerate().map(frame).collect()
+}
+
+fn slow_down(frame: &mut FrameTimes, factor: f64) {
+    frame.time = FrameTime::Latency(factor * frame.time.ms());
 }
 
 /// 18 frames that do not count, then `count` that swing by one percent about 10 ms.
@@ -98,7 +103,7 @@ fn objects_that_come_and_go_beside_it_are_no_drift() {
     assert_found(&judged(&company(false)), Judgement::Invalid, "unsteady", "spread by");
     // What does drift within the company is seen.
     let mut drifts = frames.clone();
-    drifts.iter_mut().skip(96 + 50).for_each(|frame| frame.latency_ms *= 1.07);
+    drifts.iter_mut().skip(96 + 50).for_each(|frame| slow_down(frame, 1.07));
     assert_found(&judged(&drifts), Judgement::Invalid, "drift", "7 % slower");
     // The frames behind the newcomer's end are as good as any where they are the most.
     let tail = &frames[96 + 90..];
@@ -141,7 +146,7 @@ fn bursts_are_judged_by_the_batch() {
     assert_eq!(by(&regular, 4).findings, []);
     // A batch that is slow is seen all the same, and so are later ones that are.
     let mut slower = regular;
-    slower.iter_mut().skip(18 + 100).for_each(|frame| frame.latency_ms *= 1.2);
+    slower.iter_mut().skip(18 + 100).for_each(|frame| slow_down(frame, 1.2));
     assert_found(&by(&slower, 4), Judgement::Invalid, "drift", "18 % slower");
     let few = by(&bursts(19, 3.0), 4);
     assert_found(&few, Judgement::Unjudged, "few_frames", "20 are needed");
@@ -223,14 +228,14 @@ fn a_lone_outlier_is_a_hint() {
 fn latency_that_no_stage_explains_is_a_fault_unless_frames_overlap() {
     let mut frames = pass(steady(200));
     frames.iter_mut().for_each(|frame| {
-        frame.stages.track_ms = Some(0.88 * frame.latency_ms);
-        frame.stages.decode_ms = Some(5.0);
+        frame.stages =
+            StageTimes::of([(Stage::Track, 0.88 * frame.time.ms()), (Stage::Decode, 5.0)]);
     });
     assert_found(&judged(&frames), Judgement::Invalid, "unexplained", "explain 88 %");
     let overlapping =
         Evidence { frames: &frames, overlapping: true, batch: 1, on_gpu: false, observed: None };
     assert_eq!(judge(&overlapping).findings, []);
-    frames.iter_mut().for_each(|frame| frame.stages.track_ms = Some(0.91 * frame.latency_ms));
+    frames.iter_mut().for_each(|frame| frame.stages[Stage::Track] = Some(0.91 * frame.time.ms()));
     assert_eq!(judged(&frames).findings, []);
 }
 

@@ -157,7 +157,7 @@ mod tests {
     #[test]
     fn masks_must_be_those_of_the_frames_that_were_run() {
         let pass = |frames: &[usize]| PassRecord {
-            key: ObjectKey { video: "v".into(), object: "1".into(), model: "m".into() },
+            key: ObjectKey { video: "v".into(), object: "1".into(), tag: "m".into() },
             run: 0,
             observed: None,
             frames: frames

@@ -83,7 +83,7 @@ fn passes(side: &SideResults<'_>) -> Objects {
     for round in &side.rounds {
         for (key, passes) in &round.objects {
             objects.entry(key.clone()).or_default().extend(passes.iter().map(|pass| PassTimes {
-                times: pass.frames.iter().map(|frame| frame.latency_ms).collect(),
+                times: pass.frames.iter().map(|frame| frame.time.ms()).collect(),
                 calm: validity::is_calm(side, round, pass),
             }));
         }
@@ -103,7 +103,7 @@ mod tests {
         let key = |video: &str| ObjectKey {
             video: video.to_owned(),
             object: "000".to_owned(),
-            model: "m".to_owned(),
+            tag: "m".to_owned(),
         };
         let pass = |&(times, calm): &Given<'_>| PassTimes { times: times.to_vec(), calm };
         of.iter().map(|(video, all)| (key(video), all.iter().map(pass).collect())).collect()

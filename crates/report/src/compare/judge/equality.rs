@@ -259,7 +259,7 @@ mod tests {
         };
         let quality = |jf: f64| Quality { j: jf, f: jf, jf, scored_frames: 3 };
         ObjectEvidence {
-            key: ObjectKey { video: "v".into(), object: format!("{start}"), model: "m".into() },
+            key: ObjectKey { video: "v".into(), object: format!("{start}"), tag: "m".into() },
             frames: ious.iter().enumerate().map(frame).collect(),
             quality: jf.map(|(ours, _)| quality(ours)),
             reference: jf.map(|(_, theirs)| quality(theirs)),

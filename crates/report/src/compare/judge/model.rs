@@ -259,7 +259,7 @@ impl Judged<'_> {
         let key = ObjectKey {
             video: worst.video.clone(),
             object: worst.object.clone(),
-            model: self.side.model.to_owned(),
+            tag: self.side.model.to_owned(),
         };
         let mask = |side: &SideResults<'_>, round: usize| -> Result<Mask> {
             let round = side.rounds.get(round).context("no such round")?;

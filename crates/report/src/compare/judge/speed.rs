@@ -8,7 +8,7 @@ use super::bootstrap::{Cell, Rounds};
 use super::side_results::{ModelRound, SideResults};
 use crate::compare::runs::{PassRecord, SummaryRow};
 use crate::compare::thresholds::SPEED;
-use vos::record::{StageTimes, mean_stages};
+use vos::record::mean_stages;
 use vos::stats;
 
 /// Speed and cost of a side.
@@ -53,9 +53,9 @@ pub(super) fn speed(side: &SideResults<'_>) -> Option<Speed> {
     let rounds = cells(side);
     let passes: Vec<&PassRecord> = side.passes().map(|(_, pass)| pass).collect();
     let firsts: Vec<f64> =
-        passes.iter().filter_map(|pass| Some(pass.frames.first()?.latency_ms)).collect();
+        passes.iter().filter_map(|pass| Some(pass.frames.first()?.time.ms())).collect();
     let later = passes.iter().flat_map(|pass| pass.frames.iter().skip(1));
-    let later = stats::sorted(&later.map(|frame| frame.latency_ms).collect::<Vec<_>>());
+    let later = stats::sorted(&later.map(|frame| frame.time.ms()).collect::<Vec<_>>());
     let percentile = |percent: f64| {
         let beyond = later.len() as f64 * (1.0 - percent / 100.0);
         let enough = !side.overlapping() && beyond >= SPEED.frames_beyond as f64;
@@ -106,9 +106,8 @@ fn fps<'a>(cells: impl Iterator<Item = &'a Cell>) -> Option<f64> {
 
 fn stages(passes: &[&PassRecord]) -> serde_json::Map<String, serde_json::Value> {
     let frames: Vec<_> = passes.iter().flat_map(|pass| pass.frames.iter().copied()).collect();
-    let means = mean_stages(&frames).to_array();
-    let known = StageTimes::NAMES.iter().zip(means);
-    known.filter_map(|(name, mean)| Some(((*name).to_owned(), mean?.into()))).collect()
+    let means = mean_stages(&frames);
+    means.known().map(|(stage, mean)| (stage.column().to_owned(), mean.into())).collect()
 }
 
 /// Frames and time of each round and clip, clips in order of their names.
@@ -122,7 +121,7 @@ fn round(round: &ModelRound<'_>) -> Vec<Cell> {
         let cell = clips.entry(&key.video).or_default();
         for frame in passes.iter().flat_map(|pass| &pass.frames) {
             cell.frames += 1.0;
-            cell.seconds += frame.latency_ms / 1000.0;
+            cell.seconds += frame.time.ms() / 1000.0;
         }
     }
     clips.into_values().collect()

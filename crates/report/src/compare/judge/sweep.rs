@@ -163,7 +163,7 @@ fn object_fps(side: &SideResults<'_>, together: usize) -> Option<f64> {
             clip.0 += 1;
             for frame in passes.iter().flat_map(|pass| &pass.frames) {
                 clip.1 += 1.0;
-                clip.2 += frame.latency_ms / 1000.0;
+                clip.2 += frame.time.ms() / 1000.0;
             }
         }
         for (objects, of_clip, time) in clips.into_values() {

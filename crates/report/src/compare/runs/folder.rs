@@ -80,7 +80,7 @@ impl SummaryRow {
         ObjectKey {
             video: self.video.clone(),
             object: self.object.clone(),
-            model: self.model.clone(),
+            tag: self.model.clone(),
         }
     }
 

@@ -13,7 +13,8 @@ use anyhow::{Context, Result, bail};
 use serde::Deserialize;
 use serde_json::{Map, Value};
 
-use vos::record::{Finding, FrameTimes, ObjectKey, Observed, StageTimes};
+use vos::record::{Finding, FrameTime, FrameTimes, ObjectKey, Observed, StageTimes};
+use vos::stage::Stage;
 
 /// The members that a comparison uses.
 #[derive(Debug)]
@@ -97,10 +98,20 @@ struct RawVerdict {
     findings: Vec<Finding>,
 }
 
+/// Times of the frames, ms: latencies with one frame in flight, else intervals between masks.
+#[derive(Deserialize)]
+enum RawFrameTimes {
+    #[serde(rename = "latency_ms")]
+    Latencies(Vec<f64>),
+    #[serde(rename = "interval_ms")]
+    Intervals(Vec<f64>),
+}
+
 #[derive(Deserialize)]
 struct RawTimes {
     frame: Vec<usize>,
-    latency_ms: Vec<f64>,
+    #[serde(flatten)]
+    times: RawFrameTimes,
     #[serde(default)]
     stages_apart: bool,
     #[serde(flatten)]
@@ -134,14 +145,19 @@ pub(super) fn read(path: &Path) -> Result<SidecarFile> {
 
 fn pass(raw: RawPass) -> Result<PassRecord> {
     let RawPass { video, object, model, run, observed, verdict, frame_times } = raw;
-    let RawTimes { frame, latency_ms, stages_apart, mut columns } = frame_times;
+    let RawTimes { frame, times, stages_apart, mut columns } = frame_times;
+    type Time = fn(f64) -> FrameTime;
+    let (name, times, time): (_, _, Time) = match times {
+        RawFrameTimes::Latencies(times) => ("latency_ms", times, FrameTime::Latency),
+        RawFrameTimes::Intervals(times) => ("interval_ms", times, FrameTime::Interval),
+    };
     let frames = frame.len();
     let of = |name: &str| format!("{name} of {video} object {object}, pass {run}");
-    if latency_ms.len() != frames {
-        bail!("{}: {} times for {frames} frames", of("latency_ms"), latency_ms.len());
+    if times.len() != frames {
+        bail!("{}: {} times for {frames} frames", of(name), times.len());
     }
-    if let Some(bad) = latency_ms.iter().find(|ms| !ms.is_finite() || **ms <= 0.0) {
-        bail!("{}: {bad} ms is no time that a frame can take", of("latency_ms"));
+    if let Some(bad) = times.iter().find(|ms| !ms.is_finite() || **ms <= 0.0) {
+        bail!("{}: {bad} ms is no time that a frame can take", of(name));
     }
     let observed = match observed {
         Value::Null => None,
@@ -158,8 +174,8 @@ fn pass(raw: RawPass) -> Result<PassRecord> {
         }
     };
     let mut stages = Vec::new();
-    for name in StageTimes::NAMES {
-        stages.push(take(name)?);
+    for stage in Stage::ALL {
+        stages.push(take(stage.column())?);
     }
     let gpu_ms = take("gpu_ms")?;
     let objects = take("objects")?;
@@ -169,16 +185,16 @@ fn pass(raw: RawPass) -> Result<PassRecord> {
         iou_predictions: take("iou_predictions")?.iter().map(numbers).collect(),
     };
     let at = |column: &[Value], index: usize| column.get(index).and_then(Value::as_f64);
-    let times = |(index, (&frame, &latency_ms)): (usize, (&usize, &f64))| FrameTimes {
+    let of_frame = |(index, (&frame, &ms)): (usize, (&usize, &f64))| FrameTimes {
         frame,
-        latency_ms,
-        stages: StageTimes::from_array(std::array::from_fn(|stage| at(&stages[stage], index))),
+        time: time(ms),
+        stages: StageTimes::each(|stage| at(&stages[stage as usize], index)),
         gpu_ms: at(&gpu_ms, index),
         objects: objects.get(index).and_then(Value::as_u64).and_then(|n| usize::try_from(n).ok()),
         ..FrameTimes::default()
     };
-    let frames = frame.iter().zip(&latency_ms).enumerate().map(times).collect();
-    let key = ObjectKey { video, object, model };
+    let frames = frame.iter().zip(&times).enumerate().map(of_frame).collect();
+    let key = ObjectKey { video, object, tag: model };
     Ok(PassRecord {
         key,
         run,
@@ -219,11 +235,8 @@ mod tests {
         );
         let file = read_text(&text).unwrap();
         let pass = &file.passes[0];
-        assert_eq!((pass.frames[1].frame, pass.frames[1].latency_ms), (4, 2.5));
-        assert_eq!(
-            (pass.frames[0].stages.track_ms, pass.frames[1].stages.track_ms),
-            (None, Some(2.0))
-        );
+        assert_eq!((pass.frames[1].frame, pass.frames[1].time.ms()), (4, 2.5));
+        assert_eq!([0, 1].map(|at: usize| pass.frames[at].stages[Stage::Track]), [None, Some(2.0)]);
         assert_eq!((pass.frames[0].objects, pass.frames[1].objects), (Some(1), Some(2)));
         assert_eq!(pass.decisions.objectness, [Some(7.5), Some(-1.0)]);
         assert_eq!(pass.decisions.chosen_mask, [Some(0), Some(2)]);

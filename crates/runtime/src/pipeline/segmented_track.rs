@@ -54,7 +54,7 @@ pub struct Pieces {
 }
 
 /// The engines of one stream with the tensors between them.
-pub struct FusedTrack {
+pub struct SegmentedTrack {
     keys: KeyMaker,
     segments: Vec<Shared>,
     decoder: Option<Rc<MaskDecoder>>,
@@ -77,7 +77,7 @@ pub struct FusedTrack {
     full_from: usize,
 }
 
-impl FusedTrack {
+impl SegmentedTrack {
     /// Puts the pieces in a row.
     ///
     /// # Errors
@@ -135,7 +135,7 @@ impl FusedTrack {
         let width = Values::Memory.columns();
         ensure!(
             contract.memory_channels == width,
-            "memories are {} wide, the attention kernels take {width}; build the engines with --bank padded",
+            "memories are {} wide, the attention kernels take {width}; build the engines with --track-variant padded",
             contract.memory_channels
         );
         let split = contract.pointer_channels / width;
@@ -308,7 +308,7 @@ fn half(port: &Port, expected: [Option<usize>; 2]) -> Result<[usize; 2]> {
     ensure!(
         *dtype == DataType::Half,
         "'{name}' of the cut track step is {dtype}, the attention kernels take fp16; build the engines with --precision \
-         fp16, or with --bank padded"
+         fp16, or with --track-variant padded"
     );
     let found = match shape.as_slice() {
         [1, rows, columns] => [rows, columns].map(|extent| usize::try_from(*extent).unwrap_or(0)),
@@ -322,7 +322,7 @@ fn half(port: &Port, expected: [Option<usize>; 2]) -> Result<[usize; 2]> {
         |wanted: Option<usize>| wanted.map_or_else(|| "any".to_owned(), |size| size.to_string());
     ensure!(
         fits,
-        "'{name}' of the cut track step is {shape:?}, the attention kernels take [1, {}, {}]; build the engines with --bank \
+        "'{name}' of the cut track step is {shape:?}, the attention kernels take [1, {}, {}]; build the engines with --track-variant \
          padded",
         word(expected[0]),
         word(expected[1])

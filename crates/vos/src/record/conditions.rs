@@ -1,0 +1,76 @@
+/*!
+The conditions of a pass: what must be equal for two rows to be comparable. Columns are made of them.
+*/
+
+use clap::ValueEnum;
+use serde::{Deserialize, Serialize};
+
+use super::{Backend, Fidelity};
+use crate::geometry::GeometryKind;
+use crate::metrics::MetricsKind;
+use crate::precision::Precision;
+use crate::prompt::PromptPolicy;
+use crate::strides::Strides;
+
+/// How frames follow one another.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Mode {
+    /// One frame in flight: its latency is that of a live camera's frame.
+    #[default]
+    Latency,
+    /// Frames overlap: as many as possible in a second, each one older when its mask is there.
+    Throughput,
+}
+
+impl Mode {
+    /// The name in every row.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Latency => "latency",
+            Self::Throughput => "throughput",
+        }
+    }
+}
+
+/// Conditions of a pass.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Conditions {
+    /// Side of the network's input, pixels.
+    pub imgsz: usize,
+    /// Arithmetic of the network.
+    pub precision: Precision,
+    /// What ran the network; none where it was never loaded.
+    pub backend: Option<Backend>,
+    /// The processor or GPU by name; empty where the network was never loaded.
+    pub device: String,
+    /// How frames are fitted into the network's input.
+    pub geometry: GeometryKind,
+    /// Where a click goes.
+    pub prompt_policy: PromptPolicy,
+    /// Which evaluator's rules score the masks.
+    pub metrics: MetricsKind,
+    /// Frames one at a time, or overlapping.
+    pub mode: Mode,
+    /// What was run; none where the network was never loaded.
+    pub fidelity: Option<Fidelity>,
+    /// Which frames were fed and which annotations scored.
+    pub strides: Strides,
+}
+
+impl Conditions {
+    /// The same for a clip that is a video file, which `decoder` decoded. `None`: the frames are JPEG files.
+    #[must_use]
+    pub fn of_video(&self, decoder: Option<&str>) -> Self {
+        let mut conditions = self.clone();
+        if let Some(fidelity) = &mut conditions.fidelity {
+            fidelity.video_decoder = decoder.map(str::to_owned);
+        }
+        conditions
+    }
+
+    /// The `fidelity` column: memories, pointers, image size, resize and skips.
+    pub fn fidelity(&self) -> Option<String> {
+        Some(self.fidelity.as_ref()?.label(self.imgsz, self.strides))
+    }
+}
