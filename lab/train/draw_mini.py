@@ -31,6 +31,7 @@ def main():
     parser.add_argument("--alike", action="store_true", help="clips of two objects that look alike")
     parser.add_argument("--split", type=Path, help="folder that `segtrt synth` wrote")
     parser.add_argument("--clips", type=int, default=6)
+    parser.add_argument("--worst", type=int, metavar="N", help="draw only the N targets with the lowest IoU")
     parser.add_argument("--every", type=int, default=4, help="frames from one picture to the next")
     parser.add_argument("--box", action="store_true", help="prompt with boxes instead of clicks")
     parser.add_argument("--imgsz", type=int, default=256)
@@ -48,8 +49,13 @@ def main():
     for row, target in enumerate(iou):
         curve = " ".join(f"{value:.2f}" for value in target[:: args.every])
         print(f"row {row}, clip {int(held_out.clips.scene[row])}: IoU {target.mean():.3f}, by frame {curve}")
-    print(f"mean IoU {iou.mean():.4f}")
-    sheet(held_out.clips, seen, args.every).save(args.out)
+    mean = iou.mean(dim=1)
+    told = " ".join(f"{t}:{iou[:, t].mean():.3f}" for t in range(0, iou.shape[1], 4))
+    print(f"mean IoU {mean.mean():.4f} +- {mean.std() / len(mean) ** 0.5:.4f} of {len(mean)} targets, by frame {told}")
+    chosen = mean.argsort()[: args.worst].tolist() if args.worst else range(len(mean))
+    if args.worst:
+        print(f"drawn rows: {' '.join(map(str, chosen))}")
+    sheet(held_out.clips, seen, args.every, chosen).save(args.out)
 
 
 def of_split(split, count, side, device):
@@ -74,8 +80,8 @@ def of_split(split, count, side, device):
     return Clips(images.to(device), scene, torch.stack(masks).to(device), torch.ones_like(scene).float())
 
 
-def sheet(clips, seen, every):
-    """One row for each target, one picture for every `every`-th frame."""
+def sheet(clips, seen, every, chosen):
+    """One row for each of the `chosen` targets, one picture for every `every`-th frame."""
     from torchvision.utils import make_grid
     from torchvision.transforms.functional import to_pil_image
 
@@ -83,7 +89,9 @@ def sheet(clips, seen, every):
     mean, std = (torch.tensor(v, device=device)[:, None, None] for v in (MEAN, STD))
     green, white, red = (torch.tensor(c, device=device)[:, None, None] for c in ((0.0, 1, 0), (1.0, 1, 1), (1.0, 0, 0)))
     rows = []
-    for target, scene in enumerate(clips.scene.tolist()):
+    scenes = clips.scene.tolist()
+    for target in chosen:
+        scene = scenes[target]
         picture = (clips.images[scene, ::every] * std + mean).clamp(0, 1)
         mask, real = seen[target, ::every, None], clips.masks[target, ::every, None] > 0.5
         edge = F.max_pool2d(real.float(), 3, 1, 1).bool() & ~real

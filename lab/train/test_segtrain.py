@@ -107,7 +107,7 @@ class Learning(unittest.TestCase):
         plain = dict(
             device="cpu", seed=0, resume=None, out=Path(folder) / "mini.safetensors", batch=0.05, seconds=0.0,
             plan=1000.0, lr_single=2e-3, lr=1e-3, weight_decay=0.01, clip=1.0, ema=0.99, held_out=1, log_every=1,
-            eval_seconds=1e9, save_seconds=1e9, begin=0.0, bf16=False, eager=False,
+            eval_seconds=1e9, save_seconds=1e9, begin=0.0, bf16=False, eager=False, finish=False, mix="usual",
         )
         return SimpleNamespace(**(plain | given))
 

@@ -27,6 +27,8 @@ def parse():
     parser.add_argument("--resume", type=Path, metavar="FILE.resume.pt")
     parser.add_argument("--init", type=Path, metavar="FILE.safetensors", help="weights to begin with instead of fresh ones")
     parser.add_argument("--begin", type=float, default=0.0, metavar="SHARE", help="share of the schedule to skip, for --init")
+    parser.add_argument("--finish", action="store_true", help="schedule for a trained network: long clips only, for --init")
+    parser.add_argument("--mix", default="usual", choices=("usual", "hard"), help="hard: objects meet more often, and time jumps")
     parser.add_argument("--imgsz", type=int, default=256, help="image side; 128 for a quick trial")
     parser.add_argument("--batch", type=float, default=1.0, help="factor on the scenes of a step")
     parser.add_argument("--lr-single", type=float, default=2e-3, help="highest learning rate of single frames")

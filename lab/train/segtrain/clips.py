@@ -14,6 +14,21 @@ TARGETS = 2  # prompts for each scene of a training step, on average
 LEAST_START = 64 / 256**2  # share of the picture that a target covers on its first frame, or more
 
 
+@dataclass(frozen=True)
+class Mix:
+    """Shares of training scenes that ask for something: `alike` objects, objects that meet (`hard`), a
+    `jump` in time, after which only looks tell who is who."""
+
+    alike: float = 0.4
+    hard: float = 0.0
+    jump: float = 0.0
+
+
+# Run 5's network swapped objects where they met, and found them again where they had been
+# at first: it knew them by their places. The hard mix asks for their looks.
+MIXES = {"usual": Mix(), "hard": Mix(alike=0.25, hard=0.4, jump=0.25)}
+
+
 @dataclass
 class Clips:
     """images [B,T,3,S,S] normalised; N targets: `scene` [N] says in which clip each is,
@@ -25,17 +40,21 @@ class Clips:
     usable: torch.Tensor
 
 
-def training_clips(draw, clips, frames, side):
+def training_clips(draw, clips, frames, side, mix=MIXES["usual"]):
     """Random clips; half of them start where every object stands apart, as demo clips do.
+
+    Scenes whose objects meet all start apart.
 
     Every visible object of a scene is a target: asked for each in turn, the network learns
     nothing from looks alone. Scenes have different numbers of them, so as many as TARGETS a
     scene are picked from all.
     """
-    scenes = Scenes(draw, clips)
-    start = draw.between(0, 50, clips, 1) * draw.chance(0.5, clips, 1)
+    scenes = Scenes(draw, clips, alike=draw.chance(mix.alike, clips), hard=mix.hard)
+    start = draw.between(0, 50, clips, 1) * draw.chance(0.5, clips, 1) * ~scenes.meeting
     stride = 1.0 + draw.below(3, clips, 1)
     t = start + stride * torch.arange(frames, device=draw.device)
+    if mix.jump and frames > 2:
+        t = t + _jumps(draw, scenes, frames, mix.jump)
     images, shares = scenes.render(t, side, _shown(draw, clips, frames))
     usable = (shares[:, :, 0].mean(dim=(2, 3)) >= LEAST_START).flatten().float()
     picked = (usable + draw.between(0, 1, clips * OBJECTS)).topk(TARGETS * clips).indices
@@ -67,3 +86,12 @@ def _shown(draw, clips, frames):
     last = first + 1 + draw.below(4, *shape)
     frame = torch.arange(frames, device=draw.device)
     return ~(draw.chance(0.08, *shape) & (frame >= first) & (frame < last))
+
+
+def _jumps(draw, scenes, frames, share):
+    """Times [B,T] to add: in a share of the scenes all that follows a frame is later, unless objects are alike."""
+    clips = len(scenes.alike)
+    frame = torch.arange(frames, device=draw.device)
+    after = frame >= 2 + draw.below(frames - 2, clips, 1)
+    chosen = draw.chance(share, clips, 1) & ~scenes.alike[:, None]
+    return draw.between(8, 30, clips, 1) * (after & chosen)

@@ -101,15 +101,16 @@ class Training:
         """One optimizer step; returns its losses as device tensors."""
         options = self.options
         done = options.begin + (1 - options.begin) * self.seconds() / self.plan
-        stage = schedule.stage(done)
+        stages = schedule.FINISH if options.finish else schedule.STAGES
+        stage = schedule.stage(done, stages)
         frames = schedule.clip_length(stage, self.step, options.seed)
         if frames > 1 and self.clips_from is None:
             self.clips_from = self.step
-        rate = schedule.learning_rate(self.step, done, options.lr_single, options.lr, self.clips_from)
+        rate = schedule.learning_rate(self.step, done, options.lr_single, options.lr, self.clips_from, stages)
         for group in self.optimizer.param_groups:
             group["lr"] = rate
         scenes = max(2, round(stage.scenes * options.batch))
-        batch = draw_batch(self.draw, scenes, frames, self.side)
+        batch = draw_batch(self.draw, scenes, frames, self.side, options.mix)
         losses = self.steps.run(batch, stage, stage.quiet)
         norm = torch.nn.utils.clip_grad_norm_(self.model.parameters(), options.clip)
         self.optimizer.step()

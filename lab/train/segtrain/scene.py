@@ -6,6 +6,7 @@ network's square input, twice as finely across, where a wide frame is squeezed m
 scenes are what `segtrt synth` draws. Training adds what the original does not have: other
 aspects, targets that vanish, jittered starts, stars, slight blur and sensor noise. In `alike`
 scenes all objects share outline, size and texture, so that only the click tells them apart.
+In `hard` scenes all objects meet in the middle at about the same time and hide one another there.
 """
 
 import torch
@@ -19,27 +20,32 @@ ACROSS = 2  # samples of a pixel's width
 HEIGHT = 360.0
 TEXTURE = 128  # side of an object's texture
 MEAN, STD = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)
-ALIKE = 0.4  # share of the training scenes with objects that look alike
 
 
 class Scenes:
     """B random scenes; `count` [B] objects are in each, back to front."""
 
-    def __init__(self, draw, clips, plain=False, alike=None, counts=(1, 2, 2, 3, 3, 4)):
-        """`plain`: as `segtrt synth` draws them; `alike` bool [B]: by default a random share."""
+    def __init__(self, draw, clips, plain=False, alike=None, counts=(1, 2, 2, 3, 3, 4), hard=0.0):
+        """`plain`: as `segtrt synth` draws them; `alike` bool [B]: by default none.
+
+        `hard`: share of the scenes whose objects meet.
+        """
         b, k, dev = clips, OBJECTS, draw.device
         self.draw, self.plain = draw, plain
         aspects = draw.constant((16 / 9,) * 3 + (() if plain else (1.5, 4 / 3, 1.0)))
         self.width = HEIGHT * aspects[draw.below(len(aspects), b)]
         counts = draw.constant(counts)
         self.count = counts[draw.below(len(counts), b)]
-        self.alike = draw.chance(ALIKE, b) if alike is None else alike
+        self.alike = torch.zeros(b, dtype=torch.bool, device=dev) if alike is None else alike
+        self.meeting = draw.chance(hard, b, 1) if hard else torch.zeros(b, 1, dtype=torch.bool, device=dev)
         self._place(draw, b, k)
         self.outlines = Outlines(draw, b, k, stars=not plain)
         self.outlines.share(self._shared)
         self.breath = Wave(draw, torch.ones(b, k, device=dev), 0.08)
         self.breath.share(self._shared)
         self.period = draw.between(24, 56, b, k)
+        together = self.period[:, :1] * draw.between(0.85, 1.15, b, k) if hard else self.period
+        self.period = torch.where(self.meeting, together, self.period)
         self.angle = draw.between(0, 1, b, k)
         self.spin = draw.sign(b, k) * draw.between(0.003, 0.015, b, k)
         self.colours = self._shared(draw.between(20, 255, b, k, 2, 3))
@@ -82,7 +88,8 @@ class Scenes:
             start = start + draw.between(-0.2, 0.2, b, k, 2) * draw.chance(0.3, b, 1, 1) * frame
             # Some objects leave the picture on their way.
             outside = 0.5 + draw.sign(b, k, 2) * draw.between(0.7, 1.0, b, k, 2)
-            goal = torch.where(draw.chance(0.1, b, k, 1), outside, goal)
+            goal = torch.where(draw.chance(0.1, b, k, 1) & ~self.meeting[..., None], outside, goal)
+            goal = torch.where(self.meeting[..., None], 0.5 + 0.4 * (goal - 0.5), goal)
         self.start, self.goal = start, goal * frame
 
     @torch.no_grad()

@@ -28,21 +28,28 @@ STAGES = (
     Stage(0.85, (16, 24), 40, quiet=6),
     Stage(1.00, (24, 32), 32, quiet=10),
 )
+# For a trained network: clips that are long enough for objects to meet and part again. One length
+# a stage, because recording a step of another length takes a tenth of a minute.
+FINISH = (
+    Stage(0.40, (16,), 48, quiet=2),
+    Stage(0.75, (24,), 40, quiet=6),
+    Stage(1.00, (32,), 32, quiet=8),
+)
 SINGLE_WARM_UP, CLIPS_WARM_UP = 60, 40  # steps
 FLOOR = 0.01
 
 
-def stage(done):
+def stage(done, stages=STAGES):
     """The stage at share `done`."""
-    return next((s for s in STAGES if done < s.until), STAGES[-1])
+    return next((s for s in stages if done < s.until), stages[-1])
 
 
-def learning_rate(step, done, single, clips, clips_from):
+def learning_rate(step, done, single, clips, clips_from, stages=STAGES):
     """A warm-up and a cosine for single frames (peak `single`), and both once more for clips.
 
     `clips_from`: the step at which the first clip was taught, None before.
     """
-    end = STAGES[0].until
+    end = stages[0].until if stages[0].lengths == (1,) else 0.0
     if clips_from is None:
         return single * min(1.0, (step + 1) / SINGLE_WARM_UP) * _cosine(done / end, 0.1)
     warm = min(1.0, (step - clips_from + 1) / CLIPS_WARM_UP)

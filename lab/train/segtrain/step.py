@@ -10,7 +10,7 @@ from dataclasses import dataclass
 import torch
 
 from . import prompts
-from .clips import training_clips
+from .clips import MIXES, training_clips
 from .losses import frame_loss, truth_of
 
 
@@ -43,9 +43,9 @@ class Batch:
             mine.copy_(theirs)
 
 
-def draw_batch(draw, scenes, frames, side):
-    """A fresh Batch."""
-    made = training_clips(draw, scenes, frames, side)
+def draw_batch(draw, scenes, frames, side, mix="usual"):
+    """A fresh Batch of one of `clips.MIXES`."""
+    made = training_clips(draw, scenes, frames, side, MIXES[mix])
     first = made.masks[:, 0] > 0.5
     coords, begin = {}, 0
     for kind, count in zip(prompts.KINDS, prompts.share_out(len(first))):
