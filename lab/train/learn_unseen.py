@@ -223,6 +223,7 @@ class Learner:
             for name, loss in losses.items():
                 sums[name] = sums.get(name, 0.0) + (loss * weight).sum()
             right.append((iou * weight).sum().detach())
+            sums["predicted"] = sums.get("predicted", 0.0) + (answer.ious.amax(dim=1).detach() * weight).sum()
         total = sums["mask"] + sums["iou"] + sums["score"]
         self.optimizer.zero_grad(set_to_none=True)
         total.backward()

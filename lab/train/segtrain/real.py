@@ -30,6 +30,7 @@ NEAR, FAR, FASTEST = 1.3, 0.5, 0.05  # biases of queries and keys, by the freque
 QUIET = 0.2  # of what a layer adds that is not the memory's message
 LAYER_SCALE = 0.1  # Meta's 1e-6 keeps the memory encoder's blocks shut for most of a short training
 PRESENT = 4.0  # the score of an object before anything is learnt
+TINY = 1e-6
 LEAST_SHARE = 4e-4  # of the picture; an object with less of it visible counts as absent
 
 
@@ -164,6 +165,12 @@ class Loop:
             yield Answer(masks.float(), ious.float(), score.float(), out["pred_masks"].float())
 
 
+def _surprise(chance, truth):
+    """Cross-entropy of chances less its least value; a difference would teach nothing where a sigmoid is flat."""
+    told = lambda c: -(truth * (c + TINY).log() + (1 - truth) * (1 - c + TINY).log())
+    return told(chance) - told(truth)
+
+
 def frame_loss(answer, target):
     """Losses [N] by name and the taken mask's IoU [N]; `target` [N,h,w] is the object's share of each pixel.
 
@@ -176,7 +183,7 @@ def frame_loss(answer, target):
     score = F.binary_cross_entropy_with_logits(answer.score[:, 0], present, reduction="none")
     losses = {
         "mask": present * 0.5 * (each.mean(dim=1) + each.gather(1, taken)[:, 0]),
-        "iou": present * (answer.ious - iou).abs().mean(dim=1),
+        "iou": present * _surprise(answer.ious, iou).mean(dim=1),
         "score": score,
     }
     seen = answer.score[:, 0] > 0
