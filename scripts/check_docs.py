@@ -9,6 +9,7 @@ Rules:
 - A sentence of a page in SHORT has at most 25 words. Code blocks, tables and headings do not
   count; inline code is one word.
 - README.md has at most 120 lines.
+- Paths and names of the sources in code type on a page of NAMED exist.
 
 Exit code 0: no fault; 1: at least one.
 """
@@ -25,10 +26,18 @@ MOST_WORDS = 25
 MOST_LINES = {"README.md": 120}
 # Pages whose sentences are held to MOST_WORDS.
 SHORT = ("README.md",)
+# Pages whose code spans are paths of the repository or names that its Rust sources declare.
+NAMED = ("docs/architecture.md",)
 # Folders of raw results: pages in their subfolders are a program's output, and name files that
 # were not kept.
 RECORDS = ("docs/results", "docs/measurements")
 
+# Model tags look like functions.
+TAGS = ("sam2_", "edgetam_")
+# A path: its first part is a file or folder of the repository. A name: a type or a function.
+PATH = re.compile(r"^[\w.-]+(?:/[\w.-]*)*$")
+NAME = re.compile(r"^(?:[A-Z]\w*[a-z]\w*|[a-z]+(?:_[a-z]+)+)$")
+DECLARED = re.compile(r"\b(?:fn|struct|enum|trait|type|mod|const|static)\s+(\w+)")
 FENCE = re.compile(r"^\s*(```+|~~~+)")
 HEADING = re.compile(r"^#{1,6}\s+(.*?)\s*#*\s*$")
 ITEM = re.compile(r"^\s*(?:[-*+]|\d+[.)])\s+")
@@ -151,6 +160,25 @@ def long_sentences(text, most=MOST_WORDS):
                 yield number, f"{count} words in one sentence, {most} at most: {sentence[:70].strip()} …"
 
 
+def declared(root):
+    """Every name that a Rust source declares."""
+    files = [path for folder in ("src", "crates") for path in (root / folder).rglob("*.rs")]
+    return {name for file in files for name in DECLARED.findall(file.read_text(encoding="utf-8"))}
+
+
+def name_faults(root, page):
+    known = None
+    for number, line in without_code_blocks((root / page).read_text(encoding="utf-8")):
+        for _, code in INLINE_CODE.findall(line):
+            if PATH.match(code) and ("/" in code or (root / code).exists()):
+                if not (root / code).exists():
+                    yield number, f"`{code}` is no file or folder of the repository"
+            elif NAME.match(code):
+                known = known or declared(root)
+                if code not in known and not code.startswith(TAGS):
+                    yield number, f"`{code}` is declared in no Rust source"
+
+
 def is_record(name):
     return any(str(Path(name).parent).startswith(f"{folder}/") for folder in RECORDS)
 
@@ -166,6 +194,8 @@ def faults(root, names, short=SHORT):
     for name in names:
         text = (root / name).read_text(encoding="utf-8")
         for number, message in link_faults(root, name):
+            yield f"{name}:{number}: {message}"
+        for number, message in name_faults(root, name) if name in NAMED else ():
             yield f"{name}:{number}: {message}"
         if name in short:
             for number, message in long_sentences(text):

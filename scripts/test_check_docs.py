@@ -19,6 +19,21 @@ class OwnPages(unittest.TestCase):
         self.assertEqual(list(check.faults(check.ROOT, names)), [])
 
 
+class Names(unittest.TestCase):
+    def test_paths_and_names_of_the_sources(self):
+        with tempfile.TemporaryDirectory() as folder:
+            root = Path(folder)
+            (root / "src").mkdir()
+            (root / "src/lib.rs").write_text("pub struct Frame;\nfn read_all() {}\n", encoding="utf-8")
+            good = "`src/lib.rs` `src/` `src` `Frame` `read_all` `--flag` `bench a` `word` `sam2_tiny`\n"
+            (root / "page.md").write_text(good, encoding="utf-8")
+            self.assertEqual(list(check.name_faults(root, "page.md")), [])
+            (root / "page.md").write_text("`src/x.rs` `Lane`\n\n`read_none`\n", encoding="utf-8")
+            found = list(check.name_faults(root, "page.md"))
+            self.assertEqual([number for number, _ in found], [1, 1, 3])
+            self.assertIn("`Lane` is declared in no Rust source", found[1][1])
+
+
 class Links(unittest.TestCase):
     def setUp(self):
         folder = tempfile.TemporaryDirectory()

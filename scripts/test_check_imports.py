@@ -67,6 +67,17 @@ class Imports(unittest.TestCase):
         self.write("src/a/tests.rs", "use crate::c;\n")
         self.assertEqual(self.circles(b="use crate::a;", c="use crate::a;"), [["a", "b"]])
 
+    def test_cases_of_a_module_belong_to_the_self_test(self):
+        self.write("src/a/cases.rs", "use crate::selftest;\n")
+        self.write("src/selftest.rs", "use crate::a;\n")
+        self.write("src/a.rs", "")
+        graph = check.arrows(self.root / "src", check.CASES)
+        self.assertEqual((graph, check.circles(graph)), ({"selftest": {"a": self.root / "src/selftest.rs"}}, []))
+        self.assertEqual(self.circles(), [["a", "selftest"]])
+        self.write("src/a/inner.rs", "use crate::selftest;\n")
+        graph = check.arrows(self.root / "src", check.CASES)
+        self.assertEqual(check.circles(graph), [["a", "selftest"]])
+
     def test_a_dependency_against_the_direction_is_a_fault(self):
         for name in ("a", "b", "c"):
             self.write(f"src/{name}.rs", "")

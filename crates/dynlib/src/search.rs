@@ -204,7 +204,7 @@ mod tests {
     static MADE_UP: Wanted = Wanted {
         title: "made-up library",
         file: "libmadeup.so",
-        variable: "SEGTRT_TEST_OF_A_MADE_UP_LIBRARY",
+        variable: "A_MADE_UP_LIBRARY",
         loader: &["libmadeup.so.2", "libmadeup.so.1"],
         pip: &["nvidia/madeup/lib"],
         advice: "make one up",
