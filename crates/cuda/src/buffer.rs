@@ -1,5 +1,5 @@
 /*!
-Device memory with an owner; what is done with it goes through its views.
+Device memory with an owner; all access goes through its views.
 */
 
 use std::ffi::c_void;
@@ -11,28 +11,29 @@ use super::device::Gpu;
 use super::error::{Result, Tried};
 use super::host_block::HostBlock;
 
-/// A block of device memory; goes back to the driver when it is dropped, after the work that uses it.
+/// A block of device memory; freed when it is dropped, after the work that uses it.
 #[derive(Debug)]
 pub(super) struct Buffer {
     address: sys::CUdeviceptr,
     bytes: usize,
     gpu: Gpu,
-    /// The host memory that this is the device's view of; none for memory of the device's own.
+    /// The host memory that this is a device view of; none for device memory.
     host: Option<Arc<HostBlock>>,
 }
 
 impl Buffer {
     pub(super) fn new(gpu: &Gpu, bytes: usize) -> Result<Self> {
         gpu.bind()?;
-        // The driver gives no empty blocks, and engines may have empty tensors.
-        // SAFETY: a context is current; the host never reads the block but through copies that the driver orders.
+        // The driver gives no empty blocks, and engines may have empty tensors. SAFETY: a context
+        // is current; the host never reads the block but through copies that the driver orders.
         let address = unsafe { result::malloc_sync(bytes.max(1)) }
             .tried(|| format!("give {bytes} bytes of device memory"))?;
         gpu.count(bytes.max(1));
         Ok(Self { address, bytes, gpu: gpu.clone(), host: None })
     }
 
-    /// Host memory under the address by which the device reaches it. It is not device memory, and not counted as such.
+    /// Host memory under the address by which the device reaches it. It is not device memory, and
+    /// not counted as such.
     pub(super) fn of_host(gpu: &Gpu, address: sys::CUdeviceptr, host: Arc<HostBlock>) -> Self {
         Self { address, bytes: host.len(), gpu: gpu.clone(), host: Some(host) }
     }
@@ -59,7 +60,8 @@ impl Drop for Buffer {
         }
         self.gpu.discount(self.bytes.max(1));
         let freed = self.gpu.bind().and_then(|()| {
-            // SAFETY: the address came from malloc_sync and is freed here only; cuMemFree waits for work that uses it.
+            // SAFETY: the address came from malloc_sync and is freed here only; cuMemFree waits for
+            // work that uses it.
             unsafe { result::free_sync(self.address) }.tried(|| "take memory back".into())
         });
         // A context that was lost to an earlier fault takes nothing back; the process's end does.

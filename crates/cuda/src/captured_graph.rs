@@ -11,12 +11,12 @@ use super::view::View;
 /// A value that enqueues the same work, on the same memory, at each call.
 ///
 /// # Safety
-/// A captured graph is replayed without calling the value again, as long as the value lives. So until it is
-/// dropped, the value keeps, alone or with others, everything that its enqueued work uses: memory, kernels,
-/// engines' contexts, cuBLASLt's handles. Memory that it drops earlier, or borrows inside of
-/// [`Capturable::enqueue`], would be used after it is freed. None of that memory is
-/// [`Pinned`](super::Pinned): the host would not know that a replay uses it. [`Capturable::cleared`] keeps its
-/// promise.
+/// A captured graph is replayed without calling the value again, as long as the value lives. So
+/// until it is dropped, the value keeps, alone or with others, everything that its enqueued work
+/// uses: memory, kernels, engines' contexts, cuBLASLt's handles. Memory that it drops earlier, or
+/// borrows inside of [`Capturable::enqueue`], would be used after it is freed. None of that memory
+/// is [`Pinned`](super::Pinned): the host would not know that a replay uses it.
+/// [`Capturable::cleared`] keeps its promise.
 ///
 /// Safe code cannot promise this:
 /// ```compile_fail,E0200
@@ -81,16 +81,16 @@ impl<W: Capturable> CapturedGraph<W> {
         Self { graph: None, work, stream: stream.clone(), with_graph, count: GraphStats::default() }
     }
 
-    /// Enqueues the work; returns before it is done. The first run enqueues call by call, because TensorRT
-    /// prepares on first use, and then captures; later runs replay the graph.
+    /// Enqueues the work; returns before it is done. The first run enqueues call by call, because
+    /// TensorRT prepares on first use, and then captures; later runs replay the graph.
     ///
     /// # Errors
     /// Work that cannot be enqueued or captured: `--no-cuda-graphs` runs without graphs.
     pub fn run(&mut self) -> Result<()> {
         if let Some(graph) = &self.graph {
             self.count.replayed += 1;
-            // SAFETY: `work` keeps all that was captured, as its type promises; nobody can take it out, and it is dropped
-            // after the graph; drop waits for the stream.
+            // SAFETY: `work` keeps all that was captured, as its type promises; nobody can take it
+            // out, and it is dropped after the graph; drop waits for the stream.
             return Ok(unsafe { graph.launch() }?);
         }
         self.work.enqueue(&self.stream)?;
@@ -99,7 +99,8 @@ impl<W: Capturable> CapturedGraph<W> {
             self.stream.synchronize()?;
             let (cleared, work, stream) = (self.work.cleared(), &mut self.work, &self.stream);
             let enqueue = || work.enqueue(stream);
-            // SAFETY: the work fills `cleared` with zeros before it uses any of it, as its type promises.
+            // SAFETY: the work fills `cleared` with zeros before it uses any of it, as its type
+            // promises.
             self.graph = Some(unsafe { Graph::record(stream, cleared.as_ref(), enqueue) }?);
             self.count.captured += 1;
         }

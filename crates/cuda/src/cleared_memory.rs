@@ -1,10 +1,10 @@
 /*!
-Leaves out of a recording what clears memory again that the recording clears as a whole.
+Removes from a captured graph the zero fills of memory that the graph has already filled as a whole.
 
-cuBLASLt clears a counter of four bytes, by which a product's blocks take turns, before each product
-that has one. As a node between two kernels that costs 2.5 to 6 us on an H200, a third of a product.
-Where every product has a counter of its own, all of them can be cleared at once, before the first;
-then the nodes for single ones have nothing left to do.
+cuBLASLt clears a counter of four bytes, by which a matmul's blocks synchronise, before each matmul
+that has one. As a node between two kernels that costs 2.5 to 6 us on an H200, a third of a matmul.
+If every matmul has a counter of its own, all of them can be cleared at once, before the first; then
+the nodes for single ones have no effect.
 */
 
 use std::mem::MaybeUninit;
@@ -29,11 +29,13 @@ const FUNCTIONS: [&str; 7] = [
 
 type Tried<T> = std::result::Result<T, DriverError>;
 
-/// Takes out the nodes that fill a part of `cleared` with zeros, and not all of it. What came before such a node then comes before
-/// what came behind it. A node that the driver does not let go stays, and does what it always did.
+/// Takes out the nodes that fill a part of `cleared` with zeros, and not all of it. What came
+/// before such a node then comes before what came after it. A node that the driver does not remove
+/// stays, with its effect.
 ///
 /// # Safety
-/// The graph lives, nobody else uses it, and it fills all of `cleared` with zeros before anything else uses any of it.
+/// The graph lives, nobody else uses it, and it fills all of `cleared` with zeros before anything
+/// else uses any of it.
 pub(super) unsafe fn leave_out(graph: CUgraph, cleared: &View) {
     if !driver::offers(&FUNCTIONS) {
         return;
@@ -74,7 +76,8 @@ unsafe fn fills_a_part(node: CUgraphNode, cleared: &View) -> Tried<bool> {
         return Ok(false);
     }
     let mut fill = MaybeUninit::uninit();
-    // SAFETY: it is such a node, and `fill` a place for what it does, which is written where the answer is success.
+    // SAFETY: it is such a node, and `fill` a place for what it does, which is written where the
+    // answer is success.
     let fill = unsafe {
         sys::cuGraphMemsetNodeGetParams(node, fill.as_mut_ptr()).result()?;
         fill.assume_init()

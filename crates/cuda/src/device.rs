@@ -1,5 +1,5 @@
 /*!
-One GPU: what it is, how much memory it has, and the making of everything else.
+One GPU: its properties and memory, and the creation of streams and events.
 */
 
 use std::sync::Arc;
@@ -13,16 +13,16 @@ use super::image::Modules;
 use super::pool::{MemoryTag, Pool};
 use super::stream::{Event, Stream};
 
-/// What a GPU is.
+/// Properties of a GPU.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Facts {
-    /// Its place among the devices that the driver shows, from 0.
+    /// Its index among the devices that the driver shows, from 0.
     pub ordinal: usize,
     /// The driver's name ("NVIDIA H200", "Orin").
     pub name: String,
     /// Compute capability, 90 for 9.0.
     pub sm: u32,
-    /// All its memory, bytes; on a Jetson that of the board.
+    /// Total memory, bytes; on a Jetson the board's.
     pub total_bytes: u64,
     /// It shares the host's memory.
     pub unified: bool,
@@ -44,7 +44,8 @@ impl Gpu {
     /// Opens a device and makes its primary context current on the calling thread.
     ///
     /// # Errors
-    /// [`GpuError::NoDriver`], [`GpuError::NoDevice`], or what else the driver says; never a panic.
+    /// [`GpuError::NoDriver`], [`GpuError::NoDevice`], or another error of the driver; never a
+    /// panic.
     pub fn open(ordinal: usize) -> Result<Self> {
         driver::require()?;
         let no_device = |code| GpuError::NoDevice { ordinal, code };
@@ -66,7 +67,8 @@ impl Gpu {
     /// How many devices the driver shows.
     ///
     /// # Errors
-    /// [`GpuError::NoDriver`], [`GpuError::NoDevice`] where it shows none, or what else the driver says.
+    /// [`GpuError::NoDriver`], [`GpuError::NoDevice`] if it shows none, or another error of the
+    /// driver.
     pub fn how_many() -> Result<usize> {
         driver::require()?;
         let count = CudaContext::device_count().map_err(|error| match means_no_device(error) {
@@ -76,17 +78,17 @@ impl Gpu {
         Ok(usize::try_from(count).unwrap_or_default())
     }
 
-    /// What it is.
+    /// Its properties.
     pub fn facts(&self) -> &Facts {
         &self.facts
     }
 
-    /// The count of device memory; one for everything that is made from one opening.
+    /// The count of device memory, shared by all clones.
     pub fn pool(&self) -> &Pool {
         &self.pool
     }
 
-    /// The same GPU, whose memory counts as taken for `purpose` from here on.
+    /// The same GPU, whose memory counts under the tag `purpose` from here on.
     pub fn tagged(&self, purpose: MemoryTag) -> Self {
         Self { purpose, ..self.clone() }
     }
@@ -107,7 +109,8 @@ impl Gpu {
         &self.modules
     }
 
-    /// Its PCI address as NVML takes it (`00000000:1b:00.0`): other tools count GPUs in another order than CUDA does.
+    /// Its PCI address as NVML takes it (`00000000:1b:00.0`): other tools count GPUs in another
+    /// order than CUDA does.
     pub fn pci_address(&self) -> Result<String> {
         use CUdevice_attribute as Attribute;
         let part = |attribute| self.context.attribute(attribute).tried(|| "say its address".into());
@@ -123,7 +126,8 @@ impl Gpu {
         Ok((free as u64, total as u64))
     }
 
-    /// Makes the context current on the calling thread; needed before TensorRT is called on a new thread.
+    /// Makes the context current on the calling thread; needed before TensorRT is called on a new
+    /// thread.
     pub fn bind(&self) -> Result<()> {
         self.context.bind_to_thread().tried(|| "make its context current".into())
     }
@@ -150,7 +154,7 @@ impl Gpu {
 
     /// An event that takes the time.
     pub fn event(&self) -> Result<Event> {
-        // Without a flag cudarc makes events that take no time.
+        // Without a flag cudarc creates events without time.
         let flags = Some(CUevent_flags::CU_EVENT_DEFAULT);
         self.context.new_event(flags).map(Event::new).tried(|| "make an event".into())
     }

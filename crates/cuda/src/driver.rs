@@ -1,8 +1,8 @@
 /*!
 Whether there is a driver to call at all.
 
-The binding panics where the library, or a function of it, is missing. Both are asked for here, once, before anything
-else of the driver is touched.
+The binding panics where the library, or a function of it, is missing. Both are asked for here,
+once, before anything else of the driver is touched.
 */
 
 use std::ffi::c_void;
@@ -78,8 +78,8 @@ pub(super) fn require_hoppers() -> Result<()> {
     }
 }
 
-/// Whether programmatic dependent launches can be enqueued and captured: drivers for CUDA 12.3 or newer,
-/// the first that distinguish kinds of graph edges.
+/// Whether programmatic dependent launches can be enqueued and captured: drivers for CUDA 12.3 or
+/// newer, the first that distinguish kinds of graph edges.
 pub(super) fn captures_pdl() -> bool {
     static OFFERED: OnceLock<bool> = OnceLock::new();
     *OFFERED.get_or_init(|| offers(&["cuLaunchKernelEx", "cuGraphGetEdges_v2"]))
@@ -87,7 +87,8 @@ pub(super) fn captures_pdl() -> bool {
 
 /// Whether the library, which is there, has no such function.
 fn lacks(symbol: &str) -> bool {
-    // SAFETY: the library is there, so this does not panic; it stays open for the life of the process.
+    // SAFETY: the library is there, so this does not panic; it stays open for the life of the
+    // process.
     let library = unsafe { sys::culib() };
     // SAFETY: the address is only looked up, never used under this type.
     unsafe { library.get::<*const c_void>(symbol.as_bytes()) }.is_err()
@@ -112,7 +113,8 @@ pub(super) fn require() -> Result<()> {
 /// Whether the driver has these functions, too.
 pub(super) fn offers(functions: &[&str]) -> bool {
     require().is_ok_and(|()| {
-        // SAFETY: the library is there, so this does not panic; it stays open for the life of the process.
+        // SAFETY: the library is there, so this does not panic; it stays open for the life of the
+        // process.
         let library = unsafe { sys::culib() };
         // SAFETY: the address is only looked up, never used under this type.
         let has =

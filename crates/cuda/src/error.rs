@@ -28,7 +28,7 @@ pub enum GpuError {
         /// The driver's words.
         code: String,
     },
-    /// A driver that is older than everything that this program was made for.
+    /// A driver that is too old for this program.
     #[error("the CUDA driver has no {symbol}; install a driver for CUDA 11.4 or newer")]
     OldDriver {
         /// The function that is missing.
@@ -63,7 +63,8 @@ impl<T> Tried<T> for std::result::Result<T, DriverError> {
     }
 }
 
-/// "CUDA_ERROR_OUT_OF_MEMORY (out of memory)". Only for errors that the driver gave: it is asked for the words.
+/// "CUDA_ERROR_OUT_OF_MEMORY (out of memory)". Only for errors that the driver gave: it is asked
+/// for the words.
 pub(super) fn code(error: DriverError) -> String {
     let words = |text: std::result::Result<&std::ffi::CStr, DriverError>| {
         text.map(|text| text.to_string_lossy().into_owned()).ok()

@@ -1,5 +1,5 @@
 /*!
-Work recorded once and launched as a whole.
+Work captured once and launched as a whole.
 */
 
 use std::fmt::Display;
@@ -18,15 +18,17 @@ pub struct Graph {
     stream: Stream,
 }
 
-/// What was recorded, until it is made ready.
+/// A captured graph before it is instantiated.
 struct Draft(CUgraph);
 
 impl Graph {
-    /// Records what `enqueue` enqueues on `stream`, without running it. `cleared`: what the work fills with zeros as a whole before
-    /// anything uses it; parts of it that it fills with zeros once more are left out.
+    /// Records what `enqueue` enqueues on `stream`, without running it. `cleared`: what the work
+    /// fills with zeros as a whole before anything uses it; parts of it that it fills with zeros
+    /// once more are left out.
     ///
     /// # Errors
-    /// `enqueue`'s own, work that cannot be recorded, or nothing recorded. The stream records no longer after any.
+    /// `enqueue`'s own, work that cannot be recorded, or nothing recorded. The stream records no
+    /// longer after any.
     ///
     /// # Safety
     /// The work fills all of `cleared` with zeros before anything else of it uses any of it.
@@ -52,7 +54,8 @@ impl Graph {
             return Err(GpuError::Failed { what: what(), code: "nothing was recorded".to_owned() });
         }
         if let Some(cleared) = cleared {
-            // SAFETY: the graph lives, and nobody else knows it; what it does with `cleared` is the caller's promise.
+            // SAFETY: the graph lives, and nobody else knows it; what it does with `cleared` is the
+            // caller's promise.
             unsafe { cleared_memory::leave_out(draft.0, cleared) };
         }
         // SAFETY: the graph lives; what it became does not need it any more.

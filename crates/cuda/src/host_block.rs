@@ -31,7 +31,7 @@ impl HostBlock {
     pub(super) fn new(gpu: &Gpu, bytes: usize) -> Result<Arc<Self>> {
         gpu.bind()?;
         let what = || format!("give {bytes} bytes of pinned host memory");
-        // SAFETY: a context is current; the memory is made zero before anybody reads it.
+        // SAFETY: a context is current; the memory is zeroed before anybody reads it.
         let address = unsafe { result::malloc_host(bytes.max(1), FLAGS) }.tried(what)?;
         let refused = || GpuError::Failed { what: what(), code: "it gave a null pointer".into() };
         let address = NonNull::new(address.cast::<u8>()).ok_or_else(refused)?;

@@ -30,8 +30,8 @@ impl Image {
     }
 }
 
-/// The modules that a GPU has loaded, by the address of their images. Without a cache on disk the driver
-/// compiles PTX at each load, which takes up to seconds.
+/// The modules that a GPU has loaded, by the address of their images. Without a cache on disk the
+/// driver compiles PTX at each load, which takes up to seconds.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Modules(Arc<Mutex<BTreeMap<usize, Weak<CudaModule>>>>);
 

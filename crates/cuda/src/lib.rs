@@ -4,15 +4,16 @@ The CUDA driver, cuBLASLt and nvJPEG: device, streams, events, buffers, graphs, 
 ```text
 Gpu ─→ Stream ─→ Event
    ├─→ View, DriverMemory ─→ Pool (the count)
-   ├─→ Pinned (host memory)     Recorded = work, and the CUDA graph that it became
+   ├─→ Pinned (host memory)     CapturedGraph = work and its CUDA graph
    ├─→ Module ─→ Function (a kernel)
-   ├─→ cublaslt (matmuls of tokens and weights)
+   ├─→ cublaslt (matmuls with bias)
    └─→ nvjpeg (JPEG files to pixels on the device)
 ```
 
-The driver is opened at run time, so the program starts, and says what is missing, on machines without one. The
-device's primary context is used: TensorRT, which lives on the CUDA runtime, uses the same, and addresses and streams
-can be handed over. A launch is unsafe: the crate `kernels` makes them, for it knows which memory each kernel touches.
+The driver is opened at run time, so the program starts on machines without one and says what is
+missing. It uses the device's primary context, as does TensorRT on the CUDA runtime, so addresses
+and streams are valid in both. A launch is unsafe: the crate `kernels` knows which memory each
+kernel touches.
 */
 // The program's messages escape control characters; the standard library's macros do not.
 #![cfg_attr(not(test), deny(clippy::print_stdout, clippy::print_stderr))]

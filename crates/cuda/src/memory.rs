@@ -1,5 +1,5 @@
 /*!
-The driver's memory for libraries that take an allocator. It counts in the GPU's pool.
+Device memory from the driver for libraries that take an allocator. It counts in the GPU's pool.
 */
 
 use std::collections::HashMap;
@@ -11,7 +11,8 @@ use cudarc::driver::{result, sys};
 
 use super::device::Gpu;
 
-/// The driver promises this alignment (CUDA C++ programming guide, "Device memory accesses"); TensorRT 8.6 asks for 512.
+/// The driver promises this alignment (CUDA C++ programming guide, "Device memory accesses");
+/// TensorRT 8.6 asks for 512.
 const PROMISED: u64 = 256;
 
 /// Device memory from cuMemAlloc.
@@ -30,8 +31,8 @@ impl DriverMemory {
 }
 
 impl DriverMemory {
-    /// `bytes` of memory, aligned to `alignment` (0: any); none where there is not so much. The block is of at least that
-    /// size and nobody else's until it is released.
+    /// `bytes` of memory, aligned to `alignment` (0: any); none if there is not enough. The block
+    /// is of at least that size and nobody else's until it is released.
     pub fn allocate(&self, bytes: u64, alignment: u64) -> Option<NonNull<c_void>> {
         self.gpu.bind().ok()?;
         let spare = alignment.saturating_sub(PROMISED);
@@ -51,10 +52,11 @@ impl DriverMemory {
         Some(memory)
     }
 
-    /// Takes memory back; false for memory that is not from here. Waits for work that uses it.
+    /// Frees memory; false for memory of another source. Waits for work that uses it.
     pub fn release(&self, memory: NonNull<c_void>) -> bool {
         let address = memory.as_ptr() as usize;
-        // Forgotten before it is freed: the driver may give the same address to another thread at once.
+        // Forgotten before it is freed: the driver may give the same address to another thread at
+        // once.
         let block = self.given.lock().unwrap_or_else(PoisonError::into_inner).remove(&address);
         let Some((block, size)) = block.filter(|_| self.gpu.bind().is_ok()) else { return false };
         self.gpu.discount(size);

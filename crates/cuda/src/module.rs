@@ -1,5 +1,5 @@
 /*!
-Compiled kernels: loading them, and putting one of them into a stream's work.
+Compiled kernels: modules, functions and their launches.
 */
 
 use std::ffi::c_void;
@@ -54,9 +54,9 @@ pub enum LaunchMode {
     /// After all previous work of the stream.
     #[default]
     Ordered,
-    /// Programmatic dependent launch: while the last blocks of the previous kernel still run. The kernel
-    /// waits itself for the data that it needs. Like [`Self::Ordered`] if the driver cannot capture such
-    /// launches: before CUDA 12.3.
+    /// Programmatic dependent launch: while the last blocks of the previous kernel still run. The
+    /// kernel waits itself for the data that it needs. Like [`Self::Ordered`] if the driver cannot
+    /// capture such launches: before CUDA 12.3.
     Pdl,
 }
 
@@ -83,8 +83,8 @@ pub enum Arg<'v> {
 }
 
 impl Arg<'_> {
-    /// The argument as the driver reads it: its bytes lie at the start of a word, the host being little-endian. A map is no word and is
-    /// read where it lies.
+    /// The argument as the driver reads it: its bytes lie at the start of a word, the host being
+    /// little-endian. A map is no word and is read where it lies.
     fn word(self) -> u64 {
         match self {
             Self::I32(value) => u64::from(value.cast_unsigned()),
@@ -96,10 +96,10 @@ impl Arg<'_> {
 }
 
 impl Module {
-    /// Loads `image`, unless it is loaded; `name` is what errors call it.
+    /// Loads `image`, unless it is loaded; `name` names it in errors.
     ///
     /// # Errors
-    /// The driver's: PTX that is newer than it, or a GPU that is older than what the image was made for.
+    /// The driver's: PTX newer than the driver, or a GPU older than the image's architecture.
     pub fn load(gpu: &Gpu, name: &str, image: Image) -> Result<Self> {
         if let Some(inner) = gpu.modules().find(image) {
             return Ok(Self { inner, gpu: gpu.clone() });
@@ -120,11 +120,13 @@ impl Module {
         Ok(Self { inner, gpu: gpu.clone() })
     }
 
-    /// The kernel of that name, brought to the device: the first launch then loads nothing, as a recording needs.
+    /// The kernel of that name, loaded to the device: its first launch loads nothing, as a capture
+    /// needs.
     pub fn function(&self, name: &str) -> Result<Function> {
         self.gpu.bind()?;
         let inner = self.inner.load_function(name).tried(|| format!("find the kernel {name}"))?;
-        // SAFETY: the function exists: the driver gave it above, and `inner` keeps its module loaded.
+        // SAFETY: the function exists: the driver gave it above, and `inner` keeps its module
+        // loaded.
         let registers = unsafe {
             let attribute = CUfunction_attribute::CU_FUNC_ATTRIBUTE_NUM_REGS;
             result::function::get_function_attribute(inner.cu_function(), attribute)
@@ -136,7 +138,8 @@ impl Module {
 }
 
 impl Function {
-    /// The same kernel with so many bytes of shared memory for each block, more than a launch may have unasked.
+    /// The same kernel with so many bytes of shared memory for each block, more than a launch may
+    /// have unasked.
     ///
     /// # Errors
     /// The GPU's blocks do not have as much.
@@ -149,8 +152,8 @@ impl Function {
         Ok(Self { shared: bytes, ..self })
     }
 
-    /// The same kernel with fewer bytes for each block than [`Self::with_shared`] allowed: that is the kernel's own, and the last
-    /// call holds for all launches.
+    /// The same kernel with fewer bytes for each block than [`Self::with_shared`] allowed: that is
+    /// the kernel's own, and the last call holds for all launches.
     pub fn taking(&self, bytes: u32) -> Self {
         Self { shared: bytes, ..self.clone() }
     }
@@ -158,8 +161,9 @@ impl Function {
     /// The same kernel in another launch mode.
     ///
     /// # Safety
-    /// For [`LaunchMode::Pdl`], the kernel waits (`grid_wait` in its source) before it touches anything that
-    /// previous work reads or writes, and the previous work of the stream is a kernel, no copy or fill.
+    /// For [`LaunchMode::Pdl`], the kernel waits (`grid_wait` in its source) before it touches
+    /// anything that previous work reads or writes, and the previous work of the stream is a
+    /// kernel, no copy or fill.
     pub unsafe fn with_mode(&self, mode: LaunchMode) -> Self {
         Self { pdl: mode == LaunchMode::Pdl && mode.is_capturable(), ..self.clone() }
     }
@@ -176,7 +180,7 @@ impl Function {
     /// Clusters of `blocks` blocks, which the kernel was compiled for, that the GPU holds at once.
     ///
     /// # Errors
-    /// A driver before CUDA 12.0, or what it says.
+    /// A driver before CUDA 12.0, or its refusal.
     pub fn resident_clusters(&self, threads: u32, blocks: u32) -> Result<u32> {
         driver::require_hoppers()?;
         self.gpu.bind()?;
@@ -199,8 +203,9 @@ impl Function {
             numAttrs: 1,
         };
         let (mut count, function) = (0, self.inner.cu_function());
-        // SAFETY: the function is there (`require_hoppers`), and the kernel is loaded as long as `self.inner` lives; the configuration
-        // and its one attribute outlive the call, which keeps neither.
+        // SAFETY: the function is there (`require_hoppers`), and the kernel is loaded as long as
+        // `self.inner` lives; the configuration and its one attribute outlive the call, which keeps
+        // neither.
         unsafe { sys::cuOccupancyMaxActiveClusters(&raw mut count, function, &raw const config) }
             .result()
             .tried(|| format!("say how many clusters of the kernel {} it holds", self.name))?;
@@ -212,12 +217,12 @@ impl Function {
         &self.name
     }
 
-    /// Puts the kernel behind everything that is enqueued on `stream`. May be recorded.
+    /// Enqueues the kernel on `stream`. May be captured.
     ///
     /// # Safety
-    /// `args` are the kernel's parameters in number, order and kind, and what the kernel reads and writes with this
-    /// launch lies inside the views among them. (A view that is dropped later is no danger: its memory is given back
-    /// only after work that is enqueued.)
+    /// `args` are the kernel's parameters in number, order and kind, and what the kernel reads and
+    /// writes with this launch lies inside the views among them. (A view that is dropped later is
+    /// no danger: its memory is given back only after work that is enqueued.)
     pub unsafe fn launch(&self, launch: Launch, args: &[Arg], stream: &Stream) -> Result<()> {
         self.gpu.bind()?;
         let mut words: Vec<u64> = args.iter().map(|arg| arg.word()).collect();
@@ -229,8 +234,9 @@ impl Function {
         let mut pointers: Vec<*mut c_void> = words.iter_mut().zip(args).map(place).collect();
         let (raw, function) = (stream.inner().cu_stream(), self.inner.cu_function());
         let Launch { grid, threads } = launch;
-        // SAFETY: the function is loaded as long as `self.inner` lives; the driver copies the arguments, which the
-        // caller promises to be the kernel's parameters, before it returns. The caller of `with_mode` promised that it waits.
+        // SAFETY: the function is loaded as long as `self.inner` lives; the driver copies the
+        // arguments, which the caller promises to be the kernel's parameters, before it returns.
+        // The caller of `with_mode` promised that it waits.
         let launched = unsafe {
             if self.pdl {
                 launch_pdl(function, launch, self.shared, raw, &mut pointers)
@@ -252,7 +258,7 @@ impl Function {
 /// As [`result::launch_kernel`], by programmatic dependent launch.
 ///
 /// # Safety
-/// As there; the driver has the function, and the kernel waits by itself.
+/// As there; the driver has the function, and the kernel waits itself.
 unsafe fn launch_pdl(
     function: sys::CUfunction,
     Launch { grid, threads }: Launch,
@@ -277,6 +283,7 @@ unsafe fn launch_pdl(
         numAttrs: 1,
     };
     let (config, none) = (&raw const config, std::ptr::null_mut());
-    // SAFETY: the caller's; the configuration and its one attribute outlive the call, which keeps neither.
+    // SAFETY: the caller's; the configuration and its one attribute outlive the call, which keeps
+    // neither.
     unsafe { sys::cuLaunchKernelEx(config, function, args.as_mut_ptr(), none) }.result()
 }

@@ -30,16 +30,17 @@ pub(crate) struct Owned<S: Status> {
     gpu: Gpu,
 }
 
-// SAFETY: cuBLASLt and nvJPEG tie their objects to a device, which is made current wherever they are
-// used, and to no thread.
+// SAFETY: cuBLASLt and nvJPEG tie their objects to a device, which is made current wherever they
+// are used, and to no thread.
 unsafe impl<S: Status> Send for Owned<S> {}
 
 impl<S: Status> Owned<S> {
-    /// Creates an object on `gpu` with `create`, which writes its address. `failed` turns a refusal into
-    /// the library's error.
+    /// Creates an object on `gpu` with `create`, which writes its address. `failed` turns a refusal
+    /// into the library's error.
     ///
     /// # Safety
-    /// `destroy` destroys what `create` creates, and nobody else does; whatever the object uses outlives it.
+    /// `destroy` destroys what `create` creates, and nobody else does; whatever the object uses
+    /// outlives it.
     pub unsafe fn new<E: From<GpuError>>(
         gpu: &Gpu,
         destroy: Destroy<S>,

@@ -1,9 +1,9 @@
 /*!
 Pinned host memory: the device copies from and to it while the host goes on.
 
-It is cached memory, not write-combined, as masks are read from it. A GPU that shares the host's memory
-reads it in place, without a copy. Its device address stays in this module: nothing else would make the
-host wait for the device.
+It is cached memory, not write-combined, as masks are read from it. A GPU that shares the host's
+memory reads it in place, without a copy. Its device address stays in this module: nothing else
+would make the host wait for the device.
 */
 
 use std::sync::Arc;
@@ -17,7 +17,8 @@ use super::host_block::HostBlock;
 use super::stream::{Event, Stream, Wait};
 use super::view::View;
 
-/// A block of pinned host memory. The host reaches its bytes only when the device is done with them.
+/// A block of pinned host memory. The host reaches its bytes only when the device is done with
+/// them.
 #[derive(Debug)]
 pub struct Pinned {
     block: Arc<HostBlock>,
@@ -49,15 +50,16 @@ impl Pinned {
     /// What went wrong in that work.
     pub fn bytes(&mut self) -> Result<&mut [u8]> {
         self.settle()?;
-        // SAFETY: `bytes` bytes that live as long as this value. The device is done with them: whatever was enqueued
-        // through this value lies before `done`: whoever takes a `view` promises to drop it and to say `used_by`, both
-        // before this value is asked for its bytes.
+        // SAFETY: `bytes` bytes that live as long as this value. The device is done with them:
+        // whatever was enqueued through this value lies before `done`: the caller of `view`
+        // promises to drop it and to call `used_by`, both before this value is asked for its bytes.
         Ok(unsafe {
             std::slice::from_raw_parts_mut(self.block.address().as_ptr(), self.block.len())
         })
     }
 
-    /// Copies its first `bytes` bytes to the start of `to`, in the stream's order; returns before that is done.
+    /// Copies its first `bytes` bytes to the start of `to`, in the stream's order; returns before
+    /// that is done.
     ///
     /// # Errors
     /// More bytes than either has.
@@ -65,8 +67,9 @@ impl Pinned {
         let target = to.part(0, bytes)?;
         let source = self.first(bytes)?;
         self.block.gpu().bind()?;
-        // SAFETY: both ranges have `bytes` bytes; the host does not touch its own before `done` (see `bytes`), and
-        // both live until then: the device block's cuMemFree waits, and this value's drop does.
+        // SAFETY: both ranges have `bytes` bytes; the host does not touch its own before `done`
+        // (see `bytes`), and both live until then: the device block's cuMemFree waits, and this
+        // value's drop does.
         unsafe {
             let source = std::slice::from_raw_parts(source.cast_const(), bytes);
             result::memcpy_htod_async(target.address() as u64, source, stream.inner().cu_stream())
@@ -82,7 +85,8 @@ impl Pinned {
     pub fn download(&mut self, from: &View, stream: &Stream) -> Result<()> {
         let (bytes, target) = (from.len(), self.first(from.len())?);
         self.block.gpu().bind()?;
-        // SAFETY: as in `upload`, the other way round; `&mut self` says that the host holds none of these bytes.
+        // SAFETY: as in `upload`, in the other direction; `&mut self` proves that the host holds
+        // none of these bytes.
         unsafe {
             let target = std::slice::from_raw_parts_mut(target, bytes);
             result::memcpy_dtoh_async(target, from.address() as u64, stream.inner().cu_stream())
@@ -97,8 +101,8 @@ impl Pinned {
     /// The driver cannot map it.
     ///
     /// # Safety
-    /// Work enqueued on the view only reads it. [`Pinned::used_by`] is called behind that work, and the view is dropped,
-    /// before this value is asked for its bytes.
+    /// Work enqueued on the view only reads it. [`Pinned::used_by`] is called after that work, and
+    /// the view is dropped, before this value is asked for its bytes.
     ///
     /// Safe code cannot have it:
     /// ```compile_fail
@@ -108,7 +112,8 @@ impl Pinned {
     /// ```
     pub unsafe fn view(&self) -> Result<View> {
         let mut address = 0;
-        // SAFETY: the block was allocated as mapped; the driver writes one address to a place that lives.
+        // SAFETY: the block was allocated as mapped; the driver writes one address to a place that
+        // lives.
         unsafe {
             sys::cuMemHostGetDevicePointer_v2(&mut address, self.block.address().as_ptr().cast(), 0)
         }
@@ -118,7 +123,8 @@ impl Pinned {
         Ok(View::of_buffer(Buffer::of_host(gpu, address, Arc::clone(&self.block))))
     }
 
-    /// The work enqueued on `stream` so far uses this memory: the host waits for it before it touches the bytes.
+    /// The work enqueued on `stream` so far uses this memory: the host waits for it before it
+    /// touches the bytes.
     ///
     /// # Errors
     /// The event cannot be recorded; the stream has then been waited for.

@@ -1,16 +1,16 @@
 /*!
-The count of all device memory that this process takes: what is held now, the most that was held, and for what.
+The count of this process's device memory: current, peak, and by tag.
 
-Every block counts, whoever asks for it: engines' weights and scratch memory, the memory bank, kernels' tables. So the
-peak is exact for what was asked for; what the driver keeps beside it (its context, code, rounding) is not in it.
+Every allocation counts: engines' weights and scratch memory, the memory bank, kernels' tables. The
+driver's memory (context, code, rounding) is not in it.
 */
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-/// What a block of device memory is for.
+/// The use of a block of device memory.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum MemoryTag {
-    /// Weights, and what else TensorRT asks for by itself.
+    /// Weights, and other memory that TensorRT allocates itself.
     Weights,
     /// Memory that engines run in; contexts that never run at the same time share it.
     Scratch,
@@ -58,16 +58,16 @@ impl MemoryTag {
 pub struct PoolUse {
     /// Held now.
     pub current: u64,
-    /// The most that was held at once since the start or [`Pool::reset_peak`].
+    /// The largest sum held since the start or [`Pool::reset_peak`].
     pub peak: u64,
-    /// Blocks that were ever asked for; a steady state asks for none.
+    /// Allocations so far; a steady state adds none.
     pub taken: u64,
     /// Held now, for each of [`MemoryTag::ALL`].
     pub by_tag: [u64; MemoryTag::ALL.len()],
 }
 
 impl PoolUse {
-    /// What is held now, for what ("weights 28.1 MiB, scratch 62.7 MiB").
+    /// The memory held now by tag ("weights 28.1 MiB, scratch 62.7 MiB").
     pub fn in_words(&self) -> String {
         let of = |(purpose, bytes): (&MemoryTag, &u64)| {
             format!("{} {:.1} MiB", purpose.name(), *bytes as f64 / f64::from(1 << 20))
@@ -76,19 +76,19 @@ impl PoolUse {
     }
 }
 
-/// The count, shared by everything that is made from one [`super::Gpu`].
+/// The count, shared by everything that comes from one [`super::Gpu`].
 #[derive(Clone, Debug, Default)]
 pub struct Pool {
     usage: Arc<Mutex<PoolUse>>,
 }
 
 impl Pool {
-    /// What is and was held.
+    /// The memory in use.
     pub fn usage(&self) -> PoolUse {
         *self.lock()
     }
 
-    /// Lets the peak begin anew at what is held now.
+    /// Resets the peak to the memory held now.
     pub fn reset_peak(&self) {
         let mut usage = self.lock();
         usage.peak = usage.current;

@@ -34,7 +34,7 @@ impl Stream {
         Arc::ptr_eq(&self.inner, &other.inner)
     }
 
-    /// Lets what is enqueued from now on begin after what `event` was put behind; the host goes on.
+    /// Makes later work of this stream wait for `event`; the host goes on.
     pub fn wait(&self, event: &Event) -> Result<()> {
         self.inner.wait(&event.inner).tried(|| "let a stream wait for an event".into())
     }
@@ -65,11 +65,11 @@ pub enum Wait {
     /// By asking again and again: soonest to see the end, and takes a processor.
     #[default]
     Spin,
-    /// As the driver waits by itself: it may yield or sleep.
+    /// The driver's default: it may yield or sleep.
     Block,
 }
 
-/// A point in a stream's work; the device takes its time unless it was made as a mark.
+/// A point in a stream's work; it has a time unless it was created as a mark.
 #[derive(Debug)]
 pub struct Event {
     inner: CudaEvent,
@@ -80,12 +80,13 @@ impl Event {
         Self { inner }
     }
 
-    /// Puts the event behind everything enqueued so far.
+    /// Records the event after everything enqueued so far.
     pub fn record(&self, stream: &Stream) -> Result<()> {
         self.inner.record(&stream.inner).tried(|| "record an event".into())
     }
 
-    /// Waits until the work before it is done; how, says `wait`. An event that was never recorded is done.
+    /// Waits, in the manner of `wait`, until the work before it is done. An event that was never
+    /// recorded is done.
     ///
     /// # Errors
     /// What went wrong in that work.
@@ -102,7 +103,8 @@ impl Event {
         }
     }
 
-    /// Whether the work before it is done; waits for nothing. An event that was never recorded is done.
+    /// Whether the work before it is done; waits for nothing. An event that was never recorded is
+    /// done.
     ///
     /// # Errors
     /// What went wrong in that work.

@@ -1,5 +1,6 @@
 /*!
-Matrices as Hopper's copy engine is told of them: where they lie, and the boxes of them that it brings to shared memory.
+Matrices as Hopper's copy engine is told of them: where they lie, and the boxes of them that it
+brings to shared memory.
 */
 
 use std::ffi::c_void;
@@ -13,7 +14,7 @@ use super::driver;
 use super::error::{GpuError, Result, Tried};
 use super::view::View;
 
-/// Columns of a box of halves: 128 bytes, in which 16-byte units are swizzled as `wgmma` reads them.
+/// Columns of a box of f16: 128 bytes, in which 16-byte units are swizzled as `wgmma` reads them.
 pub const BOX_COLUMNS: u32 = 64;
 /// What the driver takes.
 const ALIGNMENT: usize = 16;
@@ -24,11 +25,12 @@ const MOST_BOX_ROWS: u32 = 256;
 pub struct TensorMap(CUtensorMap);
 
 impl TensorMap {
-    /// Of halves `[rows, columns]` that lie row by row from the view's start on, in boxes of `box_rows` rows; what lies outside is
-    /// zeros. Columns are a multiple of 8.
+    /// Of f16 `[rows, columns]`, row by row from the view's start on, in boxes of `box_rows` rows;
+    /// what lies outside is zeros. Columns are a multiple of 8.
     ///
     /// # Errors
-    /// A driver before CUDA 12.0, a view of another size or at an odd address, or what the driver says.
+    /// A driver before CUDA 12.0, a view of another size or at an odd address, or the driver's
+    /// refusal.
     pub fn of_halves(view: &View, rows: usize, columns: usize, box_rows: u32) -> Result<Self> {
         driver::require_hoppers()?;
         let what = || format!("describe {rows} x {columns} halves in boxes of {box_rows} rows");
@@ -49,8 +51,9 @@ impl TensorMap {
         let mut map = CUtensorMap { opaque: [0; 16] };
         let (sizes, strides) = ([columns as u64, rows as u64], [row_bytes as u64]);
         let (box_sizes, steps) = ([BOX_COLUMNS, box_rows], [1, 1]);
-        // SAFETY: the function is there (`require_hoppers`). It writes the map, which is aligned as its type says, reads arrays of two
-        // sizes, one distance, two sides and two steps, and keeps none of them; the address it only writes down.
+        // SAFETY: the function is there (`require_hoppers`). It writes the map, which is aligned as
+        // its type says, reads arrays of two sizes, one distance, two sides and two steps, and
+        // keeps none of them; the address it only writes down.
         unsafe {
             sys::cuTensorMapEncodeTiled(
                 &raw mut map,

@@ -1,5 +1,5 @@
 /*!
-Parts of device memory that several owners share: what kernels, engines and copies take as arguments.
+Shared parts of device memory: the arguments of kernels, engines and copies.
 */
 
 use std::ffi::c_void;
@@ -14,8 +14,9 @@ use super::stream::Stream;
 
 /// A range of a block of device memory, which lives as long as its last view.
 ///
-/// Views of one buffer may overlap. What work on different streams reads and writes in them is ordered by events, as
-/// on the device itself; a missing order gives wrong numbers, never memory that is gone.
+/// Views of one buffer may overlap. What work on different streams reads and writes in them is
+/// ordered by events, as on the device itself; a missing order gives wrong numbers, never memory
+/// that is gone.
 #[derive(Clone, Debug)]
 pub struct View {
     buffer: Arc<Buffer>,
@@ -52,7 +53,7 @@ impl View {
         self.bytes
     }
 
-    /// It holds nothing.
+    /// Whether it has no bytes.
     pub fn is_empty(&self) -> bool {
         self.bytes == 0
     }
@@ -65,7 +66,8 @@ impl View {
     /// Sets every byte, in the stream's order.
     pub fn fill(&self, byte: u8, stream: &Stream) -> Result<()> {
         self.buffer.gpu().bind()?;
-        // SAFETY: the range lies inside the buffer, which the driver frees only after work that is enqueued.
+        // SAFETY: the range lies inside the buffer, which the driver frees only after work that is
+        // enqueued.
         unsafe {
             let raw = stream.inner().cu_stream();
             result::memset_d8_async(self.address() as u64, byte, self.bytes, raw)
@@ -93,7 +95,8 @@ impl View {
     pub fn download(&self, stream: &Stream) -> Result<Vec<u8>> {
         self.buffer.gpu().bind()?;
         let mut bytes = vec![0; self.bytes];
-        // SAFETY: both ranges are as long as this view, and `bytes` outlives the copy: it is waited for below.
+        // SAFETY: both ranges are as long as this view, and `bytes` outlives the copy: it is waited
+        // for below.
         let enqueued = unsafe {
             let raw = stream.inner().cu_stream();
             result::memcpy_dtoh_async(&mut bytes, self.address() as u64, raw)

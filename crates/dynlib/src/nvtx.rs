@@ -1,11 +1,13 @@
 /*!
-The program's side of NVTX: a profiler that the environment names is loaded, and ranges are handed to it.
+The program's side of NVTX: a profiler that the environment names is loaded, and ranges are handed
+to it.
 
 NVTX has no library of its own. A program carries the client side, which loads the tool that
-`NVTX_INJECTION64_PATH` names (`nsys` sets it), calls its `InitializeInjectionNvtx2`, and lets it fill tables
-of function pointers; without a tool every call does nothing. Tables, numbers and layouts are those of
-version 3 (NVIDIA/NVTX, `nvtxTypes.h` and `nvToolsExt.h`). NVIDIA's crate `nvtx` 2.0 is not used, because it
-generates its bindings with libclang while it is built, which a fresh machine does not have.
+`NVTX_INJECTION64_PATH` names (`nsys` sets it), calls its `InitializeInjectionNvtx2`, and lets it
+fill tables of function pointers; without a tool every call does nothing. Tables, numbers and
+layouts are those of version 3 (NVIDIA/NVTX, `nvtxTypes.h` and `nvToolsExt.h`). NVIDIA's crate
+`nvtx` 2.0 is not used, because it generates its bindings with libclang while it is built, which a
+fresh machine does not have.
 */
 
 #![allow(unsafe_code)]
@@ -23,8 +25,9 @@ const INJECTION: &str = "NVTX_INJECTION64_PATH";
 /// The NVTX version that this client speaks.
 const VERSION: u32 = 3;
 
-/// Modules of the API in the order of their numbers (`NvtxCallbackModule`), with the entries of each table:
-/// none, core, CUDA, OpenCL, CUDA runtime, core 2, synchronisation. Entry 0 of a table is never used.
+/// Modules of the API in the order of their numbers (`NvtxCallbackModule`), with the entries of
+/// each table: none, core, CUDA, OpenCL, CUDA runtime, core 2, synchronisation. Entry 0 of a table
+/// is never used.
 const ENTRIES: [u32; 7] = [0, 16, 9, 15, 7, 16, 7];
 const MOST_ENTRIES: usize = 16;
 /// The module with everything about domains.
@@ -44,8 +47,8 @@ type Handle = *mut c_void;
 type GetExportTable = extern "C" fn(u32) -> *const c_void;
 type Initialize = unsafe extern "C" fn(GetExportTable) -> c_int;
 
-/// What the tool has written: a function for each entry that it wants to hear of. It may change them at any
-/// time, so they are read at each call.
+/// What the tool has written: a function for each entry that it wants to hear of. It may change
+/// them at any time, so they are read at each call.
 static FUNCTIONS: [[AtomicPtr<c_void>; MOST_ENTRIES]; ENTRIES.len()] =
     [const { [const { AtomicPtr::new(null_mut()) }; MOST_ENTRIES] }; ENTRIES.len()];
 
@@ -168,7 +171,8 @@ unsafe impl Send for Name {}
 // SAFETY: as above.
 unsafe impl Sync for Name {}
 
-/// Ends its range when it is dropped; NVTX's stacks of ranges belong to a thread, so it stays on its own.
+/// Ends its range when it is dropped; NVTX's stacks of ranges belong to a thread, so it stays on
+/// its own.
 #[derive(Debug)]
 pub struct Pushed<'a> {
     domain: &'a Domain,
@@ -192,10 +196,12 @@ impl Domain {
     /// Tells the tool a string once, so that ranges need not carry it.
     pub fn register(&self, text: &CStr) -> Name {
         let Some(register) = function(REGISTER_STRING) else { return Name { handle: null_mut() } };
-        // SAFETY: the tool has put `nvtxDomainRegisterStringA` into this entry, which has this type.
+        // SAFETY: the tool has put `nvtxDomainRegisterStringA` into this entry, which has this
+        // type.
         let register: unsafe extern "C" fn(Handle, *const c_char) -> Handle =
             unsafe { std::mem::transmute(register) };
-        // SAFETY: the domain is the tool's own, and the text a C string that lives through the call.
+        // SAFETY: the domain is the tool's own, and the text a C string that lives through the
+        // call.
         Name { handle: unsafe { register(self.handle, text.as_ptr()) } }
     }
 
@@ -215,7 +221,8 @@ impl Domain {
             message: name.handle,
         };
         if let Some(push) = function(RANGE_PUSH) {
-            // SAFETY: the tool has put `nvtxDomainRangePushEx` into this entry, which has this type.
+            // SAFETY: the tool has put `nvtxDomainRangePushEx` into this entry, which has this
+            // type.
             let push: unsafe extern "C" fn(Handle, *const Attributes) -> c_int =
                 unsafe { std::mem::transmute(push) };
             // SAFETY: domain and name are the tool's own, and the attributes live through the call.
@@ -256,7 +263,8 @@ fn tool_listens() -> bool {
             );
             false
         };
-        // SAFETY: the initialisers of a profiler's library run, as whoever set the variable asked for.
+        // SAFETY: the initialisers of a profiler's library run, as whoever set the variable asked
+        // for.
         let library = match unsafe { Library::new(&path) } {
             Ok(library) => library,
             Err(error) => return told(error.to_string()),
@@ -264,7 +272,8 @@ fn tool_listens() -> bool {
         // SAFETY: NVTX gives the symbol this type.
         let initialize = unsafe { library.get::<Initialize>(b"InitializeInjectionNvtx2\0") };
         let listens = match initialize {
-            // SAFETY: the tool gets the function that it expects, and that lives as long as the process.
+            // SAFETY: the tool gets the function that it expects, and that lives as long as the
+            // process.
             Ok(initialize) => unsafe { initialize(export_table) != 0 },
             Err(error) => return told(error.to_string()),
         };

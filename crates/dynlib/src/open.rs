@@ -13,10 +13,11 @@ use libloading::os::unix::{RTLD_LAZY, RTLD_LOCAL};
 
 /// Opens a library for the life of the process; the error is the loader's own sentence.
 ///
-/// Functions are bound when they are first called: 8.x's parser names cuDNN and cuBLAS, of which it calls nothing, and
-/// must open where only empty stand-ins of them exist.
+/// Functions are bound when they are first called: 8.x's parser names cuDNN and cuBLAS, of which it
+/// calls nothing, and must open where only empty stand-ins of them exist.
 pub fn load(path: &Path) -> std::result::Result<&'static Loaded, String> {
-    // SAFETY: the initialisers of NVIDIA's libraries may run at any time; the user named or installed this file as one.
+    // SAFETY: the initialisers of NVIDIA's libraries may run at any time; the user named or
+    // installed this file as one.
     let loaded = unsafe { Loaded::open(Some(path), RTLD_LAZY | RTLD_LOCAL) };
     let loaded = loaded.map_err(|error| {
         std::error::Error::source(&error).map_or_else(|| error.to_string(), ToString::to_string)

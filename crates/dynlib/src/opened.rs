@@ -43,7 +43,8 @@ impl<F> Opened<F> {
     /// major release cannot run and is passed over.
     ///
     /// # Errors
-    /// [`Missed::NotFound`] with the places, [`Missed::Unusable`] for a library that the user named.
+    /// [`Missed::NotFound`] with the places, [`Missed::Unusable`] for a library that the user
+    /// named.
     pub fn find(
         wanted: &'static Wanted,
         driver_cuda: Option<&str>,
@@ -104,7 +105,8 @@ impl<F> fmt::Debug for Opened<F> {
     }
 }
 
-/// Declares a table of C functions, each with its symbol: `functions! { /// Docs. pub struct Name; … }`.
+/// Declares a table of C functions, each with its symbol: `functions! { /// Docs. pub struct Name;
+/// … }`.
 ///
 /// The table has a function `of`, which looks all symbols up, and the constant `SYMBOLS`.
 ///

@@ -1,5 +1,6 @@
 /*!
-Where NVIDIA's libraries lie besides the loader's path: folders of pip's packages, and the newest of several versions.
+Where NVIDIA's libraries lie besides the loader's path: folders of pip's packages, and the newest of
+several versions.
 */
 
 use std::path::{Path, PathBuf};
@@ -32,7 +33,8 @@ pub fn newest(directory: &Path, name: &str) -> Option<PathBuf> {
 pub struct SitePackages {
     /// The folder.
     pub path: PathBuf,
-    /// The `.venv` that it is in, where the search came upon that on its way up; none where user or system name the place.
+    /// The `.venv` that it is in, where the search came upon that on its way up; none where user or
+    /// system name the place.
     walked: Option<PathBuf>,
 }
 
@@ -48,7 +50,8 @@ impl SitePackages {
     }
 }
 
-/// `site-packages` of the active and nearby virtual environments, of conda, of the user and of the system.
+/// `site-packages` of the active and nearby virtual environments, of conda, of the user and of the
+/// system.
 pub fn pip_directories() -> Vec<SitePackages> {
     let environment = |name| std::env::var_os(name).filter(|value| !value.is_empty());
     let named = |prefix: PathBuf| (prefix, false);

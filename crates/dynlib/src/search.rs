@@ -15,7 +15,8 @@ pub struct Wanted {
     pub title: &'static str,
     /// Its file name without a version: "libnvjpeg.so".
     pub file: &'static str,
-    /// Environment variable that names the library or its folder. If it is set, nothing else is tried.
+    /// Environment variable that names the library or its folder. If it is set, nothing else is
+    /// tried.
     pub variable: &'static str,
     /// Bare file names for the loader, newest first.
     pub loader: &'static [&'static str],
@@ -32,7 +33,8 @@ pub struct Wanted {
 pub struct Searched {
     /// The library.
     pub wanted: &'static Wanted,
-    /// In the order of the search. A library that was found and rejected has its reason in brackets.
+    /// In the order of the search. A library that was found and rejected has its reason in
+    /// brackets.
     pub places: Vec<String>,
     /// The user named the place.
     pub named: bool,
@@ -83,7 +85,8 @@ impl fmt::Display for Missed {
 
 impl std::error::Error for Missed {}
 
-/// The first library that `open` accepts. If the variable is set, only the library that it names is tried.
+/// The first library that `open` accepts. If the variable is set, only the library that it names is
+/// tried.
 ///
 /// `open` gets a path or a bare file name. Its message for an absent file begins with that name, as
 /// the loader's messages do; other messages are kept for the list of places.

@@ -1,8 +1,10 @@
 /*!
-Whether a shared library that a search came upon may be opened: its code runs at once, with all rights of the caller.
+Whether a shared library that a search came upon may be opened: its code runs at once, with all
+rights of the caller.
 
-A search that walks up from the working directory passes folders of others, too: above a folder in `/tmp` anybody can lay a `.venv`.
-What the user names (a flag, a variable, an activated environment) is not checked.
+A search that walks up from the working directory passes folders of others, too: above a folder in
+`/tmp` anybody can lay a `.venv`. What the user names (a flag, a variable, an activated environment)
+is not checked.
 */
 
 use std::fs::Metadata;
@@ -20,8 +22,9 @@ const STICKY: u32 = 0o1000;
 
 /// Checks a library in an environment that a walk came upon, a `.venv`.
 ///
-/// From the environment down to the library everything belongs to the caller or to root, and nobody else may write there: not
-/// everybody, and no group but the caller's own and root's. Above it no folder lets everybody replace what it holds.
+/// From the environment down to the library everything belongs to the caller or to root, and nobody
+/// else may write there: not everybody, and no group but the caller's own and root's. Above it no
+/// folder lets everybody replace what it holds.
 ///
 /// # Errors
 /// Why it must not be opened, as a phrase that names the folder or the file.

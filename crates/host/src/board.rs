@@ -1,13 +1,14 @@
 /*!
-Whether this machine is a Jetson, and what its board says of itself. Paths are relative to a root, which is `/`, so that
-tests can make a board up.
+Whether this machine is a Jetson, and what its board says of itself. Paths are relative to a root,
+which is `/`, so that tests can make a board up.
 */
 
 use std::path::Path;
 
-/// L4T's release file, by which the predecessor's script knows a Jetson; absent in some containers.
+/// L4T's release file, by which the predecessor's script recognises a Jetson; absent in some
+/// containers.
 const RELEASE: &str = "etc/nv_tegra_release";
-/// Where kernels show the device tree.
+/// The kernel's device tree.
 const MODELS: [&str; 2] = ["proc/device-tree/model", "sys/firmware/devicetree/base/model"];
 
 /// By the release file or the board's name.
@@ -26,7 +27,8 @@ pub fn l4t(root: &Path) -> Option<String> {
     text(&root.join(RELEASE))?.lines().next().map(str::to_owned)
 }
 
-/// A file's text without the blanks and zeros at its ends; `None` where it cannot be read or is empty.
+/// A file's text without the blanks and zeros at its ends; `None` if it cannot be read or is
+/// empty.
 pub fn text(path: &Path) -> Option<String> {
     let bytes = std::fs::read(path).ok()?;
     let text = String::from_utf8_lossy(&bytes);

@@ -1,11 +1,13 @@
 /*!
-A child process of this program: it takes a job as one JSON line and answers with one JSON line an event.
+A child process of this program: it takes a job as one JSON line and writes one JSON line for each
+event.
 
-Whatever can crash, run out of memory or keep memory lives in such a child; its death costs what it had at hand.
+Work that can crash, run out of memory or keep memory runs in such a child; its death loses only the
+work in progress.
 */
 
 mod listen;
-mod put_down;
+mod terminate;
 pub mod utf8;
 
 use std::io::{BufRead, BufReader, Read, Write};
@@ -20,23 +22,26 @@ use serde::de::DeserializeOwned;
 
 use crate::threads;
 pub use listen::{Heard, Listener, USUAL_LIMIT_S, limit_of};
-pub use put_down::{Held, put_down};
+pub use terminate::{Held, terminate};
 
-/// Set for a child whose parent keeps its input open. One that a profiler starts has its job from a file, which ends at once.
+/// Set for a child whose parent keeps its input open. One that a profiler starts has its job from a
+/// file, which ends at once.
 const ATTENDED: &str = "SEGTRT_ATTENDED";
 
-/// Set for a command that is a step of another one ([`run_step`]); workers that it starts have it no longer.
+/// Set for a command that is a step of another one ([`run_step`]); workers that it starts have it
+/// no longer.
 const STEP: &str = "SEGTRT_STEP";
 
 /// Exit code of a child whose parent is gone, where there are no signals; nobody reads it.
 const ORPHANED: i32 = 3;
 
-/// Starts this program's hidden `subcommand` and hands it its job. The input stays open as long as it is kept.
+/// Starts this program's hidden `subcommand` and hands it its job. The input stays open as long as
+/// it is kept.
 pub fn start(subcommand: &str, job: &impl Serialize) -> Result<(Child, ChildStdin)> {
     start_with(subcommand, job, Stdio::inherit())
 }
 
-/// The same, with a place for what the child and its libraries write to standard error.
+/// [`start`] with a destination for standard error of the child and its libraries.
 pub fn start_with(
     subcommand: &str,
     job: &impl Serialize,
@@ -58,10 +63,12 @@ pub fn start_with(
     Ok((child, input))
 }
 
-/// Hands a worker that takes one job after another ([`jobs`]) its next. One that died before it read is met at the end of its output.
+/// Hands a worker that takes one job after another ([`jobs`]) its next. The end of its output shows
+/// a child that died before it read.
 ///
 /// # Errors
-/// The job cannot be written as JSON. The worker has none then, and would wait for it as long as its input is open.
+/// The job cannot be written as JSON. The worker has none then, and would wait for it as long as
+/// its input is open.
 pub fn give(input: &mut ChildStdin, job: &impl Serialize) -> Result<()> {
     let line = line_of(b"", job)?;
     if let Err(error) = input.write_all(&line).and_then(|()| input.flush()) {
@@ -70,7 +77,7 @@ pub fn give(input: &mut ChildStdin, job: &impl Serialize) -> Result<()> {
     Ok(())
 }
 
-/// Whether a worker could be handed this job, for those who want to know before they begin.
+/// Checks that a worker can be handed this job, before anything else is begun.
 ///
 /// # Errors
 /// The job cannot be written as JSON.
@@ -78,7 +85,8 @@ pub fn check(job: &impl Serialize) -> Result<()> {
     line_of(b"", job).map(|_| ())
 }
 
-/// The child's events as they come, however long that takes; ends with its output. [`Listener`] is for children that may hang.
+/// The child's events without a limit of time; ends with its output. [`Listener`] is for children
+/// that may hang.
 pub fn events<E: DeserializeOwned>(
     child: &mut Child,
 ) -> Result<impl Iterator<Item = Result<E>> + use<E>> {
@@ -86,8 +94,8 @@ pub fn events<E: DeserializeOwned>(
     Ok(BufReader::new(output).split(b'\n').filter_map(event))
 }
 
-/// The event in a line of a child's output. Libraries write to standard output at times; their words are no events, and not always
-/// UTF-8.
+/// The event in a line of a child's output. Libraries write to standard output at times; such lines
+/// are no events, and not always UTF-8.
 fn event<E: DeserializeOwned>(line: std::io::Result<Vec<u8>>) -> Option<Result<E>> {
     let line = match line.context("cannot read the worker's output") {
         Ok(line) => line,
@@ -107,8 +115,9 @@ pub fn read_job<J: DeserializeOwned>() -> Result<J> {
     serde_json::from_str(&line).context("the job on standard input is damaged")
 }
 
-/// The child's side, once it has its job: ends it when its input does, which is when the parent is gone. Killed parents (by hand, or
-/// where memory ran out) say no goodbye, and a worker that goes on would take the GPU from whatever is measured next.
+/// The child's side, once it has its job: ends it when its input does, which is when the parent is
+/// gone. Killed parents (by hand, or where memory ran out) say no goodbye, and a worker that goes
+/// on would take the GPU from whatever is measured next.
 ///
 /// # Errors
 /// The system gives no thread to wait with.
@@ -124,16 +133,17 @@ pub fn end_with_parent() -> Result<()> {
     .map(|_| ())
 }
 
-/// Ends this process in the middle of whatever it does. By a signal that nothing delays: an ordinary exit runs the destructors of
-/// TensorRT and CUDA while other threads work with what they destroy, which may crash, or wait for ever with the GPU in hand.
+/// Ends this process in the middle of whatever it does. By a signal that nothing delays: an
+/// ordinary exit runs the destructors of TensorRT and CUDA while other threads work with what they
+/// destroy, which may crash, or wait for ever with the GPU in hand.
 fn end_orphan() -> ! {
     #[cfg(unix)]
     let _ = nix::sys::signal::raise(nix::sys::signal::Signal::SIGKILL);
     std::process::exit(ORPHANED)
 }
 
-/// Runs a command of this program and waits for it. Its input is open as long as this process lives, and has nothing:
-/// [`end_step_with_caller`].
+/// Runs a command of this program and waits for it. Its input is open as long as this process
+/// lives, and has nothing: [`end_step_with_caller`].
 ///
 /// # Errors
 /// It cannot be started or waited for.
@@ -143,20 +153,20 @@ pub fn run_step(command: &mut Command) -> std::io::Result<ExitStatus> {
     child.wait()
 }
 
-/// A command of this program that is to end with this process. Its input is the sign of life: the [`Child`] keeps it open until it is
-/// dropped or waited for.
+/// A command of this program that is to end with this process. Its input is the sign of life: the
+/// [`Child`] keeps it open until it is dropped or waited for.
 pub fn as_step(command: &mut Command) -> &mut Command {
     command.env(STEP, "1").stdin(Stdio::piped())
 }
 
-/// For a worker that another program starts, with an input that ends at once: without this, where this process is a step, the worker
-/// would take itself for one whose caller is gone.
+/// For a worker that another program starts, with an input that ends at once: without this, where
+/// this process is a step, the worker would take itself for one whose caller is gone.
 pub fn no_step(command: &mut Command) -> &mut Command {
     command.env_remove(STEP)
 }
 
-/// The side of any command: where it is a step of another one, asks this process to end when that one is gone. Else a killed
-/// `test-run` would leave a bench or a build behind that goes on.
+/// The side of any command: where it is a step of another one, asks this process to end when that
+/// one is gone. Else a killed `test-run` would leave a bench or a build behind that goes on.
 ///
 /// # Errors
 /// The system gives no thread to wait with.
@@ -175,15 +185,17 @@ pub fn end_step_with_caller() -> Result<()> {
     .map(|_| ())
 }
 
-/// The child's side of jobs that come one after another: each is done when the next is asked for. Ends with the input; where that ends
-/// in the middle of a job, the parent is gone, and this process ends at once as with [`end_with_parent`].
+/// The child's side of jobs that come one after another: each is done when the next is asked for.
+/// Ends with the input; where that ends in the middle of a job, the parent is gone, and this
+/// process ends at once as with [`end_with_parent`].
 pub fn jobs<J: DeserializeOwned>() -> impl Iterator<Item = Result<J>> {
     let (sender, lines) = mpsc::channel();
     let undone = Arc::new(AtomicUsize::new(0));
     let counted = undone.clone();
     let reader = threads::spawn("jobs", move || {
         for line in std::io::stdin().lock().lines() {
-            // Counted before it is handed over: a job that is not begun yet has a parent that waits for it too.
+            // Counted before it is handed over: a job that is not begun yet has a parent that waits
+            // for it too.
             counted.fetch_add(1, Ordering::SeqCst);
             let is_last = line.is_err();
             if sender.send(line).is_err() || is_last {
@@ -218,8 +230,8 @@ pub fn send(event: &impl Serialize) -> Result<()> {
     out.write_all(&line).and_then(|()| out.flush()).context("the parent process is gone")
 }
 
-/// A value as one line, to be written in one piece: nothing that a library's thread prints meanwhile comes into a line that a pipe
-/// takes at once.
+/// A value as one line, to be written in one piece: nothing that a library's thread prints
+/// meanwhile comes into a line that a pipe takes at once.
 fn line_of(before: &[u8], value: &impl Serialize) -> Result<Vec<u8>> {
     let mut line = before.to_vec();
     serde_json::to_writer(&mut line, value)?;

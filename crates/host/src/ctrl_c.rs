@@ -1,5 +1,5 @@
 /*!
-Ctrl-C and SIGTERM as a flag, for commands that end what they began before they end themselves.
+Ctrl-C and SIGTERM as a flag, for commands that stop their children before they end.
 */
 
 use std::sync::Arc;
@@ -7,10 +7,10 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use anyhow::{Context, Result};
 
-/// Takes over Ctrl-C, once a process: the flag is set when it comes.
+/// Catches Ctrl-C, once in a process: the flag is set when it comes.
 ///
 /// # Errors
-/// It is taken over already.
+/// It is caught already.
 pub fn flag() -> Result<Arc<AtomicBool>> {
     let came = Arc::new(AtomicBool::new(false));
     let flag = Arc::clone(&came);

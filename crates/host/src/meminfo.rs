@@ -4,28 +4,29 @@
 
 use std::path::Path;
 
-/// What the kernel told at one moment.
+/// The kernel's numbers at one moment.
 #[derive(Clone, Debug, Default)]
 pub struct MemInfo(String);
 
 impl MemInfo {
-    /// Reads the file below `root`, which is `/`. Where there is none, no field is there.
+    /// Reads the file below `root`, which is `/`. Without a file there are no fields.
     pub fn read(root: &Path) -> Self {
         Self(std::fs::read_to_string(root.join("proc/meminfo")).unwrap_or_default())
     }
 
-    /// A field such as `SwapTotal`, KiB; none where the kernel does not tell it in its `kB`.
+    /// A field such as `SwapTotal`, KiB; none if the kernel has no such line in `kB`.
     pub fn kib(&self, name: &str) -> Option<f64> {
         kib_of(&self.0, name)
     }
 
-    /// All of the memory, and what programs could still get of it without swapping, KiB.
+    /// Total memory, and the memory available without swapping, KiB.
     pub fn total_and_available_kib(&self) -> Option<(f64, f64)> {
         self.kib("MemTotal").zip(self.kib("MemAvailable"))
     }
 }
 
-/// The field `name` of a text with lines such as `VmHWM:     1234 kB`, which processes' status files have too; KiB.
+/// The field `name` of a text with lines such as `VmHWM:     1234 kB`, which processes' status
+/// files have too; KiB.
 pub fn kib_of(text: &str, name: &str) -> Option<f64> {
     let value = text.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(':'))?;
     value.trim().strip_suffix("kB")?.trim().parse().ok()

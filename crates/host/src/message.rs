@@ -9,10 +9,10 @@ use std::io::{ErrorKind, Write};
 
 use crate::printable::printable;
 
-/// Exit code of a program whose reader went away, as a shell tells of SIGPIPE.
+/// Exit code of a program whose reader went away, as a shell reports SIGPIPE.
 pub const NOBODY_READS: i32 = 141;
 
-/// As the standard library's, through [`printable`].
+/// The standard library's macro, through [`printable`].
 #[macro_export]
 macro_rules! println {
     () => { std::println!() };
@@ -21,7 +21,7 @@ macro_rules! println {
     };
 }
 
-/// As the standard library's, through [`line`].
+/// The standard library's macro, through [`line`].
 #[macro_export]
 macro_rules! eprintln {
     () => { $crate::message::line(format_args!("")) };
@@ -29,7 +29,7 @@ macro_rules! eprintln {
 }
 
 /// Writes a printable line to standard error. A reader that went away ends this process, as it does
-/// other programs; a full disk costs this line alone.
+/// other programs; a full disk loses this line only.
 pub fn line(words: Arguments<'_>) {
     // In one piece: lines of several processes come to one terminal.
     let line = format!("{words}\n");

@@ -1,5 +1,5 @@
 /*!
-Programs of others, as a shell finds them.
+The search for programs along PATH.
 */
 
 use std::path::PathBuf;

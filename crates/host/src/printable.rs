@@ -1,14 +1,17 @@
 /*!
-Text that others chose (names of clips and remote files, words of damaged files) on its way to a terminal.
+Text that others chose (names of clips and remote files, words of damaged files) on its way to a
+terminal.
 
-A name may hold an escape sequence that clears the screen, sets the window's title or types a command into some terminals. `println!`
-and `eprintln!` of this library ([`crate::message`]) show such characters instead of sending them, so that no message can forget it.
+A name may hold an escape sequence that clears the screen, sets the window's title or types a
+command into some terminals. `println!` and `eprintln!` of this library ([`crate::message`]) show
+such characters instead of sending them, so that no message can forget it.
 */
 
 use std::borrow::Cow;
 
-/// The text with its control characters shown as `\u001b`, as JSON writes them, so that a JSON document stays one.
-/// Line ends and tabs pass. Characters that turn the direction of writing round are shown, too: they make one name look like another.
+/// The text with its control characters shown as `\u001b`, as JSON writes them, so that a JSON
+/// document stays one. Line ends and tabs pass. Characters that reverse the direction of writing
+/// are shown, too: they make one name look like another.
 pub fn printable(text: &str) -> Cow<'_, str> {
     if !text.chars().any(is_hidden) {
         return Cow::Borrowed(text);

@@ -1,5 +1,5 @@
 /*!
-Resident memory of a process, this one as a rule, as the kernel counts it.
+Resident memory of a process by the kernel's count.
 
 The kernel's own high-water mark (VmHWM) misses no peak between two samples, and on Linux it can be
 reset, so that each object's peak is its own. Elsewhere there is no number rather than a guess.
@@ -19,12 +19,12 @@ pub fn peak_rss_mib() -> Option<f64> {
     read(Path::new(STATUS), "VmHWM")
 }
 
-/// Resident set size of a process now; MiB. `None` off Linux, and where there is no such process.
+/// Resident set size of a process now; MiB. `None` off Linux, and if there is no such process.
 pub fn rss_mib_of(process: u32) -> Option<f64> {
     read(&Path::new("/proc").join(process.to_string()).join("status"), "VmRSS")
 }
 
-/// Lets the peak begin anew at the present size. False where the kernel does not permit it: then
+/// Resets the peak to the present size. False if the kernel does not permit it: then
 /// [`peak_rss_mib`] stays the peak since the process began.
 pub fn reset_peak() -> bool {
     std::fs::write(CLEAR_REFS, RESET_PEAK).is_ok()

@@ -1,7 +1,8 @@
 /*!
-A process and all that descend from it, as the kernel lists them.
+A process and its descendants, from the kernel's list.
 
-Who started what is known of living processes alone: a child whose parent has ended belongs to nobody here.
+Who started what is known of living processes alone: a child whose parent has ended belongs to
+nobody here.
 */
 
 use std::collections::HashMap;
@@ -14,13 +15,14 @@ use crate::meminfo::kib_of;
 pub struct Process {
     /// Its number.
     pub id: u32,
-    /// It has ended, with all its threads: only its parent has not asked how.
+    /// It has ended, with all its threads: its parent has not waited for it yet.
     pub is_over: bool,
-    /// Resident memory, kB; none where it has no memory any more.
+    /// Resident memory, kB; none if it has ended.
     pub rss_kib: Option<f64>,
 }
 
-/// Process `id` and behind it all that descend from it, by the listing in `proc`. Nothing where it is not there, and off Linux.
+/// Process `id` and then its descendants, from the list in `proc`. Nothing if there is no such
+/// process, and off Linux.
 pub fn of(proc: &Path, id: u32) -> Vec<Process> {
     let mut children: HashMap<u32, Vec<Process>> = HashMap::new();
     let mut first = None;
@@ -37,7 +39,8 @@ pub fn of(proc: &Path, id: u32) -> Vec<Process> {
     let mut found = Vec::from_iter(first);
     let mut at = 0;
     while let Some(process) = found.get(at) {
-        // Taken out: numbers are used again, and a listing that is torn in time must not become an endless loop.
+        // Removed: process numbers are used again, and a list that changes meanwhile must not
+        // become an endless loop.
         found.extend(children.remove(&process.id).into_iter().flatten());
         at += 1;
     }
@@ -49,7 +52,7 @@ pub fn is_over(proc: &Path, id: u32) -> bool {
     read(proc, id).is_none_or(|(process, _)| process.is_over)
 }
 
-/// A process and its parent's number; none where it has ended since it was listed.
+/// A process and its parent's number; none if it has ended since it was listed.
 fn read(proc: &Path, id: u32) -> Option<(Process, u32)> {
     let status = std::fs::read_to_string(proc.join(id.to_string()).join("status")).ok()?;
     let field = |name: &str| {

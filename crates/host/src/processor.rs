@@ -1,12 +1,12 @@
 /*!
-The host's processor: its name and how many of them this process may use.
+The host's processor: its name, and the number of processors for this process.
 */
 
 use std::path::Path;
 
 use crate::board;
 
-/// The processor's name as the kernel gives it, `unknown processor` where it does not.
+/// The kernel's name of the processor, or `unknown processor`.
 pub fn processor() -> String {
     let info = std::fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
     // ARM kernels name the board instead of the processor.

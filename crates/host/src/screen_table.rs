@@ -1,10 +1,11 @@
 /*!
-Tables as all commands print them.
+The layout of all tables on the terminal.
 */
 
 use comfy_table::{CellAlignment, LineStyle, Table, presets};
 
-/// A table with these columns, a line between any two rows; the columns `numbers` are set to the right.
+/// A table with these columns, a line between any two rows; the columns `numbers` are set to the
+/// right.
 pub fn table<const N: usize>(header: [&str; N], numbers: impl IntoIterator<Item = usize>) -> Table {
     let mut table = Table::new();
     table.load_style(presets::UTF8_HORIZONTAL_ONLY);
@@ -17,14 +18,14 @@ pub fn table<const N: usize>(header: [&str; N], numbers: impl IntoIterator<Item 
     table
 }
 
-/// The same without lines between rows, which would double a table of hundreds.
+/// The same without lines between rows, for tables of hundreds of rows.
 pub fn dense<const N: usize>(header: [&str; N], numbers: impl IntoIterator<Item = usize>) -> Table {
     let mut table = table(header, numbers);
     table.load_style(presets::UTF8_HORIZONTAL_ONLY.row_separator(LineStyle::none()));
     table
 }
 
-/// A number with so many decimals, or a dash where there is none.
+/// A number with so many decimals; a dash for none.
 pub fn number(value: Option<f64>, digits: usize) -> String {
     value.map_or_else(|| "-".to_owned(), |value| format!("{value:.digits$}"))
 }

@@ -1,20 +1,21 @@
 /*!
-Words for a POSIX shell: what is written into scripts, sent to other machines, and shown to be typed.
+Words for a POSIX shell: what is written into scripts, sent to other machines, and shown to be
+typed.
 */
 
-/// A text as one word that stands for itself, in quotes where it needs them. A zero byte, which no file's name and no
-/// argument can hold, stays as it is.
+/// A text as one word that stands for itself, in quotes where it needs them. A zero byte, which no
+/// file's name and no argument can hold, stays as it is.
 pub fn word(text: &str) -> String {
     let quoted = shlex::Quoter::new().allow_nul(true).quote(text);
     quoted.map_or_else(|_| text.to_owned(), std::borrow::Cow::into_owned)
 }
 
-/// A path as such a word.
+/// A path as a shell word.
 pub fn path(path: &std::path::Path) -> String {
     word(&path.to_string_lossy())
 }
 
-/// Words as a command line.
+/// Words joined to a command line.
 pub fn line<'a>(words: impl IntoIterator<Item = &'a str>) -> String {
     words.into_iter().map(word).collect::<Vec<_>>().join(" ")
 }

@@ -1,5 +1,5 @@
 /*!
-Threads whose start may fail: `std::thread::spawn` panics where the system gives no more of them.
+Threads whose start may fail: `std::thread::spawn` panics if the system has no more.
 */
 
 use std::thread::{Builder, JoinHandle};
@@ -9,7 +9,7 @@ use anyhow::{Context, Result};
 /// Starts a thread.
 ///
 /// # Errors
-/// The system gives no more threads, as at the limit of a user's or a container's processes.
+/// The system has no more threads, as at the limit of a user's or a container's processes.
 pub fn spawn<T: Send + 'static>(
     name: &str,
     work: impl FnOnce() -> T + Send + 'static,

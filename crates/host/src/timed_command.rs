@@ -1,5 +1,6 @@
 /*!
-Runs a small program for what it prints, but not for ever: `--version` of a tool that hangs must not hang us.
+Runs a small program for what it prints, but not for ever: `--version` of a tool that hangs must not
+hang us.
 */
 
 use std::io::{Error, ErrorKind, Read};
@@ -7,10 +8,10 @@ use std::process::{Command, ExitStatus, Stdio};
 use std::sync::mpsc;
 use std::time::Duration;
 
-/// What a program printed.
+/// The output of a program.
 #[derive(Clone, Debug)]
 pub struct Printed {
-    /// How it ended.
+    /// Its exit status.
     pub status: ExitStatus,
     /// Its standard output.
     pub out: String,
@@ -26,7 +27,7 @@ impl Printed {
     }
 }
 
-/// Runs `command` without input and takes what it prints.
+/// Runs `command` without input and returns its output.
 ///
 /// # Errors
 /// It cannot be started, or it does not end within `patience`; it is stopped then.
@@ -47,8 +48,8 @@ pub fn run(command: &mut Command, patience: Duration) -> std::io::Result<Printed
             break status;
         }
         if std::time::Instant::now() >= deadline {
-            // One that a driver holds is left to it.
-            if let Err(error) = crate::child::put_down(&mut child) {
+            // A process that a driver holds cannot be ended.
+            if let Err(error) = crate::child::terminate(&mut child) {
                 log::warn!("{:?}: {error:#}", command.get_program());
             }
             let why = format!("it did not end within {} s", patience.as_secs());
@@ -56,7 +57,7 @@ pub fn run(command: &mut Command, patience: Duration) -> std::io::Result<Printed
         }
         std::thread::sleep(Duration::from_millis(5));
     };
-    // A grandchild that keeps the pipes open must not keep us.
+    // A grandchild that keeps the pipes open must not block this process.
     let text = |from: mpsc::Receiver<Vec<u8>>| {
         let bytes = from.recv_timeout(Duration::from_secs(1)).unwrap_or_default();
         String::from_utf8_lossy(&bytes).into_owned()
@@ -70,7 +71,7 @@ fn drain<R: Read + Send + 'static>(pipe: Option<R>) -> std::io::Result<mpsc::Rec
     std::thread::Builder::new().spawn(move || {
         let mut bytes = Vec::new();
         if let Some(mut pipe) = pipe {
-            // What came before an error is still worth reading.
+            // The output before an error is kept.
             let _ = pipe.read_to_end(&mut bytes);
         }
         let _ = send.send(bytes);

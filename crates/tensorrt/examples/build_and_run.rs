@@ -4,7 +4,8 @@ Builds a plan from a small ONNX file with the installed TensorRT, and runs it on
     cargo run -p tensorrt-dl --example build_and_run [DIRECTORY OF TENSORRT]
 
 The network is `y = relu(x + b)` for eight numbers; its ONNX file is written byte by byte below. The
-example skips, and says so, without TensorRT. Without a GPU only TensorRT for RTX builds, and nothing runs.
+example skips, and says so, without TensorRT. Without a GPU only TensorRT for RTX builds, and
+nothing runs.
 */
 
 #![allow(unsafe_code)]
@@ -33,7 +34,8 @@ fn main() -> Result<(), Box<dyn Error>> {
     };
     println!("{} at {}", library.version(), library.path().display());
 
-    // SAFETY: only asks the loader for the driver's library, whose initialisers may run at any time.
+    // SAFETY: only asks the loader for the driver's library, whose initialisers may run at any
+    // time.
     let has_driver = unsafe { cudarc::driver::sys::is_culib_present() };
     let gpus = if has_driver { CudaContext::device_count().unwrap_or(0) } else { 0 };
     if gpus == 0 && !library.version().rtx {
@@ -86,8 +88,8 @@ fn run(
     let mut y = stream.alloc_zeros::<f32>(X.len())?;
     {
         let ((x, _x), (y, _y)) = (x.device_ptr(&stream), y.device_ptr_mut(&stream));
-        // SAFETY: both are device memory of 8 floats, the tensors' size, 256-byte aligned as the driver
-        // allocates, and live until the stream is synchronised below.
+        // SAFETY: both are device memory of 8 floats, the tensors' size, 256-byte aligned as the
+        // driver allocates, and live until the stream is synchronised below.
         unsafe {
             execution.set_address("x", x as *mut c_void)?;
             execution.set_address("y", y as *mut c_void)?;

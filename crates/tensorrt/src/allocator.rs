@@ -1,5 +1,6 @@
 /*!
-An allocator for TensorRT's device memory that counts: the peak of a build or an engine, and a cap on the sum.
+An allocator for TensorRT's device memory that counts: the peak of a build or an engine, and a cap
+on the sum.
 
 TensorRT caps only its workspace and the memory of its tactics.
 */
@@ -16,9 +17,10 @@ use super::sys;
 /// A source of device memory, which the caller implements with the CUDA driver or runtime.
 ///
 /// # Safety
-/// `allocate` must give device memory of that size and alignment on the device that TensorRT uses, not in use elsewhere
-/// until `release` gets it back. `release` must not free memory that work already enqueued may still touch
-/// (`cuMemFree` waits for it). Both are called from TensorRT's threads.
+/// `allocate` must give device memory of that size and alignment on the device that TensorRT uses,
+/// not in use elsewhere until `release` gets it back. `release` must not free memory that work
+/// already enqueued may still touch (`cuMemFree` waits for it). Both are called from TensorRT's
+/// threads.
 pub unsafe trait DeviceMemory: Send + Sync {
     /// `bytes` of memory, aligned to `alignment` bytes (0: any); none if there is not enough.
     fn allocate(&self, bytes: u64, alignment: u64) -> Option<NonNull<c_void>>;
@@ -62,7 +64,8 @@ impl Allocator {
             allocate: Some(on_allocate),
             release: Some(on_release),
         };
-        // SAFETY: the callbacks take a Meter, which this value keeps alive beside the allocator that calls them.
+        // SAFETY: the callbacks take a Meter, which this value keeps alive beside the allocator
+        // that calls them.
         let pointer = unsafe { sys::trtdl_allocator_new(library.api(), fns) };
         (!pointer.is_null()).then(|| Self { pointer, library: library.clone(), meter })
     }

@@ -24,7 +24,8 @@ impl Builder {
     /// A builder of an opened library.
     ///
     /// # Errors
-    /// A library without a builder (a lean runtime), or a TensorRT that needs a GPU to build and finds none.
+    /// A library without a builder (a lean runtime), or a TensorRT that needs a GPU to build and
+    /// finds none.
     pub fn new(library: &Library) -> Result<Self> {
         if !library.has_builder() {
             return Err(library.unsupported("builder (it is a lean runtime)"));
@@ -51,7 +52,8 @@ impl Builder {
     /// Takes all device memory of the build from `memory`, at most `cap` bytes at once.
     ///
     /// # Errors
-    /// A second call, as the builder may hold memory of the first allocator; a release without allocators.
+    /// A second call, as the builder may hold memory of the first allocator; a release without
+    /// allocators.
     pub fn set_memory(&self, memory: Arc<dyn DeviceMemory>, cap: Option<u64>) -> Result<()> {
         let mut place = self.inner.allocator.borrow_mut();
         if place.is_some() {
@@ -93,11 +95,13 @@ impl Builder {
     /// Builds a network, which takes seconds to minutes; `what` names it in errors.
     ///
     /// # Errors
-    /// [`Error::Cancelled`] if the configuration's [`Stop`](super::Stop) was set, else [`Error::Failed`] with
-    /// TensorRT's log; [`Error::is_out_of_memory`] recognises a lack of memory.
+    /// [`Error::Cancelled`] if the configuration's [`Stop`](super::Stop) was set, else
+    /// [`Error::Failed`] with TensorRT's log; [`Error::is_out_of_memory`] recognises a lack of
+    /// memory.
     pub fn build(&self, network: &mut Network, config: &mut Config, what: &str) -> Result<Plan> {
         let built = self.library().make(format!("build {what}"), |api| {
-            // SAFETY: three living objects of one builder; the parser that owns the weights is kept by the network.
+            // SAFETY: three living objects of one builder; the parser that owns the weights is kept
+            // by the network.
             unsafe {
                 sys::trtdl_builder_build(
                     api,

@@ -1,5 +1,6 @@
 /*!
-The configuration of a build: precision, memory caps, optimization profiles, tactics, timing cache, target GPUs, progress.
+The configuration of a build: precision, memory caps, optimization profiles, tactics, timing cache,
+target GPUs, progress.
 */
 
 use std::rc::Rc;
@@ -115,8 +116,8 @@ impl Config {
     /// Switches a flag.
     ///
     /// # Errors
-    /// [`Error::Unsupported`](super::Error::Unsupported) where the release has no such flag; every precision flag in
-    /// strongly typed families.
+    /// [`Error::Unsupported`](super::Error::Unsupported) where the release has no such flag; every
+    /// precision flag in strongly typed families.
     pub fn set_flag(&mut self, flag: Flag, on: bool) -> Result<()> {
         self.library().ask(format!("set the builder flag {flag:?}"), |api| {
             // SAFETY: a living configuration; the shim checks the flag.
@@ -162,7 +163,8 @@ impl Config {
         })
     }
 
-    /// How much the engine reports about its layers ([`Engine::layer_information`](super::Engine::layer_information)).
+    /// How much the engine reports about its layers
+    /// ([`Engine::layer_information`](super::Engine::layer_information)).
     ///
     /// # Errors
     /// A verbosity that the release does not have.
@@ -195,10 +197,12 @@ impl Config {
         })
     }
 
-    /// Builds for these compute capabilities (86 for 8.6) instead of the installed GPU: TensorRT for RTX only.
+    /// Builds for these compute capabilities (86 for 8.6) instead of the installed GPU: TensorRT
+    /// for RTX only.
     ///
     /// # Errors
-    /// [`Error::Unsupported`](super::Error::Unsupported) for another product, or a capability that it does not know.
+    /// [`Error::Unsupported`](super::Error::Unsupported) for another product, or a capability that
+    /// it does not know.
     pub fn set_targets(&mut self, sm: &[i32]) -> Result<()> {
         let count = i32::try_from(sm.len()).unwrap_or(i32::MAX);
         self.library().ask(format!("build for compute capabilities {sm:?}"), |api| {
@@ -210,7 +214,8 @@ impl Config {
     /// Adds an optimization profile whose shapes are exact; returns its index.
     ///
     /// # Errors
-    /// A shape of more than eight extents. A name that is no input of the network fails only when building.
+    /// A shape of more than eight extents. A name that is no input of the network fails only when
+    /// building.
     pub fn add_profile(&mut self, profile: &Profile) -> Result<usize> {
         let library = self.library();
         let mark = library.inner.log.mark();
@@ -228,7 +233,8 @@ impl Config {
                 [sys::TRTDL_SELECTOR_MIN, sys::TRTDL_SELECTOR_OPT, sys::TRTDL_SELECTOR_MAX]
             {
                 library.ask(format!("fix input '{name}' to {shape:?}"), |api| {
-                    // SAFETY: the profile is the builder's; name and shape are readable during the call.
+                    // SAFETY: the profile is the builder's; name and shape are readable during the
+                    // call.
                     unsafe { sys::trtdl_profile_set(api, pointer, input.as_ptr(), selector, &dims) }
                 })?;
             }
@@ -239,14 +245,16 @@ impl Config {
         usize::try_from(index).map_err(|_| library.failed("add an optimization profile", mark))
     }
 
-    /// Starts from the timings of an earlier build; an empty slice starts a cache that [`Config::timing_cache`] reads.
+    /// Starts from the timings of an earlier build; an empty slice starts a cache that
+    /// [`Config::timing_cache`] reads.
     ///
     /// # Errors
     /// Bytes that are no timing cache of this release and GPU.
     pub fn set_timing_cache(&mut self, bytes: &[u8]) -> Result<()> {
         let cache = self.cache_of(bytes)?;
         self.library().ask("use the timing cache", |api| {
-            // SAFETY: both are living objects; this value keeps the cache until the configuration is gone.
+            // SAFETY: both are living objects; this value keeps the cache until the configuration
+            // is gone.
             unsafe { sys::trtdl_config_use_timing_cache(api, self.pointer(), cache.get()) }
         })?;
         self.timing_cache = Some(cache);
@@ -260,7 +268,8 @@ impl Config {
     pub fn merge_timing_cache(&mut self, bytes: &[u8]) -> Result<()> {
         let other = self.cache_of(bytes)?;
         self.library().ask("merge the timing cache", |api| {
-            // SAFETY: both are living objects of the same builder; TensorRT copies what the other one holds.
+            // SAFETY: both are living objects of the same builder; TensorRT copies what the other
+            // one holds.
             unsafe { sys::trtdl_config_combine_timing_cache(api, self.pointer(), other.get()) }
         })
     }
@@ -288,7 +297,8 @@ impl Config {
         Ok(super::plan::Plan::new(memory).bytes().to_vec())
     }
 
-    /// Reports the build to `progress` and ends it once `stop` is set; false if the release cannot (8.x).
+    /// Reports the build to `progress` and ends it once `stop` is set; false if the release cannot
+    /// (8.x).
     ///
     /// # Errors
     /// TensorRT's refusal.
@@ -297,7 +307,8 @@ impl Config {
             return Ok(false);
         };
         self.library().ask("set the progress monitor", |api| {
-            // SAFETY: both are living objects; this value keeps the monitor until the configuration is gone.
+            // SAFETY: both are living objects; this value keeps the monitor until the configuration
+            // is gone.
             unsafe { sys::trtdl_config_set_monitor(api, self.pointer(), monitor.get()) }
         })?;
         self.monitor = Some(monitor);

@@ -1,8 +1,9 @@
 /*!
 An execution context: shapes and addresses of one run, and the enqueue.
 
-Methods that take device memory are `unsafe`: Rust cannot see whether an address is valid, nor when the
-GPU has finished with it. `stream` is a `CUstream` of the driver API, which `cudaStream_t` equals.
+Methods that take device memory are `unsafe`: Rust cannot see whether an address is valid, nor when
+the GPU has finished with it. `stream` is a `CUstream` of the driver API, which `cudaStream_t`
+equals.
 */
 
 use std::ffi::c_void;
@@ -25,8 +26,8 @@ pub struct Context {
     _engine: Arc<EngineObject>,
 }
 
-// SAFETY: a context belongs to no thread; its uses must not overlap, and every use here takes `&mut self` or only reads
-// (developer guide, "Threading"). It is not Sync.
+// SAFETY: a context belongs to no thread; its uses must not overlap, and every use here takes `&mut
+// self` or only reads (developer guide, "Threading"). It is not Sync.
 unsafe impl Send for Context {}
 
 impl Context {
@@ -44,7 +45,8 @@ impl Context {
     /// The engine has no such profile.
     ///
     /// # Safety
-    /// `stream` is a living stream of the current CUDA context, and stays so until its work is done.
+    /// `stream` is a living stream of the current CUDA context, and stays so until its work is
+    /// done.
     pub unsafe fn set_profile(&mut self, profile: usize, stream: *mut c_void) -> Result<()> {
         let index = i32::try_from(profile).unwrap_or(-1);
         self.library().ask(format!("choose optimization profile {profile}"), |api| {
@@ -75,7 +77,8 @@ impl Context {
         })
     }
 
-    /// The shape of a tensor for the inputs set so far; -1 for an open extent, none if there is no such tensor.
+    /// The shape of a tensor for the inputs set so far; -1 for an open extent, none if there is no
+    /// such tensor.
     ///
     /// # Errors
     /// A name with a NUL byte inside.
@@ -108,8 +111,8 @@ impl Context {
     /// No such tensor.
     ///
     /// # Safety
-    /// `address` is memory of the tensor's kind (device or host) with room for its largest shape, 256-byte aligned, and
-    /// stays so until the last enqueued run that uses it is done.
+    /// `address` is memory of the tensor's kind (device or host) with room for its largest shape,
+    /// 256-byte aligned, and stays so until the last enqueued run that uses it is done.
     pub unsafe fn set_address(&mut self, name: &str, address: *mut c_void) -> Result<()> {
         let tensor = c_name(name)?;
         self.library().ask(format!("set the address of '{name}'"), |api| {
@@ -128,7 +131,8 @@ impl Context {
     ///
     /// # Safety
     /// `memory` is `bytes` of device memory, 256-byte aligned, at least what
-    /// [`Engine::device_memory`](super::Engine::device_memory) says for the profile in use; nothing else uses it while a run is under way.
+    /// [`Engine::device_memory`](super::Engine::device_memory) says for the profile in use; nothing
+    /// else uses it while a run is under way.
     pub unsafe fn set_device_memory(&mut self, memory: *mut c_void, bytes: u64) -> Result<()> {
         let size = i64::try_from(bytes).unwrap_or(i64::MAX);
         self.library().ask("set the device memory", |api| {
@@ -143,8 +147,8 @@ impl Context {
     /// A tensor without an address, a shape that is missing, or a failed launch.
     ///
     /// # Safety
-    /// All addresses are set and valid until the run is done, and `stream` is a living stream of the CUDA context in
-    /// which the engine was made.
+    /// All addresses are set and valid until the run is done, and `stream` is a living stream of
+    /// the CUDA context in which the engine was made.
     pub unsafe fn enqueue(&mut self, stream: *mut c_void) -> Result<()> {
         self.library().ask("enqueue a run", |api| {
             // SAFETY: a living context; the caller answers for memory and stream.
@@ -152,8 +156,8 @@ impl Context {
         })
     }
 
-    /// Measures each layer from now on. With `at_once` false, [`Context::layer_times`] collects the times, so
-    /// the enqueue stays asynchronous and can be captured into a CUDA graph.
+    /// Measures each layer from now on. With `at_once` false, [`Context::layer_times`] collects the
+    /// times, so the enqueue stays asynchronous and can be captured into a CUDA graph.
     ///
     /// # Errors
     /// TensorRT's refusal.
@@ -161,7 +165,8 @@ impl Context {
         let profiler = Profiler::new(self.library())
             .ok_or_else(|| self.library().unsupported("layer profiler"))?;
         self.library().ask("set the layer profiler", |api| {
-            // SAFETY: both are living objects; this value keeps the profiler until the context is gone.
+            // SAFETY: both are living objects; this value keeps the profiler until the context is
+            // gone.
             unsafe {
                 sys::trtdl_context_emit_profile(api, self.object.get(), at_once.into());
                 sys::trtdl_context_set_profiler(api, self.object.get(), profiler.get())

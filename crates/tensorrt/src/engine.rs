@@ -124,7 +124,8 @@ impl Engine {
         usize::try_from(unsafe { sys::trtdl_engine_layers(api, engine) }).unwrap_or(0)
     }
 
-    /// Bytes of device memory that a context needs for one profile (10 on) or for the largest; none if TensorRT does not say.
+    /// Bytes of device memory that a context needs for one profile (10 on) or for the largest; none
+    /// if TensorRT does not say.
     pub fn device_memory(&self, profile: Option<usize>) -> Option<u64> {
         let (api, engine) = self.parts();
         let profile = profile.map_or(Some(-1), |profile| i32::try_from(profile).ok())?;
@@ -132,7 +133,8 @@ impl Engine {
         u64::try_from(unsafe { sys::trtdl_engine_memory(api, engine, profile) }).ok()
     }
 
-    /// The engine inspector's description of all layers, TensorRT's JSON; its detail follows the build's verbosity.
+    /// The engine inspector's description of all layers, TensorRT's JSON; its detail follows the
+    /// build's verbosity.
     ///
     /// # Errors
     /// TensorRT's refusal.

@@ -1,6 +1,6 @@
 /*!
-The boundary between the C shim and the safe layer: objects that are deleted with their owner, statuses and
-null pointers as errors that carry TensorRT's log.
+The boundary between the C shim and the safe layer: objects that are deleted with their owner,
+statuses and null pointers as errors that carry TensorRT's log.
 */
 
 use std::ffi::{CStr, CString, c_char, c_void};
@@ -10,8 +10,9 @@ use super::error::{Cause, Error, Result};
 use super::library::Library;
 use super::sys;
 
-/// An object of TensorRT that is deleted with its owner. A `&Object` proves that its pointer is valid and that
-/// its library is open; the owner keeps alive the objects that this one needs (`owners.rs`).
+/// An object of TensorRT that is deleted with its owner. A `&Object` proves that its pointer is
+/// valid and that its library is open; the owner keeps alive the objects that this one needs
+/// (`owners.rs`).
 pub(super) struct Object {
     pointer: NonNull<c_void>,
     library: Library,
@@ -33,7 +34,8 @@ impl Object {
 
 impl Drop for Object {
     fn drop(&mut self) {
-        // SAFETY: `pointer` came from TensorRT as an object that its caller deletes, and is deleted here only.
+        // SAFETY: `pointer` came from TensorRT as an object that its caller deletes, and is deleted
+        // here only.
         unsafe { sys::trtdl_object_delete(self.api(), self.get()) }
     }
 }
@@ -55,7 +57,8 @@ impl Library {
         Ok(Object { pointer, library: self.clone() })
     }
 
-    /// Calls a function that returns a status. `what` is a verb phrase: "set the input shape of 'x'".
+    /// Calls a function that returns a status. `what` is a verb phrase: "set the input shape of
+    /// 'x'".
     pub(super) fn ask(
         &self,
         what: impl Into<String>,
@@ -93,7 +96,8 @@ pub(super) fn c_name(name: &str) -> Result<CString> {
 /// A copy of a string that TensorRT owns; none for NULL.
 ///
 /// # Safety
-/// `text` is NULL or a C string that lives until this returns: what the shim passes on does, while the object that was asked lives.
+/// `text` is NULL or a C string that lives until this returns: what the shim passes on does, while
+/// the object that was asked lives.
 pub(super) unsafe fn copied(text: *const c_char) -> Option<String> {
     if text.is_null() {
         return None;

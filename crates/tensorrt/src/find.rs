@@ -1,8 +1,9 @@
 /*!
-The search for TensorRT's libraries: a named directory, an environment variable, the loader's path, pip's packages.
+The search for TensorRT's libraries: a named directory, an environment variable, the loader's path,
+pip's packages.
 
-A named place is final: nothing else is tried, so that a program never runs another release than the one
-that its user named.
+A named place is final: nothing else is tried, so that a program never runs another release than the
+one that its user named.
 */
 
 use std::fmt;
@@ -92,7 +93,8 @@ impl fmt::Display for Searched {
     }
 }
 
-/// Libraries to try, best first, and the places that were searched. `explicit` is a directory or a library.
+/// Libraries to try, best first, and the places that were searched. `explicit` is a directory or a
+/// library.
 pub fn search(naming: Naming, explicit: Option<&Path>) -> (Vec<Candidate>, Searched) {
     let variable =
         std::env::var_os(naming.variable).filter(|value| !value.is_empty()).map(PathBuf::from);

@@ -1,8 +1,8 @@
 /*!
 The layers of a network, and their precision.
 
-LayerNorm and softmax lose digits in half precision. In weakly typed networks such layers can be pinned to
-fp32; strongly typed networks have casts in the ONNX file instead.
+LayerNorm and softmax lose digits in half precision. In weakly typed networks such layers can be
+pinned to fp32; strongly typed networks have casts in the ONNX file instead.
 */
 
 use super::error::Result;
@@ -32,7 +32,8 @@ impl Network {
         let count = unsafe { sys::trtdl_network_layers(api, network) };
         (0..count)
             .filter_map(|index| {
-                // SAFETY: an index below the network's count; the layer lives as long as the network.
+                // SAFETY: an index below the network's count; the layer lives as long as the
+                // network.
                 let (name, kind, outputs) = unsafe {
                     let layer = sys::trtdl_network_layer(api, network, index);
                     if layer.is_null() {
@@ -56,7 +57,8 @@ impl Network {
     /// [`Flag::PreferPrecision`](super::Flag::PreferPrecision).
     ///
     /// # Errors
-    /// [`Error::Unsupported`](super::Error::Unsupported) in strongly typed families; an index that is no layer's.
+    /// [`Error::Unsupported`](super::Error::Unsupported) in strongly typed families; an index that
+    /// is no layer's.
     pub fn pin_layer(&mut self, index: i32, precision: DataType) -> Result<()> {
         let mark = self.library().inner.log.mark();
         // SAFETY: a living network, which answers NULL for an index that it does not have.

@@ -1,7 +1,8 @@
 /*!
 Opens TensorRT's libraries and decides by the version that they report how their objects are called.
 
-An opened library is never closed: TensorRT keeps threads, a global logger and registries that outlive its objects.
+An opened library is never closed: TensorRT keeps threads, a global logger and registries that
+outlive its objects.
 */
 
 use std::ffi::c_void;
@@ -18,8 +19,8 @@ use super::log::{Log, LogListener, on_log, on_report};
 use super::sys;
 use super::version::{Family, Version};
 
-/// Libraries opened so far, by the address of their entry point. TensorRT has one logger in a process, the
-/// first that it is given: a file that is opened again must log to the same place.
+/// Libraries opened so far, by the address of their entry point. TensorRT has one logger in a
+/// process, the first that it is given: a file that is opened again must log to the same place.
 static OPENED: Mutex<Vec<(usize, Library)>> = Mutex::new(Vec::new());
 
 /// An opened TensorRT. Cheap to clone; a library that is opened again is the same one.
@@ -40,19 +41,19 @@ pub(super) struct Inner {
     has_builder: bool,
 }
 
-// SAFETY: the api is written once, before the Library exists; the shim only reads it. The recorder and the logger are
-// thread-safe, as TensorRT demands of them: they lead to Log, which locks.
+// SAFETY: the api is written once, before the Library exists; the shim only reads it. The recorder
+// and the logger are thread-safe, as TensorRT demands of them: they lead to Log, which locks.
 unsafe impl Send for Inner {}
 // SAFETY: as above: shared access only reads.
 unsafe impl Sync for Inner {}
 
 impl Library {
-    /// Opens the library `explicit` (a directory or a file), else that of the variable `TENSORRT_LIB`, else the
-    /// first on the loader's path or in pip's site-packages.
+    /// Opens the library `explicit` (a directory or a file), else that of the variable
+    /// `TENSORRT_LIB`, else the first on the loader's path or in pip's site-packages.
     ///
     /// # Errors
-    /// [`Error::NotFound`] with the places, [`Error::Open`] for a named file that is no TensorRT, and
-    /// [`Error::UnknownVersion`].
+    /// [`Error::NotFound`] with the places, [`Error::Open`] for a named file that is no TensorRT,
+    /// and [`Error::UnknownVersion`].
     pub fn open(explicit: Option<&Path>) -> Result<Self> {
         Self::open_as(Naming::DEFAULT, explicit)
     }
@@ -119,7 +120,8 @@ impl Library {
         };
         let log: &'static Log = Box::leak(Box::default());
         let user = std::ptr::from_ref(log).cast_mut().cast::<c_void>();
-        // SAFETY: `entry` is a complete value that the shim copies; `on_log` takes a Log, which is what `user` is.
+        // SAFETY: `entry` is a complete value that the shim copies; `on_log` takes a Log, which is
+        // what `user` is.
         let api = unsafe { sys::trtdl_api_new(&entry, Some(on_log), user) };
         let api = NonNull::new(api).ok_or_else(|| missing("a layout in this program's tables"))?;
         // SAFETY: the api was just made; `on_report` takes a Log.
@@ -156,8 +158,8 @@ impl Library {
     /// The ONNX parser's file.
     ///
     /// # Errors
-    /// [`Error::ParserMissing`] with the loader's message and the package that has it; [`Error::ParserNeeds`] for
-    /// a parser that lacks a library such as cuDNN.
+    /// [`Error::ParserMissing`] with the loader's message and the package that has it;
+    /// [`Error::ParserNeeds`] for a parser that lacks a library such as cuDNN.
     pub fn parser_path(&self) -> Result<&Path> {
         self.inner.parser.as_deref().map_err(|why| {
             let rtx = self.inner.version.rtx;
@@ -189,7 +191,8 @@ impl Library {
         self.inner.has_builder
     }
 
-    /// Calls `listener` for every line that TensorRT logs, from TensorRT's threads; none stops that.
+    /// Calls `listener` for every line that TensorRT logs, from TensorRT's threads; none stops
+    /// that.
     ///
     /// The listener must not call TensorRT.
     pub fn on_log(&self, listener: Option<LogListener>) {

@@ -1,13 +1,14 @@
 /*!
 Advice about a library that the loader does not open.
 
-The libraries of 8.x are linked with cuDNN and cuBLAS: if those are missing, the advice to install TensorRT
-would lead nowhere.
+The libraries of 8.x are linked with cuDNN and cuBLAS: if those are missing, the advice to install
+TensorRT would lead nowhere.
 */
 
 use std::path::Path;
 
-/// The missing library that `own` is linked with, from the loader's message; none if `own` itself is missing.
+/// The missing library that `own` is linked with, from the loader's message; none if `own` itself
+/// is missing.
 pub(super) fn needed_by<'a>(why: &'a str, own: &str) -> Option<&'a str> {
     why.split("; ").find_map(|words| {
         let (library, _) = words.split_once(": cannot open shared object file")?;

@@ -135,8 +135,8 @@ impl Log {
             return;
         }
         let mut state = lock(&self.state);
-        // Recorder and logger report the same error, one of them with a code. Lines of an earlier operation
-        // are kept apart: a second build that fails like the first has a cause too.
+        // Recorder and logger report the same error, one of them with a code. Lines of an earlier
+        // operation are kept apart: a second build that fails like the first has a cause too.
         let marked = state.marked;
         if let Some((number, last)) = state.lines.back_mut()
             && *number >= marked

@@ -1,5 +1,6 @@
 /*!
-A network read from an ONNX file, with the parser's complaints as nodes, operators and the file's opset.
+A network read from an ONNX file, with the parser's complaints as nodes, operators and the file's
+opset.
 */
 
 use std::ffi::c_void;
@@ -18,7 +19,8 @@ use crate::onnx_file::OnnxSummary;
 /// The source of the layers' precision.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Typing {
-    /// The builder chooses, among the precisions that flags allow; layers can be pinned. Not in 11 and RTX 1.5 on.
+    /// The builder chooses, among the precisions that flags allow; layers can be pinned. Not in 11
+    /// and RTX 1.5 on.
     Weak,
     /// The ONNX file's types are kept as they are. Not in 8.x.
     Strong,
@@ -51,7 +53,8 @@ struct Parser {
 
 impl Drop for Parser {
     fn drop(&mut self) {
-        // SAFETY: made by trtdl_parser_new, deleted here only; its network is still alive (field order in Network).
+        // SAFETY: made by trtdl_parser_new, deleted here only; its network is still alive (field
+        // order in Network).
         unsafe { sys::trtdl_parser_delete(self.library.api(), self.pointer.as_ptr()) }
     }
 }
@@ -84,7 +87,8 @@ impl Network {
     /// Fills the network from an ONNX file; external weights are searched in its folder.
     ///
     /// # Errors
-    /// [`Error::ParserMissing`], and [`Error::Parse`] with one entry per node that this release cannot take.
+    /// [`Error::ParserMissing`], and [`Error::Parse`] with one entry per node that this release
+    /// cannot take.
     pub fn parse_onnx(&mut self, file: &Path) -> Result<()> {
         let library = self.library().clone();
         if self.parser.is_some() {
@@ -153,7 +157,8 @@ impl Network {
 impl Parser {
     fn complaints(&self, file: &Path) -> (Option<i64>, Vec<NodeError>) {
         let (api, parser) = (self.library.api(), self.pointer.as_ptr());
-        // What the file says helps where the parser is silent; a file that cannot be read says nothing.
+        // What the file says helps where the parser is silent; a file that cannot be read says
+        // nothing.
         let summary = OnnxSummary::read(file).unwrap_or_default();
         // SAFETY: a living parser.
         let count = unsafe { sys::trtdl_parser_errors(api, parser) };

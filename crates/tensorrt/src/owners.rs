@@ -1,6 +1,6 @@
 /*!
-Objects of TensorRT that other objects need: builder, runtime and engine, each kept alive by every value
-that came from it.
+Objects of TensorRT that other objects need: builder, runtime and engine, each kept alive by every
+value that came from it.
 
 Each struct is declared in the order of deletion, as Rust drops fields in that order.
 */
@@ -25,8 +25,8 @@ pub(super) struct RuntimeObject {
     pub(super) allocator: Option<Allocator>,
 }
 
-// SAFETY: TensorRT's objects may be used from any thread as long as uses do not overlap (developer guide,
-// "Threading"). Only `Runtime`, which is not Sync, uses this; the last owner drops it.
+// SAFETY: TensorRT's objects may be used from any thread as long as uses do not overlap (developer
+// guide, "Threading"). Only `Runtime`, which is not Sync, uses this; the last owner drops it.
 unsafe impl Send for RuntimeObject {}
 // SAFETY: engines that share it only keep it alive.
 unsafe impl Sync for RuntimeObject {}
@@ -39,6 +39,6 @@ pub(super) struct EngineObject {
 
 // SAFETY: an engine belongs to no thread (developer guide, "Threading").
 unsafe impl Send for EngineObject {}
-// SAFETY: NVIDIA documents the engine's getters and the creation of contexts as thread-safe; different
-// threads use different contexts. No method here changes the engine.
+// SAFETY: NVIDIA documents the engine's getters and the creation of contexts as thread-safe;
+// different threads use different contexts. No method here changes the engine.
 unsafe impl Sync for EngineObject {}

@@ -25,8 +25,8 @@ impl Plan {
         if data.is_null() || size == 0 {
             return &[];
         }
-        // SAFETY: TensorRT keeps `size` initialised bytes at `data` unchanged until the object is deleted, which the
-        // returned borrow of `self` prevents.
+        // SAFETY: TensorRT keeps `size` initialised bytes at `data` unchanged until the object is
+        // deleted, which the returned borrow of `self` prevents.
         unsafe { std::slice::from_raw_parts(data.cast::<u8>(), size) }
     }
 }

@@ -31,7 +31,8 @@ impl Profiler {
     pub(super) fn new(library: &Library) -> Option<Self> {
         let times = Box::<Times>::default();
         let user = std::ptr::from_ref(&*times).cast_mut().cast();
-        // SAFETY: the callback takes Times, which lives in this value beside the profiler that calls it.
+        // SAFETY: the callback takes Times, which lives in this value beside the profiler that
+        // calls it.
         let pointer = unsafe { sys::trtdl_profiler_new(library.api(), Some(on_time), user) };
         (!pointer.is_null()).then(|| Self { pointer, library: library.clone(), times })
     }
@@ -47,7 +48,8 @@ impl Profiler {
 
 impl Drop for Profiler {
     fn drop(&mut self) {
-        // SAFETY: made by trtdl_profiler_new; the context that knew it is gone (field order in Context).
+        // SAFETY: made by trtdl_profiler_new; the context that knew it is gone (field order in
+        // Context).
         unsafe { sys::trtdl_profiler_delete(self.library.api(), self.pointer) }
     }
 }

@@ -1,8 +1,8 @@
 /*!
 The progress of a build, and its early end: TensorRT's progress monitor (10 and later).
 
-8.x has none. A caller can follow its log ([`Library::on_log`](super::Library::on_log)) and end the process
-that builds.
+8.x has none. A caller can follow its log ([`Library::on_log`](super::Library::on_log)) and end the
+process that builds.
 */
 
 use std::ffi::{CStr, c_char, c_void};
@@ -13,7 +13,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use super::library::Library;
 use super::sys;
 
-/// Receives the progress of a build, from TensorRT's threads. Phases nest: each but the outermost names its parent.
+/// Receives the progress of a build, from TensorRT's threads. Phases nest: each but the outermost
+/// names its parent.
 pub trait BuildProgress: Send + Sync {
     /// A phase of `steps` steps begins.
     fn start(&self, phase: &str, parent: Option<&str>, steps: i32);
@@ -65,7 +66,8 @@ impl Monitor {
             step: Some(on_step),
             finish: Some(on_finish),
         };
-        // SAFETY: the callbacks take a State, and `state` lives in this value, beside the monitor that calls them.
+        // SAFETY: the callbacks take a State, and `state` lives in this value, beside the monitor
+        // that calls them.
         let pointer = unsafe { sys::trtdl_monitor_new(library.api(), fns) };
         (!pointer.is_null()).then(|| Self { pointer, library: library.clone(), state })
     }
@@ -81,7 +83,8 @@ impl Monitor {
 
 impl Drop for Monitor {
     fn drop(&mut self) {
-        // SAFETY: made by trtdl_monitor_new; the configuration that knew it is gone (field order in Config).
+        // SAFETY: made by trtdl_monitor_new; the configuration that knew it is gone (field order in
+        // Config).
         unsafe { sys::trtdl_monitor_delete(self.library.api(), self.pointer) }
     }
 }
@@ -107,7 +110,8 @@ unsafe extern "C" fn on_finish(user: *mut c_void, phase: *const c_char) {
     with(user, phase, |state, phase| state.progress.finish(phase));
 }
 
-/// Runs `act` with the state that `user` points to; none if it panicked, for a panic must not unwind into TensorRT.
+/// Runs `act` with the state that `user` points to; none if it panicked, for a panic must not
+/// unwind into TensorRT.
 fn with<T>(
     user: *mut c_void,
     phase: *const c_char,

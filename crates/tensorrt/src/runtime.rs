@@ -27,7 +27,8 @@ impl Runtime {
         Self::start(library, None)
     }
 
-    /// A runtime whose engines and contexts take device memory from `memory`, at most `cap` bytes at once.
+    /// A runtime whose engines and contexts take device memory from `memory`, at most `cap` bytes
+    /// at once.
     ///
     /// # Errors
     /// TensorRT's refusal, or a release without allocators.
@@ -82,7 +83,8 @@ impl Runtime {
     /// A plan of another release or GPU, no GPU, or not enough memory: TensorRT's log says which.
     pub fn deserialize(&self, plan: &[u8], what: &str) -> Result<Engine> {
         let object = self.library().make(format!("read the plan of {what}"), |api| {
-            // SAFETY: a living runtime; `plan` is readable during the call and TensorRT keeps no pointer into it.
+            // SAFETY: a living runtime; `plan` is readable during the call and TensorRT keeps no
+            // pointer into it.
             unsafe {
                 let data = plan.as_ptr().cast();
                 sys::trtdl_runtime_engine(api, self.inner.object.get(), data, plan.len())

@@ -8,7 +8,8 @@ use super::ffi_object::copied;
 use super::sys;
 use super::version::Family;
 
-/// Each method's key (`Builder_setGpuAllocator`) and its vtable slot in a release; none if the release does not have it.
+/// Each method's key (`Builder_setGpuAllocator`) and its vtable slot in a release; none if the
+/// release does not have it.
 pub fn methods(family: Family, minor: i32) -> Vec<(String, Option<i32>)> {
     // SAFETY: plain table lookups without preconditions.
     let count = unsafe { sys::trtdl_method_count() };
@@ -24,7 +25,8 @@ pub fn methods(family: Family, minor: i32) -> Vec<(String, Option<i32>)> {
         .collect()
 }
 
-/// Each enumerator's key (`Flag_FP16`) and its value in a release; none if the release does not have it.
+/// Each enumerator's key (`Flag_FP16`) and its value in a release; none if the release does not
+/// have it.
 pub fn values(family: Family, minor: i32) -> Vec<(String, Option<i32>)> {
     // SAFETY: plain table lookups without preconditions.
     let count = unsafe { sys::trtdl_value_count() };

@@ -1,8 +1,8 @@
 /*!
 The release that was opened, and its family: releases with one layout of vtables.
 
-`getInferLibVersion()` counts differently by product: 8.6.1 reports 8601, 10.3.0 reports 100300, TensorRT for
-RTX 1.7.1 reports 10701. The ranges do not meet, so the number alone is enough.
+`getInferLibVersion()` counts differently by product: 8.6.1 reports 8601, 10.3.0 reports 100300,
+TensorRT for RTX 1.7.1 reports 10701. The ranges do not meet, so the number alone is enough.
 */
 
 use std::fmt;
@@ -15,7 +15,8 @@ pub const SUPPORTED: &str = "TensorRT 8.5 and 8.6, 10.x, 11.x, TensorRT for RTX 
 /// A release of TensorRT or of TensorRT for RTX.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Version {
-    /// TensorRT for RTX, which builds ahead of time for a list of GPUs and has version numbers of its own.
+    /// TensorRT for RTX, which builds ahead of time for a list of GPUs and has version numbers of
+    /// its own.
     pub rtx: bool,
     /// 8, 10, 11; 1 for RTX.
     pub major: i32,
@@ -68,7 +69,8 @@ impl Version {
 
     /// The family of this release; none for a release that is not supported.
     ///
-    /// A minor release newer than the newest known one has its family: methods are only appended within one.
+    /// A minor release newer than the newest known one has its family: methods are only appended
+    /// within one.
     pub fn family(self) -> Option<Family> {
         match (self.rtx, self.major, self.minor) {
             (false, 8, 5..) => Some(Family::Trt8),
@@ -80,7 +82,8 @@ impl Version {
         }
     }
 
-    /// Whether it is newer than every release whose vtables were compared. It should work; nobody has run it.
+    /// Whether it is newer than every release whose vtables were compared. It should work; nobody
+    /// has run it.
     pub fn is_untried(self) -> bool {
         match self.family() {
             Some(Family::Trt8) => self.minor > 6,
@@ -94,7 +97,8 @@ impl Version {
 }
 
 impl Family {
-    /// Whether networks take their types from the ONNX file alone: no precision flag, no pinned layer.
+    /// Whether networks take their types from the ONNX file alone: no precision flag, no pinned
+    /// layer.
     pub fn is_strongly_typed_only(self) -> bool {
         matches!(self, Self::Trt11 | Self::Rtx15)
     }

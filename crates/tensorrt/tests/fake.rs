@@ -1,8 +1,10 @@
 /*!
-The calling convention of 8.x against a compiler's: a stand-in library with real C++ classes, compiled here.
+The calling convention of 8.x against a compiler's: a stand-in library with real C++ classes,
+compiled here.
 
-NVIDIA's public headers of 8.x come with no crate, and the library makes no builder without a GPU. Its extents are
-32-bit, passed and returned by value, and its error recorder and logger have layouts of their own.
+NVIDIA's public headers of 8.x come with no crate, and the library makes no builder without a GPU.
+Its extents are 32-bit, passed and returned by value, and its error recorder and logger have layouts
+of their own.
 */
 
 use std::path::PathBuf;

@@ -1,9 +1,11 @@
 /*!
-The declarations against NVIDIA's headers, slot by slot, for the releases whose headers the crate `trtx-sys` carries.
+The declarations against NVIDIA's headers, slot by slot, for the releases whose headers the crate
+`trtx-sys` carries.
 
-For each release a C++ program is compiled against the real headers. It takes the pointer to each method that the shim
-calls, with the exact signature that the tables record (another one does not compile), reads the vtable slot out of it,
-and compares enum values, struct layouts, the place of `mImpl`, and the vtables of the shim's own callback classes.
+For each release a C++ program is compiled against the real headers. It takes the pointer to each
+method that the shim calls, with the exact signature that the tables record (another one does not
+compile), reads the vtable slot out of it, and compares enum values, struct layouts, the place of
+`mImpl`, and the vtables of the shim's own callback classes.
 */
 
 use std::fmt::Write as _;
@@ -115,8 +117,8 @@ fn program(release: &'static str) -> String {
 using namespace nvinfer1;
 static int failures, compared;
 template <class P> int slot_of(P p) {
-    // Itanium ABI: the pointer to a virtual method holds its byte offset in the vtable, plus 1 on x86-64; on aarch64
-    // the 1 is in the adjustment.
+    // Itanium ABI: the pointer to a virtual method holds its byte offset in the vtable, plus 1 on
+    // x86-64; on aarch64 the 1 is in the adjustment.
     long long words[2] = {0, 0};
     std::memcpy(words, &p, sizeof p);
     return int((words[0] & ~1LL) / 8);
@@ -189,7 +191,8 @@ fn enum_line(row: &Row) -> String {
 }
 
 fn method_line(row: &Row) -> String {
-    // The slot of a destructor cannot be asked for; that of its neighbours shows that it is where it should be.
+    // The slot of a destructor cannot be asked for; that of its neighbours shows that it is where
+    // it should be.
     let Some((result, name, parameters, qualifier)) = parts(row.declaration) else {
         return String::new();
     };

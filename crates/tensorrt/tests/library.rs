@@ -1,8 +1,9 @@
 /*!
 Real libraries, if one is installed, and the errors if none is.
 
-TensorRT for RTX builds ahead of time with neither GPU nor driver (pip install tensorrt-rtx-cu13-libs), so these tests
-build real engines on any machine. Other releases need a GPU to make a builder: here they must open and fail cleanly.
+TensorRT for RTX builds ahead of time with neither GPU nor driver (pip install
+tensorrt-rtx-cu13-libs), so these tests build real engines on any machine. Other releases need a GPU
+to make a builder: here they must open and fail cleanly.
 */
 
 use std::ops::Deref;
@@ -26,8 +27,9 @@ fn library() -> Option<Library> {
     }
 }
 
-/// TensorRT for RTX, for one test at a time: 1.7.1 keeps the targets of a build for the whole process, and a build for sm_75
-/// beside one for sm_86 ends either with "Target SM 86 is not found in the accelerator list".
+/// TensorRT for RTX, for one test at a time: 1.7.1 keeps the targets of a build for the whole
+/// process, and a build for sm_75 beside one for sm_86 ends either with "Target SM 86 is not found
+/// in the accelerator list".
 struct Alone(Library, #[allow(dead_code)] MutexGuard<'static, ()>);
 
 impl Deref for Alone {
@@ -100,7 +102,8 @@ fn a_file_that_is_no_library_is_named_with_the_loaders_words() {
     assert!(error.contains("libnvinfer.so.10") && error.contains("too short"), "{error}");
 }
 
-/// Libraries compiled here: an unknown major, one without entry points, a known one whose parser is missing.
+/// Libraries compiled here: an unknown major, one without entry points, a known one whose parser is
+/// missing.
 #[test]
 fn wrong_libraries_are_refused_with_a_reason() {
     let directory = tempfile::tempdir().unwrap();

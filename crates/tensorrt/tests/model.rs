@@ -1,5 +1,6 @@
 /*!
-Writes tiny ONNX files byte by byte, so that tests of real libraries need no Python and no committed model.
+Writes tiny ONNX files byte by byte, so that tests of real libraries need no Python and no committed
+model.
 */
 
 /// Element types of onnx.proto3.

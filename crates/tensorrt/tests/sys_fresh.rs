@@ -1,5 +1,6 @@
 /*!
-`src/sys.rs` is what bindgen makes of `shim.h`: regenerated and compared (feature `bindgen`; needs libclang).
+`src/sys.rs` is what bindgen makes of `shim.h`: regenerated and compared (feature `bindgen`; needs
+libclang).
 
     LIBCLANG_PATH=DIR cargo test -p tensorrt-dl --features bindgen sys_fresh      (TENSORRT_DL_BLESS=1 writes the file)
 */

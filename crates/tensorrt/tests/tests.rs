@@ -1,4 +1,5 @@
-//! The binding: its tables against NVIDIA's headers, its C binding, real libraries, and its package.
+//! The binding: its tables against NVIDIA's headers, its C binding, real libraries, and its
+//! package.
 
 mod fake;
 mod headers;

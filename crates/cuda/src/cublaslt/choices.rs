@@ -1,8 +1,9 @@
 /*!
-The algorithm of each matmul of an encoder trunk, as autotuning chose it when the engines were built.
+The algorithm of each matmul of an encoder trunk, as autotuning chose it when the engines were
+built.
 
-It is kept with the engines, so that results are the same from run to run; a choice at every start would
-not promise that.
+It is kept with the engines, so that results are the same from run to run; a choice at every start
+would not promise that.
 */
 
 use std::fmt;
@@ -31,7 +32,8 @@ pub struct Choices {
     pub kernels: Vec<String>,
 }
 
-/// Kinds of custom kernels that start by programmatic dependent launch (PDL), before the previous kernel has ended.
+/// Kinds of custom kernels that start by programmatic dependent launch (PDL), before the previous
+/// kernel has ended.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PdlKernels {
     /// Matmuls with their fused epilogues.
@@ -89,8 +91,8 @@ pub struct Choice {
     pub algorithm: usize,
     /// The length of that list.
     pub of: usize,
-    /// The custom kernel that computes the matmul and its fused epilogue instead of cuBLASLt; none for
-    /// cuBLASLt with separate kernels, or if it is not known here.
+    /// The custom kernel that computes the matmul and its fused epilogue instead of cuBLASLt; none
+    /// for cuBLASLt with separate kernels, or if it is not known here.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub kernel: Option<String>,
 }

@@ -35,8 +35,8 @@ pub(super) const WITHOUT: &str =
 /// An opened cuBLASLt. Cheap to clone.
 pub type Library = Opened<Functions>;
 
-/// Opens the library that `SEGTRT_CUBLASLT_LIB` names, else the first that is found. `driver_cuda` is
-/// the driver's CUDA release ("13.0"), if known: a library built for a later one cannot run.
+/// Opens the library that `SEGTRT_CUBLASLT_LIB` names, else the first that is found. `driver_cuda`
+/// is the driver's CUDA release ("13.0"), if known: a library built for a later one cannot run.
 ///
 /// # Errors
 /// [`CublasLtError::Library`] with the places, or with the reason against the named file.
@@ -82,8 +82,8 @@ pub(super) fn check(
 /// A handle, descriptor, layout or preference.
 pub(super) type Object = Owned<Status>;
 
-// SAFETY: cuBLASLt may be called from several threads with one handle (NVIDIA's guide, "Thread Safety").
-// A descriptor changes only through `set`, which takes it mutably, and is otherwise read.
+// SAFETY: cuBLASLt may be called from several threads with one handle (NVIDIA's guide, "Thread
+// Safety"). A descriptor changes only through `set`, which takes it mutably, and is otherwise read.
 unsafe impl Sync for Object {}
 
 impl Object {
@@ -98,8 +98,8 @@ impl Object {
         value: T,
     ) -> Status {
         let place = (&raw const value).cast();
-        // SAFETY: the object lives, and nobody else has it meanwhile; the value is copied before the
-        // call returns. The rest is the caller's promise.
+        // SAFETY: the object lives, and nobody else has it meanwhile; the value is copied before
+        // the call returns. The rest is the caller's promise.
         unsafe { function(self.get(), attribute, place, size_of::<T>()) }
     }
 }
@@ -116,7 +116,8 @@ impl CublasLt {
     /// Finds the library ([`open`]) and creates a handle on `gpu`.
     ///
     /// # Errors
-    /// Those of [`open`], or cuBLASLt's refusal: no memory, or a GPU that this release does not support.
+    /// Those of [`open`], or cuBLASLt's refusal: no memory, or a GPU that this release does not
+    /// support.
     pub fn open(gpu: &Gpu) -> Result<Self, CublasLtError> {
         Self::new(gpu, &open(Some(&gpu.facts().driver_cuda))?)
     }

@@ -1,10 +1,10 @@
 /*!
 A matmul of one shape: its descriptors in cuBLASLt, its algorithms, and its launch.
 
-cuBLASLt stores matrices by columns. Consecutive rows are its columns, so `out[rows, columns]` is its
-matrix of `columns` by `rows`. Its first operand is the weight `[columns, depth]`, a matrix of `depth` by
-`columns` that is taken transposed. Its second is the tokens `[rows, depth]`, of `depth` by `rows`. The
-bias has one number for each row of its output, hence for each column of ours.
+cuBLASLt stores matrices by columns. Consecutive rows are its columns, so `out[rows, columns]` is
+its matrix of `columns` by `rows`. Its first operand is the weight `[columns, depth]`, a matrix of
+`depth` by `columns` that is taken transposed. Its second is the tokens `[rows, depth]`, of `depth`
+by `rows`. The bias has one number for each row of its output, hence for each column of ours.
 */
 
 use std::ffi::{c_int, c_void};
@@ -18,16 +18,16 @@ use super::sys::{self, Heuristic, Status};
 use crate::owned::Owned;
 use crate::{Element, Stream, View};
 
-/// Device addresses of operands are multiples of this, bytes: cuBLASLt's heuristics assume it, and a
-/// [`View`] of an allocation of its own satisfies it.
+/// Device addresses of operands are multiples of this, bytes: cuBLASLt's heuristics assume it, and
+/// a [`View`] of an allocation of its own satisfies it.
 pub const ALIGNMENT: usize = 256;
 
 /// Algorithms requested of the heuristics.
 const CANDIDATES: usize = 16;
 
-/// The largest workspace of an algorithm, bytes, by NVIDIA's guide to cuBLAS: more on Hopper, less on
-/// earlier GPUs, of which a Jetson shares its memory with the host. One workspace serves all matmuls of
-/// a stream.
+/// The largest workspace of an algorithm, bytes, by NVIDIA's guide to cuBLAS: more on Hopper, less
+/// on earlier GPUs, of which a Jetson shares its memory with the host. One workspace serves all
+/// matmuls of a stream.
 fn most_workspace(sm: u32) -> u64 {
     if sm >= 90 { 32 << 20 } else { 4 << 20 }
 }
@@ -68,7 +68,7 @@ impl Matmul {
             })
         }?;
         let layout = |kind: c_int, (rows, columns): (u32, u32)| {
-            // Columns lie one behind the other.
+            // Columns are contiguous.
             let (rows, columns, step) = (u64::from(rows), u64::from(columns), i64::from(rows));
             let refused = |status| failed(lt.library(), status, what("create a layout"));
             // SAFETY: as above.
@@ -119,8 +119,8 @@ impl Matmul {
         let status =
             unsafe { preference.set(call.preference_set, sys::PREF_MAX_WORKSPACE_BYTES, most) };
         check(library, status, || what("limit the workspace"))?;
-        // Partial sums are added in f32 and in a fixed order, or there are none: the other schemes round
-        // them to the output's type, or add to the output in place.
+        // Partial sums are added in f32 and in a fixed order, or there are none: the other schemes
+        // round them to the output's type, or add to the output in place.
         let mask = sys::REDUCTION_COMPUTE_TYPE;
         // SAFETY: the attribute is one of a preference and takes a uint32_t.
         let status =
@@ -132,7 +132,8 @@ impl Matmul {
         self.set_bias(&mut descriptor, &bias)?;
         let mut found = [Heuristic::NONE; CANDIDATES];
         let mut count: c_int = 0;
-        // SAFETY: handle, descriptors and preference live; there is room for as many results as are asked for.
+        // SAFETY: handle, descriptors and preference live; there is room for as many results as are
+        // asked for.
         let status = unsafe {
             (call.heuristic)(
                 lt.handle(),
@@ -174,7 +175,8 @@ impl Matmul {
         self.shape
     }
 
-    /// Bytes of workspace that [`Self::enqueue`] needs; consecutive matmuls of one stream can share the largest.
+    /// Bytes of workspace that [`Self::enqueue`] needs; consecutive matmuls of one stream can share
+    /// the largest.
     pub fn workspace_bytes(&self) -> usize {
         self.candidates[self.chosen()].workspace
     }
@@ -184,18 +186,18 @@ impl Matmul {
         self.candidates.iter().map(|candidate| candidate.workspace).max().unwrap_or(0)
     }
 
-    /// How many algorithms cuBLASLt named, at most 16 and at least one.
+    /// The length of cuBLASLt's list of algorithms, 1 to 16.
     pub fn candidates(&self) -> usize {
         self.candidates.len()
     }
 
-    /// The algorithm's place among those that cuBLASLt named.
+    /// The chosen algorithm's index in cuBLASLt's list.
     pub fn chosen(&self) -> usize {
         self.chosen.load(Ordering::Relaxed)
     }
 
-    /// Chooses another algorithm for later launches; 0 is cuBLASLt's first, which [`Self::new`] chooses.
-    /// It may need another workspace and rounds differently.
+    /// Chooses another algorithm for later launches; 0 is cuBLASLt's first, which [`Self::new`]
+    /// chooses. It may need another workspace and rounds differently.
     ///
     /// # Errors
     /// No algorithm has this number.
@@ -208,17 +210,17 @@ impl Matmul {
         Ok(())
     }
 
-    /// Enqueues `out = a weightᵀ + bias`, plus the previous `out` if the shape has a residual; returns
-    /// before it is done.
+    /// Enqueues `out = a weightᵀ + bias`, plus the previous `out` if the shape has a residual;
+    /// returns before it is done.
     ///
     /// `a` `[rows, depth]` and `weight` `[columns, depth]` are f16, `bias` `[columns]` and `out`
     /// `[rows, columns]` of the output's type, sums f32. `workspace` has at least
     /// [`Self::workspace_bytes`]; nothing else may use it meanwhile. All addresses are multiples of
     /// [`ALIGNMENT`].
     ///
-    /// It allocates nothing and may be captured into a CUDA graph, but not the first launch: cuBLASLt
-    /// loads a kernel on first use. The owner of the graph keeps this value, whose handle may own
-    /// memory that the kernels read.
+    /// It allocates nothing and may be captured into a CUDA graph, but not the first launch:
+    /// cuBLASLt loads a kernel on first use. The owner of the graph keeps this value, whose handle
+    /// may own memory that the kernels read.
     ///
     /// # Errors
     /// Views of another size or at odd addresses, or cuBLASLt's refusal.
@@ -254,8 +256,8 @@ impl Matmul {
         // SAFETY: handle, descriptor and layouts live, and the lock keeps others from changing the
         // descriptor. The call reads it and the scales, numbers on the host, before it returns. The
         // algorithm belongs to these layouts. Each operand and the workspace lie in their views, as
-        // checked above, whose memory is freed only after enqueued work. `out` is read and written in
-        // place, as C and D of one layout may be.
+        // checked above, whose memory is freed only after enqueued work. `out` is read and written
+        // in place, as C and D of one layout may be.
         let status = unsafe {
             (lt.library().functions().matmul)(
                 lt.handle(),

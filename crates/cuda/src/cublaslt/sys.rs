@@ -1,8 +1,9 @@
 /*!
-The part of cuBLASLt's C interface that is called here: types, numbers, and a table of functions looked up at run time.
+The part of cuBLASLt's C interface that is called here: types, numbers, and a table of functions
+looked up at run time.
 
-Written from NVIDIA's public guide (docs.nvidia.com/cuda/cublas); no header is needed to build. All of it has been there, with the
-same numbers and layouts, since CUDA 11.
+Written from NVIDIA's public guide (docs.nvidia.com/cuda/cublas); no header is needed to build. All
+of it has been there, with the same numbers and layouts, since CUDA 11.
 */
 
 use std::ffi::{c_int, c_void};
@@ -20,7 +21,7 @@ pub const R_32F: c_int = 0;
 /// 16-bit floating point (IEEE 754 half).
 pub const R_16F: c_int = 2;
 
-/// `cublasComputeType_t`: sums in 32-bit floating point, products of halves on tensor cores.
+/// `cublasComputeType_t`: f32 sums of f16 products on tensor cores.
 pub const COMPUTE_32F: c_int = 68;
 
 /// `cublasOperation_t`: the matrix is taken transposed.
@@ -28,21 +29,24 @@ pub const OP_T: i32 = 1;
 
 /// `cublasLtMatmulDescAttributes_t`: the first operand's operation, an `int32_t`.
 pub const DESC_TRANSA: c_int = 3;
-/// What follows the product, a `uint32_t`.
+/// The epilogue, a `uint32_t`.
 pub const DESC_EPILOGUE: c_int = 7;
-/// The bias, an address; its elements are of the output's type, one for each of the output's rows (columns, for who counts by rows).
+/// The bias, an address; its elements are of the output's type, one for each of the output's rows
+/// (columns, for who counts by rows).
 pub const DESC_BIAS_POINTER: c_int = 8;
 
 /// `cublasLtEpilogue_t`: a bias is added.
 pub const EPILOGUE_BIAS: u32 = 4;
 
-/// `cublasLtMatmulPreferenceAttributes_t`: the most workspace that an algorithm may need, bytes, a `uint64_t`.
+/// `cublasLtMatmulPreferenceAttributes_t`: the most workspace that an algorithm may need, bytes, a
+/// `uint64_t`.
 pub const PREF_MAX_WORKSPACE_BYTES: c_int = 1;
-/// How parts of a sum may be put together, a `uint32_t` of [`REDUCTION_COMPUTE_TYPE`] and its like. What takes no parts is always
-/// allowed.
+/// How parts of a sum may be put together, a `uint32_t` of [`REDUCTION_COMPUTE_TYPE`] and its like.
+/// What takes no parts is always allowed.
 pub const PREF_REDUCTION_SCHEME_MASK: c_int = 3;
 
-/// `cublasLtReductionScheme_t`: parts are kept in the workspace in the sums' own type, and added by a step of its own.
+/// `cublasLtReductionScheme_t`: parts are kept in the workspace in the sums' own type, and added by
+/// a step of its own.
 pub const REDUCTION_COMPUTE_TYPE: u32 = 2;
 
 /// `cublasStatus_t`.
@@ -92,7 +96,7 @@ pub use crate::owned::Object;
 /// A `cudaStream_t`, which is also a `CUstream`.
 pub type RawStream = *mut c_void;
 
-/// `cublasLtMatmulAlgo_t`: how a product is computed; a value that may be copied.
+/// `cublasLtMatmulAlgo_t`: an algorithm; a value that may be copied.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(C)]
 pub struct Algorithm {
@@ -100,7 +104,7 @@ pub struct Algorithm {
     pub data: [u64; 8],
 }
 
-/// `cublasLtMatmulHeuristicResult_t`: an algorithm, and what is known of it.
+/// `cublasLtMatmulHeuristicResult_t`: an algorithm and its properties.
 #[derive(Clone, Copy, Debug)]
 #[repr(C)]
 pub struct Heuristic {
@@ -141,28 +145,30 @@ dynlib::functions! {
     create = "cublasLtCreate"(*mut Object) -> Status;
     /// Closes a handle.
     destroy = "cublasLtDestroy"(Object) -> Status;
-    /// What is to be computed: where the descriptor goes, type of the sums, type of the scales.
+    /// A matmul's descriptor: where the descriptor goes, type of the sums, type of the scales.
     desc_create = "cublasLtMatmulDescCreate"(*mut Object, c_int, c_int) -> Status;
     /// Its end.
     desc_destroy = "cublasLtMatmulDescDestroy"(Object) -> Status;
     /// Sets an attribute of it.
     desc_set = "cublasLtMatmulDescSetAttribute"(Object, c_int, *const c_void, usize) -> Status;
-    /// A matrix that lies column by column: where the layout goes, type, rows, columns, elements from one column to the next.
+    /// A matrix that lies column by column: where the layout goes, type, rows, columns, elements
+    /// from one column to the next.
     layout_create = "cublasLtMatrixLayoutCreate"(*mut Object, c_int, u64, u64, i64) -> Status;
     /// Its end.
     layout_destroy = "cublasLtMatrixLayoutDestroy"(Object) -> Status;
-    /// What algorithms are asked for.
+    /// A preference among algorithms.
     preference_create = "cublasLtMatmulPreferenceCreate"(*mut Object) -> Status;
     /// Its end.
     preference_destroy = "cublasLtMatmulPreferenceDestroy"(Object) -> Status;
     /// Sets an attribute of it.
     preference_set = "cublasLtMatmulPreferenceSetAttribute"(Object, c_int, *const c_void, usize) -> Status;
-    /// Algorithms, best first: handle, descriptor, layouts of A, B, C, D, preference, how many at most, where they go, how many came.
+    /// Algorithms, best first: handle, descriptor, layouts of A, B, C, D, preference, how many at
+    /// most, where they go, how many came.
     heuristic = "cublasLtMatmulAlgoGetHeuristic"(
         Object, Object, Object, Object, Object, Object, Object, c_int, *mut Heuristic, *mut c_int
     ) -> Status;
-    /// D = alpha op(A) B + beta C and the epilogue: handle, descriptor, alpha, A and B with their layouts, beta, C and D with theirs,
-    /// algorithm, workspace and its bytes, stream.
+    /// D = alpha op(A) B + beta C and the epilogue: handle, descriptor, alpha, A and B with their
+    /// layouts, beta, C and D with theirs, algorithm, workspace and its bytes, stream.
     matmul = "cublasLtMatmul"(
         Object, Object, *const c_void, *const c_void, Object, *const c_void, Object, *const c_void, *const c_void, Object,
         *mut c_void, Object, *const Algorithm, *mut c_void, usize, RawStream

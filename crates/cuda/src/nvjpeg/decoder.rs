@@ -1,5 +1,5 @@
 /*!
-nvJPEG on one GPU, and an image between its two halves.
+nvJPEG on one GPU, and an image between its two phases.
 */
 
 use std::ffi::c_int;
@@ -12,7 +12,8 @@ use super::sys::{self, Allocator, Image, Status};
 use crate::owned;
 use crate::{Event, Gpu, Stream, View, Wait};
 
-/// nvJPEG asks for memory in multiples of this, so that a file a little larger than those before asks for none.
+/// nvJPEG asks for memory in multiples of this, so that a file a little larger than those before
+/// asks for none.
 const PADDING: usize = 1 << 20;
 
 /// Bytes of a pixel.
@@ -32,10 +33,11 @@ pub struct Decoder {
     inner: Arc<Inner>,
 }
 
-/// Declared in the order of deletion: what was made with a thing, then the thing.
+/// Declared in the order of deletion: each object before those that it was created with.
 struct Inner {
     params: Owned,
-    /// Device memory for coefficients, one for all images: their device halves run one after the other.
+    /// Device memory for coefficients, one for all images, whose device phases run one after the
+    /// other.
     device: Mutex<Owned>,
     decoder: Owned,
     handle: Owned,
@@ -47,12 +49,13 @@ struct Inner {
     memory: Arc<Memory>,
 }
 
-// SAFETY: handle, decoder and parameters are written before the value exists and only read afterwards; by NVIDIA's guide
-// ("Thread Safety") only parsed files, states and buffers need one for each thread. The one buffer here is locked.
+// SAFETY: handle, decoder and parameters are written before the value exists and only read
+// afterwards; by NVIDIA's guide ("Thread Safety") only parsed files, states and buffers need one
+// for each thread. The one buffer here is locked.
 unsafe impl Sync for Inner {}
 
 impl Decoder {
-    /// Makes ready on `gpu`, whose purpose the device memory counts for.
+    /// Creates a handle on `gpu`, under whose tag the device memory counts.
     ///
     /// # Errors
     /// nvJPEG's refusal: no memory, or a GPU or driver that this release does not know.
@@ -63,7 +66,8 @@ impl Decoder {
         // nvJPEG only reads them.
         let [on_device, pinned] =
             [DEVICE, PINNED].map(|which| (&raw const allocators[which]).cast_mut());
-        // SAFETY: the allocators and what they name stay where they are, and are deleted behind all of nvJPEG's objects.
+        // SAFETY: the allocators and what they name stay where they are, and are deleted after all
+        // of nvJPEG's objects.
         let handle = unsafe {
             Owned::new(gpu, call.destroy, refused("create a handle on this GPU"), |to| {
                 let strict = sys::FLAGS_BITSTREAM_STRICT;
@@ -78,21 +82,21 @@ impl Decoder {
         check("pad its pinned memory", unsafe {
             (call.set_pinned_padding)(PADDING, handle.get())
         })?;
-        // SAFETY: the handle is deleted behind the decoder.
+        // SAFETY: the handle is deleted after the decoder.
         let decoder = unsafe {
-            Owned::new(gpu, call.decoder_destroy, refused("make a decoder"), |to| {
+            Owned::new(gpu, call.decoder_destroy, refused("create a decoder"), |to| {
                 (call.decoder_create)(handle.get(), sys::BACKEND_HYBRID, to)
             })
         }?;
-        // SAFETY: handle and memory are deleted behind the buffer.
+        // SAFETY: handle and memory are deleted after the buffer.
         let device = unsafe {
-            Owned::new(gpu, call.device_destroy, refused("make a device buffer"), |to| {
+            Owned::new(gpu, call.device_destroy, refused("create a device buffer"), |to| {
                 (call.device_create)(handle.get(), on_device, to)
             })
         }?;
-        // SAFETY: the handle is deleted behind the parameters.
+        // SAFETY: the handle is deleted after the parameters.
         let params = unsafe {
-            Owned::new(gpu, call.params_destroy, refused("make parameters"), |to| {
+            Owned::new(gpu, call.params_destroy, refused("create parameters"), |to| {
                 (call.params_create)(handle.get(), to)
             })
         }?;
@@ -104,7 +108,7 @@ impl Decoder {
         Ok(Self { inner: Arc::new(inner) })
     }
 
-    /// Room for one image between its halves.
+    /// A buffer for one image between its two phases.
     ///
     /// # Errors
     /// nvJPEG's refusal, or the driver's.
@@ -112,27 +116,31 @@ impl Decoder {
         let inner = Arc::clone(&self.inner);
         let (call, gpu) = (inner.library.functions(), &inner.gpu);
         let handle = inner.handle.get();
-        // SAFETY: `inner`, with all that a state is made of, is deleted behind it: this holds for all three.
+        // SAFETY: `inner`, with all that a state is made of, is deleted after it: this holds for
+        // all three.
         let state = unsafe {
-            Owned::new(gpu, call.state_destroy, refused("make a state"), |to| {
+            Owned::new(gpu, call.state_destroy, refused("create a state"), |to| {
                 (call.state_create)(handle, inner.decoder.get(), to)
             })
         }?;
         // SAFETY: as above.
         let parsed = unsafe {
-            Owned::new(gpu, call.stream_destroy, refused("make room for a parsed file"), |to| {
-                (call.stream_create)(handle, to)
-            })
+            Owned::new(
+                gpu,
+                call.stream_destroy,
+                refused("create a buffer for a parsed file"),
+                |to| (call.stream_create)(handle, to),
+            )
         }?;
         // nvJPEG only reads it.
         let allocator = (&raw const inner.allocators[PINNED]).cast_mut();
         // SAFETY: as above; the allocator and the memory that it names live in `inner`.
         let pinned = unsafe {
-            Owned::new(gpu, call.pinned_destroy, refused("make a pinned buffer"), |to| {
+            Owned::new(gpu, call.pinned_destroy, refused("create a pinned buffer"), |to| {
                 (call.pinned_create)(handle, allocator, to)
             })
         }?;
-        // SAFETY: both live, and the buffer is deleted behind the state.
+        // SAFETY: both live, and the buffer is deleted after the state.
         let attached = unsafe { (call.attach_pinned)(state.get(), pinned.get()) };
         check("attach a pinned buffer", attached)?;
         let device = inner.device.lock().unwrap_or_else(PoisonError::into_inner);
@@ -151,7 +159,7 @@ impl Decoder {
     }
 }
 
-/// An image between its two halves: the file, and what the host made of it.
+/// An image between its two phases: the file, and the coefficients that the host decoded.
 ///
 /// Declared in the order of deletion: state, what it works in, what all of it came from.
 pub struct Coefficients {
@@ -161,9 +169,9 @@ pub struct Coefficients {
     pinned: Owned,
     /// nvJPEG keeps no copy of it, and may send parts of it to the device.
     file: Vec<u8>,
-    /// Width and height, where the host's half is done and the device's is not.
+    /// Width and height, if the host's phase is done and the device's is not.
     size: Option<(usize, usize)>,
-    /// Behind the last work that reads what the host made.
+    /// After the last work that reads the coefficients.
     done: Event,
     in_use: bool,
     inner: Arc<Inner>,
@@ -180,7 +188,8 @@ impl Coefficients {
         Ok(&mut self.file)
     }
 
-    /// The host's half, on whatever thread: parses the file and decodes its entropy code. Gives width and height.
+    /// The host's phase, on any thread: parses the file and decodes its entropy code. Gives width
+    /// and height.
     ///
     /// # Errors
     /// nvJPEG's refusal; [`NvJpegError::blames_the_file`] tells whose fault it is.
@@ -192,7 +201,8 @@ impl Coefficients {
         let call = library.functions();
         let (handle, decoder, params) = (handle.get(), decoder.get(), params.get());
         let (state, parsed) = (self.state.get(), self.parsed.get());
-        // SAFETY: all objects live. `file` stays as it is until `file` gives it out again, behind the device's half.
+        // SAFETY: all objects live. `file` stays as it is until `file` gives it out again, after
+        // the device's phase.
         let status = unsafe {
             (call.stream_parse)(handle, self.file.as_ptr(), self.file.len(), 0, 0, parsed)
         };
@@ -209,7 +219,8 @@ impl Coefficients {
         // SAFETY: the file was parsed; both numbers go to places that live through the call.
         let status = unsafe { (call.stream_dimensions)(parsed, &mut width, &mut height) };
         check("tell the file's size", status)?;
-        // SAFETY: all objects live, the file was parsed, and the device is done with the pinned buffer.
+        // SAFETY: all objects live, the file was parsed, and the device is done with the pinned
+        // buffer.
         let status = unsafe { (call.decode_host)(handle, decoder, state, params, parsed) };
         check("decode the file on the host", status)?;
         let size = (width as usize, height as usize);
@@ -217,8 +228,9 @@ impl Coefficients {
         Ok(size)
     }
 
-    /// The device's half: enqueues the way of the coefficients to the device and the making of `3 * width * height` bytes of
-    /// interleaved RGB at the start of `to`; returns before it is done. Once for each host's half.
+    /// The device's phase: enqueues the copy of the coefficients and the decoding to `3 * width *
+    /// height` bytes of interleaved RGB at the start of `to`; returns before it is done. Once for
+    /// each host's phase.
     ///
     /// # Errors
     /// [`NvJpegError::Order`], [`NvJpegError::Room`], or nvJPEG's refusal.
@@ -237,13 +249,15 @@ impl Coefficients {
         (image.channel[0], image.pitch[0]) = (to.address().cast(), pitch);
         let device = device.lock().unwrap_or_else(PoisonError::into_inner);
         self.in_use = true;
-        // SAFETY: all objects live; pinned memory, file and device memory stay until the device is done: `settle` waits for
-        // `done` before they are touched again, and the driver frees device memory only behind the work that uses it.
+        // SAFETY: all objects live; pinned memory, file and device memory stay until the device is
+        // done: `settle` waits for `done` before they are touched again, and the driver frees
+        // device memory only after the work that uses it.
         let moved = unsafe {
             (call.decode_transfer)(handle, decoder, state, self.parsed.get(), stream.raw())
         };
         let made = match moved {
-            // SAFETY: as above; the image's rows lie inside `to`, whose block is freed only behind the work that uses it.
+            // SAFETY: as above; the image's rows lie inside `to`, whose block is freed only after
+            // the work that uses it.
             Status::SUCCESS => unsafe {
                 (call.decode_device)(handle, decoder, state, &mut image, stream.raw())
             },
@@ -252,7 +266,7 @@ impl Coefficients {
         drop(device);
         // In any case: part of the work may be enqueued.
         self.done.record(stream)?;
-        check("bring an image's coefficients to the device", moved)?;
+        check("copy an image's coefficients to the device", moved)?;
         check("decode an image on the device", made)
     }
 

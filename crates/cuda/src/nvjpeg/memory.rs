@@ -1,5 +1,5 @@
 /*!
-The memory that nvJPEG asks for: the device's through the counted pool, the host's as pinned blocks.
+The memory of nvJPEG: device memory from the counted pool, pinned blocks on the host.
 */
 
 use std::collections::HashMap;
@@ -25,7 +25,7 @@ const OUT_OF_MEMORY: c_int = 2;
 /// `cudaErrorInvalidValue`.
 const INVALID_VALUE: c_int = 1;
 
-/// Where nvJPEG's memory comes from; must outlive every object of nvJPEG's that was made with it.
+/// The source of nvJPEG's memory; must outlive every object that was created with it.
 #[derive(Debug)]
 pub(super) struct Memory {
     device: DriverMemory,
@@ -41,12 +41,13 @@ impl Memory {
         Self { device, gpu: gpu.clone(), pinned: Mutex::default(), asked: AtomicU64::new(0) }
     }
 
-    /// How often memory was asked for; a steady state asks for none.
+    /// Allocations so far; a steady state adds none.
     pub fn asked(&self) -> u64 {
         self.asked.load(Ordering::Relaxed)
     }
 
-    /// The two allocators, [`DEVICE`] and [`PINNED`], for nvJPEG to call; valid as long as this value stays where it is.
+    /// The two allocators, [`DEVICE`] and [`PINNED`], for nvJPEG to call; valid as long as this
+    /// value stays where it is.
     pub fn allocators(&self) -> [Allocator; 2] {
         let context = std::ptr::from_ref(self).cast_mut().cast::<c_void>();
         [

@@ -1,8 +1,10 @@
 /*!
-The part of nvJPEG's C interface that is called here: types, numbers, and a table of functions looked up at run time.
+The part of nvJPEG's C interface that is called here: types, numbers, and a table of functions
+looked up at run time.
 
-Written from NVIDIA's public guide (docs.nvidia.com/cuda/nvjpeg); no header is needed to build. All of it has been there, with
-the same layout, since the release that brought allocators with a context (`nvjpegCreateExV2`).
+Written from NVIDIA's public guide (docs.nvidia.com/cuda/nvjpeg); no header is needed to build. All
+of it has been there, with the same layout, since the release that brought allocators with a context
+(`nvjpegCreateExV2`).
 */
 
 use std::ffi::{c_int, c_uint, c_void};
@@ -59,7 +61,7 @@ impl Status {
         "NVJPEG_STATUS_INCOMPLETE_BITSTREAM",
     ];
 
-    /// It says that the file is at fault, not the machine.
+    /// Whether it blames the file, not the machine.
     pub fn blames_the_file(self) -> bool {
         [Self::BAD_JPEG, Self::JPEG_NOT_SUPPORTED, Self::INCOMPLETE_BITSTREAM].contains(&self)
     }
@@ -124,7 +126,8 @@ dynlib::functions! {
     get_property = "nvjpegGetProperty"(c_int, *mut c_int) -> Status;
     /// A number of the CUDA toolkit's version that the library was built with.
     get_cudart_property = "nvjpegGetCudartProperty"(c_int, *mut c_int) -> Status;
-    /// Opens the library on the current device: backend, device and pinned allocators, flags, handle.
+    /// Opens the library on the current device: backend, device and pinned allocators, flags,
+    /// handle.
     create = "nvjpegCreateExV2"(c_int, *mut Allocator, *mut Allocator, c_uint, *mut Object) -> Status;
     /// Closes a handle.
     destroy = "nvjpegDestroy"(Object) -> Status;

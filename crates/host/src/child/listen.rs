@@ -1,9 +1,10 @@
 /*!
-Hearing a child that may fall silent, and for how long it may.
+The events of a child that may fall silent, and the limit of its silence.
 
-Only a child that tells of its progress can be told from one that hangs, so whoever listens says when a limit holds: for a bench
-worker once its model is loaded, for the PyTorch runner in a round once it has told of frames. Builds say nothing for as long as
-TensorRT tries kernels, so they have none.
+Only a child that tells of its progress can be told from one that hangs, so whoever listens says
+when a limit holds: for a bench worker once its model is loaded, for the PyTorch runner in a round
+once it has told of frames. Builds say nothing for as long as TensorRT tries kernels, so they have
+none.
 */
 
 use std::io::{BufRead, BufReader};
@@ -18,51 +19,51 @@ use serde::de::DeserializeOwned;
 use super::event;
 use crate::threads;
 
-/// Seconds for which a child may say nothing unless `--stall-limit` says otherwise.
+/// Seconds for which a child may be silent, unless `--stall-limit` sets them.
 pub const USUAL_LIMIT_S: u64 = 600;
 
-/// Silence is counted in steps of at most this: a machine that slept, or a whole process group that was stopped for a while, costs
-/// one of them.
+/// Silence is counted in steps of at most this: a machine that slept, or a whole process group that
+/// was stopped for a while, costs one of them.
 const STEP: Duration = Duration::from_secs(1);
 
-/// What `--stall-limit` amounts to: none for 0.
+/// The limit of `--stall-limit`: none for 0.
 pub fn limit_of(seconds: u64) -> Option<Duration> {
     (seconds > 0).then(|| Duration::from_secs(seconds))
 }
 
-/// What came of listening.
+/// The result of waiting for an event.
 #[derive(Debug)]
 pub enum Heard<E> {
-    /// The child told something.
+    /// The child sent an event.
     Event(E),
     /// Its output has ended.
     End,
-    /// It told nothing for as long as it may.
+    /// It was silent until the limit.
     Silence,
 }
 
-/// A child's output, read on a thread of its own, so that nobody waits longer than they want to.
+/// A child's output, read on a thread of its own, so that a caller can limit its wait.
 pub struct Listener<E> {
     lines: Receiver<std::io::Result<Vec<u8>>>,
     kind: PhantomData<fn() -> E>,
 }
 
 impl<E: DeserializeOwned> Listener<E> {
-    /// Takes over the output of `child`.
+    /// Reads the output of `child` from now on.
     ///
     /// # Errors
-    /// It has none, or somebody else listens already; or the system gives no thread.
+    /// It has none or another reader, or the system has no thread.
     pub fn of(child: &mut Child) -> Result<Self> {
         let output = child.stdout.take().context("the worker has no output")?;
         let (sender, lines) = mpsc::channel();
-        // Ends with the output, or with whoever listens.
+        // Ends with the output, or with the receiver.
         threads::spawn("listener", move || {
             BufReader::new(output).split(b'\n').try_for_each(|line| sender.send(line).ok())
         })?;
         Ok(Self { lines, kind: PhantomData })
     }
 
-    /// The next that the child tells. What libraries print does not count as such.
+    /// The child's next event. Lines that libraries print do not count.
     ///
     /// # Errors
     /// Its output cannot be read.
@@ -94,7 +95,7 @@ impl<E: DeserializeOwned> Listener<E> {
 #[cfg(all(test, unix))]
 mod tests {
     use super::*;
-    use crate::child::put_down;
+    use crate::child::terminate;
     use std::process::{Command, Stdio};
 
     fn shell(script: &str) -> std::io::Result<Child> {
@@ -104,7 +105,7 @@ mod tests {
     #[test]
     fn silence_is_told_from_progress_and_from_the_end() {
         let limit = Some(Duration::from_millis(1500));
-        // Each word comes within the limit, all together do not; what is no event is no progress.
+        // Each event comes within the limit, all together do not; other lines are no progress.
         let mut child = shell(
             "for n in 1 2 3; do sleep 0.7; echo $n; done; exec sh -c 'while :; do echo noise; sleep 0.1; done'",
         )
@@ -115,14 +116,14 @@ mod tests {
             assert!(matches!(heard, Heard::Event(n) if n == expected), "{heard:?}");
         }
         assert!(matches!(listener.next(limit).unwrap(), Heard::Silence));
-        put_down(&mut child).unwrap();
+        terminate(&mut child).unwrap();
         assert!(child.try_wait().unwrap().is_some());
 
         let mut child = shell("echo 7; sleep 0.5").unwrap();
         let listener = Listener::<u32>::of(&mut child).unwrap();
         assert!(matches!(listener.next(None).unwrap(), Heard::Event(7)));
         assert!(matches!(listener.next(limit).unwrap(), Heard::End));
-        put_down(&mut child).unwrap();
+        terminate(&mut child).unwrap();
     }
 
     #[test]

@@ -1,5 +1,6 @@
 /*!
-Paths in a job, which is JSON and so UTF-8: one that is not is refused by its name, where serde would not say which it was.
+Paths in a job, which is JSON and so UTF-8: one that is not is refused by its name, where serde
+would not say which it was.
 
 For fields: `#[serde(serialize_with = "crate::child::utf8::path")]`, or `optional`.
 */

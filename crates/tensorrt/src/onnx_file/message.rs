@@ -1,8 +1,9 @@
 /*!
 ONNX's messages: which field holds what.
 
-`ModelProto`: ir_version 1, producer_name 2, producer_version 3, graph 7, opset_import 8. `GraphProto`: node 1, name 2,
-initializer 5, input 11, output 12, sparse_initializer 15. `NodeProto`: name 3, op_type 4, attribute 5, domain 7.
+`ModelProto`: ir_version 1, producer_name 2, producer_version 3, graph 7, opset_import 8.
+`GraphProto`: node 1, name 2, initializer 5, input 11, output 12, sparse_initializer 15.
+`NodeProto`: name 3, op_type 4, attribute 5, domain 7.
 */
 
 use std::io;
@@ -112,7 +113,8 @@ fn attribute(reader: &mut Reader, length: u64, summary: &mut OnnxSummary) -> io:
     })
 }
 
-/// Counts a `TensorProto` (dims 1, data_type 2, name 8, external_data 13, data_location 14) and returns its name.
+/// Counts a `TensorProto` (dims 1, data_type 2, name 8, external_data 13, data_location 14) and
+/// returns its name.
 fn tensor(reader: &mut Reader, length: u64, summary: &mut OnnxSummary) -> io::Result<String> {
     let (mut dims, mut dtype, mut name) = (Vec::new(), OnnxType::default(), String::new());
     let mut external = Vec::new();
@@ -146,7 +148,8 @@ fn tensor(reader: &mut Reader, length: u64, summary: &mut OnnxSummary) -> io::Re
     Ok(name)
 }
 
-/// `ValueInfoProto`: name 1, type 2; `TypeProto`: tensor 1; `TypeProto.Tensor`: elem_type 1, shape 2.
+/// `ValueInfoProto`: name 1, type 2; `TypeProto`: tensor 1; `TypeProto.Tensor`: elem_type 1, shape
+/// 2.
 fn value(reader: &mut Reader, length: u64) -> io::Result<OnnxTensor> {
     let mut value = OnnxTensor::default();
     reader.fields(length, |reader, number, field| match (number, field) {

@@ -1,8 +1,9 @@
 /*!
 The description of an ONNX file without its weights: opsets, nodes, inputs and outputs, sizes.
 
-TensorRT's parser reports none of these when it fails. Weights are skipped by seeking, so a file of 890 MB is
-read in milliseconds. Field numbers are those of onnx.proto3 (onnx/onnx, `onnx/onnx.proto3`).
+TensorRT's parser reports none of these when it fails. Weights are skipped by seeking, so a file of
+890 MB is read in milliseconds. Field numbers are those of onnx.proto3 (onnx/onnx,
+`onnx/onnx.proto3`).
 */
 
 mod message;

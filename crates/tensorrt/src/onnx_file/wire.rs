@@ -1,6 +1,6 @@
 /*!
-Protobuf's wire format, read from a file field by field: a message is a run of tagged fields, and what is not wanted is
-skipped by seeking, so that a file of weights is read in milliseconds.
+Protobuf's wire format, read from a file field by field: a message is a run of tagged fields, and
+what is not wanted is skipped by seeking, so that a file of weights is read in milliseconds.
 */
 
 use std::fs::File;
@@ -8,7 +8,8 @@ use std::io::{self, BufReader, Read};
 
 /// Longest name or entry that is believed; anything larger is a damaged file.
 const LONGEST_SMALL_FIELD: u64 = 1 << 20;
-/// Deepest message inside messages that is believed; subgraphs inside subgraphs are the deepest of real files.
+/// Deepest message inside messages that is believed; subgraphs inside subgraphs are the deepest of
+/// real files.
 const DEEPEST: u32 = 64;
 
 /// A place in a file.

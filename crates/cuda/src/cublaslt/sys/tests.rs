@@ -1,4 +1,5 @@
-//! Numbers, layouts and names against those of cudarc, whose binding is made by a machine from NVIDIA's header.
+//! Numbers, layouts and names against those of cudarc, whose binding is generated from NVIDIA's
+//! header.
 
 use std::mem::{offset_of, size_of};
 
@@ -96,7 +97,8 @@ fn every_function_is_named_once() {
     assert!(names.iter().all(|name| name.starts_with("cublasLt")));
 }
 
-/// Descriptors need no GPU: the library itself says whether it takes these numbers, in values of these sizes.
+/// Descriptors need no GPU: the library itself says whether it takes these numbers, in values of
+/// these sizes.
 #[test]
 fn the_real_library_takes_every_attribute() {
     let library = match super::super::open(None) {
@@ -111,13 +113,13 @@ fn the_real_library_takes_every_attribute() {
         object
     };
     let set = |function: SetAttribute, object: Object, attribute: c_int, value: &[u8]| {
-        // SAFETY: the object lives, and the value is as long as is said.
+        // SAFETY: the object lives, and the value has the given length.
         let tried = |bytes| unsafe { function(object, attribute, value.as_ptr().cast(), bytes) };
         assert_eq!(tried(value.len()), Status::SUCCESS, "{attribute}");
         let shorter = tried(value.len() / 2);
         assert_eq!(shorter.to_string(), "CUBLAS_STATUS_INVALID_VALUE", "{attribute}");
     };
-    // SAFETY: the functions belong together, and each object is ended once, behind its last use.
+    // SAFETY: the functions belong together, and each object is destroyed once, after its last use.
     unsafe {
         let descriptor = made(&|to| (call.desc_create)(to, COMPUTE_32F, R_32F));
         set(call.desc_set, descriptor, DESC_TRANSA, &OP_T.to_ne_bytes());

@@ -1,9 +1,10 @@
 /*!
-Ending a child that hangs, together with all that it started.
+The end of a child that hangs, and of all its descendants.
 
-A script that stands for an interpreter starts it as a child of its own: killed alone, it would leave behind who holds the GPU.
-The family is looked up when it is to be ended. A process group, made when it is started, would be ended as easily, but a
-terminal's Ctrl-C and Ctrl-Z, and whoever ends this program's whole group, would no longer reach it.
+A wrapper script starts the interpreter as its child: killing the script alone would leave the
+process that holds the GPU. The descendants are looked up when they are to be ended. A process
+group, made when it is started, would be ended as easily, but a terminal's Ctrl-C and Ctrl-Z, and
+whoever ends this program's whole group, would no longer reach it.
 */
 
 use std::path::Path;
@@ -14,13 +15,14 @@ use anyhow::{Context, Result};
 
 use crate::process_tree;
 
-/// Killed processes get this long until they are gone. One that a driver holds is never.
+/// Killed processes are gone within this time, unless a driver holds them.
 const LAST_WORDS: Duration = Duration::from_secs(30);
 
-/// Where the kernel lists processes.
+/// The kernel's list of processes.
 const PROC: &str = "/proc";
 
-/// The system does not let go of a process that was killed: what is measured beside it is measured on a GPU that is not free.
+/// The system does not let go of a process that was killed: what is measured beside it is measured
+/// on a GPU that is not free.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
 pub struct Held(pub String);
@@ -35,11 +37,12 @@ impl Held {
     }
 }
 
-/// Ends a child that hangs, and whatever it started, and waits for their end.
+/// Kills a child that hangs with all its descendants, and waits for their end.
 ///
 /// # Errors
-/// [`Held`]: the system does not let go of one of them, because a driver that hangs holds it, and whatever it has of a GPU.
-pub fn put_down(child: &mut Child) -> Result<()> {
+/// [`Held`]: the system does not let go of one of them, because a driver that hangs holds it, and
+/// whatever it has of a GPU.
+pub fn terminate(child: &mut Child) -> Result<()> {
     if child.try_wait().context("cannot wait for the worker")?.is_some() {
         // Its number may be another process's by now.
         return Ok(());
@@ -65,7 +68,8 @@ pub fn put_down(child: &mut Child) -> Result<()> {
 fn kill_family(child: &mut Child) -> Vec<u32> {
     use nix::sys::signal::Signal;
     let mut family = Vec::new();
-    // Stopped first, from the top: one that is killed orphans its children, and one that runs may start others meanwhile.
+    // Stopped first, from the top: one that is killed orphans its children, and one that runs may
+    // start others meanwhile.
     signal(child.id(), Signal::SIGSTOP);
     loop {
         let listed = process_tree::of(Path::new(PROC), child.id());
@@ -103,7 +107,8 @@ mod tests {
     use std::io::{BufRead, BufReader};
     use std::process::{Command, Stdio};
 
-    /// What a wrapper started, and what that started in a session of its own, go with it; who is no child of its does not.
+    /// What a wrapper started, and what that started in a session of its own, go with it; who is no
+    /// child of its does not.
     #[test]
     fn a_wrapper_takes_its_family_along() {
         let mut stranger = Command::new("sleep").arg("60").spawn().unwrap();
@@ -117,12 +122,12 @@ mod tests {
         assert_eq!(family.len(), 2, "{line}");
         let over = |id: u32| process_tree::is_over(Path::new(PROC), id);
         assert!(family.iter().all(|id| !over(*id)), "they run");
-        put_down(&mut wrapper).unwrap();
+        terminate(&mut wrapper).unwrap();
         assert!(family.iter().all(|id| over(*id)), "{family:?}");
         assert!(wrapper.try_wait().unwrap().is_some());
         assert!(stranger.try_wait().unwrap().is_none());
         // Once more is no error, and nobody else's end.
-        put_down(&mut wrapper).unwrap();
-        put_down(&mut stranger).unwrap();
+        terminate(&mut wrapper).unwrap();
+        terminate(&mut stranger).unwrap();
     }
 }
