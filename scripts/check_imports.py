@@ -28,7 +28,7 @@ LAYERS = (
     ("segtrt",),
 )
 # Circles that are being untied.
-KNOWN = {("segtrt", ("cli", "experiment")), ("segtrt-kernels", ("clusters", "normed", "products"))}
+KNOWN = {("segtrt", ("cli", "experiment")), ("segtrt-kernels", ("gemm", "hiera"))}
 # Files and folders of a module of the kernels' crate that belong to its self-test.
 CASES = ("cases", "drawn", "reference", "selftest")
 WITH_CASES = "segtrt-kernels"

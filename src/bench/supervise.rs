@@ -254,7 +254,7 @@ fn one_worker(
 
 /// Ends a worker that hangs; `doing` is the last that it told.
 fn stalled(worker: &mut Child, seconds: u64, doing: &str) -> Stall {
-    let held = child::terminate(worker).err().map(|error| format!("; {error:#}"));
+    let held = child::kill_tree(worker).err().map(|error| format!("; {error:#}"));
     let why = format!(
         "nothing for {seconds} s after {doing}: the worker hung and was ended (--stall-limit){}",
         held.as_deref().unwrap_or_default()

@@ -6,8 +6,8 @@ Work that can crash, run out of memory or keep memory runs in such a child; its 
 work in progress.
 */
 
+mod kill_tree;
 mod listen;
-mod terminate;
 pub mod utf8;
 
 use std::io::{BufRead, BufReader, Read, Write};
@@ -21,8 +21,8 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 
 use crate::threads;
+pub use kill_tree::{Held, kill_tree};
 pub use listen::{Heard, Listener, USUAL_LIMIT_S, limit_of};
-pub use terminate::{Held, terminate};
 
 /// Set for a child whose parent keeps its input open. One that a profiler starts has its job from a
 /// file, which ends at once.

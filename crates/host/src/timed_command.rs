@@ -49,7 +49,7 @@ pub fn run(command: &mut Command, patience: Duration) -> std::io::Result<Printed
         }
         if std::time::Instant::now() >= deadline {
             // A process that a driver holds cannot be ended.
-            if let Err(error) = crate::child::terminate(&mut child) {
+            if let Err(error) = crate::child::kill_tree(&mut child) {
                 log::warn!("{:?}: {error:#}", command.get_program());
             }
             let why = format!("it did not end within {} s", patience.as_secs());

@@ -118,7 +118,7 @@ impl Runner {
             Self { child, input, events, log, left, lost: None, stall_limit, tells: false };
         match runner.wait_until_ready(*ready_limit, Limit::OfAll)? {
             true => Ok(runner),
-            false => Err(runner.terminate(&format!(
+            false => Err(runner.kill_tree(&format!(
                 "the PyTorch runner was not ready after {} s and was ended (a longer --ready-limit lets it compile longer)",
                 ready_limit.unwrap_or_default().as_secs()
             ))),
@@ -212,18 +212,18 @@ impl Runner {
     /// It hangs.
     fn stalled(&mut self) -> anyhow::Error {
         let seconds = self.stall_limit.unwrap_or_default().as_secs();
-        self.terminate(&format!(
+        self.kill_tree(&format!(
             "the PyTorch runner hangs: it finished no frame for {seconds} s and was ended (a longer --stall-limit lets it take its time)"
         ))
     }
 
     /// Ends it, and whoever waits for it goes on without it.
-    fn terminate(&mut self, why: &str) -> anyhow::Error {
+    fn kill_tree(&mut self, why: &str) -> anyhow::Error {
         self.input = None;
         let last = last_line(&self.log)
             .map_or_else(String::new, |line| format!("; the last that it wrote: {line}"));
         let why = format!("{why}{last}; see {}", self.log.display());
-        match child::terminate(&mut self.child) {
+        match child::kill_tree(&mut self.child) {
             Ok(()) => anyhow!("{why}"),
             Err(error) => error.context(why),
         }
@@ -255,7 +255,7 @@ impl Drop for Runner {
             std::thread::sleep(Duration::from_millis(20));
         }
         log::warn!("the PyTorch runner did not quit; it is killed");
-        if let Err(error) = child::terminate(&mut self.child) {
+        if let Err(error) = child::kill_tree(&mut self.child) {
             log::warn!("the PyTorch runner: {error:#}");
         }
     }

@@ -95,7 +95,7 @@ impl<E: DeserializeOwned> Listener<E> {
 #[cfg(all(test, unix))]
 mod tests {
     use super::*;
-    use crate::child::terminate;
+    use crate::child::kill_tree;
     use std::process::{Command, Stdio};
 
     fn shell(script: &str) -> std::io::Result<Child> {
@@ -116,14 +116,14 @@ mod tests {
             assert!(matches!(heard, Heard::Event(n) if n == expected), "{heard:?}");
         }
         assert!(matches!(listener.next(limit).unwrap(), Heard::Silence));
-        terminate(&mut child).unwrap();
+        kill_tree(&mut child).unwrap();
         assert!(child.try_wait().unwrap().is_some());
 
         let mut child = shell("echo 7; sleep 0.5").unwrap();
         let listener = Listener::<u32>::of(&mut child).unwrap();
         assert!(matches!(listener.next(None).unwrap(), Heard::Event(7)));
         assert!(matches!(listener.next(limit).unwrap(), Heard::End));
-        terminate(&mut child).unwrap();
+        kill_tree(&mut child).unwrap();
     }
 
     #[test]

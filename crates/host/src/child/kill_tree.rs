@@ -42,7 +42,7 @@ impl Held {
 /// # Errors
 /// [`Held`]: the system does not let go of one of them, because a driver that hangs holds it, and
 /// whatever it has of a GPU.
-pub fn terminate(child: &mut Child) -> Result<()> {
+pub fn kill_tree(child: &mut Child) -> Result<()> {
     if child.try_wait().context("cannot wait for the worker")?.is_some() {
         // Its number may be another process's by now.
         return Ok(());
@@ -122,12 +122,12 @@ mod tests {
         assert_eq!(family.len(), 2, "{line}");
         let over = |id: u32| process_tree::is_over(Path::new(PROC), id);
         assert!(family.iter().all(|id| !over(*id)), "they run");
-        terminate(&mut wrapper).unwrap();
+        kill_tree(&mut wrapper).unwrap();
         assert!(family.iter().all(|id| over(*id)), "{family:?}");
         assert!(wrapper.try_wait().unwrap().is_some());
         assert!(stranger.try_wait().unwrap().is_none());
         // Once more is no error, and nobody else's end.
-        terminate(&mut wrapper).unwrap();
-        terminate(&mut stranger).unwrap();
+        kill_tree(&mut wrapper).unwrap();
+        kill_tree(&mut stranger).unwrap();
     }
 }
