@@ -18,8 +18,7 @@ This crate is the program: its commands and the workflows that they start. What 
 extern crate host;
 
 pub mod bench;
-pub mod cli;
-pub mod cmd;
+pub mod commands;
 pub mod collect;
 pub mod compare;
 pub mod doctor;

@@ -5,9 +5,8 @@ use std::process::ExitCode;
 use host::UsageError;
 use host::message::NOBODY_READS;
 use host::printable::printable;
-use segtrt::cli::config::{self, Start};
-use segtrt::cli::{Command, accept_underscores};
-use segtrt::cmd::{self, Outcome};
+use segtrt::commands::config::{self, Start};
+use segtrt::commands::{Outcome, accept_underscores};
 
 fn main() -> ExitCode {
     end_quietly_when_nobody_reads();
@@ -42,7 +41,7 @@ fn main() -> ExitCode {
             )
         })
         .init();
-    match run(cli.command) {
+    match cli.command.run() {
         Ok(Outcome::Done) => ExitCode::SUCCESS,
         Ok(Outcome::PartlyFailed) => ExitCode::FAILURE,
         // What shells give a program that SIGINT ended.
@@ -77,38 +76,6 @@ fn nobody_reads(error: &anyhow::Error) -> bool {
     let json = error.downcast_ref().and_then(serde_json::Error::io_error_kind);
     let told = error.to_string();
     plain.or(json) == Some(std::io::ErrorKind::BrokenPipe) && told.starts_with("Broken pipe")
-}
-
-fn run(command: Command) -> anyhow::Result<Outcome> {
-    match command {
-        Command::Bench(args) => cmd::bench::run(*args),
-        Command::Compare(args) => cmd::compare::run(*args),
-        Command::Doctor(args) => cmd::doctor::run(args),
-        Command::DoctorWorker => segtrt::doctor::worker::run().map(|()| Outcome::Done),
-        Command::TestRun(args) => cmd::test_run::run(args),
-        Command::Suite(args) => cmd::suite::run(*args),
-        Command::Experiment(args) => cmd::experiment::run(*args),
-        Command::JetsonBenchmark(args) => cmd::jetson_benchmark::run(*args),
-        Command::Predecode(args) => cmd::predecode::run(args),
-        Command::Baseline(args) => cmd::baseline::run(args),
-        Command::Collect(args) => cmd::collect::run(args),
-        Command::Merge(args) => cmd::merge::run(args),
-        Command::Monitor(args) => cmd::monitor::run(args),
-        Command::Completions(args) => cmd::completions::run(args),
-        Command::Man(args) => cmd::man::run(args),
-        Command::Synth(args) => cmd::synth::run(args),
-        Command::Selftest(args) => cmd::selftest::run(args),
-        Command::SelftestWorker => segtrt::selftest::worker::run().map(|()| Outcome::Done),
-        Command::BuildEngines(args) => cmd::build_engines::run(*args),
-        Command::BuildWorker => runtime::build::worker::run().map(|()| Outcome::Done),
-        Command::Inspect(args) => cmd::inspect::run(args),
-        Command::Nsys(args) => cmd::nsys::run(args),
-        Command::Pack(args) => cmd::pack::run(args),
-        Command::Report(args) => cmd::report::run(args),
-        Command::Profile(args) => cmd::profile::run(args),
-        Command::BenchWorker => segtrt::bench::worker::run().map(|()| Outcome::Done),
-        Command::InspectWorker => segtrt::inspect::worker::run().map(|()| Outcome::Done),
-    }
 }
 
 /// The predecessor's words for the levels that users see.

@@ -13,16 +13,16 @@ arguments ─→ Spec ─→ nsight_experiment_PLATFORM_TIME/
 Each step is a child process of this program, so that nothing of one step is in another's numbers.
 */
 
-mod bench_call;
 mod config_file;
 mod folder;
 mod platform;
 mod sharding;
 mod spec;
+mod step;
 
-pub use bench_call::{OWNED, STOPPED, Step, owned_flag, parse_bench, run_step};
 pub use config_file::render as render_config;
 pub use folder::Folder;
 pub use platform::Kind;
 pub use sharding::{By, Sharding, SlurmJobs, Submission};
 pub use spec::{Ran, Spec};
+pub use step::{STOPPED, Step, run_step};

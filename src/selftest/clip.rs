@@ -176,7 +176,7 @@ fn judge(key: EngineKey, is_random: bool, compared: Result<Agreement>) -> ClipRo
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::cli::Cli;
+    use crate::commands::Cli;
     use crate::selftest::case;
     use crate::selftest::engine_run::Repeats;
     use clap::Parser;

@@ -6,9 +6,8 @@ use std::path::Path;
 use host::UsageError;
 use report::compare::runs::{MEASURED_FILE, Measured};
 use runtime::engine::timing_cache;
-use segtrt::cli::Command;
-use segtrt::cli::config::{self, Start};
-use segtrt::cmd::{self, Outcome};
+use segtrt::commands::config::{self, Start};
+use segtrt::commands::{Command, Outcome};
 use segtrt::experiment::Folder;
 use segtrt::suite::Suite;
 use segtrt::two_phase::{InferenceConfig, Metadata};
@@ -26,17 +25,18 @@ use super::cases::find;
 pub fn command(words: Vec<OsString>) -> i32 {
     let words = std::iter::once("segtrt".into()).chain(words).collect();
     let Ok(Start::Run(cli)) = config::start(words) else { panic!("the case has a fault") };
-    let ended = match cli.command {
-        Command::Baseline(args) => cmd::baseline::run(args),
-        Command::Collect(args) => cmd::collect::run(args),
-        Command::Compare(args) => cmd::compare::run(*args),
-        Command::Inspect(args) => cmd::inspect::run(args),
-        Command::Merge(args) => cmd::merge::run(args),
-        Command::Nsys(args) => cmd::nsys::run(args),
-        Command::Report(args) => cmd::report::run(args),
-        other => panic!("not in this process: {other:?}"),
-    };
-    match ended {
+    let in_process = matches!(
+        cli.command,
+        Command::Baseline(_)
+            | Command::Collect(_)
+            | Command::Compare(_)
+            | Command::Inspect(_)
+            | Command::Merge(_)
+            | Command::Nsys(_)
+            | Command::Report(_)
+    );
+    assert!(in_process, "not in this process: {:?}", cli.command);
+    match cli.command.run() {
         Ok(Outcome::Done) => 0,
         Ok(Outcome::PartlyFailed) => 1,
         Ok(Outcome::Stopped) => 130,

@@ -9,7 +9,7 @@ use runtime::engine::islands::Islands;
 use runtime::engine::{
     BuildCost, Builder, EngineManifest, PlanRecord, Settings, engine_dir, manifest, profiles,
 };
-use segtrt::cmd::selftest::SEED;
+use segtrt::commands::selftest::SEED;
 use segtrt::selftest::case::{Case, cases};
 use segtrt::selftest::inputs::Inputs;
 use segtrt::selftest::reference::{load, run_graph};

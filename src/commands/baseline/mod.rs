@@ -1,0 +1,347 @@
+/*!
+`segtrt baseline`: keep, check, list, show.
+*/
+
+mod table;
+
+use std::path::PathBuf;
+
+use clap::{Args, Subcommand};
+use anyhow::{Result, bail};
+use serde_json::json;
+
+use super::Outcome;
+use report::regression::{
+    Baseline, ChangeVerdict, Check, Difference, Limits, RunSummary, Store, check, differences,
+};
+
+/// What is done with baselines.
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:\n  \
+    segtrt bench --split-dir demo/split --models edgetam_mini_points --profile-runs 5 --out-dir out\n  \
+    segtrt baseline save nightly --from out\n  \
+    segtrt baseline check nightly --from out_today --max-slowdown 3% --max-memory 3% --max-jf-drop 0.1\n\n\
+    check ends with 0 where nothing is worse and with 1 where something is, or where the two must not be compared. What \
+    counts as worse is written in docs/measuring.md.")]
+pub struct BaselineArgs {
+    /// What to do.
+    #[command(subcommand)]
+    pub command: BaselineCommand,
+    /// Folder of the baselines; small JSON files that may be committed.
+    #[arg(long, global = true, value_name = "DIR", default_value = ".segtrt/baselines")]
+    pub baselines: PathBuf,
+    /// Print one JSON document instead of words and tables.
+    #[arg(long, global = true)]
+    pub json: bool,
+}
+
+/// What can be done.
+#[derive(Debug, Subcommand)]
+pub enum BaselineCommand {
+    /// Keep a run's numbers under a name.
+    #[command(after_help = "Example: segtrt baseline save nightly --from out")]
+    Save(StoreArgs),
+    /// Compare a run with a baseline: exit code 0, or 1 where something is worse.
+    #[command(
+        after_help = "Example: segtrt baseline check nightly --from out --max-slowdown 5% --allow-different driver"
+    )]
+    Check(CheckArgs),
+    /// List the baselines.
+    #[command(after_help = "Example: segtrt baseline list")]
+    List,
+    /// Show what a baseline holds.
+    #[command(after_help = "Example: segtrt baseline show nightly")]
+    Show {
+        /// Its name.
+        name: String,
+    },
+}
+
+/// What is kept.
+#[derive(Debug, Args)]
+pub struct StoreArgs {
+    /// Name of the baseline: letters, digits, dots, - and _, such as h200-fp16
+    pub name: String,
+    /// Folder of a finished run, bench's --out-dir.
+    #[arg(long, value_name = "RUN_FOLDER", default_value = ".")]
+    pub from: PathBuf,
+    /// Replace the baseline of that name.
+    #[arg(long)]
+    pub replace: bool,
+}
+
+/// What is compared, and what is allowed.
+#[derive(Debug, Args)]
+pub struct CheckArgs {
+    /// Name of the baseline.
+    pub name: String,
+    /// Folder of a finished run, bench's --out-dir.
+    #[arg(long, value_name = "RUN_FOLDER", default_value = ".")]
+    pub from: PathBuf,
+    /// Loss of frames per second, or gain of latency, that is allowed.
+    #[arg(long, value_name = "PERCENT", default_value = "3%", value_parser = percent)]
+    pub max_slowdown: f64,
+    /// Gain of memory that is allowed.
+    #[arg(long, value_name = "PERCENT", default_value = "3%", value_parser = percent)]
+    pub max_memory: f64,
+    /// Loss of J&F, and of J and F, that is allowed, in points of a hundred.
+    #[arg(long, value_name = "POINTS", default_value = "0.1", value_parser = points)]
+    pub max_jf_drop: f64,
+    /// Compare although this differs: a name that a refusal gives, or machine or settings for all of those.
+    #[arg(long, value_name = "WHAT", value_delimiter = ',')]
+    pub allow_different: Vec<String>,
+    /// Fail also on what is worse than allowed but within the spread of the passes.
+    #[arg(long)]
+    pub strict: bool,
+}
+
+/// `3%` as 0.03. A bare number could be either, so it is refused.
+fn percent(text: &str) -> Result<f64, String> {
+    let number = text.strip_suffix('%').map(|number| number.trim().parse::<f64>());
+    match number {
+        Some(Ok(percent)) if (0.0..=1000.0).contains(&percent) => Ok(percent / 100.0),
+        _ => Err("expected a percentage with its sign, such as 3%".to_owned()),
+    }
+}
+
+fn points(text: &str) -> Result<f64, String> {
+    match text.parse::<f64>() {
+        Ok(points) if (0.0..=100.0).contains(&points) => Ok(points),
+        _ => Err("expected points of a hundred, 0 to 100, such as 0.1".to_owned()),
+    }
+}
+
+/// Does what was asked.
+pub fn run(args: BaselineArgs) -> Result<Outcome> {
+    let BaselineArgs { command, baselines, json } = args;
+    let store = Store::new(&baselines);
+    match command {
+        BaselineCommand::Save(args) => save(&store, &args, json),
+        BaselineCommand::Check(args) => check_run(&store, &args, json),
+        BaselineCommand::List => list(&store, json),
+        BaselineCommand::Show { name } => show(&store.load(&name)?, json),
+    }
+}
+
+fn save(store: &Store, args: &StoreArgs, json: bool) -> Result<Outcome> {
+    // Before the run is read: that may take a while.
+    store.path(&args.name)?;
+    let run = RunSummary::read(&args.from)?;
+    warn_of(&run, "the run");
+    let (path, baseline) = store.save(&args.name, &args.from, run, args.replace)?;
+    match json {
+        true => print_json(&json!({"baseline": args.name, "file": path, "run": baseline.run})),
+        false => {
+            println!("{}", table::show(&baseline.run));
+            println!("{}", path.display());
+            Ok(())
+        }
+    }?;
+    Ok(Outcome::Done)
+}
+
+/// What makes a run a poor measure.
+fn warn_of(run: &RunSummary, which: &str) {
+    let (passes, invalid) = run.passes();
+    if invalid > 0 {
+        log::warn!(
+            "{invalid} of {passes} passes of {which} are INVALID (verdict_reason says why): their \
+             spread hides more"
+        );
+    }
+    if run.unmeasured() > 0 {
+        log::warn!("{} objects of {which} have no measured pass", run.unmeasured());
+    }
+    let objects = run.models.iter().flat_map(|model| &model.objects);
+    if objects.clone().any(|object| object.passes.len() == 1) {
+        log::warn!(
+            "{which} has objects with one pass: their noise is unknown; record more with bench \
+             --profile-runs 3"
+        );
+    }
+}
+
+fn check_run(store: &Store, args: &CheckArgs, json: bool) -> Result<Outcome> {
+    let baseline = store.load(&args.name)?;
+    let run = RunSummary::read(&args.from)?;
+    let limits = Limits {
+        slowdown: args.max_slowdown,
+        memory: args.max_memory,
+        jf_points: args.max_jf_drop,
+    };
+    let found = differences(&baseline.run, &run);
+    for word in &args.allow_different {
+        if !found.iter().any(|difference| difference.is_meant_by(word)) {
+            log::warn!("--allow-different {word}: nothing of that name differs");
+        }
+    }
+    let is_allowed =
+        |found: &Difference| args.allow_different.iter().any(|word| found.is_meant_by(word));
+    let (allowed, refused): (Vec<_>, Vec<_>) = found.into_iter().partition(is_allowed);
+    let document = |outcome: &str, checked: &Check| {
+        json!({
+            "baseline": baseline.name, "saved": baseline.saved, "outcome": outcome, "limits": limits,
+            "allowed_differences": allowed, "refused_differences": refused,
+            "comparisons": checked.comparisons, "lost": checked.lost,
+        })
+    };
+    if !refused.is_empty() {
+        if json {
+            print_json(&document("refused", &Check::default()))?;
+        }
+        bail!(refusal(&baseline, &refused));
+    }
+    let checked = check(&baseline.run, &run, &limits);
+    if checked.comparisons.is_empty() && checked.lost.is_empty() {
+        bail!(
+            "nothing is left to compare: the baseline {} and the run share no measured object",
+            baseline.name
+        );
+    }
+    let failed = checked.has_failed(args.strict);
+    warn_of(&baseline.run, "the baseline");
+    warn_of(&run, "the run");
+    if json {
+        print_json(&document(if failed { "worse" } else { "ok" }, &checked))?;
+    } else {
+        print_check(&baseline, &run, &allowed, &checked);
+    }
+    Ok(if failed { Outcome::PartlyFailed } else { Outcome::Done })
+}
+
+fn refusal(baseline: &Baseline, refused: &[Difference]) -> String {
+    let sentences: Vec<_> = refused.iter().map(|found| format!("  {}", found.sentence())).collect();
+    let mut names: Vec<&str> = refused.iter().map(|found| found.what.as_str()).collect();
+    names.sort_unstable();
+    names.dedup();
+    format!(
+        "the run must not be compared with the baseline {}:\n{}\nmeasure again under its \
+         conditions, or, if the difference is meant, add --allow-different {}",
+        baseline.name,
+        sentences.join("\n"),
+        names.join(",")
+    )
+}
+
+fn print_check(baseline: &Baseline, run: &RunSummary, allowed: &[Difference], checked: &Check) {
+    println!(
+        "baseline {}: saved {} by segtrt {}; this run is by segtrt {}",
+        baseline.name,
+        baseline.saved,
+        version(&baseline.run),
+        version(run)
+    );
+    for found in allowed {
+        println!("compared although {}", found.sentence());
+    }
+    if checked.comparisons.is_empty() {
+        println!("no number is left to compare");
+    } else {
+        println!("{}", table::comparisons(&checked.comparisons));
+    }
+    for lost in &checked.lost {
+        let reason = lost.reason.as_deref().unwrap_or("no reason is told");
+        println!(
+            "{}: {} was measured in the baseline and is not any more ({reason})",
+            lost.model, lost.object
+        );
+    }
+    let count = |judgement| checked.count(judgement);
+    let (worse, missing, unclear) =
+        (count(ChangeVerdict::Worse), count(ChangeVerdict::Missing), count(ChangeVerdict::Unclear));
+    let not_judged = checked.not_judged();
+    let untold = match not_judged.as_slice() {
+        [] => String::new(),
+        _ => format!(", {} too short to judge", count(ChangeVerdict::NotJudged)),
+    };
+    println!(
+        "{worse} worse, {missing} missing, {unclear} unclear, {} better, {} the same{untold}; {} \
+         objects lost",
+        count(ChangeVerdict::Better),
+        count(ChangeVerdict::Same),
+        checked.lost.len()
+    );
+    if !not_judged.is_empty() {
+        println!("{}", table::too_short(&not_judged));
+    }
+    if unclear > 0 {
+        println!(
+            "unclear: worse than allowed, but within the spread of the passes; record more passes \
+             (bench --profile-runs), lock the clocks, stop other programs"
+        );
+    }
+}
+
+fn version(run: &RunSummary) -> String {
+    match &run.commit {
+        Some(commit) => format!("{} ({commit})", run.segtrt),
+        None => run.segtrt.clone(),
+    }
+}
+
+fn list(store: &Store, json: bool) -> Result<Outcome> {
+    let mut failed = false;
+    let mut found = Vec::new();
+    for name in store.names()? {
+        match store.load(&name) {
+            Ok(baseline) => found.push(baseline),
+            Err(error) => {
+                failed = true;
+                eprintln!("Error: {error:#}");
+            }
+        }
+    }
+    if json {
+        let line = |b: &Baseline| {
+            let models: Vec<&str> = b.run.models.iter().map(|model| model.model.as_str()).collect();
+            json!({"name": b.name, "saved": b.saved, "from": b.from, "machine": b.run.machine, "models": models})
+        };
+        print_json(&json!(found.iter().map(line).collect::<Vec<_>>()))?;
+    } else if found.is_empty() {
+        println!("no baselines; make one with: segtrt baseline save NAME --from RUN_FOLDER");
+    } else {
+        println!("{}", table::list(&found));
+    }
+    Ok(if failed { Outcome::PartlyFailed } else { Outcome::Done })
+}
+
+fn show(baseline: &Baseline, json: bool) -> Result<Outcome> {
+    if json {
+        print_json(&serde_json::to_value(baseline)?)?;
+        return Ok(Outcome::Done);
+    }
+    let run = &baseline.run;
+    println!(
+        "{}: saved {} from {} by segtrt {}",
+        baseline.name,
+        baseline.saved,
+        baseline.from,
+        version(run)
+    );
+    for (title, facts) in [("machine", &run.machine), ("settings", &run.settings)] {
+        let facts: Vec<_> = facts.iter().map(|(name, value)| format!("{name} {value}")).collect();
+        println!("{title}: {}", facts.join(", "));
+    }
+    println!("{}", table::show(run));
+    Ok(Outcome::Done)
+}
+
+fn print_json(document: &serde_json::Value) -> Result<()> {
+    println!("{}", serde_json::to_string_pretty(document)?);
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn limits_are_read_in_their_unit_and_nothing_else() {
+        assert_eq!((percent("3%"), percent("0.5 %")), (Ok(0.03), Ok(0.005)));
+        for text in ["3", "0.03", "-1%", "%", "x%", "nan%", ""] {
+            assert!(percent(text).unwrap_err().contains("3%"), "{text}");
+        }
+        assert_eq!(points("0.1"), Ok(0.1));
+        assert!(points("-1").is_err() && points("0.1%").is_err() && points("NaN").is_err());
+    }
+}

@@ -1,0 +1,365 @@
+/*!
+`segtrt bench`: resolve, measure, write, show.
+*/
+
+mod args;
+pub(super) mod engines;
+mod gpu_only;
+mod kept;
+pub(super) mod plan;
+mod remarks;
+mod shard;
+pub(super) mod table;
+
+use std::collections::BTreeMap;
+use std::io::Write;
+use std::path::PathBuf;
+
+use anyhow::{Context, Result};
+use serde_json::{Value, json};
+
+use plan::{Resolved, resolve};
+use remarks::remarks as bench_remarks;
+use table::Line;
+use crate::commands::Outcome;
+use crate::bench::plan::{BenchPlan, ModelPlan, ShardPlan};
+use crate::bench::progress::Display;
+use crate::bench::supervise;
+use crate::bench::teacher_check;
+use crate::bench::work::Work;
+use crate::bench::worker::Loaded;
+pub use args::{BackendChoice, BenchArgs, DeadFlags, GpuArgs, Toggle, parse_precision};
+use crate::environment;
+use crate::shard::Shard;
+use host::UsageError;
+use host::child;
+use host::printable::printable;
+use runtime::engine::{EngineManifest, PlanRecord};
+use runtime::pipeline::{self, Mode};
+use vos::bundle::{Bundle, Decoder, Graph, MemoryEncoder, Trunk};
+use vos::files::OTHER_DEVICES;
+use vos::files::{ColumnSet, Configuration, FileHash, ResultStore, Sidecar};
+use vos::record::{Status, SummaryRecord};
+
+/// What lies inside the timed region; the sidecar carries it beside the numbers.
+const TIMED_REGION: &str = "One frame's latency runs from its RGB pixels in host memory to its mask at video \
+    resolution in host memory and its memory written to the bank: preprocess, encoder, prompt or track, \
+    postprocess, memory. fps is frames over the sum of the latencies, the prompted frame included; \
+    percentiles are of the frames after it. Outside: loading graphs (setup_ms), warm-up passes, JPEG \
+    decoding (decode_ms, between the timed regions), ground truth, metrics, overlays and files.";
+
+/// The same where frames were decoded and resized ahead of time.
+const TIMED_REGION_PREDECODED: &str = "One frame's latency runs from its resized frame in a mapped file to its mask at \
+    video resolution in host memory and its memory written to the bank: upload (the frame out of the map into the \
+    network's input, normalised on the way where it is stored as bytes), encoder, prompt or track, postprocess, memory. \
+    Decoding and resizing were done before by segtrt predecode and are in no number of this run: it is not to be compared \
+    with runs that do them. fps is frames over the sum of the latencies, the prompted frame included; percentiles are of \
+    the frames after it. Outside: loading graphs (setup_ms), checking the mapped files, warm-up passes, ground truth, \
+    metrics, overlays and files.";
+
+/// What a GPU adds to it.
+const ON_A_GPU: &str = " On the GPU the pixels lie in pinned host memory, the upload and the download are inside; files \
+    are decoded ahead by threads of their own. Stage times are from CUDA events. The download runs beside the memory \
+    step.";
+
+/// What nvJPEG changes.
+const DECODED_BY_NVJPEG: &str = " Frames are decoded by nvJPEG (--decoder nvjpeg): a frame's latency begins not with its \
+    pixels but with its coefficients in pinned host memory. nvJPEG's host half, the entropy code, is outside (decode_ms); \
+    the coefficients' way to the device and the making of pixels there are upload_ms. The pixels are not Pillow's. Device \
+    memory that nvJPEG asks for is counted; its code and constants, as TensorRT's, are not.";
+
+/// What frames that overlap change.
+const OVERLAPPING: &str = " In throughput mode frames overlap: fps is frames over the time from the pass's beginning, \
+    before its first file is opened, to the last mask, a frame's latency_ms in this file is the interval since the mask \
+    before it, and the age of a frame when its mask is there stands in its own columns.";
+
+/// What a teacher changes.
+const TEACHER_FORCED: &str = " Teacher-forced: not a measurement of speed. On every frame the memory was written from the \
+    logits of another run; between a frame's mask and its memory these were brought to the network.";
+
+/// What handing out logits changes.
+const LOGITS_SAVED: &str = " Not a measurement of speed: every frame handed out its low-resolution logits between its mask \
+    and its memory.";
+
+/// The timed region of this bench, in words.
+fn timed_region(plan: &BenchPlan) -> String {
+    let more = match plan.mode() {
+        _ if plan.gpu.is_none() => ["", ""],
+        Mode::Latency => [ON_A_GPU, ""],
+        Mode::Throughput => [ON_A_GPU, OVERLAPPING],
+    };
+    let region = match plan.predecoded {
+        Some(_) => TIMED_REGION_PREDECODED,
+        None => TIMED_REGION,
+    };
+    let exchange = match (&plan.teacher, plan.save_logits) {
+        (Some(_), _) => TEACHER_FORCED,
+        (None, true) => LOGITS_SAVED,
+        (None, false) => "",
+    };
+    let gpu = plan.gpu.as_ref();
+    let nvjpeg =
+        gpu.filter(|gpu| !gpu.options.decoder.is_turbo()).map_or("", |_| DECODED_BY_NVJPEG);
+    format!("{region}{}{nvjpeg}{exchange}", more.concat())
+}
+
+/// What a bench leaves to be shown.
+pub(super) struct Report {
+    /// One line a model.
+    pub models: Vec<Line>,
+    /// Sentences about them.
+    pub remarks: Vec<String>,
+    /// Rows that failed.
+    pub failed: usize,
+    /// Rows that were skipped.
+    pub skipped: usize,
+    /// Rows with numbers, but of fewer passes than were asked for.
+    pub incomplete: usize,
+    /// Models that were asked for and could not run.
+    pub left_out: usize,
+    /// The files, or what broke off.
+    pub ended: Result<Vec<PathBuf>>,
+}
+
+/// Runs the benchmark and shows what came out.
+pub fn run(args: BenchArgs) -> Result<Outcome> {
+    let report = measure(&args)?;
+    if args.json {
+        let (document, outcome) = report.document()?;
+        println!("{document:#}");
+        return Ok(outcome);
+    }
+    let outcome = report.outcome();
+    let mut out = std::io::stdout().lock();
+    writeln!(out, "{}", printable(&table::render(&report.models)))?;
+    for remark in report.remarks {
+        writeln!(out, "{}", printable(&remark))?;
+    }
+    for path in report.ended? {
+        writeln!(out, "{}", printable(&path.display().to_string()))?;
+    }
+    Ok(outcome)
+}
+
+impl Report {
+    /// As `--json` prints it, and how the bench ended.
+    ///
+    /// # Errors
+    /// What broke it off.
+    pub(super) fn document(self) -> Result<(Value, Outcome)> {
+        let outcome = self.outcome();
+        let Self { models, remarks, failed, skipped, incomplete, left_out, ended } = self;
+        let document = json!({
+            "models": models, "remarks": remarks, "failed": failed, "skipped": skipped,
+            "incomplete": incomplete, "left_out": left_out, "files": ended?,
+        });
+        Ok((document, outcome))
+    }
+
+    /// Tells of rows without numbers.
+    fn outcome(&self) -> Outcome {
+        let Self { failed, skipped, incomplete, left_out, .. } = self;
+        if failed + skipped > 0 {
+            eprintln!(
+                "{failed} rows failed and {skipped} were skipped; the reason column says why"
+            );
+        }
+        if *incomplete > 0 {
+            eprintln!("{incomplete} rows lack a pass that failed; the reason column says why");
+        }
+        match failed + incomplete + left_out {
+            0 => Outcome::Done,
+            _ => Outcome::PartlyFailed,
+        }
+    }
+}
+
+/// Runs the benchmark.
+///
+/// # Errors
+/// It could not begin; what goes wrong later is in the report, with the rows that there are.
+pub(super) fn measure(args: &BenchArgs) -> Result<Report> {
+    let Resolved { plan, split, left_out } = resolve(args)?;
+    if let Some(shard) = &plan.shard {
+        eprintln!("{}", shard::told(shard, plan.videos.len()));
+    }
+    // Before anything is touched: workers could not be told what to do.
+    child::check(&plan).map_err(|error| UsageError(format!("{error:#}")))?;
+    let mut configuration = configuration(&plan)?;
+    let earlier = args.resume.then(|| ResultStore::configuration_of(&plan.out_dir)).flatten();
+    let resumed = earlier.map(|earlier| configuration.clone().beside(&earlier));
+    let mut work = Work::list(&plan, resumed.as_ref(), split.as_ref())?;
+    if let Some(dir) = &plan.teacher {
+        let teaching = teacher_check::check(&plan, dir, &configuration, split.as_ref(), &work)?;
+        configuration = configuration.with("teacher", teaching.teacher);
+        work.hashes.extend(teaching.inputs);
+    }
+    let columns = args.columns.unwrap_or(ColumnSet::telling(plan.strides));
+    let mut store = match args.resume {
+        true => ResultStore::resume(&plan.out_dir, configuration)?,
+        false => ResultStore::create(&plan.out_dir, configuration)?,
+    }
+    .with_columns(columns)?;
+    store.check_measured_on(|key| work.measured_on(key))?;
+    let (rows, keys) = (work.rows() * plan.models.len(), work.keys());
+    let done = store.done_of(|key| keys.contains(&(key.video.as_str(), key.object.as_str())));
+    let mut display = Display::new(rows, done);
+    if done > 0 {
+        display.line(&format!("{done} of {rows} rows are there already"));
+    }
+    kept::tell_what_is_missing(&plan, &store, &display);
+    let mut sidecar = Sidecar {
+        environment: environment::facts(),
+        timed_region: timed_region(&plan),
+        inputs: work.hashes.clone(),
+        graphs: graphs(&plan)?,
+    };
+    let library = if plan.gpu.is_some() { "tensorrt" } else { "onnxruntime" };
+    if store.done_before() > 0 {
+        // Workers that are started now are of the same; where nothing is left to measure none is.
+        sidecar.keep_environment(&plan.out_dir, &[library, "gpu"]);
+    }
+    if let Some(decoder) = &work.decoder {
+        sidecar.environment.insert("video_decoder".to_owned(), decoder.as_str().into());
+    }
+    // Written before the first row too: a crash must not leave rows without their machine.
+    store.write_sidecar(&sidecar)?;
+    let loaded = supervise::run(&plan, &work, &mut store, &mut display);
+    display.finish();
+    if let Ok(loaded) = &loaded
+        && !loaded.is_empty()
+    {
+        sidecar.environment.insert(library.to_owned(), libraries(loaded));
+        if let Some(gpu) = loaded.iter().find_map(|loaded| loaded.gpu.clone()) {
+            sidecar.environment.insert("gpu".to_owned(), gpu.into());
+        }
+    }
+    let count = |status| store.summaries().filter(|row| row.pooled.status == status).count();
+    let (failed, skipped) = (count(Status::Failed), count(Status::Skipped));
+    let lacks = |row: &&SummaryRecord| row.runs > 0 && row.runs < plan.profile_runs;
+    let incomplete = store.summaries().filter(lacks).count();
+    let models = table::lines(store.summaries());
+    let remarks = bench_remarks(store.summaries());
+    let files = store.finish(&sidecar);
+    let ended = files.and_then(|files| {
+        loaded?;
+        let all = [files.summary, files.profile, files.stats, files.sidecar];
+        Ok(all.into_iter().filter(|path| path.exists()).collect())
+    });
+    Ok(Report { models, remarks, failed, skipped, incomplete, left_out, ended })
+}
+
+/// What must be the same for a run to be resumed.
+pub(super) fn configuration(plan: &BenchPlan) -> Result<Configuration> {
+    let models: Vec<Value> = plan
+        .models
+        .iter()
+        .map(|model| {
+            let files = ModelFiles::of(plan, model)?;
+            let hashes: Vec<&str> =
+                files.files.iter().map(|(_, hash)| hash.sha256.as_str()).collect();
+            Ok(json!({
+                "tag": model.tag.text, "imgsz": model.imgsz, "precision": model.precision,
+                "weights": files.weights, "graphs": hashes,
+            }))
+        })
+        .collect::<Result<_>>()?;
+    let configuration = Configuration::default()
+        .with("models", models)
+        .with("split", plan.split_name.as_str())
+        .with("videos", plan.videos.clone())
+        .with("limit_objects", plan.limit_objects)
+        .with("max_clip_frames", plan.max_clip_frames)
+        .with("strides", serde_json::to_value(plan.strides)?)
+        .with("prompt_policy", plan.prompt_policy.name())
+        .with("geometry", plan.geometry.name())
+        .with("metrics", plan.metrics.as_str())
+        .with("warmup_runs", plan.warmup_runs)
+        .with("profile_runs", plan.profile_runs)
+        .with("threads", plan.threads)
+        .with("provider", serde_json::to_value(plan.provider)?)
+        .with("gpu", serde_json::to_value(&plan.gpu)?);
+    // Absent otherwise, so that runs from before there was such a thing can be continued.
+    let mut more = Configuration::default();
+    if let Some(predecoded) = &plan.predecoded {
+        more = more.with("predecoded", predecoded.values.name());
+    }
+    if plan.save_logits {
+        more = more.with("save_logits", true);
+    }
+    if let Some(ShardPlan { shard, selection, .. }) = &plan.shard {
+        let Shard { part, of } = shard;
+        more = more.with("shard", json!({"part": part, "of": of, "selection": selection}));
+    }
+    if let Some(shards) = plan.shards {
+        more = more.with("shards", shards);
+    }
+    if plan.other_devices > 0 {
+        more = more.with(OTHER_DEVICES, plan.other_devices);
+    }
+    Ok(configuration.and(more))
+}
+
+/// The graphs or engines of all models with the hashes that the workers compare them with.
+fn graphs(plan: &BenchPlan) -> Result<BTreeMap<String, FileHash>> {
+    let mut graphs = BTreeMap::new();
+    for model in &plan.models {
+        graphs.extend(ModelFiles::of(plan, model)?.files);
+    }
+    Ok(graphs)
+}
+
+/// What a model is made of.
+struct ModelFiles {
+    weights: String,
+    /// Name and hash of each file.
+    files: Vec<(String, FileHash)>,
+}
+
+impl ModelFiles {
+    fn of(plan: &BenchPlan, model: &ModelPlan) -> Result<Self> {
+        let dir = &model.dir;
+        if let Some(gpu) = &plan.gpu {
+            let gone = || format!("{} has no engine.json any more", dir.display());
+            let engines = EngineManifest::read(dir)?.with_context(gone)?;
+            let name = dir.file_name().unwrap_or_default().to_string_lossy();
+            let hash = |plan: &PlanRecord| {
+                let hash = FileHash { sha256: plan.sha256.clone(), bytes: plan.bytes };
+                (format!("{}/{name}/{}", engines.platform, plan.file), hash)
+            };
+            // Of several encoders in a folder the one that runs; where none does, each object says why.
+            let encoders = pipeline::encoder_roles(&engines, &gpu.options).ok();
+            let runs = |plan: &&PlanRecord| {
+                !plan.role.is_encoder()
+                    || encoders.as_ref().is_none_or(|roles| roles.contains(&plan.role))
+            };
+            let mut files: Vec<_> = engines.plans.iter().filter(runs).map(hash).collect();
+            let parts = encoders.iter().flatten().any(|role| role.is_encoder_part());
+            let trunk = engines.trunk().filter(|trunk| parts || trunk.keys.is_some());
+            let weights = trunk.map(Trunk::weights_file);
+            let weights = weights.into_iter().chain(engines.decoder().map(Decoder::weights_file));
+            let weights = weights.chain(engines.memory_encoder().map(MemoryEncoder::weights_file));
+            files.extend(weights.map(|weights| {
+                // Whose file is gone fails when it is opened.
+                let bytes = std::fs::metadata(dir.join(weights.file)).map_or(0, |meta| meta.len());
+                let hash = FileHash { sha256: weights.sha256.to_owned(), bytes };
+                (format!("{}/{name}/{}", engines.platform, weights.file), hash)
+            }));
+            return Ok(Self { weights: engines.bundle.weights_phrase(), files });
+        }
+        let bundle = Bundle::open(dir)?;
+        let hash = |graph: &Graph| {
+            let bytes = std::fs::metadata(dir.join(&graph.file)).map_or(0, |meta| meta.len());
+            let hash = FileHash { sha256: graph.sha256.clone(), bytes };
+            (format!("{}/{}", bundle.name(), graph.file), hash)
+        };
+        let files = bundle.manifest.graphs.iter().map(hash).collect();
+        Ok(Self { weights: bundle.manifest.weights_phrase(), files })
+    }
+}
+
+fn libraries(loaded: &[Loaded]) -> Value {
+    let mut names: Vec<&str> = loaded.iter().map(|loaded| loaded.library.as_str()).collect();
+    names.dedup();
+    json!(names)
+}

@@ -1,0 +1,376 @@
+/*!
+From what was typed to what will be done: defaults, splits, models and bundles resolved, or a clear error.
+*/
+
+use std::path::{Path, PathBuf};
+
+use anyhow::{Result, anyhow, bail};
+
+use super::engines::Catalogue;
+use super::gpu_only;
+use super::shard::{self, Limits};
+use crate::bench::plan::{BenchPlan, GpuPlan, ModelPlan, PredecodedPlan};
+use super::args::{BackendChoice, BenchArgs, GpuArgs, Toggle};
+use crate::environment::usual_decode_threads;
+use host::UsageError;
+use host::child;
+use host::processor;
+use runtime::backend::Provider;
+use runtime::pipeline::{Mode, Options};
+use vos::bundle::{self, Bundle, Wanted};
+use vos::dataset::{self, Dataset};
+use vos::model_tag::ModelTag;
+use vos::precision::Precision;
+use vos::predecode;
+use vos::strides::Strides;
+use vos::synth::{SynthOptions, write_split};
+
+/// Where bundles are looked for unless `--onnx-dir` says otherwise.
+const USUAL_ONNX_DIR: &str = "onnx/bundles";
+
+/// Precision of graphs where none is asked for.
+const USUAL_PRECISION: &str = "fp32";
+
+/// The predecessor's folders of its test mode.
+const TEST_SPLIT: &str = "test_synthetic_data";
+const TEST_OUT: &str = "test_outputs";
+
+/// A plan with the split it is about, and how many named models it had to leave out.
+pub struct Resolved {
+    /// What will be done.
+    pub plan: BenchPlan,
+    /// The opened split.
+    pub split: Box<dyn Dataset>,
+    /// Entries of `--models` that are unknown or have no bundle.
+    pub left_out: usize,
+}
+
+/// Resolves the arguments.
+pub fn resolve(args: &BenchArgs) -> Result<Resolved> {
+    for (flag, why) in args.dead.given() {
+        log::warn!("{flag} does nothing here: {why}");
+    }
+    decoder(args)?;
+    gpu_only::check(args)?;
+    let predecoded = predecoded(args)?;
+    one_frame_at_a_time(args)?;
+    let split_dir = split_dir(args)?;
+    let split = dataset::open(&split_dir, &args.split_name)?;
+    let (models, left_out) = models(args)?;
+    let (limit_videos, limit_objects) =
+        if args.test_mode { (1, 1) } else { (args.limit_videos, args.limit_objects) };
+    let videos = match &args.video_list {
+        Some(list) => listed(list, split.as_ref())?,
+        None => split.videos().to_vec(),
+    };
+    let videos =
+        dataset::select(&videos, limit_videos, args.shuffle.shuffle_videos, args.shuffle.seed);
+    let limits = Limits { objects: limit_objects, frames: args.max_clip_frames };
+    let (videos, shard) = shard::cut(args, videos, split.as_ref(), limits)?;
+    let out_dir = match &args.out_dir {
+        Some(dir) => dir.clone(),
+        None if args.test_mode => PathBuf::from(TEST_OUT),
+        None => split_dir.join("benchmark_outputs"),
+    };
+    let plan = BenchPlan {
+        split_dir,
+        split_name: args.split_name.clone(),
+        videos,
+        limit_objects,
+        max_clip_frames: args.max_clip_frames,
+        strides: strides(args),
+        models,
+        prompt_policy: args.prompt_policy,
+        geometry: args.geometry,
+        metrics: args.metrics,
+        warmup_runs: args.warmup_runs,
+        profile_runs: args.profile_runs as usize,
+        out_dir,
+        save_overlays: args.save_overlays == Toggle::On,
+        save_masks: args.save_masks,
+        save_logits: args.save_logits,
+        teacher: args.teacher.as_deref().map(absolute),
+        gpu: (args.backend == BackendChoice::TensorRt).then(|| gpu_plan(&args.gpu)).transpose()?,
+        ort_lib: args.ort_lib.clone(),
+        provider: args.ort_provider,
+        threads: args.threads.unwrap_or_else(processor::processors),
+        telemetry_ms: args.telemetry_ms,
+        predecoded,
+        shard,
+        shards: args.merged_from,
+        other_devices: args.other_devices,
+        idle_processes: args.idle_processes,
+        stall_limit_s: args.stall_limit.unwrap_or_else(|| usual_stall_limit(args)),
+    };
+    Ok(Resolved { plan, split, left_out })
+}
+
+/// ONNX Runtime's TensorRT provider builds engines inside a pass, whenever a shape is new, and says nothing meanwhile.
+fn usual_stall_limit(args: &BenchArgs) -> u64 {
+    let builds = args.backend != BackendChoice::TensorRt && args.ort_provider == Provider::Tensorrt;
+    if builds { 0 } else { child::USUAL_LIMIT_S }
+}
+
+/// What was asked for of the frames.
+pub fn strides(args: &BenchArgs) -> Strides {
+    Strides {
+        input: args.input_frame_stride as usize,
+        annotation: args.annotation_stride_frames as usize,
+    }
+}
+
+/// Logits are exchanged between a frame's mask and its memory, before the next frame begins, and once for each frame.
+fn one_frame_at_a_time(args: &BenchArgs) -> Result<()> {
+    let flag = match (&args.teacher, args.save_logits) {
+        (Some(_), _) => "--teacher",
+        (None, true) => "--save-logits",
+        (None, false) => return Ok(()),
+    };
+    if args.backend == BackendChoice::TensorRt && args.gpu.mode == Mode::Throughput {
+        bail!(UsageError(format!(
+            "{flag} with --mode throughput: logits are exchanged with one frame in flight; use --mode latency"
+        )));
+    }
+    if args.save_logits && args.profile_runs > 1 {
+        bail!(UsageError(
+            "--save-logits with --profile-runs above 1: the logits of one pass are kept; leave --profile-runs out"
+                .to_owned()
+        ));
+    }
+    if args.gpu.repeat_clip > 1 {
+        let repeats = args.gpu.repeat_clip;
+        bail!(UsageError(format!(
+            "{flag} with --repeat-clip {repeats}: there are logits of one time through the clip; leave --repeat-clip out"
+        )));
+    }
+    Ok(())
+}
+
+/// nvJPEG makes pixels where engines take them, out of JPEG files.
+fn decoder(args: &BenchArgs) -> Result<()> {
+    if args.gpu.decoder.is_turbo() {
+        return Ok(());
+    }
+    if args.predecoded.is_some() {
+        bail!(UsageError(
+            "--decoder nvjpeg with --predecoded: those frames are decoded already; leave one of the two out".to_owned()
+        ));
+    }
+    if args.backend != BackendChoice::TensorRt {
+        bail!(UsageError(
+            "--decoder nvjpeg needs --backend tensorrt: it leaves its pixels in the GPU's memory, and the CPU backend takes \
+             them from the host's; add --backend tensorrt, or leave --decoder out"
+                .to_owned()
+        ));
+    }
+    Ok(())
+}
+
+/// The cache of decoded frames that `--predecoded` names.
+fn predecoded(args: &BenchArgs) -> Result<Option<PredecodedPlan>> {
+    let Some(dir) = &args.predecoded else { return Ok(None) };
+    if args.backend == BackendChoice::TensorRt {
+        bail!(UsageError(
+            "--predecoded is for the CPU backend: the GPU pipeline resizes frames itself and takes them as pixels; leave \
+             --predecoded out, or --backend tensorrt"
+                .to_owned()
+        ));
+    }
+    let values = predecode::values_in(dir)
+        .map_err(|error| UsageError(format!("--predecoded {}: {error:#}", dir.display())))?;
+    Ok(Some(PredecodedPlan { dir: absolute(dir), values }))
+}
+
+/// The clips that a file names, one on a line.
+fn listed(list: &Path, split: &dyn Dataset) -> Result<Vec<String>> {
+    let text = std::fs::read_to_string(list)
+        .map_err(|error| UsageError(format!("--video-list {}: {error}", list.display())))?;
+    let named: Vec<String> =
+        text.lines().map(str::trim).filter(|line| !line.is_empty()).map(str::to_owned).collect();
+    let unknown = named.iter().find(|name| !split.videos().contains(name));
+    match (unknown, named.as_slice()) {
+        (Some(name), _) => bail!(UsageError(format!(
+            "--video-list {}: {name:?} is no clip of {}; write one name of the split on each line",
+            list.display(),
+            split.root().display()
+        ))),
+        (None, []) => bail!(UsageError(format!(
+            "--video-list {} names no clip; write one on each line",
+            list.display()
+        ))),
+        (None, _) => Ok(named),
+    }
+}
+
+fn split_dir(args: &BenchArgs) -> Result<PathBuf> {
+    match &args.split_dir {
+        Some(dir) => Ok(dir.clone()),
+        None if args.test_mode => write_test_split(),
+        None => bail!(UsageError(
+            "--split_dir is required unless --test_mode is used; name a folder with \
+             JPEGImages_24fps, or make one: segtrt synth --out demo/split"
+                .to_owned()
+        )),
+    }
+}
+
+/// The test mode's own split.
+fn write_test_split() -> Result<PathBuf> {
+    let options = SynthOptions {
+        out: PathBuf::from(TEST_SPLIT),
+        videos: 1,
+        objects: 1,
+        frames: 12,
+        width: 480,
+        height: 320,
+        seed: 0,
+    };
+    write_split(&options)?;
+    Ok(options.out)
+}
+
+fn gpu_plan(args: &GpuArgs) -> Result<GpuPlan> {
+    if args.encode_batch > 1 && args.mode == Mode::Latency {
+        let batch = args.encode_batch;
+        bail!(UsageError(format!(
+            "--encode-batch {batch} would let a frame wait for {} others, and in latency mode one is in flight; add --mode \
+             throughput",
+            batch - 1
+        )));
+    }
+    Ok(GpuPlan {
+        device: args.device,
+        tensorrt_lib: args.tensorrt_lib.clone(),
+        track_variant: args.track_variant,
+        options: Options {
+            mode: args.mode,
+            graphs: !args.no_cuda_graphs,
+            wait: args.host_wait,
+            encode_ahead: args.encode_ahead as usize,
+            encode_batch: args.encode_batch as usize,
+            decode_threads: args
+                .decode_threads
+                .map_or_else(|| usual_decode_threads(1), |threads| threads as usize),
+            decoder: args.decoder,
+            object_streams: args.object_streams,
+        },
+        objects_together: args.objects_together as usize,
+        repeat_clip: args.repeat_clip as usize,
+    })
+}
+
+/// Where models come from.
+enum Source {
+    /// Graphs in these folders.
+    Bundles(Vec<Bundle>, Vec<PathBuf>),
+    /// Engines of the GPU at hand.
+    Engines(Catalogue),
+}
+
+impl Source {
+    fn of(args: &BenchArgs) -> Result<Self> {
+        if args.backend == BackendChoice::TensorRt {
+            return Ok(Self::Engines(Catalogue::open(&args.gpu)?));
+        }
+        let roots = match args.onnx_dir.as_slice() {
+            [] => vec![PathBuf::from(USUAL_ONNX_DIR)],
+            dirs => dirs.to_vec(),
+        };
+        Ok(Self::Bundles(bundle::list(&roots)?, roots))
+    }
+
+    fn find(&self, tag: ModelTag, args: &BenchArgs) -> Result<ModelPlan> {
+        match self {
+            Self::Bundles(bundles, roots) => {
+                let precision = args.precision.as_deref().unwrap_or(USUAL_PRECISION);
+                let wanted = Wanted { model: &tag.network, imgsz: args.imgsz, precision };
+                let found = bundle::find(bundles, roots, &wanted)?;
+                let model = &found.manifest.model;
+                Ok(ModelPlan {
+                    dir: absolute(&found.dir),
+                    imgsz: model.imgsz,
+                    precision: precision_of(&found)?,
+                    tag,
+                })
+            }
+            Self::Engines(catalogue) => {
+                let found = catalogue.find(&tag, args.imgsz, args.precision.as_deref())?;
+                Ok(ModelPlan {
+                    dir: absolute(&found.dir),
+                    imgsz: found.manifest.bundle.model.imgsz,
+                    precision: found.manifest.precision,
+                    tag,
+                })
+            }
+        }
+    }
+}
+
+/// The arithmetic of a bundle's graphs.
+fn precision_of(bundle: &Bundle) -> Result<Precision> {
+    let name = &bundle.manifest.model.precision;
+    <Precision as clap::ValueEnum>::from_str(name, false).map_err(|_| {
+        let dir = bundle.dir.display();
+        anyhow!("{dir}: unknown precision {name:?}; export the model again with onnx/export.py")
+    })
+}
+
+/// The models with their bundles or engines; unknown tags and what is missing are told and left out.
+fn models(args: &BenchArgs) -> Result<(Vec<ModelPlan>, usize)> {
+    let source = Source::of(args)?;
+    let all = args.models.trim().is_empty() || args.models.trim() == "all";
+    let tags = match all {
+        true => ModelTag::all(),
+        false => split_tags(&args.models),
+    };
+    let mut models = Vec::new();
+    let mut left_out = 0;
+    for text in &tags {
+        match model(text, args, &source) {
+            Ok(model) => models.push(model),
+            Err(error) => {
+                log::warn!("{error:#}");
+                // "all" means whatever is there; a model asked for by name is missed.
+                left_out += usize::from(!all);
+            }
+        }
+    }
+    if models.is_empty() {
+        return Err(UsageError(format!(
+            "No valid models selected: --models {} gave none that can run (the reasons are above); \
+             known tags are {}",
+            args.models,
+            ModelTag::known()
+        ))
+        .into());
+    }
+    Ok((models, left_out))
+}
+
+/// Each tag with its bundle or engines, or why it cannot be run.
+///
+/// # Errors
+/// None can: there is no folder to look in, or no GPU.
+pub(super) fn available(
+    tags: &[String],
+    args: &BenchArgs,
+) -> Result<Vec<(String, Result<ModelPlan>)>> {
+    let source = Source::of(args)?;
+    Ok(tags.iter().map(|text| (text.clone(), model(text, args, &source))).collect())
+}
+
+fn model(text: &str, args: &BenchArgs, source: &Source) -> Result<ModelPlan> {
+    let tag = ModelTag::parse(text, args.prompt).ok_or_else(|| {
+        anyhow!("Unknown model tag: {text} (skipping); known tags are {}", ModelTag::known())
+    })?;
+    source.find(tag, args)
+}
+
+/// The entries of `--models`.
+pub(super) fn split_tags(text: &str) -> Vec<String> {
+    text.split(',').map(str::trim).filter(|tag| !tag.is_empty()).map(str::to_owned).collect()
+}
+
+fn absolute(path: &Path) -> PathBuf {
+    std::path::absolute(path).unwrap_or_else(|_| path.to_owned())
+}

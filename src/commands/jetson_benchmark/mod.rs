@@ -1,0 +1,179 @@
+/*!
+`segtrt jetson-benchmark`: phase A prepares and checks, phase B measures each model in a fresh process.
+*/
+
+mod args;
+mod inference;
+mod plan;
+
+use std::io::Write;
+
+use anyhow::{Context, Result};
+
+pub use args::JetsonBenchmarkArgs;
+use plan::Plan;
+use crate::commands::started_bench::text;
+use crate::commands::{Outcome, predecode};
+use crate::bench::plan::ModelPlan;
+use crate::experiment::{Step, run_step};
+use crate::two_phase::{InferenceConfig, Metadata, Scan, SystemMemory, scan};
+use host::UsageError;
+use vos::dataset::{self, Dataset};
+use vos::model_tag::ModelTag;
+use vos::predecode::{Options, Values};
+use vos::prompt::PromptKind;
+
+/// Runs one phase or both.
+pub fn run(args: JetsonBenchmarkArgs) -> Result<Outcome> {
+    let recorded = match args.skip_setup {
+        // Missing metadata is the more telling error, and the predecessor's.
+        true => Metadata::read(&args.preprocessed_dir)
+            .and_then(|_| InferenceConfig::read(&args.preprocessed_dir))?,
+        false => None,
+    };
+    let plan = plan::plan(&args, recorded.as_ref())?;
+    eprintln!("{}", plan.chosen.line());
+    if let Some(memory) = SystemMemory::now() {
+        eprintln!("{}", memory.line());
+    }
+    let split = dataset::open(&plan.split_dir, &plan.split_name)?;
+    let mut left_out = 0;
+    if !args.skip_setup {
+        left_out = setup(&plan, &args, split.as_ref())?;
+    }
+    if args.skip_inference {
+        return Ok(if left_out > 0 { Outcome::PartlyFailed } else { Outcome::Done });
+    }
+    let metadata = Metadata::read(&plan.preprocessed_dir)?;
+    let measured = inference::run(&plan, &args, &metadata, split.as_ref())?;
+    Ok(match measured {
+        Outcome::Done if left_out > 0 => Outcome::PartlyFailed,
+        measured => measured,
+    })
+}
+
+/// Phase A. How many models cannot be run comes back; a clip that cannot be used costs its rows only.
+fn setup(plan: &Plan, args: &JetsonBenchmarkArgs, split: &dyn Dataset) -> Result<usize> {
+    eprintln!("phase A: setup");
+    let dir = &plan.preprocessed_dir;
+    std::fs::create_dir_all(dir).with_context(|| {
+        format!("cannot create {}; choose another --preprocessed-dir", dir.display())
+    })?;
+    let videos = dataset::select(split.videos(), plan.limit_videos, plan.shuffle, plan.seed);
+    let found = scan(split, &videos, plan.limit_objects, &mut |line| eprintln!("{line}"))?;
+    let Scan { video_data, objects, left_out } = found;
+    eprintln!(
+        "{objects} objects in {} of {} clips can be prompted, {left_out} clips and objects cannot",
+        video_data.len(),
+        videos.len()
+    );
+    if objects == 0 {
+        anyhow::bail!(
+            "no object of the chosen clips can be prompted; the reasons are above: raise --limit-videos or --limit-objects, or name another --split-dir"
+        );
+    }
+    if plan.chosen.tensorrt {
+        build(plan, args)?;
+    }
+    let missing = check_models(plan)?;
+    if let Some(values) = plan.predecode {
+        decode(plan, split, &videos, values)?;
+    }
+    let metadata = Metadata {
+        video_ids: videos,
+        video_data,
+        split_dir: text(&plan.split_dir)?,
+        imgsz: plan.imgsz,
+    };
+    let config = InferenceConfig {
+        cudnn_benchmark: false,
+        preprocessed_dir: text(&args.preprocessed_dir)?,
+        args: plan.flags.clone(),
+    };
+    let mut out = std::io::stderr().lock();
+    writeln!(out, "{}", metadata.write(dir)?.display())?;
+    writeln!(out, "{}", config.write(dir)?.display())?;
+    Ok(missing)
+}
+
+/// Builds the engines that are missing or outdated, in a process of its own under the workspace cap.
+fn build(plan: &Plan, args: &JetsonBenchmarkArgs) -> Result<()> {
+    let mut names: Vec<String> = Vec::new();
+    for tag in &plan.models {
+        // A tag that nobody knows is told by the check of the models.
+        let Some(tag) = ModelTag::parse(tag, PromptKind::Points) else { continue };
+        if !names.contains(&tag.network) {
+            names.push(tag.network);
+        }
+    }
+    if names.is_empty() {
+        return Ok(());
+    }
+    let parsed = plan.parsed()?;
+    let mut words = Vec::new();
+    let mut push = |name: &str, value: String| words.extend([name.to_owned(), value]);
+    push("--platform", parsed.gpu.platform.clone().unwrap_or_else(|| "auto".to_owned()));
+    push("--models", names.join(","));
+    push("--imgsz", plan.imgsz.to_string());
+    push("--workspace-mb", plan.workspace_mb.to_string());
+    push("--device", args.started.device.to_string());
+    push("--out", text(&args.started.engines)?);
+    if let Some(precision) = &parsed.precision {
+        push("--precision", precision.clone());
+    }
+    if let Some(library) = &parsed.gpu.tensorrt_lib {
+        push("--tensorrt-lib", text(library)?);
+    }
+    for dir in &args.started.onnx_dir {
+        push("--onnx-dir", text(dir)?);
+    }
+    eprintln!(
+        "engines: {} at {} pixels, workspace {} MiB",
+        names.join(","),
+        plan.imgsz,
+        plan.workspace_mb
+    );
+    let step = Step { name: "build-engines", words, directory: None, variables: Vec::new() };
+    let ran = run_step(&step)?;
+    if ran.code != Some(0) {
+        anyhow::bail!(
+            "the engines could not be built (why is above): it ended {}; mend that, or measure on the CPU with --backend \
+             onnxruntime",
+            ran.ended
+        );
+    }
+    Ok(())
+}
+
+/// Says which models cannot be run, and how many; an error where none can.
+fn check_models(plan: &Plan) -> Result<usize> {
+    let found: Vec<(String, Result<ModelPlan>)> =
+        crate::commands::bench::plan::available(&plan.models, &plan.parsed()?)?;
+    let missing: Vec<String> = found
+        .iter()
+        .filter_map(|(tag, model)| model.as_ref().err().map(|error| format!("{tag}: {error:#}")))
+        .collect();
+    if missing.len() == found.len() {
+        return Err(UsageError(format!("No valid models selected:\n{}", missing.join("\n"))).into());
+    }
+    missing.iter().for_each(|line| log::warn!("{line}"));
+    Ok(missing.len())
+}
+
+/// Decodes the frames of all clips, with no more of them in memory than was said.
+fn decode(plan: &Plan, split: &dyn Dataset, videos: &[String], values: Values) -> Result<()> {
+    let geometry = plan.parsed()?.geometry;
+    let options = Options {
+        side: plan.imgsz,
+        geometry,
+        values,
+        frames_in_memory: plan.max_frames,
+        force: false,
+    };
+    let dir = plan.frames_dir(values);
+    for row in predecode::all(split, videos, &dir, &options)? {
+        let reason = row.reason.map_or_else(String::new, |reason| format!(": {reason}"));
+        eprintln!("frames of {}: {}{reason}", row.video, row.result);
+    }
+    Ok(())
+}

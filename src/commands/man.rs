@@ -1,0 +1,71 @@
+/*!
+`segtrt man`: manual pages from the same declaration as `--help`.
+*/
+
+use std::path::PathBuf;
+use std::io::Write;
+use std::path::Path;
+
+use clap::Args;
+use anyhow::{Context, Result, bail};
+use clap::Command;
+use clap_mangen::Man;
+
+use super::{Outcome, public};
+use host::UsageError;
+use vos::files::atomic;
+
+/// Which manual pages, and where they go.
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:\n  \
+    segtrt man bench | man -l -\n  \
+    segtrt man --out ~/.local/share/man/man1")]
+pub struct ManArgs {
+    /// The subcommand whose page is printed [default: the program's own].
+    #[arg(value_name = "SUBCOMMAND")]
+    pub subcommand: Vec<String>,
+    /// Write all pages into this folder instead.
+    #[arg(long, value_name = "DIR", conflicts_with = "subcommand")]
+    pub out: Option<PathBuf>,
+}
+
+/// Prints one page, or writes all.
+pub fn run(args: ManArgs) -> Result<Outcome> {
+    let mut root = public().disable_help_subcommand(true);
+    root.build();
+    if let Some(dir) = &args.out {
+        std::fs::create_dir_all(dir)
+            .with_context(|| format!("cannot create {}; choose another --out", dir.display()))?;
+        write_all(&root, dir)?;
+        return Ok(Outcome::Done);
+    }
+    let mut command = &root;
+    for name in &args.subcommand {
+        let Some(found) = command.find_subcommand(name) else {
+            let known: Vec<&str> = command.get_subcommands().map(Command::get_name).collect();
+            bail!(UsageError(format!(
+                "{name:?} is no subcommand; expected {}",
+                if known.is_empty() { "nothing further".to_owned() } else { known.join(", ") }
+            )));
+        };
+        command = found;
+    }
+    std::io::stdout().lock().write_all(&page(command)?.1)?;
+    Ok(Outcome::Done)
+}
+
+fn write_all(command: &Command, dir: &Path) -> Result<()> {
+    let (name, page) = page(command)?;
+    let path = dir.join(name);
+    atomic::write(&path, |out| Ok(out.write_all(&page)?))?;
+    println!("{}", path.display());
+    command.get_subcommands().try_for_each(|sub| write_all(sub, dir))
+}
+
+/// Name and content of a page.
+fn page(command: &Command) -> Result<(String, Vec<u8>)> {
+    let man = Man::new(command.clone());
+    let mut page = Vec::new();
+    man.render(&mut page)?;
+    Ok((man.get_filename(), page))
+}

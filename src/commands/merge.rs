@@ -1,0 +1,165 @@
+/*!
+`segtrt merge`: the predecessor's messages around a merge.
+*/
+
+use std::path::PathBuf;
+use std::path::{Path, PathBuf};
+
+use clap::Args;
+use anyhow::{Result, anyhow};
+use serde_json::json;
+
+use report::merge::Table;
+use super::Outcome;
+use host::shell;
+use report::merge::{self, MergeSource, Merged, Missing};
+use vos::files::atomic;
+
+/// What is merged, and where to.
+#[derive(Debug, Args)]
+#[command(
+    after_help = "Example: segtrt merge collected_results/nsight_experiment_* -o final_comparison.csv\n\n\
+    The columns platform, hostname and timestamp come first; columns that only some tables have come last and are empty \
+    elsewhere. Values pass through as they are; rows that repeat others are kept and told of. A table that is damaged, or none of \
+    results, is left out and named, and so is an argument that gives none; the exit code is then 1."
+)]
+pub struct MergeArgs {
+    /// Result folders and CSV files of results, of segtrt or of its Python predecessor; LABEL=PATH names a run's platform.
+    #[arg(required = true, value_name = "[LABEL=]PATH")]
+    pub dirs: Vec<PathBuf>,
+    /// The merged file.
+    #[arg(short, long, value_name = "FILE", default_value = "merged_results.csv")]
+    pub output: PathBuf,
+    /// Which table of each folder.
+    #[arg(long, value_enum, default_value = "profile_summary")]
+    pub table: Table,
+    /// Print one JSON document instead of messages.
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// Merges the tables of all folders that have one. The file is there before the first word: whoever reads the words may hang up.
+pub fn run(args: MergeArgs) -> Result<Outcome> {
+    let MergeArgs { dirs, output, table, json } = args;
+    let (mut sources, mut missing, mut damaged) = (Vec::new(), Vec::new(), Vec::new());
+    for dir in &dirs {
+        match MergeSource::find(dir, table) {
+            // One damaged table must not cost the rows of all others; but it is a failure, and said
+            // to be one.
+            Ok(source) => match merge::check(&source) {
+                Ok(()) => sources.push(source),
+                Err(error) => damaged.push(format!("{error:#}")),
+            },
+            Err(why) => missing.push(match why {
+                Missing::Path => format!("Directory not found: {}", dir.display()),
+                Missing::Kind => format!("Neither a folder nor a file: {}", dir.display()),
+                Missing::Table => format!("No {} in {}", table.file_name(), dir.display()),
+            }),
+        }
+    }
+    let mut words: Vec<String> = missing.iter().map(|why| format!("Warning: {why}")).collect();
+    let merged = match sources.is_empty() {
+        true => Err(no_source(&dirs, table)),
+        false => merge::merge(&sources, &output),
+    };
+    if let Ok(merged) = &merged {
+        words.extend(account(merged, &output));
+    }
+    // The predecessor's words, on standard output as there; a document or a table must stand there
+    // alone.
+    let alone = json || atomic::is_standard_output(&output);
+    for line in &words {
+        if alone { eprintln!("{line}") } else { println!("{line}") }
+    }
+    for why in &damaged {
+        log::warn!("left out: {why}");
+    }
+    let left_out = [missing, damaged].concat();
+    let merged = merged?;
+    warn(&merged);
+    if json {
+        let platforms: serde_json::Map<_, _> =
+            merged.platforms.iter().map(|(name, rows)| (name.clone(), json!(rows))).collect();
+        let document = match merged.rows {
+            0 => json!({"output": null, "rows": 0, "left_out": left_out}),
+            _ => json!({
+                "output": output, "rows": merged.rows, "platforms": platforms, "columns": merged.columns,
+                "sources": merged.sources, "repeated": merged.repeated,
+                "left_out": left_out,
+            }),
+        };
+        println!("{}", serde_json::to_string_pretty(&document)?);
+    }
+    Ok(if left_out.is_empty() { Outcome::Done } else { Outcome::PartlyFailed })
+}
+
+fn no_source(dirs: &[PathBuf], table: merge::Table) -> anyhow::Error {
+    anyhow!(
+        "No valid result directories provided\nexpected folders with {0} or profile_outputs/{0} in \
+         them, such as bench's --out-dir, or CSV files of results{1}",
+        table.file_name(),
+        below(dirs, table)
+    )
+}
+
+/// What was merged, in the predecessor's words.
+fn account(merged: &Merged, output: &Path) -> Vec<String> {
+    let mut lines = vec!["Merging results from:".to_owned()];
+    for source in &merged.sources {
+        lines.push(format!("  - {}", source.folder));
+        lines.push(format!("    Found {} entries from {}", source.rows, source.platform));
+    }
+    if merged.rows == 0 {
+        lines.push("No data to merge!".to_owned());
+        return lines;
+    }
+    lines.push(format!("\nMerged CSV written to: {}", output.display()));
+    lines.push(format!("Total entries: {}", merged.rows));
+    lines.push("\nEntries by platform:".to_owned());
+    lines.extend(merged.platforms.iter().map(|(platform, rows)| format!("  {platform}: {rows}")));
+    lines
+}
+
+/// Folders one step below the named ones that could be merged, ready to be typed:
+/// `collected_results` instead of what is in it is an easy slip.
+fn below(dirs: &[PathBuf], table: merge::Table) -> String {
+    let inside = |dir: &PathBuf| std::fs::read_dir(dir).into_iter().flatten().flatten();
+    let mut found: Vec<PathBuf> = dirs
+        .iter()
+        .flat_map(inside)
+        .map(|entry| entry.path())
+        .filter(|path| path.is_dir() && MergeSource::find(path, table).is_ok())
+        .collect();
+    if found.is_empty() {
+        return String::new();
+    }
+    found.sort();
+    let words: Vec<String> = found.iter().map(|path| path.display().to_string()).collect();
+    let words = shell::line(words.iter().map(String::as_str));
+    format!("; below there are some, try: segtrt merge {words}")
+}
+
+/// What the predecessor would not have told.
+fn warn(merged: &Merged) {
+    for source in &merged.sources {
+        if let Some(ragged) = source.ragged {
+            log::warn!(
+                "{}: {} rows have another number of fields than the header (the first is row {}: \
+                 {} instead of {}); what is missing is empty, what is too much is left out: look \
+                 at that file",
+                source.folder,
+                ragged.rows,
+                ragged.first,
+                ragged.fields,
+                ragged.expected
+            );
+        }
+    }
+    if let Some(first) = &merged.first_repeated {
+        log::warn!(
+            "{} rows repeat an object, model and pass that came before (first: {first}); they are \
+             kept, so means count them twice: look for a folder that was named or collected twice",
+            merged.repeated
+        );
+    }
+}

@@ -1,0 +1,206 @@
+/*!
+`segtrt predecode`: clip after clip to a file of resized frames; a clip that cannot be read costs its row only.
+*/
+
+use std::path::PathBuf;
+use std::io::{IsTerminal, Write};
+use std::path::{Path, PathBuf};
+
+use clap::Args;
+use anyhow::{Context, Result, bail};
+use indicatif::{ProgressBar, ProgressStyle};
+use serde::Serialize;
+
+use super::shared::ShuffleArgs;
+use vos::geometry::GeometryKind;
+use vos::predecode::Values;
+use super::Outcome;
+use host::UsageError;
+use host::printable::printable;
+use host::processor;
+use host::screen_table;
+use vos::dataset::{self, Dataset};
+use vos::predecode::{self, Done, Options};
+
+/// Which clips, for which network input, and where they go.
+#[derive(Debug, Args)]
+#[command(
+    after_help = "Example: segtrt predecode --split-dir demo/split --imgsz 256 --values u8 --out-dir demo/frames\n\
+    then:    segtrt bench --split-dir demo/split --models edgetam_mini_points --predecoded demo/frames\n\n\
+    A file is written again only where it is missing, damaged, or of other frames or settings; a run that was stopped goes \
+    on where it was. Rows measured with such frames say so (docs/experiments.md)."
+)]
+pub struct PredecodeArgs {
+    /// The split: SA-V layout (JPEGImages_24fps, Annotations_6fps) or DAVIS layout.
+    #[arg(long)]
+    pub split_dir: PathBuf,
+    /// Stem of the manifest in the split folder; all clips where there is none.
+    #[arg(long, default_value = "sav_val")]
+    pub split_name: String,
+    /// Side of the network input in pixels.
+    #[arg(long, default_value_t = 1024)]
+    pub imgsz: usize,
+    /// How frames are brought to the network's square.
+    #[arg(long, value_enum, default_value = "stretch")]
+    pub geometry: GeometryKind,
+    /// What is stored of each pixel and channel.
+    #[arg(long, value_enum, default_value = "f16")]
+    pub values: Values,
+    /// Clips to take, 0 for all.
+    #[arg(long, default_value_t = 0)]
+    pub limit_videos: usize,
+    /// In which order clips are taken.
+    #[command(flatten)]
+    pub shuffle: ShuffleArgs,
+    /// Where files go [default: SPLIT_DIR/predecoded].
+    #[arg(long)]
+    pub out_dir: Option<PathBuf>,
+    /// Most frames in memory at once [default: two for each thread].
+    #[arg(long, value_parser = clap::value_parser!(u32).range(1..))]
+    pub max_frames_in_mem: Option<u32>,
+    /// Threads [default: all processors].
+    #[arg(long, value_parser = clap::value_parser!(u32).range(1..=1024))]
+    pub threads: Option<u32>,
+    /// Write what is up to date too.
+    #[arg(long)]
+    pub force: bool,
+    /// Print the rows as JSON.
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// Sides of networks are multiples of this.
+const SIDE_STEP: usize = 32;
+/// No network here comes near; a typing error would fill the disk.
+const MOST_SIDE: usize = 4096;
+
+/// A clip's row.
+#[derive(Debug, Serialize)]
+pub(super) struct Row {
+    /// Clip.
+    pub video: String,
+    /// `written`, `up to date` or `failed`.
+    pub result: &'static str,
+    /// Why it failed, or why a file that was there was written again.
+    pub reason: Option<String>,
+    /// Its file.
+    pub file: Option<PathBuf>,
+    /// Frames in it.
+    pub frames: Option<usize>,
+    /// Its size, bytes.
+    pub bytes: Option<u64>,
+    /// Time for it, s.
+    pub seconds: Option<f64>,
+}
+
+/// Predecodes the chosen clips.
+pub fn run(args: PredecodeArgs) -> Result<Outcome> {
+    if args.imgsz == 0 || !args.imgsz.is_multiple_of(SIDE_STEP) || args.imgsz > MOST_SIDE {
+        let side = args.imgsz;
+        bail!(UsageError(format!(
+            "--imgsz {side}: expected a multiple of {SIDE_STEP} up to {MOST_SIDE}, the side of a network's input"
+        )));
+    }
+    let split = dataset::open(&args.split_dir, &args.split_name)?;
+    let videos = dataset::select(
+        split.videos(),
+        args.limit_videos,
+        args.shuffle.shuffle_videos,
+        args.shuffle.seed,
+    );
+    let dir = args.out_dir.clone().unwrap_or_else(|| args.split_dir.join("predecoded"));
+    let threads = args.threads.map_or_else(processor::processors, |threads| threads as usize);
+    let options = Options {
+        side: args.imgsz,
+        geometry: args.geometry,
+        values: args.values,
+        frames_in_memory: args.max_frames_in_mem.map_or(2 * threads, |frames| frames as usize),
+        force: args.force,
+    };
+    let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build();
+    let pool = pool.context("cannot start the decoding threads; try fewer with --threads")?;
+    let rows = pool.install(|| all(split.as_ref(), &videos, &dir, &options))?;
+    let mut out = std::io::stdout().lock();
+    if args.json {
+        serde_json::to_writer_pretty(&mut out, &rows)?;
+        writeln!(out)?;
+    } else {
+        writeln!(out, "{}", printable(&table(&rows)))?;
+        writeln!(out, "{}", printable(&dir.display().to_string()))?;
+    }
+    let failed = rows.iter().filter(|row| row.result == "failed").count();
+    if failed > 0 {
+        eprintln!("{failed} of {} clips failed; the others are there", rows.len());
+    }
+    Ok(if failed > 0 { Outcome::PartlyFailed } else { Outcome::Done })
+}
+
+/// Predecodes `videos` into `dir`, which is made; a row for each.
+pub(super) fn all(
+    split: &dyn Dataset,
+    videos: &[String],
+    dir: &Path,
+    options: &Options,
+) -> Result<Vec<Row>> {
+    std::fs::create_dir_all(dir)
+        .with_context(|| format!("cannot create {}; choose a writable folder", dir.display()))?;
+    predecode::remove_litter(dir);
+    Ok(videos.iter().map(|video| one(split, video, dir, options)).collect())
+}
+
+fn one(split: &dyn Dataset, video: &str, dir: &Path, options: &Options) -> Row {
+    let made = split.clip(video).map_err(anyhow::Error::from).and_then(|clip| {
+        let bar = match std::io::stderr().is_terminal() {
+            true => ProgressBar::new(clip.frames.len() as u64),
+            false => ProgressBar::hidden(),
+        };
+        if let Ok(style) = ProgressStyle::with_template("{prefix} {bar:30.cyan/blue} {pos}/{len}") {
+            bar.set_style(style);
+        }
+        bar.set_prefix(printable(video).into_owned());
+        let done = predecode::predecode(&clip, dir, options, &mut |frames| {
+            bar.set_position(frames as u64);
+        });
+        bar.finish_and_clear();
+        done
+    });
+    match made {
+        Ok(Done { path, frames, bytes, outcome, why, took }) => Row {
+            video: video.to_owned(),
+            result: match outcome {
+                predecode::Outcome::Written => "written",
+                predecode::Outcome::UpToDate => "up to date",
+            },
+            reason: why,
+            file: Some(path),
+            frames: Some(frames),
+            bytes: Some(bytes),
+            seconds: Some(took.as_secs_f64()),
+        },
+        Err(error) => Row {
+            video: video.to_owned(),
+            result: "failed",
+            reason: Some(format!("{error:#}")),
+            file: None,
+            frames: None,
+            bytes: None,
+            seconds: None,
+        },
+    }
+}
+
+fn table(rows: &[Row]) -> String {
+    let mut table = screen_table::table(["clip", "frames", "MiB", "s", "result", "reason"], 1..4);
+    let or_dash = |text: Option<String>| text.unwrap_or_else(|| "-".to_owned());
+    for row in rows {
+        table.add_row([
+            row.video.clone(),
+            or_dash(row.frames.map(|frames| frames.to_string())),
+            or_dash(row.bytes.map(|bytes| format!("{:.1}", bytes as f64 / f64::from(1 << 20)))),
+            or_dash(row.seconds.map(|seconds| format!("{seconds:.2}"))),
+            row.result.to_owned(),
+            row.reason.clone().unwrap_or_default(),
+        ]);
+    }
+    table.to_string()
+}

@@ -1,0 +1,296 @@
+/*!
+`segtrt profile`: a bench as it is, then its objects again under nsys, then the reports' names into the rows.
+*/
+
+use std::ffi::OsString;
+use std::path::PathBuf;
+use std::path::{Path, PathBuf};
+
+use clap::Args;
+use anyhow::{Context, Result, bail};
+use clap::Parser;
+use serde_json::{Value, json};
+
+use crate::profile::Settings;
+use super::bench::plan::{Resolved, resolve};
+use super::bench::{self, BenchArgs};
+use crate::bench::plan::BenchPlan;
+use super::{Cli, Command, Outcome, accept_underscores};
+use crate::profile::{NoReports, Recorder, ReportName, Target};
+use host::UsageError;
+use host::shell;
+use report::nsys::Nsys;
+use vos::dataset::Dataset;
+use vos::files::ResultStore;
+use vos::record::{ObjectKey, RunRecord, Status};
+
+/// What is recorded of a bench, and how.
+#[derive(Debug, Args)]
+#[command(
+    after_help = "Example: segtrt profile -- bench --split-dir demo/split --models edgetam_mini_points --out-dir demo/out\n\n\
+    First the bench runs as it is, unprofiled: the rows are from that run alone. Then each object that has numbers is run \
+    again under nsys, once for each model and recorded pass, and the column nsight_report of profile_summary.csv names the \
+    reports: OUT_DIR/nsight_reports/VIDEO_objOBJECT_TAG_runN.nsys-rep. Look at them with segtrt nsys. A report holds the \
+    environment of the program: look through it before you pass it on."
+)]
+pub struct ProfileArgs {
+    /// Record only; the column is filled in rows of an earlier bench with the same settings, where there are any.
+    #[arg(long)]
+    pub no_timed_run: bool,
+    /// APIs to trace.
+    #[arg(long, env = "NSYS_TRACE", default_value = crate::profile::USUAL_TRACE, value_name = "LIST")]
+    pub trace: String,
+    /// Sampling of the CPU: none, process-tree or system-wide.
+    #[arg(long, env = "NSYS_SAMPLE", default_value = "none")]
+    pub sample: String,
+    /// Backtraces of samples: none, lbr, fp or dwarf.
+    #[arg(long, env = "NSYS_BACKTRACE", default_value = "none")]
+    pub backtrace: String,
+    /// Folder of the reports [default: OUT_DIR/nsight_reports].
+    #[arg(long, env = "NSYS_OUTPUT_DIR", value_name = "DIR")]
+    pub output_dir: Option<PathBuf>,
+    /// Put before each report's name; nsys's %p, %h and %q{VARIABLE} work.
+    #[arg(long, env = "NSYS_OUTPUT_NAME", value_name = "NAME")]
+    pub output_name: Option<String>,
+    /// Sample the counters of these GPUs, by nsys's numbers, or all: SM and tensor activity, memory bandwidth. The driver must
+    /// let this user read them.
+    #[arg(long, value_name = "GPUS")]
+    pub gpu_metrics: Option<String>,
+    /// Write each report's SQLite export beside it.
+    #[arg(long)]
+    pub export_sqlite: bool,
+    /// Print one JSON document instead of the tables; so does --json among the bench's flags.
+    #[arg(long)]
+    pub json: bool,
+    /// The bench: `bench` and its flags.
+    #[arg(last = true, required = true, value_name = "bench …")]
+    pub command: Vec<OsString>,
+}
+
+impl ProfileArgs {
+    /// How reports are recorded.
+    pub fn settings(&self) -> Settings {
+        Settings {
+            trace: self.trace.clone(),
+            sample: self.sample.clone(),
+            backtrace: self.backtrace.clone(),
+            gpu_metrics: self.gpu_metrics.clone(),
+            export_sqlite: self.export_sqlite,
+        }
+    }
+}
+
+/// Where reports lie in a bench's folder, the predecessor's name.
+const FOLDER: &str = "nsight_reports";
+
+/// Runs the bench and records it.
+pub fn run(args: ProfileArgs) -> Result<Outcome> {
+    let parsed = parse(&args.command)?;
+    // Before anything is timed: without it there would be nothing to do afterwards.
+    let nsys = Nsys::find()?;
+    eprintln!("nsys {} ({})", nsys.version, nsys.path.display());
+    let resume = parsed.resume;
+    let Resolved { plan, split, left_out } = resolve(&parsed)?;
+    let json = args.json || parsed.json;
+    let (timed, document) = match (args.no_timed_run, json) {
+        (true, _) => (Outcome::Done, Value::Null),
+        (false, true) => {
+            let (document, timed) = bench::measure(&parsed)?.document()?;
+            (timed, document)
+        }
+        (false, false) => (bench::run(parsed)?, Value::Null),
+    };
+    if timed == Outcome::Stopped {
+        return Ok(timed);
+    }
+    let mut rows = rows(&plan, args.no_timed_run)?;
+    let targets = match (args.no_timed_run, &rows) {
+        (false, Some(rows)) => measured_objects(&plan, rows),
+        _ => all_objects(&plan, split.as_ref()),
+    };
+    if targets.is_empty() {
+        bail!("no object of this bench can be profiled; the reason column of its rows says why");
+    }
+    let folder = args.output_dir.clone().unwrap_or_else(|| plan.out_dir.join(FOLDER));
+    std::fs::create_dir_all(&folder).with_context(|| {
+        format!("cannot create {}; choose another --output-dir", folder.display())
+    })?;
+    if plan.gpu.as_ref().is_some_and(|gpu| gpu.objects_together > 1) {
+        eprintln!("objects are profiled one at a time, not together: each has a report of its own");
+    }
+    let recorder = Recorder::new(nsys, &args.settings(), &plan)?;
+    let name = |target: &Target| {
+        ReportName::new(&folder, args.output_name.as_deref(), &target.key, target.run)
+    };
+    let reports = record(&recorder, &targets, &name, resume, rows.as_mut())?;
+    let failed = reports.iter().filter(|report| report["error"].is_string()).count();
+    let table = rows.map(|_| plan.out_dir.join(vos::files::profile_csv::FILE_NAME));
+    if json {
+        let document =
+            json!({"bench": document, "folder": folder, "reports": reports, "rows": table});
+        println!("{document:#}");
+    } else {
+        println!("{} of {} reports in {}", targets.len() - failed, targets.len(), folder.display());
+        table.iter().for_each(|table| println!("{}", table.display()));
+        if failed < targets.len() {
+            println!("look at them with: segtrt nsys {}", shell::path(&folder));
+        }
+    }
+    let sound = failed == 0 && left_out == 0 && timed == Outcome::Done;
+    Ok(if sound { Outcome::Done } else { Outcome::PartlyFailed })
+}
+
+/// Records a report of each target, but for those that a resumed run has already; what `--json` says of each.
+fn record(
+    recorder: &Recorder,
+    targets: &[Target],
+    name: &dyn Fn(&Target) -> ReportName,
+    resume: bool,
+    mut rows: Option<&mut ResultStore>,
+) -> Result<Vec<Value>> {
+    let mut reports = Vec::new();
+    // The targets that are left alone once it is known that no report can be made.
+    let mut left_alone = 0;
+    let mut given_up = None;
+    for (at, target) in targets.iter().enumerate() {
+        let ObjectKey { video, object, tag: model } = &target.key;
+        let what =
+            format!("[{}/{}] {model} {video} {object} run {}", at + 1, targets.len(), target.run);
+        let name = name(target);
+        let row = rows.as_ref().and_then(|rows| rows.runs().find(|row| is_of(row, target)));
+        let named = row.and_then(|row| row.nsight_report.as_ref()).map(PathBuf::from);
+        if resume && named.is_some() && named == name.find() {
+            eprintln!("{what}: its report is there already");
+            reports.push(told(target, named.as_deref(), None));
+            continue;
+        }
+        if let Some(why) = &given_up {
+            left_alone += 1;
+            reports.push(told(target, None, Some(format!("not recorded: {why}"))));
+            continue;
+        }
+        let report = match recorder.record(target, &name) {
+            Ok(recorded) => {
+                let (path, megabytes) = (recorded.path.display(), recorded.bytes as f64 / 1e6);
+                eprintln!("{what}: {path} ({megabytes:.1} MB), {}", cost(&recorded.pass, row));
+                reports.push(told(target, Some(&recorded.path), None));
+                Some(path.to_string())
+            }
+            Err(error) => {
+                eprintln!("{what}: FAILED: {error:#}");
+                reports.push(told(target, None, Some(format!("{error:#}"))));
+                given_up = error.downcast_ref::<NoReports>().map(ToString::to_string);
+                None
+            }
+        };
+        // At once: whatever stops the next one must not lose this one's name.
+        if let Some(rows) = &mut rows {
+            rows.set_reports(|row| match is_of(row, target) {
+                true => report.clone(),
+                false => row.nsight_report.clone(),
+            })?;
+        }
+    }
+    if left_alone > 0 {
+        eprintln!("{left_alone} more were not recorded: there would be no report of them either");
+    }
+    Ok(reports)
+}
+
+/// A report, or why there is none, as `--json` has it.
+fn told(target: &Target, path: Option<&Path>, error: Option<String>) -> Value {
+    let ObjectKey { video, object, tag: model } = &target.key;
+    json!({
+        "video": video, "object": object, "model": model, "run": target.run, "report": path, "error": error,
+    })
+}
+
+/// The row stands beside the target's report.
+fn is_of(row: &RunRecord, target: &Target) -> bool {
+    row.key == target.key && row.run == target.run
+}
+
+/// The bench after the two hyphens.
+fn parse(command: &[OsString]) -> Result<BenchArgs> {
+    let line = [OsString::from("segtrt")].into_iter().chain(command.iter().cloned());
+    let usage = |what: String| anyhow::Error::from(UsageError(what));
+    let cli = Cli::try_parse_from(accept_underscores(line))
+        .map_err(|error| usage(format!("in the command after --: {error}")))?;
+    match cli.command {
+        Command::Bench(args) => Ok(*args),
+        _ => Err(usage(
+            "only a bench can be profiled; write: segtrt profile -- bench --split-dir DIR --models TAG".to_owned(),
+        )),
+    }
+}
+
+/// How much slower the pass was under the profiler.
+fn cost(profiled: &RunRecord, timed: Option<&RunRecord>) -> String {
+    let fps = |row: &RunRecord| row.numbers().map(|numbers| numbers.speed.fps);
+    match (fps(profiled), timed.and_then(fps)) {
+        (Some(profiled), Some(timed)) => {
+            format!("{profiled:.2} fps under nsys, {timed:.2} without")
+        }
+        (Some(profiled), None) => format!("{profiled:.2} fps under nsys"),
+        (None, _) => "no numbers".to_owned(),
+    }
+}
+
+/// Every object of the chosen clips; what cannot be opened is told and left out.
+fn all_objects(plan: &BenchPlan, split: &dyn Dataset) -> Vec<Target> {
+    let mut targets = Vec::new();
+    for video in &plan.videos {
+        let clip = match split.clip(video) {
+            Ok(clip) => clip,
+            Err(error) => {
+                log::warn!("{video}: {error}");
+                continue;
+            }
+        };
+        let limit = if plan.limit_objects == 0 { usize::MAX } else { plan.limit_objects };
+        for object in clip.objects.iter().take(limit) {
+            for (at, model) in plan.models.iter().enumerate() {
+                let key = ObjectKey {
+                    video: video.clone(),
+                    object: object.name.clone(),
+                    tag: model.tag.text.clone(),
+                };
+                let runs = 0..plan.profile_runs;
+                targets.extend(runs.map(|run| Target { key: key.clone(), model: at, run }));
+            }
+        }
+    }
+    targets
+}
+
+/// The passes of the bench that have numbers.
+fn measured_objects(plan: &BenchPlan, rows: &ResultStore) -> Vec<Target> {
+    let (ok, others): (Vec<_>, Vec<_>) = rows.runs().partition(|row| row.status == Status::Ok);
+    if !others.is_empty() {
+        eprintln!("{} rows without numbers are not profiled", others.len());
+    }
+    let target = |row: &RunRecord| {
+        let model = plan.models.iter().position(|model| model.tag.text == row.key.tag)?;
+        Some(Target { key: row.key.clone(), model, run: row.run })
+    };
+    ok.into_iter().filter_map(target).collect()
+}
+
+/// The rows of this bench, less names of reports that are gone; none where nothing was timed now and there are none of the same
+/// settings from before.
+fn rows(plan: &BenchPlan, no_timed_run: bool) -> Result<Option<ResultStore>> {
+    if no_timed_run && !ResultStore::is_there(&plan.out_dir) {
+        return Ok(None);
+    }
+    let mut rows = match ResultStore::resume(&plan.out_dir, bench::configuration(plan)?) {
+        Ok(rows) => rows,
+        Err(error) if no_timed_run => {
+            log::warn!("no column nsight_report is filled: {error:#}");
+            return Ok(None);
+        }
+        Err(error) => return Err(error),
+    };
+    let is_there = |name: &&String| Path::new(name).is_file();
+    rows.set_reports(|row| row.nsight_report.as_ref().filter(is_there).cloned())?;
+    Ok(Some(rows))
+}

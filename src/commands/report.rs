@@ -1,0 +1,196 @@
+/*!
+`segtrt report`.
+*/
+
+use std::path::PathBuf;
+use std::io::Write;
+use std::path::{Path, PathBuf};
+
+use clap::Args;
+use anyhow::{Context, Result, bail};
+
+use super::Outcome;
+use host::UsageError;
+use host::screen_table;
+use report::chart::thousands;
+use report::targets::{self, Targets, Verdicts};
+use report::{self, Figures, Report};
+use vos::files::atomic;
+
+/// What a report is made from and where it goes.
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:\n  \
+    segtrt report benchmark_outputs -o report.html\n  \
+    segtrt report 'RTX 3090=shire.csv' 'Jetson Orin=jetson.csv' --plots figures\n  \
+    segtrt report out --targets targets.toml --check\n\n\
+    The page is one file that fetches nothing. What it says and how to read it: docs/reading-the-report.md.")]
+pub struct ReportArgs {
+    /// Run folders (searched for runs below), CSV files of results, comparison.json files; LABEL=PATH names a run.
+    #[arg(required_unless_present = "print_targets", value_name = "[LABEL=]PATH")]
+    pub inputs: Vec<String>,
+    /// The page [default: report.html, and none with --json alone].
+    #[arg(short, long, value_name = "FILE")]
+    pub out: Option<PathBuf>,
+    /// Also write every plot as SVG and PNG to this folder.
+    #[arg(long, value_name = "DIR")]
+    pub plots: Option<PathBuf>,
+    /// Hold every model against the targets in FILE; `default` for the built-in ones.
+    #[arg(long, value_name = "FILE")]
+    pub targets: Option<PathBuf>,
+    /// End with exit code 1 if a target is missed (built-in targets unless --targets names others).
+    #[arg(long)]
+    pub check: bool,
+    /// Print the built-in targets as a file to change, and do nothing else.
+    #[arg(long, exclusive = true)]
+    pub print_targets: bool,
+    /// Profiles to show, as `segtrt nsys --json` printed them.
+    #[arg(long, value_name = "FILE")]
+    pub nsys: Vec<PathBuf>,
+    /// Heading of the page.
+    #[arg(long, value_name = "TEXT", default_value = "Video object segmentation benchmark")]
+    pub title: String,
+    /// Print the report's data as one JSON document.
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// Reads, writes the page and what else was asked for. What could not be read is told of and ends in exit code 1; the rest is there.
+pub fn run(args: ReportArgs) -> Result<Outcome> {
+    if args.print_targets {
+        print!("{}", targets::DEFAULT);
+        return Ok(Outcome::Done);
+    }
+    let targets = targets(&args)?;
+    let inputs = report::read(&args.inputs, &args.nsys)?;
+    for problem in &inputs.problems {
+        eprintln!("Error: {problem}");
+    }
+    let report = report::build(inputs, targets.as_ref(), now());
+    if let Some(targets) = &targets {
+        check_metrics(targets, &report)?;
+    }
+    let written = write(&args, &report)?;
+    if args.json {
+        let mut out = std::io::stdout().lock();
+        serde_json::to_writer_pretty(&mut out, &report)?;
+        writeln!(out)?;
+    } else if !args.out.as_deref().is_some_and(atomic::is_standard_output) {
+        print(&report, &written);
+    }
+    let missed = report.targets.as_ref().and_then(Verdicts::failure);
+    if let Some(missed) = missed.as_ref().filter(|_| args.check) {
+        eprintln!("Error: {missed}");
+    }
+    let sound = report.problems.is_empty() && !(args.check && missed.is_some());
+    Ok(if sound { Outcome::Done } else { Outcome::PartlyFailed })
+}
+
+fn targets(args: &ReportArgs) -> Result<Option<Targets>> {
+    let built_in = || args.check.then_some(Path::new("default"));
+    let Some(file) = args.targets.as_deref().or_else(built_in) else { return Ok(None) };
+    Targets::open(file).map(Some).map_err(|error| UsageError(format!("{error:#}")).into())
+}
+
+fn check_metrics(targets: &Targets, report: &Report) -> Result<()> {
+    let unknown = targets.unknown(&report.groups);
+    if unknown.is_empty() {
+        return Ok(());
+    }
+    let named = unknown
+        .iter()
+        .map(|target| format!("target {:?} asks for {:?}", target.name, target.metric));
+    bail!(UsageError(format!(
+        "{}: {}, a metric that no table has; known are the tables' own columns and {}",
+        targets.from,
+        named.collect::<Vec<_>>().join(", "),
+        Targets::known_metrics()
+    )))
+}
+
+/// The page and the plots; where they are.
+fn write(args: &ReportArgs, report: &Report) -> Result<Vec<PathBuf>> {
+    let page = match (&args.out, args.json) {
+        (Some(path), _) => Some(path.clone()),
+        (None, false) => Some(PathBuf::from("report.html")),
+        (None, true) => None,
+    };
+    let mut written = Vec::new();
+    if page.is_none() && args.plots.is_none() {
+        return Ok(written);
+    }
+    let figures = Figures::of(report);
+    if let Some(path) = page {
+        if let Some(folder) = path.parent().filter(|folder| !folder.as_os_str().is_empty()) {
+            std::fs::create_dir_all(folder)
+                .with_context(|| format!("cannot create {}", folder.display()))?;
+        }
+        let text = report::render(report, &figures, &args.title);
+        atomic::write(&path, |out| Ok(out.write_all(text.as_bytes())?))?;
+        written.push(path);
+    }
+    if let Some(folder) = &args.plots {
+        written.extend(report::write_plots(folder, figures.all())?);
+    }
+    Ok(written)
+}
+
+/// The short form on the screen.
+fn print(report: &Report, written: &[PathBuf]) {
+    let mut table = screen_table::table(
+        ["model", "platform", "objects", "fps", "p50 ms", "p99 ms", "J&F", "valid"],
+        2..8,
+    );
+    for group in &report.groups {
+        let number = |column: &str, digits: usize| match group.mean(column) {
+            Some(value) if group.invalid && column != "JandF" => {
+                format!("({})", thousands(value, digits))
+            }
+            Some(value) => thousands(value, digits),
+            None => "-".to_owned(),
+        };
+        let counts = &group.counts;
+        table.add_row([
+            group.name.clone(),
+            group.platform.clone(),
+            format!("{}/{}", counts.objects_measured, counts.objects),
+            number("fps", 2),
+            number("latency_p50_ms", 2),
+            number("latency_p99_ms", 2),
+            number("JandF", 4),
+            if counts.no_verdict > 0 {
+                "no verdict".to_owned()
+            } else {
+                format!("{}/{}", counts.valid, counts.measured)
+            },
+        ]);
+    }
+    if !report.groups.is_empty() {
+        println!("{table}");
+    }
+    if report.groups.iter().any(|group| group.invalid) {
+        println!("In brackets: every row is INVALID; the page says why.");
+    }
+    if let Some(verdicts) = &report.targets {
+        let count = |state| verdicts.count(state);
+        println!(
+            "targets: {} passed, {} failed, {} not measured, {} of INVALID rows ({})",
+            count(targets::State::Pass),
+            count(targets::State::Fail),
+            count(targets::State::NotMeasured),
+            count(targets::State::Invalid),
+            verdicts.from
+        );
+    }
+    for path in written {
+        println!("{}", path.display());
+    }
+}
+
+/// Now, in UTC; `SOURCE_DATE_EPOCH` stands in for the clock where a page must come out the same twice.
+fn now() -> String {
+    let fixed = std::env::var("SOURCE_DATE_EPOCH").ok().and_then(|seconds| seconds.parse().ok());
+    let moment = fixed
+        .and_then(|seconds| jiff::Timestamp::from_second(seconds).ok())
+        .unwrap_or_else(jiff::Timestamp::now);
+    moment.strftime("%F %H:%M UTC").to_string()
+}

@@ -1,0 +1,68 @@
+/*!
+`segtrt synth`.
+*/
+
+use std::path::PathBuf;
+
+use clap::Args;
+use anyhow::Result;
+
+use super::Outcome;
+use host::UsageError;
+use vos::synth::{SynthOptions, check, write_split};
+
+/// What `segtrt synth` writes.
+#[derive(Debug, Args)]
+#[command(
+    after_help = "Example: segtrt synth --out demo/split --videos 2 --objects 2 --frames 24 --size 640x360 --seed 7"
+)]
+pub struct SynthArgs {
+    /// Folder of the new split.
+    #[arg(long)]
+    pub out: PathBuf,
+    /// Number of clips.
+    #[arg(long, default_value_t = 2)]
+    pub videos: usize,
+    /// Objects in each clip.
+    #[arg(long, default_value_t = 2)]
+    pub objects: usize,
+    /// Frames of each clip.
+    #[arg(long, default_value_t = 24)]
+    pub frames: usize,
+    /// Frame size in pixels, WIDTHxHEIGHT.
+    #[arg(long, default_value = "640x360", value_parser = parse_size)]
+    pub size: (usize, usize),
+    /// The same seed gives the same bytes.
+    #[arg(long, default_value_t = 0)]
+    pub seed: u64,
+    /// Print what was written as JSON.
+    #[arg(long)]
+    pub json: bool,
+}
+
+fn parse_size(text: &str) -> Result<(usize, usize), String> {
+    let parsed =
+        text.split_once(['x', 'X']).and_then(|(w, h)| Some((w.parse().ok()?, h.parse().ok()?)));
+    parsed.ok_or_else(|| format!("{text:?} is not WIDTHxHEIGHT; write for example 640x360"))
+}
+
+/// Writes a synthetic split and says where it is.
+pub fn run(args: SynthArgs) -> Result<Outcome> {
+    let SynthArgs { out, videos, objects, frames, size: (width, height), seed, json } = args;
+    let options = SynthOptions { out: out.clone(), videos, objects, frames, width, height, seed };
+    check(&options).map_err(|error| UsageError(error.to_string()))?;
+    let summary = write_split(&options)?;
+    if json {
+        let document = serde_json::json!({
+            "split_dir": out, "videos": videos, "objects": videos * objects, "frames": summary.frames,
+            "masks": summary.masks, "width": width, "height": height, "seed": seed,
+        });
+        println!("{}", serde_json::to_string_pretty(&document)?);
+        return Ok(Outcome::Done);
+    }
+    println!(
+        "wrote {videos} clips of {frames} frames, {objects} objects each, to {}",
+        out.display()
+    );
+    Ok(Outcome::Done)
+}
