@@ -32,7 +32,7 @@ from schedule.ledger import Ledger, write_json  # noqa: E402
 from schedule.plan import GROUPS, plan  # noqa: E402
 from schedule.runtime import onnxruntime_library  # noqa: E402
 from schedule.scheduler import Scheduler  # noqa: E402
-from schedule.settings import ENCODERS, MAKERS, MIXED, ROOT, TAGS, Settings, of_model  # noqa: E402
+from schedule.settings import ENCODERS, COMPUTED_BY, MIXED, ROOT, TAGS, Settings, of_model  # noqa: E402
 from schedule.stand_in import stand_in  # noqa: E402
 
 
@@ -64,12 +64,12 @@ def parser():
     p.add_argument("--kept-compiled", type=Path, metavar="DIR", help=told)
     told = "an earlier lab's OUT/bed: networks whose weights are there need not learn again"
     p.add_argument("--kept-weights", type=Path, metavar="DIR", help=told)
-    told = "what this program computes of SAM 2.1's fp16 encoders (onnx/README.md); --groups attention measures before and after [trunk]"
+    told = "what computes SAM 2.1's fp16 encoders (onnx/README.md); --groups attention measures both [trunk]"
     p.add_argument("--encoder", choices=ENCODERS, default="trunk", help=told)
-    told = "who computes the track step's mask decoder of fp16 bundles (onnx/README.md); mixed engines compute their own either way [engine]"
-    p.add_argument("--decoder", choices=MAKERS, default="engine", help=told)
-    told = "who computes the memory encoder of fp16 bundles, likewise [engine]"
-    p.add_argument("--memory", choices=MAKERS, default="engine", help=told)
+    told = "what computes the mask decoder of fp16 engines (onnx/README.md); mixed engines leave it to TensorRT [engine]"
+    p.add_argument("--mask-decoder", choices=COMPUTED_BY, default="engine", help=told)
+    told = "what computes the memory encoder of fp16 engines, likewise [engine]"
+    p.add_argument("--memory-encoder", choices=COMPUTED_BY, default="engine", help=told)
     p.add_argument("--ort-gpu", type=Path, metavar="LIB", help="ONNX Runtime's library with the CUDA provider: a further side")
     p.add_argument("--groups", default="main", help=f"of {', '.join(GROUPS)} [main]")
     p.add_argument("--only", default="", metavar="PATTERN,…", help="jobs of these names, and what they need: compare_edgetam,iou_*")
@@ -136,8 +136,8 @@ def settings_of(args, gpus, error):
         kept_compiled=args.kept_compiled and args.kept_compiled.absolute(),
         kept_weights=args.kept_weights and args.kept_weights.absolute(),
         encoder=args.encoder,
-        mask_decoder=args.decoder,
-        memory_encoder=args.memory,
+        mask_decoder=args.mask_decoder,
+        memory_encoder=args.memory_encoder,
         ort_gpu=args.ort_gpu and args.ort_gpu.absolute(),
         nsys=os.environ.get("NSYS_CMD"),
         sanitizer=shutil.which("compute-sanitizer"),

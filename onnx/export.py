@@ -13,10 +13,10 @@ from segexport import ExportError
 from segexport.commandline import add_weight_options, build_model
 from segexport.models import spec_of
 
-# What --segments does to an encoder that segtrt's kernels take, where nobody says.
+# The default of --encoder with --segments, for SAM 2.1 in fp16.
 USUAL_ENCODER = "trunk"
-# The models whose mask decoder and memory encoder segtrt's kernels compute by default: whole clips were measured with them.
-MEASURED_WITHOUT_ENGINES = "edgetam"
+# The model whose mask decoder and memory encoder run as CUDA kernels by default: its masks were measured with them over whole clips.
+MEASURED_WITH_KERNELS = "edgetam"
 
 
 def parse():
@@ -28,36 +28,33 @@ def parse():
     parser.add_argument(
         "--segments",
         action="store_true",
-        help="also write what TensorRT takes better in pieces: the track step cut at its attentions (track_keys, "
-        "track_seg*), SAM 2.1's encoder in parts (encoder_cut*): in fp16 as --encoder says, in fp32 cut for its depth",
+        help="also write the track step split at its attentions (track_keys, track_seg*) and SAM 2.1's encoder in parts "
+        "(encoder_cut*): in fp16 as --encoder says, in fp32 where it has more than 24 blocks",
     )
     parser.add_argument(
         "--encoder",
-        choices=("trunk", "whole"),
-        help="which of the image encoder's work is segtrt's own, beside the whole encoder: trunk, all of Hiera's blocks, TensorRT "
-        "computes what comes before and behind (default with --segments); whole, none "
-        "(with --segments trunks of more than 24 blocks are cut still, for their depth). trunk is for SAM 2.1 with "
-        "--precision fp16 alone",
+        choices=("trunk", "engine"),
+        help="what computes SAM 2.1's image encoder. trunk: CUDA kernels compute all Hiera blocks, TensorRT computes stem and neck; "
+        "needs --precision fp16 (default with --segments). engine: TensorRT computes all of it",
     )
     parser.add_argument(
-        "--decoder",
-        choices=("engine", "own"),
-        help="who may compute the mask decoder of the track step that --segments cuts: engine, TensorRT alone, in the last segment; own, "
-        "segtrt's kernels, too, with their weights in a file and a graph track_image for the last segment, for --precision fp16 alone "
-        "(default: own for EdgeTAM, of which it was measured)",
+        "--mask-decoder",
+        choices=("cuda", "engine"),
+        help="what computes the mask decoder of the track step. cuda: CUDA kernels; adds a weights file and the graph track_image; "
+        "needs --segments --precision fp16 (default for EdgeTAM). engine: TensorRT, in the last segment",
     )
     parser.add_argument(
-        "--memory",
-        choices=("engine", "own"),
-        help="who may compute the memory encoder: engine, TensorRT alone, as the graph memory; own, segtrt's kernels, too, with their "
-        "weights in a file beside the graph, for --precision fp16 alone (default: own for EdgeTAM with --segments)",
+        "--memory-encoder",
+        choices=("cuda", "engine"),
+        help="what computes the memory encoder. cuda: CUDA kernels; adds a weights file; needs --precision fp16 (default for "
+        "EdgeTAM with --segments). engine: TensorRT, from the graph memory",
     )
     parser.add_argument(
         "--encoder-batches",
         type=batch_sizes,
         default=(),
         metavar="N,...",
-        help="also write the encoder for so many frames at once (of 2, 4, 8, 16), for bench --encode-batch",
+        help="also write the encoder for batches of 2, 4, 8 or 16 frames, for bench --encode-batch",
     )
     parser.add_argument("--verify", metavar="CLIP", help="directory of JPEG frames to compare on")
     parser.add_argument("--frames", type=int, default=24, help="frames of the clip to verify (default 24)")
@@ -71,24 +68,21 @@ def parse():
         help="how the graphs' memories are stored while verifying; the original stores bf16",
     )
     args = parser.parse_args()
-    cut = args.encoder not in (None, "whole")
     family = spec_of(args.model).family
-    if cut and family != "sam2.1":
-        parser.error(
-            f"--encoder {args.encoder} is for SAM 2.1: {args.model}'s encoder consists of convolutions and has no Hiera with attention"
-        )
-    if cut and args.precision != "fp16":
-        parser.error(f"--encoder {args.encoder} needs --precision fp16: that is what segtrt's kernels take; write fp32 without it")
-    if args.decoder == "own" and not (args.segments and args.precision == "fp16"):
-        parser.error("--decoder own needs --segments --precision fp16: segtrt's kernels stand behind the track step's segments and take fp16")
-    if args.memory == "own" and args.precision != "fp16":
-        parser.error("--memory own needs --precision fp16: that is what segtrt's kernels take")
+    if args.encoder == "trunk" and family != "sam2.1":
+        parser.error(f"--encoder trunk is for SAM 2.1: the encoder of {args.model} has no Hiera blocks; leave --encoder out")
+    if args.encoder == "trunk" and args.precision != "fp16":
+        parser.error("--encoder trunk needs --precision fp16: the CUDA kernels compute in fp16; for fp32 leave --encoder out")
+    if args.mask_decoder == "cuda" and not (args.segments and args.precision == "fp16"):
+        parser.error("--mask-decoder cuda needs --segments --precision fp16: its CUDA kernels follow the segments and compute in fp16")
+    if args.memory_encoder == "cuda" and args.precision != "fp16":
+        parser.error("--memory-encoder cuda needs --precision fp16: its CUDA kernels compute in fp16")
     if args.encoder is None:
-        serves = family == "sam2.1" and args.precision == "fp16"
-        args.encoder = USUAL_ENCODER if args.segments and serves else "whole"
-    measured = args.model == MEASURED_WITHOUT_ENGINES and args.segments and args.precision == "fp16"
-    args.decoder = args.decoder or ("own" if measured else "engine")
-    args.memory = args.memory or ("own" if measured else "engine")
+        kernels_fit = family == "sam2.1" and args.precision == "fp16"
+        args.encoder = USUAL_ENCODER if args.segments and kernels_fit else "engine"
+    measured = args.model == MEASURED_WITH_KERNELS and args.segments and args.precision == "fp16"
+    args.mask_decoder = args.mask_decoder or ("cuda" if measured else "engine")
+    args.memory_encoder = args.memory_encoder or ("cuda" if measured else "engine")
     if args.verify and not (args.prompt_point or args.prompt_mask):
         parser.error("--verify needs --prompt-point or --prompt-mask")
     if args.verify and args.frames < 20:
@@ -113,8 +107,8 @@ def main():
         args.segments,
         args.encoder_batches,
         encoder=args.encoder,
-        decoder=args.decoder,
-        memory=args.memory,
+        mask_decoder=args.mask_decoder,
+        memory_encoder=args.memory_encoder,
     )
     print(f"written: {folder}")
     return 0 if not args.verify or verify(args, model, folder) else 1

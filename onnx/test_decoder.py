@@ -148,7 +148,7 @@ class Decoder:
         def refused(says, change):
             track = copy.deepcopy(sound)
             change(track, track.decoder.two_way)
-            with self.assertRaisesRegex(ExportError, says + ".*--decoder engine"):
+            with self.assertRaisesRegex(ExportError, says + ".*--mask-decoder engine"):
                 decoder_weights.tensors_of(track)
 
         sound = track_of(self.model, self.NAME, self.SIDE)
@@ -165,7 +165,7 @@ class Decoder:
         refused(r"decoder.last.values has the shape \[256, 256\], .*\[128, 256\]", widen)
         refused("decoder.layers.0.up has values beyond f16", lambda track, two_way: two_way.blocks[0].up.weight.data[0].fill_(1e6))
         refused("decoder.first has values beyond f16", lambda track, two_way: two_way.blocks[0].to_image.k.weight.data.mul_(1e6))
-        says = "no multimask_output_for_tracking; export with --decoder engine"
+        says = "no multimask_output_for_tracking; export with --mask-decoder engine"
         with mock.patch.object(self.model, "multimask_output_for_tracking", False), self.assertRaisesRegex(ExportError, says):
             decoder_weights.check_tracking(self.model)
 
@@ -174,7 +174,7 @@ class Decoder:
         contract = graphs.contract_of(self.model, self.SIDE)
         features = [graphs.Port(name, "f", ()) for name in ("feat", "hr0", "hr1")]
         *_, whole = graphs._segments(track, contract, features, [], "engine")
-        *_, last = graphs._segments(track, contract, features, [], "own")
+        *_, last = graphs._segments(track, contract, features, [], "cuda")
         self.assertEqual([port.name for port in whole.inputs], ["x", "o", "hr0", "hr1"])
         self.assertEqual((last.role, [port.name for port in last.inputs]), ("track_image", ["x", "o"]))
         self.assertEqual([(port.name, port.dtype, port.shape) for port in last.outputs], [("y", "f", ("B", track.grid**2, 256))])
@@ -196,7 +196,7 @@ class Decoder:
     def test_fp32_and_bundles_without_segments_are_refused(self):
         for options in (dict(precision="fp32", segments=True), dict(precision="fp16", segments=False)):
             with tempfile.TemporaryDirectory() as folder, self.assertRaisesRegex(ExportError, "--segments --precision fp16"):
-                write_bundle(self.model, self.NAME, self.SIDE, options["precision"], {}, "-", folder, segments=options["segments"], decoder="own")
+                write_bundle(self.model, self.NAME, self.SIDE, options["precision"], {}, "-", folder, segments=options["segments"], mask_decoder="cuda")
 
 
 class OfSam21(Decoder, unittest.TestCase):

@@ -104,17 +104,17 @@ class EncoderParts(unittest.TestCase):
 
 
 class Options(unittest.TestCase):
-    """What `--encoder` takes, and what it is where nothing is said."""
+    """What `--encoder` takes, and what it is its default."""
 
     def test_segments_cut_an_encoder_around_its_trunk_where_the_kernels_serve(self):
         import export
 
         for flags, cut in (
             (["--precision", "fp16", "--segments"], "trunk"),
-            (["--precision", "fp16"], "whole"),
-            (["--precision", "fp32", "--segments"], "whole"),
-            (["--precision", "fp16", "--segments", "--encoder", "whole"], "whole"),
-            (["--precision", "fp32", "--encoder", "whole"], "whole"),
+            (["--precision", "fp16"], "engine"),
+            (["--precision", "fp32", "--segments"], "engine"),
+            (["--precision", "fp16", "--segments", "--encoder", "engine"], "engine"),
+            (["--precision", "fp32", "--encoder", "engine"], "engine"),
             (["--precision", "fp16", "--segments", "--encoder", "trunk"], "trunk"),
         ):
             for model in ("sam2.1_tiny", "edgetam"):
@@ -122,7 +122,7 @@ class Options(unittest.TestCase):
                     continue  # refused
                 command = ["export.py", "--model", model, "--random-weights", "0", "--out", "-", *flags]
                 with mock.patch.object(sys, "argv", command):
-                    self.assertEqual(export.parse().encoder, "whole" if model == "edgetam" else cut, command)
+                    self.assertEqual(export.parse().encoder, "engine" if model == "edgetam" else cut, command)
 
     def test_what_cannot_be_exported_is_refused_at_once(self):
         for flags, says in (

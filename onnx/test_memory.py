@@ -168,7 +168,7 @@ class Memory:
         def refused(says, change):
             encoder = copy.deepcopy(sound)
             change(encoder)
-            with self.assertRaisesRegex(ExportError, says + ".*--memory engine"):
+            with self.assertRaisesRegex(ExportError, says + ".*--memory-encoder engine"):
                 memory_weights.tensors_of(encoder)
 
         def put(layers, at, layer):
@@ -216,11 +216,11 @@ class Memory:
     def test_a_bundle_has_the_file_beside_the_graph(self):
         alone = [graph for graph in graphs.graphs_of(self.model, self.SIDE) if graph.role == "memory"]
         with tempfile.TemporaryDirectory() as out, mock.patch.object(manifest, "graphs_of", lambda *_: alone):
-            for memory in ("engine", "own"):
-                folder = manifest.write_bundle(self.model, self.NAME, self.SIDE, "fp16", {}, "-", out, say=lambda _: None, memory=memory)
+            for memory in ("engine", "cuda"):
+                folder = manifest.write_bundle(self.model, self.NAME, self.SIDE, "fp16", {}, "-", out, say=lambda _: None, memory_encoder=memory)
                 said = tomllib.loads((folder / "manifest.toml").read_text())
                 self.assertEqual([graph["role"] for graph in said["graph"]], ["memory"])
-                self.assertEqual(("memory_encoder" in said, (folder / memory_weights.FILE).exists()), (memory == "own",) * 2)
+                self.assertEqual(("memory_encoder" in said, (folder / memory_weights.FILE).exists()), (memory == "cuda",) * 2)
             table = said["memory_encoder"]
             self.assertEqual(list(table), ["file", "bytes", "sha256", "flops", "grid", "scale", "offset", "latents"])
             data = (folder / table["file"]).read_bytes()
@@ -234,8 +234,8 @@ class Memory:
     def test_fp32_is_refused(self):
         says = "--precision fp16"
         with tempfile.TemporaryDirectory() as folder, self.assertRaisesRegex(ExportError, says):
-            manifest.write_bundle(self.model, self.NAME, self.SIDE, "fp32", {}, "-", folder, memory="own")
-        options = f"--model {self.NAME} --random-weights 0 --out nowhere --memory own --precision fp32".split()
+            manifest.write_bundle(self.model, self.NAME, self.SIDE, "fp32", {}, "-", folder, memory_encoder="cuda")
+        options = f"--model {self.NAME} --random-weights 0 --out nowhere --memory-encoder cuda --precision fp32".split()
         result = subprocess.run([sys.executable, HERE / "export.py", *options], capture_output=True, text=True)
         self.assertEqual(result.returncode, 2, result.stderr)
         self.assertRegex(result.stderr, says)

@@ -153,7 +153,7 @@ class Trunk(unittest.TestCase):
             side = options.setdefault("side", 64)
             options.setdefault("attentions", ())
             encoder, ports = small_encoder(**options)
-            with self.assertRaisesRegex(ExportError, says + ".*--encoder whole"):
+            with self.assertRaisesRegex(ExportError, says + ".*--encoder engine"):
                 list(graphs.around_trunk(encoder, side, ports))
         encoder, ports = small_encoder(64)
         encoder.trunk.blocks[1].up.weight.data[0, 0] = 1e6

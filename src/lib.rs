@@ -18,8 +18,8 @@ This crate is the program: its commands and the workflows that they start. What 
 extern crate host;
 
 pub mod bench;
-pub mod commands;
 pub mod collect;
+pub mod commands;
 pub mod compare;
 pub mod doctor;
 pub mod environment;

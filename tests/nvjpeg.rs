@@ -1,5 +1,5 @@
-//! `--decoder nvjpeg` on stand-ins. The stand-in for nvJPEG gives libjpeg-turbo's pixels, and gives them as late as the real one
-//! may: so masks must equal those of `--decoder turbo`, whatever order the streams run in.
+//! `--jpeg-decoder nvjpeg` on stand-ins. The stand-in for nvJPEG gives libjpeg-turbo's pixels, and gives them as late as the real one
+//! may: so masks must equal those of `--jpeg-decoder turbo`, whatever order the streams run in.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -64,7 +64,7 @@ impl Setting {
             .env("FAKE_NVJPEG_PIXELS", self.path("pixels"))
             .env("SEGTRT_NVJPEG_LIB", self.nvjpeg)
             .args(["bench", "--backend", "tensorrt", "--models", "edgetam_mini_points"])
-            .args(["--save-masks", "--decode-threads", "2", "--decoder", decoder]);
+            .args(["--save-masks", "--decode-threads", "2", "--jpeg-decoder", decoder]);
         command.arg("--engines").arg(self.path("engines"));
         command.arg("--tensorrt-lib").arg(self.fakes.dir());
         command.arg("--split-dir").arg(&self.split).arg("--out-dir").arg(self.path(out));
@@ -183,17 +183,17 @@ fn what_is_asked_for_at_the_wrong_place_is_a_usage_error() {
     let (split, out) = (synth(dir.path(), 1, 1, 3), dir.path().join("out"));
     let wrong = |flags: &[&str], said: &str| {
         let mut command = bench(&split, &out);
-        command.args(["--decoder", "nvjpeg"]).args(flags).assert().code(2).stderr(contains(said));
+        command.args(["--jpeg-decoder", "nvjpeg"]).args(flags).assert().code(2).stderr(contains(said));
     };
-    wrong(&[], "--decoder nvjpeg needs --backend tensorrt");
-    wrong(&["--predecoded", "cache"], "--decoder nvjpeg with --predecoded");
+    wrong(&[], "--jpeg-decoder nvjpeg needs --backend tensorrt");
+    wrong(&["--predecoded", "cache"], "--jpeg-decoder nvjpeg with --predecoded");
     wrong(
         &["--predecoded", "cache", "--backend", "tensorrt"],
-        "--decoder nvjpeg with --predecoded",
+        "--jpeg-decoder nvjpeg with --predecoded",
     );
-    bench(&split, &out).args(["--decoder", "pillow"]).assert().code(2).stderr(contains("turbo"));
+    bench(&split, &out).args(["--jpeg-decoder", "pillow"]).assert().code(2).stderr(contains("turbo"));
     assert!(!out.exists());
-    bench(&split, &out).args(["--decoder", "turbo"]).assert().success();
+    bench(&split, &out).args(["--jpeg-decoder", "turbo"]).assert().success();
 }
 
 #[test]
@@ -207,7 +207,7 @@ fn a_library_that_is_missing_or_of_no_use_is_said_with_what_to_do() {
     fs::write(nowhere.join("libnvjpeg.so.12"), "no library").unwrap();
     let reason = setting.fails(setting.gpu("nvjpeg", "bad").env("SEGTRT_NVJPEG_LIB", &nowhere));
     assert!(reason.contains("libnvjpeg.so.12 cannot be used as nvJPEG"), "{reason}");
-    assert!(reason.contains("--decoder turbo"), "{reason}");
+    assert!(reason.contains("--jpeg-decoder turbo"), "{reason}");
     // JetPack's library for video has the same name and nothing of this one.
     let other = setting.fakes.dir().join("libcuda.so");
     let reason = setting.fails(setting.gpu("nvjpeg", "bad").env("SEGTRT_NVJPEG_LIB", other));
@@ -219,7 +219,7 @@ fn a_library_that_is_missing_or_of_no_use_is_said_with_what_to_do() {
         reason.contains("create a handle on this GPU: NVJPEG_STATUS_ARCH_MISMATCH"),
         "{reason}"
     );
-    assert!(reason.contains("use --decoder turbo, or name another nvJPEG"), "{reason}");
+    assert!(reason.contains("use --jpeg-decoder turbo, or name another nvJPEG"), "{reason}");
     // Found by the loader alone, without a name.
     let path = std::env::join_paths([setting.fakes.dir(), setting.nvjpeg]).unwrap();
     let mut command = setting.gpu("nvjpeg", "found");
@@ -246,8 +246,8 @@ fn a_frame_that_nvjpeg_cannot_have_costs_its_clip_and_is_named() {
     let cut = good.len() / 2;
     // What is wrong, what is said of it, what helps.
     let cases = [
-        (with(4, 12), "12 bits a sample", "--decoder turbo does not either"),
-        (with(1, 0xC9), "arithmetic", "--decoder turbo does not either"),
+        (with(4, 12), "12 bits a sample", "--jpeg-decoder turbo does not either"),
+        (with(1, 0xC9), "arithmetic", "--jpeg-decoder turbo does not either"),
         (with(6, 1), "all frames of a clip must have one size", ""),
         (good[..cut].to_vec(), "ends before its end-of-image marker", "re-export"),
         (b"\x89PNG\r\n\x1a\n".to_vec(), "FF D8", ""),
@@ -261,9 +261,9 @@ fn a_frame_that_nvjpeg_cannot_have_costs_its_clip_and_is_named() {
     let mut unknown = good.clone();
     unknown.push(0);
     let reason = run(&unknown, "");
-    assert!(reason.contains("NVJPEG_STATUS_JPEG_NOT_SUPPORTED; use --decoder turbo"), "{reason}");
+    assert!(reason.contains("NVJPEG_STATUS_JPEG_NOT_SUPPORTED; use --jpeg-decoder turbo"), "{reason}");
     let reason = run(&good, "damaged");
-    assert!(reason.contains("NVJPEG_STATUS_BAD_JPEG; use --decoder turbo"), "{reason}");
+    assert!(reason.contains("NVJPEG_STATUS_BAD_JPEG; use --jpeg-decoder turbo"), "{reason}");
     // The good file is good.
     setting.gpu("nvjpeg", "good").assert().success();
 }

@@ -69,7 +69,7 @@ mod mutate;
 mod non_finite;
 /// `segtrt nsys`: made-up exports with every number worked out by hand, NVIDIA's own scripts beside them, damage.
 mod nsys;
-/// `--decoder nvjpeg` on stand-ins: order, memory, what is refused, what is said.
+/// `--jpeg-decoder nvjpeg` on stand-ins: order, memory, what is refused, what is said.
 mod nvjpeg;
 /// ONNX files of a bundle as their manifest describes them.
 mod onnx_file;

@@ -78,9 +78,9 @@ fn a_gpu_measures_a_video_and_nvjpeg_refuses_it_by_name() {
     setting.gpu("gpu").assert().success();
     assert!(setting.masks("gpu") == setting.masks("cpu"));
     let mut command = setting.gpu("nvjpeg");
-    command.args(["--decoder", "nvjpeg"]).env("SEGTRT_NVJPEG_LIB", nvjpeg).assert().failure();
+    command.args(["--jpeg-decoder", "nvjpeg"]).env("SEGTRT_NVJPEG_LIB", nvjpeg).assert().failure();
     let reason = &setting.column("nvjpeg", "reason")[0];
-    for part in ["unreadable_frame: ", "synth_000.mkv", "it is a video", "--decoder turbo"] {
+    for part in ["unreadable_frame: ", "synth_000.mkv", "it is a video", "--jpeg-decoder turbo"] {
         assert!(reason.contains(part), "no {part:?} in {reason}");
     }
 }

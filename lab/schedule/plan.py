@@ -6,7 +6,7 @@ from .plan_builds import engines
 from .plan_compare import comparisons, masks
 from .plan_rest import attentions, decoders, newcomer, rebuilds, sanitizers, selftests, speeds, sweeps
 
-GROUPS = ("main", "attention", "own", "bisect", "exact", "warm")
+GROUPS = ("main", "attention", "cuda", "bisect", "exact", "warm")
 PARTS = (test_bed, exports, compiled, engines, comparisons, masks, selftests, speeds, attentions, decoders, rebuilds, newcomer, sanitizers, sweeps, bisect)
 
 

@@ -70,7 +70,7 @@ def exports_of(s, v, bundles, name, weights, precisions, needs=()):
         if v.model in HIERA and precision == "fp16":
             command += ["--encoder", v.encoder]
         if precision == "fp16":
-            command += ["--decoder", v.decoder, "--memory", v.memory]
+            command += ["--mask-decoder", v.mask_decoder, "--memory-encoder", v.memory_encoder]
         if v.model == "edgetam" and v.imgsz == 1024:
             command += ["--encoder-batches", BATCHES]
         jobs.append(

@@ -28,8 +28,8 @@ VARIANTS = {
 
 def bisect(s):
     v = next((v for v in s.variants() if v.name == "sam2_tiny"), None)
-    # Masks are held to those of its comparison; and one encoder is replaced by another: it must be whole (--encoder whole).
-    if v is None or v.model in s.unlearned or v.encoder != "whole":
+    # Masks are held to those of its comparison; and one encoder is replaced by another: it must be whole (--encoder engine).
+    if v is None or v.model in s.unlearned or v.encoder != "engine":
         return []
     jobs, needs = [], exported(v, "fp16")
 

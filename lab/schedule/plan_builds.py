@@ -24,8 +24,8 @@ def pieces_of(v, precision):
         return [*parts, ["track_padded"], ["prompt", "mask_prompt", "memory"]]
     count = SEGMENTS.get(v.model, 9)
     segments = [f"track_seg{k}" for k in range(count - 1)]
-    own = [precision == "fp16" and maker == "own" for maker in (v.decoder, v.memory)]
-    last = ["track_image" if own[0] else f"track_seg{count - 1}", *["memory"] * (not own[1])]
+    cuda = [precision == "fp16" and computed_by == "cuda" for computed_by in (v.mask_decoder, v.memory_encoder)]
+    last = ["track_image" if cuda[0] else f"track_seg{count - 1}", *["memory"] * (not cuda[1])]
     if v.encoder == "trunk" and precision == "fp16" and v.model in HIERA:  # a kernel makes the keys, by weights beside the trunk's
         return [*parts, ["prompt"], last, ["mask_prompt", *segments]]
     return [*parts, ["prompt"], last, ["track_keys", "mask_prompt", *segments]]
@@ -192,12 +192,12 @@ def otherwise(s, v, other, word):
 
 def without_attention(s, v):
     """The fp16 engines that a variant has where this program computes nothing of its encoder: (jobs, folder)."""
-    return otherwise(s, v, replace(v, encoder="whole"), "usual") if v.model in PARTS else whole_encoder(s, v)
+    return otherwise(s, v, replace(v, encoder="engine"), "usual") if v.model in PARTS else whole_encoder(s, v)
 
 
 def by_tensorrt(s, v):
     """The fp16 engines that a variant has where TensorRT computes its mask decoder and its memory encoder: (jobs, folder)."""
-    return otherwise(s, v, replace(v, decoder="engine", memory="engine"), "tensorrt")
+    return otherwise(s, v, replace(v, mask_decoder="engine", memory_encoder="engine"), "tensorrt")
 
 
 def batch_names(v):

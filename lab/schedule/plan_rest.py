@@ -9,7 +9,7 @@ from .sanitize_clip import FOUND
 CAPS = (64, 128, 256, 512, 1024, 4096)  # MiB of workspace
 DEPTHS = (1, 2, 4, 8, 16)
 # name -> further flags, environment. TensorRT 8.6.0 loads all its kernels at once unless it is told not to: what that costs in memory.
-ALTERNATIVES = {"nvjpeg": (["--decoder", "nvjpeg"], {}), "lazy": ([], {"CUDA_MODULE_LOADING": "LAZY"})}
+ALTERNATIVES = {"nvjpeg": (["--jpeg-decoder", "nvjpeg"], {}), "lazy": ([], {"CUDA_MODULE_LOADING": "LAZY"})}
 EXACT_LEVELS = (3, 1, 0)  # of optimization; the first is TensorRT's usual one
 UNDER_MEMCHECK = 24  # frames of a clip with TensorRT: 92 s beside five builds
 # Seconds that a clip of three frames is thought to take with ONNX Runtime in TensorRT's place, under both tools: at 512 pixels both models were
@@ -74,14 +74,14 @@ def speeds(s):
 
 def attentions(s):
     """Before and after: an encoder as it is otherwise, and as --encoder has it."""
-    cut = [v for v in s.variants() if v.encoder != "whole"]
+    cut = [v for v in s.variants() if v.encoder != "engine"]
     return [job for v in cut for job in before_and_after(s, v, "attention", without_attention, "usual", v.encoder)]
 
 
 def decoders(s):
-    """Before and after: mask decoder and memory encoder by TensorRT, and as --decoder and --memory have them."""
-    own = [v for v in s.variants() if "own" in (v.decoder, v.memory)]
-    return [job for v in own for job in before_and_after(s, v, "own", by_tensorrt, "tensorrt", "own")]
+    """Before and after: mask decoder and memory encoder by TensorRT, and as --mask-decoder and --memory-encoder say."""
+    cuda = [v for v in s.variants() if "cuda" in (v.mask_decoder, v.memory_encoder)]
+    return [job for v in cuda for job in before_and_after(s, v, "cuda", by_tensorrt, "tensorrt", "cuda")]
 
 
 def before_and_after(s, v, group, otherwise, before, after):

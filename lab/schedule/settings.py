@@ -39,8 +39,8 @@ RANKS = {"edgetam": 0, "sam2.1_tiny": 0, "sam2.1_base_plus": 1, "sam2.1_large": 
 PARTS = {"sam2.1_large": 4}  # of an image encoder that is cut (onnx/segexport/encoder_parts.py)
 HIERA = ("sam2.1_tiny", "sam2.1_small", "sam2.1_base_plus", "sam2.1_large")  # models whose encoder has a trunk
 AROUND_TRUNK = 2  # parts of one in fp16 whose trunk is this program's
-ENCODERS = ("trunk", "whole")  # of onnx/export.py --encoder
-MAKERS = ("engine", "own")  # of onnx/export.py --decoder and --memory
+ENCODERS = ("trunk", "engine")  # of onnx/export.py --encoder
+COMPUTED_BY = ("engine", "cuda")  # of onnx/export.py --mask-decoder and --memory-encoder
 SEGMENTS = {"edgetam": 5}  # of a track step; SAM 2.1 has nine
 
 
@@ -53,9 +53,9 @@ class Variant:
 
     model: str
     imgsz: int = 1024
-    encoder: str = "whole"  # of ENCODERS: what this program's kernels compute of its fp16 encoder
-    decoder: str = "engine"  # of MAKERS: who computes the mask decoder of its fp16 track step
-    memory: str = "engine"  # of MAKERS: and its fp16 memory encoder
+    encoder: str = "engine"  # of ENCODERS: what computes its fp16 encoder
+    mask_decoder: str = "engine"  # of COMPUTED_BY: what computes the mask decoder of its fp16 track step
+    memory_encoder: str = "engine"  # of COMPUTED_BY: what computes its fp16 memory encoder
 
     def parts(self, precision):
         """Parts of the encoder; 0 where it is whole."""
@@ -106,7 +106,7 @@ class Settings:
     kept_compiled: Path | None = None  # an earlier lab's OUT/compiled
     kept_weights: Path | None = None  # an earlier lab's OUT/bed
     encoder: str = "trunk"  # of ENCODERS, for SAM 2.1's fp16 encoders
-    mask_decoder: str = "engine"  # of MAKERS, for all fp16 bundles
+    mask_decoder: str = "engine"  # of COMPUTED_BY, for all fp16 bundles
     memory_encoder: str = "engine"  # likewise
     frames: int = 12  # of each clip, for masks against the CPU
     ort_gpu: Path | None = None
@@ -120,8 +120,8 @@ class Settings:
 
     def variants(self):
         """The models at 1024 pixels; EdgeTAM at 512, too."""
-        common = {"decoder": self.mask_decoder, "memory": self.memory_encoder}
-        found = [Variant(model, encoder=self.encoder if model in HIERA else "whole", **common) for model in self.models]
+        common = {"mask_decoder": self.mask_decoder, "memory_encoder": self.memory_encoder}
+        found = [Variant(model, encoder=self.encoder if model in HIERA else "engine", **common) for model in self.models]
         return found + [Variant("edgetam", 512, **common)] * ("edgetam" in self.models)
 
     def learning(self, model):

@@ -47,13 +47,13 @@ class Networks(Case):
         (kept / "edgetam_512.safetensors").write_bytes(b"weights")
         self.assertEqual(jobs_of("edgetam", "sam2.1_tiny")[1], set())
 
-    def test_a_mask_decoder_of_this_program_is_for_halves_alone(self):
+    def test_the_mask_decoder_kernels_are_for_fp16_only(self):
         given = {"segtrt": Path("/p/segtrt"), "split": Path("/p/split"), "overlay": Path("/p/tiny.safetensors"), "out": self.out}
-        jobs = checked(plan(Settings(**given, python=sys.executable, models=list(TAGS), mask_decoder="own")))
+        jobs = checked(plan(Settings(**given, python=sys.executable, models=list(TAGS), mask_decoder="cuda")))
         exports = [job.command for name, job in jobs.items() if name.startswith("export_")]
         self.assertGreater(len(exports), 9)
         for export in exports:
-            self.assertEqual("own" in export, "fp16" in export, export)
+            self.assertEqual("cuda" in export, "fp16" in export, export)
 
         def built(precision):
             pieces = [job.command for name, job in jobs.items() if name.startswith(f"build_sam2_tiny_{precision}_")]
@@ -64,39 +64,39 @@ class Networks(Case):
         self.assertNotIn("track_seg8", built("fp16"), "its work is that of track_image and of the kernels behind it")
         self.assertIn("track_seg8", built("mixed"))
         # A memory encoder's engine is not built where there are kernels, and mixed engines have theirs.
-        for maker, there in (("own", False), ("engine", True)):
-            jobs = checked(plan(Settings(**given, python=sys.executable, models=list(TAGS), memory_encoder=maker)))
+        for computed_by, there in (("cuda", False), ("engine", True)):
+            jobs = checked(plan(Settings(**given, python=sys.executable, models=list(TAGS), memory_encoder=computed_by)))
             exports = [job.command for name, job in jobs.items() if name.startswith("export_edgetam")]
-            self.assertEqual([command[command.index("--memory") + 1] for command in exports if "--memory" in command], [maker] * 2)
+            self.assertEqual([command[command.index("--memory-encoder") + 1] for command in exports if "--memory-encoder" in command], [computed_by] * 2)
             for precision, engine in (("fp16", there), ("mixed", True), ("fp32", True)):
-                self.assertEqual("memory" in built(precision), engine, (maker, precision))
+                self.assertEqual("memory" in built(precision), engine, (computed_by, precision))
 
     def test_kernels_in_the_place_of_engines_are_measured_in_turn_with_them(self):
         given = {"segtrt": Path("/p/segtrt"), "split": Path("/p/split"), "overlay": Path("/p/tiny.safetensors"), "out": self.out}
         given |= {"python": sys.executable, "models": ["edgetam", "sam2.1_tiny"]}
-        jobs = checked(plan(Settings(**given, mask_decoder="own", memory_encoder="own"), GROUPS))
+        jobs = checked(plan(Settings(**given, mask_decoder="cuda", memory_encoder="cuda"), GROUPS))
         for name in ("edgetam", "edgetam_512", "sam2_tiny"):
-            makers = [[export[export.index(flag) + 1] for flag in ("--decoder", "--memory")] for export in (jobs[f"{kind}_{name}_fp16"].command for kind in ("export", "tensorrt"))]
-            self.assertEqual(makers, [["own"] * 2, ["engine"] * 2])
-            merged, measured = jobs[f"engines_{name}_tensorrt"], jobs[f"own_{name}"]
+            flags = [[export[export.index(flag) + 1] for flag in ("--mask-decoder", "--memory-encoder")] for export in (jobs[f"{kind}_{name}_fp16"].command for kind in ("export", "tensorrt"))]
+            self.assertEqual(flags, [["cuda"] * 2, ["engine"] * 2])
+            merged, measured = jobs[f"engines_{name}_tensorrt"], jobs[f"cuda_{name}"]
             # All of them from the other bundle, and the memory encoder's among them.
             graphs = []
             for job in (merged, *(jobs[need] for need in merged.needs)):
                 self.assertEqual(job.command[job.command.index("--onnx-dir") + 1], str(self.out / "tensorrt"), job.name)
                 graphs += job.command[job.command.index("--graphs") + 1].split(",")
             self.assertEqual(graphs.count("memory"), 2)
-            for side in (f"tensorrt={self.out}/engines/{name}_tensorrt", f"own={self.out}/engines/{name}"):
+            for side in (f"tensorrt={self.out}/engines/{name}_tensorrt", f"cuda={self.out}/engines/{name}"):
                 self.assertIn(side, measured.command)
             self.assertIn(f"compare_{name}", measured.needs)
         # Algorithms of a trunk's products are timed on either side.
-        self.assertEqual(jobs["own_sam2_tiny"].needs[:2], ["products_sam2_tiny_tensorrt", "products_sam2_tiny"])
+        self.assertEqual(jobs["cuda_sam2_tiny"].needs[:2], ["products_sam2_tiny_tensorrt", "products_sam2_tiny"])
         timed = jobs["products_sam2_tiny_tensorrt"]
         self.assertEqual(timed.needs, ["engines_sam2_tiny_tensorrt"])
         self.assertIn(str(self.out / "engines/sam2_tiny_tensorrt"), timed.command)
         # A half of it is told from none of it.
-        self.assertIn("own_edgetam", checked(plan(Settings(**given, memory_encoder="own"), GROUPS)))
-        self.assertNotIn("own_edgetam", checked(plan(Settings(**given), GROUPS)))
-        self.assertNotIn("own_edgetam", checked(plan(Settings(**given, memory_encoder="own", unlearned=("edgetam",)), GROUPS)))
+        self.assertIn("cuda_edgetam", checked(plan(Settings(**given, memory_encoder="cuda"), GROUPS)))
+        self.assertNotIn("cuda_edgetam", checked(plan(Settings(**given), GROUPS)))
+        self.assertNotIn("cuda_edgetam", checked(plan(Settings(**given, memory_encoder="cuda", unlearned=("edgetam",)), GROUPS)))
 
     def test_a_factor_that_is_none_is_a_usage_error(self):
         begin = [sys.executable, LAB / "measure.py", "--out", self.out / "lab", "--list", "--gpus", "0", "--split", "s", "--overlay", "o"]

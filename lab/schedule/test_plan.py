@@ -19,7 +19,7 @@ from case import LAB, Case  # noqa: E402
 class Planning(Case):
     def settings(self, **more):
         given = {"segtrt": Path("/p/segtrt"), "split": Path("/p/split"), "overlay": Path("/p/tiny.safetensors")}
-        given |= {"out": self.out, "python": sys.executable, "models": list(TAGS), "gpus": 2, "encoder": "whole"}
+        given |= {"out": self.out, "python": sys.executable, "models": list(TAGS), "gpus": 2, "encoder": "engine"}
         return Settings(**(given | more))
 
     def test_the_whole_plan_holds_together(self):
@@ -232,7 +232,7 @@ class Planning(Case):
         built = [job.command for name, job in jobs.items() if name.startswith("build_sam2_large_fp16")]
         self.assertFalse([command for command in built if command[command.index("--graphs") + 1] == "encoder"])
         export, merged = jobs["usual_sam2_large_fp16"], jobs["engines_sam2_large_usual"]
-        self.assertEqual(export.command[export.command.index("--encoder") + 1], "whole")
+        self.assertEqual(export.command[export.command.index("--encoder") + 1], "engine")
         self.assertEqual((export.needs, jobs["export_sam2_large_fp16"].needs), (["track_sam2_large"], ["track_sam2_large"]), "the same weights")
         parts = [need for need in merged.needs if "encoder_cut" in need]
         self.assertEqual(parts, [f"usual_sam2_large_fp16_encoder_cut{k}" for k in range(4)])
@@ -354,13 +354,13 @@ class Planning(Case):
         begin = [sys.executable, LAB / "measure.py", "--out", self.out / "lab", "--split", self.out / "split", "--list", "--gpus", "0,1"]
         begin += ["--overlay", self.out / "overlay", "--segtrt", self.out / "segtrt"]
         for more, told in (
-            (["--groups", "bisct"], "expected some of main, attention, own, bisect, exact, warm"),
+            (["--groups", "bisct"], "expected some of main, attention, cuda, bisect, exact, warm"),
             (["--groups", "bisect", "--models", "edgetam"], "no job of these models"),
             (["--groups", "bisect"], "no job of these models"),
             (["--hushed", "0"], "expected 1 or more"),
             (["--mixed", "edgetam_1024"], "--mixed edgetam_1024: known are edgetam,"),
             (["--unlearned", "edgetan"], "known are edgetam,"),
-            (["--encoder", "whole", "--unlearned", "sam2_tiny", "--only", "bisect_*"], "matches no job"),
+            (["--encoder", "engine", "--unlearned", "sam2_tiny", "--only", "bisect_*"], "matches no job"),
         ):
             done = subprocess.run([*begin, *more], capture_output=True, text=True)
             self.assertEqual(done.returncode, 2, (more, done.stdout[-300:]))

@@ -167,7 +167,7 @@ class Standing(unittest.TestCase):
 
     def test_the_plan_has_a_clip_of_edgetam_and_of_tiny_that_wait_for_no_tensorrt(self):
         given = {"segtrt": Path("/p/segtrt"), "split": Path("/p/split"), "overlay": Path("/p/tiny.safetensors"), "out": self.place}
-        given |= {"python": sys.executable, "models": ["edgetam", "sam2.1_tiny"], "encoder": "whole"}
+        given |= {"python": sys.executable, "models": ["edgetam", "sam2.1_tiny"], "encoder": "engine"}
         jobs = checked(plan(Settings(**given, sanitizer="/p/sanitizer")))
         for name, bundle in (("edgetam", "edgetam_1024_fp16"), ("sam2_tiny", "sam2.1_tiny_1024_fp16")):
             job = jobs[f"stand_in_{name}"]
@@ -179,7 +179,7 @@ class Standing(unittest.TestCase):
         self.assertNotIn(("/p/segtrt", "--bundle"), asked)
         self.assertEqual(flags.unknown([jobs["stand_in_edgetam"]], "/p/segtrt", sys.executable), [])
         # cuBLASLt's products are more than racecheck can run.
-        for encoder, alone in (("trunk", True), ("whole", False)):
+        for encoder, alone in (("trunk", True), ("engine", False)):
             settings = Settings(**given | {"encoder": encoder}, sanitizer="/p/sanitizer")
             command = {job.name: job for job in plan(settings)}["stand_in_sam2_tiny"].command
             self.assertEqual(command[-2:] == ["--tools", "memcheck"], alone, encoder)

@@ -21,7 +21,7 @@ FILE = "track_decoder.safetensors"
 TOKENS, WIDTH, HEADS, CROSS, HIDDEN, LAYERS = 8, 256, 8, 128, 2048, 2
 MASKS, MIDDLE, NARROW, LEAST_GRID = 4, WIDTH // 4, WIDTH // 8, 4
 LARGEST_HALF = 65504.0
-INSTEAD = "export with --decoder engine"
+INSTEAD = "export with --mask-decoder engine"
 
 
 def check(track):

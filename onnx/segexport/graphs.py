@@ -97,12 +97,12 @@ def contract_of(model, side):
     )
 
 
-def graphs_of(model, side, padded_track=False, segments=False, batches=(), encoder="whole", decoder="engine"):
+def graphs_of(model, side, padded_track=False, segments=False, batches=(), encoder="engine", mask_decoder="engine"):
     """Yields the bundle's graphs one by one (each holds copies of large tables).
 
     `padded_track` adds track_padded, `segments` track_keys and track_seg0, track_seg1, ... and, where the trunk is deep,
-    encoder_cut0, encoder_cut1, ...; `encoder` "trunk" leaves the encoder's blocks out, as stem and neck; `decoder` "own" adds
-    track_image, the last segment without the mask decoder; `batches` adds the encoder for so many images at once each, encoder_b2, encoder_b4, ...
+    encoder_cut0, encoder_cut1, ...; `encoder` "trunk" writes stem and neck without the Hiera blocks; `mask_decoder` "cuda" adds
+    track_image, the last segment without the mask decoder; `batches` adds the encoder for each batch size: encoder_b2, encoder_b4, ...
     """
     c = contract_of(model, side)
     g, width, low = c.grid, c.feature_channels, c.low_size
@@ -144,7 +144,7 @@ def graphs_of(model, side, padded_track=False, segments=False, batches=(), encod
         yield Graph("track_padded", module, inputs, answer)
 
     if segments:
-        yield from _segments(Track(model, side), c, features, answer, decoder)
+        yield from _segments(Track(model, side), c, features, answer, mask_decoder)
 
     memory = [
         Port("feat", "f", (1, width, g, g)),
@@ -187,7 +187,7 @@ def around_trunk(encoder, side, features):
     yield Graph("encoder_cut1", trunk.Neck(encoder), [ports[name] for name in trunk.STAGES], features)
 
 
-def _segments(track, c, features, answer, decoder):
+def _segments(track, c, features, answer, mask_decoder):
     """The track step of a full bank, cut at its attentions (track_segments.py)."""
     tokens, width = c.grid**2, c.feature_channels
     keys = c.max_memories * c.memory_tokens + c.max_pointers * (width // c.memory_channels)
@@ -211,7 +211,7 @@ def _segments(track, c, features, answer, decoder):
                 inputs = [port("x"), port("o", columns=c.memory_channels), *features[1:]]
                 outputs = answer
         yield Graph(f"track_seg{index}", module, inputs, outputs)
-    if decoder == "own":
+    if mask_decoder == "cuda":
         yield Graph("track_image", track_segments.Normed(track), [port("x"), port("o", columns=c.memory_channels)], [port("y")])
 
 

@@ -22,13 +22,13 @@ def tensors_of(memory):
     """Name -> array of the file, for a MemoryAttention."""
     bank, layers = memory.bank, [layer.k_cross for layer in memory.layers]
     if bank.depth != TOKEN or any(tuple(layer.weight.shape) != (KEY, TOKEN) for layer in layers):
-        raise ExportError(f"memories of {bank.depth} channels: segtrt's kernel makes keys of {KEY} columns of {TOKEN}; export with --encoder whole")
+        raise ExportError(f"memories of {bank.depth} channels: segtrt's kernel makes keys of {KEY} columns of {TOKEN}; export with --encoder engine")
     found = {}
 
     def put(name, value, kind):
         value = value.detach().float().numpy()
         if kind == np.float16 and np.abs(value).max() > LARGEST_HALF:
-            raise ExportError(f"keys.{name} has values beyond f16's largest, {LARGEST_HALF}; export with --encoder whole")
+            raise ExportError(f"keys.{name} has values beyond f16's largest, {LARGEST_HALF}; export with --encoder engine")
         found[f"keys.{name}"] = np.ascontiguousarray(value.astype(kind))
 
     put("weight", torch.stack([layer.weight for layer in layers]), np.float16)

@@ -29,34 +29,33 @@ def bundle_name(model, side, precision):
 
 def write_bundle(
     model, name, side, precision, weights, reference, out, padded_track=False, segments=False, batches=(),
-    say=print, encoder="whole", decoder="engine", memory="engine",
+    say=print, encoder="engine", mask_decoder="engine", memory_encoder="engine",
 ):
     """Exports every graph into `out`/<bundle name>; returns that directory.
 
-    `encoder` "trunk" leaves its blocks to segtrt, in fp16 alone;
-    `decoder` "own" leaves the segments' mask decoder to segtrt,
-    `memory` "own" writes what segtrt computes the memory encoder of.
+    `encoder` "trunk" writes the weights of the Hiera blocks for segtrt's CUDA kernels, in fp16 only;
+    `mask_decoder` "cuda" writes those of the mask decoder, `memory_encoder` "cuda" those of the memory encoder.
     The directory appears whole or not at all (written beside, then renamed).
     """
-    if encoder != "whole" and precision != "fp16":
-        raise ExportError(f"segtrt's kernels between an encoder's parts take fp16, and {precision} was asked for")
-    if decoder == "own" and (precision != "fp16" or not segments):
-        raise ExportError("segtrt's kernels for a mask decoder stand behind the track step's segments in fp16: export with --segments --precision fp16")
-    if memory == "own" and precision != "fp16":
-        raise ExportError(f"segtrt's kernels for a memory encoder take fp16, and {precision} was asked for: export with --precision fp16")
+    if encoder == "trunk" and precision != "fp16":
+        raise ExportError(f"the CUDA kernels of the encoder's trunk take fp16, found {precision}: export with --precision fp16")
+    if mask_decoder == "cuda" and (precision != "fp16" or not segments):
+        raise ExportError("the CUDA kernels of the mask decoder need segments in fp16: export with --segments --precision fp16")
+    if memory_encoder == "cuda" and precision != "fp16":
+        raise ExportError(f"the CUDA kernels of the memory encoder take fp16, found {precision}: export with --precision fp16")
     final = Path(out) / bundle_name(name, side, precision)
     folder = final.with_name(final.name + ".partial")
     shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir(parents=True)
     entries, beside = [], {}
-    if decoder == "own":  # these first of all, for they refuse more models than the graphs do
+    if mask_decoder == "cuda":  # these first of all, for they refuse more models than the graphs do
         decoder_weights.check_tracking(model)
         beside["decoder"] = decoder_weights.write(Track(model, side), folder)
-    if memory == "own":
+    if memory_encoder == "cuda":
         beside["memory_encoder"] = memory_weights.write(MemoryEncoder(model, side), folder)
     for table in beside.values():
         say(f"{table['file']}: {table['bytes'] / 1e6:.1f} MB, {table['flops'] / 1e9:.2f} GFLOP")
-    for graph in graphs_of(model, side, padded_track, segments, batches, encoder, decoder):
+    for graph in graphs_of(model, side, padded_track, segments, batches, encoder, mask_decoder):
         proto = to_onnx(graph)
         work = flops.count(proto)
         if precision == "fp16":

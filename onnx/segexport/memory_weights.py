@@ -25,7 +25,7 @@ CHANNELS, BLOCKS, WIDTH, HIDDEN, SPREAD, DEPTH, LEAST_GRID = (1, 4, 16, 64, 256)
 LATENTS, SQUARE, LAYERS, LATENT_HIDDEN = 256, 16, 2, 256
 CHANNELS_EPS, LATENTS_EPS = 1e-6, 1e-5
 LARGEST_HALF = 65504.0
-INSTEAD = "export with --memory engine"
+INSTEAD = "export with --memory-encoder engine"
 
 
 def check(encoder):

@@ -95,7 +95,7 @@ def check(trunk):
         elif not isinstance(block.act, nn.GELU) or block.act.approximate != "none":
             wrong = f"{block.act} in its hidden layer, expected the exact GELU"
         if wrong:
-            raise ExportError(f"segtrt's kernels for a trunk do not take block {at}: {wrong}; export with --encoder whole")
+            raise ExportError(f"segtrt's kernels for a trunk do not take block {at}: {wrong}; export with --encoder engine")
 
 
 def tensors_of(trunk):
@@ -107,7 +107,7 @@ def tensors_of(trunk):
         for part, value, kind in zip(("weight", "bias"), (weight, bias), kinds):
             value = value.detach().float().numpy()
             if kind == np.float16 and np.abs(value).max() > LARGEST_HALF:
-                raise ExportError(f"{name}.{part} has values beyond f16's largest, {LARGEST_HALF}; export with --encoder whole")
+                raise ExportError(f"{name}.{part} has values beyond f16's largest, {LARGEST_HALF}; export with --encoder engine")
             found[f"{name}.{part}"] = np.ascontiguousarray(value.astype(kind))
 
     wide, half, mixed = (np.float32, np.float32), (np.float16, np.float16), (np.float16, np.float32)

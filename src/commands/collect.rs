@@ -4,8 +4,8 @@
 
 use std::path::PathBuf;
 
-use clap::Args;
 use anyhow::{Result, bail};
+use clap::Args;
 
 use super::Outcome;
 use crate::collect::{self, Collected, Options, Remote, Ssh, State};

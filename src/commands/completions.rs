@@ -4,9 +4,9 @@
 
 use std::io::Write;
 
+use anyhow::Result;
 use clap::Args;
 use clap_complete::Shell;
-use anyhow::Result;
 
 use super::{Outcome, public};
 

@@ -4,8 +4,8 @@
 
 use std::path::PathBuf;
 
-use clap::Args;
 use anyhow::Result;
+use clap::Args;
 
 use super::Outcome;
 use crate::doctor::{self, Options};

@@ -2,11 +2,11 @@
 `segtrt inspect`.
 */
 
-use std::path::PathBuf;
 use std::io::Write;
+use std::path::PathBuf;
 
-use clap::Args;
 use anyhow::Result;
+use clap::Args;
 
 use super::Outcome;
 use crate::inspect::{self, Options, Report, text};

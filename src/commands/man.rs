@@ -2,12 +2,11 @@
 `segtrt man`: manual pages from the same declaration as `--help`.
 */
 
-use std::path::PathBuf;
 use std::io::Write;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
-use clap::Args;
 use anyhow::{Context, Result, bail};
+use clap::Args;
 use clap::Command;
 use clap_mangen::Man;
 

@@ -2,16 +2,15 @@
 `segtrt merge`: the predecessor's messages around a merge.
 */
 
-use std::path::PathBuf;
 use std::path::{Path, PathBuf};
 
-use clap::Args;
 use anyhow::{Result, anyhow};
+use clap::Args;
 use serde_json::json;
 
-use report::merge::Table;
 use super::Outcome;
 use host::shell;
+use report::merge::Table;
 use report::merge::{self, MergeSource, Merged, Missing};
 use vos::files::atomic;
 

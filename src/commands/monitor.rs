@@ -8,8 +8,8 @@ use std::process::{Child, Command, ExitStatus};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use clap::Args;
 use anyhow::{Context, Result, bail};
+use clap::Args;
 
 use super::Outcome;
 use crate::monitor::{Amount, LogFile, Sample, Sensors, Settings, Summary, watch};

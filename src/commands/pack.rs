@@ -4,16 +4,16 @@
 
 use std::path::PathBuf;
 
-use clap::Args;
 use anyhow::{Context, Result, bail};
+use clap::Args;
 
-use vos::precision::Precision;
 use super::Outcome;
 use crate::pack::{self, Wanted};
 use host::UsageError;
 use host::shell;
 use vos::model_tag::ModelTag;
 use vos::platform::{BUILT_IN, Platforms};
+use vos::precision::Precision;
 use vos::prompt::PromptKind;
 
 /// What `segtrt pack` puts into the tar.

@@ -2,24 +2,23 @@
 `segtrt predecode`: clip after clip to a file of resized frames; a clip that cannot be read costs its row only.
 */
 
-use std::path::PathBuf;
 use std::io::{IsTerminal, Write};
 use std::path::{Path, PathBuf};
 
-use clap::Args;
 use anyhow::{Context, Result, bail};
+use clap::Args;
 use indicatif::{ProgressBar, ProgressStyle};
 use serde::Serialize;
 
-use super::shared::ShuffleArgs;
-use vos::geometry::GeometryKind;
-use vos::predecode::Values;
 use super::Outcome;
+use super::shared::ShuffleArgs;
 use host::UsageError;
 use host::printable::printable;
 use host::processor;
 use host::screen_table;
 use vos::dataset::{self, Dataset};
+use vos::geometry::GeometryKind;
+use vos::predecode::Values;
 use vos::predecode::{self, Done, Options};
 
 /// Which clips, for which network input, and where they go.

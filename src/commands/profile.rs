@@ -3,19 +3,18 @@
 */
 
 use std::ffi::OsString;
-use std::path::PathBuf;
 use std::path::{Path, PathBuf};
 
-use clap::Args;
 use anyhow::{Context, Result, bail};
+use clap::Args;
 use clap::Parser;
 use serde_json::{Value, json};
 
-use crate::profile::Settings;
 use super::bench::plan::{Resolved, resolve};
 use super::bench::{self, BenchArgs};
-use crate::bench::plan::BenchPlan;
 use super::{Cli, Command, Outcome, accept_underscores};
+use crate::bench::plan::BenchPlan;
+use crate::profile::Settings;
 use crate::profile::{NoReports, Recorder, ReportName, Target};
 use host::UsageError;
 use host::shell;

@@ -2,12 +2,11 @@
 `segtrt report`.
 */
 
-use std::path::PathBuf;
 use std::io::Write;
 use std::path::{Path, PathBuf};
 
-use clap::Args;
 use anyhow::{Context, Result, bail};
+use clap::Args;
 
 use super::Outcome;
 use host::UsageError;

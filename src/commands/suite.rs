@@ -2,11 +2,11 @@
 `segtrt suite`: one bench after another, one table of them all.
 */
 
-use std::path::PathBuf;
 use std::io::Write;
+use std::path::PathBuf;
 
-use clap::Args;
 use anyhow::{Context, Result, bail};
+use clap::Args;
 use serde::Serialize;
 
 use super::Outcome;

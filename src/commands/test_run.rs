@@ -2,12 +2,11 @@
 `segtrt test-run`: go through every step, say what came of each and what files there are.
 */
 
-use std::path::PathBuf;
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
-use clap::Args;
 use anyhow::{Result, bail, ensure};
+use clap::Args;
 use serde_json::json;
 
 use super::Outcome;

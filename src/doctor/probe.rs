@@ -141,7 +141,7 @@ struct Optional {
 
 const NVJPEG: Optional = Optional {
     name: "nvJPEG",
-    needed_by: "bench --decoder nvjpeg",
+    needed_by: "bench --jpeg-decoder nvjpeg",
     advice: "pip install nvidia-nvjpeg (CUDA 13) or nvidia-nvjpeg-cu12, or name another with SEGTRT_NVJPEG_LIB",
 };
 const CUBLASLT: Optional = Optional {

@@ -6,8 +6,8 @@ mod table;
 
 use std::path::PathBuf;
 
-use clap::{Args, Subcommand};
 use anyhow::{Result, bail};
+use clap::{Args, Subcommand};
 use serde_json::json;
 
 use super::Outcome;

@@ -3,13 +3,13 @@
 */
 
 mod args;
-pub(super) mod engines;
+pub(in crate::commands) mod engines;
 mod gpu_only;
 mod kept;
-pub(super) mod plan;
+pub(in crate::commands) mod plan;
 mod remarks;
 mod shard;
-pub(super) mod table;
+pub(in crate::commands) mod table;
 
 use std::collections::BTreeMap;
 use std::io::Write;
@@ -18,24 +18,24 @@ use std::path::PathBuf;
 use anyhow::{Context, Result};
 use serde_json::{Value, json};
 
-use plan::{Resolved, resolve};
-use remarks::remarks as bench_remarks;
-use table::Line;
-use crate::commands::Outcome;
 use crate::bench::plan::{BenchPlan, ModelPlan, ShardPlan};
 use crate::bench::progress::Display;
 use crate::bench::supervise;
 use crate::bench::teacher_check;
 use crate::bench::work::Work;
 use crate::bench::worker::Loaded;
-pub use args::{BackendChoice, BenchArgs, DeadFlags, GpuArgs, Toggle, parse_precision};
+use crate::commands::Outcome;
 use crate::environment;
 use crate::shard::Shard;
+pub use args::{BackendChoice, BenchArgs, DeadFlags, GpuArgs, Toggle, parse_precision};
 use host::UsageError;
 use host::child;
 use host::printable::printable;
+use plan::{Resolved, resolve};
+use remarks::remarks as bench_remarks;
 use runtime::engine::{EngineManifest, PlanRecord};
 use runtime::pipeline::{self, Mode};
+use table::Line;
 use vos::bundle::{Bundle, Decoder, Graph, MemoryEncoder, Trunk};
 use vos::files::OTHER_DEVICES;
 use vos::files::{ColumnSet, Configuration, FileHash, ResultStore, Sidecar};
@@ -63,7 +63,7 @@ const ON_A_GPU: &str = " On the GPU the pixels lie in pinned host memory, the up
     step.";
 
 /// What nvJPEG changes.
-const DECODED_BY_NVJPEG: &str = " Frames are decoded by nvJPEG (--decoder nvjpeg): a frame's latency begins not with its \
+const DECODED_BY_NVJPEG: &str = " Frames are decoded by nvJPEG (--jpeg-decoder nvjpeg): a frame's latency begins not with its \
     pixels but with its coefficients in pinned host memory. nvJPEG's host half, the entropy code, is outside (decode_ms); \
     the coefficients' way to the device and the making of pixels there are upload_ms. The pixels are not Pillow's. Device \
     memory that nvJPEG asks for is counted; its code and constants, as TensorRT's, are not.";
@@ -104,7 +104,7 @@ fn timed_region(plan: &BenchPlan) -> String {
 }
 
 /// What a bench leaves to be shown.
-pub(super) struct Report {
+pub(in crate::commands) struct Report {
     /// One line a model.
     pub models: Vec<Line>,
     /// Sentences about them.
@@ -146,7 +146,7 @@ impl Report {
     ///
     /// # Errors
     /// What broke it off.
-    pub(super) fn document(self) -> Result<(Value, Outcome)> {
+    pub(in crate::commands) fn document(self) -> Result<(Value, Outcome)> {
         let outcome = self.outcome();
         let Self { models, remarks, failed, skipped, incomplete, left_out, ended } = self;
         let document = json!({
@@ -178,7 +178,7 @@ impl Report {
 ///
 /// # Errors
 /// It could not begin; what goes wrong later is in the report, with the rows that there are.
-pub(super) fn measure(args: &BenchArgs) -> Result<Report> {
+pub(in crate::commands) fn measure(args: &BenchArgs) -> Result<Report> {
     let Resolved { plan, split, left_out } = resolve(args)?;
     if let Some(shard) = &plan.shard {
         eprintln!("{}", shard::told(shard, plan.videos.len()));
@@ -250,7 +250,7 @@ pub(super) fn measure(args: &BenchArgs) -> Result<Report> {
 }
 
 /// What must be the same for a run to be resumed.
-pub(super) fn configuration(plan: &BenchPlan) -> Result<Configuration> {
+pub(in crate::commands) fn configuration(plan: &BenchPlan) -> Result<Configuration> {
     let models: Vec<Value> = plan
         .models
         .iter()

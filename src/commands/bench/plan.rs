@@ -6,11 +6,11 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Result, anyhow, bail};
 
+use super::args::{BackendChoice, BenchArgs, GpuArgs, Toggle};
 use super::engines::Catalogue;
 use super::gpu_only;
 use super::shard::{self, Limits};
 use crate::bench::plan::{BenchPlan, GpuPlan, ModelPlan, PredecodedPlan};
-use super::args::{BackendChoice, BenchArgs, GpuArgs, Toggle};
 use crate::environment::usual_decode_threads;
 use host::UsageError;
 use host::child;
@@ -153,13 +153,13 @@ fn decoder(args: &BenchArgs) -> Result<()> {
     }
     if args.predecoded.is_some() {
         bail!(UsageError(
-            "--decoder nvjpeg with --predecoded: those frames are decoded already; leave one of the two out".to_owned()
+            "--jpeg-decoder nvjpeg with --predecoded: those frames are decoded already; leave one of the two out".to_owned()
         ));
     }
     if args.backend != BackendChoice::TensorRt {
         bail!(UsageError(
-            "--decoder nvjpeg needs --backend tensorrt: it leaves its pixels in the GPU's memory, and the CPU backend takes \
-             them from the host's; add --backend tensorrt, or leave --decoder out"
+            "--jpeg-decoder nvjpeg needs --backend tensorrt: it leaves its pixels in the GPU's memory, and the CPU backend takes \
+             them from the host's; add --backend tensorrt, or leave --jpeg-decoder out"
                 .to_owned()
         ));
     }
@@ -351,7 +351,7 @@ fn models(args: &BenchArgs) -> Result<(Vec<ModelPlan>, usize)> {
 ///
 /// # Errors
 /// None can: there is no folder to look in, or no GPU.
-pub(super) fn available(
+pub(in crate::commands) fn available(
     tags: &[String],
     args: &BenchArgs,
 ) -> Result<Vec<(String, Result<ModelPlan>)>> {
@@ -367,7 +367,7 @@ fn model(text: &str, args: &BenchArgs, source: &Source) -> Result<ModelPlan> {
 }
 
 /// The entries of `--models`.
-pub(super) fn split_tags(text: &str) -> Vec<String> {
+pub(in crate::commands) fn split_tags(text: &str) -> Vec<String> {
     text.split(',').map(str::trim).filter(|tag| !tag.is_empty()).map(str::to_owned).collect()
 }
 

@@ -4,8 +4,8 @@ The clips of `--shard I/N`, after all limits.
 
 use anyhow::{Result, bail};
 
-use crate::bench::plan::ShardPlan;
 use super::args::BenchArgs;
+use crate::bench::plan::ShardPlan;
 use crate::shard::partition;
 use host::UsageError;
 use vos::dataset::Dataset;

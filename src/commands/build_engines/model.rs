@@ -39,8 +39,7 @@ impl Request<'_> {
             weights: Vec::new(),
         };
         let existing = if self.args.force { None } else { EngineManifest::read(&build.dir)? };
-        let variant =
-            recipe::bank_for(self.args.bank, self.platform.bank, &build.bundle.manifest);
+        let variant = recipe::bank_for(self.args.bank, self.platform.bank, &build.bundle.manifest);
         let roles = self.roles(variant, &build);
         self.check_fp32_graphs(&roles, &build)?;
         self.check_variant(variant)?;
@@ -71,9 +70,7 @@ impl Request<'_> {
     /// The graphs to build: those of `--graphs`, else those that the variant needs.
     fn roles(&self, variant: Bank, build: &ModelBuild) -> Vec<Role> {
         match self.args.graphs.as_slice() {
-            [] => {
-                recipe::roles(variant, &build.bundle.manifest, self.target.sm, self.precision)
-            }
+            [] => recipe::roles(variant, &build.bundle.manifest, self.target.sm, self.precision),
             named => named.to_vec(),
         }
     }

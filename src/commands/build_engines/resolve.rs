@@ -13,7 +13,7 @@ use host::UsageError;
 use runtime::build::recipe::{self, Recipe};
 use runtime::engine::Settings;
 use runtime::engine::islands::Islands;
-use tensorrt::{Family, Library, Version};
+use tensorrt::{Family, Version};
 use vos::bundle::{self, Bundle, Wanted};
 use vos::model_tag::ModelTag;
 use vos::platform::{Platform, Platforms};
@@ -24,7 +24,7 @@ use vos::prompt::PromptKind;
 pub fn resolve(args: &BuildEnginesArgs, workspace_mb: Option<u64>) -> Result<Resolved> {
     let platforms = Platforms::open(args.platforms.as_deref())?;
     let named = named_platform(args, &platforms)?;
-    let library = Library::open(args.tensorrt_lib.as_deref())?;
+    let library = runtime::tensorrt_library::open(args.tensorrt_lib.as_deref())?;
     library.parser_path()?;
     let (platform, target) = target(args, &platforms, named, &library)?;
     let request = Request::new(args, workspace_mb, platform, target, library.version())?;

@@ -185,8 +185,8 @@ fn table(swept: &[Swept]) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
     use super::super::row::Status;
+    use super::*;
     use vos::bundle::Role;
 
     #[test]

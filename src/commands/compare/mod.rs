@@ -12,10 +12,10 @@ use std::io::Write;
 
 use anyhow::Result;
 
-pub use args::{ChosenSide, CompareArgs, MeasureArgs, OwnSide};
-use command_line::command_line;
 use crate::commands::Outcome;
 use crate::compare::measure;
+pub use args::{ChosenSide, CompareArgs, MeasureArgs, OwnSide};
+use command_line::command_line;
 use host::UsageError;
 use host::printable::printable;
 use report::compare::document;

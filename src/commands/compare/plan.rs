@@ -6,8 +6,8 @@ use std::path::PathBuf;
 
 use anyhow::Result;
 
-use super::baselines::{Baseline, baselines};
 use super::args::{ChosenSide, CompareArgs, MeasureArgs, OwnSide};
+use super::baselines::{Baseline, baselines};
 use crate::commands::bench::parse_precision;
 use crate::compare::measure::{Clips, ModelWork, Plan, Referee, SideKind, SidePlan};
 use host::UsageError;

@@ -6,10 +6,10 @@ use std::io::Write;
 
 use anyhow::Result;
 
-use super::command_line::command_line;
-use crate::commands::Outcome;
-use super::plan::{clips, models, own_side, own_sides, precision_of};
 use super::args::{CompareArgs, OwnSide};
+use super::command_line::command_line;
+use super::plan::{clips, models, own_side, own_sides, precision_of};
+use crate::commands::Outcome;
 use crate::compare::measure::{self, Plan, Referee, SideKind, SidePlan};
 use host::UsageError;
 use host::printable::printable;

@@ -8,7 +8,6 @@ use std::fmt;
 use clap::{Arg, ArgAction};
 use toml::Value;
 
-
 /// The words of a file for one command line.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Words {

@@ -15,16 +15,16 @@ use std::path::PathBuf;
 use anyhow::{Result, bail};
 use serde_json::json;
 
-pub use args::ExperimentArgs;
-use spread::refuse_flags_of_slurm;
-use timed::Timed;
 use crate::commands::Outcome;
 use crate::experiment::{By, Folder, STOPPED, Sharding, Step, run_step};
 use crate::shard::Shard;
 use crate::shard::devices::VISIBLE;
+pub use args::ExperimentArgs;
 use host::UsageError;
 use host::shell;
 use report::nsys::{self, Nsys};
+use spread::refuse_flags_of_slurm;
+use timed::Timed;
 
 /// The subcommand that records passes under Nsight Systems.
 const PROFILE: &str = "profile";
@@ -72,9 +72,7 @@ pub fn run(args: ExperimentArgs) -> Result<Outcome> {
     bench.push("--resume".to_owned());
     let directory = Some(folder.spec.working_directory.clone());
     let timed = match sharding.map(|sharding| sharding.by) {
-        Some(By::Devices(ordinals)) => {
-            devices::measure(&mut folder, &ordinals, &mut say)?
-        }
+        Some(By::Devices(ordinals)) => devices::measure(&mut folder, &ordinals, &mut say)?,
         Some(By::Slurm(jobs)) => slurm::measure(&mut folder, jobs, &args, &mut say)?,
         None => {
             let (words, directory) = (bench.clone(), directory.clone());

@@ -6,11 +6,11 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, bail};
 
-use crate::commands::bench::plan::{available, resolve};
-use super::spread::{self, ELSEWHERE};
-use crate::commands::started_bench::{self, Chosen, check_started, parse_bench, tags_of, text};
 use super::args::ExperimentArgs;
+use super::spread::{self, ELSEWHERE};
 use crate::commands::bench::BenchArgs;
+use crate::commands::bench::plan::{available, resolve};
+use crate::commands::started_bench::{self, Chosen, check_started, parse_bench, tags_of, text};
 use crate::experiment::{Kind, Spec};
 use cuda::Facts;
 use host::UsageError;

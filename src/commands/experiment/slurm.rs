@@ -12,9 +12,9 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result, bail};
 use serde_json::{Value, json};
 
-use super::timed::Timed;
-use super::devices::join;
 use super::args::ExperimentArgs;
+use super::devices::join;
+use super::timed::Timed;
 use crate::experiment::{By, Folder, Ran, SlurmJobs, Submission};
 use crate::shard::Shard;
 use crate::shard::devices::{last_lines, rows_in};

@@ -10,10 +10,10 @@ use std::time::Duration;
 use anyhow::{Context, Result, bail};
 use serde_json::{Map, Value};
 
-use crate::commands::Outcome;
-use super::plan::Plan;
-use crate::commands::started_bench::text;
 use super::args::JetsonBenchmarkArgs;
+use super::plan::Plan;
+use crate::commands::Outcome;
+use crate::commands::started_bench::text;
 use crate::experiment::{STOPPED, Step, run_step};
 use crate::two_phase::{
     MemoryWatch, Metadata, ModelRows, SUMMARY_FILE, Summary, SystemMemory, Watched,

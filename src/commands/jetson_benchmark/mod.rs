@@ -10,14 +10,14 @@ use std::io::Write;
 
 use anyhow::{Context, Result};
 
-pub use args::JetsonBenchmarkArgs;
-use plan::Plan;
+use crate::bench::plan::ModelPlan;
 use crate::commands::started_bench::text;
 use crate::commands::{Outcome, predecode};
-use crate::bench::plan::ModelPlan;
 use crate::experiment::{Step, run_step};
 use crate::two_phase::{InferenceConfig, Metadata, Scan, SystemMemory, scan};
+pub use args::JetsonBenchmarkArgs;
 use host::UsageError;
+use plan::Plan;
 use vos::dataset::{self, Dataset};
 use vos::model_tag::ModelTag;
 use vos::predecode::{Options, Values};

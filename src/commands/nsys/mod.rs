@@ -4,14 +4,12 @@
 
 mod screen;
 
-use std::path::PathBuf;
 use std::io::Write;
 use std::path::{Path, PathBuf};
 
-use clap::{Args, Subcommand};
 use anyhow::{Result, bail};
+use clap::{Args, Subcommand};
 
-use report::nsys::{ReportKind, Window};
 use super::Outcome;
 use host::UsageError;
 use host::printable::printable;
@@ -19,6 +17,7 @@ use report::nsys::{
     Analysis, Filter, Input, Options, Ranking, Table, analyse, compare, difference, inputs, render,
     side_by_side,
 };
+use report::nsys::{ReportKind, Window};
 
 /// Which reports are read, and what of them.
 #[derive(Debug, Args)]

@@ -12,8 +12,6 @@ use anyhow::{Context, Result, bail};
 use clap::ValueEnum;
 
 use crate::commands::Outcome;
-pub use args::SelftestArgs;
-use progress::Shown;
 use crate::selftest::clip::{self, ClipRow};
 use crate::selftest::kernels::{Chosen, Topic};
 use crate::selftest::report::KernelsCsv;
@@ -21,7 +19,9 @@ use crate::selftest::{
     self, Asked, Folder, KernelReport, Opened, References, Repeats, Row, Settings, Verdict,
     kernels, report,
 };
+pub use args::SelftestArgs;
 use cuda::{Facts, Gpu};
+use progress::Shown;
 use vos::bundle::{self, Bundle};
 use vos::model_tag::ModelTag;
 use vos::prompt::PromptKind;

@@ -53,7 +53,11 @@ pub enum BackendWish {
 }
 
 /// Refuses flags after the two hyphens that `command` sets itself, `ours` among them; says which flags do nothing.
-pub(in crate::commands) fn check_started(args: &StartedBenchArgs, command: &str, ours: &[&str]) -> Result<()> {
+pub(in crate::commands) fn check_started(
+    args: &StartedBenchArgs,
+    command: &str,
+    ours: &[&str],
+) -> Result<()> {
     if let Some(flag) = owned_flag(&args.bench, ours) {
         bail!(UsageError(format!(
             "{flag} after the two hyphens is set by segtrt {command} itself; write it before them, or leave it out"

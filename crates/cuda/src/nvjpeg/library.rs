@@ -20,7 +20,7 @@ static WANTED: Wanted = Wanted {
     advice: "it comes with the CUDA toolkit (apt-get install libnvjpeg-13-0 from NVIDIA's repository) and with pip install \
              nvidia-nvjpeg (CUDA 13) or nvidia-nvjpeg-cu12: name its folder with SEGTRT_NVJPEG_LIB where it is not found by \
              itself",
-    without: "use --decoder turbo",
+    without: "use --jpeg-decoder turbo",
 };
 
 /// An opened nvJPEG. Cheap to clone.
@@ -66,7 +66,7 @@ mod tests {
     fn a_missing_library_says_how_to_get_it() {
         let places = vec!["/here".into()];
         let text = Searched { wanted: &WANTED, places, named: false }.to_string();
-        for word in ["/here", "pip install", "CUDA toolkit", VARIABLE, "--decoder turbo"] {
+        for word in ["/here", "pip install", "CUDA toolkit", VARIABLE, "--jpeg-decoder turbo"] {
             assert!(text.contains(word), "{word} in {text}");
         }
     }
@@ -83,6 +83,6 @@ mod tests {
         assert!(why.contains("nvjpegGetProperty") && why.contains("JetPack"), "{why}");
         let missed = Missed::Unusable { wanted: &WANTED, path: file, why };
         let text = NvJpegError::Library(missed).to_string();
-        assert!(text.contains("SEGTRT_NVJPEG_LIB") && text.contains("--decoder turbo"), "{text}");
+        assert!(text.contains("SEGTRT_NVJPEG_LIB") && text.contains("--jpeg-decoder turbo"), "{text}");
     }
 }

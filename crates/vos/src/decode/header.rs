@@ -12,10 +12,9 @@ use super::jpeg::has_end_marker;
 use super::{DecodeError, MAX_SIDE};
 
 /// What helps where the other decoder reads the file.
-const TURBO: &str = "use --decoder turbo";
+const TURBO: &str = "use --jpeg-decoder turbo";
 /// What helps where it does not either.
-const NEITHER: &str =
-    "--decoder turbo does not either: re-export the file as an 8-bit baseline JPEG, grey or YCbCr";
+const NEITHER: &str = "--jpeg-decoder turbo does not either: re-export the file as an 8-bit baseline JPEG, grey or YCbCr";
 
 /// Width and height of a file that nvJPEG may be given.
 ///
@@ -209,7 +208,7 @@ mod tests {
         for (bytes, said) in neither {
             let error = size(&bytes).unwrap_err();
             assert!(error.contains("00007.jpg") && error.contains(said), "{error}");
-            assert!(error.contains("--decoder turbo does not either"), "{error}");
+            assert!(error.contains("--jpeg-decoder turbo does not either"), "{error}");
             assert!(!turbo_reads(&bytes), "{said}: what is said of the other decoder is true");
         }
         // Without JFIF's note the names of the channels count.
@@ -221,7 +220,7 @@ mod tests {
             named[scan + 5 + 2 * at] = *name;
         }
         let error = size(&named).unwrap_err();
-        assert!(error.contains("stored as RGB; use --decoder turbo"), "{error}");
+        assert!(error.contains("stored as RGB; use --jpeg-decoder turbo"), "{error}");
         assert!(turbo_reads(&named));
         let adobe = [&[0xFF, 0xEE, 0, 14][..], b"Adobe", &[0, 100, 0, 0, 0, 0, 0]].concat();
         let plain = without(&rgb, 0xE0);
