@@ -9,6 +9,7 @@ use clap::Args;
 
 use super::Outcome;
 use crate::collect::{self, Collected, Options, Remote, Ssh, State};
+use crate::commands::headings::{DATA, OUTPUT};
 use host::UsageError;
 use host::screen_table;
 
@@ -18,24 +19,25 @@ use host::screen_table;
     segtrt collect nvidia@jetson:/data/sav_val/nsight_experiment_jetson_20251130_143022\n  \
     segtrt collect 'jetson:/data/sav_val/nsight_experiment_*' 'rack1:runs/nsight_experiment_*' --ssh 'ssh -C'\n\n\
     Then: segtrt merge collected_results/nsight_experiment_* -o final_comparison.csv\n\n\
-    Patterns (* ? [a-z]) are matched on the other machine, so quote them here. The other machine needs sh, find and tar; \
-    with sha256sum or shasum every file is compared, and what is here already is not fetched again. Nothing is written there. \
-    collected.json in the output folder says where each folder came from.")]
+    Quote patterns (* ? [a-z]): they are matched on the other machine, which needs sh, find and tar. \
+    With sha256sum or shasum there, every file is verified and existing files are not fetched again. \
+    Nothing is written there. collected.json in the output folder names the source of each folder.")]
 pub struct CollectArgs {
-    /// Folders on other machines; two words HOST PATH are understood as the predecessor's script took them.
+    /// Folders on other machines; HOST PATH as two words is accepted too, as in the predecessor's
+    /// script.
     #[arg(required = true, value_name = "HOST:PATH")]
     pub sources: Vec<String>,
-    /// Folder that the fetched ones come into.
-    #[arg(long, value_name = "DIR", default_value = "collected_results")]
+    /// Folder for the fetched folders.
+    #[arg(long, help_heading = OUTPUT, value_name = "DIR", default_value = "collected_results")]
     pub out: PathBuf,
-    /// A folder for each machine in it, for folders that have the same name on several.
-    #[arg(long)]
+    /// Write into one folder per machine, for folders of the same name.
+    #[arg(long, help_heading = OUTPUT)]
     pub by_host: bool,
-    /// What connects, with its arguments.
-    #[arg(long, value_name = "COMMAND", env = "SEGTRT_SSH", default_value = "ssh")]
+    /// Command that connects, with its arguments.
+    #[arg(long, help_heading = DATA, value_name = "COMMAND", env = "SEGTRT_SSH", default_value = "ssh")]
     pub ssh: String,
     /// Print one JSON document instead of the table.
-    #[arg(long)]
+    #[arg(long, help_heading = OUTPUT)]
     pub json: bool,
 }
 

@@ -8,38 +8,40 @@ use anyhow::Result;
 use clap::Args;
 
 use super::Outcome;
+use crate::commands::headings::{DATA, GPU, MODEL, OUTPUT};
 use crate::doctor::{self, Options};
 
 /// What is looked at beside the machine.
 #[derive(Debug, Args)]
 #[command(
     after_help = "Example: segtrt doctor --split-dir /data/sav_val --onnx-dir onnx/bundles\n\n\
-    Nothing is changed and nothing is measured. Exit code 0: a bench can run on this machine, on its CPU or a GPU; 1: not yet."
+    Nothing is changed or measured. Exit code 0: a bench can run on this machine, on CPU or GPU. Exit code 1: it cannot yet."
 )]
 pub struct DoctorArgs {
-    /// The split that is to be measured.
-    #[arg(long, value_name = "DIR")]
+    /// The split to measure.
+    #[arg(long, help_heading = DATA, value_name = "DIR")]
     pub split_dir: Option<PathBuf>,
-    /// Stem of the manifest in the split folder.
-    #[arg(long, default_value = "sav_val")]
+    /// Name of the clip list in the split folder.
+    #[arg(long, help_heading = DATA, default_value = "sav_val")]
     pub split_name: String,
-    /// Folder of bundles (or one bundle); may be given several times [default: onnx/bundles].
-    #[arg(long, env = "SEGTRT_ONNX_DIR", value_delimiter = ':', value_name = "DIR")]
+    /// Folder of bundles, or one bundle; may be repeated [default: onnx/bundles].
+    #[arg(long, help_heading = MODEL, env = "SEGTRT_ONNX_DIR", value_delimiter = ':', value_name = "DIR")]
     pub onnx_dir: Vec<PathBuf>,
-    /// Folder of engines written by build-engines, or one engine folder in it.
-    #[arg(long, default_value = "engines", value_name = "DIR")]
+    /// Folder of engines written by build-engines, or one engine folder.
+    #[arg(long, help_heading = MODEL, default_value = "engines", value_name = "DIR")]
     pub engines: PathBuf,
-    /// TensorRT's library, or its folder [default: SEGTRT_TENSORRT_LIB, the loader's path, pip's packages].
-    #[arg(long)]
+    /// TensorRT's library, or its folder [default: SEGTRT_TENSORRT_LIB, the loader's path, pip's
+    /// packages].
+    #[arg(long, help_heading = GPU)]
     pub tensorrt_lib: Option<PathBuf>,
-    /// ONNX Runtime's shared library, or its folder.
-    #[arg(long)]
+    /// Shared library of ONNX Runtime, or its folder.
+    #[arg(long, help_heading = MODEL)]
     pub ort_lib: Option<PathBuf>,
-    /// Where results are to go; its disk is looked at [default: SPLIT_DIR, or this folder].
-    #[arg(long, value_name = "DIR")]
+    /// Folder of the results, to check its disk [default: SPLIT_DIR, or this folder].
+    #[arg(long, help_heading = OUTPUT, value_name = "DIR")]
     pub out_dir: Option<PathBuf>,
     /// Print one JSON document.
-    #[arg(long)]
+    #[arg(long, help_heading = OUTPUT)]
     pub json: bool,
 }
 

@@ -9,6 +9,7 @@ use anyhow::Result;
 use clap::Args;
 
 use super::Outcome;
+use crate::commands::headings::{GPU, OUTPUT};
 use crate::inspect::{self, Options, Report, text};
 use host::printable::printable;
 
@@ -17,20 +18,20 @@ use host::printable::printable;
 #[command(after_help = "Examples:\n  \
     segtrt inspect onnx/bundles/edgetam_mini_256_fp32/track.onnx\n  \
     segtrt inspect engines/orin/edgetam_1024_fp16 --json\n\n\
-    A plan is opened by TensorRT where its release and its GPU are at hand, in a process of its own; \
-    elsewhere its manifest tells what was built.")]
+    TensorRT opens a plan in its own process, if its release and GPU are here. Otherwise the report comes from the plan's manifest.")]
 pub struct InspectArgs {
     /// ONNX files, plans, bundles, engine folders, or folders of them.
     #[arg(required = true, value_name = "FILE")]
     pub files: Vec<PathBuf>,
-    /// Print one JSON document, a list with a report for each thing found.
-    #[arg(long)]
+    /// Print one JSON document, a list with one report per file or folder.
+    #[arg(long, help_heading = OUTPUT)]
     pub json: bool,
     /// List every layer of a plan.
-    #[arg(long)]
+    #[arg(long, help_heading = OUTPUT)]
     pub layers: bool,
-    /// Directory of TensorRT's libraries, or the library [env: SEGTRT_TENSORRT_LIB].
-    #[arg(long, value_name = "DIR")]
+    /// TensorRT's library, or its folder [default: SEGTRT_TENSORRT_LIB, the loader's path, pip's
+    /// packages].
+    #[arg(long, help_heading = GPU, value_name = "DIR")]
     pub tensorrt_lib: Option<PathBuf>,
 }
 

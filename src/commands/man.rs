@@ -11,6 +11,7 @@ use clap::Command;
 use clap_mangen::Man;
 
 use super::{Outcome, public};
+use crate::commands::headings::OUTPUT;
 use host::UsageError;
 use vos::files::atomic;
 
@@ -20,11 +21,11 @@ use vos::files::atomic;
     segtrt man bench | man -l -\n  \
     segtrt man --out ~/.local/share/man/man1")]
 pub struct ManArgs {
-    /// The subcommand whose page is printed [default: the program's own].
+    /// Subcommand of the page [default: segtrt itself].
     #[arg(value_name = "SUBCOMMAND")]
     pub subcommand: Vec<String>,
     /// Write all pages into this folder instead.
-    #[arg(long, value_name = "DIR", conflicts_with = "subcommand")]
+    #[arg(long, help_heading = OUTPUT, value_name = "DIR", conflicts_with = "subcommand")]
     pub out: Option<PathBuf>,
 }
 

@@ -9,6 +9,7 @@ use clap::Args;
 use serde_json::json;
 
 use super::Outcome;
+use crate::commands::headings::{DATA, OUTPUT};
 use host::shell;
 use report::merge::Table;
 use report::merge::{self, MergeSource, Merged, Missing};
@@ -18,22 +19,22 @@ use vos::files::atomic;
 #[derive(Debug, Args)]
 #[command(
     after_help = "Example: segtrt merge collected_results/nsight_experiment_* -o final_comparison.csv\n\n\
-    The columns platform, hostname and timestamp come first; columns that only some tables have come last and are empty \
-    elsewhere. Values pass through as they are; rows that repeat others are kept and told of. A table that is damaged, or none of \
-    results, is left out and named, and so is an argument that gives none; the exit code is then 1."
+    The columns platform, hostname and timestamp come first. Columns of some tables come last and are empty for the others. \
+    Values are copied unchanged. Repeated rows are kept and reported. A damaged or missing table is skipped and named; the exit code is then 1."
 )]
 pub struct MergeArgs {
-    /// Result folders and CSV files of results, of segtrt or of its Python predecessor; LABEL=PATH names a run's platform.
+    /// Result folders or CSV files of segtrt or its predecessor; LABEL=PATH names the platform of a
+    /// run.
     #[arg(required = true, value_name = "[LABEL=]PATH")]
     pub dirs: Vec<PathBuf>,
     /// The merged file.
-    #[arg(short, long, value_name = "FILE", default_value = "merged_results.csv")]
+    #[arg(short, long, help_heading = OUTPUT, value_name = "FILE", default_value = "merged_results.csv")]
     pub output: PathBuf,
-    /// Which table of each folder.
-    #[arg(long, value_enum, default_value = "profile_summary")]
+    /// Table to take from each folder.
+    #[arg(long, help_heading = DATA, value_enum, default_value = "profile_summary")]
     pub table: Table,
-    /// Print one JSON document instead of messages.
-    #[arg(long)]
+    /// Print one JSON document on standard output.
+    #[arg(long, help_heading = OUTPUT)]
     pub json: bool,
 }
 

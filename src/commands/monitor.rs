@@ -12,6 +12,7 @@ use anyhow::{Context, Result, bail};
 use clap::Args;
 
 use super::Outcome;
+use crate::commands::headings::{GPU, MEASURING, OUTPUT};
 use crate::monitor::{Amount, LogFile, Sample, Sensors, Settings, Summary, watch};
 use host::UsageError;
 use host::child;
@@ -24,28 +25,28 @@ use vos::telemetry::Options;
     segtrt monitor --log memory.csv --duration 60\n  \
     segtrt monitor --log memory.csv --extra -- segtrt bench --split-dir demo/split --models edgetam_mini_points\n\n\
     Columns: timestamp,gpu_used_gb,gpu_total_gb,gpu_percent,ram_used_gb,ram_total_gb,ram_percent; a GB is 2^30 bytes. \
-    On a Jetson GPU and host share one memory: the ram columns have it all, the gpu columns are zero. The memory is that \
-    of the whole machine; with --extra the command's own is the last column.")]
+    On a Jetson, GPU and host share one memory: it is in the ram columns, and the gpu columns are zero. \
+    Memory is of the whole machine. --extra adds the command's own memory as the last column.")]
 pub struct MonitorArgs {
-    /// The log, CSV; begun anew.
-    #[arg(long, value_name = "FILE")]
+    /// CSV log file; an existing one is replaced.
+    #[arg(long, help_heading = OUTPUT, value_name = "FILE")]
     pub log: Option<PathBuf>,
-    /// Seconds between two samples.
-    #[arg(long, value_name = "S", default_value = "1", value_parser = seconds)]
+    /// Seconds between samples.
+    #[arg(long, help_heading = MEASURING, value_name = "S", default_value = "1", value_parser = seconds)]
     pub interval: f64,
-    /// Seconds after which it ends [default: with the command, or with Ctrl-C].
-    #[arg(long, value_name = "S", value_parser = seconds)]
+    /// Seconds until it ends [default: with the command, or on Ctrl-C].
+    #[arg(long, help_heading = MEASURING, value_name = "S", value_parser = seconds)]
     pub duration: Option<f64>,
-    /// More columns: swap, GPU load, power, temperature and clock, the command's own memory.
-    #[arg(long)]
+    /// More columns: swap, GPU load, power, temperature and clock, and the command's own memory.
+    #[arg(long, help_heading = OUTPUT)]
     pub extra: bool,
-    /// Which GPU, as nvidia-smi counts them.
-    #[arg(long, default_value_t = 0)]
+    /// Number of the GPU, in the order of nvidia-smi.
+    #[arg(long, help_heading = GPU, default_value_t = 0)]
     pub device: usize,
-    /// Print one JSON document at the end instead of the samples and peaks.
-    #[arg(long)]
+    /// Print one JSON document at the end instead of samples and peaks.
+    #[arg(long, help_heading = OUTPUT)]
     pub json: bool,
-    /// A program to run and to end with; its exit code is passed on.
+    /// Command to run; the log ends with it and its exit code is passed on.
     #[arg(last = true, value_name = "COMMAND")]
     pub command: Vec<OsString>,
 }

@@ -8,6 +8,7 @@ use anyhow::{Context, Result, bail};
 use clap::Args;
 
 use super::Outcome;
+use crate::commands::headings::{DATA, MODEL, OUTPUT};
 use crate::pack::{self, Wanted};
 use host::UsageError;
 use host::shell;
@@ -24,26 +25,27 @@ use vos::prompt::PromptKind;
 )]
 pub struct PackArgs {
     /// Row of the platform table: orin, orin-nano, h200, …
-    #[arg(long)]
+    #[arg(long, help_heading = MODEL)]
     pub platform: String,
     /// Another platform table.
-    #[arg(long, value_name = "FILE")]
+    #[arg(long, help_heading = MODEL, value_name = "FILE")]
     pub platforms: Option<PathBuf>,
-    /// Models such as edgetam, sam2_tiny, sam2.1_large, separated by commas [default: the platform's].
-    #[arg(long)]
+    /// Models such as edgetam, sam2_tiny, sam2.1_large, separated by commas [default: the
+    /// platform's].
+    #[arg(long, help_heading = MODEL)]
     pub models: Option<String>,
-    /// Side of the network input in pixels [default: the platform's].
-    #[arg(long)]
+    /// Image side of the network input, in pixels [default: the platform's].
+    #[arg(long, help_heading = MODEL)]
     pub imgsz: Option<usize>,
-    /// Arithmetic of the engines [default: the platform's].
-    #[arg(long)]
+    /// Precision of the engines [default: the platform's].
+    #[arg(long, help_heading = MODEL)]
     pub precision: Option<Precision>,
-    /// Most objects of a clip that run at once.
-    #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u16).range(1..=64))]
+    /// Largest number of objects of a clip that run at once.
+    #[arg(long, help_heading = MODEL, default_value_t = 1, value_parser = clap::value_parser!(u16).range(1..=64))]
     pub max_objects: u16,
     /// Folders of exported bundles, or bundles.
     #[arg(
-        long,
+        long, help_heading = MODEL,
         env = "SEGTRT_ONNX_DIR",
         value_delimiter = ':',
         value_name = "DIR",
@@ -51,20 +53,20 @@ pub struct PackArgs {
         num_args = 1..
     )]
     pub onnx_dir: Vec<PathBuf>,
-    /// The tar [default: segtrt-pack-PLATFORM.tar].
-    #[arg(long, value_name = "FILE")]
+    /// The tar file [default: segtrt-pack-PLATFORM.tar].
+    #[arg(long, help_heading = OUTPUT, value_name = "FILE")]
     pub out: Option<PathBuf>,
-    /// A segtrt built for the board, to go with it.
-    #[arg(long, value_name = "FILE")]
+    /// A segtrt binary built for the board, to include.
+    #[arg(long, help_heading = DATA, value_name = "FILE")]
     pub binary: Option<PathBuf>,
-    /// A split to measure on; without one the board makes a synthetic one.
-    #[arg(long, value_name = "SPLIT_DIR")]
+    /// Split to include; without it the board measures a synthetic one.
+    #[arg(long, help_heading = DATA, value_name = "SPLIT_DIR")]
     pub with_clips: Option<PathBuf>,
-    /// Replace a tar that is there.
-    #[arg(long)]
+    /// Replace an existing tar file.
+    #[arg(long, help_heading = OUTPUT)]
     pub force: bool,
-    /// Print what was packed as JSON.
-    #[arg(long)]
+    /// Print the contents as JSON.
+    #[arg(long, help_heading = OUTPUT)]
     pub json: bool,
 }
 

@@ -12,6 +12,7 @@ use serde::Serialize;
 
 use super::Outcome;
 use super::shared::ShuffleArgs;
+use crate::commands::headings::{DATA, MEASURING, MODEL, OUTPUT};
 use host::UsageError;
 use host::printable::printable;
 use host::processor;
@@ -25,46 +26,46 @@ use vos::predecode::{self, Done, Options};
 #[derive(Debug, Args)]
 #[command(
     after_help = "Example: segtrt predecode --split-dir demo/split --imgsz 256 --values u8 --out-dir demo/frames\n\
-    then:    segtrt bench --split-dir demo/split --models edgetam_mini_points --predecoded demo/frames\n\n\
-    A file is written again only where it is missing, damaged, or of other frames or settings; a run that was stopped goes \
-    on where it was. Rows measured with such frames say so (docs/experiments.md)."
+    Then:    segtrt bench --split-dir demo/split --models edgetam_mini_points --predecoded demo/frames\n\n\
+    Only missing, damaged or outdated files are written, so an interrupted run continues. Rows measured with such frames \
+    record it (docs/experiments.md)."
 )]
 pub struct PredecodeArgs {
-    /// The split: SA-V layout (JPEGImages_24fps, Annotations_6fps) or DAVIS layout.
-    #[arg(long)]
+    /// Folder of the split: SA-V layout (JPEGImages_24fps, Annotations_6fps) or DAVIS layout.
+    #[arg(long, help_heading = DATA)]
     pub split_dir: PathBuf,
-    /// Stem of the manifest in the split folder; all clips where there is none.
-    #[arg(long, default_value = "sav_val")]
+    /// Name of the clip list in the split folder; without such a file all clips are taken.
+    #[arg(long, help_heading = DATA, default_value = "sav_val")]
     pub split_name: String,
-    /// Side of the network input in pixels.
-    #[arg(long, default_value_t = 1024)]
+    /// Image side of the network input, in pixels.
+    #[arg(long, help_heading = MODEL, default_value_t = 1024)]
     pub imgsz: usize,
-    /// How frames are brought to the network's square.
-    #[arg(long, value_enum, default_value = "stretch")]
+    /// How frames are resized to the square network input.
+    #[arg(long, help_heading = DATA, value_enum, default_value = "stretch")]
     pub geometry: GeometryKind,
-    /// What is stored of each pixel and channel.
-    #[arg(long, value_enum, default_value = "f16")]
+    /// Stored type of each pixel and channel.
+    #[arg(long, help_heading = OUTPUT, value_enum, default_value = "f16")]
     pub values: Values,
-    /// Clips to take, 0 for all.
-    #[arg(long, default_value_t = 0)]
+    /// Number of clips, 0 for all.
+    #[arg(long, help_heading = DATA, default_value_t = 0)]
     pub limit_videos: usize,
     /// In which order clips are taken.
     #[command(flatten)]
     pub shuffle: ShuffleArgs,
-    /// Where files go [default: SPLIT_DIR/predecoded].
-    #[arg(long)]
+    /// Folder of the files [default: SPLIT_DIR/predecoded].
+    #[arg(long, help_heading = OUTPUT)]
     pub out_dir: Option<PathBuf>,
-    /// Most frames in memory at once [default: two for each thread].
-    #[arg(long, value_parser = clap::value_parser!(u32).range(1..))]
+    /// Largest number of frames in memory [default: two per thread].
+    #[arg(long, help_heading = MEASURING, value_parser = clap::value_parser!(u32).range(1..))]
     pub max_frames_in_mem: Option<u32>,
     /// Threads [default: all processors].
-    #[arg(long, value_parser = clap::value_parser!(u32).range(1..=1024))]
+    #[arg(long, help_heading = MEASURING, value_parser = clap::value_parser!(u32).range(1..=1024))]
     pub threads: Option<u32>,
-    /// Write what is up to date too.
-    #[arg(long)]
+    /// Rewrite files that are up to date.
+    #[arg(long, help_heading = OUTPUT)]
     pub force: bool,
     /// Print the rows as JSON.
-    #[arg(long)]
+    #[arg(long, help_heading = OUTPUT)]
     pub json: bool,
 }
 

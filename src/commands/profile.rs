@@ -14,6 +14,7 @@ use super::bench::plan::{Resolved, resolve};
 use super::bench::{self, BenchArgs};
 use super::{Cli, Command, Outcome, accept_underscores};
 use crate::bench::plan::BenchPlan;
+use crate::commands::headings::{GPU, MEASURING, OUTPUT};
 use crate::profile::Settings;
 use crate::profile::{NoReports, Recorder, ReportName, Target};
 use host::UsageError;
@@ -27,39 +28,39 @@ use vos::record::{ObjectKey, RunRecord, Status};
 #[derive(Debug, Args)]
 #[command(
     after_help = "Example: segtrt profile -- bench --split-dir demo/split --models edgetam_mini_points --out-dir demo/out\n\n\
-    First the bench runs as it is, unprofiled: the rows are from that run alone. Then each object that has numbers is run \
-    again under nsys, once for each model and recorded pass, and the column nsight_report of profile_summary.csv names the \
-    reports: OUT_DIR/nsight_reports/VIDEO_objOBJECT_TAG_runN.nsys-rep. Look at them with segtrt nsys. A report holds the \
-    environment of the program: look through it before you pass it on."
+    First the bench runs without a profiler; all rows come from this run. Then nsys records each measured object again, once \
+    per model and pass. The column nsight_report of profile_summary.csv names the reports: \
+    OUT_DIR/nsight_reports/VIDEO_objOBJECT_TAG_runN.nsys-rep. Show them with segtrt nsys. A report contains \
+    the program's environment variables: check them before you share it."
 )]
 pub struct ProfileArgs {
-    /// Record only; the column is filled in rows of an earlier bench with the same settings, where there are any.
-    #[arg(long)]
+    /// Record only; rows of an earlier bench with the same settings get the column nsight_report.
+    #[arg(long, help_heading = MEASURING)]
     pub no_timed_run: bool,
     /// APIs to trace.
-    #[arg(long, env = "NSYS_TRACE", default_value = crate::profile::USUAL_TRACE, value_name = "LIST")]
+    #[arg(long, help_heading = MEASURING, env = "NSYS_TRACE", default_value = crate::profile::USUAL_TRACE, value_name = "LIST")]
     pub trace: String,
-    /// Sampling of the CPU: none, process-tree or system-wide.
-    #[arg(long, env = "NSYS_SAMPLE", default_value = "none")]
+    /// CPU sampling: none, process-tree or system-wide.
+    #[arg(long, help_heading = MEASURING, env = "NSYS_SAMPLE", default_value = "none")]
     pub sample: String,
     /// Backtraces of samples: none, lbr, fp or dwarf.
-    #[arg(long, env = "NSYS_BACKTRACE", default_value = "none")]
+    #[arg(long, help_heading = MEASURING, env = "NSYS_BACKTRACE", default_value = "none")]
     pub backtrace: String,
     /// Folder of the reports [default: OUT_DIR/nsight_reports].
-    #[arg(long, env = "NSYS_OUTPUT_DIR", value_name = "DIR")]
+    #[arg(long, help_heading = OUTPUT, env = "NSYS_OUTPUT_DIR", value_name = "DIR")]
     pub output_dir: Option<PathBuf>,
-    /// Put before each report's name; nsys's %p, %h and %q{VARIABLE} work.
-    #[arg(long, env = "NSYS_OUTPUT_NAME", value_name = "NAME")]
+    /// Prefix of each report's name; nsys's %p, %h and %q{VARIABLE} work.
+    #[arg(long, help_heading = OUTPUT, env = "NSYS_OUTPUT_NAME", value_name = "NAME")]
     pub output_name: Option<String>,
-    /// Sample the counters of these GPUs, by nsys's numbers, or all: SM and tensor activity, memory bandwidth. The driver must
-    /// let this user read them.
-    #[arg(long, value_name = "GPUS")]
+    /// Sample hardware counters of these GPUs, by nsys's numbers, or all: SM and tensor activity,
+    /// memory bandwidth. The driver must permit it.
+    #[arg(long, help_heading = GPU, value_name = "GPUS")]
     pub gpu_metrics: Option<String>,
-    /// Write each report's SQLite export beside it.
-    #[arg(long)]
+    /// Also write each report's SQLite export.
+    #[arg(long, help_heading = OUTPUT)]
     pub export_sqlite: bool,
-    /// Print one JSON document instead of the tables; so does --json among the bench's flags.
-    #[arg(long)]
+    /// Print one JSON document instead of the tables; --json among the bench's flags does the same.
+    #[arg(long, help_heading = OUTPUT)]
     pub json: bool,
     /// The bench: `bench` and its flags.
     #[arg(last = true, required = true, value_name = "bench …")]

@@ -9,6 +9,7 @@ use anyhow::{Context, Result, bail};
 use clap::Args;
 
 use super::Outcome;
+use crate::commands::headings::{DATA, OUTPUT};
 use host::UsageError;
 use host::screen_table;
 use report::chart::thousands;
@@ -22,34 +23,35 @@ use vos::files::atomic;
     segtrt report benchmark_outputs -o report.html\n  \
     segtrt report 'RTX 3090=shire.csv' 'Jetson Orin=jetson.csv' --plots figures\n  \
     segtrt report out --targets targets.toml --check\n\n\
-    The page is one file that fetches nothing. What it says and how to read it: docs/reading-the-report.md.")]
+    The page is one file that loads nothing from the network. docs/reading-the-report.md explains it.")]
 pub struct ReportArgs {
-    /// Run folders (searched for runs below), CSV files of results, comparison.json files; LABEL=PATH names a run.
+    /// Run folders (searched recursively), CSV files, or comparison.json files; LABEL=PATH names a
+    /// run.
     #[arg(required_unless_present = "print_targets", value_name = "[LABEL=]PATH")]
     pub inputs: Vec<String>,
-    /// The page [default: report.html, and none with --json alone].
-    #[arg(short, long, value_name = "FILE")]
+    /// The page [default: report.html; none with --json alone].
+    #[arg(short, long, help_heading = OUTPUT, value_name = "FILE")]
     pub out: Option<PathBuf>,
-    /// Also write every plot as SVG and PNG to this folder.
-    #[arg(long, value_name = "DIR")]
+    /// Also write every plot as SVG and PNG into this folder.
+    #[arg(long, help_heading = OUTPUT, value_name = "DIR")]
     pub plots: Option<PathBuf>,
-    /// Hold every model against the targets in FILE; `default` for the built-in ones.
-    #[arg(long, value_name = "FILE")]
+    /// Compare each model with the targets in FILE; "default" for the built-in ones.
+    #[arg(long, help_heading = DATA, value_name = "FILE")]
     pub targets: Option<PathBuf>,
-    /// End with exit code 1 if a target is missed (built-in targets unless --targets names others).
-    #[arg(long)]
+    /// Exit with 1 if a target is missed (built-in targets unless --targets is given).
+    #[arg(long, help_heading = DATA)]
     pub check: bool,
-    /// Print the built-in targets as a file to change, and do nothing else.
-    #[arg(long, exclusive = true)]
+    /// Print the built-in targets as a file to edit, and exit.
+    #[arg(long, help_heading = OUTPUT, exclusive = true)]
     pub print_targets: bool,
-    /// Profiles to show, as `segtrt nsys --json` printed them.
-    #[arg(long, value_name = "FILE")]
+    /// Profiles to include, from `segtrt nsys --json`.
+    #[arg(long, help_heading = DATA, value_name = "FILE")]
     pub nsys: Vec<PathBuf>,
     /// Heading of the page.
-    #[arg(long, value_name = "TEXT", default_value = "Video object segmentation benchmark")]
+    #[arg(long, help_heading = OUTPUT, value_name = "TEXT", default_value = "Video object segmentation benchmark")]
     pub title: String,
     /// Print the report's data as one JSON document.
-    #[arg(long)]
+    #[arg(long, help_heading = OUTPUT)]
     pub json: bool,
 }
 

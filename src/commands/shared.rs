@@ -4,14 +4,16 @@ Arguments that several commands declare alike.
 
 use clap::Args;
 
+use crate::commands::headings::DATA;
+
 /// In which order clips are taken.
 #[derive(Clone, Debug, Args)]
 pub struct ShuffleArgs {
     /// Shuffle the clips before limiting them, as Python's random.shuffle does.
-    #[arg(long)]
+    #[arg(long, help_heading = DATA)]
     pub shuffle_videos: bool,
-    /// Seed of the shuffle; giving one implies it.
-    #[arg(long, allow_negative_numbers = true)]
+    /// Seed of the shuffle; implies --shuffle-videos.
+    #[arg(long, help_heading = DATA, allow_negative_numbers = true)]
     pub seed: Option<i64>,
 }
 

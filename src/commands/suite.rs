@@ -12,6 +12,7 @@ use serde::Serialize;
 use super::Outcome;
 use super::bench::table::Line;
 use super::bench::{self, BenchArgs, Report};
+use crate::commands::headings::OUTPUT;
 use crate::suite::{Experiment, Part, Suite, combine};
 use host::UsageError;
 use host::printable::printable;
@@ -24,16 +25,15 @@ use vos::strides::Strides;
 #[command(after_help = "Examples:\n  \
     segtrt suite stride_sweep --split-dir /data/sav_val --models edgetam_points --limit-videos 10\n  \
     segtrt suite mine.toml --split-dir demo/split --models edgetam_mini_points --out-root demo/suite\n\n\
-    Each experiment is a bench into OUT_ROOT/EXPERIMENT; all their rows together lie in one table in OUT_ROOT. An \
-    experiment that fails does not stop the others; --resume runs what is missing. What the suites are, and how to \
-    write one: docs/suites.md.")]
+    Each experiment is a bench into OUT_ROOT/EXPERIMENT; OUT_ROOT gets a table of all rows. \
+    A failed experiment does not stop the others; --resume runs the missing ones. docs/suites.md explains the suites.")]
 pub struct SuiteArgs {
     /// additional, lowfps, stride_sweep, or a TOML file with [[experiment]] tables.
     pub suite: String,
-    /// Where the experiments' folders and their common table go.
-    #[arg(long, default_value = "extended_experiments")]
+    /// Folder for the experiments' folders and their common table.
+    #[arg(long, help_heading = OUTPUT, default_value = "extended_experiments")]
     pub out_root: PathBuf,
-    /// What all experiments have in common.
+    /// Flags of all experiments.
     #[command(flatten)]
     pub bench: BenchArgs,
 }

@@ -8,6 +8,7 @@ use anyhow::Result;
 use clap::Args;
 
 use super::Outcome;
+use crate::commands::headings::{DATA, OUTPUT};
 use host::UsageError;
 use vos::synth::{SynthOptions, check, write_split};
 
@@ -18,25 +19,25 @@ use vos::synth::{SynthOptions, check, write_split};
 )]
 pub struct SynthArgs {
     /// Folder of the new split.
-    #[arg(long)]
+    #[arg(long, help_heading = OUTPUT)]
     pub out: PathBuf,
     /// Number of clips.
-    #[arg(long, default_value_t = 2)]
+    #[arg(long, help_heading = DATA, default_value_t = 2)]
     pub videos: usize,
-    /// Objects in each clip.
-    #[arg(long, default_value_t = 2)]
+    /// Objects per clip.
+    #[arg(long, help_heading = DATA, default_value_t = 2)]
     pub objects: usize,
-    /// Frames of each clip.
-    #[arg(long, default_value_t = 24)]
+    /// Frames per clip.
+    #[arg(long, help_heading = DATA, default_value_t = 24)]
     pub frames: usize,
     /// Frame size in pixels, WIDTHxHEIGHT.
-    #[arg(long, default_value = "640x360", value_parser = parse_size)]
+    #[arg(long, help_heading = DATA, default_value = "640x360", value_parser = parse_size)]
     pub size: (usize, usize),
-    /// The same seed gives the same bytes.
-    #[arg(long, default_value_t = 0)]
+    /// Seed; the same seed gives the same bytes.
+    #[arg(long, help_heading = DATA, default_value_t = 0)]
     pub seed: u64,
-    /// Print what was written as JSON.
-    #[arg(long)]
+    /// Print the written files as JSON.
+    #[arg(long, help_heading = OUTPUT)]
     pub json: bool,
 }
 

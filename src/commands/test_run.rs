@@ -10,6 +10,7 @@ use clap::Args;
 use serde_json::json;
 
 use super::Outcome;
+use crate::commands::headings::{GPU, MODEL, OUTPUT};
 use crate::doctor;
 use crate::selftest::same_masks;
 use crate::test_run::{self, NO_SPEEDS, Runner, build_flags, measured};
@@ -21,25 +22,26 @@ use vos::prompt::PromptKind;
 /// What is gone through.
 #[derive(Debug, Args)]
 #[command(after_help = "Example: segtrt test-run --out test_run\n\n\
-    Steps: a synthetic split; the bundle's hashes; a bench on the CPU; and where there is a GPU, the kernels' selftest, and with \
-    TensorRT engines, their selftest and a bench on them, whose masks are compared with the CPU's. The engines are built at TensorRT's lowest optimization level, \
-    several at a time: they work, and speeds say nothing. Each step runs in a process of its own and leaves its log. What \
-    cannot run here is said to be skipped, with the reason. Exit code 1: a step failed.")]
+    Steps: synthetic split, hashes of the bundle, bench on the CPU. With a GPU: selftest of the kernels. With TensorRT too: build \
+    and selftest of engines, and a bench whose masks are compared with the CPU's. \
+    Engines are built at optimization level 0, several at once, so their speed means nothing. \
+    Each step is a process with its own log. Skipped steps are listed with the reason. Exit code 1: a step failed.")]
 pub struct TestRunArgs {
-    /// Where everything goes.
-    #[arg(long, default_value = "test_run", value_name = "DIR")]
+    /// Folder of all files.
+    #[arg(long, help_heading = OUTPUT, default_value = "test_run", value_name = "DIR")]
     pub out: PathBuf,
-    /// The network, a folder written by onnx/export.py.
-    #[arg(long, default_value = "onnx/bundles/edgetam_mini_256_fp32", value_name = "DIR")]
+    /// Bundle of the network, written by onnx/export.py.
+    #[arg(long, help_heading = MODEL, default_value = "onnx/bundles/edgetam_mini_256_fp32", value_name = "DIR")]
     pub bundle: PathBuf,
-    /// TensorRT's library, or its folder [default: SEGTRT_TENSORRT_LIB, the loader's path, pip's packages].
-    #[arg(long)]
+    /// TensorRT's library, or its folder [default: SEGTRT_TENSORRT_LIB, the loader's path, pip's
+    /// packages].
+    #[arg(long, help_heading = GPU)]
     pub tensorrt_lib: Option<PathBuf>,
-    /// ONNX Runtime's shared library, or its folder.
-    #[arg(long)]
+    /// Shared library of ONNX Runtime, or its folder.
+    #[arg(long, help_heading = MODEL)]
     pub ort_lib: Option<PathBuf>,
     /// Print one JSON document at the end.
-    #[arg(long)]
+    #[arg(long, help_heading = OUTPUT)]
     pub json: bool,
 }
 

@@ -11,37 +11,38 @@ use clap::{Args, Subcommand};
 use serde_json::json;
 
 use super::Outcome;
+use crate::commands::headings::{MEASURING, OUTPUT};
 use report::regression::{
     Baseline, ChangeVerdict, Check, Difference, Limits, RunSummary, Store, check, differences,
 };
 
-/// What is done with baselines.
+/// Saves and checks baselines.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:\n  \
     segtrt bench --split-dir demo/split --models edgetam_mini_points --profile-runs 5 --out-dir out\n  \
     segtrt baseline save nightly --from out\n  \
     segtrt baseline check nightly --from out_today --max-slowdown 3% --max-memory 3% --max-jf-drop 0.1\n\n\
-    check ends with 0 where nothing is worse and with 1 where something is, or where the two must not be compared. What \
-    counts as worse is written in docs/measuring.md.")]
+    check exits with 0 if nothing is worse. It exits with 1 if something is worse, or if the runs are not comparable. \
+    docs/measuring.md has the rules.")]
 pub struct BaselineArgs {
-    /// What to do.
+    /// The action.
     #[command(subcommand)]
     pub command: BaselineCommand,
-    /// Folder of the baselines; small JSON files that may be committed.
-    #[arg(long, global = true, value_name = "DIR", default_value = ".segtrt/baselines")]
+    /// Folder of the baselines: small JSON files that can be committed.
+    #[arg(long, help_heading = OUTPUT, global = true, value_name = "DIR", default_value = ".segtrt/baselines")]
     pub baselines: PathBuf,
-    /// Print one JSON document instead of words and tables.
-    #[arg(long, global = true)]
+    /// Print one JSON document instead of text and tables.
+    #[arg(long, help_heading = OUTPUT, global = true)]
     pub json: bool,
 }
 
-/// What can be done.
+/// The actions on baselines.
 #[derive(Debug, Subcommand)]
 pub enum BaselineCommand {
-    /// Keep a run's numbers under a name.
+    /// Save a run as a baseline.
     #[command(after_help = "Example: segtrt baseline save nightly --from out")]
     Save(StoreArgs),
-    /// Compare a run with a baseline: exit code 0, or 1 where something is worse.
+    /// Compare a run with a baseline; exit with 1 if something is worse.
     #[command(
         after_help = "Example: segtrt baseline check nightly --from out --max-slowdown 5% --allow-different driver"
     )]
@@ -49,7 +50,7 @@ pub enum BaselineCommand {
     /// List the baselines.
     #[command(after_help = "Example: segtrt baseline list")]
     List,
-    /// Show what a baseline holds.
+    /// Show a baseline.
     #[command(after_help = "Example: segtrt baseline show nightly")]
     Show {
         /// Its name.
@@ -57,7 +58,7 @@ pub enum BaselineCommand {
     },
 }
 
-/// What is kept.
+/// The run to save.
 #[derive(Debug, Args)]
 pub struct StoreArgs {
     /// Name of the baseline: letters, digits, dots, - and _, such as h200-fp16
@@ -65,12 +66,12 @@ pub struct StoreArgs {
     /// Folder of a finished run, bench's --out-dir.
     #[arg(long, value_name = "RUN_FOLDER", default_value = ".")]
     pub from: PathBuf,
-    /// Replace the baseline of that name.
-    #[arg(long)]
+    /// Replace an existing baseline of this name.
+    #[arg(long, help_heading = OUTPUT)]
     pub replace: bool,
 }
 
-/// What is compared, and what is allowed.
+/// The run to check, and the limits.
 #[derive(Debug, Args)]
 pub struct CheckArgs {
     /// Name of the baseline.
@@ -78,20 +79,21 @@ pub struct CheckArgs {
     /// Folder of a finished run, bench's --out-dir.
     #[arg(long, value_name = "RUN_FOLDER", default_value = ".")]
     pub from: PathBuf,
-    /// Loss of frames per second, or gain of latency, that is allowed.
-    #[arg(long, value_name = "PERCENT", default_value = "3%", value_parser = percent)]
+    /// Allowed loss of frames per second, or increase of latency.
+    #[arg(long, help_heading = MEASURING, value_name = "PERCENT", default_value = "3%", value_parser = percent)]
     pub max_slowdown: f64,
-    /// Gain of memory that is allowed.
-    #[arg(long, value_name = "PERCENT", default_value = "3%", value_parser = percent)]
+    /// Allowed increase of memory.
+    #[arg(long, help_heading = MEASURING, value_name = "PERCENT", default_value = "3%", value_parser = percent)]
     pub max_memory: f64,
-    /// Loss of J&F, and of J and F, that is allowed, in points of a hundred.
-    #[arg(long, value_name = "POINTS", default_value = "0.1", value_parser = points)]
+    /// Allowed loss of J&F, J and F, in points of 100.
+    #[arg(long, help_heading = MEASURING, value_name = "POINTS", default_value = "0.1", value_parser = points)]
     pub max_jf_drop: f64,
-    /// Compare although this differs: a name that a refusal gives, or machine or settings for all of those.
-    #[arg(long, value_name = "WHAT", value_delimiter = ',')]
+    /// Compare despite this difference: a name from the refusal, or "machine" or "settings" for all
+    /// of them.
+    #[arg(long, help_heading = MEASURING, value_name = "WHAT", value_delimiter = ',')]
     pub allow_different: Vec<String>,
-    /// Fail also on what is worse than allowed but within the spread of the passes.
-    #[arg(long)]
+    /// Also fail on a loss within the spread of the passes.
+    #[arg(long, help_heading = MEASURING)]
     pub strict: bool,
 }
 

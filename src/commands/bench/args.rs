@@ -1,5 +1,5 @@
 /*!
-Arguments of `segtrt bench`: the predecessor's flags with its defaults, and this tool's own.
+Flags of `segtrt bench`: those of the predecessor with its defaults, and new ones.
 */
 
 use std::path::PathBuf;
@@ -7,6 +7,8 @@ use std::path::PathBuf;
 use clap::builder::RangedU64ValueParser;
 use clap::{Args, ValueEnum};
 
+use super::dead_flags::DeadFlags;
+use crate::commands::headings::{DATA, GPU, MEASURING, MODEL, OUTPUT};
 use crate::commands::shared::{ShuffleArgs, parse_stall_limit};
 use crate::shard::Shard;
 use cuda::Wait;
@@ -23,135 +25,140 @@ use vos::track_variant::TrackVariant;
 #[derive(Clone, Debug, Args)]
 #[command(
     after_help = "Example: segtrt bench --split-dir demo/split --models edgetam_mini_points --out-dir demo/out\n\n\
-    What is timed, and what is not, is written in docs/measuring.md and in the sidecar of each run."
+    docs/measuring.md and the sidecar of each run define the timed region."
 )]
 pub struct BenchArgs {
-    /// The split: SA-V layout (JPEGImages_24fps, Annotations_6fps) or DAVIS layout.
-    #[arg(long)]
+    /// Folder of the split: SA-V layout (JPEGImages_24fps, Annotations_6fps) or DAVIS layout.
+    #[arg(long, help_heading = DATA)]
     pub split_dir: Option<PathBuf>,
-    /// Stem of the manifest in the split folder; all clips where there is none.
-    #[arg(long, default_value = "sav_val")]
+    /// Name of the clip list in the split folder; without such a file all clips are taken.
+    #[arg(long, help_heading = DATA, default_value = "sav_val")]
     pub split_name: String,
     /// Tags such as edgetam_points, sam2_tiny_bbox, separated by commas, or "all".
-    #[arg(long, default_value = "sam2_base_points,sam2_base_bbox,edgetam_points,edgetam_bbox")]
+    #[arg(long, help_heading = MODEL, default_value = "sam2_base_points,sam2_base_bbox,edgetam_points,edgetam_bbox")]
     pub models: String,
-    /// Prompt of tags that name none.
-    #[arg(long, value_enum, default_value = "points")]
+    /// Prompt of tags without one.
+    #[arg(long, help_heading = MODEL, value_enum, default_value = "points")]
     pub prompt: PromptKind,
-    /// Side of the network input in pixels [default: 1024, or the only size that is there].
-    #[arg(long)]
+    /// Image side of the network input, in pixels [default: 1024, or the only size found].
+    #[arg(long, help_heading = MODEL)]
     pub imgsz: Option<usize>,
-    /// Precision of the graphs or engines: fp32 or fp16, of engines also mixed [default: fp32; for engines the platform's, or the only one that is there].
-    #[arg(long, visible_alias = "autocast", alias = "autocast-dtype", value_parser = parse_precision)]
+    /// Precision: fp32 or fp16; engines also mixed [default: fp32; for engines the platform's, or
+    /// the only one found].
+    #[arg(long, help_heading = MODEL, visible_alias = "autocast", alias = "autocast-dtype", value_parser = parse_precision)]
     pub precision: Option<String>,
-    /// Clips to measure, 0 for all.
-    #[arg(long, default_value_t = 0)]
+    /// Number of clips, 0 for all.
+    #[arg(long, help_heading = DATA, default_value_t = 0)]
     pub limit_videos: usize,
-    /// Objects of each clip to measure, 0 for all.
-    #[arg(long, default_value_t = 0)]
+    /// Objects per clip, 0 for all.
+    #[arg(long, help_heading = DATA, default_value_t = 0)]
     pub limit_objects: usize,
-    /// Frames of each clip to run, from the prompted one on; 0 for all.
-    #[arg(long, default_value_t = 0)]
+    /// Frames per clip, from the prompted frame on, 0 for all.
+    #[arg(long, help_heading = DATA, default_value_t = 0)]
     pub max_clip_frames: usize,
-    /// Feed every so many frames, from the prompted one on: 2 turns clips of 24 frames a second into clips of 12.
-    #[arg(long, value_name = "K", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..))]
+    /// Use every K-th frame, from the prompted frame on: 2 turns a clip of 24 frames a second into
+    /// 12.
+    #[arg(long, help_heading = DATA, value_name = "K", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..))]
     pub input_frame_stride: u32,
-    /// Score annotations that lie a multiple of so many frames after the prompted one, as far as their frames are fed; 0 for all.
-    #[arg(long, value_name = "K", default_value_t = 0)]
+    /// Score every K-th frame after the prompted one, where it is used and annotated; 0 scores all.
+    #[arg(long, help_heading = DATA, value_name = "K", default_value_t = 0)]
     pub annotation_stride_frames: u32,
-    /// Columns of sav_benchmark_summary.csv: the predecessor's, or its extended ones that tell the strides
-    /// [default: extended where a stride is given].
-    #[arg(long, value_enum)]
+    /// Columns of sav_benchmark_summary.csv: the predecessor's, or extended by the strides
+    /// [default: extended with a stride, else standard].
+    #[arg(long, help_heading = OUTPUT, value_enum)]
     pub columns: Option<ColumnSet>,
     /// In which order clips are taken.
     #[command(flatten)]
     pub shuffle: ShuffleArgs,
-    /// Passes over the clip's first frames before each object's measured runs, not recorded.
-    #[arg(long, default_value_t = 1)]
+    /// Warm-up passes over the first frames of each object, not recorded.
+    #[arg(long, help_heading = MEASURING, default_value_t = 1)]
     pub warmup_runs: usize,
     /// Measured passes over each object.
-    #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..))]
+    #[arg(long, help_heading = MEASURING, default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..))]
     pub profile_runs: u32,
-    /// Where results go [default: SPLIT_DIR/benchmark_outputs].
-    #[arg(long)]
+    /// Folder of the results [default: SPLIT_DIR/benchmark_outputs].
+    #[arg(long, help_heading = OUTPUT)]
     pub out_dir: Option<PathBuf>,
-    /// Write the masks over the frames: mp4 where ffmpeg is installed, PNG files otherwise.
-    #[arg(long, num_args = 0..=1, default_missing_value = "1", default_value = "0", value_enum)]
+    /// Write the masks over the frames, as mp4 with ffmpeg, else as PNG files.
+    #[arg(long, help_heading = OUTPUT, num_args = 0..=1, default_missing_value = "1", default_value = "0", value_enum)]
     pub save_overlays: Toggle,
-    /// Write every predicted mask as COCO RLE, one JSON file for each object and model.
-    #[arg(long)]
+    /// Write every predicted mask as COCO RLE, one JSON file per object and model.
+    #[arg(long, help_heading = OUTPUT)]
     pub save_masks: bool,
-    /// Write the low-resolution logits of every frame, one .npy file for each object and model, for --teacher. Such a run
-    /// is no measurement of speed.
-    #[arg(long)]
+    /// Write the low-resolution logits of every frame for --teacher, one .npy file per object and
+    /// model. Not a speed measurement.
+    #[arg(long, help_heading = OUTPUT)]
     pub save_logits: bool,
-    /// Write every memory from the logits that this run folder holds (made with --save-logits) instead of the run's own:
-    /// docs/comparing.md. Such a run is no measurement of speed.
-    #[arg(long, value_name = "RUN_FOLDER", conflicts_with = "save_logits")]
+    /// Teacher-forced run: write memories from the logits of this run, made with --save-logits
+    /// (docs/comparing.md). Not a speed measurement.
+    #[arg(long, help_heading = MEASURING, value_name = "RUN_FOLDER", conflicts_with = "save_logits")]
     pub teacher: Option<PathBuf>,
-    /// Go on where an interrupted run into the same folder stopped. Without it rows, tables, masks, logits and overlays that are there are set aside.
-    #[arg(long)]
+    /// Continue an interrupted run in the same folder. Without this flag existing results are set
+    /// aside.
+    #[arg(long, help_heading = OUTPUT)]
     pub resume: bool,
-    /// How prompts are made from the ground truth.
-    #[arg(long, value_enum, default_value = "predecessor")]
+    /// How prompts are derived from the ground truth.
+    #[arg(long, help_heading = DATA, value_enum, default_value = "predecessor")]
     pub prompt_policy: PromptPolicy,
-    /// How frames are brought to the network's square.
-    #[arg(long, value_enum, default_value = "stretch")]
+    /// How frames are resized to the square network input.
+    #[arg(long, help_heading = DATA, value_enum, default_value = "stretch")]
     pub geometry: GeometryKind,
-    /// Rules of J and F.
-    #[arg(long, value_enum, default_value = "predecessor")]
+    /// Rules of the metrics J and F.
+    #[arg(long, help_heading = MEASURING, value_enum, default_value = "predecessor")]
     pub metrics: MetricsKind,
-    /// What runs the network.
-    #[arg(long, value_enum, default_value = "onnxruntime")]
+    /// What runs the networks.
+    #[arg(long, help_heading = MODEL, value_enum, default_value = "onnxruntime")]
     pub backend: BackendChoice,
-    /// The GPU backend's own flags.
+    /// Flags of the GPU backend.
     #[command(flatten)]
     pub gpu: GpuArgs,
-    /// ONNX Runtime's execution provider; an error where the library lacks it, never another one instead.
-    #[arg(long, value_enum, default_value = "cpu")]
+    /// Execution provider of ONNX Runtime. If the library lacks it, that is an error.
+    #[arg(long, help_heading = MODEL, value_enum, default_value = "cpu")]
     pub ort_provider: Provider,
-    /// ONNX Runtime's shared library, or its folder.
-    #[arg(long)]
+    /// Shared library of ONNX Runtime, or its folder.
+    #[arg(long, help_heading = MODEL)]
     pub ort_lib: Option<PathBuf>,
     /// Threads of ONNX Runtime [default: all processors].
-    #[arg(long, value_parser = RangedU64ValueParser::<usize>::new().range(..=1024))]
+    #[arg(long, help_heading = MODEL, value_parser = RangedU64ValueParser::<usize>::new().range(..=1024))]
     pub threads: Option<usize>,
-    /// Folder of bundles (or one bundle) written by onnx/export.py; may be given several times
-    /// [default: onnx/bundles].
-    #[arg(long, env = "SEGTRT_ONNX_DIR", value_delimiter = ':')]
+    /// Folder of bundles, or one bundle, written by onnx/export.py; may be repeated [default:
+    /// onnx/bundles].
+    #[arg(long, help_heading = MODEL, env = "SEGTRT_ONNX_DIR", value_delimiter = ':')]
     pub onnx_dir: Vec<PathBuf>,
-    /// Milliseconds between two readings of the GPU's power, clocks and temperature.
-    #[arg(long, default_value_t = 100, value_parser = clap::value_parser!(u64).range(10..=60_000))]
+    /// Interval between readings of GPU power, clocks and temperature, in milliseconds.
+    #[arg(long, help_heading = MEASURING, default_value_t = 100, value_parser = clap::value_parser!(u64).range(10..=60_000))]
     pub telemetry_ms: u64,
-    /// A worker that has loaded its model and finishes no frame for so many seconds hangs: it is ended, the object at hand gets a
-    /// failed row, another worker goes on. 0: wait for ever [default: 600; 0 with --ort-provider tensorrt, which builds engines inside a pass].
-    #[arg(long, env = "SEGTRT_STALL_LIMIT", value_name = "SECONDS", value_parser = parse_stall_limit)]
+    /// End a worker that finishes no frame for this long; its object gets a failed row. 0 waits
+    /// forever [default: 600; 0 with --ort-provider tensorrt].
+    #[arg(long, help_heading = MEASURING, env = "SEGTRT_STALL_LIMIT", value_name = "SECONDS", value_parser = parse_stall_limit)]
     pub stall_limit: Option<u64>,
     /// Print the table as one JSON document.
-    #[arg(long)]
+    #[arg(long, help_heading = OUTPUT)]
     pub json: bool,
-    /// Measure a synthetic clip: writes ./test_synthetic_data, results in ./test_outputs.
-    #[arg(long)]
+    /// Measure a synthetic clip: writes ./test_synthetic_data and ./test_outputs.
+    #[arg(long, help_heading = DATA)]
     pub test_mode: bool,
-    /// Take frames from files that segtrt predecode wrote: decoding and resizing are then in no time, and rows say so.
-    #[arg(long, value_name = "DIR")]
+    /// Read frames from files written by segtrt predecode. Decoding and resizing are then not
+    /// timed; the rows record this.
+    #[arg(long, help_heading = DATA, value_name = "DIR")]
     pub predecoded: Option<PathBuf>,
-    /// Only the clips that this file names, one on a line.
-    #[arg(long, value_name = "FILE")]
+    /// Measure only the clips in this file, one name per line.
+    #[arg(long, help_heading = DATA, value_name = "FILE")]
     pub video_list: Option<PathBuf>,
-    /// Only this part of the clips, such as 2/5: after all limits, by whole clips, about as many frames in each part.
-    #[arg(long, value_name = "I/N")]
+    /// Measure only this part of the clips, such as 2/5. Whole clips are divided, after all limits,
+    /// by number of frames.
+    #[arg(long, help_heading = DATA, value_name = "I/N")]
     pub shard: Option<Shard>,
-    /// Go on with rows that so many shards left; experiment sets it.
+    /// Continue with the rows of this many shards; experiment sets it.
     #[arg(long, hide = true)]
     pub merged_from: Option<usize>,
-    /// How many other GPUs of this host are measured at the same time; experiment sets it.
+    /// Number of other GPUs of this host measured at the same time; experiment sets it.
     #[arg(long, hide = true, default_value_t = 0)]
     pub other_devices: usize,
-    /// How many processes have the GPU open and wait for their turn; compare sets it.
+    /// Number of processes that hold the GPU open and wait; compare sets it.
     #[arg(long, hide = true, default_value_t = 0)]
     pub idle_processes: usize,
-    /// Flags of the predecessor that mean nothing here.
+    /// Flags of the predecessor without effect here.
     #[command(flatten)]
     pub dead: DeadFlags,
 }
@@ -180,64 +187,65 @@ pub enum BackendChoice {
 
 /// How engines are run on a GPU.
 #[derive(Clone, Debug, Args)]
-#[command(next_help_heading = "With --backend tensorrt")]
 pub struct GpuArgs {
-    /// Folder of engines written by build-engines, or one engine folder in it.
-    #[arg(long, default_value = "engines")]
+    /// Folder of engines written by build-engines, or one engine folder.
+    #[arg(long, help_heading = MODEL, default_value = "engines")]
     pub engines: PathBuf,
-    /// Only engines of this row of the platform table [default: those of the GPU at hand].
-    #[arg(long)]
+    /// Only engines of this row of the platform table [default: those for this GPU].
+    #[arg(long, help_heading = MODEL)]
     pub platform: Option<String>,
-    /// The engines are to run on another machine than this: --platform says what they are for. For planning alone.
+    /// The engines will run on another machine, which --platform names. For planning only.
     #[arg(long, hide = true)]
     pub elsewhere: bool,
-    /// Which GPU, as the driver counts them.
-    #[arg(long, default_value_t = 0)]
+    /// Number of the GPU, in the order of the driver.
+    #[arg(long, help_heading = GPU, default_value_t = 0)]
     pub device: usize,
-    /// TensorRT's library, or its folder [default: SEGTRT_TENSORRT_LIB, the loader's path, pip's packages].
-    #[arg(long)]
+    /// TensorRT's library, or its folder [default: SEGTRT_TENSORRT_LIB, the loader's path, pip's
+    /// packages].
+    #[arg(long, help_heading = GPU)]
     pub tensorrt_lib: Option<PathBuf>,
-    /// Which of the folder's track engines [default: segmented if it is there, else the platform's].
-    #[arg(long, value_enum)]
+    /// Variant of the track engines to run [default: segmented if built, else the platform's].
+    #[arg(long, help_heading = MODEL, value_enum)]
     pub track_variant: Option<TrackVariant>,
-    /// One frame in flight, or as many frames a second as there can be.
-    #[arg(long, value_enum, default_value = "latency")]
+    /// latency: one frame in flight. throughput: frames overlap, as many per second as possible.
+    #[arg(long, help_heading = MEASURING, value_enum, default_value = "latency")]
     pub mode: Mode,
-    /// Frames that the encoder may be ahead of the tracker in throughput mode.
-    #[arg(long, default_value_t = 3, value_parser = clap::value_parser!(u32).range(1..=32))]
+    /// Throughput mode: frames that the encoder may run ahead of the tracker.
+    #[arg(long, help_heading = GPU, default_value_t = 3, value_parser = clap::value_parser!(u32).range(1..=32))]
     pub encode_ahead: u32,
-    /// Frames that the encoder takes at once in throughput mode: 1, 2, 4, 8 or 16. The engines are built where the bundle
-    /// was exported with --encoder-batches.
-    #[arg(long, default_value_t = 1, value_parser = batch_size)]
+    /// Throughput mode: batch size of the encoder, 1, 2, 4, 8 or 16. The bundle needs
+    /// onnx/export.py --encoder-batches.
+    #[arg(long, help_heading = GPU, default_value_t = 1, value_parser = batch_size)]
     pub encode_batch: u32,
-    /// Objects of a clip that are tracked together: each frame is encoded once for all of them.
-    #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=64))]
+    /// Objects of a clip to track together. The encoder then runs once per frame for all of them.
+    #[arg(long, help_heading = GPU, default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=64))]
     pub objects_together: u32,
-    /// Objects that are tracked together run on a stream each, instead of one after the other.
-    #[arg(long)]
+    /// Track each of these objects on its own CUDA stream, instead of one after the other.
+    #[arg(long, help_heading = GPU)]
     pub object_streams: bool,
-    /// Threads that decode frames ahead [default: all processors but one, at most 8].
-    #[arg(long, value_parser = clap::value_parser!(u32).range(1..=256))]
+    /// Threads that decode frames in advance [default: all processors but one, at most 8].
+    #[arg(long, help_heading = GPU, value_parser = clap::value_parser!(u32).range(1..=256))]
     pub decode_threads: Option<u32>,
-    /// What decodes frames: libjpeg-turbo on the host, whose pixels are Pillow's; or NVIDIA's nvJPEG, which makes pixels on the
-    /// GPU that are not, as the row's fidelity says (docs/measuring.md).
+    /// Decoder of JPEG frames: turbo (libjpeg-turbo on the host, pixels as Pillow's) or nvjpeg (NVIDIA's nvJPEG on the GPU, other
+    /// pixels; see fidelity in docs/measuring.md).
     #[arg(
         long,
+        help_heading = GPU,
         value_enum,
         default_value = "turbo",
         hide_possible_values = true,
         value_name = "turbo|nvjpeg"
     )]
-    pub decoder: Decoder,
-    /// Enqueue each frame's work anew instead of replaying CUDA graphs.
-    #[arg(long)]
+    pub jpeg_decoder: Decoder,
+    /// Launch the work of each frame separately, without CUDA graphs.
+    #[arg(long, help_heading = GPU)]
     pub no_cuda_graphs: bool,
     /// How the host waits for a frame.
-    #[arg(long, value_enum, default_value = "spin")]
+    #[arg(long, help_heading = GPU, value_enum, default_value = "spin")]
     pub host_wait: Wait,
-    /// Go over the clip this often in each recorded pass, without forgetting: long runs from short clips. Masks are kept
-    /// and scored of the first time.
-    #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..))]
+    /// Run the clip N times in each pass without resetting the memory. Masks of the first time are
+    /// scored.
+    #[arg(long, help_heading = MEASURING, default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..))]
     pub repeat_clip: u32,
 }
 
@@ -248,81 +256,18 @@ fn batch_size(text: &str) -> Result<u32, String> {
     known.then_some(frames).ok_or_else(|| "expected 1, 2, 4, 8 or 16".to_owned())
 }
 
-/// Accepted so that old command lines run; each one that is given costs a warning.
-#[derive(Clone, Debug, Args)]
-pub struct DeadFlags {
-    #[arg(long, hide = true)]
-    weights_dir: Option<String>,
-    #[arg(long, hide = true, num_args = 0..=1, default_missing_value = "1")]
-    compile_models: Option<String>,
-    #[arg(long, hide = true)]
-    compile_mode: Option<String>,
-    #[arg(long, hide = true)]
-    compile_backend: Option<String>,
-    #[arg(long, hide = true)]
-    disable_cudnn: bool,
-    #[arg(long, hide = true)]
-    max_frames_in_mem: Option<String>,
-    #[arg(long, hide = true)]
-    workspace_mb: Option<String>,
-    #[arg(long, hide = true)]
-    memory_log_interval: Option<String>,
-    #[arg(long, hide = true)]
-    enable_cudnn_tuning: bool,
-    #[arg(long, hide = true)]
-    nsight_path: Option<String>,
-    #[arg(long, hide = true)]
-    nsight_trace_options: Option<String>,
-    #[arg(long, hide = true)]
-    profile_mode: Option<String>,
-}
-
-impl DeadFlags {
-    /// The given ones: flag and why it does nothing.
-    pub fn given(&self) -> Vec<(&'static str, &'static str)> {
-        let weights = "weights are in the bundles that onnx/export.py writes (--onnx-dir)";
-        let compile = "graphs are compiled ahead; PyTorch does not run here";
-        let cudnn = "this tool does not use cuDNN";
-        let memory = "frames are decoded one by one, memory does not grow with the clip";
-        let nsight = "bench does not start nsys";
-        [
-            (self.weights_dir.is_some(), "--weights-dir", weights),
-            (self.compile_models.is_some(), "--compile-models", compile),
-            (self.compile_mode.is_some(), "--compile-mode", compile),
-            (self.compile_backend.is_some(), "--compile-backend", compile),
-            (self.disable_cudnn, "--disable-cudnn", cudnn),
-            (self.enable_cudnn_tuning, "--enable-cudnn-tuning", cudnn),
-            (self.max_frames_in_mem.is_some(), "--max-frames-in-mem", memory),
-            (self.memory_log_interval.is_some(), "--memory-log-interval", memory),
-            (
-                self.workspace_mb.is_some(),
-                "--workspace-mb",
-                "it caps engine builds, bench builds none",
-            ),
-            (self.nsight_path.is_some(), "--nsight-path", nsight),
-            (self.nsight_trace_options.is_some(), "--nsight-trace-options", nsight),
-            (self.profile_mode.is_some(), "--profile-mode", nsight),
-        ]
-        .into_iter()
-        .filter(|(given, ..)| *given)
-        .map(|(_, flag, why)| (flag, why))
-        .collect()
-    }
-}
-
-/// A precision that graphs or engines are made in, by any of its names.
+/// A precision of graphs or engines, by any of its names.
 ///
 /// # Errors
-/// What is none of them, in words.
+/// A sentence for an unknown name.
 pub fn parse_precision(text: &str) -> Result<String, String> {
     match text {
         "fp32" | "float32" | "none" => Ok("fp32".to_owned()),
         "fp16" | "float16" => Ok("fp16".to_owned()),
         // Engines only: there are no mixed graphs for the CPU.
         "mixed" => Ok("mixed".to_owned()),
-        "bf16" | "bfloat16" => Err("bf16 graphs are not exported: bf16 costs masks eight times \
-             fp16's error; use fp16 or fp32"
-            .to_owned()),
+        "bf16" | "bfloat16" => Err("there are no bf16 graphs: bf16 has eight times the mask error of fp16; use fp16 or fp32"
+                .to_owned()),
         _ => Err(format!("{text:?} is not a precision; use fp32, fp16 or mixed")),
     }
 }

@@ -3,6 +3,7 @@
 */
 
 mod args;
+mod dead_flags;
 pub(in crate::commands) mod engines;
 mod gpu_only;
 mod kept;
@@ -27,7 +28,7 @@ use crate::bench::worker::Loaded;
 use crate::commands::Outcome;
 use crate::environment;
 use crate::shard::Shard;
-pub use args::{BackendChoice, BenchArgs, DeadFlags, GpuArgs, Toggle, parse_precision};
+pub use args::{BackendChoice, BenchArgs, GpuArgs, Toggle, parse_precision};
 use host::UsageError;
 use host::child;
 use host::printable::printable;

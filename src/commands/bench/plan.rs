@@ -148,7 +148,7 @@ fn one_frame_at_a_time(args: &BenchArgs) -> Result<()> {
 
 /// nvJPEG makes pixels where engines take them, out of JPEG files.
 fn decoder(args: &BenchArgs) -> Result<()> {
-    if args.gpu.decoder.is_turbo() {
+    if args.gpu.jpeg_decoder.is_turbo() {
         return Ok(());
     }
     if args.predecoded.is_some() {
@@ -251,7 +251,7 @@ fn gpu_plan(args: &GpuArgs) -> Result<GpuPlan> {
             decode_threads: args
                 .decode_threads
                 .map_or_else(|| usual_decode_threads(1), |threads| threads as usize),
-            decoder: args.decoder,
+            decoder: args.jpeg_decoder,
             object_streams: args.object_streams,
         },
         objects_together: args.objects_together as usize,

@@ -6,6 +6,7 @@ use std::path::PathBuf;
 
 use clap::Args;
 
+use crate::commands::headings::{GPU, MODEL, OUTPUT};
 use runtime::engine::islands::Islands;
 use vos::bundle::Role;
 use vos::precision::Precision;
@@ -18,116 +19,120 @@ const MOST_MIB: u64 = 1 << 24;
 #[derive(Clone, Debug, Args)]
 #[command(
     after_help = "Example: segtrt build-engines --platform orin --models edgetam --onnx-dir bundles\n\n\
-    Each plan goes to OUT/PLATFORM/MODEL_IMGSZ_PRECISION/, with engine.json beside it; plans that are up to date are \
-    kept. What TensorRT is used says --tensorrt-lib, else SEGTRT_TENSORRT_LIB, else the loader's path and pip's \
-    packages."
+    Plans and engine.json go to OUT/PLATFORM/MODEL_IMGSZ_PRECISION/. Plans that are up to date are kept. \
+    The names of the graphs are explained in onnx/README.md."
 )]
 pub struct BuildEnginesArgs {
-    /// Row of the platform table: orin, orin-nano, rtx3090, h200, …; "auto" takes the GPU at hand.
-    #[arg(long, default_value = "auto")]
+    /// Row of the platform table: orin, orin-nano, rtx3090, h200, …; "auto" takes this GPU.
+    #[arg(long, help_heading = MODEL, default_value = "auto")]
     pub platform: String,
-    /// Models such as edgetam, sam2_tiny, sam2.1_large, separated by commas, or "all" [default: the platform's].
-    #[arg(long)]
+    /// Models such as edgetam, sam2_tiny, sam2.1_large, separated by commas, or "all" [default: the
+    /// platform's].
+    #[arg(long, help_heading = MODEL)]
     pub models: Option<String>,
-    /// Build these graphs only: encoder (in one piece), encoder_cut0 … (its parts), encoder_b2 …, prompt, mask_prompt, track, track_padded, track_keys, track_seg0 …, track_image (its last one without the mask decoder), memory [default: those that the bank needs].
-    #[arg(long, value_delimiter = ',', value_parser = Role::from_name)]
+    /// Build only these graphs: encoder, encoder_cut0 …, encoder_b2 …, prompt, mask_prompt, track,
+    /// track_padded, track_keys, track_seg0 …, track_image, memory [default: those that --bank
+    /// needs].
+    #[arg(long, help_heading = MODEL, value_delimiter = ',', value_parser = Role::from_name)]
     pub graphs: Vec<Role>,
-    /// Side of the network input in pixels [default: the platform's].
-    #[arg(long)]
+    /// Image side of the network input, in pixels [default: the platform's].
+    #[arg(long, help_heading = MODEL)]
     pub imgsz: Option<usize>,
-    /// Arithmetic [default: the platform's].
-    #[arg(long, value_enum)]
+    /// Precision of the engines [default: the platform's].
+    #[arg(long, help_heading = MODEL, value_enum)]
     pub precision: Option<Precision>,
-    /// Cap of TensorRT's workspace in MiB [default: the platform's].
-    #[arg(long, value_parser = clap::value_parser!(u64).range(1..=MOST_MIB))]
+    /// Limit of TensorRT's workspace, in MiB [default: the platform's].
+    #[arg(long, help_heading = GPU, value_parser = clap::value_parser!(u64).range(1..=MOST_MIB))]
     pub workspace_mb: Option<u64>,
-    /// Cap of the device memory in which tactics are timed, in MiB [default: TensorRT's].
-    #[arg(long, value_parser = clap::value_parser!(u64).range(1..=MOST_MIB))]
+    /// Limit of device memory while tactics are timed, in MiB [default: TensorRT's].
+    #[arg(long, help_heading = GPU, value_parser = clap::value_parser!(u64).range(1..=MOST_MIB))]
     pub tactic_mb: Option<u64>,
-    /// Cap of all device memory that the build may hold, in MiB [default: none].
-    #[arg(long, value_parser = clap::value_parser!(u64).range(1..=MOST_MIB))]
+    /// Limit of all device memory of the build, in MiB [default: none].
+    #[arg(long, help_heading = GPU, value_parser = clap::value_parser!(u64).range(1..=MOST_MIB))]
     pub memory_mb: Option<u64>,
     /// TensorRT's builder optimization level [default: the platform's].
-    #[arg(long, value_parser = clap::value_parser!(u8).range(0..=5))]
+    #[arg(long, help_heading = GPU, value_parser = clap::value_parser!(u8).range(0..=5))]
     pub opt_level: Option<u8>,
-    /// Runs over which each tactic's time is averaged: more of them choose better where other work shares the GPU [default:
-    /// TensorRT's].
-    #[arg(long, value_parser = clap::value_parser!(u8).range(1..))]
+    /// Runs to average for the time of each tactic; more runs choose better on a shared GPU
+    /// [default: TensorRT's].
+    #[arg(long, help_heading = GPU, value_parser = clap::value_parser!(u8).range(1..))]
     pub timing_runs: Option<u8>,
-    /// Leave the products of an encoder's trunk to cuBLASLt's own choice of algorithms, or as they were timed before: where other work
-    /// shares the GPU. A later call without this flag times them, for which it takes seconds.
-    #[arg(long)]
+    /// Do not autotune the encoder's matmuls: keep earlier results, else use cuBLASLt's heuristic.
+    /// For a shared GPU.
+    #[arg(long, help_heading = GPU)]
     pub no_product_timing: bool,
-    /// Most objects in one run of a plan: each number up to it gets a profile, but in the exact track step, which has those for one.
-    /// bench tracks one object after the other; more than 1 is for other programs that run the plans.
-    #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u16).range(1..=64))]
+    /// Largest batch of objects; each size gets an optimisation profile, except in the graph track.
+    /// bench needs 1.
+    #[arg(long, help_heading = MODEL, default_value_t = 1, value_parser = clap::value_parser!(u16).range(1..=64))]
     pub max_objects: u16,
     /// How the track step handles a memory bank that is not full [default: the platform's].
-    #[arg(long, value_enum)]
+    #[arg(long, help_heading = MODEL, value_enum)]
     pub track_variant: Option<TrackVariant>,
-    /// Keep the graphs' own types where the release leaves the choice (10.x).
-    #[arg(long)]
+    /// Keep the types of the graphs where TensorRT leaves the choice (10.x).
+    #[arg(long, help_heading = MODEL)]
     pub strongly_typed: bool,
-    /// What half-precision engines keep in fp32 where types are not the graphs' own [default: pinned].
-    #[arg(long, value_enum)]
+    /// Layers that fp16 engines keep in fp32, where TensorRT chooses the types [default: pinned].
+    #[arg(long, help_heading = MODEL, value_enum)]
     pub islands: Option<Islands>,
-    /// Graphs of half-precision engines that compute in fp32 throughout, with TF32 products: slower, and nearer to fp32. "encoder"
-    /// means its parts too.
-    #[arg(long, value_delimiter = ',', value_name = "GRAPH,…", value_parser = Role::from_name)]
+    /// Graphs of fp16 engines to compute in fp32 with TF32 matmuls: slower, and closer to fp32.
+    /// "encoder" includes its parts.
+    #[arg(long, help_heading = MODEL, value_delimiter = ',', value_name = "GRAPH,…", value_parser = Role::from_name)]
     pub fp32_graphs: Vec<Role>,
-    /// Further layers of half-precision engines that compute in fp32, by parts of their names (segtrt inspect shows them).
-    #[arg(long, value_delimiter = ',', value_name = "PART,…")]
+    /// Further layers of fp16 engines to compute in fp32, by parts of their names (segtrt inspect
+    /// lists them).
+    #[arg(long, help_heading = MODEL, value_delimiter = ',', value_name = "PART,…")]
     pub fp32_layers: Vec<String>,
-    /// Take tactics from cuBLAS and cuDNN too; the plan then needs them.
-    #[arg(long)]
+    /// Also try tactics of cuBLAS and cuDNN; the plan then needs these libraries.
+    #[arg(long, help_heading = GPU)]
     pub library_tactics: bool,
-    /// Timing cache to start from and to leave behind [default: OUT/TENSORRT.timing]. What TensorRT cannot merge into it (8.6.0, of
-    /// several --jobs) is kept in FILE.d/MODEL_GRAPH.timing, and the next build of that graph starts from there.
-    #[arg(long, value_name = "FILE")]
+    /// Timing cache to read and update [default: OUT/TENSORRT.timing]. TensorRT 8.6.0 with --jobs
+    /// also writes FILE.d/MODEL_GRAPH.timing.
+    #[arg(long, help_heading = OUTPUT, value_name = "FILE")]
     pub timing_cache: Option<PathBuf>,
-    /// Plans to build at a time, in so many processes with 3 to 5 GiB of host memory each, which take one plan after another. More
-    /// than one is faster on a machine with many processors, but tactics are then timed beside others: keep to one for what is to be
-    /// measured, unless the timing cache knows the graphs.
-    #[arg(long, default_value_t = 1, value_parser = jobs)]
+    /// Plans to build at once, each in a process with 3 to 5 GiB of host memory. Parallel builds
+    /// disturb the timing of tactics; measure with 1.
+    #[arg(long, help_heading = GPU, default_value_t = 1, value_parser = jobs)]
     pub jobs: usize,
     /// Folders of exported bundles, or bundles.
     #[arg(
-        long,
+        long, help_heading = MODEL,
         env = "SEGTRT_ONNX_DIR",
         value_delimiter = ':',
         default_value = "onnx/bundles",
         num_args = 1..
     )]
     pub onnx_dir: Vec<PathBuf>,
-    /// Where engines go.
-    #[arg(long, default_value = "engines")]
+    /// Folder of the engines.
+    #[arg(long, help_heading = OUTPUT, default_value = "engines")]
     pub out: PathBuf,
     /// Another platform table.
-    #[arg(long)]
+    #[arg(long, help_heading = MODEL)]
     pub platforms: Option<PathBuf>,
-    /// Directory or library of TensorRT.
-    #[arg(long)]
+    /// TensorRT's library, or its folder [default: SEGTRT_TENSORRT_LIB, the loader's path, pip's
+    /// packages].
+    #[arg(long, help_heading = GPU)]
     pub tensorrt_lib: Option<PathBuf>,
-    /// Which GPU builds.
-    #[arg(long, default_value_t = 0)]
+    /// Number of the GPU that builds, in the order of the driver.
+    #[arg(long, help_heading = GPU, default_value_t = 0)]
     pub device: usize,
-    /// Say what would be built and why, and build nothing.
-    #[arg(long)]
+    /// Print which plans would be built and why; build nothing.
+    #[arg(long, help_heading = OUTPUT)]
     pub dry_run: bool,
-    /// Build what is up to date too.
-    #[arg(long)]
+    /// Rebuild plans that are up to date.
+    #[arg(long, help_heading = OUTPUT)]
     pub force: bool,
-    /// Build under each of these workspace caps (MiB, separated by commas) and print what each costs.
-    #[arg(long, value_delimiter = ',', value_name = "MIB,…", conflicts_with_all = ["workspace_mb", "dry_run"], value_parser = clap::value_parser!(u64).range(1..=MOST_MIB))]
+    /// Build under each of these workspace limits (MiB, separated by commas) and print the cost of
+    /// each.
+    #[arg(long, help_heading = GPU, value_delimiter = ',', value_name = "MIB,…", conflicts_with_all = ["workspace_mb", "dry_run"], value_parser = clap::value_parser!(u64).range(1..=MOST_MIB))]
     pub sweep_workspace: Vec<u64>,
-    /// Refuse plans of the encoder and the track step whose attention is not seen to be fused.
-    #[arg(long)]
+    /// Refuse plans of encoder and track step without fused attention.
+    #[arg(long, help_heading = GPU)]
     pub require_fused_attention: bool,
-    /// Folder for TensorRT's whole log and layer account of each plan.
-    #[arg(long)]
+    /// Folder for TensorRT's full log and layer list of each plan.
+    #[arg(long, help_heading = OUTPUT)]
     pub build_log: Option<PathBuf>,
     /// Print the rows as JSON.
-    #[arg(long)]
+    #[arg(long, help_heading = OUTPUT)]
     pub json: bool,
 }
 

@@ -14,8 +14,9 @@ use runtime::engine::freshness::{self, Wanted as WantedPlan};
 use runtime::engine::islands::Islands;
 use runtime::engine::timing_files::TimingFiles;
 use runtime::engine::{EngineManifest, Settings, engine_dir, has_fill_levels, profiles};
-use vos::bundle::{Bank, Bundle, Graph, Role};
+use vos::bundle::{Bundle, Graph, Role};
 use vos::precision::Precision;
+use vos::track_variant::TrackVariant;
 
 impl Request<'_> {
     /// Plans one model; adds to `notes` what the user should know.
@@ -39,7 +40,7 @@ impl Request<'_> {
             weights: Vec::new(),
         };
         let existing = if self.args.force { None } else { EngineManifest::read(&build.dir)? };
-        let variant = recipe::bank_for(self.args.bank, self.platform.bank, &build.bundle.manifest);
+        let variant = recipe::track_variant_for(self.args.track_variant, self.platform.track_variant, &build.bundle.manifest);
         let roles = self.roles(variant, &build);
         self.check_fp32_graphs(&roles, &build)?;
         self.check_variant(variant)?;
@@ -68,7 +69,7 @@ impl Request<'_> {
     }
 
     /// The graphs to build: those of `--graphs`, else those that the variant needs.
-    fn roles(&self, variant: Bank, build: &ModelBuild) -> Vec<Role> {
+    fn roles(&self, variant: TrackVariant, build: &ModelBuild) -> Vec<Role> {
         match self.args.graphs.as_slice() {
             [] => recipe::roles(variant, &build.bundle.manifest, self.target.sm, self.precision),
             named => named.to_vec(),
@@ -87,14 +88,14 @@ impl Request<'_> {
     }
 
     /// Refuses a variant of the track step whose attention kernels this GPU cannot run.
-    fn check_variant(&self, variant: Bank) -> Result<()> {
+    fn check_variant(&self, variant: TrackVariant) -> Result<()> {
         // --graphs may name graphs of another variant.
         let segmented = |role: &&Role| {
             [Role::TrackKeys, Role::TrackImage].contains(role) || Role::SEGMENTS.contains(role)
         };
         let (flag, variant) = match self.args.graphs.iter().find(segmented) {
-            Some(role) => (format!("--graphs {}", role.name()), Bank::Fused),
-            None => (format!("--bank {}", variant.name()), variant),
+            Some(role) => (format!("--graphs {}", role.name()), TrackVariant::Segmented),
+            None => (format!("--track-variant {}", variant.name()), variant),
         };
         match self.platform.refuses(variant) {
             Some(why) => bail!(UsageError(format!("{flag}: {why}"))),
@@ -112,9 +113,9 @@ impl Request<'_> {
     }
 
     /// Mixed engines need the attention kernels: TensorRT would compute attention in fp32.
-    fn check_mixed(&self, variant: Bank, build: &ModelBuild) -> Result<()> {
+    fn check_mixed(&self, variant: TrackVariant, build: &ModelBuild) -> Result<()> {
         let unnamed = self.args.graphs.is_empty();
-        if self.precision == Precision::Mixed && variant != Bank::Fused && unnamed {
+        if self.precision == Precision::Mixed && variant != TrackVariant::Segmented && unnamed {
             bail!(UsageError(refusals::mixed_attention(&build.name, variant)));
         }
         Ok(())
@@ -219,6 +220,6 @@ fn whole_encoder_note(build: &ModelBuild) -> Option<String> {
 fn one_object(objects: usize) -> String {
     format!(
         "--max-objects {objects}: the track graph gets profiles for one object alone; bench runs one object at a time; for profiles \
-         of up to {objects} objects: --bank padded"
+         of up to {objects} objects: --track-variant padded"
     )
 }

@@ -3,9 +3,10 @@ Error texts of `build-engines`: which graph cannot be built, why, and the flags 
 */
 
 use super::planned::ModelBuild;
-use vos::bundle::{Bank, Bundle, Role};
+use vos::bundle::{Bundle, Role};
 use vos::platform::Platform;
 use vos::precision::Precision;
+use vos::track_variant::TrackVariant;
 
 /// `--fp32-graphs` names a graph that CUDA kernels compute.
 pub fn fp32_of_kernels(role: Role, build: &str) -> String {
@@ -26,7 +27,7 @@ pub fn fp32_of_typed_graph(role: Role, precision: Precision, tensorrt: &str) -> 
 }
 
 /// Mixed engines whose track step has no attention kernels.
-pub fn mixed_attention(build: &str, variant: Bank) -> String {
+pub fn mixed_attention(build: &str, variant: TrackVariant) -> String {
     format!(
         "--precision mixed: {build} has the track variant {}, whose attention TensorRT would compute in fp32 too; export the bundle \
          with --precision fp16 --segments, or use --precision fp16",
@@ -64,7 +65,7 @@ pub fn mask_decoder(build: &ModelBuild, platform: &Platform, sm: u32) -> String 
 /// The bundle lacks a graph.
 pub fn missing_graph(bundle: &Bundle, role: Role) -> anyhow::Error {
     let hint = match role {
-        Role::TrackPadded => "export it again with --padded-track, or build with --bank exact",
+        Role::TrackPadded => "export it again with --padded-track, or build with --track-variant per-fill-level",
         part if part.is_encoder_part() => {
             "its encoder has fewer parts or none; build with --graphs encoder"
         }
@@ -72,7 +73,7 @@ pub fn missing_graph(bundle: &Bundle, role: Role) -> anyhow::Error {
             "export it again with --segments --mask-decoder cuda, or build its last segment"
         }
         Role::TrackKeys | Role::TrackSeg0 => {
-            "export it again with --segments, or build with --bank padded"
+            "export it again with --segments, or build with --track-variant padded"
         }
         _ => "export it again",
     };

@@ -179,8 +179,8 @@ fn wanted_models(args: &BuildEnginesArgs, platform: &Platform) -> Result<Vec<Str
                 "--models {tag}: no such model; expected all or names such as edgetam, sam2_tiny, sam2.1_large"
             ))
         })?;
-        if !models.contains(&known.model) {
-            models.push(known.model);
+        if !models.contains(&known.network) {
+            models.push(known.network);
         }
     }
     if models.is_empty() {

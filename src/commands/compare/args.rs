@@ -7,6 +7,7 @@ use std::str::FromStr;
 
 use clap::{Args, ValueEnum};
 
+use crate::commands::headings::{DATA, GPU, MEASURING, MODEL, OUTPUT};
 use crate::commands::shared::parse_stall_limit;
 use report::compare::runs::NamedFolder;
 use report::compare::sweep::Axis;
@@ -17,36 +18,37 @@ use report::compare::sweep::Axis;
     segtrt compare --split-dir davis16 --models edgetam_points --baselines eager,compile --precision fp16 --out-dir cmp\n  \
     segtrt compare --split-dir davis16 --runs tensorrt=a/1 tensorrt=a/2 compile=b/1 compile=b/2 --reference-run fp32\n  \
     segtrt compare --split-dir davis16 --models edgetam_points --sweep precision=fp32,fp16 --sweep imgsz=512,1024\n\n\
-    The same command again goes on where it stopped, and judges anew what is there. Exit code 0: every side computed the \
-    same thing; 1: one did not, was refused, or could not be measured. What the numbers mean: docs/comparing.md.")]
+    Repeat the command to continue an interrupted comparison and judge it again. Exit code 0: all sides computed the same \
+    masks. Exit code 1: one did not, or was not measured. docs/comparing.md explains the numbers.")]
 pub struct CompareArgs {
-    /// The split: SA-V layout or DAVIS layout. Ground truth and the frames of pictures come from it.
-    #[arg(long)]
+    /// Folder of the split: SA-V layout (JPEGImages_24fps, Annotations_6fps) or DAVIS layout. It
+    /// provides the ground truth.
+    #[arg(long, help_heading = DATA)]
     pub split_dir: PathBuf,
-    /// Stem of the manifest in the split folder.
-    #[arg(long, default_value = "sav_val")]
+    /// Name of the clip list in the split folder.
+    #[arg(long, help_heading = DATA, default_value = "sav_val")]
     pub split_name: String,
-    /// Where runs and results go; an interrupted comparison in it goes on.
-    #[arg(long, default_value = "comparison")]
+    /// Folder of runs and results; an interrupted comparison in it continues.
+    #[arg(long, help_heading = OUTPUT, default_value = "comparison")]
     pub out_dir: PathBuf,
     /// Print comparison.json instead of the table.
-    #[arg(long)]
+    #[arg(long, help_heading = OUTPUT)]
     pub json: bool,
-    /// Judge these folders and measure nothing: FOLDER or NAME=FOLDER, one name's folders are its rounds; the folder of a
-    /// whole comparison brings its own names.
-    #[arg(long, num_args = 1.., value_name = "FOLDER")]
+    /// Judge these run folders and measure nothing: FOLDER or NAME=FOLDER; folders of one name are
+    /// rounds. The folder of a comparison has its own names.
+    #[arg(long, help_heading = DATA, num_args = 1.., value_name = "FOLDER")]
     pub runs: Vec<NamedFolder>,
     /// With --runs: the side that the others are compared with [default: the first].
-    #[arg(long, value_name = "SIDE")]
+    #[arg(long, help_heading = MEASURING, value_name = "SIDE")]
     pub subject: Option<String>,
-    /// What masks are compared with: a side's name, or when measuring eager-fp32 (PyTorch) or cpu (ONNX Runtime)
-    /// [default: eager-fp32 where there are baselines, else cpu; of --runs the first side in fp32].
-    #[arg(long, value_name = "SIDE", conflicts_with = "reference_run")]
+    /// Side with the reference masks; when measuring also eager-fp32 (PyTorch) or cpu (ONNX
+    /// Runtime) [default: eager-fp32, without --baselines cpu; with --runs the first fp32 side].
+    #[arg(long, help_heading = MEASURING, value_name = "SIDE", conflicts_with = "reference_run")]
     pub reference: Option<String>,
-    /// A run folder with masks in fp32 that all masks are compared with.
-    #[arg(long, value_name = "FOLDER")]
+    /// Run folder with reference masks in fp32.
+    #[arg(long, help_heading = MEASURING, value_name = "FOLDER")]
     pub reference_run: Option<PathBuf>,
-    /// What is measured, and how.
+    /// Flags of a measurement.
     #[command(flatten)]
     pub measure: MeasureArgs,
 }
@@ -56,95 +58,96 @@ pub struct CompareArgs {
 #[command(next_help_heading = "Measuring")]
 pub struct MeasureArgs {
     /// Tags such as edgetam_points,sam2_tiny_bbox.
-    #[arg(long, value_delimiter = ',')]
+    #[arg(long, help_heading = MODEL, value_delimiter = ',')]
     pub models: Vec<String>,
-    /// segtrt's own side.
-    #[arg(long, value_enum, default_value = "tensorrt")]
+    /// The side of segtrt.
+    #[arg(long, help_heading = MODEL, value_enum, default_value = "tensorrt")]
     pub backend: OwnSide,
-    /// Several of segtrt's own sides: tensorrt, cpu, ort-cuda, ort-tensorrt, each alone or with a precision of its own
-    /// (tensorrt,tensorrt:mixed). The first is what the others are compared with [default: --backend].
+    /// Several sides of segtrt: tensorrt, cpu, ort-cuda, ort-tensorrt, also as SIDE:PRECISION. The
+    /// first is the subject [default: --backend].
     #[arg(
-        long,
+        long, help_heading = MODEL,
         value_name = "SIDE[:PRECISION],…",
         value_delimiter = ',',
         conflicts_with = "backend"
     )]
     pub sides: Vec<ChosenSide>,
-    /// PyTorch's sides: eager, compile, reduce_overhead (compile with CUDA graphs), vos_optimized, each alone or with a precision of its own: fp32, tf32 (fp32 with TF32
-    /// products), fp16, bf16. None with --baselines "".
+    /// Sides of PyTorch: eager, compile, reduce_overhead (compile with CUDA graphs), vos_optimized,
+    /// also as MODE:PRECISION with fp32, tf32, fp16 or bf16. "" for none.
     #[arg(
-        long,
+        long, help_heading = MODEL,
         value_name = "MODE[:PRECISION],…",
         value_delimiter = ',',
         default_value = "eager,compile,vos_optimized"
     )]
     pub baselines: Vec<String>,
     /// Precision of all sides [default: fp16; fp32 with --backend cpu].
-    #[arg(long)]
+    #[arg(long, help_heading = MODEL)]
     pub precision: Option<String>,
-    /// Precision of PyTorch's sides that name none [default: that of the others].
-    #[arg(long, value_parser = ["fp32", "tf32", "fp16", "bf16"])]
+    /// Precision of PyTorch's sides without one of their own [default: --precision].
+    #[arg(long, help_heading = MODEL, value_parser = ["fp32", "tf32", "fp16", "bf16"])]
     pub baseline_precision: Option<String>,
-    /// Side of the network input in pixels [default: the bundle's].
-    #[arg(long)]
+    /// Image side of the network input, in pixels [default: the bundle's].
+    #[arg(long, help_heading = MODEL)]
     pub imgsz: Option<usize>,
-    /// Folder of engines written by build-engines.
-    #[arg(long, default_value = "engines")]
+    /// Folder of engines written by build-engines, or one engine folder.
+    #[arg(long, help_heading = MODEL, default_value = "engines")]
     pub engines: PathBuf,
-    /// Folder of bundles; PyTorch takes their weights, the CPU and ONNX Runtime their graphs [default: onnx/bundles].
-    #[arg(long, env = "SEGTRT_ONNX_DIR", value_delimiter = ':')]
+    /// Folder of bundles, for weights and graphs [default: onnx/bundles].
+    #[arg(long, help_heading = MODEL, env = "SEGTRT_ONNX_DIR", value_delimiter = ':')]
     pub onnx_dir: Vec<PathBuf>,
     /// Rounds of each side.
-    #[arg(long, default_value_t = 5, value_parser = clap::value_parser!(u32).range(1..=1000))]
+    #[arg(long, help_heading = MEASURING, default_value_t = 5, value_parser = clap::value_parser!(u32).range(1..=1000))]
     pub rounds: u32,
-    /// Passes over each object's first frames before its recorded one.
-    #[arg(long, default_value_t = 1)]
+    /// Warm-up passes over each object's first frames.
+    #[arg(long, help_heading = MEASURING, default_value_t = 1)]
     pub warmup_runs: usize,
-    /// Clips, 0 for all.
-    #[arg(long, default_value_t = 0)]
+    /// Number of clips, 0 for all.
+    #[arg(long, help_heading = DATA, default_value_t = 0)]
     pub limit_videos: usize,
-    /// Objects of each clip, 0 for all.
-    #[arg(long, default_value_t = 0)]
+    /// Objects per clip, 0 for all.
+    #[arg(long, help_heading = DATA, default_value_t = 0)]
     pub limit_objects: usize,
-    /// Frames of each clip from the prompted one on, 0 for all.
-    #[arg(long, default_value_t = 0)]
+    /// Frames per clip, from the prompted frame on, 0 for all.
+    #[arg(long, help_heading = DATA, default_value_t = 0)]
     pub max_clip_frames: usize,
     /// Python with PyTorch.
-    #[arg(long, default_value = "python3")]
+    #[arg(long, help_heading = MODEL, default_value = "python3")]
     pub python: PathBuf,
     /// The PyTorch runner.
-    #[arg(long, default_value = "pytorch/run.py")]
+    #[arg(long, help_heading = MODEL, default_value = "pytorch/run.py")]
     pub runner: PathBuf,
-    /// A further argument of the PyTorch runner, such as --runner-arg=--weights-overlay; may be given several times.
-    #[arg(long, value_name = "ARG", allow_hyphen_values = true)]
+    /// Further argument of the PyTorch runner, such as --runner-arg=--weights-overlay; may be
+    /// repeated.
+    #[arg(long, help_heading = MODEL, value_name = "ARG", allow_hyphen_values = true)]
     pub runner_arg: Vec<String>,
-    /// A further argument of segtrt bench, such as --bench-arg=--host-wait; may be given several times.
-    #[arg(long, value_name = "ARG", allow_hyphen_values = true)]
+    /// Further argument of segtrt bench, such as --bench-arg=--host-wait; may be repeated.
+    #[arg(long, help_heading = MODEL, value_name = "ARG", allow_hyphen_values = true)]
     pub bench_arg: Vec<String>,
     /// Where PyTorch runs [default: cuda; cpu with --backend cpu].
-    #[arg(long, value_parser = ["cuda", "cpu"])]
+    #[arg(long, help_heading = GPU, value_parser = ["cuda", "cpu"])]
     pub device: Option<String>,
-    /// After the rounds run each side once more, untimed, with the reference's logits in its memories: a second drift
-    /// curve, without the feedback of masks.
-    #[arg(long, conflicts_with_all = ["runs", "sweep"])]
+    /// After the rounds, run each side once with the reference's logits in memory, untimed: a drift
+    /// curve without feedback.
+    #[arg(long, help_heading = MEASURING, conflicts_with_all = ["runs", "sweep"])]
     pub teacher_forced: bool,
-    /// End PyTorch's processes after each round instead of letting them wait: for boards with little memory.
-    #[arg(long)]
+    /// End PyTorch's processes after each round: for boards with little memory.
+    #[arg(long, help_heading = MEASURING)]
     pub restart_runners: bool,
-    /// A side that finishes no frame for so many seconds hangs: it is ended and noted, the others go on. Not while models are loaded,
-    /// built or compiled. 0: wait for ever [default: 600].
-    #[arg(long, env = "SEGTRT_STALL_LIMIT", value_name = "SECONDS", value_parser = parse_stall_limit)]
+    /// End a side that finishes no frame for this long, except while it loads or compiles; the
+    /// others go on. 0 waits forever [default: 600].
+    #[arg(long, help_heading = MEASURING, env = "SEGTRT_STALL_LIMIT", value_name = "SECONDS", value_parser = parse_stall_limit)]
     pub stall_limit: Option<u64>,
-    /// A PyTorch process that is not built, compiled and warm after so many seconds is ended: its side is noted as missing, the others
-    /// go on. max-autotune takes many minutes where nothing of it is in Inductor's cache. 0: wait for ever [default].
-    #[arg(long, value_name = "SECONDS", conflicts_with_all = ["runs", "sweep"])]
+    /// End a PyTorch process that is not compiled and warm after this long; its side is missing,
+    /// the others go on. 0 waits forever [default].
+    #[arg(long, help_heading = MEASURING, value_name = "SECONDS", conflicts_with_all = ["runs", "sweep"])]
     pub ready_limit: Option<u64>,
-    /// Measure and do not judge.
-    #[arg(long, conflicts_with_all = ["runs", "json"])]
+    /// Measure without judging.
+    #[arg(long, help_heading = MEASURING, conflicts_with_all = ["runs", "json"])]
     pub measure_only: bool,
-    /// Measure segtrt's side alone in every combination of such lists and name the fastest; --baselines are left out.
-    /// Names: precision, objects (tracked together), imgsz.
-    #[arg(long, value_name = "NAME=VALUE,…", conflicts_with_all = ["runs", "reference", "reference_run", "measure_only"])]
+    /// Measure segtrt's side in all combinations of these lists and name the fastest, without
+    /// baselines. Names: precision, objects (tracked together), imgsz.
+    #[arg(long, help_heading = MEASURING, value_name = "NAME=VALUE,…", conflicts_with_all = ["runs", "reference", "reference_run", "measure_only"])]
     pub sweep: Vec<Axis>,
 }
 

@@ -8,22 +8,22 @@ use crate::shard::Shard;
 
 /// How an experiment is spread.
 #[derive(Clone, Debug, Args)]
-#[command(next_help_heading = "Several GPUs, several machines (docs/experiments.md)")]
+#[command(next_help_heading = "Several GPUs or machines (docs/experiments.md)")]
 pub struct ShardArgs {
-    /// GPUs of this host that share the clips, such as 0,1: each runs its part at the same time as the others.
+    /// GPUs of this host that share the clips, such as 0,1. They run at the same time.
     #[arg(long, value_name = "0,1,…", value_delimiter = ',', conflicts_with_all = ["device", "shard"])]
     pub devices: Vec<usize>,
-    /// Only this part of the clips, such as 2/5, for parts that are begun by hand on several machines. With --resume: this
-    /// part of an experiment in shards.
+    /// Measure only this part of the clips, such as 2/5, to start parts by hand on several
+    /// machines.
     #[arg(long, value_name = "I/N")]
     pub shard: Option<Shard>,
-    /// Submit the shards to Slurm as an array of jobs, wait for them, run failed ones again, and merge.
+    /// Submit the shards to Slurm as a job array, wait, retry failed ones, and merge.
     #[arg(long, conflicts_with_all = ["devices", "shard"])]
     pub slurm: bool,
-    /// In how many parts [default: one for each clip, at most 8].
+    /// Number of shards [default: one per clip, at most 8].
     #[arg(long, value_name = "N", requires = "slurm", value_parser = clap::value_parser!(u32).range(1..=1000))]
     pub shards: Option<u32>,
-    /// Further words for sbatch, quoted as one: "--gres=gpu:1 --time=2:00:00 --exclusive".
+    /// Further arguments of sbatch, in one quoted word: "--gres=gpu:1 --time=2:00:00 --exclusive".
     #[arg(
         long,
         value_name = "WORDS",
@@ -36,13 +36,13 @@ pub struct ShardArgs {
     /// Slurm's partition.
     #[arg(long, value_name = "NAME", requires = "slurm")]
     pub partition: Option<String>,
-    /// How often tasks that failed are submitted again.
+    /// How often failed tasks are submitted again.
     #[arg(long, value_name = "N", default_value_t = 1)]
     pub retries: u32,
-    /// Do not wait: say how to go on later.
+    /// Submit and exit; print how to continue later.
     #[arg(long)]
     pub no_wait: bool,
-    /// Write the folder and the script, say what would be submitted, and submit nothing.
+    /// Write folder and script, print the submission, and submit nothing.
     #[arg(long)]
     pub dry_run: bool,
     /// Milliseconds between two looks at the queue.

@@ -11,6 +11,7 @@ use anyhow::{Result, bail};
 use clap::{Args, Subcommand};
 
 use super::Outcome;
+use crate::commands::headings::{DATA, OUTPUT};
 use host::UsageError;
 use host::printable::printable;
 use report::nsys::{
@@ -29,9 +30,8 @@ use report::nsys::{ReportKind, Window};
     segtrt nsys bs01.nsys-rep bs16.nsys-rep --report nvtx,kernels --top 5\n  \
     segtrt nsys run.nsys-rep --range track --csv tables\n  \
     segtrt nsys diff before.nsys-rep after.nsys-rep\n\n\
-    Reports are exported with the nsys that is found (NSYS_CMD, PATH, JetPack's folder); exports (.sqlite) need none. Tables, \
-    columns and their meaning are those of nsys stats. Exit code 1: a report cannot be read, nothing was recorded in it, or \
-    the program that it is of failed."
+    Reports are exported with nsys from NSYS_CMD, PATH or JetPack's folder; exports (.sqlite) need no nsys. \
+    Tables and columns are those of nsys stats. Exit code 1: a report is unreadable or empty, or its program failed."
 )]
 pub struct NsysArgs {
     /// Compare two reports.
@@ -48,7 +48,7 @@ pub struct NsysArgs {
 /// Subcommands of `segtrt nsys`.
 #[derive(Debug, Subcommand)]
 pub enum NsysCommand {
-    /// What changed from one report to another, the greatest change first.
+    /// Compare two reports, largest change first.
     #[command(
         after_help = "Example: segtrt nsys diff before.nsys-rep after.nsys-rep --report nvtx,kernels"
     )]
@@ -70,9 +70,10 @@ pub struct DiffArgs {
 /// What of a report is looked at, and how it is shown.
 #[derive(Clone, Debug, Args)]
 pub struct ViewArgs {
-    /// Tables, separated by commas: nvtx, kernels, memory, api, gaps, util, counters [default: all that are in the report].
+    /// Tables, separated by commas: nvtx, kernels, memory, api, gaps, util, counters [default: all
+    /// in the report].
     #[arg(
-        long,
+        long, help_heading = DATA,
         value_enum,
         value_delimiter = ',',
         value_name = "LIST",
@@ -80,26 +81,26 @@ pub struct ViewArgs {
     )]
     pub report: Vec<ReportKind>,
     /// Rows of each table [default: 15 on the screen, all in files].
-    #[arg(long, value_parser = clap::value_parser!(u32).range(1..), value_name = "N")]
+    #[arg(long, help_heading = OUTPUT, value_parser = clap::value_parser!(u32).range(1..), value_name = "N")]
     pub top: Option<u32>,
-    /// Only what happened inside ranges of this name, with or without its domain.
-    #[arg(long, value_name = "NAME")]
+    /// Only events inside ranges of this name, with or without domain.
+    #[arg(long, help_heading = DATA, value_name = "NAME")]
     pub range: Option<String>,
-    /// Only what lies wholly between two moments since the session began, as nsys shows them; either may be left out:
-    /// 1.5:2, 800ms:, :2s. Seconds where no unit is written.
-    #[arg(long, value_name = "START:END", value_parser = parse_window, allow_hyphen_values = true)]
+    /// Only events wholly between two times of the session, such as 1.5:2, 800ms: or :2s. The
+    /// default unit is seconds.
+    #[arg(long, help_heading = DATA, value_name = "START:END", value_parser = parse_window, allow_hyphen_values = true)]
     pub time: Option<Window>,
-    /// Keep the warm-up passes of a bench, which are left out of ranges, kernels, memory and API otherwise.
-    #[arg(long)]
+    /// Include the warm-up passes of a bench in ranges, kernels, memory and API.
+    #[arg(long, help_heading = DATA)]
     pub with_warmup: bool,
-    /// Shortest gap on the GPU that is listed.
-    #[arg(long, default_value = "100us", value_parser = parse_time, value_name = "TIME")]
+    /// Shortest GPU idle gap to list.
+    #[arg(long, help_heading = DATA, default_value = "100us", value_parser = parse_time, value_name = "TIME")]
     pub gap: i64,
-    /// Write each table to DIR/TABLE.csv, under nsys's names.
-    #[arg(long, value_name = "DIR")]
+    /// Write each table to DIR/TABLE.csv, with nsys's names.
+    #[arg(long, help_heading = OUTPUT, value_name = "DIR")]
     pub csv: Option<PathBuf>,
     /// Print one JSON document.
-    #[arg(long)]
+    #[arg(long, help_heading = OUTPUT)]
     pub json: bool,
 }
 

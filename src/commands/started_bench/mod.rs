@@ -11,6 +11,7 @@ use anyhow::{Result, bail};
 use clap::{Args, ValueEnum};
 
 use super::bench::plan::split_tags;
+use crate::commands::headings::{GPU, MODEL};
 pub(in crate::commands) use backend::{Chosen, choose};
 use host::UsageError;
 use vos::model_tag::ModelTag;
@@ -19,19 +20,19 @@ pub(in crate::commands) use words::{owned_flag, parse_bench};
 /// What `experiment` and `jetson-benchmark` choose for the benches that they start.
 #[derive(Clone, Debug, Args)]
 pub struct StartedBenchArgs {
-    /// What runs the networks [default: engines where a GPU can run them, else ONNX Runtime on the CPU].
-    #[arg(long, value_enum, default_value = "auto")]
+    /// What runs the networks. auto: engines if a GPU can run them, else ONNX Runtime on the CPU.
+    #[arg(long, help_heading = MODEL, value_enum, default_value = "auto")]
     pub backend: BackendWish,
     /// Folder of engines written by build-engines.
-    #[arg(long, default_value = "engines")]
+    #[arg(long, help_heading = MODEL, default_value = "engines")]
     pub engines: PathBuf,
-    /// Folder of bundles, or a bundle; may be given several times [default: onnx/bundles].
-    #[arg(long, env = "SEGTRT_ONNX_DIR", value_delimiter = ':')]
+    /// Folder of bundles, or one bundle; may be repeated [default: onnx/bundles].
+    #[arg(long, help_heading = MODEL, env = "SEGTRT_ONNX_DIR", value_delimiter = ':')]
     pub onnx_dir: Vec<PathBuf>,
-    /// Which GPU, as the driver counts them.
-    #[arg(long, default_value_t = 0)]
+    /// Number of the GPU, in the order of the driver.
+    #[arg(long, help_heading = GPU, default_value_t = 0)]
     pub device: usize,
-    /// Accepted from old command lines: weights are in the bundles and engines.
+    /// No effect: weights are in the bundles and engines.
     #[arg(long, hide = true)]
     pub weights_dir: Option<PathBuf>,
     /// Further flags of bench.
