@@ -46,7 +46,7 @@ fn wrong_usage_exits_with_two() {
         .args(["bench", "--precision", "bf16"])
         .assert()
         .code(2)
-        .stderr(contains("bf16 graphs are not exported"));
+        .stderr(contains("there are no bf16 graphs"));
     segtrt()
         .args(["synth", "--out", "x", "--size", "640"])
         .assert()

@@ -183,7 +183,12 @@ fn what_is_asked_for_at_the_wrong_place_is_a_usage_error() {
     let (split, out) = (synth(dir.path(), 1, 1, 3), dir.path().join("out"));
     let wrong = |flags: &[&str], said: &str| {
         let mut command = bench(&split, &out);
-        command.args(["--jpeg-decoder", "nvjpeg"]).args(flags).assert().code(2).stderr(contains(said));
+        command
+            .args(["--jpeg-decoder", "nvjpeg"])
+            .args(flags)
+            .assert()
+            .code(2)
+            .stderr(contains(said));
     };
     wrong(&[], "--jpeg-decoder nvjpeg needs --backend tensorrt");
     wrong(&["--predecoded", "cache"], "--jpeg-decoder nvjpeg with --predecoded");
@@ -191,7 +196,11 @@ fn what_is_asked_for_at_the_wrong_place_is_a_usage_error() {
         &["--predecoded", "cache", "--backend", "tensorrt"],
         "--jpeg-decoder nvjpeg with --predecoded",
     );
-    bench(&split, &out).args(["--jpeg-decoder", "pillow"]).assert().code(2).stderr(contains("turbo"));
+    bench(&split, &out)
+        .args(["--jpeg-decoder", "pillow"])
+        .assert()
+        .code(2)
+        .stderr(contains("turbo"));
     assert!(!out.exists());
     bench(&split, &out).args(["--jpeg-decoder", "turbo"]).assert().success();
 }
@@ -261,7 +270,10 @@ fn a_frame_that_nvjpeg_cannot_have_costs_its_clip_and_is_named() {
     let mut unknown = good.clone();
     unknown.push(0);
     let reason = run(&unknown, "");
-    assert!(reason.contains("NVJPEG_STATUS_JPEG_NOT_SUPPORTED; use --jpeg-decoder turbo"), "{reason}");
+    assert!(
+        reason.contains("NVJPEG_STATUS_JPEG_NOT_SUPPORTED; use --jpeg-decoder turbo"),
+        "{reason}"
+    );
     let reason = run(&good, "damaged");
     assert!(reason.contains("NVJPEG_STATUS_BAD_JPEG; use --jpeg-decoder turbo"), "{reason}");
     // The good file is good.

@@ -83,6 +83,9 @@ mod tests {
         assert!(why.contains("nvjpegGetProperty") && why.contains("JetPack"), "{why}");
         let missed = Missed::Unusable { wanted: &WANTED, path: file, why };
         let text = NvJpegError::Library(missed).to_string();
-        assert!(text.contains("SEGTRT_NVJPEG_LIB") && text.contains("--jpeg-decoder turbo"), "{text}");
+        assert!(
+            text.contains("SEGTRT_NVJPEG_LIB") && text.contains("--jpeg-decoder turbo"),
+            "{text}"
+        );
     }
 }
