@@ -31,8 +31,8 @@ pub struct BuildEnginesArgs {
     #[arg(long, help_heading = MODEL)]
     pub models: Option<String>,
     /// Build only these graphs: encoder, encoder_cut0 …, encoder_b2 …, prompt, mask_prompt, track,
-    /// track_padded, track_keys, track_seg0 …, track_image, memory [default: those that --bank
-    /// needs].
+    /// track_padded, track_keys, track_seg0 …, track_image, memory [default: those that
+    /// --track-variant needs].
     #[arg(long, help_heading = MODEL, value_delimiter = ',', value_parser = Role::from_name)]
     pub graphs: Vec<Role>,
     /// Image side of the network input, in pixels [default: the platform's].

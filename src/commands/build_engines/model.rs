@@ -40,7 +40,11 @@ impl Request<'_> {
             weights: Vec::new(),
         };
         let existing = if self.args.force { None } else { EngineManifest::read(&build.dir)? };
-        let variant = recipe::track_variant_for(self.args.track_variant, self.platform.track_variant, &build.bundle.manifest);
+        let variant = recipe::track_variant_for(
+            self.args.track_variant,
+            self.platform.track_variant,
+            &build.bundle.manifest,
+        );
         let roles = self.roles(variant, &build);
         self.check_fp32_graphs(&roles, &build)?;
         self.check_variant(variant)?;

@@ -65,7 +65,9 @@ pub fn mask_decoder(build: &ModelBuild, platform: &Platform, sm: u32) -> String 
 /// The bundle lacks a graph.
 pub fn missing_graph(bundle: &Bundle, role: Role) -> anyhow::Error {
     let hint = match role {
-        Role::TrackPadded => "export it again with --padded-track, or build with --track-variant per-fill-level",
+        Role::TrackPadded => {
+            "export it again with --padded-track, or build with --track-variant per-fill-level"
+        }
         part if part.is_encoder_part() => {
             "its encoder has fewer parts or none; build with --graphs encoder"
         }
