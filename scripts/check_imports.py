@@ -24,11 +24,12 @@ LAYERS = (
     ("nvidia-dynlib", "segtrt-host"),
     ("tensorrt-dl", "segtrt-cuda", "segtrt-vos"),
     ("segtrt-kernels", "segtrt-report"),
+    ("segtrt-execution",),
     ("segtrt-runtime",),
     ("segtrt",),
 )
 # Circles that are being untied.
-KNOWN = {("segtrt", ("cli", "experiment")), ("segtrt-kernels", ("gemm", "hiera"))}
+KNOWN = {("segtrt-kernels", ("gemm", "hiera"))}
 # Files and folders of a module of the kernels' crate that belong to its self-test.
 CASES = ("cases", "drawn", "reference", "selftest")
 WITH_CASES = "segtrt-kernels"
