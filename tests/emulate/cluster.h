@@ -28,7 +28,7 @@ static void here(u32 address) { if (address >> 18 != block_of(me->id)) { printf(
 static void barrier_expect(u32 b, u32 bytes) { here(b); barrier_step(barriers.at(b), 1, bytes); }
 static void barrier_arrive_at(u32 b, u32 rank) {
     here(b);
-    if (rank >= cluster_size || fibers[rank * block_threads].state == DONE) { printf("block %u is not there\n", rank); exit(1); }
+    if (rank >= cluster_size || fibers[rank * block_threads].done) { printf("block %u is not there\n", rank); exit(1); }
     barrier_arrive((b & 0x3ffff) | rank << 18);
 }
 static void land(const Box& b) {
@@ -54,7 +54,7 @@ static std::vector<Part> parts_under_way;
 static void land(const Part& p) { memcpy(&memory.at(p.to), &p.x, 8); barrier_step(barriers.at(p.barrier), 0, -8); }
 static void send_two(u32 to, float2 x, u32 barrier, u32 rank) {
     here(to), here(barrier);
-    if (to % 8 || rank >= cluster_size || fibers[rank * block_threads].state == DONE) { printf("a part for nobody\n"); exit(1); }
+    if (to % 8 || rank >= cluster_size || fibers[rank * block_threads].done) { printf("a part for nobody\n"); exit(1); }
     Part part{(to & 0x3ffff) | rank << 18, (barrier & 0x3ffff) | rank << 18, x};
     if (slow) parts_under_way.push_back(part); else land(part);
 }
@@ -90,7 +90,7 @@ static void run_clusters(int clusters, unsigned size, int threads, std::function
     gridDim = {clusters * size, 1, 1}, blockDim = {(unsigned)threads, 1, 1};
     for (int c = 0; c < clusters; c++) {
         blockIdx = {c * size, 0, 0}, memory.assign(size << 18, 0xff), late_products = slow || rng() & 1;
-        barriers.clear(), under_way.clear(), parts_under_way.clear(); for (auto& t : turns) t = {0, 0}; for (auto& x : queue) x.clear();
+        barriers.clear(), under_way.clear(), parts_under_way.clear(), forget_copies(); for (auto& t : turns) t = {0, 0}; for (auto& x : queue) x.clear();
         const int hurry = 1 + rng() % 4;
         beside = [&] { some_land(under_way, hurry), some_land(parts_under_way, hurry); };
         run_block(threads * size, block);

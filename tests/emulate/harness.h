@@ -22,7 +22,7 @@ static float reciprocal(float x) { return (1 - 0x1p-23f) / x; }
 /// by lanes which the hardware serves at once. `together`: false where only a part of the lanes come here, which are not counted.
 template <int BYTES> static void* shared_bytes(u32 address, bool together = true) {
     if (address % BYTES || address + BYTES > memory.size()) { printf("bad access to shared memory\n"); exit(1); }
-    if (together) collective(&address, [&](Fiber* f) {
+    if (together) collective(&address, [](Fiber* f) {
         for (int first = 0; first < 32; first += 128 / BYTES) {
             u32 words[32], count = 0; int of_bank[32] = {0}, most = 1;
             for (int l = first; l < first + 128 / BYTES; l++) for (int i = 0; i < BYTES; i += 4) {
@@ -112,7 +112,7 @@ template <class T> struct Stored {
 
 /// One block, as blockIdx says: with `bytes` of shared memory that begins at 1024 and holds nothing but NaNs.
 template <class F> static void one_block(int threads, u32 bytes, F kernel) {
-    memory.assign(1024 + bytes, 0xff), unpublished.clear();
+    memory.assign(1024 + bytes, 0xff), unpublished.clear(), forget_copies();
     for (auto& t : turns) t = {0, 0};
 #ifdef HOPPER
     late_products = rng() & 1, barriers.clear();

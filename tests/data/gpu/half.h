@@ -7,31 +7,32 @@
 
 #include "faults.h"
 
-// Nearest half, ties to even: the sum moves the fraction to where a half's ends, and the processor rounds it there.
-inline uint16_t host_half_bits(float value) {
+inline unsigned host_bits(float value) {
     unsigned bits;
     std::memcpy(&bits, &value, sizeof bits);
-    const unsigned sign = bits >> 16 & 0x8000u;
-    const float size = std::fabs(value);
-    if (std::isnan(value)) return (uint16_t)(sign | 0x7fffu);
-    if (size == 0.0f) return (uint16_t)sign;
-    if (size >= 65520.0f) return (uint16_t)(sign | 0x7c00u);
-    int exponent = 0;
-    std::frexp(size, &exponent);
-    // A half has 11 significant bits, and none below 2^-24.
-    const int last = exponent - 11 > -24 ? exponent - 11 : -24;
-    const float units = std::nearbyint(std::ldexp(size, -last));
-    if (last == -24) return (uint16_t)(sign | (unsigned)units);
-    // `units` lies in [1024, 2048]; the leading one is the exponent's.
-    return (uint16_t)(sign | ((unsigned)(last + 25 - 1) * 1024u + (unsigned)units));
+    return bits;
+}
+inline float host_float(unsigned bits) {
+    float value;
+    std::memcpy(&value, &bits, sizeof value);
+    return value;
 }
 
+// Nearest half, ties to even: what the processor's own conversion gives for each of the 2^32 floats.
+inline uint16_t host_half_bits(float value) {
+    const unsigned sign = host_bits(value) >> 16 & 0x8000u, size = host_bits(value) & 0x7fffffffu;
+    if (size > 0x7f800000u) return (uint16_t)(sign | 0x7fffu);
+    if (size >= 0x477ff000u) return (uint16_t)(sign | 0x7c00u);  // 65520
+    // Below 2^-14 a half is a multiple of 2^-24: the last place of floats from 0.5 on.
+    if (size < 0x38800000u) return (uint16_t)(sign | (host_bits(host_float(size) + 0.5f) - 0x3f000000u));
+    return (uint16_t)(sign | (size + 0xc8000fffu + (size >> 13 & 1)) >> 13);
+}
+
+// Without a branch, so that a compiler does many at a time.
 inline float host_from_half(uint16_t bits) {
-    const int exponent = bits >> 10 & 31, fraction = bits & 1023;
-    const float size = exponent == 31  ? (fraction ? NAN : INFINITY)
-                       : exponent == 0 ? std::ldexp((float)fraction, -24)
-                                       : std::ldexp((float)(fraction + 1024), exponent - 25);
-    return bits >> 15 ? -size : size;
+    const float size = host_float((bits & 0x7fffu) << 13) * 0x1p112f;
+    const unsigned special = size >= 65536.0f ? 0x7f800000u : 0;  // infinity, or no number
+    return host_float(host_bits(size) | special | (bits & 0x8000u) << 16);
 }
 // Of all bits, for those who need many.
 inline const float* host_halves() {
