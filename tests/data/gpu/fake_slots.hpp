@@ -8,8 +8,8 @@
 
 namespace fake {
 
-using namespace segtrt;
-namespace m = segtrt::method;
+using namespace trtdl;
+namespace m = trtdl::method;
 
 using Slot = void (*)();
 constexpr int kSlots = 64;
