@@ -3,13 +3,7 @@ Runs the source of the attention (cuda/attention.cu, or attention_hopper.cu) on 
 variants, or with `shipped` the instances in the PTX alone, on few keys.
 */
 #include "harness.h"
-#include "attention.cuh.attention"
-#ifdef HOPPER
-#include "wgmma.cuh.attention"
-#include "attention_hopper.cu.attention"
-#else
-#include "attention.cu.attention"
-#endif
+#include "attention.h"
 
 /// A matrix of rows in a tensor.
 struct Matrix {

@@ -3,14 +3,9 @@ Runs the source of the mask decoder's end (cuda/decoder_masks.cu) on the CPU (ma
 knows transposed convolutions, not tiles: grids whose rows are shorter and longer than a tile, tiles that are not full, absent objects.
 */
 #include "harness.h"
-static uint4 shared_unit(u32 a) { return shared_value<uint4>(a); }
-static float4 shared_floats(u32 a) { return shared_value<float4>(a); }
 static Stored<float> stored;
-static void store_two(float* to, float first, float second) { stored.at(to, 2)[0] = first, to[1] = second; }
-template <class T> static T either(bool second, T a, T b) { return second ? b : a; }
-#include "../../cuda/halves.cuh"
-#include "../../cuda/gelu.cuh"
-#include "decoder_masks.cu.attention"
+static float* stored_at(float* to, size_t n) { return stored.at(to, n); }
+#include "decoder_masks.h"
 
 /// `far`: how far the features of the first convolution lie from 0, in their spreads.
 static void test(int grid, bool lazy, float score, float far = 0) {

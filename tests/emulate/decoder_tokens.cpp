@@ -4,15 +4,8 @@ reference that knows linear layers, attention and norms, not what is folded how:
 */
 #include <memory>
 #include "harness.h"
-static float zero_behind_barrier() { block_barrier(); return 0.0f; }
 static float rsqrtf(float x) { return reciprocal_root(x); }
-#include "../../cuda/halves.cuh"
-#include "attention.cuh.attention"
-#include "decoder_tokens.cuh.tokens"
-#include "decoder_tokens.cu.steps"
-namespace heads {
-#include "decoder_heads.cu.heads"
-}
+#include "decoder_tokens.h"
 static bool failed = false;
 template <class T> static void compare(const char* what, T& found, const Numbers& wanted, double limit) {
     Shares of = shares_of(found, wanted, [](size_t) { return true; });

@@ -1,28 +1,26 @@
 #!/bin/sh
 # emulate.sh [-j JOBS] [shipped]: all cases, or the few that the tests wait for.
-# Each *.cpp here is a program that runs sources of cuda/ on the CPU and compares them with a float64
-# reference. This script compiles and runs all of them, JOBS at a time (one a processor, if not said),
-# prints what they say and the CPU time that each took. Needs a C++ compiler.
+# Each *.cpp here is a program that runs sources of cuda/ on the CPU and compares them with a
+# float64 reference. This script compiles and runs all of them, JOBS at a time (one a processor, if
+# not said), prints what they say and the CPU time that each took. Needs a C++ compiler.
 set -e
 cd "$(dirname "$0")"
 jobs=$(nproc 2>/dev/null || echo 1)
 if [ "$1" = -j ]; then jobs=$2 && shift 2; fi
 folder=$(mktemp -d)
 trap 'rm -r "$folder"' EXIT
-# A source file falls into sections, "// ---- NAME ... ----". Programs include those they need as
-# FILE.NAME: all but the primitives, which machine.h and the program replace, and the entry points.
-for file in ../../cuda/*.cu ../../cuda/*.cuh; do
-    awk -v to="$folder/${file##*/}." '/^\/\/ ---- .* ----$/ { name = $3; sub(":", "", name) } name { print > (to name) }' "$file"
-done
+sh sections.sh "$folder"
+# A section that nobody runs is a kernel without a test.
 for section in "$folder"/*; do
     case $section in *.primitives | *.tensor-core | *.instances) continue ;; esac
-    grep -qF "\"${section##*/}\"" ./*.cpp ./*.h || { echo "no program runs ${section##*/}" >&2 && exit 1; }
+    grep -qsF "\"${section##*/}\"" ./*.cpp ./*.h || { echo "no program runs ${section##*/}" >&2 && exit 1; }
 done
-# One program: what it says goes to NAME.said, its status to NAME.status, its CPU time to NAME.times.
+# One program: what it says goes to NAME.said, its status to NAME.status, its CPU time to
+# NAME.times.
 cat > "$folder/one.sh" << 'ONE'
 folder=$1 && name=$2 && shift 2
 {
-    ${CXX:-c++} -O2 -std=c++17 -w -I"$folder" "$name.cpp" -o "$folder/$name.run" && times > "$folder/$name.compiled" &&
+    ${CXX:-c++} -O1 -std=c++17 -w -I"$folder" "$name.cpp" -o "$folder/$name.run" && times > "$folder/$name.compiled" &&
         "$folder/$name.run" "$@"
 } > "$folder/$name.said" 2>&1
 echo $? > "$folder/$name.status"

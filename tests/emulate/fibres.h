@@ -120,9 +120,18 @@ static void leave() {
     me = to, threadIdx.x = to->thread, blockIdx.x = to->block;
     emulate_change(&from->stack, to->stack);
 }
-/// Lets the others run before this thread looks again for what it waits for.
-static void yield() { leave(); }
+/// After a thread has told others something it may be long until it goes on.
+static void dawdle() { if (by_chance && rng() % 4 == 0) rounds = 1, leave(); }
 static void rest() { warps[me->id / 32].ready &= ~(1u << me->id % 32); }
+/// Threads that wait for what another one does.
+struct Waiting {
+    std::vector<unsigned> threads;
+    void wait() { threads.push_back(me->id), rest(), leave(); }
+    void wake() {
+        for (unsigned id : threads) warps[id / 32].ready |= 1u << id % 32;
+        threads.clear();
+    }
+};
 
 static void fibre() {
     for (;;) body(), me->done = true, rest(), leave();
@@ -181,8 +190,8 @@ static void block_barrier() {
 
 // ---- a block ----
 
-/// What happens beside the threads, between their steps.
-static std::function<void()> beside;
+/// What happens beside the threads, between their steps; whether more will.
+static std::function<bool()> beside;
 static void run_block(unsigned threads, std::function<void()> thread) {
     const unsigned first_block = blockIdx.x, count = (threads + 31) / 32;
     body = std::move(thread), make_fibers(threads), at_barrier = 0;
@@ -198,15 +207,18 @@ static void run_block(unsigned threads, std::function<void()> thread) {
     unsigned last = count - 1;
     for (long step = 0;; step++) {
         if (step > 3000000) { printf("stuck\n"); exit(1); }
-        if (beside) beside();
+        const bool more = beside && beside();
         unsigned ready[96], found = 0;
         for (unsigned i = 1; i <= count; i++) {
             const unsigned w = last + i < count ? last + i : last + i - count;
             if (warps[w].ready) { ready[found++] = w; if (!by_chance) break; }
         }
         if (!found) {
-            for (Fiber& f : fibers) if (!f.done) { printf("deadlock\n"); exit(1); }
-            return;
+            bool done = true;
+            for (Fiber& f : fibers) done &= f.done;
+            if (done) return;
+            if (!more) { printf("deadlock\n"); exit(1); }
+            continue;
         }
         last = ready[by_chance ? rng() % found : 0];
         rounds = by_chance ? 1 + rng() % 200 : 200;

@@ -14,7 +14,8 @@ static bool shipped_alone(int count, char** words) { return count > 1 && !strcmp
 
 // ---- primitives that several kernels have ----
 
-// As far off as the instructions may be.
+/// How far off an approximate instruction is: as far as it may be.
+static float off_by(float most) { return most; }
 static float reciprocal_root(float x) { return (1 + 0x1p-22f) / sqrtf(x); }
 static float reciprocal(float x) { return (1 - 0x1p-23f) / x; }
 
@@ -113,7 +114,7 @@ template <class T> struct Stored {
 /// One block, as blockIdx says: with `bytes` of shared memory that begins at 1024 and holds nothing but NaNs.
 template <class F> static void one_block(int threads, u32 bytes, F kernel) {
     memory.assign(1024 + bytes, 0xff), unpublished.clear(), forget_copies();
-    for (auto& t : turns) t = {0, 0};
+    forget_turns();
 #ifdef HOPPER
     late_products = rng() & 1, barriers.clear();
     for (auto& x : queue) x.clear();

@@ -13,6 +13,12 @@ speed.
 #include <map>
 #include "fibres.h"
 #include "../data/gpu/half.h"
+// Also for processors with wider registers, where the compiler can leave the choice to the start of the program.
+#if defined(__x86_64__) && defined(__GLIBC__) && defined(__GNUC__) && !defined(__clang__)
+#define WITH_AVX2 __attribute__((target_clones("avx2", "default"), optimize("O3")))
+#else
+#define WITH_AVX2
+#endif
 #define __device__
 #define __global__
 #define __forceinline__ inline
@@ -115,7 +121,7 @@ static void floats_of_all(const u32* from, float* low, float* high, int count) {
     for (int i = 0; i < count; i++) low[i] = host_from_half((uint16_t)from[i]), high[i] = host_from_half((uint16_t)(from[i] >> 16));
 }
 /// Products of halves are exact in floats, so that a fused multiplication changes nothing.
-static void multiply_fragments(Fragments& x) {
+WITH_AVX2 static void multiply_fragments(Fragments& x) {
     floats_of_all(x.a[0], x.a_low[0], x.a_high[0], 4 * 32), floats_of_all(x.b[0], x.b_low[0], x.b_high[0], 2 * 32);
     for (int r = 0; r < 16; r++) {
         float sums[8];
@@ -179,10 +185,11 @@ static void warp_barrier() { collective(nullptr, [](Fiber*) {}); }
 
 using std::max;
 template <class T> static T __ldcg(const T* p) { return *p; }
-struct Turn { int arrived, generation; };
+struct Turn { int arrived = 0, generation = 0; Waiting waiting; };
 static Turn turns[128];
-static void turn_arrive(int b, int count) { if (++turns[b].arrived == count) turns[b].arrived = 0, turns[b].generation++; }
-static void turn_join(int b, int count) { int g = turns[b].generation; turn_arrive(b, count); while (turns[b].generation == g) yield(); }
+static void turn_arrive(int b, int count) { if (++turns[b].arrived == count) turns[b].arrived = 0, turns[b].generation++, turns[b].waiting.wake(); }
+static void turn_join(int b, int count) { const int g = turns[b].generation; turn_arrive(b, count); while (turns[b].generation == g) turns[b].waiting.wait(); }
+static void forget_turns() { for (Turn& t : turns) t.arrived = t.generation = 0, t.waiting.threads.clear(); }
 #ifdef HOPPER
 #include "wgmma.h"
 #endif

@@ -4,23 +4,10 @@ rounds nothing but what is stored: maps and tokens that fill no tile, results in
 */
 #include "harness.h"
 static float rsqrtf(float x) { return reciprocal_root(x); }
-#include "../../cuda/halves.cuh"
-#include "../../cuda/gelu.cuh"
-static u32 shared_word(u32 a) { return shared_value<u32>(a); }
-static float4 shared_floats(u32 a) { return shared_value<float4>(a); }
-static void store_shared_word(u32 a, u32 x) { store_shared_value(a, x); }
-static void store_shared_pair(u32 a, float2 x) { store_shared_value(a, x); }
-static void store_shared_unit(u32 a, uint4 x) { store_shared_value(a, x); }
 // Nothing but tensors may be read.
 static void copy16_within(u32 to, const void* from, bool valid) { copy16(to, inside(from, 16), valid); }
 #define copy16 copy16_within
-template <class T> static T aligned(const void* from) { T r; memcpy(&r, inside(from, sizeof r), sizeof r); return r; }
-static float2 load_pair(const float* from) { return aligned<float2>(from); }
-static float4 load_floats(const float* from) { return aligned<float4>(from); }
-static uint4 load_unit(const f16* from) { return aligned<uint4>(from); }
-static void store_unit(f16* to, uint4 unit) { aligned<uint4>(to); memcpy(to, &unit, sizeof unit); }
-#include "memory_blocks.cuh.blocks"
-#include "memory_blocks.cu.blocks"
+#include "memory_blocks.h"
 /// How far off a result may be, of its own size or the usual one: everywhere, and the square mean. Storing a half costs at most 2^-11 (4.9e-4), 1.4e-4 as a
 /// rule: all that memory_spread does. In memory_mix the hidden columns are halves too, in memory_last also the sums: 1.9e-4 and 2.7e-4 as a rule, and some
 /// six times as much where it is most.

@@ -6,14 +6,8 @@ that costs is shown.
 */
 #include "harness.h"
 static Stored<f16> stored;
-static void load_shared(u32 (&r)[4], u32 a) { memcpy(r, shared_bytes<16>(a), 16); }
-static float4 load_shared_floats(u32 a) { return shared_value<float4>(a); }
-static void store_shared(u32 a, const u32 (&r)[4]) { memcpy(shared_bytes<16>(a), r, 16); }
-static void store_shared_pair(u32 a, float first, float second) { store_shared_value(a, float2{first, second}); }
-static void store_unit(f16* to, const u32 (&r)[4]) { memcpy(stored.at(to, 8), r, 16); }
-#include "../../cuda/halves.cuh"
-#include "../../cuda/gelu.cuh"
-#include "memory_join.cu.attention"
+static f16* stored_at(f16* to, size_t n) { return stored.at(to, n); }
+#include "memory_join.h"
 
 /// `far`: how far the convolution lies from 0, in its spreads. `every`: of the blocks, one of so many is run, and its tokens are compared.
 /// `alone`: 1 without features, 2 without a mask. `spread`: of the convolution; a small one shows what the norm adds to squares.

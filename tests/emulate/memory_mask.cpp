@@ -4,21 +4,7 @@ float64 reference that knows interpolation, convolutions and norms, not tiles. W
 rounding to halves does to it, through norms that divide by next to nothing where the channels of a pixel are almost the same.
 */
 #include "harness.h"
-static float smaller(float a, float b) { return std::isnan(a) || std::isnan(b) ? NAN : std::min(a, b); }
-static float exponential_of_two(float x) { return exp2f(x); }
-static u32 shared_word(u32 a) { return shared_value<u32>(a); }
-static float load_float(const float* from) { return *from; }
-static uint4 shared_unit(u32 a) { return shared_value<uint4>(a); }
-static float4 shared_floats(u32 a) { return shared_value<float4>(a); }
-static float2 shared_pair(u32 a) { return shared_value<float2>(a); }
-static void store_word(u32 a, u32 word) { store_shared_value(a, word); }
-// These are a part of the lanes' alone.
-static void store_float(u32 a, float x) { store_shared_value(a, x, false); }
-static void store_words(u32 a, u32 first, u32 second) { store_shared_value(a, uint2{first, second}, false); }
-#include "../../cuda/halves.cuh"
-#include "../../cuda/gelu.cuh"
-#include "memory_widen.cuh.attention"
-#include "memory_mask.cu.attention"
+#include "memory_mask.h"
 
 /// A number, and how far off one in halves is to be expected: the most that each rounding does, of which sums have the root of the squares, as if they were
 /// independent. They are not quite, and seldom do the most: none is to be further off than FAR times that.

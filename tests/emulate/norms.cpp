@@ -2,19 +2,13 @@
 Runs the source of the products with a norm behind them (cuda/norms_hopper.cu) on the CPU (cluster.h) and compares with float64.
 */
 #include "cluster.h"
-
-static float float_from_lane(float x, int mask) { return from_lane(x, mask); }
-static void vectors_give() { turn_arrive(1 + 16 * block_of(me->id), 352); }
-static void vectors_wait() { turn_join(1 + 16 * block_of(me->id), 352); }
 static const unsigned char *ahead_first, *ahead_end; static std::vector<int> fetched;
 static void prefetch_far_line(const void* from) {
     const unsigned char* at = (const unsigned char*)from;
     if (at < ahead_first || at + 128 > ahead_end || (at - ahead_first) % 128) { printf("a line outside\n"); exit(1); }
     fetched[(at - ahead_first) / 128]++;
 }
-static float2 load_two(const float* from) { inside(from, 8); return {from[0], from[1]}; }
-static void store_two(float* to, float2 x) { inside(to, 8), to[0] = x.x, to[1] = x.y; }
-#include "norms_hopper.cu.norms"
+#include "norms.h"
 
 /// `in_place`: what is normalised goes where the tokens came from, k being the columns.
 template <class P> static void test(const char* name, int m, int k, int clusters, bool lazy, bool in_place = false, float offset = 0) {

@@ -21,6 +21,9 @@ static Unit unit_of(u64 descriptor, u32 block, u32 offset) {
     return memcpy(&unit, &memory[a], 16), unit;
 }
 static u32 stride_of(u64 descriptor, int bit) { return (u32)(descriptor >> bit & 0x3fff) << 4; }
+WITH_AVX2 static void multiply_rows(const float (&a)[64][16], const float (&b)[16][256], float (&d)[64][256], int n) {
+    for (int r = 0; r < 64; r++) for (int k = 0; k < 16; k++) for (int j = 0; j < n; j++) d[r][j] += a[r][k] * b[k][j];
+}
 static void execute(Op* const (&op)[128], unsigned id) {
     static float A[64][16], B[16][256], D[64][256];
     const u32 block = block_of(id) << 18;
@@ -56,10 +59,7 @@ static void execute(Op* const (&op)[128], unsigned id) {
     };
     if (first.add) with([](float* row, float* d) { row[0] = d[0], row[1] = d[1]; });
     else memset(D, 0, sizeof D);
-    for (int r = 0; r < 64; r++) for (int k = 0; k < 16; k++) {
-        const float a = A[r][k];
-        for (int j = 0; j < n; j++) D[r][j] += a * B[k][j];
-    }
+    multiply_rows(A, B, D, n);
     with([](float* row, float* d) { d[0] = row[0], d[1] = row[1]; });
 }
 static void product(Op op) {
@@ -95,16 +95,19 @@ static void copies_publish() {
     landed.clear();
 }
 
-struct Barrier { int count, left, phase; long bytes; };
+struct Barrier { int count, left, phase; long bytes; Waiting waiting; };
 static std::map<u32, Barrier> barriers;
-static void barrier_create(u32 b, int n) { if (b % 8) stop("a misaligned barrier"); barriers[b] = {n, n, 0, 0}; }
+static void barrier_create(u32 b, int n) { if (b % 8) stop("a misaligned barrier"); barriers[b] = {n, n, 0, 0, {}}; }
 static void barrier_step(Barrier& x, int arrivals, long bytes) {
     x.left -= arrivals, x.bytes += bytes;
     if (x.left < 0) stop("more arrivals than a phase has");
-    if (x.left == 0 && x.bytes == 0) x.phase++, x.left = x.count;
+    if (x.left == 0 && x.bytes == 0) x.phase++, x.left = x.count, x.waiting.wake();
 }
-static void barrier_arrive(u32 b) { barrier_step(barriers.at(b), 1, 0); }
-static void barrier_wait(u32 b, u32 parity) { while ((barriers.at(b).phase & 1) == (int)parity) yield(); }
+static void barrier_arrive(u32 b) { barrier_step(barriers.at(b), 1, 0), dawdle(); }
+static void barrier_wait(u32 b, u32 parity) {
+    Barrier& x = barriers.at(b);
+    while ((x.phase & 1) == (int)parity) x.waiting.wait();
+}
 static void turn_give(int b) { turn_arrive(b + 16 * block_of(me->id), 256); }
 static void turn_wait(int b) { turn_join(b + 16 * block_of(me->id), 256); }
 static bool barrier_ready(u32 b, u32 parity) { return (barriers.at(b).phase & 1) != (int)parity; }

@@ -4,14 +4,7 @@ reference: maps that windows reach over, pooled queries, several pairs in a bloc
 over several blocks. With `shipped` a few of the cases.
 */
 #include "harness.h"
-#include "attention.cuh.attention"
-#include "windows.cuh.attention"
-#ifdef HOPPER
-#include "wgmma.cuh.attention"
-#include "windows_hopper.cu.attention"
-#else
-#include "windows.cu.attention"
-#endif
+#include "windows.h"
 
 struct Case { int grid, window, heads, depth; bool pooled; int warps, together, parts; float scale; };
 

@@ -29,7 +29,8 @@ pub struct Fakes(tempfile::TempDir);
 
 impl Fakes {
     /// Compiles them; none, said aloud, where there is no compiler. FAKE_FAULT in a process's
-    /// environment names one of the faults of `tests/data/gpu/faults.h` to compute with.
+    /// environment names one of the faults of `tests/data/gpu/faults.h` to compute with,
+    /// FAKE_LACKS a kernel that no module has.
     fn new() -> Option<Self> {
         let dir = tempfile::tempdir().unwrap();
         let cuda = ["-Wl,-soname,libcuda.so", "tests/data/gpu/fake_driver.c", "-lpthread", "-ldl"];
@@ -41,8 +42,12 @@ impl Fakes {
             "tests/data/gpu/fake_tensorrt8.cpp",
             "-ldl",
         ];
-        compile("CXX", "c++", &tensorrt, &dir.path().join("libnvinfer.so.8"))?;
-        compile_kernels(Path::new("tests/data/gpu/emulate.cpp"), &[], dir.path())?;
+        std::thread::scope(|scope| {
+            let place = dir.path().join("libnvinfer.so.8");
+            scope.spawn(move || compile("CXX", "c++", &tensorrt, &place));
+            compile_sources(dir.path())?;
+            compile_kernels(Path::new("tests/data/gpu/emulate.cpp"), &[], dir.path(), dir.path())
+        })?;
         Some(Self(dir))
     }
 
@@ -116,10 +121,34 @@ pub fn shared() -> Option<&'static Fakes> {
     FAKES.get_or_init(Fakes::new).as_ref()
 }
 
-/// Compiles the emulation of the kernels into `dir`; none, said aloud, where there is no compiler.
-pub fn compile_kernels(source: &Path, more: &[&str], dir: &Path) -> Option<()> {
-    // Contracted products would round differently than the kernels do.
-    let mut arguments = vec!["-std=c++17", "-O3", "-ffp-contract=off", source.to_str().unwrap()];
+/// The kernels whose shipped sources run as a fibre a thread, each in an object.
+const SOURCES: [&str; 3] = ["sources", "sources_attention", "sources_products"];
+
+/// Compiles these for [`compile_kernels`], side by side; none, said aloud, where there is no compiler.
+fn compile_sources(dir: &Path) -> Option<()> {
+    let sections = dir.join("sections");
+    let split = Command::new("sh").arg("tests/emulate/sections.sh").arg(&sections).output().ok()?;
+    assert!(split.status.success(), "{}", String::from_utf8_lossy(&split.stderr));
+    let object = |name: &str| {
+        let source = format!("tests/data/gpu/{name}.cpp");
+        let flags = [&KERNELS[..], &["-c", "-w", "-I", sections.to_str().unwrap(), &source]];
+        compile("CXX", "c++", &flags.concat(), &dir.join(format!("{name}.o")))
+    };
+    std::thread::scope(|scope| {
+        let objects = SOURCES.map(|name| scope.spawn(move || object(name)));
+        objects.into_iter().all(|object| object.join().unwrap().is_some()).then_some(())
+    })
+}
+
+/// Contracted products would round differently than the kernels do.
+const KERNELS: [&str; 3] = ["-std=c++17", "-O3", "-ffp-contract=off"];
+
+/// Compiles the emulation of the kernels into `dir`, with the objects that `compiled` has; none,
+/// said aloud, where there is no compiler.
+pub fn compile_kernels(source: &Path, more: &[&str], compiled: &Path, dir: &Path) -> Option<()> {
+    let objects = SOURCES.map(|name| compiled.join(format!("{name}.o")));
+    let mut arguments = [&KERNELS[..], &[source.to_str().unwrap()]].concat();
+    arguments.extend(objects.iter().map(|object| object.to_str().unwrap()));
     arguments.extend(more);
     compile("CXX", "c++", &arguments, &dir.join("libkernels.so"))
 }

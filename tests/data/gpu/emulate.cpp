@@ -1,44 +1,30 @@
 // The kernels of cuda/ for the stand-in driver, which opens this as libkernels.so.
 #include "emulate.h"
+#include "kernel.h"
 
 #include "../../../cuda/preprocess.cu"
 #include "../../../cuda/mask.cu"
 #include "../../../cuda/memory.cu"
 #include "../../../cuda/trunk.cu"
-#include "attention.h"
-#include "windows.h"
-#include "keys.h"
-#include "decoder.h"
-#include "memory_encoder.h"
-#include "products.h"
 
 // Hopper's waits for the kernel in front, which has always ended here.
 extern "C" void trunk_normalize_hopper(const float* x, const float* weight, const float* bias, u16* out, i32 rows, i32 columns, const unsigned char* ahead, i32 lines) {
     trunk_normalize(x, weight, bias, out, rows, columns, ahead, lines);
 }
 
+// Of sources.cpp, sources_attention.cpp and sources_products.cpp.
+extern const Table SOURCES, SOURCES_OF_ATTENTION, SOURCES_OF_PRODUCTS;
+
 namespace {
 
-struct Kernel {
-    const char* name;
-    void (*call)(void**);
-    int parameters;
-};
-
-template <auto KERNEL, class... A, size_t... I>
-void unpack(void (*)(A...), void** values, std::index_sequence<I...>) {
-    KERNEL(*static_cast<A*>(values[I])...);
+void run(const Kernel& kernel, const Launch& of, void** values) {
+    by_chance = false;
+    gridDim = {of.grid[0], of.grid[1], of.grid[2]}, blockDim = {of.threads, 1, 1};
+    for (unsigned z = 0; z < gridDim.z; z++)
+        for (unsigned y = 0; y < gridDim.y; y++)
+            for (unsigned x = 0; x < gridDim.x; x++) blockIdx = {x, y, z}, run_block(of.threads, [&] { kernel.call(values); });
 }
-template <auto KERNEL, class... A> void unpack(void (*kernel)(A...), void** values) {
-    unpack<KERNEL>(kernel, values, std::index_sequence_for<A...>());
-}
-template <auto KERNEL> void call(void** values) { unpack<KERNEL>(KERNEL, values); }
-template <class... A> constexpr int count(void (*)(A...)) {
-    static_assert(((sizeof(A) <= 8) && ...), "the stand-in driver keeps a word a parameter");
-    return (int)sizeof...(A);
-}
-
-#define KERNEL(name) {#name, call<name>, count(name)}
+#define KERNEL(name) {#name, call<name>, count(name), run, 0}
 const Kernel KERNELS[] = {
     KERNEL(preprocess_bicubic_f16),
     KERNEL(preprocess_bicubic_f32),
@@ -52,89 +38,26 @@ const Kernel KERNELS[] = {
     KERNEL(bank_reset),
     KERNEL(bank_inputs),
     KERNEL(bank_advance),
-    KERNEL(attention_cross),
-    KERNEL(attention_self),
-    KERNEL(attention_heads_64),
-    KERNEL(attention_heads_80),
-    KERNEL(attention_heads_96),
-    KERNEL(attention_heads_128),
-    KERNEL(attention_cross_hopper),
-    KERNEL(attention_self_hopper),
-    KERNEL(attention_heads_64_hopper),
-    KERNEL(attention_heads_80_hopper),
-    KERNEL(attention_heads_96_hopper),
-    KERNEL(attention_heads_128_hopper),
-    KERNEL(attention_combine_64),
-    KERNEL(attention_combine_80),
-    KERNEL(attention_combine_96),
-    KERNEL(attention_combine_128),
-    KERNEL(attention_combine_256),
     KERNEL(trunk_normalize),
     KERNEL(trunk_normalize_hopper),
     KERNEL(trunk_gelu),
     KERNEL(trunk_pool),
-    KERNEL(trunk_windows_56),
-    KERNEL(trunk_windows_72),
-    KERNEL(trunk_windows_96),
-    KERNEL(trunk_windows_56_wide),
-    KERNEL(trunk_windows_72_wide),
-    KERNEL(trunk_windows_96_wide),
-    KERNEL(trunk_windows_56_hopper),
-    KERNEL(trunk_windows_72_hopper),
-    KERNEL(trunk_windows_96_hopper),
-    KERNEL(memory_keys),
-    KERNEL(decoder_read),
-    KERNEL(decoder_write),
-    KERNEL(decoder_gather),
-    KERNEL(decoder_hidden),
-    KERNEL(decoder_narrow),
-    KERNEL(decoder_fold_attend),
-    KERNEL(decoder_fold_read),
-    KERNEL(decoder_turn),
-    KERNEL(decoder_heads),
-    KERNEL(decoder_answer),
-    KERNEL(decoder_masks),
-    KERNEL(memory_mask),
-    KERNEL(memory_widen),
-    KERNEL(memory_join),
-    KERNEL(memory_spread),
-    KERNEL(memory_mix),
-    KERNEL(memory_last),
-    KERNEL(latents_attend),
-    KERNEL(latents_mix),
-    KERNEL(latents_self),
-    KERNEL(latents_windows),
-    KERNEL(product_gelu_128_by_2),
-    KERNEL(product_gelu_192_by_2),
-    KERNEL(product_gelu_128_by_4),
-    KERNEL(product_gelu_192_by_4),
-    KERNEL(product_plain_128_by_2),
-    KERNEL(product_plain_192_by_2),
-    KERNEL(product_norm_96),
-    KERNEL(product_norm_112),
-    KERNEL(product_norm_144),
-    KERNEL(product_norm_192),
-    KERNEL(product_norm_224),
-    KERNEL(product_norm_288),
-    KERNEL(product_norm_384_by_3),
-    KERNEL(product_norm_384_by_6),
-    KERNEL(product_norm_448_by_3),
-    KERNEL(product_norm_448_by_6),
-    KERNEL(product_norm_576_by_3),
-    KERNEL(product_norm_576_by_6),
 };
 
 }  // namespace
 
-// The kernel of that name, if the PTX that was loaded declares it.
+// The kernel of that name, if the PTX that was loaded declares it and FAKE_LACKS does not name it.
 extern "C" const void* emulated(const char* ptx, const char* name) {
     char entry[128];
     snprintf(entry, sizeof entry, ".entry %s(", name);
-    for (const Kernel& kernel : KERNELS)
-        if (!strcmp(kernel.name, name) && strstr(ptx, entry)) return &kernel;
+    const char* lacks = getenv("FAKE_LACKS");
+    if (!strstr(ptx, entry) || (lacks && !strcmp(lacks, name))) return nullptr;
+    for (const Table& table : {Table{KERNELS, sizeof KERNELS / sizeof *KERNELS}, SOURCES, SOURCES_OF_ATTENTION, SOURCES_OF_PRODUCTS})
+        for (size_t i = 0; i < table.count; i++)
+            if (!strcmp(table.first[i].name, name)) return &table.first[i];
     return nullptr;
 }
-extern "C" void emulate(const Kernel* kernel, const unsigned* grid, unsigned threads, void** values) {
-    emulation::launch(kernel->call, grid, threads, values);
+extern "C" void emulate(const Kernel* kernel, const unsigned* grid, unsigned threads, unsigned shared, void** values) {
+    kernel->run(*kernel, {{grid[0], grid[1], grid[2]}, threads, shared}, values);
 }
 extern "C" int parameters(const Kernel* kernel) { return kernel->parameters; }

@@ -335,8 +335,8 @@ int cuOccupancyMaxActiveClusters(int* n, void* f, const struct launch* of) {
     return *n = allowed(f, (int)of->shared) ? 132 / of->attributes->cluster[0] : 0, OK;
 }
 // Halves (6) in boxes of 64 columns, swizzled by 128 bytes (3). Of a map a launch keeps the first word, as of all arguments: it says where the rest
-// is, which nothing gives back, for a recording may come to it at any time. The emulation's kernels read it (products.h).
-struct map { uint64_t from, rows, columns; unsigned box_rows; };
+// is, which nothing gives back, for a recording may come to it at any time. The emulation's kernels read it (TensorMap of tests/emulate/cluster.h).
+struct map { uint64_t from; int rows, columns, box_rows; };
 int cuTensorMapEncodeTiled(struct map** made, int type, unsigned rank, void* from, const uint64_t* sizes, const uint64_t* strides,
                            const unsigned* box, const unsigned* steps, int interleave, int swizzle, int promotion, int outside) {
     NEED_CONTEXT;
@@ -345,14 +345,14 @@ int cuTensorMapEncodeTiled(struct map** made, int type, unsigned rank, void* fro
     if ((uint64_t)made % 64 || (uint64_t)from % 16 || strides[0] % 16 || strides[0] != 2 * sizes[0]) return INVALID_VALUE;
     if (box[0] != 64 || box[1] < 1 || box[1] > 256 || !inside(from, strides[0] * sizes[1])) return INVALID_VALUE;
     struct map* kept = malloc(sizeof *kept);
-    *kept = (struct map){(uint64_t)from, sizes[1], sizes[0], box[1]};
+    *kept = (struct map){(uint64_t)from, (int)sizes[1], (int)sizes[0], (int)box[1]};
     return *made = kept, OK;
 }
 int cuLaunchKernel(void* f, unsigned gx, unsigned gy, unsigned gz, unsigned bx, unsigned by, unsigned bz, unsigned shared,
                    struct stream* s, void** values, void** extra) {
     NEED_CONTEXT;
     if (by != 1 || bz != 1 || !allowed(f, (int)shared) || extra || !gx || !gy || !gz || !bx || bx > 1024) return INVALID_VALUE;
-    struct op op = {.kind = KERNEL, .arg = f, .grid = {gx, gy, gz}, .threads = bx};
+    struct op op = {.kind = KERNEL, .arg = f, .grid = {gx, gy, gz}, .threads = bx, .shared = shared};
     const int count = ((parameters_fn*)kernels("parameters"))(f);
     if (count > PARAMETERS) return INVALID_VALUE;
     for (int i = 0; i < count; i++) op.words[i] = *(uint64_t*)values[i];

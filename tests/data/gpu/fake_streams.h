@@ -30,7 +30,7 @@ struct op {
     unsigned char value;
     struct event* event;
     unsigned long version;
-    unsigned grid[3], threads;
+    unsigned grid[3], threads, shared;
     uint64_t words[PARAMETERS];
 };
 struct graph {
@@ -117,7 +117,7 @@ static int lose_device(void) {
 
 // ---- work
 
-typedef void emulate_fn(const void*, const unsigned*, unsigned, void**);
+typedef void emulate_fn(const void*, const unsigned*, unsigned, unsigned, void**);
 typedef int parameters_fn(const void*);
 static void* kernels(const char* name) {
     static void* library;
@@ -139,7 +139,7 @@ static void perform(struct op* op) {
         case DEVICE: op->fn(op->arg); break;
         case KERNEL:
             for (int i = 0; i < PARAMETERS; i++) values[i] = &op->words[i];
-            ((emulate_fn*)kernels("emulate"))(op->arg, op->grid, op->threads, values);
+            ((emulate_fn*)kernels("emulate"))(op->arg, op->grid, op->threads, op->shared, values);
             break;
         case STAGED:
         case COPY: memcpy(op->to, op->from, op->size); break;

@@ -1,0 +1,57 @@
+// The attention's kernels, of which the stand-in driver runs the shipped sources.
+#define STAND_IN
+#include "sources.h"
+
+namespace any {
+#include "attention.cuh.attention"
+#include "attention.cu.attention"
+#include "attention.cu.instances"
+}  // namespace any
+namespace hopper {
+#include "attention.cuh.attention"
+#include "wgmma.cuh.attention"
+#include "attention_hopper.cu.attention"
+#include "attention_hopper.cu.instances"
+}  // namespace hopper
+namespace windows {
+#include "attention.cuh.attention"
+#include "windows.cuh.attention"
+#include "windows.cu.attention"
+#include "windows.cu.instances"
+}  // namespace windows
+namespace hopper_windows {
+#include "attention.cuh.attention"
+#include "windows.cuh.attention"
+#include "wgmma.cuh.attention"
+#include "windows_hopper.cu.attention"
+#include "windows_hopper.cu.instances"
+}  // namespace hopper_windows
+static const Kernel KERNELS[] = {
+    SOURCE(any, attention_cross),
+    SOURCE(any, attention_self),
+    SOURCE(any, attention_heads_64),
+    SOURCE(any, attention_heads_80),
+    SOURCE(any, attention_heads_96),
+    SOURCE(any, attention_heads_128),
+    SOURCE(any, attention_combine_64),
+    SOURCE(any, attention_combine_80),
+    SOURCE(any, attention_combine_96),
+    SOURCE(any, attention_combine_128),
+    SOURCE(any, attention_combine_256),
+    SOURCE(hopper, attention_cross_hopper),
+    SOURCE(hopper, attention_self_hopper),
+    SOURCE(hopper, attention_heads_64_hopper),
+    SOURCE(hopper, attention_heads_80_hopper),
+    SOURCE(hopper, attention_heads_96_hopper),
+    SOURCE(hopper, attention_heads_128_hopper),
+    SOURCE(windows, trunk_windows_56),
+    SOURCE(windows, trunk_windows_72),
+    SOURCE(windows, trunk_windows_96),
+    SOURCE(windows, trunk_windows_56_wide),
+    SOURCE(windows, trunk_windows_72_wide),
+    SOURCE(windows, trunk_windows_96_wide),
+    SOURCE(hopper_windows, trunk_windows_56_hopper),
+    SOURCE(hopper_windows, trunk_windows_72_hopper),
+    SOURCE(hopper_windows, trunk_windows_96_hopper),
+};
+extern const Table SOURCES_OF_ATTENTION{KERNELS, sizeof KERNELS / sizeof *KERNELS};

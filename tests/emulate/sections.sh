@@ -1,0 +1,54 @@
+#!/bin/sh
+# sections.sh FOLDER: the sections of cuda/*.cu and *.cuh ("// ---- NAME ... ----"), each as a file
+# FOLDER/FILE.NAME. Who runs a kernel on the CPU includes those it needs: all but the primitives,
+# which machine.h has. Entry points ("instances") come as the stand-in driver calls them: shared
+# memory is what the machine has, and a tensor map is the word that the driver keeps of it.
+set -e
+folder=$1 && mkdir -p "$folder"
+cuda=$(dirname "$0")/../../cuda
+for file in "$cuda"/*.cu "$cuda"/*.cuh; do
+    awk -v to="$folder/${file##*/}." '/^\/\/ ---- .* ----$/ { name = $3; sub(":", "", name) } name { print > (to name) }' "$file"
+done
+for file in "$folder"/*.instances; do
+    sed -e 's/\(extern \)\{0,1\}__shared__ __align__([0-9]*) unsigned char \([a-z]*\)\[[^]]*\];/const BlockMemory \2{};/' \
+        -e 's/const __grid_constant__ TensorMap/const MapWord/g' "$file" > "$folder/changed"
+    mv "$folder/changed" "$file"
+done
+# wrong SECTION FAULT RIGHT WRONG: an expression is WRONG where FAKE_FAULT asks for that (faults.h),
+# so that tests can see a comparison fail. Who changes the expression in a kernel does so here, too.
+wrong() {
+    awk -v name="$2" -v right="$3" -v wrong="$4" '
+        { while (at = index($0, right)) { found++; printf "%sFAULT(%s, %s, %s)", substr($0, 1, at - 1), name, right, wrong; $0 = substr($0, at + length(right)) } print }
+        END { if (!found) { print "sections.sh: '"$1"' does not have " right > "/dev/stderr"; exit 1 } }
+    ' "$folder/$1" > "$folder/changed"
+    mv "$folder/changed" "$folder/$1"
+}
+wrong keys.cu.attention keys_of_one_time 'p.time_bias[of]' 4.0f
+wrong attention.cu.attention attention_has_no_bias p.bias nullptr
+wrong attention_hopper.cu.attention attention_has_no_bias p.bias nullptr
+for column in '' ' + 1'; do
+    wrong attention.cu.attention attention_weighs_all_keys_alike "fmaf(scores[r][j][2 * h$column], LOG2E, -top[r][h])" 0.0f
+    wrong windows.cu.attention windows_weigh_all_keys_alike "fmaf(scores[t][j][2 * h$column], LOG2E, -top[t][h])" 0.0f
+done
+wrong attention_hopper.cu.attention attention_weighs_all_keys_alike 'fmaf(scores[j], LOG2E, -top[h])' 0.0f
+wrong windows_hopper.cu.attention windows_weigh_all_keys_alike 'fmaf(scores[j], LOG2E, -top[h])' 0.0f
+wrong norms_hopper.cu.norms norm_has_no_bias 'norm_bias[column]' 0.0f
+last='power_of_two(fmaf(scores[i + n][2 * a + 1], LOG2E, behind[a]))'
+wrong decoder_image.cuh.attention decoder_skips_the_last_token_of_a_tile "$last" "(i + n == EIGHTS - 1 && of.part == 3 ? 0.0f : $last)"
+wrong decoder_tokens.cu.steps decoder_has_no_value_bias '((const float4*)(p.value_bias + head * DEPTH))[part]' '(float4{0, 0, 0, 0})'
+wrong decoder_heads.cu.heads decoder_squashes_the_wrong_ious p.probable '!p.probable'
+wrong decoder_heads.cu.heads decoder_takes_the_last_of_equal_ious 'other > iou' 'other >= iou'
+wrong decoder_heads.cu.heads decoder_takes_the_pointer_of_score_3 'score > 0.0f' 'score > 3.0f'
+for i in 0 1; do
+    wrong decoder_masks.cu.attention decoder_fills_with_a_mask "either(present, NO_OBJECT, own[$i])" "either(present, -NO_OBJECT, own[$i])"
+done
+second='second[j][of * 2 + i]'
+wrong decoder_masks.cu.attention decoder_has_the_wrong_gelu "gelu($second)" "$second - gelu($second)"
+wrong memory_mask.cu.attention memory_of_a_soft_mask 'binary > 0.5f' 'binary > 1.5f'
+wrong memory_blocks.cuh.blocks memory_is_shifted_by_a_column 'left + warp - REACH' 'left + warp - REACH + 1'
+for i in '' ' + 1'; do
+    wrong memory_blocks.cu.blocks memory_mlp_has_the_wrong_sign "gelu(hidden[m][i * 2$i])" "-gelu(hidden[m][i * 2$i])"
+done
+wrong memory_blocks.cu.blocks memory_of_score_0_is_present '*p.score <= 0.0f' '*p.score < 0.0f'
+wrong latents.cu.attention memory_forgets_the_splits_scale 'scales[i] * each[i].y' 'each[i].y'
+wrong latent_windows.cuh.attention memory_windows_in_the_wrong_order 'latent / SIDE * side' 'latent % SIDE * side'
