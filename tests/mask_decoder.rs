@@ -6,8 +6,8 @@ use std::fs;
 use std::path::Path;
 
 use predicates::str::contains;
-use vos::bundle::decoder::{FILE, WIDTH};
-use vos::bundle::{Bundle, DecoderShape, DecoderWeights, Role};
+use vos::bundle::mask_decoder::{FILE, WIDTH};
+use vos::bundle::{Bundle, MaskDecoderShape, MaskDecoderWeights, Role};
 
 use crate::own_part::{self, Own, Setting, Yard};
 use crate::support::{column, copy, frames_of, require_onnxruntime, segtrt};
@@ -24,7 +24,7 @@ const BUILT: [Role; 9] = [
     Role::Memory,
 ];
 const OWN: Own = Own { bundle, built: &BUILT, file: FILE, graph: "track_decoder" };
-const SHAPE: DecoderShape = DecoderShape { grid: 4, probable: false };
+const SHAPE: MaskDecoderShape = MaskDecoderShape { grid: 4, probable: false };
 /// As in `tests/data/decoded/make_bundle.py`, the mask behind the third of them wins.
 const IOUS: [f32; 4] = [0.95, 0.3, 0.9, 0.5];
 const SCORE: f32 = 5.0;
@@ -58,7 +58,7 @@ fn element(name: &str, [row, column]: [usize; 2]) -> f32 {
 
 /// A whole file of weights.
 fn weights() -> Vec<u8> {
-    own_part::weights(DecoderWeights::tensors(SHAPE), |tensor, _, at| {
+    own_part::weights(MaskDecoderPart::tensors(&SHAPE), |tensor, _, at| {
         let columns = *tensor.shape.last().unwrap();
         element(&tensor.name, [at / columns, at % columns])
     })

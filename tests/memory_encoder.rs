@@ -9,7 +9,7 @@ use predicates::str::contains;
 use runtime::engine::EngineManifest;
 use safetensors::Dtype;
 use vos::bundle::memory_encoder::FILE;
-use vos::bundle::{Bundle, FileTensor, MemoryShape, MemoryWeights, Role};
+use vos::bundle::{Bundle, FileTensor, MemoryEncoderShape, MemoryEncoderWeights, Role};
 
 use crate::own_part::{self, Own, Setting, Yard};
 use crate::support::{column, copy, frames_of, require_onnxruntime, segtrt};
@@ -25,7 +25,7 @@ const BUILT: [Role; 8] = [
     Role::TrackSeg4,
 ];
 const OWN: Own = Own { bundle, built: &BUILT, file: FILE, graph: "memory_encoder" };
-const SHAPE: MemoryShape = MemoryShape { grid: 4, scale: 20.0, offset: -10.0, latents: false };
+const SHAPE: MemoryEncoderShape = MemoryEncoderShape { grid: 4, scale: 20.0, offset: -10.0, latents: false };
 
 /// Element `at` of tensor `number`, as in `tests/data/remembered/make_bundle.py`.
 fn element(tensor: &FileTensor, number: usize, at: usize) -> f32 {
@@ -48,7 +48,7 @@ fn element(tensor: &FileTensor, number: usize, at: usize) -> f32 {
 }
 
 fn weights() -> Vec<u8> {
-    own_part::weights(MemoryWeights::tensors(SHAPE), element)
+    own_part::weights(MemoryEncoderPart::tensors(&SHAPE), element)
 }
 
 /// `tests/data/remembered`, whose other graphs are those of `tests/data/fused`; in `fp16` with the memory encoder's weights, else as it is.
@@ -56,7 +56,7 @@ fn bundle(place: &Path, own: bool) {
     copy(Path::new("tests/data/fused"), place);
     copy(Path::new("tests/data/remembered"), place);
     if own {
-        let MemoryShape { grid, scale, offset, latents } = SHAPE;
+        let MemoryEncoderShape { grid, scale, offset, latents } = SHAPE;
         let more =
             format!("grid = {grid}\nscale = {scale:?}\noffset = {offset:?}\nlatents = {latents}\n");
         own_part::install(place, FILE, &weights(), "memory_encoder", &more);

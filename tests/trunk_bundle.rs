@@ -156,7 +156,7 @@ fn the_exporters_trunk_is_read_with_its_weights() {
     let trunk = bundle.manifest.trunk.as_ref().unwrap();
     let wiring = Wiring::of(&bundle.manifest.encoder_parts(), Some(trunk)).unwrap();
     assert_eq!(wiring.slots(), 4);
-    let weights = bundle.trunk_weights().unwrap().unwrap();
+    let weights = bundle.weights_of::<Trunk>().unwrap().unwrap();
     for (at, block) in trunk.blocks.iter().enumerate() {
         let read = weights.block(at).unwrap();
         assert_eq!(read.qkv.weight.len(), 2 * 3 * block.dim_out * block.dim);
@@ -167,7 +167,7 @@ fn the_exporters_trunk_is_read_with_its_weights() {
         assert!(scales.into_iter().all(|scale| (0.5..1.5).contains(&scale)), "block {at}");
     }
     fs::remove_file(dir.path().join(FILE)).unwrap();
-    let said = format!("{:#}", bundle.trunk_weights().err().unwrap());
+    let said = format!("{:#}", bundle.weights_of::<Trunk>().err().unwrap());
     assert!(said.contains("export the model again") && said.contains(FILE), "{said}");
 }
 

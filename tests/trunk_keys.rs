@@ -156,7 +156,7 @@ fn keys_of_another_bank_are_refused() {
     }
     let place = dir.path().join("right");
     bundle_with_keys(&place, KEYS);
-    let weights = Bundle::open(&place).unwrap().trunk_weights().unwrap().unwrap();
+    let weights = Bundle::open(&place).unwrap().weights_of::<Trunk>().unwrap().unwrap();
     let keys = weights.keys().unwrap();
     assert_eq!(keys.weight.len(), 2 * 2 * 256 * 64);
     assert_eq!(keys.times.as_ref().unwrap().bias.len(), 4 * 64);
@@ -164,6 +164,6 @@ fn keys_of_another_bank_are_refused() {
     let manifest = place.join("manifest.toml");
     let text = fs::read_to_string(&manifest).unwrap();
     fs::write(&manifest, text.replace(KEYS, "")).unwrap();
-    let error = format!("{:#}", Bundle::open(&place).unwrap().trunk_weights().err().unwrap());
+    let error = format!("{:#}", Bundle::open(&place).unwrap().weights_of::<Trunk>().err().unwrap());
     assert!(error.contains("tensors, the 6 blocks of the manifest have"), "{error}");
 }

@@ -8,7 +8,7 @@ use super::check::Check;
 use super::probe::{Gpus, Tried};
 use crate::selftest::{Asked, Folder, find};
 use runtime::engine::freshness::{Wanted, damaged, damaged_weights, differs};
-use vos::bundle::{self, Bundle, Role, WeightsFile};
+use vos::bundle::{self, Bundle, Role, WeightsRecord};
 
 /// Lines about models, and whether any of them can be run.
 #[derive(Clone, Debug)]
@@ -110,7 +110,7 @@ fn engine_check(folder: &Folder, gpus: &Gpus, tensorrts: &[Tried]) -> (Check, bo
         let found = format!("{}: {}", why.0.file, why.1);
         return (Check::missing(name, found, rebuild("--force")), false);
     }
-    let damage = |weights: WeightsFile<'_>| {
+    let damage = |weights: WeightsRecord<'_>| {
         Some(format!("{}: {}", weights.file, damaged_weights(weights, &folder.dir)?))
     };
     if let Some(found) = folder.manifest.weights_files().find_map(damage) {

@@ -13,7 +13,7 @@ use runtime::engine::freshness::{damaged, damaged_weights};
 use runtime::engine::{BuildCost, EngineManifest, PlanRecord};
 use tensorrt::onnx_file::OnnxSummary;
 use vos::bundle::manifest::Tensor;
-use vos::bundle::{Bundle, Decoder, Graph, MemoryEncoder, Role, Trunk, TrunkBlock, WeightsFile};
+use vos::bundle::{Bundle, Decoder, Graph, MemoryEncoder, Role, Trunk, TrunkBlock, WeightsRecord};
 
 /// How deep below a folder manifests are looked for: engines/<platform>/<model>.
 const DEEPEST: usize = 2;
@@ -187,15 +187,15 @@ fn bundle(bundle: &Bundle) -> BundleReport {
         opset: manifest.export.opset,
         graphs: manifest.graphs.iter().map(|graph| graph_line(bundle, graph)).collect(),
         trunk: manifest.trunk.as_ref().map(|trunk| {
-            let problem = bundle.trunk_weights().err().map(|error| format!("{error:#}"));
+            let problem = bundle.weights_of::<Trunk>().err().map(|error| format!("{error:#}"));
             trunk_line(trunk, problem)
         }),
         decoder: manifest.decoder.as_ref().map(|decoder| {
-            let problem = bundle.decoder_weights().err().map(|error| format!("{error:#}"));
+            let problem = bundle.weights_of::<MaskDecoderPart>().err().map(|error| format!("{error:#}"));
             decoder_line(decoder, problem)
         }),
         memory_encoder: manifest.memory_encoder.as_ref().map(|encoder| {
-            let problem = bundle.memory_weights().err().map(|error| format!("{error:#}"));
+            let problem = bundle.weights_of::<MemoryEncoderPart>().err().map(|error| format!("{error:#}"));
             memory_line(encoder, problem)
         }),
     }
@@ -248,7 +248,7 @@ fn graph_problem(bundle: &Bundle, role: Role) -> Option<String> {
 
 fn engines(path: &Path, manifest: &EngineManifest) -> EngineFolderReport {
     let model = &manifest.bundle.model;
-    let wrong = |weights: WeightsFile<'_>| {
+    let wrong = |weights: WeightsRecord<'_>| {
         let why = damaged_weights(weights, path)?;
         let (place, again) = (path.join(weights.file), manifest.rebuild_command());
         Some(format!("{}: {why}; get it again with: {again}", place.display()))

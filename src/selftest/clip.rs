@@ -181,7 +181,7 @@ mod tests {
     use crate::selftest::engine_run::Repeats;
     use clap::Parser;
     use runtime::engine::manifest::Sources;
-    use vos::bundle::{self, Graph, Keys, Manifest, Wanted};
+    use vos::bundle::{self, Graph, MemoryKeyProjShape, Manifest, Wanted};
 
     fn key(precision: Precision) -> EngineKey {
         EngineKey {
@@ -249,7 +249,7 @@ mod tests {
         assert!(!possible(&bundle, &with(&[Role::TrackKeys])));
         let mut trunk = bundle::trunk::fixtures::small();
         trunk.keys =
-            Some(Keys { layers: 2, memories: 7, tokens: 16, pointers: 16, pointer_times: true });
+            Some(MemoryKeyProjShape { layers: 2, memories: 7, tokens: 16, pointers: 16, pointer_times: true });
         bundle.trunk = Some(trunk);
         assert!(possible(&bundle, &with(&[Role::TrackSeg0])));
         assert!(!possible(&bundle, &with(&[])));

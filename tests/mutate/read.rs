@@ -91,9 +91,9 @@ pub fn weights(root: &Path) -> Result<(), String> {
     trunk.iter_mut().for_each(|own| own.sha256 = hash(&own.file));
     decoder.iter_mut().for_each(|own| own.sha256 = hash(&own.file));
     memory_encoder.iter_mut().for_each(|own| own.sha256 = hash(&own.file));
-    bundle.trunk_weights().map_err(full)?;
-    bundle.decoder_weights().map_err(full)?;
-    bundle.memory_weights().map_err(full).map(drop)
+    bundle.weights_of::<Trunk>().map_err(full)?;
+    bundle.weights_of::<MaskDecoderPart>().map_err(full)?;
+    bundle.weights_of::<MemoryEncoderPart>().map_err(full).map(drop)
 }
 
 pub fn journal(root: &Path) -> Result<(), String> {

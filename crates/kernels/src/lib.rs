@@ -5,7 +5,7 @@ The kernels of `cuda/`: what a frame needs on the device besides the engines.
 frame (u8) ─ Preprocess ─→ image ─ encoder … track ─→ low ─ MaskMaker ─→ mask words ─→ host
                                      ↑ tidx, ptr_t, bias      └─ MaskCounts, against a ground truth
                                   BankState ←─ ptr
-                  MemoryKeys: the bank to the keys of each layer's attention to it
+                  MemoryKeyProj: the bank to the keys of each layer's attention to it
                   Attention: between the engines of a track step that is cut at its attentions
                   MaskDecoder: behind the last of those engines, to the answer
                   MemoryEncoder: in the place of the engine that makes a memory of image and mask
@@ -22,15 +22,14 @@ bit unless it is said otherwise; `segtrt selftest --kernels` compares them on th
 
 mod attention;
 mod bank;
-mod counts;
-mod decoder;
 mod gemm;
 mod hiera;
 mod images;
-mod keys;
 mod loaded;
 mod mask;
+mod mask_decoder;
 mod memory_encoder;
+mod memory_key_proj;
 mod preprocess;
 pub mod selftest;
 mod tables;
@@ -42,14 +41,13 @@ use anyhow::{Context, Result, bail, ensure};
 
 pub use attention::{Attention, AttentionKernels, AttentionShape, HEAD, Values, WIDEST_HEAD};
 pub use bank::BankState;
-pub use counts::{COUNTERS_BYTES, MaskCounts};
-pub use decoder::{Answer, MaskDecoder};
 pub use gemm::{GemmKernels, GemmLayerNormKernels, GemmLayerNormOperands, autotuned_kernels};
 pub use hiera::{HieraKernels, StandaloneTrunk, TrunkExecutor, TrunkSource, autotune, gemm_shapes};
 pub use images::{Kept, Topic as Source};
-pub use keys::MemoryKeys;
-pub use mask::{MaskMaker, NON_FINITE_BYTES};
+pub use mask::{COUNTERS_BYTES, MaskCounts, MaskMaker, NON_FINITE_BYTES};
+pub use mask_decoder::{Answer, MaskDecoder};
 pub use memory_encoder::MemoryEncoder;
+pub use memory_key_proj::MemoryKeyProj;
 pub use preprocess::{Frame, Preprocess};
 pub use window_attention::{WindowAttention, WindowShape};
 

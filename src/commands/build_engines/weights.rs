@@ -12,8 +12,8 @@ use super::planned::{ModelBuild, PlannedWeights};
 use super::row::Row;
 use runtime::build::{FailureKind, NotBuilt};
 use runtime::engine::{EngineManifest, freshness};
-use vos::bundle::beside::KNOWN;
-use vos::bundle::{Bundle, Manifest, Role, WeightsFile};
+use vos::bundle::fused_part::KNOWN;
+use vos::bundle::{Bundle, Manifest, Role, WeightsRecord};
 use vos::files::atomic;
 
 /// The bundle's, those that go with plans of these graphs in `dir`, of which `there` is known; `own_memory`: the bundle's memory encoder is
@@ -26,8 +26,8 @@ pub fn planned(
     there: Option<&EngineManifest>,
 ) -> Vec<PlannedWeights> {
     let before = there.map(|manifest| &manifest.bundle);
-    let new = |file: WeightsFile<'_>, changed: Option<bool>| {
-        let WeightsFile { graph, what, file: name, .. } = file;
+    let new = |file: WeightsRecord<'_>, changed: Option<bool>| {
+        let WeightsRecord { graph, what, file: name, .. } = file;
         let why = match changed {
             None => Some("not copied yet".to_owned()),
             Some(true) => Some(format!("the {what} has changed in the bundle")),

@@ -13,7 +13,7 @@ use super::scratch::{LatentScratch, SPLIT, Scratch};
 use super::weights::{Block, Convolution, Join, Latents, Layer};
 use cuda::module::{Arg, Function, Launch};
 use cuda::{Gpu, Stream, View};
-use vos::bundle::MemoryShape;
+use vos::bundle::MemoryEncoderShape;
 use vos::bundle::memory_encoder::LATENTS;
 
 /// Pixels along a row and rows of a block's tile of the mask behind its second convolution, and behind its third.
@@ -66,7 +66,7 @@ impl Kernels {
     ///
     /// # Errors
     /// The driver refuses the PTX.
-    pub fn load(gpu: &Gpu, shape: MemoryShape) -> Result<Self> {
+    pub fn load(gpu: &Gpu, shape: MemoryEncoderShape) -> Result<Self> {
         let mut topics = vec![Topic::MemoryMask, Topic::MemoryJoin, Topic::MemoryBlocks];
         if shape.latents {
             topics.extend([Topic::Latents, Topic::LatentWindows]);

@@ -6,7 +6,7 @@ use anyhow::Result;
 
 use super::{FLOAT, HALF};
 use cuda::{Gpu, MemoryTag, View};
-use vos::bundle::MemoryShape;
+use vos::bundle::MemoryEncoderShape;
 use vos::bundle::memory_encoder::{DEPTH, LATENTS, STEPS, WIDTH};
 
 /// Tokens of a block of the kernel in which latents read all of them, as in `cuda/latents.cu`: what sums and parts have a line for.
@@ -44,7 +44,7 @@ impl Scratch {
     ///
     /// # Errors
     /// Too little memory.
-    pub fn new(gpu: &Gpu, shape: MemoryShape) -> Result<Self> {
+    pub fn new(gpu: &Gpu, shape: MemoryEncoderShape) -> Result<Self> {
         let memory = gpu.tagged(MemoryTag::Scratch);
         let halves = |elements: usize| View::new(&memory, HALF * elements);
         let floats = |elements: usize| View::new(&memory, FLOAT * elements);

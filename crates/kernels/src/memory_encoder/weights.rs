@@ -7,7 +7,7 @@ use anyhow::{Context, Result};
 use crate::loaded::{Affine, Loaded};
 use cuda::{Gpu, Stream, View};
 use vos::bundle::memory_encoder::{BLOCKS, LAYERS};
-use vos::bundle::{MemoryShape, MemoryWeights};
+use vos::bundle::{MemoryEncoderShape, MemoryEncoderWeights};
 
 /// A convolution and the norm behind it.
 #[derive(Debug)]
@@ -97,11 +97,11 @@ impl Weights {
     /// Weights of a memory encoder of other sizes, too little memory, or what the driver says.
     pub fn load(
         gpu: &Gpu,
-        shape: MemoryShape,
-        file: &MemoryWeights,
+        shape: MemoryEncoderShape,
+        file: &MemoryEncoderWeights,
         stream: &Stream,
     ) -> Result<Self> {
-        let tensors = MemoryWeights::tensors(shape);
+        let tensors = MemoryEncoderPart::tensors(&shape);
         Loaded::new(gpu, &tensors, |name| file.get(name), stream)
             .and_then(|loaded| Named(loaded).all(shape))
             .with_context(|| format!("of a memory encoder whose map has side {}", shape.grid))
@@ -112,7 +112,7 @@ impl Weights {
 struct Named(Loaded);
 
 impl Named {
-    fn all(&self, shape: MemoryShape) -> Result<Weights> {
+    fn all(&self, shape: MemoryEncoderShape) -> Result<Weights> {
         let one = |name: &str| self.0.one(name);
         let mask = |at: usize| -> Result<Convolution> {
             let of = |part: &str| format!("memory.mask.{part}{at}");

@@ -7,17 +7,11 @@ new board runs them with `segtrt selftest --kernels`.
 */
 
 mod ahead;
-mod bank;
 mod bench;
 mod bytes;
 mod compare;
-mod decoder;
 pub(crate) mod f64_reference;
-mod keys;
-mod mask;
-mod memory_encoder;
 pub mod nvjpeg;
-mod preprocess;
 mod stopwatch;
 
 pub use ahead::{Planned, processors};
@@ -26,7 +20,9 @@ pub use bytes::{bytes_of, f16_bytes, f32_bytes};
 pub use compare::{Checked, Limits, compare};
 pub use stopwatch::{Launches, TimedRuns};
 
-use crate::Source;
+use crate::{
+    Source, bank, mask, mask_decoder, memory_encoder, memory_key_proj, preprocess,
+};
 use vos::platform::OLDEST_FUSED_SM;
 
 /// The cases of one part, and their requirements.
@@ -50,13 +46,13 @@ pub struct Topic {
 
 /// All topics, in the order in which they run.
 pub const TOPICS: &[Topic] = &[
-    preprocess::TOPIC,
-    mask::TOPIC,
-    bank::TOPIC,
+    preprocess::cases::TOPIC,
+    mask::cases::TOPIC,
+    bank::cases::TOPIC,
     crate::attention::TOPIC,
-    keys::TOPIC,
-    decoder::TOPIC,
-    memory_encoder::TOPIC,
+    memory_key_proj::cases::TOPIC,
+    mask_decoder::cases::TOPIC,
+    memory_encoder::cases::TOPIC,
     crate::hiera::TOPIC,
     nvjpeg::TOPIC,
     crate::gemm::TOPIC,

@@ -202,7 +202,7 @@ pub fn is_optional(role: Role) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use vos::bundle::{Bundle, Decoder, Graph, Keys};
+    use vos::bundle::{Bundle, Decoder, Graph, MemoryKeyProjShape};
 
     #[test]
     fn a_bundle_that_the_kernels_cannot_serve_gets_the_padded_bank() {
@@ -282,7 +282,7 @@ mod tests {
         assert!(has_keys(&bundle, Precision::Fp16));
         let trunk = bundle.trunk.as_mut().unwrap();
         trunk.keys =
-            Some(Keys { layers: 2, memories: 7, tokens: 16, pointers: 16, pointer_times: true });
+            Some(MemoryKeyProjShape { layers: 2, memories: 7, tokens: 16, pointers: 16, pointer_times: true });
         assert!(!has_keys(&bundle, Precision::Fp16), "a kernel makes them");
         assert!(has_keys(&bundle, Precision::Mixed), "whose engines have no trunk");
         bundle.model.precision = "fp32".to_owned();

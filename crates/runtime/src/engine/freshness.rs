@@ -8,7 +8,7 @@ use clap::ValueEnum;
 
 use super::manifest::PlanRecord;
 use super::settings::Settings;
-use vos::bundle::WeightsFile;
+use vos::bundle::WeightsRecord;
 use vos::files::sha256_of_file;
 
 /// What a plan must have been made from and for.
@@ -70,7 +70,7 @@ pub fn damaged(record: &PlanRecord, dir: &Path) -> Option<String> {
 }
 
 /// Why a file of weights in `dir` is not what the manifest says, as a phrase; none if it is.
-pub fn damaged_weights(weights: WeightsFile<'_>, dir: &Path) -> Option<String> {
+pub fn damaged_weights(weights: WeightsRecord<'_>, dir: &Path) -> Option<String> {
     match sha256_of_file(&dir.join(weights.file)) {
         Err(_) => Some("its file cannot be read".to_owned()),
         Ok(found) if found.sha256 == weights.sha256 => None,

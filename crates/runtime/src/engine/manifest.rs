@@ -12,8 +12,8 @@ use serde::{Deserialize, Serialize};
 
 use super::settings::Settings;
 use cuda::cublaslt::Choices;
-use vos::bundle::beside::check_beside;
-use vos::bundle::{Decoder, Keys, Manifest, MemoryEncoder, Role, Trunk, WeightsFile};
+use vos::bundle::fused_part::check_beside;
+use vos::bundle::{FusedPart, Manifest, MemoryKeyProjShape, Plans, Role, Trunk, WeightsRecord};
 use vos::files::atomic;
 use vos::precision::Precision;
 
@@ -217,39 +217,31 @@ impl EngineManifest {
         self.plans.iter().find(|plan| plan.role == role)
     }
 
-    /// The trunk whose weights lie beside the plans: the bundle's, where its encoder was built as stem and neck.
-    pub fn trunk(&self) -> Option<&Trunk> {
-        let parts = self.plans.iter().any(|plan| plan.role.is_encoder_part());
-        self.bundle.trunk.as_ref().filter(|_| parts)
+    /// A part that custom CUDA kernels compute between these plans: its weights lie beside them.
+    pub fn part<P: FusedPart>(&self) -> Option<&P> {
+        P::of(&self.bundle).filter(|_| self.with_plans(|plans| P::goes_with(&self.bundle, plans)))
     }
 
-    /// The memory attention's keys where this program's own kernel makes them: their weights lie in the trunk's file.
-    pub fn keys(&self) -> Option<Keys> {
+    /// The trunk, where the encoder was built as stem and neck.
+    pub fn trunk(&self) -> Option<&Trunk> {
+        self.part()
+    }
+
+    /// The memory attention's keys where a custom CUDA kernel computes them: their weights lie in the
+    /// trunk's file.
+    pub fn keys(&self) -> Option<MemoryKeyProjShape> {
         self.trunk()?.keys
     }
 
-    /// The mask decoder that this program computes behind the track step's segments, where what stands in front of it was built and no last
-    /// segment that ends in the answer.
-    pub fn decoder(&self) -> Option<&Decoder> {
-        let last = self.bundle.segments().last().map(|segment| segment.role);
-        let answered = last.is_some_and(|last| self.plan(last).is_some());
-        let own = self.plan(Role::TrackImage).is_some() && !answered;
-        self.bundle.decoder.as_ref().filter(|_| own)
-    }
-
-    /// The memory encoder that this program computes itself, where objects can be prompted and no engine was built that writes memories.
-    /// It computes in fp16, so that engines of another precision always have one.
-    pub fn memory_encoder(&self) -> Option<&MemoryEncoder> {
-        let own = self.precision == Precision::Fp16 && self.plan(Role::Memory).is_none();
-        let steps = self.plan(Role::Prompt).is_some();
-        self.bundle.memory_encoder.as_ref().filter(|_| own && steps)
-    }
-
     /// The files of weights that lie beside the plans.
-    pub fn weights_files(&self) -> impl Iterator<Item = WeightsFile<'_>> {
-        let trunk = self.trunk().into_iter().map(Trunk::weights_file);
-        let decoder = self.decoder().into_iter().map(Decoder::weights_file);
-        trunk.chain(decoder).chain(self.memory_encoder().map(MemoryEncoder::weights_file))
+    pub fn weights_files(&self) -> impl Iterator<Item = WeightsRecord<'_>> {
+        let files = self.with_plans(|plans| self.bundle.weights_files_with(plans));
+        files.map(|(_, record)| record)
+    }
+
+    fn with_plans<T>(&self, ask: impl FnOnce(&Plans<'_>) -> T) -> T {
+        let has = |role: Role| self.plan(role).is_some();
+        ask(&Plans { has: &has, f16: self.precision == Precision::Fp16 })
     }
 
     /// Puts a plan in, in place of one with the same role.

@@ -14,6 +14,6 @@ pub mod timing_cache;
 pub mod timing_files;
 
 pub use manifest::{BuildCost, Builder, EngineManifest, LayerRecord, PlanRecord, engine_dir};
-pub use open::{open_decoder, open_memory, open_plan, open_record, open_trunk};
+pub use open::{open_part, open_plan, open_record};
 pub use profiles::{fill_levels, has_fill_levels, profiles};
 pub use settings::{ProfileShapes, Settings};

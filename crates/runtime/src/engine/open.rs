@@ -11,7 +11,7 @@ use sha2::{Digest, Sha256};
 use super::freshness::{Wanted, differs};
 use super::manifest::{EngineManifest, PlanRecord};
 use tensorrt::{Engine, Runtime};
-use vos::bundle::{DecoderWeights, MemoryWeights, Role, TrunkWeights};
+use vos::bundle::{FusedPart, Role, WeightsFile};
 
 /// Opens the plan with this role in an engine folder, on a GPU of compute capability `sm`.
 ///
@@ -32,57 +32,18 @@ pub fn open_plan(
     open_record(runtime, sm, dir, manifest, record)
 }
 
-/// Opens the weights of the encoder's trunk in an engine folder.
+/// Opens the weights of a part that custom CUDA kernels compute, in an engine folder.
 ///
 /// # Errors
-/// A folder whose encoder has no trunk; a file that is missing, damaged, or not that of the manifest. Each names the file and the
-/// command that copies it again.
-pub fn open_trunk(dir: &Path, manifest: &EngineManifest) -> Result<TrunkWeights> {
+/// A bundle without the part; a file that is missing, damaged, or not the manifest's. Each names the
+/// file and the command that copies it again.
+pub fn open_part<P: FusedPart>(dir: &Path, manifest: &EngineManifest) -> Result<WeightsFile<P>> {
     let again = || format!("get it again with: {}", manifest.rebuild_command());
-    let trunk =
-        manifest.bundle.trunk.as_ref().with_context(|| {
-            format!("the engines in {} have no trunk; {}", dir.display(), again())
-        })?;
-    TrunkWeights::open(&dir.join(&trunk.file), trunk).with_context(|| {
-        format!(
-            "the weights of the encoder's trunk in {} cannot be used; {}",
-            dir.display(),
-            again()
-        )
-    })
-}
-
-/// Opens the weights of the track step's mask decoder in an engine folder.
-///
-/// # Errors
-/// A folder whose engines decode themselves; a file that is missing, damaged, or not that of the manifest. Each names the file and
-/// the command that copies it again.
-pub fn open_decoder(dir: &Path, manifest: &EngineManifest) -> Result<DecoderWeights> {
-    let again = || format!("get it again with: {}", manifest.rebuild_command());
-    let decoder = manifest.bundle.decoder.as_ref().with_context(|| {
-        format!("the engines in {} have no mask decoder beside them; {}", dir.display(), again())
+    let part = P::of(&manifest.bundle).with_context(|| {
+        format!("the engines in {} have no {}; {}", dir.display(), P::NAME, again())
     })?;
-    DecoderWeights::open(&dir.join(&decoder.file), decoder).with_context(|| {
-        format!("the weights of the mask decoder in {} cannot be used; {}", dir.display(), again())
-    })
-}
-
-/// Opens the weights of the memory encoder in an engine folder.
-///
-/// # Errors
-/// A folder of a bundle that has none; a file that is missing, damaged, or not that of the manifest. Each names the file and the
-/// command that copies it again.
-pub fn open_memory(dir: &Path, manifest: &EngineManifest) -> Result<MemoryWeights> {
-    let again = || format!("get it again with: {}", manifest.rebuild_command());
-    let encoder = manifest.bundle.memory_encoder.as_ref().with_context(|| {
-        format!("the engines in {} have no memory encoder beside them; {}", dir.display(), again())
-    })?;
-    MemoryWeights::open(&dir.join(&encoder.file), encoder).with_context(|| {
-        format!(
-            "the weights of the memory encoder in {} cannot be used; {}",
-            dir.display(),
-            again()
-        )
+    WeightsFile::open(&dir.join(part.record().file), part).with_context(|| {
+        format!("the weights of the {} in {} cannot be used; {}", P::NAME, dir.display(), again())
     })
 }
 

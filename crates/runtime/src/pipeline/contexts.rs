@@ -13,7 +13,7 @@ use super::step_engines::{BankKeys, MemoryMaker, StepEngines, TrackEngines};
 use crate::engine::fill_levels;
 use crate::{Port, Stage};
 use cuda::{Gpu, Stream, View};
-use kernels::{AttentionKernels, MaskDecoder, MemoryEncoder, MemoryKeys};
+use kernels::{AttentionKernels, MaskDecoder, MemoryEncoder, MemoryKeyProj};
 use vos::bundle::Contract;
 
 /// A context that several pieces of recorded work bind in turn.
@@ -103,7 +103,7 @@ impl Track {
                 let keys = match keys {
                     BankKeys::Engine(opened) => KeyMaker::Engine(single(opened)?),
                     BankKeys::Kernel(shape, weights) => {
-                        KeyMaker::Kernel(Rc::new(MemoryKeys::new(gpu, *shape, weights, stream)?))
+                        KeyMaker::Kernel(Rc::new(MemoryKeyProj::new(gpu, *shape, weights, stream)?))
                     }
                 };
                 let decoder = decoder.as_ref().map(|(shape, weights)| {

@@ -12,12 +12,11 @@ use super::options::Options;
 use super::step_engines::{BankKeys, MemoryMaker, StepEngines, TrackEngines};
 use super::trunk_file::TrunkFile;
 use crate::Stage;
-use crate::engine::{EngineManifest, PlanRecord, open_decoder, open_memory, open_plan};
+use super::part_weights::PartWeights;
+use crate::engine::{EngineManifest, PlanRecord, open_plan};
 use cuda::Gpu;
 use tensorrt::{Engine, Runtime};
-use vos::bundle::{
-    Contract, DecoderShape, DecoderWeights, KeyWeights, MemoryWeights, Role, Wiring,
-};
+use vos::bundle::{Contract, MaskDecoderPart, MemoryEncoderPart, MemoryKeyProjWeights, Role, Wiring};
 use vos::platform::Platforms;
 use vos::track_variant::TrackVariant;
 
@@ -60,9 +59,9 @@ struct Source {
     with_mask: bool,
     track_variant: Option<TrackVariant>,
     /// Read once, however often the engines are opened.
-    keys: OnceCell<Arc<KeyWeights>>,
-    decoder: OnceCell<Arc<DecoderWeights>>,
-    memory: OnceCell<Arc<MemoryWeights>>,
+    keys: OnceCell<Arc<MemoryKeyProjWeights>>,
+    decoder: PartWeights<MaskDecoderPart>,
+    memory: PartWeights<MemoryEncoderPart>,
 }
 
 impl Engines {
@@ -91,8 +90,8 @@ impl Engines {
             with_mask,
             track_variant,
             keys: OnceCell::new(),
-            decoder: OnceCell::new(),
-            memory: OnceCell::new(),
+            decoder: PartWeights::default(),
+            memory: PartWeights::default(),
         };
         let steps = source.steps(&manifest, encoder.trunk.as_ref())?;
         Ok(Self { encoder, steps, manifest, source })
@@ -185,35 +184,12 @@ impl Source {
         Ok(BankKeys::Kernel(shape, Arc::clone(self.keys.get_or_init(|| weights))))
     }
 
-    /// The kernels' weights, where they stand behind the segments.
-    fn decoder(
-        &self,
-        manifest: &EngineManifest,
-    ) -> Result<Option<(DecoderShape, Arc<DecoderWeights>)>> {
-        let Some(decoder) = manifest.decoder() else { return Ok(None) };
-        let weights = match self.decoder.get() {
-            Some(weights) => Arc::clone(weights),
-            None => {
-                let weights = Arc::new(open_decoder(&self.dir, manifest)?);
-                Arc::clone(self.decoder.get_or_init(|| weights))
-            }
-        };
-        Ok(Some((decoder.shape(), weights)))
-    }
-
     /// The kernels where their weights lie beside the plans, else the engine.
     fn memory(&self, manifest: &EngineManifest) -> Result<MemoryMaker> {
-        let Some(encoder) = manifest.memory_encoder() else {
-            return Ok(MemoryMaker::Engine(self.open(manifest, Role::Memory)?));
-        };
-        let weights = match self.memory.get() {
-            Some(weights) => Arc::clone(weights),
-            None => {
-                let weights = Arc::new(open_memory(&self.dir, manifest)?);
-                Arc::clone(self.memory.get_or_init(|| weights))
-            }
-        };
-        Ok(MemoryMaker::Kernels(encoder.shape(), weights))
+        Ok(match self.memory.get(&self.dir, manifest)? {
+            Some((shape, weights)) => MemoryMaker::Kernels(shape, weights),
+            None => MemoryMaker::Engine(self.open(manifest, Role::Memory)?),
+        })
     }
 
     fn steps(&self, manifest: &EngineManifest, trunk: Option<&TrunkFile>) -> Result<StepEngines> {
@@ -228,7 +204,7 @@ impl Source {
                 }
                 TrackVariant::Segmented => {
                     let there = |role: &Role| manifest.plan(*role).is_some();
-                    let decoder = self.decoder(manifest)?;
+                    let decoder = self.decoder.get(&self.dir, manifest)?;
                     let segments = Role::SEGMENTS.into_iter().filter(there);
                     let image = decoder.is_some().then_some(Role::TrackImage);
                     TrackEngines::Segmented {

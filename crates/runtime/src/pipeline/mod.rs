@@ -32,6 +32,7 @@ mod features;
 mod flight;
 mod lane;
 mod options;
+mod part_weights;
 mod prompt_input;
 mod rig;
 mod run;

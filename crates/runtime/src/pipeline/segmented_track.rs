@@ -19,7 +19,7 @@ use crate::engine::fill_levels;
 use crate::{Placed, Port};
 use cuda::{Gpu, MemoryTag, View};
 use kernels::{
-    Answer, Attention, AttentionKernels, AttentionShape, HEAD, MaskDecoder, MemoryKeys, Values,
+    Answer, Attention, AttentionKernels, AttentionShape, HEAD, MaskDecoder, MemoryKeyProj, Values,
 };
 use tensorrt::DataType;
 use vos::bundle::Contract;
@@ -40,7 +40,7 @@ pub enum KeyMaker {
     /// A context of `track_keys`.
     Engine(Shared),
     /// The kernel.
-    Kernel(Rc<MemoryKeys>),
+    Kernel(Rc<MemoryKeyProj>),
 }
 
 /// What a track step that is cut at its attentions runs.

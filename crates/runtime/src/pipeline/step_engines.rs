@@ -5,7 +5,11 @@ The engines that track an object, and the forms that they take: what TensorRT ru
 use std::sync::Arc;
 
 use super::engines::Opened;
-use vos::bundle::{DecoderShape, DecoderWeights, KeyWeights, Keys, MemoryShape, MemoryWeights};
+use super::part_weights::ShapeAndWeights;
+use vos::bundle::{
+    MaskDecoderPart, MemoryEncoderShape, MemoryEncoderWeights, MemoryKeyProjShape,
+    MemoryKeyProjWeights,
+};
 use vos::track_variant::TrackVariant;
 
 /// The engines that track an object.
@@ -25,7 +29,7 @@ pub enum MemoryMaker {
     /// The engine of `memory`.
     Engine(Opened),
     /// This program's own kernels.
-    Kernels(MemoryShape, Arc<MemoryWeights>),
+    Kernels(MemoryEncoderShape, Arc<MemoryEncoderWeights>),
 }
 
 impl MemoryMaker {
@@ -51,7 +55,7 @@ pub enum TrackEngines {
         /// The pieces in order.
         segments: Vec<Opened>,
         /// What stands behind the last one, where that gives tokens.
-        decoder: Option<(DecoderShape, Arc<DecoderWeights>)>,
+        decoder: Option<ShapeAndWeights<MaskDecoderPart>>,
     },
 }
 
@@ -60,7 +64,7 @@ pub enum BankKeys {
     /// The engine of `track_keys`.
     Engine(Opened),
     /// This program's own kernel, with the weights beside those of the encoder's trunk.
-    Kernel(Keys, Arc<KeyWeights>),
+    Kernel(MemoryKeyProjShape, Arc<MemoryKeyProjWeights>),
 }
 
 impl TrackEngines {

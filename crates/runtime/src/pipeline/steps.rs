@@ -13,7 +13,7 @@ use crate::{Placed, Port};
 use cuda::Element;
 use cuda::{Capturable, Stream, View};
 use kernels::{
-    Answer, Attention, BankState, MaskDecoder, MemoryEncoder, MemoryKeys, TrunkExecutor,
+    Answer, Attention, BankState, MaskDecoder, MemoryEncoder, MemoryKeyProj, TrunkExecutor,
 };
 
 /// One piece.
@@ -39,7 +39,7 @@ pub enum Part {
     /// The bank to the keys of all layers' attention to it.
     Keys {
         /// The kernel and its weights.
-        keys: Rc<MemoryKeys>,
+        keys: Rc<MemoryKeyProj>,
         /// Memories, rows of the temporal encoding, pointers.
         inputs: [View; 3],
         /// Ages of the pointers, where the model takes them.

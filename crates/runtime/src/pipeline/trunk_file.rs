@@ -8,11 +8,11 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result};
 
-use crate::engine::{EngineManifest, open_trunk};
+use crate::engine::{EngineManifest, open_part};
 use cuda::{Gpu, Stream, View};
 use kernels::{AttentionKernels, TrunkExecutor, TrunkSource};
 use vos::bundle::trunk::{BlockWeights, Trunk};
-use vos::bundle::{KeyWeights, TrunkWeights};
+use vos::bundle::{MemoryKeyProjWeights, TrunkWeights};
 
 /// The trunk that a folder's engines surround.
 pub struct TrunkFile {
@@ -35,9 +35,9 @@ impl TrunkFile {
     ///
     /// # Errors
     /// Weights that are missing or damaged, or a file without keys.
-    pub(super) fn keys(&self) -> Result<KeyWeights> {
+    pub(super) fn keys(&self) -> Result<MemoryKeyProjWeights> {
         let file = self.open()?;
-        let keys = file.keys().context("the trunk's file has no keys")?.clone();
+        let keys = file.keys()?.context("the trunk's file has no keys")?;
         self.opened.set(Some(file));
         Ok(keys)
     }
@@ -47,7 +47,7 @@ impl TrunkFile {
     /// # Errors
     /// Weights that are missing or damaged.
     fn open(&self) -> Result<TrunkWeights> {
-        self.opened.take().map_or_else(|| open_trunk(&self.dir, &self.manifest), Ok)
+        self.opened.take().map_or_else(|| open_part(&self.dir, &self.manifest), Ok)
     }
 
     /// The trunk on the device; see [`TrunkExecutor::new`].

@@ -9,8 +9,8 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-use super::decoder::Decoder;
-use super::memory_encoder::MemoryEncoder;
+use super::mask_decoder::MaskDecoderPart;
+use super::memory_encoder::MemoryEncoderPart;
 use super::role::Role;
 use super::trunk::Trunk;
 
@@ -37,14 +37,12 @@ pub struct Manifest {
     /// TensorRT computes all of it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub trunk: Option<Trunk>,
-    /// The track step's mask decoder, which this program may compute itself, behind
-    /// [`Role::TrackImage`]; none where engines alone compute it.
+    /// The track step's mask decoder, which this program may compute itself, behind [`Role::TrackImage`]; none where engines alone compute it.
+    #[serde(rename = "decoder", default, skip_serializing_if = "Option::is_none")]
+    pub mask_decoder: Option<MaskDecoderPart>,
+    /// The memory graph, which this program may compute itself; none where an engine alone computes it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub decoder: Option<Decoder>,
-    /// The memory graph, which this program may compute itself; none where an engine alone computes
-    /// it.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub memory_encoder: Option<MemoryEncoder>,
+    pub memory_encoder: Option<MemoryEncoderPart>,
 }
 
 /// Which network the graphs hold.

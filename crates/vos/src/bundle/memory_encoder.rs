@@ -6,20 +6,17 @@ A bundle keeps the graph, which the CPU runs, and may hold its weights in a file
 `manifest.toml` describes it in its table `[memory_encoder]`; `onnx/README.md` says what the tensors are.
 */
 
-mod weights;
-
 use anyhow::{Context, Result, ensure};
 use serde::{Deserialize, Serialize};
 
+use safetensors::tensor::Dtype;
+
+use super::fused_part::{FusedPart, Plans, WeightsFile};
 use super::manifest::{Contract, Manifest};
 use super::ports::{has_shape, listed};
 use super::role::Role;
-pub use weights::MemoryWeights;
+use super::tensors::{Tensor, put_norm};
 
-/// The file's name, as the exporter writes it.
-pub const FILE: &str = "memory_encoder.safetensors";
-/// What its weights are called among a bundle's graphs.
-pub const GRAPH: &str = "memory_encoder";
 /// Who takes what it is given, in messages.
 const TAKERS: &str = "the memory encoder's kernels";
 /// Channels of the features, of the mask behind its convolutions, and of a token between them and the memory.
@@ -53,7 +50,7 @@ const LEAST_GRID: usize = 4;
 
 /// The manifest's table `[memory_encoder]`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct MemoryEncoder {
+pub struct MemoryEncoderPart {
     /// File of the weights beside the manifest, safetensors.
     pub file: String,
     /// Its size.
@@ -63,7 +60,18 @@ pub struct MemoryEncoder {
     /// 2 × multiply-accumulates for one object of one frame.
     #[serde(default)]
     pub flops: u64,
-    /// Tokens along a side.
+    /// Its sizes.
+    #[serde(flatten)]
+    pub shape: MemoryEncoderShape,
+}
+
+/// The weights' file.
+pub type MemoryEncoderWeights = WeightsFile<MemoryEncoderPart>;
+
+/// Determines the launches of a memory encoder.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub struct MemoryEncoderShape {
+    /// Tokens along a side: an even number, 4 at least; with latents a multiple of 16.
     pub grid: usize,
     /// The mask is multiplied with this before it is convolved,
     pub scale: f32,
@@ -73,20 +81,7 @@ pub struct MemoryEncoder {
     pub latents: bool,
 }
 
-/// What tells one memory encoder's launches from another's.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct MemoryShape {
-    /// Tokens along a side: an even number, 4 at least; with latents a multiple of 16.
-    pub grid: usize,
-    /// The mask is multiplied with this before it is convolved,
-    pub scale: f32,
-    /// and this is added to it.
-    pub offset: f32,
-    /// Latents stand for the tokens.
-    pub latents: bool,
-}
-
-impl MemoryShape {
+impl MemoryEncoderShape {
     /// That there are kernels for it.
     ///
     /// # Errors
@@ -124,32 +119,100 @@ impl MemoryShape {
     }
 }
 
-impl MemoryEncoder {
-    /// What its launches depend on.
-    pub fn shape(&self) -> MemoryShape {
-        let Self { grid, scale, offset, latents, .. } = *self;
-        MemoryShape { grid, scale, offset, latents }
+impl FusedPart for MemoryEncoderPart {
+    type Shape = MemoryEncoderShape;
+
+    const NAME: &'static str = "memory encoder";
+    const TABLE: &'static str = "memory_encoder";
+    const GRAPH: &'static str = "memory_encoder";
+    const FILE: &'static str = "memory_encoder.safetensors";
+
+    fn of(manifest: &Manifest) -> Option<&Self> {
+        manifest.memory_encoder.as_ref()
+    }
+
+    fn shape(&self) -> &MemoryEncoderShape {
+        &self.shape
+    }
+
+    fn file(&self) -> (&str, &str, Option<u64>) {
+        (&self.file, &self.sha256, Some(self.bytes))
+    }
+
+    /// Shapes are `[rows out, columns in]`, of a convolution `[rows out, places, channels in]`, unless
+    /// a comment says otherwise. Scales of queries are in the queries' weights, those of layers in
+    /// their last matmul's.
+    fn tensors(shape: &MemoryEncoderShape) -> Vec<Tensor> {
+        let mut all = Vec::new();
+        let mut put = |name: &str, dtype: Dtype, shape: &[usize]| {
+            all.push(Tensor { name: name.to_owned(), dtype, shape: shape.to_vec() });
+        };
+        let (half, float) = (Dtype::F16, Dtype::F32);
+        let [first, second, third, last] = STEPS;
+        // Its one channel in has no axis.
+        put("memory.mask.weight1", float, &[first, TAPS]);
+        put("memory.mask.bias1", float, &[first]);
+        put_norm(&mut put, "memory.mask.norm1", first);
+        put("memory.mask.weight2", float, &[second, TAPS, first]);
+        put("memory.mask.bias2", float, &[second]);
+        put_norm(&mut put, "memory.mask.norm2", second);
+        put("memory.widen.weight", half, &[third, TAPS, second]);
+        put("memory.widen.bias", float, &[third]);
+        put_norm(&mut put, "memory.widen.norm", third);
+        put("memory.join.weight", half, &[last, TAPS, third]);
+        put("memory.join.bias", float, &[last]);
+        put_norm(&mut put, "memory.join.norm", last);
+        put("memory.join.mask", half, &[WIDTH, last]);
+        put("memory.join.feature", half, &[WIDTH, WIDTH]);
+        // Of both products.
+        put("memory.join.sum_bias", float, &[WIDTH]);
+        for block in 0..BLOCKS {
+            let name = |part: &str| format!("memory.blocks.{block}.{part}");
+            // Places first: a channel has a kernel of its own.
+            put(&name("spread"), float, &[SPREAD, WIDTH]);
+            put(&name("spread_bias"), float, &[WIDTH]);
+            put_norm(&mut put, &name("norm"), WIDTH);
+            put(&name("up"), half, &[HIDDEN, WIDTH]);
+            put(&name("up_bias"), float, &[HIDDEN]);
+            put(&name("down"), half, &[WIDTH, HIDDEN]);
+            put(&name("down_bias"), float, &[WIDTH]);
+        }
+        put("memory.out", half, &[DEPTH, WIDTH]);
+        put("memory.out_bias", float, &[DEPTH]);
+        // What is added where the object is not there.
+        put("memory.absent", float, &[DEPTH]);
+        if shape.latents {
+            put_latents(&mut put, *shape);
+        }
+        all
+    }
+
+    /// Objects can be prompted, and no engine was built that writes memories. The kernels compute in
+    /// fp16, so engines of another precision always have one.
+    fn goes_with(_: &Manifest, plans: &Plans<'_>) -> bool {
+        plans.f16 && (plans.has)(Role::Prompt) && !(plans.has)(Role::Memory)
     }
 
     /// That it is of the contract's sizes, and takes and gives what the memory graph does.
     ///
     /// # Errors
     /// What does not fit.
-    pub fn check(&self, manifest: &Manifest) -> Result<()> {
+    fn check_against(&self, manifest: &Manifest) -> Result<()> {
         // It is written into engine folders and packs under this name.
         ensure!(
-            self.file == FILE,
-            "the memory encoder's weights are said to be in '{}', expected {FILE} beside the manifest",
-            self.file
+            self.file == Self::FILE,
+            "the memory encoder's weights are said to be in '{}', expected {} beside the manifest",
+            self.file,
+            Self::FILE
         );
         let Contract { grid, feature_channels, memory_channels, memory_tokens, .. } =
             manifest.contract;
         ensure!(
-            self.grid == grid,
+            self.shape.grid == grid,
             "the memory encoder's map has {} tokens a side, the contract's {grid}",
-            self.grid
+            self.shape.grid
         );
-        let shape = self.shape();
+        let shape = self.shape;
         shape.check()?;
         ensure!(
             [feature_channels, memory_channels] == [WIDTH, DEPTH],
@@ -160,7 +223,7 @@ impl MemoryEncoder {
             memory_tokens == shape.memory_tokens(),
             "a memory has {memory_tokens} tokens, the memory encoder's kernels make {} {}",
             shape.memory_tokens(),
-            if self.latents { "latents" } else { "without latents" }
+            if shape.latents { "latents" } else { "without latents" }
         );
         let graph = manifest.graph(Role::Memory).context("the memory graph is missing")?;
         let low = shape.low_size();
@@ -186,6 +249,39 @@ impl MemoryEncoder {
         let given = graph.outputs.iter().find(|tensor| tensor.name == "mem");
         has_shape(given, &[1, memory_tokens, DEPTH], "the memory graph's mem", TAKERS)
     }
+}
+
+fn put_latents(put: &mut impl FnMut(&str, Dtype, &[usize]), shape: MemoryEncoderShape) {
+    let (half, float) = (Dtype::F16, Dtype::F32);
+    put("latents.flat", float, &[LATENTS, DEPTH]);
+    put("latents.map", float, &[LATENTS, DEPTH]);
+    // Layer 0's queries of all tokens: constants.
+    put("latents.first", half, &[LATENTS, DEPTH]);
+    put("latents.positions", half, &[shape.tokens(), DEPTH]);
+    for layer in 0..LAYERS {
+        let name = |part: &str| format!("latents.layers.{layer}.{part}");
+        // Of the memory.
+        put_norm(put, &name("norm"), DEPTH);
+        put(&name("kv"), half, &[2 * DEPTH, DEPTH]);
+        put(&name("out"), half, &[DEPTH, DEPTH]);
+        put_mlp(put, &name("ff"));
+        put_norm(put, &name("self.norm"), DEPTH);
+        put(&name("self.qkv"), half, &[3 * DEPTH, DEPTH]);
+        put(&name("self.out"), half, &[DEPTH, DEPTH]);
+        put_mlp(put, &name("self_ff"));
+    }
+    put_norm(put, "latents.layers.1.query.norm", DEPTH);
+    put("latents.layers.1.query.weight", half, &[DEPTH, DEPTH]);
+    put_norm(put, "latents.last", DEPTH);
+    // Those of the windows' latents, one after the other: both layers' products; both layers' norms and the last one's.
+    put("latents.windows.halves", half, &[LAYERS * WINDOW_HALVES]);
+    put("latents.windows.floats", float, &[(LAYERS * WINDOW_NORMS + 1) * 2 * DEPTH]);
+}
+
+fn put_mlp(put: &mut impl FnMut(&str, Dtype, &[usize]), name: &str) {
+    put_norm(put, &format!("{name}.norm"), DEPTH);
+    put(&format!("{name}.up"), Dtype::F16, &[LATENT_HIDDEN, DEPTH]);
+    put(&format!("{name}.down"), Dtype::F16, &[DEPTH, LATENT_HIDDEN]);
 }
 
 #[cfg(test)]

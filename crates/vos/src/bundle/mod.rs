@@ -5,11 +5,12 @@ Opening one checks all that can be checked without running it, so that a measure
 never starts on graphs that are not the ones the manifest speaks of.
 */
 
-pub mod beside;
-pub mod decoder;
 mod find;
+pub mod fused_part;
 pub mod manifest;
+pub mod mask_decoder;
 pub mod memory_encoder;
+pub mod memory_key_proj;
 pub mod parts;
 mod ports;
 mod role;
@@ -21,15 +22,16 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, Result, bail};
 
 use crate::files::sha256_of_file;
-pub use beside::WeightsFile;
-pub use decoder::{Decoder, DecoderShape, DecoderWeights};
 pub use find::{Wanted, find, list};
+pub use fused_part::{FusedPart, PARTS, PartKind, Plans, WeightsFile, WeightsRecord};
 pub use manifest::{Contract, DType, Family, Graph, Manifest};
-pub use memory_encoder::{MemoryEncoder, MemoryShape, MemoryWeights};
+pub use mask_decoder::{MaskDecoderPart, MaskDecoderShape, MaskDecoderWeights};
+pub use memory_encoder::{MemoryEncoderPart, MemoryEncoderShape, MemoryEncoderWeights};
+pub use memory_key_proj::{MemoryKeyProjShape, MemoryKeyProjWeights, TimeWeights};
 pub use parts::Wiring;
 pub use role::Role;
 pub use tensors::Tensor as FileTensor;
-pub use trunk::{BlockWeights, KeyWeights, Keys, Trunk, TrunkBlock, TrunkWeights};
+pub use trunk::{BlockWeights, Trunk, TrunkBlock, TrunkWeights};
 
 /// An opened bundle.
 #[derive(Clone, Debug)]
@@ -99,45 +101,6 @@ impl Bundle {
         Ok(())
     }
 
-    /// The weights of the encoder's trunk, read and checked against the manifest; none where it has
-    /// no trunk.
-    ///
-    /// # Errors
-    /// As those of [`TrunkWeights::open`].
-    pub fn trunk_weights(&self) -> Result<Option<TrunkWeights>> {
-        let Some(trunk) = &self.manifest.trunk else { return Ok(None) };
-        let weights = TrunkWeights::open(&self.dir.join(&trunk.file), trunk);
-        weights.map(Some).context(
-            "the encoder's trunk is not that of its manifest; export the model again or restore the file",
-        )
-    }
-
-    /// The weights of the track step's mask decoder, read and checked against the manifest; none
-    /// where an engine has it.
-    ///
-    /// # Errors
-    /// As those of [`DecoderWeights::open`].
-    pub fn decoder_weights(&self) -> Result<Option<DecoderWeights>> {
-        let Some(decoder) = &self.manifest.decoder else { return Ok(None) };
-        let weights = DecoderWeights::open(&self.dir.join(&decoder.file), decoder);
-        weights.map(Some).context(
-            "the mask decoder is not that of its manifest; export the model again or restore the file",
-        )
-    }
-
-    /// The weights of the memory encoder, read and checked against the manifest; none where an
-    /// engine has it.
-    ///
-    /// # Errors
-    /// As those of [`MemoryWeights::open`].
-    pub fn memory_weights(&self) -> Result<Option<MemoryWeights>> {
-        let Some(encoder) = &self.manifest.memory_encoder else { return Ok(None) };
-        let weights = MemoryWeights::open(&self.dir.join(&encoder.file), encoder);
-        weights.map(Some).context(
-            "the memory encoder is not that of its manifest; export the model again or restore the file",
-        )
-    }
-
     /// The folder's name, which names the bundle in messages.
     pub fn name(&self) -> String {
         let m = &self.manifest.model;
@@ -176,14 +139,7 @@ fn check_contract(manifest: &Manifest) -> Result<()> {
         let missing = Role::CUTS[parts.len()].name();
         bail!("the encoder is cut, {missing} is missing, and {} is there", beyond.role.name());
     }
-    if let Some(trunk) = &manifest.trunk {
-        trunk.check().context("the table [trunk] cannot be run; export the model again")?;
-        if let Some(keys) = &trunk.keys {
-            let layers = manifest.graph(Role::TrackKeys).map_or(0, |graph| graph.outputs.len());
-            keys.check(c, layers)
-                .context("the table [trunk.keys] cannot be run; export the model again")?;
-        }
-    }
+    PARTS.iter().try_for_each(|part| part.check(manifest))?;
     let is_cut = !parts.is_empty() || manifest.trunk.is_some();
     if let (Some(whole), true) = (manifest.graph(Role::Encoder), is_cut) {
         parts::check_against(whole, &parts, manifest.trunk.as_ref())
@@ -199,18 +155,8 @@ fn check_contract(manifest: &Manifest) -> Result<()> {
             "the track step is cut into track_keys and an odd number of segments from track_seg0 on; one is missing"
         );
     }
-    decoder::check_answers(manifest)
+    mask_decoder::check_answers(manifest)
         .context("the track step gives no answer; export the model again")?;
-    if let Some(decoder) = &manifest.decoder {
-        decoder
-            .check(manifest)
-            .context("the table [decoder] cannot be run; export the model again")?;
-    }
-    if let Some(encoder) = &manifest.memory_encoder {
-        encoder
-            .check(manifest)
-            .context("the table [memory_encoder] cannot be run; export the model again")?;
-    }
     let timed = manifest.graph(Role::Track).is_some_and(|track| track.input("ptr_t").is_some());
     if timed != c.pointer_times {
         bail!("contract.pointer_times is {}, but the track graph says {timed}", c.pointer_times);

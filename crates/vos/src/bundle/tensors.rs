@@ -117,7 +117,7 @@ impl Contents {
         }
         ensure!(
             header.count() == expected.len(),
-            "it has {} tensors, a {owner} has {}",
+            "it has {} tensors, the {owner} has {}",
             header.count(),
             expected.len()
         );
@@ -135,8 +135,14 @@ impl Contents {
     /// There is no such tensor.
     pub fn get(&self, name: &str) -> Result<&[u8]> {
         let found = self.places.get(name).and_then(|place| self.bytes.get(place.clone()));
-        found.with_context(|| format!("a {} has no tensor {name}", self.owner))
+        found.with_context(|| format!("the {} has no tensor {name}", self.owner))
     }
+}
+
+/// Puts a norm's weight and bias, of so many columns.
+pub(super) fn put_norm(put: &mut impl FnMut(&str, Dtype, &[usize]), name: &str, columns: usize) {
+    put(&format!("{name}.weight"), Dtype::F32, &[columns]);
+    put(&format!("{name}.bias"), Dtype::F32, &[columns]);
 }
 
 /// That a file has as many bytes as its manifest says.

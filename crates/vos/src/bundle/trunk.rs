@@ -6,23 +6,21 @@ encoder as two parts, the stem (`encoder_cut0`, image to tokens `y`) and the nec
 the tokens `m0` to `m3` behind each stage's last block to the features), with the weights of what
 lies between them in a file of its own. `manifest.toml` describes the blocks in its table `[trunk]`;
 `onnx/README.md` says what a block computes. What else this program computes with weights of its
-own, the memory attention's keys, is in the same file ([`Keys`]).
+own, the memory attention's keys, is in the same file ([`MemoryKeyProjShape`]).
 */
 
-mod keys;
 mod weights;
 
 use anyhow::{Context, Result, ensure};
 use serde::{Deserialize, Serialize};
 
-use super::manifest::{Axis, DType, Tensor};
-pub use keys::{KeyWeights, Keys, TimeWeights};
-pub use weights::{Affine, BlockWeights, TrunkWeights};
+use super::fused_part::{FusedPart, Plans, WeightsFile};
+use super::manifest::{Axis, DType, Manifest, Tensor};
+use super::memory_key_proj::MemoryKeyProjShape;
+use super::role::Role;
+use super::tensors::Tensor as FileTensor;
+pub use weights::{Affine, BlockWeights};
 
-/// The file's name, as the exporter writes it.
-pub const FILE: &str = "encoder_trunk.safetensors";
-/// What its weights are called among an encoder's graphs.
-pub const GRAPH: &str = "encoder_trunk";
 /// Stages of a trunk, each of which gives tokens to the neck.
 pub const STAGES: usize = 4;
 /// Most columns of a head, a multiple of [`STEP`], that the kernels take.
@@ -49,8 +47,11 @@ pub struct Trunk {
     pub blocks: Vec<TrunkBlock>,
     /// The memory attention's keys, whose weights are in the same file; none where the track step is not cut at its attentions.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub keys: Option<Keys>,
+    pub keys: Option<MemoryKeyProjShape>,
 }
+
+/// The weights' file.
+pub type TrunkWeights = WeightsFile<Trunk>;
 
 /// One block.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -157,9 +158,10 @@ impl Trunk {
     pub fn check(&self) -> Result<()> {
         // It is written into engine folders and packs under this name.
         ensure!(
-            self.file == FILE,
-            "the trunk's weights are said to be in '{}', expected {FILE} beside the manifest",
-            self.file
+            self.file == Self::FILE,
+            "the trunk's weights are said to be in '{}', expected {} beside the manifest",
+            self.file,
+            Self::FILE
         );
         let (count, ends) = (self.blocks.len(), &self.ends);
         ensure!(
@@ -193,9 +195,46 @@ impl Trunk {
 
     /// Bytes of all tensors of the weights' file.
     pub fn bytes(&self) -> u64 {
-        let blocks = self.blocks.iter().flat_map(weights::layers_of);
-        blocks.map(|layer| layer.bytes() as u64).sum::<u64>()
-            + self.keys.as_ref().map_or(0, Keys::bytes)
+        Self::tensors(self).iter().map(|tensor| tensor.bytes() as u64).sum()
+    }
+}
+
+impl FusedPart for Trunk {
+    type Shape = Self;
+
+    const NAME: &'static str = "encoder's trunk";
+    const TABLE: &'static str = "trunk";
+    const GRAPH: &'static str = "encoder_trunk";
+    const FILE: &'static str = "encoder_trunk.safetensors";
+
+    fn of(manifest: &Manifest) -> Option<&Self> {
+        manifest.trunk.as_ref()
+    }
+
+    fn shape(&self) -> &Self {
+        self
+    }
+
+    fn file(&self) -> (&str, &str, Option<u64>) {
+        (&self.file, &self.sha256, None)
+    }
+
+    fn tensors(shape: &Self) -> Vec<FileTensor> {
+        let mut all = weights::tensors(&shape.blocks);
+        all.extend(shape.keys.iter().flat_map(MemoryKeyProjShape::tensors));
+        all
+    }
+
+    fn check_against(&self, manifest: &Manifest) -> Result<()> {
+        self.check()?;
+        let Some(keys) = &self.keys else { return Ok(()) };
+        let layers = manifest.graph(Role::TrackKeys).map_or(0, |graph| graph.outputs.len());
+        keys.check(&manifest.contract, layers).context("its keys, [trunk.keys]")
+    }
+
+    /// The encoder was built as stem and neck.
+    fn goes_with(_: &Manifest, plans: &Plans<'_>) -> bool {
+        Role::CUTS.into_iter().any(plans.has)
     }
 }
 

@@ -17,9 +17,10 @@ fn manifest() -> Manifest {
 }
 
 fn small() -> MemoryEncoder {
-    let (file, sha256) = (FILE.to_owned(), String::new());
+    let (file, sha256) = (MemoryEncoderPart::FILE.to_owned(), String::new());
     let (scale, offset) = (20.0, -10.0);
-    MemoryEncoder { file, bytes: 0, sha256, flops: 1, grid: 4, scale, offset, latents: false }
+    let shape = MemoryEncoderShape { grid: 4, scale, offset, latents: false };
+    MemoryEncoderPart { file, bytes: 0, sha256, flops: 1, shape }
 }
 
 fn memory(manifest: &mut Manifest) -> &mut Graph {
@@ -27,42 +28,44 @@ fn memory(manifest: &mut Manifest) -> &mut Graph {
 }
 
 /// One of 16 × 16 tokens, with latents.
-fn with_latents() -> (MemoryEncoder, Manifest) {
+fn with_latents() -> (MemoryEncoderPart, Manifest) {
     let mut manifest = manifest();
     (manifest.contract.grid, manifest.contract.memory_tokens) = (16, 512);
     let graph = memory(&mut manifest);
     graph.inputs[0].shape[2..].fill(Axis::Fixed(16));
     graph.inputs[1].shape[2..].fill(Axis::Fixed(64));
     graph.outputs[0].shape[1] = Axis::Fixed(512);
-    (MemoryEncoder { grid: 16, latents: true, ..small() }, manifest)
+    let mut encoder = small();
+    (encoder.shape.grid, encoder.shape.latents) = (16, true);
+    (encoder, manifest)
 }
 
 #[test]
 fn what_no_kernel_computes_is_refused() {
-    small().check(&manifest()).unwrap();
+    small().check_against(&manifest()).unwrap();
     let (latents, whole) = with_latents();
-    latents.check(&whole).unwrap();
-    let refused = |change: &dyn Fn(&mut MemoryEncoder, &mut Manifest), said: &str| {
+    latents.check_against(&whole).unwrap();
+    let refused = |change: &dyn Fn(&mut MemoryEncoderPart, &mut Manifest), said: &str| {
         let (mut encoder, mut manifest) = (small(), manifest());
         change(&mut encoder, &mut manifest);
-        let error = format!("{:#}", encoder.check(&manifest).expect_err(said));
+        let error = format!("{:#}", encoder.check_against(&manifest).expect_err(said));
         assert!(error.contains(said), "{said:?} is not in {error:?}");
     };
     refused(
         &|e, _| e.file = "../engine.json".to_owned(),
         "said to be in '../engine.json', expected memory_encoder.safetensors",
     );
-    refused(&|e, _| e.grid = 8, "has 8 tokens a side, the contract's 4");
+    refused(&|e, _| e.shape.grid = 8, "has 8 tokens a side, the contract's 4");
     for grid in [2, 5] {
         let said = format!("has {grid} tokens a side, its kernels take even numbers from 4 on");
-        refused(&|e, m| (e.grid, m.contract.grid) = (grid, grid), &said);
+        refused(&|e, m| (e.shape.grid, m.contract.grid) = (grid, grid), &said);
     }
     refused(
-        &|e, _| e.latents = true,
+        &|e, _| e.shape.latents = true,
         "has 4 tokens a side, its latents' kernels take multiples of 16",
     );
-    refused(&|e, _| e.scale = f32::NAN, "NaN times itself plus -10, expected two finite numbers");
-    refused(&|e, _| e.offset = f32::INFINITY, "20 times itself plus inf");
+    refused(&|e, _| e.shape.scale = f32::NAN, "NaN times itself plus -10, expected two finite numbers");
+    refused(&|e, _| e.shape.offset = f32::INFINITY, "20 times itself plus inf");
     refused(&|_, m| m.contract.feature_channels = 128, "128 and 64 channels");
     refused(&|_, m| m.contract.memory_channels = 256, "256 and 256 channels");
     refused(
@@ -119,21 +122,21 @@ fn a_manifest_may_have_a_memory_encoder() {
     assert!(said.contains(expected), "{said}");
     // A bundle whose memory an engine makes has none.
     let fused = Bundle::open(Path::new("../../tests/data/fused")).unwrap();
-    assert!(fused.memory_weights().unwrap().is_none());
-    let said = format!("{:#}", opened.memory_weights().unwrap_err());
+    assert!(fused.weights_of::<MemoryEncoderPart>().unwrap().is_none());
+    let said = format!("{:#}", opened.weights_of::<MemoryEncoderPart>().unwrap_err());
     assert!(said.contains("not that of its manifest; export the model again"), "{said}");
-    assert!(said.contains("cannot read") && said.contains(FILE), "{said}");
+    assert!(said.contains("cannot read") && said.contains(MemoryEncoderPart::FILE), "{said}");
 }
 
 #[test]
 fn tensors_are_found_by_name() {
-    let shape = small().shape();
+    let shape = small().shape;
     assert_eq!((shape.tokens(), shape.memory_tokens(), shape.low_size()), (16, 16, 16));
-    let latents = with_latents().0.shape();
+    let latents = with_latents().0.shape;
     assert_eq!((latents.tokens(), latents.memory_tokens()), (256, 512));
     for shape in [shape, latents] {
-        let tensors = MemoryWeights::tensors(shape);
-        let weights = MemoryWeights::read(file(&tensors), shape).unwrap();
+        let tensors = MemoryEncoderPart::tensors(&shape);
+        let weights = MemoryEncoderWeights::read(file(&tensors), &shape).unwrap();
         assert_eq!(weights.file().len(), file(&tensors).len());
         for (at, tensor) in tensors.iter().enumerate() {
             assert_eq!(weights.get(&tensor.name).unwrap(), vec![at as u8; tensor.bytes()]);
@@ -143,9 +146,9 @@ fn tensors_are_found_by_name() {
         let found = find("memory.join.weight").unwrap();
         assert_eq!((found.dtype, found.shape.as_slice()), (Dtype::F16, &[256, 9, 64][..]));
         let said = weights.get("memory.blocks.2.up").unwrap_err().to_string();
-        assert_eq!(said, "a memory encoder has no tensor memory.blocks.2.up");
+        assert_eq!(said, "the memory encoder has no tensor memory.blocks.2.up");
     }
-    let tensors = MemoryWeights::tensors(latents);
+    let tensors = MemoryEncoderPart::tensors(&latents);
     let elements = |name: &str| {
         tensors.iter().find(|tensor| tensor.name == name).map(tensors::Tensor::elements)
     };
@@ -164,10 +167,10 @@ fn another_file_is_refused_with_tensor_found_and_expected() {
         std::fs::write(&path, bytes).unwrap();
         let sha256 = crate::files::sha256_of_file(&path).unwrap().sha256;
         let bytes = bytes.len() as u64 + more;
-        let opened = MemoryWeights::open(&path, &MemoryEncoder { bytes, sha256, ..small() });
+        let opened = MemoryEncoderWeights::open(&path, &MemoryEncoderPart { bytes, sha256, ..small() });
         opened.map_err(|error| format!("{error:#}"))
     };
-    let tensors = MemoryWeights::tensors(small().shape());
+    let tensors = MemoryEncoderPart::tensors(&small().shape);
     open(&file(&tensors), 0).unwrap();
     let refused = |change: &dyn Fn(&mut Vec<tensors::Tensor>), said: &str| {
         let mut changed = tensors.clone();
@@ -197,16 +200,16 @@ fn another_file_is_refused_with_tensor_found_and_expected() {
         "the tensor memory.join.weight is F16[256, 64, 9], expected F16[256, 9, 64]",
     );
     // A file with latents, where the manifest says that there are none.
-    let latents = MemoryWeights::tensors(MemoryShape { latents: true, ..small().shape() });
+    let latents = MemoryEncoderPart::tensors(&MemoryEncoderShape { latents: true, ..small().shape });
     refused(
         &|all| all.clone_from(&latents),
-        &format!("it has {} tensors, a memory encoder has {}", latents.len(), tensors.len()),
+        &format!("it has {} tensors, the memory encoder has {}", latents.len(), tensors.len()),
     );
     let whole = file(&tensors);
     let size = format!("has {} bytes, its manifest says {}", whole.len(), whole.len() + 1);
     assert!(open(&whole, 1).unwrap_err().contains(&size));
     assert!(open(&whole[..whole.len() - 2], 0).unwrap_err().contains("no safetensors file"));
     std::fs::write(&path, &whole).unwrap();
-    let said = format!("{:#}", MemoryWeights::open(&path, &small()).unwrap_err());
+    let said = format!("{:#}", MemoryEncoderWeights::open(&path, &small()).unwrap_err());
     assert!(said.contains("is damaged, or not the weights of its manifest: sha256"), "{said}");
 }

@@ -4,7 +4,7 @@ The bank's state against the tracker's own schedule, frame by frame over clips o
 
 use anyhow::Result;
 
-use super::{Bench, Checked, Topic, compare, row};
+use crate::selftest::{Bench, Checked, Topic, compare, row};
 use crate::BankState;
 use cuda::Element;
 use vos::bundle::Contract;
@@ -24,7 +24,7 @@ const CASES: [([usize; 4], usize, usize); 6] = [
     ([2, 2, 1, 1], 1, 12),
 ];
 
-pub(super) const TOPIC: Topic = Topic {
+pub(crate) const TOPIC: Topic = Topic {
     word: "bank",
     help: "The memory bank's frame counter and what follows from it",
     name: "the memory bank",

@@ -5,7 +5,7 @@ The preprocessing kernels against `crates/vos/src/preprocess`.
 use anyhow::Result;
 use half::f16;
 
-use super::{Bench, Checked, Topic, bytes_of, row};
+use crate::selftest::{Bench, Checked, Topic, bytes_of, row};
 use crate::{Filter, Frame, Preprocess};
 use GeometryKind::{Letterbox, Stretch};
 use cuda::Element;
@@ -54,7 +54,7 @@ const FILTERS: [(Filter, &str); 3] = [
     (Filter::Bilinear, "bilinear"),
 ];
 
-pub(super) const TOPIC: Topic = Topic {
+pub(crate) const TOPIC: Topic = Topic {
     word: "preprocess",
     help: "Frames to the network's input",
     name: "preprocessing",

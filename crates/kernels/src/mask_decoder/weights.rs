@@ -6,8 +6,8 @@ use anyhow::{Context, Result};
 
 use crate::loaded::{Affine, Loaded};
 use cuda::{Gpu, Stream, View};
-use vos::bundle::decoder::LAYERS;
-use vos::bundle::{DecoderShape, DecoderWeights};
+use vos::bundle::mask_decoder::LAYERS;
+use vos::bundle::{MaskDecoderShape, MaskDecoderWeights};
 
 /// Tokens read the image: from sums over it to queries.
 #[derive(Debug)]
@@ -97,11 +97,11 @@ impl Weights {
     /// Weights of a decoder of other sizes, too little memory, or what the driver says.
     pub fn load(
         gpu: &Gpu,
-        shape: DecoderShape,
-        file: &DecoderWeights,
+        shape: MaskDecoderShape,
+        file: &MaskDecoderWeights,
         stream: &Stream,
     ) -> Result<Self> {
-        let tensors = DecoderWeights::tensors(shape);
+        let tensors = MaskDecoderPart::tensors(&shape);
         Loaded::new(gpu, &tensors, |name| file.get(name), stream)
             .and_then(|loaded| Decoder(loaded).all())
             .with_context(|| format!("of a mask decoder whose map has side {}", shape.grid))

@@ -5,7 +5,7 @@ use super::launches::{
     PIXELS, READ_SHARED, TOKEN_THREADS, WRITE_SHARED,
 };
 use super::scratch::TILE;
-use vos::bundle::decoder::{CROSS, HEADS, HIDDEN, MASKS, NARROW, ROWS, TOKENS, WIDTH};
+use vos::bundle::mask_decoder::{CROSS, HEADS, HIDDEN, MASKS, NARROW, ROWS, TOKENS, WIDTH};
 
 /// A source's text without comments, whose constants are found by `has`.
 fn source(name: &str) -> String {

@@ -6,10 +6,10 @@ use anyhow::Result;
 use half::f16;
 use rayon::prelude::*;
 
-use super::{Bench, Checked, Topic, bytes_of, row};
 use crate::attention::compare as near;
-use crate::{MemoryKeys, Source};
-use vos::bundle::trunk::{KeyWeights, Keys, TimeWeights};
+use crate::selftest::{Bench, Checked, Topic, bytes_of, row};
+use crate::{MemoryKeyProj, Source};
+use vos::bundle::{MemoryKeyProjShape, MemoryKeyProjWeights, TimeWeights};
 use vos::noise::Noise;
 
 /// About how many keys of each layer are looked at.
@@ -20,18 +20,18 @@ const KEY: usize = 256;
 const PAIRS: usize = KEY / 2;
 const QUARTERS: usize = KEY / TOKEN;
 
-const SAM2: Keys = Keys { layers: 4, memories: 7, tokens: 4096, pointers: 16, pointer_times: true };
+const SAM2: MemoryKeyProjShape = MemoryKeyProjShape { layers: 4, memories: 7, tokens: 4096, pointers: 16, pointer_times: true };
 
 /// SAM 2.1 at 1024 and 512 pixels, EdgeTAM's sizes, then places and quarters of pointers that fill no tile.
-const CASES: [Keys; 5] = [
+const CASES: [MemoryKeyProjShape; 5] = [
     SAM2,
-    Keys { tokens: 1024, ..SAM2 },
-    Keys { layers: 2, tokens: 512, pointer_times: false, ..SAM2 },
-    Keys { layers: 3, memories: 2, tokens: 41, pointers: 5, pointer_times: true },
-    Keys { layers: 1, memories: 2, tokens: 1, pointers: 3, pointer_times: false },
+    MemoryKeyProjShape { tokens: 1024, ..SAM2 },
+    MemoryKeyProjShape { layers: 2, tokens: 512, pointer_times: false, ..SAM2 },
+    MemoryKeyProjShape { layers: 3, memories: 2, tokens: 41, pointers: 5, pointer_times: true },
+    MemoryKeyProjShape { layers: 1, memories: 2, tokens: 1, pointers: 3, pointer_times: false },
 ];
 
-pub(super) const TOPIC: Topic = Topic {
+pub(crate) const TOPIC: Topic = Topic {
     word: "keys",
     help: "The memory attention's keys",
     name: "the memory attention's keys",
@@ -48,7 +48,7 @@ fn judge(bench: &Bench) {
     let all = |case: &Keys| case.memories * case.tokens + case.pointers * QUARTERS;
     let cases = bench.planned(CASES, |case| (case.layers * all(case) * KEY, 1));
     let name = |case: &Keys| {
-        let Keys { layers, memories, tokens, pointers, pointer_times } = case;
+        let MemoryKeyProjShape { layers, memories, tokens, pointers, pointer_times } = case;
         let times = if *pointer_times { "with" } else { "without" };
         format!(
             "{layers} layers, {memories} memories of {tokens}, {pointers} pointers {times} times"
@@ -73,7 +73,7 @@ fn judge(bench: &Bench) {
 
 /// What a launch reads, as the host has it.
 struct Drawn {
-    case: Keys,
+    case: MemoryKeyProjShape,
     memories: Vec<f16>,
     ages: Vec<i32>,
     pointers: Vec<f16>,
@@ -89,8 +89,8 @@ struct Drawn {
 }
 
 impl Drawn {
-    fn new(seed: u64, case: Keys, name: &str) -> Self {
-        let Keys { layers, memories, tokens, pointers, .. } = case;
+    fn new(seed: u64, case: MemoryKeyProjShape, name: &str) -> Self {
+        let MemoryKeyProjShape { layers, memories, tokens, pointers, .. } = case;
         let mut noise = Noise::new(seed, name);
         let mut normals = |count: usize, scale: f32| -> Vec<f32> {
             noise.normals(count).iter().map(|value| scale * value).collect()
@@ -118,13 +118,13 @@ impl Drawn {
         }
     }
 
-    fn weights(&self) -> KeyWeights {
+    fn weights(&self) -> MemoryKeyProjWeights {
         let times = self.case.pointer_times.then(|| TimeWeights {
             frequencies: floats(&self.frequencies),
             weight: floats(&self.time_weight),
             bias: floats(&self.time_bias),
         });
-        KeyWeights {
+        MemoryKeyProjWeights {
             weight: halves(&self.weight),
             bias: floats(&self.bias),
             positions: halves(&self.positions),
@@ -136,7 +136,7 @@ impl Drawn {
 
     /// What is projected for a key.
     fn token(&self, key: usize) -> Vec<f64> {
-        let Keys { memories, tokens, pointer_times, .. } = self.case;
+        let MemoryKeyProjShape { memories, tokens, pointer_times, .. } = self.case;
         let of = |values: &[f16], row: usize, column: usize| {
             f64::from(values[row * TOKEN + column].to_f32())
         };
@@ -171,7 +171,7 @@ impl Drawn {
             sum + f64::from(self.bias[layer * KEY + column])
         };
         let plain: Vec<f64> = (0..KEY).map(product).collect();
-        let Keys { memories, tokens, .. } = self.case;
+        let MemoryKeyProjShape { memories, tokens, .. } = self.case;
         if key >= memories * tokens {
             return plain;
         }
@@ -187,7 +187,7 @@ impl Drawn {
 
     /// A sample of the keys of every layer, each with its place.
     fn expected(&self) -> Vec<(usize, Vec<f64>)> {
-        let Keys { layers, memories, tokens, pointers, .. } = self.case;
+        let MemoryKeyProjShape { layers, memories, tokens, pointers, .. } = self.case;
         let all = memories * tokens + pointers * QUARTERS;
         let places = (0..all).step_by((all / SAMPLE) | 1);
         // The last ones are pointers'.
@@ -209,7 +209,7 @@ fn halves(values: &[f16]) -> Vec<u8> {
 
 fn check(bench: &Bench, drawn: &Drawn, expected: &[(usize, Vec<f64>)]) -> Result<Checked> {
     let case = drawn.case;
-    let keys = MemoryKeys::new(bench.gpu, case, &drawn.weights(), &bench.stream)?;
+    let keys = MemoryKeyProj::new(bench.gpu, case, &drawn.weights(), &bench.stream)?;
     let all = keys.keys();
     let memories = bench.put(&halves(&drawn.memories))?;
     let ages = bench.put(&bytes_of(&drawn.ages, |age| age.to_le_bytes()))?;

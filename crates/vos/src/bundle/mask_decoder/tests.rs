@@ -18,13 +18,14 @@ fn manifest() -> Manifest {
     let y = Tensor { name: "y".to_owned(), ..image.inputs[0].clone() };
     image.outputs = vec![y];
     manifest.graphs.push(image);
-    manifest.decoder = Some(small());
+    manifest.mask_decoder = Some(small());
     manifest
 }
 
-fn small() -> Decoder {
-    let file = FILE.to_owned();
-    Decoder { file, bytes: 0, sha256: String::new(), flops: 1, grid: 4, probable: true }
+fn small() -> MaskDecoderPart {
+    let file = MaskDecoderPart::FILE.to_owned();
+    let shape = MaskDecoderShape { grid: 4, probable: true };
+    MaskDecoderPart { file, bytes: 0, sha256: String::new(), flops: 1, shape }
 }
 
 fn graph(manifest: &mut Manifest, role: Role) -> &mut Graph {
@@ -38,21 +39,21 @@ fn image(manifest: &mut Manifest) -> &mut Graph {
 #[test]
 fn what_no_kernel_computes_is_refused() {
     let whole = manifest();
-    small().check(&whole).unwrap();
-    let refused = |change: &dyn Fn(&mut Decoder, &mut Manifest), said: &str| {
+    small().check_against(&whole).unwrap();
+    let refused = |change: &dyn Fn(&mut MaskDecoderPart, &mut Manifest), said: &str| {
         let (mut decoder, mut manifest) = (small(), manifest());
         change(&mut decoder, &mut manifest);
-        let error = format!("{:#}", decoder.check(&manifest).expect_err(said));
+        let error = format!("{:#}", decoder.check_against(&manifest).expect_err(said));
         assert!(error.contains(said), "{said:?} is not in {error:?}");
     };
     refused(
         &|d, _| d.file = "../engine.json".to_owned(),
         "said to be in '../engine.json', expected track_decoder.safetensors",
     );
-    refused(&|d, _| d.grid = 8, "has 8 tokens a side, the contract's 4");
+    refused(&|d, _| d.shape.grid = 8, "has 8 tokens a side, the contract's 4");
     for grid in [2, 5] {
         let said = format!("has {grid} tokens a side, its kernels take even numbers from 4 on");
-        refused(&|d, m| (d.grid, m.contract.grid) = (grid, grid), &said);
+        refused(&|d, m| (d.shape.grid, m.contract.grid) = (grid, grid), &said);
     }
     refused(&|_, m| m.contract.pointer_channels = 128, "256 and 128 channels");
     refused(&|_, m| m.graphs.retain(|g| g.role != Role::TrackSeg0), "has no segments");
@@ -90,8 +91,8 @@ fn a_manifest_has_a_decoder_where_its_segments_need_one() {
         Bundle::open(dir.path()).map_err(|error| format!("{error:#}"))
     };
     let opened = open(&text).unwrap();
-    assert_eq!(opened.manifest.decoder, Some(small()));
-    let missing = open(&toml::to_string(&Manifest { decoder: None, ..manifest() }).unwrap());
+    assert_eq!(opened.manifest.mask_decoder, Some(small()));
+    let missing = open(&toml::to_string(&Manifest { mask_decoder: None, ..manifest() }).unwrap());
     let said = missing.unwrap_err();
     assert!(said.contains("track_image graph ends in front of the mask decoder, and"), "{said}");
     // With a decoder or without, the segments end in the answer.
@@ -103,18 +104,18 @@ fn a_manifest_has_a_decoder_where_its_segments_need_one() {
     assert!(said.contains("table [decoder] cannot be run; export the model again"), "{said}");
     // A bundle whose last segment answers has none.
     let fused = Bundle::open(Path::new("../../tests/data/fused")).unwrap();
-    assert!(fused.decoder_weights().unwrap().is_none());
-    let said = format!("{:#}", opened.decoder_weights().unwrap_err());
+    assert!(fused.weights_of::<MaskDecoderPart>().unwrap().is_none());
+    let said = format!("{:#}", opened.weights_of::<MaskDecoderPart>().err().unwrap());
     assert!(said.contains("not that of its manifest; export the model again"), "{said}");
-    assert!(said.contains("cannot read") && said.contains(FILE), "{said}");
+    assert!(said.contains("cannot read") && said.contains(MaskDecoderPart::FILE), "{said}");
 }
 
 #[test]
 fn tensors_are_found_by_name() {
-    let shape = small().shape();
+    let shape = small().shape;
     assert_eq!((shape.tokens(), shape.low_size()), (16, 16));
-    let tensors = DecoderWeights::tensors(shape);
-    let weights = DecoderWeights::read(file(&tensors), shape).unwrap();
+    let tensors = MaskDecoderPart::tensors(&shape);
+    let weights = MaskDecoderWeights::read(file(&tensors), &shape).unwrap();
     assert_eq!(weights.file().len(), file(&tensors).len());
     for (at, tensor) in tensors.iter().enumerate() {
         assert_eq!(weights.get(&tensor.name).unwrap(), vec![at as u8; tensor.bytes()]);
@@ -124,7 +125,7 @@ fn tensors_are_found_by_name() {
     let found = find("decoder.layers.1.read.query").unwrap();
     assert_eq!((found.dtype, found.shape.as_slice()), (Dtype::F16, &[CROSS, WIDTH][..]));
     let said = weights.get("decoder.layers.2.up").unwrap_err().to_string();
-    assert_eq!(said, "a mask decoder has no tensor decoder.layers.2.up");
+    assert_eq!(said, "the mask decoder has no tensor decoder.layers.2.up");
 }
 
 #[test]
@@ -135,10 +136,10 @@ fn another_file_is_refused_with_tensor_found_and_expected() {
         std::fs::write(&path, bytes).unwrap();
         let sha256 = crate::files::sha256_of_file(&path).unwrap().sha256;
         let bytes = bytes.len() as u64 + more;
-        let opened = DecoderWeights::open(&path, &Decoder { bytes, sha256, ..small() });
+        let opened = MaskDecoderWeights::open(&path, &MaskDecoderPart { bytes, sha256, ..small() });
         opened.map_err(|error| format!("{error:#}"))
     };
-    let tensors = DecoderWeights::tensors(small().shape());
+    let tensors = MaskDecoderPart::tensors(&small().shape);
     open(&file(&tensors), 0).unwrap();
     let refused = |change: &dyn Fn(&mut Vec<tensors::Tensor>), said: &str| {
         let mut changed = tensors.clone();
@@ -173,13 +174,13 @@ fn another_file_is_refused_with_tensor_found_and_expected() {
             more.name = "decoder.more".to_owned();
             all.push(more);
         },
-        "tensors, a mask decoder has",
+        "tensors, the mask decoder has",
     );
     let whole = file(&tensors);
     let size = format!("has {} bytes, its manifest says {}", whole.len(), whole.len() + 1);
     assert!(open(&whole, 1).unwrap_err().contains(&size));
     assert!(open(&whole[..whole.len() - 2], 0).unwrap_err().contains("no safetensors file"));
     std::fs::write(&path, &whole).unwrap();
-    let said = format!("{:#}", DecoderWeights::open(&path, &small()).unwrap_err());
+    let said = format!("{:#}", MaskDecoderWeights::open(&path, &small()).err().unwrap());
     assert!(said.contains("is damaged, or not the weights of its manifest: sha256"), "{said}");
 }

@@ -7,20 +7,17 @@ decoder's weights in a file of its own, folded as far as constants go. `manifest
 `onnx/README.md` says what the tensors are.
 */
 
-mod weights;
-
 use anyhow::{Context, Result, ensure};
 use serde::{Deserialize, Serialize};
 
+use safetensors::tensor::Dtype;
+
+use super::fused_part::{FusedPart, Plans, WeightsFile};
 use super::manifest::{Contract, Graph, Manifest};
 use super::ports::{has_shape, listed};
 use super::role::Role;
-pub use weights::DecoderWeights;
+use super::tensors::{Tensor, put_norm};
 
-/// The file's name, as the exporter writes it.
-pub const FILE: &str = "track_decoder.safetensors";
-/// What its weights are called among a track step's graphs.
-pub const GRAPH: &str = "track_decoder";
 /// Who takes what it is given, in messages.
 const TAKERS: &str = "the decoder's kernels";
 /// Tokens beside the image's: object score, IoU, four masks, two of no point.
@@ -50,7 +47,7 @@ const LEAST_GRID: usize = 4;
 
 /// The manifest's table `[decoder]`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Decoder {
+pub struct MaskDecoderPart {
     /// File of the weights beside the manifest, safetensors.
     pub file: String,
     /// Its size.
@@ -60,22 +57,24 @@ pub struct Decoder {
     /// 2 × multiply-accumulates for one object of one frame.
     #[serde(default)]
     pub flops: u64,
-    /// Image tokens along a side.
-    pub grid: usize,
-    /// The predicted IoUs are sigmoids of what the network gives.
-    pub probable: bool,
+    /// Its sizes.
+    #[serde(flatten)]
+    pub shape: MaskDecoderShape,
 }
 
-/// What tells one decoder's launches from another's.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct DecoderShape {
+/// The weights' file.
+pub type MaskDecoderWeights = WeightsFile<MaskDecoderPart>;
+
+/// Determines the launches of a mask decoder.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct MaskDecoderShape {
     /// Image tokens along a side: an even number, 4 at least.
     pub grid: usize,
     /// The predicted IoUs are sigmoids of what the network gives.
     pub probable: bool,
 }
 
-impl DecoderShape {
+impl MaskDecoderShape {
     /// That there are kernels for it.
     ///
     /// # Errors
@@ -100,10 +99,87 @@ impl DecoderShape {
     }
 }
 
-impl Decoder {
-    /// What its launches depend on.
-    pub fn shape(&self) -> DecoderShape {
-        DecoderShape { grid: self.grid, probable: self.probable }
+impl FusedPart for MaskDecoderPart {
+    type Shape = MaskDecoderShape;
+
+    const NAME: &'static str = "mask decoder";
+    const TABLE: &'static str = "decoder";
+    const GRAPH: &'static str = "track_decoder";
+    const FILE: &'static str = "track_decoder.safetensors";
+
+    fn of(manifest: &Manifest) -> Option<&Self> {
+        manifest.mask_decoder.as_ref()
+    }
+
+    fn shape(&self) -> &MaskDecoderShape {
+        &self.shape
+    }
+
+    fn file(&self) -> (&str, &str, Option<u64>) {
+        (&self.file, &self.sha256, Some(self.bytes))
+    }
+
+    /// Shapes are `[rows out, columns in]` unless a comment says otherwise. Scales of queries are in
+    /// the queries' weights.
+    fn tensors(shape: &MaskDecoderShape) -> Vec<Tensor> {
+        let mut all = Vec::new();
+        let mut put = |name: &str, dtype: Dtype, shape: &[usize]| {
+            all.push(Tensor { name: format!("decoder.{name}"), dtype, shape: shape.to_vec() });
+        };
+        let (half, float) = (Dtype::F16, Dtype::F32);
+        put("pe", half, &[shape.tokens(), WIDTH]);
+        put("tokens", float, &[TOKENS, WIDTH]);
+        // Behind layer 0's self-attention, and its queries of the image folded: constants both.
+        put("started", float, &[TOKENS, WIDTH]);
+        put("first", half, &[ROWS, WIDTH]);
+        for layer in 0..LAYERS {
+            let name = |part: &str| format!("layers.{layer}.{part}");
+            put_read(&mut put, &name("read"), layer > 0);
+            put(&name("up"), half, &[HIDDEN, WIDTH]);
+            put(&name("up_bias"), float, &[HIDDEN]);
+            put(&name("down"), half, &[WIDTH, HIDDEN]);
+            put(&name("down_bias"), float, &[WIDTH]);
+            put_norm(&mut put, &name("norm3"), WIDTH);
+            for part in ["key", "value", "query"] {
+                put(&name(&format!("write.{part}")), half, &[CROSS, WIDTH]);
+                put(&name(&format!("write.{part}_bias")), float, &[CROSS]);
+            }
+            put(&name("write.out"), half, &[WIDTH, CROSS]);
+            put(&name("write.out_bias"), float, &[WIDTH]);
+            put_norm(&mut put, &name("write.norm"), WIDTH);
+        }
+        // Queries, keys, values.
+        put("layers.1.self.weight", half, &[3 * WIDTH, WIDTH]);
+        put("layers.1.self.bias", float, &[3 * WIDTH]);
+        // Columns in, rows out.
+        put("layers.1.self.out", half, &[WIDTH, WIDTH]);
+        put("layers.1.self.out_bias", float, &[WIDTH]);
+        put_norm(&mut put, "layers.1.self.norm", WIDTH);
+        put_read(&mut put, "last", true);
+        for layer in ["inner0", "inner1"] {
+            // Columns in, rows out.
+            put(&format!("heads.{layer}"), float, &[NETWORKS, WIDTH, WIDTH]);
+            put(&format!("heads.{layer}_bias"), float, &[NETWORKS, WIDTH]);
+        }
+        // The bias behind each row; of the pointer's, whose columns in come first, below all.
+        put("heads.score", float, &[WIDTH + 1]);
+        put("heads.iou", float, &[MASKS, WIDTH + 1]);
+        put("heads.hyper", float, &[MASKS - 1, NARROW, WIDTH + 1]);
+        put("heads.pointer", float, &[WIDTH + 1, WIDTH]);
+        put("heads.no_pointer", float, &[WIDTH]);
+        // A transposed convolution of 2 x 2: (dy, dx) first.
+        put("masks.weight1", half, &[4, MIDDLE, WIDTH]);
+        put("masks.bias1", float, &[MIDDLE]);
+        put_norm(&mut put, "masks.norm", MIDDLE);
+        put("masks.weight2", half, &[4, NARROW, MIDDLE]);
+        put("masks.bias2", float, &[NARROW]);
+        all
+    }
+
+    /// The graph in front of it was built, and no last segment that ends in the answer.
+    fn goes_with(manifest: &Manifest, plans: &Plans<'_>) -> bool {
+        let answered = manifest.segments().last().is_some_and(|last| (plans.has)(last.role));
+        (plans.has)(Role::TrackImage) && !answered
     }
 
     /// That it is of the contract's sizes, and stands between `y` of [`Role::TrackImage`], which takes what the last segment takes of tokens,
@@ -111,20 +187,21 @@ impl Decoder {
     ///
     /// # Errors
     /// What does not fit.
-    pub fn check(&self, manifest: &Manifest) -> Result<()> {
+    fn check_against(&self, manifest: &Manifest) -> Result<()> {
         // It is written into engine folders and packs under this name.
         ensure!(
-            self.file == FILE,
-            "the decoder's weights are said to be in '{}', expected {FILE} beside the manifest",
-            self.file
+            self.file == Self::FILE,
+            "the decoder's weights are said to be in '{}', expected {} beside the manifest",
+            self.file,
+            Self::FILE
         );
         let Contract { grid, feature_channels, pointer_channels, .. } = manifest.contract;
         ensure!(
-            self.grid == grid,
+            self.shape.grid == grid,
             "the decoder's image has {} tokens a side, the contract's {grid}",
-            self.grid
+            self.shape.grid
         );
-        self.shape().check()?;
+        self.shape.check()?;
         ensure!(
             [feature_channels, pointer_channels] == [WIDTH; 2],
             "features and pointers have {feature_channels} and {pointer_channels} channels, the decoder's kernels take {WIDTH}"
@@ -177,7 +254,7 @@ pub(super) fn check_answers(manifest: &Manifest) -> Result<()> {
         last.map_or("", |last| last.role.name())
     );
     ensure!(
-        manifest.decoder.is_some() || manifest.graph(Role::TrackImage).is_none(),
+        manifest.mask_decoder.is_some() || manifest.graph(Role::TrackImage).is_none(),
         "the {} graph ends in front of the mask decoder, and there is no table [decoder]",
         Role::TrackImage.name()
     );
@@ -187,6 +264,22 @@ pub(super) fn check_answers(manifest: &Manifest) -> Result<()> {
 /// A graph in front of the decoder: segments give `q`, or the answer.
 fn gives_tokens(segment: &Graph) -> bool {
     matches!(segment.outputs.as_slice(), [only] if only.name == "y")
+}
+
+/// Tokens attend to the image; `asks`: its queries are no constants.
+fn put_read(put: &mut impl FnMut(&str, Dtype, &[usize]), name: &str, asks: bool) {
+    let (half, float) = (Dtype::F16, Dtype::F32);
+    put(&format!("{name}.values"), half, &[CROSS, WIDTH]);
+    put(&format!("{name}.value_bias"), float, &[CROSS]);
+    // Columns in, rows out.
+    put(&format!("{name}.out"), half, &[CROSS, WIDTH]);
+    put(&format!("{name}.out_bias"), float, &[WIDTH]);
+    put_norm(put, &format!("{name}.norm"), WIDTH);
+    if asks {
+        put(&format!("{name}.query"), half, &[CROSS, WIDTH]);
+        put(&format!("{name}.query_bias"), float, &[CROSS]);
+        put(&format!("{name}.key"), half, &[CROSS, WIDTH]);
+    }
 }
 
 #[cfg(test)]

@@ -4,9 +4,9 @@ What a predicted mask and a ground truth have in common, counted on the device: 
 
 use anyhow::{Result, ensure};
 
-use super::images::Topic;
-use super::tables::Tables;
-use super::{Kernels, blocks, int, need_exactly};
+use crate::images::Topic;
+use crate::tables::Tables;
+use crate::{Kernels, blocks, int, need_exactly};
 use cuda::module::{Arg, Function, Launch};
 use cuda::{Gpu, Stream, View};
 use vos::metrics::{self, Counts, MetricsKind};

@@ -3,12 +3,13 @@ The keys of the memory attention beside a trunk: where a bundle's track step is 
 those of all layers' keys, so that this program computes them in place of the graph `track_keys`.
 */
 
-use anyhow::{Result, ensure};
+use anyhow::{Error, Result, ensure};
 use safetensors::tensor::Dtype;
 use serde::{Deserialize, Serialize};
 
-use crate::bundle::manifest::Contract;
-use crate::bundle::tensors::Tensor;
+use super::manifest::Contract;
+use super::tensors::Tensor;
+use super::trunk::TrunkWeights;
 
 /// Columns of a key; pairs of columns that turn together.
 const KEY: usize = 256;
@@ -22,7 +23,7 @@ const LAYERS: usize = 4;
 
 /// The manifest's table `[trunk.keys]`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Keys {
+pub struct MemoryKeyProjShape {
     /// Layers of the memory attention.
     pub layers: usize,
     /// Memories of a full bank.
@@ -37,7 +38,7 @@ pub struct Keys {
 
 /// What keys are made with, as little-endian bytes, row by row.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct KeyWeights {
+pub struct MemoryKeyProjWeights {
     /// f16\[layers,256,64\]; the first columns of pairs that turn together, then the second ones.
     pub weight: Vec<u8>,
     /// f32\[layers,256\]
@@ -63,7 +64,7 @@ pub struct TimeWeights {
     pub bias: Vec<u8>,
 }
 
-impl Keys {
+impl MemoryKeyProjShape {
     /// That there is a kernel for them, and that they are those of the contract's bank and of the `made` outputs of `track_keys`.
     ///
     /// # Errors
@@ -95,7 +96,7 @@ impl Keys {
         Ok(())
     }
 
-    /// The tensors of the file, in the order of [`Self::weights`].
+    /// Its tensors in the trunk's file.
     pub(super) fn tensors(&self) -> Vec<Tensor> {
         let of = |name: &str, dtype, shape: &[usize]| Tensor {
             name: format!("keys.{name}"),
@@ -118,22 +119,29 @@ impl Keys {
         }
         all
     }
+}
 
-    /// Bytes of all its tensors.
-    pub(super) fn bytes(&self) -> u64 {
-        self.tensors().iter().map(|tensor| tensor.bytes() as u64).sum()
-    }
-
-    /// Of the bytes of [`Self::tensors`].
-    pub(super) fn weights(&self, tensors: Vec<Vec<u8>>) -> KeyWeights {
-        let mut tensors = tensors.into_iter();
-        let mut next = || tensors.next().unwrap_or_default();
-        let (weight, bias, positions) = (next(), next(), next());
-        let (ages, turns) = (next(), next());
-        let times = self.pointer_times.then(|| {
-            let (frequencies, weight, bias) = (next(), next(), next());
-            TimeWeights { frequencies, weight, bias }
-        });
-        KeyWeights { weight, bias, positions, ages, turns, times }
+impl MemoryKeyProjWeights {
+    /// Those in a trunk's file.
+    ///
+    /// # Errors
+    /// Some of them are missing.
+    pub(super) fn of(file: &TrunkWeights) -> Result<Self> {
+        let get = |name: &str| Ok::<_, Error>(file.get(&format!("keys.{name}"))?.to_vec());
+        let times = || -> Result<TimeWeights> {
+            Ok(TimeWeights {
+                frequencies: get("times.frequencies")?,
+                weight: get("times.weight")?,
+                bias: get("times.bias")?,
+            })
+        };
+        Ok(Self {
+            weight: get("weight")?,
+            bias: get("bias")?,
+            positions: get("positions")?,
+            ages: get("ages")?,
+            turns: get("turns")?,
+            times: file.has("keys.times.weight").then(times).transpose()?,
+        })
     }
 }

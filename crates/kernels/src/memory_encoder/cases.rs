@@ -3,19 +3,16 @@ The memory encoder, all launches together, against float64 on the host: memories
 that are 0 or 1 and of ones between, with latents and without.
 */
 
-mod data;
-mod reference;
-
 use anyhow::Result;
 use half::f16;
 use rayon::prelude::*;
 
-use super::{Bench, Checked, Limits, POISON, Topic, bytes_of, row};
+use crate::selftest::{Bench, Checked, Limits, POISON, Topic, bytes_of, row};
 use crate::{MemoryEncoder, Source};
 use cuda::{Stream, View};
-use data::Drawn;
-use reference::Given;
-use vos::bundle::MemoryShape;
+use super::drawn::Drawn;
+use super::reference::{self, Given};
+use vos::bundle::MemoryEncoderShape;
 use vos::bundle::memory_encoder::{DEPTH, LATENTS};
 
 const NAME: &str = "memory encoder";
@@ -69,13 +66,13 @@ const CASES: [Case; 6] = [
 ];
 
 impl Case {
-    fn shape(&self) -> MemoryShape {
+    fn shape(&self) -> MemoryEncoderShape {
         // Those of SAM 2.1 and EdgeTAM.
-        MemoryShape { grid: self.grid, scale: 20.0, offset: -10.0, latents: self.latents }
+        MemoryEncoderShape { grid: self.grid, scale: 20.0, offset: -10.0, latents: self.latents }
     }
 }
 
-pub(super) const TOPIC: Topic = Topic {
+pub(crate) const TOPIC: Topic = Topic {
     word: "memory-encoder",
     help: "The memory encoder",
     name: "the memory encoder",
@@ -201,8 +198,8 @@ fn check(
 }
 
 /// Tokens of the image that are computed on the host: all, or squares in the corners, across the middle and across a tile's end beside it.
-fn looked_at(shape: MemoryShape) -> Vec<bool> {
-    let MemoryShape { grid, latents, .. } = shape;
+fn looked_at(shape: MemoryEncoderShape) -> Vec<bool> {
+    let MemoryEncoderShape { grid, latents, .. } = shape;
     let tokens = shape.tokens();
     if latents || tokens <= WHOLE {
         return vec![true; tokens];
@@ -219,7 +216,7 @@ fn looked_at(shape: MemoryShape) -> Vec<bool> {
 }
 
 /// Each kind of token within its limits.
-fn near(came: &[u8], expected: &[f64], shape: MemoryShape, wanted: &[bool]) -> Checked {
+fn near(came: &[u8], expected: &[f64], shape: MemoryEncoderShape, wanted: &[bool]) -> Checked {
     let halves = came.as_chunks::<2>().0;
     let value =
         |at: usize| halves.get(at).map_or(f64::NAN, |two| f16::from_le_bytes(*two).to_f64());
@@ -243,7 +240,7 @@ fn near(came: &[u8], expected: &[f64], shape: MemoryShape, wanted: &[bool]) -> C
 mod tests {
     use super::*;
 
-    const SMALL: MemoryShape = MemoryShape { grid: 6, scale: 20.0, offset: -10.0, latents: false };
+    const SMALL: MemoryEncoderShape = MemoryEncoderShape { grid: 6, scale: 20.0, offset: -10.0, latents: false };
 
     fn given<'a>(low: &'a [f32], frame: &Frame) -> Given<'a> {
         Given { low, binary: frame.binary, score: frame.score }
@@ -268,11 +265,11 @@ mod tests {
         let said = near(&bytes, &whole, SMALL, &[true; 36]).first.unwrap();
         assert!(said.starts_with("the tokens: "), "{said}");
         // At 1024 all four corners.
-        let wanted = looked_at(MemoryShape { grid: 64, ..SMALL });
+        let wanted = looked_at(MemoryEncoderShape { grid: 64, ..SMALL });
         let corners = [0, 63, 63 * 64, 64 * 64 - 1];
         assert!(corners.iter().all(|at| wanted[*at]) && wanted.contains(&false));
         assert_eq!(wanted.iter().filter(|wanted| **wanted).count(), 6 * SQUARE * SQUARE);
-        assert_eq!(looked_at(MemoryShape { latents: true, grid: 64, ..SMALL }), vec![true; 4096]);
+        assert_eq!(looked_at(MemoryEncoderShape { latents: true, grid: 64, ..SMALL }), vec![true; 4096]);
     }
 
     #[test]
@@ -296,7 +293,7 @@ mod tests {
 
     #[test]
     fn both_kinds_of_latents_are_held_to_what_is_expected() {
-        let shape = MemoryShape { grid: 16, latents: true, ..SMALL };
+        let shape = MemoryEncoderShape { grid: 16, latents: true, ..SMALL };
         // As if they were a memory.
         let expected = Drawn::new(shape, 1, "test").doubles("latents.flat").repeat(2);
         assert_eq!(expected.len(), shape.memory_tokens() * DEPTH);
@@ -313,7 +310,7 @@ mod tests {
 
     #[test]
     fn what_is_folded_gives_what_it_is_folded_from() {
-        let shape = MemoryShape { grid: 16, latents: true, ..SMALL };
+        let shape = MemoryEncoderShape { grid: 16, latents: true, ..SMALL };
         let drawn = Drawn::new(shape, 1, "test");
         assert_eq!(drawn.get("latents.windows.halves").len(), 155_648);
         assert_eq!(drawn.get("latents.windows.floats").len(), 1408);

@@ -8,10 +8,10 @@ use anyhow::{Context, Result};
 use half::f16;
 use safetensors::tensor::{Dtype, TensorView, serialize};
 
-use super::super::f64_reference::{dot, layer_norm};
+use crate::selftest::f64_reference::{dot, layer_norm};
 use crate::selftest::bytes_of;
 use vos::bundle::memory_encoder::{DEPTH, LATENTS, LAYERS, WIDTH};
-use vos::bundle::{MemoryShape, MemoryWeights};
+use vos::bundle::{MemoryEncoderShape, MemoryEncoderWeights};
 use vos::noise::Noise;
 
 /// Of the latents' norms.
@@ -21,7 +21,7 @@ const LOGITS: (f32, f32) = (6.0, 0.125);
 
 /// Weights and inputs, as the kernels take them.
 pub struct Drawn {
-    pub shape: MemoryShape,
+    pub shape: MemoryEncoderShape,
     /// The file's tensors, and those that it has folded, in the values that are stored.
     tensors: BTreeMap<String, Vec<f32>>,
     pub feat: Vec<f16>,
@@ -29,7 +29,7 @@ pub struct Drawn {
 }
 
 impl Drawn {
-    pub fn new(shape: MemoryShape, seed: u64, name: &str) -> Self {
+    pub fn new(shape: MemoryEncoderShape, seed: u64, name: &str) -> Self {
         let noise = |what: &str| Noise::new(seed, &format!("memory encoder {name} {what}"));
         let pixels = shape.low_size() * shape.low_size();
         let (deviation, apart) = LOGITS;
@@ -52,7 +52,7 @@ impl Drawn {
             });
             drawn.tensors.insert(tensor.to_owned(), values.collect());
         };
-        for tensor in MemoryWeights::tensors(shape) {
+        for tensor in MemoryEncoderPart::tensors(&shape) {
             // Of a convolution all that a pixel is summed from; of a depthwise one its places, which come first.
             let columns = match tensor.shape.as_slice() {
                 [places, _] if tensor.name.ends_with("spread") => *places,
@@ -136,8 +136,8 @@ impl Drawn {
     }
 
     /// The file of weights, read as one from a bundle is.
-    pub fn weights(&self) -> Result<MemoryWeights> {
-        let tensors = MemoryWeights::tensors(self.shape);
+    pub fn weights(&self) -> Result<MemoryEncoderWeights> {
+        let tensors = MemoryEncoderPart::tensors(&self.shape);
         let mut bytes = Vec::with_capacity(tensors.len());
         for tensor in &tensors {
             let values = self.get(&tensor.name);
@@ -151,7 +151,7 @@ impl Drawn {
             Ok((tensor.name.clone(), view.with_context(|| format!("{} drawn", tensor.name))?))
         });
         let views = views.collect::<Result<Vec<_>>>()?;
-        MemoryWeights::read(serialize(views, None)?, self.shape)
+        MemoryEncoderWeights::read(serialize(views, None)?, self.shape)
     }
 }
 

@@ -3,13 +3,15 @@ The keys of the memory attention, of all layers and the whole bank, in one launc
 `track_keys`, from the weights that a trunk's file has.
 */
 
+pub(crate) mod cases;
+
 use anyhow::{Context, Result, ensure};
 
 use super::images::{self, Topic};
 use super::{blocks, int, need_exactly};
 use cuda::module::{Arg, Function, Launch};
 use cuda::{Gpu, MemoryTag, Stream, View};
-use vos::bundle::{KeyWeights, Keys};
+use vos::bundle::{MemoryKeyProjWeights, MemoryKeyProjShape};
 
 /// As in the source: columns of a memory's token and of a key, tokens of a pointer, rows of a tile, threads of a block.
 const TOKEN: usize = 64;
@@ -27,9 +29,9 @@ const ALIGNMENT: usize = 16;
 
 /// The kernel with its weights. It has no memory to work in, so that streams may share it.
 #[derive(Debug)]
-pub struct MemoryKeys {
+pub struct MemoryKeyProj {
     function: Function,
-    shape: Keys,
+    shape: MemoryKeyProjShape,
     weight: View,
     bias: View,
     positions: View,
@@ -40,17 +42,17 @@ pub struct MemoryKeys {
     grid: (u32, u32, u32),
 }
 
-impl MemoryKeys {
+impl MemoryKeyProj {
     /// Loads the kernel, for sm 80 and newer, and brings the weights to the device.
     ///
     /// # Errors
     /// The driver refuses the PTX; weights of another size; sizes beyond 2³¹ elements.
-    pub fn new(gpu: &Gpu, shape: Keys, weights: &KeyWeights, stream: &Stream) -> Result<Self> {
+    pub fn new(gpu: &Gpu, shape: MemoryKeyProjShape, weights: &MemoryKeyProjWeights, stream: &Stream) -> Result<Self> {
         let (modules, form) = images::load(gpu, &[Topic::Keys])?;
         log::debug!("the memory attention's keys from {form}");
         let (_, module) = modules.first().context("no kernels about keys")?;
         let function = module.function("memory_keys")?;
-        let Keys { layers, memories, tokens, pointers, pointer_times } = shape;
+        let MemoryKeyProjShape { layers, memories, tokens, pointers, pointer_times } = shape;
         ensure!(
             layers > 0 && memories > 0 && tokens > 0 && pointers > 0,
             "keys of {layers} layers, {memories} memories of {tokens} tokens and {pointers} pointers are none"
@@ -115,7 +117,7 @@ impl MemoryKeys {
         keys: &View,
         stream: &Stream,
     ) -> Result<()> {
-        let Keys { layers, memories: count, tokens, pointers: all_pointers, .. } = self.shape;
+        let MemoryKeyProjShape { layers, memories: count, tokens, pointers: all_pointers, .. } = self.shape;
         need_exactly(memories, HALF * count * tokens * TOKEN, ALIGNMENT, "'mem'")?;
         need_exactly(ages, 4 * count, 4, "'tidx'")?;
         need_exactly(pointers, HALF * all_pointers * KEY, ALIGNMENT, "'ptrs'")?;

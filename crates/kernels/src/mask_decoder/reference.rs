@@ -5,9 +5,9 @@ the image is one over all of it. Weights and inputs have the values that the ker
 
 use rayon::prelude::*;
 
-use super::super::f64_reference::{dot, gelu, layer_norm};
-use super::data::Drawn;
-use vos::bundle::decoder::{CROSS, HEADS, HIDDEN, LAYERS, MASKS, MIDDLE, NARROW, WIDTH};
+use crate::selftest::f64_reference::{dot, gelu, layer_norm};
+use super::drawn::Drawn;
+use vos::bundle::mask_decoder::{CROSS, HEADS, HIDDEN, LAYERS, MASKS, MIDDLE, NARROW, WIDTH};
 
 const NORM_EPSILON: f64 = 1e-5;
 const UPSCALED_EPSILON: f64 = 1e-6;

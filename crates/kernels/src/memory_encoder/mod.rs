@@ -11,7 +11,10 @@ memory ─ windows ─→ latents of a window each
 Images between launches are fp16 and channels-last; latents, which layers add to, are fp32.
 */
 
+pub(crate) mod cases;
+mod drawn;
 mod launches;
+mod reference;
 mod scratch;
 mod weights;
 
@@ -22,7 +25,7 @@ use cuda::{Element, Gpu, Stream, View};
 use launches::Kernels;
 use scratch::Scratch;
 use vos::bundle::memory_encoder::{DEPTH, STEPS, WIDTH};
-use vos::bundle::{MemoryShape, MemoryWeights};
+use vos::bundle::{MemoryEncoderShape, MemoryEncoderWeights};
 use weights::Weights;
 
 /// Bytes of an element.
@@ -34,7 +37,7 @@ const ALIGNMENT: usize = 16;
 /// A memory encoder with its weights, and the memory that it works in: for one stream at a time.
 #[derive(Debug)]
 pub struct MemoryEncoder {
-    shape: MemoryShape,
+    shape: MemoryEncoderShape,
     kernels: Kernels,
     weights: Weights,
     scratch: Scratch,
@@ -47,8 +50,8 @@ impl MemoryEncoder {
     /// A grid that the kernels do not take, weights of another size, a driver that refuses the PTX, or what else it says.
     pub fn new(
         gpu: &Gpu,
-        shape: MemoryShape,
-        weights: &MemoryWeights,
+        shape: MemoryEncoderShape,
+        weights: &MemoryEncoderWeights,
         stream: &Stream,
     ) -> Result<Self> {
         shape.check()?;

@@ -3,19 +3,16 @@ The mask decoder, all launches together, against float64 on the host: logits, Io
 that are not.
 */
 
-mod data;
-mod reference;
-
 use anyhow::Result;
 use half::f16;
 
-use super::{Bench, Checked, Limits, POISON, Topic, bytes_of, compare, row};
+use crate::selftest::{Bench, Checked, Limits, POISON, Topic, bytes_of, compare, row};
 use crate::{Answer, MaskDecoder, Source};
 use cuda::{Stream, View};
-use data::Drawn;
-use reference::Expected;
-use vos::bundle::DecoderShape;
-use vos::bundle::decoder::WIDTH;
+use super::drawn::Drawn;
+use super::reference::{self, Expected};
+use vos::bundle::MaskDecoderShape;
+use vos::bundle::mask_decoder::WIDTH;
 
 const NAME: &str = "mask decoder";
 /// About how many image tokens' pixels are looked at where all would be more than [`WHOLE`].
@@ -34,28 +31,28 @@ const TOKENS: Limits = Limits { error: 1.5e-3, deviation: 1e-2 };
 
 struct Case {
     name: &'static str,
-    shape: DecoderShape,
+    shape: MaskDecoderShape,
     /// The mask whose IoU is the best; none where all have the same.
     chosen: Option<usize>,
 }
 
 /// Images of 1024 and 512 pixels, then tokens that fill no tile, and fewer than one has.
 const CASES: [Case; 4] = [
-    Case { name: "at 1024", shape: DecoderShape { grid: 64, probable: true }, chosen: Some(2) },
-    Case { name: "at 512", shape: DecoderShape { grid: 32, probable: false }, chosen: Some(1) },
+    Case { name: "at 1024", shape: MaskDecoderShape { grid: 64, probable: true }, chosen: Some(2) },
+    Case { name: "at 512", shape: MaskDecoderShape { grid: 32, probable: false }, chosen: Some(1) },
     Case {
         name: "of 10 x 10 tokens, equal IoUs",
-        shape: DecoderShape { grid: 10, probable: false },
+        shape: MaskDecoderShape { grid: 10, probable: false },
         chosen: None,
     },
     Case {
         name: "of 4 x 4 tokens",
-        shape: DecoderShape { grid: 4, probable: true },
+        shape: MaskDecoderShape { grid: 4, probable: true },
         chosen: Some(3),
     },
 ];
 
-pub(super) const TOPIC: Topic = Topic {
+pub(crate) const TOPIC: Topic = Topic {
     word: "decoder",
     help: "The mask decoder of the track step",
     name: "the mask decoder",
@@ -251,7 +248,7 @@ mod tests {
 
     #[test]
     fn the_reference_has_the_mask_and_the_score_that_are_asked_for() {
-        let shape = DecoderShape { grid: 4, probable: false };
+        let shape = MaskDecoderShape { grid: 4, probable: false };
         let mut drawn = Drawn::new(shape, 1, "test");
         let decoded = reference::decode(&drawn);
         let mut of = |chosen: Option<usize>, there: bool| {

@@ -4,7 +4,7 @@ The mask kernels against `Geometry::upsample` and the metrics.
 
 use anyhow::Result;
 
-use super::{Bench, Checked, Topic, row};
+use crate::selftest::{Bench, Checked, Topic, row};
 use crate::{COUNTERS_BYTES, MaskCounts, MaskMaker, NON_FINITE_BYTES};
 use GeometryKind::{Letterbox, Stretch};
 use cuda::Stream;
@@ -34,7 +34,7 @@ const COUNTS: [(usize, usize); 8] =
 /// How truth and prediction differ.
 const WORDS: [&str; 4] = ["apart", "alike", "no truth", "nothing"];
 
-pub(super) const TOPIC: Topic = Topic {
+pub(crate) const TOPIC: Topic = Topic {
     word: "mask",
     help: "Logits to masks, and counts against a ground truth",
     name: "masks",

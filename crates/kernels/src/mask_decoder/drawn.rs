@@ -10,8 +10,8 @@ use safetensors::tensor::{Dtype, TensorView, serialize};
 
 use super::reference::Rows;
 use crate::selftest::bytes_of;
-use vos::bundle::decoder::{CROSS, HEADS, MASKS, MIDDLE, NARROW, TOKENS, WIDTH};
-use vos::bundle::{DecoderShape, DecoderWeights};
+use vos::bundle::mask_decoder::{CROSS, HEADS, MASKS, MIDDLE, NARROW, TOKENS, WIDTH};
+use vos::bundle::{MaskDecoderShape, MaskDecoderWeights};
 use vos::noise::Noise;
 
 /// Columns of a head between tokens and image.
@@ -25,7 +25,7 @@ const SCORE: f64 = 2.0;
 /// Weights and inputs, as the kernels take them.
 #[derive(Clone)]
 pub struct Drawn {
-    pub shape: DecoderShape,
+    pub shape: MaskDecoderShape,
     /// The file's tensors, and those that it has folded or left out, in the values that are stored; without the `decoder.` in front.
     tensors: BTreeMap<String, Vec<f32>>,
     pub image: Vec<f16>,
@@ -34,7 +34,7 @@ pub struct Drawn {
 }
 
 impl Drawn {
-    pub fn new(shape: DecoderShape, seed: u64, name: &str) -> Self {
+    pub fn new(shape: MaskDecoderShape, seed: u64, name: &str) -> Self {
         let halves = |what: &str, count: usize| -> Vec<f16> {
             let values = Noise::new(seed, &format!("decoder {name} {what}")).normals(count);
             values.into_iter().map(f16::from_f32).collect()
@@ -59,7 +59,7 @@ impl Drawn {
             });
             drawn.tensors.insert(tensor.to_owned(), values.collect());
         };
-        for tensor in DecoderWeights::tensors(shape) {
+        for tensor in MaskDecoderPart::tensors(&shape) {
             let name = tensor.name.trim_start_matches("decoder.");
             // The bias of an outer layer is a row or a column of it.
             let columns = match tensor.shape.as_slice() {
@@ -134,8 +134,8 @@ impl Drawn {
     }
 
     /// The file of weights, read as one from a bundle is.
-    pub fn weights(&self) -> Result<DecoderWeights> {
-        let tensors = DecoderWeights::tensors(self.shape);
+    pub fn weights(&self) -> Result<MaskDecoderWeights> {
+        let tensors = MaskDecoderPart::tensors(&self.shape);
         let mut bytes = Vec::with_capacity(tensors.len());
         for tensor in &tensors {
             let values = self.get(tensor.name.trim_start_matches("decoder."));
@@ -149,7 +149,7 @@ impl Drawn {
             Ok((tensor.name.clone(), view.with_context(|| format!("{} drawn", tensor.name))?))
         });
         let views = views.collect::<Result<Vec<_>>>()?;
-        DecoderWeights::read(serialize(views, None)?, self.shape)
+        MaskDecoderWeights::read(serialize(views, None)?, self.shape)
     }
 }
 

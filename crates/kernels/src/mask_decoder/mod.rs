@@ -15,7 +15,10 @@ image ─ write ─→ y, sums ─ gather, hidden, narrow, fold_read ─→ fold
 All tensors of the image are fp16, those of tokens fp32; so is the answer but for the pointer.
 */
 
+pub(crate) mod cases;
+mod drawn;
 mod launches;
+mod reference;
 mod scratch;
 mod weights;
 
@@ -27,8 +30,8 @@ use super::{Output, int, need_exactly};
 use cuda::{Element, Gpu, Stream, View};
 use launches::Kernels;
 use scratch::Scratch;
-use vos::bundle::decoder::{MIDDLE, NARROW, WIDTH};
-use vos::bundle::{DecoderShape, DecoderWeights};
+use vos::bundle::mask_decoder::{MIDDLE, NARROW, WIDTH};
+use vos::bundle::{MaskDecoderShape, MaskDecoderWeights};
 use weights::Weights;
 
 /// Bytes of an element.
@@ -62,7 +65,7 @@ pub struct Answer {
 /// What does not change from launch to launch.
 #[derive(Debug)]
 struct Model {
-    shape: DecoderShape,
+    shape: MaskDecoderShape,
     kernels: Kernels,
     weights: Weights,
 }
@@ -74,8 +77,8 @@ impl MaskDecoder {
     /// A grid that is odd or smaller than 4, weights of another size, a driver that refuses the PTX, or what else it says.
     pub fn new(
         gpu: &Gpu,
-        shape: DecoderShape,
-        weights: &DecoderWeights,
+        shape: MaskDecoderShape,
+        weights: &MaskDecoderWeights,
         stream: &Stream,
     ) -> Result<Self> {
         shape.check()?;
@@ -129,7 +132,7 @@ impl MaskDecoder {
         answer: &Answer,
         stream: &Stream,
     ) -> Result<()> {
-        let DecoderShape { grid, .. } = self.model.shape;
+        let MaskDecoderShape { grid, .. } = self.model.shape;
         let tokens = self.tokens();
         need_exactly(image, HALF * tokens * WIDTH, ALIGNMENT, "the decoder's image")?;
         need_exactly(hr0, HALF * 16 * tokens * NARROW, ALIGNMENT, "'hr0'")?;

@@ -13,7 +13,7 @@ use super::weights::{Asking, Layer, Read};
 use super::{Answer, MaskDecoder, Model};
 use cuda::module::{Arg, Function, Launch};
 use cuda::{Gpu, Stream, View};
-use vos::bundle::decoder::TOKENS;
+use vos::bundle::mask_decoder::TOKENS;
 
 /// Image tokens of a block of the kernel that upscales, as in `cuda/decoder_masks.cu`.
 pub(super) const MASK_TILE: usize = 64;

@@ -6,8 +6,8 @@ use anyhow::Result;
 
 use super::{FLOAT, HALF};
 use cuda::{Gpu, MemoryTag, View};
-use vos::bundle::DecoderShape;
-use vos::bundle::decoder::{CROSS, HIDDEN, NARROW, ROWS, TOKENS, WIDTH};
+use vos::bundle::MaskDecoderShape;
+use vos::bundle::mask_decoder::{CROSS, HIDDEN, NARROW, ROWS, TOKENS, WIDTH};
 
 /// Image tokens of a block of the kernels over the image, as in `cuda/decoder_image.cu`: what sums and parts have a line for.
 pub(super) const TILE: usize = 64;
@@ -44,7 +44,7 @@ impl Scratch {
     ///
     /// # Errors
     /// Too little memory.
-    pub fn new(gpu: &Gpu, shape: DecoderShape) -> Result<Self> {
+    pub fn new(gpu: &Gpu, shape: MaskDecoderShape) -> Result<Self> {
         let memory = gpu.tagged(MemoryTag::Scratch);
         let floats = |elements: usize| View::new(&memory, FLOAT * elements);
         let halves = |elements: usize| View::new(&memory, HALF * elements);

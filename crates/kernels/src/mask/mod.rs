@@ -2,6 +2,11 @@
 Low-resolution logits to a bit-packed mask at the video's size: [`Geometry::upsample`] on the device, bit for bit.
 */
 
+pub(crate) mod cases;
+mod counts;
+
+pub use counts::{COUNTERS_BYTES, MaskCounts};
+
 use anyhow::{Result, ensure};
 
 use super::images::Topic;
