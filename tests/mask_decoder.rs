@@ -6,8 +6,8 @@ use std::fs;
 use std::path::Path;
 
 use predicates::str::contains;
-use vos::bundle::mask_decoder::{FILE, WIDTH};
-use vos::bundle::{Bundle, MaskDecoderShape, MaskDecoderWeights, Role};
+use vos::bundle::mask_decoder::WIDTH;
+use vos::bundle::{Bundle, FusedPart, MaskDecoderPart, MaskDecoderShape, Role};
 
 use crate::own_part::{self, Own, Setting, Yard};
 use crate::support::{column, copy, frames_of, require_onnxruntime, segtrt};
@@ -23,6 +23,7 @@ const BUILT: [Role; 9] = [
     Role::TrackImage,
     Role::Memory,
 ];
+const FILE: &str = MaskDecoderPart::FILE;
 const OWN: Own = Own { bundle, built: &BUILT, file: FILE, graph: "track_decoder" };
 const SHAPE: MaskDecoderShape = MaskDecoderShape { grid: 4, probable: false };
 /// As in `tests/data/decoded/make_bundle.py`, the mask behind the third of them wins.

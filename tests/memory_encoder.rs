@@ -8,8 +8,7 @@ use std::path::Path;
 use predicates::str::contains;
 use runtime::engine::EngineManifest;
 use safetensors::Dtype;
-use vos::bundle::memory_encoder::FILE;
-use vos::bundle::{Bundle, FileTensor, MemoryEncoderShape, MemoryEncoderWeights, Role};
+use vos::bundle::{Bundle, FileTensor, FusedPart, MemoryEncoderPart, MemoryEncoderShape, Role};
 
 use crate::own_part::{self, Own, Setting, Yard};
 use crate::support::{column, copy, frames_of, require_onnxruntime, segtrt};
@@ -24,8 +23,10 @@ const BUILT: [Role; 8] = [
     Role::TrackSeg3,
     Role::TrackSeg4,
 ];
+const FILE: &str = MemoryEncoderPart::FILE;
 const OWN: Own = Own { bundle, built: &BUILT, file: FILE, graph: "memory_encoder" };
-const SHAPE: MemoryEncoderShape = MemoryEncoderShape { grid: 4, scale: 20.0, offset: -10.0, latents: false };
+const SHAPE: MemoryEncoderShape =
+    MemoryEncoderShape { grid: 4, scale: 20.0, offset: -10.0, latents: false };
 
 /// Element `at` of tensor `number`, as in `tests/data/remembered/make_bundle.py`.
 fn element(tensor: &FileTensor, number: usize, at: usize) -> f32 {

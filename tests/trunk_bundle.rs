@@ -10,9 +10,9 @@ use std::path::{Path, PathBuf};
 use assert_cmd::Command;
 use predicates::prelude::*;
 use predicates::str::contains;
-use runtime::engine::{EngineManifest, open_trunk};
+use runtime::engine::{EngineManifest, open_part};
 use serde_json::Value;
-use vos::bundle::{Bundle, Role, Wiring};
+use vos::bundle::{Bundle, Role, Trunk, Wiring};
 
 use crate::build_line::fakes;
 use crate::selftest::fakes::{cublaslt, shared};
@@ -86,7 +86,7 @@ impl Yard {
 
     /// Why the folder's weights cannot be opened.
     fn refusal(&self) -> String {
-        format!("{:#}", open_trunk(&self.folder(), &self.manifest()).err().unwrap())
+        format!("{:#}", open_part::<Trunk>(&self.folder(), &self.manifest()).err().unwrap())
     }
 }
 
@@ -183,7 +183,7 @@ fn weights_are_copied_beside_the_plans_once_and_again_when_they_change_or_are_da
     let bytes = |dir: &Path| fs::read(dir.join(FILE)).unwrap();
     assert_eq!(bytes(&yard.folder()), bytes(&yard.path(BUNDLE)));
     let manifest = yard.manifest();
-    let weights = open_trunk(&yard.folder(), &manifest).unwrap();
+    let weights = open_part::<Trunk>(&yard.folder(), &manifest).unwrap();
     let mut command = yard.build(&ENCODER);
     command.env("SEGTRT_CUBLASLT_LIB", yard.path("none")).assert().success().stderr(
         contains("note: encoders with a trunk will not run here yet")
@@ -209,10 +209,13 @@ fn weights_are_copied_beside_the_plans_once_and_again_when_they_change_or_are_da
     change(&yard.path(BUNDLE), true);
     let dry = yard.build(&ENCODER).arg("--dry-run").assert().success();
     dry.stdout(contains("copy: the encoder's trunk has changed in the bundle"));
-    assert!(open_trunk(&yard.folder(), &yard.manifest()).is_ok(), "a dry run changes nothing");
+    assert!(
+        open_part::<Trunk>(&yard.folder(), &yard.manifest()).is_ok(),
+        "a dry run changes nothing"
+    );
     assert_eq!(yard.rows(&ENCODER), repaired);
     assert_eq!(bytes(&yard.folder()), bytes(&yard.path(BUNDLE)));
-    assert!(open_trunk(&yard.folder(), &yard.manifest()).is_ok());
+    assert!(open_part::<Trunk>(&yard.folder(), &yard.manifest()).is_ok());
     // An older file comes back from somewhere.
     fs::copy(Path::new("tests/data/trunk").join(FILE), yard.folder().join(FILE)).unwrap();
     assert!(yard.refusal().contains("not the weights of its manifest"));

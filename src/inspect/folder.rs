@@ -13,7 +13,10 @@ use runtime::engine::freshness::{damaged, damaged_weights};
 use runtime::engine::{BuildCost, EngineManifest, PlanRecord};
 use tensorrt::onnx_file::OnnxSummary;
 use vos::bundle::manifest::Tensor;
-use vos::bundle::{Bundle, Decoder, Graph, MemoryEncoder, Role, Trunk, TrunkBlock, WeightsRecord};
+use vos::bundle::{
+    Bundle, FusedPart, Graph, MaskDecoderPart, MemoryEncoderPart, Role, Trunk, TrunkBlock,
+    WeightsRecord,
+};
 
 /// How deep below a folder manifests are looked for: engines/<platform>/<model>.
 const DEEPEST: usize = 2;
@@ -186,29 +189,22 @@ fn bundle(bundle: &Bundle) -> BundleReport {
         exporter: manifest.export.exporter.clone(),
         opset: manifest.export.opset,
         graphs: manifest.graphs.iter().map(|graph| graph_line(bundle, graph)).collect(),
-        trunk: manifest.trunk.as_ref().map(|trunk| {
-            let problem = bundle.weights_of::<Trunk>().err().map(|error| format!("{error:#}"));
-            trunk_line(trunk, problem)
-        }),
-        decoder: manifest.decoder.as_ref().map(|decoder| {
-            let problem = bundle.weights_of::<MaskDecoderPart>().err().map(|error| format!("{error:#}"));
-            decoder_line(decoder, problem)
-        }),
-        memory_encoder: manifest.memory_encoder.as_ref().map(|encoder| {
-            let problem = bundle.weights_of::<MemoryEncoderPart>().err().map(|error| format!("{error:#}"));
-            memory_line(encoder, problem)
-        }),
+        trunk: manifest.trunk.as_ref().map(|trunk| trunk_line(trunk, problem_of::<Trunk>(bundle))),
+        decoder: MaskDecoderPart::of(manifest)
+            .map(|part| part_line(part, problem_of::<MaskDecoderPart>(bundle))),
+        memory_encoder: MemoryEncoderPart::of(manifest)
+            .map(|part| part_line(part, problem_of::<MemoryEncoderPart>(bundle))),
     }
 }
 
-fn decoder_line(decoder: &Decoder, problem: Option<String>) -> OwnLine {
-    let Decoder { file, bytes, flops, .. } = decoder;
-    OwnLine { file: file.clone(), bytes: *bytes, flops: *flops, problem }
+/// Why a part's weights cannot be used.
+fn problem_of<P: FusedPart>(bundle: &Bundle) -> Option<String> {
+    bundle.weights_of::<P>().err().map(|error| format!("{error:#}"))
 }
 
-fn memory_line(encoder: &MemoryEncoder, problem: Option<String>) -> OwnLine {
-    let MemoryEncoder { file, bytes, flops, .. } = encoder;
-    OwnLine { file: file.clone(), bytes: *bytes, flops: *flops, problem }
+fn part_line<P: FusedPart>(part: &P, problem: Option<String>) -> OwnLine {
+    let WeightsRecord { file, bytes, flops, .. } = part.record();
+    OwnLine { file: file.to_owned(), bytes: bytes.unwrap_or_default(), flops, problem }
 }
 
 fn trunk_line(trunk: &Trunk, problem: Option<String>) -> TrunkLine {
@@ -260,13 +256,13 @@ fn engines(path: &Path, manifest: &EngineManifest) -> EngineFolderReport {
         precision: manifest.precision.to_string(),
         rebuild: manifest.rebuild_command(),
         plans: manifest.plans.iter().map(|plan| plan_line(path, manifest, plan)).collect(),
-        trunk: manifest.trunk().map(|trunk| trunk_line(trunk, wrong(trunk.weights_file()))),
+        trunk: manifest.trunk().map(|trunk| trunk_line(trunk, wrong(trunk.record()))),
         decoder: manifest
-            .decoder()
-            .map(|decoder| decoder_line(decoder, wrong(decoder.weights_file()))),
+            .part::<MaskDecoderPart>()
+            .map(|part| part_line(part, wrong(part.record()))),
         memory_encoder: manifest
-            .memory_encoder()
-            .map(|encoder| memory_line(encoder, wrong(encoder.weights_file()))),
+            .part::<MemoryEncoderPart>()
+            .map(|part| part_line(part, wrong(part.record()))),
     }
 }
 

@@ -17,7 +17,7 @@ use super::same_masks::{Agreement, same_masks};
 use super::verdict::Verdict;
 use crate::compare::measure;
 use runtime::engine::EngineManifest;
-use vos::bundle::{Bundle, Role};
+use vos::bundle::{Bundle, MemoryEncoderPart, Role};
 use vos::model_tag::ModelTag;
 use vos::precision::Precision;
 use vos::prompt::PromptKind;
@@ -63,7 +63,7 @@ pub fn is_possible(manifest: &EngineManifest) -> bool {
     let fused = has(|role| role == Role::TrackSeg0) && keys;
     has(|role| role == Role::Encoder || role.is_encoder_part())
         && has(|role| role == Role::Prompt)
-        && (has(|role| role == Role::Memory) || manifest.memory_encoder().is_some())
+        && (has(|role| role == Role::Memory) || manifest.part::<MemoryEncoderPart>().is_some())
         && (has(|role| [Role::Track, Role::TrackPadded].contains(&role)) || fused)
 }
 
@@ -181,7 +181,7 @@ mod tests {
     use crate::selftest::engine_run::Repeats;
     use clap::Parser;
     use runtime::engine::manifest::Sources;
-    use vos::bundle::{self, Graph, MemoryKeyProjShape, Manifest, Wanted};
+    use vos::bundle::{self, Graph, Manifest, MemoryKeyProjShape, Wanted};
 
     fn key(precision: Precision) -> EngineKey {
         EngineKey {
@@ -248,8 +248,13 @@ mod tests {
         assert!(!possible(&bundle, &with(&[Role::TrackSeg0])));
         assert!(!possible(&bundle, &with(&[Role::TrackKeys])));
         let mut trunk = bundle::trunk::fixtures::small();
-        trunk.keys =
-            Some(MemoryKeyProjShape { layers: 2, memories: 7, tokens: 16, pointers: 16, pointer_times: true });
+        trunk.keys = Some(MemoryKeyProjShape {
+            layers: 2,
+            memories: 7,
+            tokens: 16,
+            pointers: 16,
+            pointer_times: true,
+        });
         bundle.trunk = Some(trunk);
         assert!(possible(&bundle, &with(&[Role::TrackSeg0])));
         assert!(!possible(&bundle, &with(&[])));

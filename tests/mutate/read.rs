@@ -11,7 +11,7 @@ use segtrt::commands::{Command, Outcome};
 use segtrt::experiment::Folder;
 use segtrt::suite::Suite;
 use segtrt::two_phase::{InferenceConfig, Metadata};
-use vos::bundle::{Bundle, Manifest};
+use vos::bundle::{Bundle, Manifest, MaskDecoderPart, MemoryEncoderPart, Trunk};
 use vos::files::{Configuration, JournalReader, ResultStore, sha256_of_file};
 use vos::logits::LogitsFile;
 use vos::platform::Platforms;
@@ -87,9 +87,9 @@ fn read_split(split: &Path, name: &str) -> Result<(), String> {
 pub fn weights(root: &Path) -> Result<(), String> {
     let mut bundle = Bundle::open(&root.join("fused")).map_err(full)?;
     let hash = |file: &str| sha256_of_file(&root.join("fused").join(file)).unwrap().sha256;
-    let Manifest { trunk, decoder, memory_encoder, .. } = &mut bundle.manifest;
+    let Manifest { trunk, mask_decoder, memory_encoder, .. } = &mut bundle.manifest;
     trunk.iter_mut().for_each(|own| own.sha256 = hash(&own.file));
-    decoder.iter_mut().for_each(|own| own.sha256 = hash(&own.file));
+    mask_decoder.iter_mut().for_each(|own| own.sha256 = hash(&own.file));
     memory_encoder.iter_mut().for_each(|own| own.sha256 = hash(&own.file));
     bundle.weights_of::<Trunk>().map_err(full)?;
     bundle.weights_of::<MaskDecoderPart>().map_err(full)?;

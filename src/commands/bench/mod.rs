@@ -37,7 +37,7 @@ use remarks::remarks as bench_remarks;
 use runtime::engine::{EngineManifest, PlanRecord};
 use runtime::pipeline::{self, Mode};
 use table::Line;
-use vos::bundle::{Bundle, Decoder, Graph, MemoryEncoder, Trunk};
+use vos::bundle::{Bundle, FusedPart, Graph, Trunk};
 use vos::files::OTHER_DEVICES;
 use vos::files::{ColumnSet, Configuration, FileHash, ResultStore, Sidecar};
 use vos::record::{Status, SummaryRecord};
@@ -336,10 +336,9 @@ impl ModelFiles {
             };
             let mut files: Vec<_> = engines.plans.iter().filter(runs).map(hash).collect();
             let parts = encoders.iter().flatten().any(|role| role.is_encoder_part());
-            let trunk = engines.trunk().filter(|trunk| parts || trunk.keys.is_some());
-            let weights = trunk.map(Trunk::weights_file);
-            let weights = weights.into_iter().chain(engines.decoder().map(Decoder::weights_file));
-            let weights = weights.chain(engines.memory_encoder().map(MemoryEncoder::weights_file));
+            let trunk_runs = parts || engines.keys().is_some();
+            let weights = engines.weights_files();
+            let weights = weights.filter(|file| file.graph != Trunk::GRAPH || trunk_runs);
             files.extend(weights.map(|weights| {
                 // Whose file is gone fails when it is opened.
                 let bytes = std::fs::metadata(dir.join(weights.file)).map_or(0, |meta| meta.len());

@@ -18,8 +18,7 @@ use crate::doctor;
 use runtime::build::{BuildJob, Built, FailureKind, Line, NotBuilt, Supervisor, plan_file};
 use runtime::engine::assess::{Verdict, assess};
 use runtime::engine::{EngineManifest, PlanRecord, manifest};
-use vos::bundle::Role;
-use vos::bundle::trunk::GRAPH as TRUNK;
+use vos::bundle::{FusedPart, Role, Trunk};
 
 /// What the command's exit code says about these rows.
 pub fn outcome(rows: &[Row], supervisor: &Supervisor) -> Outcome {
@@ -122,7 +121,7 @@ pub fn say_before(resolved: &Resolved) {
         eprintln!("left out: {sentence}");
     }
     // For another machine's GPU there is nothing to look for here.
-    let has_trunk = |model: &ModelBuild| model.weights.iter().any(|it| it.graph == TRUNK);
+    let has_trunk = |model: &ModelBuild| model.weights.iter().any(|it| it.graph == Trunk::GRAPH);
     let trunk = resolved.models.iter().any(has_trunk);
     if trunk
         && resolved.device.is_some()

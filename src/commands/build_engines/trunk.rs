@@ -11,7 +11,8 @@ use cuda::Gpu;
 use cuda::Missed;
 use cuda::cublaslt::{Choices, CublasLt, CublasLtError};
 use kernels::{autotune, autotuned_kernels, gemm_shapes};
-use runtime::engine::{EngineManifest, open_trunk};
+use runtime::engine::{EngineManifest, open_part};
+use vos::bundle::Trunk;
 
 /// How long algorithms and kernels have their turns; on an H200 all of them take less than 30 s.
 const CHOICE: Duration = Duration::from_secs(120);
@@ -41,7 +42,7 @@ pub fn choose(dir: &Path, manifest: &mut EngineManifest) -> Result<Option<String
     }
     let measure = || -> Result<Choices> {
         let trunk = manifest.trunk().context("no trunk")?;
-        let weights = open_trunk(dir, manifest)?;
+        let weights = open_part::<Trunk>(dir, manifest)?;
         let blocks = (0..trunk.blocks.len()).map(|at| weights.block(at));
         autotune(&gpu, trunk, &blocks.collect::<Result<Vec<_>>>()?, CHOICE)
     };

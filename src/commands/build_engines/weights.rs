@@ -12,8 +12,7 @@ use super::planned::{ModelBuild, PlannedWeights};
 use super::row::Row;
 use runtime::build::{FailureKind, NotBuilt};
 use runtime::engine::{EngineManifest, freshness};
-use vos::bundle::fused_part::KNOWN;
-use vos::bundle::{Bundle, Manifest, Role, WeightsRecord};
+use vos::bundle::{Bundle, Manifest, PARTS, PartKind, Plans, Role, WeightsRecord};
 use vos::files::atomic;
 
 /// The bundle's, those that go with plans of these graphs in `dir`, of which `there` is known; `own_memory`: the bundle's memory encoder is
@@ -26,33 +25,18 @@ pub fn planned(
     there: Option<&EngineManifest>,
 ) -> Vec<PlannedWeights> {
     let before = there.map(|manifest| &manifest.bundle);
-    let new = |file: WeightsRecord<'_>, changed: Option<bool>| {
-        let WeightsRecord { graph, what, file: name, .. } = file;
-        let why = match changed {
+    let has = |role: Role| graphs.contains(&role);
+    let plans = Plans { has: &has, f16: own_memory };
+    let new = |(part, file): (PartKind, WeightsRecord<'_>)| {
+        let known = before.filter(|before| (part.record)(before).is_some());
+        let why = match known.map(|before| part.is_same(before, bundle)) {
             None => Some("not copied yet".to_owned()),
-            Some(true) => Some(format!("the {what} has changed in the bundle")),
-            Some(false) => freshness::damaged_weights(file, dir),
+            Some(false) => Some(format!("the {} has changed in the bundle", part.name)),
+            Some(true) => freshness::damaged_weights(file, dir),
         };
-        PlannedWeights { graph, file: name.to_owned(), why }
+        PlannedWeights { graph: part.graph, file: file.file.to_owned(), why }
     };
-    let trunk = bundle.trunk.as_ref().filter(|_| graphs.iter().any(|role| role.is_encoder_part()));
-    let trunk = trunk.map(|trunk| {
-        let before = before.and_then(|before| before.trunk.as_ref());
-        new(trunk.weights_file(), before.map(|before| before != trunk))
-    });
-    let decoder = bundle.decoder.as_ref().filter(|_| graphs.contains(&Role::TrackImage));
-    let decoder = decoder.map(|decoder| {
-        let before = before.and_then(|before| before.decoder.as_ref());
-        new(decoder.weights_file(), before.map(|before| before != decoder))
-    });
-    // With the steps, of which it is one.
-    let steps = own_memory && graphs.contains(&Role::Prompt) && !graphs.contains(&Role::Memory);
-    let memory = bundle.memory_encoder.as_ref().filter(|_| steps);
-    let memory = memory.map(|memory| {
-        let before = before.and_then(|before| before.memory_encoder.as_ref());
-        new(memory.weights_file(), before.map(|before| before != memory))
-    });
-    trunk.into_iter().chain(decoder).chain(memory).collect()
+    bundle.weights_files_with(&plans).map(new).collect()
 }
 
 /// Copies the model's files, where they must be; a row for each.
@@ -99,11 +83,11 @@ pub fn settle(dir: &Path) -> Result<Option<String>> {
     let Some(manifest) = EngineManifest::read(dir)? else { return Ok(None) };
     // As long as the manifest on disk speaks of a file, there may be engines that a build did not replace.
     let needed = |file: &str| manifest.bundle.weights_files().any(|known| known.file == file);
-    let removed = KNOWN.into_iter().filter(|(file, _)| !needed(file));
-    let removed = removed.filter(|(file, _)| std::fs::remove_file(dir.join(file)).is_ok());
+    let removed = PARTS.into_iter().filter(|part| !needed(part.file));
+    let removed = removed.filter(|part| std::fs::remove_file(dir.join(part.file)).is_ok());
     let said: Vec<String> = removed
-        .map(|(file, what)| {
-            format!("{file} removed from {}: no {what} goes with it now", dir.display())
+        .map(|PartKind { file, name, .. }| {
+            format!("{file} removed from {}: no {name} goes with it now", dir.display())
         })
         .collect();
     Ok((!said.is_empty()).then(|| said.join("; ")))

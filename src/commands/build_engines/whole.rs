@@ -51,7 +51,7 @@ pub fn settle(dir: &Path, manifest: &mut EngineManifest) -> Result<Option<String
         beside: Role::Prompt,
     });
     let last = manifest.bundle.segments().last().map(|segment| segment.role);
-    let decoder = last.filter(|_| manifest.bundle.decoder.is_some()).map(|role| Replaced {
+    let decoder = last.filter(|_| manifest.bundle.mask_decoder.is_some()).map(|role| Replaced {
         role,
         what: "the last segment with the mask decoder in it",
         by: "this program's kernels",

@@ -4,8 +4,8 @@ The bank's state against the tracker's own schedule, frame by frame over clips o
 
 use anyhow::Result;
 
-use crate::selftest::{Bench, Checked, Topic, compare, row};
 use crate::BankState;
+use crate::selftest::{Bench, Checked, Topic, compare, row};
 use cuda::Element;
 use vos::bundle::Contract;
 use vos::noise::Noise;

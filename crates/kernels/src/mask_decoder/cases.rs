@@ -6,11 +6,11 @@ that are not.
 use anyhow::Result;
 use half::f16;
 
+use super::drawn::Drawn;
+use super::reference::{self, Expected};
 use crate::selftest::{Bench, Checked, Limits, POISON, Topic, bytes_of, compare, row};
 use crate::{Answer, MaskDecoder, Source};
 use cuda::{Stream, View};
-use super::drawn::Drawn;
-use super::reference::{self, Expected};
 use vos::bundle::MaskDecoderShape;
 use vos::bundle::mask_decoder::WIDTH;
 

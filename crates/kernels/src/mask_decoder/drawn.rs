@@ -4,14 +4,14 @@ A mask decoder with weights that are drawn, as its file has them and as its netw
 
 use std::collections::BTreeMap;
 
-use anyhow::{Context, Result};
+use anyhow::Result;
 use half::f16;
-use safetensors::tensor::{Dtype, TensorView, serialize};
+use safetensors::tensor::Dtype;
 
 use super::reference::Rows;
-use crate::selftest::bytes_of;
+use crate::selftest::weights_file;
 use vos::bundle::mask_decoder::{CROSS, HEADS, MASKS, MIDDLE, NARROW, TOKENS, WIDTH};
-use vos::bundle::{MaskDecoderShape, MaskDecoderWeights};
+use vos::bundle::{FusedPart, MaskDecoderPart, MaskDecoderShape, MaskDecoderWeights};
 use vos::noise::Noise;
 
 /// Columns of a head between tokens and image.
@@ -133,23 +133,9 @@ impl Drawn {
         }
     }
 
-    /// The file of weights, read as one from a bundle is.
+    /// The file of weights, read as a bundle's.
     pub fn weights(&self) -> Result<MaskDecoderWeights> {
-        let tensors = MaskDecoderPart::tensors(&self.shape);
-        let mut bytes = Vec::with_capacity(tensors.len());
-        for tensor in &tensors {
-            let values = self.get(tensor.name.trim_start_matches("decoder."));
-            bytes.push(match tensor.dtype {
-                Dtype::F16 => bytes_of(values, |value| f16::from_f32(*value).to_le_bytes()),
-                _ => bytes_of(values, |value| value.to_le_bytes()),
-            });
-        }
-        let views = tensors.iter().zip(&bytes).map(|(tensor, bytes)| {
-            let view = TensorView::new(tensor.dtype, tensor.shape.clone(), bytes);
-            Ok((tensor.name.clone(), view.with_context(|| format!("{} drawn", tensor.name))?))
-        });
-        let views = views.collect::<Result<Vec<_>>>()?;
-        MaskDecoderWeights::read(serialize(views, None)?, self.shape)
+        weights_file(&self.shape, |name| self.get(name.trim_start_matches("decoder.")))
     }
 }
 

@@ -5,8 +5,8 @@ the image is one over all of it. Weights and inputs have the values that the ker
 
 use rayon::prelude::*;
 
-use crate::selftest::f64_reference::{dot, gelu, layer_norm};
 use super::drawn::Drawn;
+use crate::selftest::f64_reference::{dot, gelu, layer_norm};
 use vos::bundle::mask_decoder::{CROSS, HEADS, HIDDEN, LAYERS, MASKS, MIDDLE, NARROW, WIDTH};
 
 const NORM_EPSILON: f64 = 1e-5;

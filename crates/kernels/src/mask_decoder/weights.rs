@@ -7,7 +7,7 @@ use anyhow::{Context, Result};
 use crate::loaded::{Affine, Loaded};
 use cuda::{Gpu, Stream, View};
 use vos::bundle::mask_decoder::LAYERS;
-use vos::bundle::{MaskDecoderShape, MaskDecoderWeights};
+use vos::bundle::{FusedPart, MaskDecoderPart, MaskDecoderShape, MaskDecoderWeights};
 
 /// Tokens read the image: from sums over it to queries.
 #[derive(Debug)]

@@ -7,11 +7,11 @@ use anyhow::Result;
 use half::f16;
 use rayon::prelude::*;
 
+use super::drawn::Drawn;
+use super::reference::{self, Given};
 use crate::selftest::{Bench, Checked, Limits, POISON, Topic, bytes_of, row};
 use crate::{MemoryEncoder, Source};
 use cuda::{Stream, View};
-use super::drawn::Drawn;
-use super::reference::{self, Given};
 use vos::bundle::MemoryEncoderShape;
 use vos::bundle::memory_encoder::{DEPTH, LATENTS};
 
@@ -240,7 +240,8 @@ fn near(came: &[u8], expected: &[f64], shape: MemoryEncoderShape, wanted: &[bool
 mod tests {
     use super::*;
 
-    const SMALL: MemoryEncoderShape = MemoryEncoderShape { grid: 6, scale: 20.0, offset: -10.0, latents: false };
+    const SMALL: MemoryEncoderShape =
+        MemoryEncoderShape { grid: 6, scale: 20.0, offset: -10.0, latents: false };
 
     fn given<'a>(low: &'a [f32], frame: &Frame) -> Given<'a> {
         Given { low, binary: frame.binary, score: frame.score }
@@ -269,7 +270,10 @@ mod tests {
         let corners = [0, 63, 63 * 64, 64 * 64 - 1];
         assert!(corners.iter().all(|at| wanted[*at]) && wanted.contains(&false));
         assert_eq!(wanted.iter().filter(|wanted| **wanted).count(), 6 * SQUARE * SQUARE);
-        assert_eq!(looked_at(MemoryEncoderShape { latents: true, grid: 64, ..SMALL }), vec![true; 4096]);
+        assert_eq!(
+            looked_at(MemoryEncoderShape { latents: true, grid: 64, ..SMALL }),
+            vec![true; 4096]
+        );
     }
 
     #[test]

@@ -4,14 +4,14 @@ A memory encoder with weights that are drawn, as its file has them and as its ne
 
 use std::collections::BTreeMap;
 
-use anyhow::{Context, Result};
+use anyhow::Result;
 use half::f16;
-use safetensors::tensor::{Dtype, TensorView, serialize};
+use safetensors::tensor::Dtype;
 
 use crate::selftest::f64_reference::{dot, layer_norm};
-use crate::selftest::bytes_of;
+use crate::selftest::weights_file;
 use vos::bundle::memory_encoder::{DEPTH, LATENTS, LAYERS, WIDTH};
-use vos::bundle::{MemoryEncoderShape, MemoryEncoderWeights};
+use vos::bundle::{FusedPart, MemoryEncoderPart, MemoryEncoderShape, MemoryEncoderWeights};
 use vos::noise::Noise;
 
 /// Of the latents' norms.
@@ -135,23 +135,9 @@ impl Drawn {
         both.flat_map(|name| self.get(&name).to_vec()).collect()
     }
 
-    /// The file of weights, read as one from a bundle is.
+    /// The file of weights, read as a bundle's.
     pub fn weights(&self) -> Result<MemoryEncoderWeights> {
-        let tensors = MemoryEncoderPart::tensors(&self.shape);
-        let mut bytes = Vec::with_capacity(tensors.len());
-        for tensor in &tensors {
-            let values = self.get(&tensor.name);
-            bytes.push(match tensor.dtype {
-                Dtype::F16 => bytes_of(values, |value| f16::from_f32(*value).to_le_bytes()),
-                _ => bytes_of(values, |value| value.to_le_bytes()),
-            });
-        }
-        let views = tensors.iter().zip(&bytes).map(|(tensor, bytes)| {
-            let view = TensorView::new(tensor.dtype, tensor.shape.clone(), bytes);
-            Ok((tensor.name.clone(), view.with_context(|| format!("{} drawn", tensor.name))?))
-        });
-        let views = views.collect::<Result<Vec<_>>>()?;
-        MemoryEncoderWeights::read(serialize(views, None)?, self.shape)
+        weights_file(&self.shape, |name| self.get(name))
     }
 }
 

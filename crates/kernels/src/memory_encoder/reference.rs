@@ -5,8 +5,8 @@ folded, and a softmax is one over all that it is of. Weights and inputs have the
 
 use rayon::prelude::*;
 
-use crate::selftest::f64_reference::{dot, gelu, layer_norm};
 use super::drawn::Drawn;
+use crate::selftest::f64_reference::{dot, gelu, layer_norm};
 use vos::bundle::memory_encoder::{
     BLOCKS, DEPTH, HIDDEN, LATENT_HIDDEN, LAYERS, SPREAD, STEPS, TAPS, WIDTH, WINDOWS,
 };

@@ -7,7 +7,7 @@ use anyhow::{Context, Result};
 use crate::loaded::{Affine, Loaded};
 use cuda::{Gpu, Stream, View};
 use vos::bundle::memory_encoder::{BLOCKS, LAYERS};
-use vos::bundle::{MemoryEncoderShape, MemoryEncoderWeights};
+use vos::bundle::{FusedPart, MemoryEncoderPart, MemoryEncoderShape, MemoryEncoderWeights};
 
 /// A convolution and the norm behind it.
 #[derive(Debug)]

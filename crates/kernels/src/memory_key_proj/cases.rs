@@ -20,7 +20,8 @@ const KEY: usize = 256;
 const PAIRS: usize = KEY / 2;
 const QUARTERS: usize = KEY / TOKEN;
 
-const SAM2: MemoryKeyProjShape = MemoryKeyProjShape { layers: 4, memories: 7, tokens: 4096, pointers: 16, pointer_times: true };
+const SAM2: MemoryKeyProjShape =
+    MemoryKeyProjShape { layers: 4, memories: 7, tokens: 4096, pointers: 16, pointer_times: true };
 
 /// SAM 2.1 at 1024 and 512 pixels, EdgeTAM's sizes, then places and quarters of pointers that fill no tile.
 const CASES: [MemoryKeyProjShape; 5] = [
@@ -45,9 +46,9 @@ pub(crate) const TOPIC: Topic = Topic {
 };
 
 fn judge(bench: &Bench) {
-    let all = |case: &Keys| case.memories * case.tokens + case.pointers * QUARTERS;
+    let all = |case: &MemoryKeyProjShape| case.memories * case.tokens + case.pointers * QUARTERS;
     let cases = bench.planned(CASES, |case| (case.layers * all(case) * KEY, 1));
-    let name = |case: &Keys| {
+    let name = |case: &MemoryKeyProjShape| {
         let MemoryKeyProjShape { layers, memories, tokens, pointers, pointer_times } = case;
         let times = if *pointer_times { "with" } else { "without" };
         format!(

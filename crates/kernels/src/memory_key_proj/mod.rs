@@ -11,7 +11,7 @@ use super::images::{self, Topic};
 use super::{blocks, int, need_exactly};
 use cuda::module::{Arg, Function, Launch};
 use cuda::{Gpu, MemoryTag, Stream, View};
-use vos::bundle::{MemoryKeyProjWeights, MemoryKeyProjShape};
+use vos::bundle::{MemoryKeyProjShape, MemoryKeyProjWeights};
 
 /// As in the source: columns of a memory's token and of a key, tokens of a pointer, rows of a tile, threads of a block.
 const TOKEN: usize = 64;
@@ -47,7 +47,12 @@ impl MemoryKeyProj {
     ///
     /// # Errors
     /// The driver refuses the PTX; weights of another size; sizes beyond 2³¹ elements.
-    pub fn new(gpu: &Gpu, shape: MemoryKeyProjShape, weights: &MemoryKeyProjWeights, stream: &Stream) -> Result<Self> {
+    pub fn new(
+        gpu: &Gpu,
+        shape: MemoryKeyProjShape,
+        weights: &MemoryKeyProjWeights,
+        stream: &Stream,
+    ) -> Result<Self> {
         let (modules, form) = images::load(gpu, &[Topic::Keys])?;
         log::debug!("the memory attention's keys from {form}");
         let (_, module) = modules.first().context("no kernels about keys")?;
@@ -117,7 +122,8 @@ impl MemoryKeyProj {
         keys: &View,
         stream: &Stream,
     ) -> Result<()> {
-        let MemoryKeyProjShape { layers, memories: count, tokens, pointers: all_pointers, .. } = self.shape;
+        let MemoryKeyProjShape { layers, memories: count, tokens, pointers: all_pointers, .. } =
+            self.shape;
         need_exactly(memories, HALF * count * tokens * TOKEN, ALIGNMENT, "'mem'")?;
         need_exactly(ages, 4 * count, 4, "'tidx'")?;
         need_exactly(pointers, HALF * all_pointers * KEY, ALIGNMENT, "'ptrs'")?;

@@ -10,6 +10,7 @@ mod ahead;
 mod bench;
 mod bytes;
 mod compare;
+mod drawn_weights;
 pub(crate) mod f64_reference;
 pub mod nvjpeg;
 mod stopwatch;
@@ -18,11 +19,10 @@ pub use ahead::{Planned, processors};
 pub use bench::{Bench, CaseRow, Listener, POISON, STAGING, row};
 pub use bytes::{bytes_of, f16_bytes, f32_bytes};
 pub use compare::{Checked, Limits, compare};
+pub(crate) use drawn_weights::weights_file;
 pub use stopwatch::{Launches, TimedRuns};
 
-use crate::{
-    Source, bank, mask, mask_decoder, memory_encoder, memory_key_proj, preprocess,
-};
+use crate::{Source, bank, mask, mask_decoder, memory_encoder, memory_key_proj, preprocess};
 use vos::platform::OLDEST_FUSED_SM;
 
 /// The cases of one part, and their requirements.

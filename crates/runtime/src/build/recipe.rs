@@ -113,7 +113,7 @@ pub fn makes_memories(bundle: &Manifest, sm: u32, precision: Precision) -> bool 
 
 /// This program's own kernels decode the masks behind a track step that is cut at its attentions, likewise.
 pub fn decodes(bundle: &Manifest, sm: u32, precision: Precision) -> bool {
-    bundle.decoder.is_some() && serves_halves(bundle, sm, precision)
+    bundle.mask_decoder.is_some() && serves_halves(bundle, sm, precision)
 }
 
 /// There are kernels that compute in fp16 as these engines do.
@@ -202,7 +202,7 @@ pub fn is_optional(role: Role) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use vos::bundle::{Bundle, Decoder, Graph, MemoryKeyProjShape};
+    use vos::bundle::{Bundle, Graph, MaskDecoderPart, MaskDecoderShape, MemoryKeyProjShape};
 
     #[test]
     fn a_bundle_that_the_kernels_cannot_serve_gets_the_padded_bank() {
@@ -281,8 +281,13 @@ mod tests {
         };
         assert!(has_keys(&bundle, Precision::Fp16));
         let trunk = bundle.trunk.as_mut().unwrap();
-        trunk.keys =
-            Some(MemoryKeyProjShape { layers: 2, memories: 7, tokens: 16, pointers: 16, pointer_times: true });
+        trunk.keys = Some(MemoryKeyProjShape {
+            layers: 2,
+            memories: 7,
+            tokens: 16,
+            pointers: 16,
+            pointer_times: true,
+        });
         assert!(!has_keys(&bundle, Precision::Fp16), "a kernel makes them");
         assert!(has_keys(&bundle, Precision::Mixed), "whose engines have no trunk");
         bundle.model.precision = "fp32".to_owned();
@@ -293,8 +298,8 @@ mod tests {
     fn what_ends_in_front_of_the_kernels_decoder_stands_for_the_last_segment_where_they_serve() {
         let mut bundle = Bundle::open("../../tests/data/fused".as_ref()).unwrap().manifest;
         let (file, sha256) = (String::new(), String::new());
-        bundle.decoder =
-            Some(Decoder { file, bytes: 0, sha256, flops: 1, grid: 4, probable: true });
+        let shape = MaskDecoderShape { grid: 4, probable: true };
+        bundle.mask_decoder = Some(MaskDecoderPart { file, bytes: 0, sha256, flops: 1, shape });
         let taken = |bundle: &Manifest, sm, precision| {
             let roles = roles(TrackVariant::Segmented, bundle, sm, precision);
             let there = |role| roles.contains(&role);
@@ -310,7 +315,7 @@ mod tests {
         ] {
             assert_eq!(taken(&bundle, sm, precision), expected, "{sm} {precision}");
         }
-        bundle.decoder = None;
+        bundle.mask_decoder = None;
         assert_eq!(taken(&bundle, 90, Precision::Fp16), (5, false));
     }
 

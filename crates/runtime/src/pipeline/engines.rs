@@ -9,14 +9,16 @@ use std::sync::Arc;
 use anyhow::{Context, Result, bail};
 
 use super::options::Options;
+use super::part_weights::PartWeights;
 use super::step_engines::{BankKeys, MemoryMaker, StepEngines, TrackEngines};
 use super::trunk_file::TrunkFile;
 use crate::Stage;
-use super::part_weights::PartWeights;
 use crate::engine::{EngineManifest, PlanRecord, open_plan};
 use cuda::Gpu;
 use tensorrt::{Engine, Runtime};
-use vos::bundle::{Contract, MaskDecoderPart, MemoryEncoderPart, MemoryKeyProjWeights, Role, Wiring};
+use vos::bundle::{
+    Contract, MaskDecoderPart, MemoryEncoderPart, MemoryKeyProjWeights, Role, Wiring,
+};
 use vos::platform::Platforms;
 use vos::track_variant::TrackVariant;
 

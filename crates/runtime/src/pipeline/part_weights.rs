@@ -29,11 +29,7 @@ impl<P: FusedPart<Shape: Copy>> PartWeights<P> {
     ///
     /// # Errors
     /// A file that is missing, damaged, or not the manifest's.
-    pub fn get(
-        &self,
-        dir: &Path,
-        manifest: &EngineManifest,
-    ) -> Result<Option<ShapeAndWeights<P>>> {
+    pub fn get(&self, dir: &Path, manifest: &EngineManifest) -> Result<Option<ShapeAndWeights<P>>> {
         let Some(part) = manifest.part::<P>() else { return Ok(None) };
         let weights = match self.0.get() {
             Some(weights) => Arc::clone(weights),

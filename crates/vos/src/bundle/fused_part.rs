@@ -11,13 +11,13 @@ use std::path::Path;
 
 use anyhow::{Context, Result, bail};
 
+use super::Bundle;
 use super::manifest::Manifest;
 use super::mask_decoder::MaskDecoderPart;
 use super::memory_encoder::MemoryEncoderPart;
 use super::role::Role;
 use super::tensors::{Contents, Tensor, check_size, read_file};
 use super::trunk::Trunk;
-use super::Bundle;
 
 /// A part of the network, described by its table in the manifest.
 pub trait FusedPart: Sized + 'static {
@@ -39,8 +39,8 @@ pub trait FusedPart: Sized + 'static {
     /// The table's shape.
     fn shape(&self) -> &Self::Shape;
 
-    /// The table's file: name, SHA-256, and size where the table has it.
-    fn file(&self) -> (&str, &str, Option<u64>);
+    /// The record of its file.
+    fn record(&self) -> WeightsRecord<'_>;
 
     /// All tensors of the file.
     fn tensors(shape: &Self::Shape) -> Vec<Tensor>;
@@ -53,12 +53,6 @@ pub trait FusedPart: Sized + 'static {
 
     /// Whether the kernels compute the part among these plans, and TensorRT does not.
     fn goes_with(manifest: &Manifest, plans: &Plans<'_>) -> bool;
-
-    /// Its file's record.
-    fn record(&self) -> WeightsRecord<'_> {
-        let (file, sha256, bytes) = self.file();
-        WeightsRecord { graph: Self::GRAPH, what: Self::NAME, file, sha256, bytes }
-    }
 }
 
 /// The plans that a part's kernels run beside.
@@ -82,6 +76,8 @@ pub struct WeightsRecord<'m> {
     pub sha256: &'m str,
     /// Its size, where the manifest has it.
     pub bytes: Option<u64>,
+    /// 2 × multiply-accumulates of the part for one object of one frame, or for one image.
+    pub flops: u64,
 }
 
 /// An opened file of weights: all tensors of its part, in their shapes and types, and no others.
@@ -99,7 +95,7 @@ impl<P: FusedPart> WeightsFile<P> {
     /// A file that cannot be read, is damaged or another's; a tensor that is missing, too many, or
     /// of another type or shape.
     pub fn open(path: &Path, part: &P) -> Result<Self> {
-        let (_, sha256, size) = part.file();
+        let WeightsRecord { sha256, bytes: size, .. } = part.record();
         let bytes = read_file(path, sha256, &format!("the weights of the {}", P::NAME))?;
         if let Some(size) = size {
             check_size(path, &bytes, size)?;
@@ -170,9 +166,7 @@ impl PartKind {
             file: P::FILE,
             record: |manifest| P::of(manifest).map(P::record),
             goes_with: P::goes_with,
-            check: |manifest| {
-                P::of(manifest).map_or(Ok(()), |part| part.check_against(manifest))
-            },
+            check: |manifest| P::of(manifest).map_or(Ok(()), |part| part.check_against(manifest)),
             same: |one, other| P::of(one) == P::of(other),
             bytes: |bundle| Ok(bundle.weights_of::<P>()?.map(|weights| weights.file().to_vec())),
         }
@@ -244,7 +238,7 @@ impl Bundle {
     /// As those of [`WeightsFile::open`].
     pub fn weights_of<P: FusedPart>(&self) -> Result<Option<WeightsFile<P>>> {
         let Some(part) = P::of(&self.manifest) else { return Ok(None) };
-        let weights = WeightsFile::open(&self.dir.join(part.file().0), part);
+        let weights = WeightsFile::open(&self.dir.join(part.record().file), part);
         weights.map(Some).with_context(|| {
             format!(
                 "the {} is not that of its manifest; export the model again or restore the file",

@@ -12,7 +12,7 @@ use serde::{Deserialize, Serialize};
 
 use safetensors::tensor::Dtype;
 
-use super::fused_part::{FusedPart, Plans, WeightsFile};
+use super::fused_part::{FusedPart, Plans, WeightsFile, WeightsRecord};
 use super::manifest::{Contract, Graph, Manifest};
 use super::ports::{has_shape, listed};
 use super::role::Role;
@@ -115,8 +115,10 @@ impl FusedPart for MaskDecoderPart {
         &self.shape
     }
 
-    fn file(&self) -> (&str, &str, Option<u64>) {
-        (&self.file, &self.sha256, Some(self.bytes))
+    fn record(&self) -> WeightsRecord<'_> {
+        let Self { file, sha256, flops, .. } = self;
+        let (graph, what, bytes) = (Self::GRAPH, Self::NAME, Some(self.bytes));
+        WeightsRecord { graph, what, file, sha256, bytes, flops: *flops }
     }
 
     /// Shapes are `[rows out, columns in]` unless a comment says otherwise. Scales of queries are in

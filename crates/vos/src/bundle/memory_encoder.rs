@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 
 use safetensors::tensor::Dtype;
 
-use super::fused_part::{FusedPart, Plans, WeightsFile};
+use super::fused_part::{FusedPart, Plans, WeightsFile, WeightsRecord};
 use super::manifest::{Contract, Manifest};
 use super::ports::{has_shape, listed};
 use super::role::Role;
@@ -135,8 +135,10 @@ impl FusedPart for MemoryEncoderPart {
         &self.shape
     }
 
-    fn file(&self) -> (&str, &str, Option<u64>) {
-        (&self.file, &self.sha256, Some(self.bytes))
+    fn record(&self) -> WeightsRecord<'_> {
+        let Self { file, sha256, flops, .. } = self;
+        let (graph, what, bytes) = (Self::GRAPH, Self::NAME, Some(self.bytes));
+        WeightsRecord { graph, what, file, sha256, bytes, flops: *flops }
     }
 
     /// Shapes are `[rows out, columns in]`, of a convolution `[rows out, places, channels in]`, unless

@@ -14,7 +14,7 @@ mod weights;
 use anyhow::{Context, Result, ensure};
 use serde::{Deserialize, Serialize};
 
-use super::fused_part::{FusedPart, Plans, WeightsFile};
+use super::fused_part::{FusedPart, Plans, WeightsFile, WeightsRecord};
 use super::manifest::{Axis, DType, Manifest, Tensor};
 use super::memory_key_proj::MemoryKeyProjShape;
 use super::role::Role;
@@ -215,8 +215,10 @@ impl FusedPart for Trunk {
         self
     }
 
-    fn file(&self) -> (&str, &str, Option<u64>) {
-        (&self.file, &self.sha256, None)
+    fn record(&self) -> WeightsRecord<'_> {
+        let Self { file, sha256, flops, .. } = self;
+        let (graph, what, bytes) = (Self::GRAPH, Self::NAME, None);
+        WeightsRecord { graph, what, file, sha256, bytes, flops: *flops }
     }
 
     fn tensors(shape: &Self) -> Vec<FileTensor> {

@@ -15,7 +15,8 @@ use crate::gemm::{GemmKernels, GemmLayerNormKernels};
 use crate::selftest::{Bench, Checked, Launches, POISON, TimedRuns, Topic, bytes_of, compare, row};
 use cuda::cublaslt::{Choices, CublasLt, CublasLtError, PdlKernels};
 use cuda::{CapturedGraph, Missed, Stream};
-use vos::bundle::trunk::{Affine, BlockWeights, FILE, Trunk, TrunkBlock};
+use vos::bundle::FusedPart;
+use vos::bundle::trunk::{Affine, BlockWeights, Trunk, TrunkBlock};
 
 const NAME: &str = "trunk whole";
 /// With the choices of an autotuning of [`BUDGET`].
@@ -126,7 +127,14 @@ impl Model {
             }
             ends[stage] = blocks.len() - 1;
         }
-        Trunk { file: FILE.to_owned(), sha256: String::new(), flops: 0, ends, blocks, keys: None }
+        Trunk {
+            file: Trunk::FILE.to_owned(),
+            sha256: String::new(),
+            flops: 0,
+            ends,
+            blocks,
+            keys: None,
+        }
     }
 }
 

@@ -16,7 +16,7 @@ fn manifest() -> Manifest {
     manifest
 }
 
-fn small() -> MemoryEncoder {
+fn small() -> MemoryEncoderPart {
     let (file, sha256) = (MemoryEncoderPart::FILE.to_owned(), String::new());
     let (scale, offset) = (20.0, -10.0);
     let shape = MemoryEncoderShape { grid: 4, scale, offset, latents: false };
@@ -64,7 +64,10 @@ fn what_no_kernel_computes_is_refused() {
         &|e, _| e.shape.latents = true,
         "has 4 tokens a side, its latents' kernels take multiples of 16",
     );
-    refused(&|e, _| e.shape.scale = f32::NAN, "NaN times itself plus -10, expected two finite numbers");
+    refused(
+        &|e, _| e.shape.scale = f32::NAN,
+        "NaN times itself plus -10, expected two finite numbers",
+    );
     refused(&|e, _| e.shape.offset = f32::INFINITY, "20 times itself plus inf");
     refused(&|_, m| m.contract.feature_channels = 128, "128 and 64 channels");
     refused(&|_, m| m.contract.memory_channels = 256, "256 and 256 channels");
@@ -167,7 +170,8 @@ fn another_file_is_refused_with_tensor_found_and_expected() {
         std::fs::write(&path, bytes).unwrap();
         let sha256 = crate::files::sha256_of_file(&path).unwrap().sha256;
         let bytes = bytes.len() as u64 + more;
-        let opened = MemoryEncoderWeights::open(&path, &MemoryEncoderPart { bytes, sha256, ..small() });
+        let opened =
+            MemoryEncoderWeights::open(&path, &MemoryEncoderPart { bytes, sha256, ..small() });
         opened.map_err(|error| format!("{error:#}"))
     };
     let tensors = MemoryEncoderPart::tensors(&small().shape);
@@ -200,7 +204,8 @@ fn another_file_is_refused_with_tensor_found_and_expected() {
         "the tensor memory.join.weight is F16[256, 64, 9], expected F16[256, 9, 64]",
     );
     // A file with latents, where the manifest says that there are none.
-    let latents = MemoryEncoderPart::tensors(&MemoryEncoderShape { latents: true, ..small().shape });
+    let latents =
+        MemoryEncoderPart::tensors(&MemoryEncoderShape { latents: true, ..small().shape });
     refused(
         &|all| all.clone_from(&latents),
         &format!("it has {} tensors, the memory encoder has {}", latents.len(), tensors.len()),

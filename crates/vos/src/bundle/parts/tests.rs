@@ -2,8 +2,8 @@
 
 use super::*;
 use crate::bundle::manifest::{Axis, DType};
-use crate::bundle::trunk::FILE;
 use crate::bundle::{Bundle, Role};
+use crate::bundle::{FusedPart, Trunk};
 
 /// "x" is fp32 of 7 values, "x:9" of 9, "x:2*9" of 2 rows, "x:h9" fp16.
 fn tensor(text: &str) -> Tensor {
@@ -20,7 +20,7 @@ fn graph(role: Role, inputs: &str, outputs: &str) -> Graph {
     let all = |names: &str| names.split_whitespace().map(tensor).collect();
     Graph {
         role,
-        file: FILE.to_owned(),
+        file: Trunk::FILE.to_owned(),
         sha256: String::new(),
         flops: 0,
         inputs: all(inputs),

@@ -144,7 +144,10 @@ fn another_file_is_refused_with_tensor_found_and_expected() {
         &|t| t.iter_mut().find(|t| t.0 == "blocks.2.up.weight").unwrap().2 = vec![32, 128],
         "the tensor blocks.2.up.weight is F16[32, 128], expected F16[128, 32]",
     );
-    refused(&|t| t.push(("blocks.5.norm1.bias".into(), Dtype::F32, vec![8])), "the encoder's trunk has");
+    refused(
+        &|t| t.push(("blocks.5.norm1.bias".into(), Dtype::F32, vec![8])),
+        "the encoder's trunk has",
+    );
 
     let mut trunk = small();
     let tensors = tensors_of(&trunk);
