@@ -5,7 +5,7 @@ The number of the next frame lies in device memory, so that one recorded graph d
 `reset`, then for each frame `enqueue_inputs` (tracked frames only) … `enqueue_advance`, all on one stream.
 */
 
-pub(crate) mod cases;
+pub(crate) mod selftest;
 
 use anyhow::{Result, ensure};
 

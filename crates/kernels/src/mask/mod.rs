@@ -2,8 +2,8 @@
 Low-resolution logits to a bit-packed mask at the video's size: [`Geometry::upsample`] on the device, bit for bit.
 */
 
-pub(crate) mod cases;
 mod counts;
+pub(crate) mod selftest;
 
 pub use counts::{COUNTERS_BYTES, MaskCounts};
 

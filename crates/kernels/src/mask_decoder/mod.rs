@@ -15,11 +15,9 @@ image ─ write ─→ y, sums ─ gather, hidden, narrow, fold_read ─→ fold
 All tensors of the image are fp16, those of tokens fp32; so is the answer but for the pointer.
 */
 
-pub(crate) mod cases;
-mod drawn;
 mod launches;
-mod reference;
 mod scratch;
+pub(crate) mod selftest;
 mod weights;
 
 use std::sync::Arc;

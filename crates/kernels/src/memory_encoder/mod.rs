@@ -11,11 +11,9 @@ memory ─ windows ─→ latents of a window each
 Images between launches are fp16 and channels-last; latents, which layers add to, are fp32.
 */
 
-pub(crate) mod cases;
-mod drawn;
 mod launches;
-mod reference;
 mod scratch;
+pub(crate) mod selftest;
 mod weights;
 
 use anyhow::Result;

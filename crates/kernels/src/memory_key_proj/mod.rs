@@ -3,7 +3,7 @@ The keys of the memory attention, of all layers and the whole bank, in one launc
 `track_keys`, from the weights that a trunk's file has.
 */
 
-pub(crate) mod cases;
+pub(crate) mod selftest;
 
 use anyhow::{Context, Result, ensure};
 

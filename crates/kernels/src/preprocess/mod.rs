@@ -5,7 +5,7 @@ With [`Filter::PillowBicubic`] the values are those of [`vos::preprocess::Prepro
 those of [`vos::preprocess::linear`], bit for bit; as halves they are rounded to nearest, ties to even.
 */
 
-pub(crate) mod cases;
+pub(crate) mod selftest;
 
 use anyhow::{Result, ensure};
 use half::f16;

@@ -46,13 +46,13 @@ pub struct Topic {
 
 /// All topics, in the order in which they run.
 pub const TOPICS: &[Topic] = &[
-    preprocess::cases::TOPIC,
-    mask::cases::TOPIC,
-    bank::cases::TOPIC,
+    preprocess::selftest::TOPIC,
+    mask::selftest::TOPIC,
+    bank::selftest::TOPIC,
     crate::attention::TOPIC,
-    memory_key_proj::cases::TOPIC,
-    mask_decoder::cases::TOPIC,
-    memory_encoder::cases::TOPIC,
+    memory_key_proj::selftest::TOPIC,
+    mask_decoder::selftest::TOPIC,
+    memory_encoder::selftest::TOPIC,
     crate::hiera::TOPIC,
     nvjpeg::TOPIC,
     crate::gemm::TOPIC,

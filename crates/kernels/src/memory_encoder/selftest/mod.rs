@@ -3,15 +3,18 @@ The memory encoder, all launches together, against float64 on the host: memories
 that are 0 or 1 and of ones between, with latents and without.
 */
 
+mod drawn;
+mod reference;
+
 use anyhow::Result;
 use half::f16;
 use rayon::prelude::*;
 
-use super::drawn::Drawn;
-use super::reference::{self, Given};
 use crate::selftest::{Bench, Checked, Limits, POISON, Topic, bytes_of, row};
 use crate::{MemoryEncoder, Source};
 use cuda::{Stream, View};
+use drawn::Drawn;
+use reference::Given;
 use vos::bundle::MemoryEncoderShape;
 use vos::bundle::memory_encoder::{DEPTH, LATENTS};
 

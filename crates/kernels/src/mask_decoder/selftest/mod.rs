@@ -3,14 +3,17 @@ The mask decoder, all launches together, against float64 on the host: logits, Io
 that are not.
 */
 
+mod drawn;
+mod reference;
+
 use anyhow::Result;
 use half::f16;
 
-use super::drawn::Drawn;
-use super::reference::{self, Expected};
 use crate::selftest::{Bench, Checked, Limits, POISON, Topic, bytes_of, compare, row};
 use crate::{Answer, MaskDecoder, Source};
 use cuda::{Stream, View};
+use drawn::Drawn;
+use reference::Expected;
 use vos::bundle::MaskDecoderShape;
 use vos::bundle::mask_decoder::WIDTH;
 
