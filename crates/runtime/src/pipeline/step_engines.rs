@@ -6,7 +6,6 @@ use std::sync::Arc;
 
 use super::engines::Opened;
 use super::part_weights::ShapeAndWeights;
-use vos::bundle::Bank;
 use vos::bundle::{
     MaskDecoderPart, MemoryEncoderShape, MemoryEncoderWeights, MemoryKeyProjShape,
     MemoryKeyProjWeights,
