@@ -102,9 +102,9 @@ fn typed_it_builds_the_engines_that_are_there() {
         ("fp32", &["--track-variant", "segmented"]),
         ("fp32", &["--max-objects", "3", "--opt-level", "1", "--workspace-mb", "32"]),
         ("fp32", &["--timing-runs", "2", "--tactic-mb", "100", "--memory-mb", "2000"]),
-        ("fp16", &["--precision", "fp16", "--islands", "preferred", "--library-tactics"]),
-        ("fp32", &["--precision", "fp16", "--islands", "none"]),
-        ("fp16", &["--precision", "best", "--islands", "whole", "--track-variant", "segmented"]),
+        ("fp16", &["--precision", "fp16", "--fp32-pins", "preferred", "--library-tactics"]),
+        ("fp32", &["--precision", "fp16", "--fp32-pins", "none"]),
+        ("fp16", &["--precision", "best", "--fp32-pins", "whole", "--track-variant", "segmented"]),
         (
             "fp16",
             &[
@@ -118,7 +118,7 @@ fn typed_it_builds_the_engines_that_are_there() {
         ),
         (
             "fp16",
-            &["--precision", "mixed", "--track-variant", "segmented", "--islands", "preferred"],
+            &["--precision", "mixed", "--track-variant", "segmented", "--fp32-pins", "preferred"],
         ),
     ] {
         let Some(yard) = Yard::new(graphs) else { return };
@@ -132,7 +132,7 @@ fn typed_it_builds_the_engines_that_are_there() {
             "--opt-level",
             "--workspace-mb",
             "--graphs",
-            "--islands",
+            "--fp32-pins",
             "--fp32-graphs",
         ];
         assert!(!flags.is_empty() || usual.iter().all(|flag| !said.contains(flag)), "{said}");

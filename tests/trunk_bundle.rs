@@ -12,7 +12,7 @@ use predicates::prelude::*;
 use predicates::str::contains;
 use runtime::engine::{EngineManifest, open_part};
 use serde_json::Value;
-use vos::bundle::{Bundle, Role, Trunk, Wiring};
+use vos::bundle::{Bundle, PartGraph, Role, Trunk};
 
 use crate::build_line::fakes;
 use crate::selftest::fakes::{cublaslt, shared};
@@ -154,8 +154,8 @@ fn the_exporters_trunk_is_read_with_its_weights() {
     bundle(dir.path(), true);
     let bundle = Bundle::open(dir.path()).unwrap();
     let trunk = bundle.manifest.trunk.as_ref().unwrap();
-    let wiring = Wiring::of(&bundle.manifest.encoder_parts(), Some(trunk)).unwrap();
-    assert_eq!(wiring.slots(), 4);
+    let part_graph = PartGraph::of(&bundle.manifest.encoder_parts(), Some(trunk)).unwrap();
+    assert_eq!(part_graph.slots(), 4);
     let weights = bundle.weights_of::<Trunk>().unwrap().unwrap();
     for (at, block) in trunk.blocks.iter().enumerate() {
         let read = weights.block(at).unwrap();

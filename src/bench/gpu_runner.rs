@@ -13,7 +13,7 @@ use super::object_error::ObjectError;
 use super::plan::GpuPlan;
 use super::runner::{ClipRunner, PassRequest};
 use cuda::{Gpu, MemoryTag, nvjpeg};
-use runtime::TensorRtMemory;
+use execution::TensorRtMemory;
 use runtime::pipeline::{
     self, Decoder, Engines, FrameResult, ObjectSpan, PassError, PassPlan, Pipeline,
 };

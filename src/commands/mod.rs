@@ -151,7 +151,7 @@ impl Command {
             Self::Man(args) => man::run(args),
             Self::DoctorWorker => crate::doctor::worker::run().map(|()| Outcome::Done),
             Self::BenchWorker => crate::bench::worker::run().map(|()| Outcome::Done),
-            Self::BuildWorker => runtime::build::worker::run().map(|()| Outcome::Done),
+            Self::BuildWorker => runtime::builder::worker::run().map(|()| Outcome::Done),
             Self::SelftestWorker => crate::selftest::worker::run().map(|()| Outcome::Done),
             Self::InspectWorker => crate::inspect::worker::run().map(|()| Outcome::Done),
         }

@@ -3,8 +3,8 @@
 use std::path::PathBuf;
 
 use clap::Parser;
-use runtime::build::recipe::track_variant_for;
-use runtime::engine::islands::Islands;
+use runtime::builder::recipe::track_variant_for;
+use runtime::engine::fp32_pins::Fp32Pins;
 use runtime::engine::manifest::Sources;
 use runtime::engine::{EngineManifest, Settings, manifest, profiles};
 use vos::bundle::Role;
@@ -24,7 +24,7 @@ fn folder(roles: &[Role]) -> EngineManifest {
         let mut plan = plan(&bundle, *role);
         plan.settings.workspace_bytes = orin.workspace_mb << 20;
         plan.settings.opt_level = Some(orin.opt_level);
-        plan.settings.islands = Islands::Pinned;
+        plan.settings.fp32_pins = Fp32Pins::Pinned;
         plan
     });
     EngineManifest {
@@ -86,7 +86,7 @@ fn what_differs_is_said_in_words_that_the_program_takes() {
         settings.tactic_bytes = Some(300 << 20);
         settings.memory_bytes = Some(4000 << 20);
         settings.library_tactics = true;
-        settings.islands = Islands::Preferred;
+        settings.fp32_pins = Fp32Pins::Preferred;
         settings.fp32_layers = vec!["a part".to_owned(), "/norm".to_owned()];
     });
     let contract = folder.bundle.contract.clone();
@@ -94,7 +94,7 @@ fn what_differs_is_said_in_words_that_the_program_takes() {
         plan.settings.profiles = profiles(folder.bundle.graph(plan.role).unwrap(), &contract, 4);
     }
     let memory = folder.plans.iter_mut().find(|plan| plan.role == Role::Memory).unwrap();
-    memory.settings.islands = Islands::Whole;
+    memory.settings.fp32_pins = Fp32Pins::Whole;
     let args = parsed(&folder.rebuild_command());
     assert_eq!((args.platform.as_str(), args.models.as_deref()), ("orin", Some("edgetam_mini")));
     assert_eq!(
@@ -107,8 +107,8 @@ fn what_differs_is_said_in_words_that_the_program_takes() {
         (Some(1024), Some(300), Some(4000))
     );
     assert_eq!(
-        (args.islands, args.fp32_graphs.as_slice()),
-        (Some(Islands::Preferred), &[Role::Memory][..])
+        (args.fp32_pins, args.fp32_graphs.as_slice()),
+        (Some(Fp32Pins::Preferred), &[Role::Memory][..])
     );
     assert_eq!(args.fp32_layers, ["a part", "/norm"]);
     assert!(args.library_tactics && !args.strongly_typed && args.graphs.is_empty());
@@ -123,7 +123,7 @@ fn strong_types_are_asked_for_where_the_release_leaves_the_choice() {
         for plan in &mut folder.plans {
             plan.made_by.tensorrt = tensorrt.to_owned();
             let settings = &mut plan.settings;
-            (settings.strongly_typed, settings.islands) = (true, Islands::None);
+            (settings.strongly_typed, settings.fp32_pins) = (true, Fp32Pins::None);
             settings.graphs = "fp16".to_owned();
         }
         let command = folder.rebuild_command();

@@ -6,7 +6,7 @@ use std::path::PathBuf;
 
 use anyhow::{Result, bail};
 
-use runtime::build::recipe;
+use runtime::builder::recipe;
 use vos::bundle::{self, Bundle, Role};
 use vos::platform::Platform;
 use vos::precision::Precision;

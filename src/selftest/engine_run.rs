@@ -8,7 +8,7 @@ use super::case::Case;
 use super::record::{Cost, LayerCost, Timing};
 use super::tensor::{POISON, Readback, Tensor};
 use cuda::{Gpu, Stream};
-use runtime::Execution;
+use execution::StandaloneEngine;
 use tensorrt::{DataType, Engine, LayerTime, Mode};
 use vos::stats;
 
@@ -58,14 +58,14 @@ pub fn run(
     inputs: &[Tensor],
     repeats: Repeats,
 ) -> Result<(Vec<Output>, Cost)> {
-    let mut execution = Execution::new(gpu, engine, "tested", case.profile, &case.shapes)?;
-    let ports: Vec<_> = execution.ports().cloned().collect();
+    let mut execution = StandaloneEngine::new(gpu, engine, "tested", case.profile, &case.shapes)?;
+    let ports: Vec<_> = execution.tensors().cloned().collect();
     for port in ports.iter().filter(|port| port.mode == Mode::Input) {
         let found = inputs.iter().find(|tensor| tensor.name == port.name);
         let tensor = found.with_context(|| format!("input '{}' is missing", port.name))?;
         execution.set_input(&port.name, &tensor.bytes(port.dtype)?)?;
     }
-    let read = |execution: &mut Execution| -> Result<Vec<(String, Readback)>> {
+    let read = |execution: &mut StandaloneEngine| -> Result<Vec<(String, Readback)>> {
         let outputs = ports.iter().filter(|port| port.mode == Mode::Output);
         outputs
             .map(|port| {

@@ -11,27 +11,27 @@ use super::record::{Cost, Timing};
 use super::tensor::{POISON, Readback, Tensor};
 use cuda::Gpu;
 use runtime::engine::EngineManifest;
-use runtime::pipeline::EncoderAlone;
+use runtime::pipeline::StandaloneEncoder;
 use tensorrt::Runtime;
 
 /// An encoder of a folder, opened for its test.
 pub struct Joined<'a> {
     gpu: &'a Gpu,
-    encoder: EncoderAlone,
+    encoder: StandaloneEncoder,
 }
 
 impl<'a> Joined<'a> {
     /// Opens it.
     ///
     /// # Errors
-    /// As [`EncoderAlone::open`].
+    /// As [`StandaloneEncoder::open`].
     pub fn open(
         gpu: &'a Gpu,
         runtime: &Runtime,
         dir: &Path,
         manifest: &EngineManifest,
     ) -> Result<Self> {
-        Ok(Self { gpu, encoder: EncoderAlone::open(gpu, runtime, dir, manifest)? })
+        Ok(Self { gpu, encoder: StandaloneEncoder::open(gpu, runtime, dir, manifest)? })
     }
 
     /// Rounds the image to what the engines take.

@@ -52,7 +52,7 @@ pub fn engine_folder(dir: &Path) -> PathBuf {
         settings: Settings {
             precision: Precision::Fp16,
             strongly_typed: false,
-            islands: runtime::engine::islands::Islands::None,
+            fp32_pins: runtime::engine::fp32_pins::Fp32Pins::None,
             fp32_layers: Vec::new(),
             graphs: "fp32".to_owned(),
             opt_level: Some(3),

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::OnceLock;
 
-use runtime::engine::islands::Islands;
+use runtime::engine::fp32_pins::Fp32Pins;
 use runtime::engine::{
     BuildCost, Builder, EngineManifest, PlanRecord, Settings, engine_dir, manifest, profiles,
 };
@@ -339,7 +339,7 @@ impl Engines {
             settings: Settings {
                 precision: Precision::Fp32,
                 strongly_typed: false,
-                islands: Islands::None,
+                fp32_pins: Fp32Pins::None,
                 fp32_layers: Vec::new(),
                 graphs: "fp32".to_owned(),
                 opt_level: None,

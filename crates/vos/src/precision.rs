@@ -14,15 +14,15 @@ pub enum Precision {
     /// 32-bit floats, TF32 off.
     #[default]
     Fp32,
-    /// Half precision with fp32 islands.
+    /// Half precision with layers pinned to fp32.
     Fp16,
     /// Halves between the layers of the memory attention and between graphs; encoder, mask decoder
     /// and memory encoder compute in fp32 with TF32 products: masks as near to fp32 as PyTorch's
     /// fp16 (8.x, 10.x; the bank must be fused).
     Mixed,
-    /// Brain floats with fp32 islands (TensorRT 10, weakly typed).
+    /// Brain floats with layers pinned to fp32 (TensorRT 10, weakly typed).
     Bf16,
-    /// Whatever of fp16, bf16, TF32 is fastest; islands stay fp32.
+    /// Whatever of fp16, bf16, TF32 is fastest; pinned layers stay fp32.
     Best,
 }
 

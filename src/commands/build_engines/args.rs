@@ -7,7 +7,7 @@ use std::path::PathBuf;
 use clap::Args;
 
 use crate::commands::headings::{GPU, MODEL, OUTPUT};
-use runtime::engine::islands::Islands;
+use runtime::engine::fp32_pins::Fp32Pins;
 use vos::bundle::Role;
 use vos::precision::Precision;
 use vos::track_variant::TrackVariant;
@@ -73,7 +73,7 @@ pub struct BuildEnginesArgs {
     pub strongly_typed: bool,
     /// Layers that fp16 engines keep in fp32, where TensorRT chooses the types [default: pinned].
     #[arg(long, help_heading = MODEL, value_enum)]
-    pub islands: Option<Islands>,
+    pub fp32_pins: Option<Fp32Pins>,
     /// Graphs of fp16 engines to compute in fp32 with TF32 matmuls: slower, and closer to fp32.
     /// "encoder" includes its parts.
     #[arg(long, help_heading = MODEL, value_delimiter = ',', value_name = "GRAPH,…", value_parser = Role::from_name)]

@@ -15,7 +15,9 @@ use super::row::{Row, Status};
 use super::{trunk, weights, whole};
 use crate::commands::Outcome;
 use crate::doctor;
-use runtime::build::{BuildJob, Built, FailureKind, Line, NotBuilt, Supervisor, plan_file};
+use runtime::builder::{
+    BuildJob, BuilderProcess, Built, FailureKind, NotBuilt, Supervisor, plan_file,
+};
 use runtime::engine::assess::{Verdict, assess};
 use runtime::engine::{EngineManifest, PlanRecord, manifest};
 use vos::bundle::{FusedPart, Role, Trunk};
@@ -169,7 +171,7 @@ struct Building<'a> {
 }
 
 impl Building<'_> {
-    fn row(&self, line: &mut Line<'_>) -> Row {
+    fn row(&self, line: &mut BuilderProcess<'_>) -> Row {
         let (model, job) = (self.model, &self.planned.job);
         let bundle = &model.bundle.manifest;
         let of = |record: &PlanRecord, status| Row::of(&model.name, record, status, bundle);

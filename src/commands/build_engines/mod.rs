@@ -23,7 +23,7 @@ use crate::commands::Outcome;
 pub use args::BuildEnginesArgs;
 use jobs::{build_all, outcome, say_before};
 use resolve::resolve;
-use runtime::build::Supervisor;
+use runtime::builder::Supervisor;
 use table::{dry_run_json, dry_run_table, json, table};
 
 /// Builds engines.

@@ -8,10 +8,10 @@ use super::planned::{ModelBuild, PlannedPlan};
 use super::resolve::Request;
 use super::{refusals, weights};
 use host::UsageError;
-use runtime::build::recipe::{self, Recipe};
-use runtime::build::{BuildJob, plan_file};
+use runtime::builder::recipe::{self, Recipe};
+use runtime::builder::{BuildJob, plan_file};
 use runtime::engine::freshness::{self, Wanted as WantedPlan};
-use runtime::engine::islands::Islands;
+use runtime::engine::fp32_pins::Fp32Pins;
 use runtime::engine::timing_files::TimingFiles;
 use runtime::engine::{EngineManifest, Settings, engine_dir, has_fill_levels, profiles};
 use vos::bundle::{Bundle, Graph, Role};
@@ -151,14 +151,14 @@ impl Request<'_> {
         settings.profiles = profiles(graph, &bundle.contract, objects);
         let whole = recipe::computes_whole(self.precision, role, bundle);
         if whole || recipe::is_named(&self.args.fp32_graphs, role) {
-            if recipe.islands == Islands::None {
+            if recipe.fp32_pins == Fp32Pins::None {
                 bail!(UsageError(refusals::fp32_of_typed_graph(
                     role,
                     self.precision,
                     &self.tensorrt
                 )));
             }
-            settings.islands = Islands::Whole;
+            settings.fp32_pins = Fp32Pins::Whole;
         }
         Ok(settings)
     }

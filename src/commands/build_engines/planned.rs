@@ -4,7 +4,7 @@ The work that a call plans: models, their plans and their weights files.
 
 use std::path::PathBuf;
 
-use runtime::build::BuildJob;
+use runtime::builder::BuildJob;
 use vos::bundle::Bundle;
 use vos::platform::Platform;
 use vos::precision::Precision;

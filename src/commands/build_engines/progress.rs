@@ -14,7 +14,7 @@ use std::time::{Duration, Instant};
 use indicatif::{MultiProgress, ProgressBar, ProgressStyle};
 
 use super::planned::{ModelBuild, PlannedPlan};
-use runtime::build::{BuildJob, Built, Line, NotBuilt};
+use runtime::builder::{BuildJob, Built, BuilderProcess, NotBuilt};
 
 /// Between two lines about one plan, where there is no terminal.
 const PERIOD: Duration = Duration::from_secs(15);
@@ -74,7 +74,7 @@ impl Progress {
     }
 
     /// Builds a plan, and shows how far it is.
-    pub fn build(&self, job: &BuildJob, line: &mut Line<'_>) -> Result<Built, NotBuilt> {
+    pub fn build(&self, job: &BuildJob, line: &mut BuilderProcess<'_>) -> Result<Built, NotBuilt> {
         let number = self.begun.fetch_add(1, Ordering::Relaxed) + 1;
         let name = format!("[{number}/{}] {}", self.total.max(number), job.what);
         if self.terminal {
@@ -99,7 +99,7 @@ impl Progress {
         &self,
         name: String,
         job: &BuildJob,
-        line: &mut Line<'_>,
+        line: &mut BuilderProcess<'_>,
     ) -> Result<Built, NotBuilt> {
         let bar = self.bars.add(ProgressBar::new(0));
         let style = "{prefix} {bar:30.cyan/blue} {pos}/{len} {elapsed} {wide_msg}";

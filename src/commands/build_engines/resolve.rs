@@ -10,9 +10,9 @@ use super::args::BuildEnginesArgs;
 use super::planned::Resolved;
 use super::target::{Target, target};
 use host::UsageError;
-use runtime::build::recipe::{self, Recipe};
+use runtime::builder::recipe::{self, Recipe};
 use runtime::engine::Settings;
-use runtime::engine::islands::Islands;
+use runtime::engine::fp32_pins::Fp32Pins;
 use tensorrt::{Family, Version};
 use vos::bundle::{self, Bundle, Wanted};
 use vos::model_tag::ModelTag;
@@ -114,13 +114,13 @@ impl<'a> Request<'a> {
     /// The settings of a plan, without its optimisation profiles.
     pub(super) fn settings(&self, recipe: &Recipe) -> Settings {
         let args = self.args;
-        let weakly_typed = recipe.islands != Islands::None;
+        let weakly_typed = recipe.fp32_pins != Fp32Pins::None;
         Settings {
             precision: self.precision,
             strongly_typed: recipe.strongly_typed,
-            islands: match recipe.islands {
-                Islands::None => Islands::None,
-                usual => args.islands.unwrap_or(usual),
+            fp32_pins: match recipe.fp32_pins {
+                Fp32Pins::None => Fp32Pins::None,
+                usual => args.fp32_pins.unwrap_or(usual),
             },
             fp32_layers: if weakly_typed { args.fp32_layers.clone() } else { Vec::new() },
             graphs: recipe.graphs.to_owned(),

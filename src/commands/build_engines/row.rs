@@ -5,7 +5,7 @@ The result of one plan or weights file.
 use serde::Serialize;
 
 use super::planned::{PlannedPlan, PlannedWeights};
-use runtime::build::{FailureKind, NotBuilt};
+use runtime::builder::{FailureKind, NotBuilt};
 use runtime::engine::assess::{LayerReport, assess};
 use runtime::engine::{BuildCost, PlanRecord};
 use vos::bundle::Manifest;

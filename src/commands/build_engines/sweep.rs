@@ -18,7 +18,7 @@ use super::row::{Row, mib, status};
 use crate::commands::Outcome;
 use crate::selftest::{self, Folder, Repeats, Settings, Timing};
 use host::screen_table;
-use runtime::build::Supervisor;
+use runtime::builder::Supervisor;
 use runtime::engine::EngineManifest;
 
 /// Runs of each engine, as `selftest` has them by default.

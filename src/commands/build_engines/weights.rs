@@ -10,7 +10,7 @@ use anyhow::Result;
 
 use super::planned::{ModelBuild, PlannedWeights};
 use super::row::Row;
-use runtime::build::{FailureKind, NotBuilt};
+use runtime::builder::{FailureKind, NotBuilt};
 use runtime::engine::{EngineManifest, freshness};
 use vos::bundle::{Bundle, Manifest, PARTS, PartKind, Plans, Role, WeightsRecord};
 use vos::files::atomic;

@@ -11,7 +11,7 @@ use std::path::Path;
 
 use anyhow::Result;
 
-use runtime::build::recipe::makes_memories;
+use runtime::builder::recipe::makes_memories;
 use runtime::engine::EngineManifest;
 use runtime::engine::freshness::damaged;
 use vos::bundle::Role;

@@ -94,15 +94,15 @@ fn different_setting(old: &Settings, new: &Settings) -> Option<String> {
     let targets = |settings: &Settings| {
         listed(&settings.targets.iter().map(|sm| format!("sm_{sm}")).collect::<Vec<_>>())
     };
-    // As --islands has it.
-    let islands = |settings: &Settings| {
-        let value = settings.islands.to_possible_value();
+    // As --fp32-pins has it.
+    let fp32_pins = |settings: &Settings| {
+        let value = settings.fp32_pins.to_possible_value();
         value.map_or_else(String::new, |value| value.get_name().to_owned())
     };
     let changes = [
         ("precision", old.precision.to_string(), new.precision.to_string()),
         ("strong typing", old.strongly_typed.to_string(), new.strongly_typed.to_string()),
-        ("kind of fp32 islands", islands(old), islands(new)),
+        ("kind of fp32 pins", fp32_pins(old), fp32_pins(new)),
         ("list of layers in fp32", listed(&old.fp32_layers), listed(&new.fp32_layers)),
         ("source", old.graphs.clone(), new.graphs.clone()),
         // More care than was asked for is no reason to build again.
@@ -138,7 +138,7 @@ fn short(hash: &str) -> &str {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::engine::islands::Islands;
+    use crate::engine::fp32_pins::Fp32Pins;
     use vos::precision::Precision;
 
     #[test]
@@ -160,8 +160,8 @@ mod tests {
         let told = |new: Settings| different_setting(&old, &new).unwrap();
         let why = told(Settings { opt_level: Some(2), ..old.clone() });
         assert_eq!(why, "its optimization level is 3, asked for is 2");
-        let why = told(Settings { islands: Islands::Pinned, ..old.clone() });
-        assert_eq!(why, "its kind of fp32 islands is none, asked for is pinned");
+        let why = told(Settings { fp32_pins: Fp32Pins::Pinned, ..old.clone() });
+        assert_eq!(why, "its kind of fp32 pins is none, asked for is pinned");
         let why = told(Settings { fp32_layers: vec!["/a".into(), "/b".into()], ..old.clone() });
         assert_eq!(why, "its list of layers in fp32 is empty, asked for is /a, /b");
         let why = told(Settings { targets: vec![86, 89], ..old.clone() });

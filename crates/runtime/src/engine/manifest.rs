@@ -12,7 +12,7 @@ use serde::{Deserialize, Serialize};
 
 use super::settings::Settings;
 use cuda::cublaslt::Choices;
-use vos::bundle::fused_part::check_beside;
+use vos::bundle::fused_part::check_weights_file;
 use vos::bundle::{FusedPart, Manifest, MemoryKeyProjShape, Plans, Role, Trunk, WeightsRecord};
 use vos::files::atomic;
 use vos::precision::Precision;
@@ -200,7 +200,7 @@ impl EngineManifest {
         }
         let mut plans = manifest.plans.iter().map(|plan| plan.file.as_str());
         plans
-            .try_for_each(check_beside)
+            .try_for_each(check_weights_file)
             .and_then(|()| manifest.bundle.check_names())
             .with_context(|| format!("{} is not to be trusted", path.display()))?;
         manifest.dir = Some(dir.to_owned());

@@ -3,8 +3,8 @@ Engines: TensorRT plans on disk, how they are built from a bundle, and how they 
 */
 
 pub mod assess;
+pub mod fp32_pins;
 pub mod freshness;
-pub mod islands;
 pub mod layers;
 pub mod manifest;
 mod open;

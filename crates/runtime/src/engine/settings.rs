@@ -6,7 +6,7 @@ Two plans of the same graph, TensorRT and GPU with equal settings are interchang
 
 use serde::{Deserialize, Serialize};
 
-use super::islands::Islands;
+use super::fp32_pins::Fp32Pins;
 use vos::precision::Precision;
 
 /// Exact shapes of the inputs with open extents, for one optimization profile.
@@ -25,10 +25,10 @@ pub struct ProfileShapes {
 pub struct Settings {
     /// Arithmetic asked for.
     pub precision: Precision,
-    /// The types are the ONNX file's (11, RTX); else flags allow precisions and islands are pinned (8.x, 10.x).
+    /// The types are the ONNX file's (11, RTX); else flags allow precisions and pinned layers are pinned (8.x, 10.x).
     pub strongly_typed: bool,
     /// What is kept in fp32.
-    pub islands: Islands,
+    pub fp32_pins: Fp32Pins,
     /// Parts of the names of further layers that are kept in fp32.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub fp32_layers: Vec<String>,
@@ -60,7 +60,7 @@ impl Settings {
         Self {
             precision,
             strongly_typed: false,
-            islands: Islands::None,
+            fp32_pins: Fp32Pins::None,
             fp32_layers: Vec::new(),
             graphs: "fp32".to_owned(),
             opt_level: Some(3),

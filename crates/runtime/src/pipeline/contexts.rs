@@ -1,73 +1,70 @@
 /*!
-The contexts of the engines that track: one set for each stream, one context for each profile, all in one scratch block.
+The contexts of the engines that track: a set for each stream, a context for each profile, all in one scratch block.
 */
 
-use std::cell::RefCell;
 use std::rc::Rc;
 
 use anyhow::{Context, Result};
 
-use super::engines::Opened;
-use super::segmented_track::{KeyMaker, Pieces, SegmentedTrack};
-use super::step_engines::{BankKeys, MemoryMaker, StepEngines, TrackEngines};
+use super::bound::{bind, tensor_of};
+use super::loaded_engine::LoadedEngine;
+use super::segmented_track::{KeySource, Pieces, SegmentedTrack};
+use super::step_engines::{KeyEngine, MemoryEncoderSource, StepEngines, TrackEngines};
 use crate::engine::fill_levels;
-use crate::{Port, Stage};
 use cuda::{Gpu, Stream, View};
+use execution::{SharedEngine, TensorDesc};
 use kernels::{AttentionKernels, MaskDecoder, MemoryEncoder, MemoryKeyProj};
 use vos::bundle::Contract;
 
-/// A context that several pieces of recorded work bind in turn.
-pub type Shared = Rc<RefCell<Stage>>;
-
-/// What one stream runs; nothing of it runs twice at the same time.
+/// The contexts of one stream, which run one at a time.
 pub struct Contexts {
     /// For one and for two points.
-    pub prompts: Vec<Shared>,
+    pub prompts: Vec<SharedEngine>,
     /// Where objects are prompted with masks.
-    pub mask_prompt: Option<Shared>,
+    pub mask_prompt: Option<SharedEngine>,
     /// The track step.
     pub track: Track,
-    /// Writes memories.
+    /// The memory encoder.
     pub memory: Memory,
 }
 
-/// What writes memories.
+/// The memory encoder.
 pub enum Memory {
     /// An engine.
-    Engine(Shared),
-    /// This program's own kernels.
+    Engine(SharedEngine),
+    /// CUDA kernels.
     Kernels(Rc<MemoryEncoder>),
 }
 
 impl Memory {
     fn new(
         gpu: &Gpu,
-        maker: &MemoryMaker,
-        make: impl Fn(&Opened, usize) -> Result<Shared>,
+        maker: &MemoryEncoderSource,
+        make: impl Fn(&LoadedEngine, usize) -> Result<SharedEngine>,
         stream: &Stream,
     ) -> Result<Self> {
         Ok(match maker {
-            MemoryMaker::Engine(opened) => Self::Engine(make(opened, one_object(opened)?)?),
-            MemoryMaker::Kernels(shape, weights) => {
+            MemoryEncoderSource::Engine(loaded) => Self::Engine(make(loaded, one_object(loaded)?)?),
+            MemoryEncoderSource::Kernels(shape, weights) => {
                 Self::Kernels(Rc::new(MemoryEncoder::new(gpu, *shape, weights, stream)?))
             }
         })
     }
 
     /// The memory that is written.
-    pub fn port(&self) -> Result<Port> {
+    pub fn output(&self) -> Result<TensorDesc> {
         match self {
-            Self::Engine(stage) => port(stage, "mem"),
+            Self::Engine(engine) => tensor_of(engine, "mem"),
             Self::Kernels(encoder) => Ok(encoder.output().into()),
         }
     }
 }
 
-/// The track step, in the form in which it was built.
+/// The track step, in the variant in which it was built.
 pub enum Track {
     /// One for each fill level in the order in which a clip meets them; a single one where the bank is padded.
-    Whole(Vec<Shared>),
-    /// Engines with attention between them.
+    Whole(Vec<SharedEngine>),
+    /// Engines with attention kernels between them.
     Segmented(Box<SegmentedTrack>),
 }
 
@@ -80,8 +77,9 @@ impl Track {
         scratch: &View,
         stream: &Stream,
     ) -> Result<Self> {
-        let make = |opened: &Opened, profile: usize| context(gpu, opened, profile, scratch, stream);
-        let single = |opened: &Opened| make(opened, one_object(opened)?);
+        let make =
+            |loaded: &LoadedEngine, profile: usize| bind(gpu, loaded, profile, scratch, stream);
+        let single = |loaded: &LoadedEngine| make(loaded, one_object(loaded)?);
         Ok(match engines {
             TrackEngines::Padded(track) => Self::Whole(vec![single(track)?]),
             TrackEngines::PerFillLevel(track) => {
@@ -101,9 +99,9 @@ impl Track {
                 let kernels = kernels.context("the attention kernels are not loaded")?;
                 let segments = segments.iter().map(single).collect::<Result<_>>()?;
                 let keys = match keys {
-                    BankKeys::Engine(opened) => KeyMaker::Engine(single(opened)?),
-                    BankKeys::Kernel(shape, weights) => {
-                        KeyMaker::Kernel(Rc::new(MemoryKeyProj::new(gpu, *shape, weights, stream)?))
+                    KeyEngine::Engine(loaded) => KeySource::Engine(single(loaded)?),
+                    KeyEngine::Kernel(shape, weights) => {
+                        KeySource::Kernel(Rc::new(MemoryKeyProj::new(gpu, *shape, weights, stream)?))
                     }
                 };
                 let decoder = decoder.as_ref().map(|(shape, weights)| {
@@ -115,25 +113,27 @@ impl Track {
         })
     }
 
-    /// The engine that reads the bank; none where this program's own kernels alone do.
-    pub fn reader(&self) -> Option<&Shared> {
+    /// The engine that reads the bank; none where CUDA kernels alone do.
+    pub fn reader(&self) -> Option<&SharedEngine> {
         match self {
             Self::Whole(tracks) => tracks.last(),
             Self::Segmented(track) => track.reader(),
         }
     }
 
-    /// A tensor of the answer, as what gives it has it.
-    pub fn answer(&self, name: &str) -> Result<Port> {
+    /// A tensor of the track step's output.
+    pub fn output(&self, name: &str) -> Result<TensorDesc> {
         match self {
-            Self::Whole(tracks) => port(tracks.last().context("there is no track context")?, name),
-            Self::Segmented(track) => track.answer(name),
+            Self::Whole(tracks) => {
+                tensor_of(tracks.last().context("there is no track context")?, name)
+            }
+            Self::Segmented(track) => track.output(name),
         }
     }
 }
 
 impl Contexts {
-    /// Makes all contexts, in `scratch`. `kernels`: those of the attention, where the track step is cut at it.
+    /// Makes all contexts, in `scratch`. `kernels`: the attention kernels of a segmented track step.
     pub fn new(
         gpu: &Gpu,
         engines: &StepEngines,
@@ -142,7 +142,8 @@ impl Contexts {
         scratch: &View,
         stream: &Stream,
     ) -> Result<Self> {
-        let make = |opened: &Opened, profile: usize| context(gpu, opened, profile, scratch, stream);
+        let make =
+            |loaded: &LoadedEngine, profile: usize| bind(gpu, loaded, profile, scratch, stream);
         let track = Track::new(gpu, &engines.track, contract, kernels, scratch, stream)?;
         let prompts = [1, 2].map(|points| {
             make(&engines.prompt, engines.prompt.profile_for(&[("coords", vec![1, points, 2])])?)
@@ -152,7 +153,7 @@ impl Contexts {
             mask_prompt: engines
                 .mask_prompt
                 .as_ref()
-                .map(|opened| make(opened, one_object(opened)?))
+                .map(|loaded| make(loaded, one_object(loaded)?))
                 .transpose()?,
             track,
             memory: Memory::new(gpu, &engines.memory, make, stream)?,
@@ -160,41 +161,17 @@ impl Contexts {
     }
 }
 
-/// A context of one engine.
-pub fn context(
-    gpu: &Gpu,
-    opened: &Opened,
-    profile: usize,
-    scratch: &View,
-    stream: &Stream,
-) -> Result<Shared> {
-    let shapes = opened.profiles.get(profile).context("the engine lacks a profile")?;
-    let name = opened.role.name();
-    let stage = Stage::new(gpu, &opened.engine, name, (profile, shapes), scratch, stream)?;
-    Ok(Rc::new(RefCell::new(stage)))
-}
-
-/// The port of a context; an error where the engine lacks it.
-pub fn port(stage: &Shared, name: &str) -> Result<Port> {
-    let stage = stage.borrow();
-    let known = || stage.ports().iter().map(|p| p.name.as_str()).collect::<Vec<_>>().join(", ");
-    stage
-        .port(name)
-        .cloned()
-        .with_context(|| format!("an engine lacks the tensor '{name}'; it has {}", known()))
-}
-
 /// The profile for one object: profiles for more may follow it.
-fn one_object(opened: &Opened) -> Result<usize> {
+fn one_object(loaded: &LoadedEngine) -> Result<usize> {
     let single = |profile: &Vec<(String, Vec<i64>)>| {
         // The objects are the first extent of whatever is not a list of bank slots.
         profile
             .iter()
             .all(|(name, shape)| name == "tidx" || name == "ptr_t" || shape.first() == Some(&1))
     };
-    opened
+    loaded
         .profiles
         .iter()
         .position(single)
-        .with_context(|| format!("the {} engine has no profile for one object", opened.role.name()))
+        .with_context(|| format!("the {} engine has no profile for one object", loaded.role.name()))
 }

@@ -1,9 +1,9 @@
 /*!
-Decoding ahead: worker threads turn JPEG files into pixels in pinned memory, or into what nvJPEG makes pixels of on the device,
-while the device is busy with earlier frames.
+Decoding ahead: worker threads turn JPEG files into pixels in pinned memory, or into nvJPEG's coefficients, while the device
+is busy with earlier frames.
 
-Frames come out in order. A worker takes a free slot and the next frame's number together, so the frame that is waited
-for always has a slot, however few there are.
+Frames come out in order. A worker takes a free buffer and the next frame's number together, so the frame that is waited
+for always has a buffer, however few there are.
 */
 
 use std::collections::BTreeMap;
@@ -16,13 +16,13 @@ use std::time::Instant;
 use anyhow::anyhow;
 
 use super::PassError;
-use super::slot::Slot;
+use super::frame_buffer::FrameBuffer;
 use vos::dataset::Clip;
 
 /// A decoded frame.
 pub struct Decoded {
-    /// Where it lies.
-    pub slot: Slot,
+    /// Its pixels or coefficients.
+    pub buffer: FrameBuffer,
     /// Before its file was opened.
     pub read_begun: Instant,
     /// The host's part of decoding was done.
@@ -30,15 +30,15 @@ pub struct Decoded {
 }
 
 impl Decoded {
-    /// From the file to what the host makes of it, ms.
+    /// The host's part of decoding, ms.
     pub fn decode_ms(&self) -> f64 {
         (self.decoded - self.read_begun).as_secs_f64() * 1e3
     }
 }
 
-/// What the workers share: frames to be decoded and slots to put them in.
-pub struct Work {
-    next: Mutex<(usize, Receiver<Slot>)>,
+/// Frames to be decoded and free buffers; the workers share it.
+pub struct DecodeQueue {
+    next: Mutex<(usize, Receiver<FrameBuffer>)>,
     frames: Vec<usize>,
     size: (usize, usize),
 }
@@ -46,44 +46,49 @@ pub struct Work {
 /// The taking end.
 pub struct DecodeAhead {
     done: Receiver<(usize, Result<Decoded, PassError>)>,
-    free: Sender<Slot>,
+    free: Sender<FrameBuffer>,
     early: BTreeMap<usize, Result<Decoded, PassError>>,
     next: usize,
 }
 
-impl Work {
-    /// For the frames with these indices, in this order, of `size` pixels; the sender takes free slots.
-    pub fn new(frames: Vec<usize>, size: (usize, usize)) -> (Self, Sender<Slot>) {
-        let (free, slots) = channel();
-        (Self { next: Mutex::new((0, slots)), frames, size }, free)
+impl DecodeQueue {
+    /// For the frames with these indices, in this order, of `size` pixels; the sender takes free buffers.
+    pub fn new(frames: Vec<usize>, size: (usize, usize)) -> (Self, Sender<FrameBuffer>) {
+        let (free, buffers) = channel();
+        (Self { next: Mutex::new((0, buffers)), frames, size }, free)
     }
 
-    /// The next frame and a slot for it; none at the end, or where nobody gives slots any more.
-    fn take(&self) -> Option<(usize, usize, Slot)> {
+    /// The next frame and a buffer for it; none at the end, or when no more buffers come.
+    fn take(&self) -> Option<(usize, usize, FrameBuffer)> {
         let mut next = self.next.lock().unwrap_or_else(PoisonError::into_inner);
         let frame = *self.frames.get(next.0)?;
-        let slot = next.1.recv().ok()?;
+        let buffer = next.1.recv().ok()?;
         next.0 += 1;
-        Some((next.0 - 1, frame, slot))
+        Some((next.0 - 1, frame, buffer))
     }
 
-    fn decode(&self, clip: &Clip, frame: usize, mut slot: Slot) -> Result<Decoded, PassError> {
+    fn decode(
+        &self,
+        clip: &Clip,
+        frame: usize,
+        mut buffer: FrameBuffer,
+    ) -> Result<Decoded, PassError> {
         let read_begun = Instant::now();
-        slot.decode(clip, frame, self.size)?;
-        Ok(Decoded { slot, read_begun, decoded: Instant::now() })
+        buffer.decode(clip, frame, self.size)?;
+        Ok(Decoded { buffer, read_begun, decoded: Instant::now() })
     }
 
-    /// The slots that are free at the end.
-    pub fn into_slots(self) -> Vec<Slot> {
-        let (_, slots) = self.next.into_inner().unwrap_or_else(PoisonError::into_inner);
-        slots.try_iter().collect()
+    /// The buffers that are free at the end.
+    pub fn into_buffers(self) -> Vec<FrameBuffer> {
+        let (_, buffers) = self.next.into_inner().unwrap_or_else(PoisonError::into_inner);
+        buffers.try_iter().collect()
     }
 }
 
-/// A panic in decoding becomes the frame's failure: nobody else would tell whoever waits for it.
-fn told<T>(frame: usize, decode: impl FnOnce() -> Result<T, PassError>) -> Result<T, PassError> {
-    let caught = catch_unwind(AssertUnwindSafe(decode));
-    caught.unwrap_or_else(|_| {
+/// A panic in decoding becomes the frame's failure; else the receiver would wait for ever.
+fn caught<T>(frame: usize, decode: impl FnOnce() -> Result<T, PassError>) -> Result<T, PassError> {
+    let result = catch_unwind(AssertUnwindSafe(decode));
+    result.unwrap_or_else(|_| {
         let report = "this is a fault of segtrt's, please report it with the file";
         Err(PassError::Other(anyhow!("decoding frame {frame} broke off; {report}")))
     })
@@ -94,17 +99,17 @@ impl DecodeAhead {
     pub fn start<'scope, 'env>(
         scope: &'scope Scope<'scope, 'env>,
         clip: &'env Clip,
-        work: &'env Work,
-        free: Sender<Slot>,
+        queue: &'env DecodeQueue,
+        free: Sender<FrameBuffer>,
         threads: usize,
     ) -> Self {
         let (give, done) = channel();
         for _ in 0..threads.max(1) {
             let give = give.clone();
             let body = move || {
-                while let Some((at, frame, slot)) = work.take() {
-                    // A frame that fails takes its slot with it: the pass ends there.
-                    let decoded = told(frame, || work.decode(clip, frame, slot));
+                while let Some((at, frame, buffer)) = queue.take() {
+                    // A failed frame drops its buffer: the pass ends there.
+                    let decoded = caught(frame, || queue.decode(clip, frame, buffer));
                     if give.send((at, decoded)).is_err() {
                         return;
                     }
@@ -136,10 +141,10 @@ impl DecodeAhead {
         }
     }
 
-    /// Gives a slot back; the workers wait by themselves for what the device does with it.
-    pub fn free(&self, slot: Slot) {
-        // Nobody takes slots after the last frame.
-        let _ = self.free.send(slot);
+    /// Gives a buffer back; the workers wait until the device has read it.
+    pub fn free(&self, buffer: FrameBuffer) {
+        // Nobody takes buffers after the last frame.
+        let _ = self.free.send(buffer);
     }
 }
 
@@ -148,9 +153,9 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_panic_is_told_to_whoever_waits() {
-        assert_eq!(told(1, || Ok(7)).ok(), Some(7));
-        let error = told(3, || -> Result<(), _> { panic!("no") }).err();
+    fn a_panic_reaches_the_receiver() {
+        assert_eq!(caught(1, || Ok(7)).ok(), Some(7));
+        let error = caught(3, || -> Result<(), _> { panic!("no") }).err();
         assert!(error.unwrap().to_string().contains("frame 3"));
     }
 }

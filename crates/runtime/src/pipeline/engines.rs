@@ -1,5 +1,5 @@
 /*!
-The engines of one model, opened from their folder: which of them a clip needs, and in which of its forms the track step runs.
+The engines of one model, opened from their folder: those that a clip needs, with one variant of the track step.
 */
 
 use std::cell::OnceCell;
@@ -8,29 +8,19 @@ use std::sync::Arc;
 
 use anyhow::{Context, Result, bail};
 
+use super::loaded_engine::LoadedEngine;
 use super::options::Options;
 use super::part_weights::PartWeights;
-use super::step_engines::{BankKeys, MemoryMaker, StepEngines, TrackEngines};
+use super::step_engines::{KeyEngine, MemoryEncoderSource, StepEngines, TrackEngines};
 use super::trunk_file::TrunkFile;
-use crate::Stage;
-use crate::engine::{EngineManifest, PlanRecord, open_plan};
+use crate::engine::{EngineManifest, open_plan};
 use cuda::Gpu;
-use tensorrt::{Engine, Runtime};
+use tensorrt::Runtime;
 use vos::bundle::{
-    Contract, MaskDecoderPart, MemoryEncoderPart, MemoryKeyProjWeights, Role, Wiring,
+    Contract, MaskDecoderPart, MemoryEncoderPart, MemoryKeyProjWeights, PartGraph, Role,
 };
 use vos::platform::Platforms;
 use vos::track_variant::TrackVariant;
-
-/// An engine with the shapes of its profiles.
-pub struct Opened {
-    /// The engine.
-    pub engine: Engine,
-    /// What it does.
-    pub role: Role,
-    /// Shapes of the inputs with open extents, for each profile; a single empty one where all shapes are fixed.
-    pub profiles: Vec<Vec<(String, Vec<i64>)>>,
-}
 
 /// All engines that one kind of prompt needs.
 pub struct Engines {
@@ -43,13 +33,13 @@ pub struct Engines {
     source: Source,
 }
 
-/// The engines that make features of images.
+/// The engines of the image encoder.
 pub struct EncoderEngines {
-    /// The parts in order; a single one where the encoder is not cut.
-    pub parts: Vec<Opened>,
-    /// What goes from part to part.
-    pub wiring: Wiring,
-    /// Where the weights of the blocks between stem and neck are, where the encoder is cut there.
+    /// The parts in order; a single one where the encoder is not split.
+    pub parts: Vec<LoadedEngine>,
+    /// The tensors between the parts.
+    pub part_graph: PartGraph,
+    /// The weights file of the trunk, where the encoder is split at it.
     pub trunk: Option<TrunkFile>,
 }
 
@@ -67,8 +57,8 @@ struct Source {
 }
 
 impl Engines {
-    /// Opens the folder's engines on `gpu`; `with_mask`: also that for masks as prompts; `track_variant`: that of the track
-    /// step, where the folder's usual one is not wanted; `batch`: frames that the encoder takes at once.
+    /// Opens the folder's engines on `gpu`. `with_mask`: the engine for mask prompts too. `track_variant`: the variant of the track
+    /// step, in place of the folder's usual one. `batch`: frames that the encoder takes at once.
     ///
     /// # Errors
     /// An engine that is missing, damaged, or for another GPU or TensorRT, each with the command that builds it.
@@ -117,7 +107,7 @@ impl Engines {
     pub fn scratch_bytes(&self) -> (u64, u64) {
         let StepEngines { prompt, mask_prompt, track, memory } = &self.steps;
         let steps = [Some(prompt), mask_prompt.as_ref(), memory.engine()].into_iter().flatten();
-        let steps = steps.chain(track.all()).map(Opened::scratch_bytes);
+        let steps = steps.chain(track.all()).map(LoadedEngine::scratch_bytes);
         (self.encoder.scratch_bytes(), steps.max().unwrap_or(0))
     }
 }
@@ -148,49 +138,49 @@ impl EncoderEngines {
         manifest: &EngineManifest,
         roles: Vec<Role>,
     ) -> Result<Self> {
-        let wiring = wiring(manifest, &roles)?;
-        let trunk = wiring.trunk.as_ref().map(|trunk| TrunkFile::new(dir, manifest, trunk));
+        let part_graph = part_graph(manifest, &roles)?;
+        let trunk = part_graph.trunk.as_ref().map(|trunk| TrunkFile::new(dir, manifest, trunk));
         let open = |role| {
             let engine = open_plan(runtime, sm, dir, manifest, role)?;
-            Ok(Opened::new(engine, manifest.plan(role).context("the plan is gone")?))
+            Ok(LoadedEngine::new(engine, manifest.plan(role).context("the plan is gone")?))
         };
-        Ok(Self { parts: roles.into_iter().map(open).collect::<Result<_>>()?, wiring, trunk })
+        Ok(Self { parts: roles.into_iter().map(open).collect::<Result<_>>()?, part_graph, trunk })
     }
 
     /// The most scratch memory that any part needs, or what is computed between them, bytes.
     pub fn scratch_bytes(&self) -> u64 {
-        let parts = self.parts.iter().map(Opened::scratch_bytes);
+        let parts = self.parts.iter().map(LoadedEngine::scratch_bytes);
         let trunk = self.trunk.as_ref().map(TrunkFile::scratch_bytes);
         parts.chain(trunk).max().unwrap_or(0)
     }
 }
 
 impl Source {
-    fn open(&self, manifest: &EngineManifest, role: Role) -> Result<Opened> {
+    fn open(&self, manifest: &EngineManifest, role: Role) -> Result<LoadedEngine> {
         let engine = open_plan(&self.runtime, self.sm, &self.dir, manifest, role)?;
-        Ok(Opened::new(engine, manifest.plan(role).context("the plan is gone")?))
+        Ok(LoadedEngine::new(engine, manifest.plan(role).context("the plan is gone")?))
     }
 
-    /// The kernel where its weights lie beside the plans, with those of the encoder's trunk, which may run or not; else the engine.
-    fn keys(&self, manifest: &EngineManifest, trunk: Option<&TrunkFile>) -> Result<BankKeys> {
+    /// The kernel if the trunk's weights file has its weights; else the engine.
+    fn keys(&self, manifest: &EngineManifest, trunk: Option<&TrunkFile>) -> Result<KeyEngine> {
         let Some((shape, of)) = manifest.keys().zip(manifest.trunk()) else {
-            return Ok(BankKeys::Engine(self.open(manifest, Role::TrackKeys)?));
+            return Ok(KeyEngine::Engine(self.open(manifest, Role::TrackKeys)?));
         };
         if let Some(weights) = self.keys.get() {
-            return Ok(BankKeys::Kernel(shape, Arc::clone(weights)));
+            return Ok(KeyEngine::Kernel(shape, Arc::clone(weights)));
         }
         let weights = Arc::new(match trunk {
             Some(trunk) => trunk.keys()?,
             None => TrunkFile::new(&self.dir, manifest, of).keys()?,
         });
-        Ok(BankKeys::Kernel(shape, Arc::clone(self.keys.get_or_init(|| weights))))
+        Ok(KeyEngine::Kernel(shape, Arc::clone(self.keys.get_or_init(|| weights))))
     }
 
-    /// The kernels where their weights lie beside the plans, else the engine.
-    fn memory(&self, manifest: &EngineManifest) -> Result<MemoryMaker> {
+    /// The kernels if the folder has their weights; else the engine.
+    fn memory(&self, manifest: &EngineManifest) -> Result<MemoryEncoderSource> {
         Ok(match self.memory.get(&self.dir, manifest)? {
-            Some((shape, weights)) => MemoryMaker::Kernels(shape, weights),
-            None => MemoryMaker::Engine(self.open(manifest, Role::Memory)?),
+            Some((shape, weights)) => MemoryEncoderSource::Kernels(shape, weights),
+            None => MemoryEncoderSource::Engine(self.open(manifest, Role::Memory)?),
         })
     }
 
@@ -221,46 +211,7 @@ impl Source {
     }
 }
 
-impl Opened {
-    fn new(engine: Engine, record: &PlanRecord) -> Self {
-        let profiles = match record.settings.profiles.as_slice() {
-            [] => vec![vec![]],
-            profiles => profiles.iter().map(|profile| profile.shapes.clone()).collect(),
-        };
-        Self { engine, role: record.role, profiles }
-    }
-
-    fn scratch_bytes(&self) -> u64 {
-        Stage::scratch_bytes(&self.engine).unwrap_or(0)
-    }
-
-    /// The profile that takes inputs of these shapes, if one does; inputs that it does not name are fixed.
-    pub fn takes(&self, wanted: &[(&str, Vec<i64>)]) -> Option<usize> {
-        self.profiles.iter().position(|profile| {
-            profile.iter().all(|(name, shape)| {
-                wanted.iter().all(|(input, wanted)| input != name || wanted == shape)
-            })
-        })
-    }
-
-    /// The same of an engine that must have one.
-    ///
-    /// # Errors
-    /// It has none: it was built for other runs.
-    pub fn profile_for(&self, wanted: &[(&str, Vec<i64>)]) -> Result<usize> {
-        self.takes(wanted).with_context(|| {
-            let wanted: Vec<String> =
-                wanted.iter().map(|(name, shape)| format!("{name} {shape:?}")).collect();
-            format!(
-                "the {} engine has no profile for {}; build the engines again with: segtrt build-engines --force",
-                self.role.name(),
-                wanted.join(", ")
-            )
-        })
-    }
-}
-
-/// The graphs of a folder that make features under these options: those that run, where the folder holds others too.
+/// Roles of the encoder graphs that these options will run.
 ///
 /// # Errors
 /// There are none for so many frames at once.
@@ -287,23 +238,22 @@ fn encoder(manifest: &EngineManifest, batch: usize) -> Result<Vec<Role>> {
     }
 }
 
-/// What goes from part to part; nothing where there is one.
-fn wiring(manifest: &EngineManifest, encoder: &[Role]) -> Result<Wiring> {
+/// The tensors between the encoder's parts; none where it is in one piece.
+fn part_graph(manifest: &EngineManifest, encoder: &[Role]) -> Result<PartGraph> {
     let graphs = encoder.iter().map(|role| manifest.bundle.graph(*role));
     match graphs.collect::<Option<Vec<_>>>() {
-        Some(parts) if parts.len() > 1 => Wiring::of(&parts, manifest.bundle.trunk.as_ref())
+        Some(parts) if parts.len() > 1 => PartGraph::of(&parts, manifest.bundle.trunk.as_ref())
             .with_context(|| {
                 let again = manifest.rebuild_command();
                 format!(
                     "the encoder's parts do not fit together; export the model again, then: {again}"
                 )
             }),
-        _ => Ok(Wiring::default()),
+        _ => Ok(PartGraph::default()),
     }
 }
 
-/// The form of the track step: the one that is asked for; else the cut one where it is there, for it was built on purpose;
-/// else what the platform table says, or what there is.
+/// The variant of the track step: the requested one; else by [`TrackVariant::by_preference`].
 fn track_variant(manifest: &EngineManifest, asked: Option<TrackVariant>) -> Result<TrackVariant> {
     let has = |variant: &TrackVariant| manifest.plan(Role::of_variant(*variant)).is_some();
     let missing = |what: &str, command: String| {

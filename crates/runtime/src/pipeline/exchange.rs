@@ -1,14 +1,14 @@
 /*!
-Logits between a frame's mask and its memory: the network's own on their way to the host, a teacher's on their way in.
+Logits between a frame's mask and its memory: the network's on their way to the host, a teacher's on their way in.
 
-The memory engine reads the logits where the track step wrote them. So a teacher's are copied over the network's own, on
-the stream of the object's work: behind the mask kernel and the copy to the host, which read what was there, and in front
-of the memory engine. The mask and the scores leave on another stream, but from memory of their own. Recorded work stays as
-it is, because the memory step is recorded apart from the track step and reads the same address; what is added to each frame
-is two copies, and the host's work on the pinned slot.
+The memory encoder reads the logits where the track step wrote them. A teacher's logits are copied over the network's on the
+object's stream: after the mask kernel and the copy to the host, before the memory encoder. The mask and the scores are
+downloaded on another stream, but from other memory. The captured graphs stay the same, because the memory step is captured
+apart from the track step and reads the same address. Each frame gets two more copies and the host's work on the pinned
+buffer.
 
-One frame is in flight (latency mode), so one slot an object is enough: the copy out of it was done before the frame before
-this one was taken.
+One frame is in flight (latency mode), so one buffer an object is enough: its copy was done before the previous frame was
+taken.
 */
 
 use anyhow::{Context, Result, ensure};
@@ -16,24 +16,24 @@ use anyhow::{Context, Result, ensure};
 use cuda::{Gpu, GpuError, Pinned, Stream, View};
 use vos::logits::Exchange;
 
-/// Pinned memory for one object's logits, made where it is needed.
+/// Pinned memory for one object's logits, allocated where it is needed.
 #[derive(Debug, Default)]
-pub struct LogitSlots {
-    own: Option<Pinned>,
+pub struct LogitBuffers {
+    saved: Option<Pinned>,
     taught: Option<Pinned>,
 }
 
-impl LogitSlots {
-    /// Makes what `exchange` needs for logits of `bytes` bytes.
+impl LogitBuffers {
+    /// Allocates what `exchange` needs for logits of `bytes` bytes.
     pub fn make_room(
         &mut self,
         gpu: &Gpu,
         exchange: &Exchange<'_>,
         bytes: usize,
     ) -> Result<(), GpuError> {
-        let needs = |slot: &Option<Pinned>| slot.as_ref().is_none_or(|slot| slot.len() != bytes);
-        if exchange.save && needs(&self.own) {
-            self.own = Some(Pinned::new(gpu, bytes)?);
+        let needs = |buffer: &Option<Pinned>| buffer.as_ref().is_none_or(|it| it.len() != bytes);
+        if exchange.save && needs(&self.saved) {
+            self.saved = Some(Pinned::new(gpu, bytes)?);
         }
         if exchange.teacher.is_some() && needs(&self.taught) {
             self.taught = Some(Pinned::new(gpu, bytes)?);
@@ -53,7 +53,7 @@ impl LogitSlots {
         stream: &Stream,
     ) -> Result<()> {
         if exchange.save {
-            self.own.as_mut().context("there is no room for logits")?.download(low, stream)?;
+            self.saved.as_mut().context("there is no room for logits")?.download(low, stream)?;
         }
         let Some(teacher) = exchange.teacher else { return Ok(()) };
         let missing = || format!("the teacher has {} frames of logits", teacher.frames());
@@ -64,15 +64,15 @@ impl LogitSlots {
             logits.len(),
             low.len() / size_of::<f32>()
         );
-        let slot = self.taught.as_mut().context("there is no room for a teacher's logits")?;
-        for (to, logit) in slot.bytes()?.chunks_exact_mut(size_of::<f32>()).zip(logits) {
+        let buffer = self.taught.as_mut().context("there is no room for a teacher's logits")?;
+        for (to, logit) in buffer.bytes()?.chunks_exact_mut(size_of::<f32>()).zip(logits) {
             to.copy_from_slice(&logit.to_f32().to_le_bytes());
         }
-        Ok(slot.upload(low.len(), low, stream)?)
+        Ok(buffer.upload(low.len(), low, stream)?)
     }
 
-    /// The network's own logits of the frame that was waited for, little-endian f32.
-    pub fn own(&mut self) -> Result<&[u8]> {
-        Ok(self.own.as_mut().context("no logits were handed out")?.bytes()?)
+    /// The network's logits of the finished frame, little-endian f32.
+    pub fn saved(&mut self) -> Result<&[u8]> {
+        Ok(self.saved.as_mut().context("no logits were saved")?.bytes()?)
     }
 }

@@ -1,16 +1,14 @@
 /*!
-Feature sets: what the encoder reads and writes, as often as frames may be in it at once. The sets of a batch lie one behind
-the other, so that the encoder takes and gives them as one tensor.
+Feature sets: the encoder's input and outputs, once for each frame that may be in it at the same time. The sets of a batch are
+contiguous, so that the encoder reads and writes them as one tensor.
 */
 
 use anyhow::{Result, bail};
 
-use super::contexts::{Shared, port};
+use super::bound::allocate_for;
 use super::encoder::Encoder;
-use super::steps::Steps;
-use crate::{Placed, Port, Stage};
-use cuda::Element;
-use cuda::{CapturedGraph, Event, Gpu, MemoryTag, Stream, View};
+use cuda::{CapturedGraph, Element, Event, Gpu, MemoryTag, Stream};
+use execution::{DeviceTensor, Program};
 use tensorrt::DataType;
 
 pub use vos::bundle::parts::FEATURES;
@@ -18,10 +16,10 @@ pub use vos::bundle::parts::FEATURES;
 /// One frame's set.
 pub struct FeatureSet {
     /// The network's input.
-    pub image: Placed,
+    pub image: DeviceTensor,
     /// In the order of [`FEATURES`].
-    pub features: [Placed; 3],
-    /// Behind the preprocessing that read the set's frame: the frame may be overwritten.
+    pub features: [DeviceTensor; 3],
+    /// The preprocessing has read the set's frame, which may be overwritten.
     pub frame_read: Event,
 }
 
@@ -33,14 +31,14 @@ impl FeatureSet {
         batch: usize,
         stream: &Stream,
         graphs: bool,
-    ) -> Result<(Vec<Self>, CapturedGraph<Steps>)> {
-        let of = |name: &str, purpose| placed(gpu, encoder.stage_of(name)?, name, purpose);
+    ) -> Result<(Vec<Self>, CapturedGraph<Program>)> {
+        let of = |name: &str, tag| allocate_for(gpu, encoder.engine_of(name)?, name, tag);
         let images = of("image", MemoryTag::Frames)?;
         let [feat, hr0, hr1] = FEATURES.map(|name| of(name, MemoryTag::Features));
         let features = [feat?, hr0?, hr1?];
-        let part = |whole: &Placed, at: usize| -> Result<Placed> {
+        let part = |whole: &DeviceTensor, at: usize| -> Result<DeviceTensor> {
             let bytes = whole.view.len() / batch;
-            Ok(Placed { view: whole.view.part(at * bytes, bytes)?, dtype: whole.dtype })
+            Ok(DeviceTensor { view: whole.view.part(at * bytes, bytes)?, dtype: whole.dtype })
         };
         let sets = (0..batch).map(|at| {
             let [feat, hr0, hr1] = &features;
@@ -50,24 +48,13 @@ impl FeatureSet {
         let sets = sets.collect::<Result<_>>()?;
         let mut bindings = vec![("image", images)];
         bindings.extend(FEATURES.into_iter().zip(features));
-        Ok((sets, CapturedGraph::new(encoder.steps(&bindings), stream, graphs)))
+        Ok((sets, CapturedGraph::new(encoder.program(&bindings), stream, graphs)))
     }
 
     /// The features as bindings.
-    pub fn bindings(&self) -> Vec<(&'static str, Placed)> {
+    pub fn bindings(&self) -> Vec<(&'static str, DeviceTensor)> {
         FEATURES.into_iter().zip(self.features.iter().cloned()).collect()
     }
-}
-
-/// New memory for a tensor of an engine.
-pub fn placed(gpu: &Gpu, stage: &Shared, name: &str, purpose: MemoryTag) -> Result<Placed> {
-    memory_of(gpu, &port(stage, name)?, purpose)
-}
-
-/// New memory for a tensor.
-pub fn memory_of(gpu: &Gpu, port: &Port, purpose: MemoryTag) -> Result<Placed> {
-    let view = View::new(&gpu.tagged(purpose), Stage::port_bytes(port)?)?;
-    Ok(Placed { view, dtype: port.dtype })
 }
 
 /// The kernels' name of an element type.

@@ -2,50 +2,55 @@
 Clips on a GPU: from JPEG files to masks in host memory, on engines, without a copy or a wait that is not needed.
 
 ```text
-files ─ threads ─→ pinned slots ─ upload stream ─→ frame ─ preprocess ─→ encoder ─→ features      encode stream
-                                                                     ┌────────────────┘
-                     bank inputs ─→ track or prompt engine ─→ mask kernel ─→ memory engine        object's stream
-                                                                     └─→ scores and mask words    download stream
+files ─ threads ─→ frame buffers ─ upload stream ─→ frame ─ preprocess ─→ encoder ─→ features    encode stream
+                                                                       ┌────────────────┘
+                       bank inputs ─→ track or prompt engine ─→ mask kernel ─→ memory encoder    object's stream
+                                                                       └─→ scores and mask words download stream
 ```
 
-A deep encoder may come in parts, which run one behind the other; what they hand on lies in memory that all frames use in turn.
-Or in two, between which the crate `kernels` computes all blocks (`trunk_file.rs`).
+A deep encoder may be in parts that run one after the other, or be a stem and a neck around a trunk of CUDA kernels. All
+frames share the memory between the parts.
 
 [`Pipeline`] owns everything that stays: engines, contexts, streams, memory. [`run`] feeds one pass over a clip through
-it. In `latency` mode one frame is in flight and everything but the download shares one stream; in `throughput` mode
-frames overlap, events order them, and the host only feeds and collects. What is the same for each frame (all engines, the
-bank's kernels) is recorded as CUDA graphs on first use, and replayed.
+it. In `latency` mode one frame is in flight and everything but the download shares one stream. In `throughput` mode
+frames overlap, events order them, and the host only feeds and collects. Work that is the same for each frame (all engines,
+the bank's kernels) is captured as CUDA graphs on first use, and replayed.
 
-With [`Decoder::Nvjpeg`] the slots hold coefficients, and the upload makes pixels of them on the device.
+With [`Decoder::Nvjpeg`] the frame buffers hold coefficients, which the upload turns into pixels on the device.
 
-The timed region of a frame is docs/measuring.md's: from pixels in host memory to the mask in host memory and the memory
-written. Runs that exchange logits (`--save-logits`, `--teacher`) have two copies more in it and are no measurement. Within it the host waits once and allocates nothing.
+docs/measuring.md defines the timed region of a frame: from pixels in host memory to the mask in host memory and the memory
+written. In it the host waits once and allocates nothing. Runs that exchange logits (`--save-logits`, `--teacher`) have two
+more copies in it and are no measurement.
 */
 
+mod bound;
 mod contexts;
 mod decode_ahead;
 mod encoder;
-mod encoder_alone;
 mod engines;
+mod error;
 mod exchange;
 mod features;
-mod flight;
-mod lane;
+mod frame_buffer;
+mod in_flight;
+mod loaded_engine;
 mod options;
 mod part_weights;
+#[expect(clippy::module_inception, reason = "it holds the type of this name")]
+mod pipeline;
 mod prompt_input;
-mod rig;
 mod run;
 mod segmented_track;
-mod slot;
+mod standalone_encoder;
 mod step_engines;
-mod steps;
+mod tracked_object;
 mod trunk_file;
 
-pub use encoder_alone::EncoderAlone;
 pub use engines::{Engines, encoder_roles};
-pub use lane::Results;
+pub use error::PassError;
 pub use options::{Decoder, Options};
-pub use rig::Pipeline;
-pub use run::{FrameResult, ObjectSpan, PassError, PassPlan, run};
+pub use pipeline::Pipeline;
+pub use run::{FrameResult, ObjectSpan, PassPlan, run};
+pub use standalone_encoder::StandaloneEncoder;
+pub use tracked_object::Results;
 pub use vos::record::Mode;

@@ -31,7 +31,7 @@ impl Decoder {
 pub struct Options {
     /// What is measured.
     pub mode: Mode,
-    /// Stages are recorded as CUDA graphs and replayed; else each frame's calls are made anew.
+    /// Stages are captured as CUDA graphs and replayed; else each frame enqueues its calls.
     pub graphs: bool,
     /// How the host waits for a frame.
     pub wait: Wait,
@@ -42,7 +42,7 @@ pub struct Options {
     pub encode_batch: usize,
     /// Threads that decode JPEG files ahead.
     pub decode_threads: usize,
-    /// What decodes them. Absent where it is the usual one, so that runs from before there was another can be continued.
+    /// What decodes them. Absent where it is libjpeg-turbo.
     #[serde(default, skip_serializing_if = "Decoder::is_turbo")]
     pub decoder: Decoder,
     /// The objects of a frame are tracked on a stream each, instead of one after the other.
@@ -76,7 +76,7 @@ impl Options {
     }
 
     /// Frames that the host may have enqueued before it takes a result.
-    pub(super) fn flights(&self) -> usize {
+    pub(super) fn frames_in_flight(&self) -> usize {
         match self.mode {
             Mode::Latency => 1,
             // One more than the encoder may hold, so that the copy engine never waits for the host.
@@ -84,10 +84,10 @@ impl Options {
         }
     }
 
-    /// Frames that may lie between their files and the device: one for each in flight, one for each decoding thread, and one
-    /// that is ready.
-    pub(super) fn slots(&self) -> usize {
-        self.flights() + self.decode_threads.max(1) + 1
+    /// Buffers of frames between file and device: one for each frame in flight, one for each decoding thread, and one that is
+    /// ready.
+    pub(super) fn frame_buffers(&self) -> usize {
+        self.frames_in_flight() + self.decode_threads.max(1) + 1
     }
 }
 

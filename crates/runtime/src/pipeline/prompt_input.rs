@@ -1,12 +1,13 @@
 /*!
-A prompt's way to the device: through one pinned block, in one copy.
+A prompt on its way to the device: one pinned block, one copy.
 */
 
 use anyhow::{Result, ensure};
 
-use super::contexts::{Contexts, port};
-use crate::{Placed, Stage};
+use super::bound::tensor_of;
+use super::contexts::Contexts;
 use cuda::{Gpu, Pinned, Stream, View};
+use execution::DeviceTensor;
 use tensorrt::DataType;
 use vos::tracker::NetworkPrompt;
 
@@ -28,10 +29,10 @@ impl PromptInput {
     pub fn new(gpu: &Gpu, contexts: &Contexts) -> Result<Self> {
         let both = |bytes| -> Result<_> { Ok((Pinned::new(gpu, bytes)?, View::new(gpu, bytes)?)) };
         let mask = match &contexts.mask_prompt {
-            Some(stage) => {
-                let port = port(stage, "mask")?;
-                ensure!(port.dtype == DataType::Float, "'mask' is {}, expected fp32", port.dtype);
-                Some(both(Stage::port_bytes(&port)?)?)
+            Some(engine) => {
+                let desc = tensor_of(engine, "mask")?;
+                ensure!(desc.dtype == DataType::Float, "'mask' is {}, expected fp32", desc.dtype);
+                Some(both(desc.bytes()?)?)
             }
             None => None,
         };
@@ -43,8 +44,8 @@ impl PromptInput {
         &mut self,
         prompt: &NetworkPrompt,
         stream: &Stream,
-    ) -> Result<Vec<(&'static str, Placed)>> {
-        let placed = |view, dtype| Placed { view, dtype };
+    ) -> Result<Vec<(&'static str, DeviceTensor)>> {
+        let tensor = |view, dtype| DeviceTensor { view, dtype };
         match prompt {
             NetworkPrompt::Points { points, multimask } => {
                 let (pinned, view) = &mut self.points;
@@ -57,9 +58,9 @@ impl PromptInput {
                 let multi = write(&mut bytes[MULTI..], multi)?;
                 pinned.upload(POINTS_BYTES, view, stream)?;
                 Ok(vec![
-                    ("coords", placed(view.part(COORDS, coords)?, DataType::Float)),
-                    ("labels", placed(view.part(LABELS, labels)?, DataType::Int32)),
-                    ("multi", placed(view.part(MULTI, multi)?, DataType::Float)),
+                    ("coords", tensor(view.part(COORDS, coords)?, DataType::Float)),
+                    ("labels", tensor(view.part(LABELS, labels)?, DataType::Int32)),
+                    ("multi", tensor(view.part(MULTI, multi)?, DataType::Float)),
                 ])
             }
             NetworkPrompt::Mask(mask) => {
@@ -77,7 +78,7 @@ impl PromptInput {
                     to.copy_from_slice(&value.to_le_bytes());
                 }
                 pinned.upload(bytes, view, stream)?;
-                Ok(vec![("mask", placed(view.clone(), DataType::Float))])
+                Ok(vec![("mask", tensor(view.clone(), DataType::Float))])
             }
         }
     }

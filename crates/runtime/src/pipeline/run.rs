@@ -7,12 +7,13 @@ use std::time::Instant;
 
 use anyhow::{Context, Result, ensure};
 
-use super::decode_ahead::{DecodeAhead, Decoded, Work};
-use super::flight::Leg;
-use super::lane::Results;
-use super::rig::Pipeline;
+use super::PassError;
+use super::decode_ahead::{DecodeAhead, DecodeQueue, Decoded};
+use super::in_flight::ActiveObject;
+use super::pipeline::Pipeline;
+use super::tracked_object::Results;
 use cuda::Event;
-use vos::dataset::{Clip, ClipError};
+use vos::dataset::Clip;
 use vos::geometry::Geometry;
 use vos::logits::Exchange;
 use vos::ranges::{self, Range, within};
@@ -29,11 +30,11 @@ pub struct ObjectSpan<'a> {
     pub start: usize,
     /// Position after its last frame.
     pub end: usize,
-    /// What logits it hands out or takes; only with one frame in flight.
+    /// What logits it hands out or takes; only with one frame in in_flight.
     pub logits: Exchange<'a>,
 }
 
-/// What a pass runs over.
+/// A clip and its objects.
 #[derive(Clone, Debug)]
 pub struct PassPlan<'a> {
     /// The clip.
@@ -46,7 +47,7 @@ pub struct PassPlan<'a> {
     pub objects: Vec<ObjectSpan<'a>>,
 }
 
-/// What one frame yields for one object.
+/// One frame's result for one object.
 #[derive(Clone, Debug)]
 pub struct FrameResult<'a> {
     /// Which object of the plan.
@@ -55,29 +56,10 @@ pub struct FrameResult<'a> {
     pub position: usize,
     /// Scores and mask; the mask's words are in place and gone after the call.
     pub results: Results<'a>,
-    /// What the frame took; shared by its objects.
+    /// Times of the frame; its objects share them.
     pub times: FrameTimes,
     /// The network's own low-resolution logits, little-endian f32, where they are handed out.
     pub logits: Option<&'a [u8]>,
-}
-
-/// Why a pass broke off.
-#[derive(Debug, thiserror::Error)]
-pub enum PassError {
-    /// A frame that cannot be used.
-    #[error(transparent)]
-    Clip(ClipError),
-    /// The device or an engine failed at a frame.
-    #[error("frame {frame}: {error:#}")]
-    Inference {
-        /// Frame index in the clip.
-        frame: usize,
-        /// What it said.
-        error: anyhow::Error,
-    },
-    /// Anything else.
-    #[error("{0:#}")]
-    Other(#[from] anyhow::Error),
 }
 
 /// Runs a pass; `take` hears of each frame of each object, in order.
@@ -90,37 +72,37 @@ pub fn run(
     take: &mut dyn FnMut(FrameResult<'_>) -> Result<()>,
 ) -> Result<(), PassError> {
     pipeline.set_up(plan.geometry, plan.objects.len())?;
-    let (work, free) = Work::new(plan.frames.clone(), plan.geometry.video_size());
-    for slot in pipeline.slots.drain(..) {
-        // The receiving end is in `work`, which lives.
-        let _ = free.send(slot);
+    let (queue, free) = DecodeQueue::new(plan.frames.clone(), plan.geometry.video_size());
+    for buffer in pipeline.buffers.drain(..) {
+        // The receiving end is in `queue`, which lives.
+        let _ = free.send(buffer);
     }
     let threads = pipeline.options.decode_threads;
     let done = thread::scope(|scope| {
-        let start = || DecodeAhead::start(scope, plan.clip, &work, free, threads);
+        let start = || DecodeAhead::start(scope, plan.clip, &queue, free, threads);
         Pass::begin(pipeline, plan, start)?.run(take)
     });
-    pipeline.slots = work.into_slots();
+    pipeline.buffers = queue.into_buffers();
     if done.is_err()
-        // What is still in flight must not write into the next pass.
+        // Work in in_flight must not write into the next pass.
         && let Err(error) = pipeline.gpu.synchronize()
     {
-        // Where the device is lost, the first error is the one that tells at which frame.
+        // Where the device is lost, the first error names the frame.
         log::debug!("{error}");
     }
     done
 }
 
-/// Pinned memory for the logits that are exchanged, made before the first frame.
+/// Pinned memory for the logits that are exchanged, allocated before the first frame.
 fn room_for_logits(pipeline: &mut Pipeline, plan: &PassPlan<'_>) -> Result<()> {
     let one = pipeline.options.mode == Mode::Latency;
     for (object, span) in plan.objects.iter().enumerate() {
         let exchanging = span.logits.save || span.logits.teacher.is_some();
         ensure!(one || !exchanging, "logits are exchanged in latency mode only");
-        let lane = pipeline.lanes.get(object).context("an object has no lane")?;
-        for flight in &mut pipeline.flights {
-            let slots = &mut flight.objects[object].logits;
-            slots.make_room(&pipeline.gpu, &span.logits, lane.low().len())?;
+        let tracked = pipeline.tracked_objects.get(object).context("an object was not set up")?;
+        for in_flight in &mut pipeline.frames_in_flight {
+            let buffers = &mut in_flight.objects[object].logits;
+            buffers.make_room(&pipeline.gpu, &span.logits, tracked.low().len())?;
         }
     }
     Ok(())
@@ -150,8 +132,8 @@ impl<'a> Pass<'a> {
             .iter()
             .map(|object| BankSchedule::new(contract, object.end - object.start))
             .collect();
-        for (lane, schedule) in pipeline.lanes.iter_mut().zip(&schedules) {
-            lane.begin(schedule)?;
+        for (tracked, schedule) in pipeline.tracked_objects.iter_mut().zip(&schedules) {
+            tracked.begin(schedule)?;
         }
         room_for_logits(pipeline, plan)?;
         pipeline.gpu.synchronize()?;
@@ -163,23 +145,23 @@ impl<'a> Pass<'a> {
     }
 
     fn run(mut self, take: &mut dyn FnMut(FrameResult<'_>) -> Result<()>) -> Result<(), PassError> {
-        let (frames, flights) = (self.plan.frames.len(), self.pipeline.flights.len());
+        let (frames, depth) = (self.plan.frames.len(), self.pipeline.frames_in_flight.len());
         for position in 0..frames {
-            if position >= flights {
-                self.take(position - flights, take)?;
+            if position >= depth {
+                self.take(position - depth, take)?;
             }
             let decoded = self.ahead.next()?;
             let frame = self.plan.frames[position];
             self.submit(position, decoded)
                 .map_err(|error| PassError::Inference { frame, error })?;
         }
-        for position in frames.saturating_sub(flights)..frames {
+        for position in frames.saturating_sub(depth)..frames {
             self.take(position, take)?;
         }
         Ok(())
     }
 
-    /// Enqueues a frame, and where it is the last of its batch what follows for all of them; the host waits for nothing.
+    /// Enqueues a frame, and after the last of a batch the work that follows for all its frames. The host does not wait.
     fn submit(&mut self, position: usize, decoded: Decoded) -> Result<()> {
         let batch = self.pipeline.options.batch();
         let _frame = ranges::enter(Range::Pipeline);
@@ -195,68 +177,70 @@ impl<'a> Pass<'a> {
     /// Pixels to the network's input.
     fn feed(&mut self, position: usize, mut decoded: Decoded) -> Result<()> {
         let Self { pipeline, plan, .. } = self;
-        let Pipeline { clip, lanes, sets, flights, streams, options, .. } = &mut **pipeline;
+        let Pipeline { clip, tracked_objects, sets, frames_in_flight, streams, options, .. } =
+            &mut **pipeline;
         let clip = clip.as_ref().context("no clip is set up")?;
         let overlapping = options.mode == Mode::Throughput;
         let number = position % sets.len();
-        let at = position % flights.len();
-        let flight = &mut flights[at];
-        flight.submitted = Instant::now();
-        flight.position = position;
+        let at = position % frames_in_flight.len();
+        let in_flight = &mut frames_in_flight[at];
+        in_flight.submitted = Instant::now();
+        in_flight.position = position;
 
         // Pixels to the device, once the frame that lay there was read.
         if overlapping {
             streams.upload.wait(&sets[number].frame_read)?;
         }
-        flight.begun.record(&streams.upload)?;
+        in_flight.begun.record(&streams.upload)?;
         let frame = clip.frames.get(number);
-        decoded.slot.enqueue(clip.frame_bytes, frame, &streams.upload)?;
-        flight.uploaded.record(&streams.upload)?;
+        decoded.buffer.enqueue(clip.frame_bytes, frame, &streams.upload)?;
+        in_flight.uploaded.record(&streams.upload)?;
 
-        // Pixels to features, once everybody who read the features there is done: those of the whole batch, for the
-        // encoder writes them all, however few frames it is given.
+        // Pixels to features, once all work that reads the old features is done: of the whole batch, because the encoder writes
+        // all of it, however few frames it gets.
         if overlapping {
-            streams.encode.wait(&flight.uploaded)?;
+            streams.encode.wait(&in_flight.uploaded)?;
             let batch = options.batch();
             if number.is_multiple_of(batch) {
-                for lane in lanes.iter().take(plan.objects.len()) {
-                    for read in &lane.features_read[number..number + batch] {
+                for tracked in tracked_objects.iter().take(plan.objects.len()) {
+                    for read in &tracked.features_read[number..number + batch] {
                         streams.encode.wait(read)?;
                     }
                 }
             }
         }
-        if let Some(event) = &flight.encode {
+        if let Some(event) = &in_flight.encode {
             event.record(&streams.encode)?;
         }
         let set = &mut sets[number];
         within(Stage::Preprocess, || {
-            let pixels = decoded.slot.pixels(frame)?;
+            let pixels = decoded.buffer.pixels(frame)?;
             clip.preprocess.enqueue(pixels, &set.image.view, &streams.encode)
         })?;
-        flight.preprocessed.record(&streams.encode)?;
+        in_flight.preprocessed.record(&streams.encode)?;
         if overlapping {
             set.frame_read.record(&streams.encode)?;
         }
-        flight.decoded = Some(decoded);
+        in_flight.decoded = Some(decoded);
         Ok(())
     }
 
     /// The features of the frames from `first` to `last`.
     fn encode(&mut self, first: usize, last: usize) -> Result<()> {
-        let Pipeline { encodes, sets, flights, streams, options, .. } = &mut *self.pipeline;
-        let in_flight = flights.len();
+        let Pipeline { encodes, sets, frames_in_flight, streams, options, .. } =
+            &mut *self.pipeline;
+        let depth = frames_in_flight.len();
         for position in first..=last {
-            let flight = &mut flights[position % in_flight];
-            flight.batch = last - first + 1;
-            if let Some(event) = &flight.encoder_begun {
+            let in_flight = &mut frames_in_flight[position % depth];
+            in_flight.batch = last - first + 1;
+            if let Some(event) = &in_flight.encoder_begun {
                 event.record(&streams.encode)?;
             }
         }
         let encode = &mut encodes[first % sets.len() / options.batch()];
         within(Stage::Encoder, || encode.run())?;
         for position in first..=last {
-            flights[position % in_flight].encoded.record(&streams.encode)?;
+            frames_in_flight[position % depth].encoded.record(&streams.encode)?;
         }
         Ok(())
     }
@@ -264,67 +248,68 @@ impl<'a> Pass<'a> {
     /// Features to masks and memories, of all objects.
     fn track(&mut self, position: usize) -> Result<()> {
         let Self { pipeline, plan, schedules, .. } = self;
-        let Pipeline { clip, lanes, sets, flights, streams, options, .. } = &mut **pipeline;
+        let Pipeline { clip, tracked_objects, sets, frames_in_flight, streams, options, .. } =
+            &mut **pipeline;
         let clip = clip.as_ref().context("no clip is set up")?;
         let overlapping = options.mode == Mode::Throughput;
         let number = position % sets.len();
         let set = &mut sets[number];
-        let at = position % flights.len();
-        let flight = &mut flights[at];
-        flight.legs.clear();
+        let at = position % frames_in_flight.len();
+        let in_flight = &mut frames_in_flight[at];
+        in_flight.active.clear();
         for (object, span) in plan.objects.iter().enumerate() {
             if !(span.start..span.end).contains(&position) {
                 continue;
             }
             let t = position - span.start;
-            let lane = &mut lanes[object];
+            let tracked = &mut tracked_objects[object];
             let schedule = &schedules[object];
-            let on_encode_stream = lane.stream.is(&streams.encode);
-            let leg = Leg { object, t, behind_encoder: on_encode_stream && flight.legs.is_empty() };
-            flight.legs.push(leg);
-            let events = &mut flight.objects[object];
+            let on_encode_stream = tracked.stream.is(&streams.encode);
+            let follows_encoder = on_encode_stream && in_flight.active.is_empty();
+            in_flight.active.push(ActiveObject { object, t, follows_encoder });
+            let events = &mut in_flight.objects[object];
             if !on_encode_stream {
-                lane.stream.wait(&flight.encoded)?;
+                tracked.stream.wait(&in_flight.encoded)?;
             }
             if overlapping {
-                lane.stream.wait(&lane.results_read)?;
+                tracked.stream.wait(&tracked.results_read)?;
             }
-            if let (Some(begun), false) = (&events.begun, leg.behind_encoder) {
-                begun.record(&lane.stream)?;
+            if let (Some(begun), false) = (&events.begun, follows_encoder) {
+                begun.record(&tracked.stream)?;
             }
             match t {
-                0 => within(Stage::Prompt, || lane.prompt(number, set, span.prompt))?,
-                _ => within(Stage::Track, || lane.track(t, number, set))?,
+                0 => within(Stage::Prompt, || tracked.prompt(number, set, span.prompt))?,
+                _ => within(Stage::Track, || tracked.track(t, number, set))?,
             }
-            events.track_done.record(&lane.stream)?;
-            let words = lane.words(clip.words_bytes)?;
-            let non_finite = lane.non_finite()?;
+            events.track_done.record(&tracked.stream)?;
+            let words = tracked.words(clip.words_bytes)?;
+            let non_finite = tracked.non_finite()?;
             within(Stage::Postprocess, || {
-                clip.masks.enqueue(lane.low(), &words, &non_finite, &lane.stream)
+                clip.masks.enqueue(tracked.low(), &words, &non_finite, &tracked.stream)
             })?;
-            events.postprocess_done.record(&lane.stream)?;
+            events.postprocess_done.record(&tracked.stream)?;
 
-            // The mask leaves on a stream of its own: the memory is written meanwhile.
+            // Another stream downloads the mask while the memory is written.
             streams.download.wait(&events.postprocess_done)?;
             events.download_begun.record(&streams.download)?;
-            let results = lane.results(clip.words_bytes)?;
+            let results = tracked.results(clip.words_bytes)?;
             within(Stage::Download, || events.results.download(&results, &streams.download))?;
             events.download_done.record(&streams.download)?;
-            events.logits.enqueue(&span.logits, t, lane.low(), &lane.stream)?;
+            events.logits.enqueue(&span.logits, t, tracked.low(), &tracked.stream)?;
             let slot = schedule.write_slots(t).memory;
-            within(Stage::Memory, || lane.memorise(slot, number, set))?;
+            within(Stage::Memory, || tracked.memorise(slot, number, set))?;
             if overlapping {
-                lane.results_read.record(&streams.download)?;
-                lane.read(number)?;
+                tracked.results_read.record(&streams.download)?;
+                tracked.read(number)?;
             } else {
-                lane.stream.wait(&events.download_done)?;
+                tracked.stream.wait(&events.download_done)?;
             }
-            events.memory_done.record(&lane.stream)?;
+            events.memory_done.record(&tracked.stream)?;
         }
         Ok(())
     }
 
-    /// Waits for a frame and hands on what it gave.
+    /// Waits for a frame and hands on its results.
     fn take(
         &mut self,
         position: usize,
@@ -334,53 +319,53 @@ impl<'a> Pass<'a> {
         let failed = |error: anyhow::Error| PassError::Inference { frame, error };
         let times = self.finish(position, frame).map_err(failed)?;
         let words_bytes = self.pipeline.clip.as_ref().map_or(0, |clip| clip.words_bytes);
-        let at = position % self.pipeline.flights.len();
-        let flight = &mut self.pipeline.flights[at];
-        if let Some(decoded) = flight.decoded.take() {
-            self.ahead.free(decoded.slot);
+        let at = position % self.pipeline.frames_in_flight.len();
+        let in_flight = &mut self.pipeline.frames_in_flight[at];
+        if let Some(decoded) = in_flight.decoded.take() {
+            self.ahead.free(decoded.buffer);
         }
-        for leg in flight.legs.clone() {
-            let save = self.plan.objects[leg.object].logits.save;
-            let taken = flight.objects[leg.object].taken(words_bytes, save);
+        for active in in_flight.active.clone() {
+            let save = self.plan.objects[active.object].logits.save;
+            let taken = in_flight.objects[active.object].taken(words_bytes, save);
             let (results, logits) = taken.map_err(failed)?;
             let Results { objectness, predicted_iou, non_finite, .. } = results;
             require_finite(objectness, predicted_iou, non_finite)
                 .map_err(|error| failed(error.into()))?;
-            take(FrameResult { object: leg.object, position, results, times, logits })?;
+            take(FrameResult { object: active.object, position, results, times, logits })?;
         }
         Ok(())
     }
 
-    /// Waits for a frame; what it took.
+    /// Waits for a frame; its times.
     fn finish(&mut self, position: usize, frame: usize) -> Result<FrameTimes> {
         let options = self.pipeline.options;
-        let at = position % self.pipeline.flights.len();
-        let flight = &self.pipeline.flights[at];
-        anyhow::ensure!(flight.position == position, "frame {position} is not in flight");
-        flight.wait(options.wait, options.mode == Mode::Latency)?;
+        let at = position % self.pipeline.frames_in_flight.len();
+        let in_flight = &self.pipeline.frames_in_flight[at];
+        anyhow::ensure!(in_flight.position == position, "frame {position} is not in in_flight");
+        in_flight.wait(options.wait, options.mode == Mode::Latency)?;
         let done = Instant::now();
         let shared = self.plan.objects.len() > 1;
-        let objects = shared.then_some(flight.legs.len());
+        let objects = shared.then_some(in_flight.active.len());
         let mut times = FrameTimes { frame, objects, ..FrameTimes::default() };
         match options.mode {
             Mode::Latency => {
-                let ms = (done - flight.submitted).as_secs_f64() * 1e3;
+                let ms = (done - in_flight.submitted).as_secs_f64() * 1e3;
                 times.time = FrameTime::Latency(ms);
             }
             Mode::Throughput => {
-                // The host may look later than the mask came; the device's clock tells.
-                let mask_ms = flight.masks_ms(&self.base.0)?;
+                // The host may look after the mask came: the device's clock tells.
+                let mask_ms = in_flight.masks_ms(&self.base.0)?;
                 times.time = FrameTime::Interval(mask_ms - self.last_ms);
                 // A frame that no object has is done when it is encoded, perhaps before the last mask.
                 self.last_ms = self.last_ms.max(mask_ms);
-                times.age = flight.decoded.as_ref().map(|decoded| self.age(decoded, mask_ms));
-                // What the stages' events tell is there only after the memory.
-                flight.wait(options.wait, true)?;
+                times.age = in_flight.decoded.as_ref().map(|decoded| self.age(decoded, mask_ms));
+                // The stages' events are complete only after the memory.
+                in_flight.wait(options.wait, true)?;
             }
         }
-        times.stages = flight.stages()?;
-        times.gpu_ms = Some(flight.gpu_ms()?);
-        times.stages[Stage::Decode] = flight.decoded.as_ref().map(Decoded::decode_ms);
+        times.stages = in_flight.stages()?;
+        times.gpu_ms = Some(in_flight.gpu_ms()?);
+        times.stages[Stage::Decode] = in_flight.decoded.as_ref().map(Decoded::decode_ms);
         Ok(times)
     }
 

@@ -1,23 +1,21 @@
 /*!
-A track step that is cut at its attentions (`onnx/segexport/track_segments.py`): engines, and this program's own kernels
-between them.
+A segmented track step: engines, and CUDA kernels for the attention between them
+(`onnx/segexport/track_segments.py`).
 
-What comes behind a segment is told by its outputs, never by the model's name: with `q`, `k` and `v` it is the frame's
-attention to itself; with `q` alone the next attention to the bank, whose keys `track_keys`, or a kernel in its place,
-made ahead and whose values are the bank itself; with none the answer, or, where this program's own mask decoder stands behind the last one, the
-tokens that it takes. A segment's `y` is the next one's `x`: two buffers in turn.
+A segment's outputs tell what follows it, never the model's name. After `q`, `k` and `v` comes the frame's self-attention.
+After `q` alone comes the next attention to the memory bank, whose keys `track_keys` or a kernel has computed, and whose
+values are the bank itself. A segment with neither gives the step's output, or the tokens that the CUDA mask decoder takes.
+A segment's `y` is the next one's `x`, in two buffers by turns.
 */
 
 use std::rc::Rc;
 
 use anyhow::{Context, Result, bail, ensure};
 
-use super::contexts::{Shared, port};
-use super::features::placed;
-use super::steps::{Part, Steps};
+use super::bound::{allocate_for, tensor_of};
 use crate::engine::fill_levels;
-use crate::{Placed, Port};
 use cuda::{Gpu, MemoryTag, View};
+use execution::{DeviceTensor, Op, Program, SharedEngine, TensorDesc};
 use kernels::{
     Answer, Attention, AttentionKernels, AttentionShape, HEAD, MaskDecoder, MemoryKeyProj, Values,
 };
@@ -27,7 +25,7 @@ use vos::bundle::Contract;
 /// Names of the keys, layer by layer; no step has more layers than [`vos::bundle::Role::SEGMENTS`] has room for.
 const KEYS: [&str; 4] = ["k0", "k1", "k2", "k3"];
 
-/// What comes behind a segment.
+/// The attention after a segment.
 enum Gap {
     /// The frame's attention to itself.
     Frame,
@@ -35,42 +33,42 @@ enum Gap {
     Bank(usize),
 }
 
-/// What makes the bank's keys.
-pub enum KeyMaker {
+/// What computes the bank's keys.
+pub enum KeySource {
     /// A context of `track_keys`.
-    Engine(Shared),
+    Engine(SharedEngine),
     /// The kernel.
     Kernel(Rc<MemoryKeyProj>),
 }
 
-/// What a track step that is cut at its attentions runs.
+/// The pieces of a segmented track step.
 pub struct Pieces {
-    /// What makes the keys.
-    pub keys: KeyMaker,
+    /// What computes the keys.
+    pub keys: KeySource,
     /// Contexts of the segments in order.
-    pub segments: Vec<Shared>,
-    /// What stands behind a last segment that gives tokens; none where it gives the answer.
+    pub segments: Vec<SharedEngine>,
+    /// The mask decoder after a last segment that gives tokens; none where that segment gives the output.
     pub decoder: Option<Rc<MaskDecoder>>,
 }
 
 /// The engines of one stream with the tensors between them.
 pub struct SegmentedTrack {
-    keys: KeyMaker,
-    segments: Vec<Shared>,
+    keys: KeySource,
+    segments: Vec<SharedEngine>,
     decoder: Option<Rc<MaskDecoder>>,
-    /// One behind each segment but the last.
+    /// One after each segment but the last.
     gaps: Vec<Gap>,
     /// Keys of all layers' attention to the bank, and of each.
     all_keys: View,
-    bank_keys: Vec<Placed>,
+    bank_keys: Vec<DeviceTensor>,
     /// Tokens on their way through the layers, in turn.
-    tokens: [Placed; 2],
-    query: Placed,
-    key: Placed,
-    value: Placed,
+    tokens: [DeviceTensor; 2],
+    query: DeviceTensor,
+    key: DeviceTensor,
+    value: DeviceTensor,
     /// Results of both attentions: never needed at the same time.
-    frame_result: Placed,
-    bank_result: Placed,
+    frame_result: DeviceTensor,
+    bank_result: DeviceTensor,
     to_frame: Rc<Attention>,
     to_bank: Rc<Attention>,
     /// From this number of frames on the bank is full.
@@ -89,7 +87,7 @@ impl SegmentedTrack {
         Pieces { keys, segments, decoder }: Pieces,
     ) -> Result<Self> {
         let decoded = decoder.is_some();
-        let has = |stage: &Shared, name: &str| stage.borrow().port(name).is_some();
+        let has = |engine: &SharedEngine, name: &str| engine.borrow().tensor(name).is_some();
         let (mut gaps, mut layers) = (Vec::new(), 0);
         for (at, segment) in segments.iter().enumerate() {
             let last = at + 1 == segments.len();
@@ -108,15 +106,15 @@ impl SegmentedTrack {
             });
         }
         let made = match &keys {
-            KeyMaker::Engine(keys) => KEYS.iter().filter(|k| has(keys, k)).count(),
-            KeyMaker::Kernel(keys) => keys.layers(),
+            KeySource::Engine(keys) => KEYS.iter().filter(|k| has(keys, k)).count(),
+            KeySource::Kernel(keys) => keys.layers(),
         };
         ensure!(
             layers > 0 && layers <= KEYS.len() && made == layers,
             "the segments attend to the bank {layers} times, but the track_keys engine has other keys; export the model \
              again with --segments and build its engines"
         );
-        // The first two gaps tell how all others look.
+        // All gaps look like the first two.
         let [first, second, third, ..] = segments.as_slice() else {
             bail!("there are {} segments of the track step, three are the fewest", segments.len());
         };
@@ -125,12 +123,13 @@ impl SegmentedTrack {
             "the track step attends to the bank before it attends to the frame; export the model again with --segments and \
              build its engines"
         );
-        let new = |stage: &Shared, name: &str| placed(gpu, stage, name, MemoryTag::Scratch);
-        let query = half(&port(first, "q")?, [None, Some(HEAD)])?;
+        let new =
+            |engine: &SharedEngine, name: &str| allocate_for(gpu, engine, name, MemoryTag::Scratch);
+        let query = half(&tensor_of(first, "q")?, [None, Some(HEAD)])?;
         let own =
             AttentionShape { objects: 1, queries: query[0], keys: query[0], values: Values::Frame };
         for name in ["k", "v"] {
-            half(&port(first, name)?, [Some(own.keys), Some(HEAD)])?;
+            half(&tensor_of(first, name)?, [Some(own.keys), Some(HEAD)])?;
         }
         let width = Values::Memory.columns();
         ensure!(
@@ -142,12 +141,12 @@ impl SegmentedTrack {
         let all = contract.max_memories * contract.memory_tokens + contract.max_pointers * split;
         let bank = AttentionShape { keys: all, values: Values::Memory, ..own };
         match &keys {
-            KeyMaker::Engine(keys) => KEYS[..layers].iter().try_for_each(|name| {
-                half(&port(keys, name)?, [Some(all), Some(HEAD)]).map(|_| ())
+            KeySource::Engine(keys) => KEYS[..layers].iter().try_for_each(|name| {
+                half(&tensor_of(keys, name)?, [Some(all), Some(HEAD)]).map(|_| ())
             })?,
-            KeyMaker::Kernel(keys) => ensure!(
+            KeySource::Kernel(keys) => ensure!(
                 keys.keys() == all,
-                "the keys' kernel makes {} keys, the bank has {all}; export the model again with --segments and build \
+                "the keys' kernel computes {} keys, the bank has {all}; export the model again with --segments and build \
                  its engines",
                 keys.keys()
             ),
@@ -156,15 +155,15 @@ impl SegmentedTrack {
         let all_keys = View::new(&gpu.tagged(MemoryTag::Scratch), layers * of_layer)?;
         let bank_keys = (0..layers).map(|layer| {
             let view = all_keys.part(layer * of_layer, of_layer)?;
-            Ok(Placed { view, dtype: DataType::Half })
+            Ok(DeviceTensor { view, dtype: DataType::Half })
         });
         let bank_keys = bank_keys.collect::<Result<_>>()?;
         if let (Some(decoder), Some(last)) = (&decoder, segments.last()) {
-            half(&port(last, "y")?, [Some(decoder.tokens()), Some(HEAD)])?;
+            half(&tensor_of(last, "y")?, [Some(decoder.tokens()), Some(HEAD)])?;
         }
         // Segments 1 and 2 take what the two attentions give; the others take the same.
-        half(&port(second, "o")?, [Some(own.queries), Some(HEAD)])?;
-        half(&port(third, "o")?, [Some(own.queries), Some(width)])?;
+        half(&tensor_of(second, "o")?, [Some(own.queries), Some(HEAD)])?;
+        half(&tensor_of(third, "o")?, [Some(own.queries), Some(width)])?;
         let make = |shape| Ok::<_, anyhow::Error>(Rc::new(Attention::new(gpu, kernels, shape)?));
         let (to_frame, to_bank) = (make(own)?, make(bank)?);
         log::debug!(
@@ -194,19 +193,19 @@ impl SegmentedTrack {
         })
     }
 
-    /// The engine that reads the bank; none where a kernel does.
-    pub fn reader(&self) -> Option<&Shared> {
+    /// The engine that reads the bank; none where only kernels do.
+    pub fn reader(&self) -> Option<&SharedEngine> {
         match &self.keys {
-            KeyMaker::Engine(keys) => Some(keys),
-            KeyMaker::Kernel(_) => None,
+            KeySource::Engine(keys) => Some(keys),
+            KeySource::Kernel(_) => None,
         }
     }
 
-    /// A tensor of the answer, as the last engine or the decoder gives it.
-    pub fn answer(&self, name: &str) -> Result<Port> {
+    /// A tensor of the step's output, from the last engine or the mask decoder.
+    pub fn output(&self, name: &str) -> Result<TensorDesc> {
         match &self.decoder {
-            Some(decoder) => decoder.output(name).map(Port::from),
-            None => port(self.segments.last().context("there are no segments")?, name),
+            Some(decoder) => decoder.output(name).map(TensorDesc::from),
+            None => tensor_of(self.segments.last().context("there are no segments")?, name),
         }
     }
 
@@ -220,21 +219,21 @@ impl SegmentedTrack {
         t >= self.full_from
     }
 
-    /// The bank to keys; `bank`: the tensors of the bank.
-    pub fn key_part(&self, bank: &[(&'static str, Placed)]) -> Result<Part> {
+    /// The bank to keys. `bank`: the tensors of the bank.
+    pub fn key_op(&self, bank: &[(&'static str, DeviceTensor)]) -> Result<Op> {
         Ok(match &self.keys {
-            KeyMaker::Engine(keys) => {
+            KeySource::Engine(keys) => {
                 let mut all = bank.to_vec();
                 all.extend(KEYS.into_iter().zip(self.bank_keys.iter().cloned()));
-                Steps::engine(keys, all)
+                Program::engine(keys, all)
             }
-            KeyMaker::Kernel(keys) => {
+            KeySource::Kernel(keys) => {
                 let find = |name: &str| {
                     let found = bank.iter().find(|(tensor, _)| *tensor == name);
                     found.map(|(_, placed)| placed.view.clone())
                 };
                 let need = |name: &str| find(name).with_context(|| format!("no bank's '{name}'"));
-                Part::Keys {
+                Op::Keys {
                     keys: Rc::clone(keys),
                     inputs: [need("mem")?, need("tidx")?, need("ptrs")?],
                     ages: find("ptr_t"),
@@ -244,15 +243,15 @@ impl SegmentedTrack {
         })
     }
 
-    /// Everything behind the keys. `values`: the whole bank, memories and behind them pointers; `bias`: what masks empty
-    /// slots, none where there are none; `tensors`: features and answer.
-    pub fn step_parts(
+    /// The operations after the keys. `values`: the whole bank, memories then pointers. `bias` masks empty slots; none where
+    /// there are none. `tensors`: features and outputs.
+    pub fn step_ops(
         &self,
         values: &View,
         bias: Option<&View>,
-        tensors: &[(&'static str, Placed)],
-    ) -> Result<Vec<Part>> {
-        let (mut parts, mut attended) = (Vec::new(), None::<Placed>);
+        tensors: &[(&'static str, DeviceTensor)],
+    ) -> Result<Vec<Op>> {
+        let (mut ops, mut attended) = (Vec::new(), None::<DeviceTensor>);
         for (at, segment) in self.segments.iter().enumerate() {
             let mut all = tensors.to_vec();
             all.push(("x", self.tokens[(at + 1) % 2].clone()));
@@ -261,7 +260,7 @@ impl SegmentedTrack {
             for (name, placed) in [("q", &self.query), ("k", &self.key), ("v", &self.value)] {
                 all.push((name, placed.clone()));
             }
-            parts.push(Steps::engine(segment, all));
+            ops.push(Program::engine(segment, all));
             let Some(gap) = self.gaps.get(at) else { continue };
             let (attention, k, v, bias, output) = match gap {
                 Gap::Frame => {
@@ -271,7 +270,7 @@ impl SegmentedTrack {
                     (&self.to_bank, &self.bank_keys[*layer].view, values, bias, &self.bank_result)
                 }
             };
-            parts.push(Part::Attention {
+            ops.push(Op::Attention {
                 attention: Rc::clone(attention),
                 inputs: [&self.query.view, k, v].map(View::clone),
                 bias: bias.cloned(),
@@ -285,9 +284,9 @@ impl SegmentedTrack {
                 let missing = || format!("the mask decoder lacks the tensor '{name}'");
                 found.map(|(_, placed)| placed.view.clone()).with_context(missing)
             };
-            parts.push(Part::Decoder {
+            ops.push(Op::Decoder {
                 decoder: Rc::clone(decoder),
-                // What the last segment gave.
+                // The last segment's output.
                 image: self.tokens[(self.segments.len() + 1) % 2].view.clone(),
                 fine: [of("hr0")?, of("hr1")?],
                 answer: Answer {
@@ -298,16 +297,16 @@ impl SegmentedTrack {
                 },
             });
         }
-        Ok(parts)
+        Ok(ops)
     }
 }
 
 /// The rows and columns of one object's tensor, which must be fp16 and as large as `expected` says where it does.
-fn half(port: &Port, expected: [Option<usize>; 2]) -> Result<[usize; 2]> {
-    let Port { name, dtype, shape, .. } = port;
+fn half(desc: &TensorDesc, expected: [Option<usize>; 2]) -> Result<[usize; 2]> {
+    let TensorDesc { name, dtype, shape, .. } = desc;
     ensure!(
         *dtype == DataType::Half,
-        "'{name}' of the cut track step is {dtype}, the attention kernels take fp16; build the engines with --precision \
+        "'{name}' of the segmented track step is {dtype}, the attention kernels take fp16; build the engines with --precision \
          fp16, or with --track-variant padded"
     );
     let found = match shape.as_slice() {
@@ -322,7 +321,7 @@ fn half(port: &Port, expected: [Option<usize>; 2]) -> Result<[usize; 2]> {
         |wanted: Option<usize>| wanted.map_or_else(|| "any".to_owned(), |size| size.to_string());
     ensure!(
         fits,
-        "'{name}' of the cut track step is {shape:?}, the attention kernels take [1, {}, {}]; build the engines with --track-variant \
+        "'{name}' of the segmented track step is {shape:?}, the attention kernels take [1, {}, {}]; build the engines with --track-variant \
          padded",
         word(expected[0]),
         word(expected[1])

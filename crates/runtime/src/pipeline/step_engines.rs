@@ -1,10 +1,10 @@
 /*!
-The engines that track an object, and the forms that they take: what TensorRT runs, and what this program's own kernels compute in its place.
+The engines that track an object, with the parts that CUDA kernels compute in TensorRT's place.
 */
 
 use std::sync::Arc;
 
-use super::engines::Opened;
+use super::loaded_engine::LoadedEngine;
 use super::part_weights::ShapeAndWeights;
 use vos::bundle::{
     MaskDecoderPart, MemoryEncoderShape, MemoryEncoderWeights, MemoryKeyProjShape,
@@ -15,78 +15,78 @@ use vos::track_variant::TrackVariant;
 /// The engines that track an object.
 pub struct StepEngines {
     /// Points to the first mask.
-    pub prompt: Opened,
+    pub prompt: LoadedEngine,
     /// Only where objects are prompted with masks.
-    pub mask_prompt: Option<Opened>,
+    pub mask_prompt: Option<LoadedEngine>,
     /// The track step.
     pub track: TrackEngines,
     /// Mask and features to a memory.
-    pub memory: MemoryMaker,
+    pub memory: MemoryEncoderSource,
 }
 
-/// What makes memories.
-pub enum MemoryMaker {
+/// The memory encoder.
+pub enum MemoryEncoderSource {
     /// The engine of `memory`.
-    Engine(Opened),
-    /// This program's own kernels.
+    Engine(LoadedEngine),
+    /// CUDA kernels.
     Kernels(MemoryEncoderShape, Arc<MemoryEncoderWeights>),
 }
 
-impl MemoryMaker {
+impl MemoryEncoderSource {
     /// The engine, where it is one.
-    pub fn engine(&self) -> Option<&Opened> {
+    pub fn engine(&self) -> Option<&LoadedEngine> {
         match self {
-            Self::Engine(opened) => Some(opened),
+            Self::Engine(loaded) => Some(loaded),
             Self::Kernels(..) => None,
         }
     }
 }
 
-/// The forms of the track step.
+/// The variants of the track step.
 pub enum TrackEngines {
     /// One engine for a full-sized bank.
-    Padded(Opened),
+    Padded(LoadedEngine),
     /// One engine with a profile for each fill level.
-    PerFillLevel(Opened),
-    /// Cut at its attentions.
+    PerFillLevel(LoadedEngine),
+    /// Split at its attentions.
     Segmented {
         /// The bank to keys.
-        keys: BankKeys,
+        keys: KeyEngine,
         /// The pieces in order.
-        segments: Vec<Opened>,
-        /// What stands behind the last one, where that gives tokens.
+        segments: Vec<LoadedEngine>,
+        /// The CUDA mask decoder after the last one, where that gives tokens.
         decoder: Option<ShapeAndWeights<MaskDecoderPart>>,
     },
 }
 
-/// What makes a bank's keys.
-pub enum BankKeys {
+/// What computes a bank's keys.
+pub enum KeyEngine {
     /// The engine of `track_keys`.
-    Engine(Opened),
-    /// This program's own kernel, with the weights beside those of the encoder's trunk.
+    Engine(LoadedEngine),
+    /// A CUDA kernel; its weights are in the trunk's file.
     Kernel(MemoryKeyProjShape, Arc<MemoryKeyProjWeights>),
 }
 
 impl TrackEngines {
     /// All of them.
-    pub fn all(&self) -> Vec<&Opened> {
+    pub fn all(&self) -> Vec<&LoadedEngine> {
         match self {
             Self::Padded(track) | Self::PerFillLevel(track) => vec![track],
-            Self::Segmented { keys: BankKeys::Engine(keys), segments, .. } => {
+            Self::Segmented { keys: KeyEngine::Engine(keys), segments, .. } => {
                 [keys].into_iter().chain(segments).collect()
             }
-            Self::Segmented { keys: BankKeys::Kernel(..), segments, .. } => {
+            Self::Segmented { keys: KeyEngine::Kernel(..), segments, .. } => {
                 segments.iter().collect()
             }
         }
     }
 
-    /// This program's own mask decoder stands behind them.
+    /// A CUDA mask decoder follows them.
     pub fn has_cuda_decoder(&self) -> bool {
         matches!(self, Self::Segmented { decoder: Some(_), .. })
     }
 
-    /// How they take a bank that is not full.
+    /// Their variant.
     pub fn variant(&self) -> TrackVariant {
         match self {
             Self::Padded(_) => TrackVariant::Padded,

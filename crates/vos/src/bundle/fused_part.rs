@@ -193,7 +193,7 @@ impl PartKind {
 ///
 /// # Errors
 /// A path, or no name at all.
-pub fn check_beside(file: &str) -> Result<()> {
+pub fn check_weights_file(file: &str) -> Result<()> {
     if matches!(file, "" | "." | "..") || file.contains(['/', '\0']) {
         bail!("it names {file:?}; expected the name of a file beside it, without a path");
     }
@@ -204,15 +204,15 @@ impl Manifest {
     /// Checks that the files that it names, and the parts of the bundle's name, are plain names.
     ///
     /// # Errors
-    /// As those of [`check_beside`].
+    /// As those of [`check_weights_file`].
     pub fn check_names(&self) -> Result<()> {
         let graphs = self.graphs.iter().map(|graph| graph.file.as_str());
         graphs
             .chain(self.weights_files().map(|weights| weights.file))
-            .try_for_each(check_beside)?;
+            .try_for_each(check_weights_file)?;
         [&self.model.name, &self.model.precision]
             .into_iter()
-            .try_for_each(|name| check_beside(name))
+            .try_for_each(|name| check_weights_file(name))
     }
 
     /// Files of the parts that the kernels compute among these plans.

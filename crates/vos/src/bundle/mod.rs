@@ -28,7 +28,7 @@ pub use manifest::{Contract, DType, Family, Graph, Manifest};
 pub use mask_decoder::{MaskDecoderPart, MaskDecoderShape, MaskDecoderWeights};
 pub use memory_encoder::{MemoryEncoderPart, MemoryEncoderShape, MemoryEncoderWeights};
 pub use memory_key_proj::{MemoryKeyProjShape, MemoryKeyProjWeights, TimeWeights};
-pub use parts::Wiring;
+pub use parts::PartGraph;
 pub use role::Role;
 pub use tensors::Tensor as FileTensor;
 pub use trunk::{BlockWeights, Trunk, TrunkBlock, TrunkWeights};

@@ -35,9 +35,9 @@ pub const STAGES: [&str; 4] = ["m0", "m1", "m2", "m3"];
 
 /// The tensors on their way between parts.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Wiring {
+pub struct PartGraph {
     /// In the order in which they are made.
-    pub handed: Vec<Handed>,
+    pub edges: Vec<Edge>,
     /// The blocks between the two parts, where these are stem and neck.
     pub trunk: Option<Trunk>,
 }
@@ -63,26 +63,26 @@ impl Step {
 
 /// A tensor that one step makes and later ones take.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Handed {
+pub struct Edge {
     /// Its name where it is made.
     pub name: String,
     /// What makes it.
-    pub maker: Step,
+    pub producer: Step,
     /// What takes it, in order; never empty.
-    pub takers: Vec<Step>,
+    pub consumers: Vec<Step>,
     /// Which memory it lies in; tensors of one slot are never needed at the same time.
     pub slot: usize,
 }
 
-impl Handed {
+impl Edge {
     /// What `step` calls it; none where the step has nothing to do with it.
     pub fn name_in(&self, step: Step) -> Option<&str> {
         match (&*self.name, step) {
-            (name, step) if step == self.maker => Some(name),
-            (name, step) if self.takers.contains(&step) => Some(match step {
+            (name, step) if step == self.producer => Some(name),
+            (name, step) if self.consumers.contains(&step) => Some(match step {
                 Step::Part(_) if name != TOKENS.0 => name,
                 // The first stage's tokens stay where they are: its blocks work in place.
-                Step::Part(_) if self.takers.contains(&Step::Trunk) => STAGES[0],
+                Step::Part(_) if self.consumers.contains(&Step::Trunk) => STAGES[0],
                 Step::Part(_) => TOKENS.1,
                 Step::Trunk => name,
             }),
@@ -92,7 +92,7 @@ impl Handed {
 
     /// From the step that makes it to the last one that takes it.
     fn life(&self) -> (usize, usize) {
-        (self.maker.place(), self.takers.last().unwrap_or(&self.maker).place())
+        (self.producer.place(), self.consumers.last().unwrap_or(&self.producer).place())
     }
 
     fn meets(&self, other: &Self) -> bool {
@@ -101,7 +101,7 @@ impl Handed {
     }
 }
 
-impl Wiring {
+impl PartGraph {
     /// Puts parts, in their order, together. A single graph is an encoder that is not cut. With a
     /// `trunk` there are two, the stem before it and the neck behind it.
     ///
@@ -110,14 +110,14 @@ impl Wiring {
     /// types or shapes that differ at both ends, features that nobody makes.
     pub fn of(parts: &[&Graph], trunk: Option<&Trunk>) -> Result<Self> {
         if let Some(trunk) = trunk {
-            return around_trunk::wire(parts, trunk);
+            return around_trunk::part_graph(parts, trunk);
         }
         let last = parts.len().checked_sub(1).context("an encoder of no parts was asked for")?;
         check_outputs(parts)?;
-        let mut wiring = Self::default();
+        let mut part_graph = Self::default();
         for (at, part) in parts.iter().enumerate() {
             for input in &part.inputs {
-                wiring.connect(parts, at, input)?;
+                part_graph.connect(parts, at, input)?;
             }
             let first_takes_image = at > 0 || part.input(IMAGE).is_some();
             ensure!(first_takes_image, "{} has no input '{IMAGE}'", part.role.name());
@@ -136,8 +136,8 @@ impl Wiring {
         }
         for (at, part) in parts.iter().enumerate() {
             for tensor in part.outputs.iter().filter(|t| !FEATURES.contains(&t.name.as_str())) {
-                let made = |h: &Handed| h.maker == Step::Part(at) && h.name == tensor.name;
-                let taken = wiring.handed.iter().any(made);
+                let made = |h: &Edge| h.producer == Step::Part(at) && h.name == tensor.name;
+                let taken = part_graph.edges.iter().any(made);
                 ensure!(
                     taken,
                     "{} makes '{}', which no part behind it takes",
@@ -146,13 +146,13 @@ impl Wiring {
                 );
             }
         }
-        wiring.share_memory();
-        Ok(wiring)
+        part_graph.share_memory();
+        Ok(part_graph)
     }
 
     /// How many pieces of memory the tensors need.
     pub fn slots(&self) -> usize {
-        self.handed.iter().map(|handed| handed.slot + 1).max().unwrap_or(0)
+        self.edges.iter().map(|edge| edge.slot + 1).max().unwrap_or(0)
     }
 
     /// Finds who makes an input of part `at`.
@@ -168,8 +168,9 @@ impl Wiring {
             _ if wanted == input.name => 0..0,
             _ => at.saturating_sub(1)..at,
         };
-        let mut made = among.filter_map(|maker| Some((maker, output(parts.get(maker)?, wanted)?)));
-        let Some((maker, tensor)) = made.next_back() else {
+        let mut made =
+            among.filter_map(|producer| Some((producer, output(parts.get(producer)?, wanted)?)));
+        let Some((producer, tensor)) = made.next_back() else {
             let (what, name) = (&input.name, parts[at].role.name());
             let called = match what.as_str() {
                 what if what == wanted => String::new(),
@@ -177,7 +178,7 @@ impl Wiring {
             };
             bail!("{name} takes '{what}', which no part before it makes{called}");
         };
-        let (from, to) = (parts[maker].role.name(), parts[at].role.name());
+        let (from, to) = (parts[producer].role.name(), parts[at].role.name());
         ensure!(
             (tensor.dtype, &tensor.shape) == (input.dtype, &input.shape),
             "{from} makes {tensor}, which {to} takes as {input}"
@@ -186,48 +187,53 @@ impl Wiring {
             // It has memory of its own as one of the encoder's outputs.
             return Ok(());
         }
-        let maker = Step::Part(maker);
-        let known = |h: &&mut Handed| h.maker == maker && h.name == wanted;
-        match self.handed.iter_mut().find(known) {
-            Some(handed) => handed.takers.push(Step::Part(at)),
-            None => self.hand(wanted, maker, Step::Part(at)),
+        let producer = Step::Part(producer);
+        let known = |h: &&mut Edge| h.producer == producer && h.name == wanted;
+        match self.edges.iter_mut().find(known) {
+            Some(edge) => edge.consumers.push(Step::Part(at)),
+            None => self.add_edge(wanted, producer, Step::Part(at)),
         }
         Ok(())
     }
 
-    fn hand(&mut self, name: &str, maker: Step, taker: Step) {
-        self.handed.push(Handed { name: name.to_owned(), maker, takers: vec![taker], slot: 0 });
+    fn add_edge(&mut self, name: &str, producer: Step, consumer: Step) {
+        self.edges.push(Edge {
+            name: name.to_owned(),
+            producer,
+            consumers: vec![consumer],
+            slot: 0,
+        });
     }
 
     /// Gives each tensor the first memory in which nothing lies that is still needed, or already.
     fn share_memory(&mut self) {
-        self.handed.sort_by_key(|handed| handed.maker.place());
-        for at in 0..self.handed.len() {
-            let (placed, rest) = self.handed.split_at_mut(at);
-            let Some(handed) = rest.first_mut() else { continue };
+        self.edges.sort_by_key(|edge| edge.producer.place());
+        for at in 0..self.edges.len() {
+            let (placed, rest) = self.edges.split_at_mut(at);
+            let Some(edge) = rest.first_mut() else { continue };
             let taken: Vec<usize> =
-                placed.iter().filter(|h| h.meets(handed)).map(|h| h.slot).collect();
-            handed.slot = (0..=taken.len()).find(|slot| !taken.contains(slot)).unwrap_or(at);
+                placed.iter().filter(|h| h.meets(edge)).map(|h| h.slot).collect();
+            edge.slot = (0..=taken.len()).find(|slot| !taken.contains(slot)).unwrap_or(at);
         }
     }
 }
 
 /// The outputs of all parts: features once each, and no other name twice but the tokens'.
 fn check_outputs(parts: &[&Graph]) -> Result<()> {
-    let makers = |name: &str| -> Vec<&str> {
-        let makers = parts.iter().filter(|part| output(part, name).is_some());
-        makers.map(|part| part.role.name()).collect()
+    let producers = |name: &str| -> Vec<&str> {
+        let producers = parts.iter().filter(|part| output(part, name).is_some());
+        producers.map(|part| part.role.name()).collect()
     };
     for name in FEATURES {
-        ensure!(!makers(name).is_empty(), "no part of the encoder makes '{name}'");
+        ensure!(!producers(name).is_empty(), "no part of the encoder makes '{name}'");
     }
     for tensor in parts.iter().flat_map(|part| &part.outputs).filter(|t| t.name != TOKENS.0) {
-        let makers = makers(&tensor.name);
+        let producers = producers(&tensor.name);
         ensure!(
-            makers.len() == 1,
+            producers.len() == 1,
             "'{}' is made by more than one part: {}",
             tensor.name,
-            makers.join(", ")
+            producers.join(", ")
         );
     }
     Ok(())
@@ -236,10 +242,10 @@ fn check_outputs(parts: &[&Graph]) -> Result<()> {
 /// The parts take what the whole encoder takes, and make what it makes.
 ///
 /// # Errors
-/// Parts that do not fit together ([`Wiring::of`]), or one of whose ports at the outside differs
+/// Parts that do not fit together ([`PartGraph::of`]), or one of whose ports at the outside differs
 /// from the whole's.
 pub fn check_against(whole: &Graph, parts: &[&Graph], trunk: Option<&Trunk>) -> Result<()> {
-    Wiring::of(parts, trunk)?;
+    PartGraph::of(parts, trunk)?;
     let same = |part: &Graph, one: &Tensor, other: Option<&Tensor>| {
         let fits =
             other.is_some_and(|other| (one.dtype, &one.shape) == (other.dtype, &other.shape));

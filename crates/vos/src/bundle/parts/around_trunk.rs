@@ -5,7 +5,7 @@ takes those behind each of its stages.
 
 use anyhow::{Result, bail, ensure};
 
-use super::{FEATURES, Handed, IMAGE, STAGES, Step, TOKENS, Wiring};
+use super::{Edge, FEATURES, IMAGE, PartGraph, STAGES, Step, TOKENS};
 use crate::bundle::manifest::{Graph, Tensor};
 use crate::bundle::trunk::Trunk;
 
@@ -13,7 +13,7 @@ use crate::bundle::trunk::Trunk;
 ///
 /// # Errors
 /// Other parts than these two, or ports of theirs that are not the trunk's.
-pub fn wire(parts: &[&Graph], trunk: &Trunk) -> Result<Wiring> {
+pub fn part_graph(parts: &[&Graph], trunk: &Trunk) -> Result<PartGraph> {
     let [stem, neck] = parts else {
         bail!(
             "there is a [trunk], and the encoder has {} parts: expected two, the stem before the trunk and the neck behind it",
@@ -27,20 +27,22 @@ pub fn wire(parts: &[&Graph], trunk: &Trunk) -> Result<Wiring> {
     check_names(neck, "makes", &neck.outputs, &FEATURES)?;
     check_ports(stem, "makes", &stem.outputs, &[trunk.takes()?])?;
     check_ports(neck, "takes", &neck.inputs, &trunk.gives()?)?;
-    let hand = |name: &str, maker, takers: &[Step]| Handed {
+    let hand = |name: &str, producer, consumers: &[Step]| Edge {
         name: name.to_owned(),
-        maker,
-        takers: takers.to_vec(),
+        producer,
+        consumers: consumers.to_vec(),
         slot: 0,
     };
     // The first stage's tokens take the place of those that the stem made, and stay there until the
     // neck has read them.
     let tokens = hand(y, Step::Part(0), &[Step::Trunk, Step::Part(1)]);
     let behind = STAGES[1..].iter().map(|name| hand(name, Step::Trunk, &[Step::Part(1)]));
-    let mut wiring =
-        Wiring { handed: [tokens].into_iter().chain(behind).collect(), trunk: Some(trunk.clone()) };
-    wiring.share_memory();
-    Ok(wiring)
+    let mut graph = PartGraph {
+        edges: [tokens].into_iter().chain(behind).collect(),
+        trunk: Some(trunk.clone()),
+    };
+    graph.share_memory();
+    Ok(graph)
 }
 
 /// The part has these ports and no others.

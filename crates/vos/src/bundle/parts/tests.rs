@@ -33,28 +33,28 @@ fn parts(ports: &[(&str, &str)]) -> Vec<Graph> {
     ports.map(|(role, (inputs, outputs))| graph(role, inputs, outputs)).collect()
 }
 
-fn wire(ports: &[(&str, &str)]) -> Result<Wiring, String> {
+fn wire(ports: &[(&str, &str)]) -> Result<PartGraph, String> {
     let parts = parts(ports);
-    let wiring = Wiring::of(&parts.iter().collect::<Vec<_>>(), None);
-    wiring.map_err(|error| format!("{error:#}"))
+    let part_graph = PartGraph::of(&parts.iter().collect::<Vec<_>>(), None);
+    part_graph.map_err(|error| format!("{error:#}"))
 }
 
-fn handed(name: &str, maker: usize, takers: &[usize], slot: usize) -> Handed {
-    let takers = takers.iter().map(|part| Step::Part(*part)).collect();
-    Handed { name: name.to_owned(), maker: Step::Part(maker), takers, slot }
+fn edge(name: &str, producer: usize, consumers: &[usize], slot: usize) -> Edge {
+    let consumers = consumers.iter().map(|part| Step::Part(*part)).collect();
+    Edge { name: name.to_owned(), producer: Step::Part(producer), consumers, slot }
 }
 
 const WHOLE: (&str, &str) = ("image", "feat hr0 hr1");
 
 #[test]
 fn an_encoder_in_one_piece_hands_nothing_on() {
-    assert_eq!(wire(&[WHOLE]), Ok(Wiring::default()));
+    assert_eq!(wire(&[WHOLE]), Ok(PartGraph::default()));
     assert!(wire(&[]).unwrap_err().contains("no parts"));
 }
 
 #[test]
 fn tokens_are_renamed_and_lie_in_two_pieces_of_memory_in_turn() {
-    let wiring = wire(&[
+    let part_graph = wire(&[
         ("image", "hr0 y:h9"),
         ("x:h9", "y:5"),
         ("x:5", "y:3 hr1"),
@@ -62,16 +62,16 @@ fn tokens_are_renamed_and_lie_in_two_pieces_of_memory_in_turn() {
         ("x:3", "feat"),
     ])
     .unwrap();
-    let tokens = |maker: usize| handed("y", maker, &[maker + 1], maker % 2);
-    assert_eq!(wiring.handed, [0, 1, 2, 3].map(tokens));
-    assert_eq!(wiring.slots(), 2);
-    let names = [0, 1, 2, 3].map(|part| wiring.handed[1].name_in(Step::Part(part)));
+    let tokens = |producer: usize| edge("y", producer, &[producer + 1], producer % 2);
+    assert_eq!(part_graph.edges, [0, 1, 2, 3].map(tokens));
+    assert_eq!(part_graph.slots(), 2);
+    let names = [0, 1, 2, 3].map(|part| part_graph.edges[1].name_in(Step::Part(part)));
     assert_eq!(names, [None, Some("y"), Some("x"), None]);
 }
 
 #[test]
 fn what_has_a_name_of_its_own_goes_to_all_who_ask_for_it_and_keeps_its_memory_until_then() {
-    let wiring = wire(&[
+    let part_graph = wire(&[
         ("image", "y m"),
         ("x", "y n hr0"),
         ("x m image", "y hr1"),
@@ -81,20 +81,20 @@ fn what_has_a_name_of_its_own_goes_to_all_who_ask_for_it_and_keeps_its_memory_un
     ])
     .unwrap();
     let expected = [
-        handed("y", 0, &[1], 0),
-        handed("m", 0, &[2, 4], 1),
-        handed("y", 1, &[2], 2),
-        handed("n", 1, &[3], 3),
-        handed("y", 2, &[3], 0),
-        handed("y", 3, &[4], 2),
+        edge("y", 0, &[1], 0),
+        edge("m", 0, &[2, 4], 1),
+        edge("y", 1, &[2], 2),
+        edge("n", 1, &[3], 3),
+        edge("y", 2, &[3], 0),
+        edge("y", 3, &[4], 2),
     ];
-    assert_eq!(wiring.handed, expected);
-    assert_eq!(wiring.slots(), 4);
-    let names = [0, 1, 2, 3, 4].map(|part| wiring.handed[1].name_in(Step::Part(part)));
+    assert_eq!(part_graph.edges, expected);
+    assert_eq!(part_graph.slots(), 4);
+    let names = [0, 1, 2, 3, 4].map(|part| part_graph.edges[1].name_in(Step::Part(part)));
     assert_eq!(names, [Some("m"), None, Some("m"), None, Some("m")]);
 }
 
-/// Whatever is handed on: nothing is written over what is still to be read.
+/// Whatever is edge on: nothing is written over what is still to be read.
 #[test]
 fn no_two_tensors_that_are_needed_at_once_share_memory() {
     for skips in 0_u32..64 {
@@ -113,19 +113,19 @@ fn no_two_tensors_that_are_needed_at_once_share_memory() {
             ports.push((inputs.join(" "), out.to_owned()));
         }
         let ports: Vec<(&str, &str)> = ports.iter().map(|(i, o)| (&**i, &**o)).collect();
-        let wiring = wire(&ports).unwrap();
-        assert_eq!(wiring.handed.len(), 6 + 6);
+        let part_graph = wire(&ports).unwrap();
+        assert_eq!(part_graph.edges.len(), 6 + 6);
         for part in 0..ports.len() {
             // What this part reads, writes, or must leave alone.
-            let alive = |h: &&Handed| (h.life().0..=h.life().1).contains(&(2 * part));
+            let alive = |h: &&Edge| (h.life().0..=h.life().1).contains(&(2 * part));
             let mut slots: Vec<usize> =
-                wiring.handed.iter().filter(alive).map(|h| h.slot).collect();
+                part_graph.edges.iter().filter(alive).map(|h| h.slot).collect();
             let tensors = slots.len();
             slots.sort_unstable();
             slots.dedup();
-            assert_eq!(slots.len(), tensors, "part {part} of {skips:b}: {:?}", wiring.handed);
+            assert_eq!(slots.len(), tensors, "part {part} of {skips:b}: {:?}", part_graph.edges);
         }
-        assert!(wiring.slots() < wiring.handed.len(), "{skips:b} shares nothing");
+        assert!(part_graph.slots() < part_graph.edges.len(), "{skips:b} shares nothing");
     }
 }
 
@@ -219,9 +219,12 @@ fn a_bundle_with_parts_is_read_and_a_gap_among_them_is_found() {
         bundle.manifest.encoder_parts().iter().map(|part| part.role).collect()
     };
     assert_eq!(roles(&bundle), Role::CUTS[..4]);
-    let wiring = Wiring::of(&bundle.manifest.encoder_parts(), None).unwrap();
-    let slots: Vec<_> =
-        wiring.handed.iter().map(|h| (h.name.as_str(), h.maker.place() / 2, h.slot)).collect();
+    let part_graph = PartGraph::of(&bundle.manifest.encoder_parts(), None).unwrap();
+    let slots: Vec<_> = part_graph
+        .edges
+        .iter()
+        .map(|h| (h.name.as_str(), h.producer.place() / 2, h.slot))
+        .collect();
     assert_eq!(slots, [("y", 0, 0), ("m", 0, 1), ("y", 1, 2), ("y", 2, 0)]);
 
     let said = open(&cut.replace("encoder_cut1\"", "encoder_cut5\"")).unwrap_err();
@@ -242,12 +245,12 @@ fn a_trunk_lies_between_stem_and_neck_and_no_two_of_its_tokens_share_memory() {
     let trunk = crate::bundle::trunk::fixtures::small();
     let wire = |ports: &[(&str, &str)]| {
         let parts = parts(ports);
-        let wiring = Wiring::of(&parts.iter().collect::<Vec<_>>(), Some(&trunk));
-        wiring.map_err(|error| format!("{error:#}"))
+        let part_graph = PartGraph::of(&parts.iter().collect::<Vec<_>>(), Some(&trunk));
+        part_graph.map_err(|error| format!("{error:#}"))
     };
-    let wiring = wire(&[STEM, NECK]).unwrap();
+    let part_graph = wire(&[STEM, NECK]).unwrap();
     let found: Vec<_> =
-        wiring.handed.iter().map(|h| (&*h.name, h.maker, &*h.takers, h.slot)).collect();
+        part_graph.edges.iter().map(|h| (&*h.name, h.producer, &*h.consumers, h.slot)).collect();
     use Step::{Part, Trunk};
     let behind = [Part(1)];
     assert_eq!(
@@ -259,10 +262,11 @@ fn a_trunk_lies_between_stem_and_neck_and_no_two_of_its_tokens_share_memory() {
             ("m3", Trunk, &behind, 3),
         ]
     );
-    let names = |at: usize| [Part(0), Trunk, Part(1)].map(|step| wiring.handed[at].name_in(step));
+    let names =
+        |at: usize| [Part(0), Trunk, Part(1)].map(|step| part_graph.edges[at].name_in(step));
     assert_eq!(names(0), [Some("y"), Some("y"), Some("m0")]);
     assert_eq!(names(2), [None, Some("m2"), Some("m2")]);
-    assert_eq!(wiring.trunk.as_ref(), Some(&trunk));
+    assert_eq!(part_graph.trunk.as_ref(), Some(&trunk));
 
     let refused = |ports: &[(&str, &str)], said: &str| {
         let error = wire(ports).expect_err(said);

@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use clap::ValueEnum;
 
 use super::recipe::{computes_whole, recipes, roles, track_variant_for};
-use crate::engine::islands::Islands;
+use crate::engine::fp32_pins::Fp32Pins;
 use crate::engine::{EngineManifest, PlanRecord};
 use host::shell;
 use tensorrt::Version;
@@ -153,7 +153,7 @@ struct Group {
     /// Those of them that were named to compute in fp32 throughout.
     whole: Vec<Role>,
     /// What their kind of engine keeps in fp32 where nobody says; none where it is not known.
-    usual_islands: Option<Islands>,
+    usual_pins: Option<Fp32Pins>,
     choice: Choice,
 }
 
@@ -161,8 +161,8 @@ struct Group {
 #[derive(Clone, Debug, PartialEq)]
 struct Choice {
     strongly_typed: bool,
-    /// What is kept in fp32; none where the plans compute in fp32 throughout, which tells nothing of the others' islands.
-    islands: Option<Islands>,
+    /// What is kept in fp32; none where the plans compute in fp32 throughout, which tells nothing of the others' pinned layers.
+    fp32_pins: Option<Fp32Pins>,
     fp32_layers: Vec<String>,
     opt_level: Option<u8>,
     timing_runs: Option<u8>,
@@ -200,12 +200,12 @@ impl Group {
             all.into_iter().find(|recipe| recipe.graphs == graphs)
         };
         let unasked = recipe(false).is_some_and(|recipe| recipe.strongly_typed);
-        let usual = recipe(settings.strongly_typed).map(|recipe| recipe.islands);
-        let is_whole = settings.islands == Islands::Whole;
+        let usual = recipe(settings.strongly_typed).map(|recipe| recipe.fp32_pins);
+        let is_whole = settings.fp32_pins == Fp32Pins::Whole;
         let is_named = is_whole && !computes_whole(precision, plan.role, &manifest.bundle);
         let choice = Choice {
             strongly_typed: settings.strongly_typed && !unasked,
-            islands: (!is_whole).then_some(settings.islands),
+            fp32_pins: (!is_whole).then_some(settings.fp32_pins),
             fp32_layers: settings.fp32_layers.clone(),
             opt_level: settings.opt_level,
             timing_runs: settings.timing_runs,
@@ -215,25 +215,26 @@ impl Group {
             library_tactics: settings.library_tactics,
         };
         let whole = if is_named { vec![plan.role] } else { Vec::new() };
-        Self { roles: vec![plan.role], whole, usual_islands: usual, choice }
+        Self { roles: vec![plan.role], whole, usual_pins: usual, choice }
     }
 
     fn goes_with(&self, other: &Self) -> bool {
         let [a, b] = [&self.choice, &other.choice];
-        let rest = |choice: &Choice| Choice { islands: None, ..choice.clone() };
-        let islands = a.islands.is_none() || b.islands.is_none() || a.islands == b.islands;
-        islands && rest(a) == rest(b)
+        let rest = |choice: &Choice| Choice { fp32_pins: None, ..choice.clone() };
+        let fp32_pins =
+            a.fp32_pins.is_none() || b.fp32_pins.is_none() || a.fp32_pins == b.fp32_pins;
+        fp32_pins && rest(a) == rest(b)
     }
 
     fn join(&mut self, other: Self) {
         self.roles.extend(other.roles);
         self.whole.extend(other.whole);
-        self.choice.islands = self.choice.islands.or(other.choice.islands);
+        self.choice.fp32_pins = self.choice.fp32_pins.or(other.choice.fp32_pins);
     }
 
     /// The flags for what would not be chosen anyway.
     fn flags(&self, usual: Option<&Platform>) -> Vec<String> {
-        let Self { whole, usual_islands, choice, .. } = self;
+        let Self { whole, usual_pins, choice, .. } = self;
         let mut flags = Vec::new();
         let mut flag = |name: &str, value: Option<String>| {
             flags.extend(value.map(|value| format!("--{name} {value}")));
@@ -248,10 +249,10 @@ impl Group {
         flag("workspace-mb", workspace.map(|cap| cap.to_string()));
         flag("tactic-mb", choice.tactic_bytes.and_then(mib).map(|cap| cap.to_string()));
         flag("memory-mb", choice.memory_bytes.and_then(mib).map(|cap| cap.to_string()));
-        let islands =
-            choice.islands.filter(|kept| usual_islands.is_some_and(|usual| usual != *kept));
-        let islands = islands.and_then(|kept| kept.to_possible_value());
-        flag("islands", islands.map(|value| value.get_name().to_owned()));
+        let fp32_pins =
+            choice.fp32_pins.filter(|kept| usual_pins.is_some_and(|usual| usual != *kept));
+        let fp32_pins = fp32_pins.and_then(|kept| kept.to_possible_value());
+        flag("fp32-pins", fp32_pins.map(|value| value.get_name().to_owned()));
         flag("fp32-graphs", (!whole.is_empty()).then(|| names(whole)));
         let layers = (!choice.fp32_layers.is_empty()).then(|| choice.fp32_layers.join(","));
         flag("fp32-layers", layers.map(|layers| shell::word(&layers)));

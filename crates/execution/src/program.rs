@@ -1,31 +1,32 @@
 /*!
-The pieces of a frame's work that are always the same, and so can be recorded: engines with their bindings, the attention
-kernels between them, and the bank's own around them.
+Programs: the operations of a frame's work that are the same for each frame, and so can be captured as a CUDA graph.
+
+An operation runs an engine with its bindings, or a CUDA kernel between engines or of the memory bank.
 */
+#![allow(unsafe_code)]
 
 use std::borrow::Cow;
 use std::rc::Rc;
 
 use anyhow::{Context, Result, bail};
 
-use super::contexts::Shared;
-use crate::{Placed, Port};
+use super::bound_engine::{DeviceTensor, SharedEngine, TensorDesc};
 use cuda::Element;
 use cuda::{Capturable, Stream, View};
 use kernels::{
     Answer, Attention, BankState, MaskDecoder, MemoryEncoder, MemoryKeyProj, TrunkExecutor,
 };
 
-/// One piece.
-pub enum Part {
+/// One operation.
+pub enum Op {
     /// A run of an engine with these tensors.
     Engine {
-        /// Its context.
-        stage: Shared,
+        /// The engine.
+        engine: SharedEngine,
         /// Tensor and memory; tensors that the engine lacks are left out.
-        bindings: Vec<(Cow<'static, str>, Placed)>,
+        bindings: Vec<(Cow<'static, str>, DeviceTensor)>,
     },
-    /// Which rows, ages and keys the frame at hand reads.
+    /// Which rows, ages and keys the frame reads.
     BankInputs {
         /// The object's bank.
         state: Rc<BankState>,
@@ -33,7 +34,7 @@ pub enum Part {
         rows: View,
         /// Ages of the pointers, where the model takes them.
         ages: Option<View>,
-        /// What masks empty slots, where the bank is padded.
+        /// Bias that masks empty slots, where the bank is padded.
         bias: Option<View>,
     },
     /// The bank to the keys of all layers' attention to it.
@@ -47,18 +48,18 @@ pub enum Part {
         /// The keys, layer by layer.
         output: View,
     },
-    /// What comes between two pieces of a track step or two parts of an encoder: softmax(q kᵀ + bias) v.
+    /// Attention between two segments of a track step: softmax(q kᵀ + bias) v.
     Attention {
         /// The kernel and its sizes.
         attention: Rc<Attention>,
         /// Queries, keys, values.
         inputs: [View; 3],
-        /// What masks empty slots, where there are any.
+        /// Bias that masks empty slots, where there are any.
         bias: Option<View>,
         /// The result.
         output: View,
     },
-    /// The image tokens behind the memory attention to the answer.
+    /// The mask decoder: image tokens after the memory attention to the answer.
     Decoder {
         /// The kernels and their weights.
         decoder: Rc<MaskDecoder>,
@@ -78,7 +79,7 @@ pub enum Part {
         /// The slot that is written.
         memory: View,
     },
-    /// What comes between an encoder's stem and its neck.
+    /// The trunk between an encoder's stem and its neck.
     Trunk(Rc<TrunkExecutor>),
     /// The frame's pointer goes to its slot, and the next frame begins.
     Advance {
@@ -93,79 +94,89 @@ pub enum Part {
     },
 }
 
-/// Pieces in order.
-pub struct Steps(pub Vec<Part>);
+/// Operations in order.
+///
+/// They stay private: a captured graph uses their memory as long as the program lives.
+pub struct Program(Vec<Op>);
 
-impl Steps {
-    /// A run of an engine.
-    pub fn engine<N: Into<Cow<'static, str>>>(stage: &Shared, bindings: Vec<(N, Placed)>) -> Part {
-        let bindings = bindings.into_iter().map(|(name, placed)| (name.into(), placed)).collect();
-        Part::Engine { stage: Rc::clone(stage), bindings }
+impl Program {
+    /// These operations, in this order.
+    pub fn new(ops: Vec<Op>) -> Self {
+        Self(ops)
     }
 
-    /// A frame's memory by this program's own kernels, of tensors that are named as the engine's.
+    /// A run of an engine.
+    pub fn engine<N: Into<Cow<'static, str>>>(
+        engine: &SharedEngine,
+        bindings: Vec<(N, DeviceTensor)>,
+    ) -> Op {
+        let bindings = bindings.into_iter().map(|(name, placed)| (name.into(), placed)).collect();
+        Op::Engine { engine: Rc::clone(engine), bindings }
+    }
+
+    /// A frame's memory by the CUDA kernels, of tensors with the names of the engine's.
     ///
     /// # Errors
     /// One is missing.
     pub fn memory(
         encoder: &Rc<MemoryEncoder>,
-        tensors: &[(&str, Placed)],
+        tensors: &[(&str, DeviceTensor)],
         memory: View,
-    ) -> Result<Part> {
+    ) -> Result<Op> {
         let of = |wanted: &str| -> Result<View> {
             let found = tensors.iter().find(|(name, _)| *name == wanted);
-            let (_, placed) = found
-                .with_context(|| format!("a memory is made of '{wanted}', and there is none"))?;
+            let (_, placed) =
+                found.with_context(|| format!("the memory encoder lacks the tensor '{wanted}'"))?;
             Ok(placed.view.clone())
         };
         let inputs = [of("feat")?, of("low")?, of("score")?, of("binar")?];
-        Ok(Part::Memory { encoder: Rc::clone(encoder), inputs, memory })
+        Ok(Op::Memory { encoder: Rc::clone(encoder), inputs, memory })
     }
 }
 
-#[expect(unsafe_code, reason = "what it promises is what it keeps")]
-// SAFETY: a part keeps its kernels, engines and views as long as this lives, since nothing takes parts out; memory that an
-// engine is bound to is among the views (checked below, as another owner of the engine may bind it elsewhere). A trunk keeps
-// what it works in: its ways to compute change, not their memory, while it is shared. None of it is pinned: host memory is
-// not handed out as a view. A trunk fills its counters before its first kernel, and no other part knows them.
-unsafe impl Capturable for Steps {
+// SAFETY: the program keeps the kernels, engines and views of its operations as long as it lives, since nothing takes
+// operations out. An engine's memory is among these views: `enqueue` refuses tensors that its bindings leave out, because
+// another program may bind the engine elsewhere. A trunk keeps its memory; only its choice of kernels changes while it is
+// shared. No memory is pinned: views are device memory. A trunk fills its counters before its first kernel, and no other
+// operation uses them.
+unsafe impl Capturable for Program {
     fn enqueue(&mut self, stream: &Stream) -> Result<()> {
-        for part in &self.0 {
-            match part {
-                Part::Engine { stage, bindings } => {
-                    let mut stage = stage.borrow_mut();
+        for op in &self.0 {
+            match op {
+                Op::Engine { engine, bindings } => {
+                    let mut engine = engine.borrow_mut();
                     let is_kept =
-                        |port: &Port| bindings.iter().any(|(tensor, _)| *tensor == port.name);
-                    if let Some(port) = stage.ports().iter().find(|port| !is_kept(port)) {
+                        |desc: &TensorDesc| bindings.iter().any(|(name, _)| *name == desc.name);
+                    if let Some(desc) = engine.tensors().iter().find(|desc| !is_kept(desc)) {
                         bail!(
                             "a step of the pipeline gives '{}' of its engine no memory",
-                            port.name
+                            desc.name
                         );
                     }
-                    for (tensor, placed) in bindings {
-                        if stage.port(tensor).is_some() {
-                            stage.bind(tensor, placed)?;
+                    for (name, tensor) in bindings {
+                        if engine.tensor(name).is_some() {
+                            engine.bind(name, tensor)?;
                         }
                     }
-                    stage.enqueue(stream)?;
+                    engine.enqueue(stream)?;
                 }
-                Part::BankInputs { state, rows, ages, bias } => {
+                Op::BankInputs { state, rows, ages, bias } => {
                     state.enqueue_inputs(rows, ages.as_ref(), bias.as_ref(), stream)?;
                 }
-                Part::Keys { keys, inputs: [memories, rows, pointers], ages, output } => {
+                Op::Keys { keys, inputs: [memories, rows, pointers], ages, output } => {
                     keys.enqueue([memories, rows, pointers], ages.as_ref(), output, stream)?;
                 }
-                Part::Attention { attention, inputs: [q, k, v], bias, output } => {
+                Op::Attention { attention, inputs: [q, k, v], bias, output } => {
                     attention.enqueue([q, k, v], bias.as_ref(), output, stream)?;
                 }
-                Part::Decoder { decoder, image, fine: [hr0, hr1], answer } => {
+                Op::Decoder { decoder, image, fine: [hr0, hr1], answer } => {
                     decoder.enqueue(image, [hr0, hr1], answer, stream)?;
                 }
-                Part::Memory { encoder, inputs: [feat, low, score, binary], memory } => {
+                Op::Memory { encoder, inputs: [feat, low, score, binary], memory } => {
                     encoder.enqueue(feat, low, score, binary, memory, stream)?;
                 }
-                Part::Trunk(trunk) => trunk.enqueue(stream)?,
-                Part::Advance { state, pointer, pointers, element } => {
+                Op::Trunk(trunk) => trunk.enqueue(stream)?,
+                Op::Advance { state, pointer, pointers, element } => {
                     state.enqueue_advance(pointer, pointers, *element, stream)?;
                 }
             }
@@ -174,8 +185,8 @@ unsafe impl Capturable for Steps {
     }
 
     fn cleared(&self) -> Option<View> {
-        let trunk = |part: &Part| match part {
-            Part::Trunk(trunk) => Some(trunk.counters().clone()),
+        let trunk = |op: &Op| match op {
+            Op::Trunk(trunk) => Some(trunk.counters().clone()),
             _ => None,
         };
         self.0.iter().find_map(trunk)

@@ -1,7 +1,7 @@
 /*!
-One object's way through the frames: its memory bank, its results, and the recorded work that connects them.
+A tracked object: its memory bank, its results, and the captured graphs of its steps.
 
-The memory engine writes straight into the bank's slot: one piece of recorded work for each slot, none of them copies.
+The memory encoder writes directly into the bank's slot: there is a graph for each slot, and no copy.
 */
 
 use std::collections::HashMap;
@@ -9,13 +9,12 @@ use std::rc::Rc;
 
 use anyhow::{Context, Result, ensure};
 
+use super::bound::{allocate, allocate_for};
 use super::contexts::{Contexts, Memory, Track};
-use super::features::{FeatureSet, element, memory_of, placed};
+use super::features::{FeatureSet, element};
 use super::prompt_input::PromptInput;
-use super::steps::{Part, Steps};
-use crate::{Placed, Stage};
-use cuda::Element;
-use cuda::{CapturedGraph, Event, Gpu, GpuError, GraphStats, MemoryTag, Stream, View};
+use cuda::{CapturedGraph, Element, Event, Gpu, GpuError, GraphStats, MemoryTag, Stream, View};
+use execution::{DeviceTensor, Op, Program};
 use kernels::{BankState, Kernels, NON_FINITE_BYTES};
 use tensorrt::DataType;
 use vos::bundle::Contract;
@@ -23,65 +22,65 @@ use vos::tracker::{BankSchedule, NetworkPrompt};
 
 /// Tensors that TensorRT binds start at multiples of this.
 const ALIGNMENT: usize = 256;
-/// Where the counter of logits that are no finite numbers lies, behind the two scores.
+/// Offset of the counter of logits that are no finite numbers, after the two scores.
 const NON_FINITE: usize = 2 * ALIGNMENT;
-/// Where the mask's words begin.
+/// Offset of the mask's words.
 const WORDS: usize = 3 * ALIGNMENT;
 
-/// Which piece of work: with which features, and what else tells it from others.
+/// Which step: its feature set, and what else tells it from others.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 enum Key {
     /// So many points.
     Points { set: usize, points: usize },
     /// A mask as prompt.
     Mask { set: usize },
-    /// A fill level; of a step that is cut at its attentions whether the bank is full.
+    /// A fill level; of a segmented step whether the bank is full.
     Track { set: usize, level: usize },
     /// A memory slot.
     Memory { set: usize, slot: usize },
 }
 
-/// What an object needs room for.
+/// Sizes of an object's memory.
 #[derive(Clone, Copy, Debug)]
 pub struct Room {
     /// The largest mask, bytes.
     pub words_bytes: usize,
-    /// Feature sets that its work meets.
+    /// Feature sets that its steps read.
     pub sets: usize,
-    /// Its work is recorded.
+    /// Its steps are captured as CUDA graphs.
     pub graphs: bool,
 }
 
 /// An object's memory on the device.
-pub struct Lane {
-    recorded: HashMap<Key, CapturedGraph<Steps>>,
+pub struct TrackedObject {
+    captured: HashMap<Key, CapturedGraph<Program>>,
     contexts: Rc<Contexts>,
     state: Rc<BankState>,
-    /// Memories, and behind them pointers.
+    /// Memories, then pointers.
     bank: View,
-    memories: Placed,
+    memories: DeviceTensor,
     slot_bytes: usize,
-    pointers: Placed,
+    pointers: DeviceTensor,
     pointer_element: Element,
-    rows: Placed,
-    ages: Option<Placed>,
-    bias: Option<Placed>,
-    answer: Vec<(&'static str, Placed)>,
+    rows: DeviceTensor,
+    ages: Option<DeviceTensor>,
+    bias: Option<DeviceTensor>,
+    outputs: Vec<(&'static str, DeviceTensor)>,
     low: View,
     pointer: View,
     results: View,
-    binarise: [Placed; 2],
+    binarise: [DeviceTensor; 2],
     prompt: PromptInput,
     /// The stream of the object's work.
     pub stream: Stream,
-    /// Behind the last download of the results: they may be overwritten.
+    /// The results were downloaded and may be overwritten.
     pub results_read: Event,
-    /// Behind the last work with each feature set: it may be overwritten.
+    /// Each feature set was read and may be overwritten.
     pub features_read: Vec<Event>,
     graphs: bool,
 }
 
-impl Lane {
+impl TrackedObject {
     /// Memory for one object.
     pub fn new(
         gpu: &Gpu,
@@ -92,34 +91,36 @@ impl Lane {
         room: Room,
     ) -> Result<Self> {
         let Room { words_bytes, sets, graphs } = room;
-        let slot = contexts.memory.port()?;
-        let slot_bytes = Stage::port_bytes(&slot)?;
-        let result = |name: &str| memory_of(gpu, &contexts.track.answer(name)?, MemoryTag::Results);
+        let slot = contexts.memory.output()?;
+        let slot_bytes = slot.bytes()?;
+        let result = |name: &str| allocate(gpu, &contexts.track.output(name)?, MemoryTag::Results);
         let pointer = result("ptr")?;
         let of_memories = slot_bytes * contract.max_memories;
         let of_pointers = pointer.view.len() * contract.max_pointers;
         let behind = of_memories.next_multiple_of(ALIGNMENT);
         let bank = View::new(&gpu.tagged(MemoryTag::Bank), behind + of_pointers)?;
-        let memories = Placed { view: bank.part(0, of_memories)?, dtype: slot.dtype };
-        let pointers = Placed { view: bank.part(behind, of_pointers)?, dtype: pointer.dtype };
+        let memories = DeviceTensor { view: bank.part(0, of_memories)?, dtype: slot.dtype };
+        let pointers = DeviceTensor { view: bank.part(behind, of_pointers)?, dtype: pointer.dtype };
         let low = result("low")?;
         let results = View::new(&gpu.tagged(MemoryTag::Results), WORDS + words_bytes)?;
-        let score = |name: &str, at: usize| -> Result<Placed> {
-            let port = contexts.track.answer(name)?;
-            let floats = port.dtype == DataType::Float;
-            ensure!(floats, "'{name}' of the track engine is {}, expected fp32", port.dtype);
-            Ok(Placed { view: results.part(at, Stage::port_bytes(&port)?)?, dtype: port.dtype })
+        let score = |name: &str, at: usize| -> Result<DeviceTensor> {
+            let desc = contexts.track.output(name)?;
+            let floats = desc.dtype == DataType::Float;
+            ensure!(floats, "'{name}' of the track engine is {}, expected fp32", desc.dtype);
+            Ok(DeviceTensor { view: results.part(at, desc.bytes()?)?, dtype: desc.dtype })
         };
         let (iou, objectness) = (score("iou", 0)?, score("score", ALIGNMENT)?);
         let is_float = low.dtype == DataType::Float;
         ensure!(is_float, "'low' of the track engine is {}, expected fp32", low.dtype);
-        let input = |name: &str, kernels: Option<(usize, DataType)>| -> Result<Option<Placed>> {
+        let input = |name: &str,
+                     kernels: Option<(usize, DataType)>|
+         -> Result<Option<DeviceTensor>> {
             if let Some(reader) = contexts.track.reader() {
-                let has = reader.borrow().port(name).is_some();
-                return has.then(|| placed(gpu, reader, name, MemoryTag::Bank)).transpose();
+                let has = reader.borrow().tensor(name).is_some();
+                return has.then(|| allocate_for(gpu, reader, name, MemoryTag::Bank)).transpose();
             }
-            let of = |(bytes, dtype)| -> Result<Placed> {
-                Ok(Placed { view: View::new(&gpu.tagged(MemoryTag::Bank), bytes)?, dtype })
+            let of = |(bytes, dtype)| -> Result<DeviceTensor> {
+                Ok(DeviceTensor { view: View::new(&gpu.tagged(MemoryTag::Bank), bytes)?, dtype })
             };
             kernels.map(of).transpose()
         };
@@ -128,27 +129,27 @@ impl Lane {
         let times = times.then_some((4 * contract.max_pointers, DataType::Float));
         let bias = match &contexts.track {
             Track::Whole(_) => input("bias", None)?,
-            Track::Segmented(fused) => {
+            Track::Segmented(segmented) => {
                 let one = memories.dtype == DataType::Half && pointers.dtype == DataType::Half;
                 ensure!(
                     one && behind == of_memories,
-                    "memories ({}, {of_memories} bytes) and pointers ({}) make no one row of fp16 values; build the \
+                    "memories ({}, {of_memories} bytes) and pointers ({}) are not contiguous fp16 values; build the \
                      engines with --track-variant padded",
                     memories.dtype,
                     pointers.dtype
                 );
-                let bytes = size_of::<f32>() * fused.bank_length();
+                let bytes = size_of::<f32>() * segmented.bank_length();
                 let view = View::new(&gpu.tagged(MemoryTag::Bank), bytes)?;
-                Some(Placed { view, dtype: DataType::Float })
+                Some(DeviceTensor { view, dtype: DataType::Float })
             }
         };
-        let constant = |value: f32| -> Result<Placed> {
+        let constant = |value: f32| -> Result<DeviceTensor> {
             let view = View::new(gpu, size_of::<f32>())?;
             view.upload(&value.to_le_bytes(), stream)?;
-            Ok(Placed { view, dtype: DataType::Float })
+            Ok(DeviceTensor { view, dtype: DataType::Float })
         };
         Ok(Self {
-            recorded: HashMap::new(),
+            captured: HashMap::new(),
             contexts: Rc::clone(contexts),
             state: Rc::new(BankState::new(gpu, kernels, contract, stream)?),
             slot_bytes,
@@ -159,7 +160,7 @@ impl Lane {
             bank,
             low: low.view.clone(),
             pointer: pointer.view.clone(),
-            answer: vec![("low", low), ("iou", iou), ("ptr", pointer), ("score", objectness)],
+            outputs: vec![("low", low), ("iou", iou), ("ptr", pointer), ("score", objectness)],
             memories,
             pointers,
             results,
@@ -177,7 +178,7 @@ impl Lane {
         self.state.reset(schedule.greatest_age(), &self.stream)?;
         // The counter is not cleared again: a pass ends at the first frame that counts anything.
         self.non_finite()?.fill(0, &self.stream)?;
-        // Empty slots are masked, but what is masked must be numbers.
+        // Empty slots are masked, but must hold finite numbers.
         Ok(self.bank.fill(0, &self.stream)?)
     }
 
@@ -189,24 +190,24 @@ impl Lane {
         prompt: &NetworkPrompt,
     ) -> Result<()> {
         let bindings = self.prompt.enqueue(prompt, &self.stream)?;
-        let (key, stage) = match prompt {
+        let (key, engine) = match prompt {
             NetworkPrompt::Points { points, .. } => {
                 let points = points.coords.len();
-                let stage = points.checked_sub(1).and_then(|at| self.contexts.prompts.get(at));
+                let engine = points.checked_sub(1).and_then(|at| self.contexts.prompts.get(at));
                 let refused = || format!("a prompt of {points} points; expected 1 or 2");
-                (Key::Points { set, points }, stage.with_context(refused)?)
+                (Key::Points { set, points }, engine.with_context(refused)?)
             }
             NetworkPrompt::Mask(_) => {
-                let stage = self.contexts.mask_prompt.as_ref();
-                (Key::Mask { set }, stage.context("the mask prompt engine is not loaded")?)
+                let engine = self.contexts.mask_prompt.as_ref();
+                (Key::Mask { set }, engine.context("the mask prompt engine is not loaded")?)
             }
         };
-        let stage = Rc::clone(stage);
-        self.run(key, |lane| {
+        let engine = Rc::clone(engine);
+        self.run(key, |tracked| {
             let mut all = features.bindings();
             all.extend(bindings);
-            all.extend(lane.answer.iter().cloned());
-            Ok(vec![Steps::engine(&stage, all)])
+            all.extend(tracked.outputs.iter().cloned());
+            Ok(vec![Program::engine(&engine, all)])
         })
     }
 
@@ -214,34 +215,34 @@ impl Lane {
     pub fn track(&mut self, t: usize, set: usize, features: &FeatureSet) -> Result<()> {
         let contexts = Rc::clone(&self.contexts);
         match &contexts.track {
-            Track::Whole(stages) => {
-                let level = t.saturating_sub(1).min(stages.len().saturating_sub(1));
-                let stage = stages.get(level).context("there is no track context")?;
-                self.run(Key::Track { set, level }, |lane| {
+            Track::Whole(engines) => {
+                let level = t.saturating_sub(1).min(engines.len().saturating_sub(1));
+                let engine = engines.get(level).context("there is no track context")?;
+                self.run(Key::Track { set, level }, |tracked| {
                     let mut all = features.bindings();
-                    all.extend(lane.bank_tensors());
-                    all.extend(lane.bias.iter().map(|placed| ("bias", placed.clone())));
-                    all.extend(lane.answer.iter().cloned());
-                    Ok(vec![lane.bank_inputs(true), Steps::engine(stage, all)])
+                    all.extend(tracked.bank_tensors());
+                    all.extend(tracked.bias.iter().map(|placed| ("bias", placed.clone())));
+                    all.extend(tracked.outputs.iter().cloned());
+                    Ok(vec![tracked.bank_inputs(true), Program::engine(engine, all)])
                 })
             }
-            Track::Segmented(fused) => {
-                let full = fused.is_full(t);
-                self.run(Key::Track { set, level: usize::from(full) }, |lane| {
+            Track::Segmented(segmented) => {
+                let full = segmented.is_full(t);
+                self.run(Key::Track { set, level: usize::from(full) }, |tracked| {
                     let mut tensors = features.bindings();
-                    tensors.extend(lane.answer.iter().cloned());
-                    let bias = lane.bias.as_ref().filter(|_| !full).map(|placed| &placed.view);
-                    let mut parts = vec![lane.bank_inputs(!full)];
-                    parts.push(fused.key_part(&lane.bank_tensors())?);
-                    parts.extend(fused.step_parts(&lane.bank, bias, &tensors)?);
-                    Ok(parts)
+                    tensors.extend(tracked.outputs.iter().cloned());
+                    let bias = tracked.bias.as_ref().filter(|_| !full).map(|placed| &placed.view);
+                    let mut ops = vec![tracked.bank_inputs(!full)];
+                    ops.push(segmented.key_op(&tracked.bank_tensors())?);
+                    ops.extend(segmented.step_ops(&tracked.bank, bias, &tensors)?);
+                    Ok(ops)
                 })
             }
         }
     }
 
-    /// The bank as the engine that reads it names it.
-    fn bank_tensors(&self) -> Vec<(&'static str, Placed)> {
+    /// The bank's tensors by the names of the engine that reads it.
+    fn bank_tensors(&self) -> Vec<(&'static str, DeviceTensor)> {
         let mut all = vec![
             ("mem", self.memories.clone()),
             ("tidx", self.rows.clone()),
@@ -251,9 +252,9 @@ impl Lane {
         all
     }
 
-    fn bank_inputs(&self, with_bias: bool) -> Part {
+    fn bank_inputs(&self, with_bias: bool) -> Op {
         let bias = self.bias.as_ref().filter(|_| with_bias);
-        Part::BankInputs {
+        Op::BankInputs {
             state: Rc::clone(&self.state),
             rows: self.rows.view.clone(),
             ages: self.ages.as_ref().map(|placed| placed.view.clone()),
@@ -261,33 +262,33 @@ impl Lane {
         }
     }
 
-    /// Enqueues the memory step into `slot`, and the pointer's way into its own. Slot 0 is the prompted frame's, whose
+    /// Enqueues the memory step into `slot`, and the pointer's way into its own. FrameBuffer 0 is the prompted frame's, whose
     /// mask is made binary.
     pub fn memorise(&mut self, slot: usize, set: usize, features: &FeatureSet) -> Result<()> {
-        self.run(Key::Memory { set, slot }, |lane| {
-            let view = lane.memories.view.part(slot * lane.slot_bytes, lane.slot_bytes)?;
-            let memory = Placed { view, dtype: lane.memories.dtype };
+        self.run(Key::Memory { set, slot }, |tracked| {
+            let view = tracked.memories.view.part(slot * tracked.slot_bytes, tracked.slot_bytes)?;
+            let memory = DeviceTensor { view, dtype: tracked.memories.dtype };
             let mut all = features.bindings();
-            all.extend(lane.answer.iter().cloned());
-            all.push(("binar", lane.binarise[usize::from(slot == 0)].clone()));
-            let write = match &lane.contexts.memory {
-                Memory::Engine(stage) => {
+            all.extend(tracked.outputs.iter().cloned());
+            all.push(("binar", tracked.binarise[usize::from(slot == 0)].clone()));
+            let write = match &tracked.contexts.memory {
+                Memory::Engine(engine) => {
                     all.push(("mem", memory));
-                    Steps::engine(stage, all)
+                    Program::engine(engine, all)
                 }
-                Memory::Kernels(encoder) => Steps::memory(encoder, &all, memory.view)?,
+                Memory::Kernels(encoder) => Program::memory(encoder, &all, memory.view)?,
             };
-            let advance = Part::Advance {
-                state: Rc::clone(&lane.state),
-                pointer: lane.pointer.clone(),
-                pointers: lane.pointers.view.clone(),
-                element: lane.pointer_element,
+            let advance = Op::Advance {
+                state: Rc::clone(&tracked.state),
+                pointer: tracked.pointer.clone(),
+                pointers: tracked.pointers.view.clone(),
+                element: tracked.pointer_element,
             };
             Ok(vec![write, advance])
         })
     }
 
-    /// The work so far with a feature set is all of this frame's.
+    /// Marks a feature set as read by this frame.
     pub fn read(&self, set: usize) -> Result<()> {
         Ok(self.features_read[set].record(&self.stream)?)
     }
@@ -297,7 +298,7 @@ impl Lane {
         &self.low
     }
 
-    /// Where logits that are no finite numbers are counted.
+    /// The counter of logits that are no finite numbers.
     pub fn non_finite(&self) -> Result<View> {
         Ok(self.results.part(NON_FINITE, NON_FINITE_BYTES)?)
     }
@@ -307,32 +308,32 @@ impl Lane {
         Ok(self.results.part(0, WORDS + words_bytes)?)
     }
 
-    /// Where the mask's words go.
+    /// Memory of the mask's words.
     pub fn words(&self, words_bytes: usize) -> Result<View> {
         Ok(self.results.part(WORDS, words_bytes)?)
     }
 
-    /// How often its work was enqueued, recorded and replayed.
+    /// How often its steps were enqueued, captured and replayed.
     pub fn replay(&self) -> GraphStats {
-        self.recorded.values().fold(GraphStats::default(), |sum, recorded| sum + recorded.count())
+        self.captured.values().fold(GraphStats::default(), |sum, captured| sum + captured.count())
     }
 
-    fn run(&mut self, key: Key, make: impl FnOnce(&Self) -> Result<Vec<Part>>) -> Result<()> {
-        if let Some(recorded) = self.recorded.get_mut(&key) {
-            return recorded.run();
+    fn run(&mut self, key: Key, make: impl FnOnce(&Self) -> Result<Vec<Op>>) -> Result<()> {
+        if let Some(captured) = self.captured.get_mut(&key) {
+            return captured.run();
         }
-        let work = Steps(make(self)?);
-        let mut recorded = CapturedGraph::new(work, &self.stream, self.graphs);
-        recorded.run()?;
-        self.recorded.insert(key, recorded);
+        let work = Program::new(make(self)?);
+        let mut captured = CapturedGraph::new(work, &self.stream, self.graphs);
+        captured.run()?;
+        self.captured.insert(key, captured);
         Ok(())
     }
 }
 
-/// What one download brings.
+/// Results of one download.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Results<'a> {
-    /// The decoder's own estimate of its mask's IoU.
+    /// The IoU that the mask decoder predicts for its mask.
     pub predicted_iou: f32,
     /// Objectness logit.
     pub objectness: f32,
@@ -343,7 +344,7 @@ pub struct Results<'a> {
 }
 
 impl<'a> Results<'a> {
-    /// Takes apart what [`Lane::results`] holds.
+    /// Reads the bytes of [`TrackedObject::results`].
     pub fn of(bytes: &'a [u8]) -> Option<Self> {
         let float = |at: usize| Some(f32::from_le_bytes(*bytes.get(at..)?.first_chunk()?));
         let (predicted_iou, objectness) = (float(0)?, float(ALIGNMENT)?);

@@ -17,15 +17,15 @@ use serde::{Deserialize, Serialize};
 
 use tensorrt::{DataType, LayerInfo};
 
-/// What becomes of the islands.
+/// What becomes of the pinned layers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Islands {
+pub enum Fp32Pins {
     /// Nothing is pinned; for fp32 plans, and where the release keeps the ONNX file's types.
     None,
-    /// Islands run in fp32 where TensorRT has an implementation.
+    /// Pinned layers run in fp32 where TensorRT has an implementation.
     Preferred,
-    /// Islands run in fp32, or the build fails.
+    /// Pinned layers run in fp32, or the build fails.
     Pinned,
     /// Whatever computes runs in fp32, products in TF32; halves are only stored between graphs. Finds the graph whose
     /// half-precision arithmetic a mask suffers from, and mends it at some cost.
@@ -50,11 +50,11 @@ const MOVERS: [&str; 14] = [
     "UNSQUEEZE",
 ];
 
-/// Parts of names of nodes that need fp32: the exporter's own islands (angles of coordinates, heads that give scores),
+/// Parts of names of nodes that need fp32: the exporter's own pinned layers (angles of coordinates, heads that give scores),
 /// and the perceiver's softmax, which is written out.
 const DELICATE_NAMES: [&str; 5] = ["/f32_", "/pointer_pos/", "/Exp", "/ReduceSum", "/ReduceMax"];
 
-impl Islands {
+impl Fp32Pins {
     /// Indices of the layers to pin; `more`: parts of the names of further ones.
     ///
     /// The types that a weakly typed network gives for its tensors do not help: 8.6 says fp32 for what a typed graph
@@ -83,7 +83,7 @@ mod tests {
     }
 
     #[test]
-    fn named_islands_are_pinned_and_norms_softmax_and_what_only_moves_are_not() {
+    fn named_layers_are_pinned_and_norms_softmax_and_what_only_moves_are_not() {
         let layers = [
             layer(0, "/layers.0/norm1/LayerNormalization", "NORMALIZATION", DataType::Half),
             layer(1, "/matmul", "MATRIX_MULTIPLY", DataType::Float),
@@ -94,10 +94,10 @@ mod tests {
             layer(6, "/perceiver/Exp", "UNARY", DataType::Half),
             layer(7, "/blocks.0/act/Erf", "UNARY", DataType::Half),
         ];
-        assert_eq!(Islands::Pinned.choose(&layers, &[]), [3, 6]);
-        assert_eq!(Islands::Preferred.choose(&layers, &[]), [3, 6]);
-        assert_eq!(Islands::Pinned.choose(&layers, &["blocks.0".to_owned()]), [3, 6, 7]);
-        assert_eq!(Islands::Whole.choose(&layers, &[]), [0, 1, 2, 3, 6, 7]);
-        assert!(Islands::None.choose(&layers, &[]).is_empty());
+        assert_eq!(Fp32Pins::Pinned.choose(&layers, &[]), [3, 6]);
+        assert_eq!(Fp32Pins::Preferred.choose(&layers, &[]), [3, 6]);
+        assert_eq!(Fp32Pins::Pinned.choose(&layers, &["blocks.0".to_owned()]), [3, 6, 7]);
+        assert_eq!(Fp32Pins::Whole.choose(&layers, &[]), [0, 1, 2, 3, 6, 7]);
+        assert!(Fp32Pins::None.choose(&layers, &[]).is_empty());
     }
 }

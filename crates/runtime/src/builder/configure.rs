@@ -3,7 +3,7 @@ From settings to TensorRT's configuration: flags, caps, tactics, profiles.
 */
 
 use crate::engine::Settings;
-use crate::engine::islands::Islands;
+use crate::engine::fp32_pins::Fp32Pins;
 use tensorrt::{Builder, Config, Error, Flag, Pool, Profile, Result, Tactics, Verbosity};
 use vos::precision::Precision;
 
@@ -15,15 +15,15 @@ pub fn configure(builder: &Builder, settings: &Settings, pinned: bool) -> Result
         for flag in flags(settings.precision) {
             config.set_flag(*flag, true)?;
         }
-        match settings.islands {
-            Islands::Pinned | Islands::Whole if pinned => {
+        match settings.fp32_pins {
+            Fp32Pins::Pinned | Fp32Pins::Whole if pinned => {
                 config.set_flag(Flag::ObeyPrecision, true)?;
             }
-            Islands::Preferred if pinned => config.set_flag(Flag::PreferPrecision, true)?,
+            Fp32Pins::Preferred if pinned => config.set_flag(Flag::PreferPrecision, true)?,
             _ => {}
         }
     }
-    let mended = settings.islands == Islands::Whole || !settings.fp32_layers.is_empty();
+    let mended = settings.fp32_pins == Fp32Pins::Whole || !settings.fp32_layers.is_empty();
     if settings.precision != Precision::Best && !mended {
         // fp32 means fp32: TF32 keeps ten bits of the mantissa. That is as many as the halves have which a mended layer
         // reads.

@@ -1,8 +1,7 @@
 /*!
-An engine laid out for one profile: context, scratch memory and one buffer a tensor, ready to be enqueued or replayed.
+An engine for single runs: a context for one profile with scratch memory, a buffer for each tensor and a stream.
 
-It is a [`Stage`] that shares nothing: the smallest thing that can be run safely, because it owns every address that it gives
-to TensorRT.
+It is a [`BoundEngine`] that shares nothing: it owns each address that it gives to TensorRT.
 */
 #![allow(unsafe_code)]
 
@@ -11,23 +10,23 @@ use anyhow::{Context as _, Result, bail, ensure};
 use cuda::graph::Graph;
 use cuda::{Gpu, Stream, View};
 
-use super::stage::{Placed, Port, Stage};
+use super::bound_engine::{BoundEngine, DeviceTensor, TensorDesc};
 use tensorrt::{Engine, LayerTime, Mode};
 
 /// An engine with memory for one profile. One run at a time, on one stream.
 ///
-/// Declared in the order of deletion: what runs, then the memory that it runs in.
-pub struct Execution {
+/// Declared in the order of deletion: graph and context, then their memory.
+pub struct StandaloneEngine {
     graph: Option<Graph>,
-    stage: Stage,
-    tensors: Vec<(Port, View)>,
+    engine: BoundEngine,
+    tensors: Vec<(TensorDesc, View)>,
     scratch_bytes: Option<u64>,
     stream: Stream,
 }
 
-impl Execution {
-    /// Lays out `engine`, called `name` in errors, for optimization profile `profile`; `shapes` names the inputs with open
-    /// extents.
+impl StandaloneEngine {
+    /// A context of `engine` for optimisation profile `profile`. Errors call the engine `name`; `shapes` has the inputs with
+    /// open extents.
     ///
     /// # Errors
     /// Shapes that the profile does not allow or that leave others open, too little memory, TensorRT's own refusals.
@@ -39,27 +38,27 @@ impl Execution {
         shapes: &[(String, Vec<i64>)],
     ) -> Result<Self> {
         let stream = gpu.stream()?;
-        let needed = Stage::scratch_bytes(engine).unwrap_or(0);
+        let needed = BoundEngine::scratch_bytes(engine).unwrap_or(0);
         let too_much = || format!("the {name} engine needs {needed} bytes to run in");
         let bytes = usize::try_from(needed).with_context(too_much)?;
         let scratch = View::new(gpu, bytes).with_context(too_much)?;
-        let mut stage = Stage::new(gpu, engine, name, (profile, shapes), &scratch, &stream)?;
+        let mut bound = BoundEngine::new(gpu, engine, name, (profile, shapes), &scratch, &stream)?;
         let mut tensors = Vec::new();
-        for port in stage.ports().to_vec() {
-            let view = View::new(gpu, Stage::port_bytes(&port)?)?;
+        for desc in bound.tensors().to_vec() {
+            let view = View::new(gpu, desc.bytes()?)?;
             // An input that is never written must not hold what another process left there.
             view.fill(0, &stream)?;
-            stage.bind(&port.name, &Placed { view: view.clone(), dtype: port.dtype })?;
-            tensors.push((port, view));
+            bound.bind(&desc.name, &DeviceTensor { view: view.clone(), dtype: desc.dtype })?;
+            tensors.push((desc, view));
         }
         let of_profile = engine.device_memory(Some(profile));
-        let scratch_bytes = of_profile.or_else(|| Stage::scratch_bytes(engine));
-        Ok(Self { graph: None, stage, tensors, scratch_bytes, stream })
+        let scratch_bytes = of_profile.or_else(|| BoundEngine::scratch_bytes(engine));
+        Ok(Self { graph: None, engine: bound, tensors, scratch_bytes, stream })
     }
 
     /// The engine's inputs and outputs.
-    pub fn ports(&self) -> impl Iterator<Item = &Port> {
-        self.tensors.iter().map(|(port, _)| port)
+    pub fn tensors(&self) -> impl Iterator<Item = &TensorDesc> {
+        self.tensors.iter().map(|(desc, _)| desc)
     }
 
     /// The stream that runs it.
@@ -75,8 +74,8 @@ impl Execution {
     /// Writes a whole input.
     pub fn set_input(&mut self, name: &str, bytes: &[u8]) -> Result<()> {
         let stream = self.stream.clone();
-        let (port, buffer) = self.tensor(name)?;
-        ensure!(port.mode == Mode::Input, "tensor '{name}' is an output");
+        let (desc, buffer) = self.tensor(name)?;
+        ensure!(desc.mode == Mode::Input, "tensor '{name}' is an output");
         let expected = buffer.len();
         ensure!(bytes.len() == expected, "'{name}' takes {expected} bytes, {} came", bytes.len());
         Ok(buffer.upload(bytes, &stream)?)
@@ -89,10 +88,10 @@ impl Execution {
         Ok(buffer.download(&stream)?)
     }
 
-    /// Sets every byte of all outputs, so that what a run leaves unwritten can be told.
+    /// Sets every byte of all outputs, so that bytes that a run leaves unwritten show.
     pub fn fill_outputs(&mut self, byte: u8) -> Result<()> {
         let stream = self.stream.clone();
-        for (_, buffer) in self.tensors.iter_mut().filter(|(port, _)| port.mode == Mode::Output) {
+        for (_, buffer) in self.tensors.iter_mut().filter(|(desc, _)| desc.mode == Mode::Output) {
             buffer.fill(byte, &stream)?;
         }
         Ok(())
@@ -100,18 +99,18 @@ impl Execution {
 
     /// Enqueues one run; returns before it is done.
     pub fn enqueue(&mut self) -> Result<()> {
-        self.stage.enqueue(&self.stream)
+        self.engine.enqueue(&self.stream)
     }
 
-    /// Records one run as a CUDA graph, for [`Execution::replay`]. Run it once before: TensorRT prepares on first use.
+    /// Records one run as a CUDA graph, for [`StandaloneEngine::replay`]. Run it once before: TensorRT prepares on first use.
     ///
     /// # Errors
     /// An engine that cannot be recorded; it can still be enqueued.
     pub fn record(&mut self) -> Result<()> {
         self.stream.synchronize()?;
-        let (stage, stream) = (&mut self.stage, &self.stream);
-        let enqueue = || stage.enqueue(stream);
-        // SAFETY: it names no memory that the work would have to clear.
+        let (engine, stream) = (&mut self.engine, &self.stream);
+        let enqueue = || engine.enqueue(stream);
+        // SAFETY: no memory is named that the work would have to clear.
         self.graph = Some(unsafe { Graph::record(stream, None, enqueue) }?);
         Ok(())
     }
@@ -119,32 +118,32 @@ impl Execution {
     /// Enqueues the recorded run; returns before it is done.
     pub fn replay(&self) -> Result<()> {
         let Some(graph) = &self.graph else { bail!("no run of this engine was recorded") };
-        // SAFETY: the graph names this value's memory only, which lives as long; drop waits for the stream.
+        // SAFETY: the graph uses this value's memory only, which lives as long; drop waits for the stream.
         Ok(unsafe { graph.launch() }?)
     }
 
-    /// Times each layer by itself in `runs` runs; the profiler stays, so it is the last that is asked of this value.
+    /// Times each layer by itself in `runs` runs. The profiler stays: later runs of this value are slower.
     ///
     /// # Errors
     /// A TensorRT without a layer profiler.
     pub fn layer_times(&mut self, runs: usize) -> Result<Vec<Vec<LayerTime>>> {
-        self.stage.profile_layers()?;
+        self.engine.profile_layers()?;
         let mut all = Vec::with_capacity(runs);
         for _ in 0..runs {
             self.enqueue()?;
             self.stream.synchronize()?;
-            all.push(self.stage.layer_times()?);
+            all.push(self.engine.layer_times()?);
         }
         Ok(all)
     }
 
-    fn tensor(&mut self, name: &str) -> Result<&mut (Port, View)> {
-        let found = self.tensors.iter_mut().find(|(port, _)| port.name == name);
+    fn tensor(&mut self, name: &str) -> Result<&mut (TensorDesc, View)> {
+        let found = self.tensors.iter_mut().find(|(desc, _)| desc.name == name);
         found.with_context(|| format!("the engine has no tensor '{name}'"))
     }
 }
 
-impl Drop for Execution {
+impl Drop for StandaloneEngine {
     fn drop(&mut self) {
         // Memory and context must outlive what was enqueued.
         if let Err(error) = self.stream.synchronize() {

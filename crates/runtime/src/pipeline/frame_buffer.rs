@@ -1,6 +1,5 @@
 /*!
-Where a frame lies between its file and the device: as pixels, which are copied there, or as coefficients, of which nvJPEG
-makes pixels there.
+A frame between its file and the device: pixels, which are copied there, or coefficients, which nvJPEG turns into pixels there.
 */
 
 use std::path::Path;
@@ -16,16 +15,16 @@ use vos::decode;
 use vos::ranges::within;
 use vos::stage::Stage;
 
-/// A frame's place in host memory; used again for later frames.
-pub enum Slot {
+/// A frame's buffer in host memory, reused for later frames.
+pub enum FrameBuffer {
     /// Whole pixels, decoded by libjpeg-turbo.
     Pixels(Pinned),
-    /// What nvJPEG's host half made of a file.
+    /// A file after nvJPEG's host part.
     Coefficients(Box<Coefficients>),
 }
 
-impl Slot {
-    /// A slot for frames of `bytes` bytes of pixels; with nvJPEG for their coefficients.
+impl FrameBuffer {
+    /// A buffer for frames of `bytes` bytes of pixels; with nvJPEG for their coefficients.
     pub fn new(gpu: &Gpu, nvjpeg: Option<&Decoder>, bytes: usize) -> Result<Self> {
         let Some(decoder) = nvjpeg else { return Ok(Self::Pixels(Pinned::new(gpu, bytes)?)) };
         let made = decoder.coefficients().context("there is no room for a frame's coefficients")?;
@@ -47,7 +46,8 @@ impl Slot {
                 let (width, height) = size;
                 let bytes = pixels.bytes().map_err(|error| PassError::Other(error.into()))?;
                 let room = bytes.get_mut(..3 * width * height);
-                let room = room.ok_or_else(|| PassError::Other(anyhow!("a slot is too small")))?;
+                let room =
+                    room.ok_or_else(|| PassError::Other(anyhow!("a frame buffer is too small")))?;
                 within(Stage::Decode, || clip.frame_into(index, size, room))
                     .map_err(PassError::Clip)
             }
@@ -64,8 +64,8 @@ impl Slot {
         }
     }
 
-    /// Enqueues the frame's way to the start of `frame`, which is device memory. Without one there is nothing to do: the device
-    /// reads the slot's own pixels.
+    /// Enqueues the copy to the start of `frame`, which is device memory. Without one there is nothing to do: the device reads
+    /// the buffer's pixels in place.
     pub fn enqueue(&mut self, bytes: usize, frame: Option<&View>, stream: &Stream) -> Result<()> {
         let Some(frame) = frame else { return Ok(()) };
         match self {
@@ -78,10 +78,10 @@ impl Slot {
         }
     }
 
-    /// Where the frame's pixels are behind [`Self::enqueue`] to `frame`.
+    /// The frame's pixels after [`Self::enqueue`] to `frame`.
     ///
     /// # Errors
-    /// The slot has no pixels of its own, and there is no `frame`.
+    /// The buffer has coefficients, and there is no `frame`.
     pub fn pixels<'a>(&'a mut self, frame: Option<&'a View>) -> Result<Frame<'a>> {
         match (self, frame) {
             (_, Some(frame)) => Ok(Frame::Device(frame)),
@@ -93,7 +93,7 @@ impl Slot {
     }
 }
 
-/// nvJPEG's host half.
+/// nvJPEG's host part.
 fn read(
     coefficients: &mut Coefficients,
     path: &Path,

@@ -1,6 +1,6 @@
 /*!
-Everything of the pipeline that stays from clip to clip: engines, contexts, streams, memory; and what is made anew where
-a clip has another size.
+The parts of the pipeline that stay from clip to clip, such as engines, contexts, streams and memory, and those that depend
+on a clip's size.
 */
 
 use std::rc::Rc;
@@ -11,33 +11,33 @@ use super::contexts::Contexts;
 use super::encoder::Encoder;
 use super::engines::Engines;
 use super::features::{FeatureSet, element};
-use super::flight::Flight;
-use super::lane::{Lane, Results, Room};
+use super::frame_buffer::FrameBuffer;
+use super::in_flight::InFlightFrame;
 use super::options::Options;
-use super::slot::Slot;
-use super::steps::Steps;
+use super::tracked_object::{Results, Room, TrackedObject};
 use cuda::nvjpeg::{Decoder, Library, VARIABLE};
 use cuda::{CapturedGraph, Gpu, GraphStats, MemoryTag, Stream, View};
+use execution::Program;
 use kernels::{AttentionKernels, Filter, Kernels, MaskMaker, Preprocess};
 use vos::bundle::Manifest;
 use vos::geometry::Geometry;
 use vos::record::Mode;
 use vos::track_variant::TrackVariant;
 
-/// Room for masks up to this size at first: 3840 × 2160 pixels. Larger videos make all results anew.
+/// Results have room for masks of 3840 × 2160 pixels at first. Larger videos allocate them again.
 const USUAL_WORDS_BYTES: usize = 3840 / 8 * 2160;
 
 /// A model on a GPU, ready to run clips.
 ///
-/// Declared in the order of deletion: recorded work, contexts, engines.
+/// Declared in the order of deletion: captured graphs, contexts, engines.
 pub struct Pipeline {
     pub(super) clip: Option<ClipSetup>,
-    pub(super) lanes: Vec<Lane>,
+    pub(super) tracked_objects: Vec<TrackedObject>,
     /// The encoder's work on each batch of sets, in their order.
-    pub(super) encodes: Vec<CapturedGraph<Steps>>,
+    pub(super) encodes: Vec<CapturedGraph<Program>>,
     pub(super) sets: Vec<FeatureSet>,
-    pub(super) flights: Vec<Flight>,
-    pub(super) slots: Vec<Slot>,
+    pub(super) frames_in_flight: Vec<InFlightFrame>,
+    pub(super) buffers: Vec<FrameBuffer>,
     nvjpeg: Option<Decoder>,
     pub(super) streams: Streams,
     contexts: Vec<Rc<Contexts>>,
@@ -58,7 +58,7 @@ pub struct Streams {
     pub download: Stream,
 }
 
-/// What depends on the size of the video.
+/// The parts that depend on the size of the video.
 pub struct ClipSetup {
     pub geometry: Geometry,
     pub preprocess: Preprocess,
@@ -70,7 +70,7 @@ pub struct ClipSetup {
 }
 
 impl Pipeline {
-    /// Lays out the engines. With nvJPEG's library it decodes the frames, else libjpeg-turbo.
+    /// Makes contexts and memory. With nvJPEG's library it decodes the frames, else libjpeg-turbo.
     ///
     /// # Errors
     /// Engines that do not fit together or that lack a profile, or too little memory.
@@ -87,7 +87,7 @@ impl Pipeline {
         })?;
         let kernels = Kernels::load(gpu)?;
         let attends = engines.steps.track.variant() == TrackVariant::Segmented
-            || engines.encoder.wiring.trunk.is_some();
+            || engines.encoder.part_graph.trunk.is_some();
         let attention = attends.then(|| AttentionKernels::load(gpu)).transpose()?;
         let encode = gpu.stream()?;
         // With one frame in flight a second stream could only add waits.
@@ -120,11 +120,11 @@ impl Pipeline {
         }
         Ok(Self {
             clip: None,
-            lanes: Vec::new(),
+            tracked_objects: Vec::new(),
             encodes,
             sets,
-            flights: Vec::new(),
-            slots: Vec::new(),
+            frames_in_flight: Vec::new(),
+            buffers: Vec::new(),
             nvjpeg,
             streams,
             contexts: Vec::new(),
@@ -144,12 +144,12 @@ impl Pipeline {
         &self.engines.manifest.bundle
     }
 
-    /// What computes the products of the encoder's trunk, and its file; none where there is no trunk.
+    /// The matmul library of the encoder's trunk and its file; none where there is no trunk.
     pub fn products(&self) -> Option<String> {
         self.encoder.products()
     }
 
-    /// What the attention kernels were loaded from; none where the engines need none.
+    /// The form of the loaded attention kernels; none where the engines need none.
     pub fn attention(&self) -> Option<&str> {
         self.attention.as_ref().map(AttentionKernels::form)
     }
@@ -159,34 +159,34 @@ impl Pipeline {
         &self.gpu
     }
 
-    /// How often engines' work was enqueued, recorded and replayed.
+    /// How often engines' work was enqueued, captured and replayed.
     pub fn replay(&self) -> GraphStats {
         let encodes = self.encodes.iter().map(CapturedGraph::count);
-        let lanes = self.lanes.iter().map(Lane::replay);
-        encodes.chain(lanes).fold(GraphStats::default(), |sum, count| sum + count)
+        let tracked_objects = self.tracked_objects.iter().map(TrackedObject::replay);
+        encodes.chain(tracked_objects).fold(GraphStats::default(), |sum, count| sum + count)
     }
 
-    /// Frames from which on no pass over a clip does anything for the first time: the bank is full, and each of its
-    /// slots has met each feature set.
+    /// Frames after which a pass does nothing for the first time: the bank is full, and each of its slots was written from each
+    /// feature set.
     pub fn warmup_frames(&self) -> usize {
         let contract = self.engines.contract();
         let (sets, ring) = (self.sets.len(), contract.max_memories - 1);
         let repeats_after = sets * ring / gcd(sets, ring);
         let usual = contract.max_memories.max(contract.max_pointers) + repeats_after.max(sets) + 1;
-        // nvJPEG makes room in a slot when it first decodes into it.
-        let slots = if self.nvjpeg.is_some() { self.options.slots() + 1 } else { 0 };
-        usual.max(slots)
+        // nvJPEG allocates memory when it first decodes into a buffer.
+        let buffers = if self.nvjpeg.is_some() { self.options.frame_buffers() + 1 } else { 0 };
+        usual.max(buffers)
     }
 
-    /// Gives back what depends on the size of the last clip, unless the next one is of the same.
+    /// Frees the memory that depends on the last clip's size, unless the next clip has the same.
     pub fn leave_clip_for(&mut self, next: &Geometry) {
         if self.clip.as_ref().is_some_and(|clip| clip.geometry != *next) {
             self.clip = None;
-            self.slots.clear();
+            self.buffers.clear();
         }
     }
 
-    /// Makes ready for clips of this geometry and so many objects at once; does nothing where it is.
+    /// Prepares for clips of this geometry and so many objects at once; does nothing where it is prepared.
     pub(super) fn set_up(&mut self, geometry: &Geometry, objects: usize) -> Result<()> {
         let words_bytes = match &self.clip {
             Some(clip) if clip.geometry == *geometry => clip.words_bytes,
@@ -194,29 +194,31 @@ impl Pipeline {
         };
         if words_bytes > self.words_room {
             self.words_room = words_bytes;
-            self.lanes.clear();
+            self.tracked_objects.clear();
             self.contexts.clear();
-            self.flights.clear();
+            self.frames_in_flight.clear();
         }
-        while self.lanes.len() < objects {
-            self.add_lane()?;
+        while self.tracked_objects.len() < objects {
+            self.add_object()?;
         }
-        let wanted = self.options.flights();
-        if self.flights.len() != wanted || self.flights.iter().any(|f| f.objects.len() < objects) {
+        let wanted = self.options.frames_in_flight();
+        if self.frames_in_flight.len() != wanted
+            || self.frames_in_flight.iter().any(|f| f.objects.len() < objects)
+        {
             let differ = self.options.mode == Mode::Throughput;
             let bytes = Results::bytes(self.words_room);
             let batched = self.options.batch() > 1;
-            self.flights = (0..wanted)
-                .map(|_| Ok(Flight::new(&self.gpu, objects, bytes, differ, batched)?))
+            self.frames_in_flight = (0..wanted)
+                .map(|_| Ok(InFlightFrame::new(&self.gpu, objects, bytes, differ, batched)?))
                 .collect::<Result<_>>()?;
         }
-        self.fill_slots()
+        self.fill_buffers()
     }
 
     fn set_up_clip(&mut self, geometry: &Geometry) -> Result<usize> {
-        // The old one first: both at once would be the peak.
+        // Free the old one first: both at once would raise the peak.
         self.clip = None;
-        self.slots.clear();
+        self.buffers.clear();
         let contract = self.engines.contract();
         let stream = &self.streams.encode;
         let image = self.sets.first().context("there is no feature set")?.image.dtype;
@@ -234,7 +236,7 @@ impl Pipeline {
         let masks = MaskMaker::new(gpu, kernels, geometry, contract.low_size, stream)?;
         let (width, height) = geometry.video_size();
         let frame_bytes = 3 * width * height;
-        // nvJPEG's pixels begin on the device; others a device that shares the host's memory reads where they are.
+        // nvJPEG's pixels are on the device. A device that shares the host's memory reads other pixels in place.
         let in_place = gpu.facts().unified && self.nvjpeg.is_none();
         let frames = if in_place { 0 } else { self.sets.len() };
         let frames = (0..frames)
@@ -247,18 +249,18 @@ impl Pipeline {
         Ok(words_bytes)
     }
 
-    /// Slots of frames between their files and the device.
-    fn fill_slots(&mut self) -> Result<()> {
+    /// Buffers of frames between file and device.
+    fn fill_buffers(&mut self) -> Result<()> {
         let bytes = self.clip.as_ref().context("no clip is set up")?.frame_bytes;
-        while self.slots.len() < self.options.slots() {
-            self.slots.push(Slot::new(&self.gpu, self.nvjpeg.as_ref(), bytes)?);
+        while self.buffers.len() < self.options.frame_buffers() {
+            self.buffers.push(FrameBuffer::new(&self.gpu, self.nvjpeg.as_ref(), bytes)?);
         }
         Ok(())
     }
 
     /// One more object. Objects on one stream share contexts; each stream has its own.
-    fn add_lane(&mut self) -> Result<()> {
-        let at = self.lanes.len();
+    fn add_object(&mut self) -> Result<()> {
+        let at = self.tracked_objects.len();
         let own_stream = at == 0 || self.options.object_streams;
         if own_stream {
             let overlapping = self.options.mode == Mode::Throughput || at > 0;
@@ -281,33 +283,34 @@ impl Pipeline {
                 &stream,
             )?;
             let contexts = Rc::new(contexts);
-            self.push_lane(&contexts, &stream)?;
-            // Only now: contexts whose object found no room must not stay in the memory that the next attempt needs.
+            self.push_object(&contexts, &stream)?;
+            // Only now: contexts of an object without memory must not stay in the memory that the next attempt needs.
             self.contexts.push(contexts);
             Ok(())
         } else {
-            let stream = self.lanes.first().context("there is no first object")?.stream.clone();
+            let stream =
+                self.tracked_objects.first().context("there is no first object")?.stream.clone();
             let contexts = Rc::clone(self.contexts.last().context("there are no contexts")?);
-            self.push_lane(&contexts, &stream)
+            self.push_object(&contexts, &stream)
         }
     }
 
-    fn push_lane(&mut self, contexts: &Rc<Contexts>, stream: &Stream) -> Result<()> {
+    fn push_object(&mut self, contexts: &Rc<Contexts>, stream: &Stream) -> Result<()> {
         let (gpu, contract) = (&self.gpu, self.engines.contract());
         let room = Room {
             words_bytes: self.words_room,
             sets: self.sets.len(),
             graphs: self.options.graphs,
         };
-        let lane = Lane::new(gpu, &self.kernels, contract, contexts, stream, room)?;
-        self.lanes.push(lane);
+        let tracked = TrackedObject::new(gpu, &self.kernels, contract, contexts, stream, room)?;
+        self.tracked_objects.push(tracked);
         Ok(())
     }
 }
 
 impl Drop for Pipeline {
     fn drop(&mut self) {
-        // Everything below names memory that the device may still use.
+        // The device may still use the memory of the fields.
         if let Err(error) = self.gpu.synchronize() {
             log::debug!("{error}");
         }

@@ -17,11 +17,11 @@ use super::failure::Failure;
 use super::job::{BuildJob, Built, Event, FailureKind};
 use super::log_progress::Steps;
 use super::plan_file;
-use crate::TensorRtMemory;
-use crate::engine::islands::Islands;
+use crate::engine::fp32_pins::Fp32Pins;
 use crate::engine::timing_files::{Stack, Start, TimingFiles};
 use crate::engine::{BuildCost, Builder as MadeBy};
 use cuda::Gpu;
+use execution::TensorRtMemory;
 use host::child;
 use host::process_memory;
 use tensorrt::{
@@ -160,17 +160,17 @@ fn keep(
     })
 }
 
-/// The parsed network and, where islands are pinned, the names of the pinned layers.
+/// The parsed network and, where pinned layers are pinned, the names of the pinned layers.
 fn network(job: &BuildJob, builder: &Builder) -> Result<(Network, Option<Vec<String>>), Failure> {
     let typing = if job.settings.strongly_typed { Typing::Strong } else { Typing::Weak };
     let mut network = builder.network(typing)?;
     network.parse_onnx(&job.onnx)?;
-    if job.settings.islands == Islands::None {
+    if job.settings.fp32_pins == Fp32Pins::None {
         return Ok((network, None));
     }
     let layers = network.layers();
     let mut names = Vec::new();
-    for index in job.settings.islands.choose(&layers, &job.settings.fp32_layers) {
+    for index in job.settings.fp32_pins.choose(&layers, &job.settings.fp32_layers) {
         network.pin_layer(index, DataType::Float)?;
         names.extend(layers.iter().find(|layer| layer.index == index).map(|l| l.name.clone()));
     }

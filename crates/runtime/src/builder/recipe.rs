@@ -1,15 +1,15 @@
 /*!
-Which graphs, typing and islands make an engine of a given precision under a given TensorRT.
+The recipe of an engine: graphs, typing and layers pinned to fp32, by precision and TensorRT release.
 
 | precision | strongly typed (11, RTX) | weakly typed (8.x, 10.x) |
 |---|---|---|
 | fp32 | fp32 graphs | fp32 graphs |
-| fp16, best | fp16 graphs | fp16 graphs, else fp32 graphs, with islands pinned |
+| fp16, best | fp16 graphs | fp16 graphs, else fp32 graphs, with layers pinned to fp32 |
 | mixed | none: the types are the graphs' | fp16 graphs; all but the memory attention in fp32 throughout ([`computes_whole`]) |
-| bf16 | none: there are no bf16 graphs | fp32 graphs with islands pinned (10.x) |
+| bf16 | none: there are no bf16 graphs | fp32 graphs with layers pinned to fp32 (10.x) |
 */
 
-use crate::engine::islands::Islands;
+use crate::engine::fp32_pins::Fp32Pins;
 use tensorrt::{Family, Version};
 use vos::bundle::{Manifest, Role};
 use vos::platform::OLDEST_FUSED_SM;
@@ -28,7 +28,7 @@ pub struct Recipe {
     /// The ONNX file's types are kept.
     pub strongly_typed: bool,
     /// What is pinned to fp32.
-    pub islands: Islands,
+    pub fp32_pins: Fp32Pins,
 }
 
 /// Ways to make an engine, best first; where the first one's bundle is missing the next is taken.
@@ -47,26 +47,26 @@ pub fn recipes(
             "{version} has no strongly typed networks; leave --strongly-typed out"
         ));
     }
-    let recipe = |graphs, islands| Recipe { graphs, strongly_typed: false, islands };
-    let typed = |graphs| Recipe { graphs, strongly_typed: true, islands: Islands::None };
+    let recipe = |graphs, fp32_pins| Recipe { graphs, strongly_typed: false, fp32_pins };
+    let typed = |graphs| Recipe { graphs, strongly_typed: true, fp32_pins: Fp32Pins::None };
     match (precision, strong || only_strong) {
         (Precision::Fp32, true) => Ok(vec![typed("fp32")]),
-        (Precision::Fp32, false) => Ok(vec![recipe("fp32", Islands::None)]),
+        (Precision::Fp32, false) => Ok(vec![recipe("fp32", Fp32Pins::None)]),
         (Precision::Fp16 | Precision::Best, true) => Ok(vec![typed("fp16")]),
         (Precision::Fp16 | Precision::Best, false) => {
-            Ok(vec![recipe("fp16", Islands::Pinned), recipe("fp32", Islands::Pinned)])
+            Ok(vec![recipe("fp16", Fp32Pins::Pinned), recipe("fp32", Fp32Pins::Pinned)])
         }
         (Precision::Mixed, true) => Err(format!(
             "{version} takes its precisions from the graphs, and there are no mixed ones; use --precision fp16"
         )),
-        (Precision::Mixed, false) => Ok(vec![recipe("fp16", Islands::Pinned)]),
+        (Precision::Mixed, false) => Ok(vec![recipe("fp16", Fp32Pins::Pinned)]),
         (Precision::Bf16, true) => Err(format!(
             "{version} takes its precisions from the graphs, and there are no bf16 graphs; use --precision fp16"
         )),
         (Precision::Bf16, false) if family == Some(Family::Trt8) => {
             Err(format!("{version} has no bf16; use --precision fp16, or TensorRT 10"))
         }
-        (Precision::Bf16, false) => Ok(vec![recipe("fp32", Islands::Pinned)]),
+        (Precision::Bf16, false) => Ok(vec![recipe("fp32", Fp32Pins::Pinned)]),
     }
 }
 
@@ -337,8 +337,8 @@ mod tests {
     fn each_release_gets_what_it_can_do() {
         let of = |precision, raw| recipes(precision, Version::from_raw(raw), false);
         let eight = of(Precision::Fp16, 8600).unwrap();
-        assert_eq!((eight[0].graphs, eight[0].islands), ("fp16", Islands::Pinned));
-        assert_eq!((eight[1].graphs, eight[1].islands), ("fp32", Islands::Pinned));
+        assert_eq!((eight[0].graphs, eight[0].fp32_pins), ("fp16", Fp32Pins::Pinned));
+        assert_eq!((eight[1].graphs, eight[1].fp32_pins), ("fp32", Fp32Pins::Pinned));
         assert!(!eight[0].strongly_typed);
         let eleven = of(Precision::Fp16, 110_400).unwrap();
         assert_eq!((eleven.len(), eleven[0].graphs, eleven[0].strongly_typed), (1, "fp16", true));

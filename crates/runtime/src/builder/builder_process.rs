@@ -22,12 +22,12 @@ pub struct NotBuilt {
 }
 
 /// Builds on one thread; its child, if there is one, ends with it.
-pub struct Line<'a> {
+pub struct BuilderProcess<'a> {
     supervisor: &'a Supervisor,
     child: Option<KeptChild<'a>>,
 }
 
-impl<'a> Line<'a> {
+impl<'a> BuilderProcess<'a> {
     pub(super) fn new(supervisor: &'a Supervisor) -> Self {
         Self { supervisor, child: None }
     }

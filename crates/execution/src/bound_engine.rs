@@ -1,8 +1,11 @@
 /*!
-An engine laid out for one profile in memory that it shares with others: features that several engines read, a bank that
-one engine writes and another reads, scratch memory of engines that never run at the same time.
+An engine with a context for one profile, in memory that it shares with others: features that several engines read, a bank
+that one engine writes and another reads, scratch memory of engines that never run at the same time.
 */
 #![allow(unsafe_code)]
+
+use std::cell::RefCell;
+use std::rc::Rc;
 
 use anyhow::{Context as _, Result, ensure};
 
@@ -13,10 +16,10 @@ use tensorrt::{Context, DataType, Engine, LayerTime, Mode, TensorInfo};
 /// TensorRT asks for this alignment of tensors.
 const ALIGNMENT: usize = 256;
 
-/// Device memory with the type of what lies in it.
+/// Device memory of a tensor.
 #[derive(Clone, Debug)]
-pub struct Placed {
-    /// Where it lies.
+pub struct DeviceTensor {
+    /// Its memory.
     pub view: View,
     /// Type of its elements.
     pub dtype: DataType,
@@ -24,7 +27,7 @@ pub struct Placed {
 
 /// One input or output of an engine.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Port {
+pub struct TensorDesc {
     /// The tensor's name.
     pub name: String,
     /// Its direction.
@@ -35,7 +38,19 @@ pub struct Port {
     pub shape: Vec<i64>,
 }
 
-impl From<Output> for Port {
+impl TensorDesc {
+    /// Its size, bytes.
+    ///
+    /// # Errors
+    /// An extent is open, or the size is beyond this machine.
+    pub fn bytes(&self) -> Result<usize> {
+        let Self { name, dtype, shape, .. } = self;
+        bytes(shape, *dtype)
+            .with_context(|| format!("the shape of '{name}' is still open: {shape:?}"))
+    }
+}
+
+impl From<Output> for TensorDesc {
     fn from(output: Output) -> Self {
         let dtype = match output.element {
             Element::F32 => DataType::Float,
@@ -45,22 +60,25 @@ impl From<Output> for Port {
     }
 }
 
+/// A bound engine that several programs use in turn.
+pub type SharedEngine = Rc<RefCell<BoundEngine>>;
+
 /// An engine's context for one profile with the memory that its tensors are bound to.
 ///
-/// Declared in the order of deletion: what runs, then the memory that it runs in.
-pub struct Stage {
+/// Declared in the order of deletion: the context, then its memory.
+pub struct BoundEngine {
     context: Context,
-    ports: Vec<Port>,
+    tensors: Vec<TensorDesc>,
     bound: Vec<Option<View>>,
     scratch: Option<View>,
     gpu: Gpu,
     name: String,
 }
 
-impl Stage {
-    /// Lays out `engine`, called `name` in errors, for optimization profile `profile`; `shapes` names the inputs with
-    /// open extents. `scratch` is memory of at least [`Stage::scratch_bytes`]; contexts that share it must not run at
-    /// the same time. `stream` carries the choice of the profile.
+impl BoundEngine {
+    /// A context of `engine` for optimisation profile `profile`. Errors call the engine `name`; `shapes` has the inputs
+    /// with open extents. `scratch` is memory of at least [`BoundEngine::scratch_bytes`]; contexts that share it must not run
+    /// at the same time. `stream` carries the choice of the profile.
     ///
     /// # Errors
     /// Shapes that the profile does not allow or that leave others open, too little memory, TensorRT's own refusals.
@@ -73,8 +91,8 @@ impl Stage {
         stream: &Stream,
     ) -> Result<Self> {
         gpu.bind()?;
-        let own = Self::scratch_bytes(engine);
-        let mut context = match own {
+        let needed = Self::scratch_bytes(engine);
+        let mut context = match needed {
             Some(_) => engine.context_without_memory()?,
             None => engine.context()?,
         };
@@ -85,36 +103,36 @@ impl Stage {
         }
         let infos = engine.tensors()?;
         set_shapes(&mut context, &infos, shapes).with_context(|| format!("the {name} engine"))?;
-        let mut ports = Vec::new();
+        let mut tensors = Vec::new();
         for info in infos {
             let tensor = &info.name;
             ensure!(info.on_device, "tensor '{tensor}' of the {name} engine lies on the host");
             let dtype = info.dtype;
             let dtype = dtype.with_context(|| format!("tensor '{tensor}' has an unknown type"))?;
             let shape = context.shape(tensor)?.unwrap_or_default();
-            ports.push(Port { name: info.name, mode: info.mode, dtype, shape });
+            tensors.push(TensorDesc { name: info.name, mode: info.mode, dtype, shape });
         }
-        let mut stage = Self {
+        let mut bound = Self {
             context,
-            bound: vec![None; ports.len()],
-            ports,
+            bound: vec![None; tensors.len()],
+            tensors,
             scratch: None,
             gpu: gpu.clone(),
             name: name.to_owned(),
         };
-        if let Some(needed) = own {
+        if let Some(needed) = needed {
             let has = scratch.len();
             ensure!(
                 has as u64 >= needed,
                 "the {name} engine needs {needed} bytes of scratch memory, {has} are there"
             );
             let address = scratch.address();
-            // SAFETY: as much as the engine says, aligned as the driver aligns, kept until the context is gone; the
-            // caller answers for who runs when, and a wrong order gives wrong numbers, not memory that is gone.
-            unsafe { stage.context.set_device_memory(address, needed) }?;
-            stage.scratch = Some(scratch.clone());
+            // SAFETY: the view has the bytes that the engine asks for, with the driver's alignment, and is kept longer
+            // than the context. Contexts that share it and overlap give wrong numbers, but use no freed memory.
+            unsafe { bound.context.set_device_memory(address, needed) }?;
+            bound.scratch = Some(scratch.clone());
         }
-        Ok(stage)
+        Ok(bound)
     }
 
     /// Bytes of scratch memory that any profile of the engine needs; none where a context brings its own.
@@ -123,39 +141,32 @@ impl Stage {
     }
 
     /// The engine's inputs and outputs.
-    pub fn ports(&self) -> &[Port] {
-        &self.ports
+    pub fn tensors(&self) -> &[TensorDesc] {
+        &self.tensors
     }
 
     /// The input or output called `name`; none where the engine has no such (TensorRT drops unused inputs).
-    pub fn port(&self, name: &str) -> Option<&Port> {
-        self.ports.iter().find(|port| port.name == name)
-    }
-
-    /// Bytes of a tensor.
-    pub fn port_bytes(port: &Port) -> Result<usize> {
-        let Port { name, dtype, shape, .. } = port;
-        bytes(shape, *dtype)
-            .with_context(|| format!("the shape of '{name}' is still open: {shape:?}"))
+    pub fn tensor(&self, name: &str) -> Option<&TensorDesc> {
+        self.tensors.iter().find(|tensor| tensor.name == name)
     }
 
     /// Binds a tensor to memory from now on; enqueued and recorded runs keep what they had.
     ///
     /// # Errors
     /// No such tensor, another element type, too little memory, or an address that TensorRT cannot take.
-    pub fn bind(&mut self, tensor: &str, to: &Placed) -> Result<()> {
-        let at = self.ports.iter().position(|port| port.name == tensor);
+    pub fn bind(&mut self, tensor: &str, to: &DeviceTensor) -> Result<()> {
+        let at = self.tensors.iter().position(|known| known.name == tensor);
         let at =
             at.with_context(|| format!("the {} engine has no tensor '{tensor}'", self.name))?;
-        let port = &self.ports[at];
+        let desc = &self.tensors[at];
         ensure!(
-            port.dtype == to.dtype,
-            "'{tensor}' of the {} engine is {}, what is bound to it is {}; build the engines of this folder together",
+            desc.dtype == to.dtype,
+            "'{tensor}' of the {} engine is {}, and the memory to bind holds {}; build the engines of this folder together",
             self.name,
-            port.dtype,
+            desc.dtype,
             to.dtype
         );
-        let (needed, has) = (Self::port_bytes(port)?, to.view.len());
+        let (needed, has) = (desc.bytes()?, to.view.len());
         ensure!(
             needed <= has,
             "'{tensor}' of the {} engine takes {needed} bytes, {has} are bound to it",
@@ -172,8 +183,8 @@ impl Stage {
             "'{tensor}' of the {} engine would lie at an address that is no multiple of {ALIGNMENT}",
             self.name
         );
-        // SAFETY: as much memory as the tensor's shape needs, aligned; it is kept until another is bound, and by whoever
-        // recorded or enqueued a run with it until that is done.
+        // SAFETY: the view has the bytes of the tensor's shape and is aligned. It is kept until another view is bound; a
+        // program that enqueued or captured a run with it keeps it until that is done.
         unsafe { self.context.set_address(tensor, address) }?;
         self.bound[at] = Some(to.view.clone());
         Ok(())
@@ -185,39 +196,39 @@ impl Stage {
     /// A tensor that is bound to nothing, or TensorRT's refusal.
     pub fn enqueue(&mut self, stream: &Stream) -> Result<()> {
         if let Some(at) = self.bound.iter().position(Option::is_none) {
-            let (tensor, name) = (&self.ports[at].name, &self.name);
-            anyhow::bail!("'{tensor}' of the {name} engine is bound to nothing");
+            let (tensor, name) = (&self.tensors[at].name, &self.name);
+            anyhow::bail!("'{tensor}' of the {name} engine has no memory");
         }
         // SAFETY: every tensor has memory (just checked) that lives as long as this value; drop waits for the device.
         Ok(unsafe { self.context.enqueue(stream.raw()) }?)
     }
 }
 
-impl Stage {
+impl BoundEngine {
     /// Times each layer by itself from now on; the profiler stays.
     ///
     /// # Errors
     /// A TensorRT without a layer profiler.
-    pub(super) fn profile_layers(&mut self) -> Result<()> {
+    pub(crate) fn profile_layers(&mut self) -> Result<()> {
         Ok(self.context.profile_layers(true)?)
     }
 
-    /// What the layers of the last run took, once it is done.
-    pub(super) fn layer_times(&mut self) -> Result<Vec<LayerTime>> {
+    /// Times of the layers of the last run, once it is done.
+    pub(crate) fn layer_times(&mut self) -> Result<Vec<LayerTime>> {
         Ok(self.context.layer_times()?)
     }
 }
 
-impl Drop for Stage {
+impl Drop for BoundEngine {
     fn drop(&mut self) {
-        // Contexts are shared by streams: all work must be done before one goes.
+        // Several streams use a context: all work must be done before it is deleted.
         if let Err(error) = self.gpu.synchronize() {
             log::debug!("{error}");
         }
     }
 }
 
-/// Fixes the inputs with open extents, and makes sure that none is left.
+/// Sets the shapes of the inputs with open extents, and refuses if one stays open.
 fn set_shapes(
     context: &mut Context,
     infos: &[TensorInfo],

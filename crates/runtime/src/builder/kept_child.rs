@@ -7,8 +7,8 @@ use std::process::ChildStdin;
 
 use anyhow::Result;
 
+use super::builder_process::NotBuilt;
 use super::job::{BuildJob, Built, Event, FailureKind, Place};
-use super::line::NotBuilt;
 use super::supervise::Supervisor;
 use host::meminfo::MemInfo;
 use host::{child, process_memory};

@@ -9,7 +9,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use anyhow::{Context, Result};
 
-use super::line::Line;
+use super::builder_process::BuilderProcess;
 
 /// The children at work, by number.
 type Children = BTreeMap<u64, Child>;
@@ -44,8 +44,8 @@ impl Supervisor {
     }
 
     /// A place for one build after another; each thread that builds has its own. Its child ends with it.
-    pub fn line(&self) -> Line<'_> {
-        Line::new(self)
+    pub fn line(&self) -> BuilderProcess<'_> {
+        BuilderProcess::new(self)
     }
 
     /// Takes a child into the list; its number there.

@@ -10,11 +10,11 @@ A child builds one plan after another: loading TensorRT's kernels takes 8 s and 
 leaves behind must not show in the next, so a child that may be spoilt is ended, and no failure is told that a fresh child did not have.
 */
 
+pub mod builder_process;
 mod configure;
 mod failure;
 pub mod job;
 mod kept_child;
-pub mod line;
 mod log_progress;
 pub mod plan_file;
 mod rebuild;
@@ -22,6 +22,6 @@ pub mod recipe;
 pub mod supervise;
 pub mod worker;
 
+pub use builder_process::{BuilderProcess, NotBuilt};
 pub use job::{BuildJob, Built, Event, FailureKind};
-pub use line::{Line, NotBuilt};
 pub use supervise::Supervisor;

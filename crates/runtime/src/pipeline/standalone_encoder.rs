@@ -1,5 +1,5 @@
 /*!
-An encoder by itself, with whatever is computed between its parts: what the self-test holds against the encoder in one piece.
+An encoder without a pipeline, its trunk included: the self-test compares it with the encoder in one piece.
 */
 
 use std::path::Path;
@@ -9,16 +9,16 @@ use anyhow::{Context, Result, ensure};
 use super::encoder::Encoder;
 use super::engines::EncoderEngines;
 use super::features::{FEATURES, FeatureSet};
-use super::steps::Steps;
 use crate::engine::EngineManifest;
 use cuda::{Capturable, CapturedGraph, Gpu, MemoryTag, Stream, View};
+use execution::Program;
 use kernels::AttentionKernels;
 use tensorrt::{DataType, Runtime};
 
 /// The engines of one frame's encoder on a stream of their own. Declared in the order of deletion.
-pub struct EncoderAlone {
-    recorded: CapturedGraph<Steps>,
-    calls: Steps,
+pub struct StandaloneEncoder {
+    recorded: CapturedGraph<Program>,
+    calls: Program,
     set: FeatureSet,
     _encoder: Encoder,
     _scratch: View,
@@ -26,7 +26,7 @@ pub struct EncoderAlone {
     _engines: EncoderEngines,
 }
 
-impl EncoderAlone {
+impl StandaloneEncoder {
     /// Opens and lays out the parts of the encoder of `manifest`, which lies in `dir`; whatever a clip would run where the whole
     /// encoder was built, too.
     ///
@@ -41,7 +41,7 @@ impl EncoderAlone {
         let roles = manifest.bundle.encoder_parts().iter().map(|part| part.role).collect();
         let engines = EncoderEngines::of(runtime, gpu.facts().sm, dir, manifest, roles)?;
         let kernels =
-            engines.wiring.trunk.is_some().then(|| AttentionKernels::load(gpu)).transpose()?;
+            engines.part_graph.trunk.is_some().then(|| AttentionKernels::load(gpu)).transpose()?;
         let stream = gpu.stream()?;
         let bytes = usize::try_from(engines.scratch_bytes());
         let bytes = bytes.context("the encoder needs too much scratch memory")?;
@@ -51,7 +51,7 @@ impl EncoderAlone {
         let set = sets.pop().context("there is no place for the features")?;
         let mut tensors = vec![("image", set.image.clone())];
         tensors.extend(set.bindings());
-        let calls = encoder.steps(&tensors);
+        let calls = encoder.program(&tensors);
         Ok(Self {
             recorded,
             calls,

@@ -1,5 +1,5 @@
 /*!
-A frame in flight: the events along its way, where its results land, and what they tell afterwards.
+A frame in flight: the events of its stages, its results, and the times between the events.
 */
 
 use std::time::Instant;
@@ -7,19 +7,19 @@ use std::time::Instant;
 use anyhow::{Context, Result};
 
 use super::decode_ahead::Decoded;
-use super::exchange::LogitSlots;
-use super::lane::Results;
+use super::exchange::LogitBuffers;
+use super::tracked_object::Results;
 use cuda::{Event, Gpu, GpuError, Pinned, Wait};
 use vos::record::StageTimes;
 use vos::stage::Stage;
 
-/// The way of one object through a frame.
-pub struct ObjectFlight {
-    /// Before its first step; only where the step does not begin right behind the encoder.
+/// One object's events and results on a frame.
+pub struct ObjectEvents {
+    /// Before its first step; only where the step does not directly follow the encoder.
     pub begun: Option<Event>,
-    /// Behind the prompt or track step.
+    /// After the prompt or track step.
     pub track_done: Event,
-    /// Behind the mask kernel.
+    /// After the mask kernel.
     pub postprocess_done: Event,
     /// Before the download.
     pub download_begun: Event,
@@ -27,14 +27,14 @@ pub struct ObjectFlight {
     pub download_done: Event,
     /// The memory is written.
     pub memory_done: Event,
-    /// Where the results land.
+    /// The downloaded results.
     pub results: Pinned,
-    /// The logits' way in and out, in runs that exchange them.
-    pub logits: LogitSlots,
+    /// Logits in and out, in runs that exchange them.
+    pub logits: LogitBuffers,
 }
 
-impl ObjectFlight {
-    /// The results and, `with_logits`, the network's own logits. Waits for nothing once [`Flight::wait`] returned.
+impl ObjectEvents {
+    /// The results and, `with_logits`, the network's own logits. Waits for nothing once [`InFlightFrame::wait`] returned.
     pub fn taken(
         &mut self,
         words_bytes: usize,
@@ -43,42 +43,42 @@ impl ObjectFlight {
         let bytes = self.results.bytes()?;
         let results = bytes.get(..Results::bytes(words_bytes)).and_then(Results::of);
         let results = results.context("the results of a frame are too short")?;
-        let logits = with_logits.then(|| self.logits.own()).transpose()?;
+        let logits = with_logits.then(|| self.logits.saved()).transpose()?;
         Ok((results, logits))
     }
 }
 
-/// What of a flight one object had.
+/// An object that is tracked on the frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Leg {
+pub struct ActiveObject {
     /// Which object.
     pub object: usize,
     /// Its frame number, 0 for the prompted one.
     pub t: usize,
-    /// It began right behind the encoder, on the same stream.
-    pub behind_encoder: bool,
+    /// It directly follows the encoder, on the same stream.
+    pub follows_encoder: bool,
 }
 
 /// One frame's events; used again for a later frame once its results are taken.
-pub struct Flight {
+pub struct InFlightFrame {
     /// Before the upload: the first of all.
     pub begun: Event,
     /// Pixels are on the device.
     pub uploaded: Event,
-    /// Before the preprocessing; only where it does not begin right behind the upload.
+    /// Before the preprocessing; only where it does not directly follow the upload.
     pub encode: Option<Event>,
     /// The network's input is there.
     pub preprocessed: Event,
-    /// Before the encoder; only where it takes several frames at once, and so begins behind the last one's preprocessing.
+    /// Before the encoder; only where it takes several frames at once, and so follows the last one's preprocessing.
     pub encoder_begun: Option<Event>,
     /// The features are there.
     pub encoded: Event,
     /// Frames that the encoder took together with this one, itself among them.
     pub batch: usize,
-    /// One for each object.
-    pub objects: Vec<ObjectFlight>,
-    /// The objects that this frame has.
-    pub legs: Vec<Leg>,
+    /// Of each object.
+    pub objects: Vec<ObjectEvents>,
+    /// The objects that are tracked on this frame.
+    pub active: Vec<ActiveObject>,
     /// The frame, held until its results are there.
     pub decoded: Option<Decoded>,
     /// The host's clock when the first call was made.
@@ -87,7 +87,7 @@ pub struct Flight {
     pub position: usize,
 }
 
-impl Flight {
+impl InFlightFrame {
     /// Events and room for the results of so many objects.
     pub fn new(
         gpu: &Gpu,
@@ -97,7 +97,7 @@ impl Flight {
         batched: bool,
     ) -> Result<Self, GpuError> {
         let object = |_| {
-            Ok(ObjectFlight {
+            Ok(ObjectEvents {
                 begun: Some(gpu.event()?),
                 track_done: gpu.event()?,
                 postprocess_done: gpu.event()?,
@@ -105,7 +105,7 @@ impl Flight {
                 download_done: gpu.event()?,
                 memory_done: gpu.event()?,
                 results: Pinned::new(gpu, result_bytes)?,
-                logits: LogitSlots::default(),
+                logits: LogitBuffers::default(),
             })
         };
         Ok(Self {
@@ -117,7 +117,7 @@ impl Flight {
             encoded: gpu.event()?,
             batch: 1,
             objects: (0..objects).map(object).collect::<Result<_, GpuError>>()?,
-            legs: Vec::with_capacity(objects),
+            active: Vec::with_capacity(objects),
             decoded: None,
             submitted: Instant::now(),
             position: 0,
@@ -126,13 +126,13 @@ impl Flight {
 
     /// Waits until all masks of the frame lie in host memory, and with `memories` until all memories are written too.
     pub fn wait(&self, wait: Wait, memories: bool) -> Result<(), GpuError> {
-        if self.legs.is_empty() {
+        if self.active.is_empty() {
             return self.encoded.synchronize(wait);
         }
-        for leg in &self.legs {
-            let object = &self.objects[leg.object];
-            // One wait is enough for a frame with one object: its memory is joined behind its download.
-            let last = if memories { &object.memory_done } else { &object.download_done };
+        for active in &self.active {
+            let events = &self.objects[active.object];
+            // One wait is enough for a frame with one object: its memory follows its download.
+            let last = if memories { &events.memory_done } else { &events.download_done };
             last.synchronize(wait)?;
         }
         Ok(())
@@ -149,17 +149,17 @@ impl Flight {
             (Stage::Preprocess, self.preprocessed.ms_since(preprocess_begun)?),
             (Stage::Encoder, encoder_ms / self.batch as f64),
         ]);
-        for leg in &self.legs {
-            let object = &self.objects[leg.object];
-            let begun = match (&object.begun, leg.behind_encoder) {
+        for active in &self.active {
+            let events = &self.objects[active.object];
+            let begun = match (&events.begun, active.follows_encoder) {
                 (Some(begun), false) => begun,
                 _ => &self.encoded,
             };
-            let step = if leg.t == 0 { Stage::Prompt } else { Stage::Track };
-            times.add(step, object.track_done.ms_since(begun)?);
-            times.add(Stage::Postprocess, object.postprocess_done.ms_since(&object.track_done)?);
-            times.add(Stage::Download, object.download_done.ms_since(&object.download_begun)?);
-            times.add(Stage::Memory, object.memory_done.ms_since(&object.postprocess_done)?);
+            let step = if active.t == 0 { Stage::Prompt } else { Stage::Track };
+            times.add(step, events.track_done.ms_since(begun)?);
+            times.add(Stage::Postprocess, events.postprocess_done.ms_since(&events.track_done)?);
+            times.add(Stage::Download, events.download_done.ms_since(&events.download_begun)?);
+            times.add(Stage::Memory, events.memory_done.ms_since(&events.postprocess_done)?);
         }
         Ok(times)
     }
@@ -167,16 +167,16 @@ impl Flight {
     /// From the first work of the frame to the last, ms. The frame must be done.
     pub fn gpu_ms(&self) -> Result<f64, GpuError> {
         let features = self.encoded.ms_since(&self.begun)?;
-        self.legs.iter().try_fold(features, |most, leg| {
-            Ok(most.max(self.objects[leg.object].memory_done.ms_since(&self.begun)?))
+        self.active.iter().try_fold(features, |most, active| {
+            Ok(most.max(self.objects[active.object].memory_done.ms_since(&self.begun)?))
         })
     }
 
     /// When the frame's last mask was in host memory, ms after `base`.
     pub fn masks_ms(&self, base: &Event) -> Result<f64, GpuError> {
         let features = self.encoded.ms_since(base)?;
-        self.legs.iter().try_fold(features, |most, leg| {
-            Ok(most.max(self.objects[leg.object].download_done.ms_since(base)?))
+        self.active.iter().try_fold(features, |most, active| {
+            Ok(most.max(self.objects[active.object].download_done.ms_since(base)?))
         })
     }
 }

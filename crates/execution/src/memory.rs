@@ -1,6 +1,5 @@
 /*!
-The driver's memory for TensorRT: where TensorRT's own allocator would call the CUDA runtime, this calls the driver. The
-memory is counted, and can be capped, on the way.
+The driver's memory for TensorRT, whose default allocator calls the CUDA runtime. The memory is counted, and can be capped.
 */
 #![allow(unsafe_code)]
 
