@@ -14,7 +14,7 @@ use std::time::{Duration, Instant};
 use indicatif::{MultiProgress, ProgressBar, ProgressStyle};
 
 use super::planned::{ModelBuild, PlannedPlan};
-use runtime::builder::{BuildJob, Built, BuilderProcess, NotBuilt};
+use runtime::builder::{BuildJob, BuilderProcess, Built, NotBuilt};
 
 /// Between two lines about one plan, where there is no terminal.
 const PERIOD: Duration = Duration::from_secs(15);
