@@ -1,5 +1,5 @@
-// The activation of a trunk's hidden layers: the kernel that activates what is in memory (trunk.cu) and the one that activates sums before they
-// are stored (products_hopper.cu) compute the same.
+// The activation of a trunk's hidden layers: the kernel that activates what is in memory (hiera.cu) and the one that activates sums before they
+// are stored (gemm_hopper.cu) compute the same.
 #pragma once
 
 namespace {

@@ -49,11 +49,10 @@ fn is_inside() -> bool {
     is
 }
 
-/// The names of rows of cuBLASLt's product beside this program's: with the activation behind it, with nothing, with the norm.
-const BESIDE: [&str; 3] =
-    ["product, then trunk gelu", "product, of halves", "product, then trunk normalize"];
-/// What the names of this program's begin with.
-const OWN: [&str; 3] = [" product_gelu_", " product_plain_", " product_norm_"];
+/// Rows of cuBLASLt's matmuls that the custom kernels are compared with: then GELU, alone, then LayerNorm.
+const BESIDE: [&str; 3] = ["matmul, then gelu", "matmul, f16", "matmul, then layernorm"];
+/// Prefixes of the custom kernels' rows.
+const OWN: [&str; 3] = [" gemm_bias_gelu_", " gemm_bias_1", " gemm_residual_layernorm_"];
 
 /// How many rows of each name have this verdict.
 fn of_each(said: &str, names: [&str; 3], verdict: &str) -> [usize; 3] {
@@ -70,7 +69,7 @@ fn the_selftest_compares_the_products_and_says_where_it_cannot() {
             // Those that this program's are compared with are counted by themselves.
             let other = |line: &str| BESIDE.iter().chain(&OWN).any(|name| line.contains(name));
             let row =
-                |line: &&str| line.contains(" product") && line.contains(verdict) && !other(line);
+                |line: &&str| line.contains(" matmul") && line.contains(verdict) && !other(line);
             said.lines().filter(row).count()
         };
         Some(([rows(" passed"), rows(" failed")], said.clone()))
@@ -78,7 +77,7 @@ fn the_selftest_compares_the_products_and_says_where_it_cannot() {
     let fault = |name: &'static str| [("FAKE_CUBLASLT_FAULT", name)];
     let Some((counts, said)) = test(library, &[]) else { return };
     assert_eq!(counts, [10, 0], "{said}");
-    assert!(said.contains("product, first of 2"), "{said}");
+    assert!(said.contains("matmul, first of 2"), "{said}");
     assert_eq!(of_each(&said, BESIDE, " passed"), [2, 1, 21], "{said}");
     assert_eq!(of_each(&said, OWN, " passed"), [8, 2, 24], "{said}");
     assert_eq!([BESIDE, OWN].map(|names| of_each(&said, names, " failed")), [[0; 3]; 2], "{said}");
@@ -90,7 +89,7 @@ fn the_selftest_compares_the_products_and_says_where_it_cannot() {
         ("twice", [6, 4], "elements are off by more than"),
         // Of a sum that is rounded to fp16 in the end nobody can tell.
         ("halves", [6, 4], "elements are off by more than"),
-        ("second", [5, 5], "FAILED product, all 2 (few: 33 x 288 x 96, f16): candidate 1: "),
+        ("second", [5, 5], "FAILED matmul, all 2 (few: 33 x 288 x 96, f16): candidate 1: "),
         ("unsteady", [5, 5], "two runs on the same inputs gave other bits"),
         ("none", [0, 5], "could not name an algorithm of a matmul of 33 x 288 x 96"),
         ("fails", [0, 10], "CUBLAS_STATUS_EXECUTION_FAILED; SEGTRT_CUBLASLT_LIB names another"),
@@ -116,7 +115,7 @@ fn the_selftest_compares_the_products_and_says_where_it_cannot() {
     let nothing = tempfile::tempdir().unwrap();
     let (counts, said) = test(nothing.path(), &[]).unwrap();
     assert_eq!(counts, [0, 0]);
-    let skipped = "SKIPPED cuBLASLt's products: no cuBLASLt (libcublasLt.so) found";
+    let skipped = "SKIPPED GEMMs: no cuBLASLt (libcublasLt.so) found";
     assert!(said.contains(skipped) && said.contains("SEGTRT_CUBLASLT_LIB"), "{said}");
 }
 
@@ -129,7 +128,7 @@ fn the_selftest() {
     let repeats = Repeats { warmup: 0, runs: 1, layer_runs: 0 };
     let without_cublaslt = std::env::var_os(WITHOUT).is_some();
     let chosen = Chosen {
-        topics: &[Topic::named("products").unwrap()],
+        topics: &[Topic::named("gemm").unwrap()],
         max_elements: Some(MOST),
         without_cublaslt,
     };
@@ -178,11 +177,11 @@ fn a_norm_that_lacks_its_bias_is_found_by_itself_and_in_the_whole() {
     let said = inside("the_selftest", library, &path).unwrap();
     assert_eq!(of_each(&said, OWN, " failed"), [0, 0, 24], "{said}");
     assert!(
-        said.contains("FAILED product_norm_384_by_6 (few: 1 x 384 x 80): the norm: "),
+        said.contains("FAILED gemm_residual_layernorm_384_by_6 (few: 1 x 384 x 80): the norm: "),
         "{said}"
     );
     let said = inside("whole_trunks", library, &path).unwrap();
-    for name in ["custom kernels", "others of them, early"] {
+    for name in ["custom kernels", "other custom kernels, early"] {
         let told = format!(
             "FAILED trunk whole, {name} (a small one as wide as tiny): the tokens after the stages differ by"
         );

@@ -28,14 +28,14 @@ const ATTENTION: [(&str, &str); 12] = [
 
 /// Rows of an encoder's trunk: the kernels, as the self-test names them, and how many cases each has at the least.
 const TRUNK: [(&str, usize); 6] = [
-    ("trunk normalize", 16),
-    ("trunk normalize early", 4),
-    ("trunk gelu", 4),
-    ("trunk pool", 5),
-    ("trunk windows", 40),
-    ("trunk windows hopper", 16),
+    ("hiera layernorm", 16),
+    ("hiera layernorm pdl", 4),
+    ("hiera gelu", 4),
+    ("hiera max pool", 5),
+    ("window attention", 40),
+    ("window attention hopper", 16),
 ];
-/// The kernels of `cuda/windows.cu`: name, columns, queries of a warp, keys of a step.
+/// The kernels of `cuda/window_attention.cu`: name, columns, queries of a warp, keys of a step.
 const WINDOWS: [(&str, usize, usize, usize); 6] = [
     ("56", 56, 16, 32),
     ("72", 72, 16, 16),
@@ -69,7 +69,7 @@ fn every_kernel_equals_the_cpu_bit_for_bit() {
         .assert()
         .success()
         .stdout(said.clone().and(contains("SKIPPED nvJPEG's pixels")))
-        .stdout(contains("SKIPPED cuBLASLt's products: no cuBLASLt (libcublasLt.so) found"));
+        .stdout(contains("SKIPPED GEMMs: no cuBLASLt (libcublasLt.so) found"));
     let csv = dir.path().join("kernels.csv");
     let topics = "attention,keys,decoder,memory-encoder";
     let few = ["--topics", topics, "--max-elements", "100000"];
@@ -175,12 +175,12 @@ fn attention_is_left_out_aloud_on_turing() {
         command.env("FAKE_CUDA_SM", sm).args(["--max-elements", "2500"]).assert().success()
     };
     let starts = |with: &str| column(&csv, "kernel").iter().any(|kernel| kernel.starts_with(with));
-    tested("80").stdout(contains("SKIPPED attention").or(contains("SKIPPED trunk")).not());
-    assert!(starts("attention") && starts("trunk"));
+    tested("80").stdout(contains("SKIPPED attention").or(contains("SKIPPED Hiera")).not());
+    assert!(starts("attention") && starts("hiera"));
     let said = contains("SKIPPED attention: its kernels need sm 80 (Ampere) or more")
-        .and(contains("SKIPPED trunk: its kernels need sm 80 (Ampere) or more"));
+        .and(contains("SKIPPED Hiera: its kernels need sm 80 (Ampere) or more"));
     tested("75").stdout(said);
-    assert!(starts("mask") && !starts("attention") && !starts("trunk"));
+    assert!(starts("mask") && !starts("attention") && !starts("hiera"));
 }
 
 /// The comparison must be able to fail: each of these faults has to be found.
@@ -200,17 +200,17 @@ fn a_fault_in_any_kernel_is_found() {
             "age_in_slot(t, at, memories)",
         ),
         ("bank advance", "memory", "1 + (t - 1) % (pointers - 1)", "t % pointers"),
-        ("trunk pool", "trunk", "column * 2) * units", "column) * units"),
+        ("hiera max pool", "hiera", "column * 2) * units", "column) * units"),
     ];
     // The same in what is compared with float64, and what is said of it.
     let roughly = [
         (
-            "trunk normalize",
-            "normalize",
+            "hiera layernorm",
+            "layernorm",
             "sum_of_warp(sum) * share + EPSILON",
             "sum_of_warp(sum) + EPSILON",
         ),
-        ("trunk gelu", "gelu", "-0.0539062992f", "-0.0529062992f"),
+        ("hiera gelu", "gelu", "-0.0539062992f", "-0.0529062992f"),
     ];
     let sources = fakes.dir().join("cuda");
     std::fs::create_dir(&sources).unwrap();
@@ -218,11 +218,11 @@ fn a_fault_in_any_kernel_is_found() {
         "common.cuh",
         "halves.cuh",
         "gelu.cuh",
-        "normalize.cuh",
+        "layernorm.cuh",
         "preprocess.cu",
         "mask.cu",
         "memory.cu",
-        "trunk.cu",
+        "hiera.cu",
     ] {
         let mut text = std::fs::read_to_string(Path::new("cuda").join(name)).unwrap();
         for (_, _, from, to) in
@@ -242,7 +242,7 @@ fn a_fault_in_any_kernel_is_found() {
     // Little memory: the large cases fail for want of it, and take no time.
     let mut command = selftest(fakes.dir(), &csv);
     command
-        .args(["--topics", "preprocess,mask,bank,trunk,attention"])
+        .args(["--topics", "preprocess,mask,bank,hiera,attention"])
         .env("FAKE_CUDA_MEMORY", "1000000")
         // A driver's module without a kernel for heads must cost that kernel alone.
         .env("FAKE_LACKS", "attention_heads_64")
@@ -260,7 +260,7 @@ fn a_fault_in_any_kernel_is_found() {
         assert!(found(kernel, " is expected"), "the fault in {kernel} was not found");
     }
     assert!(
-        found("trunk normalize early", " is expected"),
+        found("hiera layernorm pdl", " is expected"),
         "the fault was not found in both norms"
     );
     assert!(found("mask", "CUDA_ERROR_OUT_OF_MEMORY"));
@@ -343,29 +343,29 @@ fn the_sources_of_the_kernels_give_what_float64_gives() {
     };
     let said = String::from_utf8_lossy(&ran.stdout);
     assert!(ran.status.success(), "{said}{}", String::from_utf8_lossy(&ran.stderr));
-    let windows = std::fs::read_to_string("cuda/windows.cu").unwrap();
+    let windows = std::fs::read_to_string("cuda/window_attention.cu").unwrap();
     let emulated = std::fs::read_to_string("tests/emulate/windows.cpp").unwrap();
     for (name, columns, queries, keys) in WINDOWS {
         let of = |line: &&str| {
-            line.starts_with(&format!("trunk_windows_{name} ")) && line.ends_with(" ok")
+            line.starts_with(&format!("window_attention_{name} ")) && line.ends_with(" ok")
         };
         assert_eq!(said.lines().filter(of).count(), 3, "{name}: {said}");
         let parameters = format!("{columns}, {queries}, {keys}");
         assert!(
-            windows.contains(&format!("WINDOWS(trunk_windows_{name}, {parameters}, ")),
+            windows.contains(&format!("WINDOW_ATTENTION(window_attention_{name}, {parameters}, ")),
             "{name}"
         );
         assert!(emulated.contains(&format!("W{name} = Windows<{parameters}>;")), "{name}");
     }
-    let hopper = std::fs::read_to_string("cuda/windows_hopper.cu").unwrap();
+    let hopper = std::fs::read_to_string("cuda/window_attention_hopper.cu").unwrap();
     for (columns, keys, last) in WINDOWS_HOPPER {
         let name = format!("{columns}_hopper");
         let of = |line: &&str| {
-            line.starts_with(&format!("trunk_windows_{name} ")) && line.ends_with(" ok")
+            line.starts_with(&format!("window_attention_{name} ")) && line.ends_with(" ok")
         };
         assert_eq!(said.lines().filter(of).count(), 3, "{name}: {said}");
         let parameters = format!("{columns}, {keys}, {last}");
-        assert!(hopper.contains(&format!("WINDOWS_HOPPER(trunk_windows_{name}, {parameters}, ")));
+        assert!(hopper.contains(&format!("WINDOW_ATTENTION_HOPPER(window_attention_{name}, {parameters}, ")));
         assert!(emulated.contains(&format!("W{name} = HopperWindows<{parameters}>;")), "{name}");
     }
     let of_keys = |line: &&str| line.starts_with("memory_keys ") && line.ends_with(" ok");

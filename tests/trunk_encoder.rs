@@ -123,8 +123,8 @@ fn a_steady_frame_has_one_graph_for_the_encoder_and_takes_no_memory() {
     let (before, pass) = text.split_at(*resets.last().unwrap());
     let count = |log: &str, word: &str| log.lines().filter(|line| line.starts_with(word)).count();
     // Enqueued and recorded: six blocks, one of which attends over the whole map.
-    assert_eq!(count(before, "trunk_normalize"), 2 * 12);
-    assert_eq!(count(before, "trunk_windows"), 2 * 5);
+    assert_eq!(count(before, "hiera_layernorm"), 2 * 12);
+    assert_eq!(count(before, "window_attention"), 2 * 5);
     assert_eq!(count(before, "attention_heads_64"), 2);
     // Encoder, prompt or track, memory.
     assert_eq!((count(pass, "graph"), count(pass, "alloc")), (3 * FRAMES, 0));
@@ -232,7 +232,7 @@ fn kept_algorithms_are_taken_where_library_and_gpu_are_theirs() {
         let mut command = setting.gpu(out);
         command.env("FAKE_CUBLASLT_FAULT", "second").env("FAKE_CUDA_LOG", &log);
         command.assert().success();
-        let early = fs::read_to_string(&log).unwrap().contains("trunk_normalize_hopper");
+        let early = fs::read_to_string(&log).unwrap().contains("hiera_layernorm_hopper");
         (setting.frames(out), early)
     };
     let (right, _) = masks("first");

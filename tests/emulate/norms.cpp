@@ -1,5 +1,5 @@
 /*!
-Runs the source of the products with a norm behind them (cuda/norms_hopper.cu) on the CPU (cluster.h) and compares with float64.
+Runs the source of the products with a norm behind them (cuda/gemm_layernorm_hopper.cu) on the CPU (cluster.h) and compares with float64.
 */
 #include "cluster.h"
 static const unsigned char *ahead_first, *ahead_end; static std::vector<int> fetched;

@@ -1,8 +1,8 @@
 /*!
-Runs the products' own source (cuda/products_hopper.cu) on the CPU (cluster.h) and compares with float64.
+Runs the products' own source (cuda/gemm_hopper.cu) on the CPU (cluster.h) and compares with float64.
 */
 #include "cluster.h"
-#include "products_hopper.cu.products"
+#include "gemm_hopper.cu.gemm"
 
 template <class P> static void test(const char* name, int m, int n, int k, int clusters, bool lazy) {
     Halves a((long)m * k, 1), w((long)n * k, 1 / sqrtf(k)), bias(n, 1), out((long)m * n);

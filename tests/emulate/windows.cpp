@@ -1,5 +1,5 @@
 /*!
-Runs the source of the attention inside windows (cuda/windows.cu, or windows_hopper.cu) on the CPU (machine.h) and compares with a float64
+Runs the source of the attention inside windows (cuda/window_attention.cu, or window_attention_hopper.cu) on the CPU (machine.h) and compares with a float64
 reference: maps that windows reach over, pooled queries, several pairs in a block, several tiles of queries a warp, queries of a window
 over several blocks. With `shipped` a few of the cases.
 */
@@ -60,8 +60,8 @@ using W56_hopper = HopperWindows<56, 80, 48>; using W72_hopper = HopperWindows<7
 using W56 = Windows<56, 16, 32>; using W72 = Windows<72, 16, 16>; using W96 = Windows<96, 16, 16>;
 using W56_wide = Windows<56, 32, 16>; using W72_wide = Windows<72, 32, 32>; using W96_wide = Windows<96, 32, 32>;
 #endif
-#define TEST(NAME, ...) test<W##NAME>("trunk_windows_" #NAME, __VA_ARGS__)
-#define BOTH(NAME, ...) both<W##NAME>("trunk_windows_" #NAME, __VA_ARGS__)
+#define TEST(NAME, ...) test<W##NAME>("window_attention_" #NAME, __VA_ARGS__)
+#define BOTH(NAME, ...) both<W##NAME>("window_attention_" #NAME, __VA_ARGS__)
 
 int main(int count, char** words) {
 #ifdef HOPPER

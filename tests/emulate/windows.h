@@ -1,9 +1,9 @@
-// cuda/windows.cu and windows_hopper.cu for the CPU: after machine.h, the primitives and the sections of the source.
+// cuda/window_attention.cu and window_attention_hopper.cu for the CPU: after machine.h, the primitives and the sections of the source.
 #include "attention.cuh.attention"
-#include "windows.cuh.attention"
+#include "window_attention.cuh.attention"
 #ifdef HOPPER
 #include "wgmma.cuh.attention"
-#include "windows_hopper.cu.attention"
+#include "window_attention_hopper.cu.attention"
 #else
-#include "windows.cu.attention"
+#include "window_attention.cu.attention"
 #endif

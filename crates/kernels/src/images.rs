@@ -1,5 +1,5 @@
 /*!
-The compiled kernels inside the program, and which form of them a GPU gets.
+The compiled kernels inside the program, and the choice of their form (cubin or PTX) for a GPU.
 */
 
 use std::cmp::Reverse;
@@ -24,34 +24,34 @@ pub enum Topic {
     Memory,
     /// `cuda/attention.cu`
     Attention,
-    /// `cuda/attention_hopper.cu`: for sm 90 alone.
+    /// `cuda/attention_hopper.cu`: sm 90 only.
     AttentionHopper,
-    /// `cuda/trunk.cu`
-    Trunk,
-    /// `cuda/trunk_hopper.cu`: for sm 90 alone.
-    TrunkHopper,
-    /// `cuda/windows.cu`
-    Windows,
-    /// `cuda/products_hopper.cu`: the activated ones in tiles of 128 columns, for sm 90 alone.
-    ProductsHopperGelu128,
-    /// Those in tiles of 192 columns.
-    ProductsHopperGelu192,
-    /// Those without an activation.
-    ProductsHopperPlain,
-    /// `cuda/norms_hopper.cu`: rows of 96 and 192 columns, for sm 90 alone.
-    NormsHopper96,
-    /// Rows of 112 and 224.
-    NormsHopper112,
-    /// Rows of 144 and 288.
-    NormsHopper144,
-    /// Rows of 384.
-    NormsHopper384,
-    /// Rows of 448.
-    NormsHopper448,
-    /// Rows of 576.
-    NormsHopper576,
-    /// `cuda/windows_hopper.cu`: for sm 90 alone.
-    WindowsHopper,
+    /// `cuda/hiera.cu`
+    Hiera,
+    /// `cuda/hiera_hopper.cu`: sm 90 only.
+    HieraHopper,
+    /// `cuda/window_attention.cu`
+    WindowAttention,
+    /// `cuda/gemm_hopper.cu`: with GELU, in tiles of 128 columns; sm 90 only.
+    GemmHopperGelu128,
+    /// With GELU, in tiles of 192 columns.
+    GemmHopperGelu192,
+    /// Without GELU.
+    GemmHopperBias,
+    /// `cuda/gemm_layernorm_hopper.cu`: N of 96 and 192; sm 90 only.
+    GemmLayernormHopper96,
+    /// N of 112 and 224.
+    GemmLayernormHopper112,
+    /// N of 144 and 288.
+    GemmLayernormHopper144,
+    /// N of 384.
+    GemmLayernormHopper384,
+    /// N of 448.
+    GemmLayernormHopper448,
+    /// N of 576.
+    GemmLayernormHopper576,
+    /// `cuda/window_attention_hopper.cu`: sm 90 only.
+    WindowAttentionHopper,
     /// `cuda/keys.cu`
     Keys,
     /// `cuda/decoder_image.cu`
@@ -304,8 +304,11 @@ mod tests {
         kernels.sort_unstable();
         kernels.dedup();
         assert_eq!(kernels.len(), count, "a kernel is in two modules");
-        assert_eq!(Topic::with("product_norm_576_by_6"), Some(Topic::NormsHopper576));
-        assert_eq!(Topic::with("product_norm_577"), None);
+        assert_eq!(
+            Topic::with("gemm_residual_layernorm_576_by_6"),
+            Some(Topic::GemmLayernormHopper576)
+        );
+        assert_eq!(Topic::with("gemm_residual_layernorm_577"), None);
     }
 
     #[test]

@@ -5,11 +5,11 @@
 #include "../../../cuda/preprocess.cu"
 #include "../../../cuda/mask.cu"
 #include "../../../cuda/memory.cu"
-#include "../../../cuda/trunk.cu"
+#include "../../../cuda/hiera.cu"
 
 // Hopper's waits for the kernel in front, which has always ended here.
-extern "C" void trunk_normalize_hopper(const float* x, const float* weight, const float* bias, u16* out, i32 rows, i32 columns, const unsigned char* ahead, i32 lines) {
-    trunk_normalize(x, weight, bias, out, rows, columns, ahead, lines);
+extern "C" void hiera_layernorm_hopper(const float* x, const float* weight, const float* bias, u16* out, i32 rows, i32 columns, const unsigned char* ahead, i32 lines) {
+    hiera_layernorm(x, weight, bias, out, rows, columns, ahead, lines);
 }
 
 // Of sources.cpp, sources_attention.cpp and sources_products.cpp.
@@ -38,10 +38,10 @@ const Kernel KERNELS[] = {
     KERNEL(bank_reset),
     KERNEL(bank_inputs),
     KERNEL(bank_advance),
-    KERNEL(trunk_normalize),
-    KERNEL(trunk_normalize_hopper),
-    KERNEL(trunk_gelu),
-    KERNEL(trunk_pool),
+    KERNEL(hiera_layernorm),
+    KERNEL(hiera_layernorm_hopper),
+    KERNEL(hiera_gelu),
+    KERNEL(hiera_max_pool),
 };
 
 }  // namespace

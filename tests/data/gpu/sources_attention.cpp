@@ -15,16 +15,16 @@ namespace hopper {
 }  // namespace hopper
 namespace windows {
 #include "attention.cuh.attention"
-#include "windows.cuh.attention"
-#include "windows.cu.attention"
-#include "windows.cu.instances"
+#include "window_attention.cuh.attention"
+#include "window_attention.cu.attention"
+#include "window_attention.cu.instances"
 }  // namespace windows
 namespace hopper_windows {
 #include "attention.cuh.attention"
-#include "windows.cuh.attention"
+#include "window_attention.cuh.attention"
 #include "wgmma.cuh.attention"
-#include "windows_hopper.cu.attention"
-#include "windows_hopper.cu.instances"
+#include "window_attention_hopper.cu.attention"
+#include "window_attention_hopper.cu.instances"
 }  // namespace hopper_windows
 static const Kernel KERNELS[] = {
     SOURCE(any, attention_cross),
@@ -44,14 +44,14 @@ static const Kernel KERNELS[] = {
     SOURCE(hopper, attention_heads_80_hopper),
     SOURCE(hopper, attention_heads_96_hopper),
     SOURCE(hopper, attention_heads_128_hopper),
-    SOURCE(windows, trunk_windows_56),
-    SOURCE(windows, trunk_windows_72),
-    SOURCE(windows, trunk_windows_96),
-    SOURCE(windows, trunk_windows_56_wide),
-    SOURCE(windows, trunk_windows_72_wide),
-    SOURCE(windows, trunk_windows_96_wide),
-    SOURCE(hopper_windows, trunk_windows_56_hopper),
-    SOURCE(hopper_windows, trunk_windows_72_hopper),
-    SOURCE(hopper_windows, trunk_windows_96_hopper),
+    SOURCE(windows, window_attention_56),
+    SOURCE(windows, window_attention_72),
+    SOURCE(windows, window_attention_96),
+    SOURCE(windows, window_attention_56_wide),
+    SOURCE(windows, window_attention_72_wide),
+    SOURCE(windows, window_attention_96_wide),
+    SOURCE(hopper_windows, window_attention_56_hopper),
+    SOURCE(hopper_windows, window_attention_72_hopper),
+    SOURCE(hopper_windows, window_attention_96_hopper),
 };
 extern const Table SOURCES_OF_ATTENTION{KERNELS, sizeof KERNELS / sizeof *KERNELS};

@@ -138,7 +138,7 @@ mod tests {
         let shape = MatmulShape { rows, columns, depth, output, residual: false };
         assert_eq!(older, Choice { shape, algorithm: 0, of: 8, kernel: None });
         assert_eq!(serde_json::to_string(&older).unwrap(), text);
-        let kernel = Some("product_gelu_192_by_2".to_owned());
+        let kernel = Some("gemm_bias_gelu_192_by_2".to_owned());
         let newer = Choice { kernel, ..older.clone() };
         let again = serde_json::from_str(&serde_json::to_string(&newer).unwrap()).unwrap();
         assert_eq!(newer, again);

@@ -31,50 +31,38 @@ const WHAT: &str = "multiply, and activate";
 /// multiprocessors. None is the fastest for all shapes.
 const CONFIGS: [TileConfig; 6] = [
     TileConfig {
-        name: "product_gelu_128_by_2",
+        name: "gemm_bias_gelu_128_by_2",
         tile_n: 128,
         stages: 6,
         cluster_m: 2,
         cluster_n: 1,
     },
     TileConfig {
-        name: "product_gelu_192_by_2",
+        name: "gemm_bias_gelu_192_by_2",
         tile_n: 192,
         stages: 5,
         cluster_m: 2,
         cluster_n: 1,
     },
     TileConfig {
-        name: "product_gelu_128_by_4",
+        name: "gemm_bias_gelu_128_by_4",
         tile_n: 128,
         stages: 6,
         cluster_m: 2,
         cluster_n: 2,
     },
     TileConfig {
-        name: "product_gelu_192_by_4",
+        name: "gemm_bias_gelu_192_by_4",
         tile_n: 192,
         stages: 5,
         cluster_m: 2,
         cluster_n: 2,
     },
-    TileConfig {
-        name: "product_plain_128_by_2",
-        tile_n: 128,
-        stages: 6,
-        cluster_m: 2,
-        cluster_n: 1,
-    },
-    TileConfig {
-        name: "product_plain_192_by_2",
-        tile_n: 192,
-        stages: 5,
-        cluster_m: 2,
-        cluster_n: 1,
-    },
+    TileConfig { name: "gemm_bias_128_by_2", tile_n: 128, stages: 6, cluster_m: 2, cluster_n: 1 },
+    TileConfig { name: "gemm_bias_192_by_2", tile_n: 192, stages: 5, cluster_m: 2, cluster_n: 1 },
 ];
 /// Names of the kernels with GELU begin so.
-const GELU: &str = "product_gelu_";
+const GELU: &str = "gemm_bias_gelu_";
 
 /// All of them.
 pub(super) fn configs() -> impl Iterator<Item = TileConfig> {
@@ -161,12 +149,12 @@ mod tests {
 
     #[test]
     fn blocks_have_the_memory_that_the_source_counts() {
-        let source = include_str!("../../../../cuda/products_hopper.cu");
+        let source = include_str!("../../../../cuda/gemm_hopper.cu");
         for config in CONFIGS {
             let TileConfig { name, tile_n, stages, cluster_m, cluster_n } = config;
             let gelu = name.starts_with(GELU);
             let instance =
-                format!("PRODUCT({name}, {gelu}, {tile_n}, {stages}, {cluster_m}, {cluster_n})");
+                format!("GEMM({name}, {gelu}, {tile_n}, {stages}, {cluster_m}, {cluster_n})");
             assert!(source.contains(&instance), "{instance}");
             assert!(shared(&config) <= 232_448, "{name}");
         }

@@ -28,31 +28,70 @@ const WHAT: &str = "multiply, add and normalise";
 /// three blocks: of clusters of four an H200 runs 30 at once, and 32 are needed. Clusters of six blocks
 /// read the weights once for two rows of tiles; fewer of them fit.
 const CONFIGS: [(usize, TileConfig); 12] = [
-    (96, TileConfig { name: "product_norm_96", tile_n: 96, stages: 6, cluster_m: 2, cluster_n: 1 }),
+    (
+        96,
+        TileConfig {
+            name: "gemm_residual_layernorm_96",
+            tile_n: 96,
+            stages: 6,
+            cluster_m: 2,
+            cluster_n: 1,
+        },
+    ),
     (
         112,
-        TileConfig { name: "product_norm_112", tile_n: 112, stages: 6, cluster_m: 2, cluster_n: 1 },
+        TileConfig {
+            name: "gemm_residual_layernorm_112",
+            tile_n: 112,
+            stages: 6,
+            cluster_m: 2,
+            cluster_n: 1,
+        },
     ),
     (
         144,
-        TileConfig { name: "product_norm_144", tile_n: 144, stages: 5, cluster_m: 2, cluster_n: 1 },
+        TileConfig {
+            name: "gemm_residual_layernorm_144",
+            tile_n: 144,
+            stages: 5,
+            cluster_m: 2,
+            cluster_n: 1,
+        },
     ),
     (
         192,
-        TileConfig { name: "product_norm_192", tile_n: 96, stages: 6, cluster_m: 1, cluster_n: 2 },
+        TileConfig {
+            name: "gemm_residual_layernorm_192",
+            tile_n: 96,
+            stages: 6,
+            cluster_m: 1,
+            cluster_n: 2,
+        },
     ),
     (
         224,
-        TileConfig { name: "product_norm_224", tile_n: 112, stages: 6, cluster_m: 1, cluster_n: 2 },
+        TileConfig {
+            name: "gemm_residual_layernorm_224",
+            tile_n: 112,
+            stages: 6,
+            cluster_m: 1,
+            cluster_n: 2,
+        },
     ),
     (
         288,
-        TileConfig { name: "product_norm_288", tile_n: 144, stages: 5, cluster_m: 1, cluster_n: 2 },
+        TileConfig {
+            name: "gemm_residual_layernorm_288",
+            tile_n: 144,
+            stages: 5,
+            cluster_m: 1,
+            cluster_n: 2,
+        },
     ),
     (
         384,
         TileConfig {
-            name: "product_norm_384_by_3",
+            name: "gemm_residual_layernorm_384_by_3",
             tile_n: 128,
             stages: 5,
             cluster_m: 1,
@@ -62,7 +101,7 @@ const CONFIGS: [(usize, TileConfig); 12] = [
     (
         384,
         TileConfig {
-            name: "product_norm_384_by_6",
+            name: "gemm_residual_layernorm_384_by_6",
             tile_n: 128,
             stages: 5,
             cluster_m: 2,
@@ -72,7 +111,7 @@ const CONFIGS: [(usize, TileConfig); 12] = [
     (
         448,
         TileConfig {
-            name: "product_norm_448_by_3",
+            name: "gemm_residual_layernorm_448_by_3",
             tile_n: 160,
             stages: 4,
             cluster_m: 1,
@@ -82,7 +121,7 @@ const CONFIGS: [(usize, TileConfig); 12] = [
     (
         448,
         TileConfig {
-            name: "product_norm_448_by_6",
+            name: "gemm_residual_layernorm_448_by_6",
             tile_n: 160,
             stages: 4,
             cluster_m: 2,
@@ -92,7 +131,7 @@ const CONFIGS: [(usize, TileConfig); 12] = [
     (
         576,
         TileConfig {
-            name: "product_norm_576_by_3",
+            name: "gemm_residual_layernorm_576_by_3",
             tile_n: 192,
             stages: 4,
             cluster_m: 1,
@@ -102,7 +141,7 @@ const CONFIGS: [(usize, TileConfig); 12] = [
     (
         576,
         TileConfig {
-            name: "product_norm_576_by_6",
+            name: "gemm_residual_layernorm_576_by_6",
             tile_n: 192,
             stages: 4,
             cluster_m: 2,
@@ -263,14 +302,15 @@ fn overlap(a: &View, b: &View) -> bool {
 mod tests {
     use super::*;
 
-    const SOURCE: &str = include_str!("../../../../cuda/norms_hopper.cu");
+    const SOURCE: &str = include_str!("../../../../cuda/gemm_layernorm_hopper.cu");
 
     #[test]
     fn blocks_have_the_memory_that_the_source_counts() {
         for (n, config) in CONFIGS {
             let TileConfig { name, tile_n, stages, cluster_m, cluster_n } = config;
-            let instance =
-                format!("PRODUCT_NORM({name}, {n}, {tile_n}, {stages}, {cluster_m}, {cluster_n})");
+            let instance = format!(
+                "GEMM_RESIDUAL_LAYERNORM({name}, {n}, {tile_n}, {stages}, {cluster_m}, {cluster_n})"
+            );
             assert!(SOURCE.contains(&instance), "{instance}");
             assert!(shared(&config) <= 232_448, "{name}");
             assert!(
@@ -278,7 +318,10 @@ mod tests {
                 "{name}"
             );
         }
-        assert_eq!(SOURCE.matches("PRODUCT_NORM(product_norm_").count(), CONFIGS.len());
+        assert_eq!(
+            SOURCE.matches("GEMM_RESIDUAL_LAYERNORM(gemm_residual_layernorm_").count(),
+            CONFIGS.len()
+        );
         let bytes = CONFIGS.map(|(_, config)| shared(&config));
         let (first, others) = bytes.split_at(6);
         assert_eq!(first, [201_968, 218_544, 216_864, 204_016, 220_592, 218_912]);
@@ -288,7 +331,7 @@ mod tests {
     /// The order and the types in which arguments are handed over.
     #[test]
     fn the_source_takes_what_a_launch_gives() {
-        let (_, after) = SOURCE.split_once("#define PRODUCT_NORM(").unwrap();
+        let (_, after) = SOURCE.split_once("#define GEMM_RESIDUAL_LAYERNORM(").unwrap();
         let (_, after) = after.split_once(" NAME(").unwrap();
         let (parameters, _) = after.split_once(") {").unwrap();
         let words: Vec<&str> = parameters.split_whitespace().filter(|word| *word != "\\").collect();
@@ -321,8 +364,11 @@ mod tests {
             let (n, config) = CONFIGS.iter().find(|(_, config)| config.name == name).unwrap();
             config.cluster_tiles(m, *n)
         };
-        assert_eq!([1, 128, 129, 257].map(|m| tiles("product_norm_448_by_3", m)), [1, 1, 2, 3]);
-        assert_eq!([1, 256, 257].map(|m| tiles("product_norm_576_by_6", m)), [1, 1, 2]);
-        assert_eq!(tiles("product_norm_96", 65_536), 256);
+        assert_eq!(
+            [1, 128, 129, 257].map(|m| tiles("gemm_residual_layernorm_448_by_3", m)),
+            [1, 1, 2, 3]
+        );
+        assert_eq!([1, 256, 257].map(|m| tiles("gemm_residual_layernorm_576_by_6", m)), [1, 1, 2]);
+        assert_eq!(tiles("gemm_residual_layernorm_96", 65_536), 256);
     }
 }

@@ -2,7 +2,7 @@
 Launches of a block's kernels besides GEMMs and global attention: LayerNorm, GELU, max pooling of the
 skip path, and window attention.
 
-Tokens lie in image order throughout. Window attention gathers its tokens (`cuda/windows.cu`): nothing
+Tokens lie in image order throughout. Window attention gathers its tokens (`cuda/window_attention.cu`): nothing
 partitions, pads or joins windows in memory.
 */
 
@@ -15,7 +15,7 @@ use cuda::module::{Arg, Function, Launch, Module};
 use cuda::{Gpu, LaunchMode, Stream, View};
 
 /// The LayerNorm with programmatic dependent launch: for Hopper only.
-pub(crate) const LAYERNORM_PDL: &str = "trunk_normalize_hopper";
+pub(crate) const LAYERNORM_PDL: &str = "hiera_layernorm_hopper";
 /// Threads of a block.
 const THREADS: u32 = 256;
 /// Bytes of an f16 and of an f32.
@@ -65,7 +65,12 @@ impl HieraKernels {
     /// # Errors
     /// As [`Self::load`].
     pub fn of(gpu: &Gpu, hopper: bool) -> Result<Self> {
-        let all = [Topic::Trunk, Topic::Windows, Topic::WindowsHopper, Topic::TrunkHopper];
+        let all = [
+            Topic::Hiera,
+            Topic::WindowAttention,
+            Topic::WindowAttentionHopper,
+            Topic::HieraHopper,
+        ];
         let (modules, form) = images::load(gpu, if hopper { &all } else { &all[..2] })?;
         log::debug!("the trunk's kernels from {form}");
         let find = |topic: Topic| {
@@ -74,15 +79,18 @@ impl HieraKernels {
         let of = |topic: Topic| -> Result<&Module> {
             find(topic).with_context(|| format!("no kernels about {topic:?}"))
         };
-        let trunk = of(Topic::Trunk)?;
-        let window_attention =
-            WindowAttentionKernels::load(gpu, of(Topic::Windows)?, find(Topic::WindowsHopper))?;
-        let pdl = find(Topic::TrunkHopper);
+        let trunk = of(Topic::Hiera)?;
+        let window_attention = WindowAttentionKernels::load(
+            gpu,
+            of(Topic::WindowAttention)?,
+            find(Topic::WindowAttentionHopper),
+        )?;
+        let pdl = find(Topic::HieraHopper);
         Ok(Self {
             layernorm_pdl: pdl.map(|module| module.function(LAYERNORM_PDL)).transpose()?,
-            layernorm: trunk.function("trunk_normalize")?,
-            gelu: trunk.function("trunk_gelu")?,
-            max_pool: trunk.function("trunk_pool")?,
+            layernorm: trunk.function("hiera_layernorm")?,
+            gelu: trunk.function("hiera_gelu")?,
+            max_pool: trunk.function("hiera_max_pool")?,
             window_attention,
         })
     }
@@ -226,7 +234,7 @@ mod tests {
     use super::*;
     #[test]
     fn rows_of_a_warp_are_those_of_the_source() {
-        let source = std::fs::read_to_string("../../cuda/normalize.cuh").unwrap();
+        let source = std::fs::read_to_string("../../cuda/layernorm.cuh").unwrap();
         for units in 1..=9 {
             let rows = rows_of_a_warp(128 * units);
             assert_eq!(rows_of_a_warp(128 * units - 120), rows);

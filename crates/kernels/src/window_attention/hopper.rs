@@ -1,5 +1,5 @@
 /*!
-The kernels of window attention for Hopper (`cuda/windows_hopper.cu`): the shapes that they serve, and
+The kernels of window attention for Hopper (`cuda/window_attention_hopper.cu`): the shapes that they serve, and
 their launches.
 */
 
@@ -37,21 +37,21 @@ struct TileConfig {
 /// As [`COLUMNS`].
 const CONFIGS: [TileConfig; 3] = [
     TileConfig {
-        name: "trunk_windows_56_hopper",
+        name: "window_attention_56_hopper",
         columns: COLUMNS[0],
         keys: 80,
         last: 48,
         groups: 2,
     },
     TileConfig {
-        name: "trunk_windows_72_hopper",
+        name: "window_attention_72_hopper",
         columns: COLUMNS[1],
         keys: 64,
         last: 64,
         groups: 4,
     },
     TileConfig {
-        name: "trunk_windows_96_hopper",
+        name: "window_attention_96_hopper",
         columns: COLUMNS[2],
         keys: 64,
         last: 16,
@@ -191,15 +191,16 @@ mod tests {
     /// The constants are the source's own.
     #[test]
     fn launches_are_what_the_source_declares() {
-        let source = std::fs::read_to_string("../../cuda/windows_hopper.cu").unwrap();
+        let source = std::fs::read_to_string("../../cuda/window_attention_hopper.cu").unwrap();
         for TileConfig { name, columns, keys, last, groups } in CONFIGS {
             let blocks = 4 / groups;
-            let instance =
-                format!("WINDOWS_HOPPER({name}, {columns}, {keys}, {last}, {groups}, {blocks})");
+            let instance = format!(
+                "WINDOW_ATTENTION_HOPPER({name}, {columns}, {keys}, {last}, {groups}, {blocks})"
+            );
             assert!(source.contains(&instance), "{instance}");
         }
         assert!(source.contains(&format!("BARRIERS = {};", BARRIERS / 8)));
-        let header = std::fs::read_to_string("../../cuda/windows.cuh").unwrap();
+        let header = std::fs::read_to_string("../../cuda/window_attention.cuh").unwrap();
         assert!(header.contains("return 65536 / side + 1;"));
         for side in 1..=MAX_WINDOW {
             for place in 0..300 {

@@ -32,8 +32,9 @@ const LEAST_SHARED: u32 = 99 << 10;
 const COLUMNS: [usize; 3] = [56, 72, 96];
 /// The kernels by padded columns: warps of 16 queries at a time, and warps of 32, which read keys and
 /// values half as often and need more registers.
-const NARROW: [&str; 3] = ["trunk_windows_56", "trunk_windows_72", "trunk_windows_96"];
-const WIDE: [&str; 3] = ["trunk_windows_56_wide", "trunk_windows_72_wide", "trunk_windows_96_wide"];
+const NARROW: [&str; 3] = ["window_attention_56", "window_attention_72", "window_attention_96"];
+const WIDE: [&str; 3] =
+    ["window_attention_56_wide", "window_attention_72_wide", "window_attention_96_wide"];
 
 /// A window attention, of all heads.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]

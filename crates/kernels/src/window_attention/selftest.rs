@@ -90,7 +90,7 @@ pub(crate) fn judge(bench: &Bench, cases: Vec<Planned<Case>>) {
             );
             for made in variants {
                 let hopper = made.as_ref().is_ok_and(WindowAttention::is_hopper);
-                let what = if hopper { "trunk windows hopper" } else { "trunk windows" };
+                let what = if hopper { "window attention hopper" } else { "window attention" };
                 let made = made.as_ref().map_err(|error| anyhow::anyhow!("{error:#}"));
                 let checked = made.and_then(|made| data.check(bench, made.clone()));
                 bench.found(row(what, &case, checked));

@@ -93,10 +93,10 @@ fn shapes_that_no_kernel_takes_are_refused() {
 /// The constants are the source's own, and large's windows of 16 fit where blocks have least.
 #[test]
 fn launches_are_what_the_source_declares() {
-    let source = std::fs::read_to_string("../../cuda/windows.cu").unwrap();
+    let source = std::fs::read_to_string("../../cuda/window_attention.cu").unwrap();
     for (tile, names) in [(Tile::Narrow, NARROW), (Tile::Wide, WIDE)] {
         for (columns, name) in COLUMNS.into_iter().zip(names) {
-            let instance = format!("WINDOWS({name}, {columns}, {}, ", tile.queries());
+            let instance = format!("WINDOW_ATTENTION({name}, {columns}, {}, ", tile.queries());
             let (_, rest) = source.split_once(&instance).expect(name);
             let (_, threads) = rest.lines().next().unwrap().rsplit_once(", ").unwrap();
             let threads: usize = threads.trim_end_matches(')').parse().unwrap();

@@ -19,9 +19,9 @@ use cuda::{LaunchMode, Stream, View};
 use vos::noise::Noise;
 
 /// The name of cuBLASLt's rows; a fused kernel's row has the kernel's name.
-pub(super) const NAME: &str = "product, then trunk gelu";
+pub(super) const NAME: &str = "matmul, then gelu";
 /// The same without GELU.
-const PLAIN: &str = "product, of halves";
+const PLAIN: &str = "matmul, f16";
 /// Runs that must give the same bits: a race need not show in each.
 const RUNS: u8 = 5;
 /// Two roundings to f16 of values of several root mean squares, the polynomial's smaller error, and f32 sums

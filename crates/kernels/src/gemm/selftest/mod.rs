@@ -25,7 +25,7 @@ use vos::noise::Noise;
 use vos::stats::Timing;
 
 /// The name of the rows.
-const NAME: &str = "product";
+const NAME: &str = "matmul";
 
 /// Compared rows, and columns, about.
 const SAMPLE: usize = 64;
@@ -92,21 +92,21 @@ const CASES: [Case; 35] = [
 ];
 
 pub(crate) const TOPIC: Topic = Topic {
-    word: "products",
+    word: "gemm",
     help: "GEMMs of cuBLASLt, and the custom ones with a GELU or LayerNorm epilogue",
     name: "GEMMs",
     sources: &[
-        Source::NormsHopper96,
-        Source::NormsHopper112,
-        Source::NormsHopper144,
-        Source::NormsHopper384,
-        Source::NormsHopper448,
-        Source::NormsHopper576,
-        Source::ProductsHopperGelu128,
-        Source::ProductsHopperGelu192,
-        Source::ProductsHopperPlain,
-        Source::Windows,
-        Source::Trunk,
+        Source::GemmLayernormHopper96,
+        Source::GemmLayernormHopper112,
+        Source::GemmLayernormHopper144,
+        Source::GemmLayernormHopper384,
+        Source::GemmLayernormHopper448,
+        Source::GemmLayernormHopper576,
+        Source::GemmHopperGelu128,
+        Source::GemmHopperGelu192,
+        Source::GemmHopperBias,
+        Source::WindowAttention,
+        Source::Hiera,
     ],
     used_by: None,
     needs_cublaslt: false,

@@ -11,7 +11,7 @@ use crate::selftest::f64_reference::layer_norm;
 use crate::selftest::{Bench, Checked, Planned, bytes_of, row};
 use cuda::{LaunchMode, Stream};
 
-const NAME: &str = "trunk normalize early";
+const NAME: &str = "hiera layernorm pdl";
 /// Side of the map and columns: few rows, an odd number of them, and those of large's third and fourth stage.
 const CASES: [(usize, usize); 4] = [(4, 96), (15, 200), (64, 576), (32, 1152)];
 

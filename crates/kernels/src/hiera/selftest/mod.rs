@@ -60,10 +60,15 @@ const GELUS: [(usize, usize); 3] = [(65_536, 384), (4096, 1792), (4096, 2304)];
 const POOLS: [(usize, usize); 5] = [(128, 192), (64, 384), (32, 768), (3, 8), (7, 56)];
 
 pub(crate) const TOPIC: Topic = Topic {
-    word: "trunk",
+    word: "hiera",
     help: "LayerNorm, GELU, max pooling and window attention of an encoder's trunk",
-    name: "trunk",
-    sources: &[Source::Windows, Source::WindowsHopper, Source::Trunk, Source::TrunkHopper],
+    name: "Hiera",
+    sources: &[
+        Source::WindowAttention,
+        Source::WindowAttentionHopper,
+        Source::Hiera,
+        Source::HieraHopper,
+    ],
     used_by: Some("an encoder whose trunk is ours"),
     needs_cublaslt: false,
     judge: |bench| {
@@ -80,7 +85,7 @@ fn judge(bench: &Bench) {
         }
         // The other kernels are compared nevertheless.
         let kernels = HieraKernels::of(bench.gpu, false)?;
-        bench.found(row("trunk windows hopper", "", Err(error)));
+        bench.found(row("window attention hopper", "", Err(error)));
         Ok(kernels)
     });
     let kernels = match loaded {
@@ -99,7 +104,7 @@ fn judge(bench: &Bench) {
         |(count, columns)| Normalized::new(seed, *count, *columns),
         |(count, columns), data| {
             let checked = normalize(bench, &kernels, &data);
-            bench.found(row("trunk normalize", &format!("{count} x {columns}"), checked));
+            bench.found(row("hiera layernorm", &format!("{count} x {columns}"), checked));
         },
     );
     layernorm_pdl::judge(bench, &kernels, &pdl);
@@ -107,7 +112,7 @@ fn judge(bench: &Bench) {
         &halves,
         |()| (),
         |(), ()| {
-            bench.found(row("trunk gelu", "every half", every_half(bench, &kernels)));
+            bench.found(row("hiera gelu", "every half", every_half(bench, &kernels)));
         },
     );
     bench.each(
@@ -115,7 +120,7 @@ fn judge(bench: &Bench) {
         |_| (),
         |(count, columns), ()| {
             let checked = gelu(bench, &kernels, count * columns);
-            bench.found(row("trunk gelu", &format!("{count} x {columns}"), checked));
+            bench.found(row("hiera gelu", &format!("{count} x {columns}"), checked));
         },
     );
     bench.each(
@@ -124,7 +129,7 @@ fn judge(bench: &Bench) {
         |(side, columns), data| {
             let checked = pool(bench, &kernels, &data);
             let case = format!("{0} x {0} to {side} x {side}, {columns} columns", 2 * side);
-            bench.found(row("trunk pool", &case, checked));
+            bench.found(row("hiera max pool", &case, checked));
         },
     );
     windows::judge(bench, windows);

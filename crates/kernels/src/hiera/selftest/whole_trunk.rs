@@ -20,10 +20,10 @@ use vos::bundle::trunk::{Affine, BlockWeights, Trunk, TrunkBlock};
 
 const NAME: &str = "trunk whole";
 /// With the choices of an autotuning of [`BUDGET`].
-const CHOSEN: &str = "trunk whole, products by time";
+const CHOSEN: &str = "trunk whole, autotuned";
 /// With the custom kernels for all GEMMs that they serve, faster or not.
 const CUSTOM: &str = "trunk whole, custom kernels";
-const CUSTOM_PDL: &str = "trunk whole, others of them, early";
+const CUSTOM_PDL: &str = "trunk whole, other custom kernels, early";
 
 /// Time of autotuning: enough to choose other algorithms and kernels than the first, which is checked here.
 const BUDGET: Duration = Duration::from_millis(500);
@@ -143,15 +143,15 @@ pub(crate) const TOPIC: Topic = Topic {
     help: "All blocks of a trunk one after the other",
     name: "whole trunks",
     sources: &[
-        Source::NormsHopper96,
-        Source::NormsHopper112,
-        Source::NormsHopper144,
-        Source::NormsHopper384,
-        Source::NormsHopper448,
-        Source::NormsHopper576,
-        Source::ProductsHopperGelu128,
-        Source::ProductsHopperGelu192,
-        Source::ProductsHopperPlain,
+        Source::GemmLayernormHopper96,
+        Source::GemmLayernormHopper112,
+        Source::GemmLayernormHopper144,
+        Source::GemmLayernormHopper384,
+        Source::GemmLayernormHopper448,
+        Source::GemmLayernormHopper576,
+        Source::GemmHopperGelu128,
+        Source::GemmHopperGelu192,
+        Source::GemmHopperBias,
         Source::AttentionHopper,
         Source::Attention,
     ],

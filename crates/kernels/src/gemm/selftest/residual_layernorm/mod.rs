@@ -19,7 +19,7 @@ use cuda::{LaunchMode, Stream, View};
 use data::{Came, Case, Data, Expected};
 
 /// The name of cuBLASLt's rows; a fused kernel's row has the kernel's name.
-const NAME: &str = "product, then trunk normalize";
+const NAME: &str = "matmul, then layernorm";
 /// Runs that must give the same bits: a race need not show in each.
 const RUNS: u8 = 5;
 /// Of the added part by itself, which a residual far from zero would hide. Sums are f32, and tensor cores

@@ -35,7 +35,7 @@ __device__ __forceinline__ void vectors_wait() { asm volatile("bar.sync 1, 352;"
 /// Asks for a line of 128 bytes to be in the L2 cache soon.
 __device__ __forceinline__ void prefetch_far_line(const void* from) { asm volatile("prefetch.global.L2 [%0];" ::"l"(from) : "memory"); }
 
-// ---- norms ----
+// ---- gemm ----
 
 __device__ constexpr int norm_bytes(int columns, int across) { return 8 * 16 * (2 * columns + 16) + 2 * across * 128 * 8 + 3 * 4 * columns; }
 
@@ -321,7 +321,7 @@ struct Norm : Tiles<COLUMNS_, SLOTS_, DOWN_, ACROSS_, 8, norm_bytes(COLUMNS_, AC
 
 // Grids are whole clusters; m at least 1, k a multiple of 16 and at least 64, rows of N columns; all addresses multiples of 16.
 // `lines` lines of 128 bytes from `ahead` on are brought into the L2 cache.
-#define PRODUCT_NORM(NAME, N, COLUMNS, SLOTS, DOWN, ACROSS)                                                            \
+#define GEMM_RESIDUAL_LAYERNORM(NAME, N, COLUMNS, SLOTS, DOWN, ACROSS)                                                            \
     extern "C" __global__ void __cluster_dims__(DOWN * ACROSS, 1, 1) __launch_bounds__(384, 1)                          \
         NAME(const __grid_constant__ TensorMap tokens, const __grid_constant__ TensorMap weights, const float* bias,   \
              float* residual, const float* norm_weight, const float* norm_bias, u16* out, int m, int k,                \
@@ -334,26 +334,26 @@ struct Norm : Tiles<COLUMNS_, SLOTS_, DOWN_, ACROSS_, 8, norm_bytes(COLUMNS_, AC
 
 // A module of cuda/kernels.toml has those of one INSTANCES; without it here are all.
 #if !defined(INSTANCES) || INSTANCES == 96
-PRODUCT_NORM(product_norm_96, 96, 96, 6, 2, 1)
-PRODUCT_NORM(product_norm_192, 192, 96, 6, 1, 2)
+GEMM_RESIDUAL_LAYERNORM(gemm_residual_layernorm_96, 96, 96, 6, 2, 1)
+GEMM_RESIDUAL_LAYERNORM(gemm_residual_layernorm_192, 192, 96, 6, 1, 2)
 #endif
 #if !defined(INSTANCES) || INSTANCES == 112
-PRODUCT_NORM(product_norm_112, 112, 112, 6, 2, 1)
-PRODUCT_NORM(product_norm_224, 224, 112, 6, 1, 2)
+GEMM_RESIDUAL_LAYERNORM(gemm_residual_layernorm_112, 112, 112, 6, 2, 1)
+GEMM_RESIDUAL_LAYERNORM(gemm_residual_layernorm_224, 224, 112, 6, 1, 2)
 #endif
 #if !defined(INSTANCES) || INSTANCES == 144
-PRODUCT_NORM(product_norm_144, 144, 144, 5, 2, 1)
-PRODUCT_NORM(product_norm_288, 288, 144, 5, 1, 2)
+GEMM_RESIDUAL_LAYERNORM(gemm_residual_layernorm_144, 144, 144, 5, 2, 1)
+GEMM_RESIDUAL_LAYERNORM(gemm_residual_layernorm_288, 288, 144, 5, 1, 2)
 #endif
 #if !defined(INSTANCES) || INSTANCES == 384
-PRODUCT_NORM(product_norm_384_by_3, 384, 128, 5, 1, 3)
-PRODUCT_NORM(product_norm_384_by_6, 384, 128, 5, 2, 3)
+GEMM_RESIDUAL_LAYERNORM(gemm_residual_layernorm_384_by_3, 384, 128, 5, 1, 3)
+GEMM_RESIDUAL_LAYERNORM(gemm_residual_layernorm_384_by_6, 384, 128, 5, 2, 3)
 #endif
 #if !defined(INSTANCES) || INSTANCES == 448
-PRODUCT_NORM(product_norm_448_by_3, 448, 160, 4, 1, 3)
-PRODUCT_NORM(product_norm_448_by_6, 448, 160, 4, 2, 3)
+GEMM_RESIDUAL_LAYERNORM(gemm_residual_layernorm_448_by_3, 448, 160, 4, 1, 3)
+GEMM_RESIDUAL_LAYERNORM(gemm_residual_layernorm_448_by_6, 448, 160, 4, 2, 3)
 #endif
 #if !defined(INSTANCES) || INSTANCES == 576
-PRODUCT_NORM(product_norm_576_by_3, 576, 192, 4, 1, 3)
-PRODUCT_NORM(product_norm_576_by_6, 576, 192, 4, 2, 3)
+GEMM_RESIDUAL_LAYERNORM(gemm_residual_layernorm_576_by_3, 576, 192, 4, 1, 3)
+GEMM_RESIDUAL_LAYERNORM(gemm_residual_layernorm_576_by_6, 576, 192, 4, 2, 3)
 #endif

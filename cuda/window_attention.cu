@@ -23,7 +23,7 @@ No header but its own two are needed, so that NVRTC compiles it.
 */
 
 #include "attention.cuh"
-#include "windows.cuh"
+#include "window_attention.cuh"
 
 // ---- attention ----
 
@@ -356,7 +356,7 @@ struct Windows {
 // ---- instances ----
 
 /// THREADS is what bounds the registers: 65536 by as many threads.
-#define WINDOWS(NAME, COLUMNS, QUERIES, KEYS, THREADS)                                                                              \
+#define WINDOW_ATTENTION(NAME, COLUMNS, QUERIES, KEYS, THREADS)                                                                              \
     extern "C" __global__ void __launch_bounds__(THREADS)                                                                           \
         NAME(const f16* qkv, const f16* bias, f16* out, int grid, int window, int whole, int side, int heads, int depth, int pooled, \
              int together, int parts) {                                                                                             \
@@ -366,9 +366,9 @@ struct Windows {
                     shared_address(memory));                                                                                        \
     }
 
-WINDOWS(trunk_windows_56, 56, 16, 32, 512)
-WINDOWS(trunk_windows_72, 72, 16, 16, 512)
-WINDOWS(trunk_windows_96, 96, 16, 16, 512)
-WINDOWS(trunk_windows_56_wide, 56, 32, 16, 384)
-WINDOWS(trunk_windows_72_wide, 72, 32, 32, 256)
-WINDOWS(trunk_windows_96_wide, 96, 32, 32, 256)
+WINDOW_ATTENTION(window_attention_56, 56, 16, 32, 512)
+WINDOW_ATTENTION(window_attention_72, 72, 16, 16, 512)
+WINDOW_ATTENTION(window_attention_96, 96, 16, 16, 512)
+WINDOW_ATTENTION(window_attention_56_wide, 56, 32, 16, 384)
+WINDOW_ATTENTION(window_attention_72_wide, 72, 32, 32, 256)
+WINDOW_ATTENTION(window_attention_96_wide, 96, 32, 32, 256)

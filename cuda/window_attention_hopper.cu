@@ -1,5 +1,5 @@
 /*!
-The attention inside windows of windows.cu for Hopper alone (sm_90a): large windows, whose queries are not pooled.
+The attention inside windows of window_attention.cu for Hopper alone (sm_90a): large windows, whose queries are not pooled.
 
 A block has a window and head (a "pair"), or part of its queries; each of its warpgroups has 64 of them and multiplies with `wgmma`,
 scores and results in registers, all of Q, K and V read from shared memory through descriptors (128-byte swizzle). All threads copy
@@ -17,7 +17,7 @@ first. Blocks whose part nobody asks for end at once.
 */
 
 #include "attention.cuh"
-#include "windows.cuh"
+#include "window_attention.cuh"
 #include "wgmma.cuh"
 
 // ---- attention ----
@@ -288,7 +288,7 @@ struct HopperWindows {
 // ---- instances ----
 
 /// GROUPS: warpgroups of a block, at the most.
-#define WINDOWS_HOPPER(NAME, COLUMNS, KEYS, LAST, GROUPS, BLOCKS)                                                                      \
+#define WINDOW_ATTENTION_HOPPER(NAME, COLUMNS, KEYS, LAST, GROUPS, BLOCKS)                                                                      \
     extern "C" __global__ void __launch_bounds__(GROUPS * 128, BLOCKS)                                                                 \
         NAME(const f16* qkv, const f16* bias, f16* out, int grid, int window, int whole, int side, int heads, int depth,                \
              int reciprocal, int edge) {                                                                                               \
@@ -298,6 +298,6 @@ struct HopperWindows {
                     shared_address(memory));                                                                                           \
     }
 
-WINDOWS_HOPPER(trunk_windows_56_hopper, 56, 80, 48, 2, 2)
-WINDOWS_HOPPER(trunk_windows_72_hopper, 72, 64, 64, 4, 1)
-WINDOWS_HOPPER(trunk_windows_96_hopper, 96, 64, 16, 2, 2)
+WINDOW_ATTENTION_HOPPER(window_attention_56_hopper, 56, 80, 48, 2, 2)
+WINDOW_ATTENTION_HOPPER(window_attention_72_hopper, 72, 64, 64, 4, 1)
+WINDOW_ATTENTION_HOPPER(window_attention_96_hopper, 96, 64, 16, 2, 2)

@@ -1,7 +1,7 @@
 // What of a trunk can begin before the kernel in front of it has ended, for Hopper alone: the layer normalisation behind a product.
 #include "common.cuh"
 #include "halves.cuh"
-#include "normalize.cuh"
+#include "layernorm.cuh"
 #include "wgmma.cuh"
 
 namespace {
@@ -22,9 +22,9 @@ struct Early {
 
 }  // namespace
 
-// LayerNorm, as normalize.cuh says; it waits for the kernel in front before it touches tokens.
+// LayerNorm, as layernorm.cuh says; it waits for the kernel in front before it touches tokens.
 extern "C" __global__ void __launch_bounds__(256)
-    trunk_normalize_hopper(const float* x, const float* __restrict__ weight, const float* __restrict__ bias,
+    hiera_layernorm_hopper(const float* x, const float* __restrict__ weight, const float* __restrict__ bias,
                            u16* __restrict__ out, i32 rows, i32 columns, const unsigned char* __restrict__ ahead, i32 lines) {
     normalize<Early>(x, weight, bias, out, rows, columns, ahead, lines);
 }

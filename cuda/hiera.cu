@@ -3,7 +3,7 @@
 #include "common.cuh"
 #include "halves.cuh"
 #include "gelu.cuh"
-#include "normalize.cuh"
+#include "layernorm.cuh"
 
 namespace {
 
@@ -28,15 +28,15 @@ struct Behind {
 
 }  // namespace
 
-// LayerNorm, as normalize.cuh says.
+// LayerNorm, as layernorm.cuh says.
 extern "C" __global__ void __launch_bounds__(256)
-    trunk_normalize(const float* __restrict__ x, const float* __restrict__ weight, const float* __restrict__ bias,
+    hiera_layernorm(const float* __restrict__ x, const float* __restrict__ weight, const float* __restrict__ bias,
                     u16* __restrict__ out, i32 rows, i32 columns, const unsigned char* __restrict__ ahead, i32 lines) {
     normalize<Behind>(x, weight, bias, out, rows, columns, ahead, lines);
 }
 
 // The activation, in place, a 16-byte unit a thread.
-extern "C" __global__ void __launch_bounds__(256) trunk_gelu(uint4* x, i32 units) {
+extern "C" __global__ void __launch_bounds__(256) hiera_gelu(uint4* x, i32 units) {
     const i32 at = (i32)(blockIdx.x * blockDim.x + threadIdx.x);
     if (at >= units) return;
     uint4 eight = x[at];
@@ -47,7 +47,7 @@ extern "C" __global__ void __launch_bounds__(256) trunk_gelu(uint4* x, i32 units
 
 // The maximum over 2x2 tokens: `x` f32 [side^2, columns] of `s` f16 [4 side^2, columns].
 extern "C" __global__ void __launch_bounds__(256)
-    trunk_pool(const uint4* __restrict__ s, float4* __restrict__ x, i32 side, i32 columns) {
+    hiera_max_pool(const uint4* __restrict__ s, float4* __restrict__ x, i32 side, i32 columns) {
     const i32 at = (i32)(blockIdx.x * blockDim.x + threadIdx.x), units = columns / 8;
     if (at >= side * side * units) return;
     const i32 token = at / units, unit = at % units, row = token / side, column = token % side;

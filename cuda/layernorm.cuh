@@ -97,7 +97,7 @@ __device__ __forceinline__ void normalize_rows(const float* x, const float* __re
     }
 }
 
-// `out` f16 [rows, columns] of `x` f32, weight and bias f32 [columns]. A warp has 4, 2 or 1 rows (rows_of_a_warp in crates/kernels/src/trunk.rs);
+// `out` f16 [rows, columns] of `x` f32, weight and bias f32 [columns]. A warp has 4, 2 or 1 rows (rows_of_a_warp in crates/kernels/src/hiera/kernels.rs);
 // 1152 columns at most. `lines` lines of 128 bytes from `ahead` on are brought into the L2 cache. `Begin` says whether it may begin before the kernel
 // in front has ended, waits for that one, and loads what it may have made.
 template <class Begin>

@@ -14,7 +14,7 @@ follows its own, and the other takes it once: a tile begins when all chunks befo
 #include "wgmma.cuh"
 #include "tiles.cuh"
 
-// ---- products ----
+// ---- gemm ----
 
 /// COLUMNS of an output tile; a cluster has DOWN x ACROSS tiles. Behind the slots each of eight warps has room for 16 rows x 64 columns.
 template <bool ACTIVATED, int COLUMNS_, int SLOTS_, int DOWN_, int ACROSS_>
@@ -181,7 +181,7 @@ struct Product : Tiles<COLUMNS_, SLOTS_, DOWN_, ACROSS_, 4, 8 * 16 * 128> {
 // ---- instances ----
 
 // Grids are whole clusters; m at least 1, n a multiple of 64, k of 16 and at least 64; all addresses multiples of 16.
-#define PRODUCT(NAME, ACTIVATED, COLUMNS, SLOTS, DOWN, ACROSS)                                                         \
+#define GEMM(NAME, ACTIVATED, COLUMNS, SLOTS, DOWN, ACROSS)                                                         \
     extern "C" __global__ void __cluster_dims__(DOWN * ACROSS, 1, 1) __launch_bounds__(384, 1)                          \
         NAME(const __grid_constant__ TensorMap tokens, const __grid_constant__ TensorMap weights, const u16* bias,     \
              u16* out, int m, int n, int k) {                                                                          \
@@ -193,16 +193,16 @@ struct Product : Tiles<COLUMNS_, SLOTS_, DOWN_, ACROSS_, 4, 8 * 16 * 128> {
 // A module of cuda/kernels.toml has those of one INSTANCES; without it here are all.
 #define GELU_128 1
 #define GELU_192 2
-#define PLAIN 3
+#define BIAS 3
 #if !defined(INSTANCES) || INSTANCES == GELU_128
-PRODUCT(product_gelu_128_by_2, true, 128, 6, 2, 1)
-PRODUCT(product_gelu_128_by_4, true, 128, 6, 2, 2)
+GEMM(gemm_bias_gelu_128_by_2, true, 128, 6, 2, 1)
+GEMM(gemm_bias_gelu_128_by_4, true, 128, 6, 2, 2)
 #endif
 #if !defined(INSTANCES) || INSTANCES == GELU_192
-PRODUCT(product_gelu_192_by_2, true, 192, 5, 2, 1)
-PRODUCT(product_gelu_192_by_4, true, 192, 5, 2, 2)
+GEMM(gemm_bias_gelu_192_by_2, true, 192, 5, 2, 1)
+GEMM(gemm_bias_gelu_192_by_4, true, 192, 5, 2, 2)
 #endif
-#if !defined(INSTANCES) || INSTANCES == PLAIN
-PRODUCT(product_plain_128_by_2, false, 128, 6, 2, 1)
-PRODUCT(product_plain_192_by_2, false, 192, 5, 2, 1)
+#if !defined(INSTANCES) || INSTANCES == BIAS
+GEMM(gemm_bias_128_by_2, false, 128, 6, 2, 1)
+GEMM(gemm_bias_192_by_2, false, 192, 5, 2, 1)
 #endif

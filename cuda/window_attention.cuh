@@ -1,5 +1,5 @@
 /*!
-What the attention inside windows (cuda/windows.cu) needs beside cuda/attention.cuh: a few instructions, its arguments, which queries
+What the attention inside windows (cuda/window_attention.cu) needs beside cuda/attention.cuh: a few instructions, its arguments, which queries
 of a window somebody asks for, how four lanes exchange what they loaded, and how a row of results is stored.
 */
 
