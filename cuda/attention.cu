@@ -1,39 +1,52 @@
 /*!
-Fused attention, head by head: O = softmax(Q Kᵀ + bias) V.
+Fused attention, head by head: O = softmax(Q K^T + bias) V, from sm 80 on.
 
-Q `[batch, m, WIDTH]` f16 (scaled by 1/√columns), K `[batch, n, WIDTH]` f16, V `[batch, n, DV]` f16, bias `[n]` f32 added to
-every row of scores, or null; O `[batch, m, DV]` f16. The scores never leave the chip. For the memory attention WIDTH is 256 and
-DV 64 (the memory itself, its projection absorbed by the output projection) or 256 (self-attention), and the batch its objects.
-For the encoder's attention over the whole map both are 64, 80, 96 or 128 and the batch is its heads, which have as many columns
-or fewer, a multiple of 8: what a kernel multiplies beyond them are zeros that only shared memory has. Heads lie where `row` and
-`head` say, one behind the other as tensors of their own or side by side in tokens, `[tokens, q|k|v, heads, depth]`.
+Q `[batch, m, WIDTH]` f16 (scaled by 1/sqrt(columns)), K `[batch, n, WIDTH]` f16, V `[batch, n, DV]`
+f16, bias `[n]` f32 added to every row of scores, or null; O `[batch, m, DV]` f16. The scores stay
+on the chip.
 
-One block owns `WARPS * ROW_BLOCKS * 16` queries and walks over the keys in tiles with the online softmax of
-Milakov and Gimelshein (2018), as flash attention does. A tile is cut into chunks of 64 columns (128 bytes a
-row): WIDTH / 64 of K, then DV / 64 of V, the last of each narrower where 64 is no divisor. Chunks pass through a ring of shared-memory slots filled by `cp.async`;
-16-byte units are swizzled by `row mod 8` so that `ldmatrix` meets no bank conflict. Products run on
-`mma.sync.m16n8k16` with f32 accumulators: one PTX for Ampere, Ada, Hopper and Blackwell.
+| instance            | WIDTH, DV | queries x keys | stages | threads | shared bytes | registers |
+|---------------------|-----------|----------------|--------|---------|--------------|-----------|
+| attention_cross     | 256, 64   | 128 x 64       | 4      | 128     | 98 816       | 218       |
+| attention_self      | 256, 256  | 128 x 64       | 4      | 256     | 98 816       | 229       |
+| attention_heads_64  | 64, 64    | 128 x 64       | 4      | 128     | 49 664       | 218       |
+| attention_heads_80  | 80, 80    | 128 x 32       | 4      | 128     | 49 408       | 190       |
+| attention_heads_96  | 96, 96    | 128 x 32       | 4      | 128     | 49 408       | 210       |
+| attention_heads_128 | 128, 128  | 128 x 32       | 4      | 128     | 49 408       | 239       |
 
-What limits it: a warp of 16 queries reads a byte of K from shared memory for 8 multiply-adds, at
-128 bytes a clock just the tensor cores' rate on GA100; warps of 32 queries (ROW_BLOCKS = 2) halve that traffic.
+Memory attention: WIDTH is 256, DV is 64 (V is the memory itself; the output projection absorbs the
+value projection) or 256 (self-attention), and the batch its objects. An encoder's global attention:
+the batch is its heads, which have WIDTH columns or fewer, a multiple of 8; shared memory holds
+zeros in the missing columns. Heads lie where `row` and `head` say: as tensors of their own, or side
+by side in tokens, `[tokens, q|k|v, heads, depth]`.
 
-Grid: `x` = blocks of queries, `y` = parts of the keys ("splits"), `z` = batch. With more than one split the
-blocks write unnormalised f32 partial results, and `attention_combine_*` merges them.
-No header but its own is needed, so that NVRTC compiles it.
+A block owns `WARPS * ROW_BLOCKS * 16` queries and walks over tiles of keys with the online softmax
+of Milakov and Gimelshein (2018), as flash attention does. A tile is cut into chunks of 64 columns
+(128 bytes a row): WIDTH / 64 of K, then DV / 64 of V, the last of each narrower if 64 is no
+divisor. Chunks pass through a ring in shared memory filled by `cp.async`; 16-byte units are swizzled
+by `row mod 8`, so that `ldmatrix` has no bank conflicts. Matmuls are `mma.sync.m16n8k16` with f32
+accumulators: one PTX for Ampere, Ada, Hopper and Blackwell.
+
+The limit: a warp of 16 queries reads a byte of K from shared memory for 8 multiply-adds, at 128
+bytes a clock just the tensor cores' rate on GA100; warps of 32 queries (ROW_BLOCKS = 2) halve that
+traffic.
+
+Grid: `x` = blocks of queries, `y` = splits of the keys, `z` = batch. With more than one split the
+blocks write unnormalised f32 partial results, and `attention_combine_*` combines them.
 */
 
 #include "attention.cuh"
 
 // ---- attention ----
 
-template <int WIDTH_, int WARPS_, int ROW_BLOCKS_, int KEYS_, int DV_, int SLOTS_, int GROUP_, int Q_REGISTERS_>
+template <int WIDTH_, int WARPS_, int ROW_BLOCKS_, int KEYS_, int DV_, int STAGES_, int GROUP_, int Q_REGISTERS_>
 struct Attention {
     static constexpr int WIDTH = WIDTH_;            // columns of Q and K
     static constexpr int WARPS = WARPS_;            // warps of a block
     static constexpr int ROW_BLOCKS = ROW_BLOCKS_;  // blocks of 16 queries a warp
     static constexpr int KEYS = KEYS_;              // keys of a tile
     static constexpr int DV = DV_;                  // columns of V
-    static constexpr int SLOTS = SLOTS_;            // chunks the ring holds
+    static constexpr int STAGES = STAGES_;            // chunks the ring holds
     static constexpr int GROUP = GROUP_;            // chunks between two barriers
     static constexpr int Q_REGISTERS = Q_REGISTERS_;  // of WIDTH / 16 column blocks of Q, those kept in registers
 
@@ -41,14 +54,15 @@ struct Attention {
     static constexpr int QUERIES = WARPS * ROW_BLOCKS * 16;
     static constexpr int K_CHUNKS = (WIDTH + CHUNK - 1) / CHUNK;
     static constexpr int CHUNKS = K_CHUNKS + (DV + CHUNK - 1) / CHUNK;
-    static constexpr int SLOT_BYTES = KEYS * 128;
+    static constexpr int STAGE_BYTES = KEYS * 128;
     static constexpr int RING = QUERIES * K_CHUNKS * 128;         // offset of the ring: after Q
-    static constexpr int BIAS = RING + SLOTS * SLOT_BYTES;        // offset of two tiles' biases
+    static constexpr int BIAS = RING + STAGES * STAGE_BYTES;        // offset of two tiles' biases
     static constexpr int SHARED = BIAS + 2 * KEYS * 4;
-    static constexpr int AHEAD = SLOTS - GROUP;                   // chunks in flight beyond the current group
-    static_assert(SLOTS % GROUP == 0 && CHUNKS % GROUP == 0 && SLOTS >= 2 * GROUP, "ring");
-    // The bias of tile t + 2 takes the place of tile t's. It is fetched behind the barrier before part 2 CHUNKS - AHEAD of tile t:
-    // from the second group on, all threads have started that tile's scores by then.
+    static constexpr int AHEAD = STAGES - GROUP;                   // chunks in flight beyond the current group
+    static_assert(STAGES % GROUP == 0 && CHUNKS % GROUP == 0 && STAGES >= 2 * GROUP, "ring");
+    // The bias of tile t + 2 takes the place of tile t's. It is fetched behind the barrier before
+    // part 2 CHUNKS - AHEAD of tile t: from the second group on, all threads have started that
+    // tile's scores by then.
     static_assert(AHEAD <= 2 * CHUNKS - GROUP, "two bias buffers");
     static_assert(KEYS <= THREADS && KEYS % (THREADS / 8) == 0 && KEYS % 16 == 0, "a thread copies one bias, and whole rows of keys");
     static_assert(WIDTH % 16 == 0 && DV % 16 == 0 && Q_REGISTERS <= WIDTH / 16, "columns");
@@ -60,7 +74,8 @@ struct Attention {
     const f16 *k, *v;
     const float* bias;
 
-    /// Starts the copies of chunk INDEX (counted from the start of tile `tile`) into the ring at `slot`.
+    /// Starts the copies of chunk INDEX (counted from the start of tile `tile`) into the ring at
+    /// `slot`.
     template <int INDEX>
     __device__ __forceinline__ void fetch(int tile, u32 slot) const {
         constexpr int PART = INDEX % CHUNKS;
@@ -90,7 +105,7 @@ struct Attention {
     template <int INDEX, int DONE = 0>
     __device__ __forceinline__ void fetch_group(int tile, u32 slot) const {
         if constexpr (DONE < GROUP) {
-            fetch<INDEX + DONE>(tile, slot + DONE * SLOT_BYTES);
+            fetch<INDEX + DONE>(tile, slot + DONE * STAGE_BYTES);
             fetch_group<INDEX, DONE + 1>(tile, slot);
         } else {
             copies_commit();
@@ -99,14 +114,14 @@ struct Attention {
     template <int INDEX = 0>
     __device__ __forceinline__ void fetch_first() const {
         if constexpr (INDEX < AHEAD) {
-            fetch_group<INDEX>(first, INDEX * SLOT_BYTES);
+            fetch_group<INDEX>(first, INDEX * STAGE_BYTES);
             fetch_first<INDEX + GROUP>();
         }
     }
 
     float scores[ROW_BLOCKS][KEYS / 8][4];
-    float result[ROW_BLOCKS][DV / 8][4];
-    float top[ROW_BLOCKS][2], sum[ROW_BLOCKS][2];  // of rows lane / 4 and lane / 4 + 8
+    float acc_o[ROW_BLOCKS][DV / 8][4];
+    float row_max[ROW_BLOCKS][2], row_sum[ROW_BLOCKS][2];  // of rows lane / 4 and lane / 4 + 8
     u32 weights[ROW_BLOCKS][KEYS / 16][4];
     u32 kept[Q_REGISTERS > 0 ? Q_REGISTERS : 1][ROW_BLOCKS][4];
     u32 q_rows, k_rows, v_rows;  // this lane's addresses for ldmatrix, at column block 0
@@ -155,9 +170,10 @@ struct Attention {
         }
     }
 
-    /// Scores to weights 2^(s log2 e - top). `top` follows the running maximum only when it lags by more than
-    /// HEADROOM: weights up to 2^8 are as exact in f16 as those up to 1, and most tiles need no rescaling.
-    __device__ __forceinline__ void weigh() {
+    /// Scores to weights 2^(s log2 e - row_max). `row_max` follows the running maximum only when it
+    /// lags by more than HEADROOM: weights up to 2^8 are as exact in f16 as those up to 1, and most
+    /// tiles need no rescaling.
+    __device__ __forceinline__ void online_softmax() {
 #pragma unroll
         for (int r = 0; r < ROW_BLOCKS; r++) {
             float high[2] = {NOTHING, NOTHING};
@@ -171,17 +187,17 @@ struct Attention {
                 high[h] = fmaxf(high[h], from_lane(high[h], 1));
                 high[h] = fmaxf(high[h], from_lane(high[h], 2)) * LOG2E;
             }
-            if (any_lane(high[0] > top[r][0] + HEADROOM || high[1] > top[r][1] + HEADROOM)) {
+            if (any_lane(high[0] > row_max[r][0] + HEADROOM || high[1] > row_max[r][1] + HEADROOM)) {
 #pragma unroll
                 for (int h = 0; h < 2; h++) {
-                    float next = fmaxf(top[r][h], high[h]);
-                    float scale = power_of_two(top[r][h] - next);
-                    top[r][h] = next;
-                    sum[r][h] *= scale;
+                    float next = fmaxf(row_max[r][h], high[h]);
+                    float scale = power_of_two(row_max[r][h] - next);
+                    row_max[r][h] = next;
+                    row_sum[r][h] *= scale;
 #pragma unroll
                     for (int j = 0; j < DV / 8; j++) {
-                        result[r][j][2 * h] *= scale;
-                        result[r][j][2 * h + 1] *= scale;
+                        acc_o[r][j][2 * h] *= scale;
+                        acc_o[r][j][2 * h + 1] *= scale;
                     }
                 }
             }
@@ -189,9 +205,9 @@ struct Attention {
             for (int j = 0; j < KEYS / 8; j++) {
 #pragma unroll
                 for (int h = 0; h < 2; h++) {
-                    float low = power_of_two(fmaf(scores[r][j][2 * h], LOG2E, -top[r][h]));
-                    float next = power_of_two(fmaf(scores[r][j][2 * h + 1], LOG2E, -top[r][h]));
-                    sum[r][h] += low + next;
+                    float low = power_of_two(fmaf(scores[r][j][2 * h], LOG2E, -row_max[r][h]));
+                    float next = power_of_two(fmaf(scores[r][j][2 * h + 1], LOG2E, -row_max[r][h]));
+                    row_sum[r][h] += low + next;
                     weights[r][j / 2][(j & 1) * 2 + h] = pack(low, next);
                 }
             }
@@ -208,8 +224,8 @@ struct Attention {
                 load_matrices_transposed(b, (v_rows ^ (u32)(j * 32)) + slot + step * 2048);
 #pragma unroll
                 for (int r = 0; r < ROW_BLOCKS; r++) {
-                    multiply_add(result[r][PART * 8 + 2 * j], weights[r][step], b[0], b[1]);
-                    multiply_add(result[r][PART * 8 + 2 * j + 1], weights[r][step], b[2], b[3]);
+                    multiply_add(acc_o[r][PART * 8 + 2 * j], weights[r][step], b[0], b[1]);
+                    multiply_add(acc_o[r][PART * 8 + 2 * j + 1], weights[r][step], b[2], b[3]);
                 }
             }
         }
@@ -220,15 +236,15 @@ struct Attention {
     __device__ __forceinline__ void walk(int tile, u32& slot) {
         if constexpr (PART < CHUNKS) {
             if constexpr (PART % GROUP == 0) {
-                copies_wait<SLOTS / GROUP - 2>();
+                copies_wait<STAGES / GROUP - 2>();
                 block_barrier();  // this group has landed for all threads, and nobody reads the slots before it any more
-                fetch_group<PART + AHEAD>(tile, slot == 0 ? AHEAD * SLOT_BYTES : slot - GROUP * SLOT_BYTES);
+                fetch_group<PART + AHEAD>(tile, slot == 0 ? AHEAD * STAGE_BYTES : slot - GROUP * STAGE_BYTES);
             }
             if constexpr (PART == 0) start_scores(tile);
-            if constexpr (PART == K_CHUNKS) weigh();
+            if constexpr (PART == K_CHUNKS) online_softmax();
             if constexpr (PART < K_CHUNKS) multiply_keys<PART>(slot);
             else multiply_values<PART - K_CHUNKS>(slot);
-            slot = slot == (SLOTS - 1) * SLOT_BYTES ? 0 : slot + SLOT_BYTES;
+            slot = slot == (STAGES - 1) * STAGE_BYTES ? 0 : slot + STAGE_BYTES;
             walk<PART + 1>(tile, slot);
         }
     }
@@ -256,13 +272,13 @@ struct Attention {
 #pragma unroll
         for (int r = 0; r < ROW_BLOCKS; r++) {
 #pragma unroll
-            for (int h = 0; h < 2; h++) top[r][h] = NOTHING, sum[r][h] = 0.0f;
+            for (int h = 0; h < 2; h++) row_max[r][h] = NOTHING, row_sum[r][h] = 0.0f;
 #pragma unroll
             for (int j = 0; j < DV / 8; j++)
 #pragma unroll
-                for (int i = 0; i < 4; i++) result[r][j][i] = 0.0f;
+                for (int i = 0; i < 4; i++) acc_o[r][j][i] = 0.0f;
         }
-        copies_wait<SLOTS / GROUP - 1>();
+        copies_wait<STAGES / GROUP - 1>();
         block_barrier();
 #pragma unroll
         for (int i = 0; i < Q_REGISTERS; i++) load_queries(kept[i], i);
@@ -273,29 +289,29 @@ struct Attention {
         for (int r = 0; r < ROW_BLOCKS; r++)
 #pragma unroll
             for (int h = 0; h < 2; h++)
-                store_row<DV, WIDTH == PACKED_WIDTH>(p, start + warp_row + r * 16 + (lane >> 2) + h * 8, lane, top[r][h], sum[r][h],
-                              [&](int j, int i) { return result[r][j][2 * h + i]; });
+                store_row<DV, WIDTH == PACKED_WIDTH>(p, start + warp_row + r * 16 + (lane >> 2) + h * 8, lane, row_max[r][h], row_sum[r][h],
+                              [&](int j, int i) { return acc_o[r][j][2 * h + i]; });
     }
 };
 
 // ---- instances ----
 
-#define ATTENTION(NAME, WIDTH, WARPS, ROW_BLOCKS, KEYS, DV, SLOTS, GROUP, Q_REGISTERS, BLOCKS)                         \
+#define ATTENTION(NAME, WIDTH, WARPS, ROW_BLOCKS, KEYS, DV, STAGES, GROUP, Q_REGISTERS, BLOCKS)                         \
     extern "C" __global__ void __launch_bounds__(WARPS * 32, BLOCKS)                                                   \
         NAME(const f16* q, const f16* k, const f16* v, const float* bias, f16* out, float* partial, float* stats,      \
              int m, int n) {                                                                                           \
         extern __shared__ __align__(1024) unsigned char memory[];                                                      \
-        Attention<WIDTH, WARPS, ROW_BLOCKS, KEYS, DV, SLOTS, GROUP, Q_REGISTERS> attention;                            \
+        Attention<WIDTH, WARPS, ROW_BLOCKS, KEYS, DV, STAGES, GROUP, Q_REGISTERS> attention;                            \
         attention.run(Problem{q, k, v, bias, out, partial, stats, m, n, WIDTH, DV, {WIDTH, m * WIDTH},                 \
                               {WIDTH, n * WIDTH}, {DV, n * DV}, {DV, m * DV}}, shared_address(memory));                \
     }
 // Heads of `depth` columns, which lie where the launch says, in elements.
-#define HEADS(NAME, WIDTH, WARPS, ROW_BLOCKS, KEYS, DV, SLOTS, GROUP, Q_REGISTERS, BLOCKS)                             \
+#define HEADS(NAME, WIDTH, WARPS, ROW_BLOCKS, KEYS, DV, STAGES, GROUP, Q_REGISTERS, BLOCKS)                             \
     extern "C" __global__ void __launch_bounds__(WARPS * 32, BLOCKS)                                                   \
         NAME(const f16* q, const f16* k, const f16* v, const float* bias, f16* out, float* partial, float* stats,      \
              int m, int n, int depth, int row, int query_head, int key_head, int out_row, int out_head) {              \
         extern __shared__ __align__(1024) unsigned char memory[];                                                      \
-        Attention<WIDTH, WARPS, ROW_BLOCKS, KEYS, DV, SLOTS, GROUP, Q_REGISTERS> attention;                            \
+        Attention<WIDTH, WARPS, ROW_BLOCKS, KEYS, DV, STAGES, GROUP, Q_REGISTERS> attention;                            \
         attention.run(Problem{q, k, v, bias, out, partial, stats, m, n, depth, depth, {row, query_head},               \
                               {row, key_head}, {row, key_head}, {out_row, out_head}}, shared_address(memory));         \
     }
@@ -313,8 +329,9 @@ COMBINE(attention_combine_128, 128)
 COMBINE(attention_combine_256, 256)
 ATTENTION(attention_cross, 256, 4, 2, 64, 64, 4, 1, 0, 1)
 ATTENTION(attention_self, 256, 8, 1, 64, 256, 4, 1, 0, 1)
-// Two blocks to a multiprocessor, one weighs while the other multiplies: with less than 50 KB each they fit into the 100 KB of
-// sm 86, 89 and 120. Tiles of 64 keys would need all 255 registers for heads of 128.
+// Two blocks to a multiprocessor, one computes its softmax while the other multiplies: with less
+// than 50 KB each they fit into the 100 KB of sm 86, 89 and 120. Tiles of 64 keys would need all
+// 255 registers for heads of 128.
 HEADS(attention_heads_64, 64, 4, 2, 64, 64, 4, 1, 4, 2)
 HEADS(attention_heads_80, 80, 4, 2, 32, 80, 4, 1, 0, 2)
 HEADS(attention_heads_96, 96, 4, 2, 32, 96, 4, 1, 0, 2)

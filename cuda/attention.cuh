@@ -1,7 +1,7 @@
 /*!
-What the attention kernels of every generation share: asynchronous copies, the tensor cores' instructions from sm 80 on, the
-arithmetic of the online softmax, the arguments of a launch, how a row of results is stored, and how the partial results of
-several parts of the keys are merged.
+Shared by the attention kernels: asynchronous copies, the tensor cores' instructions from sm 80 on,
+the constants of the online softmax, a launch's arguments, the store of a row of O, and the
+combination of splits. The mask decoder and the memory encoder use its primitives too.
 */
 
 typedef unsigned int u32;
@@ -12,7 +12,7 @@ typedef unsigned short f16;
 
 __device__ __forceinline__ u32 shared_address(const void* p) { return (u32)__cvta_generic_to_shared(p); }
 
-/// 16 bytes from global to shared memory in the background; zeros where `valid` is false.
+/// Asynchronous copy of 16 bytes from global to shared memory; zeros where `valid` is false.
 __device__ __forceinline__ void copy16(u32 to, const void* from, bool valid) {
     int bytes = valid ? 16 : 0;
     asm volatile("cp.async.cg.shared.global.L2::128B [%0], [%1], 16, %2;" ::"r"(to), "l"(from), "r"(bytes) : "memory");
@@ -71,24 +71,27 @@ constexpr float NEVER = -1e30f;    // score of a key past the end; finite, so th
 constexpr float NOTHING = -3e38f;  // maximum of no scores at all
 constexpr float HEADROOM = 8.0f;   // the maximum may lag by this power of two before results are rescaled
 
-/// Q and K of this width are those of memories and frames, whose rows lie one behind the other, as wide as they are multiplied. Said to
-/// the compiler: with strides and widths from the launch, as heads have them, these kernels were 5 % slower on an H200.
+/// Q and K of this width belong to memories and frames, whose rows are packed and as wide as the
+/// matmul. Known to the compiler: with strides and widths from the launch, as heads have them,
+/// these kernels were 5 % slower on an H200.
 constexpr int PACKED_WIDTH = 256;
 
-/// Where rows lie: elements from one row to the next, and from one batch (object or head) to the next.
+/// Where rows lie: elements from one row to the next, and from one batch (object or head) to the
+/// next.
 struct Rows {
     int row, batch;
 };
 
-/// Everything a launch is given; `partial` [batch, splits, m, DV] f32 and `stats` [batch, splits, m, 2] f32
-/// (maximum in powers of two, sum) are used with more than one split only: `attention_combine_*` merges them.
+/// The arguments of a launch; `partial` [batch, splits, m, DV] f32 and `stats` [batch, splits, m,
+/// 2] f32 (maximum in powers of two, sum) are used only with more than one split:
+/// `attention_combine_*` combines them.
 struct Problem {
     const f16 *q, *k, *v;
     const float* bias;
     f16* out;
     float *partial, *stats;
     int m, n;
-    int width, columns;  // of Q and K, of V and O, as memory has them: what a kernel multiplies beyond them are zeros
+    int width, columns;  // of Q and K, of V and O, as memory has them: a kernel multiplies zeros beyond them
     Rows queries, keys, values, results;
 };
 
@@ -96,8 +99,9 @@ struct Problem {
 template <int COLUMNS, int FIRST>
 __device__ __forceinline__ constexpr int units_of() { return (COLUMNS - FIRST < CHUNK ? COLUMNS - FIRST : CHUNK) / 8; }
 
-/// Stores one row: the quotient where one block saw all keys, else the parts of it (in padded columns). Each of a quad's lanes holds columns
-/// 8 j + 2 (lane mod 4) and the next one, `at(j, 0)` and `at(j, 1)`; `sum` is this lane's share of the row's weights.
+/// Stores one row of O: the quotient if one block saw all keys, else its partial results (in padded
+/// columns). Each of a quad's lanes holds columns 8 j + 2 (lane mod 4) and the next one, `at(j, 0)`
+/// and `at(j, 1)`; `sum` is this lane's share of the row's weights.
 template <int DV, bool PACKED, class At>
 __device__ __forceinline__ void store_row(const Problem& p, int row, int lane, float top, float sum, At at) {
     sum += from_lane(sum, 1);
@@ -131,7 +135,8 @@ struct Tiles {
     }
 };
 
-/// Starts the copies of a block's queries, WIDTH columns each, into chunks of 64 columns; zeros in rows and columns past the last.
+/// Starts the copies of a block's queries, WIDTH columns each, into chunks of 64 columns; zeros in
+/// rows and columns past the last.
 template <int WIDTH, int QUERIES, int THREADS>
 __device__ __forceinline__ void fetch_queries(const Problem& p, u32 shared) {
     constexpr bool PACKED = WIDTH == PACKED_WIDTH;
@@ -146,8 +151,8 @@ __device__ __forceinline__ void fetch_queries(const Problem& p, u32 shared) {
     copies_commit();
 }
 
-/// Four columns of one row from the partial results of all parts: a thread's work in the kernel that merges
-/// them. Reads go past the L1 cache: none of the results is needed twice.
+/// Four columns of one row from the partial results of all parts: a thread's work in the kernel
+/// that combines them. Reads go past the L1 cache: none of the results is needed twice.
 template <int DV>
 __device__ __forceinline__ void combine(const float* partial, const float* stats, f16* out, int rows, int m, int splits, int columns,
                                         Rows results) {

@@ -1,7 +1,8 @@
-// What all kernels share: integers of exact width, bytes of a frame, and float arithmetic that no compiler may contract.
+// Shared by all kernels: integers of exact width, bytes of a frame, and float arithmetic that no
+// compiler may contract.
 //
-// Nothing is included, so that NVRTC needs no headers. The same files are compiled for the host by the tests
-// (tests/data/gpu/emulate.cpp), which bring stand-ins for what CUDA C++ adds to C++.
+// Nothing is included, so that NVRTC needs no headers. The same files are compiled for the host by
+// the tests (tests/data/gpu/emulate.cpp), which bring stand-ins for what CUDA C++ adds to C++.
 #pragma once
 
 typedef unsigned char u8;

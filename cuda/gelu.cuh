@@ -1,5 +1,5 @@
-// The activation of a trunk's hidden layers: the kernel that activates what is in memory (hiera.cu) and the one that activates sums before they
-// are stored (gemm_hopper.cu) compute the same.
+// GELU of an MLP's hidden layer. The kernel that reads it from memory (hiera.cu) and the GEMM's
+// epilogue (gemm_hopper.cu) compute the same.
 #pragma once
 
 namespace {
@@ -24,9 +24,9 @@ __device__ __forceinline__ float magnitude_at_most(float x, float most) {
 #endif
 }
 
-// x Phi(x) = max(x, 0) - |x| Phi(-|x|), and Phi(-a) = 2^P(a): P is smooth, and so is known to 4e-6 of Phi up to a = 4, to 5e-5 up to
-// 5.6 (a half has 5e-4), with one polynomial where erf takes two and loses the far side's digits. Beyond 6 the second term is
-// nothing in halves.
+// x Phi(x) = max(x, 0) - |x| Phi(-|x|), and Phi(-a) = 2^P(a): P is smooth, and so is known to 4e-6
+// of Phi up to a = 4, to 5e-5 up to 5.6 (f16 has 5e-4), with one polynomial where erf takes two and
+// loses the far side's digits. Beyond 6 the second term is nothing in f16.
 __device__ __forceinline__ float gelu(float x) {
     const float a = magnitude_at_most(x, 6.0f);
     float p = -1.72471755e-06f;

@@ -1,11 +1,22 @@
 /*!
-The product of a hidden layer with its activation, for Hopper alone (sm_90a): out[m, n] = gelu(tokens[m, k] weights[n, k]^T + bias), halves,
-sums in f32 and rounded once, behind the activation; and the same without one, for queries, keys and values.
+f16 GEMM with bias, with or without GELU, for Hopper only (sm_90a):
+out[M, N] = gelu(A[M, K] B[N, K]^T + bias). A: tokens, B: weights; f32 accumulators, rounded once.
 
-The activation takes as many instructions as a quarter to a half of the product's time, so it must run beside products. Blocks stay for the
-whole launch. Warp 0 brings tokens and weights (tiles.cuh); the other two warpgroups have every other output tile for themselves ("ping-pong", as
-CUTLASS calls it): while one multiplies with `wgmma`, the other activates and stores what it has. A warpgroup gives the turn once for each tile that
-follows its own, and the other takes it once: a tile begins when all chunks before it were seen by one or the other.
+| instance                    | tile MxN, K of a stage | stages | cluster MxN | shared bytes |
+|-----------------------------|------------------------|--------|-------------|--------------|
+| gemm_bias_gelu_128_by_2, _4 | 128x128, 64            | 6      | 2x1, 2x2    | 213 088      |
+| gemm_bias_gelu_192_by_2, _4 | 128x192, 64            | 5      | 2x1, 2x2    | 221 264      |
+| gemm_bias_128_by_2          | 128x128, 64            | 6      | 2x1         | 213 088      |
+| gemm_bias_192_by_2          | 128x192, 64            | 5      | 2x1         | 221 264      |
+
+384 threads: warp 0 loads tiles by TMA (40 registers a thread), two warpgroups compute (232 each).
+Grid: whole clusters, which stay for the whole launch ("persistent").
+
+GELU takes a quarter to a half as long as the matmul, so it must overlap with a matmul. The two
+warpgroups alternate between output tiles ("ping-pong" in CUTLASS): one multiplies with `wgmma`
+while the other applies bias and GELU and stores. A warpgroup arrives at the other's named barrier
+once for each tile that follows its own, and the other waits once. So a tile begins when one of the
+two has seen all stages before it.
 */
 
 #include "common.cuh"
@@ -16,68 +27,72 @@ follows its own, and the other takes it once: a tile begins when all chunks befo
 
 // ---- gemm ----
 
-/// COLUMNS of an output tile; a cluster has DOWN x ACROSS tiles. Behind the slots each of eight warps has room for 16 rows x 64 columns.
-template <bool ACTIVATED, int COLUMNS_, int SLOTS_, int DOWN_, int ACROSS_>
-struct Product : Tiles<COLUMNS_, SLOTS_, DOWN_, ACROSS_, 4, 8 * 16 * 128> {
-    typedef Tiles<COLUMNS_, SLOTS_, DOWN_, ACROSS_, 4, 8 * 16 * 128> Base;
-    using Base::COLUMNS, Base::SLOTS, Base::CHUNK, Base::WEIGHTS, Base::SLOT_BYTES, Base::FULL;
+/// TILE_N of an output tile; a cluster has CLUSTER_M x CLUSTER_N tiles. After the stages each of
+/// eight warps has room for 16 rows x 64 columns.
+template <bool GELU, int TILE_N_, int STAGES_, int CLUSTER_M_, int CLUSTER_N_>
+struct GemmBiasGelu : Tiles<TILE_N_, STAGES_, CLUSTER_M_, CLUSTER_N_, 4, 8 * 16 * 128> {
+    typedef Tiles<TILE_N_, STAGES_, CLUSTER_M_, CLUSTER_N_, 4, 8 * 16 * 128> Base;
+    using Base::TILE_N, Base::STAGES, Base::TILE_K, Base::WEIGHTS, Base::STAGE_BYTES, Base::FULL;
     using Base::shared, Base::m, Base::n, Base::k, Base::tiles, Base::first, Base::step, Base::lane, Base::warp;
     using Base::row_of, Base::column_of, Base::chunks, Base::descriptor, Base::release;
-    static constexpr bool IS_ACTIVATED = ACTIVATED;
+    static constexpr bool HAS_GELU = GELU;
     static constexpr int STAGING = Base::BEHIND;
     static constexpr int SHARED = Base::TILES_END;
     static_assert(SHARED <= 232448, "shared memory of a block");
-    static_assert(COLUMNS % 64 == 0, "what is stored at once");
+    static_assert(TILE_N % 64 == 0, "what is stored at once");
 
     const u16* bias;
     u16* out;
 
-    // ---- a multiplying warpgroup ----
+    // ---- a computing warpgroup ----
 
-    typedef float Sums[2][COLUMNS / 2];  // of rows 0 to 63 and 64 to 127
+    typedef float Sums[2][TILE_N / 2];  // of rows 0 to 63 and 64 to 127
 
-    /// Begins STEPS x 16 columns of a chunk; ADD 0 for the first, as a constant: the sums of the tile before need not be kept for it.
-    /// Nothing but products between the beginning and the commit: control flow there makes the compiler serialise them.
+    /// Issues the matmul of STEPS x 16 columns of a stage. ADD is 0 for the first, a constant: the
+    /// accumulators of the tile before need not be kept for it. Nothing but `wgmma` between fence
+    /// and commit: control flow there makes the compiler serialise them.
     template <int STEPS, int ADD>
     __device__ __forceinline__ void multiply(Sums& sums, int slot) const {
-        u64 a = descriptor(shared + slot * SLOT_BYTES), b = descriptor(shared + slot * SLOT_BYTES + WEIGHTS);
+        u64 a = descriptor(shared + slot * STAGE_BYTES), b = descriptor(shared + slot * STAGE_BYTES + WEIGHTS);
         settle(sums[0]);
         settle(sums[1]);
-        products_begin();
+        wgmma_fence();
 #pragma unroll
         for (int i = 0; i < STEPS; i++) {
-            multiply_keys_async(sums[0], a + i * 2, b + i * 2, i > 0 ? 1 : ADD);
-            multiply_keys_async(sums[1], a + i * 2 + 64 * 128 / 16, b + i * 2, i > 0 ? 1 : ADD);
+            wgmma_ss(sums[0], a + i * 2, b + i * 2, i > 0 ? 1 : ADD);
+            wgmma_ss(sums[1], a + i * 2 + 64 * 128 / 16, b + i * 2, i > 0 ? 1 : ADD);
         }
-        products_commit();
+        wgmma_commit();
     }
 
-    /// Begins another chunk when it is there, and lets go of the one before when that has been multiplied.
+    /// Issues the next stage when it is loaded, and releases the one before when that has been
+    /// multiplied.
     template <int STEPS>
     __device__ __forceinline__ void multiply_more(Sums& sums, int& slot, u32& turn) const {
         int before = slot;
-        if (++slot == SLOTS) slot = 0, turn ^= 1;
+        if (++slot == STAGES) slot = 0, turn ^= 1;
         barrier_wait(shared + FULL + slot * 8, turn);
         multiply<STEPS, 1>(sums, slot);
-        products_wait<1>();
+        wgmma_wait<1>();
         release(before);
     }
 
-    /// The sums of the tile whose chunks begin at this place in the order of all; `hand_on`: there is another, for the other warpgroup.
+    /// The accumulators of the tile whose stages begin at this place in the order of all;
+    /// `hand_on`: another tile follows, for the other warpgroup.
     __device__ __forceinline__ void multiply_tile(Sums& sums, u32 place, int group, bool hand_on) const {
-        int slot = (int)(place % SLOTS);
-        u32 turn = place / SLOTS & 1;
+        int slot = (int)(place % STAGES);
+        u32 turn = place / STAGES & 1;
         barrier_wait(shared + FULL + slot * 8, turn);
         multiply<4, 0>(sums, slot);
-        for (int at = 2 * CHUNK; at <= k; at += CHUNK) multiply_more<4>(sums, slot, turn);
-        // Of the last chunk what is not all zeros.
-        switch (k % CHUNK / 16) {
+        for (int at = 2 * TILE_K; at <= k; at += TILE_K) multiply_more<4>(sums, slot, turn);
+        // Of the last stage only the columns that are not zeros.
+        switch (k % TILE_K / 16) {
             case 1: multiply_more<1>(sums, slot, turn); break;
             case 2: multiply_more<2>(sums, slot, turn); break;
             case 3: multiply_more<3>(sums, slot, turn); break;
         }
-        if (hand_on) turn_give(2 - group);
-        products_wait<0>();
+        if (hand_on) named_barrier_arrive(2 - group);
+        wgmma_wait<0>();
         settle(sums[0]);
         settle(sums[1]);
         release(slot);
@@ -90,16 +105,18 @@ struct Product : Tiles<COLUMNS_, SLOTS_, DOWN_, ACROSS_, 4, 8 * 16 * 128> {
         for (int j = 0; j < 8; j++) words[j] = from[j * 4];
     }
 
-    __device__ __forceinline__ u32 finished(float low, float high) const { return ACTIVATED ? halves_of(gelu(low), gelu(high)) : halves_of(low, high); }
+    __device__ __forceinline__ u32 finished(float low, float high) const { return GELU ? halves_of(gelu(low), gelu(high)) : halves_of(low, high); }
 
-    /// Activates what is in `sums` and stores it by whole lines of 128 bytes, which lanes put together in shared memory: a warp has its own 16 rows there.
-    __device__ __forceinline__ void activate_tile(const Sums& sums, int row, int column, int group) {
+    /// Applies bias and GELU and stores whole lines of 128 bytes, which lanes assemble in shared
+    /// memory: each warp has 16 rows there.
+    __device__ __forceinline__ void store_tile(const Sums& sums, int row, int column, int group) {
         u32 staging = shared + STAGING + (u32)(group * 4 + warp) * 16 * 128;
-        // Where this lane stores matrices: 0 and 1 are rows 0 to 7 and 8 to 15 of a unit, 2 and 3 those of the next. Units are swizzled by their row.
+        // This lane's addresses for `stmatrix`: matrices 0 and 1 are rows 0 to 7 and 8 to 15 of a
+        // unit, 2 and 3 those of the next. Units are swizzled by their row.
         int first_matrix = (int)(staging + (u32)(lane & 15) * 128 + (u32)(lane >> 4 ^ (lane & 7)) * 16);
         int first_unit = (int)(staging + (u32)(lane >> 3) * 128 + (u32)((lane & 7) ^ (lane >> 3)) * 16);
 #pragma unroll
-        for (int part = 0; part < COLUMNS / 64; part++) {
+        for (int part = 0; part < TILE_N / 64; part++) {
             if (column + part * 64 >= n) break;
             u32 words[8];
             load_bias(words, column + part * 64);
@@ -114,7 +131,8 @@ struct Product : Tiles<COLUMNS_, SLOTS_, DOWN_, ACROSS_, 4, 8 * 16 * 128> {
                     halves[j / 2][j % 2 * 2 + 1] = finished(sum[2] + b.x, sum[3] + b.y);
                 }
                 warp_barrier();  // the lines before were read
-                // Addresses are made anew, or those of all parts would be kept beside the sums.
+                // Addresses are recomputed, or those of all parts would take registers beside the
+                // accumulators.
                 int matrix = first_matrix, from = first_unit;
                 forget(matrix);
 #pragma unroll
@@ -128,7 +146,7 @@ struct Product : Tiles<COLUMNS_, SLOTS_, DOWN_, ACROSS_, 4, 8 * 16 * 128> {
                 u16* to = out + (long long)at * n + place;
 #pragma unroll
                 for (int i = 0; i < 4; i++) {
-                    // Four rows on, the swizzle has another unit.
+                    // Four rows further the swizzle has another unit.
                     uint4 eight = shared_unit((u32)((from ^ (i & 1) * 64) + i * 4 * 128));
                     if (at + i * 4 < m) store_unit(to, eight);
                     to += four_rows;
@@ -143,13 +161,14 @@ struct Product : Tiles<COLUMNS_, SLOTS_, DOWN_, ACROSS_, 4, 8 * 16 * 128> {
         for (int tile = first; tile < tiles; tile += step, order++, place += chunks_of_a_tile) {
             if ((order & 1) != group) continue;
             int row = row_of(tile), column = column_of(tile);
-            // The biases will be wanted at once when the products are there.
-            if (lane < COLUMNS / 64 && column + lane * 64 < n) prefetch_line(bias + column + lane * 64);
-            if (order > 0) turn_wait(1 + group);  // named barrier 0 is the block's
-            // Here, not beside the loop: what the first product leaves out of account need not be kept.
+            // The biases are needed at once after the matmul.
+            if (lane < TILE_N / 64 && column + lane * 64 < n) prefetch_line(bias + column + lane * 64);
+            if (order > 0) named_barrier_sync(1 + group);  // named barrier 0 is the block's
+            // Declared here, not outside the loop: the first matmul overwrites them, so they need
+            // not be kept.
             Sums sums;
             multiply_tile(sums, place, group, tile + step < tiles);
-            activate_tile(sums, row, column, group);
+            store_tile(sums, row, column, group);
         }
     }
 
@@ -159,13 +178,13 @@ struct Product : Tiles<COLUMNS_, SLOTS_, DOWN_, ACROSS_, 4, 8 * 16 * 128> {
         this->begin(tokens, weights, rows, columns, depth, shared_base);
         if (threadIdx.x == 0) barriers_publish();
         warp_barrier();
-        // Before it no peer may send anything here.
+        // Before it no peer may send to this block.
         cluster_barriers_known();
 
-        // 65536 registers: what the bringing warp does not need goes to the others.
+        // 65536 registers: those that the loading warp does not need go to the others.
         if (threadIdx.x < 128) {
             registers_release<40>();
-            if (threadIdx.x == 0) this->bring_all(tokens, weights);
+            if (threadIdx.x == 0) this->load_all_tiles(tokens, weights);
             warp_barrier();
             cluster_barrier();
         } else {
@@ -180,17 +199,18 @@ struct Product : Tiles<COLUMNS_, SLOTS_, DOWN_, ACROSS_, 4, 8 * 16 * 128> {
 
 // ---- instances ----
 
-// Grids are whole clusters; m at least 1, n a multiple of 64, k of 16 and at least 64; all addresses multiples of 16.
-#define GEMM(NAME, ACTIVATED, COLUMNS, SLOTS, DOWN, ACROSS)                                                         \
-    extern "C" __global__ void __cluster_dims__(DOWN * ACROSS, 1, 1) __launch_bounds__(384, 1)                          \
+// Grids are whole clusters; m at least 1, n a multiple of 64, k of 16 and at least 64; all
+// addresses multiples of 16.
+#define GEMM(NAME, GELU, TILE_N, STAGES, CLUSTER_M, CLUSTER_N)                                                         \
+    extern "C" __global__ void __cluster_dims__(CLUSTER_M * CLUSTER_N, 1, 1) __launch_bounds__(384, 1)                          \
         NAME(const __grid_constant__ TensorMap tokens, const __grid_constant__ TensorMap weights, const u16* bias,     \
              u16* out, int m, int n, int k) {                                                                          \
         extern __shared__ __align__(1024) unsigned char memory[];                                                      \
-        Product<ACTIVATED, COLUMNS, SLOTS, DOWN, ACROSS> product;                                                      \
+        GemmBiasGelu<GELU, TILE_N, STAGES, CLUSTER_M, CLUSTER_N> product;                                                      \
         product.run(&tokens, &weights, bias, out, m, n, k, shared_address(memory));                                    \
     }
 
-// A module of cuda/kernels.toml has those of one INSTANCES; without it here are all.
+// A module of cuda/kernels.toml has the instances of one INSTANCES; without it this file has all.
 #define GELU_128 1
 #define GELU_192 2
 #define BIAS 3

@@ -1,5 +1,12 @@
-// What the blocks of an encoder's trunk need besides their products and attention: each reads its tensors once and is bound by
-// memory. Tokens lie in image order, columns last; columns are a multiple of 8, so that halves move in 16-byte units.
+// Kernels of Hiera's blocks besides GEMM and attention. Each reads its tensors once and is bound by
+// memory. Tokens lie in image order, columns last; columns are a multiple of 8, so that f16 move in
+// 16-byte units. 256 threads a block, no shared memory.
+//
+// | kernel          | input          | output         | work of a thread              |
+// |-----------------|----------------|----------------|-------------------------------|
+// | hiera_layernorm | f32 [M, N]     | f16 [M, N]     | 1, 2 or 4 rows a warp         |
+// | hiera_gelu      | f16            | f16, in place  | 8 elements                    |
+// | hiera_max_pool  | f16 [4 S^2, N] | f32 [S^2, N]   | 8 columns of 2x2 tokens       |
 #include "common.cuh"
 #include "halves.cuh"
 #include "gelu.cuh"
@@ -19,7 +26,7 @@ __device__ __forceinline__ u32 greater_halves(u32 a, u32 b) {
 #endif
 }
 
-// Behind all that the kernels in front have done, as every launch is that asks for nothing else.
+// A launch without PDL: all earlier kernels have ended.
 struct Behind {
     static constexpr bool EARLY = false;
     static __device__ __forceinline__ void wait() {}
@@ -28,14 +35,14 @@ struct Behind {
 
 }  // namespace
 
-// LayerNorm, as layernorm.cuh says.
+// LayerNorm (layernorm.cuh).
 extern "C" __global__ void __launch_bounds__(256)
     hiera_layernorm(const float* __restrict__ x, const float* __restrict__ weight, const float* __restrict__ bias,
                     u16* __restrict__ out, i32 rows, i32 columns, const unsigned char* __restrict__ ahead, i32 lines) {
     normalize<Behind>(x, weight, bias, out, rows, columns, ahead, lines);
 }
 
-// The activation, in place, a 16-byte unit a thread.
+// GELU in place, a 16-byte unit a thread.
 extern "C" __global__ void __launch_bounds__(256) hiera_gelu(uint4* x, i32 units) {
     const i32 at = (i32)(blockIdx.x * blockDim.x + threadIdx.x);
     if (at >= units) return;

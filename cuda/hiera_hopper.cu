@@ -1,4 +1,5 @@
-// What of a trunk can begin before the kernel in front of it has ended, for Hopper alone: the layer normalisation behind a product.
+// LayerNorm with programmatic dependent launch (PDL), for Hopper only: it begins before the
+// previous GEMM has ended. M, N, threads and rows of a warp as hiera_layernorm (hiera.cu).
 #include "common.cuh"
 #include "halves.cuh"
 #include "layernorm.cuh"
@@ -9,10 +10,11 @@ namespace {
 struct Early {
     static constexpr bool EARLY = true;
     static __device__ __forceinline__ void wait() {
-        grid_wait();
-        grid_release();
+        pdl_wait();
+        pdl_launch_dependents();
     }
-    /// Not by way of the cache for what nothing writes, nor moved in front of the wait, as the compiler may do with constants.
+    /// No load through the read-only cache, and none before the wait, where the compiler may move
+    /// loads of constants.
     static __device__ __forceinline__ float4 token(const float4* from) {
         float4 r;
         asm volatile("ld.global.v4.f32 {%0,%1,%2,%3}, [%4];" : "=f"(r.x), "=f"(r.y), "=f"(r.z), "=f"(r.w) : "l"(from) : "memory");
@@ -22,7 +24,7 @@ struct Early {
 
 }  // namespace
 
-// LayerNorm, as layernorm.cuh says; it waits for the kernel in front before it touches tokens.
+// LayerNorm (layernorm.cuh); it waits for the previous kernel before it touches tokens.
 extern "C" __global__ void __launch_bounds__(256)
     hiera_layernorm_hopper(const float* x, const float* __restrict__ weight, const float* __restrict__ bias,
                            u16* __restrict__ out, i32 rows, i32 columns, const unsigned char* __restrict__ ahead, i32 lines) {

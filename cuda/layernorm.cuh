@@ -1,4 +1,5 @@
-// Layer normalisation of rows, a warp for each few of them; and lines of what comes next, brought into the L2 cache on the way.
+// LayerNorm of rows, a warp for 1, 2 or 4 of them; and a prefetch of the next kernels' weights into
+// the L2 cache.
 #pragma once
 
 namespace {
@@ -10,25 +11,26 @@ __device__ __forceinline__ float sum_of_warp(float value) {
 }
 
 const float EPSILON = 1e-6f;
-// Bytes that one prefetch brings.
+// Bytes of a prefetch.
 const u32 LINE = 128;
 
-// Asks for what the next kernels read for the first time, so that it is in the L2 cache when they begin. `ahead` is a whole number of
-// lines; it may lie anywhere, and nothing waits for it.
+// Prefetches data that the next kernels read for the first time into the L2 cache. `ahead` is a
+// whole number of lines; it may lie anywhere, and nothing waits for it.
 __device__ __forceinline__ void fetch_ahead(const unsigned char* __restrict__ ahead, i32 lines) {
     const u32 threads = gridDim.x * blockDim.x;
     for (u32 line = blockIdx.x * blockDim.x + threadIdx.x; line < (u32)lines; line += threads) {
 #ifdef __CUDA_ARCH__
         asm volatile("prefetch.global.L2 [%0];" ::"l"(ahead + (u64)line * LINE));
 #else
-        // Reads what a GPU would bring, so that what lies outside is found here.
+        // Reads what a GPU would prefetch, so that an address outside is found here.
         (void)*(volatile const unsigned char*)(ahead + (u64)line * LINE);
 #endif
     }
 }
 
-// ROWS rows a warp, so that enough loads are under way where rows are short. A lane has every 32nd group of four columns, UNITS in
-// all, in registers: the mean first, then the squares of what differs from it.
+// ROWS rows a warp, so that enough loads are in flight for short rows. A lane has every 32nd group
+// of four columns, UNITS in all, in registers: the mean first, then the squares of what differs
+// from it.
 template <class Begin, i32 UNITS, i32 ROWS>
 __device__ __forceinline__ void normalize_rows(const float* x, const float* __restrict__ weight,
                                                const float* __restrict__ bias, u16* __restrict__ out, i32 rows, i32 columns,
@@ -36,7 +38,7 @@ __device__ __forceinline__ void normalize_rows(const float* x, const float* __re
     const i32 lane = (i32)threadIdx.x & 31;
     const i32 first = (i32)(blockIdx.x * (blockDim.x >> 5) + (threadIdx.x >> 5)) * ROWS;
     if (Begin::EARLY) {
-        // Weights, which nothing writes: they come while the kernel in front ends.
+        // Weights, which nothing writes: they are prefetched while the previous kernel ends.
         fetch_ahead(ahead, lines);
         Begin::wait();
         if (first >= rows) return;
@@ -44,7 +46,7 @@ __device__ __forceinline__ void normalize_rows(const float* x, const float* __re
         return fetch_ahead(ahead, lines);
     }
     const i32 units = columns >> 2;
-    // Only the last unit of a lane may lie behind the row.
+    // Only the last unit of a lane may lie beyond the row.
     const bool last = lane + 32 * (UNITS - 1) < units;
     float4 values[ROWS][UNITS];
 #pragma unroll
@@ -56,7 +58,7 @@ __device__ __forceinline__ void normalize_rows(const float* x, const float* __re
             if (j < UNITS - 1 || last) values[r][j] = Begin::token(row + 32 * j);
         }
     }
-    // Behind this warp's own loads.
+    // After this warp's own loads.
     if (!Begin::EARLY) fetch_ahead(ahead, lines);
     const float share = 1.0f / (float)columns;
     float mean[ROWS], scale[ROWS];
@@ -97,9 +99,10 @@ __device__ __forceinline__ void normalize_rows(const float* x, const float* __re
     }
 }
 
-// `out` f16 [rows, columns] of `x` f32, weight and bias f32 [columns]. A warp has 4, 2 or 1 rows (rows_of_a_warp in crates/kernels/src/hiera/kernels.rs);
-// 1152 columns at most. `lines` lines of 128 bytes from `ahead` on are brought into the L2 cache. `Begin` says whether it may begin before the kernel
-// in front has ended, waits for that one, and loads what it may have made.
+// `out` f16 [rows, columns] of `x` f32, weight and bias f32 [columns]. A warp has 4, 2 or 1 rows
+// (rows_of_a_warp in crates/kernels/src/hiera/kernels.rs); 1152 columns at most. `lines` lines of
+// 128 bytes from `ahead` on are prefetched into the L2 cache. `Begin` defines whether it may begin
+// before the previous kernel has ended, waits for that one, and loads its output.
 template <class Begin>
 __device__ __forceinline__ void normalize(const float* x, const float* __restrict__ weight, const float* __restrict__ bias,
                                           u16* __restrict__ out, i32 rows, i32 columns, const unsigned char* __restrict__ ahead, i32 lines) {

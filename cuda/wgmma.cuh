@@ -1,14 +1,16 @@
 /*!
-Hopper's instructions as functions: barriers in shared memory, turns between warpgroups, registers on demand, and `wgmma` with the
-descriptors of what it reads.
+Hopper's instructions as functions: programmatic dependent launch, barriers in shared memory, named
+barriers between warpgroups, register reallocation, and `wgmma` with its matrix descriptors.
 */
 
 // ---- primitives (PTX ISA 8.0, sm_90a) ----
 
-/// Waits until the kernel before has ended and what it stored is seen; at once where this one was not launched early (PTX ISA 7.8).
-__device__ __forceinline__ void grid_wait() { asm volatile("griddepcontrol.wait;" ::: "memory"); }
-/// Lets the kernel behind begin, if that one is launched early: its blocks take the places of those that end.
-__device__ __forceinline__ void grid_release() { asm volatile("griddepcontrol.launch_dependents;" ::: "memory"); }
+/// Waits until the previous kernel has ended and its stores are visible; returns at once without
+/// PDL (PTX ISA 7.8).
+__device__ __forceinline__ void pdl_wait() { asm volatile("griddepcontrol.wait;" ::: "memory"); }
+/// Lets the next kernel begin, if it is launched with PDL: its blocks take the places of blocks
+/// that end.
+__device__ __forceinline__ void pdl_launch_dependents() { asm volatile("griddepcontrol.launch_dependents;" ::: "memory"); }
 
 /// Makes this thread's landed copies visible to the tensor cores' own way into shared memory.
 __device__ __forceinline__ void copies_publish() { asm volatile("fence.proxy.async.shared::cta;" ::: "memory"); }
@@ -36,25 +38,26 @@ __device__ __forceinline__ bool barrier_ready(u32 barrier, u32 parity) {
     return ready;
 }
 /// Named barriers of two warpgroups: one waits, the other only arrives.
-__device__ __forceinline__ void turn_wait(int barrier) { asm volatile("bar.sync %0, 256;" ::"r"(barrier) : "memory"); }
-__device__ __forceinline__ void turn_give(int barrier) { asm volatile("bar.arrive %0, 256;" ::"r"(barrier) : "memory"); }
+__device__ __forceinline__ void named_barrier_sync(int barrier) { asm volatile("bar.sync %0, 256;" ::"r"(barrier) : "memory"); }
+__device__ __forceinline__ void named_barrier_arrive(int barrier) { asm volatile("bar.arrive %0, 256;" ::"r"(barrier) : "memory"); }
 template <int REGISTERS>
 __device__ __forceinline__ void registers_release() { asm volatile("setmaxnreg.dec.sync.aligned.u32 %0;" ::"n"(REGISTERS)); }
 template <int REGISTERS>
 __device__ __forceinline__ void registers_claim() { asm volatile("setmaxnreg.inc.sync.aligned.u32 %0;" ::"n"(REGISTERS)); }
 
-__device__ __forceinline__ void products_begin() { asm volatile("wgmma.fence.sync.aligned;" ::: "memory"); }
-__device__ __forceinline__ void products_commit() { asm volatile("wgmma.commit_group.sync.aligned;" ::: "memory"); }
+__device__ __forceinline__ void wgmma_fence() { asm volatile("wgmma.fence.sync.aligned;" ::: "memory"); }
+__device__ __forceinline__ void wgmma_commit() { asm volatile("wgmma.commit_group.sync.aligned;" ::: "memory"); }
 template <int LATEST>
-__device__ __forceinline__ void products_wait() { asm volatile("wgmma.wait_group.sync.aligned %0;" ::"n"(LATEST) : "memory"); }
+__device__ __forceinline__ void wgmma_wait() { asm volatile("wgmma.wait_group.sync.aligned %0;" ::"n"(LATEST) : "memory"); }
 /// Keeps the compiler from moving uses of accumulators across a wait.
 template <int N>
 __device__ __forceinline__ void settle(float (&d)[N]) {
 #pragma unroll
     for (int i = 0; i < N; i++) asm volatile("" : "+f"(d[i])::"memory");
 }
-/// Has sums of weights, and so all weights, worked out before the next wait. The compiler, which sees no difference, puts them behind it
-/// where nothing that has an effect needs them: here a store to `unused`, which happens for a sum below 0 alone, and so never.
+/// Forces the sums of the softmax weights, and so all weights, to be computed before the next wait.
+/// The compiler would move them after it, as no visible effect needs them earlier: here a store to
+/// `unused`, which happens only for a sum below 0, and so never.
 __device__ __forceinline__ void before_waiting(const float (&sum)[2], u32 unused) {
     asm volatile("{ .reg .pred p, q; setp.lt.f32 p, %0, 0f00000000; setp.lt.or.f32 q, %1, 0f00000000, p; @q st.shared.f32 [%2], %0; }" ::"f"(sum[0]),
                  "f"(sum[1]), "r"(unused) : "memory");
@@ -91,46 +94,46 @@ __device__ __forceinline__ void before_waiting(const float (&sum)[2], u32 unused
 #define OPERANDS_80(i) OPERANDS_64(i), OPERANDS_16(i + 64)
 #define OPERANDS_128(i) OPERANDS_64(i), OPERANDS_64(i + 64)
 
-/// d[64 x 2 R] (+)= a[64 x 16] b[2 R x 16]^T, both by descriptor; `add` 0 starts from zero. COLUMNS is 2 R; A, B and ADD are what comes
-/// behind the accumulators.
-#define MULTIPLY_KEYS(R, COLUMNS, A, B, ADD)                                                                           \
-    __device__ __forceinline__ void multiply_keys_async(float (&d)[R], u64 a, u64 b, int add) {                        \
+/// d[64 x 2 R] (+)= a[64 x 16] b[2 R x 16]^T, both by descriptor; `add` 0 starts from zero. COLUMNS
+/// is 2 R; A, B and ADD follow the accumulators.
+#define WGMMA_SS(R, COLUMNS, A, B, ADD)                                                                           \
+    __device__ __forceinline__ void wgmma_ss(float (&d)[R], u64 a, u64 b, int add) {                        \
         asm volatile("{ .reg .pred p; setp.ne.b32 p, " ADD ", 0; wgmma.mma_async.sync.aligned.m64n" COLUMNS            \
                      "k16.f32.f16.f16 {" NAMES_##R "}, " A ", " B ", p, 1, 1, 0, 0; }"                                 \
                      : OPERANDS_##R(0) : "l"(a), "l"(b), "r"(add));                                                    \
     }
-MULTIPLY_KEYS(8, "16", "%8", "%9", "%10")
-MULTIPLY_KEYS(24, "48", "%24", "%25", "%26")
-MULTIPLY_KEYS(32, "64", "%32", "%33", "%34")
-MULTIPLY_KEYS(40, "80", "%40", "%41", "%42")
-MULTIPLY_KEYS(48, "96", "%48", "%49", "%50")
-MULTIPLY_KEYS(56, "112", "%56", "%57", "%58")
-MULTIPLY_KEYS(64, "128", "%64", "%65", "%66")
-MULTIPLY_KEYS(72, "144", "%72", "%73", "%74")
-MULTIPLY_KEYS(80, "160", "%80", "%81", "%82")
+WGMMA_SS(8, "16", "%8", "%9", "%10")
+WGMMA_SS(24, "48", "%24", "%25", "%26")
+WGMMA_SS(32, "64", "%32", "%33", "%34")
+WGMMA_SS(40, "80", "%40", "%41", "%42")
+WGMMA_SS(48, "96", "%48", "%49", "%50")
+WGMMA_SS(56, "112", "%56", "%57", "%58")
+WGMMA_SS(64, "128", "%64", "%65", "%66")
+WGMMA_SS(72, "144", "%72", "%73", "%74")
+WGMMA_SS(80, "160", "%80", "%81", "%82")
 
 /// d[64 x 2 R] += a[64 x 16] b[16 x 2 R], a in registers, b by descriptor.
-#define MULTIPLY_VALUES(R, COLUMNS, A, B)                                                                              \
-    __device__ __forceinline__ void multiply_values_async(float (&d)[R], const u32 (&a)[4], u64 b) {                   \
+#define WGMMA_RS(R, COLUMNS, A, B)                                                                              \
+    __device__ __forceinline__ void wgmma_rs(float (&d)[R], const u32 (&a)[4], u64 b) {                   \
         asm volatile("{ .reg .pred p; setp.ne.b32 p, 1, 0; wgmma.mma_async.sync.aligned.m64n" COLUMNS                  \
                      "k16.f32.f16.f16 {" NAMES_##R "}, {" A "}, " B ", p, 1, 1, 1; }"                                  \
                      : OPERANDS_##R(0) : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "l"(b));                          \
     }
-MULTIPLY_VALUES(28, "56", "%28,%29,%30,%31", "%32")
-MULTIPLY_VALUES(32, "64", "%32,%33,%34,%35", "%36")
-MULTIPLY_VALUES(36, "72", "%36,%37,%38,%39", "%40")
-MULTIPLY_VALUES(40, "80", "%40,%41,%42,%43", "%44")
-MULTIPLY_VALUES(48, "96", "%48,%49,%50,%51", "%52")
-MULTIPLY_VALUES(64, "128", "%64,%65,%66,%67", "%68")
-MULTIPLY_VALUES(128, "256", "%128,%129,%130,%131", "%132")
+WGMMA_RS(28, "56", "%28,%29,%30,%31", "%32")
+WGMMA_RS(32, "64", "%32,%33,%34,%35", "%36")
+WGMMA_RS(36, "72", "%36,%37,%38,%39", "%40")
+WGMMA_RS(40, "80", "%40,%41,%42,%43", "%44")
+WGMMA_RS(48, "96", "%48,%49,%50,%51", "%52")
+WGMMA_RS(64, "128", "%64,%65,%66,%67", "%68")
+WGMMA_RS(128, "256", "%128,%129,%130,%131", "%132")
 
 #define NAMES_96 NAMES_80 ",%80,%81,%82,%83,%84,%85,%86,%87,%88,%89,%90,%91,%92,%93,%94,%95"
 #define OPERANDS_96(i) OPERANDS_64(i), OPERANDS_32(i + 64)
-MULTIPLY_KEYS(96, "192", "%96", "%97", "%98")
+WGMMA_SS(96, "192", "%96", "%97", "%98")
 // ---- attention ----
 
-/// Descriptor of a swizzled chunk for `wgmma`: rows of 128 bytes, groups of eight rows 1024 bytes apart; `next`: bytes to the
-/// chunk of the next 64 columns, where a product reads several.
+/// Descriptor of a swizzled chunk for `wgmma`: rows of 128 bytes, groups of eight rows 1024 bytes
+/// apart; `next`: bytes to the chunk of the next 64 columns, where a product reads several.
 __device__ __forceinline__ u64 descriptor(u32 address, u32 next = 16) {
     return (u64)((address & 0x3ffff) >> 4) | (u64)(next >> 4) << 16 | (u64)(1024 >> 4) << 32 | (u64)1 << 62;
 }

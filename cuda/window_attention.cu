@@ -1,25 +1,37 @@
 /*!
-Attention inside windows of an encoder's map, head by head: O = softmax(Q Kᵀ) V.
+Window attention of an encoder's map, head by head: O = softmax(Q K^T) V inside each window; sm 80
+on.
 
-qkv `[grid², 3 heads depth]` f16, rows `[q|k|v][head][depth]`, q scaled; bias `[3 heads depth]` f16; O `[grid_out², heads depth]` f16;
-tokens in image order. The map is cut into windows from the top left. What a window holds beyond the map are padding tokens: their
-products are the bias alone. They take part as keys; as queries nobody asks for them, and no tile of queries holds them. Pooled: a
-query is the maximum over 2x2 tokens of the window, and the map behind has half the side.
+qkv `[grid^2, 3 heads depth]` f16, rows `[q|k|v][head][depth]`, q scaled; bias `[3 heads depth]` f16;
+O `[grid_out^2, heads depth]` f16; tokens in image order. Windows begin at the top left. Beyond the
+map a window holds padding tokens, whose q, k and v are the bias. They are keys; as queries they are
+not needed, and no tile of queries holds them. Pooled: a query is the maximum over 2x2 tokens of the
+window, and the output map has half the side.
 
-All keys and values of a window and head (a "pair") lie in shared memory, copied by `cp.async` straight from the map, 64 keys at a
-time with their values: products begin with the first of them. Rows take an odd number of 16-byte units, so that `ldmatrix` meets no
-bank conflict. A warp has 16 or 32 queries at a time and walks over the keys with the online softmax of cuda/attention.cu; with 32
-every fragment of keys and values serves two tiles, which halves what is read from shared memory. Queries come from memory in
-16-byte units, which four lanes exchange for the fragments of `mma`, and results go back the same way: of queries nothing is in
-shared memory, where the largest window leaves no room (sm 86: 100 KB).
+| instance                  | columns | queries x keys of a step | shared, 256 keys | registers |
+|---------------------------|---------|--------------------------|------------------|-----------|
+| window_attention_56       | to 56   | 16 x 32                  | 57 344           | 122       |
+| window_attention_72       | to 72   | 16 x 16                  | 73 728           | 128       |
+| window_attention_96       | to 96   | 16 x 16                  | 106 496          | 128       |
+| window_attention_56_wide  | to 56   | 32 x 16                  | 57 344           | 168       |
+| window_attention_72_wide  | to 72   | 32 x 32                  | 73 728           | 236       |
+| window_attention_96_wide  | to 96   | 32 x 32                  | 106 496          | 252       |
 
-What limits it: small windows read all of qkv once and are bound by memory; large ones by the tensor cores and what feeds them.
+All keys and values of a window and head (a "pair") lie in shared memory, copied by `cp.async` from
+the map, 64 keys with their values at a time: matmuls begin with the first of them. Rows have an odd
+number of 16-byte units, so that `ldmatrix` has no bank conflicts. A warp has 16 or 32 queries at a
+time and walks over the keys with the online softmax of attention.cu; with 32 every fragment of keys
+and values serves two tiles, which halves the reads of shared memory. Queries are loaded in 16-byte
+units, which four lanes exchange for the fragments of `mma`; results are stored the same way. Shared
+memory holds no queries: the largest window leaves no room (sm 86: 100 KB).
 
-Grid: `x` = pairs, heads first: `together` of the same head in a block of as many warps (each warp a pair of its own), or all
-warps of a block on one pair; then all pairs once more for each further of `parts` of their queries. Whole windows come before those
-that reach beyond the map, so that the multiprocessors with more blocks than others have large and small ones. A warp may be
-without queries: it copies all the same.
-No header but its own two are needed, so that NVRTC compiles it.
+The limits: small windows read all of qkv once and are bound by memory; large ones by the tensor
+cores and their operands.
+
+Grid: `x` = pairs, heads first: `together` of the same head in a block of as many warps (a pair
+each), or all warps of a block on one pair; then all pairs again for each further of `parts` of
+their queries. Whole windows come before those that reach beyond the map, so that multiprocessors
+with more blocks than others have large and small ones. A warp without queries copies too.
 */
 
 #include "attention.cuh"
@@ -48,13 +60,14 @@ struct Windows {
     u32 last_keys;               // the same of the unit that is left: 32 rows of one unit
 
     float scores[TILES][KEYS / 8][4];
-    float result[TILES][UNITS][4];
-    float top[TILES][2], sum[TILES][2];  // of rows lane / 4 and lane / 4 + 8
+    float acc_o[TILES][UNITS][4];
+    float row_max[TILES][2], row_sum[TILES][2];  // of rows lane / 4 and lane / 4 + 8
     u32 weights[TILES][KEYS / 16][4];
     u32 queries[TILES][PAIRS + ODD][4];
     u32 loaded[TILES][2][GROUPS][4];     // the next queries, as they lie in memory
 
-    /// Starts the copies of keys and values, part by part, each a group; zeros behind the last key and behind `depth`.
+    /// Starts the copies of keys and values, part by part, each a group; zeros behind the last key
+    /// and behind `depth`.
     __device__ __forceinline__ void fetch(const WindowProblem& p, int head, int top_row, int left, int first, int step, u32 shared) const {
         int columns = p.heads * depth, start = columns + head * depth, reciprocal = reciprocal_of(p.window);
         for (int begin = 0; begin < rows; begin += PART) {
@@ -89,8 +102,9 @@ struct Windows {
         arrived += PART;
     }
 
-    /// The rows of queries of a tile as they lie in memory: four words a lane of each four units, or one of a unit that is left. All
-    /// loads are under way before the first is used; none is behind a branch.
+    /// The rows of queries of a tile as they lie in memory: four words a lane of each four units,
+    /// or one of a unit that is left. All loads are under way before the first is used; none is
+    /// behind a branch.
     __device__ __forceinline__ void load_queries(const WindowProblem& p, const Asked& asked, int reciprocal, int tile, int head) {
         int token = 3 * p.heads * depth, factor = p.pooled ? 2 : 1;
         const f16* from[TILES][2];
@@ -204,13 +218,14 @@ struct Windows {
         }
     }
 
-    /// This lane's address of the unit that is left, of 32 rows from `key` on; of 16 at the end, which half the lanes read once more.
+    /// This lane's address of the unit that is left, of 32 rows from `key` on; of 16 at the end,
+    /// which half the lanes read once more.
     template <int STEPS>
     __device__ __forceinline__ u32 last(int key) const { return last_keys + (key - (STEPS == 1 ? lane & 16 : 0)) * PITCH; }
 
-    /// Scores to weights 2^(s log2 e - top), as cuda/attention.cu does it.
+    /// Scores to weights 2^(s log2 e - row_max), as cuda/attention.cu does it.
     template <int STEPS>
-    __device__ __forceinline__ void weigh() {
+    __device__ __forceinline__ void online_softmax() {
         float high[TILES][2];
         bool above = false;
 #pragma unroll
@@ -222,18 +237,18 @@ struct Windows {
                 for (int j = 0; j < STEPS * 2; j++) most = fmaxf(most, fmaxf(scores[t][j][2 * h], scores[t][j][2 * h + 1]));
                 most = fmaxf(most, from_lane(most, 1));
                 high[t][h] = fmaxf(most, from_lane(most, 2)) * LOG2E;
-                above |= high[t][h] > top[t][h] + HEADROOM;
+                above |= high[t][h] > row_max[t][h] + HEADROOM;
             }
         if (any_lane(above)) {
 #pragma unroll
             for (int t = 0; t < TILES; t++)
 #pragma unroll
                 for (int h = 0; h < 2; h++) {
-                    float next = fmaxf(top[t][h], high[t][h]), scale = power_of_two(top[t][h] - next);
-                    top[t][h] = next;
-                    sum[t][h] *= scale;
+                    float next = fmaxf(row_max[t][h], high[t][h]), scale = power_of_two(row_max[t][h] - next);
+                    row_max[t][h] = next;
+                    row_sum[t][h] *= scale;
 #pragma unroll
-                    for (int j = 0; j < UNITS; j++) result[t][j][2 * h] *= scale, result[t][j][2 * h + 1] *= scale;
+                    for (int j = 0; j < UNITS; j++) acc_o[t][j][2 * h] *= scale, acc_o[t][j][2 * h + 1] *= scale;
                 }
         }
 #pragma unroll
@@ -242,9 +257,9 @@ struct Windows {
             for (int j = 0; j < STEPS * 2; j++)
 #pragma unroll
                 for (int h = 0; h < 2; h++) {
-                    float low = power_of_two(fmaf(scores[t][j][2 * h], LOG2E, -top[t][h]));
-                    float next = power_of_two(fmaf(scores[t][j][2 * h + 1], LOG2E, -top[t][h]));
-                    sum[t][h] += low + next;
+                    float low = power_of_two(fmaf(scores[t][j][2 * h], LOG2E, -row_max[t][h]));
+                    float next = power_of_two(fmaf(scores[t][j][2 * h + 1], LOG2E, -row_max[t][h]));
+                    row_sum[t][h] += low + next;
                     weights[t][j / 2][(j & 1) * 2 + h] = pack(low, next);
                 }
     }
@@ -259,8 +274,8 @@ struct Windows {
                 load_matrices_transposed(b, value_rows + (key + step * 16) * PITCH + j * 32);
 #pragma unroll
                 for (int t = 0; t < TILES; t++) {
-                    multiply_add(result[t][2 * j], weights[t][step], b[0], b[1]);
-                    multiply_add(result[t][2 * j + 1], weights[t][step], b[2], b[3]);
+                    multiply_add(acc_o[t][2 * j], weights[t][step], b[0], b[1]);
+                    multiply_add(acc_o[t][2 * j + 1], weights[t][step], b[2], b[3]);
                 }
             }
         }
@@ -271,8 +286,8 @@ struct Windows {
                 load_matrices_transposed(b, last<STEPS>(rows + key + step * 16));
 #pragma unroll
                 for (int t = 0; t < TILES; t++) {
-                    multiply_add(result[t][UNITS - 1], weights[t][step], b[0], b[1]);
-                    if (STEPS > 1) multiply_add(result[t][UNITS - 1], weights[t][(step + 1) % STEPS], b[2], b[3]);
+                    multiply_add(acc_o[t][UNITS - 1], weights[t][step], b[0], b[1]);
+                    if (STEPS > 1) multiply_add(acc_o[t][UNITS - 1], weights[t][(step + 1) % STEPS], b[2], b[3]);
                 }
             }
         }
@@ -283,7 +298,7 @@ struct Windows {
     __device__ __forceinline__ void walk(int key) {
         if (key >= arrived) land();
         multiply_keys<STEPS>(key);
-        weigh<STEPS>();
+        online_softmax<STEPS>();
         multiply_values<STEPS>(key);
     }
 
@@ -319,17 +334,17 @@ struct Windows {
         value_rows = shared_values + (lane & 15) * PITCH + (lane >> 4) * 16;
         last_keys = shared_keys + lane * PITCH + (UNITS - 1) * 16;
         arrived = 0;
-        // How many are asked for is worked out anew each time: in the walk over the keys every register counts.
+        // The count is recomputed each time: in the loop over the keys every register counts.
         while (tile < Asked(p, down, across).count) {
             place_queries();
 #pragma unroll
             for (int t = 0; t < TILES; t++) {
 #pragma unroll
-                for (int h = 0; h < 2; h++) top[t][h] = NOTHING, sum[t][h] = 0.0f;
+                for (int h = 0; h < 2; h++) row_max[t][h] = NOTHING, row_sum[t][h] = 0.0f;
 #pragma unroll
                 for (int j = 0; j < UNITS; j++)
 #pragma unroll
-                    for (int i = 0; i < 4; i++) result[t][j][i] = 0.0f;
+                    for (int i = 0; i < 4; i++) acc_o[t][j][i] = 0.0f;
             }
             int key = 0;
             for (; key + KEYS <= rows; key += KEYS) walk<KEYS / 16>(key);
@@ -343,8 +358,8 @@ struct Windows {
                     int query = tile + t * 16 + h * 8 + (lane >> 2);
                     int2 at = asked.token(query, reciprocal);
                     int to = (at.y * (p.pooled ? p.grid / 2 : p.grid) + at.x) * p.heads * depth + head * depth;
-                    store_window_row<UNITS>(p.out, query < asked.count && stored ? to : -1, depth, lane, sum[t][h],
-                                            [&](int unit, int i) { return result[t][unit][2 * h + i]; });
+                    store_window_row<UNITS>(p.out, query < asked.count && stored ? to : -1, depth, lane, row_sum[t][h],
+                                            [&](int unit, int i) { return acc_o[t][unit][2 * h + i]; });
                 }
             tile += (alone ? 1 : blockDim.x >> 5) * QUERIES * p.parts;
             if (tile < asked.count) load_queries(p, asked, reciprocal, tile, head);

@@ -1,6 +1,6 @@
 /*!
-What the attention inside windows (cuda/window_attention.cu) needs beside cuda/attention.cuh: a few instructions, its arguments, which queries
-of a window somebody asks for, how four lanes exchange what they loaded, and how a row of results is stored.
+Shared by the window attention kernels, in addition to attention.cuh: a few instructions, the
+arguments, the needed queries of a window, the exchange between four lanes, and the store of a row.
 */
 
 // ---- primitives ----
@@ -12,7 +12,8 @@ __device__ __forceinline__ u32 greater(u32 a, u32 b) {
     return r;
 }
 __device__ __forceinline__ u32 word_from_lane(u32 x, int mask) { return __shfl_xor_sync(0xffffffffu, x, mask); }
-/// 16 bytes from global to shared memory in the background, or nothing at all; zeros where `valid` is false.
+/// Asynchronous copy of 16 bytes from global to shared memory if `wanted`; zeros where `valid` is
+/// false.
 __device__ __forceinline__ void copy16_if(bool wanted, u32 to, const void* from, bool valid) {
     int bytes = valid ? 16 : 0;
     asm volatile("{ .reg .pred p; setp.ne.b32 p, %3, 0; @p cp.async.cg.shared.global.L2::128B [%0], [%1], 16, %2; }" ::"r"(to), "l"(from),
@@ -73,9 +74,9 @@ struct Asked {
     }
 };
 
-/// Stores a row of results divided by the sum of its weights, from element `to` on; below 0 where nobody asks for it. Each of a quad's
-/// lanes holds columns 2 (lane mod 4) and the next one of a 16-byte unit, `at(unit, 0)` and `at(unit, 1)`; `sum` is this lane's share of
-/// the weights.
+/// Stores a row of results divided by the sum of its weights, from element `to` on; below 0 where
+/// nobody asks for it. Each of a quad's lanes holds columns 2 (lane mod 4) and the next one of a
+/// 16-byte unit, `at(unit, 0)` and `at(unit, 1)`; `sum` is this lane's share of the weights.
 template <int UNITS, class At>
 __device__ __forceinline__ void store_window_row(f16* out, int to, int depth, int lane, float sum, At at) {
     int t = lane & 3;

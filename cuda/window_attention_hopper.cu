@@ -1,19 +1,29 @@
 /*!
-The attention inside windows of window_attention.cu for Hopper alone (sm_90a): large windows, whose queries are not pooled.
+Window attention for Hopper only (sm_90a): large windows whose queries are not pooled; otherwise as
+window_attention.cu.
 
-A block has a window and head (a "pair"), or part of its queries; each of its warpgroups has 64 of them and multiplies with `wgmma`,
-scores and results in registers, all of Q, K and V read from shared memory through descriptors (128-byte swizzle). All threads copy
-with `cp.async`, straight from the map: first the queries and the keys and values of the first step, then those of the others, a group
-each with a barrier of its own. A warp says that its share of a step has landed when it has issued the products of the step before, so
-that no warpgroup waits for another that is less than a step behind. While one step's scores are weighed, the values of the step
-before are multiplied, as FlashAttention-3 (Shah et al., 2024) does within a warpgroup.
+| instance                   | columns | queries x keys of a step | shared, 16x16, 14x14 | registers |
+|----------------------------|---------|--------------------------|----------------------|-----------|
+| window_attention_56_hopper | to 56   | 64 x 80                  | 90 176, 69 696       | 122       |
+| window_attention_72_hopper | to 72   | 64 x 64                  | 139 328, 139 328     | 121       |
+| window_attention_96_hopper | to 96   | 64 x 64                  | 129 088, 104 512     | 123       |
 
-Shared memory: chunks of 64 columns, 128 bytes a row. One of the keys, one of the values; columns beyond 64 lie together in a third,
-the values' first, then the keys'. Then a chunk of 64 rows for each warpgroup's queries; their columns beyond 64 lie side by side, for
-as many warpgroups as a row holds.
+A block has a window and head (a "pair"), or part of its queries. Each warpgroup has 64 queries and
+multiplies with `wgmma`; scores and O are in registers, and Q, K and V are read from shared memory
+through descriptors (128-byte swizzle). All threads copy with `cp.async` from the map: first the
+queries with the keys and values of the first step, then the other steps, a group each with its own
+barrier. A warp arrives for its share of a step after it has issued the matmuls of the step before,
+so that no warpgroup waits for another that is less than a step behind. The values of a step are
+multiplied while the softmax of the next step runs, as in FlashAttention-3 (Shah et al., 2024)
+within a warpgroup.
 
-Grid: `x` = heads, `y` = parts of the queries, `z` = windows: those inside the map first, so that the blocks that take longest begin
-first. Blocks whose part nobody asks for end at once.
+Shared memory: chunks of 64 columns, 128 bytes a row. One chunk of keys, one of values; columns
+beyond 64 lie together in a third, the values' first, then the keys'. Then a chunk of 64 rows for
+each warpgroup's queries; their columns beyond 64 lie side by side, for as many warpgroups as a row
+holds.
+
+Grid: `x` = heads, `y` = parts of the queries, `z` = windows: those inside the map first, so that
+the longest blocks begin first. Blocks whose part has no needed queries end at once.
 */
 
 #include "attention.cuh"
@@ -45,8 +55,8 @@ struct HopperWindows {
     u32 shared, barriers;
     u64 query_rows, query_rest, key_rows, key_rest, value_rows;  // descriptors
 
-    float result[COLUMNS / 2];
-    float top[2], sum[2], scale[2];  // of rows lane / 4 and lane / 4 + 8 of the warp's 16
+    float acc_o[COLUMNS / 2];
+    float row_max[2], row_sum[2], scale[2];  // of rows lane / 4 and lane / 4 + 8 of the warp's 16
 
     // ---- copies ----
 
@@ -55,9 +65,10 @@ struct HopperWindows {
     /// As an address: with offsets in bytes that have no sign a copy takes the fewest instructions.
     static __device__ __forceinline__ const char* behind(const f16* p, u32 elements) { return (const char*)p + elements * 2; }
 
-    /// The block's queries from `first` on; zeros behind the last one and behind `depth`. Eight threads copy a row: a unit each of the first
-    /// chunk, then what is beyond it. What does not change from row to row is worked out before: copies take more time for their
-    /// instructions than for what they bring.
+    /// The block's queries from `first` on; zeros behind the last one and behind `depth`. Eight
+    /// threads copy a row: a unit each of the first chunk, then what is beyond it. What does not
+    /// change from row to row is worked out before: copies take more time for their instructions
+    /// than for what they bring.
     __device__ __forceinline__ void fetch_queries(const HopperWindowProblem& p, const Asked& asked, int first, int reciprocal, int head,
                                                   u32 to) const {
         u32 groups = blockDim.x >> 7, token = 3 * p.heads * depth, unit = threadIdx.x & 7, line = threadIdx.x >> 3;
@@ -76,8 +87,9 @@ struct HopperWindows {
         }
     }
 
-    /// The keys and values of rows `begin` to `end`, in the same way. `token` and `bias`: the head's keys of the window's first token and
-    /// of a padding token; `high` and `wide`: what the map has of the window.
+    /// The keys and values of rows `begin` to `end`, in the same way. `token` and `bias`: the
+    /// head's keys of the window's first token and of a padding token; `high` and `wide`: what the
+    /// map has of the window.
     __device__ __forceinline__ void fetch(const HopperWindowProblem& p, const f16* token, const f16* bias, int high, int wide, u32 begin,
                                           u32 end) const {
         u32 columns = p.heads * depth * 2, unit = threadIdx.x & 7, line = threadIdx.x >> 3, beyond = CHUNK + unit % (REST > 0 ? REST : 8) * 8;
@@ -111,33 +123,34 @@ struct HopperWindows {
 
     // ---- products ----
 
-    /// Nothing but products between the beginning and the commit: control flow there makes the compiler serialise them.
+    /// Nothing but `wgmma` between fence and commit: control flow there makes the compiler
+    /// serialise them.
     template <int N>
     __device__ __forceinline__ void issue_scores(float (&scores)[N], int key) {
         settle(scores);
-        products_begin();
+        wgmma_fence();
 #pragma unroll
         for (int step = 0; step < WIDTH / 16; step++) {
             u64 a = step < 4 ? query_rows + step * 2 : query_rest + (step - 4) * 2;
             u64 b = step < 4 ? key_rows + step * 2 : key_rest + (step - 4) * 2;
-            multiply_keys_async(scores, a, b + key * 8, step > 0 ? 1 : 0);
+            wgmma_ss(scores, a, b + key * 8, step > 0 ? 1 : 0);
         }
-        products_commit();
+        wgmma_commit();
     }
 
     template <int N>
     __device__ __forceinline__ void issue_values(const u32 (&weights)[N][4], int key) {
-        settle(result);
-        products_begin();
+        settle(acc_o);
+        wgmma_fence();
 #pragma unroll
-        for (int step = 0; step < N; step++) multiply_values_async(result, weights[step], value_rows + key * 8 + step * 128);
-        products_commit();
+        for (int step = 0; step < N; step++) wgmma_rs(acc_o, weights[step], value_rows + key * 8 + step * 128);
+        wgmma_commit();
     }
 
-    /// Scores of the keys from `key` on to weights 2^(s log2 e - top), still f32 and in place; true if results must be rescaled by
-    /// `scale`. As attention_hopper.cu does it.
+    /// Scores of the keys from `key` on to weights 2^(s log2 e - row_max), still f32 and in place;
+    /// true if results must be rescaled by `scale`. As attention_hopper.cu does it.
     template <int N>
-    __device__ __forceinline__ bool weigh(float (&scores)[N], int key) {
+    __device__ __forceinline__ bool online_softmax(float (&scores)[N], int key) {
         if (key + 2 * N > keys) {
 #pragma unroll
             for (int j = 0; j < N; j++)
@@ -151,29 +164,29 @@ struct HopperWindows {
             high[h] = fmaxf(high[h], from_lane(high[h], 1));
             high[h] = fmaxf(high[h], from_lane(high[h], 2)) * LOG2E;
         }
-        bool rescale = any_lane(high[0] > top[0] + HEADROOM || high[1] > top[1] + HEADROOM);
+        bool rescale = any_lane(high[0] > row_max[0] + HEADROOM || high[1] > row_max[1] + HEADROOM);
         if (rescale) {
 #pragma unroll
             for (int h = 0; h < 2; h++) {
-                float next = fmaxf(top[h], high[h]);
-                scale[h] = power_of_two(top[h] - next);
-                top[h] = next;
-                sum[h] *= scale[h];
+                float next = fmaxf(row_max[h], high[h]);
+                scale[h] = power_of_two(row_max[h] - next);
+                row_max[h] = next;
+                row_sum[h] *= scale[h];
             }
         }
 #pragma unroll
         for (int j = 0; j < N; j++) {
             int h = j / 2 & 1;
-            scores[j] = power_of_two(fmaf(scores[j], LOG2E, -top[h]));
-            sum[h] += scores[j];
+            scores[j] = power_of_two(fmaf(scores[j], LOG2E, -row_max[h]));
+            row_sum[h] += scores[j];
         }
-        before_waiting(sum, barriers);
+        before_waiting(row_sum, barriers);
         return rescale;
     }
 
     __device__ __forceinline__ void rescale_result() {
 #pragma unroll
-        for (int j = 0; j < COLUMNS / 2; j++) result[j] *= scale[j / 2 & 1];
+        for (int j = 0; j < COLUMNS / 2; j++) acc_o[j] *= scale[j / 2 & 1];
     }
 
     template <int N>
@@ -192,9 +205,9 @@ struct HopperWindows {
         barrier_wait(barriers, 0);
         issue_scores(scores, 0);
         hand_over(1);
-        products_wait<0>();
+        wgmma_wait<0>();
         settle(scores);
-        weigh(scores, 0);  // there is nothing yet to rescale
+        online_softmax(scores, 0);  // there is nothing yet to rescale
         pack_weights(scores, weights);
         int key = 0;
         for (int step = 1; step < last; step++) {
@@ -203,11 +216,11 @@ struct HopperWindows {
             issue_values(weights, key);
             hand_over(step + 1);
             key += KEYS;
-            products_wait<1>();
+            wgmma_wait<1>();
             settle(scores);
-            bool rescale = weigh(scores, key);
-            products_wait<0>();
-            settle(result);
+            bool rescale = online_softmax(scores, key);
+            wgmma_wait<0>();
+            settle(acc_o);
             if (rescale) rescale_result();
             pack_weights(scores, weights);
         }
@@ -215,21 +228,21 @@ struct HopperWindows {
         issue_scores(ends, key + KEYS);
         issue_values(weights, key);
         key += KEYS;
-        products_wait<1>();
+        wgmma_wait<1>();
         settle(ends);
-        bool rescale = weigh(ends, key);
-        products_wait<0>();
-        settle(result);
+        bool rescale = online_softmax(ends, key);
+        wgmma_wait<0>();
+        settle(acc_o);
         if (rescale) rescale_result();
         pack_weights(ends, closing);
         issue_values(closing, key);
-        products_wait<0>();
-        settle(result);
+        wgmma_wait<0>();
+        settle(acc_o);
     }
 
     __device__ __forceinline__ void run(const HopperWindowProblem& p, u32 shared_base) {
-        grid_wait();
-        grid_release();
+        pdl_wait();
+        pdl_launch_dependents();
         shared = shared_base;
         thread = threadIdx.x & 127;
         lane = threadIdx.x & 31;
@@ -270,17 +283,17 @@ struct HopperWindows {
         query_rows = descriptor(queries + group * TILE);
         query_rest = descriptor(rest + group / BESIDE * TILE + group % BESIDE * REST * 16);
 #pragma unroll
-        for (int h = 0; h < 2; h++) top[h] = NOTHING, sum[h] = 0.0f, scale[h] = 1.0f;
+        for (int h = 0; h < 2; h++) row_max[h] = NOTHING, row_sum[h] = 0.0f, scale[h] = 1.0f;
 #pragma unroll
-        for (int j = 0; j < COLUMNS / 2; j++) result[j] = 0.0f;
+        for (int j = 0; j < COLUMNS / 2; j++) acc_o[j] = 0.0f;
         attend();
         query += (thread >> 5) * 16 + (lane >> 2);
 #pragma unroll
         for (int h = 0; h < 2; h++) {
             int2 at = asked.token(query + h * 8, reciprocal);
             int to = ((at.y * p.grid + at.x) * p.heads + head) * depth;
-            store_window_row<UNITS>(p.out, query + h * 8 < asked.count ? to : -1, depth, lane, sum[h],
-                                    [&](int unit, int i) { return result[unit * 4 + 2 * h + i]; });
+            store_window_row<UNITS>(p.out, query + h * 8 < asked.count ? to : -1, depth, lane, row_sum[h],
+                                    [&](int unit, int i) { return acc_o[unit * 4 + 2 * h + i]; });
         }
     }
 };

@@ -75,7 +75,7 @@ fn a_module_is_loaded_once() {
     let Some(fakes) = shared() else { return };
     let dir = tempfile::tempdir().unwrap();
     let (csv, log) = (dir.path().join("kernels.csv"), dir.path().join("log"));
-    let mut command = selftest(fakes.dir(), &csv, "attention,decoder,memory-encoder,trunk", "2500");
+    let mut command = selftest(fakes.dir(), &csv, "attention,decoder,memory-encoder,hiera", "2500");
     let output = command.env("FAKE_CUDA_LOG", &log).output().unwrap();
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     let log = std::fs::read_to_string(&log).unwrap();

@@ -44,7 +44,7 @@ static void land(const Box& b) {
     }
     barrier_step(barriers.at(b.barrier), 0, -(long)b.map->box * 128);
 }
-template <bool SEVERAL> static void fetch_box(u32 to, const TensorMap* map, i32 column, i32 row, u32 barrier, u32 blocks) {
+template <bool SEVERAL> static void tma_load(u32 to, const TensorMap* map, i32 column, i32 row, u32 barrier, u32 blocks) {
     here(to), here(barrier);
     if (blocks >> cluster_size || !(blocks >> block_of(me->id) & 1) || (!SEVERAL && blocks != 1u << block_of(me->id))) { printf("bad mask %x\n", blocks); exit(1); }
     for (u32 rank = 0; rank < cluster_size; rank++) if (blocks >> rank & 1) {

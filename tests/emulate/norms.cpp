@@ -21,7 +21,7 @@ template <class P> static void test(const char* name, int m, int k, int clusters
     std::vector<unsigned char> behind(128 * 1000); fetched.assign(1000, 0);
     ahead_first = behind.data(), ahead_end = ahead_first + behind.size();
     const TensorMap tokens{a.data(), m, k, P::TOKEN_ROWS}, weights{w.data(), n, k, P::WEIGHT_ROWS};
-    clusters = std::min(clusters, (m + P::ROWS * P::DOWN - 1) / (P::ROWS * P::DOWN)), slow = lazy;
+    clusters = std::min(clusters, (m + P::TILE_M * P::CLUSTER_M - 1) / (P::TILE_M * P::CLUSTER_M)), slow = lazy;
     run_clusters(clusters, P::CLUSTER, P::THREADS, [&] {
         P p; p.run(&tokens, &weights, bias.data(), residual.data(), weight.data(), shift.data(), out.data(), m, k, ahead_first, 1000, block_of(me->id) << 18 | 1024);
     });
@@ -43,25 +43,25 @@ template <class P> static void test(const char* name, int m, int k, int clusters
 }
 template <class P> static void suite(const char* name, bool all) {
     test<P>(name, 33, 96, 1, true);
-    test<P>(name, 128 * P::DOWN * 4 - 27, 144, 1, true, false, 50);  // four tiles in a row: each place is used twice
+    test<P>(name, 128 * P::CLUSTER_M * 4 - 27, 144, 1, true, false, 50);  // four tiles in a row: each place is used twice
     if (!all) return;
     test<P>(name, 129, 464, 1, true);
     test<P>(name, 1, 64, 1, false);
-    test<P>(name, 128 * P::DOWN * 3, 80, 2, true, false, 300);
-    test<P>(name, 128 * P::DOWN * 5 + 1, 112, 2, true);
-    test<P>(name, 128 * P::DOWN * 3 - 1, 0, 1, true, true, 10);
-    test<P>(name, 128 * P::DOWN + 64, 0, 2, false, true);
+    test<P>(name, 128 * P::CLUSTER_M * 3, 80, 2, true, false, 300);
+    test<P>(name, 128 * P::CLUSTER_M * 5 + 1, 112, 2, true);
+    test<P>(name, 128 * P::CLUSTER_M * 3 - 1, 0, 1, true, true, 10);
+    test<P>(name, 128 * P::CLUSTER_M + 64, 0, 2, false, true);
 }
 int main(int count, char** words) {
     const bool all = !shipped_alone(count, words);
-    suite<Norm<96, 96, 6, 2, 1>>("96", all);
-    suite<Norm<224, 112, 6, 1, 2>>("224", all);
-    suite<Norm<384, 128, 5, 1, 3>>("384 by 3", all);
-    suite<Norm<448, 160, 4, 2, 3>>("448 by 6", all);
-    suite<Norm<576, 192, 4, 1, 3>>("576 by 3", all);
+    suite<GemmResidualLayerNorm<96, 96, 6, 2, 1>>("96", all);
+    suite<GemmResidualLayerNorm<224, 112, 6, 1, 2>>("224", all);
+    suite<GemmResidualLayerNorm<384, 128, 5, 1, 3>>("384 by 3", all);
+    suite<GemmResidualLayerNorm<448, 160, 4, 2, 3>>("448 by 6", all);
+    suite<GemmResidualLayerNorm<576, 192, 4, 1, 3>>("576 by 3", all);
     if (!all) return 0;
-    suite<Norm<144, 144, 5, 2, 1>>("144", all);
-    suite<Norm<288, 144, 5, 1, 2>>("288", all);
-    suite<Norm<448, 160, 4, 1, 3>>("448 by 3", all);
-    suite<Norm<576, 192, 4, 2, 3>>("576 by 6", all);
+    suite<GemmResidualLayerNorm<144, 144, 5, 2, 1>>("144", all);
+    suite<GemmResidualLayerNorm<288, 144, 5, 1, 2>>("288", all);
+    suite<GemmResidualLayerNorm<448, 160, 4, 1, 3>>("448 by 3", all);
+    suite<GemmResidualLayerNorm<576, 192, 4, 2, 3>>("576 by 6", all);
 }

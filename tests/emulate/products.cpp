@@ -7,13 +7,13 @@ Runs the products' own source (cuda/gemm_hopper.cu) on the CPU (cluster.h) and c
 template <class P> static void test(const char* name, int m, int n, int k, int clusters, bool lazy) {
     Halves a((long)m * k, 1), w((long)n * k, 1 / sqrtf(k)), bias(n, 1), out((long)m * n);
     const TensorMap tokens{a.data(), m, k, P::TOKEN_ROWS}, weights{w.data(), n, k, P::WEIGHT_ROWS};
-    int across = (n + P::COLUMNS * P::ACROSS - 1) / (P::COLUMNS * P::ACROSS), tiles = across * ((m + P::ROWS * P::DOWN - 1) / (P::ROWS * P::DOWN));
+    int across = (n + P::TILE_N * P::CLUSTER_N - 1) / (P::TILE_N * P::CLUSTER_N), tiles = across * ((m + P::TILE_M * P::CLUSTER_M - 1) / (P::TILE_M * P::CLUSTER_M));
     clusters = std::min(clusters, tiles), slow = lazy;
     run_clusters(clusters, P::CLUSTER, P::THREADS, [&] { P p; p.run(&tokens, &weights, bias.data(), out.data(), m, n, k, block_of(me->id) << 18 | 1024); });
     Errors errors;
     for (int i = 0; i < m; i++) for (int j = 0; j < n; j++) {
         double s = bias.at(j); for (int c = 0; c < k; c++) s += a.at((long)i * k + c) * w.at((long)j * k + c);
-        errors.add(out.at((long)i * n + j), P::IS_ACTIVATED ? gelu64(s) : s);
+        errors.add(out.at((long)i * n + j), P::HAS_GELU ? gelu64(s) : s);
     }
     printf("%s %d x %d x %d, %d clusters, slow %d: max abs %.2e rel %.2e", name, m, n, k, clusters, lazy, errors.most, errors.relative());
     verdict(exceeds(errors.most, 5e-3) || exceeds(errors.relative(), 6e-4) || out.beyond());
@@ -21,7 +21,7 @@ template <class P> static void test(const char* name, int m, int n, int k, int c
 template <class P> static void suite(const char* name, bool all) {
     test<P>(name, 33, 64, 96, 1, true);
     test<P>(name, 385, 448, 144, 2, true);
-    test<P>(name, 129, 384 * P::ACROSS, 464, 1, true);  // more chunks a tile than slots: phases of a tile that is not begun yet
+    test<P>(name, 129, 384 * P::CLUSTER_N, 464, 1, true);  // more chunks a tile than slots: phases of a tile that is not begun yet
     if (!all) return;
     test<P>(name, 300, 384, 64, 1, false);
     test<P>(name, 1100, 128, 112, 1, true);
@@ -31,10 +31,10 @@ template <class P> static void suite(const char* name, bool all) {
 }
 int main(int count, char** words) {
     const bool all = !shipped_alone(count, words);
-    suite<Product<true, 128, 6, 2, 1>>("128 by 2", all);
-    suite<Product<true, 192, 5, 2, 1>>("192 by 2", all);
-    suite<Product<true, 128, 6, 2, 2>>("128 by 4", all);
-    suite<Product<true, 192, 5, 2, 2>>("192 by 4", all);
-    suite<Product<false, 128, 6, 2, 1>>("plain 128 by 2", false);
-    suite<Product<false, 192, 5, 2, 1>>("plain 192 by 2", false);
+    suite<GemmBiasGelu<true, 128, 6, 2, 1>>("128 by 2", all);
+    suite<GemmBiasGelu<true, 192, 5, 2, 1>>("192 by 2", all);
+    suite<GemmBiasGelu<true, 128, 6, 2, 2>>("128 by 4", all);
+    suite<GemmBiasGelu<true, 192, 5, 2, 2>>("192 by 4", all);
+    suite<GemmBiasGelu<false, 128, 6, 2, 1>>("plain 128 by 2", false);
+    suite<GemmBiasGelu<false, 192, 5, 2, 1>>("plain 192 by 2", false);
 }

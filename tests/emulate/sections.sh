@@ -27,11 +27,11 @@ wrong keys.cu.attention keys_of_one_time 'p.time_bias[of]' 4.0f
 wrong attention.cu.attention attention_has_no_bias p.bias nullptr
 wrong attention_hopper.cu.attention attention_has_no_bias p.bias nullptr
 for column in '' ' + 1'; do
-    wrong attention.cu.attention attention_weighs_all_keys_alike "fmaf(scores[r][j][2 * h$column], LOG2E, -top[r][h])" 0.0f
-    wrong window_attention.cu.attention windows_weigh_all_keys_alike "fmaf(scores[t][j][2 * h$column], LOG2E, -top[t][h])" 0.0f
+    wrong attention.cu.attention attention_weighs_all_keys_alike "fmaf(scores[r][j][2 * h$column], LOG2E, -row_max[r][h])" 0.0f
+    wrong window_attention.cu.attention windows_weigh_all_keys_alike "fmaf(scores[t][j][2 * h$column], LOG2E, -row_max[t][h])" 0.0f
 done
-wrong attention_hopper.cu.attention attention_weighs_all_keys_alike 'fmaf(scores[j], LOG2E, -top[h])' 0.0f
-wrong window_attention_hopper.cu.attention windows_weigh_all_keys_alike 'fmaf(scores[j], LOG2E, -top[h])' 0.0f
+wrong attention_hopper.cu.attention attention_weighs_all_keys_alike 'fmaf(scores[j], LOG2E, -row_max[h])' 0.0f
+wrong window_attention_hopper.cu.attention windows_weigh_all_keys_alike 'fmaf(scores[j], LOG2E, -row_max[h])' 0.0f
 wrong gemm_layernorm_hopper.cu.gemm norm_has_no_bias 'norm_bias[column]' 0.0f
 last='power_of_two(fmaf(scores[i + n][2 * a + 1], LOG2E, behind[a]))'
 wrong decoder_image.cuh.attention decoder_skips_the_last_token_of_a_tile "$last" "(i + n == EIGHTS - 1 && of.part == 3 ? 0.0f : $last)"

@@ -66,13 +66,13 @@ static void product(Op op) {
     if (late_products) { pending[me->id].push_back(op); return; }
     group_collective(&op, [](Fiber* f) { Op* ops[128]; for (int l = 0; l < 128; l++) ops[l] = (Op*)f[l].args; execute(ops, f[0].id); });
 }
-template <int R> static void multiply_keys_async(float (&d)[R], u64 a, u64 b, int add) { product({d, R * 2, 0, a, b, add, true}); }
-template <int R> static void multiply_values_async(float (&d)[R], const u32 (&a)[4], u64 b) { product({d, R * 2, a, 0, b, 1, false}); }
-static void grid_wait() {}
-static void grid_release() {}
-static void products_begin() {}
-static void products_commit() { if (late_products) queue[me->id].push_back(pending[me->id]), pending[me->id].clear(); }
-template <int LATEST> static void products_wait() {
+template <int R> static void wgmma_ss(float (&d)[R], u64 a, u64 b, int add) { product({d, R * 2, 0, a, b, add, true}); }
+template <int R> static void wgmma_rs(float (&d)[R], const u32 (&a)[4], u64 b) { product({d, R * 2, a, 0, b, 1, false}); }
+static void pdl_wait() {}
+static void pdl_launch_dependents() {}
+static void wgmma_fence() {}
+static void wgmma_commit() { if (late_products) queue[me->id].push_back(pending[me->id]), pending[me->id].clear(); }
+template <int LATEST> static void wgmma_wait() {
     if (!late_products) return;
     int dummy;
     group_collective(&dummy, [](Fiber* f) {
@@ -108,8 +108,8 @@ static void barrier_wait(u32 b, u32 parity) {
     Barrier& x = barriers.at(b);
     while ((x.phase & 1) == (int)parity) x.waiting.wait();
 }
-static void turn_give(int b) { turn_arrive(b + 16 * block_of(me->id), 256); }
-static void turn_wait(int b) { turn_join(b + 16 * block_of(me->id), 256); }
+static void named_barrier_arrive(int b) { turn_arrive(b + 16 * block_of(me->id), 256); }
+static void named_barrier_sync(int b) { turn_join(b + 16 * block_of(me->id), 256); }
 static bool barrier_ready(u32 b, u32 parity) { return (barriers.at(b).phase & 1) != (int)parity; }
 template <int> static void registers_release() {}
 template <int> static void registers_claim() {}

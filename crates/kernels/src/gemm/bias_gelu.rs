@@ -69,7 +69,7 @@ pub(super) fn configs() -> impl Iterator<Item = TileConfig> {
     CONFIGS.into_iter()
 }
 
-/// Shared memory of a block, bytes: `Product::SHARED` in the source.
+/// Shared memory of a block, bytes: `GemmBiasGelu::SHARED` in the source.
 fn shared(config: &TileConfig) -> u32 {
     config.stages_bytes() + STAGING
 }

@@ -160,7 +160,7 @@ fn n_of(name: &str) -> Option<usize> {
     CONFIGS.iter().find(|(_, config)| config.name == name).map(|(n, _)| *n)
 }
 
-/// Shared memory of a block, bytes: `Norm::SHARED` in the source. Eight warps store 16 rows each, with 16
+/// Shared memory of a block, bytes: `GemmResidualLayerNorm::SHARED` in the source. Eight warps store 16 rows each, with 16
 /// bytes of padding a row; the blocks of a row send each other mean and squared differences, into two
 /// buffers with a barrier each; bias and the norm's weight and bias are f32.
 fn shared(config: &TileConfig) -> u32 {

@@ -172,7 +172,7 @@ impl ClusterKernel {
         let blocks = u32::try_from(clusters * self.config.blocks() as usize);
         let grid = (blocks.context("too many blocks")?, 1, 1);
         let launch = Launch { grid, threads: THREADS };
-        // SAFETY: the caller's promise. The thread that copies tiles waits before the first (`bring_all`
+        // SAFETY: the caller's promise. The thread that copies tiles waits before the first (`load_all_tiles`
         // in the source), and all stores of a block depend on those tiles; other reads of memory that
         // earlier kernels write wait, too.
         Ok(unsafe { self.function.with_mode(mode).launch(launch, args, stream) }?)
