@@ -35,6 +35,7 @@ Grid: `x` = blocks of queries, `y` = splits of the keys, `z` = batch. With more 
 blocks write unnormalised f32 partial results, and `attention_combine_*` combines them.
 */
 
+#include "ptx.cuh"
 #include "attention.cuh"
 
 // ---- attention ----

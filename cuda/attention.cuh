@@ -10,8 +10,6 @@ typedef unsigned short f16;
 
 // ---- primitives (PTX ISA 7.4, sm_80) ----
 
-__device__ __forceinline__ u32 shared_address(const void* p) { return (u32)__cvta_generic_to_shared(p); }
-
 /// Asynchronous copy of 16 bytes from global to shared memory; zeros where `valid` is false.
 __device__ __forceinline__ void copy16(u32 to, const void* from, bool valid) {
     int bytes = valid ? 16 : 0;
@@ -43,7 +41,6 @@ __device__ __forceinline__ float shared_float(u32 address) {
 }
 __device__ __forceinline__ float from_lane(float x, int mask) { return __shfl_xor_sync(0xffffffffu, x, mask); }
 __device__ __forceinline__ bool any_lane(bool p) { return __any_sync(0xffffffffu, p); }
-__device__ __forceinline__ void warp_barrier() { __syncwarp(); }
 __device__ __forceinline__ void block_barrier() { __syncthreads(); }
 
 // ---- tensor-core primitives ----

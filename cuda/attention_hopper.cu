@@ -20,6 +20,7 @@ named barriers, so that one computes its softmax while the other multiplies, as 
 (Shah et al., 2024) does.
 */
 
+#include "ptx.cuh"
 #include "attention.cuh"
 #include "wgmma.cuh"
 

@@ -6,6 +6,7 @@ leaves as halves, which is what the memory bank keeps.
 A block has 64 columns of a layer and asks for all of their weights at once, 256 bytes a thread. (`__launch_bounds__` says that a single block to a
 multiprocessor is enough: ptxas, left alone, saves registers, asks for a few words, waits for them, and asks for the next ones.)
 */
+#include "ptx.cuh"
 #include "attention.cuh"
 
 // ---- heads ----

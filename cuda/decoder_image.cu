@@ -27,6 +27,7 @@ fewer multiprocessors than blocks the weights would come twice. Nobody has measu
 
 Grid: `x` = tiles; one-dimensional.
 */
+#include "ptx.cuh"
 #include "attention.cuh"
 #include "decoder_image.cuh"
 
@@ -41,22 +42,6 @@ __device__ __forceinline__ void load_pair(float& first, float& second, const flo
     asm volatile("ld.global.nc.v2.f32 {%0,%1}, [%2];" : "=f"(first), "=f"(second) : "l"(from));
 }
 __device__ __forceinline__ float reciprocal_root(float x) { return rsqrtf(x); }
-__device__ __forceinline__ float reciprocal(float x) {
-    float r;
-    asm("rcp.approx.ftz.f32 %0, %1;" : "=f"(r) : "f"(x));
-    return r;
-}
-__device__ __forceinline__ float2 load_shared_pair(u32 address) {
-    float2 r;
-    asm volatile("ld.shared.v2.f32 {%0,%1}, [%2];" : "=f"(r.x), "=f"(r.y) : "r"(address) : "memory");
-    return r;
-}
-__device__ __forceinline__ void store_shared_pair(u32 address, float2 pair) {
-    asm volatile("st.shared.v2.f32 [%0], {%1,%2};" ::"r"(address), "f"(pair.x), "f"(pair.y) : "memory");
-}
-__device__ __forceinline__ void store_shared_word(u32 address, u32 word) {
-    asm volatile("st.shared.u32 [%0], %1;" ::"r"(address), "r"(word) : "memory");
-}
 
 // ---- attention ----
 

@@ -6,12 +6,6 @@ A tile of image tokens of the mask decoder, as a block has it, and the tokens' a
 
 // ---- primitives ----
 
-/// Both sums, each rounded.
-__device__ __forceinline__ u32 add_halves(u32 a, u32 b) {
-    u32 r;
-    asm("add.rn.f16x2 %0, %1, %2;" : "=r"(r) : "r"(a), "r"(b));
-    return r;
-}
 /// 16 bytes of weights, which this multiprocessor needs once. As if others could write them (no `.nc`): so no load moves behind a barrier, to
 /// where it is used.
 __device__ __forceinline__ void load_weights(u32 (&r)[4], const f16* from) {
@@ -21,12 +15,6 @@ __device__ __forceinline__ void load_weights(u32 (&r)[4], const f16* from) {
 /// 16 bytes of image tokens or positions, which the block may need again.
 __device__ __forceinline__ void load_tokens(u32 (&r)[4], const f16* from) {
     asm volatile("ld.global.L2::128B.v4.u32 {%0,%1,%2,%3}, [%4];" : "=r"(r[0]), "=r"(r[1]), "=r"(r[2]), "=r"(r[3]) : "l"(from) : "memory");
-}
-__device__ __forceinline__ void load_shared(u32 (&r)[4], u32 address) {
-    asm volatile("ld.shared.v4.u32 {%0,%1,%2,%3}, [%4];" : "=r"(r[0]), "=r"(r[1]), "=r"(r[2]), "=r"(r[3]) : "r"(address) : "memory");
-}
-__device__ __forceinline__ void store_shared(u32 address, const u32 (&r)[4]) {
-    asm volatile("st.shared.v4.u32 [%0], {%1,%2,%3,%4};" ::"r"(address), "r"(r[0]), "r"(r[1]), "r"(r[2]), "r"(r[3]) : "memory");
 }
 
 // ---- attention ----

@@ -24,6 +24,7 @@ kernels over the image together take 8 us more with 4096 tokens than with 16 on 
 Grid: `x` = tiles of 64 tokens, `y` = the first convolution's (dy, dx).
 */
 
+#include "ptx.cuh"
 #include "attention.cuh"
 #include "halves.cuh"
 #include "gelu.cuh"
@@ -45,11 +46,6 @@ __device__ __forceinline__ float4 shared_floats(u32 address) {
 __device__ __forceinline__ u32 either(bool second, u32 a, u32 b) {
     u32 r;
     asm("{ .reg .pred p; setp.ne.u32 p, %3, 0; selp.b32 %0, %2, %1, p; }" : "=r"(r) : "r"(a), "r"(b), "r"((u32)second));
-    return r;
-}
-__device__ __forceinline__ float either(bool second, float a, float b) {
-    float r;
-    asm("{ .reg .pred p; setp.ne.u32 p, %3, 0; selp.f32 %0, %2, %1, p; }" : "=f"(r) : "f"(a), "f"(b), "r"((u32)second));
     return r;
 }
 __device__ __forceinline__ float reciprocal_root(float x) { return rsqrtf(x); }

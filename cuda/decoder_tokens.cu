@@ -7,6 +7,7 @@ These launches follow one another and each has little to do, so that their time 
 needs before it uses any of it, and tokens that a block needs whole are normalized by each block itself. `__launch_bounds__` says that a single
 block to a multiprocessor is enough: ptxas, left alone, saves registers, asks for a few words, waits for them, and asks for the next ones.
 */
+#include "ptx.cuh"
 #include "attention.cuh"
 #include "halves.cuh"
 #include "decoder_tokens.cuh"

@@ -19,6 +19,7 @@ once for each tile that follows its own, and the other waits once. So a tile beg
 two has seen all stages before it.
 */
 
+#include "ptx.cuh"
 #include "common.cuh"
 #include "halves.cuh"
 #include "gelu.cuh"

@@ -37,6 +37,7 @@ of tile t. So each part meets its own phase, and overwrites nothing that is stil
 parts, after their matmuls, and no other block reads it.
 */
 
+#include "ptx.cuh"
 #include "common.cuh"
 #include "halves.cuh"
 #include "wgmma.cuh"

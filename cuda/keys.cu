@@ -13,17 +13,12 @@ pointers. What a thread holds of a product is up to it: k goes in the order in w
 columns of keys in one where a thread's eight lie side by side, so that rows are read and written 16 bytes at a time and nothing
 passes through shared memory.
 */
+#include "ptx.cuh"
 #include "attention.cuh"
 #include "halves.cuh"
 
 // ---- primitives ----
 
-/// Both sums, each rounded.
-__device__ __forceinline__ u32 add_halves(u32 a, u32 b) {
-    u32 r;
-    asm("add.rn.f16x2 %0, %1, %2;" : "=r"(r) : "r"(a), "r"(b));
-    return r;
-}
 /// To 2^-20, between 0 and 1.
 __device__ __forceinline__ float sine(float x) {
     float r;

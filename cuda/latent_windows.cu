@@ -31,6 +31,7 @@ that a block would take as long to read its weights and longer for all that is d
 
 Grid: `x` = 32, of 256 threads and 97792 bytes of shared memory.
 */
+#include "ptx.cuh"
 #include "attention.cuh"
 #include "halves.cuh"
 #include "gelu.cuh"
@@ -40,17 +41,6 @@ Grid: `x` = 32, of 256 threads and 97792 bytes of shared memory.
 
 __device__ __forceinline__ void load_shared(float (&r)[4], u32 address) {
     asm volatile("ld.shared.v4.f32 {%0,%1,%2,%3}, [%4];" : "=f"(r[0]), "=f"(r[1]), "=f"(r[2]), "=f"(r[3]) : "r"(address) : "memory");
-}
-__device__ __forceinline__ float2 load_shared_pair(u32 address) {
-    float2 r;
-    asm volatile("ld.shared.v2.f32 {%0,%1}, [%2];" : "=f"(r.x), "=f"(r.y) : "r"(address) : "memory");
-    return r;
-}
-__device__ __forceinline__ void store_shared_word(u32 address, u32 word) {
-    asm volatile("st.shared.u32 [%0], %1;" ::"r"(address), "r"(word) : "memory");
-}
-__device__ __forceinline__ void store_shared_float(u32 address, float x) {
-    asm volatile("st.shared.f32 [%0], %1;" ::"r"(address), "f"(x) : "memory");
 }
 /// An 8x8 matrix of halves, turned: a lane has columns 2 (lane % 4) and the next one of row lane / 4.
 __device__ __forceinline__ u32 transposed(u32 a) {

@@ -11,23 +11,9 @@ Needs attention.cuh and halves.cuh in front.
 __device__ __forceinline__ void load_tokens(u32 (&r)[4], const f16* from) {
     asm volatile("ld.global.v4.u32 {%0,%1,%2,%3}, [%4];" : "=r"(r[0]), "=r"(r[1]), "=r"(r[2]), "=r"(r[3]) : "l"(from) : "memory");
 }
-__device__ __forceinline__ void load_shared(u32 (&r)[4], u32 address) {
-    asm volatile("ld.shared.v4.u32 {%0,%1,%2,%3}, [%4];" : "=r"(r[0]), "=r"(r[1]), "=r"(r[2]), "=r"(r[3]) : "r"(address) : "memory");
-}
-/// One of two. NVRTC makes branches of `?:`, with shuffles inside them.
-__device__ __forceinline__ float either(bool second, float a, float b) {
-    float r;
-    asm("{ .reg .pred p; setp.ne.u32 p, %3, 0; selp.f32 %0, %2, %1, p; }" : "=f"(r) : "f"(a), "f"(b), "r"((u32)second));
-    return r;
-}
 __device__ __forceinline__ float reciprocal_root(float x) {
     float r;
     asm("rsqrt.approx.ftz.f32 %0, %1;" : "=f"(r) : "f"(x));
-    return r;
-}
-__device__ __forceinline__ float reciprocal(float x) {
-    float r;
-    asm("rcp.approx.ftz.f32 %0, %1;" : "=f"(r) : "f"(x));
     return r;
 }
 

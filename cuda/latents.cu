@@ -22,6 +22,7 @@ read all weights twice as often.
 
 Grids: latents_attend `x` = 4 tiles of 64 latents, `y` = splits; the others `x` = 32 tiles of eight latents.
 */
+#include "ptx.cuh"
 #include "attention.cuh"
 #include "halves.cuh"
 #include "gelu.cuh"

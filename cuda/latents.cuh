@@ -16,48 +16,18 @@ __device__ __forceinline__ float4 load_floats(const float* from) {
     asm volatile("ld.global.v4.f32 {%0,%1,%2,%3}, [%4];" : "=f"(r.x), "=f"(r.y), "=f"(r.z), "=f"(r.w) : "l"(from) : "memory");
     return r;
 }
-__device__ __forceinline__ void load_shared(u32 (&r)[4], u32 address) {
-    asm volatile("ld.shared.v4.u32 {%0,%1,%2,%3}, [%4];" : "=r"(r[0]), "=r"(r[1]), "=r"(r[2]), "=r"(r[3]) : "r"(address) : "memory");
-}
-__device__ __forceinline__ void store_shared(u32 address, const u32 (&r)[4]) {
-    asm volatile("st.shared.v4.u32 [%0], {%1,%2,%3,%4};" ::"r"(address), "r"(r[0]), "r"(r[1]), "r"(r[2]), "r"(r[3]) : "memory");
-}
-__device__ __forceinline__ float4 load_shared_floats(u32 address) {
-    float4 r;
-    asm volatile("ld.shared.v4.f32 {%0,%1,%2,%3}, [%4];" : "=f"(r.x), "=f"(r.y), "=f"(r.z), "=f"(r.w) : "r"(address) : "memory");
-    return r;
-}
 __device__ __forceinline__ void store_shared_floats(u32 address, float4 x) {
     asm volatile("st.shared.v4.f32 [%0], {%1,%2,%3,%4};" ::"r"(address), "f"(x.x), "f"(x.y), "f"(x.z), "f"(x.w) : "memory");
-}
-__device__ __forceinline__ float2 load_shared_pair(u32 address) {
-    float2 r;
-    asm volatile("ld.shared.v2.f32 {%0,%1}, [%2];" : "=f"(r.x), "=f"(r.y) : "r"(address) : "memory");
-    return r;
-}
-__device__ __forceinline__ void store_shared_pair(u32 address, float2 pair) {
-    asm volatile("st.shared.v2.f32 [%0], {%1,%2};" ::"r"(address), "f"(pair.x), "f"(pair.y) : "memory");
 }
 __device__ __forceinline__ float load_shared_float(u32 address) {
     float r;
     asm volatile("ld.shared.f32 %0, [%1];" : "=f"(r) : "r"(address) : "memory");
     return r;
 }
-__device__ __forceinline__ void store_shared_float(u32 address, float x) {
-    asm volatile("st.shared.f32 [%0], %1;" ::"r"(address), "f"(x) : "memory");
-}
-__device__ __forceinline__ void store_shared_word(u32 address, u32 word) {
-    asm volatile("st.shared.u32 [%0], %1;" ::"r"(address), "r"(word) : "memory");
-}
 __device__ __forceinline__ void store_shared_words(u32 address, u32 first, u32 second) {
     asm volatile("st.shared.v2.u32 [%0], {%1,%2};" ::"r"(address), "r"(first), "r"(second) : "memory");
 }
 __device__ __forceinline__ float reciprocal_root(float x) { return rsqrtf(x); }
-__device__ __forceinline__ float reciprocal(float x) {
-    float r;
-    asm("rcp.approx.ftz.f32 %0, %1;" : "=f"(r) : "f"(x));
-    return r;
-}
 /// A zero that is known behind a barrier only. ptxas moves no loads across a barrier, but what depends on them it does: not what this is added to.
 __device__ __forceinline__ u32 zero_behind_barrier() { return (u32)__syncthreads_or(0); }
 

@@ -24,6 +24,7 @@ Tokens past the last are the last one, and are not stored. A block reads its own
 
 Grid: memory_spread ceil(grid / 8) x ceil(grid / 4); the others ceil(tokens / 32).
 */
+#include "ptx.cuh"
 #include "attention.cuh"
 #include "halves.cuh"
 #include "gelu.cuh"

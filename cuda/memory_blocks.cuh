@@ -14,21 +14,10 @@ Needs attention.cuh and halves.cuh in front.
 
 // ---- primitives ----
 
-__device__ __forceinline__ u32 shared_word(u32 address) {
-    u32 r;
-    asm volatile("ld.shared.u32 %0, [%1];" : "=r"(r) : "r"(address) : "memory");
-    return r;
-}
 __device__ __forceinline__ float4 shared_floats(u32 address) {
     float4 r;
     asm volatile("ld.shared.v4.f32 {%0,%1,%2,%3}, [%4];" : "=f"(r.x), "=f"(r.y), "=f"(r.z), "=f"(r.w) : "r"(address) : "memory");
     return r;
-}
-__device__ __forceinline__ void store_shared_word(u32 address, u32 word) {
-    asm volatile("st.shared.u32 [%0], %1;" ::"r"(address), "r"(word) : "memory");
-}
-__device__ __forceinline__ void store_shared_pair(u32 address, float2 pair) {
-    asm volatile("st.shared.v2.f32 [%0], {%1,%2};" ::"r"(address), "f"(pair.x), "f"(pair.y) : "memory");
 }
 __device__ __forceinline__ void store_shared_unit(u32 address, uint4 unit) {
     asm volatile("st.shared.v4.u32 [%0], {%1,%2,%3,%4};" ::"r"(address), "r"(unit.x), "r"(unit.y), "r"(unit.z), "r"(unit.w) : "memory");

@@ -25,23 +25,13 @@ by ldmatrix, whose rows can be any channels.
 
 Shared memory: 93 312 bytes. Grid: `x` = tiles of 16 tokens in a row, `y` = rows of the grid / 2, `z` = 1.
 */
+#include "ptx.cuh"
 #include "attention.cuh"
 #include "halves.cuh"
 #include "gelu.cuh"
 
 // ---- primitives ----
 
-__device__ __forceinline__ void load_shared(u32 (&r)[4], u32 address) {
-    asm volatile("ld.shared.v4.u32 {%0,%1,%2,%3}, [%4];" : "=r"(r[0]), "=r"(r[1]), "=r"(r[2]), "=r"(r[3]) : "r"(address) : "memory");
-}
-__device__ __forceinline__ float4 load_shared_floats(u32 address) {
-    float4 r;
-    asm volatile("ld.shared.v4.f32 {%0,%1,%2,%3}, [%4];" : "=f"(r.x), "=f"(r.y), "=f"(r.z), "=f"(r.w) : "r"(address) : "memory");
-    return r;
-}
-__device__ __forceinline__ void store_shared(u32 address, const u32 (&r)[4]) {
-    asm volatile("st.shared.v4.u32 [%0], {%1,%2,%3,%4};" ::"r"(address), "r"(r[0]), "r"(r[1]), "r"(r[2]), "r"(r[3]) : "memory");
-}
 __device__ __forceinline__ void store_shared_pair(u32 address, float first, float second) {
     asm volatile("st.shared.v2.f32 [%0], {%1,%2};" ::"r"(address), "f"(first), "f"(second) : "memory");
 }

@@ -27,6 +27,7 @@ what windows side by side have, lies beside the next.
 
 Grid: `x` = tiles across, `y` = tiles down, of each kernel's result.
 */
+#include "ptx.cuh"
 #include "attention.cuh"
 #include "halves.cuh"
 #include "gelu.cuh"
@@ -45,20 +46,10 @@ __device__ __forceinline__ float exponential_of_two(float x) {
     asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(r) : "f"(x));
     return r;
 }
-__device__ __forceinline__ float reciprocal(float x) {
-    float r;
-    asm("rcp.approx.ftz.f32 %0, %1;" : "=f"(r) : "f"(x));
-    return r;
-}
 /// As if others could write it (no `.nc`): so no load moves behind a barrier or another one, to where it is used.
 __device__ __forceinline__ float load_float(const float* from) {
     float r;
     asm volatile("ld.global.f32 %0, [%1];" : "=f"(r) : "l"(from) : "memory");
-    return r;
-}
-__device__ __forceinline__ u32 shared_word(u32 address) {
-    u32 r;
-    asm volatile("ld.shared.u32 %0, [%1];" : "=r"(r) : "r"(address) : "memory");
     return r;
 }
 __device__ __forceinline__ void store_word(u32 address, u32 word) {

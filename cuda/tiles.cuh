@@ -29,11 +29,6 @@ struct alignas(64) TensorMap {
     u64 words[16];
 };
 
-__device__ __forceinline__ u32 shared_address(const void* p) { return (u32)__cvta_generic_to_shared(p); }
-__device__ __forceinline__ void warp_barrier() { __syncwarp(); }
-/// The compiler no longer knows what follows from `x`, and keeps none of it.
-__device__ __forceinline__ void forget(int& x) { asm volatile("" : "+r"(x)); }
-
 /// The place of this block in its cluster.
 __device__ __forceinline__ u32 cluster_rank() {
     u32 rank;

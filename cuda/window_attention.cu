@@ -34,6 +34,7 @@ their queries. Whole windows come before those that reach beyond the map, so tha
 with more blocks than others have large and small ones. A warp without queries copies too.
 */
 
+#include "ptx.cuh"
 #include "attention.cuh"
 #include "window_attention.cuh"
 

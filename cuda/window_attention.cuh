@@ -19,8 +19,6 @@ __device__ __forceinline__ void copy16_if(bool wanted, u32 to, const void* from,
     asm volatile("{ .reg .pred p; setp.ne.b32 p, %3, 0; @p cp.async.cg.shared.global.L2::128B [%0], [%1], 16, %2; }" ::"r"(to), "l"(from),
                  "r"(bytes), "r"((int)wanted) : "memory");
 }
-/// The compiler no longer knows what follows from `x`, and keeps none of it.
-__device__ __forceinline__ void forget(int& x) { asm volatile("" : "+r"(x)); }
 /// c[16x8] += a[16x8] b[8x8]; of `a` the first two words.
 __device__ __forceinline__ void multiply_add_eight(float (&c)[4], const u32 (&a)[4], u32 b) {
     asm("mma.sync.aligned.m16n8k8.row.col.f32.f16.f16.f32 {%0,%1,%2,%3}, {%4,%5}, {%6}, {%0,%1,%2,%3};"

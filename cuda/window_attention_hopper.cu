@@ -26,6 +26,7 @@ Grid: `x` = heads, `y` = parts of the queries, `z` = windows: those inside the m
 the longest blocks begin first. Blocks whose part has no needed queries end at once.
 */
 
+#include "ptx.cuh"
 #include "attention.cuh"
 #include "window_attention.cuh"
 #include "wgmma.cuh"

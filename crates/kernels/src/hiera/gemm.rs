@@ -2,7 +2,7 @@
 A GEMM of Hiera and its epilogue, by one of two implementations: cuBLASLt and then a kernel for the
 epilogue, or, on Hopper, one kernel for both.
 
-Autotuning chooses the implementation by the time of all blocks (`autotune.rs`). Without autotuned
+Autotuning chooses the implementation by the time of all blocks (`autotune`). Without autotuned
 results it is cuBLASLt: the faster one differs between shapes and libraries.
 */
 

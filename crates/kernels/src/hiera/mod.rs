@@ -12,7 +12,7 @@ x (f32) ─ LayerNorm ─ QKV ─ attention ─ projection + x ─ LayerNorm ─
 | `gemm.rs` | a GEMM with its epilogue, by cuBLASLt or by a kernel of this crate |
 | `shapes.rs`, `weights.rs` | GEMM shapes and scratch memory; weights on the device |
 | `block.rs`, `executor.rs` | the layout of the blocks, and their launches |
-| `autotune.rs` | the choice of algorithms and kernels by the time of all blocks |
+| `autotune` | the choice of algorithms and kernels by the time of all blocks |
 
 TensorRT runs the stem before the trunk and the neck after it.
 */

@@ -5,7 +5,7 @@ with programmatic dependent launch (PDL), by the time of all blocks together.
 The time of a GEMM by itself does not decide: on an H200 algorithms that were up to 40 % faster one
 by one made a trunk slower as a whole, in part because cuBLASLt clears a counter between kernels. So
 each alternative is timed within the whole trunk, as a recorded graph, and is kept if the whole is
-faster by more than the noise (`autotune/trials.rs`).
+faster by more than the noise (`trials`).
 
 The blocks compute on random tokens: constant ones flip few bits, so that the card draws less power
 and clocks higher than in a clip.

@@ -1,0 +1,70 @@
+/*!
+Wrappers of single PTX instructions that several kernels use. Each source includes them first.
+*/
+
+typedef unsigned int u32;
+typedef unsigned long long u64;
+
+// ---- primitives (PTX ISA 7.4, sm_80) ----
+
+/// The address of shared memory as instructions take it.
+__device__ __forceinline__ u32 shared_address(const void* p) { return (u32)__cvta_generic_to_shared(p); }
+__device__ __forceinline__ void warp_barrier() { __syncwarp(); }
+/// The compiler no longer knows how `x` was computed, and keeps no part of it.
+__device__ __forceinline__ void forget(int& x) { asm volatile("" : "+r"(x)); }
+/// Four words of shared memory.
+__device__ __forceinline__ void load_shared(u32 (&r)[4], u32 address) {
+    asm volatile("ld.shared.v4.u32 {%0,%1,%2,%3}, [%4];" : "=r"(r[0]), "=r"(r[1]), "=r"(r[2]), "=r"(r[3]) : "r"(address) : "memory");
+}
+/// Four floats of shared memory.
+__device__ __forceinline__ float4 load_shared_floats(u32 address) {
+    float4 r;
+    asm volatile("ld.shared.v4.f32 {%0,%1,%2,%3}, [%4];" : "=f"(r.x), "=f"(r.y), "=f"(r.z), "=f"(r.w) : "r"(address) : "memory");
+    return r;
+}
+/// Two floats of shared memory.
+__device__ __forceinline__ float2 load_shared_pair(u32 address) {
+    float2 r;
+    asm volatile("ld.shared.v2.f32 {%0,%1}, [%2];" : "=f"(r.x), "=f"(r.y) : "r"(address) : "memory");
+    return r;
+}
+/// A word of shared memory.
+__device__ __forceinline__ u32 shared_word(u32 address) {
+    u32 r;
+    asm volatile("ld.shared.u32 %0, [%1];" : "=r"(r) : "r"(address) : "memory");
+    return r;
+}
+/// Stores four words in shared memory.
+__device__ __forceinline__ void store_shared(u32 address, const u32 (&r)[4]) {
+    asm volatile("st.shared.v4.u32 [%0], {%1,%2,%3,%4};" ::"r"(address), "r"(r[0]), "r"(r[1]), "r"(r[2]), "r"(r[3]) : "memory");
+}
+/// Stores a word in shared memory.
+__device__ __forceinline__ void store_shared_word(u32 address, u32 word) {
+    asm volatile("st.shared.u32 [%0], %1;" ::"r"(address), "r"(word) : "memory");
+}
+/// Stores a float in shared memory.
+__device__ __forceinline__ void store_shared_float(u32 address, float x) {
+    asm volatile("st.shared.f32 [%0], %1;" ::"r"(address), "f"(x) : "memory");
+}
+/// Stores two floats in shared memory.
+__device__ __forceinline__ void store_shared_pair(u32 address, float2 pair) {
+    asm volatile("st.shared.v2.f32 [%0], {%1,%2};" ::"r"(address), "f"(pair.x), "f"(pair.y) : "memory");
+}
+/// 1 / x, approximately.
+__device__ __forceinline__ float reciprocal(float x) {
+    float r;
+    asm("rcp.approx.ftz.f32 %0, %1;" : "=f"(r) : "f"(x));
+    return r;
+}
+/// The sums of two pairs of f16.
+__device__ __forceinline__ u32 add_halves(u32 a, u32 b) {
+    u32 r;
+    asm("add.rn.f16x2 %0, %1, %2;" : "=r"(r) : "r"(a), "r"(b));
+    return r;
+}
+/// `b` if `second`, else `a`, without a branch.
+__device__ __forceinline__ float either(bool second, float a, float b) {
+    float r;
+    asm("{ .reg .pred p; setp.ne.u32 p, %3, 0; selp.f32 %0, %2, %1, p; }" : "=f"(r) : "f"(a), "f"(b), "r"((u32)second));
+    return r;
+}
