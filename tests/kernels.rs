@@ -259,10 +259,7 @@ fn a_fault_in_any_kernel_is_found() {
     for (kernel, ..) in roughly {
         assert!(found(kernel, " is expected"), "the fault in {kernel} was not found");
     }
-    assert!(
-        found("hiera layernorm pdl", " is expected"),
-        "the fault was not found in both norms"
-    );
+    assert!(found("hiera layernorm pdl", " is expected"), "the fault was not found in both norms");
     assert!(found("mask", "CUDA_ERROR_OUT_OF_MEMORY"));
     assert!(found("attention", "heads of 64 columns cannot be used: "), "{reasons:?}");
     let verdicts = column(&csv, "verdict");
@@ -365,7 +362,11 @@ fn the_sources_of_the_kernels_give_what_float64_gives() {
         };
         assert_eq!(said.lines().filter(of).count(), 3, "{name}: {said}");
         let parameters = format!("{columns}, {keys}, {last}");
-        assert!(hopper.contains(&format!("WINDOW_ATTENTION_HOPPER(window_attention_{name}, {parameters}, ")));
+        assert!(
+            hopper.contains(&format!(
+                "WINDOW_ATTENTION_HOPPER(window_attention_{name}, {parameters}, "
+            ))
+        );
         assert!(emulated.contains(&format!("W{name} = HopperWindows<{parameters}>;")), "{name}");
     }
     let of_keys = |line: &&str| line.starts_with("memory_keys ") && line.ends_with(" ok");

@@ -128,7 +128,10 @@ fn a_steady_frame_has_one_graph_for_the_encoder_and_takes_no_memory() {
     assert_eq!(count(before, "attention_heads_64"), 2);
     // Encoder, prompt or track, memory.
     assert_eq!((count(pass, "graph"), count(pass, "alloc")), (3 * FRAMES, 0));
-    assert_eq!(count(pass, "hiera") + count(pass, "window_attention") + count(pass, "attention"), 0);
+    assert_eq!(
+        count(pass, "hiera") + count(pass, "window_attention") + count(pass, "attention"),
+        0
+    );
 }
 
 /// cuBLASLt clears a product's counter before it; a recording does so for all products at once.
