@@ -74,7 +74,8 @@ pub enum Topic {
     LatentWindows,
 }
 
-/// What every pipeline needs; attention's and the trunk's are loaded by those who use them, for the driver compiles them for seconds.
+/// What every pipeline needs; attention's and the trunk's are loaded by those who use them, for the
+/// driver compiles them for seconds.
 pub(super) const USUAL: [Topic; 3] = [Topic::Preprocess, Topic::Mask, Topic::Memory];
 
 /// A topic's module as it is in the program.
@@ -97,7 +98,8 @@ impl Topic {
 
 // `Topic::ALL` and `Topic::compiled`, from cuda/kernels.toml (build.rs).
 include!(concat!(env!("OUT_DIR"), "/kernels.rs"));
-// `CUBINS: &[(u32, &str, &[u8])]`: compute capability, topic, image; empty unless SEGTRT_NVCC was set (build.rs).
+// `CUBINS: &[(u32, &str, &[u8])]`: compute capability, topic, image; empty unless SEGTRT_NVCC was
+// set (build.rs).
 include!(concat!(env!("OUT_DIR"), "/cubins.rs"));
 
 /// Loads these topics, and says in words from what.
@@ -153,7 +155,8 @@ fn from_ptx(gpu: &Gpu, topic: Topic) -> Result<Module> {
 /// Loaded modules, each with its source.
 type Loaded = Vec<(Topic, Module)>;
 
-/// Modules that are loaded beside other work, and kept for whoever asks for them as long as this lives.
+/// Modules that are loaded beside other work, and kept for whoever asks for them as long as this
+/// lives.
 #[derive(Debug)]
 pub struct Kept {
     loading: Vec<(Topic, Receiver<Loaded>)>,
@@ -161,8 +164,9 @@ pub struct Kept {
 }
 
 impl Kept {
-    /// Begins to load those of these topics that this GPU can run, on all processors: without its cache a driver compiles PTX first, one processor for a
-    /// module, of those for Hopper for 5 to 70 s with CUDA 12.4. The longest ones begin first.
+    /// Begins to load those of these topics that this GPU can run, on all processors: without its
+    /// cache a driver compiles PTX first, one processor for a module, of those for Hopper for 5 to
+    /// 70 s with CUDA 12.4. The longest ones begin first.
     pub fn begin<'s>(scope: &rayon::Scope<'s>, gpu: &'s Gpu, topics: &[Topic]) -> Self {
         let mut once: Vec<Topic> = Vec::new();
         for topic in topics {
@@ -180,7 +184,8 @@ impl Kept {
         Self { loading: once.into_iter().map(begin).collect(), loaded: Vec::new() }
     }
 
-    /// Waits until these are loaded. What cannot be loaded is left to whoever needs it, who says so.
+    /// Waits until these are loaded. What cannot be loaded is left to whoever needs it, who says
+    /// so.
     pub fn wait(&mut self, topics: &[Topic]) {
         let (wanted, later) = self.loading.drain(..).partition(|(topic, _)| topics.contains(topic));
         self.loading = later;
@@ -211,7 +216,8 @@ fn cubin(gpu: &Gpu, sm: u32, topic: Topic) -> Result<(Topic, Module)> {
     Ok((topic, module))
 }
 
-/// The first CUDA whose driver takes PTX of this version: versions 7.x came with CUDA 11.x, 8.x with 12.x.
+/// The first CUDA whose driver takes PTX of this version: versions 7.x came with CUDA 11.x, 8.x
+/// with 12.x.
 fn cuda_of(isa: &str) -> String {
     match isa.split_once('.') {
         Some(("7", minor)) => format!("11.{minor}"),

@@ -147,8 +147,8 @@ impl AttentionKernels {
         Self::of(gpu, false)
     }
 
-    /// Loads those for any GPU from sm 80 on, or (`hopper`) those for Hopper alone. Kernels for heads that cannot be used are an
-    /// error of [`Attention::new`] only.
+    /// Loads those for any GPU from sm 80 on, or (`hopper`) those for Hopper alone. Kernels for
+    /// heads that cannot be used are an error of [`Attention::new`] only.
     ///
     /// # Errors
     /// As [`Self::load`].

@@ -1,13 +1,13 @@
 /*!
-Attention without a score matrix: O = softmax(Q Kᵀ + bias) V. It serves the memory attention between two
-engines, and the global attention of an encoder's trunk.
+Attention without a score matrix: O = softmax(Q Kᵀ + bias) V. It serves the memory attention between
+two engines, and the global attention of an encoder's trunk.
 
-TensorRT writes the scores to memory if it does not fuse an attention: 4096 × 28 736 of them in each layer
-of SAM 2.1, and 4096 × 4096 for each head of its encoder's widest blocks. `cuda/attention.cu` keeps them on
-the chip; `cuda/attention_hopper.cu` does so with Hopper's instructions.
+TensorRT writes the scores to memory if it does not fuse an attention: 4096 × 28 736 of them in each
+layer of SAM 2.1, and 4096 × 4096 for each head of its encoder's widest blocks. `cuda/attention.cu`
+keeps them on the chip; `cuda/attention_hopper.cu` does so with Hopper's instructions.
 
-The keys are split into as many parts as keep the whole GPU busy, and a second kernel combines the parts.
-Combining in each row's last block saves that launch and was slower in every measurement
+The keys are split into as many parts as keep the whole GPU busy, and a second kernel combines the
+parts. Combining in each row's last block saves that launch and was slower in every measurement
 (docs/kernels.md).
 */
 
@@ -44,8 +44,8 @@ pub enum Values {
     Memory,
     /// Self-attention of the frame, with values as wide as the queries.
     Frame,
-    /// Self-attention of an encoder's map, in heads of so many columns: a multiple of 8, [`WIDEST_HEAD`] at
-    /// most. A shape's objects are its heads.
+    /// Self-attention of an encoder's map, in heads of so many columns: a multiple of 8,
+    /// [`WIDEST_HEAD`] at most. A shape's objects are its heads.
     Heads(usize),
 }
 
@@ -103,7 +103,8 @@ impl Attention {
     /// Chooses the number of parts and takes memory for them.
     ///
     /// # Errors
-    /// Nothing to attend to, sizes beyond 2³¹ elements, kernels for heads that were not loaded, or what the driver says.
+    /// Nothing to attend to, sizes beyond 2³¹ elements, kernels for heads that were not loaded, or
+    /// what the driver says.
     pub fn new(gpu: &Gpu, kernels: &AttentionKernels, shape: AttentionShape) -> Result<Self> {
         let AttentionShape { objects, queries, keys, values } = shape;
         ensure!(
@@ -148,9 +149,10 @@ impl Attention {
         self.pair.attend.name()
     }
 
-    /// Enqueues O = softmax(Q Kᵀ + bias) V. All but `bias` are fp16: `q` `[objects, queries, width]`, scaled; `k`
-    /// `[objects, keys, width]`; `v` `[objects, keys, columns]`; `out` `[objects, queries, columns]`. `bias`: f32 `[keys]`,
-    /// the same for all objects and queries. No allocation; may be recorded.
+    /// Enqueues O = softmax(Q Kᵀ + bias) V. All but `bias` are fp16: `q` `[objects, queries,
+    /// width]`, scaled; `k` `[objects, keys, width]`; `v` `[objects, keys, columns]`; `out`
+    /// `[objects, queries, columns]`. `bias`: f32 `[keys]`, the same for all objects and queries.
+    /// No allocation; may be recorded.
     ///
     /// # Errors
     /// Views of another size or at odd addresses, or what the driver says.
@@ -181,8 +183,9 @@ impl Attention {
         self.launch([q, k, v], bias, out, &rows, stream)
     }
 
-    /// Enqueues the attention of an encoder's tokens among each other, all heads of them: `out` f16 `[tokens, heads depth]` from `qkv`
-    /// f16 `[tokens, 3 heads depth]`, rows `[q|k|v][head][depth]`, q scaled. No allocation; may be recorded.
+    /// Enqueues the attention of an encoder's tokens among each other, all heads of them: `out` f16
+    /// `[tokens, heads depth]` from `qkv` f16 `[tokens, 3 heads depth]`, rows
+    /// `[q|k|v][head][depth]`, q scaled. No allocation; may be recorded.
     ///
     /// # Errors
     /// Values that are no heads, other keys than queries, or as [`Self::enqueue`].
@@ -240,8 +243,9 @@ impl Attention {
             args.extend([Arg::I32(columns), row, query_head, key_head, out_row, out_head]);
         }
         let launch = Launch { grid: self.grid, threads: self.pair.kind.threads };
-        // SAFETY: the arguments are the kernel's own; the tensors were measured by the callers and hold all rows that `rows` leads
-        // to, and `parts` has a result and a sum for each part of each query, wherever there is more than one part.
+        // SAFETY: the arguments are the kernel's own; the tensors were measured by the callers and
+        // hold all rows that `rows` leads to, and `parts` has a result and a sum for each part of
+        // each query, wherever there is more than one part.
         unsafe { self.pair.attend.launch(launch, &args, stream) }?;
         if let Some(parts) = &self.parts {
             let all = objects * queries;
@@ -258,15 +262,16 @@ impl Attention {
             ];
             let grid = (blocks(all * self.pair.padded / 4, COMBINE_THREADS as usize)?, 1, 1);
             let launch = Launch { grid, threads: COMBINE_THREADS };
-            // SAFETY: the arguments are the kernel's own: as many parts as the launch above wrote, `out` as it was
-            // measured by the callers.
+            // SAFETY: the arguments are the kernel's own: as many parts as the launch above wrote,
+            // `out` as it was measured by the callers.
             unsafe { self.pair.merge.launch(launch, &args, stream) }?;
         }
         Ok(())
     }
 }
 
-/// Where rows lie, in elements: from one row to the next, and from an object's or a head's first row to that of the next one.
+/// Where rows lie, in elements: from one row to the next, and from an object's or a head's first
+/// row to that of the next one.
 struct Rows {
     /// Of q, k and v.
     row: usize,

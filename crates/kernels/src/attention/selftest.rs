@@ -1,9 +1,9 @@
 /*!
-Cases of the fused attention: against float64 on the host, for a sample of the queries, as all of them
-would take minutes.
+Cases of the fused attention: against float64 on the host, for a sample of the queries, as all of
+them would take minutes.
 
-The kernels round the softmax weights to f16. So a small error is required, and the same bits from every
-run.
+The kernels round the softmax weights to f16. So a small error is required, and the same bits from
+every run.
 */
 
 use anyhow::Result;
@@ -143,7 +143,8 @@ const CASES: [Case; 40] = [
         masked: &[1, 6],
         ..HEADS_128
     },
-    // The encoders' blocks that attend over the whole map: base+'s heads in 64 columns, tiny's and large's in 128.
+    // The encoders' blocks that attend over the whole map: base+'s heads in 64 columns, tiny's and
+    // large's in 128.
     Case { name: "base+ at 1024", objects: 8, ..HEADS_64 },
     Case { name: "base+ at 512", objects: 8, queries: 1024, keys: 1024, ..HEADS_64 },
     Case { name: "tiny at 1024", objects: 4, ..HEADS_128 },

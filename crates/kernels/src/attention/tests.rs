@@ -40,7 +40,8 @@ fn launches_are_what_the_source_declares() {
         assert_eq!((warps * 32, warps * row_blocks * 16), (kind.threads as usize, QUERIES));
         assert_eq!((width, tile, dv), (values.width(), kind.tile, values.columns()));
         assert_eq!(queries + slots * tile * 128 + 2 * tile * 4, kind.shared as usize);
-        // What the blocks of a multiprocessor have together, 1 KiB of it each for the driver: 100 KiB on the GPUs with least.
+        // What the blocks of a multiprocessor have together, 1 KiB of it each for the driver: 100
+        // KiB on the GPUs with least.
         assert!(blocks * (kind.shared as usize + 1024) <= 100 * 1024, "{}", kind.name);
 
         let kind = kernels.kind(true);

@@ -1,7 +1,7 @@
 /*!
-f16 GEMMs on Hopper with f32 accumulators: `out = a weightᵀ + bias`, and with the GELU of an MLP's hidden
-layer in the epilogue, `out = gelu(a weightᵀ + bias)`. The fused kernel does not read the output again,
-and overlaps the epilogue of one tile with the matmul of the next.
+f16 GEMMs on Hopper with f32 accumulators: `out = a weightᵀ + bias`, and with the GELU of an MLP's
+hidden layer in the epilogue, `out = gelu(a weightᵀ + bias)`. The fused kernel does not read the
+output again, and overlaps the epilogue of one tile with the matmul of the next.
 
 A `[m, k]`, weight `[n, k]`, bias `[n]` and out `[m, n]` are f16.
 */
@@ -26,9 +26,9 @@ const F16: usize = 2;
 /// Their work, in messages.
 const WHAT: &str = "multiply, and activate";
 
-/// Tiles of 192 columns read less; tiles of 128 waste less of the last one for a small or odd N. Clusters
-/// of four blocks read less than clusters of two; fewer may fit, as a cluster's blocks lie in one group of
-/// multiprocessors. None is the fastest for all shapes.
+/// Tiles of 192 columns read less; tiles of 128 waste less of the last one for a small or odd N.
+/// Clusters of four blocks read less than clusters of two; fewer may fit, as a cluster's blocks lie
+/// in one group of multiprocessors. None is the fastest for all shapes.
 const CONFIGS: [TileConfig; 6] = [
     TileConfig {
         name: "gemm_bias_gelu_128_by_2",
@@ -82,9 +82,9 @@ pub struct GemmKernels {
 }
 
 impl GemmKernels {
-    /// Loads the kernels whose names are `wanted`: the driver takes seconds to compile an unused one. None
-    /// on other GPUs than Hopper, or if the driver refuses them; then cuBLASLt computes the GEMMs, and
-    /// GELU is a kernel by itself.
+    /// Loads the kernels whose names are `wanted`: the driver takes seconds to compile an unused
+    /// one. None on other GPUs than Hopper, or if the driver refuses them; then cuBLASLt computes
+    /// the GEMMs, and GELU is a kernel by itself.
     pub fn load_if_supported(gpu: &Gpu, wanted: impl Fn(&str) -> bool) -> Option<Self> {
         let configs: Vec<TileConfig> = configs().filter(|config| wanted(config.name)).collect();
         let each = ClusterKernel::load_if_supported(gpu, &configs, shared, WHAT)?;
@@ -102,8 +102,8 @@ impl GemmKernels {
         names.filter(move |name| name.starts_with(GELU) == gelu)
     }
 
-    /// Enqueues the GEMM by the kernel of that name; `sizes` are M, N and K. With PDL, a kernel must
-    /// precede it. No allocation; may be recorded.
+    /// Enqueues the GEMM by the kernel of that name; `sizes` are M, N and K. With PDL, a kernel
+    /// must precede it. No allocation; may be recorded.
     ///
     /// # Errors
     /// No such kernel, sizes that they do not [`support`](Self::supports), views of another size or
@@ -136,9 +136,9 @@ impl GemmKernels {
             Arg::I32(int(n, "N")?),
             Arg::I32(int(k, "K")?),
         ];
-        // SAFETY: the arguments are the kernel's own. The maps describe `a` and `weight` as they were
-        // measured above, and nothing outside of them is read; the kernel stores only M rows of N columns
-        // of `out`, and reads N biases.
+        // SAFETY: the arguments are the kernel's own. The maps describe `a` and `weight` as they
+        // were measured above, and nothing outside of them is read; the kernel stores only M rows
+        // of N columns of `out`, and reads N biases.
         unsafe { kernel.launch([m, n], &args, mode, stream) }
     }
 }

@@ -7,8 +7,8 @@ GEMM kernels for Hopper: matmuls whose epilogue saves a pass over the output.
 | `residual_layernorm.rs` | `residual += a weightᵀ + bias`, then LayerNorm |
 | `tile_config.rs` | tiles, clusters and launches of both |
 
-M is the number of tokens, N the number of output columns, K the number of input columns. Other GPUs, and
-shapes that no kernel serves, use cuBLASLt ([`cuda::cublaslt`]).
+M is the number of tokens, N the number of output columns, K the number of input columns. Other
+GPUs, and shapes that no kernel serves, use cuBLASLt ([`cuda::cublaslt`]).
 */
 
 mod bias_gelu;

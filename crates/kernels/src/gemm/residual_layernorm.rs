@@ -1,7 +1,7 @@
 /*!
 GEMM, residual add and LayerNorm in one kernel, on Hopper: `residual += a weightᵀ + bias` in f32 and
-`out = norm(residual)` in f16. A LayerNorm by itself reads the residual that the GEMM has just written;
-here a cluster holds whole rows in registers.
+`out = norm(residual)` in f16. A LayerNorm by itself reads the residual that the GEMM has just
+written; here a cluster holds whole rows in registers.
 */
 
 use std::sync::Arc;
@@ -23,10 +23,10 @@ const LINE: usize = 128;
 /// Their work, in messages.
 const WHAT: &str = "multiply, add and normalise";
 
-/// N, and the kernel for it: those of the first three stages of Hiera tiny and small, base+, large. A
-/// cluster holds all columns of a row; the last tile of a row may be narrower. A row of a third stage has
-/// three blocks: of clusters of four an H200 runs 30 at once, and 32 are needed. Clusters of six blocks
-/// read the weights once for two rows of tiles; fewer of them fit.
+/// N, and the kernel for it: those of the first three stages of Hiera tiny and small, base+, large.
+/// A cluster holds all columns of a row; the last tile of a row may be narrower. A row of a third
+/// stage has three blocks: of clusters of four an H200 runs 30 at once, and 32 are needed. Clusters
+/// of six blocks read the weights once for two rows of tiles; fewer of them fit.
 const CONFIGS: [(usize, TileConfig); 12] = [
     (
         96,
@@ -160,9 +160,10 @@ fn n_of(name: &str) -> Option<usize> {
     CONFIGS.iter().find(|(_, config)| config.name == name).map(|(n, _)| *n)
 }
 
-/// Shared memory of a block, bytes: `GemmResidualLayerNorm::SHARED` in the source. Eight warps store 16 rows each, with 16
-/// bytes of padding a row; the blocks of a row send each other mean and squared differences, into two
-/// buffers with a barrier each; bias and the norm's weight and bias are f32.
+/// Shared memory of a block, bytes: `GemmResidualLayerNorm::SHARED` in the source. Eight warps
+/// store 16 rows each, with 16 bytes of padding a row; the blocks of a row send each other mean and
+/// squared differences, into two buffers with a barrier each; bias and the norm's weight and bias
+/// are f32.
 fn shared(config: &TileConfig) -> u32 {
     let TileConfig { tile_n, cluster_n, .. } = *config;
     let staging = 8 * 16 * (F16 as u32 * tile_n + 16);
@@ -183,10 +184,11 @@ pub struct GemmLayerNormOperands<'a> {
     pub residual: &'a View,
     /// The norm's weight and bias, f32 `[n]` each.
     pub norm: [&'a View; 2],
-    /// f16 `[m, n]`, normalised. May be the memory of `a` if N = K: a row is written after its last read.
+    /// f16 `[m, n]`, normalised. May be the memory of `a` if N = K: a row is written after its last
+    /// read.
     pub out: &'a View,
-    /// Whole lines of 128 bytes to prefetch into the L2 cache: data that the next kernels read for the
-    /// first time.
+    /// Whole lines of 128 bytes to prefetch into the L2 cache: data that the next kernels read for
+    /// the first time.
     pub prefetch: Option<&'a View>,
 }
 
@@ -198,9 +200,9 @@ pub struct GemmLayerNormKernels {
 }
 
 impl GemmLayerNormKernels {
-    /// Loads the kernels whose name and N are `wanted`: the driver takes seconds to compile an unused one.
-    /// None on other GPUs than Hopper, or if the driver refuses them; then GEMM and LayerNorm are two
-    /// launches.
+    /// Loads the kernels whose name and N are `wanted`: the driver takes seconds to compile an
+    /// unused one. None on other GPUs than Hopper, or if the driver refuses them; then GEMM and
+    /// LayerNorm are two launches.
     pub fn load_if_supported(gpu: &Gpu, wanted: impl Fn(&str, usize) -> bool) -> Option<Self> {
         let configs = CONFIGS.into_iter().filter(|(n, config)| wanted(config.name, *n));
         let configs: Vec<TileConfig> = configs.map(|(_, config)| config).collect();
@@ -219,13 +221,13 @@ impl GemmLayerNormKernels {
         names.filter(move |name| supports(name, n, k))
     }
 
-    /// Enqueues `residual += a weightᵀ + bias` and `out = norm(residual)`, with epsilon 10⁻⁶, by the kernel
-    /// of that name; `sizes` are M, N and K. With PDL, a kernel must precede it. No allocation;
-    /// may be recorded.
+    /// Enqueues `residual += a weightᵀ + bias` and `out = norm(residual)`, with epsilon 10⁻⁶, by
+    /// the kernel of that name; `sizes` are M, N and K. With PDL, a kernel must precede it. No
+    /// allocation; may be recorded.
     ///
     /// # Errors
-    /// No such kernel for this N and K ([`names`](Self::names)), views of another size or unaligned, an
-    /// `out` that overlaps `a`, or an error of the driver.
+    /// No such kernel for this N and K ([`names`](Self::names)), views of another size or
+    /// unaligned, an `out` that overlaps `a`, or an error of the driver.
     pub fn enqueue(
         &self,
         name: &str,
@@ -280,9 +282,9 @@ impl GemmLayerNormKernels {
             prefetch.map_or(Arg::Null, Arg::View),
             Arg::I32(int(lines, "the number of lines")?),
         ];
-        // SAFETY: the arguments are the kernel's own. The maps describe `a` and `weight` as they were
-        // measured above, and nothing outside of them is read; the kernel has N columns, stores only M rows
-        // of `residual` and `out`, and reads `lines` lines.
+        // SAFETY: the arguments are the kernel's own. The maps describe `a` and `weight` as they
+        // were measured above, and nothing outside of them is read; the kernel has N columns,
+        // stores only M rows of `residual` and `out`, and reads `lines` lines.
         unsafe { kernel.launch([m, n], &args, mode, stream) }
     }
 }

@@ -1,6 +1,7 @@
 /*!
-Tile configurations of the GEMM kernels for Hopper (`cuda/tiles.cuh`): persistent thread block clusters,
-fed by TMA. Both kinds of GEMM kernels use them, those with a GELU epilogue and those with a LayerNorm.
+Tile configurations of the GEMM kernels for Hopper (`cuda/tiles.cuh`): persistent thread block
+clusters, fed by TMA. Both kinds of GEMM kernels use them, those with a GELU epilogue and those with
+a LayerNorm.
 */
 
 use std::sync::Arc;
@@ -25,8 +26,8 @@ const MMA_K: usize = 16;
 const TILE_K: usize = 64;
 
 /// Names of the kernels that autotuning tries on this GPU: the GEMM kernels, and the LayerNorm with
-/// programmatic dependent launch. Whether the driver takes them and a cluster fits is not asked. A build
-/// writes them into the manifest, so that a program with other kernels autotunes again.
+/// programmatic dependent launch. Whether the driver takes them and a cluster fits is not asked. A
+/// build writes them into the manifest, so that a program with other kernels autotunes again.
 pub fn autotuned_kernels(gpu: &Gpu) -> Vec<&'static str> {
     if gpu.facts().sm != HOPPER {
         return Vec::new();
@@ -90,8 +91,8 @@ pub(super) struct ClusterKernel {
 }
 
 impl ClusterKernel {
-    /// Loads these kernels, each with so many bytes of shared memory; none on other GPUs than Hopper, or
-    /// if the driver refuses them. `what` they compute, for the log.
+    /// Loads these kernels, each with so many bytes of shared memory; none on other GPUs than
+    /// Hopper, or if the driver refuses them. `what` they compute, for the log.
     pub fn load_if_supported(
         gpu: &Gpu,
         configs: &[TileConfig],
@@ -172,9 +173,9 @@ impl ClusterKernel {
         let blocks = u32::try_from(clusters * self.config.blocks() as usize);
         let grid = (blocks.context("too many blocks")?, 1, 1);
         let launch = Launch { grid, threads: THREADS };
-        // SAFETY: the caller's promise. The thread that copies tiles waits before the first (`load_all_tiles`
-        // in the source), and all stores of a block depend on those tiles; other reads of memory that
-        // earlier kernels write wait, too.
+        // SAFETY: the caller's promise. The thread that copies tiles waits before the first
+        // (`load_all_tiles` in the source), and all stores of a block depend on those tiles; other
+        // reads of memory that earlier kernels write wait, too.
         Ok(unsafe { self.function.with_mode(mode).launch(launch, args, stream) }?)
     }
 }

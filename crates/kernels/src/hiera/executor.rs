@@ -3,9 +3,9 @@ Runs all blocks, one after the other: GEMMs by cuBLASLt or by this crate's kerne
 faster, everything else by this crate's kernels.
 
 Tokens lie in image order, `[side · side, columns]`, from the first block to the last; window
-attention gathers its tokens itself. The residual is f32 and stays in place for a whole stage, so the
-maps for the neck, one a stage, are ready when the trunk has run. A LayerNorm is launched with the
-GEMM before it, which updates the residual: a block's first norm with the last GEMM of the block
+attention gathers its tokens itself. The residual is f32 and stays in place for a whole stage, so
+the maps for the neck, one a stage, are ready when the trunk has run. A LayerNorm is launched with
+the GEMM before it, which updates the residual: a block's first norm with the last GEMM of the block
 before.
 
 Everything else lies in scratch memory that the engines before and after the trunk use too, on the
@@ -59,13 +59,13 @@ impl TrunkExecutor {
         Scratch::of(trunk).bytes()
     }
 
-    /// Copies the weights to the device. `maps`: f32 memory of each stage's tokens, the first with the
-    /// stem's output; `scratch`: at least [`Self::scratch_bytes`], which nothing else may use while
-    /// the trunk runs.
+    /// Copies the weights to the device. `maps`: f32 memory of each stage's tokens, the first with
+    /// the stem's output; `scratch`: at least [`Self::scratch_bytes`], which nothing else may use
+    /// while the trunk runs.
     ///
     /// # Errors
-    /// No cuBLASLt, memory of other sizes than the trunk's, GEMMs without an algorithm of cuBLASLt, or
-    /// an error of the driver.
+    /// No cuBLASLt, memory of other sizes than the trunk's, GEMMs without an algorithm of cuBLASLt,
+    /// or an error of the driver.
     pub fn new(
         gpu: &Gpu,
         source: &TrunkSource,
@@ -173,8 +173,8 @@ impl TrunkExecutor {
         first.chain(self.residual_layernorm.iter().map(|gemm| &gemm.implementation))
     }
 
-    /// Chooses this crate's kernels for every GEMM that one serves, from the next launch on: the first
-    /// kernel of several, or the last. Returns the number of such shapes.
+    /// Chooses this crate's kernels for every GEMM that one serves, from the next launch on: the
+    /// first kernel of several, or the last. Returns the number of such shapes.
     pub fn use_custom_kernels(&self, last: bool) -> usize {
         let choose = |gemm: &GemmImpl| {
             let kernels = gemm.kernels();
@@ -211,7 +211,8 @@ impl TrunkExecutor {
     /// # Errors
     /// Those of the driver or of cuBLASLt.
     pub fn enqueue(&self, stream: &Stream) -> Result<()> {
-        // All at once: cuBLASLt clears each before its GEMM, which a recorded graph then leaves out.
+        // All at once: cuBLASLt clears each before its GEMM, which a recorded graph then leaves
+        // out.
         self.counters.fill(0, stream)?;
         if let Some(first) = self.blocks.first() {
             // A fill precedes it, no kernel.

@@ -175,9 +175,9 @@ impl GemmResidualLayerNorm {
         Self { cublaslt, kernels, implementation }
     }
 
-    /// Enqueues `residual += tokens weightᵀ + bias`, then `norm` of it, which the trunk's last block
-    /// has not. The norm's output may lie over the tokens, which are read by then. A kernel must
-    /// precede it. One kernel for both has the first of the modes, a norm's kernel the second.
+    /// Enqueues `residual += tokens weightᵀ + bias`, then `norm` of it, which the trunk's last
+    /// block has not. The norm's output may lie over the tokens, which are read by then. A kernel
+    /// must precede it. One kernel for both has the first of the modes, a norm's kernel the second.
     /// No allocation; may be recorded.
     ///
     /// # Errors

@@ -1,9 +1,9 @@
 /*!
-Launches of a block's kernels besides GEMMs and global attention: LayerNorm, GELU, max pooling of the
-skip path, and window attention.
+Launches of a block's kernels besides GEMMs and global attention: LayerNorm, GELU, max pooling of
+the skip path, and window attention.
 
-Tokens lie in image order throughout. Window attention gathers its tokens (`cuda/window_attention.cu`): nothing
-partitions, pads or joins windows in memory.
+Tokens lie in image order throughout. Window attention gathers its tokens
+(`cuda/window_attention.cu`): nothing partitions, pads or joins windows in memory.
 */
 
 use anyhow::{Context, Result, ensure};
@@ -42,7 +42,8 @@ pub struct HieraKernels {
 }
 
 impl HieraKernels {
-    /// Loads the kernels, for sm 80 and newer; on Hopper also those for Hopper, if the driver takes them.
+    /// Loads the kernels, for sm 80 and newer; on Hopper also those for Hopper, if the driver takes
+    /// them.
     ///
     /// # Errors
     /// The driver refuses the PTX, or the GPU is older.
@@ -102,8 +103,8 @@ impl HieraKernels {
 
     /// Enqueues a LayerNorm: `out` f16 `[rows, columns]` of `x` f32, with `weight` and `bias` f32
     /// `[columns]` and epsilon 10⁻⁶. Columns are a multiple of 8, 1152 at most. It prefetches
-    /// `prefetch`, whole lines of 128 bytes, into the L2 cache: data that the next kernels read for the
-    /// first time. Only Hopper supports PDL, after a kernel.
+    /// `prefetch`, whole lines of 128 bytes, into the L2 cache: data that the next kernels read for
+    /// the first time. Only Hopper supports PDL, after a kernel.
     ///
     /// # Errors
     /// Views of another size or at odd addresses, other columns, or what the driver says.
@@ -170,8 +171,8 @@ impl HieraKernels {
         Ok(unsafe { self.gelu.launch(launch, &args, stream) }?)
     }
 
-    /// Enqueues the maximum over 2×2 tokens: `x` f32 `[grid_out², columns]` of `s` f16 `[4 grid_out², columns]`. Columns are a
-    /// multiple of 8.
+    /// Enqueues the maximum over 2×2 tokens: `x` f32 `[grid_out², columns]` of `s` f16 `[4
+    /// grid_out², columns]`. Columns are a multiple of 8.
     ///
     /// # Errors
     /// As [`Self::layernorm`].
@@ -219,8 +220,8 @@ impl HieraKernels {
     }
 }
 
-/// Rows that a warp normalises at once, so that enough loads are in flight for short rows; as in the
-/// source.
+/// Rows that a warp normalises at once, so that enough loads are in flight for short rows; as in
+/// the source.
 fn rows_of_a_warp(columns: usize) -> usize {
     match columns.div_ceil(128) {
         1 => 4,

@@ -1,6 +1,6 @@
 /*!
-The kernels of window attention for Hopper (`cuda/window_attention_hopper.cu`): the shapes that they serve, and
-their launches.
+The kernels of window attention for Hopper (`cuda/window_attention_hopper.cu`): the shapes that they
+serve, and their launches.
 */
 
 use anyhow::{Context, Result, ensure};
@@ -77,8 +77,8 @@ impl TileConfig {
         (groups, tiles.div_ceil(groups))
     }
 
-    /// Shared memory of a block, bytes: chunks of keys and values (a third chunk for the columns of both
-    /// beyond 64), chunks of queries, barriers.
+    /// Shared memory of a block, bytes: chunks of keys and values (a third chunk for the columns of
+    /// both beyond 64), chunks of queries, barriers.
     fn shared(&self, keys: usize) -> usize {
         let rows = keys.saturating_sub(self.last).div_ceil(self.keys) * self.keys + self.last;
         let rest = self.columns.next_multiple_of(2 * UNIT).saturating_sub(CHUNK) / UNIT;
@@ -165,7 +165,8 @@ mod tests {
                     let (groups, parts) = config.division(shape.keys());
                     assert!(groups <= config.groups && groups * parts * QUERIES >= shape.keys());
                     assert!(config.shared(shape.keys()) <= SHARED - RESERVED);
-                    // One step at the least comes before the last one, and no more than the barriers are for.
+                    // One step at the least comes before the last one, and no more than the
+                    // barriers are for.
                     let steps = (shape.keys() - config.last).div_ceil(config.keys);
                     assert!((1..BARRIERS / 8).contains(&steps), "{shape:?}");
                 }

@@ -1,6 +1,6 @@
 /*!
-Window attention: all keys and values of a window and head in shared memory. The choice of the kernel
-for a shape, and the division into blocks.
+Window attention: all keys and values of a window and head in shared memory. The choice of the
+kernel for a shape, and the division into blocks.
 */
 
 mod hopper;
@@ -21,8 +21,8 @@ const UNIT: usize = 8;
 const ALIGNMENT: usize = 16;
 /// The largest side of a window: its keys and values lie in shared memory.
 const MAX_WINDOW: usize = 16;
-/// Small windows share a block of so many warps, if their keys and values fit into the shared memory of
-/// every launch.
+/// Small windows share a block of so many warps, if their keys and values fit into the shared
+/// memory of every launch.
 const SHARED_WARPS: usize = 4;
 const SHARED_BYTES: usize = 48 << 10;
 /// The smallest limit of a block's shared memory from sm 80 on (86, 89, 120), bytes.
@@ -30,8 +30,8 @@ const LEAST_SHARED: u32 = 99 << 10;
 
 /// Padded columns of a head: each has two kernels.
 const COLUMNS: [usize; 3] = [56, 72, 96];
-/// The kernels by padded columns: warps of 16 queries at a time, and warps of 32, which read keys and
-/// values half as often and need more registers.
+/// The kernels by padded columns: warps of 16 queries at a time, and warps of 32, which read keys
+/// and values half as often and need more registers.
 const NARROW: [&str; 3] = ["window_attention_56", "window_attention_72", "window_attention_96"];
 const WIDE: [&str; 3] =
     ["window_attention_56_wide", "window_attention_72_wide", "window_attention_96_wide"];
@@ -182,9 +182,9 @@ impl WindowAttentionKernels {
     }
 }
 
-/// The division for a GPU of so many multiprocessors; `resident` gives the blocks of a division that one
-/// holds (none, or unknown). The first division, unless another processes a quarter more queries at
-/// once.
+/// The division for a GPU of so many multiprocessors; `resident` gives the blocks of a division
+/// that one holds (none, or unknown). The first division, unless another processes a quarter more
+/// queries at once.
 fn choose(
     shape: &WindowShape,
     pair: usize,
@@ -239,9 +239,9 @@ impl WindowAttention {
         self.function.name().ends_with("_hopper")
     }
 
-    /// Enqueues `out` f16 `[output tokens, heads depth]` from `qkv` f16 `[tokens, 3 heads depth]` (queries
-    /// scaled); padding tokens have `bias` f16 `[3 heads depth]`. Only the kernels for Hopper support
-    /// PDL, after a kernel. No allocation on the device; may be recorded.
+    /// Enqueues `out` f16 `[output tokens, heads depth]` from `qkv` f16 `[tokens, 3 heads depth]`
+    /// (queries scaled); padding tokens have `bias` f16 `[3 heads depth]`. Only the kernels for
+    /// Hopper support PDL, after a kernel. No allocation on the device; may be recorded.
     ///
     /// # Errors
     /// Views of another size or unaligned, or an error of the driver.
@@ -260,15 +260,15 @@ impl WindowAttention {
         let args: Vec<Arg> =
             tensors.into_iter().chain(numbers.iter().copied().map(Arg::I32)).collect();
         let mode = if self.is_hopper() { mode } else { LaunchMode::Ordered };
-        // SAFETY: the arguments are the kernel's own, the tensors were measured above, and the launch
-        // gives every pair its shared memory and a block for each part of its queries, as the kernel
-        // requires. The kernels for Hopper wait before they read.
+        // SAFETY: the arguments are the kernel's own, the tensors were measured above, and the
+        // launch gives every pair its shared memory and a block for each part of its queries, as
+        // the kernel requires. The kernels for Hopper wait before they read.
         Ok(unsafe { function.with_mode(mode).launch(*launch, &args, stream) }?)
     }
 }
 
-/// Shared memory of a window and head, bytes: keys and values in rows of an odd number of 16-byte units,
-/// so that `ldmatrix` has no bank conflicts; as in the source.
+/// Shared memory of a window and head, bytes: keys and values in rows of an odd number of 16-byte
+/// units, so that `ldmatrix` has no bank conflicts; as in the source.
 fn pair_shared(keys: usize, columns: usize) -> usize {
     2 * keys.next_multiple_of(16) * ((columns / UNIT) | 1) * UNIT * F16
 }
@@ -304,9 +304,9 @@ struct Division {
 }
 
 impl Division {
-    /// The candidates, the one that reads least first. A window of many queries has a warp for each 32 of
-    /// them, or half as many warps (several such blocks fill the registers of a multiprocessor), or two
-    /// blocks of half as many.
+    /// The candidates, the one that reads least first. A window of many queries has a warp for each
+    /// 32 of them, or half as many warps (several such blocks fill the registers of a
+    /// multiprocessor), or two blocks of half as many.
     fn of(shape: &WindowShape, pair: usize) -> Vec<Self> {
         let one = |tile: Tile| {
             let warps = shape.queries().div_ceil(tile.queries());

@@ -13,9 +13,9 @@ use cuda::LaunchMode;
 /// Map, window, heads, columns of a head, pooled.
 type Shape = (usize, usize, usize, usize, bool);
 
-/// The blocks of tiny, base+ and large at 1024 pixels (the first of a stage has the windows of the stage
-/// before), then odd ones. Some divide the queries of a window over two blocks (on a GPU of a hundred
-/// multiprocessors), also at the edges of the map.
+/// The blocks of tiny, base+ and large at 1024 pixels (the first of a stage has the windows of the
+/// stage before), then odd ones. Some divide the queries of a window over two blocks (on a GPU of a
+/// hundred multiprocessors), also at the edges of the map.
 const SHAPES: [Shape; 40] = [
     (256, 8, 1, 96, false),
     (256, 8, 2, 96, true),
@@ -59,8 +59,8 @@ const SHAPES: [Shape; 40] = [
     (64, 14, 2, 72, false),
 ];
 
-/// A shape, and its kernels or the reason for none. On Hopper the kernel for any GPU follows, so that one
-/// run times both.
+/// A shape, and its kernels or the reason for none. On Hopper the kernel for any GPU follows, so
+/// that one run times both.
 type Case = (WindowShape, Vec<Result<WindowAttention>>);
 
 /// The cases.
@@ -152,7 +152,8 @@ struct Window {
 }
 
 impl Window {
-    /// Columns of a head of a token's queries (part 0), keys or values; of a padding token, the bias.
+    /// Columns of a head of a token's queries (part 0), keys or values; of a padding token, the
+    /// bias.
     fn part(&self, [y, x]: [usize; 2], part: usize, head: usize) -> Vec<f64> {
         let WindowShape { grid, depth, .. } = self.shape;
         let (columns, start) =
@@ -195,7 +196,8 @@ mod tests {
 
     #[test]
     fn padding_tokens_take_part_as_keys() {
-        // A map of one token in a window of four: the others have the bias, whose key scores as the token's does.
+        // A map of one token in a window of four: the others have the bias, whose key scores as the
+        // token's does.
         let shape = WindowShape { grid: 1, window: 2, heads: 1, depth: 8, pooled: false };
         let mut values = vec![0.0; DRAWN];
         values[16..24].fill(4.0);

@@ -20,10 +20,12 @@ fn every_query_has_a_warp_and_every_pair_its_memory() {
                 shape.check().unwrap();
                 let pair = pair_shared(shape.keys(), columns);
                 for division in Division::of(&shape, pair) {
-                    // 512 threads are what bounds the registers of narrow tiles; 256 of some wide ones.
+                    // 512 threads are what bounds the registers of narrow tiles; 256 of some wide
+                    // ones.
                     assert!((1..=8).contains(&division.warps), "{shape:?} {division:?}");
                     assert!(division.warps <= SHARED_WARPS || division.tile == Tile::Wide);
-                    // Several windows share a block only where each has one warp and that costs no permission.
+                    // Several windows share a block only where each has one warp and that costs no
+                    // permission.
                     let shared = division.together == division.warps
                         && division.parts == 1
                         && shape.queries() <= division.tile.queries()
@@ -37,7 +39,8 @@ fn every_query_has_a_warp_and_every_pair_its_memory() {
     }
 }
 
-/// Registers by ptxas for sm 90, 64 K of them and 227 KB of shared memory to a multiprocessor, which gives them out by warps.
+/// Registers by ptxas for sm 90, 64 K of them and 227 KB of shared memory to a multiprocessor,
+/// which gives them out by warps.
 fn chosen(shape: WindowShape, processors: usize) -> (Tile, usize, usize, usize) {
     let at = COLUMNS.iter().position(|columns| shape.depth <= *columns).unwrap();
     let pair = pair_shared(shape.keys(), COLUMNS[at]);

@@ -1,7 +1,7 @@
 /*!
-Cases of the f16 GEMMs of a trunk: by cuBLASLt, then a GELU kernel for a hidden layer; and on Hopper by each
-kernel that fuses both. All are compared with float64 on the host, for a sample of rows and columns, and
-timed side by side.
+Cases of the f16 GEMMs of a trunk: by cuBLASLt, then a GELU kernel for a hidden layer; and on Hopper
+by each kernel that fuses both. All are compared with float64 on the host, for a sample of rows and
+columns, and timed side by side.
 */
 
 use anyhow::{Context, Result};
@@ -24,12 +24,13 @@ pub(super) const NAME: &str = "matmul, then gelu";
 const PLAIN: &str = "matmul, f16";
 /// Runs that must give the same bits: a race need not show in each.
 const RUNS: u8 = 5;
-/// Two roundings to f16 of values of several root mean squares, the polynomial's smaller error, and f32 sums
-/// of tensor cores.
+/// Two roundings to f16 of values of several root mean squares, the polynomial's smaller error, and
+/// f32 sums of tensor cores.
 const LIMITS: Limits = Limits { error: 6e-4, deviation: 8e-3 };
 
-/// Hidden layers, M, N and K: odd ones (M that fills no tile or one of a cluster's, N that does not fill its
-/// tiles, K that ends in a stage of one, two, three and no instructions), then those of Hiera's four stages.
+/// Hidden layers, M, N and K: odd ones (M that fills no tile or one of a cluster's, N that does not
+/// fill its tiles, K that ends in a stage of one, two, three and no instructions), then those of
+/// Hiera's four stages.
 const CASES: [(&str, [usize; 3]); 23] = [
     ("few", [33, 64, 96]),
     ("few", [1, 128, 64]),
@@ -56,8 +57,8 @@ const CASES: [(&str, [usize; 3]); 23] = [
     ("large", [1024, 4608, 1152]),
 ];
 
-/// Queries, keys and values: some odd ones, and the third and fourth stages; no kernel supports the N of the
-/// first two.
+/// Queries, keys and values: some odd ones, and the third and fourth stages; no kernel supports the
+/// N of the first two.
 const PLAIN_CASES: [(&str, [usize; 3]); 10] = [
     ("few", [33, 64, 96]),
     ("few", [300, 320, 144]),

@@ -1,7 +1,7 @@
 /*!
 Cases of cuBLASLt's GEMMs against float64, for a sample of rows and columns. The time of its first
-algorithm, which a trunk runs unless autotuning chose another, and of the fastest. The accumulators are
-f32, rounded once: the error must be small, and each run must give the same bits.
+algorithm, which a trunk runs unless autotuning chose another, and of the fastest. The accumulators
+are f32, rounded once: the error must be small, and each run must give the same bits.
 */
 
 mod bias_gelu;
@@ -113,7 +113,8 @@ pub(crate) const TOPIC: Topic = Topic {
     judge,
 };
 
-/// Two rows for each case, and the rows of GEMMs with an epilogue; the reason if there is no cuBLASLt.
+/// Two rows for each case, and the rows of GEMMs with an epilogue; the reason if there is no
+/// cuBLASLt.
 fn judge(bench: &Bench) -> Result<(), String> {
     let lt = match CublasLt::open(&bench.gpu.tagged(MemoryTag::Scratch)) {
         Ok(lt) => lt,
@@ -261,7 +262,8 @@ impl Setting {
         self.enqueue(&bench.stream)
     }
 
-    /// What an algorithm computes in the sampled rows. All rows of all algorithms would be gigabytes from the device.
+    /// What an algorithm computes in the sampled rows. All rows of all algorithms would be
+    /// gigabytes from the device.
     fn check_sample(&self, bench: &Bench, candidate: usize) -> Result<Checked> {
         self.product.choose(candidate)?;
         self.run(bench)?;
@@ -345,8 +347,8 @@ impl Case {
     }
 }
 
-/// Rounding to fp16 is off by 3e-4 of the norm and by 2⁻¹¹ of an element, which may be several root mean squares; sums of f32 by
-/// much less, but tensor cores cut digits off where they add.
+/// Rounding to fp16 is off by 3e-4 of the norm and by 2⁻¹¹ of an element, which may be several root
+/// mean squares; sums of f32 by much less, but tensor cores cut digits off where they add.
 fn limits(output: Element) -> Limits {
     match output {
         Element::F16 => Limits { error: 6e-4, deviation: 5e-3 },

@@ -1,6 +1,6 @@
 /*!
-Autotuning: for each GEMM an algorithm of cuBLASLt or a kernel of this crate, and the kinds of kernels
-with programmatic dependent launch (PDL), by the time of all blocks together.
+Autotuning: for each GEMM an algorithm of cuBLASLt or a kernel of this crate, and the kinds of
+kernels with programmatic dependent launch (PDL), by the time of all blocks together.
 
 The time of a GEMM by itself does not decide: on an H200 algorithms that were up to 40 % faster one
 by one made a trunk slower as a whole, in part because cuBLASLt clears a counter between kernels. So
@@ -61,8 +61,8 @@ impl StandaloneTrunk {
 /// All blocks, over and over on the same tokens.
 struct Blocks<'a>(&'a TrunkExecutor);
 
-// SAFETY: the trunk, which is borrowed for longer, keeps its memory, kernels and GEMMs: only the choice
-// between them changes meanwhile. It fills its counters before its first kernel.
+// SAFETY: the trunk, which is borrowed for longer, keeps its memory, kernels and GEMMs: only the
+// choice between them changes meanwhile. It fills its counters before its first kernel.
 unsafe impl Capturable for Blocks<'_> {
     fn enqueue(&mut self, stream: &Stream) -> Result<()> {
         self.0.enqueue(stream)
@@ -118,8 +118,8 @@ fn random_tokens(count: usize) -> Vec<f32> {
     Noise::new(SEED, "tokens of a trunk").normals(count)
 }
 
-/// Autotunes a trunk. Nothing else should run on the GPU. Takes some seconds, and not much longer than
-/// `within`: a GEMM without a trial by then keeps cuBLASLt's heuristic.
+/// Autotunes a trunk. Nothing else should run on the GPU. Takes some seconds, and not much longer
+/// than `within`: a GEMM without a trial by then keeps cuBLASLt's heuristic.
 ///
 /// # Errors
 /// As [`TrunkExecutor::new`], or another error of the driver.

@@ -1,6 +1,6 @@
 /*!
-Cases of LayerNorm with programmatic dependent launch, after the max pooling whose output it reads. The
-tokens hold a pattern until then, so that a LayerNorm that does not wait is found.
+Cases of LayerNorm with programmatic dependent launch, after the max pooling whose output it reads.
+The tokens hold a pattern until then, so that a LayerNorm that does not wait is found.
 */
 
 use anyhow::Result;
@@ -12,7 +12,8 @@ use crate::selftest::{Bench, Checked, Planned, bytes_of, row};
 use cuda::{LaunchMode, Stream};
 
 const NAME: &str = "hiera layernorm pdl";
-/// Side of the map and columns: few rows, an odd number of them, and those of large's third and fourth stage.
+/// Side of the map and columns: few rows, an odd number of them, and those of large's third and
+/// fourth stage.
 const CASES: [(usize, usize); 4] = [(4, 96), (15, 200), (64, 576), (32, 1152)];
 
 /// The cases; none on GPUs without programmatic dependent launch.

@@ -1,7 +1,7 @@
 /*!
-Cases of Hiera's kernels, at the models' shapes and odd ones. Max pooling must be exact. The others are
-compared with float64 on the host: GELU for every f16, LayerNorm and window attention for a sample of a
-large shape. The slice of attention has the cases of global attention.
+Cases of Hiera's kernels, at the models' shapes and odd ones. Max pooling must be exact. The others
+are compared with float64 on the host: GELU for every f16, LayerNorm and window attention for a
+sample of a large shape. The slice of attention has the cases of global attention.
 */
 
 mod layernorm_pdl;
@@ -23,17 +23,17 @@ pub(crate) use whole_trunk::TOPIC as WHOLE_TRUNK;
 
 /// Compared rows of a large tensor, about.
 pub(crate) const SAMPLE: usize = 64;
-/// Drawn values, which large tensors repeat. No number of columns divides it, so that no two rows are
-/// alike.
+/// Drawn values, which large tensors repeat. No number of columns divides it, so that no two rows
+/// are alike.
 pub(crate) const DRAWN: usize = 65_521;
 /// Epsilon of the LayerNorm.
 pub(crate) const EPSILON: f64 = 1e-6;
-/// Limits of GELU's error, relative and absolute: f16 has 2⁻¹¹, the polynomial 5·10⁻⁵, and the smallest
-/// f16 are 2⁻²⁴ apart.
+/// Limits of GELU's error, relative and absolute: f16 has 2⁻¹¹, the polynomial 5·10⁻⁵, and the
+/// smallest f16 are 2⁻²⁴ apart.
 const GELU_LIMITS: (f64, f64) = (6e-4, 4e-8);
 
-/// Rows and columns: the four stages of tiny, base+ and large, then odd ones (rows that do not fill the last
-/// warp, columns that end within a lane's share).
+/// Rows and columns: the four stages of tiny, base+ and large, then odd ones (rows that do not fill
+/// the last warp, columns that end within a lane's share).
 const LAYERNORMS: [(usize, usize); 16] = [
     (65_536, 96),
     (16_384, 192),
@@ -159,7 +159,8 @@ pub(crate) fn bytes_of_halves(values: &[f16]) -> Vec<u8> {
     bytes_of(values, |value| value.to_le_bytes())
 }
 
-/// Runs a kernel once, compares the sampled rows (place and elements) with float64, then takes the time.
+/// Runs a kernel once, compares the sampled rows (place and elements) with float64, then takes the
+/// time.
 pub(crate) fn check_near(
     bench: &Bench,
     output: &View,

@@ -25,7 +25,8 @@ const CHOSEN: &str = "trunk whole, autotuned";
 const CUSTOM: &str = "trunk whole, custom kernels";
 const CUSTOM_PDL: &str = "trunk whole, other custom kernels, early";
 
-/// Time of autotuning: enough to choose other algorithms and kernels than the first, which is checked here.
+/// Time of autotuning: enough to choose other algorithms and kernels than the first, which is
+/// checked here.
 const BUDGET: Duration = Duration::from_millis(500);
 /// Limit of the relative difference between algorithms and kernels.
 const ALIKE: f64 = 2e-3;
@@ -255,8 +256,8 @@ impl Drawn {
     }
 }
 
-/// Other algorithms and kernels round differently, up to 48 blocks deep; the difference is far smaller than
-/// that of one wrong GEMM.
+/// Other algorithms and kernels round differently, up to 48 blocks deep; the difference is far
+/// smaller than that of one wrong GEMM.
 fn alike(found: &[f32], first: &[f32]) -> Result<()> {
     ensure!(found.len() == first.len(), "there is nothing to compare with");
     let square = |values: &mut dyn Iterator<Item = f32>| -> f64 {

@@ -12,7 +12,8 @@ use vos::noise::Noise;
 
 /// Compared rows, about.
 const SAMPLE: usize = 32;
-/// Offsets of the residual's rows: a variance computed as the difference of two large numbers shows.
+/// Offsets of the residual's rows: a variance computed as the difference of two large numbers
+/// shows.
 const OFFSETS: [f32; 4] = [0.0, 50.0, 0.0, -400.0];
 /// Elements that are compared at a time.
 const PIECE: usize = 1 << 14;
@@ -20,8 +21,8 @@ const PIECE: usize = 1 << 14;
 const APART_ADDED: (f32, f32) = (1e-6, 2e-3);
 const APART_NORMED: (f32, f32) = (2e-3, 4e-3);
 
-/// Columns of the first stage of tiny (and small), base+ and large; the next two have twice and four times
-/// as many.
+/// Columns of the first stage of tiny (and small), base+ and large; the next two have twice and
+/// four times as many.
 const MODELS: [(&str, usize); 3] = [("tiny", 96), ("base+", 112), ("large", 144)];
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -41,8 +42,8 @@ impl Case {
     }
 }
 
-/// Few and odd rows (that fill no tile, or one of a cluster's), K that ends in a stage of one, two, three and
-/// no instructions; more tiles than run at once; then the models' first three stages.
+/// Few and odd rows (that fill no tile, or one of a cluster's), K that ends in a stage of one, two,
+/// three and no instructions; more tiles than run at once; then the models' first three stages.
 pub fn cases() -> Vec<Case> {
     let mut all = Vec::new();
     for (model, (name, width)) in MODELS.into_iter().enumerate() {
@@ -132,7 +133,8 @@ impl Data {
     }
 }
 
-/// Places out of `length`: the first, the last, and in odd steps between, so that rows of every place in a tile and every offset are among them.
+/// Places out of `length`: the first, the last, and in odd steps between, so that rows of every
+/// place in a tile and every offset are among them.
 fn sample(length: usize) -> Vec<usize> {
     let mut places: Vec<usize> = (0..length).step_by((length / SAMPLE) | 1).collect();
     if places.last() != Some(&(length - 1)) {

@@ -1,8 +1,8 @@
 /*!
-Cases of GEMM, residual add and LayerNorm: by cuBLASLt, then the LayerNorm's kernel; and on Hopper by each
-kernel that fuses both. Residual and norm are compared with float64 on the host, for a sample of rows; a
-fused kernel's also with all of cuBLASLt's. If N = K the norm's output also lies over the tokens, as in a
-trunk.
+Cases of GEMM, residual add and LayerNorm: by cuBLASLt, then the LayerNorm's kernel; and on Hopper
+by each kernel that fuses both. Residual and norm are compared with float64 on the host, for a
+sample of rows; a fused kernel's also with all of cuBLASLt's. If N = K the norm's output also lies
+over the tokens, as in a trunk.
 */
 
 mod data;
@@ -22,8 +22,8 @@ use data::{Came, Case, Data, Expected};
 const NAME: &str = "matmul, then layernorm";
 /// Runs that must give the same bits: a race need not show in each.
 const RUNS: u8 = 5;
-/// Of the added part by itself, which a residual far from zero would hide. Sums are f32, and tensor cores
-/// truncate where they add.
+/// Of the added part by itself, which a residual far from zero would hide. Sums are f32, and tensor
+/// cores truncate where they add.
 const ADDED: Limits = Limits { error: 5e-5, deviation: 5e-4 };
 /// Of the normalised output: a rounding to f16 of values of several root mean squares.
 const NORMED: Limits = Limits { error: 6e-4, deviation: 8e-3 };
@@ -186,7 +186,8 @@ impl Setting {
         let stream = &bench.stream;
         let again = |run: u8| -> Result<()> {
             self.residual.upload(self.data.before.as_bytes(), stream)?;
-            // Each run starts from another pattern, so that elements that a kernel leaves out differ.
+            // Each run starts from another pattern, so that elements that a kernel leaves out
+            // differ.
             match self.case.in_place {
                 true => self.a.upload(self.data.tokens.as_bytes(), stream)?,
                 false => self.out.fill(POISON.wrapping_add(run), stream)?,
@@ -243,7 +244,8 @@ mod tests {
 
     use super::*;
 
-    /// The rows that are looked at, in f32 and then halves, where `variance` finds what lies about the mean.
+    /// The rows that are looked at, in f32 and then halves, where `variance` finds what lies about
+    /// the mean.
     fn judged(variance: fn(&[f32], f32) -> f32) -> Checked {
         let columns = 144;
         let data = Data::new(1, [64, columns, 96]);

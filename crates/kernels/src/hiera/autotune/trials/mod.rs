@@ -54,8 +54,8 @@ pub(super) struct Trials<'c, C: Clock> {
 struct Outcome {
     /// The candidate that won; none if the best stays.
     won: Option<usize>,
-    /// Brief timings of the candidates and of the best before them, µs; infinite where one failed or no
-    /// time was left.
+    /// Brief timings of the candidates and of the best before them, µs; infinite where one failed
+    /// or no time was left.
     brief: Vec<f64>,
     best: f64,
 }
@@ -75,8 +75,8 @@ impl<'c, C: Clock> Trials<'c, C> {
         Ok(Self { clock, best: clock.record()? })
     }
 
-    /// Tries `candidates` against the best. `choose` makes a candidate the current choice; the caller
-    /// restores the winner afterwards.
+    /// Tries `candidates` against the best. `choose` makes a candidate the current choice; the
+    /// caller restores the winner afterwards.
     fn try_all(
         &mut self,
         what: &str,
@@ -190,9 +190,9 @@ pub(super) fn tune_algorithm<C: Clock>(trials: &mut Trials<'_, C>, gemm: &Matmul
     Ok(gemm.choose(found.won.map_or(before, |won| others[won]))?)
 }
 
-/// Tries the kernels that fuse a GEMM and its epilogue against cuBLASLt's best algorithms: first each by
-/// itself, then all together and fewer of them; the faster result stays. Two adjacent kernels may gain
-/// together although neither gains alone.
+/// Tries the kernels that fuse a GEMM and its epilogue against cuBLASLt's best algorithms: first
+/// each by itself, then all together and fewer of them; the faster result stays. Two adjacent
+/// kernels may gain together although neither gains alone.
 pub(super) fn tune_gemm_impls<C: Clock>(
     trials: &mut Trials<'_, C>,
     gemms: &[&GemmImpl],
@@ -227,8 +227,8 @@ pub(super) fn tune_gemm_impls<C: Clock>(
     Ok(())
 }
 
-/// Tries the other implementations of a GEMM. Returns the kernel with the shortest brief timing, chosen
-/// or not; none if no kernel serves the shape.
+/// Tries the other implementations of a GEMM. Returns the kernel with the shortest brief timing,
+/// chosen or not; none if no kernel serves the shape.
 fn tune_gemm_impl<C: Clock>(
     trials: &mut Trials<'_, C>,
     gemm: &GemmImpl,

@@ -9,7 +9,8 @@ use vos::noise::Noise;
 struct NoisyClock<F> {
     cost: F,
     noise: RefCell<Noise>,
-    /// Deviation of the noise, and how much longer each replay takes than the one before, as shares.
+    /// Deviation of the noise, and how much longer each replay takes than the one before, as
+    /// shares.
     noisy: f64,
     drift: f64,
     replays: Cell<usize>,
@@ -62,8 +63,8 @@ fn gemm(columns: usize, kernels: &[&'static str]) -> GemmImpl {
     GemmImpl::new(shape, kernels.iter().copied(), None)
 }
 
-/// The choice between two kernels of these costs under noise and drift; cuBLASLt costs 100, and a third
-/// kernel fails.
+/// The choice between two kernels of these costs under noise and drift; cuBLASLt costs 100, and a
+/// third kernel fails.
 fn kept(one: f64, another: f64, noisy: f64, drift: f64) -> Option<&'static str> {
     let gemm = gemm(576, &["one", "another", "broken"]);
     let cost = || match gemm.kernel() {
