@@ -208,7 +208,7 @@ fn missing_and_empty_splits_say_what_was_expected() {
         .code(1)
         .stderr(contains("does not exist").and(contains("segtrt synth")));
     bench(dir.path(), &out).assert().code(1).stderr(contains("Missing JPEGImages_24fps directory"));
-    segtrt().arg("bench").assert().code(2).stderr(contains("--split_dir is required"));
+    segtrt().arg("bench").assert().code(2).stderr(contains("--split-dir is required"));
 }
 
 #[test]

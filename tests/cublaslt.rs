@@ -162,7 +162,7 @@ fn whole_trunks() {
         return;
     }
     let repeats = Repeats { warmup: 0, runs: 1, layer_runs: 0 };
-    let topics = &[Topic::named("whole-trunks").unwrap()];
+    let topics = &[Topic::named("trunk").unwrap()];
     let chosen = Chosen { topics, max_elements: Some(MOST), without_cublaslt: false };
     let found = run(&Gpu::open(0).unwrap(), repeats, 1, chosen, &mut |_, _| ());
     println!("{}", report::render_kernels(&found));

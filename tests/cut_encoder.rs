@@ -309,7 +309,7 @@ fn a_whole_that_cannot_run_any_more_goes_when_the_parts_are_there_and_a_sound_on
     manifest.write(&folder).unwrap();
     build(&["--graphs", "prompt"]);
     assert!(is_recorded());
-    build(&[]).stderr(contains("is given up for its parts: it was built by TensorRT 8.5.0"));
+    build(&[]).stderr(contains("replaced by its parts: it was built by TensorRT 8.5.0"));
     assert!(!is_recorded() && !whole.exists());
 
     // The way back to the parts.

@@ -287,7 +287,7 @@ fn a_fault_in_the_mask_decoder_is_found() {
         let csv = dir.path().join(format!("{fault}.csv"));
         let mut command = selftest(fakes.dir(), &csv);
         command.env("FAKE_FAULT", fault);
-        command.args(["--topics", "decoder", "--max-elements", "30000"]).assert().code(1);
+        command.args(["--topics", "mask-decoder", "--max-elements", "30000"]).assert().code(1);
         let why = format!("the {of}: ");
         assert!(column(&csv, "reason").iter().any(|reason| reason.contains(&why)), "{fault}");
     }

@@ -25,7 +25,7 @@ fn a_test_that_is_killed_leaves_the_rows_that_were_judged() {
     let csv = dir.path().join("kernels.csv");
     std::fs::write(&csv, "of an earlier test, which is much longer than the header\n".repeat(99))
         .unwrap();
-    let mut command = selftest(fakes.dir(), &csv, "mask,bank,attention,decoder", "40000");
+    let mut command = selftest(fakes.dir(), &csv, "mask,bank,attention,mask-decoder", "40000");
     let mut running = command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
     let deadline = Instant::now() + Duration::from_secs(120);
     let lines = || std::fs::read_to_string(&csv).unwrap().lines().count();
@@ -49,7 +49,7 @@ fn each_kind_of_cases_has_its_line_and_the_rows_are_all_there() {
     let Some(fakes) = shared() else { return };
     let dir = tempfile::tempdir().unwrap();
     let csv = dir.path().join("kernels.csv");
-    let output = selftest(fakes.dir(), &csv, "mask,bank,keys", "40000").output().unwrap();
+    let output = selftest(fakes.dir(), &csv, "mask,bank,memory-key-proj", "40000").output().unwrap();
     let said = String::from_utf8_lossy(&output.stderr).into_owned();
     assert!(output.status.success(), "{said}");
     let kernels = column(&csv, "kernel");
@@ -75,7 +75,8 @@ fn a_module_is_loaded_once() {
     let Some(fakes) = shared() else { return };
     let dir = tempfile::tempdir().unwrap();
     let (csv, log) = (dir.path().join("kernels.csv"), dir.path().join("log"));
-    let mut command = selftest(fakes.dir(), &csv, "attention,decoder,memory-encoder,hiera", "2500");
+    let mut command =
+        selftest(fakes.dir(), &csv, "attention,mask-decoder,memory-encoder,hiera", "2500");
     let output = command.env("FAKE_CUDA_LOG", &log).output().unwrap();
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     let log = std::fs::read_to_string(&log).unwrap();

@@ -185,17 +185,17 @@ fn the_weights_are_copied_beside_the_plans_and_shown_and_who_takes_an_engine_nee
     assert!(plan(&mixed, "track_seg4") && !plan(&mixed, "track_image"));
     assert!(!mixed.join(FILE).exists());
     let refused = yard.build(&["--precision", "mixed", "--graphs", "track_image"]).assert().code(2);
-    refused.stderr(contains("build the segment that ends in the answer: --graphs track_seg4"));
+    refused.stderr(contains("build the segment that contains it: --graphs track_seg4"));
     // Nor is what was asked for in fp32 computed by kernels in silence.
     let refused = yard.build(&["--fp32-graphs", "track_seg4"]).assert().code(2);
     refused.stderr(contains("--graphs track_seg4 --fp32-graphs track_seg4"));
     // An engine that was asked for decodes for as long as it is there.
     yard.build(&["--graphs", "track_seg4"]).assert().success();
-    let what = "the last segment with the mask decoder in it";
-    let told = format!("{what}, and not this program's kernels, because it is there");
+    let what = "the last segment with mask decoder";
+    let told = format!("bench runs {what}");
     yard.build(&[]).assert().success().stderr(contains(told));
     fs::write(folder.join("track_seg4.plan"), "no plan").unwrap();
-    let told = format!("{what}, is given up for this program's kernels");
+    let told = format!("removed {what}");
     yard.build(&[]).assert().success().stderr(contains(told));
     assert!(!plan(&folder, "track_seg4") && folder.join(FILE).exists());
     // With another track variant nothing needs them, and of engines that are gone nothing stays.

@@ -155,12 +155,11 @@ fn usual_builds_copy_the_weights_and_build_no_memory_engine_unless_it_is_named()
     // Whoever names the graph means its engine, which is told of from then on.
     yard.build(&["--graphs", "memory"]).assert().success();
     assert!(roles().contains(&Role::Memory));
-    let told =
-        "the memory encoder as an engine, and not this program's kernels, because it is there";
+    let told = "bench runs the engine of the memory encoder";
     yard.build(&[]).assert().success().stderr(contains(told));
     assert!(roles().contains(&Role::Memory));
     fs::write(yard.folder().join("memory.plan"), "no plan").unwrap();
-    let told = "the memory encoder as an engine, is given up for this program's kernels";
+    let told = "removed the engine of the memory encoder";
     yard.build(&[]).assert().success().stderr(contains(told));
     assert!(!roles().contains(&Role::Memory) && yard.folder().join(FILE).exists());
     // Mixed engines compute it in fp32.

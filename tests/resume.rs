@@ -124,7 +124,7 @@ fn other_clips_and_objects_of_the_same_data_go_on_in_one_table() {
     let one = ["--limit-objects", "1"];
     bench(&split, &out).arg("--video-list").arg(&list).args(one).assert().success();
     let said_more = said(&mut resumed(&split, &out), 0);
-    assert!(said_more.contains("1 of 6 rows are there already"), "{said_more}");
+    assert!(said_more.contains("1 of 6 rows exist already"), "{said_more}");
     let all: Vec<String> =
         [0, 0, 1, 1, 2, 2].iter().map(|clip| format!("synth_{clip:03}")).collect();
     assert_eq!(videos(&out), all);
@@ -135,7 +135,7 @@ fn other_clips_and_objects_of_the_same_data_go_on_in_one_table() {
     let rows = fs::read(out.join(SUMMARY)).unwrap();
 
     let fewer = said(resumed(&split, &out).arg("--video-list").arg(&list).args(one), 0);
-    assert!(fewer.contains("1 of 1 rows are there already"), "{fewer}");
+    assert!(fewer.contains("1 of 1 rows exist already"), "{fewer}");
     assert_eq!(fs::read(out.join(SUMMARY)).unwrap(), rows, "what was measured stays");
     let sidecar = sidecar(&out);
     // Of each clip with rows the hash, and what ran them though nothing was run now.
@@ -252,10 +252,7 @@ fn rows_without_the_files_that_a_resumed_run_asks_for_are_counted() {
     let out = dir.path().join("out");
     bench(&split, &out).args(["--limit-videos", "1"]).assert().success();
     let told = said(resumed(&split, &out).arg("--save-masks"), 0);
-    assert!(
-        told.contains("--save-masks: 1 of the 1 rows that are there already have no"),
-        "{told}"
-    );
+    assert!(told.contains("--save-masks: 1 of the 1 existing rows have no"), "{told}");
     assert!(told.contains("edgetam_mini_points synth_000 000"), "{told}");
     assert!(told.contains("without --resume"), "{told}");
     let told = said(resumed(&split, &out).args(["--save-masks", "--save-overlays"]), 0);

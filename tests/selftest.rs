@@ -225,8 +225,7 @@ fn without_a_reference_outputs_run_and_nothing_is_claimed() {
     let root = tempfile::tempdir().unwrap();
     let dir = Engines::new(root.path()).write(Precision::Fp32, &[(Role::Encoder, "ok")]);
     let mut command = fakes.selftest(&dir);
-    let said =
-        "3 outputs were compared with nothing (--no-reference)\n0 of 3 rows passed, 0 failed";
+    let said = "3 outputs have no reference (--no-reference)\n0 of 3 rows passed, 0 failed";
     command.arg("--no-reference").assert().success().stdout(contains(said));
     // A bundle that is not there is no reason to pass.
     let mut command = fakes.selftest(&dir);

@@ -109,8 +109,8 @@ fn algorithms_of_the_products_are_timed_once_and_kept_with_the_engines() {
         assert!(output.status.success(), "{said}");
         said
     };
-    let told = "of the trunk's 21 products by another algorithm than cuBLASLt 13.1.2";
-    assert!(!build(&["--no-product-timing"]).contains("products by another algorithm"));
+    let told = "of the trunk's 21 matmuls use another algorithm than cuBLASLt 13.1.2";
+    assert!(!build(&["--no-autotune"]).contains("matmuls use another algorithm"));
     assert_eq!(yard.manifest().products, None);
     let said = build(&[]);
     assert!(said.contains(told), "{said}");
@@ -118,8 +118,8 @@ fn algorithms_of_the_products_are_timed_once_and_kept_with_the_engines() {
     assert_eq!((kept.products.len(), kept.library.as_str()), (21, "cuBLASLt 13.1.2 (for CUDA 13)"));
     assert!(kept.products.iter().all(|choice| choice.of == 2 && choice.algorithm < 2));
     // Neither a later call nor one that leaves them alone changes them; another GPU's are made anew, and those of a program with other kernels.
-    assert!(!build(&[]).contains("products by another algorithm"));
-    build(&["--no-product-timing"]);
+    assert!(!build(&[]).contains("matmuls use another algorithm"));
+    build(&["--no-autotune"]);
     assert_eq!(yard.manifest().products.as_ref(), Some(&kept));
     let mut manifest = yard.manifest();
     manifest.products.as_mut().unwrap().device = "another".to_owned();
@@ -248,12 +248,13 @@ fn other_graphs_need_no_weights_and_an_encoder_in_one_piece_neither() {
     let mixed = |flags: &[&str]| {
         yard.build(&[&["--precision", "mixed", "--dry-run", "--json"], flags].concat())
     };
-    mixed(&ENCODER).assert().code(2).stderr(contains(
-        "segtrt's own kernels the trunk between these parts in fp16; build it whole: --graphs encoder",
-    ));
+    mixed(&ENCODER)
+        .assert()
+        .code(2)
+        .stderr(contains("the trunk between the encoder's parts has CUDA kernels in fp16 only"));
     let output = mixed(&["--track-variant", "segmented"]).output().unwrap();
     let said = String::from_utf8_lossy(&output.stderr).into_owned();
-    assert!(said.contains("mixed engines take no trunk"), "{said}");
+    assert!(said.contains("because mixed engines take no trunk"), "{said}");
     let plan: Value = serde_json::from_slice(&output.stdout).unwrap();
     let plans = plan["plans"].as_array().unwrap().iter();
     let roles: Vec<&str> = plans.map(|plan| plan["role"].as_str().unwrap()).collect();

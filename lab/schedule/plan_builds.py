@@ -11,7 +11,7 @@ PRECISIONS = ("fp16", "mixed", "fp32")
 # Of a GPU's slots. Beside up to eleven others encoders took 2.4 (SAM2.1-tiny) and 4.6 times (EdgeTAM) as long as beside one or two; likely
 # because processes on one GPU take turns, however short the kernels are that each of them times.
 BUILD = 4
-CROWDED = "--no-product-timing"  # of builds beside others; products() times them
+CROWDED = "--no-autotune"  # of builds beside others; products() times them
 LOADING, KNOWN = 10, {"encoder": 60, "prompt": 60}  # seconds until TensorRT's kernels are loaded; of graphs whose tactics are known
 CUT, PROMPT = 60, 70  # seconds of a part of an encoder and of a prompt graph: 12 to 63 and 60 to 73 beside twenty other jobs
 AROUND = {"encoder_cut0": 18, "encoder_cut1": 170}  # of stem and neck around a trunk, beside ten to seventeen other jobs: 17 to 18 and 145 to 177

@@ -44,7 +44,7 @@ impl Folder {
     pub(super) fn name(&self) -> Result<String> {
         let name = self.path.rsplit('/').next().unwrap_or_default();
         if !is_plain(name) || name.contains('/') {
-            bail!("{:?} has no name that a folder could have here", self.path);
+            bail!("{:?} has no name that a folder here can have; name another folder", self.path);
         }
         Ok(name.to_owned())
     }
@@ -67,9 +67,7 @@ pub(super) fn read(answer: impl Read) -> Result<Listing> {
     let mut body = Vec::new();
     answer.take(MOST_LISTING + 1).read_to_end(&mut body).context("cannot read what ssh gave")?;
     if body.len() as u64 > MOST_LISTING {
-        bail!(TooMuch(
-            "its listing is longer than 64 MiB, which no result folders need; name single folders instead"
-        ));
+        bail!(TooMuch("its listing is longer than 64 MiB; name single result folders"));
     }
     parse(&body)
 }
@@ -88,7 +86,7 @@ fn parse(body: &[u8]) -> Result<Listing> {
             None => {}
             Some(kind) => match listing.folders.last_mut() {
                 Some(folder) => folder.add(kind, record)?,
-                None => bail!("the listing begins with {text:?} and not with a folder"),
+                None => bail!("the listing begins with {text:?}, expected a folder"),
             },
         }
     }

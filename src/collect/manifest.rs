@@ -73,13 +73,13 @@ impl Manifest {
         let folder = self.out.join(name);
         match self.folders.get(name) {
             Some(old) if (&old.host, &old.path) != (&entry.host, &entry.path) => bail!(
-                "{} holds what came from {}:{}; keep them apart with --by-host or another --out",
+                "{} holds files from {}:{}; separate them with --by-host or another --out",
                 folder.display(),
                 old.host,
                 old.path
             ),
             None if folder.exists() => bail!(
-                "{} is there already and was not collected by this command; choose another --out, or move it away",
+                "{} exists and was not collected by this command; choose another --out, or move it away",
                 folder.display()
             ),
             _ => {}

@@ -30,7 +30,7 @@ const MOST_PADDING: u64 = 1 << 20;
 
 /// The other machine sent something of its own choice.
 #[derive(Debug, thiserror::Error)]
-#[error("{0:?} came, which was not asked for; nothing more is taken from there")]
+#[error("received {0:?}, which was not asked for; the transfer is stopped")]
 pub(super) struct NotAsked(String);
 
 /// Files still to come, with their checksums where those are known.
@@ -62,7 +62,7 @@ pub(super) fn unpack(
     let mut archive = Archive::new(Limited { inner: stream, state: Rc::clone(&state) });
     let part = folder.join(PART);
     let result = (|| {
-        for entry in archive.entries().context("no tar came")? {
+        for entry in archive.entries().context("no tar archive received")? {
             let mut entry = entry.context("the tar is cut off or damaged")?;
             let kind = entry.header().entry_type();
             if kind == EntryType::XGlobalHeader {
@@ -75,18 +75,18 @@ pub(super) fn unpack(
             };
             if !matches!(kind, EntryType::Regular | EntryType::Continuous) {
                 wanted.remove(&name);
-                received.problems.push(format!("{name} came as {kind:?} and not as a file"));
+                received.problems.push(format!("{name} was sent as {kind:?} and not as a file"));
                 continue;
             }
             let modified = entry.header().mtime().unwrap_or(0);
             state.in_file.set(true);
             let (found, bytes) = write_part(&part, &mut entry)
-                .with_context(|| format!("{name} did not come whole"))?;
+                .with_context(|| format!("{name} did not arrive whole"))?;
             state.in_file.set(false);
             wanted.remove(&name);
             if sha256.as_ref().is_some_and(|sha256| *sha256 != found) {
                 received.problems.push(format!(
-                    "{name} came with another sha256 than it was listed with: it is being written there; run again later"
+                    "{name} has another sha256 than listed: it is being written there; run again later"
                 ));
                 continue;
             }
@@ -100,12 +100,12 @@ pub(super) fn unpack(
     if result.is_ok() {
         // tar fills its last block up; whoever hangs up on it makes it fail.
         let mut rest = archive.into_inner().inner.take(MOST_PADDING);
-        io::copy(&mut rest, &mut io::sink()).context("the tar does not end")?;
+        io::copy(&mut rest, &mut io::sink()).context("the tar archive does not end")?;
     }
     // Most often there is none any more.
     let _ = fs::remove_file(&part);
     if result.is_err() && state.left.get() == 0 && !state.in_file.get() {
-        bail!(TooMuch("names and headers without end came instead of files"));
+        bail!(TooMuch("endless names and headers received instead of files"));
     }
     result
 }
@@ -127,7 +127,7 @@ fn write_part(part: &Path, entry: &mut tar::Entry<'_, impl Read>) -> Result<(Str
         bytes += read as u64;
     }
     if bytes != expected {
-        bail!("{bytes} of {expected} bytes came");
+        bail!("received {bytes} of {expected} bytes");
     }
     Ok((format!("{:x}", hasher.finalize()), bytes))
 }
@@ -169,7 +169,7 @@ impl<R: Read> Read for Limited<R> {
         }
         let left = self.state.left.get();
         if left == 0 {
-            return Err(io::Error::other("no more headers are taken"));
+            return Err(io::Error::other("too many headers"));
         }
         let most = buffer.len().min(usize::try_from(left).unwrap_or(usize::MAX));
         let read = self.inner.read(&mut buffer[..most])?;
@@ -288,7 +288,7 @@ mod tests {
 
         let cut = run(&whole[..whole.len() - 2000], wanted(&[("a", b"one"), ("b", &[7; 2000])]));
         let error = format!("{:#}", cut.result.unwrap_err());
-        assert!(error.contains("b did not come whole"), "{error}");
+        assert!(error.contains("b did not arrive whole"), "{error}");
         assert!(!cut.outer.path().join("in/b").exists());
         assert_eq!(cut.left.keys().collect::<Vec<_>>(), ["b"]);
 

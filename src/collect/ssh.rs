@@ -89,9 +89,11 @@ pub(super) fn skip_noise(stream: &mut impl BufRead) -> Result<()> {
         let mut byte = [0];
         match stream.read_exact(&mut byte) {
             Ok(()) if seen.len() < MOST_NOISE => seen.push(byte[0]),
-            Ok(()) => bail!(TooMuch("only noise came: does the login there print without end?")),
+            Ok(()) => bail!(TooMuch(
+                "no archive received: the remote shell printed other output first; silence its login scripts"
+            )),
             Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => bail!(
-                "the connection ended before the answer began: is there a POSIX shell (sh), and does the login print errors?"
+                "the connection ended before the answer began: check that the machine has a POSIX shell (sh) and its login prints no errors"
             ),
             Err(error) => return Err(error.into()),
         }
@@ -146,11 +148,11 @@ impl Connection {
         match status.code() {
             Some(0) => Ok(()),
             Some(255) => bail!(
-                "no connection to {}; its words are above. Try: ssh {} true",
+                "cannot connect to {}; its messages are above; test with: ssh {} true",
                 self.host,
                 self.host
             ),
-            _ => bail!("the shell on {} ended with {status}; its words are above", self.host),
+            _ => bail!("the shell on {} ended with {status}; its messages are above", self.host),
         }
     }
 }

@@ -62,18 +62,17 @@ pub fn run(args: CollectArgs) -> Result<Outcome> {
         one.problems.iter().for_each(|problem| eprintln!("Error: {}: {problem}", one.from));
         if one.state == State::Unverified {
             log::warn!(
-                "{}: that machine has neither sha256sum nor shasum, so nothing could be compared, nor taken from an \
-                 earlier copy",
+                "{}: not verified, and all files fetched again: that machine has neither sha256sum nor shasum",
                 one.from
             );
         }
         if one.links > 0 {
-            log::warn!("{}: {} symbolic links or devices were left there", one.from, one.links);
+            log::warn!("{}: {} symbolic links or devices were not fetched", one.from, one.links);
         }
     }
     if failed > 0 {
         eprintln!(
-            "{failed} of {} are not complete; once that is mended the same command goes on where it stopped",
+            "{failed} of {} are incomplete; fix the errors above, then repeat the command to continue",
             collected.len()
         );
     }

@@ -109,7 +109,7 @@ pub fn run(args: ProfileArgs) -> Result<Outcome> {
         _ => all_objects(&plan, split.as_ref()),
     };
     if targets.is_empty() {
-        bail!("no object of this bench can be profiled; the reason column of its rows says why");
+        bail!("no object of this bench can be profiled; see the column reason of its rows");
     }
     let folder = args.output_dir.clone().unwrap_or_else(|| plan.out_dir.join(FOLDER));
     std::fs::create_dir_all(&folder).with_context(|| {

@@ -37,9 +37,9 @@ pub fn run_step(step: &Step) -> Result<Ran> {
     let program = std::env::current_exe().context("cannot find this program's own file")?;
     let mut command = Command::new(program);
     command.arg(step.name).args(&step.words);
-    // What the step prints is for people; standard output is for what this command itself has to say.
+    // Standard output belongs to this command; a step prints to standard error.
     command.stdout(std::io::stderr());
-    // What it would say is among the words; a variable that changed since must not change a resumed experiment.
+    // The words carry its value: a changed variable must not change a resumed experiment.
     command.env_remove("SEGTRT_ONNX_DIR");
     for (name, value) in &step.variables {
         command.env(name, AsRef::<OsStr>::as_ref(value));
@@ -47,11 +47,11 @@ pub fn run_step(step: &Step) -> Result<Ran> {
     if let Some(directory) = &step.directory {
         command.current_dir(existing(directory)?);
     }
-    // Ends with this process: a bench whose experiment was killed would measure beside whatever comes next.
+    // Ends with this process: a leftover bench would disturb the next measurement.
     let status = child::run_step(&mut command)
         .with_context(|| format!("cannot start segtrt {}", step.name))?;
     let ended = child::ending(status);
-    // A bench leaves Ctrl-C to the system, and so has no exit code of its own then.
+    // The system ends a bench on Ctrl-C, so it has no exit code then.
     let stopped = child::signal(status).filter(|signal| matches!(signal, 2 | 15)).map(|_| STOPPED);
     let (code, seconds) = (status.code().or(stopped), begun.elapsed().as_secs_f64());
     Ok(Ran { step: step.name.to_owned(), ended, code, seconds })
@@ -62,7 +62,7 @@ fn existing(directory: &Path) -> Result<&Path> {
         return Ok(directory);
     }
     anyhow::bail!(
-        "the folder {} in which the experiment was begun is gone, and paths of its flags begin there; begin a new experiment",
+        "the working folder of the experiment, {}, does not exist; relative paths need it: create it, or start a new experiment",
         directory.display()
     )
 }

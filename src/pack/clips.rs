@@ -61,7 +61,7 @@ impl Walk {
         let real = dir.canonicalize().with_context(cannot)?;
         if let Some(first) = self.seen.insert(real, dir.to_owned()) {
             bail!(
-                "cannot pack {}: it leads to the folder {} again; remove that link, or put a copy in its place",
+                "cannot pack {}: it is a link back to the folder {}; remove the link, or replace it by a copy",
                 dir.display(),
                 first.display()
             );

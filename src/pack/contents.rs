@@ -105,10 +105,7 @@ pub fn list(plan: &PackPlan) -> Result<(Vec<Entry>, Vec<String>)> {
         entries.extend(files.map(|(name, path)| Entry::file(format!("clips/{name}"), path)));
     }
     if let Some(odd) = entries.iter().find(|entry| entry.name.contains(['\\', '\n', '\r'])) {
-        bail!(
-            "cannot pack {:?}: SHA256SUMS has no way to write such a name; rename the file",
-            odd.name
-        );
+        bail!("cannot pack {:?}: SHA256SUMS cannot hold such a name; rename the file", odd.name);
     }
     entries.sort_by(|a, b| a.name.cmp(&b.name));
     if let Some(twice) = entries.windows(2).find(|pair| pair[0].name == pair[1].name) {

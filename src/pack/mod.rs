@@ -41,10 +41,7 @@ pub struct Packed {
 /// already unless `force`.
 pub fn write(plan: &PackPlan, out: &Path, force: bool) -> Result<Packed> {
     if out.exists() && !force {
-        bail!(
-            "{} is there already; name another file with --out, or replace it with --force",
-            out.display()
-        );
+        bail!("{} exists; choose another --out, or replace it with --force", out.display());
     }
     let (mut entries, warnings) = contents::list(plan)?;
     let mut sums = Vec::with_capacity(entries.len());

@@ -132,14 +132,14 @@ impl Recorder {
             Err(error) => Err(error),
             Ok(Told::Pass(pass)) if status.success() => sound(*pass),
             Ok(Told::Failed(reason)) => Err(anyhow!("the profiled program failed: {reason}")),
-            Ok(Told::Pass(_)) => {
-                Err(anyhow!("nsys {version} ended with {status} after the pass; it said: {said}"))
-            }
+            Ok(Told::Pass(_)) => Err(anyhow!(
+                "nsys {version} ended with {status} after the pass; its output: {said}"
+            )),
             Ok(Told::Nothing) if status.success() => Err(anyhow!(
-                "the profiled program ended without a result, and nsys {version} did not mind; it said: {said}"
+                "the profiled program ended without a result, and nsys {version} reported no error; its output: {said}"
             )),
             Ok(Told::Nothing) => Err(anyhow!(
-                "nsys {version} ended with {status}, the profiled program without a result; it said: {said}"
+                "nsys {version} ended with {status}, the profiled program without a result; its output: {said}"
             )),
         };
         Ok((pass, said))

@@ -20,7 +20,7 @@ use host::child;
 use host::ctrl_c;
 use vos::files::JOURNAL;
 
-/// What a shard printed, in its folder.
+/// File name of a shard's output.
 pub const LOG: &str = "log.txt";
 
 /// The variable by which the driver hides GPUs.
@@ -29,21 +29,19 @@ pub const VISIBLE: &str = "CUDA_VISIBLE_DEVICES";
 const LOOK: Duration = Duration::from_millis(100);
 const TELL: Duration = Duration::from_secs(10);
 
-/// Last lines of a failed shard's log that are shown.
+/// Number of lines shown from the log of a failed shard.
 const SHOWN: usize = 8;
 
 /// Asks the driver for the GPUs of these ordinals.
 ///
 /// # Errors
-/// In words for who typed them: twice the same, one that is not there, GPUs of different kinds, no driver.
+/// A sentence for the user: a repeated or missing GPU, GPUs of different kinds, no driver.
 pub fn find(ordinals: &[usize]) -> Result<Vec<Facts>, String> {
     let list: Vec<String> = ordinals.iter().map(usize::to_string).collect();
     let flag = format!("--devices {}", list.join(","));
     for (at, ordinal) in ordinals.iter().enumerate() {
         if ordinals[..at].contains(ordinal) {
-            return Err(format!(
-                "{flag} names GPU {ordinal} twice; each measures one shard at a time"
-            ));
+            return Err(format!("{flag} names GPU {ordinal} twice; name each GPU once"));
         }
     }
     let count = Gpu::how_many().map_err(|error| format!("{flag}: {error}"))?;
@@ -60,8 +58,8 @@ pub fn find(ordinals: &[usize]) -> Result<Vec<Facts>, String> {
             found.first().filter(|first| (&first.name, first.sm) != (&facts.name, facts.sm))
         {
             return Err(format!(
-                "{flag}: GPU {} is {}, GPU {ordinal} is {}; rows of different GPUs do not belong in one table: begin an experiment \
-                 for each kind",
+                "{flag}: GPU {} is {}, GPU {ordinal} is {}; one table needs GPUs of one kind: start one experiment per \
+                 kind",
                 first.ordinal, first.name, facts.name
             ));
         }
@@ -70,9 +68,9 @@ pub fn find(ordinals: &[usize]) -> Result<Vec<Facts>, String> {
     Ok(found)
 }
 
-/// What [`VISIBLE`] must say so that a child sees the GPU that is the `ordinal`-th here, where it says `now`.
+/// Value of [`VISIBLE`] for a child that uses GPU `ordinal` of this process, whose own value is `now`.
 pub fn visible(ordinal: usize, now: Option<&str>) -> String {
-    // The driver stops at the first entry that is no device, so those before it are as they are counted.
+    // The driver stops at the first invalid entry, so the entries before it count as listed.
     let entries = now.filter(|now| !now.trim().is_empty()).map(|now| now.split(','));
     let entry = entries.and_then(|mut entries| entries.nth(ordinal));
     entry.map_or_else(|| ordinal.to_string(), |entry| entry.trim().to_owned())
@@ -151,8 +149,8 @@ pub fn run(tasks: &[Task], say: &mut dyn FnMut(&str)) -> Result<(Vec<Ended>, boo
         std::thread::sleep(LOOK);
         if stopped.load(Ordering::Relaxed) && !asked {
             asked = true;
-            say("stopping all shards; rows that are done stay");
-            // A bench's worker ends when nobody listens any more.
+            say("stopping all shards; finished rows are kept");
+            // A bench's worker ends when its reader is gone.
             running.iter_mut().for_each(|one| child::terminate(&mut one.child));
         }
         let tell = told.elapsed() >= TELL;
@@ -178,7 +176,7 @@ pub fn run(tasks: &[Task], say: &mut dyn FnMut(&str)) -> Result<(Vec<Ended>, boo
         running = left;
     }
     ended.sort_by_key(|ended| ended.shard.part);
-    // It may have come with the end of the last one.
+    // Ctrl-C may have come with the end of the last shard.
     Ok((ended, stopped.load(Ordering::Relaxed)))
 }
 
@@ -221,7 +219,7 @@ fn start(task: &Task) -> Result<Child> {
     let path = task.folder.join(LOG);
     let log = OpenOptions::new().create(true).append(true).open(&path);
     let log = log.with_context(|| format!("cannot write {}", path.display()))?;
-    // Were this process killed, a shard that goes on would be measured beside whatever comes next.
+    // If this process is killed, its shards end too: they would disturb the next measurement.
     child::as_step(&mut Command::new(program))
         .arg("bench")
         .args(&task.words)
@@ -229,7 +227,7 @@ fn start(task: &Task) -> Result<Child> {
         .stderr(log)
         .current_dir(&task.directory)
         .env(VISIBLE, &task.visible)
-        // What it would say is among the words.
+        // The words carry its value.
         .env_remove("SEGTRT_ONNX_DIR")
         .spawn()
         .context("cannot start segtrt bench")

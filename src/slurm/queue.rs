@@ -50,7 +50,7 @@ impl Commands {
         let job = line.unwrap_or_default().split(';').next().unwrap_or_default().trim();
         if job.is_empty() || !job.chars().all(|c| c.is_ascii_digit()) {
             bail!(
-                "sbatch did not print a job's number but {:?}; is the job in squeue?",
+                "sbatch printed {:?}, expected a job number; check squeue for the job",
                 printed.out
             );
         }

@@ -278,7 +278,7 @@ fn parts_that_are_begun_by_hand_are_runs_of_their_own() {
         parts.iter().flat_map(|part| keys(&part.join("profile_outputs"))).collect();
     assert_eq!(rows.len(), 4);
     let again = cluster.resume(&parts[0]).args(["--shard", "1/2"]).assert().code(2);
-    again.stderr(contains("is not in shards"));
+    again.stderr(contains("has no shards"));
     cluster.resume(&parts[0]).assert().success();
     let settings = |part: &Path| {
         json(&part.join("profile_outputs/sidecar.json"))["configuration"]["shard"].clone()

@@ -98,7 +98,7 @@ fn an_experiment_leaves_the_predecessors_folder_and_can_be_resumed() {
         command.env("NSYS_CMD", "/nowhere/nsys").args(["experiment", "--resume"]).arg(folder);
         command
     };
-    resume().assert().success().stderr(contains("going on with the experiment of"));
+    resume().assert().success().stderr(contains("continuing the experiment of"));
     assert_eq!(fs::read(&rows).unwrap(), before, "what was there was measured again");
     resume().args(["--runs", "3"]).assert().code(2);
     // The rows are lost: they are measured again, under the settings of the beginning.

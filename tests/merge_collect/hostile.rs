@@ -60,14 +60,14 @@ fn listing(records: &str) -> String {
 fn an_answer_without_end_is_cut_off() {
     let files = format!("{MARKER}; printf 'D/x\\0'; yes '{HASH}  ./f' | tr '\\n' '\\0'");
     Host::new(&files, "").refused("its listing is longer than 64 MiB");
-    Host::new("yes Welcome", "").refused("only noise came");
+    Host::new("yes Welcome", "").refused("no archive received");
     let honest = listing(&format!("D/x\\0{HASH}  ./f\\0"));
-    Host::new(&honest, "yes Welcome").refused("only noise came");
+    Host::new(&honest, "yes Welcome").refused("no archive received");
 }
 
 #[test]
 fn a_host_that_keeps_silent_after_what_is_refused_is_not_waited_for() {
-    Host::new("yes Welcome | head -c 2000000; exec sleep 600", "").refused("only noise came");
+    Host::new("yes Welcome | head -c 2000000; exec sleep 600", "").refused("no archive received");
 }
 
 /// Headers of a tar, written by hand: what an honest tar does not write.
@@ -92,7 +92,7 @@ fn names_and_headers_without_end_are_cut_off() {
     {
         let host = Host::new(&honest, &format!("{MARKER}; cat \"$0.tar\"; {rest}"));
         std::fs::write(host.ssh.with_extension("tar"), header(kind, size)).unwrap();
-        host.refused("names and headers without end came");
+        host.refused("endless names and headers received");
     }
 }
 

@@ -143,7 +143,7 @@ fn missing_bundles_are_all_named_with_the_command_that_makes_them() {
     pack(dir.path(), &out)
         .assert()
         .code(1)
-        .stderr(contains("is there already").and(contains("--force")));
+        .stderr(contains("exists; choose another --out").and(contains("--force")));
     pack(dir.path(), &out).arg("--force").assert().success();
 }
 

@@ -1,6 +1,5 @@
 /*!
-Which engine folder runs a model of a bench: the GPU at hand, the precision, the size; or a sentence with the command
-that builds what is missing.
+Finds the engine folder of a model by GPU, precision and image size; or an error with the command that builds it.
 */
 
 use std::path::PathBuf;
@@ -48,7 +47,7 @@ impl Catalogue {
         let root = args.engines.clone();
         if ours.is_empty() {
             bail!(
-                "none of the engines in {} runs on {} (sm {}); build them with: segtrt build-engines --out {}",
+                "no engine in {} runs on {} (sm {}); build one: segtrt build-engines --out {}",
                 root.display(),
                 gpu.name,
                 gpu.sm,
@@ -83,7 +82,7 @@ impl Catalogue {
             [] => bail!("{}", self.missing(tag, imgsz, precision)),
             [only] => Ok(only),
             several => bail!(
-                "several engine folders of {} run on {}: {}; say which with --imgsz, --precision or --platform",
+                "several engine folders of {} run on {}: {}; choose one with --imgsz, --precision or --platform",
                 tag.network,
                 self.gpu.name,
                 several.iter().map(|f| f.dir.display().to_string()).collect::<Vec<_>>().join(", ")
@@ -98,15 +97,18 @@ impl Catalogue {
         let precision = precision
             .or_else(|| self.usual.map(Precision::name))
             .map_or_else(String::new, |name| format!(" --precision {name}"));
+        let requested = match format!("{size}{precision}") {
+            none if none.is_empty() => none,
+            flags => format!(" with{flags}"),
+        };
         format!(
-            "no engines of {} in {} run on {} (sm {}) with what was asked for{}{}; found {}; build them with: segtrt \
+            "no engines of {} in {} run on {} (sm {}){}; found {}; build them: segtrt \
              build-engines --platform auto --models {}{size}{precision} --out {}",
             tag.network,
             self.root.display(),
             self.gpu.name,
             self.gpu.sm,
-            size,
-            precision,
+            requested,
             there.join(", "),
             tag.network,
             shell::path(&self.root)

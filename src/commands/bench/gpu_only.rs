@@ -1,6 +1,6 @@
 /*!
-Flags of `segtrt bench` that only TensorRT's pipeline obeys, and that change what is measured: refused with another
-backend, which would measure something else without a word.
+Flags of `segtrt bench` that only the TensorRT pipeline supports. Another backend refuses them, because it would measure
+something else without notice.
 */
 
 use anyhow::{Result, bail};
@@ -9,10 +9,10 @@ use super::args::{BackendChoice, BenchArgs};
 use host::UsageError;
 use runtime::pipeline::Mode;
 
-/// Refuses what the chosen backend would not do.
+/// Refuses flags that the backend does not support.
 ///
 /// # Errors
-/// The first such flag, and what to add or to leave out.
+/// The first such flag, and the change to make.
 pub(super) fn check(args: &BenchArgs) -> Result<()> {
     if args.backend == BackendChoice::TensorRt {
         return Ok(());
@@ -20,19 +20,15 @@ pub(super) fn check(args: &BenchArgs) -> Result<()> {
     let gpu = &args.gpu;
     let asked = [
         (gpu.mode == Mode::Throughput, "--mode throughput", "frames overlap"),
-        (gpu.objects_together > 1, "--objects-together", "objects share the encoder's work"),
-        (gpu.object_streams, "--object-streams", "objects have a stream each"),
-        (gpu.encode_batch > 1, "--encode-batch", "the encoder takes several frames at once"),
-        (gpu.repeat_clip > 1, "--repeat-clip", "a clip is gone over again without forgetting"),
-        (
-            gpu.track_variant.is_some(),
-            "--track-variant",
-            "a folder of engines has several track steps to choose from",
-        ),
+        (gpu.objects_together > 1, "--objects-together", "objects share the encoder"),
+        (gpu.object_streams, "--object-streams", "each object has a CUDA stream"),
+        (gpu.encode_batch > 1, "--encode-batch", "the encoder takes batches"),
+        (gpu.repeat_clip > 1, "--repeat-clip", "a pass can repeat the clip"),
+        (gpu.track_variant.is_some(), "--track-variant", "engines have several track variants"),
     ];
     if let Some((_, flag, what)) = asked.iter().find(|(asked, ..)| *asked) {
         bail!(UsageError(format!(
-            "{flag} needs --backend tensorrt, where {what}; ONNX Runtime takes one frame of one object at a time: add \
+            "{flag} needs --backend tensorrt, where {what}; ONNX Runtime runs one frame of one object at a time; add \
              --backend tensorrt, or leave {flag} out"
         )));
     }

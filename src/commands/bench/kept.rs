@@ -1,5 +1,5 @@
 /*!
-Files that rows of an earlier run ought to have and have not: a resumed run measures no such row again, so that nobody writes them.
+Warns about result files that rows of an earlier run lack: a resumed run does not measure these rows again.
 */
 
 use std::path::PathBuf;
@@ -11,8 +11,8 @@ use vos::logits;
 use vos::overlay;
 use vos::record::{ObjectKey, Status};
 
-/// Says of the rows that stay which lack a file that was asked for, and what to type.
-pub(super) fn tell_what_is_missing(plan: &BenchPlan, store: &ResultStore, display: &Display) {
+/// Names the kept rows without a requested file, and the command that writes it.
+pub(super) fn warn_of_missing_files(plan: &BenchPlan, store: &ResultStore, display: &Display) {
     let kept: Vec<&ObjectKey> = store
         .summaries()
         .filter(|row| row.pooled.status == Status::Ok)
@@ -23,8 +23,8 @@ pub(super) fn tell_what_is_missing(plan: &BenchPlan, store: &ResultStore, displa
         let without: Vec<_> = kept.iter().filter(lacks).collect();
         if let Some(ObjectKey { video, object, tag: model }) = without.first() {
             display.line(&format!(
-                "{flag}: {} of the {} rows that are there already have no such file, and are not measured again; the first: {model} \
-                 {video} {object}. To have the files of all, run the same without --resume",
+                "{flag}: {} of the {} existing rows have no such file and are not measured again; first: {model} \
+                 {video} {object}. To write all files, repeat the command without --resume",
                 without.len(),
                 kept.len()
             ));

@@ -42,14 +42,14 @@ use vos::files::OTHER_DEVICES;
 use vos::files::{ColumnSet, Configuration, FileHash, ResultStore, Sidecar};
 use vos::record::{Status, SummaryRecord};
 
-/// What lies inside the timed region; the sidecar carries it beside the numbers.
+/// Definition of the timed region, for the sidecar.
 const TIMED_REGION: &str = "One frame's latency runs from its RGB pixels in host memory to its mask at video \
     resolution in host memory and its memory written to the bank: preprocess, encoder, prompt or track, \
     postprocess, memory. fps is frames over the sum of the latencies, the prompted frame included; \
     percentiles are of the frames after it. Outside: loading graphs (setup_ms), warm-up passes, JPEG \
     decoding (decode_ms, between the timed regions), ground truth, metrics, overlays and files.";
 
-/// The same where frames were decoded and resized ahead of time.
+/// Its definition with predecoded frames.
 const TIMED_REGION_PREDECODED: &str = "One frame's latency runs from its resized frame in a mapped file to its mask at \
     video resolution in host memory and its memory written to the bank: upload (the frame out of the map into the \
     network's input, normalised on the way where it is stored as bytes), encoder, prompt or track, postprocess, memory. \
@@ -58,31 +58,31 @@ const TIMED_REGION_PREDECODED: &str = "One frame's latency runs from its resized
     the frames after it. Outside: loading graphs (setup_ms), checking the mapped files, warm-up passes, ground truth, \
     metrics, overlays and files.";
 
-/// What a GPU adds to it.
+/// Addition for the GPU pipeline.
 const ON_A_GPU: &str = " On the GPU the pixels lie in pinned host memory, the upload and the download are inside; files \
     are decoded ahead by threads of their own. Stage times are from CUDA events. The download runs beside the memory \
     step.";
 
-/// What nvJPEG changes.
+/// Addition for nvJPEG.
 const DECODED_BY_NVJPEG: &str = " Frames are decoded by nvJPEG (--jpeg-decoder nvjpeg): a frame's latency begins not with its \
     pixels but with its coefficients in pinned host memory. nvJPEG's host half, the entropy code, is outside (decode_ms); \
     the coefficients' way to the device and the making of pixels there are upload_ms. The pixels are not Pillow's. Device \
     memory that nvJPEG asks for is counted; its code and constants, as TensorRT's, are not.";
 
-/// What frames that overlap change.
+/// Addition for throughput mode.
 const OVERLAPPING: &str = " In throughput mode frames overlap: fps is frames over the time from the pass's beginning, \
     before its first file is opened, to the last mask, a frame's latency_ms in this file is the interval since the mask \
     before it, and the age of a frame when its mask is there stands in its own columns.";
 
-/// What a teacher changes.
+/// Addition for teacher-forced runs.
 const TEACHER_FORCED: &str = " Teacher-forced: not a measurement of speed. On every frame the memory was written from the \
     logits of another run; between a frame's mask and its memory these were brought to the network.";
 
-/// What handing out logits changes.
+/// Addition for --save-logits.
 const LOGITS_SAVED: &str = " Not a measurement of speed: every frame handed out its low-resolution logits between its mask \
     and its memory.";
 
-/// The timed region of this bench, in words.
+/// Definition of the timed region of this bench.
 fn timed_region(plan: &BenchPlan) -> String {
     let more = match plan.mode() {
         _ if plan.gpu.is_none() => ["", ""],
@@ -104,11 +104,11 @@ fn timed_region(plan: &BenchPlan) -> String {
     format!("{region}{}{nvjpeg}{exchange}", more.concat())
 }
 
-/// What a bench leaves to be shown.
+/// The result of a bench, for the screen.
 pub(in crate::commands) struct Report {
     /// One line a model.
     pub models: Vec<Line>,
-    /// Sentences about them.
+    /// Remarks about them.
     pub remarks: Vec<String>,
     /// Rows that failed.
     pub failed: usize,
@@ -122,7 +122,7 @@ pub(in crate::commands) struct Report {
     pub ended: Result<Vec<PathBuf>>,
 }
 
-/// Runs the benchmark and shows what came out.
+/// Runs the benchmark and prints its result.
 pub fn run(args: BenchArgs) -> Result<Outcome> {
     let report = measure(&args)?;
     if args.json {
@@ -157,16 +157,14 @@ impl Report {
         Ok((document, outcome))
     }
 
-    /// Tells of rows without numbers.
+    /// Reports rows without numbers.
     fn outcome(&self) -> Outcome {
         let Self { failed, skipped, incomplete, left_out, .. } = self;
         if failed + skipped > 0 {
-            eprintln!(
-                "{failed} rows failed and {skipped} were skipped; the reason column says why"
-            );
+            eprintln!("{failed} rows failed and {skipped} were skipped; see the column reason");
         }
         if *incomplete > 0 {
-            eprintln!("{incomplete} rows lack a pass that failed; the reason column says why");
+            eprintln!("{incomplete} rows lack a failed pass; see the column reason");
         }
         match failed + incomplete + left_out {
             0 => Outcome::Done,
@@ -184,7 +182,7 @@ pub(in crate::commands) fn measure(args: &BenchArgs) -> Result<Report> {
     if let Some(shard) = &plan.shard {
         eprintln!("{}", shard::told(shard, plan.videos.len()));
     }
-    // Before anything is touched: workers could not be told what to do.
+    // Before any file is written: the plan must fit into a message to the workers.
     child::check(&plan).map_err(|error| UsageError(format!("{error:#}")))?;
     let mut configuration = configuration(&plan)?;
     let earlier = args.resume.then(|| ResultStore::configuration_of(&plan.out_dir)).flatten();
@@ -206,9 +204,9 @@ pub(in crate::commands) fn measure(args: &BenchArgs) -> Result<Report> {
     let done = store.done_of(|key| keys.contains(&(key.video.as_str(), key.object.as_str())));
     let mut display = Display::new(rows, done);
     if done > 0 {
-        display.line(&format!("{done} of {rows} rows are there already"));
+        display.line(&format!("{done} of {rows} rows exist already"));
     }
-    kept::tell_what_is_missing(&plan, &store, &display);
+    kept::warn_of_missing_files(&plan, &store, &display);
     let mut sidecar = Sidecar {
         environment: environment::facts(),
         timed_region: timed_region(&plan),
@@ -217,13 +215,13 @@ pub(in crate::commands) fn measure(args: &BenchArgs) -> Result<Report> {
     };
     let library = if plan.gpu.is_some() { "tensorrt" } else { "onnxruntime" };
     if store.done_before() > 0 {
-        // Workers that are started now are of the same; where nothing is left to measure none is.
+        // New workers use the same library; a run without remaining rows starts none.
         sidecar.keep_environment(&plan.out_dir, &[library, "gpu"]);
     }
     if let Some(decoder) = &work.decoder {
         sidecar.environment.insert("video_decoder".to_owned(), decoder.as_str().into());
     }
-    // Written before the first row too: a crash must not leave rows without their machine.
+    // Also written before the first row, so that a crash leaves no rows without their machine.
     store.write_sidecar(&sidecar)?;
     let loaded = supervise::run(&plan, &work, &mut store, &mut display);
     display.finish();
@@ -250,7 +248,7 @@ pub(in crate::commands) fn measure(args: &BenchArgs) -> Result<Report> {
     Ok(Report { models, remarks, failed, skipped, incomplete, left_out, ended })
 }
 
-/// What must be the same for a run to be resumed.
+/// The settings that a resumed run must share.
 pub(in crate::commands) fn configuration(plan: &BenchPlan) -> Result<Configuration> {
     let models: Vec<Value> = plan
         .models
@@ -280,7 +278,7 @@ pub(in crate::commands) fn configuration(plan: &BenchPlan) -> Result<Configurati
         .with("threads", plan.threads)
         .with("provider", serde_json::to_value(plan.provider)?)
         .with("gpu", serde_json::to_value(&plan.gpu)?);
-    // Absent otherwise, so that runs from before there was such a thing can be continued.
+    // Absent by default, so that runs of older versions can be resumed.
     let mut more = Configuration::default();
     if let Some(predecoded) = &plan.predecoded {
         more = more.with("predecoded", predecoded.values.name());
@@ -310,7 +308,7 @@ fn graphs(plan: &BenchPlan) -> Result<BTreeMap<String, FileHash>> {
     Ok(graphs)
 }
 
-/// What a model is made of.
+/// The files of a model.
 struct ModelFiles {
     weights: String,
     /// Name and hash of each file.
@@ -321,14 +319,14 @@ impl ModelFiles {
     fn of(plan: &BenchPlan, model: &ModelPlan) -> Result<Self> {
         let dir = &model.dir;
         if let Some(gpu) = &plan.gpu {
-            let gone = || format!("{} has no engine.json any more", dir.display());
+            let gone = || format!("{} has no engine.json; build the engines again", dir.display());
             let engines = EngineManifest::read(dir)?.with_context(gone)?;
             let name = dir.file_name().unwrap_or_default().to_string_lossy();
             let hash = |plan: &PlanRecord| {
                 let hash = FileHash { sha256: plan.sha256.clone(), bytes: plan.bytes };
                 (format!("{}/{name}/{}", engines.platform, plan.file), hash)
             };
-            // Of several encoders in a folder the one that runs; where none does, each object says why.
+            // Only the encoder that runs; if none does, each object's row has the reason.
             let encoders = pipeline::encoder_roles(&engines, &gpu.options).ok();
             let runs = |plan: &&PlanRecord| {
                 !plan.role.is_encoder()

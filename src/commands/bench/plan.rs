@@ -1,5 +1,5 @@
 /*!
-From what was typed to what will be done: defaults, splits, models and bundles resolved, or a clear error.
+Resolves the flags of a bench into a plan: defaults, split, models and bundles, or an error.
 */
 
 use std::path::{Path, PathBuf};
@@ -25,19 +25,19 @@ use vos::predecode;
 use vos::strides::Strides;
 use vos::synth::{SynthOptions, write_split};
 
-/// Where bundles are looked for unless `--onnx-dir` says otherwise.
+/// Default of `--onnx-dir`.
 const USUAL_ONNX_DIR: &str = "onnx/bundles";
 
-/// Precision of graphs where none is asked for.
+/// Default precision of graphs.
 const USUAL_PRECISION: &str = "fp32";
 
 /// The predecessor's folders of its test mode.
 const TEST_SPLIT: &str = "test_synthetic_data";
 const TEST_OUT: &str = "test_outputs";
 
-/// A plan with the split it is about, and how many named models it had to leave out.
+/// A plan with its split, and the number of models that it leaves out.
 pub struct Resolved {
-    /// What will be done.
+    /// The plan.
     pub plan: BenchPlan,
     /// The opened split.
     pub split: Box<dyn Dataset>,
@@ -50,7 +50,7 @@ pub fn resolve(args: &BenchArgs) -> Result<Resolved> {
     for (flag, why) in args.dead.given() {
         log::warn!("{flag} does nothing here: {why}");
     }
-    decoder(args)?;
+    check_jpeg_decoder(args)?;
     gpu_only::check(args)?;
     let predecoded = predecoded(args)?;
     one_frame_at_a_time(args)?;
@@ -105,13 +105,13 @@ pub fn resolve(args: &BenchArgs) -> Result<Resolved> {
     Ok(Resolved { plan, split, left_out })
 }
 
-/// ONNX Runtime's TensorRT provider builds engines inside a pass, whenever a shape is new, and says nothing meanwhile.
+/// ONNX Runtime's TensorRT provider builds an engine for each new shape, inside a pass and without progress.
 fn usual_stall_limit(args: &BenchArgs) -> u64 {
     let builds = args.backend != BackendChoice::TensorRt && args.ort_provider == Provider::Tensorrt;
     if builds { 0 } else { child::USUAL_LIMIT_S }
 }
 
-/// What was asked for of the frames.
+/// The strides of frames and annotations.
 pub fn strides(args: &BenchArgs) -> Strides {
     Strides {
         input: args.input_frame_stride as usize,
@@ -128,38 +128,38 @@ fn one_frame_at_a_time(args: &BenchArgs) -> Result<()> {
     };
     if args.backend == BackendChoice::TensorRt && args.gpu.mode == Mode::Throughput {
         bail!(UsageError(format!(
-            "{flag} with --mode throughput: logits are exchanged with one frame in flight; use --mode latency"
+            "{flag} needs one frame in flight, found --mode throughput; use --mode latency"
         )));
     }
     if args.save_logits && args.profile_runs > 1 {
         bail!(UsageError(
-            "--save-logits with --profile-runs above 1: the logits of one pass are kept; leave --profile-runs out"
+            "--save-logits stores one pass, found --profile-runs above 1; leave --profile-runs out"
                 .to_owned()
         ));
     }
     if args.gpu.repeat_clip > 1 {
         let repeats = args.gpu.repeat_clip;
         bail!(UsageError(format!(
-            "{flag} with --repeat-clip {repeats}: there are logits of one time through the clip; leave --repeat-clip out"
+            "{flag} stores the clip once, found --repeat-clip {repeats}; leave --repeat-clip out"
         )));
     }
     Ok(())
 }
 
-/// nvJPEG makes pixels where engines take them, out of JPEG files.
-fn decoder(args: &BenchArgs) -> Result<()> {
+/// nvJPEG decodes JPEG files into GPU memory.
+fn check_jpeg_decoder(args: &BenchArgs) -> Result<()> {
     if args.gpu.jpeg_decoder.is_turbo() {
         return Ok(());
     }
     if args.predecoded.is_some() {
         bail!(UsageError(
-            "--jpeg-decoder nvjpeg with --predecoded: those frames are decoded already; leave one of the two out".to_owned()
+            "--jpeg-decoder nvjpeg with --predecoded: predecoded frames need no decoder; leave one of the two out".to_owned()
         ));
     }
     if args.backend != BackendChoice::TensorRt {
         bail!(UsageError(
-            "--jpeg-decoder nvjpeg needs --backend tensorrt: it leaves its pixels in the GPU's memory, and the CPU backend takes \
-             them from the host's; add --backend tensorrt, or leave --jpeg-decoder out"
+            "--jpeg-decoder nvjpeg needs --backend tensorrt: it writes pixels to GPU memory; add --backend tensorrt, or leave \
+             --jpeg-decoder out"
                 .to_owned()
         ));
     }
@@ -171,8 +171,8 @@ fn predecoded(args: &BenchArgs) -> Result<Option<PredecodedPlan>> {
     let Some(dir) = &args.predecoded else { return Ok(None) };
     if args.backend == BackendChoice::TensorRt {
         bail!(UsageError(
-            "--predecoded is for the CPU backend: the GPU pipeline resizes frames itself and takes them as pixels; leave \
-             --predecoded out, or --backend tensorrt"
+            "--predecoded needs the CPU backend: the GPU pipeline resizes the frames itself; leave --predecoded out, or \
+             --backend tensorrt"
                 .to_owned()
         ));
     }
@@ -190,12 +190,12 @@ fn listed(list: &Path, split: &dyn Dataset) -> Result<Vec<String>> {
     let unknown = named.iter().find(|name| !split.videos().contains(name));
     match (unknown, named.as_slice()) {
         (Some(name), _) => bail!(UsageError(format!(
-            "--video-list {}: {name:?} is no clip of {}; write one name of the split on each line",
+            "--video-list {}: {name:?} is not a clip of {}; write one clip name per line",
             list.display(),
             split.root().display()
         ))),
         (None, []) => bail!(UsageError(format!(
-            "--video-list {} names no clip; write one on each line",
+            "--video-list {} is empty; write one clip name per line",
             list.display()
         ))),
         (None, _) => Ok(named),
@@ -207,14 +207,14 @@ fn split_dir(args: &BenchArgs) -> Result<PathBuf> {
         Some(dir) => Ok(dir.clone()),
         None if args.test_mode => write_test_split(),
         None => bail!(UsageError(
-            "--split_dir is required unless --test_mode is used; name a folder with \
-             JPEGImages_24fps, or make one: segtrt synth --out demo/split"
+            "--split-dir is required unless --test-mode is used; name a folder with \
+             JPEGImages_24fps, or create one: segtrt synth --out demo/split"
                 .to_owned()
         )),
     }
 }
 
-/// The test mode's own split.
+/// The split of the test mode.
 fn write_test_split() -> Result<PathBuf> {
     let options = SynthOptions {
         out: PathBuf::from(TEST_SPLIT),
@@ -233,9 +233,7 @@ fn gpu_plan(args: &GpuArgs) -> Result<GpuPlan> {
     if args.encode_batch > 1 && args.mode == Mode::Latency {
         let batch = args.encode_batch;
         bail!(UsageError(format!(
-            "--encode-batch {batch} would let a frame wait for {} others, and in latency mode one is in flight; add --mode \
-             throughput",
-            batch - 1
+            "--encode-batch {batch} needs --mode throughput: latency mode has one frame in flight; add --mode throughput"
         )));
     }
     Ok(GpuPlan {
@@ -260,14 +258,14 @@ fn gpu_plan(args: &GpuArgs) -> Result<GpuPlan> {
 }
 
 /// Where models come from.
-enum Source {
+enum ModelSource {
     /// Graphs in these folders.
     Bundles(Vec<Bundle>, Vec<PathBuf>),
     /// Engines of the GPU at hand.
     Engines(Catalogue),
 }
 
-impl Source {
+impl ModelSource {
     fn of(args: &BenchArgs) -> Result<Self> {
         if args.backend == BackendChoice::TensorRt {
             return Ok(Self::Engines(Catalogue::open(&args.gpu)?));
@@ -315,9 +313,9 @@ fn precision_of(bundle: &Bundle) -> Result<Precision> {
     })
 }
 
-/// The models with their bundles or engines; unknown tags and what is missing are told and left out.
+/// The models with their bundles or engines. Unknown tags and missing bundles are logged and left out.
 fn models(args: &BenchArgs) -> Result<(Vec<ModelPlan>, usize)> {
-    let source = Source::of(args)?;
+    let source = ModelSource::of(args)?;
     let all = args.models.trim().is_empty() || args.models.trim() == "all";
     let tags = match all {
         true => ModelTag::all(),
@@ -330,15 +328,15 @@ fn models(args: &BenchArgs) -> Result<(Vec<ModelPlan>, usize)> {
             Ok(model) => models.push(model),
             Err(error) => {
                 log::warn!("{error:#}");
-                // "all" means whatever is there; a model asked for by name is missed.
+                // "all" means every model found; only a model asked for by name can be missing.
                 left_out += usize::from(!all);
             }
         }
     }
     if models.is_empty() {
         return Err(UsageError(format!(
-            "No valid models selected: --models {} gave none that can run (the reasons are above); \
-             known tags are {}",
+            "No valid models selected: --models {} selects no model that can run (see the warnings); \
+             known tags: {}",
             args.models,
             ModelTag::known()
         ))
@@ -347,19 +345,19 @@ fn models(args: &BenchArgs) -> Result<(Vec<ModelPlan>, usize)> {
     Ok((models, left_out))
 }
 
-/// Each tag with its bundle or engines, or why it cannot be run.
+/// Each tag with its bundle or engines, or the reason why it cannot run.
 ///
 /// # Errors
-/// None can: there is no folder to look in, or no GPU.
+/// No folder to search, or no GPU.
 pub(in crate::commands) fn available(
     tags: &[String],
     args: &BenchArgs,
 ) -> Result<Vec<(String, Result<ModelPlan>)>> {
-    let source = Source::of(args)?;
+    let source = ModelSource::of(args)?;
     Ok(tags.iter().map(|text| (text.clone(), model(text, args, &source))).collect())
 }
 
-fn model(text: &str, args: &BenchArgs, source: &Source) -> Result<ModelPlan> {
+fn model(text: &str, args: &BenchArgs, source: &ModelSource) -> Result<ModelPlan> {
     let tag = ModelTag::parse(text, args.prompt).ok_or_else(|| {
         anyhow!("Unknown model tag: {text} (skipping); known tags are {}", ModelTag::known())
     })?;

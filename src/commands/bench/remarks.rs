@@ -1,5 +1,5 @@
 /*!
-What is said below the table of a bench: speeds that may not be believed, and time that no stage explains.
+Remarks below the table of a bench: INVALID rows, short rows, and time outside the stages.
 */
 
 use std::collections::BTreeMap;
@@ -7,10 +7,10 @@ use std::collections::BTreeMap;
 use vos::record::{Judgement, SummaryRecord, Weight};
 use vos::stats;
 
-/// A residue above this part of the latency is worth a line.
+/// A residue above this share of the latency gets a remark.
 const RESIDUE: f64 = 0.10;
 
-/// One line for each thing to be said about each model, in the order in which models first appear.
+/// The remarks on each model, in the order of the rows.
 pub fn remarks<'a>(rows: impl Iterator<Item = &'a SummaryRecord>) -> Vec<String> {
     let mut models: Vec<(&str, Vec<&SummaryRecord>)> = Vec::new();
     for row in rows.filter(|row| row.pooled.numbers().is_some()) {
@@ -34,7 +34,7 @@ fn judged<'a>(rows: &'a [&SummaryRecord], judgement: Judgement) -> Vec<&'a Summa
     rows.iter().copied().filter(|row| row.pooled.verdict.judgement == judgement).collect()
 }
 
-/// How many rows are INVALID, by the codes of their faults, and one sentence of each code.
+/// The number of INVALID rows by fault code, with one sentence per code.
 fn invalid(rows: &[&SummaryRecord]) -> Option<String> {
     let bad = judged(rows, Judgement::Invalid);
     let mut codes: BTreeMap<&str, (usize, &str)> = BTreeMap::new();
@@ -67,7 +67,7 @@ fn residue(rows: &[&SummaryRecord]) -> Option<String> {
     let latency = mean(&|row| Some(row.pooled.numbers()?.speed.latency_ms))?;
     (residue > RESIDUE * latency).then(|| {
         format!(
-            "{residue:.3} ms of each frame, {:.0} %, lie between its stages",
+            "{residue:.3} ms of each frame, {:.0} %, are outside its stages",
             100.0 * residue / latency
         )
     })
@@ -122,7 +122,7 @@ mod tests {
         let expected = [
             "b: 2 of 3 rows are INVALID; drift (1): drift it was; throttled (2): throttled it was",
             "a: 1 of 1 rows are too short to judge; the first: few_frames it was",
-            "a: 2.500 ms of each frame, 25 %, lie between its stages",
+            "a: 2.500 ms of each frame, 25 %, are outside its stages",
         ];
         assert_eq!(remarks(rows.iter()), expected);
         assert!(remarks([row("a", 9.9, &[])].iter()).is_empty());

@@ -60,7 +60,7 @@ pub struct BuildEnginesArgs {
     /// Do not autotune the encoder's matmuls: keep earlier results, else use cuBLASLt's heuristic.
     /// For a shared GPU.
     #[arg(long, help_heading = GPU)]
-    pub no_product_timing: bool,
+    pub no_autotune: bool,
     /// Largest batch of objects; each size gets an optimisation profile, except in the graph track.
     /// bench needs 1.
     #[arg(long, help_heading = MODEL, default_value_t = 1, value_parser = clap::value_parser!(u16).range(1..=64))]

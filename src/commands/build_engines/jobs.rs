@@ -22,7 +22,7 @@ use runtime::engine::assess::{Verdict, assess};
 use runtime::engine::{EngineManifest, PlanRecord, manifest};
 use vos::bundle::{FusedPart, Role, Trunk};
 
-/// What the command's exit code says about these rows.
+/// The exit status for these rows.
 pub fn outcome(rows: &[Row], supervisor: &Supervisor) -> Outcome {
     match rows.iter().any(|row| row.status == Status::Failed) {
         _ if supervisor.is_stopped() => Outcome::Stopped,
@@ -31,15 +31,16 @@ pub fn outcome(rows: &[Row], supervisor: &Supervisor) -> Outcome {
     }
 }
 
-/// Builds everything that is not up to date; a row for each plan, whatever became of it.
+/// Builds every plan that is not up to date; a row for each plan, failed or not.
 pub fn build_all(
     resolved: &Resolved,
     args: &BuildEnginesArgs,
     supervisor: &Supervisor,
 ) -> Result<Vec<Row>> {
     if let Some(logs) = &args.build_log {
-        std::fs::create_dir_all(logs)
-            .with_context(|| format!("cannot make the log folder {}", logs.display()))?;
+        std::fs::create_dir_all(logs).with_context(|| {
+            format!("cannot create the log folder {}; choose another --build-log", logs.display())
+        })?;
     }
     let place = resolved.device.as_deref().unwrap_or("ahead of time");
     eprintln!("{} for {} ({place})", resolved.tensorrt, resolved.platform.title);
@@ -48,8 +49,9 @@ pub fn build_all(
     }
     let mut manifests = Vec::new();
     for model in &resolved.models {
-        std::fs::create_dir_all(&model.dir)
-            .with_context(|| format!("cannot make the engine folder {}", model.dir.display()))?;
+        std::fs::create_dir_all(&model.dir).with_context(|| {
+            format!("cannot create the engine folder {}; choose another --out", model.dir.display())
+        })?;
         plan_file::remove_litter(&model.dir);
         manifests.push(Mutex::new(manifest_of(model, &resolved.platform.name, args)));
     }
@@ -72,7 +74,7 @@ pub fn build_all(
         first += model.plans.len();
     }
     let work = || {
-        // The thread's own child; it ends with the thread, so that none is kept that nobody needs.
+        // The thread's own builder process; it ends with the thread.
         let mut line = supervisor.line();
         while let Some((at, (model, planned, manifest))) = {
             let at = next.fetch_add(1, Ordering::Relaxed);
@@ -93,14 +95,14 @@ pub fn build_all(
         work();
     });
     for (model, manifest) in resolved.models.iter().zip(&manifests) {
-        // What was built is shown whatever becomes of this.
+        // The rows are shown even if this fails.
         let say = |note: Result<Option<String>>| {
             if let Some(note) = note.unwrap_or_else(|error| Some(format!("{error:#}"))) {
                 eprintln!("{}: {note}", model.name);
             }
         };
         say(weights::settle(&model.dir));
-        if resolved.device.is_some() && !args.no_product_timing {
+        if resolved.device.is_some() && !args.no_autotune {
             say(trunk::choose(&model.dir, &mut lock(manifest)));
         }
         if args.graphs.is_empty() {
@@ -108,7 +110,7 @@ pub fn build_all(
         }
     }
     let mut rows = rows.into_inner().unwrap_or_else(PoisonError::into_inner);
-    // As they were asked for, whichever was done first.
+    // In the order of the request.
     rows.sort_by_key(|(at, _)| *at);
     Ok(rows.into_iter().map(|(_, row)| row).collect())
 }
@@ -117,26 +119,26 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// What the user should know before anything is built.
+/// Prints notes before the build.
 pub fn say_before(resolved: &Resolved) {
     for sentence in &resolved.left_out {
         eprintln!("left out: {sentence}");
     }
-    // For another machine's GPU there is nothing to look for here.
+    // Engines for another machine need no cuBLASLt here.
     let has_trunk = |model: &ModelBuild| model.weights.iter().any(|it| it.graph == Trunk::GRAPH);
     let trunk = resolved.models.iter().any(has_trunk);
     if trunk
         && resolved.device.is_some()
         && let Err(why) = doctor::has_cublaslt()
     {
-        eprintln!("note: encoders with a trunk will not run here yet: {why}");
+        eprintln!("note: the encoder's trunk cannot run here yet: {why}");
     }
     for sentence in &resolved.notes {
         eprintln!("note: {sentence}");
     }
 }
 
-/// The folder's manifest, less what belongs to other graphs than those at hand.
+/// The folder's manifest, without plans of other graphs than the bundle's.
 fn manifest_of(model: &ModelBuild, platform: &str, args: &BuildEnginesArgs) -> EngineManifest {
     let there = EngineManifest::read(&model.dir).unwrap_or_else(|error| {
         log::warn!("{error:#}");
@@ -197,13 +199,13 @@ impl Building<'_> {
         let report = assess(&record, bundle);
         if self.args.require_fused_attention
             && judged(job.role)
-            // A convolutional encoder has none that could be fused.
+            // A convolutional encoder has no attention.
             && !matches!(report.attention.verdict, Verdict::Fused | Verdict::NotJudged)
         {
             let _ = std::fs::remove_file(&job.partial);
             let reason = format!(
                 "its attention is not seen to be fused: {report}; build without --require-fused-attention, or with \
-                 --track-variant segmented, whose attention in the track step is segtrt's own"
+                 --track-variant segmented, which has CUDA kernels for it"
             );
             return failed(&NotBuilt { kind: FailureKind::Other, reason });
         }
@@ -215,7 +217,7 @@ impl Building<'_> {
     }
 }
 
-/// The plan first, then the manifest that vouches for it: in between, the old record's hash refuses the new plan.
+/// The plan first, then the manifest: in between, the old record's hash refuses the new plan.
 fn install(
     dir: &Path,
     record: &PlanRecord,
@@ -227,7 +229,7 @@ fn install(
     manifest.write(dir)
 }
 
-/// Only these graphs are dominated by attention.
+/// Attention dominates only these graphs.
 fn judged(role: Role) -> bool {
     role.is_encoder() || matches!(role, Role::Track | Role::TrackPadded)
 }

@@ -1,5 +1,5 @@
 /*!
-The machine side of a build: for which GPU, with which TensorRT, and which bundles suit the two.
+The target of a build: its GPU, from platform, TensorRT and the GPU of this machine.
 */
 
 use anyhow::{Context, Result, bail};
@@ -10,7 +10,7 @@ use host::UsageError;
 use tensorrt::Library;
 use vos::platform::{Platform, Platforms};
 
-/// The machine side of a build.
+/// The target of a build.
 pub struct Target {
     /// Compute capability that the plans are for.
     pub sm: u32,
@@ -20,7 +20,7 @@ pub struct Target {
     pub device: Option<String>,
 }
 
-/// From the platform asked for, the GPU at hand and the TensorRT to what is built for.
+/// Chooses the target from the requested platform, this machine's GPU and TensorRT.
 ///
 /// # Errors
 /// There is no such GPU, or this TensorRT does not build for it.
@@ -36,14 +36,14 @@ pub fn target(
         (Some(platform), _) => platform,
         (None, Ok(gpu)) => platforms.of_device(&gpu.name, gpu.sm).cloned().with_context(|| {
             format!(
-                "no row of the platform table fits {}; name one with --platform ({}), or a table of your own with \
-                 --platforms",
+                "the platform table has no row for {}; name one with --platform ({}), or use your own table: \
+                 --platforms FILE",
                 here(gpu),
                 platforms.names()
             )
         })?,
         (None, Err(error)) => bail!(UsageError(format!(
-            "--platform auto needs a GPU to look at: {error}; name a platform: {}",
+            "--platform auto needs a GPU: {error}; name a platform: {}",
             platforms.names()
         ))),
     };
@@ -64,7 +64,7 @@ pub fn target(
         Ok(gpu) if gpu.sm == sm => {
             if platforms.of_device(&gpu.name, sm).is_none_or(|row| row.name != platform.name) {
                 log::warn!(
-                    "building for {} on {}: plans are tuned to the latter",
+                    "building for {} on {}: tactics are timed on the latter",
                     platform.title,
                     here(&gpu)
                 );
@@ -73,7 +73,7 @@ pub fn target(
             Ok((platform, Target { sm, ahead: Vec::new(), device }))
         }
         Ok(gpu) => bail!(
-            "{} builds for the GPU at hand, {}, and {} is sm_{sm}{}",
+            "{} builds only for the GPU of this machine, {}, and {} is sm_{sm}{}",
             library.version(),
             here(&gpu),
             platform.title,

@@ -1,5 +1,5 @@
 /*!
-The algorithms of the products of an encoder's trunk, which are found by time behind a build.
+Autotunes the matmuls of the encoder's trunk after a build.
 */
 
 use std::path::Path;
@@ -14,14 +14,14 @@ use kernels::{autotune, autotuned_kernels, gemm_shapes};
 use runtime::engine::{EngineManifest, open_part};
 use vos::bundle::Trunk;
 
-/// How long algorithms and kernels have their turns; on an H200 all of them take less than 30 s.
+/// Time limit of the autotuning; an H200 needs less than 30 s.
 const CHOICE: Duration = Duration::from_secs(120);
 
-/// After a build on the GPU at hand, when nothing of ours runs there any more: times the algorithms of the trunk's products, unless that
-/// was done with this library and these kernels of this program's on such a GPU; the answer is what the user should know, a sentence.
+/// Autotunes after a build on this GPU, when no build runs any more, unless the manifest has results for this library, these
+/// kernels and this GPU. Returns a sentence for the user.
 ///
 /// # Errors
-/// Products that cuBLASLt cannot compute, too little memory, or a manifest that cannot be written.
+/// Matmuls that cuBLASLt cannot compute, too little memory, or a manifest that cannot be written.
 pub fn choose(dir: &Path, manifest: &mut EngineManifest) -> Result<Option<String>> {
     let Some(shapes) = manifest.trunk().map(gemm_shapes) else {
         return Ok(None);
@@ -29,7 +29,7 @@ pub fn choose(dir: &Path, manifest: &mut EngineManifest) -> Result<Option<String
     let gpu = Gpu::open(0)?;
     let library = match CublasLt::open(&gpu) {
         Ok(library) => library,
-        // It was said before the build.
+        // Reported before the build.
         Err(CublasLtError::Library(Missed::NotFound(_))) => return Ok(None),
         Err(error) => return Err(error.into()),
     };
@@ -46,18 +46,17 @@ pub fn choose(dir: &Path, manifest: &mut EngineManifest) -> Result<Option<String
         let blocks = (0..trunk.blocks.len()).map(|at| weights.block(at));
         autotune(&gpu, trunk, &blocks.collect::<Result<Vec<_>>>()?, CHOICE)
     };
-    let choices = measure().context(
-        "the algorithms of the trunk's products could not be timed; cuBLASLt's own are taken",
-    )?;
+    let choices = measure()
+        .context("the trunk's matmuls could not be autotuned; bench uses cuBLASLt's heuristic")?;
     let (others, all, [before, after]) = (choices.others(), choices.products.len(), choices.us);
     let early = match choices.pdl {
         none if none.is_none() => String::new(),
-        kinds => format!(", and {kinds} begin before the kernel in front has ended"),
+        kinds => format!(", and {kinds} use programmatic dependent launch"),
     };
     manifest.products = Some(choices);
     manifest.write(dir)?;
     Ok(Some(format!(
-        "{others} of the trunk's {all} products by another algorithm than {library}'s first{early}: {after:.0} us for all blocks, \
-         {before:.0} with the first"
+        "autotuned: {others} of the trunk's {all} matmuls use another algorithm than {library}'s first{early}; all blocks take \
+         {after:.0} us, before {before:.0} us"
     )))
 }

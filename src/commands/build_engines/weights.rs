@@ -1,6 +1,5 @@
 /*!
-Files of weights on their way from the bundle to the engine folder: what this program's own kernels compute with lies beside the plans, so
-that engines run where their bundle is not.
+Copies the weights files of the CUDA kernels from the bundle into the engine folder, so that engines run without their bundle.
 */
 
 use std::io::Write;
@@ -15,12 +14,12 @@ use runtime::engine::{EngineManifest, freshness};
 use vos::bundle::{Bundle, Manifest, PARTS, PartKind, Plans, Role, WeightsRecord};
 use vos::files::atomic;
 
-/// The bundle's, those that go with plans of these graphs in `dir`, of which `there` is known; `own_memory`: the bundle's memory encoder is
-/// this program's on the GPU that they are for.
+/// The weights files for plans of these graphs in `dir`, whose manifest is `there`. `memory_kernels`: CUDA kernels compute the
+/// memory encoder on the target GPU.
 pub fn planned(
     bundle: &Manifest,
     graphs: &[Role],
-    own_memory: bool,
+    memory_kernels: bool,
     dir: &Path,
     there: Option<&EngineManifest>,
 ) -> Vec<PlannedWeights> {
@@ -39,7 +38,7 @@ pub fn planned(
     bundle.weights_files_with(&plans).map(new).collect()
 }
 
-/// Copies the model's files, where they must be; a row for each.
+/// Copies the model's missing or changed files; a row for each.
 pub fn copy(model: &ModelBuild, manifest: &EngineManifest) -> Vec<Row> {
     model.weights.iter().map(|planned| copy_one(model, planned, manifest)).collect()
 }
@@ -50,7 +49,7 @@ fn copy_one(model: &ModelBuild, planned: &PlannedWeights, manifest: &EngineManif
         return Row::of_weights(&model.name, planned, bytes, false);
     }
     let copied = install(&model.bundle, planned, &model.dir).and_then(|bytes| {
-        // Plans that are there already run with these weights from here on; without any there is nothing to vouch for yet.
+        // Existing plans use these weights from now on; without plans there is no manifest to update.
         match manifest.plans.is_empty() {
             true => Ok(bytes),
             false => manifest.write(&model.dir).map(|()| bytes).map_err(disk),
@@ -66,7 +65,7 @@ fn disk(error: anyhow::Error) -> NotBuilt {
     NotBuilt { kind: FailureKind::Disk, reason: format!("{error:#}") }
 }
 
-/// Whole or not at all, and only what the manifest speaks of; the answer is its size.
+/// Writes a file of the manifest atomically; returns its size.
 fn install(bundle: &Bundle, planned: &PlannedWeights, dir: &Path) -> Result<u64, NotBuilt> {
     let unread = |error| NotBuilt { kind: FailureKind::Graph, reason: format!("{error:#}") };
     let bytes = bundle.weights(planned.graph).map_err(unread)?;
@@ -75,19 +74,19 @@ fn install(bundle: &Bundle, planned: &PlannedWeights, dir: &Path) -> Result<u64,
     Ok(bytes.len() as u64)
 }
 
-/// After a build into `dir`: weights that its engines no longer need go; the answer is what the user should know, sentences.
+/// After a build into `dir`: removes weights that its engines no longer need; returns notes for the user.
 ///
 /// # Errors
 /// The folder's manifest cannot be read.
 pub fn settle(dir: &Path) -> Result<Option<String>> {
     let Some(manifest) = EngineManifest::read(dir)? else { return Ok(None) };
-    // As long as the manifest on disk speaks of a file, there may be engines that a build did not replace.
+    // While the manifest on disk names a file, engines that were not rebuilt may need it.
     let needed = |file: &str| manifest.bundle.weights_files().any(|known| known.file == file);
     let removed = PARTS.into_iter().filter(|part| !needed(part.file));
     let removed = removed.filter(|part| std::fs::remove_file(dir.join(part.file)).is_ok());
     let said: Vec<String> = removed
         .map(|PartKind { file, name, .. }| {
-            format!("{file} removed from {}: no {name} goes with it now", dir.display())
+            format!("{file} removed from {}: no {name} needs it any more", dir.display())
         })
         .collect();
     Ok((!said.is_empty()).then(|| said.join("; ")))

@@ -1,10 +1,9 @@
 /*!
-What becomes of an engine whose work parts or this program's own kernels have taken over: an encoder in one piece where its parts were
-built after it, a memory engine or the last segment of a track step where the bundle has the kernels' weights.
+Handles engines that encoder parts or CUDA kernels replace: the whole encoder, the memory encoder, and the last segment of the
+track step.
 
-`bench` runs the engine where its plan is there, for `--graphs encoder`, `--graphs memory` or `--graphs track_seg8` asked for it. One that can no longer run would
-be refused for ever by who builds the usual graphs (the command that a refusal names builds it too); so it goes when what replaces it is
-there. A sound one stays, aloud.
+`bench` runs such an engine while its plan exists, because `--graphs encoder`, `memory` or `track_seg8` asked for it. A plan that
+can no longer run is removed once its replacement exists; else every bench would refuse the folder. A sound one stays, with a note.
 */
 
 use std::path::Path;
@@ -16,18 +15,18 @@ use runtime::engine::EngineManifest;
 use runtime::engine::freshness::damaged;
 use vos::bundle::Role;
 
-/// An engine, and what would run without it.
+/// An engine and its replacement.
 struct Replaced {
     role: Role,
-    /// "the encoder in one piece".
+    /// "the whole encoder".
     what: &'static str,
     /// "its parts".
     by: &'static str,
-    /// A plan of the usual ones, by the TensorRT and for the GPU that the folder is for.
+    /// A plan of the default graphs, with the release and GPU of the folder.
     beside: Role,
 }
 
-/// After a build of the usual graphs into `dir`; the answer is what the user should know, sentences.
+/// After a build of the default graphs into `dir`; returns notes for the user.
 ///
 /// # Errors
 /// The manifest cannot be written.
@@ -37,7 +36,7 @@ pub fn settle(dir: &Path, manifest: &mut EngineManifest) -> Result<Option<String
     let first = first.filter(|_| parts.iter().all(|part| manifest.plan(part.role).is_some()));
     let encoder = first.map(|beside| Replaced {
         role: Role::Encoder,
-        what: "the encoder in one piece",
+        what: "the whole encoder",
         by: "its parts",
         beside,
     });
@@ -46,15 +45,15 @@ pub fn settle(dir: &Path, manifest: &mut EngineManifest) -> Result<Option<String
     let own = |sm: u32| makes_memories(&manifest.bundle, sm, manifest.precision);
     let memory = oldest.filter(|sm| own(*sm)).map(|_| Replaced {
         role: Role::Memory,
-        what: "the memory encoder as an engine",
-        by: "this program's kernels",
+        what: "the engine of the memory encoder",
+        by: "the CUDA kernels",
         beside: Role::Prompt,
     });
     let last = manifest.bundle.segments().last().map(|segment| segment.role);
     let decoder = last.filter(|_| manifest.bundle.mask_decoder.is_some()).map(|role| Replaced {
         role,
-        what: "the last segment with the mask decoder in it",
-        by: "this program's kernels",
+        what: "the last segment with mask decoder",
+        by: "the CUDA kernels",
         beside: Role::TrackImage,
     });
     let mut said = Vec::new();
@@ -85,12 +84,12 @@ fn settle_one(
     let shown = path.display();
     let Some(why) = why else {
         return Ok(Some(format!(
-            "bench runs {shown}, {what}, and not {by}, because it is there; to run {by}, remove that file and give this command again"
+            "bench runs {what}, {shown}, in place of {by}; to run {by}, remove that file and repeat this command"
         )));
     };
     manifest.plans.retain(|plan| plan.role != role);
     manifest.write(dir)?;
     // It may be gone already.
     let _ = std::fs::remove_file(&path);
-    Ok(Some(format!("{shown}, {what}, is given up for {by}: {why}")))
+    Ok(Some(format!("removed {what}, {shown}, replaced by {by}: {why}")))
 }

@@ -44,7 +44,7 @@ pub fn run(args: ExperimentArgs) -> Result<Outcome> {
     }
     if args.resume.is_some() {
         say(&format!(
-            "going on with the experiment of {}: {} on {}",
+            "continuing the experiment of {}: {} on {}",
             folder.spec.timestamp,
             folder.spec.models.join(","),
             folder.spec.backend
@@ -92,13 +92,13 @@ pub fn run(args: ExperimentArgs) -> Result<Outcome> {
     let rows = folder.outputs().join(vos::files::profile_csv::FILE_NAME);
     if !rows.exists() {
         anyhow::bail!(
-            "the timed bench left no rows (its error is above); when that is mended, go on with: segtrt experiment --resume {}",
+            "the timed bench left no rows; fix its error above, then continue with: segtrt experiment --resume {}",
             shell::path(&folder.path)
         );
     }
     let profiled = match profiler(&folder) {
         Err(why) => {
-            say(&format!("no profiled passes: {why}; the timed rows are complete without"));
+            say(&format!("no profiled passes: {why}; the timed rows are complete"));
             None
         }
         Ok(nsys) => {
@@ -137,7 +137,7 @@ fn one_shard(
 ) -> Result<Outcome> {
     let Some(Sharding { shards, by }) = &folder.spec.sharding else {
         bail!(UsageError(format!(
-            "{} is not in shards; leave --shard out, or begin a new experiment with it",
+            "{} has no shards; leave --shard out, or start a new experiment with it",
             folder.path.display()
         )));
     };
@@ -181,7 +181,7 @@ fn profiler(folder: &Folder) -> Result<PathBuf, String> {
     }
     if let Some(Sharding { by: By::Slurm(_), .. }) = folder.spec.sharding {
         return Err(
-            "Slurm's nodes measured, and this machine is none of them; on a node: segtrt profile --no-timed-run -- bench …"
+            "Slurm's nodes measured, not this machine; on a node run: segtrt profile --no-timed-run -- bench …"
                 .to_owned(),
         );
     }

@@ -230,7 +230,7 @@ impl Run<'_> {
         }
         if !tasks.is_empty() {
             say(&format!(
-                "when that is mended, go on with: segtrt experiment --resume {}",
+                "fix the cause, then continue with: segtrt experiment --resume {}",
                 shell::path(&self.folder.path)
             ));
         }

@@ -74,7 +74,7 @@ pub(super) fn run(
     }
     if done.is_empty() {
         bail!(
-            "no model left rows; the errors are above: when they are mended, type the same command with --skip-setup --resume"
+            "no model left rows; fix the errors above, then repeat the command with --skip-setup --resume"
         );
     }
     show(&summary, &done, args.json)?;

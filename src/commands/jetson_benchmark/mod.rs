@@ -69,7 +69,7 @@ fn setup(plan: &Plan, args: &JetsonBenchmarkArgs, split: &dyn Dataset) -> Result
     );
     if objects == 0 {
         anyhow::bail!(
-            "no object of the chosen clips can be prompted; the reasons are above: raise --limit-videos or --limit-objects, or name another --split-dir"
+            "no object of the clips can be prompted, for the reasons above; raise --limit-videos or --limit-objects, or name another --split-dir"
         );
     }
     if plan.chosen.tensorrt {

@@ -1,6 +1,5 @@
 /*!
-`segtrt selftest`: test the kernels, find engines and references, test each folder in a process of its own, show and
-write the rows.
+`segtrt selftest`: tests the kernels, then each engine folder in its own process, and prints and writes the rows.
 */
 
 mod args;
@@ -26,18 +25,18 @@ use vos::bundle::{self, Bundle};
 use vos::model_tag::ModelTag;
 use vos::prompt::PromptKind;
 
-/// Where references are looked for unless `--onnx-dir` says otherwise.
+/// Default of `--onnx-dir`.
 const USUAL_ONNX_DIR: &str = "onnx/bundles";
 
-/// As `--json`'s file: standard output.
+/// The file name that means standard output.
 const STDOUT: &str = "-";
 
-/// Makes inputs that are the same in every run, so that two runs can be compared.
+/// Seed of the inputs: the same in every run, so that runs are comparable.
 pub const SEED: u64 = 8;
 
 /// Tests kernels and engines.
 pub fn run(args: SelftestArgs) -> Result<Outcome> {
-    // Asked first: without a GPU nothing below makes sense.
+    // First: without a GPU nothing below can run.
     let gpu = Gpu::open(0)?;
     let facts = gpu.facts().clone();
     let layer_runs = if args.layers.is_some() { args.runs as usize } else { 0 };
@@ -137,7 +136,8 @@ impl Clips {
         if args.no_clip || args.no_reference {
             return Ok(Self { scratch: None, rows: Vec::new() });
         }
-        let scratch = tempfile::tempdir().context("no room for a clip; free some, or --no-clip")?;
+        let scratch =
+            tempfile::tempdir().context("no disk space for a clip; free some, or use --no-clip")?;
         clip::make(scratch.path())?;
         Ok(Self { scratch: Some(scratch), rows: Vec::new() })
     }
@@ -148,16 +148,16 @@ impl Clips {
             eprintln!("a clip on {}", folder.dir.display());
             self.rows.push(clip::run(folder, reference, settings, scratch.path()));
         } else {
-            eprintln!("no clip on {}: it has not all plans of a model", folder.dir.display());
+            eprintln!("no clip on {}: it lacks plans of the model", folder.dir.display());
         }
     }
 }
 
-/// Where what people read goes.
+/// Where tables and messages go.
 #[derive(Clone, Copy)]
 enum Screen {
     Stdout,
-    /// Standard output has the JSON document alone.
+    /// Standard output has only the JSON document.
     Stderr,
 }
 
@@ -195,7 +195,7 @@ fn write_json(
     Ok(())
 }
 
-/// Tests the kernels and shows what came out.
+/// Tests the kernels and prints the result.
 fn test_kernels(
     gpu: &Gpu,
     settings: &Settings,
@@ -214,7 +214,7 @@ fn test_kernels(
     shown.finish();
     screen.say(&report::render_kernels(&found));
     let library = found.rows.iter().find_map(|row| row.library.as_deref());
-    let library = library.map_or_else(String::new, |library| format!(", products by {library}"));
+    let library = library.map_or_else(String::new, |library| format!(", matmuls by {library}"));
     screen.say(&format!(
         "{} (sm {}), driver for CUDA {}, kernels from {}{library}",
         found.device,
@@ -224,8 +224,8 @@ fn test_kernels(
     ));
     let (all, bad) = (found.rows.len(), failed(&found));
     screen.say(&format!(
-        "{} of {all} kernel cases agree with the CPU, {bad} failed; all but attention, the mask decoder, the memory encoder, a trunk's norms and \
-         activations, products and nvJPEG bit for bit; whole trunks with themselves alone, a replayed graph with launches",
+        "{} of {all} kernel cases agree with the CPU, {bad} failed; preprocessing, masks and memory bank must agree bit for bit; \
+         for the trunk a CUDA graph is compared with launches",
         all - bad
     ));
     if let Some(most) = chosen.max_elements {
@@ -256,7 +256,7 @@ fn end_kernels(
     Ok(if failed(kernels) > 0 { Outcome::PartlyFailed } else { Outcome::Done })
 }
 
-/// The folders asked for; without a platform those that run on this GPU.
+/// The requested folders; without --platform those for this GPU.
 fn folders(args: &SelftestArgs, facts: &Facts) -> Result<Vec<Folder>> {
     let asked = Asked {
         platform: args.platform.clone(),
@@ -271,11 +271,11 @@ fn folders(args: &SelftestArgs, facts: &Facts) -> Result<Vec<Folder>> {
     let (ours, others): (Vec<Folder>, Vec<Folder>) =
         found.into_iter().partition(|folder| folder.runs_on(facts.sm));
     for folder in &others {
-        eprintln!("left out {}: built for other GPUs than {}", folder.dir.display(), facts.name);
+        eprintln!("left out {}: built for another GPU than {}", folder.dir.display(), facts.name);
     }
     if ours.is_empty() {
         bail!(
-            "none of the engines in {} runs on {} (sm {}); build them with: segtrt build-engines",
+            "no engine in {} runs on {} (sm {}); build one: segtrt build-engines",
             args.engines.display(),
             facts.name,
             facts.sm
@@ -294,7 +294,7 @@ fn outcome(rows: &[Row], screen: Screen) -> Outcome {
     let failed = rows.iter().filter(|row| row.verdict == Verdict::Failed).count();
     let ran = rows.iter().filter(|row| row.verdict == Verdict::Ran).count();
     if ran > 0 {
-        screen.say(&format!("{ran} outputs were compared with nothing (--no-reference)"));
+        screen.say(&format!("{ran} outputs have no reference (--no-reference)"));
     }
     let passed = rows.len() - failed - ran;
     screen.say(&format!("{passed} of {} rows passed, {failed} failed", rows.len()));

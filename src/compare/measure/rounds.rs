@@ -54,8 +54,8 @@ fn open(plan: &Plan) -> Result<Measured> {
     }
     if !differs.is_empty() {
         bail!(
-            "{} belongs to a comparison with other settings: {}; choose another --out-dir, or give \
-             the old settings to go on",
+            "{} holds a comparison with other settings: {}; choose another --out-dir, or repeat \
+             the old settings to continue",
             plan.out_dir.join(MEASURED_FILE).display(),
             differs.join(", ")
         );
@@ -181,7 +181,7 @@ impl Measuring<'_> {
     pub(super) fn check_free(&self) -> Result<()> {
         match &self.held {
             None => Ok(()),
-            Some(why) => bail!("not measured beside a process that could not be ended: {why}"),
+            Some(why) => bail!("not measured, because a process could not be ended: {why}"),
         }
     }
 

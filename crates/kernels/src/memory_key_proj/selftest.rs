@@ -33,7 +33,7 @@ const CASES: [MemoryKeyProjShape; 5] = [
 ];
 
 pub(crate) const TOPIC: Topic = Topic {
-    word: "keys",
+    word: "memory-key-proj",
     help: "The memory attention's keys",
     name: "the memory attention's keys",
     sources: &[Source::Keys],

@@ -61,7 +61,7 @@ const POOLS: [(usize, usize); 5] = [(128, 192), (64, 384), (32, 768), (3, 8), (7
 
 pub(crate) const TOPIC: Topic = Topic {
     word: "hiera",
-    help: "LayerNorm, GELU, max pooling and window attention of an encoder's trunk",
+    help: "LayerNorm, GELU, max pooling and window attention of a Hiera block",
     name: "Hiera",
     sources: &[
         Source::WindowAttention,

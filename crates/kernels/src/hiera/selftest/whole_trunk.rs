@@ -140,8 +140,8 @@ impl Model {
 }
 
 pub(crate) const TOPIC: Topic = Topic {
-    word: "whole-trunks",
-    help: "All blocks of a trunk one after the other",
+    word: "trunk",
+    help: "All Hiera blocks in sequence",
     name: "whole trunks",
     sources: &[
         Source::GemmLayernormHopper96,

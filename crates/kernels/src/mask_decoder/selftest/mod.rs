@@ -56,7 +56,7 @@ const CASES: [Case; 4] = [
 ];
 
 pub(crate) const TOPIC: Topic = Topic {
-    word: "decoder",
+    word: "mask-decoder",
     help: "The mask decoder of the track step",
     name: "the mask decoder",
     sources: &[
