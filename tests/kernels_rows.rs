@@ -49,7 +49,8 @@ fn each_kind_of_cases_has_its_line_and_the_rows_are_all_there() {
     let Some(fakes) = shared() else { return };
     let dir = tempfile::tempdir().unwrap();
     let csv = dir.path().join("kernels.csv");
-    let output = selftest(fakes.dir(), &csv, "mask,bank,memory-key-proj", "40000").output().unwrap();
+    let output =
+        selftest(fakes.dir(), &csv, "mask,bank,memory-key-proj", "40000").output().unwrap();
     let said = String::from_utf8_lossy(&output.stderr).into_owned();
     assert!(output.status.success(), "{said}");
     let kernels = column(&csv, "kernel");
